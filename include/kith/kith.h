@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * kith: nearest neighbours and k-NN graphs, exact and reproducible bit for bit.
+ *
+ * Read this header from top to bottom; it is written as a course:
+ *   1 status   2 context   3 matrices and metrics   4 results
+ *   5 exact search and graphs   6 prepared corpora   7 radius search
+ *   8 distances, recall   9 files   10 plans, reports, devices
+ *
+ * Rules that hold everywhere
+ *   - A function that can fail returns a kith_status; KITH_OK is 0. The sentence that explains the
+ *     last failure is kith_ctx_detail(ctx).
+ *   - Inputs are borrowed for the call. What keeps a pointer says so ("keeps").
+ *   - A function that creates something sets *out to NULL when it fails.
+ *   - A parameter struct is made by its ..._default() and may grow: 0 always means "the default".
+ *   - A context serves one thread at a time; different contexts are independent.
+ *   - Nothing here prints, exits or aborts.
+ */
+#ifndef KITH_KITH_H
+#define KITH_KITH_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define KITH_API __attribute__((visibility("default")))
+#else
+#define KITH_API
+#endif
+
+#define KITH_VERSION_MAJOR 0
+#define KITH_VERSION_MINOR 1
+#define KITH_VERSION_PATCH 0
+
+/* "0.1.0", and the commit the library was built from ("unknown" outside a checkout). */
+KITH_API const char *kith_version(void);
+KITH_API const char *kith_commit(void);
+
+/* ---- 1. Status ------------------------------------------------------------------------------ */
+
+/* X(name, value, text). Values are never reused. */
+#define KITH_STATUS_MAP(X)                                                                         \
+    X(OK, 0, "success")                                                                            \
+    X(E_ARGUMENT, -1, "an argument is out of its documented range")                                \
+    X(E_MEMORY, -2, "host memory could not be allocated")                                          \
+    X(E_DEVICE_MEMORY, -3, "device memory could not be allocated")                                 \
+    X(E_DEVICE, -4, "the device reported an error")                                                \
+    X(E_FORMAT, -5, "a file is not what its header claims")                                        \
+    X(E_IO, -6, "reading or writing a file failed")                                                \
+    X(E_UNSUPPORTED, -7, "valid, but not available in this build or on this machine")              \
+    X(E_CANCELLED, -8, "stopped by the caller's progress callback")                                \
+    X(E_LIMIT, -9, "the job does not fit into the memory limit")                                   \
+    X(E_DATA, -10, "the data holds a value that the metric does not allow")                        \
+    X(E_INTERNAL, -11, "kith found itself in a state that should be impossible")
+
+typedef enum kith_status {
+#define KITH_STATUS_ENUM(name, value, text) KITH_##name = (value),
+    KITH_STATUS_MAP(KITH_STATUS_ENUM)
+#undef KITH_STATUS_ENUM
+} kith_status;
+
+/* "E_ARGUMENT", and the sentence of the table. Never NULL, also for a number that is no status. */
+KITH_API const char *kith_status_name(kith_status status);
+KITH_API const char *kith_status_text(kith_status status);
+
+/* ---- 2. Context ----------------------------------------------------------------------------- */
+
+typedef struct kith_ctx kith_ctx;
+
+/* Called between pieces of work, from the thread that called kith, some ten times a second while a
+ * call runs. done/total is the share of `phase`. A result other than 0 cancels the call, which then
+ * returns KITH_E_CANCELLED. */
+typedef int (*kith_progress_fn)(void *arg, const char *phase, double done, double total);
+
+/* One line without its newline, for a person. level: 0 error, 1 warning, 2 information. */
+typedef void (*kith_log_fn)(void *arg, int level, const char *line);
+
+/* Every block that kith keeps comes from here. allocate returns NULL on failure, at least
+ * 64-byte aligned memory otherwise; release gets the same size. Both must be thread-safe. */
+typedef void *(*kith_allocate_fn)(void *arg, size_t bytes);
+typedef void (*kith_release_fn)(void *arg, void *block, size_t bytes);
+
+typedef struct kith_ctx_params {
+    uint32_t struct_size;   /* set by kith_ctx_params_default() */
+    int32_t threads;        /* 0 = KITH_THREADS, else all processors of this process */
+    uint64_t memory_limit;  /* bytes of memory that a call may take; 0 = no limit */
+    const char *isa;        /* "portable" "avx2" "avx2vnni" "avx512" "avx512vnni" "amx";
+                               NULL = KITH_ISA, else the best that the processor has */
+    kith_progress_fn progress;
+    void *progress_arg;
+    kith_log_fn log;
+    void *log_arg;
+    kith_allocate_fn allocate; /* NULL = the C library's; give both or none */
+    kith_release_fn release;
+    void *allocate_arg;
+} kith_ctx_params;
+
+static inline kith_ctx_params kith_ctx_params_default(void)
+{
+    kith_ctx_params params;
+    memset(&params, 0, sizeof params);
+    params.struct_size = (uint32_t)sizeof params;
+    return params;
+}
+
+/* params may be NULL. An instruction set that does not exist or that the processor lacks, and a
+ * negative thread count, do not fail here but in the first call that computes, which then has a
+ * context to explain itself with.
+ * Returns KITH_E_ARGUMENT (out is NULL, one allocator function without the other), KITH_E_MEMORY. */
+KITH_API kith_status kith_ctx_create(const kith_ctx_params *params, kith_ctx **out);
+KITH_API void kith_ctx_free(kith_ctx *ctx);
+
+/* Why the last call on this context failed; "" when it did not. Valid until the next call. */
+KITH_API const char *kith_ctx_detail(const kith_ctx *ctx);
+/* The instruction set in use, and the number of threads. */
+KITH_API const char *kith_ctx_isa(const kith_ctx *ctx);
+KITH_API int32_t kith_ctx_threads(const kith_ctx *ctx);
+
+/* ---- 3. Matrices and metrics ---------------------------------------------------------------- */
+
+typedef enum kith_dtype {
+    KITH_DTYPE_NONE = 0,
+    KITH_F32 = 1,
+    KITH_F64 = 2,
+    KITH_F16 = 3,  /* IEEE binary16 */
+    KITH_BF16 = 4, /* upper half of a float32 */
+    KITH_U8 = 5,
+    KITH_I8 = 6
+} kith_dtype;
+
+KITH_API int32_t kith_dtype_bytes(kith_dtype dtype);      /* 0 for what is no dtype */
+KITH_API const char *kith_dtype_name(kith_dtype dtype);   /* "float32" ... */
+
+/* A borrowed row-major matrix: row i starts at data + i * stride_bytes. The library never frees
+ * data and never writes to it. 1 <= cols <= 2^20; rows <= 2^32 - 2. */
+typedef struct kith_matrix {
+    const void *data;
+    int64_t rows;
+    int64_t stride_bytes; /* 0 = rows are contiguous; else >= cols * size of dtype */
+    int32_t cols;
+    kith_dtype dtype;
+} kith_matrix;
+
+/* Canonical distances: docs/numerics.md says which bits. Rows are ordered by the key in brackets. */
+typedef enum kith_metric {
+    KITH_METRIC_DEFAULT = 0, /* euclidean */
+    KITH_EUCLIDEAN = 1,      /* root of the sum of squared differences [its square] */
+    KITH_SQEUCLIDEAN = 2,    /* its square */
+    KITH_INNER_PRODUCT = 3,  /* the product itself is returned, largest first [its negative] */
+    KITH_COSINE = 4,         /* 1 - cos, 0 to 2; 1 to and from a row of zeros */
+    KITH_CORRELATION = 5,    /* Pearson: 1 - r; 1 to and from a constant row */
+    KITH_MANHATTAN = 6,      /* sum |q - c| */
+    KITH_CHEBYSHEV = 7,      /* max |q - c| */
+    KITH_CHI2 = 8,           /* sum (q - c)^2 / (q + c), components >= 0 */
+    KITH_HAMMING = 9,        /* share of components that differ */
+    KITH_JACCARD = 10,       /* of the sets of non-zero components: 1 - common / all */
+    KITH_KL = 11,            /* sum q ln(q / c), components >= 0; not symmetric */
+    KITH_CUSTOM = 12         /* the caller's own function, on the CPU */
+} kith_metric;
+
+/* Names and aliases: l2, ip, dot, pearson, l1, cityblock, linf, ... KITH_METRIC_DEFAULT if unknown.
+ * kith_metric_name gives the name that the command line and the files use. */
+KITH_API kith_metric kith_metric_parse(const char *name);
+KITH_API const char *kith_metric_name(kith_metric metric);
+
+/* A caller's own distance between two rows of `cols` components in the matrix' own dtype. Called
+ * from several threads at once. NaN is an error (KITH_E_DATA), anything else is ordered as it is. */
+typedef double (*kith_distance_fn)(void *arg, const void *query, const void *point, int32_t cols);
+
+/* ---- 4. Results ----------------------------------------------------------------------------- */
+
+/* Marks an empty slot of a list that someone else made; exact engines never leave one. */
+#define KITH_ID_NONE UINT32_MAX
+
+/* A borrowed n x k table of neighbours that the caller owns. Row i is ascending by (key, id).
+ * Any of the three pointers may be NULL: that part is then not written.
+ * distances is the canonical double rounded once to float32. */
+typedef struct kith_neighbors {
+    uint32_t *ids;
+    float *distances;
+    double *distances64;
+    int64_t rows;
+    int64_t k;
+} kith_neighbors;
+
+/* ---- 5. Exact search and graphs ------------------------------------------------------------- */
+
+enum {
+    KITH_INCLUDE_SELF = 1u << 0, /* graph: a point competes for its own list like any other */
+    KITH_NO_SYMMETRY = 1u << 1,  /* graph: compute every pair twice (for comparison) */
+    KITH_NO_SKIP = 1u << 2       /* do not skip tiles by their bounds (for comparison) */
+};
+
+typedef struct kith_search_params {
+    uint32_t struct_size; /* set by kith_search_params_default() */
+    kith_metric metric;   /* 0 = KITH_EUCLIDEAN; ignored where a prepared corpus brings its own */
+    int64_t k;            /* neighbours a row; no default, 0 is an error */
+    uint32_t flags;       /* KITH_INCLUDE_SELF ... */
+    uint32_t reserved;
+    const uint32_t *exclude;  /* search: exclude[i] is the one corpus id that query i may not get
+                                 (KITH_ID_NONE: none); NULL = nobody is excluded */
+    kith_distance_fn custom;  /* for KITH_CUSTOM */
+    void *custom_arg;
+} kith_search_params;
+
+static inline kith_search_params kith_search_params_default(void)
+{
+    kith_search_params params;
+    memset(&params, 0, sizeof params);
+    params.struct_size = (uint32_t)sizeof params;
+    return params;
+}
+
+/* For each query the k corpus rows that come first in the order (canonical key, id).
+ * out: queries.rows x k, caller-owned. Both matrices have the same cols; dtypes may differ.
+ * Cost: rows * rows * cols in the processor's narrowest type, plus a few canonical distances a row.
+ * Returns KITH_E_ARGUMENT, E_DATA (names row and column), E_MEMORY, E_LIMIT, E_UNSUPPORTED,
+ * E_CANCELLED; out then holds nothing of use. */
+KITH_API kith_status kith_knn_exact(kith_ctx *ctx, const kith_matrix *corpus,
+                                    const kith_matrix *queries, const kith_search_params *params,
+                                    const kith_neighbors *out);
+
+/* The exact k-NN graph: each point against all others. out: points.rows x k. */
+KITH_API kith_status kith_graph_exact(kith_ctx *ctx, const kith_matrix *points,
+                                      const kith_search_params *params, const kith_neighbors *out);
+
+/* Neighbours of a in b (ab: a.rows x k) and of b in a (ba: b.rows x k), from one product. */
+KITH_API kith_status kith_knn_both(kith_ctx *ctx, const kith_matrix *a, const kith_matrix *b,
+                                   const kith_search_params *params, const kith_neighbors *ab,
+                                   const kith_neighbors *ba);
+
+/* ---- 6. Prepared corpora -------------------------------------------------------------------- */
+
+/* A corpus that is searched more than once: mean, rounded copy, norms, order and groups of equal
+ * rows are made once. Keeps points.data (borrowed) until it is freed. Read-only after creation:
+ * several contexts may search it at once. */
+typedef struct kith_corpus kith_corpus;
+
+KITH_API kith_status kith_corpus_create(kith_ctx *ctx, const kith_matrix *points,
+                                        kith_metric metric, kith_corpus **out);
+/* As kith_knn_exact; params.metric must be 0 or the corpus' own. */
+KITH_API kith_status kith_corpus_search(kith_ctx *ctx, const kith_corpus *corpus,
+                                        const kith_matrix *queries,
+                                        const kith_search_params *params,
+                                        const kith_neighbors *out);
+/* Points and preparation in one .kith file, written whole or not at all. */
+KITH_API kith_status kith_corpus_save(kith_ctx *ctx, const kith_corpus *corpus, const char *path);
+/* Maps such a file; points and preparation stay in it. */
+KITH_API kith_status kith_corpus_open(kith_ctx *ctx, const char *path, kith_corpus **out);
+/* A view of the points, valid as long as the corpus. */
+KITH_API const kith_matrix *kith_corpus_points(const kith_corpus *corpus);
+KITH_API kith_metric kith_corpus_metric(const kith_corpus *corpus);
+KITH_API uint64_t kith_corpus_bytes(const kith_corpus *corpus); /* memory it holds, points apart */
+KITH_API void kith_corpus_free(kith_corpus *corpus);
+
+/* ---- 7. Radius search ----------------------------------------------------------------------- */
+
+typedef struct kith_radius_params {
+    uint32_t struct_size; /* set by kith_radius_params_default() */
+    kith_metric metric;   /* 0 = KITH_EUCLIDEAN */
+    double radius;        /* a neighbour's distance is at most this (inner_product: at least) */
+    const double *radii;  /* one radius for each query instead; NULL = radius for all */
+    uint32_t flags;       /* KITH_INCLUDE_SELF */
+    uint32_t count_only;  /* 1: offsets alone, no ids and distances */
+    kith_distance_fn custom;
+    void *custom_arg;
+} kith_radius_params;
+
+static inline kith_radius_params kith_radius_params_default(void)
+{
+    kith_radius_params params;
+    memset(&params, 0, sizeof params);
+    params.struct_size = (uint32_t)sizeof params;
+    return params;
+}
+
+/* The neighbours of query i are entries offsets[i] .. offsets[i + 1] - 1, ascending by (key, id).
+ * Counted first, then filled: memory is exactly what the answer needs. Owned by the library. */
+typedef struct kith_ranges kith_ranges;
+/* queries NULL: each point of the corpus against all others. */
+KITH_API kith_status kith_radius(kith_ctx *ctx, const kith_matrix *corpus,
+                                 const kith_matrix *queries, const kith_radius_params *params,
+                                 kith_ranges **out);
+KITH_API int64_t kith_ranges_rows(const kith_ranges *ranges);
+KITH_API const int64_t *kith_ranges_offsets(const kith_ranges *ranges); /* rows + 1 of them */
+KITH_API const uint32_t *kith_ranges_ids(const kith_ranges *ranges);    /* NULL if count_only */
+KITH_API const float *kith_ranges_distances(const kith_ranges *ranges); /* NULL if count_only */
+KITH_API const double *kith_ranges_distances64(const kith_ranges *ranges);
+KITH_API void kith_ranges_free(kith_ranges *ranges);
+
+/* ---- 8. Distances, recall ------------------------------------------------------------------- */
+
+/* out[i] = canonical distance of row query_ids[i] of queries and row corpus_ids[i] of corpus. */
+KITH_API kith_status kith_distances(kith_ctx *ctx, const kith_matrix *corpus,
+                                    const kith_matrix *queries, kith_metric metric, int64_t count,
+                                    const uint32_t *query_ids, const uint32_t *corpus_ids,
+                                    double *out);
+
+typedef struct kith_recall {
+    double recall;         /* share of the first K whose distance is at most the true K-th */
+    double low;            /* 95 % interval over rows (Wilson); equal to recall if all rows were */
+    double high;           /*   compared */
+    double equal_ids;      /* share of the first K true ids that were found */
+    double distance_ratio; /* mean of found K-th / true K-th distance, where the latter is not 0 */
+    int64_t rows;          /* rows compared */
+    int64_t at;            /* K */
+} kith_recall;
+
+/* Compares a result with the truth, both with distances; at 0 = min(10, k). */
+KITH_API kith_status kith_recall_measure(kith_ctx *ctx, const kith_neighbors *found,
+                                         const kith_neighbors *truth, kith_metric metric,
+                                         int64_t at, kith_recall *out);
+/* Estimates the recall of a graph of points from `sample` rows, drawn by seed, solved exactly.
+ * The found distances are computed canonically from the ids. */
+KITH_API kith_status kith_recall_estimate(kith_ctx *ctx, const kith_matrix *points,
+                                          const kith_neighbors *graph, kith_metric metric,
+                                          int64_t at, int64_t sample, uint64_t seed,
+                                          kith_recall *out);
+
+/* ---- 9. Files ------------------------------------------------------------------------------- */
+
+/* Points from a file, memory-mapped where the format allows: .fvecs .bvecs .ivecs .fbin .u8bin
+ * .i8bin .ibin .npy .hdf5/.h5 (FILE:DATASET) .csv .tsv, and .kith (a corpus' points). */
+typedef struct kith_points kith_points;
+KITH_API kith_status kith_points_open(kith_ctx *ctx, const char *path, kith_points **out);
+KITH_API const kith_matrix *kith_points_matrix(const kith_points *points);
+/* Memory that the points hold beyond the mapped file, and whether they are mapped. */
+KITH_API uint64_t kith_points_bytes(const kith_points *points);
+KITH_API int kith_points_mapped(const kith_points *points);
+KITH_API void kith_points_free(kith_points *points);
+/* Writes points; the format is that of the path's extension (.fvecs .bvecs .fbin .u8bin .i8bin
+ * .ibin .ivecs .npy .csv .tsv). Values must fit the format's type exactly, else KITH_E_DATA.
+ * Temporary file, fsync, rename. */
+KITH_API kith_status kith_points_save(kith_ctx *ctx, const char *path, const kith_matrix *points);
+
+typedef enum kith_format {
+    KITH_FORMAT_AUTO = 0, /* by the extension of the path */
+    KITH_FORMAT_NPZ = 1,  /* ids, distances, meta */
+    KITH_FORMAT_CSR = 2,  /* a SciPy sparse matrix in .npz */
+    KITH_FORMAT_IVECS = 3,
+    KITH_FORMAT_IBIN = 4,
+    KITH_FORMAT_KNN = 5, /* big-ann-benchmarks */
+    KITH_FORMAT_KITH = 6
+} kith_format;
+
+typedef enum kith_kind {
+    KITH_KIND_NONE = 0,
+    KITH_KIND_POINTS = 1,
+    KITH_KIND_GRAPH = 2,  /* each point's neighbours among the same points */
+    KITH_KIND_RESULT = 3, /* queries' neighbours in a corpus */
+    KITH_KIND_CORPUS = 4,
+    KITH_KIND_RANGES = 5
+} kith_kind;
+
+typedef struct kith_result_meta {
+    uint32_t struct_size; /* set by kith_result_meta_default() */
+    kith_kind kind;
+    kith_metric metric;
+    int32_t exact;        /* 1: certified exact */
+    int64_t corpus_rows;  /* 0 = unknown */
+    double recall;        /* when not exact: estimate, < 0 = unknown */
+    int64_t recall_at;
+} kith_result_meta;
+
+static inline kith_result_meta kith_result_meta_default(void)
+{
+    kith_result_meta meta;
+    memset(&meta, 0, sizeof meta);
+    meta.struct_size = (uint32_t)sizeof meta;
+    meta.recall = -1.0;
+    return meta;
+}
+
+/* KITH_FORMAT_AUTO for a name that is none of npz csr ivecs ibin knn kith. */
+KITH_API kith_format kith_format_parse(const char *name);
+
+/* Written whole or not at all (temporary file, fsync, rename). Equal answers are equal files: no
+ * date, host or backend is stored. ivecs and ibin hold ids alone. */
+KITH_API kith_status kith_result_save(kith_ctx *ctx, const char *path, kith_format format,
+                                      const kith_neighbors *neighbors,
+                                      const kith_result_meta *meta);
+KITH_API kith_status kith_ranges_save(kith_ctx *ctx, const char *path, const kith_ranges *ranges,
+                                      const kith_result_meta *meta);
+typedef struct kith_result kith_result;
+KITH_API kith_status kith_result_open(kith_ctx *ctx, const char *path, kith_result **out);
+/* ids always; distances NULL where the format has none. Valid as long as the result. The view is
+ * read-only although its pointers are not const: it may lie in a mapped file. */
+KITH_API const kith_neighbors *kith_result_neighbors(const kith_result *result);
+KITH_API const kith_result_meta *kith_result_get_meta(const kith_result *result);
+KITH_API void kith_result_free(kith_result *result);
+
+typedef struct kith_file_info {
+    uint32_t struct_size; /* set by the caller to sizeof(kith_file_info) */
+    kith_kind kind;
+    char format[16]; /* "fvecs", "npy" ... */
+    kith_dtype dtype;
+    kith_metric metric; /* 0 when the file does not say */
+    int32_t exact;      /* 1 when the file says so */
+    int32_t reserved;
+    int64_t rows;
+    int64_t cols; /* d of points, k of results */
+    uint64_t file_bytes;
+} kith_file_info;
+/* What a file holds, from its header and size alone. */
+KITH_API kith_status kith_file_inspect(kith_ctx *ctx, const char *path, kith_file_info *info);
+
+/* ---- 10. Plans, reports, devices ------------------------------------------------------------ */
+
+/* What a job will need, before it runs. Bytes of host memory; mapped input is not counted. */
+typedef struct kith_plan {
+    uint32_t struct_size; /* set by the caller to sizeof(kith_plan) */
+    int32_t threads;
+    uint64_t prepared_bytes; /* rounded copies, norms, order */
+    uint64_t state_bytes;    /* candidate lists while the job runs */
+    uint64_t result_bytes;   /* ids and float32 distances */
+    uint64_t peak_bytes;     /* all of it and the working memory of the threads */
+    char isa[16];
+    char method[16];         /* "screen", "direct" */
+} kith_plan;
+/* queries NULL: a graph of the corpus. Only shapes and types of the matrices are read. */
+KITH_API kith_status kith_plan_exact(kith_ctx *ctx, const kith_matrix *corpus,
+                                     const kith_matrix *queries, const kith_search_params *params,
+                                     kith_plan *plan);
+
+/* What the last search or graph call of this context did. */
+typedef struct kith_report {
+    uint32_t struct_size; /* set by the caller to sizeof(kith_report) */
+    int32_t exact;        /* 1: every discarded pair was discarded by proof */
+    double seconds_total;
+    double seconds_check;   /* reading every value once: NaN, infinity, range */
+    double seconds_prepare; /* mean, order, equal rows, rounded copies */
+    double seconds_screen;
+    double seconds_rescore; /* canonical distances and final order */
+    double rerun_share;     /* share of rows whose bound did not close in the first pass */
+    double skipped_share;   /* share of pairs in tiles that were skipped by their bounds */
+    double candidates;      /* canonical distances a row */
+    int64_t distinct_rows;  /* distinct rows of the corpus */
+    uint64_t peak_bytes;    /* most memory that kith held at once in this call */
+    char isa[16];
+    char screen[16]; /* "s8", "s16", "bf16", "f32", "direct": what the first pass computed in */
+} kith_report;
+KITH_API kith_status kith_ctx_report(const kith_ctx *ctx, kith_report *report);
+
+typedef struct kith_device {
+    uint32_t struct_size; /* set by the caller to sizeof(kith_device) */
+    int32_t available;    /* 1: kith can use it */
+    char name[64];        /* "cpu", "cuda:0" */
+    char text[192];       /* what it is, or the reason why it is not used */
+} kith_device;
+/* Device i of kith_device_count(), 0 being the processor. */
+KITH_API int32_t kith_device_count(void);
+KITH_API kith_status kith_device_get(int32_t index, kith_device *device);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/base_ctx.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+kith_status kin_ctx_begin(kith_ctx *ctx)
+{
+    pthread_mutex_lock(&ctx->lock);
+    ctx->failed = ctx->setup;
+    memcpy(ctx->detail, ctx->setup_detail, sizeof ctx->detail);
+    pthread_mutex_unlock(&ctx->lock);
+    ctx->progress_ns = 0;
+    return ctx->setup;
+}
+
+kith_status kin_fail(kith_ctx *ctx, kith_status status, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    pthread_mutex_lock(&ctx->lock);
+    if (ctx->failed == KITH_OK) {
+        ctx->failed = status;
+        (void)vsnprintf(ctx->detail, sizeof ctx->detail, format, args);
+    }
+    pthread_mutex_unlock(&ctx->lock);
+    va_end(args);
+    return status;
+}
+
+void kin_log(const kith_ctx *ctx, int level, const char *format, ...)
+{
+    if (ctx->params.log == NULL) {
+        return;
+    }
+    char line[KIN_DETAIL_BYTES];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    ctx->params.log(ctx->params.log_arg, level, line);
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The context: who allocates, how much, on which instruction set, and what went wrong last. */
+#ifndef KIN_BASE_CTX_H
+#define KIN_BASE_CTX_H
+
+#include "kith/kith.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+/* In rising order of what they need; a body may run where its own level is reached.
+ * AVX2VNNI is not below AVX512: host/host_cpu.h says which contains which. */
+typedef enum kin_isa {
+    KIN_ISA_PORTABLE = 0,
+    KIN_ISA_AVX2,
+    KIN_ISA_AVX2VNNI,
+    KIN_ISA_AVX512,
+    KIN_ISA_AVX512VNNI,
+    KIN_ISA_AMX,
+    KIN_ISA_COUNT
+} kin_isa;
+
+enum { KIN_DETAIL_BYTES = 1024 };
+
+struct kith_ctx {
+    kith_ctx_params params;
+    int32_t threads;
+    kin_isa isa;
+    kith_status setup; /* why this context cannot compute, told by kin_ctx_ready */
+    char setup_detail[KIN_DETAIL_BYTES];
+
+    pthread_mutex_t lock; /* guards detail and failed while threads run */
+    kith_status failed;   /* the status that detail explains */
+    char detail[KIN_DETAIL_BYTES];
+
+    atomic_uint_fast64_t held_bytes; /* what kin_alloc gave out and has not got back */
+    atomic_uint_fast64_t peak_bytes;
+
+    kith_report report;
+    int64_t progress_ns; /* when the caller's progress function ran last */
+};
+
+/* Starts a public call: forgets the last error, checks that the context can compute. */
+kith_status kin_ctx_begin(kith_ctx *ctx);
+
+/* Records why, once a call (the first error wins), and gives back `status` so that
+ * `return kin_fail(ctx, KITH_E_X, "...", ...)` reads as one sentence. Thread-safe. The text says
+ * what, where, and what to do: "points.cols is 0, must be >= 1". */
+kith_status kin_fail(kith_ctx *ctx, kith_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* One line to the caller's log function, if there is one. */
+void kin_log(const kith_ctx *ctx, int level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

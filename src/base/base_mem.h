@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Every block of host memory: from the context's allocator, 64-byte aligned, counted against the
+ * memory limit. Nobody else calls malloc. */
+#ifndef KIN_BASE_MEM_H
+#define KIN_BASE_MEM_H
+
+#include "base/base_ctx.h"
+
+/* *out = count items of item_bytes; contents undefined. A count of 0 gives a valid block. Fails
+ * with KITH_E_MEMORY, or KITH_E_LIMIT where the context's limit stands in the way; `what` names
+ * the block in the message. *out is NULL then. Thread-safe. */
+kith_status kin_alloc(kith_ctx *ctx, void *out, uint64_t count, uint64_t item_bytes,
+                      const char *what);
+/* The same, filled with zero bytes. */
+kith_status kin_alloc_zero(kith_ctx *ctx, void *out, uint64_t count, uint64_t item_bytes,
+                           const char *what);
+/* Accepts NULL. */
+void kin_free(kith_ctx *ctx, void *block);
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What this processor is: instruction sets, caches, number of processors. */
+#ifndef KIN_HOST_CPU_H
+#define KIN_HOST_CPU_H
+
+#include "base/base_ctx.h"
+
+/* Whether processor and kernel together can run code of this level. For AMX this asks the kernel
+ * for permission to use the tile registers (once a process; harmless). */
+bool kin_cpu_has(kin_isa isa);
+/* The best level that the processor has. */
+kin_isa kin_cpu_best(void);
+/* Whether the bodies of level `body` are part of level `isa`: avx2 is part of all above it,
+ * avx2vnni of none but itself (a machine may have AVX-512 without it). */
+bool kin_isa_includes(kin_isa isa, kin_isa body);
+/* "portable" "avx2" "avx2vnni" "avx512" "avx512vnni" "amx"; false if no such name. */
+const char *kin_isa_name(kin_isa isa);
+bool kin_isa_parse(const char *name, kin_isa *isa);
+
+/* Bytes of the second-level cache of one core; 512 KiB where unknown. */
+int64_t kin_cpu_l2_bytes(void);
+/* Processors that this process may run on (affinity and cgroup quota, at least 1). */
+int32_t kin_cpu_count(void);
+/* "AMD EPYC", for people; never NULL. */
+const char *kin_cpu_model(char *text, size_t bytes);
+
+#endif

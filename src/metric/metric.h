@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Canonical distances: the one definition of how far two rows are apart, to the last bit.
+ *
+ * A key is an IEEE double that depends on the two rows and the metric alone: same bits on every
+ * body, thread and block size (docs/numerics.md, "Canonical distance"). Neighbours are ordered by
+ * (key, id). The distance that a user sees is kin_metric_distance(metric, key).
+ *
+ * The arithmetic stands in metric_canonical.h, which host and device compilers both read; a body
+ * per instruction set (metric_portable.c, metric_avx2.c, metric_avx512.c) computes the same bits
+ * faster. metric_table.c picks.
+ *
+ *   query     one row, expanded: cols rounded up to KIN_METRIC_LANES doubles, transformed
+ *             (normalised for cosine, centred and normalised for correlation), zeros behind
+ *   corpus    rows of any dtype and stride, transformed while they are read
+ *   keys      never NaN for checked input, except from a caller's own function
+ *   threads   everything here is read-only after creation
+ */
+#ifndef KIN_METRIC_METRIC_H
+#define KIN_METRIC_METRIC_H
+
+#include "base/base_ctx.h"
+
+enum { KIN_METRIC_LANES = 8 };
+
+/* How a metric can be screened (exact/): by the distance or the product of transformed rows. */
+typedef enum kin_screen_kind {
+    KIN_SCREEN_DIRECT = 0, /* no matrix product: keys are computed one by one */
+    KIN_SCREEN_DISTANCE,   /* key = key_scale * |t(q) - t(c)|^2, t the transform */
+    KIN_SCREEN_PRODUCT     /* key = -q.c */
+} kin_screen_kind;
+
+typedef struct kin_metric_traits {
+    const char *name;
+    kin_screen_kind screen;
+    double key_scale; /* 1, or 1/2 for cosine and correlation */
+    bool symmetric;   /* key(i, j) and key(j, i) have the same bits */
+    bool transforms;  /* rows need a kin_row_transform */
+    bool nonnegative; /* components must be >= 0 */
+} kin_metric_traits;
+
+/* metric is one of the enumerators but DEFAULT. */
+const kin_metric_traits *kin_metric_get_traits(kith_metric metric);
+
+/* The transform of one row, made of rounded double operations in the order written:
+ *   t(x)[i] = ((x[i] * scale) - shift) * gain
+ * where scale is 1 except for float64 rows, and the subtraction is left out for cosine. */
+typedef struct kin_row_transform {
+    double scale;
+    double shift;
+    double gain;       /* 0 for a degenerate row */
+    double degenerate; /* 1: zero (cosine) or constant (correlation): distance 1 to everything */
+} kin_row_transform;
+
+/* A matrix whose stride is filled in, and its rows' transforms (NULL where the metric has none). */
+typedef struct kin_rows {
+    kith_matrix matrix;
+    const kin_row_transform *transforms;
+} kin_rows;
+
+/* A query made ready by kin_metric_load. */
+typedef struct kin_query {
+    double *values; /* the caller's buffer */
+    const void *raw;
+    bool degenerate;
+} kin_query;
+
+/* A metric bound to a number of columns and to a body. Small; copy freely. */
+typedef struct kin_distance {
+    kith_metric metric;
+    int32_t cols;
+    kin_isa isa;
+    kith_distance_fn custom;
+    void *custom_arg;
+} kin_distance;
+
+/* Every value once: NaN, infinity, float64 beyond 2^500, negatives for chi2 and kl, float64 in
+ * (0, 2^-500) for kl. E_DATA names `name`, the lowest row, then the lowest column. Parallel. */
+kith_status kin_metric_check(kith_ctx *ctx, const kith_matrix *matrix, kith_metric metric,
+                             const char *name);
+
+/* Transforms of all rows (matrix.rows of them, the caller's array). Parallel. Not called for
+ * metrics that have none. */
+kith_status kin_metric_transforms(kith_ctx *ctx, const kith_matrix *matrix, kith_metric metric,
+                                  kin_row_transform *transforms);
+
+/* values: room for cols rounded up to KIN_METRIC_LANES doubles, 64-byte aligned. */
+kin_query kin_metric_load(const kin_distance *distance, const kin_rows *rows, int64_t row,
+                          double *values);
+
+/* keys[i] = key(query, corpus row r_i), r_i = ids[i], or first + i where ids is NULL. */
+void kin_metric_keys(const kin_distance *distance, const kin_query *query, const kin_rows *corpus,
+                     const uint32_t *ids, int64_t first, int64_t count, double *keys);
+
+/* What the user sees of a key, as double: its root, its negative, or itself. Monotone in the order
+ * of keys (inner_product: falling). Never -0. */
+double kin_metric_distance(kith_metric metric, double key);
+
+/* Whether a distance is within a radius in the metric's own sense (inner_product: at least). */
+bool kin_metric_within(kith_metric metric, double distance, double radius);
+
+/* Once a process, thread-safe: rounding mode, fused multiply-add, no other fusion. KITH_E_INTERNAL
+ * when the build or the machine would compute other bits. */
+kith_status kin_metric_selftest(kith_ctx *ctx);
+
+#endif
