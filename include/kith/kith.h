@@ -44,18 +44,18 @@ KITH_API const char *kith_commit(void);
 /* ---- 1. Status ------------------------------------------------------------------------------ */
 
 /* X(name, value, text). Values are never reused. */
-#define KITH_STATUS_MAP(X)                                                                         \
-    X(OK, 0, "success")                                                                            \
-    X(E_ARGUMENT, -1, "an argument is out of its documented range")                                \
-    X(E_MEMORY, -2, "host memory could not be allocated")                                          \
-    X(E_DEVICE_MEMORY, -3, "device memory could not be allocated")                                 \
-    X(E_DEVICE, -4, "the device reported an error")                                                \
-    X(E_FORMAT, -5, "a file is not what its header claims")                                        \
-    X(E_IO, -6, "reading or writing a file failed")                                                \
-    X(E_UNSUPPORTED, -7, "valid, but not available in this build or on this machine")              \
-    X(E_CANCELLED, -8, "stopped by the caller's progress callback")                                \
-    X(E_LIMIT, -9, "the job does not fit into the memory limit")                                   \
-    X(E_DATA, -10, "the data holds a value that the metric does not allow")                        \
+#define KITH_STATUS_MAP(X)                                                            \
+    X(OK, 0, "success")                                                               \
+    X(E_ARGUMENT, -1, "an argument is out of its documented range")                   \
+    X(E_MEMORY, -2, "host memory could not be allocated")                             \
+    X(E_DEVICE_MEMORY, -3, "device memory could not be allocated")                    \
+    X(E_DEVICE, -4, "the device reported an error")                                   \
+    X(E_FORMAT, -5, "a file is not what its header claims")                           \
+    X(E_IO, -6, "reading or writing a file failed")                                   \
+    X(E_UNSUPPORTED, -7, "valid, but not available in this build or on this machine") \
+    X(E_CANCELLED, -8, "stopped by the caller's progress callback")                   \
+    X(E_LIMIT, -9, "the job does not fit into the memory limit")                      \
+    X(E_DATA, -10, "the data holds a value that the metric does not allow")           \
     X(E_INTERNAL, -11, "kith found itself in a state that should be impossible")
 
 typedef enum kith_status {
@@ -86,11 +86,11 @@ typedef void *(*kith_allocate_fn)(void *arg, size_t bytes);
 typedef void (*kith_release_fn)(void *arg, void *block, size_t bytes);
 
 typedef struct kith_ctx_params {
-    uint32_t struct_size;   /* set by kith_ctx_params_default() */
-    int32_t threads;        /* 0 = KITH_THREADS, else all processors of this process */
-    uint64_t memory_limit;  /* bytes of memory that a call may take; 0 = no limit */
-    const char *isa;        /* "portable" "avx2" "avx2vnni" "avx512" "avx512vnni" "amx";
-                               NULL = KITH_ISA, else the best that the processor has */
+    uint32_t struct_size;  /* set by kith_ctx_params_default() */
+    int32_t threads;       /* 0 = KITH_THREADS, else all processors of this process */
+    uint64_t memory_limit; /* bytes of memory that a call may take; 0 = no limit */
+    const char *isa;       /* "portable" "avx2" "avx2vnni" "avx512" "avx512vnni" "amx";
+                              NULL = KITH_ISA, else the best that the processor has */
     kith_progress_fn progress;
     void *progress_arg;
     kith_log_fn log;
@@ -111,7 +111,8 @@ static inline kith_ctx_params kith_ctx_params_default(void)
 /* params may be NULL. An instruction set that does not exist or that the processor lacks, and a
  * negative thread count, do not fail here but in the first call that computes, which then has a
  * context to explain itself with.
- * Returns KITH_E_ARGUMENT (out is NULL, one allocator function without the other), KITH_E_MEMORY. */
+ * Returns KITH_E_ARGUMENT (out is NULL, one allocator function without the other), KITH_E_MEMORY.
+ */
 KITH_API kith_status kith_ctx_create(const kith_ctx_params *params, kith_ctx **out);
 KITH_API void kith_ctx_free(kith_ctx *ctx);
 
@@ -133,8 +134,8 @@ typedef enum kith_dtype {
     KITH_I8 = 6
 } kith_dtype;
 
-KITH_API int32_t kith_dtype_bytes(kith_dtype dtype);      /* 0 for what is no dtype */
-KITH_API const char *kith_dtype_name(kith_dtype dtype);   /* "float32" ... */
+KITH_API int32_t kith_dtype_bytes(kith_dtype dtype);    /* 0 for what is no dtype */
+KITH_API const char *kith_dtype_name(kith_dtype dtype); /* "float32" ... */
 
 /* A borrowed row-major matrix: row i starts at data + i * stride_bytes. The library never frees
  * data and never writes to it. 1 <= cols <= 2^20; rows <= 2^32 - 2. */
@@ -146,7 +147,8 @@ typedef struct kith_matrix {
     kith_dtype dtype;
 } kith_matrix;
 
-/* Canonical distances: docs/numerics.md says which bits. Rows are ordered by the key in brackets. */
+/* Canonical distances: docs/numerics.md says which bits. Rows are ordered by the key in brackets.
+ */
 typedef enum kith_metric {
     KITH_METRIC_DEFAULT = 0, /* euclidean */
     KITH_EUCLIDEAN = 1,      /* root of the sum of squared differences [its square] */
@@ -169,7 +171,8 @@ KITH_API kith_metric kith_metric_parse(const char *name);
 KITH_API const char *kith_metric_name(kith_metric metric);
 
 /* A caller's own distance between two rows of `cols` components in the matrix' own dtype. Called
- * from several threads at once. NaN is an error (KITH_E_DATA), anything else is ordered as it is. */
+ * from several threads at once. NaN is an error (KITH_E_DATA), anything else is ordered as it is.
+ */
 typedef double (*kith_distance_fn)(void *arg, const void *query, const void *point, int32_t cols);
 
 /* ---- 4. Results ----------------------------------------------------------------------------- */
@@ -202,9 +205,9 @@ typedef struct kith_search_params {
     int64_t k;            /* neighbours a row; no default, 0 is an error */
     uint32_t flags;       /* KITH_INCLUDE_SELF ... */
     uint32_t reserved;
-    const uint32_t *exclude;  /* search: exclude[i] is the one corpus id that query i may not get
-                                 (KITH_ID_NONE: none); NULL = nobody is excluded */
-    kith_distance_fn custom;  /* for KITH_CUSTOM */
+    const uint32_t *exclude; /* search: exclude[i] is the one corpus id that query i may not get
+                                (KITH_ID_NONE: none); NULL = nobody is excluded */
+    kith_distance_fn custom; /* for KITH_CUSTOM */
     void *custom_arg;
 } kith_search_params;
 
@@ -361,9 +364,9 @@ typedef struct kith_result_meta {
     uint32_t struct_size; /* set by kith_result_meta_default() */
     kith_kind kind;
     kith_metric metric;
-    int32_t exact;        /* 1: certified exact */
-    int64_t corpus_rows;  /* 0 = unknown */
-    double recall;        /* when not exact: estimate, < 0 = unknown */
+    int32_t exact;       /* 1: certified exact */
+    int64_t corpus_rows; /* 0 = unknown */
+    double recall;       /* when not exact: estimate, < 0 = unknown */
     int64_t recall_at;
 } kith_result_meta;
 
@@ -420,7 +423,7 @@ typedef struct kith_plan {
     uint64_t result_bytes;   /* ids and float32 distances */
     uint64_t peak_bytes;     /* all of it and the working memory of the threads */
     char isa[16];
-    char method[16];         /* "screen", "direct" */
+    char method[16]; /* "screen", "direct" */
 } kith_plan;
 /* queries NULL: a graph of the corpus. Only shapes and types of the matrices are read. */
 KITH_API kith_status kith_plan_exact(kith_ctx *ctx, const kith_matrix *corpus,

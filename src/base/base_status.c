@@ -5,8 +5,8 @@
 const char *kith_status_name(kith_status status)
 {
     switch (status) {
-#define CASE(name, value, text)                                                                    \
-    case KITH_##name:                                                                              \
+#define CASE(name, value, text) \
+    case KITH_##name:           \
         return #name;
         KITH_STATUS_MAP(CASE)
 #undef CASE
@@ -17,8 +17,8 @@ const char *kith_status_name(kith_status status)
 const char *kith_status_text(kith_status status)
 {
     switch (status) {
-#define CASE(name, value, text)                                                                    \
-    case KITH_##name:                                                                              \
+#define CASE(name, value, text) \
+    case KITH_##name:           \
         return text;
         KITH_STATUS_MAP(CASE)
 #undef CASE

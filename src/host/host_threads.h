@@ -14,7 +14,8 @@ typedef kith_status (*kin_task_fn)(void *arg, int64_t task, int32_t thread);
  * Between pieces the caller's thread reports progress under the name `phase` (NULL: none) and may
  * be told to cancel: pieces should last well under 0.1 s. Every thread runs in the standard
  * floating-point mode. All that fn wrote is visible to the caller afterwards. */
-kith_status kin_parallel(kith_ctx *ctx, const char *phase, int64_t tasks, kin_task_fn fn, void *arg);
+kith_status kin_parallel(kith_ctx *ctx, const char *phase, int64_t tasks, kin_task_fn fn,
+                         void *arg);
 
 /* Asks the caller's progress function, at most every 50 ms; KITH_E_CANCELLED if it says stop. For
  * long work outside kin_parallel; only from the thread that called kith. */
