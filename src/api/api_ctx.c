@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Contexts and devices. */
+#include "base/base_ctx.h"
+#include "host/host_cpu.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Records why a context cannot compute; its first computing call says so. */
+static void refuse(kith_ctx *ctx, const char *format, const char *value)
+{
+    ctx->setup = KITH_E_UNSUPPORTED;
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+    (void)snprintf(ctx->setup_detail, sizeof ctx->setup_detail, format, value);
+#pragma GCC diagnostic pop
+}
+
+static void choose_isa(kith_ctx *ctx)
+{
+    const char *name = ctx->params.isa != NULL ? ctx->params.isa : getenv("KITH_ISA");
+    ctx->params.isa = NULL; /* the caller's string need not live as long as we do */
+    if (name == NULL || name[0] == '\0') {
+        ctx->isa = kin_cpu_best();
+    } else if (!kin_isa_parse(name, &ctx->isa)) {
+        ctx->isa = KIN_ISA_PORTABLE;
+        refuse(ctx,
+               "KITH_ISA: '%s' is no instruction set (known: portable, avx2, avx2vnni, avx512, "
+               "avx512vnni, amx)",
+               name);
+    } else if (!kin_cpu_has(ctx->isa)) {
+        refuse(ctx, "KITH_ISA: this processor or kernel has no %s (leave it unset for the best)",
+               name);
+        ctx->isa = KIN_ISA_PORTABLE;
+    }
+}
+
+static void choose_threads(kith_ctx *ctx)
+{
+    enum { MOST_THREADS = 1024 };
+    const char *text = getenv("KITH_THREADS");
+    long wanted = ctx->params.threads;
+    if (wanted == 0 && text != NULL && text[0] != '\0') {
+        char *end = NULL;
+        wanted = strtol(text, &end, 10);
+        if (*end != '\0' || wanted < 1) {
+            refuse(ctx, "KITH_THREADS: '%s' is no number of threads (give 1 or more)", text);
+            wanted = 1;
+        }
+    }
+    if (wanted < 0) {
+        refuse(ctx, "threads is negative, must be 1 or more, or 0 for all processors%s", "");
+        wanted = 1;
+    }
+    if (wanted == 0) {
+        wanted = kin_cpu_count();
+    }
+    ctx->threads = (int32_t)(wanted < MOST_THREADS ? wanted : MOST_THREADS);
+}
+
+kith_status kith_ctx_create(const kith_ctx_params *params, kith_ctx **out)
+{
+    if (out == NULL) {
+        return KITH_E_ARGUMENT;
+    }
+    *out = NULL;
+    kith_ctx_params given = kith_ctx_params_default();
+    if (params != NULL) {
+        if (params->struct_size < offsetof(kith_ctx_params, memory_limit)) {
+            return KITH_E_ARGUMENT;
+        }
+        memcpy(&given, params,
+               params->struct_size < sizeof given ? params->struct_size : sizeof given);
+    }
+    if ((given.allocate == NULL) != (given.release == NULL)) {
+        return KITH_E_ARGUMENT;
+    }
+    kith_ctx *ctx = given.allocate != NULL ? given.allocate(given.allocate_arg, sizeof *ctx)
+                                           : malloc(sizeof *ctx);
+    if (ctx == NULL) {
+        return KITH_E_MEMORY;
+    }
+    memset(ctx, 0, sizeof *ctx);
+    ctx->params = given;
+    if (pthread_mutex_init(&ctx->lock, NULL) != 0) {
+        kith_ctx_free(ctx);
+        return KITH_E_MEMORY;
+    }
+    atomic_init(&ctx->held_bytes, 0);
+    atomic_init(&ctx->peak_bytes, 0);
+    choose_isa(ctx);
+    choose_threads(ctx);
+    *out = ctx;
+    return KITH_OK;
+}
+
+void kith_ctx_free(kith_ctx *ctx)
+{
+    if (ctx == NULL) {
+        return;
+    }
+    (void)pthread_mutex_destroy(&ctx->lock);
+    if (ctx->params.release != NULL) {
+        ctx->params.release(ctx->params.allocate_arg, ctx, sizeof *ctx);
+    } else {
+        free(ctx);
+    }
+}
+
+const char *kith_ctx_detail(const kith_ctx *ctx)
+{
+    return ctx == NULL ? "the context is NULL" : ctx->detail;
+}
+
+const char *kith_ctx_isa(const kith_ctx *ctx)
+{
+    return kin_isa_name(ctx->isa);
+}
+
+int32_t kith_ctx_threads(const kith_ctx *ctx)
+{
+    return ctx->threads;
+}
+
+kith_status kith_ctx_report(const kith_ctx *ctx, kith_report *report)
+{
+    if (ctx == NULL || report == NULL || report->struct_size == 0) {
+        return KITH_E_ARGUMENT;
+    }
+    const uint32_t size = report->struct_size;
+    memcpy(report, &ctx->report, size < sizeof *report ? size : sizeof *report);
+    report->struct_size = size;
+    return KITH_OK;
+}
+
+int32_t kith_device_count(void)
+{
+    return 2;
+}
+
+/* Device 0 is the processor, device 1 says why there is no GPU. */
+kith_status kith_device_get(int32_t index, kith_device *device)
+{
+    if (device == NULL || device->struct_size < sizeof *device || index < 0 ||
+        index >= kith_device_count()) {
+        return KITH_E_ARGUMENT;
+    }
+    if (index == 0) {
+        char model[64];
+        device->available = 1;
+        (void)snprintf(device->name, sizeof device->name, "cpu");
+        (void)snprintf(device->text, sizeof device->text, "%s, %d processors, %s",
+                       kin_cpu_model(model, sizeof model), (int)kin_cpu_count(),
+                       kin_isa_name(kin_cpu_best()));
+    } else {
+        device->available = 0;
+        (void)snprintf(device->name, sizeof device->name, "cuda");
+        (void)snprintf(device->text, sizeof device->text,
+                       "not used: this version of kith has no GPU engine");
+    }
+    return KITH_OK;
+}
