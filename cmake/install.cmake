@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+# cmake --install: library, header, command, pkg-config file, CMake package, man pages, completion.
+
+install(TARGETS kith EXPORT kith-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(FILES include/kith/kith.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/kith)
+if(TARGET kith_hdf5)
+  install(TARGETS kith_hdf5 LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
+if(TARGET kith_cli)
+  # The installed command finds its library wherever the tree is moved to.
+  file(RELATIVE_PATH bin_to_lib ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
+  set_target_properties(kith_cli PROPERTIES INSTALL_RPATH "$ORIGIN/${bin_to_lib}")
+  install(TARGETS kith_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/kith)
+configure_package_config_file(cmake/kith-config.cmake.in ${CMAKE_BINARY_DIR}/kith-config.cmake
+                              INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/kith-config-version.cmake
+                                 COMPATIBILITY SameMinorVersion)
+install(EXPORT kith-targets NAMESPACE kith:: DESTINATION ${package_dir})
+install(FILES ${CMAKE_BINARY_DIR}/kith-config.cmake ${CMAKE_BINARY_DIR}/kith-config-version.cmake
+        DESTINATION ${package_dir})
+
+# Written at installation, when the prefix is known: cmake --install may be given another one.
+foreach(name LIBDIR INCLUDEDIR)
+  if(IS_ABSOLUTE ${CMAKE_INSTALL_${name}})
+    set(KITH_PC_${name} ${CMAKE_INSTALL_${name}})
+  else()
+    set(KITH_PC_${name} "\\\${prefix}/${CMAKE_INSTALL_${name}}")
+  endif()
+endforeach()
+install(CODE "
+  set(PROJECT_DESCRIPTION \"${PROJECT_DESCRIPTION}\")
+  set(PROJECT_VERSION \"${PROJECT_VERSION}\")
+  set(KITH_PC_LIBDIR \"${KITH_PC_LIBDIR}\")
+  set(KITH_PC_INCLUDEDIR \"${KITH_PC_INCLUDEDIR}\")
+  configure_file(\"${CMAKE_SOURCE_DIR}/cmake/kith.pc.in\" \"${CMAKE_BINARY_DIR}/kith.pc\" @ONLY)")
+install(FILES ${CMAKE_BINARY_DIR}/kith.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+file(GLOB MAN_PAGES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/docs/man/*.1)
+if(MAN_PAGES)
+  install(FILES ${MAN_PAGES} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+endif()
+if(EXISTS ${CMAKE_SOURCE_DIR}/tools/completion/kith.bash)
+  install(FILES tools/completion/kith.bash RENAME kith
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+endif()

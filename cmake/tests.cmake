@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+# Each tests/unit/test_x.c and tests/backends/test_x.c is one program, run by ctest. It prints what
+# it proves. Labels: cpu (programs that compute), threads (also run under the thread sanitizer),
+# house (the source itself), example, cli, fuzz.
+
+enable_testing()
+
+# Python of the tests: the environment that tools/setup.sh made, else the system's.
+find_package(Python3 COMPONENTS Interpreter QUIET)
+set(KITH_PYTHON ${Python3_EXECUTABLE})
+if(EXISTS ${CMAKE_SOURCE_DIR}/.venv/bin/python)
+  set(KITH_PYTHON ${CMAKE_SOURCE_DIR}/.venv/bin/python)
+endif()
+
+find_library(CMOCKA_LIBRARY cmocka)
+file(GLOB UNIT_TESTS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/test_*.c
+     ${CMAKE_SOURCE_DIR}/tests/backends/test_*.c ${CMAKE_SOURCE_DIR}/tests/fault/test_*.c
+     ${CMAKE_SOURCE_DIR}/tests/api/test_*.c)
+file(GLOB TEST_SUPPORT CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/support/*.c
+     ${CMAKE_SOURCE_DIR}/tests/oracle/*.c)
+list(FILTER TEST_SUPPORT EXCLUDE REGEX "fail_always\\.c$")
+
+if(NOT CMOCKA_LIBRARY)
+  message(STATUS "Unit tests: off, libcmocka is missing (tools/setup.sh check installs it)")
+else()
+  add_library(kith_test_support INTERFACE)
+  target_include_directories(kith_test_support INTERFACE ${CMAKE_SOURCE_DIR}/tests)
+  target_link_libraries(kith_test_support INTERFACE ${CMOCKA_LIBRARY})
+  if(TEST_SUPPORT)
+    add_library(kith_test_helpers STATIC ${TEST_SUPPORT})
+    target_include_directories(kith_test_helpers PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+    target_compile_options(kith_test_helpers PRIVATE ${KITH_EXACT_FLAGS})
+    target_link_libraries(kith_test_helpers PUBLIC kith_inside)
+    target_link_libraries(kith_test_support INTERFACE kith_test_helpers)
+  endif()
+
+  foreach(test ${UNIT_TESTS})
+    get_filename_component(name ${test} NAME_WE)
+    add_executable(${name} ${test})
+    target_compile_options(${name} PRIVATE ${KITH_EXACT_FLAGS})
+    target_link_libraries(${name} PRIVATE kith_test_support kith_inside)
+    add_test(NAME ${name} COMMAND ${name})
+    set(labels cpu)
+    file(STRINGS ${test} mentions_threads REGEX "threads" LIMIT_COUNT 1)
+    if(mentions_threads)
+      list(APPEND labels threads)
+    endif()
+    set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT 900
+                         ENVIRONMENT "KITH_SOURCE=${CMAKE_SOURCE_DIR}")
+  endforeach()
+
+  # The tester is tested: a program that fails must be seen to fail.
+  if(EXISTS ${CMAKE_SOURCE_DIR}/tests/support/fail_always.c)
+    add_executable(fail_always ${CMAKE_SOURCE_DIR}/tests/support/fail_always.c)
+    target_link_libraries(fail_always PRIVATE ${CMOCKA_LIBRARY})
+    add_test(NAME tester_notices_a_failure COMMAND fail_always)
+    set_tests_properties(tester_notices_a_failure PROPERTIES WILL_FAIL TRUE LABELS house)
+  endif()
+endif()
+
+foreach(folder tests/cli tests/fuzz examples)
+  if(EXISTS ${CMAKE_SOURCE_DIR}/${folder}/CMakeLists.txt)
+    add_subdirectory(${folder})
+  endif()
+endforeach()
+
+# A house test is a script that gets the source and the build folder. It exits with 77 when a tool
+# that it needs is missing.
+function(kith_house_test name)
+  add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+  set_tests_properties(${name} PROPERTIES LABELS house SKIP_RETURN_CODE 77 TIMEOUT 300)
+endfunction()
+
+if(KITH_HOUSE_TESTS)
+  set(tools ${CMAKE_SOURCE_DIR}/tools)
+  if(Python3_EXECUTABLE)
+    kith_house_test(house_rooms ${Python3_EXECUTABLE} ${tools}/check_rooms.py ${CMAKE_SOURCE_DIR})
+    kith_house_test(house_rooms_notices ${Python3_EXECUTABLE} ${tools}/check_rooms_test.py)
+    kith_house_test(house_size ${Python3_EXECUTABLE} ${tools}/check_size.py ${CMAKE_SOURCE_DIR})
+  endif()
+  kith_house_test(house_format ${tools}/check_format.sh)
+  kith_house_test(house_symbols ${tools}/check_symbols.sh $<TARGET_FILE:kith>)
+  kith_house_test(house_header ${tools}/check_header.sh ${CMAKE_C_COMPILER} $<TARGET_FILE:kith>)
+  kith_house_test(house_readme ${tools}/check_readme.sh ${CMAKE_C_COMPILER} $<TARGET_FILE:kith>)
+  kith_house_test(house_install ${tools}/check_install.sh ${CMAKE_BINARY_DIR} ${CMAKE_C_COMPILER})
+endif()
