@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# kith.h stands alone in C11 and C++17 without a warning, and two files that include it link into one
+# program. check_header.sh CC LIBKITH
+set -euo pipefail
+cc=$1
+library=$2
+root=$(cd "$(dirname "$0")/.." && pwd)
+case $(basename "$cc") in
+    clang*) cxx=${cc/clang/clang++} ;;
+    *) cxx=g++ ;;
+esac
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+warnings=(-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wundef -Werror "-I$root/include")
+
+cat >"$work/one.c" <<'C'
+#include "kith/kith.h"
+kith_search_params one(void);
+kith_search_params one(void)
+{
+    return kith_search_params_default();
+}
+C
+cat >"$work/two.c" <<'C'
+#include "kith/kith.h"
+#include "kith/kith.h"
+kith_search_params one(void);
+int main(void)
+{
+    return one().struct_size == sizeof(kith_search_params) && kith_version()[0] != 0 ? 0 : 1;
+}
+C
+"$cc" -std=c11 "${warnings[@]}" -c "$work/one.c" -o "$work/one.o"
+"$cc" -std=c11 "${warnings[@]}" -c "$work/two.c" -o "$work/two.o"
+link=("$work/one.o" "$work/two.o" "$library" "-Wl,-rpath,$(dirname "$library")" -Wl,--allow-shlib-undefined)
+"$cc" "${link[@]}" -o "$work/program"
+"$work/program"
+for header in "$root"/src/*/*.h; do
+    echo "#include \"$header\"" >"$work/alone.c"
+    "$cc" -std=c11 -D_POSIX_C_SOURCE=200809L -Wall -Wextra "-I$root/include" "-I$root/src" \
+        -fsyntax-only "$work/alone.c"
+done
+if ! command -v "$cxx" >/dev/null; then
+    echo "header: C only, $cxx is missing"
+    exit 77
+fi
+sed 's/(void)/()/' "$work/two.c" >"$work/two.cpp"
+sed -i 's/^kith_search_params one/extern "C" &/' "$work/two.cpp"
+for standard in c++11 c++17 c++20; do
+    "$cxx" -std=$standard "${warnings[@]}" -c "$work/two.cpp" -o "$work/two.o"
+    "$cc" "${link[@]}" -o "$work/program"
+    "$work/program"
+done
+echo "header: kith.h alone in C11, C++11, C++17, C++20; two files link; internal headers stand alone"
