@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The screen's inner contract: products of a block of rows with a block of points, each compared
+ * with a limit, survivors written to a log. The product matrix never reaches memory.
+ *
+ * Points are stored in a cheap type as *panels* of 16, in groups of 4 bytes (4 x s8, 2 x s16,
+ * 2 x bf16, 1 x f32):
+ *
+ *     panel p:   group 0 | point 16p .. 16p+15 |      each cell: 4 bytes of one point
+ *                group 1 | point 16p .. 16p+15 |
+ *                ...
+ *
+ * which is what a vector unit wants (16 points a register, one group a step) and also, unchanged,
+ * the second operand of AMX. Rows (the other operand) are repacked from panels by kernel->pack.
+ * s8 points lie in panels with 128 added, because VNNI multiplies unsigned by signed; rows are
+ * signed. What that adds to a product depends on the row alone and stands in its term.
+ *
+ *     cost(i, j) = term_i + term_j - 2 product(i, j)       (|x_i - x_j|^2, or -2 x_i.x_j)
+ *
+ * A pair survives for its row if cost <= row limit, for its column if cost <= column limit.
+ * With the column's half folded into the accumulator from the start, both tests together are one
+ * comparison:
+ *
+ *     acc = product - floor(term_j / 2)                    start_j = -floor(term_j / 2)
+ *     cost <= max(L_i, L_j)  implies  acc >= half_term_i - max(half_i, half_j)
+ *
+ * half_term = floor(term_i / 2), half = ceil(limit / 2): rounded so that nothing is lost; a pair
+ * that passes is then tested precisely. Integer costs are exact. Float costs carry an error that
+ * the limits contain (exact_bound.h).
+ *
+ *   ranges     integer: |term| and |product| < 2^29 * 1.5, limits in [KIN_LIMIT_NONE,
+ * KIN_LIMIT_ALL] padding    rows: half_term = KIN_PAD_TERM; points: start = KIN_PAD_START. Neither
+ * ever survives log        room for all pairs of one call must be left by the caller
+ */
+#ifndef KIN_EXACT_TILE_H
+#define KIN_EXACT_TILE_H
+
+#include "base/base_ctx.h"
+
+enum { KIN_PANEL = 16, KIN_BLOCK_STEP = 96 /* a multiple of every kernel's tile and of a panel */ };
+
+typedef enum kin_tile_type {
+    KIN_TILE_S8 = 0,
+    KIN_TILE_S16,
+    KIN_TILE_BF16,
+    KIN_TILE_F32,
+    KIN_TILE_TYPES
+} kin_tile_type;
+
+/* A lane of 32 bits: an integer or a float, by the kernel's type. */
+typedef union kin_word {
+    int32_t i;
+    uint32_t u;
+    float f;
+} kin_word;
+
+/* Integer limits: nobody passes, everybody passes. Their halves are +-2^30. */
+#define KIN_LIMIT_NONE INT32_MIN
+#define KIN_LIMIT_ALL INT32_MAX
+#define KIN_PAD_TERM INT32_MAX
+#define KIN_PAD_START (-INT32_MAX)
+/* The same for float types: above and below all costs, which are at most 2^60. */
+#define KIN_LIMIT_ALL_F 0x1p100F
+#define KIN_PAD_TERM_F 0x1p110F
+#define KIN_PAD_START_F (-0x1p120F)
+
+/* Survivors. order[] holds costs as integers that sort like them (kin_order_float for floats);
+ * pair[] holds row << 16 | column, both counted from the job's first. */
+typedef struct kin_tile_log {
+    int32_t *order;
+    uint32_t *pair;
+    int64_t count;
+} kin_tile_log;
+
+typedef struct kin_tile_job {
+    const uint32_t *rows;   /* from pack() */
+    const uint32_t *panels; /* the block's first panel */
+    int32_t groups;
+    int32_t row_count;   /* a multiple of the kernel's tile_rows, at most 65,536 */
+    int32_t first_panel; /* of the block */
+    int32_t panel_count;
+    const kin_word *half_term; /* by row */
+    const kin_word *row_term;
+    const kin_word *row_limit;
+    const kin_word *row_half;
+    const kin_word *start;      /* by column of the block */
+    const kin_word *odd;        /* term_j - 2 floor(term_j / 2): 0 or 1; float types: not read */
+    const kin_word *col_limit;  /* by column */
+    const kin_word *panel_half; /* by panel: the largest half of its columns */
+    kin_word *test;             /* scratch: one a row */
+    kin_tile_log *row_log;
+    kin_tile_log *col_log; /* NULL: columns are not collected */
+} kin_tile_job;
+
+typedef struct kin_tile_kernel {
+    const char *name;
+    kin_tile_type type;
+    kin_isa isa;
+    int32_t tile_rows;
+    int32_t group_step; /* groups are rounded up to this */
+    /* rows: room for row_count * groups words. Reads panels of row_count points. */
+    void (*pack)(const uint32_t *panels, int32_t groups, int32_t row_count, uint32_t *rows);
+    void (*run)(const kin_tile_job *job);
+} kin_tile_kernel;
+
+/* The fastest kernel of a type that level `isa` includes; NULL where it has none. */
+const kin_tile_kernel *kin_tile_get(kin_isa isa, kin_tile_type type);
+const char *kin_tile_type_name(kin_tile_type type);
+/* Components in a group: 4, 2, 2, 1. */
+int32_t kin_tile_group_size(kin_tile_type type);
+static inline bool kin_tile_is_float(kin_tile_type type)
+{
+    return type == KIN_TILE_BF16 || type == KIN_TILE_F32;
+}
+
+/* Floats as integers of the same order (no NaN). */
+static inline int32_t kin_order_float(float value)
+{
+    const kin_word w = {.f = value + 0.0F};
+    return w.i ^ (int32_t)((uint32_t)(w.i >> 31) & 0x7fffffffu);
+}
+
+static inline float kin_float_from_order(int32_t order)
+{
+    const kin_word w = {.i = order ^ (int32_t)((uint32_t)(order >> 31) & 0x7fffffffu)};
+    return w.f;
+}
+
+#endif

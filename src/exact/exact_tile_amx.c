@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Tile kernels for AMX: 32 rows x 32 points in four accumulator tiles. Contract: exact_tile.h.
+ *
+ * Who holds what: tiles 0-3 accumulate (rows 0-15 and 16-31) x (points 0-15 and 16-31); tiles 4, 5
+ * hold 64 bytes of 16 rows each, tiles 6, 7 sixteen groups of 16 points. A step is 4 loads and 4
+ * products of 16 cycles; its loads take 32 cycles from L1, so the unit is fed as long as the points
+ * stay near.
+ *
+ * Schedule: finished accumulators are stored and compared while the next 32 x 32 pairs are in the
+ * unit; the comparisons are dealt out over the steps, since the processor cannot look further ahead
+ * than a few hundred instructions:
+ *
+ *     tile unit    | products of block b     | products of block b+1   |
+ *     vector unit  | comparisons of b-1      | comparisons of b        |
+ *
+ * s8: rows signed, points unsigned (tdpbsud). bf16: rounding and order of the unit are fixed
+ * whatever MXCSR says; subnormals count as zero on both sides, and none are stored (exact_round.c).
+ */
+#if defined(__x86_64__)
+#include "exact/exact_tile_hit.h"
+#include "exact/exact_tile_machines.h"
+
+#include <immintrin.h>
+
+enum { ROWS = 32, POINTS = 32, SIDE = 16, TILE_WORDS = 256, STEP_GROUPS = 16, LINES = 64 };
+
+typedef struct __attribute__((packed)) tile_config {
+    uint8_t palette;
+    uint8_t start_row;
+    uint8_t reserved[14];
+    uint16_t row_bytes[16];
+    uint8_t rows[16];
+} tile_config;
+
+static void configure(void)
+{
+    tile_config config;
+    memset(&config, 0, sizeof config);
+    config.palette = 1;
+    for (int tile = 0; tile < 8; tile++) {
+        config.row_bytes[tile] = 64;
+        config.rows[tile] = 16;
+    }
+    _tile_loadconfig(&config);
+}
+
+/* A finished block of 32 x 32 accumulators that waits for its comparisons. */
+typedef struct finished {
+    kin_word acc[4][TILE_WORDS] __attribute__((aligned(64)));
+    int32_t row;
+    int32_t panel;
+    int32_t next_line; /* LINES when nothing is left */
+} finished;
+
+/* Line l of a finished block: 16 accumulators of one row. */
+static inline __attribute__((always_inline)) void compare(const kin_tile_job *job, finished *done,
+                                                          int32_t lines, bool is_float)
+{
+    int32_t line = done->next_line;
+    const int32_t last = line + lines < LINES ? line + lines : LINES;
+    for (; line < last; line++) {
+        const int32_t part = line / SIDE;
+        const int32_t row = done->row + part / 2 * SIDE + line % SIDE;
+        const kin_word *acc = &done->acc[part][line % SIDE * SIDE];
+        uint32_t mask;
+        if (is_float) {
+            mask = _mm512_cmp_ps_mask(_mm512_load_ps(acc), _mm512_set1_ps(job->test[row].f),
+                                      _CMP_NLT_UQ);
+        } else {
+            mask = _mm512_cmpge_epi32_mask(_mm512_load_si512(acc),
+                                           _mm512_set1_epi32(job->test[row].i));
+        }
+        if (__builtin_expect(mask != 0, 0)) {
+            if (is_float) {
+                tile_hit_float(job, row, done->panel + part % 2, mask, &acc->f);
+            } else {
+                tile_hit_int(job, row, done->panel + part % 2, mask, &acc->i);
+            }
+        }
+    }
+    done->next_line = last;
+}
+
+static inline __attribute__((always_inline)) void products(const kin_tile_job *job, int32_t tile,
+                                                           int32_t panel, finished *previous,
+                                                           finished *next, bool is_float)
+{
+    const int32_t steps = job->groups / STEP_GROUPS;
+    const int64_t panel_words = (int64_t)job->groups * KIN_PANEL;
+    const uint32_t *row_words = job->rows + (int64_t)tile * 2 * steps * TILE_WORDS;
+    const uint32_t *point_words = job->panels + panel * panel_words;
+    const kin_word *start = job->start + (int64_t)panel * KIN_PANEL;
+    const int32_t lines = (LINES + steps - 1) / steps;
+    _tile_loadd(0, start, 0); /* stride 0: the same 16 starts for all 16 rows */
+    _tile_loadd(1, start + KIN_PANEL, 0);
+    _tile_loadd(2, start, 0);
+    _tile_loadd(3, start + KIN_PANEL, 0);
+    for (int32_t step = 0; step < steps; step++) {
+        const uint32_t *row = row_words + (int64_t)step * TILE_WORDS;
+        const uint32_t *point = point_words + (int64_t)step * TILE_WORDS;
+        _tile_loadd(4, row, 64);
+        _tile_loadd(6, point, 64);
+        _tile_loadd(5, row + (int64_t)steps * TILE_WORDS, 64);
+        _tile_loadd(7, point + panel_words, 64);
+        if (is_float) {
+            _tile_dpbf16ps(0, 4, 6);
+            _tile_dpbf16ps(1, 4, 7);
+            _tile_dpbf16ps(2, 5, 6);
+            _tile_dpbf16ps(3, 5, 7);
+        } else {
+            _tile_dpbsud(0, 4, 6);
+            _tile_dpbsud(1, 4, 7);
+            _tile_dpbsud(2, 5, 6);
+            _tile_dpbsud(3, 5, 7);
+        }
+        compare(job, previous, lines, is_float);
+    }
+    _tile_stored(0, next->acc[0], 64);
+    _tile_stored(1, next->acc[1], 64);
+    _tile_stored(2, next->acc[2], 64);
+    _tile_stored(3, next->acc[3], 64);
+    next->row = tile * ROWS;
+    next->panel = panel;
+    next->next_line = 0;
+}
+
+static inline __attribute__((always_inline)) void run(const kin_tile_job *job, bool is_float)
+{
+    finished blocks[2];
+    blocks[0].next_line = LINES;
+    blocks[1].next_line = LINES;
+    configure();
+    const int32_t last = job->first_panel + job->panel_count;
+    for (int32_t panel = job->first_panel; panel < last; panel += 2) {
+        const kin_word a = job->panel_half[panel];
+        const kin_word b = job->panel_half[panel + 1];
+        if (is_float) {
+            tile_tests_float(job, a.f > b.f ? a.f : b.f);
+        } else {
+            tile_tests_int(job, a.i > b.i ? a.i : b.i);
+        }
+        const int32_t tiles = job->row_count / ROWS;
+        for (int32_t tile = 0; tile < tiles; tile++) {
+            products(job, tile, panel, &blocks[(tile + 1) % 2], &blocks[tile % 2], is_float);
+        }
+        compare(job, &blocks[(tiles + 1) % 2], LINES, is_float); /* the tests change now */
+    }
+    _tile_release();
+}
+
+static void s8_run(const kin_tile_job *job)
+{
+    run(job, false);
+}
+
+static void bf16_run(const kin_tile_job *job)
+{
+    run(job, true);
+}
+
+/* 16 x 16 words transposed and flipped: pairs, quadruples, then quarters of the registers. */
+static inline void transpose(const uint32_t *src, __m512i flip, uint32_t *dst)
+{
+    __m512i r[SIDE];
+    __m512i t[SIDE];
+    for (int i = 0; i < SIDE; i++) {
+        r[i] = _mm512_xor_si512(_mm512_loadu_si512(src + i * SIDE), flip);
+    }
+    for (int i = 0; i < SIDE; i += 2) {
+        t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
+        t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
+    }
+    for (int i = 0; i < SIDE; i += 4) {
+        r[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
+        r[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
+        r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
+        r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
+    }
+    for (int i = 0; i < 4; i++) {
+        const __m512i low02 = _mm512_shuffle_i32x4(r[i], r[i + 4], 0x88);
+        const __m512i low13 = _mm512_shuffle_i32x4(r[i], r[i + 4], 0xdd);
+        const __m512i high02 = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0x88);
+        const __m512i high13 = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0xdd);
+        t[i] = _mm512_shuffle_i32x4(low02, high02, 0x88);
+        t[i + 4] = _mm512_shuffle_i32x4(low13, high13, 0x88);
+        t[i + 8] = _mm512_shuffle_i32x4(low02, high02, 0xdd);
+        t[i + 12] = _mm512_shuffle_i32x4(low13, high13, 0xdd);
+    }
+    for (int i = 0; i < SIDE; i++) {
+        _mm512_storeu_si512(dst + i * SIDE, t[i]);
+    }
+}
+
+/* Rows for the unit: for each 16 rows, step after step, a tile of 16 rows x 64 bytes. */
+static void pack(const uint32_t *panels, int32_t groups, int32_t row_count, uint32_t flip,
+                 uint32_t *rows)
+{
+    const int64_t tiles = (int64_t)row_count / SIDE * (groups / STEP_GROUPS);
+    const __m512i flips = _mm512_set1_epi32((int32_t)flip);
+    for (int64_t tile = 0; tile < tiles; tile++) {
+        transpose(panels + tile * TILE_WORDS, flips, rows + tile * TILE_WORDS);
+    }
+}
+
+static void s8_pack(const uint32_t *panels, int32_t groups, int32_t row_count, uint32_t *rows)
+{
+    pack(panels, groups, row_count, 0x80808080u, rows);
+}
+
+static void bf16_pack(const uint32_t *panels, int32_t groups, int32_t row_count, uint32_t *rows)
+{
+    pack(panels, groups, row_count, 0u, rows);
+}
+
+const kin_tile_kernel kin_tile_s8_amx = {"s8 amx",    KIN_TILE_S8, KIN_ISA_AMX, ROWS,
+                                         STEP_GROUPS, s8_pack,     s8_run};
+const kin_tile_kernel kin_tile_bf16_amx = {"bf16 amx",  KIN_TILE_BF16, KIN_ISA_AMX, ROWS,
+                                           STEP_GROUPS, bf16_pack,     bf16_run};
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Tile kernels for AVX-512 VNNI: 64 products of s8 or 32 of s16 an instruction.
+ * Contract: exact_tile.h. Not used: vpdpbusds, vpdpwssds, which saturate. */
+#if defined(__x86_64__)
+#include "exact/exact_tile_hit.h"
+#include "exact/exact_tile_machines.h"
+#include "exact/exact_tile_zmm.h"
+
+static inline __m512i dot_s8(__m512i acc, __m512i row, __m512i point)
+{
+    return _mm512_dpbusd_epi32(acc, point, row);
+}
+
+static inline __m512i dot_s16(__m512i acc, __m512i row, __m512i point)
+{
+    return _mm512_dpwssd_epi32(acc, point, row);
+}
+
+#define TILE_FLOAT 0
+#define vec __m512i
+#define TILE_SPLAT __m512i
+#define VEC_LOAD load_i32x16
+#define VEC_SPLAT splat_i32x16
+#define VEC_STORE store_i32x16
+#define VEC_PASS pass_i32x16
+
+#define TILE_NAME s8
+#define TILE_FLIP 0x80808080u
+#define VEC_DOT dot_s8
+#include "exact/exact_tile_body.inc"
+#undef TILE_NAME
+#undef TILE_FLIP
+#undef VEC_DOT
+
+#define TILE_NAME s16
+#define TILE_FLIP 0u
+#define VEC_DOT dot_s16
+#include "exact/exact_tile_body.inc"
+
+const kin_tile_kernel kin_tile_s8_avx512vnni = {
+    "s8 avx512vnni", KIN_TILE_S8, KIN_ISA_AVX512VNNI, TILE_ROWS, 1, s8_pack, s8_run};
+const kin_tile_kernel kin_tile_s16_avx512vnni = {
+    "s16 avx512vnni", KIN_TILE_S16, KIN_ISA_AVX512VNNI, TILE_ROWS, 1, s16_pack, s16_run};
+#endif
