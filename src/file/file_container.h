@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The .kith container: a header, a table of sections, sections. docs/format.md has the bytes.
+ *
+ *     | header 128 | table: 48 a section | pad | section 0 | pad | section 1 | ...
+ *
+ * Sections begin at multiples of 64 bytes, so a mapped file can be used as it is. Everything is
+ * little-endian and of fixed width; nothing depends on the day, the machine or the library's
+ * version. Every byte is covered: header and table by the header's checksum, sections by their own,
+ * the padding by being 0. */
+#ifndef KIN_FILE_CONTAINER_H
+#define KIN_FILE_CONTAINER_H
+
+#include "file/file_item.h"
+
+enum { KIN_CONTAINER_FORMAT = 1, KIN_TAG_BYTES = 16, KIN_SECTIONS_MAX = 64 };
+
+/* Tags that more than one room knows; others are their writers' own. At most 15 characters. */
+#define KIN_TAG_POINTS "points"           /* rows x cols of dtype, contiguous */
+#define KIN_TAG_IDS "ids"                 /* uint32 */
+#define KIN_TAG_DISTANCES "distances"     /* float32 */
+#define KIN_TAG_DISTANCES64 "distances64" /* float64 */
+#define KIN_TAG_OFFSETS "offsets"         /* int64, rows + 1 */
+
+/* What a file says about itself. Fields that do not apply are 0. */
+typedef struct kin_container_header {
+    kith_kind kind;
+    kith_dtype dtype; /* of the points section */
+    kith_metric metric;
+    int32_t exact;
+    int64_t rows;
+    int64_t cols; /* d of points */
+    int64_t k;
+    int64_t corpus_rows;
+    double recall; /* when not exact: estimate, < 0 = unknown */
+    int64_t recall_at;
+} kin_container_header;
+
+/* One section to write: `bytes` at data, or the rows of a matrix, which may have a stride. */
+typedef struct kin_section {
+    const char *tag;
+    const void *data;
+    uint64_t bytes;
+    const kith_matrix *matrix; /* NULL, or instead of data and bytes */
+} kin_section;
+
+/* Written whole or not at all. */
+kith_status kin_container_write(kith_ctx *ctx, const char *path, const kin_container_header *header,
+                                const kin_section *sections, int32_t count);
+
+typedef struct kin_container kin_container;
+
+/* Maps a container and checks header and table. Keeps ctx. */
+kith_status kin_container_open(kith_ctx *ctx, const char *path, kin_container **out);
+const kin_container_header *kin_container_get_header(const kin_container *container);
+bool kin_container_has(const kin_container *container, const char *tag);
+/* A section, in the mapped file, after its checksum is found right (each time it is asked for).
+ * KITH_E_FORMAT where there is none of the name. ctx may be another than the opener's. */
+kith_status kin_container_section(kith_ctx *ctx, const kin_container *container, const char *tag,
+                                  const void **data, uint64_t *bytes);
+/* The same for one that must have rows x row_bytes. */
+kith_status kin_container_table(kith_ctx *ctx, const kin_container *container, const char *tag,
+                                uint64_t rows, uint64_t row_bytes, const void **data);
+uint64_t kin_container_file_bytes(const kin_container *container);
+/* Accepts NULL. */
+void kin_container_close(kin_container *container);
+
+#endif

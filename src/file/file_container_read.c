@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "file/file_container_layout.h"
+#include "host/host_map.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+struct kin_container {
+    kith_ctx *ctx;
+    char *path;
+    kin_map map;
+    kin_container_header header;
+    const kin_layout_entry *table;
+    uint32_t count;
+};
+
+static kith_status check_magic(kith_ctx *ctx, const kin_container *c)
+{
+    const kin_layout_header *layout = (const void *)c->map.data;
+    if (c->map.bytes < sizeof *layout) {
+        return kin_fail(ctx, KITH_E_FORMAT,
+                        "%s: has %" PRIu64 " bytes, less than the %zu of its header (it is cut "
+                        "short: make it again)",
+                        c->path, c->map.bytes, sizeof *layout);
+    }
+    if (memcmp(layout->magic, KIN_CONTAINER_MAGIC, sizeof layout->magic) != 0) {
+        return kin_fail(ctx, KITH_E_FORMAT,
+                        "%s: does not begin with the magic of .kith (is it of another format?)",
+                        c->path);
+    }
+    if (layout->format != KIN_CONTAINER_FORMAT) {
+        return kin_fail(ctx, KITH_E_FORMAT,
+                        "%s: is .kith of format %" PRIu32 ", this library reads format %d (use a "
+                        "newer kith)",
+                        c->path, layout->format, KIN_CONTAINER_FORMAT);
+    }
+    return KITH_OK;
+}
+
+static kith_status fail_damaged(kith_ctx *ctx, const kin_container *c, const char *what)
+{
+    return kin_fail(ctx, KITH_E_FORMAT, "%s: %s (it is damaged: make it again)", c->path, what);
+}
+
+static kith_status check_table(kith_ctx *ctx, const kin_container *c)
+{
+    const kin_layout_header *layout = (const void *)c->map.data;
+    if (layout->file_bytes != c->map.bytes) {
+        return kin_fail(ctx, KITH_E_FORMAT,
+                        "%s: has %" PRIu64 " bytes, its header says %" PRIu64
+                        " (it is cut short or damaged: make it again)",
+                        c->path, c->map.bytes, layout->file_bytes);
+    }
+    if (layout->section_count > KIN_SECTIONS_MAX ||
+        kin_layout_table_end(layout->section_count) > c->map.bytes) {
+        return fail_damaged(ctx, c, "its table of sections does not fit");
+    }
+    if (kin_layout_checksum(layout, layout + 1) != layout->checksum) {
+        return fail_damaged(ctx, c, "the checksum of its header is wrong");
+    }
+    const kin_layout_entry *table = (const void *)(layout + 1);
+    for (uint32_t i = 0; i < layout->section_count; i++) {
+        const uint64_t end = kin_size_add(table[i].offset, table[i].bytes);
+        if (table[i].offset % KIN_CONTAINER_ALIGNMENT != 0 || end > c->map.bytes ||
+            table[i].tag[KIN_TAG_BYTES - 1] != '\0') {
+            return fail_damaged(ctx, c, "a section does not lie in the file");
+        }
+    }
+    return KITH_OK;
+}
+
+static kith_status take_header(kith_ctx *ctx, kin_container *c)
+{
+    const kin_layout_header *layout = (const void *)c->map.data;
+    if (layout->kind > KITH_KIND_RANGES || layout->dtype > KITH_I8 ||
+        layout->metric > KITH_CUSTOM || layout->exact > 1 || layout->rows < 0 || layout->cols < 0 ||
+        layout->cols > INT32_MAX || layout->k < 0 || layout->corpus_rows < 0 ||
+        isnan(layout->recall)) {
+        return fail_damaged(ctx, c, "its header holds a value that this format does not know");
+    }
+    c->header.kind = (kith_kind)layout->kind;
+    c->header.dtype = (kith_dtype)layout->dtype;
+    c->header.metric = (kith_metric)layout->metric;
+    c->header.exact = (int32_t)layout->exact;
+    c->header.rows = layout->rows;
+    c->header.cols = layout->cols;
+    c->header.k = layout->k;
+    c->header.corpus_rows = layout->corpus_rows;
+    c->header.recall = layout->recall;
+    c->header.recall_at = layout->recall_at;
+    c->table = (const void *)(layout + 1);
+    c->count = layout->section_count;
+    return KITH_OK;
+}
+
+kith_status kin_container_open(kith_ctx *ctx, const char *path, kin_container **out)
+{
+    *out = NULL;
+    kin_container *c = NULL;
+    kith_status status = KITH_OK;
+    KIN_TRY(kin_alloc_zero(ctx, &c, 1, sizeof *c, "an open file"));
+    c->ctx = ctx;
+    const size_t path_bytes = strlen(path) + 1;
+    KIN_TRY_GOTO(status, kin_alloc(ctx, &c->path, path_bytes, 1, "a file's path"), done);
+    memcpy(c->path, path, path_bytes);
+    KIN_TRY_GOTO(status, kin_map_open(ctx, path, &c->map), done);
+    KIN_TRY_GOTO(status, check_magic(ctx, c), done);
+    KIN_TRY_GOTO(status, check_table(ctx, c), done);
+    KIN_TRY_GOTO(status, take_header(ctx, c), done);
+done:
+    if (status != KITH_OK) {
+        kin_container_close(c);
+        return status;
+    }
+    *out = c;
+    return KITH_OK;
+}
+
+const kin_container_header *kin_container_get_header(const kin_container *container)
+{
+    return &container->header;
+}
+
+uint64_t kin_container_file_bytes(const kin_container *container)
+{
+    return container->map.bytes;
+}
+
+static const kin_layout_entry *find(const kin_container *c, const char *tag)
+{
+    for (uint32_t i = 0; i < c->count; i++) {
+        if (strcmp(c->table[i].tag, tag) == 0) {
+            return &c->table[i];
+        }
+    }
+    return NULL;
+}
+
+bool kin_container_has(const kin_container *container, const char *tag)
+{
+    return find(container, tag) != NULL;
+}
+
+kith_status kin_container_section(kith_ctx *ctx, const kin_container *c, const char *tag,
+                                  const void **data, uint64_t *bytes)
+{
+    const kin_layout_entry *entry = find(c, tag);
+    if (entry == NULL) {
+        return kin_fail(ctx, KITH_E_FORMAT, "%s: has no section '%s' (it is of another kind)",
+                        c->path, tag);
+    }
+    const unsigned char *start = c->map.data + entry->offset;
+    if (kin_checksum_of(start, entry->bytes) != entry->checksum) {
+        return kin_fail(ctx, KITH_E_FORMAT,
+                        "%s: the checksum of its section '%s' is wrong (it is damaged: make it "
+                        "again)",
+                        c->path, tag);
+    }
+    *data = start;
+    *bytes = entry->bytes;
+    return KITH_OK;
+}
+
+kith_status kin_container_table(kith_ctx *ctx, const kin_container *c, const char *tag,
+                                uint64_t rows, uint64_t row_bytes, const void **data)
+{
+    uint64_t bytes = 0;
+    KIN_TRY(kin_container_section(ctx, c, tag, data, &bytes));
+    const uint64_t need = kin_size_mul(rows, row_bytes);
+    if (bytes != need) {
+        return kin_fail(ctx, KITH_E_FORMAT,
+                        "%s: its section '%s' has %" PRIu64 " bytes, its header announces %" PRIu64
+                        " (it is damaged: make it again)",
+                        c->path, tag, bytes, need);
+    }
+    return KITH_OK;
+}
+
+void kin_container_close(kin_container *c)
+{
+    if (c == NULL) {
+        return;
+    }
+    kith_ctx *ctx = c->ctx;
+    kin_map_close(&c->map);
+    kin_free(ctx, c->path);
+    kin_free(ctx, c);
+}
