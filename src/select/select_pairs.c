@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Introsort (Musser 1997) for two kinds of items: quicksort with the median of three, insertion for
+ * short runs, heapsort when the recursion gets deeper than 2 log2 n, so that no input is slow.
+ */
+#include "select/select_pairs.h"
+
+enum { SHORT_RUN = 24 };
+
+static int word_less(const uint64_t *a, const uint64_t *b)
+{
+    return *a < *b;
+}
+
+/* One generator for both items: the bodies differ in the type and in `less` alone. */
+#define SORT_OF(name, item, less)                                                                \
+    static void name##_insertion(item *a, int64_t count)                                         \
+    {                                                                                            \
+        for (int64_t i = 1; i < count; i++) {                                                    \
+            const item moving = a[i];                                                            \
+            int64_t j = i;                                                                       \
+            for (; j > 0 && less(&moving, &a[j - 1]); j--) {                                     \
+                a[j] = a[j - 1];                                                                 \
+            }                                                                                    \
+            a[j] = moving;                                                                       \
+        }                                                                                        \
+    }                                                                                            \
+    static void name##_sift(item *a, int64_t root, int64_t count)                                \
+    {                                                                                            \
+        const item moving = a[root];                                                             \
+        for (int64_t child = 2 * root + 1; child < count; child = 2 * root + 1) {                \
+            if (child + 1 < count && less(&a[child], &a[child + 1])) {                           \
+                child += 1;                                                                      \
+            }                                                                                    \
+            if (!less(&moving, &a[child])) {                                                     \
+                break;                                                                           \
+            }                                                                                    \
+            a[root] = a[child];                                                                  \
+            root = child;                                                                        \
+        }                                                                                        \
+        a[root] = moving;                                                                        \
+    }                                                                                            \
+    static void name##_heap(item *a, int64_t count)                                              \
+    {                                                                                            \
+        for (int64_t root = count / 2 - 1; root >= 0; root--) {                                  \
+            name##_sift(a, root, count);                                                         \
+        }                                                                                        \
+        for (int64_t last = count - 1; last > 0; last--) {                                       \
+            const item top = a[0];                                                               \
+            a[0] = a[last];                                                                      \
+            a[last] = top;                                                                       \
+            name##_sift(a, 0, last);                                                             \
+        }                                                                                        \
+    }                                                                                            \
+    /* Splits a[0 .. count - 1], count > 3, at the median of three: everything before the result \
+     * is not above everything from it on, and both sides are non-empty. */                      \
+    static int64_t name##_split(item *a, int64_t count)                                          \
+    {                                                                                            \
+        const item *x = &a[0];                                                                   \
+        const item *y = &a[count / 2];                                                           \
+        const item *z = &a[count - 1];                                                           \
+        const item pivot = less(x, y) ? (less(y, z) ? *y : (less(x, z) ? *z : *x))               \
+                                      : (less(x, z) ? *x : (less(y, z) ? *z : *y));              \
+        int64_t i = -1;                                                                          \
+        int64_t j = count;                                                                       \
+        for (;;) {                                                                               \
+            do {                                                                                 \
+                i += 1;                                                                          \
+            } while (less(&a[i], &pivot));                                                       \
+            do {                                                                                 \
+                j -= 1;                                                                          \
+            } while (less(&pivot, &a[j]));                                                       \
+            if (i >= j) {                                                                        \
+                return j + 1 < count ? j + 1 : j;                                                \
+            }                                                                                    \
+            const item moving = a[i];                                                            \
+            a[i] = a[j];                                                                         \
+            a[j] = moving;                                                                       \
+        }                                                                                        \
+    }                                                                                            \
+    static int name##_depth(int64_t count)                                                       \
+    {                                                                                            \
+        return 2 * (64 - __builtin_clzll((unsigned long long)count | 1));                        \
+    }                                                                                            \
+    static void name##_sort(item *a, int64_t count, int depth)                                   \
+    {                                                                                            \
+        while (count > SHORT_RUN) {                                                              \
+            if (depth-- == 0) {                                                                  \
+                name##_heap(a, count);                                                           \
+                return;                                                                          \
+            }                                                                                    \
+            const int64_t middle = name##_split(a, count);                                       \
+            name##_sort(a + middle, count - middle, depth);                                      \
+            count = middle;                                                                      \
+        }                                                                                        \
+        name##_insertion(a, count);                                                              \
+    }
+
+SORT_OF(pairs, kin_pair, kin_pair_less)
+SORT_OF(words, uint64_t, word_less)
+
+void kin_select_sort_pairs(kin_pair *pairs, int64_t count)
+{
+    pairs_sort(pairs, count, pairs_depth(count));
+}
+
+void kin_select_sort_words(uint64_t *words, int64_t count)
+{
+    words_sort(words, count, words_depth(count));
+}
+
+void kin_select_nth_word(uint64_t *words, int64_t count, int64_t k)
+{
+    int depth = words_depth(count);
+    while (count > SHORT_RUN) {
+        if (depth-- == 0) {
+            words_heap(words, count);
+            return;
+        }
+        const int64_t middle = words_split(words, count);
+        if (k < middle) {
+            count = middle;
+        } else {
+            words += middle;
+            k -= middle;
+            count -= middle;
+        }
+    }
+    words_insertion(words, count);
+}
