@@ -19,8 +19,7 @@
 #define KIN_METRIC_METRIC_H
 
 #include "base/base_ctx.h"
-
-enum { KIN_METRIC_LANES = 8 };
+#include "metric/metric_row.h"
 
 /* How a metric can be screened (exact/): by the distance or the product of transformed rows. */
 typedef enum kin_screen_kind {
@@ -40,16 +39,6 @@ typedef struct kin_metric_traits {
 
 /* metric is one of the enumerators but DEFAULT. */
 const kin_metric_traits *kin_metric_get_traits(kith_metric metric);
-
-/* The transform of one row, made of rounded double operations in the order written:
- *   t(x)[i] = ((x[i] * scale) - shift) * gain
- * where scale is 1 except for float64 rows, and the subtraction is left out for cosine. */
-typedef struct kin_row_transform {
-    double scale;
-    double shift;
-    double gain;       /* 0 for a degenerate row */
-    double degenerate; /* 1: zero (cosine) or constant (correlation): distance 1 to everything */
-} kin_row_transform;
 
 /* A matrix whose stride is filled in, and its rows' transforms (NULL where the metric has none). */
 typedef struct kin_rows {

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The definition of every metric, operation by operation. Read this after metric.h.
+ *
+ * A sum has eight lanes that start at +0. Component i goes to lane i mod 8, in rising order of i;
+ * at the end the lanes are added in a fixed tree. Why eight? One AVX-512 register or two AVX ones
+ * then hold all lanes, and any machine can keep the order:
+ *
+ *   component   0  1  2  3  4  5  6  7 | 8  9 ...        0+4   1+5   2+6   3+7
+ *   lane        0  1  2  3  4  5  6  7 | 0  1 ...          \     \   /     /
+ *                                                        (04+26)     (15+37)
+ *                                                             \       /
+ *                                                                sum
+ *
+ * Sums of products and of squares use a fused multiply-add, other sums a plain addition; nothing
+ * else is fused. Components past the end add nothing. The sign of a zero lane never shows: keys end
+ * with an addition of 0.0, which turns -0 into +0.
+ *
+ *   q, c    components of query and point, as double, transformed where the metric transforms
+ *   key     kin_key: what neighbours are ordered by, before ids
+ *
+ * These functions compile for host and device. The portable body calls them as they are; the bodies
+ * for wider machines do the same operations on eight lanes at once (metric_lanes.h).
+ */
+#ifndef KIN_METRIC_CANONICAL_H
+#define KIN_METRIC_CANONICAL_H
+
+#include "kith/kith.h"
+#include "metric/metric_arith.h"
+#include "metric/metric_log.h"
+#include "metric/metric_row.h"
+
+/* ---- One component -------------------------------------------------------------------------- */
+
+/* The terms that are not a single operation. */
+KIN_HD double kin_term_chi2(double q, double c)
+{
+    const double t = kin_sub(q, c);
+    const double sum = kin_add(q, c);
+    return sum == 0 ? 0 : kin_div(kin_mul(t, t), sum);
+}
+
+KIN_HD double kin_step_kl(double lane, double q, double c)
+{
+    if (q == 0) {
+        return lane;
+    }
+    if (c == 0) {
+        return (double)INFINITY;
+    }
+    return kin_fma(q, kin_ln(kin_div(q, c)), lane);
+}
+
+/* One component of one pair enters its lane. `second` is used by jaccard alone: the components that
+ * both rows have, where `lane` counts those that either has. */
+KIN_HD void kin_step(kith_metric metric, double *lane, double *second, double q, double c)
+{
+    const double t = kin_sub(q, c);
+    switch (metric) {
+    case KITH_EUCLIDEAN:
+    case KITH_SQEUCLIDEAN:
+    case KITH_COSINE:
+    case KITH_CORRELATION:
+        *lane = kin_fma(t, t, *lane);
+        break;
+    case KITH_INNER_PRODUCT:
+        *lane = kin_fma(q, c, *lane);
+        break;
+    case KITH_MANHATTAN:
+        *lane = kin_add(*lane, kin_abs(t));
+        break;
+    case KITH_CHEBYSHEV:
+        *lane = kin_max(*lane, kin_abs(t));
+        break;
+    case KITH_CHI2:
+        *lane = kin_add(*lane, kin_term_chi2(q, c));
+        break;
+    case KITH_HAMMING:
+        *lane = kin_add(*lane, q != c ? 1.0 : 0.0);
+        break;
+    case KITH_JACCARD:
+        *lane = kin_add(*lane, q != 0 || c != 0 ? 1.0 : 0.0);
+        *second = kin_add(*second, q != 0 && c != 0 ? 1.0 : 0.0);
+        break;
+    case KITH_KL:
+        *lane = kin_step_kl(*lane, q, c);
+        break;
+    case KITH_METRIC_DEFAULT:
+    case KITH_CUSTOM:
+        break;
+    }
+}
+
+/* ---- All lanes ------------------------------------------------------------------------------ */
+
+KIN_HD double kin_lanes_sum(const double lane[KIN_METRIC_LANES])
+{
+    const double even = kin_add(kin_add(lane[0], lane[4]), kin_add(lane[2], lane[6]));
+    const double odd = kin_add(kin_add(lane[1], lane[5]), kin_add(lane[3], lane[7]));
+    return kin_add(even, odd);
+}
+
+KIN_HD double kin_lanes_max(const double lane[KIN_METRIC_LANES])
+{
+    double most = lane[0];
+    for (int j = 1; j < KIN_METRIC_LANES; j++) {
+        most = kin_max(most, lane[j]);
+    }
+    return most;
+}
+
+/* The key of a pair from the sum of its lanes (chebyshev: their maximum; jaccard: the sizes of
+ * union and intersection). Pairs with a degenerate row do not come here: their key is 1. */
+KIN_HD double kin_key(kith_metric metric, double sum, double second, int32_t cols)
+{
+    double key = sum;
+    switch (metric) {
+    case KITH_INNER_PRODUCT:
+        key = -sum;
+        break;
+    case KITH_COSINE:
+    case KITH_CORRELATION:
+        key = kin_mul(0.5, sum);
+        break;
+    case KITH_HAMMING:
+        key = kin_div(sum, (double)cols);
+        break;
+    case KITH_JACCARD:
+        key = sum == 0 ? 0 : kin_div(kin_sub(sum, second), sum);
+        break;
+    case KITH_METRIC_DEFAULT:
+    case KITH_EUCLIDEAN:
+    case KITH_SQEUCLIDEAN:
+    case KITH_MANHATTAN:
+    case KITH_CHEBYSHEV:
+    case KITH_CHI2:
+    case KITH_KL:
+    case KITH_CUSTOM:
+        break;
+    }
+    return kin_add(key, 0.0);
+}
+
+#define KIN_DEGENERATE_KEY 1.0
+
+/* ---- The transform of a row (cosine, correlation) ------------------------------------------- */
+
+/* The power of two that brings the largest magnitude of a float64 row into [1, 2), so that squares
+ * neither overflow nor vanish. Where that power is beyond the doubles (the largest magnitude is
+ * subnormal) 2^1023 takes its place, with the same effect on all bits that follow. */
+KIN_HD double kin_row_scale(double largest)
+{
+    const uint64_t exponent = kin_bits_of(largest) >> 52;
+    return largest == 0 ? 1.0 : kin_from_bits((2046 - exponent) << 52);
+}
+
+KIN_HD double kin_row_shift(double sum, int32_t cols)
+{
+    return kin_div(sum, (double)cols);
+}
+
+KIN_HD double kin_row_gain(double sum_of_squares)
+{
+    return kin_div(1.0, kin_sqrt(sum_of_squares));
+}
+
+/* The value before the gain: what the sum of squares is taken of. For cosine the shift is +0, and
+ * x - 0 has the bits of x. */
+KIN_HD double kin_row_centre(const kin_row_transform *transform, double x)
+{
+    return kin_sub(kin_mul(x, transform->scale), transform->shift);
+}
+
+KIN_HD double kin_row_apply(const kin_row_transform *transform, double x)
+{
+    return kin_mul(kin_row_centre(transform, x), transform->gain);
+}
+
+#endif

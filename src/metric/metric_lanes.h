@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Contract: metric.h. The body for machines with vectors, written once over a small vocabulary of
+ * eight lanes (v8) that metric_avx2.c and metric_avx512.c define before they include this file:
+ *
+ *   v8                       eight doubles
+ *   v8_zero v8_set           all lanes +0, all lanes a
+ *   v8_add v8_sub v8_mul v8_div v8_fma v8_max v8_min v8_abs      lane by lane, rounded once
+ *   v8_keep_where(x, s)      x where s is not 0, else +0
+ *   v8_count_differ(a, b)    1 where a differs from b, else 0
+ *   v8_keep_first(x, n)      lanes 0 .. n - 1 of x, +0 behind
+ *   v8_sum v8_most           the tree of metric_canonical.h; the largest lane
+ *   v8_get v8_put            aligned doubles in memory
+ *   v8_load v8_load_first    eight (the first n) components of a row, converted; reads no more
+ *
+ * Idea. A key is a chain of additions a lane, each waiting for the one before, and the order of the
+ * chain is part of the answer. So we take four rows at a time: four chains hide each other's
+ * latency, and a load of the query serves four rows. Rows with random ids miss every cache, hence
+ * the prefetch of the next four rows, cache line by cache line beside the work on these four.
+ */
+#ifndef KIN_METRIC_LANES_H
+#define KIN_METRIC_LANES_H
+
+#include "metric/metric_canonical.h"
+#include "metric/metric_table.h"
+
+#if defined(__clang__)
+#define KIN_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define KIN_UNROLL _Pragma("GCC unroll 4")
+#endif
+
+enum { ROWS_AT_ONCE = 4, LINE_BYTES = 64 };
+
+KIN_TEMPLATE int32_t bytes_of(kith_dtype dtype)
+{
+    return dtype == KITH_F64 ? 8 : dtype == KITH_F32 ? 4 : dtype <= KITH_BF16 ? 2 : 1;
+}
+
+/* The running state of the rows in flight. */
+typedef struct flight {
+    const char *data[ROWS_AT_ONCE];
+    const char *next[ROWS_AT_ONCE]; /* what to prefetch */
+    const kin_row_transform *transform[ROWS_AT_ONCE];
+    v8 lane[ROWS_AT_ONCE];
+    v8 second[ROWS_AT_ONCE]; /* jaccard: the intersection */
+} flight;
+
+KIN_TEMPLATE bool has_transform(kith_metric metric)
+{
+    return metric == KITH_COSINE || metric == KITH_CORRELATION;
+}
+
+/* What metric_canonical.h calls kin_row_apply. Operations that change no bit are left out: the
+ * scale of what is not float64, and cosine's shift. */
+KIN_TEMPLATE v8 v8_transform(const kin_row_transform *t, v8 x, kith_metric metric, kith_dtype dtype)
+{
+    if (dtype == KITH_F64) {
+        x = v8_mul(x, v8_set(t->scale));
+    }
+    if (metric == KITH_CORRELATION) {
+        x = v8_sub(x, v8_set(t->shift));
+    }
+    return v8_mul(x, v8_set(t->gain));
+}
+
+/* The logarithm goes lane by lane: its steps are integer work as much as arithmetic. */
+KIN_TEMPLATE v8 v8_step_kl(v8 lane, v8 q, v8 c)
+{
+    _Alignas(64) double lanes[KIN_METRIC_LANES];
+    _Alignas(64) double qs[KIN_METRIC_LANES];
+    _Alignas(64) double cs[KIN_METRIC_LANES];
+    v8_put(lanes, lane);
+    v8_put(qs, q);
+    v8_put(cs, c);
+    for (int j = 0; j < KIN_METRIC_LANES; j++) {
+        lanes[j] = kin_step_kl(lanes[j], qs[j], cs[j]);
+    }
+    return v8_get(lanes);
+}
+
+/* What metric_canonical.h calls kin_step, on eight lanes. */
+KIN_TEMPLATE void v8_step(kith_metric metric, v8 *lane, v8 *second, v8 q, v8 c)
+{
+    const v8 t = v8_sub(q, c);
+    switch (metric) {
+    case KITH_EUCLIDEAN:
+    case KITH_SQEUCLIDEAN:
+    case KITH_COSINE:
+    case KITH_CORRELATION:
+        *lane = v8_fma(t, t, *lane);
+        break;
+    case KITH_INNER_PRODUCT:
+        *lane = v8_fma(q, c, *lane);
+        break;
+    case KITH_MANHATTAN:
+        *lane = v8_add(*lane, v8_abs(t));
+        break;
+    case KITH_CHEBYSHEV:
+        *lane = v8_max(*lane, v8_abs(t));
+        break;
+    case KITH_CHI2: {
+        const v8 sum = v8_add(q, c);
+        *lane = v8_add(*lane, v8_keep_where(v8_div(v8_mul(t, t), sum), sum));
+        break;
+    }
+    case KITH_HAMMING:
+        *lane = v8_add(*lane, v8_count_differ(q, c));
+        break;
+    case KITH_JACCARD: {
+        const v8 in_q = v8_count_differ(q, v8_zero());
+        const v8 in_c = v8_count_differ(c, v8_zero());
+        *lane = v8_add(*lane, v8_max(in_q, in_c));
+        *second = v8_add(*second, v8_mul(in_q, in_c));
+        break;
+    }
+    case KITH_KL:
+        *lane = v8_step_kl(*lane, q, c);
+        break;
+    case KITH_METRIC_DEFAULT:
+    case KITH_CUSTOM:
+        break;
+    }
+}
+
+/* Components col .. col + n - 1 (n <= 8) of all rows in flight. Whole steps pass n = 8, a constant.
+ * Behind the end a centred row must be masked again: 0 - mean is not 0. */
+KIN_TEMPLATE void fly_step(flight *f, const double *query, int32_t col, int32_t n,
+                           kith_metric metric, kith_dtype dtype, int rows)
+{
+    const v8 q = v8_get(query + col);
+    KIN_UNROLL
+    for (int r = 0; r < rows; r++) {
+        const char *data = f->data[r] + (int64_t)col * bytes_of(dtype);
+        v8 c = n == KIN_METRIC_LANES ? v8_load(dtype, data) : v8_load_first(dtype, data, n);
+        if (has_transform(metric)) {
+            c = v8_transform(f->transform[r], c, metric, dtype);
+            if (metric == KITH_CORRELATION && n != KIN_METRIC_LANES) {
+                c = v8_keep_first(c, n);
+            }
+        }
+        v8_step(metric, &f->lane[r], &f->second[r], q, c);
+    }
+}
+
+/* All components, in pieces of one cache line of the rows. */
+KIN_TEMPLATE void fly(flight *f, const kin_keys_job *job, kith_metric metric, kith_dtype dtype,
+                      int rows)
+{
+    const int32_t whole = job->cols / KIN_METRIC_LANES * KIN_METRIC_LANES;
+    const int32_t line = LINE_BYTES / bytes_of(dtype);
+    for (int32_t begin = 0; begin < job->cols; begin += line) {
+        KIN_UNROLL
+        for (int r = 0; r < rows; r++) {
+            __builtin_prefetch(f->next[r] + (int64_t)begin * bytes_of(dtype));
+        }
+        const int32_t end = whole < begin + line ? whole : begin + line;
+        for (int32_t col = begin; col < end; col += KIN_METRIC_LANES) {
+            fly_step(f, job->query, col, KIN_METRIC_LANES, metric, dtype, rows);
+        }
+    }
+    if (whole < job->cols) {
+        fly_step(f, job->query, whole, job->cols - whole, metric, dtype, rows);
+    }
+}
+
+KIN_TEMPLATE void keys_of_rows(const kin_keys_job *job, int64_t at, kith_metric metric,
+                               kith_dtype dtype, int rows)
+{
+    flight f;
+    KIN_UNROLL
+    for (int r = 0; r < rows; r++) {
+        const int64_t row = kin_keys_row(job, at + r);
+        const int64_t after = at + r + rows < job->count ? at + r + rows : at + r;
+        f.data[r] = job->data + row * job->stride_bytes;
+        f.next[r] = job->data + kin_keys_row(job, after) * job->stride_bytes;
+        f.transform[r] = has_transform(metric) ? &job->transforms[row] : NULL;
+        f.lane[r] = v8_zero();
+        f.second[r] = v8_zero();
+    }
+    fly(&f, job, metric, dtype, rows);
+    KIN_UNROLL
+    for (int r = 0; r < rows; r++) {
+        const double sum = metric == KITH_CHEBYSHEV ? v8_most(f.lane[r]) : v8_sum(f.lane[r]);
+        const double second = metric == KITH_JACCARD ? v8_sum(f.second[r]) : 0;
+        const bool degenerate = has_transform(metric) && f.transform[r]->degenerate != 0;
+        job->keys[at + r] =
+            degenerate ? KIN_DEGENERATE_KEY : kin_key(metric, sum, second, job->cols);
+    }
+}
+
+KIN_TEMPLATE void keys_body(const kin_keys_job *job, kith_metric metric, kith_dtype dtype)
+{
+    int64_t at = 0;
+    if (metric != KITH_KL) { /* whose time goes into the logarithm */
+        for (; at + ROWS_AT_ONCE <= job->count; at += ROWS_AT_ONCE) {
+            keys_of_rows(job, at, metric, dtype, ROWS_AT_ONCE);
+        }
+    }
+    for (; at < job->count; at++) {
+        keys_of_rows(job, at, metric, dtype, 1);
+    }
+}
+
+/* ---- One row: expanded, and its transform --------------------------------------------------- */
+
+KIN_TEMPLATE v8 row_piece(const char *row, int32_t col, int32_t cols, kith_dtype dtype)
+{
+    const char *data = row + (int64_t)col * bytes_of(dtype);
+    const int32_t n = cols - col;
+    return n >= KIN_METRIC_LANES ? v8_load(dtype, data) : v8_load_first(dtype, data, n);
+}
+
+/* kin_row_centre, and zeros behind the end. */
+KIN_TEMPLATE v8 centred_piece(const char *row, int32_t col, int32_t cols,
+                              const kin_row_transform *t, kith_dtype dtype)
+{
+    const v8 x = v8_mul(row_piece(row, col, cols, dtype), v8_set(t->scale));
+    const v8 y = v8_sub(x, v8_set(t->shift));
+    return cols - col >= KIN_METRIC_LANES ? y : v8_keep_first(y, cols - col);
+}
+
+KIN_TEMPLATE void expand_body(const char *row, int32_t cols, const kin_row_transform *transform,
+                              double *values, kith_dtype dtype)
+{
+    for (int32_t col = 0; col < cols; col += KIN_METRIC_LANES) {
+        v8 x = row_piece(row, col, cols, dtype);
+        if (transform != NULL) {
+            const v8 y = centred_piece(row, col, cols, transform, dtype);
+            x = v8_mul(y, v8_set(transform->gain));
+        }
+        v8_put(values + col, x);
+    }
+}
+
+/* Smallest, largest, and the largest magnitude. Zeros behind the end count as a first component. */
+typedef struct range {
+    double min;
+    double max;
+} range;
+
+KIN_TEMPLATE range range_of(const char *row, int32_t cols, kith_dtype dtype)
+{
+    const int32_t whole = cols / KIN_METRIC_LANES * KIN_METRIC_LANES;
+    const double first = kin_value(dtype, row, 0);
+    v8 min = v8_set(first);
+    v8 max = min;
+    for (int32_t col = 0; col < whole; col += KIN_METRIC_LANES) {
+        const v8 x = row_piece(row, col, cols, dtype);
+        min = v8_min(min, x);
+        max = v8_max(max, x);
+    }
+    range r = {-v8_most(v8_sub(v8_zero(), min)), v8_most(max)};
+    for (int32_t col = whole; col < cols; col++) {
+        const double x = kin_value(dtype, row, col);
+        r.min = x < r.min ? x : r.min;
+        r.max = x > r.max ? x : r.max;
+    }
+    return r;
+}
+
+KIN_TEMPLATE kin_row_transform transform_body(const char *row, int32_t cols, bool centred,
+                                              kith_dtype dtype)
+{
+    const range r = range_of(row, cols, dtype);
+    const double largest = kin_max(kin_abs(r.min), kin_abs(r.max));
+    kin_row_transform t = {.scale = 1.0};
+    if (dtype == KITH_F64) {
+        t.scale = kin_row_scale(largest);
+    }
+    if (centred ? r.min == r.max : largest == 0) {
+        t.degenerate = 1;
+        return t;
+    }
+    if (centred) {
+        v8 lane = v8_zero();
+        for (int32_t col = 0; col < cols; col += KIN_METRIC_LANES) {
+            const v8 x = row_piece(row, col, cols, dtype);
+            lane = v8_add(lane, v8_mul(x, v8_set(t.scale)));
+        }
+        t.shift = kin_row_shift(v8_sum(lane), cols);
+    }
+    v8 lane = v8_zero();
+    for (int32_t col = 0; col < cols; col += KIN_METRIC_LANES) {
+        const v8 y = centred_piece(row, col, cols, &t, dtype);
+        lane = v8_fma(y, y, lane);
+    }
+    t.gain = kin_row_gain(v8_sum(lane));
+    return t;
+}
+
+#endif

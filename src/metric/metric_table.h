@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The bodies of metric/: one table a machine, all with the same bits. metric_table.c picks.
+ *
+ *   metric_portable.c   the definition, one component at a time
+ *   metric_avx2.c       eight lanes in two registers
+ *   metric_avx512.c     eight lanes in one
+ */
+#ifndef KIN_METRIC_TABLE_H
+#define KIN_METRIC_TABLE_H
+
+#include "metric/metric.h"
+
+/* keys[i] = key(query, row r_i), r_i = ids[i] or first + i. Nothing outside the rows is read. */
+typedef struct kin_keys_job {
+    const double *query; /* expanded, zero padded to whole lanes, not degenerate */
+    const char *data;    /* corpus row 0 */
+    int64_t stride_bytes;
+    const kin_row_transform *transforms; /* NULL where the metric has none */
+    const uint32_t *ids;
+    int64_t first;
+    int64_t count;
+    double *keys;
+    int32_t cols;
+} kin_keys_job;
+
+static inline int64_t kin_keys_row(const kin_keys_job *job, int64_t i)
+{
+    return job->ids != NULL ? (int64_t)job->ids[i] : job->first + i;
+}
+
+typedef void (*kin_keys_fn)(const kin_keys_job *job);
+/* values[0 .. cols rounded up to whole lanes) = the row, transformed if transform is not NULL. */
+typedef void (*kin_expand_fn)(const char *row, int32_t cols, const kin_row_transform *transform,
+                              double *values);
+/* The transform of one row: centred for correlation, not for cosine. */
+typedef kin_row_transform (*kin_transform_fn)(const char *row, int32_t cols, bool centred);
+
+enum { KIN_METRIC_COUNT = KITH_CUSTOM, KIN_DTYPE_COUNT = KITH_I8 + 1 };
+
+typedef struct kin_metric_table {
+    kin_keys_fn keys[KIN_METRIC_COUNT][KIN_DTYPE_COUNT]; /* euclidean is at sqeuclidean */
+    kin_expand_fn expand[KIN_DTYPE_COUNT];
+    kin_transform_fn transform[KIN_DTYPE_COUNT];
+} kin_metric_table;
+
+extern const kin_metric_table kin_metric_table_portable;
+#if defined(__x86_64__)
+extern const kin_metric_table kin_metric_table_avx2;
+extern const kin_metric_table kin_metric_table_avx512;
+#endif
+
+/* The widest body that is part of isa. */
+const kin_metric_table *kin_metric_pick(kin_isa isa);
+
+/* The instances that every body has: X(name, METRIC, dtype, DTYPE). */
+#define KIN_EACH_DTYPE(X, name, METRIC) \
+    X(name, METRIC, f32, KITH_F32)      \
+    X(name, METRIC, f64, KITH_F64)      \
+    X(name, METRIC, f16, KITH_F16)      \
+    X(name, METRIC, bf16, KITH_BF16)    \
+    X(name, METRIC, u8, KITH_U8)        \
+    X(name, METRIC, i8, KITH_I8)
+
+#define KIN_EACH_METRIC_DTYPE(X)                         \
+    KIN_EACH_DTYPE(X, sqeuclidean, KITH_SQEUCLIDEAN)     \
+    KIN_EACH_DTYPE(X, inner_product, KITH_INNER_PRODUCT) \
+    KIN_EACH_DTYPE(X, cosine, KITH_COSINE)               \
+    KIN_EACH_DTYPE(X, correlation, KITH_CORRELATION)     \
+    KIN_EACH_DTYPE(X, manhattan, KITH_MANHATTAN)         \
+    KIN_EACH_DTYPE(X, chebyshev, KITH_CHEBYSHEV)         \
+    KIN_EACH_DTYPE(X, chi2, KITH_CHI2)                   \
+    KIN_EACH_DTYPE(X, hamming, KITH_HAMMING)             \
+    KIN_EACH_DTYPE(X, jaccard, KITH_JACCARD)             \
+    KIN_EACH_DTYPE(X, kl, KITH_KL)
+
+/* A body is written once, as functions keys_body(job, METRIC, DTYPE), expand_body(..., DTYPE) and
+ * transform_body(..., DTYPE) that are inlined with constant last arguments; these lines make the
+ * instances and the table of a file. */
+#define KIN_KEYS_INSTANCE(name, METRIC, dtype, DTYPE)          \
+    static void keys_##name##_##dtype(const kin_keys_job *job) \
+    {                                                          \
+        keys_body(job, METRIC, DTYPE);                         \
+    }
+#define KIN_ROW_INSTANCE(name, METRIC, dtype, DTYPE)                                              \
+    static void expand_##dtype(const char *row, int32_t cols, const kin_row_transform *transform, \
+                               double *values)                                                    \
+    {                                                                                             \
+        expand_body(row, cols, transform, values, DTYPE);                                         \
+    }                                                                                             \
+    static kin_row_transform transform_##dtype(const char *row, int32_t cols, bool centred)       \
+    {                                                                                             \
+        return transform_body(row, cols, centred, DTYPE);                                         \
+    }
+#define KIN_KEYS_ENTRY(name, METRIC, dtype, DTYPE) [METRIC][DTYPE] = keys_##name##_##dtype,
+#define KIN_EXPAND_ENTRY(name, METRIC, dtype, DTYPE) [DTYPE] = expand_##dtype,
+#define KIN_TRANSFORM_ENTRY(name, METRIC, dtype, DTYPE) [DTYPE] = transform_##dtype,
+
+#define KIN_METRIC_TABLE(table)                                     \
+    KIN_EACH_METRIC_DTYPE(KIN_KEYS_INSTANCE)                        \
+    KIN_EACH_DTYPE(KIN_ROW_INSTANCE, row, 0)                        \
+    const kin_metric_table table = {                                \
+        .keys = {KIN_EACH_METRIC_DTYPE(KIN_KEYS_ENTRY)},            \
+        .expand = {KIN_EACH_DTYPE(KIN_EXPAND_ENTRY, row, 0)},       \
+        .transform = {KIN_EACH_DTYPE(KIN_TRANSFORM_ENTRY, row, 0)}, \
+    };
+
+#define KIN_TEMPLATE static inline __attribute__((always_inline))
+
+#endif
