@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+# The front door. CMake does the work (CMakeLists.txt, CMakePresets.json).
+#
+#   make             build into build/; the command is build/kith
+#   make demo        set up what is missing, build, two graphs of real data with pictures: demo-out/
+#   make check       set up what is missing, build, all CPU tests
+#   make check-full  also sanitizers, valgrind, clang, clang-tidy, long fuzz
+#   make bench       kith beside its peers; DATA, THREADS, RUNS, ISA, PYTHON are passed on
+#   make fmt         clang-format on every C file
+#   make tidy        clang-tidy on every C file
+#   make coverage    which lines the tests reach
+#   make install     PREFIX=/usr/local
+#   make clean       remove build folders
+
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+PREFIX ?= /usr/local
+NINJA := $(if $(shell command -v ninja 2>/dev/null),-G Ninja)
+
+# A folder keeps the generator that it was made with.
+generator = $(if $(wildcard $(1)/CMakeCache.txt),,$(NINJA))
+
+.PHONY: build demo check check-full bench fmt tidy coverage install clean
+
+build:
+	@cmake --preset release $(call generator,build) >build.log 2>&1 || { cat build.log; exit 1; }
+	@rm -f build.log
+	@cmake --build build -j $(JOBS)
+
+demo:
+	@tools/setup.sh demo
+	@$(MAKE) --no-print-directory build
+	@tools/demo.sh
+
+check:
+	@tools/setup.sh check
+	@$(MAKE) --no-print-directory build
+	@ctest --test-dir build -j $(JOBS) --output-on-failure
+
+check-full: check
+	@tools/setup.sh full
+	@tools/check_full.sh
+
+bench: build
+	@cmake --build build -j $(JOBS) --target peak
+	@tools/bench.sh
+
+fmt:
+	@tools/check_format.sh --fix
+
+tidy:
+	@tools/check_tidy.sh
+
+coverage:
+	@tools/check_coverage.sh
+
+install: build
+	cmake --install build --prefix $(PREFIX)
+
+clean:
+	rm -rf build build-clang build-asan build-tsan build-coverage demo-out

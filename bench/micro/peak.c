@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What this machine can do at most: multiply-accumulates a second of each unit that kith screens
+ * with, from registers alone, on a given number of threads. Benchmarks are quoted as a share of it.
+ *
+ *     peak [THREADS]
+ *
+ * A line for each unit that the processor has: name, threads, 10^9 multiply-accumulates a second
+ * (best of some runs: a limit is what was reached once).
+ *
+ * Every operand passes through KEEP, which costs nothing and hides from the compiler that the loop
+ * computes the same product again and again. */
+#include "host/host_clock.h"
+#include "host/host_cpu.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RUNS = 7, MAX_THREADS = 1024 };
+
+typedef struct unit {
+    const char *name;
+    kin_isa isa;
+    int64_t macs; /* multiply-accumulates a round */
+    void (*run)(int64_t rounds);
+} unit;
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#define KEEP(vector) __asm__ volatile("" : "+x"(vector))
+#define KEEP_512(vector) __asm__ volatile("" : "+v"(vector))
+#define AVX2 __attribute__((target("avx2,fma")))
+#define AVX2VNNI __attribute__((target("avx2,avxvnni")))
+#define AVX512 __attribute__((target("avx512f,avx512bw")))
+#define AVX512VNNI __attribute__((target("avx512f,avx512bw,avx512vnni")))
+#define AMX __attribute__((target("amx-tile,amx-int8,amx-bf16")))
+
+/* Enough independent sums to fill two units of a latency of 5 cycles. */
+enum { SUMS = 12 };
+
+AVX2 static void run_f32_avx2(int64_t rounds)
+{
+    __m256 sums[SUMS];
+    __m256 a = _mm256_set1_ps(0.5f);
+    __m256 b = _mm256_set1_ps(0.25f);
+    for (int i = 0; i < SUMS; i++) {
+        sums[i] = _mm256_setzero_ps();
+    }
+    for (int64_t round = 0; round < rounds; round++) {
+#pragma GCC unroll 12
+        for (int i = 0; i < SUMS; i++) {
+            sums[i] = _mm256_fmadd_ps(a, b, sums[i]);
+            KEEP(sums[i]);
+        }
+    }
+    KEEP(a);
+    KEEP(b);
+}
+
+AVX2 static void run_s16_avx2(int64_t rounds)
+{
+    __m256i sums[SUMS];
+    __m256i a = _mm256_set1_epi16(3);
+    __m256i b = _mm256_set1_epi16(5);
+    for (int i = 0; i < SUMS; i++) {
+        sums[i] = _mm256_setzero_si256();
+    }
+    for (int64_t round = 0; round < rounds; round++) {
+#pragma GCC unroll 12
+        for (int i = 0; i < SUMS; i++) {
+            KEEP(a);
+            sums[i] = _mm256_add_epi32(sums[i], _mm256_madd_epi16(a, b));
+            KEEP(sums[i]);
+        }
+    }
+}
+
+AVX2VNNI static void run_s8_avx2vnni(int64_t rounds)
+{
+    __m256i sums[SUMS];
+    __m256i a = _mm256_set1_epi8(3);
+    __m256i b = _mm256_set1_epi8(5);
+    for (int i = 0; i < SUMS; i++) {
+        sums[i] = _mm256_setzero_si256();
+    }
+    for (int64_t round = 0; round < rounds; round++) {
+#pragma GCC unroll 12
+        for (int i = 0; i < SUMS; i++) {
+            sums[i] = _mm256_dpbusd_avx_epi32(sums[i], a, b);
+            KEEP(sums[i]);
+        }
+    }
+    KEEP(a);
+    KEEP(b);
+}
+
+AVX512 static void run_f32_avx512(int64_t rounds)
+{
+    __m512 sums[SUMS];
+    __m512 a = _mm512_set1_ps(0.5f);
+    __m512 b = _mm512_set1_ps(0.25f);
+    for (int i = 0; i < SUMS; i++) {
+        sums[i] = _mm512_setzero_ps();
+    }
+    for (int64_t round = 0; round < rounds; round++) {
+#pragma GCC unroll 12
+        for (int i = 0; i < SUMS; i++) {
+            sums[i] = _mm512_fmadd_ps(a, b, sums[i]);
+            KEEP_512(sums[i]);
+        }
+    }
+    KEEP_512(a);
+    KEEP_512(b);
+}
+
+AVX512 static void run_s16_avx512(int64_t rounds)
+{
+    __m512i sums[SUMS];
+    __m512i a = _mm512_set1_epi16(3);
+    __m512i b = _mm512_set1_epi16(5);
+    for (int i = 0; i < SUMS; i++) {
+        sums[i] = _mm512_setzero_si512();
+    }
+    for (int64_t round = 0; round < rounds; round++) {
+#pragma GCC unroll 12
+        for (int i = 0; i < SUMS; i++) {
+            KEEP_512(a);
+            sums[i] = _mm512_add_epi32(sums[i], _mm512_madd_epi16(a, b));
+            KEEP_512(sums[i]);
+        }
+    }
+}
+
+AVX512VNNI static void run_s8_avx512vnni(int64_t rounds)
+{
+    __m512i sums[SUMS];
+    __m512i a = _mm512_set1_epi8(3);
+    __m512i b = _mm512_set1_epi8(5);
+    for (int i = 0; i < SUMS; i++) {
+        sums[i] = _mm512_setzero_si512();
+    }
+    for (int64_t round = 0; round < rounds; round++) {
+#pragma GCC unroll 12
+        for (int i = 0; i < SUMS; i++) {
+            sums[i] = _mm512_dpbusd_epi32(sums[i], a, b);
+            KEEP_512(sums[i]);
+        }
+    }
+    KEEP_512(a);
+    KEEP_512(b);
+}
+
+/* 8 tiles of 16 rows of 64 bytes: four sums, two left and two right operands. */
+typedef struct tile_shape {
+    uint8_t palette;
+    uint8_t start_row;
+    uint8_t reserved[14];
+    uint16_t row_bytes[16];
+    uint8_t rows[16];
+} tile_shape;
+
+AMX static void load_tiles(void)
+{
+    _Alignas(64) static const uint8_t zeros[1024];
+    tile_shape shape;
+    memset(&shape, 0, sizeof shape);
+    shape.palette = 1;
+    for (int tile = 0; tile < 8; tile++) {
+        shape.row_bytes[tile] = 64;
+        shape.rows[tile] = 16;
+    }
+    _tile_loadconfig(&shape);
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    _tile_loadd(4, zeros, 64);
+    _tile_loadd(5, zeros, 64);
+    _tile_loadd(6, zeros, 64);
+    _tile_loadd(7, zeros, 64);
+}
+
+AMX static void run_s8_amx(int64_t rounds)
+{
+    load_tiles();
+    for (int64_t round = 0; round < rounds; round++) {
+        _tile_dpbssd(0, 4, 6);
+        _tile_dpbssd(1, 4, 7);
+        _tile_dpbssd(2, 5, 6);
+        _tile_dpbssd(3, 5, 7);
+    }
+    _tile_release();
+}
+
+AMX static void run_bf16_amx(int64_t rounds)
+{
+    load_tiles();
+    for (int64_t round = 0; round < rounds; round++) {
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_dpbf16ps(1, 4, 7);
+        _tile_dpbf16ps(2, 5, 6);
+        _tile_dpbf16ps(3, 5, 7);
+    }
+    _tile_release();
+}
+
+static const unit units[] = {
+    {"f32_avx2", KIN_ISA_AVX2, SUMS * 8, run_f32_avx2},
+    {"s16_avx2", KIN_ISA_AVX2, SUMS * 16, run_s16_avx2},
+    {"s8_avx2vnni", KIN_ISA_AVX2VNNI, SUMS * 32, run_s8_avx2vnni},
+    {"f32_avx512", KIN_ISA_AVX512, SUMS * 16, run_f32_avx512},
+    {"s16_avx512", KIN_ISA_AVX512, SUMS * 32, run_s16_avx512},
+    {"s8_avx512vnni", KIN_ISA_AVX512VNNI, SUMS * 64, run_s8_avx512vnni},
+    {"s8_amx", KIN_ISA_AMX, 4 * 16 * 16 * 64, run_s8_amx},
+    {"bf16_amx", KIN_ISA_AMX, 4 * 16 * 16 * 32, run_bf16_amx},
+};
+#else
+#define KEEP_SCALAR(value) __asm__ volatile("" : "+r"(value))
+
+static void run_s32_portable(int64_t rounds)
+{
+    int32_t sums[8] = {0};
+    for (int64_t round = 0; round < rounds; round++) {
+        for (int i = 0; i < 8; i++) {
+            int32_t factor = 3;
+            KEEP_SCALAR(factor);
+            sums[i] += factor * i;
+            KEEP_SCALAR(sums[i]);
+        }
+    }
+}
+
+static const unit units[] = {{"s32_portable", KIN_ISA_PORTABLE, 8, run_s32_portable}};
+#endif
+
+typedef struct job {
+    const unit *unit;
+    int64_t rounds;
+    pthread_barrier_t *start;
+} job;
+
+static void *run_job(void *arg)
+{
+    const job *work = arg;
+    pthread_barrier_wait(work->start);
+    work->unit->run(work->rounds);
+    return NULL;
+}
+
+/* Seconds from the moment that all threads are ready until the last has finished. */
+static double time_threads(const unit *tested, int64_t rounds, int threads)
+{
+    pthread_t ids[MAX_THREADS];
+    pthread_barrier_t start;
+    job work = {tested, rounds, &start};
+    pthread_barrier_init(&start, NULL, (unsigned)threads + 1);
+    for (int i = 0; i < threads; i++) {
+        if (pthread_create(&ids[i], NULL, run_job, &work) != 0) {
+            fprintf(stderr, "peak: thread %d could not be started\n", i);
+            exit(1);
+        }
+    }
+    pthread_barrier_wait(&start);
+    const int64_t began = kin_clock_ns();
+    for (int i = 0; i < threads; i++) {
+        pthread_join(ids[i], NULL);
+    }
+    pthread_barrier_destroy(&start);
+    return kin_clock_since(began);
+}
+
+/* Rounds double until a run lasts long enough for starting threads not to count. */
+static double measure_gmacs(const unit *tested, int threads)
+{
+    int64_t rounds = 1 << 16;
+    double best = time_threads(tested, rounds, threads);
+    while (best < 0.15) {
+        rounds *= 2;
+        best = time_threads(tested, rounds, threads);
+    }
+    for (int run = 1; run < RUNS; run++) {
+        const double seconds = time_threads(tested, rounds, threads);
+        best = seconds < best ? seconds : best;
+    }
+    return (double)tested->macs * (double)rounds * threads / best / 1e9;
+}
+
+int main(int argc, char **argv)
+{
+    const int threads = argc > 1 ? atoi(argv[1]) : kin_cpu_count();
+    if (threads < 1 || threads > MAX_THREADS) {
+        fprintf(stderr, "peak: THREADS must be 1 to %d\n", MAX_THREADS);
+        return 2;
+    }
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+        if (kin_cpu_has(units[i].isa)) {
+            printf("%s %d %.2f\n", units[i].name, threads, measure_gmacs(&units[i], threads));
+            fflush(stdout);
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Lesson 2: a corpus that is prepared once and searched many times.
+ *
+ * The preparation (mean, rounded copy, norms, order) is the same for every search, so a program
+ * that answers queries one by one makes it once. Here each digit asks for its nearest digits, in
+ * batches.
+ *
+ *     02_search_prepared examples/data/digits.u8bin
+ */
+#include <kith/kith.h>
+
+#include <stdio.h>
+
+enum { K = 3, BATCH = 4, BATCHES = 3 };
+
+/* The rows first .. first + count - 1 of a matrix, as a matrix: views cost nothing. */
+static kith_matrix view_rows(const kith_matrix *matrix, int64_t first, int64_t count)
+{
+    const int64_t stride = matrix->stride_bytes != 0
+                               ? matrix->stride_bytes
+                               : matrix->cols * (int64_t)kith_dtype_bytes(matrix->dtype);
+    kith_matrix view = *matrix;
+    view.data = (const char *)matrix->data + first * stride;
+    view.rows = count;
+    return view;
+}
+
+static kith_status search_batches(kith_ctx *ctx, const kith_corpus *corpus)
+{
+    uint32_t ids[BATCH * K];
+    float distances[BATCH * K];
+    const kith_neighbors found = {ids, distances, NULL, BATCH, K};
+    kith_search_params params = kith_search_params_default();
+    params.k = K;
+    for (int64_t batch = 0; batch < BATCHES; batch++) {
+        const int64_t first = batch * BATCH;
+        const kith_matrix queries = view_rows(kith_corpus_points(corpus), first, BATCH);
+        const kith_status status = kith_corpus_search(ctx, corpus, &queries, &params, &found);
+        if (status != KITH_OK) {
+            return status;
+        }
+        for (int row = 0; row < BATCH; row++) {
+            /* The queries are points of the corpus: each finds itself, at distance 0. */
+            printf("query %lld:", (long long)(first + row));
+            for (int j = row * K; j < (row + 1) * K; j++) {
+                printf("  %u at %.4f", (unsigned)ids[j], (double)distances[j]);
+            }
+            printf("\n");
+        }
+    }
+    return KITH_OK;
+}
+
+int main(int argc, char **argv)
+{
+    const char *path = argc > 1 ? argv[1] : "examples/data/digits.u8bin";
+    kith_ctx *ctx = NULL;
+    kith_points *file = NULL;
+    kith_corpus *corpus = NULL;
+
+    kith_status status = kith_ctx_create(NULL, &ctx);
+    if (status == KITH_OK) {
+        status = kith_points_open(ctx, path, &file);
+    }
+    if (status == KITH_OK) {
+        /* The corpus keeps a pointer to the points: the file stays open as long as it lives. */
+        status = kith_corpus_create(ctx, kith_points_matrix(file), KITH_COSINE, &corpus);
+    }
+    if (status == KITH_OK) {
+        printf("prepared for %s: %llu bytes beside the points\n",
+               kith_metric_name(kith_corpus_metric(corpus)),
+               (unsigned long long)kith_corpus_bytes(corpus));
+        status = search_batches(ctx, corpus);
+    }
+    if (status != KITH_OK) {
+        fprintf(stderr, "02_search_prepared: %s: %s\n", kith_status_text(status),
+                ctx != NULL ? kith_ctx_detail(ctx) : "");
+    }
+    kith_corpus_free(corpus);
+    kith_points_free(file);
+    kith_ctx_free(ctx);
+    return status == KITH_OK ? 0 : 1;
+}

@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# What `make check-full` adds to `make check`; every step runs, failures are counted at the end.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+jobs=$(nproc)
+failed=()
+step() {
+    local name=$1
+    shift
+    echo "== $name: $*"
+    "$@" || failed+=("$name")
+}
+build() {
+    cmake --preset "$1" >/dev/null && cmake --build --preset "$1" -j "$jobs" | tail -n 3
+    return "${PIPESTATUS[0]}"
+}
+
+step asan-build build asan-ubsan
+step asan ctest --preset asan-ubsan -j "$jobs"
+step tsan-build build tsan
+step tsan ctest --preset tsan -j "$jobs"
+step valgrind tools/check_memory.sh
+step tidy tools/check_tidy.sh
+if cmake --build build --target help | grep -qw fuzz_long; then
+    step fuzz cmake --build build --target fuzz_long
+fi
+step clang-build build clang
+step clang ctest --preset clang -j "$jobs"
+if [ ${#failed[@]} -gt 0 ]; then
+    echo "check-full: failed: ${failed[*]}" >&2
+    exit 1
+fi

@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The demo: exact k-NN graphs of two real data sets of this repository, and pictures of them.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+mkdir -p demo-out
+for name in digits patches; do
+    echo
+    echo "\$ build/kith graph examples/data/$name.u8bin -k 10 -o demo-out/$name.npz"
+    build/kith graph "examples/data/$name.u8bin" -k 10 -o "demo-out/$name.npz"
+done
+echo
+if .venv/bin/python -c 'import numpy, matplotlib' 2>/dev/null; then
+    .venv/bin/python tools/demo_pictures.py demo-out
+else
+    echo "demo: no pictures, Matplotlib is missing (tools/setup.sh demo); the graphs are in demo-out/"
+fi

@@ -1,0 +1,112 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Sets up what is missing, and says what it does: setup.sh build|check|demo|full
+#
+# What is looked for are commands and headers, not packages: on a machine that has them, whatever its
+# system, nothing is installed and no network is needed. What is missing comes from Debian's packages
+# (apt-get, with sudo where needed) and, for pictures and the tests of .npz files, from Python's
+# (into .venv, never into the system).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+goal=${1:-build}
+
+has_command() { command -v "$1" >/dev/null 2>&1; }
+has_header() { has_command cc && echo "#include <$1>" | cc -E -x c - >/dev/null 2>&1; }
+# cmocka's header wants others before it, so its presence is what the preprocessor is asked about.
+has_include() { has_command cc && printf '#if !__has_include(<%s>)\n#error no\n#endif\n' "$1" | cc -E -x c - >/dev/null 2>&1; }
+has_venv() { has_command python3 && python3 -c 'import ensurepip, venv' >/dev/null 2>&1; }
+has_hdf5() { has_command h5cc || (has_command pkg-config && pkg-config --exists hdf5); }
+has_clang_format() { has_command clang-format-14 || (clang-format --version 2>/dev/null | grep -q 'version 14\.'); }
+has_cpp() { has_command g++; }
+
+required=()
+optional=()
+need() { "${@:2}" || required+=("$1"); }
+want() { "${@:2}" || optional+=("$1"); }
+
+need gcc has_command cc
+need libc6-dev has_header stdio.h
+need cmake has_command cmake
+if ! has_command ninja && ! has_command make; then required+=(make); fi
+need zlib1g-dev has_include zlib.h
+want ninja-build has_command ninja
+want git has_command git
+want libhdf5-dev has_hdf5
+case $goal in
+    check | full)
+        need libcmocka-dev has_include cmocka.h
+        need python3 has_command python3
+        want g++ has_cpp
+        want pkg-config has_command pkg-config
+        want clang-format-14 has_clang_format
+        want python3-venv has_venv
+        ;;&
+    demo)
+        need python3 has_command python3
+        need python3-venv has_venv
+        ;;
+    full)
+        need clang has_command clang
+        need clang-tidy has_command clang-tidy
+        need valgrind has_command valgrind
+        ;;
+esac
+as_root() {
+    if [ "$(id -u)" = 0 ]; then
+        "$@"
+    elif has_command sudo; then
+        sudo "$@"
+    else
+        return 1
+    fi
+}
+
+install_packages() {
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$@" >>setup.log 2>&1
+}
+
+if [ ${#required[@]} -gt 0 ] || [ ${#optional[@]} -gt 0 ]; then
+    if has_command apt-get; then
+        echo "setup: apt-get installs: ${required[*]} ${optional[*]}"
+        as_root env DEBIAN_FRONTEND=noninteractive apt-get update -q >setup.log 2>&1 ||
+            echo "setup: apt-get update failed; going on with the lists that are there"
+        if [ ${#required[@]} -gt 0 ] && ! install_packages "${required[@]}"; then
+            tail -n 5 setup.log >&2
+            echo "setup: could not install: ${required[*]} (see setup.log; install them by hand, then try again)" >&2
+            exit 1
+        fi
+        for package in "${optional[@]}"; do
+            install_packages "$package" || echo "setup: going on without $package, which is optional"
+        done
+    elif [ ${#required[@]} -gt 0 ]; then
+        echo "setup: missing, under Debian's names: ${required[*]} (install them by hand, then try again)" >&2
+        exit 1
+    fi
+fi
+
+python_modules_ready() { .venv/bin/python -c 'import numpy, scipy, matplotlib' >/dev/null 2>&1; }
+
+make_venv() {
+    python_modules_ready && return 0
+    has_venv || return 1
+    if [ ! -x .venv/bin/python ]; then
+        echo "setup: python3 -m venv .venv"
+        # With the system's packages in sight, a machine that has NumPy needs no network.
+        python3 -m venv --system-site-packages .venv >>setup.log 2>&1 || return 1
+    fi
+    python_modules_ready && return 0
+    echo "setup: pip installs into .venv: numpy scipy matplotlib"
+    .venv/bin/python -m pip install -q --disable-pip-version-check numpy scipy matplotlib >>setup.log 2>&1
+}
+
+case $goal in
+    check | full | demo)
+        if ! make_venv; then
+            if [ "$goal" = demo ]; then
+                echo "setup: no NumPy, SciPy and Matplotlib: the demo draws no pictures (see setup.log)"
+            else
+                echo "setup: no NumPy, SciPy and Matplotlib: tests that load .npz with them are skipped (see setup.log)"
+            fi
+        fi
+        ;;
+esac
