@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli_devices.h"
+#include "cli.h"
+#include "cli_message.h"
+#include "cli_report.h"
+
+#include <stdio.h>
+
+static bool get(int32_t index, kith_device *device)
+{
+    memset(device, 0, sizeof *device);
+    device->struct_size = (uint32_t)sizeof *device;
+    return kith_device_get(index, device) == KITH_OK;
+}
+
+/* "cuda" and "cuda:all" mean the first that answers to cuda at all. */
+static bool meant(const char *name, const char *device)
+{
+    if (strcmp(name, "cuda") == 0 || strcmp(name, "cuda:all") == 0) {
+        return strncmp(device, "cuda", 4) == 0;
+    }
+    return strcmp(name, device) == 0;
+}
+
+int cli_device_check(const char *name)
+{
+    if (name == NULL || strcmp(name, "auto") == 0 || strcmp(name, "cpu") == 0) {
+        return CLI_DONE;
+    }
+    for (int32_t i = 0; i < kith_device_count(); i++) {
+        kith_device device;
+        if (get(i, &device) && meant(name, device.name)) {
+            return device.available == 0
+                       ? cli_fail(name, "%s (use --device cpu)", device.text)
+                       : cli_fail(name, "this version computes on the processor alone (use "
+                                        "--device cpu)");
+        }
+    }
+    return cli_fail(name, "there is no such device (kith devices lists what there is; use "
+                          "--device cpu)");
+}
+
+static void print_json(void)
+{
+    cli_json json;
+    cli_json_begin(&json, stdout);
+    cli_json_text(&json, "command", "devices");
+    cli_json_open_array(&json, "devices");
+    for (int32_t i = 0; i < kith_device_count(); i++) {
+        kith_device device;
+        if (get(i, &device)) {
+            cli_json_open(&json, NULL);
+            cli_json_text(&json, "name", device.name);
+            cli_json_bool(&json, "available", device.available != 0);
+            cli_json_text(&json, "text", device.text);
+            cli_json_close(&json);
+        }
+    }
+    cli_json_close_array(&json);
+    cli_report_end_json(&json);
+}
+
+int cli_devices(const cli_args *args)
+{
+    if (cli_given(args, CLI_OPT_JSON)) {
+        print_json();
+        return CLI_DONE;
+    }
+    for (int32_t i = 0; i < kith_device_count(); i++) {
+        kith_device device;
+        if (get(i, &device)) {
+            (void)printf("%s: %s%s\n", device.name,
+                         device.available != 0 ? "" : "not used: ", device.text);
+        }
+    }
+    return CLI_DONE;
+}

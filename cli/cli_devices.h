@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLI_DEVICES_H
+#define CLI_DEVICES_H
+
+/* Whether --device NAME can be had; NULL is auto. Exit code, with the reason printed. */
+int cli_device_check(const char *name);
+
+#endif

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Recall: of a result against the true one, or of a graph by solving some rows exactly. */
+#include "cli.h"
+#include "cli_message.h"
+#include "cli_report.h"
+
+#include <inttypes.h>
+
+typedef struct evaluation {
+    const cli_args *args;
+    cli_session session;
+    kith_result *found;
+    kith_result *truth;
+    cli_points points;
+    kith_metric metric;
+    kith_recall recall;
+} evaluation;
+
+static int open_result(evaluation *e, const char *path, kith_result **result)
+{
+    return cli_session_check(&e->session, kith_result_open(e->session.ctx, path, result), path);
+}
+
+/* The option's, else what a file says, else the default. */
+static kith_metric choose_metric(const evaluation *e)
+{
+    if (e->args->metric != KITH_METRIC_DEFAULT) {
+        return e->args->metric;
+    }
+    if (e->truth != NULL && kith_result_get_meta(e->truth)->metric != KITH_METRIC_DEFAULT) {
+        return kith_result_get_meta(e->truth)->metric;
+    }
+    const kith_metric metric = kith_result_get_meta(e->found)->metric;
+    return metric != KITH_METRIC_DEFAULT ? metric : KITH_EUCLIDEAN;
+}
+
+static int check_distances(const char *path, const kith_result *result)
+{
+    return kith_result_neighbors(result)->distances != NULL
+               ? CLI_DONE
+               : cli_fail(path, "holds ids without distances (give a .npz, .knn or .kith file; a "
+                                "graph of ids can be checked with --points FILE)");
+}
+
+static int measure(evaluation *e)
+{
+    int code = open_result(e, e->args->paths[1], &e->truth);
+    if (code == CLI_DONE) {
+        code = check_distances(e->args->paths[0], e->found);
+    }
+    if (code == CLI_DONE) {
+        code = check_distances(e->args->paths[1], e->truth);
+    }
+    if (code != CLI_DONE) {
+        return code;
+    }
+    e->metric = choose_metric(e);
+    return cli_session_check(&e->session,
+                             kith_recall_measure(e->session.ctx, kith_result_neighbors(e->found),
+                                                 kith_result_neighbors(e->truth), e->metric,
+                                                 e->args->k, &e->recall),
+                             e->args->paths[0]);
+}
+
+static int estimate(evaluation *e)
+{
+    const int code = cli_session_read(&e->session, e->args->points, &e->points);
+    if (code != CLI_DONE) {
+        return code;
+    }
+    e->metric = choose_metric(e);
+    const int64_t rows = e->points.matrix->rows;
+    const int64_t sample = e->args->sample < rows ? e->args->sample : rows;
+    return cli_session_check(&e->session,
+                             kith_recall_estimate(e->session.ctx, e->points.matrix,
+                                                  kith_result_neighbors(e->found), e->metric,
+                                                  e->args->k, sample, e->args->seed, &e->recall),
+                             e->args->paths[0]);
+}
+
+static void print_json(const evaluation *e)
+{
+    cli_json json;
+    cli_json_begin(&json, stdout);
+    cli_json_text(&json, "command", "eval");
+    cli_json_text(&json, "metric", kith_metric_name(e->metric));
+    cli_json_int(&json, "n", kith_result_neighbors(e->found)->rows);
+    cli_json_int(&json, "k", kith_result_neighbors(e->found)->k);
+    cli_json_open(&json, "recall");
+    cli_json_int(&json, "at", e->recall.at);
+    cli_json_number(&json, "estimate", e->recall.recall);
+    cli_json_number(&json, "low", e->recall.low);
+    cli_json_number(&json, "high", e->recall.high);
+    cli_json_int(&json, "sample", e->recall.rows);
+    cli_json_close(&json);
+    cli_json_number(&json, "equal_ids", e->recall.equal_ids);
+    cli_json_number(&json, "distance_ratio", e->recall.distance_ratio);
+    cli_report_end_json(&json);
+}
+
+static void print_text(const evaluation *e)
+{
+    const kith_recall *recall = &e->recall;
+    (void)printf("metric: %s\n", kith_metric_name(e->metric));
+    (void)printf("rows compared: %" PRId64 " of %" PRId64 "\n", recall->rows,
+                 kith_result_neighbors(e->found)->rows);
+    (void)printf("recall@%" PRId64 ": %.6f (95 %% interval %.6f to %.6f)\n", recall->at,
+                 recall->recall, recall->low, recall->high);
+    (void)printf("equal ids: %.6f\n", recall->equal_ids);
+    (void)printf("distance ratio: %.6f\n", recall->distance_ratio);
+}
+
+int cli_eval(const cli_args *args)
+{
+    evaluation e = {.args = args};
+    int code = cli_session_open(&e.session, args);
+    if (code == CLI_DONE) {
+        code = open_result(&e, args->paths[0], &e.found);
+    }
+    if (code == CLI_DONE) {
+        code = args->points != NULL ? estimate(&e) : measure(&e);
+    }
+    if (code == CLI_DONE) {
+        if (cli_given(args, CLI_OPT_JSON)) {
+            print_json(&e);
+        } else if (!cli_given(args, CLI_OPT_QUIET)) {
+            print_text(&e);
+        }
+    }
+    cli_points_close(&e.points);
+    kith_result_free(e.truth);
+    kith_result_free(e.found);
+    cli_session_close(&e.session);
+    return code;
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli.h"
+#include "cli_report.h"
+
+#include <inttypes.h>
+
+static const char *kind_name(kith_kind kind)
+{
+    switch (kind) {
+    case KITH_KIND_POINTS:
+        return "points";
+    case KITH_KIND_GRAPH:
+        return "graph";
+    case KITH_KIND_RESULT:
+        return "result";
+    case KITH_KIND_CORPUS:
+        return "corpus";
+    case KITH_KIND_RANGES:
+        return "ranges";
+    case KITH_KIND_NONE:
+        break;
+    }
+    return "unknown";
+}
+
+static bool is_table(kith_kind kind)
+{
+    return kind == KITH_KIND_GRAPH || kind == KITH_KIND_RESULT;
+}
+
+static void print_json(const char *path, const kith_file_info *info)
+{
+    cli_json json;
+    cli_json_begin(&json, stdout);
+    cli_json_text(&json, "command", "info");
+    cli_json_text(&json, "file", path);
+    cli_json_text(&json, "kind", kind_name(info->kind));
+    cli_json_text(&json, "format", info->format);
+    cli_json_text(&json, "dtype",
+                  info->dtype != KITH_DTYPE_NONE ? kith_dtype_name(info->dtype) : NULL);
+    cli_json_int(&json, "n", info->rows);
+    cli_json_int(&json, is_table(info->kind) ? "k" : "d", info->cols);
+    cli_json_text(&json, "metric",
+                  info->metric != KITH_METRIC_DEFAULT ? kith_metric_name(info->metric) : NULL);
+    cli_json_bool(&json, "exact", info->exact == 1);
+    cli_json_uint(&json, "bytes", info->file_bytes);
+    cli_report_end_json(&json);
+}
+
+static void print_text(const char *path, const kith_file_info *info)
+{
+    char size[CLI_SIZE_BYTES];
+    (void)printf("file: %s\nkind: %s\nformat: %s\n", path, kind_name(info->kind), info->format);
+    (void)printf("rows: %" PRId64 "\n%s: %" PRId64 "\n", info->rows,
+                 is_table(info->kind) ? "k" : "columns", info->cols);
+    if (info->dtype != KITH_DTYPE_NONE) {
+        (void)printf("dtype: %s\n", kith_dtype_name(info->dtype));
+    }
+    if (info->metric != KITH_METRIC_DEFAULT) {
+        (void)printf("metric: %s\n", kith_metric_name(info->metric));
+    }
+    if (info->exact == 1) {
+        (void)printf("exact: certified\n");
+    }
+    (void)printf("size: %s (%" PRIu64 " bytes)\n", cli_report_size(info->file_bytes, size),
+                 info->file_bytes);
+}
+
+int cli_info(const cli_args *args)
+{
+    cli_session session = {.ctx = NULL};
+    kith_file_info info = {.struct_size = (uint32_t)sizeof info};
+    const char *path = args->paths[0];
+    int code = cli_session_open(&session, args);
+    if (code == CLI_DONE) {
+        code = cli_session_check(&session, kith_file_inspect(session.ctx, path, &info), path);
+    }
+    if (code == CLI_DONE) {
+        if (cli_given(args, CLI_OPT_JSON)) {
+            print_json(path, &info);
+        } else {
+            print_text(path, &info);
+        }
+    }
+    cli_session_close(&session);
+    return code;
+}

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli_job.h"
+
+#include "cli.h"
+#include "cli_clock.h"
+#include "cli_devices.h"
+#include "cli_message.h"
+#include "cli_output.h"
+#include "cli_report.h"
+#include "cli_signal.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Before: outputs, input, plan ----------------------------------------------------------- */
+
+static int check_outputs(const cli_args *args, const cli_engine *engine)
+{
+    const char *endings = cli_given(args, CLI_OPT_FORMAT) ? NULL : engine->output_endings;
+    const char *outputs[] = {args->output, args->output_back, args->distances};
+    const char *allowed[] = {endings, endings, CLI_ENDINGS_DISTANCES};
+    int code = CLI_DONE;
+    for (int i = 0; i < 3 && code == CLI_DONE; i++) {
+        code = cli_output_check(outputs[i], allowed[i]);
+        for (int j = 0; j < args->path_count && code == CLI_DONE; j++) {
+            code = cli_output_check_input(outputs[i], args->paths[j]);
+        }
+    }
+    return code;
+}
+
+static int read_points(cli_job *job)
+{
+    const cli_args *args = job->args;
+    const double start = cli_clock_now();
+    int code = cli_session_read(&job->session, args->paths[0], &job->corpus);
+    if (code == CLI_DONE && args->path_count == 2) {
+        code = cli_session_read(&job->session, args->paths[1], &job->queries);
+    }
+    job->seconds_read = cli_clock_now() - start;
+    if (code != CLI_DONE || job->queries.matrix == NULL ||
+        job->queries.matrix->cols == job->corpus.matrix->cols) {
+        return code;
+    }
+    return cli_fail(job->queries.path,
+                    "has %" PRId32 " columns, %s has %" PRId32 " (give points of one dimension)",
+                    job->queries.matrix->cols, job->corpus.path, job->corpus.matrix->cols);
+}
+
+static int check_k(const char *path, int64_t k, int64_t most, const char *what)
+{
+    return k <= most ? CLI_DONE
+                     : cli_fail(path,
+                                "k is %" PRId64 ", but there are only %" PRId64 " %s (give a k of "
+                                "at most %" PRId64 ")",
+                                k, most, what, most);
+}
+
+int cli_job_plan(cli_job *job, const kith_matrix *corpus, const kith_matrix *queries)
+{
+    const bool self = queries != NULL || cli_given(job->args, CLI_OPT_INCLUDE_SELF);
+    const cli_points *points = corpus == job->corpus.matrix ? &job->corpus : &job->queries;
+    int code = check_k(points->path, job->args->k, corpus->rows - (self ? 0 : 1),
+                       self ? "points" : "other points");
+    if (code != CLI_DONE) {
+        return code;
+    }
+    const kith_search_params params = cli_job_params(job);
+    kith_plan plan = {.struct_size = (uint32_t)sizeof plan};
+    code = cli_job_check(job, kith_plan_exact(job->session.ctx, corpus, queries, &params, &plan));
+    if (code != CLI_DONE) {
+        return code;
+    }
+    if (!job->planned) {
+        job->plan = plan;
+        job->planned = true;
+        return CLI_DONE;
+    }
+    /* The other direction of one product: its lists and its result stand beside the first's. */
+    job->plan.state_bytes += plan.state_bytes;
+    job->plan.result_bytes += plan.result_bytes;
+    job->plan.peak_bytes += plan.state_bytes + plan.result_bytes;
+    return CLI_DONE;
+}
+
+static int check_memory(cli_job *job)
+{
+    job->need_bytes = job->plan.peak_bytes + kith_points_bytes(job->corpus.handle);
+    if (job->queries.handle != NULL) {
+        job->need_bytes += kith_points_bytes(job->queries.handle);
+    }
+    const uint64_t limit = job->args->memory_bytes;
+    if (limit == 0 || job->need_bytes <= limit) {
+        return CLI_DONE;
+    }
+    char need[CLI_SIZE_BYTES];
+    char have[CLI_SIZE_BYTES];
+    const uint64_t mebibytes = (job->need_bytes + (1u << 20) - 1) >> 20;
+    return cli_fail(job->corpus.path,
+                    "needs %s (%" PRIu64 " bytes) of memory, --memory allows %s (give --memory "
+                    "%" PRIu64 "M or more)",
+                    cli_report_size(job->need_bytes, need), job->need_bytes,
+                    cli_report_size(limit, have), mebibytes);
+}
+
+/* ---- For engines ---------------------------------------------------------------------------- */
+
+kith_metric cli_job_metric(const cli_job *job)
+{
+    return job->args->metric == KITH_METRIC_DEFAULT ? KITH_EUCLIDEAN : job->args->metric;
+}
+
+kith_search_params cli_job_params(const cli_job *job)
+{
+    kith_search_params params = kith_search_params_default();
+    params.metric = cli_job_metric(job);
+    params.k = job->args->k;
+    params.flags = cli_given(job->args, CLI_OPT_INCLUDE_SELF) ? (uint32_t)KITH_INCLUDE_SELF : 0;
+    return params;
+}
+
+int cli_job_check(cli_job *job, kith_status status)
+{
+    /* The library's sentence starts with the matrix that it complains about. */
+    const char *detail = kith_ctx_detail(job->session.ctx);
+    const bool queries = job->queries.path != NULL && strncmp(detail, "queries", 7) == 0;
+    return cli_session_check(&job->session, status, queries ? job->queries.path : job->corpus.path);
+}
+
+int cli_job_allocate(cli_job *job, kith_neighbors *table, int64_t rows)
+{
+    const int64_t k = job->args->k;
+    const uint64_t count = (uint64_t)rows * (uint64_t)k; /* both below 2^32 */
+    table->rows = rows;
+    table->k = k;
+    table->ids = count <= SIZE_MAX / sizeof *table->ids ? malloc(count * sizeof *table->ids) : NULL;
+    table->distances = table->ids != NULL ? malloc(count * sizeof *table->distances) : NULL;
+    if (table->distances != NULL) {
+        return CLI_DONE;
+    }
+    return cli_fail(job->corpus.path,
+                    "no memory for the answer, %" PRId64 " rows of %" PRId64 " (take a smaller k)",
+                    rows, k);
+}
+
+kith_result_meta cli_job_meta(const cli_job *job, int64_t corpus_rows)
+{
+    kith_result_meta meta = kith_result_meta_default();
+    meta.kind = job->queries.matrix == NULL ? KITH_KIND_GRAPH : KITH_KIND_RESULT;
+    meta.metric = cli_job_metric(job);
+    meta.exact = 1;
+    meta.corpus_rows = corpus_rows;
+    return meta;
+}
+
+int cli_job_save(cli_job *job, const char *path, const kith_neighbors *table, int64_t corpus_rows)
+{
+    if (path == NULL) {
+        return CLI_DONE;
+    }
+    const kith_result_meta meta = cli_job_meta(job, corpus_rows);
+    return cli_session_check(
+        &job->session, kith_result_save(job->session.ctx, path, job->args->format, table, &meta),
+        path);
+}
+
+int cli_job_save_forward(cli_job *job)
+{
+    const char *path = job->args->distances;
+    const kith_neighbors *table = &job->forward;
+    const int code = cli_job_save(job, job->args->output, table, job->corpus.matrix->rows);
+    if (code != CLI_DONE || path == NULL) {
+        return code;
+    }
+    const kith_matrix distances = {.data = table->distances,
+                                   .rows = table->rows,
+                                   .cols = (int32_t)table->k,
+                                   .dtype = KITH_F32};
+    return cli_session_check(&job->session, kith_points_save(job->session.ctx, path, &distances),
+                             path);
+}
+
+/* ---- The command ---------------------------------------------------------------------------- */
+
+static int solve_and_save(cli_job *job, const cli_engine *engine)
+{
+    int code = engine->solve(job);
+    if (code != CLI_DONE) {
+        return code;
+    }
+    job->report.struct_size = (uint32_t)sizeof job->report;
+    code = cli_job_check(job, kith_ctx_report(job->session.ctx, &job->report));
+    if (code != CLI_DONE) {
+        return code;
+    }
+    if (job->report.exact != 1) {
+        return cli_fail(job->corpus.path, "the answer was not certified, nothing was written "
+                                          "(this should be impossible, please report it)");
+    }
+    if (cli_signal_came()) {
+        return cli_session_check(&job->session, KITH_E_CANCELLED, job->corpus.path);
+    }
+    const double start = cli_clock_now();
+    code = engine->save(job);
+    job->seconds_write = cli_clock_now() - start;
+    return code;
+}
+
+static int run(cli_job *job, const cli_engine *engine)
+{
+    int code = read_points(job);
+    if (code == CLI_DONE && engine->plan != NULL) {
+        code = engine->plan(job);
+    }
+    if (code == CLI_DONE) {
+        code = check_memory(job);
+    }
+    if (code != CLI_DONE) {
+        return code;
+    }
+    if (cli_given(job->args, CLI_OPT_DRY_RUN)) {
+        cli_report_print_plan(job);
+        return CLI_DONE;
+    }
+    code = solve_and_save(job, engine);
+    if (code == CLI_DONE) {
+        cli_report_print(job, engine);
+    }
+    return code;
+}
+
+static void close_job(cli_job *job)
+{
+    kith_ranges_free(job->ranges);
+    free(job->forward.ids);
+    free(job->forward.distances);
+    free(job->back.ids);
+    free(job->back.distances);
+    cli_points_close(&job->queries);
+    cli_points_close(&job->corpus);
+    cli_session_close(&job->session);
+}
+
+int cli_job_run(const cli_args *args, const cli_engine *engine)
+{
+    cli_job job = {.args = args};
+    int code = cli_device_check(args->device);
+    if (code == CLI_DONE) {
+        code = check_outputs(args, engine);
+    }
+    if (code == CLI_DONE) {
+        code = cli_session_open(&job.session, args);
+        if (code == CLI_DONE) {
+            code = run(&job, engine);
+        }
+        close_job(&job);
+    }
+    return code;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What graph and search share: read, plan, solve, write, report. The two differ in which library
+ * function solves, and that is all a cli_engine says. */
+#ifndef CLI_JOB_H
+#define CLI_JOB_H
+
+#include "cli_json.h"
+#include "cli_session.h"
+
+typedef struct cli_job {
+    const cli_args *args;
+    cli_session session;
+    cli_points corpus;
+    cli_points queries; /* matrix NULL for a graph */
+    bool planned;
+    kith_plan plan;
+    uint64_t need_bytes;    /* the plan's peak, and points that had to be read into memory */
+    kith_neighbors forward; /* of each query, or of each point of a graph; owned */
+    kith_neighbors back;    /* of each row of the corpus among the queries; owned */
+    kith_ranges *ranges;
+    int64_t pairs; /* found within the radius, or mutual */
+    kith_report report;
+    double seconds_read;
+    double seconds_write;
+} cli_job;
+
+/* Steps return an exit code, and have printed why when it is not CLI_DONE. */
+typedef struct cli_engine {
+    const char *output_endings;
+    int (*plan)(cli_job *job); /* NULL: what the answer needs is only known at the end */
+    int (*solve)(cli_job *job);
+    int (*save)(cli_job *job);
+    const char *pairs; /* what job.pairs counts, for people; NULL: nothing */
+} cli_engine;
+
+/* Does the whole command. */
+int cli_job_run(const cli_args *args, const cli_engine *engine);
+
+/* ---- For engines ---------------------------------------------------------------------------- */
+
+/* The library's parameters from the options. */
+kith_search_params cli_job_params(const cli_job *job);
+/* The metric that is in force, never DEFAULT. */
+kith_metric cli_job_metric(const cli_job *job);
+/* Adds the plan of k neighbours for each row of queries (NULL: a graph) to the job's. */
+int cli_job_plan(cli_job *job, const kith_matrix *corpus, const kith_matrix *queries);
+/* Exit code of a library call, blamed on the file that it complains about. */
+int cli_job_check(cli_job *job, kith_status status);
+/* A table of rows x k. */
+int cli_job_allocate(cli_job *job, kith_neighbors *table, int64_t rows);
+/* Writes a table where a path was given. */
+int cli_job_save(cli_job *job, const char *path, const kith_neighbors *table, int64_t corpus_rows);
+/* Writes the forward table to -o, and its distances to --distances. */
+int cli_job_save_forward(cli_job *job);
+kith_result_meta cli_job_meta(const cli_job *job, int64_t corpus_rows);
+
+/* Radius search, with or without queries. */
+extern const cli_engine cli_engine_radius;
+
+#endif

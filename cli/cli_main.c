@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * kith: the command-line tool. Finds out what is wanted and calls it. */
+#include "cli.h"
+#include "cli_help.h"
+#include "cli_message.h"
+
+#include <errno.h>
+#include <string.h>
+
+static int run(const cli_args *args)
+{
+    static int (*const commands[CLI_COMMAND_COUNT])(const cli_args *) = {
+        [CLI_GRAPH] = cli_graph, [CLI_SEARCH] = cli_search,   [CLI_EVAL] = cli_eval,
+        [CLI_INFO] = cli_info,   [CLI_CONVERT] = cli_convert, [CLI_DEVICES] = cli_devices,
+    };
+    return commands[args->command](args);
+}
+
+static int answer(cli_request request, const cli_args *args, const cli_error *error)
+{
+    switch (request) {
+    case CLI_REQUEST_HELP:
+        cli_help_print(stdout);
+        return CLI_DONE;
+    case CLI_REQUEST_COMMAND_HELP:
+        cli_help_print_command(stdout, args->command);
+        return CLI_DONE;
+    case CLI_REQUEST_VERSION:
+        (void)printf("kith %s (%s)\n", kith_version(), kith_commit());
+        return CLI_DONE;
+    case CLI_REQUEST_WRONG:
+        return cli_wrong(error->where, "%s", error->text);
+    case CLI_REQUEST_RUN:
+        break;
+    }
+    return run(args);
+}
+
+int main(int argc, char **argv)
+{
+    cli_args args;
+    cli_error error;
+    const cli_request request = cli_parse(argc, (const char *const *)argv, &args, &error);
+    const int code = answer(request, &args, &error);
+    /* A report that did not arrive, on a full disk for example, is a failure too. */
+    if ((fflush(stdout) != 0 || ferror(stdout) != 0) && code == CLI_DONE) {
+        return cli_fail("standard output", "%s", strerror(errno));
+    }
+    return code;
+}

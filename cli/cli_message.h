@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What goes to stderr when something is wrong: one line, `kith: FILE: what is wrong (what to do)`.
+ */
+#ifndef CLI_MESSAGE_H
+#define CLI_MESSAGE_H
+
+/* Print the line and return the exit code, CLI_FAILED or CLI_WRONG_USAGE. where may be NULL. */
+int cli_fail(const char *where, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int cli_wrong(const char *where, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

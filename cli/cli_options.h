@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What may stand on the command line: one table of commands, one table of options. The parser, the
+ * help texts, and the tests of the man pages and of the shell completion all read these two.
+ *
+ * Parsing prints nothing and touches no file: words in, cli_args or a sentence out. */
+#ifndef CLI_OPTIONS_H
+#define CLI_OPTIONS_H
+
+#include "kith/kith.h"
+
+#include <stdbool.h>
+
+typedef enum cli_command_id {
+    CLI_GRAPH = 0,
+    CLI_SEARCH,
+    CLI_EVAL,
+    CLI_INFO,
+    CLI_CONVERT,
+    CLI_DEVICES,
+    CLI_COMMAND_COUNT
+} cli_command_id;
+
+typedef enum cli_option_id {
+    CLI_OPT_K = 0,
+    CLI_OPT_METRIC,
+    CLI_OPT_METHOD,
+    CLI_OPT_OUTPUT,
+    CLI_OPT_OUTPUT_BACK,
+    CLI_OPT_FORMAT,
+    CLI_OPT_DISTANCES,
+    CLI_OPT_RADIUS,
+    CLI_OPT_BOTH,
+    CLI_OPT_MUTUAL,
+    CLI_OPT_INCLUDE_SELF,
+    CLI_OPT_POINTS,
+    CLI_OPT_SAMPLE,
+    CLI_OPT_SEED,
+    CLI_OPT_DEVICE,
+    CLI_OPT_THREADS,
+    CLI_OPT_MEMORY,
+    CLI_OPT_DRY_RUN,
+    CLI_OPT_QUIET,
+    CLI_OPT_JSON,
+    CLI_OPT_HELP,
+    CLI_OPTION_COUNT
+} cli_option_id;
+
+enum { CLI_MAX_PATHS = 2, CLI_ERROR_BYTES = 768 };
+
+/* The command line, understood. Text points into argv. A field without its option keeps the value
+ * that cli_parse gave it: 0 or NULL, but for sample. */
+typedef struct cli_args {
+    cli_command_id command;
+    uint32_t given; /* bit i: option i was given */
+    int path_count;
+    const char *paths[CLI_MAX_PATHS];
+    int64_t k;
+    kith_metric metric;
+    kith_format format;
+    const char *output;
+    const char *output_back;
+    const char *distances;
+    const char *points;
+    const char *device;
+    double radius;
+    int64_t sample;
+    uint64_t seed;
+    uint64_t memory_bytes;
+    int32_t threads;
+} cli_args;
+
+typedef enum cli_request {
+    CLI_REQUEST_RUN = 0,
+    CLI_REQUEST_HELP,         /* of kith itself */
+    CLI_REQUEST_COMMAND_HELP, /* of args.command */
+    CLI_REQUEST_VERSION,
+    CLI_REQUEST_WRONG /* the error says why */
+} cli_request;
+
+typedef struct cli_error {
+    char where[128]; /* the option or command */
+    char text[CLI_ERROR_BYTES];
+} cli_error;
+
+typedef struct cli_option {
+    const char *name;  /* without its dashes; NULL: has a letter only */
+    char letter;       /* 0: none */
+    const char *value; /* what follows it, for people; NULL: nothing does */
+    uint32_t commands; /* bit i: command i has it */
+    const char *help;
+    /* Understands the value; false with error.text set. NULL: given is all there is to know. */
+    bool (*read)(const char *value, cli_args *args, cli_error *error);
+} cli_option;
+
+typedef struct cli_command {
+    const char *name;
+    const char *usage; /* the words behind the name */
+    int paths_min;
+    int paths_max;
+    const char *summary;  /* half a line */
+    const char *text;     /* a paragraph */
+    const char *examples; /* whole lines, each works at the root of the repository */
+} cli_command;
+
+const cli_option *cli_option_get(cli_option_id id);
+const cli_command *cli_command_get(cli_command_id id);
+
+static inline bool cli_given(const cli_args *args, cli_option_id id)
+{
+    return (args->given >> id & 1u) != 0;
+}
+
+/* argv[0] is the program. */
+cli_request cli_parse(int argc, const char *const *argv, cli_args *args, cli_error *error);
+
+/* What the table cannot say: options that need or exclude each other. False with error set. */
+bool cli_rules_check(const cli_args *args, cli_error *error);
+
+#endif

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Whether a file can be written, asked before the long computation. The library writes it, whole
+ * or not at all. */
+#ifndef CLI_OUTPUT_H
+#define CLI_OUTPUT_H
+
+#include <stdbool.h>
+
+#define CLI_ENDINGS_RESULT ".npz .ivecs .ibin .knn .kith"
+#define CLI_ENDINGS_RANGES ".npz"
+#define CLI_ENDINGS_PAIRS ".ivecs .ibin .csv .tsv"
+#define CLI_ENDINGS_DISTANCES ".fbin .fvecs .npy"
+#define CLI_ENDINGS_POINTS ".fvecs .bvecs .ivecs .fbin .u8bin .i8bin .ibin .npy .csv .tsv"
+
+/* Exit code. A NULL path is fine. endings: what the name may end in, NULL = anything, because the
+ * format was given. */
+int cli_output_check(const char *path, const char *endings);
+/* That an output is not one of the inputs under this or another name. */
+int cli_output_check_input(const char *path, const char *input);
+/* Whether the name ends in one of the endings, ".npz .ivecs". */
+bool cli_output_ends(const char *path, const char *endings);
+
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli_progress.h"
+
+#include "cli_clock.h"
+#include "cli_signal.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+enum { BAR_CELLS = 30 };
+
+static const double first_second = 1.0;
+static const double between_bars = 0.1;
+static const double between_lines = 5.0;
+
+void cli_progress_start(cli_progress *progress, bool quiet)
+{
+    progress->quiet = quiet;
+    progress->terminal = isatty(STDERR_FILENO) == 1;
+    progress->drawn = false;
+    progress->start = cli_clock_now();
+    /* The first line comes after the first second, not five. */
+    progress->shown = progress->start + first_second - between_lines;
+}
+
+static void draw_bar(const char *phase, double share, double elapsed)
+{
+    char bar[BAR_CELLS + 1];
+    for (int i = 0; i < BAR_CELLS; i++) {
+        bar[i] = (double)i < share * BAR_CELLS ? '#' : '.';
+    }
+    bar[BAR_CELLS] = '\0';
+    (void)fprintf(stderr, "\r\033[K%-10s [%s] %3.0f %% %6.1f s", phase, bar, 100.0 * share,
+                  elapsed);
+    (void)fflush(stderr);
+}
+
+static void show(cli_progress *progress, const char *phase, double share)
+{
+    const double now = cli_clock_now();
+    const double elapsed = now - progress->start;
+    const double pause = progress->terminal ? between_bars : between_lines;
+    if (elapsed < first_second || now - progress->shown < pause) {
+        return;
+    }
+    progress->shown = now;
+    if (progress->terminal) {
+        draw_bar(phase, share, elapsed);
+        progress->drawn = true;
+    } else {
+        (void)fprintf(stderr, "kith: %s %.0f %%, %.0f s\n", phase, 100.0 * share, elapsed);
+    }
+}
+
+int cli_progress_tick(void *arg, const char *phase, double done, double total)
+{
+    cli_progress *progress = arg;
+    if (!progress->quiet) {
+        const double share = total > 0.0 ? done / total : 0.0;
+        show(progress, phase, share < 0.0 ? 0.0 : share > 1.0 ? 1.0 : share);
+    }
+    return cli_signal_came() ? 1 : 0;
+}
+
+void cli_progress_clear(cli_progress *progress)
+{
+    if (progress->drawn) {
+        (void)fprintf(stderr, "\r\033[K");
+        (void)fflush(stderr);
+        progress->drawn = false;
+    }
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * How far a job is: a bar on a terminal, a line every few seconds elsewhere; nothing in the first
+ * second, and nothing at all under --quiet. All of it goes to stderr. */
+#ifndef CLI_PROGRESS_H
+#define CLI_PROGRESS_H
+
+#include <stdbool.h>
+
+typedef struct cli_progress {
+    bool quiet;
+    bool terminal;
+    bool drawn; /* a bar stands on the terminal's last line */
+    double start;
+    double shown; /* when something was shown last */
+} cli_progress;
+
+void cli_progress_start(cli_progress *progress, bool quiet);
+/* A kith_progress_fn; arg is the cli_progress. Also asks whether a signal came. */
+int cli_progress_tick(void *arg, const char *phase, double done, double total);
+/* Takes the bar away, so that other text can follow. */
+void cli_progress_clear(cli_progress *progress);
+
+#endif

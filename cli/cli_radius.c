@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Radius search, for graph and search alike: all neighbours within a distance. */
+#include "cli.h"
+#include "cli_job.h"
+#include "cli_output.h"
+
+static int solve(cli_job *job)
+{
+    const cli_args *args = job->args;
+    kith_radius_params params = kith_radius_params_default();
+    params.metric = cli_job_metric(job);
+    params.radius = args->radius;
+    params.flags = cli_given(args, CLI_OPT_INCLUDE_SELF) ? (uint32_t)KITH_INCLUDE_SELF : 0;
+    params.count_only = args->output == NULL;
+    const int code = cli_job_check(job, kith_radius(job->session.ctx, job->corpus.matrix,
+                                                    job->queries.matrix, &params, &job->ranges));
+    if (code == CLI_DONE) {
+        job->pairs = kith_ranges_offsets(job->ranges)[kith_ranges_rows(job->ranges)];
+    }
+    return code;
+}
+
+static int save(cli_job *job)
+{
+    const char *path = job->args->output;
+    if (path == NULL) {
+        return CLI_DONE;
+    }
+    kith_result_meta meta = cli_job_meta(job, job->corpus.matrix->rows);
+    meta.kind = KITH_KIND_RANGES;
+    return cli_session_check(&job->session,
+                             kith_ranges_save(job->session.ctx, path, job->ranges, &meta), path);
+}
+
+const cli_engine cli_engine_radius = {CLI_ENDINGS_RANGES, NULL, solve, save,
+                                      "neighbours within the radius"};

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli_report.h"
+
+#include "cli_clock.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+const char *cli_report_size(uint64_t bytes, char text[CLI_SIZE_BYTES])
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    double size = (double)bytes;
+    int unit = 0;
+    while (size >= 1024.0 && unit < 4) {
+        size /= 1024.0;
+        unit++;
+    }
+    (void)snprintf(text, CLI_SIZE_BYTES, unit == 0 ? "%.0f %s" : "%.1f %s", size, units[unit]);
+    return text;
+}
+
+void cli_report_end_json(cli_json *json)
+{
+    cli_json_text(json, "version", kith_version());
+    cli_json_text(json, "commit", kith_commit());
+    cli_json_end(json);
+}
+
+static double seconds_total(const cli_job *job)
+{
+    return cli_clock_now() - job->session.start;
+}
+
+/* ---- For people ----------------------------------------------------------------------------- */
+
+static void print_points(const char *name, const cli_points *points)
+{
+    (void)printf("%s: %s, %" PRId64 " x %" PRId32 " %s\n", name, points->path, points->matrix->rows,
+                 points->matrix->cols, kith_dtype_name(points->matrix->dtype));
+}
+
+static void print_input(const cli_job *job)
+{
+    if (job->queries.matrix == NULL) {
+        print_points("points", &job->corpus);
+    } else {
+        print_points("corpus", &job->corpus);
+        print_points("queries", &job->queries);
+    }
+    (void)printf("metric: %s\n", kith_metric_name(cli_job_metric(job)));
+    if (cli_given(job->args, CLI_OPT_RADIUS)) {
+        (void)printf("radius: %.17g\n", job->args->radius);
+    } else {
+        (void)printf("k: %" PRId64 "\n", job->args->k);
+    }
+}
+
+static void print_memory(const cli_job *job)
+{
+    char text[4][CLI_SIZE_BYTES];
+    if (job->planned) {
+        (void)printf("memory: planned %s (prepared %s, lists %s, result %s)\n",
+                     cli_report_size(job->need_bytes, text[0]),
+                     cli_report_size(job->plan.prepared_bytes, text[1]),
+                     cli_report_size(job->plan.state_bytes, text[2]),
+                     cli_report_size(job->plan.result_bytes, text[3]));
+    }
+}
+
+static void print_output(const cli_job *job)
+{
+    const char *const paths[] = {job->args->output, job->args->output_back, job->args->distances};
+    for (int i = 0; i < 3; i++) {
+        if (paths[i] != NULL) {
+            (void)printf("output: %s\n", paths[i]);
+        }
+    }
+}
+
+static void print_done(const cli_job *job, const cli_engine *engine)
+{
+    const kith_report *report = &job->report;
+    char peak[CLI_SIZE_BYTES];
+    (void)printf("method: exact, screen %s, isa %s, threads %" PRId32 "\n", report->screen,
+                 report->isa, kith_ctx_threads(job->session.ctx));
+    print_memory(job);
+    (void)printf("peak memory: %s\n", cli_report_size(cli_clock_peak_bytes(), peak));
+    (void)printf("candidates a row: %.1f\n", report->candidates);
+    (void)printf("rerun share: %.2f %%\n", 100.0 * report->rerun_share);
+    (void)printf("skipped share: %.2f %%\n", 100.0 * report->skipped_share);
+    if (engine->pairs != NULL) {
+        (void)printf("%s: %" PRId64 "\n", engine->pairs, job->pairs);
+    }
+    (void)printf("exact: certified\n");
+    print_output(job);
+    (void)printf("seconds: read %.3f, check %.3f, prepare %.3f, screen %.3f, rescore %.3f, "
+                 "write %.3f, total %.3f\n",
+                 job->seconds_read, report->seconds_check, report->seconds_prepare,
+                 report->seconds_screen, report->seconds_rescore, job->seconds_write,
+                 seconds_total(job));
+}
+
+/* ---- For programs --------------------------------------------------------------------------- */
+
+static void put_input(const cli_job *job, cli_json *json)
+{
+    const kith_matrix *corpus = job->corpus.matrix;
+    const kith_matrix *queries = job->queries.matrix;
+    cli_json_text(json, "command", cli_command_get(job->args->command)->name);
+    cli_json_text(json, "method", "exact");
+    cli_json_text(json, "backend", "cpu");
+    cli_json_text(json, "isa", kith_ctx_isa(job->session.ctx));
+    cli_json_int(json, "threads", kith_ctx_threads(job->session.ctx));
+    cli_json_int(json, "n", corpus->rows);
+    cli_json_int(json, "queries", queries == NULL ? corpus->rows : queries->rows);
+    cli_json_int(json, "d", corpus->cols);
+    cli_json_text(json, "dtype", kith_dtype_name(corpus->dtype));
+    if (cli_given(job->args, CLI_OPT_RADIUS)) {
+        cli_json_number(json, "radius", job->args->radius);
+    } else {
+        cli_json_int(json, "k", job->args->k);
+    }
+    cli_json_text(json, "metric", kith_metric_name(cli_job_metric(job)));
+}
+
+static void put_plan(const cli_job *job, cli_json *json)
+{
+    if (job->planned) {
+        cli_json_open(json, "plan_bytes");
+        cli_json_uint(json, "prepared", job->plan.prepared_bytes);
+        cli_json_uint(json, "lists", job->plan.state_bytes);
+        cli_json_uint(json, "result", job->plan.result_bytes);
+        cli_json_uint(json, "peak", job->need_bytes);
+        cli_json_close(json);
+    }
+}
+
+static void put_seconds(const cli_job *job, cli_json *json)
+{
+    cli_json_open(json, "seconds");
+    cli_json_number(json, "total", seconds_total(job));
+    cli_json_number(json, "read", job->seconds_read);
+    cli_json_number(json, "check", job->report.seconds_check);
+    cli_json_number(json, "prepare", job->report.seconds_prepare);
+    cli_json_number(json, "screen", job->report.seconds_screen);
+    cli_json_number(json, "rescore", job->report.seconds_rescore);
+    cli_json_number(json, "write", job->seconds_write);
+    cli_json_close(json);
+}
+
+static void put_done(const cli_job *job, const cli_engine *engine, cli_json *json)
+{
+    cli_json_bool(json, "exact", job->report.exact == 1);
+    cli_json_text(json, "screen", job->report.screen);
+    put_seconds(job, json);
+    cli_json_open(json, "peak_bytes");
+    cli_json_uint(json, "host", cli_clock_peak_bytes());
+    cli_json_close(json);
+    put_plan(job, json);
+    cli_json_number(json, "candidates", job->report.candidates);
+    cli_json_number(json, "rerun_share", job->report.rerun_share);
+    cli_json_number(json, "skipped_share", job->report.skipped_share);
+    cli_json_int(json, "distinct_rows", job->report.distinct_rows);
+    if (engine->pairs != NULL) {
+        cli_json_int(json, "pairs", job->pairs);
+    }
+    cli_json_text(json, "output", job->args->output);
+}
+
+void cli_report_print(const cli_job *job, const cli_engine *engine)
+{
+    if (cli_given(job->args, CLI_OPT_JSON)) {
+        cli_json json;
+        cli_json_begin(&json, stdout);
+        put_input(job, &json);
+        put_done(job, engine, &json);
+        cli_report_end_json(&json);
+    } else if (!cli_given(job->args, CLI_OPT_QUIET)) {
+        print_input(job);
+        print_done(job, engine);
+    }
+}
+
+void cli_report_print_plan(const cli_job *job)
+{
+    if (cli_given(job->args, CLI_OPT_JSON)) {
+        cli_json json;
+        cli_json_begin(&json, stdout);
+        put_input(job, &json);
+        cli_json_bool(&json, "dry_run", true);
+        put_plan(job, &json);
+        cli_report_end_json(&json);
+        return;
+    }
+    print_input(job);
+    (void)printf("method: exact, %s, isa %s, threads %" PRId32 "\n", job->plan.method,
+                 job->plan.isa, job->plan.threads);
+    print_memory(job);
+}

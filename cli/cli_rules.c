@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli_options.h"
+
+#include <stdio.h>
+
+/* Options that need or exclude each other. `other` is needed when needs is true, else excluded. */
+typedef struct rule {
+    cli_option_id option;
+    bool needs;
+    cli_option_id other;
+} rule;
+
+static const rule rules[] = {
+    {CLI_OPT_RADIUS, false, CLI_OPT_K},          {CLI_OPT_RADIUS, false, CLI_OPT_BOTH},
+    {CLI_OPT_RADIUS, false, CLI_OPT_MUTUAL},     {CLI_OPT_RADIUS, false, CLI_OPT_DISTANCES},
+    {CLI_OPT_RADIUS, false, CLI_OPT_DRY_RUN},    {CLI_OPT_MUTUAL, false, CLI_OPT_BOTH},
+    {CLI_OPT_MUTUAL, false, CLI_OPT_FORMAT},     {CLI_OPT_MUTUAL, false, CLI_OPT_DISTANCES},
+    {CLI_OPT_BOTH, false, CLI_OPT_DISTANCES},    {CLI_OPT_OUTPUT_BACK, true, CLI_OPT_BOTH},
+    {CLI_OPT_OUTPUT_BACK, true, CLI_OPT_OUTPUT}, {CLI_OPT_SAMPLE, true, CLI_OPT_POINTS},
+    {CLI_OPT_SEED, true, CLI_OPT_POINTS},
+};
+
+/* "--radius", or "-k". */
+static const char *written(cli_option_id id, char text[32])
+{
+    const cli_option *option = cli_option_get(id);
+    if (option->name != NULL) {
+        (void)snprintf(text, 32, "--%s", option->name);
+    } else {
+        (void)snprintf(text, 32, "-%c", option->letter);
+    }
+    return text;
+}
+
+static bool refuse(cli_error *error, const char *where, const char *text)
+{
+    (void)snprintf(error->where, sizeof error->where, "%s", where);
+    (void)snprintf(error->text, sizeof error->text, "%s", text);
+    return false;
+}
+
+static bool check_pairs(const cli_args *args, cli_error *error)
+{
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        const rule *r = &rules[i];
+        if (!cli_given(args, r->option) || cli_given(args, r->other) == r->needs) {
+            continue;
+        }
+        char option[32];
+        char other[32];
+        char text[128];
+        (void)snprintf(text, sizeof text,
+                       r->needs ? "means nothing without %s (give both)"
+                                : "does not go together with %s (leave one out)",
+                       written(r->other, other));
+        return refuse(error, written(r->option, option), text);
+    }
+    return true;
+}
+
+static bool same(const char *a, const char *b)
+{
+    return a != NULL && b != NULL && strcmp(a, b) == 0;
+}
+
+static bool check_outputs(const cli_args *args, cli_error *error)
+{
+    if (same(args->output, args->output_back) || same(args->output, args->distances)) {
+        return refuse(error, args->output, "is named for two outputs (give two names)");
+    }
+    if (cli_given(args, CLI_OPT_BOTH) && args->output != NULL && args->output_back == NULL) {
+        return refuse(error, "--both", "has two answers to write (give --output-back FILE too)");
+    }
+    if (cli_given(args, CLI_OPT_FORMAT) && args->command != CLI_CONVERT && args->output == NULL) {
+        return refuse(error, "--format", "means nothing without -o FILE (give both)");
+    }
+    if (cli_given(args, CLI_OPT_RADIUS) && cli_given(args, CLI_OPT_FORMAT) &&
+        args->format != KITH_FORMAT_CSR) {
+        return refuse(error, "--format", "a radius search is written as csr alone (leave it out)");
+    }
+    return true;
+}
+
+static bool check_radius(const cli_args *args, cli_error *error)
+{
+    if (cli_given(args, CLI_OPT_RADIUS) && args->radius < 0 && args->metric != KITH_INNER_PRODUCT) {
+        return refuse(error, "--radius", "is negative, no distance is (give a number from 0)");
+    }
+    return true;
+}
+
+static bool check_wants(const cli_args *args, cli_error *error)
+{
+    const cli_command *command = cli_command_get(args->command);
+    char usage[192];
+    if (args->path_count < command->paths_min) {
+        (void)snprintf(usage, sizeof usage, "a file is missing (usage: kith %s %s)", command->name,
+                       command->usage);
+        return refuse(error, command->name, usage);
+    }
+    const bool solves = args->command == CLI_GRAPH || args->command == CLI_SEARCH;
+    if (solves && !cli_given(args, CLI_OPT_K) && !cli_given(args, CLI_OPT_RADIUS)) {
+        return refuse(error, command->name,
+                      "-k is missing (say how many neighbours, for example -k 10)");
+    }
+    if (args->command == CLI_EVAL && (args->path_count == 1) != (args->points != NULL)) {
+        return refuse(error, command->name,
+                      args->points != NULL
+                          ? "--points goes with one GRAPH (leave TRUTH or --points out)"
+                          : "TRUTH is missing (give a second file, or --points FILE)");
+    }
+    return true;
+}
+
+bool cli_rules_check(const cli_args *args, cli_error *error)
+{
+    return check_wants(args, error) && check_pairs(args, error) && check_outputs(args, error) &&
+           check_radius(args, error);
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * One run of kith: a context made from the options, its progress, and how its errors are told. */
+#ifndef CLI_SESSION_H
+#define CLI_SESSION_H
+
+#include "cli_options.h"
+#include "cli_progress.h"
+
+typedef struct cli_session {
+    kith_ctx *ctx;
+    cli_progress progress;
+    double start;
+} cli_session;
+
+/* Points of a file, mapped where its format allows. */
+typedef struct cli_points {
+    const char *path;
+    kith_points *handle;
+    const kith_matrix *matrix; /* NULL: not opened */
+} cli_points;
+
+/* These return an exit code, and have printed why when it is not CLI_DONE. */
+int cli_session_open(cli_session *session, const cli_args *args);
+void cli_session_close(cli_session *session);
+
+/* For the status of a library call. where: the file that it was about. */
+int cli_session_check(cli_session *session, kith_status status, const char *where);
+
+int cli_session_read(cli_session *session, const char *path, cli_points *points);
+void cli_points_close(cli_points *points);
+
+#endif
