@@ -29,7 +29,7 @@ static int answer(cli_request request, const cli_args *args, const cli_error *er
         (void)printf("kith %s (%s)\n", kith_version(), kith_commit());
         return CLI_DONE;
     case CLI_REQUEST_WRONG:
-        return cli_wrong(error->where, "%s", error->text);
+        return cli_wrong(error->where[0] != '\0' ? error->where : NULL, "%s", error->text);
     case CLI_REQUEST_RUN:
         break;
     }

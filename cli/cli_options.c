@@ -229,7 +229,7 @@ static const cli_command commands[CLI_COMMAND_COUNT] = {
         {"convert", "IN OUT [options]", 2, 2, "points or results to another format",
          "Writes points, or a graph or result, in the format that the name of OUT ends in. Values\n"
          "that the new format cannot hold exactly are refused.\n"
-         "  points   .fvecs .bvecs .ivecs .fbin .u8bin .i8bin .ibin .npy .csv .tsv\n"
+         "  points   .fvecs .bvecs .ivecs .fbin .u8bin .i8bin .ibin .npy .csv .tsv .kith\n"
          "  results  .npz .ivecs .ibin .knn .kith\n"
          "An .ivecs or .ibin file is taken as ids where OUT or --format asks for a result.\n",
          "  kith convert " DIGITS " digits.npy\n"
@@ -285,26 +285,57 @@ static bool belongs(const cli_option *option, cli_command_id command)
     return (option->commands >> command & 1u) != 0;
 }
 
-/* Why `word`, with its dashes, is no option here: it is another command's, or nobody's. */
-static bool refuse_option(const char *word, const char *name, const cli_args *args,
-                          cli_error *error)
+/* The command that does have an option of this name, NULL if none. */
+static const cli_command *find_owner(const char *name)
 {
-    const char *command = commands[args->command].name;
-    const cli_option *nearest = &options[CLI_OPT_HELP];
-    int nearest_distance = INT_MAX;
     for (int i = 0; i < CLI_OPTION_COUNT; i++) {
-        if (options[i].name == NULL || !belongs(&options[i], args->command)) {
+        if (options[i].name == NULL || strcmp(options[i].name, name) != 0) {
+            continue;
+        }
+        for (int command = 0; command < CLI_COMMAND_COUNT; command++) {
+            if (belongs(&options[i], (cli_command_id)command)) {
+                return &commands[command];
+            }
+        }
+    }
+    return NULL;
+}
+
+/* The option of this command that is spelled most like it; NULL if none shares a letter. */
+static const char *find_nearest(const char *name, cli_command_id command)
+{
+    const char *nearest = NULL;
+    int nearest_distance = (int)strlen(name);
+    for (int i = 0; i < CLI_OPTION_COUNT; i++) {
+        if (options[i].name == NULL || !belongs(&options[i], command)) {
             continue;
         }
         const int distance = cli_nearest_distance(name, options[i].name);
         if (distance < nearest_distance) {
             nearest_distance = distance;
-            nearest = &options[i];
+            nearest = options[i].name;
         }
     }
+    return nearest;
+}
+
+/* Why `word`, with its dashes, is no option here: it is another command's, or nobody's. */
+static bool refuse_option(const char *word, const char *name, const cli_args *args,
+                          cli_error *error)
+{
+    const char *command = commands[args->command].name;
+    const cli_command *owner = find_owner(name);
+    const char *nearest = find_nearest(name, args->command);
     (void)snprintf(error->where, sizeof error->where, "%s", word);
-    return refuse(error, "kith %s has no such option (nearest: --%s; kith %s --help lists all)",
-                  command, nearest->name, command);
+    if (owner != NULL) {
+        return refuse(error, "kith %s has no such option, kith %s has (kith %s --help lists all)",
+                      command, owner->name, command);
+    }
+    if (nearest == NULL) {
+        return refuse(error, "unknown option (kith %s --help lists all)", command);
+    }
+    return refuse(error, "unknown option (nearest: --%s; kith %s --help lists all)", nearest,
+                  command);
 }
 
 static bool apply(parser *p, cli_option_id id, const char *word, const char *value)
@@ -403,7 +434,6 @@ cli_request cli_parse(int argc, const char *const *argv, cli_args *args, cli_err
     parser p = {.argc = argc, .argv = argv, .next = 2, .args = args, .error = error};
     const char *first = argc > 1 ? argv[1] : "";
     if (first[0] == '\0') {
-        (void)snprintf(error->where, sizeof error->where, "kith");
         (void)refuse(error, "a command is missing (kith --help lists them)");
         return CLI_REQUEST_WRONG;
     }
@@ -418,6 +448,11 @@ cli_request cli_parse(int argc, const char *const *argv, cli_args *args, cli_err
             return CLI_REQUEST_HELP;
         }
         return find_command(argv[2], args, error) ? CLI_REQUEST_COMMAND_HELP : CLI_REQUEST_WRONG;
+    }
+    if (first[0] == '-') {
+        (void)snprintf(error->where, sizeof error->where, "%s", first);
+        (void)refuse(error, "the command comes first (usage: kith COMMAND FILES [options])");
+        return CLI_REQUEST_WRONG;
     }
     if (!find_command(first, args, error) || !parse_words(&p)) {
         return CLI_REQUEST_WRONG;

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,7 +20,7 @@ bool cli_output_ends(const char *path, const char *endings)
     const size_t length = strlen(ending);
     for (const char *known = endings; known != NULL; known = strchr(known + 1, '.')) {
         const size_t known_length = strcspn(known, " ");
-        if (known_length == length && memcmp(known, ending, length) == 0) {
+        if (known_length == length && strncasecmp(known, ending, length) == 0) {
             return true;
         }
     }
