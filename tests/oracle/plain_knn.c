@@ -138,17 +138,11 @@ static double key_of(kith_metric metric, const double *q, const double *c, int32
     return key + 0.0; /* -0 becomes +0 */
 }
 
-static double *doubles(int64_t count)
-{
-    double *block = malloc((size_t)count * sizeof *block);
-    assert(block != NULL);
-    return block;
-}
-
 double oracle_key(kith_metric metric, const kith_matrix *q, int64_t qi, const kith_matrix *c,
                   int64_t ci)
 {
-    double *x = doubles(2 * (int64_t)q->cols);
+    double *x = malloc(2 * (size_t)q->cols * sizeof *x);
+    assert(x != NULL);
     double *y = x + q->cols;
     read_row(metric, q, qi, x);
     read_row(metric, c, ci, y);
@@ -181,7 +175,8 @@ void oracle_knn(kith_metric metric, const kith_matrix *queries, const kith_matri
                 int64_t k, int exclude_self, uint32_t *ids, double *keys)
 {
     const int32_t d = queries->cols;
-    double *x = doubles((queries->rows + 1) * d);
+    double *x = malloc((size_t)(queries->rows + 1) * (size_t)d * sizeof *x);
+    assert(x != NULL);
     double *y = x + queries->rows * d;
     for (int64_t i = 0; i < queries->rows; i++) {
         read_row(metric, queries, i, x + i * d);
