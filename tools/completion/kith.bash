@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+# bash completion for kith. tests/cli holds the options here against `kith COMMAND --help`.
+
+_kith_options() {
+    local solve="-k --metric --method -o --output --format --distances --radius --device --threads
+        --memory --dry-run -q --quiet --json -h --help"
+    case $1 in
+    graph) echo "$solve --include-self" ;;
+    search) echo "$solve --output-back --both --mutual" ;;
+    eval) echo "-k --metric --points --sample --seed --threads --memory -q --quiet --json -h --help" ;;
+    info | devices) echo "--json -h --help" ;;
+    convert) echo "--format --distances -q --quiet --json -h --help" ;;
+    esac
+}
+
+_kith_values() {
+    case $1 in
+    --metric)
+        echo "euclidean sqeuclidean inner_product cosine correlation manhattan chebyshev chi2
+            hamming jaccard kl"
+        ;;
+    --method) echo "auto exact" ;;
+    --format) echo "npz csr ivecs ibin knn kith" ;;
+    --device) echo "auto cpu cuda cuda:0 cuda:all" ;;
+    esac
+}
+
+_kith() {
+    local commands="graph search eval info convert devices help"
+    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
+    local command=${COMP_WORDS[1]}
+    COMPREPLY=()
+    if ((COMP_CWORD == 1)); then
+        mapfile -t COMPREPLY < <(compgen -W "$commands --help --version" -- "$word")
+        return
+    fi
+    if [[ $command == help ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$word")
+        return
+    fi
+    case $before in
+    --metric | --method | --format | --device)
+        mapfile -t COMPREPLY < <(compgen -W "$(_kith_values "$before")" -- "$word")
+        return
+        ;;
+    -k | --radius | --sample | --seed | --threads | --memory) return ;;
+    esac
+    if [[ $word == -* ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "$(_kith_options "$command")" -- "$word")
+    else
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -f -- "$word")
+    fi
+}
+
+complete -F _kith kith
