@@ -45,6 +45,31 @@ static kith_status fail_damaged(kith_ctx *ctx, const kin_container *c, const cha
     return kin_fail(ctx, KITH_E_FORMAT, "%s: %s (it is damaged: make it again)", c->path, what);
 }
 
+static bool all_zero(const kin_container *c, uint64_t from, uint64_t end)
+{
+    while (from < end && c->map.data[from] == 0) {
+        from += 1;
+    }
+    return from == end;
+}
+
+/* Each section begins at the first aligned byte behind its predecessor, with zeros between them,
+ * and the last one ends the file: every byte belongs to something that is checked. */
+static bool sections_tile(const kin_container *c, const kin_layout_header *layout)
+{
+    const kin_layout_entry *table = (const void *)(layout + 1);
+    uint64_t end = kin_layout_table_end(layout->section_count);
+    for (uint32_t i = 0; i < layout->section_count; i++) {
+        const uint64_t start = kin_layout_align(end);
+        if (table[i].offset != start || start > c->map.bytes || !all_zero(c, end, start) ||
+            table[i].bytes > c->map.bytes - start || table[i].tag[KIN_TAG_BYTES - 1] != '\0') {
+            return false;
+        }
+        end = start + table[i].bytes;
+    }
+    return end == c->map.bytes;
+}
+
 static kith_status check_table(kith_ctx *ctx, const kin_container *c)
 {
     const kin_layout_header *layout = (const void *)c->map.data;
@@ -61,13 +86,8 @@ static kith_status check_table(kith_ctx *ctx, const kin_container *c)
     if (kin_layout_checksum(layout, layout + 1) != layout->checksum) {
         return fail_damaged(ctx, c, "the checksum of its header is wrong");
     }
-    const kin_layout_entry *table = (const void *)(layout + 1);
-    for (uint32_t i = 0; i < layout->section_count; i++) {
-        const uint64_t end = kin_size_add(table[i].offset, table[i].bytes);
-        if (table[i].offset % KIN_CONTAINER_ALIGNMENT != 0 || end > c->map.bytes ||
-            table[i].tag[KIN_TAG_BYTES - 1] != '\0') {
-            return fail_damaged(ctx, c, "a section does not lie in the file");
-        }
+    if (!sections_tile(c, layout)) {
+        return fail_damaged(ctx, c, "its sections do not lie in it one behind the other");
     }
     return KITH_OK;
 }

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The module libkith_hdf5: the only code that calls the HDF5 library. */
+#include "file/file_hdf5.h"
+
+#include <hdf5.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+extern const kin_hdf5_module kith_hdf5_module;
+
+static kith_status fail(kin_hdf5_table *table, kith_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static kith_status fail(kin_hdf5_table *table, kith_status status, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(table->message, sizeof table->message, format, args);
+    va_end(args);
+    return status;
+}
+
+/* "train test neighbors": what stands in the root of the file. */
+static void list_names(hid_t file, char *text, size_t room)
+{
+    H5G_info_t info;
+    size_t used = 0;
+    text[0] = '\0';
+    if (H5Gget_info(file, &info) < 0) {
+        return;
+    }
+    for (hsize_t i = 0; i < info.nlinks && i < 32; i++) {
+        char name[64];
+        if (H5Lget_name_by_idx(file, ".", H5_INDEX_NAME, H5_ITER_INC, i, name, sizeof name,
+                               H5P_DEFAULT) < 0 ||
+            used + sizeof name + 1 > room) {
+            return;
+        }
+        used += (size_t)snprintf(text + used, room - used, "%s%s", used > 0 ? " " : "", name);
+    }
+}
+
+static bool is_half(hid_t type)
+{
+    size_t sign = 0;
+    size_t exponent = 0;
+    size_t exponent_bits = 0;
+    size_t fraction = 0;
+    size_t fraction_bits = 0;
+    return H5Tget_fields(type, &sign, &exponent, &exponent_bits, &fraction, &fraction_bits) >= 0 &&
+           sign == 15 && exponent == 10 && exponent_bits == 5 && fraction == 0 &&
+           fraction_bits == 10;
+}
+
+static kith_status take_type(kin_hdf5_table *table, const char *dataset)
+{
+    const hid_t type = H5Dget_type(table->dataset);
+    table->type = type;
+    const size_t bytes = type >= 0 ? H5Tget_size(type) : 0;
+    const H5T_class_t class = type >= 0 ? H5Tget_class(type) : H5T_NO_CLASS;
+    bool known = false;
+    if (class == H5T_FLOAT) {
+        table->kind = 'f';
+        known = bytes == 4 || bytes == 8 || (bytes == 2 && is_half(type));
+    } else if (class == H5T_INTEGER) {
+        table->kind = H5Tget_sign(type) == H5T_SGN_NONE ? 'u' : 'i';
+        known = bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8;
+    }
+    table->bytes = (int32_t)bytes;
+    if (!known || H5Tset_order(type, H5T_ORDER_LE) < 0) {
+        return fail(table, KITH_E_FORMAT,
+                    "dataset '%s' holds no integers or floats of 8 to 64 bits (store numbers)",
+                    dataset);
+    }
+    return KITH_OK;
+}
+
+static kith_status take_shape(kin_hdf5_table *table, const char *dataset)
+{
+    const hid_t space = H5Dget_space(table->dataset);
+    const int axes = space >= 0 ? H5Sget_simple_extent_ndims(space) : -1;
+    hsize_t shape[2] = {0, 0};
+    if (axes == 2) {
+        (void)H5Sget_simple_extent_dims(space, shape, NULL);
+    }
+    (void)H5Sclose(space);
+    if (axes != 2) {
+        return fail(table, KITH_E_FORMAT,
+                    "dataset '%s' has %d axes; points have 2, rows and columns (give another)",
+                    dataset, axes);
+    }
+    table->rows = shape[0];
+    table->cols = shape[1];
+    return KITH_OK;
+}
+
+static kith_status open_quietly(const char *path, const char *dataset, kin_hdf5_table *table)
+{
+    table->file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
+    if (table->file < 0) {
+        return fail(table, KITH_E_FORMAT, "is not an HDF5 file, or damaged (make it again)");
+    }
+    table->dataset =
+        dataset[0] != '\0' ? H5Dopen2(table->file, dataset, H5P_DEFAULT) : H5I_INVALID_HID;
+    if (table->dataset < 0) {
+        char names[256];
+        list_names(table->file, names, sizeof names);
+        if (dataset[0] == '\0') {
+            return fail(table, KITH_E_ARGUMENT,
+                        "which dataset? (give FILE.hdf5:NAME; there are: %s)", names);
+        }
+        return fail(table, KITH_E_FORMAT, "has no dataset '%s' (there are: %s)", dataset, names);
+    }
+    const kith_status status = take_type(table, dataset);
+    return status != KITH_OK ? status : take_shape(table, dataset);
+}
+
+static kith_status open_table(const char *path, const char *dataset, kin_hdf5_table *table)
+{
+    kith_status status = KITH_OK;
+    memset(table, 0, sizeof *table);
+    table->file = H5I_INVALID_HID;
+    table->dataset = H5I_INVALID_HID;
+    table->type = H5I_INVALID_HID;
+    H5E_BEGIN_TRY
+    {
+        status = open_quietly(path, dataset, table);
+    }
+    H5E_END_TRY
+    return status;
+}
+
+static kith_status read_quietly(kin_hdf5_table *table, uint64_t first, uint64_t rows, void *target)
+{
+    const hsize_t start[2] = {first, 0};
+    const hsize_t count[2] = {rows, table->cols};
+    const hid_t from = H5Dget_space(table->dataset);
+    const hid_t to = H5Screate_simple(2, count, NULL);
+    const bool done = from >= 0 && to >= 0 &&
+                      H5Sselect_hyperslab(from, H5S_SELECT_SET, start, NULL, count, NULL) >= 0 &&
+                      H5Dread(table->dataset, table->type, to, from, H5P_DEFAULT, target) >= 0;
+    (void)H5Sclose(from);
+    (void)H5Sclose(to);
+    if (!done) {
+        return fail(table, KITH_E_FORMAT,
+                    "rows %llu to %llu cannot be read (the file is damaged, or compressed by a "
+                    "filter that this HDF5 library lacks)",
+                    (unsigned long long)first, (unsigned long long)(first + rows - 1));
+    }
+    return KITH_OK;
+}
+
+static kith_status read_table(kin_hdf5_table *table, uint64_t first, uint64_t rows, void *target)
+{
+    kith_status status = KITH_OK;
+    H5E_BEGIN_TRY
+    {
+        status = read_quietly(table, first, rows, target);
+    }
+    H5E_END_TRY
+    return status;
+}
+
+static void close_table(kin_hdf5_table *table)
+{
+    H5E_BEGIN_TRY
+    {
+        (void)H5Tclose(table->type);
+        (void)H5Dclose(table->dataset);
+        (void)H5Fclose(table->file);
+    }
+    H5E_END_TRY
+}
+
+__attribute__((visibility("default"))) const kin_hdf5_module kith_hdf5_module = {
+    .version = KIN_HDF5_VERSION, .open = open_table, .read = read_table, .close = close_table};

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "file/file_points.h"
+
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "file/file_npy.h"
+#include "host/host_threads.h"
+
+#include <inttypes.h>
+
+enum { PROGRESS_ROWS = 4096 };
+
+kith_status kin_points_reserve(kith_points *points, int64_t rows, int64_t cols, kith_dtype dtype)
+{
+    const uint64_t row_bytes = (uint64_t)cols * (uint64_t)kin_item_of(dtype).bytes;
+    KIN_TRY(kin_alloc(points->ctx, &points->block, (uint64_t)rows, row_bytes, "the points"));
+    points->block_bytes = (uint64_t)rows * row_bytes;
+    points->matrix.data = points->block;
+    points->matrix.rows = rows;
+    points->matrix.cols = (int32_t)cols;
+    points->matrix.stride_bytes = (int64_t)row_bytes;
+    points->matrix.dtype = dtype;
+    return KITH_OK;
+}
+
+static bool can_be_viewed(const kin_shape *shape)
+{
+    const uint64_t address = (uint64_t)(uintptr_t)shape->data;
+    const uint64_t bytes = (uint64_t)shape->item.bytes;
+    return kin_item_dtype(shape->item) != KITH_DTYPE_NONE && address % bytes == 0 &&
+           (uint64_t)shape->stride % bytes == 0;
+}
+
+/* Types that kith computes with are copied (they were not aligned), others become float64. */
+static kith_status copy_row(kith_ctx *ctx, const char *path, const kin_shape *shape, int64_t row,
+                            const kith_matrix *to)
+{
+    const unsigned char *from = shape->data + row * shape->stride;
+    unsigned char *target = (unsigned char *)(uintptr_t)to->data + row * to->stride_bytes;
+    if (to->dtype == kin_item_dtype(shape->item)) {
+        memcpy(target, from, (size_t)to->stride_bytes);
+        return KITH_OK;
+    }
+    double *values = (double *)(void *)target;
+    for (int64_t col = 0; col < shape->cols; col++) {
+        if (!kin_item_load(shape->item, from + col * shape->item.bytes, &values[col])) {
+            return kin_fail(ctx, KITH_E_DATA,
+                            "%s: the value in row %" PRId64 ", column %" PRId64 " (%s, beyond "
+                            "2^53) is not exactly a double (store smaller numbers)",
+                            path, row, col, kin_item_name(shape->item));
+        }
+    }
+    return KITH_OK;
+}
+
+static kith_status take_shape(kith_points *points, const char *path, const kin_shape *shape)
+{
+    if (can_be_viewed(shape)) {
+        points->matrix.data = shape->data;
+        points->matrix.rows = shape->rows;
+        points->matrix.cols = (int32_t)shape->cols;
+        points->matrix.stride_bytes = shape->stride;
+        points->matrix.dtype = kin_item_dtype(shape->item);
+        return KITH_OK;
+    }
+    const kith_dtype own = kin_item_dtype(shape->item);
+    KIN_TRY(kin_points_reserve(points, shape->rows, shape->cols,
+                               own != KITH_DTYPE_NONE ? own : KITH_F64));
+    for (int64_t row = 0; row < shape->rows; row++) {
+        KIN_TRY(copy_row(points->ctx, path, shape, row, &points->matrix));
+        if (row % PROGRESS_ROWS == 0) {
+            KIN_TRY(kin_progress(points->ctx, "read", (double)row, (double)shape->rows));
+        }
+    }
+    kin_map_close(&points->map);
+    return KITH_OK;
+}
+
+static kith_status read_kith(kith_points *points, const char *path)
+{
+    kith_ctx *ctx = points->ctx;
+    KIN_TRY(kin_container_open(ctx, path, &points->container));
+    const kin_container_header *header = kin_container_get_header(points->container);
+    if (header->kind != KITH_KIND_POINTS && header->kind != KITH_KIND_CORPUS) {
+        return kin_fail(ctx, KITH_E_FORMAT, "%s: holds neighbours, not points (give the points)",
+                        path);
+    }
+    if (kin_item_of(header->dtype).bytes == 0) {
+        return kin_fail(ctx, KITH_E_FORMAT,
+                        "%s: does not say what type its points have (it is "
+                        "damaged: make it again)",
+                        path);
+    }
+    KIN_TRY(kin_shape_check(ctx, path, (uint64_t)header->rows, (uint64_t)header->cols));
+    kith_matrix *m = &points->matrix;
+    const uint64_t row_bytes = (uint64_t)header->cols * (uint64_t)kin_item_of(header->dtype).bytes;
+    KIN_TRY(kin_container_table(ctx, points->container, KIN_TAG_POINTS, (uint64_t)header->rows,
+                                row_bytes, &m->data));
+    m->rows = header->rows;
+    m->cols = (int32_t)header->cols;
+    m->stride_bytes = (int64_t)row_bytes;
+    m->dtype = header->dtype;
+    return KITH_OK;
+}
+
+static kith_status read_mapped(kith_points *points, const char *path, kin_format format)
+{
+    kith_ctx *ctx = points->ctx;
+    kin_shape shape;
+    KIN_TRY(kin_map_open(ctx, path, &points->map));
+    KIN_TRY(kin_shape_check_empty(ctx, path, &points->map));
+    switch (format) {
+    case KIN_FORMAT_CSV:
+    case KIN_FORMAT_TSV:
+        return kin_text_read(points, path, format);
+    case KIN_FORMAT_NPY:
+        KIN_TRY(kin_npy_shape(ctx, path, points->map.data, points->map.bytes, &shape));
+        break;
+    case KIN_FORMAT_FVECS:
+    case KIN_FORMAT_BVECS:
+    case KIN_FORMAT_IVECS:
+        KIN_TRY(kin_vecs_shape(ctx, path, &points->map, format, &shape));
+        KIN_TRY(kin_vecs_check(ctx, path, &shape));
+        break;
+    default:
+        KIN_TRY(kin_bin_shape(ctx, path, &points->map, format, &shape));
+        break;
+    }
+    return take_shape(points, path, &shape);
+}
+
+static kith_status read_points(kith_points *points, const char *path)
+{
+    kin_format format = KIN_FORMAT_NONE;
+    KIN_TRY(kin_format_find(points->ctx, path, KIN_POINTS_IN, &format));
+    if (format == KIN_FORMAT_KITH) {
+        return read_kith(points, path);
+    }
+    if (format == KIN_FORMAT_HDF5) {
+        return kin_hdf5_read(points, path);
+    }
+    return read_mapped(points, path, format);
+}
+
+kith_status kin_points_open(kith_ctx *ctx, const char *path, kith_points **out)
+{
+    *out = NULL;
+    kith_points *points = NULL;
+    KIN_TRY(kin_alloc_zero(ctx, &points, 1, sizeof *points, "points"));
+    points->ctx = ctx;
+    const kith_status status = read_points(points, path);
+    if (status != KITH_OK) {
+        kin_points_close(points);
+        return status;
+    }
+    *out = points;
+    return KITH_OK;
+}
+
+void kin_points_close(kith_points *points)
+{
+    if (points == NULL) {
+        return;
+    }
+    kith_ctx *ctx = points->ctx;
+    kin_map_close(&points->map);
+    kin_container_close(points->container);
+    kin_free(ctx, points->block);
+    kin_free(ctx, points);
+}

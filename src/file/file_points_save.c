@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "file/file_atomic.h"
+#include "file/file_npy.h"
+#include "file/file_number.h"
+#include "file/file_points.h"
+
+#include <inttypes.h>
+
+enum { NUMBER_ROOM = 40, DIGITS_F32 = 9, DIGITS_F64 = 17 };
+
+/* One row after the other, its values as `to`. */
+typedef struct row_source {
+    const kith_matrix *points;
+    kin_item from;
+    kin_item to;
+    int64_t stride;
+    unsigned char *buffer; /* NULL where from is to */
+    const char *path;
+} row_source;
+
+static kith_status fail_value(kith_ctx *ctx, const row_source *source, int64_t row, int64_t col,
+                              double value)
+{
+    const kin_number_locale locale = kin_number_enter();
+    const kith_status status =
+        kin_fail(ctx, KITH_E_DATA,
+                 "%s: the value %.17g in row %" PRId64 ", column %" PRId64
+                 " is not exactly of the format's type, %s (choose another format)",
+                 source->path, value, row, col, kin_item_name(source->to));
+    kin_number_leave(locale);
+    return status;
+}
+
+static kith_status get_row(kith_ctx *ctx, const row_source *source, int64_t row, const void **out)
+{
+    const unsigned char *from = (const unsigned char *)source->points->data + row * source->stride;
+    *out = from;
+    if (source->buffer == NULL) {
+        return KITH_OK;
+    }
+    for (int32_t col = 0; col < source->points->cols; col++) {
+        double value = 0.0;
+        (void)kin_item_load(source->from, from + (int64_t)col * source->from.bytes, &value);
+        if (!kin_item_store(source->to, value, source->buffer + (int64_t)col * source->to.bytes)) {
+            return fail_value(ctx, source, row, col, value);
+        }
+    }
+    *out = source->buffer;
+    return KITH_OK;
+}
+
+static kith_status put_rows(kin_writer *writer, const row_source *source, bool vecs)
+{
+    const kith_matrix *m = source->points;
+    const uint64_t row_bytes = (uint64_t)m->cols * (uint64_t)source->to.bytes;
+    writer->total = kin_size_mul((uint64_t)m->rows, row_bytes + (vecs ? sizeof m->cols : 0));
+    for (int64_t row = 0; row < m->rows; row++) {
+        const void *data = NULL;
+        KIN_TRY(get_row(writer->ctx, source, row, &data));
+        if (vecs) {
+            KIN_TRY(kin_writer_put(writer, &m->cols, sizeof m->cols));
+        }
+        KIN_TRY(kin_writer_put(writer, data, row_bytes));
+    }
+    return KITH_OK;
+}
+
+static kith_status put_text(kin_writer *writer, const row_source *source, char separator)
+{
+    const kith_matrix *m = source->points;
+    const int digits = source->from.bytes == 8 ? DIGITS_F64 : DIGITS_F32;
+    writer->total = kin_size_mul((uint64_t)m->rows, (uint64_t)m->cols * (uint64_t)digits);
+    for (int64_t row = 0; row < m->rows; row++) {
+        const unsigned char *at = (const unsigned char *)m->data + row * source->stride;
+        for (int32_t col = 0; col < m->cols; col++, at += source->from.bytes) {
+            double value = 0.0;
+            char text[NUMBER_ROOM];
+            (void)kin_item_load(source->from, at, &value);
+            int length = kin_number_print(text, sizeof text - 1, value, digits);
+            text[length++] = col + 1 < m->cols ? separator : '\n';
+            KIN_TRY(kin_writer_put(writer, text, (uint64_t)length));
+        }
+    }
+    return KITH_OK;
+}
+
+static kith_status put_bin(kin_writer *writer, const row_source *source)
+{
+    const uint32_t header[2] = {(uint32_t)source->points->rows, (uint32_t)source->points->cols};
+    KIN_TRY(kin_writer_put(writer, header, sizeof header));
+    return put_rows(writer, source, false);
+}
+
+static kith_status put_npy(kin_writer *writer, const row_source *source)
+{
+    char descr[8];
+    char header[KIN_NPY_HEADER_MAX];
+    kin_npy_descr(source->to, descr);
+    const uint64_t bytes =
+        kin_npy_header(header, descr, 2, source->points->rows, source->points->cols);
+    KIN_TRY(kin_writer_put(writer, header, bytes));
+    return put_rows(writer, source, false);
+}
+
+static kith_status put_points(kin_writer *writer, const row_source *source, kin_format format)
+{
+    switch (format) {
+    case KIN_FORMAT_CSV:
+        return put_text(writer, source, ',');
+    case KIN_FORMAT_TSV:
+        return put_text(writer, source, '\t');
+    case KIN_FORMAT_NPY:
+        return put_npy(writer, source);
+    case KIN_FORMAT_FVECS:
+    case KIN_FORMAT_BVECS:
+    case KIN_FORMAT_IVECS:
+        return put_rows(writer, source, true);
+    default:
+        return put_bin(writer, source);
+    }
+}
+
+static kith_status save_kith(kith_ctx *ctx, const char *path, const kith_matrix *points)
+{
+    const kin_container_header header = {.kind = KITH_KIND_POINTS,
+                                         .dtype = points->dtype,
+                                         .rows = points->rows,
+                                         .cols = points->cols};
+    const kin_section section = {.tag = KIN_TAG_POINTS, .matrix = points};
+    return kin_container_write(ctx, path, &header, &section, 1);
+}
+
+/* What the file's values are: the format's type, in .npy the points' own. NumPy has no bfloat16;
+ * each of them is a float32. */
+static kin_item target_item(kin_format format, kith_dtype dtype)
+{
+    if (format != KIN_FORMAT_NPY) {
+        return kin_format_get_traits(format)->item;
+    }
+    return dtype == KITH_BF16 ? kin_item_make('f', 4) : kin_item_of(dtype);
+}
+
+static kith_status save_rows(kith_ctx *ctx, const row_source *source, kin_format format)
+{
+    kin_writer writer;
+    KIN_TRY(kin_writer_open(ctx, source->path, &writer));
+    const kin_number_locale locale = kin_number_enter();
+    const kith_status status = put_points(&writer, source, format);
+    kin_number_leave(locale);
+    return kin_writer_close(&writer, status);
+}
+
+kith_status kin_points_save(kith_ctx *ctx, const char *path, const kith_matrix *points)
+{
+    kin_format format = KIN_FORMAT_NONE;
+    KIN_TRY(kin_format_find(ctx, path, KIN_POINTS_OUT, &format));
+    if (format == KIN_FORMAT_KITH) {
+        return save_kith(ctx, path, points);
+    }
+    row_source source = {.points = points,
+                         .from = kin_item_of(points->dtype),
+                         .to = target_item(format, points->dtype),
+                         .stride = points->stride_bytes,
+                         .path = path};
+    if (source.stride == 0) {
+        source.stride = (int64_t)points->cols * source.from.bytes;
+    }
+    if (source.from.kind != source.to.kind || source.from.bytes != source.to.bytes) {
+        KIN_TRY(kin_alloc(ctx, &source.buffer, (uint64_t)points->cols, (uint64_t)source.to.bytes,
+                          "a row"));
+    }
+    const kith_status status = save_rows(ctx, &source, format);
+    kin_free(ctx, source.buffer);
+    return status;
+}
