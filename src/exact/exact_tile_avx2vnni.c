@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Tile kernels for AVX-VNNI: as exact_tile_avx2.c, with products and sums in one instruction.
- * Contract: exact_tile.h. Not used: vpdpbusds, vpdpwssds, which saturate. */
+ * Contract: exact_tile.h. Not used: vpdpbusds, vpdpwssds, which saturate; the
+ * intrinsics, with which gcc 12 copies and spills the accumulators in every step. */
 #if defined(__x86_64__)
 #include "exact/exact_tile_hit.h"
 #include "exact/exact_tile_machines.h"
@@ -32,12 +33,14 @@ static inline void store_i32x8(void *words, __m256i value)
 
 static inline __m256i dot_s8(__m256i acc, __m256i row, __m256i point)
 {
-    return _mm256_dpbusd_avx_epi32(acc, point, row);
+    __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(acc) : "x"(point), "x"(row));
+    return acc;
 }
 
 static inline __m256i dot_s16(__m256i acc, __m256i row, __m256i point)
 {
-    return _mm256_dpwssd_avx_epi32(acc, point, row);
+    __asm__("%{vex%} vpdpwssd %2, %1, %0" : "+x"(acc) : "x"(point), "x"(row));
+    return acc;
 }
 
 static inline uint32_t pass_i32x8(__m256i acc, __m256i test)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Tile kernels for AVX-512 VNNI: 64 products of s8 or 32 of s16 an instruction.
- * Contract: exact_tile.h. Not used: vpdpbusds, vpdpwssds, which saturate. */
+ * Contract: exact_tile.h. Not used: vpdpbusds, vpdpwssds, which saturate; the intrinsics, with
+ * which gcc 12 copies and spills the accumulators in every step. */
 #if defined(__x86_64__)
 #include "exact/exact_tile_hit.h"
 #include "exact/exact_tile_machines.h"
@@ -8,12 +9,14 @@
 
 static inline __m512i dot_s8(__m512i acc, __m512i row, __m512i point)
 {
-    return _mm512_dpbusd_epi32(acc, point, row);
+    __asm__("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(point), "v"(row));
+    return acc;
 }
 
 static inline __m512i dot_s16(__m512i acc, __m512i row, __m512i point)
 {
-    return _mm512_dpwssd_epi32(acc, point, row);
+    __asm__("vpdpwssd %2, %1, %0" : "+v"(acc) : "v"(point), "v"(row));
+    return acc;
 }
 
 #define TILE_FLOAT 0

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What a cost in the cheap type proves about a canonical key, and the other way round. The theorem
+ * and its proof: docs/numerics.md, "Certified screening". Read by host and device compilers.
+ *
+ * Units: rows are a = (x - mean) / scale, rounded to a cheap type as x^. For each row
+ *     norm >= |x^|,   lost >= |a - x^| (with the rounding of the shift), both rounded up.
+ * The *reach* of a row is an upper bound, in these units, of how far its k-th neighbour is:
+ *     distance   reach >= |a_q - a_c| of the k-th        (triangle: ||x^_q - x^_c| - |a_q - a_c||
+ *     product    reach >= -2 a_q.a_c of the k-th           <= lost_q + lost_c)
+ *     integer    reach  = the k-th cost itself; costs are exact and are the keys
+ * A pair may be discarded only if its cost is above kin_bound_limit.
+ *
+ * WIDEN covers every rounding in double on the way, the canonical distance's own (at most
+ * 2^20 * 2^-53 relative) included. TINY_KEY covers keys that underflow.
+ */
+#ifndef KIN_EXACT_BOUND_H
+#define KIN_EXACT_BOUND_H
+
+#include <math.h>
+
+#define KIN_BOUND_WIDEN (1.0 + 0x1p-30)
+#define KIN_BOUND_TINY_KEY 0x1p-1000
+
+typedef enum kin_bound_kind {
+    KIN_BOUND_INTEGER = 0,
+    KIN_BOUND_DISTANCE,
+    KIN_BOUND_PRODUCT
+} kin_bound_kind;
+
+/* A row, or the worst of a set of rows. */
+typedef struct kin_bound_row {
+    double norm;
+    double lost;
+} kin_bound_row;
+
+/* How far a float cost may be from |x^_q - x^_c|^2 or -2 x^_q.x^_c: twice the unit's error
+ * (kappa |q||c|, and the half norm that enters it as the accumulator's start), and the fp32
+ * roundings of norms and sums. 0 for integer units (kappa 0). */
+static inline double kin_bound_error(double kappa, kin_bound_row q, kin_bound_row c)
+{
+    if (kappa == 0.0) {
+        return 0.0;
+    }
+    const double both = q.norm + c.norm;
+    return 2.0 * kappa * (q.norm * c.norm + 0.5 * c.norm * c.norm) + 0x1p-20 * both * both;
+}
+
+/* 2 (|q||lost_c| + |lost_q||c| + |lost_q||lost_c|): what rounding can do to -2 a_q.a_c. */
+static inline double kin_bound_product_slack(kin_bound_row q, kin_bound_row c)
+{
+    const double b = q.norm * c.lost + q.lost * c.norm + q.lost * c.lost;
+    return 2.0 * b + 0x1p-28 * (q.norm + q.lost) * (c.norm + c.lost);
+}
+
+/* The largest cost that must be kept for a row of this reach. */
+static inline double kin_bound_limit(kin_bound_kind kind, double reach, double kappa,
+                                     kin_bound_row q, kin_bound_row c)
+{
+    if (kind == KIN_BOUND_INTEGER) {
+        return reach;
+    }
+    const double error = kin_bound_error(kappa, q, c);
+    if (kind == KIN_BOUND_PRODUCT) {
+        return reach + kin_bound_product_slack(q, c) + error;
+    }
+    const double far = (reach + q.lost + c.lost) * KIN_BOUND_WIDEN;
+    return far * far * KIN_BOUND_WIDEN + error;
+}
+
+/* The reach that a pair of this cost proves: no k-th neighbour among pairs of at most this cost is
+ * farther. */
+static inline double kin_bound_reach_of_cost(kin_bound_kind kind, double cost, double kappa,
+                                             double scale, kin_bound_row q, kin_bound_row c)
+{
+    if (kind == KIN_BOUND_INTEGER) {
+        return cost;
+    }
+    const double high = cost + kin_bound_error(kappa, q, c);
+    if (kind == KIN_BOUND_PRODUCT) {
+        return high + kin_bound_product_slack(q, c) + KIN_BOUND_TINY_KEY / scale / scale;
+    }
+    return (sqrt(high > 0.0 ? high : 0.0) + q.lost + c.lost + 0x1p-500 / scale) * KIN_BOUND_WIDEN;
+}
+
+/* The reach that a canonical key proves; key_scale is the metric's (1, or 1/2 for cosine). */
+static inline double kin_bound_reach_of_key(kin_bound_kind kind, double key, double key_scale,
+                                            double scale, kin_bound_row q, kin_bound_row c)
+{
+    if (kind == KIN_BOUND_PRODUCT) {
+        return (2.0 * key + KIN_BOUND_TINY_KEY) / scale / scale +
+               0x1p-28 * (q.norm + q.lost) * (c.norm + c.lost);
+    }
+    return sqrt(key / key_scale + KIN_BOUND_TINY_KEY) / scale * KIN_BOUND_WIDEN;
+}
+
+#endif

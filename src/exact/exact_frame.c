@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "exact/exact_frame.h"
+
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "host/host_threads.h"
+
+#include <float.h>
+
+/* Integer units: |x^|^2 < 2^29 keeps every cost and every accumulator in 32 bits (exact_tile.h). */
+static const double INTEGER_NORM = 23100.0;
+/* 2 * 255 * 255 * cols < 2^31 and 16384 * cols < 2^28. */
+enum { INTEGER_COLS = 16384, ROWS_A_TASK = 1024 };
+
+bool kin_frame_is_integer(const kin_distance *distance, const kith_matrix *corpus,
+                          const kith_matrix *queries)
+{
+    const kith_metric metric = distance->metric;
+    return corpus->dtype == queries->dtype &&
+           (corpus->dtype == KITH_U8 || corpus->dtype == KITH_I8) &&
+           (metric == KITH_EUCLIDEAN || metric == KITH_SQEUCLIDEAN ||
+            metric == KITH_INNER_PRODUCT) &&
+           corpus->cols <= INTEGER_COLS;
+}
+
+/* One thread's share of the statistics, in its own cache lines. */
+typedef struct share {
+    double *values; /* one expanded row */
+    double *sum;
+    double *low;
+    double *high;
+    double largest_norm_sq;
+} share;
+
+typedef struct measuring {
+    const kin_distance *distance;
+    const kin_rows *corpus;
+    const double *mean;
+    share *shares;
+    int64_t wide; /* cols rounded up */
+} measuring;
+
+static kith_status sum_rows(void *arg, int64_t task, int32_t thread)
+{
+    const measuring *m = arg;
+    const share *s = &m->shares[thread];
+    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, m->corpus->matrix.rows);
+    for (int64_t row = task * ROWS_A_TASK; row < last; row++) {
+        (void)kin_metric_load(m->distance, m->corpus, row, s->values);
+        for (int64_t i = 0; i < m->wide; i++) {
+            const double x = s->values[i];
+            s->sum[i] += x;
+            s->low[i] = x < s->low[i] ? x : s->low[i];
+            s->high[i] = x > s->high[i] ? x : s->high[i];
+        }
+    }
+    return KITH_OK;
+}
+
+static kith_status norm_rows(void *arg, int64_t task, int32_t thread)
+{
+    const measuring *m = arg;
+    share *s = &m->shares[thread];
+    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, m->corpus->matrix.rows);
+    for (int64_t row = task * ROWS_A_TASK; row < last; row++) {
+        (void)kin_metric_load(m->distance, m->corpus, row, s->values);
+        double sum[KIN_METRIC_LANES] = {0.0};
+        for (int64_t i = 0; i < m->wide; i += KIN_METRIC_LANES) {
+            for (int lane = 0; lane < KIN_METRIC_LANES; lane++) {
+                const double a = s->values[i + lane] - m->mean[i + lane];
+                sum[lane] += a * a;
+            }
+        }
+        double total = 0.0;
+        for (int lane = 0; lane < KIN_METRIC_LANES; lane++) {
+            total += sum[lane];
+        }
+        s->largest_norm_sq = total > s->largest_norm_sq ? total : s->largest_norm_sq;
+    }
+    return KITH_OK;
+}
+
+static kith_status make_shares(kith_ctx *ctx, measuring *m)
+{
+    KIN_TRY(kin_alloc_zero(ctx, &m->shares, (uint64_t)ctx->threads, sizeof(share), "statistics"));
+    for (int32_t t = 0; t < ctx->threads; t++) {
+        share *s = &m->shares[t];
+        KIN_TRY(kin_alloc_zero(ctx, &s->values, (uint64_t)m->wide * 4, sizeof(double),
+                               "column statistics"));
+        s->sum = s->values + m->wide;
+        s->low = s->sum + m->wide;
+        s->high = s->low + m->wide;
+        for (int64_t i = 0; i < m->wide; i++) {
+            s->low[i] = DBL_MAX;
+            s->high[i] = -DBL_MAX;
+        }
+    }
+    return KITH_OK;
+}
+
+static void free_shares(kith_ctx *ctx, measuring *m)
+{
+    for (int32_t t = 0; m->shares != NULL && t < ctx->threads; t++) {
+        kin_free(ctx, m->shares[t].values);
+    }
+    kin_free(ctx, m->shares);
+}
+
+/* Any mean is right for a distance; a good one makes the rounding fine. Products and padding are
+ * not shifted. */
+static void combine(kith_ctx *ctx, const measuring *m, bool shifted, kin_frame_stats *stats)
+{
+    const int32_t cols = m->corpus->matrix.cols;
+    for (int32_t i = 0; i < cols; i++) {
+        double sum = 0.0;
+        double low = DBL_MAX;
+        double high = -DBL_MAX;
+        for (int32_t t = 0; t < ctx->threads; t++) {
+            sum += m->shares[t].sum[i];
+            low = m->shares[t].low[i] < low ? m->shares[t].low[i] : low;
+            high = m->shares[t].high[i] > high ? m->shares[t].high[i] : high;
+        }
+        const double mean = shifted ? sum / (double)m->corpus->matrix.rows : 0.0;
+        stats->mean[i] = mean;
+        stats->largest = fmax(stats->largest, fmax(high - mean, mean - low));
+    }
+}
+
+kith_status kin_frame_measure(kith_ctx *ctx, const kin_distance *distance, const kin_rows *corpus,
+                              kin_frame_stats *stats)
+{
+    memset(stats, 0, sizeof *stats);
+    measuring m = {.distance = distance,
+                   .corpus = corpus,
+                   .wide = kin_round_up(corpus->matrix.cols, KIN_METRIC_LANES)};
+    const int64_t tasks = kin_ceil_div(corpus->matrix.rows, ROWS_A_TASK);
+    const kin_metric_traits *traits = kin_metric_get_traits(distance->metric);
+    kith_status status = KITH_OK;
+    KIN_TRY_GOTO(
+        status, kin_alloc_zero(ctx, &stats->mean, (uint64_t)m.wide, sizeof(double), "column means"),
+        done);
+    KIN_TRY_GOTO(status, make_shares(ctx, &m), done);
+    KIN_TRY_GOTO(status, kin_parallel(ctx, "prepare", tasks, sum_rows, &m), done);
+    combine(ctx, &m, traits->screen == KIN_SCREEN_DISTANCE, stats);
+    m.mean = stats->mean;
+    KIN_TRY_GOTO(status, kin_parallel(ctx, "prepare", tasks, norm_rows, &m), done);
+    for (int32_t t = 0; t < ctx->threads; t++) {
+        stats->largest_norm = fmax(stats->largest_norm, sqrt(m.shares[t].largest_norm_sq));
+    }
+done:
+    free_shares(ctx, &m);
+    if (status != KITH_OK) {
+        kin_frame_stats_free(ctx, stats);
+    }
+    return status;
+}
+
+void kin_frame_stats_free(kith_ctx *ctx, kin_frame_stats *stats)
+{
+    kin_free(ctx, stats->mean);
+    stats->mean = NULL;
+}
+
+/* Integer types use their whole range, whatever comes first: the largest component or the largest
+ * norm. Float types take the power of two that brings the largest component into [2^11, 2^12).
+ * Below 2^-500 nothing is resolved, and nothing can be: keys underflow there. */
+static double choose_scale(kin_tile_type type, const kin_frame_stats *stats)
+{
+    const double smallest = 0x1p-500;
+    if (!(stats->largest > smallest)) {
+        return smallest;
+    }
+    if (kin_tile_is_float(type)) {
+        int exponent = 0;
+        (void)frexp(stats->largest, &exponent); /* largest in [2^(e-1), 2^e) */
+        return fmax(ldexp(1.0, exponent - 12), smallest);
+    }
+    const double most = type == KIN_TILE_S8 ? 127.0 : 32700.0;
+    const double by_component = stats->largest / most;
+    const double by_norm = stats->largest_norm / INTEGER_NORM;
+    return fmax(fmax(by_component, by_norm), smallest);
+}
+
+/* docs/numerics.md, the table of kappa. */
+static double unit_error(kin_tile_type type, int32_t groups)
+{
+    switch (type) {
+    case KIN_TILE_BF16:
+        return (18.0 + ceil(groups / 16.0)) * 0x1p-24;
+    case KIN_TILE_F32: /* products and sums may be rounded apart */
+        return 2.2 * (groups + 1.0) * 0x1p-24;
+    case KIN_TILE_S8:
+    case KIN_TILE_S16:
+    case KIN_TILE_TYPES:
+        break;
+    }
+    return 0.0;
+}
+
+kin_frame kin_frame_make(const kin_distance *distance, const kin_tile_kernel *kernel, bool integer,
+                         const kin_frame_stats *stats)
+{
+    const kin_metric_traits *traits = kin_metric_get_traits(distance->metric);
+    const int32_t size = kin_tile_group_size(kernel->type);
+    kin_frame frame = {.distance = *distance,
+                       .kernel = kernel,
+                       .cols = distance->cols,
+                       .key_scale = traits->key_scale,
+                       .scale = 1.0};
+    frame.groups = (int32_t)kin_round_up(kin_ceil_div(distance->cols, size), kernel->group_step);
+    if (integer) {
+        frame.bound = KIN_BOUND_INTEGER;
+        return frame;
+    }
+    frame.bound = traits->screen == KIN_SCREEN_DISTANCE ? KIN_BOUND_DISTANCE : KIN_BOUND_PRODUCT;
+    frame.scale = choose_scale(kernel->type, stats);
+    frame.kappa = unit_error(kernel->type, frame.groups);
+    frame.mean = stats->mean;
+    return frame;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * One row into a cheap type: what the screen sees of it, and what the rounding lost.
+ * Bodies: exact_round_portable.c, _avx2.c, _avx512.c, the same source for three machines. */
+#ifndef KIN_EXACT_ROUND_H
+#define KIN_EXACT_ROUND_H
+
+#include "exact/exact_tile.h"
+
+/* values, mean: `wide` doubles, a multiple of 8; u[i] = (values[i] - mean[i]) * inverse. */
+typedef struct kin_round_input {
+    const double *values;
+    const double *mean;
+    double inverse;
+    int64_t wide;
+} kin_round_input;
+
+/* Sums over the row, to a relative error far below 2^-30: of the squares of what is stored, of what
+ * was lost by rounding and clamping, and of u itself; and the plain sum of what is stored. */
+typedef struct kin_round_sums {
+    double stored_sq;
+    double lost_sq;
+    double given_sq;
+    double stored;
+} kin_round_sums;
+
+typedef struct kin_round_ops {
+    /* out[i] = u[i] rounded to the nearest integer within +-most. */
+    kin_round_sums (*to_integer)(const kin_round_input *in, double most, int32_t *out);
+    /* out[i] = u[i] as fp32 within +-2^15, 0 below 2^-14 in magnitude. */
+    kin_round_sums (*to_f32)(const kin_round_input *in, float *out);
+    /* The same, rounded to bf16 (nearest even) and given as fp32. */
+    kin_round_sums (*to_bf16)(const kin_round_input *in, float *out);
+} kin_round_ops;
+
+extern const kin_round_ops kin_round_portable;
+#if defined(__x86_64__)
+extern const kin_round_ops kin_round_avx2;
+extern const kin_round_ops kin_round_avx512;
+#endif
+
+const kin_round_ops *kin_round_get(kin_isa isa);
+
+#endif

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "exact/exact_set.h"
+
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "exact/exact_round.h"
+#include "host/host_threads.h"
+
+enum { PANELS_A_TASK = 8, SHIFT_U8 = 128 };
+
+/* Above this |x^|^2 a cost might leave 32 bits (exact_tile.h). */
+static const double LARGEST_NORM_SQ = 0x1p29 - 1;
+
+typedef struct making {
+    kin_set *set;
+    const kin_round_ops *round;
+    double *values;   /* a row of doubles for each thread */
+    uint32_t *points; /* the words of a rounded row for each thread */
+    int64_t wide;
+    kin_bound_row *worst; /* by thread */
+} making;
+
+/* What a rounded row is made of besides its words. */
+typedef struct row_facts {
+    double stored_sq;
+    double stored;
+    double lost;
+} row_facts;
+
+static float up(double x)
+{
+    const float f = (float)x;
+    return (double)f < x ? nextafterf(f, INFINITY) : f;
+}
+
+static row_facts facts_of(const kin_round_sums *sums)
+{
+    /* lost: the rounding, and the shift's own roundings (docs/numerics.md, "Rows"). */
+    const double lost = sqrt(sums->lost_sq) + 0x1p-50 * sqrt(sums->given_sq);
+    return (row_facts){sums->stored_sq, sums->stored, lost * KIN_BOUND_WIDEN};
+}
+
+static void pack_s8(const int32_t *values, int32_t groups, uint32_t *words)
+{
+    for (int32_t g = 0; g < groups; g++) {
+        const int32_t *v = values + (int64_t)g * 4;
+        words[g] = (((uint32_t)v[0] & 0xff) | ((uint32_t)v[1] & 0xff) << 8 |
+                    ((uint32_t)v[2] & 0xff) << 16 | ((uint32_t)v[3] & 0xff) << 24) ^
+                   0x80808080u;
+    }
+}
+
+static void pack_s16(const int32_t *values, int32_t groups, uint32_t *words)
+{
+    for (int32_t g = 0; g < groups; g++) {
+        words[g] = ((uint32_t)values[(int64_t)g * 2] & 0xffff) |
+                   (uint32_t)values[(int64_t)g * 2 + 1] << 16;
+    }
+}
+
+static void pack_bf16(const float *values, int32_t groups, uint32_t *words)
+{
+    for (int32_t g = 0; g < groups; g++) {
+        const kin_word low = {.f = values[(int64_t)g * 2]};
+        const kin_word high = {.f = values[(int64_t)g * 2 + 1]};
+        words[g] = low.u >> 16 | (high.u & 0xffff0000u);
+    }
+}
+
+/* 8-bit rows as they are; u8 moves by 128 into s8, which changes no difference. */
+static row_facts take_integers(const kin_set *set, const unsigned char *row, int32_t *values)
+{
+    const kin_frame *frame = set->frame;
+    const int32_t padded = frame->groups * kin_tile_group_size(frame->kernel->type);
+    int64_t sum = 0;
+    int64_t squares = 0;
+    if (set->rows->matrix.dtype == KITH_U8) {
+        for (int32_t i = 0; i < frame->cols; i++) {
+            values[i] = (int32_t)row[i] - SHIFT_U8;
+        }
+    } else {
+        for (int32_t i = 0; i < frame->cols; i++) {
+            values[i] = (int8_t)row[i];
+        }
+    }
+    for (int32_t i = 0; i < frame->cols; i++) {
+        sum += values[i];
+        squares += values[i] * values[i];
+    }
+    for (int32_t i = frame->cols; i < padded; i++) {
+        values[i] = 0;
+    }
+    return (row_facts){(double)squares, (double)sum, 0.0};
+}
+
+/* One row into words of the frame's type. scratch: room for the row twice. */
+static row_facts round_row(const making *m, int64_t row, int32_t thread, uint32_t *words)
+{
+    const kin_set *set = m->set;
+    const kin_frame *frame = set->frame;
+    const kin_tile_type type = frame->kernel->type;
+    double *values = m->values + (int64_t)thread * 2 * m->wide;
+    void *rounded = values + m->wide;
+    if (frame->bound == KIN_BOUND_INTEGER) {
+        const unsigned char *data = set->rows->matrix.data;
+        const row_facts facts =
+            take_integers(set, data + row * set->rows->matrix.stride_bytes, rounded);
+        (type == KIN_TILE_S8 ? pack_s8 : pack_s16)(rounded, frame->groups, words);
+        return facts;
+    }
+    (void)kin_metric_load(&frame->distance, set->rows, row, values);
+    const kin_round_input in = {values, frame->mean, 1.0 / frame->scale,
+                                kin_round_up(frame->cols, KIN_METRIC_LANES)};
+    kin_round_sums sums;
+    if (type == KIN_TILE_F32) {
+        sums = m->round->to_f32(&in, rounded);
+        memcpy(words, rounded, (size_t)frame->groups * sizeof *words);
+        return facts_of(&sums);
+    }
+    if (type == KIN_TILE_BF16) {
+        sums = m->round->to_bf16(&in, rounded);
+        pack_bf16(rounded, frame->groups, words);
+        return facts_of(&sums);
+    }
+    sums = m->round->to_integer(&in, type == KIN_TILE_S8 ? 127.0 : 32767.0, rounded);
+    if (sums.stored_sq > LARGEST_NORM_SQ) {
+        /* Only a query far outside its corpus: the origin stands for it, and loses all of it. */
+        memset(rounded, 0, (size_t)m->wide * sizeof(int32_t));
+        sums = (kin_round_sums){0.0, sums.given_sq, sums.given_sq, 0.0};
+    }
+    (type == KIN_TILE_S8 ? pack_s8 : pack_s16)(rounded, frame->groups, words);
+    return facts_of(&sums);
+}
+
+/* term_j as column and term_i as row of an integer type; they differ by what the unsigned panels
+ * of s8 add to the product (exact_tile.h). */
+static void set_integer_terms(kin_set *set, int64_t p, const row_facts *facts)
+{
+    const bool product =
+        kin_metric_get_traits(set->frame->distance.metric)->screen == KIN_SCREEN_PRODUCT;
+    int64_t term = (int64_t)facts->stored_sq;
+    if (product) {
+        const bool shifted =
+            set->frame->bound == KIN_BOUND_INTEGER && set->rows->matrix.dtype == KITH_U8;
+        term = shifted ? -2 * SHIFT_U8 * (int64_t)facts->stored -
+                             (int64_t)SHIFT_U8 * SHIFT_U8 * set->frame->cols
+                       : 0;
+    }
+    const int64_t half = term >> 1; /* floor, for negatives too */
+    set->start[p].i = (int32_t)-half;
+    set->odd[p].i = (int32_t)(term - 2 * half);
+    const int64_t unsigned_panels =
+        set->frame->kernel->type == KIN_TILE_S8 ? 256 * (int64_t)facts->stored : 0;
+    set->row_term[p].i = (int32_t)(term + unsigned_panels);
+    set->half_term[p].i = (int32_t)((term + unsigned_panels) >> 1);
+}
+
+static void set_float_terms(kin_set *set, int64_t p, const row_facts *facts)
+{
+    const float term = set->frame->bound == KIN_BOUND_PRODUCT ? 0.0F : (float)facts->stored_sq;
+    set->start[p].f = -0.5F * term;
+    set->row_term[p].f = term;
+    set->half_term[p].f = 0.5F * term;
+}
+
+static void set_facts(kin_set *set, int64_t p, const row_facts *facts, kin_bound_row *worst)
+{
+    if (kin_tile_is_float(set->frame->kernel->type)) {
+        set_float_terms(set, p, facts);
+    } else {
+        set_integer_terms(set, p, facts);
+    }
+    if (set->lost != NULL) {
+        set->norm[p] = up(sqrt(facts->stored_sq) * KIN_BOUND_WIDEN);
+        set->lost[p] = up(facts->lost);
+        worst->norm = fmax(worst->norm, (double)set->norm[p]);
+        worst->lost = fmax(worst->lost, (double)set->lost[p]);
+    }
+}
+
+static void set_padding(kin_set *set, int64_t p)
+{
+    if (kin_tile_is_float(set->frame->kernel->type)) {
+        set->start[p].f = KIN_PAD_START_F;
+        set->half_term[p].f = KIN_PAD_TERM_F;
+        set->row_term[p].f = KIN_PAD_TERM_F;
+    } else {
+        set->start[p].i = KIN_PAD_START;
+        set->odd[p].i = 0;
+        set->half_term[p].i = KIN_PAD_TERM;
+        set->row_term[p].i = KIN_PAD_TERM;
+    }
+    if (set->lost != NULL) {
+        set->norm[p] = 0.0F;
+        set->lost[p] = 0.0F;
+    }
+}
+
+static kith_status make_panels(void *arg, int64_t task, int32_t thread)
+{
+    const making *m = arg;
+    kin_set *set = m->set;
+    const int32_t groups = set->frame->groups;
+    uint32_t *words = m->points + (int64_t)thread * groups;
+    const int64_t last = kin_min_i64((task + 1) * PANELS_A_TASK * KIN_PANEL, set->padded);
+    for (int64_t p = task * PANELS_A_TASK * KIN_PANEL; p < last; p++) {
+        uint32_t *cells = set->panels + p / KIN_PANEL * groups * KIN_PANEL + p % KIN_PANEL;
+        if (p < set->points) {
+            const row_facts facts = round_row(m, set->ids[p], thread, words);
+            set_facts(set, p, &facts, &m->worst[thread]);
+        } else {
+            memset(words, 0, (size_t)groups * sizeof *words);
+            set_padding(set, p);
+        }
+        for (int32_t g = 0; g < groups; g++) {
+            cells[(int64_t)g * KIN_PANEL] = words[g];
+        }
+    }
+    return KITH_OK;
+}
+
+static kith_status allocate(kith_ctx *ctx, kin_set *set)
+{
+    const uint64_t n = (uint64_t)set->padded;
+    KIN_TRY(kin_alloc(ctx, &set->panels, kin_size_mul(n, (uint64_t)set->frame->groups),
+                      sizeof *set->panels, "the rounded copy of the points"));
+    KIN_TRY(kin_alloc(ctx, &set->start, n, sizeof *set->start, "column terms"));
+    KIN_TRY(kin_alloc(ctx, &set->odd, n, sizeof *set->odd, "column terms"));
+    KIN_TRY(kin_alloc(ctx, &set->half_term, n, sizeof *set->half_term, "row terms"));
+    KIN_TRY(kin_alloc(ctx, &set->row_term, n, sizeof *set->row_term, "row terms"));
+    if (set->frame->bound != KIN_BOUND_INTEGER) {
+        KIN_TRY(kin_alloc(ctx, &set->norm, n, sizeof *set->norm, "row bounds"));
+        KIN_TRY(kin_alloc(ctx, &set->lost, n, sizeof *set->lost, "row bounds"));
+    }
+    return KITH_OK;
+}
+
+uint64_t kin_set_bytes(const kin_frame *frame, int64_t points)
+{
+    const uint64_t a_row = (uint64_t)frame->groups * sizeof(uint32_t) + 4 * sizeof(kin_word) +
+                           (frame->bound == KIN_BOUND_INTEGER ? 0 : 2 * sizeof(float));
+    return kin_size_mul((uint64_t)kin_round_up(points, KIN_BLOCK_STEP), a_row);
+}
+
+kith_status kin_set_make(kith_ctx *ctx, const kin_frame *frame, const kin_rows *rows,
+                         const uint32_t *ids, int64_t points, kin_set *set)
+{
+    *set = (kin_set){.frame = frame,
+                     .rows = rows,
+                     .points = points,
+                     .padded = kin_round_up(points, KIN_BLOCK_STEP),
+                     .ids = ids};
+    making m = {.set = set, .round = kin_round_get(ctx->isa)};
+    /* A rounded row is as wide as its groups or as the expanded row, whichever is more. */
+    m.wide = kin_round_up(
+        kin_max_i64(frame->cols, (int64_t)frame->groups * kin_tile_group_size(frame->kernel->type)),
+        KIN_METRIC_LANES);
+    const uint64_t threads = (uint64_t)ctx->threads;
+    kith_status status = KITH_OK;
+    KIN_TRY_GOTO(status, allocate(ctx, set), done);
+    KIN_TRY_GOTO(status,
+                 kin_alloc_zero(ctx, &m.values, kin_size_mul(threads, 2 * (uint64_t)m.wide),
+                                sizeof *m.values, "rows in double"),
+                 done);
+    KIN_TRY_GOTO(status,
+                 kin_alloc(ctx, &m.points, kin_size_mul(threads, (uint64_t)frame->groups),
+                           sizeof *m.points, "a rounded row"),
+                 done);
+    KIN_TRY_GOTO(
+        status, kin_alloc_zero(ctx, &m.worst, threads, sizeof *m.worst, "the worst of rows"), done);
+    KIN_TRY_GOTO(status,
+                 kin_parallel(ctx, "prepare",
+                              kin_ceil_div(set->padded, (int64_t)PANELS_A_TASK * KIN_PANEL),
+                              make_panels, &m),
+                 done);
+    for (uint64_t t = 0; t < threads; t++) {
+        set->worst.norm = fmax(set->worst.norm, m.worst[t].norm);
+        set->worst.lost = fmax(set->worst.lost, m.worst[t].lost);
+    }
+done:
+    kin_free(ctx, m.worst);
+    kin_free(ctx, m.points);
+    kin_free(ctx, m.values);
+    if (status != KITH_OK) {
+        kin_set_free(ctx, set);
+    }
+    return status;
+}
+
+void kin_set_free(kith_ctx *ctx, kin_set *set)
+{
+    kin_free(ctx, set->lost);
+    kin_free(ctx, set->norm);
+    kin_free(ctx, set->row_term);
+    kin_free(ctx, set->half_term);
+    kin_free(ctx, set->odd);
+    kin_free(ctx, set->start);
+    kin_free(ctx, set->panels);
+    memset(set, 0, sizeof *set);
+}
