@@ -5,7 +5,7 @@
 #   make demo        set up what is missing, build, two graphs of real data with pictures: demo-out/
 #   make check       set up what is missing, build, all CPU tests
 #   make check-full  also sanitizers, valgrind, clang, clang-tidy, long fuzz
-#   make bench       kith beside its peers; DATA, THREADS, RUNS, ISA, PYTHON are passed on
+#   make bench       kith beside its peers; ARGS="--threads 2 --isa avx2" and PYTHON are passed on
 #   make fmt         clang-format on every C file
 #   make tidy        clang-tidy on every C file
 #   make coverage    which lines the tests reach
@@ -41,8 +41,8 @@ check-full: check
 	@tools/check_full.sh
 
 bench: build
-	@cmake --build build -j $(JOBS) --target peak
-	@tools/bench.sh
+	@cmake --build build -j $(JOBS) --target peak clocked
+	@PYTHON=$(PYTHON) tools/bench.sh $(ARGS)
 
 fmt:
 	@tools/check_format.sh --fix
