@@ -33,6 +33,15 @@ import peer
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RECALL_ROWS = 2000
 DTYPE_NAMES = {".u8bin": "u8", ".fbin": "f32"}
+LEVELS = {  # what an instruction set contains, highest first
+    "amx": ["amx", "avx512vnni", "avx512", "avx2"],
+    "avx512vnni": ["avx512vnni", "avx512", "avx2"],
+    "avx512": ["avx512", "avx2"],
+    "avx2vnni": ["avx2vnni", "avx2"],
+    "avx2": ["avx2"],
+    "portable": [],
+    "": [],
+}
 COLUMNS = ["date", "commit", "machine", "threads", "work", "rows", "queries", "columns", "dtype", "k",
            "engine", "version", "isa", "runs", "seconds", "seconds_min", "seconds_max", "whole_seconds",
            "ratio", "peak_mib", "recall", "screen_seconds", "unit", "unit_gmacs", "share_whole",
@@ -111,14 +120,10 @@ def measure_peak(program, threads):
 
 
 def unit_of(said, peaks):
-    """The unit that kith's first pass ran on, by its own report."""
-    wanted = f"{said.get('screen', '')}_{said.get('isa', '')}"
-    if wanted in peaks:
-        return wanted
-    isa = said.get("isa", "").removesuffix("vnni")
-    for name in (f"{said.get('screen', '')}_{isa}", f"f32_{isa}"):
-        if name in peaks:
-            return name
+    """The unit that kith's first pass ran on, by its own report: the highest that its level has."""
+    for level in LEVELS[said.get("isa", "")]:
+        if f"{said.get('screen')}_{level}" in peaks:
+            return f"{said['screen']}_{level}"
     return ""
 
 
