@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Man pages and completion say what the program says: its own --help is the measure."""
+import re
+import subprocess
+
+import cli_support as support
+from cli_support import COMMANDS, METRICS, CliCase
+
+
+def options_of(text):
+    """Every option that stands in the Options block of a help text."""
+    block = text.split("\nOptions:\n")[1].split("\n\n")[0]
+    words = [re.match(r" *((?:-\w, )?--[\w-]+|-\w)", line)[1] for line in block.splitlines()]
+    return {option for word in words for option in word.split(", ")}
+
+
+class Documents(CliCase):
+    def page(self, name):
+        path = support.SOURCE / "docs" / "man" / f"{name}.1"
+        return path.read_text().replace("\\-", "-")
+
+    def test_man_pages(self):
+        """the man page of each command has its options, no more and no fewer"""
+        for command in COMMANDS:
+            page = self.page(f"kith-{command}")
+            block = page.split(".SH OPTIONS\n")[1].split("\n.SH ")[0]
+            tagged = re.findall(r"\.TP\n(.*)", block)
+            found = {option for line in tagged for option in re.findall(r"(?<![\w-])--?[\w-]+",
+                                                                        re.sub(r"\\f.", " ", line))}
+            self.assertEqual(found, options_of(self.works(command, "--help")), command)
+
+    def test_man_page_of_kith(self):
+        """kith.1 has every command, and the exit codes"""
+        page = self.page("kith")
+        for command in COMMANDS:
+            self.assertIn(f".B kith {command}\n", page)
+        self.assertIn("0 done, 1 failed, 2 wrong usage, 130 interrupted", page)
+
+    def test_man_examples(self):
+        """the examples of the man pages are those of --help"""
+        for command in COMMANDS:
+            lines = self.page(f"kith-{command}").split(".SH EXAMPLES\n.nf\n")[1].split(".fi")[0]
+            text = self.works(command, "--help").split("Examples:\n")[1]
+            self.assertEqual(lines.split("\n"), [line.strip() for line in text.split("\n")])
+
+    def complete(self, *words):
+        script = support.SOURCE / "tools" / "completion" / "kith.bash"
+        quoted = " ".join(f"'{word}'" for word in words)
+        program = (f"source '{script}'; COMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}; "
+                   "_kith; printf '%s\\n' \"${COMPREPLY[@]}\"")
+        done = subprocess.run(["bash", "-c", program], cwd=self.folder, capture_output=True,
+                              text=True, check=True)
+        return {word for word in done.stdout.split("\n") if word}
+
+    def test_completion(self):
+        """bash completes the commands, each command's options, and the names that values have"""
+        self.assertEqual(self.complete("kith", ""), {*COMMANDS, "help", "--help", "--version"})
+        for command in COMMANDS:
+            self.assertEqual(self.complete("kith", command, "-"),
+                             options_of(self.works(command, "--help")), command)
+        self.assertEqual(self.complete("kith", "graph", "--metric", ""), set(METRICS))
+        self.assertEqual(self.complete("kith", "graph", "p", "--metric", "co"),
+                         {"cosine", "correlation"})
+        self.assertEqual(self.complete("kith", "help", "g"), {"graph"})
+        self.points("points.u8bin")
+        self.assertEqual(self.complete("kith", "graph", "poi"), {"points.u8bin"})
+
+
+if __name__ == "__main__":
+    support.main()

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Words on the command line: help, wrong usage and what is said about it."""
+import os
+import subprocess
+
+import cli_support as support
+from cli_support import COMMANDS, METRICS, CliCase
+
+
+class Help(CliCase):
+    def test_help_of_kith(self):
+        """kith --help, -h and help print the same, with every command in it"""
+        text = self.works("--help")
+        self.assertEqual(text, self.works("-h"))
+        self.assertEqual(text, self.works("help"))
+        for command in COMMANDS:
+            self.assertIn(f"\n  {command} ", text)
+        self.assertIn("Examples:\n  kith ", text)
+
+    def test_help_of_commands(self):
+        """kith CMD --help needs no files, is help CMD, and has options and examples"""
+        for command in COMMANDS:
+            text = self.works(command, "--help")
+            self.assertEqual(text, self.works("help", command))
+            self.assertEqual(text, self.works(command, "nofile", "-h"))
+            self.assertTrue(text.startswith(f"usage: kith {command} "), text)
+            self.assertIn("\nOptions:\n", text)
+            self.assertIn("\nExamples:\n  kith ", text)
+            self.assertTrue(all(len(line) <= 100 for line in text.splitlines()), command)
+
+    def test_metrics_in_help(self):
+        """the help of what computes names every metric"""
+        for command in ("graph", "search", "eval"):
+            words = self.works(command, "--help").split("Metrics:")[1].split()
+            self.assertEqual(words[:len(METRICS)], METRICS)
+
+    def test_examples(self):
+        """the examples of every help text work as they stand"""
+        os.symlink(support.SOURCE / "examples", self.folder / "examples")
+        for command in (None, *COMMANDS):
+            text = self.works(command, "--help") if command else self.works("--help")
+            lines = text.split("Examples:\n")[1].splitlines()
+            self.assertGreater(len(lines), 0)
+            for line in lines:
+                self.works(*line.split()[1:])
+
+    def test_version(self):
+        """kith --version says version and commit"""
+        self.assertRegex(self.works("--version"), r"^kith \d+\.\d+\.\d+ \(\w+\)\n$")
+
+    def test_help_is_quick(self):
+        """kith --help takes less than 5 ms of processor time"""
+        best = 1.0
+        for _ in range(20):
+            child = os.posix_spawn(support.KITH, ["kith", "--help"], os.environ, file_actions=[
+                (os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0)])
+            _, status, usage = os.wait4(child, 0)
+            self.assertEqual(status, 0)
+            best = min(best, usage.ru_utime + usage.ru_stime)
+        print(f"{1000 * best:.2f} ms ... ", end="", flush=True)
+        if not support.SLOW:
+            self.assertLess(best, 0.005)
+
+    def test_stdout_full(self):
+        """a report that cannot be written is a failure"""
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([support.KITH, "--help"], stdout=full, stderr=subprocess.PIPE,
+                                  text=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertTrue(done.stderr.startswith("kith: standard output: "), done.stderr)
+
+
+class WrongUsage(CliCase):
+    def wrong(self, line, *says):
+        return self.fails(2, *line.split(), says=says)
+
+    def test_commands(self):
+        """no command, an unknown one (with the nearest), an option in its place"""
+        self.wrong("", "a command is missing")
+        self.wrong("grpah points", "kith: grpah: unknown command", "nearest: graph")
+        self.wrong("help serch", "nearest: search")
+        self.wrong("-k 3 graph", "kith: -k: the command comes first")
+
+    def test_files(self):
+        """too few files, too many, an empty name"""
+        self.wrong("graph", "a file is missing", "usage: kith graph POINTS")
+        self.wrong("search a -k 3", "usage: kith search CORPUS QUERIES")
+        self.wrong("graph a b -k 3", "'b' is one file too many")
+        self.wrong("info", "a file is missing")
+        self.wrong("devices x", "one file too many")
+        self.fails(2, "graph", "", "-k", "3", says=["a file name is empty"])
+
+    def test_unknown_options(self):
+        """an unknown option is named with the nearest known one, or the command that has it"""
+        self.wrong("graph a -k 3 --metrc l2", "kith: --metrc: unknown option", "nearest: --metric")
+        self.wrong("graph a -k 3 --thread=2", "kith: --thread: ", "nearest: --threads")
+        self.wrong("graph a -k 3 --sample 9", "kith graph has no such option, kith eval has")
+        self.wrong("info a -k 3", "kith: -k: ")
+        self.wrong("graph a -k 3 -Z", "kith: -Z: unknown option")
+        self.wrong("graph a -k 3 --=", "unknown option")
+        self.wrong("graph a -k 3 --" + "x" * 300, "unknown option")
+
+    def test_k(self):
+        """k has no default, and is a whole number from 1"""
+        self.wrong("graph a", "-k is missing")
+        self.wrong("search a b", "-k is missing")
+        for k in ("0", "-1", "1.5", "ten", "+3", "0x10", "1e3", "99999999999999999999", "3 "):
+            self.fails(2, "graph", "a", "-k", k, says=["kith: -k: ", "no number of neighbours"])
+        self.wrong("graph a -k", "its value is missing")
+        self.fails(2, "graph", "a", "-k", "", says=["kith: -k: "])
+
+    def test_values(self):
+        """each value that can never be right is refused with what would be"""
+        self.wrong("graph a -k 3 --metric l3", "'l3' is no metric", ", ".join(METRICS))
+        self.wrong("graph a -k 3 --metric custom", "'custom' is no metric")
+        self.wrong("graph a -k 3 --method tree", "not in this version")
+        self.wrong("graph a -k 3 --method descent", "not in this version")
+        self.wrong("graph a -k 3 --method fast", "'fast' is no method")
+        self.wrong("graph a -k 3 --format zip", "known: npz, csr, ivecs, ibin, knn, kith")
+        self.wrong("graph a --radius far", "'far' is no radius")
+        self.wrong("graph a --radius nan", "'nan' is no radius")
+        self.wrong("graph a --radius inf", "'inf' is no radius")
+        self.wrong("graph a --radius -1", "is negative")
+        self.wrong("graph a -k 3 --device gpu", "'gpu' is no device")
+        self.wrong("graph a -k 3 --device cuda:x", "'cuda:x' is no device")
+        self.wrong("graph a -k 3 --threads 0", "no number of threads")
+        self.wrong("graph a -k 3 --threads 3000000000", "no number of threads")
+        for memory in ("0", "8X", "8GB", "-1", "G", "1e999", "nan"):
+            self.wrong(f"graph a -k 3 --memory {memory}", "no amount of memory")
+        self.wrong("eval a --points b --sample 0", "no number of rows")
+        self.wrong("eval a --points b --seed -1", "no seed")
+        self.wrong("graph a -k 3 --quiet=yes", "takes no value")
+        self.fails(2, "graph", "a", "-k", "3", "-o", "", says=["the name is empty"])
+
+    def test_pairs(self):
+        """options that exclude or need each other"""
+        self.wrong("graph a -k 3 --radius 2", "does not go together with -k")
+        self.wrong("search a b --radius 2 --both", "does not go together with --both")
+        self.wrong("search a b -k 3 --both --mutual", "does not go together with --both")
+        self.wrong("graph a --radius 2 --dry-run", "does not go together with --dry-run")
+        self.wrong("search a b -k 3 -o x.npz --output-back y.npz", "means nothing without --both")
+        self.wrong("search a b -k 3 --both -o x.npz", "give --output-back FILE too")
+        self.wrong("search a b -k 3 --both -o x.npz --output-back x.npz", "named for two outputs")
+        self.wrong("graph a -k 3 --format csr", "means nothing without -o")
+        self.wrong("graph a --radius 2 -o a.npz --format kith", "csr alone")
+        self.wrong("eval a b --points c", "--points goes with one GRAPH")
+        self.wrong("eval a", "TRUTH is missing")
+        self.wrong("eval a b --sample 3", "means nothing without --points")
+
+    def test_spellings(self):
+        """-k 3, -k3, --k=v, options before files, and -- before a file like -x"""
+        self.points("-x.u8bin")
+        first = self.works_json("graph", "-k", "3", "--threads", "1", "--", "-x.u8bin")
+        second = self.works_json("graph", "--threads=1", "-k3", "./-x.u8bin")
+        self.assertEqual((first["k"], second["k"], first["threads"]), (3, 3, 1))
+        self.assertEqual(first["n"], 60)
+
+    def test_one_line(self):
+        """a message stays one line and moves no cursor, whatever the file is called"""
+        told = self.fails(1, "graph", "a\nb\x1b[2J.u8bin", "-k", "3")
+        self.assertNotIn("\x1b", told)
+
+
+if __name__ == "__main__":
+    support.main()
