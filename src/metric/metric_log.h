@@ -11,7 +11,7 @@
  * exact in its high part, whose last 11 bits are zero. Both leading parts are added without loss,
  * everything else is below 2^-6 of them and is added once. The series ends at s^25: the rest is
  * below 2^-64 of the value. So the error stays close to half a unit in the last place (the tests
- * hold it under 0.53 against a long double logarithm), and log(1) is exactly +0.
+ * hold it under 0.55 against a long double logarithm), and log(1) is exactly +0.
  *
  * Limits. x must be a positive normal number; quotients of checked values are (docs/numerics.md).
  */

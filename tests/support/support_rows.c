@@ -47,7 +47,7 @@ static uint16_t half_of(double x)
     }
     int exponent = 0;
     (void)frexp(x, &exponent);
-    exponent = exponent < -13 ? -13 : exponent;
+    exponent = x == 0 || exponent < -13 ? -13 : exponent; /* zeros, subnormals */
     const double units = rint(ldexp(fabs(x), 11 - exponent));
     if (isinf(x) || ldexp(units, exponent - 11) > 65504) {
         return sign | 0x7c00;

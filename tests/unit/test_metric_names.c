@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Names, aliases and properties of metrics and dtypes. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "metric/metric.h"
+
+#include <stdio.h>
+
+static void names_round_trip(void **state)
+{
+    (void)state;
+    for (int metric = KITH_EUCLIDEAN; metric <= KITH_CUSTOM; metric++) {
+        const char *name = kith_metric_name((kith_metric)metric);
+        assert_int_equal(kith_metric_parse(name), metric);
+        assert_string_equal(kin_metric_get_traits((kith_metric)metric)->name, name);
+    }
+    assert_string_equal(kith_metric_name(KITH_METRIC_DEFAULT), "euclidean");
+    assert_string_equal(kith_metric_name((kith_metric)13), "unknown");
+    assert_string_equal(kith_metric_name((kith_metric)-1), "unknown");
+    printf("each metric's name is parsed as that metric\n");
+}
+
+static void aliases_are_known(void **state)
+{
+    (void)state;
+    assert_int_equal(kith_metric_parse("l2"), KITH_EUCLIDEAN);
+    assert_int_equal(kith_metric_parse("ip"), KITH_INNER_PRODUCT);
+    assert_int_equal(kith_metric_parse("dot"), KITH_INNER_PRODUCT);
+    assert_int_equal(kith_metric_parse("pearson"), KITH_CORRELATION);
+    assert_int_equal(kith_metric_parse("l1"), KITH_MANHATTAN);
+    assert_int_equal(kith_metric_parse("cityblock"), KITH_MANHATTAN);
+    assert_int_equal(kith_metric_parse("linf"), KITH_CHEBYSHEV);
+    assert_int_equal(kith_metric_parse("minkowski:1"), KITH_MANHATTAN);
+    assert_int_equal(kith_metric_parse("minkowski:2"), KITH_EUCLIDEAN);
+    assert_int_equal(kith_metric_parse("minkowski:inf"), KITH_CHEBYSHEV);
+    const char *strangers[] = {"", "L3", "euclid", "euclidean ", "minkowski:3", "default"};
+    for (int i = 0; i < 6; i++) {
+        assert_int_equal(kith_metric_parse(strangers[i]), KITH_METRIC_DEFAULT);
+    }
+    assert_int_equal(kith_metric_parse(NULL), KITH_METRIC_DEFAULT);
+    printf("aliases are parsed, strangers are not\n");
+}
+
+static void traits_hold(void **state)
+{
+    (void)state;
+    for (int metric = KITH_EUCLIDEAN; metric <= KITH_CUSTOM; metric++) {
+        const kin_metric_traits *t = kin_metric_get_traits((kith_metric)metric);
+        const bool angle = metric == KITH_COSINE || metric == KITH_CORRELATION;
+        const bool distance = metric == KITH_EUCLIDEAN || metric == KITH_SQEUCLIDEAN || angle;
+        assert_int_equal(t->transforms, angle);
+        assert_true(t->key_scale == (angle ? 0.5 : 1.0));
+        assert_int_equal(t->symmetric, metric != KITH_KL && metric != KITH_CUSTOM);
+        assert_int_equal(t->nonnegative, metric == KITH_CHI2 || metric == KITH_KL);
+        assert_int_equal(t->screen, distance                       ? KIN_SCREEN_DISTANCE
+                                    : metric == KITH_INNER_PRODUCT ? KIN_SCREEN_PRODUCT
+                                                                   : KIN_SCREEN_DIRECT);
+    }
+    printf("what engines may do with each metric is as numerics.md says\n");
+}
+
+static void dtypes(void **state)
+{
+    (void)state;
+    const char *names[] = {"unknown",  "float32", "float64", "float16",
+                           "bfloat16", "uint8",   "int8",    "unknown"};
+    const int32_t bytes[] = {0, 4, 8, 2, 2, 1, 1, 0};
+    for (int dtype = 0; dtype < 8; dtype++) {
+        assert_string_equal(kith_dtype_name((kith_dtype)dtype), names[dtype]);
+        assert_int_equal(kith_dtype_bytes((kith_dtype)dtype), bytes[dtype]);
+    }
+    printf("dtypes have their names and sizes\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_round_trip),
+        cmocka_unit_test(aliases_are_known),
+        cmocka_unit_test(traits_hold),
+        cmocka_unit_test(dtypes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
