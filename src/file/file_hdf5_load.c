@@ -57,7 +57,7 @@ static kith_status load_module(kith_ctx *ctx, const char *path, const kin_hdf5_m
 
 /* The file is looked at first, so that what is missing or no file is told as for all formats. */
 static kith_status open_dataset(kith_ctx *ctx, const char *path, const kin_hdf5_module **module,
-                                kin_hdf5_table *table)
+                                kin_hdf5_table *table, uint64_t *file_bytes)
 {
     const char *colon = kin_format_dataset(path);
     const size_t bytes = colon != NULL ? (size_t)(colon - path) : strlen(path);
@@ -70,6 +70,7 @@ static kith_status open_dataset(kith_ctx *ctx, const char *path, const kin_hdf5_
     file[bytes] = '\0';
     kin_map map;
     KIN_TRY(kin_map_open(ctx, file, &map));
+    *file_bytes = map.bytes;
     const kith_status empty = kin_shape_check_empty(ctx, file, &map);
     kin_map_close(&map);
     KIN_TRY(empty);
@@ -86,7 +87,7 @@ static kith_status take_shape(kith_ctx *ctx, const char *path, const kin_hdf5_ta
                               kin_shape *shape)
 {
     memset(shape, 0, sizeof *shape);
-    KIN_TRY(kin_shape_check(ctx, path, table->rows, table->cols));
+    KIN_TRY(kin_shape_check(ctx, path, table->rows, table->cols, KIN_COLS_MAX));
     shape->rows = (int64_t)table->rows;
     shape->cols = (int64_t)table->cols;
     shape->item = kin_item_make(table->kind, table->bytes);
@@ -94,11 +95,11 @@ static kith_status take_shape(kith_ctx *ctx, const char *path, const kin_hdf5_ta
     return KITH_OK;
 }
 
-kith_status kin_hdf5_shape(kith_ctx *ctx, const char *path, kin_shape *shape)
+kith_status kin_hdf5_shape(kith_ctx *ctx, const char *path, uint64_t *file_bytes, kin_shape *shape)
 {
     const kin_hdf5_module *module = NULL;
     kin_hdf5_table table;
-    KIN_TRY(open_dataset(ctx, path, &module, &table));
+    KIN_TRY(open_dataset(ctx, path, &module, &table, file_bytes));
     const kith_status status = take_shape(ctx, path, &table, shape);
     module->close(&table);
     return status;
@@ -149,7 +150,8 @@ kith_status kin_hdf5_read(kith_points *points, const char *path)
     kin_shape shape;
     unsigned char *scratch = NULL;
     kith_status status = KITH_OK;
-    KIN_TRY(open_dataset(ctx, path, &module, &table));
+    uint64_t file_bytes = 0;
+    KIN_TRY(open_dataset(ctx, path, &module, &table, &file_bytes));
     KIN_TRY_GOTO(status, take_shape(ctx, path, &table, &shape), done);
     const kith_dtype own = kin_item_dtype(shape.item);
     const int64_t step = shape.stride < CHUNK_BYTES ? CHUNK_BYTES / shape.stride : 1;

@@ -226,7 +226,7 @@ kin_item kin_npy_item(const kin_npy *npy)
 }
 
 kith_status kin_npy_shape(kith_ctx *ctx, const char *path, const unsigned char *file,
-                          uint64_t bytes, kin_shape *shape)
+                          uint64_t bytes, uint64_t cols_max, kin_shape *shape)
 {
     kin_npy npy;
     KIN_TRY(kin_npy_parse(ctx, path, file, bytes, &npy));
@@ -244,11 +244,11 @@ kith_status kin_npy_shape(kith_ctx *ctx, const char *path, const unsigned char *
     }
     if (npy.axes != 2) {
         return kin_fail(ctx, KITH_E_FORMAT,
-                        "%s: has %" PRId32 " axes; points have 2, rows and columns (save "
+                        "%s: has %" PRId32 " axes; 2 are needed, rows and columns (save "
                         "x.reshape(rows, columns))",
                         path, npy.axes);
     }
-    KIN_TRY(kin_shape_check(ctx, path, npy.shape[0], npy.shape[1]));
+    KIN_TRY(kin_shape_check(ctx, path, npy.shape[0], npy.shape[1], cols_max));
     if (npy.fortran_order && npy.shape[0] > 1 && npy.shape[1] > 1) {
         return kin_fail(ctx, KITH_E_FORMAT,
                         "%s: is stored column by column, in Fortran order (save "

@@ -21,9 +21,10 @@ typedef struct kin_npy {
 /* Reads the header and holds it against the bytes that are there; label begins the messages. */
 kith_status kin_npy_parse(kith_ctx *ctx, const char *label, const unsigned char *file,
                           uint64_t bytes, kin_npy *npy);
-/* The same for a two-dimensional table of numbers in C order, as kith reads points from it. */
+/* The same for a two-dimensional table of numbers in C order, as kith reads points and neighbours
+ * from it. */
 kith_status kin_npy_shape(kith_ctx *ctx, const char *path, const unsigned char *file,
-                          uint64_t bytes, kin_shape *shape);
+                          uint64_t bytes, uint64_t cols_max, kin_shape *shape);
 /* The number type, or one of 0 bytes for what is no number that kith reads. */
 kin_item kin_npy_item(const kin_npy *npy);
 

@@ -92,7 +92,8 @@ static kith_status read_kith(kith_points *points, const char *path)
                         "damaged: make it again)",
                         path);
     }
-    KIN_TRY(kin_shape_check(ctx, path, (uint64_t)header->rows, (uint64_t)header->cols));
+    KIN_TRY(
+        kin_shape_check(ctx, path, (uint64_t)header->rows, (uint64_t)header->cols, KIN_COLS_MAX));
     kith_matrix *m = &points->matrix;
     const uint64_t row_bytes = (uint64_t)header->cols * (uint64_t)kin_item_of(header->dtype).bytes;
     KIN_TRY(kin_container_table(ctx, points->container, KIN_TAG_POINTS, (uint64_t)header->rows,
@@ -115,16 +116,17 @@ static kith_status read_mapped(kith_points *points, const char *path, kin_format
     case KIN_FORMAT_TSV:
         return kin_text_read(points, path, format);
     case KIN_FORMAT_NPY:
-        KIN_TRY(kin_npy_shape(ctx, path, points->map.data, points->map.bytes, &shape));
+        KIN_TRY(
+            kin_npy_shape(ctx, path, points->map.data, points->map.bytes, KIN_COLS_MAX, &shape));
         break;
     case KIN_FORMAT_FVECS:
     case KIN_FORMAT_BVECS:
     case KIN_FORMAT_IVECS:
-        KIN_TRY(kin_vecs_shape(ctx, path, &points->map, format, &shape));
+        KIN_TRY(kin_vecs_shape(ctx, path, &points->map, format, KIN_COLS_MAX, &shape));
         KIN_TRY(kin_vecs_check(ctx, path, &shape));
         break;
     default:
-        KIN_TRY(kin_bin_shape(ctx, path, &points->map, format, &shape));
+        KIN_TRY(kin_bin_shape(ctx, path, &points->map, format, KIN_COLS_MAX, &shape));
         break;
     }
     return take_shape(points, path, &shape);

@@ -24,10 +24,11 @@ kith_status kin_points_reserve(kith_points *points, int64_t rows, int64_t cols, 
 /* .csv .tsv. shape: rows and cols by counting lines and the fields of the first. */
 kith_status kin_text_shape(kith_ctx *ctx, const char *path, const kin_map *map, kin_format format,
                            kin_shape *shape);
+/* Reads points->map and closes it. */
 kith_status kin_text_read(kith_points *points, const char *path, kin_format format);
 
 /* FILE.hdf5:DATASET, by way of the module libkith_hdf5. */
-kith_status kin_hdf5_shape(kith_ctx *ctx, const char *path, kin_shape *shape);
+kith_status kin_hdf5_shape(kith_ctx *ctx, const char *path, uint64_t *file_bytes, kin_shape *shape);
 kith_status kin_hdf5_read(kith_points *points, const char *path);
 
 /* Points to a file, in the format of the path's extension. */

@@ -9,7 +9,8 @@
 
 enum { VECS_HEADER = 4, BIN_HEADER = 8, CHECK_ROWS = 4096 };
 
-kith_status kin_shape_check(kith_ctx *ctx, const char *path, uint64_t rows, uint64_t cols)
+kith_status kin_shape_check(kith_ctx *ctx, const char *path, uint64_t rows, uint64_t cols,
+                            uint64_t cols_max)
 {
     if (rows == 0) {
         return kin_fail(ctx, KITH_E_FORMAT, "%s: holds 0 rows (at least 1 is needed)", path);
@@ -24,11 +25,11 @@ kith_status kin_shape_check(kith_ctx *ctx, const char *path, uint64_t rows, uint
                         " (split the file)",
                         path, rows, KIN_ROWS_MAX);
     }
-    if (cols > KIN_COLS_MAX) {
+    if (cols > cols_max) {
         return kin_fail(ctx, KITH_E_FORMAT,
-                        "%s: says its rows have %" PRIu64 " columns; kith takes at most %d "
-                        "(is it of another format?)",
-                        path, cols, KIN_COLS_MAX);
+                        "%s: says its rows have %" PRIu64 " columns; kith takes at most %" PRIu64
+                        " (is it of another format?)",
+                        path, cols, cols_max);
     }
     return KITH_OK;
 }
@@ -85,15 +86,15 @@ static uint32_t load_u32(const unsigned char *at)
 }
 
 kith_status kin_vecs_shape(kith_ctx *ctx, const char *path, const kin_map *map, kin_format format,
-                           kin_shape *shape)
+                           uint64_t cols_max, kin_shape *shape)
 {
     KIN_TRY(check_header(ctx, path, map, VECS_HEADER));
     const int32_t cols = load_i32(map->data);
-    if (cols <= 0 || cols > KIN_COLS_MAX) {
+    if (cols <= 0 || (uint64_t)cols > cols_max) {
         return kin_fail(ctx, KITH_E_FORMAT,
-                        "%s: row 0 says it has %" PRId32 " columns; 1 to %d are possible (is it a "
-                        ".%s file?)",
-                        path, cols, KIN_COLS_MAX, kin_format_get_traits(format)->name);
+                        "%s: row 0 says it has %" PRId32 " columns; 1 to %" PRIu64
+                        " are possible (is it a .%s file?)",
+                        path, cols, cols_max, kin_format_get_traits(format)->name);
     }
     const kin_item item = kin_format_get_traits(format)->item;
     const uint64_t stride = VECS_HEADER + (uint64_t)cols * (uint64_t)item.bytes;
@@ -104,7 +105,7 @@ kith_status kin_vecs_shape(kith_ctx *ctx, const char *path, const kin_map *map, 
                         "differ in length)",
                         path, map->bytes, stride, cols, kin_item_name(item));
     }
-    KIN_TRY(kin_shape_check(ctx, path, map->bytes / stride, (uint64_t)cols));
+    KIN_TRY(kin_shape_check(ctx, path, map->bytes / stride, (uint64_t)cols, cols_max));
     shape->data = map->data + VECS_HEADER;
     shape->rows = (int64_t)(map->bytes / stride);
     shape->cols = cols;
@@ -131,12 +132,12 @@ kith_status kin_vecs_check(kith_ctx *ctx, const char *path, const kin_shape *sha
 }
 
 kith_status kin_bin_shape(kith_ctx *ctx, const char *path, const kin_map *map, kin_format format,
-                          kin_shape *shape)
+                          uint64_t cols_max, kin_shape *shape)
 {
     KIN_TRY(check_header(ctx, path, map, BIN_HEADER));
     const uint64_t rows = load_u32(map->data);
     const uint64_t cols = load_u32(map->data + 4);
-    KIN_TRY(kin_shape_check(ctx, path, rows, cols));
+    KIN_TRY(kin_shape_check(ctx, path, rows, cols, cols_max));
     const kin_item item = kin_format_get_traits(format)->item;
     const uint64_t stride = cols * (uint64_t)item.bytes;
     KIN_TRY(kin_shape_check_bytes(ctx, path, map->bytes, BIN_HEADER, rows, stride));

@@ -6,8 +6,8 @@
 #include "file/file_format.h"
 #include "host/host_map.h"
 
-enum { KIN_COLS_MAX = 1 << 20 };
-static const uint64_t KIN_ROWS_MAX = 4294967294u; /* 2^32 - 2 */
+static const uint64_t KIN_COLS_MAX = 1u << 20;    /* of points */
+static const uint64_t KIN_ROWS_MAX = 4294967294u; /* 2^32 - 2; k is below it */
 
 /* Row i starts at data + i * stride. */
 typedef struct kin_shape {
@@ -18,8 +18,9 @@ typedef struct kin_shape {
     kin_item item;
 } kin_shape;
 
-/* 1 <= rows <= 2^32 - 2, 1 <= cols <= 2^20, else KITH_E_FORMAT. */
-kith_status kin_shape_check(kith_ctx *ctx, const char *path, uint64_t rows, uint64_t cols);
+/* 1 <= rows <= 2^32 - 2, 1 <= cols <= cols_max, else KITH_E_FORMAT. */
+kith_status kin_shape_check(kith_ctx *ctx, const char *path, uint64_t rows, uint64_t cols,
+                            uint64_t cols_max);
 /* Whether a file of `have` bytes is header_bytes and rows x row_bytes long, no more and no less. */
 kith_status kin_shape_check_bytes(kith_ctx *ctx, const char *path, uint64_t have,
                                   uint64_t header_bytes, uint64_t rows, uint64_t row_bytes);
@@ -27,11 +28,11 @@ kith_status kin_shape_check_empty(kith_ctx *ctx, const char *path, const kin_map
 
 /* .fvecs .bvecs .ivecs: each row is int32 cols and cols values. From the first row and the size. */
 kith_status kin_vecs_shape(kith_ctx *ctx, const char *path, const kin_map *map, kin_format format,
-                           kin_shape *shape);
+                           uint64_t cols_max, kin_shape *shape);
 /* Whether every row says the same cols: reads the whole file. */
 kith_status kin_vecs_check(kith_ctx *ctx, const char *path, const kin_shape *shape);
 /* .fbin .u8bin .i8bin .ibin: uint32 rows, uint32 cols, rows. */
 kith_status kin_bin_shape(kith_ctx *ctx, const char *path, const kin_map *map, kin_format format,
-                          kin_shape *shape);
+                          uint64_t cols_max, kin_shape *shape);
 
 #endif

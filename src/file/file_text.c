@@ -177,7 +177,7 @@ static kith_status measure(text_file *text, const kin_map *map, kin_format forma
     while (next_line(&at, text->end, &line, &number)) {
         rows += 1;
     }
-    KIN_TRY(kin_shape_check(text->ctx, text->path, rows, cols));
+    KIN_TRY(kin_shape_check(text->ctx, text->path, rows, cols, KIN_COLS_MAX));
     memset(shape, 0, sizeof *shape);
     shape->rows = (int64_t)rows;
     shape->cols = (int64_t)cols;

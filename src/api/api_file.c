@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Section 9 of the public header: points and neighbours from files and to files. */
+#include "base/base_try.h"
+#include "file/file_inspect.h"
+#include "file/file_points.h"
+#include "file/file_result.h"
+
+#include <inttypes.h>
+
+static kith_status check_path(kith_ctx *ctx, const char *path)
+{
+    if (path == NULL || path[0] == '\0') {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "path is %s, must be the name of a file",
+                        path == NULL ? "NULL" : "empty");
+    }
+    return KITH_OK;
+}
+
+/* A creator's beginning: *out is NULL from here on unless it succeeds. */
+static kith_status begin(kith_ctx *ctx, const char *path, const void *out)
+{
+    if (ctx == NULL) {
+        return KITH_E_ARGUMENT;
+    }
+    KIN_TRY(kin_ctx_begin(ctx));
+    if (out == NULL) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "out is NULL, must point to where the result goes");
+    }
+    return check_path(ctx, path);
+}
+
+kith_status kith_points_open(kith_ctx *ctx, const char *path, kith_points **out)
+{
+    if (out != NULL) {
+        *out = NULL;
+    }
+    KIN_TRY(begin(ctx, path, out));
+    return kin_points_open(ctx, path, out);
+}
+
+const kith_matrix *kith_points_matrix(const kith_points *points)
+{
+    return &points->matrix;
+}
+
+uint64_t kith_points_bytes(const kith_points *points)
+{
+    return points->block_bytes;
+}
+
+int kith_points_mapped(const kith_points *points)
+{
+    return points->block == NULL;
+}
+
+void kith_points_free(kith_points *points)
+{
+    kin_points_close(points);
+}
+
+static kith_status check_matrix(kith_ctx *ctx, const kith_matrix *points)
+{
+    if (points == NULL || points->data == NULL) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "points%s is NULL, must be the points to save",
+                        points == NULL ? "" : ".data");
+    }
+    const int32_t item_bytes = kin_item_of(points->dtype).bytes;
+    if (item_bytes == 0) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "points.dtype is %d, must be one of kith_dtype",
+                        (int)points->dtype);
+    }
+    if (points->rows < 1 || (uint64_t)points->rows > KIN_ROWS_MAX) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "points.rows is %" PRId64 ", must be 1 to %" PRIu64,
+                        points->rows, KIN_ROWS_MAX);
+    }
+    if (points->cols < 1 || (uint64_t)points->cols > KIN_COLS_MAX) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "points.cols is %" PRId32 ", must be 1 to %" PRIu64,
+                        points->cols, KIN_COLS_MAX);
+    }
+    const int64_t row_bytes = (int64_t)points->cols * item_bytes;
+    if (points->stride_bytes != 0 && points->stride_bytes < row_bytes) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "points.stride_bytes is %" PRId64 ", must be 0 or at least %" PRId64,
+                        points->stride_bytes, row_bytes);
+    }
+    return KITH_OK;
+}
+
+kith_status kith_points_save(kith_ctx *ctx, const char *path, const kith_matrix *points)
+{
+    KIN_TRY(begin(ctx, path, path));
+    KIN_TRY(check_matrix(ctx, points));
+    return kin_points_save(ctx, path, points);
+}
+
+kith_format kith_format_parse(const char *name)
+{
+    static const char *const names[] = {"", "npz", "csr", "ivecs", "ibin", "knn", "kith"};
+    enum { COUNT = sizeof names / sizeof names[0] };
+    for (int i = 1; name != NULL && i < COUNT; i++) {
+        if (strcmp(name, names[i]) == 0) {
+            return (kith_format)i;
+        }
+    }
+    return KITH_FORMAT_AUTO;
+}
+
+/* The caller's meta as this library's version of it; NULL is a result of which nothing is known. */
+static kith_status take_meta(kith_ctx *ctx, const kith_result_meta *meta, kith_result_meta *own)
+{
+    *own = kith_result_meta_default();
+    if (meta == NULL) {
+        return KITH_OK;
+    }
+    if (meta->struct_size < sizeof meta->struct_size || meta->struct_size > sizeof *own) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "meta.struct_size is %" PRIu32 ", must be at most %zu (make meta with "
+                        "kith_result_meta_default())",
+                        meta->struct_size, sizeof *own);
+    }
+    memcpy(own, meta, meta->struct_size);
+    if (own->corpus_rows < 0 || own->metric < KITH_METRIC_DEFAULT || own->metric > KITH_CUSTOM) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "meta.corpus_rows is %" PRId64 " and meta.metric %d, must be at least 0 "
+                        "and a kith_metric",
+                        own->corpus_rows, (int)own->metric);
+    }
+    if (!(own->recall <= 1.0)) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "meta.recall is %g, must be 0 to 1, or negative where unknown",
+                        own->recall);
+    }
+    if (own->recall < 0.0) { /* one way to say unknown, so that equal answers are equal files */
+        own->recall = -1.0;
+        own->recall_at = 0;
+    }
+    return KITH_OK;
+}
+
+kith_status kith_result_save(kith_ctx *ctx, const char *path, kith_format format,
+                             const kith_neighbors *neighbors, const kith_result_meta *meta)
+{
+    kith_result_meta own;
+    KIN_TRY(begin(ctx, path, path));
+    KIN_TRY(take_meta(ctx, meta, &own));
+    if (neighbors == NULL || neighbors->ids == NULL) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "neighbors%s is NULL, must be what to save",
+                        neighbors == NULL ? "" : ".ids");
+    }
+    if (neighbors->rows < 1 || (uint64_t)neighbors->rows > KIN_ROWS_MAX || neighbors->k < 1 ||
+        (uint64_t)neighbors->k > KIN_ROWS_MAX || neighbors->k > INT64_MAX / 8 / neighbors->rows) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "neighbors has %" PRId64 " rows of %" PRId64 ", both must be at least 1",
+                        neighbors->rows, neighbors->k);
+    }
+    return kin_result_save(ctx, path, format, neighbors, &own);
+}
+
+kith_status kith_ranges_save(kith_ctx *ctx, const char *path, const kith_ranges *ranges,
+                             const kith_result_meta *meta)
+{
+    kith_result_meta own;
+    KIN_TRY(begin(ctx, path, path));
+    KIN_TRY(take_meta(ctx, meta, &own));
+    if (ranges == NULL || kith_ranges_ids(ranges) == NULL) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "ranges %s (search without count_only to have ids to save)",
+                        ranges == NULL ? "is NULL" : "holds counts alone");
+    }
+    const kin_range_lists lists = {.rows = kith_ranges_rows(ranges),
+                                   .offsets = kith_ranges_offsets(ranges),
+                                   .ids = kith_ranges_ids(ranges),
+                                   .distances = kith_ranges_distances(ranges),
+                                   .distances64 = kith_ranges_distances64(ranges)};
+    return kin_ranges_save(ctx, path, &lists, &own);
+}
+
+kith_status kith_result_open(kith_ctx *ctx, const char *path, kith_result **out)
+{
+    if (out != NULL) {
+        *out = NULL;
+    }
+    KIN_TRY(begin(ctx, path, out));
+    return kin_result_open(ctx, path, out);
+}
+
+const kith_neighbors *kith_result_neighbors(const kith_result *result)
+{
+    return &result->neighbors;
+}
+
+const kith_result_meta *kith_result_get_meta(const kith_result *result)
+{
+    return &result->meta;
+}
+
+void kith_result_free(kith_result *result)
+{
+    kin_result_close(result);
+}
+
+kith_status kith_file_inspect(kith_ctx *ctx, const char *path, kith_file_info *info)
+{
+    KIN_TRY(begin(ctx, path, info));
+    const uint32_t bytes = info->struct_size;
+    if (bytes < sizeof info->struct_size) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "info.struct_size is %" PRIu32 ", must be sizeof(kith_file_info)", bytes);
+    }
+    kith_file_info own;
+    memset(&own, 0, sizeof own);
+    KIN_TRY(kin_file_inspect(ctx, path, &own));
+    own.struct_size = bytes;
+    memcpy(info, &own, bytes < sizeof own ? bytes : sizeof own);
+    return KITH_OK;
+}

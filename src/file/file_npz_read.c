@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Neighbours from .npz: kith's own ids, distances and meta, or a sparse matrix whose rows are of
+ * one length. Written by numpy.savez, numpy.savez_compressed, scipy.sparse.save_npz or kith. */
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "file/file_npy.h"
+#include "file/file_result.h"
+#include "file/file_zip.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* One array of the archive, unpacked. */
+typedef struct member_array {
+    char label[KIN_DETAIL_BYTES]; /* "FILE: member ids.npy" */
+    bool found;
+    void *block; /* its bytes, when it was deflated */
+    kin_npy npy;
+} member_array;
+
+static kith_status load_array(kith_ctx *ctx, const char *path, const kin_map *map, const char *name,
+                              member_array *array)
+{
+    kin_unzip_member member;
+    const unsigned char *data = NULL;
+    memset(array, 0, sizeof *array);
+    (void)snprintf(array->label, sizeof array->label, "%s: member '%s'", path, name);
+    KIN_TRY(kin_unzip_find(ctx, path, map, name, &member));
+    if (!member.found) {
+        return KITH_OK;
+    }
+    kith_status status = kin_unzip_load(ctx, array->label, &member, &data, &array->block);
+    if (status == KITH_OK) {
+        status = kin_npy_parse(ctx, array->label, data, member.bytes, &array->npy);
+    }
+    if (status != KITH_OK) {
+        kin_free(ctx, array->block);
+        array->block = NULL;
+        return status;
+    }
+    array->found = true;
+    return KITH_OK;
+}
+
+static void free_array(kith_ctx *ctx, member_array *array)
+{
+    kin_free(ctx, array->block);
+    array->block = NULL;
+}
+
+/* As a table of rows x cols; a list of one axis counts as one row. */
+static kith_status array_shape(kith_ctx *ctx, const member_array *array, int axes, kin_shape *shape)
+{
+    const kin_npy *npy = &array->npy;
+    const kin_item item = kin_npy_item(npy);
+    if (!array->found) {
+        return kin_fail(ctx, KITH_E_FORMAT,
+                        "%s is missing (kith reads ids and distances, or a "
+                        "sparse matrix in CSR form)",
+                        array->label);
+    }
+    if (item.bytes == 0 || (npy->big_endian && item.bytes > 1)) {
+        return kin_fail(ctx, KITH_E_FORMAT,
+                        "%s holds no little-endian numbers (save integers and float32)",
+                        array->label);
+    }
+    if (npy->axes != axes || (axes == 2 && npy->fortran_order && npy->shape[0] > 1)) {
+        return kin_fail(ctx, KITH_E_FORMAT,
+                        "%s has %" PRId32 " axes, %d in C order are needed (save "
+                        "numpy.ascontiguousarray(x))",
+                        array->label, npy->axes, axes);
+    }
+    shape->data = npy->data;
+    shape->rows = axes == 2 ? (int64_t)npy->shape[0] : 1;
+    shape->cols = (int64_t)npy->shape[axes - 1];
+    shape->stride = shape->cols * item.bytes;
+    shape->item = item;
+    return KITH_OK;
+}
+
+/* The letters of a zero-dimensional string array; what is none stays unread. */
+static kith_status take_meta(kith_ctx *ctx, const char *path, const kin_map *map,
+                             kith_result_meta *meta)
+{
+    member_array array;
+    KIN_TRY(load_array(ctx, path, map, "meta.npy", &array));
+    const kin_npy *npy = &array.npy;
+    if (array.found && npy->kind == 'U' && npy->axes == 0 && !npy->big_endian) {
+        char text[8 * KIN_META_TEXT];
+        uint64_t used = 0;
+        for (uint64_t i = 0; i < npy->item_bytes && used < sizeof text; i++) {
+            uint32_t letter = 0;
+            memcpy(&letter, npy->data + 4 * i, sizeof letter);
+            if (letter == 0) {
+                break;
+            }
+            text[used++] = letter < 128 ? (char)letter : '?';
+        }
+        kin_meta_parse(text, used, meta);
+    }
+    free_array(ctx, &array);
+    return KITH_OK;
+}
+
+/* Hands the array's block, if it has one, to the result, which may have views into it. */
+static kith_status keep_block(kith_result *result, member_array *array)
+{
+    if (array->block != NULL) {
+        if (result->block_count == KIN_RESULT_BLOCKS) {
+            return kin_fail(result->ctx, KITH_E_INTERNAL, "%s: too many blocks", array->label);
+        }
+        result->blocks[result->block_count++] = array->block;
+        array->block = NULL;
+    }
+    return KITH_OK;
+}
+
+static kith_status take_distances(kith_result *result, const char *path)
+{
+    member_array array;
+    kin_shape shape;
+    kith_status status = KITH_OK;
+    KIN_TRY(load_array(result->ctx, path, &result->map, "distances.npy", &array));
+    if (!array.found) {
+        return KITH_OK;
+    }
+    KIN_TRY_GOTO(status, array_shape(result->ctx, &array, 2, &shape), done);
+    if (shape.rows != result->neighbors.rows || shape.cols != result->neighbors.k) {
+        status = kin_fail(result->ctx, KITH_E_FORMAT,
+                          "%s is %" PRId64 " x %" PRId64 ", the ids are %" PRId64 " x %" PRId64
+                          " (save both from one search)",
+                          array.label, shape.rows, shape.cols, result->neighbors.rows,
+                          result->neighbors.k);
+        goto done;
+    }
+    KIN_TRY_GOTO(status, keep_block(result, &array), done);
+    KIN_TRY_GOTO(status, kin_result_take_distances(result, array.label, &shape), done);
+done:
+    free_array(result->ctx, &array);
+    return status;
+}
+
+static kith_status open_plain(kith_result *result, const char *path, member_array *ids)
+{
+    kith_ctx *ctx = result->ctx;
+    kin_shape shape;
+    KIN_TRY(array_shape(ctx, ids, 2, &shape));
+    KIN_TRY(kin_shape_check(ctx, path, (uint64_t)shape.rows, (uint64_t)shape.cols, KIN_ROWS_MAX));
+    KIN_TRY(keep_block(result, ids));
+    KIN_TRY(take_meta(ctx, path, &result->map, &result->meta));
+    KIN_TRY(kin_result_take_ids(result, ids->label, &shape));
+    return take_distances(result, path);
+}
+
+/* ---- Sparse matrices ---- */
+
+static bool is_csr(const member_array *format)
+{
+    const kin_npy *npy = &format->npy;
+    if (npy->axes != 0 || npy->item_bytes != 3) {
+        return false;
+    }
+    const int step = npy->kind == 'U' ? 4 : 1; /* letters of 4 bytes, or bytes */
+    return (npy->kind == 'U' || npy->kind == 'S') && npy->data[0] == 'c' &&
+           npy->data[step] == 's' && npy->data[2 * step] == 'r';
+}
+
+static int64_t integer_at(const kin_shape *shape, int64_t i)
+{
+    double value = 0.0;
+    const bool integer = shape->item.kind == 'i' || shape->item.kind == 'u';
+    const bool whole =
+        kin_item_load(shape->item, shape->data + i * (int64_t)shape->item.bytes, &value);
+    return integer && whole && value >= 0.0 && value <= 9007199254740992.0 ? (int64_t)value : -1;
+}
+
+/* The one length k of all rows, from indptr: -1, or the first row that differs (*k is then 0). */
+static int64_t find_length(const kin_shape *indptr, int64_t *k)
+{
+    const int64_t rows = indptr->cols - 1;
+    const int64_t length = rows >= 1 ? integer_at(indptr, 1) : 0;
+    *k = 0;
+    if (length < 1 || integer_at(indptr, 0) != 0) {
+        return 0;
+    }
+    for (int64_t row = 0; row < rows; row++) {
+        const uint64_t end = kin_size_mul((uint64_t)row + 1, (uint64_t)length);
+        if ((uint64_t)integer_at(indptr, row + 1) != end) {
+            return row;
+        }
+    }
+    *k = length;
+    return -1;
+}
+
+static kith_status row_length(kith_ctx *ctx, const char *path, const kin_shape *indptr, int64_t *k)
+{
+    const int64_t row = find_length(indptr, k);
+    if (row < 0) {
+        return KITH_OK;
+    }
+    return kin_fail(
+        ctx, KITH_E_FORMAT,
+        "%s: is a sparse matrix whose rows are not of one length, at least 1 (row %" PRId64
+        " differs; neighbours need the same k for all)",
+        path, row);
+}
+
+typedef struct csr_arrays {
+    member_array indptr;
+    member_array shape;
+    member_array indices;
+    member_array data;
+} csr_arrays;
+
+static void free_csr(kith_ctx *ctx, csr_arrays *a)
+{
+    free_array(ctx, &a->indptr);
+    free_array(ctx, &a->shape);
+    free_array(ctx, &a->indices);
+    free_array(ctx, &a->data);
+}
+
+static kith_status take_csr(kith_result *result, const char *path, csr_arrays *a)
+{
+    kith_ctx *ctx = result->ctx;
+    kin_shape indptr;
+    kin_shape shape;
+    kin_shape indices;
+    kin_shape data;
+    int64_t k = 0;
+    KIN_TRY(array_shape(ctx, &a->indptr, 1, &indptr));
+    KIN_TRY(array_shape(ctx, &a->shape, 1, &shape));
+    KIN_TRY(array_shape(ctx, &a->indices, 1, &indices));
+    KIN_TRY(array_shape(ctx, &a->data, 1, &data));
+    KIN_TRY(row_length(ctx, path, &indptr, &k));
+    const int64_t rows = indptr.cols - 1;
+    KIN_TRY(kin_shape_check(ctx, path, (uint64_t)rows, (uint64_t)k, KIN_ROWS_MAX));
+    if (indices.cols != rows * k || data.cols != rows * k || shape.cols != 2 ||
+        integer_at(&shape, 0) != rows) {
+        return kin_fail(ctx, KITH_E_FORMAT,
+                        "%s: its indptr announces %" PRId64 " rows of %" PRId64
+                        ", but indices, data or shape do not agree (it is damaged: save it again)",
+                        path, rows, k);
+    }
+    result->meta.corpus_rows = integer_at(&shape, 1) > 0 ? integer_at(&shape, 1) : 0;
+    indices.rows = rows;
+    indices.cols = k;
+    indices.stride = k * indices.item.bytes;
+    data.rows = rows;
+    data.cols = k;
+    data.stride = k * data.item.bytes;
+    KIN_TRY(keep_block(result, &a->indices));
+    KIN_TRY(keep_block(result, &a->data));
+    KIN_TRY(kin_result_take_ids(result, a->indices.label, &indices));
+    return kin_result_take_distances(result, a->data.label, &data);
+}
+
+static kith_status open_csr(kith_result *result, const char *path)
+{
+    kith_ctx *ctx = result->ctx;
+    const kin_map *map = &result->map;
+    csr_arrays *a = NULL;
+    kith_status status = KITH_OK;
+    KIN_TRY(kin_alloc_zero(ctx, &a, 1, sizeof *a, "a sparse matrix"));
+    KIN_TRY_GOTO(status, load_array(ctx, path, map, "indptr.npy", &a->indptr), done);
+    KIN_TRY_GOTO(status, load_array(ctx, path, map, "shape.npy", &a->shape), done);
+    KIN_TRY_GOTO(status, load_array(ctx, path, map, "indices.npy", &a->indices), done);
+    KIN_TRY_GOTO(status, load_array(ctx, path, map, "data.npy", &a->data), done);
+    KIN_TRY_GOTO(status, take_csr(result, path, a), done);
+done:
+    free_csr(ctx, a);
+    kin_free(ctx, a);
+    return status;
+}
+
+kith_status kin_npz_open(kith_result *result, const char *path)
+{
+    kith_ctx *ctx = result->ctx;
+    member_array first;
+    KIN_TRY(load_array(ctx, path, &result->map, "format.npy", &first));
+    if (first.found) {
+        const bool csr = is_csr(&first);
+        free_array(ctx, &first);
+        return csr ? open_csr(result, path)
+                   : kin_fail(ctx, KITH_E_FORMAT,
+                              "%s: is a sparse matrix that is not in CSR form (save x.tocsr())",
+                              path);
+    }
+    KIN_TRY(load_array(ctx, path, &result->map, "ids.npy", &first));
+    const kith_status status = open_plain(result, path, &first);
+    free_array(ctx, &first);
+    return status;
+}
+
+static kith_status csr_shape(kith_ctx *ctx, const char *path, const kin_map *map, kin_shape *shape)
+{
+    member_array array;
+    kin_shape indptr;
+    KIN_TRY(load_array(ctx, path, map, "indptr.npy", &array));
+    const kith_status status = array_shape(ctx, &array, 1, &indptr);
+    if (status == KITH_OK) {
+        shape->rows = indptr.cols - 1;
+        shape->cols = 0;
+        (void)find_length(&indptr, &shape->cols);
+    }
+    free_array(ctx, &array);
+    return status;
+}
+
+kith_status kin_npz_shape(kith_ctx *ctx, const char *path, const kin_map *map, kin_shape *shape,
+                          kith_result_meta *meta, bool *csr)
+{
+    member_array array;
+    KIN_TRY(load_array(ctx, path, map, "format.npy", &array));
+    *csr = array.found && is_csr(&array);
+    free_array(ctx, &array);
+    if (*csr) {
+        return csr_shape(ctx, path, map, shape);
+    }
+    KIN_TRY(load_array(ctx, path, map, "ids.npy", &array));
+    const kith_status status = array_shape(ctx, &array, 2, shape);
+    free_array(ctx, &array);
+    KIN_TRY(status);
+    return take_meta(ctx, path, map, meta);
+}

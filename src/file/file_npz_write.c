@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Neighbours as NumPy's .npz, and as the sparse matrix of SciPy's load_npz. */
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "file/file_npy.h"
+#include "file/file_result.h"
+#include "file/file_zip.h"
+
+#include <stdio.h>
+
+enum { COLUMN_ITEMS = 4096 };
+
+/* Integers on their way into a member, as int32 or int64. */
+typedef struct column {
+    kin_zip *zip;
+    bool wide;
+    int used;
+    int64_t wide_items[COLUMN_ITEMS];
+    int32_t items[COLUMN_ITEMS];
+} column;
+
+static kith_status column_flush(column *c)
+{
+    const int used = c->used;
+    c->used = 0;
+    return c->wide ? kin_zip_put(c->zip, c->wide_items, (uint64_t)used * sizeof c->wide_items[0])
+                   : kin_zip_put(c->zip, c->items, (uint64_t)used * sizeof c->items[0]);
+}
+
+static kith_status column_put(column *c, int64_t value)
+{
+    c->wide_items[c->used] = value;
+    c->items[c->used] = (int32_t)value;
+    c->used += 1;
+    return c->used == COLUMN_ITEMS ? column_flush(c) : KITH_OK;
+}
+
+static kith_status begin_array(kin_zip *zip, const char *name, const char *descr, int axes,
+                               int64_t rows, int64_t cols, uint64_t bytes)
+{
+    char header[KIN_NPY_HEADER_MAX];
+    const uint64_t header_bytes = kin_npy_header(header, descr, axes, rows, cols);
+    KIN_TRY(kin_zip_member(zip, name, header_bytes + bytes));
+    return kin_zip_put(zip, header, header_bytes);
+}
+
+static kith_status put_array(kin_zip *zip, const char *name, const char *descr, int axes,
+                             int64_t rows, int64_t cols, const void *data, uint64_t bytes)
+{
+    KIN_TRY(begin_array(zip, name, descr, axes, rows, cols, bytes));
+    KIN_TRY(kin_zip_put(zip, data, bytes));
+    return kin_zip_member_end(zip);
+}
+
+/* An id is signed for NumPy's users; the empty slot is -1. */
+static int64_t signed_id(uint32_t id)
+{
+    return id == KITH_ID_NONE ? -1 : (int64_t)id;
+}
+
+static bool any_beyond_int32(const uint32_t *ids, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        if (ids[i] > INT32_MAX && ids[i] != KITH_ID_NONE) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static kith_status put_ids(kin_zip *zip, const kith_neighbors *neighbors, column *c)
+{
+    const int64_t count = neighbors->rows * neighbors->k;
+    c->zip = zip;
+    c->wide = any_beyond_int32(neighbors->ids, count);
+    c->used = 0;
+    KIN_TRY(begin_array(zip, "ids.npy", c->wide ? "<i8" : "<i4", 2, neighbors->rows, neighbors->k,
+                        (uint64_t)count * (c->wide ? 8 : 4)));
+    if (c->wide) {
+        for (int64_t i = 0; i < count; i++) {
+            KIN_TRY(column_put(c, signed_id(neighbors->ids[i])));
+        }
+        KIN_TRY(column_flush(c));
+    } else { /* the same bits, KITH_ID_NONE being -1 */
+        KIN_TRY(kin_zip_put(zip, neighbors->ids, (uint64_t)count * sizeof neighbors->ids[0]));
+    }
+    return kin_zip_member_end(zip);
+}
+
+/* A zero-dimensional array of one string of UCS-4 letters. */
+static kith_status put_meta(kin_zip *zip, const kith_result_meta *meta, int64_t k)
+{
+    char text[KIN_META_TEXT];
+    uint32_t letters[KIN_META_TEXT];
+    char descr[16];
+    const int length = kin_meta_print(text, meta, k);
+    for (int i = 0; i < length; i++) {
+        letters[i] = (unsigned char)text[i];
+    }
+    (void)snprintf(descr, sizeof descr, "<U%d", length);
+    return put_array(zip, "meta.npy", descr, 0, 0, 0, letters,
+                     (uint64_t)length * sizeof letters[0]);
+}
+
+static kith_status put_npz(kin_writer *writer, const kith_neighbors *neighbors,
+                           const kith_result_meta *meta, column *c)
+{
+    const uint64_t count = (uint64_t)neighbors->rows * (uint64_t)neighbors->k;
+    kin_zip zip;
+    kin_zip_begin(&zip, writer);
+    writer->total = kin_size_mul(count, neighbors->distances != NULL ? 8 : 4);
+    KIN_TRY(put_ids(&zip, neighbors, c));
+    if (neighbors->distances != NULL) {
+        KIN_TRY(put_array(&zip, "distances.npy", "<f4", 2, neighbors->rows, neighbors->k,
+                          neighbors->distances, count * sizeof neighbors->distances[0]));
+    }
+    KIN_TRY(put_meta(&zip, meta, neighbors->k));
+    return kin_zip_end(&zip);
+}
+
+kith_status kin_npz_save(kith_ctx *ctx, const char *path, const kith_neighbors *neighbors,
+                         const kith_result_meta *meta)
+{
+    column *c = NULL;
+    kin_writer writer;
+    KIN_TRY(kin_alloc(ctx, &c, 1, sizeof *c, "a write buffer"));
+    kith_status status = kin_writer_open(ctx, path, &writer);
+    if (status == KITH_OK) {
+        status = kin_writer_close(&writer, put_npz(&writer, neighbors, meta, c));
+    }
+    kin_free(ctx, c);
+    return status;
+}
+
+/* ---- Sparse matrices ---- */
+
+static int64_t entries_before(const kin_csr *csr, int64_t row)
+{
+    return csr->offsets != NULL ? csr->offsets[row] : row * csr->k;
+}
+
+static int64_t count_entries(const kin_csr *csr, int64_t first, int64_t end)
+{
+    int64_t count = 0;
+    for (int64_t i = first; i < end; i++) {
+        count += csr->ids[i] != KITH_ID_NONE;
+    }
+    return count;
+}
+
+static kith_status put_indices(kin_zip *zip, const kin_csr *csr, int64_t count, column *c)
+{
+    const int64_t end = entries_before(csr, csr->rows);
+    KIN_TRY(begin_array(zip, "indices.npy", c->wide ? "<i8" : "<i4", 1, count, 0,
+                        (uint64_t)count * (c->wide ? 8 : 4)));
+    for (int64_t i = 0; i < end; i++) {
+        if (csr->ids[i] != KITH_ID_NONE) {
+            KIN_TRY(column_put(c, (int64_t)csr->ids[i]));
+        }
+    }
+    KIN_TRY(column_flush(c));
+    return kin_zip_member_end(zip);
+}
+
+static kith_status put_indptr(kin_zip *zip, const kin_csr *csr, column *c)
+{
+    KIN_TRY(begin_array(zip, "indptr.npy", c->wide ? "<i8" : "<i4", 1, csr->rows + 1, 0,
+                        (uint64_t)(csr->rows + 1) * (c->wide ? 8 : 4)));
+    int64_t at = 0;
+    KIN_TRY(column_put(c, at));
+    for (int64_t row = 0; row < csr->rows; row++) {
+        at += count_entries(csr, entries_before(csr, row), entries_before(csr, row + 1));
+        KIN_TRY(column_put(c, at));
+    }
+    KIN_TRY(column_flush(c));
+    return kin_zip_member_end(zip);
+}
+
+static kith_status put_data(kin_zip *zip, const kin_csr *csr, int64_t count)
+{
+    const int64_t end = entries_before(csr, csr->rows);
+    float items[COLUMN_ITEMS];
+    int used = 0;
+    KIN_TRY(begin_array(zip, "data.npy", "<f4", 1, count, 0, (uint64_t)count * sizeof items[0]));
+    for (int64_t i = 0; i < end; i++) {
+        if (csr->ids[i] != KITH_ID_NONE) {
+            items[used++] = csr->distances != NULL ? csr->distances[i] : 1.0F;
+        }
+        if (used == COLUMN_ITEMS || i + 1 == end) {
+            KIN_TRY(kin_zip_put(zip, items, (uint64_t)used * sizeof items[0]));
+            used = 0;
+        }
+    }
+    return kin_zip_member_end(zip);
+}
+
+static kith_status put_csr(kin_writer *writer, const kin_csr *csr, column *c)
+{
+    const int64_t shape[2] = {csr->rows, csr->cols};
+    const int64_t count = count_entries(csr, 0, entries_before(csr, csr->rows));
+    kin_zip zip;
+    kin_zip_begin(&zip, writer);
+    c->zip = &zip;
+    c->wide = count > INT32_MAX || csr->cols > INT32_MAX;
+    c->used = 0;
+    writer->total = kin_size_mul((uint64_t)count, c->wide ? 12 : 8);
+    KIN_TRY(put_indices(&zip, csr, count, c));
+    KIN_TRY(put_indptr(&zip, csr, c));
+    KIN_TRY(put_array(&zip, "format.npy", "|S3", 0, 0, 0, "csr", 3));
+    KIN_TRY(put_array(&zip, "shape.npy", "<i8", 1, 2, 0, shape, sizeof shape));
+    KIN_TRY(put_data(&zip, csr, count));
+    return kin_zip_end(&zip);
+}
+
+kith_status kin_csr_save(kith_ctx *ctx, const char *path, const kin_csr *csr)
+{
+    column *c = NULL;
+    kin_writer writer;
+    KIN_TRY(kin_alloc(ctx, &c, 1, sizeof *c, "a write buffer"));
+    kith_status status = kin_writer_open(ctx, path, &writer);
+    if (status == KITH_OK) {
+        status = kin_writer_close(&writer, put_csr(&writer, csr, c));
+    }
+    kin_free(ctx, c);
+    return status;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Neighbours to files and back. */
+#ifndef KIN_FILE_RESULT_H
+#define KIN_FILE_RESULT_H
+
+#include "file/file_container.h"
+#include "file/file_shape.h"
+
+enum { KIN_RESULT_BLOCKS = 8 };
+
+/* The tables lie in the map, in the container's map, or in blocks. */
+struct kith_result {
+    kith_ctx *ctx;
+    kith_neighbors neighbors;
+    kith_result_meta meta;
+    kin_map map;
+    kin_container *container;
+    void *blocks[KIN_RESULT_BLOCKS];
+    int block_count;
+};
+
+/* Lists of different lengths: row i has entries offsets[i] .. offsets[i + 1] - 1. */
+typedef struct kin_range_lists {
+    int64_t rows;
+    const int64_t *offsets;
+    const uint32_t *ids;
+    const float *distances;
+    const double *distances64; /* or NULL */
+} kin_range_lists;
+
+kith_status kin_result_save(kith_ctx *ctx, const char *path, kith_format format,
+                            const kith_neighbors *neighbors, const kith_result_meta *meta);
+/* .npz (a SciPy sparse matrix) or .kith. */
+kith_status kin_ranges_save(kith_ctx *ctx, const char *path, const kin_range_lists *lists,
+                            const kith_result_meta *meta);
+kith_status kin_result_open(kith_ctx *ctx, const char *path, kith_result **out);
+void kin_result_close(kith_result *result);
+
+/* A block of count x bytes that the result owns, in *out. */
+kith_status kin_result_reserve(kith_result *result, int64_t count, uint64_t bytes, void *out);
+/* Copies ids of any integer type; -1 becomes KITH_ID_NONE, another negative is an error. */
+kith_status kin_result_take_ids(kith_result *result, const char *path, const kin_shape *shape);
+/* Float32 is viewed where it can be, float64 is rounded and kept as distances64 too. */
+kith_status kin_result_take_distances(kith_result *result, const char *path,
+                                      const kin_shape *shape);
+
+/* .npz, the format's two layouts. */
+kith_status kin_npz_save(kith_ctx *ctx, const char *path, const kith_neighbors *neighbors,
+                         const kith_result_meta *meta);
+kith_status kin_npz_open(kith_result *result, const char *path);
+/* The shape of what an .npz holds, from its headers; cols is 0 where rows of a
+ * sparse matrix (*csr) differ in length. */
+kith_status kin_npz_shape(kith_ctx *ctx, const char *path, const kin_map *map, kin_shape *shape,
+                          kith_result_meta *meta, bool *csr);
+
+/* A sparse matrix to write: row i has entries offsets[i] .. offsets[i + 1] - 1. */
+typedef struct kin_csr {
+    int64_t rows;
+    int64_t cols;
+    int64_t k;              /* entries a row where offsets is NULL */
+    const int64_t *offsets; /* rows + 1 */
+    const uint32_t *ids;    /* KITH_ID_NONE is passed over */
+    const float *distances; /* NULL: each entry is 1 */
+} kin_csr;
+kith_status kin_csr_save(kith_ctx *ctx, const char *path, const kin_csr *csr);
+
+/* The JSON text in .npz, and back: what is not understood stays unknown. */
+enum { KIN_META_TEXT = 512 };
+int kin_meta_print(char text[KIN_META_TEXT], const kith_result_meta *meta, int64_t k);
+void kin_meta_parse(const char *text, uint64_t bytes, kith_result_meta *meta);
+
+#endif

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "file/file_atomic.h"
+#include "file/file_result.h"
+
+#include <inttypes.h>
+
+/* The corpus that ids point into: as told, a graph's own rows, or as far as the ids go. */
+static kith_status corpus_rows(kith_ctx *ctx, const char *path, const uint32_t *ids, int64_t count,
+                               int64_t rows, const kith_result_meta *meta, int64_t *out)
+{
+    int64_t most = 0;
+    for (int64_t i = 0; i < count; i++) {
+        if (ids[i] != KITH_ID_NONE && (int64_t)ids[i] >= most) {
+            most = (int64_t)ids[i] + 1;
+        }
+    }
+    *out = meta->corpus_rows;
+    if (*out == 0) {
+        *out = meta->kind == KITH_KIND_GRAPH ? rows : most;
+    }
+    if (most > *out) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "%s: the neighbours hold id %" PRId64 ", but the corpus has %" PRId64
+                        " rows (give the corpus_rows that they belong to)",
+                        path, most - 1, *out);
+    }
+    return KITH_OK;
+}
+
+static kith_status save_csr(kith_ctx *ctx, const char *path, const kith_neighbors *neighbors,
+                            const kith_result_meta *meta)
+{
+    kin_csr csr = {.rows = neighbors->rows,
+                   .k = neighbors->k,
+                   .ids = neighbors->ids,
+                   .distances = neighbors->distances};
+    KIN_TRY(corpus_rows(ctx, path, neighbors->ids, neighbors->rows * neighbors->k, neighbors->rows,
+                        meta, &csr.cols));
+    return kin_csr_save(ctx, path, &csr);
+}
+
+static kin_container_header make_header(kith_kind kind, int64_t rows, int64_t k,
+                                        const kith_result_meta *meta)
+{
+    const kin_container_header header = {.kind = kind,
+                                         .metric = meta->metric,
+                                         .exact = meta->exact,
+                                         .rows = rows,
+                                         .k = k,
+                                         .corpus_rows = meta->corpus_rows,
+                                         .recall = meta->exact != 0 ? 0.0 : meta->recall,
+                                         .recall_at = meta->exact != 0 ? 0 : meta->recall_at};
+    return header;
+}
+
+static void add_section(kin_section *sections, int32_t *count, const char *tag, const void *data,
+                        uint64_t bytes)
+{
+    if (data != NULL) {
+        const kin_section section = {.tag = tag, .data = data, .bytes = bytes};
+        sections[*count] = section;
+        *count += 1;
+    }
+}
+
+static kith_status save_kith(kith_ctx *ctx, const char *path, const kith_neighbors *neighbors,
+                             const kith_result_meta *meta)
+{
+    const kith_kind kind = meta->kind == KITH_KIND_GRAPH ? KITH_KIND_GRAPH : KITH_KIND_RESULT;
+    const kin_container_header header = make_header(kind, neighbors->rows, neighbors->k, meta);
+    const uint64_t items = (uint64_t)neighbors->rows * (uint64_t)neighbors->k;
+    kin_section sections[3];
+    int32_t count = 0;
+    add_section(sections, &count, KIN_TAG_IDS, neighbors->ids, items * 4);
+    add_section(sections, &count, KIN_TAG_DISTANCES, neighbors->distances, items * 4);
+    add_section(sections, &count, KIN_TAG_DISTANCES64, neighbors->distances64, items * 8);
+    return kin_container_write(ctx, path, &header, sections, count);
+}
+
+/* ivecs and ibin hold int32. */
+static kith_status check_int32(kith_ctx *ctx, const char *path, const kith_neighbors *neighbors)
+{
+    for (int64_t i = 0; i < neighbors->rows * neighbors->k; i++) {
+        if (neighbors->ids[i] > INT32_MAX && neighbors->ids[i] != KITH_ID_NONE) {
+            return kin_fail(ctx, KITH_E_DATA,
+                            "%s: the id %" PRIu32 " in row %" PRId64 ", column %" PRId64
+                            " is beyond the format's int32 (save .npz, .knn or .kith)",
+                            path, neighbors->ids[i], i / neighbors->k, i % neighbors->k);
+        }
+    }
+    return KITH_OK;
+}
+
+static kith_status put_ivecs(kin_writer *writer, const kith_neighbors *neighbors)
+{
+    const int32_t k = (int32_t)neighbors->k;
+    for (int64_t row = 0; row < neighbors->rows; row++) {
+        KIN_TRY(kin_writer_put(writer, &k, sizeof k));
+        KIN_TRY(kin_writer_put(writer, neighbors->ids + row * neighbors->k,
+                               (uint64_t)neighbors->k * sizeof neighbors->ids[0]));
+    }
+    return KITH_OK;
+}
+
+/* ibin is the beginning of knn: rows, k, ids; then come the distances. */
+static kith_status put_ibin(kin_writer *writer, const kith_neighbors *neighbors, bool distances)
+{
+    const uint32_t header[2] = {(uint32_t)neighbors->rows, (uint32_t)neighbors->k};
+    const uint64_t items = (uint64_t)neighbors->rows * (uint64_t)neighbors->k;
+    KIN_TRY(kin_writer_put(writer, header, sizeof header));
+    KIN_TRY(kin_writer_put(writer, neighbors->ids, items * sizeof neighbors->ids[0]));
+    if (!distances) {
+        return KITH_OK;
+    }
+    return kin_writer_put(writer, neighbors->distances, items * sizeof neighbors->distances[0]);
+}
+
+static kith_status save_plain(kith_ctx *ctx, const char *path, kith_format format,
+                              const kith_neighbors *neighbors)
+{
+    if (format != KITH_FORMAT_KNN) {
+        KIN_TRY(check_int32(ctx, path, neighbors));
+    } else if (neighbors->distances == NULL) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "%s: the knn format needs distances (give them, or save .ibin)", path);
+    }
+    kin_writer writer;
+    KIN_TRY(kin_writer_open(ctx, path, &writer));
+    writer.total = kin_size_mul((uint64_t)neighbors->rows, (uint64_t)neighbors->k * 8);
+    const kith_status status = format == KITH_FORMAT_IVECS
+                                   ? put_ivecs(&writer, neighbors)
+                                   : put_ibin(&writer, neighbors, format == KITH_FORMAT_KNN);
+    return kin_writer_close(&writer, status);
+}
+
+static kith_status save_as(kith_ctx *ctx, const char *path, kith_format format,
+                           const kith_neighbors *neighbors, const kith_result_meta *meta)
+{
+    switch (format) {
+    case KITH_FORMAT_NPZ:
+        return kin_npz_save(ctx, path, neighbors, meta);
+    case KITH_FORMAT_CSR:
+        return save_csr(ctx, path, neighbors, meta);
+    case KITH_FORMAT_KITH:
+        return save_kith(ctx, path, neighbors, meta);
+    case KITH_FORMAT_IVECS:
+    case KITH_FORMAT_IBIN:
+    case KITH_FORMAT_KNN:
+        return save_plain(ctx, path, format, neighbors);
+    case KITH_FORMAT_AUTO:
+        break;
+    }
+    return kin_fail(ctx, KITH_E_ARGUMENT, "%s: format %d is none that neighbours are saved in",
+                    path, (int)format);
+}
+
+static kith_status choose(kith_ctx *ctx, const char *path, kith_format *format)
+{
+    static const kith_format of_extension[KIN_FORMAT_COUNT] = {
+        [KIN_FORMAT_NPZ] = KITH_FORMAT_NPZ,   [KIN_FORMAT_IVECS] = KITH_FORMAT_IVECS,
+        [KIN_FORMAT_IBIN] = KITH_FORMAT_IBIN, [KIN_FORMAT_KNN] = KITH_FORMAT_KNN,
+        [KIN_FORMAT_KITH] = KITH_FORMAT_KITH,
+    };
+    if (*format == KITH_FORMAT_AUTO) {
+        kin_format extension = KIN_FORMAT_NONE;
+        KIN_TRY(kin_format_find(ctx, path, KIN_RESULT, &extension));
+        *format = of_extension[extension];
+    }
+    return KITH_OK;
+}
+
+kith_status kin_result_save(kith_ctx *ctx, const char *path, kith_format format,
+                            const kith_neighbors *neighbors, const kith_result_meta *meta)
+{
+    KIN_TRY(choose(ctx, path, &format));
+    kith_neighbors whole = *neighbors;
+    float *rounded = NULL;
+    if (whole.distances == NULL && whole.distances64 != NULL) {
+        const int64_t count = whole.rows * whole.k;
+        KIN_TRY(kin_alloc(ctx, &rounded, (uint64_t)count, sizeof *rounded, "distances"));
+        for (int64_t i = 0; i < count; i++) {
+            rounded[i] = (float)whole.distances64[i];
+        }
+        whole.distances = rounded;
+    }
+    const kith_status status = save_as(ctx, path, format, &whole, meta);
+    kin_free(ctx, rounded);
+    return status;
+}
+
+static kith_status save_ranges_kith(kith_ctx *ctx, const char *path, const kin_range_lists *lists,
+                                    const kith_result_meta *meta)
+{
+    const kin_container_header header = make_header(KITH_KIND_RANGES, lists->rows, 0, meta);
+    const uint64_t items = (uint64_t)lists->offsets[lists->rows];
+    kin_section sections[4];
+    int32_t count = 0;
+    add_section(sections, &count, KIN_TAG_OFFSETS, lists->offsets, (uint64_t)(lists->rows + 1) * 8);
+    add_section(sections, &count, KIN_TAG_IDS, lists->ids, items * 4);
+    add_section(sections, &count, KIN_TAG_DISTANCES, lists->distances, items * 4);
+    add_section(sections, &count, KIN_TAG_DISTANCES64, lists->distances64, items * 8);
+    return kin_container_write(ctx, path, &header, sections, count);
+}
+
+kith_status kin_ranges_save(kith_ctx *ctx, const char *path, const kin_range_lists *lists,
+                            const kith_result_meta *meta)
+{
+    const kin_format format = kin_format_of(path, KIN_RESULT);
+    if (format == KIN_FORMAT_KITH) {
+        return save_ranges_kith(ctx, path, lists, meta);
+    }
+    if (format != KIN_FORMAT_NPZ) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "%s: lists of different lengths are saved as .npz (a sparse matrix) or "
+                        ".kith (give one of these extensions)",
+                        path);
+    }
+    kin_csr csr = {.rows = lists->rows,
+                   .offsets = lists->offsets,
+                   .ids = lists->ids,
+                   .distances = lists->distances};
+    KIN_TRY(corpus_rows(ctx, path, lists->ids, lists->offsets[lists->rows], lists->rows, meta,
+                        &csr.cols));
+    return kin_csr_save(ctx, path, &csr);
+}

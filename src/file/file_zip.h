@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Zip archives as NumPy's .npz uses them: stored when written, stored or deflated when read. Fields
+ * of 64 bits (zip64) appear where something does not fit in 32. */
+#ifndef KIN_FILE_ZIP_H
+#define KIN_FILE_ZIP_H
+
+#include "file/file_atomic.h"
+#include "host/host_map.h"
+
+enum { KIN_ZIP_MEMBERS = 8, KIN_ZIP_NAME = 32 };
+static const uint64_t KIN_ZIP_LIMIT = 0xffffffffu;
+
+typedef struct kin_zip_entry {
+    char name[KIN_ZIP_NAME];
+    uint64_t offset; /* of its local header */
+    uint64_t bytes;
+    uint32_t crc;
+} kin_zip_entry;
+
+typedef struct kin_zip {
+    kin_writer *writer;
+    uint64_t limit; /* sizes and offsets from here on are zip64: KIN_ZIP_LIMIT but in tests */
+    kin_zip_entry entries[KIN_ZIP_MEMBERS];
+    int count;
+} kin_zip;
+
+void kin_zip_begin(kin_zip *zip, kin_writer *writer);
+/* A member of exactly that many bytes, which follow by kin_zip_put. They start at a multiple of 64,
+ * so that an array behind its .npy header can be mapped. */
+kith_status kin_zip_member(kin_zip *zip, const char *name, uint64_t bytes);
+kith_status kin_zip_put(kin_zip *zip, const void *data, uint64_t bytes);
+/* Ends the member: its checksum goes into its header. */
+kith_status kin_zip_member_end(kin_zip *zip);
+kith_status kin_zip_end(kin_zip *zip);
+
+/* A member of a mapped archive. */
+typedef struct kin_unzip_member {
+    const unsigned char *data; /* as it is in the file */
+    uint64_t stored_bytes;
+    uint64_t bytes;
+    uint32_t crc;
+    uint32_t method; /* 0 stored, 8 deflated */
+    bool found;
+} kin_unzip_member;
+
+/* Looks a member up. Not found is no error; an archive that contradicts itself is. */
+kith_status kin_unzip_find(kith_ctx *ctx, const char *path, const kin_map *map, const char *name,
+                           kin_unzip_member *member);
+/* Its bytes, checked: in the map when stored, else in *block, which the caller frees. */
+kith_status kin_unzip_load(kith_ctx *ctx, const char *label, const kin_unzip_member *member,
+                           const unsigned char **data, void **block);
+
+#endif
