@@ -37,7 +37,7 @@ class Signals(CliCase):
         out, rest = child.communicate(timeout=60)
         took = time.monotonic() - start
         self.assertEqual((child.returncode, out), (130, ""))
-        self.assertEqual(rest.splitlines()[-1], "kith: interrupted (nothing was written)")
+        self.assertEqual(rest.splitlines()[-1], "kith: interrupted (no unfinished file is left)")
         self.assertEqual(self.files(), ["long.u8bin"])
         return took
 
@@ -74,7 +74,7 @@ class Signals(CliCase):
         time.sleep(1.5)
         child.send_signal(signal.SIGINT)
         _, told = child.communicate(timeout=60)
-        self.assertEqual(told, "kith: interrupted (nothing was written)\n")
+        self.assertEqual(told, "kith: interrupted (no unfinished file is left)\n")
 
     def test_bar(self):
         """on a terminal progress is a bar, and it is taken away again"""
@@ -89,7 +89,7 @@ class Signals(CliCase):
         shown += os.read(leader, 4096)
         os.close(leader)
         self.assertRegex(shown, rb"\r\x1b\[K\w+ +\[[#.]{30}\] +\d+ % +\d+\.\d s")
-        self.assertTrue(shown.endswith(b"\r\x1b[Kkith: interrupted (nothing was written)\r\n"))
+        self.assertTrue(shown.endswith(b"\r\x1b[Kkith: interrupted (no unfinished file is left)\r\n"))
 
     def test_kill(self):
         """kill -9 in the middle leaves an older output as it was"""
