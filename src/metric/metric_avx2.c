@@ -65,11 +65,11 @@ KIN_TEMPLATE v8 v8_abs(v8 a)
     return (v8){_mm256_andnot_pd(sign, a.lo), _mm256_andnot_pd(sign, a.hi)};
 }
 
-KIN_TEMPLATE v8 v8_keep_where(v8 x, v8 s)
+KIN_TEMPLATE v8 v8_select(v8 s, v8 x, v8 y)
 {
     const __m256d zero = _mm256_setzero_pd();
-    return (v8){_mm256_and_pd(x.lo, _mm256_cmp_pd(s.lo, zero, _CMP_NEQ_UQ)),
-                _mm256_and_pd(x.hi, _mm256_cmp_pd(s.hi, zero, _CMP_NEQ_UQ))};
+    return (v8){_mm256_blendv_pd(x.lo, y.lo, _mm256_cmp_pd(s.lo, zero, _CMP_EQ_OQ)),
+                _mm256_blendv_pd(x.hi, y.hi, _mm256_cmp_pd(s.hi, zero, _CMP_EQ_OQ))};
 }
 
 KIN_TEMPLATE v8 v8_count_differ(v8 a, v8 b)
@@ -101,6 +101,24 @@ KIN_TEMPLATE v8 v8_keep_first(v8 x, int32_t n)
 {
     return (v8){_mm256_and_pd(x.lo, _mm256_castsi256_pd(mask_lo_i64x4(n))),
                 _mm256_and_pd(x.hi, _mm256_castsi256_pd(mask_hi_i64x4(n)))};
+}
+
+/* Four exponents sit in the upper parts of the 64-bit words, sign and all, so a shift of 32-bit
+ * words brings them down; then the odd words are gathered. */
+KIN_TEMPLATE __m256d split_f64x4(__m256d x, __m256d *exponent)
+{
+    const __m256i bits = _mm256_castpd_si256(x);
+    const __m256i above = _mm256_sub_epi64(bits, _mm256_set1_epi64x(KIN_ROOT_HALF_BITS));
+    const __m256i odd_words = _mm256_setr_epi32(1, 3, 5, 7, 1, 3, 5, 7);
+    const __m256i e_i32x8 = _mm256_permutevar8x32_epi32(_mm256_srai_epi32(above, 20), odd_words);
+    const __m256i e_in_place = _mm256_and_si256(above, _mm256_set1_epi64x(-(INT64_C(1) << 52)));
+    *exponent = _mm256_cvtepi32_pd(_mm256_castsi256_si128(e_i32x8));
+    return _mm256_castsi256_pd(_mm256_sub_epi64(bits, e_in_place));
+}
+
+KIN_TEMPLATE v8 v8_split(v8 x, v8 *exponent)
+{
+    return (v8){split_f64x4(x.lo, &exponent->lo), split_f64x4(x.hi, &exponent->hi)};
 }
 
 KIN_TEMPLATE double v8_sum(v8 x)
@@ -164,7 +182,8 @@ KIN_TEMPLATE v8 v8_load(kith_dtype dtype, const char *data)
     case KITH_F64:
         return (v8){_mm256_loadu_pd(at), _mm256_loadu_pd((const double *)at + 4)};
     case KITH_F32:
-        return v8_of_f32x8(_mm256_loadu_ps(at));
+        return (v8){_mm256_cvtps_pd(_mm_loadu_ps(at)),
+                    _mm256_cvtps_pd(_mm_loadu_ps((const float *)at + 4))};
     case KITH_F16:
     case KITH_BF16:
         return v8_of_packed(dtype, _mm_loadu_si128(at));

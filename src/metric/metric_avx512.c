@@ -60,9 +60,9 @@ KIN_TEMPLATE v8 v8_abs(v8 a)
     return _mm512_abs_pd(a);
 }
 
-KIN_TEMPLATE v8 v8_keep_where(v8 x, v8 s)
+KIN_TEMPLATE v8 v8_select(v8 s, v8 x, v8 y)
 {
-    return _mm512_maskz_mov_pd(_mm512_cmp_pd_mask(s, _mm512_setzero_pd(), _CMP_NEQ_UQ), x);
+    return _mm512_mask_mov_pd(y, _mm512_cmp_pd_mask(s, _mm512_setzero_pd(), _CMP_NEQ_UQ), x);
 }
 
 KIN_TEMPLATE v8 v8_count_differ(v8 a, v8 b)
@@ -78,6 +78,15 @@ KIN_TEMPLATE __mmask8 mask_of(int32_t n)
 KIN_TEMPLATE v8 v8_keep_first(v8 x, int32_t n)
 {
     return _mm512_maskz_mov_pd(mask_of(n), x);
+}
+
+KIN_TEMPLATE v8 v8_split(v8 x, v8 *exponent)
+{
+    const __m512i bits = _mm512_castpd_si512(x);
+    const __m512i above = _mm512_sub_epi64(bits, _mm512_set1_epi64(KIN_ROOT_HALF_BITS));
+    const __m512i e = _mm512_srai_epi64(above, 52);
+    *exponent = _mm512_cvtepi64_pd(e);
+    return _mm512_castsi512_pd(_mm512_sub_epi64(bits, _mm512_slli_epi64(e, 52)));
 }
 
 KIN_TEMPLATE double v8_sum(v8 x)

@@ -4,8 +4,10 @@
  * looked.
  *
  * Idea. Values are judged by their bits, as integers: without the sign, the bits of a number rise
- * with its magnitude, and everything that is not finite lies above all that is. A row is scanned
- * for "is there anything bad" without a branch a value; only a bad row is read again.
+ * with its magnitude, and what is not finite lies above all that is. "Magnitude > most" is then the
+ * carry of an addition into the sign's place, and a word of 64 bits holds one, two or four such
+ * additions side by side: magnitudes and addends stay below the sign's place, so no carry reaches
+ * the neighbour. A row costs a few operations a word and no branch; only a bad row is read again.
  *
  * Why the bounds. Up to 2^500 the squares of 2^20 differences cannot overflow; above 2^-500 the
  * quotients of kl stay normal numbers. Only float64 can leave these bounds. */
@@ -21,13 +23,16 @@
 #include <stdio.h>
 
 static const int64_t PIECE_BYTES = 1 << 20;
-enum { VALUES_AT_ONCE = 16 };
+enum { WORDS_AT_ONCE = 8, WORD_BYTES = 8 };
 
-/* What is allowed, in terms of bits without the sign. */
+/* What is allowed, as addends to the magnitudes in a word: the sign's place of the sum is set where
+ * the magnitude is ... */
 typedef struct law {
-    uint64_t most;  /* the largest magnitude */
-    uint64_t least; /* the smallest magnitude but 0 */
-    bool nonnegative;
+    uint64_t sign;      /* the sign's place of every value in the word */
+    uint64_t over;      /* ... beyond the largest that is allowed */
+    uint64_t some;      /* ... not 0 */
+    uint64_t enough;    /* ... at least the smallest that is allowed but 0 */
+    uint64_t negatives; /* sign, where they are refused, else 0 */
 } law;
 
 typedef struct check_job {
@@ -37,66 +42,80 @@ typedef struct check_job {
     atomic_int_fast64_t first_bad; /* row, or rows */
 } check_job;
 
-static law law_of(kith_dtype dtype, kith_metric metric)
+/* The law for values of `bits` bits with magnitudes `least` .. `most` or 0. */
+static law make_law(int bits, uint64_t least, uint64_t most, bool nonnegative)
 {
-    law l = {.least = 1, .nonnegative = kin_metric_get_traits(metric)->nonnegative};
-    switch (dtype) {
-    case KITH_F64:
-        /* A caller's own function may take any finite number. */
-        l.most = kin_bits_of(metric == KITH_CUSTOM ? DBL_MAX : 0x1p500);
-        l.least = metric == KITH_KL ? kin_bits_of(0x1p-500) : 1;
-        break;
-    case KITH_F32:
-        l.most = 0x7f7fffffu;
-        break;
-    case KITH_F16:
-        l.most = 0x7bffu;
-        break;
-    case KITH_BF16:
-        l.most = 0x7f7fu;
-        break;
-    case KITH_U8:
-    case KITH_I8:
-    case KITH_DTYPE_NONE:
-        l.most = UINT64_MAX;
-        break;
-    }
-    return l;
+    const uint64_t every = bits == 64 ? 1 : bits == 32 ? 0x100000001u : 0x1000100010001u;
+    const uint64_t sign = UINT64_C(1) << (bits - 1);
+    return (law){
+        .sign = sign * every,
+        .over = (sign - 1 - most) * every,
+        .some = (sign - 1) * every,
+        .enough = (sign - least) * every,
+        .negatives = nonnegative ? sign * every : 0,
+    };
 }
 
-/* Each scan_x says whether any of n values breaks the law. The inner loop has a fixed length, so
- * that the compiler makes vectors of it. */
-#define SCAN(name, type, SIGN)                                                                    \
-    static bool name(const char *data, int32_t n, const law *l)                                   \
-    {                                                                                             \
-        const type most = (type)l->most;                                                          \
-        const type least = (type)(l->least - 1);                                                  \
-        const type sign = l->nonnegative ? (SIGN) : 0;                                            \
-        type bad = 0;                                                                             \
-        for (int32_t i = 0; i < n; i += VALUES_AT_ONCE) {                                         \
-            type bits[VALUES_AT_ONCE] = {0};                                                      \
-            const int32_t here = n - i < VALUES_AT_ONCE ? n - i : VALUES_AT_ONCE;                 \
-            memcpy(bits, data + (int64_t)i * (int64_t)sizeof(type), (size_t)here * sizeof(type)); \
-            for (int j = 0; j < VALUES_AT_ONCE; j++) {                                            \
-                const type magnitude = (type)(bits[j] & (type) ~(SIGN));                          \
-                const type negative = (type)(bits[j] & sign);                                     \
-                bad |= (type)(magnitude > most);                                                  \
-                bad |= (type)((type)(magnitude - 1) < least);                                     \
-                bad |= (type)((magnitude != 0) & (negative != 0));                                \
-            }                                                                                     \
-        }                                                                                         \
-        return bad != 0;                                                                          \
+static law law_of(kith_dtype dtype, kith_metric metric)
+{
+    const bool nonnegative = kin_metric_get_traits(metric)->nonnegative;
+    switch (dtype) {
+    case KITH_F64: {
+        /* A caller's own function may take any finite number. */
+        const double most = metric == KITH_CUSTOM ? DBL_MAX : 0x1p500;
+        const uint64_t least = metric == KITH_KL ? kin_bits_of(0x1p-500) : 1;
+        return make_law(64, least, kin_bits_of(most), nonnegative);
     }
+    case KITH_F32:
+        return make_law(32, 1, 0x7f7fffff, nonnegative);
+    case KITH_BF16:
+        return make_law(16, 1, 0x7f7f, nonnegative);
+    default:
+        return make_law(16, 1, 0x7bff, nonnegative);
+    }
+}
 
-SCAN(scan_64, uint64_t, UINT64_C(1) << 63)
-SCAN(scan_32, uint32_t, UINT32_C(1) << 31)
-SCAN(scan_16, uint16_t, UINT16_C(1) << 15)
+/* The sign's place is set for every value that breaks the law. */
+KIN_HD uint64_t breaches(const law *l, uint64_t word)
+{
+    const uint64_t magnitude = word & ~l->sign;
+    const uint64_t some = magnitude + l->some;
+    const uint64_t small = some & ~(magnitude + l->enough);
+    const uint64_t negative = some & word & l->negatives;
+    return (magnitude + l->over) | small | negative;
+}
+
+/* The inner loop has a fixed length, so that the compiler makes vectors of it. Zeros, which fill
+ * the last word, break no law. */
+static bool scan_words(const char *data, int64_t bytes, const law *l)
+{
+    uint64_t bad[WORDS_AT_ONCE] = {0};
+    const int64_t step = (int64_t)WORDS_AT_ONCE * WORD_BYTES;
+    const int64_t whole = bytes / step * step;
+    for (int64_t at = 0; at < whole; at += step) {
+        uint64_t words[WORDS_AT_ONCE];
+        memcpy(words, data + at, sizeof words);
+        for (int j = 0; j < WORDS_AT_ONCE; j++) {
+            bad[j] |= breaches(l, words[j]);
+        }
+    }
+    uint64_t any = 0;
+    for (int64_t at = whole; at < bytes; at += WORD_BYTES) {
+        uint64_t word = 0;
+        memcpy(&word, data + at, (size_t)kin_min_i64(WORD_BYTES, bytes - at));
+        any |= breaches(l, word);
+    }
+    for (int j = 0; j < WORDS_AT_ONCE; j++) {
+        any |= bad[j];
+    }
+    return (any & l->sign) != 0;
+}
 
 /* int8 under a metric that takes no negatives. */
-static bool scan_i8(const char *data, int32_t n)
+static bool has_negative_i8(const char *data, int64_t bytes)
 {
     char any = 0;
-    for (int32_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < bytes; i++) {
         any = (char)(any | data[i]);
     }
     return (int8_t)any < 0;
@@ -104,16 +123,8 @@ static bool scan_i8(const char *data, int32_t n)
 
 static bool is_bad(kith_dtype dtype, const char *data, int32_t n, const law *l)
 {
-    switch (kith_dtype_bytes(dtype)) {
-    case 8:
-        return scan_64(data, n, l);
-    case 4:
-        return scan_32(data, n, l);
-    case 2:
-        return scan_16(data, n, l);
-    default:
-        return dtype == KITH_I8 && l->nonnegative && scan_i8(data, n);
-    }
+    const int64_t bytes = (int64_t)n * kith_dtype_bytes(dtype);
+    return dtype == KITH_I8 ? has_negative_i8(data, bytes) : scan_words(data, bytes, l);
 }
 
 /* Later rows are of no interest once a bad one is known; lower ones still are. */

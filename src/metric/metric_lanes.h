@@ -5,17 +5,19 @@
  *   v8                       eight doubles
  *   v8_zero v8_set           all lanes +0, all lanes a
  *   v8_add v8_sub v8_mul v8_div v8_fma v8_max v8_min v8_abs      lane by lane, rounded once
- *   v8_keep_where(x, s)      x where s is not 0, else +0
+ *   v8_select(s, x, y)       x where s is not 0, else y
  *   v8_count_differ(a, b)    1 where a differs from b, else 0
  *   v8_keep_first(x, n)      lanes 0 .. n - 1 of x, +0 behind
  *   v8_sum v8_most           the tree of metric_canonical.h; the largest lane
+ *   v8_split(x, &e)          kin_ln_split
  *   v8_get v8_put            aligned doubles in memory
  *   v8_load v8_load_first    eight (the first n) components of a row, converted; reads no more
  *
  * Idea. A key is a chain of additions a lane, each waiting for the one before, and the order of the
  * chain is part of the answer. So we take four rows at a time: four chains hide each other's
  * latency, and a load of the query serves four rows. Rows with random ids miss every cache, hence
- * the prefetch of the next four rows, cache line by cache line beside the work on these four.
+ * two prefetches: the next four rows, cache line by cache line beside the work on these four, and
+ * the beginning of a row (with its transform) some rows before that.
  */
 #ifndef KIN_METRIC_LANES_H
 #define KIN_METRIC_LANES_H
@@ -26,10 +28,10 @@
 #if defined(__clang__)
 #define KIN_UNROLL _Pragma("clang loop unroll(full)")
 #else
-#define KIN_UNROLL _Pragma("GCC unroll 4")
+#define KIN_UNROLL _Pragma("GCC unroll 16")
 #endif
 
-enum { ROWS_AT_ONCE = 4, LINE_BYTES = 64 };
+enum { ROWS_AT_ONCE = 4, ROWS_AHEAD = 16, LINE_BYTES = 64 };
 
 KIN_TEMPLATE int32_t bytes_of(kith_dtype dtype)
 {
@@ -63,19 +65,49 @@ KIN_TEMPLATE v8 v8_transform(const kin_row_transform *t, v8 x, kith_metric metri
     return v8_mul(x, v8_set(t->gain));
 }
 
-/* The logarithm goes lane by lane: its steps are integer work as much as arithmetic. */
+/* What metric_log.h calls kin_ln_series and kin_ln, on eight lanes. */
+KIN_TEMPLATE v8 v8_ln_series(v8 z)
+{
+    v8 p = v8_set(1.0 / 25.0);
+    KIN_UNROLL
+    for (int n = 23; n >= 3; n -= 2) {
+        p = v8_fma(p, z, v8_set(1.0 / n));
+    }
+    return p;
+}
+
+KIN_TEMPLATE v8 v8_ln(v8 x)
+{
+    const v8 one = v8_set(1.0);
+    v8 e;
+    const v8 m = v8_split(x, &e);
+
+    const v8 f = v8_sub(m, one);
+    const v8 sum = v8_add(m, one);
+    const v8 sum_low = v8_sub(m, v8_sub(sum, one));
+    const v8 s = v8_div(f, sum);
+    const v8 minus_s = v8_sub(v8_zero(), s);
+    const v8 rest = v8_fma(minus_s, sum_low, v8_fma(minus_s, sum, f));
+    const v8 s_low = v8_div(rest, sum);
+
+    const v8 high = v8_mul(e, v8_set(KIN_LN2_HIGH));
+    const v8 twice = v8_add(s, s);
+    const v8 lead = v8_add(high, twice);
+    const v8 lead_low = v8_sub(twice, v8_sub(lead, high));
+
+    const v8 z = v8_mul(s, s);
+    const v8 curve = v8_mul(v8_mul(twice, z), v8_ln_series(z));
+    const v8 low = v8_fma(e, v8_set(KIN_LN2_LOW), v8_add(curve, v8_add(s_low, s_low)));
+    return v8_add(lead, v8_add(lead_low, low));
+}
+
+/* Where q is 0 the term is +0 and adds nothing, else where c is 0 it is infinite. Both are put in
+ * after the arithmetic, whose results there are not looked at. */
 KIN_TEMPLATE v8 v8_step_kl(v8 lane, v8 q, v8 c)
 {
-    _Alignas(64) double lanes[KIN_METRIC_LANES];
-    _Alignas(64) double qs[KIN_METRIC_LANES];
-    _Alignas(64) double cs[KIN_METRIC_LANES];
-    v8_put(lanes, lane);
-    v8_put(qs, q);
-    v8_put(cs, c);
-    for (int j = 0; j < KIN_METRIC_LANES; j++) {
-        lanes[j] = kin_step_kl(lanes[j], qs[j], cs[j]);
-    }
-    return v8_get(lanes);
+    const v8 ln = v8_ln(v8_div(q, c));
+    const v8 finite = v8_select(c, ln, v8_set((double)INFINITY));
+    return v8_fma(q, v8_select(q, finite, v8_zero()), lane);
 }
 
 /* What metric_canonical.h calls kin_step, on eight lanes. */
@@ -100,7 +132,7 @@ KIN_TEMPLATE void v8_step(kith_metric metric, v8 *lane, v8 *second, v8 q, v8 c)
         break;
     case KITH_CHI2: {
         const v8 sum = v8_add(q, c);
-        *lane = v8_add(*lane, v8_keep_where(v8_div(v8_mul(t, t), sum), sum));
+        *lane = v8_add(*lane, v8_select(sum, v8_div(v8_mul(t, t), sum), v8_zero()));
         break;
     }
     case KITH_HAMMING:
@@ -188,13 +220,29 @@ KIN_TEMPLATE void keys_of_rows(const kin_keys_job *job, int64_t at, kith_metric 
     }
 }
 
+/* The first line of row i, if there is one. Rows in storage order need no help. */
+KIN_TEMPLATE void announce(const kin_keys_job *job, int64_t i, kith_metric metric)
+{
+    if (job->ids != NULL && i < job->count) {
+        const int64_t row = job->ids[i];
+        __builtin_prefetch(job->data + row * job->stride_bytes);
+        if (has_transform(metric)) {
+            __builtin_prefetch(&job->transforms[row]);
+        }
+    }
+}
+
 KIN_TEMPLATE void keys_body(const kin_keys_job *job, kith_metric metric, kith_dtype dtype)
 {
     int64_t at = 0;
-    if (metric != KITH_KL) { /* whose time goes into the logarithm */
-        for (; at + ROWS_AT_ONCE <= job->count; at += ROWS_AT_ONCE) {
-            keys_of_rows(job, at, metric, dtype, ROWS_AT_ONCE);
+    for (int64_t i = 0; i < ROWS_AHEAD; i++) {
+        announce(job, i, metric);
+    }
+    for (; at + ROWS_AT_ONCE <= job->count; at += ROWS_AT_ONCE) {
+        for (int r = 0; r < ROWS_AT_ONCE; r++) {
+            announce(job, at + ROWS_AHEAD + r, metric);
         }
+        keys_of_rows(job, at, metric, dtype, ROWS_AT_ONCE);
     }
     for (; at < job->count; at++) {
         keys_of_rows(job, at, metric, dtype, 1);

@@ -24,13 +24,14 @@
 #define KIN_LN2_HIGH 0x1.62e42fefa38p-1
 #define KIN_LN2_LOW 0x1.ef35793c7673p-45
 
+#define KIN_ROOT_HALF_BITS 0x3fe6a09e667f3bcd /* of sqrt(1/2) */
+
 /* x = 2^e * m. Subtracting the bits of sqrt(1/2) lets the exponent field count in steps that
  * begin at sqrt(1/2) instead of 1. */
 KIN_HD double kin_ln_split(double x, double *exponent)
 {
     const uint64_t bits = kin_bits_of(x);
-    const uint64_t root_half = 0x3fe6a09e667f3bcdu;
-    const int64_t e = (int64_t)(bits - root_half) >> 52;
+    const int64_t e = (int64_t)(bits - KIN_ROOT_HALF_BITS) >> 52;
     *exponent = (double)e;
     return kin_from_bits(bits - ((uint64_t)e << 52));
 }
