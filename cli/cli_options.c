@@ -151,7 +151,8 @@ enum {
 
 static const cli_option options[CLI_OPTION_COUNT] = {
     [CLI_OPT_K] = {NULL, 'k', "N", COMPUTES, "neighbours a row (no default)", read_k},
-    [CLI_OPT_METRIC] = {"metric", 0, "NAME", COMPUTES, "euclidean (default) or one of those below",
+    [CLI_OPT_METRIC] = {"metric", 0, "NAME", COMPUTES,
+                        "one of those below (default: euclidean; eval: what the files say)",
                         read_metric},
     [CLI_OPT_METHOD] = {"method", 0, "NAME", SOLVES, "auto (default) or exact", read_method},
     [CLI_OPT_OUTPUT] = {"output", 'o', "FILE", SOLVES,

@@ -44,24 +44,24 @@ class Inputs(CliCase):
         rows[4][2] = math.nan
         rows[6][0] = math.inf
         self.write("p.fbin", support.matrix_bin(rows, "f"))
-        self.fails(1, "graph", "p.fbin", "-k", "3", says=["kith: p.fbin: ", "row 4", "column 2"])
+        self.fails(1, "graph", "p.fbin", "-k", "3", says=["kith: p.fbin: ", "[4, 2]", "NaN"])
         rows[4][2] = 5.0
         self.write("p.npy", support.matrix_npy(rows))
-        self.fails(1, "graph", "p.npy", "-k", "3", says=["kith: p.npy: ", "row 6", "column 0"])
+        self.fails(1, "graph", "p.npy", "-k", "3", says=["kith: p.npy: ", "[6, 0]", "inf"])
 
     def test_values_of_queries(self):
         """a bad query blames the file of the queries"""
         self.write("c.fbin", support.matrix_bin([[1.0, 2.0], [3.0, 4.0]], "f"))
         self.write("q.fbin", support.matrix_bin([[1.0, 2.0], [math.nan, 4.0]], "f"))
         self.fails(1, "search", "c.fbin", "q.fbin", "-k", "1",
-                   says=["kith: q.fbin: ", "row 1", "column 0"])
+                   says=["kith: q.fbin: ", "[1, 0]"])
 
     def test_negative(self):
         """a negative component under chi2 and kl"""
         self.write("p.i8bin", support.matrix_bin([[1, 2], [3, -4], [5, 6]], "b"))
         for metric in ("chi2", "kl"):
             self.fails(1, "graph", "p.i8bin", "-k", "1", "--metric", metric,
-                       says=["row 1", "column 1"])
+                       says=["[1, 1]"])
 
     def test_dimensions(self):
         """corpus and queries of different dimension name both"""

@@ -22,11 +22,12 @@ class Help(CliCase):
         for command in COMMANDS:
             text = self.works(command, "--help")
             self.assertEqual(text, self.works("help", command))
-            self.assertEqual(text, self.works(command, "nofile", "-h"))
+            self.assertEqual(text, self.works(command, "-h", "nofile"))
             self.assertTrue(text.startswith(f"usage: kith {command} "), text)
             self.assertIn("\nOptions:\n", text)
             self.assertIn("\nExamples:\n  kith ", text)
-            self.assertTrue(all(len(line) <= 100 for line in text.splitlines()), command)
+            for line in text.split("Examples:")[0].splitlines():
+                self.assertLessEqual(len(line), 90)
 
     def test_metrics_in_help(self):
         """the help of what computes names every metric"""
