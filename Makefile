@@ -57,4 +57,4 @@ install: build
 	cmake --install build --prefix $(PREFIX)
 
 clean:
-	rm -rf build build-clang build-asan build-tsan build-coverage demo-out
+	rm -rf build build-clang build-asan build-tsan build-fuzz build-coverage demo-out

@@ -22,9 +22,7 @@ step tsan-build build tsan
 step tsan ctest --preset tsan -j "$jobs"
 step valgrind tools/check_memory.sh
 step tidy tools/check_tidy.sh
-if cmake --build build --target help | grep -qw fuzz_long; then
-    step fuzz cmake --build build --target fuzz_long
-fi
+step fuzz tools/fuzz.sh
 step clang-build build clang
 step clang ctest --preset clang -j "$jobs"
 if [ ${#failed[@]} -gt 0 ]; then
