@@ -163,12 +163,41 @@ static void every_place_is_looked_at(void **state)
     printf("each place of rows of 1 to 40 values is looked at, nothing outside the rows is\n");
 }
 
+/* The words of the check hold four 16-bit numbers each; every number is tried at every place. */
+static void every_half_is_judged(void **state)
+{
+    (void)state;
+    kith_ctx *ctx = test_ctx(kin_cpu_best(), 1);
+    const kith_metric judges[] = {KITH_EUCLIDEAN, KITH_CHI2};
+    for (int i = 0; i < 4; i++) {
+        const kith_dtype dtype = i % 2 ? KITH_F16 : KITH_BF16;
+        const kith_metric metric = judges[i / 2];
+        const uint32_t infinity = dtype == KITH_F16 ? 0x7c00 : 0x7f80;
+        for (uint32_t bits = 0; bits < 65536; bits++) {
+            uint16_t row[4] = {0x3c00, 0x0001, 0x3c00, 0x0001};
+            row[bits % 4] = (uint16_t)bits;
+            const kith_matrix m = {
+                .data = row, .rows = 1, .stride_bytes = 8, .cols = 4, .dtype = dtype};
+            const bool finite = (bits & 0x7fff) < infinity;
+            const bool good = finite && (metric == KITH_EUCLIDEAN || bits <= 0x8000);
+            ctx->failed = KITH_OK;
+            assert_int_equal(kin_metric_check(ctx, &m, metric, "p"), good ? KITH_OK : KITH_E_DATA);
+        }
+    }
+    kith_ctx_free(ctx);
+    printf("all 65,536 numbers of float16 and bfloat16 are judged rightly, beside neighbours\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(not_a_number),    cmocka_unit_test(too_large),
-        cmocka_unit_test(negative),        cmocka_unit_test(too_small_for_kl),
-        cmocka_unit_test(lowest_is_named), cmocka_unit_test(every_place_is_looked_at),
+        cmocka_unit_test(not_a_number),
+        cmocka_unit_test(too_large),
+        cmocka_unit_test(negative),
+        cmocka_unit_test(too_small_for_kl),
+        cmocka_unit_test(lowest_is_named),
+        cmocka_unit_test(every_place_is_looked_at),
+        cmocka_unit_test(every_half_is_judged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
