@@ -30,6 +30,8 @@ typedef struct kin_round_ops {
     kin_round_sums (*to_f32)(const kin_round_input *in, float *out);
     /* The same, rounded to bf16 (nearest even) and given as fp32. */
     kin_round_sums (*to_bf16)(const kin_round_input *in, float *out);
+    /* Sum of (a[i] - b[i])^2 over `wide` floats, a multiple of 16, in fp32: 16 partial sums. */
+    float (*distance_sq)(const float *a, const float *b, int64_t wide);
 } kin_round_ops;
 
 extern const kin_round_ops kin_round_portable;

@@ -64,7 +64,7 @@ typedef union kin_word {
 #define KIN_PAD_START_F (-0x1p120F)
 
 /* Survivors. order[] holds costs as integers that sort like them (kin_order_float for floats);
- * pair[] holds row << 16 | column, both counted from the job's first. */
+ * pair[] holds row << 16 | column, both counted from the first of their block, below 65,536. */
 typedef struct kin_tile_log {
     int32_t *order;
     uint32_t *pair;
@@ -75,10 +75,11 @@ typedef struct kin_tile_job {
     const uint32_t *rows;   /* from pack() */
     const uint32_t *panels; /* the block's first panel */
     int32_t groups;
-    int32_t row_count;   /* a multiple of the kernel's tile_rows, at most 65,536 */
+    int32_t first_row;   /* of the block: the log counts rows from the block's first */
+    int32_t row_count;   /* a multiple of the kernel's tile_rows */
     int32_t first_panel; /* of the block */
     int32_t panel_count;
-    const kin_word *half_term; /* by row */
+    const kin_word *half_term; /* by row, from first_row on, as all row arrays */
     const kin_word *row_term;
     const kin_word *row_limit;
     const kin_word *row_half;

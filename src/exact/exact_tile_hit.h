@@ -24,7 +24,7 @@ tile_hit_int(const kin_tile_job *job, int32_t row, int32_t panel, uint32_t mask,
         const int32_t lane = __builtin_ctz(mask);
         const int32_t col = panel * KIN_PANEL + lane;
         const int32_t cost = (int32_t)(term + job->odd[col].u - 2 * (uint32_t)acc[lane]);
-        const uint32_t pair = (uint32_t)row << 16 | (uint32_t)col;
+        const uint32_t pair = (uint32_t)(job->first_row + row) << 16 | (uint32_t)col;
         if (cost <= row_limit) {
             tile_log(job->row_log, cost, pair);
         }
@@ -43,7 +43,7 @@ tile_hit_float(const kin_tile_job *job, int32_t row, int32_t panel, uint32_t mas
         const int32_t lane = __builtin_ctz(mask);
         const int32_t col = panel * KIN_PANEL + lane;
         const float cost = term - 2.0F * acc[lane];
-        const uint32_t pair = (uint32_t)row << 16 | (uint32_t)col;
+        const uint32_t pair = (uint32_t)(job->first_row + row) << 16 | (uint32_t)col;
         if (cost <= row_limit) {
             tile_log(job->row_log, kin_order_float(cost), pair);
         }

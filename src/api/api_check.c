@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/api_check.h"
+
+enum { MOST_COLS = 1 << 20 };
+static const int64_t MOST_ROWS = (int64_t)UINT32_MAX - 1;
+
+kith_status kin_check_matrix(kith_ctx *ctx, const kith_matrix *matrix, const char *name,
+                             kith_matrix *checked)
+{
+    if (matrix == NULL) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "%s is NULL (give a matrix)", name);
+    }
+    *checked = *matrix;
+    const int32_t item = kith_dtype_bytes(matrix->dtype);
+    if (item == 0) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "%s.dtype is %d, which is no dtype", name,
+                        (int)matrix->dtype);
+    }
+    if (matrix->rows < 1 || matrix->rows > MOST_ROWS) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "%s.rows is %lld, must be 1 to %lld", name,
+                        (long long)matrix->rows, (long long)MOST_ROWS);
+    }
+    if (matrix->cols < 1 || matrix->cols > MOST_COLS) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "%s.cols is %d, must be 1 to %d", name,
+                        (int)matrix->cols, (int)MOST_COLS);
+    }
+    if (matrix->data == NULL) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "%s.data is NULL", name);
+    }
+    const int64_t row_bytes = (int64_t)matrix->cols * item;
+    if (matrix->stride_bytes != 0 && matrix->stride_bytes < row_bytes) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "%s.stride_bytes is %lld, must be 0 or at least %lld (cols * bytes)", name,
+                        (long long)matrix->stride_bytes, (long long)row_bytes);
+    }
+    if (matrix->stride_bytes == 0) {
+        checked->stride_bytes = row_bytes;
+    }
+    return KITH_OK;
+}
+
+kith_status kin_check_cols(kith_ctx *ctx, const kith_matrix *a, const char *a_name,
+                           const kith_matrix *b, const char *b_name)
+{
+    if (a->cols != b->cols) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "%s has %d columns and %s has %d (both must have the same)", a_name,
+                        (int)a->cols, b_name, (int)b->cols);
+    }
+    return KITH_OK;
+}
+
+kith_status kin_check_metric(kith_ctx *ctx, kith_metric metric, kith_distance_fn custom,
+                             void *custom_arg, int32_t cols, kin_distance *distance)
+{
+    if (metric == KITH_METRIC_DEFAULT) {
+        metric = KITH_EUCLIDEAN;
+    }
+    if (metric < KITH_EUCLIDEAN || metric > KITH_CUSTOM) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "metric is %d, which is no metric", (int)metric);
+    }
+    if ((metric == KITH_CUSTOM) != (custom != NULL)) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        metric == KITH_CUSTOM
+                            ? "metric is custom and the function for it is NULL (set custom)"
+                            : "custom is set and the metric is not KITH_CUSTOM (set one or none)");
+    }
+    *distance = (kin_distance){.metric = metric,
+                               .cols = cols,
+                               .isa = ctx->isa,
+                               .custom = custom,
+                               .custom_arg = custom_arg};
+    return KITH_OK;
+}
+
+kith_status kin_check_output(kith_ctx *ctx, int64_t k, int64_t most, const char *why,
+                             const kith_neighbors *out, int64_t rows)
+{
+    if (k < 1) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "k is %lld, must be at least 1", (long long)k);
+    }
+    if (k > most) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "k is %lld, must be at most %lld (%s)", (long long)k,
+                        (long long)most, why);
+    }
+    if (out == NULL) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "out is NULL (give room for the neighbours)");
+    }
+    if (out->rows != rows || out->k != k) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "out is %lld x %lld, must be %lld x %lld",
+                        (long long)out->rows, (long long)out->k, (long long)rows, (long long)k);
+    }
+    return KITH_OK;
+}
+
+kith_status kin_check_search_params(kith_ctx *ctx, const kith_search_params *params,
+                                    kith_search_params *known)
+{
+    *known = kith_search_params_default();
+    if (params == NULL || params->struct_size < offsetof(kith_search_params, flags)) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "params is NULL or was not made by kith_search_params_default()");
+    }
+    const size_t size = params->struct_size < sizeof *known ? params->struct_size : sizeof *known;
+    memcpy(known, params, size);
+    return KITH_OK;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Arguments are checked once, here, before anything is computed. Below api/ they are trusted. */
+#ifndef KIN_API_CHECK_H
+#define KIN_API_CHECK_H
+
+#include "exact/exact_search.h"
+
+/* *checked = *matrix with its stride filled in. `name` stands in messages ("points", "queries"). */
+kith_status kin_check_matrix(kith_ctx *ctx, const kith_matrix *matrix, const char *name,
+                             kith_matrix *checked);
+/* Two matrices that must have the same number of columns. */
+kith_status kin_check_cols(kith_ctx *ctx, const kith_matrix *a, const char *a_name,
+                           const kith_matrix *b, const char *b_name);
+/* The metric, bound to a number of columns and to the context's instruction set. */
+kith_status kin_check_metric(kith_ctx *ctx, kith_metric metric, kith_distance_fn custom,
+                             void *custom_arg, int32_t cols, kin_distance *distance);
+/* k >= 1 and at most `most`, and the output of that shape. `why` explains the limit. */
+kith_status kin_check_output(kith_ctx *ctx, int64_t k, int64_t most, const char *why,
+                             const kith_neighbors *out, int64_t rows);
+/* Parameters as this library knows them, whatever the caller's struct_size. */
+kith_status kin_check_search_params(kith_ctx *ctx, const kith_search_params *params,
+                                    kith_search_params *known);
+
+#endif

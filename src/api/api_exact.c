@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Exact search, graphs, prepared corpora, distances: arguments in, one call of a room, report out.
+ */
+#include "api/api_call.h"
+#include "api/api_check.h"
+#include "base/base_mem.h"
+#include "base/base_try.h"
+
+static const char *const OF_GRAPH = "a point's own id does not count";
+static const char *const OF_SEARCH = "the corpus has no more rows";
+static const char *const OF_EXCLUDE = "the corpus has no more rows beside the excluded one";
+
+static kin_request request_of(const kith_search_params *params, const kin_distance *distance)
+{
+    return (kin_request){
+        .distance = *distance, .k = params->k, .flags = params->flags, .exclude = params->exclude};
+}
+
+/* ---- Graph ---------------------------------------------------------------------------------- */
+
+static kith_status graph(kith_ctx *ctx, const kith_matrix *points, const kith_search_params *given,
+                         const kith_neighbors *out)
+{
+    kith_search_params params;
+    kith_matrix matrix;
+    kin_distance distance;
+    KIN_TRY(kin_check_search_params(ctx, given, &params));
+    KIN_TRY(kin_check_matrix(ctx, points, "points", &matrix));
+    KIN_TRY(kin_check_metric(ctx, params.metric, params.custom, params.custom_arg, matrix.cols,
+                             &distance));
+    const bool self = (params.flags & KITH_INCLUDE_SELF) != 0;
+    KIN_TRY(kin_check_output(ctx, params.k, matrix.rows - (self ? 0 : 1),
+                             self ? OF_SEARCH : OF_GRAPH, out, matrix.rows));
+    const kin_request request = request_of(&params, &distance);
+    return kin_exact_graph(ctx, &matrix, &request, out);
+}
+
+kith_status kith_graph_exact(kith_ctx *ctx, const kith_matrix *points,
+                             const kith_search_params *params, const kith_neighbors *out)
+{
+    kin_call call;
+    KIN_TRY(kin_call_begin(ctx, &call));
+    return kin_call_end(&call, graph(ctx, points, params, out));
+}
+
+/* ---- Search --------------------------------------------------------------------------------- */
+
+static kith_status search_corpus(kith_ctx *ctx, const kin_prepared *corpus,
+                                 const kith_matrix *queries, const kith_search_params *params,
+                                 const kith_neighbors *out)
+{
+    kith_matrix matrix;
+    KIN_TRY(kin_check_matrix(ctx, queries, "queries", &matrix));
+    KIN_TRY(kin_check_cols(ctx, &corpus->rows.matrix, "the corpus", &matrix, "queries"));
+    const bool excludes = params->exclude != NULL;
+    KIN_TRY(kin_check_output(ctx, params->k, corpus->rows.matrix.rows - (excludes ? 1 : 0),
+                             excludes ? OF_EXCLUDE : OF_SEARCH, out, matrix.rows));
+    kin_request request = request_of(params, &corpus->distance);
+    request.distance.isa = ctx->isa;
+    return kin_exact_search(ctx, corpus, &matrix, &request, out);
+}
+
+static kith_status prepare(kith_ctx *ctx, const kith_matrix *points, const char *name,
+                           const kin_distance *distance, const kith_matrix *queries, int64_t k,
+                           kin_prepared *prepared)
+{
+    const bool screens = kin_exact_screens(distance);
+    const bool bytes = points->dtype == KITH_U8 || points->dtype == KITH_I8;
+    KIN_TRY(kin_prepare_rows(ctx, points, distance, name, !screens, bytes, prepared));
+    kith_status status = KITH_OK;
+    if (screens) {
+        status =
+            kin_prepare_corpus(ctx, kin_frame_is_integer(distance, points, queries), k, prepared);
+    }
+    if (status != KITH_OK) {
+        kin_prepared_free(ctx, prepared);
+    }
+    return status;
+}
+
+static kith_status knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
+                       const kith_search_params *given, const kith_neighbors *out)
+{
+    kith_search_params params;
+    kith_matrix matrix;
+    kith_matrix asked;
+    kin_distance distance;
+    KIN_TRY(kin_check_search_params(ctx, given, &params));
+    KIN_TRY(kin_check_matrix(ctx, corpus, "corpus", &matrix));
+    KIN_TRY(kin_check_matrix(ctx, queries, "queries", &asked));
+    KIN_TRY(kin_check_cols(ctx, &matrix, "the corpus", &asked, "queries"));
+    KIN_TRY(kin_check_metric(ctx, params.metric, params.custom, params.custom_arg, matrix.cols,
+                             &distance));
+    KIN_TRY(kin_check_output(ctx, params.k, matrix.rows, OF_SEARCH, out, asked.rows));
+    kin_prepared prepared;
+    KIN_TRY(prepare(ctx, &matrix, "corpus", &distance, &asked, params.k, &prepared));
+    ctx->report.seconds_check = prepared.seconds_check;
+    ctx->report.seconds_prepare = prepared.seconds_prepare;
+    const kith_status status = search_corpus(ctx, &prepared, queries, &params, out);
+    kin_prepared_free(ctx, &prepared);
+    return status;
+}
+
+kith_status kith_knn_exact(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
+                           const kith_search_params *params, const kith_neighbors *out)
+{
+    kin_call call;
+    KIN_TRY(kin_call_begin(ctx, &call));
+    return kin_call_end(&call, knn(ctx, corpus, queries, params, out));
+}
+
+/* ---- Both directions ------------------------------------------------------------------------ */
+
+static kith_status both(kith_ctx *ctx, const kith_matrix *a, const kith_matrix *b,
+                        const kith_search_params *given, const kith_neighbors *ab,
+                        const kith_neighbors *ba)
+{
+    kith_search_params params;
+    kith_matrix am;
+    kith_matrix bm;
+    kin_distance distance;
+    KIN_TRY(kin_check_search_params(ctx, given, &params));
+    KIN_TRY(kin_check_matrix(ctx, a, "a", &am));
+    KIN_TRY(kin_check_matrix(ctx, b, "b", &bm));
+    KIN_TRY(kin_check_cols(ctx, &am, "a", &bm, "b"));
+    KIN_TRY(
+        kin_check_metric(ctx, params.metric, params.custom, params.custom_arg, am.cols, &distance));
+    KIN_TRY(kin_check_output(ctx, params.k, bm.rows, OF_SEARCH, ab, am.rows));
+    KIN_TRY(kin_check_output(ctx, params.k, am.rows, OF_SEARCH, ba, bm.rows));
+    if (params.exclude != NULL) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "exclude has no meaning in both directions at once");
+    }
+    const kin_request request = request_of(&params, &distance);
+    return kin_exact_both(ctx, &am, &bm, &request, ab, ba);
+}
+
+kith_status kith_knn_both(kith_ctx *ctx, const kith_matrix *a, const kith_matrix *b,
+                          const kith_search_params *params, const kith_neighbors *ab,
+                          const kith_neighbors *ba)
+{
+    kin_call call;
+    KIN_TRY(kin_call_begin(ctx, &call));
+    return kin_call_end(&call, both(ctx, a, b, params, ab, ba));
+}
+
+/* ---- Distances ------------------------------------------------------------------------------ */
+
+static kith_status check_ids(kith_ctx *ctx, const uint32_t *ids, int64_t count, int64_t rows,
+                             const char *name)
+{
+    for (int64_t i = 0; i < count; i++) {
+        if ((int64_t)ids[i] >= rows) {
+            return kin_fail(ctx, KITH_E_ARGUMENT, "%s[%lld] is %lu, must be below %lld", name,
+                            (long long)i, (unsigned long)ids[i], (long long)rows);
+        }
+    }
+    return KITH_OK;
+}
+
+static kith_status pair_distances(kith_ctx *ctx, const kin_prepared *corpus,
+                                  const kin_prepared *queries, int64_t count,
+                                  const uint32_t *query_ids, const uint32_t *corpus_ids,
+                                  double *out)
+{
+    const kin_distance *distance = &corpus->distance;
+    double *values = NULL;
+    KIN_TRY(kin_alloc(ctx, &values, (uint64_t)distance->cols + KIN_METRIC_LANES, sizeof *values,
+                      "a query"));
+    int64_t last = 0;
+    for (int64_t first = 0; first < count; first = last) { /* runs of the same query */
+        for (last = first + 1; last < count && query_ids[last] == query_ids[first]; last++) {
+        }
+        const kin_query query = kin_metric_load(distance, &queries->rows, query_ids[first], values);
+        kin_metric_keys(distance, &query, &corpus->rows, corpus_ids + first, 0, last - first,
+                        out + first);
+    }
+    for (int64_t i = 0; i < count; i++) {
+        out[i] = kin_metric_distance(distance->metric, out[i]);
+    }
+    kin_free(ctx, values);
+    return KITH_OK;
+}
+
+static kith_status distances(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
+                             kith_metric metric, int64_t count, const uint32_t *query_ids,
+                             const uint32_t *corpus_ids, double *out)
+{
+    kith_matrix cm;
+    kith_matrix qm;
+    kin_distance distance;
+    KIN_TRY(kin_check_matrix(ctx, corpus, "corpus", &cm));
+    KIN_TRY(kin_check_matrix(ctx, queries, "queries", &qm));
+    KIN_TRY(kin_check_cols(ctx, &cm, "the corpus", &qm, "queries"));
+    KIN_TRY(kin_check_metric(ctx, metric, NULL, NULL, cm.cols, &distance));
+    if (count < 0 || (count > 0 && (query_ids == NULL || corpus_ids == NULL || out == NULL))) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "count is %lld with ids or out NULL (give arrays of that length)",
+                        (long long)count);
+    }
+    KIN_TRY(check_ids(ctx, query_ids, count, qm.rows, "query_ids"));
+    KIN_TRY(check_ids(ctx, corpus_ids, count, cm.rows, "corpus_ids"));
+    kin_prepared pc = {0};
+    kin_prepared pq = {0};
+    kith_status status = KITH_OK;
+    KIN_TRY_GOTO(status, kin_prepare_rows(ctx, &cm, &distance, "corpus", true, false, &pc), done);
+    KIN_TRY_GOTO(status, kin_prepare_rows(ctx, &qm, &distance, "queries", true, false, &pq), done);
+    status = pair_distances(ctx, &pc, &pq, count, query_ids, corpus_ids, out);
+done:
+    kin_prepared_free(ctx, &pq);
+    kin_prepared_free(ctx, &pc);
+    return status;
+}
+
+kith_status kith_distances(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
+                           kith_metric metric, int64_t count, const uint32_t *query_ids,
+                           const uint32_t *corpus_ids, double *out)
+{
+    kin_call call;
+    KIN_TRY(kin_call_begin(ctx, &call));
+    return kin_call_end(&call,
+                        distances(ctx, corpus, queries, metric, count, query_ids, corpus_ids, out));
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "exact/exact_answer.h"
+
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+
+static const double DEGENERATE_KEY = 1.0;
+
+kith_status kin_answer_make(kith_ctx *ctx, const kin_groups *groups, kith_metric metric,
+                            int64_t wanted, kin_answer *answer)
+{
+    *answer = (kin_answer){.groups = groups, .metric = metric, .wanted = wanted};
+    /* Degenerate rows are merged from behind: room for both lists. */
+    kith_status status = kin_alloc(ctx, &answer->list, kin_size_mul((uint64_t)wanted, 2),
+                                   sizeof *answer->list, "the list of a row");
+    if (status == KITH_OK) {
+        status = kin_alloc(ctx, &answer->heap, (uint64_t)wanted, sizeof *answer->heap,
+                           "groups of equal distance");
+    }
+    if (status != KITH_OK) {
+        kin_answer_free(ctx, answer);
+    }
+    return status;
+}
+
+void kin_answer_free(kith_ctx *ctx, kin_answer *answer)
+{
+    kin_free(ctx, answer->heap);
+    kin_free(ctx, answer->list);
+    memset(answer, 0, sizeof *answer);
+}
+
+static void append(kin_answer *answer, double key, uint32_t id)
+{
+    answer->list[answer->count++] = (kin_pair){key, id, 1};
+}
+
+static void sift_down(uint32_t *heap, int64_t count)
+{
+    const uint32_t moving = heap[0];
+    int64_t at = 0;
+    for (int64_t child = 1; child < count; child = 2 * at + 1) {
+        if (child + 1 < count && heap[child + 1] < heap[child]) {
+            child += 1;
+        }
+        if (heap[child] >= moving) {
+            break;
+        }
+        heap[at] = heap[child];
+        at = child;
+    }
+    heap[at] = moving;
+}
+
+/* Groups at the same distance, by rising first: their ids merged in order. The firsts in rising
+ * order are a heap already. No group beyond the wanted-th can give an id. */
+static void append_tied(kin_answer *answer, const kin_pair *tied, int64_t count)
+{
+    const uint32_t *next = answer->groups->next;
+    int64_t cursors = kin_min_i64(count, answer->wanted);
+    for (int64_t i = 0; i < cursors; i++) {
+        answer->heap[i] = tied[i].id;
+    }
+    while (cursors > 0 && answer->count < answer->wanted) {
+        const uint32_t id = answer->heap[0];
+        append(answer, tied[0].key, id);
+        answer->heap[0] = next[id] != KITH_ID_NONE ? next[id] : answer->heap[--cursors];
+        sift_down(answer->heap, cursors);
+    }
+}
+
+/* At most `wanted` degenerate ids go behind the list; both are sorted; the first `wanted` of their
+ * union are what sorting gives. */
+static void add_degenerates(kin_answer *answer)
+{
+    const kin_groups *groups = answer->groups;
+    if (groups->degenerate == 0 ||
+        (answer->count == answer->wanted && answer->list[answer->count - 1].key < DEGENERATE_KEY)) {
+        return;
+    }
+    for (int64_t i = 0; i < kin_min_i64(groups->degenerate, answer->wanted); i++) {
+        append(answer, DEGENERATE_KEY, groups->degenerates[i]);
+    }
+    kin_select_sort_pairs(answer->list, answer->count);
+    answer->count = kin_min_i64(answer->count, answer->wanted);
+}
+
+void kin_answer_expand(kin_answer *answer, const kin_pair *groups, int64_t count)
+{
+    answer->count = 0;
+    if (answer->groups->next == NULL) {
+        for (int64_t i = 0; i < count && answer->count < answer->wanted; i++) {
+            append(answer, groups[i].key, groups[i].id);
+        }
+    } else {
+        int64_t last = 0;
+        for (int64_t i = 0; i < count && answer->count < answer->wanted; i = last) {
+            for (last = i + 1; last < count && groups[last].key == groups[i].key; last++) {
+            }
+            append_tied(answer, groups + i, last - i);
+        }
+    }
+    add_degenerates(answer);
+}
+
+void kin_answer_degenerate(kin_answer *answer)
+{
+    answer->count = 0;
+    const int64_t count = kin_min_i64(answer->groups->rows, answer->wanted);
+    for (int64_t i = 0; i < count; i++) {
+        append(answer, DEGENERATE_KEY, (uint32_t)i);
+    }
+}
+
+void kin_answer_write(const kin_answer *answer, uint32_t left_out, const kith_neighbors *out,
+                      int64_t row)
+{
+    int64_t written = row * out->k;
+    const int64_t last = written + out->k;
+    for (int64_t i = 0; i < answer->count && written < last; i++) {
+        const kin_pair *pair = &answer->list[i];
+        if (pair->id == left_out) {
+            continue;
+        }
+        const double distance = kin_metric_distance(answer->metric, pair->key);
+        if (out->ids != NULL) {
+            out->ids[written] = pair->id;
+        }
+        if (out->distances != NULL) {
+            out->distances[written] = (float)distance;
+        }
+        if (out->distances64 != NULL) {
+            out->distances64[written] = distance;
+        }
+        written += 1;
+    }
+}

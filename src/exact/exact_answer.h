@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * From candidates to answers: equal rows are expanded, degenerate rows join, one id is left out,
+ * and the first k are written. */
+#ifndef KIN_EXACT_ANSWER_H
+#define KIN_EXACT_ANSWER_H
+
+#include "exact/exact_group.h"
+#include "select/select_pairs.h"
+
+/* A thread's room for the list of one row. */
+typedef struct kin_answer {
+    const kin_groups *groups; /* of the corpus */
+    kith_metric metric;
+    int64_t wanted; /* k, and one more where an id may be left out */
+    kin_pair *list; /* wanted of them */
+    int64_t count;
+    uint32_t *heap; /* cursors of tied groups, wanted of them */
+} kin_answer;
+
+kith_status kin_answer_make(kith_ctx *ctx, const kin_groups *groups, kith_metric metric,
+                            int64_t wanted, kin_answer *answer);
+void kin_answer_free(kith_ctx *ctx, kin_answer *answer);
+
+/* The list of a row: groups (sorted by (key, first), as many as hold the wanted ids, or all there
+ * are) expanded into ids in the order (key, id), degenerate rows among them at key 1, cut at
+ * `wanted`. */
+void kin_answer_expand(kin_answer *answer, const kin_pair *groups, int64_t count);
+/* The list of a degenerate row: every row is at distance 1, so the lowest ids. */
+void kin_answer_degenerate(kin_answer *answer);
+
+/* Writes the first out->k of the list, `left_out` not among them, as row `row`. The list must hold
+ * that many. */
+void kin_answer_write(const kin_answer *answer, uint32_t left_out, const kith_neighbors *out,
+                      int64_t row);
+
+#endif

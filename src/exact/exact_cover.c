@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "exact/exact_cover.h"
+
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "host/host_threads.h"
+
+enum { LANES = 16, SMALL = 4096 };
+
+static const int64_t steps[2] = {KIN_FINE_STEP, KIN_COARSE_STEP};
+
+typedef struct covering {
+    const kin_set *set;
+    kin_cover *cover;
+    int64_t wide;   /* doubles of an expanded row */
+    double *values; /* by thread: a tile's rows, in the frame */
+} covering;
+
+/* Row p in the frame: a = (x - mean) / scale, not rounded to the cheap type. */
+static void load_row(const covering *c, int64_t p, double *a)
+{
+    const kin_frame *frame = c->set->frame;
+    (void)kin_metric_load(&frame->distance, c->set->rows, c->set->ids[p], a);
+    for (int64_t i = 0; frame->mean != NULL && i < frame->cols; i++) {
+        a[i] = (a[i] - frame->mean[i]) / frame->scale;
+    }
+}
+
+static float up(double x)
+{
+    return nextafterf((float)x, INFINITY);
+}
+
+/* The ball of rows [first, last) of the tile in `values`, around their mean as floats. */
+static void cover_rows(const covering *c, const double *values, int64_t first, int64_t last,
+                       float *centre, float *radius)
+{
+    const int32_t cols = c->set->frame->cols;
+    for (int32_t i = 0; i < cols; i++) {
+        double sum = 0.0;
+        for (int64_t row = first; row < last; row++) {
+            sum += values[row * c->wide + i];
+        }
+        centre[i] = (float)(sum / (double)(last - first));
+    }
+    double most = 0.0;
+    for (int64_t row = first; row < last; row++) {
+        double sum = 0.0;
+        for (int32_t i = 0; i < cols; i++) {
+            const double t = values[row * c->wide + i] - (double)centre[i];
+            sum += t * t;
+        }
+        most = sum > most || sum != sum ? sum : most;
+    }
+    *radius = up(sqrt(most) * KIN_BOUND_WIDEN);
+}
+
+static kith_status cover_tile(void *arg, int64_t task, int32_t thread)
+{
+    const covering *c = arg;
+    kin_cover *cover = c->cover;
+    double *values = c->values + (int64_t)thread * KIN_COARSE_STEP * c->wide;
+    const int64_t first = task * KIN_COARSE_STEP;
+    const int64_t rows = kin_min_i64(KIN_COARSE_STEP, c->set->points - first);
+    for (int64_t row = 0; row < rows; row++) {
+        load_row(c, first + row, values + row * c->wide);
+    }
+    cover_rows(c, values, 0, rows, cover->centres[KIN_COVER_COARSE] + task * cover->wide,
+               &cover->radii[KIN_COVER_COARSE][task]);
+    for (int64_t row = 0; row < rows; row += KIN_FINE_STEP) {
+        const int64_t tile = (first + row) / KIN_FINE_STEP;
+        cover_rows(c, values, row, kin_min_i64(row + KIN_FINE_STEP, rows),
+                   cover->centres[KIN_COVER_FINE] + tile * cover->wide,
+                   &cover->radii[KIN_COVER_FINE][tile]);
+    }
+    return KITH_OK;
+}
+
+static int64_t wide_centre(int32_t cols)
+{
+    return kin_round_up(cols, LANES);
+}
+
+static bool worth_it(const kin_set *set)
+{
+    const kin_metric_traits *traits = kin_metric_get_traits(set->frame->distance.metric);
+    return traits->screen == KIN_SCREEN_DISTANCE && set->points > SMALL;
+}
+
+uint64_t kin_cover_bytes(int64_t points, int32_t cols)
+{
+    const uint64_t a_tile = (uint64_t)wide_centre(cols) * sizeof(float) + sizeof(float);
+    const uint64_t tiles =
+        (uint64_t)(kin_ceil_div(points, KIN_FINE_STEP) + kin_ceil_div(points, KIN_COARSE_STEP));
+    return points > SMALL ? kin_size_mul(tiles, a_tile) : 0;
+}
+
+kith_status kin_cover_make(kith_ctx *ctx, const kin_set *set, kin_cover *cover)
+{
+    memset(cover, 0, sizeof *cover);
+    if (!worth_it(set)) {
+        return KITH_OK;
+    }
+    covering c = {
+        .set = set, .cover = cover, .wide = kin_round_up(set->frame->cols, KIN_METRIC_LANES)};
+    cover->wide = wide_centre(set->frame->cols);
+    kith_status status = KITH_OK;
+    for (int level = 0; level < 2; level++) {
+        const uint64_t tiles = (uint64_t)kin_ceil_div(set->points, steps[level]);
+        KIN_TRY_GOTO(status,
+                     kin_alloc_zero(ctx, &cover->centres[level],
+                                    kin_size_mul(tiles, (uint64_t)cover->wide), sizeof(float),
+                                    "centres of tiles"),
+                     done);
+        KIN_TRY_GOTO(status,
+                     kin_alloc(ctx, &cover->radii[level], tiles, sizeof(float), "radii of tiles"),
+                     done);
+    }
+    KIN_TRY_GOTO(status,
+                 kin_alloc(ctx, &c.values,
+                           kin_size_mul((uint64_t)ctx->threads * KIN_COARSE_STEP, (uint64_t)c.wide),
+                           sizeof *c.values, "a tile of rows"),
+                 done);
+    KIN_TRY_GOTO(
+        status,
+        kin_parallel(ctx, "prepare", kin_ceil_div(set->points, KIN_COARSE_STEP), cover_tile, &c),
+        done);
+done:
+    kin_free(ctx, c.values);
+    if (status != KITH_OK) {
+        kin_cover_free(ctx, cover);
+    }
+    return status;
+}
+
+void kin_cover_free(kith_ctx *ctx, kin_cover *cover)
+{
+    for (int level = 0; level < 2; level++) {
+        kin_free(ctx, cover->radii[level]);
+        kin_free(ctx, cover->centres[level]);
+    }
+    memset(cover, 0, sizeof *cover);
+}
+
+bool kin_cover_apart(const kin_set *set, const kin_round_ops *ops, const kin_cover *rows, int64_t i,
+                     const kin_cover *points, int64_t j, double reach)
+{
+    const float *a = rows->centres[KIN_COVER_COARSE] + i * rows->wide;
+    const float *b = points->centres[KIN_COVER_FINE] + j * points->wide;
+    /* fp32: differences and squares are each rounded, partial sums wide / 16 times. */
+    const double roundings = (double)rows->wide / LANES + LANES + 4;
+    const double between =
+        sqrt((double)ops->distance_sq(a, b, rows->wide)) * (1.0 - roundings * 0x1p-23);
+    const double radii =
+        (double)rows->radii[KIN_COVER_COARSE][i] + (double)points->radii[KIN_COVER_FINE][j];
+    const double far = set->frame->bound == KIN_BOUND_INTEGER ? sqrt(reach) : reach;
+    /* A NaN or an infinite radius compares false: nothing is skipped. */
+    return between > (far + radii) * KIN_BOUND_WIDEN;
+}

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Idea. A piece of work is one query and a range of the corpus: keys are computed a chunk at a
+ * time, compared with the worst that the list still needs, and the survivors appended to a list
+ * that is compacted when it is full. A query whose corpus was cut into several ranges has as many
+ * lists, merged at the end; the answer does not depend on the cuts, because the order (key, id) is
+ * total.
+ *
+ * Cost. One canonical key a pair; each id enters a list about k ln(n / k) times in all.
+ */
+#include "exact/exact_direct.h"
+
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "exact/exact_answer.h"
+#include "host/host_clock.h"
+#include "host/host_threads.h"
+
+enum { CHUNK = 256, LEAST_RANGE = 4096, TASKS_A_THREAD = 8, SLACK = 64 };
+
+/* The candidates of one query in one range. */
+typedef struct list {
+    kin_pair *pairs;
+    int64_t count;
+    double worst; /* no key above it is needed */
+} list;
+
+typedef struct worker {
+    double *query;
+    double *keys;
+    list list;
+    kin_answer answer;
+} worker;
+
+typedef struct direct {
+    kith_ctx *ctx;
+    const kin_prepared *corpus;
+    const kin_prepared *queries;
+    const kin_request *request;
+    const kith_neighbors *out;
+    int64_t wanted;
+    int64_t capacity;
+    int64_t ranges;       /* a query's corpus is cut into this many */
+    kin_pair *range_best; /* rows x ranges x wanted, when there is more than one range */
+    int64_t *range_count;
+    bool graph;
+    worker *workers;
+} direct;
+
+static void compact(const direct *d, list *l)
+{
+    kin_select_sort_pairs(l->pairs, l->count);
+    l->count = kin_min_i64(l->count, d->wanted);
+    if (l->count == d->wanted) {
+        l->worst = l->pairs[l->count - 1].key;
+    }
+}
+
+static uint32_t left_out(const direct *d, int64_t row)
+{
+    if (d->graph) {
+        return (d->request->flags & KITH_INCLUDE_SELF) != 0 ? KITH_ID_NONE : (uint32_t)row;
+    }
+    return d->request->exclude != NULL ? d->request->exclude[row] : KITH_ID_NONE;
+}
+
+static kith_status complain(const direct *d, int64_t row, int64_t id)
+{
+    return kin_fail(d->ctx, KITH_E_DATA,
+                    "the caller's distance of query %lld and point %lld is NaN (a distance must be "
+                    "a number)",
+                    (long long)row, (long long)id);
+}
+
+/* Keys of query `row` and corpus rows [first, last) into the list. */
+static kith_status scan(const direct *d, worker *w, int64_t row, int64_t first, int64_t last)
+{
+    const kin_distance *distance = &d->request->distance;
+    const kin_query query = kin_metric_load(distance, &d->queries->rows, row, w->query);
+    list *l = &w->list;
+    l->count = 0;
+    l->worst = INFINITY;
+    for (int64_t at = first; at < last; at += CHUNK) {
+        const int64_t count = kin_min_i64(CHUNK, last - at);
+        kin_metric_keys(distance, &query, &d->corpus->rows, NULL, at, count, w->keys);
+        for (int64_t i = 0; i < count; i++) {
+            if (w->keys[i] > l->worst) {
+                continue;
+            }
+            if (w->keys[i] != w->keys[i]) {
+                return complain(d, row, at + i);
+            }
+            l->pairs[l->count++] = (kin_pair){w->keys[i], (uint32_t)(at + i), 1};
+            if (l->count == d->capacity) {
+                compact(d, l);
+            }
+        }
+    }
+    compact(d, l);
+    return KITH_OK;
+}
+
+static void write_row(const direct *d, worker *w, const kin_pair *pairs, int64_t count, int64_t row)
+{
+    kin_answer_expand(&w->answer, pairs, count);
+    kin_answer_write(&w->answer, left_out(d, row), d->out, row);
+}
+
+static kith_status solve(void *arg, int64_t task, int32_t thread)
+{
+    const direct *d = arg;
+    worker *w = &d->workers[thread];
+    const int64_t row = task / d->ranges;
+    const int64_t range = task % d->ranges;
+    const int64_t rows = d->corpus->rows.matrix.rows;
+    KIN_TRY(scan(d, w, row, rows * range / d->ranges, rows * (range + 1) / d->ranges));
+    if (d->ranges == 1) {
+        write_row(d, w, w->list.pairs, w->list.count, row);
+    } else {
+        memcpy(d->range_best + task * d->wanted, w->list.pairs,
+               (size_t)w->list.count * sizeof(kin_pair));
+        d->range_count[task] = w->list.count;
+    }
+    return KITH_OK;
+}
+
+static void merge_ranges(const direct *d, int64_t row)
+{
+    worker *w = &d->workers[0];
+    list *l = &w->list;
+    l->count = 0;
+    for (int64_t range = 0; range < d->ranges; range++) {
+        const int64_t task = row * d->ranges + range;
+        for (int64_t i = 0; i < d->range_count[task]; i++) {
+            l->pairs[l->count++] = d->range_best[task * d->wanted + i];
+            if (l->count == d->capacity) {
+                compact(d, l);
+            }
+        }
+    }
+    compact(d, l);
+    write_row(d, w, l->pairs, l->count, row);
+}
+
+static int64_t choose_ranges(int64_t rows, int64_t queries, int32_t threads)
+{
+    const int64_t wished = kin_ceil_div((int64_t)threads * TASKS_A_THREAD, queries);
+    return kin_max_i64(1, kin_min_i64(queries < threads ? wished : 1, rows / LEAST_RANGE));
+}
+
+uint64_t kin_direct_bytes(int64_t k, int64_t rows, int64_t queries, int32_t cols, int32_t threads)
+{
+    const uint64_t capacity = 2 * ((uint64_t)k + 1) + SLACK;
+    const uint64_t a_worker =
+        capacity * 3 * sizeof(kin_pair) + ((uint64_t)cols + CHUNK) * sizeof(double);
+    const int64_t ranges = choose_ranges(rows, queries, threads);
+    const uint64_t merged =
+        ranges > 1 ? kin_size_mul((uint64_t)(ranges * queries), (uint64_t)k * sizeof(kin_pair)) : 0;
+    return kin_size_add(kin_size_mul(a_worker, (uint64_t)threads), merged);
+}
+
+static kith_status make_workers(kith_ctx *ctx, direct *d)
+{
+    KIN_TRY(
+        kin_alloc_zero(ctx, &d->workers, (uint64_t)ctx->threads, sizeof *d->workers, "threads"));
+    const int64_t wide = kin_round_up(d->corpus->distance.cols, KIN_METRIC_LANES);
+    for (int32_t t = 0; t < ctx->threads; t++) {
+        worker *w = &d->workers[t];
+        KIN_TRY(kin_alloc(ctx, &w->query, (uint64_t)wide, sizeof(double), "a query"));
+        KIN_TRY(kin_alloc(ctx, &w->keys, CHUNK, sizeof(double), "keys"));
+        KIN_TRY(
+            kin_alloc(ctx, &w->list.pairs, (uint64_t)d->capacity, sizeof(kin_pair), "candidates"));
+        KIN_TRY(kin_answer_make(ctx, &d->corpus->groups, d->corpus->distance.metric, d->wanted,
+                                &w->answer));
+    }
+    if (d->ranges > 1) {
+        const uint64_t lists = (uint64_t)(d->queries->rows.matrix.rows * d->ranges);
+        KIN_TRY(kin_alloc(ctx, &d->range_best, kin_size_mul(lists, (uint64_t)d->wanted),
+                          sizeof(kin_pair), "candidates of ranges"));
+        KIN_TRY(kin_alloc(ctx, &d->range_count, lists, sizeof(int64_t), "candidates of ranges"));
+    }
+    return KITH_OK;
+}
+
+static void free_workers(kith_ctx *ctx, direct *d)
+{
+    for (int32_t t = 0; d->workers != NULL && t < ctx->threads; t++) {
+        kin_answer_free(ctx, &d->workers[t].answer);
+        kin_free(ctx, d->workers[t].list.pairs);
+        kin_free(ctx, d->workers[t].keys);
+        kin_free(ctx, d->workers[t].query);
+    }
+    kin_free(ctx, d->workers);
+    kin_free(ctx, d->range_count);
+    kin_free(ctx, d->range_best);
+}
+
+kith_status kin_direct_run(kith_ctx *ctx, const kin_prepared *corpus, const kin_prepared *queries,
+                           const kin_request *request, const kith_neighbors *out)
+{
+    const int64_t start = kin_clock_ns();
+    const int64_t rows = corpus->rows.matrix.rows;
+    const int64_t count = queries->rows.matrix.rows;
+    direct d = {.ctx = ctx,
+                .corpus = corpus,
+                .queries = queries,
+                .request = request,
+                .out = out,
+                .graph = corpus == queries,
+                .ranges = choose_ranges(rows, count, ctx->threads)};
+    const bool leaves_out =
+        d.graph ? (request->flags & KITH_INCLUDE_SELF) == 0 : request->exclude != NULL;
+    d.wanted = kin_min_i64(request->k + (leaves_out ? 1 : 0), rows);
+    d.capacity = 2 * d.wanted + SLACK;
+    kith_status status = make_workers(ctx, &d);
+    if (status == KITH_OK) {
+        status = kin_parallel(ctx, "screen", count * d.ranges, solve, &d);
+    }
+    for (int64_t row = 0; status == KITH_OK && d.ranges > 1 && row < count; row++) {
+        merge_ranges(&d, row);
+    }
+    free_workers(ctx, &d);
+    ctx->report.exact = 1;
+    ctx->report.candidates = (double)rows;
+    ctx->report.distinct_rows = corpus->groups.count;
+    ctx->report.seconds_screen += kin_clock_since(start);
+    kin_exact_report(ctx, corpus);
+    return status;
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "exact/exact_group.h"
+
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "host/host_threads.h"
+
+enum { ROWS_A_TASK = 4096 };
+
+typedef struct hashing {
+    const kin_rows *rows;
+    uint64_t row_bytes;
+    uint64_t *hashes;
+} hashing;
+
+static const unsigned char *row_of(const kin_rows *rows, int64_t row)
+{
+    const unsigned char *data = rows->matrix.data;
+    return data + row * rows->matrix.stride_bytes;
+}
+
+static uint64_t mix(uint64_t a, uint64_t b)
+{
+    const unsigned __int128 product = (unsigned __int128)(a ^ 0x9e3779b97f4a7c15u) * (b | 1);
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+/* Two independent chains, so that the multiplier is busy. Equal bytes give equal hashes; a
+ * collision costs a comparison, not an answer. */
+static uint64_t hash_bytes(const unsigned char *bytes, uint64_t count)
+{
+    uint64_t a = 0xd6e8feb86659fd93u;
+    uint64_t b = 0xa0761d6478bd642fu;
+    uint64_t words[2];
+    uint64_t i = 0;
+    for (; i + sizeof words <= count; i += sizeof words) {
+        memcpy(words, bytes + i, sizeof words);
+        a = mix(a, words[0]) + words[0];
+        b = mix(b, words[1]) + words[1];
+    }
+    memset(words, 0, sizeof words);
+    memcpy(words, bytes + i, (size_t)(count - i));
+    a = mix(a, words[0] ^ count);
+    b = mix(b, words[1]);
+    return mix(a, b);
+}
+
+static kith_status hash_rows(void *arg, int64_t task, int32_t thread)
+{
+    (void)thread;
+    const hashing *h = arg;
+    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, h->rows->matrix.rows);
+    for (int64_t row = task * ROWS_A_TASK; row < last; row++) {
+        h->hashes[row] = hash_bytes(row_of(h->rows, row), h->row_bytes);
+    }
+    return KITH_OK;
+}
+
+static bool is_degenerate(const kin_rows *rows, int64_t row)
+{
+    return rows->transforms != NULL && rows->transforms[row].degenerate != 0.0;
+}
+
+/* An open table of firsts, at most half full. Rows are entered in rising id, so that the first that
+ * is found is the lowest. */
+typedef struct table {
+    uint32_t *slots;
+    uint64_t mask;
+    uint32_t *last; /* by first: the last id of its group so far */
+} table;
+
+static uint64_t table_slots(int64_t rows)
+{
+    uint64_t slots = 16;
+    while (slots < 2 * (uint64_t)rows) {
+        slots *= 2;
+    }
+    return slots;
+}
+
+/* The group of a row: its first, which is the row itself when it is new. */
+static uint32_t enter(const table *t, const hashing *h, uint32_t row)
+{
+    for (uint64_t at = h->hashes[row] & t->mask;; at = (at + 1) & t->mask) {
+        const uint32_t first = t->slots[at];
+        if (first == KITH_ID_NONE) {
+            t->slots[at] = row;
+            return row;
+        }
+        if (h->hashes[first] == h->hashes[row] &&
+            memcmp(row_of(h->rows, first), row_of(h->rows, row), (size_t)h->row_bytes) == 0) {
+            return first;
+        }
+    }
+}
+
+static void collect(const hashing *h, const table *t, bool distinguish, kin_groups *groups)
+{
+    for (int64_t i = 0; i < groups->rows; i++) {
+        const uint32_t row = (uint32_t)i;
+        if (is_degenerate(h->rows, i)) {
+            groups->degenerates[groups->degenerate++] = row;
+            continue;
+        }
+        const uint32_t first = distinguish ? row : enter(t, h, row);
+        if (first == row) {
+            groups->firsts[groups->count++] = row;
+        } else {
+            groups->next[t->last[first]] = row;
+            groups->weights[first] += 1;
+        }
+        t->last[first] = row;
+    }
+}
+
+static kith_status allocate(kith_ctx *ctx, hashing *h, table *t, kin_groups *groups)
+{
+    const uint64_t n = (uint64_t)groups->rows;
+    const uint64_t slots = table_slots(groups->rows);
+    KIN_TRY(kin_alloc(ctx, &groups->firsts, n, sizeof(uint32_t), "distinct rows"));
+    KIN_TRY(kin_alloc(ctx, &groups->weights, n, sizeof(uint32_t), "groups of equal rows"));
+    KIN_TRY(kin_alloc(ctx, &groups->next, n, sizeof(uint32_t), "groups of equal rows"));
+    KIN_TRY(kin_alloc(ctx, &groups->degenerates, n, sizeof(uint32_t), "degenerate rows"));
+    KIN_TRY(kin_alloc(ctx, &t->last, n, sizeof(uint32_t), "groups of equal rows"));
+    KIN_TRY(kin_alloc(ctx, &h->hashes, n, sizeof(uint64_t), "hashes of rows"));
+    KIN_TRY(kin_alloc(ctx, &t->slots, slots, sizeof(uint32_t), "a table of rows"));
+    t->mask = slots - 1;
+    memset(t->slots, 0xff, (size_t)slots * sizeof *t->slots);
+    memset(groups->next, 0xff, (size_t)n * sizeof *groups->next);
+    for (uint64_t i = 0; i < n; i++) {
+        groups->weights[i] = 1;
+    }
+    return KITH_OK;
+}
+
+kith_status kin_groups_make(kith_ctx *ctx, const kin_rows *rows, bool distinguish,
+                            kin_groups *groups)
+{
+    *groups = (kin_groups){.rows = rows->matrix.rows};
+    hashing h = {.rows = rows,
+                 .row_bytes =
+                     (uint64_t)rows->matrix.cols * (uint64_t)kith_dtype_bytes(rows->matrix.dtype)};
+    table t = {0};
+    kith_status status = KITH_OK;
+    KIN_TRY_GOTO(status, allocate(ctx, &h, &t, groups), done);
+    if (!distinguish) {
+        KIN_TRY_GOTO(
+            status,
+            kin_parallel(ctx, "prepare", kin_ceil_div(groups->rows, ROWS_A_TASK), hash_rows, &h),
+            done);
+    }
+    collect(&h, &t, distinguish, groups);
+    if (groups->count + groups->degenerate == groups->rows) {
+        kin_free(ctx, groups->weights);
+        kin_free(ctx, groups->next);
+        groups->weights = NULL;
+        groups->next = NULL;
+    }
+    if (groups->degenerate == 0) {
+        kin_free(ctx, groups->degenerates);
+        groups->degenerates = NULL;
+    }
+done:
+    kin_free(ctx, t.slots);
+    kin_free(ctx, h.hashes);
+    kin_free(ctx, t.last);
+    if (status != KITH_OK) {
+        kin_groups_free(ctx, groups);
+    }
+    return status;
+}
+
+void kin_groups_free(kith_ctx *ctx, kin_groups *groups)
+{
+    kin_free(ctx, groups->degenerates);
+    kin_free(ctx, groups->next);
+    kin_free(ctx, groups->weights);
+    kin_free(ctx, groups->firsts);
+    memset(groups, 0, sizeof *groups);
+}
+
+uint64_t kin_groups_bytes(int64_t rows)
+{
+    return kin_size_add(kin_size_mul((uint64_t)rows, 5 * sizeof(uint32_t) + sizeof(uint64_t)),
+                        kin_size_mul(table_slots(rows), sizeof(uint32_t)));
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Equal rows. Real data is full of them (39 % of one of our sets stand in groups of more than 64);
+ * they are found by hash and comparison, screened once, and expanded in order at the end. */
+#ifndef KIN_EXACT_GROUP_H
+#define KIN_EXACT_GROUP_H
+
+#include "metric/metric.h"
+
+/* A group is represented by its lowest id, its *first*. */
+typedef struct kin_groups {
+    int64_t rows;
+    int64_t count;         /* groups of rows that are not degenerate */
+    uint32_t *firsts;      /* their firsts, ascending */
+    uint32_t *weights;     /* by first: rows in the group. NULL where all rows are distinct */
+    uint32_t *next;        /* by id: the next larger id of the group, or KITH_ID_NONE. NULL ditto */
+    int64_t degenerate;    /* rows at distance 1 from everything (cosine, correlation) */
+    uint32_t *degenerates; /* their ids, ascending; NULL where there are none */
+} kin_groups;
+
+/* Rows are equal when their bytes are. Where `distinguish` is set, every row is a group. */
+kith_status kin_groups_make(kith_ctx *ctx, const kin_rows *rows, bool distinguish,
+                            kin_groups *groups);
+void kin_groups_free(kith_ctx *ctx, kin_groups *groups);
+/* Most that kin_groups_make takes while it runs. */
+uint64_t kin_groups_bytes(int64_t rows);
+
+#endif

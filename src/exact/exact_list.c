@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "exact/exact_list.h"
+
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+
+/* Lists may take this much beside their k entries before their slack is reduced. */
+static const int64_t SLACK_BYTES = 40 << 20;
+enum { LEAST_SLACK = 9 };
+
+int64_t kin_lists_capacity(int64_t k, int64_t rows)
+{
+    const int64_t affordable = SLACK_BYTES / (8 * kin_max_i64(rows, 1));
+    const int64_t wished = k + 32;
+    return k + kin_max_i64(kin_min_i64(wished, affordable), LEAST_SLACK);
+}
+
+uint64_t kin_lists_bytes(int64_t k, int64_t rows)
+{
+    const uint64_t a_row = kin_size_add(kin_size_mul((uint64_t)kin_lists_capacity(k, rows), 8),
+                                        sizeof(int32_t) + sizeof(double) + 1);
+    return kin_size_mul((uint64_t)rows, a_row);
+}
+
+kith_status kin_lists_make(kith_ctx *ctx, const kin_set *rows, const kin_set *points,
+                           const uint32_t *weights, int64_t k, kin_lists *lists)
+{
+    const uint64_t n = (uint64_t)rows->points;
+    *lists = (kin_lists){.rows = rows,
+                         .points = points,
+                         .weights = weights,
+                         .k = k,
+                         .capacity = kin_lists_capacity(k, rows->points)};
+    kith_status status = KITH_OK;
+    KIN_TRY_GOTO(status,
+                 kin_alloc(ctx, &lists->words, kin_size_mul(n, (uint64_t)lists->capacity),
+                           sizeof *lists->words, "candidate lists"),
+                 done);
+    KIN_TRY_GOTO(status,
+                 kin_alloc_zero(ctx, &lists->counts, n, sizeof *lists->counts, "candidate counts"),
+                 done);
+    KIN_TRY_GOTO(status, kin_alloc(ctx, &lists->reach, n, sizeof *lists->reach, "row thresholds"),
+                 done);
+    KIN_TRY_GOTO(status, kin_alloc_zero(ctx, &lists->reran, n, sizeof *lists->reran, "row flags"),
+                 done);
+    for (uint64_t i = 0; i < n; i++) {
+        lists->reach[i] = INFINITY;
+    }
+done:
+    if (status != KITH_OK) {
+        kin_lists_free(ctx, lists);
+    }
+    return status;
+}
+
+void kin_lists_free(kith_ctx *ctx, kin_lists *lists)
+{
+    kin_free(ctx, lists->reran);
+    kin_free(ctx, lists->reach);
+    kin_free(ctx, lists->counts);
+    kin_free(ctx, lists->words);
+    memset(lists, 0, sizeof *lists);
+}
+
+kith_status kin_list_scratch_make(kith_ctx *ctx, const kin_lists *lists, int64_t cols,
+                                  kin_list_scratch *scratch)
+{
+    const uint64_t n = (uint64_t)lists->capacity;
+    memset(scratch, 0, sizeof *scratch);
+    kith_status status = KITH_OK;
+    KIN_TRY_GOTO(status,
+                 kin_alloc(ctx, &scratch->query, (uint64_t)kin_round_up(cols, KIN_METRIC_LANES),
+                           sizeof(double), "a query"),
+                 done);
+    KIN_TRY_GOTO(status, kin_alloc(ctx, &scratch->pairs, n, sizeof(kin_pair), "candidates"), done);
+    KIN_TRY_GOTO(status, kin_alloc(ctx, &scratch->keys, n, sizeof(double), "keys"), done);
+    KIN_TRY_GOTO(status, kin_alloc(ctx, &scratch->ids, n, sizeof(uint32_t), "ids"), done);
+    KIN_TRY_GOTO(status, kin_alloc(ctx, &scratch->words, n, sizeof(uint64_t), "entries"), done);
+done:
+    if (status != KITH_OK) {
+        kin_list_scratch_free(ctx, scratch);
+    }
+    return status;
+}
+
+void kin_list_scratch_free(kith_ctx *ctx, kin_list_scratch *scratch)
+{
+    kin_free(ctx, scratch->words);
+    kin_free(ctx, scratch->ids);
+    kin_free(ctx, scratch->keys);
+    kin_free(ctx, scratch->pairs);
+    kin_free(ctx, scratch->query);
+    memset(scratch, 0, sizeof *scratch);
+}
+
+static uint32_t id_of(const kin_lists *lists, uint64_t word)
+{
+    const uint32_t name = (uint32_t)word;
+    return lists->points->frame->bound == KIN_BOUND_INTEGER ? name : lists->points->ids[name];
+}
+
+static double cost_of(const kin_lists *lists, uint64_t word)
+{
+    const int32_t order = (int32_t)((uint32_t)(word >> 32) ^ 0x80000000u);
+    if (kin_tile_is_float(lists->points->frame->kernel->type)) {
+        return (double)kin_float_from_order(order);
+    }
+    return (double)order;
+}
+
+static kin_bound_row bound_of(const kin_lists *lists, uint64_t word)
+{
+    return kin_set_row(lists->points, (int64_t)(uint32_t)word); /* a position, unless unused */
+}
+
+static uint32_t weight_of(const kin_lists *lists, uint32_t id)
+{
+    return lists->weights == NULL ? 1 : lists->weights[id];
+}
+
+/* Brings the entries that hold the first k ids by (cost, name) to the front. Returns how many they
+ * are, 0 when there are fewer than k ids. */
+static int64_t lead_by_cost(const kin_lists *lists, uint64_t *words, int64_t count)
+{
+    if (lists->weights == NULL) {
+        if (count < lists->k) {
+            return 0;
+        }
+        kin_select_nth_word(words, count, lists->k - 1);
+        return lists->k;
+    }
+    kin_select_sort_words(words, count);
+    int64_t ids = 0;
+    for (int64_t i = 0; i < count; i++) {
+        ids += weight_of(lists, id_of(lists, words[i]));
+        if (ids >= lists->k) {
+            return i + 1;
+        }
+    }
+    return 0;
+}
+
+/* First by what the costs prove. */
+static void compact_by_cost(kin_lists *lists, int64_t row)
+{
+    const kin_frame *frame = lists->points->frame;
+    uint64_t *words = lists->words + row * lists->capacity;
+    const int64_t count = lists->counts[row];
+    const int64_t lead = lead_by_cost(lists, words, count);
+    if (lead == 0) {
+        return;
+    }
+    if (frame->bound == KIN_BOUND_INTEGER) {
+        lists->reach[row] = cost_of(lists, words[lead - 1]);
+        lists->counts[row] = (int32_t)lead;
+        return;
+    }
+    const kin_bound_row own = kin_set_row(lists->rows, row);
+    double reach = -INFINITY;
+    for (int64_t i = 0; i < lead; i++) {
+        const double proven =
+            kin_bound_reach_of_cost(frame->bound, cost_of(lists, words[i]), frame->kappa,
+                                    frame->scale, own, bound_of(lists, words[i]));
+        reach = proven <= reach ? reach : proven; /* a NaN stays, and then tightens nothing */
+    }
+    if (reach < lists->reach[row]) {
+        lists->reach[row] = reach;
+    }
+    int64_t kept = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const double limit = kin_bound_limit(frame->bound, lists->reach[row], frame->kappa, own,
+                                             bound_of(lists, words[i]));
+        if (!(cost_of(lists, words[i]) > limit)) {
+            words[kept++] = words[i];
+        }
+    }
+    lists->counts[row] = (int32_t)kept;
+}
+
+/* Canonical keys of all entries of a row, sorted by (key, id); `weight` holds the index of the
+ * entry. */
+static void keys_of_row(const kin_lists *lists, int64_t row, kin_list_scratch *scratch)
+{
+    const kin_frame *frame = lists->points->frame;
+    const uint64_t *words = lists->words + row * lists->capacity;
+    const int64_t count = lists->counts[row];
+    for (int64_t i = 0; i < count; i++) {
+        scratch->ids[i] = id_of(lists, words[i]);
+    }
+    const kin_query query =
+        kin_metric_load(&frame->distance, lists->rows->rows, lists->rows->ids[row], scratch->query);
+    kin_metric_keys(&frame->distance, &query, lists->points->rows, scratch->ids, 0, count,
+                    scratch->keys);
+    for (int64_t i = 0; i < count; i++) {
+        scratch->pairs[i] = (kin_pair){scratch->keys[i], scratch->ids[i], (uint32_t)i};
+    }
+    kin_select_sort_pairs(scratch->pairs, count);
+    scratch->keys_computed += count;
+}
+
+/* Then by canonical keys: only the entries of the first k ids stay. */
+static void compact_by_key(kin_lists *lists, int64_t row, kin_list_scratch *scratch)
+{
+    const kin_frame *frame = lists->points->frame;
+    uint64_t *words = lists->words + row * lists->capacity;
+    const int64_t count = lists->counts[row];
+    keys_of_row(lists, row, scratch);
+    lists->reran[row] = 1;
+    int64_t ids = 0;
+    int64_t kept = 0;
+    while (kept < count && ids < lists->k) {
+        const kin_pair *pair = &scratch->pairs[kept];
+        ids += weight_of(lists, pair->id);
+        scratch->words[kept++] = words[pair->weight];
+    }
+    if (ids < lists->k) {
+        return;
+    }
+    const double reach =
+        kin_bound_reach_of_key(frame->bound, scratch->pairs[kept - 1].key, frame->key_scale,
+                               frame->scale, kin_set_row(lists->rows, row), lists->points->worst);
+    if (reach < lists->reach[row]) {
+        lists->reach[row] = reach;
+    }
+    memcpy(words, scratch->words, (size_t)kept * sizeof *words);
+    lists->counts[row] = (int32_t)kept;
+}
+
+void kin_lists_compact(kin_lists *lists, int64_t row, kin_list_scratch *scratch)
+{
+    compact_by_cost(lists, row);
+    const int64_t slack = lists->capacity - lists->k;
+    if (lists->counts[row] > lists->capacity - (slack + 1) / 2) {
+        compact_by_key(lists, row, scratch);
+    }
+}
+
+/* Where costs are keys, nothing is computed again. */
+static int64_t finish_integers(const kin_lists *lists, int64_t row, kin_list_scratch *scratch)
+{
+    const uint64_t *words = lists->words + row * lists->capacity;
+    const int64_t count = lists->counts[row];
+    const bool product =
+        kin_metric_get_traits(lists->points->frame->distance.metric)->screen == KIN_SCREEN_PRODUCT;
+    for (int64_t i = 0; i < count; i++) {
+        const double cost = cost_of(lists, words[i]);
+        scratch->pairs[i] = (kin_pair){product ? cost / 2 : cost, id_of(lists, words[i]), 0};
+    }
+    kin_select_sort_pairs(scratch->pairs, count);
+    return count;
+}
+
+int64_t kin_lists_finish(kin_lists *lists, int64_t row, kin_list_scratch *scratch)
+{
+    compact_by_cost(lists, row);
+    int64_t count = lists->counts[row];
+    if (lists->points->frame->bound == KIN_BOUND_INTEGER) {
+        count = finish_integers(lists, row, scratch);
+    } else {
+        keys_of_row(lists, row, scratch);
+    }
+    for (int64_t i = 0; i < count; i++) {
+        scratch->pairs[i].weight = weight_of(lists, scratch->pairs[i].id);
+    }
+    return count;
+}

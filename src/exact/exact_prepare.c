@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "exact/exact_prepare.h"
+
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "exact/exact_order.h"
+#include "exact/exact_type.h"
+#include "host/host_clock.h"
+
+static kith_status transform(kith_ctx *ctx, kin_prepared *prepared)
+{
+    if (!kin_metric_get_traits(prepared->distance.metric)->transforms) {
+        return KITH_OK;
+    }
+    kin_row_transform *transforms = NULL;
+    KIN_TRY(kin_alloc(ctx, &transforms, (uint64_t)prepared->rows.matrix.rows, sizeof *transforms,
+                      "row norms"));
+    prepared->rows.transforms = transforms;
+    return kin_metric_transforms(ctx, &prepared->rows.matrix, prepared->distance.metric,
+                                 transforms);
+}
+
+kith_status kin_prepare_rows(kith_ctx *ctx, const kith_matrix *matrix, const kin_distance *distance,
+                             const char *name, bool distinguish, bool checked,
+                             kin_prepared *prepared)
+{
+    memset(prepared, 0, sizeof *prepared);
+    prepared->rows.matrix = *matrix;
+    prepared->distance = *distance;
+    int64_t start = kin_clock_ns();
+    kith_status status = KITH_OK;
+    if (!checked) {
+        KIN_TRY_GOTO(status, kin_metric_check(ctx, matrix, distance->metric, name), done);
+    }
+    prepared->seconds_check = kin_clock_since(start);
+    start = kin_clock_ns();
+    KIN_TRY_GOTO(status, transform(ctx, prepared), done);
+    KIN_TRY_GOTO(status, kin_groups_make(ctx, &prepared->rows, distinguish, &prepared->groups),
+                 done);
+    KIN_TRY_GOTO(status,
+                 kin_alloc(ctx, &prepared->order, (uint64_t)prepared->groups.count,
+                           sizeof(uint32_t), "the order of the points"),
+                 done);
+    memcpy(prepared->order, prepared->groups.firsts,
+           (size_t)prepared->groups.count * sizeof(uint32_t));
+done:
+    prepared->seconds_prepare = kin_clock_since(start);
+    if (status != KITH_OK) {
+        kin_prepared_free(ctx, prepared);
+    }
+    return status;
+}
+
+/* From the cheapest type up, until one is fine enough; the last one has to do. */
+static kith_status round_in_best_type(kith_ctx *ctx, int64_t k, kin_prepared *prepared)
+{
+    const kin_tile_kernel *ladder[KIN_TYPE_LADDER];
+    const int count = kin_type_ladder(ctx->isa, prepared->distance.cols, ladder);
+    for (int i = 0; i < count; i++) {
+        prepared->frame = kin_frame_make(&prepared->distance, ladder[i], false, &prepared->stats);
+        KIN_TRY(kin_set_make(ctx, &prepared->frame, &prepared->rows, prepared->order,
+                             prepared->groups.count, &prepared->set));
+        bool fine = true;
+        if (i + 1 < count) {
+            KIN_TRY(kin_type_try(ctx, prepared, k, &fine));
+        }
+        if (fine) {
+            break;
+        }
+        kin_set_free(ctx, &prepared->set);
+    }
+    return KITH_OK;
+}
+
+static kith_status round_integers(kith_ctx *ctx, kin_prepared *prepared)
+{
+    const bool portable = ctx->isa == KIN_ISA_PORTABLE;
+    const kin_tile_kernel *kernel = portable ? NULL : kin_tile_get(ctx->isa, KIN_TILE_S8);
+    if (kernel == NULL) {
+        kernel = kin_tile_get(ctx->isa, KIN_TILE_S16);
+    }
+    prepared->frame = kin_frame_make(&prepared->distance, kernel, true, NULL);
+    return kin_set_make(ctx, &prepared->frame, &prepared->rows, prepared->order,
+                        prepared->groups.count, &prepared->set);
+}
+
+kith_status kin_prepare_corpus(kith_ctx *ctx, bool integer, int64_t k, kin_prepared *prepared)
+{
+    const int64_t start = kin_clock_ns();
+    if (prepared->groups.count == 0) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_order_make(ctx, &prepared->rows, &prepared->distance, prepared->groups.count,
+                           prepared->order));
+    if (integer) {
+        KIN_TRY(round_integers(ctx, prepared));
+    } else {
+        KIN_TRY(kin_frame_measure(ctx, &prepared->distance, &prepared->rows, &prepared->stats));
+        KIN_TRY(round_in_best_type(ctx, k, prepared));
+    }
+    KIN_TRY(kin_cover_make(ctx, &prepared->set, &prepared->cover));
+    prepared->seconds_prepare += kin_clock_since(start);
+    return KITH_OK;
+}
+
+kith_status kin_prepare_queries(kith_ctx *ctx, const kin_frame *frame, int64_t first, int64_t count,
+                                kin_prepared *prepared)
+{
+    const int64_t start = kin_clock_ns();
+    kin_cover_free(ctx, &prepared->cover);
+    kin_set_free(ctx, &prepared->set);
+    prepared->frame = *frame;
+    KIN_TRY(kin_set_make(ctx, &prepared->frame, &prepared->rows, prepared->order + first, count,
+                         &prepared->set));
+    KIN_TRY(kin_cover_make(ctx, &prepared->set, &prepared->cover));
+    prepared->seconds_prepare += kin_clock_since(start);
+    return KITH_OK;
+}
+
+void kin_prepared_free(kith_ctx *ctx, kin_prepared *prepared)
+{
+    kin_cover_free(ctx, &prepared->cover);
+    kin_set_free(ctx, &prepared->set);
+    kin_frame_stats_free(ctx, &prepared->stats);
+    kin_free(ctx, prepared->order);
+    kin_groups_free(ctx, &prepared->groups);
+    /* The pointer is const for readers; the block is ours. */
+    union {
+        const kin_row_transform *read;
+        kin_row_transform *own;
+    } transforms = {prepared->rows.transforms};
+    kin_free(ctx, transforms.own);
+    memset(prepared, 0, sizeof *prepared);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What is made of a matrix before it is searched: checked values, row transforms, groups of equal
+ * rows, an order in which near points stand together, and the rounded copy in its frame. */
+#ifndef KIN_EXACT_PREPARE_H
+#define KIN_EXACT_PREPARE_H
+
+#include "exact/exact_cover.h"
+#include "exact/exact_group.h"
+#include "exact/exact_set.h"
+
+typedef struct kin_prepared {
+    kin_rows rows; /* the matrix is borrowed, the transforms are ours */
+    kin_distance distance;
+    kin_groups groups;
+    uint32_t *order; /* groups.count firsts: position -> id */
+    kin_frame_stats stats;
+    kin_frame frame;
+    kin_set set;
+    kin_cover cover;
+    double seconds_check;
+    double seconds_prepare;
+} kin_prepared;
+
+/* The first part, which needs no frame. `name` stands in messages; `distinguish` treats equal rows
+ * as different ones (queries). Values are trusted where `checked` is set. */
+kith_status kin_prepare_rows(kith_ctx *ctx, const kith_matrix *matrix, const kin_distance *distance,
+                             const char *name, bool distinguish, bool checked,
+                             kin_prepared *prepared);
+/* The frame of a corpus and its rounded copy. integer: see kin_frame_is_integer. k: ids a row that
+ * will be asked for, by which the cheap type is chosen. */
+kith_status kin_prepare_corpus(kith_ctx *ctx, bool integer, int64_t k, kin_prepared *prepared);
+/* Queries `first` .. `first + count - 1` of order[] in the frame of their corpus. May be called
+ * again for other queries. */
+kith_status kin_prepare_queries(kith_ctx *ctx, const kin_frame *frame, int64_t first, int64_t count,
+                                kin_prepared *prepared);
+void kin_prepared_free(kith_ctx *ctx, kin_prepared *prepared);
+
+/* What it will take for n rows: frame with groups and type filled in. */
+uint64_t kin_prepare_bytes(const kin_frame *frame, const kith_matrix *matrix);
+
+#endif

@@ -1,0 +1,603 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Idea. Both sets are cut into blocks whose rounded rows fit in the second-level cache. A piece of
+ * work takes one block of rows, repacks it for the unit, and runs it against a strip of blocks of
+ * points. The kernel writes survivors to a log of the thread; the log is delivered to the lists of
+ * the block under the block's lock, and the limits are read again: the screen tightens as it goes.
+ *
+ *      rows I  |  points J     J+1     J+2 ...        one piece of work
+ *              |  screen  -> log -> lists of I (lock I), lists of J (lock J)
+ *
+ * Graph. Every unordered pair of blocks is screened once and serves both ends. Blocks stand on a
+ * circle; step s pairs block I with block I + s. All blocks take step 0 (their own pairs) first,
+ * then the strips in rising s: thresholds of all rows tighten at the same pace, and blocks that
+ * stand near each other, which exact_order puts close in space, meet first.
+ *
+ * Why it is right. A pair is lost only in the kernel, where its cost is above the limits of both
+ * ends, in a skipped tile, or in a list's compaction: each proves that it is not among the first k
+ * (exact_bound.h). Limits that are read before another thread tightens them are larger than need
+ * be, never smaller. Every pair is screened exactly once, so no id is twice in a list. The answer
+ * therefore does not depend on the order of the work.
+ *
+ * Locks. One for each block's lists; never two at a time.
+ */
+#include "exact/exact_screen.h"
+
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "host/host_cpu.h"
+#include "host/host_threads.h"
+
+enum { LEAST_BLOCK = KIN_BLOCK_STEP, MOST_BLOCK = 5 * KIN_BLOCK_STEP, STRIP = 8, CHUNK_PANELS = 2 };
+
+int64_t kin_screen_block(const kin_frame *frame)
+{
+    const int64_t row_bytes = (int64_t)frame->groups * 4;
+    const int64_t fitting = kin_cpu_l2_bytes() * 3 / 8 / row_bytes / KIN_BLOCK_STEP;
+    return kin_max_i64(LEAST_BLOCK, kin_min_i64(fitting * KIN_BLOCK_STEP, MOST_BLOCK));
+}
+
+/* One end of the pairs. */
+typedef struct side {
+    const kin_set *set;
+    kin_lists *lists; /* NULL: not collected */
+    const kin_cover *cover;
+    pthread_mutex_t *locks; /* one a block */
+    int64_t blocks;
+} side;
+
+/* A thread's block of one side: limits as the kernel reads them. */
+typedef struct limits {
+    double *reach;
+    kin_word *limit;
+    kin_word *half;
+    kin_word *panel_half;
+} limits;
+
+typedef struct worker {
+    uint32_t *rows; /* the repacked block */
+    kin_word *test;
+    limits row;
+    limits point;
+    kin_tile_log row_log;
+    kin_tile_log point_log;
+    kin_list_scratch scratch;
+    int64_t pairs;
+    int64_t skipped;
+    double *row_tile_reach; /* the largest reach of each coarse tile of the rows */
+    int64_t tests;          /* of tiles, lately, */
+    int64_t hits;           /* and how many were skipped */
+    int64_t resting;        /* meetings left without tests */
+} worker;
+
+typedef struct run {
+    kith_ctx *ctx;
+    kin_screen *screen;
+    const kin_frame *frame;
+    side row;
+    side point;
+    bool graph;
+    int64_t block;
+    int64_t log_room;
+    int64_t strips;
+    const kin_round_ops *ops;
+    worker *workers;
+} run;
+
+static int64_t block_points(const run *r, const side *s, int64_t block)
+{
+    return kin_min_i64(r->block, s->set->points - block * r->block);
+}
+
+/* Positions of a block with its padding. */
+static int64_t block_padded(const run *r, const side *s, int64_t block)
+{
+    return kin_min_i64(r->block, s->set->padded - block * r->block);
+}
+
+/* ---- Limits --------------------------------------------------------------------------------- */
+
+static kin_word integer_limit(double limit)
+{
+    if (!(limit < (double)KIN_LIMIT_ALL)) { /* a NaN keeps everything */
+        return (kin_word){.i = KIN_LIMIT_ALL};
+    }
+    const double least = (double)(KIN_LIMIT_NONE + 1);
+    return (kin_word){.i = (int32_t)floor(limit > least ? limit : least)};
+}
+
+static kin_word float_limit(double limit)
+{
+    if (!(limit < (double)KIN_LIMIT_ALL_F)) {
+        return (kin_word){.f = KIN_LIMIT_ALL_F};
+    }
+    return (kin_word){.f = nextafterf((float)limit, INFINITY)};
+}
+
+static void set_limits(const run *r, const side *own, int64_t first, int64_t count,
+                       kin_bound_row other, limits *l)
+{
+    const bool is_float = kin_tile_is_float(r->frame->kernel->type);
+    for (int64_t i = 0; i < count; i++) {
+        const double limit = kin_bound_limit(r->frame->bound, l->reach[i], r->frame->kappa,
+                                             kin_set_row(own->set, first + i), other);
+        if (is_float) {
+            l->limit[i] = float_limit(limit);
+            l->half[i].f = 0.5F * l->limit[i].f;
+        } else {
+            l->limit[i] = integer_limit(limit);
+            l->half[i].i = (l->limit[i].i >> 1) + (l->limit[i].i & 1);
+        }
+    }
+    for (int64_t i = count; i < kin_round_up(count, KIN_BLOCK_STEP); i++) {
+        if (is_float) {
+            l->limit[i].f = -KIN_LIMIT_ALL_F;
+            l->half[i].f = -0.5F * KIN_LIMIT_ALL_F;
+        } else {
+            l->limit[i].i = KIN_LIMIT_NONE;
+            l->half[i].i = KIN_LIMIT_NONE / 2;
+        }
+    }
+}
+
+static void set_panel_halves(const run *r, int64_t padded, bool collected, limits *l)
+{
+    const bool is_float = kin_tile_is_float(r->frame->kernel->type);
+    for (int64_t panel = 0; panel < padded / KIN_PANEL; panel++) {
+        kin_word most = {.i = KIN_LIMIT_NONE / 2};
+        if (is_float) {
+            most.f = -0.5F * KIN_LIMIT_ALL_F;
+        }
+        for (int64_t i = panel * KIN_PANEL; collected && i < (panel + 1) * KIN_PANEL; i++) {
+            if (is_float) {
+                most.f = l->half[i].f > most.f ? l->half[i].f : most.f;
+            } else {
+                most.i = l->half[i].i > most.i ? l->half[i].i : most.i;
+            }
+        }
+        l->panel_half[panel] = most;
+    }
+}
+
+static void read_reach(const run *r, const side *s, int64_t block, limits *l)
+{
+    pthread_mutex_lock(&s->locks[block]);
+    memcpy(l->reach, s->lists->reach + block * r->block,
+           (size_t)block_points(r, s, block) * sizeof *l->reach);
+    pthread_mutex_unlock(&s->locks[block]);
+}
+
+static kin_bound_row worst_of_block(const run *r, const side *s, int64_t block)
+{
+    kin_bound_row worst = {0.0, 0.0};
+    const int64_t first = block * r->block;
+    for (int64_t i = 0; s->set->lost != NULL && i < block_points(r, s, block); i++) {
+        const kin_bound_row row = kin_set_row(s->set, first + i);
+        worst.norm = fmax(worst.norm, row.norm);
+        worst.lost = fmax(worst.lost, row.lost);
+    }
+    return worst;
+}
+
+/* ---- Delivery ------------------------------------------------------------------------------- */
+
+/* The pairs of a log to the lists of the rows' block, or, turned round, of the points' block. */
+static bool deliver(const run *r, worker *w, const side *to, int64_t to_block, const side *from,
+                    int64_t from_block, bool turned, kin_tile_log *log, limits *l)
+{
+    if (log->count == 0) {
+        return false;
+    }
+    const bool by_id = r->frame->bound == KIN_BOUND_INTEGER;
+    const int64_t to_first = to_block * r->block;
+    const int64_t from_first = from_block * r->block;
+    bool tightened = false;
+    pthread_mutex_lock(&to->locks[to_block]);
+    for (int64_t i = 0; i < log->count; i++) {
+        const uint32_t row = log->pair[i] >> 16;
+        const uint32_t point = log->pair[i] & 0xffff;
+        const int64_t own = to_first + (turned ? point : row);
+        const int64_t other = from_first + (turned ? row : point);
+        const uint32_t name = by_id ? from->set->ids[other] : (uint32_t)other;
+        tightened |= kin_lists_add(to->lists, own, log->order[i], name, &w->scratch);
+    }
+    if (tightened) {
+        memcpy(l->reach, to->lists->reach + to_first,
+               (size_t)block_points(r, to, to_block) * sizeof *l->reach);
+    }
+    pthread_mutex_unlock(&to->locks[to_block]);
+    log->count = 0;
+    return tightened;
+}
+
+/* ---- One pair of blocks --------------------------------------------------------------------- */
+
+typedef struct meeting {
+    int64_t row_block;
+    int64_t point_block;
+    kin_bound_row row_worst;
+    kin_bound_row point_worst;
+    bool collects_points;
+} meeting;
+
+static double largest(const double *values, int64_t count)
+{
+    double most = -INFINITY;
+    for (int64_t i = 0; i < count; i++) {
+        most = values[i] > most ? values[i] : most;
+    }
+    return most;
+}
+
+static void set_row_tile_reach(worker *w, int64_t rows)
+{
+    for (int64_t first = 0; first < rows; first += KIN_COARSE_STEP) {
+        w->row_tile_reach[first / KIN_COARSE_STEP] =
+            largest(w->row.reach + first, kin_min_i64(KIN_COARSE_STEP, rows - first));
+    }
+}
+
+static void deliver_both(const run *r, worker *w, const meeting *m)
+{
+    if (deliver(r, w, &r->row, m->row_block, &r->point, m->point_block, false, &w->row_log,
+                &w->row)) {
+        set_limits(r, &r->row, m->row_block * r->block, block_points(r, &r->row, m->row_block),
+                   m->point_worst, &w->row);
+        set_row_tile_reach(w, block_points(r, &r->row, m->row_block));
+    }
+    if (m->collects_points && deliver(r, w, &r->point, m->point_block, &r->row, m->row_block, true,
+                                      &w->point_log, &w->point)) {
+        set_limits(r, &r->point, m->point_block * r->block,
+                   block_points(r, &r->point, m->point_block), m->row_worst, &w->point);
+        set_panel_halves(r, block_padded(r, &r->point, m->point_block), true, &w->point);
+    }
+}
+
+/* Tests of tiles that never succeed cost more than they save: after a run of failures a worker
+ * leaves them out for some meetings. */
+enum { TESTS_TO_JUDGE = 2048, LEAST_SHARE = 32, REST = 64 };
+
+static bool tests_tiles(const run *r, worker *w)
+{
+    if (r->row.cover == NULL || r->row.cover->wide == 0 || r->point.cover->wide == 0) {
+        return false;
+    }
+    if (w->resting > 0) {
+        w->resting -= 1;
+        return false;
+    }
+    if (w->tests > TESTS_TO_JUDGE) {
+        w->resting = w->hits * LEAST_SHARE < w->tests ? REST : 0;
+        w->tests = 0;
+        w->hits = 0;
+    }
+    return true;
+}
+
+/* Whether a coarse tile of the rows and a fine tile of the points, counted in their blocks, are too
+ * far apart to matter to either side. */
+static bool apart(const run *r, worker *w, const meeting *m, int64_t row_tile, int64_t point_tile)
+{
+    double reach = w->row_tile_reach[row_tile];
+    if (m->collects_points) {
+        reach = fmax(reach,
+                     largest(w->point.reach + point_tile * KIN_FINE_STEP,
+                             kin_min_i64(KIN_FINE_STEP, block_points(r, &r->point, m->point_block) -
+                                                            point_tile * KIN_FINE_STEP)));
+    }
+    if (!(reach < INFINITY)) {
+        return false;
+    }
+    w->tests += 1;
+    const bool far = kin_cover_apart(
+        r->row.set, r->ops, r->row.cover, m->row_block * r->block / KIN_COARSE_STEP + row_tile,
+        r->point.cover, m->point_block * r->block / KIN_FINE_STEP + point_tile, reach);
+    w->hits += far;
+    return far;
+}
+
+/* The job of a pair of blocks, but for the rows and panels that a call takes. */
+static kin_tile_job make_job(const run *r, worker *w, const meeting *m)
+{
+    const int64_t point_first = m->point_block * r->block;
+    const kin_set *points = r->point.set;
+    return (kin_tile_job){
+        .panels = points->panels + point_first * r->frame->groups,
+        .groups = r->frame->groups,
+        .panel_count = CHUNK_PANELS,
+        .start = points->start + point_first,
+        .odd = points->odd + point_first,
+        .col_limit = w->point.limit,
+        .panel_half = w->point.panel_half,
+        .test = w->test,
+        .row_log = &w->row_log,
+        .col_log = m->collects_points ? &w->point_log : NULL,
+    };
+}
+
+/* Rows [first, first + count) of the block against the job's panels. */
+static void run_rows(const run *r, const worker *w, const meeting *m, int64_t first, int64_t count,
+                     kin_tile_job *job)
+{
+    const int64_t row_first = m->row_block * r->block + first;
+    const kin_set *rows = r->row.set;
+    job->first_row = (int32_t)first;
+    job->row_count = (int32_t)count;
+    job->rows = w->rows + first * r->frame->groups;
+    job->half_term = rows->half_term + row_first;
+    job->row_term = rows->row_term + row_first;
+    job->row_limit = w->row.limit + first;
+    job->row_half = w->row.half + first;
+    r->frame->kernel->run(job);
+}
+
+/* One chunk of points against those coarse tiles of rows that are not too far; neighbouring tiles
+ * share a call. */
+static void run_chunk(const run *r, worker *w, const meeting *m, int64_t rows, bool tests,
+                      kin_tile_job *job)
+{
+    const int64_t padded = kin_round_up(rows, KIN_COARSE_STEP);
+    const int64_t point_tile = job->first_panel * KIN_PANEL / KIN_FINE_STEP;
+    int64_t first = 0;
+    int64_t end = 0;
+    for (; tests && end < padded; end += KIN_COARSE_STEP) {
+        if (!apart(r, w, m, end / KIN_COARSE_STEP, point_tile)) {
+            continue;
+        }
+        if (end > first) {
+            run_rows(r, w, m, first, end - first, job);
+        }
+        first = end + KIN_COARSE_STEP;
+        w->skipped += (int64_t)KIN_COARSE_STEP * KIN_FINE_STEP;
+    }
+    if (padded > first) {
+        run_rows(r, w, m, first, padded - first, job);
+    }
+}
+
+static void meet(const run *r, worker *w, int64_t row_block, int64_t point_block)
+{
+    const bool own = r->graph && row_block == point_block;
+    const meeting m = {.row_block = row_block,
+                       .point_block = point_block,
+                       .row_worst = worst_of_block(r, &r->row, row_block),
+                       .point_worst = worst_of_block(r, &r->point, point_block),
+                       .collects_points = r->point.lists != NULL && !own};
+    const int64_t rows = block_points(r, &r->row, row_block);
+    const int64_t points = block_points(r, &r->point, point_block);
+    read_reach(r, &r->row, row_block, &w->row);
+    set_limits(r, &r->row, row_block * r->block, rows, m.point_worst, &w->row);
+    if (m.collects_points) {
+        read_reach(r, &r->point, point_block, &w->point);
+        set_limits(r, &r->point, point_block * r->block, points, m.row_worst, &w->point);
+    }
+    set_panel_halves(r, block_padded(r, &r->point, point_block), m.collects_points, &w->point);
+    set_row_tile_reach(w, rows);
+
+    kin_tile_job job = make_job(r, w, &m);
+    const bool tests = !own && tests_tiles(r, w);
+    w->pairs += rows * points;
+    for (int64_t first = 0; first < points; first += (int64_t)CHUNK_PANELS * KIN_PANEL) {
+        job.first_panel = (int32_t)(first / KIN_PANEL);
+        run_chunk(r, w, &m, rows, tests, &job);
+        if (w->row_log.count > r->block || w->point_log.count > r->block) {
+            deliver_both(r, w, &m);
+        }
+    }
+    deliver_both(r, w, &m);
+}
+
+static void pack_rows(const run *r, worker *w, int64_t row_block)
+{
+    const kin_set *rows = r->row.set;
+    r->frame->kernel->pack(rows->panels + row_block * r->block * r->frame->groups, r->frame->groups,
+                           (int32_t)block_padded(r, &r->row, row_block), w->rows);
+}
+
+/* ---- The schedule --------------------------------------------------------------------------- */
+
+static kith_status own_block(void *arg, int64_t task, int32_t thread)
+{
+    const run *r = arg;
+    pack_rows(r, &r->workers[thread], task);
+    meet(r, &r->workers[thread], task, task);
+    return KITH_OK;
+}
+
+/* Task t: rows of block t mod blocks, against strip t / blocks of the blocks ahead of it on the
+ * circle. With an even number of blocks the last step would meet every pair twice: only the first
+ * half takes it. */
+static kith_status strip_of_graph(void *arg, int64_t task, int32_t thread)
+{
+    const run *r = arg;
+    const int64_t blocks = r->row.blocks;
+    const int64_t row_block = task % blocks;
+    const int64_t first = 1 + task / blocks * STRIP;
+    pack_rows(r, &r->workers[thread], row_block);
+    for (int64_t s = first; s < first + STRIP && 2 * s <= blocks; s++) {
+        if (2 * s < blocks || row_block < blocks / 2) {
+            meet(r, &r->workers[thread], row_block, (row_block + s) % blocks);
+        }
+    }
+    return KITH_OK;
+}
+
+/* Search: rows of block t mod blocks against a strip of the points' blocks. Rows start at different
+ * strips, so that threads do not wait for each other's lists where both sides are collected. */
+static kith_status strip_of_search(void *arg, int64_t task, int32_t thread)
+{
+    const run *r = arg;
+    const int64_t row_block = task % r->row.blocks;
+    const int64_t strip = (task / r->row.blocks + row_block) % r->strips;
+    pack_rows(r, &r->workers[thread], row_block);
+    const int64_t last = kin_min_i64((strip + 1) * STRIP, r->point.blocks);
+    for (int64_t block = strip * STRIP; block < last; block++) {
+        meet(r, &r->workers[thread], row_block, block);
+    }
+    return KITH_OK;
+}
+
+/* ---- Memory --------------------------------------------------------------------------------- */
+
+static kith_status make_limits(kith_ctx *ctx, int64_t block, limits *l)
+{
+    const uint64_t n = (uint64_t)block;
+    KIN_TRY(kin_alloc(ctx, &l->reach, n, sizeof *l->reach, "thresholds of a block"));
+    KIN_TRY(kin_alloc_zero(ctx, &l->limit, n, sizeof *l->limit, "limits of a block"));
+    KIN_TRY(kin_alloc_zero(ctx, &l->half, n, sizeof *l->half, "limits of a block"));
+    return kin_alloc_zero(ctx, &l->panel_half, n / KIN_PANEL, sizeof *l->panel_half,
+                          "limits of panels");
+}
+
+static kith_status make_log(kith_ctx *ctx, int64_t room, kin_tile_log *log)
+{
+    KIN_TRY(kin_alloc(ctx, &log->order, (uint64_t)room, sizeof *log->order, "survivors"));
+    return kin_alloc(ctx, &log->pair, (uint64_t)room, sizeof *log->pair, "survivors");
+}
+
+static kith_status make_worker(const run *r, worker *w)
+{
+    kith_ctx *ctx = r->ctx;
+    const uint64_t block = (uint64_t)r->block;
+    KIN_TRY(kin_alloc(ctx, &w->rows, kin_size_mul(block, (uint64_t)r->frame->groups),
+                      sizeof *w->rows, "a repacked block of rows"));
+    KIN_TRY(kin_alloc(ctx, &w->test, block, sizeof *w->test, "thresholds of a block"));
+    KIN_TRY(kin_alloc(ctx, &w->row_tile_reach, block / KIN_COARSE_STEP, sizeof(double),
+                      "thresholds of tiles"));
+    KIN_TRY(make_limits(ctx, r->block, &w->row));
+    KIN_TRY(make_limits(ctx, r->block, &w->point));
+    KIN_TRY(make_log(ctx, r->log_room, &w->row_log));
+    KIN_TRY(make_log(ctx, r->log_room, &w->point_log));
+    const kin_lists *lists = r->row.lists;
+    if (r->point.lists != NULL && r->point.lists->capacity > lists->capacity) {
+        lists = r->point.lists;
+    }
+    return kin_list_scratch_make(ctx, lists, r->frame->cols, &w->scratch);
+}
+
+static void free_limits(kith_ctx *ctx, limits *l)
+{
+    kin_free(ctx, l->panel_half);
+    kin_free(ctx, l->half);
+    kin_free(ctx, l->limit);
+    kin_free(ctx, l->reach);
+}
+
+static void free_worker(kith_ctx *ctx, worker *w)
+{
+    kin_list_scratch_free(ctx, &w->scratch);
+    kin_free(ctx, w->point_log.pair);
+    kin_free(ctx, w->point_log.order);
+    kin_free(ctx, w->row_log.pair);
+    kin_free(ctx, w->row_log.order);
+    free_limits(ctx, &w->point);
+    free_limits(ctx, &w->row);
+    kin_free(ctx, w->row_tile_reach);
+    kin_free(ctx, w->test);
+    kin_free(ctx, w->rows);
+}
+
+/* One call of the kernel may log all pairs of a block with CHUNK_PANELS panels, on top of what was
+ * not yet delivered. */
+static int64_t log_room(int64_t block)
+{
+    return block * (CHUNK_PANELS * KIN_PANEL + 1);
+}
+
+uint64_t kin_screen_bytes(const kin_frame *frame, int64_t k, int32_t threads)
+{
+    const uint64_t block = (uint64_t)kin_screen_block(frame);
+    const uint64_t a_worker = block * (uint64_t)frame->groups * 4 + block * 64 +
+                              4 * sizeof(int32_t) * (uint64_t)log_room((int64_t)block) +
+                              kin_size_mul((uint64_t)kin_lists_capacity(k, 1), 48) +
+                              16 * (uint64_t)frame->cols;
+    return kin_size_mul(a_worker, (uint64_t)threads);
+}
+
+static kith_status make_side(kith_ctx *ctx, const kin_set *set, kin_lists *lists,
+                             const kin_cover *cover, int64_t block, side *s)
+{
+    *s = (side){
+        .set = set, .lists = lists, .cover = cover, .blocks = kin_ceil_div(set->points, block)};
+    pthread_mutex_t *locks = NULL;
+    KIN_TRY(kin_alloc(ctx, &locks, (uint64_t)s->blocks, sizeof *locks, "locks"));
+    s->locks = locks;
+    for (int64_t i = 0; i < s->blocks; i++) {
+        /* Default mutexes need no resources: initialisation cannot fail on the systems we run on,
+         * and costs nothing to check. */
+        if (pthread_mutex_init(&s->locks[i], NULL) != 0) {
+            s->blocks = i;
+            return kin_fail(ctx, KITH_E_MEMORY, "no memory for locks");
+        }
+    }
+    return KITH_OK;
+}
+
+static void free_side(kith_ctx *ctx, side *s)
+{
+    for (int64_t i = 0; s->locks != NULL && i < s->blocks; i++) {
+        (void)pthread_mutex_destroy(&s->locks[i]);
+    }
+    kin_free(ctx, s->locks);
+}
+
+static kith_status run_graph(run *r)
+{
+    const int64_t blocks = r->row.blocks;
+    KIN_TRY(kin_parallel(r->ctx, "screen", blocks, own_block, r));
+    const int64_t strips = kin_ceil_div(blocks / 2, STRIP);
+    return kin_parallel(r->ctx, "screen", strips * blocks, strip_of_graph, r);
+}
+
+kith_status kin_screen_run(kith_ctx *ctx, kin_screen *screen)
+{
+    run r = {.ctx = ctx,
+             .screen = screen,
+             .frame = screen->points->frame,
+             .graph = screen->rows == screen->points && screen->point_lists != NULL,
+             .block = screen->block,
+             .log_room = log_room(screen->block),
+             .ops = kin_round_get(ctx->isa)};
+    kith_status status = KITH_OK;
+    KIN_TRY_GOTO(
+        status, make_side(ctx, screen->rows, screen->row_lists, screen->row_cover, r.block, &r.row),
+        done);
+    KIN_TRY_GOTO(
+        status,
+        make_side(ctx, screen->points, screen->point_lists, screen->point_cover, r.block, &r.point),
+        done);
+    if (r.graph) { /* the same lists, so the same locks */
+        free_side(ctx, &r.point);
+        r.point = r.row;
+    }
+    KIN_TRY_GOTO(
+        status,
+        kin_alloc_zero(ctx, &r.workers, (uint64_t)ctx->threads, sizeof *r.workers, "threads"),
+        done);
+    for (int32_t t = 0; t < ctx->threads; t++) {
+        KIN_TRY_GOTO(status, make_worker(&r, &r.workers[t]), done);
+    }
+    if (r.graph) {
+        status = run_graph(&r);
+    } else {
+        r.strips = kin_ceil_div(r.point.blocks, STRIP);
+        status = kin_parallel(ctx, "screen", r.strips * r.row.blocks, strip_of_search, &r);
+    }
+done:
+    screen->pairs = 0;
+    screen->pairs_skipped = 0;
+    screen->keys_computed = 0;
+    for (int32_t t = 0; r.workers != NULL && t < ctx->threads; t++) {
+        screen->pairs += r.workers[t].pairs;
+        screen->pairs_skipped += r.workers[t].skipped;
+        screen->keys_computed += r.workers[t].scratch.keys_computed;
+        free_worker(ctx, &r.workers[t]);
+    }
+    kin_free(ctx, r.workers);
+    if (!r.graph) {
+        free_side(ctx, &r.point);
+    }
+    free_side(ctx, &r.row);
+    return status;
+}

@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "exact/exact_search.h"
+
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "exact/exact_answer.h"
+#include "exact/exact_direct.h"
+#include "exact/exact_order.h"
+#include "exact/exact_screen.h"
+#include "host/host_clock.h"
+#include "host/host_cpu.h"
+#include "host/host_threads.h"
+
+#include <stdio.h>
+
+enum { ROWS_A_TASK = 64 };
+/* A search takes as many queries at a time as keep their copies and lists within this. */
+static const uint64_t STRIPE_BYTES = 32u << 20;
+
+bool kin_exact_screens(const kin_distance *distance)
+{
+    return kin_metric_get_traits(distance->metric)->screen != KIN_SCREEN_DIRECT;
+}
+
+/* Ids that a list must hold: one more where one may be left out, never more than there are. */
+static int64_t wanted_ids(int64_t k, bool leaves_out, int64_t rows)
+{
+    return kin_min_i64(k + (leaves_out ? 1 : 0), rows);
+}
+
+/* ---- Writing -------------------------------------------------------------------------------- */
+
+typedef struct writing {
+    kin_lists *lists;         /* of one side's groups; NULL where that side has none */
+    const kin_groups *groups; /* of the side whose rows are written */
+    const uint32_t *exclude;  /* by row, or NULL */
+    bool leaves_self_out;
+    const kith_neighbors *out;
+    kin_list_scratch *scratches; /* by thread */
+    kin_answer *answers;
+} writing;
+
+static uint32_t left_out(const writing *w, uint32_t row)
+{
+    if (w->leaves_self_out) {
+        return row;
+    }
+    return w->exclude != NULL ? w->exclude[row] : KITH_ID_NONE;
+}
+
+/* The same list for every row of a group; each leaves out its own id. */
+static void write_group(const writing *w, const kin_answer *answer, uint32_t first)
+{
+    for (uint32_t row = first; row != KITH_ID_NONE;) {
+        kin_answer_write(answer, left_out(w, row), w->out, row);
+        row = w->groups->next == NULL ? KITH_ID_NONE : w->groups->next[row];
+    }
+}
+
+/* Groups of a side without lists have no candidates but the degenerate rows of the corpus. */
+static int64_t groups_to_write(const writing *w)
+{
+    return w->lists != NULL ? w->lists->rows->points : w->groups->count;
+}
+
+static kith_status write_rows(void *arg, int64_t task, int32_t thread)
+{
+    const writing *w = arg;
+    kin_list_scratch *scratch = &w->scratches[thread];
+    kin_answer *answer = &w->answers[thread];
+    const uint32_t *ids = w->lists != NULL ? w->lists->rows->ids : w->groups->firsts;
+    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, groups_to_write(w));
+    for (int64_t position = task * ROWS_A_TASK; position < last; position++) {
+        const int64_t count = w->lists != NULL ? kin_lists_finish(w->lists, position, scratch) : 0;
+        kin_answer_expand(answer, scratch->pairs, count);
+        write_group(w, answer, ids[position]);
+    }
+    return KITH_OK;
+}
+
+/* Degenerate rows all have the same list but for the id that is left out. */
+static void write_degenerates(const writing *w)
+{
+    kin_answer *answer = &w->answers[0];
+    kin_answer_degenerate(answer);
+    for (int64_t i = 0; i < w->groups->degenerate; i++) {
+        const uint32_t row = w->groups->degenerates[i];
+        kin_answer_write(answer, left_out(w, row), w->out, row);
+    }
+}
+
+static kith_status make_scratches(kith_ctx *ctx, writing *w, const kin_prepared *corpus,
+                                  int64_t wanted)
+{
+    const uint64_t threads = (uint64_t)ctx->threads;
+    KIN_TRY(kin_alloc_zero(ctx, &w->answers, threads, sizeof *w->answers, "threads"));
+    KIN_TRY(kin_alloc_zero(ctx, &w->scratches, threads, sizeof *w->scratches, "threads"));
+    for (int32_t t = 0; t < ctx->threads; t++) {
+        KIN_TRY(
+            kin_answer_make(ctx, &corpus->groups, corpus->distance.metric, wanted, &w->answers[t]));
+        if (w->lists != NULL) {
+            KIN_TRY(kin_list_scratch_make(ctx, w->lists, corpus->distance.cols, &w->scratches[t]));
+        }
+    }
+    return KITH_OK;
+}
+
+static int64_t free_scratches(kith_ctx *ctx, writing *w)
+{
+    int64_t keys = 0;
+    for (int32_t t = 0; w->scratches != NULL && t < ctx->threads; t++) {
+        keys += w->scratches[t].keys_computed;
+        kin_list_scratch_free(ctx, &w->scratches[t]);
+    }
+    for (int32_t t = 0; w->answers != NULL && t < ctx->threads; t++) {
+        kin_answer_free(ctx, &w->answers[t]);
+    }
+    kin_free(ctx, w->scratches);
+    kin_free(ctx, w->answers);
+    return keys;
+}
+
+/* Writes all rows of a side, the degenerate ones too, as neighbours in `corpus`. */
+static kith_status write_all(kith_ctx *ctx, writing *w, const kin_prepared *corpus, int64_t wanted)
+{
+    const int64_t start = kin_clock_ns();
+    kith_status status = make_scratches(ctx, w, corpus, wanted);
+    if (status == KITH_OK) {
+        status = kin_parallel(ctx, "rescore", kin_ceil_div(groups_to_write(w), ROWS_A_TASK),
+                              write_rows, w);
+    }
+    if (status == KITH_OK) {
+        write_degenerates(w);
+    }
+    ctx->report.candidates += (double)free_scratches(ctx, w);
+    ctx->report.seconds_rescore += kin_clock_since(start);
+    return status;
+}
+
+/* ---- Report --------------------------------------------------------------------------------- */
+
+static void count_lists(kith_ctx *ctx, const kin_lists *lists)
+{
+    for (int64_t i = 0; i < lists->rows->points; i++) {
+        ctx->report.rerun_share += lists->reran[i];
+    }
+}
+
+/* Sums become shares when the call ends: kin_exact_report. */
+static void count_screen(kith_ctx *ctx, const kin_screen *screen)
+{
+    ctx->report.skipped_share += (double)screen->pairs_skipped;
+    ctx->report.candidates += (double)screen->keys_computed;
+}
+
+static kith_status run_screen(kith_ctx *ctx, kin_screen *screen, double *pairs)
+{
+    const int64_t start = kin_clock_ns();
+    const kith_status status = kin_screen_run(ctx, screen);
+    count_screen(ctx, screen);
+    *pairs += (double)screen->pairs;
+    ctx->report.seconds_screen += kin_clock_since(start);
+    return status;
+}
+
+static void finish_report(kith_ctx *ctx, const kin_prepared *corpus, double pairs, int64_t rows)
+{
+    kith_report *report = &ctx->report;
+    report->exact = 1;
+    report->skipped_share = pairs > 0.0 ? report->skipped_share / pairs : 0.0;
+    report->rerun_share /= (double)kin_max_i64(rows, 1);
+    report->candidates /= (double)kin_max_i64(rows, 1);
+    report->distinct_rows = corpus->groups.count;
+    kin_exact_report(ctx, corpus);
+}
+
+void kin_exact_report(kith_ctx *ctx, const kin_prepared *corpus)
+{
+    const char *screen = "direct";
+    if (kin_exact_screens(&corpus->distance)) {
+        screen =
+            corpus->frame.kernel != NULL ? kin_tile_type_name(corpus->frame.kernel->type) : "none";
+    }
+    (void)snprintf(ctx->report.screen, sizeof ctx->report.screen, "%s", screen);
+    (void)snprintf(ctx->report.isa, sizeof ctx->report.isa, "%s", kin_isa_name(ctx->isa));
+}
+
+static void note_preparation(kith_ctx *ctx, const kin_prepared *prepared)
+{
+    ctx->report.seconds_check += prepared->seconds_check;
+    ctx->report.seconds_prepare += prepared->seconds_prepare;
+}
+
+static const kin_cover *cover_of(const kin_prepared *prepared, uint32_t flags)
+{
+    return (flags & KITH_NO_SKIP) != 0 ? NULL : &prepared->cover;
+}
+
+/* ---- Graph ---------------------------------------------------------------------------------- */
+
+static kith_status graph_by_screen(kith_ctx *ctx, kin_prepared *points, const kin_request *request,
+                                   const kith_neighbors *out)
+{
+    const bool leaves_out = (request->flags & KITH_INCLUDE_SELF) == 0;
+    const int64_t wanted = wanted_ids(request->k, leaves_out, points->rows.matrix.rows);
+    kin_lists lists = {0};
+    writing w = {.groups = &points->groups, .leaves_self_out = leaves_out, .out = out};
+    double pairs = 0.0;
+    kith_status status = KITH_OK;
+    if (points->groups.count > 0) {
+        KIN_TRY(kin_lists_make(ctx, &points->set, &points->set, points->groups.weights, wanted,
+                               &lists));
+        w.lists = &lists;
+        const bool symmetric = (request->flags & KITH_NO_SYMMETRY) == 0;
+        kin_screen screen = {.rows = &points->set,
+                             .points = &points->set,
+                             .row_lists = &lists,
+                             .point_lists = symmetric ? &lists : NULL,
+                             .row_cover = cover_of(points, request->flags),
+                             .point_cover = cover_of(points, request->flags),
+                             .block = kin_screen_block(&points->frame)};
+        KIN_TRY_GOTO(status, run_screen(ctx, &screen, &pairs), done);
+    }
+    KIN_TRY_GOTO(status, write_all(ctx, &w, points, wanted), done);
+    if (w.lists != NULL) {
+        count_lists(ctx, &lists);
+    }
+    finish_report(ctx, points, pairs, points->groups.count);
+done:
+    kin_lists_free(ctx, &lists);
+    return status;
+}
+
+kith_status kin_exact_graph(kith_ctx *ctx, const kith_matrix *points, const kin_request *request,
+                            const kith_neighbors *out)
+{
+    kin_prepared prepared;
+    const bool screens = kin_exact_screens(&request->distance);
+    const bool integer = kin_frame_is_integer(&request->distance, points, points);
+    KIN_TRY(
+        kin_prepare_rows(ctx, points, &request->distance, "points", !screens, integer, &prepared));
+    kith_status status = KITH_OK;
+    if (screens) {
+        KIN_TRY_GOTO(status, kin_prepare_corpus(ctx, integer, request->k + 1, &prepared), done);
+    }
+    note_preparation(ctx, &prepared);
+    status = screens ? graph_by_screen(ctx, &prepared, request, out)
+                     : kin_direct_run(ctx, &prepared, &prepared, request, out);
+done:
+    kin_prepared_free(ctx, &prepared);
+    return status;
+}
+
+/* ---- Search --------------------------------------------------------------------------------- */
+
+typedef struct searching {
+    const kin_prepared *corpus;
+    kin_prepared *queries;
+    const kin_request *request;
+    const kith_neighbors *out;
+    int64_t wanted;
+    double pairs;
+} searching;
+
+static kith_status search_stripe(kith_ctx *ctx, searching *s, int64_t first, int64_t count)
+{
+    KIN_TRY(kin_prepare_queries(ctx, &s->corpus->frame, first, count, s->queries));
+    kin_lists lists;
+    KIN_TRY(kin_lists_make(ctx, &s->queries->set, &s->corpus->set, s->corpus->groups.weights,
+                           s->wanted, &lists));
+    kin_screen screen = {.rows = &s->queries->set,
+                         .points = &s->corpus->set,
+                         .row_lists = &lists,
+                         .row_cover = cover_of(s->queries, s->request->flags),
+                         .point_cover = cover_of(s->corpus, s->request->flags),
+                         .block = kin_screen_block(&s->corpus->frame)};
+    /* Degenerate queries are written once, with the first stripe. */
+    kin_groups groups = s->queries->groups;
+    groups.degenerate = first == 0 ? groups.degenerate : 0;
+    writing w = {.lists = &lists, .groups = &groups, .exclude = s->request->exclude, .out = s->out};
+    kith_status status = run_screen(ctx, &screen, &s->pairs);
+    if (status == KITH_OK) {
+        status = write_all(ctx, &w, s->corpus, s->wanted);
+    }
+    count_lists(ctx, &lists);
+    kin_lists_free(ctx, &lists);
+    return status;
+}
+
+static kith_status search_by_screen(kith_ctx *ctx, searching *s)
+{
+    const int64_t queries = s->queries->groups.count;
+    if (queries == 0 || s->corpus->groups.count == 0) {
+        writing w = {.groups = &s->queries->groups, .exclude = s->request->exclude, .out = s->out};
+        return write_all(ctx, &w, s->corpus, s->wanted);
+    }
+    const uint64_t a_row = kin_set_bytes(&s->corpus->frame, KIN_BLOCK_STEP) / KIN_BLOCK_STEP +
+                           kin_lists_bytes(s->wanted, 1);
+    const int64_t block = kin_screen_block(&s->corpus->frame);
+    const int64_t stripe = kin_max_i64(1, (int64_t)(STRIPE_BYTES / a_row) / block) * block;
+    for (int64_t first = 0; first < queries; first += stripe) {
+        KIN_TRY(search_stripe(ctx, s, first, kin_min_i64(stripe, queries - first)));
+    }
+    return KITH_OK;
+}
+
+/* A corpus of bytes that waits for bytes, and is asked with something else, is prepared again. */
+static kith_status corpus_for(kith_ctx *ctx, const kin_prepared *corpus, const kith_matrix *queries,
+                              int64_t k, kin_prepared *again, const kin_prepared **use)
+{
+    *use = corpus;
+    const bool integer = kin_frame_is_integer(&corpus->distance, &corpus->rows.matrix, queries);
+    if (integer || corpus->groups.count == 0 || corpus->frame.bound != KIN_BOUND_INTEGER) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_prepare_rows(ctx, &corpus->rows.matrix, &corpus->distance, "corpus", false, true,
+                             again));
+    *use = again;
+    return kin_prepare_corpus(ctx, false, k, again);
+}
+
+kith_status kin_exact_search(kith_ctx *ctx, const kin_prepared *corpus, const kith_matrix *queries,
+                             const kin_request *request, const kith_neighbors *out)
+{
+    kin_prepared prepared;
+    kin_prepared again = {0};
+    const kin_prepared *use = corpus;
+    const bool screens = kin_exact_screens(&request->distance);
+    const bool bytes = queries->dtype == KITH_U8 || queries->dtype == KITH_I8;
+    KIN_TRY(kin_prepare_rows(ctx, queries, &request->distance, "queries", true, bytes, &prepared));
+    note_preparation(ctx, &prepared);
+    kith_status status = KITH_OK;
+    if (!screens) {
+        status = kin_direct_run(ctx, corpus, &prepared, request, out);
+        goto done;
+    }
+    KIN_TRY_GOTO(status, corpus_for(ctx, corpus, queries, request->k, &again, &use), done);
+    KIN_TRY_GOTO(status,
+                 kin_order_make(ctx, &prepared.rows, &prepared.distance, prepared.groups.count,
+                                prepared.order),
+                 done);
+    searching s = {.corpus = use,
+                   .queries = &prepared,
+                   .request = request,
+                   .out = out,
+                   .wanted =
+                       wanted_ids(request->k, request->exclude != NULL, corpus->rows.matrix.rows)};
+    KIN_TRY_GOTO(status, search_by_screen(ctx, &s), done);
+    finish_report(ctx, use, s.pairs, prepared.groups.count);
+done:
+    kin_prepared_free(ctx, &again);
+    kin_prepared_free(ctx, &prepared);
+    return status;
+}
+
+/* ---- Both directions ------------------------------------------------------------------------ */
+
+static kith_status both_by_screen(kith_ctx *ctx, kin_prepared *a, kin_prepared *b,
+                                  const kin_request *request, const kith_neighbors *ab,
+                                  const kith_neighbors *ba)
+{
+    kin_lists a_lists = {0};
+    kin_lists b_lists = {0};
+    writing to_b = {.groups = &a->groups, .out = ab};
+    writing to_a = {.groups = &b->groups, .out = ba};
+    double pairs = 0.0;
+    kith_status status = KITH_OK;
+    if (a->groups.count > 0 && b->groups.count > 0) {
+        KIN_TRY_GOTO(status,
+                     kin_lists_make(ctx, &a->set, &b->set, b->groups.weights, ab->k, &a_lists),
+                     done);
+        KIN_TRY_GOTO(status,
+                     kin_lists_make(ctx, &b->set, &a->set, a->groups.weights, ba->k, &b_lists),
+                     done);
+        kin_screen screen = {.rows = &a->set,
+                             .points = &b->set,
+                             .row_lists = &a_lists,
+                             .point_lists = &b_lists,
+                             .row_cover = cover_of(a, request->flags),
+                             .point_cover = cover_of(b, request->flags),
+                             .block = kin_screen_block(&b->frame)};
+        KIN_TRY_GOTO(status, run_screen(ctx, &screen, &pairs), done);
+        to_b.lists = &a_lists;
+        to_a.lists = &b_lists;
+        count_lists(ctx, &a_lists);
+        count_lists(ctx, &b_lists);
+    }
+    KIN_TRY_GOTO(status, write_all(ctx, &to_b, b, ab->k), done);
+    KIN_TRY_GOTO(status, write_all(ctx, &to_a, a, ba->k), done);
+    finish_report(ctx, b, pairs, a->groups.count + b->groups.count);
+done:
+    kin_lists_free(ctx, &b_lists);
+    kin_lists_free(ctx, &a_lists);
+    return status;
+}
+
+kith_status kin_exact_both(kith_ctx *ctx, const kith_matrix *a, const kith_matrix *b,
+                           const kin_request *request, const kith_neighbors *ab,
+                           const kith_neighbors *ba)
+{
+    const bool screens = kin_exact_screens(&request->distance);
+    const bool integer = kin_frame_is_integer(&request->distance, a, b);
+    kin_prepared pa = {0};
+    kin_prepared pb = {0};
+    kith_status status = KITH_OK;
+    KIN_TRY_GOTO(status, kin_prepare_rows(ctx, a, &request->distance, "a", !screens, integer, &pa),
+                 done);
+    KIN_TRY_GOTO(status, kin_prepare_rows(ctx, b, &request->distance, "b", !screens, integer, &pb),
+                 done);
+    if (!screens) {
+        KIN_TRY_GOTO(status, kin_direct_run(ctx, &pb, &pa, request, ab), done);
+        status = kin_direct_run(ctx, &pa, &pb, request, ba);
+        goto done;
+    }
+    if (pb.groups.count > 0) {
+        KIN_TRY_GOTO(status, kin_prepare_corpus(ctx, integer, request->k, &pb), done);
+    }
+    if (pb.groups.count > 0 && pa.groups.count > 0) {
+        KIN_TRY_GOTO(status, kin_order_make(ctx, &pa.rows, &pa.distance, pa.groups.count, pa.order),
+                     done);
+        KIN_TRY_GOTO(status, kin_prepare_queries(ctx, &pb.frame, 0, pa.groups.count, &pa), done);
+    }
+    note_preparation(ctx, &pa);
+    note_preparation(ctx, &pb);
+    status = both_by_screen(ctx, &pa, &pb, request, ab, ba);
+done:
+    kin_prepared_free(ctx, &pb);
+    kin_prepared_free(ctx, &pa);
+    return status;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Exact engines behind the public functions: what is prepared, screened or computed directly, and
+ * written. Arguments are checked in api/. */
+#ifndef KIN_EXACT_SEARCH_H
+#define KIN_EXACT_SEARCH_H
+
+#include "exact/exact_prepare.h"
+
+typedef struct kin_request {
+    kin_distance distance;
+    int64_t k;
+    uint32_t flags;
+    const uint32_t *exclude; /* search: by query; may be NULL */
+} kin_request;
+
+/* Each point against all others. */
+kith_status kin_exact_graph(kith_ctx *ctx, const kith_matrix *points, const kin_request *request,
+                            const kith_neighbors *out);
+
+/* Queries against a corpus that kin_prepare_rows and kin_prepare_corpus have made ready (for direct
+ * metrics, kin_prepare_rows alone). */
+kith_status kin_exact_search(kith_ctx *ctx, const kin_prepared *corpus, const kith_matrix *queries,
+                             const kin_request *request, const kith_neighbors *out);
+
+/* Both directions from one product. */
+kith_status kin_exact_both(kith_ctx *ctx, const kith_matrix *a, const kith_matrix *b,
+                           const kin_request *request, const kith_neighbors *ab,
+                           const kith_neighbors *ba);
+
+/* Whether the metric goes through the screen. */
+bool kin_exact_screens(const kin_distance *distance);
+
+/* Fills the context's report for a prepared corpus and a finished screen. */
+void kin_exact_report(kith_ctx *ctx, const kin_prepared *corpus);
+
+#endif

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Which cheap type a corpus is screened in. */
+#ifndef KIN_EXACT_TYPE_H
+#define KIN_EXACT_TYPE_H
+
+#include "exact/exact_prepare.h"
+
+enum { KIN_TYPE_LADDER = 4 };
+
+/* The types of a machine from cheap to fine, for an expanded row of `cols` components; returns how
+ * many. Types that are finer and not dearer than another stand alone. */
+int kin_type_ladder(kin_isa isa, int32_t cols, const kin_tile_kernel *ladder[KIN_TYPE_LADDER]);
+
+/* Screens a sample of the corpus' rows against its set, for k ids each: whether the type of the set
+ * is fine enough, that is, few candidates are left and (almost) no list overflows. */
+kith_status kin_type_try(kith_ctx *ctx, const kin_prepared *prepared, int64_t k, bool *fine);
+
+#endif
