@@ -3,7 +3,7 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "file/file_container_layout.h"
-#include "host/host_map.h"
+#include "file/file_shape.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -20,6 +20,7 @@ struct kin_container {
 static kith_status check_magic(kith_ctx *ctx, const kin_container *c)
 {
     const kin_layout_header *layout = (const void *)c->map.data;
+    KIN_TRY(kin_shape_check_empty(ctx, c->path, &c->map));
     if (c->map.bytes < sizeof *layout) {
         return kin_fail(ctx, KITH_E_FORMAT,
                         "%s: has %" PRIu64 " bytes, less than the %zu of its header (it is cut "

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { KEY_ROOM = 48, DEPTH_MAX = 8, DIGITS = 17 };
+enum { KEY_ROOM = 48, DEPTH_MAX = 8, NUMBER_ROOM = 40 };
 
 int kin_meta_print(char text[KIN_META_TEXT], const kith_result_meta *meta, int64_t k)
 {
@@ -22,9 +22,11 @@ int kin_meta_print(char text[KIN_META_TEXT], const kith_result_meta *meta, int64
     used += snprintf(text + used, room - (size_t)used, ", \"k\": %" PRId64 ", \"exact\": %s", k,
                      meta->exact != 0 ? "true" : "false");
     if (meta->exact == 0 && meta->recall >= 0.0) {
+        char estimate[NUMBER_ROOM];
+        (void)kin_number_print(estimate, sizeof estimate, meta->recall, false);
         used += snprintf(text + used, room - (size_t)used,
-                         ", \"recall\": {\"at\": %" PRId64 ", \"estimate\": %.*g}", meta->recall_at,
-                         DIGITS, meta->recall);
+                         ", \"recall\": {\"at\": %" PRId64 ", \"estimate\": %s}", meta->recall_at,
+                         estimate);
     }
     if (meta->corpus_rows > 0) {
         used += snprintf(text + used, room - (size_t)used, ", \"corpus_rows\": %" PRId64,

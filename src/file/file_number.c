@@ -6,6 +6,7 @@
  */
 #include "file/file_number.h"
 
+#include <float.h>
 #include <locale.h>
 #include <math.h>
 #include <stdint.h>
@@ -151,7 +152,25 @@ bool kin_number_parse(const char *text, const char *end, double *value)
     return true;
 }
 
-int kin_number_print(char *text, size_t room, double value, int digits)
+static bool comes_back(const char *text, int length, double value, bool single)
 {
-    return snprintf(text, room, "%.*g", digits, value);
+    double back = 0.0;
+    if (isnan(value) || !kin_number_parse(text, text + length, &back)) {
+        return true;
+    }
+    /* Digits of a value near the end of float32's range may round beyond it. */
+    const bool fits = fabs(back) <= (double)FLT_MAX || isinf(back);
+    return single ? fits && (float)back == (float)value : back == value;
+}
+
+int kin_number_print(char *text, size_t room, double value, bool single)
+{
+    const int most = single ? 9 : 17;
+    int digits = single ? 6 : 15;
+    int length = snprintf(text, room, "%.*g", digits, value);
+    while (digits < most && !comes_back(text, length, value, single)) {
+        digits += 1;
+        length = snprintf(text, room, "%.*g", digits, value);
+    }
+    return length;
 }

@@ -17,7 +17,8 @@ void kin_number_leave(kin_number_locale locale);
 
 /* The whole of [text, end) as double: sign, digits with a point, exponent; nan, inf, infinity. */
 bool kin_number_parse(const char *text, const char *end, double *value);
-/* With that many significant digits: 9 bring a float32 back, 17 a double. Returns the length. */
-int kin_number_print(char *text, size_t room, double value, int digits);
+/* The shortest of 6 to 9 significant digits that bring a float32 back (single), else of 15 to 17
+ * that bring the double back. Returns the length. */
+int kin_number_print(char *text, size_t room, double value, bool single);
 
 #endif

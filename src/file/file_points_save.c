@@ -9,7 +9,7 @@
 
 #include <inttypes.h>
 
-enum { NUMBER_ROOM = 40, DIGITS_F32 = 9, DIGITS_F64 = 17 };
+enum { NUMBER_ROOM = 40, TYPICAL_DIGITS = 9 };
 
 /* One row after the other, its values as `to`. */
 typedef struct row_source {
@@ -71,15 +71,15 @@ static kith_status put_rows(kin_writer *writer, const row_source *source, bool v
 static kith_status put_text(kin_writer *writer, const row_source *source, char separator)
 {
     const kith_matrix *m = source->points;
-    const int digits = source->from.bytes == 8 ? DIGITS_F64 : DIGITS_F32;
-    writer->total = kin_size_mul((uint64_t)m->rows, (uint64_t)m->cols * (uint64_t)digits);
+    const bool single = source->from.bytes < 8;
+    writer->total = kin_size_mul((uint64_t)m->rows, (uint64_t)m->cols * TYPICAL_DIGITS);
     for (int64_t row = 0; row < m->rows; row++) {
         const unsigned char *at = (const unsigned char *)m->data + row * source->stride;
         for (int32_t col = 0; col < m->cols; col++, at += source->from.bytes) {
             double value = 0.0;
             char text[NUMBER_ROOM];
             (void)kin_item_load(source->from, at, &value);
-            int length = kin_number_print(text, sizeof text - 1, value, digits);
+            int length = kin_number_print(text, sizeof text - 1, value, single);
             text[length++] = col + 1 < m->cols ? separator : '\n';
             KIN_TRY(kin_writer_put(writer, text, (uint64_t)length));
         }
