@@ -14,6 +14,7 @@
  *   corpus    rows of any dtype and stride, transformed while they are read
  *   keys      never NaN for checked input, except from a caller's own function
  *   threads   everything here is read-only after creation
+ *   mode      the caller's thread is in the standard floating-point mode (host/host_fpenv.h)
  */
 #ifndef KIN_METRIC_METRIC_H
 #define KIN_METRIC_METRIC_H
@@ -40,7 +41,8 @@ typedef struct kin_metric_traits {
 /* metric is one of the enumerators but DEFAULT. */
 const kin_metric_traits *kin_metric_get_traits(kith_metric metric);
 
-/* A matrix whose stride is filled in, and its rows' transforms (NULL where the metric has none). */
+/* A matrix whose stride is filled in, and its rows' transforms (metric_row.h; NULL where the metric
+ * has none). */
 typedef struct kin_rows {
     kith_matrix matrix;
     const kin_row_transform *transforms;
@@ -62,8 +64,9 @@ typedef struct kin_distance {
     void *custom_arg;
 } kin_distance;
 
-/* Every value once: NaN, infinity, float64 beyond 2^500, negatives for chi2 and kl, float64 in
- * (0, 2^-500) for kl. E_DATA names `name`, the lowest row, then the lowest column. Parallel. */
+/* Every value once: NaN, infinity, float64 beyond 2^500 (a caller's own function takes any finite
+ * one), negatives for chi2 and kl, float64 in (0, 2^-500) for kl. E_DATA names `name`, the lowest
+ * row, then the lowest column: "points[17, 3] is NaN (remove or replace it)". Parallel. */
 kith_status kin_metric_check(kith_ctx *ctx, const kith_matrix *matrix, kith_metric metric,
                              const char *name);
 
@@ -72,7 +75,8 @@ kith_status kin_metric_check(kith_ctx *ctx, const kith_matrix *matrix, kith_metr
 kith_status kin_metric_transforms(kith_ctx *ctx, const kith_matrix *matrix, kith_metric metric,
                                   kin_row_transform *transforms);
 
-/* values: room for cols rounded up to KIN_METRIC_LANES doubles, 64-byte aligned. */
+/* values: room for cols rounded up to KIN_METRIC_LANES doubles, 64-byte aligned (KITH_CUSTOM: not
+ * touched, may be NULL). */
 kin_query kin_metric_load(const kin_distance *distance, const kin_rows *rows, int64_t row,
                           double *values);
 

@@ -33,6 +33,7 @@
 
 enum { ROWS_AT_ONCE = 4, ROWS_AHEAD = 16, LINE_BYTES = 64 };
 
+/* kith_dtype_bytes, known while compiling. */
 KIN_TEMPLATE int32_t bytes_of(kith_dtype dtype)
 {
     return dtype == KITH_F64 ? 8 : dtype == KITH_F32 ? 4 : dtype <= KITH_BF16 ? 2 : 1;
@@ -280,7 +281,7 @@ KIN_TEMPLATE void expand_body(const char *row, int32_t cols, const kin_row_trans
     }
 }
 
-/* Smallest, largest, and the largest magnitude. Zeros behind the end count as a first component. */
+/* Smallest and largest value of a row. The tail goes one by one: zeros behind it are no values. */
 typedef struct range {
     double min;
     double max;
