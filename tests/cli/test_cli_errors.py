@@ -53,8 +53,11 @@ class Inputs(CliCase):
         """a bad query blames the file of the queries"""
         self.write("c.fbin", support.matrix_bin([[1.0, 2.0], [3.0, 4.0]], "f"))
         self.write("q.fbin", support.matrix_bin([[1.0, 2.0], [math.nan, 4.0]], "f"))
-        self.fails(1, "search", "c.fbin", "q.fbin", "-k", "1",
-                   says=["kith: q.fbin: ", "[1, 0]"])
+        for more in ([], ["--both"], ["--mutual"]):
+            self.fails(1, "search", "c.fbin", "q.fbin", "-k", "1", *more,
+                       says=["kith: q.fbin: ", "[1, 0]"])
+            self.fails(1, "search", "q.fbin", "c.fbin", "-k", "1", *more,
+                       says=["kith: q.fbin: ", "[1, 0]"])
 
     def test_negative(self):
         """a negative component under chi2 and kl"""
