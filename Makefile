@@ -14,15 +14,15 @@
 
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 PREFIX ?= /usr/local
-NINJA := $(if $(shell command -v ninja 2>/dev/null),-G Ninja)
-
-# A folder keeps the generator that it was made with.
-generator = $(if $(wildcard $(1)/CMakeCache.txt),,$(NINJA))
+# For build folders that are made now; a folder keeps the generator that it was made with.
+ifneq ($(shell command -v ninja 2>/dev/null),)
+export CMAKE_GENERATOR ?= Ninja
+endif
 
 .PHONY: build demo check check-full bench fmt tidy coverage install clean
 
 build:
-	@cmake --preset release $(call generator,build) >build.log 2>&1 || { cat build.log; exit 1; }
+	@cmake --preset release >build.log 2>&1 || { cat build.log; exit 1; }
 	@rm -f build.log
 	@cmake --build build -j $(JOBS)
 
