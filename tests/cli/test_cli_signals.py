@@ -48,6 +48,32 @@ class Signals(CliCase):
             print(f"{took:.3f} s ... ", end="", flush=True)
             self.assertLess(took, 10.0 if support.SLOW else 1.0)
 
+    def test_interrupt_phases(self):
+        """the same in every phase of a screened job, and while text is read and written"""
+        rows = 300000
+        data = random.Random(6).randbytes(rows * 64)
+        self.write("wide.u8bin", rows.to_bytes(4, "little") + (64).to_bytes(4, "little") + data)
+        self.works("convert", "long.u8bin", "long.csv", "-q")
+        jobs = [["graph", "wide.u8bin", "-k", "10", "-o", "out.npz"],
+                ["graph", "wide.u8bin", "-k", "10", "--metric", "cosine", "-o", "out.npz"],
+                ["convert", "long.csv", "out.fbin"], ["convert", "wide.u8bin", "out.csv"]]
+        for words in jobs:
+            for wait in (0.03, 0.1, 0.3, 0.9):
+                child = subprocess.Popen([support.KITH, *words, "-q"], cwd=self.folder,
+                                         stderr=subprocess.DEVNULL)
+                time.sleep(wait)
+                start = time.monotonic()
+                child.send_signal(signal.SIGINT)
+                code = child.wait(60)
+                took = time.monotonic() - start
+                # Done before the signal came, or before main() had a way to hear it.
+                if code in (0, -signal.SIGINT):
+                    (self.folder / words[-1]).unlink(missing_ok=True)
+                    continue
+                self.assertEqual(code, 130, words)
+                self.assertLess(took, 10.0 if support.SLOW else 1.0, words)
+                self.assertNotIn(words[-1], self.files())
+
     def test_second_signal(self):
         """a second SIGINT kills at once, also where the first is not heard"""
         child = self.start()
