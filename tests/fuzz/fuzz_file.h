@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What the fuzz targets of files share. The first byte of an input chooses the extension, the rest
+ * is the file. Build one with clang -fsanitize=fuzzer,address for libFuzzer; fuzz_file_main.c
+ * replays seeds and mutants without it. */
+#ifndef FUZZ_FILE_H
+#define FUZZ_FILE_H
+
+#include "kith/kith.h"
+
+/* One input: everything must end in a status. Returns 0, as libFuzzer wants. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+/* The extensions that the target knows, by number; NULL behind the last. */
+extern const char *const fuzz_extensions[];
+
+/* Puts data into a file of that extension in a folder of this process; the name is valid until the
+ * next call. Ends the program when the machine does not allow it. */
+const char *fuzz_file(const char *extension, const uint8_t *data, size_t bytes);
+/* Where a target puts what it has read, so that the reading is not left out. */
+extern volatile uint32_t fuzz_kept;
+/* One context for all inputs, with a memory limit: what asks for more is refused. */
+kith_ctx *fuzz_ctx(void);
+/* Ends the program, and keeps the file, unless the condition holds. */
+void fuzz_require(int condition, const char *what);
+
+#endif
