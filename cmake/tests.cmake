@@ -74,7 +74,7 @@ if(KITH_LIBFUZZER)
   endforeach()
 endif()
 
-foreach(folder tests/cli tests/fuzz examples)
+foreach(folder tests/cli tests/fuzz tests/files examples)
   if(EXISTS ${CMAKE_SOURCE_DIR}/${folder}/CMakeLists.txt)
     add_subdirectory(${folder})
   endif()

@@ -55,7 +55,9 @@ static bool is_half(hid_t type)
 
 static kith_status take_type(kin_hdf5_table *table, const char *dataset)
 {
-    const hid_t type = H5Dget_type(table->dataset);
+    const hid_t stored = H5Dget_type(table->dataset);
+    const hid_t type = H5Tcopy(stored); /* the dataset's own cannot be changed */
+    (void)H5Tclose(stored);
     table->type = type;
     const size_t bytes = type >= 0 ? H5Tget_size(type) : 0;
     const H5T_class_t class = type >= 0 ? H5Tget_class(type) : H5T_NO_CLASS;
