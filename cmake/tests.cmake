@@ -58,27 +58,21 @@ else()
   endif()
 endif()
 
-# For the long fuzz (tools/fuzz.sh): each tests/fuzz/fuzz_x.c with libFuzzer, beside all of kith.
-if(KITH_LIBFUZZER)
-  set(cli_inside ${CLI_SOURCES})
-  list(FILTER cli_inside EXCLUDE REGEX "cli_main\\.c$")
-  add_library(kith_cli_inside STATIC ${cli_inside})
-  target_link_libraries(kith_cli_inside PUBLIC kith_inside)
-  file(GLOB fuzzers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/fuzz/fuzz_*.c)
-  foreach(fuzzer ${fuzzers})
-    get_filename_component(name ${fuzzer} NAME_WE)
-    add_executable(long_${name} ${fuzzer})
-    target_compile_definitions(long_${name} PRIVATE KITH_LIBFUZZER)
-    target_link_libraries(long_${name} PRIVATE kith_cli_inside kith_inside)
-    target_link_options(long_${name} PRIVATE -fsanitize=fuzzer)
-  endforeach()
-endif()
-
 foreach(folder tests/cli tests/fuzz tests/files examples)
   if(EXISTS ${CMAKE_SOURCE_DIR}/${folder}/CMakeLists.txt)
     add_subdirectory(${folder})
   endif()
 endforeach()
+
+# The fuzz target of the argument parser for libFuzzer; tests/fuzz has those of the file readers.
+if(KITH_FUZZER AND TARGET kith_cli)
+  set(cli_inside ${CLI_SOURCES})
+  list(FILTER cli_inside EXCLUDE REGEX "cli_main\\.c$")
+  add_executable(fuzz_arguments_libfuzzer ${CMAKE_SOURCE_DIR}/tests/fuzz/fuzz_arguments.c ${cli_inside})
+  target_compile_definitions(fuzz_arguments_libfuzzer PRIVATE KITH_LIBFUZZER)
+  target_link_libraries(fuzz_arguments_libfuzzer PRIVATE kith_inside)
+  target_link_options(fuzz_arguments_libfuzzer PRIVATE -fsanitize=fuzzer)
+endif()
 
 # A house test is a script that gets the source and the build folder. It exits with 77 when a tool
 # that it needs is missing.
