@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Every reader of points: a file of any bytes gives points that can be read whole, or an error that
  * names it. */
-#include "fuzz_file.h"
+#include "replay_file.h"
 
 const char *const fuzz_extensions[] = {"fvecs", "bvecs", "ivecs", "fbin", "u8bin", "i8bin",
                                        "ibin",  "npy",   "csv",   "tsv",  "kith",  NULL};

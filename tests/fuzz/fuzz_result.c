@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Every reader of neighbours: a file of any bytes gives tables that can be read whole, or an error
  * that names it. */
-#include "fuzz_file.h"
+#include "replay_file.h"
 
 const char *const fuzz_extensions[] = {"npz", "ivecs", "ibin", "knn", "kith", NULL};
 enum { COUNT = sizeof fuzz_extensions / sizeof fuzz_extensions[0] - 1 };

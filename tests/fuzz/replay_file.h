@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What the fuzz targets of files share. The first byte of an input chooses the extension, the rest
- * is the file. Build one with clang -fsanitize=fuzzer,address for libFuzzer; fuzz_file_main.c
+ * is the file. tools/fuzz.sh builds them for libFuzzer; replay_main.c
  * replays seeds and mutants without it. */
-#ifndef FUZZ_FILE_H
-#define FUZZ_FILE_H
+#ifndef REPLAY_FILE_H
+#define REPLAY_FILE_H
 
 #include "kith/kith.h"
 

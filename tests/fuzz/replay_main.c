@@ -6,7 +6,8 @@
  *     fuzz_points_replay [MUTANTS_PER_SEED | FILE ...]
  */
 #include "base/base_random.h"
-#include "fuzz_file.h"
+#include "replay_file.h"
+#include "replay_repair.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -123,12 +124,14 @@ static int64_t run_mutants(int64_t each)
     for (int s = 0; s < seed_count; s++) {
         (void)LLVMFuzzerTestOneInput(seeds[s].data, seeds[s].bytes);
         for (int64_t i = 0; i < each; i++, runs++) {
-            /* The input ends where its block ends, so that a sanitizer sees what reads beyond. */
             size_t bytes = seeds[s].bytes;
             memcpy(data, seeds[s].data, bytes);
             const uint64_t edits = 1 + kin_random_below(&generator, EDITS_MAX);
             for (uint64_t e = 0; e < edits; e++) {
                 edit(data, &bytes);
+            }
+            if (i % 2 == 0) {
+                fuzz_repair(fuzz_extensions[data[0]], data + 1, bytes - 1);
             }
             (void)LLVMFuzzerTestOneInput(data, bytes);
         }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fuzz_file.h"
+#include "replay_file.h"
 
 #include <stdio.h>
 #include <stdlib.h>
