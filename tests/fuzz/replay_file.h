@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What the fuzz targets of files share. The first byte of an input chooses the extension, the rest
- * is the file. tools/fuzz.sh builds them for libFuzzer; replay_main.c
- * replays seeds and mutants without it. */
+ * is the file. tools/fuzz.sh builds them for libFuzzer; replay_main.c replays mutants without it.
+ */
 #ifndef REPLAY_FILE_H
 #define REPLAY_FILE_H
 
