@@ -65,8 +65,7 @@ static kith_status prepare(kith_ctx *ctx, const kith_matrix *points, const char 
                            kin_prepared *prepared)
 {
     const bool screens = kin_exact_screens(distance);
-    const bool bytes = points->dtype == KITH_U8 || points->dtype == KITH_I8;
-    KIN_TRY(kin_prepare_rows(ctx, points, distance, name, !screens, bytes, prepared));
+    KIN_TRY(kin_prepare_rows(ctx, points, distance, name, !screens, false, prepared));
     kith_status status = KITH_OK;
     if (screens) {
         status =

@@ -8,10 +8,10 @@
 
 #include <float.h>
 
-/* Integer units: |x^|^2 < 2^29 keeps every cost and every accumulator in 32 bits (exact_tile.h). */
-static const double INTEGER_NORM = 23100.0;
-/* 2 * 255 * 255 * cols < 2^31 and 16384 * cols < 2^28. */
-enum { INTEGER_COLS = 16384, ROWS_A_TASK = 1024 };
+/* Integer units: |x^| <= 2^14 keeps every cost and every accumulator in 32 bits (exact_tile.h). */
+static const double INTEGER_NORM = 16383.0;
+/* 2 * 255 * 255 * cols < 2^30, and 16384 * cols <= 2^28. */
+enum { INTEGER_COLS = 8192, ROWS_A_TASK = 1024 };
 
 bool kin_frame_is_integer(const kin_distance *distance, const kith_matrix *corpus,
                           const kith_matrix *queries)
@@ -165,7 +165,7 @@ void kin_frame_stats_free(kith_ctx *ctx, kin_frame_stats *stats)
 /* Integer types use their whole range, whatever comes first: the largest component or the largest
  * norm. Float types take the power of two that brings the largest component into [2^11, 2^12).
  * Below 2^-500 nothing is resolved, and nothing can be: keys underflow there. */
-static double choose_scale(kin_tile_type type, const kin_frame_stats *stats)
+static double choose_scale(kin_tile_type type, int32_t cols, const kin_frame_stats *stats)
 {
     const double smallest = 0x1p-500;
     if (!(stats->largest > smallest)) {
@@ -178,7 +178,8 @@ static double choose_scale(kin_tile_type type, const kin_frame_stats *stats)
     }
     const double most = type == KIN_TILE_S8 ? 127.0 : 32700.0;
     const double by_component = stats->largest / most;
-    const double by_norm = stats->largest_norm / INTEGER_NORM;
+    /* Rounding may add half a step a component. */
+    const double by_norm = stats->largest_norm / (INTEGER_NORM - 0.5 * sqrt((double)cols));
     return fmax(fmax(by_component, by_norm), smallest);
 }
 
@@ -214,7 +215,7 @@ kin_frame kin_frame_make(const kin_distance *distance, const kin_tile_kernel *ke
         return frame;
     }
     frame.bound = traits->screen == KIN_SCREEN_DISTANCE ? KIN_BOUND_DISTANCE : KIN_BOUND_PRODUCT;
-    frame.scale = choose_scale(kernel->type, stats);
+    frame.scale = choose_scale(kernel->type, distance->cols, stats);
     frame.kappa = unit_error(kernel->type, frame.groups);
     frame.mean = stats->mean;
     return frame;

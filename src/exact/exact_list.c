@@ -120,7 +120,9 @@ static uint32_t weight_of(const kin_lists *lists, uint32_t id)
 }
 
 /* Brings the entries that hold the first k ids by (cost, name) to the front. Returns how many they
- * are, 0 when there are fewer than k ids. */
+ * are, 0 when there are fewer than k ids. A group of equal rows counts all its ids as soon as its
+ * first; at the last cost, groups with a larger first may still own ids that come before its other
+ * ids, so they belong to the lead too: never more than k entries, since each has a first. */
 static int64_t lead_by_cost(const kin_lists *lists, uint64_t *words, int64_t count)
 {
     if (lists->weights == NULL) {
@@ -132,13 +134,18 @@ static int64_t lead_by_cost(const kin_lists *lists, uint64_t *words, int64_t cou
     }
     kin_select_sort_words(words, count);
     int64_t ids = 0;
-    for (int64_t i = 0; i < count; i++) {
-        ids += weight_of(lists, id_of(lists, words[i]));
-        if (ids >= lists->k) {
-            return i + 1;
-        }
+    int64_t lead = 0;
+    while (lead < count && ids < lists->k) {
+        ids += weight_of(lists, id_of(lists, words[lead++]));
     }
-    return 0;
+    if (ids < lists->k) {
+        return 0;
+    }
+    const uint64_t last_cost = words[lead - 1] >> 32;
+    while (lead < count && lead < lists->k && words[lead] >> 32 == last_cost) {
+        lead += 1;
+    }
+    return lead;
 }
 
 /* First by what the costs prove. */
@@ -217,9 +224,14 @@ static void compact_by_key(kin_lists *lists, int64_t row, kin_list_scratch *scra
     if (ids < lists->k) {
         return;
     }
+    /* As in lead_by_cost: groups that tie with the last may own ids that come before its others. */
+    const double last_key = scratch->pairs[kept - 1].key;
+    for (; kept < count && kept < lists->k && scratch->pairs[kept].key == last_key; kept++) {
+        scratch->words[kept] = words[scratch->pairs[kept].weight];
+    }
     const double reach =
-        kin_bound_reach_of_key(frame->bound, scratch->pairs[kept - 1].key, frame->key_scale,
-                               frame->scale, kin_set_row(lists->rows, row), lists->points->worst);
+        kin_bound_reach_of_key(frame->bound, last_key, frame->key_scale, frame->scale,
+                               kin_set_row(lists->rows, row), lists->points->worst);
     if (reach < lists->reach[row]) {
         lists->reach[row] = reach;
     }

@@ -103,8 +103,7 @@ static kin_word integer_limit(double limit)
     if (!(limit < (double)KIN_LIMIT_ALL)) { /* a NaN keeps everything */
         return (kin_word){.i = KIN_LIMIT_ALL};
     }
-    const double least = (double)(KIN_LIMIT_NONE + 1);
-    return (kin_word){.i = (int32_t)floor(limit > least ? limit : least)};
+    return (kin_word){.i = (int32_t)floor(fmax(limit, (double)KIN_LIMIT_NONE))};
 }
 
 static kin_word float_limit(double limit)

@@ -239,7 +239,7 @@ kith_status kin_exact_graph(kith_ctx *ctx, const kith_matrix *points, const kin_
     const bool screens = kin_exact_screens(&request->distance);
     const bool integer = kin_frame_is_integer(&request->distance, points, points);
     KIN_TRY(
-        kin_prepare_rows(ctx, points, &request->distance, "points", !screens, integer, &prepared));
+        kin_prepare_rows(ctx, points, &request->distance, "points", !screens, false, &prepared));
     kith_status status = KITH_OK;
     if (screens) {
         KIN_TRY_GOTO(status, kin_prepare_corpus(ctx, integer, request->k + 1, &prepared), done);
@@ -327,8 +327,7 @@ kith_status kin_exact_search(kith_ctx *ctx, const kin_prepared *corpus, const ki
     kin_prepared again = {0};
     const kin_prepared *use = corpus;
     const bool screens = kin_exact_screens(&request->distance);
-    const bool bytes = queries->dtype == KITH_U8 || queries->dtype == KITH_I8;
-    KIN_TRY(kin_prepare_rows(ctx, queries, &request->distance, "queries", true, bytes, &prepared));
+    KIN_TRY(kin_prepare_rows(ctx, queries, &request->distance, "queries", true, false, &prepared));
     note_preparation(ctx, &prepared);
     kith_status status = KITH_OK;
     if (!screens) {
@@ -404,9 +403,9 @@ kith_status kin_exact_both(kith_ctx *ctx, const kith_matrix *a, const kith_matri
     kin_prepared pa = {0};
     kin_prepared pb = {0};
     kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, kin_prepare_rows(ctx, a, &request->distance, "a", !screens, integer, &pa),
+    KIN_TRY_GOTO(status, kin_prepare_rows(ctx, a, &request->distance, "a", !screens, false, &pa),
                  done);
-    KIN_TRY_GOTO(status, kin_prepare_rows(ctx, b, &request->distance, "b", !screens, integer, &pb),
+    KIN_TRY_GOTO(status, kin_prepare_rows(ctx, b, &request->distance, "b", !screens, false, &pb),
                  done);
     if (!screens) {
         KIN_TRY_GOTO(status, kin_direct_run(ctx, &pb, &pa, request, ab), done);

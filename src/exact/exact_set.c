@@ -10,7 +10,7 @@
 enum { PANELS_A_TASK = 8, SHIFT_U8 = 128 };
 
 /* Above this |x^|^2 a cost might leave 32 bits (exact_tile.h). */
-static const double LARGEST_NORM_SQ = 0x1p29 - 1;
+static const double LARGEST_NORM_SQ = 0x1p28;
 
 typedef struct making {
     kin_set *set;

@@ -53,10 +53,10 @@ typedef union kin_word {
     float f;
 } kin_word;
 
-/* Integer limits: nobody passes, everybody passes. Their halves are +-2^30. */
-#define KIN_LIMIT_NONE INT32_MIN
-#define KIN_LIMIT_ALL INT32_MAX
-#define KIN_PAD_TERM INT32_MAX
+/* Integer limits: nobody passes, everybody passes. */
+#define KIN_LIMIT_NONE (-(1 << 30))
+#define KIN_LIMIT_ALL (1 << 30)
+#define KIN_PAD_TERM (INT32_MAX - KIN_LIMIT_ALL / 2)
 #define KIN_PAD_START (-INT32_MAX)
 /* The same for float types: above and below all costs, which are at most 2^60. */
 #define KIN_LIMIT_ALL_F 0x1p100F

@@ -12,7 +12,8 @@
 #include "base/base_try.h"
 #include "exact/exact_screen.h"
 
-enum { PILOT_ROWS = KIN_BLOCK_STEP, PILOT_CORPUS = 8192, MORE_CANDIDATES = 40 };
+/* Unsigned panels of s8 add 128 sum x_i to a product, which fits up to S8_COLS (exact_tile.h). */
+enum { PILOT_ROWS = KIN_BLOCK_STEP, PILOT_CORPUS = 8192, MORE_CANDIDATES = 40, S8_COLS = 16384 };
 
 int kin_type_ladder(kin_isa isa, int32_t cols, const kin_tile_kernel *ladder[KIN_TYPE_LADDER])
 {
@@ -23,7 +24,7 @@ int kin_type_ladder(kin_isa isa, int32_t cols, const kin_tile_kernel *ladder[KIN
     int64_t last_steps = 0;
     for (int i = 0; i < KIN_TYPE_LADDER; i++) {
         const kin_tile_kernel *kernel = kin_tile_get(isa, cheap_to_fine[i]);
-        if (kernel == NULL || (portable && kernel->type == KIN_TILE_S8)) {
+        if (kernel == NULL || (kernel->type == KIN_TILE_S8 && (portable || cols > S8_COLS))) {
             continue;
         }
         const int64_t groups = kin_ceil_div(cols, kin_tile_group_size(kernel->type));
