@@ -58,6 +58,16 @@ static void choose_threads(kith_ctx *ctx)
     ctx->threads = (int32_t)(wanted < MOST_THREADS ? wanted : MOST_THREADS);
 }
 
+/* The block alone: its lock is gone, or never was. */
+static void release_ctx(kith_ctx *ctx)
+{
+    if (ctx->params.release != NULL) {
+        ctx->params.release(ctx->params.allocate_arg, ctx, sizeof *ctx);
+    } else {
+        free(ctx);
+    }
+}
+
 kith_status kith_ctx_create(const kith_ctx_params *params, kith_ctx **out)
 {
     if (out == NULL) {
@@ -83,7 +93,7 @@ kith_status kith_ctx_create(const kith_ctx_params *params, kith_ctx **out)
     memset(ctx, 0, sizeof *ctx);
     ctx->params = given;
     if (pthread_mutex_init(&ctx->lock, NULL) != 0) {
-        kith_ctx_free(ctx);
+        release_ctx(ctx);
         return KITH_E_MEMORY;
     }
     atomic_init(&ctx->held_bytes, 0);
@@ -100,11 +110,7 @@ void kith_ctx_free(kith_ctx *ctx)
         return;
     }
     (void)pthread_mutex_destroy(&ctx->lock);
-    if (ctx->params.release != NULL) {
-        ctx->params.release(ctx->params.allocate_arg, ctx, sizeof *ctx);
-    } else {
-        free(ctx);
-    }
+    release_ctx(ctx);
 }
 
 const char *kith_ctx_detail(const kith_ctx *ctx)
