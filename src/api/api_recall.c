@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Recall: how much of the truth a result has found.
+ *
+ * A found neighbour counts when it is at most as far as the true K-th, so that a tie is no miss. It
+ * does not count when its slot is empty or NaN, or when its id stands before it in the same row: no
+ * list gets better by saying a thing twice.
+ *
+ * The interval is Wilson's for a proportion over rows. A row contributes a number from 0 to 1,
+ * whose variance is at most that of a row that is right or wrong as a whole, so the interval is not
+ * too narrow although the hits of one row depend on each other.
+ */
+#include "api/api_call.h"
+#include "api/api_check.h"
+#include "base/base_mem.h"
+#include "base/base_random.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "host/host_threads.h"
+#include "select/select_pairs.h"
+
+enum { USUAL_AT = 10 };
+
+/* The first K of a row, both sides in the precision that both have. */
+typedef struct row_pair {
+    const uint32_t *found_ids;
+    const uint32_t *true_ids;
+    const double *found;
+    const double *truth;
+} row_pair;
+
+/* Sums over rows, and room for one row. */
+typedef struct tally {
+    kith_metric metric;
+    int64_t at;
+    int64_t rows;
+    double hits;
+    double equal;
+    double ratios;
+    int64_t ratio_rows;
+    double *found;
+    double *truth;
+    uint64_t *words; /* 2 K */
+} tally;
+
+static kith_status tally_make(kith_ctx *ctx, kith_metric metric, int64_t at, tally *t)
+{
+    *t = (tally){.metric = metric, .at = at};
+    KIN_TRY(kin_alloc(ctx, &t->found, (uint64_t)at, sizeof *t->found, "distances of a row"));
+    KIN_TRY(kin_alloc(ctx, &t->truth, (uint64_t)at, sizeof *t->truth, "distances of a row"));
+    return kin_alloc(ctx, &t->words, 2 * (uint64_t)at, sizeof *t->words, "ids of a row");
+}
+
+static void tally_free(kith_ctx *ctx, tally *t)
+{
+    kin_free(ctx, t->words);
+    kin_free(ctx, t->truth);
+    kin_free(ctx, t->found);
+}
+
+/* Sorts (id, slot) of the slots that are filled; of equal ids the first slot leads. */
+static int64_t sorted_ids(const uint32_t *ids, const double *distances, int64_t at, uint64_t *words)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < at; i++) {
+        if (ids[i] != KITH_ID_NONE && distances[i] == distances[i]) {
+            words[count++] = (uint64_t)ids[i] << 32 | (uint64_t)i;
+        }
+    }
+    kin_select_sort_words(words, count);
+    return count;
+}
+
+/* Drops what stands in the list before; what is left rises by id. */
+static int64_t distinct_ids(uint64_t *words, int64_t count)
+{
+    int64_t kept = 0;
+    for (int64_t i = 0; i < count; i++) {
+        if (kept == 0 || words[kept - 1] >> 32 != words[i] >> 32) {
+            words[kept++] = words[i];
+        }
+    }
+    return kept;
+}
+
+static int64_t common_ids(const uint64_t *a, int64_t a_count, const uint64_t *b, int64_t b_count)
+{
+    int64_t common = 0;
+    for (int64_t i = 0, j = 0; i < a_count && j < b_count;) {
+        const uint64_t left = a[i] >> 32;
+        const uint64_t right = b[j] >> 32;
+        common += left == right;
+        i += left <= right;
+        j += right <= left;
+    }
+    return common;
+}
+
+/* How far the found list reaches in relation to the true one, where both have a last. */
+static void tally_ratio(tally *t, double farthest, double last, bool full)
+{
+    const double ratio = farthest / last;
+    if (full && last != 0.0 && ratio - ratio == 0.0) {
+        t->ratios += ratio;
+        t->ratio_rows += 1;
+    }
+}
+
+static void tally_row(tally *t, const row_pair *row)
+{
+    uint64_t *found = t->words;
+    uint64_t *wanted = t->words + t->at;
+    const double last = row->truth[t->at - 1];
+    const int64_t count = distinct_ids(found, sorted_ids(row->found_ids, row->found, t->at, found));
+    const int64_t true_count =
+        distinct_ids(wanted, sorted_ids(row->true_ids, row->truth, t->at, wanted));
+    int64_t hits = 0;
+    double farthest = 0.0;
+    for (int64_t i = 0; i < count; i++) {
+        const double distance = row->found[found[i] & UINT32_MAX];
+        hits += kin_metric_within(t->metric, distance, last);
+        if (i == 0 || !kin_metric_within(t->metric, distance, farthest)) {
+            farthest = distance;
+        }
+    }
+    t->rows += 1;
+    t->hits += (double)hits / (double)t->at;
+    t->equal += (double)common_ids(found, count, wanted, true_count) / (double)t->at;
+    tally_ratio(t, farthest, last, count == t->at);
+}
+
+/* all: no row was left out, so nothing is uncertain. */
+static void tally_end(const tally *t, bool all, kith_recall *out)
+{
+    const double z = 1.959963984540054; /* 97.5 % of a normal distribution lie below */
+    const double n = (double)t->rows;
+    const double share = t->hits / n;
+    *out =
+        (kith_recall){.recall = share,
+                      .low = share,
+                      .high = share,
+                      .equal_ids = t->equal / n,
+                      .distance_ratio = t->ratio_rows > 0 ? t->ratios / (double)t->ratio_rows : 1.0,
+                      .rows = t->rows,
+                      .at = t->at};
+    if (!all) {
+        const double middle = (share + z * z / (2.0 * n)) / (1.0 + z * z / n);
+        const double reach = z / (1.0 + z * z / n) *
+                             sqrt(fmax(share * (1.0 - share), 0.0) / n + z * z / (4.0 * n * n));
+        out->low = fmax(0.0, fmin(middle - reach, share));
+        out->high = fmin(1.0, fmax(middle + reach, share));
+    }
+}
+
+static kith_status choose_at(kith_ctx *ctx, int64_t at, int64_t most, int64_t *chosen)
+{
+    *chosen = at == 0 ? kin_min_i64(USUAL_AT, most) : at;
+    if (at < 0 || *chosen > most) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "at is %lld, must be 1 to %lld, the neighbours that a row has",
+                        (long long)at, (long long)most);
+    }
+    return KITH_OK;
+}
+
+static kith_status check_neighbors(kith_ctx *ctx, const kith_neighbors *neighbors, const char *name)
+{
+    if (neighbors == NULL || neighbors->ids == NULL) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "%s%s is NULL (give neighbours with their ids)", name,
+                        neighbors == NULL ? "" : ".ids");
+    }
+    if (neighbors->rows < 1 || neighbors->k < 1) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "%s is %lld x %lld, must be at least 1 x 1", name,
+                        (long long)neighbors->rows, (long long)neighbors->k);
+    }
+    return KITH_OK;
+}
+
+/* ---- Against the truth ---------------------------------------------------------------------- */
+
+static kith_status check_distances(kith_ctx *ctx, const kith_neighbors *neighbors, const char *name)
+{
+    KIN_TRY(check_neighbors(ctx, neighbors, name));
+    if (neighbors->distances == NULL && neighbors->distances64 == NULL) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "%s has no distances (give distances, or distances64)", name);
+    }
+    return KITH_OK;
+}
+
+/* Doubles where both sides have them; else both as float32, since a double that was rounded cannot
+ * be compared with one that was not. */
+static void take_distances(const kith_neighbors *from, int64_t row, int64_t at, bool wide,
+                           double *to)
+{
+    const int64_t first = row * from->k;
+    for (int64_t i = 0; i < at; i++) {
+        if (wide) {
+            to[i] = from->distances64[first + i];
+        } else {
+            const float narrow = from->distances != NULL ? from->distances[first + i]
+                                                         : (float)from->distances64[first + i];
+            to[i] = (double)narrow;
+        }
+    }
+}
+
+static kith_status measure_rows(kith_ctx *ctx, const kith_neighbors *found,
+                                const kith_neighbors *truth, tally *t)
+{
+    const bool wide = found->distances64 != NULL && truth->distances64 != NULL;
+    for (int64_t row = 0; row < found->rows; row++) {
+        take_distances(found, row, t->at, wide, t->found);
+        take_distances(truth, row, t->at, wide, t->truth);
+        const row_pair pair = {found->ids + row * found->k, truth->ids + row * truth->k, t->found,
+                               t->truth};
+        tally_row(t, &pair);
+        KIN_TRY(kin_progress(ctx, "recall", (double)row, (double)found->rows));
+    }
+    return KITH_OK;
+}
+
+static kith_status measure(kith_ctx *ctx, const kith_neighbors *found, const kith_neighbors *truth,
+                           kith_metric metric, int64_t at, kith_recall *out)
+{
+    KIN_TRY(check_distances(ctx, found, "found"));
+    KIN_TRY(check_distances(ctx, truth, "truth"));
+    if (out == NULL) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "out is NULL (give room for the recall)");
+    }
+    if (found->rows != truth->rows) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "found has %lld rows and truth has %lld (both must have the same)",
+                        (long long)found->rows, (long long)truth->rows);
+    }
+    if (metric < KITH_METRIC_DEFAULT || metric > KITH_CUSTOM) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "metric is %d, which is no metric", (int)metric);
+    }
+    KIN_TRY(choose_at(ctx, at, kin_min_i64(found->k, truth->k), &at));
+    tally t;
+    kith_status status = tally_make(ctx, metric, at, &t);
+    if (status == KITH_OK) {
+        status = measure_rows(ctx, found, truth, &t);
+    }
+    if (status == KITH_OK) {
+        tally_end(&t, true, out);
+    }
+    tally_free(ctx, &t);
+    return status;
+}
+
+kith_status kith_recall_measure(kith_ctx *ctx, const kith_neighbors *found,
+                                const kith_neighbors *truth, kith_metric metric, int64_t at,
+                                kith_recall *out)
+{
+    kin_call call;
+    KIN_TRY(kin_call_begin(ctx, &call));
+    return kin_call_end(&call, measure(ctx, found, truth, metric, at, out));
+}
+
+/* ---- From a sample -------------------------------------------------------------------------- */
+
+/* The sampled rows, rising, with a copy of their points and their true neighbours. */
+typedef struct sampling {
+    const kith_neighbors *graph;
+    uint32_t *rows;
+    int64_t count;
+    kith_matrix points;
+    unsigned char *copy;
+    kith_neighbors truth;
+    double *query;
+} sampling;
+
+static kith_status check_graph(kith_ctx *ctx, const kith_neighbors *graph, int64_t rows)
+{
+    KIN_TRY(check_neighbors(ctx, graph, "graph"));
+    if (graph->rows != rows) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "the graph has %lld rows and there are %lld points (give the points that "
+                        "the graph was built of)",
+                        (long long)graph->rows, (long long)rows);
+    }
+    for (int64_t i = 0; i < rows * graph->k; i++) {
+        if ((int64_t)graph->ids[i] >= rows && graph->ids[i] != KITH_ID_NONE) {
+            return kin_fail(ctx, KITH_E_DATA,
+                            "graph[%lld, %lld] is id %lu, must be below %lld, the number of points",
+                            (long long)(i / graph->k), (long long)(i % graph->k),
+                            (unsigned long)graph->ids[i], (long long)rows);
+        }
+    }
+    return KITH_OK;
+}
+
+/* Each row with the chance that is left for it (Knuth's algorithm S): no row twice, and the sample
+ * of a seed is the same everywhere. */
+static void draw(int64_t rows, uint64_t seed, sampling *s)
+{
+    int64_t drawn = 0;
+    for (int64_t row = 0; drawn < s->count; row++) {
+        const uint64_t left = (uint64_t)(rows - row);
+        if (kin_random_below(&seed, left) < (uint64_t)(s->count - drawn)) {
+            s->rows[drawn++] = (uint32_t)row;
+        }
+    }
+}
+
+static void gather(const kith_matrix *points, sampling *s)
+{
+    const int64_t row_bytes = (int64_t)points->cols * kith_dtype_bytes(points->dtype);
+    const unsigned char *data = points->data;
+    for (int64_t i = 0; i < s->count; i++) {
+        memcpy(s->copy + i * row_bytes, data + s->rows[i] * points->stride_bytes,
+               (size_t)row_bytes);
+    }
+    s->points = (kith_matrix){.data = s->copy,
+                              .rows = s->count,
+                              .stride_bytes = row_bytes,
+                              .cols = points->cols,
+                              .dtype = points->dtype};
+}
+
+static kith_status sampling_make(kith_ctx *ctx, const kith_matrix *points,
+                                 const kith_neighbors *graph, int64_t count, int64_t at,
+                                 sampling *s)
+{
+    const uint64_t n = (uint64_t)count;
+    *s = (sampling){.graph = graph, .count = count, .truth = {.rows = count, .k = at}};
+    KIN_TRY(kin_alloc(ctx, &s->rows, n, sizeof *s->rows, "sample rows"));
+    KIN_TRY(kin_alloc(ctx, &s->copy, kin_size_mul(n, (uint64_t)points->cols),
+                      (uint64_t)kith_dtype_bytes(points->dtype), "sample points"));
+    KIN_TRY(kin_alloc(ctx, &s->truth.ids, kin_size_mul(n, (uint64_t)at), sizeof(uint32_t),
+                      "neighbours of the sample"));
+    KIN_TRY(kin_alloc(ctx, &s->truth.distances64, kin_size_mul(n, (uint64_t)at), sizeof(double),
+                      "neighbours of the sample"));
+    return kin_alloc(ctx, &s->query, (uint64_t)points->cols + KIN_METRIC_LANES, sizeof(double),
+                     "a query");
+}
+
+static void sampling_free(kith_ctx *ctx, sampling *s)
+{
+    kin_free(ctx, s->query);
+    kin_free(ctx, s->truth.distances64);
+    kin_free(ctx, s->truth.ids);
+    kin_free(ctx, s->copy);
+    kin_free(ctx, s->rows);
+}
+
+/* Canonical distances of what the graph says of a sampled row. A point is no neighbour of itself:
+ * its own id and empty slots become NaN, which counts as a miss. */
+static void found_distances(const kin_prepared *points, const sampling *s, int64_t i, tally *t)
+{
+    const kin_distance *distance = &points->distance;
+    const uint32_t own = s->rows[i];
+    const uint32_t *ids = s->graph->ids + own * s->graph->k;
+    const kin_query query = kin_metric_load(distance, &points->rows, own, s->query);
+    for (int64_t j = 0; j < t->at; j++) {
+        t->found[j] = NAN;
+        if (ids[j] != KITH_ID_NONE && ids[j] != own) {
+            double key = 0.0;
+            kin_metric_keys(distance, &query, &points->rows, &ids[j], 0, 1, &key);
+            t->found[j] = kin_metric_distance(distance->metric, key);
+        }
+    }
+}
+
+static kith_status solve(kith_ctx *ctx, kin_prepared *points, const sampling *s, tally *t)
+{
+    const kin_request request = {.distance = points->distance, .k = t->at, .exclude = s->rows};
+    if (kin_exact_screens(&points->distance)) {
+        const bool integer =
+            kin_frame_is_integer(&points->distance, &points->rows.matrix, &s->points);
+        KIN_TRY(kin_prepare_corpus(ctx, integer, t->at + 1, points));
+    }
+    KIN_TRY(kin_exact_search(ctx, points, &s->points, &request, &s->truth));
+    for (int64_t i = 0; i < s->count; i++) {
+        found_distances(points, s, i, t);
+        const row_pair pair = {s->graph->ids + s->rows[i] * s->graph->k, s->truth.ids + i * t->at,
+                               t->found, s->truth.distances64 + i * t->at};
+        tally_row(t, &pair);
+    }
+    return KITH_OK;
+}
+
+static kith_status estimate_checked(kith_ctx *ctx, const kith_matrix *points,
+                                    const kin_distance *distance, const kith_neighbors *graph,
+                                    int64_t at, int64_t sample, uint64_t seed, kith_recall *out)
+{
+    sampling s = {0};
+    tally t = {0};
+    kin_prepared prepared = {0};
+    const int64_t count = kin_min_i64(sample, points->rows);
+    const bool screens = kin_exact_screens(distance);
+    kith_status status = KITH_OK;
+    KIN_TRY_GOTO(status, tally_make(ctx, distance->metric, at, &t), done);
+    KIN_TRY_GOTO(status, sampling_make(ctx, points, graph, count, at, &s), done);
+    draw(points->rows, seed, &s);
+    gather(points, &s);
+    KIN_TRY_GOTO(status,
+                 kin_prepare_rows(ctx, points, distance, "points", !screens, false, &prepared),
+                 done);
+    KIN_TRY_GOTO(status, solve(ctx, &prepared, &s, &t), done);
+    tally_end(&t, count == points->rows, out);
+done:
+    kin_prepared_free(ctx, &prepared);
+    sampling_free(ctx, &s);
+    tally_free(ctx, &t);
+    return status;
+}
+
+static kith_status estimate(kith_ctx *ctx, const kith_matrix *points, const kith_neighbors *graph,
+                            kith_metric metric, int64_t at, int64_t sample, uint64_t seed,
+                            kith_recall *out)
+{
+    kith_matrix matrix;
+    kin_distance distance;
+    KIN_TRY(kin_check_matrix(ctx, points, "points", &matrix));
+    KIN_TRY(kin_check_metric(ctx, metric, NULL, NULL, matrix.cols, &distance));
+    KIN_TRY(check_graph(ctx, graph, matrix.rows));
+    if (out == NULL) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "out is NULL (give room for the recall)");
+    }
+    if (sample < 1) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "sample is %lld, must be at least 1",
+                        (long long)sample);
+    }
+    KIN_TRY(choose_at(ctx, at, kin_min_i64(graph->k, matrix.rows - 1), &at));
+    if (at < 1) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "points has 1 row, which has no neighbours (give at least 2)");
+    }
+    return estimate_checked(ctx, &matrix, &distance, graph, at, sample, seed, out);
+}
+
+kith_status kith_recall_estimate(kith_ctx *ctx, const kith_matrix *points,
+                                 const kith_neighbors *graph, kith_metric metric, int64_t at,
+                                 int64_t sample, uint64_t seed, kith_recall *out)
+{
+    kin_call call;
+    KIN_TRY(kin_call_begin(ctx, &call));
+    return kin_call_end(&call, estimate(ctx, points, graph, metric, at, sample, seed, out));
+}
