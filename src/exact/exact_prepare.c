@@ -75,12 +75,7 @@ static kith_status round_in_best_type(kith_ctx *ctx, int64_t k, kin_prepared *pr
 
 static kith_status round_integers(kith_ctx *ctx, kin_prepared *prepared)
 {
-    const bool portable = ctx->isa == KIN_ISA_PORTABLE;
-    const kin_tile_kernel *kernel = portable ? NULL : kin_tile_get(ctx->isa, KIN_TILE_S8);
-    if (kernel == NULL) {
-        kernel = kin_tile_get(ctx->isa, KIN_TILE_S16);
-    }
-    prepared->frame = kin_frame_make(&prepared->distance, kernel, true, NULL);
+    prepared->frame = kin_frame_make(&prepared->distance, kin_type_integer(ctx->isa), true, NULL);
     return kin_set_make(ctx, &prepared->frame, &prepared->rows, prepared->order,
                         prepared->groups.count, &prepared->set);
 }

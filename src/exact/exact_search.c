@@ -288,6 +288,14 @@ static kith_status search_stripe(kith_ctx *ctx, searching *s, int64_t first, int
     return status;
 }
 
+int64_t kin_exact_stripe(const kin_frame *frame, int64_t wanted)
+{
+    const uint64_t a_row =
+        kin_set_bytes(frame, KIN_BLOCK_STEP) / KIN_BLOCK_STEP + kin_lists_bytes(wanted, 1);
+    const int64_t block = kin_screen_block(frame);
+    return kin_max_i64(1, (int64_t)(STRIPE_BYTES / a_row) / block) * block;
+}
+
 static kith_status search_by_screen(kith_ctx *ctx, searching *s)
 {
     const int64_t queries = s->queries->groups.count;
@@ -295,10 +303,7 @@ static kith_status search_by_screen(kith_ctx *ctx, searching *s)
         writing w = {.groups = &s->queries->groups, .exclude = s->request->exclude, .out = s->out};
         return write_all(ctx, &w, s->corpus, s->wanted);
     }
-    const uint64_t a_row = kin_set_bytes(&s->corpus->frame, KIN_BLOCK_STEP) / KIN_BLOCK_STEP +
-                           kin_lists_bytes(s->wanted, 1);
-    const int64_t block = kin_screen_block(&s->corpus->frame);
-    const int64_t stripe = kin_max_i64(1, (int64_t)(STRIPE_BYTES / a_row) / block) * block;
+    const int64_t stripe = kin_exact_stripe(&s->corpus->frame, s->wanted);
     for (int64_t first = 0; first < queries; first += stripe) {
         KIN_TRY(search_stripe(ctx, s, first, kin_min_i64(stripe, queries - first)));
     }

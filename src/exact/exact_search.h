@@ -27,6 +27,9 @@ kith_status kin_exact_both(kith_ctx *ctx, const kith_matrix *a, const kith_matri
                            const kin_request *request, const kith_neighbors *ab,
                            const kith_neighbors *ba);
 
+/* Queries that a search takes at a time. */
+int64_t kin_exact_stripe(const kin_frame *frame, int64_t wanted);
+
 /* Whether the metric goes through the screen. */
 bool kin_exact_screens(const kin_distance *distance);
 

@@ -39,6 +39,17 @@ int kin_type_ladder(kin_isa isa, int32_t cols, const kin_tile_kernel *ladder[KIN
     return count;
 }
 
+const kin_tile_kernel *kin_type_integer(kin_isa isa)
+{
+    const kin_tile_kernel *kernel = isa == KIN_ISA_PORTABLE ? NULL : kin_tile_get(isa, KIN_TILE_S8);
+    return kernel != NULL ? kernel : kin_tile_get(isa, KIN_TILE_S16);
+}
+
+bool kin_type_settled(int64_t points, int64_t k)
+{
+    return points < PILOT_CORPUS || k > points / 16;
+}
+
 static kith_status pilot_rows(kith_ctx *ctx, const kin_prepared *prepared, uint32_t **ids)
 {
     KIN_TRY(kin_alloc(ctx, ids, PILOT_ROWS, sizeof **ids, "sample rows"));
@@ -66,7 +77,7 @@ static bool judge(kin_lists *lists, const kin_screen *screen, kin_list_scratch *
 kith_status kin_type_try(kith_ctx *ctx, const kin_prepared *prepared, int64_t k, bool *fine)
 {
     *fine = true;
-    if (prepared->groups.count < PILOT_CORPUS || k > prepared->groups.count / 16) {
+    if (kin_type_settled(prepared->groups.count, k)) {
         return KITH_OK;
     }
     uint32_t *ids = NULL;

@@ -11,6 +11,12 @@ enum { KIN_TYPE_LADDER = 4 };
  * many. Types that are finer and not dearer than another stand alone. */
 int kin_type_ladder(kin_isa isa, int32_t cols, const kin_tile_kernel *ladder[KIN_TYPE_LADDER]);
 
+/* The type of integer costs. */
+const kin_tile_kernel *kin_type_integer(kin_isa isa);
+
+/* Whether so few points, or so many ids wanted of them, take the first type without a try. */
+bool kin_type_settled(int64_t points, int64_t k);
+
 /* Screens a sample of the corpus' rows against its set, for k ids each: whether the type of the set
  * is fine enough, that is, few candidates are left and (almost) no list overflows. */
 kith_status kin_type_try(kith_ctx *ctx, const kin_prepared *prepared, int64_t k, bool *fine);
