@@ -32,17 +32,13 @@ typedef struct __attribute__((packed)) tile_config {
     uint8_t rows[16];
 } tile_config;
 
-static void configure(void)
-{
-    tile_config config;
-    memset(&config, 0, sizeof config);
-    config.palette = 1;
-    for (int tile = 0; tile < 8; tile++) {
-        config.row_bytes[tile] = 64;
-        config.rows[tile] = 16;
-    }
-    _tile_loadconfig(&config);
-}
+/* Eight tiles of 16 rows x 64 bytes. In static memory: the compiler's ldtilecfg names only the first
+ * bytes of its operand as read, and may drop what was stored into the rest of a local one. */
+static const tile_config eight_tiles = {
+    .palette = 1,
+    .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64},
+    .rows = {16, 16, 16, 16, 16, 16, 16, 16},
+};
 
 /* A finished block of 32 x 32 accumulators that waits for its comparisons. */
 typedef struct finished {
@@ -129,7 +125,7 @@ static inline __attribute__((always_inline)) void run(const kin_tile_job *job, b
     finished blocks[2];
     blocks[0].next_line = LINES;
     blocks[1].next_line = LINES;
-    configure();
+    _tile_loadconfig(&eight_tiles);
     const int32_t last = job->first_panel + job->panel_count;
     for (int32_t panel = job->first_panel; panel < last; panel += 2) {
         const kin_word a = job->panel_half[panel];
