@@ -119,3 +119,20 @@ void test_shape_fill(const test_rows *rows, test_shape shape, bool nonnegative, 
         }
     }
 }
+
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define SLOW_BUILD 1
+#endif
+#elif defined(__SANITIZE_THREAD__)
+#define SLOW_BUILD 1
+#endif
+
+bool test_is_slow_build(void)
+{
+#ifdef SLOW_BUILD
+    return true;
+#else
+    return false;
+#endif
+}

@@ -32,4 +32,7 @@ void test_shape_fill(const test_rows *rows, test_shape shape, bool nonnegative, 
 /* Standard normal, near enough. */
 double test_gauss(uint64_t *seed);
 
+/* Whether this build runs many times slower than others, so that a part of the cases must do. */
+bool test_is_slow_build(void);
+
 #endif
