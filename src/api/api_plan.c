@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What a job will take, before it runs. */
+#include "api/api_call.h"
+#include "api/api_check.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "exact/exact_plan.h"
+#include "host/host_cpu.h"
+
+#include <stdio.h>
+
+/* A plan reads no data, so a matrix without any is as good as another. */
+static kith_status check_shape(kith_ctx *ctx, const kith_matrix *matrix, const char *name,
+                               kith_matrix *checked)
+{
+    static const char nothing;
+    if (matrix == NULL) {
+        return kin_check_matrix(ctx, NULL, name, checked);
+    }
+    kith_matrix shape = *matrix;
+    shape.data = shape.data != NULL ? shape.data : &nothing;
+    return kin_check_matrix(ctx, &shape, name, checked);
+}
+
+static kith_status check_k(kith_ctx *ctx, const kith_search_params *params, bool graph,
+                           int64_t rows)
+{
+    const bool less = graph ? (params->flags & KITH_INCLUDE_SELF) == 0 : params->exclude != NULL;
+    const int64_t most = rows - (less ? 1 : 0);
+    if (params->k < 1 || params->k > most) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "k is %lld, must be 1 to %lld", (long long)params->k,
+                        (long long)most);
+    }
+    return KITH_OK;
+}
+
+static kith_status plan_exact(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
+                              const kith_search_params *given, kith_plan *out)
+{
+    kith_search_params params;
+    kith_matrix matrix;
+    kith_matrix asked;
+    kin_distance distance;
+    if (out == NULL || out->struct_size < sizeof out->struct_size) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "plan is NULL or its struct_size is not set (to sizeof(kith_plan))");
+    }
+    KIN_TRY(kin_check_search_params(ctx, given, &params));
+    KIN_TRY(check_shape(ctx, corpus, "corpus", &matrix));
+    KIN_TRY(kin_check_metric(ctx, params.metric, params.custom, params.custom_arg, matrix.cols,
+                             &distance));
+    if (queries != NULL) {
+        KIN_TRY(check_shape(ctx, queries, "queries", &asked));
+        KIN_TRY(kin_check_cols(ctx, &matrix, "the corpus", &asked, "queries"));
+    }
+    KIN_TRY(check_k(ctx, &params, queries == NULL, matrix.rows));
+    const kin_request request = {
+        .distance = distance, .k = params.k, .flags = params.flags, .exclude = params.exclude};
+    const kin_plan plan =
+        kin_plan_exact(&matrix, queries != NULL ? &asked : NULL, &request, ctx->threads);
+    const int64_t rows = queries != NULL ? asked.rows : matrix.rows;
+    const uint64_t result = kin_size_mul(kin_size_mul((uint64_t)rows, (uint64_t)params.k),
+                                         sizeof(uint32_t) + sizeof(float));
+    kith_plan own = {.struct_size = out->struct_size,
+                     .threads = ctx->threads,
+                     .prepared_bytes = plan.prepared_bytes,
+                     .state_bytes = plan.state_bytes,
+                     .result_bytes = result,
+                     .peak_bytes = kin_size_add(plan.peak_bytes, result)};
+    (void)snprintf(own.isa, sizeof own.isa, "%s", kin_isa_name(ctx->isa));
+    (void)snprintf(own.method, sizeof own.method, "%s", plan.screens ? "screen" : "direct");
+    memcpy(out, &own, own.struct_size < sizeof own ? own.struct_size : sizeof own);
+    return KITH_OK;
+}
+
+kith_status kith_plan_exact(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
+                            const kith_search_params *params, kith_plan *plan)
+{
+    kin_call call;
+    KIN_TRY(kin_call_begin(ctx, &call));
+    return kin_call_end(&call, plan_exact(ctx, corpus, queries, params, plan));
+}

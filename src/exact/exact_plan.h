@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What a job will hold at most, from shapes and types alone. */
+#ifndef KIN_EXACT_PLAN_H
+#define KIN_EXACT_PLAN_H
+
+#include "exact/exact_search.h"
+
+typedef struct kin_plan {
+    bool screens;
+    uint64_t prepared_bytes; /* what is made of corpus and queries */
+    uint64_t state_bytes;    /* candidate lists */
+    uint64_t peak_bytes;     /* most that is held at once; outputs are not counted */
+} kin_plan;
+
+/* queries NULL: a graph of the corpus. Data may be kinder than its shape: few rows that are equal,
+ * a cheap type that is fine enough. The plan is for the case that takes most. */
+kin_plan kin_plan_exact(const kith_matrix *corpus, const kith_matrix *queries,
+                        const kin_request *request, int32_t threads);
+
+#endif

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Plans against the jobs that they announce. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "support/support_rows.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef struct job {
+    kith_metric metric;
+    kith_dtype dtype;
+    int64_t rows;
+    int64_t queries; /* 0: a graph */
+    int32_t cols;
+    int32_t threads;
+    int64_t k;
+    int equal; /* every row stands twice */
+} job;
+
+/* The job's peak and the plan's, results apart. */
+static void run(const job *j, uint64_t *real, uint64_t *planned)
+{
+    uint64_t seed = 3;
+    kith_ctx_params options = kith_ctx_params_default();
+    options.threads = j->threads;
+    kith_ctx *ctx = NULL;
+    assert_int_equal(kith_ctx_create(&options, &ctx), KITH_OK);
+    test_rows points = test_rows_make(j->dtype, j->rows, j->cols, 0);
+    test_rows asked = test_rows_make(j->dtype, j->queries > 0 ? j->queries : 1, j->cols, 0);
+    const int nonnegative = j->metric == KITH_CHI2 || j->metric == KITH_KL || j->dtype == KITH_U8;
+    const double scale = j->dtype == KITH_U8 ? 255.0 : j->dtype == KITH_I8 ? 127.0 : 1.0;
+    test_rows_fill(&points, scale, nonnegative, &seed);
+    test_rows_fill(&asked, scale, nonnegative, &seed);
+    for (int64_t i = 0; j->equal && i + 1 < j->rows; i += 2) {
+        test_rows_copy(&points, i + 1, &points, i);
+    }
+    kith_search_params params = kith_search_params_default();
+    params.metric = j->metric;
+    params.k = j->k;
+    const kith_matrix *queries = j->queries > 0 ? &asked.matrix : NULL;
+    kith_plan plan = {.struct_size = sizeof plan};
+    assert_int_equal(kith_plan_exact(ctx, &points.matrix, queries, &params, &plan), KITH_OK);
+
+    const int64_t rows = j->queries > 0 ? j->queries : j->rows;
+    kith_neighbors out = {.rows = rows, .k = j->k};
+    out.ids = malloc((size_t)(rows * j->k) * sizeof *out.ids);
+    assert_non_null(out.ids);
+    const kith_status status = queries != NULL
+                                   ? kith_knn_exact(ctx, &points.matrix, queries, &params, &out)
+                                   : kith_graph_exact(ctx, &points.matrix, &params, &out);
+    assert_int_equal(status, KITH_OK);
+    kith_report report = {.struct_size = sizeof report};
+    assert_int_equal(kith_ctx_report(ctx, &report), KITH_OK);
+    assert_string_equal(plan.method, strcmp(report.screen, "direct") == 0 ? "direct" : "screen");
+    assert_string_equal(plan.isa, report.isa);
+    assert_int_equal(plan.threads, j->threads);
+    assert_int_equal(plan.result_bytes, rows * j->k * 8);
+    assert_true(plan.prepared_bytes + plan.state_bytes + plan.result_bytes <= plan.peak_bytes);
+    *real = report.peak_bytes;
+    *planned = plan.peak_bytes - plan.result_bytes;
+    free(out.ids);
+    test_rows_free(&asked);
+    test_rows_free(&points);
+    kith_ctx_free(ctx);
+}
+
+static void check(const job *j)
+{
+    uint64_t real = 0;
+    uint64_t planned = 0;
+    run(j, &real, &planned);
+    const double most = 1.3 * (double)real + 8.0 * 1024 * 1024;
+    const int close = j->equal || (double)planned <= most; /* equal rows are stored once */
+    if (planned < real || !close) {
+        (void)printf("%s %s %lld x %d, %lld queries, k %lld, %d threads, equal %d: planned %llu, "
+                     "took %llu\n",
+                     kith_metric_name(j->metric), kith_dtype_name(j->dtype), (long long)j->rows,
+                     (int)j->cols, (long long)j->queries, (long long)j->k, (int)j->threads,
+                     j->equal, (unsigned long long)planned, (unsigned long long)real);
+    }
+    assert_true(planned >= real);
+    assert_true(close);
+}
+
+static void a_plan_is_kept(void **state)
+{
+    (void)state;
+    const kith_metric metrics[] = {KITH_EUCLIDEAN, KITH_INNER_PRODUCT, KITH_CORRELATION,
+                                   KITH_MANHATTAN};
+    const kith_dtype dtypes[] = {KITH_F32, KITH_U8};
+    const int64_t shapes[][4] = {/* rows, queries, cols, k */
+                                 {2, 0, 1, 1},        {2, 1, 1, 2},      {97, 0, 1000, 20},
+                                 {97, 3, 3000, 97},   {1025, 0, 8, 5},   {1500, 40, 130, 700},
+                                 {3000, 0, 33, 1000}, {3000, 1, 5, 10},  {4200, 0, 100, 10},
+                                 {200, 4200, 60, 10}, {5000, 2, 16, 300}};
+    int count = 0;
+    for (size_t m = 0; m < sizeof metrics / sizeof metrics[0]; m++) {
+        for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
+            const int64_t *shape = shapes[s];
+            for (int variant = 0; variant < 4; variant++) {
+                const job j = {.metric = metrics[m],
+                               .dtype = dtypes[variant & 1],
+                               .rows = shape[0],
+                               .queries = shape[1],
+                               .cols = (int32_t)shape[2],
+                               .threads = variant < 2 ? 1 : 3,
+                               .k = shape[3],
+                               .equal = variant == 3};
+                check(&j);
+                count += 1;
+            }
+        }
+    }
+    (void)printf("%d jobs kept to their plans, which were at most 30 %% and 8 MiB above\n", count);
+}
+
+static void large_jobs_keep_their_plans(void **state)
+{
+    (void)state;
+    const job jobs[] = {
+        {KITH_SQEUCLIDEAN, KITH_F32, 20000, 0, 24, 2, 10, 0},
+        {KITH_EUCLIDEAN, KITH_I8, 20000, 0, 32, 2, 30, 1},
+        {KITH_COSINE, KITH_F64, 9000, 0, 40, 2, 15, 0},
+        {KITH_INNER_PRODUCT, KITH_F32, 9000, 30000, 16, 2, 10, 0},
+        {KITH_EUCLIDEAN, KITH_F32, 9000, 20000, 20, 2, 100, 0},
+    };
+    for (size_t i = 0; i < sizeof jobs / sizeof jobs[0]; i++) {
+        check(&jobs[i]);
+    }
+    (void)printf("jobs that try types, cover tiles and go in stripes keep to their plans\n");
+}
+
+static void plans_need_no_data(void **state)
+{
+    (void)state;
+    kith_ctx *ctx = NULL;
+    assert_int_equal(kith_ctx_create(NULL, &ctx), KITH_OK);
+    kith_matrix points = {.rows = 1000000000, .cols = 128, .dtype = KITH_F32};
+    kith_search_params params = kith_search_params_default();
+    kith_plan plan = {.struct_size = sizeof plan};
+    assert_int_equal(kith_plan_exact(ctx, &points, NULL, &params, &plan), KITH_E_ARGUMENT);
+    params.k = 10;
+    assert_int_equal(kith_plan_exact(ctx, &points, NULL, &params, &plan), KITH_OK);
+    assert_true(plan.peak_bytes > 100000000000u);
+    params.k = points.rows;
+    assert_int_equal(kith_plan_exact(ctx, &points, NULL, &params, &plan), KITH_E_ARGUMENT);
+    plan.struct_size = 0;
+    params.k = 10;
+    assert_int_equal(kith_plan_exact(ctx, &points, NULL, &params, &plan), KITH_E_ARGUMENT);
+    assert_int_equal(kith_plan_exact(ctx, &points, NULL, &params, NULL), KITH_E_ARGUMENT);
+    kith_ctx_free(ctx);
+    (void)printf("a billion points are planned from their shape\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_plan_is_kept),
+        cmocka_unit_test(large_jobs_keep_their_plans),
+        cmocka_unit_test(plans_need_no_data),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
