@@ -26,6 +26,7 @@
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
+#include "exact/exact_limit.h"
 #include "host/host_cpu.h"
 #include "host/host_threads.h"
 
@@ -98,22 +99,6 @@ static int64_t block_padded(const run *r, const side *s, int64_t block)
 
 /* ---- Limits --------------------------------------------------------------------------------- */
 
-static kin_word integer_limit(double limit)
-{
-    if (!(limit < (double)KIN_LIMIT_ALL)) { /* a NaN keeps everything */
-        return (kin_word){.i = KIN_LIMIT_ALL};
-    }
-    return (kin_word){.i = (int32_t)floor(fmax(limit, (double)KIN_LIMIT_NONE))};
-}
-
-static kin_word float_limit(double limit)
-{
-    if (!(limit < (double)KIN_LIMIT_ALL_F)) {
-        return (kin_word){.f = KIN_LIMIT_ALL_F};
-    }
-    return (kin_word){.f = nextafterf((float)limit, INFINITY)};
-}
-
 static void set_limits(const run *r, const side *own, int64_t first, int64_t count,
                        kin_bound_row other, limits *l)
 {
@@ -121,22 +106,10 @@ static void set_limits(const run *r, const side *own, int64_t first, int64_t cou
     for (int64_t i = 0; i < count; i++) {
         const double limit = kin_bound_limit(r->frame->bound, l->reach[i], r->frame->kappa,
                                              kin_set_row(own->set, first + i), other);
-        if (is_float) {
-            l->limit[i] = float_limit(limit);
-            l->half[i].f = 0.5F * l->limit[i].f;
-        } else {
-            l->limit[i] = integer_limit(limit);
-            l->half[i].i = (l->limit[i].i >> 1) + (l->limit[i].i & 1);
-        }
+        kin_limit_set(is_float, limit, &l->limit[i], &l->half[i]);
     }
     for (int64_t i = count; i < kin_round_up(count, KIN_BLOCK_STEP); i++) {
-        if (is_float) {
-            l->limit[i].f = -KIN_LIMIT_ALL_F;
-            l->half[i].f = -0.5F * KIN_LIMIT_ALL_F;
-        } else {
-            l->limit[i].i = KIN_LIMIT_NONE;
-            l->half[i].i = KIN_LIMIT_NONE / 2;
-        }
+        kin_limit_close(is_float, &l->limit[i], &l->half[i]);
     }
 }
 
