@@ -474,7 +474,7 @@ static void free_worker(kith_ctx *ctx, worker *w)
  * not yet delivered. */
 static int64_t log_room(int64_t block)
 {
-    return block * (CHUNK_PANELS * KIN_PANEL + 1);
+    return block * (CHUNK_PANELS * KIN_PANEL + 1) + KIN_PANEL;
 }
 
 uint64_t kin_screen_bytes(const kin_frame *frame, int64_t k, int32_t threads)

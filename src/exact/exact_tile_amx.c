@@ -32,8 +32,8 @@ typedef struct __attribute__((packed)) tile_config {
     uint8_t rows[16];
 } tile_config;
 
-/* Eight tiles of 16 rows x 64 bytes. In static memory: the compiler's ldtilecfg names only the first
- * bytes of its operand as read, and may drop what was stored into the rest of a local one. */
+/* Eight tiles of 16 rows x 64 bytes. In static memory: the compiler's ldtilecfg names only the
+ * first bytes of its operand as read, and may drop what was stored into the rest of a local one. */
 static const tile_config eight_tiles = {
     .palette = 1,
     .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64},
@@ -68,9 +68,9 @@ static inline __attribute__((always_inline)) void compare(const kin_tile_job *jo
         }
         if (__builtin_expect(mask != 0, 0)) {
             if (is_float) {
-                tile_hit_float(job, row, done->panel + part % 2, mask, &acc->f);
+                tile_hit_float(job, row, done->panel + part % 2, mask, acc);
             } else {
-                tile_hit_int(job, row, done->panel + part % 2, mask, &acc->i);
+                tile_hit_int(job, row, done->panel + part % 2, mask, acc);
             }
         }
     }

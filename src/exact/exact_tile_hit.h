@@ -6,52 +6,127 @@
 
 #include "exact/exact_tile.h"
 
-static inline void tile_log(kin_tile_log *log, int32_t order, uint32_t pair)
+/* The rows and columns that a hit names, in the units of the log. */
+static inline uint32_t tile_pair(const kin_tile_job *job, int32_t row, int32_t panel)
+{
+    return (uint32_t)(job->first_row + row) << 16 | (uint32_t)(panel * KIN_PANEL);
+}
+
+#if defined(__AVX512F__)
+#include <immintrin.h>
+
+/* Appends the lanes of a mask; always writes 16, the log has room for that. */
+static inline void tile_append(kin_tile_log *log, __mmask16 mask, __m512i order, __m512i pairs)
+{
+    _mm512_storeu_si512(log->order + log->count, _mm512_maskz_compress_epi32(mask, order));
+    _mm512_storeu_si512(log->pair + log->count, _mm512_maskz_compress_epi32(mask, pairs));
+    log->count += __builtin_popcount(mask);
+}
+
+static inline __m512i tile_pairs(const kin_tile_job *job, int32_t row, int32_t panel)
+{
+    const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    return _mm512_add_epi32(_mm512_set1_epi32((int32_t)tile_pair(job, row, panel)), lanes);
+}
+
+/* Not inlined: hits are rare, and the loops around keep their registers. */
+__attribute__((noinline, unused)) static void tile_hit_int(const kin_tile_job *job, int32_t row,
+                                                           int32_t panel, uint32_t mask,
+                                                           const kin_word *acc)
+{
+    const int32_t col = panel * KIN_PANEL;
+    const __m512i products = _mm512_loadu_si512(acc);
+    const __m512i cost = _mm512_sub_epi32(_mm512_add_epi32(_mm512_set1_epi32(job->row_term[row].i),
+                                                           _mm512_loadu_si512(job->odd + col)),
+                                          _mm512_add_epi32(products, products));
+    const __m512i pairs = tile_pairs(job, row, panel);
+    const __mmask16 passed = (__mmask16)mask;
+    tile_append(
+        job->row_log,
+        _mm512_mask_cmple_epi32_mask(passed, cost, _mm512_set1_epi32(job->row_limit[row].i)), cost,
+        pairs);
+    if (job->col_log != NULL) {
+        tile_append(
+            job->col_log,
+            _mm512_mask_cmple_epi32_mask(passed, cost, _mm512_loadu_si512(job->col_limit + col)),
+            cost, pairs);
+    }
+}
+
+__attribute__((noinline, unused)) static void tile_hit_float(const kin_tile_job *job, int32_t row,
+                                                             int32_t panel, uint32_t mask,
+                                                             const kin_word *acc)
+{
+    const int32_t col = panel * KIN_PANEL;
+    const __m512 products = _mm512_loadu_ps(acc);
+    const __m512 cost =
+        _mm512_sub_ps(_mm512_set1_ps(job->row_term[row].f), _mm512_add_ps(products, products));
+    /* kin_order_float: adding 0 makes -0 into 0, then negatives are turned round. */
+    const __m512i bits = _mm512_castps_si512(_mm512_add_ps(cost, _mm512_setzero_ps()));
+    const __m512i order = _mm512_xor_si512(bits, _mm512_srli_epi32(_mm512_srai_epi32(bits, 31), 1));
+    const __m512i pairs = tile_pairs(job, row, panel);
+    const __mmask16 passed = (__mmask16)mask;
+    tile_append(
+        job->row_log,
+        _mm512_mask_cmp_ps_mask(passed, cost, _mm512_set1_ps(job->row_limit[row].f), _CMP_LE_OQ),
+        order, pairs);
+    if (job->col_log != NULL) {
+        tile_append(job->col_log,
+                    _mm512_mask_cmp_ps_mask(passed, cost, _mm512_loadu_ps(job->col_limit + col),
+                                            _CMP_LE_OQ),
+                    order, pairs);
+    }
+}
+#else
+static inline void tile_append(kin_tile_log *log, int32_t order, uint32_t pair)
 {
     log->order[log->count] = order;
     log->pair[log->count] = pair;
     log->count += 1;
 }
 
-/* mask: the columns of the panel whose accumulators passed. Not inlined: hits are rare, and the
- * loops around keep their registers. */
-__attribute__((noinline, unused)) static void
-tile_hit_int(const kin_tile_job *job, int32_t row, int32_t panel, uint32_t mask, const int32_t *acc)
+/* Not inlined: hits are rare, and the loops around keep their registers. */
+__attribute__((noinline, unused)) static void tile_hit_int(const kin_tile_job *job, int32_t row,
+                                                           int32_t panel, uint32_t mask,
+                                                           const kin_word *acc)
 {
+    const kin_word *odd = job->odd + (int64_t)panel * KIN_PANEL;
+    const kin_word *col_limit = job->col_limit + (int64_t)panel * KIN_PANEL;
     const uint32_t term = job->row_term[row].u;
     const int32_t row_limit = job->row_limit[row].i;
+    const uint32_t pair = tile_pair(job, row, panel);
     for (; mask != 0; mask &= mask - 1) {
-        const int32_t lane = __builtin_ctz(mask);
-        const int32_t col = panel * KIN_PANEL + lane;
-        const int32_t cost = (int32_t)(term + job->odd[col].u - 2 * (uint32_t)acc[lane]);
-        const uint32_t pair = (uint32_t)(job->first_row + row) << 16 | (uint32_t)col;
+        const uint32_t lane = (uint32_t)__builtin_ctz(mask);
+        const int32_t cost = (int32_t)(term + odd[lane].u - 2 * acc[lane].u);
         if (cost <= row_limit) {
-            tile_log(job->row_log, cost, pair);
+            tile_append(job->row_log, cost, pair + lane);
         }
-        if (job->col_log != NULL && cost <= job->col_limit[col].i) {
-            tile_log(job->col_log, cost, pair);
+        if (job->col_log != NULL && cost <= col_limit[lane].i) {
+            tile_append(job->col_log, cost, pair + lane);
         }
     }
 }
 
-__attribute__((noinline, unused)) static void
-tile_hit_float(const kin_tile_job *job, int32_t row, int32_t panel, uint32_t mask, const float *acc)
+__attribute__((noinline, unused)) static void tile_hit_float(const kin_tile_job *job, int32_t row,
+                                                             int32_t panel, uint32_t mask,
+                                                             const kin_word *acc)
 {
+    const kin_word *col_limit = job->col_limit + (int64_t)panel * KIN_PANEL;
     const float term = job->row_term[row].f;
     const float row_limit = job->row_limit[row].f;
+    const uint32_t pair = tile_pair(job, row, panel);
     for (; mask != 0; mask &= mask - 1) {
-        const int32_t lane = __builtin_ctz(mask);
-        const int32_t col = panel * KIN_PANEL + lane;
-        const float cost = term - 2.0F * acc[lane];
-        const uint32_t pair = (uint32_t)(job->first_row + row) << 16 | (uint32_t)col;
+        const uint32_t lane = (uint32_t)__builtin_ctz(mask);
+        const float cost = term - 2.0F * acc[lane].f;
         if (cost <= row_limit) {
-            tile_log(job->row_log, kin_order_float(cost), pair);
+            tile_append(job->row_log, kin_order_float(cost), pair + lane);
         }
-        if (job->col_log != NULL && cost <= job->col_limit[col].f) {
-            tile_log(job->col_log, kin_order_float(cost), pair);
+        if (job->col_log != NULL && cost <= col_limit[lane].f) {
+            tile_append(job->col_log, kin_order_float(cost), pair + lane);
         }
     }
 }
+#endif
 
 /* test[row] = half_term - max(row half, panel half), for the rows against some panels. */
 static inline void tile_tests_int(const kin_tile_job *job, int32_t panel_half)
