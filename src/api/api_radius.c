@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Radius search, and the tables that it gives. A table keeps the context that made it. */
+#include "api/api_call.h"
+#include "api/api_check.h"
+#include "base/base_mem.h"
+#include "base/base_try.h"
+#include "exact/exact_radius.h"
+
+static kith_status take_params(kith_ctx *ctx, const kith_radius_params *given,
+                               kith_radius_params *known)
+{
+    *known = kith_radius_params_default();
+    if (given == NULL || given->struct_size < offsetof(kith_radius_params, radii)) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "params is NULL or was not made by kith_radius_params_default()");
+    }
+    const size_t size = given->struct_size < sizeof *known ? given->struct_size : sizeof *known;
+    memcpy(known, given, size);
+    return KITH_OK;
+}
+
+/* Whether distances of this metric may be negative, and so a radius, too. */
+static bool may_be_negative(kith_metric metric)
+{
+    return metric == KITH_INNER_PRODUCT || metric == KITH_KL || metric == KITH_CUSTOM;
+}
+
+static kith_status check_radius(kith_ctx *ctx, kith_metric metric, double radius)
+{
+    if (radius != radius) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "radius is NaN, must be a number");
+    }
+    if (radius < 0.0 && !may_be_negative(metric)) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "radius is %g, must be at least 0 for %s", radius,
+                        kith_metric_name(metric));
+    }
+    return KITH_OK;
+}
+
+static kith_status check_radii(kith_ctx *ctx, kith_metric metric, const double *radii, int64_t rows)
+{
+    for (int64_t i = 0; i < rows; i++) {
+        if (radii[i] != radii[i] || (radii[i] < 0.0 && !may_be_negative(metric))) {
+            return kin_fail(ctx, KITH_E_ARGUMENT, "radii[%lld] is %g, must be %s", (long long)i,
+                            radii[i],
+                            may_be_negative(metric) ? "a number" : "a number of at least 0");
+        }
+    }
+    return KITH_OK;
+}
+
+static kith_status radius(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
+                          const kith_radius_params *given, kith_ranges *ranges)
+{
+    kith_radius_params params;
+    kith_matrix matrix;
+    kith_matrix asked;
+    kin_radius_request request = {0};
+    const bool graph = queries == NULL;
+    KIN_TRY(take_params(ctx, given, &params));
+    KIN_TRY(kin_check_matrix(ctx, corpus, graph ? "points" : "corpus", &matrix));
+    if (!graph) {
+        KIN_TRY(kin_check_matrix(ctx, queries, "queries", &asked));
+        KIN_TRY(kin_check_cols(ctx, &matrix, "the corpus", &asked, "queries"));
+    }
+    KIN_TRY(kin_check_metric(ctx, params.metric, params.custom, params.custom_arg, matrix.cols,
+                             &request.distance));
+    const kith_metric metric = request.distance.metric;
+    if (params.radii == NULL) {
+        KIN_TRY(check_radius(ctx, metric, params.radius));
+    } else {
+        KIN_TRY(check_radii(ctx, metric, params.radii, graph ? matrix.rows : asked.rows));
+    }
+    request.radius = params.radius;
+    request.radii = params.radii;
+    request.leaves_self_out = graph && (params.flags & KITH_INCLUDE_SELF) == 0;
+    request.count_only = params.count_only != 0;
+    return kin_radius_run(ctx, &matrix, graph ? NULL : &asked, &request, ranges);
+}
+
+static kith_status create(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
+                          const kith_radius_params *params, kith_ranges **out)
+{
+    if (out == NULL) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "out is NULL (give room for a pointer)");
+    }
+    kith_ranges *ranges = NULL;
+    KIN_TRY(kin_alloc_zero(ctx, &ranges, 1, sizeof *ranges, "ranges"));
+    ranges->ctx = ctx;
+    const kith_status status = radius(ctx, corpus, queries, params, ranges);
+    if (status != KITH_OK) {
+        kith_ranges_free(ranges);
+        return status;
+    }
+    *out = ranges;
+    return KITH_OK;
+}
+
+kith_status kith_radius(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
+                        const kith_radius_params *params, kith_ranges **out)
+{
+    if (out != NULL) {
+        *out = NULL;
+    }
+    kin_call call;
+    KIN_TRY(kin_call_begin(ctx, &call));
+    return kin_call_end(&call, create(ctx, corpus, queries, params, out));
+}
+
+int64_t kith_ranges_rows(const kith_ranges *ranges)
+{
+    return ranges->rows;
+}
+
+const int64_t *kith_ranges_offsets(const kith_ranges *ranges)
+{
+    return ranges->offsets;
+}
+
+const uint32_t *kith_ranges_ids(const kith_ranges *ranges)
+{
+    return ranges->ids;
+}
+
+const float *kith_ranges_distances(const kith_ranges *ranges)
+{
+    return ranges->distances;
+}
+
+const double *kith_ranges_distances64(const kith_ranges *ranges)
+{
+    return ranges->distances64;
+}
+
+void kith_ranges_free(kith_ranges *ranges)
+{
+    if (ranges == NULL) {
+        return;
+    }
+    kith_ctx *ctx = ranges->ctx;
+    kin_free(ctx, ranges->distances64);
+    kin_free(ctx, ranges->distances);
+    kin_free(ctx, ranges->ids);
+    kin_free(ctx, ranges->offsets);
+    kin_free(ctx, ranges);
+}

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Memory. Hits lie in chunks that each thread fills for itself: 16 bytes a group within reach, as
+ * much again for the table, so at the end about twice the answer and never the product of the
+ * sizes.
+ */
+#include "exact/exact_hits.h"
+
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "host/host_threads.h"
+#include "select/select_pairs.h"
+
+enum { CHUNK_HITS = 4096, ROWS_A_TASK = 64 };
+static const double DEGENERATE_KEY = 1.0;
+
+typedef struct hit {
+    double key;
+    uint32_t query;
+    uint32_t first;
+} hit;
+
+struct kin_hit_chunk {
+    kin_hit_chunk *next;
+    int64_t count;
+    hit hits[CHUNK_HITS];
+};
+
+kith_status kin_hits_make(kith_ctx *ctx, const kin_radius_request *request,
+                          const kin_groups *groups, const kin_rows *queries, kin_hits *hits)
+{
+    *hits = (kin_hits){.ctx = ctx, .request = request, .groups = groups, .queries = queries};
+    const uint64_t rows = (uint64_t)queries->matrix.rows;
+    kith_status status =
+        kin_alloc_zero(ctx, &hits->counts, rows, sizeof *hits->counts, "counts of neighbours");
+    if (status == KITH_OK) {
+        status = kin_alloc_zero(ctx, &hits->chunks, (uint64_t)ctx->threads, sizeof *hits->chunks,
+                                "threads");
+    }
+    if (status != KITH_OK) {
+        kin_hits_free(hits);
+    }
+    return status;
+}
+
+void kin_hits_free(kin_hits *hits)
+{
+    kith_ctx *ctx = hits->ctx;
+    for (int32_t t = 0; hits->chunks != NULL && t < ctx->threads; t++) {
+        for (kin_hit_chunk *chunk = hits->chunks[t]; chunk != NULL;) {
+            kin_hit_chunk *next = chunk->next;
+            kin_free(ctx, chunk);
+            chunk = next;
+        }
+    }
+    kin_free(ctx, hits->chunks);
+    kin_free(ctx, hits->counts);
+    memset(hits, 0, sizeof *hits);
+}
+
+static bool within(const kin_hits *hits, int64_t query, double key)
+{
+    const kith_metric metric = hits->request->distance.metric;
+    return kin_metric_within(metric, kin_metric_distance(metric, key),
+                             kin_radius_of(hits->request, query));
+}
+
+/* The next id of the group that may stand in the query's list, from `id` on. */
+static uint32_t next_id(const kin_hits *hits, uint32_t query, uint32_t id)
+{
+    const uint32_t *next = hits->groups->next;
+    if (id == query && hits->request->leaves_self_out) {
+        return next != NULL ? next[id] : KITH_ID_NONE;
+    }
+    return id;
+}
+
+static uint32_t first_id(const kin_hits *hits, uint32_t query, uint32_t first)
+{
+    return next_id(hits, query, first);
+}
+
+static uint32_t following_id(const kin_hits *hits, uint32_t query, uint32_t id)
+{
+    const uint32_t *next = hits->groups->next;
+    return next != NULL && next[id] != KITH_ID_NONE ? next_id(hits, query, next[id]) : KITH_ID_NONE;
+}
+
+static int64_t count_ids(const kin_hits *hits, uint32_t query, uint32_t first)
+{
+    int64_t count = 0;
+    for (uint32_t id = first_id(hits, query, first); id != KITH_ID_NONE;
+         id = following_id(hits, query, id)) {
+        count += 1;
+    }
+    return count;
+}
+
+static kith_status append(kin_hits *hits, int32_t thread, const hit *one)
+{
+    kin_hit_chunk *chunk = hits->chunks[thread];
+    if (chunk == NULL || chunk->count == CHUNK_HITS) {
+        kin_hit_chunk *fresh = NULL;
+        KIN_TRY(kin_alloc(hits->ctx, &fresh, 1, sizeof *fresh, "neighbours within reach"));
+        fresh->next = chunk;
+        fresh->count = 0;
+        hits->chunks[thread] = fresh;
+        chunk = fresh;
+    }
+    chunk->hits[chunk->count++] = *one;
+    return KITH_OK;
+}
+
+kith_status kin_hits_offer(kin_hits *hits, int32_t thread, uint32_t query, uint32_t first,
+                           double key)
+{
+    if (!within(hits, query, key)) {
+        return KITH_OK;
+    }
+    const int64_t count = count_ids(hits, query, first);
+    if (count == 0) {
+        return KITH_OK;
+    }
+    atomic_fetch_add(&hits->counts[query], count);
+    const hit one = {key, query, first};
+    return hits->request->count_only ? KITH_OK : append(hits, thread, &one);
+}
+
+/* ---- The table ------------------------------------------------------------------------------ */
+
+typedef struct table {
+    kin_hits *hits;
+    kith_ranges *ranges;
+    kin_hit_chunk **chunks; /* all threads' */
+    kin_pair **scratch;     /* by thread: room for the longest row */
+} table;
+
+static bool is_degenerate(const kin_hits *hits, int64_t query)
+{
+    const kin_row_transform *transforms = hits->queries->transforms;
+    return transforms != NULL && transforms[query].degenerate != 0.0;
+}
+
+/* Rows at distance 1 for a reason of their own: all of them for a degenerate query, the degenerate
+ * ones for others. */
+static int64_t count_ones(const kin_hits *hits, int64_t query)
+{
+    if (!within(hits, query, DEGENERATE_KEY)) {
+        return 0;
+    }
+    if (is_degenerate(hits, query)) {
+        return hits->groups->rows - (hits->request->leaves_self_out ? 1 : 0);
+    }
+    return hits->groups->degenerate;
+}
+
+static kith_status make_offsets(const kin_hits *hits, kith_ranges *ranges)
+{
+    const int64_t rows = hits->queries->matrix.rows;
+    KIN_TRY(kin_alloc(hits->ctx, &ranges->offsets, (uint64_t)rows + 1, sizeof *ranges->offsets,
+                      "offsets of lists"));
+    ranges->rows = rows;
+    ranges->offsets[0] = 0;
+    for (int64_t row = 0; row < rows; row++) {
+        const int64_t count = (int64_t)atomic_load(&hits->counts[row]) + count_ones(hits, row);
+        ranges->offsets[row + 1] = ranges->offsets[row] + count;
+    }
+    return KITH_OK;
+}
+
+/* The hits of a chunk to their rows, in any order, keys in the place of distances. */
+static kith_status scatter(void *arg, int64_t task, int32_t thread)
+{
+    (void)thread;
+    const table *t = arg;
+    const kin_hits *hits = t->hits;
+    const kin_hit_chunk *chunk = t->chunks[task];
+    for (int64_t i = 0; i < chunk->count; i++) {
+        const hit *one = &chunk->hits[i];
+        for (uint32_t id = first_id(hits, one->query, one->first); id != KITH_ID_NONE;
+             id = following_id(hits, one->query, id)) {
+            const int64_t at = t->ranges->offsets[one->query] +
+                               (int64_t)atomic_fetch_add(&hits->counts[one->query], 1);
+            t->ranges->ids[at] = id;
+            t->ranges->distances64[at] = one->key;
+        }
+    }
+    return KITH_OK;
+}
+
+static int64_t take_row(const table *t, int64_t row, kin_pair *pairs)
+{
+    const kin_hits *hits = t->hits;
+    const int64_t first = t->ranges->offsets[row];
+    int64_t count = (int64_t)atomic_load(&hits->counts[row]);
+    for (int64_t i = 0; i < count; i++) {
+        pairs[i] = (kin_pair){t->ranges->distances64[first + i], t->ranges->ids[first + i], 1};
+    }
+    if (count_ones(hits, row) == 0) {
+        return count;
+    }
+    const bool all = is_degenerate(hits, row);
+    const int64_t ones = all ? hits->groups->rows : hits->groups->degenerate;
+    for (int64_t i = 0; i < ones; i++) {
+        const uint32_t id = all ? (uint32_t)i : hits->groups->degenerates[i];
+        if (!(hits->request->leaves_self_out && (int64_t)id == row)) {
+            pairs[count++] = (kin_pair){DEGENERATE_KEY, id, 1};
+        }
+    }
+    return count;
+}
+
+static kith_status finish_rows(void *arg, int64_t task, int32_t thread)
+{
+    const table *t = arg;
+    kith_ranges *ranges = t->ranges;
+    kin_pair *pairs = t->scratch[thread];
+    const kith_metric metric = t->hits->request->distance.metric;
+    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, ranges->rows);
+    for (int64_t row = task * ROWS_A_TASK; row < last; row++) {
+        const int64_t first = ranges->offsets[row];
+        const int64_t count = take_row(t, row, pairs);
+        kin_select_sort_pairs(pairs, count);
+        for (int64_t i = 0; i < count; i++) {
+            const double distance = kin_metric_distance(metric, pairs[i].key);
+            ranges->ids[first + i] = pairs[i].id;
+            ranges->distances64[first + i] = distance;
+            ranges->distances[first + i] = (float)distance;
+        }
+    }
+    return KITH_OK;
+}
+
+static int64_t longest_row(const kith_ranges *ranges)
+{
+    int64_t most = 0;
+    for (int64_t row = 0; row < ranges->rows; row++) {
+        most = kin_max_i64(most, ranges->offsets[row + 1] - ranges->offsets[row]);
+    }
+    return most;
+}
+
+static kith_status allocate(kith_ctx *ctx, table *t, int64_t *chunk_count)
+{
+    kith_ranges *ranges = t->ranges;
+    const uint64_t total = (uint64_t)ranges->offsets[ranges->rows];
+    const uint64_t longest = (uint64_t)longest_row(ranges);
+    KIN_TRY(kin_alloc(ctx, &ranges->ids, total, sizeof *ranges->ids, "neighbours within reach"));
+    KIN_TRY(kin_alloc(ctx, &ranges->distances, total, sizeof *ranges->distances,
+                      "neighbours within reach"));
+    KIN_TRY(kin_alloc(ctx, &ranges->distances64, total, sizeof *ranges->distances64,
+                      "neighbours within reach"));
+    KIN_TRY(
+        kin_alloc_zero(ctx, &t->scratch, (uint64_t)ctx->threads, sizeof *t->scratch, "threads"));
+    int64_t count = 0;
+    for (int32_t i = 0; i < ctx->threads; i++) {
+        KIN_TRY(kin_alloc(ctx, &t->scratch[i], longest, sizeof **t->scratch, "the longest list"));
+        for (const kin_hit_chunk *chunk = t->hits->chunks[i]; chunk != NULL; chunk = chunk->next) {
+            count += 1;
+        }
+    }
+    *chunk_count = count;
+    return kin_alloc(ctx, &t->chunks, (uint64_t)count, sizeof(kin_hit_chunk *), "chunks of hits");
+}
+
+static void list_chunks(const kith_ctx *ctx, table *t)
+{
+    int64_t count = 0;
+    for (int32_t i = 0; i < ctx->threads; i++) {
+        for (kin_hit_chunk *chunk = t->hits->chunks[i]; chunk != NULL; chunk = chunk->next) {
+            t->chunks[count++] = chunk;
+        }
+    }
+}
+
+static kith_status fill(kith_ctx *ctx, table *t)
+{
+    int64_t chunk_count = 0;
+    KIN_TRY(allocate(ctx, t, &chunk_count));
+    list_chunks(ctx, t);
+    for (int64_t row = 0; row < t->ranges->rows; row++) {
+        atomic_store(&t->hits->counts[row], 0); /* from here on, where the row's next hit goes */
+    }
+    KIN_TRY(kin_parallel(ctx, "rescore", chunk_count, scatter, t));
+    return kin_parallel(ctx, "rescore", kin_ceil_div(t->ranges->rows, ROWS_A_TASK), finish_rows, t);
+}
+
+kith_status kin_hits_finish(kin_hits *hits, kith_ranges *ranges)
+{
+    kith_ctx *ctx = hits->ctx;
+    KIN_TRY(make_offsets(hits, ranges));
+    if (hits->request->count_only) {
+        return KITH_OK;
+    }
+    table t = {.hits = hits, .ranges = ranges};
+    const kith_status status = fill(ctx, &t);
+    for (int32_t i = 0; t.scratch != NULL && i < ctx->threads; i++) {
+        kin_free(ctx, t.scratch[i]);
+    }
+    kin_free(ctx, t.scratch);
+    kin_free(ctx, t.chunks);
+    return status;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Neighbours within a radius, as they are found, and the table that is made of them. */
+#ifndef KIN_EXACT_HITS_H
+#define KIN_EXACT_HITS_H
+
+#include "exact/exact_group.h"
+
+typedef struct kin_radius_request {
+    kin_distance distance;
+    double radius;
+    const double *radii;  /* by query; NULL: radius for all */
+    bool leaves_self_out; /* query i is row i of the corpus, and not its own neighbour */
+    bool count_only;
+} kin_radius_request;
+
+static inline double kin_radius_of(const kin_radius_request *request, int64_t query)
+{
+    return request->radii != NULL ? request->radii[query] : request->radius;
+}
+
+/* Keeps its context: the blocks are its. */
+struct kith_ranges {
+    kith_ctx *ctx;
+    int64_t rows;
+    int64_t *offsets; /* rows + 1 */
+    uint32_t *ids;    /* this and the next: NULL where only counts were asked for */
+    float *distances;
+    double *distances64;
+};
+
+typedef struct kin_hit_chunk kin_hit_chunk;
+
+typedef struct kin_hits {
+    kith_ctx *ctx;
+    const kin_radius_request *request;
+    const kin_groups *groups; /* of the corpus: a hit is a group, by its first */
+    const kin_rows *queries;
+    atomic_int_fast64_t *counts; /* by query: ids within reach, degenerate rows apart */
+    kin_hit_chunk **chunks;      /* by thread */
+} kin_hits;
+
+kith_status kin_hits_make(kith_ctx *ctx, const kin_radius_request *request,
+                          const kin_groups *groups, const kin_rows *queries, kin_hits *hits);
+void kin_hits_free(kin_hits *hits);
+
+/* A group at this key from the query; passed over when that is beyond the query's radius. Each pair
+ * is offered once. Thread-safe for different threads. */
+kith_status kin_hits_offer(kin_hits *hits, int32_t thread, uint32_t query, uint32_t first,
+                           double key);
+
+/* After the last offer: degenerate rows join, groups become ids, rows are sorted by (key, id).
+ * *ranges is all zero before; what it got stays its own when this fails. */
+kith_status kin_hits_finish(kin_hits *hits, kith_ranges *ranges);
+
+#endif

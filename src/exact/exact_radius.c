@@ -1,0 +1,497 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Idea. A radius is a reach that is known from the start: the screen of exact_screen.h with limits
+ * that never change, so without lists, locks and compaction. A piece of work takes one block of
+ * queries against a strip of blocks of points; what survives the kernel gets canonical keys, and
+ * what is within the radius by them is a hit.
+ *
+ *      queries I | points J .. J + STRIP - 1     kernel -> log -> survivors -> keys -> hits
+ *
+ * Why it is right. The limit of a query contains every pair whose canonical distance is within its
+ * radius (exact_bound.h, with the key of the radius in the place of the k-th key); the test that
+ * decides is on the canonical distance itself, so equality is kept to the last bit.
+ *
+ * Memory. Survivors of a thread are worked off when there are SURVIVORS of them; hits are kept.
+ */
+#include "exact/exact_radius.h"
+
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "exact/exact_limit.h"
+#include "exact/exact_order.h"
+#include "exact/exact_screen.h"
+#include "exact/exact_search.h"
+#include "host/host_clock.h"
+#include "host/host_threads.h"
+
+enum { STRIP = 16, CHUNK_PANELS = KIN_FINE_STEP / KIN_PANEL, SURVIVORS = 1 << 15 };
+/* Direct metrics: one query and a range of the corpus. */
+enum { RANGE = 16384, KEYS = 256, USUAL_K = 10 };
+
+typedef struct worker {
+    int32_t thread;
+    uint32_t *rows; /* a repacked block of queries */
+    kin_word *limit;
+    kin_word *half;
+    kin_word *panel_half;
+    kin_word *test;
+    double *reach;
+    double *tile_reach; /* the largest of each coarse tile of queries */
+    kin_tile_log log;
+    uint64_t *survivors; /* query position above, point position below */
+    int64_t survivor_count;
+    double *query;
+    uint32_t *ids;
+    double *keys;
+    int64_t keys_computed;
+    int64_t pairs;
+    int64_t skipped;
+} worker;
+
+typedef struct run {
+    kith_ctx *ctx;
+    const kin_radius_request *request;
+    const kin_prepared *corpus;
+    const kin_prepared *queries;
+    kin_hits hits;
+    const kin_round_ops *ops;
+    kin_bound_row *worst; /* by block of points */
+    int64_t block;
+    int64_t row_blocks;
+    int64_t point_blocks;
+    int64_t ranges; /* direct metrics: a query's corpus is cut into this many */
+    worker *workers;
+} run;
+
+/* ---- Reach ---------------------------------------------------------------------------------- */
+
+/* A key that no pair within the radius is above. */
+static double key_of_radius(kith_metric metric, double radius)
+{
+    if (metric == KITH_INNER_PRODUCT) {
+        return -radius;
+    }
+    return metric == KITH_EUCLIDEAN ? radius * radius * KIN_BOUND_WIDEN : radius;
+}
+
+static double reach_of(const run *r, int64_t position)
+{
+    const kin_frame *frame = &r->corpus->frame;
+    const kith_metric metric = frame->distance.metric;
+    const uint32_t id = r->queries->set.ids[position];
+    const double key = key_of_radius(metric, kin_radius_of(r->request, id));
+    if (frame->bound == KIN_BOUND_INTEGER) {
+        return metric == KITH_INNER_PRODUCT ? 2.0 * key : key;
+    }
+    return kin_bound_reach_of_key(frame->bound, key, frame->key_scale, frame->scale,
+                                  kin_set_row(&r->queries->set, position), r->corpus->set.worst);
+}
+
+/* ---- Survivors ------------------------------------------------------------------------------ */
+
+static kith_status offer_keys(run *r, worker *w, uint32_t query, int64_t count)
+{
+    const kin_distance *distance = &r->request->distance;
+    const kin_query loaded = kin_metric_load(distance, &r->queries->rows, query, w->query);
+    kin_metric_keys(distance, &loaded, &r->corpus->rows, w->ids, 0, count, w->keys);
+    w->keys_computed += count;
+    for (int64_t i = 0; i < count; i++) {
+        KIN_TRY(kin_hits_offer(&r->hits, w->thread, query, w->ids[i], w->keys[i]));
+    }
+    return KITH_OK;
+}
+
+/* Canonical keys of all survivors, query by query. */
+static kith_status work_off(run *r, worker *w)
+{
+    kin_select_sort_words(w->survivors, w->survivor_count);
+    for (int64_t first = 0, last = 0; first < w->survivor_count; first = last) {
+        const uint64_t position = w->survivors[first] >> 32;
+        int64_t count = 0;
+        for (last = first;
+             last < w->survivor_count && w->survivors[last] >> 32 == position && count < KEYS;
+             last++) {
+            w->ids[count++] = r->corpus->set.ids[w->survivors[last] & UINT32_MAX];
+        }
+        KIN_TRY(offer_keys(r, w, r->queries->set.ids[position], count));
+    }
+    w->survivor_count = 0;
+    return KITH_OK;
+}
+
+/* Costs of integer units are keys. */
+static double key_of_cost(const run *r, int32_t cost)
+{
+    return r->request->distance.metric == KITH_INNER_PRODUCT ? (double)cost / 2 : (double)cost;
+}
+
+static kith_status take_log(run *r, worker *w, int64_t row_first, int64_t point_first)
+{
+    const bool exact = r->corpus->frame.bound == KIN_BOUND_INTEGER;
+    for (int64_t i = 0; i < w->log.count; i++) {
+        const int64_t row = row_first + (w->log.pair[i] >> 16);
+        const int64_t point = point_first + (w->log.pair[i] & 0xffff);
+        if (exact) {
+            KIN_TRY(kin_hits_offer(&r->hits, w->thread, r->queries->set.ids[row],
+                                   r->corpus->set.ids[point], key_of_cost(r, w->log.order[i])));
+        } else {
+            w->survivors[w->survivor_count++] = (uint64_t)row << 32 | (uint64_t)point;
+        }
+    }
+    w->log.count = 0;
+    return w->survivor_count >= SURVIVORS ? work_off(r, w) : KITH_OK;
+}
+
+/* ---- One pair of blocks --------------------------------------------------------------------- */
+
+typedef struct meeting {
+    int64_t row_first;
+    int64_t rows;
+    int64_t point_first;
+    int64_t points;
+    bool covered;
+} meeting;
+
+static void set_limits(const run *r, worker *w, const meeting *m)
+{
+    const kin_frame *frame = &r->corpus->frame;
+    const bool is_float = kin_tile_is_float(frame->kernel->type);
+    const kin_bound_row worst = r->worst[m->point_first / r->block];
+    for (int64_t i = 0; i < m->rows; i++) {
+        const double limit =
+            kin_bound_limit(frame->bound, w->reach[i], frame->kappa,
+                            kin_set_row(&r->queries->set, m->row_first + i), worst);
+        kin_limit_set(is_float, limit, &w->limit[i], &w->half[i]);
+    }
+    for (int64_t i = m->rows; i < kin_round_up(m->rows, KIN_BLOCK_STEP); i++) {
+        kin_limit_close(is_float, &w->limit[i], &w->half[i]);
+    }
+}
+
+static bool apart(const run *r, const worker *w, const meeting *m, int64_t row, int64_t point)
+{
+    return m->covered && kin_cover_apart(&r->queries->set, r->ops, &r->queries->cover,
+                                         (m->row_first + row) / KIN_COARSE_STEP, &r->corpus->cover,
+                                         (m->point_first + point) / KIN_FINE_STEP,
+                                         w->tile_reach[row / KIN_COARSE_STEP]);
+}
+
+/* Rows [first, last) of the block against one fine tile of points. */
+static void run_rows(const run *r, worker *w, const meeting *m, int64_t first, int64_t last,
+                     kin_tile_job *job)
+{
+    const kin_set *queries = &r->queries->set;
+    job->first_row = (int32_t)first;
+    job->row_count = (int32_t)(last - first);
+    job->rows = w->rows + first * r->corpus->frame.groups;
+    job->half_term = queries->half_term + m->row_first + first;
+    job->row_term = queries->row_term + m->row_first + first;
+    job->row_limit = w->limit + first;
+    job->row_half = w->half + first;
+    r->corpus->frame.kernel->run(job);
+}
+
+/* Neighbouring tiles of rows that are not too far share a call. */
+static void run_tile(const run *r, worker *w, const meeting *m, int64_t point, kin_tile_job *job)
+{
+    const int64_t padded = kin_round_up(m->rows, KIN_COARSE_STEP);
+    int64_t first = 0;
+    job->first_panel = (int32_t)(point / KIN_PANEL);
+    for (int64_t row = 0; m->covered && row < padded; row += KIN_COARSE_STEP) {
+        if (apart(r, w, m, row, point)) {
+            if (row > first) {
+                run_rows(r, w, m, first, row, job);
+            }
+            first = row + KIN_COARSE_STEP;
+            w->skipped += (int64_t)KIN_COARSE_STEP * KIN_FINE_STEP;
+        }
+    }
+    if (padded > first) {
+        run_rows(r, w, m, first, padded, job);
+    }
+}
+
+static kith_status meet(run *r, worker *w, const meeting *m)
+{
+    const kin_set *points = &r->corpus->set;
+    set_limits(r, w, m);
+    kin_tile_job job = {
+        .panels = points->panels + m->point_first * r->corpus->frame.groups,
+        .groups = r->corpus->frame.groups,
+        .panel_count = CHUNK_PANELS,
+        .start = points->start + m->point_first,
+        .odd = points->odd + m->point_first,
+        .panel_half = w->panel_half,
+        .test = w->test,
+        .row_log = &w->log,
+    };
+    w->pairs += m->rows * m->points;
+    for (int64_t point = 0; point < m->points; point += KIN_FINE_STEP) {
+        run_tile(r, w, m, point, &job);
+        KIN_TRY(take_log(r, w, m->row_first, m->point_first));
+    }
+    return KITH_OK;
+}
+
+static void begin_block(const run *r, worker *w, meeting *m)
+{
+    const kin_set *queries = &r->queries->set;
+    const int32_t groups = r->corpus->frame.groups;
+    r->corpus->frame.kernel->pack(queries->panels + m->row_first * groups, groups,
+                                  (int32_t)kin_round_up(m->rows, KIN_BLOCK_STEP), w->rows);
+    for (int64_t i = 0; i < m->rows; i++) {
+        double *tile = &w->tile_reach[i / KIN_COARSE_STEP];
+        w->reach[i] = reach_of(r, m->row_first + i);
+        *tile = i % KIN_COARSE_STEP == 0 || w->reach[i] > *tile ? w->reach[i] : *tile;
+    }
+    m->covered = r->queries->cover.wide > 0 && r->corpus->cover.wide > 0;
+}
+
+static kith_status screen_strip(void *arg, int64_t task, int32_t thread)
+{
+    run *r = arg;
+    worker *w = &r->workers[thread];
+    const int64_t row_first = task % r->row_blocks * r->block;
+    meeting m = {.row_first = row_first,
+                 .rows = kin_min_i64(r->block, r->queries->set.points - row_first)};
+    begin_block(r, w, &m);
+    const int64_t first = task / r->row_blocks * STRIP;
+    for (int64_t b = first; b < kin_min_i64(first + STRIP, r->point_blocks); b++) {
+        m.point_first = b * r->block;
+        m.points = kin_min_i64(r->block, r->corpus->set.points - m.point_first);
+        KIN_TRY(meet(r, w, &m));
+    }
+    return work_off(r, w);
+}
+
+/* ---- Direct metrics ------------------------------------------------------------------------- */
+
+static kith_status complain(const run *r, int64_t row, int64_t id)
+{
+    return kin_fail(r->ctx, KITH_E_DATA,
+                    "the caller's distance of query %lld and point %lld is NaN (a distance must be "
+                    "a number)",
+                    (long long)row, (long long)id);
+}
+
+static kith_status scan_range(void *arg, int64_t task, int32_t thread)
+{
+    run *r = arg;
+    worker *w = &r->workers[thread];
+    const kin_distance *distance = &r->request->distance;
+    const int64_t row = task / r->ranges;
+    const int64_t first = task % r->ranges * RANGE;
+    const int64_t last = kin_min_i64(first + RANGE, r->corpus->rows.matrix.rows);
+    const kin_query query = kin_metric_load(distance, &r->queries->rows, row, w->query);
+    for (int64_t at = first; at < last; at += KEYS) {
+        const int64_t count = kin_min_i64(KEYS, last - at);
+        kin_metric_keys(distance, &query, &r->corpus->rows, NULL, at, count, w->keys);
+        w->keys_computed += count;
+        for (int64_t i = 0; i < count; i++) {
+            if (w->keys[i] != w->keys[i]) {
+                return complain(r, row, at + i);
+            }
+            KIN_TRY(
+                kin_hits_offer(&r->hits, thread, (uint32_t)row, (uint32_t)(at + i), w->keys[i]));
+        }
+    }
+    return KITH_OK;
+}
+
+/* ---- Memory --------------------------------------------------------------------------------- */
+
+static kith_status make_keys(kith_ctx *ctx, int32_t cols, worker *w)
+{
+    KIN_TRY(kin_alloc(ctx, &w->query, (uint64_t)kin_round_up(cols, KIN_METRIC_LANES),
+                      sizeof(double), "a query"));
+    KIN_TRY(kin_alloc(ctx, &w->ids, KEYS, sizeof *w->ids, "ids"));
+    return kin_alloc(ctx, &w->keys, KEYS, sizeof *w->keys, "keys");
+}
+
+/* One call of the kernel may log all pairs of a block with a fine tile. */
+static kith_status make_screening(const run *r, worker *w)
+{
+    kith_ctx *ctx = r->ctx;
+    const kin_frame *frame = &r->corpus->frame;
+    const uint64_t block = (uint64_t)r->block;
+    const uint64_t room = block * KIN_FINE_STEP;
+    KIN_TRY(kin_alloc(ctx, &w->rows, kin_size_mul(block, (uint64_t)frame->groups), sizeof *w->rows,
+                      "a repacked block of rows"));
+    KIN_TRY(kin_alloc(ctx, &w->limit, block, sizeof *w->limit, "limits of a block"));
+    KIN_TRY(kin_alloc(ctx, &w->half, block, sizeof *w->half, "limits of a block"));
+    KIN_TRY(kin_alloc(ctx, &w->test, block, sizeof *w->test, "limits of a block"));
+    KIN_TRY(kin_alloc(ctx, &w->reach, block, sizeof *w->reach, "thresholds of a block"));
+    KIN_TRY(kin_alloc(ctx, &w->tile_reach, block / KIN_COARSE_STEP, sizeof *w->tile_reach,
+                      "thresholds of tiles"));
+    KIN_TRY(kin_alloc(ctx, &w->panel_half, block / KIN_PANEL, sizeof *w->panel_half,
+                      "limits of panels"));
+    KIN_TRY(kin_alloc(ctx, &w->log.order, room, sizeof *w->log.order, "survivors"));
+    KIN_TRY(kin_alloc(ctx, &w->log.pair, room, sizeof *w->log.pair, "survivors"));
+    KIN_TRY(kin_alloc(ctx, &w->survivors, SURVIVORS + room, sizeof *w->survivors, "survivors"));
+    const bool is_float = kin_tile_is_float(frame->kernel->type);
+    for (uint64_t i = 0; i < block / KIN_PANEL; i++) {
+        kin_word unused;
+        kin_limit_close(is_float, &unused, &w->panel_half[i]);
+    }
+    return KITH_OK;
+}
+
+static void free_worker(kith_ctx *ctx, worker *w)
+{
+    kin_free(ctx, w->survivors);
+    kin_free(ctx, w->log.pair);
+    kin_free(ctx, w->log.order);
+    kin_free(ctx, w->panel_half);
+    kin_free(ctx, w->tile_reach);
+    kin_free(ctx, w->reach);
+    kin_free(ctx, w->test);
+    kin_free(ctx, w->half);
+    kin_free(ctx, w->limit);
+    kin_free(ctx, w->rows);
+    kin_free(ctx, w->keys);
+    kin_free(ctx, w->ids);
+    kin_free(ctx, w->query);
+}
+
+static kith_status make_workers(run *r, bool screens)
+{
+    kith_ctx *ctx = r->ctx;
+    KIN_TRY(
+        kin_alloc_zero(ctx, &r->workers, (uint64_t)ctx->threads, sizeof *r->workers, "threads"));
+    for (int32_t t = 0; t < ctx->threads; t++) {
+        r->workers[t].thread = t;
+        KIN_TRY(make_keys(ctx, r->request->distance.cols, &r->workers[t]));
+        if (screens) {
+            KIN_TRY(make_screening(r, &r->workers[t]));
+        }
+    }
+    return KITH_OK;
+}
+
+/* ---- All of it ------------------------------------------------------------------------------ */
+
+static kith_status make_worst(run *r)
+{
+    const kin_set *points = &r->corpus->set;
+    KIN_TRY(kin_alloc_zero(r->ctx, &r->worst, (uint64_t)r->point_blocks, sizeof *r->worst,
+                           "the worst of blocks"));
+    for (int64_t p = 0; p < points->points; p++) {
+        const kin_bound_row row = kin_set_row(points, p);
+        kin_bound_row *worst = &r->worst[p / r->block];
+        worst->norm = fmax(worst->norm, row.norm);
+        worst->lost = fmax(worst->lost, row.lost);
+    }
+    return KITH_OK;
+}
+
+/* Queries come in stripes, so that only some of them have rounded copies at a time. */
+static kith_status screen_all(run *r, kin_prepared *queries)
+{
+    kith_ctx *ctx = r->ctx;
+    const kin_frame *frame = &r->corpus->frame;
+    const int64_t count = queries->groups.count;
+    if (count == 0 || r->corpus->groups.count == 0) {
+        return KITH_OK;
+    }
+    r->block = kin_screen_block(frame);
+    r->point_blocks = kin_ceil_div(r->corpus->set.points, r->block);
+    KIN_TRY(make_workers(r, true));
+    KIN_TRY(make_worst(r));
+    KIN_TRY(kin_order_make(ctx, &queries->rows, &queries->distance, count, queries->order));
+    const int64_t stripe = kin_exact_stripe(frame, 1);
+    for (int64_t first = 0; first < count; first += stripe) {
+        KIN_TRY(
+            kin_prepare_queries(ctx, frame, first, kin_min_i64(stripe, count - first), queries));
+        r->row_blocks = kin_ceil_div(queries->set.points, r->block);
+        const int64_t start = kin_clock_ns();
+        KIN_TRY(kin_parallel(ctx, "screen", r->row_blocks * kin_ceil_div(r->point_blocks, STRIP),
+                             screen_strip, r));
+        ctx->report.seconds_screen += kin_clock_since(start);
+    }
+    return KITH_OK;
+}
+
+static kith_status scan_all(run *r)
+{
+    const int64_t start = kin_clock_ns();
+    r->ranges = kin_ceil_div(r->corpus->rows.matrix.rows, RANGE);
+    KIN_TRY(make_workers(r, false));
+    KIN_TRY(
+        kin_parallel(r->ctx, "screen", r->queries->rows.matrix.rows * r->ranges, scan_range, r));
+    r->ctx->report.seconds_screen += kin_clock_since(start);
+    return KITH_OK;
+}
+
+static void write_report(const run *r)
+{
+    kith_report *report = &r->ctx->report;
+    double pairs = 0.0;
+    for (int32_t t = 0; r->workers != NULL && t < r->ctx->threads; t++) {
+        pairs += (double)r->workers[t].pairs;
+        report->skipped_share += (double)r->workers[t].skipped;
+        report->candidates += (double)r->workers[t].keys_computed;
+    }
+    report->exact = 1;
+    report->skipped_share = pairs > 0.0 ? report->skipped_share / pairs : 0.0;
+    report->candidates /= (double)r->queries->rows.matrix.rows;
+    report->distinct_rows = r->corpus->groups.count;
+    report->seconds_check = r->corpus->seconds_check + r->queries->seconds_check;
+    report->seconds_prepare = r->corpus->seconds_prepare + r->queries->seconds_prepare;
+    kin_exact_report(r->ctx, r->corpus);
+}
+
+static kith_status search(run *r, kin_prepared *queries, kith_ranges *ranges)
+{
+    kith_ctx *ctx = r->ctx;
+    const bool screens = kin_exact_screens(&r->request->distance);
+    kith_status status = KITH_OK;
+    KIN_TRY(kin_hits_make(ctx, r->request, &r->corpus->groups, &r->queries->rows, &r->hits));
+    KIN_TRY_GOTO(status, screens ? screen_all(r, queries) : scan_all(r), done);
+    const int64_t start = kin_clock_ns();
+    KIN_TRY_GOTO(status, kin_hits_finish(&r->hits, ranges), done);
+    ctx->report.seconds_rescore = kin_clock_since(start);
+    write_report(r);
+done:
+    for (int32_t t = 0; r->workers != NULL && t < ctx->threads; t++) {
+        free_worker(ctx, &r->workers[t]);
+    }
+    kin_free(ctx, r->workers);
+    kin_free(ctx, r->worst);
+    kin_hits_free(&r->hits);
+    return status;
+}
+
+/* Each row is asked for itself, so equal rows of the queries stay apart. */
+static kith_status prepare(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
+                           const kin_distance *distance, kin_prepared *pc, kin_prepared *pq)
+{
+    const bool screens = kin_exact_screens(distance);
+    const kith_matrix *asked = queries != NULL ? queries : corpus;
+    KIN_TRY(kin_prepare_rows(ctx, corpus, distance, queries != NULL ? "corpus" : "points", !screens,
+                             false, pc));
+    KIN_TRY(kin_prepare_rows(ctx, asked, distance, "queries", true, queries == NULL, pq));
+    if (!screens) {
+        return KITH_OK;
+    }
+    return kin_prepare_corpus(ctx, kin_frame_is_integer(distance, corpus, asked), USUAL_K, pc);
+}
+
+kith_status kin_radius_run(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
+                           const kin_radius_request *request, kith_ranges *ranges)
+{
+    kin_prepared pc = {0};
+    kin_prepared pq = {0};
+    kith_status status = KITH_OK;
+    KIN_TRY_GOTO(status, prepare(ctx, corpus, queries, &request->distance, &pc, &pq), done);
+    run r = {.ctx = ctx,
+             .request = request,
+             .corpus = &pc,
+             .queries = &pq,
+             .ops = kin_round_get(ctx->isa)};
+    status = search(&r, &pq, ranges);
+done:
+    kin_prepared_free(ctx, &pq);
+    kin_prepared_free(ctx, &pc);
+    return status;
+}
