@@ -6,7 +6,7 @@
 #include "base/base_try.h"
 #include "host/host_threads.h"
 
-enum { LANES = 16, SMALL = 4096 };
+enum { LANES = 16, SMALL = 1024 };
 
 static const int64_t steps[2] = {KIN_FINE_STEP, KIN_COARSE_STEP};
 
@@ -14,7 +14,8 @@ typedef struct covering {
     const kin_set *set;
     kin_cover *cover;
     int64_t wide;   /* doubles of an expanded row */
-    double *values; /* by thread: a tile's rows, in the frame */
+    double *values; /* by thread: a tile's rows, in the frame, and one row more */
+    const kin_round_ops *ops;
 } covering;
 
 /* Row p in the frame: a = (x - mean) / scale, not rounded to the cheap type. */
@@ -22,8 +23,9 @@ static void load_row(const covering *c, int64_t p, double *a)
 {
     const kin_frame *frame = c->set->frame;
     (void)kin_metric_load(&frame->distance, c->set->rows, c->set->ids[p], a);
-    for (int64_t i = 0; frame->mean != NULL && i < frame->cols; i++) {
-        a[i] = (a[i] - frame->mean[i]) / frame->scale;
+    const double inverse = 1.0 / frame->scale;
+    for (int64_t i = 0; frame->mean != NULL && i < c->wide; i++) {
+        a[i] = (a[i] - frame->mean[i]) * inverse;
     }
 }
 
@@ -32,26 +34,25 @@ static float up(double x)
     return nextafterf((float)x, INFINITY);
 }
 
-/* The ball of rows [first, last) of the tile in `values`, around their mean as floats. */
+/* The ball of rows [first, last) of the tile in `values`, around their mean as floats. sums: a row
+ * of doubles. */
 static void cover_rows(const covering *c, const double *values, int64_t first, int64_t last,
-                       float *centre, float *radius)
+                       double *sums, float *centre, float *radius)
 {
-    const int32_t cols = c->set->frame->cols;
-    for (int32_t i = 0; i < cols; i++) {
-        double sum = 0.0;
-        for (int64_t row = first; row < last; row++) {
-            sum += values[row * c->wide + i];
+    memset(sums, 0, (size_t)c->wide * sizeof *sums);
+    for (int64_t row = first; row < last; row++) {
+        for (int64_t i = 0; i < c->wide; i++) {
+            sums[i] += values[row * c->wide + i];
         }
-        centre[i] = (float)(sum / (double)(last - first));
+    }
+    for (int64_t i = 0; i < c->wide; i++) {
+        centre[i] = (float)(sums[i] / (double)(last - first));
+        sums[i] = (double)centre[i];
     }
     double most = 0.0;
     for (int64_t row = first; row < last; row++) {
-        double sum = 0.0;
-        for (int32_t i = 0; i < cols; i++) {
-            const double t = values[row * c->wide + i] - (double)centre[i];
-            sum += t * t;
-        }
-        most = sum > most || sum != sum ? sum : most;
+        const double far = c->ops->distance_sq64(values + row * c->wide, sums, c->wide);
+        most = far > most || far != far ? far : most;
     }
     *radius = up(sqrt(most) * KIN_BOUND_WIDEN);
 }
@@ -60,17 +61,18 @@ static kith_status cover_tile(void *arg, int64_t task, int32_t thread)
 {
     const covering *c = arg;
     kin_cover *cover = c->cover;
-    double *values = c->values + (int64_t)thread * KIN_COARSE_STEP * c->wide;
+    double *values = c->values + (int64_t)thread * (KIN_COARSE_STEP + 1) * c->wide;
     const int64_t first = task * KIN_COARSE_STEP;
     const int64_t rows = kin_min_i64(KIN_COARSE_STEP, c->set->points - first);
     for (int64_t row = 0; row < rows; row++) {
         load_row(c, first + row, values + row * c->wide);
     }
-    cover_rows(c, values, 0, rows, cover->centres[KIN_COVER_COARSE] + task * cover->wide,
+    double *sums = values + KIN_COARSE_STEP * c->wide;
+    cover_rows(c, values, 0, rows, sums, cover->centres[KIN_COVER_COARSE] + task * cover->wide,
                &cover->radii[KIN_COVER_COARSE][task]);
     for (int64_t row = 0; row < rows; row += KIN_FINE_STEP) {
         const int64_t tile = (first + row) / KIN_FINE_STEP;
-        cover_rows(c, values, row, kin_min_i64(row + KIN_FINE_STEP, rows),
+        cover_rows(c, values, row, kin_min_i64(row + KIN_FINE_STEP, rows), sums,
                    cover->centres[KIN_COVER_FINE] + tile * cover->wide,
                    &cover->radii[KIN_COVER_FINE][tile]);
     }
@@ -102,8 +104,10 @@ kith_status kin_cover_make(kith_ctx *ctx, const kin_set *set, kin_cover *cover)
     if (!worth_it(set)) {
         return KITH_OK;
     }
-    covering c = {
-        .set = set, .cover = cover, .wide = kin_round_up(set->frame->cols, KIN_METRIC_LANES)};
+    covering c = {.ops = kin_round_get(ctx->isa),
+                  .set = set,
+                  .cover = cover,
+                  .wide = kin_round_up(set->frame->cols, KIN_METRIC_LANES)};
     cover->wide = wide_centre(set->frame->cols);
     kith_status status = KITH_OK;
     for (int level = 0; level < 2; level++) {
@@ -117,11 +121,12 @@ kith_status kin_cover_make(kith_ctx *ctx, const kin_set *set, kin_cover *cover)
                      kin_alloc(ctx, &cover->radii[level], tiles, sizeof(float), "radii of tiles"),
                      done);
     }
-    KIN_TRY_GOTO(status,
-                 kin_alloc(ctx, &c.values,
-                           kin_size_mul((uint64_t)ctx->threads * KIN_COARSE_STEP, (uint64_t)c.wide),
-                           sizeof *c.values, "a tile of rows"),
-                 done);
+    KIN_TRY_GOTO(
+        status,
+        kin_alloc(ctx, &c.values,
+                  kin_size_mul((uint64_t)ctx->threads * (KIN_COARSE_STEP + 1), (uint64_t)c.wide),
+                  sizeof *c.values, "a tile of rows"),
+        done);
     KIN_TRY_GOTO(
         status,
         kin_parallel(ctx, "prepare", kin_ceil_div(set->points, KIN_COARSE_STEP), cover_tile, &c),

@@ -32,6 +32,8 @@ typedef struct kin_round_ops {
     kin_round_sums (*to_bf16)(const kin_round_input *in, float *out);
     /* Sum of (a[i] - b[i])^2 over `wide` floats, a multiple of 16, in fp32: 16 partial sums. */
     float (*distance_sq)(const float *a, const float *b, int64_t wide);
+    /* The same of doubles, in double; wide a multiple of 8. */
+    double (*distance_sq64)(const double *a, const double *b, int64_t wide);
 } kin_round_ops;
 
 extern const kin_round_ops kin_round_portable;

@@ -8,10 +8,9 @@
  *      rows I  |  points J     J+1     J+2 ...        one piece of work
  *              |  screen  -> log -> lists of I (lock I), lists of J (lock J)
  *
- * Graph. Every unordered pair of blocks is screened once and serves both ends. Blocks stand on a
- * circle; step s pairs block I with block I + s. All blocks take step 0 (their own pairs) first,
- * then the strips in rising s: thresholds of all rows tighten at the same pace, and blocks that
- * stand near each other, which exact_order puts close in space, meet first.
+ * Graph. Every unordered pair of blocks is screened once and serves both ends. All blocks take
+ * their own pairs first; then each meets the others, the nearest first (exact_schedule.h), strip by
+ * strip, so that thresholds of all rows tighten early and at the same pace.
  *
  * Why it is right. A pair is lost only in the kernel, where its cost is above the limits of both
  * ends, in a skipped tile, or in a list's compaction: each proves that it is not among the first k
@@ -81,7 +80,7 @@ typedef struct run {
     bool graph;
     int64_t block;
     int64_t log_room;
-    int64_t strips;
+    kin_schedule schedule;
     const kin_round_ops *ops;
     worker *workers;
 } run;
@@ -154,6 +153,22 @@ static kin_bound_row worst_of_block(const run *r, const side *s, int64_t block)
 
 /* ---- Delivery ------------------------------------------------------------------------------- */
 
+/* A row whose list holds k ids and was never compacted has no threshold yet, and lets everything
+ * pass: do not wait until the list is full. */
+static bool close_open_lists(const run *r, worker *w, const side *to, int64_t block)
+{
+    kin_lists *lists = to->lists;
+    bool closed = false;
+    const int64_t first = block * r->block;
+    for (int64_t row = first; row < first + block_points(r, to, block); row++) {
+        if (lists->reach[row] == INFINITY && lists->counts[row] >= lists->k) {
+            kin_lists_compact(lists, row, &w->scratch);
+            closed = true;
+        }
+    }
+    return closed;
+}
+
 /* The pairs of a log to the lists of the rows' block, or, turned round, of the points' block. */
 static bool deliver(const run *r, worker *w, const side *to, int64_t to_block, const side *from,
                     int64_t from_block, bool turned, kin_tile_log *log, limits *l)
@@ -174,6 +189,7 @@ static bool deliver(const run *r, worker *w, const side *to, int64_t to_block, c
         const uint32_t name = by_id ? from->set->ids[other] : (uint32_t)other;
         tightened |= kin_lists_add(to->lists, own, log->order[i], name, &w->scratch);
     }
+    tightened |= close_open_lists(r, w, to, to_block);
     if (tightened) {
         memcpy(l->reach, to->lists->reach + to_first,
                (size_t)block_points(r, to, to_block) * sizeof *l->reach);
@@ -377,35 +393,19 @@ static kith_status own_block(void *arg, int64_t task, int32_t thread)
     return KITH_OK;
 }
 
-/* Task t: rows of block t mod blocks, against strip t / blocks of the blocks ahead of it on the
- * circle. With an even number of blocks the last step would meet every pair twice: only the first
- * half takes it. */
-static kith_status strip_of_graph(void *arg, int64_t task, int32_t thread)
-{
-    const run *r = arg;
-    const int64_t blocks = r->row.blocks;
-    const int64_t row_block = task % blocks;
-    const int64_t first = 1 + task / blocks * STRIP;
-    pack_rows(r, &r->workers[thread], row_block);
-    for (int64_t s = first; s < first + STRIP && 2 * s <= blocks; s++) {
-        if (2 * s < blocks || row_block < blocks / 2) {
-            meet(r, &r->workers[thread], row_block, (row_block + s) % blocks);
-        }
-    }
-    return KITH_OK;
-}
-
-/* Search: rows of block t mod blocks against a strip of the points' blocks. Rows start at different
- * strips, so that threads do not wait for each other's lists where both sides are collected. */
-static kith_status strip_of_search(void *arg, int64_t task, int32_t thread)
+/* Task t: rows of block t mod blocks against strip t / blocks of those that they meet. All rows
+ * take their nearest strip first. */
+static kith_status strip(void *arg, int64_t task, int32_t thread)
 {
     const run *r = arg;
     const int64_t row_block = task % r->row.blocks;
-    const int64_t strip = (task / r->row.blocks + row_block) % r->strips;
-    pack_rows(r, &r->workers[thread], row_block);
-    const int64_t last = kin_min_i64((strip + 1) * STRIP, r->point.blocks);
-    for (int64_t block = strip * STRIP; block < last; block++) {
-        meet(r, &r->workers[thread], row_block, block);
+    const int64_t first = task / r->row.blocks * STRIP;
+    const int64_t last = kin_min_i64(first + STRIP, kin_schedule_count(&r->schedule, row_block));
+    if (first < last) {
+        pack_rows(r, &r->workers[thread], row_block);
+    }
+    for (int64_t i = first; i < last; i++) {
+        meet(r, &r->workers[thread], row_block, kin_schedule_block(&r->schedule, row_block, i));
     }
     return KITH_OK;
 }
@@ -434,7 +434,8 @@ static kith_status make_worker(const run *r, worker *w)
     const uint64_t block = (uint64_t)r->block;
     KIN_TRY(kin_alloc(ctx, &w->rows, kin_size_mul(block, (uint64_t)r->frame->groups),
                       sizeof *w->rows, "a repacked block of rows"));
-    KIN_TRY(kin_alloc(ctx, &w->test, block, sizeof *w->test, "thresholds of a block"));
+    KIN_TRY(
+        kin_alloc(ctx, &w->test, CHUNK_PANELS * block, sizeof *w->test, "thresholds of a block"));
     KIN_TRY(kin_alloc(ctx, &w->row_tile_reach, block / KIN_COARSE_STEP, sizeof(double),
                       "thresholds of tiles"));
     KIN_TRY(make_limits(ctx, r->block, &w->row));
@@ -514,12 +515,21 @@ static void free_side(kith_ctx *ctx, side *s)
     kin_free(ctx, s->locks);
 }
 
-static kith_status run_graph(run *r)
+static kith_status run_all(run *r)
 {
-    const int64_t blocks = r->row.blocks;
-    KIN_TRY(kin_parallel(r->ctx, "screen", blocks, own_block, r));
-    const int64_t strips = kin_ceil_div(blocks / 2, STRIP);
-    return kin_parallel(r->ctx, "screen", strips * blocks, strip_of_graph, r);
+    const kin_screen *screen = r->screen;
+    KIN_TRY(kin_schedule_make(r->ctx, screen->row_cover, screen->rows->points, screen->point_cover,
+                              screen->points->points, r->block, r->graph, &r->schedule));
+    kith_status status = KITH_OK;
+    if (r->graph) {
+        status = kin_parallel(r->ctx, "screen", r->row.blocks, own_block, r);
+    }
+    if (status == KITH_OK) {
+        const int64_t strips = kin_ceil_div(r->schedule.most, STRIP);
+        status = kin_parallel(r->ctx, "screen", strips * r->row.blocks, strip, r);
+    }
+    kin_schedule_free(r->ctx, &r->schedule);
+    return status;
 }
 
 kith_status kin_screen_run(kith_ctx *ctx, kin_screen *screen)
@@ -550,12 +560,7 @@ kith_status kin_screen_run(kith_ctx *ctx, kin_screen *screen)
     for (int32_t t = 0; t < ctx->threads; t++) {
         KIN_TRY_GOTO(status, make_worker(&r, &r.workers[t]), done);
     }
-    if (r.graph) {
-        status = run_graph(&r);
-    } else {
-        r.strips = kin_ceil_div(r.point.blocks, STRIP);
-        status = kin_parallel(ctx, "screen", r.strips * r.row.blocks, strip_of_search, &r);
-    }
+    status = run_all(&r);
 done:
     screen->pairs = 0;
     screen->pairs_skipped = 0;

@@ -6,6 +6,7 @@
 
 #include "exact/exact_cover.h"
 #include "exact/exact_list.h"
+#include "exact/exact_schedule.h"
 
 typedef struct kin_screen {
     const kin_set *rows;

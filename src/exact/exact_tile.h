@@ -87,7 +87,7 @@ typedef struct kin_tile_job {
     const kin_word *odd;        /* term_j - 2 floor(term_j / 2): 0 or 1; float types: not read */
     const kin_word *col_limit;  /* by column */
     const kin_word *panel_half; /* by panel: the largest half of its columns */
-    kin_word *test;             /* scratch: one a row */
+    kin_word *test;             /* scratch: two a row */
     kin_tile_log *row_log;
     kin_tile_log *col_log; /* NULL: columns are not collected */
 } kin_tile_job;

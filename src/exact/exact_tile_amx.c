@@ -58,13 +58,12 @@ static inline __attribute__((always_inline)) void compare(const kin_tile_job *jo
         const int32_t part = line / SIDE;
         const int32_t row = done->row + part / 2 * SIDE + line % SIDE;
         const kin_word *acc = &done->acc[part][line % SIDE * SIDE];
+        const kin_word test = job->test[part % 2 * job->row_count + row];
         uint32_t mask;
         if (is_float) {
-            mask = _mm512_cmp_ps_mask(_mm512_load_ps(acc), _mm512_set1_ps(job->test[row].f),
-                                      _CMP_NLT_UQ);
+            mask = _mm512_cmp_ps_mask(_mm512_load_ps(acc), _mm512_set1_ps(test.f), _CMP_NLT_UQ);
         } else {
-            mask = _mm512_cmpge_epi32_mask(_mm512_load_si512(acc),
-                                           _mm512_set1_epi32(job->test[row].i));
+            mask = _mm512_cmpge_epi32_mask(_mm512_load_si512(acc), _mm512_set1_epi32(test.i));
         }
         if (__builtin_expect(mask != 0, 0)) {
             if (is_float) {
@@ -128,12 +127,10 @@ static inline __attribute__((always_inline)) void run(const kin_tile_job *job, b
     _tile_loadconfig(&eight_tiles);
     const int32_t last = job->first_panel + job->panel_count;
     for (int32_t panel = job->first_panel; panel < last; panel += 2) {
-        const kin_word a = job->panel_half[panel];
-        const kin_word b = job->panel_half[panel + 1];
         if (is_float) {
-            tile_tests_float(job, a.f > b.f ? a.f : b.f);
+            tile_tests_float(job, panel, 2);
         } else {
-            tile_tests_int(job, a.i > b.i ? a.i : b.i);
+            tile_tests_int(job, panel, 2);
         }
         const int32_t tiles = job->row_count / ROWS;
         for (int32_t tile = 0; tile < tiles; tile++) {

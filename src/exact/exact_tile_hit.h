@@ -128,20 +128,29 @@ __attribute__((noinline, unused)) static void tile_hit_float(const kin_tile_job 
 }
 #endif
 
-/* test[row] = half_term - max(row half, panel half), for the rows against some panels. */
-static inline void tile_tests_int(const kin_tile_job *job, int32_t panel_half)
+/* The quick tests of all rows against each of some panels: panel p of them has its own row_count
+ * thresholds, half_term - max(row half, panel half). */
+static inline void tile_tests_int(const kin_tile_job *job, int32_t panel, int32_t panels)
 {
-    for (int32_t row = 0; row < job->row_count; row++) {
-        const int32_t half = job->row_half[row].i;
-        job->test[row].i = job->half_term[row].i - (half > panel_half ? half : panel_half);
+    for (int32_t p = 0; p < panels; p++) {
+        const int32_t panel_half = job->panel_half[panel + p].i;
+        kin_word *test = job->test + (int64_t)p * job->row_count;
+        for (int32_t row = 0; row < job->row_count; row++) {
+            const int32_t half = job->row_half[row].i;
+            test[row].i = job->half_term[row].i - (half > panel_half ? half : panel_half);
+        }
     }
 }
 
-static inline void tile_tests_float(const kin_tile_job *job, float panel_half)
+static inline void tile_tests_float(const kin_tile_job *job, int32_t panel, int32_t panels)
 {
-    for (int32_t row = 0; row < job->row_count; row++) {
-        const float half = job->row_half[row].f;
-        job->test[row].f = job->half_term[row].f - (half > panel_half ? half : panel_half);
+    for (int32_t p = 0; p < panels; p++) {
+        const float panel_half = job->panel_half[panel + p].f;
+        kin_word *test = job->test + (int64_t)p * job->row_count;
+        for (int32_t row = 0; row < job->row_count; row++) {
+            const float half = job->row_half[row].f;
+            test[row].f = job->half_term[row].f - (half > panel_half ? half : panel_half);
+        }
     }
 }
 

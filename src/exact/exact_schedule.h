@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * In which order blocks meet: near ones first, so that thresholds are nearly final when the many
+ * far ones come. Any order is right. */
+#ifndef KIN_EXACT_SCHEDULE_H
+#define KIN_EXACT_SCHEDULE_H
+
+#include "exact/exact_cover.h"
+
+typedef struct kin_schedule {
+    int64_t row_blocks;
+    int64_t point_blocks;
+    bool graph;
+    int64_t most;    /* blocks that a block of rows meets, at most */
+    uint32_t *order; /* row_blocks x most; NULL: in the order of the blocks */
+} kin_schedule;
+
+/* graph: every unordered pair of different blocks once. Blocks stand on a circle; block I owns its
+ * pairs with the half circle ahead of it. Without covers, or with very many blocks, the order is
+ * that of the blocks. */
+kith_status kin_schedule_make(kith_ctx *ctx, const kin_cover *rows, int64_t row_points,
+                              const kin_cover *points, int64_t point_points, int64_t block,
+                              bool graph, kin_schedule *schedule);
+void kin_schedule_free(kith_ctx *ctx, kin_schedule *schedule);
+uint64_t kin_schedule_bytes(int64_t row_points, int64_t point_points, int64_t block, int32_t cols);
+
+/* How many blocks a block of rows meets, and the i-th of them. */
+int64_t kin_schedule_count(const kin_schedule *schedule, int64_t row_block);
+int64_t kin_schedule_block(const kin_schedule *schedule, int64_t row_block, int64_t i);
+
+#endif
