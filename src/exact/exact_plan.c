@@ -12,6 +12,7 @@
 #include "base/base_size.h"
 #include "exact/exact_direct.h"
 #include "exact/exact_order.h"
+#include "exact/exact_schedule.h"
 #include "exact/exact_screen.h"
 #include "exact/exact_type.h"
 
@@ -80,9 +81,18 @@ static void plan_set(planning *p, const kin_frame *frame, int64_t points)
     phase(p, cover > 0 ? kin_size_mul(p->threads * KIN_COARSE_STEP, wide_row(p)) : 0);
 }
 
-static uint64_t locks_bytes(const kin_frame *frame, int64_t points)
+/* What the screen keeps of blocks: a lock each, and the order in which they meet. */
+static uint64_t blocks_bytes(const planning *p, const kin_frame *frame, int64_t rows,
+                             int64_t points)
 {
-    return (uint64_t)kin_ceil_div(points, kin_screen_block(frame)) * sizeof(pthread_mutex_t);
+    const int64_t block = kin_screen_block(frame);
+    const uint64_t blocks = (uint64_t)(kin_ceil_div(rows, block) + kin_ceil_div(points, block));
+    const uint64_t locks = blocks * sizeof(pthread_mutex_t);
+    if (p->traits->screen != KIN_SCREEN_DISTANCE) {
+        return locks;
+    }
+    const uint64_t sorting = kin_size_mul(p->threads, blocks * sizeof(uint64_t));
+    return kin_size_add(locks + sorting, kin_schedule_bytes(rows, points, block, frame->cols));
 }
 
 /* The rows of the other set that a thread looks at last: keys, and the answer. */
@@ -103,8 +113,8 @@ static void plan_screen(planning *p, const kin_frame *frame, int64_t wanted, int
 {
     const uint64_t lists = kin_lists_bytes(wanted, rows);
     const uint64_t screen = kin_screen_bytes(frame, wanted, (int32_t)p->threads);
-    const uint64_t locks = locks_bytes(frame, rows) + locks_bytes(frame, points);
-    phase(p, kin_size_add(lists, kin_size_add(screen, locks)));
+    const uint64_t blocks = blocks_bytes(p, frame, rows, points);
+    phase(p, kin_size_add(lists, kin_size_add(screen, blocks)));
     phase(p, kin_size_add(lists, writing_bytes(p, wanted, rows)));
 }
 

@@ -222,6 +222,7 @@ static kith_status meet(run *r, worker *w, const meeting *m)
         .panel_count = CHUNK_PANELS,
         .start = points->start + m->point_first,
         .odd = points->odd + m->point_first,
+        .col_limit = w->limit, /* of no use: columns are not collected */
         .panel_half = w->panel_half,
         .test = w->test,
         .row_log = &w->log,
@@ -309,18 +310,19 @@ static kith_status make_keys(kith_ctx *ctx, int32_t cols, worker *w)
     return kin_alloc(ctx, &w->keys, KEYS, sizeof *w->keys, "keys");
 }
 
-/* One call of the kernel may log all pairs of a block with a fine tile. */
+/* One call of the kernel may log all pairs of a block with a fine tile, and writes whole vectors.
+ */
 static kith_status make_screening(const run *r, worker *w)
 {
     kith_ctx *ctx = r->ctx;
     const kin_frame *frame = &r->corpus->frame;
     const uint64_t block = (uint64_t)r->block;
-    const uint64_t room = block * KIN_FINE_STEP;
+    const uint64_t room = block * KIN_FINE_STEP + KIN_PANEL;
     KIN_TRY(kin_alloc(ctx, &w->rows, kin_size_mul(block, (uint64_t)frame->groups), sizeof *w->rows,
                       "a repacked block of rows"));
     KIN_TRY(kin_alloc(ctx, &w->limit, block, sizeof *w->limit, "limits of a block"));
     KIN_TRY(kin_alloc(ctx, &w->half, block, sizeof *w->half, "limits of a block"));
-    KIN_TRY(kin_alloc(ctx, &w->test, block, sizeof *w->test, "limits of a block"));
+    KIN_TRY(kin_alloc(ctx, &w->test, CHUNK_PANELS * block, sizeof *w->test, "limits of a block"));
     KIN_TRY(kin_alloc(ctx, &w->reach, block, sizeof *w->reach, "thresholds of a block"));
     KIN_TRY(kin_alloc(ctx, &w->tile_reach, block / KIN_COARSE_STEP, sizeof *w->tile_reach,
                       "thresholds of tiles"));

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Radius search against the oracle, to the last bit. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "oracle/plain_knn.h"
+#include "support/support_keys.h"
+#include "support/support_rows.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef struct job {
+    kith_metric metric;
+    kith_dtype dtype;
+    int64_t rows;
+    int64_t queries; /* 0: the points themselves */
+    int32_t cols;
+    int include_self;
+} job;
+
+static int compare_keys(const void *a, const void *b)
+{
+    const double *x = a;
+    const double *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+static int within(kith_metric metric, double key, double radius)
+{
+    const double distance = oracle_distance(metric, key);
+    return metric == KITH_INNER_PRODUCT ? distance >= radius : distance <= radius;
+}
+
+/* Keys of one query to all points; a radius that is one of its distances, to the last bit. */
+static double keys_of(const job *j, const kith_matrix *queries, const kith_matrix *points,
+                      int64_t query, double share, double *keys)
+{
+    for (int64_t i = 0; i < j->rows; i++) {
+        keys[i] = oracle_key(j->metric, queries, query, points, i);
+    }
+    double *sorted = malloc((size_t)j->rows * sizeof *sorted);
+    assert_non_null(sorted);
+    memcpy(sorted, keys, (size_t)j->rows * sizeof *sorted);
+    qsort(sorted, (size_t)j->rows, sizeof *sorted, compare_keys);
+    const double key = sorted[(int64_t)(share * (double)(j->rows - 1))];
+    free(sorted);
+    return oracle_distance(j->metric, key);
+}
+
+/* Row by row: who is within, in the order (key, id). Returns how many there are. */
+static int64_t check_row(const job *j, const kith_ranges *ranges, int64_t query, double radius,
+                         const double *keys)
+{
+    const int64_t first = kith_ranges_offsets(ranges)[query];
+    const int64_t count = kith_ranges_offsets(ranges)[query + 1] - first;
+    int64_t expected = 0;
+    for (int64_t i = 0; i < j->rows; i++) {
+        const int self = j->queries == 0 && !j->include_self && i == query;
+        expected += !self && within(j->metric, keys[i], radius);
+    }
+    assert_int_equal(count, expected);
+    const uint32_t *ids = kith_ranges_ids(ranges);
+    if (ids == NULL) {
+        return count;
+    }
+    for (int64_t i = first; i < first + count; i++) {
+        const double distance = oracle_distance(j->metric, keys[ids[i]]);
+        const float narrow = (float)distance;
+        assert_true(within(j->metric, keys[ids[i]], radius));
+        assert_true(j->queries > 0 || j->include_self || (int64_t)ids[i] != query);
+        assert_memory_equal(&kith_ranges_distances64(ranges)[i], &distance, sizeof distance);
+        assert_memory_equal(&kith_ranges_distances(ranges)[i], &narrow, sizeof narrow);
+        if (i > first) { /* strictly rising, so each id once */
+            const double before = keys[ids[i - 1]];
+            assert_true(before < keys[ids[i]] || (before == keys[ids[i]] && ids[i - 1] < ids[i]));
+        }
+    }
+    return count;
+}
+
+static void check_ranges(const job *j, const kith_ranges *ranges, const kith_matrix *queries,
+                         const kith_matrix *points, const double *radii, double radius)
+{
+    double *keys = malloc((size_t)j->rows * sizeof *keys);
+    assert_non_null(keys);
+    assert_int_equal(kith_ranges_rows(ranges), queries->rows);
+    assert_int_equal(kith_ranges_offsets(ranges)[0], 0);
+    for (int64_t q = 0; q < queries->rows; q++) {
+        (void)keys_of(j, queries, points, q, 0.0, keys);
+        (void)check_row(j, ranges, q, radii != NULL ? radii[q] : radius, keys);
+    }
+    free(keys);
+}
+
+static kith_ranges *search(kith_ctx *ctx, const job *j, const kith_matrix *points,
+                           const kith_matrix *queries, const kith_radius_params *params)
+{
+    kith_ranges *ranges = NULL;
+    const kith_status status =
+        kith_radius(ctx, points, j->queries > 0 ? queries : NULL, params, &ranges);
+    if (status != KITH_OK) {
+        (void)printf("%s\n", kith_ctx_detail(ctx));
+    }
+    assert_int_equal(status, KITH_OK);
+    return ranges;
+}
+
+static void fill(const job *j, test_rows *rows, uint64_t *seed)
+{
+    const int nonnegative = j->metric == KITH_CHI2 || j->metric == KITH_KL || j->dtype == KITH_U8;
+    const double scale = j->dtype == KITH_U8 ? 255.0 : j->dtype == KITH_I8 ? 127.0 : 4.0;
+    test_rows_fill(rows, scale, nonnegative, seed);
+    for (int64_t i = 7; i < rows->matrix.rows; i += 5) { /* groups of equal rows */
+        test_rows_copy(rows, i, rows, i % 3);
+    }
+    for (int64_t i = 11; i < rows->matrix.rows; i += 17) { /* zero, and so constant */
+        for (int32_t c = 0; c < rows->matrix.cols; c++) {
+            test_rows_set(rows, i, c, 0.0);
+        }
+    }
+}
+
+/* One radius for all, one for each, counts alone; on this instruction set. */
+static void run(const job *j, kin_isa isa, int32_t threads)
+{
+    uint64_t seed = (uint64_t)j->rows * 31 + (uint64_t)j->cols;
+    kith_ctx *ctx = test_ctx(isa, threads);
+    test_rows points = test_rows_make(j->dtype, j->rows, j->cols, 4);
+    test_rows asked = test_rows_make(j->dtype, j->queries > 0 ? j->queries : 1, j->cols, 0);
+    fill(j, &points, &seed);
+    fill(j, &asked, &seed);
+    const kith_matrix *queries = j->queries > 0 ? &asked.matrix : &points.matrix;
+    double *radii = malloc((size_t)queries->rows * sizeof *radii);
+    double *keys = malloc((size_t)j->rows * sizeof *keys);
+    assert_true(radii != NULL && keys != NULL);
+    for (int64_t q = 0; q < queries->rows; q++) {
+        radii[q] = keys_of(j, queries, &points.matrix, q, (double)(q % 11) / 20.0, keys);
+    }
+    kith_radius_params params = kith_radius_params_default();
+    params.metric = j->metric;
+    params.flags = j->include_self ? (uint32_t)KITH_INCLUDE_SELF : 0;
+    for (int which = 0; which < 4; which++) {
+        params.radius = radii[which % queries->rows];
+        params.radii = which >= 2 ? radii : NULL;
+        params.count_only = which & 1;
+        kith_ranges *ranges = search(ctx, j, &points.matrix, queries, &params);
+        assert_true((kith_ranges_ids(ranges) == NULL) == (params.count_only != 0));
+        check_ranges(j, ranges, queries, &points.matrix, params.radii, params.radius);
+        kith_ranges_free(ranges);
+    }
+    free(keys);
+    free(radii);
+    test_rows_free(&asked);
+    test_rows_free(&points);
+    kith_ctx_free(ctx);
+}
+
+static void agrees_with_the_oracle(void **state)
+{
+    (void)state;
+    const kith_dtype dtypes[] = {KITH_F32, KITH_U8, KITH_I8, KITH_F64, KITH_F16};
+    kin_isa isas[KIN_ISA_COUNT];
+    const int bodies = test_bodies(isas);
+    int jobs = 0;
+    for (int metric = KITH_EUCLIDEAN; metric <= KITH_KL; metric++) {
+        for (int d = 0; d < 5; d++) {
+            const job shapes[] = {{(kith_metric)metric, dtypes[d], 203, 0, 5, 0},
+                                  {(kith_metric)metric, dtypes[d], 130, 0, 19, 1},
+                                  {(kith_metric)metric, dtypes[d], 333, 70, 34, 0},
+                                  {(kith_metric)metric, dtypes[d], 1, 2, 3, 0}};
+            if (dtypes[d] == KITH_I8 && (metric == KITH_CHI2 || metric == KITH_KL)) {
+                continue;
+            }
+            for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
+                run(&shapes[s], isas[jobs % bodies], 1 + jobs % 3);
+                jobs += 1;
+            }
+        }
+    }
+    (void)printf("%d radius searches (metrics, types, equal and degenerate rows, radii that are "
+                 "distances to the last bit) have the oracle's bytes\n",
+                 jobs);
+}
+
+/* Enough points for tiles to be covered, blocks to be many, and types to be tried. */
+static void large_searches_agree(void **state)
+{
+    (void)state;
+    const job jobs[] = {{KITH_EUCLIDEAN, KITH_F32, 8500, 0, 3, 0},
+                        {KITH_COSINE, KITH_F32, 4300, 4200, 3, 0},
+                        {KITH_SQEUCLIDEAN, KITH_U8, 5000, 0, 2, 0}};
+    for (size_t i = 0; i < sizeof jobs / sizeof jobs[0]; i++) {
+        const job *j = &jobs[i];
+        uint64_t seed = 77;
+        kith_ctx *ctx = test_ctx(KIN_ISA_PORTABLE, 2);
+        test_rows points = test_rows_make(j->dtype, j->rows, j->cols, 0);
+        test_rows asked = test_rows_make(j->dtype, j->queries > 0 ? j->queries : 1, j->cols, 0);
+        test_rows_fill(&points, j->dtype == KITH_U8 ? 255.0 : 1.0, j->dtype == KITH_U8, &seed);
+        test_rows_fill(&asked, 1.0, 0, &seed);
+        const kith_matrix *queries = j->queries > 0 ? &asked.matrix : &points.matrix;
+        kith_radius_params params = kith_radius_params_default();
+        params.metric = j->metric;
+        params.radius = j->metric == KITH_EUCLIDEAN ? 0.2 : j->metric == KITH_COSINE ? 0.005 : 40.0;
+        kith_ranges *ranges = search(ctx, j, &points.matrix, queries, &params);
+        kith_report report = {.struct_size = sizeof report};
+        assert_int_equal(kith_ctx_report(ctx, &report), KITH_OK);
+        assert_true(report.exact == 1 && report.skipped_share > 0.0);
+        double *keys = malloc((size_t)j->rows * sizeof *keys);
+        assert_non_null(keys);
+        for (int64_t q = 0; q < queries->rows; q += 37) {
+            (void)keys_of(j, queries, &points.matrix, q, 0.0, keys);
+            (void)check_row(j, ranges, q, params.radius, keys);
+        }
+        free(keys);
+        kith_ranges_free(ranges);
+        test_rows_free(&asked);
+        test_rows_free(&points);
+        kith_ctx_free(ctx);
+    }
+    (void)printf("large searches skip tiles and agree with the oracle\n");
+}
+
+static double product(void *arg, const void *query, const void *point, int32_t cols)
+{
+    const float *q = query;
+    const float *p = point;
+    double sum = 0;
+    for (int32_t i = 0; i < cols; i++) {
+        sum += (double)q[i] * (double)p[i];
+    }
+    return *(const double *)arg * sum;
+}
+
+static void edges(void **state)
+{
+    (void)state;
+    uint64_t seed = 4;
+    kith_ctx *ctx = test_ctx(KIN_ISA_PORTABLE, 2);
+    test_rows points = test_rows_make(KITH_F32, 60, 4, 0);
+    test_rows_fill(&points, 1.0, 0, &seed);
+    test_rows_copy(&points, 9, &points, 30);
+    const kith_matrix *m = &points.matrix;
+    kith_radius_params params = kith_radius_params_default();
+    kith_ranges *ranges = NULL;
+
+    params.radius = 0.0; /* equal rows alone */
+    assert_int_equal(kith_radius(ctx, m, NULL, &params, &ranges), KITH_OK);
+    assert_int_equal(kith_ranges_offsets(ranges)[60], 2);
+    assert_int_equal(kith_ranges_ids(ranges)[0], 30);
+    assert_int_equal(kith_ranges_ids(ranges)[1], 9);
+    kith_ranges_free(ranges);
+
+    params.radius = INFINITY; /* everybody */
+    assert_int_equal(kith_radius(ctx, m, NULL, &params, &ranges), KITH_OK);
+    assert_int_equal(kith_ranges_offsets(ranges)[60], 60 * 59);
+    kith_ranges_free(ranges);
+
+    params.metric = KITH_INNER_PRODUCT; /* infinitely large products: nobody */
+    assert_int_equal(kith_radius(ctx, m, m, &params, &ranges), KITH_OK);
+    assert_int_equal(kith_ranges_offsets(ranges)[60], 0);
+    kith_ranges_free(ranges);
+    params.radius = -INFINITY;
+    assert_int_equal(kith_radius(ctx, m, m, &params, &ranges), KITH_OK);
+    assert_int_equal(kith_ranges_offsets(ranges)[60], 60 * 60);
+    kith_ranges_free(ranges);
+
+    params.metric = KITH_EUCLIDEAN;
+    params.radius = -1.0;
+    assert_int_equal(kith_radius(ctx, m, NULL, &params, &ranges), KITH_E_ARGUMENT);
+    assert_null(ranges);
+    params.radius = (double)NAN;
+    assert_int_equal(kith_radius(ctx, m, NULL, &params, &ranges), KITH_E_ARGUMENT);
+    double radii[60] = {0.5};
+    radii[17] = -0.5;
+    params.radii = radii;
+    assert_int_equal(kith_radius(ctx, m, NULL, &params, &ranges), KITH_E_ARGUMENT);
+    assert_non_null(strstr(kith_ctx_detail(ctx), "radii[17]"));
+    assert_int_equal(kith_radius(ctx, m, NULL, &params, NULL), KITH_E_ARGUMENT);
+
+    double sign = -1.0; /* a caller's own: as an inner product */
+    params = kith_radius_params_default();
+    params.metric = KITH_CUSTOM;
+    params.custom = product;
+    params.custom_arg = &sign;
+    params.radius = -0.25;
+    assert_int_equal(kith_radius(ctx, m, NULL, &params, &ranges), KITH_OK);
+    const int64_t own = kith_ranges_offsets(ranges)[60];
+    kith_ranges_free(ranges);
+    params = kith_radius_params_default();
+    params.metric = KITH_INNER_PRODUCT;
+    params.radius = 0.25;
+    params.count_only = 1;
+    assert_int_equal(kith_radius(ctx, m, NULL, &params, &ranges), KITH_OK);
+    assert_int_equal(kith_ranges_offsets(ranges)[60], own);
+    kith_ranges_free(ranges);
+    params = kith_radius_params_default();
+    params.metric = KITH_CUSTOM;
+    params.custom = product;
+    sign = (double)NAN;
+    params.custom_arg = &sign;
+    assert_int_equal(kith_radius(ctx, m, NULL, &params, &ranges), KITH_E_DATA);
+    kith_ranges_free(NULL);
+    test_rows_free(&points);
+    kith_ctx_free(ctx);
+    (void)printf("radii of 0, infinity, NaN and below 0; a caller's own distance\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(agrees_with_the_oracle),
+        cmocka_unit_test(large_searches_agree),
+        cmocka_unit_test(edges),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
