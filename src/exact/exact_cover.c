@@ -79,7 +79,7 @@ static kith_status cover_tile(void *arg, int64_t task, int32_t thread)
     return KITH_OK;
 }
 
-static int64_t wide_centre(int32_t cols)
+int64_t kin_cover_wide(int32_t cols)
 {
     return kin_round_up(cols, LANES);
 }
@@ -92,7 +92,7 @@ static bool worth_it(const kin_set *set)
 
 uint64_t kin_cover_bytes(int64_t points, int32_t cols)
 {
-    const uint64_t a_tile = (uint64_t)wide_centre(cols) * sizeof(float) + sizeof(float);
+    const uint64_t a_tile = (uint64_t)kin_cover_wide(cols) * sizeof(float) + sizeof(float);
     const uint64_t tiles =
         (uint64_t)(kin_ceil_div(points, KIN_FINE_STEP) + kin_ceil_div(points, KIN_COARSE_STEP));
     return points > SMALL ? kin_size_mul(tiles, a_tile) : 0;
@@ -108,7 +108,7 @@ kith_status kin_cover_make(kith_ctx *ctx, const kin_set *set, kin_cover *cover)
                   .set = set,
                   .cover = cover,
                   .wide = kin_round_up(set->frame->cols, KIN_METRIC_LANES)};
-    cover->wide = wide_centre(set->frame->cols);
+    cover->wide = kin_cover_wide(set->frame->cols);
     kith_status status = KITH_OK;
     for (int level = 0; level < 2; level++) {
         const uint64_t tiles = (uint64_t)kin_ceil_div(set->points, steps[level]);

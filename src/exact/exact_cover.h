@@ -21,6 +21,8 @@ enum { KIN_COVER_FINE = 0, KIN_COVER_COARSE = 1, KIN_FINE_STEP = 32, KIN_COARSE_
 /* Products have no triangle inequality, and small sets nothing to skip: their cover is empty. */
 kith_status kin_cover_make(kith_ctx *ctx, const kin_set *set, kin_cover *cover);
 void kin_cover_free(kith_ctx *ctx, kin_cover *cover);
+/* Floats of a centre of rows of `cols` components. */
+int64_t kin_cover_wide(int32_t cols);
 uint64_t kin_cover_bytes(int64_t points, int32_t cols);
 
 /* Whether no row of coarse tile i of `rows` and no point of fine tile j of `points` can be nearer

@@ -19,8 +19,15 @@ int64_t kin_lists_capacity(int64_t k, int64_t rows)
 uint64_t kin_lists_bytes(int64_t k, int64_t rows)
 {
     const uint64_t a_row = kin_size_add(kin_size_mul((uint64_t)kin_lists_capacity(k, rows), 8),
-                                        sizeof(int32_t) + sizeof(double) + 1);
+                                        2 * sizeof(int32_t) + sizeof(double) + 1);
     return kin_size_mul((uint64_t)rows, a_row);
+}
+
+/* After a compaction that left `count` entries. A compaction costs as much as its entries, so they
+ * may grow by a share of k in between. */
+static int32_t next_due(const kin_lists *lists, int64_t count)
+{
+    return (int32_t)kin_min_i64(lists->capacity, count + lists->k / 2 + LEAST_SLACK);
 }
 
 kith_status kin_lists_make(kith_ctx *ctx, const kin_set *rows, const kin_set *points,
@@ -40,12 +47,15 @@ kith_status kin_lists_make(kith_ctx *ctx, const kin_set *rows, const kin_set *po
     KIN_TRY_GOTO(status,
                  kin_alloc_zero(ctx, &lists->counts, n, sizeof *lists->counts, "candidate counts"),
                  done);
+    KIN_TRY_GOTO(status, kin_alloc(ctx, &lists->due, n, sizeof *lists->due, "candidate counts"),
+                 done);
     KIN_TRY_GOTO(status, kin_alloc(ctx, &lists->reach, n, sizeof *lists->reach, "row thresholds"),
                  done);
     KIN_TRY_GOTO(status, kin_alloc_zero(ctx, &lists->reran, n, sizeof *lists->reran, "row flags"),
                  done);
     for (uint64_t i = 0; i < n; i++) {
         lists->reach[i] = INFINITY;
+        lists->due[i] = next_due(lists, k);
     }
 done:
     if (status != KITH_OK) {
@@ -58,6 +68,7 @@ void kin_lists_free(kith_ctx *ctx, kin_lists *lists)
 {
     kin_free(ctx, lists->reran);
     kin_free(ctx, lists->reach);
+    kin_free(ctx, lists->due);
     kin_free(ctx, lists->counts);
     kin_free(ctx, lists->words);
     memset(lists, 0, sizeof *lists);
@@ -246,6 +257,7 @@ void kin_lists_compact(kin_lists *lists, int64_t row, kin_list_scratch *scratch)
     if (lists->counts[row] > lists->capacity - (slack + 1) / 2) {
         compact_by_key(lists, row, scratch);
     }
+    lists->due[row] = next_due(lists, lists->counts[row]);
 }
 
 /* Where costs are keys, nothing is computed again. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Candidate lists: for each row of one set, the points of another that may still be among its k
- * nearest. A list is a buffer that is compacted when it is full; each compaction tightens the row's
+ * nearest. A list is a buffer that is compacted when it is due; each compaction tightens the row's
  * reach, so that later candidates fail in the screen.
  *
  * Invariant: every point that was screened against the row and is not in its list has been proven
@@ -27,7 +27,9 @@ typedef struct kin_lists {
     int64_t capacity;        /* entries a list, above k */
     uint64_t *words;
     int32_t *counts;
-    double *reach;  /* exact_bound.h; INFINITY until k ids were seen */
+    int32_t *due;  /* at this many entries the list is compacted again, full or not: the sooner, the
+                      tighter the reach */
+    double *reach; /* exact_bound.h; INFINITY until k ids were seen */
     uint8_t *reran; /* 1: canonical keys were needed before the end */
 } kin_lists;
 
@@ -63,7 +65,7 @@ static inline bool kin_lists_add(kin_lists *lists, int64_t row, int32_t order, u
     const int32_t count = lists->counts[row]++;
     lists->words[row * lists->capacity + count] =
         (uint64_t)((uint32_t)order ^ 0x80000000u) << 32 | name;
-    if (count + 1 < lists->capacity) {
+    if (count + 1 < lists->due[row]) {
         return false;
     }
     kin_lists_compact(lists, row, scratch);
