@@ -3,6 +3,7 @@
  */
 #include "api/api_call.h"
 #include "api/api_check.h"
+#include "api/api_search.h"
 #include "base/base_mem.h"
 #include "base/base_try.h"
 
@@ -45,9 +46,8 @@ kith_status kith_graph_exact(kith_ctx *ctx, const kith_matrix *points,
 
 /* ---- Search --------------------------------------------------------------------------------- */
 
-static kith_status search_corpus(kith_ctx *ctx, const kin_prepared *corpus,
-                                 const kith_matrix *queries, const kith_search_params *params,
-                                 const kith_neighbors *out)
+kith_status kin_api_search(kith_ctx *ctx, const kin_prepared *corpus, const kith_matrix *queries,
+                           const kith_search_params *params, const kith_neighbors *out)
 {
     kith_matrix matrix;
     KIN_TRY(kin_check_matrix(ctx, queries, "queries", &matrix));
@@ -60,9 +60,9 @@ static kith_status search_corpus(kith_ctx *ctx, const kin_prepared *corpus,
     return kin_exact_search(ctx, corpus, &matrix, &request, out);
 }
 
-static kith_status prepare(kith_ctx *ctx, const kith_matrix *points, const char *name,
-                           const kin_distance *distance, const kith_matrix *queries, int64_t k,
-                           kin_prepared *prepared)
+kith_status kin_api_prepare(kith_ctx *ctx, const kith_matrix *points, const char *name,
+                            const kin_distance *distance, const kith_matrix *queries, int64_t k,
+                            kin_prepared *prepared)
 {
     const bool screens = kin_exact_screens(distance);
     KIN_TRY(kin_prepare_rows(ctx, points, distance, name, !screens, false, prepared));
@@ -92,10 +92,10 @@ static kith_status knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_matr
                              &distance));
     KIN_TRY(kin_check_output(ctx, params.k, matrix.rows, OF_SEARCH, out, asked.rows));
     kin_prepared prepared;
-    KIN_TRY(prepare(ctx, &matrix, "corpus", &distance, &asked, params.k, &prepared));
+    KIN_TRY(kin_api_prepare(ctx, &matrix, "corpus", &distance, &asked, params.k, &prepared));
     ctx->report.seconds_check = prepared.seconds_check;
     ctx->report.seconds_prepare = prepared.seconds_prepare;
-    const kith_status status = search_corpus(ctx, &prepared, queries, &params, out);
+    const kith_status status = kin_api_search(ctx, &prepared, queries, &params, out);
     kin_prepared_free(ctx, &prepared);
     return status;
 }
