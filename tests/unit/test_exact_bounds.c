@@ -15,6 +15,7 @@
 #include "host/host_cpu.h"
 #include "metric/metric.h"
 #include "support/support_keys.h"
+#include "support/support_sets.h"
 #include "support/support_shapes.h"
 
 #include <math.h>
@@ -153,41 +154,6 @@ static void stage_free(stage *s)
     free(s);
 }
 
-/* Component i of what the panels hold at a position. */
-static double stored(const kin_set *set, int64_t position, int32_t i)
-{
-    const kin_tile_type type = set->frame->kernel->type;
-    const int32_t size = kin_tile_group_size(type);
-    const int64_t panel = position / KIN_PANEL;
-    const int64_t at = (panel * set->frame->groups + i / size) * KIN_PANEL + position % KIN_PANEL;
-    kin_word w = {.u = set->panels[at]};
-    switch (type) {
-    case KIN_TILE_S8:
-        return (double)(w.u >> (8 * (i % 4)) & 0xff) - 128.0;
-    case KIN_TILE_S16:
-        return (double)(int16_t)(w.u >> (16 * (i % 2)) & 0xffff);
-    case KIN_TILE_BF16:
-        w.u = i % 2 == 0 ? w.u << 16 : w.u & 0xffff0000u;
-        return (double)w.f;
-    default:
-        return (double)w.f;
-    }
-}
-
-/* The cost without any error of the unit. */
-static double plain_cost(const stage *s, int64_t q, int64_t c)
-{
-    double dot = 0.0;
-    double square = 0.0;
-    for (int32_t i = 0; i < s->frame.cols; i++) {
-        const double x = stored(&s->query_set, q, i);
-        const double y = stored(&s->point_set, c, i);
-        dot += x * y;
-        square += (x - y) * (x - y);
-    }
-    return s->frame.bound == KIN_BOUND_PRODUCT ? -2.0 * dot : square;
-}
-
 /* What the unit may be wrong by: kappa |q||c| in the product, and in the half norm it starts from.
  */
 static double unit_wrong(const stage *s, kin_bound_row q, kin_bound_row c)
@@ -231,7 +197,7 @@ static int64_t wrong_discards(const stage *s, int64_t query, mutant m)
     for (int64_t c = 0; c < POINTS; c++) {
         const kin_bound_row row = kin_set_row(&s->point_set, c);
         known[c] = forget(m, row, false);
-        cost[c] = plain_cost(s, query, c);
+        cost[c] = test_plain_cost(&s->query_set, query, &s->point_set, c);
         wrong[c] = unit_wrong(s, q, row);
     }
     for (int64_t i = 0; i < POINTS; i++) {
