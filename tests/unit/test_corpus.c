@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "file/file_container.h"
 #include "host/host_cpu.h"
 #include "oracle/plain_knn.h"
 #include "support/support_files.h"
@@ -239,6 +240,110 @@ static void damage_is_noticed(void **state)
     (void)printf("damage in each third byte, and each cut, is an error\n");
 }
 
+/* The sections of a corpus file, some of which a test changes. */
+typedef struct parts {
+    kin_container *container;
+    kin_section sections[32];
+    int32_t count;
+} parts;
+
+static void take_apart(kith_ctx *ctx, const char *path, parts *p)
+{
+    static const char *const tags[] = {
+        "points", "corpus",       "transforms", "firsts",         "weights",
+        "next",   "degenerates",  "order",      "mean",           "panels",
+        "start",  "odd",          "half_term",  "row_term",       "norm",
+        "lost",   "fine_centres", "fine_radii", "coarse_centres", "coarse_radii"};
+    memset(p, 0, sizeof *p);
+    assert_int_equal(kin_container_open(ctx, path, &p->container), KITH_OK);
+    for (size_t i = 0; i < sizeof tags / sizeof tags[0]; i++) {
+        if (kin_container_has(p->container, tags[i])) {
+            kin_section *section = &p->sections[p->count++];
+            section->tag = tags[i];
+            assert_int_equal(
+                kin_container_section(ctx, p->container, tags[i], &section->data, &section->bytes),
+                KITH_OK);
+        }
+    }
+}
+
+/* A file with one 32-bit word of one section changed, and checksums that are right. */
+static const char *forge(test_folder *folder, kith_ctx *ctx, const char *path, const char *tag,
+                         size_t word, uint32_t value)
+{
+    parts p;
+    take_apart(ctx, path, &p);
+    unsigned char *copy = NULL;
+    for (int32_t i = 0; i < p.count; i++) {
+        if (strcmp(p.sections[i].tag, tag) == 0) {
+            copy = malloc(p.sections[i].bytes);
+            assert_non_null(copy);
+            memcpy(copy, p.sections[i].data, p.sections[i].bytes);
+            memcpy(copy + 4 * word, &value, sizeof value);
+            p.sections[i].data = copy;
+        }
+    }
+    assert_non_null(copy);
+    const char *forged = test_path(folder, "forged.kith");
+    assert_int_equal(kin_container_write(ctx, forged, kin_container_get_header(p.container),
+                                         p.sections, p.count),
+                     KITH_OK);
+    free(copy);
+    kin_container_close(p.container);
+    return forged;
+}
+
+/* What another version or machine made is made again; what leads outside is refused. */
+static void forgeries_do_no_harm(void **state)
+{
+    static const struct {
+        const char *tag;
+        size_t word;
+        uint32_t value;
+        int good;
+    } forgeries[] = {{"corpus", 0, 99, 1},    /* a version to come */
+                     {"corpus", 1, 77, 1},    /* a type of another machine */
+                     {"corpus", 3, 12345, 1}, /* rows that are rounded to another width */
+                     {"corpus", 5, 1, 0},     /* groups: 2^32 more than there are */
+                     {"corpus", 4, 3, 0},     /* fewer groups than are stored */
+                     {"order", 2, 400, 0},
+                     {"firsts", 1, 0, 0},
+                     {"next", 0, 0, 0},
+                     {"next", 299, 300, 0},
+                     {"weights", 0, 5000, 0},
+                     {"degenerates", 0, 300, 0},
+                     {"transforms", 5, 0x7ff80000, 0}};
+    test_folder *folder = *state;
+    uint64_t seed = 21;
+    kith_ctx *ctx = test_ctx(kin_cpu_best(), 1);
+    test_rows points = test_rows_make(KITH_F32, 300, 6, 0);
+    test_rows asked = test_rows_make(KITH_F32, QUERIES, 6, 0);
+    fill(&points, KITH_COSINE, &seed);
+    fill(&asked, KITH_COSINE, &seed);
+    kith_corpus *corpus = NULL;
+    char path[300];
+    (void)snprintf(path, sizeof path, "%s", test_path(folder, "honest.kith"));
+    assert_int_equal(kith_corpus_create(ctx, &points.matrix, KITH_COSINE, &corpus), KITH_OK);
+    assert_int_equal(kith_corpus_save(ctx, corpus, path), KITH_OK);
+    kith_corpus_free(corpus);
+    for (size_t i = 0; i < sizeof forgeries / sizeof forgeries[0]; i++) {
+        const char *forged =
+            forge(folder, ctx, path, forgeries[i].tag, forgeries[i].word, forgeries[i].value);
+        const kith_status status = kith_corpus_open(ctx, forged, &corpus);
+        assert_int_equal(status, forgeries[i].good ? KITH_OK : KITH_E_FORMAT);
+        if (status == KITH_OK) {
+            answer a;
+            search(ctx, corpus, &asked.matrix, &a);
+            check_oracle(KITH_COSINE, &points.matrix, &asked.matrix, &a);
+        }
+        kith_corpus_free(corpus);
+    }
+    test_rows_free(&asked);
+    test_rows_free(&points);
+    kith_ctx_free(ctx);
+    (void)printf("other versions are prepared again; numbers that lead outside are refused\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -246,6 +351,8 @@ int main(void)
                                         test_folder_teardown),
         cmocka_unit_test(other_types_are_answered),
         cmocka_unit_test_setup_teardown(damage_is_noticed, test_folder_setup, test_folder_teardown),
+        cmocka_unit_test_setup_teardown(forgeries_do_no_harm, test_folder_setup,
+                                        test_folder_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
