@@ -48,27 +48,34 @@ typedef struct finished {
     int32_t next_line; /* LINES when nothing is left */
 } finished;
 
-/* Line l of a finished block: 16 accumulators of one row. */
+/* Lines of a finished block: 16 accumulators of one row each, to which the columns' starts are
+ * added only here. (Accumulators that begin as starts need tile loads of stride 0, which took twice
+ * as long as all else that a block of 128 components costs beside its products.) */
 static inline __attribute__((always_inline)) void compare(const kin_tile_job *job, finished *done,
                                                           int32_t lines, bool is_float)
 {
     int32_t line = done->next_line;
     const int32_t last = line + lines < LINES ? line + lines : LINES;
+    const kin_word *start = job->start + (int64_t)done->panel * KIN_PANEL;
     for (; line < last; line++) {
         const int32_t part = line / SIDE;
         const int32_t row = done->row + part / 2 * SIDE + line % SIDE;
-        const kin_word *acc = &done->acc[part][line % SIDE * SIDE];
+        kin_word *acc = &done->acc[part][line % SIDE * SIDE];
+        const kin_word *starts = start + part % 2 * SIDE;
         const kin_word test = job->test[part % 2 * job->row_count + row];
-        uint32_t mask;
         if (is_float) {
-            mask = _mm512_cmp_ps_mask(_mm512_load_ps(acc), _mm512_set1_ps(test.f), _CMP_NLT_UQ);
-        } else {
-            mask = _mm512_cmpge_epi32_mask(_mm512_load_si512(acc), _mm512_set1_epi32(test.i));
-        }
-        if (__builtin_expect(mask != 0, 0)) {
-            if (is_float) {
+            const __m512 sum = _mm512_add_ps(_mm512_load_ps(acc), _mm512_loadu_ps(starts));
+            const uint32_t mask = _mm512_cmp_ps_mask(sum, _mm512_set1_ps(test.f), _CMP_NLT_UQ);
+            if (__builtin_expect(mask != 0, 0)) {
+                _mm512_store_ps(acc, sum);
                 tile_hit_float(job, row, done->panel + part % 2, mask, acc);
-            } else {
+            }
+        } else {
+            const __m512i sum =
+                _mm512_add_epi32(_mm512_load_si512(acc), _mm512_loadu_si512(starts));
+            const uint32_t mask = _mm512_cmpge_epi32_mask(sum, _mm512_set1_epi32(test.i));
+            if (__builtin_expect(mask != 0, 0)) {
+                _mm512_store_si512(acc, sum);
                 tile_hit_int(job, row, done->panel + part % 2, mask, acc);
             }
         }
@@ -84,27 +91,28 @@ static inline __attribute__((always_inline)) void products(const kin_tile_job *j
     const int64_t panel_words = (int64_t)job->groups * KIN_PANEL;
     const uint32_t *row_words = job->rows + (int64_t)tile * 2 * steps * TILE_WORDS;
     const uint32_t *point_words = job->panels + panel * panel_words;
-    const kin_word *start = job->start + (int64_t)panel * KIN_PANEL;
     const int32_t lines = (LINES + steps - 1) / steps;
-    _tile_loadd(0, start, 0); /* stride 0: the same 16 starts for all 16 rows */
-    _tile_loadd(1, start + KIN_PANEL, 0);
-    _tile_loadd(2, start, 0);
-    _tile_loadd(3, start + KIN_PANEL, 0);
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
     for (int32_t step = 0; step < steps; step++) {
-        const uint32_t *row = row_words + (int64_t)step * TILE_WORDS;
+        const uint32_t *row = row_words + (int64_t)step * 2 * TILE_WORDS;
         const uint32_t *point = point_words + (int64_t)step * TILE_WORDS;
         _tile_loadd(4, row, 64);
         _tile_loadd(6, point, 64);
-        _tile_loadd(5, row + (int64_t)steps * TILE_WORDS, 64);
-        _tile_loadd(7, point + panel_words, 64);
         if (is_float) {
             _tile_dpbf16ps(0, 4, 6);
+            _tile_loadd(7, point + panel_words, 64);
             _tile_dpbf16ps(1, 4, 7);
+            _tile_loadd(5, row + TILE_WORDS, 64);
             _tile_dpbf16ps(2, 5, 6);
             _tile_dpbf16ps(3, 5, 7);
         } else {
             _tile_dpbsud(0, 4, 6);
+            _tile_loadd(7, point + panel_words, 64);
             _tile_dpbsud(1, 4, 7);
+            _tile_loadd(5, row + TILE_WORDS, 64);
             _tile_dpbsud(2, 5, 6);
             _tile_dpbsud(3, 5, 7);
         }
@@ -122,8 +130,11 @@ static inline __attribute__((always_inline)) void products(const kin_tile_job *j
 static inline __attribute__((always_inline)) void run(const kin_tile_job *job, bool is_float)
 {
     finished blocks[2];
-    blocks[0].next_line = LINES;
-    blocks[1].next_line = LINES;
+    for (int i = 0; i < 2; i++) {
+        blocks[i].row = 0;
+        blocks[i].panel = job->first_panel;
+        blocks[i].next_line = LINES;
+    }
     _tile_loadconfig(&eight_tiles);
     const int32_t last = job->first_panel + job->panel_count;
     for (int32_t panel = job->first_panel; panel < last; panel += 2) {
@@ -184,14 +195,18 @@ static inline void transpose(const uint32_t *src, __m512i flip, uint32_t *dst)
     }
 }
 
-/* Rows for the unit: for each 16 rows, step after step, a tile of 16 rows x 64 bytes. */
+/* Rows for the unit: for each 32 rows, step after step, two tiles of 16 rows x 64 bytes. */
 static void pack(const uint32_t *panels, int32_t groups, int32_t row_count, uint32_t flip,
                  uint32_t *rows)
 {
-    const int64_t tiles = (int64_t)row_count / SIDE * (groups / STEP_GROUPS);
+    const int64_t steps = groups / STEP_GROUPS;
     const __m512i flips = _mm512_set1_epi32((int32_t)flip);
-    for (int64_t tile = 0; tile < tiles; tile++) {
-        transpose(panels + tile * TILE_WORDS, flips, rows + tile * TILE_WORDS);
+    for (int64_t side = 0; side < row_count / SIDE; side++) {
+        const uint32_t *src = panels + side * steps * TILE_WORDS;
+        uint32_t *dst = rows + (side / 2 * 2 * steps + side % 2) * TILE_WORDS;
+        for (int64_t step = 0; step < steps; step++) {
+            transpose(src + step * TILE_WORDS, flips, dst + 2 * step * TILE_WORDS);
+        }
     }
 }
 
