@@ -199,6 +199,61 @@ static kith_status do_open_result(kith_ctx *ctx, const input *in, int option)
     return status;
 }
 
+/* A corpus is made, asked and saved. */
+static kith_status do_corpus(kith_ctx *ctx, const input *in, int metric)
+{
+    kith_search_params params = params_of(0);
+    params.exclude = in->exclude;
+    const kith_neighbors out = view(&in->out, QUERIES);
+    kith_corpus *corpus = NULL;
+    kith_status status =
+        kith_corpus_create(ctx, &rows_of(in, metric)->matrix, (kith_metric)metric, &corpus);
+    assert_int_equal(status == KITH_OK, corpus != NULL);
+    if (status == KITH_OK) {
+        status = kith_corpus_search(ctx, corpus, &in->queries.matrix, &params, &out);
+    }
+    if (status == KITH_OK) {
+        status = kith_corpus_save(ctx, corpus, test_path(in->folder, "corpus.kith"));
+    }
+    kith_corpus_free(corpus);
+    return status;
+}
+
+static kith_status do_open_corpus(kith_ctx *ctx, const input *in, int option)
+{
+    (void)option;
+    const kith_search_params params = params_of(0);
+    const kith_neighbors out = view(&in->out, QUERIES);
+    kith_corpus *corpus = NULL;
+    kith_status status = kith_corpus_open(ctx, test_path(in->folder, "corpus.kith"), &corpus);
+    assert_int_equal(status == KITH_OK, corpus != NULL);
+    if (status == KITH_OK) {
+        status = kith_corpus_search(ctx, corpus, &in->queries.matrix, &params, &out);
+    }
+    kith_corpus_free(corpus);
+    return status;
+}
+
+static kith_status do_radius(kith_ctx *ctx, const input *in, int metric)
+{
+    kith_radius_params params = kith_radius_params_default();
+    params.metric = (kith_metric)metric;
+    params.radius = 0.7;
+    kith_ranges *ranges = NULL;
+    kith_status status = kith_radius(ctx, &rows_of(in, metric)->matrix, NULL, &params, &ranges);
+    assert_int_equal(status == KITH_OK, ranges != NULL);
+    if (status == KITH_OK) {
+        kith_result_meta meta = kith_result_meta_default();
+        meta.kind = KITH_KIND_RANGES;
+        meta.metric = (kith_metric)metric;
+        meta.exact = 1;
+        meta.corpus_rows = ROWS;
+        status = kith_ranges_save(ctx, test_path(in->folder, "ranges.npz"), ranges, &meta);
+    }
+    kith_ranges_free(ranges);
+    return status;
+}
+
 typedef struct job {
     const char *name;
     job_fn fn;
@@ -221,6 +276,15 @@ static const job jobs[] = {
     {"search, euclidean", do_search, KITH_EUCLIDEAN},
     {"distances, correlation", do_distances, KITH_CORRELATION},
     {"recall, euclidean", do_recall, KITH_EUCLIDEAN},
+    {"radius, cosine", do_radius, KITH_COSINE},
+    {"radius, manhattan", do_radius, KITH_MANHATTAN},
+    {"radius, euclidean", do_radius, KITH_EUCLIDEAN},
+    {"corpus of bytes", do_corpus, KITH_INNER_PRODUCT},
+    {"open corpus of bytes", do_open_corpus, 0},
+    {"corpus, cosine", do_corpus, KITH_COSINE},
+    {"open corpus, cosine", do_open_corpus, 0},
+    {"corpus, euclidean", do_corpus, KITH_EUCLIDEAN},
+    {"open corpus, euclidean", do_open_corpus, 0},
     {"save .npy", do_save_points, 0},
     {"save .csv", do_save_points, 1},
     {"save .fbin", do_save_points, 2},
