@@ -51,7 +51,8 @@ typedef struct bench {
     uint32_t *packed;
     double cost[ROWS][COLS];
     double slack[ROWS][COLS];
-    kin_word half_term[ROWS], row_term[ROWS], row_limit[ROWS], row_half[ROWS], test[ROWS];
+    _Alignas(64) kin_word half_term[ROWS], row_term[ROWS], row_limit[ROWS], row_half[ROWS],
+        test[ROWS];
     kin_word start[COLS], odd[COLS], col_limit[COLS], panel_half[PANELS];
     uint8_t row_seen[ROWS][COLS];
     uint8_t col_seen[ROWS][COLS];
