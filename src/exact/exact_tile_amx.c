@@ -40,47 +40,64 @@ static const tile_config eight_tiles = {
     .rows = {16, 16, 16, 16, 16, 16, 16, 16},
 };
 
-/* A finished block of 32 x 32 accumulators that waits for its comparisons. */
+/* A finished block of 32 x 32 accumulators that waits for its comparisons. Line l holds the 16
+ * accumulators of one row: rows 0-15 and points 0-15, then points 16-31, then rows 16-31. */
 typedef struct finished {
-    kin_word acc[4][TILE_WORDS] __attribute__((aligned(64)));
+    kin_word acc[LINES][SIDE] __attribute__((aligned(64)));
+    kin_word test[LINES]; /* the job's, in the order of the lines */
     int32_t row;
     int32_t panel;
-    int32_t next_line; /* LINES when nothing is left */
+    uint32_t next_line; /* LINES when nothing is left */
 } finished;
 
 /* Lines of a finished block: 16 accumulators of one row each, to which the columns' starts are
  * added only here. (Accumulators that begin as starts need tile loads of stride 0, which took twice
  * as long as all else that a block of 128 components costs beside its products.) */
 static inline __attribute__((always_inline)) void compare(const kin_tile_job *job, finished *done,
-                                                          int32_t lines, bool is_float)
+                                                          uint32_t lines, bool is_float)
 {
-    int32_t line = done->next_line;
-    const int32_t last = line + lines < LINES ? line + lines : LINES;
     const kin_word *start = job->start + (int64_t)done->panel * KIN_PANEL;
-    for (; line < last; line++) {
-        const int32_t part = line / SIDE;
-        const int32_t row = done->row + part / 2 * SIDE + line % SIDE;
-        kin_word *acc = &done->acc[part][line % SIDE * SIDE];
-        const kin_word *starts = start + part % 2 * SIDE;
-        const kin_word test = job->test[part % 2 * job->row_count + row];
+    const uint32_t next = done->next_line;
+    const uint32_t last = next + lines < LINES ? next + lines : LINES;
+    for (uint32_t line = next; line < last; line++) {
+        kin_word *acc = done->acc[line];
+        const uint32_t side = line / SIDE % 2;
+        uint32_t mask;
         if (is_float) {
-            const __m512 sum = _mm512_add_ps(_mm512_load_ps(acc), _mm512_loadu_ps(starts));
-            const uint32_t mask = _mm512_cmp_ps_mask(sum, _mm512_set1_ps(test.f), _CMP_NLT_UQ);
+            const __m512 sum =
+                _mm512_add_ps(_mm512_load_ps(acc), _mm512_loadu_ps(start + side * SIDE));
+            mask = _mm512_cmp_ps_mask(sum, _mm512_set1_ps(done->test[line].f), _CMP_NLT_UQ);
             if (__builtin_expect(mask != 0, 0)) {
                 _mm512_store_ps(acc, sum);
-                tile_hit_float(job, row, done->panel + part % 2, mask, acc);
             }
         } else {
             const __m512i sum =
-                _mm512_add_epi32(_mm512_load_si512(acc), _mm512_loadu_si512(starts));
-            const uint32_t mask = _mm512_cmpge_epi32_mask(sum, _mm512_set1_epi32(test.i));
+                _mm512_add_epi32(_mm512_load_si512(acc), _mm512_loadu_si512(start + side * SIDE));
+            mask = _mm512_cmpge_epi32_mask(sum, _mm512_set1_epi32(done->test[line].i));
             if (__builtin_expect(mask != 0, 0)) {
                 _mm512_store_si512(acc, sum);
-                tile_hit_int(job, row, done->panel + part % 2, mask, acc);
             }
+        }
+        if (__builtin_expect(mask != 0, 0)) {
+            const int32_t row = done->row + (int32_t)(line / (2 * SIDE) * SIDE + line % SIDE);
+            (is_float ? tile_hit_float : tile_hit_int)(job, row, done->panel + (int32_t)side, mask,
+                                                       acc);
         }
     }
     done->next_line = last;
+}
+
+/* What a finished block needs to be compared later. */
+static inline __attribute__((always_inline)) void finish(const kin_tile_job *job, int32_t row,
+                                                         int32_t panel, finished *done)
+{
+    for (int part = 0; part < 4; part++) {
+        const kin_word *test = job->test + part % 2 * job->row_count + row + part / 2 * SIDE;
+        _mm512_storeu_si512(&done->test[part * SIDE], _mm512_loadu_si512(test));
+    }
+    done->row = row;
+    done->panel = panel;
+    done->next_line = 0;
 }
 
 static inline __attribute__((always_inline)) void products(const kin_tile_job *job, int32_t tile,
@@ -91,7 +108,7 @@ static inline __attribute__((always_inline)) void products(const kin_tile_job *j
     const int64_t panel_words = (int64_t)job->groups * KIN_PANEL;
     const uint32_t *row_words = job->rows + (int64_t)tile * 2 * steps * TILE_WORDS;
     const uint32_t *point_words = job->panels + panel * panel_words;
-    const int32_t lines = (LINES + steps - 1) / steps;
+    const uint32_t lines = (uint32_t)((LINES + steps - 1) / steps);
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);
@@ -119,12 +136,10 @@ static inline __attribute__((always_inline)) void products(const kin_tile_job *j
         compare(job, previous, lines, is_float);
     }
     _tile_stored(0, next->acc[0], 64);
-    _tile_stored(1, next->acc[1], 64);
-    _tile_stored(2, next->acc[2], 64);
-    _tile_stored(3, next->acc[3], 64);
-    next->row = tile * ROWS;
-    next->panel = panel;
-    next->next_line = 0;
+    _tile_stored(1, next->acc[SIDE], 64);
+    _tile_stored(2, next->acc[2 * SIDE], 64);
+    _tile_stored(3, next->acc[3 * SIDE], 64);
+    finish(job, tile * ROWS, panel, next);
 }
 
 static inline __attribute__((always_inline)) void run(const kin_tile_job *job, bool is_float)
