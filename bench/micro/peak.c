@@ -164,13 +164,13 @@ typedef struct tile_shape {
 AMX static void load_tiles(void)
 {
     _Alignas(64) static const uint8_t zeros[1024];
-    tile_shape shape;
-    memset(&shape, 0, sizeof shape);
-    shape.palette = 1;
-    for (int tile = 0; tile < 8; tile++) {
-        shape.row_bytes[tile] = 64;
-        shape.rows[tile] = 16;
-    }
+    /* Static: the compiler takes ldtilecfg to read but the first bytes of its operand, and may drop
+     * what is stored into the rest of a local one. */
+    static const tile_shape shape = {
+        .palette = 1,
+        .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64},
+        .rows = {16, 16, 16, 16, 16, 16, 16, 16},
+    };
     _tile_loadconfig(&shape);
     _tile_zero(0);
     _tile_zero(1);
