@@ -320,6 +320,7 @@ static size_t make_npy(unsigned char *file, const char *descr, const void *data,
                  "{'descr': '%s', 'fortran_order': False, 'shape': (2, 2), }", descr);
     memcpy(file, "\x93NUMPY\1", 8);
     file[8] = (unsigned char)length;
+    file[9] = 0;
     memcpy(file + 10 + length, data, bytes);
     return 10 + (size_t)length + bytes;
 }
