@@ -41,7 +41,6 @@ check-full: check
 	@tools/check_full.sh
 
 bench: build
-	@cmake --build build -j $(JOBS) --target peak clocked
 	@PYTHON=$(PYTHON) tools/bench.sh $(ARGS)
 
 fmt:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Runs one command and writes what it cost: clocked REPORT COMMAND ARGUMENTS...
+ * Runs one command and writes what it cost: bench_clocked REPORT COMMAND ARGUMENTS...
  *
  * REPORT gets "seconds peak_kib exit_code". The kernel counts the memory of whoever starts a
  * process as that process' own until it has replaced its image, so a benchmark in Python would see
@@ -29,7 +29,7 @@ static int wait_for(pid_t pid)
 int main(int argc, char **argv)
 {
     if (argc < 3) {
-        fprintf(stderr, "usage: clocked REPORT COMMAND ARGUMENTS...\n");
+        fprintf(stderr, "usage: bench_clocked REPORT COMMAND ARGUMENTS...\n");
         return 2;
     }
     pid_t pid = 0;

@@ -2,7 +2,7 @@
  * What this machine can do at most: multiply-accumulates a second of each unit that kith screens
  * with, from registers alone, on a given number of threads. Benchmarks are quoted as a share of it.
  *
- *     peak [THREADS]
+ *     bench_peak [THREADS]
  *
  * A line for each unit that the processor has: name, threads, 10^9 multiply-accumulates a second
  * (best of some runs: a limit is what was reached once).
@@ -258,7 +258,7 @@ static double time_threads(const unit *tested, int64_t rounds, int threads)
     pthread_barrier_init(&start, NULL, (unsigned)threads + 1);
     for (int i = 0; i < threads; i++) {
         if (pthread_create(&ids[i], NULL, run_job, &work) != 0) {
-            fprintf(stderr, "peak: thread %d could not be started\n", i);
+            fprintf(stderr, "bench_peak: thread %d could not be started\n", i);
             exit(1);
         }
     }
@@ -291,7 +291,7 @@ int main(int argc, char **argv)
 {
     const int threads = argc > 1 ? atoi(argv[1]) : kin_cpu_count();
     if (threads < 1 || threads > MAX_THREADS) {
-        fprintf(stderr, "peak: THREADS must be 1 to %d\n", MAX_THREADS);
+        fprintf(stderr, "bench_peak: THREADS must be 1 to %d\n", MAX_THREADS);
         return 2;
     }
     for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {

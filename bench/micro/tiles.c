@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * How fast the tile kernels multiply when nothing survives: one line for each kernel that the
- * processor has and each shape. Run: build/bench_tiles [block rows] */
+ * processor has and each shape. Those in portable C take minutes, and run where the second argument
+ * is "portable". Run: build/bench_tiles [block rows [portable]] */
 #include "exact/exact_tile.h"
 #include "host/host_clock.h"
 #include "host/host_cpu.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { COLS = 480, RUNS = 5 };
 
@@ -99,7 +101,8 @@ int main(int argc, char **argv)
 {
     static const int32_t shapes[] = {784, 128, 960};
     const int32_t block = argc > 1 ? (int32_t)atoi(argv[1]) : COLS;
-    for (int isa = 0; isa < KIN_ISA_COUNT; isa++) {
+    const int first = argc > 2 && strcmp(argv[2], "portable") == 0 ? 0 : KIN_ISA_PORTABLE + 1;
+    for (int isa = first; isa < KIN_ISA_COUNT; isa++) {
         for (int type = 0; type < KIN_TILE_TYPES; type++) {
             const kin_tile_kernel *kernel = kin_tile_get((kin_isa)isa, (kin_tile_type)type);
             if (!kin_cpu_has((kin_isa)isa) || kernel == NULL || kernel->isa != (kin_isa)isa) {
