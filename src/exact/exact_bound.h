@@ -33,16 +33,14 @@ typedef struct kin_bound_row {
     double lost;
 } kin_bound_row;
 
-/* How far a float cost may be from |x^_q - x^_c|^2 or -2 x^_q.x^_c: twice the unit's error
- * (kappa |q||c|, and the half norm that enters it as the accumulator's start), and the fp32
- * roundings of norms and sums. 0 for integer units (kappa 0). */
+/* How far a float cost may be from |x^_q - x^_c|^2 or -2 x^_q.x^_c: twice the unit's error, which
+ * is kappa (|q||c| + |p|^2 / 2) where p is the one whose half norm starts the accumulator, and the
+ * fp32 roundings of norms and sums. Symmetric, since either end of a pair may be p. 0 for integer
+ * units (kappa 0). */
 static inline double kin_bound_error(double kappa, kin_bound_row q, kin_bound_row c)
 {
-    if (kappa == 0.0) {
-        return 0.0;
-    }
     const double both = q.norm + c.norm;
-    return 2.0 * kappa * (q.norm * c.norm + 0.5 * c.norm * c.norm) + 0x1p-20 * both * both;
+    return kappa == 0.0 ? 0.0 : (kappa + 0x1p-20) * both * both;
 }
 
 /* 2 (|q||lost_c| + |lost_q||c| + |lost_q||lost_c|): what rounding can do to -2 a_q.a_c. */
