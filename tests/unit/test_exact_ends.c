@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Where proofs are easily wrong: rows so small that squares underflow, the two ends of a pair, and
+ * tiles that are exactly as far apart as they are. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/base_random.h"
+#include "exact/exact_prepare.h"
+#include "host/host_cpu.h"
+#include "oracle/plain_knn.h"
+#include "support/support_keys.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static double uniform(uint64_t *state)
+{
+    return (double)(int64_t)kin_random_next(state) * 0x1p-63;
+}
+
+/* Queries of 2^-100 against a corpus of 2^490: in the frame of the corpus the squares of a query
+ * underflow, and a row that is not zero must not be taken for one that lost nothing. */
+static void test_tiny_queries(void **unused)
+{
+    (void)unused;
+    enum { ROWS = 2000, COLS = 16, QUERIES = 3, K = 10 };
+    static double corpus[ROWS * COLS];
+    static double queries[QUERIES * COLS];
+    uint64_t state = 5;
+    for (int i = 0; i < ROWS * COLS; i++) {
+        corpus[i] = ldexp(uniform(&state), 490);
+    }
+    for (int i = 0; i < QUERIES * COLS; i++) {
+        queries[i] = ldexp(uniform(&state), -100);
+    }
+    const kith_matrix c = {.data = corpus, .rows = ROWS, .cols = COLS, .dtype = KITH_F64};
+    const kith_matrix q = {.data = queries, .rows = QUERIES, .cols = COLS, .dtype = KITH_F64};
+    uint32_t ids[QUERIES * K];
+    uint32_t truth[QUERIES * K];
+    double keys[QUERIES * K];
+    oracle_knn(KITH_INNER_PRODUCT, &q, &c, K, 0, truth, keys);
+    for (int isa = 0; isa < KIN_ISA_COUNT; isa++) {
+        if (!kin_cpu_has((kin_isa)isa)) {
+            continue;
+        }
+        kith_ctx *ctx = test_ctx((kin_isa)isa, 2);
+        kith_search_params params = kith_search_params_default();
+        params.metric = KITH_INNER_PRODUCT;
+        params.k = K;
+        const kith_neighbors out = {.ids = ids, .rows = QUERIES, .k = K};
+        assert_int_equal(kith_knn_exact(ctx, &c, &q, &params, &out), KITH_OK);
+        assert_memory_equal(ids, truth, sizeof ids);
+        kith_ctx_free(ctx);
+    }
+    printf("queries 2^590 times smaller than their corpus find the right neighbours\n");
+}
+
+static void test_error_has_no_side(void **unused)
+{
+    (void)unused;
+    const kin_bound_row large = {.norm = 1000.0, .lost = 0.0};
+    const kin_bound_row small = {.norm = 0.01, .lost = 0.0};
+    const double kappa = 0x1p-12;
+    assert_true(kin_bound_error(kappa, large, small) == kin_bound_error(kappa, small, large));
+    assert_true(kin_bound_error(kappa, small, large) >= kappa * large.norm * large.norm);
+    printf("a unit's error holds the half norm of whichever end starts the accumulator\n");
+}
+
+/* The least distance of the points of two tiles, in units of the frame. */
+static double least_distance(const kin_prepared *p, int64_t coarse, int64_t fine)
+{
+    const kin_set *set = &p->set;
+    double least = INFINITY;
+    for (int64_t i = coarse * KIN_COARSE_STEP;
+         i < (coarse + 1) * KIN_COARSE_STEP && i < set->points; i++) {
+        for (int64_t j = fine * KIN_FINE_STEP; j < (fine + 1) * KIN_FINE_STEP && j < set->points;
+             j++) {
+            const double key = oracle_key(KITH_SQEUCLIDEAN, &p->rows.matrix, set->ids[i],
+                                          &p->rows.matrix, set->ids[j]);
+            least = fmin(least, sqrt(key) / set->frame->scale);
+        }
+    }
+    return least;
+}
+
+/* A tile is skipped only when its nearest points are farther than the reach. */
+static void test_tiles_apart(void **unused)
+{
+    (void)unused;
+    enum { ROWS = 1500, COLS = 5 };
+    static float points[ROWS * COLS];
+    uint64_t state = 9;
+    for (int i = 0; i < ROWS; i++) {
+        const double centre = (double)kin_random_below(&state, 12);
+        for (int j = 0; j < COLS; j++) {
+            points[i * COLS + j] = (float)(centre + 0.1 * uniform(&state));
+        }
+    }
+    kith_ctx *ctx = test_ctx(kin_cpu_best(), 1);
+    const kith_matrix m = {.data = points,
+                           .rows = ROWS,
+                           .stride_bytes = COLS * (int64_t)sizeof(float),
+                           .cols = COLS,
+                           .dtype = KITH_F32};
+    const kin_distance distance = {.metric = KITH_SQEUCLIDEAN, .cols = COLS, .isa = kin_cpu_best()};
+    kin_prepared p;
+    assert_int_equal(kin_prepare_rows(ctx, &m, &distance, "points", false, false, &p), KITH_OK);
+    assert_int_equal(kin_prepare_corpus(ctx, false, 10, &p), KITH_OK);
+    const kin_round_ops *ops = kin_round_get(kin_cpu_best());
+    int skipped = 0;
+    for (int64_t i = 0; i < (ROWS + KIN_COARSE_STEP - 1) / KIN_COARSE_STEP; i++) {
+        for (int64_t j = 0; j < (ROWS + KIN_FINE_STEP - 1) / KIN_FINE_STEP; j++) {
+            const double least = least_distance(&p, i, j);
+            assert_false(kin_cover_apart(&p.set, ops, &p.cover, i, &p.cover, j, least));
+            skipped += kin_cover_apart(&p.set, ops, &p.cover, i, &p.cover, j, 0.5 * least);
+        }
+    }
+    assert_true(skipped > 100);
+    kin_prepared_free(ctx, &p);
+    kith_ctx_free(ctx);
+    printf("no tile is skipped at its least distance, %d are at half of it\n", skipped);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tiny_queries),
+        cmocka_unit_test(test_error_has_no_side),
+        cmocka_unit_test(test_tiles_apart),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
