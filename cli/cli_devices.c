@@ -69,8 +69,7 @@ int cli_devices(const cli_args *args)
     for (int32_t i = 0; i < kith_device_count(); i++) {
         kith_device device;
         if (get(i, &device)) {
-            (void)printf("%s: %s%s\n", device.name,
-                         device.available != 0 ? "" : "not used: ", device.text);
+            (void)printf("%s: %s\n", device.name, device.text);
         }
     }
     return CLI_DONE;

@@ -42,6 +42,18 @@ static int check_distances(const char *path, const kith_result *result)
                                 "graph of ids can be checked with --points FILE)");
 }
 
+/* Distances of two metrics say nothing about each other. */
+static int check_metrics(const evaluation *e)
+{
+    const kith_metric found = kith_result_get_meta(e->found)->metric;
+    const kith_metric truth = kith_result_get_meta(e->truth)->metric;
+    return found == truth || found == KITH_METRIC_DEFAULT || truth == KITH_METRIC_DEFAULT
+               ? CLI_DONE
+               : cli_fail(e->args->paths[0],
+                          "was made with %s, %s with %s (compare results of one metric)",
+                          kith_metric_name(found), e->args->paths[1], kith_metric_name(truth));
+}
+
 static int measure(evaluation *e)
 {
     int code = open_result(e, e->args->paths[1], &e->truth);
@@ -50,6 +62,9 @@ static int measure(evaluation *e)
     }
     if (code == CLI_DONE) {
         code = check_distances(e->args->paths[1], e->truth);
+    }
+    if (code == CLI_DONE) {
+        code = check_metrics(e);
     }
     if (code != CLI_DONE) {
         return code;
