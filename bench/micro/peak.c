@@ -6,9 +6,7 @@
  *
  * A line for each unit that the processor has: name, threads, 10^9 multiply-accumulates a second
  * (best of some runs: a limit is what was reached once).
- *
- * Every operand passes through KEEP, which costs nothing and hides from the compiler that the loop
- * computes the same product again and again. */
+ */
 #include "host/host_clock.h"
 #include "host/host_cpu.h"
 
@@ -29,127 +27,70 @@ typedef struct unit {
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-#define KEEP(vector) __asm__ volatile("" : "+x"(vector))
-#define KEEP_512(vector) __asm__ volatile("" : "+v"(vector))
-#define AVX2 __attribute__((target("avx2,fma")))
-#define AVX2VNNI __attribute__((target("avx2,avxvnni")))
-#define AVX512 __attribute__((target("avx512f,avx512bw")))
-#define AVX512VNNI __attribute__((target("avx512f,avx512bw,avx512vnni")))
 #define AMX __attribute__((target("amx-tile,amx-int8,amx-bf16")))
 
-/* Enough independent sums to fill two units of a latency of 5 cycles. */
+/* Independent sums, enough to fill two units of a latency of 5 cycles. In assembler: compilers kept
+ * them in memory. Registers 0-11 are the sums, 12 and 13 the operands, 14 a product. */
 enum { SUMS = 12 };
+#define EACH(step)                                                                            \
+    step("0") step("1") step("2") step("3") step("4") step("5") step("6") step("7") step("8") \
+        step("9") step("10") step("11")
+#define ZERO(n) "vxorps %%xmm" n ", %%xmm" n ", %%xmm" n "\n\t"
+#define OPERANDS(reg)                                                                        \
+    "vmovd %1, %%xmm14\n\tvpbroadcastd %%xmm14, %%" reg "12\n\tvpbroadcastd %%xmm14, %%" reg \
+    "13\n\t"
+#define LOOP(operands, step)                                                                  \
+    __asm__ volatile(EACH(ZERO) operands "1:\n\t" EACH(step) "dec %0\n\tjnz 1b\n\tvzeroupper" \
+                     : "+r"(rounds)                                                           \
+                     : "r"(pattern)                                                           \
+                     : "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7",  \
+                       "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14")
+#define STEP_F32_AVX2(n) "vfmadd231ps %%ymm12, %%ymm13, %%ymm" n "\n\t"
+#define STEP_F32_AVX512(n) "vfmadd231ps %%zmm12, %%zmm13, %%zmm" n "\n\t"
+#define STEP_S16_AVX2(n) \
+    "vpmaddwd %%ymm12, %%ymm13, %%ymm14\n\tvpaddd %%ymm14, %%ymm" n ", %%ymm" n "\n\t"
+#define STEP_S16_AVX512(n) \
+    "vpmaddwd %%zmm12, %%zmm13, %%zmm14\n\tvpaddd %%zmm14, %%zmm" n ", %%zmm" n "\n\t"
+#define STEP_S8_AVX2VNNI(n) "%{vex%} vpdpbusd %%ymm12, %%ymm13, %%ymm" n "\n\t"
+#define STEP_S8_AVX512VNNI(n) "vpdpbusd %%zmm12, %%zmm13, %%zmm" n "\n\t"
 
-AVX2 static void run_f32_avx2(int64_t rounds)
+static const uint32_t half_f32 = 0x3f000000;
+static const uint32_t small_s8 = 0x03050703;
+
+static void run_f32_avx2(int64_t rounds)
 {
-    __m256 sums[SUMS];
-    __m256 a = _mm256_set1_ps(0.5f);
-    __m256 b = _mm256_set1_ps(0.25f);
-    for (int i = 0; i < SUMS; i++) {
-        sums[i] = _mm256_setzero_ps();
-    }
-    for (int64_t round = 0; round < rounds; round++) {
-#pragma GCC unroll 12
-        for (int i = 0; i < SUMS; i++) {
-            sums[i] = _mm256_fmadd_ps(a, b, sums[i]);
-            KEEP(sums[i]);
-        }
-    }
-    KEEP(a);
-    KEEP(b);
+    const uint32_t pattern = half_f32;
+    LOOP(OPERANDS("ymm"), STEP_F32_AVX2);
 }
 
-AVX2 static void run_s16_avx2(int64_t rounds)
+static void run_s16_avx2(int64_t rounds)
 {
-    __m256i sums[SUMS];
-    __m256i a = _mm256_set1_epi16(3);
-    __m256i b = _mm256_set1_epi16(5);
-    for (int i = 0; i < SUMS; i++) {
-        sums[i] = _mm256_setzero_si256();
-    }
-    for (int64_t round = 0; round < rounds; round++) {
-#pragma GCC unroll 12
-        for (int i = 0; i < SUMS; i++) {
-            KEEP(a);
-            sums[i] = _mm256_add_epi32(sums[i], _mm256_madd_epi16(a, b));
-            KEEP(sums[i]);
-        }
-    }
+    const uint32_t pattern = small_s8;
+    LOOP(OPERANDS("ymm"), STEP_S16_AVX2);
 }
 
-AVX2VNNI static void run_s8_avx2vnni(int64_t rounds)
+static void run_s8_avx2vnni(int64_t rounds)
 {
-    __m256i sums[SUMS];
-    __m256i a = _mm256_set1_epi8(3);
-    __m256i b = _mm256_set1_epi8(5);
-    for (int i = 0; i < SUMS; i++) {
-        sums[i] = _mm256_setzero_si256();
-    }
-    for (int64_t round = 0; round < rounds; round++) {
-#pragma GCC unroll 12
-        for (int i = 0; i < SUMS; i++) {
-            sums[i] = _mm256_dpbusd_avx_epi32(sums[i], a, b);
-            KEEP(sums[i]);
-        }
-    }
-    KEEP(a);
-    KEEP(b);
+    const uint32_t pattern = small_s8;
+    LOOP(OPERANDS("ymm"), STEP_S8_AVX2VNNI);
 }
 
-AVX512 static void run_f32_avx512(int64_t rounds)
+static void run_f32_avx512(int64_t rounds)
 {
-    __m512 sums[SUMS];
-    __m512 a = _mm512_set1_ps(0.5f);
-    __m512 b = _mm512_set1_ps(0.25f);
-    for (int i = 0; i < SUMS; i++) {
-        sums[i] = _mm512_setzero_ps();
-    }
-    for (int64_t round = 0; round < rounds; round++) {
-#pragma GCC unroll 12
-        for (int i = 0; i < SUMS; i++) {
-            sums[i] = _mm512_fmadd_ps(a, b, sums[i]);
-            KEEP_512(sums[i]);
-        }
-    }
-    KEEP_512(a);
-    KEEP_512(b);
+    const uint32_t pattern = half_f32;
+    LOOP(OPERANDS("zmm"), STEP_F32_AVX512);
 }
 
-AVX512 static void run_s16_avx512(int64_t rounds)
+static void run_s16_avx512(int64_t rounds)
 {
-    __m512i sums[SUMS];
-    __m512i a = _mm512_set1_epi16(3);
-    __m512i b = _mm512_set1_epi16(5);
-    for (int i = 0; i < SUMS; i++) {
-        sums[i] = _mm512_setzero_si512();
-    }
-    for (int64_t round = 0; round < rounds; round++) {
-#pragma GCC unroll 12
-        for (int i = 0; i < SUMS; i++) {
-            KEEP_512(a);
-            sums[i] = _mm512_add_epi32(sums[i], _mm512_madd_epi16(a, b));
-            KEEP_512(sums[i]);
-        }
-    }
+    const uint32_t pattern = small_s8;
+    LOOP(OPERANDS("zmm"), STEP_S16_AVX512);
 }
 
-AVX512VNNI static void run_s8_avx512vnni(int64_t rounds)
+static void run_s8_avx512vnni(int64_t rounds)
 {
-    __m512i sums[SUMS];
-    __m512i a = _mm512_set1_epi8(3);
-    __m512i b = _mm512_set1_epi8(5);
-    for (int i = 0; i < SUMS; i++) {
-        sums[i] = _mm512_setzero_si512();
-    }
-    for (int64_t round = 0; round < rounds; round++) {
-#pragma GCC unroll 12
-        for (int i = 0; i < SUMS; i++) {
-            sums[i] = _mm512_dpbusd_epi32(sums[i], a, b);
-            KEEP_512(sums[i]);
-        }
-    }
-    KEEP_512(a);
-    KEEP_512(b);
+    const uint32_t pattern = small_s8;
+    LOOP(OPERANDS("zmm"), STEP_S8_AVX512VNNI);
 }
 
 /* 8 tiles of 16 rows of 64 bytes: four sums, two left and two right operands. */
@@ -163,7 +104,8 @@ typedef struct tile_shape {
 
 AMX static void load_tiles(void)
 {
-    _Alignas(64) static const uint8_t zeros[1024];
+    /* Not zeros: units may run faster on them than on data. */
+    _Alignas(64) static const uint8_t values[1024] = {[0 ... 1023] = 0x3f};
     /* Static: the compiler takes ldtilecfg to read but the first bytes of its operand, and may drop
      * what is stored into the rest of a local one. */
     static const tile_shape shape = {
@@ -176,10 +118,10 @@ AMX static void load_tiles(void)
     _tile_zero(1);
     _tile_zero(2);
     _tile_zero(3);
-    _tile_loadd(4, zeros, 64);
-    _tile_loadd(5, zeros, 64);
-    _tile_loadd(6, zeros, 64);
-    _tile_loadd(7, zeros, 64);
+    _tile_loadd(4, values, 64);
+    _tile_loadd(5, values, 64);
+    _tile_loadd(6, values, 64);
+    _tile_loadd(7, values, 64);
 }
 
 AMX static void run_s8_amx(int64_t rounds)
