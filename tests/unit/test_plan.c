@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "support/support_rows.h"
+#include "support/support_shapes.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -101,7 +102,7 @@ static void a_plan_is_kept(void **state)
                                  {3000, 0, 33, 1000}, {3000, 1, 5, 10},  {4200, 0, 100, 10},
                                  {200, 4200, 60, 10}, {5000, 2, 16, 300}};
     int count = 0;
-    for (size_t m = 0; m < sizeof metrics / sizeof metrics[0]; m++) {
+    for (size_t m = 0; m < sizeof metrics / sizeof metrics[0]; m += test_is_slow_build() ? 2 : 1) {
         for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
             const int64_t *shape = shapes[s];
             for (int variant = 0; variant < 4; variant++) {
@@ -131,7 +132,8 @@ static void large_jobs_keep_their_plans(void **state)
         {KITH_INNER_PRODUCT, KITH_F32, 9000, 30000, 16, 2, 10, 0},
         {KITH_EUCLIDEAN, KITH_F32, 9000, 20000, 20, 2, 100, 0},
     };
-    for (size_t i = 0; i < sizeof jobs / sizeof jobs[0]; i++) {
+    const size_t step = test_is_slow_build() ? 2 : 1;
+    for (size_t i = step == 2 ? 2 : 0; i < sizeof jobs / sizeof jobs[0]; i += step) {
         check(&jobs[i]);
     }
     (void)printf("jobs that try types, cover tiles and go in stripes keep to their plans\n");
