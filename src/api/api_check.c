@@ -103,5 +103,10 @@ kith_status kin_check_search_params(kith_ctx *ctx, const kith_search_params *par
     }
     const size_t size = params->struct_size < sizeof *known ? params->struct_size : sizeof *known;
     memcpy(known, params, size);
+    const uint32_t flags = KITH_INCLUDE_SELF | KITH_NO_SYMMETRY | KITH_NO_SKIP;
+    if ((known->flags & ~flags) != 0) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "flags is 0x%x, of which 0x%x is no flag",
+                        (unsigned)known->flags, (unsigned)(known->flags & ~flags));
+    }
     return KITH_OK;
 }

@@ -113,7 +113,7 @@ void kin_answer_degenerate(kin_answer *answer)
     }
 }
 
-void kin_answer_write(const kin_answer *answer, uint32_t left_out, const kith_neighbors *out,
+bool kin_answer_write(const kin_answer *answer, uint32_t left_out, const kith_neighbors *out,
                       int64_t row)
 {
     int64_t written = row * out->k;
@@ -135,4 +135,5 @@ void kin_answer_write(const kin_answer *answer, uint32_t left_out, const kith_ne
         }
         written += 1;
     }
+    return written == last;
 }

@@ -28,9 +28,9 @@ void kin_answer_expand(kin_answer *answer, const kin_pair *groups, int64_t count
 /* The list of a degenerate row: every row is at distance 1, so the lowest ids. */
 void kin_answer_degenerate(kin_answer *answer);
 
-/* Writes the first out->k of the list, `left_out` not among them, as row `row`. The list must hold
- * that many. */
-void kin_answer_write(const kin_answer *answer, uint32_t left_out, const kith_neighbors *out,
+/* Writes the first out->k of the list, `left_out` not among them, as row `row`. Whether there were
+ * that many: where there were not, a candidate was lost, and the answer must not be given out. */
+bool kin_answer_write(const kin_answer *answer, uint32_t left_out, const kith_neighbors *out,
                       int64_t row);
 
 #endif

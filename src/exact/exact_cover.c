@@ -6,6 +6,8 @@
 #include "base/base_try.h"
 #include "host/host_threads.h"
 
+#include <float.h>
+
 enum { LANES = 16, SMALL = 1024 };
 
 static const int64_t steps[2] = {KIN_FINE_STEP, KIN_COARSE_STEP};
@@ -34,8 +36,9 @@ static float up(double x)
     return nextafterf((float)x, INFINITY);
 }
 
-/* The ball of rows [first, last) of the tile in `values`, around their mean as floats. sums: a row
- * of doubles. */
+/* The ball of rows [first, last) of the tile in `values`, around their mean as floats. It also
+ * holds what the shift's roundings moved a row by (at most 2^-50 of it), and the absolute error of
+ * fp32 squares that underflow between centres (kin_cover_apart). sums: a row of doubles. */
 static void cover_rows(const covering *c, const double *values, int64_t first, int64_t last,
                        double *sums, float *centre, float *radius)
 {
@@ -45,16 +48,19 @@ static void cover_rows(const covering *c, const double *values, int64_t first, i
             sums[i] += values[row * c->wide + i];
         }
     }
+    double norm_sq = 0.0;
     for (int64_t i = 0; i < c->wide; i++) {
         centre[i] = (float)(sums[i] / (double)(last - first));
         sums[i] = (double)centre[i];
+        norm_sq += sums[i] * sums[i];
     }
     double most = 0.0;
     for (int64_t row = first; row < last; row++) {
         const double far = c->ops->distance_sq64(values + row * c->wide, sums, c->wide);
         most = far > most || far != far ? far : most;
     }
-    *radius = up(sqrt(most) * KIN_BOUND_WIDEN);
+    const double moved = (sqrt(norm_sq) + sqrt(most)) * 0x1p-50;
+    *radius = up(sqrt(most) * KIN_BOUND_WIDEN + moved + 0x1p-60);
 }
 
 static kith_status cover_tile(void *arg, int64_t task, int32_t thread)
@@ -155,8 +161,11 @@ bool kin_cover_apart(const kin_set *set, const kin_round_ops *ops, const kin_cov
     const float *b = points->centres[KIN_COVER_FINE] + j * points->wide;
     /* fp32: differences and squares are each rounded, partial sums wide / 16 times. */
     const double roundings = (double)rows->wide / LANES + LANES + 4;
-    const double between =
-        sqrt((double)ops->distance_sq(a, b, rows->wide)) * (1.0 - roundings * 0x1p-23);
+    const float square = ops->distance_sq(a, b, rows->wide);
+    if (!(square <= FLT_MAX)) { /* it overflowed, and proves nothing */
+        return false;
+    }
+    const double between = sqrt((double)square) * (1.0 - roundings * 0x1p-23);
     const double radii =
         (double)rows->radii[KIN_COVER_COARSE][i] + (double)points->radii[KIN_COVER_FINE][j];
     const double far = set->frame->bound == KIN_BOUND_INTEGER ? sqrt(reach) : reach;

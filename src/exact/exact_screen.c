@@ -322,8 +322,8 @@ static void run_rows(const run *r, const worker *w, const meeting *m, int64_t fi
 
 /* One chunk of points against those coarse tiles of rows that are not too far; neighbouring tiles
  * share a call. */
-static void run_chunk(const run *r, worker *w, const meeting *m, int64_t rows, bool tests,
-                      kin_tile_job *job)
+static void run_chunk(const run *r, worker *w, const meeting *m, int64_t rows, int64_t points,
+                      bool tests, kin_tile_job *job)
 {
     const int64_t padded = kin_round_up(rows, KIN_COARSE_STEP);
     const int64_t point_tile = job->first_panel * KIN_PANEL / KIN_FINE_STEP;
@@ -337,7 +337,7 @@ static void run_chunk(const run *r, worker *w, const meeting *m, int64_t rows, b
             run_rows(r, w, m, first, end - first, job);
         }
         first = end + KIN_COARSE_STEP;
-        w->skipped += (int64_t)KIN_COARSE_STEP * KIN_FINE_STEP;
+        w->skipped += kin_min_i64(KIN_COARSE_STEP, rows - end) * points;
     }
     if (padded > first) {
         run_rows(r, w, m, first, padded - first, job);
@@ -366,9 +366,10 @@ static void meet(const run *r, worker *w, int64_t row_block, int64_t point_block
     kin_tile_job job = make_job(r, w, &m);
     const bool tests = !own && tests_tiles(r, w);
     w->pairs += rows * points;
-    for (int64_t first = 0; first < points; first += (int64_t)CHUNK_PANELS * KIN_PANEL) {
+    const int64_t step = (int64_t)CHUNK_PANELS * KIN_PANEL;
+    for (int64_t first = 0; first < points; first += step) {
         job.first_panel = (int32_t)(first / KIN_PANEL);
-        run_chunk(r, w, &m, rows, tests, &job);
+        run_chunk(r, w, &m, rows, kin_min_i64(step, points - first), tests, &job);
         if (w->row_log.count > r->block || w->point_log.count > r->block) {
             deliver_both(r, w, &m);
         }

@@ -32,6 +32,7 @@ static int64_t wanted_ids(int64_t k, bool leaves_out, int64_t rows)
 /* ---- Writing -------------------------------------------------------------------------------- */
 
 typedef struct writing {
+    kith_ctx *ctx;
     kin_lists *lists;         /* of one side's groups; NULL where that side has none */
     const kin_groups *groups; /* of the side whose rows are written */
     const uint32_t *exclude;  /* by row, or NULL */
@@ -50,12 +51,18 @@ static uint32_t left_out(const writing *w, uint32_t row)
 }
 
 /* The same list for every row of a group; each leaves out its own id. */
-static void write_group(const writing *w, const kin_answer *answer, uint32_t first)
+static kith_status write_group(const writing *w, const kin_answer *answer, uint32_t first)
 {
     for (uint32_t row = first; row != KITH_ID_NONE;) {
-        kin_answer_write(answer, left_out(w, row), w->out, row);
+        if (!kin_answer_write(answer, left_out(w, row), w->out, row)) {
+            return kin_fail(w->ctx, KITH_E_INTERNAL,
+                            "row %lu has fewer than %lld neighbours (a bound is wrong; please "
+                            "report it)",
+                            (unsigned long)row, (long long)w->out->k);
+        }
         row = w->groups->next == NULL ? KITH_ID_NONE : w->groups->next[row];
     }
+    return KITH_OK;
 }
 
 /* Groups of a side without lists have no candidates but the degenerate rows of the corpus. */
@@ -74,7 +81,7 @@ static kith_status write_rows(void *arg, int64_t task, int32_t thread)
     for (int64_t position = task * ROWS_A_TASK; position < last; position++) {
         const int64_t count = w->lists != NULL ? kin_lists_finish(w->lists, position, scratch) : 0;
         kin_answer_expand(answer, scratch->pairs, count);
-        write_group(w, answer, ids[position]);
+        KIN_TRY(write_group(w, answer, ids[position]));
     }
     return KITH_OK;
 }
@@ -86,7 +93,7 @@ static void write_degenerates(const writing *w)
     kin_answer_degenerate(answer);
     for (int64_t i = 0; i < w->groups->degenerate; i++) {
         const uint32_t row = w->groups->degenerates[i];
-        kin_answer_write(answer, left_out(w, row), w->out, row);
+        (void)kin_answer_write(answer, left_out(w, row), w->out, row);
     }
 }
 
@@ -205,7 +212,7 @@ static kith_status graph_by_screen(kith_ctx *ctx, kin_prepared *points, const ki
     const bool leaves_out = (request->flags & KITH_INCLUDE_SELF) == 0;
     const int64_t wanted = wanted_ids(request->k, leaves_out, points->rows.matrix.rows);
     kin_lists lists = {0};
-    writing w = {.groups = &points->groups, .leaves_self_out = leaves_out, .out = out};
+    writing w = {.ctx = ctx, .groups = &points->groups, .leaves_self_out = leaves_out, .out = out};
     double pairs = 0.0;
     kith_status status = KITH_OK;
     if (points->groups.count > 0) {
@@ -278,7 +285,11 @@ static kith_status search_stripe(kith_ctx *ctx, searching *s, int64_t first, int
     /* Degenerate queries are written once, with the first stripe. */
     kin_groups groups = s->queries->groups;
     groups.degenerate = first == 0 ? groups.degenerate : 0;
-    writing w = {.lists = &lists, .groups = &groups, .exclude = s->request->exclude, .out = s->out};
+    writing w = {.ctx = ctx,
+                 .lists = &lists,
+                 .groups = &groups,
+                 .exclude = s->request->exclude,
+                 .out = s->out};
     kith_status status = run_screen(ctx, &screen, &s->pairs);
     if (status == KITH_OK) {
         status = write_all(ctx, &w, s->corpus, s->wanted);
@@ -300,7 +311,10 @@ static kith_status search_by_screen(kith_ctx *ctx, searching *s)
 {
     const int64_t queries = s->queries->groups.count;
     if (queries == 0 || s->corpus->groups.count == 0) {
-        writing w = {.groups = &s->queries->groups, .exclude = s->request->exclude, .out = s->out};
+        writing w = {.ctx = ctx,
+                     .groups = &s->queries->groups,
+                     .exclude = s->request->exclude,
+                     .out = s->out};
         return write_all(ctx, &w, s->corpus, s->wanted);
     }
     const int64_t stripe = kin_exact_stripe(&s->corpus->frame, s->wanted);
@@ -366,8 +380,8 @@ static kith_status both_by_screen(kith_ctx *ctx, kin_prepared *a, kin_prepared *
 {
     kin_lists a_lists = {0};
     kin_lists b_lists = {0};
-    writing to_b = {.groups = &a->groups, .out = ab};
-    writing to_a = {.groups = &b->groups, .out = ba};
+    writing to_b = {.ctx = ctx, .groups = &a->groups, .out = ab};
+    writing to_a = {.ctx = ctx, .groups = &b->groups, .out = ba};
     double pairs = 0.0;
     kith_status status = KITH_OK;
     if (a->groups.count > 0 && b->groups.count > 0) {

@@ -19,7 +19,7 @@
 
 /* What is stored means what this version of the preparation makes of it. Rises with every change of
  * panels, terms, bounds or covers. */
-enum { STORE_VERSION = 2, MOST_SECTIONS = 24 };
+enum { STORE_VERSION = 3, MOST_SECTIONS = 24 };
 
 #define TAG_FACTS "corpus"
 

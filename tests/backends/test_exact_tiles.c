@@ -52,7 +52,7 @@ typedef struct bench {
     double cost[ROWS][COLS];
     double slack[ROWS][COLS];
     _Alignas(64) kin_word half_term[ROWS], row_term[ROWS], row_limit[ROWS], row_half[ROWS],
-        test[ROWS];
+        test[2 * ROWS];
     kin_word start[COLS], odd[COLS], col_limit[COLS], panel_half[PANELS];
     uint8_t row_seen[ROWS][COLS];
     uint8_t col_seen[ROWS][COLS];
@@ -367,10 +367,10 @@ static bench *bench_make(const kin_tile_kernel *kernel, int32_t dims)
     b->row_panels = take(sizeof(uint32_t) * ROWS * (size_t)b->groups);
     b->packed = take(sizeof(uint32_t) * ROWS * (size_t)b->groups);
     b->col_panels = take(sizeof(uint32_t) * COLS * (size_t)b->groups);
-    b->row_log.order = take(sizeof(int32_t) * ROWS * COLS);
-    b->row_log.pair = take(sizeof(uint32_t) * ROWS * COLS);
-    b->col_log.order = take(sizeof(int32_t) * ROWS * COLS);
-    b->col_log.pair = take(sizeof(uint32_t) * ROWS * COLS);
+    b->row_log.order = take(sizeof(int32_t) * (ROWS * COLS + KIN_PANEL));
+    b->row_log.pair = take(sizeof(uint32_t) * (ROWS * COLS + KIN_PANEL));
+    b->col_log.order = take(sizeof(int32_t) * (ROWS * COLS + KIN_PANEL));
+    b->col_log.pair = take(sizeof(uint32_t) * (ROWS * COLS + KIN_PANEL));
     return b;
 }
 

@@ -60,6 +60,36 @@ static void test_tiny_queries(void **unused)
     printf("queries 2^590 times smaller than their corpus find the right neighbours\n");
 }
 
+/* Queries so far out that fp32 distances between tiles overflow: that proves nothing. */
+static void test_far_queries(void **unused)
+{
+    (void)unused;
+    enum { ROWS = 2000, COLS = 4, QUERIES = 1200, K = 3 };
+    static float corpus[ROWS * COLS];
+    static float queries[QUERIES * COLS];
+    static uint32_t ids[QUERIES * K];
+    static uint32_t truth[QUERIES * K];
+    static double keys[QUERIES * K];
+    uint64_t state = 3;
+    for (int i = 0; i < ROWS * COLS; i++) {
+        corpus[i] = (float)uniform(&state);
+    }
+    for (int i = 0; i < QUERIES * COLS; i++) {
+        queries[i] = 1e25F * (float)uniform(&state);
+    }
+    const kith_matrix c = {.data = corpus, .rows = ROWS, .cols = COLS, .dtype = KITH_F32};
+    const kith_matrix q = {.data = queries, .rows = QUERIES, .cols = COLS, .dtype = KITH_F32};
+    oracle_knn(KITH_EUCLIDEAN, &q, &c, K, 0, truth, keys);
+    kith_ctx *ctx = test_ctx(kin_cpu_best(), 2);
+    kith_search_params params = kith_search_params_default();
+    params.k = K;
+    const kith_neighbors out = {.ids = ids, .rows = QUERIES, .k = K};
+    assert_int_equal(kith_knn_exact(ctx, &c, &q, &params, &out), KITH_OK);
+    assert_memory_equal(ids, truth, sizeof ids);
+    kith_ctx_free(ctx);
+    printf("queries 1e25 times farther than the corpus is wide find the right neighbours\n");
+}
+
 static void test_error_has_no_side(void **unused)
 {
     (void)unused;
@@ -130,6 +160,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tiny_queries),
+        cmocka_unit_test(test_far_queries),
         cmocka_unit_test(test_error_has_no_side),
         cmocka_unit_test(test_tiles_apart),
     };
