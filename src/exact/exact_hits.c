@@ -35,7 +35,7 @@ kith_status kin_hits_make(kith_ctx *ctx, const kin_radius_request *request,
     kith_status status =
         kin_alloc_zero(ctx, &hits->counts, rows, sizeof *hits->counts, "counts of neighbours");
     if (status == KITH_OK) {
-        status = kin_alloc_zero(ctx, &hits->chunks, (uint64_t)ctx->threads, sizeof *hits->chunks,
+        status = kin_alloc_zero(ctx, &hits->chunks, (uint64_t)ctx->threads, sizeof(kin_hit_chunk *),
                                 "threads");
     }
     if (status != KITH_OK) {
@@ -252,7 +252,7 @@ static kith_status allocate(kith_ctx *ctx, table *t, int64_t *chunk_count)
     KIN_TRY(kin_alloc(ctx, &ranges->distances64, total, sizeof *ranges->distances64,
                       "neighbours within reach"));
     KIN_TRY(
-        kin_alloc_zero(ctx, &t->scratch, (uint64_t)ctx->threads, sizeof *t->scratch, "threads"));
+        kin_alloc_zero(ctx, &t->scratch, (uint64_t)ctx->threads, sizeof(kin_pair *), "threads"));
     int64_t count = 0;
     for (int32_t i = 0; i < ctx->threads; i++) {
         KIN_TRY(kin_alloc(ctx, &t->scratch[i], longest, sizeof **t->scratch, "the longest list"));
