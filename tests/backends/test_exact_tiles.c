@@ -109,8 +109,9 @@ static double component(const bench *b, pattern p, bool row, int32_t i, uint64_t
     return ldexp(rint(ldexp(x, 6)), 3); /* at most 9 bits: bf16 has 8, see to_type */
 }
 
-/* What the type stores of x. */
-static double to_type(kin_tile_type type, double x)
+/* What the type stores of x. Not inlined: gcc 12 at -O2 then forgets the mask (-O1 and clang do
+ * not). */
+__attribute__((noinline)) static double to_type(kin_tile_type type, double x)
 {
     kin_word w = {.f = (float)x};
     if (type == KIN_TILE_BF16) {
