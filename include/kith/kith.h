@@ -240,7 +240,7 @@ KITH_API kith_status kith_knn_both(kith_ctx *ctx, const kith_matrix *a, const ki
 /* ---- 6. Prepared corpora -------------------------------------------------------------------- */
 
 /* A corpus that is searched more than once: mean, rounded copy, norms, order and groups of equal
- * rows are made once. Keeps points.data (borrowed) until it is freed. Read-only after creation:
+ * rows are made once. Keeps ctx and points.data until it is freed. Read-only after creation:
  * several contexts may search it at once. */
 typedef struct kith_corpus kith_corpus;
 
@@ -283,7 +283,7 @@ static inline kith_radius_params kith_radius_params_default(void)
 }
 
 /* The neighbours of query i are entries offsets[i] .. offsets[i + 1] - 1, ascending by (key, id).
- * Counted first, then filled: memory is exactly what the answer needs. Owned by the library. */
+ * While it is put together the answer is held twice. Owned by the library; keeps ctx. */
 typedef struct kith_ranges kith_ranges;
 /* queries NULL: each point of the corpus against all others. */
 KITH_API kith_status kith_radius(kith_ctx *ctx, const kith_matrix *corpus,
@@ -328,7 +328,7 @@ KITH_API kith_status kith_recall_estimate(kith_ctx *ctx, const kith_matrix *poin
 /* ---- 9. Files ------------------------------------------------------------------------------- */
 
 /* Points from a file, memory-mapped where the format allows: .fvecs .bvecs .ivecs .fbin .u8bin
- * .i8bin .ibin .npy .hdf5/.h5 (FILE:DATASET) .csv .tsv, and .kith (a corpus' points). */
+ * .i8bin .ibin .npy .hdf5/.h5 (FILE:DATASET) .csv .tsv, and .kith (a corpus' points). Keeps ctx. */
 typedef struct kith_points kith_points;
 KITH_API kith_status kith_points_open(kith_ctx *ctx, const char *path, kith_points **out);
 KITH_API const kith_matrix *kith_points_matrix(const kith_points *points);

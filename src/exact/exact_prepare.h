@@ -35,7 +35,5 @@ kith_status kin_prepare_queries(kith_ctx *ctx, const kin_frame *frame, int64_t f
                                 kin_prepared *prepared);
 void kin_prepared_free(kith_ctx *ctx, kin_prepared *prepared);
 
-/* What it will take for n rows: frame with groups and type filled in. */
-uint64_t kin_prepare_bytes(const kin_frame *frame, const kith_matrix *matrix);
 
 #endif
