@@ -35,5 +35,4 @@ kith_status kin_prepare_queries(kith_ctx *ctx, const kin_frame *frame, int64_t f
                                 kin_prepared *prepared);
 void kin_prepared_free(kith_ctx *ctx, kin_prepared *prepared);
 
-
 #endif
