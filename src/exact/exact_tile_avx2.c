@@ -6,43 +6,13 @@
 #if defined(__x86_64__)
 #include "exact/exact_tile_hit.h"
 #include "exact/exact_tile_machines.h"
+#include "exact/exact_tile_ymm.h"
 
-#include <immintrin.h>
-
-#define TILE_NAME_(name, part) TILE_JOIN(name, part)
-#define TILE_JOIN(name, part) name##_##part
-#define TILE_ROWS 6
-#define TILE_VECTORS 2
-#define TILE_LANES 8
 #define TILE_FLIP 0u
-
-static inline __m256i load_i32x8(const void *words)
-{
-    return _mm256_loadu_si256((const __m256i *)words);
-}
-
-static inline __m256i splat_i32x8(const void *word)
-{
-    int32_t value;
-    memcpy(&value, word, sizeof value);
-    return _mm256_set1_epi32(value);
-}
-
-static inline void store_i32x8(void *words, __m256i value)
-{
-    _mm256_storeu_si256((__m256i *)words, value);
-}
 
 static inline __m256i dot_s16(__m256i acc, __m256i row, __m256i point)
 {
     return _mm256_add_epi32(acc, _mm256_madd_epi16(row, point));
-}
-
-/* acc >= test as not (test > acc). */
-static inline uint32_t pass_i32x8(__m256i acc, __m256i test)
-{
-    const __m256i below = _mm256_cmpgt_epi32(test, acc);
-    return ~(uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(below)) & 0xff;
 }
 
 #define TILE_NAME s16

@@ -5,31 +5,7 @@
 #if defined(__x86_64__)
 #include "exact/exact_tile_hit.h"
 #include "exact/exact_tile_machines.h"
-
-#include <immintrin.h>
-
-#define TILE_NAME_(name, part) TILE_JOIN(name, part)
-#define TILE_JOIN(name, part) name##_##part
-#define TILE_ROWS 6
-#define TILE_VECTORS 2
-#define TILE_LANES 8
-
-static inline __m256i load_i32x8(const void *words)
-{
-    return _mm256_loadu_si256((const __m256i *)words);
-}
-
-static inline __m256i splat_i32x8(const void *word)
-{
-    int32_t value;
-    memcpy(&value, word, sizeof value);
-    return _mm256_set1_epi32(value);
-}
-
-static inline void store_i32x8(void *words, __m256i value)
-{
-    _mm256_storeu_si256((__m256i *)words, value);
-}
+#include "exact/exact_tile_ymm.h"
 
 static inline __m256i dot_s8(__m256i acc, __m256i row, __m256i point)
 {
@@ -41,12 +17,6 @@ static inline __m256i dot_s16(__m256i acc, __m256i row, __m256i point)
 {
     __asm__("%{vex%} vpdpwssd %2, %1, %0" : "+x"(acc) : "x"(point), "x"(row));
     return acc;
-}
-
-static inline uint32_t pass_i32x8(__m256i acc, __m256i test)
-{
-    const __m256i below = _mm256_cmpgt_epi32(test, acc);
-    return ~(uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(below)) & 0xff;
 }
 
 #define TILE_FLOAT 0

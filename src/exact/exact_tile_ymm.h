@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * 8 integers in a 256-bit register: what exact_tile_avx2.c and exact_tile_avx2vnni.c share.
+ * 6 rows x 16 points stand in 12 of the 16 registers. Included only where -mavx2 is on. */
+#ifndef KIN_EXACT_TILE_YMM_H
+#define KIN_EXACT_TILE_YMM_H
+
+#include <immintrin.h>
+#include <stdint.h>
+#include <string.h>
+
+#define TILE_NAME_(name, part) TILE_JOIN(name, part)
+#define TILE_JOIN(name, part) name##_##part
+#define TILE_ROWS 6
+#define TILE_VECTORS 2
+#define TILE_LANES 8
+
+static inline __m256i load_i32x8(const void *words)
+{
+    return _mm256_loadu_si256((const __m256i *)words);
+}
+
+static inline __m256i splat_i32x8(const void *word)
+{
+    int32_t value;
+    memcpy(&value, word, sizeof value);
+    return _mm256_set1_epi32(value);
+}
+
+static inline void store_i32x8(void *words, __m256i value)
+{
+    _mm256_storeu_si256((__m256i *)words, value);
+}
+
+/* acc >= test as not (test > acc). */
+static inline uint32_t pass_i32x8(__m256i acc, __m256i test)
+{
+    const __m256i below = _mm256_cmpgt_epi32(test, acc);
+    return ~(uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(below)) & 0xff;
+}
+
+#endif
