@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The kernels of the exact engine on a GPU, as a table of launches. A launch takes a stream and a job
+ * by value of its struct, does not wait, and gives 0 or a number of the CUDA runtime. Counters and
+ * results of a job are device memory that its caller has cleared where the comment says so.
+ */
+#ifndef KIN_FUSED_KERNELS_H
+#define KIN_FUSED_KERNELS_H
+
+#include "fused/fused_set.h"
+#include "gpu/gpu_module.h"
+
+/* ---- Preparation (fused_prepare.cu, fused_order.cu) ------------------------------------------- */
+
+/* Every value once (metric/metric.h: kin_metric_check). *bad, set to UINT64_MAX by the caller,
+ * becomes the lowest row * cols + col with a value that the metric does not allow. */
+typedef struct kin_fused_check {
+    kin_fused_rows rows;
+    uint64_t *bad;
+} kin_fused_check;
+
+/* transforms[row] with the bits of kin_metric_transforms; degenerate[row] = 1 or 0. */
+typedef struct kin_fused_transform {
+    kin_fused_rows rows;
+    kin_row_transform *transforms;
+    uint8_t *degenerate;
+} kin_fused_transform;
+
+/* firsts[row] = the lowest row with the same bytes. Rows whose hashes collide may keep themselves as
+ * their first although an equal row exists; that costs time, not truth. table: slots (a power of two,
+ * at least 2 rows) pairs of (hash, row), filled with 0xff. *distinct, cleared before: rows that are
+ * their own first. */
+typedef struct kin_fused_group {
+    kin_fused_rows rows;
+    uint64_t slots;
+    uint64_t *table; /* 2 x slots */
+    uint32_t *firsts;
+    uint64_t *distinct;
+} kin_fused_group;
+
+/* Sums and extremes of the columns, then of the norms: what a frame is made of. */
+typedef struct kin_fused_measure {
+    kin_fused_rows rows;
+    int32_t shifts;       /* 1: mean is the mean of the columns; 0: zeros */
+    double *scratch;      /* KIN_FUSED_MEASURE_PARTS x 3 x cols */
+    double *mean;         /* cols */
+    double *largest;      /* [0] max |x - mean|, [1] max |x - mean|_2 over rows */
+} kin_fused_measure;
+enum { KIN_FUSED_MEASURE_PARTS = 256 };
+
+/* Rounded rows ids[0 .. points) (ids NULL: first, first + 1, ...) of a set, with facts, halves and
+ * padding up to `padded`. worst: 2 floats, cleared before: largest norm and lost. */
+typedef struct kin_fused_round {
+    kin_fused_rows rows;
+    kin_fused_frame frame;
+    const uint32_t *ids;
+    int64_t first;
+    int64_t points;
+    int64_t padded;
+    unsigned char *rounded;
+    kin_fused_facts *facts;
+    kin_fused_word *half;
+    float *worst;
+} kin_fused_round;
+
+/* centres and radii of the tiles of a set. */
+typedef struct kin_fused_cover {
+    kin_fused_set set;
+    kin_fused_rows rows;
+    float *centres;
+    float *radii;
+} kin_fused_cover;
+
+/* order[0 .. points): the rows ids[] (NULL: 0, 1, ...) sorted by (cell, row). cells: by row of ids.
+ * scratch of scratch_bytes; with scratch NULL only scratch_bytes is set. */
+typedef struct kin_fused_sort {
+    const uint32_t *cells;
+    const uint32_t *ids;
+    int64_t points;
+    uint32_t cell_count;
+    uint32_t *order;
+    void *scratch;
+    uint64_t *scratch_bytes; /* host */
+} kin_fused_sort;
+
+/* ---- The screen (fused_screen_wgmma.cu, fused_screen_mma.cu) ---------------------------------- */
+
+typedef enum kin_fused_mode {
+    KIN_FUSED_LISTS = 0, /* candidates go to lists */
+    KIN_FUSED_MATRIX,    /* costs are written */
+    KIN_FUSED_NEAREST    /* the column of least cost */
+} kin_fused_mode;
+
+/* All units; columns are tiles[unit.first ..] of `cols`. Units, tiles and their count lie in device
+ * memory, so that no host waits between planning and screening. */
+typedef struct kin_fused_screen {
+    kin_fused_mode mode;
+    kin_fused_set rows;
+    kin_fused_set cols;
+    const kin_fused_unit *units;
+    const uint32_t *unit_count; /* one number */
+    uint32_t *next;             /* one number, cleared before: units are dealt by it */
+    const uint32_t *tiles;
+
+    /* LISTS. row_lists by position of rows; col_lists (two-sided: each pair serves both ends) by
+     * position of cols, words NULL: one-sided. worst: of the tiles of cols; only norm and lost are
+     * read where col_lists is absent. Precise tests decide what is pushed. */
+    kin_fused_lists row_lists;
+    kin_fused_lists col_lists;
+    const kin_fused_worst *worst;
+
+    /* MATRIX: order(cost) of row r of the row set and column c of tile number t of the unit's block
+     * goes to matrix[r * pitch + (unit.first - first_tile(block) + t) * 128 + c], first_tile(block)
+     * = block * tiles_a_block. Rows from `points` on are not written; padding columns are, with the
+     * largest order. minima (NULL: none): [r * pitch / 128 + tile]: the least order of each tile. */
+    uint32_t *matrix;
+    uint32_t *minima;
+    int64_t pitch;
+    uint32_t tiles_a_block;
+
+    /* NEAREST: nearest[r] = order(cost) << 32 | position, by atomic minimum; filled with 0xff. */
+    uint64_t *nearest;
+} kin_fused_screen;
+
+/* ---- Lists (fused_lists.cu, fused_plan.cu) ------------------------------------------------------ */
+
+/* Reach of each row (row0 .. row0 + rows of the set) from the k-th smallest of `count` costs, or from
+ * the k-th smallest of their tile minima where minima is given and holds k: at least k columns cost no
+ * more. Only lowers a reach. col_worst: the worst of the columns. */
+typedef struct kin_fused_kth {
+    kin_fused_set set;
+    kin_fused_lists lists;
+    int64_t row0;
+    int64_t rows;
+    const uint32_t *matrix; /* rows x pitch, by row - row0 */
+    const uint32_t *minima; /* rows x pitch / 128, or NULL */
+    int64_t pitch;
+    int64_t count; /* columns, a multiple of 128 */
+    kin_bound_row col_worst;
+} kin_fused_kth;
+
+/* Pushes the columns of a cost matrix that may be within a row's reach. tiles: of the block of the
+ * row, as in the screen that wrote the matrix. */
+typedef struct kin_fused_gather {
+    kin_fused_set rows_set;
+    kin_fused_set cols_set;
+    kin_fused_lists lists;
+    int64_t row0;
+    int64_t rows;
+    const uint32_t *matrix;
+    const uint32_t *minima; /* or NULL */
+    int64_t pitch;
+    int64_t count;
+    const uint32_t *tiles;
+    uint32_t tiles_a_block;
+} kin_fused_gather;
+
+/* Compacts every list: reach from the k smallest costs, entries above their limit go, counts fall.
+ * Marks rows that lost candidates. Then the worst of each tile, for the next screen. cols_set: whose
+ * positions the entries name. */
+typedef struct kin_fused_tighten {
+    kin_fused_set set;
+    kin_fused_set cols_set;
+    kin_fused_lists lists;
+    kin_fused_worst *worst; /* padded / 128 of set, or NULL */
+    uint64_t *kept;         /* one number, cleared before: entries left; or NULL */
+} kin_fused_tighten;
+
+/* The tiles of columns that each block of rows must meet, offsets first_offset .. last_offset in tiles
+ * (graph: blocks ahead on the circle, pairs once; search: tiles in `sequence`), without those that
+ * balls prove to be apart. Appends units of at most unit_tiles. unit_count cleared before. skipped,
+ * met: pairs of (block, tile), added to. */
+typedef struct kin_fused_plan {
+    kin_fused_set rows;
+    kin_fused_set cols;
+    int32_t graph;     /* 1: rows and cols are one set, two-sided, block offsets */
+    int64_t first;     /* graph: offset in blocks, >= 1; search: first tile */
+    int64_t last;      /* behind it */
+    const kin_fused_worst *row_worst; /* by tile of rows */
+    const kin_fused_worst *col_worst; /* graph: the same; search: NULL */
+    uint32_t *tiles;      /* blocks of rows x tiles_a_block */
+    uint32_t tiles_a_block; /* room: graph 2 (last - first), search last - first */
+    uint32_t unit_tiles;
+    kin_fused_unit *units;
+    uint32_t *unit_count;
+    uint64_t *met;     /* [0] met, [1] skipped */
+} kin_fused_plan;
+
+/* ---- Answers (fused_rescore.cu) ----------------------------------------------------------------- */
+
+/* A candidate with its canonical key. */
+typedef struct kin_fused_pair {
+    double key;
+    uint32_t id;
+    uint32_t unused;
+} kin_fused_pair;
+
+/* Canonical keys of all list entries of rows row0 .. row0 + rows, sorted by (key, id), the first k of
+ * each to pairs (rows x k; fewer: count says how many, the rest is untouched). For integer bounds the
+ * key is made from the cost. Rows that lost candidates are written like any other; the caller runs
+ * them again. */
+typedef struct kin_fused_rescore {
+    kin_fused_set set;
+    kin_fused_set cols_set;
+    kin_fused_rows set_rows;
+    kin_fused_rows cols_rows;
+    kin_fused_lists lists;
+    int64_t row0;
+    int64_t rows;
+    kin_fused_pair *pairs;
+    int32_t *count;
+    uint64_t *keys; /* one number, added to: keys computed; or NULL */
+} kin_fused_rescore;
+
+/* Final rows: pairs of position row0 + i become row ids[row0 + i] of the outputs (any may be NULL),
+ * `left_out` (by output row; own: the row's own id) not among them, first k_out. *short_rows, added to:
+ * rows that had fewer. */
+typedef struct kin_fused_write {
+    kith_metric metric;
+    const uint32_t *ids; /* position -> output row; NULL: the same */
+    const uint32_t *left_out;
+    int32_t leaves_own_out;
+    int64_t row0;
+    int64_t rows;
+    const kin_fused_pair *pairs;
+    const int32_t *count;
+    int32_t k; /* pairs a row */
+    int32_t k_out;
+    uint32_t *out_ids;
+    float *out_distances;
+    double *out_distances64;
+    uint64_t *short_rows;
+} kin_fused_write;
+
+/* ---- Canonical keys of all pairs (fused_keys.cu): direct metrics, small jobs, the last resort ---- */
+
+/* keys[i * pitch + j] = key(queries row (query_ids[i] or query0 + i), corpus row corpus0 + j); a
+ * degenerate row's keys are 1. */
+typedef struct kin_fused_keys {
+    kin_fused_rows queries;
+    kin_fused_rows corpus;
+    const uint32_t *query_ids;
+    int64_t query0;
+    int64_t query_count;
+    int64_t corpus0;
+    int64_t corpus_count;
+    double *keys;
+    int64_t pitch;
+} kin_fused_keys;
+
+/* Merges `columns` keys of each row into its best: pairs (rows x k, sorted, count[] of them) becomes
+ * the first k of both in the order (key, id), id = corpus0 + column. after (NULL: none): by row, only
+ * what comes after this (key, id) is taken, so that k beyond KIN_FUSED_PASS_K is served in passes. */
+typedef struct kin_fused_best {
+    const double *keys;
+    int64_t pitch;
+    int64_t rows;
+    int64_t columns;
+    int64_t corpus0;
+    int32_t k; /* <= KIN_FUSED_PASS_K */
+    const kin_fused_pair *after;
+    kin_fused_pair *pairs;
+    int32_t *count;
+} kin_fused_best;
+enum { KIN_FUSED_PASS_K = 2048 };
+
+/* ---- The table ---------------------------------------------------------------------------------- */
+
+typedef struct kin_fused_kernels {
+    int (*check)(kin_gpu_stream *stream, const kin_fused_check *job);
+    int (*transform)(kin_gpu_stream *stream, const kin_fused_transform *job);
+    int (*group)(kin_gpu_stream *stream, const kin_fused_group *job);
+    int (*measure)(kin_gpu_stream *stream, const kin_fused_measure *job);
+    int (*round)(kin_gpu_stream *stream, const kin_fused_round *job);
+    int (*cover)(kin_gpu_stream *stream, const kin_fused_cover *job);
+    int (*sort)(kin_gpu_stream *stream, const kin_fused_sort *job);
+    /* Picks the body for the stream's device: wgmma on sm_90, mma on all others from sm_80 on, or
+     * what KITH_GPU_UNIT=wgmma|mma names. kappa: the unit's error for this many columns of F16. */
+    int (*screen)(kin_gpu_stream *stream, const kin_fused_screen *job);
+    double (*kappa)(kin_gpu_stream *stream, int32_t cols);
+    int (*kth)(kin_gpu_stream *stream, const kin_fused_kth *job);
+    int (*gather)(kin_gpu_stream *stream, const kin_fused_gather *job);
+    int (*tighten)(kin_gpu_stream *stream, const kin_fused_tighten *job);
+    int (*plan)(kin_gpu_stream *stream, const kin_fused_plan *job);
+    int (*rescore)(kin_gpu_stream *stream, const kin_fused_rescore *job);
+    int (*write)(kin_gpu_stream *stream, const kin_fused_write *job);
+    int (*keys)(kin_gpu_stream *stream, const kin_fused_keys *job);
+    int (*best)(kin_gpu_stream *stream, const kin_fused_best *job);
+} kin_fused_kernels;
+
+#endif
