@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What a cost in the cheap type proves about a canonical key, and the other way round. The theorem
- * and its proof: docs/numerics.md, "Certified screening". Read by host and device compilers.
+ * and its proof: docs/numerics.md, "Certified screening". Read by host and device compilers; on a
+ * device nothing is fused (-fmad=false), so both give the same bits.
  *
  * Units: rows are a = (x - mean) / scale, rounded to a cheap type as x^. For each row
  *     norm >= |x^|,   lost >= |a - x^| (with the rounding of the shift), both rounded up.
@@ -16,7 +17,7 @@
 #ifndef KIN_EXACT_BOUND_H
 #define KIN_EXACT_BOUND_H
 
-#include <math.h>
+#include "metric/metric_arith.h"
 
 #define KIN_BOUND_WIDEN (1.0 + 0x1p-30)
 #define KIN_BOUND_TINY_KEY 0x1p-1000
@@ -37,22 +38,22 @@ typedef struct kin_bound_row {
  * is kappa (|q||c| + |p|^2 / 2) where p is the one whose half norm starts the accumulator, and the
  * fp32 roundings of norms and sums. Symmetric, since either end of a pair may be p. 0 for integer
  * units (kappa 0). */
-static inline double kin_bound_error(double kappa, kin_bound_row q, kin_bound_row c)
+KIN_HD double kin_bound_error(double kappa, kin_bound_row q, kin_bound_row c)
 {
     const double both = q.norm + c.norm;
     return kappa == 0.0 ? 0.0 : (kappa + 0x1p-20) * both * both;
 }
 
 /* 2 (|q||lost_c| + |lost_q||c| + |lost_q||lost_c|): what rounding can do to -2 a_q.a_c. */
-static inline double kin_bound_product_slack(kin_bound_row q, kin_bound_row c)
+KIN_HD double kin_bound_product_slack(kin_bound_row q, kin_bound_row c)
 {
     const double b = q.norm * c.lost + q.lost * c.norm + q.lost * c.lost;
     return 2.0 * b + 0x1p-28 * (q.norm + q.lost) * (c.norm + c.lost);
 }
 
 /* The largest cost that must be kept for a row of this reach. */
-static inline double kin_bound_limit(kin_bound_kind kind, double reach, double kappa,
-                                     kin_bound_row q, kin_bound_row c)
+KIN_HD double kin_bound_limit(kin_bound_kind kind, double reach, double kappa, kin_bound_row q,
+                              kin_bound_row c)
 {
     if (kind == KIN_BOUND_INTEGER) {
         return reach;
@@ -67,8 +68,8 @@ static inline double kin_bound_limit(kin_bound_kind kind, double reach, double k
 
 /* The reach that a pair of this cost proves: no k-th neighbour among pairs of at most this cost is
  * farther. */
-static inline double kin_bound_reach_of_cost(kin_bound_kind kind, double cost, double kappa,
-                                             double scale, kin_bound_row q, kin_bound_row c)
+KIN_HD double kin_bound_reach_of_cost(kin_bound_kind kind, double cost, double kappa, double scale,
+                                      kin_bound_row q, kin_bound_row c)
 {
     if (kind == KIN_BOUND_INTEGER) {
         return cost;
@@ -77,18 +78,19 @@ static inline double kin_bound_reach_of_cost(kin_bound_kind kind, double cost, d
     if (kind == KIN_BOUND_PRODUCT) {
         return high + kin_bound_product_slack(q, c) + KIN_BOUND_TINY_KEY / scale / scale;
     }
-    return (sqrt(high > 0.0 ? high : 0.0) + q.lost + c.lost + 0x1p-500 / scale) * KIN_BOUND_WIDEN;
+    return (kin_sqrt(high > 0.0 ? high : 0.0) + q.lost + c.lost + 0x1p-500 / scale) *
+           KIN_BOUND_WIDEN;
 }
 
 /* The reach that a canonical key proves; key_scale is the metric's (1, or 1/2 for cosine). */
-static inline double kin_bound_reach_of_key(kin_bound_kind kind, double key, double key_scale,
-                                            double scale, kin_bound_row q, kin_bound_row c)
+KIN_HD double kin_bound_reach_of_key(kin_bound_kind kind, double key, double key_scale,
+                                     double scale, kin_bound_row q, kin_bound_row c)
 {
     if (kind == KIN_BOUND_PRODUCT) {
         return (2.0 * key + KIN_BOUND_TINY_KEY) / scale / scale +
                0x1p-28 * (q.norm + q.lost) * (c.norm + c.lost);
     }
-    return sqrt(key / key_scale + KIN_BOUND_TINY_KEY) / scale * KIN_BOUND_WIDEN;
+    return kin_sqrt(key / key_scale + KIN_BOUND_TINY_KEY) / scale * KIN_BOUND_WIDEN;
 }
 
 #endif
