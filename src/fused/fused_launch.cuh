@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Every entry of the table of fused_kernels.h by its name, so that each .cu file defines what it
+ * owns and fused_table.cu lists them. */
+#ifndef KIN_FUSED_LAUNCH_CUH
+#define KIN_FUSED_LAUNCH_CUH
+
+#include "fused/fused_kernels.h"
+
+extern "C" {
+
+/* fused_prepare.cu, fused_order.cu */
+int kin_fused_launch_check(kin_gpu_stream *stream, const kin_fused_check *job);
+int kin_fused_launch_transform(kin_gpu_stream *stream, const kin_fused_transform *job);
+int kin_fused_launch_group(kin_gpu_stream *stream, const kin_fused_group *job);
+int kin_fused_launch_measure(kin_gpu_stream *stream, const kin_fused_measure *job);
+int kin_fused_launch_round(kin_gpu_stream *stream, const kin_fused_round *job);
+int kin_fused_launch_cover(kin_gpu_stream *stream, const kin_fused_cover *job);
+int kin_fused_launch_sort(kin_gpu_stream *stream, const kin_fused_sort *job);
+
+/* fused_screen_wgmma.cu: sm_90 alone. fused_screen_mma.cu: from sm_80 on. Which of them a device
+ * gets is decided by kin_fused_launch_screen, in fused_table.cu; so is whose error kappa tells. */
+int kin_fused_screen_wgmma(kin_gpu_stream *stream, const kin_fused_screen *job);
+int kin_fused_screen_mma(kin_gpu_stream *stream, const kin_fused_screen *job);
+double kin_fused_kappa_wgmma(int32_t cols);
+double kin_fused_kappa_mma(int32_t cols);
+int kin_fused_launch_screen(kin_gpu_stream *stream, const kin_fused_screen *job);
+double kin_fused_launch_kappa(kin_gpu_stream *stream, int32_t cols);
+
+/* fused_lists.cu, fused_plan.cu */
+int kin_fused_launch_kth(kin_gpu_stream *stream, const kin_fused_kth *job);
+int kin_fused_launch_gather(kin_gpu_stream *stream, const kin_fused_gather *job);
+int kin_fused_launch_tighten(kin_gpu_stream *stream, const kin_fused_tighten *job);
+int kin_fused_launch_plan(kin_gpu_stream *stream, const kin_fused_plan *job);
+
+/* fused_rescore.cu, fused_keys.cu */
+int kin_fused_launch_rescore(kin_gpu_stream *stream, const kin_fused_rescore *job);
+int kin_fused_launch_write(kin_gpu_stream *stream, const kin_fused_write *job);
+int kin_fused_launch_keys(kin_gpu_stream *stream, const kin_fused_keys *job);
+int kin_fused_launch_best(kin_gpu_stream *stream, const kin_fused_best *job);
+
+} /* extern "C" */
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What every .cu file knows of a stream: the device that work goes to, and how a launch answers. */
+#ifndef KIN_GPU_STREAM_CUH
+#define KIN_GPU_STREAM_CUH
+
+#include "gpu/gpu_module.h"
+
+#include <cuda_runtime_api.h>
+
+struct kin_gpu_stream {
+    cudaStream_t stream;
+    int32_t device;
+    int32_t owned; /* 1: made by us; 0: the caller's */
+    int32_t major; /* compute capability */
+    int32_t minor;
+    int32_t processors;
+    int32_t shared_bytes; /* that a block may ask for (opt in) */
+};
+
+/* Ends a function that returns int with the first error of a CUDA call. */
+#define KIN_CUDA_TRY(call)                 \
+    do {                                   \
+        const cudaError_t error_ = (call); \
+        if (error_ != cudaSuccess) {       \
+            (void)cudaGetLastError();      \
+            return (int)error_;            \
+        }                                  \
+    } while (0)
+
+/* After <<<>>>: why the launch was refused, or 0. Asynchronous errors appear at the next wait. */
+static inline int kin_gpu_launched(void)
+{
+    return (int)cudaGetLastError();
+}
+#define KIN_CUDA_TRY_LAUNCH()                     \
+    do {                                          \
+        const int launched_ = kin_gpu_launched(); \
+        if (launched_ != 0) {                     \
+            return launched_;                     \
+        }                                         \
+    } while (0)
+
+#endif
