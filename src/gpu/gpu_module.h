@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What libkith_cuda.so gives to libkith.so: one symbol, a table of plain C functions with a version.
- * Read by host and device compilers. libkith opens the module at run time (gpu_open.c), so that it
- * starts on machines without CUDA.
+ * What libkith_cuda.so gives to libkith.so: one symbol, a table of plain C functions with a
+ * version. Read by host and device compilers. libkith opens the module at run time (gpu_open.c), so
+ * that it starts on machines without CUDA.
  *
  * Functions that return int give 0 or a number of the CUDA runtime, which error_text explains. All
  * work of a stream happens in the order in which it was given; launches do not wait.
@@ -19,6 +19,15 @@ extern "C" {
 #define KIN_GPU_SYMBOL "kith_cuda_module"
 /* Rises with every change of this header or of a table that it names. */
 enum { KIN_GPU_VERSION = 1 };
+
+/* Numbers of the CUDA runtime that libkith answers by itself. */
+enum {
+    KIN_GPU_ERROR_MEMORY = 2,      /* cudaErrorMemoryAllocation */
+    KIN_GPU_ERROR_OLD_DRIVER = 35, /* cudaErrorInsufficientDriver, also where there is none */
+    KIN_GPU_ERROR_NO_DEVICE = 100  /* cudaErrorNoDevice */
+};
+/* What the kernels need: compute capability 8.0. */
+enum { KIN_GPU_LEAST_MAJOR = 8 };
 
 typedef struct kin_gpu_info {
     char name[128];
@@ -42,11 +51,13 @@ typedef struct kin_gpu_ops {
     const char *(*error_text)(int error);
 
     /* A stream of its own on device `index`; foreign: a cudaStream_t of the caller that is used
-     * instead (NULL: a new one). Makes the device current for the calling thread. */
+     * instead (NULL: a new one), which must be one of that device. The device must be current. */
     int (*open)(int32_t index, void *foreign, kin_gpu_stream **out);
     void (*close)(kin_gpu_stream *stream);
-    /* Makes the stream's device current: before the first call of a thread. */
-    int (*enter)(kin_gpu_stream *stream);
+    /* The calling thread's current device; every thread that gives work makes the stream's current.
+     */
+    int (*current)(int32_t *index);
+    int (*make_current)(int32_t index);
     int (*free_bytes)(kin_gpu_stream *stream, uint64_t *bytes);
 
     int (*allocate)(kin_gpu_stream *stream, uint64_t bytes, void **out);
@@ -59,10 +70,12 @@ typedef struct kin_gpu_ops {
     int (*copy_out)(kin_gpu_stream *stream, void *to, const void *from, uint64_t bytes);
     int (*copy_within)(kin_gpu_stream *stream, void *to, const void *from, uint64_t bytes);
     int (*fill)(kin_gpu_stream *stream, void *to, int byte, uint64_t bytes);
-    /* 1 in *device where `address` is memory of a device, and which. */
+    /* 1 in *device where kernels may read `address` (memory of a device, managed memory), and which
+     * device owns it; 0 for plain host memory. */
     int (*where)(const void *address, int32_t *device, int32_t *index);
 
-    /* Marks a place in the stream; waits for it; whether it was reached; milliseconds between two. */
+    /* Marks a place in the stream; waits for it; whether it was reached; milliseconds between two.
+     */
     int (*event_make)(void **event);
     void (*event_free)(void *event);
     int (*event_record)(kin_gpu_stream *stream, void *event);
