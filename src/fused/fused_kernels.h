@@ -222,7 +222,7 @@ typedef struct kin_fused_write {
     int64_t row0;
     int64_t rows;
     const kin_fused_pair *pairs;
-    const int32_t *count;
+    const int32_t *count; /* NULL: k each */
     int32_t k; /* pairs a row */
     int32_t k_out;
     uint32_t *out_ids;
@@ -258,7 +258,9 @@ typedef struct kin_fused_best {
     int64_t corpus0;
     int32_t k; /* <= KIN_FUSED_PASS_K */
     const kin_fused_pair *after;
+    int64_t after_pitch; /* pairs from one row's to the next one's */
     kin_fused_pair *pairs;
+    int64_t pairs_pitch; /* k, or more where the lists of passes stand in one row */
     int32_t *count;
 } kin_fused_best;
 enum { KIN_FUSED_PASS_K = 2048 };
