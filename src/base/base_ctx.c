@@ -28,6 +28,14 @@ kith_status kin_fail(kith_ctx *ctx, kith_status status, const char *format, ...)
     return status;
 }
 
+void kin_forgive(kith_ctx *ctx)
+{
+    pthread_mutex_lock(&ctx->lock);
+    ctx->failed = KITH_OK;
+    ctx->detail[0] = '\0';
+    pthread_mutex_unlock(&ctx->lock);
+}
+
 void kin_log(const kith_ctx *ctx, int level, const char *format, ...)
 {
     if (ctx->params.log == NULL) {

@@ -50,6 +50,9 @@ kith_status kin_ctx_begin(kith_ctx *ctx);
 kith_status kin_fail(kith_ctx *ctx, kith_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Forgets what kin_fail recorded in this call: something else was tried, and may do. */
+void kin_forgive(kith_ctx *ctx);
+
 /* One line to the caller's log function, if there is one. */
 void kin_log(const kith_ctx *ctx, int level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -4,8 +4,10 @@
  *
  *   device pointer   an address that only copies and kernels may follow
  *   budget           --gpu-memory, or what is free less a margin; allocations beyond it fail with
- *                    KITH_E_DEVICE_MEMORY, which drivers answer with smaller batches
- *   threads          one thread works with a kin_gpu at a time
+ *                    KITH_E_DEVICE_MEMORY, which drivers answer with smaller batches (and with
+ *                    kin_forgive, so that the sentence of the first try is not the last word)
+ *   threads          one thread works with a kin_gpu at a time: api/ holds it locked
+ * (kin_gpu_enter) while a call works with it
  */
 #ifndef KIN_GPU_GPU_H
 #define KIN_GPU_GPU_H
@@ -21,22 +23,41 @@ typedef struct kin_gpu {
     uint64_t budget; /* bytes */
     uint64_t held;   /* bytes that drivers hold of it */
     uint64_t peak;
-    struct kin_gpu_cache *cache; /* released blocks that wait to be used again: cudaMalloc is slow */
-    struct kin_gpu_staging *staging; /* pinned memory for copies */
+    struct kin_gpu_cache *cache; /* every block, released ones waiting to be used again: cudaMalloc
+                                    is slow, and cudaFree waits for the device */
+    struct kin_gpu_staging *staging; /* pinned memory for copies; NULL until the first one */
+    kith_ctx *home;                  /* pays for host memory */
+    pthread_mutex_t lock;
+    int32_t found; /* the device that was the thread's before kin_gpu_enter */
 } kin_gpu;
 
-/* Why no GPU can be used: NULL where one can. Opens the module once a process. Thread-safe. */
+/* Why no GPU can be used, one line: NULL where one can. Opens the module once a process, from the
+ * path that KITH_CUDA_MODULE names, else from beside libkith.so, else by the loader. Thread-safe.
+ */
 const char *kin_gpu_reason(void);
 /* The module; NULL where there is a reason. */
 const kin_gpu_module *kin_gpu_get_module(void);
+/* Devices that the driver shows, usable or not; 0 where the module or the driver is missing. */
+int32_t kin_gpu_count(void);
+/* false: the driver would not say. */
+bool kin_gpu_describe(int32_t index, kin_gpu_info *info);
+/* New enough for the kernels. */
+bool kin_gpu_usable(const kin_gpu_info *info);
+/* The first usable device; -1 where there is a reason. */
+int32_t kin_gpu_first(void);
 
-/* Opens a device. foreign_stream: the caller's cudaStream_t, or NULL.
- * KITH_E_UNSUPPORTED (no module, driver, device, too old), KITH_E_DEVICE, KITH_E_ARGUMENT (no such
- * index). The context pays for host memory. */
+/* Opens a device. foreign_stream: the caller's cudaStream_t, or NULL. budget 0: what is free, less
+ * a margin for the driver and for others. KITH_E_UNSUPPORTED (no module, driver, device, too old),
+ * KITH_E_DEVICE, KITH_E_ARGUMENT (no such index). The context pays for host memory and must outlive
+ * it. */
 kith_status kin_gpu_open(kith_ctx *ctx, int32_t index, uint64_t budget, void *foreign_stream,
                          kin_gpu **out);
-/* Gives everything back, cached blocks too. */
+/* Gives everything back, cached blocks too. Accepts NULL. */
 void kin_gpu_close(kith_ctx *ctx, kin_gpu *gpu);
+
+/* Locks it for the calling thread, and makes it that thread's device until kin_gpu_leave. */
+void kin_gpu_enter(kin_gpu *gpu);
+void kin_gpu_leave(kin_gpu *gpu);
 
 /* *out: count * item_bytes of device memory, 256-byte aligned, contents undefined. `what` names the
  * block in the message. */
@@ -46,9 +67,11 @@ kith_status kin_gpu_alloc(kith_ctx *ctx, kin_gpu *gpu, void *out, uint64_t count
 void kin_gpu_free(kin_gpu *gpu, void *block);
 /* Bytes that an allocation may still take. */
 uint64_t kin_gpu_room(const kin_gpu *gpu);
+/* Gives released blocks back to the device. */
+void kin_gpu_trim(kin_gpu *gpu);
 
-/* `from` may be changed when this returns. Large copies from pageable memory go through pinned
- * memory, in pieces, the host's copying overlapped with the device's. */
+/* `from` may be changed when this returns. Large copies go through pinned memory, in pieces, by all
+ * threads of ctx, the host's copying overlapped with the device's. */
 kith_status kin_gpu_upload(kith_ctx *ctx, kin_gpu *gpu, void *to, const void *from, uint64_t bytes);
 /* rows of row_bytes that stand stride_bytes apart become contiguous. */
 kith_status kin_gpu_upload_rows(kith_ctx *ctx, kin_gpu *gpu, void *to, const void *from,
@@ -60,7 +83,7 @@ kith_status kin_gpu_fill(kith_ctx *ctx, kin_gpu *gpu, void *to, int byte, uint64
 /* Waits for all work and tells its error. */
 kith_status kin_gpu_wait(kith_ctx *ctx, kin_gpu *gpu);
 
-/* The status of what a function of the module returned; `what` was being done. */
+/* The status of what a function of the module returned; `what` was being done. Thread-safe. */
 kith_status kin_gpu_check(kith_ctx *ctx, const kin_gpu *gpu, int error, const char *what);
 
 #endif

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Device memory within a budget. cudaMalloc takes tens of microseconds to milliseconds and cudaFree
+ * waits for the device, so a block that is freed stays with us until somebody wants one of about
+ * its size: work of one stream happens in order, so the next owner may write to it at once.
+ *
+ *   size      rounded up to a power of two below 1 MiB, to 2 MiB above (the driver's own page)
+ *   reuse     the smallest idle block that is large enough and at most a quarter too large
+ *   budget    counts what drivers hold; idle blocks go back to the device when they stand in the
+ * way of the budget, or of a cudaMalloc that failed
+ *
+ * Cost: a walk over a table of some hundred blocks an allocation. */
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "gpu/gpu_cache.h"
+
+#include <inttypes.h>
+
+enum { SMALLEST_BLOCK = 512, SMALL_BLOCKS = 1 << 20, PAGE = 2 << 20, TABLE_BLOCKS = 256 };
+
+typedef struct block {
+    void *address; /* NULL: this place of the table is free */
+    uint64_t bytes;
+    bool used;
+} block;
+
+/* Grows by whole tables, so that growing moves nothing. */
+typedef struct kin_gpu_cache {
+    struct kin_gpu_cache *next;
+    block blocks[TABLE_BLOCKS];
+} kin_gpu_cache;
+
+static uint64_t round_bytes(uint64_t bytes)
+{
+    if (bytes > SMALL_BLOCKS) {
+        return bytes > UINT64_MAX - PAGE ? UINT64_MAX : (bytes + PAGE - 1) / PAGE * PAGE;
+    }
+    uint64_t rounded = SMALLEST_BLOCK;
+    while (rounded < bytes) {
+        rounded *= 2;
+    }
+    return rounded;
+}
+
+static block *find_idle(const kin_gpu *gpu, uint64_t bytes)
+{
+    block *best = NULL;
+    for (kin_gpu_cache *table = gpu->cache; table != NULL; table = table->next) {
+        for (int i = 0; i < TABLE_BLOCKS; i++) {
+            block *b = &table->blocks[i];
+            if (b->address != NULL && !b->used && b->bytes >= bytes &&
+                b->bytes - bytes <= bytes / 4 && (best == NULL || b->bytes < best->bytes)) {
+                best = b;
+            }
+        }
+    }
+    return best;
+}
+
+static block *find_address(const kin_gpu *gpu, const void *address)
+{
+    for (kin_gpu_cache *table = gpu->cache; table != NULL; table = table->next) {
+        for (int i = 0; i < TABLE_BLOCKS; i++) {
+            if (table->blocks[i].address == address) {
+                return &table->blocks[i];
+            }
+        }
+    }
+    return NULL;
+}
+
+/* Room in the table for one more block; address NULL is what free places have. */
+static kith_status find_place(kith_ctx *ctx, kin_gpu *gpu, block **place)
+{
+    *place = find_address(gpu, NULL);
+    if (*place != NULL) {
+        return KITH_OK;
+    }
+    kin_gpu_cache *table = NULL;
+    const kith_status status =
+        kin_alloc_zero(gpu->home, &table, 1, sizeof *table, "the table of device memory");
+    if (status != KITH_OK) {
+        return kin_fail(ctx, status, "no memory for the table of device memory");
+    }
+    table->next = gpu->cache;
+    gpu->cache = table;
+    *place = &table->blocks[0];
+    return KITH_OK;
+}
+
+static uint64_t idle_bytes(const kin_gpu *gpu)
+{
+    uint64_t bytes = 0;
+    for (const kin_gpu_cache *table = gpu->cache; table != NULL; table = table->next) {
+        for (int i = 0; i < TABLE_BLOCKS; i++) {
+            const block *b = &table->blocks[i];
+            bytes += b->address != NULL && !b->used ? b->bytes : 0;
+        }
+    }
+    return bytes;
+}
+
+static void release_blocks(kin_gpu *gpu, bool used_too)
+{
+    for (kin_gpu_cache *table = gpu->cache; table != NULL; table = table->next) {
+        for (int i = 0; i < TABLE_BLOCKS; i++) {
+            block *b = &table->blocks[i];
+            if (b->address != NULL && (!b->used || used_too)) {
+                gpu->module->ops->release(gpu->stream, b->address);
+                *b = (block){0};
+            }
+        }
+    }
+}
+
+void kin_gpu_trim(kin_gpu *gpu)
+{
+    release_blocks(gpu, false);
+}
+
+void kin_gpu_cache_end(kin_gpu *gpu)
+{
+    release_blocks(gpu, true);
+    while (gpu->cache != NULL) {
+        kin_gpu_cache *next = gpu->cache->next;
+        kin_free(gpu->home, gpu->cache);
+        gpu->cache = next;
+    }
+    gpu->held = 0;
+}
+
+uint64_t kin_gpu_room(const kin_gpu *gpu)
+{
+    return gpu->budget > gpu->held ? gpu->budget - gpu->held : 0;
+}
+
+/* The device had less than we thought: others took some. The budget learns it, so that drivers plan
+ * with what there is. */
+static void learn_budget(kin_gpu *gpu)
+{
+    uint64_t available = 0;
+    if (gpu->module->ops->free_bytes(gpu->stream, &available) == 0 &&
+        gpu->held + available < gpu->budget) {
+        gpu->budget = gpu->held + available;
+    }
+}
+
+static kith_status take_new(kith_ctx *ctx, kin_gpu *gpu, uint64_t bytes, const char *what,
+                            block **out)
+{
+    const kin_gpu_ops *ops = gpu->module->ops;
+    block *place = NULL;
+    void *address = NULL;
+    if (kin_size_add(idle_bytes(gpu), bytes) > kin_gpu_room(gpu)) {
+        kin_gpu_trim(gpu);
+    }
+    KIN_TRY(find_place(ctx, gpu, &place));
+    int error = ops->allocate(gpu->stream, bytes, &address);
+    if (error == KIN_GPU_ERROR_MEMORY) {
+        kin_gpu_trim(gpu);
+        error = ops->allocate(gpu->stream, bytes, &address);
+    }
+    if (error == KIN_GPU_ERROR_MEMORY) {
+        learn_budget(gpu);
+        return kin_fail(ctx, KITH_E_DEVICE_MEMORY,
+                        "cuda:%d has no memory for %s (%" PRIu64 " bytes; %" PRIu64 " are left)",
+                        (int)gpu->index, what, bytes, kin_gpu_room(gpu));
+    }
+    KIN_TRY(kin_gpu_check(ctx, gpu, error, what));
+    *place = (block){.address = address, .bytes = bytes};
+    *out = place;
+    return KITH_OK;
+}
+
+kith_status kin_gpu_alloc(kith_ctx *ctx, kin_gpu *gpu, void *out, uint64_t count,
+                          uint64_t item_bytes, const char *what)
+{
+    void **target = out;
+    *target = NULL;
+    const uint64_t bytes = round_bytes(kin_size_mul(count, item_bytes));
+    if (bytes > kin_gpu_room(gpu)) {
+        return kin_fail(ctx, KITH_E_DEVICE_MEMORY,
+                        "%s needs %" PRIu64 " bytes of device memory, %" PRIu64 " of %" PRIu64
+                        " are left on cuda:%d (give more with --gpu-memory where there is more)",
+                        what, bytes, kin_gpu_room(gpu), gpu->budget, (int)gpu->index);
+    }
+    block *b = find_idle(gpu, bytes);
+    if (b == NULL || b->bytes > kin_gpu_room(gpu)) {
+        KIN_TRY(take_new(ctx, gpu, bytes, what, &b));
+    }
+    b->used = true;
+    gpu->held += b->bytes;
+    gpu->peak = gpu->held > gpu->peak ? gpu->held : gpu->peak;
+    *target = b->address;
+    return KITH_OK;
+}
+
+void kin_gpu_free(kin_gpu *gpu, void *address)
+{
+    block *b = address != NULL ? find_address(gpu, address) : NULL;
+    if (b != NULL && b->used) {
+        b->used = false;
+        gpu->held -= b->bytes;
+    }
+}

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * From "is there a GPU?" to an open device. libkith is linked with nothing of CUDA: the module is
+ * opened when somebody asks, and every way in which that may fail is one line for a person. */
+#define _GNU_SOURCE
+#include "gpu/gpu.h"
+
+#include "base/base_mem.h"
+#include "base/base_try.h"
+#include "gpu/gpu_cache.h"
+
+#include <dlfcn.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Found out once a process: a driver that appears later is not looked for. */
+static pthread_once_t asked = PTHREAD_ONCE_INIT;
+static const kin_gpu_module *module_found;
+static int32_t device_count;
+static int32_t first_usable = -1;
+static char reason[512];
+
+/* ---- The module ---------------------------------------------------------------------------------
+ */
+
+/* KITH_CUDA_MODULE names it; else beside the library that this code is in, then wherever the loader
+ * looks. The module stays: a driver does not survive being unloaded. */
+static void *open_library(void)
+{
+    const int flags = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;
+    const char *given = getenv("KITH_CUDA_MODULE");
+    if (given != NULL && given[0] != '\0') {
+        return dlopen(given, flags);
+    }
+    static const char here;
+    Dl_info info;
+    if (dladdr(&here, &info) != 0 && info.dli_fname != NULL) {
+        char path[PATH_MAX];
+        const char *slash = strrchr(info.dli_fname, '/');
+        const int folder = slash != NULL ? (int)(slash - info.dli_fname) + 1 : 0;
+        const int length =
+            snprintf(path, sizeof path, "%.*s" KIN_GPU_LIBRARY, folder, info.dli_fname);
+        void *library = NULL;
+        if (slash != NULL && length > 0 && (size_t)length < sizeof path) {
+            library = dlopen(path, flags);
+        }
+        if (library != NULL) {
+            return library;
+        }
+    }
+    return dlopen(KIN_GPU_LIBRARY, flags);
+}
+
+static const kin_gpu_module *load_module(void)
+{
+    void *library = open_library();
+    if (library == NULL) {
+        const char *why = dlerror();
+        (void)snprintf(reason, sizeof reason,
+                       "the GPU module cannot be opened: %s (build kith where nvcc is installed)",
+                       why != NULL ? why : KIN_GPU_LIBRARY);
+        return NULL;
+    }
+    const kin_gpu_module *module = dlsym(library, KIN_GPU_SYMBOL);
+    if (module == NULL) {
+        (void)snprintf(reason, sizeof reason, "the GPU module is none: it has no " KIN_GPU_SYMBOL);
+        return NULL;
+    }
+    if (module->version != KIN_GPU_VERSION || module->bytes != sizeof *module) {
+        (void)snprintf(reason, sizeof reason,
+                       "the GPU module has version %" PRIu32 ", this libkith needs %d (install "
+                       "both from one build)",
+                       module->version, KIN_GPU_VERSION);
+        return NULL;
+    }
+    return module;
+}
+
+/* ---- The devices --------------------------------------------------------------------------------
+ */
+
+bool kin_gpu_usable(const kin_gpu_info *info)
+{
+    return info->major >= KIN_GPU_LEAST_MAJOR;
+}
+
+static void explain_count(const kin_gpu_module *module, int error)
+{
+    if (error == KIN_GPU_ERROR_OLD_DRIVER) {
+        (void)snprintf(reason, sizeof reason,
+                       "no NVIDIA driver, or one that is too old (kith needs one for CUDA 13)");
+    } else if (error == KIN_GPU_ERROR_NO_DEVICE || error == 0) {
+        (void)snprintf(reason, sizeof reason, "the NVIDIA driver shows no GPU");
+    } else {
+        (void)snprintf(reason, sizeof reason, "the NVIDIA driver does not work: %s (CUDA error %d)",
+                       module->ops->error_text(error), error);
+    }
+}
+
+static void ask(void)
+{
+    const kin_gpu_module *module = load_module();
+    if (module == NULL) {
+        return;
+    }
+    const int error = module->ops->count(&device_count);
+    if (error != 0 || device_count < 1) {
+        device_count = 0;
+        explain_count(module, error);
+        return;
+    }
+    module_found = module; /* kin_gpu_describe works from here on */
+    kin_gpu_info info;
+    for (int32_t i = 0; i < device_count && first_usable < 0; i++) {
+        if (module->ops->describe(i, &info) == 0 && kin_gpu_usable(&info)) {
+            first_usable = i;
+        }
+    }
+    if (first_usable < 0) {
+        const bool said = module->ops->describe(0, &info) == 0;
+        (void)snprintf(reason, sizeof reason,
+                       "no GPU is new enough: %.64s has compute capability %d.%d, kith needs %d.0",
+                       said ? info.name : "the first", said ? (int)info.major : 0,
+                       said ? (int)info.minor : 0, KIN_GPU_LEAST_MAJOR);
+    }
+}
+
+const char *kin_gpu_reason(void)
+{
+    (void)pthread_once(&asked, ask);
+    return first_usable >= 0 ? NULL : reason;
+}
+
+const kin_gpu_module *kin_gpu_get_module(void)
+{
+    return kin_gpu_reason() == NULL ? module_found : NULL;
+}
+
+int32_t kin_gpu_count(void)
+{
+    (void)pthread_once(&asked, ask);
+    return device_count;
+}
+
+bool kin_gpu_describe(int32_t index, kin_gpu_info *info)
+{
+    return index >= 0 && index < kin_gpu_count() && module_found->ops->describe(index, info) == 0;
+}
+
+int32_t kin_gpu_first(void)
+{
+    (void)pthread_once(&asked, ask);
+    return first_usable;
+}
+
+/* ---- One device ---------------------------------------------------------------------------------
+ */
+
+/* Left to the driver, to lazily loaded kernels, and to others on the device: a sixteenth of what is
+ * free, at least 256 MiB where there is that much. */
+static uint64_t budget_of(uint64_t available)
+{
+    const uint64_t least = UINT64_C(256) << 20;
+    const uint64_t margin = available / 16 > least ? available / 16 : least;
+    return available > 2 * margin ? available - margin : available / 2;
+}
+
+static kith_status check_device(kith_ctx *ctx, int32_t index, kin_gpu_info *info)
+{
+    if (kin_gpu_reason() != NULL) {
+        return kin_fail(ctx, KITH_E_UNSUPPORTED, "no GPU can be used: %s", kin_gpu_reason());
+    }
+    if (index < 0 || index >= device_count) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "there is no cuda:%d, the driver shows %d (give cuda:0 to cuda:%d)",
+                        (int)index, (int)device_count, (int)device_count - 1);
+    }
+    if (!kin_gpu_describe(index, info)) {
+        return kin_fail(ctx, KITH_E_DEVICE, "cuda:%d does not answer", (int)index);
+    }
+    if (!kin_gpu_usable(info)) {
+        return kin_fail(ctx, KITH_E_UNSUPPORTED,
+                        "cuda:%d is too old: %s has compute capability %d.%d, kith needs %d.0",
+                        (int)index, info->name, (int)info->major, (int)info->minor,
+                        KIN_GPU_LEAST_MAJOR);
+    }
+    return KITH_OK;
+}
+
+static kith_status open_stream(kith_ctx *ctx, kin_gpu *gpu, uint64_t budget, void *foreign_stream)
+{
+    const kin_gpu_ops *ops = gpu->module->ops;
+    uint64_t available = 0;
+    KIN_TRY(kin_gpu_check(ctx, gpu, ops->open(gpu->index, foreign_stream, &gpu->stream),
+                          "opening the device"));
+    KIN_TRY(kin_gpu_check(ctx, gpu, ops->free_bytes(gpu->stream, &available),
+                          "asking for free device memory"));
+    gpu->budget = budget != 0 ? budget : budget_of(available);
+    return KITH_OK;
+}
+
+kith_status kin_gpu_open(kith_ctx *ctx, int32_t index, uint64_t budget, void *foreign_stream,
+                         kin_gpu **out)
+{
+    kin_gpu_info info;
+    kin_gpu *gpu = NULL;
+    *out = NULL;
+    KIN_TRY(check_device(ctx, index, &info));
+    KIN_TRY(kin_alloc_zero(ctx, &gpu, 1, sizeof *gpu, "a GPU"));
+    gpu->module = module_found;
+    gpu->index = index;
+    gpu->info = info;
+    gpu->home = ctx;
+    if (pthread_mutex_init(&gpu->lock, NULL) != 0) {
+        kin_free(ctx, gpu);
+        return kin_fail(ctx, KITH_E_MEMORY, "no memory for the lock of a GPU");
+    }
+    kin_gpu_enter(gpu);
+    const kith_status status = open_stream(ctx, gpu, budget, foreign_stream);
+    kin_gpu_leave(gpu);
+    if (status != KITH_OK) {
+        kin_gpu_close(ctx, gpu);
+        return status;
+    }
+    *out = gpu;
+    return KITH_OK;
+}
+
+void kin_gpu_close(kith_ctx *ctx, kin_gpu *gpu)
+{
+    if (gpu == NULL) {
+        return;
+    }
+    kin_gpu_enter(gpu);
+    if (gpu->stream != NULL) {
+        (void)gpu->module->ops->wait(gpu->stream); /* its error was somebody's who did not ask */
+        kin_gpu_cache_end(gpu);
+        kin_gpu_staging_end(gpu);
+        gpu->module->ops->close(gpu->stream);
+    }
+    kin_gpu_leave(gpu);
+    (void)pthread_mutex_destroy(&gpu->lock);
+    kin_free(ctx, gpu);
+}
+
+/* Errors of the switch need no answer: the first real call after it would tell them. */
+void kin_gpu_enter(kin_gpu *gpu)
+{
+    const kin_gpu_ops *ops = gpu->module->ops;
+    int32_t found = gpu->index;
+    pthread_mutex_lock(&gpu->lock);
+    (void)ops->current(&found);
+    gpu->found = found;
+    (void)ops->make_current(gpu->index);
+}
+
+void kin_gpu_leave(kin_gpu *gpu)
+{
+    if (gpu->found != gpu->index) {
+        (void)gpu->module->ops->make_current(gpu->found);
+    }
+    pthread_mutex_unlock(&gpu->lock);
+}
+
+kith_status kin_gpu_check(kith_ctx *ctx, const kin_gpu *gpu, int error, const char *what)
+{
+    if (error == 0) {
+        return KITH_OK;
+    }
+    return kin_fail(ctx, error == KIN_GPU_ERROR_MEMORY ? KITH_E_DEVICE_MEMORY : KITH_E_DEVICE,
+                    "cuda:%d, %s: %s (CUDA error %d)", (int)gpu->index, what,
+                    gpu->module->ops->error_text(error), error);
+}
