@@ -4,6 +4,7 @@
 #   make             build into build/; the command is build/kith
 #   make demo        set up what is missing, build, two graphs of real data with pictures: demo-out/
 #   make check       set up what is missing, build, all CPU tests
+#   make check-gpu   build, all tests that need a GPU; TESTS="test_x ..." for some of them
 #   make check-full  also sanitizers, valgrind, clang, clang-tidy, long fuzz
 #   make bench       kith beside its peers; ARGS="--threads 2 --isa avx2" and PYTHON are passed on
 #   make fmt         clang-format on every C file
@@ -19,7 +20,7 @@ ifneq ($(shell command -v ninja 2>/dev/null),)
 export CMAKE_GENERATOR ?= Ninja
 endif
 
-.PHONY: build demo check check-full bench fmt tidy coverage install clean
+.PHONY: build demo check check-gpu check-full bench fmt tidy coverage install clean
 
 build:
 	@cmake --preset release >build.log 2>&1 || { cat build.log; exit 1; }
@@ -35,6 +36,9 @@ check:
 	@tools/setup.sh check
 	@$(MAKE) --no-print-directory build
 	@ctest --test-dir build -j $(JOBS) --output-on-failure
+
+check-gpu: build
+	@tools/check_gpu.sh build $(TESTS)
 
 check-full: check
 	@tools/setup.sh full

@@ -49,6 +49,24 @@ else()
                          ENVIRONMENT "KITH_SOURCE=${CMAKE_SOURCE_DIR}")
   endforeach()
 
+  # Tests that need a GPU are built everywhere and run by tools/check_gpu.sh, on a machine that has one
+  # and perhaps no compiler: what they load stands beside them.
+  file(GLOB GPU_TESTS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/gpu/test_*.c)
+  foreach(test ${GPU_TESTS})
+    get_filename_component(name ${test} NAME_WE)
+    add_executable(${name} ${test})
+    target_compile_options(${name} PRIVATE ${KITH_EXACT_FLAGS})
+    target_link_libraries(${name} PRIVATE kith_test_support kith_inside)
+    set_target_properties(${name} PROPERTIES BUILD_RPATH "$ORIGIN"
+                          RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests-gpu)
+  endforeach()
+  if(GPU_TESTS)
+    get_filename_component(cmocka_file ${CMOCKA_LIBRARY} REALPATH)
+    file(COPY_FILE ${cmocka_file} ${CMAKE_BINARY_DIR}/libcmocka.copy)
+    file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/tests-gpu)
+    file(RENAME ${CMAKE_BINARY_DIR}/libcmocka.copy ${CMAKE_BINARY_DIR}/tests-gpu/libcmocka.so.0)
+  endif()
+
   # The tester is tested: a program that fails must be seen to fail.
   if(EXISTS ${CMAKE_SOURCE_DIR}/tests/support/fail_always.c)
     add_executable(fail_always ${CMAKE_SOURCE_DIR}/tests/support/fail_always.c)
@@ -92,5 +110,8 @@ if(KITH_HOUSE_TESTS)
   kith_house_test(house_symbols ${tools}/check_symbols.sh $<TARGET_FILE:kith>)
   kith_house_test(house_header ${tools}/check_header.sh ${CMAKE_C_COMPILER} $<TARGET_FILE:kith>)
   kith_house_test(house_readme ${tools}/check_readme.sh ${CMAKE_C_COMPILER} $<TARGET_FILE:kith>)
+  if(TARGET kith_cuda)
+    kith_house_test(house_module ${tools}/check_module.sh $<TARGET_FILE:kith_cuda>)
+  endif()
   kith_house_test(house_install ${tools}/check_install.sh ${CMAKE_BINARY_DIR} ${CMAKE_C_COMPILER})
 endif()

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Every C file is as clang-format 14 writes it. check_format.sh [--fix]; exits with 77 without the tool.
+# Every C and CUDA file is as clang-format 14 writes it. check_format.sh [--fix]; exits with 77 without the tool.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 formatter=""
@@ -14,7 +14,7 @@ if [ -z "$formatter" ]; then
     echo "format: skipped, clang-format 14 is missing (other versions format differently)"
     exit 77
 fi
-mapfile -t files < <(find src include cli tests bench examples -name '*.[ch]' | sort)
+mapfile -t files < <(find src include cli tests bench examples \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' \) | sort)
 if [ "${1:-}" = --fix ]; then
     "$formatter" -i "${files[@]}"
 else

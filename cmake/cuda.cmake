@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+# libkith_cuda.so: every .cu file, opened at run time by libkith.so (src/gpu/gpu_open.c). libkith itself
+# is linked with nothing of CUDA, and is the same with and without this module.
+
+set(KITH_CUDA AUTO CACHE STRING "Build the GPU module: AUTO (where nvcc is found), ON, OFF")
+set(KITH_CUDA_ARCHS 80 86 89 90 CACHE STRING
+    "Chips to compile for; the last one also as PTX, for chips that come later")
+set(KITH_HAS_CUDA OFF)
+
+if(NOT KITH_CUDA STREQUAL "OFF")
+  find_program(KITH_NVCC nvcc HINTS ENV CUDACXX ENV CUDA_PATH PATH_SUFFIXES bin
+               PATHS /usr/local/cuda/bin)
+  if(KITH_NVCC)
+    set(KITH_HAS_CUDA ON)
+  elseif(KITH_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "KITH_CUDA=ON, but there is no nvcc (in PATH or in /usr/local/cuda/bin)")
+  endif()
+endif()
+if(NOT KITH_HAS_CUDA)
+  message(STATUS "GPU module: OFF (${KITH_CUDA}; nvcc: ${KITH_NVCC})")
+  return()
+endif()
+
+set(CMAKE_CUDA_COMPILER ${KITH_NVCC})
+set(CMAKE_CUDA_ARCHITECTURES OFF) # said for each target below
+enable_language(CUDA)
+find_package(CUDAToolkit REQUIRED)
+set(CMAKE_CUDA_STANDARD 17)
+set(CMAKE_CUDA_EXTENSIONS OFF)
+set(CMAKE_CUDA_VISIBILITY_PRESET hidden)
+set(CMAKE_CUDA_FLAGS_RELEASE "-O3")
+
+# What decides bits: no product and sum that fuse unasked, no denormals that vanish.
+set(KITH_CUDA_FLAGS -fmad=false -ftz=false -prec-div=true -prec-sqrt=true
+    "SHELL:-Werror all-warnings" "SHELL:-Xcompiler -Wall,-Wextra,-Werror")
+
+set(archs "")
+foreach(arch ${KITH_CUDA_ARCHS})
+  list(APPEND archs ${arch}-real)
+endforeach()
+list(GET KITH_CUDA_ARCHS -1 newest)
+list(APPEND archs ${newest}-virtual)
+
+# A suffix is a machine here, too: name_wgmma.cu is for sm_90a alone, whose instructions no other chip
+# has. No file calls device code of another one, so there is no device linking.
+file(GLOB CUDA_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/*/*.cu)
+set(CUDA_WGMMA_SOURCES ${CUDA_SOURCES})
+list(FILTER CUDA_SOURCES EXCLUDE REGEX "_wgmma\\.cu$")
+list(FILTER CUDA_WGMMA_SOURCES INCLUDE REGEX "_wgmma\\.cu$")
+
+function(kith_cuda_objects name architectures)
+  add_library(${name} OBJECT ${ARGN})
+  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR}/src)
+  target_compile_options(${name} PRIVATE ${KITH_CUDA_FLAGS})
+  set_target_properties(${name} PROPERTIES CUDA_ARCHITECTURES "${architectures}"
+                        POSITION_INDEPENDENT_CODE ON CUDA_SEPARABLE_COMPILATION OFF)
+endfunction()
+
+kith_cuda_objects(kith_cuda_objects "${archs}" ${CUDA_SOURCES})
+set(cuda_objects $<TARGET_OBJECTS:kith_cuda_objects>)
+if(CUDA_WGMMA_SOURCES)
+  kith_cuda_objects(kith_cuda_wgmma_objects 90a-real ${CUDA_WGMMA_SOURCES})
+  list(APPEND cuda_objects $<TARGET_OBJECTS:kith_cuda_wgmma_objects>)
+endif()
+
+# Linked as C: the module needs libc and nothing else of the machine, not even libstdc++.
+add_library(kith_cuda MODULE ${cuda_objects})
+target_link_libraries(kith_cuda PRIVATE CUDA::cudart_static)
+target_link_options(kith_cuda PRIVATE
+                    -Wl,--version-script=${CMAKE_SOURCE_DIR}/cmake/kith_cuda.map)
+set_target_properties(kith_cuda PROPERTIES LINKER_LANGUAGE C LINK_DEPENDS
+                      ${CMAKE_SOURCE_DIR}/cmake/kith_cuda.map)
+message(STATUS "GPU module: ON (${KITH_NVCC}, sm_${KITH_CUDA_ARCHS})")
