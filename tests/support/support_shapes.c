@@ -9,7 +9,7 @@ const char *test_shape_name(test_shape shape)
 {
     static const char *const names[SHAPE_COUNT] = {
         "gauss",   "clusters", "grid",  "equal",  "offset", "tiny", "heavy",
-        "outlier", "norms",    "tight", "sparse", "copies", "line"};
+        "outlier", "norms",    "tight", "sparse", "copies", "line", "ball"};
     return names[shape];
 }
 
@@ -45,6 +45,9 @@ static row_plan plan_row(test_shape shape, int64_t row, int64_t rows, uint64_t *
     case SHAPE_TIGHT:
         plan.scale = pow(10.0, -1.0 - (double)(row % 9));
         plan.centre = (double)(row % 9);
+        break;
+    case SHAPE_BALL:
+        plan.scale = row == rows / 2 ? 1e6 : 1.0;
         break;
     case SHAPE_SPARSE:
         plan.zero = row % 7 == 3;
@@ -84,6 +87,8 @@ static double component(test_shape shape, const row_plan *plan, int64_t col, uin
         return plan->zero || test_uniform(seed) < 0.9 ? 0.0 : noise;
     case SHAPE_LINE:
         return plan->scale * direction(0.0, col);
+    case SHAPE_BALL:
+        return plan->scale * direction(1.0, col) + 1e-5 * noise;
     default:
         return plan->scale * noise;
     }

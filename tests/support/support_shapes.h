@@ -21,6 +21,7 @@ typedef enum test_shape {
     SHAPE_SPARSE,    /* nine tenths zeros; every seventh row all zeros */
     SHAPE_COPIES,    /* half of the rows are copies of earlier ones */
     SHAPE_LINE,      /* all rows on one line: dense order, many near ties */
+    SHAPE_BALL,      /* one row at 1e6, all others within 1e-5: cheap types see a single point */
     SHAPE_COUNT
 } test_shape;
 

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Contexts that compute on a GPU, and what to do where there is none. */
+#ifndef SUPPORT_GPU_H
+#define SUPPORT_GPU_H
+
+#include "kith/kith.h"
+
+#include <stdbool.h>
+
+/* What a program exits with that has nothing to test here. */
+enum { TEST_SKIPPED = 77 };
+
+/* Prints why no GPU can be used; false where one can. */
+bool test_gpu_is_absent(void);
+
+/* A context on the first GPU; gpu_memory: its budget in bytes, 0 for the default. Ends the test
+ * when there is none. */
+kith_ctx *test_gpu_ctx(int32_t threads, uint64_t gpu_memory);
+/* The processor at its best, all threads. */
+kith_ctx *test_cpu_ctx(void);
+
+#endif
