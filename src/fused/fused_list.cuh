@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What kernels of candidate lists share: costs and limits as ordered words, and the k-th smallest
+ * of words that a warp or a block of threads holds.
+ *
+ * A cost's order is unsigned and ascending like the cost; the largest one is a padding column's.
+ */
+#ifndef KIN_FUSED_LIST_CUH
+#define KIN_FUSED_LIST_CUH
+
+#include "fused/fused_set.h"
+
+#include <cuda_runtime.h>
+
+enum { KIN_LIST_THREADS = 256, KIN_LIST_WARPS = KIN_LIST_THREADS / 32 };
+#define KIN_ORDER_PADDING UINT32_MAX
+#define KIN_ALL_LANES 0xffffffffu
+
+/* ---- Costs and limits -------------------------------------------------------------------------
+ */
+
+static __device__ __forceinline__ double list_cost(kin_fused_type type, uint32_t order)
+{
+    if (type == KIN_FUSED_S8) {
+        return (double)(int32_t)(order ^ 0x80000000u);
+    }
+    return (double)__uint_as_float((order & 0x80000000u) != 0 ? order ^ 0x80000000u : ~order);
+}
+
+/* The largest order that a cost within the limit has: rounded up, +0 in place of -0, so that no
+ * cost is left out; a NaN keeps everything; padding never passes. */
+static __device__ __forceinline__ uint32_t list_limit_order(kin_fused_type type, double limit)
+{
+    if (!(limit < (double)INT32_MAX) && type == KIN_FUSED_S8) {
+        return KIN_ORDER_PADDING - 1;
+    }
+    if (type == KIN_FUSED_S8) {
+        const double low = -2147483647.0;
+        return (uint32_t)(int32_t)floor(limit > low ? limit : low) ^ 0x80000000u;
+    }
+    if (!(limit < (double)FLT_MAX)) {
+        return KIN_ORDER_PADDING - 1;
+    }
+    const uint32_t bits = __float_as_uint(__double2float_ru(limit) + 0.0F);
+    return (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
+}
+
+static __device__ __forceinline__ kin_bound_row list_row(const kin_fused_set &set, int64_t position)
+{
+    const float4 facts = __ldg((const float4 *)(set.facts + position));
+    return kin_bound_row{(double)facts.y, (double)facts.z};
+}
+
+/* A reach that is not a number proves nothing. */
+static __device__ __forceinline__ double list_proven(double reach)
+{
+    return reach == reach ? reach : INFINITY;
+}
+
+/* ---- A warp -----------------------------------------------------------------------------------
+ */
+
+static __device__ __forceinline__ double warp_max(double value)
+{
+    for (int step = 16; step > 0; step /= 2) {
+        const double other = __shfl_xor_sync(KIN_ALL_LANES, value, step);
+        value = other > value ? other : value;
+    }
+    return value;
+}
+
+static __device__ __forceinline__ float warp_max(float value)
+{
+    for (int step = 16; step > 0; step /= 2) {
+        value = fmaxf(value, __shfl_xor_sync(KIN_ALL_LANES, value, step));
+    }
+    return value;
+}
+
+/* The k-th smallest, k >= 1, of the words that the lanes hold; `count` of them are no padding, at
+ * least k. Bit by bit from the first one in which they differ: the largest word with fewer than k
+ * words below it. */
+template <int R> static __device__ uint32_t warp_kth(const uint32_t (&order)[R], int32_t k)
+{
+    uint32_t low = KIN_ORDER_PADDING;
+    uint32_t high = 0;
+#pragma unroll
+    for (int r = 0; r < R; r++) {
+        low = min(low, order[r]);
+        high = order[r] == KIN_ORDER_PADDING ? high : max(high, order[r]);
+    }
+    low = __reduce_min_sync(KIN_ALL_LANES, low);
+    high = __reduce_max_sync(KIN_ALL_LANES, high);
+    if (low >= high) {
+        return low;
+    }
+    const int first = 31 - __clz((int)(low ^ high));
+    uint32_t found = low >> first << first;
+    found &= ~(1u << first);
+    for (int bit = first; bit >= 0; bit--) {
+        const uint32_t trial = found | 1u << bit;
+        int32_t below = 0;
+#pragma unroll
+        for (int r = 0; r < R; r++) {
+            below += __popc(__ballot_sync(KIN_ALL_LANES, order[r] < trial));
+        }
+        found = below < k ? trial : found;
+    }
+    return found;
+}
+
+/* ---- A block of KIN_LIST_THREADS threads -------------------------------------------------------
+ */
+
+typedef struct list_shared {
+    uint32_t bins[256];
+    double most[KIN_LIST_WARPS];
+    int32_t sums[KIN_LIST_WARPS];
+    uint32_t low;
+    uint32_t high;
+    uint32_t bin;
+    int32_t rank;
+} list_shared;
+
+/* Of all threads' values. */
+static __device__ double block_max(double value, list_shared *shared)
+{
+    value = warp_max(value);
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) {
+        shared->most[threadIdx.x / 32] = value;
+    }
+    __syncthreads();
+    double most = shared->most[0];
+    for (int warp = 1; warp < KIN_LIST_WARPS; warp++) {
+        most = shared->most[warp] > most ? shared->most[warp] : most;
+    }
+    return most;
+}
+
+/* In which bin the word of rank shared->rank (from 1) lies; the rank becomes its rank there. One
+ * warp. */
+static __device__ void warp_pick_bin(list_shared *shared)
+{
+    const int lane = (int)threadIdx.x;
+    int32_t own = 0;
+    for (int i = 0; i < 8; i++) {
+        own += (int32_t)shared->bins[lane * 8 + i];
+    }
+    int32_t upto = own;
+    for (int step = 1; step < 32; step *= 2) {
+        const int32_t before = __shfl_up_sync(KIN_ALL_LANES, upto, step);
+        upto += lane >= step ? before : 0;
+    }
+    const int32_t rank = shared->rank;
+    __syncwarp();
+    int32_t before = upto - own;
+    if (rank > before && rank <= upto) {
+        int i = lane * 8;
+        while (rank > before + (int32_t)shared->bins[i]) {
+            before += (int32_t)shared->bins[i++];
+        }
+        shared->bin = (uint32_t)i;
+        shared->rank = rank - before;
+    }
+}
+
+/* The k-th smallest, k >= 1, of the words read(0 .. count - 1), padding left out; padding where
+ * fewer than k are none. Digits of 8 bits from the first bit in which words differ. */
+template <typename Read>
+static __device__ uint32_t block_kth(const Read &read, int64_t count, int32_t k,
+                                     list_shared *shared)
+{
+    uint32_t low = KIN_ORDER_PADDING;
+    uint32_t high = 0;
+    int32_t words = 0;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        shared->low = KIN_ORDER_PADDING;
+        shared->high = 0;
+        shared->rank = 0;
+    }
+    __syncthreads();
+    for (int64_t i = threadIdx.x; i < count; i += KIN_LIST_THREADS) {
+        const uint32_t order = read(i);
+        low = min(low, order);
+        if (order != KIN_ORDER_PADDING) {
+            high = max(high, order);
+            words += 1;
+        }
+    }
+    atomicMin(&shared->low, __reduce_min_sync(KIN_ALL_LANES, low));
+    atomicMax(&shared->high, __reduce_max_sync(KIN_ALL_LANES, high));
+    atomicAdd(&shared->rank, words);
+    __syncthreads();
+    const uint32_t least = shared->low;
+    const uint32_t largest = shared->high;
+    const bool enough = shared->rank >= k;
+    __syncthreads();
+    if (!enough || least == largest) {
+        return enough ? least : KIN_ORDER_PADDING;
+    }
+    if (threadIdx.x == 0) {
+        shared->rank = k;
+    }
+    int shift = 32 - __clz((int)(least ^ largest)); /* bits that are not known yet */
+    uint32_t known = shift < 32 ? least >> shift : 0;
+    while (shift > 0) {
+        const int bits = min(shift, 8);
+        const int next = shift - bits;
+        shared->bins[threadIdx.x] = 0;
+        __syncthreads();
+        for (int64_t i = threadIdx.x; i < count; i += KIN_LIST_THREADS) {
+            const uint32_t order = read(i);
+            if (order != KIN_ORDER_PADDING && (shift == 32 || order >> shift == known)) {
+                atomicAdd(&shared->bins[order >> next & ((1u << bits) - 1)], 1u);
+            }
+        }
+        __syncthreads();
+        if (threadIdx.x < 32) {
+            warp_pick_bin(shared);
+        }
+        __syncthreads();
+        known = known << bits | shared->bin;
+        shift = next;
+    }
+    return known;
+}
+
+#endif

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Idea. A list is tightened by what its own costs prove: the k smallest costs bound how far the
+ * k-th neighbour is (the reach), the reach bounds which costs can matter, and the rest goes. The
+ * list stays where it is; what is kept moves to its front.
+ *
+ *      before   7 3 9 1 5 8 2      k = 3: the k-th cost is 3, its limit with all slack, say, 5
+ *      after    3 1 5 2            ties with the limit stay: one of them may have the smaller id
+ *
+ * A list that was pushed beyond its capacity has lost candidates. What it holds are still distinct
+ * points with true costs, so the reach is sound; the row is marked and screened again.
+ *
+ * Cost. One read of the entries and of their facts, one write of what moves. Up to 256 entries a
+ * warp holds them in registers and finds the k-th by votes; longer lists take a block of threads
+ * and a radix selection over the list where it lies.
+ */
+#include "fused/fused_launch.cuh"
+#include "fused/fused_list.cuh"
+#include "gpu/gpu_stream.cuh"
+
+enum { WARP_ENTRIES = 256 };
+
+/* ---- Lists of up to WARP_ENTRIES: a warp each
+ * ---------------------------------------------------- */
+
+static __device__ __forceinline__ kin_bound_row bound_row(float2 bound)
+{
+    return kin_bound_row{(double)bound.x, (double)bound.y};
+}
+
+/* Tightens a list of `count` <= 32 R entries. Returns how many stay. */
+template <int R>
+static __device__ int32_t warp_tighten(const kin_fused_tighten &job, int64_t row, int32_t count)
+{
+    const int lane = (int)threadIdx.x % 32;
+    const kin_fused_frame &frame = job.set.frame;
+    uint64_t *list = job.lists.words + row * job.lists.capacity;
+    uint64_t words[R];
+    uint32_t order[R];
+    float2 bounds[R]; /* norm and lost */
+#pragma unroll
+    for (int r = 0; r < R; r++) {
+        const int i = r * 32 + lane;
+        words[r] = i < count ? list[i] : UINT64_MAX;
+        order[r] = (uint32_t)(words[r] >> 32);
+        bounds[r] = make_float2(0.0F, 0.0F);
+        if (i < count && frame.bound != KIN_BOUND_INTEGER) {
+            const float4 facts = __ldg((const float4 *)(job.cols_set.facts + (uint32_t)words[r]));
+            bounds[r] = make_float2(facts.y, facts.z);
+        }
+    }
+    const uint32_t kth = warp_kth<R>(order, job.lists.k);
+    const kin_bound_row own = list_row(job.set, row);
+    double reach = -INFINITY;
+#pragma unroll
+    for (int r = 0; r < R; r++) {
+        if (order[r] <= kth && r * 32 + lane < count) {
+            const double proven = list_proven(
+                kin_bound_reach_of_cost(frame.bound, list_cost(frame.type, order[r]), frame.kappa,
+                                        frame.scale, own, bound_row(bounds[r])));
+            reach = proven > reach ? proven : reach;
+        }
+    }
+    reach = warp_max(reach);
+    const double before = job.lists.reach[row];
+    __syncwarp();
+    if (reach < before && lane == 0) {
+        job.lists.reach[row] = reach;
+    }
+    reach = reach < before ? reach : before;
+    int32_t kept = 0;
+#pragma unroll
+    for (int r = 0; r < R; r++) {
+        const double limit =
+            kin_bound_limit(frame.bound, reach, frame.kappa, own, bound_row(bounds[r]));
+        const bool stays = r * 32 + lane < count && !(list_cost(frame.type, order[r]) > limit);
+        const uint32_t vote = __ballot_sync(KIN_ALL_LANES, stays);
+        if (stays) {
+            list[kept + __popc(vote & ((1u << lane) - 1))] = words[r];
+        }
+        kept += __popc(vote);
+    }
+    return kept;
+}
+
+static __device__ int32_t warp_tighten_any(const kin_fused_tighten &job, int64_t row, int32_t count)
+{
+    if (count <= 32) {
+        return warp_tighten<1>(job, row, count);
+    }
+    if (count <= 64) {
+        return warp_tighten<2>(job, row, count);
+    }
+    if (count <= 128) {
+        return warp_tighten<4>(job, row, count);
+    }
+    return warp_tighten<8>(job, row, count);
+}
+
+static __global__ void __launch_bounds__(KIN_LIST_THREADS)
+    tighten_short(const __grid_constant__ kin_fused_tighten job)
+{
+    __shared__ int32_t left;
+    if (threadIdx.x == 0) {
+        left = 0;
+    }
+    __syncthreads();
+    const int64_t row = (int64_t)blockIdx.x * KIN_LIST_WARPS + threadIdx.x / 32;
+    if (row < job.set.points) {
+        const int32_t pushed = job.lists.counts[row];
+        const int32_t count = min(pushed, job.lists.capacity);
+        /* With fewer than k entries nothing is proven that was not known when they came. */
+        const int32_t kept = count < job.lists.k ? count : warp_tighten_any(job, row, count);
+        __syncwarp();
+        if (threadIdx.x % 32 == 0) {
+            job.lists.counts[row] = kept;
+            if (pushed > job.lists.capacity) {
+                job.lists.lost[row] = 1;
+            }
+            atomicAdd(&left, kept);
+        }
+    }
+    __syncthreads();
+    if (job.kept != NULL && threadIdx.x == 0) {
+        atomicAdd((unsigned long long *)job.kept, (unsigned long long)left);
+    }
+}
+
+/* ---- Longer lists: a block each
+ * ------------------------------------------------------------------- */
+
+/* Entries of at most `kth` -> the reach that they prove. */
+static __device__ double block_reach(const kin_fused_tighten &job, const uint64_t *list,
+                                     int32_t count, uint32_t kth, kin_bound_row own,
+                                     list_shared *shared)
+{
+    const kin_fused_frame &frame = job.set.frame;
+    double reach = -INFINITY;
+    for (int32_t i = (int32_t)threadIdx.x; i < count; i += KIN_LIST_THREADS) {
+        const uint32_t order = (uint32_t)(list[i] >> 32);
+        if (order <= kth) {
+            const double proven = list_proven(kin_bound_reach_of_cost(
+                frame.bound, list_cost(frame.type, order), frame.kappa, frame.scale, own,
+                list_row(job.cols_set, (int64_t)(uint32_t)list[i])));
+            reach = proven > reach ? proven : reach;
+        }
+    }
+    return block_max(reach, shared);
+}
+
+/* Moves what is within its limit to the front, a run of entries at a time: every thread has read
+ * its entry before anybody writes, and nothing moves back. */
+static __device__ int32_t block_keep(const kin_fused_tighten &job, uint64_t *list, int32_t count,
+                                     double reach, kin_bound_row own, list_shared *shared)
+{
+    const kin_fused_frame &frame = job.set.frame;
+    const int lane = (int)threadIdx.x % 32;
+    const int warp = (int)threadIdx.x / 32;
+    int32_t kept = 0;
+    for (int32_t first = 0; first < count; first += KIN_LIST_THREADS) {
+        const int32_t i = first + (int32_t)threadIdx.x;
+        const uint64_t word = i < count ? list[i] : 0;
+        bool stays = i < count;
+        if (stays) {
+            const double limit = kin_bound_limit(frame.bound, reach, frame.kappa, own,
+                                                 list_row(job.cols_set, (int64_t)(uint32_t)word));
+            stays = !(list_cost(frame.type, (uint32_t)(word >> 32)) > limit);
+        }
+        const uint32_t vote = __ballot_sync(KIN_ALL_LANES, stays);
+        if (lane == 0) {
+            shared->sums[warp] = __popc(vote);
+        }
+        __syncthreads();
+        int32_t place = kept + __popc(vote & ((1u << lane) - 1));
+        for (int other = 0; other < KIN_LIST_WARPS; other++) {
+            place += other < warp ? shared->sums[other] : 0;
+            kept += shared->sums[other];
+        }
+        if (stays) {
+            list[place] = word;
+        }
+        __syncthreads();
+    }
+    return kept;
+}
+
+static __device__ int32_t block_tighten(const kin_fused_tighten &job, int64_t row, int32_t count,
+                                        list_shared *shared)
+{
+    uint64_t *list = job.lists.words + row * job.lists.capacity;
+    const auto read = [list](int64_t i) { return (uint32_t)(list[i] >> 32); };
+    const kin_bound_row own = list_row(job.set, row);
+    const uint32_t kth = block_kth(read, count, job.lists.k, shared);
+    double reach = block_reach(job, list, count, kth, own, shared);
+    const double before = job.lists.reach[row];
+    reach = reach < before ? reach : before;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        job.lists.reach[row] = reach;
+    }
+    return block_keep(job, list, count, reach, own, shared);
+}
+
+static __global__ void __launch_bounds__(KIN_LIST_THREADS)
+    tighten_long(const __grid_constant__ kin_fused_tighten job)
+{
+    __shared__ list_shared shared;
+    const int64_t row = blockIdx.x;
+    const int32_t pushed = job.lists.counts[row];
+    const int32_t count = min(pushed, job.lists.capacity);
+    const int32_t kept = count < job.lists.k ? count : block_tighten(job, row, count, &shared);
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        job.lists.counts[row] = kept;
+        if (pushed > job.lists.capacity) {
+            job.lists.lost[row] = 1;
+        }
+        if (job.kept != NULL) {
+            atomicAdd((unsigned long long *)job.kept, (unsigned long long)kept);
+        }
+    }
+}
+
+/* ---- The worst of a tile
+ * ---------------------------------------------------------------------------- */
+
+/* Every number rounded up. A tile of padding stays below everything. */
+static __global__ void __launch_bounds__(KIN_FUSED_TILE)
+    find_worst(const __grid_constant__ kin_fused_tighten job)
+{
+    __shared__ kin_fused_worst parts[KIN_FUSED_TILE / 32];
+    const int64_t row = (int64_t)blockIdx.x * KIN_FUSED_TILE + threadIdx.x;
+    kin_fused_worst worst = {0.0F, 0.0F, -INFINITY, INT32_MIN};
+    if (row < job.set.points) {
+        const float4 facts = __ldg((const float4 *)(job.set.facts + row));
+        const double reach = job.lists.reach[row];
+        worst.norm = facts.y;
+        worst.lost = facts.z;
+        worst.far = job.set.frame.bound == KIN_BOUND_DISTANCE
+                        ? __double2float_ru(__dadd_ru(reach, (double)facts.z))
+                        : __double2float_ru(reach);
+        worst.integer = reach < (double)INT32_MAX ? (int32_t)ceil(reach) : INT32_MAX;
+    }
+    worst.norm = warp_max(worst.norm);
+    worst.lost = warp_max(worst.lost);
+    worst.far = warp_max(worst.far);
+    worst.integer = __reduce_max_sync(KIN_ALL_LANES, worst.integer);
+    if (threadIdx.x % 32 == 0) {
+        parts[threadIdx.x / 32] = worst;
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        for (int i = 1; i < KIN_FUSED_TILE / 32; i++) {
+            worst.norm = fmaxf(worst.norm, parts[i].norm);
+            worst.lost = fmaxf(worst.lost, parts[i].lost);
+            worst.far = fmaxf(worst.far, parts[i].far);
+            worst.integer = max(worst.integer, parts[i].integer);
+        }
+        job.worst[blockIdx.x] = worst;
+    }
+}
+
+/* ---- Launch
+ * --------------------------------------------------------------------------------------------- */
+
+extern "C" int kin_fused_launch_tighten(kin_gpu_stream *stream, const kin_fused_tighten *job)
+{
+    if (job->set.points == 0) {
+        return 0;
+    }
+    if (job->lists.capacity <= WARP_ENTRIES) {
+        const int64_t blocks = (job->set.points + KIN_LIST_WARPS - 1) / KIN_LIST_WARPS;
+        tighten_short<<<(unsigned)blocks, KIN_LIST_THREADS, 0, stream->stream>>>(*job);
+    } else {
+        tighten_long<<<(unsigned)job->set.points, KIN_LIST_THREADS, 0, stream->stream>>>(*job);
+    }
+    KIN_CUDA_TRY_LAUNCH();
+    if (job->worst != NULL) {
+        const int64_t tiles = job->set.padded / KIN_FUSED_TILE;
+        find_worst<<<(unsigned)tiles, KIN_FUSED_TILE, 0, stream->stream>>>(*job);
+    }
+    return kin_gpu_launched();
+}

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Idea. Two readers of a cost matrix that the screen wrote: `kth` finds how far the k-th neighbour
+ * can be at most, `gather` pushes every column that may be as near.
+ *
+ * kth need not find the k-th smallest cost: any k different columns prove a reach. Columns are
+ * dealt to groups, column j to group j mod groups; the k-th smallest of the groups' least costs is
+ * the cost of k different columns that are no farther. With four groups for each of the k, two or
+ * three more columns pass than with the k-th cost itself, the row is read once, and nothing is
+ * written back. The least costs of tiles (minima) are groups too, and a hundred times fewer numbers
+ * to read.
+ *
+ *      columns   5 9 2 8 7 1 6 3     4 groups: {5 7} {9 1} {2 6} {8 3} -> 5 1 2 3, k = 2: cost 2
+ *
+ * Cost. Both are bound by reading the matrix, or what of it minima leave to read. Many short rows
+ * take a warp each; few long ones a block each (kth) or a warp for every 1,024 columns (gather).
+ */
+#include "fused/fused_launch.cuh"
+#include "fused/fused_list.cuh"
+#include "gpu/gpu_stream.cuh"
+
+enum {
+    GROUPS_A_NEIGHBOUR = 4,
+    WARP_MOST_K = 64, /* 8 groups a lane */
+    BLOCK_GROUPS =
+        8448, /* of 33 KiB, for k up to 2,112; beyond, groups are fewer than 4 for each */
+    FEW_ROWS = 1024,
+    CHUNK_TILES = 8
+};
+
+/* The words of one row that kth reads: minima where they hold k, else costs. */
+typedef struct kth_row {
+    const uint32_t *words;
+    int64_t count;
+} kth_row;
+
+static __device__ kth_row words_of_row(const kin_fused_kth &job, int64_t row)
+{
+    const int64_t tiles = job.count / KIN_FUSED_TILE;
+    if (job.minima != NULL && tiles >= job.lists.k) {
+        return kth_row{job.minima + row * (job.pitch / KIN_FUSED_TILE), tiles};
+    }
+    return kth_row{job.matrix + row * job.pitch, job.count};
+}
+
+/* What a cost of k columns proves for the row. */
+static __device__ void lower_reach(const kin_fused_kth &job, int64_t position, uint32_t order)
+{
+    if (order == KIN_ORDER_PADDING) {
+        return; /* fewer than k columns */
+    }
+    const kin_fused_frame &frame = job.set.frame;
+    const double reach = list_proven(
+        kin_bound_reach_of_cost(frame.bound, list_cost(frame.type, order), frame.kappa, frame.scale,
+                                list_row(job.set, position), job.col_worst));
+    if (reach < job.lists.reach[position]) {
+        job.lists.reach[position] = reach;
+    }
+}
+
+/* ---- kth: a warp a row
+ * ------------------------------------------------------------------------------ */
+
+/* 32 R groups. Rows of a matrix are whole tiles, and read four words at a time; of minima, one. */
+template <int R>
+static __global__ void __launch_bounds__(KIN_LIST_THREADS)
+    kth_by_warp(const __grid_constant__ kin_fused_kth job)
+{
+    const int64_t row = (int64_t)blockIdx.x * KIN_LIST_WARPS + threadIdx.x / 32;
+    const int lane = (int)threadIdx.x % 32;
+    if (row >= job.rows || job.row0 + row >= job.set.points) {
+        return;
+    }
+    const kth_row from = words_of_row(job, row);
+    uint32_t least[R];
+#pragma unroll
+    for (int r = 0; r < R; r++) {
+        least[r] = KIN_ORDER_PADDING;
+    }
+    if (from.count == job.count) {
+        const uint4 *words = (const uint4 *)from.words;
+        const int64_t fours = from.count / 4;
+        constexpr int STEP = R < 8 ? 1 : 2;
+#pragma unroll 4
+        for (int64_t i = lane; i < fours; i += 32) {
+            const uint4 word = __ldcs(words + i);
+            const int turn = STEP == 1 ? 0 : (int)(i / 32 % 2) * 4;
+#pragma unroll
+            for (int r = 0; r < R; r++) {
+                if (STEP == 1 || r / 4 * 4 == turn) {
+                    const uint32_t near0 = r % 4 == 0 ? word.x : KIN_ORDER_PADDING;
+                    const uint32_t near1 = 1 % R == r % 4 ? word.y : KIN_ORDER_PADDING;
+                    const uint32_t near2 = 2 % R == r % 4 ? word.z : KIN_ORDER_PADDING;
+                    const uint32_t near3 = 3 % R == r % 4 ? word.w : KIN_ORDER_PADDING;
+                    least[r] = min(least[r], min(min(near0, near1), min(near2, near3)));
+                }
+            }
+        }
+    } else {
+        int turn = 0;
+        for (int64_t i = lane; i < from.count; i += 32) {
+#pragma unroll
+            for (int r = 0; r < R; r++) {
+                least[r] = r == turn ? min(least[r], __ldcs(from.words + i)) : least[r];
+            }
+            turn = (turn + 1) % R;
+        }
+    }
+    int32_t groups = 0;
+#pragma unroll
+    for (int r = 0; r < R; r++) {
+        groups += __popc(__ballot_sync(KIN_ALL_LANES, least[r] != KIN_ORDER_PADDING));
+    }
+    if (groups >= job.lists.k) {
+        const uint32_t order = warp_kth<R>(least, job.lists.k);
+        if (lane == 0) {
+            lower_reach(job, job.row0 + row, order);
+        }
+    }
+}
+
+/* ---- kth: a block a row
+ * ----------------------------------------------------------------------------- */
+
+static __global__ void __launch_bounds__(KIN_LIST_THREADS)
+    kth_by_block(const __grid_constant__ kin_fused_kth job)
+{
+    __shared__ list_shared shared;
+    __shared__ uint32_t least[BLOCK_GROUPS];
+    const int64_t row = blockIdx.x;
+    const kth_row from = words_of_row(job, row);
+    const int64_t wished = (int64_t)GROUPS_A_NEIGHBOUR * job.lists.k;
+    int64_t groups = (wished + KIN_LIST_THREADS - 1) / KIN_LIST_THREADS * KIN_LIST_THREADS;
+    groups = min(groups, (int64_t)BLOCK_GROUPS);
+    groups = min(groups, from.count);
+    for (int64_t group = threadIdx.x; group < groups; group += KIN_LIST_THREADS) {
+        uint32_t order = KIN_ORDER_PADDING;
+#pragma unroll 8
+        for (int64_t i = group; i < from.count; i += groups) {
+            order = min(order, __ldcs(from.words + i));
+        }
+        least[group] = order;
+    }
+    __syncthreads();
+    const uint32_t *words = least;
+    const auto read = [words](int64_t i) { return words[i]; };
+    const uint32_t order = block_kth(read, groups, job.lists.k, &shared);
+    if (threadIdx.x == 0) {
+        lower_reach(job, job.row0 + row, order);
+    }
+}
+
+/* ---- gather
+ * ------------------------------------------------------------------------------------------ */
+
+/* A row and what its words are compared with. */
+typedef struct gather_row {
+    int64_t position;
+    const uint32_t *matrix;
+    const uint32_t *tiles;
+    kin_bound_row own;
+    double reach;
+    uint32_t most; /* no column of a larger order can matter */
+} gather_row;
+
+static __device__ gather_row row_to_gather(const kin_fused_gather &job, int64_t row)
+{
+    const kin_fused_frame &frame = job.rows_set.frame;
+    gather_row g;
+    g.position = job.row0 + row;
+    g.matrix = job.matrix + row * job.pitch;
+    g.tiles = job.tiles + g.position / KIN_FUSED_BLOCK * job.tiles_a_block;
+    g.own = list_row(job.rows_set, g.position);
+    g.reach = job.lists.reach[g.position];
+    g.most = list_limit_order(
+        frame.type, kin_bound_limit(frame.bound, g.reach, frame.kappa, g.own, job.cols_set.worst));
+    return g;
+}
+
+/* One column of each lane: those within the precise limit go to the row's list. */
+static __device__ void push_columns(const kin_fused_gather &job, const gather_row &g,
+                                    uint32_t order, int64_t column)
+{
+    const kin_fused_frame &frame = job.rows_set.frame;
+    bool near = order <= g.most && column < job.cols_set.points;
+    if (near && frame.bound != KIN_BOUND_INTEGER) {
+        const double limit = kin_bound_limit(frame.bound, g.reach, frame.kappa, g.own,
+                                             list_row(job.cols_set, column));
+        near = !(list_cost(frame.type, order) > limit);
+    }
+    const uint32_t vote = __ballot_sync(KIN_ALL_LANES, near);
+    if (vote == 0) {
+        return;
+    }
+    const int lane = (int)threadIdx.x % 32;
+    int32_t place = 0;
+    if (lane == 0) {
+        place = atomicAdd(&job.lists.counts[g.position], __popc(vote));
+    }
+    place = __shfl_sync(KIN_ALL_LANES, place, 0) + __popc(vote & ((1u << lane) - 1));
+    if (near && place < job.lists.capacity) {
+        job.lists.words[g.position * job.lists.capacity + place] =
+            (uint64_t)order << 32 | (uint64_t)column;
+    }
+}
+
+/* A warp for CHUNK_TILES tiles of a row. */
+static __global__ void __launch_bounds__(KIN_LIST_THREADS)
+    gather_chunks(const __grid_constant__ kin_fused_gather job, int64_t chunks)
+{
+    const int64_t piece = (int64_t)blockIdx.x * KIN_LIST_WARPS + threadIdx.x / 32;
+    const int64_t row = piece / chunks;
+    if (row >= job.rows || job.row0 + row >= job.rows_set.points) {
+        return;
+    }
+    const int lane = (int)threadIdx.x % 32;
+    const gather_row g = row_to_gather(job, row);
+    const int64_t tiles = job.count / KIN_FUSED_TILE;
+    const int64_t first = piece % chunks * CHUNK_TILES;
+    uint4 words[CHUNK_TILES];
+#pragma unroll
+    for (int t = 0; t < CHUNK_TILES; t++) {
+        const bool read = first + t < tiles &&
+                          (job.minima == NULL ||
+                           job.minima[row * (job.pitch / KIN_FUSED_TILE) + first + t] <= g.most);
+        words[t] =
+            make_uint4(KIN_ORDER_PADDING, KIN_ORDER_PADDING, KIN_ORDER_PADDING, KIN_ORDER_PADDING);
+        if (read) {
+            words[t] = __ldcs((const uint4 *)(g.matrix + (first + t) * KIN_FUSED_TILE) + lane);
+        }
+    }
+#pragma unroll
+    for (int t = 0; t < CHUNK_TILES; t++) {
+        const uint4 word = words[t];
+        const uint32_t least = min(min(word.x, word.y), min(word.z, word.w));
+        if (__any_sync(KIN_ALL_LANES, least <= g.most)) {
+            const int64_t column = (int64_t)g.tiles[first + t] * KIN_FUSED_TILE + lane * 4;
+            push_columns(job, g, word.x, column);
+            push_columns(job, g, word.y, column + 1);
+            push_columns(job, g, word.z, column + 2);
+            push_columns(job, g, word.w, column + 3);
+        }
+    }
+}
+
+/* ---- Launch
+ * ------------------------------------------------------------------------------------------ */
+
+extern "C" int kin_fused_launch_kth(kin_gpu_stream *stream, const kin_fused_kth *job)
+{
+    if (job->rows == 0) {
+        return 0;
+    }
+    const int32_t k = job->lists.k;
+    const unsigned warps = (unsigned)((job->rows + KIN_LIST_WARPS - 1) / KIN_LIST_WARPS);
+    if (k > WARP_MOST_K || job->rows < FEW_ROWS) {
+        const int64_t rows = job->set.points - job->row0;
+        const unsigned blocks = (unsigned)(job->rows < rows ? job->rows : rows);
+        kth_by_block<<<blocks, KIN_LIST_THREADS, 0, stream->stream>>>(*job);
+    } else if (k <= 8) {
+        kth_by_warp<1><<<warps, KIN_LIST_THREADS, 0, stream->stream>>>(*job);
+    } else if (k <= 16) {
+        kth_by_warp<2><<<warps, KIN_LIST_THREADS, 0, stream->stream>>>(*job);
+    } else if (k <= 32) {
+        kth_by_warp<4><<<warps, KIN_LIST_THREADS, 0, stream->stream>>>(*job);
+    } else {
+        kth_by_warp<8><<<warps, KIN_LIST_THREADS, 0, stream->stream>>>(*job);
+    }
+    return kin_gpu_launched();
+}
+
+extern "C" int kin_fused_launch_gather(kin_gpu_stream *stream, const kin_fused_gather *job)
+{
+    const int64_t chunks = (job->count / KIN_FUSED_TILE + CHUNK_TILES - 1) / CHUNK_TILES;
+    const int64_t pieces = job->rows * chunks;
+    if (pieces == 0) {
+        return 0;
+    }
+    const int64_t blocks = (pieces + KIN_LIST_WARPS - 1) / KIN_LIST_WARPS;
+    gather_chunks<<<(unsigned)blocks, KIN_LIST_THREADS, 0, stream->stream>>>(*job, chunks);
+    return kin_gpu_launched();
+}

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Idea. Which tiles of columns a block of rows has to meet: those of its stretch of the schedule
+ * (fused_schedule.h), without the ones that balls prove to be too far away (docs/numerics.md,
+ * "Tiles that are skipped"). What is left is packed into units for the screen; nothing returns to
+ * the host.
+ *
+ *      thread block    16 blocks of rows (32 tiles) x a piece of the stretch, 64 tiles at a time
+ *        slices of 16 columns of both sides' centres -> shared memory
+ *        a thread: 4 x 2 distances, one subtraction and one fma a column
+ *        -> a bit a (block, tile) -> the block's list of tiles, packed by votes
+ *
+ * Proof in fp32. A sum of squares in order, each step rounded: relative error below (d + 4) 2^-24
+ * before the root, half of it behind, which leaves the other half for second order (d <= 2^20). The
+ * root is rounded down, then multiplied by 1 - (d + 4) 2^-24 rounded down; radii, reach and the
+ * widening are added rounded up. Squares that underflow move the distance by less than the 2^-60
+ * that radii contain. A sum that overflows, an infinite radius or a NaN skips nothing.
+ *
+ * Cost. d subtractions and fma a pair of tiles: 10^7 points of 96 columns have 3 * 10^9 pairs, some
+ * 30 ms on a device whose screen takes seconds. Without balls, a write a tile.
+ */
+#include "fused/fused_launch.cuh"
+#include "fused/fused_schedule.h"
+#include "gpu/gpu_stream.cuh"
+
+#include <cuda_runtime.h>
+
+enum {
+    THREADS = 256,
+    GROUP = 16,            /* blocks of rows of a thread block */
+    ROW_TILES = 2 * GROUP, /* 32 */
+    COL_TILES = 64,        /* at a time */
+    SLICE = 16,            /* columns of a centre at a time */
+    STRIDE = SLICE + 4,    /* floats a centre in shared memory: rows of 16 bytes, no bank twice */
+    ROWS_A_THREAD = 4,
+    COLS_A_THREAD = 2
+};
+#define ALL_LANES 0xffffffffu
+
+typedef struct plan_args {
+    kin_fused_plan job;
+    int64_t blocks;    /* of rows */
+    int64_t col_tiles; /* with points */
+    int64_t step;      /* of a search's sequence */
+    int64_t length;    /* of a group's stretch, in tiles */
+    int64_t piece;     /* tiles of it that a thread block takes */
+    float shrink;
+} plan_args;
+
+typedef struct plan_shared {
+    float rows[ROW_TILES][STRIDE];
+    float cols[COL_TILES][STRIDE];
+    float row_reach[ROW_TILES]; /* the worst of a tile; +inf: nothing is skipped */
+    float row_radius[ROW_TILES];
+    float col_reach[COL_TILES];
+    float col_radius[COL_TILES];
+    int64_t col_tile[COL_TILES]; /* -1: none */
+    uint32_t near[GROUP][COL_TILES / 32];
+    uint32_t count[GROUP];
+    unsigned long long met;
+    unsigned long long skipped;
+} plan_shared;
+
+/* ---- The schedule ------------------------------------------------------------------------------
+ */
+
+/* The tile at place q of the stretch of the group that begins with block `first`, or -1. */
+static __device__ int64_t tile_at(const plan_args &a, int64_t first, int64_t q)
+{
+    if (q >= a.length) {
+        return -1;
+    }
+    if (a.job.graph == 0) {
+        return kin_fused_sequence_tile(a.col_tiles, a.step, a.job.first + q);
+    }
+    const int64_t tile = (first + a.job.first + q / 2) % a.blocks * 2 + q % 2;
+    return tile < a.col_tiles ? tile : -1;
+}
+
+/* Whether block first + g meets what stands at place q. */
+static __device__ bool meets(const plan_args &a, int64_t first, int64_t g, int64_t q)
+{
+    if (first + g >= a.blocks) {
+        return false;
+    }
+    if (a.job.graph == 0) {
+        return true;
+    }
+    const int64_t offset = a.job.first + q / 2 - g;
+    return offset >= a.job.first && offset < a.job.last &&
+           kin_fused_takes(a.blocks, first + g, offset);
+}
+
+/* Where in the tiles of block first + g those begin that a thread block may write which starts at
+ * place q: behind all that earlier pieces can have. */
+static __device__ int64_t slots_before(const plan_args &a, int64_t g, int64_t q)
+{
+    return a.job.graph == 0 ? q : max(q - 2 * g, (int64_t)0);
+}
+
+/* ---- Balls
+ * --------------------------------------------------------------------------------------- */
+
+/* The worst reach of a tile as a distance, rounded up. */
+static __device__ float tile_reach(const kin_fused_plan &job, const kin_fused_worst *worst,
+                                   int64_t tile)
+{
+    if (job.rows.frame.bound != KIN_BOUND_INTEGER) {
+        return worst[tile].far; /* reach + lost: more than is needed */
+    }
+    const int32_t reach = worst[tile].integer;
+    if (reach == INT32_MAX) {
+        return INFINITY;
+    }
+    return reach > 0 ? __fsqrt_ru(__int2float_ru(reach)) : 0.0F;
+}
+
+static __device__ void load_rows(const plan_args &a, int64_t first, plan_shared *shared)
+{
+    const kin_fused_set &set = a.job.rows;
+    for (int t = (int)threadIdx.x; t < ROW_TILES; t += THREADS) {
+        const int64_t tile = first * 2 + t;
+        const bool exists = tile * KIN_FUSED_TILE < set.points;
+        /* A tile without points is apart from everything. */
+        shared->row_radius[t] = exists ? set.radii[tile] : -INFINITY;
+        shared->row_reach[t] = exists ? tile_reach(a.job, a.job.row_worst, tile) : 0.0F;
+    }
+}
+
+static __device__ void load_cols(const plan_args &a, int64_t first, int64_t q, bool balls,
+                                 plan_shared *shared)
+{
+    if (threadIdx.x < COL_TILES) {
+        const int64_t tile = tile_at(a, first, q + threadIdx.x);
+        shared->col_tile[threadIdx.x] = tile;
+        if (balls) {
+            const bool reaches = tile >= 0 && a.job.col_worst != NULL;
+            shared->col_radius[threadIdx.x] = tile >= 0 ? a.job.cols.radii[tile] : 0.0F;
+            shared->col_reach[threadIdx.x] =
+                reaches ? tile_reach(a.job, a.job.col_worst, tile) : 0.0F;
+        }
+    }
+}
+
+/* Columns [col, col + SLICE) of `count` centres, zeros where there is no tile or no column. */
+static __device__ void load_slice(const float *centres, const int64_t *tiles, int64_t first_tile,
+                                  int64_t limit, int count, int32_t cols, int32_t col,
+                                  float (*to)[STRIDE])
+{
+    for (int i = (int)threadIdx.x; i < count * SLICE; i += THREADS) {
+        const int64_t tile = tiles != NULL ? tiles[i / SLICE] : first_tile + i / SLICE;
+        const int32_t c = col + i % SLICE;
+        const bool exists = tile >= 0 && tile < limit && c < cols;
+        to[i / SLICE][i % SLICE] = exists ? __ldg(centres + tile * cols + c) : 0.0F;
+    }
+}
+
+/* squares[i][j]: between row tile i * 8 + threadIdx / 32 and column tile j * 32 + threadIdx % 32.
+ */
+static __device__ void measure(const plan_args &a, int64_t first, plan_shared *shared,
+                               float (&squares)[ROWS_A_THREAD][COLS_A_THREAD])
+{
+    const int32_t cols = a.job.rows.frame.cols;
+    const int64_t row_tiles = (a.job.rows.points + KIN_FUSED_TILE - 1) / KIN_FUSED_TILE;
+    const int warp = (int)threadIdx.x / 32;
+    const int lane = (int)threadIdx.x % 32;
+    for (int32_t col = 0; col < cols; col += SLICE) {
+        __syncthreads();
+        load_slice(a.job.rows.centres, NULL, first * 2, row_tiles, ROW_TILES, cols, col,
+                   shared->rows);
+        load_slice(a.job.cols.centres, shared->col_tile, 0, a.col_tiles, COL_TILES, cols, col,
+                   shared->cols);
+        __syncthreads();
+#pragma unroll
+        for (int c = 0; c < SLICE; c += 4) {
+            float4 other[COLS_A_THREAD];
+#pragma unroll
+            for (int j = 0; j < COLS_A_THREAD; j++) {
+                other[j] = *(const float4 *)&shared->cols[j * 32 + lane][c];
+            }
+#pragma unroll
+            for (int i = 0; i < ROWS_A_THREAD; i++) {
+                const float4 own = *(const float4 *)&shared->rows[i * 8 + warp][c];
+#pragma unroll
+                for (int j = 0; j < COLS_A_THREAD; j++) {
+                    const float x = own.x - other[j].x;
+                    const float y = own.y - other[j].y;
+                    const float z = own.z - other[j].z;
+                    const float w = own.w - other[j].w;
+                    squares[i][j] = __fmaf_rn(x, x, squares[i][j]);
+                    squares[i][j] = __fmaf_rn(y, y, squares[i][j]);
+                    squares[i][j] = __fmaf_rn(z, z, squares[i][j]);
+                    squares[i][j] = __fmaf_rn(w, w, squares[i][j]);
+                }
+            }
+        }
+    }
+}
+
+/* Whether no pair of row tile i and column tile j can matter to either side. */
+static __device__ bool apart(const plan_args &a, const plan_shared *shared, int i, int j,
+                             float square)
+{
+    const float reach = fmaxf(shared->row_reach[i], shared->col_reach[j]);
+    const float radii = __fadd_ru(shared->row_radius[i], shared->col_radius[j]);
+    const float far = __fmul_ru(__fadd_ru(reach, radii), 1.0F + 0x1p-22F);
+    const float between = __fmul_rd(__fsqrt_rd(square), a.shrink);
+    return square <= FLT_MAX && between > far;
+}
+
+/* Bits of the tiles that are near enough: a warp has whole rows of tiles, 32 columns at a time. */
+static __device__ void mark_near(const plan_args &a, int64_t first, plan_shared *shared)
+{
+    float squares[ROWS_A_THREAD][COLS_A_THREAD] = {};
+    measure(a, first, shared, squares);
+    const int warp = (int)threadIdx.x / 32;
+    const int lane = (int)threadIdx.x % 32;
+#pragma unroll
+    for (int i = 0; i < ROWS_A_THREAD; i++) {
+#pragma unroll
+        for (int j = 0; j < COLS_A_THREAD; j++) {
+            const int tile = i * 8 + warp;
+            const bool near = !apart(a, shared, tile, j * 32 + lane, squares[i][j]);
+            const uint32_t vote = __ballot_sync(ALL_LANES, near);
+            if (lane == 0) {
+                atomicOr(&shared->near[tile / 2][j], vote);
+            }
+        }
+    }
+}
+
+/* ---- Lists of tiles and units
+ * ------------------------------------------------------------------------ */
+
+/* A warp appends what its blocks of the group have to meet among the tiles from place q on. */
+static __device__ void append(const plan_args &a, int64_t first, int64_t from, int64_t q,
+                              bool balls, plan_shared *shared)
+{
+    const int lane = (int)threadIdx.x % 32;
+    for (int g = (int)threadIdx.x / 32; g < GROUP; g += THREADS / 32) {
+        uint32_t *tiles =
+            a.job.tiles + (first + g) * a.job.tiles_a_block + slots_before(a, g, from);
+        uint32_t count = shared->count[g];
+        uint32_t left_out = 0;
+        for (int part = 0; part < COL_TILES / 32; part++) {
+            const int64_t tile = shared->col_tile[part * 32 + lane];
+            const bool meeting = tile >= 0 && meets(a, first, g, q + part * 32 + lane);
+            const bool near = !balls || (shared->near[g][part] >> lane & 1) != 0;
+            const uint32_t vote = __ballot_sync(ALL_LANES, meeting && near);
+            left_out += (uint32_t)__popc(__ballot_sync(ALL_LANES, meeting && !near));
+            if (meeting && near) {
+                tiles[count + (uint32_t)__popc(vote & ((1u << lane) - 1))] = (uint32_t)tile;
+            }
+            count += (uint32_t)__popc(vote);
+        }
+        __syncwarp();
+        if (lane == 0) {
+            shared->count[g] = count;
+            atomicAdd(&shared->skipped, (unsigned long long)left_out);
+        }
+    }
+}
+
+/* The tiles of each block as units of nearly equal size. */
+static __device__ void make_units(const plan_args &a, int64_t first, int64_t from,
+                                  plan_shared *shared)
+{
+    const int g = (int)threadIdx.x;
+    if (g >= GROUP || shared->count[g] == 0) {
+        return;
+    }
+    const uint32_t count = shared->count[g];
+    const uint32_t units = (count + a.job.unit_tiles - 1) / a.job.unit_tiles;
+    const uint32_t place = atomicAdd(a.job.unit_count, units);
+    const uint32_t slot = (uint32_t)((first + g) * a.job.tiles_a_block + slots_before(a, g, from));
+    for (uint32_t i = 0; i < units; i++) {
+        const uint32_t begin = (uint32_t)((uint64_t)count * i / units);
+        const uint32_t end = (uint32_t)((uint64_t)count * (i + 1) / units);
+        a.job.units[place + i] =
+            kin_fused_unit{(uint32_t)(first + g), slot + begin, end - begin, 0};
+    }
+    atomicAdd(&shared->met, (unsigned long long)count);
+}
+
+static __global__ void __launch_bounds__(THREADS) plan_tiles(const __grid_constant__ plan_args a)
+{
+    __shared__ __align__(16) plan_shared shared;
+    const int64_t first = (int64_t)blockIdx.x * GROUP;
+    const int64_t from = (int64_t)blockIdx.y * a.piece;
+    const int64_t to = min(from + a.piece, a.length);
+    const bool balls =
+        a.job.rows.centres != NULL && a.job.cols.centres != NULL && a.job.row_worst != NULL;
+    if (threadIdx.x < GROUP) {
+        shared.count[threadIdx.x] = 0;
+    }
+    if (threadIdx.x == 0) {
+        shared.met = 0;
+        shared.skipped = 0;
+    }
+    if (balls) {
+        load_rows(a, first, &shared);
+    }
+    for (int64_t q = from; q < to; q += COL_TILES) {
+        __syncthreads();
+        load_cols(a, first, q, balls, &shared);
+        if (threadIdx.x < GROUP * COL_TILES / 32) {
+            shared.near[threadIdx.x / 2][threadIdx.x % 2] = 0;
+        }
+        __syncthreads();
+        if (balls) {
+            mark_near(a, first, &shared);
+            __syncthreads();
+        }
+        append(a, first, from, q, balls, &shared);
+    }
+    __syncthreads();
+    make_units(a, first, from, &shared);
+    __syncthreads();
+    if (threadIdx.x == 0 && a.job.met != NULL) {
+        atomicAdd((unsigned long long *)&a.job.met[0], shared.met);
+        atomicAdd((unsigned long long *)&a.job.met[1], shared.skipped);
+    }
+}
+
+/* ---- Launch
+ * ------------------------------------------------------------------------------------------ */
+
+/* Pieces of a stretch: enough thread blocks for the device, few enough for whole units. */
+static int64_t pieces_of(const kin_gpu_stream *stream, int64_t groups, int64_t length)
+{
+    const int64_t wished = (4 * (int64_t)stream->processors + groups - 1) / groups;
+    const int64_t most = (length + COL_TILES - 1) / COL_TILES;
+    int64_t pieces = wished < most ? wished : most;
+    pieces = pieces < KIN_FUSED_PLAN_PIECES ? pieces : KIN_FUSED_PLAN_PIECES;
+    return pieces > 1 ? pieces : 1;
+}
+
+extern "C" int kin_fused_launch_plan(kin_gpu_stream *stream, const kin_fused_plan *job)
+{
+    plan_args a = {};
+    a.job = *job;
+    a.blocks = job->rows.padded / KIN_FUSED_BLOCK;
+    a.col_tiles = (job->cols.points + KIN_FUSED_TILE - 1) / KIN_FUSED_TILE;
+    const int64_t stretch = job->last - job->first;
+    if (a.blocks == 0 || a.col_tiles == 0 || stretch <= 0) {
+        return 0;
+    }
+    a.step = kin_fused_sequence_step(a.col_tiles);
+    a.length = job->graph != 0 ? 2 * (stretch + GROUP - 1) : stretch;
+    const int64_t groups = (a.blocks + GROUP - 1) / GROUP;
+    const int64_t pieces = pieces_of(stream, groups, a.length);
+    a.piece = ((a.length + pieces - 1) / pieces + COL_TILES - 1) / COL_TILES * COL_TILES;
+    const double roundings = ((double)job->rows.frame.cols + 4.0) * 0x1p-24;
+    a.shrink = nextafterf((float)(1.0 - roundings), 0.0F);
+    const dim3 grid((unsigned)groups, (unsigned)((a.length + a.piece - 1) / a.piece));
+    plan_tiles<<<grid, THREADS, 0, stream->stream>>>(a);
+    return kin_gpu_launched();
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * In which order blocks and tiles meet, as plain arithmetic that drivers, kernels and tests share.
+ *
+ * Graph. Blocks of rows stand on a circle. The seed of a block is itself and `reach` neighbours on
+ * both sides; after it, block I meets the block `offset` ahead for rising offsets, both ends
+ * collecting, so that every unordered pair of blocks is screened once. Offsets end at half the
+ * circle; with an even number of blocks the farthest one would meet every pair twice, and only the
+ * first half of the blocks takes it.
+ *
+ *      blocks   0 1 2 3 4 5 6 7      seed reach 1, block 2:   1 2 3
+ *                                    offsets 2, 3:            4 5
+ *                                    offset 4 (half):         6, and block 6 leaves it out
+ *
+ * Search. Tiles of the corpus are visited in the sequence i -> i * step mod tiles, step being
+ * coprime to their number: each tile once, and every stretch of the sequence is spread over the
+ * whole corpus, whose neighbouring tiles hold near rows.
+ */
+#ifndef KIN_FUSED_SCHEDULE_H
+#define KIN_FUSED_SCHEDULE_H
+
+#include "metric/metric_arith.h"
+
+#include <stdint.h>
+
+/* ---- Graph ---------------------------------------------------------------------------------- */
+
+/* Blocks in a seed. */
+KIN_HD int64_t kin_fused_seed_blocks(int64_t blocks, int64_t reach)
+{
+    return 2 * reach + 1 < blocks ? 2 * reach + 1 : blocks;
+}
+
+/* The i-th block of the seed of `block`. */
+KIN_HD int64_t kin_fused_seed_block(int64_t blocks, int64_t reach, int64_t block, int64_t i)
+{
+    const int64_t first = 2 * reach + 1 < blocks ? block + blocks - reach : block;
+    return (first + i) % blocks;
+}
+
+/* The offset behind the last that any block takes. */
+KIN_HD int64_t kin_fused_offsets_end(int64_t blocks)
+{
+    return blocks / 2 + 1;
+}
+
+/* Whether `block` meets the block `offset` >= 1 ahead. */
+KIN_HD int kin_fused_takes(int64_t blocks, int64_t block, int64_t offset)
+{
+    return 2 * offset < blocks || (2 * offset == blocks && block < offset);
+}
+
+/* ---- Search --------------------------------------------------------------------------------- */
+
+KIN_HD int64_t kin_fused_common_divisor(int64_t a, int64_t b)
+{
+    while (b != 0) {
+        const int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* The step of the sequence: near the golden section, whose multiples spread best. */
+KIN_HD int64_t kin_fused_sequence_step(int64_t tiles)
+{
+    int64_t step = (int64_t)((double)tiles * 0.6180339887498949);
+    step = step < 1 ? 1 : step;
+    while (kin_fused_common_divisor(step, tiles) != 1) {
+        step += 1;
+    }
+    return step;
+}
+
+/* The i-th tile of the sequence, 0 <= i < tiles < 2^31. */
+KIN_HD int64_t kin_fused_sequence_tile(int64_t tiles, int64_t step, int64_t i)
+{
+    return i * step % tiles;
+}
+
+/* ---- Units ---------------------------------------------------------------------------------- */
+
+/* The range of a plan is cut into at most so many pieces, each of which makes units of its own. */
+enum { KIN_FUSED_PLAN_PIECES = 16 };
+
+/* Units that a plan makes at most. */
+KIN_HD int64_t kin_fused_plan_units(int64_t blocks, int64_t tiles_a_block, int64_t unit_tiles)
+{
+    return blocks * ((tiles_a_block + unit_tiles - 1) / unit_tiles + KIN_FUSED_PLAN_PIECES);
+}
+
+#endif
