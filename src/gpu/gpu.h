@@ -50,8 +50,7 @@ int32_t kin_gpu_first(void);
  * a margin for the driver and for others. KITH_E_UNSUPPORTED (no module, driver, device, too old),
  * KITH_E_DEVICE, KITH_E_ARGUMENT (no such index). The context pays for host memory and must outlive
  * it. */
-kith_status kin_gpu_open(kith_ctx *ctx, int32_t index, uint64_t budget, void *foreign_stream,
-                         kin_gpu **out);
+kith_status kin_gpu_open(kith_ctx *ctx, int32_t index, uint64_t budget, kin_gpu **out);
 /* Gives everything back, cached blocks too. Accepts NULL. */
 void kin_gpu_close(kith_ctx *ctx, kin_gpu *gpu);
 
@@ -80,6 +79,8 @@ kith_status kin_gpu_upload_rows(kith_ctx *ctx, kin_gpu *gpu, void *to, const voi
 kith_status kin_gpu_download(kith_ctx *ctx, kin_gpu *gpu, void *to, const void *from,
                              uint64_t bytes);
 kith_status kin_gpu_fill(kith_ctx *ctx, kin_gpu *gpu, void *to, int byte, uint64_t bytes);
+/* Later work waits for what the caller's cudaStream_t holds now. */
+kith_status kin_gpu_follow(kith_ctx *ctx, kin_gpu *gpu, void *foreign_stream);
 /* Waits for all work and tells its error. */
 kith_status kin_gpu_wait(kith_ctx *ctx, kin_gpu *gpu);
 

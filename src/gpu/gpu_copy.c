@@ -159,7 +159,7 @@ static kith_status send_lane(void *arg, int64_t lane_index, int32_t thread)
 {
     const transfer *t = arg;
     (void)thread;
-    KIN_TRY(kin_gpu_check(t->ctx, t->gpu, t->gpu->module->ops->make_current(t->gpu->index),
+    KIN_TRY(kin_gpu_check(t->ctx, t->gpu, t->gpu->module->ops->enter(t->gpu->stream),
                           "entering the device"));
     for (int64_t piece = t->first + lane_index; piece < t->last; piece += t->lanes) {
         KIN_TRY(send_piece(t, piece, next_slot(t, lane_index)));
@@ -192,7 +192,7 @@ static kith_status fetch_lane(void *arg, int64_t lane_index, int32_t thread)
 {
     const transfer *t = arg;
     (void)thread;
-    KIN_TRY(kin_gpu_check(t->ctx, t->gpu, t->gpu->module->ops->make_current(t->gpu->index),
+    KIN_TRY(kin_gpu_check(t->ctx, t->gpu, t->gpu->module->ops->enter(t->gpu->stream),
                           "entering the device"));
     slot *before = NULL;
     int64_t piece = t->first + lane_index;

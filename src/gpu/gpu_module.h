@@ -81,6 +81,8 @@ typedef struct kin_gpu_ops {
     int (*event_record)(kin_gpu_stream *stream, void *event);
     int (*event_wait)(void *event);
     int (*event_done)(void *event, int32_t *done);
+    /* Later work of the stream waits for an event of any stream. */
+    int (*event_follow)(kin_gpu_stream *stream, void *event);
     int (*event_between)(void *first, void *last, float *milliseconds);
     /* Waits for all work of the stream; tells its error. */
     int (*wait)(kin_gpu_stream *stream);

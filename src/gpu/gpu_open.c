@@ -188,20 +188,19 @@ static kith_status check_device(kith_ctx *ctx, int32_t index, kin_gpu_info *info
     return KITH_OK;
 }
 
-static kith_status open_stream(kith_ctx *ctx, kin_gpu *gpu, uint64_t budget, void *foreign_stream)
+static kith_status open_stream(kith_ctx *ctx, kin_gpu *gpu, uint64_t budget)
 {
     const kin_gpu_ops *ops = gpu->module->ops;
     uint64_t available = 0;
-    KIN_TRY(kin_gpu_check(ctx, gpu, ops->open(gpu->index, foreign_stream, &gpu->stream),
-                          "opening the device"));
+    KIN_TRY(
+        kin_gpu_check(ctx, gpu, ops->open(gpu->index, NULL, &gpu->stream), "opening the device"));
     KIN_TRY(kin_gpu_check(ctx, gpu, ops->free_bytes(gpu->stream, &available),
                           "asking for free device memory"));
     gpu->budget = budget != 0 ? budget : budget_of(available);
     return KITH_OK;
 }
 
-kith_status kin_gpu_open(kith_ctx *ctx, int32_t index, uint64_t budget, void *foreign_stream,
-                         kin_gpu **out)
+kith_status kin_gpu_open(kith_ctx *ctx, int32_t index, uint64_t budget, kin_gpu **out)
 {
     kin_gpu_info info;
     kin_gpu *gpu = NULL;
@@ -217,7 +216,7 @@ kith_status kin_gpu_open(kith_ctx *ctx, int32_t index, uint64_t budget, void *fo
         return kin_fail(ctx, KITH_E_MEMORY, "no memory for the lock of a GPU");
     }
     kin_gpu_enter(gpu);
-    const kith_status status = open_stream(ctx, gpu, budget, foreign_stream);
+    const kith_status status = open_stream(ctx, gpu, budget);
     kin_gpu_leave(gpu);
     if (status != KITH_OK) {
         kin_gpu_close(ctx, gpu);
@@ -261,6 +260,27 @@ void kin_gpu_leave(kin_gpu *gpu)
         (void)gpu->module->ops->make_current(gpu->found);
     }
     pthread_mutex_unlock(&gpu->lock);
+}
+
+static kith_status record(kith_ctx *ctx, kin_gpu *gpu, void *foreign_stream, void *event)
+{
+    const kin_gpu_ops *ops = gpu->module->ops;
+    kin_gpu_stream *other = NULL;
+    KIN_TRY(kin_gpu_check(ctx, gpu, ops->open(gpu->index, foreign_stream, &other),
+                          "using the stream that was given"));
+    const int error = ops->event_record(other, event);
+    ops->close(other);
+    KIN_TRY(kin_gpu_check(ctx, gpu, error, "using the stream that was given"));
+    return kin_gpu_check(ctx, gpu, ops->event_follow(gpu->stream, event), "waiting for a stream");
+}
+
+kith_status kin_gpu_follow(kith_ctx *ctx, kin_gpu *gpu, void *foreign_stream)
+{
+    void *event = NULL;
+    KIN_TRY(kin_gpu_check(ctx, gpu, gpu->module->ops->event_make(&event), "making an event"));
+    const kith_status status = record(ctx, gpu, foreign_stream, event);
+    gpu->module->ops->event_free(event);
+    return status;
 }
 
 kith_status kin_gpu_check(kith_ctx *ctx, const kin_gpu *gpu, int error, const char *what)

@@ -55,6 +55,11 @@ static const char *error_text(int error)
     return cudaGetErrorString((cudaError_t)error);
 }
 
+static int enter(kin_gpu_stream *stream)
+{
+    return told(cudaSetDevice(stream->device));
+}
+
 static int current(int32_t *index)
 {
     int found = 0;
@@ -236,6 +241,11 @@ static int event_done(void *event, int32_t *done)
     return told(error);
 }
 
+static int event_follow(kin_gpu_stream *stream, void *event)
+{
+    return told(cudaStreamWaitEvent(stream->stream, (cudaEvent_t)event, 0));
+}
+
 static int event_between(void *first, void *last, float *milliseconds)
 {
     return told(cudaEventElapsedTime(milliseconds, (cudaEvent_t)first, (cudaEvent_t)last));
@@ -248,7 +258,8 @@ static int wait(kin_gpu_stream *stream)
 
 /* In the order of the declaration: C++17 has no designators. */
 extern "C" const kin_gpu_ops kin_gpu_cuda_ops = {
-    count_devices, describe,     error_text,  open_stream, close_stream,    current,
-    make_current,  free_bytes,   allocate,    release,     allocate_pinned, release_pinned,
-    copy_in,       copy_out,     copy_within, fill,        where,           event_make,
-    event_free,    event_record, event_wait,  event_done,  event_between,   wait};
+    count_devices,  describe,     error_text,   open_stream, close_stream, enter,
+    current,        make_current, free_bytes,   allocate,    release,      allocate_pinned,
+    release_pinned, copy_in,      copy_out,     copy_within, fill,         where,
+    event_make,     event_free,   event_record, event_wait,  event_done,   event_follow,
+    event_between,  wait};
