@@ -54,8 +54,9 @@ typedef struct kin_gpu_ops {
      * instead (NULL: a new one), which must be one of that device. The device must be current. */
     int (*open)(int32_t index, void *foreign, kin_gpu_stream **out);
     void (*close)(kin_gpu_stream *stream);
-    /* The calling thread's current device; every thread that gives work makes the stream's current.
-     */
+    /* Makes the stream's device current: before the first call of a thread. */
+    int (*enter)(kin_gpu_stream *stream);
+    /* The calling thread's current device, to put it back afterwards. */
     int (*current)(int32_t *index);
     int (*make_current)(int32_t index);
     int (*free_bytes)(kin_gpu_stream *stream, uint64_t *bytes);
