@@ -29,6 +29,7 @@ typedef struct test_job {
 typedef struct test_tally {
     int cases;
     int refused; /* of them: both contexts gave the same error */
+    int lacking; /* of them: device memory did not suffice, and was allowed not to */
     int wrong;
 } test_tally;
 
@@ -41,6 +42,9 @@ const char *test_job_text(const test_job *job, char *text, size_t bytes);
 bool test_answers_differ(const char *what, const kith_neighbors *wanted, const kith_neighbors *got);
 
 void test_compare(kith_ctx *wanted, kith_ctx *got, const test_job *job, test_tally *tally);
+/* The same; where may_lack, KITH_E_DEVICE_MEMORY of `got` is right, too. */
+void test_compare_fitting(kith_ctx *wanted, kith_ctx *got, const test_job *job, bool may_lack,
+                          test_tally *tally);
 /* Prints what was proven; fails the test where something was wrong. */
 void test_tally_end(const test_tally *tally, const char *what);
 
