@@ -6,6 +6,7 @@
  *   1 status   2 context   3 matrices and metrics   4 results
  *   5 exact search and graphs   6 prepared corpora   7 radius search
  *   8 distances, recall   9 files   10 plans, reports, devices
+ * kith_cuda.h adds calls on matrices that already lie in the memory of a GPU.
  *
  * Rules that hold everywhere
  *   - A function that can fail returns a kith_status; KITH_OK is 0. The sentence that explains the
@@ -98,6 +99,10 @@ typedef struct kith_ctx_params {
     kith_allocate_fn allocate; /* NULL = the C library's; give both or none */
     kith_release_fn release;
     void *allocate_arg;
+    const char *device; /* "cpu", "cuda" (the first that can be used), "cuda:N", or "auto": a GPU
+                           where there is one and the job is large enough that it is the faster way;
+                           NULL = KITH_DEVICE, else "auto". Answers are the same bytes everywhere */
+    uint64_t gpu_memory_limit; /* bytes of device memory; 0 = what is free, less a margin */
 } kith_ctx_params;
 
 static inline kith_ctx_params kith_ctx_params_default(void)
@@ -108,9 +113,11 @@ static inline kith_ctx_params kith_ctx_params_default(void)
     return params;
 }
 
-/* params may be NULL. An instruction set that does not exist or that the processor lacks, and a
- * negative thread count, do not fail here but in the first call that computes, which then has a
- * context to explain itself with.
+/* params may be NULL. An instruction set that does not exist or that the processor lacks, a device
+ * that does not exist, and a negative thread count do not fail here but in the first call that
+ * computes, which then has a context to explain itself with. A GPU is opened by the first call that
+ * wants it and closed with the context. A device that was named ("cuda") and cannot be used is
+ * KITH_E_UNSUPPORTED with the reason; "auto" then computes on the processor.
  * Returns KITH_E_ARGUMENT (out is NULL, one allocator function without the other), KITH_E_MEMORY.
  */
 KITH_API kith_status kith_ctx_create(const kith_ctx_params *params, kith_ctx **out);
@@ -240,8 +247,10 @@ KITH_API kith_status kith_knn_both(kith_ctx *ctx, const kith_matrix *a, const ki
 /* ---- 6. Prepared corpora -------------------------------------------------------------------- */
 
 /* A corpus that is searched more than once: mean, rounded copy, norms, order and groups of equal
- * rows are made once. Keeps ctx and points.data until it is freed. Read-only after creation:
- * several contexts may search it at once. */
+ * rows are made once, on the device that the context of its creation computes on ("auto": a GPU
+ * where a thousand queries would pay for it), and searched there, whoever searches. Keeps ctx and
+ * points.data until it is freed. Read-only after creation: several contexts may search it at once;
+ * on a GPU their searches wait for each other. */
 typedef struct kith_corpus kith_corpus;
 
 KITH_API kith_status kith_corpus_create(kith_ctx *ctx, const kith_matrix *points,
@@ -251,9 +260,10 @@ KITH_API kith_status kith_corpus_search(kith_ctx *ctx, const kith_corpus *corpus
                                         const kith_matrix *queries,
                                         const kith_search_params *params,
                                         const kith_neighbors *out);
-/* Points and preparation in one .kith file, written whole or not at all. */
+/* Points and preparation in one .kith file, written whole or not at all. The preparation is the
+ * processor's; of a corpus on a GPU it is made for the file. */
 KITH_API kith_status kith_corpus_save(kith_ctx *ctx, const kith_corpus *corpus, const char *path);
-/* Maps such a file; points and preparation stay in it. */
+/* Maps such a file; points and preparation stay in it. On a GPU the points are prepared anew. */
 KITH_API kith_status kith_corpus_open(kith_ctx *ctx, const char *path, kith_corpus **out);
 /* A view of the points, valid as long as the corpus. */
 KITH_API const kith_matrix *kith_corpus_points(const kith_corpus *corpus);
@@ -414,7 +424,8 @@ KITH_API kith_status kith_file_inspect(kith_ctx *ctx, const char *path, kith_fil
 
 /* ---- 10. Plans, reports, devices ------------------------------------------------------------ */
 
-/* What a job will need, before it runs. Bytes of host memory; mapped input is not counted. */
+/* What a job will need, before it runs. Bytes of host memory; mapped input is not counted. On a GPU
+ * (backend) prepared and state are 0: they lie there. */
 typedef struct kith_plan {
     uint32_t struct_size; /* set by the caller to sizeof(kith_plan) */
     int32_t threads;
@@ -423,7 +434,13 @@ typedef struct kith_plan {
     uint64_t result_bytes;   /* ids and float32 distances */
     uint64_t peak_bytes;     /* all of it and the working memory of the threads */
     char isa[16];
-    char method[16]; /* "screen", "direct" */
+    char method[16];           /* "screen", "direct" */
+    char backend[16];          /* "cpu", "cuda:0": where the job would run */
+    uint64_t gpu_bytes;        /* device memory that it wants at its best; 0 on the processor */
+    uint64_t gpu_least_bytes;  /* the least that it runs in, with the smallest batches */
+    uint64_t gpu_budget_bytes; /* what it may take */
+    int64_t gpu_corpus_chunks; /* within the budget: pieces of the corpus, one after another, */
+    int64_t gpu_query_stripes; /*   each met by so many batches of queries */
 } kith_plan;
 /* queries NULL: a graph of the corpus. Only shapes and types of the matrices are read. */
 KITH_API kith_status kith_plan_exact(kith_ctx *ctx, const kith_matrix *corpus,
@@ -445,7 +462,11 @@ typedef struct kith_report {
     int64_t distinct_rows;  /* distinct rows of the corpus */
     uint64_t peak_bytes;    /* most memory that kith held at once in this call */
     char isa[16];
-    char screen[16]; /* "s8", "s16", "bf16", "f32", "direct": what the first pass computed in */
+    char screen[16]; /* "s8", "s16", "bf16", "f32", "f16", "direct": what the first pass computed in
+                      */
+    char backend[16];        /* "cpu", "cuda:0": where it was computed */
+    char gpu[64];            /* "NVIDIA H200"; "" on the processor */
+    uint64_t gpu_peak_bytes; /* most device memory that this call held at once */
 } kith_report;
 KITH_API kith_status kith_ctx_report(const kith_ctx *ctx, kith_report *report);
 
@@ -455,7 +476,8 @@ typedef struct kith_device {
     char name[64];        /* "cpu", "cuda:0" */
     char text[192];       /* what it is, or the reason why it is not used */
 } kith_device;
-/* Device i of kith_device_count(), 0 being the processor. */
+/* Device i of kith_device_count(), 0 being the processor; then every GPU, or one entry "cuda" that
+ * says why there is none. */
 KITH_API int32_t kith_device_count(void);
 KITH_API kith_status kith_device_get(int32_t index, kith_device *device);
 

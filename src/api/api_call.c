@@ -25,6 +25,12 @@ kith_status kin_call_end(const kin_call *call, kith_status status)
 {
     call->ctx->report.seconds_total = kin_clock_since(call->start_ns);
     call->ctx->report.peak_bytes = atomic_load(&call->ctx->peak_bytes);
+    if (call->ctx->report.backend[0] == '\0') {
+        memcpy(call->ctx->report.backend, "cpu", sizeof "cpu");
+    }
+    if (status == KITH_OK) {
+        kin_forgive(call->ctx); /* smaller batches may have done what larger ones could not */
+    }
     kin_fpenv_leave(call->found);
     return status;
 }

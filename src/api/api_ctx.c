@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Contexts and devices. */
+ * Contexts, and the list of devices. */
+#include "api/api_device.h"
 #include "base/base_ctx.h"
 #include "host/host_cpu.h"
 
@@ -32,6 +33,15 @@ static void choose_isa(kith_ctx *ctx)
         refuse(ctx, "KITH_ISA: this processor or kernel has no %s (leave it unset for the best)",
                name);
         ctx->isa = KIN_ISA_PORTABLE;
+    }
+}
+
+static void choose_device(kith_ctx *ctx)
+{
+    const char *value = NULL;
+    if (!kin_device_parse(ctx, &value)) {
+        refuse(ctx, "device: '%s' is no device (known: auto, cpu, cuda, cuda:N)", value);
+        ctx->device = KIN_DEVICE_CPU;
     }
 }
 
@@ -100,6 +110,7 @@ kith_status kith_ctx_create(const kith_ctx_params *params, kith_ctx **out)
     atomic_init(&ctx->peak_bytes, 0);
     choose_isa(ctx);
     choose_threads(ctx);
+    choose_device(ctx);
     *out = ctx;
     return KITH_OK;
 }
@@ -109,6 +120,7 @@ void kith_ctx_free(kith_ctx *ctx)
     if (ctx == NULL) {
         return;
     }
+    kin_gpu_close(ctx, ctx->gpu);
     (void)pthread_mutex_destroy(&ctx->lock);
     release_ctx(ctx);
 }
@@ -139,30 +151,51 @@ kith_status kith_ctx_report(const kith_ctx *ctx, kith_report *report)
     return KITH_OK;
 }
 
+/* Behind the processor: every GPU that the driver shows, or one entry that says why there is none.
+ */
 int32_t kith_device_count(void)
 {
-    return 2;
+    return kin_gpu_count() > 0 ? 1 + kin_gpu_count() : 2;
 }
 
-/* Device 0 is the processor, device 1 says why there is no GPU. */
+static void describe_cpu(kith_device *device)
+{
+    char model[64];
+    device->available = 1;
+    (void)snprintf(device->name, sizeof device->name, "cpu");
+    (void)snprintf(device->text, sizeof device->text, "%s, %d processors, %s",
+                   kin_cpu_model(model, sizeof model), (int)kin_cpu_count(),
+                   kin_isa_name(kin_cpu_best()));
+}
+
+static void describe_gpu(int32_t index, kith_device *device)
+{
+    kin_gpu_info info;
+    (void)snprintf(device->name, sizeof device->name, "cuda:%d", (int)index);
+    if (!kin_gpu_describe(index, &info)) {
+        (void)snprintf(device->text, sizeof device->text, "not used: it does not answer");
+        return;
+    }
+    device->available = kin_gpu_usable(&info) ? 1 : 0;
+    (void)snprintf(device->text, sizeof device->text, "%.100s, compute %d.%d, %.0f GiB%s",
+                   info.name, (int)info.major, (int)info.minor, (double)info.total_bytes / 0x1p30,
+                   kin_gpu_usable(&info) ? "" : "; not used: too old, kith needs compute 8.0");
+}
+
 kith_status kith_device_get(int32_t index, kith_device *device)
 {
     if (device == NULL || device->struct_size < sizeof *device || index < 0 ||
         index >= kith_device_count()) {
         return KITH_E_ARGUMENT;
     }
+    device->available = 0;
     if (index == 0) {
-        char model[64];
-        device->available = 1;
-        (void)snprintf(device->name, sizeof device->name, "cpu");
-        (void)snprintf(device->text, sizeof device->text, "%s, %d processors, %s",
-                       kin_cpu_model(model, sizeof model), (int)kin_cpu_count(),
-                       kin_isa_name(kin_cpu_best()));
+        describe_cpu(device);
+    } else if (kin_gpu_count() > 0) {
+        describe_gpu(index - 1, device);
     } else {
-        device->available = 0;
         (void)snprintf(device->name, sizeof device->name, "cuda");
-        (void)snprintf(device->text, sizeof device->text,
-                       "not used: this version of kith has no GPU engine");
+        (void)snprintf(device->text, sizeof device->text, "not used: %.180s", kin_gpu_reason());
     }
     return KITH_OK;
 }

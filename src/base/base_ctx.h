@@ -21,13 +21,22 @@ typedef enum kin_isa {
     KIN_ISA_COUNT
 } kin_isa;
 
+typedef enum kin_device {
+    KIN_DEVICE_AUTO = 0,
+    KIN_DEVICE_CPU,
+    KIN_DEVICE_CUDA /* and nothing else */
+} kin_device;
+
 enum { KIN_DETAIL_BYTES = 1024 };
 
 struct kith_ctx {
     kith_ctx_params params;
     int32_t threads;
     kin_isa isa;
-    kith_status setup; /* why this context cannot compute, told by kin_ctx_ready */
+    kin_device device;
+    int32_t device_index; /* CUDA: -1 is the first that can be used */
+    struct kin_gpu *gpu;  /* opened at first use by api/, NULL until then */
+    kith_status setup;    /* why this context cannot compute, told by kin_ctx_ready */
     char setup_detail[KIN_DETAIL_BYTES];
 
     pthread_mutex_t lock; /* guards detail and failed while threads run */

@@ -13,6 +13,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 /* Found out once a process: a driver that appears later is not looked for. */
 static pthread_once_t asked = PTHREAD_ONCE_INIT;
@@ -41,12 +42,9 @@ static void *open_library(void)
         const int folder = slash != NULL ? (int)(slash - info.dli_fname) + 1 : 0;
         const int length =
             snprintf(path, sizeof path, "%.*s" KIN_GPU_LIBRARY, folder, info.dli_fname);
-        void *library = NULL;
-        if (slash != NULL && length > 0 && (size_t)length < sizeof path) {
-            library = dlopen(path, flags);
-        }
-        if (library != NULL) {
-            return library;
+        const bool fits = slash != NULL && length > 0 && (size_t)length < sizeof path;
+        if (fits && access(path, F_OK) == 0) {
+            return dlopen(path, flags); /* whatever is wrong with it is what there is to tell */
         }
     }
     return dlopen(KIN_GPU_LIBRARY, flags);

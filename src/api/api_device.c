@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which device a call computes on. "auto" estimates both ways and takes the shorter one; the first
+ * use of a GPU in a process costs so much that small jobs never ask whether there is one.
+ *
+ *   processor   pairs * cols / (threads * rate of the instruction set)
+ *   GPU         start + pairs * cols / rate of its tensor cores
+ *
+ * The rates are measured on one machine (docs/performance.md) and rounded; they decide where, never
+ * what: the answers are the same bytes. */
+#include "api/api_device.h"
+
+#include "base/base_try.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Seconds: the driver, a context on the device and the kernels; a device that is open already. */
+static const double FIRST_START = 0.3;
+static const double LATER_START = 0.001;
+/* Multiply-accumulates a second. */
+static const double GPU_RATE = 1e14;
+static const double GPU_DIRECT_RATE = 1e12;
+static const double CPU_DIRECT_RATE = 1e9; /* a thread */
+
+static double cpu_rate(kin_isa isa)
+{
+    static const double rates[KIN_ISA_COUNT] = {
+        [KIN_ISA_PORTABLE] = 5e9, [KIN_ISA_AVX2] = 8e10,       [KIN_ISA_AVX2VNNI] = 2e11,
+        [KIN_ISA_AVX512] = 1e11,  [KIN_ISA_AVX512VNNI] = 3e11, [KIN_ISA_AMX] = 8e11,
+    };
+    return rates[isa];
+}
+
+/* ---- What was asked for -------------------------------------------------------------------------
+ */
+
+static bool parse_index(const char *text, int32_t *index)
+{
+    char *end = NULL;
+    if (text[0] < '0' || text[0] > '9') {
+        return false;
+    }
+    const long value = strtol(text, &end, 10);
+    *index = (int32_t)value;
+    return *end == '\0' && value < 1024;
+}
+
+bool kin_device_parse(kith_ctx *ctx, const char **value)
+{
+    const char *name = ctx->params.device != NULL ? ctx->params.device : getenv("KITH_DEVICE");
+    ctx->params.device = NULL; /* the caller's string need not live as long as we do */
+    ctx->device = KIN_DEVICE_AUTO;
+    ctx->device_index = -1;
+    *value = name;
+    if (name == NULL || name[0] == '\0' || strcmp(name, "auto") == 0) {
+        return true;
+    }
+    if (strcmp(name, "cpu") == 0) {
+        ctx->device = KIN_DEVICE_CPU;
+        return true;
+    }
+    ctx->device = KIN_DEVICE_CUDA;
+    return strcmp(name, "cuda") == 0 ||
+           (strncmp(name, "cuda:", 5) == 0 && parse_index(name + 5, &ctx->device_index));
+}
+
+/* ---- The choice ---------------------------------------------------------------------------------
+ */
+
+static bool worth_it(const kith_ctx *ctx, const kin_distance *distance, double pairs)
+{
+    const bool screens = kin_exact_screens(distance);
+    const double work = pairs * (double)distance->cols;
+    const double start = ctx->gpu != NULL ? LATER_START : FIRST_START;
+    const double cpu = screens ? cpu_rate(ctx->isa) : CPU_DIRECT_RATE;
+    const double gpu = screens ? GPU_RATE : GPU_DIRECT_RATE;
+    return start + work / gpu < work / (cpu * (double)ctx->threads);
+}
+
+/* -1: the processor. */
+static kith_status choose(kith_ctx *ctx, const kin_distance *distance, double pairs, int32_t *index)
+{
+    *index = -1;
+    if (ctx->device == KIN_DEVICE_CPU) {
+        return KITH_OK;
+    }
+    if (ctx->device == KIN_DEVICE_AUTO) {
+        if (distance->metric != KITH_CUSTOM && worth_it(ctx, distance, pairs)) {
+            *index = ctx->gpu != NULL ? ctx->gpu->index : kin_gpu_first();
+        }
+        return KITH_OK;
+    }
+    if (distance->metric == KITH_CUSTOM) {
+        return kin_fail(ctx, KITH_E_UNSUPPORTED,
+                        "metric is custom, which a GPU cannot call (use the device cpu or auto)");
+    }
+    if (kin_gpu_reason() != NULL) {
+        return kin_fail(ctx, KITH_E_UNSUPPORTED, "no GPU can be used: %s", kin_gpu_reason());
+    }
+    *index = ctx->device_index >= 0 ? ctx->device_index : kin_gpu_first();
+    return KITH_OK;
+}
+
+kith_status kin_device_enter(kith_ctx *ctx, const kin_distance *distance, double pairs,
+                             kin_gpu **gpu)
+{
+    int32_t index = -1;
+    *gpu = NULL;
+    KIN_TRY(choose(ctx, distance, pairs, &index));
+    if (index < 0) {
+        return KITH_OK;
+    }
+    const kith_status status = kin_device_enter_gpu(ctx, index, gpu);
+    return kin_device_yields(ctx, status) ? KITH_OK : status;
+}
+
+kith_status kin_device_enter_gpu(kith_ctx *ctx, int32_t index, kin_gpu **gpu)
+{
+    *gpu = NULL;
+    if (ctx->gpu == NULL) {
+        KIN_TRY(kin_gpu_open(ctx, index, ctx->params.gpu_memory_limit, &ctx->gpu));
+    }
+    if (ctx->gpu->index != index) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "this context computes on cuda:%d, and cuda:%d was asked for (make a "
+                        "context for each device)",
+                        (int)ctx->gpu->index, (int)index);
+    }
+    *gpu = ctx->gpu;
+    kin_gpu_enter(*gpu);
+    (*gpu)->peak = (*gpu)->held;
+    return KITH_OK;
+}
+
+void kin_device_leave(kith_ctx *ctx, kin_gpu *gpu)
+{
+    kith_report *report = &ctx->report;
+    (void)snprintf(report->backend, sizeof report->backend, "cuda:%d", (int)gpu->index);
+    (void)snprintf(report->gpu, sizeof report->gpu, "%.*s", (int)sizeof report->gpu - 1,
+                   gpu->info.name);
+    report->gpu_peak_bytes = gpu->peak;
+    kin_gpu_leave(gpu);
+}
+
+bool kin_device_yields(kith_ctx *ctx, kith_status status)
+{
+    if (ctx->device != KIN_DEVICE_AUTO ||
+        (status != KITH_E_DEVICE_MEMORY && status != KITH_E_UNSUPPORTED)) {
+        return false;
+    }
+    enum { WARNING = 1 };
+    kin_log(ctx, WARNING, "the GPU is not used: %s", ctx->detail);
+    kin_forgive(ctx);
+    memset(&ctx->report, 0, sizeof ctx->report);
+    return true;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Where a call computes: the processor, or the GPU of its context. */
+#ifndef KIN_API_DEVICE_H
+#define KIN_API_DEVICE_H
+
+#include "exact/exact_search.h"
+#include "gpu/gpu.h"
+
+/* Understands ctx->params.device and KITH_DEVICE. False: it is no device; `value` is what it was.
+ */
+bool kin_device_parse(kith_ctx *ctx, const char **value);
+
+/* *gpu: the context's, opened where it was not and locked for this thread until kin_device_leave,
+ * or NULL where the job is the processor's. A device that was named must be had: KITH_E_UNSUPPORTED
+ * says why it cannot. pairs: of rows that must be compared. */
+kith_status kin_device_enter(kith_ctx *ctx, const kin_distance *distance, double pairs,
+                             kin_gpu **gpu);
+/* The GPU of device `index` (-1: the first that can be used), locked, whatever the job. */
+kith_status kin_device_enter_gpu(kith_ctx *ctx, int32_t index, kin_gpu **gpu);
+/* Fills in the report's part about the GPU. */
+void kin_device_leave(kith_ctx *ctx, kin_gpu *gpu);
+
+/* Whether the processor shall do what a GPU could not: "auto" passes on what is no fault of the
+ * data (too little device memory, not supported there). The failure is then logged and forgotten.
+ */
+bool kin_device_yields(kith_ctx *ctx, kith_status status);
+
+#endif
