@@ -233,7 +233,7 @@ static __global__ void __launch_bounds__(KIN_FUSED_TILE)
     kin_fused_worst worst = {0.0F, 0.0F, -INFINITY, INT32_MIN};
     if (row < job.set.points) {
         const float4 facts = __ldg((const float4 *)(job.set.facts + row));
-        const double reach = job.lists.reach[row];
+        const double reach = job.lists.reach == NULL ? INFINITY : job.lists.reach[row];
         worst.norm = facts.y;
         worst.lost = facts.z;
         worst.far = job.set.frame.bound == KIN_BOUND_DISTANCE
@@ -268,7 +268,9 @@ extern "C" int kin_fused_launch_tighten(kin_gpu_stream *stream, const kin_fused_
     if (job->set.points == 0) {
         return 0;
     }
-    if (job->lists.capacity <= WARP_ENTRIES) {
+    if (job->lists.words == NULL) {
+        /* Only norms and losses are wanted. */
+    } else if (job->lists.capacity <= WARP_ENTRIES) {
         const int64_t blocks = (job->set.points + KIN_LIST_WARPS - 1) / KIN_LIST_WARPS;
         tighten_short<<<(unsigned)blocks, KIN_LIST_THREADS, 0, stream->stream>>>(*job);
     } else {

@@ -1,0 +1,578 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Idea. Thresholds come before volume. A seed, some thousand columns a row whose costs are written
+ * out, gives every row a first reach; then stages of doubling size are screened with what the last
+ * one proved, so that of the m-th column only about k/m pass: k ln(n / seed) candidates a row in
+ * all.
+ *
+ *      graph    seed: own block and neighbours | offsets s+1..2s+1 | ..4s+3 | ... half the circle
+ *      search   seed: a spread sample of tiles | as many tiles again | twice | ... all tiles
+ *
+ *      a stage  plan (tiles that balls cannot skip -> units) -> screen (-> lists) -> tighten
+ *
+ * Launches do not wait for each other on the host; it keeps two stages ahead of the device, and
+ * asks the caller's progress function while it waits.
+ *
+ * Memory. Lists, the matrix of a batch of rows' seeds, tiles and units of a plan: each is bounded
+ * by a constant but for the lists. Where a stretch would need more tiles than TILE_BYTES hold, a
+ * stage is taken in pieces, which costs a tightening more each.
+ */
+#include "fused/fused_stage.h"
+
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "fused/fused_schedule.h"
+#include "host/host_threads.h"
+
+#include <stddef.h>
+#include <time.h>
+
+/* Chosen for one H200: a seed that costs a percent of a million rows' screen; units that load their
+ * rows (two tiles' worth) rarely, and are still many for each processor. */
+enum {
+    SEED_COLUMNS = 1024,
+    SEED_A_NEIGHBOUR = 8, /* columns of a graph's seed for each of the k */
+    SAMPLE_COLUMNS = 4096,
+    SAMPLE_A_NEIGHBOUR = 16,
+    SEED_UNIT_TILES = 8,
+    LEAST_UNIT_TILES = 8,
+    MOST_UNIT_TILES = 64,
+    UNITS_A_PROCESSOR = 16,
+    PROCESSORS = 132
+};
+static const uint64_t MATRIX_BYTES = 256u << 20;
+static const uint64_t TILE_BYTES = 128u << 20;
+static const uint64_t TILE_COLUMN_BYTES = KIN_FUSED_TILE * sizeof(uint32_t);
+
+/* ---- Sizes --------------------------------------------------------------------------------------
+ */
+
+int32_t kin_fused_capacity(int64_t k)
+{
+    return (int32_t)kin_round_up(4 * k + 64, 8);
+}
+
+/* A row without a reach: the bytes 0x7f make a double of 10^306, whose limits keep everything. */
+enum { NO_REACH_BYTE = 0x7f };
+
+static int64_t tiles_of(int64_t points)
+{
+    return kin_ceil_div(points, KIN_FUSED_TILE);
+}
+
+static int64_t blocks_of(int64_t points)
+{
+    return kin_ceil_div(points, KIN_FUSED_BLOCK);
+}
+
+typedef struct sizes {
+    int64_t seed_blocks;
+    int64_t seed_tiles;
+    int64_t batch_blocks;
+    int64_t stretch;
+    int64_t tile_count; /* uint32 of the table of tiles */
+    int64_t unit_count;
+    uint32_t unit_tiles;
+} sizes;
+
+/* Few rows against few columns make small units, so that every processor has some. */
+static uint32_t unit_tiles_of(int64_t blocks, int64_t tiles)
+{
+    const int64_t fair = blocks * tiles / (PROCESSORS * UNITS_A_PROCESSOR);
+    return (uint32_t)kin_max_i64(LEAST_UNIT_TILES, kin_min_i64(fair, MOST_UNIT_TILES));
+}
+
+static sizes sizes_of(int64_t rows, int64_t cols, int64_t k, bool graph)
+{
+    const int64_t blocks = blocks_of(rows);
+    const int64_t tiles = tiles_of(cols);
+    sizes s = {0};
+    if (graph) {
+        const int64_t wished = kin_max_i64(SEED_COLUMNS, SEED_A_NEIGHBOUR * k);
+        const int64_t reach = kin_ceil_div(kin_ceil_div(wished, KIN_FUSED_BLOCK) - 1, 2);
+        s.seed_blocks = kin_fused_seed_blocks(blocks, reach);
+        s.seed_tiles = 2 * s.seed_blocks;
+    } else {
+        const int64_t wished = kin_max_i64(SAMPLE_COLUMNS, SAMPLE_A_NEIGHBOUR * k);
+        s.seed_tiles = kin_min_i64(tiles_of(wished), tiles);
+    }
+    const uint64_t block_bytes = KIN_FUSED_BLOCK * (uint64_t)s.seed_tiles * TILE_COLUMN_BYTES;
+    s.batch_blocks = kin_max_i64(1, kin_min_i64((int64_t)(MATRIX_BYTES / block_bytes), blocks));
+    const int64_t step_tiles = graph ? 2 : 1;
+    const int64_t most = graph ? kin_fused_offsets_end(blocks) : tiles;
+    const int64_t fitting =
+        (int64_t)(TILE_BYTES / sizeof(uint32_t)) / (kin_max_i64(blocks, 1) * step_tiles);
+    s.stretch = kin_max_i64(1, kin_min_i64(fitting, most));
+    s.unit_tiles = unit_tiles_of(blocks, graph ? tiles / 2 : tiles);
+    const int64_t seed_table = graph ? blocks * s.seed_tiles : s.seed_tiles;
+    s.tile_count = kin_max_i64(seed_table, blocks * s.stretch * step_tiles);
+    const int64_t seed_units = s.batch_blocks * kin_ceil_div(s.seed_tiles, SEED_UNIT_TILES);
+    s.unit_count =
+        kin_max_i64(seed_units, kin_fused_plan_units(blocks, s.stretch * step_tiles, s.unit_tiles));
+    return s;
+}
+
+static uint64_t lists_bytes(int64_t rows, int32_t capacity)
+{
+    const uint64_t a_row =
+        (uint64_t)capacity * sizeof(uint64_t) + sizeof(int32_t) + sizeof(double) + sizeof(uint8_t);
+    return kin_size_mul((uint64_t)kin_round_up(rows, KIN_FUSED_BLOCK), a_row);
+}
+
+static uint64_t work_bytes(int64_t rows, int64_t cols, int64_t k, bool graph)
+{
+    const sizes s = sizes_of(rows, cols, k, graph);
+    const uint64_t matrix = (uint64_t)s.batch_blocks * KIN_FUSED_BLOCK * (uint64_t)s.seed_tiles;
+    return matrix * TILE_COLUMN_BYTES + (uint64_t)s.tile_count * sizeof(uint32_t) +
+           (uint64_t)s.unit_count * sizeof(kin_fused_unit) +
+           (uint64_t)tiles_of(rows + KIN_FUSED_BLOCK) * sizeof(kin_fused_worst);
+}
+
+uint64_t kin_fused_work_bytes(int64_t rows, int64_t cols, int64_t k, int32_t capacity)
+{
+    const uint64_t graph = rows == cols ? work_bytes(rows, cols, k, true) : 0;
+    const uint64_t search = work_bytes(rows, cols, k, false);
+    const uint64_t rounding = 16u << 20; /* of blocks to pages */
+    return lists_bytes(rows, capacity) + (graph > search ? graph : search) + rounding;
+}
+
+/* ---- Lists and worsts
+ * ----------------------------------------------------------------------------- */
+
+kin_fused_set kin_fused_set_part(const kin_fused_set *set, int64_t first, int64_t count)
+{
+    kin_fused_set part = *set;
+    part.points = kin_min_i64(count, set->points - first);
+    part.padded = kin_round_up(part.points, KIN_FUSED_BLOCK);
+    part.rounded += first * set->frame.row_bytes;
+    part.facts += first;
+    part.half += first;
+    part.ids = set->ids == NULL ? NULL : set->ids + first;
+    if (set->centres != NULL) {
+        part.centres += first / KIN_FUSED_TILE * set->frame.cols;
+        part.radii += first / KIN_FUSED_TILE;
+    }
+    return part;
+}
+
+kith_status kin_fused_lists_make(const kin_fused_device *on, const kin_fused_set *set, int64_t k,
+                                 int32_t capacity, kin_fused_lists *lists)
+{
+    const uint64_t rows = (uint64_t)set->padded;
+    const int64_t padding = set->padded - set->points;
+    double closed[KIN_FUSED_BLOCK];
+    kith_status status = KITH_OK;
+    *lists = (kin_fused_lists){.rows = set->padded, .k = (int32_t)k, .capacity = capacity};
+    KIN_TRY_GOTO(status,
+                 kin_gpu_alloc(on->ctx, on->gpu, &lists->words,
+                               kin_size_mul(rows, (uint64_t)capacity), sizeof *lists->words,
+                               "candidate lists"),
+                 done);
+    KIN_TRY_GOTO(status,
+                 kin_gpu_alloc(on->ctx, on->gpu, &lists->counts, rows, sizeof *lists->counts,
+                               "candidate counts"),
+                 done);
+    KIN_TRY_GOTO(status,
+                 kin_gpu_alloc(on->ctx, on->gpu, &lists->reach, rows, sizeof *lists->reach,
+                               "row thresholds"),
+                 done);
+    KIN_TRY_GOTO(
+        status,
+        kin_gpu_alloc(on->ctx, on->gpu, &lists->lost, rows, sizeof *lists->lost, "row flags"),
+        done);
+    KIN_TRY_GOTO(status,
+                 kin_gpu_fill(on->ctx, on->gpu, lists->counts, 0, rows * sizeof *lists->counts),
+                 done);
+    KIN_TRY_GOTO(status, kin_gpu_fill(on->ctx, on->gpu, lists->lost, 0, rows * sizeof *lists->lost),
+                 done);
+    KIN_TRY_GOTO(
+        status,
+        kin_gpu_fill(on->ctx, on->gpu, lists->reach, NO_REACH_BYTE, rows * sizeof *lists->reach),
+        done);
+    for (int64_t i = 0; i < padding; i++) {
+        closed[i] = set->frame.bound == KIN_BOUND_INTEGER ? -1.0 : -INFINITY;
+    }
+    if (padding > 0) {
+        KIN_TRY_GOTO(status,
+                     kin_gpu_upload(on->ctx, on->gpu, lists->reach + set->points, closed,
+                                    (uint64_t)padding * sizeof *closed),
+                     done);
+    }
+done:
+    if (status != KITH_OK) {
+        kin_fused_lists_free(on, lists);
+    }
+    return status;
+}
+
+void kin_fused_lists_free(const kin_fused_device *on, kin_fused_lists *lists)
+{
+    kin_gpu_free(on->gpu, lists->lost);
+    kin_gpu_free(on->gpu, lists->reach);
+    kin_gpu_free(on->gpu, lists->counts);
+    kin_gpu_free(on->gpu, lists->words);
+    *lists = (kin_fused_lists){0};
+}
+
+kith_status kin_fused_worst_make(const kin_fused_device *on, const kin_fused_set *set,
+                                 kin_fused_worst **worst)
+{
+    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, worst, (uint64_t)(set->padded / KIN_FUSED_TILE),
+                          sizeof **worst, "the worst of tiles"));
+    const kin_fused_tighten job = {.set = *set, .cols_set = *set, .worst = *worst};
+    return kin_gpu_check(on->ctx, on->gpu, on->kernels->tighten(on->stream, &job),
+                         "finding the worst of tiles");
+}
+
+/* ---- Work
+ * ------------------------------------------------------------------------------------------- */
+
+kith_status kin_fused_work_make(kin_fused_work *w, int64_t k, int32_t capacity)
+{
+    const kin_fused_device *on = &w->on;
+    const sizes s = sizes_of(w->rows.points, w->cols.points, k, w->graph);
+    const kin_gpu_ops *ops = on->gpu->module->ops;
+    kith_status status = KITH_OK;
+    w->seed_blocks = s.seed_blocks;
+    w->seed_tiles = s.seed_tiles;
+    w->batch_blocks = s.batch_blocks;
+    w->stretch = s.stretch;
+    w->unit_tiles = s.unit_tiles;
+    KIN_TRY_GOTO(status, kin_fused_lists_make(on, &w->rows, k, capacity, &w->lists), done);
+    KIN_TRY_GOTO(status,
+                 kin_gpu_alloc(on->ctx, on->gpu, &w->worst,
+                               (uint64_t)(w->rows.padded / KIN_FUSED_TILE), sizeof *w->worst,
+                               "the worst of tiles"),
+                 done);
+    KIN_TRY_GOTO(status,
+                 kin_gpu_alloc(on->ctx, on->gpu, &w->counters, 1, sizeof *w->counters, "counters"),
+                 done);
+    KIN_TRY_GOTO(status,
+                 kin_gpu_alloc(on->ctx, on->gpu, &w->tiles, (uint64_t)s.tile_count,
+                               sizeof *w->tiles, "a plan of tiles"),
+                 done);
+    KIN_TRY_GOTO(status,
+                 kin_gpu_alloc(on->ctx, on->gpu, &w->units, (uint64_t)s.unit_count,
+                               sizeof *w->units, "units of work"),
+                 done);
+    KIN_TRY_GOTO(status, kin_gpu_fill(on->ctx, on->gpu, w->counters, 0, sizeof *w->counters), done);
+    for (int i = 0; i < 2; i++) {
+        KIN_TRY_GOTO(
+            status,
+            kin_gpu_check(on->ctx, on->gpu, ops->event_make(&w->events[i]), "making an event"),
+            done);
+    }
+done:
+    if (status != KITH_OK) {
+        kin_fused_work_free(w);
+    }
+    return status;
+}
+
+void kin_fused_work_free(kin_fused_work *w)
+{
+    kin_gpu *gpu = w->on.gpu;
+    for (int i = 0; i < 2; i++) {
+        if (w->events[i] != NULL) {
+            gpu->module->ops->event_free(w->events[i]);
+            w->events[i] = NULL;
+        }
+    }
+    kin_gpu_free(gpu, w->matrix);
+    kin_gpu_free(gpu, w->units);
+    kin_gpu_free(gpu, w->tiles);
+    kin_gpu_free(gpu, w->counters);
+    kin_gpu_free(gpu, w->worst);
+    kin_fused_lists_free(&w->on, &w->lists);
+    w->matrix = NULL;
+    w->units = NULL;
+    w->tiles = NULL;
+    w->counters = NULL;
+    w->worst = NULL;
+}
+
+static kith_status checked(const kin_fused_work *w, int error, const char *what)
+{
+    return kin_gpu_check(w->on.ctx, w->on.gpu, error, what);
+}
+
+static kith_status clear_words(const kin_fused_work *w, uint32_t *first, uint64_t words)
+{
+    return kin_gpu_fill(w->on.ctx, w->on.gpu, first, 0, words * sizeof *first);
+}
+
+/* ---- Pace
+ * ------------------------------------------------------------------------------------------- */
+
+/* Until the device has reached the event; the caller may cancel meanwhile. */
+static kith_status wait_for(const kin_fused_work *w, void *event, double share)
+{
+    const kin_gpu_ops *ops = w->on.gpu->module->ops;
+    if (w->on.ctx->params.progress == NULL) {
+        return checked(w, ops->event_wait(event), "screening");
+    }
+    const struct timespec nap = {0, 100000};
+    int32_t done = 0;
+    for (;;) {
+        KIN_TRY(checked(w, ops->event_done(event, &done), "screening"));
+        KIN_TRY(kin_progress(w->on.ctx, "screen", share, 1.0));
+        if (done != 0) {
+            return KITH_OK;
+        }
+        (void)nanosleep(&nap, NULL);
+    }
+}
+
+/* Behind the launches of a stage: waits for the one before the last. */
+static kith_status end_stage(kin_fused_work *w, double share)
+{
+    void *event = w->events[w->stages % 2];
+    if (w->stages >= 2) {
+        KIN_TRY(wait_for(w, event, share));
+    }
+    w->stages += 1;
+    return checked(w, w->on.gpu->module->ops->event_record(w->on.stream, event), "screening");
+}
+
+static kith_status tighten(const kin_fused_work *w)
+{
+    const kin_fused_tighten job = {
+        .set = w->rows, .cols_set = w->cols, .lists = w->lists, .worst = w->worst};
+    return checked(w, w->on.kernels->tighten(w->on.stream, &job), "tightening lists");
+}
+
+/* ---- Seed
+ * ------------------------------------------------------------------------------------------- */
+
+/* The table of tiles: one list for all blocks of a search, each block's own for a graph. */
+static kith_status upload_seed_tiles(const kin_fused_work *w)
+{
+    const int64_t blocks = w->rows.padded / KIN_FUSED_BLOCK;
+    const int64_t tiles = tiles_of(w->cols.points);
+    const int64_t step = kin_fused_sequence_step(tiles);
+    const int64_t lists = w->graph ? blocks : 1;
+    uint32_t *table = NULL;
+    KIN_TRY(kin_alloc(w->on.ctx, &table, (uint64_t)(lists * w->seed_tiles), sizeof *table,
+                      "tiles of seeds"));
+    for (int64_t i = 0; i < lists * w->seed_tiles; i++) {
+        const int64_t place = i % w->seed_tiles;
+        const int64_t tile = w->graph ? kin_fused_seed_block(blocks, w->seed_blocks / 2,
+                                                             i / w->seed_tiles, place / 2) *
+                                                2 +
+                                            place % 2
+                                      : kin_fused_sequence_tile(tiles, step, place);
+        table[i] = (uint32_t)tile;
+    }
+    const kith_status status = kin_gpu_upload(w->on.ctx, w->on.gpu, w->tiles, table,
+                                              (uint64_t)(lists * w->seed_tiles) * sizeof *table);
+    kin_free(w->on.ctx, table);
+    return status;
+}
+
+/* Units of a batch, blocks counted from its first; of each block the same number, so that a smaller
+ * last batch takes the first of them. */
+static kith_status upload_seed_units(const kin_fused_work *w, uint32_t units_a_block,
+                                     int64_t last_blocks)
+{
+    const int64_t tiles_a_block = w->graph ? w->seed_tiles : 0;
+    const int64_t count = w->batch_blocks * units_a_block;
+    const uint32_t counts[2] = {(uint32_t)count, (uint32_t)last_blocks * units_a_block};
+    kin_fused_unit *units = NULL;
+    KIN_TRY(kin_alloc(w->on.ctx, &units, (uint64_t)count, sizeof *units, "units of seeds"));
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t block = i / units_a_block;
+        const int64_t part = i % units_a_block;
+        const int64_t first = w->seed_tiles * part / units_a_block;
+        const int64_t end = w->seed_tiles * (part + 1) / units_a_block;
+        units[i] = (kin_fused_unit){(uint32_t)block, (uint32_t)(block * tiles_a_block + first),
+                                    (uint32_t)(end - first), 0};
+    }
+    kith_status status =
+        kin_gpu_upload(w->on.ctx, w->on.gpu, w->units, units, (uint64_t)count * sizeof *units);
+    if (status == KITH_OK) {
+        status =
+            kin_gpu_upload(w->on.ctx, w->on.gpu, w->counters->seed_units, counts, sizeof counts);
+    }
+    kin_free(w->on.ctx, units);
+    return status;
+}
+
+/* Costs of a batch's seeds -> reach -> candidates. */
+static kith_status seed_batch(const kin_fused_work *w, int64_t first, int64_t blocks)
+{
+    const kin_fused_device *on = &w->on;
+    const int64_t row0 = first * KIN_FUSED_BLOCK;
+    const int64_t tiles_a_block = w->graph ? w->seed_tiles : 0;
+    const int64_t pitch = w->seed_tiles * KIN_FUSED_TILE;
+    const kin_fused_set rows = kin_fused_set_part(&w->rows, row0, blocks * KIN_FUSED_BLOCK);
+    const kin_fused_screen screen = {
+        .mode = KIN_FUSED_MATRIX,
+        .rows = rows,
+        .cols = w->cols,
+        .units = w->units,
+        .unit_count = &w->counters->seed_units[blocks == w->batch_blocks ? 0 : 1],
+        .next = &w->counters->next,
+        .tiles = w->tiles + first * tiles_a_block,
+        .worst = w->col_worst,
+        .matrix = w->matrix,
+        .pitch = pitch,
+        .tiles_a_block = (uint32_t)tiles_a_block};
+    const kin_fused_kth kth = {.set = w->rows,
+                               .lists = w->lists,
+                               .row0 = row0,
+                               .rows = rows.points,
+                               .matrix = w->matrix,
+                               .pitch = pitch,
+                               .count = pitch,
+                               .col_worst = w->cols.worst};
+    const kin_fused_gather gather = {.rows_set = w->rows,
+                                     .cols_set = w->cols,
+                                     .lists = w->lists,
+                                     .row0 = row0,
+                                     .rows = rows.points,
+                                     .matrix = w->matrix,
+                                     .pitch = pitch,
+                                     .count = pitch,
+                                     .tiles = w->tiles,
+                                     .tiles_a_block = (uint32_t)tiles_a_block};
+    KIN_TRY(clear_words(w, &w->counters->next, 1));
+    KIN_TRY(checked(w, on->kernels->screen(on->stream, &screen), "screening seeds"));
+    KIN_TRY(checked(w, on->kernels->kth(on->stream, &kth), "finding thresholds"));
+    return checked(w, on->kernels->gather(on->stream, &gather), "gathering candidates");
+}
+
+static kith_status run_seed(kin_fused_work *w)
+{
+    const kin_fused_device *on = &w->on;
+    const int64_t blocks = w->rows.padded / KIN_FUSED_BLOCK;
+    const uint32_t units_a_block = (uint32_t)kin_ceil_div(w->seed_tiles, SEED_UNIT_TILES);
+    const uint64_t words =
+        (uint64_t)(w->batch_blocks * KIN_FUSED_BLOCK * w->seed_tiles * KIN_FUSED_TILE);
+    KIN_TRY(
+        kin_gpu_alloc(on->ctx, on->gpu, &w->matrix, words, sizeof *w->matrix, "costs of a batch"));
+    KIN_TRY(upload_seed_tiles(w));
+    const int64_t last = blocks % w->batch_blocks;
+    KIN_TRY(upload_seed_units(w, units_a_block, last));
+    for (int64_t first = 0; first < blocks; first += w->batch_blocks) {
+        KIN_TRY(seed_batch(w, first, kin_min_i64(w->batch_blocks, blocks - first)));
+    }
+    w->seed_pairs = (double)blocks * (double)w->seed_tiles;
+    KIN_TRY(tighten(w));
+    kin_gpu_free(on->gpu, w->matrix);
+    w->matrix = NULL;
+    return end_stage(w, 0.0);
+}
+
+/* ---- Stages
+ * ------------------------------------------------------------------------------------------- */
+
+/* Offsets or places of the sequence [first, last). */
+static kith_status run_stage(kin_fused_work *w, int64_t first, int64_t last)
+{
+    const kin_fused_device *on = &w->on;
+    const kin_fused_worst *col_worst = w->graph ? w->worst : w->col_worst;
+    const kin_fused_plan plan = {.rows = w->rows,
+                                 .cols = w->cols,
+                                 .graph = w->graph,
+                                 .first = first,
+                                 .last = last,
+                                 .row_worst = w->worst,
+                                 .col_worst = w->graph ? w->worst : NULL,
+                                 .tiles = w->tiles,
+                                 .tiles_a_block = (uint32_t)((last - first) * (w->graph ? 2 : 1)),
+                                 .unit_tiles = w->unit_tiles,
+                                 .units = w->units,
+                                 .unit_count = &w->counters->unit_count,
+                                 .met = &w->counters->met};
+    const kin_fused_screen screen = {.mode = KIN_FUSED_LISTS,
+                                     .rows = w->rows,
+                                     .cols = w->cols,
+                                     .units = w->units,
+                                     .unit_count = &w->counters->unit_count,
+                                     .next = &w->counters->next,
+                                     .tiles = w->tiles,
+                                     .tiles_a_block = plan.tiles_a_block,
+                                     .row_lists = w->lists,
+                                     .col_lists = w->graph ? w->lists : (kin_fused_lists){0},
+                                     .worst = col_worst};
+    KIN_TRY(clear_words(w, &w->counters->unit_count, 2)); /* and next, which stands behind it */
+    KIN_TRY(checked(w, on->kernels->plan(on->stream, &plan), "planning tiles"));
+    KIN_TRY(checked(w, on->kernels->screen(on->stream, &screen), "screening"));
+    return tighten(w);
+}
+
+/* From `first` to `end`, each stage as long as all that went before it. */
+static kith_status run_stages(kin_fused_work *w, int64_t first, int64_t end)
+{
+    const int64_t begin = first;
+    while (first < end) {
+        const int64_t doubled = kin_max_i64(first, 1);
+        const int64_t last = kin_min_i64(end, first + kin_min_i64(doubled, w->stretch));
+        KIN_TRY(run_stage(w, first, last));
+        KIN_TRY(end_stage(w, (double)(first - begin) / (double)(end - begin)));
+        first = last;
+    }
+    return KITH_OK;
+}
+
+kith_status kin_fused_work_run(kin_fused_work *w)
+{
+    if (w->rows.points == 0 || w->cols.points == 0) {
+        return KITH_OK;
+    }
+    KIN_TRY(run_seed(w));
+    if (!w->graph) {
+        return run_stages(w, w->seed_tiles, tiles_of(w->cols.points));
+    }
+    const int64_t blocks = w->rows.padded / KIN_FUSED_BLOCK;
+    if (w->seed_blocks == blocks) {
+        return KITH_OK; /* the seeds were everything */
+    }
+    return run_stages(w, w->seed_blocks / 2 + 1, kin_fused_offsets_end(blocks));
+}
+
+kith_status kin_fused_work_rerun(kin_fused_work *w)
+{
+    const int64_t end = tiles_of(w->cols.points);
+    KIN_TRY(tighten(w)); /* the worst of tiles of rows, by the reach that is known */
+    for (int64_t first = 0; first < end; first += w->stretch) {
+        KIN_TRY(run_stage(w, first, kin_min_i64(end, first + w->stretch)));
+        KIN_TRY(end_stage(w, (double)first / (double)end));
+    }
+    return KITH_OK;
+}
+
+/* ---- What was lost
+ * -------------------------------------------------------------------------------------- */
+
+kith_status kin_fused_work_lost(const kin_fused_work *w, uint32_t **positions, int64_t *count)
+{
+    const int64_t rows = w->rows.points;
+    uint8_t *lost = NULL;
+    int64_t found = 0;
+    kith_status status = KITH_OK;
+    *positions = NULL;
+    *count = 0;
+    KIN_TRY(kin_alloc(w->on.ctx, &lost, (uint64_t)rows, sizeof *lost, "row flags"));
+    KIN_TRY_GOTO(status,
+                 kin_gpu_download(w->on.ctx, w->on.gpu, lost, w->lists.lost, (uint64_t)rows), done);
+    for (int64_t row = 0; row < rows; row++) {
+        found += lost[row];
+    }
+    if (found == 0) {
+        goto done;
+    }
+    KIN_TRY_GOTO(status,
+                 kin_alloc(w->on.ctx, positions, (uint64_t)found, sizeof **positions,
+                           "rows that lost candidates"),
+                 done);
+    for (int64_t row = 0; row < rows; row++) {
+        if (lost[row] != 0) {
+            (*positions)[(*count)++] = (uint32_t)row;
+        }
+    }
+done:
+    kin_free(w->on.ctx, lost);
+    return status;
+}

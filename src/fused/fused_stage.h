@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The certified screen of one set of rows against one of columns, both in device memory, from the
+ * seed to the tightened lists. Knows no metric and no caller: sets in, lists out. */
+#ifndef KIN_FUSED_STAGE_H
+#define KIN_FUSED_STAGE_H
+
+#include "fused/fused_kernels.h"
+#include "gpu/gpu.h"
+
+/* What the launches of a device share. */
+typedef struct kin_fused_device {
+    kith_ctx *ctx;
+    kin_gpu *gpu;
+    const kin_fused_kernels *kernels;
+    kin_gpu_stream *stream;
+} kin_fused_device;
+
+static inline kin_fused_device kin_fused_device_of(kith_ctx *ctx, kin_gpu *gpu)
+{
+    return (kin_fused_device){ctx, gpu, gpu->module->fused, gpu->stream};
+}
+
+/* Numbers that kernels count in, one block of device memory. */
+typedef struct kin_fused_counters {
+    uint32_t unit_count;
+    uint32_t next;
+    uint32_t seed_units[2]; /* of a full batch, and of the last */
+    uint64_t met;           /* pairs of (block, tile) that were screened, and that were skipped */
+    uint64_t skipped;
+    uint64_t keys;
+    uint64_t short_rows;
+} kin_fused_counters;
+
+typedef struct kin_fused_work {
+    kin_fused_device on;
+    kin_fused_set rows;
+    kin_fused_set cols;
+    bool graph; /* rows are the columns, each pair serves both ends */
+    kin_fused_lists lists;
+    kin_fused_worst *worst;           /* of the tiles of rows */
+    const kin_fused_worst *col_worst; /* of the tiles of cols: kin_fused_worst_make */
+    kin_fused_counters *counters;     /* device */
+    uint32_t *tiles;
+    kin_fused_unit *units;
+    uint32_t *matrix;
+    int64_t seed_blocks;  /* graph: blocks of a seed; search: 0 */
+    int64_t seed_tiles;   /* columns of the seed's matrix, in tiles */
+    int64_t batch_blocks; /* blocks of rows that one matrix holds */
+    int64_t stretch;      /* offsets or tiles that a plan may take at once */
+    uint32_t unit_tiles;
+    void *events[2];
+    int64_t stages;    /* so far */
+    double seed_pairs; /* pairs of (block, tile) in seeds */
+} kin_fused_work;
+
+/* Entries of a list that keep rows from losing candidates. */
+int32_t kin_fused_capacity(int64_t k);
+/* Device memory that kin_fused_work_make takes at most. */
+uint64_t kin_fused_work_bytes(int64_t rows, int64_t cols, int64_t k, int32_t capacity);
+
+/* Lists of k candidates for all rows of a set, empty, without reach. */
+kith_status kin_fused_lists_make(const kin_fused_device *on, const kin_fused_set *set, int64_t k,
+                                 int32_t capacity, kin_fused_lists *lists);
+void kin_fused_lists_free(const kin_fused_device *on, kin_fused_lists *lists);
+/* Norms and losses of the tiles of a set, for one-sided screens. */
+kith_status kin_fused_worst_make(const kin_fused_device *on, const kin_fused_set *set,
+                                 kin_fused_worst **worst);
+
+/* work: on, rows, cols, graph, col_worst are set; the rest zero. */
+kith_status kin_fused_work_make(kin_fused_work *work, int64_t k, int32_t capacity);
+void kin_fused_work_free(kin_fused_work *work);
+/* Seed and all stages. Returns with work under way. */
+kith_status kin_fused_work_run(kin_fused_work *work);
+/* The same for rows whose reach is known already: one stage of all columns. */
+kith_status kin_fused_work_rerun(kin_fused_work *work);
+
+/* Positions of rows that lost candidates, host memory; waits. */
+kith_status kin_fused_work_lost(const kin_fused_work *work, uint32_t **positions, int64_t *count);
+
+/* Positions [first, first + count) of a set; first a multiple of KIN_FUSED_BLOCK. */
+kin_fused_set kin_fused_set_part(const kin_fused_set *set, int64_t first, int64_t count);
+
+#endif
