@@ -137,3 +137,37 @@ bool kin_answer_write(const kin_answer *answer, uint32_t left_out, const kith_ne
     }
     return written == last;
 }
+
+static uint32_t left_out(const kin_answer_target *target, uint32_t row)
+{
+    if (target->leaves_self_out) {
+        return row;
+    }
+    return target->exclude != NULL ? target->exclude[row] : KITH_ID_NONE;
+}
+
+kith_status kin_answer_write_group(kith_ctx *ctx, const kin_answer_target *target,
+                                   const kin_answer *answer, uint32_t first)
+{
+    const uint32_t *next = target->groups->next;
+    for (uint32_t row = first; row != KITH_ID_NONE;) {
+        if (!kin_answer_write(answer, left_out(target, row), target->out, row)) {
+            return kin_fail(ctx, KITH_E_INTERNAL,
+                            "row %lu has fewer than %lld neighbours (a bound is wrong; please "
+                            "report it)",
+                            (unsigned long)row, (long long)target->out->k);
+        }
+        row = next == NULL ? KITH_ID_NONE : next[row];
+    }
+    return KITH_OK;
+}
+
+/* Degenerate rows all have the same list but for the id that is left out. */
+void kin_answer_write_degenerates(const kin_answer_target *target, kin_answer *answer)
+{
+    kin_answer_degenerate(answer);
+    for (int64_t i = 0; i < target->groups->degenerate; i++) {
+        const uint32_t row = target->groups->degenerates[i];
+        (void)kin_answer_write(answer, left_out(target, row), target->out, row);
+    }
+}

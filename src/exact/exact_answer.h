@@ -33,4 +33,18 @@ void kin_answer_degenerate(kin_answer *answer);
 bool kin_answer_write(const kin_answer *answer, uint32_t left_out, const kith_neighbors *out,
                       int64_t row);
 
+/* Where the lists of a side go. */
+typedef struct kin_answer_target {
+    const kin_groups *groups; /* of the side whose rows are written */
+    const uint32_t *exclude;  /* by row, or NULL */
+    bool leaves_self_out;
+    const kith_neighbors *out;
+} kin_answer_target;
+
+/* The same list for every row of the group of `first`; each leaves out its own id. */
+kith_status kin_answer_write_group(kith_ctx *ctx, const kin_answer_target *target,
+                                   const kin_answer *answer, uint32_t first);
+/* All degenerate rows of the side. Overwrites the list. */
+void kin_answer_write_degenerates(const kin_answer_target *target, kin_answer *answer);
+
 #endif

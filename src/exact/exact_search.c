@@ -33,42 +33,16 @@ static int64_t wanted_ids(int64_t k, bool leaves_out, int64_t rows)
 
 typedef struct writing {
     kith_ctx *ctx;
-    kin_lists *lists;         /* of one side's groups; NULL where that side has none */
-    const kin_groups *groups; /* of the side whose rows are written */
-    const uint32_t *exclude;  /* by row, or NULL */
-    bool leaves_self_out;
-    const kith_neighbors *out;
+    kin_lists *lists; /* of one side's groups; NULL where that side has none */
+    kin_answer_target target;
     kin_list_scratch *scratches; /* by thread */
     kin_answer *answers;
 } writing;
 
-static uint32_t left_out(const writing *w, uint32_t row)
-{
-    if (w->leaves_self_out) {
-        return row;
-    }
-    return w->exclude != NULL ? w->exclude[row] : KITH_ID_NONE;
-}
-
-/* The same list for every row of a group; each leaves out its own id. */
-static kith_status write_group(const writing *w, const kin_answer *answer, uint32_t first)
-{
-    for (uint32_t row = first; row != KITH_ID_NONE;) {
-        if (!kin_answer_write(answer, left_out(w, row), w->out, row)) {
-            return kin_fail(w->ctx, KITH_E_INTERNAL,
-                            "row %lu has fewer than %lld neighbours (a bound is wrong; please "
-                            "report it)",
-                            (unsigned long)row, (long long)w->out->k);
-        }
-        row = w->groups->next == NULL ? KITH_ID_NONE : w->groups->next[row];
-    }
-    return KITH_OK;
-}
-
 /* Groups of a side without lists have no candidates but the degenerate rows of the corpus. */
 static int64_t groups_to_write(const writing *w)
 {
-    return w->lists != NULL ? w->lists->rows->points : w->groups->count;
+    return w->lists != NULL ? w->lists->rows->points : w->target.groups->count;
 }
 
 static kith_status write_rows(void *arg, int64_t task, int32_t thread)
@@ -76,25 +50,14 @@ static kith_status write_rows(void *arg, int64_t task, int32_t thread)
     const writing *w = arg;
     kin_list_scratch *scratch = &w->scratches[thread];
     kin_answer *answer = &w->answers[thread];
-    const uint32_t *ids = w->lists != NULL ? w->lists->rows->ids : w->groups->firsts;
+    const uint32_t *ids = w->lists != NULL ? w->lists->rows->ids : w->target.groups->firsts;
     const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, groups_to_write(w));
     for (int64_t position = task * ROWS_A_TASK; position < last; position++) {
         const int64_t count = w->lists != NULL ? kin_lists_finish(w->lists, position, scratch) : 0;
         kin_answer_expand(answer, scratch->pairs, count);
-        KIN_TRY(write_group(w, answer, ids[position]));
+        KIN_TRY(kin_answer_write_group(w->ctx, &w->target, answer, ids[position]));
     }
     return KITH_OK;
-}
-
-/* Degenerate rows all have the same list but for the id that is left out. */
-static void write_degenerates(const writing *w)
-{
-    kin_answer *answer = &w->answers[0];
-    kin_answer_degenerate(answer);
-    for (int64_t i = 0; i < w->groups->degenerate; i++) {
-        const uint32_t row = w->groups->degenerates[i];
-        (void)kin_answer_write(answer, left_out(w, row), w->out, row);
-    }
 }
 
 static kith_status make_scratches(kith_ctx *ctx, writing *w, const kin_prepared *corpus,
@@ -138,7 +101,7 @@ static kith_status write_all(kith_ctx *ctx, writing *w, const kin_prepared *corp
                               write_rows, w);
     }
     if (status == KITH_OK) {
-        write_degenerates(w);
+        kin_answer_write_degenerates(&w->target, &w->answers[0]);
     }
     ctx->report.candidates += (double)free_scratches(ctx, w);
     ctx->report.seconds_rescore += kin_clock_since(start);
@@ -212,7 +175,8 @@ static kith_status graph_by_screen(kith_ctx *ctx, kin_prepared *points, const ki
     const bool leaves_out = (request->flags & KITH_INCLUDE_SELF) == 0;
     const int64_t wanted = wanted_ids(request->k, leaves_out, points->rows.matrix.rows);
     kin_lists lists = {0};
-    writing w = {.ctx = ctx, .groups = &points->groups, .leaves_self_out = leaves_out, .out = out};
+    writing w = {.ctx = ctx,
+                 .target = {.groups = &points->groups, .leaves_self_out = leaves_out, .out = out}};
     double pairs = 0.0;
     kith_status status = KITH_OK;
     if (points->groups.count > 0) {
@@ -287,9 +251,7 @@ static kith_status search_stripe(kith_ctx *ctx, searching *s, int64_t first, int
     groups.degenerate = first == 0 ? groups.degenerate : 0;
     writing w = {.ctx = ctx,
                  .lists = &lists,
-                 .groups = &groups,
-                 .exclude = s->request->exclude,
-                 .out = s->out};
+                 .target = {.groups = &groups, .exclude = s->request->exclude, .out = s->out}};
     kith_status status = run_screen(ctx, &screen, &s->pairs);
     if (status == KITH_OK) {
         status = write_all(ctx, &w, s->corpus, s->wanted);
@@ -312,9 +274,9 @@ static kith_status search_by_screen(kith_ctx *ctx, searching *s)
     const int64_t queries = s->queries->groups.count;
     if (queries == 0 || s->corpus->groups.count == 0) {
         writing w = {.ctx = ctx,
-                     .groups = &s->queries->groups,
-                     .exclude = s->request->exclude,
-                     .out = s->out};
+                     .target = {.groups = &s->queries->groups,
+                                .exclude = s->request->exclude,
+                                .out = s->out}};
         return write_all(ctx, &w, s->corpus, s->wanted);
     }
     const int64_t stripe = kin_exact_stripe(&s->corpus->frame, s->wanted);
@@ -380,8 +342,8 @@ static kith_status both_by_screen(kith_ctx *ctx, kin_prepared *a, kin_prepared *
 {
     kin_lists a_lists = {0};
     kin_lists b_lists = {0};
-    writing to_b = {.ctx = ctx, .groups = &a->groups, .out = ab};
-    writing to_a = {.ctx = ctx, .groups = &b->groups, .out = ba};
+    writing to_b = {.ctx = ctx, .target = {.groups = &a->groups, .out = ab}};
+    writing to_a = {.ctx = ctx, .target = {.groups = &b->groups, .out = ba}};
     double pairs = 0.0;
     kith_status status = KITH_OK;
     if (a->groups.count > 0 && b->groups.count > 0) {
