@@ -24,7 +24,8 @@ bool test_gpu_is_absent(void)
 kith_ctx *test_gpu_ctx(int32_t threads, uint64_t gpu_memory)
 {
     kith_ctx_params params = kith_ctx_params_default();
-    (void)gpu_memory;
+    params.device = "cuda";
+    params.gpu_memory_limit = gpu_memory;
     params.threads = threads;
     kith_ctx *ctx = NULL;
     if (kith_ctx_create(&params, &ctx) != KITH_OK) {

@@ -22,6 +22,7 @@ int test_bodies(kin_isa isas[KIN_ISA_COUNT])
 kith_ctx *test_ctx(kin_isa isa, int32_t threads)
 {
     kith_ctx_params params = kith_ctx_params_default();
+    params.device = "cpu";
     params.isa = kin_isa_name(isa);
     params.threads = threads;
     kith_ctx *ctx = NULL;
