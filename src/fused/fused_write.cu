@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Idea. A warp a row turns sorted pairs into what the caller sees: the id that is left out goes,
+ * keys become distances, doubles are rounded once to float32. 32 pairs at a time; those behind the
+ * id that is left out move up by one, so a ballot tells every thread its place.
+ *
+ * Cost. 16 bytes read and up to 16 written a pair. */
+#include "fused/fused_launch.cuh"
+#include "gpu/gpu_stream.cuh"
+#include "metric/metric_arith.h"
+
+enum { THREADS = 256 };
+
+/* kin_metric_distance (metric.h), the same operations. */
+static __device__ __forceinline__ double distance_of(kith_metric metric, double key)
+{
+    if (metric == KITH_EUCLIDEAN) {
+        return kin_sqrt(key);
+    }
+    return metric == KITH_INNER_PRODUCT ? kin_add(-key, 0.0) : key;
+}
+
+static __global__ void __launch_bounds__(THREADS) write_kernel(const kin_fused_write job)
+{
+    const int64_t i = ((int64_t)blockIdx.x * THREADS + threadIdx.x) / 32;
+    const int32_t lane = (int32_t)threadIdx.x % 32;
+    if (i >= job.rows) {
+        return; /* a whole warp */
+    }
+    const int64_t position = job.row0 + i;
+    const int64_t row = job.ids != NULL ? (int64_t)job.ids[position] : position;
+    uint32_t left_out = job.leaves_own_out ? (uint32_t)row : KITH_ID_NONE;
+    if (job.left_out != NULL) {
+        left_out = job.left_out[row];
+    }
+    const kin_fused_pair *pairs = job.pairs + i * job.k;
+    const int32_t count = job.count != NULL ? min(job.count[i], job.k) : job.k;
+    int64_t written = 0;
+    for (int32_t first = 0; first < count && written < job.k_out; first += 32) {
+        const int32_t at = first + lane;
+        const kin_fused_pair pair = at < count ? pairs[at] : kin_fused_pair{0.0, left_out, 0};
+        const bool stays = at < count && pair.id != left_out;
+        const unsigned staying = __ballot_sync(0xffffffffu, stays);
+        const int64_t place = written + __popc(staying & ((1u << lane) - 1u));
+        written += __popc(staying);
+        if (stays && place < job.k_out) {
+            const int64_t to = row * job.k_out + place;
+            const double distance = distance_of(job.metric, pair.key);
+            if (job.out_ids != NULL) {
+                job.out_ids[to] = pair.id;
+            }
+            if (job.out_distances != NULL) {
+                job.out_distances[to] = __double2float_rn(distance);
+            }
+            if (job.out_distances64 != NULL) {
+                job.out_distances64[to] = distance;
+            }
+        }
+    }
+    if (lane == 0 && written < job.k_out && job.short_rows != NULL) {
+        (void)atomicAdd((unsigned long long *)job.short_rows, 1ull);
+    }
+}
+
+int kin_fused_launch_write(kin_gpu_stream *stream, const kin_fused_write *job)
+{
+    const int64_t blocks = (job->rows + THREADS / 32 - 1) / (THREADS / 32);
+    if (blocks == 0) {
+        return 0;
+    }
+    if (blocks > INT32_MAX) {
+        return (int)cudaErrorInvalidConfiguration;
+    }
+    write_kernel<<<(unsigned)blocks, THREADS, 0, stream->stream>>>(*job);
+    return kin_gpu_launched();
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Canonical keys on a device: the operations of metric_canonical.h, dealt to eight threads a pair.
+ *
+ *   thread      0  1  2  3  4  5  6  7      of a team of eight neighbours in a warp
+ *   component   0  1  2  3  4  5  6  7 | 8  9 ...
+ *
+ * Why it is right. A lane of the definition is a thread here, and takes its components in rising
+ * order. Additions are commutative to the bit, so the three exchanges with the threads 4, 2 and 1
+ * away give every thread the sum ((0+4)+(2+6))+((1+5)+(3+7)). A maximum is the same in any order.
+ *
+ * Metrics share their steps (kin_pair_step_of): the squares of all distances are one, and the key
+ * is made of the sum by the metric itself. For jaccard both counts travel in one double, union +
+ * 2^24 * intersection: at most 2^20 of each, so all sums are exact whole numbers.
+ *
+ * Components are read by their type, converted to double exactly and transformed where the metric
+ * transforms. KITH_DTYPE_NONE stands for rows that are not aligned to their type: their components
+ * are put together from bytes. */
+#ifndef KIN_METRIC_PAIR_CUH
+#define KIN_METRIC_PAIR_CUH
+
+#include "metric/metric_canonical.h"
+#include "metric/metric_value.h"
+
+#define KIN_PAIR_BOTH 0x1p24 /* jaccard: a component that both rows have */
+
+/* The metric whose steps a metric takes. */
+static inline kith_metric kin_pair_step_of(kith_metric metric)
+{
+    switch (metric) {
+    case KITH_METRIC_DEFAULT:
+    case KITH_EUCLIDEAN:
+    case KITH_COSINE:
+    case KITH_CORRELATION:
+        return KITH_SQEUCLIDEAN;
+    default:
+        return metric;
+    }
+}
+
+template <kith_metric STEP>
+static __device__ __forceinline__ double kin_pair_step(double lane, double q, double c)
+{
+    if constexpr (STEP == KITH_JACCARD) {
+        const double either = q != 0 || c != 0 ? 1.0 : 0.0;
+        return kin_add(lane, q != 0 && c != 0 ? KIN_PAIR_BOTH + 1.0 : either);
+    } else {
+        double second = 0;
+        kin_step(STEP, &lane, &second, q, c);
+        return lane;
+    }
+}
+
+/* Two lanes become one. */
+template <kith_metric STEP>
+static __device__ __forceinline__ double kin_pair_join(double a, double b)
+{
+    return STEP == KITH_CHEBYSHEV ? kin_max(a, b) : kin_add(a, b);
+}
+
+/* The sum of the lanes of a team, in all its threads. All threads of the warp take part. */
+template <kith_metric STEP> static __device__ __forceinline__ double kin_pair_sum(double lane)
+{
+    lane = kin_pair_join<STEP>(lane, __shfl_xor_sync(0xffffffffu, lane, 4));
+    lane = kin_pair_join<STEP>(lane, __shfl_xor_sync(0xffffffffu, lane, 2));
+    return kin_pair_join<STEP>(lane, __shfl_xor_sync(0xffffffffu, lane, 1));
+}
+
+template <kith_metric STEP>
+static __device__ __forceinline__ double kin_pair_key(kith_metric metric, double sum, int32_t cols)
+{
+    if constexpr (STEP == KITH_JACCARD) {
+        const double both = floor(kin_mul(sum, 1.0 / KIN_PAIR_BOTH));
+        return kin_key(metric, kin_sub(sum, kin_mul(both, KIN_PAIR_BOTH)), both, cols);
+    } else {
+        return kin_key(metric, sum, 0.0, cols);
+    }
+}
+
+/* Whether components may be read by their type: else their dtype is NONE below. */
+static inline kith_dtype kin_pair_dtype(const void *data, int64_t stride_bytes, kith_dtype dtype)
+{
+    const uint64_t bytes = dtype == KITH_F64                         ? 8
+                           : dtype == KITH_F32                       ? 4
+                           : dtype == KITH_F16 || dtype == KITH_BF16 ? 2
+                                                                     : 1;
+    const bool aligned = ((uint64_t)(uintptr_t)data | (uint64_t)stride_bytes) % bytes == 0;
+    return aligned ? dtype : KITH_DTYPE_NONE;
+}
+
+/* Component i of a row, as double. `given`: the true dtype, for KITH_DTYPE_NONE. */
+template <kith_dtype DTYPE>
+static __device__ __forceinline__ double kin_pair_value(kith_dtype given, const char *row,
+                                                        int64_t i)
+{
+    if constexpr (DTYPE == KITH_F64) {
+        return __ldg((const double *)row + i);
+    } else if constexpr (DTYPE == KITH_F32) {
+        return (double)__ldg((const float *)row + i);
+    } else if constexpr (DTYPE == KITH_F16) {
+        const unsigned short half = __ldg((const unsigned short *)row + i);
+        float value;
+        asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(half));
+        return (double)value;
+    } else if constexpr (DTYPE == KITH_BF16) {
+        return kin_value_of_bf16(__ldg((const unsigned short *)row + i));
+    } else if constexpr (DTYPE == KITH_U8) {
+        return (double)__ldg((const unsigned char *)row + i);
+    } else if constexpr (DTYPE == KITH_I8) {
+        return (double)__ldg((const signed char *)row + i);
+    } else {
+        return kin_value(given, row, i);
+    }
+}
+
+/* Calls `call(DTYPE)` with the dtype as a constant. */
+#define KIN_PAIR_EACH_DTYPE(dtype, call) \
+    switch (dtype) {                     \
+    case KITH_F32:                       \
+        call(KITH_F32);                  \
+        break;                           \
+    case KITH_F64:                       \
+        call(KITH_F64);                  \
+        break;                           \
+    case KITH_F16:                       \
+        call(KITH_F16);                  \
+        break;                           \
+    case KITH_BF16:                      \
+        call(KITH_BF16);                 \
+        break;                           \
+    case KITH_U8:                        \
+        call(KITH_U8);                   \
+        break;                           \
+    case KITH_I8:                        \
+        call(KITH_I8);                   \
+        break;                           \
+    default:                             \
+        call(KITH_DTYPE_NONE);           \
+        break;                           \
+    }
+
+#endif
