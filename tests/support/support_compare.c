@@ -162,6 +162,18 @@ static bool results_differ(kith_ctx *wanted, kith_status wanted_status, kith_ctx
     return true;
 }
 
+/* A context that names a GPU must not have computed elsewhere. */
+static bool ran_elsewhere(kith_ctx *ctx, const char *what)
+{
+    kith_report report = {.struct_size = sizeof report};
+    assert_int_equal(kith_ctx_report(ctx, &report), KITH_OK);
+    if (strncmp(report.backend, "cuda", 4) == 0) {
+        return false;
+    }
+    printf("  DIFFERS: computed on '%s': %s\n", report.backend, what);
+    return true;
+}
+
 void test_compare(kith_ctx *wanted, kith_ctx *got, const test_job *job, test_tally *tally)
 {
     test_compare_fitting(wanted, got, job, false, tally);
@@ -181,7 +193,8 @@ void test_compare_fitting(kith_ctx *wanted, kith_ctx *got, const test_job *job, 
     if (may_lack && b_status == KITH_E_DEVICE_MEMORY) {
         tally->lacking += 1;
     } else if (results_differ(wanted, a_status, got, b_status, text) ||
-               (a_status == KITH_OK && test_answers_differ(text, &a, &b))) {
+               (a_status == KITH_OK &&
+                (test_answers_differ(text, &a, &b) || ran_elsewhere(got, text)))) {
         tally->wrong += 1;
     }
     test_answer_free(&a);
