@@ -32,7 +32,9 @@ set(CMAKE_CUDA_FLAGS_RELEASE "-O3")
 
 # What decides bits: no product and sum that fuse unasked, no denormals that vanish.
 set(KITH_CUDA_FLAGS -fmad=false -ftz=false -prec-div=true -prec-sqrt=true
-    "SHELL:-Werror all-warnings" "SHELL:-Xcompiler -Wall,-Wextra,-Werror")
+    "SHELL:-Werror all-warnings"
+    # -Wextra by its parts: as a whole it forbids a constant of an enum beside a number, which is C.
+    "SHELL:-Xcompiler -Wall,-Wunused-parameter,-Wsign-compare,-Wtype-limits,-Wempty-body,-Werror")
 
 set(archs "")
 foreach(arch ${KITH_CUDA_ARCHS})

@@ -48,12 +48,30 @@ double kin_fused_launch_kappa(kin_gpu_stream *stream, int32_t cols)
     return padded * (stream->major == 9 ? 0x1p-24 : 0x1p-22);
 }
 
-/* In the order of the declaration: C++17 has no designators. */
+/* By name: C++17 has no designators. */
+static constexpr kin_fused_kernels make_table()
+{
+    kin_fused_kernels table = {};
+    table.check = kin_fused_launch_check;
+    table.transform = kin_fused_launch_transform;
+    table.group = kin_fused_launch_group;
+    table.measure = kin_fused_launch_measure;
+    table.round = kin_fused_launch_round;
+    table.cover = kin_fused_launch_cover;
+    table.sort = kin_fused_launch_sort;
+    table.screen = kin_fused_launch_screen;
+    table.kappa = kin_fused_launch_kappa;
+    table.kth = kin_fused_launch_kth;
+    table.gather = kin_fused_launch_gather;
+    table.tighten = kin_fused_launch_tighten;
+    table.arrange = kin_fused_launch_arrange;
+    table.plan = kin_fused_launch_plan;
+    table.rescore = kin_fused_launch_rescore;
+    table.write = kin_fused_launch_write;
+    table.keys = kin_fused_launch_keys;
+    table.best = kin_fused_launch_best;
+    return table;
+}
+
 extern "C" const kin_fused_kernels kin_fused_table;
-const kin_fused_kernels kin_fused_table = {
-    kin_fused_launch_check,   kin_fused_launch_transform, kin_fused_launch_group,
-    kin_fused_launch_measure, kin_fused_launch_round,     kin_fused_launch_cover,
-    kin_fused_launch_sort,    kin_fused_launch_screen,    kin_fused_launch_kappa,
-    kin_fused_launch_kth,     kin_fused_launch_gather,    kin_fused_launch_tighten,
-    kin_fused_launch_plan,    kin_fused_launch_rescore,   kin_fused_launch_write,
-    kin_fused_launch_keys,    kin_fused_launch_best};
+const kin_fused_kernels kin_fused_table = make_table();

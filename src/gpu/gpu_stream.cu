@@ -256,10 +256,37 @@ static int wait(kin_gpu_stream *stream)
     return told(cudaStreamSynchronize(stream->stream));
 }
 
-/* In the order of the declaration: C++17 has no designators. */
-extern "C" const kin_gpu_ops kin_gpu_cuda_ops = {
-    count_devices,  describe,     error_text,   open_stream, close_stream, enter,
-    current,        make_current, free_bytes,   allocate,    release,      allocate_pinned,
-    release_pinned, copy_in,      copy_out,     copy_within, fill,         where,
-    event_make,     event_free,   event_record, event_wait,  event_done,   event_follow,
-    event_between,  wait};
+/* By name: C++17 has no designators. */
+static constexpr kin_gpu_ops make_ops()
+{
+    kin_gpu_ops ops = {};
+    ops.count = count_devices;
+    ops.describe = describe;
+    ops.error_text = error_text;
+    ops.open = open_stream;
+    ops.close = close_stream;
+    ops.enter = enter;
+    ops.current = current;
+    ops.make_current = make_current;
+    ops.free_bytes = free_bytes;
+    ops.allocate = allocate;
+    ops.release = release;
+    ops.allocate_pinned = allocate_pinned;
+    ops.release_pinned = release_pinned;
+    ops.copy_in = copy_in;
+    ops.copy_out = copy_out;
+    ops.copy_within = copy_within;
+    ops.fill = fill;
+    ops.where = where;
+    ops.event_make = event_make;
+    ops.event_free = event_free;
+    ops.event_record = event_record;
+    ops.event_wait = event_wait;
+    ops.event_done = event_done;
+    ops.event_follow = event_follow;
+    ops.event_between = event_between;
+    ops.wait = wait;
+    return ops;
+}
+
+extern "C" const kin_gpu_ops kin_gpu_cuda_ops = make_ops();
