@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Small cases of every way through the engine under NVIDIA's compute-sanitizer: reads and writes out
+# of bounds and blocks that are never freed (memcheck), hazards in shared memory (racecheck), memory
+# that was never written (initcheck), barriers that not all threads reach (synccheck). For both units.
+#   sanitize_gpu.sh [BUILD_FOLDER [TOOL...]]     SANITIZER names the program; TESTS other tests
+set -uo pipefail
+cd "$(dirname "$0")/.."
+build=${1:-build}
+shift || true
+tools=("$@")
+[ ${#tools[@]} = 0 ] && tools=(memcheck racecheck initcheck synccheck)
+sanitizer=${SANITIZER:-$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)}
+if [ ! -x "$sanitizer" ]; then
+    echo "sanitize-gpu: no compute-sanitizer (it comes with the CUDA toolkit; SANITIZER=PATH names it)"
+    exit 77
+fi
+export KITH_CUDA_MODULE=${KITH_CUDA_MODULE:-$PWD/$build/libkith_cuda.so}
+failed=()
+for unit in best mma; do
+    if [ $unit = mma ]; then export KITH_GPU_UNIT=mma; else unset KITH_GPU_UNIT; fi
+    for tool in "${tools[@]}"; do
+        options=(--tool "$tool" --error-exitcode 99 --print-limit 10)
+        [ "$tool" = memcheck ] && options+=(--leak-check full)
+        for name in ${TESTS:-test_gpu_paths}; do
+            echo "== $tool, $unit unit: $name"
+            "$sanitizer" "${options[@]}" "$build/tests-gpu/$name"
+            code=$?
+            if [ $code = 77 ]; then
+                exit 77
+            fi
+            [ $code = 0 ] || failed+=("$tool/$unit/$name($code)")
+        done
+    done
+done
+if [ ${#failed[@]} -gt 0 ]; then
+    echo "sanitize-gpu: failed: ${failed[*]}"
+    exit 1
+fi
+echo "sanitize-gpu: ${tools[*]}: nothing found"
