@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A ball around each tile of 128 positions. Contract: fused_kernels.h, fused_set.h.
+ *
+ * Idea. Any centre is right; the mean of the rounded rows x^ is a good one, and they are half as
+ * long as the rows, in order, and without a transform. |a - centre| <= |x^ - centre| + lost, since
+ * lost >= |a - x^| holds everything that rounding and shifting did to a row.
+ *
+ * Proof of the radius. A difference of fp32 numbers, its square and n additions in order, each
+ * rounded once: the computed sum S is within a factor 1 +- (n + 3) 2^-24 (1 + 2^-10) of the true
+ * one, n <= cols / 8
+ * + 3 < 2^18; its root is then too small by less than a factor 1 + (n + 3) 2^-24, and twice that is
+ * added. Squares that underflow are below 2^-149 each, 2^20 of them below 2^-129, whose root is
+ * below 2^-64; 2^-59 covers them, here and in the distance between two centres (fused_plan.cu).
+ * Differences are below 2^17, so nothing overflows. lost = +inf makes an infinite ball, which skips
+ * nothing.
+ *
+ * Cost: two reads of the rounded rows, the second from a cache. */
+#include "fused/fused_row.cuh"
+
+enum { LANES = 8, MOST_WIDE = 16, ROWS_AT_ONCE = KIN_FUSED_THREADS / LANES };
+
+/* Components of a rounded chunk as floats. */
+template <kin_fused_type TYPE> struct chunk_of {
+    enum { VALUES = TYPE == KIN_FUSED_F16 ? 8 : 16 };
+};
+
+template <kin_fused_type TYPE> KIN_DEVICE float chunk_float(const uint4 &chunk, int i)
+{
+    if (TYPE == KIN_FUSED_F16) {
+        const uint32_t word = kin_fused_chunk_word(chunk, i / 2);
+        return __half2float(__ushort_as_half((unsigned short)(word >> (i % 2 * 16) & 0xffff)));
+    }
+    const uint32_t word = kin_fused_chunk_word(chunk, i / 4);
+    return (float)(int8_t)(uint8_t)(word >> (i % 4 * 8) & 0xff);
+}
+
+/* Sums of `wide` chunks of columns at a time over the tile's rows: x counts chunks, y rows. */
+template <kin_fused_type TYPE>
+KIN_DEVICE void make_centre(const kin_fused_set &set, const unsigned char *rows, int32_t count,
+                            int32_t wide, float *shared, float *centre)
+{
+    const int values = chunk_of<TYPE>::VALUES;
+    const int32_t chunks = set.frame.row_bytes / KIN_FUSED_CHUNK;
+    const int32_t tall = KIN_FUSED_THREADS / wide;
+    const int32_t x = (int32_t)threadIdx.x % wide;
+    const int32_t y = (int32_t)threadIdx.x / wide;
+    for (int32_t first = 0; first < chunks; first += wide) {
+        float sums[values] = {0.0F};
+        for (int32_t r = y; r < count && first + x < chunks; r += tall) {
+            const uint4 chunk =
+                __ldg((const uint4 *)(rows + (int64_t)r * set.frame.row_bytes) + first + x);
+            for (int i = 0; i < values; i++) {
+                sums[i] += chunk_float<TYPE>(chunk, i);
+            }
+        }
+        for (int i = 0; i < values; i++) {
+            shared[(y * wide + x) * values + i] = sums[i];
+        }
+        __syncthreads();
+        for (int32_t i = (int32_t)threadIdx.x; i < wide * values; i += KIN_FUSED_THREADS) {
+            const int32_t col = first * values + i;
+            float sum = 0.0F;
+            for (int32_t s = 0; s < tall; s++) {
+                sum += shared[s * wide * values + i];
+            }
+            if (col < set.frame.cols) {
+                centre[col] = count > 0 ? sum / (float)count : 0.0F;
+            }
+        }
+        __syncthreads();
+    }
+}
+
+/* |x^ - centre|^2 by eight lanes a row. */
+template <kin_fused_type TYPE>
+KIN_DEVICE float distance_sq(const kin_fused_set &set, const unsigned char *row,
+                             const float *centre, int32_t lane)
+{
+    const int values = chunk_of<TYPE>::VALUES;
+    const int32_t cols = set.frame.cols;
+    float sum = 0.0F;
+    for (int32_t col = lane * values; col < cols; col += LANES * values) {
+        const uint4 chunk = __ldg((const uint4 *)row + col / values);
+        for (int i = 0; i < values; i++) {
+            if (col + i < cols) {
+                const float t = chunk_float<TYPE>(chunk, i) - centre[col + i];
+                sum += t * t;
+            }
+        }
+    }
+    for (int offset = LANES / 2; offset > 0; offset >>= 1) {
+        sum += __shfl_xor_sync(KIN_FUSED_ALL_LANES, sum, offset);
+    }
+    return sum;
+}
+
+template <kin_fused_type TYPE>
+static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
+    cover_tiles(const __grid_constant__ kin_fused_cover job, int32_t wide)
+{
+    __shared__ float shared[KIN_FUSED_THREADS * chunk_of<TYPE>::VALUES];
+    __shared__ float most;
+    const kin_fused_set &set = job.set;
+    const int64_t first = (int64_t)blockIdx.x * KIN_FUSED_TILE;
+    const int64_t left = set.points - first;
+    const int32_t count = (int32_t)(left < 0 ? 0 : left < KIN_FUSED_TILE ? left : KIN_FUSED_TILE);
+    const unsigned char *rows = set.rounded + first * set.frame.row_bytes;
+    float *centre = job.centres + (int64_t)blockIdx.x * set.frame.cols;
+    if (threadIdx.x == 0) {
+        most = 0.0F;
+    }
+    make_centre<TYPE>(set, rows, count, wide, shared, centre);
+
+    const int32_t lane = (int32_t)threadIdx.x % LANES;
+    const double widen = 1.0 + ((double)set.frame.cols / LANES + 8.0) * 0x1p-23;
+    float far = 0.0F;
+    for (int32_t r = (int32_t)threadIdx.x / LANES; r < KIN_FUSED_TILE; r += ROWS_AT_ONCE) {
+        const int32_t own = r < count ? r : 0; /* of an empty tile: padding, zeros */
+        const float square =
+            distance_sq<TYPE>(set, rows + (int64_t)own * set.frame.row_bytes, centre, lane);
+        const double lost = r < count ? (double)set.facts[first + r].lost : 0.0;
+        const double radius = (sqrt((double)square) * widen + lost) * KIN_BOUND_WIDEN + 0x1p-59;
+        far = r < count ? fmaxf(far, __double2float_ru(radius)) : far;
+    }
+    kin_fused_raise(&most, far);
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        job.radii[blockIdx.x] = most;
+    }
+}
+
+extern "C" int kin_fused_launch_cover(kin_gpu_stream *stream, const kin_fused_cover *job)
+{
+    const unsigned tiles = (unsigned)(job->set.padded / KIN_FUSED_TILE);
+    const int32_t chunks = job->set.frame.row_bytes / KIN_FUSED_CHUNK; /* a multiple of 8 */
+    const int32_t wide = chunks < MOST_WIDE ? 8 : MOST_WIDE;
+    if (tiles == 0) {
+        return 0;
+    }
+    if (job->set.frame.type == KIN_FUSED_F16) {
+        cover_tiles<KIN_FUSED_F16><<<tiles, KIN_FUSED_THREADS, 0, stream->stream>>>(*job, wide);
+    } else {
+        cover_tiles<KIN_FUSED_S8><<<tiles, KIN_FUSED_THREADS, 0, stream->stream>>>(*job, wide);
+    }
+    return kin_gpu_launched();
+}
