@@ -12,10 +12,16 @@ tools=("$@")
 [ ${#tools[@]} = 0 ] && tools=(memcheck racecheck initcheck synccheck)
 sanitizer=${SANITIZER:-$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)}
 if [ ! -x "$sanitizer" ]; then
-    echo "sanitize-gpu: no compute-sanitizer (it comes with the CUDA toolkit; SANITIZER=PATH names it)"
+    echo "sanitize-gpu: no compute-sanitizer: it comes with the CUDA toolkit, or with the Python package"
+    echo "  nvidia-cuda-sanitizer-api; SANITIZER=PATH names it"
     exit 77
 fi
 export KITH_CUDA_MODULE=${KITH_CUDA_MODULE:-$PWD/$build/libkith_cuda.so}
+"$build/tests-gpu/test_gpu_paths" >/dev/null
+if [ $? = 77 ]; then
+    echo "sanitize-gpu: skipped, there is no GPU"
+    exit 77
+fi
 failed=()
 for unit in best mma; do
     if [ $unit = mma ]; then export KITH_GPU_UNIT=mma; else unset KITH_GPU_UNIT; fi
@@ -26,9 +32,6 @@ for unit in best mma; do
             echo "== $tool, $unit unit: $name"
             "$sanitizer" "${options[@]}" "$build/tests-gpu/$name"
             code=$?
-            if [ $code = 77 ]; then
-                exit 77
-            fi
             [ $code = 0 ] || failed+=("$tool/$unit/$name($code)")
         done
     done
