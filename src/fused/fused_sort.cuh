@@ -29,7 +29,7 @@ static inline __host__ __device__ int32_t kin_sort_width(int32_t n)
 }
 
 /* Sorts the first n of at least kin_sort_width(n) places. Begins and ends with a barrier. */
-static __device__ void kin_sort_block(double *keys, uint32_t *ids, int32_t n)
+static __device__ __forceinline__ void kin_sort_block(double *keys, uint32_t *ids, int32_t n)
 {
     const int32_t width = kin_sort_width(n);
     const int32_t threads = (int32_t)blockDim.x;

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Idea. What the screen left of a row gets canonical keys and is sorted. A *crew* works on a row: a
+ * warp where lists are short, a block where they have more than SHORT places.
+ *
+ *   1. words -> ids, a thread a word, so that all rows to be read are known at once
+ *   2. the row itself as transformed doubles in shared memory, CHUNK components at a time
+ *   3. a team of eight threads two candidates at a time (metric_pair.cuh): 16 loads of 32 bytes in
+ *      flight a team, 2 KB a warp
+ *   4. warp: the place of each pair is how many come before it; block: bitonic sort
+ *
+ * Lists that are longer than the block's shared memory come in turns: the k best so far stay, new
+ * ones fill the rest. For integer bounds the key is the cost (products: half of it, numerics.md),
+ * and nothing is read.
+ *
+ * Cost. Memory: a row of the corpus a candidate. 1,000,000 rows of 128 float32 with 25 candidates
+ * each are 12.8 GB, less what the L2 holds of near rows: about 4 ms on an H200; its 6.4e9 double
+ * operations and 3.2e9 conversions take about 1.5 ms beside that.
+ *
+ * Limits. k below the places of a block's shared memory (8,192; 4,096 where a block may have less
+ * than 100 KB). */
+#include "fused/fused_launch.cuh"
+#include "fused/fused_sort.cuh"
+#include "gpu/gpu_stream.cuh"
+#include "metric/metric_pair.cuh"
+
+enum {
+    WARP = 32,
+    BLOCK = 256,
+    CREWS = 4, /* warps of a block, where a warp works on a row */
+    SHORT = 128,
+    PLACES = 8192,
+    CHUNK = 1024,
+    TWO = 2,
+    UNROLL = 8, /* loads of a thread and candidate in flight */
+    BATCH = UNROLL * KIN_METRIC_LANES,
+    BLOCKS_A_PROCESSOR = 64
+};
+
+/* Steps that stand for no metric: keys are costs. */
+#define COSTS KITH_METRIC_DEFAULT
+
+/* What a launch decides. */
+typedef struct shape {
+    int32_t crew;   /* threads a row: WARP or BLOCK */
+    int32_t chunk;  /* components of the row in shared memory, a multiple of 8 */
+    int32_t places; /* of the buffer */
+} shape;
+
+/* A crew's shared memory: chunk doubles, places keys, places ids. */
+static __host__ __device__ size_t crew_bytes(shape s)
+{
+    return (size_t)s.chunk * sizeof(double) +
+           (size_t)s.places * (sizeof(double) + sizeof(uint32_t));
+}
+
+static __device__ __forceinline__ void crew_sync(int32_t crew)
+{
+    if (crew == WARP) {
+        __syncwarp();
+    } else {
+        __syncthreads();
+    }
+}
+
+/* Components first .. first + count of the row. */
+template <bool TRANSFORMS>
+static __device__ __forceinline__ void stage_row(const kin_fused_rows &rows, int64_t row,
+                                                 int32_t first, int32_t count, int32_t crew,
+                                                 double *values)
+{
+    const char *data = (const char *)rows.data + row * rows.stride_bytes;
+    const kin_row_transform transform = TRANSFORMS ? rows.transforms[row] : kin_row_transform{};
+    for (int32_t i = (int32_t)threadIdx.x % crew; i < count; i += crew) {
+        const double x = kin_value(rows.dtype, data, first + i);
+        values[i] = TRANSFORMS ? kin_row_apply(&transform, x) : x;
+    }
+}
+
+/* Components first .. first + count of two candidates enter this thread's lanes. */
+template <kith_metric STEP, kith_dtype DTYPE, bool TRANSFORMS>
+static __device__ __forceinline__ void
+advance(const double *query, const char *const data[TWO], const kin_row_transform transform[TWO],
+        kith_dtype given, int32_t first, int32_t count, double lanes[TWO])
+{
+    const int32_t lane = (int32_t)threadIdx.x % KIN_METRIC_LANES;
+    const int32_t whole = count / BATCH * BATCH;
+    for (int32_t at = lane; at < whole; at += BATCH) {
+        double x[TWO][UNROLL];
+#pragma unroll
+        for (int c = 0; c < TWO; c++) {
+#pragma unroll
+            for (int u = 0; u < UNROLL; u++) {
+                x[c][u] = kin_pair_value<DTYPE>(given, data[c], first + at + u * KIN_METRIC_LANES);
+            }
+        }
+#pragma unroll
+        for (int u = 0; u < UNROLL; u++) {
+            const double q = query[at + u * KIN_METRIC_LANES];
+#pragma unroll
+            for (int c = 0; c < TWO; c++) {
+                const double y = TRANSFORMS ? kin_row_apply(&transform[c], x[c][u]) : x[c][u];
+                lanes[c] = kin_pair_step<STEP>(lanes[c], q, y);
+            }
+        }
+    }
+    for (int32_t at = whole + lane; at < count; at += KIN_METRIC_LANES) {
+#pragma unroll
+        for (int c = 0; c < TWO; c++) {
+            const double x = kin_pair_value<DTYPE>(given, data[c], first + at);
+            const double y = TRANSFORMS ? kin_row_apply(&transform[c], x) : x;
+            lanes[c] = kin_pair_step<STEP>(lanes[c], query[at], y);
+        }
+    }
+}
+
+/* keys[i] for the candidates ids[first .. last). The whole crew calls it. */
+template <kith_metric STEP, kith_dtype DTYPE, bool TRANSFORMS>
+static __device__ __forceinline__ void keys_of(const kin_fused_rescore &job, const shape &s,
+                                               int64_t row, double *query, double *keys,
+                                               const uint32_t *ids, int32_t first, int32_t last)
+{
+    const int32_t thread = (int32_t)threadIdx.x % s.crew;
+    const int32_t team = thread / KIN_METRIC_LANES;
+    const int32_t teams = s.crew / KIN_METRIC_LANES;
+    const kin_fused_rows &rows = job.cols_rows;
+    const int32_t cols = rows.cols;
+    for (int32_t base = first; base < last; base += teams * TWO) {
+        const char *data[TWO];
+        kin_row_transform transform[TWO];
+        double lanes[TWO];
+        int32_t at[TWO];
+#pragma unroll
+        for (int c = 0; c < TWO; c++) {
+            at[c] = base + c * teams + team;
+            /* A team without work repeats the last candidate, so that warps stay whole. */
+            const int64_t id = (int64_t)ids[min(at[c], last - 1)];
+            data[c] = (const char *)rows.data + id * rows.stride_bytes;
+            transform[c] = TRANSFORMS ? rows.transforms[id] : kin_row_transform{};
+            lanes[c] = 0;
+        }
+        for (int32_t from = 0; from < cols; from += s.chunk) {
+            const int32_t count = min(s.chunk, cols - from);
+            if (cols > s.chunk) {
+                crew_sync(s.crew); /* the last chunk is used up */
+                stage_row<TRANSFORMS>(job.set_rows, row, from, count, s.crew, query);
+                crew_sync(s.crew); /* the chunk is complete */
+            }
+            advance<STEP, DTYPE, TRANSFORMS>(query, data, transform, rows.dtype, from, count,
+                                             lanes);
+        }
+#pragma unroll
+        for (int c = 0; c < TWO; c++) {
+            double key = kin_pair_key<STEP>(rows.metric, kin_pair_sum<STEP>(lanes[c]), cols);
+            if (TRANSFORMS &&
+                (transform[c].degenerate != 0 || job.set_rows.transforms[row].degenerate != 0)) {
+                key = KIN_DEGENERATE_KEY;
+            }
+            if (at[c] < last && thread % KIN_METRIC_LANES == 0) {
+                keys[at[c]] = key;
+            }
+        }
+    }
+}
+
+/* The key that an exact cost is: kin_lists_finish of the CPU engine. */
+static __device__ __forceinline__ double key_of_word(uint64_t word, kith_metric metric)
+{
+    const double cost = (double)(int32_t)((uint32_t)(word >> 32) ^ 0x80000000u);
+    return metric == KITH_INNER_PRODUCT ? cost / 2 : cost;
+}
+
+/* The pairs of a warp go to their places; equal ones (there are none) would keep their order. */
+static __device__ __forceinline__ void write_ranked(const double *keys, const uint32_t *ids,
+                                                    int32_t count, int32_t k, kin_fused_pair *pairs)
+{
+    for (int32_t i = (int32_t)threadIdx.x % WARP; i < count; i += WARP) {
+        const double key = keys[i];
+        const uint32_t id = ids[i];
+        int32_t rank = 0;
+        for (int32_t j = 0; j < count; j++) {
+            const bool same = keys[j] == key && ids[j] == id;
+            rank += kin_sort_before(keys[j], ids[j], key, id) || (same && j < i) ? 1 : 0;
+        }
+        if (rank < k) {
+            pairs[rank] = kin_fused_pair{key, id, 0};
+        }
+    }
+}
+
+template <kith_metric STEP, kith_dtype DTYPE, bool TRANSFORMS>
+static __global__ void __launch_bounds__(BLOCK, 2)
+    rescore_kernel(const kin_fused_rescore job, const shape s)
+{
+    extern __shared__ double shared[];
+    const int32_t crews = (int32_t)blockDim.x / s.crew;
+    const int32_t crew = (int32_t)threadIdx.x / s.crew;
+    const int32_t thread = (int32_t)threadIdx.x % s.crew;
+    const int32_t k = job.lists.k;
+    double *query = shared + (size_t)crew * (crew_bytes(s) / sizeof(double));
+    double *keys = query + s.chunk;
+    uint32_t *ids = (uint32_t *)(keys + s.places);
+    uint64_t computed = 0;
+
+    for (int64_t i = (int64_t)blockIdx.x * crews + crew; i < job.rows;
+         i += (int64_t)gridDim.x * crews) {
+        const int64_t position = job.row0 + i;
+        const int64_t row = (int64_t)job.set.ids[position];
+        const uint64_t *words = job.lists.words + position * job.lists.capacity;
+        const int32_t count = min(job.lists.counts[position], job.lists.capacity);
+        kin_fused_pair *pairs = job.pairs + i * k;
+        crew_sync(s.crew); /* the row before is written */
+        if (STEP != COSTS && job.set_rows.cols <= s.chunk) {
+            stage_row<TRANSFORMS>(job.set_rows, row, 0, job.set_rows.cols, s.crew, query);
+        }
+        int32_t kept = 0;
+        for (int32_t used = 0; used < count;) {
+            const int32_t added = min(count - used, s.places - kept);
+            for (int32_t j = thread; j < added; j += s.crew) {
+                const uint64_t word = words[used + j];
+                ids[kept + j] = job.cols_set.ids[(uint32_t)word];
+                if (STEP == COSTS) {
+                    keys[kept + j] = key_of_word(word, job.set_rows.metric);
+                }
+            }
+            crew_sync(s.crew); /* row and ids are known */
+            if constexpr (STEP != COSTS) {
+                keys_of<STEP, DTYPE, TRANSFORMS>(job, s, row, query, keys, ids, kept, kept + added);
+                crew_sync(s.crew); /* keys are complete */
+            }
+            used += added;
+            kept += added;
+            if (s.crew == BLOCK) {
+                kin_sort_block(keys, ids, kept);
+                kept = min(kept, k);
+            }
+        }
+        if (s.crew == WARP) {
+            write_ranked(keys, ids, kept, k, pairs);
+        } else {
+            for (int32_t j = thread; j < kept; j += BLOCK) {
+                pairs[j] = kin_fused_pair{keys[j], ids[j], 0};
+            }
+        }
+        if (thread == 0) {
+            job.count[i] = min(kept, k);
+            computed += STEP == COSTS ? 0 : (uint64_t)count;
+        }
+    }
+    if (thread == 0 && job.keys != NULL && computed != 0) {
+        (void)atomicAdd((unsigned long long *)job.keys, (unsigned long long)computed);
+    }
+}
+
+static shape shape_of(const kin_gpu_stream *stream, const kin_fused_rescore *job, bool costs)
+{
+    const bool is_short = job->lists.capacity <= SHORT;
+    shape s;
+    s.crew = is_short ? WARP : BLOCK;
+    s.chunk = 0;
+    if (!costs) {
+        const int32_t cols = job->set_rows.cols;
+        s.chunk = cols < CHUNK ? (cols + KIN_METRIC_LANES - 1) / KIN_METRIC_LANES * KIN_METRIC_LANES
+                               : CHUNK;
+    }
+    s.places = kin_sort_width(job->lists.capacity);
+    s.places = s.places < PLACES ? s.places : PLACES;
+    while (!is_short && crew_bytes(s) > (size_t)stream->shared_bytes) {
+        s.places /= 2;
+    }
+    return s;
+}
+
+template <kith_metric STEP, kith_dtype DTYPE, bool TRANSFORMS>
+static int rescore_launch(kin_gpu_stream *stream, const kin_fused_rescore *job)
+{
+    const shape s = shape_of(stream, job, STEP == COSTS);
+    if (s.places <= job->lists.k && s.places < job->lists.capacity) {
+        return (int)cudaErrorInvalidValue;
+    }
+    const int32_t crews = s.crew == WARP ? CREWS : 1;
+    const size_t bytes = crew_bytes(s) * (size_t)crews;
+    const int64_t wished = (job->rows + crews - 1) / crews;
+    const int64_t most = (int64_t)stream->processors * BLOCKS_A_PROCESSOR;
+    KIN_CUDA_TRY(cudaFuncSetAttribute(rescore_kernel<STEP, DTYPE, TRANSFORMS>,
+                                      cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
+    rescore_kernel<STEP, DTYPE, TRANSFORMS>
+        <<<(unsigned)(wished < most ? wished : most), (unsigned)(s.crew * crews), bytes,
+           stream->stream>>>(*job, s);
+    return kin_gpu_launched();
+}
+
+template <kith_metric STEP, bool TRANSFORMS>
+static int rescore_by_dtype(kin_gpu_stream *stream, const kin_fused_rescore *job)
+{
+    const kin_fused_rows *rows = &job->cols_rows;
+#define LAUNCH(DTYPE) return rescore_launch<STEP, DTYPE, TRANSFORMS>(stream, job)
+    KIN_PAIR_EACH_DTYPE(kin_pair_dtype(rows->data, rows->stride_bytes, rows->dtype), LAUNCH)
+#undef LAUNCH
+    return (int)cudaErrorInvalidValue; /* not reached */
+}
+
+int kin_fused_launch_rescore(kin_gpu_stream *stream, const kin_fused_rescore *job)
+{
+    if (job->rows == 0) {
+        return 0;
+    }
+    if (job->set.frame.bound == KIN_BOUND_INTEGER) {
+        return rescore_launch<COSTS, KITH_DTYPE_NONE, false>(stream, job);
+    }
+    if (job->set_rows.metric == KITH_INNER_PRODUCT) {
+        return rescore_by_dtype<KITH_INNER_PRODUCT, false>(stream, job);
+    }
+    return job->cols_rows.transforms != NULL
+               ? rescore_by_dtype<KITH_SQEUCLIDEAN, true>(stream, job)
+               : rescore_by_dtype<KITH_SQEUCLIDEAN, false>(stream, job);
+}
