@@ -546,33 +546,29 @@ kith_status kin_fused_work_rerun(kin_fused_work *w)
 /* ---- What was lost
  * -------------------------------------------------------------------------------------- */
 
-kith_status kin_fused_work_lost(const kin_fused_work *w, uint32_t **positions, int64_t *count)
+kith_status kin_fused_work_lost(const kin_fused_work *w, uint8_t **flags, int64_t *count)
 {
     const int64_t rows = w->rows.points;
-    uint8_t *lost = NULL;
-    int64_t found = 0;
-    kith_status status = KITH_OK;
-    *positions = NULL;
     *count = 0;
-    KIN_TRY(kin_alloc(w->on.ctx, &lost, (uint64_t)rows, sizeof *lost, "row flags"));
-    KIN_TRY_GOTO(status,
-                 kin_gpu_download(w->on.ctx, w->on.gpu, lost, w->lists.lost, (uint64_t)rows), done);
+    KIN_TRY(kin_alloc(w->on.ctx, flags, (uint64_t)rows, sizeof **flags, "row flags"));
+    const kith_status status =
+        kin_gpu_download(w->on.ctx, w->on.gpu, *flags, w->lists.lost, (uint64_t)rows);
+    if (status != KITH_OK) {
+        kin_free(w->on.ctx, *flags);
+        *flags = NULL;
+        return status;
+    }
     for (int64_t row = 0; row < rows; row++) {
-        found += lost[row];
+        *count += (*flags)[row];
     }
-    if (found == 0) {
-        goto done;
-    }
-    KIN_TRY_GOTO(status,
-                 kin_alloc(w->on.ctx, positions, (uint64_t)found, sizeof **positions,
-                           "rows that lost candidates"),
-                 done);
-    for (int64_t row = 0; row < rows; row++) {
-        if (lost[row] != 0) {
-            (*positions)[(*count)++] = (uint32_t)row;
-        }
-    }
-done:
-    kin_free(w->on.ctx, lost);
-    return status;
+    return KITH_OK;
+}
+
+kith_status kin_fused_work_tally(const kin_fused_work *w, double *pairs, double *skipped)
+{
+    kin_fused_counters counters;
+    KIN_TRY(kin_gpu_download(w->on.ctx, w->on.gpu, &counters, w->counters, sizeof counters));
+    *skipped = (double)counters.skipped;
+    *pairs = (double)counters.met + *skipped + w->seed_pairs;
+    return KITH_OK;
 }

@@ -74,8 +74,11 @@ kith_status kin_fused_work_run(kin_fused_work *work);
 /* The same for rows whose reach is known already: one stage of all columns. */
 kith_status kin_fused_work_rerun(kin_fused_work *work);
 
-/* Positions of rows that lost candidates, host memory; waits. */
-kith_status kin_fused_work_lost(const kin_fused_work *work, uint32_t **positions, int64_t *count);
+/* flags[position], host memory that the caller frees: 1 where a row lost candidates; count: how
+ * many. Waits for the work. */
+kith_status kin_fused_work_lost(const kin_fused_work *work, uint8_t **flags, int64_t *count);
+/* Pairs of (block, tile) so far, seeds included; waits. */
+kith_status kin_fused_work_tally(const kin_fused_work *work, double *pairs, double *skipped);
 
 /* Positions [first, first + count) of a set; first a multiple of KIN_FUSED_BLOCK. */
 kin_fused_set kin_fused_set_part(const kin_fused_set *set, int64_t first, int64_t count);

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * From candidate lists in device memory to answers, wherever they shall lie. */
+#ifndef KIN_FUSED_ANSWER_H
+#define KIN_FUSED_ANSWER_H
+
+#include "exact/exact_answer.h"
+#include "fused/fused_stage.h"
+
+/* Where the answers of one side go, for one call of the library. Kernels write them where every row
+ * is its own answer; where rows are equal or degenerate, and where lists of several chunks of a
+ * corpus meet, the host does, with what the CPU engine writes with. */
+typedef struct kin_fused_answers {
+    kin_fused_device on;
+    kith_metric metric;
+    const kin_groups *groups; /* of the corpus, or of its present chunk */
+    kin_answer_target target;
+    int64_t wanted; /* ids a row: k, and one more where one may be left out */
+    bool kernels_write;
+
+    /* Kernels write. */
+    kith_neighbors device; /* outputs in device memory */
+    bool owns_device;
+    uint32_t *exclude; /* target.exclude in device memory, or NULL */
+    uint64_t *short_rows;
+
+    /* The host writes. */
+    kith_neighbors host; /* where the caller's outputs are of device memory */
+    bool owns_host;
+    kin_answer *threads; /* a list each */
+    kin_pair *merged;    /* chunks: rows x wanted; NULL: one chunk */
+    int32_t *merged_count;
+    uint32_t id0; /* id of the present chunk's first row */
+
+    double reruns; /* rows that were screened again */
+    double keys;   /* canonical keys that reruns computed */
+} kin_fused_answers;
+
+/* on, metric, groups, target and wanted are set, the rest zero. out_on_device: the pointers of
+ * target.out are device memory. chunks: the corpus comes in pieces, whose lists are merged. */
+kith_status kin_fused_answers_make(kin_fused_answers *a, bool out_on_device, bool chunks);
+void kin_fused_answers_free(kin_fused_answers *a);
+/* The corpus' next chunk, whose first row has the id id0. */
+void kin_fused_answers_chunk(kin_fused_answers *a, const kin_groups *groups, uint32_t id0);
+
+/* The lists of a finished work, with those that lost candidates. rows, cols: the matrices of its
+ * sets. Waits. */
+kith_status kin_fused_answers_take(kin_fused_answers *a, kin_fused_work *work,
+                                   const kin_fused_rows *rows, const kin_fused_rows *cols);
+/* The same for complete lists, or for those that are not in lost[] (by position). */
+kith_status kin_fused_answers_rescore(kin_fused_answers *a, const kin_fused_work *work,
+                                      const kin_fused_rows *rows, const kin_fused_rows *cols,
+                                      const uint8_t *lost);
+/* Finished lists of `rows` rows (k pairs each, counts of them in use; device memory, as are ids):
+ * kernels write. */
+kith_status kin_fused_answers_write(kin_fused_answers *a, const kin_fused_pair *pairs,
+                                    const int32_t *counts, int32_t k, const uint32_t *ids,
+                                    int64_t rows);
+/* The same in host memory: the host writes. */
+kith_status kin_fused_answers_take_pairs(kin_fused_answers *a, const kin_pair *pairs,
+                                         const int32_t *counts, const uint32_t *ids, int64_t rows,
+                                         int32_t k);
+/* Rows that have no lists: the corpus has nothing but degenerate rows. ids: host. */
+kith_status kin_fused_answers_take_none(kin_fused_answers *a, const uint32_t *ids, int64_t count);
+
+/* Degenerate rows, merged lists, and the copy to where the caller wants it. Waits. */
+kith_status kin_fused_answers_finish(kin_fused_answers *a, const kith_neighbors *out,
+                                     int64_t corpus_rows);
+
+#endif
