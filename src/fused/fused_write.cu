@@ -44,7 +44,7 @@ static __global__ void __launch_bounds__(THREADS) write_kernel(const kin_fused_w
         const int64_t place = written + __popc(staying & ((1u << lane) - 1u));
         written += __popc(staying);
         if (stays && place < job.k_out) {
-            const int64_t to = row * job.k_out + place;
+            const int64_t to = (row - job.out_row0) * job.k_out + place;
             const double distance = distance_of(job.metric, pair.key);
             if (job.out_ids != NULL) {
                 job.out_ids[to] = pair.id;
