@@ -64,12 +64,15 @@ KIN_HD int64_t kin_fused_common_divisor(int64_t a, int64_t b)
 /* The step of the sequence: near the golden section, whose multiples spread best. */
 KIN_HD int64_t kin_fused_sequence_step(int64_t tiles)
 {
-    int64_t step = (int64_t)((double)tiles * 0.6180339887498949);
-    step = step < 1 ? 1 : step;
-    while (kin_fused_common_divisor(step, tiles) != 1) {
-        step += 1;
+    const int64_t golden = (int64_t)((double)tiles * 0.6180339887498949);
+    for (int64_t away = 0;; away++) {
+        if (kin_fused_common_divisor(golden + away, tiles) == 1) {
+            return golden + away;
+        }
+        if (away < golden && kin_fused_common_divisor(golden - away, tiles) == 1) {
+            return golden - away;
+        }
     }
-    return step;
 }
 
 /* The i-th tile of the sequence, 0 <= i < tiles < 2^31. */
