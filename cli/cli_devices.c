@@ -13,10 +13,11 @@ static bool get(int32_t index, kith_device *device)
     return kith_device_get(index, device) == KITH_OK;
 }
 
-/* "cuda" and "cuda:all" mean the first that answers to cuda at all. */
+/* "cuda" means every GPU, of which the first that can be used is taken; so does the entry "cuda" of
+ * kith devices, which stands for all that are not there. */
 static bool meant(const char *name, const char *device)
 {
-    if (strcmp(name, "cuda") == 0 || strcmp(name, "cuda:all") == 0) {
+    if (strcmp(name, "cuda") == 0 || strcmp(device, "cuda") == 0) {
         return strncmp(device, "cuda", 4) == 0;
     }
     return strcmp(name, device) == 0;
@@ -24,20 +25,23 @@ static bool meant(const char *name, const char *device)
 
 int cli_device_check(const char *name)
 {
+    kith_device refused = {0};
     if (name == NULL || strcmp(name, "auto") == 0 || strcmp(name, "cpu") == 0) {
         return CLI_DONE;
     }
     for (int32_t i = 0; i < kith_device_count(); i++) {
         kith_device device;
         if (get(i, &device) && meant(name, device.name)) {
-            return device.available == 0
-                       ? cli_fail(name, "%s (use --device cpu)", device.text)
-                       : cli_fail(name, "this version computes on the processor alone (use "
-                                        "--device cpu)");
+            if (device.available != 0) {
+                return CLI_DONE;
+            }
+            refused = device;
         }
     }
-    return cli_fail(name, "there is no such device (kith devices lists what there is; use "
-                          "--device cpu)");
+    return refused.text[0] != '\0'
+               ? cli_fail(name, "%s (use --device cpu)", refused.text)
+               : cli_fail(name, "there is no such device (kith devices lists what there is; use "
+                                "--device cpu)");
 }
 
 static void print_json(void)

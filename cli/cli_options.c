@@ -114,9 +114,8 @@ static bool read_device(const char *value, cli_args *args, cli_error *error)
     uint64_t number = 0;
     args->device = value;
     return strcmp(value, "auto") == 0 || strcmp(value, "cpu") == 0 || strcmp(value, "cuda") == 0 ||
-           strcmp(value, "cuda:all") == 0 ||
            (strncmp(value, "cuda:", 5) == 0 && cli_value_uint(value + 5, &number)) ||
-           refuse(error, "'%s' is no device (use auto, cpu, cuda, cuda:N or cuda:all)", value);
+           refuse(error, "'%s' is no device (use auto, cpu, cuda or cuda:N)", value);
 }
 
 static bool read_threads(const char *value, cli_args *args, cli_error *error)
@@ -132,6 +131,12 @@ static bool read_threads(const char *value, cli_args *args, cli_error *error)
 static bool read_memory(const char *value, cli_args *args, cli_error *error)
 {
     return cli_value_bytes(value, &args->memory_bytes) ||
+           refuse(error, "'%s' is no amount of memory (give bytes, or 512M, 8G, 1.5T)", value);
+}
+
+static bool read_gpu_memory(const char *value, cli_args *args, cli_error *error)
+{
+    return cli_value_bytes(value, &args->gpu_memory_bytes) ||
            refuse(error, "'%s' is no amount of memory (give bytes, or 512M, 8G, 1.5T)", value);
 }
 
@@ -177,11 +182,14 @@ static const cli_option options[CLI_OPTION_COUNT] = {
     [CLI_OPT_SAMPLE] = {"sample", 0, "N", EVAL,
                         "with --points: rows to solve exactly (default 1000)", read_sample},
     [CLI_OPT_SEED] = {"seed", 0, "S", EVAL, "with --points: draws the rows (default 0)", read_seed},
-    [CLI_OPT_DEVICE] = {"device", 0, "NAME", SOLVES, "auto (default), cpu, cuda, cuda:N, cuda:all",
-                        read_device},
+    [CLI_OPT_DEVICE] = {"device", 0, "NAME", SOLVES,
+                        "auto (default: a GPU where it pays), cpu, cuda, cuda:N", read_device},
     [CLI_OPT_THREADS] = {"threads", 0, "N", COMPUTES, "default: all processors", read_threads},
     [CLI_OPT_MEMORY] = {"memory", 0, "SIZE", COMPUTES,
                         "keep to this much host memory, or refuse: 512M, 8G", read_memory},
+    [CLI_OPT_GPU_MEMORY] = {"gpu-memory", 0, "SIZE", SOLVES,
+                            "keep to this much GPU memory (default: what is free, less a margin)",
+                            read_gpu_memory},
     [CLI_OPT_DRY_RUN] = {"dry-run", 0, NULL, SOLVES, "print the plan and stop", NULL},
     [CLI_OPT_QUIET] = {"quiet", 'q', NULL, COMPUTES | CONVERT,
                        "no progress and no report; errors and --json stay", NULL},

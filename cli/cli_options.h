@@ -38,6 +38,7 @@ typedef enum cli_option_id {
     CLI_OPT_DEVICE,
     CLI_OPT_THREADS,
     CLI_OPT_MEMORY,
+    CLI_OPT_GPU_MEMORY,
     CLI_OPT_DRY_RUN,
     CLI_OPT_QUIET,
     CLI_OPT_JSON,
@@ -66,6 +67,7 @@ typedef struct cli_args {
     int64_t sample;
     uint64_t seed;
     uint64_t memory_bytes;
+    uint64_t gpu_memory_bytes;
     int32_t threads;
 } cli_args;
 

@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 const char *cli_report_size(uint64_t bytes, char text[CLI_SIZE_BYTES])
 {
@@ -58,12 +59,28 @@ static void print_input(const cli_job *job)
 static void print_memory(const cli_job *job)
 {
     char text[4][CLI_SIZE_BYTES];
+    if (job->planned && job->plan.gpu_bytes != 0) {
+        (void)printf("gpu memory: planned %s of %s (at least %s), batches %" PRId64 " x %" PRId64
+                     "\n",
+                     cli_report_size(job->plan.gpu_bytes, text[0]),
+                     cli_report_size(job->plan.gpu_budget_bytes, text[1]),
+                     cli_report_size(job->plan.gpu_least_bytes, text[2]),
+                     job->plan.gpu_corpus_chunks, job->plan.gpu_query_stripes);
+    }
     if (job->planned) {
         (void)printf("memory: planned %s (prepared %s, lists %s, result %s)\n",
                      cli_report_size(job->need_bytes, text[0]),
                      cli_report_size(job->plan.prepared_bytes, text[1]),
                      cli_report_size(job->plan.state_bytes, text[2]),
                      cli_report_size(job->plan.result_bytes, text[3]));
+    }
+}
+
+/* Nothing where it is the processor: the line of the method names its instruction set. */
+static void print_backend(const char *backend, const char *gpu)
+{
+    if (strcmp(backend, "cpu") != 0) {
+        (void)printf("device: %s%s%s\n", backend, gpu[0] != '\0' ? ", " : "", gpu);
     }
 }
 
@@ -81,10 +98,14 @@ static void print_done(const cli_job *job, const cli_engine *engine)
 {
     const kith_report *report = &job->report;
     char peak[CLI_SIZE_BYTES];
+    print_backend(report->backend, report->gpu);
     (void)printf("method: exact, screen %s, isa %s, threads %" PRId32 "\n", report->screen,
-                 report->isa, kith_ctx_threads(job->session.ctx));
+                 kith_ctx_isa(job->session.ctx), kith_ctx_threads(job->session.ctx));
     print_memory(job);
     (void)printf("peak memory: %s\n", cli_report_size(cli_clock_peak_bytes(), peak));
+    if (report->gpu[0] != '\0') {
+        (void)printf("peak gpu memory: %s\n", cli_report_size(report->gpu_peak_bytes, peak));
+    }
     (void)printf("candidates a row: %.1f\n", report->candidates);
     (void)printf("rerun share: %.2f %%\n", 100.0 * report->rerun_share);
     (void)printf("skipped share: %.2f %%\n", 100.0 * report->skipped_share);
@@ -102,13 +123,13 @@ static void print_done(const cli_job *job, const cli_engine *engine)
 
 /* ---- For programs --------------------------------------------------------------------------- */
 
-static void put_input(const cli_job *job, cli_json *json)
+static void put_input(const cli_job *job, const char *backend, cli_json *json)
 {
     const kith_matrix *corpus = job->corpus.matrix;
     const kith_matrix *queries = job->queries.matrix;
     cli_json_text(json, "command", cli_command_get(job->args->command)->name);
     cli_json_text(json, "method", "exact");
-    cli_json_text(json, "backend", "cpu");
+    cli_json_text(json, "backend", backend);
     cli_json_text(json, "isa", kith_ctx_isa(job->session.ctx));
     cli_json_int(json, "threads", kith_ctx_threads(job->session.ctx));
     cli_json_int(json, "n", corpus->rows);
@@ -131,6 +152,9 @@ static void put_plan(const cli_job *job, cli_json *json)
         cli_json_uint(json, "lists", job->plan.state_bytes);
         cli_json_uint(json, "result", job->plan.result_bytes);
         cli_json_uint(json, "peak", job->need_bytes);
+        cli_json_uint(json, "gpu", job->plan.gpu_bytes);
+        cli_json_uint(json, "gpu_least", job->plan.gpu_least_bytes);
+        cli_json_uint(json, "gpu_budget", job->plan.gpu_budget_bytes);
         cli_json_close(json);
     }
 }
@@ -152,9 +176,11 @@ static void put_done(const cli_job *job, const cli_engine *engine, cli_json *jso
 {
     cli_json_bool(json, "exact", job->report.exact == 1);
     cli_json_text(json, "screen", job->report.screen);
+    cli_json_text(json, "gpu", job->report.gpu[0] != '\0' ? job->report.gpu : NULL);
     put_seconds(job, json);
     cli_json_open(json, "peak_bytes");
     cli_json_uint(json, "host", cli_clock_peak_bytes());
+    cli_json_uint(json, "gpu", job->report.gpu_peak_bytes);
     cli_json_close(json);
     put_plan(job, json);
     cli_json_number(json, "candidates", job->report.candidates);
@@ -172,7 +198,7 @@ void cli_report_print(const cli_job *job, const cli_engine *engine)
     if (cli_given(job->args, CLI_OPT_JSON)) {
         cli_json json;
         cli_json_begin(&json, stdout);
-        put_input(job, &json);
+        put_input(job, job->report.backend, &json);
         put_done(job, engine, &json);
         cli_report_end_json(&json);
     } else if (!cli_given(job->args, CLI_OPT_QUIET)) {
@@ -186,13 +212,14 @@ void cli_report_print_plan(const cli_job *job)
     if (cli_given(job->args, CLI_OPT_JSON)) {
         cli_json json;
         cli_json_begin(&json, stdout);
-        put_input(job, &json);
+        put_input(job, job->plan.backend, &json);
         cli_json_bool(&json, "dry_run", true);
         put_plan(job, &json);
         cli_report_end_json(&json);
         return;
     }
     print_input(job);
+    print_backend(job->plan.backend, "");
     (void)printf("method: exact, %s, isa %s, threads %" PRId32 "\n", job->plan.method,
                  job->plan.isa, job->plan.threads);
     print_memory(job);

@@ -26,6 +26,8 @@ int cli_session_open(cli_session *session, const cli_args *args)
     kith_ctx_params params = kith_ctx_params_default();
     params.threads = args->threads;
     params.memory_limit = args->memory_bytes;
+    params.device = args->device;
+    params.gpu_memory_limit = args->gpu_memory_bytes;
     params.progress = cli_progress_tick;
     params.progress_arg = &session->progress;
     params.log = log_line;

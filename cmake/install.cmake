@@ -2,7 +2,8 @@
 # cmake --install: library, header, command, pkg-config file, CMake package, man pages, completion.
 
 install(TARGETS kith EXPORT kith-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(FILES include/kith/kith.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/kith)
+file(GLOB PUBLIC_HEADERS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/include/kith/*.h)
+install(FILES ${PUBLIC_HEADERS} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/kith)
 if(TARGET kith_hdf5)
   install(TARGETS kith_hdf5 LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()

@@ -46,8 +46,20 @@ else()
       list(APPEND labels threads)
     endif()
     set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT 900
-                         ENVIRONMENT "KITH_SOURCE=${CMAKE_SOURCE_DIR}")
+                         ENVIRONMENT "KITH_SOURCE=${CMAKE_SOURCE_DIR};KITH_DEVICE=cpu")
   endforeach()
+
+  # GPU modules for a machine that has no GPU: one works, the other is of another version.
+  set(stubs ${CMAKE_BINARY_DIR}/stubs)
+  foreach(stub module version)
+    add_library(stub_${stub} MODULE ${CMAKE_SOURCE_DIR}/tests/modules/stub_module.c)
+    target_include_directories(stub_${stub} PRIVATE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
+    set_target_properties(stub_${stub} PROPERTIES PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${stubs}
+                          C_VISIBILITY_PRESET default)
+    add_dependencies(test_gpu_module stub_${stub})
+  endforeach()
+  target_compile_definitions(stub_version PRIVATE STUB_VERSION=9999)
+  target_compile_definitions(test_gpu_module PRIVATE KITH_STUBS="${stubs}")
 
   # Tests that need a GPU are built everywhere and run by tools/check_gpu.sh, on a machine that has one
   # and perhaps no compiler: what they load stands beside them.

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# kith.h stands alone in C11 and C++17 without a warning, and two files that include it link into one
-# program. check_header.sh CC LIBKITH
+# Each public header stands alone in C11 and C++ without a warning, and two files that include them link
+# into one program. check_header.sh CC LIBKITH
 set -euo pipefail
 cc=$1
 library=$2
@@ -33,6 +33,12 @@ int main(void)
 C
 "$cc" -std=c11 "${warnings[@]}" -c "$work/one.c" -o "$work/one.o"
 "$cc" -std=c11 "${warnings[@]}" -c "$work/two.c" -o "$work/two.o"
+for header in "$root"/include/kith/*.h; do
+    echo "#include \"kith/$(basename "$header")\"" >"$work/alone.c"
+    cp "$work/alone.c" "$work/alone.cpp"
+    "$cc" -std=c11 "${warnings[@]}" -fsyntax-only "$work/alone.c"
+    ! command -v "$cxx" >/dev/null || "$cxx" -std=c++11 "${warnings[@]}" -fsyntax-only "$work/alone.cpp"
+done
 link=("$work/one.o" "$work/two.o" "$library" "-Wl,-rpath,$(dirname "$library")" -Wl,--allow-shlib-undefined)
 "$cc" "${link[@]}" -o "$work/program"
 "$work/program"
@@ -47,4 +53,4 @@ for standard in c++11 c++17 c++20; do
     "$cc" "${link[@]}" -o "$work/program"
     "$work/program"
 done
-echo "header: kith.h alone in C11, C++11, C++17, C++20; two files link"
+echo "header: each alone in C11 and C++11; kith.h C11, C++11, C++17, C++20; two files link"

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # What libkith.so shows and does when it is loaded: check_symbols.sh LIBKITH
-#   1  every defined dynamic symbol is kith_..., and every KITH_API function of the header is there
+#   1  every defined dynamic symbol is kith_..., and every KITH_API function of the headers is there
 #   2  it has a soname
 #   3  no start-up code sets the floating-point mode (crtfastmath.o, which -ffast-math links in)
 set -euo pipefail
 library=$1
-header=$(dirname "$0")/../include/kith/kith.h
+headers=("$(dirname "$0")"/../include/kith/*.h)
 wrong=0
 
 symbols=$(nm -D --defined-only "$library" | awk '{ print $3 }' | sed 's/@.*//' | sort -u)
@@ -14,14 +14,14 @@ if foreign=$(grep -v '^kith_' <<<"$symbols"); then
     echo "symbols: exported, but not kith_: $foreign"
     wrong=1
 fi
-declared=$(tr '\n' ' ' <"$header" | grep -oE 'KITH_API [^;(]*\(' | grep -oE 'kith_[a-z0-9_]+ *\($' |
+declared=$(cat "${headers[@]}" | tr '\n' ' ' | grep -oE 'KITH_API [^;(]*\(' | grep -oE 'kith_[a-z0-9_]+ *\($' |
     tr -d ' (' | sort -u)
 if missing=$(comm -23 <(echo "$declared") <(echo "$symbols") | grep .); then
-    echo "symbols: declared in kith.h, but not in the library:" $missing
+    echo "symbols: declared in a header, but not in the library:" $missing
     wrong=1
 fi
 if extra=$(comm -13 <(echo "$declared") <(echo "$symbols") | grep .); then
-    echo "symbols: exported, but not declared in kith.h:" $extra
+    echo "symbols: exported, but not declared in a header:" $extra
     wrong=1
 fi
 if ! readelf -d "$library" | grep -q 'SONAME.*libkith\.so\.[0-9]'; then

@@ -3,7 +3,7 @@
 
 _kith_options() {
     local solve="-k --metric --method -o --output --format --distances --radius --device --threads
-        --memory --dry-run -q --quiet --json -h --help"
+        --memory --gpu-memory --dry-run -q --quiet --json -h --help"
     case $1 in
     graph) echo "$solve --include-self" ;;
     search) echo "$solve --output-back --both --mutual" ;;
@@ -21,7 +21,7 @@ _kith_values() {
         ;;
     --method) echo "auto exact" ;;
     --format) echo "npz csr ivecs ibin knn kith" ;;
-    --device) echo "auto cpu cuda cuda:0 cuda:all" ;;
+    --device) echo "auto cpu cuda cuda:0" ;;
     esac
 }
 
@@ -43,7 +43,7 @@ _kith() {
         mapfile -t COMPREPLY < <(compgen -W "$(_kith_values "$before")" -- "$word")
         return
         ;;
-    -k | --radius | --sample | --seed | --threads | --memory) return ;;
+    -k | --radius | --sample | --seed | --threads | --memory | --gpu-memory) return ;;
     esac
     if [[ $word == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$(_kith_options "$command")" -- "$word")
