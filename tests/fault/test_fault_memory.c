@@ -10,58 +10,12 @@
 #include <cmocka.h>
 
 #include "support/support_answers.h"
+#include "support/support_faulty.h"
 #include "support/support_files.h"
 #include "support/support_shapes.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-/* ---- An allocator that fails ---------------------------------------------------------------- */
-
-typedef struct faulty {
-    atomic_long asked;
-    atomic_long blocks;
-    atomic_long bytes;
-    long fails_at; /* 0: never */
-} faulty;
-
-static void *faulty_allocate(void *arg, size_t bytes)
-{
-    faulty *f = arg;
-    if (atomic_fetch_add(&f->asked, 1) + 1 == f->fails_at) {
-        return NULL;
-    }
-    void *block = aligned_alloc(64, (bytes + 63) / 64 * 64);
-    if (block != NULL) {
-        memset(block, 0xa5, bytes);
-        atomic_fetch_add(&f->blocks, 1);
-        atomic_fetch_add(&f->bytes, (long)bytes);
-    }
-    return block;
-}
-
-static void faulty_release(void *arg, void *block, size_t bytes)
-{
-    faulty *f = arg;
-    memset(block, 0x5a, bytes);
-    free(block);
-    atomic_fetch_sub(&f->blocks, 1);
-    atomic_fetch_sub(&f->bytes, (long)bytes);
-}
-
-static kith_ctx *faulty_ctx(faulty *f, uint64_t limit)
-{
-    kith_ctx_params params = kith_ctx_params_default();
-    params.threads = 2;
-    params.memory_limit = limit;
-    params.allocate = faulty_allocate;
-    params.release = faulty_release;
-    params.allocate_arg = f;
-    kith_ctx *ctx = NULL;
-    assert_int_equal(kith_ctx_create(&params, &ctx), KITH_OK);
-    return ctx;
-}
 
 /* ---- What is called ------------------------------------------------------------------------- */
 
@@ -356,9 +310,10 @@ static int teardown(void **state)
 /* ---- The two sweeps ------------------------------------------------------------------------- */
 
 /* Runs the job once; the context must hold nothing but itself afterwards. */
-static kith_status run_job(const input *in, const job *j, faulty *f, uint64_t limit, long fails_at)
+static kith_status run_job(const input *in, const job *j, test_faulty *f, uint64_t limit,
+                           long fails_at)
 {
-    kith_ctx *ctx = faulty_ctx(f, limit);
+    kith_ctx *ctx = test_faulty_ctx("cpu", f, limit);
     const long own_blocks = atomic_load(&f->blocks);
     atomic_store(&f->asked, 0);
     f->fails_at = fails_at;
@@ -386,7 +341,7 @@ static void nth_allocation_fails(void **state)
     for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
         kith_status status = KITH_E_MEMORY;
         for (long n = 1; status != KITH_OK; n += step) {
-            faulty f = {0};
+            test_faulty f = {0};
             status = run_job(in, &jobs[i], &f, 0, n);
             if (status != KITH_OK && status != KITH_E_MEMORY) {
                 fail_msg("%s, allocation %ld: %s", jobs[i].name, n, kith_status_name(status));
@@ -405,7 +360,7 @@ static void limit_rises(void **state)
     for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
         kith_status status = KITH_E_LIMIT;
         for (uint64_t limit = 64; status != KITH_OK; limit += limit / 4) {
-            faulty f = {0};
+            test_faulty f = {0};
             status = run_job(in, &jobs[i], &f, limit, 0);
             if (status != KITH_OK && status != KITH_E_LIMIT) {
                 fail_msg("%s, limit %llu: %s", jobs[i].name, (unsigned long long)limit,
@@ -424,8 +379,8 @@ static void limit_is_kept(void **state)
 {
     const input *in = *state;
     for (uint64_t limit = 1u << 16; limit < 1u << 24; limit *= 2) {
-        faulty f = {0};
-        kith_ctx *ctx = faulty_ctx(&f, limit);
+        test_faulty f = {0};
+        kith_ctx *ctx = test_faulty_ctx("cpu", &f, limit);
         const kith_status status = do_graph(ctx, in, KITH_EUCLIDEAN);
         kith_report report = {.struct_size = sizeof report};
         assert_int_equal(kith_ctx_report(ctx, &report), KITH_OK);
@@ -439,10 +394,10 @@ static void limit_is_kept(void **state)
 static void context_fails(void **state)
 {
     (void)state;
-    faulty f = {.fails_at = 1};
+    test_faulty f = {.fails_at = 1};
     kith_ctx_params params = kith_ctx_params_default();
-    params.allocate = faulty_allocate;
-    params.release = faulty_release;
+    params.allocate = test_faulty_allocate;
+    params.release = test_faulty_release;
     params.allocate_arg = &f;
     kith_ctx *ctx = (kith_ctx *)&f;
     assert_int_equal(kith_ctx_create(&params, &ctx), KITH_E_MEMORY);
