@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What every body of the screen does with a pair once its product is known: the cost, its place in
+ * the order of costs, and the precise test of both ends. The coarse test before it is
+ * fused_gate.cuh.
+ *
+ * A pair arrives as v = product - half_j, and cost = term_i + odd_j - 2 v. For floats that is one
+ * rounding, since 2 v is exact: the "final subtraction" of E(q, c) in docs/numerics.md. Whether
+ * half_j starts the accumulator or is subtracted behind it does not matter, E covers both. Integers
+ * are taken modulo 2^32; the cost itself is below 2^30.
+ */
+#ifndef KIN_FUSED_SCREEN_CUH
+#define KIN_FUSED_SCREEN_CUH
+
+#include "fused/fused_kernels.h"
+
+#include <cuda_runtime.h>
+
+/* Unsigned and ascending like the cost; -0 and +0 become one. */
+template <kin_fused_type TYPE>
+static __device__ __forceinline__ uint32_t kin_fused_order(kin_fused_word cost)
+{
+    if (TYPE == KIN_FUSED_S8) {
+        return cost.u ^ 0x80000000U;
+    }
+    const uint32_t bits = __float_as_uint(__fadd_rn(cost.f, 0.0F));
+    return bits ^ ((bits >> 31) != 0 ? 0xffffffffU : 0x80000000U);
+}
+
+/* The cost of an order, as a double: exact for both types. */
+template <kin_fused_type TYPE>
+static __device__ __forceinline__ double kin_fused_cost_of_order(uint32_t order)
+{
+    if (TYPE == KIN_FUSED_S8) {
+        return (double)(int32_t)(order ^ 0x80000000U);
+    }
+    return (double)__uint_as_float(order ^ ((order >> 31) != 0 ? 0x80000000U : 0xffffffffU));
+}
+
+/* Of a row with this term and a column with that one; col_term is read for integers alone. */
+template <kin_fused_type TYPE>
+static __device__ __forceinline__ kin_fused_word kin_fused_cost(kin_fused_word row_term,
+                                                                kin_fused_word col_term,
+                                                                kin_fused_word v)
+{
+    kin_fused_word cost;
+    if (TYPE == KIN_FUSED_S8) {
+        cost.u = row_term.u + (col_term.u & 1U) - 2U * v.u;
+    } else {
+        cost.f = __fmaf_rn(-2.0F, v.f, row_term.f);
+    }
+    return cost;
+}
+
+/* The order of the cost of a row with this term and a position of the columns; the largest order
+ * where the position is padding. */
+template <kin_fused_type TYPE>
+static __device__ __forceinline__ uint32_t kin_fused_order_at(const kin_fused_screen &job,
+                                                              kin_fused_word row_term,
+                                                              uint32_t position, kin_fused_word v)
+{
+    if ((int64_t)position >= job.cols.points) {
+        return UINT32_MAX;
+    }
+    kin_fused_word col_term = {0};
+    if (TYPE == KIN_FUSED_S8) {
+        col_term = job.cols.facts[position].term;
+    }
+    return kin_fused_order<TYPE>(kin_fused_cost<TYPE>(row_term, col_term, v));
+}
+
+/* Beyond the capacity a candidate is counted, not stored: the row is then known to have lost some.
+ */
+static __device__ __forceinline__ void kin_fused_push(const kin_fused_lists &lists, uint32_t row,
+                                                      uint32_t order, uint32_t candidate)
+{
+    const int32_t at = atomicAdd(&lists.counts[row], 1);
+    if (at < lists.capacity) {
+        lists.words[(int64_t)row * lists.capacity + at] = (uint64_t)order << 32 | candidate;
+    }
+}
+
+/* The precise test of a pair, which decides alone what is pushed: cost <= the limit of an end, in
+ * double (exact_bound.h). Both ends' limits are symmetric in the facts, so that one error serves
+ * both. A NaN limit keeps the pair. Padding is at no end of a pair. */
+template <kin_fused_type TYPE>
+static __device__ void kin_fused_offer(const kin_fused_screen &job, uint32_t row, uint32_t col,
+                                       kin_fused_word v)
+{
+    if ((int64_t)row >= job.rows.points || (int64_t)col >= job.cols.points) {
+        return;
+    }
+    const kin_fused_facts of_row = job.rows.facts[row];
+    const kin_fused_facts of_col = job.cols.facts[col];
+    const kin_bound_row bound_row = {(double)of_row.norm, (double)of_row.lost};
+    const kin_bound_row bound_col = {(double)of_col.norm, (double)of_col.lost};
+    const kin_fused_frame &frame = job.rows.frame;
+    const uint32_t order = kin_fused_order<TYPE>(kin_fused_cost<TYPE>(of_row.term, of_col.term, v));
+    const double cost = kin_fused_cost_of_order<TYPE>(order);
+    const double row_limit =
+        kin_bound_limit(frame.bound, job.row_lists.reach[row], frame.kappa, bound_row, bound_col);
+    if (!(cost > row_limit)) {
+        kin_fused_push(job.row_lists, row, order, col);
+    }
+    if (job.col_lists.words == NULL) {
+        return;
+    }
+    const double col_limit =
+        kin_bound_limit(frame.bound, job.col_lists.reach[col], frame.kappa, bound_col, bound_row);
+    if (!(cost > col_limit)) {
+        kin_fused_push(job.col_lists, col, order, row);
+    }
+}
+
+#endif
