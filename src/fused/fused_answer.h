@@ -55,10 +55,10 @@ kith_status kin_fused_answers_rescore(kin_fused_answers *a, const kin_fused_work
 kith_status kin_fused_answers_write(kin_fused_answers *a, const kin_fused_pair *pairs,
                                     const int32_t *counts, int32_t k, const uint32_t *ids,
                                     int64_t rows);
-/* The same in host memory: the host writes. */
-kith_status kin_fused_answers_take_pairs(kin_fused_answers *a, const kin_pair *pairs,
-                                         const int32_t *counts, const uint32_t *ids, int64_t rows,
-                                         int32_t k);
+/* The same in host memory, lists of ids in which equal and degenerate rows stand already: the host
+ * writes. */
+kith_status kin_fused_answers_take_whole(kin_fused_answers *a, const kin_pair *pairs,
+                                         const uint32_t *ids, int64_t rows, int32_t k);
 /* Rows that have no lists: the corpus has nothing but degenerate rows. ids: host. */
 kith_status kin_fused_answers_take_none(kin_fused_answers *a, const uint32_t *ids, int64_t count);
 

@@ -1,0 +1,508 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Idea. The lists of a work hold, for each position, the positions that may be among its k first.
+ * `rescore` gives them canonical keys and sorts them, a batch of rows at a time; then
+ *
+ *   kernels write   every row is its own answer: `write` puts it where it belongs in device memory
+ *   the host does   equal rows are expanded, degenerate rows join, one id is left out: the same
+ * code as on the processor (exact_answer.h), all threads, a batch at a time chunks          lists
+ * of (key, id) are merged by that order in host memory, and written at last
+ *
+ * Rows that lost candidates (fused_set.h) are skipped by the host, harmlessly written by kernels,
+ * and taken again by fused_rerun.c.
+ */
+#include "fused/fused_answer.h"
+
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "fused/fused_rerun.h"
+#include "host/host_clock.h"
+#include "host/host_threads.h"
+
+/* Pairs of a batch: what the device writes, and what the host reads. */
+static const uint64_t PAIR_BYTES = 128u << 20;
+enum { ROWS_A_TASK = 64 };
+
+_Static_assert(sizeof(kin_fused_pair) == sizeof(kin_pair), "pairs are read in place");
+
+/* ---- Making
+ * --------------------------------------------------------------------------------------- */
+
+static bool plain(const kin_groups *groups)
+{
+    return groups->next == NULL && groups->degenerate == 0;
+}
+
+static uint64_t cells_of(const kin_fused_answers *a)
+{
+    return kin_size_mul((uint64_t)a->target.out->rows, (uint64_t)a->target.out->k);
+}
+
+/* The same parts of an answer as the caller's, in device memory. */
+static kith_status make_device_outputs(kin_fused_answers *a)
+{
+    const kin_fused_device *on = &a->on;
+    const kith_neighbors *out = a->target.out;
+    a->device = (kith_neighbors){.rows = out->rows, .k = out->k};
+    if (out->ids != NULL) {
+        KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &a->device.ids, cells_of(a), sizeof(uint32_t),
+                              "ids of neighbours"));
+    }
+    if (out->distances != NULL) {
+        KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &a->device.distances, cells_of(a), sizeof(float),
+                              "distances"));
+    }
+    if (out->distances64 != NULL) {
+        KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &a->device.distances64, cells_of(a), sizeof(double),
+                              "distances"));
+    }
+    return KITH_OK;
+}
+
+static kith_status make_kernel_writer(kin_fused_answers *a, bool out_on_device)
+{
+    const kin_fused_device *on = &a->on;
+    if (out_on_device) {
+        a->device = *a->target.out;
+    } else {
+        KIN_TRY(make_device_outputs(a));
+        a->owns_device = true;
+    }
+    if (a->target.exclude != NULL) {
+        const uint64_t bytes = (uint64_t)a->target.out->rows * sizeof *a->exclude;
+        KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &a->exclude, bytes, 1, "excluded ids"));
+        KIN_TRY(kin_gpu_upload(on->ctx, on->gpu, a->exclude, a->target.exclude, bytes));
+    }
+    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &a->short_rows, 1, sizeof *a->short_rows, "counters"));
+    return kin_gpu_fill(on->ctx, on->gpu, a->short_rows, 0, sizeof *a->short_rows);
+}
+
+/* Host memory for outputs that will be copied to the device at the end. */
+static kith_status make_host_outputs(kin_fused_answers *a)
+{
+    kith_ctx *ctx = a->on.ctx;
+    const kith_neighbors *out = a->target.out;
+    a->host = (kith_neighbors){.rows = out->rows, .k = out->k};
+    a->owns_host = true;
+    if (out->ids != NULL) {
+        KIN_TRY(kin_alloc(ctx, &a->host.ids, cells_of(a), sizeof(uint32_t), "ids of neighbours"));
+    }
+    if (out->distances != NULL) {
+        KIN_TRY(kin_alloc(ctx, &a->host.distances, cells_of(a), sizeof(float), "distances"));
+    }
+    if (out->distances64 != NULL) {
+        KIN_TRY(kin_alloc(ctx, &a->host.distances64, cells_of(a), sizeof(double), "distances"));
+    }
+    a->target.out = &a->host;
+    return KITH_OK;
+}
+
+static kith_status make_threads(kin_fused_answers *a)
+{
+    kith_ctx *ctx = a->on.ctx;
+    KIN_TRY(
+        kin_alloc_zero(ctx, &a->threads, (uint64_t)ctx->threads, sizeof *a->threads, "threads"));
+    for (int32_t t = 0; t < ctx->threads; t++) {
+        KIN_TRY(kin_answer_make(ctx, a->groups, a->metric, a->wanted, &a->threads[t]));
+    }
+    return KITH_OK;
+}
+
+kith_status kin_fused_answers_make(kin_fused_answers *a, bool out_on_device, bool chunks)
+{
+    kith_ctx *ctx = a->on.ctx;
+    const uint64_t rows = (uint64_t)a->target.out->rows;
+    kith_status status = KITH_OK;
+    a->kernels_write = !chunks && plain(a->groups) && plain(a->target.groups);
+    if (a->kernels_write) {
+        KIN_TRY_GOTO(status, make_kernel_writer(a, out_on_device), done);
+        goto done;
+    }
+    if (out_on_device) {
+        KIN_TRY_GOTO(status, make_host_outputs(a), done);
+    }
+    KIN_TRY_GOTO(status, make_threads(a), done);
+    if (chunks) {
+        KIN_TRY_GOTO(status,
+                     kin_alloc(ctx, &a->merged, kin_size_mul(rows, (uint64_t)a->wanted),
+                               sizeof *a->merged, "lists of all chunks"),
+                     done);
+        status = kin_alloc_zero(ctx, &a->merged_count, rows, sizeof *a->merged_count,
+                                "lists of all chunks");
+    }
+done:
+    if (status != KITH_OK) {
+        kin_fused_answers_free(a);
+    }
+    return status;
+}
+
+static void free_outputs(kin_fused_answers *a)
+{
+    if (a->owns_device) {
+        kin_gpu_free(a->on.gpu, a->device.ids);
+        kin_gpu_free(a->on.gpu, a->device.distances);
+        kin_gpu_free(a->on.gpu, a->device.distances64);
+        a->owns_device = false;
+    }
+    if (a->owns_host) {
+        kin_free(a->on.ctx, a->host.ids);
+        kin_free(a->on.ctx, a->host.distances);
+        kin_free(a->on.ctx, a->host.distances64);
+        a->owns_host = false;
+    }
+}
+
+void kin_fused_answers_free(kin_fused_answers *a)
+{
+    kith_ctx *ctx = a->on.ctx;
+    for (int32_t t = 0; a->threads != NULL && t < ctx->threads; t++) {
+        kin_answer_free(ctx, &a->threads[t]);
+    }
+    kin_free(ctx, a->threads);
+    kin_free(ctx, a->merged_count);
+    kin_free(ctx, a->merged);
+    kin_gpu_free(a->on.gpu, a->short_rows);
+    kin_gpu_free(a->on.gpu, a->exclude);
+    free_outputs(a);
+    a->threads = NULL;
+    a->merged_count = NULL;
+    a->merged = NULL;
+    a->short_rows = NULL;
+    a->exclude = NULL;
+}
+
+void kin_fused_answers_chunk(kin_fused_answers *a, const kin_groups *groups, uint32_t id0)
+{
+    a->groups = groups;
+    a->id0 = id0;
+    for (int32_t t = 0; t < a->on.ctx->threads; t++) {
+        a->threads[t].groups = groups;
+    }
+}
+
+/* ---- The host writes
+ * -------------------------------------------------------------------------------- */
+
+/* The first `wanted` of the row's list so far and of the present chunk's. */
+static void merge_list(const kin_fused_answers *a, const kin_answer *answer, uint32_t row,
+                       kin_pair *scratch)
+{
+    kin_pair *list = a->merged + (int64_t)row * a->wanted;
+    const int64_t have = a->merged_count[row];
+    int64_t i = 0;
+    int64_t j = 0;
+    int64_t count = 0;
+    while (count < a->wanted && (i < have || j < answer->count)) {
+        kin_pair other = {0};
+        if (j < answer->count) {
+            other = answer->list[j];
+            other.id += a->id0;
+        }
+        const bool old = j == answer->count || (i < have && kin_pair_less(&list[i], &other));
+        scratch[count++] = old ? list[i++] : other;
+        j += old ? 0 : 1;
+    }
+    memcpy(list, scratch, (size_t)count * sizeof *list);
+    a->merged_count[row] = (int32_t)count;
+}
+
+typedef struct writing {
+    const kin_fused_answers *a;
+    const kin_pair *pairs; /* rows x k; NULL: none, degenerate rows alone */
+    const int32_t *counts; /* NULL: k each */
+    const uint32_t *ids;
+    const uint8_t *lost; /* or NULL */
+    kin_pair *scratch;   /* by thread, wanted of them; for merging */
+    int64_t rows;
+    int32_t k;
+} writing;
+
+static kith_status write_some(void *arg, int64_t task, int32_t thread)
+{
+    const writing *w = arg;
+    const kin_fused_answers *a = w->a;
+    kin_answer *answer = &a->threads[thread];
+    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, w->rows);
+    for (int64_t i = task * ROWS_A_TASK; i < last; i++) {
+        if (w->lost != NULL && w->lost[i] != 0) {
+            continue;
+        }
+        const bool none = w->pairs == NULL;
+        const int32_t full = w->counts == NULL ? w->k : w->counts[i];
+        kin_answer_expand(answer, none ? NULL : w->pairs + i * w->k, none ? 0 : full);
+        if (a->merged != NULL) {
+            merge_list(a, answer, w->ids[i], w->scratch + (int64_t)thread * a->wanted);
+        } else {
+            KIN_TRY(kin_answer_write_group(a->on.ctx, &a->target, answer, w->ids[i]));
+        }
+    }
+    return KITH_OK;
+}
+
+static kith_status write_on_host(kin_fused_answers *a, writing *w)
+{
+    kith_ctx *ctx = a->on.ctx;
+    if (a->merged != NULL) {
+        KIN_TRY(kin_alloc(ctx, &w->scratch,
+                          kin_size_mul((uint64_t)ctx->threads, (uint64_t)a->wanted),
+                          sizeof *w->scratch, "merged lists"));
+    }
+    const kith_status status =
+        kin_parallel(ctx, "rescore", kin_ceil_div(w->rows, ROWS_A_TASK), write_some, w);
+    kin_free(ctx, w->scratch);
+    return status;
+}
+
+kith_status kin_fused_answers_take_none(kin_fused_answers *a, const uint32_t *ids, int64_t count)
+{
+    writing w = {.a = a, .ids = ids, .rows = count};
+    return write_on_host(a, &w);
+}
+
+/* ---- A batch
+ * ------------------------------------------------------------------------------------------ */
+
+typedef struct batch {
+    kin_fused_pair *pairs;
+    int32_t *counts;
+    kin_pair *host_pairs;
+    int32_t *host_counts;
+    uint32_t *host_ids;
+    int64_t most; /* rows */
+} batch;
+
+static void free_batch(kin_fused_answers *a, batch *b)
+{
+    kin_gpu_free(a->on.gpu, b->pairs);
+    kin_gpu_free(a->on.gpu, b->counts);
+    kin_free(a->on.ctx, b->host_pairs);
+    kin_free(a->on.ctx, b->host_counts);
+    kin_free(a->on.ctx, b->host_ids);
+}
+
+static kith_status make_batch(kin_fused_answers *a, int64_t rows, int32_t k, batch *b)
+{
+    const kin_fused_device *on = &a->on;
+    const int64_t fit = (int64_t)(PAIR_BYTES / ((uint64_t)k * sizeof *b->pairs));
+    kith_status status = KITH_OK;
+    *b = (batch){.most = kin_min_i64(kin_round_up(kin_max_i64(fit, 1), KIN_FUSED_BLOCK), rows)};
+    const uint64_t most = (uint64_t)b->most;
+    const uint64_t pairs = kin_size_mul(most, (uint64_t)k);
+    KIN_TRY_GOTO(status,
+                 kin_gpu_alloc(on->ctx, on->gpu, &b->pairs, pairs, sizeof *b->pairs,
+                               "neighbours of a batch"),
+                 done);
+    KIN_TRY_GOTO(
+        status,
+        kin_gpu_alloc(on->ctx, on->gpu, &b->counts, most, sizeof *b->counts, "counts of a batch"),
+        done);
+    if (!a->kernels_write) {
+        KIN_TRY_GOTO(status,
+                     kin_alloc(on->ctx, &b->host_pairs, pairs, sizeof *b->host_pairs,
+                               "neighbours of a batch"),
+                     done);
+        KIN_TRY_GOTO(
+            status,
+            kin_alloc(on->ctx, &b->host_counts, most, sizeof *b->host_counts, "counts of a batch"),
+            done);
+        KIN_TRY_GOTO(status,
+                     kin_alloc(on->ctx, &b->host_ids, most, sizeof *b->host_ids, "ids of a batch"),
+                     done);
+    }
+done:
+    if (status != KITH_OK) {
+        free_batch(a, b);
+    }
+    return status;
+}
+
+kith_status kin_fused_answers_write(kin_fused_answers *a, const kin_fused_pair *pairs,
+                                    const int32_t *counts, int32_t k, const uint32_t *ids,
+                                    int64_t rows)
+{
+    const kin_fused_write job = {.metric = a->metric,
+                                 .ids = ids,
+                                 .left_out = a->exclude,
+                                 .leaves_own_out = a->target.leaves_self_out,
+                                 .rows = rows,
+                                 .pairs = pairs,
+                                 .count = counts,
+                                 .k = k,
+                                 .k_out = (int32_t)a->device.k,
+                                 .out_ids = a->device.ids,
+                                 .out_distances = a->device.distances,
+                                 .out_distances64 = a->device.distances64,
+                                 .short_rows = a->short_rows};
+    return kin_gpu_check(a->on.ctx, a->on.gpu, a->on.kernels->write(a->on.stream, &job),
+                         "writing neighbours");
+}
+
+/* Pairs of `rows` positions from `row0` on: to the outputs. lost: by position, or NULL. */
+static kith_status deliver(kin_fused_answers *a, const kin_fused_set *set, batch *b, int64_t row0,
+                           int64_t rows, int32_t k, const uint8_t *lost)
+{
+    const kin_fused_device *on = &a->on;
+    if (a->kernels_write) {
+        return kin_fused_answers_write(a, b->pairs, b->counts, k, set->ids + row0, rows);
+    }
+    KIN_TRY(kin_gpu_download(on->ctx, on->gpu, b->host_pairs, b->pairs,
+                             (uint64_t)rows * (uint64_t)k * sizeof *b->pairs));
+    KIN_TRY(kin_gpu_download(on->ctx, on->gpu, b->host_counts, b->counts,
+                             (uint64_t)rows * sizeof *b->counts));
+    KIN_TRY(kin_gpu_download(on->ctx, on->gpu, b->host_ids, set->ids + row0,
+                             (uint64_t)rows * sizeof *b->host_ids));
+    writing w = {.a = a,
+                 .pairs = b->host_pairs,
+                 .counts = b->host_counts,
+                 .ids = b->host_ids,
+                 .lost = lost == NULL ? NULL : lost + row0,
+                 .rows = rows,
+                 .k = k};
+    return write_on_host(a, &w);
+}
+
+kith_status kin_fused_answers_rescore(kin_fused_answers *a, const kin_fused_work *work,
+                                      const kin_fused_rows *rows, const kin_fused_rows *cols,
+                                      const uint8_t *lost)
+{
+    const kin_fused_device *on = &a->on;
+    const int32_t k = work->lists.k;
+    batch b;
+    KIN_TRY(make_batch(a, work->rows.points, k, &b));
+    kith_status status = KITH_OK;
+    for (int64_t row0 = 0; row0 < work->rows.points; row0 += b.most) {
+        const int64_t count = kin_min_i64(b.most, work->rows.points - row0);
+        const kin_fused_rescore job = {.set = work->rows,
+                                       .cols_set = work->cols,
+                                       .set_rows = *rows,
+                                       .cols_rows = *cols,
+                                       .lists = work->lists,
+                                       .row0 = row0,
+                                       .rows = count,
+                                       .pairs = b.pairs,
+                                       .count = b.counts,
+                                       .keys = &work->counters->keys};
+        KIN_TRY_GOTO(status,
+                     kin_gpu_check(on->ctx, on->gpu, on->kernels->rescore(on->stream, &job),
+                                   "computing canonical distances"),
+                     done);
+        KIN_TRY_GOTO(status, deliver(a, &work->rows, &b, row0, count, k, lost), done);
+    }
+done:
+    free_batch(a, &b);
+    return status;
+}
+
+kith_status kin_fused_answers_take_whole(kin_fused_answers *a, const kin_pair *pairs,
+                                         const uint32_t *ids, int64_t rows, int32_t k)
+{
+    const kin_groups *groups = a->groups;
+    const kin_groups distinct = {.rows = groups->rows};
+    writing w = {.a = a, .pairs = pairs, .ids = ids, .rows = rows, .k = k};
+    kin_fused_answers_chunk(a, &distinct, a->id0);
+    const kith_status status = write_on_host(a, &w);
+    kin_fused_answers_chunk(a, groups, a->id0);
+    return status;
+}
+
+kith_status kin_fused_answers_take(kin_fused_answers *a, kin_fused_work *work,
+                                   const kin_fused_rows *rows, const kin_fused_rows *cols)
+{
+    uint8_t *lost = NULL;
+    int64_t count = 0;
+    KIN_TRY(kin_fused_work_lost(work, &lost, &count));
+    kith_status status = kin_fused_answers_rescore(a, work, rows, cols, count > 0 ? lost : NULL);
+    if (status == KITH_OK && count > 0) {
+        a->reruns += (double)count;
+        status = kin_fused_rerun_lost(a, work, rows, cols, lost, count);
+    }
+    kin_free(a->on.ctx, lost);
+    return status;
+}
+
+/* ---- The end
+ * -------------------------------------------------------------------------------------------- */
+
+static kith_status write_merged(void *arg, int64_t task, int32_t thread)
+{
+    const kin_fused_answers *a = arg;
+    kin_answer *answer = &a->threads[thread];
+    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, a->target.out->rows);
+    for (int64_t row = task * ROWS_A_TASK; row < last; row++) {
+        answer->count = a->merged_count[row];
+        memcpy(answer->list, a->merged + row * a->wanted,
+               (size_t)answer->count * sizeof *answer->list);
+        if (answer->count > 0) {
+            KIN_TRY(kin_answer_write_group(a->on.ctx, &a->target, answer, (uint32_t)row));
+        }
+    }
+    return KITH_OK;
+}
+
+static kith_status copy_out(kin_fused_answers *a, const kith_neighbors *out)
+{
+    const kin_fused_device *on = &a->on;
+    const uint64_t cells = cells_of(a);
+    uint64_t short_rows = 0;
+    KIN_TRY(kin_gpu_download(on->ctx, on->gpu, &short_rows, a->short_rows, sizeof short_rows));
+    if (short_rows != 0) {
+        return kin_fail(on->ctx, KITH_E_INTERNAL,
+                        "%llu rows have fewer than %lld neighbours (a bound is wrong; please "
+                        "report it)",
+                        (unsigned long long)short_rows, (long long)out->k);
+    }
+    if (!a->owns_device) {
+        return KITH_OK;
+    }
+    if (out->ids != NULL) {
+        KIN_TRY(
+            kin_gpu_download(on->ctx, on->gpu, out->ids, a->device.ids, cells * sizeof *out->ids));
+    }
+    if (out->distances != NULL) {
+        KIN_TRY(kin_gpu_download(on->ctx, on->gpu, out->distances, a->device.distances,
+                                 cells * sizeof *out->distances));
+    }
+    if (out->distances64 != NULL) {
+        KIN_TRY(kin_gpu_download(on->ctx, on->gpu, out->distances64, a->device.distances64,
+                                 cells * sizeof *out->distances64));
+    }
+    return KITH_OK;
+}
+
+static kith_status copy_in(kin_fused_answers *a, const kith_neighbors *out)
+{
+    const kin_fused_device *on = &a->on;
+    const uint64_t cells = cells_of(a);
+    if (out->ids != NULL) {
+        KIN_TRY(kin_gpu_upload(on->ctx, on->gpu, out->ids, a->host.ids, cells * sizeof *out->ids));
+    }
+    if (out->distances != NULL) {
+        KIN_TRY(kin_gpu_upload(on->ctx, on->gpu, out->distances, a->host.distances,
+                               cells * sizeof *out->distances));
+    }
+    if (out->distances64 != NULL) {
+        KIN_TRY(kin_gpu_upload(on->ctx, on->gpu, out->distances64, a->host.distances64,
+                               cells * sizeof *out->distances64));
+    }
+    return kin_gpu_wait(on->ctx, on->gpu);
+}
+
+kith_status kin_fused_answers_finish(kin_fused_answers *a, const kith_neighbors *out,
+                                     int64_t corpus_rows)
+{
+    if (a->kernels_write) {
+        return copy_out(a, out);
+    }
+    if (a->merged != NULL) {
+        KIN_TRY(kin_parallel(a->on.ctx, "rescore", kin_ceil_div(out->rows, ROWS_A_TASK),
+                             write_merged, a));
+    }
+    /* Lists of degenerate rows name the lowest ids of the whole corpus. */
+    const kin_groups whole = {.rows = corpus_rows};
+    a->threads[0].groups = &whole;
+    kin_answer_write_degenerates(&a->target, &a->threads[0]);
+    a->threads[0].groups = a->groups;
+    return a->owns_host ? copy_in(a, out) : KITH_OK;
+}

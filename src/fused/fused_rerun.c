@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Idea. A list that overflowed still proved a reach, mostly a good one: what it lost was lost
+ * early. Its rows become a set of their own, which starts with that reach and has lists of many
+ * times the room; they meet all columns once, one-sided. What overflows again has more columns
+ * within the bounds' slack than a list holds (ties, clusters finer than the cheap type): canonical
+ * keys of all its pairs decide.
+ *
+ * Memory. As many rows at a time as keep their lists within LIST_BYTES.
+ */
+#include "fused/fused_rerun.h"
+
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "fused/fused_direct.h"
+
+static const uint64_t LIST_BYTES = 1u << 30;
+enum { ROOM_A_NEIGHBOUR = 32, ROOM = 4096, SOLVED_AT_ONCE = 4096 };
+
+/* What the second pass reads of the first: ids and reach of the rows that lost candidates. */
+typedef struct rerun {
+    kin_fused_answers *a;
+    const kin_fused_work *work;
+    const kin_fused_rows *rows;
+    const kin_fused_rows *cols;
+    uint32_t *ids; /* host */
+    double *reach;
+    int64_t count;
+    /* The set of a batch. */
+    kin_fused_set set;
+    unsigned char *rounded;
+    kin_fused_facts *facts;
+    kin_fused_word *half;
+    uint32_t *set_ids;
+    float *worst;
+} rerun;
+
+/* Brings ids and reach of the rows that lost candidates to the front, in order. */
+static kith_status read_rows(rerun *r, const uint8_t *lost)
+{
+    const kin_fused_device *on = &r->a->on;
+    const kin_fused_set *set = &r->work->rows;
+    const uint64_t points = (uint64_t)set->points;
+    KIN_TRY(kin_alloc(on->ctx, &r->ids, points, sizeof *r->ids, "rows to screen again"));
+    KIN_TRY(kin_alloc(on->ctx, &r->reach, points, sizeof *r->reach, "rows to screen again"));
+    KIN_TRY(kin_gpu_download(on->ctx, on->gpu, r->ids, set->ids, points * sizeof *r->ids));
+    KIN_TRY(kin_gpu_download(on->ctx, on->gpu, r->reach, r->work->lists.reach,
+                             points * sizeof *r->reach));
+    for (int64_t row = 0; row < set->points; row++) {
+        if (lost[row] != 0) {
+            r->ids[r->count] = r->ids[row];
+            r->reach[r->count++] = r->reach[row];
+        }
+    }
+    return KITH_OK;
+}
+
+static void free_set(rerun *r)
+{
+    kin_gpu *gpu = r->a->on.gpu;
+    kin_gpu_free(gpu, r->rounded);
+    kin_gpu_free(gpu, r->facts);
+    kin_gpu_free(gpu, r->half);
+    kin_gpu_free(gpu, r->set_ids);
+    kin_gpu_free(gpu, r->worst);
+    r->rounded = NULL;
+    r->facts = NULL;
+    r->half = NULL;
+    r->set_ids = NULL;
+    r->worst = NULL;
+}
+
+/* Rounds rows [first, first + count) of ids again, as a set. */
+static kith_status make_set(rerun *r, int64_t first, int64_t count)
+{
+    const kin_fused_device *on = &r->a->on;
+    const kin_fused_frame *frame = &r->work->rows.frame;
+    const int64_t padded = kin_round_up(count, KIN_FUSED_BLOCK);
+    const uint64_t n = (uint64_t)padded;
+    float worst[2];
+    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &r->rounded, n, (uint64_t)frame->row_bytes,
+                          "rounded rows"));
+    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &r->facts, n, sizeof *r->facts, "facts of rows"));
+    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &r->half, n, sizeof *r->half, "facts of rows"));
+    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &r->set_ids, n, sizeof *r->set_ids, "ids of rows"));
+    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &r->worst, 2, sizeof *r->worst, "facts of rows"));
+    KIN_TRY(kin_gpu_upload(on->ctx, on->gpu, r->set_ids, r->ids + first,
+                           (uint64_t)count * sizeof *r->set_ids));
+    KIN_TRY(kin_gpu_fill(on->ctx, on->gpu, r->worst, 0, 2 * sizeof *r->worst));
+    const kin_fused_round job = {.rows = *r->rows,
+                                 .frame = *frame,
+                                 .ids = r->set_ids,
+                                 .points = count,
+                                 .padded = padded,
+                                 .rounded = r->rounded,
+                                 .facts = r->facts,
+                                 .half = r->half,
+                                 .worst = r->worst};
+    KIN_TRY(kin_gpu_check(on->ctx, on->gpu, on->kernels->round(on->stream, &job), "rounding rows"));
+    KIN_TRY(kin_gpu_download(on->ctx, on->gpu, worst, r->worst, sizeof worst));
+    r->set = (kin_fused_set){.frame = *frame,
+                             .points = count,
+                             .padded = padded,
+                             .rounded = r->rounded,
+                             .facts = r->facts,
+                             .half = r->half,
+                             .ids = r->set_ids,
+                             .worst = {(double)worst[0], (double)worst[1]}};
+    return KITH_OK;
+}
+
+/* Rows of the host's ids[]: canonical keys of all their pairs. pairs: room for count x k. */
+static kith_status solve_some(kin_fused_answers *a, const kin_fused_rows *rows,
+                              const kin_fused_rows *cols, const uint32_t *ids, int64_t count,
+                              int32_t k, kin_fused_pair *pairs)
+{
+    const kin_fused_device *on = &a->on;
+    const uint64_t n = (uint64_t)count;
+    uint32_t *device_ids = NULL;
+    kin_pair *host_pairs = NULL;
+    kith_status status = KITH_OK;
+    KIN_TRY_GOTO(status,
+                 kin_gpu_alloc(on->ctx, on->gpu, &device_ids, n, sizeof *ids, "rows to solve"),
+                 done);
+    KIN_TRY_GOTO(status, kin_gpu_upload(on->ctx, on->gpu, device_ids, ids, n * sizeof *ids), done);
+    KIN_TRY_GOTO(
+        status, kin_fused_direct_rows(on->ctx, on->gpu, cols, rows, device_ids, 0, count, k, pairs),
+        done);
+    if (a->kernels_write) {
+        status = kin_fused_answers_write(a, pairs, NULL, k, device_ids, count);
+        goto done;
+    }
+    KIN_TRY_GOTO(status,
+                 kin_alloc(on->ctx, &host_pairs, kin_size_mul(n, (uint64_t)k), sizeof *host_pairs,
+                           "neighbours of a batch"),
+                 done);
+    KIN_TRY_GOTO(
+        status,
+        kin_gpu_download(on->ctx, on->gpu, host_pairs, pairs, n * (uint64_t)k * sizeof *host_pairs),
+        done);
+    status = kin_fused_answers_take_whole(a, host_pairs, ids, count, k);
+done:
+    kin_free(on->ctx, host_pairs);
+    kin_gpu_free(on->gpu, device_ids);
+    return status;
+}
+
+static kith_status solve(kin_fused_answers *a, const kin_fused_rows *rows,
+                         const kin_fused_rows *cols, const uint32_t *ids, int64_t count)
+{
+    const kin_fused_device *on = &a->on;
+    const int32_t k = (int32_t)kin_min_i64(a->wanted, cols->rows);
+    const int64_t most = kin_min_i64(count, SOLVED_AT_ONCE);
+    kin_fused_pair *pairs = NULL;
+    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &pairs, kin_size_mul((uint64_t)most, (uint64_t)k),
+                          sizeof *pairs, "neighbours of a batch"));
+    kith_status status = KITH_OK;
+    for (int64_t first = 0; first < count && status == KITH_OK; first += most) {
+        status = solve_some(a, rows, cols, ids + first, kin_min_i64(most, count - first), k, pairs);
+    }
+    kin_gpu_free(on->gpu, pairs);
+    return status;
+}
+
+/* Rows that overflowed twice. */
+static kith_status solve_rest(rerun *r, int64_t first, int64_t points, const uint8_t *lost,
+                              int64_t count)
+{
+    kith_ctx *ctx = r->a->on.ctx;
+    uint32_t *ids = NULL;
+    int64_t found = 0;
+    KIN_TRY(kin_alloc(ctx, &ids, (uint64_t)count, sizeof *ids, "rows to solve"));
+    for (int64_t row = 0; row < points; row++) {
+        if (lost[row] != 0) {
+            ids[found++] = r->ids[first + row];
+        }
+    }
+    const kith_status status = solve(r->a, r->rows, r->cols, ids, found);
+    kin_free(ctx, ids);
+    return status;
+}
+
+static kith_status run_batch(rerun *r, int64_t first, int64_t count, int32_t capacity)
+{
+    const kin_fused_device *on = &r->a->on;
+    uint8_t *lost = NULL;
+    int64_t again = 0;
+    kin_fused_worst *col_worst = NULL;
+    kith_status status = KITH_OK;
+    kin_fused_work work = {.on = *on, .cols = r->work->cols};
+    KIN_TRY_GOTO(status, make_set(r, first, count), done);
+    work.rows = r->set;
+    KIN_TRY_GOTO(status, kin_fused_worst_make(on, &work.cols, &col_worst), done);
+    work.col_worst = col_worst;
+    KIN_TRY_GOTO(status, kin_fused_work_make(&work, r->work->lists.k, capacity), done);
+    KIN_TRY_GOTO(status,
+                 kin_gpu_upload(on->ctx, on->gpu, work.lists.reach, r->reach + first,
+                                (uint64_t)count * sizeof *r->reach),
+                 done);
+    KIN_TRY_GOTO(status, kin_fused_work_rerun(&work), done);
+    KIN_TRY_GOTO(status, kin_fused_work_lost(&work, &lost, &again), done);
+    KIN_TRY_GOTO(status, kin_fused_answers_rescore(r->a, &work, r->rows, r->cols, lost), done);
+    if (again > 0) {
+        status = solve_rest(r, first, count, lost, again);
+    }
+done:
+    kin_free(on->ctx, lost);
+    kin_fused_work_free(&work);
+    kin_gpu_free(on->gpu, col_worst);
+    free_set(r);
+    return status;
+}
+
+kith_status kin_fused_rerun_lost(kin_fused_answers *a, const kin_fused_work *work,
+                                 const kin_fused_rows *rows, const kin_fused_rows *cols,
+                                 const uint8_t *lost, int64_t count)
+{
+    rerun r = {.a = a, .work = work, .rows = rows, .cols = cols};
+    const int64_t wished = (int64_t)ROOM_A_NEIGHBOUR * work->lists.k + ROOM;
+    const int32_t capacity =
+        (int32_t)kin_max_i64(kin_min_i64(wished, work->cols.padded), work->lists.k + 8);
+    const uint64_t room = kin_gpu_room(a->on.gpu) / 4;
+    const uint64_t bytes = room < LIST_BYTES ? room : LIST_BYTES;
+    const int64_t fit = (int64_t)(bytes / ((uint64_t)capacity * sizeof(uint64_t)));
+    const int64_t most = kin_max_i64(1, fit / KIN_FUSED_BLOCK) * KIN_FUSED_BLOCK;
+    kith_status status = KITH_OK;
+    KIN_TRY_GOTO(status, read_rows(&r, lost), done);
+    for (int64_t first = 0; first < count; first += most) {
+        KIN_TRY_GOTO(status, run_batch(&r, first, kin_min_i64(most, count - first), capacity),
+                     done);
+    }
+done:
+    kin_free(a->on.ctx, r.reach);
+    kin_free(a->on.ctx, r.ids);
+    return status;
+}
