@@ -26,16 +26,6 @@ static __device__ __forceinline__ uint32_t kin_fused_order(kin_fused_word cost)
     return bits ^ ((bits >> 31) != 0 ? 0xffffffffU : 0x80000000U);
 }
 
-/* The cost of an order, as a double: exact for both types. */
-template <kin_fused_type TYPE>
-static __device__ __forceinline__ double kin_fused_cost_of_order(uint32_t order)
-{
-    if (TYPE == KIN_FUSED_S8) {
-        return (double)(int32_t)(order ^ 0x80000000U);
-    }
-    return (double)__uint_as_float(order ^ ((order >> 31) != 0 ? 0x80000000U : 0xffffffffU));
-}
-
 /* Of a row with this term and a column with that one; col_term is read for integers alone. */
 template <kin_fused_type TYPE>
 static __device__ __forceinline__ kin_fused_word kin_fused_cost(kin_fused_word row_term,
@@ -79,9 +69,21 @@ static __device__ __forceinline__ void kin_fused_push(const kin_fused_lists &lis
     }
 }
 
-/* The precise test of a pair, which decides alone what is pushed: cost <= the limit of an end, in
- * double (exact_bound.h). Both ends' limits are symmetric in the facts, so that one error serves
- * both. A NaN limit keeps the pair. Padding is at no end of a pair. */
+/* Whether a cost must be kept for an end of this reach: unless cost > limit, in double
+ * (exact_bound.h). A NaN limit keeps the pair. A negative reach of distances is a row that takes
+ * nothing, whose limit would be a square. */
+static __device__ __forceinline__ bool kin_fused_keeps(const kin_fused_frame &frame, double reach,
+                                                       double cost, kin_bound_row own,
+                                                       kin_bound_row other)
+{
+    if (frame.bound == KIN_BOUND_DISTANCE && reach < 0.0) {
+        return false;
+    }
+    return !(cost > kin_bound_limit(frame.bound, reach, frame.kappa, own, other));
+}
+
+/* The precise test of a pair, which decides alone what is pushed. Padding is at no end of a pair.
+ */
 template <kin_fused_type TYPE>
 static __device__ void kin_fused_offer(const kin_fused_screen &job, uint32_t row, uint32_t col,
                                        kin_fused_word v)
@@ -94,19 +96,14 @@ static __device__ void kin_fused_offer(const kin_fused_screen &job, uint32_t row
     const kin_bound_row bound_row = {(double)of_row.norm, (double)of_row.lost};
     const kin_bound_row bound_col = {(double)of_col.norm, (double)of_col.lost};
     const kin_fused_frame &frame = job.rows.frame;
-    const uint32_t order = kin_fused_order<TYPE>(kin_fused_cost<TYPE>(of_row.term, of_col.term, v));
-    const double cost = kin_fused_cost_of_order<TYPE>(order);
-    const double row_limit =
-        kin_bound_limit(frame.bound, job.row_lists.reach[row], frame.kappa, bound_row, bound_col);
-    if (!(cost > row_limit)) {
+    const kin_fused_word word = kin_fused_cost<TYPE>(of_row.term, of_col.term, v);
+    const uint32_t order = kin_fused_order<TYPE>(word);
+    const double cost = TYPE == KIN_FUSED_S8 ? (double)word.i : (double)word.f;
+    if (kin_fused_keeps(frame, job.row_lists.reach[row], cost, bound_row, bound_col)) {
         kin_fused_push(job.row_lists, row, order, col);
     }
-    if (job.col_lists.words == NULL) {
-        return;
-    }
-    const double col_limit =
-        kin_bound_limit(frame.bound, job.col_lists.reach[col], frame.kappa, bound_col, bound_row);
-    if (!(cost > col_limit)) {
+    if (job.col_lists.words != NULL &&
+        kin_fused_keeps(frame, job.col_lists.reach[col], cost, bound_col, bound_row)) {
         kin_fused_push(job.col_lists, col, order, row);
     }
 }
