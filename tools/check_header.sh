@@ -53,4 +53,4 @@ for standard in c++11 c++17 c++20; do
     "$cc" "${link[@]}" -o "$work/program"
     "$work/program"
 done
-echo "header: each alone in C11 and C++11; kith.h C11, C++11, C++17, C++20; two files link"
+echo "header: each alone in C11 and C++11; kith.h in C11, C++11, C++17, C++20; two files link"

@@ -18,6 +18,7 @@ has_venv() { has_command python3 && python3 -c 'import ensurepip, venv' >/dev/nu
 has_hdf5() { has_command h5cc || (has_command pkg-config && pkg-config --exists hdf5); }
 has_clang_format() { has_command clang-format-14 || (clang-format --version 2>/dev/null | grep -q 'version 14\.'); }
 has_cpp() { has_command g++; }
+has_nvcc() { has_command nvcc || [ -x /usr/local/cuda/bin/nvcc ]; }
 
 required=()
 optional=()
@@ -29,6 +30,12 @@ need libc6-dev has_header stdio.h
 need cmake has_command cmake
 if ! has_command ninja && ! has_command make; then required+=(make); fi
 need zlib1g-dev has_include zlib.h
+# The GPU module is built where NVIDIA's compiler is, which no package of Debian's main archive brings.
+if has_nvcc; then
+    need g++ has_cpp # nvcc compiles with it
+else
+    echo "setup: GPU module: not built, no nvcc (in PATH or /usr/local/cuda/bin); kith computes on the processor"
+fi
 want ninja-build has_command ninja
 want git has_command git
 want libhdf5-dev has_hdf5

@@ -285,6 +285,16 @@ class Others(CliCase):
         device = self.works_json("devices")["devices"][0]
         self.assertEqual((device["name"], device["available"]), ("cpu", True))
 
+    def test_device_of_a_job(self):
+        """a job says where it ran; small ones run on the processor, whatever there is"""
+        self.points()
+        for arguments in ((), ("--device", "auto", "--gpu-memory", "1G"), ("--device", "cpu")):
+            told = self.works_json("graph", "points.u8bin", "-k", "3", *arguments)
+            self.assertEqual((told["backend"], told["gpu"], told["peak_bytes"]["gpu"]),
+                             ("cpu", None, 0))
+        plan = self.works_json("graph", "points.u8bin", "-k", "3", "--dry-run")
+        self.assertEqual((plan["backend"], plan["plan_bytes"]["gpu"]), ("cpu", 0))
+
 
 if __name__ == "__main__":
     support.main()

@@ -124,10 +124,13 @@ class WrongUsage(CliCase):
         self.wrong("graph a --radius -1", "is negative")
         self.wrong("graph a -k 3 --device gpu", "'gpu' is no device")
         self.wrong("graph a -k 3 --device cuda:x", "'cuda:x' is no device")
+        self.wrong("graph a -k 3 --device cuda:all", "'cuda:all' is no device")
         self.wrong("graph a -k 3 --threads 0", "no number of threads")
         self.wrong("graph a -k 3 --threads 3000000000", "no number of threads")
         for memory in ("0", "8X", "8GB", "-1", "G", "1e999", "nan"):
             self.wrong(f"graph a -k 3 --memory {memory}", "no amount of memory")
+            self.wrong(f"search a b -k 3 --gpu-memory {memory}", "no amount of memory")
+        self.wrong("eval a b --gpu-memory 1G", "--gpu-memory")
         self.wrong("eval a --points b --sample 0", "no number of rows")
         self.wrong("eval a --points b --seed -1", "no seed")
         self.wrong("graph a -k 3 --quiet=yes", "takes no value")
