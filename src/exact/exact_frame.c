@@ -162,10 +162,7 @@ void kin_frame_stats_free(kith_ctx *ctx, kin_frame_stats *stats)
     stats->mean = NULL;
 }
 
-/* Integer types use their whole range, whatever comes first: the largest component or the largest
- * norm. Float types take the power of two that brings the largest component into [2^11, 2^12).
- * Below 2^-500 nothing is resolved, and nothing can be: keys underflow there. */
-static double choose_scale(kin_tile_type type, int32_t cols, const kin_frame_stats *stats)
+double kin_frame_scale(kin_tile_type type, int32_t cols, const kin_frame_stats *stats)
 {
     const double smallest = 0x1p-500;
     if (!(stats->largest > smallest)) {
@@ -215,7 +212,7 @@ kin_frame kin_frame_make(const kin_distance *distance, const kin_tile_kernel *ke
         return frame;
     }
     frame.bound = traits->screen == KIN_SCREEN_DISTANCE ? KIN_BOUND_DISTANCE : KIN_BOUND_PRODUCT;
-    frame.scale = choose_scale(kernel->type, distance->cols, stats);
+    frame.scale = kin_frame_scale(kernel->type, distance->cols, stats);
     frame.kappa = unit_error(kernel->type, frame.groups);
     frame.mean = stats->mean;
     return frame;

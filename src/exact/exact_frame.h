@@ -39,6 +39,12 @@ kith_status kin_frame_measure(kith_ctx *ctx, const kin_distance *distance, const
                               kin_frame_stats *stats);
 void kin_frame_stats_free(kith_ctx *ctx, kin_frame_stats *stats);
 
+/* The scale for one type. Integer types use their whole range, whatever comes first: the largest
+ * component or the largest norm. Float types take the power of two that brings the largest
+ * component into [2^11, 2^12), whatever their precision. Below 2^-500 nothing is resolved, and
+ * nothing can be: keys underflow there. */
+double kin_frame_scale(kin_tile_type type, int32_t cols, const kin_frame_stats *stats);
+
 /* The frame for one type. Keeps stats->mean. stats is not read for an integer frame. */
 kin_frame kin_frame_make(const kin_distance *distance, const kin_tile_kernel *kernel, bool integer,
                          const kin_frame_stats *stats);

@@ -202,9 +202,12 @@ static kith_status make_sketches(kith_ctx *ctx, sketching *s, float *signs)
 kith_status kin_order_make(kith_ctx *ctx, const kin_rows *rows, const kin_distance *distance,
                            int64_t count, uint32_t *order)
 {
-    if (count <= SMALL) {
-        return KITH_OK;
-    }
+    return count > SMALL ? kin_order_always(ctx, rows, distance, count, order) : KITH_OK;
+}
+
+kith_status kin_order_always(kith_ctx *ctx, const kin_rows *rows, const kin_distance *distance,
+                             int64_t count, uint32_t *order)
+{
     sketching s = {.rows = rows,
                    .distance = distance,
                    .order = order,

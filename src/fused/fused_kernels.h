@@ -18,11 +18,13 @@ typedef struct kin_fused_check {
     uint64_t *bad;
 } kin_fused_check;
 
-/* transforms[row] with the bits of kin_metric_transforms; degenerate[row] = 1 or 0. */
+/* transforms[row] with the bits of kin_metric_transforms; degenerate[row] = 1 or 0. *count, cleared
+ * before: how many. */
 typedef struct kin_fused_transform {
     kin_fused_rows rows;
     kin_row_transform *transforms;
     uint8_t *degenerate;
+    uint64_t *count;
 } kin_fused_transform;
 
 /* firsts[row] = the lowest row with the same bytes. Rows whose hashes collide may keep themselves as
@@ -37,15 +39,25 @@ typedef struct kin_fused_group {
     uint64_t *distinct;
 } kin_fused_group;
 
-/* Sums and extremes of the columns, then of the norms: what a frame is made of. */
+/* Sums and extremes of the columns, then of the norms: what a frame is made of. The same numbers in
+ * every run; not canonical, since any mean is right. */
 typedef struct kin_fused_measure {
     kin_fused_rows rows;
-    int32_t shifts;       /* 1: mean is the mean of the columns; 0: zeros */
-    double *scratch;      /* KIN_FUSED_MEASURE_PARTS x 3 x cols */
-    double *mean;         /* cols */
-    double *largest;      /* [0] max |x - mean|, [1] max |x - mean|_2 over rows */
+    int32_t shifts;  /* 1: mean is the mean of the columns; 0: zeros */
+    int32_t norms;   /* 1: largest[1] is wanted too, which costs a second read; 0: it becomes 0 */
+    int32_t parts;   /* kin_fused_measure_parts(rows.cols) */
+    double *scratch; /* parts x 3 x cols */
+    double *mean;    /* cols */
+    double *largest; /* [0] max |x - mean|, [1] max |x - mean|_2 over rows */
 } kin_fused_measure;
-enum { KIN_FUSED_MEASURE_PARTS = 256 };
+
+/* So many pieces of the rows are summed apart: all processors work, scratch stays small. */
+static inline int32_t kin_fused_measure_parts(int32_t cols)
+{
+    const int32_t most = 256;
+    const int32_t fit = (1 << 21) / cols;
+    return fit > most ? most : fit > 1 ? fit : 1;
+}
 
 /* Rounded rows ids[0 .. points) (ids NULL: first, first + 1, ...) of a set, with facts, halves and
  * padding up to `padded`. worst: 2 floats, cleared before: largest norm and lost. */
@@ -62,18 +74,18 @@ typedef struct kin_fused_round {
     float *worst;
 } kin_fused_round;
 
-/* centres and radii of the tiles of a set. */
+/* centres and radii of the tiles of a set, from its rounded rows and what they lost. */
 typedef struct kin_fused_cover {
     kin_fused_set set;
-    kin_fused_rows rows;
     float *centres;
     float *radii;
 } kin_fused_cover;
 
-/* order[0 .. points): the rows ids[] (NULL: 0, 1, ...) sorted by (cell, row). cells: by row of ids.
- * scratch of scratch_bytes; with scratch NULL only scratch_bytes is set. */
+/* order[0 .. points): the rows ids[] (ascending; NULL: 0, 1, ...) sorted by (cell, row), the cell of
+ * ids[i] being the lower half of nearest[i]. nearest NULL: as they are. scratch of scratch_bytes; with
+ * scratch NULL only *scratch_bytes is set. */
 typedef struct kin_fused_sort {
-    const uint32_t *cells;
+    const uint64_t *nearest;
     const uint32_t *ids;
     int64_t points;
     uint32_t cell_count;
@@ -213,7 +225,7 @@ typedef struct kin_fused_rescore {
 
 /* Final rows: pairs of position row0 + i become row ids[row0 + i] of the outputs (any may be NULL),
  * `left_out` (by output row; own: the row's own id) not among them, first k_out. *short_rows, added to:
- * rows that had fewer. */
+ * rows that had fewer. Output arrays begin with output row out_row0. */
 typedef struct kin_fused_write {
     kith_metric metric;
     const uint32_t *ids; /* position -> output row; NULL: the same */
@@ -225,6 +237,7 @@ typedef struct kin_fused_write {
     const int32_t *count; /* NULL: k each */
     int32_t k; /* pairs a row */
     int32_t k_out;
+    int64_t out_row0;
     uint32_t *out_ids;
     float *out_distances;
     double *out_distances64;

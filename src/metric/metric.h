@@ -70,6 +70,11 @@ typedef struct kin_distance {
 kith_status kin_metric_check(kith_ctx *ctx, const kith_matrix *matrix, kith_metric metric,
                              const char *name);
 
+/* The error for the first bad value of a row that has one: row `row` of the matrix, whose values
+ * are at `data`; the matrix's own data are not read. */
+kith_status kin_metric_complain(kith_ctx *ctx, const kith_matrix *matrix, const void *data,
+                                int64_t row, kith_metric metric, const char *name);
+
 /* Transforms of all rows (matrix.rows of them, the caller's array). Parallel. Not called for
  * metrics that have none. */
 kith_status kin_metric_transforms(kith_ctx *ctx, const kith_matrix *matrix, kith_metric metric,

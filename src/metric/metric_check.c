@@ -146,18 +146,17 @@ static kith_status check_piece(void *arg, int64_t piece, int32_t thread)
     return KITH_OK;
 }
 
-/* The sentence for the first bad value of a row. */
-static kith_status explain(kith_ctx *ctx, const check_job *job, kith_metric metric, int64_t row,
-                           const char *name)
+kith_status kin_metric_complain(kith_ctx *ctx, const kith_matrix *matrix, const void *data,
+                                int64_t row, kith_metric metric, const char *name)
 {
-    const kith_matrix *m = &job->matrix;
-    const char *data = (const char *)m->data + row * m->stride_bytes;
-    const int64_t bytes = kith_dtype_bytes(m->dtype);
+    const kith_dtype dtype = matrix->dtype;
+    const law l = law_of(dtype, metric);
+    const int64_t bytes = kith_dtype_bytes(dtype);
     int32_t col = 0;
-    while (col + 1 < m->cols && !is_bad(m->dtype, data + col * bytes, 1, &job->law)) {
+    while (col + 1 < matrix->cols && !is_bad(dtype, (const char *)data + col * bytes, 1, &l)) {
         col += 1;
     }
-    const double x = kin_value(m->dtype, data, col);
+    const double x = kin_value(dtype, data, col);
     char place[128];
     (void)snprintf(place, sizeof place, "%.64s[%" PRId64 ", %" PRId32 "]", name, row, col);
     if (isnan(x)) {
@@ -207,5 +206,9 @@ kith_status kin_metric_check(kith_ctx *ctx, const kith_matrix *matrix, kith_metr
     const int64_t pieces = kin_ceil_div(matrix->rows, job.rows_a_piece);
     KIN_TRY(kin_parallel(ctx, "check", pieces, check_piece, &job));
     const int64_t row = atomic_load(&job.first_bad);
-    return row < matrix->rows ? explain(ctx, &job, metric, row, name) : KITH_OK;
+    if (row == matrix->rows) {
+        return KITH_OK;
+    }
+    return kin_metric_complain(ctx, matrix, (const char *)matrix->data + row * matrix->stride_bytes,
+                               row, metric, name);
 }

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Idea. A sample of the points, the *pivots*, is ordered on the host like the CPU engine orders all
+ * points (exact_order.h). Each point goes to the cell of its nearest pivot, by the cheap costs of
+ * the screen, and cells stand in the order of their pivots: near cells are neighbours, and so are
+ * the points of one.
+ *
+ * Cost. A screen of n x n / 256 pairs, at most n x 4,096, and one more rounding of all points. The
+ * rounded pivots, a few megabytes, go to the host and are ordered there.
+ *
+ * Limits. Fewer than SMALL points are left as they are, and so are products, whose near points are
+ * not near in space. */
+#include "fused/fused_near.h"
+
+#include "base/base_mem.h"
+#include "base/base_random.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "exact/exact_order.h"
+
+enum { SMALL = 4096, POINTS_A_CELL = 256, FEWEST = 128, MOST = 4096 };
+
+typedef struct pivots {
+    kin_fused_set set;
+    uint32_t *host; /* row numbers */
+    uint32_t *ids;
+    unsigned char *rounded;
+    kin_fused_facts *facts;
+    kin_fused_word *half;
+    float *worst;
+} pivots;
+
+static int64_t pivots_of(int64_t points)
+{
+    int64_t count = FEWEST;
+    while (count < MOST && count * POINTS_A_CELL < points) {
+        count *= 2;
+    }
+    return count;
+}
+
+/* One row of each stretch of the list. */
+static kith_status sample(kith_ctx *ctx, const kin_fused_prepared *prepared, pivots *p)
+{
+    const int64_t points = prepared->groups.count;
+    const int64_t count = p->set.points;
+    uint64_t state = 11;
+    KIN_TRY(kin_alloc(ctx, &p->host, (uint64_t)count, sizeof *p->host, "pivots"));
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t first = points * i / count;
+        const int64_t last = points * (i + 1) / count;
+        const int64_t at = first + (int64_t)kin_random_below(&state, (uint64_t)(last - first));
+        p->host[i] = prepared->groups.firsts != NULL ? prepared->groups.firsts[at] : (uint32_t)at;
+    }
+    return KITH_OK;
+}
+
+static kith_status allocate_pivots(const kin_fused_device *on, pivots *p)
+{
+    const uint64_t n = (uint64_t)p->set.padded;
+    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &p->ids, n, sizeof *p->ids, "pivots"));
+    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &p->rounded, n, (uint64_t)p->set.frame.row_bytes,
+                          "rounded pivots"));
+    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &p->facts, n, sizeof *p->facts, "facts of pivots"));
+    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &p->half, n, sizeof *p->half, "terms of pivots"));
+    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &p->worst, 2, sizeof *p->worst, "worst pivots"));
+    p->set.rounded = p->rounded;
+    p->set.facts = p->facts;
+    p->set.half = p->half;
+    p->set.ids = p->ids;
+    return kin_gpu_fill(on->ctx, on->gpu, p->worst, 0, 2 * sizeof *p->worst);
+}
+
+static void free_pivots(const kin_fused_device *on, pivots *p)
+{
+    kin_gpu_free(on->gpu, p->worst);
+    kin_gpu_free(on->gpu, p->half);
+    kin_gpu_free(on->gpu, p->facts);
+    kin_gpu_free(on->gpu, p->rounded);
+    kin_gpu_free(on->gpu, p->ids);
+    kin_free(on->ctx, p->host);
+}
+
+static kith_status round_pivots(const kin_fused_device *on, const kin_fused_prepared *prepared,
+                                pivots *p)
+{
+    KIN_TRY(kin_gpu_upload(on->ctx, on->gpu, p->ids, p->host,
+                           (uint64_t)p->set.points * sizeof *p->host));
+    const kin_fused_round job = {.rows = prepared->rows,
+                                 .frame = p->set.frame,
+                                 .ids = p->ids,
+                                 .points = p->set.points,
+                                 .padded = p->set.padded,
+                                 .rounded = p->rounded,
+                                 .facts = p->facts,
+                                 .half = p->half,
+                                 .worst = p->worst};
+    return kin_gpu_check(on->ctx, on->gpu, on->kernels->round(on->stream, &job), "rounding pivots");
+}
+
+/* Permutes the pivots on the host by their rounded copies: in the frame, a distance is plain. */
+static kith_status order_pivots(const kin_fused_device *on, pivots *p)
+{
+    kith_ctx *ctx = on->ctx;
+    const kin_fused_frame *frame = &p->set.frame;
+    const uint64_t count = (uint64_t)p->set.points;
+    const uint64_t bytes = count * (uint64_t)frame->row_bytes;
+    unsigned char *copy = NULL;
+    uint32_t *order = NULL;
+    kith_status status = KITH_OK;
+    KIN_TRY_GOTO(status, kin_alloc(ctx, &copy, bytes, 1, "rounded pivots"), done);
+    KIN_TRY_GOTO(status, kin_alloc(ctx, &order, 2 * count, sizeof *order, "pivots"), done);
+    KIN_TRY_GOTO(status, kin_gpu_download(ctx, on->gpu, copy, p->rounded, bytes), done);
+    for (uint32_t i = 0; i < (uint32_t)count; i++) {
+        order[i] = i;
+    }
+    const kin_rows rows = {.matrix = {.data = copy,
+                                      .rows = p->set.points,
+                                      .cols = frame->cols,
+                                      .dtype = frame->type == KIN_FUSED_F16 ? KITH_F16 : KITH_I8,
+                                      .stride_bytes = frame->row_bytes}};
+    const kin_distance distance = {
+        .metric = KITH_SQEUCLIDEAN, .cols = frame->cols, .isa = ctx->isa};
+    KIN_TRY_GOTO(status, kin_order_always(ctx, &rows, &distance, p->set.points, order), done);
+    for (uint64_t i = 0; i < count; i++) {
+        order[count + i] = p->host[order[i]];
+    }
+    memcpy(p->host, order + count, (size_t)count * sizeof *order);
+done:
+    kin_free(ctx, order);
+    kin_free(ctx, copy);
+    return status;
+}
+
+/* ---- The cells ------------------------------------------------------------------------------- */
+
+typedef struct dealing {
+    kin_fused_unit *units;
+    uint32_t *tiles;
+    uint32_t *counters; /* units; the next one */
+    uint64_t *nearest;
+    void *scratch;
+} dealing;
+
+static void free_dealing(const kin_fused_device *on, dealing *d)
+{
+    kin_gpu_free(on->gpu, d->scratch);
+    kin_gpu_free(on->gpu, d->nearest);
+    kin_gpu_free(on->gpu, d->counters);
+    kin_gpu_free(on->gpu, d->tiles);
+    kin_gpu_free(on->gpu, d->units);
+}
+
+/* Every block of points meets all tiles of pivots, which one list names for all. */
+static kith_status upload_units(const kin_fused_device *on, int64_t blocks, int64_t tiles,
+                                const dealing *d)
+{
+    kith_ctx *ctx = on->ctx;
+    kin_fused_unit *units = NULL;
+    uint32_t numbers[MOST / KIN_FUSED_TILE] = {0};
+    const uint32_t counters[2] = {(uint32_t)blocks, 0};
+    kith_status status = KITH_OK;
+    KIN_TRY_GOTO(status, kin_alloc(ctx, &units, (uint64_t)blocks, sizeof *units, "units"), done);
+    for (int64_t i = 0; i < blocks; i++) {
+        units[i] = (kin_fused_unit){(uint32_t)i, 0, (uint32_t)tiles, 0};
+    }
+    for (int64_t i = 0; i < tiles; i++) {
+        numbers[i] = (uint32_t)i;
+    }
+    KIN_TRY_GOTO(status,
+                 kin_gpu_upload(ctx, on->gpu, d->units, units, (uint64_t)blocks * sizeof *units),
+                 done);
+    KIN_TRY_GOTO(status,
+                 kin_gpu_upload(ctx, on->gpu, d->tiles, numbers, (uint64_t)tiles * sizeof *numbers),
+                 done);
+    KIN_TRY_GOTO(status, kin_gpu_upload(ctx, on->gpu, d->counters, counters, sizeof counters),
+                 done);
+done:
+    kin_free(ctx, units);
+    return status;
+}
+
+static kith_status find_nearest(const kin_fused_device *on, const kin_fused_set *points,
+                                const kin_fused_set *cells, dealing *d)
+{
+    kith_ctx *ctx = on->ctx;
+    kin_gpu *gpu = on->gpu;
+    const int64_t blocks = points->padded / KIN_FUSED_BLOCK;
+    const int64_t tiles = cells->points / KIN_FUSED_TILE;
+    KIN_TRY(kin_gpu_alloc(ctx, gpu, &d->units, (uint64_t)blocks, sizeof *d->units, "units"));
+    KIN_TRY(kin_gpu_alloc(ctx, gpu, &d->tiles, (uint64_t)tiles, sizeof *d->tiles, "tiles"));
+    KIN_TRY(kin_gpu_alloc(ctx, gpu, &d->counters, 2, sizeof *d->counters, "counters"));
+    KIN_TRY(kin_gpu_alloc(ctx, gpu, &d->nearest, (uint64_t)points->padded, sizeof *d->nearest,
+                          "nearest pivots"));
+    KIN_TRY(upload_units(on, blocks, tiles, d));
+    KIN_TRY(
+        kin_gpu_fill(ctx, gpu, d->nearest, 0xff, (uint64_t)points->padded * sizeof *d->nearest));
+    const kin_fused_screen job = {.mode = KIN_FUSED_NEAREST,
+                                  .rows = *points,
+                                  .cols = *cells,
+                                  .units = d->units,
+                                  .unit_count = &d->counters[0],
+                                  .next = &d->counters[1],
+                                  .tiles = d->tiles,
+                                  .nearest = d->nearest};
+    return kin_gpu_check(ctx, gpu, on->kernels->screen(on->stream, &job), "finding nearest pivots");
+}
+
+/* nearest NULL: as they are listed. */
+static kith_status sort_points(const kin_fused_device *on, const kin_fused_prepared *prepared,
+                               const uint32_t *listed, int64_t cells, dealing *d)
+{
+    uint64_t bytes = 0;
+    kin_fused_sort job = {.nearest = d->nearest,
+                          .ids = listed,
+                          .points = prepared->groups.count,
+                          .cell_count = (uint32_t)cells,
+                          .order = prepared->ids,
+                          .scratch_bytes = &bytes};
+    if (d->nearest != NULL) {
+        KIN_TRY(kin_gpu_check(on->ctx, on->gpu, on->kernels->sort(on->stream, &job),
+                              "planning a sort"));
+        KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &d->scratch, bytes, 1, "room for sorting"));
+        job.scratch = d->scratch;
+    }
+    return kin_gpu_check(on->ctx, on->gpu, on->kernels->sort(on->stream, &job),
+                         "sorting points by cell");
+}
+
+static kith_status round_listed(const kin_fused_device *on, const kin_fused_prepared *prepared,
+                                const uint32_t *listed, float *worst)
+{
+    const kin_fused_round job = {.rows = prepared->rows,
+                                 .frame = prepared->set.frame,
+                                 .ids = listed,
+                                 .points = prepared->set.points,
+                                 .padded = prepared->set.padded,
+                                 .rounded = prepared->rounded,
+                                 .facts = prepared->facts,
+                                 .half = prepared->half,
+                                 .worst = worst};
+    return kin_gpu_check(on->ctx, on->gpu, on->kernels->round(on->stream, &job), "rounding points");
+}
+
+kith_status kin_fused_order_points(const kin_fused_device *on, kin_fused_prepared *prepared,
+                                   const uint32_t *listed)
+{
+    const int64_t points = prepared->groups.count;
+    const int64_t count = pivots_of(points);
+    const bool ordered =
+        points >= SMALL &&
+        kin_metric_get_traits(prepared->distance.metric)->screen == KIN_SCREEN_DISTANCE;
+    pivots p = {.set = {.frame = prepared->set.frame,
+                        .points = count,
+                        .padded = kin_round_up(count, KIN_FUSED_BLOCK)}};
+    dealing d = {0};
+    kith_status status = KITH_OK;
+    if (ordered) {
+        KIN_TRY_GOTO(status, sample(on->ctx, prepared, &p), done);
+        KIN_TRY_GOTO(status, allocate_pivots(on, &p), done);
+        KIN_TRY_GOTO(status, round_pivots(on, prepared, &p), done);
+        KIN_TRY_GOTO(status, order_pivots(on, &p), done);
+        KIN_TRY_GOTO(status, round_pivots(on, prepared, &p), done);
+        KIN_TRY_GOTO(status, round_listed(on, prepared, listed, p.worst), done);
+        KIN_TRY_GOTO(status, find_nearest(on, &prepared->set, &p.set, &d), done);
+    }
+    KIN_TRY_GOTO(status, sort_points(on, prepared, listed, count, &d), done);
+done:
+    free_dealing(on, &d);
+    free_pivots(on, &p);
+    return status;
+}
+
+uint64_t kin_fused_order_bytes(int64_t points, int32_t row_bytes)
+{
+    const uint64_t padded = (uint64_t)kin_round_up(points, KIN_FUSED_BLOCK);
+    /* Nearest pivot, three arrays of the sort and its own room, which is as large as one of them.
+     */
+    const uint64_t a_point = sizeof(uint64_t) + 5 * sizeof(uint32_t);
+    const uint64_t a_pivot = (uint64_t)row_bytes + sizeof(kin_fused_facts) + 2 * sizeof(uint32_t);
+    return points < SMALL ? 0
+                          : kin_size_add(kin_size_mul(padded, a_point),
+                                         kin_size_mul(MOST, a_pivot) + (1u << 20));
+}

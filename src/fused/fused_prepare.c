@@ -1,0 +1,601 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ *   upload -> check, transforms, hash -> (equal or degenerate rows: host lists) -> means and scale
+ *          -> order (fused_near.c) -> rounded rows -> balls
+ *
+ * The host waits three times: for what was found in the values, for the frame, for the worst row.
+ */
+#include "fused/fused_prepare.h"
+
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "fused/fused_near.h"
+#include "host/host_clock.h"
+
+enum { COVERED = 4096 /* fewer points have nothing to skip */ };
+
+/* What kernels find, one block of device memory. */
+typedef struct findings {
+    uint64_t bad;
+    uint64_t distinct;
+    uint64_t degenerate;
+    double largest[2];
+    float worst[2];
+} findings;
+
+/* Things that live while a matrix is prepared. */
+typedef struct preparing {
+    kin_fused_device on;
+    kin_fused_prepared *out;
+    const kith_matrix *matrix;
+    const char *name;
+    bool on_device;  /* the matrix */
+    findings *found; /* device */
+    findings seen;   /* host */
+    uint64_t *table;
+    uint32_t *firsts;
+    uint32_t *listed; /* firsts of groups, ascending; NULL: all rows */
+    double *scratch;
+} preparing;
+
+static kith_status checked(const preparing *p, int error, const char *what)
+{
+    return kin_gpu_check(p->on.ctx, p->on.gpu, error, what);
+}
+
+static bool is_screened(const kin_distance *distance)
+{
+    return kin_metric_get_traits(distance->metric)->screen != KIN_SCREEN_DIRECT;
+}
+
+/* ---- Rows ------------------------------------------------------------------------------------ */
+
+static kith_status take_rows(preparing *p, int64_t first, int64_t count)
+{
+    kin_fused_prepared *out = p->out;
+    const kith_matrix *m = p->matrix;
+    const int64_t row_bytes = (int64_t)m->cols * kith_dtype_bytes(m->dtype);
+    const char *data = (const char *)m->data + first * m->stride_bytes;
+    out->first = first;
+    out->rows = (kin_fused_rows){.data = data,
+                                 .rows = count,
+                                 .stride_bytes = m->stride_bytes,
+                                 .cols = m->cols,
+                                 .dtype = m->dtype,
+                                 .metric = out->distance.metric};
+    if (p->on_device) {
+        return KITH_OK;
+    }
+    const int64_t start = kin_clock_ns();
+    KIN_TRY(kin_gpu_alloc(p->on.ctx, p->on.gpu, &out->data, (uint64_t)count, (uint64_t)row_bytes,
+                          "the points"));
+    KIN_TRY(kin_gpu_upload_rows(p->on.ctx, p->on.gpu, out->data, data, count, row_bytes,
+                                m->stride_bytes));
+    out->rows.data = out->data;
+    out->rows.stride_bytes = row_bytes;
+    out->seconds_upload = kin_clock_since(start);
+    return KITH_OK;
+}
+
+static kith_status clear_findings(preparing *p)
+{
+    KIN_TRY(kin_gpu_alloc(p->on.ctx, p->on.gpu, &p->found, 1, sizeof *p->found, "findings"));
+    KIN_TRY(kin_gpu_fill(p->on.ctx, p->on.gpu, p->found, 0, sizeof *p->found));
+    return kin_gpu_fill(p->on.ctx, p->on.gpu, &p->found->bad, 0xff, sizeof p->found->bad);
+}
+
+static kith_status see_findings(preparing *p)
+{
+    return kin_gpu_download(p->on.ctx, p->on.gpu, &p->seen, p->found, sizeof p->seen);
+}
+
+static kith_status start_check(const preparing *p)
+{
+    const kin_fused_check job = {.rows = p->out->rows, .bad = &p->found->bad};
+    return checked(p, p->on.kernels->check(p->on.stream, &job), "checking values");
+}
+
+/* The processor's own sentence for the value that was found. */
+static kith_status complain(const preparing *p)
+{
+    const kin_fused_rows *rows = &p->out->rows;
+    kith_ctx *ctx = p->on.ctx;
+    const int64_t row = (int64_t)(p->seen.bad / (uint64_t)rows->cols);
+    const uint64_t bytes = (uint64_t)rows->cols * (uint64_t)kith_dtype_bytes(rows->dtype);
+    void *copy = NULL;
+    KIN_TRY(kin_alloc(ctx, &copy, bytes, 1, "a row"));
+    kith_status status = kin_gpu_download(
+        ctx, p->on.gpu, copy, (const char *)rows->data + row * rows->stride_bytes, bytes);
+    if (status == KITH_OK) {
+        status =
+            kin_metric_complain(ctx, p->matrix, copy, p->out->first + row, rows->metric, p->name);
+    }
+    kin_free(ctx, copy);
+    return status;
+}
+
+static kith_status start_transforms(const preparing *p)
+{
+    kin_fused_prepared *out = p->out;
+    const uint64_t n = (uint64_t)out->rows.rows;
+    if (!kin_metric_get_traits(out->distance.metric)->transforms) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_gpu_alloc(p->on.ctx, p->on.gpu, &out->transforms, n, sizeof *out->transforms,
+                          "row norms"));
+    KIN_TRY(kin_gpu_alloc(p->on.ctx, p->on.gpu, &out->degenerate, n, 1, "degenerate rows"));
+    const kin_fused_transform job = {.rows = out->rows,
+                                     .transforms = out->transforms,
+                                     .degenerate = out->degenerate,
+                                     .count = &p->found->degenerate};
+    KIN_TRY(checked(p, p->on.kernels->transform(p->on.stream, &job), "normalising rows"));
+    out->rows.transforms = out->transforms;
+    return KITH_OK;
+}
+
+/* ---- Groups ---------------------------------------------------------------------------------- */
+
+static uint64_t table_slots(int64_t rows)
+{
+    uint64_t slots = 16;
+    while (slots < 2 * (uint64_t)rows) {
+        slots *= 2;
+    }
+    return slots;
+}
+
+static kith_status start_groups(preparing *p)
+{
+    const uint64_t n = (uint64_t)p->out->rows.rows;
+    const uint64_t slots = table_slots(p->out->rows.rows);
+    const uint64_t slot_bytes = 2 * sizeof(uint64_t);
+    KIN_TRY(kin_gpu_alloc(p->on.ctx, p->on.gpu, &p->table, slots, slot_bytes, "a table of rows"));
+    KIN_TRY(kin_gpu_alloc(p->on.ctx, p->on.gpu, &p->firsts, n, sizeof *p->firsts, "firsts"));
+    KIN_TRY(kin_gpu_fill(p->on.ctx, p->on.gpu, p->table, 0xff, slots * slot_bytes));
+    const kin_fused_group job = {.rows = p->out->rows,
+                                 .slots = slots,
+                                 .table = p->table,
+                                 .firsts = p->firsts,
+                                 .distinct = &p->found->distinct};
+    return checked(p, p->on.kernels->group(p->on.stream, &job), "finding equal rows");
+}
+
+/* What the lists of groups are made from, on the host; NULL: every row is its own first, none is
+ * degenerate. */
+typedef struct marks {
+    uint32_t *firsts;
+    uint8_t *degenerate;
+    uint32_t *last; /* by first: the last id of its group so far */
+} marks;
+
+static void collect(const marks *m, kin_groups *groups)
+{
+    for (int64_t i = 0; i < groups->rows; i++) {
+        const uint32_t row = (uint32_t)i;
+        if (m->degenerate != NULL && m->degenerate[i] != 0) {
+            groups->degenerates[groups->degenerate++] = row;
+            continue;
+        }
+        const uint32_t first = m->firsts != NULL ? m->firsts[i] : row;
+        if (first == row) {
+            groups->firsts[groups->count++] = row;
+        } else {
+            groups->next[m->last[first]] = row;
+            groups->weights[first] += 1;
+        }
+        if (m->firsts != NULL) {
+            m->last[first] = row;
+        }
+    }
+}
+
+static kith_status download_marks(const preparing *p, marks *m)
+{
+    kith_ctx *ctx = p->on.ctx;
+    const uint64_t n = (uint64_t)p->out->rows.rows;
+    if (p->firsts != NULL && p->seen.distinct < n) {
+        KIN_TRY(kin_alloc(ctx, &m->firsts, n, sizeof *m->firsts, "groups of equal rows"));
+        KIN_TRY(kin_alloc(ctx, &m->last, n, sizeof *m->last, "groups of equal rows"));
+        KIN_TRY(kin_gpu_download(ctx, p->on.gpu, m->firsts, p->firsts, n * sizeof *m->firsts));
+    }
+    if (p->seen.degenerate > 0) {
+        KIN_TRY(kin_alloc(ctx, &m->degenerate, n, 1, "degenerate rows"));
+        KIN_TRY(kin_gpu_download(ctx, p->on.gpu, m->degenerate, p->out->degenerate, n));
+    }
+    return KITH_OK;
+}
+
+static kith_status allocate_groups(kith_ctx *ctx, const marks *m, kin_groups *groups)
+{
+    const uint64_t n = (uint64_t)groups->rows;
+    KIN_TRY(kin_alloc(ctx, &groups->firsts, n, sizeof(uint32_t), "distinct rows"));
+    if (m->firsts != NULL) {
+        KIN_TRY(kin_alloc(ctx, &groups->weights, n, sizeof(uint32_t), "groups of equal rows"));
+        KIN_TRY(kin_alloc(ctx, &groups->next, n, sizeof(uint32_t), "groups of equal rows"));
+        memset(groups->next, 0xff, (size_t)n * sizeof *groups->next);
+        for (uint64_t i = 0; i < n; i++) {
+            groups->weights[i] = 1;
+        }
+    }
+    if (m->degenerate != NULL) {
+        KIN_TRY(kin_alloc(ctx, &groups->degenerates, n, sizeof(uint32_t), "degenerate rows"));
+    }
+    return KITH_OK;
+}
+
+/* Equal degenerate rows are no groups. */
+static void drop_empty_links(kith_ctx *ctx, kin_groups *groups)
+{
+    if (groups->count + groups->degenerate == groups->rows) {
+        kin_free(ctx, groups->weights);
+        kin_free(ctx, groups->next);
+        groups->weights = NULL;
+        groups->next = NULL;
+    }
+}
+
+static kith_status finish_groups(preparing *p)
+{
+    kith_ctx *ctx = p->on.ctx;
+    kin_groups *groups = &p->out->groups;
+    const uint64_t n = (uint64_t)p->out->rows.rows;
+    *groups = (kin_groups){.rows = (int64_t)n};
+    p->out->plain = (p->firsts == NULL || p->seen.distinct == n) && p->seen.degenerate == 0;
+    if (p->out->plain) {
+        groups->count = (int64_t)n;
+        return KITH_OK;
+    }
+    marks m = {0};
+    kith_status status = KITH_OK;
+    KIN_TRY_GOTO(status, download_marks(p, &m), done);
+    KIN_TRY_GOTO(status, allocate_groups(ctx, &m, groups), done);
+    collect(&m, groups);
+    drop_empty_links(ctx, groups);
+    if (groups->count == 0) {
+        goto done;
+    }
+    const uint64_t bytes = (uint64_t)groups->count * sizeof *groups->firsts;
+    KIN_TRY_GOTO(status, kin_gpu_alloc(ctx, p->on.gpu, &p->listed, bytes, 1, "distinct rows"),
+                 done);
+    KIN_TRY_GOTO(status, kin_gpu_upload(ctx, p->on.gpu, p->listed, groups->firsts, bytes), done);
+done:
+    kin_free(ctx, m.degenerate);
+    kin_free(ctx, m.last);
+    kin_free(ctx, m.firsts);
+    return status;
+}
+
+/* ---- The frame ------------------------------------------------------------------------------- */
+
+static bool takes_integers(const kin_distance *distance, const kith_matrix *matrix,
+                           kith_dtype asked)
+{
+    kith_matrix queries = *matrix;
+    queries.dtype = asked;
+    return kin_frame_is_integer(distance, matrix, &queries);
+}
+
+/* The cheap type. Whole numbers of 8 bits are their own rounded copy; all else goes to fp16. Where
+ * quantised s8 for floats pays, a pilot would say so here: everything behind takes either type. */
+static kin_fused_type choose_type(const kin_distance *distance, const kith_matrix *matrix,
+                                  kith_dtype asked)
+{
+    return takes_integers(distance, matrix, asked) ? KIN_FUSED_S8 : KIN_FUSED_F16;
+}
+
+static int32_t rounded_bytes(kin_fused_type type, int32_t cols)
+{
+    return (int32_t)kin_round_up((int64_t)cols * (type == KIN_FUSED_F16 ? 2 : 1), KIN_FUSED_SLICE);
+}
+
+static kith_status measure(preparing *p, kin_fused_frame *frame)
+{
+    kin_fused_prepared *out = p->out;
+    const int32_t cols = frame->cols;
+    const int32_t parts = kin_fused_measure_parts(cols);
+    KIN_TRY(kin_gpu_alloc(p->on.ctx, p->on.gpu, &out->mean, (uint64_t)cols, sizeof(double),
+                          "column means"));
+    KIN_TRY(kin_gpu_alloc(p->on.ctx, p->on.gpu, &p->scratch, (uint64_t)parts * 3 * (uint64_t)cols,
+                          sizeof(double), "column statistics"));
+    const kin_fused_measure job = {.rows = out->rows,
+                                   .shifts = frame->bound == KIN_BOUND_DISTANCE ? 1 : 0,
+                                   .norms = frame->type == KIN_FUSED_S8 ? 1 : 0,
+                                   .parts = parts,
+                                   .scratch = p->scratch,
+                                   .mean = out->mean,
+                                   .largest = p->found->largest};
+    KIN_TRY(checked(p, p->on.kernels->measure(p->on.stream, &job), "measuring columns"));
+    KIN_TRY(see_findings(p));
+    const kin_frame_stats stats = {.largest = p->seen.largest[0],
+                                   .largest_norm = p->seen.largest[1]};
+    const bool is_float = frame->type == KIN_FUSED_F16;
+    frame->scale = kin_frame_scale(is_float ? KIN_TILE_F32 : KIN_TILE_S8, cols, &stats);
+    frame->kappa = is_float ? p->on.kernels->kappa(p->on.stream, cols) : 0.0;
+    frame->mean = frame->bound == KIN_BOUND_DISTANCE ? out->mean : NULL;
+    return KITH_OK;
+}
+
+static kith_status make_frame(preparing *p, kith_dtype asked, kin_fused_frame *frame)
+{
+    const kin_distance *distance = &p->out->distance;
+    const kin_metric_traits *traits = kin_metric_get_traits(distance->metric);
+    const kin_fused_type type = choose_type(distance, p->matrix, asked);
+    *frame = (kin_fused_frame){.type = type,
+                               .bound = KIN_BOUND_INTEGER,
+                               .cols = p->matrix->cols,
+                               .row_bytes = rounded_bytes(type, p->matrix->cols),
+                               .scale = 1.0,
+                               .key_scale = traits->key_scale};
+    if (takes_integers(distance, p->matrix, asked)) {
+        return KITH_OK;
+    }
+    frame->bound = traits->screen == KIN_SCREEN_DISTANCE ? KIN_BOUND_DISTANCE : KIN_BOUND_PRODUCT;
+    return measure(p, frame);
+}
+
+/* ---- The set --------------------------------------------------------------------------------- */
+
+static bool is_covered(const kin_fused_set *set, kith_metric metric)
+{
+    return set->points >= COVERED && kin_metric_get_traits(metric)->screen == KIN_SCREEN_DISTANCE;
+}
+
+static kith_status allocate_set(const preparing *p, const kin_fused_frame *frame)
+{
+    kith_ctx *ctx = p->on.ctx;
+    kin_gpu *gpu = p->on.gpu;
+    kin_fused_prepared *out = p->out;
+    kin_fused_set *set = &out->set;
+    *set = (kin_fused_set){.frame = *frame,
+                           .points = out->groups.count,
+                           .padded = kin_round_up(out->groups.count, KIN_FUSED_BLOCK)};
+    const uint64_t n = (uint64_t)set->padded;
+    KIN_TRY(kin_gpu_alloc(ctx, gpu, &out->ids, n, sizeof *out->ids, "the order of the points"));
+    KIN_TRY(kin_gpu_alloc(ctx, gpu, &out->rounded, n, (uint64_t)frame->row_bytes,
+                          "the rounded copy of the points"));
+    KIN_TRY(kin_gpu_alloc(ctx, gpu, &out->facts, n, sizeof *out->facts, "row bounds"));
+    KIN_TRY(kin_gpu_alloc(ctx, gpu, &out->half, n, sizeof *out->half, "column terms"));
+    set->ids = out->ids;
+    set->rounded = out->rounded;
+    set->facts = out->facts;
+    set->half = out->half;
+    return KITH_OK;
+}
+
+static kith_status allocate_cover(const preparing *p)
+{
+    kin_fused_prepared *out = p->out;
+    const uint64_t tiles = (uint64_t)(out->set.padded / KIN_FUSED_TILE);
+    KIN_TRY(kin_gpu_alloc(p->on.ctx, p->on.gpu, &out->centres, tiles,
+                          (uint64_t)out->set.frame.cols * sizeof *out->centres,
+                          "centres of tiles"));
+    KIN_TRY(kin_gpu_alloc(p->on.ctx, p->on.gpu, &out->radii, tiles, sizeof *out->radii,
+                          "radii of tiles"));
+    out->set.centres = out->centres;
+    out->set.radii = out->radii;
+    return KITH_OK;
+}
+
+/* Rows of set.ids into the set's buffers, their balls, and the worst of them. */
+static kith_status round_set(preparing *p)
+{
+    kin_fused_prepared *out = p->out;
+    kin_fused_set *set = &out->set;
+    KIN_TRY(kin_gpu_fill(p->on.ctx, p->on.gpu, p->found->worst, 0, sizeof p->found->worst));
+    const kin_fused_round job = {.rows = out->rows,
+                                 .frame = set->frame,
+                                 .ids = out->ids,
+                                 .points = set->points,
+                                 .padded = set->padded,
+                                 .rounded = out->rounded,
+                                 .facts = out->facts,
+                                 .half = out->half,
+                                 .worst = p->found->worst};
+    KIN_TRY(checked(p, p->on.kernels->round(p->on.stream, &job), "rounding points"));
+    if (out->centres != NULL) {
+        const kin_fused_cover cover = {.set = *set, .centres = out->centres, .radii = out->radii};
+        KIN_TRY(checked(p, p->on.kernels->cover(p->on.stream, &cover), "covering tiles"));
+    }
+    KIN_TRY(see_findings(p));
+    set->worst = (kin_bound_row){(double)p->seen.worst[0], (double)p->seen.worst[1]};
+    return KITH_OK;
+}
+
+/* ---- All of it ------------------------------------------------------------------------------- */
+
+static void free_preparing(preparing *p)
+{
+    kin_gpu_free(p->on.gpu, p->scratch);
+    kin_gpu_free(p->on.gpu, p->listed);
+    kin_gpu_free(p->on.gpu, p->firsts);
+    kin_gpu_free(p->on.gpu, p->table);
+    kin_gpu_free(p->on.gpu, p->found);
+}
+
+/* Values, transforms and groups: one wait. */
+static kith_status look(preparing *p, bool grouped)
+{
+    KIN_TRY(clear_findings(p));
+    KIN_TRY(start_check(p));
+    KIN_TRY(start_transforms(p));
+    if (grouped) {
+        KIN_TRY(start_groups(p));
+    }
+    KIN_TRY(see_findings(p));
+    if (p->seen.bad != UINT64_MAX) {
+        return complain(p);
+    }
+    KIN_TRY(finish_groups(p));
+    kin_gpu_free(p->on.gpu, p->firsts);
+    kin_gpu_free(p->on.gpu, p->table);
+    p->firsts = NULL;
+    p->table = NULL;
+    return KITH_OK;
+}
+
+static kith_status prepare_corpus(preparing *p, kith_dtype asked)
+{
+    kin_fused_prepared *out = p->out;
+    kin_fused_frame frame;
+    const bool screened = is_screened(&out->distance);
+    KIN_TRY(look(p, screened));
+    if (!screened) {
+        return KITH_OK;
+    }
+    KIN_TRY(make_frame(p, asked, &frame));
+    out->set = (kin_fused_set){.frame = frame};
+    if (out->groups.count == 0) {
+        return KITH_OK;
+    }
+    kin_gpu_free(p->on.gpu, p->scratch);
+    p->scratch = NULL;
+    KIN_TRY(allocate_set(p, &frame));
+    KIN_TRY(kin_fused_order_points(&p->on, out, p->listed));
+    if (is_covered(&out->set, out->distance.metric)) {
+        KIN_TRY(allocate_cover(p));
+    }
+    return round_set(p);
+}
+
+static kith_status prepare_queries(preparing *p, const kin_fused_frame *frame)
+{
+    kin_fused_prepared *out = p->out;
+    KIN_TRY(look(p, false));
+    if (frame == NULL) {
+        return KITH_OK;
+    }
+    out->set = (kin_fused_set){.frame = *frame};
+    if (out->groups.count == 0) {
+        return KITH_OK;
+    }
+    KIN_TRY(allocate_set(p, frame));
+    const kin_fused_sort job = {
+        .ids = p->listed, .points = out->groups.count, .cell_count = 1, .order = out->ids};
+    KIN_TRY(checked(p, p->on.kernels->sort(p->on.stream, &job), "listing rows"));
+    return round_set(p);
+}
+
+static void begin(preparing *p, kith_ctx *ctx, kin_gpu *gpu, const kin_distance *distance)
+{
+    memset(p->out, 0, sizeof *p->out);
+    p->out->distance = *distance;
+    p->on = kin_fused_device_of(ctx, gpu);
+}
+
+/* Frees what is not part of the outcome, and on failure that too. */
+static kith_status finish(preparing *p, int64_t start, kith_status status)
+{
+    free_preparing(p);
+    p->out->seconds_prepare = kin_clock_since(start) - p->out->seconds_upload;
+    if (status != KITH_OK) {
+        kin_fused_prepared_free(p->on.ctx, p->on.gpu, p->out);
+    }
+    return status;
+}
+
+kith_status kin_fused_prepare_corpus(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *matrix,
+                                     const kin_distance *distance, kith_dtype asked, int64_t k,
+                                     const char *name, uint32_t place, kin_fused_prepared *out)
+{
+    (void)k; /* a pilot of types would ask for this many */
+    const int64_t start = kin_clock_ns();
+    preparing p = {.out = out,
+                   .matrix = matrix,
+                   .name = name,
+                   .on_device = (place & KIN_FUSED_DATA_ON_DEVICE) != 0};
+    begin(&p, ctx, gpu, distance);
+    kith_status status = take_rows(&p, 0, matrix->rows);
+    if (status == KITH_OK) {
+        status = prepare_corpus(&p, asked);
+    }
+    return finish(&p, start, status);
+}
+
+kith_status kin_fused_prepare_queries(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_frame *frame,
+                                      const kith_matrix *matrix, const kin_distance *distance,
+                                      int64_t first, int64_t count, const char *name,
+                                      uint32_t place, kin_fused_prepared *out)
+{
+    const int64_t start = kin_clock_ns();
+    preparing p = {.out = out,
+                   .matrix = matrix,
+                   .name = name,
+                   .on_device = (place & KIN_FUSED_DATA_ON_DEVICE) != 0};
+    begin(&p, ctx, gpu, distance);
+    kith_status status = take_rows(&p, first, count);
+    if (status == KITH_OK) {
+        status = prepare_queries(&p, frame);
+    }
+    return finish(&p, start, status);
+}
+
+kith_status kin_fused_prepared_round(kith_ctx *ctx, kin_gpu *gpu, kin_fused_prepared *prepared)
+{
+    preparing p = {.on = kin_fused_device_of(ctx, gpu), .out = prepared};
+    kith_status status = clear_findings(&p);
+    if (status == KITH_OK && prepared->set.points > 0) {
+        status = round_set(&p);
+    }
+    free_preparing(&p);
+    return status;
+}
+
+void kin_fused_prepared_free(kith_ctx *ctx, kin_gpu *gpu, kin_fused_prepared *prepared)
+{
+    void *blocks[] = {prepared->radii,      prepared->centres, prepared->half, prepared->facts,
+                      prepared->rounded,    prepared->mean,    prepared->ids,  prepared->degenerate,
+                      prepared->transforms, prepared->data};
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
+        kin_gpu_free(gpu, blocks[i]);
+    }
+    kin_groups_free(ctx, &prepared->groups);
+    memset(prepared, 0, sizeof *prepared);
+}
+
+kin_fused_prepared_need kin_fused_prepared_bytes(const kith_matrix *matrix, int64_t rows,
+                                                 const kin_distance *distance, kith_dtype asked,
+                                                 uint32_t place, bool corpus)
+{
+    const bool screened = is_screened(distance);
+    const uint64_t n = (uint64_t)rows;
+    const uint64_t padded = (uint64_t)kin_round_up(rows, KIN_FUSED_BLOCK);
+    const uint64_t cols = (uint64_t)matrix->cols;
+    const int32_t row_bytes = rounded_bytes(choose_type(distance, matrix, asked), matrix->cols);
+    uint64_t resident = 1u << 16;
+    if ((place & KIN_FUSED_DATA_ON_DEVICE) == 0) {
+        resident = kin_size_add(resident,
+                                kin_size_mul(n, cols * (uint64_t)kith_dtype_bytes(matrix->dtype)));
+    }
+    if (kin_metric_get_traits(distance->metric)->transforms) {
+        resident = kin_size_add(resident, kin_size_mul(n, sizeof(kin_row_transform) + 1));
+    }
+    kin_fused_prepared_need need = {resident, resident};
+    if (!screened) {
+        return need;
+    }
+    const uint64_t a_point =
+        (uint64_t)row_bytes + sizeof(kin_fused_facts) + sizeof(kin_fused_word) + sizeof(uint32_t);
+    need.resident = kin_size_add(need.resident, kin_size_mul(padded, a_point));
+    if (!corpus) {
+        need.most = kin_size_add(need.resident, kin_size_mul(n, sizeof(uint32_t)));
+        return need;
+    }
+    need.resident = kin_size_add(need.resident, cols * sizeof(double));
+    if (rows >= COVERED) {
+        need.resident = kin_size_add(
+            need.resident, kin_size_mul(padded / KIN_FUSED_TILE, (cols + 1) * sizeof(float)));
+    }
+    /* Two moments: the table of groups before the set is there, or the order with the set. */
+    const uint64_t table = kin_size_mul(table_slots(rows), 2 * sizeof(uint64_t));
+    const uint64_t grouping =
+        kin_size_add(resident, kin_size_add(table, kin_size_mul(n, 2 * sizeof(uint32_t))));
+    const uint64_t measuring = kin_size_add(
+        resident, (uint64_t)kin_fused_measure_parts(matrix->cols) * 3 * cols * sizeof(double));
+    const uint64_t ordering =
+        kin_size_add(kin_size_add(need.resident, kin_size_mul(n, sizeof(uint32_t))),
+                     kin_fused_order_bytes(rows, row_bytes));
+    need.most = grouping > ordering ? grouping : ordering;
+    need.most = measuring > need.most ? measuring : need.most;
+    return need;
+}
