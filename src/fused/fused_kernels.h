@@ -177,6 +177,15 @@ typedef struct kin_fused_tighten {
     uint64_t *kept;         /* one number, cleared before: entries left; or NULL */
 } kin_fused_tighten;
 
+/* Sorts each KIN_FUSED_RUN consecutive positions by rising reach (ties: by id): ids and reaches are
+ * permuted in place. Thresholds of a column then differ little from those of its neighbours, which
+ * is what makes one test serve both ends of a pair. */
+typedef struct kin_fused_arrange {
+    int64_t points;
+    uint32_t *ids;
+    double *reach;
+} kin_fused_arrange;
+
 /* The tiles of columns that each block of rows must meet, offsets first_offset .. last_offset in tiles
  * (graph: blocks ahead on the circle, pairs once; search: tiles in `sequence`), without those that
  * balls prove to be apart. Appends units of at most unit_tiles. unit_count cleared before. skipped,
@@ -295,6 +304,7 @@ typedef struct kin_fused_kernels {
     int (*kth)(kin_gpu_stream *stream, const kin_fused_kth *job);
     int (*gather)(kin_gpu_stream *stream, const kin_fused_gather *job);
     int (*tighten)(kin_gpu_stream *stream, const kin_fused_tighten *job);
+    int (*arrange)(kin_gpu_stream *stream, const kin_fused_arrange *job);
     int (*plan)(kin_gpu_stream *stream, const kin_fused_plan *job);
     int (*rescore)(kin_gpu_stream *stream, const kin_fused_rescore *job);
     int (*write)(kin_gpu_stream *stream, const kin_fused_write *job);

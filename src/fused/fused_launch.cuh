@@ -18,18 +18,17 @@ int kin_fused_launch_cover(kin_gpu_stream *stream, const kin_fused_cover *job);
 int kin_fused_launch_sort(kin_gpu_stream *stream, const kin_fused_sort *job);
 
 /* fused_screen_wgmma.cu: sm_90 alone. fused_screen_mma.cu: from sm_80 on. Which of them a device
- * gets is decided by kin_fused_launch_screen, in fused_table.cu; so is whose error kappa tells. */
+ * gets is decided by kin_fused_launch_screen, in fused_table.cu, where kappa of each chip stands, too. */
 int kin_fused_screen_wgmma(kin_gpu_stream *stream, const kin_fused_screen *job);
 int kin_fused_screen_mma(kin_gpu_stream *stream, const kin_fused_screen *job);
-double kin_fused_kappa_wgmma(int32_t cols);
-double kin_fused_kappa_mma(int32_t cols);
 int kin_fused_launch_screen(kin_gpu_stream *stream, const kin_fused_screen *job);
 double kin_fused_launch_kappa(kin_gpu_stream *stream, int32_t cols);
 
-/* fused_lists.cu, fused_plan.cu */
+/* fused_lists.cu, fused_arrange.cu, fused_plan.cu */
 int kin_fused_launch_kth(kin_gpu_stream *stream, const kin_fused_kth *job);
 int kin_fused_launch_gather(kin_gpu_stream *stream, const kin_fused_gather *job);
 int kin_fused_launch_tighten(kin_gpu_stream *stream, const kin_fused_tighten *job);
+int kin_fused_launch_arrange(kin_gpu_stream *stream, const kin_fused_arrange *job);
 int kin_fused_launch_plan(kin_gpu_stream *stream, const kin_fused_plan *job);
 
 /* fused_rescore.cu, fused_keys.cu */

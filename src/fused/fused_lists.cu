@@ -15,6 +15,7 @@
  * and a radix selection over the list where it lies.
  */
 #include "fused/fused_launch.cuh"
+#include "fused/fused_gate.cuh"
 #include "fused/fused_list.cuh"
 #include "gpu/gpu_stream.cuh"
 

@@ -24,6 +24,8 @@
 enum {
     KIN_FUSED_TILE = 128,
     KIN_FUSED_BLOCK = 256,
+    KIN_FUSED_GATE = 32,  /* positions that share a gate (kin_fused_worst) */
+    KIN_FUSED_RUN = 512,  /* positions that are sorted by reach among themselves */
     KIN_FUSED_SLICE = 128, /* bytes: rounded rows are a multiple of this wide, zeros behind */
     KIN_FUSED_PAD_INT = INT32_MAX - (1 << 29)
 };
@@ -78,6 +80,11 @@ typedef struct kin_fused_worst {
     float far;  /* max (reach + lost) of the tile's rows, rounded up; products: max reach; +inf while a
                    row has no reach */
     int32_t integer; /* integer bounds: the largest reach, INT32_MAX while a row has none */
+    /* What its own reach adds to a column's threshold, the most of each 32 positions, rounded up:
+     * far^2 (1 + 2^-20) / 2 for distances, reach / 2 for products, ceil(reach / 2) for integers;
+     * -2^110 or -2^29 where all are padding, +inf or 2^29 while a row has no reach. Rows stand sorted
+     * by reach (kin_fused_arrange), so that four numbers tell nearly as much as 128. */
+    kin_fused_word gate[KIN_FUSED_TILE / KIN_FUSED_GATE];
 } kin_fused_worst;
 
 typedef struct kin_fused_set {
