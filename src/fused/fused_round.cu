@@ -211,6 +211,7 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
     const int32_t wide = me.row < job.padded ? job.frame.row_bytes : 0;
     unsigned char *out = job.rounded + me.row * job.frame.row_bytes;
     row_sums sums = {0.0, 0.0};
+    double given_sq = 0.0;
     for (int32_t col = me.lane * values; col < wide; col += team * values) {
         const int64_t at = (int64_t)col * kin_fused_dtype<DTYPE>::BYTES;
         uint32_t words[(values + 3) / 4] = {0};
@@ -220,17 +221,17 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
                                    inverse, b);
             for (int i = 0; i < values; i++) {
                 words[i / 4] |= byte_of(b[i], &sums) << (i % 4 * 8);
+                given_sq += b[i] * b[i];
             }
         }
         store_bytes<values>(out + col, words);
     }
     sums.stored_sq = kin_fused_team_sum(sums.stored_sq, team);
     sums.lost_sq = kin_fused_team_sum(sums.lost_sq, team);
+    given_sq = kin_fused_team_sum(given_sq, team);
     if (sums.stored_sq > LARGEST_NORM_SQ) {
-        /* Only a query far outside its corpus: the origin stands for it, and loses all of it:
-         * |b| <= |x^| + |b - x^|, whose square is taken, with room for this rounding. */
-        const double length = sqrt(sums.stored_sq) + sqrt(sums.lost_sq);
-        sums.lost_sq = length * length * (1.0 + 0x1p-40);
+        /* Only a query far outside its corpus: the origin stands for it, and loses all of it. */
+        sums.lost_sq = given_sq;
         sums.stored_sq = 0.0;
         const uint32_t zeros[(values + 3) / 4] = {0};
         for (int32_t col = me.lane * values; col < wide; col += team * values) {
