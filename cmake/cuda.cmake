@@ -25,6 +25,8 @@ set(CMAKE_CUDA_COMPILER ${KITH_NVCC})
 set(CMAKE_CUDA_ARCHITECTURES OFF) # said for each target below
 enable_language(CUDA)
 find_package(CUDAToolkit REQUIRED)
+# What NVIDIA's headers throw comes from libstdc++, which the module brings along.
+list(TRANSFORM CMAKE_CUDA_IMPLICIT_LINK_LIBRARIES REPLACE "^stdc\\+\\+$" "-l:libstdc++.a")
 set(CMAKE_CUDA_STANDARD 17)
 set(CMAKE_CUDA_EXTENSIONS OFF)
 set(CMAKE_CUDA_VISIBILITY_PRESET hidden)
@@ -32,7 +34,7 @@ set(CMAKE_CUDA_FLAGS_RELEASE "-O3")
 
 # What decides bits: no product and sum that fuse unasked, no denormals that vanish.
 set(KITH_CUDA_FLAGS -fmad=false -ftz=false -prec-div=true -prec-sqrt=true
-    "SHELL:-Werror all-warnings"
+    "SHELL:--compress-mode size" "SHELL:-Werror all-warnings"
     # -Wextra by its parts: as a whole it forbids a constant of an enum beside a number, which is C.
     "SHELL:-Xcompiler -Wall,-Wunused-parameter,-Wsign-compare,-Wtype-limits,-Wempty-body,-Werror")
 
@@ -65,10 +67,10 @@ if(CUDA_WGMMA_SOURCES)
   list(APPEND cuda_objects $<TARGET_OBJECTS:kith_cuda_wgmma_objects>)
 endif()
 
-# Linked as C: the module needs libc and nothing else of the machine, not even libstdc++.
+# Linked as C, and with what is used alone: the module needs libc and nothing else of the machine.
 add_library(kith_cuda MODULE ${cuda_objects})
 target_link_libraries(kith_cuda PRIVATE CUDA::cudart_static)
-target_link_options(kith_cuda PRIVATE
+target_link_options(kith_cuda PRIVATE -Wl,--as-needed -Wl,--no-undefined -static-libgcc
                     -Wl,--version-script=${CMAKE_SOURCE_DIR}/cmake/kith_cuda.map)
 set_target_properties(kith_cuda PROPERTIES LINKER_LANGUAGE C LINK_DEPENDS
                       ${CMAKE_SOURCE_DIR}/cmake/kith_cuda.map)
