@@ -69,10 +69,12 @@ static kith_status make_kernel_writer(kin_fused_answers *a, bool out_on_device)
         KIN_TRY(make_device_outputs(a));
         a->owns_device = true;
     }
-    if (a->target.exclude != NULL) {
+    a->exclude = a->target.exclude;
+    if (a->exclude != NULL && !a->exclude_on_device) {
         const uint64_t bytes = (uint64_t)a->target.out->rows * sizeof *a->exclude;
-        KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &a->exclude, bytes, 1, "excluded ids"));
-        KIN_TRY(kin_gpu_upload(on->ctx, on->gpu, a->exclude, a->target.exclude, bytes));
+        KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &a->own_exclude, bytes, 1, "excluded ids"));
+        KIN_TRY(kin_gpu_upload(on->ctx, on->gpu, a->own_exclude, a->target.exclude, bytes));
+        a->exclude = a->own_exclude;
     }
     KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &a->short_rows, 1, sizeof *a->short_rows, "counters"));
     return kin_gpu_fill(on->ctx, on->gpu, a->short_rows, 0, sizeof *a->short_rows);
@@ -95,6 +97,20 @@ static kith_status make_host_outputs(kin_fused_answers *a)
         KIN_TRY(kin_alloc(ctx, &a->host.distances64, cells_of(a), sizeof(double), "distances"));
     }
     a->target.out = &a->host;
+    return KITH_OK;
+}
+
+/* The host reads what it leaves out. */
+static kith_status fetch_exclude(kin_fused_answers *a)
+{
+    const kin_fused_device *on = &a->on;
+    if (a->target.exclude == NULL || !a->exclude_on_device) {
+        return KITH_OK;
+    }
+    const uint64_t bytes = (uint64_t)a->target.out->rows * sizeof *a->own_exclude;
+    KIN_TRY(kin_alloc(on->ctx, &a->own_exclude, bytes, 1, "excluded ids"));
+    KIN_TRY(kin_gpu_download(on->ctx, on->gpu, a->own_exclude, a->target.exclude, bytes));
+    a->target.exclude = a->own_exclude;
     return KITH_OK;
 }
 
@@ -122,6 +138,7 @@ kith_status kin_fused_answers_make(kin_fused_answers *a, bool out_on_device, boo
     if (out_on_device) {
         KIN_TRY_GOTO(status, make_host_outputs(a), done);
     }
+    KIN_TRY_GOTO(status, fetch_exclude(a), done);
     KIN_TRY_GOTO(status, make_threads(a), done);
     if (chunks) {
         KIN_TRY_GOTO(status,
@@ -164,13 +181,17 @@ void kin_fused_answers_free(kin_fused_answers *a)
     kin_free(ctx, a->merged_count);
     kin_free(ctx, a->merged);
     kin_gpu_free(a->on.gpu, a->short_rows);
-    kin_gpu_free(a->on.gpu, a->exclude);
+    if (a->kernels_write) {
+        kin_gpu_free(a->on.gpu, a->own_exclude);
+    } else {
+        kin_free(ctx, a->own_exclude);
+    }
     free_outputs(a);
     a->threads = NULL;
     a->merged_count = NULL;
     a->merged = NULL;
     a->short_rows = NULL;
-    a->exclude = NULL;
+    a->own_exclude = NULL;
 }
 
 void kin_fused_answers_chunk(kin_fused_answers *a, const kin_groups *groups, uint32_t id0)
@@ -233,7 +254,7 @@ static kith_status write_some(void *arg, int64_t task, int32_t thread)
         const int32_t full = w->counts == NULL ? w->k : w->counts[i];
         kin_answer_expand(answer, none ? NULL : w->pairs + i * w->k, none ? 0 : full);
         if (a->merged != NULL) {
-            merge_list(a, answer, w->ids[i], w->scratch + (int64_t)thread * a->wanted);
+            merge_list(a, answer, a->row0 + w->ids[i], w->scratch + (int64_t)thread * a->wanted);
         } else {
             KIN_TRY(kin_answer_write_group(a->on.ctx, &a->target, answer, w->ids[i]));
         }
@@ -414,8 +435,11 @@ kith_status kin_fused_answers_take(kin_fused_answers *a, kin_fused_work *work,
     int64_t count = 0;
     KIN_TRY(kin_fused_work_lost(work, &lost, &count));
     kith_status status = kin_fused_answers_rescore(a, work, rows, cols, count > 0 ? lost : NULL);
+    if (status == KITH_OK) {
+        status = kin_fused_work_tally(work, &a->tally);
+    }
     if (status == KITH_OK && count > 0) {
-        a->reruns += (double)count;
+        a->tally.reruns += (double)count;
         status = kin_fused_rerun_lost(a, work, rows, cols, lost, count);
     }
     kin_free(a->on.ctx, lost);
@@ -434,9 +458,10 @@ static kith_status write_merged(void *arg, int64_t task, int32_t thread)
         answer->count = a->merged_count[row];
         memcpy(answer->list, a->merged + row * a->wanted,
                (size_t)answer->count * sizeof *answer->list);
-        if (answer->count > 0) {
-            KIN_TRY(kin_answer_write_group(a->on.ctx, &a->target, answer, (uint32_t)row));
+        if (answer->count == 0) { /* no chunk had a list for it: a degenerate row */
+            kin_answer_degenerate(answer);
         }
+        KIN_TRY(kin_answer_write_group(a->on.ctx, &a->target, answer, (uint32_t)row));
     }
     return KITH_OK;
 }
@@ -495,14 +520,18 @@ kith_status kin_fused_answers_finish(kin_fused_answers *a, const kith_neighbors 
     if (a->kernels_write) {
         return copy_out(a, out);
     }
-    if (a->merged != NULL) {
-        KIN_TRY(kin_parallel(a->on.ctx, "rescore", kin_ceil_div(out->rows, ROWS_A_TASK),
-                             write_merged, a));
-    }
     /* Lists of degenerate rows name the lowest ids of the whole corpus. */
     const kin_groups whole = {.rows = corpus_rows};
-    a->threads[0].groups = &whole;
-    kin_answer_write_degenerates(&a->target, &a->threads[0]);
-    a->threads[0].groups = a->groups;
+    const kin_groups *groups = a->groups;
+    kith_status status = KITH_OK;
+    kin_fused_answers_chunk(a, &whole, 0);
+    if (a->merged != NULL) {
+        status = kin_parallel(a->on.ctx, "rescore", kin_ceil_div(out->rows, ROWS_A_TASK),
+                              write_merged, a);
+    } else {
+        kin_answer_write_degenerates(&a->target, &a->threads[0]);
+    }
+    kin_fused_answers_chunk(a, groups, 0);
+    KIN_TRY(status);
     return a->owns_host ? copy_in(a, out) : KITH_OK;
 }

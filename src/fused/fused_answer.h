@@ -14,13 +14,15 @@ typedef struct kin_fused_answers {
     kith_metric metric;
     const kin_groups *groups; /* of the corpus, or of its present chunk */
     kin_answer_target target;
-    int64_t wanted; /* ids a row: k, and one more where one may be left out */
+    bool exclude_on_device; /* target.exclude is device memory */
+    int64_t wanted;         /* ids a row: k, and one more where one may be left out */
     bool kernels_write;
 
     /* Kernels write. */
     kith_neighbors device; /* outputs in device memory */
     bool owns_device;
-    uint32_t *exclude; /* target.exclude in device memory, or NULL */
+    const uint32_t *exclude; /* in device memory, or NULL */
+    uint32_t *own_exclude;   /* the copy of it, in either memory, that is ours */
     uint64_t *short_rows;
 
     /* The host writes. */
@@ -29,10 +31,10 @@ typedef struct kin_fused_answers {
     kin_answer *threads; /* a list each */
     kin_pair *merged;    /* chunks: rows x wanted; NULL: one chunk */
     int32_t *merged_count;
-    uint32_t id0; /* id of the present chunk's first row */
+    uint32_t id0;  /* id of the present chunk's first row */
+    uint32_t row0; /* output row of the present stripe's first query */
 
-    double reruns; /* rows that were screened again */
-    double keys;   /* canonical keys that reruns computed */
+    kin_fused_tally tally;
 } kin_fused_answers;
 
 /* on, metric, groups, target and wanted are set, the rest zero. out_on_device: the pointers of
@@ -59,8 +61,14 @@ kith_status kin_fused_answers_write(kin_fused_answers *a, const kin_fused_pair *
  * writes. */
 kith_status kin_fused_answers_take_whole(kin_fused_answers *a, const kin_pair *pairs,
                                          const uint32_t *ids, int64_t rows, int32_t k);
+/* Rows of the host's ids[]: canonical keys of all their pairs with cols. */
+kith_status kin_fused_answers_solve(kin_fused_answers *a, const kin_fused_rows *rows,
+                                    const kin_fused_rows *cols, const uint32_t *ids, int64_t count);
 /* Rows that have no lists: the corpus has nothing but degenerate rows. ids: host. */
 kith_status kin_fused_answers_take_none(kin_fused_answers *a, const uint32_t *ids, int64_t count);
+
+/* Device memory that answers take beside outputs that are the caller's. */
+uint64_t kin_fused_answers_bytes(int64_t rows, int64_t k);
 
 /* Degenerate rows, merged lists, and the copy to where the caller wants it. Waits. */
 kith_status kin_fused_answers_finish(kin_fused_answers *a, const kith_neighbors *out,

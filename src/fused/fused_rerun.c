@@ -146,8 +146,8 @@ done:
     return status;
 }
 
-static kith_status solve(kin_fused_answers *a, const kin_fused_rows *rows,
-                         const kin_fused_rows *cols, const uint32_t *ids, int64_t count)
+kith_status kin_fused_answers_solve(kin_fused_answers *a, const kin_fused_rows *rows,
+                                    const kin_fused_rows *cols, const uint32_t *ids, int64_t count)
 {
     const kin_fused_device *on = &a->on;
     const int32_t k = (int32_t)kin_min_i64(a->wanted, cols->rows);
@@ -176,7 +176,7 @@ static kith_status solve_rest(rerun *r, int64_t first, int64_t points, const uin
             ids[found++] = r->ids[first + row];
         }
     }
-    const kith_status status = solve(r->a, r->rows, r->cols, ids, found);
+    const kith_status status = kin_fused_answers_solve(r->a, r->rows, r->cols, ids, found);
     kin_free(ctx, ids);
     return status;
 }
@@ -201,6 +201,7 @@ static kith_status run_batch(rerun *r, int64_t first, int64_t count, int32_t cap
     KIN_TRY_GOTO(status, kin_fused_work_rerun(&work), done);
     KIN_TRY_GOTO(status, kin_fused_work_lost(&work, &lost, &again), done);
     KIN_TRY_GOTO(status, kin_fused_answers_rescore(r->a, &work, r->rows, r->cols, lost), done);
+    KIN_TRY_GOTO(status, kin_fused_work_tally(&work, &r->a->tally), done);
     if (again > 0) {
         status = solve_rest(r, first, count, lost, again);
     }

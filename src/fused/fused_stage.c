@@ -398,8 +398,8 @@ static kith_status upload_seed_units(const kin_fused_work *w, uint32_t units_a_b
     return status;
 }
 
-/* Costs of a batch's seeds -> reach -> candidates. */
-static kith_status seed_batch(const kin_fused_work *w, int64_t first, int64_t blocks)
+/* Costs of a batch's seeds -> reach -> candidates, if they are wanted. */
+static kith_status seed_batch(const kin_fused_work *w, int64_t first, int64_t blocks, bool gathers)
 {
     const kin_fused_device *on = &w->on;
     const int64_t row0 = first * KIN_FUSED_BLOCK;
@@ -439,10 +439,13 @@ static kith_status seed_batch(const kin_fused_work *w, int64_t first, int64_t bl
     KIN_TRY(clear_words(w, &w->counters->next, 1));
     KIN_TRY(checked(w, on->kernels->screen(on->stream, &screen), "screening seeds"));
     KIN_TRY(checked(w, on->kernels->kth(on->stream, &kth), "finding thresholds"));
+    if (!gathers) {
+        return KITH_OK;
+    }
     return checked(w, on->kernels->gather(on->stream, &gather), "gathering candidates");
 }
 
-static kith_status run_seed(kin_fused_work *w)
+static kith_status run_seed(kin_fused_work *w, bool gathers)
 {
     const kin_fused_device *on = &w->on;
     const int64_t blocks = w->rows.padded / KIN_FUSED_BLOCK;
@@ -455,10 +458,12 @@ static kith_status run_seed(kin_fused_work *w)
     const int64_t last = blocks % w->batch_blocks;
     KIN_TRY(upload_seed_units(w, units_a_block, last));
     for (int64_t first = 0; first < blocks; first += w->batch_blocks) {
-        KIN_TRY(seed_batch(w, first, kin_min_i64(w->batch_blocks, blocks - first)));
+        KIN_TRY(seed_batch(w, first, kin_min_i64(w->batch_blocks, blocks - first), gathers));
     }
     w->seed_pairs = (double)blocks * (double)w->seed_tiles;
-    KIN_TRY(tighten(w));
+    if (gathers) {
+        KIN_TRY(tighten(w));
+    }
     kin_gpu_free(on->gpu, w->matrix);
     w->matrix = NULL;
     return end_stage(w, 0.0);
@@ -516,19 +521,29 @@ static kith_status run_stages(kin_fused_work *w, int64_t first, int64_t end)
     return KITH_OK;
 }
 
+bool kin_fused_work_has_stages(const kin_fused_work *w)
+{
+    return w->graph && w->seed_blocks < w->rows.padded / KIN_FUSED_BLOCK;
+}
+
+kith_status kin_fused_work_reach(kin_fused_work *w)
+{
+    return run_seed(w, false);
+}
+
 kith_status kin_fused_work_run(kin_fused_work *w)
 {
     if (w->rows.points == 0 || w->cols.points == 0) {
         return KITH_OK;
     }
-    KIN_TRY(run_seed(w));
+    KIN_TRY(run_seed(w, true));
     if (!w->graph) {
         return run_stages(w, w->seed_tiles, tiles_of(w->cols.points));
     }
-    const int64_t blocks = w->rows.padded / KIN_FUSED_BLOCK;
-    if (w->seed_blocks == blocks) {
+    if (!kin_fused_work_has_stages(w)) {
         return KITH_OK; /* the seeds were everything */
     }
+    const int64_t blocks = w->rows.padded / KIN_FUSED_BLOCK;
     return run_stages(w, w->seed_blocks / 2 + 1, kin_fused_offsets_end(blocks));
 }
 
@@ -564,11 +579,12 @@ kith_status kin_fused_work_lost(const kin_fused_work *w, uint8_t **flags, int64_
     return KITH_OK;
 }
 
-kith_status kin_fused_work_tally(const kin_fused_work *w, double *pairs, double *skipped)
+kith_status kin_fused_work_tally(const kin_fused_work *w, kin_fused_tally *tally)
 {
     kin_fused_counters counters;
     KIN_TRY(kin_gpu_download(w->on.ctx, w->on.gpu, &counters, w->counters, sizeof counters));
-    *skipped = (double)counters.skipped;
-    *pairs = (double)counters.met + *skipped + w->seed_pairs;
+    tally->skipped += (double)counters.skipped;
+    tally->pairs += (double)(counters.met + counters.skipped) + w->seed_pairs;
+    tally->keys += (double)counters.keys;
     return KITH_OK;
 }

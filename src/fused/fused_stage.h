@@ -69,6 +69,10 @@ kith_status kin_fused_worst_make(const kin_fused_device *on, const kin_fused_set
 /* work: on, rows, cols, graph, col_worst are set; the rest zero. */
 kith_status kin_fused_work_make(kin_fused_work *work, int64_t k, int32_t capacity);
 void kin_fused_work_free(kin_fused_work *work);
+/* Whether a graph is more than its seeds; reach alone, from a first pass over the seeds, by which
+ * rows may then be arranged. */
+bool kin_fused_work_has_stages(const kin_fused_work *work);
+kith_status kin_fused_work_reach(kin_fused_work *work);
 /* Seed and all stages. Returns with work under way. */
 kith_status kin_fused_work_run(kin_fused_work *work);
 /* The same for rows whose reach is known already: one stage of all columns. */
@@ -77,8 +81,15 @@ kith_status kin_fused_work_rerun(kin_fused_work *work);
 /* flags[position], host memory that the caller frees: 1 where a row lost candidates; count: how
  * many. Waits for the work. */
 kith_status kin_fused_work_lost(const kin_fused_work *work, uint8_t **flags, int64_t *count);
-/* Pairs of (block, tile) so far, seeds included; waits. */
-kith_status kin_fused_work_tally(const kin_fused_work *work, double *pairs, double *skipped);
+/* What work has done, for the report. */
+typedef struct kin_fused_tally {
+    double pairs; /* of (block, tile), seeds included */
+    double skipped;
+    double keys;   /* canonical ones */
+    double reruns; /* rows */
+} kin_fused_tally;
+/* Adds to it; waits. */
+kith_status kin_fused_work_tally(const kin_fused_work *work, kin_fused_tally *tally);
 
 /* Positions [first, first + count) of a set; first a multiple of KIN_FUSED_BLOCK. */
 kin_fused_set kin_fused_set_part(const kin_fused_set *set, int64_t first, int64_t count);

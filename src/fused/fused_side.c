@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fused/fused_side.h"
+
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "fused/fused_direct.h"
+#include "host/host_clock.h"
+#include "host/host_cpu.h"
+
+#include <stdio.h>
+
+/* Multiplications below which canonical keys of all pairs take less time than a screen's launches;
+ * and the k up to which lists are made for. */
+static const int64_t FEW_PRODUCTS = 1 << 22;
+enum { MOST_K = 2048 };
+
+bool kin_fused_screens(const kin_request *request, int64_t corpus_rows, int64_t query_rows)
+{
+    const uint64_t products =
+        kin_size_mul(kin_size_mul((uint64_t)corpus_rows, (uint64_t)query_rows),
+                     (uint64_t)request->distance.cols);
+    return kin_exact_screens(&request->distance) && request->k <= MOST_K &&
+           products > (uint64_t)FEW_PRODUCTS;
+}
+
+kith_neighbors kin_fused_rows_of(const kith_neighbors *out, int64_t first, int64_t count)
+{
+    const int64_t cells = first * out->k;
+    return (kith_neighbors){.ids = out->ids == NULL ? NULL : out->ids + cells,
+                            .distances = out->distances == NULL ? NULL : out->distances + cells,
+                            .distances64 =
+                                out->distances64 == NULL ? NULL : out->distances64 + cells,
+                            .rows = count,
+                            .k = out->k};
+}
+
+kith_matrix kin_fused_part_of(const kith_matrix *matrix, int64_t first, int64_t count)
+{
+    kith_matrix part = *matrix;
+    part.data = (const char *)matrix->data + first * matrix->stride_bytes;
+    part.rows = count;
+    return part;
+}
+
+/* ---- The screen
+ * ------------------------------------------------------------------------------------- */
+
+kith_status kin_fused_screen_side(kin_fused_answers *a, const kin_fused_corpus *corpus,
+                                  const kin_fused_prepared *queries, const kin_request *request)
+{
+    kith_ctx *ctx = a->on.ctx;
+    const int64_t k = kin_min_i64(a->wanted, corpus->prepared.groups.count);
+    int64_t start = kin_clock_ns();
+    kin_fused_work work = {.on = a->on,
+                           .rows = queries->set,
+                           .cols = corpus->prepared.set,
+                           .col_worst = corpus->worst};
+    if ((request->flags & KITH_NO_SKIP) != 0) {
+        work.rows.centres = NULL;
+        work.cols.centres = NULL;
+    }
+    kith_status status = KITH_OK;
+    KIN_TRY(kin_fused_work_make(&work, k, kin_fused_capacity(k)));
+    KIN_TRY_GOTO(status, kin_fused_work_run(&work), done);
+    KIN_TRY_GOTO(status, kin_gpu_wait(ctx, a->on.gpu), done);
+    ctx->report.seconds_screen += kin_clock_since(start);
+    start = kin_clock_ns();
+    status = kin_fused_answers_take(a, &work, &queries->rows, &corpus->prepared.rows);
+    ctx->report.seconds_rescore += kin_clock_since(start);
+done:
+    kin_fused_work_free(&work);
+    return status;
+}
+
+/* ---- A stripe of queries
+ * -------------------------------------------------------------------------------- */
+
+static void note_preparation(kith_ctx *ctx, const kin_fused_prepared *prepared)
+{
+    ctx->report.seconds_prepare += prepared->seconds_prepare + prepared->seconds_upload;
+}
+
+static kith_status ids_to_write(kith_ctx *ctx, const kin_groups *groups, uint32_t **ids)
+{
+    KIN_TRY(kin_alloc(ctx, ids, (uint64_t)groups->count, sizeof **ids, "rows to write"));
+    for (int64_t i = 0; i < groups->count; i++) {
+        (*ids)[i] = groups->firsts == NULL ? (uint32_t)i : groups->firsts[i];
+    }
+    return KITH_OK;
+}
+
+/* The corpus has nothing but degenerate rows, or there is no query that is not. */
+static kith_status answer_without_screen(kin_fused_answers *a, const kin_groups *queries)
+{
+    uint32_t *ids = NULL;
+    KIN_TRY(ids_to_write(a->on.ctx, queries, &ids));
+    const kith_status status = kin_fused_answers_take_none(a, ids, queries->count);
+    kin_free(a->on.ctx, ids);
+    return status;
+}
+
+static kith_status screen_stripe(kith_ctx *ctx, const kin_fused_corpus *corpus,
+                                 const kin_fused_prepared *queries, const kin_request *request,
+                                 uint32_t place, const kith_neighbors *out, kin_fused_tally *tally)
+{
+    const kin_groups *groups = &corpus->prepared.groups;
+    const bool leaves_out = request->exclude != NULL;
+    kin_fused_answers a = {
+        .on = kin_fused_device_of(ctx, corpus->gpu),
+        .metric = request->distance.metric,
+        .groups = groups,
+        .target = {.groups = &queries->groups, .exclude = request->exclude, .out = out},
+        .exclude_on_device = (place & KIN_FUSED_DATA_ON_DEVICE) != 0,
+        .wanted = kin_min_i64(request->k + (leaves_out ? 1 : 0), groups->rows)};
+    KIN_TRY(kin_fused_answers_make(&a, (place & KIN_FUSED_OUT_ON_DEVICE) != 0, false));
+    kith_status status = KITH_OK;
+    if (groups->count == 0 || queries->groups.count == 0) {
+        KIN_TRY_GOTO(status, answer_without_screen(&a, &queries->groups), done);
+    } else {
+        KIN_TRY_GOTO(status, kin_fused_screen_side(&a, corpus, queries, request), done);
+    }
+    KIN_TRY_GOTO(status, kin_fused_answers_finish(&a, out, groups->rows), done);
+    tally->pairs += a.tally.pairs;
+    tally->skipped += a.tally.skipped;
+    tally->keys += a.tally.keys;
+    tally->reruns += a.tally.reruns;
+done:
+    kin_fused_answers_free(&a);
+    return status;
+}
+
+kith_status kin_fused_search_stripe(kith_ctx *ctx, const kin_fused_corpus *corpus,
+                                    const kith_matrix *queries, int64_t first, int64_t count,
+                                    const kin_request *request, uint32_t place,
+                                    const kith_neighbors *out, kin_fused_tally *tally)
+{
+    const bool screens = kin_fused_screens(request, corpus->points.rows, queries->rows);
+    const kith_neighbors part = kin_fused_rows_of(out, first, count);
+    kin_request own = *request;
+    own.exclude = request->exclude == NULL ? NULL : request->exclude + first;
+    kin_fused_prepared prepared;
+    KIN_TRY(kin_fused_prepare_queries(
+        ctx, corpus->gpu, screens ? &corpus->prepared.set.frame : NULL, queries, &request->distance,
+        first, count, "queries", place, &prepared));
+    note_preparation(ctx, &prepared);
+    const kith_status status =
+        screens ? screen_stripe(ctx, corpus, &prepared, &own, place, &part, tally)
+                : kin_fused_direct(ctx, corpus->gpu, &corpus->prepared.rows, &prepared.rows, &own,
+                                   place, &part);
+    kin_fused_prepared_free(ctx, corpus->gpu, &prepared);
+    return status;
+}
+
+/* ---- All queries
+ * ------------------------------------------------------------------------------------------ */
+
+/* Device memory that a stripe takes. */
+static uint64_t stripe_bytes(const kin_fused_corpus *corpus, const kith_matrix *queries,
+                             int64_t count, const kin_request *request, uint32_t place)
+{
+    const int64_t k = request->k + 1;
+    const kin_fused_prepared_need need = kin_fused_prepared_bytes(
+        queries, count, &request->distance, corpus->points.dtype, place, false);
+    return kin_size_add(kin_size_add(need.most, kin_fused_answers_bytes(count, request->k)),
+                        kin_fused_work_bytes(count, corpus->points.rows, k, kin_fused_capacity(k)));
+}
+
+/* A stripe that ran out of device memory is taken again in halves: what the budget promised may be
+ * held by others. */
+kith_status kin_fused_search_stripes(kith_ctx *ctx, const kin_fused_corpus *corpus,
+                                     const kith_matrix *queries, const kin_request *request,
+                                     uint32_t place, const kith_neighbors *out,
+                                     kin_fused_tally *tally)
+{
+    int64_t stripe = queries->rows;
+    const uint64_t room = kin_gpu_room(corpus->gpu);
+    while (kin_fused_screens(request, corpus->points.rows, queries->rows) &&
+           stripe > KIN_FUSED_LEAST_ROWS &&
+           stripe_bytes(corpus, queries, stripe, request, place) > room) {
+        stripe = kin_round_up(kin_ceil_div(stripe, 2), KIN_FUSED_LEAST_ROWS);
+    }
+    for (int64_t first = 0; first < queries->rows;) {
+        const int64_t count = kin_min_i64(stripe, queries->rows - first);
+        const kith_status status =
+            kin_fused_search_stripe(ctx, corpus, queries, first, count, request, place, out, tally);
+        if (status == KITH_E_DEVICE_MEMORY && count > KIN_FUSED_LEAST_ROWS) {
+            kin_forgive(ctx);
+            kin_gpu_trim(corpus->gpu);
+            stripe = kin_round_up(kin_ceil_div(count, 2), KIN_FUSED_LEAST_ROWS);
+            continue;
+        }
+        KIN_TRY(status);
+        first += count;
+    }
+    return KITH_OK;
+}
+
+/* ---- Report
+ * --------------------------------------------------------------------------------------------------
+ */
+
+void kin_fused_report(kith_ctx *ctx, const kin_fused_prepared *corpus, const kin_fused_tally *tally,
+                      int64_t rows)
+{
+    kith_report *report = &ctx->report;
+    const double n = (double)kin_max_i64(rows, 1);
+    report->exact = 1;
+    report->skipped_share = tally->pairs > 0.0 ? tally->skipped / tally->pairs : 0.0;
+    report->rerun_share = tally->reruns / n;
+    report->candidates = tally->keys / n;
+    report->distinct_rows = corpus->groups.count;
+    (void)snprintf(report->screen, sizeof report->screen, "%s",
+                   corpus->set.frame.type == KIN_FUSED_S8 ? "s8" : "f16");
+    (void)snprintf(report->isa, sizeof report->isa, "%s", kin_isa_name(ctx->isa));
+}

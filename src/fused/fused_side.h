@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * One side of a search, its answers in a corpus: what graph, search and chunks have in common. */
+#ifndef KIN_FUSED_SIDE_H
+#define KIN_FUSED_SIDE_H
+
+#include "fused/fused_answer.h"
+#include "fused/fused_prepare.h"
+
+/* A corpus whose set is in device memory, and what one-sided screens read of it. */
+struct kin_fused_corpus {
+    kin_gpu *gpu;
+    kith_matrix points; /* borrowed where `place` says that it lies on the device */
+    kin_distance distance;
+    uint32_t place;
+    kin_fused_prepared prepared;
+    kin_fused_worst *worst; /* of its tiles */
+};
+
+/* Whether a job goes through the screen: its metric does, k is within the lists' reach, and there
+ * is enough to screen. */
+bool kin_fused_screens(const kin_request *request, int64_t corpus_rows, int64_t query_rows);
+
+/* The screened lists of all positions of `queries` among those of `corpus`, to a. */
+kith_status kin_fused_screen_side(kin_fused_answers *a, const kin_fused_corpus *corpus,
+                                  const kin_fused_prepared *queries, const kin_request *request);
+
+/* Queries first .. first + count - 1 of a matrix, whole: prepared, screened or computed directly,
+ * written. out: of all queries. */
+kith_status kin_fused_search_stripe(kith_ctx *ctx, const kin_fused_corpus *corpus,
+                                    const kith_matrix *queries, int64_t first, int64_t count,
+                                    const kin_request *request, uint32_t place,
+                                    const kith_neighbors *out, kin_fused_tally *tally);
+/* All queries, in stripes that fit. */
+kith_status kin_fused_search_stripes(kith_ctx *ctx, const kin_fused_corpus *corpus,
+                                     const kith_matrix *queries, const kin_request *request,
+                                     uint32_t place, const kith_neighbors *out,
+                                     kin_fused_tally *tally);
+
+/* Corpora that do not fit: in chunks, lists merged. queries NULL: a graph. */
+kith_status kin_fused_search_chunks(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
+                                    const kith_matrix *queries, const kin_request *request,
+                                    uint32_t place, const kith_neighbors *out);
+
+/* Rows first .. first + count - 1 of outputs or of a matrix. */
+kith_neighbors kin_fused_rows_of(const kith_neighbors *out, int64_t first, int64_t count);
+kith_matrix kin_fused_part_of(const kith_matrix *matrix, int64_t first, int64_t count);
+
+/* The least that a stripe of queries, or a chunk of a corpus, is cut down to. */
+enum { KIN_FUSED_LEAST_ROWS = 256 };
+
+/* Sums become the context's report. */
+void kin_fused_report(kith_ctx *ctx, const kin_fused_prepared *corpus, const kin_fused_tally *tally,
+                      int64_t rows);
+
+#endif
