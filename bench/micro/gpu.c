@@ -59,12 +59,15 @@ enum { WORKS = sizeof works / sizeof *works, MOST_RUNS = 64, SAMPLES = 32 };
 static const double F16_RATE = 790e12;
 static const double S8_RATE = 1580e12;
 static const double READ_RATE = 4.3e12;
+/* What takes longer, in seconds, is run once after its warm-up. */
+static const double PATIENCE = 4.0;
 
 typedef struct result {
     const work *work;
     double seconds; /* median */
     double fastest;
     double slowest;
+    int runs;
     double floor;
     kith_report report;
     const char *check;
@@ -398,15 +401,16 @@ static result measure(bench *b, const work *w)
 {
     double seconds[MOST_RUNS];
     job j = job_make(b, w);
-    (void)run_once(b, &j);
-    for (int i = 0; i < b->runs; i++) {
+    const int runs = run_once(b, &j) > PATIENCE ? 1 : b->runs;
+    for (int i = 0; i < runs; i++) {
         seconds[i] = run_once(b, &j);
     }
-    qsort(seconds, (size_t)b->runs, sizeof *seconds, by_size);
+    qsort(seconds, (size_t)runs, sizeof *seconds, by_size);
     result r = {.work = w,
-                .seconds = seconds[b->runs / 2],
+                .seconds = seconds[runs / 2],
                 .fastest = seconds[0],
-                .slowest = seconds[b->runs - 1],
+                .slowest = seconds[runs - 1],
+                .runs = runs,
                 .floor = floor_of(&j),
                 .report = {.struct_size = sizeof r.report},
                 .check = "-"};
@@ -452,7 +456,7 @@ static void append_csv(const bench *b, const result *results, int count)
     for (int i = 0; i < count; i++) {
         const result *r = &results[i];
         (void)fprintf(out, "%s,kith,%.6f,%.6f,%.6f,%d,%.6f,%.3f,%.1f,%.5f,%.4f,%s,%s,%s\n",
-                      r->work->name, r->seconds, r->fastest, r->slowest, b->runs, r->floor,
+                      r->work->name, r->seconds, r->fastest, r->slowest, r->runs, r->floor,
                       r->floor / r->seconds, r->report.candidates, r->report.rerun_share,
                       r->report.skipped_share, r->check, b->device, kith_commit());
     }

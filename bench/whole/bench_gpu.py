@@ -35,6 +35,7 @@ CLUSTERS, INTRINSIC = 1000, 12
 CHECKED = 100
 PATIENCE = 60.0  # seconds that PyTorch may take for one run, estimated from its products
 TORCH_RATE = 30e12
+LONG = 4.0  # seconds
 
 
 @dataclass
@@ -246,16 +247,16 @@ def check(work, points, queries, ids):
 
 
 def timed(runs, call):
-    """Seconds of each run after one for warming up."""
-    call()
-    seconds = []
-    for _ in range(runs):
+    """Seconds of each run after one for warming up; what takes long runs once."""
+
+    def once():
         torch.cuda.synchronize()
         start = time.perf_counter()
         call()
         torch.cuda.synchronize()
-        seconds.append(time.perf_counter() - start)
-    return seconds
+        return time.perf_counter() - start
+
+    return [once() for _ in range(1 if once() > LONG else runs)]
 
 
 def row_of(work, engine, seconds, floor, **more):
@@ -295,8 +296,7 @@ def measure_torch(work, points, queries, floor, runs):
     source = points.float()
     wanted = source if queries is None else queries.float()
     batch = max(1, (1 << 31) // (4 * len(points)))
-    seconds = timed(runs if products / TORCH_RATE < 2.0 else 1,
-                    lambda: torch_search(source, wanted, work.k + (queries is None), batch))
+    seconds = timed(runs, lambda: torch_search(source, wanted, work.k + (queries is None), batch))
     return row_of(work, "torch", seconds, floor, checked="-", commit=torch.__version__)
 
 
