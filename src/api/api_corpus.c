@@ -1,20 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Prepared corpora. A corpus keeps the context that made it, which must outlive it: its memory is
- * that context's. Others may search it. */
+ * that context's. Others may search it.
+ *
+ * It is prepared on one device, for good. On a GPU, `prepared` holds the matrix and the metric
+ * alone; a file gets the processor's preparation, which kith_corpus_save then makes for it. */
 #include "api/api_call.h"
 #include "api/api_check.h"
+#include "api/api_device.h"
 #include "api/api_search.h"
 #include "base/base_mem.h"
 #include "base/base_try.h"
 #include "exact/exact_store.h"
+#include "fused/fused_search.h"
 
 enum { USUAL_K = 10 };
+/* Queries that a corpus is thought to be made for, where "auto" decides where it lives. */
+static const double USUAL_QUERIES = 1000.0;
 
 struct kith_corpus {
     kith_ctx *home;
     kin_prepared prepared;
     kin_container *container; /* NULL unless it was opened from a file */
     bool views;               /* the preparation lies in the container, too */
+    kin_gpu *gpu;             /* its home's, with `fused` on it; NULL on the processor */
+    kin_fused_corpus *fused;
     uint64_t bytes;
 };
 
@@ -24,21 +33,53 @@ void kith_corpus_free(kith_corpus *corpus)
         return;
     }
     kith_ctx *ctx = corpus->home;
-    if (!corpus->views) {
+    if (corpus->fused != NULL) {
+        kin_gpu_enter(corpus->gpu);
+        kin_fused_corpus_free(ctx, corpus->fused);
+        kin_gpu_leave(corpus->gpu);
+    } else if (!corpus->views) {
         kin_prepared_free(ctx, &corpus->prepared);
     }
     kin_container_close(corpus->container);
     kin_free(ctx, corpus);
 }
 
+static kith_status prepare_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *points,
+                                  const char *name, const kin_distance *distance,
+                                  kith_corpus *corpus)
+{
+    KIN_TRY(kin_fused_corpus_make(ctx, gpu, points, distance, points->dtype, USUAL_K, name, 0,
+                                  &corpus->fused));
+    corpus->gpu = gpu;
+    corpus->prepared.rows.matrix = *points;
+    corpus->prepared.distance = *distance;
+    return KITH_OK;
+}
+
 /* Equal types on both sides are what a corpus of bytes waits for. */
-static kith_status prepare(kith_ctx *ctx, const kith_matrix *points, const char *name,
-                           const kin_distance *distance, kith_corpus *corpus)
+static kith_status prepare_on_cpu(kith_ctx *ctx, const kith_matrix *points, const char *name,
+                                  const kin_distance *distance, kith_corpus *corpus)
 {
     KIN_TRY(kin_api_prepare(ctx, points, name, distance, points, USUAL_K, &corpus->prepared));
     ctx->report.seconds_check = corpus->prepared.seconds_check;
     ctx->report.seconds_prepare = corpus->prepared.seconds_prepare;
     return KITH_OK;
+}
+
+/* *done: it was prepared on a GPU. */
+static kith_status try_gpu(kith_ctx *ctx, const kith_matrix *points, const char *name,
+                           const kin_distance *distance, kith_corpus *corpus, bool *done)
+{
+    kin_gpu *gpu = NULL;
+    *done = false;
+    KIN_TRY(kin_device_enter(ctx, distance, (double)points->rows * USUAL_QUERIES, &gpu));
+    if (gpu == NULL) {
+        return KITH_OK;
+    }
+    const kith_status status = prepare_on_gpu(ctx, gpu, points, name, distance, corpus);
+    kin_device_leave(ctx, gpu);
+    *done = status == KITH_OK;
+    return kin_device_yields(ctx, status) ? KITH_OK : status;
 }
 
 static kith_status create(kith_ctx *ctx, const kith_matrix *points, kith_metric metric,
@@ -48,7 +89,9 @@ static kith_status create(kith_ctx *ctx, const kith_matrix *points, kith_metric 
     kin_distance distance;
     KIN_TRY(kin_check_matrix(ctx, points, "points", &matrix));
     KIN_TRY(kin_check_metric(ctx, metric, NULL, NULL, matrix.cols, &distance));
-    return prepare(ctx, &matrix, "points", &distance, corpus);
+    bool done = false;
+    KIN_TRY(try_gpu(ctx, &matrix, "points", &distance, corpus, &done));
+    return done ? KITH_OK : prepare_on_cpu(ctx, &matrix, "points", &distance, corpus);
 }
 
 static kith_status open_file(kith_ctx *ctx, const char *path, kith_corpus *corpus)
@@ -61,14 +104,19 @@ static kith_status open_file(kith_ctx *ctx, const char *path, kith_corpus *corpu
     KIN_TRY(kin_store_points(ctx, path, corpus->container, &points, &metric));
     KIN_TRY(kin_check_matrix(ctx, &points, path, &checked));
     KIN_TRY(kin_check_metric(ctx, metric, NULL, NULL, checked.cols, &distance));
+    bool done = false;
     bool usable = false;
+    KIN_TRY(try_gpu(ctx, &checked, path, &distance, corpus, &done));
+    if (done) {
+        return KITH_OK;
+    }
     if (kin_exact_screens(&distance)) {
         corpus->views = true; /* whatever there is of it on failure */
         KIN_TRY(kin_store_view(ctx, path, corpus->container, &checked, &distance, &corpus->prepared,
                                &usable));
     }
     corpus->views = usable;
-    return usable ? KITH_OK : prepare(ctx, &checked, path, &distance, corpus);
+    return usable ? KITH_OK : prepare_on_cpu(ctx, &checked, path, &distance, corpus);
 }
 
 /* From points, or from a file where path is not NULL. */
@@ -89,6 +137,9 @@ static kith_status make(kith_ctx *ctx, const kith_matrix *points, kith_metric me
         return status;
     }
     corpus->bytes = atomic_load(&ctx->held_bytes) - held;
+    if (corpus->fused != NULL) {
+        corpus->bytes += kin_fused_corpus_bytes(corpus->fused);
+    }
     *out = corpus;
     return KITH_OK;
 }
@@ -133,6 +184,21 @@ static kith_status check_corpus(kith_ctx *ctx, const kith_corpus *corpus)
                           : kin_fail(ctx, KITH_E_ARGUMENT, "corpus is NULL (give a corpus)");
 }
 
+static kith_status save(kith_ctx *ctx, const kith_corpus *corpus, const char *path)
+{
+    if (corpus->fused == NULL) {
+        return kin_store_save(ctx, path, &corpus->prepared);
+    }
+    kin_prepared prepared;
+    const kith_matrix *points = &corpus->prepared.rows.matrix;
+    kin_distance distance = corpus->prepared.distance;
+    distance.isa = ctx->isa;
+    KIN_TRY(kin_api_prepare(ctx, points, "points", &distance, points, USUAL_K, &prepared));
+    const kith_status status = kin_store_save(ctx, path, &prepared);
+    kin_prepared_free(ctx, &prepared);
+    return status;
+}
+
 kith_status kith_corpus_save(kith_ctx *ctx, const kith_corpus *corpus, const char *path)
 {
     kin_call call;
@@ -142,9 +208,21 @@ kith_status kith_corpus_save(kith_ctx *ctx, const kith_corpus *corpus, const cha
         status = check_path(ctx, path);
     }
     if (status == KITH_OK) {
-        status = kin_store_save(ctx, path, &corpus->prepared);
+        status = save(ctx, corpus, path);
     }
     return kin_call_end(&call, status);
+}
+
+static kith_status search_on_gpu(kith_ctx *ctx, const kith_corpus *corpus, const kin_knn_job *job,
+                                 const kith_neighbors *out)
+{
+    kin_gpu *gpu = corpus->gpu;
+    kin_gpu_enter(gpu);
+    gpu->peak = gpu->held;
+    const kith_status status =
+        kin_fused_corpus_search(ctx, corpus->fused, &job->queries, &job->request, 0, out);
+    kin_device_leave(ctx, gpu);
+    return status;
 }
 
 static kith_status search(kith_ctx *ctx, const kith_corpus *corpus, const kith_matrix *queries,
@@ -160,7 +238,12 @@ static kith_status search(kith_ctx *ctx, const kith_corpus *corpus, const kith_m
                         "same)",
                         kith_metric_name(params.metric), kith_metric_name(own));
     }
-    return kin_api_search(ctx, &corpus->prepared, queries, &params, out);
+    kin_knn_job job;
+    KIN_TRY(kin_api_check_queries(ctx, &corpus->prepared.rows.matrix, &corpus->prepared.distance,
+                                  queries, &params, out, &job));
+    return corpus->fused != NULL
+               ? search_on_gpu(ctx, corpus, &job, out)
+               : kin_exact_search(ctx, &corpus->prepared, &job.queries, &job.request, out);
 }
 
 kith_status kith_corpus_search(kith_ctx *ctx, const kith_corpus *corpus, const kith_matrix *queries,

@@ -3,9 +3,11 @@
  */
 #include "api/api_call.h"
 #include "api/api_check.h"
+#include "api/api_device.h"
 #include "api/api_search.h"
 #include "base/base_mem.h"
 #include "base/base_try.h"
+#include "fused/fused_search.h"
 
 static const char *const OF_GRAPH = "a point's own id does not count";
 static const char *const OF_SEARCH = "the corpus has no more rows";
@@ -19,21 +21,39 @@ static kin_request request_of(const kith_search_params *params, const kin_distan
 
 /* ---- Graph ---------------------------------------------------------------------------------- */
 
+kith_status kin_api_check_graph(kith_ctx *ctx, const kith_matrix *points,
+                                const kith_search_params *given, const kith_neighbors *out,
+                                kin_graph_job *job)
+{
+    kith_search_params params;
+    kin_distance distance;
+    KIN_TRY(kin_check_search_params(ctx, given, &params));
+    KIN_TRY(kin_check_matrix(ctx, points, "points", &job->points));
+    KIN_TRY(kin_check_metric(ctx, params.metric, params.custom, params.custom_arg, job->points.cols,
+                             &distance));
+    const bool self = (params.flags & KITH_INCLUDE_SELF) != 0;
+    KIN_TRY(kin_check_output(ctx, params.k, job->points.rows - (self ? 0 : 1),
+                             self ? OF_SEARCH : OF_GRAPH, out, job->points.rows));
+    job->request = request_of(&params, &distance);
+    return KITH_OK;
+}
+
 static kith_status graph(kith_ctx *ctx, const kith_matrix *points, const kith_search_params *given,
                          const kith_neighbors *out)
 {
-    kith_search_params params;
-    kith_matrix matrix;
-    kin_distance distance;
-    KIN_TRY(kin_check_search_params(ctx, given, &params));
-    KIN_TRY(kin_check_matrix(ctx, points, "points", &matrix));
-    KIN_TRY(kin_check_metric(ctx, params.metric, params.custom, params.custom_arg, matrix.cols,
-                             &distance));
-    const bool self = (params.flags & KITH_INCLUDE_SELF) != 0;
-    KIN_TRY(kin_check_output(ctx, params.k, matrix.rows - (self ? 0 : 1),
-                             self ? OF_SEARCH : OF_GRAPH, out, matrix.rows));
-    const kin_request request = request_of(&params, &distance);
-    return kin_exact_graph(ctx, &matrix, &request, out);
+    kin_graph_job job;
+    kin_gpu *gpu = NULL;
+    KIN_TRY(kin_api_check_graph(ctx, points, given, out, &job));
+    const double rows = (double)job.points.rows;
+    KIN_TRY(kin_device_enter(ctx, &job.request.distance, rows * rows / 2.0, &gpu));
+    if (gpu != NULL) {
+        const kith_status status = kin_fused_graph(ctx, gpu, &job.points, &job.request, 0, out);
+        kin_device_leave(ctx, gpu);
+        if (!kin_device_yields(ctx, status)) {
+            return status;
+        }
+    }
+    return kin_exact_graph(ctx, &job.points, &job.request, out);
 }
 
 kith_status kith_graph_exact(kith_ctx *ctx, const kith_matrix *points,
@@ -46,18 +66,34 @@ kith_status kith_graph_exact(kith_ctx *ctx, const kith_matrix *points,
 
 /* ---- Search --------------------------------------------------------------------------------- */
 
-kith_status kin_api_search(kith_ctx *ctx, const kin_prepared *corpus, const kith_matrix *queries,
-                           const kith_search_params *params, const kith_neighbors *out)
+kith_status kin_api_check_queries(kith_ctx *ctx, const kith_matrix *corpus,
+                                  const kin_distance *distance, const kith_matrix *queries,
+                                  const kith_search_params *params, const kith_neighbors *out,
+                                  kin_knn_job *job)
 {
-    kith_matrix matrix;
-    KIN_TRY(kin_check_matrix(ctx, queries, "queries", &matrix));
-    KIN_TRY(kin_check_cols(ctx, &corpus->rows.matrix, "the corpus", &matrix, "queries"));
     const bool excludes = params->exclude != NULL;
-    KIN_TRY(kin_check_output(ctx, params->k, corpus->rows.matrix.rows - (excludes ? 1 : 0),
-                             excludes ? OF_EXCLUDE : OF_SEARCH, out, matrix.rows));
-    kin_request request = request_of(params, &corpus->distance);
-    request.distance.isa = ctx->isa;
-    return kin_exact_search(ctx, corpus, &matrix, &request, out);
+    job->corpus = *corpus;
+    KIN_TRY(kin_check_matrix(ctx, queries, "queries", &job->queries));
+    KIN_TRY(kin_check_cols(ctx, corpus, "the corpus", &job->queries, "queries"));
+    KIN_TRY(kin_check_output(ctx, params->k, corpus->rows - (excludes ? 1 : 0),
+                             excludes ? OF_EXCLUDE : OF_SEARCH, out, job->queries.rows));
+    job->request = request_of(params, distance);
+    job->request.distance.isa = ctx->isa;
+    return KITH_OK;
+}
+
+kith_status kin_api_check_knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
+                              const kith_search_params *given, const kith_neighbors *out,
+                              kin_knn_job *job)
+{
+    kith_search_params params;
+    kith_matrix matrix;
+    kin_distance distance;
+    KIN_TRY(kin_check_search_params(ctx, given, &params));
+    KIN_TRY(kin_check_matrix(ctx, corpus, "corpus", &matrix));
+    KIN_TRY(kin_check_metric(ctx, params.metric, params.custom, params.custom_arg, matrix.cols,
+                             &distance));
+    return kin_api_check_queries(ctx, &matrix, &distance, queries, &params, out, job);
 }
 
 kith_status kin_api_prepare(kith_ctx *ctx, const kith_matrix *points, const char *name,
@@ -77,27 +113,35 @@ kith_status kin_api_prepare(kith_ctx *ctx, const kith_matrix *points, const char
     return status;
 }
 
+static kith_status knn_on_cpu(kith_ctx *ctx, const kin_knn_job *job, const kith_neighbors *out)
+{
+    kin_prepared prepared;
+    KIN_TRY(kin_api_prepare(ctx, &job->corpus, "corpus", &job->request.distance, &job->queries,
+                            job->request.k, &prepared));
+    ctx->report.seconds_check = prepared.seconds_check;
+    ctx->report.seconds_prepare = prepared.seconds_prepare;
+    const kith_status status = kin_exact_search(ctx, &prepared, &job->queries, &job->request, out);
+    kin_prepared_free(ctx, &prepared);
+    return status;
+}
+
 static kith_status knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
                        const kith_search_params *given, const kith_neighbors *out)
 {
-    kith_search_params params;
-    kith_matrix matrix;
-    kith_matrix asked;
-    kin_distance distance;
-    KIN_TRY(kin_check_search_params(ctx, given, &params));
-    KIN_TRY(kin_check_matrix(ctx, corpus, "corpus", &matrix));
-    KIN_TRY(kin_check_matrix(ctx, queries, "queries", &asked));
-    KIN_TRY(kin_check_cols(ctx, &matrix, "the corpus", &asked, "queries"));
-    KIN_TRY(kin_check_metric(ctx, params.metric, params.custom, params.custom_arg, matrix.cols,
-                             &distance));
-    KIN_TRY(kin_check_output(ctx, params.k, matrix.rows, OF_SEARCH, out, asked.rows));
-    kin_prepared prepared;
-    KIN_TRY(kin_api_prepare(ctx, &matrix, "corpus", &distance, &asked, params.k, &prepared));
-    ctx->report.seconds_check = prepared.seconds_check;
-    ctx->report.seconds_prepare = prepared.seconds_prepare;
-    const kith_status status = kin_api_search(ctx, &prepared, queries, &params, out);
-    kin_prepared_free(ctx, &prepared);
-    return status;
+    kin_knn_job job;
+    kin_gpu *gpu = NULL;
+    KIN_TRY(kin_api_check_knn(ctx, corpus, queries, given, out, &job));
+    const double pairs = (double)job.corpus.rows * (double)job.queries.rows;
+    KIN_TRY(kin_device_enter(ctx, &job.request.distance, pairs, &gpu));
+    if (gpu != NULL) {
+        const kith_status status =
+            kin_fused_search(ctx, gpu, &job.corpus, &job.queries, &job.request, 0, out);
+        kin_device_leave(ctx, gpu);
+        if (!kin_device_yields(ctx, status)) {
+            return status;
+        }
+    }
+    return knn_on_cpu(ctx, &job, out);
 }
 
 kith_status kith_knn_exact(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
@@ -118,6 +162,7 @@ static kith_status both(kith_ctx *ctx, const kith_matrix *a, const kith_matrix *
     kith_matrix am;
     kith_matrix bm;
     kin_distance distance;
+    kin_gpu *gpu = NULL;
     KIN_TRY(kin_check_search_params(ctx, given, &params));
     KIN_TRY(kin_check_matrix(ctx, a, "a", &am));
     KIN_TRY(kin_check_matrix(ctx, b, "b", &bm));
@@ -130,6 +175,14 @@ static kith_status both(kith_ctx *ctx, const kith_matrix *a, const kith_matrix *
         return kin_fail(ctx, KITH_E_ARGUMENT, "exclude has no meaning in both directions at once");
     }
     const kin_request request = request_of(&params, &distance);
+    KIN_TRY(kin_device_enter(ctx, &distance, (double)am.rows * (double)bm.rows, &gpu));
+    if (gpu != NULL) {
+        const kith_status status = kin_fused_both(ctx, gpu, &am, &bm, &request, 0, ab, ba);
+        kin_device_leave(ctx, gpu);
+        if (!kin_device_yields(ctx, status)) {
+            return status;
+        }
+    }
     return kin_exact_both(ctx, &am, &bm, &request, ab, ba);
 }
 

@@ -2,9 +2,11 @@
  * What a job will take, before it runs. */
 #include "api/api_call.h"
 #include "api/api_check.h"
+#include "api/api_device.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "exact/exact_plan.h"
+#include "fused/fused_search.h"
 #include "host/host_cpu.h"
 
 #include <stdio.h>
@@ -31,6 +33,32 @@ static kith_status check_k(kith_ctx *ctx, const kith_search_params *params, bool
         return kin_fail(ctx, KITH_E_ARGUMENT, "k is %lld, must be 1 to %lld", (long long)params->k,
                         (long long)most);
     }
+    return KITH_OK;
+}
+
+/* On a GPU the host holds the answer and, where rows are equal or degenerate, what expands them. */
+static kith_status plan_gpu(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
+                            const kin_request *request, kith_plan *plan)
+{
+    const double rows = (double)corpus->rows;
+    const double pairs = queries != NULL ? rows * (double)queries->rows : rows * rows / 2.0;
+    kin_gpu *gpu = NULL;
+    (void)snprintf(plan->backend, sizeof plan->backend, "cpu");
+    KIN_TRY(kin_device_enter(ctx, &request->distance, pairs, &gpu));
+    if (gpu == NULL) {
+        return KITH_OK;
+    }
+    const kin_fused_need need = kin_fused_plan_need(corpus, queries, request, kin_gpu_room(gpu));
+    plan->gpu_bytes = need.whole_bytes;
+    plan->gpu_least_bytes = need.least_bytes;
+    plan->gpu_budget_bytes = kin_gpu_room(gpu);
+    plan->gpu_corpus_chunks = need.corpus_chunks;
+    plan->gpu_query_stripes = need.query_stripes;
+    plan->prepared_bytes = 0;
+    plan->state_bytes = 0;
+    plan->peak_bytes = plan->result_bytes;
+    (void)snprintf(plan->backend, sizeof plan->backend, "cuda:%d", (int)gpu->index);
+    kin_gpu_leave(gpu);
     return KITH_OK;
 }
 
@@ -69,6 +97,7 @@ static kith_status plan_exact(kith_ctx *ctx, const kith_matrix *corpus, const ki
                      .peak_bytes = kin_size_add(plan.peak_bytes, result)};
     (void)snprintf(own.isa, sizeof own.isa, "%s", kin_isa_name(ctx->isa));
     (void)snprintf(own.method, sizeof own.method, "%s", plan.screens ? "screen" : "direct");
+    KIN_TRY(plan_gpu(ctx, &matrix, queries != NULL ? &asked : NULL, &request, &own));
     memcpy(out, &own, own.struct_size < sizeof own ? own.struct_size : sizeof own);
     return KITH_OK;
 }

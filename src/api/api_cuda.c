@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Calls on matrices in device memory (kith/kith_cuda.h). The work runs on the context's own stream,
+ * behind what the caller's stream holds; it is complete on return. */
+#include "kith/kith_cuda.h"
+
+#include "api/api_call.h"
+#include "api/api_check.h"
+#include "api/api_device.h"
+#include "api/api_search.h"
+#include "base/base_try.h"
+#include "fused/fused_search.h"
+
+/* CUDA's own name for "the default stream, as one stream": what NULL means to a caller. */
+static void *const DEFAULT_STREAM = (void *)0x1;
+
+enum { ON_DEVICE = KIN_FUSED_DATA_ON_DEVICE | KIN_FUSED_OUT_ON_DEVICE };
+
+/* The device that an address belongs to, and that all of them must belong to. */
+static kith_status find_device(kith_ctx *ctx, const void *address, const char *name, int32_t *index)
+{
+    const kin_gpu_module *module = kin_gpu_get_module();
+    int32_t on_device = 0;
+    int32_t own = 0;
+    if (address == NULL) {
+        return KITH_OK;
+    }
+    if (module == NULL) {
+        return kin_fail(ctx, KITH_E_UNSUPPORTED, "no GPU can be used: %s", kin_gpu_reason());
+    }
+    if (module->ops->where(address, &on_device, &own) != 0 || on_device != 1) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "%s is no address in device memory (use the function of kith.h for host "
+                        "memory)",
+                        name);
+    }
+    if (*index >= 0 && own != *index) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "%s lies on cuda:%d and the points on cuda:%d", name,
+                        (int)own, (int)*index);
+    }
+    *index = own;
+    return KITH_OK;
+}
+
+static kith_status find_all(kith_ctx *ctx, const void *points, const void *queries,
+                            const kith_neighbors *out, int32_t *index)
+{
+    *index = -1;
+    KIN_TRY(find_device(ctx, points, "data", index));
+    KIN_TRY(find_device(ctx, queries, "queries.data", index));
+    KIN_TRY(find_device(ctx, out->ids, "out.ids", index));
+    KIN_TRY(find_device(ctx, out->distances, "out.distances", index));
+    return find_device(ctx, out->distances64, "out.distances64", index);
+}
+
+static kith_status enter(kith_ctx *ctx, const kin_distance *distance, int32_t index, kin_gpu **gpu)
+{
+    if (distance->metric == KITH_CUSTOM) {
+        return kin_fail(ctx, KITH_E_UNSUPPORTED, "metric is custom, which a GPU cannot call");
+    }
+    if (ctx->device == KIN_DEVICE_CPU) {
+        return kin_fail(ctx, KITH_E_UNSUPPORTED,
+                        "the context was made for the device cpu (make one for auto or cuda)");
+    }
+    if (ctx->device == KIN_DEVICE_CUDA && ctx->device_index >= 0 && ctx->device_index != index) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "the points lie on cuda:%d, the context is for cuda:%d", (int)index,
+                        (int)ctx->device_index);
+    }
+    return kin_device_enter_gpu(ctx, index, gpu);
+}
+
+static kith_status graph(kith_ctx *ctx, const kith_matrix *points, const kith_search_params *given,
+                         const kith_neighbors *out, void *stream)
+{
+    kin_graph_job job;
+    kin_gpu *gpu = NULL;
+    int32_t index = -1;
+    KIN_TRY(kin_api_check_graph(ctx, points, given, out, &job));
+    KIN_TRY(find_all(ctx, job.points.data, NULL, out, &index));
+    KIN_TRY(enter(ctx, &job.request.distance, index, &gpu));
+    kith_status status = kin_gpu_follow(ctx, gpu, stream != NULL ? stream : DEFAULT_STREAM);
+    if (status == KITH_OK) {
+        status = kin_fused_graph(ctx, gpu, &job.points, &job.request, ON_DEVICE, out);
+    }
+    KIN_KEEP(status, kin_gpu_wait(ctx, gpu));
+    kin_device_leave(ctx, gpu);
+    return status;
+}
+
+kith_status kith_cuda_graph_exact(kith_ctx *ctx, const kith_matrix *points,
+                                  const kith_search_params *params, const kith_neighbors *out,
+                                  void *stream)
+{
+    kin_call call;
+    KIN_TRY(kin_call_begin(ctx, &call));
+    return kin_call_end(&call, graph(ctx, points, params, out, stream));
+}
+
+static kith_status knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
+                       const kith_search_params *given, const kith_neighbors *out, void *stream)
+{
+    kin_knn_job job;
+    kin_gpu *gpu = NULL;
+    int32_t index = -1;
+    KIN_TRY(kin_api_check_knn(ctx, corpus, queries, given, out, &job));
+    KIN_TRY(find_all(ctx, job.corpus.data, job.queries.data, out, &index));
+    KIN_TRY(enter(ctx, &job.request.distance, index, &gpu));
+    kith_status status = kin_gpu_follow(ctx, gpu, stream != NULL ? stream : DEFAULT_STREAM);
+    if (status == KITH_OK) {
+        status =
+            kin_fused_search(ctx, gpu, &job.corpus, &job.queries, &job.request, ON_DEVICE, out);
+    }
+    KIN_KEEP(status, kin_gpu_wait(ctx, gpu));
+    kin_device_leave(ctx, gpu);
+    return status;
+}
+
+kith_status kith_cuda_knn_exact(kith_ctx *ctx, const kith_matrix *corpus,
+                                const kith_matrix *queries, const kith_search_params *params,
+                                const kith_neighbors *out, void *stream)
+{
+    kin_call call;
+    KIN_TRY(kin_call_begin(ctx, &call));
+    return kin_call_end(&call, knn(ctx, corpus, queries, params, out, stream));
+}
