@@ -57,6 +57,10 @@ static kith_status radius(kith_ctx *ctx, const kith_matrix *corpus, const kith_m
     kith_matrix asked;
     kin_radius_request request = {0};
     const bool graph = queries == NULL;
+    if (ctx->device == KIN_DEVICE_CUDA) {
+        return kin_fail(ctx, KITH_E_UNSUPPORTED,
+                        "radius search runs on the processor (use the device cpu or auto)");
+    }
     KIN_TRY(take_params(ctx, given, &params));
     KIN_TRY(kin_check_matrix(ctx, corpus, graph ? "points" : "corpus", &matrix));
     if (!graph) {
