@@ -7,15 +7,15 @@
  *      queries or lists do not      stripes of queries, the corpus resident
  *      the corpus does not          chunks of the corpus, stripes of queries, lists merged
  *
- * Both directions are two searches that share their two preparations' uploads; one product for both
- * would save half of the second one's screen.
+ * A few queries against a corpus that is resident take a way of their own (fused_batch.c). Both
+ * directions are two searches; one product for both would save a screen and two preparations.
  */
 #include "fused/fused_search.h"
 
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
-#include "fused/fused_direct.h"
+#include "fused/fused_batch.h"
 #include "fused/fused_side.h"
 
 /* ---- Corpora
@@ -36,6 +36,9 @@ kith_status kin_fused_corpus_make(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix
     if (status == KITH_OK && corpus->prepared.set.points > 0) {
         status = kin_fused_worst_make(&on, &corpus->prepared.set, &corpus->worst);
     }
+    if (status == KITH_OK && corpus->prepared.set.points > 0) {
+        status = kin_fused_batch_prepare(ctx, corpus);
+    }
     if (status != KITH_OK) {
         kin_fused_corpus_free(ctx, corpus);
         return status;
@@ -51,6 +54,7 @@ void kin_fused_corpus_free(kith_ctx *ctx, kin_fused_corpus *corpus)
     if (corpus == NULL) {
         return;
     }
+    kin_fused_batch_free(corpus);
     kin_gpu_free(corpus->gpu, corpus->worst);
     kin_fused_prepared_free(ctx, corpus->gpu, &corpus->prepared);
     kin_free(ctx, corpus);
@@ -89,10 +93,17 @@ kith_status kin_fused_corpus_search(kith_ctx *ctx, const kin_fused_corpus *corpu
     kin_fused_tally tally = {0};
     KIN_TRY(corpus_for(ctx, corpus, queries, request->k, &again));
     const kin_fused_corpus *use = again != NULL ? again : corpus;
-    const kith_status status =
-        kin_fused_search_stripes(ctx, use, queries, request, place, out, &tally);
-    if (status == KITH_OK && kin_fused_screens(request, corpus->points.rows, queries->rows)) {
-        kin_fused_report(ctx, &use->prepared, &tally, queries->rows);
+    const bool screens = kin_fused_screens(request, corpus->points.rows, queries->rows);
+    bool done = false;
+    kith_status status = KITH_OK;
+    if (screens) {
+        status = kin_fused_batch_search(ctx, use, queries, request, place, out, &done);
+    }
+    if (status == KITH_OK && !done) {
+        status = kin_fused_search_stripes(ctx, use, queries, request, place, out, &tally);
+        if (status == KITH_OK && screens) {
+            kin_fused_report(ctx, &use->prepared, &tally, queries->rows);
+        }
     }
     kin_fused_corpus_free(ctx, again);
     return status;

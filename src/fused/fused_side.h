@@ -14,6 +14,9 @@ struct kin_fused_corpus {
     uint32_t place;
     kin_fused_prepared prepared;
     kin_fused_worst *worst; /* of its tiles */
+    uint32_t *tiles;        /* all, for small batches (fused_batch.h) */
+    kin_fused_unit *units;
+    uint32_t batch_units;
 };
 
 /* Whether a job goes through the screen: its metric does, k is within the lists' reach, and there
