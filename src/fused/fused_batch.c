@@ -92,6 +92,7 @@ typedef struct layout {
     uint64_t rows;
     uint64_t transforms;
     uint64_t exclude;
+    uint64_t row_ids; /* 0, 1, ...: positions are rows */
     uint64_t unit_count;
     uint64_t in_end;
     uint64_t rounded;
@@ -149,6 +150,7 @@ static void lay_out(batch *b)
     at->rows = carve(&end, n, row_bytes);
     at->transforms = carve(&end, transforms ? n : 0, sizeof(kin_row_transform));
     at->exclude = carve(&end, b->request->exclude != NULL ? n : 0, sizeof(uint32_t));
+    at->row_ids = carve(&end, n, sizeof(uint32_t));
     at->unit_count = carve(&end, 1, sizeof(uint32_t));
     at->in_end = end;
     at->rounded = carve(&end, KIN_FUSED_BLOCK, (uint64_t)b->corpus->prepared.set.frame.row_bytes);
@@ -209,6 +211,10 @@ static kith_status copy_in(const batch *b, bool *degenerate)
     if (b->request->exclude != NULL) {
         memcpy(b->host + b->at.exclude, b->request->exclude, (size_t)q->rows * sizeof(uint32_t));
     }
+    uint32_t *ids = (uint32_t *)(void *)(b->host + b->at.row_ids);
+    for (int64_t i = 0; i < q->rows; i++) {
+        ids[i] = (uint32_t)i;
+    }
     memcpy(b->host + b->at.unit_count, &b->corpus->batch_units, sizeof(uint32_t));
     return kin_gpu_upload(b->on.ctx, b->on.gpu, b->device, b->host, b->at.in_end);
 }
@@ -241,7 +247,8 @@ static kin_fused_set set_of(const batch *b)
                            .padded = KIN_FUSED_BLOCK,
                            .rounded = part(b, b->at.rounded),
                            .facts = part(b, b->at.facts),
-                           .half = part(b, b->at.half)};
+                           .half = part(b, b->at.half),
+                           .ids = part(b, b->at.row_ids)};
 }
 
 static kin_fused_lists lists_of(const batch *b)
