@@ -29,6 +29,15 @@ _Static_assert(sizeof(kin_fused_pair) == sizeof(kin_pair), "pairs are read in pl
 /* ---- Making
  * --------------------------------------------------------------------------------------- */
 
+uint64_t kin_fused_answers_bytes(int64_t rows, int64_t k)
+{
+    const uint64_t n = (uint64_t)rows;
+    const uint64_t a_neighbour = sizeof(uint32_t) + sizeof(float) + sizeof(double);
+    const uint64_t pairs = kin_size_mul(n, (uint64_t)(k + 1) * sizeof(kin_fused_pair));
+    const uint64_t outputs = kin_size_mul(n, (uint64_t)k * a_neighbour + 2 * sizeof(uint32_t));
+    return kin_size_add(outputs, pairs < PAIR_BYTES ? pairs : PAIR_BYTES);
+}
+
 static bool plain(const kin_groups *groups)
 {
     return groups->next == NULL && groups->degenerate == 0;

@@ -12,6 +12,7 @@ typedef struct needing {
     const kith_matrix *corpus;
     const kith_matrix *queries; /* the corpus for a graph */
     const kin_request *request;
+    uint64_t budget;
     bool graph;
     bool screens;
 } needing;
@@ -32,9 +33,8 @@ static uint64_t stripe_need(const needing *n, int64_t count, int64_t rows, bool 
                 : kin_fused_prepared_bytes(n->queries, count, &n->request->distance,
                                            n->corpus->dtype, 0, false)
                       .most;
-    const uint64_t working = n->screens
-                                 ? kin_fused_work_bytes(count, rows, k, kin_fused_capacity(k))
-                                 : kin_fused_direct_least_bytes(rows, n->request->k);
+    const uint64_t working = n->screens ? kin_fused_work_bytes(count, rows, k, n->budget)
+                                        : kin_fused_direct_least_bytes(rows, n->request->k);
     const uint64_t answers = kin_fused_answers_bytes(count, n->request->k);
     return kin_size_add(kin_size_add(queries, working), answers);
 }
@@ -57,6 +57,7 @@ kin_fused_need kin_fused_plan_need(const kith_matrix *corpus, const kith_matrix 
     const needing n = {.corpus = corpus,
                        .queries = queries != NULL ? queries : corpus,
                        .request = request,
+                       .budget = budget,
                        .graph = queries == NULL,
                        .screens = kin_fused_screens(
                            request, corpus->rows, queries != NULL ? queries->rows : corpus->rows)};

@@ -218,15 +218,18 @@ kith_status kin_fused_rerun_lost(kin_fused_answers *a, const kin_fused_work *wor
                                  const uint8_t *lost, int64_t count)
 {
     rerun r = {.a = a, .work = work, .rows = rows, .cols = cols};
-    const int64_t wished = (int64_t)ROOM_A_NEIGHBOUR * work->lists.k + ROOM;
-    const int32_t capacity =
-        (int32_t)kin_max_i64(kin_min_i64(wished, work->cols.padded), work->lists.k + 8);
     const uint64_t room = kin_gpu_room(a->on.gpu) / 4;
-    const uint64_t bytes = room < LIST_BYTES ? room : LIST_BYTES;
-    const int64_t fit = (int64_t)(bytes / ((uint64_t)capacity * sizeof(uint64_t)));
-    const int64_t most = kin_max_i64(1, fit / KIN_FUSED_BLOCK) * KIN_FUSED_BLOCK;
+    const int64_t words = (int64_t)((room < LIST_BYTES ? room : LIST_BYTES) / sizeof(uint64_t));
+    const int64_t wished = (int64_t)ROOM_A_NEIGHBOUR * work->lists.k + ROOM;
+    const int64_t useful = kin_min_i64(wished, kin_max_i64(work->cols.padded, work->lists.k + 8));
+    const int32_t capacity = (int32_t)kin_min_i64(useful, words / KIN_FUSED_BLOCK);
+    const int64_t most = words / kin_max_i64(capacity, 1) / KIN_FUSED_BLOCK * KIN_FUSED_BLOCK;
     kith_status status = KITH_OK;
     KIN_TRY_GOTO(status, read_rows(&r, lost), done);
+    if (capacity < 2 * work->lists.capacity && capacity < useful) { /* no room for a second try */
+        status = kin_fused_answers_solve(a, rows, cols, r.ids, count);
+        goto done;
+    }
     for (int64_t first = 0; first < count; first += most) {
         KIN_TRY_GOTO(status, run_batch(&r, first, kin_min_i64(most, count - first), capacity),
                      done);

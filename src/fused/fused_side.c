@@ -162,8 +162,9 @@ static uint64_t stripe_bytes(const kin_fused_corpus *corpus, const kith_matrix *
     const int64_t k = request->k + 1;
     const kin_fused_prepared_need need = kin_fused_prepared_bytes(
         queries, count, &request->distance, corpus->points.dtype, place, false);
-    return kin_size_add(kin_size_add(need.most, kin_fused_answers_bytes(count, request->k)),
-                        kin_fused_work_bytes(count, corpus->points.rows, k, kin_fused_capacity(k)));
+    return kin_size_add(
+        kin_size_add(need.most, kin_fused_answers_bytes(count, request->k)),
+        kin_fused_work_bytes(count, corpus->points.rows, k, kin_gpu_room(corpus->gpu)));
 }
 
 /* A stripe that ran out of device memory is taken again in halves: what the budget promised may be

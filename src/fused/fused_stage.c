@@ -83,26 +83,38 @@ static uint32_t unit_tiles_of(int64_t blocks, int64_t tiles)
     return (uint32_t)kin_max_i64(LEAST_UNIT_TILES, kin_min_i64(fair, MOST_UNIT_TILES));
 }
 
-static sizes sizes_of(int64_t rows, int64_t cols, int64_t k, bool graph)
+/* Tiles of a seed: as many as are wished, fewer where the costs of one block of rows would take
+ * more than a quarter of the room. */
+static int64_t seed_tiles_of(int64_t wished, uint64_t room)
+{
+    const uint64_t a_tile = KIN_FUSED_BLOCK * TILE_COLUMN_BYTES;
+    const uint64_t fit = room / 4 / a_tile;
+    return kin_max_i64(1, fit < (uint64_t)wished ? (int64_t)fit : wished);
+}
+
+static sizes sizes_of(int64_t rows, int64_t cols, int64_t k, bool graph, uint64_t room)
 {
     const int64_t blocks = blocks_of(rows);
     const int64_t tiles = tiles_of(cols);
     sizes s = {0};
     if (graph) {
         const int64_t wished = kin_max_i64(SEED_COLUMNS, SEED_A_NEIGHBOUR * k);
-        const int64_t reach = kin_ceil_div(kin_ceil_div(wished, KIN_FUSED_BLOCK) - 1, 2);
+        const int64_t seed_tiles = seed_tiles_of(tiles_of(wished), room);
+        const int64_t reach = kin_ceil_div(seed_tiles / 2 - 1, 2);
         s.seed_blocks = kin_fused_seed_blocks(blocks, reach);
         s.seed_tiles = 2 * s.seed_blocks;
     } else {
         const int64_t wished = kin_max_i64(SAMPLE_COLUMNS, SAMPLE_A_NEIGHBOUR * k);
-        s.seed_tiles = kin_min_i64(tiles_of(wished), tiles);
+        s.seed_tiles = kin_min_i64(seed_tiles_of(tiles_of(wished), room), tiles);
     }
     const uint64_t block_bytes = KIN_FUSED_BLOCK * (uint64_t)s.seed_tiles * TILE_COLUMN_BYTES;
-    s.batch_blocks = kin_max_i64(1, kin_min_i64((int64_t)(MATRIX_BYTES / block_bytes), blocks));
+    const uint64_t bytes = MATRIX_BYTES < room / 4 ? MATRIX_BYTES : room / 4;
+    s.batch_blocks = kin_max_i64(1, kin_min_i64((int64_t)(bytes / block_bytes), blocks));
     const int64_t step_tiles = graph ? 2 : 1;
     const int64_t most = graph ? kin_fused_offsets_end(blocks) : tiles;
+    const uint64_t table = TILE_BYTES < room / 8 ? TILE_BYTES : room / 8;
     const int64_t fitting =
-        (int64_t)(TILE_BYTES / sizeof(uint32_t)) / (kin_max_i64(blocks, 1) * step_tiles);
+        (int64_t)(table / sizeof(uint32_t)) / (kin_max_i64(blocks, 1) * step_tiles);
     s.stretch = kin_max_i64(1, kin_min_i64(fitting, most));
     s.unit_tiles = unit_tiles_of(blocks, graph ? tiles / 2 : tiles);
     const int64_t seed_table = graph ? blocks * s.seed_tiles : s.seed_tiles;
@@ -120,21 +132,22 @@ static uint64_t lists_bytes(int64_t rows, int32_t capacity)
     return kin_size_mul((uint64_t)kin_round_up(rows, KIN_FUSED_BLOCK), a_row);
 }
 
-static uint64_t work_bytes(int64_t rows, int64_t cols, int64_t k, bool graph)
+static uint64_t work_bytes(int64_t rows, int64_t cols, int64_t k, bool graph, uint64_t room)
 {
-    const sizes s = sizes_of(rows, cols, k, graph);
+    const sizes s = sizes_of(rows, cols, k, graph, room);
     const uint64_t matrix = (uint64_t)s.batch_blocks * KIN_FUSED_BLOCK * (uint64_t)s.seed_tiles;
     return matrix * TILE_COLUMN_BYTES + (uint64_t)s.tile_count * sizeof(uint32_t) +
            (uint64_t)s.unit_count * sizeof(kin_fused_unit) +
            (uint64_t)tiles_of(rows + KIN_FUSED_BLOCK) * sizeof(kin_fused_worst);
 }
 
-uint64_t kin_fused_work_bytes(int64_t rows, int64_t cols, int64_t k, int32_t capacity)
+uint64_t kin_fused_work_bytes(int64_t rows, int64_t cols, int64_t k, uint64_t room)
 {
-    const uint64_t graph = rows == cols ? work_bytes(rows, cols, k, true) : 0;
-    const uint64_t search = work_bytes(rows, cols, k, false);
-    const uint64_t rounding = 16u << 20; /* of blocks to pages */
-    return lists_bytes(rows, capacity) + (graph > search ? graph : search) + rounding;
+    const uint64_t graph = rows == cols ? work_bytes(rows, cols, k, true, room) : 0;
+    const uint64_t search = work_bytes(rows, cols, k, false, room);
+    const uint64_t rounding = room / 16; /* of blocks to pages */
+    return kin_size_add(lists_bytes(rows, kin_fused_capacity(k)),
+                        (graph > search ? graph : search) + rounding);
 }
 
 /* ---- Lists and worsts
@@ -231,7 +244,7 @@ kith_status kin_fused_worst_make(const kin_fused_device *on, const kin_fused_set
 kith_status kin_fused_work_make(kin_fused_work *w, int64_t k, int32_t capacity)
 {
     const kin_fused_device *on = &w->on;
-    const sizes s = sizes_of(w->rows.points, w->cols.points, k, w->graph);
+    const sizes s = sizes_of(w->rows.points, w->cols.points, k, w->graph, kin_gpu_room(on->gpu));
     const kin_gpu_ops *ops = on->gpu->module->ops;
     kith_status status = KITH_OK;
     w->seed_blocks = s.seed_blocks;

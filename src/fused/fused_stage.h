@@ -55,8 +55,8 @@ typedef struct kin_fused_work {
 
 /* Entries of a list that keep rows from losing candidates. */
 int32_t kin_fused_capacity(int64_t k);
-/* Device memory that kin_fused_work_make takes at most. */
-uint64_t kin_fused_work_bytes(int64_t rows, int64_t cols, int64_t k, int32_t capacity);
+/* Device memory that a work takes at most, where so much room is left. */
+uint64_t kin_fused_work_bytes(int64_t rows, int64_t cols, int64_t k, uint64_t room);
 
 /* Lists of k candidates for all rows of a set, empty, without reach. */
 kith_status kin_fused_lists_make(const kin_fused_device *on, const kin_fused_set *set, int64_t k,
