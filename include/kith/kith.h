@@ -425,7 +425,7 @@ KITH_API kith_status kith_file_inspect(kith_ctx *ctx, const char *path, kith_fil
 /* ---- 10. Plans, reports, devices ------------------------------------------------------------ */
 
 /* What a job will need, before it runs. Bytes of host memory; mapped input is not counted. On a GPU
- * (backend) prepared and state are 0: they lie there. */
+ * prepared and state are what the host holds beside it. */
 typedef struct kith_plan {
     uint32_t struct_size; /* set by the caller to sizeof(kith_plan) */
     int32_t threads;

@@ -36,7 +36,22 @@ static kith_status check_k(kith_ctx *ctx, const kith_search_params *params, bool
     return KITH_OK;
 }
 
-/* On a GPU the host holds the answer and, where rows are equal or degenerate, what expands them. */
+/* What the host holds beside the answer of a GPU, at most: numbers of rows that tell equal and
+ * degenerate ones apart (fused_prepare.c, fused_rerun.c: less than 48 bytes a row), and pairs of 16
+ * bytes where such rows are expanded, once more where lists of several chunks are merged. */
+static void plan_host(const kith_matrix *corpus, const kith_matrix *queries,
+                      const kin_request *request, int64_t chunks, kith_plan *plan)
+{
+    enum { ROW_BYTES = 48, PAIR_BYTES = 16 };
+    const uint64_t asked = queries != NULL ? (uint64_t)queries->rows : 0;
+    const uint64_t answers = queries != NULL ? asked : (uint64_t)corpus->rows;
+    const uint64_t pairs = kin_size_mul(answers, (uint64_t)request->k + 1);
+    plan->prepared_bytes = kin_size_mul((uint64_t)corpus->rows + asked, ROW_BYTES);
+    plan->state_bytes = kin_size_mul(pairs, (chunks > 1 ? 2 : 1) * PAIR_BYTES);
+    plan->peak_bytes =
+        kin_size_add(kin_size_add(plan->prepared_bytes, plan->state_bytes), plan->result_bytes);
+}
+
 static kith_status plan_gpu(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
                             const kin_request *request, kith_plan *plan)
 {
@@ -54,9 +69,7 @@ static kith_status plan_gpu(kith_ctx *ctx, const kith_matrix *corpus, const kith
     plan->gpu_budget_bytes = kin_gpu_room(gpu);
     plan->gpu_corpus_chunks = need.corpus_chunks;
     plan->gpu_query_stripes = need.query_stripes;
-    plan->prepared_bytes = 0;
-    plan->state_bytes = 0;
-    plan->peak_bytes = plan->result_bytes;
+    plan_host(corpus, queries, request, need.corpus_chunks, plan);
     (void)snprintf(plan->backend, sizeof plan->backend, "cuda:%d", (int)gpu->index);
     kin_gpu_leave(gpu);
     return KITH_OK;
