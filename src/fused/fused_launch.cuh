@@ -18,7 +18,8 @@ int kin_fused_launch_cover(kin_gpu_stream *stream, const kin_fused_cover *job);
 int kin_fused_launch_sort(kin_gpu_stream *stream, const kin_fused_sort *job);
 
 /* fused_screen_wgmma.cu: sm_90 alone. fused_screen_mma.cu: from sm_80 on. Which of them a device
- * gets is decided by kin_fused_launch_screen, in fused_table.cu, where kappa of each chip stands, too. */
+ * gets is decided by kin_fused_launch_screen, in fused_table.cu, where kappa of each chip stands,
+ * too. */
 int kin_fused_screen_wgmma(kin_gpu_stream *stream, const kin_fused_screen *job);
 int kin_fused_screen_mma(kin_gpu_stream *stream, const kin_fused_screen *job);
 int kin_fused_launch_screen(kin_gpu_stream *stream, const kin_fused_screen *job);
