@@ -13,18 +13,17 @@
 
 #include <cmocka.h>
 
-#include "fused/fused_kernels.h"
-#include "gpu/gpu.h"
 #include "metric/metric_value.h"
 #include "support/support_gpu.h"
 #include "support/support_rows.h"
+#include "support/support_screen.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { TILE = KIN_FUSED_TILE, BLOCK = KIN_FUSED_BLOCK, MOST_BLOCKS = 64, NEAR = 12 };
+enum { TILE = KIN_FUSED_TILE, BLOCK = KIN_FUSED_BLOCK, NEAR = 12 };
 
 typedef struct variant {
     const char *name;
@@ -48,17 +47,6 @@ static const extent sizes[] = {{1, 1000, 777},   {5, 300, 1000},  {64, 513, 257}
                                {128, 700, 900},  {128, 1, 1},     {200, 257, 300}, {784, 256, 385},
                                {1500, 130, 200}, {5000, 100, 140}};
 
-/* A device, and what is to be given back to it. */
-typedef struct bench {
-    kith_ctx *ctx;
-    kin_gpu *gpu;
-    const char *unit;
-    void *blocks[MOST_BLOCKS];
-    int block_count;
-    uint64_t seed;
-    int64_t wrong;
-} bench;
-
 /* A set on both sides. */
 typedef struct side {
     kin_fused_set device;
@@ -71,7 +59,7 @@ typedef struct side {
 } side;
 
 typedef struct scene {
-    bench *b;
+    test_bench *b;
     const variant *kind;
     extent size;
     side rows;
@@ -82,52 +70,8 @@ typedef struct scene {
 /* ---- Memory -------------------------------------------------------------------------------------
  */
 
-static void *host_block(uint64_t count, size_t item)
-{
-    void *block = calloc(count > 0 ? count : 1, item);
-    assert_non_null(block);
-    return block;
-}
-
-static void *device_block(bench *b, uint64_t bytes, int fill)
-{
-    void *block = NULL;
-    assert_true(b->block_count < MOST_BLOCKS);
-    assert_int_equal(kin_gpu_alloc(b->ctx, b->gpu, &block, bytes, 1, "test"), KITH_OK);
-    b->blocks[b->block_count++] = block;
-    assert_int_equal(kin_gpu_fill(b->ctx, b->gpu, block, fill, bytes), KITH_OK);
-    return block;
-}
-
-static void *device_copy(bench *b, const void *from, uint64_t bytes)
-{
-    void *block = device_block(b, bytes, 0);
-    assert_int_equal(kin_gpu_upload(b->ctx, b->gpu, block, from, bytes), KITH_OK);
-    return block;
-}
-
-static void *host_copy(bench *b, const void *from, uint64_t bytes)
-{
-    void *block = host_block(bytes, 1);
-    assert_int_equal(kin_gpu_download(b->ctx, b->gpu, block, from, bytes), KITH_OK);
-    return block;
-}
-
-static void give_back_to(bench *b, int count)
-{
-    while (b->block_count > count) {
-        kin_gpu_free(b->gpu, b->blocks[--b->block_count]);
-    }
-}
-
 /* ---- Sets ---------------------------------------------------------------------------------------
  */
-
-static float float_above(double x)
-{
-    const float f = (float)x;
-    return (double)f < x ? nextafterf(f, INFINITY) : f;
-}
 
 static int64_t padded_of(int64_t points)
 {
@@ -135,7 +79,7 @@ static int64_t padded_of(int64_t points)
 }
 
 /* A random component: halves of all magnitudes that are stored, most of them large, some 0. */
-static double random_component(bench *b, kin_fused_type type, unsigned char *to)
+static double random_component(test_bench *b, kin_fused_type type, unsigned char *to)
 {
     const double pick = test_uniform(&b->seed);
     if (type == KIN_FUSED_S8) {
@@ -152,14 +96,14 @@ static double random_component(bench *b, kin_fused_type type, unsigned char *to)
     return kin_value_of_f16(stored);
 }
 
-static void set_term(bench *b, const variant *kind, side *s, int64_t p, double square)
+static void set_term(test_bench *b, const variant *kind, side *s, int64_t p, double square)
 {
     kin_fused_word term = {0};
     if (kind->type == KIN_FUSED_F16) {
         term.f = kind->has_terms ? (float)square : 0.0F;
         s->half[p].f = term.f / 2;
-        s->facts[p].norm = float_above(sqrt(square) * (1 + 0x1p-40));
-        s->facts[p].lost = float_above(sqrt(square) * 0x1p-11 * test_uniform(&b->seed));
+        s->facts[p].norm = test_float_above(sqrt(square) * (1 + 0x1p-40));
+        s->facts[p].lost = test_float_above(sqrt(square) * 0x1p-11 * test_uniform(&b->seed));
     } else {
         term.i =
             kind->has_terms ? (int32_t)square : (int32_t)((test_uniform(&b->seed) - 0.5) * 1e6);
@@ -181,19 +125,19 @@ static void pad(const variant *kind, side *s, int64_t p)
     }
 }
 
-static void make_side(bench *b, const variant *kind, int32_t cols, int64_t points, side *s)
+static void make_side(test_bench *b, const variant *kind, int32_t cols, int64_t points, side *s)
 {
     const int64_t item = kind->type == KIN_FUSED_S8 ? 1 : 2;
     const int64_t row_bytes =
         (cols * item + KIN_FUSED_SLICE - 1) / KIN_FUSED_SLICE * KIN_FUSED_SLICE;
     const int64_t padded = padded_of(points);
     memset(s, 0, sizeof *s);
-    s->values = host_block((uint64_t)(points * cols), sizeof *s->values);
-    s->rounded = host_block((uint64_t)(padded * row_bytes), 1);
-    s->facts = host_block((uint64_t)padded, sizeof *s->facts);
-    s->half = host_block((uint64_t)padded, sizeof *s->half);
-    s->reach = host_block((uint64_t)padded, sizeof *s->reach);
-    s->worst = host_block((uint64_t)(padded / TILE), sizeof *s->worst);
+    s->values = test_host_block((uint64_t)(points * cols), sizeof *s->values);
+    s->rounded = test_host_block((uint64_t)(padded * row_bytes), 1);
+    s->facts = test_host_block((uint64_t)padded, sizeof *s->facts);
+    s->half = test_host_block((uint64_t)padded, sizeof *s->half);
+    s->reach = test_host_block((uint64_t)padded, sizeof *s->reach);
+    s->worst = test_host_block((uint64_t)(padded / TILE), sizeof *s->worst);
     for (int64_t p = 0; p < points; p++) {
         double square = 0;
         for (int32_t c = 0; c < cols; c++) {
@@ -217,9 +161,9 @@ static void make_side(bench *b, const variant *kind, int32_t cols, int64_t point
         kind->type == KIN_FUSED_S8 ? 0 : b->gpu->module->fused->kappa(b->gpu->stream, cols);
     d->points = points;
     d->padded = padded;
-    d->rounded = device_copy(b, s->rounded, (uint64_t)(padded * row_bytes));
-    d->facts = device_copy(b, s->facts, (uint64_t)padded * sizeof *s->facts);
-    d->half = device_copy(b, s->half, (uint64_t)padded * sizeof *s->half);
+    d->rounded = test_device_copy(b, s->rounded, (uint64_t)(padded * row_bytes));
+    d->facts = test_device_copy(b, s->facts, (uint64_t)padded * sizeof *s->facts);
+    d->half = test_device_copy(b, s->half, (uint64_t)padded * sizeof *s->half);
 }
 
 static void free_side(side *s)
@@ -271,7 +215,7 @@ static void multiply_sides(scene *s)
 {
     const int32_t cols = s->size.cols;
     const int64_t points = s->cols.device.points;
-    s->product = host_block((uint64_t)(s->rows.device.points * points), sizeof *s->product);
+    s->product = test_host_block((uint64_t)(s->rows.device.points * points), sizeof *s->product);
     for (int64_t i = 0; i < s->rows.device.points; i++) {
         for (int64_t j = 0; j < points; j++) {
             const double *a = s->rows.values + i * cols;
@@ -283,15 +227,6 @@ static void multiply_sides(scene *s)
             s->product[i * points + j] = sum;
         }
     }
-}
-
-static double cost_of_order(kin_fused_type type, uint32_t order)
-{
-    kin_fused_word w = {.u = order ^ 0x80000000U};
-    if (type == KIN_FUSED_F16 && order < 0x80000000U) {
-        w.u = ~order;
-    }
-    return type == KIN_FUSED_S8 ? (double)w.i : (double)w.f;
 }
 
 static int compare_doubles(const void *a, const void *b)
@@ -321,7 +256,7 @@ static void make_reaches(scene *s, bool of_rows)
     const int64_t rows = s->rows.device.points;
     const int64_t points = s->cols.device.points;
     const int64_t others = of_rows ? points : rows;
-    double *costs = host_block((uint64_t)others, sizeof *costs);
+    double *costs = test_host_block((uint64_t)others, sizeof *costs);
     for (int64_t p = 0; p < (of_rows ? rows : points); p++) {
         for (int64_t o = 0; o < others; o++) {
             costs[o] = of_rows ? true_cost(s, p, o) : true_cost(s, o, p);
@@ -341,9 +276,9 @@ static kin_fused_word gate_of(const variant *kind, double far)
     if (kind->type == KIN_FUSED_S8) {
         gate.i = !(far < 0x1p30) ? 1 << 29 : far < -0x1p30 ? -(1 << 29) : (int32_t)ceil(far / 2);
     } else if (kind->bound == KIN_BOUND_DISTANCE) {
-        gate.f = far < 0 ? -KIN_FUSED_PAD_FLOAT : float_above(far * far * (1 + 0x1p-20) / 2);
+        gate.f = far < 0 ? -KIN_FUSED_PAD_FLOAT : test_float_above(far * far * (1 + 0x1p-20) / 2);
     } else {
-        gate.f = float_above(far / 2);
+        gate.f = test_float_above(far / 2);
     }
     return gate;
 }
@@ -364,7 +299,7 @@ static void make_worst(const variant *kind, side *s)
             *gate = fmax(*gate, far);
             w->norm = fmaxf(w->norm, s->facts[p].norm);
             w->lost = fmaxf(w->lost, s->facts[p].lost);
-            w->far = fmaxf(w->far, float_above(far));
+            w->far = fmaxf(w->far, test_float_above(far));
             if (kind->type == KIN_FUSED_S8) {
                 const int32_t whole = far < 0x1p30 ? (int32_t)far : INT32_MAX;
                 w->integer = w->integer < whole ? whole : w->integer;
@@ -383,7 +318,7 @@ typedef struct plan {
     uint32_t tiles_a_block;
 } plan;
 
-static uint32_t below(bench *b, uint32_t count)
+static uint32_t below(test_bench *b, uint32_t count)
 {
     return (uint32_t)(test_uniform(&b->seed) * (double)count);
 }
@@ -392,11 +327,11 @@ static uint32_t below(bench *b, uint32_t count)
  * in two blocks comes once. */
 static plan make_plan(const scene *s, bool graph)
 {
-    bench *b = s->b;
+    test_bench *b = s->b;
     const uint32_t blocks = (uint32_t)(s->rows.device.padded / BLOCK);
     const uint32_t tiles = (uint32_t)(s->cols.device.padded / TILE);
-    plan p = {host_block((uint64_t)blocks * tiles, sizeof *p.tiles),
-              host_block((uint64_t)blocks * tiles, sizeof *p.units), 0, tiles};
+    plan p = {test_host_block((uint64_t)blocks * tiles, sizeof *p.tiles),
+              test_host_block((uint64_t)blocks * tiles, sizeof *p.units), 0, tiles};
     for (uint32_t block = 0; block < blocks; block++) {
         uint32_t *own = p.tiles + (size_t)block * tiles;
         uint32_t count = 0;
@@ -419,30 +354,20 @@ static plan make_plan(const scene *s, bool graph)
 
 static kin_fused_screen start_job(scene *s, kin_fused_mode mode, const plan *p)
 {
-    bench *b = s->b;
+    test_bench *b = s->b;
     kin_fused_screen job;
     memset(&job, 0, sizeof job);
     job.mode = mode;
     job.rows = s->rows.device;
     job.cols = s->cols.device;
     job.tiles_a_block = p->tiles_a_block;
-    job.tiles = device_copy(b, p->tiles,
-                            (uint64_t)(s->rows.device.padded / BLOCK) * p->tiles_a_block *
-                                sizeof *p->tiles);
-    job.units = device_copy(b, p->units, (uint64_t)(p->unit_count + 1) * sizeof *p->units);
-    job.unit_count = device_copy(b, &p->unit_count, sizeof p->unit_count);
-    job.next = device_block(b, sizeof *job.next, 0);
+    job.tiles = test_device_copy(b, p->tiles,
+                                 (uint64_t)(s->rows.device.padded / BLOCK) * p->tiles_a_block *
+                                     sizeof *p->tiles);
+    job.units = test_device_copy(b, p->units, (uint64_t)(p->unit_count + 1) * sizeof *p->units);
+    job.unit_count = test_device_copy(b, &p->unit_count, sizeof p->unit_count);
+    job.next = test_device_block(b, sizeof *job.next, 0);
     return job;
-}
-
-static void run_job(bench *b, const kin_fused_screen *job)
-{
-    assert_int_equal(setenv("KITH_GPU_UNIT", b->unit, 1), 0);
-    const int error = b->gpu->module->fused->screen(b->gpu->stream, job);
-    if (kin_gpu_check(b->ctx, b->gpu, error, "screen") != KITH_OK ||
-        kin_gpu_wait(b->ctx, b->gpu) != KITH_OK) {
-        fail_msg("%s: %s", b->unit, kith_ctx_detail(b->ctx));
-    }
 }
 
 static void free_plan(plan *p)
@@ -467,7 +392,7 @@ static bool tell(const scene *s, const char *test)
 
 static bool cost_is_right(const scene *s, const char *test, int64_t i, int64_t j, uint32_t order)
 {
-    const double got = cost_of_order(s->kind->type, order);
+    const double got = test_cost_of_order(s->kind->type, order);
     const double want = true_cost(s, i, j);
     const double off = fabs(got - want);
     if (off <= error_of(s, i, j)) {
@@ -517,17 +442,17 @@ static void check_matrix_row(const scene *s, const plan *p, const uint32_t *matr
 
 static void check_matrix(scene *s)
 {
-    bench *b = s->b;
+    test_bench *b = s->b;
     const int keep = b->block_count;
     plan p = make_plan(s, false);
     kin_fused_screen job = start_job(s, KIN_FUSED_MATRIX, &p);
     const uint64_t count = (uint64_t)s->rows.device.padded * p.tiles_a_block;
     job.pitch = (int64_t)p.tiles_a_block * TILE;
-    job.matrix = device_block(b, count * TILE * sizeof(uint32_t), 0x5a);
-    job.minima = device_block(b, count * sizeof(uint32_t), 0x5a);
-    run_job(b, &job);
-    uint32_t *matrix = host_copy(b, job.matrix, count * TILE * sizeof(uint32_t));
-    uint32_t *minima = host_copy(b, job.minima, count * sizeof(uint32_t));
+    job.matrix = test_device_block(b, count * TILE * sizeof(uint32_t), 0x5a);
+    job.minima = test_device_block(b, count * sizeof(uint32_t), 0x5a);
+    test_screen_run(b, &job);
+    uint32_t *matrix = test_host_copy(b, job.matrix, count * TILE * sizeof(uint32_t));
+    uint32_t *minima = test_host_copy(b, job.minima, count * sizeof(uint32_t));
     for (int64_t i = 0; i < s->rows.device.points; i++) {
         check_matrix_row(s, &p, matrix, minima, i);
     }
@@ -540,19 +465,19 @@ static void check_matrix(scene *s)
     free(matrix);
     free(minima);
     free_plan(&p);
-    give_back_to(b, keep);
+    test_give_back(b, keep);
 }
 
 static void check_nearest(scene *s)
 {
-    bench *b = s->b;
+    test_bench *b = s->b;
     const int keep = b->block_count;
     const int64_t rows = s->rows.device.points;
     plan p = make_plan(s, false);
     kin_fused_screen job = start_job(s, KIN_FUSED_NEAREST, &p);
-    job.nearest = device_block(b, (uint64_t)rows * sizeof(uint64_t), 0xff);
-    run_job(b, &job);
-    uint64_t *nearest = host_copy(b, job.nearest, (uint64_t)rows * sizeof *nearest);
+    job.nearest = test_device_block(b, (uint64_t)rows * sizeof(uint64_t), 0xff);
+    test_screen_run(b, &job);
+    uint64_t *nearest = test_host_copy(b, job.nearest, (uint64_t)rows * sizeof *nearest);
     for (int64_t i = 0; i < rows; i++) {
         const int64_t at = (int64_t)(nearest[i] & UINT32_MAX);
         if (at >= s->cols.device.points) {
@@ -574,10 +499,10 @@ static void check_nearest(scene *s)
     }
     free(nearest);
     free_plan(&p);
-    give_back_to(b, keep);
+    test_give_back(b, keep);
 }
 
-static kin_fused_lists make_lists(bench *b, const side *s, int32_t capacity)
+static kin_fused_lists make_lists(test_bench *b, const side *s, int32_t capacity)
 {
     const uint64_t padded = (uint64_t)s->device.padded;
     kin_fused_lists lists;
@@ -585,10 +510,10 @@ static kin_fused_lists make_lists(bench *b, const side *s, int32_t capacity)
     lists.rows = s->device.padded;
     lists.k = 1;
     lists.capacity = capacity;
-    lists.words = device_block(b, padded * (uint64_t)capacity * sizeof(uint64_t), 0xff);
-    lists.counts = device_block(b, padded * sizeof(int32_t), 0);
-    lists.reach = device_copy(b, s->reach, padded * sizeof(double));
-    lists.lost = device_block(b, padded, 0);
+    lists.words = test_device_block(b, padded * (uint64_t)capacity * sizeof(uint64_t), 0xff);
+    lists.counts = test_device_block(b, padded * sizeof(int32_t), 0);
+    lists.reach = test_device_copy(b, s->reach, padded * sizeof(double));
+    lists.lost = test_device_block(b, padded, 0);
     return lists;
 }
 
@@ -654,12 +579,12 @@ static void check_list(const scene *s, const char *test, ends e, int64_t own, ui
 static void check_lists(const scene *s, const char *test, const kin_fused_lists *lists, ends e,
                         int32_t *counts_out)
 {
-    bench *b = s->b;
+    test_bench *b = s->b;
     const side *self = e.of_rows ? &s->rows : &s->cols;
     const int64_t padded = self->device.padded;
-    int32_t *counts = host_copy(b, lists->counts, (uint64_t)padded * sizeof *counts);
+    int32_t *counts = test_host_copy(b, lists->counts, (uint64_t)padded * sizeof *counts);
     uint64_t *words =
-        host_copy(b, lists->words, (uint64_t)(padded * lists->capacity) * sizeof *words);
+        test_host_copy(b, lists->words, (uint64_t)(padded * lists->capacity) * sizeof *words);
     for (int64_t own = 0; own < padded; own++) {
         if (own >= self->device.points) {
             if (counts[own] != 0 && tell(s, test)) {
@@ -681,21 +606,21 @@ static void check_lists(const scene *s, const char *test, const kin_fused_lists 
 /* Once with room for all, once with room for 5: what is counted must be the same. */
 static void check_search_lists(scene *s)
 {
-    bench *b = s->b;
+    test_bench *b = s->b;
     const int keep = b->block_count;
     const int64_t padded = s->rows.device.padded;
     plan p = make_plan(s, false);
-    int32_t *counts[2] = {host_block((uint64_t)padded, sizeof **counts),
-                          host_block((uint64_t)padded, sizeof **counts)};
+    int32_t *counts[2] = {test_host_block((uint64_t)padded, sizeof **counts),
+                          test_host_block((uint64_t)padded, sizeof **counts)};
     for (int pass = 0; pass < 2; pass++) {
         kin_fused_screen job = start_job(s, KIN_FUSED_LISTS, &p);
-        job.worst = device_copy(b, s->cols.worst,
-                                (uint64_t)(s->cols.device.padded / TILE) * sizeof *s->cols.worst);
+        job.worst = test_device_copy(
+            b, s->cols.worst, (uint64_t)(s->cols.device.padded / TILE) * sizeof *s->cols.worst);
         job.row_lists = make_lists(b, &s->rows, pass == 0 ? (int32_t)s->cols.device.points + 9 : 5);
-        run_job(b, &job);
+        test_screen_run(b, &job);
         check_lists(s, pass == 0 ? "lists" : "full lists", &job.row_lists, (ends){true, false},
                     counts[pass]);
-        give_back_to(b, keep);
+        test_give_back(b, keep);
     }
     for (int64_t i = 0; i < padded; i++) {
         if (counts[0][i] != counts[1][i] && tell(s, "full lists")) {
@@ -710,22 +635,21 @@ static void check_search_lists(scene *s)
 /* One set; its lists are those of both ends, so that each pair is in up to two of them. */
 static void check_graph_lists(scene *s)
 {
-    bench *b = s->b;
+    test_bench *b = s->b;
     const int keep = b->block_count;
     plan p = make_plan(s, true);
     kin_fused_screen job = start_job(s, KIN_FUSED_LISTS, &p);
-    job.worst = device_copy(b, s->cols.worst,
-                            (uint64_t)(s->cols.device.padded / TILE) * sizeof *s->cols.worst);
+    job.worst = test_device_copy(b, s->cols.worst,
+                                 (uint64_t)(s->cols.device.padded / TILE) * sizeof *s->cols.worst);
     job.row_lists = make_lists(b, &s->rows, (int32_t)s->cols.device.points + 9);
     job.col_lists = job.row_lists;
-    run_job(b, &job);
+    test_screen_run(b, &job);
     check_lists(s, "two-sided lists", &job.row_lists, (ends){true, true}, NULL);
     free_plan(&p);
-    give_back_to(b, keep);
+    test_give_back(b, keep);
 }
 
-static void run_scene(bench *b, const char *const *units, const variant *kind, extent size,
-                      bool graph)
+static void run_scene(test_bench *b, const variant *kind, extent size, bool graph)
 {
     scene s = {.b = b, .kind = kind, .size = size};
     make_side(b, kind, size.cols, size.rows, &s.rows);
@@ -741,8 +665,8 @@ static void run_scene(bench *b, const char *const *units, const variant *kind, e
         make_worst(kind, &s.rows);
     }
     make_worst(kind, &s.cols);
-    for (int u = 0; units[u] != NULL; u++) {
-        b->unit = units[u];
+    for (int u = 0; u < 2 && b->units[u] != NULL; u++) {
+        b->unit = b->units[u];
         if (graph) {
             check_graph_lists(&s);
         } else {
@@ -756,34 +680,28 @@ static void run_scene(bench *b, const char *const *units, const variant *kind, e
     if (!graph) {
         free_side(&s.cols);
     }
-    give_back_to(b, 0);
+    test_give_back(b, 0);
 }
 
 static void all_scenes(void **state)
 {
     (void)state;
-    bench b = {.seed = 77};
-    assert_int_equal(kith_ctx_create(NULL, &b.ctx), KITH_OK);
-    assert_int_equal(kin_gpu_open(b.ctx, kin_gpu_first(), 0, &b.gpu), KITH_OK);
-    kin_gpu_enter(b.gpu);
-    const bool hopper = b.gpu->info.major == 9 && b.gpu->info.minor == 0;
-    const char *const units[3] = {"mma", hopper ? "wgmma" : NULL, NULL};
+    test_bench b = test_bench_open();
+    b.seed = 77;
     int64_t wrong = 0;
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
             for (int graph = 0; graph < 2; graph++) {
                 b.wrong = 0;
-                run_scene(&b, units, &kinds[k], sizes[i], graph == 1);
+                run_scene(&b, &kinds[k], sizes[i], graph == 1);
                 wrong += b.wrong;
             }
         }
         printf("%s on %s%s: matrices, minima, nearest, lists of one and of both ends: %" PRId64
                " wrong so far\n",
-               kinds[k].name, units[0], hopper ? " and wgmma" : "", wrong);
+               kinds[k].name, b.units[0], b.units[1] != NULL ? " and wgmma" : "", wrong);
     }
-    kin_gpu_leave(b.gpu);
-    kin_gpu_close(b.ctx, b.gpu);
-    kith_ctx_free(b.ctx);
+    test_bench_close(&b);
     assert_int_equal(wrong, 0);
 }
 

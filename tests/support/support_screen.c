@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "support/support_screen.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+test_bench test_bench_open(void)
+{
+    test_bench b = {.units = {"mma", NULL}};
+    assert_int_equal(kith_ctx_create(NULL, &b.ctx), KITH_OK);
+    if (kin_gpu_open(b.ctx, kin_gpu_first(), 0, &b.gpu) != KITH_OK) {
+        fail_msg("%s", kith_ctx_detail(b.ctx));
+    }
+    kin_gpu_enter(b.gpu);
+    if (b.gpu->info.major == 9 && b.gpu->info.minor == 0) {
+        b.units[1] = "wgmma";
+    }
+    b.unit = b.units[0];
+    return b;
+}
+
+void test_bench_close(test_bench *b)
+{
+    test_give_back(b, 0);
+    kin_gpu_leave(b->gpu);
+    kin_gpu_close(b->ctx, b->gpu);
+    kith_ctx_free(b->ctx);
+}
+
+void *test_host_block(uint64_t count, size_t item)
+{
+    void *block = calloc(count > 0 ? count : 1, item);
+    assert_non_null(block);
+    return block;
+}
+
+void *test_device_block(test_bench *b, uint64_t bytes, int fill)
+{
+    void *block = NULL;
+    assert_true(b->block_count < TEST_BLOCKS);
+    assert_int_equal(kin_gpu_alloc(b->ctx, b->gpu, &block, bytes, 1, "test"), KITH_OK);
+    b->blocks[b->block_count++] = block;
+    assert_int_equal(kin_gpu_fill(b->ctx, b->gpu, block, fill, bytes), KITH_OK);
+    return block;
+}
+
+void *test_device_copy(test_bench *b, const void *from, uint64_t bytes)
+{
+    void *block = test_device_block(b, bytes, 0);
+    assert_int_equal(kin_gpu_upload(b->ctx, b->gpu, block, from, bytes), KITH_OK);
+    return block;
+}
+
+void *test_host_copy(test_bench *b, const void *from, uint64_t bytes)
+{
+    void *block = test_host_block(bytes, 1);
+    assert_int_equal(kin_gpu_download(b->ctx, b->gpu, block, from, bytes), KITH_OK);
+    return block;
+}
+
+void test_give_back(test_bench *b, int count)
+{
+    while (b->block_count > count) {
+        kin_gpu_free(b->gpu, b->blocks[--b->block_count]);
+    }
+}
+
+void test_screen_run(test_bench *b, const kin_fused_screen *job)
+{
+    assert_int_equal(setenv("KITH_GPU_UNIT", b->unit, 1), 0);
+    const int error = b->gpu->module->fused->screen(b->gpu->stream, job);
+    if (kin_gpu_check(b->ctx, b->gpu, error, "screen") != KITH_OK ||
+        kin_gpu_wait(b->ctx, b->gpu) != KITH_OK) {
+        fail_msg("%s: %s", b->unit, kith_ctx_detail(b->ctx));
+    }
+}
+
+double test_cost_of_order(kin_fused_type type, uint32_t order)
+{
+    kin_fused_word w = {.u = order ^ 0x80000000U};
+    if (type == KIN_FUSED_F16 && order < 0x80000000U) {
+        w.u = ~order;
+    }
+    return type == KIN_FUSED_S8 ? (double)w.i : (double)w.f;
+}
+
+float test_float_above(double x)
+{
+    const float f = (float)x;
+    return (double)f < x ? nextafterf(f, INFINITY) : f;
+}
