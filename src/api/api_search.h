@@ -19,10 +19,10 @@ typedef struct kin_knn_job {
 } kin_knn_job;
 
 kith_status kin_api_check_graph(kith_ctx *ctx, const kith_matrix *points,
-                                const kith_search_params *params, const kith_neighbors *out,
+                                const kith_search_params *given, const kith_neighbors *out,
                                 kin_graph_job *job);
 kith_status kin_api_check_knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
-                              const kith_search_params *params, const kith_neighbors *out,
+                              const kith_search_params *given, const kith_neighbors *out,
                               kin_knn_job *job);
 /* The same for a corpus that was checked when it was made. */
 kith_status kin_api_check_queries(kith_ctx *ctx, const kith_matrix *corpus,

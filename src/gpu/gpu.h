@@ -63,7 +63,7 @@ void kin_gpu_leave(kin_gpu *gpu);
 kith_status kin_gpu_alloc(kith_ctx *ctx, kin_gpu *gpu, void *out, uint64_t count,
                           uint64_t item_bytes, const char *what);
 /* Accepts NULL. The block may be used again by later work of the stream at once. */
-void kin_gpu_free(kin_gpu *gpu, void *block);
+void kin_gpu_free(kin_gpu *gpu, void *address);
 /* Bytes that an allocation may still take. */
 uint64_t kin_gpu_room(const kin_gpu *gpu);
 /* Gives released blocks back to the device. */
