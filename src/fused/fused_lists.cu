@@ -14,8 +14,8 @@
  * warp holds them in registers and finds the k-th by votes; longer lists take a block of threads
  * and a radix selection over the list where it lies.
  */
-#include "fused/fused_launch.cuh"
 #include "fused/fused_gate.cuh"
+#include "fused/fused_launch.cuh"
 #include "fused/fused_list.cuh"
 #include "gpu/gpu_stream.cuh"
 
@@ -225,21 +225,6 @@ static __global__ void __launch_bounds__(KIN_LIST_THREADS)
 /* ---- The worst of a tile
  * ---------------------------------------------------------------------------- */
 
-/* What a row's own reach adds to a column's threshold (fused_set.h). */
-static __device__ float float_gate(const kin_fused_frame &frame, double reach, double far)
-{
-    const double most = frame.bound == KIN_BOUND_DISTANCE
-                            ? __dmul_ru(__dmul_ru(far, far), (1.0 + 0x1p-20) * 0.5)
-                            : reach * 0.5;
-    return __double2float_ru(most);
-}
-
-static __device__ int32_t integer_gate(double reach)
-{
-    const double most = ceil(reach * 0.5);
-    return most < 536870912.0 ? (int32_t)most : 1 << 29;
-}
-
 /* Every number rounded up. A warp has the rows of a gate. A tile of padding stays below everything.
  */
 static __global__ void __launch_bounds__(KIN_FUSED_TILE)
@@ -249,8 +234,7 @@ static __global__ void __launch_bounds__(KIN_FUSED_TILE)
     const kin_fused_frame &frame = job.set.frame;
     const int64_t row = (int64_t)blockIdx.x * KIN_FUSED_TILE + threadIdx.x;
     kin_fused_worst worst = {0.0F, 0.0F, -INFINITY, INT32_MIN, {}};
-    float gate = -0x1p110F;
-    int32_t whole_gate = -(1 << 29);
+    kin_fused_word gate = kin_gate_of(frame.type, frame.bound, -INFINITY);
     if (row < job.set.points) {
         const float4 facts = __ldg((const float4 *)(job.set.facts + row));
         const double reach = job.lists.reach == NULL ? INFINITY : job.lists.reach[row];
@@ -260,21 +244,19 @@ static __global__ void __launch_bounds__(KIN_FUSED_TILE)
         worst.lost = facts.z;
         worst.far = __double2float_ru(far);
         worst.integer = reach < (double)INT32_MAX ? (int32_t)ceil(reach) : INT32_MAX;
-        gate = float_gate(frame, reach, far);
-        whole_gate = integer_gate(reach);
+        gate = kin_gate_of(frame.type, frame.bound, far);
     }
     worst.norm = warp_max(worst.norm);
     worst.lost = warp_max(worst.lost);
     worst.far = warp_max(worst.far);
     worst.integer = __reduce_max_sync(KIN_ALL_LANES, worst.integer);
-    gate = warp_max(gate);
-    whole_gate = __reduce_max_sync(KIN_ALL_LANES, whole_gate);
+    if (frame.type == KIN_FUSED_S8) {
+        gate.i = __reduce_max_sync(KIN_ALL_LANES, gate.i);
+    } else {
+        gate.f = warp_max(gate.f);
+    }
+    worst.gate[0] = gate;
     if (threadIdx.x % 32 == 0) {
-        if (frame.type == KIN_FUSED_S8) {
-            worst.gate[0].i = whole_gate;
-        } else {
-            worst.gate[0].f = gate;
-        }
         parts[threadIdx.x / 32] = worst;
     }
     __syncthreads();
