@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The table of launches, and the two choices that depend on the chip: which body of the screen a
  * device gets, and how far its tensor cores may be off. */
+#include "fused/fused_kappa.h"
 #include "fused/fused_launch.cuh"
 #include "gpu/gpu_stream.cuh"
 
@@ -25,27 +26,10 @@ int kin_fused_launch_screen(kin_gpu_stream *stream, const kin_fused_screen *job)
     return (int)cudaErrorInvalidValue;
 }
 
-/* A step of the unit aligns L exact products and the accumulator to the largest exponent, keeps F
- * fraction bits and truncates: off by at most e = (L + 1) 2^-F + 2^-23 of the sum of magnitudes. K
- * / L steps, each of which also carries what the ones before were off by: (K / L) e (1 + e)^(K /
- * L).
- *
- *     chip          L    F    (K / L) e              bound
- *     sm_80 - 89    8   24    11 / 16 K 2^-23        K 2^-23
- *     sm_90        16   25    21 / 32 K 2^-24        K 2^-24
- *     later                   not published          K 2^-22
- *
- * The rest of each bound covers (1 + e)^(K / L) < 1.1 for all K <= 2^20. NVIDIA publishes neither L
- * nor F; sources are in docs/numerics.md, and tests/gpu repeats the probe on the device at hand.
- * Both bodies of the screen meet the same unit. */
+/* Both bodies of the screen meet the same unit. */
 double kin_fused_launch_kappa(kin_gpu_stream *stream, int32_t cols)
 {
-    const int32_t halves = KIN_FUSED_SLICE / 2;
-    const double padded = (double)((cols + halves - 1) / halves) * halves;
-    if (stream->major == 8) {
-        return padded * 0x1p-23;
-    }
-    return padded * (stream->major == 9 ? 0x1p-24 : 0x1p-22);
+    return kin_fused_unit_kappa(stream->major, cols);
 }
 
 /* By name: C++17 has no designators. */
