@@ -441,7 +441,6 @@ kith_status kin_fused_batch_search(kith_ctx *ctx, const kin_fused_corpus *corpus
         return KITH_OK;
     }
     lay_out(&b);
-    const kin_fused_set set = set_of(&b);
     const uint64_t out_bytes = b.at.end - b.at.tallies;
     kith_status status = KITH_OK;
     KIN_TRY_GOTO(status,
@@ -455,6 +454,7 @@ kith_status kin_fused_batch_search(kith_ctx *ctx, const kin_fused_corpus *corpus
     if (degenerate) {
         goto done;
     }
+    const kin_fused_set set = set_of(&b);
     KIN_TRY_GOTO(status, start_screen(&b, &set), done);
     KIN_TRY_GOTO(status, start_selection(&b, &set), done);
     KIN_TRY_GOTO(status, start_answers(&b, &set), done);

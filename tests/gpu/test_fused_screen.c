@@ -161,9 +161,9 @@ static void make_side(test_bench *b, const variant *kind, int32_t cols, int64_t 
         kind->type == KIN_FUSED_S8 ? 0 : b->gpu->module->fused->kappa(b->gpu->stream, cols);
     d->points = points;
     d->padded = padded;
-    d->rounded = test_device_copy(b, s->rounded, (uint64_t)(padded * row_bytes));
-    d->facts = test_device_copy(b, s->facts, (uint64_t)padded * sizeof *s->facts);
-    d->half = test_device_copy(b, s->half, (uint64_t)padded * sizeof *s->half);
+    d->rounded = test_bench_copy(b, s->rounded, (uint64_t)(padded * row_bytes));
+    d->facts = test_bench_copy(b, s->facts, (uint64_t)padded * sizeof *s->facts);
+    d->half = test_bench_copy(b, s->half, (uint64_t)padded * sizeof *s->half);
 }
 
 static void free_side(side *s)
@@ -361,12 +361,12 @@ static kin_fused_screen start_job(scene *s, kin_fused_mode mode, const plan *p)
     job.rows = s->rows.device;
     job.cols = s->cols.device;
     job.tiles_a_block = p->tiles_a_block;
-    job.tiles = test_device_copy(b, p->tiles,
+    job.tiles = test_bench_copy(b, p->tiles,
                                  (uint64_t)(s->rows.device.padded / BLOCK) * p->tiles_a_block *
                                      sizeof *p->tiles);
-    job.units = test_device_copy(b, p->units, (uint64_t)(p->unit_count + 1) * sizeof *p->units);
-    job.unit_count = test_device_copy(b, &p->unit_count, sizeof p->unit_count);
-    job.next = test_device_block(b, sizeof *job.next, 0);
+    job.units = test_bench_copy(b, p->units, (uint64_t)(p->unit_count + 1) * sizeof *p->units);
+    job.unit_count = test_bench_copy(b, &p->unit_count, sizeof p->unit_count);
+    job.next = test_bench_block(b, sizeof *job.next, 0);
     return job;
 }
 
@@ -448,8 +448,8 @@ static void check_matrix(scene *s)
     kin_fused_screen job = start_job(s, KIN_FUSED_MATRIX, &p);
     const uint64_t count = (uint64_t)s->rows.device.padded * p.tiles_a_block;
     job.pitch = (int64_t)p.tiles_a_block * TILE;
-    job.matrix = test_device_block(b, count * TILE * sizeof(uint32_t), 0x5a);
-    job.minima = test_device_block(b, count * sizeof(uint32_t), 0x5a);
+    job.matrix = test_bench_block(b, count * TILE * sizeof(uint32_t), 0x5a);
+    job.minima = test_bench_block(b, count * sizeof(uint32_t), 0x5a);
     test_screen_run(b, &job);
     uint32_t *matrix = test_host_copy(b, job.matrix, count * TILE * sizeof(uint32_t));
     uint32_t *minima = test_host_copy(b, job.minima, count * sizeof(uint32_t));
@@ -475,7 +475,7 @@ static void check_nearest(scene *s)
     const int64_t rows = s->rows.device.points;
     plan p = make_plan(s, false);
     kin_fused_screen job = start_job(s, KIN_FUSED_NEAREST, &p);
-    job.nearest = test_device_block(b, (uint64_t)rows * sizeof(uint64_t), 0xff);
+    job.nearest = test_bench_block(b, (uint64_t)rows * sizeof(uint64_t), 0xff);
     test_screen_run(b, &job);
     uint64_t *nearest = test_host_copy(b, job.nearest, (uint64_t)rows * sizeof *nearest);
     for (int64_t i = 0; i < rows; i++) {
@@ -510,10 +510,10 @@ static kin_fused_lists make_lists(test_bench *b, const side *s, int32_t capacity
     lists.rows = s->device.padded;
     lists.k = 1;
     lists.capacity = capacity;
-    lists.words = test_device_block(b, padded * (uint64_t)capacity * sizeof(uint64_t), 0xff);
-    lists.counts = test_device_block(b, padded * sizeof(int32_t), 0);
-    lists.reach = test_device_copy(b, s->reach, padded * sizeof(double));
-    lists.lost = test_device_block(b, padded, 0);
+    lists.words = test_bench_block(b, padded * (uint64_t)capacity * sizeof(uint64_t), 0xff);
+    lists.counts = test_bench_block(b, padded * sizeof(int32_t), 0);
+    lists.reach = test_bench_copy(b, s->reach, padded * sizeof(double));
+    lists.lost = test_bench_block(b, padded, 0);
     return lists;
 }
 
@@ -614,7 +614,7 @@ static void check_search_lists(scene *s)
                           test_host_block((uint64_t)padded, sizeof **counts)};
     for (int pass = 0; pass < 2; pass++) {
         kin_fused_screen job = start_job(s, KIN_FUSED_LISTS, &p);
-        job.worst = test_device_copy(
+        job.worst = test_bench_copy(
             b, s->cols.worst, (uint64_t)(s->cols.device.padded / TILE) * sizeof *s->cols.worst);
         job.row_lists = make_lists(b, &s->rows, pass == 0 ? (int32_t)s->cols.device.points + 9 : 5);
         test_screen_run(b, &job);
@@ -639,7 +639,7 @@ static void check_graph_lists(scene *s)
     const int keep = b->block_count;
     plan p = make_plan(s, true);
     kin_fused_screen job = start_job(s, KIN_FUSED_LISTS, &p);
-    job.worst = test_device_copy(b, s->cols.worst,
+    job.worst = test_bench_copy(b, s->cols.worst,
                                  (uint64_t)(s->cols.device.padded / TILE) * sizeof *s->cols.worst);
     job.row_lists = make_lists(b, &s->rows, (int32_t)s->cols.device.points + 9);
     job.col_lists = job.row_lists;

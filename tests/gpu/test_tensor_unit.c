@@ -90,9 +90,9 @@ static kin_fused_set set_of(probe *p, const uint16_t *rounded, const kin_fused_w
     set.points = CASES;
     set.padded = CASES;
     set.rounded =
-        test_device_copy(p->b, rounded, (uint64_t)CASES * (uint64_t)p->wide * sizeof *rounded);
-    set.facts = test_device_copy(p->b, facts, sizeof facts);
-    set.half = test_device_copy(p->b, half, CASES * sizeof *half);
+        test_bench_copy(p->b, rounded, (uint64_t)CASES * (uint64_t)p->wide * sizeof *rounded);
+    set.facts = test_bench_copy(p->b, facts, sizeof facts);
+    set.half = test_bench_copy(p->b, half, CASES * sizeof *half);
     return set;
 }
 
@@ -125,13 +125,13 @@ static void run_probe(probe *p)
     job.mode = KIN_FUSED_MATRIX;
     job.rows = set_of(p, p->a, none);
     job.cols = set_of(p, p->c, p->half);
-    job.tiles = test_device_copy(b, tiles, sizeof tiles);
-    job.units = test_device_copy(b, &unit, sizeof unit);
-    job.unit_count = test_device_copy(b, &one, sizeof one);
-    job.next = test_device_block(b, sizeof *job.next, 0);
+    job.tiles = test_bench_copy(b, tiles, sizeof tiles);
+    job.units = test_bench_copy(b, &unit, sizeof unit);
+    job.unit_count = test_bench_copy(b, &one, sizeof one);
+    job.next = test_bench_block(b, sizeof *job.next, 0);
     job.tiles_a_block = TILES;
     job.pitch = CASES;
-    job.matrix = test_device_block(b, bytes, 0);
+    job.matrix = test_bench_block(b, bytes, 0);
     test_screen_run(b, &job);
     uint32_t *matrix = test_host_copy(b, job.matrix, bytes);
     for (int i = 0; i < CASES; i++) {

@@ -41,7 +41,7 @@ void *test_host_block(uint64_t count, size_t item)
     return block;
 }
 
-void *test_device_block(test_bench *b, uint64_t bytes, int fill)
+void *test_bench_block(test_bench *b, uint64_t bytes, int fill)
 {
     void *block = NULL;
     assert_true(b->block_count < TEST_BLOCKS);
@@ -51,9 +51,9 @@ void *test_device_block(test_bench *b, uint64_t bytes, int fill)
     return block;
 }
 
-void *test_device_copy(test_bench *b, const void *from, uint64_t bytes)
+void *test_bench_copy(test_bench *b, const void *from, uint64_t bytes)
 {
-    void *block = test_device_block(b, bytes, 0);
+    void *block = test_bench_block(b, bytes, 0);
     assert_int_equal(kin_gpu_upload(b->ctx, b->gpu, block, from, bytes), KITH_OK);
     return block;
 }

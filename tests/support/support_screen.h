@@ -28,8 +28,8 @@ void test_bench_close(test_bench *b);
 /* Zeros; free() takes it back. */
 void *test_host_block(uint64_t count, size_t item);
 /* Device memory full of this byte, or with a copy. */
-void *test_device_block(test_bench *b, uint64_t bytes, int fill);
-void *test_device_copy(test_bench *b, const void *from, uint64_t bytes);
+void *test_bench_block(test_bench *b, uint64_t bytes, int fill);
+void *test_bench_copy(test_bench *b, const void *from, uint64_t bytes);
 /* A host copy of device memory, for free(). */
 void *test_host_copy(test_bench *b, const void *from, uint64_t bytes);
 /* Frees the youngest device blocks until `count` are left. */
