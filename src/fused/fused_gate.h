@@ -64,6 +64,14 @@ KIN_HD int32_t kin_gate_half(int32_t limit)
     return (limit >> 1) + (limit & 1);
 }
 
+/* Half of what `slack` allows, as an integer. One beyond all costs must outweigh the least gate,
+ * too. */
+KIN_HD int32_t kin_gate_room(float slack)
+{
+    const int32_t room = kin_gate_clamp(ceil((double)slack));
+    return room < 2 * KIN_GATE_ALL ? kin_gate_half(room) : 2 * KIN_GATE_ALL;
+}
+
 KIN_HD float kin_gate_number(float threshold)
 {
     return threshold == threshold ? threshold : -INFINITY;
@@ -73,16 +81,16 @@ KIN_HD float kin_gate_number(float threshold)
  * `far`: half of what it allows. */
 KIN_HD kin_fused_word kin_gate_of(kin_fused_type type, kin_bound_kind bound, double far)
 {
+    const double closed = -2.0 * (double)KIN_FUSED_PAD_FLOAT;
     double allowed = far;
     if (bound == KIN_BOUND_DISTANCE) {
-        allowed = far < 0.0 ? -(double)KIN_FUSED_PAD_FLOAT : far * far * (double)KIN_GATE_WIDEN;
+        allowed = far < 0.0 ? closed : far * far * (double)KIN_GATE_WIDEN;
     }
     kin_fused_word gate;
     if (type == KIN_FUSED_S8) {
         gate.i = kin_gate_half(kin_gate_clamp(allowed));
     } else if (allowed < (double)KIN_FUSED_PAD_FLOAT) {
-        const double least = -(double)KIN_FUSED_PAD_FLOAT;
-        gate.f = kin_up_of(0.5 * (allowed > least ? allowed : least));
+        gate.f = kin_up_of(0.5 * (allowed > closed ? allowed : closed));
     } else {
         gate.f = INFINITY;
     }
@@ -152,7 +160,7 @@ KIN_HD kin_gate_test kin_gate_make_test(kin_fused_type type, kin_bound_kind boun
     }
     if (type == KIN_FUSED_S8) {
         test.row.i = row.half.i - kin_gate_half(kin_gate_clamp((double)limit));
-        test.col.i = row.half.i - kin_gate_half(kin_gate_clamp(ceil((double)slack)));
+        test.col.i = row.half.i - kin_gate_room(slack);
     } else {
         test.row.f = kin_gate_number(kin_down_fma(-0.5F, limit, row.half.f));
         test.col.f = kin_gate_number(kin_down_fma(-0.5F, slack, row.half.f));
