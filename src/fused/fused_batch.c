@@ -118,7 +118,8 @@ typedef struct layout {
 typedef struct batch {
     kin_fused_device on;
     const kin_fused_corpus *corpus;
-    const kith_matrix *queries;
+    const kin_fused_asking *asking;
+    const kith_matrix *queries; /* the parts of it */
     const kin_request *request;
     const kith_neighbors *out;
     bool out_on_device;
@@ -181,7 +182,7 @@ static kith_status check_and_transform(const batch *b, const kith_matrix *rows, 
 {
     const kith_metric metric = b->request->distance.metric;
     *degenerate = false;
-    KIN_TRY(kin_metric_check(b->on.ctx, rows, metric, "queries"));
+    KIN_TRY(kin_metric_check(b->on.ctx, rows, metric, b->asking->name));
     if (!kin_metric_get_traits(metric)->transforms) {
         return KITH_OK;
     }
@@ -410,34 +411,35 @@ static kith_status copy_out(const batch *b, bool *done)
  * -----------------------------------------------------------------------------------------------
  */
 
-static bool is_of_our_kind(const batch *b, uint32_t place)
+static bool is_of_our_kind(const batch *b)
 {
     const uint64_t matrix = kin_size_mul((uint64_t)b->queries->rows,
                                          kin_size_mul((uint64_t)b->pitch, sizeof(uint32_t)));
-    return (place & KIN_FUSED_DATA_ON_DEVICE) == 0 && b->queries->rows <= MOST_QUERIES &&
+    return (b->asking->place & KIN_FUSED_DATA_ON_DEVICE) == 0 && b->queries->rows <= MOST_QUERIES &&
            b->request->k <= MOST_K && b->corpus->units != NULL && b->corpus->prepared.plain &&
            matrix <= MATRIX_BYTES && b->capacity > b->k;
 }
 
 kith_status kin_fused_batch_search(kith_ctx *ctx, const kin_fused_corpus *corpus,
-                                   const kith_matrix *queries, const kin_request *request,
-                                   uint32_t place, const kith_neighbors *out, bool *done)
+                                   const kin_fused_asking *asking, bool *done)
 {
     const kin_fused_set *cols = &corpus->prepared.set;
+    const kin_request *request = asking->request;
     const int64_t start = kin_clock_ns();
     batch b = {.on = kin_fused_device_of(ctx, corpus->gpu),
                .corpus = corpus,
-               .queries = queries,
+               .asking = asking,
+               .queries = asking->queries,
                .request = request,
-               .out = out,
-               .out_on_device = (place & KIN_FUSED_OUT_ON_DEVICE) != 0,
+               .out = asking->out,
+               .out_on_device = (asking->place & KIN_FUSED_OUT_ON_DEVICE) != 0,
                .k = kin_min_i64(request->k + (request->exclude != NULL ? 1 : 0), cols->points),
                .pitch = tiles_of(cols) * KIN_FUSED_TILE};
     const int64_t wished = KIN_FUSED_TILE * b.k + ROOM;
     bool degenerate = false;
     *done = false;
     b.capacity = (int32_t)kin_min_i64(wished, cols->padded + 8);
-    if (!is_of_our_kind(&b, place)) {
+    if (!is_of_our_kind(&b)) {
         return KITH_OK;
     }
     lay_out(&b);

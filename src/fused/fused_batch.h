@@ -13,7 +13,6 @@ void kin_fused_batch_free(kin_fused_corpus *corpus);
  * (many queries, equal or degenerate rows, very many neighbours) or where a list overflowed: then
  * the long way is to be taken. */
 kith_status kin_fused_batch_search(kith_ctx *ctx, const kin_fused_corpus *corpus,
-                                   const kith_matrix *queries, const kin_request *request,
-                                   uint32_t place, const kith_neighbors *out, bool *done);
+                                   const kin_fused_asking *asking, bool *done);
 
 #endif

@@ -129,10 +129,12 @@ static kith_status graph_in_stripes(kith_ctx *ctx, const kin_fused_corpus *corpu
         KIN_TRY_GOTO(status, own_ids(ctx, corpus->gpu, points.rows, &device), done);
         own.exclude = device;
     }
-    KIN_TRY_GOTO(status,
-                 kin_fused_search_stripes(ctx, corpus, &points, &own,
-                                          place | KIN_FUSED_DATA_ON_DEVICE, out, &tally),
-                 done);
+    const kin_fused_asking asking = {.queries = &points,
+                                     .name = "points",
+                                     .request = &own,
+                                     .place = place | KIN_FUSED_DATA_ON_DEVICE,
+                                     .out = out};
+    KIN_TRY_GOTO(status, kin_fused_search_stripes(ctx, corpus, &asking, &tally), done);
     kin_fused_report(ctx, &corpus->prepared, &tally, points.rows);
 done:
     kin_gpu_free(corpus->gpu, device);

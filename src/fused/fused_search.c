@@ -8,7 +8,7 @@
  *      the corpus does not          chunks of the corpus, stripes of queries, lists merged
  *
  * A few queries against a corpus that is resident take a way of their own (fused_batch.c). Both
- * directions are two searches; one product for both would save a screen and two preparations.
+ * directions are two searches of two corpora; one product for both would save a screen.
  */
 #include "fused/fused_search.h"
 
@@ -85,28 +85,41 @@ static kith_status corpus_for(kith_ctx *ctx, const kin_fused_corpus *corpus,
                                  "corpus", KIN_FUSED_DATA_ON_DEVICE, again);
 }
 
+static kith_status ask(kith_ctx *ctx, const kin_fused_corpus *corpus,
+                       const kin_fused_asking *asking)
+{
+    const kin_request *request = asking->request;
+    const kith_matrix *queries = asking->queries;
+    const bool screens = kin_fused_screens(request, corpus->points.rows, queries->rows);
+    kin_fused_corpus *again = NULL;
+    kin_fused_tally tally = {0};
+    bool done = false;
+    kith_status status = KITH_OK;
+    if (screens) {
+        KIN_TRY(corpus_for(ctx, corpus, queries, request->k, &again));
+    }
+    const kin_fused_corpus *use = again != NULL ? again : corpus;
+    if (screens) {
+        KIN_TRY_GOTO(status, kin_fused_batch_search(ctx, use, asking, &done), done);
+    }
+    if (done) {
+        goto done;
+    }
+    KIN_TRY_GOTO(status, kin_fused_search_stripes(ctx, use, asking, &tally), done);
+    if (screens) {
+        kin_fused_report(ctx, &use->prepared, &tally, queries->rows);
+    }
+done:
+    kin_fused_corpus_free(ctx, again);
+    return status;
+}
+
 kith_status kin_fused_corpus_search(kith_ctx *ctx, const kin_fused_corpus *corpus,
                                     const kith_matrix *queries, const kin_request *request,
                                     uint32_t place, const kith_neighbors *out)
 {
-    kin_fused_corpus *again = NULL;
-    kin_fused_tally tally = {0};
-    KIN_TRY(corpus_for(ctx, corpus, queries, request->k, &again));
-    const kin_fused_corpus *use = again != NULL ? again : corpus;
-    const bool screens = kin_fused_screens(request, corpus->points.rows, queries->rows);
-    bool done = false;
-    kith_status status = KITH_OK;
-    if (screens) {
-        status = kin_fused_batch_search(ctx, use, queries, request, place, out, &done);
-    }
-    if (status == KITH_OK && !done) {
-        status = kin_fused_search_stripes(ctx, use, queries, request, place, out, &tally);
-        if (status == KITH_OK && screens) {
-            kin_fused_report(ctx, &use->prepared, &tally, queries->rows);
-        }
-    }
-    kin_fused_corpus_free(ctx, again);
-    return status;
+    const kin_fused_asking asking = {queries, "queries", request, place, out};
+    return ask(ctx, corpus, &asking);
 }
 
 /* ---- Search
@@ -132,12 +145,47 @@ kith_status kin_fused_search(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *cor
     return kin_fused_search_chunks(ctx, gpu, corpus, queries, request, place, out);
 }
 
+/* ---- Both directions
+ * --------------------------------------------------------------------------------------- */
+
+/* Both resident, each asked with the other. */
+static kith_status both_resident(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_asking *ab,
+                                 const kin_fused_asking *ba)
+{
+    const kin_distance *distance = &ab->request->distance;
+    kin_fused_corpus *a = NULL;
+    kin_fused_corpus *b = NULL;
+    kith_status status = kin_fused_corpus_make(ctx, gpu, ab->queries, distance, ba->queries->dtype,
+                                               ba->request->k, ab->name, ab->place, &a);
+    if (status == KITH_OK) {
+        status = kin_fused_corpus_make(ctx, gpu, ba->queries, distance, ab->queries->dtype,
+                                       ab->request->k, ba->name, ba->place, &b);
+    }
+    if (status == KITH_OK) {
+        status = ask(ctx, b, ab);
+    }
+    if (status == KITH_OK) {
+        status = ask(ctx, a, ba);
+    }
+    kin_fused_corpus_free(ctx, b);
+    kin_fused_corpus_free(ctx, a);
+    return status;
+}
+
 kith_status kin_fused_both(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *a, const kith_matrix *b,
                            const kin_request *request, uint32_t place, const kith_neighbors *ab,
                            const kith_neighbors *ba)
 {
-    kin_request other = *request;
-    other.k = ba->k;
-    KIN_TRY(kin_fused_search(ctx, gpu, b, a, request, place, ab));
-    return kin_fused_search(ctx, gpu, a, b, &other, place, ba);
+    kin_request back = *request;
+    back.k = ba->k;
+    const kin_fused_asking forth = {a, "a", request, place, ab};
+    const kin_fused_asking and_back = {b, "b", &back, place, ba};
+    const kith_status status = both_resident(ctx, gpu, &forth, &and_back);
+    if (status != KITH_E_DEVICE_MEMORY) {
+        return status;
+    }
+    kin_forgive(ctx);
+    kin_gpu_trim(gpu);
+    KIN_TRY(kin_fused_search_chunks(ctx, gpu, b, a, request, place, ab));
+    return kin_fused_search_chunks(ctx, gpu, a, b, &back, place, ba);
 }

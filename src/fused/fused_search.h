@@ -3,7 +3,8 @@
  * byte for byte. Arguments are checked in api/; metrics are all but KITH_CUSTOM.
  *
  * What does not fit into the device's budget is batched; only when not even the smallest batch fits
- * does a call fail with KITH_E_DEVICE_MEMORY. The context's report is filled as by the CPU engine. */
+ * does a call fail with KITH_E_DEVICE_MEMORY. The context's report is filled as by the CPU engine.
+ */
 #ifndef KIN_FUSED_SEARCH_H
 #define KIN_FUSED_SEARCH_H
 
@@ -13,12 +14,12 @@
 /* Where the caller's arrays lie: bits of `place`. Matrices and outputs of one call lie together. */
 enum { KIN_FUSED_DATA_ON_DEVICE = 1u << 0, KIN_FUSED_OUT_ON_DEVICE = 1u << 1 };
 
-/* A corpus in device memory: points, order, rounded copy, equal rows. Keeps gpu; where the matrix lay
- * on the device, that too. Read-only after creation. */
+/* A corpus in device memory: points, order, rounded copy, equal rows. Keeps gpu; where the matrix
+ * lay on the device, that too. Read-only after creation. */
 typedef struct kin_fused_corpus kin_fused_corpus;
 
-/* `name` stands in messages about values. k: ids a row that will be asked for. asked: the dtype of the
- * queries to come (integer costs need equal 8-bit types). */
+/* `name` stands in messages about values. k: ids a row that will be asked for. asked: the dtype of
+ * the queries to come (integer costs need equal 8-bit types). */
 kith_status kin_fused_corpus_make(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *points,
                                   const kin_distance *distance, kith_dtype asked, int64_t k,
                                   const char *name, uint32_t place, kin_fused_corpus **out);

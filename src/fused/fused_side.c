@@ -130,24 +130,24 @@ done:
     return status;
 }
 
-kith_status kin_fused_search_stripe(kith_ctx *ctx, const kin_fused_corpus *corpus,
-                                    const kith_matrix *queries, int64_t first, int64_t count,
-                                    const kin_request *request, uint32_t place,
-                                    const kith_neighbors *out, kin_fused_tally *tally)
+/* Queries first .. first + count - 1. */
+static kith_status search_stripe(kith_ctx *ctx, const kin_fused_corpus *corpus,
+                                 const kin_fused_asking *asking, int64_t first, int64_t count,
+                                 kin_fused_tally *tally)
 {
-    const bool screens = kin_fused_screens(request, corpus->points.rows, queries->rows);
-    const kith_neighbors part = kin_fused_rows_of(out, first, count);
-    kin_request own = *request;
-    own.exclude = request->exclude == NULL ? NULL : request->exclude + first;
+    kin_request request = *asking->request;
+    const bool screens = kin_fused_screens(&request, corpus->points.rows, asking->queries->rows);
+    const kith_neighbors part = kin_fused_rows_of(asking->out, first, count);
+    request.exclude = request.exclude == NULL ? NULL : request.exclude + first;
     kin_fused_prepared prepared;
     KIN_TRY(kin_fused_prepare_queries(
-        ctx, corpus->gpu, screens ? &corpus->prepared.set.frame : NULL, queries, &request->distance,
-        first, count, "queries", place, &prepared));
+        ctx, corpus->gpu, screens ? &corpus->prepared.set.frame : NULL, asking->queries,
+        &request.distance, first, count, asking->name, asking->place, &prepared));
     note_preparation(ctx, &prepared);
     const kith_status status =
-        screens ? screen_stripe(ctx, corpus, &prepared, &own, place, &part, tally)
-                : kin_fused_direct(ctx, corpus->gpu, &corpus->prepared.rows, &prepared.rows, &own,
-                                   place, &part);
+        screens ? screen_stripe(ctx, corpus, &prepared, &request, asking->place, &part, tally)
+                : kin_fused_direct(ctx, corpus->gpu, &corpus->prepared.rows, &prepared.rows,
+                                   &request, asking->place, &part);
     kin_fused_prepared_free(ctx, corpus->gpu, &prepared);
     return status;
 }
@@ -156,12 +156,13 @@ kith_status kin_fused_search_stripe(kith_ctx *ctx, const kin_fused_corpus *corpu
  * ------------------------------------------------------------------------------------------ */
 
 /* Device memory that a stripe takes. */
-static uint64_t stripe_bytes(const kin_fused_corpus *corpus, const kith_matrix *queries,
-                             int64_t count, const kin_request *request, uint32_t place)
+static uint64_t stripe_bytes(const kin_fused_corpus *corpus, const kin_fused_asking *asking,
+                             int64_t count)
 {
+    const kin_request *request = asking->request;
     const int64_t k = request->k + 1;
     const kin_fused_prepared_need need = kin_fused_prepared_bytes(
-        queries, count, &request->distance, corpus->points.dtype, place, false);
+        asking->queries, count, &request->distance, corpus->points.dtype, asking->place, false);
     return kin_size_add(
         kin_size_add(need.most, kin_fused_answers_bytes(count, request->k)),
         kin_fused_work_bytes(count, corpus->points.rows, k, kin_gpu_room(corpus->gpu)));
@@ -170,21 +171,18 @@ static uint64_t stripe_bytes(const kin_fused_corpus *corpus, const kith_matrix *
 /* A stripe that ran out of device memory is taken again in halves: what the budget promised may be
  * held by others. */
 kith_status kin_fused_search_stripes(kith_ctx *ctx, const kin_fused_corpus *corpus,
-                                     const kith_matrix *queries, const kin_request *request,
-                                     uint32_t place, const kith_neighbors *out,
-                                     kin_fused_tally *tally)
+                                     const kin_fused_asking *asking, kin_fused_tally *tally)
 {
-    int64_t stripe = queries->rows;
+    const int64_t rows = asking->queries->rows;
     const uint64_t room = kin_gpu_room(corpus->gpu);
-    while (kin_fused_screens(request, corpus->points.rows, queries->rows) &&
-           stripe > KIN_FUSED_LEAST_ROWS &&
-           stripe_bytes(corpus, queries, stripe, request, place) > room) {
+    int64_t stripe = rows;
+    while (kin_fused_screens(asking->request, corpus->points.rows, rows) &&
+           stripe > KIN_FUSED_LEAST_ROWS && stripe_bytes(corpus, asking, stripe) > room) {
         stripe = kin_round_up(kin_ceil_div(stripe, 2), KIN_FUSED_LEAST_ROWS);
     }
-    for (int64_t first = 0; first < queries->rows;) {
-        const int64_t count = kin_min_i64(stripe, queries->rows - first);
-        const kith_status status =
-            kin_fused_search_stripe(ctx, corpus, queries, first, count, request, place, out, tally);
+    for (int64_t first = 0; first < rows;) {
+        const int64_t count = kin_min_i64(stripe, rows - first);
+        const kith_status status = search_stripe(ctx, corpus, asking, first, count, tally);
         if (status == KITH_E_DEVICE_MEMORY && count > KIN_FUSED_LEAST_ROWS) {
             kin_forgive(ctx);
             kin_gpu_trim(corpus->gpu);

@@ -23,21 +23,22 @@ struct kin_fused_corpus {
  * is enough to screen. */
 bool kin_fused_screens(const kin_request *request, int64_t corpus_rows, int64_t query_rows);
 
+/* Queries, what is asked about them, and where the answers go. */
+typedef struct kin_fused_asking {
+    const kith_matrix *queries;
+    const char *name; /* of the queries in messages */
+    const kin_request *request;
+    uint32_t place;
+    const kith_neighbors *out;
+} kin_fused_asking;
+
 /* The screened lists of all positions of `queries` among those of `corpus`, to a. */
 kith_status kin_fused_screen_side(kin_fused_answers *a, const kin_fused_corpus *corpus,
                                   const kin_fused_prepared *queries, const kin_request *request);
 
-/* Queries first .. first + count - 1 of a matrix, whole: prepared, screened or computed directly,
- * written. out: of all queries. */
-kith_status kin_fused_search_stripe(kith_ctx *ctx, const kin_fused_corpus *corpus,
-                                    const kith_matrix *queries, int64_t first, int64_t count,
-                                    const kin_request *request, uint32_t place,
-                                    const kith_neighbors *out, kin_fused_tally *tally);
-/* All queries, in stripes that fit. */
+/* All queries, in stripes that fit: prepared, screened or computed directly, written. */
 kith_status kin_fused_search_stripes(kith_ctx *ctx, const kin_fused_corpus *corpus,
-                                     const kith_matrix *queries, const kin_request *request,
-                                     uint32_t place, const kith_neighbors *out,
-                                     kin_fused_tally *tally);
+                                     const kin_fused_asking *asking, kin_fused_tally *tally);
 
 /* Corpora that do not fit: in chunks, lists merged. queries NULL: a graph. */
 kith_status kin_fused_search_chunks(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
