@@ -26,8 +26,7 @@ enum { ROWS_A_TASK = 64 };
 
 _Static_assert(sizeof(kin_fused_pair) == sizeof(kin_pair), "pairs are read in place");
 
-/* ---- Making
- * --------------------------------------------------------------------------------------- */
+/* ---- Making ---------------------------------------------------------------------------------- */
 
 uint64_t kin_fused_answers_bytes(int64_t rows, int64_t k)
 {
@@ -212,8 +211,7 @@ void kin_fused_answers_chunk(kin_fused_answers *a, const kin_groups *groups, uin
     }
 }
 
-/* ---- The host writes
- * -------------------------------------------------------------------------------- */
+/* ---- The host writes ------------------------------------------------------------------------- */
 
 /* The first `wanted` of the row's list so far and of the present chunk's. */
 static void merge_list(const kin_fused_answers *a, const kin_answer *answer, uint32_t row,
@@ -291,8 +289,7 @@ kith_status kin_fused_answers_take_none(kin_fused_answers *a, const uint32_t *id
     return write_on_host(a, &w);
 }
 
-/* ---- A batch
- * ------------------------------------------------------------------------------------------ */
+/* ---- A batch --------------------------------------------------------------------------------- */
 
 typedef struct batch {
     kin_fused_pair *pairs;
@@ -455,8 +452,7 @@ kith_status kin_fused_answers_take(kin_fused_answers *a, kin_fused_work *work,
     return status;
 }
 
-/* ---- The end
- * -------------------------------------------------------------------------------------------- */
+/* ---- The end --------------------------------------------------------------------------------- */
 
 static kith_status write_merged(void *arg, int64_t task, int32_t thread)
 {

@@ -25,8 +25,7 @@
 enum { MOST_QUERIES = 64, MOST_K = 1024, ROOM = 1024, UNITS_A_PROCESSOR = 4, ALIGNMENT = 256 };
 static const uint64_t MATRIX_BYTES = 512u << 20;
 
-/* ---- What the corpus keeps
- * ---------------------------------------------------------------------------- */
+/* ---- What the corpus keeps ------------------------------------------------------------------- */
 
 static int64_t tiles_of(const kin_fused_set *set)
 {
@@ -77,8 +76,7 @@ void kin_fused_batch_free(kin_fused_corpus *corpus)
     kin_gpu_free(corpus->gpu, corpus->tiles);
 }
 
-/* ---- One block
- * -------------------------------------------------------------------------------------------- */
+/* ---- One block ------------------------------------------------------------------------------- */
 
 /* What kernels count. */
 typedef struct tallies {
@@ -174,9 +172,7 @@ static void lay_out(batch *b)
     at->end = end;
 }
 
-/* ---- In
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- In -------------------------------------------------------------------------------------- */
 
 static kith_status check_and_transform(const batch *b, const kith_matrix *rows, bool *degenerate)
 {
@@ -220,8 +216,7 @@ static kith_status copy_in(const batch *b, bool *degenerate)
     return kin_gpu_upload(b->on.ctx, b->on.gpu, b->device, b->host, b->at.in_end);
 }
 
-/* ---- On the device
- * ------------------------------------------------------------------------------------------- */
+/* ---- On the device --------------------------------------------------------------------------- */
 
 static void *part(const batch *b, uint64_t at)
 {
@@ -364,9 +359,7 @@ static kith_status start_answers(const batch *b, const kin_fused_set *set)
     return checked(b, on->kernels->write(on->stream, &write), "writing neighbours");
 }
 
-/* ---- Out
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- Out ------------------------------------------------------------------------------------- */
 
 static void copy_part(const batch *b, void *to, uint64_t at, uint64_t bytes)
 {
@@ -407,9 +400,7 @@ static kith_status copy_out(const batch *b, bool *done)
     return KITH_OK;
 }
 
-/* ---- All of it
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- All of it ------------------------------------------------------------------------------- */
 
 static bool is_of_our_kind(const batch *b)
 {

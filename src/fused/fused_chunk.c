@@ -32,8 +32,7 @@ typedef struct chunking {
     int64_t stripe;
 } chunking;
 
-/* ---- Sizes
- * ---------------------------------------------------------------------------------------------- */
+/* ---- Sizes ----------------------------------------------------------------------------------- */
 
 static int64_t halved(int64_t rows)
 {
@@ -53,8 +52,7 @@ static int64_t first_chunk(const chunking *c)
     return rows;
 }
 
-/* ---- A chunk and a stripe
- * --------------------------------------------------------------------------------- */
+/* ---- A chunk and a stripe -------------------------------------------------------------------- */
 
 static kith_status every_id(kith_ctx *ctx, int64_t count, uint32_t **ids)
 {
@@ -170,8 +168,7 @@ static kith_status take_stripes(chunking *c, const kin_fused_corpus *chunk)
     return KITH_OK;
 }
 
-/* ---- All chunks
- * ------------------------------------------------------------------------------------------- */
+/* ---- All chunks ------------------------------------------------------------------------------ */
 
 static kith_status take_chunks(chunking *c)
 {

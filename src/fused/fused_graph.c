@@ -20,8 +20,7 @@ static bool leaves_own_out(const kin_request *request)
     return (request->flags & KITH_INCLUDE_SELF) == 0;
 }
 
-/* ---- Two-sided
- * ---------------------------------------------------------------------------------------- */
+/* ---- Two-sided ------------------------------------------------------------------------------- */
 
 static kith_status arrange(kin_fused_work *work, kin_fused_prepared *points)
 {
@@ -93,8 +92,7 @@ done:
     return status;
 }
 
-/* ---- In stripes
- * ----------------------------------------------------------------------------------------- */
+/* ---- In stripes ------------------------------------------------------------------------------ */
 
 /* Each row's own id is what it leaves out, in device memory. */
 static kith_status own_ids(kith_ctx *ctx, kin_gpu *gpu, int64_t rows, uint32_t **device)

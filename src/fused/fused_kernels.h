@@ -9,7 +9,7 @@
 #include "fused/fused_set.h"
 #include "gpu/gpu_module.h"
 
-/* ---- Preparation (fused_prepare.cu, fused_order.cu) ------------------------------------------- */
+/* ---- Preparation (fused_prepare.cu, fused_order.cu) ------------------------------------------ */
 
 /* Every value once (metric/metric.h: kin_metric_check). *bad, set to UINT64_MAX by the caller,
  * becomes the lowest row * cols + col with a value that the metric does not allow. */
@@ -94,7 +94,7 @@ typedef struct kin_fused_sort {
     uint64_t *scratch_bytes; /* host */
 } kin_fused_sort;
 
-/* ---- The screen (fused_screen_wgmma.cu, fused_screen_mma.cu) ---------------------------------- */
+/* ---- The screen (fused_screen_wgmma.cu, fused_screen_mma.cu) --------------------------------- */
 
 typedef enum kin_fused_mode {
     KIN_FUSED_LISTS = 0, /* candidates go to lists */
@@ -133,7 +133,7 @@ typedef struct kin_fused_screen {
     uint64_t *nearest;
 } kin_fused_screen;
 
-/* ---- Lists (fused_lists.cu, fused_plan.cu) ------------------------------------------------------ */
+/* ---- Lists (fused_lists.cu, fused_plan.cu) --------------------------------------------------- */
 
 /* Reach of each row (row0 .. row0 + rows of the set) from the k-th smallest of `count` costs, or from
  * the k-th smallest of their tile minima where minima is given and holds k: at least k columns cost no
@@ -206,7 +206,7 @@ typedef struct kin_fused_plan {
     uint64_t *met;     /* [0] met, [1] skipped */
 } kin_fused_plan;
 
-/* ---- Answers (fused_rescore.cu) ----------------------------------------------------------------- */
+/* ---- Answers (fused_rescore.cu) -------------------------------------------------------------- */
 
 /* A candidate with its canonical key. */
 typedef struct kin_fused_pair {
@@ -253,7 +253,7 @@ typedef struct kin_fused_write {
     uint64_t *short_rows;
 } kin_fused_write;
 
-/* ---- Canonical keys of all pairs (fused_keys.cu): direct metrics, small jobs, the last resort ---- */
+/* ---- Canonical keys of all pairs (fused_keys.cu): direct metrics, small jobs, the last resort  */
 
 /* keys[i * pitch + j] = key(queries row (query_ids[i] or query0 + i), corpus row corpus0 + j); a
  * degenerate row's keys are 1. */
@@ -287,7 +287,7 @@ typedef struct kin_fused_best {
 } kin_fused_best;
 enum { KIN_FUSED_PASS_K = 2048 };
 
-/* ---- The table ---------------------------------------------------------------------------------- */
+/* ---- The table ------------------------------------------------------------------------------- */
 
 typedef struct kin_fused_kernels {
     int (*check)(kin_gpu_stream *stream, const kin_fused_check *job);

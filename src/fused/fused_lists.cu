@@ -21,8 +21,7 @@
 
 enum { WARP_ENTRIES = 256 };
 
-/* ---- Lists of up to WARP_ENTRIES: a warp each
- * ---------------------------------------------------- */
+/* ---- Lists of up to WARP_ENTRIES: a warp each ------------------------------------------------ */
 
 static __device__ __forceinline__ kin_bound_row bound_row(float2 bound)
 {
@@ -127,8 +126,7 @@ static __global__ void __launch_bounds__(KIN_LIST_THREADS)
     }
 }
 
-/* ---- Longer lists: a block each
- * ------------------------------------------------------------------- */
+/* ---- Longer lists: a block each -------------------------------------------------------------- */
 
 /* Entries of at most `kth` -> the reach that they prove. */
 static __device__ double block_reach(const kin_fused_tighten &job, const uint64_t *list,
@@ -222,8 +220,7 @@ static __global__ void __launch_bounds__(KIN_LIST_THREADS)
     }
 }
 
-/* ---- The worst of a tile
- * ---------------------------------------------------------------------------- */
+/* ---- The worst of a tile --------------------------------------------------------------------- */
 
 /* Every number rounded up. A warp has the rows of a gate. A tile of padding stays below everything.
  */
@@ -272,8 +269,7 @@ static __global__ void __launch_bounds__(KIN_FUSED_TILE)
     }
 }
 
-/* ---- Launch
- * --------------------------------------------------------------------------------------------- */
+/* ---- Launch ---------------------------------------------------------------------------------- */
 
 extern "C" int kin_fused_launch_tighten(kin_gpu_stream *stream, const kin_fused_tighten *job)
 {

@@ -58,8 +58,7 @@ static __device__ void lower_reach(const kin_fused_kth &job, int64_t position, u
     }
 }
 
-/* ---- kth: a warp a row
- * ------------------------------------------------------------------------------ */
+/* ---- kth: a warp a row ----------------------------------------------------------------------- */
 
 /* 32 R groups. Rows of a matrix are whole tiles, and read four words at a time; of minima, one. */
 template <int R>
@@ -119,8 +118,7 @@ static __global__ void __launch_bounds__(KIN_LIST_THREADS)
     }
 }
 
-/* ---- kth: a block a row
- * ----------------------------------------------------------------------------- */
+/* ---- kth: a block a row ---------------------------------------------------------------------- */
 
 static __global__ void __launch_bounds__(KIN_LIST_THREADS)
     kth_by_block(const __grid_constant__ kin_fused_kth job)
@@ -150,8 +148,7 @@ static __global__ void __launch_bounds__(KIN_LIST_THREADS)
     }
 }
 
-/* ---- gather
- * ------------------------------------------------------------------------------------------ */
+/* ---- gather ---------------------------------------------------------------------------------- */
 
 /* A row and what its words are compared with. */
 typedef struct gather_row {
@@ -243,8 +240,7 @@ static __global__ void __launch_bounds__(KIN_LIST_THREADS)
     }
 }
 
-/* ---- Launch
- * ------------------------------------------------------------------------------------------ */
+/* ---- Launch ---------------------------------------------------------------------------------- */
 
 extern "C" int kin_fused_launch_kth(kin_gpu_stream *stream, const kin_fused_kth *job)
 {

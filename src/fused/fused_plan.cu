@@ -98,8 +98,7 @@ static __device__ int64_t slots_before(const plan_args &a, int64_t g, int64_t q)
     return a.job.graph == 0 ? q : max(q - 2 * g, (int64_t)0);
 }
 
-/* ---- Balls
- * --------------------------------------------------------------------------------------- */
+/* ---- Balls ----------------------------------------------------------------------------------- */
 
 /* The worst reach of a tile as a distance, rounded up. */
 static __device__ float tile_reach(const kin_fused_plan &job, const kin_fused_worst *worst,
@@ -229,8 +228,7 @@ static __device__ void mark_near(const plan_args &a, int64_t first, plan_shared 
     }
 }
 
-/* ---- Lists of tiles and units
- * ------------------------------------------------------------------------ */
+/* ---- Lists of tiles and units ---------------------------------------------------------------- */
 
 /* A warp appends what its blocks of the group have to meet among the tiles from place q on. */
 static __device__ void append(const plan_args &a, int64_t first, int64_t from, int64_t q,
@@ -322,8 +320,7 @@ static __global__ void __launch_bounds__(THREADS) plan_tiles(const __grid_consta
     }
 }
 
-/* ---- Launch
- * ------------------------------------------------------------------------------------------ */
+/* ---- Launch ---------------------------------------------------------------------------------- */
 
 /* Pieces of a stretch: enough thread blocks for the device, few enough for whole units. */
 static int64_t pieces_of(const kin_gpu_stream *stream, int64_t groups, int64_t length)

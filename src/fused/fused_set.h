@@ -11,8 +11,8 @@
  * float (F16) or int32 (S8); term is |x^|^2 for distances, 0 for products; u8 products carry the
  * correction of their shift by 128 in the term. What a screen tests is
  *     v = product - half_j,   cost = term_i + odd_j - 2 v
- * with half = term / 2 and odd = 0 for floats, half = floor(term / 2) and odd = term & 1 for integers.
- * Bounds and reaches: exact/exact_bound.h.
+ * with half = term / 2 and odd = 0 for floats, half = floor(term / 2) and odd = term & 1 for
+ * integers. Bounds and reaches: exact/exact_bound.h.
  */
 #ifndef KIN_FUSED_SET_H
 #define KIN_FUSED_SET_H
@@ -24,8 +24,8 @@
 enum {
     KIN_FUSED_TILE = 128,
     KIN_FUSED_BLOCK = 256,
-    KIN_FUSED_GATE = 32,  /* positions that share a gate (kin_fused_worst) */
-    KIN_FUSED_RUN = 512,  /* positions that are sorted by reach among themselves */
+    KIN_FUSED_GATE = 32,   /* positions that share a gate (kin_fused_worst) */
+    KIN_FUSED_RUN = 512,   /* positions that are sorted by reach among themselves */
     KIN_FUSED_SLICE = 128, /* bytes: rounded rows are a multiple of this wide, zeros behind */
     KIN_FUSED_PAD_INT = INT32_MAX - (1 << 29)
 };
@@ -58,11 +58,11 @@ typedef struct kin_fused_frame {
     kin_fused_type type;
     kin_bound_kind bound;
     int32_t cols;
-    int32_t row_bytes;   /* of a rounded row */
-    double scale;        /* 1 for integer bounds */
-    double kappa;        /* the tensor cores' error for this many columns; 0 for S8 */
-    double key_scale;    /* the metric's */
-    const double *mean;  /* device: cols doubles; NULL where nothing is shifted */
+    int32_t row_bytes;  /* of a rounded row */
+    double scale;       /* 1 for integer bounds */
+    double kappa;       /* the tensor cores' error for this many columns; 0 for S8 */
+    double key_scale;   /* the metric's */
+    const double *mean; /* device: cols doubles; NULL where nothing is shifted */
 } kin_fused_frame;
 
 /* What the screen needs of a position beside its rounded row. 16 bytes, read as one. */
@@ -77,20 +77,20 @@ typedef struct kin_fused_facts {
 typedef struct kin_fused_worst {
     float norm;
     float lost;
-    float far;  /* max (reach + lost) of the tile's rows, rounded up; products: max reach; +inf while a
-                   row has no reach */
+    float far; /* max (reach + lost) of the tile's rows, rounded up; products: max reach; +inf while
+                  a row has no reach */
     int32_t integer; /* integer bounds: the largest reach, INT32_MAX while a row has none */
     /* What its own reach adds to a column's threshold, the most of each 32 positions, rounded up:
      * far^2 (1 + 2^-20) / 2 for distances, reach / 2 for products, ceil(reach / 2) for integers;
-     * -2^110 or -2^29 where all are padding, +inf or 2^29 while a row has no reach. Rows stand sorted
-     * by reach (kin_fused_arrange), so that four numbers tell nearly as much as 128. */
+     * -2^110 or -2^29 where all are padding, +inf or 2^29 while a row has no reach. Rows stand
+     * sorted by reach (kin_fused_arrange), so that four numbers tell nearly as much as 128. */
     kin_fused_word gate[KIN_FUSED_TILE / KIN_FUSED_GATE];
 } kin_fused_worst;
 
 typedef struct kin_fused_set {
     kin_fused_frame frame;
-    int64_t points; /* positions in use */
-    int64_t padded; /* a multiple of KIN_FUSED_BLOCK; padding never passes a test */
+    int64_t points;               /* positions in use */
+    int64_t padded;               /* a multiple of KIN_FUSED_BLOCK; padding never passes a test */
     const unsigned char *rounded; /* padded x row_bytes, halves or signed bytes */
     const kin_fused_facts *facts; /* padded */
     const kin_fused_word *half;   /* padded: half_j of the comment above */
@@ -102,17 +102,17 @@ typedef struct kin_fused_set {
     const float *radii;
 } kin_fused_set;
 
-/* Candidates of each position of a row set: a word is order(cost) << 32 | position of the candidate,
- * order being unsigned and ascending like the cost. Every position that was screened against a row
- * and is not in its list has been proven to come after k others, unless counts > capacity: that row
- * lost candidates, and must be screened again. */
+/* Candidates of each position of a row set: a word is order(cost) << 32 | position of the
+ * candidate, order being unsigned and ascending like the cost. Every position that was screened
+ * against a row and is not in its list has been proven to come after k others, unless counts >
+ * capacity: that row lost candidates, and must be screened again. */
 typedef struct kin_fused_lists {
     int64_t rows;     /* padded positions of the row set */
     int32_t k;        /* candidates wanted: ids, one more where a row's own id is left out */
     int32_t capacity; /* above k */
     uint64_t *words;  /* rows x capacity */
     int32_t *counts;  /* rows; what was pushed, also beyond the capacity */
-    double *reach;    /* rows; exact_bound.h; +inf until k were seen; padding: -inf (0 for integers: -1) */
+    double *reach;    /* rows; +inf until k were seen; padding: -inf (integers: -1) */
     uint8_t *lost;    /* rows: 1 where candidates were lost for want of room */
 } kin_fused_lists;
 

@@ -267,8 +267,7 @@ static void make_reaches(scene *s, bool of_rows)
     free(costs);
 }
 
-/* ---- What the driver would make
- * ------------------------------------------------------------------ */
+/* ---- What the driver would make -------------------------------------------------------------- */
 
 static kin_fused_word gate_of(const variant *kind, double far)
 {
@@ -362,8 +361,8 @@ static kin_fused_screen start_job(scene *s, kin_fused_mode mode, const plan *p)
     job.cols = s->cols.device;
     job.tiles_a_block = p->tiles_a_block;
     job.tiles = test_bench_copy(b, p->tiles,
-                                 (uint64_t)(s->rows.device.padded / BLOCK) * p->tiles_a_block *
-                                     sizeof *p->tiles);
+                                (uint64_t)(s->rows.device.padded / BLOCK) * p->tiles_a_block *
+                                    sizeof *p->tiles);
     job.units = test_bench_copy(b, p->units, (uint64_t)(p->unit_count + 1) * sizeof *p->units);
     job.unit_count = test_bench_copy(b, &p->unit_count, sizeof p->unit_count);
     job.next = test_bench_block(b, sizeof *job.next, 0);
@@ -640,7 +639,7 @@ static void check_graph_lists(scene *s)
     plan p = make_plan(s, true);
     kin_fused_screen job = start_job(s, KIN_FUSED_LISTS, &p);
     job.worst = test_bench_copy(b, s->cols.worst,
-                                 (uint64_t)(s->cols.device.padded / TILE) * sizeof *s->cols.worst);
+                                (uint64_t)(s->cols.device.padded / TILE) * sizeof *s->cols.worst);
     job.row_lists = make_lists(b, &s->rows, (int32_t)s->cols.device.points + 9);
     job.col_lists = job.row_lists;
     test_screen_run(b, &job);
