@@ -163,9 +163,9 @@ static uint64_t stripe_bytes(const kin_fused_corpus *corpus, const kin_fused_ask
     const int64_t k = request->k + 1;
     const kin_fused_prepared_need need = kin_fused_prepared_bytes(
         asking->queries, count, &request->distance, corpus->points.dtype, asking->place, false);
-    return kin_size_add(
+    return kin_fused_with_slack(kin_size_add(
         kin_size_add(need.most, kin_fused_answers_bytes(count, request->k)),
-        kin_fused_work_bytes(count, corpus->points.rows, k, kin_gpu_room(corpus->gpu)));
+        kin_fused_work_bytes(count, corpus->points.rows, k, kin_gpu_room(corpus->gpu))));
 }
 
 /* A stripe that ran out of device memory is taken again in halves: what the budget promised may be

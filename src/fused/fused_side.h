@@ -3,6 +3,7 @@
 #ifndef KIN_FUSED_SIDE_H
 #define KIN_FUSED_SIDE_H
 
+#include "base/base_size.h"
 #include "fused/fused_answer.h"
 #include "fused/fused_prepare.h"
 
@@ -48,6 +49,13 @@ kith_status kin_fused_search_chunks(kith_ctx *ctx, kin_gpu *gpu, const kith_matr
 /* Rows first .. first + count - 1 of outputs or of a matrix. */
 kith_neighbors kin_fused_rows_of(const kith_neighbors *out, int64_t first, int64_t count);
 kith_matrix kin_fused_part_of(const kith_matrix *matrix, int64_t first, int64_t count);
+
+/* Blocks of device memory are rounded up: small ones to powers of two, large ones to 2 MiB. */
+static inline uint64_t kin_fused_with_slack(uint64_t bytes)
+{
+    const uint64_t most = 24u << 20;
+    return kin_size_add(bytes, bytes < most ? bytes : most);
+}
 
 /* The least that a stripe of queries, or a chunk of a corpus, is cut down to. */
 enum { KIN_FUSED_LEAST_ROWS = 256 };

@@ -145,9 +145,7 @@ uint64_t kin_fused_work_bytes(int64_t rows, int64_t cols, int64_t k, uint64_t ro
 {
     const uint64_t graph = rows == cols ? work_bytes(rows, cols, k, true, room) : 0;
     const uint64_t search = work_bytes(rows, cols, k, false, room);
-    const uint64_t rounding = room / 16; /* of blocks to pages */
-    return kin_size_add(lists_bytes(rows, kin_fused_capacity(k)),
-                        (graph > search ? graph : search) + rounding);
+    return kin_size_add(lists_bytes(rows, kin_fused_capacity(k)), graph > search ? graph : search);
 }
 
 /* ---- Lists and worsts
