@@ -7,10 +7,10 @@
  *
  * Proof of the radius. A difference of fp32 numbers, its square and n additions in order, each
  * rounded once: the computed sum S is within a factor 1 +- (n + 3) 2^-24 (1 + 2^-10) of the true
- * one, n <= cols / 8 + 18 < 2^18; its root is then too small by less than a factor 1 + (cols / 8 +
- * 22) 2^-25, and (cols / 8 + 8) 2^-23 is
- * added. Squares that underflow are below 2^-149 each, 2^20 of them below 2^-129, whose root is
- * below 2^-64; 2^-59 covers them, here and in the distance between two centres (fused_plan.cu).
+ * one, n <= cols / 8 + 18 < 2^18. Its root is then too small by less than a factor 1 + (cols / 8 +
+ * 22) 2^-25; 1 + (cols / 8 + 8) 2^-23 is multiplied. Squares that underflow are below 2^-149 each,
+ * 2^20 of them below 2^-129, whose root is below 2^-64; 2^-59 covers them, here and in the distance
+ * between two centres (fused_plan.cu).
  * Differences are below 2^17, so nothing overflows. lost = +inf makes an infinite ball, which skips
  * nothing.
  *
