@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The kernels of the exact engine on a GPU, as a table of launches. A launch takes a stream and a job
- * by value of its struct, does not wait, and gives 0 or a number of the CUDA runtime. Counters and
- * results of a job are device memory that its caller has cleared where the comment says so.
+ * The kernels of the exact engine on a GPU, as a table of launches. A launch takes a stream and a
+ * job by value of its struct, does not wait, and gives 0 or a number of the CUDA runtime. Counters
+ * and results of a job are device memory that its caller has cleared where the comment says so.
  */
 #ifndef KIN_FUSED_KERNELS_H
 #define KIN_FUSED_KERNELS_H
@@ -27,10 +27,10 @@ typedef struct kin_fused_transform {
     uint64_t *count;
 } kin_fused_transform;
 
-/* firsts[row] = the lowest row with the same bytes. Rows whose hashes collide may keep themselves as
- * their first although an equal row exists; that costs time, not truth. table: slots (a power of two,
- * at least 2 rows) pairs of (hash, row), filled with 0xff. *distinct, cleared before: rows that are
- * their own first. */
+/* firsts[row] = the lowest row with the same bytes. Rows whose hashes collide may keep themselves
+ * as their first although an equal row exists; that costs time, not truth. table: slots (a power of
+ * two, at least 2 rows) pairs of (hash, row), filled with 0xff. *distinct, cleared before: rows
+ * that are their own first. */
 typedef struct kin_fused_group {
     kin_fused_rows rows;
     uint64_t slots;
@@ -81,9 +81,9 @@ typedef struct kin_fused_cover {
     float *radii;
 } kin_fused_cover;
 
-/* order[0 .. points): the rows ids[] (ascending; NULL: 0, 1, ...) sorted by (cell, row), the cell of
- * ids[i] being the lower half of nearest[i]. nearest NULL: as they are. scratch of scratch_bytes; with
- * scratch NULL only *scratch_bytes is set. */
+/* order[0 .. points): the rows ids[] (ascending; NULL: 0, 1, ...) sorted by (cell, row), the cell
+ * of ids[i] being the lower half of nearest[i]. nearest NULL: as they are. scratch of
+ * scratch_bytes; with scratch NULL only *scratch_bytes is set. */
 typedef struct kin_fused_sort {
     const uint64_t *nearest;
     const uint32_t *ids;
@@ -123,7 +123,8 @@ typedef struct kin_fused_screen {
     /* MATRIX: order(cost) of row r of the row set and column c of tile number t of the unit's block
      * goes to matrix[r * pitch + (unit.first - first_tile(block) + t) * 128 + c], first_tile(block)
      * = block * tiles_a_block. Rows from `points` on are not written; padding columns are, with the
-     * largest order. minima (NULL: none): [r * pitch / 128 + tile]: the least order of each tile. */
+     * largest order. minima (NULL: none): [r * pitch / 128 + tile]: the least order of each tile.
+     */
     uint32_t *matrix;
     uint32_t *minima;
     int64_t pitch;
@@ -135,9 +136,9 @@ typedef struct kin_fused_screen {
 
 /* ---- Lists (fused_lists.cu, fused_plan.cu) --------------------------------------------------- */
 
-/* Reach of each row (row0 .. row0 + rows of the set) from the k-th smallest of `count` costs, or from
- * the k-th smallest of their tile minima where minima is given and holds k: at least k columns cost no
- * more. Only lowers a reach. col_worst: the worst of the columns. */
+/* Reach of each row (row0 .. row0 + rows of the set) from the k-th smallest of `count` costs, or
+ * from the k-th smallest of their tile minima where minima is given and holds k: at least k columns
+ * cost no more. Only lowers a reach. col_worst: the worst of the columns. */
 typedef struct kin_fused_kth {
     kin_fused_set set;
     kin_fused_lists lists;
@@ -167,8 +168,8 @@ typedef struct kin_fused_gather {
 } kin_fused_gather;
 
 /* Compacts every list: reach from the k smallest costs, entries above their limit go, counts fall.
- * Marks rows that lost candidates. Then the worst of each tile, for the next screen. cols_set: whose
- * positions the entries name. */
+ * Marks rows that lost candidates. Then the worst of each tile, for the next screen. cols_set:
+ * whose positions the entries name. */
 typedef struct kin_fused_tighten {
     kin_fused_set set;
     kin_fused_set cols_set;
@@ -186,24 +187,24 @@ typedef struct kin_fused_arrange {
     double *reach;
 } kin_fused_arrange;
 
-/* The tiles of columns that each block of rows must meet, offsets first_offset .. last_offset in tiles
- * (graph: blocks ahead on the circle, pairs once; search: tiles in `sequence`), without those that
- * balls prove to be apart. Appends units of at most unit_tiles. unit_count cleared before. skipped,
- * met: pairs of (block, tile), added to. */
+/* The tiles of columns that each block of rows must meet, offsets first_offset .. last_offset in
+ * tiles (graph: blocks ahead on the circle, pairs once; search: tiles in `sequence`), without those
+ * that balls prove to be apart. Appends units of at most unit_tiles. unit_count cleared before.
+ * skipped, met: pairs of (block, tile), added to. */
 typedef struct kin_fused_plan {
     kin_fused_set rows;
     kin_fused_set cols;
-    int32_t graph;     /* 1: rows and cols are one set, two-sided, block offsets */
-    int64_t first;     /* graph: offset in blocks, >= 1; search: first tile */
-    int64_t last;      /* behind it */
+    int32_t graph;                    /* 1: rows and cols are one set, two-sided, block offsets */
+    int64_t first;                    /* graph: offset in blocks, >= 1; search: first tile */
+    int64_t last;                     /* behind it */
     const kin_fused_worst *row_worst; /* by tile of rows */
     const kin_fused_worst *col_worst; /* graph: the same; search: NULL */
-    uint32_t *tiles;      /* blocks of rows x tiles_a_block */
-    uint32_t tiles_a_block; /* room: graph 2 (last - first), search last - first */
+    uint32_t *tiles;                  /* blocks of rows x tiles_a_block */
+    uint32_t tiles_a_block;           /* room: graph 2 (last - first), search last - first */
     uint32_t unit_tiles;
     kin_fused_unit *units;
     uint32_t *unit_count;
-    uint64_t *met;     /* [0] met, [1] skipped */
+    uint64_t *met; /* [0] met, [1] skipped */
 } kin_fused_plan;
 
 /* ---- Answers (fused_rescore.cu) -------------------------------------------------------------- */
@@ -215,10 +216,10 @@ typedef struct kin_fused_pair {
     uint32_t unused;
 } kin_fused_pair;
 
-/* Canonical keys of all list entries of rows row0 .. row0 + rows, sorted by (key, id), the first k of
- * each to pairs (rows x k; fewer: count says how many, the rest is untouched). For integer bounds the
- * key is made from the cost. Rows that lost candidates are written like any other; the caller runs
- * them again. */
+/* Canonical keys of all list entries of rows row0 .. row0 + rows, sorted by (key, id), the first k
+ * of each to pairs (rows x k; fewer: count says how many, the rest is untouched). For integer
+ * bounds the key is made from the cost. Rows that lost candidates are written like any other; the
+ * caller runs them again. */
 typedef struct kin_fused_rescore {
     kin_fused_set set;
     kin_fused_set cols_set;
@@ -233,8 +234,8 @@ typedef struct kin_fused_rescore {
 } kin_fused_rescore;
 
 /* Final rows: pairs of position row0 + i become row ids[row0 + i] of the outputs (any may be NULL),
- * `left_out` (by output row; own: the row's own id) not among them, first k_out. *short_rows, added to:
- * rows that had fewer. Output arrays begin with output row out_row0. */
+ * `left_out` (by output row; own: the row's own id) not among them, first k_out. *short_rows, added
+ * to: rows that had fewer. Output arrays begin with output row out_row0. */
 typedef struct kin_fused_write {
     kith_metric metric;
     const uint32_t *ids; /* position -> output row; NULL: the same */
@@ -244,7 +245,7 @@ typedef struct kin_fused_write {
     int64_t rows;
     const kin_fused_pair *pairs;
     const int32_t *count; /* NULL: k each */
-    int32_t k; /* pairs a row */
+    int32_t k;            /* pairs a row */
     int32_t k_out;
     int64_t out_row0;
     uint32_t *out_ids;
@@ -269,9 +270,10 @@ typedef struct kin_fused_keys {
     int64_t pitch;
 } kin_fused_keys;
 
-/* Merges `columns` keys of each row into its best: pairs (rows x k, sorted, count[] of them) becomes
- * the first k of both in the order (key, id), id = corpus0 + column. after (NULL: none): by row, only
- * what comes after this (key, id) is taken, so that k beyond KIN_FUSED_PASS_K is served in passes. */
+/* Merges `columns` keys of each row into its best: pairs (rows x k, sorted, count[] of them)
+ * becomes the first k of both in the order (key, id), id = corpus0 + column. after (NULL: none): by
+ * row, only what comes after this (key, id) is taken, so that k beyond KIN_FUSED_PASS_K is served
+ * in passes. */
 typedef struct kin_fused_best {
     const double *keys;
     int64_t pitch;
