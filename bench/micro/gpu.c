@@ -7,14 +7,16 @@
  * A warm-up, then the median of 5 runs of each work whose name holds TEXT; 32 sampled rows of each
  * are compared with the processor's answer. A table stands last; --csv appends its rows to a file.
  *
- * mixture   1,000 clusters; cluster c has a centre m_c ~ N(0, 1)^d and a matrix A_c ~ N(0, 1)^(12 x
- * d); a point is m_c + 0.5 z A_c / sqrt(12) + 0.01 e, z ~ N(0, 1)^12, e ~ N(0, 1)^d, c at random.
- *           Normal numbers are sums of four uniform ones of 16 bits, which is near enough here.
+ * mixture   1,000 clusters; cluster c has a centre m_c ~ N(0, 1)^d and a matrix
+ *           A_c ~ N(0, 1)^(12 x d); a point is m_c + 0.5 z A_c / sqrt(12) + 0.01 e,
+ *           z ~ N(0, 1)^12, e ~ N(0, 1)^d, c at random. Normal numbers are sums of four uniform
+ *           ones of 16 bits, which is near enough here.
  * gauss     N(0, 1)^d: no structure that a bound could use.
- * floor     the time that the tensor cores need for the products alone: 2 x pairs x padded columns
- * by the rate that was measured for dense products on an H200 (790 TFLOP/s in fp16, 1,580 TOP/s in
- * int8), a graph's unordered pairs once; or, where that is longer, one read of the rounded corpus
- * at 4.3 TB/s. On other devices it is a unit of comparison, not a floor. */
+ * floor     the time that the tensor cores need for the products alone: 2 x pairs x padded
+ *           columns by the rate that was measured for dense products on an H200 (790 TFLOP/s in
+ *           fp16, 1,580 TOP/s in int8), a graph's unordered pairs once; or, where that is longer,
+ *           one read of the rounded corpus at 4.3 TB/s. On other devices it is a unit of
+ *           comparison, not a floor. */
 #include "gpu/gpu.h"
 #include "fused/fused_set.h"
 #include "host/host_clock.h"

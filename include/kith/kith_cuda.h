@@ -3,13 +3,14 @@
  * kith on matrices that already lie in the memory of a GPU. The functions are part of libkith and
  * always there; without a GPU they return KITH_E_UNSUPPORTED and say why.
  *
- *   where      data of every matrix, and every output that is not NULL, is an address in the memory
- * of one device (cudaMalloc, managed memory, a PyTorch or CuPy tensor). That device is used: the
- * context must be "auto" or name it, and keeps it until it is freed. `exclude` of the parameters
- * stays host memory. when       `stream` is a cudaStream_t of that device, or NULL for the default
- * stream. The work begins after all that the stream holds, so what fills the matrices may still be
- * under way. Results are complete when the function returns, whichever stream reads them. how as
- * the functions of kith.h: the same checks, the same bytes.
+ *   where   data of every matrix, and every output that is not NULL, is an address in the memory
+ *           of one device (cudaMalloc, managed memory, a PyTorch or CuPy tensor). That device is
+ *           used: the context must be "auto" or name it, and keeps it until it is freed.
+ *           `exclude` of the parameters stays host memory.
+ *   when    `stream` is a cudaStream_t of that device, or NULL for the default stream. The work
+ *           begins after all that the stream holds, so what fills the matrices may still be under
+ *           way. Results are complete when the function returns, whichever stream reads them.
+ *   how     as the functions of kith.h: the same checks, the same bytes.
  */
 #ifndef KITH_KITH_CUDA_H
 #define KITH_KITH_CUDA_H

@@ -3,10 +3,10 @@
  * Idea. The lists of a work hold, for each position, the positions that may be among its k first.
  * `rescore` gives them canonical keys and sorts them, a batch of rows at a time; then
  *
- *   kernels write   every row is its own answer: `write` puts it where it belongs in device memory
- *   the host does   equal rows are expanded, degenerate rows join, one id is left out: the same
- * code as on the processor (exact_answer.h), all threads, a batch at a time chunks          lists
- * of (key, id) are merged by that order in host memory, and written at last
+ *   kernels write   every row is its own answer: `write` puts it where it belongs
+ *   the host does   equal rows are expanded, degenerate rows join, one id is left out:
+ *                   the same code as on the processor (exact_answer.h), on all threads
+ *   chunks          lists of (key, id) are merged in host memory, and written at last
  *
  * Rows that lost candidates (fused_set.h) are skipped by the host, harmlessly written by kernels,
  * and taken again by fused_rerun.c.

@@ -4,9 +4,10 @@
  * H200; everything else has to be short. One block of device memory, one copy in, one copy out, no
  * wait in between, and nothing of it depends on what the device found:
  *
- *      host     check, transform ---copy--+                                        +--copy-->
- * answer device                             round | MATRIX screen with tile minima   | kth of
- * minima | gather | tighten | rescore | write
+ *      host      check, transform, copy in
+ *      device    round | MATRIX screen with minima of tiles | kth of the minima | gather
+ *                | tighten | rescore | write
+ *      host      copy out
  *
  * The k tiles with the least minima hold k different columns, so the k-th of minima is a reach; all
  * columns within it lie in about k tiles, which is what bounds the lists' room. Then the lists' own

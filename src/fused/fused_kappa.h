@@ -3,9 +3,9 @@
  * magnitudes), accumulators that start with something included.
  *
  * A step of the unit aligns L exact products and the accumulator to the largest exponent, keeps F
- * fraction bits and truncates: off by at most e = (L + 1) 2^-F + 2^-23 of the sum of magnitudes. K
- * / L steps, each of which also carries what the ones before were off by: (K / L) e (1 + e)^(K /
- * L).
+ * fraction bits and truncates: off by at most e = (L + 1) 2^-F + 2^-23 of the sum of magnitudes.
+ * There are K / L steps, each of which also carries what the ones before were off by, in all
+ * (K / L) e (1 + e)^(K / L).
  *
  *     chip          L    F    (K / L) e              kappa
  *     sm_80 - 89    8   24    11 / 16 K 2^-23        K 2^-23

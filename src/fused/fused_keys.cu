@@ -4,10 +4,10 @@
  * chunks of 32 components, converted to double and transformed once, into shared memory; then every
  * team of eight threads computes the pairs of R queries and 4 points, a thread one lane of each:
  *
- *                       32 points of the corpus
- *              warp 0   warp 1   ...   warp 7          team g of a warp: queries g, 4 + g, 8 + g
- * ... 4 R        [4 pts ] [4 pts ]                       thread l of a team: components i mod 8 = l
- *   queries
+ *                     32 points of the corpus
+ *                  warp 0   warp 1   ...   warp 7
+ *      4 R         [4 pts]  [4 pts]       [4 pts]     team g of a warp: queries g, 4 + g, ...
+ *      queries     [4 pts]  [4 pts]       [4 pts]     thread l of it: components i with i mod 8 = l
  *
  * so 4 R accumulators a thread, and R + 4 reads of shared memory serve 4 R steps. At the end the
  * lanes of 4 R pairs are joined by halving: each exchange hands half of the pairs over, so that a

@@ -2,11 +2,12 @@
  *
  * The screen for every chip from sm_80 on, with the tensor cores' portable instruction (mma.sync).
  *
- *   block of threads   128 rows (half a block of rows) x 128 columns at a time: 8 warps, each 64
- * rows x 32 columns, so that a warp's columns share one gate (fused_gate.cuh) ring slices of 128
- * bytes of rows and columns, copied ahead (cp.async). Rows stay in shared memory for a whole unit
- * where they fit beside the ring queues             what passes the coarse test waits in a queue of
- * its warp until 32 pairs fill it: the precise test then has no idle lanes
+ *   block of threads   128 rows (half a block of rows) x 128 columns at a time; each of 8 warps
+ *                      64 rows x 32 columns, which share one gate (fused_gate.h)
+ *   ring               slices of 128 bytes of rows and columns, copied ahead (cp.async); rows
+ *                      stay in shared memory for a whole unit where they fit beside the ring
+ *   queues             what passes the coarse test waits in a queue of its warp until 32 pairs
+ *                      fill it: the precise test then has no idle lanes
  *
  * A slice in shared memory is 128 rows of 8 chunks of 16 bytes; chunk c of row r lies in place
  * c ^ (r % 8), so that ldmatrix, which reads one chunk of 8 rows, meets each bank once. Halves and

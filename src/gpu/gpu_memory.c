@@ -6,8 +6,8 @@
  *
  *   size      rounded up to a power of two below 1 MiB, to 2 MiB above (the driver's own page)
  *   reuse     the smallest idle block that is large enough and at most a quarter too large
- *   budget    counts what drivers hold; idle blocks go back to the device when they stand in the
- * way of the budget, or of a cudaMalloc that failed
+ *   budget    counts what drivers hold; idle blocks go back to the device when they stand in
+ *             the way of the budget, or of a cudaMalloc that failed
  *
  * Cost: a walk over a table of some hundred blocks an allocation. */
 #include "base/base_mem.h"
