@@ -5,7 +5,7 @@
  *
  *   kernels write   every row is its own answer: `write` puts it where it belongs
  *   the host does   equal rows are expanded, degenerate rows join, one id is left out:
- *                   the same code as on the processor (exact_answer.h), on all threads
+ *                   the code of the processor (exact_answer.h), on all threads (fused_host.c)
  *   chunks          lists of (key, id) are merged in host memory, and written at last
  *
  * Rows that lost candidates (fused_set.h) are skipped by the host, harmlessly written by kernels,
@@ -16,13 +16,11 @@
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
+#include "fused/fused_host.h"
 #include "fused/fused_rerun.h"
-#include "host/host_clock.h"
-#include "host/host_threads.h"
 
 /* Pairs of a batch: what the device writes, and what the host reads. */
 static const uint64_t PAIR_BYTES = 128u << 20;
-enum { ROWS_A_TASK = 64 };
 
 _Static_assert(sizeof(kin_fused_pair) == sizeof(kin_pair), "pairs are read in place");
 
@@ -211,84 +209,6 @@ void kin_fused_answers_chunk(kin_fused_answers *a, const kin_groups *groups, uin
     }
 }
 
-/* ---- The host writes ------------------------------------------------------------------------- */
-
-/* The first `wanted` of the row's list so far and of the present chunk's. */
-static void merge_list(const kin_fused_answers *a, const kin_answer *answer, uint32_t row,
-                       kin_pair *scratch)
-{
-    kin_pair *list = a->merged + (int64_t)row * a->wanted;
-    const int64_t have = a->merged_count[row];
-    int64_t i = 0;
-    int64_t j = 0;
-    int64_t count = 0;
-    while (count < a->wanted && (i < have || j < answer->count)) {
-        kin_pair other = {0};
-        if (j < answer->count) {
-            other = answer->list[j];
-            other.id += a->id0;
-        }
-        const bool old = j == answer->count || (i < have && kin_pair_less(&list[i], &other));
-        scratch[count++] = old ? list[i++] : other;
-        j += old ? 0 : 1;
-    }
-    memcpy(list, scratch, (size_t)count * sizeof *list);
-    a->merged_count[row] = (int32_t)count;
-}
-
-typedef struct writing {
-    const kin_fused_answers *a;
-    const kin_pair *pairs; /* rows x k; NULL: none, degenerate rows alone */
-    const int32_t *counts; /* NULL: k each */
-    const uint32_t *ids;
-    const uint8_t *lost; /* or NULL */
-    kin_pair *scratch;   /* by thread, wanted of them; for merging */
-    int64_t rows;
-    int32_t k;
-} writing;
-
-static kith_status write_some(void *arg, int64_t task, int32_t thread)
-{
-    const writing *w = arg;
-    const kin_fused_answers *a = w->a;
-    kin_answer *answer = &a->threads[thread];
-    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, w->rows);
-    for (int64_t i = task * ROWS_A_TASK; i < last; i++) {
-        if (w->lost != NULL && w->lost[i] != 0) {
-            continue;
-        }
-        const bool none = w->pairs == NULL;
-        const int32_t full = w->counts == NULL ? w->k : w->counts[i];
-        kin_answer_expand(answer, none ? NULL : w->pairs + i * w->k, none ? 0 : full);
-        if (a->merged != NULL) {
-            merge_list(a, answer, a->row0 + w->ids[i], w->scratch + (int64_t)thread * a->wanted);
-        } else {
-            KIN_TRY(kin_answer_write_group(a->on.ctx, &a->target, answer, w->ids[i]));
-        }
-    }
-    return KITH_OK;
-}
-
-static kith_status write_on_host(kin_fused_answers *a, writing *w)
-{
-    kith_ctx *ctx = a->on.ctx;
-    if (a->merged != NULL) {
-        KIN_TRY(kin_alloc(ctx, &w->scratch,
-                          kin_size_mul((uint64_t)ctx->threads, (uint64_t)a->wanted),
-                          sizeof *w->scratch, "merged lists"));
-    }
-    const kith_status status =
-        kin_parallel(ctx, "rescore", kin_ceil_div(w->rows, ROWS_A_TASK), write_some, w);
-    kin_free(ctx, w->scratch);
-    return status;
-}
-
-kith_status kin_fused_answers_take_none(kin_fused_answers *a, const uint32_t *ids, int64_t count)
-{
-    writing w = {.a = a, .ids = ids, .rows = count};
-    return write_on_host(a, &w);
-}
-
 /* ---- A batch --------------------------------------------------------------------------------- */
 
 typedef struct batch {
@@ -380,14 +300,13 @@ static kith_status deliver(kin_fused_answers *a, const kin_fused_set *set, batch
                              (uint64_t)rows * sizeof *b->counts));
     KIN_TRY(kin_gpu_download(on->ctx, on->gpu, b->host_ids, set->ids + row0,
                              (uint64_t)rows * sizeof *b->host_ids));
-    writing w = {.a = a,
-                 .pairs = b->host_pairs,
-                 .counts = b->host_counts,
-                 .ids = b->host_ids,
-                 .lost = lost == NULL ? NULL : lost + row0,
-                 .rows = rows,
-                 .k = k};
-    return write_on_host(a, &w);
+    const kin_fused_finished lists = {.pairs = b->host_pairs,
+                                      .counts = b->host_counts,
+                                      .ids = b->host_ids,
+                                      .lost = lost == NULL ? NULL : lost + row0,
+                                      .rows = rows,
+                                      .k = k};
+    return kin_fused_host_write(a, &lists);
 }
 
 kith_status kin_fused_answers_rescore(kin_fused_answers *a, const kin_fused_work *work,
@@ -422,14 +341,20 @@ done:
     return status;
 }
 
+kith_status kin_fused_answers_take_none(kin_fused_answers *a, const uint32_t *ids, int64_t count)
+{
+    const kin_fused_finished none = {.ids = ids, .rows = count};
+    return kin_fused_host_write(a, &none);
+}
+
 kith_status kin_fused_answers_take_whole(kin_fused_answers *a, const kin_pair *pairs,
                                          const uint32_t *ids, int64_t rows, int32_t k)
 {
     const kin_groups *groups = a->groups;
     const kin_groups distinct = {.rows = groups->rows};
-    writing w = {.a = a, .pairs = pairs, .ids = ids, .rows = rows, .k = k};
+    const kin_fused_finished lists = {.pairs = pairs, .ids = ids, .rows = rows, .k = k};
     kin_fused_answers_chunk(a, &distinct, a->id0);
-    const kith_status status = write_on_host(a, &w);
+    const kith_status status = kin_fused_host_write(a, &lists);
     kin_fused_answers_chunk(a, groups, a->id0);
     return status;
 }
@@ -453,23 +378,6 @@ kith_status kin_fused_answers_take(kin_fused_answers *a, kin_fused_work *work,
 }
 
 /* ---- The end --------------------------------------------------------------------------------- */
-
-static kith_status write_merged(void *arg, int64_t task, int32_t thread)
-{
-    const kin_fused_answers *a = arg;
-    kin_answer *answer = &a->threads[thread];
-    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, a->target.out->rows);
-    for (int64_t row = task * ROWS_A_TASK; row < last; row++) {
-        answer->count = a->merged_count[row];
-        memcpy(answer->list, a->merged + row * a->wanted,
-               (size_t)answer->count * sizeof *answer->list);
-        if (answer->count == 0) { /* no chunk had a list for it: a degenerate row */
-            kin_answer_degenerate(answer);
-        }
-        KIN_TRY(kin_answer_write_group(a->on.ctx, &a->target, answer, (uint32_t)row));
-    }
-    return KITH_OK;
-}
 
 static kith_status copy_out(kin_fused_answers *a, const kith_neighbors *out)
 {
@@ -528,14 +436,8 @@ kith_status kin_fused_answers_finish(kin_fused_answers *a, const kith_neighbors 
     /* Lists of degenerate rows name the lowest ids of the whole corpus. */
     const kin_groups whole = {.rows = corpus_rows};
     const kin_groups *groups = a->groups;
-    kith_status status = KITH_OK;
     kin_fused_answers_chunk(a, &whole, 0);
-    if (a->merged != NULL) {
-        status = kin_parallel(a->on.ctx, "rescore", kin_ceil_div(out->rows, ROWS_A_TASK),
-                              write_merged, a);
-    } else {
-        kin_answer_write_degenerates(&a->target, &a->threads[0]);
-    }
+    const kith_status status = kin_fused_host_finish(a);
     kin_fused_answers_chunk(a, groups, 0);
     KIN_TRY(status);
     return a->owns_host ? copy_in(a, out) : KITH_OK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- *   upload -> check, transforms, hash -> (equal or degenerate rows: host lists) -> means and scale
- *          -> order (fused_near.c) -> rounded rows -> balls
+ *   upload -> check, transforms, hash -> lists of equal and degenerate rows (fused_equal.c)
+ *          -> means and scale -> order (fused_near.c) -> rounded rows -> balls
  *
  * The host waits three times: for what was found in the values, for the frame, for the worst row.
  */
@@ -10,7 +10,9 @@
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
+#include "fused/fused_equal.h"
 #include "fused/fused_near.h"
+#include "fused/fused_pilot.h"
 #include "host/host_clock.h"
 
 enum { COVERED = 4096 /* fewer points have nothing to skip */ };
@@ -33,8 +35,7 @@ typedef struct preparing {
     bool on_device;  /* the matrix */
     findings *found; /* device */
     findings seen;   /* host */
-    uint64_t *table;
-    uint32_t *firsts;
+    kin_fused_equal equal;
     uint32_t *listed; /* firsts of groups, ascending; NULL: all rows */
     double *scratch;
 } preparing;
@@ -136,134 +137,22 @@ static kith_status start_transforms(const preparing *p)
 
 /* ---- Groups ---------------------------------------------------------------------------------- */
 
-static uint64_t table_slots(int64_t rows)
-{
-    uint64_t slots = 16;
-    while (slots < 2 * (uint64_t)rows) {
-        slots *= 2;
-    }
-    return slots;
-}
-
-static kith_status start_groups(preparing *p)
-{
-    const uint64_t n = (uint64_t)p->out->rows.rows;
-    const uint64_t slots = table_slots(p->out->rows.rows);
-    const uint64_t slot_bytes = 2 * sizeof(uint64_t);
-    KIN_TRY(kin_gpu_alloc(p->on.ctx, p->on.gpu, &p->table, slots, slot_bytes, "a table of rows"));
-    KIN_TRY(kin_gpu_alloc(p->on.ctx, p->on.gpu, &p->firsts, n, sizeof *p->firsts, "firsts"));
-    KIN_TRY(kin_gpu_fill(p->on.ctx, p->on.gpu, p->table, 0xff, slots * slot_bytes));
-    const kin_fused_group job = {.rows = p->out->rows,
-                                 .slots = slots,
-                                 .table = p->table,
-                                 .firsts = p->firsts,
-                                 .distinct = &p->found->distinct};
-    return checked(p, p->on.kernels->group(p->on.stream, &job), "finding equal rows");
-}
-
-/* What the lists of groups are made from, on the host; NULL: every row is its own first, none is
- * degenerate. */
-typedef struct marks {
-    uint32_t *firsts;
-    uint8_t *degenerate;
-    uint32_t *last; /* by first: the last id of its group so far */
-} marks;
-
-static void collect(const marks *m, kin_groups *groups)
-{
-    for (int64_t i = 0; i < groups->rows; i++) {
-        const uint32_t row = (uint32_t)i;
-        if (m->degenerate != NULL && m->degenerate[i] != 0) {
-            groups->degenerates[groups->degenerate++] = row;
-            continue;
-        }
-        const uint32_t first = m->firsts != NULL ? m->firsts[i] : row;
-        if (first == row) {
-            groups->firsts[groups->count++] = row;
-        } else {
-            groups->next[m->last[first]] = row;
-            groups->weights[first] += 1;
-        }
-        if (m->firsts != NULL) {
-            m->last[first] = row;
-        }
-    }
-}
-
-static kith_status download_marks(const preparing *p, marks *m)
-{
-    kith_ctx *ctx = p->on.ctx;
-    const uint64_t n = (uint64_t)p->out->rows.rows;
-    if (p->firsts != NULL && p->seen.distinct < n) {
-        KIN_TRY(kin_alloc(ctx, &m->firsts, n, sizeof *m->firsts, "groups of equal rows"));
-        KIN_TRY(kin_alloc(ctx, &m->last, n, sizeof *m->last, "groups of equal rows"));
-        KIN_TRY(kin_gpu_download(ctx, p->on.gpu, m->firsts, p->firsts, n * sizeof *m->firsts));
-    }
-    if (p->seen.degenerate > 0) {
-        KIN_TRY(kin_alloc(ctx, &m->degenerate, n, 1, "degenerate rows"));
-        KIN_TRY(kin_gpu_download(ctx, p->on.gpu, m->degenerate, p->out->degenerate, n));
-    }
-    return KITH_OK;
-}
-
-static kith_status allocate_groups(kith_ctx *ctx, const marks *m, kin_groups *groups)
-{
-    const uint64_t n = (uint64_t)groups->rows;
-    KIN_TRY(kin_alloc(ctx, &groups->firsts, n, sizeof(uint32_t), "distinct rows"));
-    if (m->firsts != NULL) {
-        KIN_TRY(kin_alloc(ctx, &groups->weights, n, sizeof(uint32_t), "groups of equal rows"));
-        KIN_TRY(kin_alloc(ctx, &groups->next, n, sizeof(uint32_t), "groups of equal rows"));
-        memset(groups->next, 0xff, (size_t)n * sizeof *groups->next);
-        for (uint64_t i = 0; i < n; i++) {
-            groups->weights[i] = 1;
-        }
-    }
-    if (m->degenerate != NULL) {
-        KIN_TRY(kin_alloc(ctx, &groups->degenerates, n, sizeof(uint32_t), "degenerate rows"));
-    }
-    return KITH_OK;
-}
-
-/* Equal degenerate rows are no groups. */
-static void drop_empty_links(kith_ctx *ctx, kin_groups *groups)
-{
-    if (groups->count + groups->degenerate == groups->rows) {
-        kin_free(ctx, groups->weights);
-        kin_free(ctx, groups->next);
-        groups->weights = NULL;
-        groups->next = NULL;
-    }
-}
-
 static kith_status finish_groups(preparing *p)
 {
     kith_ctx *ctx = p->on.ctx;
     kin_groups *groups = &p->out->groups;
-    const uint64_t n = (uint64_t)p->out->rows.rows;
-    *groups = (kin_groups){.rows = (int64_t)n};
-    p->out->plain = (p->firsts == NULL || p->seen.distinct == n) && p->seen.degenerate == 0;
-    if (p->out->plain) {
-        groups->count = (int64_t)n;
+    const int64_t rows = p->out->rows.rows;
+    p->equal.distinct = p->seen.distinct;
+    p->equal.degenerate = p->seen.degenerate;
+    p->equal.is_degenerate = p->out->degenerate;
+    p->out->plain = kin_fused_equal_is_plain(&p->equal, rows);
+    KIN_TRY(kin_fused_equal_lists(&p->on, &p->equal, rows, groups));
+    if (p->out->plain || groups->count == 0) {
         return KITH_OK;
     }
-    marks m = {0};
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, download_marks(p, &m), done);
-    KIN_TRY_GOTO(status, allocate_groups(ctx, &m, groups), done);
-    collect(&m, groups);
-    drop_empty_links(ctx, groups);
-    if (groups->count == 0) {
-        goto done;
-    }
     const uint64_t bytes = (uint64_t)groups->count * sizeof *groups->firsts;
-    KIN_TRY_GOTO(status, kin_gpu_alloc(ctx, p->on.gpu, &p->listed, bytes, 1, "distinct rows"),
-                 done);
-    KIN_TRY_GOTO(status, kin_gpu_upload(ctx, p->on.gpu, p->listed, groups->firsts, bytes), done);
-done:
-    kin_free(ctx, m.degenerate);
-    kin_free(ctx, m.last);
-    kin_free(ctx, m.firsts);
-    return status;
+    KIN_TRY(kin_gpu_alloc(ctx, p->on.gpu, &p->listed, bytes, 1, "distinct rows"));
+    return kin_gpu_upload(ctx, p->on.gpu, p->listed, groups->firsts, bytes);
 }
 
 /* ---- The frame ------------------------------------------------------------------------------- */
@@ -276,8 +165,8 @@ static bool takes_integers(const kin_distance *distance, const kith_matrix *matr
     return kin_frame_is_integer(distance, matrix, &queries);
 }
 
-/* The cheap type. Whole numbers of 8 bits are their own rounded copy; all else goes to fp16. Where
- * quantised s8 for floats pays, a pilot would say so here: everything behind takes either type. */
+/* The type that needs no try. Whole numbers of 8 bits are their own rounded copy; all else goes to
+ * fp16, or to quantised bytes where a pilot finds them fine enough (try_bytes). */
 static kin_fused_type choose_type(const kin_distance *distance, const kith_matrix *matrix,
                                   kith_dtype asked)
 {
@@ -287,6 +176,19 @@ static kin_fused_type choose_type(const kin_distance *distance, const kith_matri
 static int32_t rounded_bytes(kin_fused_type type, int32_t cols)
 {
     return (int32_t)kin_round_up((int64_t)cols * (type == KIN_FUSED_F16 ? 2 : 1), KIN_FUSED_SLICE);
+}
+
+/* The frame of one type, after the columns were measured. */
+static void take_type(const preparing *p, kin_fused_type type, kin_fused_frame *frame)
+{
+    const kin_frame_stats stats = {.largest = p->seen.largest[0],
+                                   .largest_norm = p->seen.largest[1]};
+    const bool is_float = type == KIN_FUSED_F16;
+    frame->type = type;
+    frame->row_bytes = rounded_bytes(type, frame->cols);
+    frame->scale = kin_frame_scale(is_float ? KIN_TILE_F32 : KIN_TILE_S8, frame->cols, &stats);
+    frame->kappa = is_float ? p->on.kernels->kappa(p->on.stream, frame->cols) : 0.0;
+    frame->mean = frame->bound == KIN_BOUND_DISTANCE ? p->out->mean : NULL;
 }
 
 static kith_status measure(preparing *p, kin_fused_frame *frame)
@@ -300,19 +202,14 @@ static kith_status measure(preparing *p, kin_fused_frame *frame)
                           sizeof(double), "column statistics"));
     const kin_fused_measure job = {.rows = out->rows,
                                    .shifts = frame->bound == KIN_BOUND_DISTANCE ? 1 : 0,
-                                   .norms = frame->type == KIN_FUSED_S8 ? 1 : 0,
+                                   .norms = 1, /* bytes want them */
                                    .parts = parts,
                                    .scratch = p->scratch,
                                    .mean = out->mean,
                                    .largest = p->found->largest};
     KIN_TRY(checked(p, p->on.kernels->measure(p->on.stream, &job), "measuring columns"));
     KIN_TRY(see_findings(p));
-    const kin_frame_stats stats = {.largest = p->seen.largest[0],
-                                   .largest_norm = p->seen.largest[1]};
-    const bool is_float = frame->type == KIN_FUSED_F16;
-    frame->scale = kin_frame_scale(is_float ? KIN_TILE_F32 : KIN_TILE_S8, cols, &stats);
-    frame->kappa = is_float ? p->on.kernels->kappa(p->on.stream, cols) : 0.0;
-    frame->mean = frame->bound == KIN_BOUND_DISTANCE ? out->mean : NULL;
+    take_type(p, frame->type, frame);
     return KITH_OK;
 }
 
@@ -402,14 +299,37 @@ static kith_status round_set(preparing *p)
     return KITH_OK;
 }
 
+/* Halves give way to bytes where those are fine enough. */
+static kith_status try_bytes(preparing *p, int64_t k)
+{
+    kin_fused_prepared *out = p->out;
+    kin_fused_set *set = &out->set;
+    kin_fused_frame frame = set->frame;
+    bool fine = false;
+    if (frame.type != KIN_FUSED_F16 || kin_fused_pilot_settled(set->points, k)) {
+        return KITH_OK;
+    }
+    take_type(p, KIN_FUSED_S8, &frame);
+    KIN_TRY(kin_fused_pilot(&p->on, &out->rows, &frame, out->ids, set->points, k, &fine));
+    if (!fine) {
+        return KITH_OK;
+    }
+    kin_gpu_free(p->on.gpu, out->rounded);
+    out->rounded = NULL;
+    KIN_TRY(kin_gpu_alloc(p->on.ctx, p->on.gpu, &out->rounded, (uint64_t)set->padded,
+                          (uint64_t)frame.row_bytes, "the rounded copy of the points"));
+    set->rounded = out->rounded;
+    set->frame = frame;
+    return KITH_OK;
+}
+
 /* ---- All of it ------------------------------------------------------------------------------- */
 
 static void free_preparing(preparing *p)
 {
     kin_gpu_free(p->on.gpu, p->scratch);
     kin_gpu_free(p->on.gpu, p->listed);
-    kin_gpu_free(p->on.gpu, p->firsts);
-    kin_gpu_free(p->on.gpu, p->table);
+    kin_fused_equal_free(&p->on, &p->equal);
     kin_gpu_free(p->on.gpu, p->found);
 }
 
@@ -420,21 +340,18 @@ static kith_status look(preparing *p, bool grouped)
     KIN_TRY(start_check(p));
     KIN_TRY(start_transforms(p));
     if (grouped) {
-        KIN_TRY(start_groups(p));
+        KIN_TRY(kin_fused_equal_start(&p->on, &p->out->rows, &p->found->distinct, &p->equal));
     }
     KIN_TRY(see_findings(p));
     if (p->seen.bad != UINT64_MAX) {
         return complain(p);
     }
     KIN_TRY(finish_groups(p));
-    kin_gpu_free(p->on.gpu, p->firsts);
-    kin_gpu_free(p->on.gpu, p->table);
-    p->firsts = NULL;
-    p->table = NULL;
+    kin_fused_equal_free(&p->on, &p->equal);
     return KITH_OK;
 }
 
-static kith_status prepare_corpus(preparing *p, kith_dtype asked)
+static kith_status prepare_corpus(preparing *p, kith_dtype asked, int64_t k)
 {
     kin_fused_prepared *out = p->out;
     kin_fused_frame frame;
@@ -452,6 +369,7 @@ static kith_status prepare_corpus(preparing *p, kith_dtype asked)
     p->scratch = NULL;
     KIN_TRY(allocate_set(p, &frame));
     KIN_TRY(kin_fused_order_points(&p->on, out, p->listed));
+    KIN_TRY(try_bytes(p, k));
     if (is_covered(&out->set, out->distance.metric)) {
         KIN_TRY(allocate_cover(p));
     }
@@ -498,7 +416,6 @@ kith_status kin_fused_prepare_corpus(kith_ctx *ctx, kin_gpu *gpu, const kith_mat
                                      const kin_distance *distance, kith_dtype asked, int64_t k,
                                      const char *name, uint32_t place, kin_fused_prepared *out)
 {
-    (void)k; /* a pilot of types would ask for this many */
     const int64_t start = kin_clock_ns();
     preparing p = {.out = out,
                    .matrix = matrix,
@@ -507,7 +424,7 @@ kith_status kin_fused_prepare_corpus(kith_ctx *ctx, kin_gpu *gpu, const kith_mat
     begin(&p, ctx, gpu, distance);
     kith_status status = take_rows(&p, 0, matrix->rows);
     if (status == KITH_OK) {
-        status = prepare_corpus(&p, asked);
+        status = prepare_corpus(&p, asked, k);
     }
     return finish(&p, start, status);
 }
@@ -587,9 +504,8 @@ kin_fused_prepared_need kin_fused_prepared_bytes(const kith_matrix *matrix, int6
             need.resident, kin_size_mul(padded / KIN_FUSED_TILE, (cols + 1) * sizeof(float)));
     }
     /* Two moments: the table of groups before the set is there, or the order with the set. */
-    const uint64_t table = kin_size_mul(table_slots(rows), 2 * sizeof(uint64_t));
-    const uint64_t grouping =
-        kin_size_add(resident, kin_size_add(table, kin_size_mul(n, 2 * sizeof(uint32_t))));
+    const uint64_t grouping = kin_size_add(
+        resident, kin_size_add(kin_fused_equal_bytes(rows), kin_size_mul(n, sizeof(uint32_t))));
     const uint64_t measuring = kin_size_add(
         resident, (uint64_t)kin_fused_measure_parts(matrix->cols) * 3 * cols * sizeof(double));
     const uint64_t ordering =
@@ -597,5 +513,9 @@ kin_fused_prepared_need kin_fused_prepared_bytes(const kith_matrix *matrix, int6
                      kin_fused_order_bytes(rows, row_bytes));
     need.most = grouping > ordering ? grouping : ordering;
     need.most = measuring > need.most ? measuring : need.most;
+    const uint64_t trying =
+        kin_size_add(need.resident, kin_fused_pilot_bytes(rounded_bytes(KIN_FUSED_S8, matrix->cols),
+                                                          KIN_FUSED_PILOT_K));
+    need.most = rows >= KIN_FUSED_PILOT_POINTS && trying > need.most ? trying : need.most;
     return need;
 }
