@@ -5,19 +5,13 @@
  * long as the rows, in order, and without a transform. |a - centre| <= |x^ - centre| + lost, since
  * lost >= |a - x^| holds everything that rounding and shifting did to a row.
  *
- * Proof of the radius. A difference of fp32 numbers, its square and n additions in order, each
- * rounded once: the computed sum S is within a factor 1 +- (n + 3) 2^-24 (1 + 2^-10) of the true
- * one, n <= cols / 8 + 18 < 2^18. Its root is then too small by less than a factor 1 + (cols / 8 +
- * 22) 2^-25; 1 + (cols / 8 + 8) 2^-23 is multiplied. Squares that underflow are below 2^-149 each,
- * 2^20 of them below 2^-129, whose root is below 2^-64; 2^-59 covers them, here and in the distance
- * between two centres (fused_plan.cu).
- * Differences are below 2^17, so nothing overflows. lost = +inf makes an infinite ball, which skips
- * nothing.
+ * Proof of the radius: fused_ball.h.
  *
  * Cost: two reads of the rounded rows, the second from a cache. */
+#include "fused/fused_ball.h"
 #include "fused/fused_row.cuh"
 
-enum { LANES = 8, MOST_WIDE = 16, ROWS_AT_ONCE = KIN_FUSED_THREADS / LANES };
+enum { LANES = KIN_BALL_LANES, MOST_WIDE = 16, ROWS_AT_ONCE = KIN_FUSED_THREADS / LANES };
 
 /* Components of a rounded chunk as floats. */
 template <kin_fused_type TYPE> struct chunk_of {
@@ -112,15 +106,14 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
     make_centre<TYPE>(set, rows, count, wide, shared, centre);
 
     const int32_t lane = (int32_t)threadIdx.x % LANES;
-    const double widen = 1.0 + ((double)set.frame.cols / LANES + 8.0) * 0x1p-23;
     float far = 0.0F;
     for (int32_t r = (int32_t)threadIdx.x / LANES; r < KIN_FUSED_TILE; r += ROWS_AT_ONCE) {
         const int32_t own = r < count ? r : 0; /* of an empty tile: padding, zeros */
         const float square =
             distance_sq<TYPE>(set, rows + (int64_t)own * set.frame.row_bytes, centre, lane);
-        const double lost = r < count ? (double)set.facts[first + r].lost : 0.0;
-        const double radius = (sqrt((double)square) * widen + lost) * KIN_BOUND_WIDEN + 0x1p-59;
-        far = r < count ? fmaxf(far, __double2float_ru(radius)) : far;
+        if (r < count) {
+            far = fmaxf(far, kin_ball_radius(square, set.frame.cols, set.facts[first + r].lost));
+        }
     }
     kin_fused_raise(&most, far);
     __syncthreads();

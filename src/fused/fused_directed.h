@@ -60,4 +60,28 @@ KIN_HD float kin_down_sub(float a, float b)
     return KIN_ARITH(-kin_up_add(b, -a), __fsub_rd(a, b));
 }
 
+KIN_HD float kin_down_mul(float a, float b)
+{
+    return KIN_ARITH(-kin_up_mul(-a, b), __fmul_rd(a, b));
+}
+
+/* Squares of fp32 numbers are exact in double. */
+KIN_HD float kin_host_root(float a, float away)
+{
+    const float near = sqrtf(a);
+    const double square = (double)near * (double)near;
+    const int wrong = away > 0.0F ? square < (double)a : square > (double)a;
+    return wrong ? nextafterf(near, away) : near;
+}
+
+KIN_HD float kin_up_sqrt(float a)
+{
+    return KIN_ARITH(kin_host_root(a, INFINITY), __fsqrt_ru(a));
+}
+
+KIN_HD float kin_down_sqrt(float a)
+{
+    return KIN_ARITH(kin_host_root(a, 0.0F), __fsqrt_rd(a));
+}
+
 #endif

@@ -10,15 +10,12 @@
  *        a thread: 4 x 2 distances, one subtraction and one fma a column
  *        -> a bit a (block, tile) -> the block's list of tiles, packed by votes
  *
- * Proof in fp32. A sum of squares in order, each step rounded: relative error below (d + 4) 2^-24
- * before the root, half of it behind, which leaves the other half for second order (d <= 2^20). The
- * root is rounded down, then multiplied by 1 - (d + 4) 2^-24 rounded down; radii, reach and the
- * widening are added rounded up. Squares that underflow move the distance by less than the 2^-60
- * that radii contain. A sum that overflows, an infinite radius or a NaN skips nothing.
+ * Proof: fused_ball.h. A sum that overflows, an infinite radius or a NaN skips nothing.
  *
  * Cost. d subtractions and fma a pair of tiles: 10^7 points of 96 columns have 3 * 10^9 pairs, some
  * 30 ms on a device whose screen takes seconds. Without balls, a write a tile.
  */
+#include "fused/fused_ball.h"
 #include "fused/fused_launch.cuh"
 #include "fused/fused_schedule.h"
 #include "gpu/gpu_stream.cuh"
@@ -201,10 +198,8 @@ static __device__ bool apart(const plan_args &a, const plan_shared *shared, int 
                              float square)
 {
     const float reach = fmaxf(shared->row_reach[i], shared->col_reach[j]);
-    const float radii = __fadd_ru(shared->row_radius[i], shared->col_radius[j]);
-    const float far = __fmul_ru(__fadd_ru(reach, radii), 1.0F + 0x1p-22F);
-    const float between = __fmul_rd(__fsqrt_rd(square), a.shrink);
-    return square <= FLT_MAX && between > far;
+    return kin_ball_apart(square, a.shrink, reach, shared->row_radius[i], shared->col_radius[j]) !=
+           0;
 }
 
 /* Bits of the tiles that are near enough: a warp has whole rows of tiles, 32 columns at a time. */
@@ -347,8 +342,7 @@ extern "C" int kin_fused_launch_plan(kin_gpu_stream *stream, const kin_fused_pla
     const int64_t groups = (a.blocks + GROUP - 1) / GROUP;
     const int64_t pieces = pieces_of(stream, groups, a.length);
     a.piece = ((a.length + pieces - 1) / pieces + COL_TILES - 1) / COL_TILES * COL_TILES;
-    const double roundings = ((double)job->rows.frame.cols + 4.0) * 0x1p-24;
-    a.shrink = nextafterf((float)(1.0 - roundings), 0.0F);
+    a.shrink = kin_ball_shrink(job->rows.frame.cols);
     const dim3 grid((unsigned)groups, (unsigned)((a.length + a.piece - 1) / a.piece));
     plan_tiles<<<grid, THREADS, 0, stream->stream>>>(a);
     return kin_gpu_launched();
