@@ -119,7 +119,7 @@ static sizes sizes_of(int64_t rows, int64_t cols, int64_t k, bool graph, uint64_
     s.unit_tiles = unit_tiles_of(blocks, graph ? tiles / 2 : tiles);
     const int64_t seed_table = graph ? blocks * s.seed_tiles : s.seed_tiles;
     s.tile_count = kin_max_i64(seed_table, blocks * s.stretch * step_tiles);
-    const int64_t seed_units = s.batch_blocks * kin_ceil_div(s.seed_tiles, SEED_UNIT_TILES);
+    const int64_t seed_units = blocks * kin_ceil_div(s.seed_tiles, SEED_UNIT_TILES);
     s.unit_count =
         kin_max_i64(seed_units, kin_fused_plan_units(blocks, s.stretch * step_tiles, s.unit_tiles));
     return s;
@@ -353,6 +353,14 @@ static kith_status tighten(const kin_fused_work *w)
     return checked(w, w->on.kernels->tighten(w->on.stream, &job), "tightening lists");
 }
 
+/* What tightening finds beside lists: the worst of tiles of rows, by the reach that is known. */
+static kith_status find_worst(const kin_fused_work *w)
+{
+    const kin_fused_tighten job = {
+        .set = w->rows, .cols_set = w->cols, .lists = {.reach = w->lists.reach}, .worst = w->worst};
+    return checked(w, w->on.kernels->tighten(w->on.stream, &job), "finding the worst of tiles");
+}
+
 /* ---- Seed
  * ------------------------------------------------------------------------------------------- */
 
@@ -381,21 +389,23 @@ static kith_status upload_seed_tiles(const kin_fused_work *w)
     return status;
 }
 
-/* Units of a batch, blocks counted from its first; of each block the same number, so that a smaller
- * last batch takes the first of them. */
-static kith_status upload_seed_units(const kin_fused_work *w, uint32_t units_a_block,
-                                     int64_t last_blocks)
+/* Units of all blocks, of each the same number: the first of them are those of a batch whose blocks
+ * and tiles are counted from its first. */
+static kith_status upload_seed_units(const kin_fused_work *w)
 {
+    const int64_t blocks = w->rows.padded / KIN_FUSED_BLOCK;
     const int64_t tiles_a_block = w->graph ? w->seed_tiles : 0;
-    const int64_t count = w->batch_blocks * units_a_block;
-    const uint32_t counts[2] = {(uint32_t)count, (uint32_t)last_blocks * units_a_block};
+    const int64_t a_block = kin_ceil_div(w->seed_tiles, SEED_UNIT_TILES);
+    const int64_t count = blocks * a_block;
+    const uint32_t counts[3] = {(uint32_t)(w->batch_blocks * a_block),
+                                (uint32_t)(blocks % w->batch_blocks * a_block), (uint32_t)count};
     kin_fused_unit *units = NULL;
     KIN_TRY(kin_alloc(w->on.ctx, &units, (uint64_t)count, sizeof *units, "units of seeds"));
     for (int64_t i = 0; i < count; i++) {
-        const int64_t block = i / units_a_block;
-        const int64_t part = i % units_a_block;
-        const int64_t first = w->seed_tiles * part / units_a_block;
-        const int64_t end = w->seed_tiles * (part + 1) / units_a_block;
+        const int64_t block = i / a_block;
+        const int64_t part = i % a_block;
+        const int64_t first = w->seed_tiles * part / a_block;
+        const int64_t end = w->seed_tiles * (part + 1) / a_block;
         units[i] = (kin_fused_unit){(uint32_t)block, (uint32_t)(block * tiles_a_block + first),
                                     (uint32_t)(end - first), 0};
     }
@@ -460,14 +470,12 @@ static kith_status run_seed(kin_fused_work *w, bool gathers)
 {
     const kin_fused_device *on = &w->on;
     const int64_t blocks = w->rows.padded / KIN_FUSED_BLOCK;
-    const uint32_t units_a_block = (uint32_t)kin_ceil_div(w->seed_tiles, SEED_UNIT_TILES);
     const uint64_t words =
         (uint64_t)(w->batch_blocks * KIN_FUSED_BLOCK * w->seed_tiles * KIN_FUSED_TILE);
     KIN_TRY(
         kin_gpu_alloc(on->ctx, on->gpu, &w->matrix, words, sizeof *w->matrix, "costs of a batch"));
     KIN_TRY(upload_seed_tiles(w));
-    const int64_t last = blocks % w->batch_blocks;
-    KIN_TRY(upload_seed_units(w, units_a_block, last));
+    KIN_TRY(upload_seed_units(w));
     for (int64_t first = 0; first < blocks; first += w->batch_blocks) {
         KIN_TRY(seed_batch(w, first, kin_min_i64(w->batch_blocks, blocks - first), gathers));
     }
@@ -477,6 +485,27 @@ static kith_status run_seed(kin_fused_work *w, bool gathers)
     }
     kin_gpu_free(on->gpu, w->matrix);
     w->matrix = NULL;
+    return end_stage(w, 0.0);
+}
+
+/* Candidates of the seeds of rows whose reach is known: no costs are written. Both blocks of a pair
+ * have each other in their seeds, so one end collects. */
+static kith_status screen_seeds(kin_fused_work *w)
+{
+    const kin_fused_screen job = {.mode = KIN_FUSED_LISTS,
+                                  .rows = w->rows,
+                                  .cols = w->cols,
+                                  .units = w->units,
+                                  .unit_count = &w->counters->seed_units[2],
+                                  .next = &w->counters->next,
+                                  .tiles = w->tiles,
+                                  .tiles_a_block = (uint32_t)w->seed_tiles,
+                                  .row_lists = w->lists,
+                                  .worst = w->worst};
+    KIN_TRY(find_worst(w));
+    KIN_TRY(clear_words(w, &w->counters->next, 1));
+    KIN_TRY(checked(w, w->on.kernels->screen(w->on.stream, &job), "screening seeds"));
+    KIN_TRY(tighten(w));
     return end_stage(w, 0.0);
 }
 
@@ -539,6 +568,7 @@ bool kin_fused_work_has_stages(const kin_fused_work *w)
 
 kith_status kin_fused_work_reach(kin_fused_work *w)
 {
+    w->reached = true;
     return run_seed(w, false);
 }
 
@@ -547,7 +577,7 @@ kith_status kin_fused_work_run(kin_fused_work *w)
     if (w->rows.points == 0 || w->cols.points == 0) {
         return KITH_OK;
     }
-    KIN_TRY(run_seed(w, true));
+    KIN_TRY(w->reached ? screen_seeds(w) : run_seed(w, true));
     if (!w->graph) {
         return run_stages(w, w->seed_tiles, tiles_of(w->cols.points));
     }

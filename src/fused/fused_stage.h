@@ -24,8 +24,9 @@ static inline kin_fused_device kin_fused_device_of(kith_ctx *ctx, kin_gpu *gpu)
 typedef struct kin_fused_counters {
     uint32_t unit_count;
     uint32_t next;
-    uint32_t seed_units[2]; /* of a full batch, and of the last */
-    uint64_t met;           /* pairs of (block, tile) that were screened, and that were skipped */
+    uint32_t seed_units[3]; /* of a full batch, of the last, of all blocks */
+    uint32_t unused;
+    uint64_t met; /* pairs of (block, tile) that were screened, and that were skipped */
     uint64_t skipped;
     uint64_t keys;
     uint64_t short_rows;
@@ -48,6 +49,7 @@ typedef struct kin_fused_work {
     int64_t batch_blocks; /* blocks of rows that one matrix holds */
     int64_t stretch;      /* offsets or tiles that a plan may take at once */
     uint32_t unit_tiles;
+    bool reached; /* kin_fused_work_reach was here: tiles and units of the seeds stand ready */
     void *events[2];
     int64_t stages;    /* so far */
     double seed_pairs; /* pairs of (block, tile) in seeds */
