@@ -1,48 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What kernels of candidate lists share: costs and limits as ordered words, and the k-th smallest
- * of words that a warp or a block of threads holds.
- *
- * A cost's order is unsigned and ascending like the cost; the largest one is a padding column's.
- */
+ * What kernels of candidate lists share: facts of a position, and the k-th smallest of words that a
+ * warp or a block of threads holds. */
 #ifndef KIN_FUSED_LIST_CUH
 #define KIN_FUSED_LIST_CUH
 
-#include "fused/fused_set.h"
+#include "fused/fused_cost.cuh"
 
 #include <cuda_runtime.h>
 
 enum { KIN_LIST_THREADS = 256, KIN_LIST_WARPS = KIN_LIST_THREADS / 32 };
-#define KIN_ORDER_PADDING UINT32_MAX
 #define KIN_ALL_LANES 0xffffffffu
 
-/* ---- Costs and limits -------------------------------------------------------------------------
- */
-
-static __device__ __forceinline__ double list_cost(kin_fused_type type, uint32_t order)
-{
-    if (type == KIN_FUSED_S8) {
-        return (double)(int32_t)(order ^ 0x80000000u);
-    }
-    return (double)__uint_as_float((order & 0x80000000u) != 0 ? order ^ 0x80000000u : ~order);
-}
-
-/* The largest order that a cost within the limit has: rounded up, +0 in place of -0, so that no
- * cost is left out; a NaN keeps everything; padding never passes. */
-static __device__ __forceinline__ uint32_t list_limit_order(kin_fused_type type, double limit)
-{
-    if (!(limit < (double)INT32_MAX) && type == KIN_FUSED_S8) {
-        return KIN_ORDER_PADDING - 1;
-    }
-    if (type == KIN_FUSED_S8) {
-        const double low = -2147483647.0;
-        return (uint32_t)(int32_t)floor(limit > low ? limit : low) ^ 0x80000000u;
-    }
-    if (!(limit < (double)FLT_MAX)) {
-        return KIN_ORDER_PADDING - 1;
-    }
-    const uint32_t bits = __float_as_uint(__double2float_ru(limit) + 0.0F);
-    return (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
-}
+/* ---- Positions ------------------------------------------------------------------------------- */
 
 static __device__ __forceinline__ kin_bound_row list_row(const kin_fused_set &set, int64_t position)
 {

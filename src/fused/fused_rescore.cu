@@ -19,6 +19,7 @@
  *
  * Limits. k below the places of a block's shared memory (8,192; 4,096 where a block may have less
  * than 100 KB). */
+#include "fused/fused_cost.cuh"
 #include "fused/fused_launch.cuh"
 #include "fused/fused_sort.cuh"
 #include "gpu/gpu_stream.cuh"
@@ -166,7 +167,7 @@ static __device__ __forceinline__ void keys_of(const kin_fused_rescore &job, con
 /* The key that an exact cost is: kin_lists_finish of the CPU engine. */
 static __device__ __forceinline__ double key_of_word(uint64_t word, kith_metric metric)
 {
-    const double cost = (double)(int32_t)((uint32_t)(word >> 32) ^ 0x80000000u);
+    const double cost = list_cost(KIN_FUSED_S8, (uint32_t)(word >> 32));
     return metric == KITH_INNER_PRODUCT ? cost / 2 : cost;
 }
 

@@ -11,20 +11,10 @@
 #ifndef KIN_FUSED_SCREEN_CUH
 #define KIN_FUSED_SCREEN_CUH
 
+#include "fused/fused_cost.cuh"
 #include "fused/fused_kernels.h"
 
 #include <cuda_runtime.h>
-
-/* Unsigned and ascending like the cost; -0 and +0 become one. */
-template <kin_fused_type TYPE>
-static __device__ __forceinline__ uint32_t kin_fused_order(kin_fused_word cost)
-{
-    if (TYPE == KIN_FUSED_S8) {
-        return cost.u ^ 0x80000000U;
-    }
-    const uint32_t bits = __float_as_uint(__fadd_rn(cost.f, 0.0F));
-    return bits ^ ((bits >> 31) != 0 ? 0xffffffffU : 0x80000000U);
-}
 
 /* Of a row with this term and a column with that one; col_term is read for integers alone. */
 template <kin_fused_type TYPE>
