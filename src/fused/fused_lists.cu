@@ -19,7 +19,7 @@
 #include "fused/fused_list.cuh"
 #include "gpu/gpu_stream.cuh"
 
-enum { WARP_ENTRIES = 256 };
+enum { WARP_ENTRIES = 512 };
 
 /* ---- Lists of up to WARP_ENTRIES: a warp each ------------------------------------------------ */
 
@@ -94,7 +94,10 @@ static __device__ int32_t warp_tighten_any(const kin_fused_tighten &job, int64_t
     if (count <= 128) {
         return warp_tighten<4>(job, row, count);
     }
-    return warp_tighten<8>(job, row, count);
+    if (count <= 256) {
+        return warp_tighten<8>(job, row, count);
+    }
+    return warp_tighten<16>(job, row, count);
 }
 
 static __global__ void __launch_bounds__(KIN_LIST_THREADS)

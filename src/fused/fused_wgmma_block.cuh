@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A block of the Hopper screen: its shared memory, its barriers, its place in rings, and the words
+ * of the two kinds of products (fp32 sums of halves, int32 sums of bytes).
+ */
+#ifndef KIN_FUSED_WGMMA_BLOCK_CUH
+#define KIN_FUSED_WGMMA_BLOCK_CUH
+
+#include "fused/fused_gate.cuh"
+#include "fused/fused_hopper.cuh"
+#include "fused/fused_screen.cuh"
+
+#include <cuda_runtime.h>
+
+enum {
+    GROUPS = 2, /* testing warpgroups, 128 rows each */
+    THREADS = 384,
+    TESTING_WARPS = 8,
+    DRAIN_WARPS = 3,
+    SLICE = KIN_FUSED_SLICE,
+    ROW_SLICE_BYTES = KIN_FUSED_BLOCK * SLICE,
+    COL_SLICE_BYTES = KIN_FUSED_TILE * SLICE,
+    MOST_STAGES = 9,
+    TILE_SLOTS = 8,      /* facts of tiles that are in flight */
+    RING = 128,          /* entries of a testing warp's ring */
+    RESIDENT_SLICES = 3, /* rows of at most this many slices stay in shared memory */
+    TAIL_SHARE = 2,      /* of a tile's products are left when the turn is given on */
+    TURN_NAME = 1,       /* and the next: named barriers */
+    GROUP_NAME = 3,      /* and the next */
+    TESTING_REGISTERS = 208,
+    OTHER_REGISTERS = 88 /* 2 * 208 + 88 = 3 * 168, what the block is born with */
+};
+
+/* What passed the coarse test. */
+typedef struct entry {
+    uint32_t row; /* positions */
+    uint32_t col;
+    kin_fused_word v;
+    uint32_t unused;
+} entry;
+
+typedef struct tile_facts {
+    kin_fused_word half[KIN_FUSED_TILE];
+    kin_fused_worst worst;
+    uint32_t tile;
+    uint32_t number; /* of the tile in its unit */
+    uint32_t unused[2];
+} tile_facts;
+
+typedef struct shared_state {
+    entry rings[TESTING_WARPS][RING];
+    tile_facts tiles[TILE_SLOTS];
+    kin_gate_row rows[KIN_FUSED_BLOCK]; /* of the unit */
+    uint64_t full[MOST_STAGES];         /* a slice has landed */
+    uint64_t empty[MOST_STAGES];        /* it was multiplied */
+    uint64_t tile_empty[TILE_SLOTS];    /* a tile was tested */
+    uint64_t unit_full;
+    uint64_t unit_empty;
+    kin_fused_unit unit;          /* count 0: no more work */
+    uint32_t head[TESTING_WARPS]; /* entries written */
+    uint32_t tail[TESTING_WARPS]; /* entries drained */
+    uint32_t finished;            /* testing warps that are done */
+} shared_state;
+
+typedef struct params {
+    kin_fused_screen job;
+    int32_t slices; /* of a rounded row */
+    int32_t stages;
+    int32_t resident;
+    int32_t last_steps; /* products of 32 bytes in the last slice; what lies behind is zero */
+    int32_t two_sided;
+    float eps; /* fused_gate.cuh */
+} params;
+
+static __device__ __forceinline__ uint32_t volatile_load(const uint32_t *p)
+{
+    return *(const volatile uint32_t *)p;
+}
+
+static __device__ __forceinline__ void volatile_store(uint32_t *p, uint32_t value)
+{
+    *(volatile uint32_t *)p = value;
+}
+
+/* ---- Places in rings ------------------------------------------------------------ */
+
+typedef struct ring_place {
+    uint32_t stage;
+    uint32_t parity;
+} ring_place;
+
+static __device__ __forceinline__ void step(ring_place *place, uint32_t stages)
+{
+    if (++place->stage == stages) {
+        place->stage = 0;
+        place->parity ^= 1;
+    }
+}
+
+/* Where a testing warp stands. */
+typedef struct place {
+    ring_place slice;
+    ring_place tile;
+    uint32_t head; /* of the warp's ring */
+    uint32_t tail; /* as it was last seen */
+} place;
+
+/* ---- Barriers and layout ------------------------------------------------------------ */
+
+static __device__ void make_barriers(const params &p, shared_state *s)
+{
+    for (int32_t i = 0; i < p.stages; i++) {
+        hopper_barrier_make(&s->full[i], 1);
+        hopper_barrier_make(&s->empty[i], TESTING_WARPS);
+    }
+    for (int32_t i = 0; i < TILE_SLOTS; i++) {
+        hopper_barrier_make(&s->tile_empty[i], TESTING_WARPS);
+    }
+    hopper_barrier_make(&s->unit_full, 1);
+    hopper_barrier_make(&s->unit_empty, TESTING_WARPS);
+    for (int32_t i = 0; i < TESTING_WARPS; i++) {
+        s->head[i] = 0;
+        s->tail[i] = 0;
+    }
+    s->finished = 0;
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+/* Shared memory: state, rows (where they are resident), ring; both aligned to 1,024 bytes. */
+static __host__ __device__ __forceinline__ size_t rows_at(void)
+{
+    return (sizeof(shared_state) + 1023) / 1024 * 1024;
+}
+
+/* ---- Products as numbers ------------------------------------------------------------ */
+
+static __device__ __forceinline__ float less_half(float product, float half)
+{
+    return __fsub_rn(product, half);
+}
+
+static __device__ __forceinline__ int32_t less_half(int32_t product, int32_t half)
+{
+    return product - half;
+}
+
+static __device__ __forceinline__ float word_of(kin_fused_word w, float)
+{
+    return w.f;
+}
+
+static __device__ __forceinline__ int32_t word_of(kin_fused_word w, int32_t)
+{
+    return w.i;
+}
+
+static __device__ __forceinline__ kin_fused_word to_word(float v)
+{
+    kin_fused_word w;
+    w.f = v;
+    return w;
+}
+
+static __device__ __forceinline__ kin_fused_word to_word(int32_t v)
+{
+    kin_fused_word w;
+    w.i = v;
+    return w;
+}
+
+/* No accumulator holds a NaN (docs/numerics.md, "Error of a cost"), so a plain maximum keeps all.
+ */
+static __device__ __forceinline__ float largest(float a, float b)
+{
+    return fmaxf(a, b);
+}
+
+static __device__ __forceinline__ int32_t largest(int32_t a, int32_t b)
+{
+    return max(a, b);
+}
+
+static __device__ __forceinline__ float smallest_of(float)
+{
+    return -INFINITY;
+}
+
+static __device__ __forceinline__ int32_t smallest_of(int32_t)
+{
+    return INT32_MIN;
+}
+
+/* Halves of columns 8 j + 2 q, 8 j + 2 q + 1. */
+template <typename ACC>
+static __device__ __forceinline__ void load_halves(const tile_facts *facts, int j, int32_t quarter,
+                                                   ACC *h0, ACC *h1)
+{
+    const uint2 both = *(const uint2 *)&facts->half[8 * j + 2 * quarter];
+    kin_fused_word w;
+    w.u = both.x;
+    *h0 = word_of(w, *h0);
+    w.u = both.y;
+    *h1 = word_of(w, *h1);
+}
+
+/* The four rows of a thread, within the 128 of its group: number 0 and 1 in `low`, 2 and 3 in
+ * `high`. */
+static __device__ __forceinline__ uint32_t row_of(int32_t thread, int32_t number)
+{
+    return (uint32_t)(thread / 32 * 16 + thread % 32 / 4 + number % 2 * 8 + number / 2 * 64);
+}
+
+#endif

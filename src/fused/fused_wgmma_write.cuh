@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What the Hopper screen writes in place of lists: costs and tile minima, or the nearest column.
+ */
+#ifndef KIN_FUSED_WGMMA_WRITE_CUH
+#define KIN_FUSED_WGMMA_WRITE_CUH
+
+#include "fused/fused_wgmma_block.cuh"
+
+template <kin_fused_type TYPE, int HALF, typename ACC>
+static __device__ __forceinline__ void write_row(const params &p, const tile_facts *facts,
+                                                 const kin_fused_unit &unit, uint32_t row,
+                                                 int32_t lane, const ACC (&acc)[64])
+{
+    const kin_fused_screen &job = p.job;
+    const bool real = row < (uint64_t)job.rows.points;
+    const uint64_t tile = unit.first - (uint64_t)unit.block * job.tiles_a_block + facts->number;
+    const kin_fused_word term = job.rows.facts[row].term;
+    uint32_t least = UINT32_MAX;
+    uint32_t *to = job.matrix + (uint64_t)row * (uint64_t)job.pitch + tile * KIN_FUSED_TILE;
+#pragma unroll
+    for (int j = 0; j < 16; j++) {
+        ACC h[2];
+        uint32_t order[2];
+        load_halves(facts, j, lane % 4, &h[0], &h[1]);
+        const uint32_t col = 8 * (uint32_t)j + 2 * (uint32_t)(lane % 4);
+#pragma unroll
+        for (int e = 0; e < 2; e++) {
+            order[e] = kin_fused_order_at<TYPE>(
+                job, term, facts->tile * KIN_FUSED_TILE + col + (uint32_t)e,
+                to_word(less_half(acc[4 * j + 2 * HALF + e], h[e])));
+            least = min(least, order[e]);
+        }
+        if (real && job.matrix != NULL) {
+            *(uint2 *)(to + col) = make_uint2(order[0], order[1]);
+        }
+    }
+    if (job.minima != NULL) {
+        least = min(least, __shfl_xor_sync(0xffffffffu, least, 1));
+        least = min(least, __shfl_xor_sync(0xffffffffu, least, 2));
+        if (real && lane % 4 == 0) {
+            job.minima[(uint64_t)row * (uint64_t)(job.pitch / KIN_FUSED_TILE) + tile] = least;
+        }
+    }
+}
+
+template <kin_fused_type TYPE, typename ACC>
+static __device__ __forceinline__ void
+write_tile(const params &p, const tile_facts *facts, const kin_fused_unit &unit, int32_t group,
+           int32_t thread, const ACC (&low)[64], const ACC (&high)[64])
+{
+    const uint32_t row0 = unit.block * KIN_FUSED_BLOCK + (uint32_t)group * 128;
+    const int32_t lane = thread % 32;
+    write_row<TYPE, 0>(p, facts, unit, row0 + row_of(thread, 0), lane, low);
+    write_row<TYPE, 1>(p, facts, unit, row0 + row_of(thread, 1), lane, low);
+    write_row<TYPE, 0>(p, facts, unit, row0 + row_of(thread, 2), lane, high);
+    write_row<TYPE, 1>(p, facts, unit, row0 + row_of(thread, 3), lane, high);
+}
+
+/* ---- The nearest column --------------------------------------------------------------------- */
+
+/* Larger for a column of less cost: v, and for integers the odd bit that v does not hold. */
+static __device__ __forceinline__ float closeness(const kin_fused_screen &job, uint32_t position,
+                                                  float v)
+{
+    (void)job;
+    (void)position;
+    return v;
+}
+
+static __device__ __forceinline__ int32_t closeness(const kin_fused_screen &job, uint32_t position,
+                                                    int32_t v)
+{
+    return 2 * v - (job.cols.facts[position].term.i & 1);
+}
+
+template <kin_fused_type TYPE, int HALF, typename ACC>
+static __device__ __forceinline__ void offer_nearest(const params &p, const tile_facts *facts,
+                                                     uint32_t row, int32_t lane,
+                                                     const ACC (&acc)[64])
+{
+    const kin_fused_screen &job = p.job;
+    const uint32_t col0 = facts->tile * KIN_FUSED_TILE + 2 * (uint32_t)(lane % 4);
+    ACC most = smallest_of(acc[0]);
+    ACC best = most;
+    uint32_t position = col0;
+#pragma unroll
+    for (int j = 0; j < 16; j++) {
+        ACC h[2];
+        load_halves(facts, j, lane % 4, &h[0], &h[1]);
+#pragma unroll
+        for (int e = 0; e < 2; e++) {
+            const uint32_t at = col0 + 8 * (uint32_t)j + (uint32_t)e;
+            const ACC v = less_half(acc[4 * j + 2 * HALF + e], h[e]);
+            const ACC near = closeness(job, at, v);
+            position = near > most ? at : position;
+            best = near > most ? v : best;
+            most = largest(most, near);
+        }
+    }
+    unsigned long long word = UINT64_MAX;
+    if (row < (uint64_t)job.rows.points && position < (uint64_t)job.cols.points) {
+        const uint32_t order =
+            kin_fused_order_at<TYPE>(job, job.rows.facts[row].term, position, to_word(best));
+        word = (unsigned long long)order << 32 | position;
+    }
+    word = min(word, __shfl_xor_sync(0xffffffffu, word, 1));
+    word = min(word, __shfl_xor_sync(0xffffffffu, word, 2));
+    if (lane % 4 == 0 && word != UINT64_MAX) {
+        atomicMin((unsigned long long *)&job.nearest[row], word);
+    }
+}
+
+template <kin_fused_type TYPE, typename ACC>
+static __device__ __forceinline__ void
+nearest_tile(const params &p, const tile_facts *facts, const kin_fused_unit &unit, int32_t group,
+             int32_t thread, const ACC (&low)[64], const ACC (&high)[64])
+{
+    const uint32_t row0 = unit.block * KIN_FUSED_BLOCK + (uint32_t)group * 128;
+    const int32_t lane = thread % 32;
+    offer_nearest<TYPE, 0>(p, facts, row0 + row_of(thread, 0), lane, low);
+    offer_nearest<TYPE, 1>(p, facts, row0 + row_of(thread, 1), lane, low);
+    offer_nearest<TYPE, 0>(p, facts, row0 + row_of(thread, 2), lane, high);
+    offer_nearest<TYPE, 1>(p, facts, row0 + row_of(thread, 3), lane, high);
+}
+
+#endif
