@@ -3,8 +3,11 @@
 #include "cli.h"
 #include "cli_message.h"
 #include "cli_report.h"
+#include "cli_values.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 static bool get(int32_t index, kith_device *device)
 {
@@ -23,11 +26,33 @@ static bool meant(const char *name, const char *device)
     return strcmp(name, device) == 0;
 }
 
-int cli_device_check(const char *name)
+bool cli_device_is_name(const char *name)
 {
+    uint64_t number = 0;
+    return strcmp(name, "auto") == 0 || strcmp(name, "cpu") == 0 || strcmp(name, "cuda") == 0 ||
+           (strncmp(name, "cuda:", 5) == 0 && cli_value_uint(name + 5, &number));
+}
+
+/* The reason has its own way out in brackets, mostly; the processor is always one. */
+static int refuse(const char *where, const char *reason)
+{
+    const size_t length = strlen(reason);
+    if (length > 0 && reason[length - 1] == ')') {
+        return cli_fail(where, "%.*s; or use --device cpu)", (int)length - 1, reason);
+    }
+    return cli_fail(where, "%s (use --device cpu)", reason);
+}
+
+int cli_device_check(const char *given)
+{
+    const char *name = given != NULL ? given : getenv("KITH_DEVICE");
+    const char *where = given != NULL ? given : "KITH_DEVICE";
     kith_device refused = {0};
-    if (name == NULL || strcmp(name, "auto") == 0 || strcmp(name, "cpu") == 0) {
+    if (name == NULL || name[0] == '\0' || strcmp(name, "auto") == 0 || strcmp(name, "cpu") == 0) {
         return CLI_DONE;
+    }
+    if (!cli_device_is_name(name)) {
+        return cli_fail(where, "'%s' is no device (use auto, cpu, cuda or cuda:N)", name);
     }
     for (int32_t i = 0; i < kith_device_count(); i++) {
         kith_device device;
@@ -39,9 +64,9 @@ int cli_device_check(const char *name)
         }
     }
     return refused.text[0] != '\0'
-               ? cli_fail(name, "%s (use --device cpu)", refused.text)
-               : cli_fail(name, "there is no such device (kith devices lists what there is; use "
-                                "--device cpu)");
+               ? refuse(where, refused.text)
+               : cli_fail(where, "there is no such device (kith devices lists what there is; use "
+                                 "--device cpu)");
 }
 
 static void print_json(void)

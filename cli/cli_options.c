@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli_options.h"
 
+#include "cli_devices.h"
 #include "cli_nearest.h"
 #include "cli_values.h"
 
@@ -111,10 +112,8 @@ static bool read_seed(const char *value, cli_args *args, cli_error *error)
 
 static bool read_device(const char *value, cli_args *args, cli_error *error)
 {
-    uint64_t number = 0;
     args->device = value;
-    return strcmp(value, "auto") == 0 || strcmp(value, "cpu") == 0 || strcmp(value, "cuda") == 0 ||
-           (strncmp(value, "cuda:", 5) == 0 && cli_value_uint(value + 5, &number)) ||
+    return cli_device_is_name(value) ||
            refuse(error, "'%s' is no device (use auto, cpu, cuda or cuda:N)", value);
 }
 

@@ -9,10 +9,12 @@
 #include "gpu/gpu_cache.h"
 
 #include <dlfcn.h>
+#include <elf.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* Found out once a process: a driver that appears later is not looked for. */
@@ -22,47 +24,86 @@ static int32_t device_count;
 static int32_t first_usable = -1;
 static char reason[512];
 
-/* ---- The module ---------------------------------------------------------------------------------
- */
+/* ---- The module ------------------------------------------------------------------------------ */
 
-/* KITH_CUDA_MODULE names it; else beside the library that this code is in, then wherever the loader
- * looks. The module stays: a driver does not survive being unloaded. */
-static void *open_library(void)
+/* A copy that ended too soon: the table of sections, which stands last, is not whole. The loader
+ * would map what the headers announce, and the process die by a signal when it is read. */
+static bool is_cut(const char *path)
 {
-    const int flags = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;
-    const char *given = getenv("KITH_CUDA_MODULE");
-    if (given != NULL && given[0] != '\0') {
-        return dlopen(given, flags);
+    Elf64_Ehdr head;
+    struct stat file;
+    FILE *stream = fopen(path, "rb");
+    if (stream == NULL) {
+        return false; /* the loader says why */
     }
+    const bool known = fread(&head, sizeof head, 1, stream) == 1 &&
+                       memcmp(head.e_ident, ELFMAG, SELFMAG) == 0 &&
+                       fstat(fileno(stream), &file) == 0 && S_ISREG(file.st_mode);
+    (void)fclose(stream);
+    const uint64_t table = known ? (uint64_t)head.e_shnum * head.e_shentsize : 0;
+    return known &&
+           (head.e_shoff > (uint64_t)file.st_size || (uint64_t)file.st_size - head.e_shoff < table);
+}
+
+static void *open_path(const char *path, const char *what_to_do)
+{
+    if (strchr(path, '/') != NULL && is_cut(path)) {
+        (void)snprintf(reason, sizeof reason, "the GPU module is cut short: %s (%s)", path,
+                       what_to_do);
+        return NULL;
+    }
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (library == NULL) {
+        const char *why = dlerror();
+        (void)snprintf(reason, sizeof reason, "the GPU module cannot be opened: %s (%s)",
+                       why != NULL ? why : path, what_to_do);
+    }
+    return library;
+}
+
+/* The module beside the library that this code is in; false where none is. */
+static bool find_beside(char *path, size_t size)
+{
     static const char here;
     Dl_info info;
-    if (dladdr(&here, &info) != 0 && info.dli_fname != NULL) {
-        char path[PATH_MAX];
-        const char *slash = strrchr(info.dli_fname, '/');
-        const int folder = slash != NULL ? (int)(slash - info.dli_fname) + 1 : 0;
-        const int length =
-            snprintf(path, sizeof path, "%.*s" KIN_GPU_LIBRARY, folder, info.dli_fname);
-        const bool fits = slash != NULL && length > 0 && (size_t)length < sizeof path;
-        if (fits && access(path, F_OK) == 0) {
-            return dlopen(path, flags); /* whatever is wrong with it is what there is to tell */
-        }
+    if (dladdr(&here, &info) == 0 || info.dli_fname == NULL) {
+        return false;
     }
-    return dlopen(KIN_GPU_LIBRARY, flags);
+    const char *slash = strrchr(info.dli_fname, '/');
+    const int folder = slash != NULL ? (int)(slash - info.dli_fname) + 1 : 0;
+    const int length = snprintf(path, size, "%.*s" KIN_GPU_LIBRARY, folder, info.dli_fname);
+    return slash != NULL && length > 0 && (size_t)length < size && access(path, F_OK) == 0;
+}
+
+/* KITH_CUDA_MODULE names it; else it is beside libkith, else wherever the loader looks. What is
+ * found and wrong is what there is to tell. The module stays: a driver does not survive being
+ * unloaded. */
+static void *open_library(const char **what_to_do)
+{
+    char path[PATH_MAX];
+    const char *given = getenv("KITH_CUDA_MODULE");
+    if (given != NULL && given[0] != '\0') {
+        *what_to_do = "unset KITH_CUDA_MODULE, or let it name libkith_cuda.so";
+        return open_path(given, *what_to_do);
+    }
+    *what_to_do = "install kith again";
+    if (find_beside(path, sizeof path)) {
+        return open_path(path, *what_to_do);
+    }
+    return open_path(KIN_GPU_LIBRARY, "build kith where nvcc is installed");
 }
 
 static const kin_gpu_module *load_module(void)
 {
-    void *library = open_library();
+    const char *what_to_do = NULL;
+    void *library = open_library(&what_to_do);
     if (library == NULL) {
-        const char *why = dlerror();
-        (void)snprintf(reason, sizeof reason,
-                       "the GPU module cannot be opened: %s (build kith where nvcc is installed)",
-                       why != NULL ? why : KIN_GPU_LIBRARY);
         return NULL;
     }
     const kin_gpu_module *module = dlsym(library, KIN_GPU_SYMBOL);
     if (module == NULL) {
-        (void)snprintf(reason, sizeof reason, "the GPU module is none: it has no " KIN_GPU_SYMBOL);
+        (void)snprintf(reason, sizeof reason,
+                       "the GPU module is none: it has no " KIN_GPU_SYMBOL " (%s)", what_to_do);
         return NULL;
     }
     if (module->version != KIN_GPU_VERSION || module->bytes != sizeof *module) {

@@ -116,6 +116,32 @@ static void missing(void)
     expect_reason("cannot be opened");
 }
 
+/* The first half of a module. */
+static void make_cut(const char *path)
+{
+    FILE *from = fopen(STUB, "rb");
+    FILE *to = fopen(path, "wb");
+    char bytes[4096];
+    assert_non_null(from);
+    assert_non_null(to);
+    assert_int_equal(fseek(from, 0, SEEK_END), 0);
+    long left = ftell(from) / 2;
+    rewind(from);
+    while (left > 0) {
+        const size_t step = left < (long)sizeof bytes ? (size_t)left : sizeof bytes;
+        assert_int_equal(fread(bytes, 1, step, from), step);
+        assert_int_equal(fwrite(bytes, 1, step, to), step);
+        left -= (long)step;
+    }
+    (void)fclose(from);
+    assert_int_equal(fclose(to), 0);
+}
+
+static void cut(void)
+{
+    expect_reason("is cut short");
+}
+
 static void no_symbol(void)
 {
     expect_reason("has no " KIN_GPU_SYMBOL);
@@ -161,6 +187,8 @@ static void test_reasons(void **state)
     (void)printf(
         "every way to have no GPU is one line; auto and cpu work, cuda is refused with it:\n");
     in_process("/nowhere/libkith_cuda.so", missing);
+    make_cut(KITH_STUBS "/cut.so");
+    in_process(KITH_STUBS "/cut.so", cut);
     in_process("libm.so.6", no_symbol);
     in_process(OTHER_VERSION, other_version);
     in_process(STUB, no_driver);
@@ -230,7 +258,7 @@ static void memory(void)
     EXPECT(stub_value("stub_held_bytes") <= 32 * MIB);
     void *c = &c;
     EXPECT(kin_gpu_alloc(ctx, gpu, &c, 4, MIB, "c") == KITH_E_DEVICE_MEMORY && c == NULL);
-    EXPECT(strstr(kith_ctx_detail(ctx), "c needs") != NULL);
+    EXPECT(strstr(kith_ctx_detail(ctx), "no room for c") != NULL);
     kin_forgive(ctx);
     EXPECT(kin_gpu_alloc(ctx, gpu, &c, UINT64_MAX, 8, "c") == KITH_E_DEVICE_MEMORY && c == NULL);
     EXPECT(gpu->peak >= 30 * MIB && gpu->peak <= 32 * MIB);
