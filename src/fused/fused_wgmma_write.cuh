@@ -13,6 +13,9 @@ static __device__ __forceinline__ void write_row(const params &p, const tile_fac
 {
     const kin_fused_screen &job = p.job;
     const bool real = row < (uint64_t)job.rows.points;
+    if (!__any_sync(0xffffffffu, real)) { /* a batch of few queries is mostly padding */
+        return;
+    }
     const uint64_t tile = unit.first - (uint64_t)unit.block * job.tiles_a_block + facts->number;
     const kin_fused_word term = job.rows.facts[row].term;
     uint32_t least = UINT32_MAX;
@@ -70,7 +73,9 @@ static __device__ __forceinline__ float closeness(const kin_fused_screen &job, u
 static __device__ __forceinline__ int32_t closeness(const kin_fused_screen &job, uint32_t position,
                                                     int32_t v)
 {
-    return 2 * v - (job.cols.facts[position].term.i & 1);
+    /* Twice the half of padding is beyond 32 bits. */
+    return (int64_t)position < job.cols.points ? 2 * v - (job.cols.facts[position].term.i & 1)
+                                               : INT32_MIN;
 }
 
 template <kin_fused_type TYPE, int HALF, typename ACC>
