@@ -239,7 +239,8 @@ KITH_API kith_status kith_knn_exact(kith_ctx *ctx, const kith_matrix *corpus,
 KITH_API kith_status kith_graph_exact(kith_ctx *ctx, const kith_matrix *points,
                                       const kith_search_params *params, const kith_neighbors *out);
 
-/* Neighbours of a in b (ab: a.rows x k) and of b in a (ba: b.rows x k), from one product. */
+/* Neighbours of a in b (ab: a.rows x k) and of b in a (ba: b.rows x k); on the processor from one
+ * product. */
 KITH_API kith_status kith_knn_both(kith_ctx *ctx, const kith_matrix *a, const kith_matrix *b,
                                    const kith_search_params *params, const kith_neighbors *ab,
                                    const kith_neighbors *ba);
@@ -462,8 +463,7 @@ typedef struct kith_report {
     int64_t distinct_rows;  /* distinct rows of the corpus */
     uint64_t peak_bytes;    /* most memory that kith held at once in this call */
     char isa[16];
-    char screen[16]; /* "s8", "s16", "bf16", "f32", "f16", "direct": what the first pass computed in
-                      */
+    char screen[16];         /* "s8", "s16", "f16", "bf16", "f32", "direct": the first pass */
     char backend[16];        /* "cpu", "cuda:0": where it was computed */
     char gpu[64];            /* "NVIDIA H200"; "" on the processor */
     uint64_t gpu_peak_bytes; /* most device memory that this call held at once */
