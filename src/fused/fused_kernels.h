@@ -82,17 +82,24 @@ typedef struct kin_fused_cover {
 } kin_fused_cover;
 
 /* order[0 .. points): the rows ids[] (ascending; NULL: 0, 1, ...) sorted by (cell, row), the cell
- * of ids[i] being the lower half of nearest[i]. nearest NULL: as they are. scratch of
- * scratch_bytes; with scratch NULL only *scratch_bytes is set. */
+ * of ids[i] being the lower half of nearest[i]; ids and order may be one array then. nearest NULL:
+ * as they are. marks, only with nearest: the cells of positions 0, 128, 256 ..., behind them that of
+ * the last. scratch of scratch_bytes; with scratch NULL only *scratch_bytes is set. */
 typedef struct kin_fused_sort {
     const uint64_t *nearest;
     const uint32_t *ids;
     int64_t points;
     uint32_t cell_count;
     uint32_t *order;
+    uint32_t *marks; /* kin_fused_sort_marks(points), or NULL */
     void *scratch;
     uint64_t *scratch_bytes; /* host */
 } kin_fused_sort;
+
+static inline int64_t kin_fused_sort_marks(int64_t points)
+{
+    return (points + KIN_FUSED_TILE - 1) / KIN_FUSED_TILE + 1;
+}
 
 /* ---- The screen (fused_screen_wgmma.cu, fused_screen_mma.cu) --------------------------------- */
 

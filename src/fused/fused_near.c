@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Idea. A sample of the points, the *pivots*, is ordered on the host like the CPU engine orders all
- * points (exact_order.h). Each point goes to the cell of its nearest pivot, by the cheap costs of
- * the screen, and cells stand in the order of their pivots: near cells are neighbours, and so are
- * the points of one.
+ * Idea. A sample of the points, the *pivots*, is put in order: some of them on the host, like the
+ * CPU engine orders all points (exact_order.h), the others with the nearest of those. Each point
+ * goes to the cell of its nearest pivot, by the cheap costs of the screen, and cells stand in the
+ * order of their pivots: near cells are neighbours, and so are the points of one. Queries go the
+ * same way later, and their blocks know in which tiles of the corpus they are at home.
  *
- * Cost. A screen of n x n / 256 pairs, at most n x 4,096, and one more rounding of all points. The
- * rounded pivots, a few megabytes, go to the host and are ordered there.
+ *      some, host order      o    o      o     o
+ *      pivots                o oo o  o o oo   oo o o      cell of the nearest of some
+ *      points, queries       ::.:.:..:.:::.  .::.:.:      cell of the nearest pivot
+ *
+ * Cost. A screen of n x n / 64 pairs, at most n x 4,096, and one more rounding of all points. The
+ * rounded copies of some pivots, at most a thousand, go to the host: half a millisecond there.
  *
  * Limits. Fewer than SMALL points are left as they are, and so are products, whose near points are
  * not near in space. */
@@ -18,7 +23,15 @@
 #include "base/base_try.h"
 #include "exact/exact_order.h"
 
-enum { SMALL = 4096, POINTS_A_CELL = 256, FEWEST = 128, MOST = 4096 };
+/* MOST_ON_HOST: more pivots than that are ordered by SHARE times fewer. */
+enum {
+    SMALL = 4096,
+    POINTS_A_CELL = 64,
+    FEWEST = 128,
+    MOST = 4096,
+    MOST_ON_HOST = 1024,
+    SHARE = 4
+};
 
 typedef struct pivots {
     kin_fused_set set;
@@ -55,10 +68,15 @@ static kith_status sample(kith_ctx *ctx, const kin_fused_prepared *prepared, piv
     return KITH_OK;
 }
 
+static void set_size(pivots *p, const kin_fused_frame *frame, int64_t count)
+{
+    p->set = (kin_fused_set){
+        .frame = *frame, .points = count, .padded = kin_round_up(count, KIN_FUSED_BLOCK)};
+}
+
 static kith_status allocate_pivots(const kin_fused_device *on, pivots *p)
 {
     const uint64_t n = (uint64_t)p->set.padded;
-    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &p->ids, n, sizeof *p->ids, "pivots"));
     KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &p->rounded, n, (uint64_t)p->set.frame.row_bytes,
                           "rounded pivots"));
     KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &p->facts, n, sizeof *p->facts, "facts of pivots"));
@@ -67,7 +85,6 @@ static kith_status allocate_pivots(const kin_fused_device *on, pivots *p)
     p->set.rounded = p->rounded;
     p->set.facts = p->facts;
     p->set.half = p->half;
-    p->set.ids = p->ids;
     return kin_gpu_fill(on->ctx, on->gpu, p->worst, 0, 2 * sizeof *p->worst);
 }
 
@@ -79,16 +96,15 @@ static void free_pivots(const kin_fused_device *on, pivots *p)
     kin_gpu_free(on->gpu, p->rounded);
     kin_gpu_free(on->gpu, p->ids);
     kin_free(on->ctx, p->host);
+    *p = (pivots){0};
 }
 
 static kith_status round_pivots(const kin_fused_device *on, const kin_fused_prepared *prepared,
-                                pivots *p)
+                                const pivots *p)
 {
-    KIN_TRY(kin_gpu_upload(on->ctx, on->gpu, p->ids, p->host,
-                           (uint64_t)p->set.points * sizeof *p->host));
     const kin_fused_round job = {.rows = prepared->rows,
                                  .frame = p->set.frame,
-                                 .ids = p->ids,
+                                 .ids = p->set.ids,
                                  .points = p->set.points,
                                  .padded = p->set.padded,
                                  .rounded = p->rounded,
@@ -99,7 +115,7 @@ static kith_status round_pivots(const kin_fused_device *on, const kin_fused_prep
 }
 
 /* Permutes the pivots on the host by their rounded copies: in the frame, a distance is plain. */
-static kith_status order_pivots(const kin_fused_device *on, pivots *p)
+static kith_status order_on_host(const kin_fused_device *on, pivots *p)
 {
     kith_ctx *ctx = on->ctx;
     const kin_fused_frame *frame = &p->set.frame;
@@ -125,11 +141,24 @@ static kith_status order_pivots(const kin_fused_device *on, pivots *p)
     for (uint64_t i = 0; i < count; i++) {
         order[count + i] = p->host[order[i]];
     }
-    memcpy(p->host, order + count, (size_t)count * sizeof *order);
+    status = kin_gpu_upload(ctx, on->gpu, p->ids, order + count, count * sizeof *order);
 done:
     kin_free(ctx, order);
     kin_free(ctx, copy);
     return status;
+}
+
+/* A sample of so many points, rounded, in the order of the points. */
+static kith_status make_pivots(const kin_fused_device *on, const kin_fused_prepared *prepared,
+                               int64_t count, pivots *p)
+{
+    set_size(p, &prepared->set.frame, count);
+    KIN_TRY(sample(on->ctx, prepared, p));
+    KIN_TRY(allocate_pivots(on, p));
+    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &p->ids, (uint64_t)count, sizeof *p->ids, "pivots"));
+    p->set.ids = p->ids;
+    KIN_TRY(kin_gpu_upload(on->ctx, on->gpu, p->ids, p->host, (uint64_t)count * sizeof *p->host));
+    return round_pivots(on, prepared, p);
 }
 
 /* ---- The cells ------------------------------------------------------------------------------- */
@@ -206,25 +235,39 @@ static kith_status find_nearest(const kin_fused_device *on, const kin_fused_set 
     return kin_gpu_check(ctx, gpu, on->kernels->screen(on->stream, &job), "finding nearest pivots");
 }
 
-/* nearest NULL: as they are listed. */
-static kith_status sort_points(const kin_fused_device *on, const kin_fused_prepared *prepared,
-                               const uint32_t *listed, int64_t cells, dealing *d)
+/* Rows `from` by the cells of their nearest pivots; marks: by tile, or NULL. */
+static kith_status sort_by_cell(const kin_fused_device *on, int64_t points, int64_t cells,
+                                const uint32_t *from, uint32_t *order, uint32_t *marks, dealing *d)
 {
     uint64_t bytes = 0;
     kin_fused_sort job = {.nearest = d->nearest,
-                          .ids = listed,
-                          .points = prepared->groups.count,
+                          .ids = from,
+                          .points = points,
                           .cell_count = (uint32_t)cells,
-                          .order = prepared->ids,
+                          .order = order,
+                          .marks = marks,
                           .scratch_bytes = &bytes};
-    if (d->nearest != NULL) {
-        KIN_TRY(kin_gpu_check(on->ctx, on->gpu, on->kernels->sort(on->stream, &job),
-                              "planning a sort"));
-        KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &d->scratch, bytes, 1, "room for sorting"));
-        job.scratch = d->scratch;
-    }
+    KIN_TRY(
+        kin_gpu_check(on->ctx, on->gpu, on->kernels->sort(on->stream, &job), "planning a sort"));
+    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &d->scratch, bytes, 1, "room for sorting"));
+    job.scratch = d->scratch;
     return kin_gpu_check(on->ctx, on->gpu, on->kernels->sort(on->stream, &job),
                          "sorting points by cell");
+}
+
+/* As they are listed. */
+static kith_status list_points(const kin_fused_device *on, const kin_fused_prepared *prepared,
+                               const uint32_t *listed)
+{
+    const kin_fused_sort job = {
+        .ids = listed, .points = prepared->groups.count, .cell_count = 1, .order = prepared->ids};
+    return kin_gpu_check(on->ctx, on->gpu, on->kernels->sort(on->stream, &job), "listing points");
+}
+
+static kith_status allocate_marks(const kin_fused_device *on, int64_t points, uint32_t **marks)
+{
+    return kin_gpu_alloc(on->ctx, on->gpu, marks, (uint64_t)kin_fused_sort_marks(points),
+                         sizeof **marks, "cells of tiles");
 }
 
 static kith_status round_listed(const kin_fused_device *on, const kin_fused_prepared *prepared,
@@ -242,43 +285,158 @@ static kith_status round_listed(const kin_fused_device *on, const kin_fused_prep
     return kin_gpu_check(on->ctx, on->gpu, on->kernels->round(on->stream, &job), "rounding points");
 }
 
+/* Pivots by the cells of fewer pivots, which the host orders. */
+static kith_status order_by_fewer(const kin_fused_device *on, const kin_fused_prepared *prepared,
+                                  pivots *p)
+{
+    pivots fewer = {0};
+    dealing d = {0};
+    const int64_t count = p->set.points / SHARE;
+    kith_status status = KITH_OK;
+    KIN_TRY_GOTO(status, make_pivots(on, prepared, count, &fewer), done);
+    KIN_TRY_GOTO(status, order_on_host(on, &fewer), done);
+    KIN_TRY_GOTO(status, round_pivots(on, prepared, &fewer), done);
+    KIN_TRY_GOTO(status, find_nearest(on, &p->set, &fewer.set, &d), done);
+    status = sort_by_cell(on, p->set.points, count, p->ids, p->ids, NULL, &d);
+done:
+    free_dealing(on, &d);
+    free_pivots(on, &fewer);
+    return status;
+}
+
 kith_status kin_fused_order_points(const kin_fused_device *on, kin_fused_prepared *prepared,
                                    const uint32_t *listed)
 {
     const int64_t points = prepared->groups.count;
     const int64_t count = pivots_of(points);
-    const bool ordered =
-        points >= SMALL &&
-        kin_metric_get_traits(prepared->distance.metric)->screen == KIN_SCREEN_DISTANCE;
-    pivots p = {.set = {.frame = prepared->set.frame,
-                        .points = count,
-                        .padded = kin_round_up(count, KIN_FUSED_BLOCK)}};
+    pivots p = {0};
     dealing d = {0};
     kith_status status = KITH_OK;
-    if (ordered) {
-        KIN_TRY_GOTO(status, sample(on->ctx, prepared, &p), done);
-        KIN_TRY_GOTO(status, allocate_pivots(on, &p), done);
-        KIN_TRY_GOTO(status, round_pivots(on, prepared, &p), done);
-        KIN_TRY_GOTO(status, order_pivots(on, &p), done);
-        KIN_TRY_GOTO(status, round_pivots(on, prepared, &p), done);
-        KIN_TRY_GOTO(status, round_listed(on, prepared, listed, p.worst), done);
-        KIN_TRY_GOTO(status, find_nearest(on, &prepared->set, &p.set, &d), done);
+    if (points < SMALL ||
+        kin_metric_get_traits(prepared->distance.metric)->screen != KIN_SCREEN_DISTANCE) {
+        return list_points(on, prepared, listed);
     }
-    KIN_TRY_GOTO(status, sort_points(on, prepared, listed, count, &d), done);
+    KIN_TRY_GOTO(status, make_pivots(on, prepared, count, &p), done);
+    KIN_TRY_GOTO(status,
+                 count > MOST_ON_HOST ? order_by_fewer(on, prepared, &p) : order_on_host(on, &p),
+                 done);
+    KIN_TRY_GOTO(status, round_pivots(on, prepared, &p), done);
+    KIN_TRY_GOTO(status, round_listed(on, prepared, listed, p.worst), done);
+    KIN_TRY_GOTO(status, find_nearest(on, &prepared->set, &p.set, &d), done);
+    KIN_TRY_GOTO(status, allocate_marks(on, points, &prepared->marks), done);
+    KIN_TRY_GOTO(status,
+                 sort_by_cell(on, points, count, listed, prepared->ids, prepared->marks, &d), done);
+    prepared->pivots = p.ids;
+    prepared->pivot_count = count;
+    p.ids = NULL;
 done:
     free_dealing(on, &d);
     free_pivots(on, &p);
     return status;
 }
 
-uint64_t kin_fused_order_bytes(int64_t points, int32_t row_bytes)
+/* ---- Queries --------------------------------------------------------------------------------- */
+
+/* The first of `count` rising marks that is at least `cell`. */
+static int64_t first_mark(const uint32_t *marks, int64_t count, uint64_t cell)
+{
+    int64_t low = 0;
+    int64_t high = count;
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        if (marks[middle] < cell) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+/* The tiles that hold points of the cells from `low` to `high`: a cell may begin within the tile
+ * before the first one that begins with it. */
+static kin_fused_home home_of(const uint32_t *marks, int64_t tiles, uint32_t low, uint32_t high)
+{
+    const int64_t first = first_mark(marks, tiles, low);
+    const int64_t end = first_mark(marks, tiles, (uint64_t)high + 1);
+    return (kin_fused_home){kin_max_i64(first - 1, 0), kin_max_i64(end, 1)};
+}
+
+static kith_status find_homes(const kin_fused_device *on, const kin_fused_prepared *corpus,
+                              const kin_fused_set *queries, const uint32_t *query_marks,
+                              kin_fused_home **homes)
+{
+    const int64_t tiles = kin_fused_sort_marks(corpus->set.points) - 1;
+    const int64_t count = kin_fused_sort_marks(queries->points);
+    const int64_t blocks = queries->padded / KIN_FUSED_BLOCK;
+    uint32_t *marks = NULL; /* of the corpus, behind them the queries' */
+    kith_status status = KITH_OK;
+    KIN_TRY_GOTO(status,
+                 kin_alloc(on->ctx, &marks, (uint64_t)(tiles + count), sizeof *marks, "cells"),
+                 done);
+    KIN_TRY_GOTO(
+        status,
+        kin_gpu_download(on->ctx, on->gpu, marks, corpus->marks, (uint64_t)tiles * sizeof *marks),
+        done);
+    const uint32_t *asked = marks + tiles;
+    KIN_TRY_GOTO(status,
+                 kin_gpu_download(on->ctx, on->gpu, marks + tiles, query_marks,
+                                  (uint64_t)count * sizeof *marks),
+                 done);
+    KIN_TRY_GOTO(
+        status,
+        kin_alloc(on->ctx, homes, (uint64_t)blocks, sizeof **homes, "tiles near to queries"), done);
+    for (int64_t block = 0; block < blocks; block++) {
+        const int64_t behind = kin_min_i64(2 * block + 2, count - 1);
+        (*homes)[block] = home_of(marks, tiles, asked[2 * block], asked[behind]);
+    }
+done:
+    kin_free(on->ctx, marks);
+    return status;
+}
+
+kith_status kin_fused_order_queries(const kin_fused_device *on, const kin_fused_prepared *corpus,
+                                    kin_fused_prepared *queries, kin_fused_home **homes)
+{
+    const int64_t points = queries->set.points;
+    uint32_t *marks = NULL;
+    pivots p = {0};
+    dealing d = {0};
+    kith_status status = KITH_OK;
+    *homes = NULL;
+    if (corpus->pivots == NULL) {
+        return KITH_OK;
+    }
+    set_size(&p, &corpus->set.frame, corpus->pivot_count);
+    p.set.ids = corpus->pivots;
+    KIN_TRY_GOTO(status, allocate_pivots(on, &p), done);
+    KIN_TRY_GOTO(status, round_pivots(on, corpus, &p), done);
+    KIN_TRY_GOTO(status, find_nearest(on, &queries->set, &p.set, &d), done);
+    KIN_TRY_GOTO(status, allocate_marks(on, points, &marks), done);
+    KIN_TRY_GOTO(
+        status,
+        sort_by_cell(on, points, corpus->pivot_count, queries->ids, queries->ids, marks, &d), done);
+    if (queries->centres == NULL && corpus->set.centres != NULL) {
+        KIN_TRY_GOTO(status, kin_fused_prepared_cover(on->ctx, on->gpu, queries), done);
+    }
+    KIN_TRY_GOTO(status, kin_fused_prepared_round(on->ctx, on->gpu, queries), done);
+    status = find_homes(on, corpus, &queries->set, marks, homes);
+done:
+    kin_gpu_free(on->gpu, marks);
+    free_dealing(on, &d);
+    free_pivots(on, &p);
+    return status;
+}
+
+uint64_t kin_fused_order_bytes(int64_t points, int32_t row_bytes, bool corpus)
 {
     const uint64_t padded = (uint64_t)kin_round_up(points, KIN_FUSED_BLOCK);
     /* Nearest pivot, three arrays of the sort and its own room, which is as large as one of them.
      */
     const uint64_t a_point = sizeof(uint64_t) + 5 * sizeof(uint32_t);
     const uint64_t a_pivot = (uint64_t)row_bytes + sizeof(kin_fused_facts) + 2 * sizeof(uint32_t);
-    return points < SMALL ? 0
-                          : kin_size_add(kin_size_mul(padded, a_point),
-                                         kin_size_mul(MOST, a_pivot) + (1u << 20));
+    const uint64_t pivots_most = kin_size_mul(MOST + MOST / SHARE, a_pivot + a_point);
+    return points < (corpus ? (int64_t)SMALL : (int64_t)KIN_FUSED_ORDERED_ROWS)
+               ? 0
+               : kin_size_add(kin_size_mul(padded, a_point), pivots_most + (1u << 20));
 }

@@ -57,6 +57,16 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
     }
 }
 
+static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
+    mark_tiles(const uint32_t *sorted, int64_t points, int64_t count, uint32_t *marks)
+{
+    const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < count) {
+        const int64_t position = i * KIN_FUSED_TILE;
+        marks[i] = sorted[position < points ? position : points - 1];
+    }
+}
+
 extern "C" int kin_fused_launch_sort(kin_gpu_stream *stream, const kin_fused_sort *job)
 {
     sort_scratch scratch;
@@ -83,5 +93,11 @@ extern "C" int kin_fused_launch_sort(kin_gpu_stream *stream, const kin_fused_sor
         scratch.radix, scratch.radix_bytes, (const uint32_t *)scratch.cells, scratch.sorted,
         (const uint32_t *)scratch.rows, job->order, job->points, 0, bits_of(job->cell_count),
         stream->stream));
+    if (job->marks != NULL) {
+        const int64_t count = kin_fused_sort_marks(job->points);
+        const unsigned marking = (unsigned)((count + KIN_FUSED_THREADS - 1) / KIN_FUSED_THREADS);
+        mark_tiles<<<marking, KIN_FUSED_THREADS, 0, stream->stream>>>(scratch.sorted, job->points,
+                                                                      count, job->marks);
+    }
     return kin_gpu_launched();
 }

@@ -260,17 +260,16 @@ static kith_status allocate_set(const preparing *p, const kin_fused_frame *frame
     return KITH_OK;
 }
 
-static kith_status allocate_cover(const preparing *p)
+kith_status kin_fused_prepared_cover(kith_ctx *ctx, kin_gpu *gpu, kin_fused_prepared *prepared)
 {
-    kin_fused_prepared *out = p->out;
-    const uint64_t tiles = (uint64_t)(out->set.padded / KIN_FUSED_TILE);
-    KIN_TRY(kin_gpu_alloc(p->on.ctx, p->on.gpu, &out->centres, tiles,
-                          (uint64_t)out->set.frame.cols * sizeof *out->centres,
+    const uint64_t tiles = (uint64_t)(prepared->set.padded / KIN_FUSED_TILE);
+    KIN_TRY(kin_gpu_alloc(ctx, gpu, &prepared->centres, tiles,
+                          (uint64_t)prepared->set.frame.cols * sizeof *prepared->centres,
                           "centres of tiles"));
-    KIN_TRY(kin_gpu_alloc(p->on.ctx, p->on.gpu, &out->radii, tiles, sizeof *out->radii,
+    KIN_TRY(kin_gpu_alloc(ctx, gpu, &prepared->radii, tiles, sizeof *prepared->radii,
                           "radii of tiles"));
-    out->set.centres = out->centres;
-    out->set.radii = out->radii;
+    prepared->set.centres = prepared->centres;
+    prepared->set.radii = prepared->radii;
     return KITH_OK;
 }
 
@@ -371,7 +370,7 @@ static kith_status prepare_corpus(preparing *p, kith_dtype asked, int64_t k)
     KIN_TRY(kin_fused_order_points(&p->on, out, p->listed));
     KIN_TRY(try_bytes(p, k));
     if (is_covered(&out->set, out->distance.metric)) {
-        KIN_TRY(allocate_cover(p));
+        KIN_TRY(kin_fused_prepared_cover(p->on.ctx, p->on.gpu, out));
     }
     return round_set(p);
 }
@@ -460,9 +459,10 @@ kith_status kin_fused_prepared_round(kith_ctx *ctx, kin_gpu *gpu, kin_fused_prep
 
 void kin_fused_prepared_free(kith_ctx *ctx, kin_gpu *gpu, kin_fused_prepared *prepared)
 {
-    void *blocks[] = {prepared->radii,      prepared->centres, prepared->half, prepared->facts,
-                      prepared->rounded,    prepared->mean,    prepared->ids,  prepared->degenerate,
-                      prepared->transforms, prepared->data};
+    void *blocks[] = {prepared->radii, prepared->centres,    prepared->half,
+                      prepared->facts, prepared->rounded,    prepared->mean,
+                      prepared->ids,   prepared->degenerate, prepared->transforms,
+                      prepared->data,  prepared->pivots,     prepared->marks};
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
         kin_gpu_free(gpu, blocks[i]);
     }
@@ -494,23 +494,24 @@ kin_fused_prepared_need kin_fused_prepared_bytes(const kith_matrix *matrix, int6
     const uint64_t a_point =
         (uint64_t)row_bytes + sizeof(kin_fused_facts) + sizeof(kin_fused_word) + sizeof(uint32_t);
     need.resident = kin_size_add(need.resident, kin_size_mul(padded, a_point));
+    const uint64_t order = kin_fused_order_bytes(rows, row_bytes, corpus);
+    const uint64_t a_tile = (cols + 1) * sizeof(float) + sizeof(uint32_t);
+    if (order > 0) { /* balls and marks of tiles */
+        need.resident =
+            kin_size_add(need.resident, kin_size_mul(padded / KIN_FUSED_TILE + 1, a_tile));
+    }
+    const uint64_t ordering =
+        kin_size_add(need.resident, kin_size_add(order, kin_size_mul(n, sizeof(uint32_t))));
     if (!corpus) {
-        need.most = kin_size_add(need.resident, kin_size_mul(n, sizeof(uint32_t)));
+        need.most = ordering;
         return need;
     }
     need.resident = kin_size_add(need.resident, cols * sizeof(double));
-    if (rows >= COVERED) {
-        need.resident = kin_size_add(
-            need.resident, kin_size_mul(padded / KIN_FUSED_TILE, (cols + 1) * sizeof(float)));
-    }
     /* Two moments: the table of groups before the set is there, or the order with the set. */
     const uint64_t grouping = kin_size_add(
         resident, kin_size_add(kin_fused_equal_bytes(rows), kin_size_mul(n, sizeof(uint32_t))));
     const uint64_t measuring = kin_size_add(
         resident, (uint64_t)kin_fused_measure_parts(matrix->cols) * 3 * cols * sizeof(double));
-    const uint64_t ordering =
-        kin_size_add(kin_size_add(need.resident, kin_size_mul(n, sizeof(uint32_t))),
-                     kin_fused_order_bytes(rows, row_bytes));
     need.most = grouping > ordering ? grouping : ordering;
     need.most = measuring > need.most ? measuring : need.most;
     const uint64_t trying =

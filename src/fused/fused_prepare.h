@@ -26,6 +26,11 @@ typedef struct kin_fused_prepared {
     kin_row_transform *transforms;
     uint8_t *degenerate;
     uint32_t *ids; /* set.ids, for callers that permute it and round again */
+    /* A corpus that was ordered by cells (fused_near.h): rows of `rows`, one a cell, in the order
+     * of the cells; cells of the tiles, kin_fused_sort_marks of them. NULL: not ordered. */
+    uint32_t *pivots;
+    int64_t pivot_count;
+    uint32_t *marks;
     double *mean;
     unsigned char *rounded;
     kin_fused_facts *facts;
@@ -48,6 +53,8 @@ kith_status kin_fused_prepare_queries(kith_ctx *ctx, kin_gpu *gpu, const kin_fus
                                       int64_t first, int64_t count, const char *name,
                                       uint32_t place, kin_fused_prepared *out);
 
+/* Room for balls, which the next rounding fills. */
+kith_status kin_fused_prepared_cover(kith_ctx *ctx, kin_gpu *gpu, kin_fused_prepared *prepared);
 /* Rounds all positions again after out->ids was permuted; covers them again where there are balls.
  */
 kith_status kin_fused_prepared_round(kith_ctx *ctx, kin_gpu *gpu, kin_fused_prepared *prepared);

@@ -13,7 +13,8 @@
  *
  * Search. Tiles of the corpus are visited in the sequence i -> i * step mod tiles, step being
  * coprime to their number: each tile once, and every stretch of the sequence is spread over the
- * whole corpus, whose neighbouring tiles hold near rows.
+ * whole corpus, whose neighbouring tiles hold near rows. Many queries stand in the order of the
+ * corpus' cells; a seed of a block is then made of tiles near to the cells of its rows.
  */
 #ifndef KIN_FUSED_SCHEDULE_H
 #define KIN_FUSED_SCHEDULE_H
@@ -79,6 +80,21 @@ KIN_HD int64_t kin_fused_sequence_step(int64_t tiles)
 KIN_HD int64_t kin_fused_sequence_tile(int64_t tiles, int64_t step, int64_t i)
 {
     return i * step % tiles;
+}
+
+/* The i-th of `count` <= tiles different tiles that are near the stretch [first, end) of the
+ * corpus: those around its middle, or, where it is longer, some of all its parts. */
+KIN_HD int64_t kin_fused_near_tile(int64_t tiles, int64_t first, int64_t end, int64_t count,
+                                   int64_t i)
+{
+    const int64_t length = end - first;
+    if (length > count) {
+        return first + length * i / count;
+    }
+    const int64_t wished = first + (length - count) / 2;
+    const int64_t most = tiles - count;
+    const int64_t begin = wished < 0 ? 0 : wished;
+    return (begin < most ? begin : most) + i;
 }
 
 /* ---- Units ---------------------------------------------------------------------------------- */

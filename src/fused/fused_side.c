@@ -5,6 +5,7 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "fused/fused_direct.h"
+#include "fused/fused_near.h"
 #include "host/host_clock.h"
 #include "host/host_cpu.h"
 
@@ -47,21 +48,26 @@ kith_matrix kin_fused_part_of(const kith_matrix *matrix, int64_t first, int64_t 
  * ------------------------------------------------------------------------------------- */
 
 kith_status kin_fused_screen_side(kin_fused_answers *a, const kin_fused_corpus *corpus,
-                                  const kin_fused_prepared *queries, const kin_request *request)
+                                  kin_fused_prepared *queries, const kin_request *request)
 {
     kith_ctx *ctx = a->on.ctx;
     const int64_t k = kin_min_i64(a->wanted, corpus->prepared.groups.count);
     int64_t start = kin_clock_ns();
+    kin_fused_home *homes = NULL;
+    if (kin_fused_wants_homes(queries->set.points, corpus->prepared.set.points, k)) {
+        KIN_TRY(kin_fused_order_queries(&a->on, &corpus->prepared, queries, &homes));
+    }
     kin_fused_work work = {.on = a->on,
                            .rows = queries->set,
                            .cols = corpus->prepared.set,
+                           .homes = homes,
                            .col_worst = corpus->worst};
     if ((request->flags & KITH_NO_SKIP) != 0) {
         work.rows.centres = NULL;
         work.cols.centres = NULL;
     }
     kith_status status = KITH_OK;
-    KIN_TRY(kin_fused_work_make(&work, k, kin_fused_capacity(k)));
+    KIN_TRY_GOTO(status, kin_fused_work_make(&work, k, kin_fused_capacity(k)), done);
     KIN_TRY_GOTO(status, kin_fused_work_run(&work), done);
     KIN_TRY_GOTO(status, kin_gpu_wait(ctx, a->on.gpu), done);
     ctx->report.seconds_screen += kin_clock_since(start);
@@ -70,6 +76,7 @@ kith_status kin_fused_screen_side(kin_fused_answers *a, const kin_fused_corpus *
     ctx->report.seconds_rescore += kin_clock_since(start);
 done:
     kin_fused_work_free(&work);
+    kin_free(ctx, homes);
     return status;
 }
 
@@ -101,7 +108,7 @@ static kith_status answer_without_screen(kin_fused_answers *a, const kin_groups 
 }
 
 static kith_status screen_stripe(kith_ctx *ctx, const kin_fused_corpus *corpus,
-                                 const kin_fused_prepared *queries, const kin_request *request,
+                                 kin_fused_prepared *queries, const kin_request *request,
                                  uint32_t place, const kith_neighbors *out, kin_fused_tally *tally)
 {
     const kin_groups *groups = &corpus->prepared.groups;

@@ -33,9 +33,10 @@ typedef struct kin_fused_asking {
     const kith_neighbors *out;
 } kin_fused_asking;
 
-/* The screened lists of all positions of `queries` among those of `corpus`, to a. */
+/* The screened lists of all positions of `queries` among those of `corpus`, to a. Many queries are
+ * put into the order of the corpus first. */
 kith_status kin_fused_screen_side(kin_fused_answers *a, const kin_fused_corpus *corpus,
-                                  const kin_fused_prepared *queries, const kin_request *request);
+                                  kin_fused_prepared *queries, const kin_request *request);
 
 /* All queries, in stripes that fit: prepared, screened or computed directly, written. */
 kith_status kin_fused_search_stripes(kith_ctx *ctx, const kin_fused_corpus *corpus,

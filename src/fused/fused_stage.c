@@ -6,7 +6,12 @@
  * all.
  *
  *      graph    seed: own block and neighbours | offsets s+1..2s+1 | ..4s+3 | ... half the circle
- *      search   seed: a spread sample of tiles | as many tiles again | twice | ... all tiles
+ *      search   seed: a spread sample of tiles | twice as many | six times | ... all tiles
+ *               of many queries in the corpus' order: tiles near to a block's own, for reach alone
+ *
+ * Tiles hold near points: a spread sample misses the cluster of most queries, whose lists then
+ * overflow when its tiles come. So queries are put into the order of the corpus' cells wherever
+ * that pays.
  *
  *      a stage  plan (tiles that balls cannot skip -> units) -> screen (-> lists) -> tighten
  *
@@ -35,6 +40,11 @@ enum {
     SEED_A_NEIGHBOUR = 8, /* columns of a graph's seed for each of the k */
     SAMPLE_COLUMNS = 4096,
     SAMPLE_A_NEIGHBOUR = 16,
+    HOME_MARGIN = 8, /* tiles of a seed beside the home of a block */
+    WHOLE_HOME = 24, /* tiles; of larger homes a share goes into the seed, */
+    HOME_SHARE = 4,
+    SEED_SHARE = 8,    /* as long as seeds are at most this part of all columns */
+    SEARCH_GROWTH = 2, /* a stage of a search, in units of all that went before */
     SEED_UNIT_TILES = 8,
     LEAST_UNIT_TILES = 8,
     MOST_UNIT_TILES = 64,
@@ -92,8 +102,30 @@ static int64_t seed_tiles_of(int64_t wished, uint64_t room)
     return kin_max_i64(1, fit < (uint64_t)wished ? (int64_t)fit : wished);
 }
 
-static sizes sizes_of(int64_t rows, int64_t cols, int64_t k, bool graph, uint64_t room)
+/* Tiles of a seed near home: queries in the corpus' own order have tiles / blocks of it to a block.
+ */
+static int64_t near_tiles_of(int64_t blocks, int64_t tiles, int64_t k)
 {
+    const int64_t home = kin_ceil_div(tiles, kin_max_i64(blocks, 1));
+    const int64_t share = home <= WHOLE_HOME
+                              ? home + HOME_MARGIN
+                              : kin_max_i64(WHOLE_HOME + HOME_MARGIN, home / HOME_SHARE);
+    return kin_max_i64(share, tiles_of(SAMPLE_A_NEIGHBOUR * k));
+}
+
+bool kin_fused_wants_homes(int64_t rows, int64_t cols, int64_t k)
+{
+    const int64_t tiles = tiles_of(cols);
+    return rows >= KIN_FUSED_ORDERED_ROWS &&
+           near_tiles_of(blocks_of(rows), tiles, k) * SEED_SHARE <= tiles;
+}
+
+/* Where the tiles of seeds come from. */
+typedef enum way { GRAPH, SPREAD, NEAR } way;
+
+static sizes sizes_of(int64_t rows, int64_t cols, int64_t k, way how, uint64_t room)
+{
+    const bool graph = how == GRAPH;
     const int64_t blocks = blocks_of(rows);
     const int64_t tiles = tiles_of(cols);
     sizes s = {0};
@@ -104,8 +136,9 @@ static sizes sizes_of(int64_t rows, int64_t cols, int64_t k, bool graph, uint64_
         s.seed_blocks = kin_fused_seed_blocks(blocks, reach);
         s.seed_tiles = 2 * s.seed_blocks;
     } else {
-        const int64_t wished = kin_max_i64(SAMPLE_COLUMNS, SAMPLE_A_NEIGHBOUR * k);
-        s.seed_tiles = kin_min_i64(seed_tiles_of(tiles_of(wished), room), tiles);
+        const int64_t spread = tiles_of(kin_max_i64(SAMPLE_COLUMNS, SAMPLE_A_NEIGHBOUR * k));
+        const int64_t wished = how == NEAR ? near_tiles_of(blocks, tiles, k) : spread;
+        s.seed_tiles = kin_min_i64(seed_tiles_of(wished, room), tiles);
     }
     const uint64_t block_bytes = KIN_FUSED_BLOCK * (uint64_t)s.seed_tiles * TILE_COLUMN_BYTES;
     const uint64_t bytes = MATRIX_BYTES < room / 4 ? MATRIX_BYTES : room / 4;
@@ -117,7 +150,7 @@ static sizes sizes_of(int64_t rows, int64_t cols, int64_t k, bool graph, uint64_
         (int64_t)(table / sizeof(uint32_t)) / (kin_max_i64(blocks, 1) * step_tiles);
     s.stretch = kin_max_i64(1, kin_min_i64(fitting, most));
     s.unit_tiles = unit_tiles_of(blocks, graph ? tiles / 2 : tiles);
-    const int64_t seed_table = graph ? blocks * s.seed_tiles : s.seed_tiles;
+    const int64_t seed_table = how == SPREAD ? s.seed_tiles : blocks * s.seed_tiles;
     s.tile_count = kin_max_i64(seed_table, blocks * s.stretch * step_tiles);
     const int64_t seed_units = blocks * kin_ceil_div(s.seed_tiles, SEED_UNIT_TILES);
     s.unit_count =
@@ -132,9 +165,9 @@ static uint64_t lists_bytes(int64_t rows, int32_t capacity)
     return kin_size_mul((uint64_t)kin_round_up(rows, KIN_FUSED_BLOCK), a_row);
 }
 
-static uint64_t work_bytes(int64_t rows, int64_t cols, int64_t k, bool graph, uint64_t room)
+static uint64_t work_bytes(int64_t rows, int64_t cols, int64_t k, way how, uint64_t room)
 {
-    const sizes s = sizes_of(rows, cols, k, graph, room);
+    const sizes s = sizes_of(rows, cols, k, how, room);
     const uint64_t matrix = (uint64_t)s.batch_blocks * KIN_FUSED_BLOCK * (uint64_t)s.seed_tiles;
     return matrix * TILE_COLUMN_BYTES + (uint64_t)s.tile_count * sizeof(uint32_t) +
            (uint64_t)s.unit_count * sizeof(kin_fused_unit) +
@@ -143,8 +176,11 @@ static uint64_t work_bytes(int64_t rows, int64_t cols, int64_t k, bool graph, ui
 
 uint64_t kin_fused_work_bytes(int64_t rows, int64_t cols, int64_t k, uint64_t room)
 {
-    const uint64_t graph = rows == cols ? work_bytes(rows, cols, k, true, room) : 0;
-    const uint64_t search = work_bytes(rows, cols, k, false, room);
+    const uint64_t graph = rows == cols ? work_bytes(rows, cols, k, GRAPH, room) : 0;
+    const uint64_t spread = work_bytes(rows, cols, k, SPREAD, room);
+    const bool homes = kin_fused_wants_homes(rows, cols, k);
+    const uint64_t near = homes ? work_bytes(rows, cols, k, NEAR, room) : 0;
+    const uint64_t search = near > spread ? near : spread;
     return kin_size_add(lists_bytes(rows, kin_fused_capacity(k)), graph > search ? graph : search);
 }
 
@@ -242,7 +278,8 @@ kith_status kin_fused_worst_make(const kin_fused_device *on, const kin_fused_set
 kith_status kin_fused_work_make(kin_fused_work *w, int64_t k, int32_t capacity)
 {
     const kin_fused_device *on = &w->on;
-    const sizes s = sizes_of(w->rows.points, w->cols.points, k, w->graph, kin_gpu_room(on->gpu));
+    const way how = w->graph ? GRAPH : w->homes != NULL ? NEAR : SPREAD;
+    const sizes s = sizes_of(w->rows.points, w->cols.points, k, how, kin_gpu_room(on->gpu));
     const kin_gpu_ops *ops = on->gpu->module->ops;
     kith_status status = KITH_OK;
     w->seed_blocks = s.seed_blocks;
@@ -364,24 +401,36 @@ static kith_status find_worst(const kin_fused_work *w)
 /* ---- Seed
  * ------------------------------------------------------------------------------------------- */
 
-/* The table of tiles: one list for all blocks of a search, each block's own for a graph. */
+/* From one block's tiles in the table to the next one's: 0 where all have the same. */
+static int64_t seed_stride(const kin_fused_work *w)
+{
+    return w->graph || w->homes != NULL ? w->seed_tiles : 0;
+}
+
+/* The tile at this place of the seed of a block. */
+static int64_t seed_tile(const kin_fused_work *w, int64_t step, int64_t block, int64_t place)
+{
+    const int64_t tiles = tiles_of(w->cols.points);
+    if (w->graph) {
+        const int64_t blocks = w->rows.padded / KIN_FUSED_BLOCK;
+        return kin_fused_seed_block(blocks, w->seed_blocks / 2, block, place / 2) * 2 + place % 2;
+    }
+    if (w->homes != NULL) {
+        const kin_fused_home *home = &w->homes[block];
+        return kin_fused_near_tile(tiles, home->first, home->end, w->seed_tiles, place);
+    }
+    return kin_fused_sequence_tile(tiles, step, place);
+}
+
 static kith_status upload_seed_tiles(const kin_fused_work *w)
 {
-    const int64_t blocks = w->rows.padded / KIN_FUSED_BLOCK;
-    const int64_t tiles = tiles_of(w->cols.points);
-    const int64_t step = kin_fused_sequence_step(tiles);
-    const int64_t lists = w->graph ? blocks : 1;
+    const int64_t step = kin_fused_sequence_step(tiles_of(w->cols.points));
+    const int64_t lists = seed_stride(w) == 0 ? 1 : w->rows.padded / KIN_FUSED_BLOCK;
     uint32_t *table = NULL;
     KIN_TRY(kin_alloc(w->on.ctx, &table, (uint64_t)(lists * w->seed_tiles), sizeof *table,
                       "tiles of seeds"));
     for (int64_t i = 0; i < lists * w->seed_tiles; i++) {
-        const int64_t place = i % w->seed_tiles;
-        const int64_t tile = w->graph ? kin_fused_seed_block(blocks, w->seed_blocks / 2,
-                                                             i / w->seed_tiles, place / 2) *
-                                                2 +
-                                            place % 2
-                                      : kin_fused_sequence_tile(tiles, step, place);
-        table[i] = (uint32_t)tile;
+        table[i] = (uint32_t)seed_tile(w, step, i / w->seed_tiles, i % w->seed_tiles);
     }
     const kith_status status = kin_gpu_upload(w->on.ctx, w->on.gpu, w->tiles, table,
                                               (uint64_t)(lists * w->seed_tiles) * sizeof *table);
@@ -394,7 +443,7 @@ static kith_status upload_seed_tiles(const kin_fused_work *w)
 static kith_status upload_seed_units(const kin_fused_work *w)
 {
     const int64_t blocks = w->rows.padded / KIN_FUSED_BLOCK;
-    const int64_t tiles_a_block = w->graph ? w->seed_tiles : 0;
+    const int64_t tiles_a_block = seed_stride(w);
     const int64_t a_block = kin_ceil_div(w->seed_tiles, SEED_UNIT_TILES);
     const int64_t count = blocks * a_block;
     const uint32_t counts[3] = {(uint32_t)(w->batch_blocks * a_block),
@@ -424,7 +473,7 @@ static kith_status seed_batch(const kin_fused_work *w, int64_t first, int64_t bl
 {
     const kin_fused_device *on = &w->on;
     const int64_t row0 = first * KIN_FUSED_BLOCK;
-    const int64_t tiles_a_block = w->graph ? w->seed_tiles : 0;
+    const int64_t tiles_a_block = seed_stride(w);
     const int64_t pitch = w->seed_tiles * KIN_FUSED_TILE;
     const kin_fused_set rows = kin_fused_set_part(&w->rows, row0, blocks * KIN_FUSED_BLOCK);
     const kin_fused_screen screen = {
@@ -547,18 +596,32 @@ static kith_status run_stage(kin_fused_work *w, int64_t first, int64_t last)
     return tighten(w);
 }
 
-/* From `first` to `end`, each stage as long as all that went before it. */
-static kith_status run_stages(kin_fused_work *w, int64_t first, int64_t end)
+/* From `first` to `end`, each stage `growth` times as long as all that is known before it: at first
+ * `known`. */
+static kith_status run_stages(kin_fused_work *w, int64_t first, int64_t end, int64_t known,
+                              int64_t growth)
 {
     const int64_t begin = first;
     while (first < end) {
-        const int64_t doubled = kin_max_i64(first, 1);
-        const int64_t last = kin_min_i64(end, first + kin_min_i64(doubled, w->stretch));
+        const int64_t length = kin_min_i64(growth * (known + first - begin), w->stretch);
+        const int64_t last = kin_min_i64(end, first + length);
         KIN_TRY(run_stage(w, first, last));
-        KIN_TRY(end_stage(w, (double)(first - begin) / (double)(end - begin)));
+        KIN_TRY(end_stage(w, (double)first / (double)end));
         first = last;
     }
     return KITH_OK;
+}
+
+/* Seeds near home prove a reach, and are screened again with all other tiles: they are few. */
+static kith_status search(kin_fused_work *w)
+{
+    const int64_t tiles = tiles_of(w->cols.points);
+    const bool gathers = w->homes == NULL;
+    KIN_TRY(run_seed(w, gathers));
+    if (!gathers) {
+        KIN_TRY(find_worst(w));
+    }
+    return run_stages(w, gathers ? w->seed_tiles : 0, tiles, w->seed_tiles, SEARCH_GROWTH);
 }
 
 bool kin_fused_work_has_stages(const kin_fused_work *w)
@@ -577,15 +640,15 @@ kith_status kin_fused_work_run(kin_fused_work *w)
     if (w->rows.points == 0 || w->cols.points == 0) {
         return KITH_OK;
     }
-    KIN_TRY(w->reached ? screen_seeds(w) : run_seed(w, true));
     if (!w->graph) {
-        return run_stages(w, w->seed_tiles, tiles_of(w->cols.points));
+        return search(w);
     }
+    KIN_TRY(w->reached ? screen_seeds(w) : run_seed(w, true));
     if (!kin_fused_work_has_stages(w)) {
         return KITH_OK; /* the seeds were everything */
     }
-    const int64_t blocks = w->rows.padded / KIN_FUSED_BLOCK;
-    return run_stages(w, w->seed_blocks / 2 + 1, kin_fused_offsets_end(blocks));
+    const int64_t first = w->seed_blocks / 2 + 1;
+    return run_stages(w, first, kin_fused_offsets_end(w->rows.padded / KIN_FUSED_BLOCK), first, 1);
 }
 
 kith_status kin_fused_work_rerun(kin_fused_work *w)

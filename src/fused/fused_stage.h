@@ -32,11 +32,18 @@ typedef struct kin_fused_counters {
     uint64_t short_rows;
 } kin_fused_counters;
 
+/* Tiles of the columns that are near to a block of rows: first .. end - 1. */
+typedef struct kin_fused_home {
+    int64_t first;
+    int64_t end;
+} kin_fused_home;
+
 typedef struct kin_fused_work {
     kin_fused_device on;
     kin_fused_set rows;
     kin_fused_set cols;
-    bool graph; /* rows are the columns, each pair serves both ends */
+    bool graph;                  /* rows are the columns, each pair serves both ends */
+    const kin_fused_home *homes; /* search: of each block, in host memory; NULL: not known */
     kin_fused_lists lists;
     kin_fused_worst *worst;           /* of the tiles of rows */
     const kin_fused_worst *col_worst; /* of the tiles of cols: kin_fused_worst_make */
@@ -57,6 +64,9 @@ typedef struct kin_fused_work {
 
 /* Entries of a list that keep rows from losing candidates. */
 int32_t kin_fused_capacity(int64_t k);
+enum { KIN_FUSED_ORDERED_ROWS = 1024 /* fewer rows of a search are not worth an order */ };
+/* Whether a search of so many rows gains by an order of its rows and homes of their blocks. */
+bool kin_fused_wants_homes(int64_t rows, int64_t cols, int64_t k);
 /* Device memory that a work takes at most, where so much room is left. */
 uint64_t kin_fused_work_bytes(int64_t rows, int64_t cols, int64_t k, uint64_t room);
 
@@ -68,7 +78,7 @@ void kin_fused_lists_free(const kin_fused_device *on, kin_fused_lists *lists);
 kith_status kin_fused_worst_make(const kin_fused_device *on, const kin_fused_set *set,
                                  kin_fused_worst **worst);
 
-/* work: on, rows, cols, graph, col_worst are set; the rest zero. */
+/* work: on, rows, cols, graph, homes, col_worst are set; the rest zero. */
 kith_status kin_fused_work_make(kin_fused_work *work, int64_t k, int32_t capacity);
 void kin_fused_work_free(kin_fused_work *work);
 /* Whether a graph is more than its seeds; reach alone, from a first pass over the seeds, by which

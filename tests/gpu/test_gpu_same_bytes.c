@@ -339,6 +339,67 @@ static void queries_outside(void **state)
     pair_end(&p, "queries 1e3 to 1e30 times outside of their corpus");
 }
 
+/* ---- Many queries --------------------------------------------------------------------------- */
+
+/* Enough of both sides that queries are put into the corpus' order, and their answers back into
+ * theirs: rows that are not alike, so that an answer in a wrong place is a wrong one. */
+static void search_many(pair *p, kith_metric metric, kith_dtype dtype, bool plain)
+{
+    enum { ROWS = 24000, ASKED = 6100, DIMS = 20 };
+    uint64_t seed = 120 + (uint64_t)metric;
+    const test_shape shape = plain ? SHAPE_GAUSS : SHAPE_CLUSTERS;
+    test_rows points = made(dtype, ROWS, DIMS, 0, shape, metric, seed);
+    test_rows queries = made(dtype, ASKED, DIMS, 12, shape, metric, seed + 1);
+    uint32_t *exclude = malloc(ASKED * sizeof *exclude);
+    assert_non_null(exclude);
+    for (int64_t i = 0; i < ASKED; i++) {
+        const bool nobody = kin_random_below(&seed, 3) == 0;
+        exclude[i] = nobody ? KITH_ID_NONE : (uint32_t)kin_random_below(&seed, ROWS);
+        if (!nobody) { /* what is excluded would come first */
+            test_rows_copy(&queries, i, &points, exclude[i]);
+        }
+    }
+    for (int64_t i = 0; i < 300 && !plain; i++) {
+        test_rows_copy(&points, (int64_t)kin_random_below(&seed, ROWS), &points,
+                       (int64_t)kin_random_below(&seed, ROWS));
+        const int64_t zeroes[2] = {(int64_t)kin_random_below(&seed, ROWS),
+                                   (int64_t)kin_random_below(&seed, ASKED)};
+        for (int32_t j = 0; j < DIMS && i < 30; j++) {
+            test_rows_set(&points, zeroes[0], j, 0.0);
+            test_rows_set(&queries, zeroes[1], j, 0.0);
+        }
+    }
+    test_job job = {.name = plain ? "many queries" : "many queries, copies, zeroes",
+                    .call = TEST_SEARCH,
+                    .points = &points.matrix,
+                    .queries = &queries.matrix,
+                    .metric = metric,
+                    .k = 10};
+    test_compare(p->cpu, p->gpu, &job, &p->tally);
+    job.exclude = exclude;
+    test_compare(p->cpu, p->gpu, &job, &p->tally);
+    job.call = TEST_PREPARED;
+    job.flags = KITH_NO_SKIP;
+    test_compare(p->cpu, p->gpu, &job, &p->tally);
+    free(exclude);
+    test_rows_free(&queries);
+    test_rows_free(&points);
+}
+
+static void many_queries(void **state)
+{
+    (void)state;
+    pair p = pair_make();
+    for (int plain = 0; plain < 2; plain++) {
+        search_many(&p, KITH_EUCLIDEAN, KITH_F32, plain != 0);
+        search_many(&p, KITH_COSINE, KITH_F32, plain != 0);
+        search_many(&p, KITH_INNER_PRODUCT, KITH_F32, plain != 0);
+        search_many(&p, KITH_SQEUCLIDEAN, KITH_U8, plain != 0);
+        search_many(&p, KITH_CORRELATION, KITH_F64, plain != 0);
+    }
+    pair_end(&p, "6,100 queries in the order of 24,000 points");
+}
+
 /* ---- Again and again ------------------------------------------------------------------------ */
 
 static void again_and_again(void **state)
@@ -438,6 +499,7 @@ int main(void)
         cmocka_unit_test(crowded_lists),
         cmocka_unit_test(copies_and_ties),
         cmocka_unit_test(queries_outside),
+        cmocka_unit_test(many_queries),
         cmocka_unit_test(again_and_again),
         cmocka_unit_test(real_data),
     };

@@ -135,6 +135,30 @@ static void test_samples_are_spread(void **state)
     assert_true(worst < 2500);
 }
 
+/* Tiles of a seed near home: different ones, in the corpus, within the home or around it. */
+static void test_near_tiles(void **state)
+{
+    (void)state;
+    for (int64_t tiles = 1; tiles <= 40; tiles++) {
+        for (int64_t first = 0; first < tiles; first++) {
+            for (int64_t end = first + 1; end <= tiles; end++) {
+                for (int64_t count = 1; count <= tiles; count++) {
+                    int64_t before = -1;
+                    int64_t inside = 0;
+                    for (int64_t i = 0; i < count; i++) {
+                        const int64_t tile = kin_fused_near_tile(tiles, first, end, count, i);
+                        assert_true(tile > before && tile < tiles);
+                        inside += tile >= first && tile < end ? 1 : 0;
+                        before = tile;
+                    }
+                    assert_true(inside == (count < end - first ? count : end - first));
+                }
+            }
+        }
+    }
+    puts("seeds near home: all of a short home, different tiles of a long one");
+}
+
 static void test_units_have_room(void **state)
 {
     (void)state;
@@ -156,9 +180,11 @@ static void test_units_have_room(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_pair_of_blocks_once), cmocka_unit_test(test_work_is_even),
-        cmocka_unit_test(test_every_tile_once), cmocka_unit_test(test_samples_are_spread),
-        cmocka_unit_test(test_units_have_room)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_pair_of_blocks_once),
+                                       cmocka_unit_test(test_work_is_even),
+                                       cmocka_unit_test(test_every_tile_once),
+                                       cmocka_unit_test(test_samples_are_spread),
+                                       cmocka_unit_test(test_near_tiles),
+                                       cmocka_unit_test(test_units_have_room)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
