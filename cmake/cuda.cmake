@@ -10,10 +10,16 @@ set(KITH_HAS_CUDA OFF)
 if(NOT KITH_CUDA STREQUAL "OFF")
   find_program(KITH_NVCC nvcc HINTS ENV CUDACXX ENV CUDA_PATH PATH_SUFFIXES bin
                PATHS /usr/local/cuda/bin)
-  if(KITH_NVCC)
+  set(nvcc_answers 1)
+  if(KITH_NVCC) # it may be the wrapper of a toolkit that is gone
+    execute_process(COMMAND ${KITH_NVCC} --version RESULT_VARIABLE nvcc_answers
+                    OUTPUT_QUIET ERROR_QUIET)
+  endif()
+  if(nvcc_answers EQUAL 0)
     set(KITH_HAS_CUDA ON)
   elseif(KITH_CUDA STREQUAL "ON")
-    message(FATAL_ERROR "KITH_CUDA=ON, but there is no nvcc (in PATH or in /usr/local/cuda/bin)")
+    message(FATAL_ERROR "KITH_CUDA=ON, but there is no nvcc that works (in PATH or in "
+                        "/usr/local/cuda/bin; found: ${KITH_NVCC})")
   endif()
 endif()
 if(NOT KITH_HAS_CUDA)
