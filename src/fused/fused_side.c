@@ -67,7 +67,9 @@ kith_status kin_fused_screen_side(kin_fused_answers *a, const kin_fused_corpus *
         work.cols.centres = NULL;
     }
     kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, kin_fused_work_make(&work, k, kin_fused_capacity(k)), done);
+    const int32_t capacity = kin_fused_search_capacity(queries->set.points, work.cols.points, k,
+                                                       kin_gpu_room(a->on.gpu));
+    KIN_TRY_GOTO(status, kin_fused_work_make(&work, k, capacity), done);
     KIN_TRY_GOTO(status, kin_fused_work_run(&work), done);
     KIN_TRY_GOTO(status, kin_gpu_wait(ctx, a->on.gpu), done);
     ctx->report.seconds_screen += kin_clock_since(start);

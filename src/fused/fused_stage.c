@@ -42,9 +42,11 @@ enum {
     SAMPLE_A_NEIGHBOUR = 16,
     HOME_MARGIN = 8, /* tiles of a seed beside the home of a block */
     WHOLE_HOME = 24, /* tiles; of larger homes a share goes into the seed, */
-    HOME_SHARE = 4,
-    SEED_SHARE = 8,    /* as long as seeds are at most this part of all columns */
-    SEARCH_GROWTH = 2, /* a stage of a search, in units of all that went before */
+    HOME_SHARE = 2,
+    SEED_SHARE = 8,         /* as long as seeds are at most this part of all columns */
+    AMPLE = 4096,           /* entries of lists of few rows, */
+    AMPLE_A_NEIGHBOUR = 32, /* and for each of the k */
+    SEARCH_GROWTH = 2,      /* a stage of a search, in units of all that went before */
     SEED_UNIT_TILES = 8,
     LEAST_UNIT_TILES = 8,
     MOST_UNIT_TILES = 64,
@@ -61,6 +63,22 @@ static const uint64_t TILE_COLUMN_BYTES = KIN_FUSED_TILE * sizeof(uint32_t);
 int32_t kin_fused_capacity(int64_t k)
 {
     return (int32_t)kin_round_up(4 * k + 64, 8);
+}
+
+static uint64_t lists_bytes(int64_t rows, int32_t capacity)
+{
+    const uint64_t a_row =
+        (uint64_t)capacity * sizeof(uint64_t) + sizeof(int32_t) + sizeof(double) + sizeof(uint8_t);
+    return kin_size_mul((uint64_t)kin_round_up(rows, KIN_FUSED_BLOCK), a_row);
+}
+
+/* Few rows, which have no order and so no home, get lists that hold whole clusters. */
+int32_t kin_fused_search_capacity(int64_t rows, int64_t cols, int64_t k, uint64_t room)
+{
+    const int32_t plain = kin_fused_capacity(k);
+    const int64_t wished = kin_min_i64(AMPLE_A_NEIGHBOUR * k + AMPLE, kin_round_up(cols, 8) + 8);
+    const bool fits = lists_bytes(rows, (int32_t)wished) <= room / 8;
+    return rows < KIN_FUSED_ORDERED_ROWS && fits && wished > plain ? (int32_t)wished : plain;
 }
 
 /* A row without a reach: the bytes 0x7f make a double of 10^306, whose limits keep everything. */
@@ -158,13 +176,6 @@ static sizes sizes_of(int64_t rows, int64_t cols, int64_t k, way how, uint64_t r
     return s;
 }
 
-static uint64_t lists_bytes(int64_t rows, int32_t capacity)
-{
-    const uint64_t a_row =
-        (uint64_t)capacity * sizeof(uint64_t) + sizeof(int32_t) + sizeof(double) + sizeof(uint8_t);
-    return kin_size_mul((uint64_t)kin_round_up(rows, KIN_FUSED_BLOCK), a_row);
-}
-
 static uint64_t work_bytes(int64_t rows, int64_t cols, int64_t k, way how, uint64_t room)
 {
     const sizes s = sizes_of(rows, cols, k, how, room);
@@ -181,7 +192,8 @@ uint64_t kin_fused_work_bytes(int64_t rows, int64_t cols, int64_t k, uint64_t ro
     const bool homes = kin_fused_wants_homes(rows, cols, k);
     const uint64_t near = homes ? work_bytes(rows, cols, k, NEAR, room) : 0;
     const uint64_t search = near > spread ? near : spread;
-    return kin_size_add(lists_bytes(rows, kin_fused_capacity(k)), graph > search ? graph : search);
+    const int32_t capacity = kin_fused_search_capacity(rows, cols, k, room);
+    return kin_size_add(lists_bytes(rows, capacity), graph > search ? graph : search);
 }
 
 /* ---- Lists and worsts

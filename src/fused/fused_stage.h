@@ -64,6 +64,8 @@ typedef struct kin_fused_work {
 
 /* Entries of a list that keep rows from losing candidates. */
 int32_t kin_fused_capacity(int64_t k);
+/* Of a search: more where rows are few and there is room. */
+int32_t kin_fused_search_capacity(int64_t rows, int64_t cols, int64_t k, uint64_t room);
 enum { KIN_FUSED_ORDERED_ROWS = 1024 /* fewer rows of a search are not worth an order */ };
 /* Whether a search of so many rows gains by an order of its rows and homes of their blocks. */
 bool kin_fused_wants_homes(int64_t rows, int64_t cols, int64_t k);
