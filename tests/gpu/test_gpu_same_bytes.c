@@ -484,6 +484,7 @@ static void real_file(const char *path, const char *name, void *arg)
 static void real_data(void **state)
 {
     (void)state;
+    test_need_corpora();
     pair p = pair_make();
     test_each_corpus(real_file, &p);
     pair_end(&p, "real data");

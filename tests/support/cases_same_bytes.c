@@ -257,6 +257,7 @@ static void one_file(const char *path, const char *name, void *arg)
 static void real_data(void **state)
 {
     (void)state;
+    test_need_corpora();
     kith_ctx *ctx = test_engine_best_ctx(kin_cpu_count());
     test_each_corpus(one_file, ctx);
     kith_ctx_free(ctx);

@@ -21,14 +21,18 @@ static bool is_corpus(const char *name)
            (strcmp(dot, ".fbin") == 0 || strcmp(dot, ".u8bin") == 0 || strcmp(dot, ".i8bin") == 0);
 }
 
-void test_each_corpus(void (*fn)(const char *path, const char *name, void *arg), void *arg)
+void test_need_corpora(void)
 {
     const char *folder = getenv("KITH_DATA");
     if (folder == NULL || folder[0] == '\0') {
         printf("real data: skipped, KITH_DATA is not set\n");
         skip();
     }
-    DIR *dir = opendir(folder);
+}
+
+void test_each_corpus(void (*fn)(const char *path, const char *name, void *arg), void *arg)
+{
+    DIR *dir = opendir(getenv("KITH_DATA"));
     assert_non_null(dir);
     for (struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
         if (is_corpus(entry->d_name)) {

@@ -3,8 +3,9 @@
 #ifndef SUPPORT_CORPORA_H
 #define SUPPORT_CORPORA_H
 
-/* Calls fn for each corpus (.fbin, .u8bin, .i8bin; not queries, not labels); skips the running test
- * where KITH_DATA is not set. */
+/* Skips the running test where KITH_DATA is not set: to be called before anything is held. */
+void test_need_corpora(void);
+/* Calls fn for each corpus (.fbin, .u8bin, .i8bin; not queries, not labels). */
 void test_each_corpus(void (*fn)(const char *path, const char *name, void *arg), void *arg);
 
 #endif
