@@ -2,9 +2,11 @@
  * Radius search, and the tables that it gives. A table keeps the context that made it. */
 #include "api/api_call.h"
 #include "api/api_check.h"
+#include "api/api_device.h"
 #include "base/base_mem.h"
 #include "base/base_try.h"
 #include "exact/exact_radius.h"
+#include "fused/fused_radius.h"
 
 static kith_status take_params(kith_ctx *ctx, const kith_radius_params *given,
                                kith_radius_params *known)
@@ -56,11 +58,8 @@ static kith_status radius(kith_ctx *ctx, const kith_matrix *corpus, const kith_m
     kith_matrix matrix;
     kith_matrix asked;
     kin_radius_request request = {0};
+    kin_gpu *gpu = NULL;
     const bool graph = queries == NULL;
-    if (ctx->device == KIN_DEVICE_CUDA) {
-        return kin_fail(ctx, KITH_E_UNSUPPORTED,
-                        "radius search runs on the processor (use the device cpu or auto)");
-    }
     KIN_TRY(take_params(ctx, given, &params));
     KIN_TRY(kin_check_matrix(ctx, corpus, graph ? "points" : "corpus", &matrix));
     if (!graph) {
@@ -79,7 +78,17 @@ static kith_status radius(kith_ctx *ctx, const kith_matrix *corpus, const kith_m
     request.radii = params.radii;
     request.leaves_self_out = graph && (params.flags & KITH_INCLUDE_SELF) == 0;
     request.count_only = params.count_only != 0;
-    return kin_radius_run(ctx, &matrix, graph ? NULL : &asked, &request, ranges);
+    const kith_matrix *rows = graph ? NULL : &asked;
+    const double pairs = (double)matrix.rows * (double)(graph ? matrix.rows : asked.rows);
+    KIN_TRY(kin_device_enter(ctx, &request.distance, pairs, &gpu));
+    if (gpu != NULL) {
+        const kith_status status = kin_fused_radius(ctx, gpu, &matrix, rows, &request, ranges);
+        kin_device_leave(ctx, gpu);
+        if (!kin_device_yields(ctx, status)) {
+            return status;
+        }
+    }
+    return kin_radius_run(ctx, &matrix, rows, &request, ranges);
 }
 
 static kith_status create(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,

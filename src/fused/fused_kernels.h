@@ -296,6 +296,45 @@ typedef struct kin_fused_best {
 } kin_fused_best;
 enum { KIN_FUSED_PASS_K = 2048 };
 
+/* ---- Radius search (fused_hits.cu) --------------------------------------------------------------- */
+
+/* A pair that may be within a radius: rows of the queries' and of the corpus' matrices. */
+typedef struct kin_fused_hit {
+    double key;
+    uint32_t query;
+    uint32_t first;
+} kin_fused_hit;
+
+/* Canonical keys of list entries, unsorted: the first places[i + 1] - places[i] of row row0 + i
+ * become hits from places[i] on. Integer bounds: keys are made from costs. */
+typedef struct kin_fused_hits {
+    kin_fused_set set;
+    kin_fused_set cols_set;
+    kin_fused_rows set_rows;
+    kin_fused_rows cols_rows;
+    kin_fused_lists lists; /* words and capacity are read */
+    int64_t row0;
+    int64_t rows;
+    const int64_t *places; /* rows + 1, from 0 to total */
+    int64_t total;
+    kin_fused_hit *hits;
+} kin_fused_hits;
+
+/* The keys of a matrix (as of kin_fused_keys) that are at most most[row], in any order. *count,
+ * cleared before: how many; those beyond `room` are counted, not written. */
+typedef struct kin_fused_within {
+    const double *keys;
+    int64_t pitch;
+    int64_t rows;
+    int64_t columns;
+    uint32_t query0;  /* of the first row */
+    uint32_t corpus0; /* of the first column */
+    const double *most;
+    int64_t room;
+    kin_fused_hit *hits;
+    uint64_t *count;
+} kin_fused_within;
+
 /* ---- The table ------------------------------------------------------------------------------- */
 
 typedef struct kin_fused_kernels {
@@ -319,6 +358,8 @@ typedef struct kin_fused_kernels {
     int (*write)(kin_gpu_stream *stream, const kin_fused_write *job);
     int (*keys)(kin_gpu_stream *stream, const kin_fused_keys *job);
     int (*best)(kin_gpu_stream *stream, const kin_fused_best *job);
+    int (*hits)(kin_gpu_stream *stream, const kin_fused_hits *job);
+    int (*within)(kin_gpu_stream *stream, const kin_fused_within *job);
 } kin_fused_kernels;
 
 #endif

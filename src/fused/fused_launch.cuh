@@ -38,6 +38,10 @@ int kin_fused_launch_write(kin_gpu_stream *stream, const kin_fused_write *job);
 int kin_fused_launch_keys(kin_gpu_stream *stream, const kin_fused_keys *job);
 int kin_fused_launch_best(kin_gpu_stream *stream, const kin_fused_best *job);
 
+/* fused_hits.cu */
+int kin_fused_launch_hits(kin_gpu_stream *stream, const kin_fused_hits *job);
+int kin_fused_launch_within(kin_gpu_stream *stream, const kin_fused_within *job);
+
 } /* extern "C" */
 
 #endif

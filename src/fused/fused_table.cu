@@ -54,6 +54,8 @@ static constexpr kin_fused_kernels make_table()
     table.write = kin_fused_launch_write;
     table.keys = kin_fused_launch_keys;
     table.best = kin_fused_launch_best;
+    table.hits = kin_fused_launch_hits;
+    table.within = kin_fused_launch_within;
     return table;
 }
 

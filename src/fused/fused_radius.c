@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Idea. The device finds pairs, the host makes the table of them, with the CPU engine's own code
+ * (exact/exact_hits.h): equal and degenerate rows, own ids, the comparison with the radius, order.
+ *
+ *      a graph that fits     the points' own set, in its order and with its balls; equal rows once
+ *      everything else       stripes of queries against the corpus, or against chunks of it
+ *        screened metrics      fused_find.c
+ *        the others            fused_scan.c
+ *
+ * Chunks have groups of equal rows of their own; their links, moved by the chunk's first id, are
+ * those of the whole: groups that stand in two chunks are two groups, each named by its lowest id.
+ *
+ * Memory. What does not fit is tried again in halves. A pair may be offered once, so what has
+ * offered some begins anew, with an empty table. Host: as the CPU engine's.
+ */
+#include "fused/fused_radius.h"
+
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "exact/exact_search.h"
+#include "fused/fused_scan.h"
+#include "fused/fused_side.h"
+#include "host/host_clock.h"
+#include "host/host_threads.h"
+
+#include <stdio.h>
+
+enum { USUAL_K = 10 };
+
+typedef struct run {
+    kith_ctx *ctx;
+    kin_gpu *gpu;
+    const kith_matrix *corpus;
+    const kith_matrix *queries; /* the corpus for a graph */
+    const kin_radius_request *request;
+    const char *corpus_name;
+    bool graph;
+    bool screens;
+    int32_t shrunk;           /* how often memory did not suffice */
+    kin_groups groups;        /* of the corpus, as far as its chunks were prepared */
+    kin_row_transform *marks; /* by query, degenerate alone is set; NULL: none is */
+    kin_rows asked;           /* the queries with their marks */
+    kin_hits hits;
+    kin_fused_finder finder;
+    kin_fused_prepared last; /* what a report reads of a corpus */
+} run;
+
+static int64_t halved(int64_t rows)
+{
+    return kin_round_up(kin_ceil_div(rows, 2), KIN_FUSED_LEAST_ROWS);
+}
+
+/* Half as much of everything from now on. */
+static void shrink(run *r)
+{
+    kin_forgive(r->ctx);
+    kin_gpu_trim(r->gpu);
+    r->shrunk += 1;
+}
+
+/* ---- Groups --------------------------------------------------------------------------------- */
+
+/* Rows of a chunk that begins with id `first` join the whole corpus'. */
+static kith_status join_groups(run *r, const kin_groups *chunk, int64_t first)
+{
+    kin_groups *whole = &r->groups;
+    const uint64_t rows = (uint64_t)whole->rows;
+    if (chunk->next != NULL && whole->next == NULL) {
+        KIN_TRY(kin_alloc(r->ctx, &whole->next, rows, sizeof *whole->next, "groups of equal rows"));
+        memset(whole->next, 0xff, (size_t)rows * sizeof *whole->next);
+    }
+    for (int64_t i = 0; chunk->next != NULL && i < chunk->rows; i++) {
+        if (chunk->next[i] != KITH_ID_NONE) {
+            whole->next[first + i] = (uint32_t)first + chunk->next[i];
+        }
+    }
+    if (chunk->degenerate > 0 && whole->degenerates == NULL) {
+        KIN_TRY(kin_alloc(r->ctx, &whole->degenerates, rows, sizeof *whole->degenerates,
+                          "degenerate rows"));
+    }
+    for (int64_t i = 0; i < chunk->degenerate; i++) {
+        whole->degenerates[whole->degenerate++] = (uint32_t)first + chunk->degenerates[i];
+    }
+    whole->count += chunk->count;
+    return KITH_OK;
+}
+
+static kith_status mark_queries(run *r, const kin_groups *stripe, int64_t first)
+{
+    if (stripe->degenerate > 0 && r->marks == NULL) {
+        KIN_TRY(kin_alloc_zero(r->ctx, &r->marks, (uint64_t)r->queries->rows, sizeof *r->marks,
+                               "degenerate queries"));
+        r->asked.transforms = r->marks;
+    }
+    for (int64_t i = 0; i < stripe->degenerate; i++) {
+        r->marks[first + stripe->degenerates[i]].degenerate = 1.0;
+    }
+    return KITH_OK;
+}
+
+/* ---- A chunk and its queries ---------------------------------------------------------------- */
+
+static kith_status meet(run *r, const kin_fused_corpus *chunk, const kin_fused_prepared *queries,
+                        int64_t row0)
+{
+    kin_fused_finder *f = &r->finder;
+    const uint64_t memory = kin_fused_finder_memory(&f->on) >> r->shrunk;
+    const kin_fused_finding what = {.rows = queries->set,
+                                    .cols = chunk->prepared.set,
+                                    .col_worst = chunk->worst,
+                                    .row_matrix = &queries->rows,
+                                    .col_matrix = &chunk->prepared.rows};
+    f->memory = memory;
+    f->row0 = (uint32_t)row0;
+    KIN_TRY(mark_queries(r, &queries->groups, row0));
+    return r->screens ? kin_fused_find(f, &what)
+                      : kin_fused_scan(f, &queries->rows, &chunk->prepared.rows);
+}
+
+static kith_status take_stripe(run *r, const kin_fused_corpus *chunk, int64_t first, int64_t count)
+{
+    kin_fused_prepared queries;
+    KIN_TRY(kin_fused_prepare_queries(r->ctx, r->gpu,
+                                      r->screens ? &chunk->prepared.set.frame : NULL, r->queries,
+                                      &r->request->distance, first, count, "queries", 0, &queries));
+    r->ctx->report.seconds_prepare += queries.seconds_prepare + queries.seconds_upload;
+    const kith_status status = meet(r, chunk, &queries, first);
+    kin_fused_prepared_free(r->ctx, r->gpu, &queries);
+    return status;
+}
+
+static int64_t first_stripe(const run *r)
+{
+    const uint64_t room = kin_gpu_room(r->gpu) / 2;
+    int64_t rows = r->queries->rows;
+    while (rows > KIN_FUSED_LEAST_ROWS &&
+           kin_fused_prepared_bytes(r->queries, rows, &r->request->distance, r->corpus->dtype, 0,
+                                    false)
+                   .most > room) {
+        rows = halved(rows);
+    }
+    return rows;
+}
+
+static kith_status take_stripes(run *r, const kin_fused_corpus *chunk)
+{
+    int64_t stripe = first_stripe(r);
+    for (int64_t first = 0; first < r->queries->rows;) {
+        const int64_t count = kin_min_i64(stripe, r->queries->rows - first);
+        const int64_t before = r->finder.offered;
+        const kith_status status = take_stripe(r, chunk, first, count);
+        if (status == KITH_E_DEVICE_MEMORY && r->finder.offered == before &&
+            count > KIN_FUSED_LEAST_ROWS) {
+            shrink(r);
+            stripe = halved(count);
+            continue;
+        }
+        KIN_TRY(status);
+        first += count;
+    }
+    return KITH_OK;
+}
+
+/* Ids first .. first + count - 1 of the corpus. */
+static kith_status take_chunk(run *r, const kin_fused_corpus *chunk, int64_t first)
+{
+    const bool whole = chunk->points.rows == r->corpus->rows;
+    r->finder.id0 = (uint32_t)first;
+    r->finder.by_groups = false;
+    KIN_TRY(join_groups(r, &chunk->prepared.groups, first));
+    r->last.set.frame = chunk->prepared.set.frame;
+    if (!r->graph || !whole) {
+        return take_stripes(r, chunk);
+    }
+    r->finder.by_groups = r->screens;
+    return meet(r, chunk, &chunk->prepared, 0);
+}
+
+/* ---- All chunks ----------------------------------------------------------------------------- */
+
+static kith_status prepare_chunk(run *r, int64_t first, int64_t count, kin_fused_corpus **chunk)
+{
+    const kin_distance *distance = &r->request->distance;
+    const kith_matrix part = kin_fused_part_of(r->corpus, first, count);
+    const kith_status status = kin_fused_corpus_make(
+        r->ctx, r->gpu, &part, distance, r->queries->dtype, USUAL_K, r->corpus_name, 0, chunk);
+    if (status == KITH_E_DATA && count < r->corpus->rows) {
+        kin_forgive(r->ctx); /* the row's number is to be that of the whole corpus */
+        return kin_metric_check(r->ctx, r->corpus, distance->metric, r->corpus_name);
+    }
+    return status;
+}
+
+static kith_status take_chunks(run *r, int64_t rows)
+{
+    for (int64_t first = 0; first < r->corpus->rows; first += rows) {
+        const int64_t count = kin_min_i64(rows, r->corpus->rows - first);
+        kin_fused_corpus *chunk = NULL;
+        KIN_TRY(prepare_chunk(r, first, count, &chunk));
+        const kith_status status = take_chunk(r, chunk, first);
+        kin_fused_corpus_free(r->ctx, chunk);
+        KIN_TRY(status);
+    }
+    return KITH_OK;
+}
+
+/* All of the corpus, or chunks that leave half of the memory. */
+static int64_t first_chunk(const run *r)
+{
+    const uint64_t room = kin_gpu_room(r->gpu);
+    int64_t rows = r->corpus->rows;
+    while (
+        rows > KIN_FUSED_LEAST_ROWS &&
+        kin_fused_prepared_bytes(r->corpus, rows, &r->request->distance, r->queries->dtype, 0, true)
+                .most > (rows == r->corpus->rows ? room : room / 2)) {
+        rows = halved(rows);
+    }
+    return rows;
+}
+
+static void clear(run *r)
+{
+    kin_hits_free(&r->hits);
+    kin_groups_free(r->ctx, &r->groups);
+    r->groups = (kin_groups){.rows = r->corpus->rows};
+    r->finder.tally = (kin_fused_tally){0};
+    r->finder.expected = -1.0;
+}
+
+/* Everything, with the corpus in chunks of so many rows. */
+static kith_status attempt(run *r, int64_t rows, kith_ranges *ranges)
+{
+    clear(r);
+    KIN_TRY(kin_hits_make(r->ctx, r->request, &r->groups, &r->asked, &r->hits));
+    KIN_TRY(take_chunks(r, rows));
+    const int64_t start = kin_clock_ns();
+    KIN_TRY(kin_hits_finish(&r->hits, ranges));
+    r->ctx->report.seconds_rescore += kin_clock_since(start);
+    return KITH_OK;
+}
+
+static void report(run *r)
+{
+    kith_report *out = &r->ctx->report;
+    r->last.groups.count = r->groups.count;
+    kin_fused_report(r->ctx, &r->last, &r->finder.tally, r->queries->rows);
+    if (!r->screens) {
+        (void)snprintf(out->screen, sizeof out->screen, "direct");
+    }
+}
+
+kith_status kin_fused_radius(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
+                             const kith_matrix *queries, const kin_radius_request *request,
+                             kith_ranges *ranges)
+{
+    const bool graph = queries == NULL;
+    run r = {.ctx = ctx,
+             .gpu = gpu,
+             .corpus = corpus,
+             .queries = graph ? corpus : queries,
+             .request = request,
+             .corpus_name = graph ? "points" : "corpus",
+             .graph = graph,
+             .screens = kin_exact_screens(&request->distance)};
+    r.asked.matrix = *r.queries;
+    r.finder = (kin_fused_finder){.on = kin_fused_device_of(ctx, gpu),
+                                  .request = request,
+                                  .hits = &r.hits,
+                                  .groups = &r.groups};
+    int64_t rows = first_chunk(&r);
+    kith_status status = attempt(&r, rows, ranges);
+    while (status == KITH_E_DEVICE_MEMORY && rows > KIN_FUSED_LEAST_ROWS) {
+        shrink(&r);
+        rows = halved(rows);
+        status = attempt(&r, rows, ranges);
+    }
+    if (status == KITH_OK) {
+        report(&r);
+    }
+    clear(&r);
+    kin_free(ctx, r.marks);
+    return status;
+}
