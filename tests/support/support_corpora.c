@@ -32,7 +32,9 @@ void test_need_corpora(void)
 
 void test_each_corpus(void (*fn)(const char *path, const char *name, void *arg), void *arg)
 {
-    DIR *dir = opendir(getenv("KITH_DATA"));
+    const char *folder = getenv("KITH_DATA");
+    assert_non_null(folder);
+    DIR *dir = opendir(folder);
     assert_non_null(dir);
     for (struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
         if (is_corpus(entry->d_name)) {
