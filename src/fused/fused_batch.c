@@ -395,8 +395,7 @@ static kith_status copy_out(const batch *b, bool *done)
     copy_part(b, out->distances, b->at.distances, cells * sizeof *out->distances);
     copy_part(b, out->distances64, b->at.distances64, cells * sizeof *out->distances64);
     const int64_t tiles = b->pitch / KIN_FUSED_TILE;
-    const kin_fused_tally tally = {.pairs = (double)tiles,
-                                   .keys = (double)counted.keys};
+    const kin_fused_tally tally = {.pairs = (double)tiles, .keys = (double)counted.keys};
     kin_fused_report(ctx, &b->corpus->prepared, &tally, b->queries->rows);
     *done = true;
     return KITH_OK;

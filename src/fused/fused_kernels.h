@@ -83,8 +83,8 @@ typedef struct kin_fused_cover {
 
 /* order[0 .. points): the rows ids[] (ascending; NULL: 0, 1, ...) sorted by (cell, row), the cell
  * of ids[i] being the lower half of nearest[i]; ids and order may be one array then. nearest NULL:
- * as they are. marks, only with nearest: the cells of positions 0, 128, 256 ..., behind them that of
- * the last. scratch of scratch_bytes; with scratch NULL only *scratch_bytes is set. */
+ * as they are. marks, only with nearest: the cells of positions 0, 128, 256 ..., behind them that
+ * of the last. scratch of scratch_bytes; with scratch NULL only *scratch_bytes is set. */
 typedef struct kin_fused_sort {
     const uint64_t *nearest;
     const uint32_t *ids;
@@ -296,7 +296,7 @@ typedef struct kin_fused_best {
 } kin_fused_best;
 enum { KIN_FUSED_PASS_K = 2048 };
 
-/* ---- Radius search (fused_hits.cu) --------------------------------------------------------------- */
+/* ---- Radius search (fused_hits.cu) ----------------------------------------------------------- */
 
 /* A pair that may be within a radius: rows of the queries' and of the corpus' matrices. */
 typedef struct kin_fused_hit {
