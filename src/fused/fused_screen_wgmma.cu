@@ -49,15 +49,7 @@ static __device__ void consume(const params &p, shared_state *s, const unsigned 
         for (uint32_t t = 0; t < unit.count; t++) {
             ACC low[64];
             ACC high[64];
-            if constexpr (STEPS > 0) {
-                hopper_turn_wait(TURN_NAME + group);
-                multiply_resident<STEPS>(p, s, rows, ring, group, &at, low, high);
-                hopper_turn_give(TURN_NAME + 1 - group);
-            } else {
-                multiply_streamed(p, s, ring, group, lane, &at, low, high);
-            }
-            hopper_products_wait<0>();
-            give_back(p, s, STEPS > 0 ? p.slices : 1, lane, &at);
+            multiply_tile<STEPS>(p, s, rows, ring, group, lane, &at, low, high);
             if (lane == 0 && t + 1 == unit.count) {
                 hopper_barrier_arrive(&s->unit_empty);
             }
@@ -79,6 +71,38 @@ static __device__ void consume(const params &p, shared_state *s, const unsigned 
     if (MODE == KIN_FUSED_LISTS && lane == 0) {
         __threadfence_block();
         atomicAdd(&s->finished, 1u);
+    }
+}
+
+/* A batch of few queries is mostly padding: the group that has nothing else goes through the
+ * motions, so that what the other one shares with it goes on. */
+template <int STEPS>
+static __device__ void go_along(const params &p, shared_state *s, int32_t group, int32_t lane)
+{
+    place at = {{0, 0}, {0, 0}, 0, 0};
+    if (STEPS > 0) {
+        hopper_turn_give(TURN_NAME);
+    }
+    for (uint32_t parity = 0;; parity ^= 1) {
+        hopper_barrier_wait(&s->unit_full, parity);
+        const kin_fused_unit unit = s->unit;
+        if (unit.count == 0) {
+            return;
+        }
+        for (uint32_t t = 0; t < unit.count; t++) {
+            if (STEPS > 0) {
+                hopper_turn_wait(TURN_NAME + group);
+                hopper_turn_give(TURN_NAME + 1 - group);
+            }
+            pass_over(p, s, lane, &at);
+            if (lane == 0) {
+                hopper_barrier_arrive(&s->tile_empty[at.tile.stage]);
+            }
+            step(&at.tile, TILE_SLOTS);
+        }
+        if (lane == 0) {
+            hopper_barrier_arrive(&s->unit_empty);
+        }
     }
 }
 
@@ -108,6 +132,8 @@ static __global__ void __launch_bounds__(THREADS, 1)
         } else if (MODE == KIN_FUSED_LISTS) {
             drain<TYPE>(p, s, warp - 1, lane);
         }
+    } else if (MODE == KIN_FUSED_MATRIX && group == 1 && p.job.rows.points <= 128) {
+        go_along<STEPS>(p, s, group, (int32_t)threadIdx.x % 32);
     } else {
         hopper_take_registers<TESTING_REGISTERS>();
         consume<TYPE, MODE, STEPS, ACC>(p, s, rows, ring, group, (int32_t)threadIdx.x % 128);
@@ -200,41 +226,42 @@ static int launch(kin_gpu_stream *stream, const kin_fused_screen *job)
     return kin_gpu_launched();
 }
 
-/* Bodies for rows of up to 128, 192, 256 and 384 bytes; all others are streamed. */
-template <kin_fused_type TYPE, typename ACC>
-static int launch_lists(kin_gpu_stream *stream, const kin_fused_screen *job)
+/* Bodies for rows of up to 128, 192 (lists alone), 256 and 384 bytes; all others are streamed. */
+template <kin_fused_type TYPE, kin_fused_mode MODE, typename ACC>
+static int launch_mode(kin_gpu_stream *stream, const kin_fused_screen *job)
 {
     const kin_fused_frame *frame = &job->rows.frame;
     const int64_t used = (int64_t)frame->cols * (TYPE == KIN_FUSED_S8 ? 1 : 2);
+    const bool short_rows = MODE == KIN_FUSED_LISTS && used <= 192;
     switch (frame->row_bytes / SLICE) {
     case 1:
-        return launch<TYPE, KIN_FUSED_LISTS, 4, ACC>(stream, job);
+        return launch<TYPE, MODE, 4, ACC>(stream, job);
     case 2:
-        return used <= 192 ? launch<TYPE, KIN_FUSED_LISTS, 6, ACC>(stream, job)
-                           : launch<TYPE, KIN_FUSED_LISTS, 8, ACC>(stream, job);
+        return short_rows          ? launch < TYPE, MODE, MODE == KIN_FUSED_LISTS ? 6 : 8,
+               ACC > (stream, job) : launch<TYPE, MODE, 8, ACC>(stream, job);
     case 3:
-        return launch<TYPE, KIN_FUSED_LISTS, 12, ACC>(stream, job);
+        return launch<TYPE, MODE, 12, ACC>(stream, job);
     default:
-        return launch<TYPE, KIN_FUSED_LISTS, 0, ACC>(stream, job);
+        return launch<TYPE, MODE, 0, ACC>(stream, job);
     }
 }
 
 template <kin_fused_type TYPE, typename ACC>
-static int launch_mode(kin_gpu_stream *stream, const kin_fused_screen *job)
+static int launch_type(kin_gpu_stream *stream, const kin_fused_screen *job)
 {
     switch (job->mode) {
     case KIN_FUSED_LISTS:
-        return launch_lists<TYPE, ACC>(stream, job);
+        return launch_mode<TYPE, KIN_FUSED_LISTS, ACC>(stream, job);
     case KIN_FUSED_MATRIX:
-        return launch<TYPE, KIN_FUSED_MATRIX, 0, ACC>(stream, job);
+        return launch_mode<TYPE, KIN_FUSED_MATRIX, ACC>(stream, job);
     case KIN_FUSED_NEAREST:
-        return launch<TYPE, KIN_FUSED_NEAREST, 0, ACC>(stream, job);
+        return launch_mode<TYPE, KIN_FUSED_NEAREST, ACC>(stream, job);
     }
     return (int)cudaErrorInvalidValue;
 }
 
 int kin_fused_screen_wgmma(kin_gpu_stream *stream, const kin_fused_screen *job)
 {
-    return job->rows.frame.type == KIN_FUSED_S8 ? launch_mode<KIN_FUSED_S8, int32_t>(stream, job)
-                                                : launch_mode<KIN_FUSED_F16, float>(stream, job);
+    return job->rows.frame.type == KIN_FUSED_S8 ? launch_type<KIN_FUSED_S8, int32_t>(stream, job)
+                                                : launch_type<KIN_FUSED_F16, float>(stream, job);
 }

@@ -124,4 +124,33 @@ static __device__ __forceinline__ void give_back(const params &p, shared_state *
     }
 }
 
+/* Slices that nobody multiplies are waited for all the same, so that all warps give back each in
+ * turn. */
+static __device__ __forceinline__ void pass_over(const params &p, shared_state *s, int32_t lane,
+                                                 place *at)
+{
+    for (int32_t i = 0; i < p.slices; i++) {
+        hopper_barrier_wait(&s->full[at->slice.stage], at->slice.parity);
+        give_back(p, s, 1, lane, at);
+    }
+}
+
+/* The products of a group's rows with a tile, complete, its slices given back. */
+template <int STEPS, typename ACC>
+static __device__ __forceinline__ void
+multiply_tile(const params &p, shared_state *s, const unsigned char *rows,
+              const unsigned char *ring, int32_t group, int32_t lane, place *at, ACC (&low)[64],
+              ACC (&high)[64])
+{
+    if constexpr (STEPS > 0) {
+        hopper_turn_wait(TURN_NAME + group);
+        multiply_resident<STEPS>(p, s, rows, ring, group, at, low, high);
+        hopper_turn_give(TURN_NAME + 1 - group);
+    } else {
+        multiply_streamed(p, s, ring, group, lane, at, low, high);
+    }
+    hopper_products_wait<0>();
+    give_back(p, s, STEPS > 0 ? p.slices : 1, lane, at);
+}
+
 #endif

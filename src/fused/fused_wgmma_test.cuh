@@ -198,38 +198,76 @@ test_tile(const params &p, shared_state *s, const tile_facts *facts, const kin_f
 
 /* ---- Draining ------------------------------------------------------------ */
 
+enum { OWN_RINGS = (TESTING_WARPS + DRAIN_WARPS - 1) / DRAIN_WARPS };
+
+/* What a drain warp takes at once: up to 32 entries of its rings, a lane each. */
+typedef struct handful {
+    uint32_t tail[OWN_RINGS];
+    uint32_t taken[OWN_RINGS];
+    uint32_t count;
+} handful;
+
+static __device__ __forceinline__ handful look_into_rings(shared_state *s, int32_t warp)
+{
+    handful h = {{0}, {0}, 0};
+#pragma unroll
+    for (int i = 0; i < OWN_RINGS; i++) {
+        const int32_t ring = warp + i * DRAIN_WARPS;
+        if (ring < TESTING_WARPS) {
+            h.tail[i] = s->tail[ring]; /* moved by this warp alone */
+            const uint32_t head = __shfl_sync(0xffffffffu, volatile_load(&s->head[ring]), 0);
+            h.taken[i] = min(head - h.tail[i], 32 - h.count);
+            h.count += h.taken[i];
+        }
+    }
+    return h;
+}
+
+template <kin_fused_type TYPE>
+static __device__ __forceinline__ void offer_handful(const params &p, const shared_state *s,
+                                                     const handful &h, int32_t warp, int32_t lane)
+{
+    const entry *own = NULL;
+    uint32_t before = 0;
+#pragma unroll
+    for (int i = 0; i < OWN_RINGS; i++) {
+        const uint32_t number = (uint32_t)lane - before;
+        before += h.taken[i];
+        if (number < h.taken[i]) {
+            own = &s->rings[warp + i * DRAIN_WARPS][(h.tail[i] + number) % RING];
+        }
+    }
+    if (own != NULL) {
+        const entry e = *own;
+        kin_fused_offer<TYPE>(p.job, e.row, e.col, e.v);
+    }
+}
+
+/* Entries wait for global memory here, so a handful comes from all rings of the warp. */
 template <kin_fused_type TYPE>
 static __device__ void drain(const params &p, shared_state *s, int32_t warp, int32_t lane)
 {
     for (;;) {
-        const bool ending = volatile_load(&s->finished) == TESTING_WARPS;
-        bool idle = true;
+        const uint32_t finished = __shfl_sync(0xffffffffu, volatile_load(&s->finished), 0);
         __threadfence_block(); /* what was written before `finished` is seen below */
-        for (int32_t ring = warp; ring < TESTING_WARPS; ring += DRAIN_WARPS) {
-            const uint32_t tail = s->tail[ring];
-            const uint32_t waiting = volatile_load(&s->head[ring]) - tail;
-            if (waiting == 0) {
-                continue;
-            }
-            idle = false;
-            __threadfence_block(); /* entries below head are complete */
-            const uint32_t taken = waiting < 32 ? waiting : 32;
-            if ((uint32_t)lane < taken) {
-                const entry e = s->rings[ring][(tail + (uint32_t)lane) % RING];
-                kin_fused_offer<TYPE>(p.job, e.row, e.col, e.v);
-            }
-            __syncwarp();
-            if (lane == 0) {
-                volatile_store(&s->tail[ring], tail + taken);
-            }
-            __syncwarp();
-        }
-        if (idle && ending) {
+        const handful h = look_into_rings(s, warp);
+        if (h.count == 0 && finished == TESTING_WARPS) {
             return;
         }
-        if (idle) {
+        if (h.count == 0) {
             __nanosleep(200);
+            continue;
         }
+        __threadfence_block(); /* entries below head are complete */
+        offer_handful<TYPE>(p, s, h, warp, lane);
+        __syncwarp();
+#pragma unroll
+        for (int i = 0; i < OWN_RINGS; i++) {
+            if (lane == 0 && h.taken[i] > 0) {
+                volatile_store(&s->tail[warp + i * DRAIN_WARPS], h.tail[i] + h.taken[i]);
+            }
+        }
+        __syncwarp();
     }
 }
 
