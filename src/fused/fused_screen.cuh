@@ -16,6 +16,31 @@
 
 #include <cuda_runtime.h>
 
+/* A word as an accumulator of either type, and back. */
+static __device__ __forceinline__ float word_of(kin_fused_word w, float)
+{
+    return w.f;
+}
+
+static __device__ __forceinline__ int32_t word_of(kin_fused_word w, int32_t)
+{
+    return w.i;
+}
+
+static __device__ __forceinline__ kin_fused_word to_word(float v)
+{
+    kin_fused_word w;
+    w.f = v;
+    return w;
+}
+
+static __device__ __forceinline__ kin_fused_word to_word(int32_t v)
+{
+    kin_fused_word w;
+    w.i = v;
+    return w;
+}
+
 /* Of a row with this term and a column with that one; col_term is read for integers alone. */
 template <kin_fused_type TYPE>
 static __device__ __forceinline__ kin_fused_word kin_fused_cost(kin_fused_word row_term,

@@ -90,32 +90,6 @@ typedef struct cursor {
     int32_t stage;
 } cursor;
 
-/* The types of accumulators, by overloads. */
-
-static __device__ __forceinline__ float word_as(kin_fused_word w, float)
-{
-    return w.f;
-}
-
-static __device__ __forceinline__ int32_t word_as(kin_fused_word w, int32_t)
-{
-    return w.i;
-}
-
-static __device__ __forceinline__ kin_fused_word to_word(float v)
-{
-    kin_fused_word w;
-    w.f = v;
-    return w;
-}
-
-static __device__ __forceinline__ kin_fused_word to_word(int32_t v)
-{
-    kin_fused_word w;
-    w.i = v;
-    return w;
-}
-
 /* v < least_of(...) proves that v is below both thresholds: v + gate < col in real numbers. Either
  * NaN stays one, and nothing is below it. */
 static __device__ __forceinline__ float least_of(float row, float col, float gate)
@@ -267,7 +241,7 @@ static __device__ __forceinline__ void start(const tile_facts *facts, int32_t wa
         const int col = warp % WARPS_A_ROW * WARP_COLS + 8 * n + 2 * (lane % 4);
 #pragma unroll
         for (int e = 0; e < 2; e++) {
-            const ACC first = -word_as(facts->half[col + e], ACC());
+            const ACC first = -word_of(facts->half[col + e], ACC());
 #pragma unroll
             for (int m = 0; m < ROW_PARTS; m++) {
                 acc[m][n][e] = first;
@@ -365,8 +339,8 @@ test_tile(const params &p, const work &w, shared_state *s, uint32_t tile, ACC ga
     for (int i = 0; i < 2 * ROW_PARTS; i++) {
         const int row = warp / WARPS_A_ROW * WARP_ROWS + 8 * i + lane / 4;
         const kin_gate_test test = s->tests[row];
-        const ACC for_row = word_as(test.row, ACC());
-        const ACC least = p.two_sided ? least_of(for_row, word_as(test.col, ACC()), gate) : for_row;
+        const ACC for_row = word_of(test.row, ACC());
+        const ACC least = p.two_sided ? least_of(for_row, word_of(test.col, ACC()), gate) : for_row;
         bool none = true;
 #pragma unroll
         for (int j = 0; j < 2 * COL_PARTS; j++) {
@@ -511,7 +485,7 @@ static __device__ __forceinline__ void screen_unit(const params &p, const work &
             start(w.facts + at.stage, warp, lane, acc);
             prepare_tile<TYPE, MODE>(p, s, own, w.facts + at.stage);
             if (MODE == KIN_FUSED_LISTS) {
-                gate = word_as(w.facts[at.stage].worst.gate[warp % WARPS_A_ROW], ACC());
+                gate = word_of(w.facts[at.stage].worst.gate[warp % WARPS_A_ROW], ACC());
             }
         }
         const bool last = at.slice + 1 == p.slices;

@@ -143,30 +143,6 @@ static __device__ __forceinline__ int32_t less_half(int32_t product, int32_t hal
     return product - half;
 }
 
-static __device__ __forceinline__ float word_of(kin_fused_word w, float)
-{
-    return w.f;
-}
-
-static __device__ __forceinline__ int32_t word_of(kin_fused_word w, int32_t)
-{
-    return w.i;
-}
-
-static __device__ __forceinline__ kin_fused_word to_word(float v)
-{
-    kin_fused_word w;
-    w.f = v;
-    return w;
-}
-
-static __device__ __forceinline__ kin_fused_word to_word(int32_t v)
-{
-    kin_fused_word w;
-    w.i = v;
-    return w;
-}
-
 /* No accumulator holds a NaN (docs/numerics.md, "Error of a cost"), so a plain maximum keeps all.
  */
 static __device__ __forceinline__ float largest(float a, float b)
