@@ -26,13 +26,6 @@ static bool meant(const char *name, const char *device)
     return strcmp(name, device) == 0;
 }
 
-bool cli_device_is_name(const char *name)
-{
-    uint64_t number = 0;
-    return strcmp(name, "auto") == 0 || strcmp(name, "cpu") == 0 || strcmp(name, "cuda") == 0 ||
-           (strncmp(name, "cuda:", 5) == 0 && cli_value_uint(name + 5, &number));
-}
-
 /* The reason has its own way out in brackets, mostly; the processor is always one. */
 static int refuse(const char *where, const char *reason)
 {
@@ -51,7 +44,7 @@ int cli_device_check(const char *given)
     if (name == NULL || name[0] == '\0' || strcmp(name, "auto") == 0 || strcmp(name, "cpu") == 0) {
         return CLI_DONE;
     }
-    if (!cli_device_is_name(name)) {
+    if (!cli_value_is_device(name)) {
         return cli_fail(where, "'%s' is no device (use auto, cpu, cuda or cuda:N)", name);
     }
     for (int32_t i = 0; i < kith_device_count(); i++) {

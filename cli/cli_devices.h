@@ -2,10 +2,6 @@
 #ifndef CLI_DEVICES_H
 #define CLI_DEVICES_H
 
-#include <stdbool.h>
-
-/* auto, cpu, cuda or cuda:N. */
-bool cli_device_is_name(const char *name);
 /* Whether --device NAME can be had, or what KITH_DEVICE names where it is not given (NULL). Exit
  * code, with the reason printed. */
 int cli_device_check(const char *given);

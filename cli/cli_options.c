@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli_options.h"
 
-#include "cli_devices.h"
 #include "cli_nearest.h"
 #include "cli_values.h"
 
@@ -113,7 +112,7 @@ static bool read_seed(const char *value, cli_args *args, cli_error *error)
 static bool read_device(const char *value, cli_args *args, cli_error *error)
 {
     args->device = value;
-    return cli_device_is_name(value) ||
+    return cli_value_is_device(value) ||
            refuse(error, "'%s' is no device (use auto, cpu, cuda or cuda:N)", value);
 }
 

@@ -65,3 +65,10 @@ bool cli_value_bytes(const char *text, uint64_t *value)
     *value = (uint64_t)bytes;
     return true;
 }
+
+bool cli_value_is_device(const char *text)
+{
+    uint64_t number = 0;
+    return strcmp(text, "auto") == 0 || strcmp(text, "cpu") == 0 || strcmp(text, "cuda") == 0 ||
+           (strncmp(text, "cuda:", 5) == 0 && cli_value_uint(text + 5, &number));
+}

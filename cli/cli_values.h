@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Numbers as people write them on a command line. The whole word counts: no blanks, no rest. */
+ * Values as people write them on a command line. The whole word counts: no blanks, no rest. */
 #ifndef CLI_VALUES_H
 #define CLI_VALUES_H
 
@@ -14,5 +14,7 @@ bool cli_value_uint(const char *text, uint64_t *value);
 bool cli_value_number(const char *text, double *value);
 /* Bytes: "1000000", "512K", "1.5G"; K, M, G, T are powers of 1024. At least 1 byte. */
 bool cli_value_bytes(const char *text, uint64_t *value);
+/* auto, cpu, cuda or cuda:N. */
+bool cli_value_is_device(const char *text);
 
 #endif
