@@ -7,17 +7,19 @@
  *      rows, some blocks at a time   lists of about twice what rows had so far
  *        all counts                  counted beyond the lists' room: exact for every row
  *        rows that fit               canonical keys, to the host
- *      rows that did not             a set of their own, sorted by count: lists of just that room
+ *      rows that did not             a set of their own, sorted by count: lists of about that room
  *      lists beyond the memory       columns in parts: no list is longer than its part
  *
- * So a row is screened twice at most, and always ends. Answers may be as large as the product of
- * both sizes: only the host holds them.
+ * So a row is screened twice, at the very most three times, and always ends. Answers may be as
+ * large as the product of both sizes: only the host holds them.
  *
  * Why it is right. As on the processor (exact_radius.c): the limit of a row contains every pair
  * whose canonical distance is within its radius; kin_hits_offer compares the canonical distance
  * itself.
  *
- * Cost. One-sided: a graph is screened as n x n pairs, not half of them.
+ * Cost. A graph whose lists all fit is screened as n x n / 2 pairs, both ends collecting, once a
+ * sample has told how long lists are; else one-sided, as searches are. Rows that are screened again
+ * are a set without balls: nothing is skipped for them.
  */
 #include "fused/fused_find.h"
 
@@ -35,14 +37,18 @@
 
 enum {
     PILOT_BLOCKS = 8,
+    SAMPLE_SHARE = 16, /* one row in so many of a graph is counted first */
+    MOST_SAMPLE = 2048,
+    LEAST_GRAPH = 4096, /* points: fewer are not worth a sample */
     LEAST_CAPACITY = 64,
+    SPARE_SHARE = 64,
     FIRST_CAPACITY = 256,
     LEAST_UNIT_TILES = 8,
     MOST_UNIT_TILES = 64,
     UNITS_A_PROCESSOR = 16,
     HITS_A_TASK = 4096
 };
-static const uint64_t MOST_MEMORY = UINT64_C(2) << 30;
+static const uint64_t MOST_MEMORY = UINT64_C(4) << 30;
 static const uint64_t LEAST_MEMORY = 1u << 20;
 static const uint64_t HIT_BYTES = 64u << 20;
 
@@ -151,6 +157,7 @@ typedef struct batch {
     kin_fused_set rows;
     kin_fused_set cols;
     const kin_fused_worst *col_worst;
+    bool both;       /* rows are the columns, each pair serves both ends */
     int64_t stretch; /* tiles of columns that a plan takes at once */
     uint32_t unit_tiles;
     int64_t room; /* hits at a time */
@@ -292,17 +299,27 @@ static kith_status pace(const batch *b, double share)
     return KITH_OK;
 }
 
-/* Tiles first .. last - 1 of the sequence. */
-static kith_status screen_stretch(const batch *b, int64_t first, int64_t last)
+/* Where a screen goes: tiles of the sequence, or, of a graph, blocks ahead. */
+typedef struct way {
+    bool graph;
+    bool both;
+    int64_t first;
+    int64_t last;
+} way;
+
+static kith_status screen_stretch(const batch *b, way w)
 {
     const kin_fused_device *on = &b->f->on;
     const kin_fused_plan plan = {.rows = b->rows,
                                  .cols = b->cols,
-                                 .first = first,
-                                 .last = last,
+                                 .graph = w.graph,
+                                 .first = w.first,
+                                 .last = w.last,
                                  .row_worst = b->worst,
+                                 .col_worst = w.graph ? b->worst : NULL,
                                  .tiles = b->tiles,
-                                 .tiles_a_block = (uint32_t)(last - first),
+                                 .tiles_a_block =
+                                     (uint32_t)((w.last - w.first) * (w.graph ? 2 : 1)),
                                  .unit_tiles = b->unit_tiles,
                                  .units = b->units,
                                  .unit_count = &b->counters->unit_count,
@@ -316,7 +333,8 @@ static kith_status screen_stretch(const batch *b, int64_t first, int64_t last)
                                      .tiles = b->tiles,
                                      .tiles_a_block = plan.tiles_a_block,
                                      .row_lists = b->lists,
-                                     .worst = b->col_worst};
+                                     .col_lists = w.both ? b->lists : (kin_fused_lists){0},
+                                     .worst = w.both ? b->worst : b->col_worst};
     /* And next, which stands behind it. */
     KIN_TRY(kin_gpu_fill(on->ctx, on->gpu, &b->counters->unit_count, 0,
                          2 * sizeof b->counters->unit_count));
@@ -324,17 +342,40 @@ static kith_status screen_stretch(const batch *b, int64_t first, int64_t last)
     return checked(b, on->kernels->screen(on->stream, &screen), "screening");
 }
 
+static kith_status screen_one_sided(const batch *b)
+{
+    const int64_t end = tiles_of(&b->cols);
+    for (int64_t first = 0; first < end; first += b->stretch) {
+        const way w = {.first = first, .last = kin_min_i64(end, first + b->stretch)};
+        KIN_TRY(screen_stretch(b, w));
+        KIN_TRY(pace(b, (double)first / (double)end));
+    }
+    return KITH_OK;
+}
+
+/* Each block against itself, one-sided since it has every pair twice; then each pair of blocks
+ * once, for both ends. */
+static kith_status screen_both(const batch *b)
+{
+    const int64_t end = kin_fused_offsets_end(blocks_of(&b->rows));
+    const way own = {.graph = true, .first = 0, .last = 1};
+    KIN_TRY(screen_stretch(b, own));
+    for (int64_t first = 1; first < end; first += b->stretch / 2) {
+        const int64_t last = kin_min_i64(end, first + b->stretch / 2);
+        const way w = {.graph = true, .both = true, .first = first, .last = last};
+        KIN_TRY(screen_stretch(b, w));
+        KIN_TRY(pace(b, (double)first / (double)end));
+    }
+    return KITH_OK;
+}
+
 static kith_status screen_all(batch *b)
 {
     kin_fused_finder *f = b->f;
     const kin_fused_device *on = &f->on;
-    const int64_t end = tiles_of(&b->cols);
     const int64_t start = kin_clock_ns();
     kin_fused_counters seen;
-    for (int64_t first = 0; first < end; first += b->stretch) {
-        KIN_TRY(screen_stretch(b, first, kin_min_i64(end, first + b->stretch)));
-        KIN_TRY(pace(b, (double)first / (double)end));
-    }
+    KIN_TRY(b->both ? screen_both(b) : screen_one_sided(b));
     KIN_TRY(kin_gpu_download(on->ctx, on->gpu, b->counts, b->lists.counts,
                              (uint64_t)b->rows.points * sizeof *b->counts));
     KIN_TRY(kin_gpu_download(on->ctx, on->gpu, &seen, b->counters, sizeof seen));
@@ -406,7 +447,7 @@ static kith_status keep_rest(const batch *b, rest *again)
         }
         if (again == NULL || again->count == again->room) {
             return kin_fail(b->f->on.ctx, KITH_E_INTERNAL,
-                            "two screens of a row found different numbers of candidates (please "
+                            "a list lost candidates that had room for all columns (please "
                             "report it)");
         }
         again->words[again->count++] = (uint64_t)(uint32_t)b->counts[i] << 32 | b->ids[i];
@@ -423,30 +464,43 @@ static int64_t list_words(const kin_fused_finder *f)
 static int64_t stretch_of(const batch *b)
 {
     const int64_t fit = (int64_t)(b->f->memory / 8 / sizeof(uint32_t)) / 2 / blocks_of(&b->rows);
-    return kin_max_i64(1, kin_min_i64(fit, tiles_of(&b->cols)));
+    return kin_max_i64(2, kin_min_i64(fit, tiles_of(&b->cols)));
 }
 
-/* Rows against columns first .. first + count - 1. again NULL: none may lose candidates. */
-static kith_status run_part(kin_fused_finder *f, const kin_fused_finding *what,
-                            const kin_fused_set *rows, int64_t first, int64_t count,
-                            int32_t capacity, rest *again)
+/* Rows against columns first .. first + count - 1. */
+typedef struct part {
+    const kin_fused_set *rows;
+    int64_t first;
+    int64_t count;
+    int64_t capacity;
+    bool both;
+    bool counts_alone; /* nothing is delivered, nothing kept */
+    rest *again;       /* NULL: no row may lose candidates */
+} part;
+
+static kith_status run_part(kin_fused_finder *f, const kin_fused_finding *what, part p)
 {
     batch b = {.f = f,
                .what = what,
-               .rows = *rows,
-               .cols = kin_fused_set_part(&what->cols, first, count),
-               .col_worst = what->col_worst + first / KIN_FUSED_TILE};
+               .rows = *p.rows,
+               .cols = kin_fused_set_part(&what->cols, p.first, p.count),
+               .col_worst = what->col_worst + p.first / KIN_FUSED_TILE,
+               .both = p.both};
+    const uint64_t most = kin_size_mul((uint64_t)p.rows->points, (uint64_t)p.capacity);
     kith_status status = KITH_OK;
     b.stretch = stretch_of(&b);
     b.unit_tiles = unit_tiles_of(&b);
-    b.room = kin_max_i64(kin_fused_finder_room(f), capacity);
-    b.room = kin_min_i64(b.room, (int64_t)kin_size_mul((uint64_t)rows->points, (uint64_t)capacity));
-    KIN_TRY_GOTO(status, make_on_device(&b, capacity), done);
+    b.room = kin_max_i64(kin_fused_finder_room(f), p.capacity);
+    b.room = (uint64_t)b.room < most ? b.room : (int64_t)most;
+    KIN_TRY_GOTO(status, make_on_device(&b, (int32_t)p.capacity), done);
     KIN_TRY_GOTO(status, make_on_host(&b), done);
     KIN_TRY_GOTO(status, set_reach(&b), done);
     KIN_TRY_GOTO(status, screen_all(&b), done);
+    if (p.counts_alone) {
+        goto done;
+    }
     KIN_TRY_GOTO(status, deliver_all(&b), done);
-    status = keep_rest(&b, again);
+    status = keep_rest(&b, p.again);
 done:
     free_batch(&b);
     return status;
@@ -459,14 +513,17 @@ static kith_status run_rows(kin_fused_finder *f, const kin_fused_finding *what,
 {
     const int64_t columns = what->cols.points;
     const int64_t most = list_words(f) / rows->padded;
+    part p = {.rows = rows, .count = columns, .again = again};
     if (wanted <= most || columns <= most) {
-        const int64_t capacity = kin_min_i64(wanted, kin_round_up(columns, 8));
-        return run_part(f, what, rows, 0, columns, (int32_t)capacity, again);
+        p.capacity = kin_min_i64(wanted, kin_round_up(columns, 8));
+        return run_part(f, what, p);
     }
-    const int64_t part = kin_max_i64(most / KIN_FUSED_BLOCK, 1) * KIN_FUSED_BLOCK;
-    for (int64_t first = 0; first < columns; first += part) {
-        const int64_t count = kin_min_i64(part, columns - first);
-        KIN_TRY(run_part(f, what, rows, first, count, (int32_t)kin_round_up(count, 8), NULL));
+    const int64_t fit = kin_max_i64(most / KIN_FUSED_BLOCK, 1) * KIN_FUSED_BLOCK;
+    p.again = NULL;
+    for (p.first = 0; p.first < columns; p.first += fit) {
+        p.count = kin_min_i64(fit, columns - p.first);
+        p.capacity = kin_round_up(p.count, 8);
+        KIN_TRY(run_part(f, what, p));
     }
     return KITH_OK;
 }
@@ -528,12 +585,11 @@ static kith_status choose_rows(const kin_fused_finder *f, const kin_fused_findin
     return KITH_OK;
 }
 
-/* The last `count` of them, whose largest number of candidates is the last one's. */
+/* Rows of words[0 .. count). */
 static kith_status run_chosen(kin_fused_finder *f, const kin_fused_finding *what,
-                              const uint64_t *words, int64_t count)
+                              const uint64_t *words, int64_t count, int64_t wanted, rest *again)
 {
     kith_ctx *ctx = f->on.ctx;
-    const int64_t wanted = kin_round_up((int64_t)(words[count - 1] >> 32), 8);
     uint32_t *ids = NULL;
     chosen c = {0};
     kith_status status = KITH_OK;
@@ -543,23 +599,44 @@ static kith_status run_chosen(kin_fused_finder *f, const kin_fused_finding *what
         ids[i] = (uint32_t)words[i];
     }
     KIN_TRY_GOTO(status, choose_rows(f, what, ids, count, &c), done);
-    status = run_rows(f, what, &c.set, wanted, NULL);
+    status = run_rows(f, what, &c.set, wanted, again);
 done:
     free_chosen(&f->on, &c);
     kin_free(ctx, ids);
     return status;
 }
 
-static kith_status run_rest(kin_fused_finder *f, const kin_fused_finding *what, const rest *again)
+/* Rows with the largest numbers first; whole: lists of all columns. */
+static kith_status run_again(kin_fused_finder *f, const kin_fused_finding *what, const rest *lost,
+                             bool whole, rest *again)
 {
-    kin_select_sort_words(again->words, again->count);
-    f->tally.reruns += (double)again->count;
-    for (int64_t left = again->count; left > 0;) {
-        const int64_t capacity = kin_round_up((int64_t)(again->words[left - 1] >> 32), 8);
-        const int64_t blocks = list_words(f) / capacity / KIN_FUSED_BLOCK;
+    kin_select_sort_words(lost->words, lost->count);
+    f->tally.reruns += (double)lost->count;
+    for (int64_t left = lost->count; left > 0;) {
+        const int64_t counted = (int64_t)(lost->words[left - 1] >> 32);
+        const int64_t wanted =
+            whole ? kin_round_up(what->cols.points, 8)
+                  : kin_round_up(counted + counted / SPARE_SHARE + LEAST_CAPACITY, 8);
+        const int64_t blocks = list_words(f) / wanted / KIN_FUSED_BLOCK;
         const int64_t count = kin_min_i64(left, kin_max_i64(blocks, 1) * KIN_FUSED_BLOCK);
-        KIN_TRY(run_chosen(f, what, again->words + left - count, count));
+        KIN_TRY(run_chosen(f, what, lost->words + left - count, count, wanted, again));
         left -= count;
+    }
+    return KITH_OK;
+}
+
+/* Until no row has lost candidates. Costs of floats depend in their last bits on which end is the
+ * row, so a number that was counted from the other end may be a little less than the row's own. */
+static kith_status run_rest(kin_fused_finder *f, const kin_fused_finding *what, rest *lost)
+{
+    for (bool whole = false; lost->count > 0; whole = true) {
+        rest next = {.room = lost->count};
+        KIN_TRY(kin_alloc(f->on.ctx, &next.words, (uint64_t)next.room, sizeof *next.words,
+                          "rows to screen again"));
+        const kith_status status = run_again(f, what, lost, whole, &next);
+        kin_free(f->on.ctx, lost->words);
+        *lost = next;
+        KIN_TRY(status);
     }
     return KITH_OK;
 }
@@ -582,17 +659,24 @@ static int64_t rows_at_once(const kin_fused_finder *f, int64_t capacity)
     return kin_max_i64(most, 1) * KIN_FUSED_BLOCK;
 }
 
-/* Positions first .. first + count - 1. */
+/* All rows of a graph at once, and those that lost candidates; other sets: positions first .. first
+ * + count - 1. */
 static kith_status run_stripe(kin_fused_finder *f, const kin_fused_finding *what, int64_t first,
-                              int64_t count, int64_t capacity)
+                              int64_t count, int64_t capacity, bool both)
 {
     const kin_fused_set rows = kin_fused_set_part(&what->rows, first, count);
     const double before = f->candidates;
     rest again = {.room = count};
+    const part all = {.rows = &rows,
+                      .count = what->cols.points,
+                      .capacity = capacity,
+                      .both = true,
+                      .again = &again};
     kith_status status = KITH_OK;
     KIN_TRY(kin_alloc(f->on.ctx, &again.words, (uint64_t)count, sizeof *again.words,
                       "rows to screen again"));
-    KIN_TRY_GOTO(status, run_rows(f, what, &rows, capacity, &again), done);
+    KIN_TRY_GOTO(status, both ? run_part(f, what, all) : run_rows(f, what, &rows, capacity, &again),
+                 done);
     f->expected = (f->candidates - before) / (double)count;
     status = run_rest(f, what, &again);
 done:
@@ -600,27 +684,94 @@ done:
     return status;
 }
 
+/* The same once more with less, as long as nothing was offered. */
+static bool yields(kin_fused_finder *f, kith_status status, int64_t before)
+{
+    if (status != KITH_E_DEVICE_MEMORY || f->offered != before || f->memory <= LEAST_MEMORY) {
+        return false;
+    }
+    kin_forgive(f->on.ctx);
+    kin_gpu_trim(f->on.gpu);
+    f->memory = f->memory / 2 > LEAST_MEMORY ? f->memory / 2 : LEAST_MEMORY;
+    return true;
+}
+
+/* How many candidates rows of a graph have: a spread sample is counted. */
+static kith_status count_sample(kin_fused_finder *f, const kin_fused_finding *what)
+{
+    const kin_fused_device *on = &f->on;
+    const int64_t points = what->rows.points;
+    const int64_t count =
+        kin_max_i64(KIN_FUSED_BLOCK, kin_min_i64(points / SAMPLE_SHARE, MOST_SAMPLE));
+    const double before = f->candidates;
+    uint32_t *ids = NULL;
+    chosen c = {0};
+    kith_status status = KITH_OK;
+    KIN_TRY_GOTO(status, kin_alloc(on->ctx, &ids, (uint64_t)points, sizeof *ids, "ids of a graph"),
+                 done);
+    KIN_TRY_GOTO(
+        status,
+        kin_gpu_download(on->ctx, on->gpu, ids, what->rows.ids, (uint64_t)points * sizeof *ids),
+        done);
+    for (int64_t i = 0; i < count; i++) {
+        ids[i] = ids[points * i / count];
+    }
+    KIN_TRY_GOTO(status, choose_rows(f, what, ids, count, &c), done);
+    const part all = {.rows = &c.set,
+                      .count = what->cols.points,
+                      .capacity = LEAST_CAPACITY,
+                      .counts_alone = true};
+    KIN_TRY_GOTO(status, run_part(f, what, all), done);
+    f->expected = (f->candidates - before) / (double)count;
+done:
+    free_chosen(on, &c);
+    kin_free(on->ctx, ids);
+    return status;
+}
+
+/* Both ends of each pair at once, where the lists of all rows fit. */
+static kith_status find_both(kin_fused_finder *f, const kin_fused_finding *what, bool *found)
+{
+    const int64_t rows = what->rows.points;
+    *found = false;
+    if (rows < LEAST_GRAPH) {
+        return KITH_OK;
+    }
+    KIN_TRY(count_sample(f, what));
+    const int64_t capacity = capacity_of(f);
+    if (capacity > list_words(f) / what->rows.padded) {
+        return KITH_OK;
+    }
+    KIN_TRY(run_stripe(f, what, 0, rows, capacity, true));
+    *found = true;
+    return KITH_OK;
+}
+
 kith_status kin_fused_find(kin_fused_finder *f, const kin_fused_finding *what)
 {
-    kith_ctx *ctx = f->on.ctx;
     const int64_t rows = what->rows.points;
     if (what->cols.points == 0) {
         return KITH_OK;
+    }
+    if (what->graph) {
+        const int64_t before = f->offered;
+        bool found = false;
+        const kith_status status = find_both(f, what, &found);
+        if (found || (status != KITH_OK && !yields(f, status, before))) {
+            return status;
+        }
     }
     for (int64_t first = 0; first < rows;) {
         const int64_t before = f->offered;
         const int64_t capacity = capacity_of(f);
         const int64_t count = kin_min_i64(rows_at_once(f, capacity), rows - first);
-        const kith_status status = run_stripe(f, what, first, count, capacity);
-        if (status == KITH_E_DEVICE_MEMORY && f->offered == before && f->memory > LEAST_MEMORY) {
-            kin_forgive(ctx);
-            kin_gpu_trim(f->on.gpu);
-            f->memory = f->memory / 2 > LEAST_MEMORY ? f->memory / 2 : LEAST_MEMORY;
+        const kith_status status = run_stripe(f, what, first, count, capacity, false);
+        if (yields(f, status, before)) {
             continue;
         }
         KIN_TRY(status);
         first += count;
-        KIN_TRY(kin_progress(ctx, "screen", (double)first, (double)rows));
+        KIN_TRY(kin_progress(f->on.ctx, "screen", (double)first, (double)rows));
     }
     return KITH_OK;
 }

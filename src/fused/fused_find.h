@@ -36,6 +36,7 @@ kith_status kin_fused_finder_take(kin_fused_finder *f, const kin_fused_hit *hits
 typedef struct kin_fused_finding {
     kin_fused_set rows;
     kin_fused_set cols;
+    bool graph;                       /* they are the same set */
     const kin_fused_worst *col_worst; /* kin_fused_worst_make */
     const kin_fused_rows *row_matrix;
     const kin_fused_rows *col_matrix;

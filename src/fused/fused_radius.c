@@ -109,6 +109,7 @@ static kith_status meet(run *r, const kin_fused_corpus *chunk, const kin_fused_p
     const uint64_t memory = kin_fused_finder_memory(&f->on) >> r->shrunk;
     const kin_fused_finding what = {.rows = queries->set,
                                     .cols = chunk->prepared.set,
+                                    .graph = queries == &chunk->prepared,
                                     .col_worst = chunk->worst,
                                     .row_matrix = &queries->rows,
                                     .col_matrix = &chunk->prepared.rows};
