@@ -32,7 +32,7 @@ enum {
     LEAST_GRAPH = 4096, /* points: fewer are not worth a sample */
     LEAST_CAPACITY = 64,
     SPARE_SHARE = 64,
-    FIRST_CAPACITY = 256
+    FIRST_CAPACITY = 1024
 };
 static const uint64_t MOST_MEMORY = UINT64_C(4) << 30;
 static const uint64_t LEAST_MEMORY = 1u << 20;

@@ -201,8 +201,9 @@ typedef struct kin_fused_arrange {
 typedef struct kin_fused_plan {
     kin_fused_set rows;
     kin_fused_set cols;
-    int32_t graph;                    /* 1: rows and cols are one set, two-sided, block offsets */
-    int64_t first;                    /* graph: offset in blocks, >= 1; search: first tile */
+    int32_t graph; /* 1: rows and cols are one set, two-sided, block offsets */
+    int64_t
+        first; /* graph: offset in blocks, 0 for screens that are one-sided; search: first tile */
     int64_t last;                     /* behind it */
     const kin_fused_worst *row_worst; /* by tile of rows */
     const kin_fused_worst *col_worst; /* graph: the same; search: NULL */

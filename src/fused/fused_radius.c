@@ -20,6 +20,7 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "exact/exact_search.h"
+#include "fused/fused_near.h"
 #include "fused/fused_scan.h"
 #include "fused/fused_side.h"
 #include "host/host_clock.h"
@@ -120,6 +121,20 @@ static kith_status meet(run *r, const kin_fused_corpus *chunk, const kin_fused_p
                       : kin_fused_scan(f, &queries->rows, &chunk->prepared.rows);
 }
 
+/* Near queries side by side, with balls, so that tiles can be skipped. */
+static kith_status order_queries(const run *r, const kin_fused_corpus *chunk,
+                                 kin_fused_prepared *queries)
+{
+    kin_fused_home *homes = NULL;
+    if (!r->screens || queries->set.points < KIN_FUSED_ORDERED_ROWS) {
+        return KITH_OK;
+    }
+    const kith_status status =
+        kin_fused_order_queries(&r->finder.on, &chunk->prepared, queries, &homes);
+    kin_free(r->ctx, homes); /* seeds would begin there */
+    return status;
+}
+
 static kith_status take_stripe(run *r, const kin_fused_corpus *chunk, int64_t first, int64_t count)
 {
     kin_fused_prepared queries;
@@ -127,7 +142,10 @@ static kith_status take_stripe(run *r, const kin_fused_corpus *chunk, int64_t fi
                                       r->screens ? &chunk->prepared.set.frame : NULL, r->queries,
                                       &r->request->distance, first, count, "queries", 0, &queries));
     r->ctx->report.seconds_prepare += queries.seconds_prepare + queries.seconds_upload;
-    const kith_status status = meet(r, chunk, &queries, first);
+    kith_status status = order_queries(r, chunk, &queries);
+    if (status == KITH_OK) {
+        status = meet(r, chunk, &queries, first);
+    }
     kin_fused_prepared_free(r->ctx, r->gpu, &queries);
     return status;
 }
