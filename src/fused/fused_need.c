@@ -53,13 +53,14 @@ static int64_t halved(int64_t rows)
     return kin_round_up(kin_ceil_div(rows, 2), KIN_FUSED_LEAST_ROWS);
 }
 
-/* The smallest power of two in which the smallest batches run. */
+/* The smallest power of two in which the smallest batches run with an eighth to spare: idle blocks
+ * of other sizes stay with the cache. */
 static uint64_t least_need(const needing *n)
 {
     const int64_t rows = kin_min_i64(KIN_FUSED_LEAST_ROWS, n->corpus->rows);
     const int64_t count = kin_min_i64(KIN_FUSED_LEAST_ROWS, n->queries->rows);
     uint64_t room = 1u << 16;
-    while (sum_need(n, rows, count, false, room) > room && room < (uint64_t)1 << 62) {
+    while (sum_need(n, rows, count, false, room) > room - room / 8 && room < (uint64_t)1 << 62) {
         room *= 2;
     }
     return room;

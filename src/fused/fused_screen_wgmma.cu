@@ -74,27 +74,35 @@ static __device__ void consume(const params &p, shared_state *s, const unsigned 
     }
 }
 
-/* A batch of few queries is mostly padding: the group that has nothing else goes through the
- * motions, so that what the other one shares with it goes on. */
-template <int STEPS>
-static __device__ void go_along(const params &p, shared_state *s, int32_t group, int32_t lane)
+enum { FEW_ROWS = 64 };
+
+/* A batch of few queries: both groups hold the same 64 rows and take every other tile, so that one
+ * multiplies while the other writes, and the copy engine is what all wait for. */
+template <kin_fused_type TYPE, int STEPS, typename ACC>
+static __device__ void consume_few(const params &p, shared_state *s, const unsigned char *rows,
+                                   const unsigned char *ring, int32_t group, int32_t thread)
 {
+    const int32_t lane = thread % 32;
     place at = {{0, 0}, {0, 0}, 0, 0};
-    if (STEPS > 0) {
-        hopper_turn_give(TURN_NAME);
-    }
     for (uint32_t parity = 0;; parity ^= 1) {
         hopper_barrier_wait(&s->unit_full, parity);
         const kin_fused_unit unit = s->unit;
         if (unit.count == 0) {
             return;
         }
+        const uint32_t row0 = unit.block * KIN_FUSED_BLOCK;
         for (uint32_t t = 0; t < unit.count; t++) {
-            if (STEPS > 0) {
-                hopper_turn_wait(TURN_NAME + group);
-                hopper_turn_give(TURN_NAME + 1 - group);
+            const tile_facts *facts = &s->tiles[at.tile.stage];
+            if (t % 2 != (uint32_t)group) {
+                pass_over(p, s, lane, &at);
+            } else {
+                ACC acc[64];
+                multiply_few<STEPS>(p, s, rows, ring, &at, acc);
+                give_back(p, s, p.slices, lane, &at);
+                write_row<TYPE, 0>(p, facts, unit, row0 + row_of(thread, 0), lane, acc);
+                write_row<TYPE, 1>(p, facts, unit, row0 + row_of(thread, 1), lane, acc);
             }
-            pass_over(p, s, lane, &at);
+            __syncwarp();
             if (lane == 0) {
                 hopper_barrier_arrive(&s->tile_empty[at.tile.stage]);
             }
@@ -132,11 +140,16 @@ static __global__ void __launch_bounds__(THREADS, 1)
         } else if (MODE == KIN_FUSED_LISTS) {
             drain<TYPE>(p, s, warp - 1, lane);
         }
-    } else if (MODE == KIN_FUSED_MATRIX && group == 1 && p.job.rows.points <= 128) {
-        go_along<STEPS>(p, s, group, (int32_t)threadIdx.x % 32);
     } else {
         hopper_take_registers<TESTING_REGISTERS>();
-        consume<TYPE, MODE, STEPS, ACC>(p, s, rows, ring, group, (int32_t)threadIdx.x % 128);
+        const int32_t thread = (int32_t)threadIdx.x % 128;
+        if constexpr (MODE == KIN_FUSED_MATRIX && STEPS > 0) {
+            if (p.job.rows.points <= FEW_ROWS) {
+                consume_few<TYPE, STEPS, ACC>(p, s, rows, ring, group, thread);
+                return;
+            }
+        }
+        consume<TYPE, MODE, STEPS, ACC>(p, s, rows, ring, group, thread);
     }
 }
 

@@ -75,6 +75,21 @@ multiply_streamed(const params &p, shared_state *s, const unsigned char *ring, i
     }
 }
 
+/* The slices of a tile in the ring, all of them there. */
+template <int SLICES>
+static __device__ __forceinline__ void wait_for_slices(const params &p, shared_state *s,
+                                                       const unsigned char *ring, const place *at,
+                                                       uint64_t (&b)[SLICES])
+{
+    ring_place slice = at->slice;
+#pragma unroll
+    for (int i = 0; i < SLICES; i++) {
+        b[i] = hopper_matrix(ring + (size_t)slice.stage * COL_SLICE_BYTES);
+        hopper_barrier_wait(&s->full[slice.stage], slice.parity);
+        step(&slice, (uint32_t)p.stages);
+    }
+}
+
 /* The same with rows that stay: all slices are waited for first, so that the STEPS products follow
  * each other without a branch. */
 template <int STEPS, typename ACC>
@@ -86,13 +101,7 @@ multiply_resident(const params &p, shared_state *s, const unsigned char *rows,
     const int SLICES = (STEPS + 3) / 4;
     const int TAIL = STEPS / TAIL_SHARE;
     uint64_t b[SLICES];
-    ring_place slice = at->slice;
-#pragma unroll
-    for (int i = 0; i < SLICES; i++) {
-        b[i] = hopper_matrix(ring + (size_t)slice.stage * COL_SLICE_BYTES);
-        hopper_barrier_wait(&s->full[slice.stage], slice.parity);
-        step(&slice, (uint32_t)p.stages);
-    }
+    wait_for_slices<SLICES>(p, s, ring, at, b);
     const uint64_t a = hopper_matrix(rows + group * (ROW_SLICE_BYTES / GROUPS));
     const uint64_t next_slice = ROW_SLICE_BYTES >> 4;
     const uint64_t next_rows = (64 * SLICE) >> 4;
@@ -122,6 +131,26 @@ static __device__ __forceinline__ void give_back(const params &p, shared_state *
         }
         step(&at->slice, (uint32_t)p.stages);
     }
+}
+
+/* 64 rows that stay x 128 columns, complete. */
+template <int STEPS, typename ACC>
+static __device__ __forceinline__ void
+multiply_few(const params &p, shared_state *s, const unsigned char *rows, const unsigned char *ring,
+             const place *at, ACC (&acc)[64])
+{
+    const int SLICES = (STEPS + 3) / 4;
+    uint64_t b[SLICES];
+    wait_for_slices<SLICES>(p, s, ring, at, b);
+    const uint64_t a = hopper_matrix(rows);
+    hopper_products_begin();
+#pragma unroll
+    for (int k = 0; k < STEPS; k++) {
+        const uint64_t own = a + (uint64_t)(k / 4) * (ROW_SLICE_BYTES >> 4) + 2 * (k % 4);
+        hopper_multiply(acc, own, b[k / 4] + 2 * (k % 4), k);
+    }
+    hopper_products_commit();
+    hopper_products_wait<0>();
 }
 
 /* Slices that nobody multiplies are waited for all the same, so that all warps give back each in
