@@ -289,8 +289,8 @@ static kith_status start_screen(const batch *b, const kin_fused_set *set)
                                      .pitch = b->pitch};
     KIN_TRY(
         kin_gpu_fill(on->ctx, on->gpu, part(b, b->at.counts), 0, b->at.clear_end - b->at.counts));
-    /* 0x7f..: beyond every distance, as in fused_stage.c. */
-    KIN_TRY(kin_gpu_fill(on->ctx, on->gpu, part(b, b->at.reach), 0x7f, b->at.words - b->at.reach));
+    KIN_TRY(kin_gpu_fill(on->ctx, on->gpu, part(b, b->at.reach), KIN_FUSED_NO_REACH_BYTE,
+                         b->at.words - b->at.reach));
     KIN_TRY(kin_gpu_fill(on->ctx, on->gpu, part(b, b->at.worst), 0, b->at.reach - b->at.worst));
     KIN_TRY(checked(b, on->kernels->round(on->stream, &round), "rounding queries"));
     return checked(b, on->kernels->screen(on->stream, &screen), "screening");

@@ -18,8 +18,7 @@
 #include "fused/fused_batch.h"
 #include "fused/fused_side.h"
 
-/* ---- Corpora
- * -------------------------------------------------------------------------------------------- */
+/* ---- Corpora --------------------------------------------------------------------------------- */
 
 kith_status kin_fused_corpus_make(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *points,
                                   const kin_distance *distance, kith_dtype asked, int64_t k,
@@ -122,9 +121,7 @@ kith_status kin_fused_corpus_search(kith_ctx *ctx, const kin_fused_corpus *corpu
     return ask(ctx, corpus, &asking);
 }
 
-/* ---- Search
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- Search ---------------------------------------------------------------------------------- */
 
 kith_status kin_fused_search(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
                              const kith_matrix *queries, const kin_request *request, uint32_t place,
@@ -145,8 +142,7 @@ kith_status kin_fused_search(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *cor
     return kin_fused_search_chunks(ctx, gpu, corpus, queries, request, place, out);
 }
 
-/* ---- Both directions
- * --------------------------------------------------------------------------------------- */
+/* ---- Both directions ------------------------------------------------------------------------- */
 
 /* Both resident, each asked with the other. */
 static kith_status both_resident(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_asking *ab,

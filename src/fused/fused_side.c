@@ -44,8 +44,7 @@ kith_matrix kin_fused_part_of(const kith_matrix *matrix, int64_t first, int64_t 
     return part;
 }
 
-/* ---- The screen
- * ------------------------------------------------------------------------------------- */
+/* ---- The screen ------------------------------------------------------------------------------ */
 
 kith_status kin_fused_screen_side(kin_fused_answers *a, const kin_fused_corpus *corpus,
                                   kin_fused_prepared *queries, const kin_request *request)
@@ -82,8 +81,7 @@ done:
     return status;
 }
 
-/* ---- A stripe of queries
- * -------------------------------------------------------------------------------- */
+/* ---- A stripe of queries --------------------------------------------------------------------- */
 
 static void note_preparation(kith_ctx *ctx, const kin_fused_prepared *prepared)
 {
@@ -161,8 +159,7 @@ static kith_status search_stripe(kith_ctx *ctx, const kin_fused_corpus *corpus,
     return status;
 }
 
-/* ---- All queries
- * ------------------------------------------------------------------------------------------ */
+/* ---- All queries ----------------------------------------------------------------------------- */
 
 /* Device memory that a stripe takes. */
 static uint64_t stripe_bytes(const kin_fused_corpus *corpus, const kin_fused_asking *asking,
@@ -204,9 +201,7 @@ kith_status kin_fused_search_stripes(kith_ctx *ctx, const kin_fused_corpus *corp
     return KITH_OK;
 }
 
-/* ---- Report
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- Report ---------------------------------------------------------------------------------- */
 
 void kin_fused_report(kith_ctx *ctx, const kin_fused_prepared *corpus, const kin_fused_tally *tally,
                       int64_t rows)

@@ -19,7 +19,7 @@
  * asks the caller's progress function while it waits.
  *
  * Memory. Lists, the matrix of a batch of rows' seeds, tiles and units of a plan: each is bounded
- * by a constant but for the lists. Where a stretch would need more tiles than TILE_BYTES hold, a
+ * by a constant but for the lists (fused_size.c). Where a stretch needs more tiles than fit, a
  * stage is taken in pieces, which costs a tightening more each.
  */
 #include "fused/fused_stage.h"
@@ -28,270 +28,24 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "fused/fused_schedule.h"
+#include "fused/fused_size.h"
 #include "host/host_threads.h"
 
 #include <stddef.h>
 #include <time.h>
 
-/* Chosen for one H200: a seed that costs a percent of a million rows' screen; units that load their
- * rows (two tiles' worth) rarely, and are still many for each processor. */
-enum {
-    SEED_COLUMNS = 1024,
-    SEED_A_NEIGHBOUR = 8, /* columns of a graph's seed for each of the k */
-    SAMPLE_COLUMNS = 4096,
-    SAMPLE_A_NEIGHBOUR = 16,
-    HOME_MARGIN = 8, /* tiles of a seed beside the home of a block */
-    WHOLE_HOME = 24, /* tiles; of larger homes a share goes into the seed, */
-    HOME_SHARE = 2,
-    SEED_SHARE = 8,         /* as long as seeds are at most this part of all columns */
-    AMPLE = 4096,           /* entries of lists of few rows, */
-    AMPLE_A_NEIGHBOUR = 32, /* and for each of the k */
-    SEARCH_GROWTH = 2,      /* a stage of a search, in units of all that went before */
-    SEED_UNIT_TILES = 8,
-    LEAST_UNIT_TILES = 8,
-    MOST_UNIT_TILES = 64,
-    UNITS_A_PROCESSOR = 16,
-    PROCESSORS = 132
-};
-static const uint64_t MATRIX_BYTES = 256u << 20;
-static const uint64_t TILE_BYTES = 128u << 20;
-static const uint64_t TILE_COLUMN_BYTES = KIN_FUSED_TILE * sizeof(uint32_t);
+enum { SEARCH_GROWTH = 2 /* a stage of a search, in units of all that went before */ };
 
-/* ---- Sizes --------------------------------------------------------------------------------------
- */
-
-int32_t kin_fused_capacity(int64_t k)
-{
-    return (int32_t)kin_round_up(4 * k + 64, 8);
-}
-
-static uint64_t lists_bytes(int64_t rows, int32_t capacity)
-{
-    const uint64_t a_row =
-        (uint64_t)capacity * sizeof(uint64_t) + sizeof(int32_t) + sizeof(double) + sizeof(uint8_t);
-    return kin_size_mul((uint64_t)kin_round_up(rows, KIN_FUSED_BLOCK), a_row);
-}
-
-/* Few rows, which have no order and so no home, get lists that hold whole clusters. */
-int32_t kin_fused_search_capacity(int64_t rows, int64_t cols, int64_t k, uint64_t room)
-{
-    const int32_t plain = kin_fused_capacity(k);
-    const int64_t wished = kin_min_i64(AMPLE_A_NEIGHBOUR * k + AMPLE, kin_round_up(cols, 8) + 8);
-    const bool fits = lists_bytes(rows, (int32_t)wished) <= room / 8;
-    return rows < KIN_FUSED_ORDERED_ROWS && fits && wished > plain ? (int32_t)wished : plain;
-}
-
-/* A row without a reach: the bytes 0x7f make a double of 10^306, whose limits keep everything. */
-enum { NO_REACH_BYTE = 0x7f };
-
-static int64_t tiles_of(int64_t points)
-{
-    return kin_ceil_div(points, KIN_FUSED_TILE);
-}
-
-static int64_t blocks_of(int64_t points)
-{
-    return kin_ceil_div(points, KIN_FUSED_BLOCK);
-}
-
-typedef struct sizes {
-    int64_t seed_blocks;
-    int64_t seed_tiles;
-    int64_t batch_blocks;
-    int64_t stretch;
-    int64_t tile_count; /* uint32 of the table of tiles */
-    int64_t unit_count;
-    uint32_t unit_tiles;
-} sizes;
-
-/* Few rows against few columns make small units, so that every processor has some. */
-static uint32_t unit_tiles_of(int64_t blocks, int64_t tiles)
-{
-    const int64_t fair = blocks * tiles / (PROCESSORS * UNITS_A_PROCESSOR);
-    return (uint32_t)kin_max_i64(LEAST_UNIT_TILES, kin_min_i64(fair, MOST_UNIT_TILES));
-}
-
-/* Tiles of a seed: as many as are wished, fewer where the costs of one block of rows would take
- * more than a quarter of the room. */
-static int64_t seed_tiles_of(int64_t wished, uint64_t room)
-{
-    const uint64_t a_tile = KIN_FUSED_BLOCK * TILE_COLUMN_BYTES;
-    const uint64_t fit = room / 4 / a_tile;
-    return kin_max_i64(1, fit < (uint64_t)wished ? (int64_t)fit : wished);
-}
-
-/* Tiles of a seed near home: queries in the corpus' own order have tiles / blocks of it to a block.
- */
-static int64_t near_tiles_of(int64_t blocks, int64_t tiles, int64_t k)
-{
-    const int64_t home = kin_ceil_div(tiles, kin_max_i64(blocks, 1));
-    const int64_t share = home <= WHOLE_HOME
-                              ? home + HOME_MARGIN
-                              : kin_max_i64(WHOLE_HOME + HOME_MARGIN, home / HOME_SHARE);
-    return kin_max_i64(share, tiles_of(SAMPLE_A_NEIGHBOUR * k));
-}
-
-bool kin_fused_wants_homes(int64_t rows, int64_t cols, int64_t k)
-{
-    const int64_t tiles = tiles_of(cols);
-    return rows >= KIN_FUSED_ORDERED_ROWS &&
-           near_tiles_of(blocks_of(rows), tiles, k) * SEED_SHARE <= tiles;
-}
-
-/* Where the tiles of seeds come from. */
-typedef enum way { GRAPH, SPREAD, NEAR } way;
-
-static sizes sizes_of(int64_t rows, int64_t cols, int64_t k, way how, uint64_t room)
-{
-    const bool graph = how == GRAPH;
-    const int64_t blocks = blocks_of(rows);
-    const int64_t tiles = tiles_of(cols);
-    sizes s = {0};
-    if (graph) {
-        const int64_t wished = kin_max_i64(SEED_COLUMNS, SEED_A_NEIGHBOUR * k);
-        const int64_t seed_tiles = seed_tiles_of(tiles_of(wished), room);
-        const int64_t reach = kin_ceil_div(seed_tiles / 2 - 1, 2);
-        s.seed_blocks = kin_fused_seed_blocks(blocks, reach);
-        s.seed_tiles = 2 * s.seed_blocks;
-    } else {
-        const int64_t spread = tiles_of(kin_max_i64(SAMPLE_COLUMNS, SAMPLE_A_NEIGHBOUR * k));
-        const int64_t wished = how == NEAR ? near_tiles_of(blocks, tiles, k) : spread;
-        s.seed_tiles = kin_min_i64(seed_tiles_of(wished, room), tiles);
-    }
-    const uint64_t block_bytes = KIN_FUSED_BLOCK * (uint64_t)s.seed_tiles * TILE_COLUMN_BYTES;
-    const uint64_t bytes = MATRIX_BYTES < room / 4 ? MATRIX_BYTES : room / 4;
-    s.batch_blocks = kin_max_i64(1, kin_min_i64((int64_t)(bytes / block_bytes), blocks));
-    const int64_t step_tiles = graph ? 2 : 1;
-    const int64_t most = graph ? kin_fused_offsets_end(blocks) : tiles;
-    const uint64_t table = TILE_BYTES < room / 8 ? TILE_BYTES : room / 8;
-    const int64_t fitting =
-        (int64_t)(table / sizeof(uint32_t)) / (kin_max_i64(blocks, 1) * step_tiles);
-    s.stretch = kin_max_i64(1, kin_min_i64(fitting, most));
-    s.unit_tiles = unit_tiles_of(blocks, graph ? tiles / 2 : tiles);
-    const int64_t seed_table = how == SPREAD ? s.seed_tiles : blocks * s.seed_tiles;
-    s.tile_count = kin_max_i64(seed_table, blocks * s.stretch * step_tiles);
-    const int64_t seed_units = blocks * kin_ceil_div(s.seed_tiles, SEED_UNIT_TILES);
-    s.unit_count =
-        kin_max_i64(seed_units, kin_fused_plan_units(blocks, s.stretch * step_tiles, s.unit_tiles));
-    return s;
-}
-
-static uint64_t work_bytes(int64_t rows, int64_t cols, int64_t k, way how, uint64_t room)
-{
-    const sizes s = sizes_of(rows, cols, k, how, room);
-    const uint64_t matrix = (uint64_t)s.batch_blocks * KIN_FUSED_BLOCK * (uint64_t)s.seed_tiles;
-    return matrix * TILE_COLUMN_BYTES + (uint64_t)s.tile_count * sizeof(uint32_t) +
-           (uint64_t)s.unit_count * sizeof(kin_fused_unit) +
-           (uint64_t)tiles_of(rows + KIN_FUSED_BLOCK) * sizeof(kin_fused_worst);
-}
-
-uint64_t kin_fused_work_bytes(int64_t rows, int64_t cols, int64_t k, uint64_t room)
-{
-    const uint64_t graph = rows == cols ? work_bytes(rows, cols, k, GRAPH, room) : 0;
-    const uint64_t spread = work_bytes(rows, cols, k, SPREAD, room);
-    const bool homes = kin_fused_wants_homes(rows, cols, k);
-    const uint64_t near = homes ? work_bytes(rows, cols, k, NEAR, room) : 0;
-    const uint64_t search = near > spread ? near : spread;
-    const int32_t capacity = kin_fused_search_capacity(rows, cols, k, room);
-    return kin_size_add(lists_bytes(rows, capacity), graph > search ? graph : search);
-}
-
-/* ---- Lists and worsts
- * ----------------------------------------------------------------------------- */
-
-kin_fused_set kin_fused_set_part(const kin_fused_set *set, int64_t first, int64_t count)
-{
-    kin_fused_set part = *set;
-    part.points = kin_min_i64(count, set->points - first);
-    part.padded = kin_round_up(part.points, KIN_FUSED_BLOCK);
-    part.rounded += first * set->frame.row_bytes;
-    part.facts += first;
-    part.half += first;
-    part.ids = set->ids == NULL ? NULL : set->ids + first;
-    if (set->centres != NULL) {
-        part.centres += first / KIN_FUSED_TILE * set->frame.cols;
-        part.radii += first / KIN_FUSED_TILE;
-    }
-    return part;
-}
-
-kith_status kin_fused_lists_make(const kin_fused_device *on, const kin_fused_set *set, int64_t k,
-                                 int32_t capacity, kin_fused_lists *lists)
-{
-    const uint64_t rows = (uint64_t)set->padded;
-    const int64_t padding = set->padded - set->points;
-    double closed[KIN_FUSED_BLOCK];
-    kith_status status = KITH_OK;
-    *lists = (kin_fused_lists){.rows = set->padded, .k = (int32_t)k, .capacity = capacity};
-    KIN_TRY_GOTO(status,
-                 kin_gpu_alloc(on->ctx, on->gpu, &lists->words,
-                               kin_size_mul(rows, (uint64_t)capacity), sizeof *lists->words,
-                               "candidate lists"),
-                 done);
-    KIN_TRY_GOTO(status,
-                 kin_gpu_alloc(on->ctx, on->gpu, &lists->counts, rows, sizeof *lists->counts,
-                               "candidate counts"),
-                 done);
-    KIN_TRY_GOTO(status,
-                 kin_gpu_alloc(on->ctx, on->gpu, &lists->reach, rows, sizeof *lists->reach,
-                               "row thresholds"),
-                 done);
-    KIN_TRY_GOTO(
-        status,
-        kin_gpu_alloc(on->ctx, on->gpu, &lists->lost, rows, sizeof *lists->lost, "row flags"),
-        done);
-    KIN_TRY_GOTO(status,
-                 kin_gpu_fill(on->ctx, on->gpu, lists->counts, 0, rows * sizeof *lists->counts),
-                 done);
-    KIN_TRY_GOTO(status, kin_gpu_fill(on->ctx, on->gpu, lists->lost, 0, rows * sizeof *lists->lost),
-                 done);
-    KIN_TRY_GOTO(
-        status,
-        kin_gpu_fill(on->ctx, on->gpu, lists->reach, NO_REACH_BYTE, rows * sizeof *lists->reach),
-        done);
-    for (int64_t i = 0; i < padding; i++) {
-        closed[i] = set->frame.bound == KIN_BOUND_INTEGER ? -1.0 : -INFINITY;
-    }
-    if (padding > 0) {
-        KIN_TRY_GOTO(status,
-                     kin_gpu_upload(on->ctx, on->gpu, lists->reach + set->points, closed,
-                                    (uint64_t)padding * sizeof *closed),
-                     done);
-    }
-done:
-    if (status != KITH_OK) {
-        kin_fused_lists_free(on, lists);
-    }
-    return status;
-}
-
-void kin_fused_lists_free(const kin_fused_device *on, kin_fused_lists *lists)
-{
-    kin_gpu_free(on->gpu, lists->lost);
-    kin_gpu_free(on->gpu, lists->reach);
-    kin_gpu_free(on->gpu, lists->counts);
-    kin_gpu_free(on->gpu, lists->words);
-    *lists = (kin_fused_lists){0};
-}
-
-kith_status kin_fused_worst_make(const kin_fused_device *on, const kin_fused_set *set,
-                                 kin_fused_worst **worst)
-{
-    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, worst, (uint64_t)(set->padded / KIN_FUSED_TILE),
-                          sizeof **worst, "the worst of tiles"));
-    const kin_fused_tighten job = {.set = *set, .cols_set = *set, .worst = *worst};
-    return kin_gpu_check(on->ctx, on->gpu, on->kernels->tighten(on->stream, &job),
-                         "finding the worst of tiles");
-}
-
-/* ---- Work
- * ------------------------------------------------------------------------------------------- */
+/* ---- Work ------------------------------------------------------------------------------------ */
 
 kith_status kin_fused_work_make(kin_fused_work *w, int64_t k, int32_t capacity)
 {
     const kin_fused_device *on = &w->on;
-    const way how = w->graph ? GRAPH : w->homes != NULL ? NEAR : SPREAD;
-    const sizes s = sizes_of(w->rows.points, w->cols.points, k, how, kin_gpu_room(on->gpu));
+    const kin_fused_seeding how = w->graph           ? KIN_FUSED_SEED_GRAPH
+                                  : w->homes != NULL ? KIN_FUSED_SEED_NEAR
+                                                     : KIN_FUSED_SEED_SPREAD;
+    const kin_fused_sizes s =
+        kin_fused_sizes_of(w->rows.points, w->cols.points, k, how, kin_gpu_room(on->gpu));
     const kin_gpu_ops *ops = on->gpu->module->ops;
     kith_status status = KITH_OK;
     w->seed_blocks = s.seed_blocks;
@@ -362,8 +116,7 @@ static kith_status clear_words(const kin_fused_work *w, uint32_t *first, uint64_
     return kin_gpu_fill(w->on.ctx, w->on.gpu, first, 0, words * sizeof *first);
 }
 
-/* ---- Pace
- * ------------------------------------------------------------------------------------------- */
+/* ---- Pace ------------------------------------------------------------------------------------ */
 
 /* Until the device has reached the event; the caller may cancel meanwhile. */
 static kith_status wait_for(const kin_fused_work *w, void *event, double share)
@@ -410,8 +163,7 @@ static kith_status find_worst(const kin_fused_work *w)
     return checked(w, w->on.kernels->tighten(w->on.stream, &job), "finding the worst of tiles");
 }
 
-/* ---- Seed
- * ------------------------------------------------------------------------------------------- */
+/* ---- Seed ------------------------------------------------------------------------------------ */
 
 /* From one block's tiles in the table to the next one's: 0 where all have the same. */
 static int64_t seed_stride(const kin_fused_work *w)
@@ -422,7 +174,7 @@ static int64_t seed_stride(const kin_fused_work *w)
 /* The tile at this place of the seed of a block. */
 static int64_t seed_tile(const kin_fused_work *w, int64_t step, int64_t block, int64_t place)
 {
-    const int64_t tiles = tiles_of(w->cols.points);
+    const int64_t tiles = kin_fused_tiles_of(w->cols.points);
     if (w->graph) {
         const int64_t blocks = w->rows.padded / KIN_FUSED_BLOCK;
         return kin_fused_seed_block(blocks, w->seed_blocks / 2, block, place / 2) * 2 + place % 2;
@@ -436,7 +188,7 @@ static int64_t seed_tile(const kin_fused_work *w, int64_t step, int64_t block, i
 
 static kith_status upload_seed_tiles(const kin_fused_work *w)
 {
-    const int64_t step = kin_fused_sequence_step(tiles_of(w->cols.points));
+    const int64_t step = kin_fused_sequence_step(kin_fused_tiles_of(w->cols.points));
     const int64_t lists = seed_stride(w) == 0 ? 1 : w->rows.padded / KIN_FUSED_BLOCK;
     uint32_t *table = NULL;
     KIN_TRY(kin_alloc(w->on.ctx, &table, (uint64_t)(lists * w->seed_tiles), sizeof *table,
@@ -456,7 +208,7 @@ static kith_status upload_seed_units(const kin_fused_work *w)
 {
     const int64_t blocks = w->rows.padded / KIN_FUSED_BLOCK;
     const int64_t tiles_a_block = seed_stride(w);
-    const int64_t a_block = kin_ceil_div(w->seed_tiles, SEED_UNIT_TILES);
+    const int64_t a_block = kin_ceil_div(w->seed_tiles, KIN_FUSED_SEED_UNIT_TILES);
     const int64_t count = blocks * a_block;
     const uint32_t counts[3] = {(uint32_t)(w->batch_blocks * a_block),
                                 (uint32_t)(blocks % w->batch_blocks * a_block), (uint32_t)count};
@@ -570,8 +322,7 @@ static kith_status screen_seeds(kin_fused_work *w)
     return end_stage(w, 0.0);
 }
 
-/* ---- Stages
- * ------------------------------------------------------------------------------------------- */
+/* ---- Stages ---------------------------------------------------------------------------------- */
 
 /* Offsets or places of the sequence [first, last). */
 static kith_status run_stage(kin_fused_work *w, int64_t first, int64_t last)
@@ -627,7 +378,7 @@ static kith_status run_stages(kin_fused_work *w, int64_t first, int64_t end, int
 /* Seeds near home prove a reach, and are screened again with all other tiles: they are few. */
 static kith_status search(kin_fused_work *w)
 {
-    const int64_t tiles = tiles_of(w->cols.points);
+    const int64_t tiles = kin_fused_tiles_of(w->cols.points);
     const bool gathers = w->homes == NULL;
     KIN_TRY(run_seed(w, gathers));
     if (!gathers) {
@@ -665,7 +416,7 @@ kith_status kin_fused_work_run(kin_fused_work *w)
 
 kith_status kin_fused_work_rerun(kin_fused_work *w)
 {
-    const int64_t end = tiles_of(w->cols.points);
+    const int64_t end = kin_fused_tiles_of(w->cols.points);
     KIN_TRY(tighten(w)); /* the worst of tiles of rows, by the reach that is known */
     for (int64_t first = 0; first < end; first += w->stretch) {
         KIN_TRY(run_stage(w, first, kin_min_i64(end, first + w->stretch)));
@@ -674,8 +425,7 @@ kith_status kin_fused_work_rerun(kin_fused_work *w)
     return KITH_OK;
 }
 
-/* ---- What was lost
- * -------------------------------------------------------------------------------------- */
+/* ---- What was lost --------------------------------------------------------------------------- */
 
 kith_status kin_fused_work_lost(const kin_fused_work *w, uint8_t **flags, int64_t *count)
 {

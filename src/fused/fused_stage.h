@@ -72,6 +72,9 @@ bool kin_fused_wants_homes(int64_t rows, int64_t cols, int64_t k);
 /* Device memory that a work takes at most, where so much room is left. */
 uint64_t kin_fused_work_bytes(int64_t rows, int64_t cols, int64_t k, uint64_t room);
 
+/* A row without a reach: the bytes 0x7f make a double of 10^306, whose limits keep everything. */
+enum { KIN_FUSED_NO_REACH_BYTE = 0x7f };
+
 /* Lists of k candidates for all rows of a set, empty, without reach. */
 kith_status kin_fused_lists_make(const kin_fused_device *on, const kin_fused_set *set, int64_t k,
                                  int32_t capacity, kin_fused_lists *lists);

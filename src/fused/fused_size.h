@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Sizes of a work's parts, within the room that a device has. */
+#ifndef KIN_FUSED_SIZE_H
+#define KIN_FUSED_SIZE_H
+
+#include "base/base_size.h"
+#include "fused/fused_stage.h"
+
+enum { KIN_FUSED_SEED_UNIT_TILES = 8 };
+
+/* Where the tiles of seeds come from: the rows' own surroundings, a spread sample, or near to a
+ * block's home in the corpus. */
+typedef enum kin_fused_seeding {
+    KIN_FUSED_SEED_GRAPH,
+    KIN_FUSED_SEED_SPREAD,
+    KIN_FUSED_SEED_NEAR
+} kin_fused_seeding;
+
+typedef struct kin_fused_sizes {
+    int64_t seed_blocks;
+    int64_t seed_tiles;
+    int64_t batch_blocks;
+    int64_t stretch;
+    int64_t tile_count; /* uint32 of the table of tiles */
+    int64_t unit_count;
+    uint32_t unit_tiles;
+} kin_fused_sizes;
+
+kin_fused_sizes kin_fused_sizes_of(int64_t rows, int64_t cols, int64_t k, kin_fused_seeding how,
+                                   uint64_t room);
+
+static inline int64_t kin_fused_tiles_of(int64_t points)
+{
+    return kin_ceil_div(points, KIN_FUSED_TILE);
+}
+
+static inline int64_t kin_fused_blocks_of(int64_t points)
+{
+    return kin_ceil_div(points, KIN_FUSED_BLOCK);
+}
+
+#endif
