@@ -1,6 +1,5 @@
-/* SPDX-License-Identifier: Apache-2.0
- * Candidate lists and what tiles are at worst, made in device memory; parts of sets. */
-#include "fused/fused_stage.h"
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fused/fused_lists.h"
 
 #include "base/base_size.h"
 #include "base/base_try.h"

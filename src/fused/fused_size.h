@@ -4,9 +4,22 @@
 #define KIN_FUSED_SIZE_H
 
 #include "base/base_size.h"
-#include "fused/fused_stage.h"
+#include "fused/fused_set.h"
 
-enum { KIN_FUSED_SEED_UNIT_TILES = 8 };
+#include <stdbool.h>
+
+enum { KIN_FUSED_ORDERED_ROWS = 1024 }; /* fewer rows of a search are not worth an order */
+
+/* Entries of a list that keep rows from losing candidates. */
+int32_t kin_fused_capacity(int64_t k);
+/* Of a search: more where rows are few and there is room. */
+int32_t kin_fused_search_capacity(int64_t rows, int64_t cols, int64_t k, uint64_t room);
+/* Whether a search of so many rows gains by an order of its rows and homes of their blocks. */
+bool kin_fused_wants_homes(int64_t rows, int64_t cols, int64_t k);
+/* Device memory that a work takes at most, where so much room is left. */
+uint64_t kin_fused_work_bytes(int64_t rows, int64_t cols, int64_t k, uint64_t room);
+
+enum { KIN_FUSED_SEED_UNIT_TILES = 8 }; /* most tiles of a unit of a seed */
 
 /* Where the tiles of seeds come from: the rows' own surroundings, a spread sample, or near to a
  * block's home in the corpus. */

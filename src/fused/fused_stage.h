@@ -4,21 +4,8 @@
 #ifndef KIN_FUSED_STAGE_H
 #define KIN_FUSED_STAGE_H
 
-#include "fused/fused_kernels.h"
-#include "gpu/gpu.h"
-
-/* What the launches of a device share. */
-typedef struct kin_fused_device {
-    kith_ctx *ctx;
-    kin_gpu *gpu;
-    const kin_fused_kernels *kernels;
-    kin_gpu_stream *stream;
-} kin_fused_device;
-
-static inline kin_fused_device kin_fused_device_of(kith_ctx *ctx, kin_gpu *gpu)
-{
-    return (kin_fused_device){ctx, gpu, gpu->module->fused, gpu->stream};
-}
+#include "fused/fused_lists.h"
+#include "fused/fused_size.h"
 
 /* Numbers that kernels count in, one block of device memory. */
 typedef struct kin_fused_counters {
@@ -62,27 +49,6 @@ typedef struct kin_fused_work {
     double seed_pairs; /* pairs of (block, tile) in seeds */
 } kin_fused_work;
 
-/* Entries of a list that keep rows from losing candidates. */
-int32_t kin_fused_capacity(int64_t k);
-/* Of a search: more where rows are few and there is room. */
-int32_t kin_fused_search_capacity(int64_t rows, int64_t cols, int64_t k, uint64_t room);
-enum { KIN_FUSED_ORDERED_ROWS = 1024 /* fewer rows of a search are not worth an order */ };
-/* Whether a search of so many rows gains by an order of its rows and homes of their blocks. */
-bool kin_fused_wants_homes(int64_t rows, int64_t cols, int64_t k);
-/* Device memory that a work takes at most, where so much room is left. */
-uint64_t kin_fused_work_bytes(int64_t rows, int64_t cols, int64_t k, uint64_t room);
-
-/* A row without a reach: the bytes 0x7f make a double of 10^306, whose limits keep everything. */
-enum { KIN_FUSED_NO_REACH_BYTE = 0x7f };
-
-/* Lists of k candidates for all rows of a set, empty, without reach. */
-kith_status kin_fused_lists_make(const kin_fused_device *on, const kin_fused_set *set, int64_t k,
-                                 int32_t capacity, kin_fused_lists *lists);
-void kin_fused_lists_free(const kin_fused_device *on, kin_fused_lists *lists);
-/* Norms and losses of the tiles of a set, for one-sided screens. */
-kith_status kin_fused_worst_make(const kin_fused_device *on, const kin_fused_set *set,
-                                 kin_fused_worst **worst);
-
 /* work: on, rows, cols, graph, homes, col_worst are set; the rest zero. */
 kith_status kin_fused_work_make(kin_fused_work *work, int64_t k, int32_t capacity);
 void kin_fused_work_free(kin_fused_work *work);
@@ -107,8 +73,5 @@ typedef struct kin_fused_tally {
 } kin_fused_tally;
 /* Adds to it; waits. */
 kith_status kin_fused_work_tally(const kin_fused_work *work, kin_fused_tally *tally);
-
-/* Positions [first, first + count) of a set; first a multiple of KIN_FUSED_BLOCK. */
-kin_fused_set kin_fused_set_part(const kin_fused_set *set, int64_t first, int64_t count);
 
 #endif
