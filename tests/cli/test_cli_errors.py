@@ -159,6 +159,15 @@ class Outputs(CliCase):
         self.fails(1, "convert", "p.fbin", "p.npy", "--distances", "d.fbin", says=["holds points"])
         self.assertEqual(self.files(), ["p.fbin"])
 
+    def test_device_of_the_environment(self):
+        """KITH_DEVICE stands for --device where that is not given, and is named when it is wrong"""
+        self.points()
+        wrong = {"KITH_DEVICE": "gpu"}
+        self.fails(1, "graph", "points.u8bin", "-k", "3", environment=wrong,
+                   says=["kith: KITH_DEVICE: 'gpu' is no device"])
+        self.works("graph", "points.u8bin", "-k", "3", "--device", "cpu", environment=wrong)
+        self.works("graph", "points.u8bin", "-k", "3", environment={"KITH_DEVICE": "cpu"})
+
     def test_cuda(self):
         """--device cuda says why it is not used"""
         self.points()
