@@ -30,6 +30,7 @@ typedef struct chunking {
     uint32_t place;
     kin_fused_answers *answers;
     int64_t stripe;
+    int64_t taken; /* queries whose lists hold the present chunk */
 } chunking;
 
 /* ---- Sizes ----------------------------------------------------------------------------------- */
@@ -144,6 +145,7 @@ static void free_saved(kith_ctx *ctx, saved *s)
 
 static kith_status take_stripes(chunking *c, const kin_fused_corpus *chunk)
 {
+    c->taken = 0;
     for (int64_t first = 0; first < c->queries->rows;) {
         const int64_t count = kin_min_i64(c->stripe, c->queries->rows - first);
         saved s = {0};
@@ -151,8 +153,9 @@ static kith_status take_stripes(chunking *c, const kin_fused_corpus *chunk)
         if (status == KITH_OK) {
             status = take_stripe(c, chunk, first, count);
         }
-        const bool again = status == KITH_E_DEVICE_MEMORY && count > KIN_FUSED_LEAST_ROWS;
-        if (again) {
+        const bool failed = status == KITH_E_DEVICE_MEMORY;
+        const bool again = failed && count > KIN_FUSED_LEAST_ROWS;
+        if (failed && s.counts != NULL) {
             restore_lists(c, first, count, &s);
         }
         free_saved(c->ctx, &s);
@@ -164,6 +167,7 @@ static kith_status take_stripes(chunking *c, const kin_fused_corpus *chunk)
         }
         KIN_TRY(status);
         first += count;
+        c->taken = first;
     }
     return KITH_OK;
 }
@@ -194,6 +198,12 @@ static kith_status take_chunks(chunking *c)
         kin_fused_answers_chunk(c->answers, &chunk->prepared.groups, (uint32_t)first);
         const kith_status taken = take_stripes(c, chunk);
         kin_fused_corpus_free(c->ctx, chunk);
+        if (taken == KITH_E_DEVICE_MEMORY && c->taken == 0 && count > KIN_FUSED_LEAST_ROWS) {
+            kin_forgive(c->ctx); /* the smallest stripe has no room beside the chunk */
+            kin_gpu_trim(c->gpu);
+            rows = halved(count);
+            continue;
+        }
         KIN_TRY(taken);
         first += count;
         KIN_TRY(kin_progress(c->ctx, "screen", (double)first, (double)c->corpus->rows));

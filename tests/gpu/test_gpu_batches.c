@@ -54,6 +54,7 @@ typedef struct sweep {
     char text[320];
     uint64_t smallest; /* budget that worked */
     uint64_t largest;  /* that did not */
+    uint64_t least;    /* of the plan */
     int worked;
     int refused;
     int wrong;
@@ -99,6 +100,9 @@ static void with_budget(sweep *s, uint64_t budget)
         }
     } else {
         s->refused += 1;
+        if (budget >= s->least) {
+            printf("  %" PRIu64 " bytes: %s\n", budget, kith_ctx_detail(ctx));
+        }
         s->largest = budget > s->largest ? budget : s->largest;
         if (status != KITH_E_DEVICE_MEMORY || kith_ctx_detail(ctx)[0] == '\0') {
             blame(s, budget, kith_status_name(status), kith_ctx_detail(ctx));
@@ -129,6 +133,7 @@ static void sweep_budgets(sweep *s)
 {
     const kith_plan plan = plan_of(s);
     const uint64_t least = plan.gpu_least_bytes;
+    s->least = least;
     const bool must_fit = s->job.call != TEST_PREPARED; /* whose corpus is not batched */
     s->smallest = UINT64_MAX;
     with_budget(s, plan.gpu_bytes + plan.gpu_bytes / 8);
