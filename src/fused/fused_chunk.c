@@ -29,8 +29,8 @@ typedef struct chunking {
     const kin_request *request;
     uint32_t place;
     kin_fused_answers *answers;
+    int64_t chunk; /* rows of a chunk */
     int64_t stripe;
-    int64_t taken; /* queries whose lists hold the present chunk */
 } chunking;
 
 /* ---- Sizes ----------------------------------------------------------------------------------- */
@@ -40,14 +40,27 @@ static int64_t halved(int64_t rows)
     return kin_round_up(kin_ceil_div(rows, 2), KIN_FUSED_LEAST_ROWS);
 }
 
+/* Whether a chunk of so many rows leaves half of the device, and room for the smallest stripe. */
+static bool chunk_fits(const chunking *c, int64_t rows)
+{
+    const kin_distance *distance = &c->request->distance;
+    const int64_t count = kin_min_i64(KIN_FUSED_LEAST_ROWS, c->queries->rows);
+    const uint64_t room = kin_gpu_room(c->gpu);
+    const kin_fused_prepared_need chunk =
+        kin_fused_prepared_bytes(c->corpus, rows, distance, c->queries->dtype, c->place, true);
+    const kin_fused_prepared_need queries =
+        kin_fused_prepared_bytes(c->queries, count, distance, c->corpus->dtype, c->place, false);
+    const uint64_t left = room > chunk.resident ? room - chunk.resident : 0;
+    const uint64_t stripe =
+        kin_size_add(kin_size_add(queries.most, kin_fused_answers_bytes(count, c->request->k)),
+                     kin_fused_work_bytes(count, rows, c->request->k + 1, left));
+    return chunk.most <= room / 2 && kin_fused_with_slack(stripe) <= left;
+}
+
 static int64_t first_chunk(const chunking *c)
 {
-    const uint64_t room = kin_gpu_room(c->gpu) / 2;
     int64_t rows = halved(c->corpus->rows);
-    while (rows > KIN_FUSED_LEAST_ROWS &&
-           kin_fused_prepared_bytes(c->corpus, rows, &c->request->distance, c->queries->dtype,
-                                    c->place, true)
-                   .most > room) {
+    while (rows > KIN_FUSED_LEAST_ROWS && !chunk_fits(c, rows)) {
         rows = halved(rows);
     }
     return rows;
@@ -145,7 +158,6 @@ static void free_saved(kith_ctx *ctx, saved *s)
 
 static kith_status take_stripes(chunking *c, const kin_fused_corpus *chunk)
 {
-    c->taken = 0;
     for (int64_t first = 0; first < c->queries->rows;) {
         const int64_t count = kin_min_i64(c->stripe, c->queries->rows - first);
         saved s = {0};
@@ -167,7 +179,6 @@ static kith_status take_stripes(chunking *c, const kin_fused_corpus *chunk)
         }
         KIN_TRY(status);
         first += count;
-        c->taken = first;
     }
     return KITH_OK;
 }
@@ -176,9 +187,8 @@ static kith_status take_stripes(chunking *c, const kin_fused_corpus *chunk)
 
 static kith_status take_chunks(chunking *c)
 {
-    int64_t rows = first_chunk(c);
     for (int64_t first = 0; first < c->corpus->rows;) {
-        const int64_t count = kin_min_i64(rows, c->corpus->rows - first);
+        const int64_t count = kin_min_i64(c->chunk, c->corpus->rows - first);
         const kith_matrix part = kin_fused_part_of(c->corpus, first, count);
         kin_fused_corpus *chunk = NULL;
         const kith_status status =
@@ -187,7 +197,7 @@ static kith_status take_chunks(chunking *c)
         if (status == KITH_E_DEVICE_MEMORY && count > KIN_FUSED_LEAST_ROWS) {
             kin_forgive(c->ctx);
             kin_gpu_trim(c->gpu);
-            rows = halved(count);
+            c->chunk = halved(count);
             continue;
         }
         if (status == KITH_E_DATA && (c->place & KIN_FUSED_DATA_ON_DEVICE) == 0) {
@@ -198,17 +208,29 @@ static kith_status take_chunks(chunking *c)
         kin_fused_answers_chunk(c->answers, &chunk->prepared.groups, (uint32_t)first);
         const kith_status taken = take_stripes(c, chunk);
         kin_fused_corpus_free(c->ctx, chunk);
-        if (taken == KITH_E_DEVICE_MEMORY && c->taken == 0 && count > KIN_FUSED_LEAST_ROWS) {
-            kin_forgive(c->ctx); /* the smallest stripe has no room beside the chunk */
-            kin_gpu_trim(c->gpu);
-            rows = halved(count);
-            continue;
-        }
         KIN_TRY(taken);
         first += count;
         KIN_TRY(kin_progress(c->ctx, "screen", (double)first, (double)c->corpus->rows));
     }
     return KITH_OK;
+}
+
+/* Where the smallest stripe has no room beside a chunk, everything is taken again in smaller
+ * chunks: lists that hold a part of a chunk cannot give it back. */
+static kith_status take_smaller_chunks(chunking *c)
+{
+    const int64_t rows = c->queries->rows;
+    c->chunk = first_chunk(c);
+    kith_status status = take_chunks(c);
+    while (status == KITH_E_DEVICE_MEMORY && c->chunk > KIN_FUSED_LEAST_ROWS) {
+        kin_forgive(c->ctx);
+        kin_gpu_trim(c->gpu);
+        c->chunk = halved(c->chunk);
+        c->stripe = rows;
+        memset(c->answers->merged_count, 0, (size_t)rows * sizeof *c->answers->merged_count);
+        status = take_chunks(c);
+    }
+    return status;
 }
 
 kith_status kin_fused_search_chunks(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
@@ -242,7 +264,7 @@ kith_status kin_fused_search_chunks(kith_ctx *ctx, kin_gpu *gpu, const kith_matr
     const kin_fused_prepared none = {.groups = whole};
     KIN_TRY(kin_fused_answers_make(&a, (place & KIN_FUSED_OUT_ON_DEVICE) != 0, true));
     kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, take_chunks(&c), done);
+    KIN_TRY_GOTO(status, take_smaller_chunks(&c), done);
     KIN_TRY_GOTO(status, kin_fused_answers_finish(&a, out, corpus->rows), done);
     kin_fused_report(ctx, &none, &a.tally, out->rows);
 done:
