@@ -35,33 +35,31 @@ typedef struct chunking {
 
 /* ---- Sizes ----------------------------------------------------------------------------------- */
 
-static int64_t halved(int64_t rows)
-{
-    return kin_round_up(kin_ceil_div(rows, 2), KIN_FUSED_LEAST_ROWS);
-}
-
 /* Whether a chunk of so many rows leaves half of the device, and room for the smallest stripe. */
 static bool chunk_fits(const chunking *c, int64_t rows)
 {
-    const kin_distance *distance = &c->request->distance;
-    const int64_t count = kin_min_i64(KIN_FUSED_LEAST_ROWS, c->queries->rows);
+    const kin_request *request = c->request;
     const uint64_t room = kin_gpu_room(c->gpu);
-    const kin_fused_prepared_need chunk =
-        kin_fused_prepared_bytes(c->corpus, rows, distance, c->queries->dtype, c->place, true);
-    const kin_fused_prepared_need queries =
-        kin_fused_prepared_bytes(c->queries, count, distance, c->corpus->dtype, c->place, false);
+    const kin_fused_prepared_need chunk = kin_fused_prepared_bytes(
+        c->corpus, rows, &request->distance, c->queries->dtype, c->place, true);
+    const kin_fused_meeting meeting = {
+        .queries = c->queries,
+        .request = request,
+        .place = c->place,
+        .corpus_dtype = c->corpus->dtype,
+        .corpus_rows = rows,
+        .screens = kin_fused_screens(request, c->corpus->rows, c->queries->rows)};
     const uint64_t left = room > chunk.resident ? room - chunk.resident : 0;
     const uint64_t stripe =
-        kin_size_add(kin_size_add(queries.most, kin_fused_answers_bytes(count, c->request->k)),
-                     kin_fused_work_bytes(count, rows, c->request->k + 1, left));
+        kin_fused_stripe_bytes(&meeting, kin_min_i64(KIN_FUSED_LEAST_ROWS, c->queries->rows), left);
     return chunk.most <= room / 2 && kin_fused_with_slack(stripe) <= left;
 }
 
 static int64_t first_chunk(const chunking *c)
 {
-    int64_t rows = halved(c->corpus->rows);
+    int64_t rows = kin_fused_halved(c->corpus->rows);
     while (rows > KIN_FUSED_LEAST_ROWS && !chunk_fits(c, rows)) {
-        rows = halved(rows);
+        rows = kin_fused_halved(rows);
     }
     return rows;
 }
@@ -174,7 +172,7 @@ static kith_status take_stripes(chunking *c, const kin_fused_corpus *chunk)
         if (again) {
             kin_forgive(c->ctx);
             kin_gpu_trim(c->gpu);
-            c->stripe = halved(count);
+            c->stripe = kin_fused_halved(count);
             continue;
         }
         KIN_TRY(status);
@@ -197,7 +195,7 @@ static kith_status take_chunks(chunking *c)
         if (status == KITH_E_DEVICE_MEMORY && count > KIN_FUSED_LEAST_ROWS) {
             kin_forgive(c->ctx);
             kin_gpu_trim(c->gpu);
-            c->chunk = halved(count);
+            c->chunk = kin_fused_halved(count);
             continue;
         }
         if (status == KITH_E_DATA && (c->place & KIN_FUSED_DATA_ON_DEVICE) == 0) {
@@ -225,7 +223,7 @@ static kith_status take_smaller_chunks(chunking *c)
     while (status == KITH_E_DEVICE_MEMORY && c->chunk > KIN_FUSED_LEAST_ROWS) {
         kin_forgive(c->ctx);
         kin_gpu_trim(c->gpu);
-        c->chunk = halved(c->chunk);
+        c->chunk = kin_fused_halved(c->chunk);
         c->stripe = rows;
         memset(c->answers->merged_count, 0, (size_t)rows * sizeof *c->answers->merged_count);
         status = take_chunks(c);

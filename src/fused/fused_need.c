@@ -22,35 +22,32 @@ static kin_fused_prepared_need corpus_need(const needing *n, int64_t rows)
                                     true);
 }
 
-/* A stripe of queries against `rows` rows of the corpus. A graph whose lists fit has no queries of
- * its own. */
-static uint64_t stripe_need(const needing *n, int64_t count, int64_t rows, bool at_once,
-                            uint64_t room)
+uint64_t kin_fused_stripe_bytes(const kin_fused_meeting *m, int64_t count, uint64_t room)
 {
-    const int64_t k = n->request->k + 1;
+    const int64_t k = m->request->k;
     const uint64_t queries =
-        at_once ? 0
-                : kin_fused_prepared_bytes(n->queries, count, &n->request->distance,
-                                           n->corpus->dtype, 0, false)
-                      .most;
-    const uint64_t working = n->screens ? kin_fused_work_bytes(count, rows, k, room)
-                                        : kin_fused_direct_least_bytes(rows, n->request->k);
-    const uint64_t answers = kin_fused_answers_bytes(count, n->request->k);
-    return kin_size_add(kin_size_add(queries, working), answers);
+        m->queries == NULL ? 0
+                           : kin_fused_prepared_bytes(m->queries, count, &m->request->distance,
+                                                      m->corpus_dtype, m->place, false)
+                                 .most;
+    const uint64_t working = m->screens ? kin_fused_work_bytes(count, m->corpus_rows, k + 1, room)
+                                        : kin_fused_direct_least_bytes(m->corpus_rows, k);
+    return kin_size_add(kin_size_add(queries, working), kin_fused_answers_bytes(count, k));
 }
 
-/* Within a budget of `room`, which the screen's own blocks adapt to. */
+/* Within a budget of `room`, which the screen's own blocks adapt to. at_once: a graph whose lists
+ * fit. */
 static uint64_t sum_need(const needing *n, int64_t rows, int64_t count, bool at_once, uint64_t room)
 {
     const kin_fused_prepared_need corpus = corpus_need(n, rows);
+    const kin_fused_meeting meeting = {.queries = at_once ? NULL : n->queries,
+                                       .request = n->request,
+                                       .corpus_dtype = n->corpus->dtype,
+                                       .corpus_rows = rows,
+                                       .screens = n->screens};
     const uint64_t running =
-        kin_size_add(corpus.resident, stripe_need(n, count, rows, at_once, room));
+        kin_size_add(corpus.resident, kin_fused_stripe_bytes(&meeting, count, room));
     return kin_fused_with_slack(running > corpus.most ? running : corpus.most);
-}
-
-static int64_t halved(int64_t rows)
-{
-    return kin_round_up(kin_ceil_div(rows, 2), KIN_FUSED_LEAST_ROWS);
 }
 
 /* The smallest power of two in which the smallest batches run with an eighth to spare: idle blocks
@@ -72,10 +69,10 @@ static void cut(const needing *n, uint64_t budget, kin_fused_need *need)
     int64_t rows = n->corpus->rows;
     int64_t stripe = n->queries->rows;
     while (rows > KIN_FUSED_LEAST_ROWS && sum_need(n, rows, least_stripe, false, budget) > budget) {
-        rows = halved(rows);
+        rows = kin_fused_halved(rows);
     }
     while (stripe > KIN_FUSED_LEAST_ROWS && sum_need(n, rows, stripe, false, budget) > budget) {
-        stripe = halved(stripe);
+        stripe = kin_fused_halved(stripe);
     }
     need->corpus_chunks = kin_ceil_div(n->corpus->rows, rows);
     need->query_stripes = kin_ceil_div(n->queries->rows, stripe);

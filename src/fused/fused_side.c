@@ -161,19 +161,6 @@ static kith_status search_stripe(kith_ctx *ctx, const kin_fused_corpus *corpus,
 
 /* ---- All queries ----------------------------------------------------------------------------- */
 
-/* Device memory that a stripe takes. */
-static uint64_t stripe_bytes(const kin_fused_corpus *corpus, const kin_fused_asking *asking,
-                             int64_t count)
-{
-    const kin_request *request = asking->request;
-    const int64_t k = request->k + 1;
-    const kin_fused_prepared_need need = kin_fused_prepared_bytes(
-        asking->queries, count, &request->distance, corpus->points.dtype, asking->place, false);
-    return kin_fused_with_slack(kin_size_add(
-        kin_size_add(need.most, kin_fused_answers_bytes(count, request->k)),
-        kin_fused_work_bytes(count, corpus->points.rows, k, kin_gpu_room(corpus->gpu))));
-}
-
 /* A stripe that ran out of device memory is taken again in halves: what the budget promised may be
  * held by others. */
 kith_status kin_fused_search_stripes(kith_ctx *ctx, const kin_fused_corpus *corpus,
@@ -181,10 +168,17 @@ kith_status kin_fused_search_stripes(kith_ctx *ctx, const kin_fused_corpus *corp
 {
     const int64_t rows = asking->queries->rows;
     const uint64_t room = kin_gpu_room(corpus->gpu);
+    const kin_fused_meeting meeting = {
+        .queries = asking->queries,
+        .request = asking->request,
+        .place = asking->place,
+        .corpus_dtype = corpus->points.dtype,
+        .corpus_rows = corpus->points.rows,
+        .screens = kin_fused_screens(asking->request, corpus->points.rows, rows)};
     int64_t stripe = rows;
-    while (kin_fused_screens(asking->request, corpus->points.rows, rows) &&
-           stripe > KIN_FUSED_LEAST_ROWS && stripe_bytes(corpus, asking, stripe) > room) {
-        stripe = kin_round_up(kin_ceil_div(stripe, 2), KIN_FUSED_LEAST_ROWS);
+    while (meeting.screens && stripe > KIN_FUSED_LEAST_ROWS &&
+           kin_fused_with_slack(kin_fused_stripe_bytes(&meeting, stripe, room)) > room) {
+        stripe = kin_fused_halved(stripe);
     }
     for (int64_t first = 0; first < rows;) {
         const int64_t count = kin_min_i64(stripe, rows - first);
@@ -192,7 +186,7 @@ kith_status kin_fused_search_stripes(kith_ctx *ctx, const kin_fused_corpus *corp
         if (status == KITH_E_DEVICE_MEMORY && count > KIN_FUSED_LEAST_ROWS) {
             kin_forgive(ctx);
             kin_gpu_trim(corpus->gpu);
-            stripe = kin_round_up(kin_ceil_div(count, 2), KIN_FUSED_LEAST_ROWS);
+            stripe = kin_fused_halved(count);
             continue;
         }
         KIN_TRY(status);

@@ -61,6 +61,25 @@ static inline uint64_t kin_fused_with_slack(uint64_t bytes)
 /* The least that a stripe of queries, or a chunk of a corpus, is cut down to. */
 enum { KIN_FUSED_LEAST_ROWS = 256 };
 
+static inline int64_t kin_fused_halved(int64_t rows)
+{
+    return kin_round_up(kin_ceil_div(rows, 2), KIN_FUSED_LEAST_ROWS);
+}
+
+/* Queries and the corpus, or the chunk of it, that they meet. */
+typedef struct kin_fused_meeting {
+    const kith_matrix *queries; /* NULL: the corpus' own points, which lie there */
+    const kin_request *request;
+    uint32_t place;
+    kith_dtype corpus_dtype;
+    int64_t corpus_rows;
+    bool screens; /* kin_fused_screens of the whole job */
+} kin_fused_meeting;
+
+/* Device memory that a stripe of `count` queries takes beside the corpus at most, where so much
+ * room is left: the queries, their answers, the work. */
+uint64_t kin_fused_stripe_bytes(const kin_fused_meeting *meeting, int64_t count, uint64_t room);
+
 /* Sums become the context's report. */
 void kin_fused_report(kith_ctx *ctx, const kin_fused_prepared *corpus, const kin_fused_tally *tally,
                       int64_t rows);
