@@ -5,7 +5,7 @@
  * Read this header from top to bottom; it is written as a course:
  *   1 status   2 context   3 matrices and metrics   4 results
  *   5 exact search and graphs   6 prepared corpora   7 radius search
- *   8 distances, recall   9 files   10 plans, reports, devices
+ *   8 distances, recall   9 files   10 plans, reports, devices   11 selection
  * kith_cuda.h adds calls on matrices that already lie in the memory of a GPU.
  *
  * Rules that hold everywhere
@@ -480,6 +480,90 @@ typedef struct kith_device {
  * says why there is none. */
 KITH_API int32_t kith_device_count(void);
 KITH_API kith_status kith_device_get(int32_t index, kith_device *device);
+
+/* ---- 11. Selection -------------------------------------------------------------------------- */
+
+/* The k smallest (or largest) values of each row of a matrix, with their ids. Rows are ordered by
+ * (value, id): equal values, 0 and -0 among them, stand by id, and NaN comes last whichever end is
+ * asked for. What is returned is the value that was given, a zero as +0 and a NaN as the quiet one.
+ * Every method gives the same bytes on every device. */
+typedef enum kith_select_method {
+    KITH_SELECT_AUTO = 0,          /* the fastest one here, by a measured table */
+    KITH_SELECT_SCAN = 1,          /* reads the row once, against a threshold from a sample */
+    KITH_SELECT_INSERTION = 2,     /* a sorted queue that is inserted into */
+    KITH_SELECT_HEAP = 3,          /* a binary heap with the worst on top */
+    KITH_SELECT_MERGE_QUEUE = 4,   /* sorted levels of m, m, 2m, 4m ..., merged when needed */
+    KITH_SELECT_QUICK = 5,         /* quick multi-select: partitions by votes of a warp */
+    KITH_SELECT_BITONIC = 6,       /* truncated bitonic sort */
+    KITH_SELECT_RADIX = 7,         /* histograms of digits, then one collection */
+    KITH_SELECT_THRESHOLD_HEAP = 8 /* prune by a sample's k-th, then a min-max heap */
+} kith_select_method;
+
+/* How a queue (insertion, heap, merge_queue) gets its candidates. */
+typedef enum kith_select_buffer {
+    KITH_BUFFER_NONE = 0,  /* one by one */
+    KITH_BUFFER_PLAIN = 1, /* a small buffer a row, emptied when it is full */
+    KITH_BUFFER_FULL = 2,  /* one full buffer makes all rows of a warp empty theirs together */
+    KITH_BUFFER_SORTED = 3 /* and it is sorted first, so that the smallest tighten the threshold */
+} kith_select_buffer;
+
+enum {
+    KITH_SELECT_LARGEST = 1u << 0,  /* the k largest, largest first */
+    KITH_SELECT_UNSORTED = 1u << 1, /* the same k, in any order */
+    KITH_SELECT_ALIGNED = 1u << 2   /* merge_queue: a merge of one row is made by its whole warp */
+};
+
+typedef struct kith_select_params {
+    uint32_t struct_size; /* set by kith_select_params_default() */
+    kith_select_method method;
+    int64_t k;      /* 1 .. cols; no default, 0 is an error */
+    uint32_t flags; /* KITH_SELECT_LARGEST ... */
+    kith_select_buffer buffer;
+    int32_t group;  /* insertion, heap, merge_queue: hierarchical partition, each node above this
+                       many  below it: 2, 4 or 8; 0 = without */
+    int32_t sample; /* threshold_heap: the sample is this many times k, 1 .. 1024; 0 = 8 */
+} kith_select_params;
+
+static inline kith_select_params kith_select_params_default(void)
+{
+    kith_select_params params;
+    memset(&params, 0, sizeof params);
+    params.struct_size = (uint32_t)sizeof params;
+    return params;
+}
+
+/* Borrowed: rows of float32, float64, float16 or bfloat16 values. ids NULL: a value's id is its
+ * place in the row, 0 .. cols - 1. Strides of 0 mean contiguous rows. cols <= 2^32 - 2. */
+typedef struct kith_values {
+    const void *data;
+    const uint32_t *ids; /* rows x cols, or NULL; an id that stands twice in a row is two values */
+    int64_t rows;
+    int64_t cols;
+    int64_t stride_bytes;     /* from row to row of data */
+    int64_t ids_stride_bytes; /* from row to row of ids */
+    kith_dtype dtype;
+    int32_t reserved;
+} kith_values;
+
+/* rows x k, contiguous, caller-owned. Either may be NULL: that part is then not written. */
+typedef struct kith_selection {
+    void *values; /* in the dtype of what was selected from */
+    uint32_t *ids;
+} kith_selection;
+
+/* "auto" "scan" "insertion" ...; kith_select_method_parse gives -1 for what is no name. */
+KITH_API const char *kith_select_method_name(kith_select_method method);
+KITH_API int32_t kith_select_method_parse(const char *name);
+
+/* Cost of scan: one read of the matrix. Switches that a method does not have are an error.
+ * Returns KITH_E_ARGUMENT, E_MEMORY, E_LIMIT, E_DEVICE, E_DEVICE_MEMORY, E_UNSUPPORTED,
+ * E_CANCELLED; out then holds nothing of use. */
+KITH_API kith_status kith_select(kith_ctx *ctx, const kith_values *values,
+                                 const kith_select_params *params, const kith_selection *out);
+
+/* The k-th of each row alone: out has `rows` values of the dtype. The flag UNSORTED is ignored. */
+KITH_API kith_status kith_select_kth(kith_ctx *ctx, const kith_values *values,
+                                     const kith_select_params *params, void *out);
 
 #ifdef __cplusplus
 }

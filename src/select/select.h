@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * k-selection. CONTRACT of all methods, on the processor and on a GPU:
+ *
+ *   input    rows x cols values of a dtype, rows stride_bytes apart, any alignment of the dtype's
+ *            size; ids likewise, or NULL: then the id is the place in the row
+ *   answer   of each row the k words that come first (select_word.h), 1 <= k <= cols, written as
+ *            values and ids; ascending, or in any order where `sorted` is false. Words decide
+ *            alone: every method, machine, cut and thread count gives the same bytes
+ *   kth      instead: the k-th value of each row
+ *   NaN, 0   as select_word.h says. Nothing is refused
+ *   aliases  outputs overlap neither each other nor the input
+ *
+ * Who may call what: api/ and the engines call kin_select_host and kin_select_device; methods are
+ * reached through select_body.h (processor) and select_kernels.h (GPU) alone. */
+#ifndef KIN_SELECT_SELECT_H
+#define KIN_SELECT_SELECT_H
+
+#include "gpu/gpu.h"
+
+typedef struct kin_select_job {
+    const char *values;
+    const char *ids; /* uint32_t, or NULL */
+    int64_t stride_bytes;
+    int64_t ids_stride_bytes;
+    int64_t rows;
+    int64_t cols;
+    int64_t k;
+    kith_dtype dtype;          /* KITH_F32, F64, F16, BF16 */
+    kith_select_method method; /* AUTO: kin_select_choose decides */
+    kith_select_buffer buffer;
+    int32_t group;  /* 0, 2, 4, 8 */
+    int32_t sample; /* threshold_heap: times k, at least 1 */
+    bool aligned;
+    bool largest;
+    bool sorted;
+    void *out_values;  /* rows x k, or NULL */
+    uint32_t *out_ids; /* rows x k, or NULL */
+    void *out_kth;     /* rows; where it is not NULL, the other two are NULL */
+} kin_select_job;
+
+typedef enum kin_select_side { KIN_SELECT_ON_CPU = 0, KIN_SELECT_ON_CUDA = 1 } kin_select_side;
+
+/* The method that AUTO stands for; any other is its own. Never AUTO. By the table of
+ * select_tune.inc. */
+kith_select_method kin_select_choose(kin_select_side side, const kin_select_job *job);
+
+/* All memory is the host's. Rows are dealt to the threads of ctx; few long rows are cut, and what
+ * the cuts give is selected from once more. KITH_E_MEMORY, E_LIMIT, E_CANCELLED. */
+kith_status kin_select_host(kith_ctx *ctx, const kin_select_job *job);
+
+/* on_device: values, ids and outputs are device memory; else the host's, copied in batches of rows
+ * (or of columns, where one row is too much) that fit. Answers are complete when it returns.
+ * KITH_E_DEVICE, E_DEVICE_MEMORY, E_CANCELLED, and those of kin_select_host. */
+kith_status kin_select_device(kith_ctx *ctx, kin_gpu *gpu, const kin_select_job *job,
+                              bool on_device);
+
+#endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Selection on a GPU: the launches that libkith_cuda.so gives to libkith.so. Contract: select.h.
+ * Read by host and device compilers. Every launch is asynchronous, returns 0 or an error of the
+ * CUDA runtime, allocates nothing and waits for nothing.
+ *
+ *   select      one batch of rows by the method that task->method names (never AUTO), all memory
+ *               the device's. Rows are virtual where a method cuts them; nobody outside sees it
+ *   scratch     bytes of task->scratch that select wants for this task; 0 is a possible answer. It
+ *               grows at most linearly with task->rows, so that half the rows want about half
+ */
+#ifndef KIN_SELECT_KERNELS_H
+#define KIN_SELECT_KERNELS_H
+
+#include "kith/kith.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#if defined(__cplusplus)
+extern "C" {
+#endif
+
+struct kin_gpu_stream;
+
+typedef struct kin_select_task {
+    const char *values;
+    const char *ids; /* uint32_t, or NULL: the id is first_id + the place in the row */
+    int64_t stride_bytes;
+    int64_t ids_stride_bytes;
+    int64_t rows;
+    int64_t cols;
+    int64_t k; /* 1 .. cols */
+    uint32_t first_id;
+    kith_dtype dtype;
+    kith_select_method method;
+    kith_select_buffer buffer;
+    int32_t group;
+    int32_t sample;
+    int32_t aligned;
+    int32_t largest;
+    int32_t sorted;
+    void *out_values;
+    uint32_t *out_ids;
+    void *out_kth;
+    void *scratch; /* 256-byte aligned */
+    uint64_t scratch_bytes;
+} kin_select_task;
+
+typedef struct kin_select_kernels {
+    uint64_t (*scratch)(struct kin_gpu_stream *stream, const kin_select_task *task);
+    int (*select)(struct kin_gpu_stream *stream, const kin_select_task *task);
+} kin_select_kernels;
+
+#if defined(__cplusplus)
+}
+#endif
+#endif

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A value and its id as one unsigned number, so that every method of selection, on the processor
+ * and on a GPU, moves and compares plain numbers and knows neither types nor directions.
+ *
+ *   key    order-preserving: smaller key = earlier in the answer. 0 and -0 have one key, every NaN
+ *          has the greatest. "largest" complements the keys of numbers, so NaN stays last.
+ *   word   key above id: float32, float16, bfloat16 -> 32 + 32 bits, float64 -> 64 + 64 bits (the
+ *          upper half of the id is 0). Words of one row differ unless ids were given twice.
+ *   worst  all bits set, (NaN, KITH_ID_NONE): nothing comes behind it, so it marks empty places.
+ */
+#ifndef KIN_SELECT_WORD_H
+#define KIN_SELECT_WORD_H
+
+#include "kith/kith.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__CUDACC__)
+#define KIN_SELECT_HD static __host__ __device__ __forceinline__
+#else
+#define KIN_SELECT_HD static inline __attribute__((always_inline))
+#endif
+
+typedef uint64_t kin_word64;
+__extension__ typedef unsigned __int128 kin_word128;
+
+#define KIN_WORD64_WORST UINT64_MAX
+#define KIN_WORD128_WORST (~(kin_word128)0)
+
+/* ---- Keys of bit patterns ------------------------------------------------------------------- */
+
+/* A float32, given as its bits. */
+KIN_SELECT_HD uint32_t kin_key32(uint32_t bits, bool largest)
+{
+    if ((bits & 0x7fffffffu) > 0x7f800000u) {
+        return UINT32_MAX;
+    }
+    const uint32_t number = bits == 0x80000000u ? 0 : bits;
+    const uint32_t up = (number >> 31) != 0 ? ~number : number | 0x80000000u;
+    return largest ? ~up : up;
+}
+
+KIN_SELECT_HD uint32_t kin_key32_bits(uint32_t key, bool largest)
+{
+    if (key == UINT32_MAX) {
+        return 0x7fc00000u;
+    }
+    const uint32_t up = largest ? ~key : key;
+    return (up >> 31) != 0 ? up & 0x7fffffffu : ~up;
+}
+
+/* A float64, given as its bits. */
+KIN_SELECT_HD uint64_t kin_key64(uint64_t bits, bool largest)
+{
+    if ((bits & 0x7fffffffffffffffu) > 0x7ff0000000000000u) {
+        return UINT64_MAX;
+    }
+    const uint64_t number = bits == 0x8000000000000000u ? 0 : bits;
+    const uint64_t up = (number >> 63) != 0 ? ~number : number | 0x8000000000000000u;
+    return largest ? ~up : up;
+}
+
+KIN_SELECT_HD uint64_t kin_key64_bits(uint64_t key, bool largest)
+{
+    if (key == UINT64_MAX) {
+        return 0x7ff8000000000000u;
+    }
+    const uint64_t up = largest ? ~key : key;
+    return (up >> 63) != 0 ? up & 0x7fffffffffffffffu : ~up;
+}
+
+/* The float32 of a binary16, exactly, as bits; NaN stays NaN. */
+KIN_SELECT_HD uint32_t kin_bits32_of_f16(uint16_t half)
+{
+    const uint32_t sign = (uint32_t)(half & 0x8000u) << 16;
+    const uint32_t exponent = (half >> 10) & 31u;
+    uint32_t fraction = half & 1023u;
+    if (exponent == 31) {
+        return sign | 0x7f800000u | fraction << 13;
+    }
+    if (exponent != 0) {
+        return sign | (exponent + 112) << 23 | fraction << 13;
+    }
+    if (fraction == 0) {
+        return sign;
+    }
+    uint32_t shift = 0; /* a subnormal: its leading bit becomes the hidden one */
+    while ((fraction & 1024u) == 0) {
+        fraction <<= 1;
+        shift += 1;
+    }
+    return sign | (113 - shift) << 23 | (fraction & 1023u) << 13;
+}
+
+/* And back; for values that kin_bits32_of_f16 gives. */
+KIN_SELECT_HD uint16_t kin_f16_of_bits32(uint32_t bits)
+{
+    const uint32_t sign = bits >> 16 & 0x8000u;
+    const uint32_t exponent = bits >> 23 & 255u;
+    const uint32_t fraction = bits & 0x7fffffu;
+    if (exponent == 255) {
+        return (uint16_t)(sign | 0x7c00u | fraction >> 13);
+    }
+    if (exponent > 112) {
+        return (uint16_t)(sign | (exponent - 112) << 10 | fraction >> 13);
+    }
+    return exponent == 0 ? (uint16_t)sign
+                         : (uint16_t)(sign | (fraction | 0x800000u) >> (126 - exponent));
+}
+
+/* ---- Words ---------------------------------------------------------------------------------- */
+
+KIN_SELECT_HD kin_word64 kin_word64_make(uint32_t key, uint32_t id)
+{
+    return (uint64_t)key << 32 | id;
+}
+
+KIN_SELECT_HD kin_word128 kin_word128_make(uint64_t key, uint32_t id)
+{
+    return (kin_word128)key << 64 | id;
+}
+
+/* 8, or 16 for float64. */
+KIN_SELECT_HD int32_t kin_word_bytes(kith_dtype dtype)
+{
+    return dtype == KITH_F64 ? 16 : 8;
+}
+
+/* ---- What a word stood for, written to place `at` of an array of the dtype ------------------- */
+
+KIN_SELECT_HD void kin_word64_value(kin_word64 word, kith_dtype dtype, bool largest, void *values,
+                                    int64_t at)
+{
+    const uint32_t bits = kin_key32_bits((uint32_t)(word >> 32), largest);
+    if (dtype == KITH_F32) {
+        memcpy((char *)values + 4 * at, &bits, 4);
+    } else {
+        const uint16_t half = dtype == KITH_F16 ? kin_f16_of_bits32(bits) : (uint16_t)(bits >> 16);
+        memcpy((char *)values + 2 * at, &half, 2);
+    }
+}
+
+KIN_SELECT_HD void kin_word128_value(kin_word128 word, bool largest, void *values, int64_t at)
+{
+    const uint64_t bits = kin_key64_bits((uint64_t)(word >> 64), largest);
+    memcpy((char *)values + 8 * at, &bits, 8);
+}
+
+#endif
