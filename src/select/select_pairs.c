@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Introsort (Musser 1997) for two kinds of items: quicksort with the median of three, insertion for
+ * Introsort (Musser 1997) for three kinds of items: quicksort with the median of three, insertion for
  * short runs, heapsort when the recursion gets deeper than 2 log2 n, so that no input is slow.
  */
 #include "select/select_pairs.h"
@@ -12,7 +12,12 @@ static int word_less(const uint64_t *a, const uint64_t *b)
     return *a < *b;
 }
 
-/* One generator for both items: the bodies differ in the type and in `less` alone. */
+static int word128_less(const kin_word128 *a, const kin_word128 *b)
+{
+    return *a < *b;
+}
+
+/* One generator for all items: the bodies differ in the type and in `less` alone. */
 #define SORT_OF(name, item, less)                                                                \
     static void name##_insertion(item *a, int64_t count)                                         \
     {                                                                                            \
@@ -98,6 +103,7 @@ static int word_less(const uint64_t *a, const uint64_t *b)
 
 SORT_OF(pairs, kin_pair, kin_pair_less)
 SORT_OF(words, uint64_t, word_less)
+SORT_OF(words128, kin_word128, word128_less)
 
 void kin_select_sort_pairs(kin_pair *pairs, int64_t count)
 {
@@ -107,6 +113,11 @@ void kin_select_sort_pairs(kin_pair *pairs, int64_t count)
 void kin_select_sort_words(uint64_t *words, int64_t count)
 {
     words_sort(words, count, words_depth(count));
+}
+
+void kin_select_sort_words128(kin_word128 *words, int64_t count)
+{
+    words128_sort(words, count, words128_depth(count));
 }
 
 void kin_select_nth_word(uint64_t *words, int64_t count, int64_t k)

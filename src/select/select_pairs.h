@@ -4,7 +4,7 @@
 #ifndef KIN_SELECT_PAIRS_H
 #define KIN_SELECT_PAIRS_H
 
-#include <stdint.h>
+#include "select/select_word.h"
 
 /* One candidate with its canonical key. Ordered by (key, id); keys are never NaN. */
 typedef struct kin_pair {
@@ -23,6 +23,7 @@ void kin_select_sort_pairs(kin_pair *pairs, int64_t count);
 
 /* The same for plain words. */
 void kin_select_sort_words(uint64_t *words, int64_t count);
+void kin_select_sort_words128(kin_word128 *words, int64_t count);
 
 /* Reorders words so that words[k] is what sorting would put there, smaller ones before it and
  * larger ones behind. 0 <= k < count. Linear on average; falls back to sorting. */
