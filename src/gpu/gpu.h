@@ -15,6 +15,14 @@
 #include "base/base_ctx.h"
 #include "gpu/gpu_module.h"
 
+/* Uploads that were begun ahead, the time that they took, and how much of it somebody waited for.
+ */
+typedef struct kin_gpu_ahead_tally {
+    int64_t uploads;
+    int64_t copying_ns;
+    int64_t waiting_ns;
+} kin_gpu_ahead_tally;
+
 typedef struct kin_gpu {
     const kin_gpu_module *module;
     kin_gpu_stream *stream;
@@ -23,9 +31,13 @@ typedef struct kin_gpu {
     uint64_t budget; /* bytes */
     uint64_t held;   /* bytes that drivers hold of it */
     uint64_t peak;
+    int32_t narrowed;            /* times, since the last kin_gpu_widen */
     struct kin_gpu_cache *cache; /* every block, released ones waiting to be used again: cudaMalloc
                                     is slow, and cudaFree waits for the device */
     struct kin_gpu_staging *staging; /* pinned memory for copies; NULL until the first one */
+    struct kin_gpu_ahead *ahead;     /* uploads beside work (gpu_ahead.h); NULL until the first */
+    bool ahead_off;                  /* for comparison: hints are not taken */
+    kin_gpu_ahead_tally ahead_tally; /* since it was opened */
     kith_ctx *home;                  /* pays for host memory */
     pthread_mutex_t lock;
     int32_t found; /* the device that was the thread's before kin_gpu_enter */
@@ -68,6 +80,14 @@ void kin_gpu_free(kin_gpu *gpu, void *address);
 uint64_t kin_gpu_room(const kin_gpu *gpu);
 /* Gives released blocks back to the device. */
 void kin_gpu_trim(kin_gpu *gpu);
+
+/* What parts that adapt to the device plan with: the room, a quarter of it after each
+ * kin_gpu_narrow, nothing at last. */
+uint64_t kin_gpu_scope(const kin_gpu *gpu);
+/* For a job that ran out of memory and is taken again: narrows the scope, and from now on no block
+ * is larger than what was asked for makes it. false: the scope was nothing already. */
+bool kin_gpu_narrow(kin_gpu *gpu);
+void kin_gpu_widen(kin_gpu *gpu);
 
 /* `from` may be changed when this returns. Large copies go through pinned memory, in pieces, by all
  * threads of ctx, the host's copying overlapped with the device's. */

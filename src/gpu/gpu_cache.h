@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What gpu_open.c makes and ends of gpu_memory.c and gpu_copy.c. */
+ * What gpu_open.c and gpu_ahead.c make and end of gpu_memory.c and gpu_copy.c. */
 #ifndef KIN_GPU_CACHE_H
 #define KIN_GPU_CACHE_H
 
@@ -7,6 +7,9 @@
 
 /* Releases every block, used or not, and the table of them. */
 void kin_gpu_cache_end(kin_gpu *gpu);
+/* Pinned slots and events for copies; again: nothing. A thread other than the one that works with
+ * the kin_gpu may copy only after it. */
+kith_status kin_gpu_staging_make(kith_ctx *ctx, kin_gpu *gpu);
 /* Waits for nothing: the stream is idle. */
 void kin_gpu_staging_end(kin_gpu *gpu);
 

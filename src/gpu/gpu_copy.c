@@ -84,7 +84,7 @@ static kith_status make_slots(kith_ctx *ctx, kin_gpu *gpu, kin_gpu_staging *stag
     return KITH_OK;
 }
 
-static kith_status make_staging(kith_ctx *ctx, kin_gpu *gpu)
+kith_status kin_gpu_staging_make(kith_ctx *ctx, kin_gpu *gpu)
 {
     if (gpu->staging != NULL) {
         return KITH_OK;
@@ -245,7 +245,7 @@ static kith_status run_bytes(transfer *t, uint64_t bytes, kin_task_fn lane_fn)
 
 kith_status kin_gpu_upload(kith_ctx *ctx, kin_gpu *gpu, void *to, const void *from, uint64_t bytes)
 {
-    KIN_TRY(make_staging(ctx, gpu));
+    KIN_TRY(kin_gpu_staging_make(ctx, gpu));
     /* Read alone: the same struct serves the way back. */
     transfer t = {.ctx = ctx, .gpu = gpu, .device = to, .host = (unsigned char *)(uintptr_t)from};
     return run_bytes(&t, bytes, send_lane);
@@ -266,7 +266,7 @@ kith_status kin_gpu_upload_rows(kith_ctx *ctx, kin_gpu *gpu, void *to, const voi
         }
         return KITH_OK;
     }
-    KIN_TRY(make_staging(ctx, gpu));
+    KIN_TRY(kin_gpu_staging_make(ctx, gpu));
     transfer t = {.ctx = ctx,
                   .gpu = gpu,
                   .device = to,
@@ -282,7 +282,7 @@ kith_status kin_gpu_upload_rows(kith_ctx *ctx, kin_gpu *gpu, void *to, const voi
 kith_status kin_gpu_download(kith_ctx *ctx, kin_gpu *gpu, void *to, const void *from,
                              uint64_t bytes)
 {
-    KIN_TRY(make_staging(ctx, gpu));
+    KIN_TRY(kin_gpu_staging_make(ctx, gpu));
     if (bytes > (uint64_t)FEW_PIECES * SLOT_BYTES) {
         KIN_TRY(kin_gpu_wait(ctx, gpu));
     }

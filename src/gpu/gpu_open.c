@@ -6,6 +6,7 @@
 
 #include "base/base_mem.h"
 #include "base/base_try.h"
+#include "gpu/gpu_ahead.h"
 #include "gpu/gpu_cache.h"
 
 #include <dlfcn.h>
@@ -273,6 +274,7 @@ void kin_gpu_close(kith_ctx *ctx, kin_gpu *gpu)
     kin_gpu_enter(gpu);
     if (gpu->stream != NULL) {
         (void)gpu->module->ops->wait(gpu->stream); /* its error was somebody's who did not ask */
+        kin_gpu_ahead_close(gpu);
         kin_gpu_cache_end(gpu);
         kin_gpu_staging_end(gpu);
         gpu->module->ops->close(gpu->stream);

@@ -75,6 +75,17 @@ static void *thread_main(void *arg)
     return NULL;
 }
 
+int kin_thread_start(pthread_t *thread, void *(*body)(void *), void *arg)
+{
+    sigset_t all;
+    sigset_t before;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int error = pthread_create(thread, NULL, body, arg);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error;
+}
+
 kith_status kin_parallel(kith_ctx *ctx, const char *phase, int64_t tasks, kin_task_fn fn, void *arg)
 {
     team t = {.ctx = ctx, .phase = phase, .tasks = tasks, .fn = fn, .arg = arg};
@@ -85,16 +96,9 @@ kith_status kin_parallel(kith_ctx *ctx, const char *phase, int64_t tasks, kin_ta
     const int64_t wanted = kin_min_i64(kin_min_i64(ctx->threads, tasks), MAX_THREADS) - 1;
     int64_t born = 0;
 
-    /* Helpers take no signals: Ctrl-C belongs to the thread that called us. */
-    sigset_t all;
-    sigset_t before;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    while (born < wanted && pthread_create(&threads[born], NULL, thread_main, &t) == 0) {
+    while (born < wanted && kin_thread_start(&threads[born], thread_main, &t) == 0) {
         born += 1; /* fewer threads than wished for are slower, not wrong */
     }
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-
     work(&t, 0);
     for (int64_t i = 0; i < born; i++) {
         (void)pthread_join(threads[i], NULL);

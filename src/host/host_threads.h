@@ -17,6 +17,10 @@ typedef kith_status (*kin_task_fn)(void *arg, int64_t task, int32_t thread);
 kith_status kin_parallel(kith_ctx *ctx, const char *phase, int64_t tasks, kin_task_fn fn,
                          void *arg);
 
+/* A thread that takes no signals: Ctrl-C belongs to the thread that called kith. As pthread_create.
+ */
+int kin_thread_start(pthread_t *thread, void *(*body)(void *), void *arg);
+
 /* Asks the caller's progress function, at most every 50 ms; KITH_E_CANCELLED if it says stop. For
  * long work outside kin_parallel; only from the thread that called kith. */
 kith_status kin_progress(kith_ctx *ctx, const char *phase, double done, double total);

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Idea. An upload is a thread that fills pinned slots, and a stream of its own that empties them:
+ * the device's copy engine works beside its processors.
+ *
+ *      main thread    begin(B)   launches work on A ........ waits ...   take(B)   work on B ...
+ *                        |                                                  ^
+ *      its thread        +-> memcpy to slots | copy | copy | ... | wait ----+  (joined)
+ *
+ * Why it is right. A block may still be read by earlier work of the main stream, whose memory it
+ * was (gpu_memory.c): the second stream follows an event behind that work. The thread waits for its
+ * own stream before it ends, so that what is launched after `take` finds the rows there, and what
+ * is freed after `end` is written by nobody. The thread has a context of its own: the caller's
+ * progress function is not its to call, and its error becomes the caller's at `take`.
+ *
+ * Memory. Beside the rows, on the host: 2 MiB of pinned memory a lane and upload (gpu_copy.c), from
+ * the first hint until the device is closed.
+ *
+ * Cost. Copies go in portions of 64 MiB, between which an upload can be given up: some 0.1 ms of
+ * threads a portion, 3 ms of copying. */
+#include "gpu/gpu_ahead.h"
+
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "gpu/gpu_cache.h"
+#include "host/host_clock.h"
+#include "host/host_threads.h"
+
+static const int64_t PORTION_BYTES = 64 << 20;
+
+typedef struct upload {
+    kin_gpu side; /* a stream and pinned slots, no memory */
+    kith_ctx own; /* the thread's: no progress function, a sentence of its own */
+    void *event;  /* behind what the main stream held when the upload began */
+    bool ready;   /* all of the above is made */
+
+    void *block; /* NULL: nothing is under way */
+    kin_gpu_rows rows;
+    pthread_t thread;
+
+    pthread_mutex_t lock; /* guards what follows */
+    pthread_cond_t moved;
+    int64_t sent;
+    bool unwanted;
+    bool done;
+    kith_status status;
+    int64_t copying_ns;
+} upload;
+
+typedef struct kin_gpu_ahead {
+    upload uploads[KIN_GPU_AHEAD_MOST];
+} kin_gpu_ahead;
+
+/* ---- The thread ------------------------------------------------------------------------------ */
+
+/* Tells how far it is; false: nobody wants the rest. */
+static bool goes_on(upload *u, int64_t sent)
+{
+    pthread_mutex_lock(&u->lock);
+    u->sent = sent;
+    const bool wanted = !u->unwanted;
+    pthread_cond_signal(&u->moved);
+    pthread_mutex_unlock(&u->lock);
+    return wanted && sent < u->rows.count;
+}
+
+static kith_status send(upload *u, int64_t first, int64_t count)
+{
+    const kin_gpu_rows *rows = &u->rows;
+    return kin_gpu_upload_rows(&u->own, &u->side, (char *)u->block + first * rows->row_bytes,
+                               (const char *)rows->from + first * rows->stride_bytes, count,
+                               rows->row_bytes, rows->stride_bytes);
+}
+
+static kith_status send_all(upload *u)
+{
+    const kin_gpu_ops *ops = u->side.module->ops;
+    const int64_t portion = kin_max_i64(1, PORTION_BYTES / u->rows.row_bytes);
+    int64_t at = 0;
+    KIN_TRY(kin_gpu_check(&u->own, &u->side, ops->enter(u->side.stream), "entering the device"));
+    while (goes_on(u, at)) {
+        const int64_t count = kin_min_i64(portion, u->rows.count - at);
+        KIN_TRY(send(u, at, count));
+        at += count;
+    }
+    return KITH_OK;
+}
+
+static void *thread_main(void *arg)
+{
+    upload *u = arg;
+    const int64_t start = kin_clock_ns();
+    kith_status status = send_all(u);
+    KIN_KEEP(status, kin_gpu_wait(&u->own, &u->side));
+    pthread_mutex_lock(&u->lock);
+    u->done = true;
+    u->status = status;
+    u->copying_ns = kin_clock_ns() - start;
+    pthread_cond_signal(&u->moved);
+    pthread_mutex_unlock(&u->lock);
+    return NULL;
+}
+
+/* ---- Stream, slots, event ---------------------------------------------------------------------
+ */
+
+static void close_upload(upload *u)
+{
+    const kin_gpu_ops *ops = u->side.module->ops;
+    kin_gpu_staging_end(&u->side);
+    ops->event_free(u->event);
+    if (u->side.stream != NULL) {
+        ops->close(u->side.stream);
+    }
+    (void)pthread_cond_destroy(&u->moved);
+    (void)pthread_mutex_destroy(&u->lock);
+    (void)pthread_mutex_destroy(&u->own.lock);
+    memset(u, 0, sizeof *u);
+}
+
+static kith_status open_parts(kith_ctx *ctx, const kin_gpu *gpu, upload *u)
+{
+    const kin_gpu_ops *ops = gpu->module->ops;
+    u->side.stream = NULL;
+    KIN_TRY(kin_gpu_check(ctx, gpu, ops->open(gpu->index, NULL, &u->side.stream),
+                          "opening a stream for uploads"));
+    KIN_TRY(kin_gpu_check(ctx, gpu, ops->event_make(&u->event), "making an event"));
+    return kin_gpu_staging_make(ctx, &u->side);
+}
+
+static kith_status open_upload(kith_ctx *ctx, const kin_gpu *gpu, upload *u)
+{
+    if (u->ready) {
+        return KITH_OK;
+    }
+    u->own.threads = ctx->threads;
+    u->side = (kin_gpu){.module = gpu->module, .index = gpu->index, .home = gpu->home};
+    /* The defaults of these three take nothing that could be missing. */
+    (void)pthread_mutex_init(&u->own.lock, NULL);
+    (void)pthread_mutex_init(&u->lock, NULL);
+    (void)pthread_cond_init(&u->moved, NULL);
+    const kith_status status = open_parts(ctx, gpu, u);
+    if (status != KITH_OK) {
+        close_upload(u);
+        return status;
+    }
+    u->ready = true;
+    return KITH_OK;
+}
+
+/* ---- Begin ------------------------------------------------------------------------------------
+ */
+
+static upload *find_free(kin_gpu *gpu)
+{
+    for (int i = 0; gpu->ahead != NULL && i < KIN_GPU_AHEAD_MOST; i++) {
+        if (gpu->ahead->uploads[i].block == NULL) {
+            return &gpu->ahead->uploads[i];
+        }
+    }
+    return NULL;
+}
+
+static upload *find_rows(const kin_gpu *gpu, const kin_gpu_rows *rows)
+{
+    for (int i = 0; gpu->ahead != NULL && i < KIN_GPU_AHEAD_MOST; i++) {
+        upload *u = &gpu->ahead->uploads[i];
+        const kin_gpu_rows *r = &u->rows;
+        if (u->block != NULL && r->from == rows->from && r->count == rows->count &&
+            r->row_bytes == rows->row_bytes && r->stride_bytes == rows->stride_bytes) {
+            return u;
+        }
+    }
+    return NULL;
+}
+
+static kith_status start(kith_ctx *ctx, kin_gpu *gpu, upload *u)
+{
+    const kin_gpu_ops *ops = gpu->module->ops;
+    KIN_TRY(kin_gpu_check(ctx, gpu, ops->event_record(gpu->stream, u->event), "marking a place"));
+    KIN_TRY(kin_gpu_check(ctx, gpu, ops->event_follow(u->side.stream, u->event),
+                          "waiting for a stream"));
+    u->sent = 0;
+    u->unwanted = false;
+    u->done = false;
+    kin_forgive(&u->own);
+    if (kin_thread_start(&u->thread, thread_main, u) != 0) {
+        return kin_fail(ctx, KITH_E_MEMORY, "no thread for an upload");
+    }
+    gpu->ahead_tally.uploads += 1;
+    return KITH_OK;
+}
+
+static kith_status begin(kith_ctx *ctx, kin_gpu *gpu, const kin_gpu_rows *rows)
+{
+    if (gpu->ahead == NULL) {
+        KIN_TRY(kin_alloc_zero(gpu->home, &gpu->ahead, 1, sizeof *gpu->ahead, "uploads"));
+    }
+    upload *u = find_free(gpu);
+    if (u == NULL) {
+        return KITH_OK;
+    }
+    KIN_TRY(open_upload(ctx, gpu, u));
+    KIN_TRY(kin_gpu_alloc(ctx, gpu, &u->block, (uint64_t)rows->count, (uint64_t)rows->row_bytes,
+                          "rows that come next"));
+    u->rows = *rows;
+    const kith_status status = start(ctx, gpu, u);
+    if (status != KITH_OK) {
+        kin_gpu_free(gpu, u->block);
+        u->block = NULL;
+    }
+    return status;
+}
+
+void kin_gpu_ahead_begin(kith_ctx *ctx, kin_gpu *gpu, const kin_gpu_rows *rows)
+{
+    const uint64_t bytes = kin_size_mul((uint64_t)rows->count, (uint64_t)rows->row_bytes);
+    if (gpu->ahead_off || bytes == 0 || bytes > kin_gpu_room(gpu)) {
+        return;
+    }
+    if (begin(ctx, gpu, rows) != KITH_OK) {
+        kin_forgive(ctx);
+    }
+}
+
+/* ---- Take and end -----------------------------------------------------------------------------
+ */
+
+/* Until the thread is done, or the caller's progress function says stop. */
+static kith_status await(kith_ctx *ctx, upload *u)
+{
+    kith_status status = KITH_OK;
+    pthread_mutex_lock(&u->lock);
+    while (!u->done && status == KITH_OK) {
+        pthread_cond_wait(&u->moved, &u->lock);
+        const int64_t sent = u->sent;
+        pthread_mutex_unlock(&u->lock);
+        status = kin_progress(ctx, "copy", (double)sent, (double)u->rows.count);
+        pthread_mutex_lock(&u->lock);
+    }
+    pthread_mutex_unlock(&u->lock);
+    return status;
+}
+
+/* The block, whose rows are there if u->status says so. */
+static void *join(kin_gpu *gpu, upload *u)
+{
+    void *block = u->block;
+    (void)pthread_join(u->thread, NULL);
+    gpu->ahead_tally.copying_ns += u->copying_ns;
+    u->block = NULL;
+    return block;
+}
+
+kith_status kin_gpu_ahead_take(kith_ctx *ctx, kin_gpu *gpu, const kin_gpu_rows *rows, void *block)
+{
+    void **out = block;
+    upload *u = find_rows(gpu, rows);
+    *out = NULL;
+    if (u == NULL) {
+        return KITH_OK;
+    }
+    const int64_t start = kin_clock_ns();
+    KIN_TRY(await(ctx, u));
+    void *taken = join(gpu, u);
+    gpu->ahead_tally.waiting_ns += kin_clock_ns() - start;
+    if (u->status != KITH_OK) {
+        kin_gpu_free(gpu, taken);
+        return kin_fail(ctx, u->status, "%s", u->own.detail);
+    }
+    *out = taken;
+    return KITH_OK;
+}
+
+bool kin_gpu_ahead_end(kin_gpu *gpu)
+{
+    bool any = false;
+    for (int i = 0; gpu->ahead != NULL && i < KIN_GPU_AHEAD_MOST; i++) {
+        upload *u = &gpu->ahead->uploads[i];
+        if (u->block != NULL) {
+            pthread_mutex_lock(&u->lock);
+            u->unwanted = true;
+            pthread_mutex_unlock(&u->lock);
+            kin_gpu_free(gpu, join(gpu, u));
+            any = true;
+        }
+    }
+    return any;
+}
+
+void kin_gpu_ahead_close(kin_gpu *gpu)
+{
+    if (gpu->ahead == NULL) {
+        return;
+    }
+    (void)kin_gpu_ahead_end(gpu);
+    for (int i = 0; i < KIN_GPU_AHEAD_MOST; i++) {
+        if (gpu->ahead->uploads[i].ready) {
+            close_upload(&gpu->ahead->uploads[i]);
+        }
+    }
+    kin_free(gpu->home, gpu->ahead);
+    gpu->ahead = NULL;
+}

@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Uploads ahead of their use, on a device that is host memory and whose copies are slow or fail at
+ * will: rows arrive, threads and memory come back on every way out, errors are told where the rows
+ * are wanted and nowhere else. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/base_mem.h"
+#include "gpu/gpu_ahead.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* ---- The device ------------------------------------------------------------------------------ */
+
+enum { BROKEN = 700 };
+static const uint64_t BUDGET = UINT64_C(1) << 30;
+
+struct kin_gpu_stream {
+    int64_t copies;
+};
+
+/* Read by all threads, written while there is one. */
+static struct {
+    int64_t copy_ns;
+    int64_t failing_copy; /* of this number on all fail; 0: none */
+    bool no_stream;
+    bool no_pinned;
+    bool no_event;
+} pretend;
+
+static atomic_int_fast64_t copies;
+static int64_t streams;
+static int64_t events;
+static int64_t blocks;
+static int64_t pinned;
+static const kin_gpu_stream *followed_by; /* the stream that waits for another one's event */
+
+static const char *error_text(int error)
+{
+    return error == BROKEN ? "broken on purpose" : "another error";
+}
+
+static int open_stream(int32_t index, void *foreign, kin_gpu_stream **out)
+{
+    (void)index;
+    (void)foreign;
+    *out = pretend.no_stream ? NULL : calloc(1, sizeof **out);
+    streams += *out != NULL ? 1 : 0;
+    return *out != NULL ? 0 : BROKEN;
+}
+
+static void close_stream(kin_gpu_stream *stream)
+{
+    streams -= 1;
+    free(stream);
+}
+
+static int enter(kin_gpu_stream *stream)
+{
+    (void)stream;
+    return 0;
+}
+
+static int current(int32_t *index)
+{
+    *index = 0;
+    return 0;
+}
+
+static int make_current(int32_t index)
+{
+    return index;
+}
+
+static int allocate(kin_gpu_stream *stream, uint64_t bytes, void **out)
+{
+    (void)stream;
+    *out = malloc((size_t)bytes);
+    blocks += 1;
+    return *out != NULL ? 0 : KIN_GPU_ERROR_MEMORY;
+}
+
+static void release(kin_gpu_stream *stream, void *block)
+{
+    (void)stream;
+    blocks -= 1;
+    free(block);
+}
+
+static int free_bytes(kin_gpu_stream *stream, uint64_t *bytes)
+{
+    (void)stream;
+    *bytes = BUDGET;
+    return 0;
+}
+
+static int allocate_pinned(uint64_t bytes, void **out)
+{
+    *out = pretend.no_pinned ? NULL : malloc((size_t)bytes);
+    pinned += *out != NULL ? 1 : 0;
+    return *out != NULL ? 0 : KIN_GPU_ERROR_MEMORY;
+}
+
+static void release_pinned(void *block)
+{
+    pinned -= 1;
+    free(block);
+}
+
+static int copy(kin_gpu_stream *stream, void *to, const void *from, uint64_t bytes)
+{
+    const struct timespec pause = {.tv_nsec = pretend.copy_ns};
+    const int64_t number = atomic_fetch_add(&copies, 1) + 1;
+    (void)stream;
+    if (pretend.copy_ns > 0) {
+        (void)nanosleep(&pause, NULL);
+    }
+    if (pretend.failing_copy != 0 && number >= pretend.failing_copy) {
+        return BROKEN;
+    }
+    memcpy(to, from, (size_t)bytes);
+    return 0;
+}
+
+static int fill(kin_gpu_stream *stream, void *to, int byte, uint64_t bytes)
+{
+    (void)stream;
+    memset(to, byte, (size_t)bytes);
+    return 0;
+}
+
+static int event_make(void **event)
+{
+    *event = pretend.no_event ? NULL : malloc(1);
+    events += *event != NULL ? 1 : 0;
+    return *event != NULL ? 0 : BROKEN;
+}
+
+static void event_free(void *event)
+{
+    events -= event != NULL ? 1 : 0;
+    free(event);
+}
+
+static int event_record(kin_gpu_stream *stream, void *event)
+{
+    return stream != NULL && event != NULL ? 0 : BROKEN;
+}
+
+static int event_follow(kin_gpu_stream *stream, void *event)
+{
+    followed_by = stream;
+    return event != NULL ? 0 : BROKEN;
+}
+
+static int event_wait(void *event)
+{
+    return event != NULL ? 0 : BROKEN;
+}
+
+static int wait_all(kin_gpu_stream *stream)
+{
+    return stream != NULL ? 0 : BROKEN;
+}
+
+static const kin_gpu_ops ops = {.error_text = error_text,
+                                .open = open_stream,
+                                .close = close_stream,
+                                .enter = enter,
+                                .current = current,
+                                .make_current = make_current,
+                                .free_bytes = free_bytes,
+                                .allocate = allocate,
+                                .release = release,
+                                .allocate_pinned = allocate_pinned,
+                                .release_pinned = release_pinned,
+                                .copy_in = copy,
+                                .copy_out = copy,
+                                .fill = fill,
+                                .event_make = event_make,
+                                .event_free = event_free,
+                                .event_record = event_record,
+                                .event_wait = event_wait,
+                                .event_follow = event_follow,
+                                .wait = wait_all};
+static const kin_gpu_module module = {.version = KIN_GPU_VERSION, .ops = &ops};
+
+/* ---- A context and a device ------------------------------------------------------------------ */
+
+typedef struct bench {
+    kith_ctx *ctx;
+    kin_gpu *gpu;
+    kin_gpu_stream stream;
+} bench;
+
+static int stop_at_once; /* what the progress function says */
+
+static int progress(void *arg, const char *phase, double done, double total)
+{
+    (void)arg;
+    assert_string_equal(phase, "copy");
+    assert_true(done <= total);
+    return stop_at_once;
+}
+
+static void bench_open(bench *b, int32_t threads)
+{
+    kith_ctx_params params = kith_ctx_params_default();
+    params.device = "cpu";
+    params.threads = threads;
+    params.progress = progress;
+    stop_at_once = 0;
+    memset(&pretend, 0, sizeof pretend);
+    atomic_store(&copies, 0);
+    assert_int_equal(kith_ctx_create(&params, &b->ctx), KITH_OK);
+    assert_int_equal(kin_alloc_zero(b->ctx, &b->gpu, 1, sizeof *b->gpu, "a GPU"), KITH_OK);
+    b->gpu->module = &module;
+    b->gpu->home = b->ctx;
+    b->gpu->budget = BUDGET;
+    assert_int_equal(pthread_mutex_init(&b->gpu->lock, NULL), 0);
+    assert_int_equal(ops.open(0, NULL, &b->gpu->stream), 0);
+}
+
+/* Everything that was taken is back. */
+static void bench_close(bench *b)
+{
+    assert_int_equal(b->gpu->held, 0);
+    kin_gpu_close(b->ctx, b->gpu);
+    assert_int_equal(streams, 0);
+    assert_int_equal(events, 0);
+    assert_int_equal(blocks, 0);
+    assert_int_equal(pinned, 0);
+    assert_int_equal(atomic_load(&b->ctx->held_bytes), 0);
+    kith_ctx_free(b->ctx);
+}
+
+static kin_gpu_rows rows_make(int64_t count, int64_t row_bytes, int64_t stride_bytes)
+{
+    const size_t bytes = (size_t)(count * stride_bytes);
+    uint32_t *words = malloc(bytes + sizeof *words);
+    assert_non_null(words);
+    for (size_t i = 0; i <= bytes / sizeof *words; i++) {
+        words[i] = (uint32_t)i * 2654435761U;
+    }
+    return (kin_gpu_rows){words, count, row_bytes, stride_bytes};
+}
+
+static void rows_free(const kin_gpu_rows *rows)
+{
+    free((void *)(uintptr_t)rows->from);
+}
+
+static bool rows_equal(const kin_gpu_rows *rows, const unsigned char *block)
+{
+    const unsigned char *from = rows->from;
+    for (int64_t i = 0; i < rows->count; i++) {
+        if (memcmp(block + i * rows->row_bytes, from + i * rows->stride_bytes,
+                   (size_t)rows->row_bytes) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- Rows arrive ----------------------------------------------------------------------------- */
+
+static void rows_arrive(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t count, row_bytes, stride_bytes;
+    } shapes[] = {{1, 1, 1},          {1000, 128, 128},      {1000, 100, 128},
+                  {300000, 512, 512}, {3, 5 << 19, 3 << 20}, {40, 3 << 20, 3 << 20},
+                  {70000, 4, 12}};
+    for (int32_t threads = 1; threads <= 4; threads += 3) {
+        bench b;
+        bench_open(&b, threads);
+        for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+            const kin_gpu_rows rows =
+                rows_make(shapes[i].count, shapes[i].row_bytes, shapes[i].stride_bytes);
+            void *block = NULL;
+            kin_gpu_ahead_begin(b.ctx, b.gpu, &rows);
+            assert_non_null(followed_by); /* the other stream waits */
+            assert_ptr_not_equal(followed_by, b.gpu->stream);
+            assert_int_equal(kin_gpu_ahead_take(b.ctx, b.gpu, &rows, &block), KITH_OK);
+            assert_non_null(block);
+            assert_true(rows_equal(&rows, block));
+            kin_gpu_free(b.gpu, block);
+            assert_int_equal(kin_gpu_ahead_take(b.ctx, b.gpu, &rows, &block), KITH_OK);
+            assert_null(block); /* taken once */
+            rows_free(&rows);
+        }
+        assert_int_equal(b.gpu->ahead_tally.uploads, sizeof shapes / sizeof *shapes);
+        assert_true(b.gpu->ahead_tally.copying_ns > 0);
+        assert_false(kin_gpu_ahead_end(b.gpu));
+        bench_close(&b);
+    }
+    printf("rows of 7 shapes, 1 and 4 threads: on the device, byte for byte, and taken once\n");
+}
+
+/* The main thread works with the device meanwhile; two uploads at a time, a third hint is not
+ * taken. The thread sanitizer watches. */
+static void beside_work(void **state)
+{
+    (void)state;
+    bench b;
+    bench_open(&b, 4);
+    pretend.copy_ns = 200000;
+    const kin_gpu_rows first = rows_make(100000, 128, 128);
+    const kin_gpu_rows second = rows_make(50000, 100, 128);
+    const kin_gpu_rows third = rows_make(10, 8, 8);
+    unsigned char small[3000];
+    unsigned char back[3000];
+    for (size_t i = 0; i < sizeof small; i++) {
+        small[i] = (unsigned char)(i % 251);
+    }
+    for (int round = 0; round < 4; round++) {
+        void *block = NULL;
+        kin_gpu_ahead_begin(b.ctx, b.gpu, &first);
+        kin_gpu_ahead_begin(b.ctx, b.gpu, &second);
+        kin_gpu_ahead_begin(b.ctx, b.gpu, &third);
+        for (int i = 0; i < 20; i++) {
+            void *mine = NULL;
+            assert_int_equal(kin_gpu_alloc(b.ctx, b.gpu, &mine, sizeof small, 1, "mine"), KITH_OK);
+            assert_int_equal(kin_gpu_upload(b.ctx, b.gpu, mine, small, sizeof small), KITH_OK);
+            assert_int_equal(kin_gpu_download(b.ctx, b.gpu, back, mine, sizeof back), KITH_OK);
+            assert_memory_equal(back, small, sizeof small);
+            kin_gpu_free(b.gpu, mine);
+            kin_gpu_trim(b.gpu);
+        }
+        assert_int_equal(kin_gpu_ahead_take(b.ctx, b.gpu, &third, &block), KITH_OK);
+        assert_null(block);
+        assert_int_equal(kin_gpu_ahead_take(b.ctx, b.gpu, &second, &block), KITH_OK);
+        assert_true(rows_equal(&second, block));
+        kin_gpu_free(b.gpu, block);
+        assert_int_equal(kin_gpu_ahead_take(b.ctx, b.gpu, &first, &block), KITH_OK);
+        assert_true(rows_equal(&first, block));
+        kin_gpu_free(b.gpu, block);
+    }
+    assert_int_equal(b.gpu->ahead_tally.uploads, 8);
+    rows_free(&first);
+    rows_free(&second);
+    rows_free(&third);
+    bench_close(&b);
+    printf("two uploads beside the main thread's own copies and allocations: all bytes right\n");
+}
+
+/* ---- Given up -------------------------------------------------------------------------------- */
+
+static void given_up(void **state)
+{
+    (void)state;
+    bench b;
+    bench_open(&b, 2);
+    pretend.copy_ns = 1000000;
+    const kin_gpu_rows rows = rows_make(400000, 512, 512);
+    kin_gpu_rows others = rows;
+    void *block = NULL;
+    others.count -= 1;
+    kin_gpu_ahead_begin(b.ctx, b.gpu, &rows);
+    assert_int_equal(kin_gpu_ahead_take(b.ctx, b.gpu, &others, &block), KITH_OK);
+    assert_null(block);
+    while (atomic_load(&copies) == 0) {
+        (void)sched_yield();
+    }
+    assert_true(kin_gpu_ahead_end(b.gpu));
+    assert_false(kin_gpu_ahead_end(b.gpu));
+    assert_true(atomic_load(&copies) < 400000 * 512 / (1 << 20));
+    printf("given up after %d of %d pieces\n", (int)atomic_load(&copies), 400000 * 512 / (1 << 20));
+    assert_int_equal(b.gpu->held, 0);
+
+    /* The progress function says stop while somebody waits. */
+    kin_gpu_ahead_begin(b.ctx, b.gpu, &rows);
+    stop_at_once = 1;
+    b.ctx->progress_ns = 0;
+    assert_int_equal(kin_gpu_ahead_take(b.ctx, b.gpu, &rows, &block), KITH_E_CANCELLED);
+    assert_null(block);
+    assert_true(kin_gpu_ahead_end(b.gpu));
+
+    /* Closed with an upload under way. */
+    kin_gpu_ahead_begin(b.ctx, b.gpu, &rows);
+    kin_gpu_ahead_close(b.gpu);
+    assert_int_equal(b.gpu->held, 0);
+    rows_free(&rows);
+    bench_close(&b);
+    printf("other rows, a cancelled call, a closed device: threads joined, memory back\n");
+}
+
+/* ---- Failures -------------------------------------------------------------------------------- */
+
+static void failing_copies(void **state)
+{
+    (void)state;
+    /* 147 pieces in portions of 64, 64 and 19. */
+    static const int64_t places[] = {1, 2, 64, 65, 147, 148};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        const int64_t at = places[i];
+        bench b;
+        bench_open(&b, 3);
+        pretend.failing_copy = at;
+        const kin_gpu_rows rows = rows_make(300000, 512, 512);
+        void *block = NULL;
+        kin_gpu_ahead_begin(b.ctx, b.gpu, &rows);
+        assert_int_equal(b.ctx->failed, KITH_OK); /* nobody was told so far */
+        assert_int_equal(kin_gpu_ahead_take(b.ctx, b.gpu, &rows, &block),
+                         at <= 147 ? KITH_E_DEVICE : KITH_OK);
+        assert_true(at > 147 || strstr(kith_ctx_detail(b.ctx), "broken on purpose") != NULL);
+        assert_true((block == NULL) == (at <= 147));
+        kin_gpu_free(b.gpu, block);
+
+        /* What is given up takes its error along. */
+        kin_forgive(b.ctx);
+        kin_gpu_ahead_begin(b.ctx, b.gpu, &rows);
+        assert_true(kin_gpu_ahead_end(b.gpu));
+        assert_int_equal(b.ctx->failed, KITH_OK);
+        rows_free(&rows);
+        bench_close(&b);
+    }
+    printf("copies that fail are told where the rows are wanted, with the device's words\n");
+}
+
+/* What a hint lacks is nobody's error: the rows are not there, that is all. */
+static void no_means(void **state)
+{
+    (void)state;
+    bench b;
+    bench_open(&b, 2);
+    const kin_gpu_rows rows = rows_make(1000, 64, 64);
+    void *block = &b;
+    for (int lack = 0; lack < 6; lack++) {
+        pretend.no_stream = lack == 0;
+        pretend.no_event = lack == 1;
+        pretend.no_pinned = lack == 2;
+        b.gpu->budget = lack == 3 ? 60000 : lack == 4 ? 64000 : BUDGET; /* 65,536 are taken */
+        b.gpu->ahead_off = lack == 5;
+        kin_gpu_ahead_begin(b.ctx, b.gpu, &rows);
+        assert_int_equal(b.ctx->failed, KITH_OK);
+        assert_int_equal(kin_gpu_ahead_take(b.ctx, b.gpu, &rows, &block), KITH_OK);
+        assert_null(block);
+        assert_int_equal(b.gpu->held, 0);
+        assert_false(kin_gpu_ahead_end(b.gpu));
+    }
+    assert_int_equal(b.gpu->ahead_tally.uploads, 0);
+    b.gpu->ahead_off = false;
+    kin_gpu_ahead_begin(b.ctx, b.gpu, &rows);
+    assert_int_equal(kin_gpu_ahead_take(b.ctx, b.gpu, &rows, &block), KITH_OK);
+    assert_true(rows_equal(&rows, block));
+    kin_gpu_free(b.gpu, block);
+    rows_free(&rows);
+    bench_close(&b);
+    printf("no stream, event, pinned memory or room: no upload, no error; afterwards it works\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(rows_arrive), cmocka_unit_test(beside_work),
+                                       cmocka_unit_test(given_up), cmocka_unit_test(failing_copies),
+                                       cmocka_unit_test(no_means)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
