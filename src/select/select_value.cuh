@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Types of values on a GPU: how one becomes a word and comes back. Kernels are templates over one
- * of these; KIN_SELECT_BY_TYPE makes the four instances. */
+ * of these; KIN_SELECT_BY_TYPE makes the instances. */
 #ifndef KIN_SELECT_VALUE_CUH
 #define KIN_SELECT_VALUE_CUH
 
@@ -34,6 +34,17 @@ struct kin_value_bf16 {
     static __device__ __forceinline__ word make(bits b, uint32_t id, bool largest)
     {
         return kin_word64_make(kin_key32((uint32_t)b << 16, largest), id);
+    }
+};
+
+/* `largest` is never asked for. */
+struct kin_value_u32 {
+    typedef uint32_t bits;
+    typedef kin_word64 word;
+    static constexpr kith_dtype dtype = KIN_SELECT_U32;
+    static __device__ __forceinline__ word make(bits b, uint32_t id, bool)
+    {
+        return kin_word64_make(b, id);
     }
 };
 
@@ -116,7 +127,7 @@ static __device__ __forceinline__ void kin_select_put(const kin_select_task &tas
 /* `function<Value>(arguments...)` for the dtype of a task, as the value of a function that returns
  * int. */
 #define KIN_SELECT_BY_TYPE(dtype, function, ...)      \
-    switch (dtype) {                                  \
+    switch ((int)(dtype)) {                           \
     case KITH_F32:                                    \
         return function<kin_value_f32>(__VA_ARGS__);  \
     case KITH_F16:                                    \
@@ -125,6 +136,8 @@ static __device__ __forceinline__ void kin_select_put(const kin_select_task &tas
         return function<kin_value_bf16>(__VA_ARGS__); \
     case KITH_F64:                                    \
         return function<kin_value_f64>(__VA_ARGS__);  \
+    case (int)KIN_SELECT_U32:                         \
+        return function<kin_value_u32>(__VA_ARGS__);  \
     default:                                          \
         return (int)cudaErrorInvalidValue;            \
     }

@@ -26,6 +26,11 @@
 typedef uint64_t kin_word64;
 __extension__ typedef unsigned __int128 kin_word128;
 
+/* Not a dtype of the library: 32-bit unsigned numbers that are keys as they stand, such as the
+ * costs that the screen of a GPU writes. The smallest come first; UINT32_MAX is the worst there is.
+ */
+#define KIN_SELECT_U32 ((kith_dtype)7)
+
 #define KIN_WORD64_WORST UINT64_MAX
 #define KIN_WORD128_WORST (~(kin_word128)0)
 
@@ -133,8 +138,9 @@ KIN_SELECT_HD int32_t kin_word_bytes(kith_dtype dtype)
 KIN_SELECT_HD void kin_word64_value(kin_word64 word, kith_dtype dtype, bool largest, void *values,
                                     int64_t at)
 {
-    const uint32_t bits = kin_key32_bits((uint32_t)(word >> 32), largest);
-    if (dtype == KITH_F32) {
+    const uint32_t key = (uint32_t)(word >> 32);
+    const uint32_t bits = dtype == KIN_SELECT_U32 ? key : kin_key32_bits(key, largest);
+    if (dtype == KITH_F32 || dtype == KIN_SELECT_U32) {
         memcpy((char *)values + 4 * at, &bits, 4);
     } else {
         const uint16_t half = dtype == KITH_F16 ? kin_f16_of_bits32(bits) : (uint16_t)(bits >> 16);
