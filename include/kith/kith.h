@@ -206,6 +206,27 @@ enum {
     KITH_NO_SKIP = 1u << 2       /* do not skip tiles by their bounds (for comparison) */
 };
 
+/* How neighbours are found. The answers are the same bytes. */
+typedef enum kith_pipeline {
+    KITH_PIPELINE_FUSED = 0,  /* distances are compared where they are computed, not written */
+    KITH_PIPELINE_MATRIX = 1, /* they are written in batches, and the k smallest selected */
+    KITH_PIPELINE_HYBRID = 2  /* a GPU keeps of each row what is within the k-th of a sample; the
+                                 processor selects from it while the GPU is at the next rows */
+} kith_pipeline;
+
+/* Methods of k-selection: for KITH_PIPELINE_MATRIX, and on their own in section 11. */
+typedef enum kith_select_method {
+    KITH_SELECT_AUTO = 0,          /* the fastest one here, by a measured table */
+    KITH_SELECT_SCAN = 1,          /* reads the row once, against a threshold from a sample */
+    KITH_SELECT_INSERTION = 2,     /* a sorted queue that is inserted into */
+    KITH_SELECT_HEAP = 3,          /* a binary heap with the worst on top */
+    KITH_SELECT_MERGE_QUEUE = 4,   /* sorted levels of m, m, 2m, 4m ..., merged when needed */
+    KITH_SELECT_QUICK = 5,         /* quick multi-select: partitions by votes of a warp */
+    KITH_SELECT_BITONIC = 6,       /* truncated bitonic sort */
+    KITH_SELECT_RADIX = 7,         /* histograms of digits, then one collection */
+    KITH_SELECT_THRESHOLD_HEAP = 8 /* prune by a sample's k-th, then a min-max heap */
+} kith_select_method;
+
 typedef struct kith_search_params {
     uint32_t struct_size; /* set by kith_search_params_default() */
     kith_metric metric;   /* 0 = KITH_EUCLIDEAN; ignored where a prepared corpus brings its own */
@@ -216,6 +237,8 @@ typedef struct kith_search_params {
                                 (KITH_ID_NONE: none); NULL = nobody is excluded */
     kith_distance_fn custom; /* for KITH_CUSTOM */
     void *custom_arg;
+    kith_pipeline pipeline;    /* hybrid: where there is a GPU, else KITH_E_UNSUPPORTED */
+    kith_select_method select; /* for KITH_PIPELINE_MATRIX; 0 = the fastest */
 } kith_search_params;
 
 static inline kith_search_params kith_search_params_default(void)
@@ -463,10 +486,13 @@ typedef struct kith_report {
     int64_t distinct_rows;  /* distinct rows of the corpus */
     uint64_t peak_bytes;    /* most memory that kith held at once in this call */
     char isa[16];
-    char screen[16];         /* "s8", "s16", "f16", "bf16", "f32", "direct": the first pass */
+    char screen[16];         /* "s8", "s16", "f16", "bf16", "f32", "direct": the first pass; or
+                                "matrix", "hybrid" */
     char backend[16];        /* "cpu", "cuda:0": where it was computed */
     char gpu[64];            /* "NVIDIA H200"; "" on the processor */
     uint64_t gpu_peak_bytes; /* most device memory that this call held at once */
+    double seconds_select;   /* selection of the pipelines matrix and hybrid, where it was waited
+                                for; the screen's seconds are without it */
 } kith_report;
 KITH_API kith_status kith_ctx_report(const kith_ctx *ctx, kith_report *report);
 
@@ -486,18 +512,7 @@ KITH_API kith_status kith_device_get(int32_t index, kith_device *device);
 /* The k smallest (or largest) values of each row of a matrix, with their ids. Rows are ordered by
  * (value, id): equal values, 0 and -0 among them, stand by id, and NaN comes last whichever end is
  * asked for. What is returned is the value that was given, a zero as +0 and a NaN as the quiet one.
- * Every method gives the same bytes on every device. */
-typedef enum kith_select_method {
-    KITH_SELECT_AUTO = 0,          /* the fastest one here, by a measured table */
-    KITH_SELECT_SCAN = 1,          /* reads the row once, against a threshold from a sample */
-    KITH_SELECT_INSERTION = 2,     /* a sorted queue that is inserted into */
-    KITH_SELECT_HEAP = 3,          /* a binary heap with the worst on top */
-    KITH_SELECT_MERGE_QUEUE = 4,   /* sorted levels of m, m, 2m, 4m ..., merged when needed */
-    KITH_SELECT_QUICK = 5,         /* quick multi-select: partitions by votes of a warp */
-    KITH_SELECT_BITONIC = 6,       /* truncated bitonic sort */
-    KITH_SELECT_RADIX = 7,         /* histograms of digits, then one collection */
-    KITH_SELECT_THRESHOLD_HEAP = 8 /* prune by a sample's k-th, then a min-max heap */
-} kith_select_method;
+ * Every method (kith_select_method, section 5) gives the same bytes on every device. */
 
 /* How a queue (insertion, heap, merge_queue) gets its candidates. */
 typedef enum kith_select_buffer {
@@ -545,7 +560,7 @@ typedef struct kith_values {
     int32_t reserved;
 } kith_values;
 
-/* rows x k, contiguous, caller-owned. Either may be NULL: that part is then not written. */
+/* rows x k, contiguous, caller-owned. One of them may be NULL: that part is then not written. */
 typedef struct kith_selection {
     void *values; /* in the dtype of what was selected from */
     uint32_t *ids;
@@ -555,8 +570,12 @@ typedef struct kith_selection {
 KITH_API const char *kith_select_method_name(kith_select_method method);
 KITH_API int32_t kith_select_method_parse(const char *name);
 
-/* Cost of scan: one read of the matrix. Switches that a method does not have are an error.
- * Returns KITH_E_ARGUMENT, E_MEMORY, E_LIMIT, E_DEVICE, E_DEVICE_MEMORY, E_UNSUPPORTED,
+/* Cost of scan: one read of the matrix. Switches that a method does not have are an error, rows = 0
+ * is none. Data and strides are multiples of a value's size (of ids: of 4).
+ * The values are in host memory, and copying them to a GPU takes longer than selecting from them
+ * where they are: "auto" computes on the processor. A context that names "cuda" uses the GPU all the
+ * same; for values in its memory there is kith_cuda_select.
+ * The report's `screen` is the method that was used. Returns KITH_E_ARGUMENT, E_MEMORY, E_LIMIT, E_DEVICE, E_DEVICE_MEMORY, E_UNSUPPORTED,
  * E_CANCELLED; out then holds nothing of use. */
 KITH_API kith_status kith_select(kith_ctx *ctx, const kith_values *values,
                                  const kith_select_params *params, const kith_selection *out);
@@ -564,6 +583,21 @@ KITH_API kith_status kith_select(kith_ctx *ctx, const kith_values *values,
 /* The k-th of each row alone: out has `rows` values of the dtype. The flag UNSORTED is ignored. */
 KITH_API kith_status kith_select_kth(kith_ctx *ctx, const kith_values *values,
                                      const kith_select_params *params, void *out);
+
+/* As kith_points_open, with rows of up to 2^32 - 2 values; other types than floats are KITH_E_DATA.
+ * kith_points_matrix of it is NULL where a row is too long for a kith_matrix. */
+KITH_API kith_status kith_points_open_values(kith_ctx *ctx, const char *path, kith_points **out);
+/* A view of any points, valid as long as they are. */
+KITH_API const kith_values *kith_points_values(const kith_points *points);
+
+/* Writes what kith_select gave for params, rows x k, as .npz: `ids`, `values` (what of them is not
+ * NULL; bfloat16 as float32) and `meta`. Temporary file, fsync, rename. */
+KITH_API kith_status kith_selection_save(kith_ctx *ctx, const char *path,
+                                         const kith_selection *selection, int64_t rows,
+                                         kith_dtype dtype, const kith_select_params *params);
+/* The same for kith_select_kth: .npy, an array of one axis. */
+KITH_API kith_status kith_selection_save_kth(kith_ctx *ctx, const char *path, const void *kth,
+                                             int64_t rows, kith_dtype dtype);
 
 #ifdef __cplusplus
 }

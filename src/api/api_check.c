@@ -93,6 +93,27 @@ kith_status kin_check_output(kith_ctx *ctx, int64_t k, int64_t most, const char 
     return KITH_OK;
 }
 
+static kith_status check_pipeline(kith_ctx *ctx, const kith_search_params *params)
+{
+    /* As numbers: an enumerator may hold what a careless caller put there. */
+    const int pipeline = (int)params->pipeline;
+    const int select = (int)params->select;
+    if (pipeline < KITH_PIPELINE_FUSED || pipeline > KITH_PIPELINE_HYBRID) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "pipeline is %d, which is no pipeline", pipeline);
+    }
+    if (select < KITH_SELECT_AUTO || select > KITH_SELECT_THRESHOLD_HEAP) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "select is %d, which is no method of selection",
+                        select);
+    }
+    if (select != KITH_SELECT_AUTO && pipeline != KITH_PIPELINE_MATRIX) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "select is %d and the pipeline is not KITH_PIPELINE_MATRIX, which alone "
+                        "has a choice (set both or none)",
+                        select);
+    }
+    return KITH_OK;
+}
+
 kith_status kin_check_search_params(kith_ctx *ctx, const kith_search_params *params,
                                     kith_search_params *known)
 {
@@ -108,5 +129,5 @@ kith_status kin_check_search_params(kith_ctx *ctx, const kith_search_params *par
         return kin_fail(ctx, KITH_E_ARGUMENT, "flags is 0x%x, of which 0x%x is no flag",
                         (unsigned)known->flags, (unsigned)(known->flags & ~flags));
     }
-    return KITH_OK;
+    return check_pipeline(ctx, known);
 }

@@ -15,8 +15,12 @@ static const char *const OF_EXCLUDE = "the corpus has no more rows beside the ex
 
 static kin_request request_of(const kith_search_params *params, const kin_distance *distance)
 {
-    return (kin_request){
-        .distance = *distance, .k = params->k, .flags = params->flags, .exclude = params->exclude};
+    return (kin_request){.distance = *distance,
+                         .k = params->k,
+                         .flags = params->flags,
+                         .exclude = params->exclude,
+                         .pipeline = params->pipeline,
+                         .select = params->select};
 }
 
 /* ---- Graph ---------------------------------------------------------------------------------- */

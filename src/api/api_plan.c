@@ -95,8 +95,12 @@ static kith_status plan_exact(kith_ctx *ctx, const kith_matrix *corpus, const ki
         KIN_TRY(kin_check_cols(ctx, &matrix, "the corpus", &asked, "queries"));
     }
     KIN_TRY(check_k(ctx, &params, queries == NULL, matrix.rows));
-    const kin_request request = {
-        .distance = distance, .k = params.k, .flags = params.flags, .exclude = params.exclude};
+    const kin_request request = {.distance = distance,
+                                 .k = params.k,
+                                 .flags = params.flags,
+                                 .exclude = params.exclude,
+                                 .pipeline = params.pipeline,
+                                 .select = params.select};
     const kin_plan plan =
         kin_plan_exact(&matrix, queries != NULL ? &asked : NULL, &request, ctx->threads);
     const int64_t rows = queries != NULL ? asked.rows : matrix.rows;

@@ -11,6 +11,8 @@ typedef struct kin_request {
     int64_t k;
     uint32_t flags;
     const uint32_t *exclude; /* search: by query; may be NULL */
+    kith_pipeline pipeline;  /* on the processor never HYBRID */
+    kith_select_method select;
 } kin_request;
 
 /* Each point against all others. */
