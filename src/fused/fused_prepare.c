@@ -13,6 +13,7 @@
 #include "fused/fused_equal.h"
 #include "fused/fused_near.h"
 #include "fused/fused_pilot.h"
+#include "gpu/gpu_ahead.h"
 #include "host/host_clock.h"
 
 enum { COVERED = 4096 /* fewer points have nothing to skip */ };
@@ -52,14 +53,43 @@ static bool is_screened(const kin_distance *distance)
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
+static kin_gpu_rows host_rows(const kith_matrix *m, int64_t first, int64_t count)
+{
+    return (kin_gpu_rows){.from = (const char *)m->data + first * m->stride_bytes,
+                          .count = count,
+                          .row_bytes = (int64_t)m->cols * kith_dtype_bytes(m->dtype),
+                          .stride_bytes = m->stride_bytes};
+}
+
+void kin_fused_prepare_ahead(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *matrix, int64_t first,
+                             int64_t count)
+{
+    const kin_gpu_rows rows = host_rows(matrix, first, count);
+    kin_gpu_ahead_begin(ctx, gpu, &rows);
+}
+
+static kith_status upload(const preparing *p, const kin_gpu_rows *rows)
+{
+    kith_ctx *ctx = p->on.ctx;
+    kin_gpu *gpu = p->on.gpu;
+    kin_fused_prepared *out = p->out;
+    KIN_TRY(kin_gpu_ahead_take(ctx, gpu, rows, &out->data));
+    if (out->data != NULL) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_gpu_alloc(ctx, gpu, &out->data, (uint64_t)rows->count, (uint64_t)rows->row_bytes,
+                          "the points"));
+    return kin_gpu_upload_rows(ctx, gpu, out->data, rows->from, rows->count, rows->row_bytes,
+                               rows->stride_bytes);
+}
+
 static kith_status take_rows(preparing *p, int64_t first, int64_t count)
 {
     kin_fused_prepared *out = p->out;
     const kith_matrix *m = p->matrix;
-    const int64_t row_bytes = (int64_t)m->cols * kith_dtype_bytes(m->dtype);
-    const char *data = (const char *)m->data + first * m->stride_bytes;
+    const kin_gpu_rows rows = host_rows(m, first, count);
     out->first = first;
-    out->rows = (kin_fused_rows){.data = data,
+    out->rows = (kin_fused_rows){.data = rows.from,
                                  .rows = count,
                                  .stride_bytes = m->stride_bytes,
                                  .cols = m->cols,
@@ -69,12 +99,9 @@ static kith_status take_rows(preparing *p, int64_t first, int64_t count)
         return KITH_OK;
     }
     const int64_t start = kin_clock_ns();
-    KIN_TRY(kin_gpu_alloc(p->on.ctx, p->on.gpu, &out->data, (uint64_t)count, (uint64_t)row_bytes,
-                          "the points"));
-    KIN_TRY(kin_gpu_upload_rows(p->on.ctx, p->on.gpu, out->data, data, count, row_bytes,
-                                m->stride_bytes));
+    KIN_TRY(upload(p, &rows));
     out->rows.data = out->data;
-    out->rows.stride_bytes = row_bytes;
+    out->rows.stride_bytes = rows.row_bytes;
     out->seconds_upload = kin_clock_since(start);
     return KITH_OK;
 }

@@ -53,6 +53,11 @@ kith_status kin_fused_prepare_queries(kith_ctx *ctx, kin_gpu *gpu, const kin_fus
                                       int64_t first, int64_t count, const char *name,
                                       uint32_t place, kin_fused_prepared *out);
 
+/* A hint: rows first .. first + count of a matrix on the host are prepared next, and brought to the
+ * device until then, if they find room there (gpu/gpu_ahead.h; whoever gives hints ends them). */
+void kin_fused_prepare_ahead(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *matrix, int64_t first,
+                             int64_t count);
+
 /* Room for balls, which the next rounding fills. */
 kith_status kin_fused_prepared_cover(kith_ctx *ctx, kin_gpu *gpu, kin_fused_prepared *prepared);
 /* Rounds all positions again after out->ids was permuted; covers them again where there are balls.

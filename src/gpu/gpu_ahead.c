@@ -213,10 +213,15 @@ static kith_status begin(kith_ctx *ctx, kin_gpu *gpu, const kin_gpu_rows *rows)
     return status;
 }
 
+bool kin_gpu_ahead_wanted(const kin_gpu *gpu)
+{
+    return !gpu->ahead_off && gpu->narrowed == 0;
+}
+
 void kin_gpu_ahead_begin(kith_ctx *ctx, kin_gpu *gpu, const kin_gpu_rows *rows)
 {
     const uint64_t bytes = kin_size_mul((uint64_t)rows->count, (uint64_t)rows->row_bytes);
-    if (gpu->ahead_off || bytes == 0 || bytes > kin_gpu_room(gpu)) {
+    if (!kin_gpu_ahead_wanted(gpu) || bytes == 0 || bytes > kin_gpu_room(gpu)) {
         return;
     }
     if (begin(ctx, gpu, rows) != KITH_OK) {

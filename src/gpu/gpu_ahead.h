@@ -26,6 +26,8 @@ typedef struct kin_gpu_rows {
     int64_t stride_bytes;
 } kin_gpu_rows;
 
+/* Whether hints are taken at all: not in a scope that was narrowed (kin_gpu_narrow). */
+bool kin_gpu_ahead_wanted(const kin_gpu *gpu);
 /* Nothing has failed in this call so far: what fails here is forgotten (kin_forgive). */
 void kin_gpu_ahead_begin(kith_ctx *ctx, kin_gpu *gpu, const kin_gpu_rows *rows);
 /* *block: the rows on the device, which later work of the stream may read; kin_gpu_free gives them
