@@ -573,10 +573,10 @@ KITH_API int32_t kith_select_method_parse(const char *name);
 /* Cost of scan: one read of the matrix. Switches that a method does not have are an error, rows = 0
  * is none. Data and strides are multiples of a value's size (of ids: of 4).
  * The values are in host memory, and copying them to a GPU takes longer than selecting from them
- * where they are: "auto" computes on the processor. A context that names "cuda" uses the GPU all the
- * same; for values in its memory there is kith_cuda_select.
- * The report's `screen` is the method that was used. Returns KITH_E_ARGUMENT, E_MEMORY, E_LIMIT, E_DEVICE, E_DEVICE_MEMORY, E_UNSUPPORTED,
- * E_CANCELLED; out then holds nothing of use. */
+ * where they are: "auto" computes on the processor. A context that names "cuda" uses the GPU all
+ * the same; for values in its memory there is kith_cuda_select. The report's `screen` is the method
+ * that was used. Returns KITH_E_ARGUMENT, E_MEMORY, E_LIMIT, E_DEVICE, E_DEVICE_MEMORY,
+ * E_UNSUPPORTED, E_CANCELLED; out then holds nothing of use. */
 KITH_API kith_status kith_select(kith_ctx *ctx, const kith_values *values,
                                  const kith_select_params *params, const kith_selection *out);
 

@@ -78,6 +78,16 @@ static bool worth_it(const kith_ctx *ctx, const kin_distance *distance, double p
     return start + work / gpu < work / (cpu * (double)ctx->threads);
 }
 
+/* Of a context that names its device. */
+static kith_status find_named(kith_ctx *ctx, int32_t *index)
+{
+    if (kin_gpu_reason() != NULL) {
+        return kin_fail(ctx, KITH_E_UNSUPPORTED, "no GPU can be used: %s", kin_gpu_reason());
+    }
+    *index = ctx->device_index >= 0 ? ctx->device_index : kin_gpu_first();
+    return KITH_OK;
+}
+
 /* -1: the processor. */
 static kith_status choose(kith_ctx *ctx, const kin_distance *distance, double pairs, int32_t *index)
 {
@@ -95,11 +105,7 @@ static kith_status choose(kith_ctx *ctx, const kin_distance *distance, double pa
         return kin_fail(ctx, KITH_E_UNSUPPORTED,
                         "metric is custom, which a GPU cannot call (use the device cpu or auto)");
     }
-    if (kin_gpu_reason() != NULL) {
-        return kin_fail(ctx, KITH_E_UNSUPPORTED, "no GPU can be used: %s", kin_gpu_reason());
-    }
-    *index = ctx->device_index >= 0 ? ctx->device_index : kin_gpu_first();
-    return KITH_OK;
+    return find_named(ctx, index);
 }
 
 kith_status kin_device_enter(kith_ctx *ctx, const kin_distance *distance, double pairs,
@@ -113,6 +119,17 @@ kith_status kin_device_enter(kith_ctx *ctx, const kin_distance *distance, double
     }
     const kith_status status = kin_device_enter_gpu(ctx, index, gpu);
     return kin_device_yields(ctx, status) ? KITH_OK : status;
+}
+
+kith_status kin_device_enter_named(kith_ctx *ctx, kin_gpu **gpu)
+{
+    int32_t index = -1;
+    *gpu = NULL;
+    if (ctx->device != KIN_DEVICE_CUDA) {
+        return KITH_OK;
+    }
+    KIN_TRY(find_named(ctx, &index));
+    return kin_device_enter_gpu(ctx, index, gpu);
 }
 
 kith_status kin_device_enter_gpu(kith_ctx *ctx, int32_t index, kin_gpu **gpu)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Section 9 of the public header: points and neighbours from files and to files. */
+ * Points, neighbours and selections from files and to files. */
 #include "base/base_try.h"
 #include "file/file_inspect.h"
 #include "file/file_points.h"
@@ -38,9 +38,23 @@ kith_status kith_points_open(kith_ctx *ctx, const char *path, kith_points **out)
     return kin_points_open(ctx, path, out);
 }
 
+kith_status kith_points_open_values(kith_ctx *ctx, const char *path, kith_points **out)
+{
+    if (out != NULL) {
+        *out = NULL;
+    }
+    KIN_TRY(begin(ctx, path, out));
+    return kin_points_open_values(ctx, path, out);
+}
+
 const kith_matrix *kith_points_matrix(const kith_points *points)
 {
-    return &points->matrix;
+    return (uint64_t)points->values.cols <= KIN_COLS_MAX ? &points->matrix : NULL;
+}
+
+const kith_values *kith_points_values(const kith_points *points)
+{
+    return &points->values;
 }
 
 uint64_t kith_points_bytes(const kith_points *points)
@@ -197,6 +211,62 @@ const kith_result_meta *kith_result_get_meta(const kith_result *result)
 void kith_result_free(kith_result *result)
 {
     kin_result_close(result);
+}
+
+/* ---- Selections ----------------------------------------------------------------------------- */
+
+/* What of an answer of selection does not depend on what is saved of it. */
+static kith_status check_selected(kith_ctx *ctx, int64_t rows, kith_dtype dtype)
+{
+    const kin_item item = kin_item_of(dtype);
+    if (item.kind != 'f' && item.kind != 'h') {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "dtype is %d, must be that of what was selected from",
+                        (int)dtype);
+    }
+    if (rows < 0) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "rows is %" PRId64 ", must be at least 0", rows);
+    }
+    return KITH_OK;
+}
+
+kith_status kith_selection_save(kith_ctx *ctx, const char *path, const kith_selection *selection,
+                                int64_t rows, kith_dtype dtype, const kith_select_params *params)
+{
+    KIN_TRY(begin(ctx, path, path));
+    KIN_TRY(check_selected(ctx, rows, dtype));
+    if (selection == NULL) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "selection is NULL, must be what to save");
+    }
+    if (params == NULL || params->struct_size < offsetof(kith_select_params, buffer)) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "params is NULL or was not made by kith_select_params_default()");
+    }
+    if (params->k < 1 || params->k > INT64_MAX / 8 / (rows > 0 ? rows : 1)) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "params.k is %" PRId64 " with %" PRId64 " rows, must be that of the "
+                        "selection",
+                        params->k, rows);
+    }
+    const kin_selected selected = {.values = selection->values,
+                                   .ids = selection->ids,
+                                   .rows = rows,
+                                   .k = params->k,
+                                   .dtype = dtype,
+                                   .largest = (params->flags & KITH_SELECT_LARGEST) != 0,
+                                   .sorted = (params->flags & KITH_SELECT_UNSORTED) == 0};
+    return kin_selected_save(ctx, path, &selected);
+}
+
+kith_status kith_selection_save_kth(kith_ctx *ctx, const char *path, const void *kth, int64_t rows,
+                                    kith_dtype dtype)
+{
+    KIN_TRY(begin(ctx, path, path));
+    KIN_TRY(check_selected(ctx, rows, dtype));
+    if (kth == NULL && rows > 0) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "kth is NULL, must be what to save");
+    }
+    const kith_matrix column = {.data = kth, .rows = rows, .cols = 1, .dtype = dtype};
+    return kin_points_save_vector(ctx, path, &column);
 }
 
 kith_status kith_file_inspect(kith_ctx *ctx, const char *path, kith_file_info *info)

@@ -84,10 +84,10 @@ static kith_status open_dataset(kith_ctx *ctx, const char *path, const kin_hdf5_
 }
 
 static kith_status take_shape(kith_ctx *ctx, const char *path, const kin_hdf5_table *table,
-                              kin_shape *shape)
+                              uint64_t cols_max, kin_shape *shape)
 {
     memset(shape, 0, sizeof *shape);
-    KIN_TRY(kin_shape_check(ctx, path, table->rows, table->cols, KIN_COLS_MAX));
+    KIN_TRY(kin_shape_check(ctx, path, table->rows, table->cols, cols_max));
     shape->rows = (int64_t)table->rows;
     shape->cols = (int64_t)table->cols;
     shape->item = kin_item_make(table->kind, table->bytes);
@@ -100,7 +100,7 @@ kith_status kin_hdf5_shape(kith_ctx *ctx, const char *path, uint64_t *file_bytes
     const kin_hdf5_module *module = NULL;
     kin_hdf5_table table;
     KIN_TRY(open_dataset(ctx, path, &module, &table, file_bytes));
-    const kith_status status = take_shape(ctx, path, &table, shape);
+    const kith_status status = take_shape(ctx, path, &table, KIN_COLS_MAX, shape);
     module->close(&table);
     return status;
 }
@@ -152,7 +152,8 @@ kith_status kin_hdf5_read(kith_points *points, const char *path)
     kith_status status = KITH_OK;
     uint64_t file_bytes = 0;
     KIN_TRY(open_dataset(ctx, path, &module, &table, &file_bytes));
-    KIN_TRY_GOTO(status, take_shape(ctx, path, &table, &shape), done);
+    KIN_TRY_GOTO(status, take_shape(ctx, path, &table, points->cols_max, &shape), done);
+    points->item = shape.item;
     const kith_dtype own = kin_item_dtype(shape.item);
     const int64_t step = shape.stride < CHUNK_BYTES ? CHUNK_BYTES / shape.stride : 1;
     if (own == KITH_DTYPE_NONE) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Neighbours as NumPy's .npz, and as the sparse matrix of SciPy's load_npz. */
+ * Neighbours and selections as NumPy's .npz, neighbours as the sparse matrix of SciPy's load_npz.
+ */
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
@@ -7,6 +8,7 @@
 #include "file/file_result.h"
 #include "file/file_zip.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 enum { COLUMN_ITEMS = 4096 };
@@ -69,32 +71,30 @@ static bool any_beyond_int32(const uint32_t *ids, int64_t count)
     return false;
 }
 
-static kith_status put_ids(kin_zip *zip, const kith_neighbors *neighbors, column *c)
+static kith_status put_ids(kin_zip *zip, const uint32_t *ids, int64_t rows, int64_t k, column *c)
 {
-    const int64_t count = neighbors->rows * neighbors->k;
+    const int64_t count = rows * k;
     c->zip = zip;
-    c->wide = any_beyond_int32(neighbors->ids, count);
+    c->wide = any_beyond_int32(ids, count);
     c->used = 0;
-    KIN_TRY(begin_array(zip, "ids.npy", c->wide ? "<i8" : "<i4", 2, neighbors->rows, neighbors->k,
+    KIN_TRY(begin_array(zip, "ids.npy", c->wide ? "<i8" : "<i4", 2, rows, k,
                         (uint64_t)count * (c->wide ? 8 : 4)));
     if (c->wide) {
         for (int64_t i = 0; i < count; i++) {
-            KIN_TRY(column_put(c, signed_id(neighbors->ids[i])));
+            KIN_TRY(column_put(c, signed_id(ids[i])));
         }
         KIN_TRY(column_flush(c));
     } else { /* the same bits, KITH_ID_NONE being -1 */
-        KIN_TRY(kin_zip_put(zip, neighbors->ids, (uint64_t)count * sizeof neighbors->ids[0]));
+        KIN_TRY(kin_zip_put(zip, ids, (uint64_t)count * sizeof ids[0]));
     }
     return kin_zip_member_end(zip);
 }
 
 /* A zero-dimensional array of one string of UCS-4 letters. */
-static kith_status put_meta(kin_zip *zip, const kith_result_meta *meta, int64_t k)
+static kith_status put_meta(kin_zip *zip, const char text[KIN_META_TEXT], int length)
 {
-    char text[KIN_META_TEXT];
     uint32_t letters[KIN_META_TEXT];
     char descr[16];
-    const int length = kin_meta_print(text, meta, k);
     for (int i = 0; i < length; i++) {
         letters[i] = (unsigned char)text[i];
     }
@@ -110,12 +110,13 @@ static kith_status put_npz(kin_writer *writer, const kith_neighbors *neighbors,
     kin_zip zip;
     kin_zip_begin(&zip, writer);
     writer->total = kin_size_mul(count, neighbors->distances != NULL ? 8 : 4);
-    KIN_TRY(put_ids(&zip, neighbors, c));
+    KIN_TRY(put_ids(&zip, neighbors->ids, neighbors->rows, neighbors->k, c));
     if (neighbors->distances != NULL) {
         KIN_TRY(put_array(&zip, "distances.npy", "<f4", 2, neighbors->rows, neighbors->k,
                           neighbors->distances, count * sizeof neighbors->distances[0]));
     }
-    KIN_TRY(put_meta(&zip, meta, neighbors->k));
+    char text[KIN_META_TEXT];
+    KIN_TRY(put_meta(&zip, text, kin_meta_print(text, meta, neighbors->k)));
     return kin_zip_end(&zip);
 }
 
@@ -128,6 +129,74 @@ kith_status kin_npz_save(kith_ctx *ctx, const char *path, const kith_neighbors *
     kith_status status = kin_writer_open(ctx, path, &writer);
     if (status == KITH_OK) {
         status = kin_writer_close(&writer, put_npz(&writer, neighbors, meta, c));
+    }
+    kin_free(ctx, c);
+    return status;
+}
+
+/* ---- Selections ---- */
+
+/* NumPy has no bfloat16; each of them is a float32. */
+static kith_status put_bf16(kin_zip *zip, const uint16_t *values, uint64_t count)
+{
+    uint32_t items[COLUMN_ITEMS];
+    int used = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        items[used++] = (uint32_t)values[i] << 16;
+        if (used == COLUMN_ITEMS || i + 1 == count) {
+            KIN_TRY(kin_zip_put(zip, items, (uint64_t)used * sizeof items[0]));
+            used = 0;
+        }
+    }
+    return KITH_OK;
+}
+
+static kith_status put_values(kin_zip *zip, const kin_selected *selected)
+{
+    const uint64_t count = (uint64_t)selected->rows * (uint64_t)selected->k;
+    const kin_item own = kin_item_of(selected->dtype);
+    const kin_item item = own.kind == 'h' ? kin_item_make('f', 4) : own;
+    char descr[8];
+    kin_npy_descr(item, descr);
+    KIN_TRY(begin_array(zip, "values.npy", descr, 2, selected->rows, selected->k,
+                        count * (uint64_t)item.bytes));
+    KIN_TRY(own.kind == 'h' ? put_bf16(zip, selected->values, count)
+                            : kin_zip_put(zip, selected->values, count * (uint64_t)item.bytes));
+    return kin_zip_member_end(zip);
+}
+
+static kith_status put_selected(kin_writer *writer, const kin_selected *selected, column *c)
+{
+    kin_zip zip;
+    kin_zip_begin(&zip, writer);
+    writer->total = kin_size_mul((uint64_t)selected->rows, (uint64_t)selected->k * 8);
+    if (selected->ids != NULL) {
+        KIN_TRY(put_ids(&zip, selected->ids, selected->rows, selected->k, c));
+    }
+    if (selected->values != NULL) {
+        KIN_TRY(put_values(&zip, selected));
+    }
+    char text[KIN_META_TEXT];
+    const int length = snprintf(
+        text, sizeof text,
+        "{\"kind\": \"selection\", \"k\": %" PRId64 ", \"largest\": %s, \"sorted\": %s}",
+        selected->k, selected->largest ? "true" : "false", selected->sorted ? "true" : "false");
+    KIN_TRY(put_meta(&zip, text, length));
+    return kin_zip_end(&zip);
+}
+
+kith_status kin_selected_save(kith_ctx *ctx, const char *path, const kin_selected *selected)
+{
+    column *c = NULL;
+    kin_writer writer;
+    if (kin_format_of(path, KIN_RESULT) != KIN_FORMAT_NPZ) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "%s: a selection is saved as .npz (give this extension)", path);
+    }
+    KIN_TRY(kin_alloc(ctx, &c, 1, sizeof *c, "a write buffer"));
+    kith_status status = kin_writer_open(ctx, path, &writer);
+    if (status == KITH_OK) {
+        status = kin_writer_close(&writer, put_selected(&writer, selected, c));
     }
     kin_free(ctx, c);
     return status;

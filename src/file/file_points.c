@@ -11,16 +11,28 @@
 
 enum { PROGRESS_ROWS = 4096 };
 
+/* As values, and as a matrix: of rows that are longer than a matrix' only values are shown. */
+static void show(kith_points *points, const void *data, const kin_shape *shape, kith_dtype dtype)
+{
+    points->values = (kith_values){.data = data,
+                                   .rows = shape->rows,
+                                   .cols = shape->cols,
+                                   .stride_bytes = shape->stride,
+                                   .dtype = dtype};
+    points->matrix = (kith_matrix){.data = data,
+                                   .rows = shape->rows,
+                                   .cols = (int32_t)shape->cols,
+                                   .stride_bytes = shape->stride,
+                                   .dtype = dtype};
+}
+
 kith_status kin_points_reserve(kith_points *points, int64_t rows, int64_t cols, kith_dtype dtype)
 {
     const uint64_t row_bytes = (uint64_t)cols * (uint64_t)kin_item_of(dtype).bytes;
     KIN_TRY(kin_alloc(points->ctx, &points->block, (uint64_t)rows, row_bytes, "the points"));
     points->block_bytes = (uint64_t)rows * row_bytes;
-    points->matrix.data = points->block;
-    points->matrix.rows = rows;
-    points->matrix.cols = (int32_t)cols;
-    points->matrix.stride_bytes = (int64_t)row_bytes;
-    points->matrix.dtype = dtype;
+    const kin_shape shape = {.rows = rows, .cols = cols, .stride = (int64_t)row_bytes};
+    show(points, points->block, &shape, dtype);
     return KITH_OK;
 }
 
@@ -56,12 +68,9 @@ static kith_status copy_row(kith_ctx *ctx, const char *path, const kin_shape *sh
 
 static kith_status take_shape(kith_points *points, const char *path, const kin_shape *shape)
 {
+    points->item = shape->item;
     if (can_be_viewed(shape)) {
-        points->matrix.data = shape->data;
-        points->matrix.rows = shape->rows;
-        points->matrix.cols = (int32_t)shape->cols;
-        points->matrix.stride_bytes = shape->stride;
-        points->matrix.dtype = kin_item_dtype(shape->item);
+        show(points, shape->data, shape, kin_item_dtype(shape->item));
         return KITH_OK;
     }
     const kith_dtype own = kin_item_dtype(shape->item);
@@ -92,16 +101,16 @@ static kith_status read_kith(kith_points *points, const char *path)
                         "damaged: make it again)",
                         path);
     }
-    KIN_TRY(
-        kin_shape_check(ctx, path, (uint64_t)header->rows, (uint64_t)header->cols, KIN_COLS_MAX));
-    kith_matrix *m = &points->matrix;
+    KIN_TRY(kin_shape_check(ctx, path, (uint64_t)header->rows, (uint64_t)header->cols,
+                            points->cols_max));
+    const void *data = NULL;
     const uint64_t row_bytes = (uint64_t)header->cols * (uint64_t)kin_item_of(header->dtype).bytes;
     KIN_TRY(kin_container_table(ctx, points->container, KIN_TAG_POINTS, (uint64_t)header->rows,
-                                row_bytes, &m->data));
-    m->rows = header->rows;
-    m->cols = (int32_t)header->cols;
-    m->stride_bytes = (int64_t)row_bytes;
-    m->dtype = header->dtype;
+                                row_bytes, &data));
+    const kin_shape shape = {
+        .rows = header->rows, .cols = header->cols, .stride = (int64_t)row_bytes};
+    points->item = kin_item_of(header->dtype);
+    show(points, data, &shape, header->dtype);
     return KITH_OK;
 }
 
@@ -116,17 +125,17 @@ static kith_status read_mapped(kith_points *points, const char *path, kin_format
     case KIN_FORMAT_TSV:
         return kin_text_read(points, path, format);
     case KIN_FORMAT_NPY:
-        KIN_TRY(
-            kin_npy_shape(ctx, path, points->map.data, points->map.bytes, KIN_COLS_MAX, &shape));
+        KIN_TRY(kin_npy_shape(ctx, path, points->map.data, points->map.bytes, points->cols_max,
+                              &shape));
         break;
     case KIN_FORMAT_FVECS:
     case KIN_FORMAT_BVECS:
     case KIN_FORMAT_IVECS:
-        KIN_TRY(kin_vecs_shape(ctx, path, &points->map, format, KIN_COLS_MAX, &shape));
+        KIN_TRY(kin_vecs_shape(ctx, path, &points->map, format, points->cols_max, &shape));
         KIN_TRY(kin_vecs_check(ctx, path, &shape));
         break;
     default:
-        KIN_TRY(kin_bin_shape(ctx, path, &points->map, format, KIN_COLS_MAX, &shape));
+        KIN_TRY(kin_bin_shape(ctx, path, &points->map, format, points->cols_max, &shape));
         break;
     }
     return take_shape(points, path, &shape);
@@ -145,12 +154,13 @@ static kith_status read_points(kith_points *points, const char *path)
     return read_mapped(points, path, format);
 }
 
-kith_status kin_points_open(kith_ctx *ctx, const char *path, kith_points **out)
+static kith_status create(kith_ctx *ctx, const char *path, uint64_t cols_max, kith_points **out)
 {
     *out = NULL;
     kith_points *points = NULL;
     KIN_TRY(kin_alloc_zero(ctx, &points, 1, sizeof *points, "points"));
     points->ctx = ctx;
+    points->cols_max = cols_max;
     const kith_status status = read_points(points, path);
     if (status != KITH_OK) {
         kin_points_close(points);
@@ -158,6 +168,26 @@ kith_status kin_points_open(kith_ctx *ctx, const char *path, kith_points **out)
     }
     *out = points;
     return KITH_OK;
+}
+
+kith_status kin_points_open(kith_ctx *ctx, const char *path, kith_points **out)
+{
+    return create(ctx, path, KIN_COLS_MAX, out);
+}
+
+kith_status kin_points_open_values(kith_ctx *ctx, const char *path, kith_points **out)
+{
+    KIN_TRY(create(ctx, path, KIN_VALUES_COLS_MAX, out));
+    const kin_item item = (*out)->item;
+    if (item.kind == 'f' || item.kind == 'h') {
+        return KITH_OK;
+    }
+    kin_points_close(*out);
+    *out = NULL;
+    return kin_fail(ctx, KITH_E_DATA,
+                    "%s: holds %s values, selection takes floats (convert it to .fbin, or save "
+                    "x.astype('float32'))",
+                    path, kin_item_name(item));
 }
 
 void kin_points_close(kith_points *points)

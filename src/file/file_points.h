@@ -10,6 +10,9 @@
 struct kith_points {
     kith_ctx *ctx;
     kith_matrix matrix;
+    kith_values values; /* the same for selection, whose rows may be longer than a matrix' */
+    kin_item item;      /* what the file holds; what that became is matrix.dtype */
+    uint64_t cols_max;
     kin_map map;
     kin_container *container;
     void *block;
@@ -17,6 +20,8 @@ struct kith_points {
 };
 
 kith_status kin_points_open(kith_ctx *ctx, const char *path, kith_points **out);
+/* Rows of floats for selection, of up to KIN_VALUES_COLS_MAX; other types are KITH_E_DATA. */
+kith_status kin_points_open_values(kith_ctx *ctx, const char *path, kith_points **out);
 void kin_points_close(kith_points *points);
 /* Takes a block of rows x cols values of dtype for the points to own; the caller fills it. */
 kith_status kin_points_reserve(kith_points *points, int64_t rows, int64_t cols, kith_dtype dtype);
@@ -33,5 +38,7 @@ kith_status kin_hdf5_read(kith_points *points, const char *path);
 
 /* Points to a file, in the format of the path's extension. */
 kith_status kin_points_save(kith_ctx *ctx, const char *path, const kith_matrix *points);
+/* One value a row to a .npy of one axis. */
+kith_status kin_points_save_vector(kith_ctx *ctx, const char *path, const kith_matrix *column);
 
 #endif

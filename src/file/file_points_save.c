@@ -18,6 +18,7 @@ typedef struct row_source {
     kin_item to;
     int64_t stride;
     unsigned char *buffer; /* NULL where from is to */
+    int axes;              /* of a .npy: 2, or 1 for a column */
     const char *path;
 } row_source;
 
@@ -100,7 +101,7 @@ static kith_status put_npy(kin_writer *writer, const row_source *source)
     char header[KIN_NPY_HEADER_MAX];
     kin_npy_descr(source->to, descr);
     const uint64_t bytes =
-        kin_npy_header(header, descr, 2, source->points->rows, source->points->cols);
+        kin_npy_header(header, descr, source->axes, source->points->rows, source->points->cols);
     KIN_TRY(kin_writer_put(writer, header, bytes));
     return put_rows(writer, source, false);
 }
@@ -153,17 +154,14 @@ static kith_status save_rows(kith_ctx *ctx, const row_source *source, kin_format
     return kin_writer_close(&writer, status);
 }
 
-kith_status kin_points_save(kith_ctx *ctx, const char *path, const kith_matrix *points)
+static kith_status save_as(kith_ctx *ctx, const char *path, const kith_matrix *points,
+                           kin_format format, int axes)
 {
-    kin_format format = KIN_FORMAT_NONE;
-    KIN_TRY(kin_format_find(ctx, path, KIN_POINTS_OUT, &format));
-    if (format == KIN_FORMAT_KITH) {
-        return save_kith(ctx, path, points);
-    }
     row_source source = {.points = points,
                          .from = kin_item_of(points->dtype),
                          .to = target_item(format, points->dtype),
                          .stride = points->stride_bytes,
+                         .axes = axes,
                          .path = path};
     if (source.stride == 0) {
         source.stride = (int64_t)points->cols * source.from.bytes;
@@ -175,4 +173,21 @@ kith_status kin_points_save(kith_ctx *ctx, const char *path, const kith_matrix *
     const kith_status status = save_rows(ctx, &source, format);
     kin_free(ctx, source.buffer);
     return status;
+}
+
+kith_status kin_points_save(kith_ctx *ctx, const char *path, const kith_matrix *points)
+{
+    kin_format format = KIN_FORMAT_NONE;
+    KIN_TRY(kin_format_find(ctx, path, KIN_POINTS_OUT, &format));
+    return format == KIN_FORMAT_KITH ? save_kith(ctx, path, points)
+                                     : save_as(ctx, path, points, format, 2);
+}
+
+kith_status kin_points_save_vector(kith_ctx *ctx, const char *path, const kith_matrix *column)
+{
+    if (kin_format_of(path, KIN_POINTS_OUT) != KIN_FORMAT_NPY) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "%s: one value a row is saved as .npy (give this extension)", path);
+    }
+    return save_as(ctx, path, column, KIN_FORMAT_NPY, 1);
 }

@@ -64,6 +64,18 @@ typedef struct kin_csr {
 } kin_csr;
 kith_status kin_csr_save(kith_ctx *ctx, const char *path, const kin_csr *csr);
 
+/* An answer of selection to write as .npz: `ids`, `values`, `meta`. */
+typedef struct kin_selected {
+    const void *values;  /* rows x k of dtype, or NULL */
+    const uint32_t *ids; /* rows x k, or NULL */
+    int64_t rows;
+    int64_t k;
+    kith_dtype dtype;
+    bool largest;
+    bool sorted;
+} kin_selected;
+kith_status kin_selected_save(kith_ctx *ctx, const char *path, const kin_selected *selected);
+
 /* The JSON text in .npz, and back: what is not understood stays unknown. */
 enum { KIN_META_TEXT = 512 };
 int kin_meta_print(char text[KIN_META_TEXT], const kith_result_meta *meta, int64_t k);

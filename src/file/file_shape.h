@@ -6,8 +6,9 @@
 #include "file/file_format.h"
 #include "host/host_map.h"
 
-static const uint64_t KIN_COLS_MAX = 1u << 20;    /* of points */
-static const uint64_t KIN_ROWS_MAX = 4294967294u; /* 2^32 - 2; k is below it */
+static const uint64_t KIN_COLS_MAX = 1u << 20;           /* of points */
+static const uint64_t KIN_VALUES_COLS_MAX = 4294967294u; /* of what is selected from */
+static const uint64_t KIN_ROWS_MAX = 4294967294u;        /* 2^32 - 2; k is below it */
 
 /* Row i starts at data + i * stride. */
 typedef struct kin_shape {

@@ -26,6 +26,7 @@ typedef struct text_file {
     const char *start; /* first line of values */
     const char *end;
     int64_t first_line; /* its number, from 1 as editors count */
+    uint64_t cols_max;
     char separator;
 } text_file;
 
@@ -177,7 +178,7 @@ static kith_status measure(text_file *text, const kin_map *map, kin_format forma
     while (next_line(&at, text->end, &line, &number)) {
         rows += 1;
     }
-    KIN_TRY(kin_shape_check(text->ctx, text->path, rows, cols, KIN_COLS_MAX));
+    KIN_TRY(kin_shape_check(text->ctx, text->path, rows, cols, text->cols_max));
     memset(shape, 0, sizeof *shape);
     shape->rows = (int64_t)rows;
     shape->cols = (int64_t)cols;
@@ -188,13 +189,13 @@ static kith_status measure(text_file *text, const kin_map *map, kin_format forma
 kith_status kin_text_shape(kith_ctx *ctx, const char *path, const kin_map *map, kin_format format,
                            kin_shape *shape)
 {
-    text_file text = {.ctx = ctx, .path = path};
+    text_file text = {.ctx = ctx, .path = path, .cols_max = KIN_COLS_MAX};
     return measure(&text, map, format, shape);
 }
 
 static kith_status read_text(kith_points *points, const char *path, kin_format format)
 {
-    text_file text = {.ctx = points->ctx, .path = path};
+    text_file text = {.ctx = points->ctx, .path = path, .cols_max = points->cols_max};
     kin_shape shape;
     KIN_TRY(measure(&text, &points->map, format, &shape));
     /* A value takes two bytes at least. A file that is too short for its rows has bad ones: they
@@ -204,6 +205,7 @@ static kith_status read_text(kith_points *points, const char *path, kin_format f
         KIN_TRY(parse_lines(&text, &shape, NULL));
     }
     KIN_TRY(kin_points_reserve(points, shape.rows, shape.cols, KITH_F64));
+    points->item = shape.item;
     return parse_lines(&text, &shape, points->block);
 }
 
