@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Introsort (Musser 1997) for three kinds of items: quicksort with the median of three, insertion for
- * short runs, heapsort when the recursion gets deeper than 2 log2 n, so that no input is slow.
+ * Introsort (Musser 1997) for three kinds of items: quicksort with the median of three, insertion
+ * for short runs, heapsort when the recursion gets deeper than 2 log2 n, so that no input is slow.
  */
 #include "select/select_pairs.h"
 
@@ -101,9 +101,32 @@ static int word128_less(const kin_word128 *a, const kin_word128 *b)
         name##_insertion(a, count);                                                              \
     }
 
+#define NTH_OF(name, item)                                    \
+    static void name##_nth(item *a, int64_t count, int64_t k) \
+    {                                                         \
+        int depth = name##_depth(count);                      \
+        while (count > SHORT_RUN) {                           \
+            if (depth-- == 0) {                               \
+                name##_heap(a, count);                        \
+                return;                                       \
+            }                                                 \
+            const int64_t middle = name##_split(a, count);    \
+            if (k < middle) {                                 \
+                count = middle;                               \
+            } else {                                          \
+                a += middle;                                  \
+                k -= middle;                                  \
+                count -= middle;                              \
+            }                                                 \
+        }                                                     \
+        name##_insertion(a, count);                           \
+    }
+
 SORT_OF(pairs, kin_pair, kin_pair_less)
 SORT_OF(words, uint64_t, word_less)
 SORT_OF(words128, kin_word128, word128_less)
+NTH_OF(words, uint64_t)
+NTH_OF(words128, kin_word128)
 
 void kin_select_sort_pairs(kin_pair *pairs, int64_t count)
 {
@@ -122,20 +145,10 @@ void kin_select_sort_words128(kin_word128 *words, int64_t count)
 
 void kin_select_nth_word(uint64_t *words, int64_t count, int64_t k)
 {
-    int depth = words_depth(count);
-    while (count > SHORT_RUN) {
-        if (depth-- == 0) {
-            words_heap(words, count);
-            return;
-        }
-        const int64_t middle = words_split(words, count);
-        if (k < middle) {
-            count = middle;
-        } else {
-            words += middle;
-            k -= middle;
-            count -= middle;
-        }
-    }
-    words_insertion(words, count);
+    words_nth(words, count, k);
+}
+
+void kin_select_nth_word128(kin_word128 *words, int64_t count, int64_t k)
+{
+    words128_nth(words, count, k);
 }

@@ -28,5 +28,6 @@ void kin_select_sort_words128(kin_word128 *words, int64_t count);
 /* Reorders words so that words[k] is what sorting would put there, smaller ones before it and
  * larger ones behind. 0 <= k < count. Linear on average; falls back to sorting. */
 void kin_select_nth_word(uint64_t *words, int64_t count, int64_t k);
+void kin_select_nth_word128(kin_word128 *words, int64_t count, int64_t k);
 
 #endif
