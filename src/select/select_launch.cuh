@@ -13,6 +13,9 @@
 
 /* select_scan.cu */
 KIN_SELECT_LAUNCH(scan)
+/* select_scan_short.cu: rows whose words fit into a few KiB; without scratch. */
+bool kin_select_scan_is_short(const kin_select_task *task);
+int kin_select_scan_short(kin_gpu_stream *stream, const kin_select_task *task);
 /* select_queue.cu: insertion, heap, merge_queue, told apart by task->method */
 KIN_SELECT_LAUNCH(queue)
 /* select_quick.cu, select_bitonic.cu, select_radix.cu, select_threshold_heap.cu */
