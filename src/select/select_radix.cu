@@ -248,7 +248,7 @@ static __device__ __forceinline__ void complete(const kin_select_task &task,
 
 template <typename Value>
 static __global__ void __launch_bounds__(THREADS, 2)
-    row_kernel(const kin_select_task task, typename Value::word *words)
+    row_kernel(const __grid_constant__ kin_select_task task, typename Value::word *words)
 {
     typedef typename Value::word word;
     __shared__ __align__(16) char memory[MEMORY];
@@ -288,8 +288,8 @@ static __global__ void __launch_bounds__(THREADS, 2)
 /* Block (part, row) counts its part; the last one to arrive takes the digit. */
 template <typename Value>
 static __global__ void __launch_bounds__(THREADS, 2)
-    count_kernel(const kin_select_task task, row_state<typename Value::word> *states,
-                 uint32_t *counts, int64_t part)
+    count_kernel(const __grid_constant__ kin_select_task task,
+                 row_state<typename Value::word> *states, uint32_t *counts, int64_t part)
 {
     typedef typename Value::word word;
     __shared__ __align__(16) uint32_t own[KIN_DIGIT_BINS * COPIES];
@@ -340,8 +340,9 @@ static __global__ void __launch_bounds__(THREADS, 2)
 
 template <typename Value>
 static __global__ void __launch_bounds__(THREADS, 2)
-    collect_kernel(const kin_select_task task, row_state<typename Value::word> *states,
-                   typename Value::word *lists, typename Value::word *words, int64_t part)
+    collect_kernel(const __grid_constant__ kin_select_task task,
+                   row_state<typename Value::word> *states, typename Value::word *lists,
+                   typename Value::word *words, int64_t part)
 {
     typedef typename Value::word word;
     const kin_digit_ids ids = kin_digit_ids_of(task);
@@ -356,8 +357,8 @@ static __global__ void __launch_bounds__(THREADS, 2)
 
 template <typename Word>
 static __global__ void __launch_bounds__(THREADS)
-    complete_kernel(const kin_select_task task, const row_state<Word> *states, const Word *lists,
-                    Word *words)
+    complete_kernel(const __grid_constant__ kin_select_task task, const row_state<Word> *states,
+                    const Word *lists, Word *words)
 {
     __shared__ __align__(16) char memory[MEMORY];
     Word *list = (Word *)memory;
