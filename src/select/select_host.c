@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Selection on the processor. Contract: select.h.
+ *
+ * Many rows: a piece of work is some rows, each given to the method whole. Few long rows: a piece
+ * is a run of one row, which gives its first min(k, length) words, sorted. They are then merged by
+ * ranks, so that this, too, is work for all threads:
+ *
+ *     runs of a row   | a a a a a | b b b b b | c c c c c |      sorted, min(k, length) each
+ *     ranks 0 .. k    piece 0: the first PIECE of all, piece 1: the next ...
+ *
+ * Where a rank cuts the runs is found by bisection over words (select_parts.c); what lies between
+ * two cuts is copied together and sorted.
+ */
+#include "select/select.h"
+
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "host/host_threads.h"
+#include "select/select_body.h"
+#include "select/select_parts.h"
+
+static const char *const PHASE = "select";
+
+enum {
+    ROWS_VALUES = 1 << 18,     /* a piece of short rows, some 0.1 ms of reading */
+    RUN_LEAST = 1 << 16,       /* shorter runs are not worth merging */
+    RUN_SHARE = 16,            /* nor those that are not so many times k */
+    RUN_MOST = 1 << 23,        /* longer ones would keep cancelling waiting */
+    RUN_MOST_SORTED = 1 << 20, /* likewise, where most of a run is sorted */
+    PIECES_A_THREAD = 4,
+    MERGE_PIECE = 1 << 16,
+    PARTS_BYTES = 1 << 26 /* of runs that wait for being merged, unless one row has more */
+};
+
+typedef struct host {
+    kith_ctx *ctx;
+    kin_select_job job;
+    const kin_select_body *body;
+    int64_t word_bytes;
+    int64_t run;       /* the longest */
+    int64_t row_group; /* rows a piece, where they are not cut */
+    char *scratch;     /* threads x scratch_bytes */
+    char *words;       /* threads x words_bytes */
+    uint64_t scratch_bytes;
+    uint64_t words_bytes;
+    /* Rows that are cut: a batch of them, */
+    kin_parts parts;
+    int64_t first_row; /* from here */
+    int64_t pieces;    /* of merging, a row */
+} host;
+
+/* ---- Outputs -------------------------------------------------------------------------------- */
+
+static kin_word128 word_at(const host *h, const char *words, int64_t at)
+{
+    return kin_parts_word(words, at, h->word_bytes);
+}
+
+static void write_value(const host *h, const char *words, int64_t at, void *values, int64_t to)
+{
+    const kin_word128 word = word_at(h, words, at);
+    if (h->job.dtype == KITH_F64) {
+        kin_word128_value(word, h->job.largest, values, to);
+    } else {
+        kin_word64_value((kin_word64)word, h->job.dtype, h->job.largest, values, to);
+    }
+}
+
+/* Ranks [first, first + count) of a row. k-th values come from the last of all k words. */
+static void write_words(const host *h, int64_t row, int64_t first, int64_t count, const char *words)
+{
+    const kin_select_job *job = &h->job;
+    const int64_t to = row * job->k + first;
+    if (job->out_kth != NULL && first + count == job->k) {
+        int64_t last = 0;
+        for (int64_t i = 1; i < count; i++) {
+            last = word_at(h, words, i) > word_at(h, words, last) ? i : last;
+        }
+        write_value(h, words, last, job->out_kth, row);
+    }
+    for (int64_t i = 0; job->out_values != NULL && i < count; i++) {
+        write_value(h, words, i, job->out_values, to + i);
+    }
+    for (int64_t i = 0; job->out_ids != NULL && i < count; i++) {
+        job->out_ids[to + i] = (uint32_t)word_at(h, words, i);
+    }
+}
+
+static kin_run run_of(const host *h, int64_t row, int64_t first, int64_t count)
+{
+    const kin_select_job *job = &h->job;
+    const char *ids = job->ids == NULL ? NULL : job->ids + row * job->ids_stride_bytes;
+    return (kin_run){.values = job->values + row * job->stride_bytes +
+                               first * kith_dtype_bytes(job->dtype),
+                     .ids = ids == NULL ? NULL : (const uint32_t *)(const void *)ids + first,
+                     .first = first,
+                     .count = count,
+                     .dtype = job->dtype,
+                     .largest = job->largest};
+}
+
+/* ---- Whole rows ----------------------------------------------------------------------------- */
+
+static kith_status select_rows(void *arg, int64_t task, int32_t thread)
+{
+    const host *h = arg;
+    const int64_t last = kin_min_i64(h->job.rows, (task + 1) * h->row_group);
+    char *scratch = h->scratch + (uint64_t)thread * h->scratch_bytes;
+    char *words = h->words + (uint64_t)thread * h->words_bytes;
+    for (int64_t row = task * h->row_group; row < last; row++) {
+        const kin_run run = run_of(h, row, 0, h->job.cols);
+        h->body->select(&h->job, &run, scratch, words);
+        write_words(h, row, 0, h->job.k, words);
+    }
+    return KITH_OK;
+}
+
+/* ---- Rows that are cut ---------------------------------------------------------------------- */
+
+static kith_status select_run(void *arg, int64_t task, int32_t thread)
+{
+    const host *h = arg;
+    const int64_t row = task / h->parts.runs;
+    const int64_t part = task % h->parts.runs;
+    const int64_t first = part * h->run;
+    const kin_run run =
+        run_of(h, h->first_row + row, first, kin_min_i64(h->run, h->job.cols - first));
+    h->body->select(&h->job, &run, h->scratch + (uint64_t)thread * h->scratch_bytes,
+                    kin_parts_of(&h->parts, row, part));
+    return KITH_OK;
+}
+
+static kith_status merge_piece(void *arg, int64_t task, int32_t thread)
+{
+    const host *h = arg;
+    const int64_t row = task / h->pieces;
+    const int64_t first = task % h->pieces * MERGE_PIECE;
+    const int64_t last = kin_min_i64(h->job.k, first + MERGE_PIECE);
+    char *words = h->words + (uint64_t)thread * h->words_bytes;
+    kin_parts_merge(&h->parts, row, first, last, words);
+    write_words(h, h->first_row + row, first, last - first, words);
+    return KITH_OK;
+}
+
+static kith_status select_cut(host *h, int64_t batch)
+{
+    h->pieces = kin_ceil_div(h->job.k, MERGE_PIECE);
+    for (h->first_row = 0; h->first_row < h->job.rows; h->first_row += batch) {
+        const int64_t rows = kin_min_i64(batch, h->job.rows - h->first_row);
+        KIN_TRY(kin_parallel(h->ctx, PHASE, rows * h->parts.runs, select_run, h));
+        KIN_TRY(kin_parallel(h->ctx, PHASE, rows * h->pieces, merge_piece, h));
+    }
+    return KITH_OK;
+}
+
+/* ---- Sizes ---------------------------------------------------------------------------------- */
+
+/* How many values a run has: all of the row, where there are enough rows for all threads and a row
+ * is not too long. */
+static int64_t run_values(const kith_ctx *ctx, const kin_select_job *job)
+{
+    const int64_t wanted = (int64_t)ctx->threads * PIECES_A_THREAD;
+    const int64_t most = job->k < RUN_MOST / RUN_SHARE ? RUN_MOST : RUN_MOST_SORTED;
+    int64_t runs = 1;
+    if (ctx->threads > 1 && job->rows < wanted) {
+        const int64_t share = kin_ceil_div(job->cols, 2 * (int64_t)ctx->threads);
+        const int64_t least = kin_max_i64(RUN_LEAST, kin_min_i64(RUN_SHARE * job->k, share));
+        runs = kin_max_i64(1, kin_min_i64(kin_ceil_div(wanted, job->rows), job->cols / least));
+    }
+    runs = kin_max_i64(runs, kin_ceil_div(job->cols, most));
+    return runs == 1 ? job->cols : kin_round_up(kin_ceil_div(job->cols, runs), 64);
+}
+
+static kith_status take_memory(host *h, int64_t tasks, uint64_t words)
+{
+    const uint64_t threads = (uint64_t)kin_min_i64(h->ctx->threads, tasks);
+    const uint64_t scratch = h->body->scratch_bytes(&h->job, h->run);
+    h->scratch_bytes = kin_size_add(scratch, 63) / 64 * 64;
+    h->words_bytes = kin_size_add(kin_size_mul(words, (uint64_t)h->word_bytes), 63) / 64 * 64;
+    KIN_TRY(kin_alloc(h->ctx, &h->scratch, threads, h->scratch_bytes, "room to select in"));
+    return kin_alloc(h->ctx, &h->words, threads, h->words_bytes, "words of selected values");
+}
+
+static kith_status prepare_rows(host *h, int64_t *tasks)
+{
+    const int64_t fair = h->job.rows / ((int64_t)h->ctx->threads * PIECES_A_THREAD);
+    h->row_group = kin_max_i64(1, kin_min_i64(ROWS_VALUES / h->job.cols, fair));
+    *tasks = kin_ceil_div(h->job.rows, h->row_group);
+    return take_memory(h, *tasks, (uint64_t)h->job.k);
+}
+
+static kith_status prepare_cut(host *h, int64_t *batch)
+{
+    h->parts = (kin_parts){.runs = kin_ceil_div(h->job.cols, h->run),
+                           .run = h->run,
+                           .cols = h->job.cols,
+                           .k = h->job.k,
+                           .word_bytes = h->word_bytes};
+    h->job.sorted = true; /* merging wants runs that are */
+    const int64_t row_words = kin_parts_row_words(&h->parts);
+    const int64_t fitting = PARTS_BYTES / h->word_bytes / row_words;
+    *batch = kin_max_i64(1, kin_min_i64(h->job.rows, fitting));
+    KIN_TRY(kin_alloc(h->ctx, &h->parts.words, kin_size_mul((uint64_t)*batch, (uint64_t)row_words),
+                      (uint64_t)h->word_bytes, "words of runs"));
+    return take_memory(h, INT64_MAX, (uint64_t)kin_min_i64(h->job.k, MERGE_PIECE));
+}
+
+kith_status kin_select_host(kith_ctx *ctx, const kin_select_job *job)
+{
+    host h = {.ctx = ctx, .job = *job, .word_bytes = kin_word_bytes(job->dtype)};
+    kith_status status = KITH_OK;
+    h.job.method = kin_select_choose(KIN_SELECT_ON_CPU, job);
+    h.body = kin_select_body_for(ctx->isa, h.job.method);
+    h.run = run_values(ctx, job);
+    int64_t count = 0;
+    if (h.run == job->cols) {
+        KIN_TRY_GOTO(status, prepare_rows(&h, &count), done);
+        status = kin_parallel(ctx, PHASE, count, select_rows, &h);
+    } else {
+        KIN_TRY_GOTO(status, prepare_cut(&h, &count), done);
+        status = select_cut(&h, count);
+    }
+done:
+    kin_free(ctx, h.parts.words);
+    kin_free(ctx, h.scratch);
+    kin_free(ctx, h.words);
+    return status;
+}

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Scan: each value is read from memory once and compared with a threshold. Contract: select_body.h.
+ *
+ * Idea. A threshold that a few more than k values pass makes nearly every compare fail, eight
+ * vectors at a time, so that the row costs what reading it costs. What passes is noted by its
+ * place; words are made of these few alone, and the best k of them are the answer.
+ *
+ * Threshold. Values are dealt to cells, each cell has a minimum, and the threshold is the r-th
+ * smallest minimum.
+ *   short rows  all values are in cells, at least 2k of them, and r = k: k cells hold a value that
+ *               passes, so k values pass, for certain. Some 1.4 k do where there are 2k cells. The
+ *               row is read again, from the cache, where a segment's minimum passes: k of them.
+ *   long rows   (and such that are not many times longer than k) cells hold a sample at even
+ *               strides. Fewer than k values pass only if r sampled ones are among the k - 1
+ *               smallest. Their number X has mean m = k S / n, and by Bernstein's inequality, which
+ *               holds for draws without replacement (Hoeffding 1963),
+ *                   P(X >= m + t) <= exp(-t^2 / (2 m + 2 t / 3)),
+ *               which is 1/256 for t = L / 3 + sqrt(L^2 / 9 + 2 m L), L = ln 256. Then r = m + t.
+ *
+ * Bad luck. Rows may be no random order, so both ends are provided for. Too many pass: when there
+ * is no more room for words, the k best stay, and the k-th is the new threshold; where ids are
+ * places, later ones must be below it. Too few pass, because of the sample or because there are
+ * not k numbers beside NaNs: the row is read once more, words of all values until there is no more
+ * room, then with the k-th as threshold. Where that is a NaN, all numbers pass; NaNs with given
+ * ids have to be looked at each.
+ *
+ * Cost: one read; where order is hostile, a compaction of k + 4,096 words every 4,096 values, which
+ * is linear too. Limits: k beyond half of the row is selected without a threshold.
+ */
+#include "select/select_scan.h"
+
+#include "base/base_size.h"
+#include "host/host_cpu.h"
+#include "select/select_pairs.h"
+
+#include <math.h>
+
+enum {
+    MOST_SEGMENT = KIN_SCAN_VECTORS * KIN_SCAN_MOST_LANES,
+    PLACES = 2048,      /* noted before they become words */
+    NEW_WORDS = 4096,   /* between two compactions, at least */
+    COVER = 65536,      /* values of a short row: it stays in the second-level cache */
+    SAMPLE = 16384,     /* values of a sample at most */
+    SAMPLE_SHARE = 4,   /* of the row at most: one in so many */
+    AHEAD_BYTES = 2048, /* prefetched: measured, see bench/micro/select.c */
+    SCRATCH_ALIGN = 64
+};
+static const double LUCK = 5.545177444479562; /* ln 256 */
+
+/* At the start of the scratch memory. */
+typedef struct scan {
+    const kin_scan_machine *machine;
+    const kin_scan_ops *ops;
+    int64_t value_bytes;
+    int64_t segment; /* values */
+    uint32_t *places;
+    char *cells;  /* SAMPLE lanes; of a short row: minima of segments, then folded ones */
+    char *least;  /* the minima, where they are of all segments; else NULL */
+    char *padded; /* the last segment, filled up with NaN */
+    void *words;
+    int64_t room; /* words */
+    bool strict;  /* later words of equal values come behind */
+} scan;
+
+enum { SCAN_CELLS_BYTES = SAMPLE * 8, SCAN_PADDED_BYTES = MOST_SEGMENT * 8 };
+
+static int64_t room_for(int64_t k, int64_t count)
+{
+    const int64_t wanted = 2 * kin_min_i64(k, count) + PLACES + NEW_WORDS;
+    return kin_max_i64(SAMPLE, wanted);
+}
+
+static uint64_t scratch_bytes(const kin_select_job *job, int64_t longest_run)
+{
+    const int64_t places = (PLACES + 2 * MOST_SEGMENT) * (int64_t)sizeof(uint32_t);
+    const uint64_t words =
+        kin_size_mul((uint64_t)room_for(job->k, longest_run), (uint64_t)kin_word_bytes(job->dtype));
+    return kin_size_add(words, (uint64_t)(kin_round_up(sizeof(scan), SCRATCH_ALIGN) + places +
+                                          SCAN_CELLS_BYTES + SCAN_PADDED_BYTES));
+}
+
+static scan *lay_out(const kin_select_job *job, const kin_run *run, void *scratch)
+{
+    scan *s = scratch;
+    const kin_scan_machine *machine = s->machine;
+    switch (run->dtype) {
+    case KITH_F64:
+        s->ops = &machine->f64;
+        break;
+    case KITH_F16:
+        s->ops = &machine->f16;
+        break;
+    case KITH_BF16:
+        s->ops = &machine->bf16;
+        break;
+    default:
+        s->ops = &machine->f32;
+        break;
+    }
+    char *at = (char *)scratch + kin_round_up(sizeof(scan), SCRATCH_ALIGN);
+    s->places = (uint32_t *)(void *)at;
+    at += (PLACES + 2 * MOST_SEGMENT) * sizeof(uint32_t);
+    s->cells = at;
+    at += SCAN_CELLS_BYTES;
+    s->padded = at;
+    s->words = at + SCAN_PADDED_BYTES;
+    s->value_bytes = kith_dtype_bytes(run->dtype);
+    s->segment = KIN_SCAN_VECTORS * s->ops->lanes;
+    s->least = NULL;
+    s->room = room_for(job->k, run->count);
+    s->strict = run->ids == NULL;
+    return s;
+}
+
+/* ---- Thresholds ----------------------------------------------------------------------------- */
+
+/* Of turned values: smaller keys are smaller numbers, whichever end is wanted. */
+static double threshold_of_key32(uint32_t key)
+{
+    const uint32_t bits = kin_key32_bits(key, false);
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return (double)value;
+}
+
+static double threshold_of_key64(uint64_t key)
+{
+    const uint64_t bits = kin_key64_bits(key, false);
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* The key before one of a number: -inf has a NaN before it, which nothing passes. There is one key
+ * between those of 0 and of the number before it, which belongs to -0 and is no different from 0.
+ */
+static uint32_t key32_before(uint32_t key)
+{
+    return key == 0x80000000u ? key - 2 : key - 1;
+}
+
+static uint64_t key64_before(uint64_t key)
+{
+    return key == 0x8000000000000000u ? key - 2 : key - 1;
+}
+
+/* What may still pass once k words are held, the last of which is `last`. False: NaN may, too. */
+static bool tighten_64(const scan *s, kin_word64 last, double *threshold)
+{
+    const uint32_t key = (uint32_t)(last >> 32);
+    *threshold = INFINITY;
+    if (key != UINT32_MAX) {
+        *threshold = threshold_of_key32(s->strict ? key32_before(key) : key);
+    }
+    return key != UINT32_MAX || s->strict;
+}
+
+static bool tighten_128(const scan *s, kin_word128 last, double *threshold)
+{
+    const uint64_t key = (uint64_t)(last >> 64);
+    *threshold = INFINITY;
+    if (key != UINT64_MAX) {
+        *threshold = threshold_of_key64(s->strict ? key64_before(key) : key);
+    }
+    return key != UINT64_MAX || s->strict;
+}
+
+/* The rank-th smallest (from 1) of `count` lanes. The memory of words is free yet. */
+static double pick(const scan *s, kith_dtype dtype, const char *lanes, int64_t count, int64_t rank)
+{
+    uint64_t *keys = s->words;
+    for (int64_t i = 0; i < count; i++) {
+        if (dtype == KITH_F64) {
+            uint64_t bits;
+            memcpy(&bits, lanes + 8 * i, sizeof bits);
+            keys[i] = kin_key64(bits, false);
+        } else {
+            uint32_t bits;
+            memcpy(&bits, lanes + 4 * i, sizeof bits);
+            keys[i] = kin_key32(bits, false);
+        }
+    }
+    kin_select_nth_word(keys, count, rank - 1);
+    return dtype == KITH_F64 ? threshold_of_key64(keys[rank - 1])
+                             : threshold_of_key32((uint32_t)keys[rank - 1]);
+}
+
+static char *pad_tail(const scan *s, const kin_run *run)
+{
+    const int64_t whole = run->count / s->segment * s->segment;
+    memset(s->padded, 0xff, (size_t)(s->segment * s->value_bytes)); /* NaN in every type */
+    memcpy(s->padded, run->values + whole * s->value_bytes,
+           (size_t)((run->count - whole) * s->value_bytes));
+    return s->padded;
+}
+
+/* Makes s->least. */
+static double threshold_of_all(scan *s, const kin_run *run, int64_t k)
+{
+    const int64_t lanes = s->ops->lanes;
+    const int64_t lane_bytes = run->dtype == KITH_F64 ? 8 : 4;
+    const int64_t vector = lanes * s->value_bytes;
+    const int64_t segments = run->count / s->segment;
+    kin_scan_cells cells = {.cells = segments,
+                            .cell_stride = KIN_SCAN_VECTORS * vector,
+                            .vectors = KIN_SCAN_VECTORS,
+                            .vector_stride = vector,
+                            .ahead = AHEAD_BYTES};
+    s->least = s->cells;
+    s->ops->least(run->values, &cells, run->largest, s->least);
+    int64_t count = segments;
+    if (segments * s->segment < run->count) {
+        cells.cells = 1;
+        s->ops->least(pad_tail(s, run), &cells, run->largest,
+                      s->least + segments * lanes * lane_bytes);
+        count += 1;
+    }
+    char *folded = s->cells + SCAN_CELLS_BYTES / 2;
+    memcpy(folded, s->least, (size_t)(count * lanes * lane_bytes));
+    const int64_t kept = kin_min_i64(count, kin_ceil_div(2 * k, lanes));
+    s->ops->fold(folded, count, kept);
+    return pick(s, run->dtype, folded, kept * lanes, k);
+}
+
+/* The sample's size, its cells and the rank of the threshold among them. A rank of 0: without. */
+typedef struct plan {
+    int64_t sample; /* vectors */
+    int64_t cells;  /* vectors */
+    int64_t rank;
+} plan;
+
+static plan plan_sample(const scan *s, int64_t count, int64_t k)
+{
+    const int64_t lanes = s->ops->lanes;
+    plan p = {.sample = kin_min_i64(count / SAMPLE_SHARE, SAMPLE) / lanes};
+    const double mean = (double)k * (double)(p.sample * lanes) / (double)count;
+    const double over = LUCK / 3.0 + sqrt(LUCK * LUCK / 9.0 + 2.0 * mean * LUCK);
+    p.rank = (int64_t)ceil(mean + over);
+    if (p.rank * 2 > p.sample * lanes) {
+        return (plan){0};
+    }
+    p.cells = kin_min_i64(p.sample, kin_ceil_div(4 * p.rank, lanes));
+    p.sample = p.sample / p.cells * p.cells;
+    return p;
+}
+
+static double threshold_of_sample(const scan *s, const kin_run *run, const plan *p)
+{
+    const int64_t stride = run->count / p->sample * s->value_bytes;
+    const kin_scan_cells cells = {.cells = p->cells,
+                                  .cell_stride = stride,
+                                  .vectors = p->sample / p->cells,
+                                  .vector_stride = p->cells * stride};
+    s->ops->least(run->values, &cells, run->largest, s->cells);
+    return pick(s, run->dtype, s->cells, p->cells * s->ops->lanes, p->rank);
+}
+
+/* False: no threshold is worth it. */
+static bool find_threshold(scan *s, const kin_run *run, int64_t k, double *threshold)
+{
+    const int64_t segments = kin_ceil_div(run->count, s->segment);
+    if (run->count <= COVER && segments * s->ops->lanes >= 2 * k) {
+        *threshold = threshold_of_all(s, run, k);
+        return true;
+    }
+    const plan p = plan_sample(s, run->count, k);
+    if (p.rank == 0) {
+        return false;
+    }
+    *threshold = threshold_of_sample(s, run, &p);
+    return true;
+}
+
+static inline void nth_64(kin_word64 *words, int64_t count, int64_t k)
+{
+    kin_select_nth_word(words, count, k);
+}
+
+static inline void nth_128(kin_word128 *words, int64_t count, int64_t k)
+{
+    kin_select_nth_word128(words, count, k);
+}
+
+/* The word of one place that passed; kin_select_load64 and 128 are for many in a row. */
+static inline uint32_t id_at(const kin_run *run, int64_t place)
+{
+    return run->ids == NULL ? (uint32_t)(run->first + place) : run->ids[place];
+}
+
+static inline kin_word64 word_at_64(const kin_run *run, int64_t place)
+{
+    uint32_t bits;
+    if (run->dtype == KITH_F32) {
+        memcpy(&bits, run->values + 4 * place, sizeof bits);
+    } else {
+        uint16_t half;
+        memcpy(&half, run->values + 2 * place, sizeof half);
+        bits = run->dtype == KITH_F16 ? kin_bits32_of_f16(half) : (uint32_t)half << 16;
+    }
+    return kin_word64_make(kin_key32(bits, run->largest), id_at(run, place));
+}
+
+static inline kin_word128 word_at_128(const kin_run *run, int64_t place)
+{
+    uint64_t bits;
+    memcpy(&bits, run->values + 8 * place, sizeof bits);
+    return kin_word128_make(kin_key64(bits, run->largest), id_at(run, place));
+}
+
+#define SELECT_BODY "select/select_scan_body.inc"
+#include "select/select_twice.inc"
+
+/* ---- Machines ------------------------------------------------------------------------------- */
+
+static void select_on(const kin_scan_machine *machine, const kin_select_job *job,
+                      const kin_run *run, void *scratch, void *out)
+{
+    ((scan *)scratch)->machine = machine;
+    select_any(job, run, scratch, out);
+}
+
+#define SCAN_FOR(name)                                                                      \
+    static void select_##name(const kin_select_job *job, const kin_run *run, void *scratch, \
+                              void *out)                                                    \
+    {                                                                                       \
+        select_on(&kin_scan_##name, job, run, scratch, out);                                \
+    }                                                                                       \
+    static const kin_select_body scan_##name = {scratch_bytes, select_##name};
+
+SCAN_FOR(portable)
+#if defined(__x86_64__)
+SCAN_FOR(avx2)
+SCAN_FOR(avx512)
+#endif
+
+const kin_select_body *kin_select_scan_for(kin_isa isa)
+{
+#if defined(__x86_64__)
+    if (kin_isa_includes(isa, KIN_ISA_AVX512)) {
+        return &scan_avx512;
+    }
+    if (kin_isa_includes(isa, KIN_ISA_AVX2)) {
+        return &scan_avx2;
+    }
+#else
+    (void)isa;
+#endif
+    return &scan_portable;
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Scan in plain C: one value a vector, which the compiler may do as it likes. Contract:
+ * select_scan.h. */
+#include "select/select_scan.h"
+
+#include <math.h>
+
+static inline float load_f32(const char *at)
+{
+    float value;
+    memcpy(&value, at, sizeof value);
+    return value;
+}
+
+static inline float load_f16(const char *at)
+{
+    uint16_t half;
+    memcpy(&half, at, sizeof half);
+    const uint32_t bits = kin_bits32_of_f16(half);
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static inline float load_bf16(const char *at)
+{
+    uint16_t half;
+    memcpy(&half, at, sizeof half);
+    const uint32_t bits = (uint32_t)half << 16;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static inline double load_f64(const char *at)
+{
+    double value;
+    memcpy(&value, at, sizeof value);
+    return value;
+}
+/* One value is a mask of one bit: there is nothing to compress. */
+static inline void append(uint32_t *places, uint32_t mask, uint32_t first)
+{
+    (void)mask;
+    *places = first;
+}
+
+#define LANES 1
+#define VEC_SPLAT(x) (x)
+#define VEC_READ(at) (*(at))
+#define VEC_STORE(at, x) (*(at) = (x))
+#define VEC_FLIP(largest) ((lane)((largest) ? -1 : 1))
+#define VEC_TURN(x, flip) ((x) * (flip))
+#define VEC_MIN(x, least) ((x) < (least) ? (x) : (least))
+#define VEC_BELOW(x, t) ((uint32_t)((x) <= (t)))
+#define VEC_APPEND append
+
+#define vec float
+#define lane float
+
+#define SCAN_FOLD fold_f32
+#include "select/select_scan_fold.inc"
+
+#define SCAN(what) f32_##what
+#define SCAN_BYTES 4
+#define SCAN_LOAD load_f32
+#include "select/select_scan_lanes.inc"
+
+#define SCAN(what) f16_##what
+#define SCAN_BYTES 2
+#define SCAN_LOAD load_f16
+#include "select/select_scan_lanes.inc"
+
+#define SCAN(what) bf16_##what
+#define SCAN_BYTES 2
+#define SCAN_LOAD load_bf16
+#include "select/select_scan_lanes.inc"
+
+#undef vec
+#undef lane
+#define vec double
+#define lane double
+
+#define SCAN_FOLD fold_f64
+#include "select/select_scan_fold.inc"
+
+#define SCAN(what) f64_##what
+#define SCAN_BYTES 8
+#define SCAN_LOAD load_f64
+#include "select/select_scan_lanes.inc"
+
+const kin_scan_machine kin_scan_portable = {
+    .f32 = {1, f32_least, fold_f32, f32_collect},
+    .f64 = {1, f64_least, fold_f64, f64_collect},
+    .f16 = {1, f16_least, fold_f32, f16_collect},
+    .bf16 = {1, bf16_least, fold_f32, bf16_collect},
+};
