@@ -26,9 +26,10 @@ LOAD_INLINE uint32_t half_bits(uint16_t half)
     const float difference = above - base;
     uint32_t small;
     memcpy(&small, &difference, sizeof small);
-    const uint32_t normal = rest + 0x38000000u;
-    const uint32_t number = rest < 0x00800000u ? small & 0x7fffffffu : normal;
-    const uint32_t magnitude = rest >= 0x0f800000u ? rest | 0x7f800000u : number;
+    const uint32_t is_small = 0u - (uint32_t)(rest < 0x00800000u);
+    const uint32_t is_top = 0u - (uint32_t)(rest >= 0x0f800000u); /* infinity, NaN */
+    const uint32_t normal = (rest + 0x38000000u) | (is_top & 0x7f800000u);
+    const uint32_t magnitude = (is_small & small & 0x7fffffffu) | (~is_small & normal);
     return magnitude | (uint32_t)(half & 0x8000u) << 16;
 }
 
@@ -60,9 +61,13 @@ LOAD_INLINE void load_chunk64(const kin_run *run, kith_dtype dtype, bool largest
     }
     uint32_t ids[LANES] = {0};
     load_ids(run, at, count, ids);
+    uint32_t keys[LANES];
+    for (int lane = 0; lane < LANES; lane++) {
+        keys[lane] = kin_key32(bits[lane], largest);
+    }
     uint64_t made[LANES];
     for (int lane = 0; lane < LANES; lane++) {
-        made[lane] = kin_word64_make(kin_key32(bits[lane], largest), ids[lane]);
+        made[lane] = kin_word64_make(keys[lane], ids[lane]);
     }
     memcpy(words, made, sizeof made[0] * (size_t)count);
 }
