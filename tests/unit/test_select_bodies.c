@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Every method of selection on the processor against qsort, word for word, on one run. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/base_random.h"
+#include "base/base_size.h"
+#include "select/select_body.h"
+#include "support/support_keys.h"
+#include "support/support_rows.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { MOST_VARIANTS = 80, GUARD = 0x5a };
+
+/* ---- What is tried -------------------------------------------------------------------------- */
+
+typedef struct variant {
+    kin_isa isa;
+    kith_select_method method;
+    kith_select_buffer buffer;
+    int32_t group;
+    int32_t sample;
+} variant;
+
+/* Every method, with each of its switches. */
+static int list_variants(variant list[MOST_VARIANTS])
+{
+    int count = 0;
+    const int32_t groups[] = {0, 2, 4, 8};
+    for (int method = KITH_SELECT_INSERTION; method <= KITH_SELECT_MERGE_QUEUE; method++) {
+        for (int buffer = KITH_BUFFER_NONE; buffer <= KITH_BUFFER_SORTED; buffer++) {
+            for (int g = 0; g < 4; g++) {
+                list[count] = (variant){.method = (kith_select_method)method,
+                                        .buffer = (kith_select_buffer)buffer,
+                                        .group = groups[g],
+                                        .sample = 8};
+                count += 1;
+            }
+        }
+    }
+    const kith_select_method plain[] = {KITH_SELECT_QUICK, KITH_SELECT_BITONIC, KITH_SELECT_RADIX};
+    for (int i = 0; i < 3; i++) {
+        list[count] = (variant){.method = plain[i], .sample = 8};
+        count += 1;
+    }
+    const int32_t samples[] = {1, 8, 32};
+    for (int i = 0; i < 3; i++) {
+        list[count] = (variant){.method = KITH_SELECT_THRESHOLD_HEAP, .sample = samples[i]};
+        count += 1;
+    }
+    kin_isa isas[KIN_ISA_COUNT];
+    const int bodies = test_bodies(isas);
+    for (int i = 0; i < bodies; i++) {
+        list[count] = (variant){.isa = isas[i], .method = KITH_SELECT_SCAN, .sample = 8};
+        count += 1;
+    }
+    assert_true(count <= MOST_VARIANTS);
+    return count;
+}
+
+/* The k of a run of n: small ones, those around powers of two, all but one, all, more than all. */
+static int list_ks(int64_t n, int64_t ks[16])
+{
+    const int64_t wanted[] = {1, 2, 3, 7, 8, 9, 31, 32, 33, 100, 255, 256, 1000, n - 1, n, n + 5};
+    int count = 0;
+    for (int i = 0; i < 16; i++) {
+        if (wanted[i] >= 1 && (wanted[i] < n - 1 || i >= 13)) {
+            ks[count] = wanted[i];
+            count += 1;
+        }
+    }
+    return count;
+}
+
+/* ---- Data ----------------------------------------------------------------------------------- */
+
+typedef enum shape {
+    UNIFORM = 0,
+    ASCENDING,
+    DESCENDING,
+    CONSTANT,
+    FEW,
+    ORGAN_PIPE,
+    SPECIALS,
+    ADVERSARY,
+    SHAPES
+} shape;
+
+typedef enum id_kind { PLACES = 0, GIVEN, REPEATED, ID_KINDS } id_kind;
+
+/* One run, and its words in order. */
+typedef struct data {
+    test_rows rows;
+    test_rows ids; /* float32 rows hold them: a forbidden page ends them, too */
+    kin_run run;
+    void *sorted;
+    int32_t word_bytes;
+} data;
+
+/* Values for which the median of the first, the middle and the last is next to the smallest, round
+ * after round: places get numbers only when the method looks at them (McIlroy 1999). */
+static void fill_adversary(double *values, int64_t n)
+{
+    enum { ROUNDS = 80 };
+    int64_t *now = malloc(sizeof *now * (size_t)n);
+    int64_t *next = malloc(sizeof *next * (size_t)n);
+    assert_true(now != NULL && next != NULL);
+    for (int64_t i = 0; i < n; i++) {
+        now[i] = i;
+        values[i] = INFINITY;
+    }
+    double least = 0;
+    int64_t count = n;
+    for (int round = 0; round < ROUNDS && count > 3; round++) {
+        const int64_t three[] = {now[0], now[count / 2], now[count - 1]};
+        int known = 0;
+        for (int i = 0; i < 3; i++) {
+            known += isfinite(values[three[i]]) != 0;
+        }
+        for (int i = 0; i < 3 && known < 2; i++) {
+            if (!isfinite(values[three[i]])) {
+                values[three[i]] = least;
+                least += 1;
+                known += 1;
+            }
+        }
+        double pivot = -1;
+        for (int i = 0; i < 3; i++) { /* the second of those that are known */
+            pivot =
+                isfinite(values[three[i]]) && values[three[i]] > pivot ? values[three[i]] : pivot;
+        }
+        int64_t low = 0;
+        int64_t high = count - 1;
+        for (int64_t i = 0; i < count; i++) {
+            const bool before = values[now[i]] < pivot;
+            next[before ? low : high] = now[i];
+            low += before;
+            high -= !before;
+        }
+        count -= low;
+        memcpy(now, next + low, sizeof *now * (size_t)count);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        if (!isfinite(values[i])) {
+            values[i] = least;
+            least += 1;
+        }
+    }
+    free(now);
+    free(next);
+}
+
+static void fill_values(double *values, int64_t n, shape kind, uint64_t *seed)
+{
+    const double specials[] = {NAN,     -NAN,     INFINITY, -INFINITY, 0.0, -0.0,
+                               0x1p-24, -0x1p-24, 1,        65504,     -1,  0x1p-14};
+    for (int64_t i = 0; i < n; i++) {
+        const double u = test_uniform(seed);
+        const double values_of[] = {2 * u - 1,
+                                    (double)i,
+                                    (double)-i,
+                                    0.25,
+                                    floor(7 * u),
+                                    (double)kin_min_i64(i, n - i),
+                                    specials[kin_random_below(seed, 12)]};
+        values[i] = kind == ADVERSARY ? 0 : values_of[kind];
+    }
+    if (kind == ADVERSARY) {
+        fill_adversary(values, n);
+    }
+}
+
+static kin_word64 word64_of(const data *d, int64_t i, uint32_t id)
+{
+    uint32_t bits;
+    if (d->run.dtype == KITH_F32) {
+        memcpy(&bits, d->run.values + 4 * i, 4);
+    } else {
+        uint16_t half;
+        memcpy(&half, d->run.values + 2 * i, 2);
+        bits = d->run.dtype == KITH_F16 ? kin_bits32_of_f16(half) : (uint32_t)half << 16;
+    }
+    return kin_word64_make(kin_key32(bits, d->run.largest), id);
+}
+
+static int order64(const void *a, const void *b)
+{
+    kin_word64 x;
+    kin_word64 y;
+    memcpy(&x, a, sizeof x);
+    memcpy(&y, b, sizeof y);
+    return (x > y) - (x < y);
+}
+
+static int order128(const void *a, const void *b)
+{
+    kin_word128 x;
+    kin_word128 y;
+    memcpy(&x, a, sizeof x);
+    memcpy(&y, b, sizeof y);
+    return (x > y) - (x < y);
+}
+
+static void sort_words(void *words, int64_t count, int32_t word_bytes)
+{
+    qsort(words, (size_t)count, (size_t)word_bytes, word_bytes == 8 ? order64 : order128);
+}
+
+static data make_data(kith_dtype dtype, bool largest, int64_t n, shape kind, id_kind ids,
+                      uint64_t *seed)
+{
+    data d = {.rows = test_rows_make(dtype, 1, (int32_t)n, 0),
+              .ids = test_rows_make(KITH_F32, 1, (int32_t)n, 0),
+              .word_bytes = kin_word_bytes(dtype)};
+    double *values = malloc(sizeof *values * (size_t)n);
+    d.sorted = malloc((size_t)n * (size_t)d.word_bytes);
+    assert_true(values != NULL && d.sorted != NULL);
+    fill_values(values, n, kind, seed);
+    for (int64_t i = 0; i < n; i++) {
+        const bool mirrored = largest && kind == ADVERSARY;
+        test_rows_set(&d.rows, 0, i, mirrored ? -values[i] : values[i]);
+    }
+    free(values);
+    d.run = (kin_run){.values = d.rows.matrix.data,
+                      .ids = ids == PLACES ? NULL : d.ids.matrix.data,
+                      .first = 12345,
+                      .count = n,
+                      .dtype = dtype,
+                      .largest = largest};
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t id = (uint32_t)(d.run.first + i);
+        if (ids != PLACES) { /* one in eight says KITH_ID_NONE: with NaN that is the worst word */
+            id = ids == GIVEN ? (uint32_t)i * 2654435761u : (uint32_t)kin_random_below(seed, 3);
+            id = kin_random_below(seed, 8) == 0 ? KITH_ID_NONE : id;
+            memcpy(d.ids.map + ((const unsigned char *)d.ids.matrix.data - d.ids.map) + 4 * i, &id,
+                   4);
+        }
+        if (dtype == KITH_F64) {
+            uint64_t bits;
+            memcpy(&bits, d.run.values + 8 * i, 8);
+            ((kin_word128 *)d.sorted)[i] = kin_word128_make(kin_key64(bits, largest), id);
+        } else {
+            ((kin_word64 *)d.sorted)[i] = word64_of(&d, i, id);
+        }
+    }
+    sort_words(d.sorted, n, d.word_bytes);
+    return d;
+}
+
+static void free_data(data *d)
+{
+    test_rows_free(&d->rows);
+    test_rows_free(&d->ids);
+    free(d->sorted);
+}
+
+/* ---- One selection -------------------------------------------------------------------------- */
+
+/* Memory with a guard behind it. */
+static unsigned char *guarded(uint64_t bytes)
+{
+    unsigned char *memory = NULL;
+    assert_int_equal(posix_memalign((void **)&memory, 64, (size_t)bytes + 64), 0);
+    memset(memory + bytes, GUARD, 64);
+    return memory;
+}
+
+static bool guard_holds(const unsigned char *memory, uint64_t bytes)
+{
+    for (int i = 0; i < 64; i++) {
+        if (memory[bytes + (uint64_t)i] != GUARD) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static kin_select_job job_of(const data *d, const variant *v, int64_t k, bool sorted)
+{
+    return (kin_select_job){.rows = 1,
+                            .cols = d->run.count,
+                            .k = k,
+                            .dtype = d->run.dtype,
+                            .method = v->method,
+                            .buffer = v->buffer,
+                            .group = v->group,
+                            .sample = v->sample,
+                            .largest = d->run.largest,
+                            .sorted = sorted};
+}
+
+/* Whether the answer is the first words of the sorted run, and nothing else was written. */
+static bool select_is_right(const data *d, const variant *v, int64_t k, bool sorted)
+{
+    const kin_select_body *body = kin_select_body_for(v->isa, v->method);
+    const kin_select_job job = job_of(d, v, k, sorted);
+    const int64_t count = kin_min_i64(k, d->run.count);
+    const uint64_t scratch_bytes = body->scratch_bytes(&job, d->run.count);
+    const uint64_t out_bytes = (uint64_t)count * (uint64_t)d->word_bytes;
+    unsigned char *scratch = guarded(scratch_bytes);
+    unsigned char *out = guarded(out_bytes);
+    body->select(&job, &d->run, scratch, out);
+    if (!sorted) {
+        sort_words(out, count, d->word_bytes);
+    }
+    const bool right = memcmp(out, d->sorted, (size_t)out_bytes) == 0 &&
+                       guard_holds(scratch, scratch_bytes) && guard_holds(out, out_bytes);
+    if (!right) {
+        print_error("method %d, buffer %d, group %d, sample %d: n %lld, k %lld, sorted %d, dtype "
+                    "%d, largest %d, ids %d\n",
+                    (int)v->method, (int)v->buffer, v->group, v->sample, (long long)d->run.count,
+                    (long long)k, sorted, (int)d->run.dtype, d->run.largest, d->run.ids != NULL);
+    }
+    free(scratch);
+    free(out);
+    return right;
+}
+
+/* ---- Tests ---------------------------------------------------------------------------------- */
+
+/* All variants and k on one run. */
+static void try_run(const data *d, const variant *variants, int count, long *done, long *wrong)
+{
+    int64_t ks[16];
+    const int kinds = list_ks(d->run.count, ks);
+    for (int i = 0; i < kinds; i++) {
+        for (int v = 0; v < count; v++) {
+            /* Insertion takes n k steps: of the long cases, one in sixteen. */
+            const bool slow =
+                variants[v].method == KITH_SELECT_INSERTION && d->run.count * ks[i] > 1000000;
+            if (slow && (*done + v) % 16 != 0) {
+                continue;
+            }
+            *wrong += !select_is_right(d, &variants[v], ks[i], (*done + i) % 4 != 0);
+            *done += 1;
+        }
+    }
+}
+
+static void selects_what_sorting_puts_first(void **state)
+{
+    (void)state;
+    variant variants[MOST_VARIANTS];
+    const int count = list_variants(variants);
+    const int64_t lengths[] = {1, 2, 17, 100, 1000, 5000};
+    const kith_dtype dtypes[] = {KITH_F32, KITH_F64, KITH_F16, KITH_BF16};
+    uint64_t seed = 7;
+    long done = 0;
+    long wrong = 0;
+    int turn = 0;
+    for (int length = 0; length < 6; length++) {
+        for (int kind = 0; kind < SHAPES; kind++) {
+            for (int type = 0; type < 4; type++) {
+                /* Direction and ids: every pair on short runs, in turn on long ones. */
+                const int pairs = lengths[length] < 1000 ? 2 * ID_KINDS : 2;
+                for (int pair = 0; pair < pairs; pair++) {
+                    const int which = pairs == 2 ? turn++ % 6 : pair;
+                    data d = make_data(dtypes[type], which % 2 != 0, lengths[length], (shape)kind,
+                                       (id_kind)(which / 2), &seed);
+                    try_run(&d, variants, count, &done, &wrong);
+                    free_data(&d);
+                }
+            }
+        }
+    }
+    assert_int_equal(wrong, 0);
+    (void)printf("%d variants of all methods: %ld selections are what sorting puts first\n", count,
+                 done);
+}
+
+static void adversary_is_survived(void **state)
+{
+    (void)state;
+    const variant quick = {.method = KITH_SELECT_QUICK};
+    const int64_t n = 200000;
+    uint64_t seed = 3;
+    data d = make_data(KITH_F32, false, n, ADVERSARY, PLACES, &seed);
+    assert_true(select_is_right(&d, &quick, 1000, true));
+    assert_true(select_is_right(&d, &quick, n / 2, true));
+    free_data(&d);
+    (void)printf("quick: bad pivots in every round are answered by sorting\n");
+}
+
+static void scratch_grows_with_the_run(void **state)
+{
+    (void)state;
+    variant variants[MOST_VARIANTS];
+    const int count = list_variants(variants);
+    const int64_t ks[] = {1, 7, 8, 9, 64, 100, 1000};
+    for (int v = 0; v < count; v++) {
+        const kin_select_body *body = kin_select_body_for(variants[v].isa, variants[v].method);
+        for (int i = 0; i < 7; i++) {
+            kin_select_job job = {.k = ks[i],
+                                  .dtype = i % 2 != 0 ? KITH_F64 : KITH_F32,
+                                  .method = variants[v].method,
+                                  .buffer = variants[v].buffer,
+                                  .group = variants[v].group,
+                                  .sample = variants[v].sample};
+            uint64_t least = 0;
+            for (int64_t longest = 1; longest < 40000; longest += 1 + longest / 50) {
+                const uint64_t bytes = body->scratch_bytes(&job, longest);
+                assert_true(bytes >= least);
+                least = bytes;
+            }
+        }
+    }
+    (void)printf("a shorter run never wants more scratch\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(selects_what_sorting_puts_first),
+        cmocka_unit_test(adversary_is_survived),
+        cmocka_unit_test(scratch_grows_with_the_run),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
