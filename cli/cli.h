@@ -16,6 +16,7 @@ enum {
 /* Each does one command whole, prints its own errors, and returns the exit code. */
 int cli_graph(const cli_args *args);
 int cli_search(const cli_args *args);
+int cli_select(const cli_args *args);
 int cli_eval(const cli_args *args);
 int cli_info(const cli_args *args);
 int cli_convert(const cli_args *args);

@@ -48,7 +48,7 @@ static int read_points(cli_job *job)
                     job->queries.matrix->cols, job->corpus.path, job->corpus.matrix->cols);
 }
 
-static int check_k(const char *path, int64_t k, int64_t most, const char *what)
+int cli_job_check_k(const char *path, int64_t k, int64_t most, const char *what)
 {
     return k <= most ? CLI_DONE
                      : cli_fail(path,
@@ -61,8 +61,8 @@ int cli_job_plan(cli_job *job, const kith_matrix *corpus, const kith_matrix *que
 {
     const bool self = queries != NULL || cli_given(job->args, CLI_OPT_INCLUDE_SELF);
     const cli_points *points = corpus == job->corpus.matrix ? &job->corpus : &job->queries;
-    int code = check_k(points->path, job->args->k, corpus->rows - (self ? 0 : 1),
-                       self ? "points" : "other points");
+    int code = cli_job_check_k(points->path, job->args->k, corpus->rows - (self ? 0 : 1),
+                               self ? "points" : "other points");
     if (code != CLI_DONE) {
         return code;
     }
@@ -84,24 +84,28 @@ int cli_job_plan(cli_job *job, const kith_matrix *corpus, const kith_matrix *que
     return CLI_DONE;
 }
 
+int cli_job_check_memory(const char *path, uint64_t need_bytes, uint64_t limit_bytes)
+{
+    if (limit_bytes == 0 || need_bytes <= limit_bytes) {
+        return CLI_DONE;
+    }
+    char need[CLI_SIZE_BYTES];
+    char have[CLI_SIZE_BYTES];
+    const uint64_t mebibytes = (need_bytes + (1u << 20) - 1) >> 20;
+    return cli_fail(path,
+                    "needs %s (%" PRIu64 " bytes) of memory, --memory allows %s (give --memory "
+                    "%" PRIu64 "M or more)",
+                    cli_report_size(need_bytes, need), need_bytes,
+                    cli_report_size(limit_bytes, have), mebibytes);
+}
+
 static int check_memory(cli_job *job)
 {
     job->need_bytes = job->plan.peak_bytes + kith_points_bytes(job->corpus.handle);
     if (job->queries.handle != NULL) {
         job->need_bytes += kith_points_bytes(job->queries.handle);
     }
-    const uint64_t limit = job->args->memory_bytes;
-    if (limit == 0 || job->need_bytes <= limit) {
-        return CLI_DONE;
-    }
-    char need[CLI_SIZE_BYTES];
-    char have[CLI_SIZE_BYTES];
-    const uint64_t mebibytes = (job->need_bytes + (1u << 20) - 1) >> 20;
-    return cli_fail(job->corpus.path,
-                    "needs %s (%" PRIu64 " bytes) of memory, --memory allows %s (give --memory "
-                    "%" PRIu64 "M or more)",
-                    cli_report_size(job->need_bytes, need), job->need_bytes,
-                    cli_report_size(limit, have), mebibytes);
+    return cli_job_check_memory(job->corpus.path, job->need_bytes, job->args->memory_bytes);
 }
 
 /* ---- For engines ---------------------------------------------------------------------------- */

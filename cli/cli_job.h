@@ -36,6 +36,14 @@ typedef struct cli_engine {
 /* Does the whole command. */
 int cli_job_run(const cli_args *args, const cli_engine *engine);
 
+/* ---- For every command that computes ----------------------------------------------------------
+ */
+
+/* k against the most that there are; what: "points", "values in a row". */
+int cli_job_check_k(const char *path, int64_t k, int64_t most, const char *what);
+/* What a job on this file needs against --memory; a limit of 0 is none. */
+int cli_job_check_memory(const char *path, uint64_t need_bytes, uint64_t limit_bytes);
+
 /* ---- For engines ---------------------------------------------------------------------------- */
 
 /* The library's parameters from the options. */

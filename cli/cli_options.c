@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli_options.h"
 
-#include "cli_nearest.h"
 #include "cli_values.h"
 
-#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -24,7 +22,43 @@ static bool refuse(cli_error *error, const char *format, ...)
 static bool read_k(const char *value, cli_args *args, cli_error *error)
 {
     return cli_value_int(value, 1, INT64_MAX, &args->k) ||
-           refuse(error, "'%s' is no number of neighbours (give a whole number from 1)", value);
+           refuse(error, "'%s' is no number of %s (give a whole number from 1)", value,
+                  args->command == CLI_SELECT ? "values" : "neighbours");
+}
+
+/* "'x' is no metric (known: a, b)": the names of first .. last. */
+static bool refuse_name(cli_error *error, const char *value, const char *what,
+                        const char *(*name)(int), int first, int last)
+{
+    size_t used =
+        (size_t)snprintf(error->text, sizeof error->text, "'%s' is no %s (known:", value, what);
+    for (int i = first; i <= last && used < sizeof error->text; i++) {
+        used += (size_t)snprintf(error->text + used, sizeof error->text - used, "%s %s",
+                                 i == first ? "" : ",", name(i));
+    }
+    if (used < sizeof error->text) {
+        (void)snprintf(error->text + used, sizeof error->text - used, ")");
+    }
+    return false;
+}
+
+static const char *metric_name(int metric)
+{
+    return kith_metric_name((kith_metric)metric);
+}
+
+static const char *select_name(int method)
+{
+    return kith_select_method_name((kith_select_method)method);
+}
+
+static const char *buffer_name(int buffer)
+{
+    static const char *const names[] = {[KITH_BUFFER_NONE] = "none",
+                                        [KITH_BUFFER_PLAIN] = "plain",
+                                        [KITH_BUFFER_FULL] = "full",
+                                        [KITH_BUFFER_SORTED] = "sorted"};
+    return names[buffer];
 }
 
 static bool read_metric(const char *value, cli_args *args, cli_error *error)
@@ -33,17 +67,7 @@ static bool read_metric(const char *value, cli_args *args, cli_error *error)
     if (args->metric != KITH_METRIC_DEFAULT && args->metric != KITH_CUSTOM) {
         return true;
     }
-    size_t used =
-        (size_t)snprintf(error->text, sizeof error->text, "'%s' is no metric (known:", value);
-    for (int metric = KITH_EUCLIDEAN; metric < KITH_CUSTOM && used < sizeof error->text; metric++) {
-        used += (size_t)snprintf(error->text + used, sizeof error->text - used, "%s %s",
-                                 metric == KITH_EUCLIDEAN ? "" : ",",
-                                 kith_metric_name((kith_metric)metric));
-    }
-    if (used < sizeof error->text) {
-        (void)snprintf(error->text + used, sizeof error->text - used, ")");
-    }
-    return false;
+    return refuse_name(error, value, "metric", metric_name, KITH_EUCLIDEAN, KITH_CUSTOM - 1);
 }
 
 static bool read_method(const char *value, cli_args *args, cli_error *error)
@@ -56,6 +80,35 @@ static bool read_method(const char *value, cli_args *args, cli_error *error)
         return refuse(error, "'%s' is not in this version (use auto or exact)", value);
     }
     return refuse(error, "'%s' is no method (use auto or exact)", value);
+}
+
+static bool read_select(const char *value, cli_args *args, cli_error *error)
+{
+    const int method = kith_select_method_parse(value);
+    args->select = (kith_select_method)method;
+    return method >= 0 || refuse_name(error, value, "method of selection", select_name,
+                                      KITH_SELECT_AUTO, KITH_SELECT_THRESHOLD_HEAP);
+}
+
+static bool read_buffer(const char *value, cli_args *args, cli_error *error)
+{
+    for (int buffer = KITH_BUFFER_NONE; buffer <= KITH_BUFFER_SORTED; buffer++) {
+        if (strcmp(value, buffer_name(buffer)) == 0) {
+            args->buffer = (kith_select_buffer)buffer;
+            return true;
+        }
+    }
+    return refuse_name(error, value, "buffer", buffer_name, KITH_BUFFER_NONE, KITH_BUFFER_SORTED);
+}
+
+static bool read_group(const char *value, cli_args *args, cli_error *error)
+{
+    int64_t group = 0;
+    if (!cli_value_int(value, 2, 8, &group) || (group & (group - 1)) != 0) {
+        return refuse(error, "'%s' is no size of a group (use 2, 4 or 8)", value);
+    }
+    args->group = (int32_t)group;
+    return true;
 }
 
 static bool read_path(const char *value, const char **path, cli_error *error)
@@ -99,6 +152,10 @@ static bool read_radius(const char *value, cli_args *args, cli_error *error)
 
 static bool read_sample(const char *value, cli_args *args, cli_error *error)
 {
+    if (args->command == CLI_SELECT) {
+        return cli_value_int(value, 1, 1024, &args->sample) ||
+               refuse(error, "'%s' is no sample in multiples of k (give 1 to 1024)", value);
+    }
     return cli_value_int(value, 1, INT64_MAX, &args->sample) ||
            refuse(error, "'%s' is no number of rows (give a whole number from 1)", value);
 }
@@ -147,19 +204,36 @@ enum {
     INFO = 1u << CLI_INFO,
     CONVERT = 1u << CLI_CONVERT,
     DEVICES = 1u << CLI_DEVICES,
+    SELECT = 1u << CLI_SELECT,
     SOLVES = GRAPH | SEARCH,
-    COMPUTES = GRAPH | SEARCH | EVAL,
+    ANSWERS = SOLVES | SELECT,
+    COMPUTES = ANSWERS | EVAL,
     ALL = COMPUTES | INFO | CONVERT | DEVICES
 };
 
 static const cli_option options[CLI_OPTION_COUNT] = {
-    [CLI_OPT_K] = {NULL, 'k', "N", COMPUTES, "neighbours a row (no default)", read_k},
-    [CLI_OPT_METRIC] = {"metric", 0, "NAME", COMPUTES,
+    [CLI_OPT_K] = {NULL, 'k', "N", COMPUTES, "neighbours (select: values) a row (no default)",
+                   read_k},
+    [CLI_OPT_METRIC] = {"metric", 0, "NAME", SOLVES | EVAL,
                         "one of those below (default: euclidean; eval: what the files say)",
                         read_metric},
     [CLI_OPT_METHOD] = {"method", 0, "NAME", SOLVES, "auto (default) or exact", read_method},
-    [CLI_OPT_OUTPUT] = {"output", 'o', "FILE", SOLVES,
-                        "write the answer here: .npz .ivecs .ibin .knn .kith", read_output},
+    [CLI_OPT_SELECT] = {"select", 0, "NAME", SELECT,
+                        "auto (default), scan, insertion, heap, merge_queue, quick, ...",
+                        read_select},
+    [CLI_OPT_BUFFER] = {"buffer", 0, "NAME", SELECT,
+                        "none, plain, full, sorted: how a queue gets candidates", read_buffer},
+    [CLI_OPT_GROUP] = {"group", 0, "G", SELECT, "2, 4 or 8: a queue's hierarchical partition",
+                       read_group},
+    [CLI_OPT_ALIGNED] = {"aligned", 0, NULL, SELECT,
+                         "merge_queue: all rows of a warp merge together", NULL},
+    [CLI_OPT_LARGEST] = {"largest", 0, NULL, SELECT, "the k largest, largest first", NULL},
+    [CLI_OPT_UNSORTED] = {"unsorted", 0, NULL, SELECT, "the same k, in any order", NULL},
+    [CLI_OPT_KTH] = {"kth", 0, NULL, SELECT, "the k-th value of each row alone; written to .npy",
+                     NULL},
+    [CLI_OPT_OUTPUT] = {"output", 'o', "FILE", ANSWERS,
+                        "write the answer here: .npz .ivecs .ibin .knn .kith; select: .npz",
+                        read_output},
     [CLI_OPT_OUTPUT_BACK] = {"output-back", 0, "FILE", SEARCH,
                              "with --both: the answer of the corpus' rows", read_output_back},
     [CLI_OPT_FORMAT] = {"format", 0, "NAME", SOLVES | CONVERT,
@@ -177,18 +251,19 @@ static const cli_option options[CLI_OPTION_COUNT] = {
                               "let a point compete for its own list like any other", NULL},
     [CLI_OPT_POINTS] = {"points", 0, "FILE", EVAL,
                         "the points of the graph: estimate recall from exact answers", read_points},
-    [CLI_OPT_SAMPLE] = {"sample", 0, "N", EVAL,
-                        "with --points: rows to solve exactly (default 1000)", read_sample},
+    [CLI_OPT_SAMPLE] = {"sample", 0, "N", EVAL | SELECT,
+                        "eval: rows to solve exactly (1000); select: sample, in k (8)",
+                        read_sample},
     [CLI_OPT_SEED] = {"seed", 0, "S", EVAL, "with --points: draws the rows (default 0)", read_seed},
-    [CLI_OPT_DEVICE] = {"device", 0, "NAME", SOLVES,
+    [CLI_OPT_DEVICE] = {"device", 0, "NAME", ANSWERS,
                         "auto (default: a GPU where it pays), cpu, cuda, cuda:N", read_device},
     [CLI_OPT_THREADS] = {"threads", 0, "N", COMPUTES, "default: all processors", read_threads},
     [CLI_OPT_MEMORY] = {"memory", 0, "SIZE", COMPUTES,
                         "keep to this much host memory, or refuse: 512M, 8G", read_memory},
-    [CLI_OPT_GPU_MEMORY] = {"gpu-memory", 0, "SIZE", SOLVES,
+    [CLI_OPT_GPU_MEMORY] = {"gpu-memory", 0, "SIZE", ANSWERS,
                             "keep to this much GPU memory (default: what is free, less a margin)",
                             read_gpu_memory},
-    [CLI_OPT_DRY_RUN] = {"dry-run", 0, NULL, SOLVES, "print the plan and stop", NULL},
+    [CLI_OPT_DRY_RUN] = {"dry-run", 0, NULL, ANSWERS, "print the plan and stop", NULL},
     [CLI_OPT_QUIET] = {"quiet", 'q', NULL, COMPUTES | CONVERT,
                        "no progress and no report; errors and --json stay", NULL},
     [CLI_OPT_JSON] = {"json", 0, NULL, ALL, "print one JSON object instead of the report", NULL},
@@ -227,6 +302,16 @@ static const cli_command commands[CLI_COMMAND_COUNT] = {
          "  kith graph " DIGITS " -k 10 -o graph.npz\n"
          "  kith eval graph.npz --points " DIGITS " --sample 1000\n"
          "  kith eval graph.npz graph.npz -k 5\n"},
+    [CLI_SELECT] =
+        {"select", "MATRIX -k N [options]", 1, 1, "the k smallest values of each row of a matrix",
+         "Finds in each row of MATRIX the k smallest values and where they stand, by value, then\n"
+         "by place; NaN comes last. Every method gives the same answer. MATRIX is a file of "
+         "floats\n"
+         "with rows of any length. Without -o nothing is written.\n",
+         "  kith convert " DIGITS " digits.fbin\n"
+         "  kith select digits.fbin -k 3 -o smallest.npz\n"
+         "  kith select digits.fbin -k 5 --largest --select radix --json\n"
+         "  kith select digits.fbin -k 32 --kth -o medians.npy\n"},
     [CLI_INFO] =
         {"info", "FILE [--json]", 1, 1, "what a file holds",
          "Says what a file of points, a graph, a result or a prepared corpus holds, from its\n"
@@ -255,217 +340,4 @@ const cli_option *cli_option_get(cli_option_id id)
 const cli_command *cli_command_get(cli_command_id id)
 {
     return &commands[id];
-}
-
-/* ---- The parser ----------------------------------------------------------------------------- */
-
-typedef struct parser {
-    int argc;
-    const char *const *argv;
-    int next;
-    cli_args *args;
-    cli_error *error;
-} parser;
-
-static bool find_command(const char *word, cli_args *args, cli_error *error)
-{
-    int nearest = 0;
-    int nearest_distance = INT_MAX;
-    for (int i = 0; i < CLI_COMMAND_COUNT; i++) {
-        const int distance = cli_nearest_distance(word, commands[i].name);
-        if (distance < nearest_distance) {
-            nearest_distance = distance;
-            nearest = i;
-        }
-    }
-    args->command = (cli_command_id)nearest;
-    if (nearest_distance == 0 && strcmp(word, commands[nearest].name) == 0) {
-        return true;
-    }
-    (void)snprintf(error->where, sizeof error->where, "%s", word);
-    return refuse(error, "unknown command (nearest: %s; kith --help lists all)",
-                  commands[nearest].name);
-}
-
-static bool belongs(const cli_option *option, cli_command_id command)
-{
-    return (option->commands >> command & 1u) != 0;
-}
-
-/* The command that does have an option of this name, NULL if none. */
-static const cli_command *find_owner(const char *name)
-{
-    for (int i = 0; i < CLI_OPTION_COUNT; i++) {
-        if (options[i].name == NULL || strcmp(options[i].name, name) != 0) {
-            continue;
-        }
-        for (int command = 0; command < CLI_COMMAND_COUNT; command++) {
-            if (belongs(&options[i], (cli_command_id)command)) {
-                return &commands[command];
-            }
-        }
-    }
-    return NULL;
-}
-
-/* The option of this command that is spelled most like it; NULL if none shares a letter. */
-static const char *find_nearest(const char *name, cli_command_id command)
-{
-    const char *nearest = NULL;
-    int nearest_distance = (int)strlen(name);
-    for (int i = 0; i < CLI_OPTION_COUNT; i++) {
-        if (options[i].name == NULL || !belongs(&options[i], command)) {
-            continue;
-        }
-        const int distance = cli_nearest_distance(name, options[i].name);
-        if (distance < nearest_distance) {
-            nearest_distance = distance;
-            nearest = options[i].name;
-        }
-    }
-    return nearest;
-}
-
-/* Why `word`, with its dashes, is no option here: it is another command's, or nobody's. */
-static bool refuse_option(const char *word, const char *name, const cli_args *args,
-                          cli_error *error)
-{
-    const char *command = commands[args->command].name;
-    const cli_command *owner = find_owner(name);
-    const char *nearest = find_nearest(name, args->command);
-    (void)snprintf(error->where, sizeof error->where, "%s", word);
-    if (owner != NULL) {
-        return refuse(error, "kith %s has no such option, kith %s has (kith %s --help lists all)",
-                      command, owner->name, command);
-    }
-    if (nearest == NULL) {
-        return refuse(error, "unknown option (kith %s --help lists all)", command);
-    }
-    return refuse(error, "unknown option (nearest: --%s; kith %s --help lists all)", nearest,
-                  command);
-}
-
-static bool apply(parser *p, cli_option_id id, const char *word, const char *value)
-{
-    const cli_option *option = &options[id];
-    (void)snprintf(p->error->where, sizeof p->error->where, "%s", word);
-    if (option->value == NULL && value != NULL) {
-        return refuse(p->error, "takes no value, got '%s' (leave it out)", value);
-    }
-    if (option->value != NULL && value == NULL) {
-        if (p->next == p->argc) {
-            return refuse(p->error, "its value is missing (give %s)", option->value);
-        }
-        value = p->argv[p->next++];
-    }
-    p->args->given |= 1u << id;
-    return option->read == NULL || option->read(value, p->args, p->error);
-}
-
-/* --name, --name value, --name=value */
-static bool parse_long(parser *p, const char *word)
-{
-    const char *name = word + 2;
-    const char *equals = strchr(name, '=');
-    const size_t length = equals != NULL ? (size_t)(equals - name) : strlen(name);
-    char plain[64];
-    (void)snprintf(plain, sizeof plain, "--%.*s", (int)(length < 60 ? length : 60), name);
-    for (int i = 0; i < CLI_OPTION_COUNT; i++) {
-        if (options[i].name != NULL && strcmp(plain + 2, options[i].name) == 0 &&
-            belongs(&options[i], p->args->command)) {
-            return apply(p, (cli_option_id)i, plain, equals != NULL ? equals + 1 : NULL);
-        }
-    }
-    return refuse_option(plain, plain + 2, p->args, p->error);
-}
-
-/* -k 10, -k10 */
-static bool parse_letter(parser *p, const char *word)
-{
-    const char plain[3] = {'-', word[1], '\0'};
-    for (int i = 0; i < CLI_OPTION_COUNT; i++) {
-        if (options[i].letter == word[1] && belongs(&options[i], p->args->command)) {
-            return apply(p, (cli_option_id)i, plain, word[2] != '\0' ? word + 2 : NULL);
-        }
-    }
-    return refuse_option(word, word + 1, p->args, p->error);
-}
-
-static bool parse_path(parser *p, const char *word)
-{
-    cli_args *args = p->args;
-    const cli_command *command = &commands[args->command];
-    (void)snprintf(p->error->where, sizeof p->error->where, "%s", command->name);
-    if (word[0] == '\0') {
-        return refuse(p->error, "a file name is empty (usage: kith %s %s)", command->name,
-                      command->usage);
-    }
-    if (args->path_count == command->paths_max) {
-        return refuse(p->error, "'%s' is one file too many (usage: kith %s %s)", word,
-                      command->name, command->usage);
-    }
-    args->paths[args->path_count++] = word;
-    return true;
-}
-
-static bool parse_words(parser *p)
-{
-    bool only_paths = false;
-    while (p->next < p->argc) {
-        const char *word = p->argv[p->next++];
-        bool understood = true;
-        if (!only_paths && strcmp(word, "--") == 0) {
-            only_paths = true;
-        } else if (!only_paths && word[0] == '-' && word[1] == '-') {
-            understood = parse_long(p, word);
-        } else if (!only_paths && word[0] == '-' && word[1] != '\0') {
-            understood = parse_letter(p, word);
-        } else {
-            understood = parse_path(p, word);
-        }
-        if (!understood) {
-            return false;
-        }
-        if (cli_given(p->args, CLI_OPT_HELP)) {
-            return true;
-        }
-    }
-    return true;
-}
-
-cli_request cli_parse(int argc, const char *const *argv, cli_args *args, cli_error *error)
-{
-    memset(args, 0, sizeof *args);
-    memset(error, 0, sizeof *error);
-    args->sample = 1000;
-    parser p = {.argc = argc, .argv = argv, .next = 2, .args = args, .error = error};
-    const char *first = argc > 1 ? argv[1] : "";
-    if (first[0] == '\0') {
-        (void)refuse(error, "a command is missing (kith --help lists them)");
-        return CLI_REQUEST_WRONG;
-    }
-    if (strcmp(first, "--version") == 0) {
-        return CLI_REQUEST_VERSION;
-    }
-    if (strcmp(first, "--help") == 0 || strcmp(first, "-h") == 0) {
-        return CLI_REQUEST_HELP;
-    }
-    if (strcmp(first, "help") == 0) {
-        if (argc == 2) {
-            return CLI_REQUEST_HELP;
-        }
-        return find_command(argv[2], args, error) ? CLI_REQUEST_COMMAND_HELP : CLI_REQUEST_WRONG;
-    }
-    if (first[0] == '-') {
-        (void)snprintf(error->where, sizeof error->where, "%s", first);
-        (void)refuse(error, "the command comes first (usage: kith COMMAND FILES [options])");
-        return CLI_REQUEST_WRONG;
-    }
-    if (!find_command(first, args, error) || !parse_words(&p)) {
-        return CLI_REQUEST_WRONG;
-    }
-    if (cli_given(args, CLI_OPT_HELP)) {
-        return CLI_REQUEST_COMMAND_HELP;
-    }
-    return cli_rules_check(args, error) ? CLI_REQUEST_RUN : CLI_REQUEST_WRONG;
 }

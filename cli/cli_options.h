@@ -14,6 +14,7 @@ typedef enum cli_command_id {
     CLI_GRAPH = 0,
     CLI_SEARCH,
     CLI_EVAL,
+    CLI_SELECT,
     CLI_INFO,
     CLI_CONVERT,
     CLI_DEVICES,
@@ -24,6 +25,13 @@ typedef enum cli_option_id {
     CLI_OPT_K = 0,
     CLI_OPT_METRIC,
     CLI_OPT_METHOD,
+    CLI_OPT_SELECT,
+    CLI_OPT_BUFFER,
+    CLI_OPT_GROUP,
+    CLI_OPT_ALIGNED,
+    CLI_OPT_LARGEST,
+    CLI_OPT_UNSORTED,
+    CLI_OPT_KTH,
     CLI_OPT_OUTPUT,
     CLI_OPT_OUTPUT_BACK,
     CLI_OPT_FORMAT,
@@ -57,6 +65,9 @@ typedef struct cli_args {
     const char *paths[CLI_MAX_PATHS];
     int64_t k;
     kith_metric metric;
+    kith_select_method select;
+    kith_select_buffer buffer;
+    int32_t group;
     kith_format format;
     const char *output;
     const char *output_back;

@@ -8,6 +8,8 @@
 
 #define CLI_ENDINGS_RESULT ".npz .ivecs .ibin .knn .kith"
 #define CLI_ENDINGS_RANGES ".npz"
+#define CLI_ENDINGS_SELECTION ".npz"
+#define CLI_ENDINGS_KTH ".npy"
 #define CLI_ENDINGS_PAIRS ".ivecs .ibin .csv .tsv"
 #define CLI_ENDINGS_DISTANCES ".fbin .fvecs .npy"
 #define CLI_ENDINGS_POINTS ".fvecs .bvecs .ivecs .fbin .u8bin .i8bin .ibin .npy .csv .tsv .kith"

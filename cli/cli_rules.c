@@ -3,7 +3,8 @@
 
 #include <stdio.h>
 
-/* Options that need or exclude each other. `other` is needed when needs is true, else excluded. */
+/* Options that need or exclude each other. `other` is needed when needs is true, else excluded; a
+ * command that does not have it is not meant. */
 typedef struct rule {
     cli_option_id option;
     bool needs;
@@ -17,7 +18,7 @@ static const rule rules[] = {
     {CLI_OPT_MUTUAL, false, CLI_OPT_FORMAT},     {CLI_OPT_MUTUAL, false, CLI_OPT_DISTANCES},
     {CLI_OPT_BOTH, false, CLI_OPT_DISTANCES},    {CLI_OPT_OUTPUT_BACK, true, CLI_OPT_BOTH},
     {CLI_OPT_OUTPUT_BACK, true, CLI_OPT_OUTPUT}, {CLI_OPT_SAMPLE, true, CLI_OPT_POINTS},
-    {CLI_OPT_SEED, true, CLI_OPT_POINTS},
+    {CLI_OPT_SEED, true, CLI_OPT_POINTS},        {CLI_OPT_KTH, false, CLI_OPT_UNSORTED},
 };
 
 /* "--radius", or "-k". */
@@ -43,7 +44,8 @@ static bool check_pairs(const cli_args *args, cli_error *error)
 {
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         const rule *r = &rules[i];
-        if (!cli_given(args, r->option) || cli_given(args, r->other) == r->needs) {
+        const bool meant = (cli_option_get(r->other)->commands >> args->command & 1u) != 0;
+        if (!meant || !cli_given(args, r->option) || cli_given(args, r->other) == r->needs) {
             continue;
         }
         char option[32];
@@ -89,6 +91,30 @@ static bool check_radius(const cli_args *args, cli_error *error)
     return true;
 }
 
+/* Switches of the queues, and of two methods alone. */
+static bool check_switches(const cli_args *args, cli_error *error)
+{
+    const kith_select_method method = args->select;
+    const bool queue = method == KITH_SELECT_INSERTION || method == KITH_SELECT_HEAP ||
+                       method == KITH_SELECT_MERGE_QUEUE;
+    if (args->command != CLI_SELECT) {
+        return true;
+    }
+    if (args->buffer != KITH_BUFFER_NONE && !queue) {
+        return refuse(error, "--buffer", "goes with --select insertion, heap or merge_queue alone");
+    }
+    if (args->group != 0 && !queue) {
+        return refuse(error, "--group", "goes with --select insertion, heap or merge_queue alone");
+    }
+    if (cli_given(args, CLI_OPT_ALIGNED) && method != KITH_SELECT_MERGE_QUEUE) {
+        return refuse(error, "--aligned", "goes with --select merge_queue alone");
+    }
+    if (cli_given(args, CLI_OPT_SAMPLE) && method != KITH_SELECT_THRESHOLD_HEAP) {
+        return refuse(error, "--sample", "goes with --select threshold_heap alone");
+    }
+    return true;
+}
+
 static bool check_wants(const cli_args *args, cli_error *error)
 {
     const cli_command *command = cli_command_get(args->command);
@@ -103,6 +129,10 @@ static bool check_wants(const cli_args *args, cli_error *error)
         return refuse(error, command->name,
                       "-k is missing (say how many neighbours, for example -k 10)");
     }
+    if (args->command == CLI_SELECT && !cli_given(args, CLI_OPT_K)) {
+        return refuse(error, command->name,
+                      "-k is missing (say how many values, for example -k 10)");
+    }
     if (args->command == CLI_EVAL && (args->path_count == 1) != (args->points != NULL)) {
         return refuse(error, command->name,
                       args->points != NULL
@@ -115,5 +145,5 @@ static bool check_wants(const cli_args *args, cli_error *error)
 bool cli_rules_check(const cli_args *args, cli_error *error)
 {
     return check_wants(args, error) && check_pairs(args, error) && check_outputs(args, error) &&
-           check_radius(args, error);
+           check_radius(args, error) && check_switches(args, error);
 }

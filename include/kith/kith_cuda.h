@@ -32,6 +32,16 @@ KITH_API kith_status kith_cuda_knn_exact(kith_ctx *ctx, const kith_matrix *corpu
                                          const kith_search_params *params,
                                          const kith_neighbors *out, void *stream);
 
+/* As kith_select: data and ids of the values, and both outputs, lie in device memory. */
+KITH_API kith_status kith_cuda_select(kith_ctx *ctx, const kith_values *values,
+                                      const kith_select_params *params, const kith_selection *out,
+                                      void *stream);
+
+/* As kith_select_kth. */
+KITH_API kith_status kith_cuda_select_kth(kith_ctx *ctx, const kith_values *values,
+                                          const kith_select_params *params, void *out,
+                                          void *stream);
+
 #ifdef __cplusplus
 }
 #endif

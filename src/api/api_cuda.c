@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Calls on matrices in device memory (kith/kith_cuda.h). The work runs on the context's own stream,
- * behind what the caller's stream holds; it is complete on return. */
+ * Calls on matrices and values in device memory (kith/kith_cuda.h). The work runs on the context's
+ * own stream, behind what the caller's stream holds; it is complete on return. */
 #include "kith/kith_cuda.h"
 
 #include "api/api_call.h"
 #include "api/api_check.h"
 #include "api/api_device.h"
 #include "api/api_search.h"
+#include "api/api_select.h"
 #include "base/base_try.h"
 #include "fused/fused_search.h"
 
@@ -34,7 +35,7 @@ static kith_status find_device(kith_ctx *ctx, const void *address, const char *n
                         name);
     }
     if (*index >= 0 && own != *index) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "%s lies on cuda:%d and the points on cuda:%d", name,
+        return kin_fail(ctx, KITH_E_ARGUMENT, "%s lies on cuda:%d and data on cuda:%d", name,
                         (int)own, (int)*index);
     }
     *index = own;
@@ -52,11 +53,8 @@ static kith_status find_all(kith_ctx *ctx, const void *points, const void *queri
     return find_device(ctx, out->distances64, "out.distances64", index);
 }
 
-static kith_status enter(kith_ctx *ctx, const kin_distance *distance, int32_t index, kin_gpu **gpu)
+static kith_status enter(kith_ctx *ctx, int32_t index, kin_gpu **gpu)
 {
-    if (distance->metric == KITH_CUSTOM) {
-        return kin_fail(ctx, KITH_E_UNSUPPORTED, "metric is custom, which a GPU cannot call");
-    }
     if (ctx->device == KIN_DEVICE_CPU) {
         return kin_fail(ctx, KITH_E_UNSUPPORTED,
                         "the context was made for the device cpu (make one for auto or cuda)");
@@ -69,6 +67,14 @@ static kith_status enter(kith_ctx *ctx, const kin_distance *distance, int32_t in
     return kin_device_enter_gpu(ctx, index, gpu);
 }
 
+static kith_status check_metric(kith_ctx *ctx, const kin_distance *distance)
+{
+    if (distance->metric == KITH_CUSTOM) {
+        return kin_fail(ctx, KITH_E_UNSUPPORTED, "metric is custom, which a GPU cannot call");
+    }
+    return KITH_OK;
+}
+
 static kith_status graph(kith_ctx *ctx, const kith_matrix *points, const kith_search_params *given,
                          const kith_neighbors *out, void *stream)
 {
@@ -77,7 +83,8 @@ static kith_status graph(kith_ctx *ctx, const kith_matrix *points, const kith_se
     int32_t index = -1;
     KIN_TRY(kin_api_check_graph(ctx, points, given, out, &job));
     KIN_TRY(find_all(ctx, job.points.data, NULL, out, &index));
-    KIN_TRY(enter(ctx, &job.request.distance, index, &gpu));
+    KIN_TRY(check_metric(ctx, &job.request.distance));
+    KIN_TRY(enter(ctx, index, &gpu));
     kith_status status = kin_gpu_follow(ctx, gpu, stream != NULL ? stream : DEFAULT_STREAM);
     if (status == KITH_OK) {
         status = kin_fused_graph(ctx, gpu, &job.points, &job.request, ON_DEVICE, out);
@@ -104,7 +111,8 @@ static kith_status knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_matr
     int32_t index = -1;
     KIN_TRY(kin_api_check_knn(ctx, corpus, queries, given, out, &job));
     KIN_TRY(find_all(ctx, job.corpus.data, job.queries.data, out, &index));
-    KIN_TRY(enter(ctx, &job.request.distance, index, &gpu));
+    KIN_TRY(check_metric(ctx, &job.request.distance));
+    KIN_TRY(enter(ctx, index, &gpu));
     kith_status status = kin_gpu_follow(ctx, gpu, stream != NULL ? stream : DEFAULT_STREAM);
     if (status == KITH_OK) {
         status =
@@ -122,4 +130,62 @@ kith_status kith_cuda_knn_exact(kith_ctx *ctx, const kith_matrix *corpus,
     kin_call call;
     KIN_TRY(kin_call_begin(ctx, &call));
     return kin_call_end(&call, knn(ctx, corpus, queries, params, out, stream));
+}
+
+/* ---- Selection ------------------------------------------------------------------------------ */
+
+static kith_status select_in(kith_ctx *ctx, const kin_select_job *job, void *stream)
+{
+    kin_gpu *gpu = NULL;
+    int32_t index = -1;
+    KIN_TRY(find_device(ctx, job->values, "data", &index));
+    KIN_TRY(find_device(ctx, job->ids, "values.ids", &index));
+    KIN_TRY(find_device(ctx, job->out_values, "out.values", &index));
+    KIN_TRY(find_device(ctx, job->out_ids, "out.ids", &index));
+    KIN_TRY(find_device(ctx, job->out_kth, "out", &index));
+    KIN_TRY(enter(ctx, index, &gpu));
+    kith_status status = kin_gpu_follow(ctx, gpu, stream != NULL ? stream : DEFAULT_STREAM);
+    if (status == KITH_OK) {
+        status = kin_select_device(ctx, gpu, job, true);
+    }
+    KIN_KEEP(status, kin_gpu_wait(ctx, gpu));
+    kin_device_leave(ctx, gpu);
+    if (status == KITH_OK) {
+        kin_api_select_report(ctx, KIN_SELECT_ON_CUDA, job);
+    }
+    return status;
+}
+
+static kith_status select_lists(kith_ctx *ctx, const kith_values *values,
+                                const kith_select_params *params, const kith_selection *out,
+                                void *stream)
+{
+    kin_select_job job;
+    KIN_TRY(kin_api_check_select(ctx, values, params, out, &job));
+    return job.rows == 0 ? KITH_OK : select_in(ctx, &job, stream);
+}
+
+kith_status kith_cuda_select(kith_ctx *ctx, const kith_values *values,
+                             const kith_select_params *params, const kith_selection *out,
+                             void *stream)
+{
+    kin_call call;
+    KIN_TRY(kin_call_begin(ctx, &call));
+    return kin_call_end(&call, select_lists(ctx, values, params, out, stream));
+}
+
+static kith_status select_kth(kith_ctx *ctx, const kith_values *values,
+                              const kith_select_params *params, void *out, void *stream)
+{
+    kin_select_job job;
+    KIN_TRY(kin_api_check_select_kth(ctx, values, params, out, &job));
+    return job.rows == 0 ? KITH_OK : select_in(ctx, &job, stream);
+}
+
+kith_status kith_cuda_select_kth(kith_ctx *ctx, const kith_values *values,
+                                 const kith_select_params *params, void *out, void *stream)
+{
+    kin_call call;
+    KIN_TRY(kin_call_begin(ctx, &call));
+    return kin_call_end(&call, select_kth(ctx, values, params, out, stream));
 }

@@ -42,6 +42,8 @@ static void check_args(const cli_args *args)
     }
     const bool solves = args->command == CLI_GRAPH || args->command == CLI_SEARCH;
     demand(!solves || cli_given(args, CLI_OPT_RADIUS) != (args->k >= 1), "k or a radius");
+    demand(args->command != CLI_SELECT || args->k >= 1, "k of a selection");
+    demand(args->group == 0 || args->select != KITH_SELECT_AUTO, "switches with their method");
     demand(args->k >= 0 && args->sample >= 1 && args->threads >= 0, "numbers in their range");
     demand(args->metric >= KITH_METRIC_DEFAULT && args->metric < KITH_CUSTOM, "a known metric");
 }
@@ -102,7 +104,8 @@ static const char *const values[] = {
     "cpu",      "cuda:1", "ip",    "euclidean", "exact",
     "tree",     "points", "b",     "c",         "--",
     "-",        "",       "x.npz", "npz",       "csr",
-    "\xff\xfe", "-k10",
+    "\xff\xfe", "-k10",   "heap",  "quick",     "merge_queue",
+    "full",     "2",      "8",     "auto",      "threshold_heap",
 };
 enum { VALUES = sizeof values / sizeof values[0] };
 

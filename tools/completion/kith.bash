@@ -7,6 +7,10 @@ _kith_options() {
     case $1 in
     graph) echo "$solve --include-self" ;;
     search) echo "$solve --output-back --both --mutual" ;;
+    select)
+        echo "-k --select --buffer --group --aligned --largest --unsorted --kth -o --output --sample
+            --device --threads --memory --gpu-memory --dry-run -q --quiet --json -h --help"
+        ;;
     eval) echo "-k --metric --points --sample --seed --threads --memory -q --quiet --json -h --help" ;;
     info | devices) echo "--json -h --help" ;;
     convert) echo "--format --distances -q --quiet --json -h --help" ;;
@@ -20,13 +24,18 @@ _kith_values() {
             hamming jaccard kl"
         ;;
     --method) echo "auto exact" ;;
+    --select)
+        echo "auto scan insertion heap merge_queue quick bitonic radix threshold_heap"
+        ;;
+    --buffer) echo "none plain full sorted" ;;
+    --group) echo "2 4 8" ;;
     --format) echo "npz csr ivecs ibin knn kith" ;;
     --device) echo "auto cpu cuda cuda:0" ;;
     esac
 }
 
 _kith() {
-    local commands="graph search eval info convert devices help"
+    local commands="graph search select eval info convert devices help"
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
     local command=${COMP_WORDS[1]}
     COMPREPLY=()
@@ -39,7 +48,7 @@ _kith() {
         return
     fi
     case $before in
-    --metric | --method | --format | --device)
+    --metric | --method | --select | --buffer | --group | --format | --device)
         mapfile -t COMPREPLY < <(compgen -W "$(_kith_values "$before")" -- "$word")
         return
         ;;

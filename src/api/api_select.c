@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Selection: arguments in, one call of the room, report out. */
+#include "api/api_select.h"
+
+#include "api/api_call.h"
+#include "api/api_device.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "host/host_cpu.h"
+
+#include <stdio.h>
+
+enum { DEFAULT_SAMPLE = 8, MOST_SAMPLE = 1024 };
+static const int64_t MOST_COLS = (int64_t)UINT32_MAX - 1;
+
+/* ---- Methods by name ------------------------------------------------------------------------ */
+
+static const char *const names[] = {
+    [KITH_SELECT_AUTO] = "auto",
+    [KITH_SELECT_SCAN] = "scan",
+    [KITH_SELECT_INSERTION] = "insertion",
+    [KITH_SELECT_HEAP] = "heap",
+    [KITH_SELECT_MERGE_QUEUE] = "merge_queue",
+    [KITH_SELECT_QUICK] = "quick",
+    [KITH_SELECT_BITONIC] = "bitonic",
+    [KITH_SELECT_RADIX] = "radix",
+    [KITH_SELECT_THRESHOLD_HEAP] = "threshold_heap",
+};
+enum { METHODS = sizeof names / sizeof names[0] };
+
+static bool is_method(kith_select_method method)
+{
+    return (int)method >= 0 && (int)method < METHODS;
+}
+
+const char *kith_select_method_name(kith_select_method method)
+{
+    return is_method(method) ? names[method] : "unknown";
+}
+
+int32_t kith_select_method_parse(const char *name)
+{
+    for (int32_t i = 0; name != NULL && i < METHODS; i++) {
+        if (strcmp(name, names[i]) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static bool is_queue(kith_select_method method)
+{
+    return method == KITH_SELECT_INSERTION || method == KITH_SELECT_HEAP ||
+           method == KITH_SELECT_MERGE_QUEUE;
+}
+
+/* ---- Parameters ----------------------------------------------------------------------------- */
+
+static kith_status check_switches(kith_ctx *ctx, const kith_select_params *params)
+{
+    const char *method = names[params->method];
+    if (params->buffer != KITH_BUFFER_NONE && !is_queue(params->method)) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "buffer is %d, which the method %s does not have (it belongs to "
+                        "insertion, heap and merge_queue)",
+                        (int)params->buffer, method);
+    }
+    if (params->group != 0 && !is_queue(params->method)) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "group is %d, which the method %s does not have (it belongs to insertion, "
+                        "heap and merge_queue)",
+                        (int)params->group, method);
+    }
+    if ((params->flags & KITH_SELECT_ALIGNED) != 0 && params->method != KITH_SELECT_MERGE_QUEUE) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "flags has KITH_SELECT_ALIGNED, which the method %s does not have (it "
+                        "belongs to merge_queue)",
+                        method);
+    }
+    if (params->sample != 0 && params->method != KITH_SELECT_THRESHOLD_HEAP) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "sample is %d, which the method %s does not have (it belongs to "
+                        "threshold_heap)",
+                        (int)params->sample, method);
+    }
+    return KITH_OK;
+}
+
+static kith_status check_params(kith_ctx *ctx, const kith_select_params *given,
+                                kith_select_params *known)
+{
+    const uint32_t flags = KITH_SELECT_LARGEST | KITH_SELECT_UNSORTED | KITH_SELECT_ALIGNED;
+    *known = kith_select_params_default();
+    if (given == NULL || given->struct_size < offsetof(kith_select_params, flags)) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "params is NULL or was not made by kith_select_params_default()");
+    }
+    memcpy(known, given, given->struct_size < sizeof *known ? given->struct_size : sizeof *known);
+    if (!is_method(known->method)) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "method is %d, which is no method of selection",
+                        (int)known->method);
+    }
+    if ((known->flags & ~flags) != 0) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "flags is 0x%x, of which 0x%x is no flag",
+                        (unsigned)known->flags, (unsigned)(known->flags & ~flags));
+    }
+    if ((int)known->buffer < KITH_BUFFER_NONE || (int)known->buffer > KITH_BUFFER_SORTED) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "buffer is %d, which is no kith_select_buffer",
+                        (int)known->buffer);
+    }
+    if (known->group != 0 && known->group != 2 && known->group != 4 && known->group != 8) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "group is %d, must be 0, 2, 4 or 8",
+                        (int)known->group);
+    }
+    if (known->sample < 0 || known->sample > MOST_SAMPLE) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "sample is %d, must be 0 to %d", (int)known->sample,
+                        (int)MOST_SAMPLE);
+    }
+    return check_switches(ctx, known);
+}
+
+/* ---- Values --------------------------------------------------------------------------------- */
+
+static kith_status check_address(kith_ctx *ctx, const void *address, const char *name,
+                                 int64_t item_bytes)
+{
+    if ((uint64_t)(uintptr_t)address % (uint64_t)item_bytes != 0) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "%s is at %p, no multiple of %lld, the bytes of one (align it)", name,
+                        address, (long long)item_bytes);
+    }
+    return KITH_OK;
+}
+
+/* *checked: the stride, filled in where it was 0. */
+static kith_status check_stride(kith_ctx *ctx, const kith_values *values, int64_t stride,
+                                const char *name, int64_t item_bytes, int64_t *checked)
+{
+    const int64_t row_bytes = values->cols * item_bytes; /* cols is below 2^32 */
+    *checked = stride != 0 ? stride : row_bytes;
+    if (*checked < row_bytes) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "%s is %lld, must be 0 or at least %lld (cols * bytes)", name,
+                        (long long)stride, (long long)row_bytes);
+    }
+    if (*checked % item_bytes != 0) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "%s is %lld, no multiple of %lld, the bytes of one (align the rows)", name,
+                        (long long)stride, (long long)item_bytes);
+    }
+    if (kin_size_mul((uint64_t)values->rows, (uint64_t)*checked) > INT64_MAX) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "values.rows is %lld, too many of %lld bytes to be in memory",
+                        (long long)values->rows, (long long)*checked);
+    }
+    return KITH_OK;
+}
+
+static kith_status check_dtype(kith_ctx *ctx, kith_dtype dtype)
+{
+    if (kith_dtype_bytes(dtype) == 0) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "values.dtype is %d, which is no dtype", (int)dtype);
+    }
+    if (dtype == KITH_U8 || dtype == KITH_I8) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "values.dtype is %s, must be float32, float64, float16 or bfloat16 "
+                        "(convert the values)",
+                        kith_dtype_name(dtype));
+    }
+    return KITH_OK;
+}
+
+static kith_status check_values(kith_ctx *ctx, const kith_values *values, kin_select_job *job)
+{
+    if (values == NULL) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "values is NULL (give a matrix)");
+    }
+    KIN_TRY(check_dtype(ctx, values->dtype));
+    if (values->rows < 0) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "values.rows is %lld, must be at least 0",
+                        (long long)values->rows);
+    }
+    if (values->cols < 1 || values->cols > MOST_COLS) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "values.cols is %lld, must be 1 to %lld",
+                        (long long)values->cols, (long long)MOST_COLS);
+    }
+    if (values->data == NULL && values->rows > 0) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "values.data is NULL");
+    }
+    const int64_t item_bytes = kith_dtype_bytes(values->dtype);
+    KIN_TRY(check_address(ctx, values->data, "values.data", item_bytes));
+    KIN_TRY(check_stride(ctx, values, values->stride_bytes, "values.stride_bytes", item_bytes,
+                         &job->stride_bytes));
+    KIN_TRY(check_address(ctx, values->ids, "values.ids", sizeof *values->ids));
+    if (values->ids == NULL) {
+        return KITH_OK;
+    }
+    return check_stride(ctx, values, values->ids_stride_bytes, "values.ids_stride_bytes",
+                        sizeof *values->ids, &job->ids_stride_bytes);
+}
+
+/* Everything but the output. */
+static kith_status check_job(kith_ctx *ctx, const kith_values *values,
+                             const kith_select_params *given, kin_select_job *job)
+{
+    kith_select_params params;
+    KIN_TRY(check_params(ctx, given, &params));
+    *job = (kin_select_job){.k = params.k,
+                            .method = params.method,
+                            .buffer = params.buffer,
+                            .group = params.group,
+                            .sample = params.sample != 0 ? params.sample : DEFAULT_SAMPLE,
+                            .aligned = (params.flags & KITH_SELECT_ALIGNED) != 0,
+                            .largest = (params.flags & KITH_SELECT_LARGEST) != 0,
+                            .sorted = (params.flags & KITH_SELECT_UNSORTED) == 0};
+    KIN_TRY(check_values(ctx, values, job));
+    job->values = values->data;
+    job->ids = (const char *)values->ids;
+    job->rows = values->rows;
+    job->cols = values->cols;
+    job->dtype = values->dtype;
+    if (params.k < 1) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "k is %lld, must be at least 1", (long long)params.k);
+    }
+    if (params.k > values->cols) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "k is %lld, must be at most %lld (a row has no more values)",
+                        (long long)params.k, (long long)values->cols);
+    }
+    return KITH_OK;
+}
+
+kith_status kin_api_check_select(kith_ctx *ctx, const kith_values *values,
+                                 const kith_select_params *given, const kith_selection *out,
+                                 kin_select_job *job)
+{
+    KIN_TRY(check_job(ctx, values, given, job));
+    if (out == NULL || (out->values == NULL && out->ids == NULL && job->rows > 0)) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "out%s NULL (give room for values, ids, or both)",
+                        out == NULL ? " is" : ".values and out.ids are");
+    }
+    KIN_TRY(check_address(ctx, out->values, "out.values", kith_dtype_bytes(job->dtype)));
+    KIN_TRY(check_address(ctx, out->ids, "out.ids", sizeof *out->ids));
+    job->out_values = out->values;
+    job->out_ids = out->ids;
+    return KITH_OK;
+}
+
+kith_status kin_api_check_select_kth(kith_ctx *ctx, const kith_values *values,
+                                     const kith_select_params *given, void *out,
+                                     kin_select_job *job)
+{
+    KIN_TRY(check_job(ctx, values, given, job));
+    if (out == NULL && job->rows > 0) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "out is NULL (give room for a value of each row)");
+    }
+    KIN_TRY(check_address(ctx, out, "out", kith_dtype_bytes(job->dtype)));
+    job->sorted = true; /* one value a row has but one order */
+    job->out_kth = out;
+    return KITH_OK;
+}
+
+/* ---- The calls ------------------------------------------------------------------------------ */
+
+void kin_api_select_report(kith_ctx *ctx, kin_select_side side, const kin_select_job *job)
+{
+    kith_report *report = &ctx->report;
+    report->exact = 1;
+    (void)snprintf(report->isa, sizeof report->isa, "%s", kin_isa_name(ctx->isa));
+    (void)snprintf(report->screen, sizeof report->screen, "%s",
+                   kith_select_method_name(kin_select_choose(side, job)));
+}
+
+static kith_status run(kith_ctx *ctx, const kin_select_job *job)
+{
+    kin_gpu *gpu = NULL;
+    if (job->rows == 0) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_device_enter_named(ctx, &gpu));
+    kith_status status = KITH_OK;
+    if (gpu == NULL) {
+        status = kin_select_host(ctx, job);
+    } else {
+        status = kin_select_device(ctx, gpu, job, false);
+        kin_device_leave(ctx, gpu);
+    }
+    if (status == KITH_OK) {
+        kin_api_select_report(ctx, gpu == NULL ? KIN_SELECT_ON_CPU : KIN_SELECT_ON_CUDA, job);
+    }
+    return status;
+}
+
+static kith_status select_lists(kith_ctx *ctx, const kith_values *values,
+                                const kith_select_params *params, const kith_selection *out)
+{
+    kin_select_job job;
+    KIN_TRY(kin_api_check_select(ctx, values, params, out, &job));
+    return run(ctx, &job);
+}
+
+kith_status kith_select(kith_ctx *ctx, const kith_values *values, const kith_select_params *params,
+                        const kith_selection *out)
+{
+    kin_call call;
+    KIN_TRY(kin_call_begin(ctx, &call));
+    return kin_call_end(&call, select_lists(ctx, values, params, out));
+}
+
+static kith_status select_kth(kith_ctx *ctx, const kith_values *values,
+                              const kith_select_params *params, void *out)
+{
+    kin_select_job job;
+    KIN_TRY(kin_api_check_select_kth(ctx, values, params, out, &job));
+    return run(ctx, &job);
+}
+
+kith_status kith_select_kth(kith_ctx *ctx, const kith_values *values,
+                            const kith_select_params *params, void *out)
+{
+    kin_call call;
+    KIN_TRY(kin_call_begin(ctx, &call));
+    return kin_call_end(&call, select_kth(ctx, values, params, out));
+}
