@@ -458,7 +458,7 @@ typedef struct kith_plan {
     uint64_t result_bytes;   /* ids and float32 distances */
     uint64_t peak_bytes;     /* all of it and the working memory of the threads */
     char isa[16];
-    char method[16];           /* "screen", "direct" */
+    char method[16];           /* "screen", "direct", "matrix", "hybrid" */
     char backend[16];          /* "cpu", "cuda:0": where the job would run */
     uint64_t gpu_bytes;        /* device memory that it wants at its best; 0 on the processor */
     uint64_t gpu_least_bytes;  /* the least that it runs in, with the smallest batches */

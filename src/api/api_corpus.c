@@ -6,7 +6,7 @@
  * alone; a file gets the processor's preparation, which kith_corpus_save then makes for it. */
 #include "api/api_call.h"
 #include "api/api_check.h"
-#include "api/api_device.h"
+#include "api/api_pipeline.h"
 #include "api/api_search.h"
 #include "base/base_mem.h"
 #include "base/base_try.h"
@@ -241,9 +241,11 @@ static kith_status search(kith_ctx *ctx, const kith_corpus *corpus, const kith_m
     kin_knn_job job;
     KIN_TRY(kin_api_check_queries(ctx, &corpus->prepared.rows.matrix, &corpus->prepared.distance,
                                   queries, &params, out, &job));
-    return corpus->fused != NULL
-               ? search_on_gpu(ctx, corpus, &job, out)
-               : kin_exact_search(ctx, &corpus->prepared, &job.queries, &job.request, out);
+    if (corpus->fused != NULL) {
+        return search_on_gpu(ctx, corpus, &job, out);
+    }
+    KIN_TRY(kin_pipeline_check_cpu(ctx, &job.request));
+    return kin_exact_search(ctx, &corpus->prepared, &job.queries, &job.request, out);
 }
 
 kith_status kith_corpus_search(kith_ctx *ctx, const kith_corpus *corpus, const kith_matrix *queries,

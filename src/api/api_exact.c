@@ -3,7 +3,7 @@
  */
 #include "api/api_call.h"
 #include "api/api_check.h"
-#include "api/api_device.h"
+#include "api/api_pipeline.h"
 #include "api/api_search.h"
 #include "base/base_mem.h"
 #include "base/base_try.h"
@@ -49,11 +49,11 @@ static kith_status graph(kith_ctx *ctx, const kith_matrix *points, const kith_se
     kin_gpu *gpu = NULL;
     KIN_TRY(kin_api_check_graph(ctx, points, given, out, &job));
     const double rows = (double)job.points.rows;
-    KIN_TRY(kin_device_enter(ctx, &job.request.distance, rows * rows / 2.0, &gpu));
+    KIN_TRY(kin_pipeline_enter(ctx, &job.request, rows * rows / 2.0, &gpu));
     if (gpu != NULL) {
         const kith_status status = kin_fused_graph(ctx, gpu, &job.points, &job.request, 0, out);
         kin_device_leave(ctx, gpu);
-        if (!kin_device_yields(ctx, status)) {
+        if (!kin_pipeline_yields(ctx, &job.request, status)) {
             return status;
         }
     }
@@ -120,8 +120,11 @@ kith_status kin_api_prepare(kith_ctx *ctx, const kith_matrix *points, const char
 static kith_status knn_on_cpu(kith_ctx *ctx, const kin_knn_job *job, const kith_neighbors *out)
 {
     kin_prepared prepared;
-    KIN_TRY(kin_api_prepare(ctx, &job->corpus, "corpus", &job->request.distance, &job->queries,
-                            job->request.k, &prepared));
+    const kin_distance *distance = &job->request.distance;
+    KIN_TRY(job->request.pipeline == KITH_PIPELINE_MATRIX
+                ? kin_prepare_rows(ctx, &job->corpus, distance, "corpus", true, false, &prepared)
+                : kin_api_prepare(ctx, &job->corpus, "corpus", distance, &job->queries,
+                                  job->request.k, &prepared));
     ctx->report.seconds_check = prepared.seconds_check;
     ctx->report.seconds_prepare = prepared.seconds_prepare;
     const kith_status status = kin_exact_search(ctx, &prepared, &job->queries, &job->request, out);
@@ -136,12 +139,12 @@ static kith_status knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_matr
     kin_gpu *gpu = NULL;
     KIN_TRY(kin_api_check_knn(ctx, corpus, queries, given, out, &job));
     const double pairs = (double)job.corpus.rows * (double)job.queries.rows;
-    KIN_TRY(kin_device_enter(ctx, &job.request.distance, pairs, &gpu));
+    KIN_TRY(kin_pipeline_enter(ctx, &job.request, pairs, &gpu));
     if (gpu != NULL) {
         const kith_status status =
             kin_fused_search(ctx, gpu, &job.corpus, &job.queries, &job.request, 0, out);
         kin_device_leave(ctx, gpu);
-        if (!kin_device_yields(ctx, status)) {
+        if (!kin_pipeline_yields(ctx, &job.request, status)) {
             return status;
         }
     }
@@ -179,11 +182,11 @@ static kith_status both(kith_ctx *ctx, const kith_matrix *a, const kith_matrix *
         return kin_fail(ctx, KITH_E_ARGUMENT, "exclude has no meaning in both directions at once");
     }
     const kin_request request = request_of(&params, &distance);
-    KIN_TRY(kin_device_enter(ctx, &distance, (double)am.rows * (double)bm.rows, &gpu));
+    KIN_TRY(kin_pipeline_enter(ctx, &request, (double)am.rows * (double)bm.rows, &gpu));
     if (gpu != NULL) {
         const kith_status status = kin_fused_both(ctx, gpu, &am, &bm, &request, 0, ab, ba);
         kin_device_leave(ctx, gpu);
-        if (!kin_device_yields(ctx, status)) {
+        if (!kin_pipeline_yields(ctx, &request, status)) {
             return status;
         }
     }

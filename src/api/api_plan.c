@@ -2,7 +2,7 @@
  * What a job will take, before it runs. */
 #include "api/api_call.h"
 #include "api/api_check.h"
-#include "api/api_device.h"
+#include "api/api_pipeline.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "exact/exact_plan.h"
@@ -59,7 +59,7 @@ static kith_status plan_gpu(kith_ctx *ctx, const kith_matrix *corpus, const kith
     const double pairs = queries != NULL ? rows * (double)queries->rows : rows * rows / 2.0;
     kin_gpu *gpu = NULL;
     (void)snprintf(plan->backend, sizeof plan->backend, "cpu");
-    KIN_TRY(kin_device_enter(ctx, &request->distance, pairs, &gpu));
+    KIN_TRY(kin_pipeline_enter(ctx, request, pairs, &gpu));
     if (gpu == NULL) {
         return KITH_OK;
     }
@@ -73,6 +73,12 @@ static kith_status plan_gpu(kith_ctx *ctx, const kith_matrix *corpus, const kith
     (void)snprintf(plan->backend, sizeof plan->backend, "cuda:%d", (int)gpu->index);
     kin_gpu_leave(gpu);
     return KITH_OK;
+}
+
+static const char *method_name(kith_pipeline pipeline, bool screens)
+{
+    static const char *const names[] = {NULL, "matrix", "hybrid"};
+    return names[pipeline] != NULL ? names[pipeline] : screens ? "screen" : "direct";
 }
 
 static kith_status plan_exact(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
@@ -113,7 +119,7 @@ static kith_status plan_exact(kith_ctx *ctx, const kith_matrix *corpus, const ki
                      .result_bytes = result,
                      .peak_bytes = kin_size_add(plan.peak_bytes, result)};
     (void)snprintf(own.isa, sizeof own.isa, "%s", kin_isa_name(ctx->isa));
-    (void)snprintf(own.method, sizeof own.method, "%s", plan.screens ? "screen" : "direct");
+    (void)snprintf(own.method, sizeof own.method, "%s", method_name(params.pipeline, plan.screens));
     KIN_TRY(plan_gpu(ctx, &matrix, queries != NULL ? &asked : NULL, &request, &own));
     memcpy(out, &own, own.struct_size < sizeof own ? own.struct_size : sizeof own);
     return KITH_OK;

@@ -11,6 +11,7 @@
 
 #include "base/base_size.h"
 #include "exact/exact_direct.h"
+#include "exact/exact_matrix.h"
 #include "exact/exact_order.h"
 #include "exact/exact_schedule.h"
 #include "exact/exact_screen.h"
@@ -214,10 +215,13 @@ static void plan_direct(planning *p, const kith_matrix *corpus, const kith_matri
     if (queries != NULL) {
         plan_rows(p, queries->rows, true);
     }
+    const int64_t asked = queries != NULL ? queries->rows : corpus->rows;
+    const int64_t k = p->request->k + 1;
+    const int32_t threads = (int32_t)p->threads;
     p->prepared = p->kept;
-    p->state = kin_direct_bytes(p->request->k + 1, corpus->rows,
-                                queries != NULL ? queries->rows : corpus->rows, corpus->cols,
-                                (int32_t)p->threads);
+    p->state = p->request->pipeline == KITH_PIPELINE_MATRIX
+                   ? kin_matrix_bytes(k, corpus->rows, asked, corpus->cols, threads)
+                   : kin_direct_bytes(k, corpus->rows, asked, corpus->cols, threads);
     phase(p, p->state);
 }
 
@@ -227,7 +231,7 @@ kin_plan kin_plan_exact(const kith_matrix *corpus, const kith_matrix *queries,
     planning p = {.request = request,
                   .traits = kin_metric_get_traits(request->distance.metric),
                   .threads = (uint64_t)threads};
-    const bool screens = kin_exact_screens(&request->distance);
+    const bool screens = kin_exact_job_screens(request);
     if (screens) {
         plan_screened(&p, corpus, queries);
     } else {

@@ -6,6 +6,7 @@
 #include "base/base_try.h"
 #include "exact/exact_answer.h"
 #include "exact/exact_direct.h"
+#include "exact/exact_matrix.h"
 #include "exact/exact_order.h"
 #include "exact/exact_screen.h"
 #include "host/host_clock.h"
@@ -21,6 +22,21 @@ static const uint64_t STRIPE_BYTES = 32u << 20;
 bool kin_exact_screens(const kin_distance *distance)
 {
     return kin_metric_get_traits(distance->metric)->screen != KIN_SCREEN_DIRECT;
+}
+
+bool kin_exact_job_screens(const kin_request *request)
+{
+    return request->pipeline == KITH_PIPELINE_FUSED && kin_exact_screens(&request->distance);
+}
+
+/* Canonical keys of all pairs, by either way. */
+static kith_status run_all_pairs(kith_ctx *ctx, const kin_prepared *corpus,
+                                 const kin_prepared *queries, const kin_request *request,
+                                 const kith_neighbors *out)
+{
+    return request->pipeline == KITH_PIPELINE_MATRIX
+               ? kin_matrix_run(ctx, corpus, queries, request, out)
+               : kin_direct_run(ctx, corpus, queries, request, out);
 }
 
 /* Ids that a list must hold: one more where one may be left out, never more than there are. */
@@ -207,7 +223,7 @@ kith_status kin_exact_graph(kith_ctx *ctx, const kith_matrix *points, const kin_
                             const kith_neighbors *out)
 {
     kin_prepared prepared;
-    const bool screens = kin_exact_screens(&request->distance);
+    const bool screens = kin_exact_job_screens(request);
     const bool integer = kin_frame_is_integer(&request->distance, points, points);
     KIN_TRY(
         kin_prepare_rows(ctx, points, &request->distance, "points", !screens, false, &prepared));
@@ -217,7 +233,7 @@ kith_status kin_exact_graph(kith_ctx *ctx, const kith_matrix *points, const kin_
     }
     note_preparation(ctx, &prepared);
     status = screens ? graph_by_screen(ctx, &prepared, request, out)
-                     : kin_direct_run(ctx, &prepared, &prepared, request, out);
+                     : run_all_pairs(ctx, &prepared, &prepared, request, out);
 done:
     kin_prepared_free(ctx, &prepared);
     return status;
@@ -307,12 +323,12 @@ kith_status kin_exact_search(kith_ctx *ctx, const kin_prepared *corpus, const ki
     kin_prepared prepared;
     kin_prepared again = {0};
     const kin_prepared *use = corpus;
-    const bool screens = kin_exact_screens(&request->distance);
+    const bool screens = kin_exact_job_screens(request);
     KIN_TRY(kin_prepare_rows(ctx, queries, &request->distance, "queries", true, false, &prepared));
     note_preparation(ctx, &prepared);
     kith_status status = KITH_OK;
     if (!screens) {
-        status = kin_direct_run(ctx, corpus, &prepared, request, out);
+        status = run_all_pairs(ctx, corpus, &prepared, request, out);
         goto done;
     }
     KIN_TRY_GOTO(status, corpus_for(ctx, corpus, queries, request->k, &again, &use), done);
@@ -379,7 +395,7 @@ kith_status kin_exact_both(kith_ctx *ctx, const kith_matrix *a, const kith_matri
                            const kin_request *request, const kith_neighbors *ab,
                            const kith_neighbors *ba)
 {
-    const bool screens = kin_exact_screens(&request->distance);
+    const bool screens = kin_exact_job_screens(request);
     const bool integer = kin_frame_is_integer(&request->distance, a, b);
     kin_prepared pa = {0};
     kin_prepared pb = {0};
@@ -389,8 +405,8 @@ kith_status kin_exact_both(kith_ctx *ctx, const kith_matrix *a, const kith_matri
     KIN_TRY_GOTO(status, kin_prepare_rows(ctx, b, &request->distance, "b", !screens, false, &pb),
                  done);
     if (!screens) {
-        KIN_TRY_GOTO(status, kin_direct_run(ctx, &pb, &pa, request, ab), done);
-        status = kin_direct_run(ctx, &pa, &pb, request, ba);
+        KIN_TRY_GOTO(status, run_all_pairs(ctx, &pb, &pa, request, ab), done);
+        status = run_all_pairs(ctx, &pa, &pb, request, ba);
         goto done;
     }
     if (pb.groups.count > 0) {

@@ -32,8 +32,10 @@ kith_status kin_exact_both(kith_ctx *ctx, const kith_matrix *a, const kith_matri
 /* Queries that a search takes at a time. */
 int64_t kin_exact_stripe(const kin_frame *frame, int64_t wanted);
 
-/* Whether the metric goes through the screen. */
+/* Whether the metric goes through the screen; whether the job does: its pipeline is the fused one.
+ */
 bool kin_exact_screens(const kin_distance *distance);
+bool kin_exact_job_screens(const kin_request *request);
 
 /* Fills the context's report for a prepared corpus and a finished screen. */
 void kin_exact_report(kith_ctx *ctx, const kin_prepared *corpus);

@@ -60,6 +60,8 @@ kith_status test_job_solve(kith_ctx *ctx, const test_job *job, kith_neighbors *o
     params.k = job->k;
     params.flags = job->flags;
     params.exclude = job->exclude;
+    params.pipeline = job->pipeline;
+    params.select = job->select;
     *out = test_answer_make(rows_of(job), job->k);
     switch (job->call) {
     case TEST_GRAPH:
@@ -76,20 +78,22 @@ kith_status test_job_solve(kith_ctx *ctx, const test_job *job, kith_neighbors *o
 const char *test_job_text(const test_job *job, char *text, size_t bytes)
 {
     static const char *const calls[] = {"graph", "search", "both", "prepared"};
+    static const char *const pipelines[] = {"", ", matrix", ", hybrid"};
     char asked[80] = "";
     if (job->call != TEST_GRAPH) {
         (void)snprintf(asked, sizeof asked, " asked with %" PRId64 " %s", job->queries->rows,
                        kith_dtype_name(job->queries->dtype));
     }
     (void)snprintf(text, bytes,
-                   "%s %s, %s, %s %" PRId64 " x %" PRId32 "%s%s, k %" PRId64 ", flags %u%s",
+                   "%s %s, %s, %s %" PRId64 " x %" PRId32 "%s%s, k %" PRId64 ", flags %u%s%s",
                    calls[job->call], job->name, kith_metric_name(job->metric),
                    kith_dtype_name(job->points->dtype), job->points->rows, job->points->cols,
                    job->points->stride_bytes >
                            (int64_t)job->points->cols * kith_dtype_bytes(job->points->dtype)
                        ? " with gaps"
                        : "",
-                   asked, job->k, (unsigned)job->flags, job->exclude != NULL ? ", exclude" : "");
+                   asked, job->k, (unsigned)job->flags, job->exclude != NULL ? ", exclude" : "",
+                   pipelines[job->pipeline]);
     return text;
 }
 
@@ -185,7 +189,10 @@ void test_compare_fitting(kith_ctx *wanted, kith_ctx *got, const test_job *job, 
     char text[320];
     kith_neighbors a;
     kith_neighbors b;
-    const kith_status a_status = test_job_solve(wanted, job, &a);
+    test_job fused = *job;
+    fused.pipeline = KITH_PIPELINE_FUSED;
+    fused.select = KITH_SELECT_AUTO;
+    const kith_status a_status = test_job_solve(wanted, &fused, &a);
     const kith_status b_status = test_job_solve(got, job, &b);
     test_job_text(job, text, sizeof text);
     tally->cases += 1;

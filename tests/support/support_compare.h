@@ -24,6 +24,8 @@ typedef struct test_job {
     int64_t k;
     uint32_t flags;
     const uint32_t *exclude;
+    kith_pipeline pipeline; /* test_compare: of `got`; what is wanted is the fused answer */
+    kith_select_method select;
 } test_job;
 
 typedef struct test_tally {
