@@ -82,6 +82,26 @@ static bool read_method(const char *value, cli_args *args, cli_error *error)
     return refuse(error, "'%s' is no method (use auto or exact)", value);
 }
 
+static const char *pipeline_name(int pipeline)
+{
+    static const char *const names[] = {[KITH_PIPELINE_FUSED] = "fused",
+                                        [KITH_PIPELINE_MATRIX] = "matrix",
+                                        [KITH_PIPELINE_HYBRID] = "hybrid"};
+    return names[pipeline];
+}
+
+static bool read_pipeline(const char *value, cli_args *args, cli_error *error)
+{
+    for (int pipeline = KITH_PIPELINE_FUSED; pipeline <= KITH_PIPELINE_HYBRID; pipeline++) {
+        if (strcmp(value, pipeline_name(pipeline)) == 0) {
+            args->pipeline = (kith_pipeline)pipeline;
+            return true;
+        }
+    }
+    return refuse_name(error, value, "pipeline", pipeline_name, KITH_PIPELINE_FUSED,
+                       KITH_PIPELINE_HYBRID);
+}
+
 static bool read_select(const char *value, cli_args *args, cli_error *error)
 {
     const int method = kith_select_method_parse(value);
@@ -218,8 +238,11 @@ static const cli_option options[CLI_OPTION_COUNT] = {
                         "one of those below (default: euclidean; eval: what the files say)",
                         read_metric},
     [CLI_OPT_METHOD] = {"method", 0, "NAME", SOLVES, "auto (default) or exact", read_method},
-    [CLI_OPT_SELECT] = {"select", 0, "NAME", SELECT,
-                        "auto (default), scan, insertion, heap, merge_queue, quick, ...",
+    [CLI_OPT_PIPELINE] = {"pipeline", 0, "NAME", SOLVES,
+                          "fused (default), matrix, hybrid (with a GPU): the same answer",
+                          read_pipeline},
+    [CLI_OPT_SELECT] = {"select", 0, "NAME", ANSWERS,
+                        "auto, scan, insertion, heap, merge_queue, quick ... (of a matrix)",
                         read_select},
     [CLI_OPT_BUFFER] = {"buffer", 0, "NAME", SELECT,
                         "none, plain, full, sorted: how a queue gets candidates", read_buffer},

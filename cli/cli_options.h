@@ -25,6 +25,7 @@ typedef enum cli_option_id {
     CLI_OPT_K = 0,
     CLI_OPT_METRIC,
     CLI_OPT_METHOD,
+    CLI_OPT_PIPELINE,
     CLI_OPT_SELECT,
     CLI_OPT_BUFFER,
     CLI_OPT_GROUP,
@@ -65,6 +66,7 @@ typedef struct cli_args {
     const char *paths[CLI_MAX_PATHS];
     int64_t k;
     kith_metric metric;
+    kith_pipeline pipeline;
     kith_select_method select;
     kith_select_buffer buffer;
     int32_t group;

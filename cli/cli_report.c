@@ -114,6 +114,9 @@ static void print_done(const cli_job *job, const cli_engine *engine)
     }
     (void)printf("exact: certified\n");
     print_output(job);
+    if (report->seconds_select > 0.0) {
+        (void)printf("seconds of selection: %.3f\n", report->seconds_select);
+    }
     (void)printf("seconds: read %.3f, check %.3f, prepare %.3f, screen %.3f, rescore %.3f, "
                  "write %.3f, total %.3f\n",
                  job->seconds_read, report->seconds_check, report->seconds_prepare,
@@ -167,6 +170,9 @@ static void put_seconds(const cli_job *job, cli_json *json)
     cli_json_number(json, "check", job->report.seconds_check);
     cli_json_number(json, "prepare", job->report.seconds_prepare);
     cli_json_number(json, "screen", job->report.seconds_screen);
+    if (job->report.seconds_select > 0.0) {
+        cli_json_number(json, "select", job->report.seconds_select);
+    }
     cli_json_number(json, "rescore", job->report.seconds_rescore);
     cli_json_number(json, "write", job->seconds_write);
     cli_json_close(json);

@@ -19,6 +19,7 @@ static const rule rules[] = {
     {CLI_OPT_BOTH, false, CLI_OPT_DISTANCES},    {CLI_OPT_OUTPUT_BACK, true, CLI_OPT_BOTH},
     {CLI_OPT_OUTPUT_BACK, true, CLI_OPT_OUTPUT}, {CLI_OPT_SAMPLE, true, CLI_OPT_POINTS},
     {CLI_OPT_SEED, true, CLI_OPT_POINTS},        {CLI_OPT_KTH, false, CLI_OPT_UNSORTED},
+    {CLI_OPT_RADIUS, false, CLI_OPT_PIPELINE},   {CLI_OPT_SELECT, true, CLI_OPT_PIPELINE},
 };
 
 /* "--radius", or "-k". */
@@ -98,7 +99,8 @@ static bool check_switches(const cli_args *args, cli_error *error)
     const bool queue = method == KITH_SELECT_INSERTION || method == KITH_SELECT_HEAP ||
                        method == KITH_SELECT_MERGE_QUEUE;
     if (args->command != CLI_SELECT) {
-        return true;
+        return !cli_given(args, CLI_OPT_SELECT) || args->pipeline == KITH_PIPELINE_MATRIX ||
+               refuse(error, "--select", "goes with --pipeline matrix alone");
     }
     if (args->buffer != KITH_BUFFER_NONE && !queue) {
         return refuse(error, "--buffer", "goes with --select insertion, heap or merge_queue alone");

@@ -64,6 +64,22 @@ class Graph(CliCase):
             self.assertEqual(files[0], files[1])
             self.assertEqual(files[0], files[2])
 
+    def test_pipelines(self):
+        """--pipeline matrix by every method writes the file that the fused one writes"""
+        points = "points.u8bin"
+        self.points(points)
+        self.works("graph", points, "-k", "4", "-o", "fused.npz")
+        wanted = (self.folder / "fused.npz").read_bytes()
+        for method in ("auto scan insertion heap merge_queue quick bitonic radix "
+                       "threshold_heap").split():
+            told = self.works_json("graph", points, "-k", "4", "--pipeline", "matrix", "--select",
+                                   method, "--device", "cpu", "-o", "matrix.npz")
+            self.assertEqual(told["screen"], "matrix")
+            self.assertIn("select", told["seconds"])
+            self.assertEqual((self.folder / "matrix.npz").read_bytes(), wanted)
+        self.fails(1, "graph", points, "-k", "4", "--pipeline", "hybrid", "--device", "cpu",
+                   says=["pipeline is hybrid", "the device cpu was asked for"])
+
     def test_nothing_without_output(self):
         """without -o nothing is written"""
         self.points()

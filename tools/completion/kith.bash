@@ -2,8 +2,8 @@
 # bash completion for kith. tests/cli holds the options here against `kith COMMAND --help`.
 
 _kith_options() {
-    local solve="-k --metric --method -o --output --format --distances --radius --device --threads
-        --memory --gpu-memory --dry-run -q --quiet --json -h --help"
+    local solve="-k --metric --method --pipeline --select -o --output --format --distances --radius
+        --device --threads --memory --gpu-memory --dry-run -q --quiet --json -h --help"
     case $1 in
     graph) echo "$solve --include-self" ;;
     search) echo "$solve --output-back --both --mutual" ;;
@@ -24,6 +24,7 @@ _kith_values() {
             hamming jaccard kl"
         ;;
     --method) echo "auto exact" ;;
+    --pipeline) echo "fused matrix hybrid" ;;
     --select)
         echo "auto scan insertion heap merge_queue quick bitonic radix threshold_heap"
         ;;
@@ -48,7 +49,7 @@ _kith() {
         return
     fi
     case $before in
-    --metric | --method | --select | --buffer | --group | --format | --device)
+    --metric | --method | --pipeline | --select | --buffer | --group | --format | --device)
         mapfile -t COMPREPLY < <(compgen -W "$(_kith_values "$before")" -- "$word")
         return
         ;;
