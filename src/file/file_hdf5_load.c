@@ -100,7 +100,7 @@ kith_status kin_hdf5_shape(kith_ctx *ctx, const char *path, uint64_t *file_bytes
     const kin_hdf5_module *module = NULL;
     kin_hdf5_table table;
     KIN_TRY(open_dataset(ctx, path, &module, &table, file_bytes));
-    const kith_status status = take_shape(ctx, path, &table, KIN_COLS_MAX, shape);
+    const kith_status status = take_shape(ctx, path, &table, KIN_VALUES_COLS_MAX, shape);
     module->close(&table);
     return status;
 }

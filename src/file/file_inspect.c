@@ -76,7 +76,7 @@ static kith_status inspect_table(kith_ctx *ctx, const char *path, const kin_map 
                                  kin_format format, kith_file_info *info)
 {
     const bool either = (kin_format_get_traits(format)->uses & KIN_RESULT) != 0;
-    const uint64_t cols_max = either ? KIN_ROWS_MAX : KIN_COLS_MAX;
+    const uint64_t cols_max = KIN_VALUES_COLS_MAX; /* ids are as many at most */
     kin_shape shape;
     switch (format) {
     case KIN_FORMAT_CSV:

@@ -189,7 +189,7 @@ static kith_status measure(text_file *text, const kin_map *map, kin_format forma
 kith_status kin_text_shape(kith_ctx *ctx, const char *path, const kin_map *map, kin_format format,
                            kin_shape *shape)
 {
-    text_file text = {.ctx = ctx, .path = path, .cols_max = KIN_COLS_MAX};
+    text_file text = {.ctx = ctx, .path = path, .cols_max = KIN_VALUES_COLS_MAX};
     return measure(&text, map, format, shape);
 }
 

@@ -152,6 +152,8 @@ class Answers(SelectCase):
         done = self.works_json("select", "m.npy", "-k", 3, "-o", "out.npz")
         self.assertEqual(done["d"], columns)
         self.assertEqual(self.answer("out.npz")[0], ([columns - 2, 0, 1], (1, 3)))
+        self.assertEqual(self.works_json("info", "m.npy")["d"], columns)
+        self.fails(1, "graph", "m.npy", "-k", 1, says=[f"have {columns} columns"])
 
     @unittest.skipIf(numpy is None, "NumPy is not installed")
     def test_numpy(self):

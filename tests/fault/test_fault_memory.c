@@ -129,6 +129,39 @@ static kith_status do_open_points(kith_ctx *ctx, const input *in, int option)
     return status;
 }
 
+static kith_select_params params_of_selection(int method)
+{
+    kith_select_params params = kith_select_params_default();
+    params.method = (kith_select_method)method;
+    params.k = K;
+    return params;
+}
+
+/* The rows of a file of floats, which save .npy wrote, and what is selected from them. */
+static kith_status do_select(kith_ctx *ctx, const input *in, int method)
+{
+    kith_points *points = NULL;
+    const kith_select_params params = params_of_selection(method);
+    const kith_selection out = {in->out.distances, in->out.ids};
+    kith_status status = kith_points_open_values(ctx, test_path(in->folder, "points.npy"), &points);
+    assert_int_equal(status == KITH_OK, points != NULL);
+    if (status == KITH_OK) {
+        status = kith_select(ctx, kith_points_values(points), &params, &out);
+    }
+    kith_points_free(points);
+    return status;
+}
+
+static kith_status do_save_selection(kith_ctx *ctx, const input *in, int kth)
+{
+    const kith_select_params params = params_of_selection(KITH_SELECT_AUTO);
+    const kith_selection made = {in->out.distances, in->out.ids};
+    return kth != 0 ? kith_selection_save_kth(ctx, test_path(in->folder, "kth.npy"),
+                                              in->out.distances, ROWS, KITH_F32)
+                    : kith_selection_save(ctx, test_path(in->folder, "selection.npz"), &made, ROWS,
+                                          KITH_F32, &params);
+}
+
 static kith_status do_save_result(kith_ctx *ctx, const input *in, int option)
 {
     char name[64];
@@ -247,6 +280,12 @@ static const job jobs[] = {
     {"open .csv", do_open_points, 1},
     {"open .fbin", do_open_points, 2},
     {"open .fvecs", do_open_points, 3},
+    {"select, auto", do_select, KITH_SELECT_AUTO},
+    {"select, scan", do_select, KITH_SELECT_SCAN},
+    {"select, merge_queue", do_select, KITH_SELECT_MERGE_QUEUE},
+    {"select, threshold_heap", do_select, KITH_SELECT_THRESHOLD_HEAP},
+    {"save selection .npz", do_save_selection, 0},
+    {"save selection .npy", do_save_selection, 1},
     {"save result .npz", do_save_result, 0},
     {"save result .kith", do_save_result, 1},
     {"save result .csr", do_save_result, 2},
