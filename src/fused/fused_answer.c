@@ -72,8 +72,8 @@ static kith_status make_kernel_writer(kin_fused_answers *a, bool out_on_device)
     if (out_on_device) {
         a->device = *a->target.out;
     } else {
+        a->owns_device = true; /* those that were made, too, where one is lacking */
         KIN_TRY(make_device_outputs(a));
-        a->owns_device = true;
     }
     a->exclude = a->target.exclude;
     if (a->exclude != NULL && !a->exclude_on_device) {
