@@ -49,15 +49,20 @@ else()
                          ENVIRONMENT "KITH_SOURCE=${CMAKE_SOURCE_DIR};KITH_DEVICE=cpu")
   endforeach()
 
-  # GPU modules for a machine that has no GPU: one works, the other is of another version.
+  # GPU modules for a machine that has no GPU: one has memory, one is of another version, one has
+  # kernels, too.
   set(stubs ${CMAKE_BINARY_DIR}/stubs)
-  foreach(stub module version)
+  foreach(stub module version kernels)
     add_library(stub_${stub} MODULE ${CMAKE_SOURCE_DIR}/tests/modules/stub_module.c)
     target_include_directories(stub_${stub} PRIVATE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
     set_target_properties(stub_${stub} PROPERTIES PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${stubs}
                           C_VISIBILITY_PRESET default)
     add_dependencies(test_gpu_module stub_${stub})
   endforeach()
+  target_sources(stub_kernels PRIVATE ${CMAKE_SOURCE_DIR}/tests/modules/stub_kernels.c)
+  target_compile_definitions(stub_kernels PRIVATE STUB_KERNELS)
+  add_dependencies(test_gpu_budgets stub_kernels)
+  target_compile_definitions(test_gpu_budgets PRIVATE KITH_STUBS="${stubs}")
   target_compile_definitions(stub_version PRIVATE STUB_VERSION=9999)
   target_compile_definitions(test_gpu_module PRIVATE KITH_STUBS="${stubs}")
 

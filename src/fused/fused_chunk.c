@@ -50,8 +50,9 @@ static bool chunk_fits(const chunking *c, int64_t rows)
         .corpus_rows = rows,
         .screens = kin_fused_screens(request, c->corpus->rows, c->queries->rows)};
     const uint64_t left = room > chunk.resident ? room - chunk.resident : 0;
-    const uint64_t stripe =
-        kin_fused_stripe_bytes(&meeting, kin_min_i64(KIN_FUSED_LEAST_ROWS, c->queries->rows), left);
+    const uint64_t scope = kin_gpu_scope(c->gpu);
+    const uint64_t stripe = kin_fused_stripe_bytes(
+        &meeting, kin_min_i64(KIN_FUSED_LEAST_ROWS, c->queries->rows), left < scope ? left : scope);
     return chunk.most <= room / 2 && kin_fused_with_slack(stripe) <= left;
 }
 

@@ -171,7 +171,7 @@ kith_status kin_fused_direct_rows(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_r
                 .corpus = corpus,
                 .queries = queries,
                 .wanted = k,
-                .shape = shape_of(corpus->rows, count, k, 0, kin_gpu_room(gpu))};
+                .shape = shape_of(corpus->rows, count, k, 0, kin_gpu_scope(gpu))};
     kith_status status = make_scratch(&d);
     for (int64_t at = 0; status == KITH_OK && at < count; at += d.shape.stripe) {
         const stripe s = {.ids = query_ids != NULL ? query_ids + at : NULL,
@@ -346,7 +346,7 @@ kith_status kin_fused_direct(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_rows *
                 .queries = queries,
                 .wanted = wanted,
                 .shape = shape_of(corpus->rows, queries->rows, wanted,
-                                  answer_bytes(wanted, request->k), kin_gpu_room(gpu))};
+                                  answer_bytes(wanted, request->k), kin_gpu_scope(gpu))};
     answers a = {.out = out,
                  .on_device = (place & KIN_FUSED_OUT_ON_DEVICE) != 0,
                  .leaves_own_out = leaves_own_out};

@@ -160,8 +160,8 @@ static kith_status graph_of(kith_ctx *ctx, kin_fused_corpus *corpus, const kin_r
     return graph_in_stripes(ctx, corpus, request, place, out);
 }
 
-kith_status kin_fused_graph(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *points,
-                            const kin_request *request, uint32_t place, const kith_neighbors *out)
+static kith_status try_graph(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *points,
+                             const kin_request *request, uint32_t place, const kith_neighbors *out)
 {
     kin_fused_corpus *corpus = NULL;
     kith_status status = kin_fused_corpus_make(ctx, gpu, points, &request->distance, points->dtype,
@@ -176,4 +176,14 @@ kith_status kin_fused_graph(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *poin
     kin_forgive(ctx);
     kin_gpu_trim(gpu);
     return kin_fused_search_chunks(ctx, gpu, points, NULL, request, place, out);
+}
+
+kith_status kin_fused_graph(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *points,
+                            const kin_request *request, uint32_t place, const kith_neighbors *out)
+{
+    kith_status status = KITH_OK;
+    do {
+        status = try_graph(ctx, gpu, points, request, place, out);
+    } while (kin_fused_again(ctx, gpu, status));
+    return status;
 }

@@ -2,6 +2,20 @@
  *
  * What a job takes of a device's memory, before it starts: the same sums that the drivers cut their
  * stripes and chunks by (fused_side.c, fused_chunk.c), for matrices that lie on the host.
+ *
+ * A job that runs in some budget runs in every larger one, although parts that adapt to the room
+ * (seeds, tables, lists of few rows) grow with it, and are rounded up, so that they may not fit
+ * together where smaller ones did. A job that ran out of memory is done again in a narrower scope
+ * (kin_gpu_narrow), at last in one of nothing. There
+ *   - every part has its least size, whatever the budget, and blocks are not larger than asked for;
+ *   - a job is tried in the same ways as in any other budget: at once, in stripes down to the least
+ *     rows, in chunks and stripes down to the least rows. The least rows of a way are a part of the
+ *     rows of its larger stripes and chunks, and no part is larger for fewer rows;
+ *   - what is held depends on the data in one place alone, where rows lost candidates: there it is
+ *     less than the seed's matrix, which was held before it, beside the same blocks
+ *     (fused_rerun.c).
+ * So the way that ran in the smaller budget, with parts of any size, held at each of its steps at
+ * least what this one holds.
  */
 #include "fused/fused_direct.h"
 #include "fused/fused_side.h"
@@ -33,6 +47,17 @@ uint64_t kin_fused_stripe_bytes(const kin_fused_meeting *m, int64_t count, uint6
     const uint64_t working = m->screens ? kin_fused_work_bytes(count, m->corpus_rows, k + 1, room)
                                         : kin_fused_direct_least_bytes(m->corpus_rows, k);
     return kin_size_add(kin_size_add(queries, working), kin_fused_answers_bytes(count, k));
+}
+
+bool kin_fused_again(kith_ctx *ctx, kin_gpu *gpu, kith_status status)
+{
+    if (status != KITH_E_DEVICE_MEMORY || !kin_gpu_narrow(gpu)) {
+        kin_gpu_widen(gpu);
+        return false;
+    }
+    kin_forgive(ctx);
+    kin_gpu_trim(gpu);
+    return true;
 }
 
 /* Within a budget of `room`, which the screen's own blocks adapt to. at_once: a graph whose lists

@@ -6,7 +6,9 @@
  * within the bounds' slack than a list holds (ties, clusters finer than the cheap type): canonical
  * keys of all its pairs decide.
  *
- * Memory. As many rows at a time as keep their lists within LIST_BYTES.
+ * Memory. As many rows at a time as keep their lists within LIST_BYTES. In a scope of nothing
+ * (gpu.h) lost rows are solved at once, with less than the 128 KiB of a seed's smallest matrix:
+ * 64 KiB of pairs, 32 KiB of keys, 16 KiB of ids, and a count.
  */
 #include "fused/fused_rerun.h"
 
@@ -16,6 +18,7 @@
 #include "fused/fused_direct.h"
 
 static const uint64_t LIST_BYTES = 1u << 30;
+static const uint64_t LEAST_PAIRS = 1u << 16;
 enum { ROOM_A_NEIGHBOUR = 32, ROOM = 4096, SOLVED_AT_ONCE = 4096 };
 
 /* What the second pass reads of the first: ids and reach of the rows that lost candidates. */
@@ -151,7 +154,10 @@ kith_status kin_fused_answers_solve(kin_fused_answers *a, const kin_fused_rows *
 {
     const kin_fused_device *on = &a->on;
     const int32_t k = (int32_t)kin_min_i64(a->wanted, cols->rows);
-    const int64_t most = kin_min_i64(count, SOLVED_AT_ONCE);
+    const uint64_t quarter = kin_gpu_scope(on->gpu) / 4;
+    const uint64_t bytes = quarter > LEAST_PAIRS ? quarter : LEAST_PAIRS;
+    const int64_t fit = (int64_t)(bytes / ((uint64_t)k * sizeof(kin_fused_pair)));
+    const int64_t most = kin_min_i64(count, kin_max_i64(1, kin_min_i64(fit, SOLVED_AT_ONCE)));
     kin_fused_pair *pairs = NULL;
     KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &pairs, kin_size_mul((uint64_t)most, (uint64_t)k),
                           sizeof *pairs, "neighbours of a batch"));
@@ -218,7 +224,7 @@ kith_status kin_fused_rerun_lost(kin_fused_answers *a, const kin_fused_work *wor
                                  const uint8_t *lost, int64_t count)
 {
     rerun r = {.a = a, .work = work, .rows = rows, .cols = cols};
-    const uint64_t room = kin_gpu_room(a->on.gpu) / 4;
+    const uint64_t room = kin_gpu_scope(a->on.gpu) / 4;
     const int64_t words = (int64_t)((room < LIST_BYTES ? room : LIST_BYTES) / sizeof(uint64_t));
     const int64_t wished = (int64_t)ROOM_A_NEIGHBOUR * work->lists.k + ROOM;
     const int64_t useful = kin_min_i64(wished, kin_max_i64(work->cols.padded, work->lists.k + 8));

@@ -84,6 +84,7 @@ static kith_status corpus_for(kith_ctx *ctx, const kin_fused_corpus *corpus,
                                  "corpus", KIN_FUSED_DATA_ON_DEVICE, again);
 }
 
+/* Once, with the scope that there is. */
 static kith_status ask(kith_ctx *ctx, const kin_fused_corpus *corpus,
                        const kin_fused_asking *asking)
 {
@@ -118,20 +119,25 @@ kith_status kin_fused_corpus_search(kith_ctx *ctx, const kin_fused_corpus *corpu
                                     uint32_t place, const kith_neighbors *out)
 {
     const kin_fused_asking asking = {queries, "queries", request, place, out};
-    return ask(ctx, corpus, &asking);
+    kith_status status = KITH_OK;
+    do {
+        status = ask(ctx, corpus, &asking);
+    } while (kin_fused_again(ctx, corpus->gpu, status));
+    return status;
 }
 
 /* ---- Search ---------------------------------------------------------------------------------- */
 
-kith_status kin_fused_search(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
-                             const kith_matrix *queries, const kin_request *request, uint32_t place,
-                             const kith_neighbors *out)
+static kith_status try_search(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
+                              const kith_matrix *queries, const kin_request *request,
+                              uint32_t place, const kith_neighbors *out)
 {
     kin_fused_corpus *resident = NULL;
     kith_status status = kin_fused_corpus_make(ctx, gpu, corpus, &request->distance, queries->dtype,
                                                request->k, "corpus", place, &resident);
     if (status == KITH_OK) {
-        status = kin_fused_corpus_search(ctx, resident, queries, request, place, out);
+        const kin_fused_asking asking = {queries, "queries", request, place, out};
+        status = ask(ctx, resident, &asking);
     }
     kin_fused_corpus_free(ctx, resident);
     if (status != KITH_E_DEVICE_MEMORY) {
@@ -140,6 +146,17 @@ kith_status kin_fused_search(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *cor
     kin_forgive(ctx);
     kin_gpu_trim(gpu);
     return kin_fused_search_chunks(ctx, gpu, corpus, queries, request, place, out);
+}
+
+kith_status kin_fused_search(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
+                             const kith_matrix *queries, const kin_request *request, uint32_t place,
+                             const kith_neighbors *out)
+{
+    kith_status status = KITH_OK;
+    do {
+        status = try_search(ctx, gpu, corpus, queries, request, place, out);
+    } while (kin_fused_again(ctx, gpu, status));
+    return status;
 }
 
 /* ---- Both directions ------------------------------------------------------------------------- */
@@ -168,6 +185,21 @@ static kith_status both_resident(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_as
     return status;
 }
 
+static kith_status try_both(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_asking *ab,
+                            const kin_fused_asking *ba)
+{
+    const kith_status status = both_resident(ctx, gpu, ab, ba);
+    if (status != KITH_E_DEVICE_MEMORY) {
+        return status;
+    }
+    kin_forgive(ctx);
+    kin_gpu_trim(gpu);
+    KIN_TRY(kin_fused_search_chunks(ctx, gpu, ba->queries, ab->queries, ab->request, ab->place,
+                                    ab->out));
+    return kin_fused_search_chunks(ctx, gpu, ab->queries, ba->queries, ba->request, ba->place,
+                                   ba->out);
+}
+
 kith_status kin_fused_both(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *a, const kith_matrix *b,
                            const kin_request *request, uint32_t place, const kith_neighbors *ab,
                            const kith_neighbors *ba)
@@ -176,12 +208,9 @@ kith_status kin_fused_both(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *a, co
     back.k = ba->k;
     const kin_fused_asking forth = {a, "a", request, place, ab};
     const kin_fused_asking and_back = {b, "b", &back, place, ba};
-    const kith_status status = both_resident(ctx, gpu, &forth, &and_back);
-    if (status != KITH_E_DEVICE_MEMORY) {
-        return status;
-    }
-    kin_forgive(ctx);
-    kin_gpu_trim(gpu);
-    KIN_TRY(kin_fused_search_chunks(ctx, gpu, b, a, request, place, ab));
-    return kin_fused_search_chunks(ctx, gpu, a, b, &back, place, ba);
+    kith_status status = KITH_OK;
+    do {
+        status = try_both(ctx, gpu, &forth, &and_back);
+    } while (kin_fused_again(ctx, gpu, status));
+    return status;
 }

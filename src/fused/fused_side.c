@@ -67,7 +67,7 @@ kith_status kin_fused_screen_side(kin_fused_answers *a, const kin_fused_corpus *
     }
     kith_status status = KITH_OK;
     const int32_t capacity = kin_fused_search_capacity(queries->set.points, work.cols.points, k,
-                                                       kin_gpu_room(a->on.gpu));
+                                                       kin_gpu_scope(a->on.gpu));
     KIN_TRY_GOTO(status, kin_fused_work_make(&work, k, capacity), done);
     KIN_TRY_GOTO(status, kin_fused_work_run(&work), done);
     KIN_TRY_GOTO(status, kin_gpu_wait(ctx, a->on.gpu), done);
@@ -168,6 +168,7 @@ kith_status kin_fused_search_stripes(kith_ctx *ctx, const kin_fused_corpus *corp
 {
     const int64_t rows = asking->queries->rows;
     const uint64_t room = kin_gpu_room(corpus->gpu);
+    const uint64_t scope = kin_gpu_scope(corpus->gpu);
     const kin_fused_meeting meeting = {
         .queries = asking->queries,
         .request = asking->request,
@@ -177,7 +178,7 @@ kith_status kin_fused_search_stripes(kith_ctx *ctx, const kin_fused_corpus *corp
         .screens = kin_fused_screens(asking->request, corpus->points.rows, rows)};
     int64_t stripe = rows;
     while (meeting.screens && stripe > KIN_FUSED_LEAST_ROWS &&
-           kin_fused_with_slack(kin_fused_stripe_bytes(&meeting, stripe, room)) > room) {
+           kin_fused_with_slack(kin_fused_stripe_bytes(&meeting, stripe, scope)) > room) {
         stripe = kin_fused_halved(stripe);
     }
     for (int64_t first = 0; first < rows;) {

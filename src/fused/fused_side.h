@@ -58,6 +58,10 @@ static inline uint64_t kin_fused_with_slack(uint64_t bytes)
     return kin_size_add(bytes, bytes < most ? bytes : most);
 }
 
+/* Whether a job that ended with `status` is to be done once more: it ran out of device memory, and
+ * its parts can adapt to less of it. Otherwise the next job finds all of it again. */
+bool kin_fused_again(kith_ctx *ctx, kin_gpu *gpu, kith_status status);
+
 /* The least that a stripe of queries, or a chunk of a corpus, is cut down to. */
 enum { KIN_FUSED_LEAST_ROWS = 256 };
 

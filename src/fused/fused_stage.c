@@ -45,7 +45,7 @@ kith_status kin_fused_work_make(kin_fused_work *w, int64_t k, int32_t capacity)
                                   : w->homes != NULL ? KIN_FUSED_SEED_NEAR
                                                      : KIN_FUSED_SEED_SPREAD;
     const kin_fused_sizes s =
-        kin_fused_sizes_of(w->rows.points, w->cols.points, k, how, kin_gpu_room(on->gpu));
+        kin_fused_sizes_of(w->rows.points, w->cols.points, k, how, kin_gpu_scope(on->gpu));
     const kin_gpu_ops *ops = on->gpu->module->ops;
     kith_status status = KITH_OK;
     w->seed_blocks = s.seed_blocks;

@@ -8,6 +8,8 @@
  *   reuse     the smallest idle block that is large enough and at most a quarter too large
  *   budget    counts what drivers hold; idle blocks go back to the device when they stand in
  *             the way of the budget, or of a cudaMalloc that failed
+ *   scope     what drivers' parts adapt to. In a narrowed scope blocks are not too large, so
+ *             that what is held depends on what is asked for alone
  *
  * Cost: a walk over a table of some hundred blocks an allocation. */
 #include "base/base_mem.h"
@@ -18,6 +20,7 @@
 #include <inttypes.h>
 
 enum { SMALLEST_BLOCK = 512, SMALL_BLOCKS = 1 << 20, PAGE = 2 << 20, TABLE_BLOCKS = 256 };
+enum { NARROWER = 2 /* bits */, LEAST_SCOPE = 1 << 16 /* of a whole budget */ };
 
 typedef struct block {
     void *address; /* NULL: this place of the table is free */
@@ -45,12 +48,13 @@ static uint64_t round_bytes(uint64_t bytes)
 
 static block *find_idle(const kin_gpu *gpu, uint64_t bytes)
 {
+    const uint64_t most = gpu->narrowed > 0 ? bytes : kin_size_add(bytes, bytes / 4);
     block *best = NULL;
     for (kin_gpu_cache *table = gpu->cache; table != NULL; table = table->next) {
         for (int i = 0; i < TABLE_BLOCKS; i++) {
             block *b = &table->blocks[i];
-            if (b->address != NULL && !b->used && b->bytes >= bytes &&
-                b->bytes - bytes <= bytes / 4 && (best == NULL || b->bytes < best->bytes)) {
+            if (b->address != NULL && !b->used && b->bytes >= bytes && b->bytes <= most &&
+                (best == NULL || b->bytes < best->bytes)) {
                 best = b;
             }
         }
@@ -133,6 +137,28 @@ void kin_gpu_cache_end(kin_gpu *gpu)
 uint64_t kin_gpu_room(const kin_gpu *gpu)
 {
     return gpu->budget > gpu->held ? gpu->budget - gpu->held : 0;
+}
+
+static bool is_narrowest(const kin_gpu *gpu)
+{
+    return gpu->narrowed > 0 && gpu->budget >> (NARROWER * gpu->narrowed) < LEAST_SCOPE;
+}
+
+uint64_t kin_gpu_scope(const kin_gpu *gpu)
+{
+    return is_narrowest(gpu) ? 0 : kin_gpu_room(gpu) >> (NARROWER * gpu->narrowed);
+}
+
+bool kin_gpu_narrow(kin_gpu *gpu)
+{
+    const bool possible = !is_narrowest(gpu);
+    gpu->narrowed += possible ? 1 : 0;
+    return possible;
+}
+
+void kin_gpu_widen(kin_gpu *gpu)
+{
+    gpu->narrowed = 0;
 }
 
 /* The device had less than we thought: others took some. The budget learns it, so that drivers plan

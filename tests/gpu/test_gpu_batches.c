@@ -149,9 +149,7 @@ static void sweep_budgets(sweep *s)
         with_budget(s, budget);
     }
     with_budget(s, 1);
-    /* Below the plan's least a job may run or not: what blocks adapt to is what is left, so that a
-     * smaller budget may do where a larger one does not. At the least and above it must run. */
-    if (s->largest >= s->least && s->largest > s->smallest) {
+    if (s->refused != 0 && s->largest > s->smallest) {
         blame(s, s->largest, "refused, although less was enough", "");
     }
     printf(

@@ -6,7 +6,8 @@
  *   STUB_MAJOR    compute capability of the device (default 9)
  *   STUB_BYTES    memory of the device (default 64 MiB)
  *
- * STUB_VERSION, at compile time, makes it a module of another version. */
+ * STUB_VERSION, at compile time, makes it a module of another version; STUB_KERNELS adds the
+ * kernels of stub_kernels.c. */
 #include "gpu/gpu_module.h"
 
 #include <stdlib.h>
@@ -14,6 +15,13 @@
 
 #ifndef STUB_VERSION
 #define STUB_VERSION KIN_GPU_VERSION
+#endif
+
+#ifdef STUB_KERNELS
+extern const struct kin_fused_kernels stub_kernels;
+#define KERNELS (&stub_kernels)
+#else
+#define KERNELS NULL
 #endif
 
 enum { MOST_BLOCKS = 4096, OUT_OF_RANGE = 1 };
@@ -240,4 +248,4 @@ static const kin_gpu_ops ops = {.count = count_devices,
 
 extern const kin_gpu_module kith_cuda_module;
 const kin_gpu_module kith_cuda_module = {
-    .version = STUB_VERSION, .bytes = sizeof(kin_gpu_module), .ops = &ops};
+    .version = STUB_VERSION, .bytes = sizeof(kin_gpu_module), .ops = &ops, .fused = KERNELS};

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Kernels for the device of stub_module.c: what drivers read comes out well-formed, answers mean
+ * nothing. With them a driver takes every block of device memory that it takes on a GPU.
+ *
+ *   STUB_LOST   of a hundred rows, how many lose candidates in a launch that tightens lists
+ * (default 0). Which ones differs from launch to launch: on a GPU, too, that depends on how far
+ * seeds reach, and so on the budget. */
+#include "fused/fused_kernels.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+extern const kin_fused_kernels stub_kernels;
+
+static uint32_t next_random(void)
+{
+    static uint32_t state = 12345;
+    state = state * 1664525U + 1013904223U;
+    return state >> 8;
+}
+
+static int check(kin_gpu_stream *stream, const kin_fused_check *job)
+{
+    (void)stream;
+    (void)job;
+    return 0;
+}
+
+static int transform(kin_gpu_stream *stream, const kin_fused_transform *job)
+{
+    (void)stream;
+    memset(job->transforms, 0, (size_t)job->rows.rows * sizeof *job->transforms);
+    memset(job->degenerate, 0, (size_t)job->rows.rows);
+    return 0;
+}
+
+/* No two rows are equal. */
+static int group(kin_gpu_stream *stream, const kin_fused_group *job)
+{
+    (void)stream;
+    memset(job->table, 0, (size_t)job->slots * 2 * sizeof *job->table);
+    for (int64_t row = 0; row < job->rows.rows; row++) {
+        job->firsts[row] = (uint32_t)row;
+    }
+    *job->distinct += (uint64_t)job->rows.rows;
+    return 0;
+}
+
+static int measure(kin_gpu_stream *stream, const kin_fused_measure *job)
+{
+    (void)stream;
+    memset(job->scratch, 0, (size_t)job->parts * 3 * (size_t)job->rows.cols * sizeof(double));
+    memset(job->mean, 0, (size_t)job->rows.cols * sizeof(double));
+    job->largest[0] = 1.0;
+    job->largest[1] = (double)job->rows.cols;
+    return 0;
+}
+
+static int round_rows(kin_gpu_stream *stream, const kin_fused_round *job)
+{
+    (void)stream;
+    memset(job->rounded, 0, (size_t)job->padded * (size_t)job->frame.row_bytes);
+    memset(job->facts, 0, (size_t)job->padded * sizeof *job->facts);
+    memset(job->half, 0, (size_t)job->padded * sizeof *job->half);
+    return 0;
+}
+
+static int cover(kin_gpu_stream *stream, const kin_fused_cover *job)
+{
+    const int64_t tiles = job->set.padded / KIN_FUSED_TILE;
+    (void)stream;
+    memset(job->centres, 0, (size_t)tiles * (size_t)job->set.frame.cols * sizeof *job->centres);
+    memset(job->radii, 0, (size_t)tiles * sizeof *job->radii);
+    return 0;
+}
+
+/* All in one cell. */
+static int sort(kin_gpu_stream *stream, const kin_fused_sort *job)
+{
+    (void)stream;
+    if (job->nearest != NULL && job->scratch == NULL) {
+        *job->scratch_bytes = (uint64_t)job->points * 4 * sizeof(uint32_t);
+        return 0;
+    }
+    for (int64_t i = 0; i < job->points; i++) {
+        job->order[i] = job->ids != NULL ? job->ids[i] : (uint32_t)i;
+    }
+    if (job->marks != NULL) {
+        memset(job->marks, 0, (size_t)kin_fused_sort_marks(job->points) * sizeof *job->marks);
+    }
+    return 0;
+}
+
+static int screen(kin_gpu_stream *stream, const kin_fused_screen *job)
+{
+    (void)stream;
+    if (job->mode == KIN_FUSED_NEAREST) {
+        memset(job->nearest, 0, (size_t)job->rows.padded * sizeof *job->nearest);
+    }
+    return 0;
+}
+
+static double kappa(kin_gpu_stream *stream, int32_t cols)
+{
+    (void)stream;
+    (void)cols;
+    return 0x1p-20;
+}
+
+static int kth(kin_gpu_stream *stream, const kin_fused_kth *job)
+{
+    (void)stream;
+    (void)job;
+    return 0;
+}
+
+static int gather(kin_gpu_stream *stream, const kin_fused_gather *job)
+{
+    (void)stream;
+    (void)job;
+    return 0;
+}
+
+static int tighten(kin_gpu_stream *stream, const kin_fused_tighten *job)
+{
+    const char *text = getenv("STUB_LOST");
+    const uint32_t lost = text != NULL ? (uint32_t)strtoul(text, NULL, 10) : 0;
+    (void)stream;
+    for (int64_t row = 0; job->lists.words != NULL && row < job->set.points; row++) {
+        job->lists.lost[row] |= next_random() % 100 < lost ? 1 : 0;
+    }
+    return 0;
+}
+
+static int arrange(kin_gpu_stream *stream, const kin_fused_arrange *job)
+{
+    (void)stream;
+    (void)job;
+    return 0;
+}
+
+static int plan(kin_gpu_stream *stream, const kin_fused_plan *job)
+{
+    (void)stream;
+    (void)job;
+    return 0;
+}
+
+/* As many neighbours as are wanted, the first ones. */
+static void write_pairs(kin_fused_pair *pairs, int32_t count)
+{
+    for (int32_t i = 0; i < count; i++) {
+        pairs[i] = (kin_fused_pair){.id = (uint32_t)i};
+    }
+}
+
+static int rescore(kin_gpu_stream *stream, const kin_fused_rescore *job)
+{
+    (void)stream;
+    for (int64_t row = 0; row < job->rows; row++) {
+        write_pairs(job->pairs + row * job->lists.k, job->lists.k);
+        job->count[row] = job->lists.k;
+    }
+    return 0;
+}
+
+static int write_rows(kin_gpu_stream *stream, const kin_fused_write *job)
+{
+    (void)stream;
+    (void)job;
+    return 0;
+}
+
+static int keys(kin_gpu_stream *stream, const kin_fused_keys *job)
+{
+    (void)stream;
+    for (int64_t i = 0; i < job->query_count; i++) {
+        job->keys[i * job->pitch + job->corpus_count - 1] = 0.0;
+    }
+    return 0;
+}
+
+static int best(kin_gpu_stream *stream, const kin_fused_best *job)
+{
+    (void)stream;
+    for (int64_t row = 0; row < job->rows; row++) {
+        write_pairs(job->pairs + row * job->pairs_pitch, job->k);
+        job->count[row] = job->k;
+    }
+    return 0;
+}
+
+const kin_fused_kernels stub_kernels = {.check = check,
+                                        .transform = transform,
+                                        .group = group,
+                                        .measure = measure,
+                                        .round = round_rows,
+                                        .cover = cover,
+                                        .sort = sort,
+                                        .screen = screen,
+                                        .kappa = kappa,
+                                        .kth = kth,
+                                        .gather = gather,
+                                        .tighten = tighten,
+                                        .arrange = arrange,
+                                        .plan = plan,
+                                        .rescore = rescore,
+                                        .write = write_rows,
+                                        .keys = keys,
+                                        .best = best};
