@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * kith_cuda.h: matrices and answers in device memory. The bytes are those of the processor, work
- * waits for what the caller's stream holds, and addresses of the host are refused. */
+ * kith_cuda.h: matrices, values and answers in device memory. The bytes are those of the processor,
+ * work waits for what the caller's stream holds, and addresses of the host are refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -228,6 +228,174 @@ static void test_order(void **state)
     c.ops->close(c.stream);
 }
 
+/* ---- Selection ------------------------------------------------------------------------------ */
+
+/* Rows to select from, on both sides. */
+typedef struct choice {
+    kith_values host;
+    kith_values device;
+    int64_t item_bytes;
+} choice;
+
+static choice make_choice(const caller *c, const test_rows *rows, uint32_t *ids)
+{
+    const kith_matrix *m = &rows->matrix;
+    const kith_matrix id_matrix = {
+        .data = ids, .rows = m->rows, .cols = m->cols, .dtype = KITH_F32};
+    choice made = {.item_bytes = kith_dtype_bytes(m->dtype)};
+    made.host = (kith_values){.data = m->data,
+                              .ids = ids,
+                              .rows = m->rows,
+                              .cols = m->cols,
+                              .stride_bytes = m->stride_bytes,
+                              .dtype = m->dtype};
+    made.device = made.host;
+    made.device.data = on_device(c, m).data;
+    made.device.ids = ids != NULL ? on_device(c, &id_matrix).data : NULL;
+    return made;
+}
+
+static void release_choice(const caller *c, const choice *made)
+{
+    c->ops->release(c->stream, (void *)(uintptr_t)made->device.data);
+    c->ops->release(c->stream, (void *)(uintptr_t)made->device.ids);
+}
+
+static void *host_room(size_t bytes)
+{
+    void *block = malloc(bytes);
+    assert_non_null(block);
+    return block;
+}
+
+/* Bytes of a block on the device against those of the host. */
+static int differs(const caller *c, const void *host, const void *device, size_t bytes)
+{
+    char *got = host_room(bytes);
+    assert_int_equal(c->ops->copy_out(c->stream, got, device, bytes), 0);
+    assert_int_equal(c->ops->wait(c->stream), 0);
+    const int wrong = memcmp(host, got, bytes) != 0;
+    free(got);
+    return wrong;
+}
+
+/* Lists, and k-th values, by one method on both sides. */
+static int compare_selection(const caller *c, kith_ctx *cpu, kith_ctx *gpu, const choice *from,
+                             const kith_select_params *params)
+{
+    const size_t rows = (size_t)from->host.rows;
+    const size_t count = rows * (size_t)params->k;
+    const size_t bytes = count * (size_t)from->item_bytes;
+    const kith_selection wanted = {host_room(bytes), host_room(count * sizeof(uint32_t))};
+    const kith_selection out = {room(c, bytes), room(c, count * sizeof(uint32_t))};
+    assert_int_equal(kith_select(cpu, &from->host, params, &wanted), KITH_OK);
+    const kith_status lists = kith_cuda_select(gpu, &from->device, params, &out, c->handle);
+    int wrong = lists != KITH_OK || differs(c, wanted.values, out.values, bytes) ||
+                differs(c, wanted.ids, out.ids, count * sizeof(uint32_t));
+    assert_int_equal(kith_select_kth(cpu, &from->host, params, wanted.values), KITH_OK);
+    const kith_status kth = kith_cuda_select_kth(gpu, &from->device, params, out.values, NULL);
+    wrong +=
+        kth != KITH_OK || differs(c, wanted.values, out.values, rows * (size_t)from->item_bytes);
+    /* And the host's memory, by a context that names the device. */
+    const kith_selection again = {host_room(bytes), host_room(count * sizeof(uint32_t))};
+    assert_int_equal(kith_select(cpu, &from->host, params, &wanted), KITH_OK);
+    const kith_status copied = kith_select(gpu, &from->host, params, &again);
+    wrong += copied != KITH_OK || memcmp(again.values, wanted.values, bytes) != 0 ||
+             memcmp(again.ids, wanted.ids, count * sizeof(uint32_t)) != 0;
+    if (wrong != 0) {
+        (void)printf("    %s %s, k = %lld: %s\n", kith_dtype_name(from->host.dtype),
+                     kith_select_method_name(params->method), (long long)params->k,
+                     kith_ctx_detail(gpu));
+    }
+    free(again.values);
+    free(again.ids);
+    c->ops->release(c->stream, out.values);
+    c->ops->release(c->stream, out.ids);
+    free(wanted.values);
+    free(wanted.ids);
+    return wrong;
+}
+
+static void test_selection(void **state)
+{
+    enum { LISTS = 130, LENGTH = 700 };
+    static const kith_dtype dtypes[] = {KITH_F32, KITH_F64, KITH_F16, KITH_BF16};
+    static const int64_t ks[] = {1, 20, 300, LENGTH};
+    (void)state;
+    caller c = open_caller();
+    kith_ctx *cpu = test_cpu_ctx();
+    kith_ctx *gpu = test_gpu_ctx(2, 0);
+    uint64_t seed = 7;
+    int wrong = 0;
+    int compared = 0;
+    uint32_t *ids = host_room(sizeof *ids * LISTS * LENGTH);
+    for (uint32_t i = 0; i < LISTS * LENGTH; i++) {
+        ids[i] = i * 2654435761u;
+    }
+    for (int d = 0; d < 4; d++) {
+        test_rows rows = test_rows_make(dtypes[d], LISTS, LENGTH, d % 2 == 0 ? 0 : 24);
+        test_rows_fill(&rows, 1.0, 0, &seed);
+        for (int with_ids = 0; with_ids < 2; with_ids++) {
+            const choice from = make_choice(&c, &rows, with_ids != 0 ? ids : NULL);
+            for (int method = KITH_SELECT_AUTO; method <= KITH_SELECT_THRESHOLD_HEAP; method++) {
+                for (int i = 0; i < 4; i++) {
+                    kith_select_params params = kith_select_params_default();
+                    params.method = (kith_select_method)method;
+                    params.k = ks[i];
+                    params.flags = i % 2 == 1 ? (uint32_t)KITH_SELECT_LARGEST : 0;
+                    wrong += compare_selection(&c, cpu, gpu, &from, &params);
+                    compared += 1;
+                }
+            }
+            release_choice(&c, &from);
+        }
+        test_rows_free(&rows);
+    }
+    (void)printf("%d selections by every method, from device and from host memory: the bytes of "
+                 "the processor; %d wrong\n",
+                 compared, wrong);
+    assert_int_equal(wrong, 0);
+    free(ids);
+    kith_ctx_free(gpu);
+    kith_ctx_free(cpu);
+    c.ops->close(c.stream);
+}
+
+static void test_selection_refused(void **state)
+{
+    (void)state;
+    caller c = open_caller();
+    kith_ctx *gpu = test_gpu_ctx(1, 0);
+    kith_ctx *cpu = test_cpu_ctx();
+    float numbers[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+    const kith_matrix matrix = {.data = numbers, .rows = 2, .cols = 4, .dtype = KITH_F32};
+    kith_values values = {.data = numbers, .rows = 2, .cols = 4, .dtype = KITH_F32};
+    kith_select_params params = kith_select_params_default();
+    params.k = 1;
+    kith_selection out = {.values = numbers};
+    assert_int_equal(kith_cuda_select(gpu, &values, &params, &out, NULL), KITH_E_ARGUMENT);
+    assert_non_null(strstr(kith_ctx_detail(gpu), "no address in device memory"));
+    values.data = on_device(&c, &matrix).data;
+    assert_int_equal(kith_cuda_select(gpu, &values, &params, &out, NULL), KITH_E_ARGUMENT);
+    assert_non_null(strstr(kith_ctx_detail(gpu), "out.values"));
+    assert_int_equal(kith_cuda_select_kth(gpu, &values, &params, numbers, NULL), KITH_E_ARGUMENT);
+    assert_non_null(strstr(kith_ctx_detail(gpu), "out is no address"));
+    out.values = room(&c, sizeof numbers);
+    assert_int_equal(kith_cuda_select(cpu, &values, &params, &out, NULL), KITH_E_UNSUPPORTED);
+    assert_int_equal(kith_cuda_select(gpu, &values, &params, &out, NULL), KITH_OK);
+    kith_report report = {.struct_size = (uint32_t)sizeof report};
+    assert_int_equal(kith_ctx_report(gpu, &report), KITH_OK);
+    assert_true(strncmp(report.backend, "cuda:", 5) == 0 && report.gpu[0] != '\0');
+    (void)printf("selection refuses host addresses and a context of the processor\n");
+    c.ops->release(c.stream, out.values);
+    c.ops->release(c.stream, (void *)(uintptr_t)values.data);
+    kith_ctx_free(cpu);
+    kith_ctx_free(gpu);
+    c.ops->close(c.stream);
+}
+
+/* ---- What is refused ------------------------------------------------------------------------ */
+
 static void test_refused(void **state)
 {
     (void)state;
@@ -266,8 +434,9 @@ static void test_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_bytes),
-                                       cmocka_unit_test(test_order),
-                                       cmocka_unit_test(test_refused)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_same_bytes), cmocka_unit_test(test_order),
+        cmocka_unit_test(test_selection), cmocka_unit_test(test_selection_refused),
+        cmocka_unit_test(test_refused)};
     return test_gpu_is_absent() ? TEST_SKIPPED : cmocka_run_group_tests(tests, NULL, NULL);
 }
