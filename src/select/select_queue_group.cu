@@ -13,7 +13,7 @@
  *
  * Why it is right, ties included. Let x be one of the k first of a level and v its node above. If v
  * is not among the k nodes selected, k other nodes come before it, each with an element that does
- * not come behind x; so x is not needed (an element of the same word is as good).  That holds
+ * not come behind x; so x is not needed (an element of the same word is as good). That holds
  * if nodes are ordered as the elements that they stand for:
  *   - ids that are places: a node is (key, number of the node). Numbers grow with places, so of two
  *     nodes of one key the first has the smaller id;

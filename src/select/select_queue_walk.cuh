@@ -79,11 +79,10 @@ static __device__ __forceinline__ void queue_offer(kin_queue_walker<Word> *lane,
         const bool has = i < count;
         const Word word = has ? words[i * pitch] : kin_word_worst<Word>();
         const bool takes = has && word < lane->last;
-        if (__any_sync(KIN_QUEUE_ALL, rising ? takes : has) == 0) {
-            break;
-        }
         if (__any_sync(KIN_QUEUE_ALL, takes) != 0) {
             queue_take<METHOD>(lane, aligned, takes, word);
+        } else if (rising || __any_sync(KIN_QUEUE_ALL, has) == 0) {
+            break;
         }
     }
 }
@@ -157,6 +156,7 @@ static __device__ __forceinline__ void queue_write(const kin_queue_walker<Word> 
     const int64_t k = lane.queue.k;
     for (int64_t base = 0; base < k; base += KIN_QUEUE_LANES) {
         __syncwarp();
+#pragma unroll 8
         for (int i = 0; i < KIN_QUEUE_LANES; i++) {
             if (lane.present && base + i < k) {
                 tile[thread * KIN_QUEUE_TILE_PITCH + i] =
