@@ -23,14 +23,13 @@
  *
  * Limits. None of k, cols or of the data. */
 #include "select/select_block.cuh"
-#include "select/select_digit.cuh"
+#include "select/select_digit_block.cuh"
 #include "select/select_launch.cuh"
 
 enum {
     THREADS = 512,
     VECTORS = 4, /* of 16 bytes that a thread has under way */
     COPIES = 4,  /* of each bin */
-    BINS_A_THREAD = KIN_DIGIT_BINS / THREADS,
     MEMORY = KIN_DIGIT_BINS * COPIES * (int32_t)sizeof(uint32_t), /* of counts, or of a list */
     LEAST_LIST = 1024,
     LIST_SHARE = 16,        /* lists of up to this part of the row: another read would cost more */
@@ -46,12 +45,6 @@ template <typename Word> struct row_state {
     uint32_t taken;   /* words of the answer */
     uint32_t listed;  /* words of the list */
 };
-
-typedef struct bin_found {
-    uint32_t bin;
-    uint32_t before;
-    uint32_t count;
-} bin_found;
 
 /* What is left to do with a range. */
 typedef enum range_end {
@@ -78,14 +71,6 @@ static __device__ __forceinline__ range_end end_of(const kin_select_task &task, 
 }
 
 /* ---- One read: counting ---------------------------------------------------------------------- */
-
-static __device__ __forceinline__ void clear_counts(uint32_t *counts)
-{
-    for (int32_t i = (int32_t)threadIdx.x; i < KIN_DIGIT_BINS * COPIES; i += THREADS) {
-        counts[i] = 0;
-    }
-    __syncthreads(); /* before the first addition */
-}
 
 /* Adds places [first, last) of a row to counts. Ids are read where keys are equal alone. */
 template <typename Value>
@@ -129,33 +114,6 @@ count_part(const kin_device_row<Value> &row, int64_t first, int64_t last, kin_di
             }
         }
     }
-}
-
-/* The bin that holds the need-th word. All threads call it behind a barrier; ends with one. */
-static __device__ __forceinline__ void find_bin(const uint32_t *counts, uint32_t need,
-                                                uint32_t *sums, bin_found *found)
-{
-    uint32_t count[BINS_A_THREAD];
-    uint32_t sum = 0;
-    const uint32_t first = threadIdx.x * BINS_A_THREAD;
-#pragma unroll
-    for (uint32_t i = 0; i < BINS_A_THREAD; i++) {
-        const uint4 copies = ((const uint4 *)counts)[first + i];
-        count[i] = copies.x + copies.y + copies.z + copies.w;
-        sum += count[i];
-    }
-    uint32_t total;
-    uint32_t before = kin_block_scan(sum, sums, &total);
-    if (before < need && need - before <= sum) {
-#pragma unroll
-        for (uint32_t i = 0; i < BINS_A_THREAD; i++) {
-            if (before < need && need - before <= count[i]) {
-                *found = bin_found{first + i, before, count[i]};
-            }
-            before += count[i];
-        }
-    }
-    __syncthreads(); /* all see *found; counts may be overwritten */
 }
 
 /* ---- The last read: collecting --------------------------------------------------------------- */
@@ -253,7 +211,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
     typedef typename Value::word word;
     __shared__ __align__(16) char memory[MEMORY];
     __shared__ uint32_t sums[KIN_WARP + 1];
-    __shared__ bin_found found;
+    __shared__ kin_digit_bin found;
     __shared__ uint32_t filled[2]; /* taken, listed */
     const kin_digit_ids ids = kin_digit_ids_of(task);
 
@@ -263,10 +221,10 @@ static __global__ void __launch_bounds__(THREADS, 2)
         range_end end = end_of(task, ids, range);
         while (end == COUNT_ON) {
             uint32_t *counts = (uint32_t *)memory;
-            clear_counts(counts);
+            kin_digit_clear<COPIES, THREADS>(counts);
             count_part(row, 0, task.cols, ids, range, counts);
             __syncthreads(); /* all have counted */
-            find_bin(counts, (uint32_t)task.k - range.below, sums, &found);
+            kin_digit_find<COPIES, THREADS>(counts, (uint32_t)task.k - range.below, sums, &found);
             kin_digit_narrow(&range, ids, task.cols, found.bin, found.before, found.count);
             end = end_of(task, ids, range);
         }
@@ -294,7 +252,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
     typedef typename Value::word word;
     __shared__ __align__(16) uint32_t own[KIN_DIGIT_BINS * COPIES];
     __shared__ uint32_t sums[KIN_WARP + 1];
-    __shared__ bin_found found;
+    __shared__ kin_digit_bin found;
     __shared__ bool last;
     const kin_digit_ids ids = kin_digit_ids_of(task);
     row_state<word> *state = states + blockIdx.y;
@@ -304,7 +262,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
     }
     uint32_t *bins = counts + (int64_t)blockIdx.y * KIN_DIGIT_BINS;
     const int64_t first = blockIdx.x * part;
-    clear_counts(own);
+    kin_digit_clear<COPIES, THREADS>(own);
     count_part(kin_device_row<Value>(task, blockIdx.y), first, min(first + part, task.cols), ids,
                range, own);
     __syncthreads(); /* all have counted */
@@ -330,7 +288,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
         bins[i] = 0; /* for the next digit */
     }
     __syncthreads(); /* the counts of all parts are here */
-    find_bin(own, (uint32_t)task.k - range.below, sums, &found);
+    kin_digit_find<COPIES, THREADS>(own, (uint32_t)task.k - range.below, sums, &found);
     if (threadIdx.x == 0) {
         kin_digit_narrow(&range, ids, task.cols, found.bin, found.before, found.count);
         state->range = range;
