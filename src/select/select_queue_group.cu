@@ -32,8 +32,7 @@
 
 enum { BUILD_THREADS = 256, GRID_ROWS = 65535 };
 
-/* ---- Nodes, as the values of a matrix ---------------------------------------------------------
- */
+/* ---- Nodes, as the values of a matrix ------------------------------------------------------- */
 
 /* What a node keeps of the first word below it (`of`), and what it is with its number (`make`). */
 struct node_key32 {
@@ -87,8 +86,7 @@ template <> struct nodes_of<kin_value_f64> {
     typedef node_key64 plain;
 };
 
-/* ---- Up ---------------------------------------------------------------------------------------
- */
+/* ---- Up ------------------------------------------------------------------------------------- */
 
 /* A thread a node. below: a matrix of Value, which are nodes if OF_NODES. */
 template <typename Value, typename Node, bool OF_NODES>
@@ -124,8 +122,7 @@ static int build(kin_gpu_stream *stream, const kin_select_task *below, const kin
     return kin_gpu_launched();
 }
 
-/* ---- Up and down ------------------------------------------------------------------------------
- */
+/* ---- Up and down ---------------------------------------------------------------------------- */
 
 /* A level is a matrix of nodes, whose ids are their places. */
 static kin_select_task level_task(const kin_select_task *task, const kin_queue_plan *plan,
