@@ -7,7 +7,7 @@
  * place; words are made of these few alone, and the best k of them are the answer.
  *
  * Threshold. Values are dealt to cells, each cell has a minimum, and the threshold is the r-th
- * smallest minimum.
+ * smallest minimum, or a little more.
  *   short rows  all values are in cells, at least 2k of them, and r = k: k cells hold a value that
  *               passes, so k values pass, for certain. Some 1.4 k do where there are 2k cells. The
  *               row is read again, from the cache, where a segment's minimum passes: k of them.
@@ -43,7 +43,9 @@ enum {
     COVER = 65536,      /* values of a short row: it stays in the second-level cache */
     SAMPLE = 16384,     /* values of a sample at most */
     SAMPLE_SHARE = 4,   /* of the row at most: one in so many */
-    AHEAD_BYTES = 2048, /* prefetched: measured, see bench/micro/select.c */
+    AHEAD_BYTES = 2048, /* prefetched */
+    PICK_SLACK = 8,     /* the threshold's rank may be above r by this share */
+    RADIXED = 96,       /* so many words or more are sorted digit by digit */
     SCRATCH_ALIGN = 64
 };
 static const double LUCK = 5.545177444479562; /* ln 256 */
@@ -61,14 +63,14 @@ typedef struct scan {
     void *words;
     int64_t room; /* words */
     bool strict;  /* later words of equal values come behind */
+    bool rising;  /* words stand in the order of ids */
 } scan;
 
 enum { SCAN_CELLS_BYTES = SAMPLE * 8, SCAN_PADDED_BYTES = MOST_SEGMENT * 8 };
 
 static int64_t room_for(int64_t k, int64_t count)
 {
-    const int64_t wanted = 2 * kin_min_i64(k, count) + PLACES + NEW_WORDS;
-    return kin_max_i64(SAMPLE, wanted);
+    return 2 * kin_min_i64(k, count) + PLACES + NEW_WORDS;
 }
 
 static uint64_t scratch_bytes(const kin_select_job *job, int64_t longest_run)
@@ -110,6 +112,7 @@ static scan *lay_out(const kin_select_job *job, const kin_run *run, void *scratc
     s->least = NULL;
     s->room = room_for(job->k, run->count);
     s->strict = run->ids == NULL;
+    s->rising = s->strict;
     return s;
 }
 
@@ -166,24 +169,31 @@ static bool tighten_128(const scan *s, kin_word128 last, double *threshold)
     return key != UINT64_MAX || s->strict;
 }
 
-/* The rank-th smallest (from 1) of `count` lanes. The memory of words is free yet. */
-static double pick(const scan *s, kith_dtype dtype, const char *lanes, int64_t count, int64_t rank)
+static double threshold_of_key(kith_dtype dtype, uint64_t key)
 {
-    uint64_t *keys = s->words;
-    for (int64_t i = 0; i < count; i++) {
-        if (dtype == KITH_F64) {
-            uint64_t bits;
-            memcpy(&bits, lanes + 8 * i, sizeof bits);
-            keys[i] = kin_key64(bits, false);
-        } else {
-            uint32_t bits;
-            memcpy(&bits, lanes + 4 * i, sizeof bits);
-            keys[i] = kin_key32(bits, false);
+    return dtype == KITH_F64 ? threshold_of_key64(key) : threshold_of_key32((uint32_t)key);
+}
+
+/* A threshold that at least `rank` lanes of the cells are not above, and few more, by halving the
+ * range of keys. Infinity where no other has so many. */
+static double pick(const scan *s, kith_dtype dtype, const char *cells, int64_t count, int64_t rank)
+{
+    const bool wide = dtype == KITH_F64;
+    uint64_t low = wide ? 0x000fffffffffffffu : 0x007fffffu;  /* -inf */
+    uint64_t high = wide ? 0xfff0000000000000u : 0xff800000u; /* inf */
+    while (low < high) {
+        const uint64_t middle = low + (high - low) / 2;
+        const int64_t below = s->ops->count(cells, count, threshold_of_key(dtype, middle));
+        if (below < rank) {
+            low = middle + 1;
+            continue;
+        }
+        high = middle;
+        if (below <= rank + rank / PICK_SLACK) {
+            break;
         }
     }
-    kin_select_nth_word(keys, count, rank - 1);
-    return dtype == KITH_F64 ? threshold_of_key64(keys[rank - 1])
-                             : threshold_of_key32((uint32_t)keys[rank - 1]);
+    return threshold_of_key(dtype, high);
 }
 
 static char *pad_tail(const scan *s, const kin_run *run)
@@ -220,7 +230,7 @@ static double threshold_of_all(scan *s, const kin_run *run, int64_t k)
     memcpy(folded, s->least, (size_t)(count * lanes * lane_bytes));
     const int64_t kept = kin_min_i64(count, kin_ceil_div(2 * k, lanes));
     s->ops->fold(folded, count, kept);
-    return pick(s, run->dtype, folded, kept * lanes, k);
+    return pick(s, run->dtype, folded, kept, k);
 }
 
 /* The sample's size, its cells and the rank of the threshold among them. A rank of 0: without. */
@@ -253,7 +263,7 @@ static double threshold_of_sample(const scan *s, const kin_run *run, const plan 
                                   .vectors = p->sample / p->cells,
                                   .vector_stride = p->cells * stride};
     s->ops->least(run->values, &cells, run->largest, s->cells);
-    return pick(s, run->dtype, s->cells, p->cells * s->ops->lanes, p->rank);
+    return pick(s, run->dtype, s->cells, p->cells, p->rank);
 }
 
 /* False: no threshold is worth it. */
@@ -272,14 +282,87 @@ static bool find_threshold(scan *s, const kin_run *run, int64_t k, double *thres
     return true;
 }
 
-static inline void nth_64(kin_word64 *words, int64_t count, int64_t k)
+/* ---- Words ---------------------------------------------------------------------------------- */
+
+static void nth_64(kin_word64 *words, int64_t count, int64_t k)
 {
     kin_select_nth_word(words, count, k);
 }
 
-static inline void nth_128(kin_word128 *words, int64_t count, int64_t k)
+static void nth_128(kin_word128 *words, int64_t count, int64_t k)
 {
     kin_select_nth_word128(words, count, k);
+}
+
+/* One digit of a radix sort; where the digit is the same everywhere, nothing is moved. */
+static bool by_digit(const kin_word64 *from, int64_t count, int shift, kin_word64 *to)
+{
+    uint32_t starts[256] = {0};
+    for (int64_t i = 0; i < count; i++) {
+        starts[from[i] >> shift & 255] += 1;
+    }
+    if (starts[from[0] >> shift & 255] == (uint32_t)count) {
+        return false;
+    }
+    uint32_t start = 0;
+    for (int digit = 0; digit < 256; digit++) {
+        const uint32_t size = starts[digit];
+        starts[digit] = start;
+        start += size;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        const int digit = (int)(from[i] >> shift & 255);
+        to[starts[digit]] = from[i];
+        starts[digit] += 1;
+    }
+    return true;
+}
+
+/* Ascending; `other` has room for as many. Where they are. Digits of ids are in order if `rising`.
+ */
+static kin_word64 *by_digits(kin_word64 *words, int64_t count, bool rising, kin_word64 *other)
+{
+    for (int shift = rising ? 32 : 0; shift < 64; shift += 8) {
+        if (by_digit(words, count, shift, other)) {
+            kin_word64 *moved = other;
+            other = words;
+            words = moved;
+        }
+    }
+    return words;
+}
+
+/* The first k of `count` words; words is overwritten. */
+static void finish_64(const scan *s, kin_word64 *words, int64_t count, int64_t k, bool sorted,
+                      kin_word64 *out)
+{
+    bool rising = s->rising;
+    if (count <= s->machine->ranked) {
+        s->machine->rank(words, count, k, out);
+        return;
+    }
+    if (!sorted || k < RADIXED || 2 * count > s->room || count > 2 * k) {
+        kin_select_nth_word(words, count, k - 1);
+        count = k;
+        rising = false;
+    }
+    if (sorted && k >= RADIXED) {
+        words = by_digits(words, count, rising, words + count);
+    } else if (sorted) {
+        kin_select_sort_words(words, k);
+    }
+    memcpy(out, words, (size_t)k * sizeof *out);
+}
+
+static void finish_128(const scan *s, kin_word128 *words, int64_t count, int64_t k, bool sorted,
+                       kin_word128 *out)
+{
+    (void)s;
+    kin_select_nth_word128(words, count, k - 1);
+    if (sorted) {
+        kin_select_sort_words128(words, k);
+    }
+    memcpy(out, words, (size_t)k * sizeof *out);
 }
 
 /* The word of one place that passed; kin_select_load64 and 128 are for many in a row. */

@@ -39,13 +39,18 @@ typedef struct kin_scan_ops {
     void (*least)(const char *values, const kin_scan_cells *cells, bool largest, void *out);
     /* Cells `to` .. `from` - 1 are folded into cells 0 .. to - 1; from >= to. */
     void (*fold)(void *cells, int64_t from, int64_t to);
+    /* How many lanes of cells 0 .. count - 1 are not above the threshold. */
+    int64_t (*count)(const void *cells, int64_t count, double threshold);
     /* Appends the places of segments [segment, segments) that hold values not above the threshold,
      * until `found` reaches `most`. The first segment that was not read. */
     int64_t (*collect)(kin_scan_pass *pass, int64_t segment, int64_t segments);
 } kin_scan_ops;
 
-/* By dtype: KITH_F32, KITH_F64, KITH_F16, KITH_BF16. */
 typedef struct kin_scan_machine {
+    /* out: the first k of `count` words, ascending, k <= count; in quadratic time: it pays up to
+     * `ranked` words. Seven more can be read behind the last. `words` is overwritten. */
+    int64_t ranked;
+    void (*rank)(uint64_t *words, int64_t count, int64_t k, uint64_t *out);
     kin_scan_ops f32;
     kin_scan_ops f64;
     kin_scan_ops f16;

@@ -6,13 +6,6 @@
 #include <immintrin.h>
 #include <math.h>
 
-static inline void append_bits(uint32_t *places, uint32_t mask, uint32_t first)
-{
-    for (; mask != 0; mask &= mask - 1) {
-        *places++ = first + (uint32_t)__builtin_ctz(mask);
-    }
-}
-
 /* ---- 8 floats ------------------------------------------------------------------------------- */
 
 static inline __m256 load_f32(const char *at)
@@ -51,10 +44,9 @@ static inline uint32_t below_f32x8(__m256 x, __m256 t)
 #define VEC_TURN _mm256_xor_ps
 #define VEC_MIN _mm256_min_ps
 #define VEC_BELOW below_f32x8
-#define VEC_APPEND append_bits
 
-#define SCAN_FOLD fold_f32x8
-#include "select/select_scan_fold.inc"
+#define CELLS(what) what##_f32x8
+#include "select/select_scan_cells.inc"
 
 #define SCAN(what) f32_##what
 #define SCAN_BYTES 4
@@ -100,20 +92,24 @@ static inline uint32_t below_f64x4(__m256d x, __m256d t)
 #define VEC_TURN _mm256_xor_pd
 #define VEC_MIN _mm256_min_pd
 #define VEC_BELOW below_f64x4
-#define VEC_APPEND append_bits
 
-#define SCAN_FOLD fold_f64x4
-#include "select/select_scan_fold.inc"
+#define CELLS(what) what##_f64x4
+#include "select/select_scan_cells.inc"
 
 #define SCAN(what) f64_##what
 #define SCAN_BYTES 8
 #define SCAN_LOAD load_f64
 #include "select/select_scan_lanes.inc"
 
+#define RANK rank_words
+#include "select/select_scan_rank.inc"
+
 const kin_scan_machine kin_scan_avx2 = {
-    .f32 = {8, f32_least, fold_f32x8, f32_collect},
-    .f64 = {4, f64_least, fold_f64x4, f64_collect},
-    .f16 = {8, f16_least, fold_f32x8, f16_collect},
-    .bf16 = {8, bf16_least, fold_f32x8, bf16_collect},
+    .ranked = 96,
+    .rank = rank_words,
+    .f32 = {8, f32_least, fold_f32x8, count_f32x8, f32_collect},
+    .f64 = {4, f64_least, fold_f64x4, count_f64x4, f64_collect},
+    .f16 = {8, f16_least, fold_f32x8, count_f32x8, f16_collect},
+    .bf16 = {8, bf16_least, fold_f32x8, count_f32x8, bf16_collect},
 };
 #endif

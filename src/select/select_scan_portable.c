@@ -38,13 +38,6 @@ static inline double load_f64(const char *at)
     memcpy(&value, at, sizeof value);
     return value;
 }
-/* One value is a mask of one bit: there is nothing to compress. */
-static inline void append(uint32_t *places, uint32_t mask, uint32_t first)
-{
-    (void)mask;
-    *places = first;
-}
-
 #define LANES 1
 #define VEC_SPLAT(x) (x)
 #define VEC_READ(at) (*(at))
@@ -53,13 +46,12 @@ static inline void append(uint32_t *places, uint32_t mask, uint32_t first)
 #define VEC_TURN(x, flip) ((x) * (flip))
 #define VEC_MIN(x, least) ((x) < (least) ? (x) : (least))
 #define VEC_BELOW(x, t) ((uint32_t)((x) <= (t)))
-#define VEC_APPEND append
 
 #define vec float
 #define lane float
 
-#define SCAN_FOLD fold_f32
-#include "select/select_scan_fold.inc"
+#define CELLS(what) what##_f32
+#include "select/select_scan_cells.inc"
 
 #define SCAN(what) f32_##what
 #define SCAN_BYTES 4
@@ -81,17 +73,22 @@ static inline void append(uint32_t *places, uint32_t mask, uint32_t first)
 #define vec double
 #define lane double
 
-#define SCAN_FOLD fold_f64
-#include "select/select_scan_fold.inc"
+#define CELLS(what) what##_f64
+#include "select/select_scan_cells.inc"
 
 #define SCAN(what) f64_##what
 #define SCAN_BYTES 8
 #define SCAN_LOAD load_f64
 #include "select/select_scan_lanes.inc"
 
+#define RANK rank_words
+#include "select/select_scan_rank.inc"
+
 const kin_scan_machine kin_scan_portable = {
-    .f32 = {1, f32_least, fold_f32, f32_collect},
-    .f64 = {1, f64_least, fold_f64, f64_collect},
-    .f16 = {1, f16_least, fold_f32, f16_collect},
-    .bf16 = {1, bf16_least, fold_f32, bf16_collect},
+    .ranked = 24,
+    .rank = rank_words,
+    .f32 = {1, f32_least, fold_f32, count_f32, f32_collect},
+    .f64 = {1, f64_least, fold_f64, count_f64, f64_collect},
+    .f16 = {1, f16_least, fold_f32, count_f32, f16_collect},
+    .bf16 = {1, bf16_least, fold_f32, count_f32, bf16_collect},
 };
