@@ -66,22 +66,15 @@ KIN_HD float kin_down_mul(float a, float b)
 }
 
 /* Squares of fp32 numbers are exact in double. */
-KIN_HD float kin_host_root(float a, float away)
+KIN_HD float kin_down_sqrt_host(float a)
 {
     const float near = sqrtf(a);
-    const double square = (double)near * (double)near;
-    const int wrong = away > 0.0F ? square < (double)a : square > (double)a;
-    return wrong ? nextafterf(near, away) : near;
-}
-
-KIN_HD float kin_up_sqrt(float a)
-{
-    return KIN_ARITH(kin_host_root(a, INFINITY), __fsqrt_ru(a));
+    return (double)near * (double)near > (double)a ? nextafterf(near, 0.0F) : near;
 }
 
 KIN_HD float kin_down_sqrt(float a)
 {
-    return KIN_ARITH(kin_host_root(a, 0.0F), __fsqrt_rd(a));
+    return KIN_ARITH(kin_down_sqrt_host(a), __fsqrt_rd(a));
 }
 
 #endif

@@ -169,7 +169,7 @@ extern "C" int kin_fused_launch_transform(kin_gpu_stream *stream, const kin_fuse
         return 0;
     }
     const bool centred = rows->metric == KITH_CORRELATION;
-    const bool aligned = kin_fused_rows_aligned(rows, kin_fused_dtype_bytes(rows->dtype));
+    const bool aligned = kin_fused_rows_aligned(rows, kin_value_bytes(rows->dtype));
     const unsigned blocks = kin_fused_team_blocks(rows->rows, KIN_METRIC_LANES);
 #define LAUNCH_TRANSFORM(DTYPE, ALIGNED) \
     transform_rows<DTYPE, ALIGNED><<<blocks, KIN_FUSED_THREADS, 0, stream->stream>>>(*job, centred)

@@ -25,6 +25,7 @@
 typedef struct row_sums {
     double stored_sq;
     double lost_sq;
+    double given_sq; /* bytes alone; else 0 */
 } row_sums;
 
 KIN_DEVICE double clamped(double x, double most)
@@ -138,7 +139,7 @@ template <int BYTES> KIN_DEVICE void store_bytes(unsigned char *to, const uint32
     }
 }
 
-/* ---- fp16 ----------------------------------------------------------------------------------- */
+/* ---- fp16, and quantised bytes -------------------------------------------------------------- */
 
 KIN_DEVICE uint32_t half_of(double b, row_sums *sums)
 {
@@ -151,56 +152,23 @@ KIN_DEVICE uint32_t half_of(double b, row_sums *sums)
     return __half_as_ushort(stored);
 }
 
-template <kith_dtype DTYPE, bool ALIGNED>
-static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
-    round_half(const __grid_constant__ kin_fused_round job, int32_t team)
-{
-    const int values = kin_fused_dtype<DTYPE>::VALUES;
-    const kin_fused_place me = kin_fused_my_place(team);
-    const int64_t r = row_of(job, me.row);
-    const char *row = kin_fused_row(job.rows, r < 0 ? 0 : r);
-    const kin_row_transform *transforms = job.rows.transforms;
-    const kin_row_transform *transform = transforms != NULL && r >= 0 ? &transforms[r] : NULL;
-    const int64_t bytes = r < 0 ? 0 : (int64_t)job.frame.cols * kin_fused_dtype<DTYPE>::BYTES;
-    const double inverse = 1.0 / job.frame.scale;
-    const int32_t wide = me.row < job.padded ? job.frame.row_bytes / 2 : 0;
-    unsigned char *out = job.rounded + me.row * job.frame.row_bytes;
-    row_sums sums = {0.0, 0.0};
-#pragma unroll 2
-    for (int32_t col = me.lane * values; col < wide; col += team * values) {
-        const int64_t at = (int64_t)col * kin_fused_dtype<DTYPE>::BYTES;
-        uint32_t words[(values + 1) / 2] = {0};
-        if (at < bytes) {
-            double b[values];
-            values_in_frame<DTYPE>(job, kin_fused_chunk<ALIGNED>(row, at, bytes), col, transform,
-                                   inverse, b);
-            for (int i = 0; i < values; i++) {
-                words[i / 2] |= half_of(b[i], &sums) << (i % 2 * 16);
-            }
-        }
-        store_bytes<2 * values>(out + 2 * (int64_t)col, words);
-    }
-    sums.stored_sq = kin_fused_team_sum(sums.stored_sq, team);
-    sums.lost_sq = kin_fused_team_sum(sums.lost_sq, team);
-    finish_row(job, me.row, me.lane == 0, r >= 0, sums);
-}
-
-/* ---- s8, quantised -------------------------------------------------------------------------- */
-
 KIN_DEVICE uint32_t byte_of(double b, row_sums *sums)
 {
     const double x = clamped(rint(b), MOST_S8);
     const double off = b - x;
     sums->stored_sq += x * x;
     sums->lost_sq += off * off;
+    sums->given_sq += b * b;
     return (uint32_t)(int32_t)x & 0xff;
 }
 
-template <kith_dtype DTYPE, bool ALIGNED>
+template <kin_fused_type TYPE, kith_dtype DTYPE, bool ALIGNED>
 static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
-    round_quantised(const __grid_constant__ kin_fused_round job, int32_t team)
+    round_framed(const __grid_constant__ kin_fused_round job, int32_t team)
 {
-    const int values = kin_fused_dtype<DTYPE>::VALUES;
+    constexpr int values = kin_fused_dtype<DTYPE>::VALUES;
+    constexpr int stored_bytes = TYPE == KIN_FUSED_F16 ? 2 : 1;
+    constexpr int a_word = 4 / stored_bytes;
     const kin_fused_place me = kin_fused_my_place(team);
     const int64_t r = row_of(job, me.row);
     const char *row = kin_fused_row(job.rows, r < 0 ? 0 : r);
@@ -208,30 +176,33 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
     const kin_row_transform *transform = transforms != NULL && r >= 0 ? &transforms[r] : NULL;
     const int64_t bytes = r < 0 ? 0 : (int64_t)job.frame.cols * kin_fused_dtype<DTYPE>::BYTES;
     const double inverse = 1.0 / job.frame.scale;
-    const int32_t wide = me.row < job.padded ? job.frame.row_bytes : 0;
+    const int32_t wide = me.row < job.padded ? job.frame.row_bytes / stored_bytes : 0;
     unsigned char *out = job.rounded + me.row * job.frame.row_bytes;
-    row_sums sums = {0.0, 0.0};
-    double given_sq = 0.0;
+    row_sums sums = {0.0, 0.0, 0.0};
+#pragma unroll 2
     for (int32_t col = me.lane * values; col < wide; col += team * values) {
         const int64_t at = (int64_t)col * kin_fused_dtype<DTYPE>::BYTES;
-        uint32_t words[(values + 3) / 4] = {0};
+        uint32_t words[(values + a_word - 1) / a_word] = {0};
         if (at < bytes) {
             double b[values];
             values_in_frame<DTYPE>(job, kin_fused_chunk<ALIGNED>(row, at, bytes), col, transform,
                                    inverse, b);
             for (int i = 0; i < values; i++) {
-                words[i / 4] |= byte_of(b[i], &sums) << (i % 4 * 8);
-                given_sq += b[i] * b[i];
+                const uint32_t x =
+                    TYPE == KIN_FUSED_F16 ? half_of(b[i], &sums) : byte_of(b[i], &sums);
+                words[i / a_word] |= x << (i % a_word * 8 * stored_bytes);
             }
         }
-        store_bytes<values>(out + col, words);
+        store_bytes<stored_bytes * values>(out + stored_bytes * (int64_t)col, words);
     }
     sums.stored_sq = kin_fused_team_sum(sums.stored_sq, team);
     sums.lost_sq = kin_fused_team_sum(sums.lost_sq, team);
-    given_sq = kin_fused_team_sum(given_sq, team);
-    if (sums.stored_sq > LARGEST_NORM_SQ) {
+    if (TYPE == KIN_FUSED_S8) {
+        sums.given_sq = kin_fused_team_sum(sums.given_sq, team);
+    }
+    if (TYPE == KIN_FUSED_S8 && sums.stored_sq > LARGEST_NORM_SQ) {
         /* Only a query far outside its corpus: the origin stands for it, and loses all of it. */
-        sums.lost_sq = given_sq;
+        sums.lost_sq = sums.given_sq;
         sums.stored_sq = 0.0;
         const uint32_t zeros[(values + 3) / 4] = {0};
         for (int32_t col = me.lane * values; col < wide; col += team * values) {
@@ -317,13 +288,15 @@ extern "C" int kin_fused_launch_round(kin_gpu_stream *stream, const kin_fused_ro
         }
 #undef LAUNCH_INTEGERS
     } else if (job->frame.type == KIN_FUSED_F16) {
-#define LAUNCH_HALF(DTYPE, ALIGNED) \
-    round_half<DTYPE, ALIGNED><<<blocks, KIN_FUSED_THREADS, 0, stream->stream>>>(*job, team)
+#define LAUNCH_HALF(DTYPE, ALIGNED)             \
+    round_framed<KIN_FUSED_F16, DTYPE, ALIGNED> \
+        <<<blocks, KIN_FUSED_THREADS, 0, stream->stream>>>(*job, team)
         KIN_FUSED_LAUNCH_DTYPE(rows->dtype, aligned, LAUNCH_HALF)
 #undef LAUNCH_HALF
     } else {
-#define LAUNCH_QUANTISED(DTYPE, ALIGNED) \
-    round_quantised<DTYPE, ALIGNED><<<blocks, KIN_FUSED_THREADS, 0, stream->stream>>>(*job, team)
+#define LAUNCH_QUANTISED(DTYPE, ALIGNED)       \
+    round_framed<KIN_FUSED_S8, DTYPE, ALIGNED> \
+        <<<blocks, KIN_FUSED_THREADS, 0, stream->stream>>>(*job, team)
         KIN_FUSED_LAUNCH_DTYPE(rows->dtype, aligned, LAUNCH_QUANTISED)
 #undef LAUNCH_QUANTISED
     }

@@ -24,24 +24,9 @@ enum { KIN_FUSED_CHUNK = 16, KIN_FUSED_THREADS = 256, KIN_FUSED_WARP = 32 };
 
 /* ---- Host side ------------------------------------------------------------------------------ */
 
-static inline int32_t kin_fused_dtype_bytes(kith_dtype dtype)
-{
-    switch (dtype) {
-    case KITH_F64:
-        return 8;
-    case KITH_F32:
-        return 4;
-    case KITH_F16:
-    case KITH_BF16:
-        return 2;
-    default:
-        return 1;
-    }
-}
-
 static inline int64_t kin_fused_row_bytes(const kin_fused_rows *rows)
 {
-    return (int64_t)rows->cols * kin_fused_dtype_bytes(rows->dtype);
+    return (int64_t)rows->cols * kin_value_bytes(rows->dtype);
 }
 
 /* Whether every row starts at a multiple of `bytes`. */

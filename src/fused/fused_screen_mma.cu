@@ -94,7 +94,7 @@ typedef struct cursor {
  * NaN stays one, and nothing is below it. */
 static __device__ __forceinline__ float least_of(float row, float col, float gate)
 {
-    const float gated = __fsub_rd(col, gate);
+    const float gated = kin_down_sub(col, gate);
     return row != row || row < gated ? row : gated;
 }
 

@@ -73,7 +73,7 @@ typedef struct kin_fused_facts {
     float unused;
 } kin_fused_facts;
 
-/* The worst of a tile of 128 positions, for one test a tile: see kin_fused_test. */
+/* The worst of a tile of 128 positions, for one test a tile (fused_gate.h). */
 typedef struct kin_fused_worst {
     float norm;
     float lost;
@@ -93,7 +93,8 @@ typedef struct kin_fused_set {
     int64_t padded;               /* a multiple of KIN_FUSED_BLOCK; padding never passes a test */
     const unsigned char *rounded; /* padded x row_bytes, halves or signed bytes */
     const kin_fused_facts *facts; /* padded */
-    const kin_fused_word *half;   /* padded: half_j of the comment above */
+    const kin_fused_word *half;   /* padded: half_j of the comment above; of padding
+                                     KIN_FUSED_PAD_*, like its term: twice it is beyond 32 bits */
     const uint32_t *ids;          /* points: position -> row */
     kin_bound_row worst;          /* over all positions */
     /* Balls around tiles: |a - centre| <= radius for every row a (not x^) of the tile. NULL for

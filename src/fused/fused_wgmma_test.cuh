@@ -9,12 +9,13 @@
 #ifndef KIN_FUSED_WGMMA_TEST_CUH
 #define KIN_FUSED_WGMMA_TEST_CUH
 
+#include "fused/fused_directed.h"
 #include "fused/fused_wgmma_block.cuh"
 
 /* a - b for a threshold: rounded down. */
 static __device__ __forceinline__ float subtract_down(float a, float b)
 {
-    return __fsub_rd(a, b);
+    return kin_down_sub(a, b);
 }
 
 static __device__ __forceinline__ int32_t subtract_down(int32_t a, int32_t b)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What there is to know of a metric and of a dtype: names, aliases, and what engines may do. */
 #include "metric/metric.h"
+#include "metric/metric_value.h"
 
 #include <string.h>
 
@@ -90,21 +91,7 @@ const char *kith_metric_name(kith_metric metric)
 
 int32_t kith_dtype_bytes(kith_dtype dtype)
 {
-    switch (dtype) {
-    case KITH_F64:
-        return 8;
-    case KITH_F32:
-        return 4;
-    case KITH_F16:
-    case KITH_BF16:
-        return 2;
-    case KITH_U8:
-    case KITH_I8:
-        return 1;
-    case KITH_DTYPE_NONE:
-        break;
-    }
-    return 0;
+    return kin_value_bytes(dtype);
 }
 
 const char *kith_dtype_name(kith_dtype dtype)

@@ -7,6 +7,26 @@
 #include "kith/kith.h"
 #include "metric/metric_arith.h"
 
+/* Of a component: kith_dtype_bytes, for devices too. */
+KIN_HD int32_t kin_value_bytes(kith_dtype dtype)
+{
+    switch (dtype) {
+    case KITH_F64:
+        return 8;
+    case KITH_F32:
+        return 4;
+    case KITH_F16:
+    case KITH_BF16:
+        return 2;
+    case KITH_U8:
+    case KITH_I8:
+        return 1;
+    case KITH_DTYPE_NONE:
+        break;
+    }
+    return 0;
+}
+
 /* IEEE binary16: sign, 5 bits of exponent (bias 15), 10 of fraction. */
 KIN_HD double kin_value_of_f16(uint16_t half)
 {
