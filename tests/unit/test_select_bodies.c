@@ -11,9 +11,8 @@
 #include "base/base_size.h"
 #include "select/select_body.h"
 #include "support/support_keys.h"
-#include "support/support_rows.h"
+#include "support/support_selections.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -81,20 +80,6 @@ static int list_ks(int64_t n, int64_t ks[16])
 
 /* ---- Data ----------------------------------------------------------------------------------- */
 
-typedef enum shape {
-    UNIFORM = 0,
-    ASCENDING,
-    DESCENDING,
-    CONSTANT,
-    FEW,
-    ORGAN_PIPE,
-    SPECIALS,
-    ADVERSARY,
-    SHAPES
-} shape;
-
-typedef enum id_kind { PLACES = 0, GIVEN, REPEATED, ID_KINDS } id_kind;
-
 /* One run, and its words in order. */
 typedef struct data {
     test_rows rows;
@@ -103,79 +88,6 @@ typedef struct data {
     void *sorted;
     int32_t word_bytes;
 } data;
-
-/* Values for which the median of the first, the middle and the last is next to the smallest, round
- * after round: places get numbers only when the method looks at them (McIlroy 1999). */
-static void fill_adversary(double *values, int64_t n)
-{
-    enum { ROUNDS = 80 };
-    int64_t *now = malloc(sizeof *now * (size_t)n);
-    int64_t *next = malloc(sizeof *next * (size_t)n);
-    assert_true(now != NULL && next != NULL);
-    for (int64_t i = 0; i < n; i++) {
-        now[i] = i;
-        values[i] = INFINITY;
-    }
-    double least = 0;
-    int64_t count = n;
-    for (int round = 0; round < ROUNDS && count > 3; round++) {
-        const int64_t three[] = {now[0], now[count / 2], now[count - 1]};
-        int known = 0;
-        for (int i = 0; i < 3; i++) {
-            known += isfinite(values[three[i]]) != 0;
-        }
-        for (int i = 0; i < 3 && known < 2; i++) {
-            if (!isfinite(values[three[i]])) {
-                values[three[i]] = least;
-                least += 1;
-                known += 1;
-            }
-        }
-        double pivot = -1;
-        for (int i = 0; i < 3; i++) { /* the second of those that are known */
-            pivot =
-                isfinite(values[three[i]]) && values[three[i]] > pivot ? values[three[i]] : pivot;
-        }
-        int64_t low = 0;
-        int64_t high = count - 1;
-        for (int64_t i = 0; i < count; i++) {
-            const bool before = values[now[i]] < pivot;
-            next[before ? low : high] = now[i];
-            low += before;
-            high -= !before;
-        }
-        count -= low;
-        memcpy(now, next + low, sizeof *now * (size_t)count);
-    }
-    for (int64_t i = 0; i < n; i++) {
-        if (!isfinite(values[i])) {
-            values[i] = least;
-            least += 1;
-        }
-    }
-    free(now);
-    free(next);
-}
-
-static void fill_values(double *values, int64_t n, shape kind, uint64_t *seed)
-{
-    const double specials[] = {NAN,     -NAN,     INFINITY, -INFINITY, 0.0, -0.0,
-                               0x1p-24, -0x1p-24, 1,        65504,     -1,  0x1p-14};
-    for (int64_t i = 0; i < n; i++) {
-        const double u = test_uniform(seed);
-        const double values_of[] = {2 * u - 1,
-                                    (double)i,
-                                    (double)-i,
-                                    0.25,
-                                    floor(7 * u),
-                                    (double)kin_min_i64(i, n - i),
-                                    specials[kin_random_below(seed, 12)]};
-        values[i] = kind == ADVERSARY ? 0 : values_of[kind];
-    }
-    if (kind == ADVERSARY) {
-        fill_adversary(values, n);
-    }
-}
 
 static kin_word64 word64_of(const data *d, int64_t i, uint32_t id)
 {
@@ -213,7 +125,7 @@ static void sort_words(void *words, int64_t count, int32_t word_bytes)
     qsort(words, (size_t)count, (size_t)word_bytes, word_bytes == 8 ? order64 : order128);
 }
 
-static data make_data(kith_dtype dtype, bool largest, int64_t n, shape kind, id_kind ids,
+static data make_data(kith_dtype dtype, bool largest, int64_t n, test_run kind, test_ids ids,
                       uint64_t *seed)
 {
     data d = {.rows = test_rows_make(dtype, 1, (int32_t)n, 0),
@@ -222,23 +134,22 @@ static data make_data(kith_dtype dtype, bool largest, int64_t n, shape kind, id_
     double *values = malloc(sizeof *values * (size_t)n);
     d.sorted = malloc((size_t)n * (size_t)d.word_bytes);
     assert_true(values != NULL && d.sorted != NULL);
-    fill_values(values, n, kind, seed);
+    test_run_fill(values, n, kind, seed);
     for (int64_t i = 0; i < n; i++) {
-        const bool mirrored = largest && kind == ADVERSARY;
+        const bool mirrored = largest && kind == TEST_RUN_ADVERSARY;
         test_rows_set(&d.rows, 0, i, mirrored ? -values[i] : values[i]);
     }
     free(values);
     d.run = (kin_run){.values = d.rows.matrix.data,
-                      .ids = ids == PLACES ? NULL : d.ids.matrix.data,
+                      .ids = ids == TEST_IDS_PLACES ? NULL : d.ids.matrix.data,
                       .first = 12345,
                       .count = n,
                       .dtype = dtype,
                       .largest = largest};
     for (int64_t i = 0; i < n; i++) {
         uint32_t id = (uint32_t)(d.run.first + i);
-        if (ids != PLACES) { /* one in eight says KITH_ID_NONE: with NaN that is the worst word */
-            id = ids == GIVEN ? (uint32_t)i * 2654435761u : (uint32_t)kin_random_below(seed, 3);
-            id = kin_random_below(seed, 8) == 0 ? KITH_ID_NONE : id;
+        if (ids != TEST_IDS_PLACES) {
+            id = test_id_given(ids, i, seed);
             memcpy(d.ids.map + ((const unsigned char *)d.ids.matrix.data - d.ids.map) + 4 * i, &id,
                    4);
         }
@@ -356,14 +267,14 @@ static void selects_what_sorting_puts_first(void **state)
     long wrong = 0;
     int turn = 0;
     for (int length = 0; length < 6; length++) {
-        for (int kind = 0; kind < SHAPES; kind++) {
+        for (int kind = 0; kind < TEST_RUNS; kind++) {
             for (int type = 0; type < 4; type++) {
                 /* Direction and ids: every pair on short runs, in turn on long ones. */
-                const int pairs = lengths[length] < 1000 ? 2 * ID_KINDS : 2;
+                const int pairs = lengths[length] < 1000 ? 2 * TEST_IDS_KINDS : 2;
                 for (int pair = 0; pair < pairs; pair++) {
                     const int which = pairs == 2 ? turn++ % 6 : pair;
-                    data d = make_data(dtypes[type], which % 2 != 0, lengths[length], (shape)kind,
-                                       (id_kind)(which / 2), &seed);
+                    data d = make_data(dtypes[type], which % 2 != 0, lengths[length],
+                                       (test_run)kind, (test_ids)(which / 2), &seed);
                     try_run(&d, variants, count, &done, &wrong);
                     free_data(&d);
                 }
@@ -381,7 +292,7 @@ static void adversary_is_survived(void **state)
     const variant quick = {.method = KITH_SELECT_QUICK};
     const int64_t n = 200000;
     uint64_t seed = 3;
-    data d = make_data(KITH_F32, false, n, ADVERSARY, PLACES, &seed);
+    data d = make_data(KITH_F32, false, n, TEST_RUN_ADVERSARY, TEST_IDS_PLACES, &seed);
     assert_true(select_is_right(&d, &quick, 1000, true));
     assert_true(select_is_right(&d, &quick, n / 2, true));
     free_data(&d);
