@@ -76,10 +76,22 @@ static __device__ void consume(const params &p, shared_state *s, const unsigned 
 
 enum { FEW_ROWS = 64 };
 
+/* Of a slice of resident rows, a batch of few uses the first FEW_ROWS. Behind them there is room
+ * for what groups write; the copy engine brings padding there with each unit, when all warps have
+ * done with the last one. */
+static_assert(GROUPS * STAGED_ROWS * STAGED_PITCH * sizeof(kin_fused_word) <=
+                  (KIN_FUSED_BLOCK - FEW_ROWS) * SLICE,
+              "products of both groups lie behind the rows");
+
+static __device__ __forceinline__ kin_fused_word *staged_of(unsigned char *rows, int32_t group)
+{
+    return (kin_fused_word *)(rows + FEW_ROWS * SLICE) + group * STAGED_ROWS * STAGED_PITCH;
+}
+
 /* A batch of few queries: both groups hold the same 64 rows and take every other tile, so that one
  * multiplies while the other writes, and the copy engine is what all wait for. */
 template <kin_fused_type TYPE, int STEPS, typename ACC>
-static __device__ void consume_few(const params &p, shared_state *s, const unsigned char *rows,
+static __device__ void consume_few(const params &p, shared_state *s, unsigned char *rows,
                                    const unsigned char *ring, int32_t group, int32_t thread)
 {
     const int32_t lane = thread % 32;
@@ -99,8 +111,12 @@ static __device__ void consume_few(const params &p, shared_state *s, const unsig
                 ACC acc[64];
                 multiply_few<STEPS>(p, s, rows, ring, &at, acc);
                 give_back(p, s, p.slices, lane, &at);
-                write_row<TYPE, 0>(p, facts, unit, row0 + row_of(thread, 0), lane, acc);
-                write_row<TYPE, 1>(p, facts, unit, row0 + row_of(thread, 1), lane, acc);
+                if (p.job.rows.points <= STAGED_ROWS) {
+                    write_staged<TYPE>(p, facts, unit, group, thread, staged_of(rows, group), acc);
+                } else {
+                    write_row<TYPE, 0>(p, facts, unit, row0 + row_of(thread, 0), lane, acc);
+                    write_row<TYPE, 1>(p, facts, unit, row0 + row_of(thread, 1), lane, acc);
+                }
             }
             __syncwarp();
             if (lane == 0) {

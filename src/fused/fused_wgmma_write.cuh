@@ -59,6 +59,71 @@ write_tile(const params &p, const tile_facts *facts, const kin_fused_unit &unit,
     write_row<TYPE, 1>(p, facts, unit, row0 + row_of(thread, 3), lane, high);
 }
 
+/* ---- Very few rows --------------------------------------------------------------------------- */
+
+enum { STAGED_ROWS = 16, STAGED_PITCH = KIN_FUSED_TILE + 8 /* rows begin in other banks */ };
+
+/* Products of the first 16 rows, which are all in the first warp's registers: by way of shared
+ * memory all four warps of the group write them, four rows each, a whole row of a tile at a time.
+ * All threads of the group come. */
+template <kin_fused_type TYPE, typename ACC>
+static __device__ __forceinline__ void
+write_staged(const params &p, const tile_facts *facts, const kin_fused_unit &unit, int32_t group,
+             int32_t thread, kin_fused_word *staged, const ACC (&acc)[64])
+{
+    const kin_fused_screen &job = p.job;
+    const int32_t lane = thread % 32;
+    hopper_group_sync(GROUP_NAME + group); /* nobody reads the last tile's products any more */
+    if (thread < 32) {
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            kin_fused_word *to = staged + (lane / 4 + 8 * half) * STAGED_PITCH + 2 * (lane % 4);
+#pragma unroll
+            for (int j = 0; j < 16; j++) {
+                const uint32_t first = to_word(acc[4 * j + 2 * half]).u;
+                const uint32_t second = to_word(acc[4 * j + 2 * half + 1]).u;
+                *(uint2 *)(to + 8 * j) = make_uint2(first, second);
+            }
+        }
+    }
+    hopper_group_sync(GROUP_NAME + group);
+    const uint64_t tile = unit.first - (uint64_t)unit.block * job.tiles_a_block + facts->number;
+    const uint32_t col = 4 * (uint32_t)lane;
+    for (int32_t r = thread / 32; r < STAGED_ROWS; r += 4) {
+        const uint32_t row = unit.block * KIN_FUSED_BLOCK + (uint32_t)r;
+        if (row >= (uint64_t)job.rows.points) {
+            break;
+        }
+        const kin_fused_word term = job.rows.facts[row].term;
+        const uint4 from = *(const uint4 *)(staged + r * STAGED_PITCH + col);
+        const uint4 half = *(const uint4 *)(facts->half + col);
+        const uint32_t products[4] = {from.x, from.y, from.z, from.w};
+        const uint32_t halves[4] = {half.x, half.y, half.z, half.w};
+        uint32_t order[4];
+#pragma unroll
+        for (uint32_t e = 0; e < 4; e++) {
+            kin_fused_word product;
+            kin_fused_word less;
+            product.u = products[e];
+            less.u = halves[e];
+            order[e] = kin_fused_order_at<TYPE>(
+                job, term, facts->tile * KIN_FUSED_TILE + col + e,
+                to_word(less_half(word_of(product, acc[0]), word_of(less, acc[0]))));
+        }
+        if (job.matrix != NULL) {
+            uint32_t *to = job.matrix + (uint64_t)row * (uint64_t)job.pitch + tile * KIN_FUSED_TILE;
+            *(uint4 *)(to + col) = make_uint4(order[0], order[1], order[2], order[3]);
+        }
+        if (job.minima != NULL) {
+            const uint32_t least = __reduce_min_sync(
+                0xffffffffu, min(min(order[0], order[1]), min(order[2], order[3])));
+            if (lane == 0) {
+                job.minima[(uint64_t)row * (uint64_t)(job.pitch / KIN_FUSED_TILE) + tile] = least;
+            }
+        }
+    }
+}
+
 /* ---- The nearest column --------------------------------------------------------------------- */
 
 /* Larger for a column of less cost: v, and for integers the odd bit that v does not hold. */
