@@ -133,6 +133,24 @@ static __device__ void warp_pick_bin(list_shared *shared)
     }
 }
 
+/* The same as block_kth of a word of each thread, in shared memory: every thread counts which words
+ * are before its own. */
+static __device__ uint32_t block_kth_of_threads(const uint32_t *words, int32_t k,
+                                                list_shared *shared)
+{
+    const uint32_t own = words[threadIdx.x];
+    int32_t before = 0;
+#pragma unroll 8
+    for (unsigned i = 0; i < KIN_LIST_THREADS; i++) {
+        before += words[i] < own || (words[i] == own && i < threadIdx.x) ? 1 : 0;
+    }
+    if (before == k - 1) {
+        shared->low = own;
+    }
+    __syncthreads();
+    return shared->low;
+}
+
 /* The k-th smallest, k >= 1, of the words read(0 .. count - 1), padding left out; padding where
  * fewer than k are none. Digits of 8 bits from the first bit in which words differ. */
 template <typename Read>

@@ -13,7 +13,8 @@
  *      columns   5 9 2 8 7 1 6 3     4 groups: {5 7} {9 1} {2 6} {8 3} -> 5 1 2 3, k = 2: cost 2
  *
  * Cost. Both are bound by reading the matrix, or what of it minima leave to read. Many short rows
- * take a warp each; few long ones a block each (kth) or a warp for every 1,024 columns (gather).
+ * take a warp each; few long ones a block each (kth) or a warp for every 1,024 columns,
+ * or with minima for every 4,096 (gather).
  */
 #include "fused/fused_launch.cuh"
 #include "fused/fused_list.cuh"
@@ -133,7 +134,7 @@ static __global__ void __launch_bounds__(KIN_LIST_THREADS)
     groups = min(groups, from.count);
     for (int64_t group = threadIdx.x; group < groups; group += KIN_LIST_THREADS) {
         uint32_t order = KIN_ORDER_PADDING;
-#pragma unroll 8
+#pragma unroll 16
         for (int64_t i = group; i < from.count; i += groups) {
             order = min(order, __ldcs(from.words + i));
         }
@@ -142,7 +143,9 @@ static __global__ void __launch_bounds__(KIN_LIST_THREADS)
     __syncthreads();
     const uint32_t *words = least;
     const auto read = [words](int64_t i) { return words[i]; };
-    const uint32_t order = block_kth(read, groups, job.lists.k, &shared);
+    const uint32_t order = groups == KIN_LIST_THREADS && job.lists.k <= KIN_LIST_THREADS
+                               ? block_kth_of_threads(least, job.lists.k, &shared)
+                               : block_kth(read, groups, job.lists.k, &shared);
     if (threadIdx.x == 0) {
         lower_reach(job, job.row0 + row, order);
     }
@@ -217,9 +220,7 @@ static __global__ void __launch_bounds__(KIN_LIST_THREADS)
     uint4 words[CHUNK_TILES];
 #pragma unroll
     for (int t = 0; t < CHUNK_TILES; t++) {
-        const bool read = first + t < tiles &&
-                          (job.minima == NULL ||
-                           job.minima[row * (job.pitch / KIN_FUSED_TILE) + first + t] <= g.most);
+        const bool read = first + t < tiles;
         words[t] =
             make_uint4(KIN_ORDER_PADDING, KIN_ORDER_PADDING, KIN_ORDER_PADDING, KIN_ORDER_PADDING);
         if (read) {
@@ -237,6 +238,36 @@ static __global__ void __launch_bounds__(KIN_LIST_THREADS)
             push_columns(job, g, word.z, column + 2);
             push_columns(job, g, word.w, column + 3);
         }
+    }
+}
+
+/* The same where minima leave little to read: a lane for the minimum of each tile, and the warp for
+ * a tile that holds something. */
+static __global__ void __launch_bounds__(KIN_LIST_THREADS)
+    gather_by_minima(const __grid_constant__ kin_fused_gather job, int64_t chunks)
+{
+    const int64_t piece = (int64_t)blockIdx.x * KIN_LIST_WARPS + threadIdx.x / 32;
+    const int64_t row = piece / chunks;
+    if (row >= job.rows || job.row0 + row >= job.rows_set.points) {
+        return;
+    }
+    const int lane = (int)threadIdx.x % 32;
+    const int64_t tiles = job.count / KIN_FUSED_TILE;
+    const int64_t first = piece % chunks * 32;
+    const uint32_t least = first + lane < tiles
+                               ? job.minima[row * (job.pitch / KIN_FUSED_TILE) + first + lane]
+                               : KIN_ORDER_PADDING;
+    const gather_row g = row_to_gather(job, row);
+    uint32_t near = __ballot_sync(KIN_ALL_LANES, least <= g.most && first + lane < tiles);
+    while (near != 0) {
+        const int64_t t = first + __ffs((int)near) - 1;
+        near &= near - 1;
+        const uint4 word = __ldcs((const uint4 *)(g.matrix + t * KIN_FUSED_TILE) + lane);
+        const int64_t column = (int64_t)g.tiles[t] * KIN_FUSED_TILE + lane * 4;
+        push_columns(job, g, word.x, column);
+        push_columns(job, g, word.y, column + 1);
+        push_columns(job, g, word.z, column + 2);
+        push_columns(job, g, word.w, column + 3);
     }
 }
 
@@ -267,12 +298,17 @@ extern "C" int kin_fused_launch_kth(kin_gpu_stream *stream, const kin_fused_kth 
 
 extern "C" int kin_fused_launch_gather(kin_gpu_stream *stream, const kin_fused_gather *job)
 {
-    const int64_t chunks = (job->count / KIN_FUSED_TILE + CHUNK_TILES - 1) / CHUNK_TILES;
+    const int64_t a_warp = job->minima != NULL ? 32 : CHUNK_TILES;
+    const int64_t chunks = (job->count / KIN_FUSED_TILE + a_warp - 1) / a_warp;
     const int64_t pieces = job->rows * chunks;
     if (pieces == 0) {
         return 0;
     }
     const int64_t blocks = (pieces + KIN_LIST_WARPS - 1) / KIN_LIST_WARPS;
-    gather_chunks<<<(unsigned)blocks, KIN_LIST_THREADS, 0, stream->stream>>>(*job, chunks);
+    if (job->minima != NULL) {
+        gather_by_minima<<<(unsigned)blocks, KIN_LIST_THREADS, 0, stream->stream>>>(*job, chunks);
+    } else {
+        gather_chunks<<<(unsigned)blocks, KIN_LIST_THREADS, 0, stream->stream>>>(*job, chunks);
+    }
     return kin_gpu_launched();
 }
