@@ -9,14 +9,29 @@
  *        for each stripe  upload, round in the chunk's frame, screen -> lists of the chunk
  *                         merge with the lists so far (host memory)
  *
- * Memory. Host: rows x wanted pairs of 16 bytes. Device: a chunk and a stripe with its lists;
- * chunks take at most half of the budget, so that stripes stay large.
+ * What comes next is uploaded while this is computed: two threads, each with a stream of its own
+ * (gpu/gpu_ahead.h). Chunks A, B, stripes 1, 2, 3, time from left to right:
+ *
+ *      rows of chunks    A |  |       B         |   |       C         |
+ *      rows of stripes     |1 |  2  |  3  |  1 ...   |  2  |  3  |  1 ...
+ *      prepare             |A |           |         |B |
+ *      compute                |A 1  |A 2  |A 3      |   |B 1  |B 2  |B 3
+ *      merge, host                 m     m     m             m     m
+ *
+ * Only the first chunk is waited for, and what takes longer to come than what is computed
+ * meanwhile. The pairs that are downloaded for merging are not overlapped: they are 16 k bytes a
+ * query and chunk, for k = 10 a third of 128 float columns.
+ *
+ * Memory. Host: rows x wanted pairs of 16 bytes. Device: a chunk and a stripe with its lists, and
+ * the next ones' rows as they are given; chunks take at most half of the budget, so that stripes
+ * stay large. Where there is no room for what comes next, or no longer, it is waited for.
  */
 #include "fused/fused_side.h"
 
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
+#include "gpu/gpu_ahead.h"
 #include "host/host_threads.h"
 
 typedef struct chunking {
@@ -31,38 +46,32 @@ typedef struct chunking {
     kin_fused_answers *answers;
     int64_t chunk; /* rows of a chunk */
     int64_t stripe;
+    bool ahead; /* the next rows come while these are worked on */
 } chunking;
 
 /* ---- Sizes ----------------------------------------------------------------------------------- */
 
-/* Whether a chunk of so many rows leaves half of the device, and room for the smallest stripe. */
-static bool chunk_fits(const chunking *c, int64_t rows)
+/* With no chunk on the device. rows 0: chunks of the size that suits best. Stripes do not grow. */
+static void cut(chunking *c, int64_t rows)
 {
-    const kin_request *request = c->request;
-    const uint64_t room = kin_gpu_room(c->gpu);
-    const kin_fused_prepared_need chunk = kin_fused_prepared_bytes(
-        c->corpus, rows, &request->distance, c->queries->dtype, c->place, true);
-    const kin_fused_meeting meeting = {
-        .queries = c->queries,
-        .request = request,
-        .place = c->place,
-        .corpus_dtype = c->corpus->dtype,
-        .corpus_rows = rows,
-        .screens = kin_fused_screens(request, c->corpus->rows, c->queries->rows)};
-    const uint64_t left = room > chunk.resident ? room - chunk.resident : 0;
-    const uint64_t scope = kin_gpu_scope(c->gpu);
-    const uint64_t stripe = kin_fused_stripe_bytes(
-        &meeting, kin_min_i64(KIN_FUSED_LEAST_ROWS, c->queries->rows), left < scope ? left : scope);
-    return chunk.most <= room / 2 && kin_fused_with_slack(stripe) <= left;
-}
-
-static int64_t first_chunk(const chunking *c)
-{
-    int64_t rows = kin_fused_halved(c->corpus->rows);
-    while (rows > KIN_FUSED_LEAST_ROWS && !chunk_fits(c, rows)) {
-        rows = kin_fused_halved(rows);
+    kin_fused_chunked sizes = {
+        .corpus = c->corpus,
+        .meeting = {.queries = c->queries,
+                    .request = c->request,
+                    .place = c->place,
+                    .corpus_dtype = c->corpus->dtype,
+                    .screens = kin_fused_screens(c->request, c->corpus->rows, c->queries->rows)},
+        .room = kin_gpu_room(c->gpu),
+        .scope = kin_gpu_scope(c->gpu),
+        .ahead = c->ahead && kin_gpu_ahead_wanted(c->gpu)};
+    if (rows > 0) {
+        kin_fused_cut_stripes(&sizes, rows);
+    } else {
+        kin_fused_cut_chunks(&sizes);
     }
-    return rows;
+    c->chunk = sizes.chunk;
+    c->stripe = kin_min_i64(c->stripe, sizes.stripe);
+    c->ahead = sizes.ahead;
 }
 
 /* ---- A chunk and a stripe -------------------------------------------------------------------- */
@@ -102,14 +111,25 @@ static kith_status answer_degenerates(const chunking *c, const kin_fused_prepare
     return status;
 }
 
+/* The rows of the stripe behind this one: of the same chunk, or the first of the next. */
+static void bring_next_stripe(const chunking *c, int64_t behind, bool last_chunk)
+{
+    const int64_t first = behind < c->queries->rows ? behind : 0;
+    if (c->ahead && (first > 0 || !last_chunk)) {
+        kin_fused_prepare_ahead(c->ctx, c->gpu, c->queries, first,
+                                kin_min_i64(c->stripe, c->queries->rows - first));
+    }
+}
+
 static kith_status take_stripe(chunking *c, const kin_fused_corpus *chunk, int64_t first,
-                               int64_t count)
+                               int64_t count, bool last_chunk)
 {
     const bool screens = kin_fused_screens(c->request, c->corpus->rows, c->queries->rows);
     kin_fused_prepared queries;
     KIN_TRY(kin_fused_prepare_queries(c->ctx, c->gpu, screens ? &chunk->prepared.set.frame : NULL,
                                       c->queries, &c->request->distance, first, count,
                                       c->query_name, c->place, &queries));
+    bring_next_stripe(c, first + count, last_chunk);
     c->answers->row0 = (uint32_t)first;
     kith_status status = KITH_OK;
     if (!screens) {
@@ -155,17 +175,18 @@ static void free_saved(kith_ctx *ctx, saved *s)
     *s = (saved){0};
 }
 
-static kith_status take_stripes(chunking *c, const kin_fused_corpus *chunk)
+static kith_status take_stripes(chunking *c, const kin_fused_corpus *chunk, bool last_chunk)
 {
     for (int64_t first = 0; first < c->queries->rows;) {
         const int64_t count = kin_min_i64(c->stripe, c->queries->rows - first);
         saved s = {0};
         kith_status status = save_lists(c, first, count, &s);
         if (status == KITH_OK) {
-            status = take_stripe(c, chunk, first, count);
+            status = take_stripe(c, chunk, first, count, last_chunk);
         }
         const bool failed = status == KITH_E_DEVICE_MEMORY;
-        const bool again = failed && count > KIN_FUSED_LEAST_ROWS;
+        const bool crowded = failed && kin_gpu_ahead_end(c->gpu);
+        const bool again = crowded || (failed && count > KIN_FUSED_LEAST_ROWS);
         if (failed && s.counts != NULL) {
             restore_lists(c, first, count, &s);
         }
@@ -173,7 +194,11 @@ static kith_status take_stripes(chunking *c, const kin_fused_corpus *chunk)
         if (again) {
             kin_forgive(c->ctx);
             kin_gpu_trim(c->gpu);
-            c->stripe = kin_fused_halved(count);
+            if (crowded) {
+                c->ahead = false;
+            } else {
+                c->stripe = kin_fused_halved(count);
+            }
             continue;
         }
         KIN_TRY(status);
@@ -193,10 +218,12 @@ static kith_status take_chunks(chunking *c)
         const kith_status status =
             kin_fused_corpus_make(c->ctx, c->gpu, &part, &c->request->distance, c->queries->dtype,
                                   c->request->k + 1, c->corpus_name, c->place, &chunk);
-        if (status == KITH_E_DEVICE_MEMORY && count > KIN_FUSED_LEAST_ROWS) {
+        const bool crowded = status == KITH_E_DEVICE_MEMORY && kin_gpu_ahead_end(c->gpu);
+        if (crowded || (status == KITH_E_DEVICE_MEMORY && count > KIN_FUSED_LEAST_ROWS)) {
             kin_forgive(c->ctx);
             kin_gpu_trim(c->gpu);
-            c->chunk = kin_fused_halved(count);
+            c->ahead = c->ahead && !crowded;
+            cut(c, crowded ? c->chunk : kin_fused_halved(count));
             continue;
         }
         if (status == KITH_E_DATA && (c->place & KIN_FUSED_DATA_ON_DEVICE) == 0) {
@@ -205,10 +232,15 @@ static kith_status take_chunks(chunking *c)
         }
         KIN_TRY(status);
         kin_fused_answers_chunk(c->answers, &chunk->prepared.groups, (uint32_t)first);
-        const kith_status taken = take_stripes(c, chunk);
+        const int64_t behind = first + count;
+        if (c->ahead && behind < c->corpus->rows) {
+            kin_fused_prepare_ahead(c->ctx, c->gpu, c->corpus, behind,
+                                    kin_min_i64(c->chunk, c->corpus->rows - behind));
+        }
+        const kith_status taken = take_stripes(c, chunk, behind == c->corpus->rows);
         kin_fused_corpus_free(c->ctx, chunk);
         KIN_TRY(taken);
-        first += count;
+        first = behind;
         KIN_TRY(kin_progress(c->ctx, "screen", (double)first, (double)c->corpus->rows));
     }
     return KITH_OK;
@@ -219,13 +251,13 @@ static kith_status take_chunks(chunking *c)
 static kith_status take_smaller_chunks(chunking *c)
 {
     const int64_t rows = c->queries->rows;
-    c->chunk = first_chunk(c);
+    cut(c, 0);
     kith_status status = take_chunks(c);
     while (status == KITH_E_DEVICE_MEMORY && c->chunk > KIN_FUSED_LEAST_ROWS) {
         kin_forgive(c->ctx);
         kin_gpu_trim(c->gpu);
-        c->chunk = kin_fused_halved(c->chunk);
         c->stripe = rows;
+        cut(c, kin_fused_halved(c->chunk));
         memset(c->answers->merged_count, 0, (size_t)rows * sizeof *c->answers->merged_count);
         status = take_chunks(c);
     }
@@ -259,7 +291,8 @@ kith_status kin_fused_search_chunks(kith_ctx *ctx, kin_gpu *gpu, const kith_matr
                   .request = request,
                   .place = place,
                   .answers = &a,
-                  .stripe = out->rows};
+                  .stripe = out->rows,
+                  .ahead = (place & KIN_FUSED_DATA_ON_DEVICE) == 0};
     const kin_fused_prepared none = {.groups = whole};
     KIN_TRY(kin_fused_answers_make(&a, (place & KIN_FUSED_OUT_ON_DEVICE) != 0, true));
     kith_status status = KITH_OK;
@@ -267,6 +300,7 @@ kith_status kin_fused_search_chunks(kith_ctx *ctx, kin_gpu *gpu, const kith_matr
     KIN_TRY_GOTO(status, kin_fused_answers_finish(&a, out, corpus->rows), done);
     kin_fused_report(ctx, &none, &a.tally, out->rows);
 done:
+    (void)kin_gpu_ahead_end(gpu);
     kin_fused_answers_free(&a);
     return status;
 }

@@ -8,6 +8,7 @@
  * together where smaller ones did. A job that ran out of memory is done again in a narrower scope
  * (kin_gpu_narrow), at last in one of nothing. There
  *   - every part has its least size, whatever the budget, and blocks are not larger than asked for;
+ *   - no rows come ahead of their use (gpu/gpu_ahead.h);
  *   - a job is tried in the same ways as in any other budget: at once, in stripes down to the least
  *     rows, in chunks and stripes down to the least rows. The least rows of a way are a part of the
  *     rows of its larger stripes and chunks, and no part is larger for fewer rows;
@@ -47,6 +48,86 @@ uint64_t kin_fused_stripe_bytes(const kin_fused_meeting *m, int64_t count, uint6
     const uint64_t working = m->screens ? kin_fused_work_bytes(count, m->corpus_rows, k + 1, room)
                                         : kin_fused_direct_least_bytes(m->corpus_rows, k);
     return kin_size_add(kin_size_add(queries, working), kin_fused_answers_bytes(count, k));
+}
+
+/* Queries of a stripe: as many as fit into `room`; ahead: beside the rows of as many more. */
+static int64_t stripe_rows(const kin_fused_meeting *m, uint64_t room, uint64_t scope, bool ahead)
+{
+    int64_t stripe = m->queries->rows;
+    while (stripe > KIN_FUSED_LEAST_ROWS &&
+           kin_size_add(kin_fused_with_slack(kin_fused_stripe_bytes(m, stripe, scope)),
+                        ahead ? kin_fused_ahead_bytes(m->queries, stripe) : 0) > room) {
+        stripe = kin_fused_halved(stripe);
+    }
+    return stripe;
+}
+
+int64_t kin_fused_stripe_rows(const kin_fused_meeting *m, uint64_t room, uint64_t scope, bool ahead)
+{
+    const int64_t stripe = stripe_rows(m, room, scope, false);
+    return stripe < m->queries->rows ? stripe_rows(m, room, scope, ahead) : stripe;
+}
+
+static uint64_t without(uint64_t room, uint64_t bytes)
+{
+    return room > bytes ? room - bytes : 0;
+}
+
+/* What a corpus whose chunks have so many rows leaves to stripes. */
+static uint64_t left_beside(const kin_fused_chunked *c, int64_t rows, bool ahead)
+{
+    const kin_fused_meeting *m = &c->meeting;
+    const kin_fused_prepared_need need = kin_fused_prepared_bytes(
+        c->corpus, rows, &m->request->distance, m->queries->dtype, m->place, true);
+    const uint64_t next = ahead ? kin_fused_ahead_bytes(c->corpus, rows) : 0;
+    return without(c->room, kin_size_add(need.resident, next));
+}
+
+/* Whether there is room for the smallest stripe. */
+static bool leaves_stripe(const kin_fused_chunked *c, int64_t rows, bool ahead)
+{
+    kin_fused_meeting m = c->meeting;
+    const int64_t least = kin_min_i64(KIN_FUSED_LEAST_ROWS, m.queries->rows);
+    const uint64_t left = left_beside(c, rows, ahead);
+    const uint64_t next = ahead ? kin_fused_ahead_bytes(m.queries, least) : 0;
+    m.corpus_rows = rows;
+    const uint64_t stripe = kin_fused_stripe_bytes(&m, least, left < c->scope ? left : c->scope);
+    return kin_size_add(kin_fused_with_slack(stripe), next) <= left;
+}
+
+/* At most half of the device for a chunk, two thirds for a chunk and the rows of the next. */
+static int64_t chunk_rows(const kin_fused_chunked *c, bool ahead)
+{
+    const kin_fused_meeting *m = &c->meeting;
+    const uint64_t most = ahead ? c->room / 3 * 2 : c->room / 2;
+    int64_t rows = c->corpus->rows;
+    bool fits = false;
+    do {
+        rows = kin_fused_halved(rows);
+        const kin_fused_prepared_need need = kin_fused_prepared_bytes(
+            c->corpus, rows, &m->request->distance, m->queries->dtype, m->place, true);
+        const uint64_t next = ahead ? kin_fused_ahead_bytes(c->corpus, rows) : 0;
+        fits = kin_size_add(need.most, next) <= most && leaves_stripe(c, rows, ahead);
+    } while (rows > KIN_FUSED_LEAST_ROWS && !fits);
+    return rows;
+}
+
+void kin_fused_cut_stripes(kin_fused_chunked *c, int64_t rows)
+{
+    kin_fused_meeting m = c->meeting;
+    c->chunk = rows;
+    m.corpus_rows = rows;
+    c->ahead = c->ahead && leaves_stripe(c, rows, true);
+    c->stripe = stripe_rows(&m, left_beside(c, rows, c->ahead), c->scope, c->ahead);
+}
+
+/* Chunks that are less than half as large are too much for what coming ahead saves. */
+void kin_fused_cut_chunks(kin_fused_chunked *c)
+{
+    const int64_t alone = chunk_rows(c, false);
+    const int64_t crowded = c->ahead ? chunk_rows(c, true) : 0;
+    c->ahead = crowded >= kin_fused_halved(alone);
+    kin_fused_cut_stripes(c, c->ahead ? crowded : alone);
 }
 
 bool kin_fused_again(kith_ctx *ctx, kin_gpu *gpu, kith_status status)
@@ -90,17 +171,26 @@ static uint64_t least_need(const needing *n)
 
 static void cut(const needing *n, uint64_t budget, kin_fused_need *need)
 {
-    const int64_t least_stripe = kin_min_i64(KIN_FUSED_LEAST_ROWS, n->queries->rows);
-    int64_t rows = n->corpus->rows;
-    int64_t stripe = n->queries->rows;
-    while (rows > KIN_FUSED_LEAST_ROWS && sum_need(n, rows, least_stripe, false, budget) > budget) {
-        rows = kin_fused_halved(rows);
+    const int64_t least = kin_min_i64(KIN_FUSED_LEAST_ROWS, n->queries->rows);
+    kin_fused_chunked c = {.corpus = n->corpus,
+                           .meeting = {.queries = n->queries,
+                                       .request = n->request,
+                                       .corpus_dtype = n->corpus->dtype,
+                                       .corpus_rows = n->corpus->rows,
+                                       .screens = n->screens},
+                           .room = budget,
+                           .scope = budget,
+                           .ahead = true};
+    if (sum_need(n, n->corpus->rows, least, false, budget) > budget) {
+        kin_fused_cut_chunks(&c);
+    } else {
+        /* The points of a graph lie there already: none come ahead. */
+        const uint64_t left = left_beside(&c, n->corpus->rows, false);
+        c.chunk = n->corpus->rows;
+        c.stripe = kin_fused_stripe_rows(&c.meeting, left, left, !n->graph);
     }
-    while (stripe > KIN_FUSED_LEAST_ROWS && sum_need(n, rows, stripe, false, budget) > budget) {
-        stripe = kin_fused_halved(stripe);
-    }
-    need->corpus_chunks = kin_ceil_div(n->corpus->rows, rows);
-    need->query_stripes = kin_ceil_div(n->queries->rows, stripe);
+    need->corpus_chunks = kin_ceil_div(n->corpus->rows, c.chunk);
+    need->query_stripes = kin_ceil_div(n->queries->rows, c.stripe);
 }
 
 kin_fused_need kin_fused_plan_need(const kith_matrix *corpus, const kith_matrix *queries,

@@ -6,6 +6,7 @@
 #include "base/base_try.h"
 #include "fused/fused_direct.h"
 #include "fused/fused_near.h"
+#include "gpu/gpu_ahead.h"
 #include "host/host_clock.h"
 #include "host/host_cpu.h"
 
@@ -137,10 +138,10 @@ done:
     return status;
 }
 
-/* Queries first .. first + count - 1. */
+/* Queries first .. first + count - 1; meanwhile the rows of the `next` ones behind them come. */
 static kith_status search_stripe(kith_ctx *ctx, const kin_fused_corpus *corpus,
                                  const kin_fused_asking *asking, int64_t first, int64_t count,
-                                 kin_fused_tally *tally)
+                                 int64_t next, kin_fused_tally *tally)
 {
     kin_request request = *asking->request;
     const bool screens = kin_fused_screens(&request, corpus->points.rows, asking->queries->rows);
@@ -151,6 +152,9 @@ static kith_status search_stripe(kith_ctx *ctx, const kin_fused_corpus *corpus,
         ctx, corpus->gpu, screens ? &corpus->prepared.set.frame : NULL, asking->queries,
         &request.distance, first, count, asking->name, asking->place, &prepared));
     note_preparation(ctx, &prepared);
+    if (next > 0) {
+        kin_fused_prepare_ahead(ctx, corpus->gpu, asking->queries, first + count, next);
+    }
     const kith_status status =
         screens ? screen_stripe(ctx, corpus, &prepared, &request, asking->place, &part, tally)
                 : kin_fused_direct(ctx, corpus->gpu, &corpus->prepared.rows, &prepared.rows,
@@ -161,8 +165,12 @@ static kith_status search_stripe(kith_ctx *ctx, const kin_fused_corpus *corpus,
 
 /* ---- All queries ----------------------------------------------------------------------------- */
 
-/* A stripe that ran out of device memory is taken again in halves: what the budget promised may be
- * held by others. */
+/*      upload    1 |  2  |  3  | ...     rows of the next stripe, by a thread (gpu/gpu_ahead.h)
+ *      compute     |  1  |  2  |  3  |
+ *      answers     |   1 |   2 |   3 |   written by kernels, downloaded behind them
+ *
+ * A stripe that ran out of device memory is taken again without the next one's rows beside it, then
+ * in halves: what the budget promised may be held by others. */
 kith_status kin_fused_search_stripes(kith_ctx *ctx, const kin_fused_corpus *corpus,
                                      const kin_fused_asking *asking, kin_fused_tally *tally)
 {
@@ -176,24 +184,29 @@ kith_status kin_fused_search_stripes(kith_ctx *ctx, const kin_fused_corpus *corp
         .corpus_dtype = corpus->points.dtype,
         .corpus_rows = corpus->points.rows,
         .screens = kin_fused_screens(asking->request, corpus->points.rows, rows)};
-    int64_t stripe = rows;
-    while (meeting.screens && stripe > KIN_FUSED_LEAST_ROWS &&
-           kin_fused_with_slack(kin_fused_stripe_bytes(&meeting, stripe, scope)) > room) {
-        stripe = kin_fused_halved(stripe);
-    }
-    for (int64_t first = 0; first < rows;) {
+    bool ahead =
+        (asking->place & KIN_FUSED_DATA_ON_DEVICE) == 0 && kin_gpu_ahead_wanted(corpus->gpu);
+    int64_t stripe = kin_fused_stripe_rows(&meeting, room, scope, ahead);
+    kith_status status = KITH_OK;
+    for (int64_t first = 0; status == KITH_OK && first < rows;) {
         const int64_t count = kin_min_i64(stripe, rows - first);
-        const kith_status status = search_stripe(ctx, corpus, asking, first, count, tally);
-        if (status == KITH_E_DEVICE_MEMORY && count > KIN_FUSED_LEAST_ROWS) {
-            kin_forgive(ctx);
-            kin_gpu_trim(corpus->gpu);
+        const int64_t next = ahead ? kin_min_i64(stripe, rows - first - count) : 0;
+        status = search_stripe(ctx, corpus, asking, first, count, next, tally);
+        if (status == KITH_E_DEVICE_MEMORY && kin_gpu_ahead_end(corpus->gpu)) {
+            ahead = false;
+            stripe = count;
+        } else if (status == KITH_E_DEVICE_MEMORY && count > KIN_FUSED_LEAST_ROWS) {
             stripe = kin_fused_halved(count);
+        } else {
+            first += count;
             continue;
         }
-        KIN_TRY(status);
-        first += count;
+        kin_forgive(ctx);
+        kin_gpu_trim(corpus->gpu);
+        status = KITH_OK;
     }
-    return KITH_OK;
+    (void)kin_gpu_ahead_end(corpus->gpu);
+    return status;
 }
 
 /* ---- Report ---------------------------------------------------------------------------------- */

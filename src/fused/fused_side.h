@@ -84,6 +84,33 @@ typedef struct kin_fused_meeting {
  * room is left: the queries, their answers, the work. */
 uint64_t kin_fused_stripe_bytes(const kin_fused_meeting *meeting, int64_t count, uint64_t room);
 
+/* Rows as they are given, which are brought to the device while others are worked on. */
+static inline uint64_t kin_fused_ahead_bytes(const kith_matrix *matrix, int64_t rows)
+{
+    return kin_size_mul((uint64_t)rows,
+                        (uint64_t)matrix->cols * (uint64_t)kith_dtype_bytes(matrix->dtype));
+}
+
+/* Queries of a stripe, where so much room is left beside the corpus: all, or as many as fit; ahead:
+ * beside the rows of as many more, which come next. */
+int64_t kin_fused_stripe_rows(const kin_fused_meeting *meeting, uint64_t room, uint64_t scope,
+                              bool ahead);
+
+/* A job whose corpus does not fit. */
+typedef struct kin_fused_chunked {
+    const kith_matrix *corpus;
+    kin_fused_meeting meeting; /* corpus_rows is not read */
+    uint64_t room;             /* before the first chunk */
+    uint64_t scope;
+    int64_t chunk;  /* rows of the corpus at a time */
+    int64_t stripe; /* queries at a time */
+    bool ahead;     /* in: may the next ones' rows come meanwhile? out: they find room, too */
+} kin_fused_chunked;
+
+/* Sets chunk, stripe and ahead; the second with chunks of so many rows. */
+void kin_fused_cut_chunks(kin_fused_chunked *chunked);
+void kin_fused_cut_stripes(kin_fused_chunked *chunked, int64_t rows);
+
 /* Sums become the context's report. */
 void kin_fused_report(kith_ctx *ctx, const kin_fused_prepared *corpus, const kin_fused_tally *tally,
                       int64_t rows);

@@ -9,198 +9,22 @@
 
 #include <cmocka.h>
 
-#include "base/base_mem.h"
 #include "gpu/gpu_ahead.h"
+#include "support/support_fake_gpu.h"
 
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-/* ---- The device ------------------------------------------------------------------------------ */
-
-enum { BROKEN = 700 };
-static const uint64_t BUDGET = UINT64_C(1) << 30;
-
-struct kin_gpu_stream {
-    int64_t copies;
-};
-
-/* Read by all threads, written while there is one. */
-static struct {
-    int64_t copy_ns;
-    int64_t failing_copy; /* of this number on all fail; 0: none */
-    bool no_stream;
-    bool no_pinned;
-    bool no_event;
-} pretend;
-
-static atomic_int_fast64_t copies;
-static int64_t streams;
-static int64_t events;
-static int64_t blocks;
-static int64_t pinned;
-static const kin_gpu_stream *followed_by; /* the stream that waits for another one's event */
-
-static const char *error_text(int error)
-{
-    return error == BROKEN ? "broken on purpose" : "another error";
-}
-
-static int open_stream(int32_t index, void *foreign, kin_gpu_stream **out)
-{
-    (void)index;
-    (void)foreign;
-    *out = pretend.no_stream ? NULL : calloc(1, sizeof **out);
-    streams += *out != NULL ? 1 : 0;
-    return *out != NULL ? 0 : BROKEN;
-}
-
-static void close_stream(kin_gpu_stream *stream)
-{
-    streams -= 1;
-    free(stream);
-}
-
-static int enter(kin_gpu_stream *stream)
-{
-    (void)stream;
-    return 0;
-}
-
-static int current(int32_t *index)
-{
-    *index = 0;
-    return 0;
-}
-
-static int make_current(int32_t index)
-{
-    return index;
-}
-
-static int allocate(kin_gpu_stream *stream, uint64_t bytes, void **out)
-{
-    (void)stream;
-    *out = malloc((size_t)bytes);
-    blocks += 1;
-    return *out != NULL ? 0 : KIN_GPU_ERROR_MEMORY;
-}
-
-static void release(kin_gpu_stream *stream, void *block)
-{
-    (void)stream;
-    blocks -= 1;
-    free(block);
-}
-
-static int free_bytes(kin_gpu_stream *stream, uint64_t *bytes)
-{
-    (void)stream;
-    *bytes = BUDGET;
-    return 0;
-}
-
-static int allocate_pinned(uint64_t bytes, void **out)
-{
-    *out = pretend.no_pinned ? NULL : malloc((size_t)bytes);
-    pinned += *out != NULL ? 1 : 0;
-    return *out != NULL ? 0 : KIN_GPU_ERROR_MEMORY;
-}
-
-static void release_pinned(void *block)
-{
-    pinned -= 1;
-    free(block);
-}
-
-static int copy(kin_gpu_stream *stream, void *to, const void *from, uint64_t bytes)
-{
-    const struct timespec pause = {.tv_nsec = pretend.copy_ns};
-    const int64_t number = atomic_fetch_add(&copies, 1) + 1;
-    (void)stream;
-    if (pretend.copy_ns > 0) {
-        (void)nanosleep(&pause, NULL);
-    }
-    if (pretend.failing_copy != 0 && number >= pretend.failing_copy) {
-        return BROKEN;
-    }
-    memcpy(to, from, (size_t)bytes);
-    return 0;
-}
-
-static int fill(kin_gpu_stream *stream, void *to, int byte, uint64_t bytes)
-{
-    (void)stream;
-    memset(to, byte, (size_t)bytes);
-    return 0;
-}
-
-static int event_make(void **event)
-{
-    *event = pretend.no_event ? NULL : malloc(1);
-    events += *event != NULL ? 1 : 0;
-    return *event != NULL ? 0 : BROKEN;
-}
-
-static void event_free(void *event)
-{
-    events -= event != NULL ? 1 : 0;
-    free(event);
-}
-
-static int event_record(kin_gpu_stream *stream, void *event)
-{
-    return stream != NULL && event != NULL ? 0 : BROKEN;
-}
-
-static int event_follow(kin_gpu_stream *stream, void *event)
-{
-    followed_by = stream;
-    return event != NULL ? 0 : BROKEN;
-}
-
-static int event_wait(void *event)
-{
-    return event != NULL ? 0 : BROKEN;
-}
-
-static int wait_all(kin_gpu_stream *stream)
-{
-    return stream != NULL ? 0 : BROKEN;
-}
-
-static const kin_gpu_ops ops = {.error_text = error_text,
-                                .open = open_stream,
-                                .close = close_stream,
-                                .enter = enter,
-                                .current = current,
-                                .make_current = make_current,
-                                .free_bytes = free_bytes,
-                                .allocate = allocate,
-                                .release = release,
-                                .allocate_pinned = allocate_pinned,
-                                .release_pinned = release_pinned,
-                                .copy_in = copy,
-                                .copy_out = copy,
-                                .fill = fill,
-                                .event_make = event_make,
-                                .event_free = event_free,
-                                .event_record = event_record,
-                                .event_wait = event_wait,
-                                .event_follow = event_follow,
-                                .wait = wait_all};
-static const kin_gpu_module module = {.version = KIN_GPU_VERSION, .ops = &ops};
 
 /* ---- A context and a device ------------------------------------------------------------------ */
 
 typedef struct bench {
     kith_ctx *ctx;
     kin_gpu *gpu;
-    kin_gpu_stream stream;
 } bench;
 
+static const uint64_t BUDGET = UINT64_C(1) << 30;
 static int stop_at_once; /* what the progress function says */
 
 static int progress(void *arg, const char *phase, double done, double total)
@@ -218,15 +42,8 @@ static void bench_open(bench *b, int32_t threads)
     params.threads = threads;
     params.progress = progress;
     stop_at_once = 0;
-    memset(&pretend, 0, sizeof pretend);
-    atomic_store(&copies, 0);
     assert_int_equal(kith_ctx_create(&params, &b->ctx), KITH_OK);
-    assert_int_equal(kin_alloc_zero(b->ctx, &b->gpu, 1, sizeof *b->gpu, "a GPU"), KITH_OK);
-    b->gpu->module = &module;
-    b->gpu->home = b->ctx;
-    b->gpu->budget = BUDGET;
-    assert_int_equal(pthread_mutex_init(&b->gpu->lock, NULL), 0);
-    assert_int_equal(ops.open(0, NULL, &b->gpu->stream), 0);
+    b->gpu = test_fake_gpu(b->ctx, BUDGET);
 }
 
 /* Everything that was taken is back. */
@@ -234,10 +51,7 @@ static void bench_close(bench *b)
 {
     assert_int_equal(b->gpu->held, 0);
     kin_gpu_close(b->ctx, b->gpu);
-    assert_int_equal(streams, 0);
-    assert_int_equal(events, 0);
-    assert_int_equal(blocks, 0);
-    assert_int_equal(pinned, 0);
+    test_fake_gpu_is_empty();
     assert_int_equal(atomic_load(&b->ctx->held_bytes), 0);
     kith_ctx_free(b->ctx);
 }
@@ -288,8 +102,8 @@ static void rows_arrive(void **state)
                 rows_make(shapes[i].count, shapes[i].row_bytes, shapes[i].stride_bytes);
             void *block = NULL;
             kin_gpu_ahead_begin(b.ctx, b.gpu, &rows);
-            assert_non_null(followed_by); /* the other stream waits */
-            assert_ptr_not_equal(followed_by, b.gpu->stream);
+            assert_non_null(test_fake_followed_by); /* the other stream waits */
+            assert_ptr_not_equal(test_fake_followed_by, b.gpu->stream);
             assert_int_equal(kin_gpu_ahead_take(b.ctx, b.gpu, &rows, &block), KITH_OK);
             assert_non_null(block);
             assert_true(rows_equal(&rows, block));
@@ -313,7 +127,7 @@ static void beside_work(void **state)
     (void)state;
     bench b;
     bench_open(&b, 4);
-    pretend.copy_ns = 200000;
+    test_fake.copy_ns = 200000;
     const kin_gpu_rows first = rows_make(100000, 128, 128);
     const kin_gpu_rows second = rows_make(50000, 100, 128);
     const kin_gpu_rows third = rows_make(10, 8, 8);
@@ -360,7 +174,7 @@ static void given_up(void **state)
     (void)state;
     bench b;
     bench_open(&b, 2);
-    pretend.copy_ns = 1000000;
+    test_fake.copy_ns = 1000000;
     const kin_gpu_rows rows = rows_make(400000, 512, 512);
     kin_gpu_rows others = rows;
     void *block = NULL;
@@ -368,13 +182,14 @@ static void given_up(void **state)
     kin_gpu_ahead_begin(b.ctx, b.gpu, &rows);
     assert_int_equal(kin_gpu_ahead_take(b.ctx, b.gpu, &others, &block), KITH_OK);
     assert_null(block);
-    while (atomic_load(&copies) == 0) {
+    while (atomic_load(&test_fake_copies) == 0) {
         (void)sched_yield();
     }
     assert_true(kin_gpu_ahead_end(b.gpu));
     assert_false(kin_gpu_ahead_end(b.gpu));
-    assert_true(atomic_load(&copies) < 400000 * 512 / (1 << 20));
-    printf("given up after %d of %d pieces\n", (int)atomic_load(&copies), 400000 * 512 / (1 << 20));
+    assert_true(atomic_load(&test_fake_copies) < 400000 * 512 / (1 << 20));
+    printf("given up after %d of %d pieces\n", (int)atomic_load(&test_fake_copies),
+           400000 * 512 / (1 << 20));
     assert_int_equal(b.gpu->held, 0);
 
     /* The progress function says stop while somebody waits. */
@@ -405,7 +220,7 @@ static void failing_copies(void **state)
         const int64_t at = places[i];
         bench b;
         bench_open(&b, 3);
-        pretend.failing_copy = at;
+        test_fake.failing_copy = at;
         const kin_gpu_rows rows = rows_make(300000, 512, 512);
         void *block = NULL;
         kin_gpu_ahead_begin(b.ctx, b.gpu, &rows);
@@ -436,9 +251,9 @@ static void no_means(void **state)
     const kin_gpu_rows rows = rows_make(1000, 64, 64);
     void *block = &b;
     for (int lack = 0; lack < 6; lack++) {
-        pretend.no_stream = lack == 0;
-        pretend.no_event = lack == 1;
-        pretend.no_pinned = lack == 2;
+        test_fake.no_stream = lack == 0;
+        test_fake.no_event = lack == 1;
+        test_fake.no_pinned = lack == 2;
         b.gpu->budget = lack == 3 ? 60000 : lack == 4 ? 64000 : BUDGET; /* 65,536 are taken */
         b.gpu->ahead_off = lack == 5;
         kin_gpu_ahead_begin(b.ctx, b.gpu, &rows);
