@@ -8,9 +8,9 @@
 
 #include <cmocka.h>
 
-#include "gpu/gpu.h"
 #include "kith/kith_cuda.h"
 #include "support/support_answers.h"
+#include "support/support_caller.h"
 #include "support/support_compare.h"
 #include "support/support_gpu.h"
 #include "support/support_rows.h"
@@ -21,124 +21,48 @@
 
 enum { ROWS = 3000, QUERIES = 700, COLS = 24, K = 11, SLOW_FILLS = 200, SLOW_BYTES = 256 << 20 };
 
-/* The caller: a stream of its own, as a program that uses CUDA has. */
-typedef struct caller {
-    const kin_gpu_ops *ops;
-    kin_gpu_stream *stream;
-    void *handle; /* the cudaStream_t, which stands first in kin_gpu_stream (gpu_stream.cuh) */
-} caller;
-
-static caller open_caller(void)
-{
-    caller c = {.ops = kin_gpu_get_module()->ops};
-    assert_int_equal(c.ops->make_current(kin_gpu_first()), 0);
-    assert_int_equal(c.ops->open(kin_gpu_first(), NULL, &c.stream), 0);
-    memcpy(&c.handle, c.stream, sizeof c.handle);
-    return c;
-}
-
-static void *room(const caller *c, size_t bytes)
-{
-    void *block = NULL;
-    assert_int_equal(c->ops->allocate(c->stream, bytes, &block), 0);
-    assert_int_equal(c->ops->fill(c->stream, block, 0xee, bytes), 0);
-    assert_int_equal(c->ops->wait(c->stream), 0);
-    return block;
-}
-
-/* The bytes of a matrix whose rows may stand apart: the last row ends where its memory ends. */
-static size_t bytes_of(const kith_matrix *m)
-{
-    const int64_t row = (int64_t)m->cols * kith_dtype_bytes(m->dtype);
-    const int64_t stride = m->stride_bytes != 0 ? m->stride_bytes : row;
-    return (size_t)((m->rows - 1) * stride + row);
-}
-
-static kith_matrix on_device(const caller *c, const kith_matrix *host)
-{
-    kith_matrix device = *host;
-    void *block = room(c, bytes_of(host));
-    assert_int_equal(c->ops->copy_in(c->stream, block, host->data, bytes_of(host)), 0);
-    assert_int_equal(c->ops->wait(c->stream), 0);
-    device.data = block;
-    return device;
-}
-
-static kith_neighbors room_for_answer(const caller *c, int64_t rows, int64_t k)
-{
-    const size_t count = (size_t)(rows * k);
-    return (kith_neighbors){.ids = room(c, count * sizeof(uint32_t)),
-                            .distances = room(c, count * sizeof(float)),
-                            .distances64 = room(c, count * sizeof(double)),
-                            .rows = rows,
-                            .k = k};
-}
-
-static void release_answer(const caller *c, const kith_neighbors *answer)
-{
-    c->ops->release(c->stream, answer->ids);
-    c->ops->release(c->stream, answer->distances);
-    c->ops->release(c->stream, answer->distances64);
-}
-
-static kith_neighbors fetch(const caller *c, const kith_neighbors *device)
-{
-    const uint64_t count = (uint64_t)(device->rows * device->k);
-    kith_neighbors host = test_answer_make(device->rows, device->k);
-    assert_int_equal(c->ops->copy_out(c->stream, host.ids, device->ids, count * sizeof(uint32_t)),
-                     0);
-    assert_int_equal(
-        c->ops->copy_out(c->stream, host.distances, device->distances, count * sizeof(float)), 0);
-    assert_int_equal(
-        c->ops->copy_out(c->stream, host.distances64, device->distances64, count * sizeof(double)),
-        0);
-    assert_int_equal(c->ops->wait(c->stream), 0);
-    return host;
-}
-
 typedef struct sample {
     kith_dtype dtype;
     kith_metric metric;
     int64_t gap;
 } sample;
 
-static int compare_graph(const caller *c, kith_ctx *cpu, kith_ctx *gpu, const kith_matrix *points,
-                         const kith_search_params *params)
+static int compare_graph(const test_caller *c, kith_ctx *cpu, kith_ctx *gpu,
+                         const kith_matrix *points, const kith_search_params *params)
 {
     kith_neighbors wanted = test_answer_make(points->rows, K);
     assert_int_equal(kith_graph_exact(cpu, points, params, &wanted), KITH_OK);
-    kith_matrix device = on_device(c, points);
-    kith_neighbors out = room_for_answer(c, points->rows, K);
+    kith_matrix device = test_caller_copy(c, points);
+    kith_neighbors out = test_caller_answer(c, points->rows, K);
     const kith_status status = kith_cuda_graph_exact(gpu, &device, params, &out, c->handle);
     if (status != KITH_OK) {
         (void)printf("    graph: %s\n", kith_ctx_detail(gpu));
     }
-    kith_neighbors got = fetch(c, &out);
+    kith_neighbors got = test_caller_fetch(c, &out);
     const int wrong = status != KITH_OK || test_answers_differ("graph", &wanted, &got);
-    release_answer(c, &out);
-    c->ops->release(c->stream, (void *)(uintptr_t)device.data);
+    test_caller_release(c, device.data);
     test_answer_free(&got);
     test_answer_free(&wanted);
     return wrong;
 }
 
-static int compare_search(const caller *c, kith_ctx *cpu, kith_ctx *gpu, const kith_matrix *points,
-                          const kith_matrix *queries, const kith_search_params *params)
+static int compare_search(const test_caller *c, kith_ctx *cpu, kith_ctx *gpu,
+                          const kith_matrix *points, const kith_matrix *queries,
+                          const kith_search_params *params)
 {
     kith_neighbors wanted = test_answer_make(queries->rows, K);
     assert_int_equal(kith_knn_exact(cpu, points, queries, params, &wanted), KITH_OK);
-    kith_matrix corpus = on_device(c, points);
-    kith_matrix asked = on_device(c, queries);
-    kith_neighbors out = room_for_answer(c, queries->rows, K);
+    kith_matrix corpus = test_caller_copy(c, points);
+    kith_matrix asked = test_caller_copy(c, queries);
+    kith_neighbors out = test_caller_answer(c, queries->rows, K);
     const kith_status status = kith_cuda_knn_exact(gpu, &corpus, &asked, params, &out, NULL);
     if (status != KITH_OK) {
         (void)printf("    search: %s\n", kith_ctx_detail(gpu));
     }
-    kith_neighbors got = fetch(c, &out);
+    kith_neighbors got = test_caller_fetch(c, &out);
     const int wrong = status != KITH_OK || test_answers_differ("search", &wanted, &got);
-    release_answer(c, &out);
-    c->ops->release(c->stream, (void *)(uintptr_t)corpus.data);
-    c->ops->release(c->stream, (void *)(uintptr_t)asked.data);
+    test_caller_release(c, corpus.data);
+    test_caller_release(c, asked.data);
     test_answer_free(&got);
     test_answer_free(&wanted);
     return wrong;
@@ -153,7 +77,7 @@ static void test_same_bytes(void **state)
         {KITH_I8, KITH_SQEUCLIDEAN, 0},
     };
     (void)state;
-    caller c = open_caller();
+    test_caller c = test_caller_open();
     kith_ctx *cpu = test_cpu_ctx();
     kith_ctx *gpu = test_gpu_ctx(2, 0);
     uint64_t seed = 5;
@@ -180,7 +104,7 @@ static void test_same_bytes(void **state)
     assert_int_equal(wrong, 0);
     kith_ctx_free(gpu);
     kith_ctx_free(cpu);
-    c.ops->close(c.stream);
+    test_caller_close(&c);
 }
 
 /* The points are written by the caller's stream, behind work that takes a while: without waiting
@@ -188,7 +112,7 @@ static void test_same_bytes(void **state)
 static void test_order(void **state)
 {
     (void)state;
-    caller c = open_caller();
+    test_caller c = test_caller_open();
     kith_ctx *cpu = test_cpu_ctx();
     kith_ctx *gpu = test_gpu_ctx(2, 0);
     uint64_t seed = 6;
@@ -199,13 +123,13 @@ static void test_order(void **state)
     kith_neighbors wanted = test_answer_make(ROWS, K);
     assert_int_equal(kith_graph_exact(cpu, &points.matrix, &params, &wanted), KITH_OK);
 
-    const size_t bytes = bytes_of(&points.matrix);
-    kith_matrix source = on_device(&c, &points.matrix);
+    const size_t bytes = test_matrix_bytes(&points.matrix);
+    kith_matrix source = test_caller_copy(&c, &points.matrix);
     kith_matrix device = source;
-    void *late = room(&c, bytes);
-    void *slow = room(&c, SLOW_BYTES);
+    void *late = test_caller_room(&c, bytes);
+    void *slow = test_caller_room(&c, SLOW_BYTES);
     device.data = late;
-    kith_neighbors out = room_for_answer(&c, ROWS, K);
+    kith_neighbors out = test_caller_answer(&c, ROWS, K);
     assert_int_equal(c.ops->fill(c.stream, late, 0, bytes), 0);
     assert_int_equal(c.ops->wait(c.stream), 0);
     for (int i = 0; i < SLOW_FILLS; i++) {
@@ -213,19 +137,18 @@ static void test_order(void **state)
     }
     assert_int_equal(c.ops->copy_within(c.stream, late, source.data, bytes), 0);
     assert_int_equal(kith_cuda_graph_exact(gpu, &device, &params, &out, c.handle), KITH_OK);
-    kith_neighbors got = fetch(&c, &out);
+    kith_neighbors got = test_caller_fetch(&c, &out);
     assert_false(test_answers_differ("behind the caller's stream", &wanted, &got));
     (void)printf("work begins behind what the caller's stream holds\n");
     test_answer_free(&got);
     test_answer_free(&wanted);
-    release_answer(&c, &out);
     c.ops->release(c.stream, slow);
     c.ops->release(c.stream, late);
-    c.ops->release(c.stream, (void *)(uintptr_t)source.data);
+    test_caller_release(&c, source.data);
     test_rows_free(&points);
     kith_ctx_free(gpu);
     kith_ctx_free(cpu);
-    c.ops->close(c.stream);
+    test_caller_close(&c);
 }
 
 /* ---- Selection ------------------------------------------------------------------------------ */
@@ -237,7 +160,7 @@ typedef struct choice {
     int64_t item_bytes;
 } choice;
 
-static choice make_choice(const caller *c, const test_rows *rows, uint32_t *ids)
+static choice make_choice(const test_caller *c, const test_rows *rows, uint32_t *ids)
 {
     const kith_matrix *m = &rows->matrix;
     const kith_matrix id_matrix = {
@@ -250,15 +173,15 @@ static choice make_choice(const caller *c, const test_rows *rows, uint32_t *ids)
                               .stride_bytes = m->stride_bytes,
                               .dtype = m->dtype};
     made.device = made.host;
-    made.device.data = on_device(c, m).data;
-    made.device.ids = ids != NULL ? on_device(c, &id_matrix).data : NULL;
+    made.device.data = test_caller_copy(c, m).data;
+    made.device.ids = ids != NULL ? test_caller_copy(c, &id_matrix).data : NULL;
     return made;
 }
 
-static void release_choice(const caller *c, const choice *made)
+static void release_choice(const test_caller *c, const choice *made)
 {
-    c->ops->release(c->stream, (void *)(uintptr_t)made->device.data);
-    c->ops->release(c->stream, (void *)(uintptr_t)made->device.ids);
+    test_caller_release(c, made->device.data);
+    test_caller_release(c, made->device.ids);
 }
 
 static void *host_room(size_t bytes)
@@ -269,7 +192,7 @@ static void *host_room(size_t bytes)
 }
 
 /* Bytes of a block on the device against those of the host. */
-static int differs(const caller *c, const void *host, const void *device, size_t bytes)
+static int differs(const test_caller *c, const void *host, const void *device, size_t bytes)
 {
     char *got = host_room(bytes);
     assert_int_equal(c->ops->copy_out(c->stream, got, device, bytes), 0);
@@ -280,14 +203,15 @@ static int differs(const caller *c, const void *host, const void *device, size_t
 }
 
 /* Lists, and k-th values, by one method on both sides. */
-static int compare_selection(const caller *c, kith_ctx *cpu, kith_ctx *gpu, const choice *from,
+static int compare_selection(const test_caller *c, kith_ctx *cpu, kith_ctx *gpu, const choice *from,
                              const kith_select_params *params)
 {
     const size_t rows = (size_t)from->host.rows;
     const size_t count = rows * (size_t)params->k;
     const size_t bytes = count * (size_t)from->item_bytes;
     const kith_selection wanted = {host_room(bytes), host_room(count * sizeof(uint32_t))};
-    const kith_selection out = {room(c, bytes), room(c, count * sizeof(uint32_t))};
+    const kith_selection out = {test_caller_room(c, bytes),
+                                test_caller_room(c, count * sizeof(uint32_t))};
     assert_int_equal(kith_select(cpu, &from->host, params, &wanted), KITH_OK);
     const kith_status lists = kith_cuda_select(gpu, &from->device, params, &out, c->handle);
     int wrong = lists != KITH_OK || differs(c, wanted.values, out.values, bytes) ||
@@ -322,7 +246,7 @@ static void test_selection(void **state)
     static const kith_dtype dtypes[] = {KITH_F32, KITH_F64, KITH_F16, KITH_BF16};
     static const int64_t ks[] = {1, 20, 300, LENGTH};
     (void)state;
-    caller c = open_caller();
+    test_caller c = test_caller_open();
     kith_ctx *cpu = test_cpu_ctx();
     kith_ctx *gpu = test_gpu_ctx(2, 0);
     uint64_t seed = 7;
@@ -358,13 +282,13 @@ static void test_selection(void **state)
     free(ids);
     kith_ctx_free(gpu);
     kith_ctx_free(cpu);
-    c.ops->close(c.stream);
+    test_caller_close(&c);
 }
 
 static void test_selection_refused(void **state)
 {
     (void)state;
-    caller c = open_caller();
+    test_caller c = test_caller_open();
     kith_ctx *gpu = test_gpu_ctx(1, 0);
     kith_ctx *cpu = test_cpu_ctx();
     float numbers[8] = {0, 1, 2, 3, 4, 5, 6, 7};
@@ -375,12 +299,12 @@ static void test_selection_refused(void **state)
     kith_selection out = {.values = numbers};
     assert_int_equal(kith_cuda_select(gpu, &values, &params, &out, NULL), KITH_E_ARGUMENT);
     assert_non_null(strstr(kith_ctx_detail(gpu), "no address in device memory"));
-    values.data = on_device(&c, &matrix).data;
+    values.data = test_caller_copy(&c, &matrix).data;
     assert_int_equal(kith_cuda_select(gpu, &values, &params, &out, NULL), KITH_E_ARGUMENT);
     assert_non_null(strstr(kith_ctx_detail(gpu), "out.values"));
     assert_int_equal(kith_cuda_select_kth(gpu, &values, &params, numbers, NULL), KITH_E_ARGUMENT);
     assert_non_null(strstr(kith_ctx_detail(gpu), "out is no address"));
-    out.values = room(&c, sizeof numbers);
+    out.values = test_caller_room(&c, sizeof numbers);
     assert_int_equal(kith_cuda_select(cpu, &values, &params, &out, NULL), KITH_E_UNSUPPORTED);
     assert_int_equal(kith_cuda_select(gpu, &values, &params, &out, NULL), KITH_OK);
     kith_report report = {.struct_size = (uint32_t)sizeof report};
@@ -388,10 +312,10 @@ static void test_selection_refused(void **state)
     assert_true(strncmp(report.backend, "cuda:", 5) == 0 && report.gpu[0] != '\0');
     (void)printf("selection refuses host addresses and a context of the processor\n");
     c.ops->release(c.stream, out.values);
-    c.ops->release(c.stream, (void *)(uintptr_t)values.data);
+    test_caller_release(&c, values.data);
     kith_ctx_free(cpu);
     kith_ctx_free(gpu);
-    c.ops->close(c.stream);
+    test_caller_close(&c);
 }
 
 /* ---- What is refused ------------------------------------------------------------------------ */
@@ -399,7 +323,7 @@ static void test_selection_refused(void **state)
 static void test_refused(void **state)
 {
     (void)state;
-    caller c = open_caller();
+    test_caller c = test_caller_open();
     kith_ctx *gpu = test_gpu_ctx(1, 0);
     kith_ctx *cpu = test_cpu_ctx();
     float points[8] = {0, 1, 2, 3, 4, 5, 6, 7};
@@ -410,10 +334,10 @@ static void test_refused(void **state)
     params.k = 1;
     assert_int_equal(kith_cuda_graph_exact(gpu, &matrix, &params, &out, NULL), KITH_E_ARGUMENT);
     assert_non_null(strstr(kith_ctx_detail(gpu), "no address in device memory"));
-    kith_matrix device = on_device(&c, &matrix);
+    kith_matrix device = test_caller_copy(&c, &matrix);
     assert_int_equal(kith_cuda_graph_exact(gpu, &device, &params, &out, NULL), KITH_E_ARGUMENT);
     assert_non_null(strstr(kith_ctx_detail(gpu), "out.ids"));
-    out.ids = room(&c, sizeof ids);
+    out.ids = test_caller_room(&c, sizeof ids);
     assert_int_equal(kith_cuda_graph_exact(cpu, &device, &params, &out, NULL), KITH_E_UNSUPPORTED);
     params.k = 8;
     assert_int_equal(kith_cuda_graph_exact(gpu, &device, &params, &out, NULL), KITH_E_ARGUMENT);
@@ -426,10 +350,10 @@ static void test_refused(void **state)
     }
     (void)printf("host addresses, a context of the processor and a k too large are refused\n");
     c.ops->release(c.stream, out.ids);
-    c.ops->release(c.stream, (void *)(uintptr_t)device.data);
+    test_caller_release(&c, device.data);
     kith_ctx_free(cpu);
     kith_ctx_free(gpu);
-    c.ops->close(c.stream);
+    test_caller_close(&c);
 }
 
 int main(void)

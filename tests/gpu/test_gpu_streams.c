@@ -9,9 +9,9 @@
 
 #include <cmocka.h>
 
-#include "gpu/gpu.h"
 #include "kith/kith_cuda.h"
 #include "support/support_answers.h"
+#include "support/support_caller.h"
 #include "support/support_compare.h"
 #include "support/support_gpu.h"
 #include "support/support_shapes.h"
@@ -32,8 +32,7 @@ typedef struct driver {
 } driver;
 
 typedef struct fixture {
-    const kin_gpu_ops *ops;
-    kin_gpu_stream *own; /* for allocations and copies */
+    test_caller own; /* for allocations and copies */
     driver cuda;
     kith_ctx *cpu;
     kith_ctx *gpu;
@@ -56,9 +55,7 @@ static int setup(void **state)
     load(library, "cuStreamDestroy_v2", &f.cuda.stream_destroy);
     load(library, "cuMemcpyHtoDAsync_v2", &f.cuda.copy_in);
     load(library, "cuMemsetD8Async", &f.cuda.fill);
-    f.ops = kin_gpu_get_module()->ops;
-    assert_int_equal(f.ops->make_current(0), 0);
-    assert_int_equal(f.ops->open(0, NULL, &f.own), 0);
+    f.own = test_caller_open();
     f.cpu = test_cpu_ctx();
     f.gpu = test_gpu_ctx(2, 0);
     *state = &f;
@@ -70,64 +67,8 @@ static int teardown(void **state)
     fixture *f = *state;
     kith_ctx_free(f->gpu);
     kith_ctx_free(f->cpu);
-    f->ops->close(f->own);
+    test_caller_close(&f->own);
     return 0;
-}
-
-static void *on_device(const fixture *f, uint64_t bytes)
-{
-    void *block = NULL;
-    assert_int_equal(f->ops->allocate(f->own, bytes, &block), 0);
-    assert_int_equal(f->ops->fill(f->own, block, 0xee, bytes), 0);
-    assert_int_equal(f->ops->wait(f->own), 0);
-    return block;
-}
-
-static uint64_t bytes_of(const kith_matrix *m)
-{
-    const uint64_t row = (uint64_t)m->cols * (uint64_t)kith_dtype_bytes(m->dtype);
-    return (uint64_t)(m->rows - 1) * (uint64_t)m->stride_bytes + row;
-}
-
-static kith_matrix upload(const fixture *f, const kith_matrix *m)
-{
-    kith_matrix copy = *m;
-    void *block = on_device(f, bytes_of(m));
-    assert_int_equal(f->ops->copy_in(f->own, block, m->data, bytes_of(m)), 0);
-    assert_int_equal(f->ops->wait(f->own), 0);
-    copy.data = block;
-    return copy;
-}
-
-static void release(const fixture *f, const void *block)
-{
-    f->ops->release(f->own, (void *)(uintptr_t)block);
-}
-
-static kith_neighbors answer_on_device(const fixture *f, int64_t rows, int64_t k)
-{
-    const uint64_t entries = (uint64_t)rows * (uint64_t)k;
-    return (kith_neighbors){.ids = on_device(f, entries * sizeof(uint32_t)),
-                            .distances = on_device(f, entries * sizeof(float)),
-                            .distances64 = on_device(f, entries * sizeof(double)),
-                            .rows = rows,
-                            .k = k};
-}
-
-/* To the host; the device's copy is released. */
-static kith_neighbors fetch(const fixture *f, const kith_neighbors *answer)
-{
-    const uint64_t entries = (uint64_t)answer->rows * (uint64_t)answer->k;
-    kith_neighbors host = test_answer_make(answer->rows, answer->k);
-    assert_int_equal(f->ops->copy_out(f->own, host.ids, answer->ids, entries * 4), 0);
-    assert_int_equal(f->ops->copy_out(f->own, host.distances, answer->distances, entries * 4), 0);
-    assert_int_equal(f->ops->copy_out(f->own, host.distances64, answer->distances64, entries * 8),
-                     0);
-    assert_int_equal(f->ops->wait(f->own), 0);
-    release(f, answer->ids);
-    release(f, answer->distances);
-    release(f, answer->distances64);
-    return host;
 }
 
 /* ---- Jobs whose data lie on the device ------------------------------------------------------ */
@@ -151,23 +92,23 @@ static int compare(const fixture *f, const test_job *job, void *stream)
     kith_neighbors wanted;
     assert_int_equal(test_job_solve(f->cpu, job, &wanted), KITH_OK);
     test_job there = *job;
-    const kith_matrix points = upload(f, job->points);
+    const kith_matrix points = test_caller_copy(&f->own, job->points);
     kith_matrix queries = {0};
     there.points = &points;
     if (job->call != TEST_GRAPH) {
-        queries = upload(f, job->queries);
+        queries = test_caller_copy(&f->own, job->queries);
         there.queries = &queries;
     }
-    const kith_neighbors out = answer_on_device(f, wanted.rows, wanted.k);
+    const kith_neighbors out = test_caller_answer(&f->own, wanted.rows, wanted.k);
     const kith_status status = solve(f, &there, stream, &out);
     test_job_text(job, text, sizeof text);
     if (status != KITH_OK) {
         fail_msg("%s on the device: %s", text, kith_ctx_detail(f->gpu));
     }
-    kith_neighbors got = fetch(f, &out);
+    kith_neighbors got = test_caller_fetch(&f->own, &out);
     const int differ = test_answers_differ(text, &wanted, &got);
-    release(f, points.data);
-    release(f, queries.data);
+    test_caller_release(&f->own, points.data);
+    test_caller_release(&f->own, queries.data);
     test_answer_free(&wanted);
     test_answer_free(&got);
     return differ;
@@ -220,22 +161,22 @@ static void queued_before(void **state)
     test_shape_fill(&rows, SHAPE_GAUSS, false, &seed);
     const test_job job = {
         .name = "gauss", .points = &rows.matrix, .metric = KITH_EUCLIDEAN, .k = 8};
-    const uint64_t bytes = bytes_of(&rows.matrix);
+    const uint64_t bytes = test_matrix_bytes(&rows.matrix);
     kith_neighbors wanted;
     assert_int_equal(test_job_solve(f->cpu, &job, &wanted), KITH_OK);
     void *pinned = NULL;
     void *stream = NULL;
-    assert_int_equal(f->ops->allocate_pinned(bytes, &pinned), 0);
+    assert_int_equal(f->own.ops->allocate_pinned(bytes, &pinned), 0);
     memcpy(pinned, rows.matrix.data, bytes);
     assert_int_equal(f->cuda.stream_create(&stream, NON_BLOCKING), 0);
-    void *busy = on_device(f, busy_bytes);
+    void *busy = test_caller_room(&f->own, busy_bytes);
     int differ = 0;
     for (int i = 0; i < TIMES; i++) {
         kith_matrix points = rows.matrix;
-        void *block = on_device(f, bytes);
+        void *block = test_caller_room(&f->own, bytes);
         points.data = block;
         const test_job there = {.points = &points, .metric = job.metric, .k = job.k};
-        const kith_neighbors out = answer_on_device(f, wanted.rows, wanted.k);
+        const kith_neighbors out = test_caller_answer(&f->own, wanted.rows, wanted.k);
         for (int b = 0; b < BUSY; b++) {
             assert_int_equal(
                 f->cuda.fill((uint64_t)(uintptr_t)busy, (unsigned char)b, busy_bytes, stream), 0);
@@ -244,15 +185,15 @@ static void queued_before(void **state)
         if (solve(f, &there, stream, &out) != KITH_OK) {
             fail_msg("%s", kith_ctx_detail(f->gpu));
         }
-        kith_neighbors got = fetch(f, &out);
+        kith_neighbors got = test_caller_fetch(&f->own, &out);
         differ += test_answers_differ("points that a stream brings", &wanted, &got);
         test_answer_free(&got);
-        release(f, block);
+        test_caller_release(&f->own, block);
     }
     assert_int_equal(f->cuda.stream_wait(stream), 0);
     assert_int_equal(f->cuda.stream_destroy(stream), 0);
-    release(f, busy);
-    f->ops->release_pinned(pinned);
+    test_caller_release(&f->own, busy);
+    f->own.ops->release_pinned(pinned);
     test_answer_free(&wanted);
     test_rows_free(&rows);
     assert_int_equal(differ, 0);
@@ -268,18 +209,18 @@ static void wrong_side(void **state)
     test_shape_fill(&rows, SHAPE_GAUSS, false, &seed);
     const test_job job = {
         .name = "gauss", .points = &rows.matrix, .metric = KITH_EUCLIDEAN, .k = 3};
-    const kith_neighbors out = answer_on_device(f, 300, 3);
+    const kith_neighbors out = test_caller_answer(&f->own, 300, 3);
     assert_int_equal(solve(f, &job, NULL, &out), KITH_E_ARGUMENT);
     printf("host points for a device call: '%s'\n", kith_ctx_detail(f->gpu));
-    const kith_matrix points = upload(f, &rows.matrix);
+    const kith_matrix points = test_caller_copy(&f->own, &rows.matrix);
     const test_job there = {.points = &points, .metric = KITH_EUCLIDEAN, .k = 3};
     kith_neighbors host = test_answer_make(300, 3);
     assert_int_equal(solve(f, &there, NULL, &host), KITH_E_ARGUMENT);
     printf("a host answer for a device call: '%s'\n", kith_ctx_detail(f->gpu));
     test_answer_free(&host);
-    kith_neighbors got = fetch(f, &out);
+    kith_neighbors got = test_caller_fetch(&f->own, &out);
     test_answer_free(&got);
-    release(f, points.data);
+    test_caller_release(&f->own, points.data);
     test_rows_free(&rows);
 }
 
