@@ -7,6 +7,7 @@
 #   make check-gpu   build, all tests that need a GPU; TESTS="test_x ..." for some of them
 #   make check-full  also sanitizers, valgrind, clang, clang-tidy, long fuzz
 #   make bench       kith beside its peers; ARGS="--threads 2 --isa avx2" and PYTHON are passed on
+#   make tune        measures all methods of selection and rewrites their table; DEVICE=cuda on a GPU
 #   make fmt         clang-format on every C file
 #   make tidy        clang-tidy on every C file
 #   make coverage    which lines the tests reach
@@ -20,7 +21,7 @@ ifneq ($(shell command -v ninja 2>/dev/null),)
 export CMAKE_GENERATOR ?= Ninja
 endif
 
-.PHONY: build demo check check-gpu check-full bench fmt tidy coverage install clean
+.PHONY: build demo check check-gpu check-full bench tune fmt tidy coverage install clean
 
 build:
 	@cmake --preset release >build.log 2>&1 || { cat build.log; exit 1; }
@@ -46,6 +47,9 @@ check-full: check
 
 bench: build
 	@PYTHON=$(PYTHON) tools/bench.sh $(ARGS)
+
+tune: build
+	@build/bench_select --device $(or $(DEVICE),cpu) --tune src/select/select_tune.inc
 
 fmt:
 	@tools/check_format.sh --fix

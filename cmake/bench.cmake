@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-# Each bench/micro/x.c is one program, build/bench_x. All are built with everything else, so that they
-# keep up with what they measure; nothing runs them but a person, or `make bench`.
+# Each bench/micro/x.c is one program, build/bench_x; what else it is made of stands in bench/micro/x.
+# All are built with everything else, so that they keep up with what they measure; nothing runs them
+# but a person, or `make bench`.
 
 file(GLOB MICRO_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/bench/micro/*.c)
 foreach(source ${MICRO_SOURCES})
   get_filename_component(idea ${source} NAME_WE)
-  add_executable(bench_${idea} ${source})
+  file(GLOB parts CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/bench/micro/${idea}/*.c)
+  add_executable(bench_${idea} ${source} ${parts})
   target_link_libraries(bench_${idea} PRIVATE kith_inside)
   target_compile_options(bench_${idea} PRIVATE ${KITH_EXACT_FLAGS})
 endforeach()

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Measuring selection for bench_select: a matrix, a job on it, its time and its check. What fails
+ * ends the program with a sentence. */
+#ifndef BENCH_SELECT_MEASURE_H
+#define BENCH_SELECT_MEASURE_H
+
+#include "select/select.h"
+
+enum { BENCH_MOST_RUNS = 64 };
+
+/* Uniform values, the same in every run. */
+typedef struct bench_matrix {
+    char *host;
+    char *device; /* NULL on the processor */
+    int64_t rows;
+    int64_t cols;
+    kith_dtype dtype;
+    double floor;      /* seconds of one read of it, */
+    double floor_busy; /* and of the threads that read (see busy) */
+} bench_matrix;
+
+typedef struct bench {
+    kith_ctx *ctx;
+    kin_gpu *gpu;      /* NULL: the processor */
+    bench_matrix held; /* made again only where another one is wanted */
+    int runs;
+    bool checks;
+    const char *csv;
+    char machine[192];
+} bench;
+
+typedef struct bench_result {
+    double median; /* seconds */
+    double fastest;
+    double slowest;
+    double busy; /* on the processor: the least time of all threads by their number */
+    bool right;
+} bench_result;
+
+_Noreturn void bench_stop(const char *what, const char *detail);
+int64_t bench_matrix_bytes(const bench_matrix *m);
+/* Memory of values and outputs is added to `wanted`: rows, cols, k, dtype and switches count. */
+bench_result bench_measure(bench *b, const kin_select_job *wanted);
+/* All that is held. */
+void bench_release(bench *b);
+
+/* Measures every method in every class of this side and rewrites its rows of the file. */
+void bench_tune(bench *b, const char *path);
+
+#endif

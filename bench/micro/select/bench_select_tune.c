@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rewriting src/select/select_tune.inc. A class is a width of values, a range of row lengths and a
+ * range of k; it is measured at its upper ends, with as many rows as make a matrix of fixed size,
+ * and its method is the fastest one, or scan where nothing is faster by more than the margin.
+ * Neighbouring classes of one method become one row of the table.
+ *
+ * Methods whose cost rises with k are left out of the larger ones once they are far behind. On the
+ * processor the time that counts is that of its threads, which other programs disturb least. */
+#include "bench_select.h"
+
+#include "host/host_clock.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+static const int64_t col_classes[] = {256, 1024, 4096, 16384, 65536, 262144, 1048576, INT64_MAX};
+static const int64_t k_classes[] = {4, 16, 64, 256, 1024, 2048, 8192, 32768, INT64_MAX};
+enum {
+    COLS = sizeof col_classes / sizeof col_classes[0],
+    KS = sizeof k_classes / sizeof k_classes[0],
+    WIDTHS = 3,
+    FIRST = KITH_SELECT_SCAN,
+    METHODS = KITH_SELECT_THRESHOLD_HEAP + 1,
+    LONGEST = 1 << 22 /* stands for all longer rows */
+};
+static const kith_dtype widths[WIDTHS] = {KITH_F16, KITH_F32, KITH_F64};
+static const int64_t VALUES_CPU = 1 << 22;
+static const int64_t VALUES_CUDA = 1 << 27;
+static const double MARGIN = 0.97;
+static const double HOPELESS = 5.0;
+
+static const char *const rule_names[METHODS] = {"AUTO",    "SCAN",        "INSERTION",
+                                                "HEAP",    "MERGE_QUEUE", "QUICK",
+                                                "BITONIC", "RADIX",       "THRESHOLD_HEAP"};
+
+static bool rises_with_k(kith_select_method method)
+{
+    return method != KITH_SELECT_SCAN && method != KITH_SELECT_QUICK && method != KITH_SELECT_RADIX;
+}
+
+static double seconds_of(const bench *b, const bench_result *r)
+{
+    return b->gpu == NULL ? r->busy : r->fastest;
+}
+
+/* The fastest method of one class. out_of_it: methods that are not tried any more. */
+static kith_select_method choose(bench *b, kin_select_job job, bool out_of_it[METHODS])
+{
+    double seconds[METHODS] = {0.0};
+    kith_select_method best = KITH_SELECT_SCAN;
+    for (int m = FIRST; m < METHODS; m++) {
+        if (out_of_it[m]) {
+            continue;
+        }
+        job.method = (kith_select_method)m;
+        const bench_result r = bench_measure(b, &job);
+        seconds[m] = seconds_of(b, &r);
+        if (seconds[m] < seconds[best] * (best == KITH_SELECT_SCAN ? MARGIN : 1.0)) {
+            best = job.method;
+        }
+    }
+    printf("  %d bits %7" PRId64 " x %-8" PRId64 " k %-7" PRId64 ":",
+           8 * kith_dtype_bytes(job.dtype), job.rows, job.cols, job.k);
+    for (int m = FIRST; m < METHODS; m++) {
+        if (!out_of_it[m]) {
+            printf(" %s %.2f", rule_names[m], seconds[m] * 1e3);
+        }
+        out_of_it[m] = out_of_it[m] || (rises_with_k((kith_select_method)m) &&
+                                        seconds[m] > HOPELESS * seconds[best]);
+    }
+    printf(" -> %s\n", rule_names[best]);
+    (void)fflush(stdout);
+    return best;
+}
+
+/* Of rows of this length: the classes of k that can occur. */
+static int choose_all_k(bench *b, kith_dtype dtype, int64_t cols, kith_select_method best[KS])
+{
+    const int64_t values = b->gpu == NULL ? VALUES_CPU : VALUES_CUDA;
+    bool out_of_it[METHODS] = {false};
+    kin_select_job job = {
+        .dtype = dtype, .cols = cols < LONGEST ? cols : LONGEST, .sorted = true, .sample = 8};
+    job.rows = values / job.cols > 1 ? values / job.cols : 1;
+    int count = 0;
+    for (; count < KS && (count == 0 || k_classes[count - 1] < job.cols); count++) {
+        job.k = k_classes[count] < job.cols ? k_classes[count] : job.cols;
+        best[count] = choose(b, job, out_of_it);
+    }
+    return count;
+}
+
+static void print_bound(FILE *out, int64_t bound)
+{
+    if (bound == INT64_MAX) {
+        (void)fprintf(out, "ANY, ");
+    } else {
+        (void)fprintf(out, "%" PRId64 ", ", bound);
+    }
+}
+
+/* One row for neighbours of one method; the last one has no bound. */
+static void print_rules(FILE *out, const char *side, kith_dtype dtype, int64_t cols,
+                        const kith_select_method best[KS], int count)
+{
+    for (int i = 0; i < count; i++) {
+        if (i + 1 < count && best[i] == best[i + 1]) {
+            continue;
+        }
+        (void)fprintf(out, "RULE(%s, %d, ", side, 8 * kith_dtype_bytes(dtype));
+        print_bound(out, cols);
+        print_bound(out, i + 1 < count ? k_classes[i] : INT64_MAX);
+        (void)fprintf(out, "%s)\n", rule_names[best[i]]);
+    }
+}
+
+static void print_side(bench *b, FILE *out)
+{
+    const bool on_cpu = b->gpu == NULL;
+    char date[16] = "";
+    const time_t now = time(NULL);
+    struct tm parts;
+    if (gmtime_r(&now, &parts) != NULL) {
+        (void)strftime(date, sizeof date, "%Y-%m-%d", &parts);
+    }
+    (void)fprintf(out, "\n/* %s: %s, %s, make tune DEVICE=%s */\n", on_cpu ? "cpu" : "cuda",
+                  b->machine, date, on_cpu ? "cpu" : "cuda");
+    for (int w = 0; w < WIDTHS; w++) {
+        for (int c = 0; c < COLS; c++) {
+            kith_select_method best[KS];
+            const int count = choose_all_k(b, widths[w], col_classes[c], best);
+            print_rules(out, on_cpu ? "CPU" : "CUDA", widths[w], col_classes[c], best, count);
+        }
+    }
+}
+
+static char *read_file(const char *path)
+{
+    FILE *in = fopen(path, "r");
+    long bytes = -1;
+    if (in != NULL && fseek(in, 0, SEEK_END) == 0) {
+        bytes = ftell(in);
+    }
+    char *text = bytes < 0 ? NULL : malloc((size_t)bytes + 1);
+    if (text == NULL || fseek(in, 0, SEEK_SET) != 0 ||
+        fread(text, 1, (size_t)bytes, in) != (size_t)bytes || fclose(in) != 0) {
+        bench_stop("cannot read", path);
+    }
+    text[bytes] = '\0';
+    return text;
+}
+
+void bench_tune(bench *b, const char *path)
+{
+    char *text = read_file(path);
+    char *cpu = strstr(text, "\n/* cpu:");
+    char *cuda = cpu == NULL ? NULL : strstr(cpu, "\n/* cuda:");
+    if (cuda == NULL) {
+        bench_stop("no rows of both sides in", path);
+    }
+    FILE *out = tmpfile(); /* the old table stays until the new one is whole */
+    if (out == NULL) {
+        bench_stop("no temporary file for", path);
+    }
+    b->runs = 3;
+    b->checks = false;
+    print_side(b, out);
+    const long bytes = ftell(out);
+    char *side = malloc((size_t)bytes);
+    rewind(out);
+    if (side == NULL || fread(side, 1, (size_t)bytes, out) != (size_t)bytes || fclose(out) != 0) {
+        bench_stop("cannot read back rows for", path);
+    }
+    out = fopen(path, "w");
+    if (out == NULL) {
+        bench_stop("cannot write", path);
+    }
+    const bool on_cpu = b->gpu == NULL;
+    (void)fprintf(out, "%.*s%.*s%s", (int)((on_cpu ? cpu : cuda) - text), text, (int)bytes, side,
+                  on_cpu ? cuda : "");
+    if (fclose(out) != 0) {
+        bench_stop("cannot write", path);
+    }
+    free(side);
+    free(text);
+}
