@@ -17,7 +17,6 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "fused/fused_host.h"
-#include "fused/fused_rerun.h"
 
 /* Pairs of a batch: what the device writes, and what the host reads. */
 static const uint64_t PAIR_BYTES = 128u << 20;
@@ -356,24 +355,6 @@ kith_status kin_fused_answers_take_whole(kin_fused_answers *a, const kin_pair *p
     kin_fused_answers_chunk(a, &distinct, a->id0);
     const kith_status status = kin_fused_host_write(a, &lists);
     kin_fused_answers_chunk(a, groups, a->id0);
-    return status;
-}
-
-kith_status kin_fused_answers_take(kin_fused_answers *a, kin_fused_work *work,
-                                   const kin_fused_rows *rows, const kin_fused_rows *cols)
-{
-    uint8_t *lost = NULL;
-    int64_t count = 0;
-    KIN_TRY(kin_fused_work_lost(work, &lost, &count));
-    kith_status status = kin_fused_answers_rescore(a, work, rows, cols, count > 0 ? lost : NULL);
-    if (status == KITH_OK) {
-        status = kin_fused_work_tally(work, &a->tally);
-    }
-    if (status == KITH_OK && count > 0) {
-        a->tally.reruns += (double)count;
-        status = kin_fused_rerun_lost(a, work, rows, cols, lost, count);
-    }
-    kin_free(a->on.ctx, lost);
     return status;
 }
 

@@ -44,8 +44,8 @@ void kin_fused_answers_free(kin_fused_answers *a);
 /* The corpus' next chunk, whose first row has the id id0. */
 void kin_fused_answers_chunk(kin_fused_answers *a, const kin_groups *groups, uint32_t id0);
 
-/* The lists of a finished work, with those that lost candidates. rows, cols: the matrices of its
- * sets. Waits. */
+/* The lists of a finished work, with those that lost candidates (fused_rerun.c, which stands above
+ * fused_answer.c). rows, cols: the matrices of its sets. Waits. */
 kith_status kin_fused_answers_take(kin_fused_answers *a, kin_fused_work *work,
                                    const kin_fused_rows *rows, const kin_fused_rows *cols);
 /* The same for complete lists, or for those that are not in lost[] (by position). */

@@ -10,7 +10,7 @@
  * (gpu.h) lost rows are solved at once, with less than the 128 KiB of a seed's smallest matrix:
  * 64 KiB of pairs, 32 KiB of keys, 16 KiB of ids, and a count.
  */
-#include "fused/fused_rerun.h"
+#include "fused/fused_answer.h"
 
 #include "base/base_mem.h"
 #include "base/base_size.h"
@@ -219,9 +219,11 @@ done:
     return status;
 }
 
-kith_status kin_fused_rerun_lost(kin_fused_answers *a, const kin_fused_work *work,
-                                 const kin_fused_rows *rows, const kin_fused_rows *cols,
-                                 const uint8_t *lost, int64_t count)
+/* lost: by position of work's rows, `count` of them 1. In the end by canonical keys of all pairs,
+ * so this always ends. */
+static kith_status rerun_lost(kin_fused_answers *a, const kin_fused_work *work,
+                              const kin_fused_rows *rows, const kin_fused_rows *cols,
+                              const uint8_t *lost, int64_t count)
 {
     rerun r = {.a = a, .work = work, .rows = rows, .cols = cols};
     const uint64_t room = kin_gpu_scope(a->on.gpu) / 4;
@@ -243,5 +245,23 @@ kith_status kin_fused_rerun_lost(kin_fused_answers *a, const kin_fused_work *wor
 done:
     kin_free(a->on.ctx, r.reach);
     kin_free(a->on.ctx, r.ids);
+    return status;
+}
+
+kith_status kin_fused_answers_take(kin_fused_answers *a, kin_fused_work *work,
+                                   const kin_fused_rows *rows, const kin_fused_rows *cols)
+{
+    uint8_t *lost = NULL;
+    int64_t count = 0;
+    KIN_TRY(kin_fused_work_lost(work, &lost, &count));
+    kith_status status = kin_fused_answers_rescore(a, work, rows, cols, count > 0 ? lost : NULL);
+    if (status == KITH_OK) {
+        status = kin_fused_work_tally(work, &a->tally);
+    }
+    if (status == KITH_OK && count > 0) {
+        a->tally.reruns += (double)count;
+        status = rerun_lost(a, work, rows, cols, lost, count);
+    }
+    kin_free(a->on.ctx, lost);
     return status;
 }
