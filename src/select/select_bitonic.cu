@@ -30,8 +30,7 @@ enum {
     BLOCKS_A_PROCESSOR = 4, /* wished for where rows are cut */
     LEAST_PART = 4,         /* times what a block sorts at once */
     FAN = 8,                /* runs that a block merges into one */
-    STEP_THREADS = 256,
-    SCRATCH_ALIGNMENT = 256
+    STEP_THREADS = 256
 };
 
 template <typename Word> struct chunk {
@@ -280,11 +279,6 @@ typedef struct plan {
     uint64_t bytes;
 } plan;
 
-static uint64_t place_behind(uint64_t at, uint64_t bytes)
-{
-    return (at + bytes + SCRATCH_ALIGNMENT - 1) / SCRATCH_ALIGNMENT * SCRATCH_ALIGNMENT;
-}
-
 static plan plan_of(kin_gpu_stream *stream, const kin_select_task *task)
 {
     plan p = {};
@@ -302,10 +296,10 @@ static plan plan_of(kin_gpu_stream *stream, const kin_select_task *task)
         p.part = p.run;
     }
     p.parts = (task->cols + p.part - 1) / p.part;
-    p.runs = place_behind(0, (uint64_t)(task->rows * task->k * word));
+    p.runs = kin_scratch_behind(0, (uint64_t)(task->rows * task->k * word));
     p.finish = p.runs;
     if (!p.shared || p.parts > 1) {
-        p.finish = place_behind(p.runs, (uint64_t)(task->rows * p.parts * p.run * word));
+        p.finish = kin_scratch_behind(p.runs, (uint64_t)(task->rows * p.parts * p.run * word));
     }
     p.bytes = p.finish + kin_select_finish_scratch(stream, task, true);
     return p;
@@ -325,8 +319,9 @@ static int shared_launch(kin_gpu_stream *stream, const kin_select_task *task, co
     const int bytes = CHUNK_BYTES + (int)(p->run * (int64_t)sizeof(word));
     const bool cut = p->parts > 1;
     const dim3 grid((unsigned)p->parts, (unsigned)min(task->rows, (int64_t)UINT16_MAX));
-    KIN_CUDA_TRY(cudaFuncSetAttribute(part_kernel<Value>,
-                                      cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+    /* The same for every K: a smaller one beside it must not lower what this launch needs. */
+    KIN_CUDA_TRY(cudaFuncSetAttribute(
+        part_kernel<Value>, cudaFuncAttributeMaxDynamicSharedMemorySize, 2 * CHUNK_BYTES));
     part_kernel<Value><<<grid, THREADS, (size_t)bytes, stream->stream>>>(
         *task, (int32_t)p->run, p->part, cut ? runs : answer, cut ? p->run : task->k);
     KIN_CUDA_TRY_LAUNCH();

@@ -22,6 +22,13 @@ static inline __host__ __device__ int64_t kin_sort_places(int64_t n)
     return places;
 }
 
+/* Where the next part of a scratch begins, behind one of that many bytes. */
+static inline uint64_t kin_scratch_behind(uint64_t at, uint64_t bytes)
+{
+    const uint64_t alignment = 256;
+    return (at + bytes + alignment - 1) / alignment * alignment;
+}
+
 /* ---- Bitonic sort in shared memory ----------------------------------------------------------- */
 
 /* Who sorts: whole warps, and a barrier of theirs alone. */

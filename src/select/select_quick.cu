@@ -46,8 +46,7 @@ enum {
     LEAST_PART = 65536, /* values that are worth a block */
     LEAST_K_SHARE = 8,  /* a part is at least this many times k */
     QUICK_ROUNDS = 40,
-    MOST_REFERENCES = QUICK_ROUNDS + 128 + 2,
-    SCRATCH_ALIGNMENT = 256
+    MOST_REFERENCES = QUICK_ROUNDS + 128 + 2
 };
 
 /* Where words are. */
@@ -313,11 +312,6 @@ typedef struct plan {
     uint64_t bytes;
 } plan;
 
-static uint64_t place_behind(uint64_t at, uint64_t bytes)
-{
-    return (at + bytes + SCRATCH_ALIGNMENT - 1) / SCRATCH_ALIGNMENT * SCRATCH_ALIGNMENT;
-}
-
 static plan plan_of(kin_gpu_stream *stream, const kin_select_task *task)
 {
     plan p = {};
@@ -331,9 +325,9 @@ static plan plan_of(kin_gpu_stream *stream, const kin_select_task *task)
     p.part = (task->cols + parts - 1) / parts;
     p.parts = (task->cols + p.part - 1) / p.part;
     p.groups = min(task->rows * p.parts, p.warps ? warps : blocks);
-    p.between = place_behind(0, answer);
-    p.buffers = p.between + (p.parts > 1 ? place_behind(0, answer * (uint64_t)p.parts) : 0);
-    p.finish = place_behind(p.buffers, (uint64_t)p.groups * 2 * (uint64_t)p.part * word);
+    p.between = kin_scratch_behind(0, answer);
+    p.buffers = p.between + (p.parts > 1 ? kin_scratch_behind(0, answer * (uint64_t)p.parts) : 0);
+    p.finish = kin_scratch_behind(p.buffers, (uint64_t)p.groups * 2 * (uint64_t)p.part * word);
     p.bytes = p.finish + kin_select_finish_scratch(stream, task, false);
     return p;
 }

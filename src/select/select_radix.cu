@@ -34,8 +34,7 @@ enum {
     LEAST_LIST = 1024,
     LIST_SHARE = 16,        /* lists of up to this part of the row: another read would cost more */
     BLOCKS_A_PROCESSOR = 8, /* wished for where rows are cut */
-    LEAST_PART = 32768,     /* values of a row that are worth a block */
-    SCRATCH_ALIGNMENT = 256
+    LEAST_PART = 32768      /* values of a row that are worth a block */
 };
 
 /* A row between two launches; all bits 0 is the beginning. */
@@ -72,8 +71,9 @@ static __device__ __forceinline__ range_end end_of(const kin_select_task &task, 
 
 /* ---- One read: counting ---------------------------------------------------------------------- */
 
-/* Adds places [first, last) of a row to counts. Ids are read where keys are equal alone. */
-template <typename Value>
+/* Adds places [first, last) of a row to counts. Ids are read where keys are equal alone. FIRST:
+ * the range is everything, and nothing is compared. */
+template <typename Value, bool FIRST>
 static __device__ __forceinline__ void
 count_part(const kin_device_row<Value> &row, int64_t first, int64_t last, kin_digit_ids ids,
            const kin_digit_range<typename Value::word> &range, uint32_t *counts)
@@ -82,11 +82,12 @@ count_part(const kin_device_row<Value> &row, int64_t first, int64_t last, kin_di
     constexpr int32_t n = kin_vector<Value>::values;
     constexpr int32_t key_low = kin_digit_key<word>::low;
     const int64_t step = (int64_t)THREADS * n;
+    const int32_t digit = FIRST ? 0 : range.digit;
     const word low = range.low;
     const word high = kin_digit_high(range, ids);
-    const bool by_id = range.digit >= kin_digit_key<word>::digits;
-    const int32_t shift = kin_digit_shift<word>(range.digit, ids);
-    const int32_t open = kin_digit_open<word>(range.digit, ids);
+    const bool by_id = digit >= kin_digit_key<word>::digits;
+    const int32_t shift = kin_digit_shift<word>(digit, ids);
+    const int32_t open = kin_digit_open<word>(digit, ids);
     const uint32_t mask = (1u << min(open, (int32_t)KIN_DIGIT_BITS)) - 1;
     uint32_t *own = counts + threadIdx.x % COPIES;
 
@@ -103,16 +104,28 @@ count_part(const kin_device_row<Value> &row, int64_t first, int64_t last, kin_di
 #pragma unroll
             for (int32_t i = 0; i < n; i++) {
                 word w = Value::make(bits[v][i], 0, row.largest);
-                bool counted = (valid[v] >> i & 1u) != 0 && w <= high;
+                bool counted = (valid[v] >> i & 1u) != 0 && (FIRST || w <= high);
                 if (by_id && counted && w >> key_low == low >> key_low) {
                     w |= row.id(at + v * step + i);
                     counted = w <= high;
                 }
-                if (counted && w >= low) {
+                if (counted && (FIRST || w >= low)) {
                     atomicAdd(own + ((uint32_t)(w >> shift) & mask) * COPIES, 1u);
                 }
             }
         }
+    }
+}
+
+template <typename Value>
+static __device__ __forceinline__ void
+count_range(const kin_device_row<Value> &row, int64_t first, int64_t last, kin_digit_ids ids,
+            const kin_digit_range<typename Value::word> &range, uint32_t *counts)
+{
+    if (range.digit == 0) {
+        count_part<Value, true>(row, first, last, ids, range, counts);
+    } else {
+        count_part<Value, false>(row, first, last, ids, range, counts);
     }
 }
 
@@ -222,7 +235,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
         while (end == COUNT_ON) {
             uint32_t *counts = (uint32_t *)memory;
             kin_digit_clear<COPIES, THREADS>(counts);
-            count_part(row, 0, task.cols, ids, range, counts);
+            count_range(row, 0, task.cols, ids, range, counts);
             __syncthreads(); /* all have counted */
             kin_digit_find<COPIES, THREADS>(counts, (uint32_t)task.k - range.below, sums, &found);
             kin_digit_narrow(&range, ids, task.cols, found.bin, found.before, found.count);
@@ -263,8 +276,8 @@ static __global__ void __launch_bounds__(THREADS, 2)
     uint32_t *bins = counts + (int64_t)blockIdx.y * KIN_DIGIT_BINS;
     const int64_t first = blockIdx.x * part;
     kin_digit_clear<COPIES, THREADS>(own);
-    count_part(kin_device_row<Value>(task, blockIdx.y), first, min(first + part, task.cols), ids,
-               range, own);
+    count_range(kin_device_row<Value>(task, blockIdx.y), first, min(first + part, task.cols), ids,
+                range, own);
     __syncthreads(); /* all have counted */
     for (int32_t i = (int32_t)threadIdx.x; i < KIN_DIGIT_BINS; i += THREADS) {
         const uint4 copies = ((const uint4 *)own)[i];
@@ -346,11 +359,6 @@ typedef struct plan {
     uint64_t bytes;
 } plan;
 
-static uint64_t place_behind(uint64_t at, uint64_t bytes)
-{
-    return (at + bytes + SCRATCH_ALIGNMENT - 1) / SCRATCH_ALIGNMENT * SCRATCH_ALIGNMENT;
-}
-
 static plan plan_of(kin_gpu_stream *stream, const kin_select_task *task)
 {
     plan p = {};
@@ -361,16 +369,16 @@ static plan plan_of(kin_gpu_stream *stream, const kin_select_task *task)
         min((wished + task->rows - 1) / task->rows, task->cols / (int64_t)LEAST_PART);
     p.part = ((task->cols + max(parts, (int64_t)1) - 1) / max(parts, (int64_t)1) + 7) / 8 * 8;
     p.parts = (task->cols + p.part - 1) / p.part;
-    p.states = place_behind(0, rows * (uint64_t)task->k * word);
+    p.states = kin_scratch_behind(0, rows * (uint64_t)task->k * word);
     p.counts = p.states;
     p.lists = p.states;
     p.finish = p.states;
     if (p.parts > 1) {
         const uint64_t state =
             word == 8 ? sizeof(row_state<kin_word64>) : sizeof(row_state<kin_word128>);
-        p.counts = place_behind(p.states, rows * state);
-        p.lists = place_behind(p.counts, rows * KIN_DIGIT_BINS * sizeof(uint32_t));
-        p.finish = place_behind(p.lists, rows * MEMORY);
+        p.counts = kin_scratch_behind(p.states, rows * state);
+        p.lists = kin_scratch_behind(p.counts, rows * KIN_DIGIT_BINS * sizeof(uint32_t));
+        p.finish = kin_scratch_behind(p.lists, rows * MEMORY);
     }
     p.bytes = p.finish + kin_select_finish_scratch(stream, task, false);
     return p;

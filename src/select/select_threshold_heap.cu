@@ -39,8 +39,7 @@ enum {
     AHEAD = 8,              /* words that a thread asks for before it looks at them */
     NEAR = 16,              /* a threshold lets k / NEAR more of the sample pass than k */
     LEAST_ROOM = 1024,
-    MOST_K = 65536,
-    SCRATCH_ALIGNMENT = 256
+    MOST_K = 65536
 };
 
 /* ---- Sample ---------------------------------------------------------------------------------- */
@@ -227,11 +226,6 @@ typedef struct plan {
     uint64_t bytes;
 } plan;
 
-static uint64_t place_behind(uint64_t at, uint64_t bytes)
-{
-    return (at + bytes + SCRATCH_ALIGNMENT - 1) / SCRATCH_ALIGNMENT * SCRATCH_ALIGNMENT;
-}
-
 /* Words up to the threshold as expected, and eight standard deviations: the k-th of a sample has
  * a rank in the row that varies by its square root, as a part of it. */
 static int64_t room_for(const kin_select_task *task, int64_t sample)
@@ -257,11 +251,11 @@ static plan plan_of(kin_gpu_stream *stream, const kin_select_task *task)
     p.batches = (task->rows + BATCH - 1) / BATCH;
     const uint64_t heaps = (uint64_t)p.batches * BATCH * (uint64_t)task->k * word;
     p.shared = (uint64_t)task->k * BATCH * word <= (uint64_t)stream->shared_bytes;
-    p.counts = place_behind(0, rows * (uint64_t)task->k * word);
-    p.thresholds = place_behind(p.counts, rows * sizeof(uint32_t));
-    p.lists = place_behind(p.thresholds, rows * word);
-    p.heaps = place_behind(p.lists, (uint64_t)p.batches * BATCH * (uint64_t)p.room * word);
-    p.finish = place_behind(p.heaps, p.shared ? 0 : heaps);
+    p.counts = kin_scratch_behind(0, rows * (uint64_t)task->k * word);
+    p.thresholds = kin_scratch_behind(p.counts, rows * sizeof(uint32_t));
+    p.lists = kin_scratch_behind(p.thresholds, rows * word);
+    p.heaps = kin_scratch_behind(p.lists, (uint64_t)p.batches * BATCH * (uint64_t)p.room * word);
+    p.finish = kin_scratch_behind(p.heaps, p.shared ? 0 : heaps);
     p.bytes = p.finish + kin_select_finish_scratch(stream, task, true);
     return p;
 }
@@ -287,8 +281,9 @@ static int threshold_heap_launch(kin_gpu_stream *stream, const kin_select_task *
         <<<grid, THREADS, 0, stream->stream>>>(*task, p.part, thresholds, lists, p.room, counts);
     KIN_CUDA_TRY_LAUNCH();
     const size_t bytes = p.shared ? (size_t)task->k * BATCH * sizeof(word) : 0;
-    KIN_CUDA_TRY(cudaFuncSetAttribute(heap_kernel<Value>,
-                                      cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
+    /* The same for every k: a smaller one beside it must not lower what this launch needs. */
+    KIN_CUDA_TRY(cudaFuncSetAttribute(
+        heap_kernel<Value>, cudaFuncAttributeMaxDynamicSharedMemorySize, stream->shared_bytes));
     heap_kernel<Value><<<(unsigned)p.batches, BATCH, bytes, stream->stream>>>(
         *task, lists, p.room, counts, p.shared ? NULL : (word *)(scratch + p.heaps),
         (word *)scratch);
