@@ -135,7 +135,7 @@ kith_status kin_fused_answers_make(kin_fused_answers *a, bool out_on_device, boo
     kith_ctx *ctx = a->on.ctx;
     const uint64_t rows = (uint64_t)a->target.out->rows;
     kith_status status = KITH_OK;
-    a->kernels_write = !chunks && plain(a->groups) && plain(a->target.groups);
+    a->kernels_write = !chunks && !a->by_host && plain(a->groups) && plain(a->target.groups);
     if (a->kernels_write) {
         KIN_TRY_GOTO(status, make_kernel_writer(a, out_on_device), done);
         goto done;

@@ -16,6 +16,7 @@ typedef struct kin_fused_answers {
     kin_answer_target target;
     bool exclude_on_device; /* target.exclude is device memory */
     int64_t wanted;         /* ids a row: k, and one more where one may be left out */
+    bool by_host;           /* the host writes, whatever the rows are */
     bool kernels_write;
 
     /* Kernels write. */
@@ -37,8 +38,9 @@ typedef struct kin_fused_answers {
     kin_fused_tally tally;
 } kin_fused_answers;
 
-/* on, metric, groups, target and wanted are set, the rest zero. out_on_device: the pointers of
- * target.out are device memory. chunks: the corpus comes in pieces, whose lists are merged. */
+/* on, metric, groups, target, by_host and wanted are set, the rest zero. out_on_device: the
+ * pointers of target.out are device memory. chunks: the corpus comes in pieces, whose lists are
+ * merged. */
 kith_status kin_fused_answers_make(kin_fused_answers *a, bool out_on_device, bool chunks);
 void kin_fused_answers_free(kin_fused_answers *a);
 /* The corpus' next chunk, whose first row has the id id0. */

@@ -2,7 +2,9 @@
  *
  * Idea. Queries in stripes, the corpus in chunks: the keys of a stripe and a chunk are written as a
  * matrix, and each row's best list takes them in. Lists of more than KIN_FUSED_PASS_K pairs are
- * made in passes: each takes what comes after the last pair of the pass before it.
+ * made in passes: each takes what comes after the last pair of the pass before it. The pipeline
+ * matrix has a method of selection take all k at once from keys that fit as a whole; where not even
+ * one query's do, it is made in passes, too.
  *
  *   keys    stripe x chunk doubles
  *   pairs   stripe x wanted, pass by pass from left to right
@@ -16,6 +18,7 @@
 
 #include "base/base_size.h"
 #include "base/base_try.h"
+#include "fused/fused_pipeline.h"
 #include "fused/fused_search.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
@@ -23,7 +26,12 @@
 #include <stdio.h>
 
 static const uint64_t KEY_BYTES = 512u << 20;
-enum { MOST_STRIPE = 2048, LEAST_CHUNK = 4096, CHUNK_STEP = 32 };
+enum {
+    MOST_STRIPE = 2048,
+    LEAST_CHUNK = 4096,
+    CHUNK_STEP = 32,
+    PICKED_BYTES = sizeof(double) + sizeof(uint32_t) /* of a selected key */
+};
 
 /* What is computed at a time. */
 typedef struct shape {
@@ -40,6 +48,10 @@ typedef struct direct {
     shape shape;
     double *keys;
     int32_t *counts; /* of a stripe */
+    bool selects;    /* by `method`, from the keys of all rows */
+    kith_select_method method;
+    double *picked; /* stripe x wanted */
+    uint32_t *picked_ids;
 } direct;
 
 static int64_t passes_of(int64_t wanted)
@@ -64,15 +76,15 @@ static shape least_shape(int64_t corpus_rows)
     return (shape){.stripe = 1, .chunk = kin_min_i64(whole_chunk(corpus_rows), LEAST_CHUNK)};
 }
 
-/* The largest stripe, then the largest chunk, that fit into `room`. */
-static shape shape_of(int64_t corpus_rows, int64_t count, int64_t wanted, uint64_t a_query,
+/* The largest stripe, then the largest chunk, that fit into `room`; whole: no chunks, if they can
+ * be avoided. */
+static shape shape_of(int64_t corpus_rows, int64_t count, bool whole, uint64_t a_query,
                       uint64_t room)
 {
     shape s = {.stripe = kin_min_i64(count, MOST_STRIPE), .chunk = whole_chunk(corpus_rows)};
-    const bool in_passes = passes_of(wanted) > 1;
     const int64_t least_chunk = least_shape(corpus_rows).chunk;
-    const uint64_t budget = in_passes || room / 2 < KEY_BYTES ? room / 2 : KEY_BYTES;
-    while (in_passes && s.stripe > 1 && bytes_of(s, a_query) > budget) {
+    const uint64_t budget = whole || room / 2 < KEY_BYTES ? room / 2 : KEY_BYTES;
+    while (whole && s.stripe > 1 && bytes_of(s, a_query) > budget) {
         s.stripe = kin_ceil_div(s.stripe, 2);
     }
     while (s.chunk > least_chunk && bytes_of(s, a_query) > budget) {
@@ -89,6 +101,13 @@ static kith_status make_scratch(direct *d)
     KIN_TRY(kin_gpu_alloc(d->ctx, d->gpu, &d->keys,
                           kin_size_mul((uint64_t)d->shape.stripe, (uint64_t)d->shape.chunk),
                           sizeof *d->keys, "keys of all pairs"));
+    if (d->selects) {
+        const uint64_t places = kin_size_mul((uint64_t)d->shape.stripe, (uint64_t)d->wanted);
+        KIN_TRY(
+            kin_gpu_alloc(d->ctx, d->gpu, &d->picked, places, sizeof *d->picked, "selected keys"));
+        KIN_TRY(kin_gpu_alloc(d->ctx, d->gpu, &d->picked_ids, places, sizeof *d->picked_ids,
+                              "selected ids"));
+    }
     return kin_gpu_alloc(d->ctx, d->gpu, &d->counts, (uint64_t)d->shape.stripe, sizeof *d->counts,
                          "counts of best lists");
 }
@@ -96,6 +115,8 @@ static kith_status make_scratch(direct *d)
 static void free_scratch(direct *d)
 {
     kin_gpu_free(d->gpu, d->counts);
+    kin_gpu_free(d->gpu, d->picked_ids);
+    kin_gpu_free(d->gpu, d->picked);
     kin_gpu_free(d->gpu, d->keys);
 }
 
@@ -153,9 +174,28 @@ static kith_status run_pass(const direct *d, stripe s, int64_t done, kin_fused_p
     return KITH_OK;
 }
 
+/* All k of each query at once. */
+static kith_status select_stripe(const direct *d, stripe s, kin_fused_pair *pairs)
+{
+    const kin_fused_picking picking = {.keys = d->keys,
+                                       .pitch = d->shape.chunk,
+                                       .rows = s.count,
+                                       .columns = d->corpus->rows,
+                                       .k = d->wanted,
+                                       .method = d->method,
+                                       .values = d->picked,
+                                       .ids = d->picked_ids,
+                                       .pairs = pairs};
+    KIN_TRY(compute_keys(d, s, 0, d->corpus->rows));
+    return kin_fused_pick(d->ctx, d->gpu, &picking);
+}
+
 /* pairs: s.count x wanted. Every row of the corpus is a candidate, so all lists are full. */
 static kith_status solve_stripe(const direct *d, stripe s, kin_fused_pair *pairs)
 {
+    if (d->selects) {
+        return select_stripe(d, s, pairs);
+    }
     for (int64_t done = 0; done < d->wanted; done += KIN_FUSED_PASS_K) {
         KIN_TRY(run_pass(d, s, done, pairs));
     }
@@ -171,7 +211,7 @@ kith_status kin_fused_direct_rows(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_r
                 .corpus = corpus,
                 .queries = queries,
                 .wanted = k,
-                .shape = shape_of(corpus->rows, count, k, 0, kin_gpu_scope(gpu))};
+                .shape = shape_of(corpus->rows, count, passes_of(k) > 1, 0, kin_gpu_scope(gpu))};
     kith_status status = make_scratch(&d);
     for (int64_t at = 0; status == KITH_OK && at < count; at += d.shape.stripe) {
         const stripe s = {.ids = query_ids != NULL ? query_ids + at : NULL,
@@ -340,13 +380,19 @@ kith_status kin_fused_direct(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_rows *
     const bool leaves_own_out = graph && (request->flags & KITH_INCLUDE_SELF) == 0;
     const bool leaves_out = leaves_own_out || (!graph && request->exclude != NULL);
     const int64_t wanted = kin_min_i64(request->k + (leaves_out ? 1 : 0), corpus->rows);
+    const bool matrix = request->pipeline == KITH_PIPELINE_MATRIX;
+    const uint64_t a_query =
+        kin_size_add(answer_bytes(wanted, request->k),
+                     matrix ? kin_size_mul((uint64_t)wanted, PICKED_BYTES) : 0);
     direct d = {.ctx = ctx,
                 .gpu = gpu,
                 .corpus = corpus,
                 .queries = queries,
                 .wanted = wanted,
-                .shape = shape_of(corpus->rows, queries->rows, wanted,
-                                  answer_bytes(wanted, request->k), kin_gpu_scope(gpu))};
+                .shape = shape_of(corpus->rows, queries->rows, matrix || passes_of(wanted) > 1,
+                                  a_query, kin_gpu_scope(gpu)),
+                .method = request->select};
+    d.selects = matrix && d.shape.chunk >= corpus->rows;
     answers a = {.out = out,
                  .on_device = (place & KIN_FUSED_OUT_ON_DEVICE) != 0,
                  .leaves_own_out = leaves_own_out};
@@ -357,6 +403,9 @@ kith_status kin_fused_direct(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_rows *
     ctx->report.exact = 1;
     ctx->report.candidates = (double)corpus->rows;
     (void)snprintf(ctx->report.screen, sizeof ctx->report.screen, "direct");
+    if (d.selects) {
+        kin_fused_pipeline_note(ctx, request->pipeline);
+    }
 done:
     free_answers(&d, &a);
     free_scratch(&d);

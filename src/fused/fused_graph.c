@@ -12,6 +12,8 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "fused/fused_direct.h"
+#include "fused/fused_hybrid.h"
+#include "fused/fused_pipeline.h"
 #include "fused/fused_side.h"
 #include "host/host_clock.h"
 
@@ -43,10 +45,14 @@ static kith_status screen_graph(kin_fused_answers *a, kin_fused_prepared *points
 {
     kith_ctx *ctx = a->on.ctx;
     const int64_t k = kin_min_i64(a->wanted, points->groups.count);
+    const bool fused = request->pipeline == KITH_PIPELINE_FUSED;
+    if (request->pipeline == KITH_PIPELINE_HYBRID) {
+        return kin_fused_hybrid_run(a, points, points, worst);
+    }
     int64_t start = kin_clock_ns();
     kin_fused_work work = {.on = a->on,
                            .rows = points->set,
-                           .graph = (request->flags & KITH_NO_SYMMETRY) == 0,
+                           .graph = fused && (request->flags & KITH_NO_SYMMETRY) == 0,
                            .col_worst = worst};
     if ((request->flags & KITH_NO_SKIP) != 0) {
         work.rows.centres = NULL;
@@ -57,7 +63,7 @@ static kith_status screen_graph(kin_fused_answers *a, kin_fused_prepared *points
     if (kin_fused_work_has_stages(&work)) {
         KIN_TRY_GOTO(status, arrange(&work, points), done);
     }
-    KIN_TRY_GOTO(status, kin_fused_work_run(&work), done);
+    KIN_TRY_GOTO(status, kin_fused_pipeline_run(&work, request), done);
     KIN_TRY_GOTO(status, kin_gpu_wait(ctx, a->on.gpu), done);
     ctx->report.seconds_screen += kin_clock_since(start);
     start = kin_clock_ns();
@@ -79,6 +85,7 @@ static kith_status graph_at_once(kith_ctx *ctx, kin_fused_corpus *corpus,
         .metric = request->distance.metric,
         .groups = &points->groups,
         .target = {.groups = &points->groups, .leaves_self_out = leaves, .out = out},
+        .by_host = request->pipeline == KITH_PIPELINE_HYBRID,
         .wanted = kin_min_i64(request->k + (leaves ? 1 : 0), points->groups.rows)};
     KIN_TRY(kin_fused_answers_make(&a, (place & KIN_FUSED_OUT_ON_DEVICE) != 0, false));
     kith_status status = KITH_OK;

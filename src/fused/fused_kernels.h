@@ -336,6 +336,27 @@ typedef struct kin_fused_within {
     uint64_t *count;
 } kin_fused_within;
 
+/* ---- Pipelines (fused_pipeline.cu) ----------------------------------------------------------- */
+
+/* Columns of a cost matrix at even strides: sample[r * columns + j] is what stands in row r at
+ * j count / columns. columns <= count, so that no column is taken twice. */
+typedef struct kin_fused_sample {
+    const uint32_t *matrix;
+    int64_t rows;
+    int64_t pitch;
+    int64_t count;
+    uint32_t *sample;
+    int64_t columns;
+} kin_fused_sample;
+
+/* pairs[i] = (keys[i], ids[i]) */
+typedef struct kin_fused_join {
+    const double *keys;
+    const uint32_t *ids;
+    int64_t count;
+    kin_fused_pair *pairs;
+} kin_fused_join;
+
 /* ---- The table ------------------------------------------------------------------------------- */
 
 typedef struct kin_fused_kernels {
@@ -361,6 +382,8 @@ typedef struct kin_fused_kernels {
     int (*best)(kin_gpu_stream *stream, const kin_fused_best *job);
     int (*hits)(kin_gpu_stream *stream, const kin_fused_hits *job);
     int (*within)(kin_gpu_stream *stream, const kin_fused_within *job);
+    int (*sample)(kin_gpu_stream *stream, const kin_fused_sample *job);
+    int (*join)(kin_gpu_stream *stream, const kin_fused_join *job);
 } kin_fused_kernels;
 
 #endif

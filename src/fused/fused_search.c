@@ -99,7 +99,7 @@ static kith_status ask(kith_ctx *ctx, const kin_fused_corpus *corpus,
         KIN_TRY(corpus_for(ctx, corpus, queries, request->k, &again));
     }
     const kin_fused_corpus *use = again != NULL ? again : corpus;
-    if (screens) {
+    if (screens && request->pipeline == KITH_PIPELINE_FUSED) {
         KIN_TRY_GOTO(status, kin_fused_batch_search(ctx, use, asking, &done), done);
     }
     if (done) {

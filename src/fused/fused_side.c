@@ -5,7 +5,9 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "fused/fused_direct.h"
+#include "fused/fused_hybrid.h"
 #include "fused/fused_near.h"
+#include "fused/fused_pipeline.h"
 #include "gpu/gpu_ahead.h"
 #include "host/host_clock.h"
 #include "host/host_cpu.h"
@@ -23,7 +25,7 @@ bool kin_fused_screens(const kin_request *request, int64_t corpus_rows, int64_t 
         kin_size_mul(kin_size_mul((uint64_t)corpus_rows, (uint64_t)query_rows),
                      (uint64_t)request->distance.cols);
     return kin_exact_screens(&request->distance) && request->k <= MOST_K &&
-           products > (uint64_t)FEW_PRODUCTS;
+           (products > (uint64_t)FEW_PRODUCTS || request->pipeline != KITH_PIPELINE_FUSED);
 }
 
 kith_neighbors kin_fused_rows_of(const kith_neighbors *out, int64_t first, int64_t count)
@@ -52,9 +54,13 @@ kith_status kin_fused_screen_side(kin_fused_answers *a, const kin_fused_corpus *
 {
     kith_ctx *ctx = a->on.ctx;
     const int64_t k = kin_min_i64(a->wanted, corpus->prepared.groups.count);
+    if (request->pipeline == KITH_PIPELINE_HYBRID) {
+        return kin_fused_hybrid_run(a, queries, &corpus->prepared, corpus->worst);
+    }
     int64_t start = kin_clock_ns();
     kin_fused_home *homes = NULL;
-    if (kin_fused_wants_homes(queries->set.points, corpus->prepared.set.points, k)) {
+    if (request->pipeline == KITH_PIPELINE_FUSED &&
+        kin_fused_wants_homes(queries->set.points, corpus->prepared.set.points, k)) {
         KIN_TRY(kin_fused_order_queries(&a->on, &corpus->prepared, queries, &homes));
     }
     kin_fused_work work = {.on = a->on,
@@ -70,7 +76,7 @@ kith_status kin_fused_screen_side(kin_fused_answers *a, const kin_fused_corpus *
     const int32_t capacity = kin_fused_search_capacity(queries->set.points, work.cols.points, k,
                                                        kin_gpu_scope(a->on.gpu));
     KIN_TRY_GOTO(status, kin_fused_work_make(&work, k, capacity), done);
-    KIN_TRY_GOTO(status, kin_fused_work_run(&work), done);
+    KIN_TRY_GOTO(status, kin_fused_pipeline_run(&work, request), done);
     KIN_TRY_GOTO(status, kin_gpu_wait(ctx, a->on.gpu), done);
     ctx->report.seconds_screen += kin_clock_since(start);
     start = kin_clock_ns();
@@ -120,6 +126,7 @@ static kith_status screen_stripe(kith_ctx *ctx, const kin_fused_corpus *corpus,
         .groups = groups,
         .target = {.groups = &queries->groups, .exclude = request->exclude, .out = out},
         .exclude_on_device = (place & KIN_FUSED_DATA_ON_DEVICE) != 0,
+        .by_host = request->pipeline == KITH_PIPELINE_HYBRID,
         .wanted = kin_min_i64(request->k + (leaves_out ? 1 : 0), groups->rows)};
     KIN_TRY(kin_fused_answers_make(&a, (place & KIN_FUSED_OUT_ON_DEVICE) != 0, false));
     kith_status status = KITH_OK;
@@ -221,7 +228,9 @@ void kin_fused_report(kith_ctx *ctx, const kin_fused_prepared *corpus, const kin
     report->rerun_share = tally->reruns / n;
     report->candidates = tally->keys / n;
     report->distinct_rows = corpus->groups.count;
-    (void)snprintf(report->screen, sizeof report->screen, "%s",
-                   corpus->set.frame.type == KIN_FUSED_S8 ? "s8" : "f16");
+    if (report->screen[0] == '\0') { /* else a pipeline has told its name */
+        (void)snprintf(report->screen, sizeof report->screen, "%s",
+                       corpus->set.frame.type == KIN_FUSED_S8 ? "s8" : "f16");
+    }
     (void)snprintf(report->isa, sizeof report->isa, "%s", kin_isa_name(ctx->isa));
 }

@@ -338,7 +338,7 @@ kith_status kin_select_device(kith_ctx *ctx, kin_gpu *gpu, const kin_select_job 
 {
     device_work w = {.ctx = ctx, .gpu = gpu, .job = *job};
     w.job.method = kin_select_choose(KIN_SELECT_ON_CUDA, job);
-    w.value_bytes = kith_dtype_bytes(job->dtype);
+    w.value_bytes = job->dtype == KIN_SELECT_U32 ? 4 : kith_dtype_bytes(job->dtype);
     if (job->rows == 0) {
         return KITH_OK;
     }

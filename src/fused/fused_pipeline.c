@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Idea. The pipeline of the papers, certified. The screen writes the costs of a batch of rows to
+ * all columns (products of rounded rows: Euclidean without the query's own term in the product,
+ * cosine and Pearson of transformed rows); a method of selection, by name, finds the k smallest of
+ * each row; the largest of them proves how far the k-th neighbour can be at most, and every column
+ * that the bound leaves within that reach is gathered. From there on all is as after a fused
+ * screen: canonical keys of what was gathered, sorted and written, overflowed lists run again.
+ *
+ *      rows      costs, 4 bytes a pair             k a row          reach, then all within it
+ *      a batch   [ chunk of columns | chunk ]  ->  selection  ->    gather -> tighten -> lists
+ *
+ * So the answer does not depend on the method, nor on the rounding, nor on the cuts.
+ *
+ * The launch that turns costs into a reach reads least costs of tiles where those are given. The k
+ * selected costs are given as such: k tiles of which each one's least cost is known.
+ *
+ * Memory. The matrix, at most 1 GiB, in chunks of columns where a block of rows needs more
+ * (fused_costs.c); k costs a row of a batch; what the method takes.
+ */
+#include "fused/fused_pipeline.h"
+
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "fused/fused_costs.h"
+#include "host/host_clock.h"
+#include "host/host_threads.h"
+#include "select/select.h"
+#include "select/select_word.h"
+
+#include <stdio.h>
+
+enum { USUAL_SAMPLE = 8 /* of threshold_heap, times k */ };
+
+void kin_fused_pipeline_note(kith_ctx *ctx, kith_pipeline pipeline)
+{
+    static const char *const names[] = {"", "matrix", "hybrid"};
+    (void)snprintf(ctx->report.screen, sizeof ctx->report.screen, "%s", names[pipeline]);
+}
+
+/* Answers are complete; its seconds are taken from those of the screen, which runs around it. */
+static kith_status select_timed(const kin_fused_device *on, const kin_select_job *job)
+{
+    KIN_TRY(kin_gpu_wait(on->ctx, on->gpu));
+    const int64_t start = kin_clock_ns();
+    const kith_status status = kin_select_device(on->ctx, on->gpu, job, true);
+    const double seconds = kin_clock_since(start);
+    on->ctx->report.seconds_select += seconds;
+    on->ctx->report.seconds_screen -= seconds;
+    return status;
+}
+
+/* ---- Costs ----------------------------------------------------------------------------------- */
+
+typedef struct pipeline {
+    kin_fused_work *work;
+    kith_select_method method;
+    kin_fused_costs costs;
+    uint32_t *picked; /* the k least costs of each row of a batch, in any order */
+} pipeline;
+
+static kin_fused_lists lists_part(const kin_fused_lists *lists, int64_t row0, int64_t rows)
+{
+    kin_fused_lists part = *lists;
+    part.rows = rows;
+    part.words += row0 * lists->capacity;
+    part.counts += row0;
+    part.reach += row0;
+    part.lost += row0;
+    return part;
+}
+
+/* Lowers the reach of a batch by what selection finds in `columns` columns. */
+static kith_status find_reach(const pipeline *p, const kin_fused_set *rows,
+                              const kin_fused_lists *lists, int64_t columns)
+{
+    const kin_fused_device *on = &p->work->on;
+    const int64_t k = lists->k;
+    const kin_select_job job = {.values = (const char *)p->costs.matrix,
+                                .stride_bytes = p->costs.pitch * (int64_t)sizeof(uint32_t),
+                                .rows = rows->points,
+                                .cols = columns,
+                                .k = k,
+                                .dtype = KIN_SELECT_U32,
+                                .method = p->method,
+                                .sample = USUAL_SAMPLE,
+                                .out_values = p->picked};
+    const kin_fused_kth kth = {.set = *rows,
+                               .lists = *lists,
+                               .rows = rows->points,
+                               .matrix = p->costs.matrix,
+                               .minima = p->picked,
+                               .pitch = k * KIN_FUSED_TILE,
+                               .count = k * KIN_FUSED_TILE,
+                               .col_worst = p->costs.cols.worst};
+    KIN_TRY(select_timed(on, &job));
+    return kin_gpu_check(on->ctx, on->gpu, on->kernels->kth(on->stream, &kth),
+                         "finding thresholds");
+}
+
+static kith_status run_chunk(pipeline *p, const kin_fused_set *rows, const kin_fused_lists *lists,
+                             int64_t first, int64_t tiles)
+{
+    const kin_fused_device *on = &p->work->on;
+    const kin_fused_tighten tighten = {.set = *rows, .cols_set = p->costs.cols, .lists = *lists};
+    KIN_TRY(kin_fused_costs_run(&p->costs, rows, first, tiles));
+    if (tiles * KIN_FUSED_TILE >= lists->k) {
+        KIN_TRY(find_reach(p, rows, lists, tiles * KIN_FUSED_TILE));
+    }
+    KIN_TRY(kin_fused_costs_gather(&p->costs, rows, lists, first, tiles));
+    return kin_gpu_check(on->ctx, on->gpu, on->kernels->tighten(on->stream, &tighten),
+                         "tightening lists");
+}
+
+static kith_status run_batches(pipeline *p)
+{
+    const kin_fused_work *w = p->work;
+    const int64_t all = kin_fused_tiles_of(w->cols.points);
+    const int64_t batch = p->costs.blocks * KIN_FUSED_BLOCK;
+    for (int64_t row0 = 0; row0 < w->rows.points; row0 += batch) {
+        const kin_fused_set rows = kin_fused_set_part(&w->rows, row0, batch);
+        const kin_fused_lists lists = lists_part(&w->lists, row0, rows.padded);
+        for (int64_t first = 0; first < all; first += p->costs.chunk) {
+            KIN_TRY(run_chunk(p, &rows, &lists, first, kin_min_i64(p->costs.chunk, all - first)));
+        }
+        KIN_TRY(kin_progress(w->on.ctx, "screen", (double)row0, (double)w->rows.points));
+    }
+    return KITH_OK;
+}
+
+static kith_status run_matrix(kin_fused_work *w, kith_select_method method)
+{
+    const kin_fused_device *on = &w->on;
+    const int64_t blocks = w->rows.padded / KIN_FUSED_BLOCK;
+    const uint64_t a_block = (uint64_t)(KIN_FUSED_BLOCK * w->lists.k) * sizeof(uint32_t);
+    pipeline p = {.work = w,
+                  .method = method,
+                  .costs = {.on = *on, .cols = w->cols, .col_worst = w->col_worst}};
+    kith_status status = KITH_OK;
+    KIN_TRY(kin_fused_costs_make(&p.costs, blocks, a_block));
+    KIN_TRY_GOTO(status,
+                 kin_gpu_alloc(on->ctx, on->gpu, &p.picked,
+                               kin_size_mul((uint64_t)p.costs.blocks, a_block), 1,
+                               "selected costs"),
+                 done);
+    KIN_TRY_GOTO(status, run_batches(&p), done);
+    w->seed_pairs += (double)blocks * (double)kin_fused_tiles_of(w->cols.points);
+done:
+    kin_gpu_free(on->gpu, p.picked);
+    kin_fused_costs_free(&p.costs);
+    return status;
+}
+
+kith_status kin_fused_pipeline_run(kin_fused_work *w, const kin_request *request)
+{
+    if (request->pipeline != KITH_PIPELINE_MATRIX) {
+        return kin_fused_work_run(w);
+    }
+    if (w->rows.points == 0 || w->cols.points == 0) {
+        return KITH_OK;
+    }
+    kin_fused_pipeline_note(w->on.ctx, request->pipeline);
+    return run_matrix(w, request->select);
+}
+
+/* ---- Keys ------------------------------------------------------------------------------------ */
+
+kith_status kin_fused_pick(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_picking *p)
+{
+    const kin_fused_device on = kin_fused_device_of(ctx, gpu);
+    const kin_select_job job = {.values = (const char *)p->keys,
+                                .stride_bytes = p->pitch * (int64_t)sizeof *p->keys,
+                                .rows = p->rows,
+                                .cols = p->columns,
+                                .k = p->k,
+                                .dtype = KITH_F64,
+                                .method = p->method,
+                                .sample = USUAL_SAMPLE,
+                                .sorted = true,
+                                .out_values = p->values,
+                                .out_ids = p->ids};
+    const kin_fused_join join = {
+        .keys = p->values, .ids = p->ids, .count = p->rows * p->k, .pairs = p->pairs};
+    KIN_TRY(select_timed(&on, &job));
+    return kin_gpu_check(ctx, gpu, on.kernels->join(on.stream, &join), "joining keys and ids");
+}
