@@ -18,8 +18,7 @@
  *
  * Cost. One read of the matrix, 1 / sample of it written and read as words; then n / sample + k
  * log k steps of a single thread a row, which is what the paper gives to processors for good
- * reason: rows are many, or it is slow. The answer of a sorted row, in which evenly strided samples
- * are exact, costs the same.
+ * reason: rows are many, or it is slow.
  *
  * Limits. A row of which more passes than its list holds (eight standard deviations, or data with a
  * period that the sample hits) goes through the heap as a whole, by one thread. k beyond MOST_K,
