@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Corpora and query sets that are larger than their share of the device: the rows that come next
+ * are uploaded while these are computed. With and without, in budgets from what a job wants down to
+ * what it needs, the bytes are the processor's; nothing is refused that runs without; the budget
+ * holds. What lies on the device is not uploaded at all. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "api/api_device.h"
+#include "gpu/gpu.h"
+#include "host/host_clock.h"
+#include "kith/kith_cuda.h"
+#include "support/support_answers.h"
+#include "support/support_compare.h"
+#include "support/support_gpu.h"
+#include "support/support_shapes.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+typedef struct setting {
+    test_call call;
+    kith_dtype dtype;
+    test_shape shape;
+    kith_metric metric;
+    int64_t rows;
+    int64_t asked;
+    int32_t cols;
+    int64_t k;
+} setting;
+
+static const setting settings[] = {
+    {TEST_SEARCH, KITH_F32, SHAPE_GAUSS, KITH_EUCLIDEAN, 300000, 40000, 128, 10},
+    {TEST_SEARCH, KITH_F32, SHAPE_CLUSTERS, KITH_EUCLIDEAN, 20000, 300000, 96, 10},
+    {TEST_SEARCH, KITH_U8, SHAPE_COPIES, KITH_EUCLIDEAN, 300000, 60000, 100, 20},
+    {TEST_SEARCH, KITH_F64, SHAPE_GAUSS, KITH_COSINE, 60000, 60000, 60, 10},
+    {TEST_SEARCH, KITH_F32, SHAPE_SPARSE, KITH_CORRELATION, 50000, 100000, 48, 10},
+    {TEST_SEARCH, KITH_F32, SHAPE_GAUSS, KITH_MANHATTAN, 60000, 6000, 64, 10},
+    {TEST_GRAPH, KITH_F32, SHAPE_CLUSTERS, KITH_EUCLIDEAN, 120000, 1, 128, 10},
+    {TEST_GRAPH, KITH_F32, SHAPE_COPIES, KITH_INNER_PRODUCT, 60000, 1, 64, 30},
+    {TEST_BOTH, KITH_F32, SHAPE_GAUSS, KITH_EUCLIDEAN, 80000, 60000, 64, 10},
+    {TEST_PREPARED, KITH_F32, SHAPE_CLUSTERS, KITH_EUCLIDEAN, 20000, 300000, 64, 10},
+};
+enum { SETTINGS = sizeof settings / sizeof *settings };
+
+typedef struct swept {
+    int worked;
+    int refused;
+    int wrong;
+    kin_gpu_ahead_tally tally;
+} swept;
+
+/* A context whose device is open, with the hints taken or not. */
+static kith_ctx *make_ctx(uint64_t budget, bool ahead)
+{
+    kith_ctx *ctx = test_gpu_ctx(4, budget);
+    kin_gpu *gpu = NULL;
+    assert_int_equal(kin_device_enter_gpu(ctx, kin_gpu_first(), &gpu), KITH_OK);
+    gpu->ahead_off = !ahead;
+    kin_device_leave(ctx, gpu);
+    return ctx;
+}
+
+static void with_budget(const test_job *job, const kith_neighbors *wanted, uint64_t budget,
+                        bool ahead, swept *s)
+{
+    char text[320];
+    kith_ctx *ctx = make_ctx(budget, ahead);
+    kith_neighbors got;
+    const kith_status status = test_job_solve(ctx, job, &got);
+    if (status == KITH_OK) {
+        s->worked += 1;
+        s->wrong += test_answers_differ(test_job_text(job, text, sizeof text), wanted, &got);
+    } else {
+        s->refused += 1;
+        s->wrong += status != KITH_E_DEVICE_MEMORY;
+    }
+    s->wrong += ctx->gpu->peak > budget || ctx->gpu->held != 0;
+    s->tally.uploads += ctx->gpu->ahead_tally.uploads;
+    s->tally.copying_ns += ctx->gpu->ahead_tally.copying_ns;
+    s->tally.waiting_ns += ctx->gpu->ahead_tally.waiting_ns;
+    test_answer_free(&got);
+    kith_ctx_free(ctx);
+}
+
+static kith_plan plan_of(const test_job *job)
+{
+    kith_ctx *ctx = test_gpu_ctx(4, 0);
+    kith_search_params params = kith_search_params_default();
+    kith_plan plan = {.struct_size = sizeof plan};
+    params.metric = job->metric;
+    params.k = job->k;
+    assert_int_equal(kith_plan_exact(ctx, job->points, job->queries, &params, &plan), KITH_OK);
+    kith_ctx_free(ctx);
+    return plan;
+}
+
+static int run_setting(const setting *set, kith_ctx *cpu)
+{
+    uint64_t seed = 41;
+    char text[320];
+    test_rows points = test_rows_make(set->dtype, set->rows, set->cols, 0);
+    test_rows queries = test_rows_make(set->dtype, set->asked, set->cols, 0);
+    test_shape_fill(&points, set->shape, false, &seed);
+    test_shape_fill(&queries, set->shape, false, &seed);
+    const test_job job = {.name = test_shape_name(set->shape),
+                          .call = set->call,
+                          .points = &points.matrix,
+                          .queries = set->call == TEST_GRAPH ? NULL : &queries.matrix,
+                          .metric = set->metric,
+                          .k = set->k};
+    kith_neighbors wanted;
+    assert_int_equal(test_job_solve(cpu, &job, &wanted), KITH_OK);
+    const kith_plan plan = plan_of(&job);
+    swept s[2] = {{0}, {0}};
+    const uint64_t fiftieth = plan.gpu_bytes / 50; /* below it there are thousands of batches */
+    for (uint64_t budget = plan.gpu_bytes - plan.gpu_bytes / 16;
+         budget > plan.gpu_least_bytes && budget > fiftieth; budget -= budget / 3) {
+        with_budget(&job, &wanted, budget, false, &s[0]);
+        with_budget(&job, &wanted, budget, true, &s[1]);
+    }
+    printf("%s: %d budgets, %" PRId64 " uploads ahead of %.1f ms, %.0f %% of it hidden\n",
+           test_job_text(&job, text, sizeof text), s[1].worked, s[1].tally.uploads,
+           1e-6 * (double)s[1].tally.copying_ns,
+           s[1].tally.copying_ns == 0
+               ? 0.0
+               : 100.0 - 100.0 * (double)s[1].tally.waiting_ns / (double)s[1].tally.copying_ns);
+    (void)fflush(stdout);
+    const bool as_many = s[0].worked == s[1].worked && s[0].refused == s[1].refused;
+    const bool tried = s[0].tally.uploads == 0 && s[1].tally.uploads > 0;
+    test_answer_free(&wanted);
+    test_rows_free(&queries);
+    test_rows_free(&points);
+    return s[0].wrong + s[1].wrong + (as_many && tried ? 0 : 1);
+}
+
+static void same_bytes(void **state)
+{
+    (void)state;
+    kith_ctx *cpu = test_cpu_ctx();
+    int wrong = 0;
+    for (int i = 0; i < SETTINGS; i++) {
+        wrong += run_setting(&settings[i], cpu);
+    }
+    kith_ctx_free(cpu);
+    assert_int_equal(wrong, 0);
+    printf("rows that come ahead, or not: the processor's bytes, the same jobs run\n");
+}
+
+/* The queries lie on the device, the budget cuts them into stripes: nothing comes ahead. */
+static void rows_on_the_device(void **state)
+{
+    (void)state;
+    enum { ROWS = 20000, ASKED = 200000, COLS = 64, K = 10 };
+    uint64_t seed = 42;
+    test_rows points = test_rows_make(KITH_F32, ROWS, COLS, 0);
+    test_rows queries = test_rows_make(KITH_F32, ASKED, COLS, 0);
+    test_shape_fill(&points, SHAPE_CLUSTERS, false, &seed);
+    test_shape_fill(&queries, SHAPE_CLUSTERS, false, &seed);
+    const uint64_t points_bytes = (uint64_t)ROWS * COLS * sizeof(float);
+    const uint64_t query_bytes = (uint64_t)ASKED * COLS * sizeof(float);
+    const kin_gpu_ops *ops = kin_gpu_get_module()->ops;
+    kin_gpu_stream *stream = NULL;
+    void *on_device[2] = {NULL, NULL};
+    assert_int_equal(ops->make_current(kin_gpu_first()), 0);
+    assert_int_equal(ops->open(kin_gpu_first(), NULL, &stream), 0);
+    assert_int_equal(ops->allocate(stream, points_bytes, &on_device[0]), 0);
+    assert_int_equal(ops->allocate(stream, query_bytes, &on_device[1]), 0);
+    assert_int_equal(ops->copy_in(stream, on_device[0], points.matrix.data, points_bytes), 0);
+    assert_int_equal(ops->copy_in(stream, on_device[1], queries.matrix.data, query_bytes), 0);
+    assert_int_equal(ops->wait(stream), 0);
+
+    kith_search_params params = kith_search_params_default();
+    params.k = K;
+    kith_neighbors wanted = test_answer_make(ASKED, K);
+    kith_neighbors got = test_answer_make(ASKED, K);
+    kith_ctx *cpu = test_cpu_ctx();
+    assert_int_equal(kith_knn_exact(cpu, &points.matrix, &queries.matrix, &params, &wanted),
+                     KITH_OK);
+    kith_matrix corpus = points.matrix;
+    kith_matrix asked = queries.matrix;
+    corpus.data = on_device[0];
+    asked.data = on_device[1];
+    kith_ctx *ctx = make_ctx(UINT64_C(128) << 20, true);
+    assert_int_equal(kith_cuda_knn_exact(ctx, &corpus, &asked, &params, &got, NULL), KITH_OK);
+    assert_false(test_answers_differ("rows on the device", &wanted, &got));
+    assert_int_equal(ctx->gpu->ahead_tally.uploads, 0);
+    kith_ctx_free(ctx);
+    kith_ctx_free(cpu);
+    ops->release(stream, on_device[1]);
+    ops->release(stream, on_device[0]);
+    ops->close(stream);
+    test_answer_free(&got);
+    test_answer_free(&wanted);
+    test_rows_free(&queries);
+    test_rows_free(&points);
+    printf("queries that lie on the device, in stripes: the same bytes, no uploads\n");
+}
+
+/* Stopped in the middle, again and again: the context goes on as if nothing had been. */
+typedef struct stopper {
+    int64_t start_ns;
+    int64_t after_ns; /* 0: never */
+} stopper;
+
+static int stop_after(void *arg, const char *phase, double done, double total)
+{
+    const stopper *s = arg;
+    (void)phase;
+    (void)done;
+    (void)total;
+    return s->after_ns > 0 && kin_clock_ns() - s->start_ns > s->after_ns;
+}
+
+static void stopped(void **state)
+{
+    (void)state;
+    enum { ROWS = 400000, ASKED = 100000, COLS = 128, K = 10, MOST_SLOW = 1000000000 };
+    uint64_t seed = 43;
+    test_rows points = test_rows_make(KITH_F32, ROWS, COLS, 0);
+    test_rows queries = test_rows_make(KITH_F32, ASKED, COLS, 0);
+    test_shape_fill(&points, SHAPE_GAUSS, false, &seed);
+    test_shape_fill(&queries, SHAPE_GAUSS, false, &seed);
+    stopper s = {0};
+    kith_ctx_params ctx_params = kith_ctx_params_default();
+    ctx_params.device = "cuda";
+    ctx_params.gpu_memory_limit = UINT64_C(160) << 20;
+    ctx_params.progress = stop_after;
+    ctx_params.progress_arg = &s;
+    kith_ctx *ctx = NULL;
+    assert_int_equal(kith_ctx_create(&ctx_params, &ctx), KITH_OK);
+    kith_search_params params = kith_search_params_default();
+    params.k = K;
+    kith_neighbors first = test_answer_make(ASKED, K);
+    kith_neighbors last = test_answer_make(ASKED, K);
+    assert_int_equal(kith_knn_exact(ctx, &points.matrix, &queries.matrix, &params, &first),
+                     KITH_OK);
+    int times = 0;
+    for (int64_t after = 1000000; after < 400000000; after += after / 2) {
+        s = (stopper){.start_ns = kin_clock_ns(), .after_ns = after};
+        const kith_status status =
+            kith_knn_exact(ctx, &points.matrix, &queries.matrix, &params, &last);
+        assert_true(status == KITH_OK || status == KITH_E_CANCELLED);
+        assert_true(status == KITH_OK || kin_clock_ns() - s.start_ns < after + MOST_SLOW);
+        assert_int_equal(ctx->gpu->held, 0);
+        times += status == KITH_E_CANCELLED;
+    }
+    s.after_ns = 0;
+    assert_int_equal(kith_knn_exact(ctx, &points.matrix, &queries.matrix, &params, &last), KITH_OK);
+    assert_false(test_answers_differ("after being stopped", &first, &last));
+    assert_true(times > 0);
+    kith_ctx_free(ctx);
+    test_answer_free(&last);
+    test_answer_free(&first);
+    test_rows_free(&queries);
+    test_rows_free(&points);
+    printf("stopped %d times with rows under way, each within a second; then the same bytes\n",
+           times);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(same_bytes),
+                                       cmocka_unit_test(rows_on_the_device),
+                                       cmocka_unit_test(stopped)};
+    return test_gpu_is_absent() ? TEST_SKIPPED : cmocka_run_group_tests(tests, NULL, NULL);
+}
