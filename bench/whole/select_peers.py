@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Others that select: NumPy, std::nth_element, PyTorch, cuVS. Who is absent is named. (FAISS' selection
+on a GPU has no entry in Python of its own.)"""
+import ctypes
+import functools
+import pathlib
+import shutil
+import subprocess
+import tempfile
+
+import numpy
+
+from bench_gpu import torch
+
+SOURCE = pathlib.Path(__file__).resolve().parent / "nth_element.cpp"
+
+
+@functools.cache
+def nth_library():
+    """std::nth_element compiled, or None."""
+    compiler = shutil.which("g++") or shutil.which("c++")
+    if compiler is None:
+        print("std::nth_element: absent (no C++ compiler)")
+        return None
+    folder = tempfile.mkdtemp(prefix="kith-nth-")
+    path = pathlib.Path(folder, "nth.so")
+    try:
+        subprocess.run([compiler, "-O3", "-march=native", "-shared", "-fPIC", "-pthread", str(SOURCE), "-o",
+                        str(path)], check=True)
+        return ctypes.CDLL(str(path))
+    except (subprocess.CalledProcessError, OSError) as error:
+        print(f"std::nth_element: absent ({error})")
+        return None
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def nth_selecting(matrix, k, threads):
+    values = numpy.empty((len(matrix), k), dtype=numpy.float32)
+    ids = numpy.empty((len(matrix), k), dtype=numpy.uint32)
+    sizes = [ctypes.c_int64(n) for n in (*matrix.shape, k)]
+    given = [ctypes.c_void_p(matrix.ctypes.data), *sizes, ctypes.c_int32(threads),
+             ctypes.c_void_p(values.ctypes.data), ctypes.c_void_p(ids.ctypes.data)]
+
+    def run():
+        nth_library().nth_rows(*given)
+        return values, ids
+
+    return run
+
+
+def numpy_selecting(matrix, k):
+    def run():
+        ids = numpy.argpartition(matrix, k - 1, axis=1)[:, :k]
+        values = numpy.take_along_axis(matrix, ids, axis=1)
+        order = numpy.argsort(values, axis=1, kind="stable")
+        return numpy.take_along_axis(values, order, axis=1), numpy.take_along_axis(ids, order, axis=1)
+
+    return run
+
+
+@functools.cache
+def cuvs_select_k():
+    """cuVS' select_k of the Python package, or None."""
+    try:
+        from pylibraft.matrix import select_k  # pylint: disable=import-outside-toplevel
+        return select_k
+    except ImportError:
+        print("cuVS (select_k of pylibraft): absent")
+        return None
+
+
+def of_host(matrix, k, threads):
+    """Peers for a matrix of NumPy: (name, threads, function)."""
+    found = [("numpy argpartition+sort", 1, numpy_selecting(matrix, k))] if k < matrix.shape[1] else []
+    if nth_library() is not None:
+        found += [("std::nth_element+sort", n, nth_selecting(matrix, k, n)) for n in sorted({1, threads})]
+    return found
+
+
+def of_device(matrix, k):
+    """Peers for a matrix of PyTorch: (name, threads, function)."""
+    found = [("torch.topk", 0, lambda: torch.topk(matrix, k, dim=1, largest=False))]
+    if (select_k := cuvs_select_k()) is not None:
+        found.append(("cuvs select_k", 0, lambda: select_k(matrix, k=k)))
+    return found
