@@ -338,7 +338,12 @@ static void finish_64(const scan *s, kin_word64 *words, int64_t count, int64_t k
 {
     bool rising = s->rising;
     if (count <= s->machine->ranked) {
-        s->machine->rank(words, count, k, out);
+        s->machine->rank(words, count, s->places);
+        for (int64_t i = 0; i < count; i++) {
+            if (s->places[i] < k) {
+                out[s->places[i]] = words[i];
+            }
+        }
         return;
     }
     if (!sorted || k < RADIXED || 2 * count > s->room || count > 2 * k) {
@@ -354,10 +359,23 @@ static void finish_64(const scan *s, kin_word64 *words, int64_t count, int64_t k
     memcpy(out, words, (size_t)k * sizeof *out);
 }
 
+/* Equal keys in rising order of ids stand as their words do: keys alone are ranked. */
 static void finish_128(const scan *s, kin_word128 *words, int64_t count, int64_t k, bool sorted,
                        kin_word128 *out)
 {
-    (void)s;
+    if (s->rising && count <= s->machine->ranked) {
+        uint64_t *keys = (uint64_t *)(void *)(words + count);
+        for (int64_t i = 0; i < count; i++) {
+            keys[i] = (uint64_t)(words[i] >> 64);
+        }
+        s->machine->rank(keys, count, s->places);
+        for (int64_t i = 0; i < count; i++) {
+            if (s->places[i] < k) {
+                out[s->places[i]] = words[i];
+            }
+        }
+        return;
+    }
     kin_select_nth_word128(words, count, k - 1);
     if (sorted) {
         kin_select_sort_words128(words, k);

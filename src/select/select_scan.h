@@ -47,10 +47,10 @@ typedef struct kin_scan_ops {
 } kin_scan_ops;
 
 typedef struct kin_scan_machine {
-    /* out: the first k of `count` words, ascending, k <= count; in quadratic time: it pays up to
-     * `ranked` words. Seven more can be read behind the last. `words` is overwritten. */
+    /* The place of each number once all are sorted, equal ones in the order they have. Quadratic:
+     * it pays up to `ranked` of them. Seven more can be read behind the last. */
     int64_t ranked;
-    void (*rank)(uint64_t *words, int64_t count, int64_t k, uint64_t *out);
+    void (*rank)(uint64_t *numbers, int64_t count, uint32_t *ranks);
     kin_scan_ops f32;
     kin_scan_ops f64;
     kin_scan_ops f16;
