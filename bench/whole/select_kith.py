@@ -82,6 +82,7 @@ class Kith:
                 sys.exit("bench_select: " + self.lib.kith_ctx_detail(ctx).decode())
             return found
 
+        run.keeps = matrix  # its address alone would not
         return run
 
 

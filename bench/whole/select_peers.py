@@ -46,6 +46,7 @@ def nth_selecting(matrix, k, threads):
         nth_library().nth_rows(*given)
         return values, ids
 
+    run.keeps = matrix  # its address alone would not
     return run
 
 

@@ -38,7 +38,7 @@ static kith_status run(const test_values *v, const kith_select_params *params, t
                        uint64_t limit, long fails_at, bool kth)
 {
     const uint64_t places = (uint64_t)(v->values.rows * params->k);
-    char *values = malloc((size_t)places * sizeof(double));
+    void *values = malloc((size_t)places * sizeof(double));
     uint32_t *ids = malloc((size_t)places * sizeof *ids);
     char text[160];
     assert_true(values != NULL && ids != NULL);
