@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * kith_select on a GPU where memory is the matter: long rows, many rows, budgets that cut a row
- * into pieces, matrices in device memory; with KITH_LONG set, more than 2^32 values (20 GB of host
- * memory). The bytes are the processor's, each time. */
+ * into pieces, matrices in device memory; with KITH_LONG set, more than 2^32 values (9 GB on each
+ * side). The bytes are the processor's, each time. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -115,9 +115,9 @@ static int with_budget(const test_values *v, const kith_select_params *params, u
     kith_ctx *gpu = test_gpu_ctx(2, budget);
     const kith_status status = kith_select(gpu, &v->values, params, &out);
     kith_report report = {.struct_size = sizeof report};
-    assert_int_equal(kith_ctx_report(gpu, &report), KITH_OK);
     bool right = false;
     if (status == KITH_OK) {
+        assert_int_equal(kith_ctx_report(gpu, &report), KITH_OK);
         right = test_selection_is_right(v, params, values, ids) && report.gpu_peak_bytes <= budget;
     } else {
         right = status == KITH_E_DEVICE_MEMORY && kith_ctx_detail(gpu)[0] != '\0';
