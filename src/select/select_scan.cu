@@ -18,159 +18,287 @@
  *             them are in
  *   finish    the buffer is sorted, its first k are the answer
  *
- * A row has one block, or, where rows are few, runs of equal length with a block each whose answers
- * are selected from once more. Short rows have a warp each (select_scan_short.cu).
+ * Sampling, streaming and sorting are the work of three crews of a block, each one run ahead of the
+ * next, so that memory never waits for them (select_scan_run.cuh). The ring through which values
+ * come has loads under way across the borders of runs.
+ *
+ * Where rows are few they are cut into runs of equal length, whose answers are rows of words, from
+ * which is selected once more. Short rows have a warp each (select_scan_short.cu).
  *
  * Ties. Words (select_word.h) are compared wherever two candidates are; the threshold lets equal
  * values pass, so it never decides between them.
  *
  * Cost. One read of the matrix, and about a quarter of a row from the second-level cache.
- * Limit. The k words must fit twice into the buffer: 4,096 of them (2,048 of float64); beyond, the
- * launch hands over to radix. */
+ * Limit. Shared memory must hold two buffers of 2 k words: k up to some 5,400 where a block may
+ * have 227 KiB, 1,300 where 99 KiB (half of that for float64). Beyond, the launch hands over to
+ * radix. */
 #include "select/select_launch.cuh"
 #include "select/select_scan_run.cuh"
+#include "select/select_scan_sort.cuh"
 
 #include <math.h>
 
-enum { THREADS = KIN_SCAN_THREADS, BLOCKS_A_PROCESSOR = 8 /* wished for, where rows are cut */ };
-static const int64_t LEAST_RUN = 32768; /* values; shorter ones are not worth a block */
+/* Runs wished for, for each block that the device holds at once: the last round is a small share.
+ */
+enum { ROUNDS = 16, BLOCKS_A_PROCESSOR = 2 };
+enum { LEAST_CAPACITY = 1024 };
+static const int64_t LEAST_RUN = 32768; /* values; shorter ones are not worth their sort */
+static const int64_t LONGEST_RUN = (int64_t)1 << 30; /* 32 bits count it */
 
-/* Runs in the order of their rows, one after another. */
+/* ---- The crews ------------------------------------------------------------------------------- */
+
 template <typename Value>
-static __global__ void __launch_bounds__(THREADS, 4)
-    scan_by_block(const __grid_constant__ scan_job job)
+static __device__ void run_samplers(const scan_job &job, scan_memory<Value> *memory, int64_t parts)
 {
-    typedef typename Value::word Word;
-    extern __shared__ uint4 buffer[];
-    __shared__ block_shared shared;
-    Word *kept = (Word *)buffer;
-    const int64_t all = job.task.rows * job.runs;
-    for (int64_t part = blockIdx.x; part < all; part += gridDim.x) {
-        const int64_t row = part / job.runs;
-        const int64_t first = (part - row * job.runs) * job.run;
-        block_run<Value> run(job, row, first, kept, shared);
-        run.stream(run.sample());
-        const int32_t have = shared.count;
-        if (have < run.k || have > job.capacity) {
-            run.careful();
-        } else {
-            run.sort_kept(have);
+    constexpr int BOTH = SCAN_STREAMERS + SCAN_SAMPLERS;
+    int64_t turn = 0;
+    for (int64_t part = blockIdx.x; part < parts; part += gridDim.x, turn++) {
+        const int slot = (int)(turn % 2);
+        const auto threshold = scan_threshold(job, scan_run<Value>(job, part), memory);
+        if (turn >= 2) {
+            scan_wait(THRESHOLD_READ + slot, BOTH);
         }
-        for (int64_t i = threadIdx.x; i < job.task.k; i += THREADS) {
-            const Word word = i < run.k ? kept[i] : kin_word_worst<Word>();
-            if (job.runs > 1) {
-                ((Word *)job.words)[part * job.task.k + i] = word;
-            } else {
-                kin_select_put(job.task, row, i, word);
-            }
+        if (threadIdx.x == SCAN_STREAMERS) {
+            memory->threshold[slot] = threshold;
         }
-        __syncthreads(); /* the buffer is free */
+        scan_tell(THRESHOLD_THERE + slot, BOTH);
     }
 }
 
-/* ---- Launches -------------------------------------------------------------------------------- */
-
-/* The most words of an answer that a block's buffer takes. */
-static int64_t most_k(kith_dtype dtype)
+template <typename Value>
+static __device__ void run_streamers(const scan_job &job, scan_memory<Value> *memory, int64_t parts)
 {
-    return dtype == KITH_F64 ? 2048 : 4096;
+    constexpr int LOADS = scan_memory<Value>::LOADS;
+    constexpr int SAMPLED = SCAN_STREAMERS + SCAN_SAMPLERS;
+    constexpr int SORTED = SCAN_STREAMERS + SCAN_SORTERS;
+    scan_ahead<Value> ahead(job, memory, parts);
+    for (int i = 0; i + 1 < SCAN_STAGES; i++) {
+        ahead.ask();
+    }
+    int32_t stage = 0;
+    int64_t turn = 0;
+    for (int64_t part = blockIdx.x; part < parts; part += gridDim.x, turn++) {
+        const int slot = (int)(turn % 2);
+        const bool again = part + 2 * (int64_t)gridDim.x < parts; /* the slot has another turn */
+        const scan_run<Value> run(job, part);
+        scan_wait(THRESHOLD_THERE + slot, SAMPLED);
+        const scan_stream<Value> stream = {run, memory->threshold[slot], memory->buffer(job, slot),
+                                           job.capacity, &memory->count[slot]};
+        if (again) {
+            scan_tell(THRESHOLD_READ + slot, SAMPLED);
+        }
+        if (turn >= 2) {
+            scan_wait(BUFFER_FREE + slot, SORTED);
+        }
+        for (int32_t base = 0; base < run.vectors; base += LOADS * SCAN_STREAMERS) {
+            asm volatile("cp.async.wait_group %0;" ::"n"(SCAN_STAGES - 2) : "memory");
+            ahead.ask();
+            stream.take(&memory->ring[stage][0][threadIdx.x], base + (int32_t)threadIdx.x);
+            stage = stage + 1 == SCAN_STAGES ? 0 : stage + 1;
+        }
+        stream.take_ends();
+        scan_tell(BUFFER_FILLED + slot, SORTED);
+    }
+}
+
+template <typename Value>
+static __device__ void run_sorters(const scan_job &job, scan_memory<Value> *memory, int64_t parts)
+{
+    constexpr int BOTH = SCAN_STREAMERS + SCAN_SORTERS;
+    int64_t turn = 0;
+    for (int64_t part = blockIdx.x; part < parts; part += gridDim.x, turn++) {
+        const int slot = (int)(turn % 2);
+        scan_wait(BUFFER_FILLED + slot, BOTH);
+        scan_finish(job, memory, part, slot);
+        if (part + 2 * (int64_t)gridDim.x < parts) {
+            scan_tell(BUFFER_FREE + slot, BOTH);
+        }
+    }
+}
+
+/* Runs in the order of their rows; each block takes every gridDim.x-th. */
+template <typename Value>
+static __global__ void __launch_bounds__(SCAN_THREADS, BLOCKS_A_PROCESSOR)
+    scan_rows(const __grid_constant__ scan_job job)
+{
+    extern __shared__ uint4 shared[];
+    scan_memory<Value> *memory = (scan_memory<Value> *)shared;
+    const int64_t parts = job.task.rows * job.runs;
+    if (threadIdx.x == 0) {
+        memory->count[0] = 0;
+        memory->count[1] = 0;
+        memory->low = UINT32_MAX;
+        memory->high = 0;
+    }
+    __syncthreads();
+    if (threadIdx.x < SCAN_STREAMERS) {
+        run_streamers(job, memory, parts);
+    } else if (threadIdx.x < SCAN_STREAMERS + SCAN_SAMPLERS) {
+        run_samplers(job, memory, parts);
+    } else {
+        run_sorters(job, memory, parts);
+    }
+}
+
+/* ---- Plans ----------------------------------------------------------------------------------- */
+
+/* What a word of a buffer takes: two buffers of words, and a member of a bucket. */
+static int32_t place_bytes(kith_dtype dtype)
+{
+    return 2 * kin_word_bytes(dtype) + (int32_t)sizeof(uint16_t);
+}
+
+/* Words of a buffer where a block has so many bytes of shared memory. */
+static int64_t capacity_of(int64_t shared_bytes, kith_dtype dtype)
+{
+    return (shared_bytes - (int64_t)sizeof(scan_memory<word_64>)) / place_bytes(dtype);
+}
+
+/* The careful way holds k words, and room for more. */
+static int64_t least_capacity(int64_t k)
+{
+    return 2 * k + SCAN_SORTERS;
+}
+
+static bool fits(const kin_gpu_stream *stream, const kin_select_task *task)
+{
+    return least_capacity(task->k) <= capacity_of(stream->shared_bytes, task->dtype);
 }
 
 static int32_t value_bytes(kith_dtype dtype)
 {
-    return dtype == KITH_F64 ? 8 : dtype == KITH_F32 ? 4 : 2;
+    return dtype == KITH_F64 ? 8 : dtype == KITH_F32 || dtype == KIN_SELECT_U32 ? 4 : 2;
 }
 
-/* Room for what passes the threshold of a run, by the sample's formula and its spread: the r-th of
- * a sample stands for r n / S values, give or take a share 1 / sqrt(r); groups add up to a half. */
-static int32_t capacity_for(int64_t k, int64_t run, kith_dtype dtype)
+/* Room for what passes the threshold of a run. The rank-th of a sample stands for rank n / S
+ * values; that of the least of g groups for what the rank-th of -g ln(1 - rank / g) values stands
+ * for. Their spread is that of a sum of `rank` waiting times: the last factor leaves a chance of
+ * some 10^-7 that more pass. */
+static int64_t capacity_for(int64_t k, int64_t run, int32_t each)
 {
-    const int32_t each = 16 / value_bytes(dtype);
-    const double sample = fmin((double)KIN_SCAN_SAMPLE_VECTORS * each, (double)run);
-    const double lambda = (double)k * sample / (double)run;
-    const double r = fmin((double)k, lambda + 4.2 * sqrt(lambda) + 3);
-    const double wanted = r * (double)run / sample * (1.2 + 5 / sqrt(r));
-    const double least = fmax(2.0 * (double)k, (double)(k + THREADS));
-    const int32_t most = (int32_t)(2 * most_k(dtype));
-    const int64_t power = kin_sort_places((int64_t)fmax(least, fmin(wanted, (double)run)));
-    return power < most ? (int32_t)power : most;
+    const double sample = fmin((double)SCAN_VECTORS * each, (double)run);
+    const int32_t rank = scan_rank(k, (float)((double)k * sample / (double)run));
+    const int32_t groups = scan_groups(rank, each);
+    double passing = (double)run;
+    if (!scan_blind(rank, groups)) {
+        const double values = -groups * log(1 - (double)rank / groups);
+        passing = values * (double)run / sample * (1 + 5.5 / sqrt((double)rank) + 8.0 / rank);
+    }
+    const int64_t least = least_capacity(k);
+    const int64_t wanted = (int64_t)fmin(passing, (double)run);
+    return wanted > least ? wanted : least;
 }
 
-/* Few rows are cut, so that every processor has work. */
+/* Values that stand in order make the sample worse than chance does: twice the room, as long as
+ * BLOCKS_A_PROCESSOR of them share a processor. */
+static int32_t choose_capacity(const kin_gpu_stream *stream, const scan_job *job, int32_t each)
+{
+    const kith_dtype dtype = job->task.dtype;
+    const int64_t most = capacity_of(stream->shared_bytes, dtype);
+    const int64_t free = capacity_of(stream->shared_bytes / BLOCKS_A_PROCESSOR - 1024, dtype);
+    const int64_t wanted = capacity_for(job->task.k, job->run, each);
+    const int64_t ample = 2 * wanted > LEAST_CAPACITY ? 2 * wanted : LEAST_CAPACITY;
+    const int64_t chosen = ample < free ? ample : wanted > free ? wanted : free;
+    return (int32_t)(chosen < most ? chosen : most);
+}
+
+/* Few rows are cut, so that every block has some runs. */
 static void cut(const kin_gpu_stream *stream, scan_job *job)
 {
     const kin_select_task *task = &job->task;
-    const int64_t wished =
-        ((int64_t)stream->processors * BLOCKS_A_PROCESSOR + task->rows - 1) / task->rows;
-    const int64_t longest = 4 * task->k > LEAST_RUN ? 4 * task->k : LEAST_RUN;
-    int64_t runs = task->cols / longest;
+    const int64_t blocks = (int64_t)stream->processors * BLOCKS_A_PROCESSOR;
+    const int64_t wished = (ROUNDS * blocks + task->rows - 1) / task->rows;
+    const int64_t least = 8 * task->k > LEAST_RUN ? 8 * task->k : LEAST_RUN;
+    const int64_t must = task->cols / LONGEST_RUN + 1;
+    int64_t runs = task->cols / least;
     runs = runs < wished ? runs : wished;
-    runs = runs < 1 ? 1 : runs;
-    /* A run begins where a vector may. */
-    job->run = ((task->cols + runs - 1) / runs + 63) / 64 * 64;
-    job->runs = (int32_t)((task->cols + job->run - 1) / job->run);
+    runs = runs < must ? must : runs;
+    job->run = ((task->cols + runs - 1) / runs + 63) / 64 * 64; /* begins where a vector may */
+    job->runs = (task->cols + job->run - 1) / job->run;
 }
 
-static scan_job plan(const kin_gpu_stream *stream, const kin_select_task *task)
+/* Words that the runs of all rows give. */
+static uint64_t words_of(const scan_job *job)
+{
+    return job->runs == 1 ? 0 : (uint64_t)(job->task.rows * job->runs * job->task.k);
+}
+
+static scan_job plan(const kin_gpu_stream *stream, const kin_select_task *task, int32_t each)
 {
     scan_job job = {};
     job.task = *task;
-    cut(stream, &job);
-    job.capacity = capacity_for(task->k, job.run, task->dtype);
     job.words = task->scratch;
+    cut(stream, &job);
+    job.capacity = choose_capacity(stream, &job, each);
     return job;
+}
+
+/* The answers of runs are the rows of a job, whose own answers of runs lie behind them. */
+static scan_job plan_again(const kin_gpu_stream *stream, const scan_job *first)
+{
+    const int32_t bytes = kin_word_bytes(first->task.dtype);
+    kin_select_task task = first->task;
+    task.values = (const char *)first->words;
+    task.ids = NULL;
+    task.cols = first->runs * first->task.k;
+    task.stride_bytes = task.cols * bytes;
+    task.scratch = (char *)first->words + words_of(first) * (uint64_t)bytes;
+    return plan(stream, &task, 16 / bytes);
 }
 
 uint64_t kin_select_scan_scratch(kin_gpu_stream *stream, const kin_select_task *task)
 {
-    if (task->k > most_k(task->dtype)) {
+    if (!fits(stream, task)) {
         return kin_select_radix_scratch(stream, task);
     }
     if (kin_select_scan_is_short(task)) {
         return 0;
     }
-    const scan_job job = plan(stream, task);
-    return job.runs == 1 ? 0
-                         : (uint64_t)task->rows * (uint64_t)job.runs * (uint64_t)task->k *
-                               (uint64_t)kin_word_bytes(task->dtype);
+    scan_job job = plan(stream, task, 16 / value_bytes(task->dtype));
+    uint64_t words = words_of(&job);
+    while (job.runs > 1) {
+        job = plan_again(stream, &job);
+        words += words_of(&job);
+    }
+    return words * (uint64_t)kin_word_bytes(task->dtype);
 }
 
-template <typename Value> static int launch_blocks(kin_gpu_stream *stream, const scan_job &job)
+/* ---- Launches -------------------------------------------------------------------------------- */
+
+template <typename Value> static int launch_job(kin_gpu_stream *stream, const scan_job &job)
 {
-    const int shared_bytes = job.capacity * (int)sizeof(typename Value::word);
-    KIN_CUDA_TRY(cudaFuncSetAttribute(scan_by_block<Value>,
-                                      cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
-    const int64_t blocks = job.task.rows * job.runs;
-    const int64_t most = INT32_MAX;
-    scan_by_block<Value><<<(unsigned)(blocks < most ? blocks : most), THREADS, (size_t)shared_bytes,
-                           stream->stream>>>(job);
+    const size_t shared_bytes =
+        sizeof(scan_memory<Value>) + (size_t)job.capacity * (size_t)place_bytes(job.task.dtype);
+    int blocks = 0;
+    /* Always the most, so that two threads' launches do not take it from each other. */
+    KIN_CUDA_TRY(cudaFuncSetAttribute(scan_rows<Value>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                      stream->shared_bytes));
+    KIN_CUDA_TRY(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, scan_rows<Value>,
+                                                               SCAN_THREADS, shared_bytes));
+    const int64_t parts = job.task.rows * job.runs;
+    const int64_t most = (int64_t)blocks * stream->processors;
+    scan_rows<Value>
+        <<<(unsigned)(parts < most ? parts : most), SCAN_THREADS, shared_bytes, stream->stream>>>(
+            job);
     return kin_gpu_launched();
-}
-
-/* The answers of a row's runs are a row of words. */
-static int launch_again(kin_gpu_stream *stream, const scan_job &first)
-{
-    const int32_t bytes = kin_word_bytes(first.task.dtype);
-    scan_job job = first;
-    job.task.values = (const char *)first.words;
-    job.task.ids = NULL;
-    job.task.cols = first.runs * first.task.k;
-    job.task.stride_bytes = job.task.cols * bytes;
-    job.run = job.task.cols;
-    job.runs = 1;
-    return bytes == 16 ? launch_blocks<word_128>(stream, job) : launch_blocks<word_64>(stream, job);
 }
 
 template <typename Value> static int launch(kin_gpu_stream *stream, const kin_select_task *task)
 {
-    const scan_job job = plan(stream, task);
-    KIN_CUDA_TRY((cudaError_t)launch_blocks<Value>(stream, job));
-    return job.runs > 1 ? launch_again(stream, job) : 0;
+    scan_job job = plan(stream, task, scan_run<Value>::EACH);
+    KIN_CUDA_TRY((cudaError_t)launch_job<Value>(stream, job));
+    while (job.runs > 1) {
+        job = plan_again(stream, &job);
+        KIN_CUDA_TRY((cudaError_t)(kin_word_bytes(task->dtype) == 16
+                                       ? launch_job<word_128>(stream, job)
+                                       : launch_job<word_64>(stream, job)));
+    }
+    return 0;
 }
 
 int kin_select_scan_launch(kin_gpu_stream *stream, const kin_select_task *task)
 {
-    if (task->k > most_k(task->dtype)) {
+    if (!fits(stream, task)) {
         return kin_select_radix_launch(stream, task);
     }
     if (kin_select_scan_is_short(task)) {

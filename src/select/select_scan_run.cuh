@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A block of threads and the run of a row that it selects from: sample, stream, careful
- * (select_scan.cu says what these are). */
+ * The crews of a block that scans (select_scan.cu): their shared memory, their barriers, and the
+ * work of the first two on one run. The sorters' is in select_scan_sort.cuh.
+ *
+ *   samplers   | threshold i | threshold i + 1 | ...
+ *   streamers                | stream i        | stream i + 1 | ...
+ *   sorters                                    | sort i       | sort i + 1 | ...
+ *
+ * Everything that one crew hands to the next lies in two slots, used in turn; a pair of named
+ * barriers a slot says "there it is" and "it may be overwritten". */
 #ifndef KIN_SELECT_SCAN_RUN_CUH
 #define KIN_SELECT_SCAN_RUN_CUH
 
@@ -8,311 +15,372 @@
 #include "select/select_number.cuh"
 
 enum {
-    KIN_SCAN_THREADS = 256,
-    KIN_SCAN_HELD = 16,             /* values that a thread has under way, twice */
-    KIN_SCAN_SAMPLE_VECTORS = 1024, /* of a run */
-    KIN_SCAN_MOST_PARTS = 8,        /* groups of a thread, in the sample */
-    KIN_SCAN_CAREFUL_STEP = 1024    /* values between two looks at the buffer */
+    SCAN_STREAMERS = 256,
+    SCAN_SAMPLERS = 128,
+    SCAN_SORTERS = 128,
+    SCAN_THREADS = SCAN_STREAMERS + SCAN_SAMPLERS + SCAN_SORTERS,
+    SCAN_STAGES = 3,     /* of the ring: loads under way, one more than that is read */
+    SCAN_VECTORS = 1024, /* of a sample, */
+    SCAN_LINE = 8,       /*   so many of them side by side: memory gives no less */
+    SCAN_LEAST_GROUPS = 256,
+    SCAN_RANK_BITS = 16, /* of the range of group minima that the threshold is found to */
+    SCAN_MOST_GROUPS = 2 * SCAN_VECTORS,
+    SCAN_FEW = 128,          /* words whose ranks are counted among all */
+    SCAN_BUCKETS = 1024,     /* else among those of a bucket, */
+    SCAN_CROWD = 64,         /*   unless one has more */
+    SCAN_CAREFUL_STEP = 1024 /* values between two looks at the buffer */
 };
+
+/* ---- The sample's arithmetic, which the host needs for the size of the buffer -------------------
+ */
+
+/* The rank in a sample of S of n values whose value at least k of all values reach, with a chance
+ * of some 10^-5 that they do not; lambda = k S / n. Poisson's tail by its normal one, and 3. */
+static __host__ __device__ __forceinline__ int32_t scan_rank(int64_t k, float lambda)
+{
+    const float rank = lambda + 4.2f * sqrtf(lambda) + 3.0f;
+    return rank < (float)k ? (int32_t)rank : (int32_t)k;
+}
+
+/* Of how many groups the least values are ranked: three times the rank if the sample has them. */
+static __host__ __device__ __forceinline__ int32_t scan_groups(int32_t rank,
+                                                               int32_t values_a_vector)
+{
+    const int32_t most = values_a_vector > 1 ? SCAN_MOST_GROUPS : SCAN_VECTORS;
+    int32_t groups = SCAN_LEAST_GROUPS;
+    while (groups < 3 * rank && groups < most) {
+        groups *= 2;
+    }
+    return groups;
+}
+
+/* Too many of the groups: their least values say too little. */
+static __host__ __device__ __forceinline__ bool scan_blind(int32_t rank, int32_t groups)
+{
+    return 3 * rank > 2 * groups;
+}
+
+/* ---- Runs ------------------------------------------------------------------------------------ */
 
 typedef struct scan_job {
     kin_select_task task;
     int64_t run;      /* values of a run, the last of a row may have fewer */
-    int32_t runs;     /* of a row */
-    int32_t capacity; /* words of the buffer, a power of two */
+    int64_t runs;     /* of a row */
+    int32_t capacity; /* words of a buffer */
     void *words; /* runs > 1: rows x runs x k words go here, worst ones where a run has fewer */
 } scan_job;
 
-struct block_shared {
-    uint32_t groups[KIN_SCAN_MOST_PARTS * KIN_SCAN_THREADS];
-    int32_t count;
-    uint32_t order;
-};
-
-template <typename Value> struct block_run {
-    typedef typename Value::word Word;
+/* Places [first, first + count) of a row: some values, whole vectors of 16 bytes, some values. */
+template <typename Value> struct scan_run {
     typedef typename Value::bits Bits;
-    typedef scanned<Value> Scanned;
-    typedef typename Scanned::number Number;
     static constexpr int EACH = 16 / (int)sizeof(Bits); /* values of a vector */
-    static constexpr int LOADS = EACH * 4 > KIN_SCAN_HELD ? KIN_SCAN_HELD / EACH : 4;
 
     run_reader<Value> reader;
-    int64_t first; /* place in the row */
-    int64_t count;
-    int64_t head; /* values before the first whole vector */
-    int64_t vectors;
-    int64_t k;
-    Word *kept;
-    int32_t capacity;
-    block_shared &shared;
+    int64_t first;
+    int32_t count;
+    int32_t head; /* values before the first vector */
+    int32_t vectors;
 
-    __device__ __forceinline__ block_run(const scan_job &job, int64_t row, int64_t first_place,
-                                         Word *buffer, block_shared &s)
-        : reader(job.task, row), first(first_place), shared(s)
+    __device__ __forceinline__ scan_run(const scan_job &job, int64_t part)
+        : reader(job.task, part / job.runs), first(part % job.runs * job.run)
     {
-        count = min(job.run, job.task.cols - first);
-        k = min(job.task.k, count);
-        const int64_t off = (int64_t)((uintptr_t)(reader.values() + first) & 15);
-        head = min(count, off == 0 ? 0 : (16 - off) / (int64_t)sizeof(Bits));
+        count = (int32_t)min(job.run, job.task.cols - first);
+        const int32_t off = (int32_t)((uintptr_t)(reader.values() + first) & 15);
+        head = min(count, off == 0 ? 0 : (16 - off) / (int32_t)sizeof(Bits));
         vectors = (count - head) / EACH;
-        kept = buffer;
-        capacity = job.capacity;
     }
-
     __device__ __forceinline__ const uint4 *aligned() const
     {
         return (const uint4 *)(reader.values() + first + head);
     }
-
     static __device__ __forceinline__ void unpack(const uint4 &vector, Bits (&bits)[EACH])
     {
         memcpy(bits, &vector, sizeof vector);
     }
-
-    __device__ __forceinline__ Number number_of(Bits bits) const
+    __device__ __forceinline__ typename scanned<Value>::number number_of(Bits bits) const
     {
-        return Scanned::number_of(bits, reader.largest());
+        return scanned<Value>::number_of(bits, reader.largest());
     }
+};
 
-    /* The r-th smallest of the group minima that lie in shared memory; by one warp. */
-    __device__ uint32_t nth_group(int32_t groups, int32_t r) const
+/* ---- What a block shares --------------------------------------------------------------------- */
+
+template <typename Value> struct scan_memory {
+    static constexpr int LOADS = sizeof(typename Value::bits) == 2 ? 2 : 4; /* vectors of a step */
+    uint4 ring[SCAN_STAGES][LOADS][SCAN_STREAMERS]; /* each thread reads what it loaded itself */
+    uint32_t groups[SCAN_MOST_GROUPS];
+    typename scanned<Value>::number threshold[2];
+    int32_t count[2]; /* words that passed, more than the buffer holds perhaps */
+    /* Sorters. */
+    uint32_t ends[SCAN_BUCKETS];
+    uint32_t sums[SCAN_SORTERS / KIN_WARP];
+    uint32_t crowded[SCAN_SORTERS / KIN_WARP];
+    uint32_t low; /* of the upper halves of keys; UINT32_MAX and 0 between two runs */
+    uint32_t high;
+    int32_t kept;
+    alignas(16) typename Value::word buffers[1]; /* 2 x capacity, then capacity places of 16 bits */
+
+    __device__ __forceinline__ typename Value::word *buffer(const scan_job &job, int slot)
     {
-        const int lane = (int)threadIdx.x % 32;
-        uint32_t low = UINT32_MAX;
-        uint32_t high = 0;
-        for (int32_t i = lane; i < groups; i += 32) {
-            low = min(low, shared.groups[i]);
-            high = max(high, shared.groups[i]);
-        }
-        low = __reduce_min_sync(KIN_WARP_ALL, low);
-        high = __reduce_max_sync(KIN_WARP_ALL, high);
-        if (low == high) {
-            return low;
-        }
-        const int top = 31 - __clz((int)(low ^ high));
-        uint32_t found = (low >> top << top) & ~(1u << top);
-        for (int bit = top; bit >= 0; bit--) {
-            const uint32_t trial = found | 1u << bit;
-            int32_t below = 0;
-            for (int32_t i = lane; i < groups; i += 32) {
-                below += shared.groups[i] < trial ? 1 : 0;
-            }
-            found = __reduce_add_sync(KIN_WARP_ALL, below) < r ? trial : found;
-        }
-        return found;
+        return buffers + (int64_t)slot * job.capacity;
     }
-
-    /* The order of value e of vector j of the thread's sample; the greatest where there is none. */
-    __device__ __forceinline__ void sampled(int j, uint32_t (&orders)[EACH]) const
+    __device__ __forceinline__ uint16_t *members(const scan_job &job)
     {
-        const int64_t i = (int64_t)j * KIN_SCAN_THREADS + (int64_t)threadIdx.x;
-        const bool spread = vectors > KIN_SCAN_SAMPLE_VECTORS;
-        const bool there = spread || i < vectors;
-        const uint4 found =
-            there ? __ldg(aligned() + (spread ? i * vectors / KIN_SCAN_SAMPLE_VECTORS : i))
-                  : uint4{0, 0, 0, 0};
-        Bits bits[EACH];
-        unpack(found, bits);
+        return (uint16_t *)(buffers + 2 * (int64_t)job.capacity);
+    }
+};
+
+/* Named barriers; each plus the slot. Barrier 0 is __syncthreads. */
+enum {
+    THRESHOLD_THERE = 1,
+    THRESHOLD_READ = 3,
+    BUFFER_FILLED = 5,
+    BUFFER_FREE = 7,
+    SAMPLERS = 9,
+    SORTERS = 10
+};
+
+static __device__ __forceinline__ void scan_wait(int barrier, int threads)
+{
+    __syncwarp();
+    asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+
+static __device__ __forceinline__ void scan_tell(int barrier, int threads)
+{
+    __syncwarp();
+    asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+
+/* ---- Samplers -------------------------------------------------------------------------------- */
+
+/* Not below the rank-th smallest of `groups` numbers in shared memory, and above it by less than
+ * 2^-15 of their range: bit by bit the greatest number that has fewer than rank below it. One warp.
+ */
+static __device__ uint32_t scan_nth(const uint32_t *numbers, int32_t groups, int32_t rank)
+{
+    const int lane = (int)threadIdx.x % KIN_WARP;
+    uint32_t low = UINT32_MAX;
+    uint32_t high = 0;
+#pragma unroll 8
+    for (int32_t i = lane; i < groups; i += KIN_WARP) {
+        low = min(low, numbers[i]);
+        high = max(high, numbers[i]);
+    }
+    low = __reduce_min_sync(KIN_WARP_ALL, low);
+    high = __reduce_max_sync(KIN_WARP_ALL, high);
+    if (low == high) {
+        return low;
+    }
+    const int top = 31 - __clz((int)(low ^ high));
+    const int last = max(0, top + 1 - SCAN_RANK_BITS);
+    uint32_t found = (low >> top << top) & ~(1u << top);
+    for (int bit = top; bit >= last; bit--) {
+        const uint32_t trial = found | 1u << bit;
+        int32_t below = 0;
+#pragma unroll 8
+        for (int32_t i = lane; i < groups; i += KIN_WARP) {
+            below += numbers[i] < trial ? 1 : 0;
+        }
+        found = __reduce_add_sync(KIN_WARP_ALL, below) < rank ? trial : found;
+    }
+    return found | ((1u << last) - 1);
+}
+
+/* Least values of the sample's groups: of several vectors, of one, or of half a vector each. */
+template <typename Value>
+static __device__ void scan_sample(const scan_run<Value> &run, int32_t groups, uint32_t *least)
+{
+    constexpr int EACH = scan_run<Value>::EACH;
+    constexpr int TURNS = SCAN_VECTORS / SCAN_SAMPLERS;
+    const int32_t thread = (int32_t)threadIdx.x - SCAN_STREAMERS;
+    const bool spread = run.vectors > SCAN_VECTORS;
+    const bool halves = groups > SCAN_VECTORS;
+    const int32_t together = halves ? 1 : SCAN_VECTORS / groups;
+    uint4 found[TURNS];
+#pragma unroll
+    for (int32_t j = 0; j < TURNS; j++) {
+        const int32_t i = j * SCAN_SAMPLERS + thread;
+        const int64_t line = (int64_t)(i / SCAN_LINE) * run.vectors / (SCAN_VECTORS / SCAN_LINE);
+        const int32_t at = spread ? (int32_t)(line / SCAN_LINE * SCAN_LINE) + i % SCAN_LINE : i;
+        found[j] = at < run.vectors ? __ldg(run.aligned() + at) : uint4{0, 0, 0, 0};
+    }
+    uint32_t group = UINT32_MAX;
+#pragma unroll
+    for (int32_t j = 0; j < TURNS; j++) {
+        const int32_t i = j * SCAN_SAMPLERS + thread;
+        const bool there = spread || i < run.vectors;
+        typename Value::bits bits[EACH];
+        run.unpack(found[j], bits);
+        uint32_t half[2] = {UINT32_MAX, UINT32_MAX};
 #pragma unroll
         for (int e = 0; e < EACH; e++) {
-            orders[e] = there ? Scanned::order(number_of(bits[e])) : UINT32_MAX;
+            const uint32_t order = scanned<Value>::order(run.number_of(bits[e]));
+            half[2 * e / EACH] = there ? min(half[2 * e / EACH], order) : UINT32_MAX;
         }
-    }
-
-    __device__ Number sample() const
-    {
-        constexpr int TURNS = KIN_SCAN_SAMPLE_VECTORS / KIN_SCAN_THREADS;
-        const int64_t taken = min(vectors, (int64_t)KIN_SCAN_SAMPLE_VECTORS);
-        const float lambda = (float)k * (float)(taken * EACH) / (float)count;
-        const int32_t r = min((int32_t)k, (int32_t)(lambda + 4.2f * sqrtf(lambda) + 3.0f));
-        int32_t parts = 1; /* groups of a thread, each of `each` values */
-        while (parts < KIN_SCAN_MOST_PARTS && parts < TURNS * EACH &&
-               parts * KIN_SCAN_THREADS < 3 * r) {
-            parts *= 2;
-        }
-        const int32_t each = TURNS * EACH / parts;
-        const int32_t groups = parts * KIN_SCAN_THREADS;
-        if (3 * r > 2 * groups) {
-            return Scanned::threshold(UINT32_MAX);
-        }
-        uint32_t orders[TURNS][EACH];
-#pragma unroll
-        for (int j = 0; j < TURNS; j++) {
-            sampled(j, orders[j]);
-        }
-        uint32_t least = UINT32_MAX;
-        int32_t place = (int32_t)threadIdx.x;
-        int32_t turn = 0;
-#pragma unroll
-        for (int j = 0; j < TURNS; j++) {
-#pragma unroll
-            for (int e = 0; e < EACH; e++) {
-                least = min(least, orders[j][e]);
-                turn += 1;
-                if (turn == each) {
-                    shared.groups[place] = least;
-                    place += KIN_SCAN_THREADS;
-                    least = UINT32_MAX;
-                    turn = 0;
-                }
+        if (halves) {
+            least[i] = half[0];
+            least[SCAN_VECTORS + i] = half[1];
+        } else {
+            group = min(group, min(half[0], half[1]));
+            if ((j + 1) % together == 0) {
+                least[j / together * SCAN_SAMPLERS + thread] = group;
+                group = UINT32_MAX;
             }
         }
-        __syncthreads();
-        if (threadIdx.x < 32) {
-            const uint32_t order = nth_group(groups, r);
-            if (threadIdx.x == 0) {
-                shared.order = order;
+    }
+}
+
+/* The first warp of the crew gets the threshold, the others anything. */
+template <typename Value>
+static __device__ typename scanned<Value>::number
+scan_threshold(const scan_job &job, const scan_run<Value> &run, scan_memory<Value> *memory)
+{
+    constexpr int EACH = scan_run<Value>::EACH;
+    const int64_t k = min(job.task.k, (int64_t)run.count);
+    const int32_t taken = min(run.vectors, (int32_t)SCAN_VECTORS) * EACH;
+    const int32_t rank = scan_rank(k, (float)k * (float)taken / (float)run.count);
+    const int32_t groups = scan_groups(rank, EACH);
+    uint32_t order = UINT32_MAX;
+    if (!scan_blind(rank, groups)) {
+        scan_wait(SAMPLERS, SCAN_SAMPLERS); /* the groups of the run before were read */
+        scan_sample(run, groups, memory->groups);
+        scan_wait(SAMPLERS, SCAN_SAMPLERS);
+        if (threadIdx.x < SCAN_STREAMERS + KIN_WARP) {
+            order = scan_nth(memory->groups, groups, rank);
+        }
+    }
+    return scanned<Value>::threshold(order);
+}
+
+/* ---- Streamers ------------------------------------------------------------------------------- */
+
+/* Loads of the ring, some steps ahead of what is compared, across the borders of runs. */
+template <typename Value> struct scan_ahead {
+    static constexpr int LOADS = scan_memory<Value>::LOADS;
+    const scan_job &job;
+    scan_memory<Value> *memory;
+    int64_t part;
+    int64_t parts;
+    const uint4 *at;
+    uint64_t policy; /* the second-level cache had better keep samples */
+    int32_t base;    /* vectors of the run that were asked for */
+    int32_t vectors;
+    int32_t stage;
+
+    __device__ __forceinline__ scan_ahead(const scan_job &j, scan_memory<Value> *m, int64_t all)
+        : job(j), memory(m), part(blockIdx.x), parts(all), stage(0)
+    {
+        asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+        open();
+    }
+    /* The run `part`, or the next that has a vector. */
+    __device__ __forceinline__ void open()
+    {
+        base = 0;
+        vectors = 0;
+        for (; part < parts; part += gridDim.x) {
+            const scan_run<Value> run(job, part);
+            at = run.aligned();
+            vectors = run.vectors;
+            if (vectors > 0) {
+                return;
             }
         }
-        __syncthreads();
-        return Scanned::threshold(shared.order);
     }
-
-    /* Hits of a lane, as bits of what it holds, get places in the buffer. */
-    __device__ __forceinline__ int32_t places_for(int32_t hits) const
+    __device__ __forceinline__ void ask()
     {
-        const int lane = (int)threadIdx.x % 32;
-        int32_t sum = hits;
+        const int thread = (int)threadIdx.x;
 #pragma unroll
-        for (int step = 1; step < 32; step *= 2) {
-            const int32_t other = __shfl_up_sync(KIN_WARP_ALL, sum, step);
-            sum += lane >= step ? other : 0;
+        for (int j = 0; j < LOADS; j++) {
+            const int32_t i = base + j * SCAN_STREAMERS + thread;
+            if (i < vectors) {
+                const uint32_t to =
+                    (uint32_t)__cvta_generic_to_shared(&memory->ring[stage][j][thread]);
+                asm volatile(
+                    "cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" ::"r"(to),
+                    "l"(at + i), "l"(policy)
+                    : "memory");
+            }
         }
-        int32_t base = 0;
-        if (lane == 31) {
-            base = atomicAdd(&shared.count, sum);
+        asm volatile("cp.async.commit_group;" ::: "memory");
+        stage = stage + 1 == SCAN_STAGES ? 0 : stage + 1;
+        base += LOADS * SCAN_STREAMERS;
+        if (base >= vectors && part < parts) {
+            part += gridDim.x;
+            open();
         }
-        return __shfl_sync(KIN_WARP_ALL, base, 31) + sum - hits;
     }
+};
 
-    __device__ __forceinline__ void take(const uint4 (&found)[LOADS], int64_t vector,
-                                         Number threshold)
+template <typename Value> struct scan_stream {
+    typedef typename Value::bits Bits;
+    typedef typename scanned<Value>::number Number;
+    static constexpr int EACH = scan_run<Value>::EACH;
+    static constexpr int LOADS = scan_memory<Value>::LOADS;
+    static_assert(LOADS * EACH <= 32, "a bit a value");
+
+    const scan_run<Value> &run;
+    Number threshold;
+    typename Value::word *buffer;
+    int32_t capacity;
+    int32_t *count;
+
+    __device__ __forceinline__ void keep(int32_t place, Bits bits, int32_t at) const
     {
-        uint32_t mask = 0;
+        if (place < capacity) {
+            buffer[place] = run.reader.word(bits, run.first + at);
+        }
+    }
+    /* The hits of a lane in its column of a stage of the ring, vectors `vector`,
+     * vector + SCAN_STREAMERS ... : rare, so the values are read again instead of being held. */
+    __device__ __forceinline__ void take_hits(uint32_t hits, const uint4 *column,
+                                              int32_t vector) const
+    {
+        int32_t place = atomicAdd(count, __popc(hits));
+        for (; hits != 0; hits &= hits - 1) {
+            const int32_t hit = __ffs((int)hits) - 1;
+            const int32_t j = hit / EACH * SCAN_STREAMERS;
+            const int32_t e = hit % EACH;
+            keep(place, ((const Bits *)(column + j))[e], run.head + (vector + j) * EACH + e);
+            place += 1;
+        }
+    }
+    __device__ __forceinline__ void take(const uint4 *column, int32_t vector) const
+    {
+        uint4 found[LOADS];
+#pragma unroll
+        for (int j = 0; j < LOADS; j++) {
+            found[j] = column[j * SCAN_STREAMERS];
+        }
+        uint32_t hits = 0;
 #pragma unroll
         for (int j = 0; j < LOADS; j++) {
             Bits bits[EACH];
-            unpack(found[j], bits);
-            const bool there = vector + (int64_t)j * KIN_SCAN_THREADS < vectors;
+            run.unpack(found[j], bits);
+            const uint32_t there = vector + j * SCAN_STREAMERS < run.vectors ? ~0u : 0u;
+            uint32_t mask = 0;
 #pragma unroll
             for (int e = 0; e < EACH; e++) {
-                mask |= there && number_of(bits[e]) <= threshold ? 1u << (j * EACH + e) : 0u;
+                mask |= run.number_of(bits[e]) <= threshold ? 1u << (j * EACH + e) : 0u;
             }
+            hits |= mask & there;
         }
-        if (__any_sync(KIN_WARP_ALL, mask != 0) == 0) {
-            return;
-        }
-        int32_t place = places_for(__popc(mask));
-#pragma unroll
-        for (int j = 0; j < LOADS; j++) {
-            Bits bits[EACH];
-            unpack(found[j], bits);
-#pragma unroll
-            for (int e = 0; e < EACH; e++) {
-                if ((mask >> (j * EACH + e) & 1u) != 0) {
-                    const int64_t at = head + (vector + (int64_t)j * KIN_SCAN_THREADS) * EACH + e;
-                    if (place < capacity) {
-                        kept[place] = reader.word(bits[e], first + at);
-                    }
-                    place += 1;
-                }
-            }
+        if (hits != 0) {
+            take_hits(hits, column, vector);
         }
     }
-
-    static __device__ __forceinline__ void load(const uint4 *at, int64_t vector, int64_t vectors,
-                                                uint4 (&found)[LOADS])
+    /* The values before and behind the vectors: fewer than two vectors hold. */
+    __device__ __forceinline__ void take_ends() const
     {
-#pragma unroll
-        for (int j = 0; j < LOADS; j++) {
-            const int64_t i = vector + (int64_t)j * KIN_SCAN_THREADS;
-            found[j] = i < vectors ? __ldcs(at + i) : uint4{0, 0, 0, 0};
-        }
-    }
-
-    /* The values before and behind the whole vectors: fewer than two vectors. */
-    __device__ __forceinline__ void take_ends(Number threshold)
-    {
-        const int64_t tail = count - head - vectors * EACH;
         const int32_t thread = (int32_t)threadIdx.x;
-        if (thread < head + tail) {
-            const int64_t at = thread < head ? thread : thread + vectors * EACH;
-            const Bits bits = reader.values()[first + at];
-            if (number_of(bits) <= threshold) {
-                const int32_t place = atomicAdd(&shared.count, 1);
-                if (place < capacity) {
-                    kept[place] = reader.word(bits, first + at);
-                }
+        const int32_t tail = run.count - run.head - run.vectors * EACH;
+        if (thread < run.head + tail) {
+            const int32_t at = thread < run.head ? thread : thread + run.vectors * EACH;
+            const Bits bits = run.reader.values()[run.first + at];
+            if (run.number_of(bits) <= threshold) {
+                keep(atomicAdd(count, 1), bits, at);
             }
-        }
-    }
-
-    /* Begins and ends with a barrier; shared.count may say more than the buffer holds. */
-    __device__ void stream(Number threshold)
-    {
-        const uint4 *at = aligned();
-        const int64_t step = (int64_t)KIN_SCAN_THREADS * LOADS;
-        uint4 now[LOADS];
-        uint4 next[LOADS];
-        __syncthreads();
-        if (threadIdx.x == 0) {
-            shared.count = 0;
-        }
-        __syncthreads();
-        load(at, (int64_t)threadIdx.x, vectors, now);
-        for (int64_t base = 0; base < vectors; base += step) {
-            const int64_t vector = base + (int64_t)threadIdx.x;
-            load(at, vector + step, vectors, next);
-            take(now, vector, threshold);
-#pragma unroll
-            for (int j = 0; j < LOADS; j++) {
-                now[j] = next[j];
-            }
-        }
-        take_ends(threshold);
-        __syncthreads();
-    }
-
-    /* Sorts what the buffer holds; `have` <= capacity. Begins and ends with a barrier. */
-    __device__ void sort_kept(int32_t have)
-    {
-        const int32_t width = (int32_t)kin_sort_places(have);
-        for (int32_t i = have + (int32_t)threadIdx.x; i < width; i += KIN_SCAN_THREADS) {
-            kept[i] = kin_word_worst<Word>();
-        }
-        kin_block_sort(kept, width, KIN_SCAN_THREADS);
-    }
-
-    /* Any run: leaves the best k in kept[0 .. k - 1], ascending. */
-    __device__ void careful()
-    {
-        const int64_t step = min((int64_t)KIN_SCAN_CAREFUL_STEP, (int64_t)capacity - k);
-        Word worst = kin_word_worst<Word>();
-        bool full = false;
-        int32_t have = 0;
-        __syncthreads();
-        for (int64_t base = 0; base < count; base += step) {
-            if (threadIdx.x == 0) {
-                shared.count = have;
-            }
-            __syncthreads();
-            const int64_t end = min(base + step, count);
-            for (int64_t at = base + (int64_t)threadIdx.x; at < end; at += KIN_SCAN_THREADS) {
-                const Word word = reader.word(reader.values()[first + at], first + at);
-                if (!full || word < worst) {
-                    kept[atomicAdd(&shared.count, 1)] = word;
-                }
-            }
-            __syncthreads();
-            have = shared.count;
-            if (have + step > capacity || end == count) {
-                sort_kept(have);
-                have = min(have, (int32_t)k);
-                full = have == (int32_t)k;
-                worst = full ? kept[k - 1] : worst;
-            }
-            __syncthreads();
         }
     }
 };
