@@ -18,6 +18,7 @@
 
 #include "base/base_size.h"
 #include "base/base_try.h"
+#include "fused/fused_hybrid.h"
 #include "fused/fused_pipeline.h"
 #include "fused/fused_search.h"
 #include "host/host_clock.h"
@@ -375,6 +376,9 @@ kith_status kin_fused_direct(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_rows *
                              const kin_fused_rows *queries, const kin_request *request,
                              uint32_t place, const kith_neighbors *out)
 {
+    if (request->pipeline == KITH_PIPELINE_HYBRID) {
+        return kin_fused_hybrid_keys(ctx, gpu, corpus, queries, request, place, out);
+    }
     const int64_t start = kin_clock_ns();
     const bool graph = corpus == queries;
     const bool leaves_own_out = graph && (request->flags & KITH_INCLUDE_SELF) == 0;

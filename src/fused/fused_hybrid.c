@@ -30,38 +30,17 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "fused/fused_costs.h"
+#include "fused/fused_heaps.h"
 #include "fused/fused_host.h"
 #include "fused/fused_pipeline.h"
 #include "fused/fused_size.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
-#include "select/select_body.h"
-
-#include <math.h>
-
-enum {
-    SAMPLE_A_NEIGHBOUR = 32, /* columns of the sample for each of the k, at least, */
-    SAMPLE_SHARE = 16,       /* and one of so many */
-    ROOM = 256,              /* places of a list beyond what is expected, */
-    DEVIATIONS = 6,          /* and so many standard deviations of what a sample leaves */
-    USUAL_SAMPLE = 8,        /* of the processor's own threshold, times k */
-    ROWS_A_TASK = 16
-};
-
-/* What a thread of the processor selects in. */
-typedef struct worker {
-    double *keys;
-    uint32_t *ids;
-    char *scratch;
-    kin_word128 *words;
-} worker;
 
 typedef struct hybrid {
     kin_fused_answers *a;
     const kin_fused_prepared *queries;
     const kin_fused_prepared *corpus;
-    const kin_select_body *body;
-    kin_select_job job; /* of one row */
     int64_t k;
     int64_t sample; /* columns */
     kin_fused_costs costs;
@@ -76,14 +55,13 @@ typedef struct hybrid {
     void *counted; /* the counts of a batch are here */
     void *fetched; /* and its keys */
     /* Host. */
-    worker *workers;
+    kin_fused_heaps heaps;
     kin_pair *pairs; /* batch x k */
     int32_t *pair_counts;
     uint8_t *lost;      /* by row of the batch */
     uint32_t *ids;      /* of all positions */
     uint32_t *lost_ids; /* lost_count of them */
     int64_t lost_count;
-    double seconds_select;
     double seconds_write;
 } hybrid;
 
@@ -103,24 +81,6 @@ static kith_status checked(const hybrid *h, int error, const char *what)
 }
 
 /* ---- Room ------------------------------------------------------------------------------------ */
-
-/* Columns of a sample, whole tiles; 0 where all columns are no more. */
-static int64_t sample_of(int64_t columns, int64_t k)
-{
-    const int64_t wished = kin_max_i64(SAMPLE_A_NEIGHBOUR * k, columns / SAMPLE_SHARE);
-    const int64_t sample = kin_round_up(wished, KIN_FUSED_TILE);
-    return sample < columns ? sample : 0;
-}
-
-/* The k-th of a sample has about k columns / sample before it, and these vary as the waiting time
- * for k events does. */
-static int32_t capacity_of(int64_t columns, int64_t sample, int64_t k)
-{
-    const double ratio = sample > 0 ? (double)columns / (double)sample : 1.0;
-    const double most = ratio * ((double)k + DEVIATIONS * sqrt((double)k)) + ROOM;
-    const int64_t fit = kin_min_i64((int64_t)most, columns);
-    return (int32_t)kin_round_up(kin_max_i64(fit, k + 1), 8);
-}
 
 static kith_status make_pinned(hybrid *h)
 {
@@ -156,29 +116,12 @@ static kith_status make_device(hybrid *h, int32_t capacity)
                          "keys of a batch");
 }
 
-static kith_status make_workers(hybrid *h)
-{
-    kith_ctx *ctx = h->a->on.ctx;
-    const uint64_t room = (uint64_t)h->lists.capacity;
-    KIN_TRY(
-        kin_alloc_zero(ctx, &h->workers, (uint64_t)ctx->threads, sizeof *h->workers, "threads"));
-    for (int32_t t = 0; t < ctx->threads; t++) {
-        worker *w = &h->workers[t];
-        KIN_TRY(kin_alloc(ctx, &w->keys, room, sizeof *w->keys, "keys of a row"));
-        KIN_TRY(kin_alloc(ctx, &w->ids, room, sizeof *w->ids, "keys of a row"));
-        KIN_TRY(kin_alloc(ctx, &w->scratch, h->body->scratch_bytes(&h->job, h->lists.capacity), 1,
-                          "room to select in"));
-        KIN_TRY(kin_alloc(ctx, &w->words, (uint64_t)h->k, sizeof *w->words, "selected keys"));
-    }
-    return KITH_OK;
-}
-
 static kith_status make_host(hybrid *h)
 {
     const kin_fused_device *on = &h->a->on;
     const uint64_t rows = (uint64_t)batch_rows(h);
     const uint64_t all = (uint64_t)h->queries->set.points;
-    KIN_TRY(make_workers(h));
+    KIN_TRY(kin_fused_heaps_make(on->ctx, h->k, h->lists.capacity, &h->heaps));
     KIN_TRY(kin_alloc(on->ctx, &h->pairs, kin_size_mul(rows, (uint64_t)h->k), sizeof *h->pairs,
                       "neighbours of a batch"));
     KIN_TRY(kin_alloc(on->ctx, &h->pair_counts, rows, sizeof *h->pair_counts, "counts of a batch"));
@@ -205,13 +148,7 @@ static void free_all(hybrid *h)
             ops->event_free(events[i]);
         }
     }
-    for (int32_t t = 0; h->workers != NULL && t < on->ctx->threads; t++) {
-        kin_free(on->ctx, h->workers[t].words);
-        kin_free(on->ctx, h->workers[t].scratch);
-        kin_free(on->ctx, h->workers[t].ids);
-        kin_free(on->ctx, h->workers[t].keys);
-    }
-    kin_free(on->ctx, h->workers);
+    kin_fused_heaps_free(&h->heaps);
     kin_free(on->ctx, h->ids);
     kin_free(on->ctx, h->lost_ids);
     kin_free(on->ctx, h->lost);
@@ -233,6 +170,7 @@ static kith_status find_reach(const hybrid *h, const kin_fused_set *rows, int64_
     const int64_t columns = kin_min_i64(tiles * KIN_FUSED_TILE, h->corpus->set.points);
     const bool samples = h->sample > 0 && h->sample < columns;
     const kin_fused_sample sample = {.matrix = h->costs.matrix,
+                                     .words = 1,
                                      .rows = rows->points,
                                      .pitch = h->costs.pitch,
                                      .count = columns,
@@ -328,50 +266,10 @@ static kith_status start_keys(hybrid *h, int64_t row0)
 
 /* ---- The processor's part -------------------------------------------------------------------- */
 
-static void select_row(hybrid *h, worker *w, int64_t row)
-{
-    const kin_fused_hit *hits = h->host_hits + h->host_places[row];
-    const int64_t count = h->host_places[row + 1] - h->host_places[row];
-    const int64_t kept = kin_min_i64(count, h->k);
-    const kin_run run = {
-        .values = (const char *)w->keys, .ids = w->ids, .count = count, .dtype = KITH_F64};
-    kin_pair *pairs = h->pairs + row * h->k;
-    h->pair_counts[row] = (int32_t)kept;
-    if (count == 0) {
-        return;
-    }
-    for (int64_t i = 0; i < count; i++) {
-        w->keys[i] = hits[i].key;
-        w->ids[i] = hits[i].first;
-    }
-    h->body->select(&h->job, &run, w->scratch, w->words);
-    for (int64_t i = 0; i < kept; i++) {
-        kin_word128_value(w->words[i], false, &pairs[i].key, 0);
-        pairs[i].id = (uint32_t)w->words[i];
-        pairs[i].weight = 1;
-    }
-}
-
-typedef struct selecting {
-    hybrid *h;
-    int64_t rows;
-} selecting;
-
-static kith_status select_some(void *arg, int64_t task, int32_t thread)
-{
-    const selecting *s = arg;
-    const int64_t end = kin_min_i64(s->rows, (task + 1) * ROWS_A_TASK);
-    for (int64_t row = task * ROWS_A_TASK; row < end; row++) {
-        select_row(s->h, &s->h->workers[thread], row);
-    }
-    return KITH_OK;
-}
-
 static kith_status select_batch(hybrid *h, int64_t row0)
 {
     const kin_fused_device *on = &h->a->on;
     const kin_fused_set rows = rows_of(h, row0);
-    selecting s = {h, rows.points};
     const kin_fused_finished lists = {.pairs = h->pairs,
                                       .counts = h->pair_counts,
                                       .ids = h->ids + row0,
@@ -379,11 +277,9 @@ static kith_status select_batch(hybrid *h, int64_t row0)
                                       .rows = rows.points,
                                       .k = (int32_t)h->k};
     KIN_TRY(checked(h, on->gpu->module->ops->event_wait(h->fetched), "fetching keys"));
-    int64_t start = kin_clock_ns();
-    KIN_TRY(
-        kin_parallel(on->ctx, "select", kin_ceil_div(rows.points, ROWS_A_TASK), select_some, &s));
-    h->seconds_select += kin_clock_since(start);
-    start = kin_clock_ns();
+    KIN_TRY(kin_fused_heaps_run(&h->heaps, h->host_hits, h->host_places, rows.points, h->pairs,
+                                h->pair_counts));
+    const int64_t start = kin_clock_ns();
     const kith_status status = kin_fused_host_write(h->a, &lists);
     h->seconds_write += kin_clock_since(start);
     return status;
@@ -411,8 +307,8 @@ static kith_status make_all(hybrid *h)
 {
     const int64_t columns = h->corpus->set.points;
     const int64_t blocks = h->queries->set.padded / KIN_FUSED_BLOCK;
-    h->sample = sample_of(columns, h->k);
-    const int32_t capacity = capacity_of(columns, h->sample, h->k);
+    h->sample = kin_fused_sample_columns(columns, h->k);
+    const int32_t capacity = kin_fused_sample_leaves(columns, h->sample, h->k);
     const uint64_t a_row = (uint64_t)capacity * (sizeof(uint64_t) + sizeof(kin_fused_hit)) +
                            (uint64_t)h->sample * sizeof(uint32_t) + 4 * sizeof(uint64_t);
     KIN_TRY(kin_fused_costs_make(&h->costs, blocks, KIN_FUSED_BLOCK * a_row));
@@ -421,18 +317,11 @@ static kith_status make_all(hybrid *h)
     return make_host(h);
 }
 
-/* What was waited for the GPU is the screen's time. */
-static void report(const hybrid *h, double seconds)
-{
-    kith_report *r = &h->a->on.ctx->report;
-    r->seconds_select += h->seconds_select;
-    r->seconds_rescore += h->seconds_write;
-    r->seconds_screen += seconds - h->seconds_select - h->seconds_write;
-}
-
 kith_status kin_fused_hybrid_run(kin_fused_answers *a, const kin_fused_prepared *queries,
                                  const kin_fused_prepared *corpus, const kin_fused_worst *worst)
 {
+    kith_report *report = &a->on.ctx->report;
+    const double selected = report->seconds_select;
     const int64_t start = kin_clock_ns();
     const int64_t blocks = queries->set.padded / KIN_FUSED_BLOCK;
     const int64_t k = kin_min_i64(a->wanted, corpus->groups.count);
@@ -440,8 +329,6 @@ kith_status kin_fused_hybrid_run(kin_fused_answers *a, const kin_fused_prepared 
         .a = a,
         .queries = queries,
         .corpus = corpus,
-        .body = kin_select_body_for(a->on.ctx->isa, KITH_SELECT_THRESHOLD_HEAP),
-        .job = {.k = k, .dtype = KITH_F64, .sample = USUAL_SAMPLE, .sorted = true},
         .k = k,
         .costs = {.on = a->on, .cols = corpus->set, .col_worst = worst},
     };
@@ -457,6 +344,8 @@ kith_status kin_fused_hybrid_run(kin_fused_answers *a, const kin_fused_prepared 
     }
     a->tally.pairs += (double)(blocks * kin_fused_tiles_of(corpus->set.points));
     free_all(&h);
-    report(&h, kin_clock_since(start));
+    report->seconds_rescore += h.seconds_write;
+    report->seconds_screen += /* what was waited for the GPU */
+        kin_clock_since(start) - h.seconds_write - (report->seconds_select - selected);
     return status;
 }

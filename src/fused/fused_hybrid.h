@@ -5,10 +5,18 @@
 
 #include "fused/fused_answer.h"
 #include "fused/fused_prepare.h"
+#include "fused/fused_search.h"
 
 /* The lists of all positions of `queries` among those of `corpus`, to a, whose answers the host
  * writes. Both sets hold rows; worst: of the tiles of the corpus. */
 kith_status kin_fused_hybrid_run(kin_fused_answers *a, const kin_fused_prepared *queries,
                                  const kin_fused_prepared *corpus, const kin_fused_worst *worst);
+
+/* The same where there are no costs: metrics without a product, k beyond lists. Rows of two
+ * matrices in device memory; queries == corpus: a graph. Canonical keys of all pairs, a threshold
+ * from a sample of them. */
+kith_status kin_fused_hybrid_keys(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_rows *corpus,
+                                  const kin_fused_rows *queries, const kin_request *request,
+                                  uint32_t place, const kith_neighbors *out);
 
 #endif

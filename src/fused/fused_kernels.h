@@ -338,14 +338,15 @@ typedef struct kin_fused_within {
 
 /* ---- Pipelines (fused_pipeline.cu) ----------------------------------------------------------- */
 
-/* Columns of a cost matrix at even strides: sample[r * columns + j] is what stands in row r at
- * j count / columns. columns <= count, so that no column is taken twice. */
+/* Columns of a matrix of costs or keys at even strides: sample[r * columns + j] is what stands in
+ * row r at j count / columns. columns <= count, so that no column is taken twice. */
 typedef struct kin_fused_sample {
-    const uint32_t *matrix;
+    const void *matrix;
+    int32_t words; /* of 32 bits, of a value: 1 or 2 */
     int64_t rows;
     int64_t pitch;
     int64_t count;
-    uint32_t *sample;
+    void *sample;
     int64_t columns;
 } kin_fused_sample;
 

@@ -11,14 +11,17 @@
 
 enum { THREADS = 256, BLOCKS_A_PROCESSOR = 32 };
 
+template <typename Value>
 static __global__ void __launch_bounds__(THREADS) sample_kernel(const kin_fused_sample job)
 {
+    const Value *matrix = (const Value *)job.matrix;
+    Value *sample = (Value *)job.sample;
     const int64_t all = job.rows * job.columns;
     const int64_t step = (int64_t)gridDim.x * THREADS;
     for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < all; i += step) {
         const int64_t row = i / job.columns;
         const int64_t column = i % job.columns * job.count / job.columns;
-        job.sample[i] = __ldcs(job.matrix + row * job.pitch + column);
+        sample[i] = __ldcs(matrix + row * job.pitch + column);
     }
 }
 
@@ -42,8 +45,12 @@ extern "C" int kin_fused_launch_sample(kin_gpu_stream *stream, const kin_fused_s
     if (job->rows * job->columns == 0) {
         return 0;
     }
-    sample_kernel<<<blocks_of(stream, job->rows * job->columns), THREADS, 0, stream->stream>>>(
-        *job);
+    const unsigned blocks = blocks_of(stream, job->rows * job->columns);
+    if (job->words == 1) {
+        sample_kernel<uint32_t><<<blocks, THREADS, 0, stream->stream>>>(*job);
+    } else {
+        sample_kernel<uint2><<<blocks, THREADS, 0, stream->stream>>>(*job);
+    }
     return kin_gpu_launched();
 }
 

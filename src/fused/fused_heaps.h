@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The processor's part of the pipeline hybrid: the k first of what a GPU left of each row, by
+ * min-max heaps (select_threshold_heap.c), on all threads. */
+#ifndef KIN_FUSED_HEAPS_H
+#define KIN_FUSED_HEAPS_H
+
+#include "fused/fused_kernels.h"
+#include "select/select_body.h"
+#include "select/select_pairs.h"
+
+/* Columns of the sample of a row from whose k-th its threshold comes, a multiple of 128; 0 where
+ * all columns are no more. And how many columns that threshold leaves, with room for chance. */
+int64_t kin_fused_sample_columns(int64_t columns, int64_t k);
+int32_t kin_fused_sample_leaves(int64_t columns, int64_t sample, int64_t k);
+
+typedef struct kin_fused_heaps {
+    kith_ctx *ctx;
+    const kin_select_body *body;
+    kin_select_job job; /* of one row */
+    struct kin_fused_heap *threads;
+} kin_fused_heaps;
+
+/* Rows have at most `room` hits. */
+kith_status kin_fused_heaps_make(kith_ctx *ctx, int64_t k, int64_t room, kin_fused_heaps *heaps);
+void kin_fused_heaps_free(kin_fused_heaps *heaps);
+
+/* Row i has the hits places[i] .. places[i + 1] - 1, in any order; its first k (or all, if they are
+ * fewer: counts) go to pairs + i * k, sorted. Adds its seconds to the report's selection. */
+kith_status kin_fused_heaps_run(const kin_fused_heaps *heaps, const kin_fused_hit *hits,
+                                const int64_t *places, int64_t rows, kin_pair *pairs,
+                                int32_t *counts);
+
+#endif

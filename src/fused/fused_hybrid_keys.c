@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Idea. fused_hybrid.c without a screen: the GPU writes the canonical keys of a stripe of queries
+ * to all rows of the corpus, finds the k-th of a sample of each row, and hands over the keys that
+ * are at most that, ties among them. No bound is needed: k rows of the corpus are at most there.
+ * While the keys of the next stripe are computed, which is nearly all of the work, the processor
+ * puts the present one's in order of its queries and selects:
+ *
+ *      GPU         keys 1 | threshold 1, prune 1 | keys 2                | threshold 2 ...
+ *      processor                           copy  | order 1, select 1     |        copy
+ *
+ * A stripe of which more is left than was expected is solved by the GPU alone (fused_direct.c).
+ *
+ * Memory. The keys of a stripe: 512 MiB, or a quarter of the room; a row's must fit. 16 bytes for
+ * each place of a list on the device, twice that on the host.
+ */
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "fused/fused_answer.h"
+#include "fused/fused_heaps.h"
+#include "fused/fused_hybrid.h"
+#include "fused/fused_pipeline.h"
+#include "host/host_clock.h"
+#include "host/host_threads.h"
+#include "select/select.h"
+
+static const uint64_t KEY_BYTES = (uint64_t)512 << 20;
+enum { MOST_STRIPE = 2048, USUAL_SAMPLE = 8 /* of threshold_heap, times k */ };
+
+typedef struct hybrid {
+    kin_fused_answers *a;
+    const kin_fused_rows *corpus;
+    const kin_fused_rows *queries;
+    int64_t k;
+    int64_t sample; /* columns; 0: all */
+    int64_t stripe; /* queries */
+    int64_t room;   /* hits of a stripe */
+    double *keys;
+    double *samples;
+    double *most; /* by query of the stripe */
+    kin_fused_hit *hits;
+    uint64_t *count;
+    /* Host. */
+    kin_fused_heaps heaps;
+    kin_fused_hit *found; /* as they came */
+    kin_fused_hit *in_order;
+    int64_t *places;
+    kin_pair *pairs;
+    int32_t *pair_counts;
+    uint32_t *ids;
+} hybrid;
+
+static kith_status checked(const hybrid *h, int error, const char *what)
+{
+    return kin_gpu_check(h->a->on.ctx, h->a->on.gpu, error, what);
+}
+
+/* ---- Room ------------------------------------------------------------------------------------ */
+
+static kith_status make_device(hybrid *h)
+{
+    const kin_fused_device *on = &h->a->on;
+    const uint64_t rows = (uint64_t)h->stripe;
+    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &h->keys, kin_size_mul(rows, (uint64_t)h->corpus->rows),
+                          sizeof *h->keys, "keys of all pairs"));
+    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &h->samples, rows * (uint64_t)h->sample,
+                          sizeof *h->samples, "a sample of keys"));
+    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &h->most, rows, sizeof *h->most, "thresholds"));
+    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &h->hits, (uint64_t)h->room, sizeof *h->hits,
+                          "keys within thresholds"));
+    return kin_gpu_alloc(on->ctx, on->gpu, &h->count, 1, sizeof *h->count, "a count");
+}
+
+static void free_device(hybrid *h)
+{
+    kin_gpu *gpu = h->a->on.gpu;
+    kin_gpu_free(gpu, h->count);
+    kin_gpu_free(gpu, h->hits);
+    kin_gpu_free(gpu, h->most);
+    kin_gpu_free(gpu, h->samples);
+    kin_gpu_free(gpu, h->keys);
+    h->count = NULL;
+    h->hits = NULL;
+    h->most = NULL;
+    h->samples = NULL;
+    h->keys = NULL;
+}
+
+/* As large a stripe as has room. */
+static kith_status make_stripe(hybrid *h)
+{
+    const kin_fused_device *on = &h->a->on;
+    const int64_t leaves = kin_fused_sample_leaves(h->corpus->rows, h->sample, h->k);
+    const uint64_t share = kin_gpu_scope(on->gpu) / 4;
+    const uint64_t bytes = share < KEY_BYTES ? share : KEY_BYTES;
+    const int64_t fit = (int64_t)(bytes / kin_size_mul((uint64_t)h->corpus->rows, sizeof *h->keys));
+    h->stripe = kin_max_i64(1, kin_min_i64(kin_min_i64(fit, MOST_STRIPE), h->queries->rows));
+    for (;;) {
+        h->room = h->stripe * leaves;
+        const kith_status status = make_device(h);
+        if (status == KITH_OK) {
+            return KITH_OK;
+        }
+        free_device(h);
+        if (status != KITH_E_DEVICE_MEMORY || h->stripe == 1) {
+            return status;
+        }
+        kin_forgive(on->ctx);
+        kin_gpu_trim(on->gpu);
+        h->stripe = kin_ceil_div(h->stripe, 2);
+    }
+}
+
+static kith_status make_host(hybrid *h)
+{
+    kith_ctx *ctx = h->a->on.ctx;
+    const uint64_t rows = (uint64_t)h->stripe;
+    const uint64_t room = (uint64_t)h->room;
+    /* All of a stripe's hits may be one query's. */
+    const int64_t longest = kin_min_i64(h->room, h->corpus->rows);
+    KIN_TRY(kin_fused_heaps_make(ctx, h->k, longest, &h->heaps));
+    KIN_TRY(kin_alloc(ctx, &h->found, room, sizeof *h->found, "keys of a stripe"));
+    KIN_TRY(kin_alloc(ctx, &h->in_order, room, sizeof *h->in_order, "keys of a stripe"));
+    KIN_TRY(kin_alloc(ctx, &h->places, rows + 2, sizeof *h->places, "places"));
+    KIN_TRY(kin_alloc(ctx, &h->pairs, kin_size_mul(rows, (uint64_t)h->k), sizeof *h->pairs,
+                      "neighbours of a stripe"));
+    KIN_TRY(kin_alloc(ctx, &h->pair_counts, rows, sizeof *h->pair_counts, "counts of a stripe"));
+    return kin_alloc(ctx, &h->ids, rows, sizeof *h->ids, "rows of a stripe");
+}
+
+static void free_host(hybrid *h)
+{
+    kith_ctx *ctx = h->a->on.ctx;
+    kin_free(ctx, h->ids);
+    kin_free(ctx, h->pair_counts);
+    kin_free(ctx, h->pairs);
+    kin_free(ctx, h->places);
+    kin_free(ctx, h->in_order);
+    kin_free(ctx, h->found);
+    kin_fused_heaps_free(&h->heaps);
+}
+
+/* ---- The GPU's part -------------------------------------------------------------------------- */
+
+/* Keys of a stripe, and their sample: under way when this returns. */
+static kith_status start_keys(const hybrid *h, int64_t first, int64_t count)
+{
+    const kin_fused_device *on = &h->a->on;
+    const kin_fused_keys keys = {.queries = *h->queries,
+                                 .corpus = *h->corpus,
+                                 .query0 = first,
+                                 .query_count = count,
+                                 .corpus_count = h->corpus->rows,
+                                 .keys = h->keys,
+                                 .pitch = h->corpus->rows};
+    const kin_fused_sample sample = {.matrix = h->keys,
+                                     .words = 2,
+                                     .rows = count,
+                                     .pitch = h->corpus->rows,
+                                     .count = h->corpus->rows,
+                                     .sample = h->samples,
+                                     .columns = h->sample};
+    KIN_TRY(checked(h, on->kernels->keys(on->stream, &keys), "computing keys"));
+    return h->sample == 0 ? KITH_OK
+                          : checked(h, on->kernels->sample(on->stream, &sample), "sampling keys");
+}
+
+/* What is within the thresholds of a stripe, to found. count: how many; more than there is room
+ * for were counted, not written. Waits. */
+static kith_status prune(const hybrid *h, int64_t first, int64_t rows, uint64_t *count)
+{
+    const kin_fused_device *on = &h->a->on;
+    const int64_t columns = h->sample > 0 ? h->sample : h->corpus->rows;
+    const kin_select_job job = {.values = (const char *)(h->sample > 0 ? h->samples : h->keys),
+                                .stride_bytes = columns * (int64_t)sizeof *h->keys,
+                                .rows = rows,
+                                .cols = columns,
+                                .k = h->k,
+                                .dtype = KITH_F64,
+                                .sample = USUAL_SAMPLE,
+                                .out_kth = h->most};
+    const kin_fused_within within = {.keys = h->keys,
+                                     .pitch = h->corpus->rows,
+                                     .rows = rows,
+                                     .columns = h->corpus->rows,
+                                     .query0 = (uint32_t)first,
+                                     .most = h->most,
+                                     .room = h->room,
+                                     .hits = h->hits,
+                                     .count = h->count};
+    KIN_TRY(kin_select_device(on->ctx, on->gpu, &job, true));
+    KIN_TRY(kin_gpu_fill(on->ctx, on->gpu, h->count, 0, sizeof *h->count));
+    KIN_TRY(checked(h, on->kernels->within(on->stream, &within), "pruning keys"));
+    KIN_TRY(kin_gpu_download(on->ctx, on->gpu, count, h->count, sizeof *count));
+    return *count > (uint64_t)h->room
+               ? KITH_OK
+               : kin_gpu_download(on->ctx, on->gpu, h->found, h->hits, *count * sizeof *h->hits);
+}
+
+/* ---- The processor's part -------------------------------------------------------------------- */
+
+/* Counting sort by query: places[i] .. places[i + 1] - 1 become those of query first + i. */
+static void put_in_order(const hybrid *h, int64_t first, int64_t rows, int64_t count)
+{
+    int64_t *next = h->places + 1; /* where the next hit of a query goes; in the end, places */
+    memset(h->places, 0, (size_t)(rows + 2) * sizeof *h->places);
+    for (int64_t i = 0; i < count; i++) {
+        h->places[h->found[i].query - (uint32_t)first + 2] += 1;
+    }
+    for (int64_t row = 0; row < rows; row++) {
+        h->places[row + 2] += h->places[row + 1];
+    }
+    for (int64_t i = 0; i < count; i++) {
+        h->in_order[next[h->found[i].query - (uint32_t)first]++] = h->found[i];
+    }
+}
+
+static kith_status take_stripe(const hybrid *h, int64_t first, int64_t rows, uint64_t count)
+{
+    kith_ctx *ctx = h->a->on.ctx;
+    for (int64_t row = 0; row < rows; row++) {
+        h->ids[row] = (uint32_t)(first + row);
+    }
+    if (count > (uint64_t)h->room) {
+        h->a->tally.reruns += (double)rows;
+        return kin_fused_answers_solve(h->a, h->queries, h->corpus, h->ids, rows);
+    }
+    put_in_order(h, first, rows, (int64_t)count);
+    KIN_TRY(kin_fused_heaps_run(&h->heaps, h->in_order, h->places, rows, h->pairs, h->pair_counts));
+    const int64_t start = kin_clock_ns();
+    const kith_status status =
+        kin_fused_answers_take_whole(h->a, h->pairs, h->ids, rows, (int32_t)h->k);
+    ctx->report.seconds_rescore += kin_clock_since(start);
+    return status;
+}
+
+/* ---- Both ------------------------------------------------------------------------------------ */
+
+static kith_status run_stripes(hybrid *h)
+{
+    const int64_t all = h->queries->rows;
+    KIN_TRY(start_keys(h, 0, kin_min_i64(h->stripe, all)));
+    for (int64_t first = 0; first < all; first += h->stripe) {
+        const int64_t rows = kin_min_i64(h->stripe, all - first);
+        const int64_t next = first + rows;
+        uint64_t count = 0;
+        KIN_TRY(prune(h, first, rows, &count));
+        if (next < all) {
+            KIN_TRY(start_keys(h, next, kin_min_i64(h->stripe, all - next)));
+        }
+        KIN_TRY(take_stripe(h, first, rows, count));
+        KIN_TRY(kin_progress(h->a->on.ctx, "screen", (double)next, (double)all));
+    }
+    return KITH_OK;
+}
+
+static kith_status solve(kin_fused_answers *a, const kin_fused_rows *corpus,
+                         const kin_fused_rows *queries)
+{
+    kith_report *report = &a->on.ctx->report;
+    const double others = report->seconds_select + report->seconds_rescore;
+    const int64_t start = kin_clock_ns();
+    hybrid h = {.a = a, .corpus = corpus, .queries = queries, .k = a->wanted};
+    h.sample = kin_fused_sample_columns(corpus->rows, a->wanted);
+    kith_status status = make_stripe(&h);
+    if (status == KITH_OK) {
+        status = make_host(&h);
+    }
+    if (status == KITH_OK) {
+        status = run_stripes(&h);
+    }
+    free_host(&h);
+    free_device(&h);
+    report->seconds_screen +=
+        kin_clock_since(start) + others - report->seconds_select - report->seconds_rescore;
+    return status;
+}
+
+kith_status kin_fused_hybrid_keys(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_rows *corpus,
+                                  const kin_fused_rows *queries, const kin_request *request,
+                                  uint32_t place, const kith_neighbors *out)
+{
+    const bool graph = corpus == queries;
+    const bool leaves_own = graph && (request->flags & KITH_INCLUDE_SELF) == 0;
+    const bool leaves_out = leaves_own || (!graph && request->exclude != NULL);
+    const kin_groups every_query = {.rows = queries->rows, .count = queries->rows};
+    const kin_groups every_row = {.rows = corpus->rows, .count = corpus->rows};
+    kin_fused_answers a = {.on = kin_fused_device_of(ctx, gpu),
+                           .metric = request->distance.metric,
+                           .groups = &every_row,
+                           .target = {.groups = &every_query,
+                                      .exclude = graph ? NULL : request->exclude,
+                                      .leaves_self_out = leaves_own,
+                                      .out = out},
+                           .exclude_on_device = (place & KIN_FUSED_DATA_ON_DEVICE) != 0,
+                           .by_host = true,
+                           .wanted = kin_min_i64(request->k + (leaves_out ? 1 : 0), corpus->rows)};
+    KIN_TRY(kin_fused_answers_make(&a, (place & KIN_FUSED_OUT_ON_DEVICE) != 0, false));
+    kith_status status = solve(&a, corpus, queries);
+    if (status == KITH_OK) {
+        status = kin_fused_answers_finish(&a, out, corpus->rows);
+    }
+    ctx->report.exact = 1;
+    ctx->report.candidates = (double)corpus->rows;
+    ctx->report.rerun_share = a.tally.reruns / (double)queries->rows;
+    kin_fused_pipeline_note(ctx, KITH_PIPELINE_HYBRID);
+    kin_fused_answers_free(&a);
+    return status;
+}
