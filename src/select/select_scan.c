@@ -11,6 +11,7 @@
  *   short rows  all values are in cells, at least 2k of them, and r = k: k cells hold a value that
  *               passes, so k values pass, for certain. Some 1.4 k do where there are 2k cells. The
  *               row is read again, from the cache, where a segment's minimum passes: k of them.
+ *               Where k is a large part of the row, each value is a cell of its own.
  *   long rows   (and such that are not many times longer than k) cells hold a sample at even
  *               strides. Fewer than k values pass only if r sampled ones are among the k - 1
  *               smallest. Their number X has mean m = k S / n, and by Bernstein's inequality, which
@@ -205,32 +206,46 @@ static char *pad_tail(const scan *s, const kin_run *run)
     return s->padded;
 }
 
-/* Makes s->least. */
-static double threshold_of_all(scan *s, const kin_run *run, int64_t k)
+/* A cell of each `vectors` vectors of the row, the last ones filled up with NaN. How many. */
+static int64_t cells_of_all(const scan *s, const kin_run *run, int64_t vectors)
 {
-    const int64_t lanes = s->ops->lanes;
     const int64_t lane_bytes = run->dtype == KITH_F64 ? 8 : 4;
-    const int64_t vector = lanes * s->value_bytes;
+    const int64_t vector = s->ops->lanes * s->value_bytes;
     const int64_t segments = run->count / s->segment;
-    kin_scan_cells cells = {.cells = segments,
-                            .cell_stride = KIN_SCAN_VECTORS * vector,
-                            .vectors = KIN_SCAN_VECTORS,
+    const int64_t a_segment = KIN_SCAN_VECTORS / vectors;
+    kin_scan_cells cells = {.cells = segments * a_segment,
+                            .cell_stride = vectors * vector,
+                            .vectors = vectors,
                             .vector_stride = vector,
                             .ahead = AHEAD_BYTES};
-    s->least = s->cells;
-    s->ops->least(run->values, &cells, run->largest, s->least);
-    int64_t count = segments;
-    if (segments * s->segment < run->count) {
-        cells.cells = 1;
-        s->ops->least(pad_tail(s, run), &cells, run->largest,
-                      s->least + segments * lanes * lane_bytes);
-        count += 1;
+    s->ops->least(run->values, &cells, run->largest, s->cells);
+    if (segments * s->segment == run->count) {
+        return cells.cells;
     }
+    const int64_t whole = cells.cells;
+    cells.cells = a_segment;
+    s->ops->least(pad_tail(s, run), &cells, run->largest,
+                  s->cells + whole * s->ops->lanes * lane_bytes);
+    return whole + a_segment;
+}
+
+/* Segments are cells: makes s->least. */
+static double threshold_of_segments(scan *s, const kin_run *run, int64_t k)
+{
+    const int64_t lane_bytes = run->dtype == KITH_F64 ? 8 : 4;
+    const int64_t count = cells_of_all(s, run, KIN_SCAN_VECTORS);
     char *folded = s->cells + SCAN_CELLS_BYTES / 2;
-    memcpy(folded, s->least, (size_t)(count * lanes * lane_bytes));
-    const int64_t kept = kin_min_i64(count, kin_ceil_div(2 * k, lanes));
+    s->least = s->cells;
+    memcpy(folded, s->least, (size_t)(count * s->ops->lanes * lane_bytes));
+    const int64_t kept = kin_min_i64(count, kin_ceil_div(2 * k, s->ops->lanes));
     s->ops->fold(folded, count, kept);
     return pick(s, run->dtype, folded, kept, k);
+}
+
+/* Every value is a cell. */
+static double threshold_of_values(const scan *s, const kin_run *run, int64_t k)
+{
+    return pick(s, run->dtype, s->cells, cells_of_all(s, run, 1), k);
 }
 
 /* The sample's size, its cells and the rank of the threshold among them. A rank of 0: without. */
@@ -271,7 +286,11 @@ static bool find_threshold(scan *s, const kin_run *run, int64_t k, double *thres
 {
     const int64_t segments = kin_ceil_div(run->count, s->segment);
     if (run->count <= COVER && segments * s->ops->lanes >= 2 * k) {
-        *threshold = threshold_of_all(s, run, k);
+        *threshold = threshold_of_segments(s, run, k);
+        return true;
+    }
+    if (run->count <= SAMPLE / 2 && 2 * k <= run->count) {
+        *threshold = threshold_of_values(s, run, k);
         return true;
     }
     const plan p = plan_sample(s, run->count, k);
@@ -294,93 +313,23 @@ static void nth_128(kin_word128 *words, int64_t count, int64_t k)
     kin_select_nth_word128(words, count, k);
 }
 
-/* One digit of a radix sort; where the digit is the same everywhere, nothing is moved. */
-static bool by_digit(const kin_word64 *from, int64_t count, int shift, kin_word64 *to)
+/* What stands for the words in machine->rank: of wide ones the keys alone, made in `room`, where
+ * equal ones are in the order of their ids. NULL: nothing does. */
+static uint64_t *numbers_64(kin_word64 *words, int64_t count, bool rising, kin_word64 *room)
 {
-    uint32_t starts[256] = {0};
-    for (int64_t i = 0; i < count; i++) {
-        starts[from[i] >> shift & 255] += 1;
-    }
-    if (starts[from[0] >> shift & 255] == (uint32_t)count) {
-        return false;
-    }
-    uint32_t start = 0;
-    for (int digit = 0; digit < 256; digit++) {
-        const uint32_t size = starts[digit];
-        starts[digit] = start;
-        start += size;
-    }
-    for (int64_t i = 0; i < count; i++) {
-        const int digit = (int)(from[i] >> shift & 255);
-        to[starts[digit]] = from[i];
-        starts[digit] += 1;
-    }
-    return true;
-}
-
-/* Ascending; `other` has room for as many. Where they are. Digits of ids are in order if `rising`.
- */
-static kin_word64 *by_digits(kin_word64 *words, int64_t count, bool rising, kin_word64 *other)
-{
-    for (int shift = rising ? 32 : 0; shift < 64; shift += 8) {
-        if (by_digit(words, count, shift, other)) {
-            kin_word64 *moved = other;
-            other = words;
-            words = moved;
-        }
-    }
+    (void)count;
+    (void)rising;
+    (void)room;
     return words;
 }
 
-/* The first k of `count` words; words is overwritten. */
-static void finish_64(const scan *s, kin_word64 *words, int64_t count, int64_t k, bool sorted,
-                      kin_word64 *out)
+static uint64_t *numbers_128(kin_word128 *words, int64_t count, bool rising, kin_word128 *room)
 {
-    bool rising = s->rising;
-    if (count <= s->machine->ranked) {
-        s->machine->rank(words, count, s->places);
-        for (int64_t i = 0; i < count; i++) {
-            if (s->places[i] < k) {
-                out[s->places[i]] = words[i];
-            }
-        }
-        return;
+    uint64_t *keys = (uint64_t *)(void *)room;
+    for (int64_t i = 0; rising && i < count; i++) {
+        keys[i] = (uint64_t)(words[i] >> 64);
     }
-    if (!sorted || k < RADIXED || 2 * count > s->room || count > 2 * k) {
-        kin_select_nth_word(words, count, k - 1);
-        count = k;
-        rising = false;
-    }
-    if (sorted && k >= RADIXED) {
-        words = by_digits(words, count, rising, words + count);
-    } else if (sorted) {
-        kin_select_sort_words(words, k);
-    }
-    memcpy(out, words, (size_t)k * sizeof *out);
-}
-
-/* Equal keys in rising order of ids stand as their words do: keys alone are ranked. */
-static void finish_128(const scan *s, kin_word128 *words, int64_t count, int64_t k, bool sorted,
-                       kin_word128 *out)
-{
-    if (s->rising && count <= s->machine->ranked) {
-        uint64_t *keys = (uint64_t *)(void *)(words + count);
-        for (int64_t i = 0; i < count; i++) {
-            keys[i] = (uint64_t)(words[i] >> 64);
-        }
-        s->machine->rank(keys, count, s->places);
-        for (int64_t i = 0; i < count; i++) {
-            if (s->places[i] < k) {
-                out[s->places[i]] = words[i];
-            }
-        }
-        return;
-    }
-    kin_select_nth_word128(words, count, k - 1);
-    if (sorted) {
-        kin_select_sort_words128(words, k);
-    }
-    memcpy(out, words, (size_t)k * sizeof *out);
+    return rising ? keys : NULL;
 }
 
 /* The word of one place that passed; kin_select_load64 and 128 are for many in a row. */

@@ -302,14 +302,14 @@ static void test_short_rows(void **state)
     check_shapes(3, 1, (const int64_t[]){1, 0}, 1);
     check_shapes(7, 33, (const int64_t[]){1, 5, 32, 33, 0}, 2);
     check_shapes(5, 128, (const int64_t[]){3, 8, 64, 127, 128, 0}, 2);
-    check_shapes(5, 1000, (const int64_t[]){1, 10, 62, 300, 999, 1000, 0}, 5);
+    check_shapes(5, 1000, (const int64_t[]){1, 10, 62, 150, 300, 999, 1000, 0}, 5);
 }
 
 /* Thresholds of all values, of a sample, and without. */
 static void test_long_rows(void **state)
 {
     (void)state;
-    check_shapes(2, 9001, (const int64_t[]){40, 1, 700, 4000, 9000, 0}, 1);
+    check_shapes(2, 9001, (const int64_t[]){40, 1, 155, 700, 4000, 9000, 0}, 1);
 }
 
 /* One row, cut for the threads. */
