@@ -5,7 +5,7 @@
  *     bench_stream [--only TEXT] [--runs N] [--memory MIB]
  *
  * Rows are N(0, 1)^d on the host, k = 10. Each work is measured three times, a warm-up and then the
- * median of 5 runs: with all of the device, and within --memory MIB (default 256) with uploads that
+ * median of 5 runs: with all of the device, and within --memory MIB (default 512) with uploads that
  * are waited for and with uploads ahead (gpu/gpu_ahead.h).
  *
  *   whole     ms with all of the device; upload and download included
@@ -219,7 +219,7 @@ static bool run_work(const work *w, uint64_t budget, int runs)
 int main(int argc, char **argv)
 {
     const char *only = "";
-    uint64_t mib = 256;
+    uint64_t mib = 512;
     int runs = 5;
     bool right = true;
     for (int i = 1; i < argc; i++) {

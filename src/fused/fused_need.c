@@ -95,21 +95,24 @@ static bool leaves_stripe(const kin_fused_chunked *c, int64_t rows, bool ahead)
     return kin_size_add(kin_fused_with_slack(stripe), next) <= left;
 }
 
-/* At most half of the device for a chunk, two thirds for a chunk and the rows of the next. */
+/* At most half of the device for a chunk, two thirds for a chunk and the rows of the next. Chunks
+ * are of about one size. */
 static int64_t chunk_rows(const kin_fused_chunked *c, bool ahead)
 {
     const kin_fused_meeting *m = &c->meeting;
     const uint64_t most = ahead ? c->room / 3 * 2 : c->room / 2;
-    int64_t rows = c->corpus->rows;
-    bool fits = false;
-    do {
-        rows = kin_fused_halved(rows);
+    const int64_t all = c->corpus->rows;
+    int64_t rows = kin_fused_halved(all);
+    for (; rows > KIN_FUSED_LEAST_ROWS;
+         rows -= kin_max_i64(rows / 8 / KIN_FUSED_LEAST_ROWS, 1) * KIN_FUSED_LEAST_ROWS) {
         const kin_fused_prepared_need need = kin_fused_prepared_bytes(
             c->corpus, rows, &m->request->distance, m->queries->dtype, m->place, true);
         const uint64_t next = ahead ? kin_fused_ahead_bytes(c->corpus, rows) : 0;
-        fits = kin_size_add(need.most, next) <= most && leaves_stripe(c, rows, ahead);
-    } while (rows > KIN_FUSED_LEAST_ROWS && !fits);
-    return rows;
+        if (kin_size_add(need.most, next) <= most && leaves_stripe(c, rows, ahead)) {
+            break;
+        }
+    }
+    return kin_round_up(kin_ceil_div(all, kin_ceil_div(all, rows)), KIN_FUSED_LEAST_ROWS);
 }
 
 void kin_fused_cut_stripes(kin_fused_chunked *c, int64_t rows)
