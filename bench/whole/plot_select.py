@@ -16,6 +16,7 @@ import select_tables
 from bench_gpu import ROOT
 from select_queue import BUFFER_OF
 from select_rows import ratio, read
+from select_tables import FIRST_OF
 
 QUEUE_NAMES = [("insertion", 0), ("heap", 0), ("merge_queue", 1), ("merge_queue", 0)]
 
@@ -72,7 +73,7 @@ def draw_updates(plt, rows, path):
     names = ("insertion", "heap", "merge_queue")
     places = Places(counted)
     panel(axes[0], "5a  updates at each place, k = 64", "place", [(n, places.of(n)) for n in names], "updates",
-          log_x=False)
+          log_y=False, log_x=False)
     totals = counted.where(at="")
     lines = [(n, totals.where(method=n).by("k")) for n in names]
     lines.append(("expected insertions", rows.where(work="updates", method="any").by("k")))
@@ -137,7 +138,7 @@ def peer_of(rows):
 
 
 def draw_quick(plt, rows, side, path):
-    if not rows.where(work="quick.5"):
+    if not rows.where(work=FIRST_OF["quick"]):
         return
     figure, axes = sheet(plt, 2, 3, f"Quick multi-select paper, figures 5 to 10, {side}")
     for place, (work, across, label) in enumerate([("quick.5", "k", "cols"), ("quick.6", "k", "rows"),
@@ -177,7 +178,7 @@ def a_row(rows):
 
 
 def draw_heap(plt, rows, side, path):
-    if not rows.where(work="heap.5"):
+    if not rows.where(work=FIRST_OF["heap"]):
         return
     figure, axes = sheet(plt, 4, 3, f"TH-heap paper, figures 5 to 12, {side}")
     at = 0

@@ -45,7 +45,6 @@ def measure(bench):
         for k in (k for n, k in settings(bench.quick) if n == cols):
             measure_matrix(bench, matrix, k)
         del matrix
-    count_updates(bench)
 
 
 def measure_copy(bench, matrix):
@@ -134,11 +133,12 @@ class MergeQueue:
 
 
 def count_updates(bench):
+    if bench.side != "cpu":
+        return  # they are the same everywhere
     cols = 1 << 12 if bench.quick else 1 << 15
     trials = 2 if bench.quick else 16
     for kind, name in ((InsertionQueue, "insertion"), (HeapQueue, "heap"), (MergeQueue, "merge_queue")):
         for k in (32, 64) if bench.quick else [1 << i for i in range(5, 11)]:
-            # The slow ones in Python settle down with few trials: their sums have thousands of terms.
             each = numpy.array([updates_of(kind(k), k, cols, seed) for seed in range(trials)])
             totals = each.sum(axis=1)
             bench.add("updates", totals.tolist(), (1, cols), k, quantity="updates", method=name)

@@ -7,6 +7,11 @@ from select_rows import ratio
 
 SIDES = ("cuda", "cpu")
 NOTHING = "(not measured yet)"
+# A picture is drawn where there are rows of this work.
+FIRST_OF = {"queue": "queue", "quick": "quick.5", "heap": "heap.5"}
+PICTURES = {"queue": "Figures 6 to 9 of the merge queue paper",
+            "quick": "Figures 5 to 10 of the quick multi-select paper",
+            "heap": "Figures 5 to 12 of the TH-heap paper"}
 
 
 def table(head, lines):
@@ -159,7 +164,10 @@ def claims(rows):
         holds = "holds" if low >= 1 else "does not hold" if high <= 1 else "in part"
         won = sum(1 for factor in factors.values() if factor > 1)
         lines.append([claim, f"{low:.2f} to {high:.2f}", f"{won} of {len(factors)}", holds])
-    return table(["the papers found", "factor here", "settings", "today"], lines) if lines else NOTHING
+    if not lines:
+        return NOTHING
+    used = rows.where(work=["queue", "quick.7", "quick.8", "heap.10", "heap.11", "heap.12"])
+    return table(["the papers found", "factor here", "settings", "today"], lines) + "\n\n" + where_from(used)
 
 
 # ---- The rest ---------------------------------------------------------------------------------------
@@ -208,10 +216,24 @@ def fastest(rows):
             (f", groups of {row['group']}" if row["group"] else "") + (", aligned" if row["aligned"] else "")
         lines.append([str(n), str(k), row["method"] + more, milliseconds(row["value"]),
                       milliseconds(auto.get((n, k)))])
-    return table(["N", "k", "fastest named method", "ms", "auto, ms"], lines) if lines else NOTHING
+    if not lines:
+        return NOTHING
+    return table(["N", "k", "fastest named method", "ms", "auto, ms"], lines) + "\n\n" + where_from(rows)
 
 
-TABLES = {"goals": goals, "table-1": table_one, "claims": claims, "fastest": fastest, "table-2": table_two}
+def figures(rows):
+    side = rows.rows[0]["side"]
+    found = [f"![{text}](pictures/select_{name}_{side}.png)\n\n{where_from(rows.where(work=works_of(rows, name)))}"
+             for name, text in PICTURES.items() if rows.where(work=FIRST_OF[name])]
+    return "\n\n".join(found) if found else NOTHING
+
+
+def works_of(rows, name):
+    return [work for work in rows.different("work") if work.split(".")[0] == name]
+
+
+TABLES = {"goals": goals, "table-1": table_one, "claims": claims, "fastest": fastest, "table-2": table_two,
+          "figures": figures}
 
 
 def rewrite(path, rows):
