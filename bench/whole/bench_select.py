@@ -34,7 +34,7 @@ COLUMNS = ["date", "commit", "machine", "side", "threads", "load", "work", "meth
            "runs", "command"]
 WORKS = {"goals": select_goals.measure, "queue": select_queue.measure, "quick": select_quick.measure,
          "heap": select_heap.measure, "updates": select_queue.count_updates}
-SLOW, PATIENCE = 0.2, 8.0  # seconds: what takes longer runs once; what is estimated to is not run
+SLOW, PATIENCE = 0.2, 5.0  # seconds: what takes longer runs once; what is estimated to is not run
 
 
 class Bench:
@@ -47,6 +47,7 @@ class Bench:
         self.threads = self.kith.threads() if options.side == "cpu" else 0
         self.csv = options.csv
         self.rows = []
+        self.written = 0
         flags = f"--side {options.side}" + (" --quick" if options.quick else "")
         self.command = f"bench_select.py {flags} --only {options.only}"
 
@@ -88,7 +89,7 @@ class Bench:
     def try_kith(self, work, matrix, k, runs=3, kth=False, at="", threads=0, **switches):
         """Seconds of one method as a row; a processor that would take too long is spared."""
         rows = matrix.shape[0]
-        if self.side == "cpu" and rows >= 256 and not kth:
+        if self.side == "cpu" and rows >= 64 and not kth:
             few = matrix[:rows // 32]
             estimate = 32 * self.once(self.kith.selecting(few, k, threads, kth, **switches))
             if estimate > PATIENCE:
@@ -116,13 +117,15 @@ class Bench:
         row.update({name: int(v) if isinstance(v, bool) else v for name, v in switches.items()})
         self.rows.append(row)
 
-    def finish(self, machine):
-        today = datetime.date.today().isoformat()
-        for row in self.rows:
-            row.update(date=today, commit=self.kith.commit(), machine=machine, side=self.side,
-                       command=self.command)
-        if self.csv:
-            append_rows(self.csv, self.rows)
+    def write(self):
+        """Rows since the last time, to the file: what was measured stays when the rest is cut short."""
+        fresh = self.rows[self.written:]
+        for row in fresh:
+            row.update(date=datetime.date.today().isoformat(), commit=self.kith.commit(),
+                       machine=machine_name(self.side), side=self.side, command=self.command)
+        if self.csv and fresh:
+            append_rows(self.csv, fresh)
+        self.written = len(self.rows)
 
 
 def append_rows(path, rows):
@@ -180,8 +183,8 @@ def main():
         WORKS[name](bench)
         if bench.side == "cuda":
             torch.cuda.empty_cache()
+        bench.write()
         print(f"{name}: {time.perf_counter() - start:.1f} s, {len(bench.rows)} rows so far", flush=True)
-    bench.finish(machine_name(options.side))
     return 0
 
 

@@ -44,6 +44,7 @@ def measure(bench):
             measure_copy(bench, matrix)
         for k in (k for n, k in settings(bench.quick) if n == cols):
             measure_matrix(bench, matrix, k)
+            bench.write()
         del matrix
 
 
