@@ -31,26 +31,14 @@ static inline uint64_t kin_scratch_behind(uint64_t at, uint64_t bytes)
 
 /* ---- Bitonic sort in shared memory ----------------------------------------------------------- */
 
-/* Who sorts: whole warps, and a barrier of theirs alone. */
-struct kin_block_team {
-    int32_t threads;
-    __device__ __forceinline__ int32_t thread() const
-    {
-        return (int32_t)threadIdx.x;
-    }
-    __device__ __forceinline__ void wait() const
-    {
-        __syncthreads();
-    }
-};
-
 /* Exchanges of one stride: pairs (low, low + stride) rise where bit `size` of low is clear. With a
  * stride of at most 32 a warp stays within 64 places of its own, the same for all such strides. */
-template <typename Word, typename Team>
-static __device__ __forceinline__ void kin_team_exchange(Word *shared, int32_t power_of_two,
-                                                         int32_t size, int32_t stride, Team team)
+template <typename Word>
+static __device__ __forceinline__ void kin_block_exchange(Word *shared, int32_t power_of_two,
+                                                          int32_t size, int32_t stride,
+                                                          int32_t threads)
 {
-    for (int32_t i = team.thread(); i < power_of_two / 2; i += team.threads) {
+    for (int32_t i = (int32_t)threadIdx.x; i < power_of_two / 2; i += threads) {
         const int32_t low = 2 * i - (i & (stride - 1));
         const Word a = shared[low];
         const Word b = shared[low + stride];
@@ -69,7 +57,7 @@ static __device__ __forceinline__ void kin_block_merge(Word *shared, int32_t pow
 {
     __syncthreads(); /* what was written before is there */
     for (int32_t stride = size / 2; stride > 0; stride /= 2) {
-        kin_team_exchange(shared, power_of_two, bit, stride, kin_block_team{threads});
+        kin_block_exchange(shared, power_of_two, bit, stride, threads);
         if (stride > KIN_WARP) {
             __syncthreads(); /* the next stride reads what other warps wrote */
         } else {
@@ -81,31 +69,24 @@ static __device__ __forceinline__ void kin_block_merge(Word *shared, int32_t pow
 
 /* Sorts runs of `run` places each, a power of two from 2; all rise, or in turn rise and fall where
  * `turns`. Begins and ends with a barrier. */
-template <typename Word, typename Team>
-static __device__ __forceinline__ void kin_team_sort_runs(Word *shared, int32_t power_of_two,
-                                                          int32_t run, bool turns, Team team)
+template <typename Word>
+static __device__ __forceinline__ void kin_block_sort_runs(Word *shared, int32_t power_of_two,
+                                                           int32_t run, bool turns, int32_t threads)
 {
-    team.wait();
+    __syncthreads();
     for (int32_t size = 2; size <= run; size *= 2) {
         const int32_t bit = size < run || turns ? size : 0;
         for (int32_t stride = size / 2; stride > 0; stride /= 2) {
-            kin_team_exchange(shared, power_of_two, bit, stride, team);
+            kin_block_exchange(shared, power_of_two, bit, stride, threads);
             /* The next stride is half of this one, or `size` after 1. */
             if (stride > KIN_WARP || (stride == 1 && size > KIN_WARP)) {
-                team.wait();
+                __syncthreads();
             } else {
                 __syncwarp();
             }
         }
     }
-    team.wait();
-}
-
-template <typename Word>
-static __device__ __forceinline__ void kin_block_sort_runs(Word *shared, int32_t power_of_two,
-                                                           int32_t run, bool turns, int32_t threads)
-{
-    kin_team_sort_runs(shared, power_of_two, run, turns, kin_block_team{threads});
+    __syncthreads();
 }
 
 /* Ascending, over a power of two from 2; places without an entry hold kin_word_worst. All threads

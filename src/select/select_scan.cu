@@ -7,8 +7,8 @@
  *
  *   sample    some 4,096 values of the run, 16 bytes at even strides. The r-th smallest of them
  *             is the threshold: with n values, S in the sample and lambda = k S / n expected up to
- *             the true k-th, r = lambda + 4.2 sqrt(lambda) + 3, or k if that is less, so that
- *             fewer than k pass once in some 10^5 runs. It is ranked among the least of small
+ *             the true k-th, r = lambda + 5.5 sqrt(lambda) + 6, or k if that is less, so that
+ *             fewer than k pass once in some 10^8 runs. It is ranked among the least of small
  *             groups, not among all values, which can only raise it
  *   stream    16-byte loads, one comparison a value in the type itself. What passes becomes a
  *             word and goes to the buffer. No barrier, and no atomic where nothing passes
@@ -47,18 +47,21 @@ static const int64_t LONGEST_RUN = (int64_t)1 << 30; /* 32 bits count it */
 
 /* ---- The crews ------------------------------------------------------------------------------- */
 
+/* Each warp has every SCAN_THRESHOLDS-th run of the block, and a slot of its own. */
 template <typename Value>
 static __device__ void run_samplers(const scan_job &job, scan_memory<Value> *memory, int64_t parts)
 {
-    constexpr int BOTH = SCAN_STREAMERS + SCAN_SAMPLERS;
-    int64_t turn = 0;
-    for (int64_t part = blockIdx.x; part < parts; part += gridDim.x, turn++) {
-        const int slot = (int)(turn % 2);
-        const auto threshold = scan_threshold(job, scan_run<Value>(job, part), memory);
-        if (turn >= 2) {
+    constexpr int BOTH = SCAN_STREAMERS + KIN_WARP;
+    const int slot = ((int)threadIdx.x - SCAN_STREAMERS) / KIN_WARP;
+    const int64_t step = SCAN_THRESHOLDS * (int64_t)gridDim.x;
+    const int64_t first = blockIdx.x + slot * (int64_t)gridDim.x;
+    for (int64_t part = first; part < parts; part += step) {
+        const auto threshold =
+            scan_threshold(job, scan_run<Value>(job, part), memory->groups[slot]);
+        if (part != first) {
             scan_wait(THRESHOLD_READ + slot, BOTH);
         }
-        if (threadIdx.x == SCAN_STREAMERS) {
+        if (threadIdx.x % KIN_WARP == 0) {
             memory->threshold[slot] = threshold;
         }
         scan_tell(THRESHOLD_THERE + slot, BOTH);
@@ -69,7 +72,7 @@ template <typename Value>
 static __device__ void run_streamers(const scan_job &job, scan_memory<Value> *memory, int64_t parts)
 {
     constexpr int LOADS = scan_memory<Value>::LOADS;
-    constexpr int SAMPLED = SCAN_STREAMERS + SCAN_SAMPLERS;
+    constexpr int SAMPLED = SCAN_STREAMERS + KIN_WARP;
     constexpr int SORTED = SCAN_STREAMERS + SCAN_SORTERS;
     scan_ahead<Value> ahead(job, memory, parts);
     for (int i = 0; i + 1 < SCAN_STAGES; i++) {
@@ -79,13 +82,14 @@ static __device__ void run_streamers(const scan_job &job, scan_memory<Value> *me
     int64_t turn = 0;
     for (int64_t part = blockIdx.x; part < parts; part += gridDim.x, turn++) {
         const int slot = (int)(turn % 2);
-        const bool again = part + 2 * (int64_t)gridDim.x < parts; /* the slot has another turn */
+        const int sampler = (int)(turn % SCAN_THRESHOLDS);
         const scan_run<Value> run(job, part);
-        scan_wait(THRESHOLD_THERE + slot, SAMPLED);
-        const scan_stream<Value> stream = {run, memory->threshold[slot], memory->buffer(job, slot),
-                                           job.capacity, &memory->count[slot]};
-        if (again) {
-            scan_tell(THRESHOLD_READ + slot, SAMPLED);
+        scan_wait(THRESHOLD_THERE + sampler, SAMPLED);
+        const scan_stream<Value> stream = {run, memory->threshold[sampler],
+                                           memory->buffer(job, slot), job.capacity,
+                                           &memory->count[slot]};
+        if (part + SCAN_THRESHOLDS * (int64_t)gridDim.x < parts) { /* the slot has another turn */
+            scan_tell(THRESHOLD_READ + sampler, SAMPLED);
         }
         if (turn >= 2) {
             scan_wait(BUFFER_FREE + slot, SORTED);
@@ -178,7 +182,7 @@ static int64_t capacity_for(int64_t k, int64_t run, int32_t each)
 {
     const double sample = fmin((double)SCAN_VECTORS * each, (double)run);
     const int32_t rank = scan_rank(k, (float)((double)k * sample / (double)run));
-    const int32_t groups = scan_groups(rank, each);
+    const int32_t groups = scan_groups(rank);
     double passing = (double)run;
     if (!scan_blind(rank, groups)) {
         const double values = -groups * log(1 - (double)rank / groups);

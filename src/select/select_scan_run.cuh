@@ -2,12 +2,12 @@
  * The crews of a block that scans (select_scan.cu): their shared memory, their barriers, and the
  * work of the first two on one run. The sorters' is in select_scan_sort.cuh.
  *
- *   samplers   | threshold i | threshold i + 1 | ...
+ *   samplers   | threshold i | threshold i + 1 | ...     each by one warp, four under way
  *   streamers                | stream i        | stream i + 1 | ...
  *   sorters                                    | sort i       | sort i + 1 | ...
  *
- * Everything that one crew hands to the next lies in two slots, used in turn; a pair of named
- * barriers a slot says "there it is" and "it may be overwritten". */
+ * Everything that one crew hands to the next lies in slots, used in turn (four thresholds, two
+ * buffers); a pair of named barriers a slot says "there it is" and "it may be overwritten". */
 #ifndef KIN_SELECT_SCAN_RUN_CUH
 #define KIN_SELECT_SCAN_RUN_CUH
 
@@ -16,15 +16,15 @@
 
 enum {
     SCAN_STREAMERS = 256,
-    SCAN_SAMPLERS = 128,
+    SCAN_THRESHOLDS = 4, /* warps that sample, and slots of theirs */
+    SCAN_SAMPLERS = SCAN_THRESHOLDS * KIN_WARP,
     SCAN_SORTERS = 128,
     SCAN_THREADS = SCAN_STREAMERS + SCAN_SAMPLERS + SCAN_SORTERS,
     SCAN_STAGES = 3,     /* of the ring: loads under way, one more than that is read */
     SCAN_VECTORS = 1024, /* of a sample, */
     SCAN_LINE = 8,       /*   so many of them side by side: memory gives no less */
     SCAN_LEAST_GROUPS = 256,
-    SCAN_RANK_BITS = 16, /* of the range of group minima that the threshold is found to */
-    SCAN_MOST_GROUPS = 2 * SCAN_VECTORS,
+    SCAN_RANK_BITS = 16,     /* of the range of group minima that the threshold is found to */
     SCAN_FEW = 128,          /* words whose ranks are counted among all */
     SCAN_BUCKETS = 1024,     /* else among those of a bucket, */
     SCAN_CROWD = 64,         /*   unless one has more */
@@ -35,20 +35,18 @@ enum {
  */
 
 /* The rank in a sample of S of n values whose value at least k of all values reach, with a chance
- * of some 10^-5 that they do not; lambda = k S / n. Poisson's tail by its normal one, and 3. */
+ * of some 10^-8 that they do not; lambda = k S / n. Poisson's tail by its normal one, and 6. */
 static __host__ __device__ __forceinline__ int32_t scan_rank(int64_t k, float lambda)
 {
-    const float rank = lambda + 4.2f * sqrtf(lambda) + 3.0f;
+    const float rank = lambda + 5.5f * sqrtf(lambda) + 6.0f;
     return rank < (float)k ? (int32_t)rank : (int32_t)k;
 }
 
 /* Of how many groups the least values are ranked: three times the rank if the sample has them. */
-static __host__ __device__ __forceinline__ int32_t scan_groups(int32_t rank,
-                                                               int32_t values_a_vector)
+static __host__ __device__ __forceinline__ int32_t scan_groups(int32_t rank)
 {
-    const int32_t most = values_a_vector > 1 ? SCAN_MOST_GROUPS : SCAN_VECTORS;
     int32_t groups = SCAN_LEAST_GROUPS;
-    while (groups < 3 * rank && groups < most) {
+    while (groups < 3 * rank && groups < SCAN_VECTORS) {
         groups *= 2;
     }
     return groups;
@@ -108,8 +106,8 @@ template <typename Value> struct scan_run {
 template <typename Value> struct scan_memory {
     static constexpr int LOADS = sizeof(typename Value::bits) == 2 ? 2 : 4; /* vectors of a step */
     uint4 ring[SCAN_STAGES][LOADS][SCAN_STREAMERS]; /* each thread reads what it loaded itself */
-    uint32_t groups[SCAN_MOST_GROUPS];
-    typename scanned<Value>::number threshold[2];
+    uint32_t groups[SCAN_THRESHOLDS][SCAN_VECTORS];
+    typename scanned<Value>::number threshold[SCAN_THRESHOLDS];
     int32_t count[2]; /* words that passed, more than the buffer holds perhaps */
     /* Sorters. */
     uint32_t ends[SCAN_BUCKETS];
@@ -133,11 +131,10 @@ template <typename Value> struct scan_memory {
 /* Named barriers; each plus the slot. Barrier 0 is __syncthreads. */
 enum {
     THRESHOLD_THERE = 1,
-    THRESHOLD_READ = 3,
-    BUFFER_FILLED = 5,
-    BUFFER_FREE = 7,
-    SAMPLERS = 9,
-    SORTERS = 10
+    THRESHOLD_READ = THRESHOLD_THERE + SCAN_THRESHOLDS,
+    BUFFER_FILLED = THRESHOLD_READ + SCAN_THRESHOLDS,
+    BUFFER_FREE = BUFFER_FILLED + 2,
+    SORTERS = BUFFER_FREE + 2
 };
 
 static __device__ __forceinline__ void scan_wait(int barrier, int threads)
@@ -187,68 +184,60 @@ static __device__ uint32_t scan_nth(const uint32_t *numbers, int32_t groups, int
     return found | ((1u << last) - 1);
 }
 
-/* Least values of the sample's groups: of several vectors, of one, or of half a vector each. */
+/* Least values of the sample's groups, of one or several vectors each. */
 template <typename Value>
 static __device__ void scan_sample(const scan_run<Value> &run, int32_t groups, uint32_t *least)
 {
     constexpr int EACH = scan_run<Value>::EACH;
-    constexpr int TURNS = SCAN_VECTORS / SCAN_SAMPLERS;
-    const int32_t thread = (int32_t)threadIdx.x - SCAN_STREAMERS;
+    constexpr int AT_ONCE = 8;
+    const int32_t lane = (int32_t)threadIdx.x % KIN_WARP;
     const bool spread = run.vectors > SCAN_VECTORS;
-    const bool halves = groups > SCAN_VECTORS;
-    const int32_t together = halves ? 1 : SCAN_VECTORS / groups;
-    uint4 found[TURNS];
-#pragma unroll
-    for (int32_t j = 0; j < TURNS; j++) {
-        const int32_t i = j * SCAN_SAMPLERS + thread;
-        const int64_t line = (int64_t)(i / SCAN_LINE) * run.vectors / (SCAN_VECTORS / SCAN_LINE);
-        const int32_t at = spread ? (int32_t)(line / SCAN_LINE * SCAN_LINE) + i % SCAN_LINE : i;
-        found[j] = at < run.vectors ? __ldg(run.aligned() + at) : uint4{0, 0, 0, 0};
-    }
+    const int32_t together = SCAN_VECTORS / groups;
     uint32_t group = UINT32_MAX;
+    for (int32_t j0 = 0; j0 < SCAN_VECTORS / KIN_WARP; j0 += AT_ONCE) {
+        uint4 found[AT_ONCE];
 #pragma unroll
-    for (int32_t j = 0; j < TURNS; j++) {
-        const int32_t i = j * SCAN_SAMPLERS + thread;
-        const bool there = spread || i < run.vectors;
-        typename Value::bits bits[EACH];
-        run.unpack(found[j], bits);
-        uint32_t half[2] = {UINT32_MAX, UINT32_MAX};
-#pragma unroll
-        for (int e = 0; e < EACH; e++) {
-            const uint32_t order = scanned<Value>::order(run.number_of(bits[e]));
-            half[2 * e / EACH] = there ? min(half[2 * e / EACH], order) : UINT32_MAX;
+        for (int32_t j = 0; j < AT_ONCE; j++) {
+            const int32_t i = (j0 + j) * KIN_WARP + lane;
+            const int64_t line =
+                (int64_t)(i / SCAN_LINE) * run.vectors / (SCAN_VECTORS / SCAN_LINE);
+            const int32_t at = spread ? (int32_t)(line / SCAN_LINE * SCAN_LINE) + i % SCAN_LINE : i;
+            found[j] = at < run.vectors ? __ldg(run.aligned() + at) : uint4{0, 0, 0, 0};
         }
-        if (halves) {
-            least[i] = half[0];
-            least[SCAN_VECTORS + i] = half[1];
-        } else {
-            group = min(group, min(half[0], half[1]));
-            if ((j + 1) % together == 0) {
-                least[j / together * SCAN_SAMPLERS + thread] = group;
+#pragma unroll
+        for (int32_t j = 0; j < AT_ONCE; j++) {
+            const bool there = spread || (j0 + j) * KIN_WARP + lane < run.vectors;
+            typename Value::bits bits[EACH];
+            run.unpack(found[j], bits);
+#pragma unroll
+            for (int e = 0; e < EACH; e++) {
+                const uint32_t order = scanned<Value>::order(run.number_of(bits[e]));
+                group = there ? min(group, order) : group;
+            }
+            if ((j0 + j + 1) % together == 0) {
+                least[(j0 + j) / together * KIN_WARP + lane] = group;
                 group = UINT32_MAX;
             }
         }
     }
 }
 
-/* The first warp of the crew gets the threshold, the others anything. */
+/* By one warp. */
 template <typename Value>
 static __device__ typename scanned<Value>::number
-scan_threshold(const scan_job &job, const scan_run<Value> &run, scan_memory<Value> *memory)
+scan_threshold(const scan_job &job, const scan_run<Value> &run, uint32_t *least)
 {
     constexpr int EACH = scan_run<Value>::EACH;
     const int64_t k = min(job.task.k, (int64_t)run.count);
     const int32_t taken = min(run.vectors, (int32_t)SCAN_VECTORS) * EACH;
     const int32_t rank = scan_rank(k, (float)k * (float)taken / (float)run.count);
-    const int32_t groups = scan_groups(rank, EACH);
+    const int32_t groups = scan_groups(rank);
     uint32_t order = UINT32_MAX;
     if (!scan_blind(rank, groups)) {
-        scan_wait(SAMPLERS, SCAN_SAMPLERS); /* the groups of the run before were read */
-        scan_sample(run, groups, memory->groups);
-        scan_wait(SAMPLERS, SCAN_SAMPLERS);
-        if (threadIdx.x < SCAN_STREAMERS + KIN_WARP) {
-            order = scan_nth(memory->groups, groups, rank);
-        }
+        __syncwarp(); /* the groups of the run before were read */
+        scan_sample(run, groups, least);
+        __syncwarp();
+        order = scan_nth(least, groups, rank);
     }
     return scanned<Value>::threshold(order);
 }

@@ -66,6 +66,43 @@ template <typename Word> static __device__ __forceinline__ uint32_t scan_upper(W
     return (uint32_t)(word >> (8 * sizeof(Word) - 32));
 }
 
+/* Which bucket: even widths of values, as float32, where all are finite; else even widths of the
+ * upper halves of keys. Every step is monotone, rounding too, so buckets are in the order of words.
+ */
+struct scan_buckets {
+    float least;
+    float scale; /* 0: by keys */
+    uint32_t low;
+    int32_t shift;
+    kith_dtype dtype;
+
+    static __device__ __forceinline__ float value(uint32_t upper, kith_dtype dtype)
+    {
+        if (dtype == KITH_F64) {
+            const uint64_t bits = kin_key64_bits((uint64_t)upper << 32, false);
+            return (float)__longlong_as_double((long long)bits);
+        }
+        return __uint_as_float(kin_key32_bits(upper, false));
+    }
+    __device__ __forceinline__ scan_buckets(uint32_t lowest, uint32_t highest, kith_dtype type)
+        : least(value(lowest, type)), scale(0), low(lowest), shift(0), dtype(type)
+    {
+        const float range = value(highest, type) - least;
+        if (type != KIN_SELECT_U32 && range > 0x1p-60f && range < 0x1p60f) {
+            scale = (float)(SCAN_BUCKETS - 1) / range;
+        }
+        while ((highest - low) >> shift >= SCAN_BUCKETS) {
+            shift++;
+        }
+    }
+    __device__ __forceinline__ uint32_t of(uint32_t upper) const
+    {
+        return scale > 0 ? min((uint32_t)((value(upper, dtype) - least) * scale),
+                               (uint32_t)SCAN_BUCKETS - 1)
+                         : (upper - low) >> shift;
+    }
+};
+
 /* ends[b] becomes the number of words in buckets before b. The largest count of the thread's own.
  */
 static __device__ uint32_t scan_bucket_starts(uint32_t *ends, uint32_t *sums)
@@ -113,6 +150,7 @@ scan_rank_in_buckets(const scan_output<typename Value::word> &out, scan_memory<V
     uint16_t *members = memory->members(out.job);
     uint32_t low = UINT32_MAX;
     uint32_t high = 0;
+#pragma unroll 4
     for (int32_t i = scan_sorter(); i < have; i += SCAN_SORTERS) {
         low = min(low, scan_upper(words[i]));
         high = max(high, scan_upper(words[i]));
@@ -127,14 +165,10 @@ scan_rank_in_buckets(const scan_output<typename Value::word> &out, scan_memory<V
         atomicMax(&memory->high, high);
     }
     scan_sorters_wait();
-    low = memory->low;
-    const uint32_t range = memory->high - low;
-    int32_t shift = 0;
-    while (range >> shift >= SCAN_BUCKETS) {
-        shift++;
-    }
+    const scan_buckets buckets(memory->low, memory->high, out.job.task.dtype);
+#pragma unroll 4
     for (int32_t i = scan_sorter(); i < have; i += SCAN_SORTERS) {
-        atomicAdd(&memory->ends[(scan_upper(words[i]) - low) >> shift], 1u);
+        atomicAdd(&memory->ends[buckets.of(scan_upper(words[i]))], 1u);
     }
     scan_sorters_wait();
     if (scan_sorter() == 0) { /* everybody has read them */
@@ -149,14 +183,15 @@ scan_rank_in_buckets(const scan_output<typename Value::word> &out, scan_memory<V
             return false;
         }
     }
+#pragma unroll 4
     for (int32_t i = scan_sorter(); i < have; i += SCAN_SORTERS) {
-        const uint32_t bucket = (scan_upper(words[i]) - low) >> shift;
+        const uint32_t bucket = buckets.of(scan_upper(words[i]));
         members[atomicAdd(&memory->ends[bucket], 1u)] = (uint16_t)i;
     }
     scan_sorters_wait();
     for (int32_t i = scan_sorter(); i < have; i += SCAN_SORTERS) {
         const Word word = words[i];
-        const uint32_t bucket = (scan_upper(word) - low) >> shift;
+        const uint32_t bucket = buckets.of(scan_upper(word));
         const int32_t begin = bucket == 0 ? 0 : (int32_t)memory->ends[bucket - 1];
         const int32_t end = (int32_t)memory->ends[bucket];
         int32_t rank = begin;
@@ -211,6 +246,21 @@ template <typename Word> static __device__ __noinline__ void scan_sort(Word *wor
     scan_sorters_wait();
 }
 
+/* Values of a step of the careful way, asked for while the step before is worked on. */
+template <typename Value> struct scan_values {
+    static constexpr int EACH = SCAN_CAREFUL_STEP / SCAN_SORTERS;
+    typename Value::bits bits[EACH];
+
+    __device__ __forceinline__ void load(const scan_run<Value> &run, int32_t base, int32_t end)
+    {
+#pragma unroll
+        for (int j = 0; j < EACH; j++) {
+            const int32_t at = base + j * SCAN_SORTERS + scan_sorter();
+            bits[j] = at < end ? run.reader.values()[run.first + at] : (typename Value::bits)0;
+        }
+    }
+};
+
 /* Any run: its best k, ascending, to the buffer. At first the buffer holds `passed` words of the
  * run, whose k-th, if there are k, none of the best is behind. */
 template <typename Value>
@@ -222,32 +272,40 @@ static __device__ void scan_careful(const scan_job &job, const scan_run<Value> &
     const int32_t step = min((int32_t)SCAN_CAREFUL_STEP, job.capacity - k);
     Word worst = kin_word_worst<Word>();
     bool full = false; /* the buffer begins with the best k so far, and `worst` is one of them */
-    int32_t have = 0;
+    scan_values<Value> next;
+    next.load(run, 0, min(step, run.count));
     if (passed >= k) {
         scan_sort(buffer, passed);
         worst = buffer[k - 1];
+        scan_sorters_wait();
+    }
+    if (scan_sorter() == 0) {
+        *kept = 0;
     }
     for (int32_t base = 0; base < run.count; base += step) {
-        scan_sorters_wait();
-        if (scan_sorter() == 0) {
-            *kept = have;
-        }
-        scan_sorters_wait();
         const int32_t end = min(base + step, run.count);
-#pragma unroll 4
-        for (int32_t at = base + scan_sorter(); at < end; at += SCAN_SORTERS) {
-            const Word word = run.reader.word(run.reader.values()[run.first + at], run.first + at);
-            if (word < worst || (!full && word == worst)) {
-                buffer[atomicAdd(kept, 1)] = word;
+        const scan_values<Value> now = next;
+        next.load(run, base + step, min(end + step, run.count));
+        scan_sorters_wait(); /* the count is that of the step before */
+#pragma unroll
+        for (int j = 0; j < scan_values<Value>::EACH; j++) {
+            const int32_t at = base + j * SCAN_SORTERS + scan_sorter();
+            if (at < end) {
+                const Word word = run.reader.word(now.bits[j], run.first + at);
+                if (word < worst || (!full && word == worst)) {
+                    buffer[atomicAdd(kept, 1)] = word;
+                }
             }
         }
         scan_sorters_wait();
-        have = *kept;
+        const int32_t have = *kept;
         if (have + step > job.capacity || end == run.count) {
             scan_sort(buffer, have);
-            have = min(have, k);
-            full = have == k;
+            full = have >= k;
             worst = full ? buffer[k - 1] : worst;
+            if (scan_sorter() == 0) {
+                *kept = min(have, k);
+            }
         }
     }
 }
