@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The buffer k-d tree: exact neighbours in few dimensions without looking at all pairs.
+ *
+ *   tree_build.c    medians, leaves, boxes
+ *   tree_query.c    queries in float32, sorted by the leaf they fall into
+ *   tree_search.c   packets of queries go through the tree; what stands in leaves is screened
+ *   tree_list.h     a query's candidates
+ *   tree_leaf*.c    the arithmetic, a body a machine
+ *
+ * The tree is complete: inner nodes are 1 .. 2^height - 1, node i has the children 2i and 2i + 1,
+ * leaves are 2^height .. 2^(height+1) - 1. Points stand leaf by leaf in blocks of KIN_TREE_LANES;
+ * a node of level l that is the i-th of its level owns the blocks
+ *
+ *     blocks * i / 2^l  ..  blocks * (i + 1) / 2^l - 1
+ *
+ * so every block but the last one is full. Rows that are equal, byte for byte, are one point, which
+ * has the lowest of their ids.
+ *
+ *   values   [block][column][lane], zeros behind the last point
+ *   boxes    [node][low of each column, high of each column]
+ *   threads  read-only after creation; the same bytes for any number of threads
+ */
+#ifndef KIN_TREE_TREE_H
+#define KIN_TREE_TREE_H
+
+#include "exact/exact_prepare.h"
+#include "tree/tree_bound.h"
+
+enum { KIN_TREE_LANES = 16, KIN_TREE_MOST_HEIGHT = 28 };
+
+typedef struct kin_tree {
+    int32_t cols;
+    int32_t height;
+    int64_t points;
+    int64_t blocks;
+    kin_tree_norm norm;
+    double scale;
+    double *shift; /* by column; zeros where the corpus is not float64 */
+    float *values;
+    uint32_t *ids; /* by position */
+    float *boxes;
+    float *lost;     /* by node: at least what any of its points lost */
+    float *splits;   /* by inner node: smaller components go to the left child */
+    int32_t *planes; /* by inner node: the column that it splits */
+    float widen;
+    float floor;
+} kin_tree;
+
+static inline int64_t kin_tree_leaves(const kin_tree *tree)
+{
+    return (int64_t)1 << tree->height;
+}
+
+/* The first block of the i-th node of a level; that of the next one is where it ends. */
+static inline int64_t kin_tree_first_block(const kin_tree *tree, int32_t level, int64_t i)
+{
+    return (int64_t)(((unsigned __int128)tree->blocks * (uint64_t)i) >> level);
+}
+
+static inline const float *kin_tree_box(const kin_tree *tree, int64_t node)
+{
+    return tree->boxes + node * 2 * tree->cols;
+}
+
+/* The metrics that have a tree, and the norm of their differences. */
+bool kin_tree_allows(kith_metric metric);
+kin_tree_norm kin_tree_norm_of(kith_metric metric);
+
+/* One row in the tree's units: out[0 .. cols - 1]; `values` is what kin_metric_load gave. Returns
+ * what was lost, in the metric's norm. */
+double kin_tree_round(const kin_tree *tree, const double *values, float *out);
+
+/* A tree of the corpus' groups (kin_prepare_rows), of which there is at least one. leaf_points: at
+ * most so many in a leaf, at least KIN_TREE_LANES. */
+kith_status kin_tree_make(kith_ctx *ctx, const kin_prepared *corpus, int64_t leaf_points,
+                          kin_tree *tree);
+void kin_tree_free(kith_ctx *ctx, kin_tree *tree);
+/* Most that kin_tree_make holds while it runs, and what it leaves. */
+uint64_t kin_tree_peak_bytes(int64_t points, int32_t cols, int32_t threads, int64_t leaf_points);
+uint64_t kin_tree_bytes(int64_t points, int32_t cols, int64_t leaf_points);
+
+#endif

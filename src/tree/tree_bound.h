@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What a distance in float32 proves about a canonical key, and the other way round.
+ *
+ * Units. A row is stored as x^ = fp32((x - shift) * scale), scale a power of two; `lost` is at
+ * least |(x - shift) * scale - x^| in the metric's own norm. For a pair let
+ *     D    the true distance of the rows, times scale
+ *     d^   the true distance of the stored rows:             |D - d^| <= lost_q + lost_c
+ *     v    what a body computes in float32 for d^ (L1, max) or d^ squared (L2)
+ * With u = 2^-24, every rounding multiplies by 1 + e, |e| <= u. A difference is rounded once and
+ * enters a square twice; a square that is not fused is rounded once more; each of cols sums rounds
+ * once. So v = d^2 (1 + e) with (1 - u)^(cols+3) <= 1 + e <= (1 + u)^(cols+3), but for squares that
+ * underflow, which lose at most cols * 2^-149 <= 2^-129 in all.
+ *
+ * widen = 1 + 1.05 (cols + 9) u is at least (1 + u)^(cols+8) and (1 - u)^-(cols+8) for
+ * cols <= 2^20: it covers those cols + 3 roundings and five more in the limit's own arithmetic.
+ *
+ * Reach of a query: at least D + lost_q for its k-th neighbour, so a point with
+ *     v > limit = (reach + lost_c)^2 * widen          (L1, max: without the square)
+ * has d^ > reach + lost_c, hence D > the k-th neighbour's, and its key is larger. `floor` stands in
+ * every reach. It is at least 2^-60, whose square is above all that underflow can lose, and
+ * 2^-499 * scale: rows nearer than 2^-500 may differ in D and not in their keys, which underflow.
+ * WIDE covers every rounding in double, the canonical key's own included (exact_bound.h).
+ *
+ * Boxes need no bound of their own. The gap to a box, max(low - q, q - high, 0), is the rounded
+ * difference to the nearest number that a point of the box may have, and rounding is monotone: the
+ * same sum of the same operations over gaps is never above v of any point in the box. So what a box
+ * discards its points would have discarded, one by one.
+ */
+#ifndef KIN_TREE_BOUND_H
+#define KIN_TREE_BOUND_H
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef enum kin_tree_norm { KIN_NORM_TWO = 0, KIN_NORM_ONE, KIN_NORM_MOST } kin_tree_norm;
+
+/* The largest magnitude of a corpus is brought below 2^40, and a query is clamped where squares of
+ * differences stay finite in up to 8 columns. Beyond, infinity is above every limit but itself. */
+static const double KIN_TREE_CLAMP = 0x1p61;
+static const double KIN_TREE_WIDE = 1.0 + 0x1p-32;
+static const double KIN_TREE_TINY_KEY = 0x1p-1000;
+
+/* The nearest float that is not below x >= 0. */
+static inline float kin_tree_up(double x)
+{
+    return x > 0x1p127 ? INFINITY : nextafterf((float)x, INFINITY);
+}
+
+static inline float kin_tree_widen(int32_t cols)
+{
+    return kin_tree_up(1.0 + 1.05 * ((double)cols + 9.0) * 0x1p-24);
+}
+
+static inline float kin_tree_floor(double scale)
+{
+    return kin_tree_up(fmax(0x1p-60, 0x1p-499 * scale));
+}
+
+static inline float kin_tree_limit(kin_tree_norm norm, float reach, float lost, float widen)
+{
+    const float far = reach + lost;
+    return norm == KIN_NORM_TWO ? far * far * widen : far * widen;
+}
+
+/* The reach that a float32 value of the k-th proves: its D is at most the root of v * widen, and
+ * lost_q + lost_c more. */
+static inline float kin_tree_reach_of_value(kin_tree_norm norm, float value, float widen,
+                                            double query_lost, double most_lost, float floor)
+{
+    const double high = (double)value * (double)widen;
+    const double far = norm == KIN_NORM_TWO ? sqrt(high) : high;
+    return kin_tree_up((far + 2.0 * query_lost + most_lost + (double)floor) * KIN_TREE_WIDE);
+}
+
+/* The reach that the k-th canonical key proves. */
+static inline float kin_tree_reach_of_key(kin_tree_norm norm, double key, double scale,
+                                          double query_lost, float floor)
+{
+    const double far = norm == KIN_NORM_TWO ? sqrt(key + KIN_TREE_TINY_KEY) : key;
+    return kin_tree_up((far * scale + query_lost + (double)floor) * KIN_TREE_WIDE);
+}
+
+#endif

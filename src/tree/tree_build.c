@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Idea. A node's points are split at a median of the column in which their box is widest
+ * (tree_split.c). Large nodes at the top are split by all threads together, below, subtrees are
+ * dealt to threads. The two parts of a node are a fact of the data, and leaves are sorted by
+ * number: the tree has the same bytes for any number of threads.
+ *
+ * Cost. n log2(n / leaf) steps, a few nanoseconds each; the numbers of points move, their rows stay
+ * until leaves are written.
+ */
+#include "base/base_mem.h"
+#include "base/base_try.h"
+#include "host/host_threads.h"
+#include "select/select_pairs.h"
+#include "tree/tree_split.h"
+
+enum {
+    ROWS_A_TASK = 2048,
+    TOGETHER_LEAST = 4 * KIN_TREE_CHUNK, /* smaller nodes are split by one thread */
+    SUBTREES_A_THREAD = 4
+};
+
+/* ---- Rows in float32 ------------------------------------------------------------------------- */
+
+bool kin_tree_allows(kith_metric metric)
+{
+    return metric == KITH_EUCLIDEAN || metric == KITH_SQEUCLIDEAN || metric == KITH_MANHATTAN ||
+           metric == KITH_CHEBYSHEV;
+}
+
+kin_tree_norm kin_tree_norm_of(kith_metric metric)
+{
+    return metric == KITH_MANHATTAN   ? KIN_NORM_ONE
+           : metric == KITH_CHEBYSHEV ? KIN_NORM_MOST
+                                      : KIN_NORM_TWO;
+}
+
+double kin_tree_round(const kin_tree *tree, const double *values, float *out)
+{
+    double sum = 0.0;
+    for (int32_t c = 0; c < tree->cols; c++) {
+        const double exact = (values[c] - tree->shift[c]) * tree->scale;
+        const double held = fmin(fmax(exact, -KIN_TREE_CLAMP), KIN_TREE_CLAMP);
+        out[c] = (float)held + 0.0F;
+        /* The subtraction rounds where there is a shift; what it lost cannot be seen in `exact`. */
+        const double shifted = tree->shift[c] != 0.0 ? fabs(exact) * 0x1p-52 : 0.0;
+        const double lost = fabs(exact - (double)out[c]) + shifted;
+        sum = tree->norm == KIN_NORM_TWO   ? sum + lost * lost
+              : tree->norm == KIN_NORM_ONE ? sum + lost
+                                           : fmax(sum, lost);
+    }
+    return (tree->norm == KIN_NORM_TWO ? sqrt(sum) : sum) * KIN_TREE_WIDE;
+}
+
+static const double *load(const kin_tree_build *b, int64_t number, int32_t thread)
+{
+    return kin_metric_load(&b->corpus->distance, &b->corpus->rows, b->corpus->groups.firsts[number],
+                           b->scratches[thread])
+        .values;
+}
+
+static kith_status measure_rows(void *arg, int64_t task, int32_t thread)
+{
+    const kin_tree_build *b = arg;
+    const int32_t cols = b->tree->cols;
+    double *low = b->low + (int64_t)thread * cols;
+    double *high = b->high + (int64_t)thread * cols;
+    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, b->tree->points);
+    for (int64_t i = task * ROWS_A_TASK; i < last; i++) {
+        const double *values = load(b, i, thread);
+        for (int32_t c = 0; c < cols; c++) {
+            low[c] = values[c] < low[c] ? values[c] : low[c];
+            high[c] = values[c] > high[c] ? values[c] : high[c];
+        }
+    }
+    return KITH_OK;
+}
+
+/* Types narrower than float64 are stored as they are: a shift would cost them bits. */
+static kith_status choose_units(kin_tree_build *b)
+{
+    kin_tree *tree = b->tree;
+    const int32_t cols = tree->cols;
+    const int32_t threads = b->ctx->threads;
+    for (int64_t i = 0; i < (int64_t)threads * cols; i++) {
+        b->low[i] = INFINITY;
+        b->high[i] = -INFINITY;
+    }
+    KIN_TRY(kin_parallel(b->ctx, "tree", kin_ceil_div(tree->points, ROWS_A_TASK), measure_rows, b));
+    double largest = 0.0;
+    for (int32_t c = 0; c < cols; c++) {
+        double low = b->low[c];
+        double high = b->high[c];
+        for (int32_t t = 1; t < threads; t++) {
+            low = fmin(low, b->low[(int64_t)t * cols + c]);
+            high = fmax(high, b->high[(int64_t)t * cols + c]);
+        }
+        tree->shift[c] = b->corpus->rows.matrix.dtype == KITH_F64 ? 0.5 * low + 0.5 * high : 0.0;
+        largest = fmax(largest, fmax(high - tree->shift[c], tree->shift[c] - low));
+    }
+    int exponent = 0;
+    (void)frexp(largest, &exponent);
+    exponent = (int)fmin(fmax(40.0 - (double)exponent, -1000.0), 1000.0);
+    tree->scale = largest > 0.0 ? ldexp(1.0, exponent) : 1.0;
+    tree->widen = kin_tree_widen(cols);
+    tree->floor = kin_tree_floor(tree->scale);
+    return KITH_OK;
+}
+
+static kith_status round_rows(void *arg, int64_t task, int32_t thread)
+{
+    const kin_tree_build *b = arg;
+    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, b->tree->points);
+    for (int64_t i = task * ROWS_A_TASK; i < last; i++) {
+        float *row = b->rows + i * b->wide;
+        for (int32_t c = b->tree->cols; c < b->wide; c++) {
+            row[c] = 0.0F;
+        }
+        const double lost = kin_tree_round(b->tree, load(b, i, thread), row);
+        b->lost[i] = lost > 0.0 ? kin_tree_up(lost) : 0.0F;
+        b->order[i] = (uint32_t)i;
+    }
+    return KITH_OK;
+}
+
+/* ---- Leaves -----------------------------------------------------------------------------------
+ */
+
+static void write_leaf(const kin_tree_build *b, int64_t leaf)
+{
+    kin_tree *tree = b->tree;
+    const int64_t node = kin_tree_leaves(tree) + leaf;
+    const int64_t first = kin_tree_first_point(tree, tree->height, leaf);
+    const int64_t last = kin_tree_first_point(tree, tree->height, leaf + 1);
+    for (int64_t at = first; at < last; at++) {
+        b->words[at] = b->order[at];
+    }
+    kin_select_sort_words(b->words + first, last - first);
+    float *low = tree->boxes + node * 2 * tree->cols;
+    float *high = low + tree->cols;
+    for (int64_t at = first; at < last; at++) {
+        const int64_t number = (int64_t)b->words[at];
+        const float *row = b->rows + number * b->wide;
+        float *out =
+            tree->values + at / KIN_TREE_LANES * KIN_TREE_LANES * tree->cols + at % KIN_TREE_LANES;
+        for (int32_t c = 0; c < tree->cols; c++) {
+            out[(int64_t)c * KIN_TREE_LANES] = row[c];
+            low[c] = at == first || row[c] < low[c] ? row[c] : low[c];
+            high[c] = at == first || row[c] > high[c] ? row[c] : high[c];
+        }
+        tree->ids[at] = b->corpus->groups.firsts[number];
+        tree->lost[node] = fmaxf(tree->lost[node], b->lost[number]);
+    }
+}
+
+static kith_status build_subtree(void *arg, int64_t task, int32_t thread)
+{
+    const kin_tree_build *b = arg;
+    const kin_tree *tree = b->tree;
+    float *box = (float *)(void *)b->scratches[thread];
+    int64_t first = task;
+    int64_t last = task + 1;
+    for (int32_t level = b->subtree_level; level < tree->height; level++) {
+        for (int64_t i = first; i < last; i++) {
+            kin_tree_split_alone(b, level, i, box);
+        }
+        first *= 2;
+        last *= 2;
+    }
+    for (int64_t leaf = first; leaf < last; leaf++) {
+        write_leaf(b, leaf);
+    }
+    return KITH_OK;
+}
+
+static void join_boxes(kin_tree *tree)
+{
+    const int32_t cols = tree->cols;
+    for (int64_t node = kin_tree_leaves(tree) - 1; node >= 1; node--) {
+        const float *left = kin_tree_box(tree, 2 * node);
+        const float *right = kin_tree_box(tree, 2 * node + 1);
+        float *box = tree->boxes + node * 2 * cols;
+        for (int32_t c = 0; c < cols; c++) {
+            box[c] = fminf(left[c], right[c]);
+            box[cols + c] = fmaxf(left[cols + c], right[cols + c]);
+        }
+        tree->lost[node] = fmaxf(tree->lost[2 * node], tree->lost[2 * node + 1]);
+    }
+}
+
+static kith_status build_levels(kin_tree_build *b)
+{
+    const kin_tree *tree = b->tree;
+    float *box = (float *)(void *)b->scratches[0];
+    int32_t level = 0;
+    while (b->ctx->threads > 1 && level < tree->height &&
+           ((int64_t)1 << level) < (int64_t)SUBTREES_A_THREAD * b->ctx->threads &&
+           tree->points >> level >= TOGETHER_LEAST) {
+        for (int64_t i = 0; i < (int64_t)1 << level; i++) {
+            KIN_TRY(kin_tree_split_together(b, level, i, box));
+        }
+        level += 1;
+    }
+    while (level < tree->height &&
+           ((int64_t)1 << level) < (int64_t)SUBTREES_A_THREAD * b->ctx->threads) {
+        for (int64_t i = 0; i < (int64_t)1 << level; i++) {
+            kin_tree_split_alone(b, level, i, box);
+        }
+        level += 1;
+    }
+    b->subtree_level = level;
+    return kin_parallel(b->ctx, "tree", (int64_t)1 << level, build_subtree, b);
+}
+
+/* ---- Memory -----------------------------------------------------------------------------------
+ */
+
+static int32_t height_of(int64_t points, int64_t leaf_points)
+{
+    const int64_t blocks = kin_ceil_div(points, KIN_TREE_LANES);
+    const int64_t a_leaf = kin_max_i64(leaf_points / KIN_TREE_LANES, 1);
+    int32_t height = 0;
+    while (height < KIN_TREE_MOST_HEIGHT && kin_ceil_div(blocks, (int64_t)1 << height) > a_leaf) {
+        height += 1;
+    }
+    return height;
+}
+
+uint64_t kin_tree_bytes(int64_t points, int32_t cols, int64_t leaf_points)
+{
+    const uint64_t places = (uint64_t)kin_round_up(points, KIN_TREE_LANES);
+    const uint64_t nodes = (uint64_t)2 << height_of(points, leaf_points);
+    const uint64_t wide = (uint64_t)cols * sizeof(float);
+    return kin_size_add(kin_size_mul(places, wide + sizeof(uint32_t)),
+                        kin_size_mul(nodes, 2 * wide + 2 * sizeof(float) + sizeof(int32_t)) +
+                            2 * wide);
+}
+
+static int64_t scratch_doubles(int32_t cols)
+{
+    return kin_round_up(cols, KIN_METRIC_LANES) + 2 * KIN_TREE_QUARTER;
+}
+
+uint64_t kin_tree_peak_bytes(int64_t points, int32_t cols, int32_t threads, int64_t leaf_points)
+{
+    const uint64_t wide = (uint64_t)kin_round_up(cols, KIN_TREE_QUARTER) * sizeof(float);
+    const uint64_t a_point = wide + sizeof(float) + sizeof(uint32_t) + 2 * sizeof(uint64_t);
+    const uint64_t chunks = (uint64_t)kin_ceil_div(points, KIN_TREE_CHUNK);
+    const uint64_t a_thread = (uint64_t)(scratch_doubles(cols) + 2 * cols) * sizeof(double);
+    return kin_size_add(
+        kin_tree_bytes(points, cols, leaf_points),
+        kin_size_add(kin_size_mul((uint64_t)points, a_point),
+                     kin_size_add(kin_size_mul(chunks, sizeof(kin_tree_chunk) + 2 * wide),
+                                  kin_size_mul((uint64_t)threads, a_thread))));
+}
+
+static kith_status make_arrays(kith_ctx *ctx, int64_t leaf_points, kin_tree *tree)
+{
+    static const char *const WHAT = "a tree";
+    tree->height = height_of(tree->points, leaf_points);
+    const uint64_t places = (uint64_t)tree->blocks * KIN_TREE_LANES;
+    const uint64_t cols = (uint64_t)tree->cols;
+    const uint64_t leaves = (uint64_t)kin_tree_leaves(tree);
+    KIN_TRY(kin_alloc_zero(ctx, &tree->shift, cols, sizeof *tree->shift, WHAT));
+    KIN_TRY(
+        kin_alloc_zero(ctx, &tree->values, kin_size_mul(places, cols), sizeof *tree->values, WHAT));
+    KIN_TRY(kin_alloc(ctx, &tree->ids, places, sizeof *tree->ids, WHAT));
+    memset(tree->ids, 0xff, places * sizeof *tree->ids);
+    KIN_TRY(kin_alloc_zero(ctx, &tree->boxes, kin_size_mul(2 * leaves, 2 * cols),
+                           sizeof *tree->boxes, WHAT));
+    KIN_TRY(kin_alloc_zero(ctx, &tree->lost, 2 * leaves, sizeof *tree->lost, WHAT));
+    KIN_TRY(kin_alloc_zero(ctx, &tree->splits, leaves, sizeof *tree->splits, WHAT));
+    return kin_alloc_zero(ctx, &tree->planes, leaves, sizeof *tree->planes, WHAT);
+}
+
+static kith_status make_scratch(kin_tree_build *b)
+{
+    kith_ctx *ctx = b->ctx;
+    const uint64_t n = (uint64_t)b->tree->points;
+    const uint64_t threads = (uint64_t)ctx->threads;
+    const uint64_t chunks = (uint64_t)kin_ceil_div(b->tree->points, KIN_TREE_CHUNK);
+    const uint64_t wide = (uint64_t)b->wide;
+    const uint64_t cols = (uint64_t)b->tree->cols;
+    static const char *const WHAT = "the building of a tree";
+    KIN_TRY(kin_alloc(ctx, &b->rows, kin_size_mul(n, wide), sizeof *b->rows, WHAT));
+    KIN_TRY(kin_alloc(ctx, &b->lost, n, sizeof *b->lost, WHAT));
+    KIN_TRY(kin_alloc(ctx, &b->order, n, sizeof *b->order, WHAT));
+    KIN_TRY(kin_alloc(ctx, &b->words, n, sizeof *b->words, WHAT));
+    KIN_TRY(kin_alloc(ctx, &b->low, threads * cols, sizeof *b->low, WHAT));
+    KIN_TRY(kin_alloc(ctx, &b->high, threads * cols, sizeof *b->high, WHAT));
+    KIN_TRY(kin_alloc(ctx, &b->chunks, chunks, sizeof *b->chunks, WHAT));
+    KIN_TRY(kin_alloc(ctx, &b->chunk_boxes, chunks * 2 * wide, sizeof *b->chunk_boxes, WHAT));
+    KIN_TRY(kin_alloc_zero(ctx, &b->scratches, threads, sizeof *b->scratches, WHAT));
+    for (int32_t t = 0; t < ctx->threads; t++) {
+        KIN_TRY(kin_alloc(ctx, &b->scratches[t], (uint64_t)scratch_doubles(b->tree->cols),
+                          sizeof(double), WHAT));
+    }
+    return KITH_OK;
+}
+
+static void free_scratch(kin_tree_build *b)
+{
+    for (int32_t t = 0; b->scratches != NULL && t < b->ctx->threads; t++) {
+        kin_free(b->ctx, b->scratches[t]);
+    }
+    kin_free(b->ctx, b->scratches);
+    kin_free(b->ctx, b->chunk_boxes);
+    kin_free(b->ctx, b->chunks);
+    kin_free(b->ctx, b->high);
+    kin_free(b->ctx, b->low);
+    kin_free(b->ctx, b->words);
+    kin_free(b->ctx, b->order);
+    kin_free(b->ctx, b->lost);
+    kin_free(b->ctx, b->rows);
+}
+
+kith_status kin_tree_make(kith_ctx *ctx, const kin_prepared *corpus, int64_t leaf_points,
+                          kin_tree *tree)
+{
+    *tree = (kin_tree){.cols = corpus->distance.cols,
+                       .points = corpus->groups.count,
+                       .blocks = kin_ceil_div(corpus->groups.count, KIN_TREE_LANES),
+                       .norm = kin_tree_norm_of(corpus->distance.metric)};
+    kin_tree_build b = {.ctx = ctx,
+                        .corpus = corpus,
+                        .tree = tree,
+                        .wide = (int32_t)kin_round_up(tree->cols, KIN_TREE_QUARTER)};
+    const int64_t tasks = kin_ceil_div(tree->points, ROWS_A_TASK);
+    kith_status status = make_arrays(ctx, leaf_points, tree);
+    if (status == KITH_OK) {
+        status = make_scratch(&b);
+    }
+    if (status == KITH_OK) {
+        status = choose_units(&b);
+    }
+    if (status == KITH_OK) {
+        status = kin_parallel(ctx, "tree", tasks, round_rows, &b);
+    }
+    if (status == KITH_OK) {
+        status = build_levels(&b);
+    }
+    if (status == KITH_OK) {
+        join_boxes(tree);
+    } else {
+        kin_tree_free(ctx, tree);
+    }
+    free_scratch(&b);
+    return status;
+}
+
+void kin_tree_free(kith_ctx *ctx, kin_tree *tree)
+{
+    kin_free(ctx, tree->planes);
+    kin_free(ctx, tree->splits);
+    kin_free(ctx, tree->lost);
+    kin_free(ctx, tree->boxes);
+    kin_free(ctx, tree->ids);
+    kin_free(ctx, tree->values);
+    kin_free(ctx, tree->shift);
+    memset(tree, 0, sizeof *tree);
+}

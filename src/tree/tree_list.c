@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tree/tree_list.h"
+
+#include "base/base_size.h"
+
+int32_t kin_tree_list_capacity(int64_t wanted)
+{
+    return (int32_t)(wanted > KIN_LIST_SORTED ? 2 * wanted + 8 * KIN_LIST_SLACK
+                                              : wanted + KIN_LIST_SLACK);
+}
+
+/* With v the value of the k-th and b = 2 lost_q + 2 lost_c + floor, the limit in any leaf is at
+ * most (root(v widen) + b)^2 widen; and (x + b)^2 <= x^2 (1 + e) + b^2 (1 + 1 / e) for any e > 0,
+ * which saves a root each time. The rounding of keep itself is in WIDE and the nearest floats
+ * above.
+ */
+void kin_tree_list_begin(const kin_tree *tree, int64_t wanted, int64_t query, float lost,
+                         kin_tree_list *list)
+{
+    const double most_lost = (double)tree->lost[1];
+    const double b = 2.0 * (double)lost + 2.0 * most_lost + (double)tree->floor;
+    const double widen = (double)tree->widen;
+    const double rounding = 1.0 + 0x1p-22;
+    const double e = lost + tree->lost[1] > 0.0F ? 0x1p-12 : 0x1p-23;
+    double gain = widen * widen;
+    double more = b * widen;
+    if (tree->norm == KIN_NORM_TWO) {
+        gain *= 1.0 + e;
+        more *= b * (1.0 + 1.0 / e);
+    }
+    list->count = 0;
+    list->capacity = kin_tree_list_capacity(wanted);
+    list->wanted = (int32_t)wanted;
+    list->tightened = false;
+    list->keep = INFINITY;
+    list->kth = INFINITY;
+    list->gain = kin_tree_up(gain * rounding);
+    list->more = kin_tree_up(more * rounding);
+    list->lost = lost;
+    list->query = query;
+}
+
+static void drop_above(kin_tree_list *list)
+{
+    int32_t kept = 0;
+    for (int32_t i = 0; i < list->count; i++) {
+        if (!(kin_tree_value(list->words[i]) > list->keep)) {
+            list->words[kept++] = list->words[i];
+        }
+    }
+    list->count = kept;
+}
+
+/* (key, id) of every entry, sorted; a pair's weight is the entry's place in the list. */
+static void rank(const kin_tree_list *list, kin_tree_keys *keys)
+{
+    const kin_query query =
+        kin_metric_load(keys->distance, keys->queries, list->query, keys->query);
+    for (int32_t i = 0; i < list->count; i++) {
+        keys->ids[i] = keys->tree->ids[(uint32_t)list->words[i]];
+    }
+    kin_metric_keys(keys->distance, &query, keys->corpus, keys->ids, 0, list->count, keys->keys);
+    for (int32_t i = 0; i < list->count; i++) {
+        keys->pairs[i] = (kin_pair){keys->keys[i], keys->ids[i], (uint32_t)i};
+    }
+    kin_select_sort_pairs(keys->pairs, list->count);
+    keys->computed += list->count;
+}
+
+/* Leaves the first `wanted` by (key, id). */
+static float settle(kin_tree_list *list, kin_tree_keys *keys)
+{
+    const kin_tree *tree = keys->tree;
+    rank(list, keys);
+    list->count = list->wanted;
+    for (int32_t i = 0; i < list->count; i++) {
+        keys->words[i] = list->words[keys->pairs[i].weight];
+    }
+    memcpy(list->words, keys->words, (size_t)list->count * sizeof *list->words);
+    if (list->wanted <= KIN_LIST_SORTED) {
+        kin_select_sort_words(list->words, list->count);
+    }
+    const float reach = kin_tree_reach_of_key(tree->norm, keys->pairs[list->wanted - 1].key,
+                                              tree->scale, (double)list->lost, tree->floor);
+    const float keep = kin_tree_limit(tree->norm, reach, tree->lost[1], tree->widen);
+    list->keep = keep < list->keep ? keep : list->keep;
+    return reach;
+}
+
+float kin_tree_list_squeeze(kin_tree_list *list, kin_tree_keys *keys)
+{
+    if (list->wanted > KIN_LIST_SORTED) {
+        kin_select_nth_word(list->words, list->count, list->wanted - 1);
+        kin_tree_list_note(list, kin_tree_value(list->words[list->wanted - 1]));
+        drop_above(list);
+        if (list->count <= list->wanted + (list->capacity - list->wanted) / 2) {
+            return INFINITY;
+        }
+    }
+    return settle(list, keys);
+}
+
+int64_t kin_tree_list_finish(const kin_tree_list *list, kin_tree_keys *keys)
+{
+    rank(list, keys);
+    for (int32_t i = 0; i < list->count; i++) {
+        keys->pairs[i].weight = 1;
+    }
+    return kin_min_i64(list->count, list->wanted);
+}

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Idea. In few dimensions most points can be proven far without being looked at. The points stand
+ * in the leaves of a k-d tree (tree_build.c); queries are sorted by the leaf they fall into
+ * (tree_query.c) and travel in packets of sixteen that share leaves (tree_walk.c), each from its
+ * own leaf outwards. What a leaf leaves of a query is a few candidates by float32 distance
+ * (tree_list.h); at the end canonical keys order them. A graph's packets are the blocks of the
+ * tree.
+ *
+ * Source. Gieseke, Heinermann, Oancea, Igel 2014, "Buffer k-d trees". There a leaf collects a
+ * buffer of queries from everywhere before it is solved, because a GPU needs thousands. Here a
+ * packet is that buffer, and the mask of a visit says who waits: a core needs as many queries as
+ * pay for bringing a leaf into its first cache, and neighbours in the order want the same leaves
+ * anyway. Threads share nothing but the tree.
+ *
+ * Exactness. tree_bound.h has the argument: a point is discarded only where its float32 distance,
+ * or that of its box, proves its key to be larger than the k-th.
+ *
+ * Limits. In many dimensions every box is near and all pairs are computed with more effort than the
+ * screen of exact/ needs; tree_choose.c says where.
+ */
+#include "tree/tree_search.h"
+
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "exact/exact_answer.h"
+#include "host/host_clock.h"
+#include "host/host_cpu.h"
+#include "host/host_threads.h"
+#include "tree/tree_query.h"
+#include "tree/tree_walk.h"
+
+#include <stdio.h>
+
+enum { PACKETS_A_TASK = 4 };
+static const uint64_t STRIPE_BYTES = 128u << 20;
+
+typedef struct worker {
+    kin_tree_walk walk;
+    kin_answer answer;
+} worker;
+
+typedef struct searching {
+    kith_ctx *ctx;
+    const kin_tree *tree;
+    const kin_prepared *corpus;
+    const kin_tree_queries *queries; /* NULL: the blocks of the tree, a graph */
+    kin_answer_target target;
+    int64_t wanted; /* points a list */
+    int64_t packets;
+    worker *workers;
+} searching;
+
+int64_t kin_tree_leaf_points(int32_t cols)
+{
+    return cols <= 4 ? 48 : 64;
+}
+
+/* ---- Packets ----------------------------------------------------------------------------------
+ */
+
+static void fill_from_queries(const searching *s, kin_tree_walk *w, int64_t packet)
+{
+    const kin_tree_queries *queries = s->queries;
+    const int32_t cols = s->tree->cols;
+    const int64_t first = packet * KIN_PACKET;
+    const int32_t count = (int32_t)kin_min_i64(KIN_PACKET, queries->count - first);
+    for (int32_t q = 0; q < count; q++) {
+        const uint32_t query = queries->order[first + q];
+        const float *row = queries->rows + (int64_t)query * cols;
+        for (int32_t c = 0; c < cols; c++) {
+            w->columns[(int64_t)c * KIN_PACKET + q] = row[c];
+        }
+        kin_tree_list_begin(s->tree, s->wanted, queries->first + query, queries->lost[query],
+                            &w->lists[q]);
+    }
+    w->waiting = 0xffffu >> (KIN_PACKET - count);
+}
+
+static void fill_from_tree(const searching *s, kin_tree_walk *w, int64_t packet)
+{
+    const kin_tree *tree = s->tree;
+    const int64_t first = packet * KIN_PACKET;
+    const int32_t count = (int32_t)kin_min_i64(KIN_PACKET, tree->points - first);
+    memcpy(w->columns, tree->values + first * tree->cols,
+           (size_t)tree->cols * KIN_PACKET * sizeof *w->columns);
+    for (int32_t q = 0; q < count; q++) {
+        kin_tree_list_begin(tree, s->wanted, tree->ids[first + q], tree->lost[1], &w->lists[q]);
+    }
+    w->waiting = 0xffffu >> (KIN_PACKET - count);
+}
+
+static kith_status solve(void *arg, int64_t task, int32_t thread)
+{
+    const searching *s = arg;
+    worker *own = &s->workers[thread];
+    const int64_t last = kin_min_i64((task + 1) * PACKETS_A_TASK, s->packets);
+    for (int64_t packet = task * PACKETS_A_TASK; packet < last; packet++) {
+        if (s->queries != NULL) {
+            fill_from_queries(s, &own->walk, packet);
+        } else {
+            fill_from_tree(s, &own->walk, packet);
+        }
+        kin_tree_walk_run(&own->walk);
+        for (uint32_t rest = own->walk.waiting; rest != 0; rest &= rest - 1) {
+            const kin_tree_list *list = &own->walk.lists[__builtin_ctz(rest)];
+            const int64_t count = kin_tree_list_finish(list, &own->walk.keys);
+            kin_answer_expand(&own->answer, own->walk.keys.pairs, count);
+            KIN_TRY(
+                kin_answer_write_group(s->ctx, &s->target, &own->answer, (uint32_t)list->query));
+        }
+    }
+    return KITH_OK;
+}
+
+/* ---- Threads ----------------------------------------------------------------------------------
+ */
+
+static kith_status make_workers(searching *s, const kin_rows *queries, int64_t wanted_ids)
+{
+    kith_ctx *ctx = s->ctx;
+    KIN_TRY(
+        kin_alloc_zero(ctx, &s->workers, (uint64_t)ctx->threads, sizeof *s->workers, "threads"));
+    for (int32_t t = 0; t < ctx->threads; t++) {
+        worker *w = &s->workers[t];
+        KIN_TRY(kin_tree_walk_make(ctx, s->tree, &s->corpus->distance, &s->corpus->rows, queries,
+                                   s->wanted, &w->walk));
+        KIN_TRY(kin_answer_make(ctx, &s->corpus->groups, s->corpus->distance.metric, wanted_ids,
+                                &w->answer));
+    }
+    return KITH_OK;
+}
+
+static void free_workers(const searching *s)
+{
+    for (int32_t t = 0; s->workers != NULL && t < s->ctx->threads; t++) {
+        kin_answer_free(s->ctx, &s->workers[t].answer);
+        kin_tree_walk_free(s->ctx, &s->workers[t].walk);
+    }
+    kin_free(s->ctx, s->workers);
+}
+
+static void report(const searching *s, int64_t rows)
+{
+    kith_report *r = &s->ctx->report;
+    double pairs = 0.0;
+    double keys = 0.0;
+    for (int32_t t = 0; t < s->ctx->threads; t++) {
+        pairs += s->workers[t].walk.pairs;
+        keys += (double)s->workers[t].walk.keys.computed;
+    }
+    r->exact = 1;
+    r->candidates = keys / (double)rows;
+    r->skipped_share = fmax(0.0, 1.0 - pairs / ((double)rows * (double)s->tree->points));
+    r->distinct_rows = s->corpus->groups.count;
+    (void)snprintf(r->screen, sizeof r->screen, "tree");
+    (void)snprintf(r->isa, sizeof r->isa, "%s", kin_isa_name(s->ctx->isa));
+}
+
+static kith_status run_packets(searching *s, int64_t rows)
+{
+    s->packets = kin_ceil_div(rows, KIN_PACKET);
+    return kin_parallel(s->ctx, "screen", kin_ceil_div(s->packets, PACKETS_A_TASK), solve, s);
+}
+
+/* ---- Engines ----------------------------------------------------------------------------------
+ */
+
+static kith_status prepare(kith_ctx *ctx, const kith_matrix *points, const kin_request *request,
+                           const char *name, kin_prepared *prepared, kin_tree *tree)
+{
+    KIN_TRY(kin_prepare_rows(ctx, points, &request->distance, name, false, false, prepared));
+    const int64_t start = kin_clock_ns();
+    const kith_status status =
+        kin_tree_make(ctx, prepared, kin_tree_leaf_points(points->cols), tree);
+    ctx->report.seconds_check += prepared->seconds_check;
+    ctx->report.seconds_prepare += prepared->seconds_prepare + kin_clock_since(start);
+    if (status != KITH_OK) {
+        kin_prepared_free(ctx, prepared);
+    }
+    return status;
+}
+
+kith_status kin_tree_graph(kith_ctx *ctx, const kith_matrix *points, const kin_request *request,
+                           const kith_neighbors *out)
+{
+    kin_prepared prepared;
+    kin_tree tree;
+    KIN_TRY(prepare(ctx, points, request, "points", &prepared, &tree));
+    const int64_t start = kin_clock_ns();
+    const bool leaves_out = (request->flags & KITH_INCLUDE_SELF) == 0;
+    const int64_t wanted = kin_min_i64(request->k + (leaves_out ? 1 : 0), points->rows);
+    searching s = {
+        .ctx = ctx,
+        .tree = &tree,
+        .corpus = &prepared,
+        .target = {.groups = &prepared.groups, .leaves_self_out = leaves_out, .out = out},
+        .wanted = kin_min_i64(wanted, tree.points)};
+    kith_status status = make_workers(&s, &prepared.rows, wanted);
+    if (status == KITH_OK) {
+        status = run_packets(&s, tree.points);
+    }
+    if (status == KITH_OK) {
+        report(&s, tree.points);
+    }
+    free_workers(&s);
+    kin_tree_free(ctx, &tree);
+    kin_prepared_free(ctx, &prepared);
+    ctx->report.seconds_screen += kin_clock_since(start);
+    return status;
+}
+
+static int64_t stripe_of(int64_t rows, int32_t cols)
+{
+    const int64_t a_query = ((int64_t)cols + 3) * (int64_t)sizeof(float);
+    return kin_min_i64(rows, kin_max_i64((int64_t)STRIPE_BYTES / a_query, KIN_PACKET));
+}
+
+static kith_status search_stripes(searching *s, kin_tree_queries *queries, const kin_rows *rows)
+{
+    const int64_t count = rows->matrix.rows;
+    const int64_t stripe = stripe_of(count, s->tree->cols);
+    KIN_TRY(kin_tree_queries_make(s->ctx, s->tree, stripe, queries));
+    for (int64_t first = 0; first < count; first += stripe) {
+        const int64_t start = kin_clock_ns();
+        KIN_TRY(kin_tree_queries_load(s->ctx, s->tree, &s->corpus->distance, rows, first,
+                                      kin_min_i64(stripe, count - first), queries));
+        const int64_t loaded = kin_clock_ns();
+        KIN_TRY(run_packets(s, queries->count));
+        s->ctx->report.seconds_prepare += (double)(loaded - start) * 1e-9;
+        s->ctx->report.seconds_screen += kin_clock_since(loaded);
+    }
+    return KITH_OK;
+}
+
+kith_status kin_tree_knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
+                         const kin_request *request, const kith_neighbors *out)
+{
+    kin_prepared prepared;
+    kin_prepared asked = {0};
+    kin_tree tree;
+    kin_tree_queries sorted = {0};
+    KIN_TRY(prepare(ctx, corpus, request, "corpus", &prepared, &tree));
+    searching s = {.ctx = ctx, .tree = &tree, .corpus = &prepared, .queries = &sorted};
+    kith_status status = KITH_OK;
+    KIN_TRY_GOTO(status,
+                 kin_prepare_rows(ctx, queries, &request->distance, "queries", true, false, &asked),
+                 done);
+    ctx->report.seconds_check += asked.seconds_check;
+    ctx->report.seconds_prepare += asked.seconds_prepare;
+    const int64_t wanted =
+        kin_min_i64(request->k + (request->exclude != NULL ? 1 : 0), corpus->rows);
+    s.target =
+        (kin_answer_target){.groups = &asked.groups, .exclude = request->exclude, .out = out};
+    s.wanted = kin_min_i64(wanted, tree.points);
+    KIN_TRY_GOTO(status, make_workers(&s, &asked.rows, wanted), done);
+    KIN_TRY_GOTO(status, search_stripes(&s, &sorted, &asked.rows), done);
+    report(&s, queries->rows);
+done:
+    free_workers(&s);
+    kin_tree_queries_free(ctx, &sorted);
+    kin_prepared_free(ctx, &asked);
+    kin_tree_free(ctx, &tree);
+    kin_prepared_free(ctx, &prepared);
+    return status;
+}
+
+/* ---- Plan -------------------------------------------------------------------------------------
+ */
+
+kin_plan kin_tree_plan(const kith_matrix *corpus, const kith_matrix *queries,
+                       const kin_request *request, int32_t threads)
+{
+    enum { SLACK_JOB = 32768, SLACK_THREAD = 8192, GROUP_BYTES = 16 };
+    const int32_t cols = corpus->cols;
+    const int64_t leaf_points = kin_tree_leaf_points(cols);
+    const uint64_t n = (uint64_t)corpus->rows;
+    const int64_t wanted = kin_min_i64(request->k + 1, corpus->rows);
+    const uint64_t rows = kin_size_mul(n, GROUP_BYTES);
+    const uint64_t tree = kin_tree_bytes(corpus->rows, cols, leaf_points);
+    const uint64_t a_thread = kin_size_add(
+        kin_tree_walk_bytes(wanted, cols, leaf_points),
+        kin_size_mul((uint64_t)wanted, 2 * sizeof(kin_pair) + sizeof(uint32_t)) + SLACK_THREAD);
+    uint64_t state = kin_size_mul((uint64_t)threads, a_thread);
+    uint64_t asked = 0;
+    if (queries != NULL) {
+        /* A leaf has at least half as many blocks as the largest. */
+        const int64_t leaves = 2 * corpus->rows / leaf_points + 1;
+        state = kin_size_add(
+            state, kin_tree_queries_bytes(stripe_of(queries->rows, cols), leaves, cols, threads));
+        asked = kin_size_mul((uint64_t)queries->rows, 2 * sizeof(uint32_t));
+    }
+    const uint64_t built =
+        kin_size_add(rows, kin_tree_peak_bytes(corpus->rows, cols, threads, leaf_points));
+    const uint64_t grouped = kin_groups_bytes(corpus->rows);
+    const uint64_t searched = kin_size_add(kin_size_add(rows, tree), kin_size_add(state, asked));
+    uint64_t peak = built > grouped ? built : grouped;
+    peak = searched > peak ? searched : peak;
+    return (kin_plan){.screens = true,
+                      .prepared_bytes = kin_size_add(rows, tree),
+                      .state_bytes = state,
+                      .peak_bytes = kin_size_add(peak, SLACK_JOB)};
+}

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Idea. A leaf is worth its way through the caches when several queries wait for it. Queries are
+ * sorted by the leaf they fall into, sixteen neighbours make a packet, and the packet is what
+ * waits: a node is tested for all sixteen at once, one register of bounds, and whoever it may still
+ * give something to is a bit of a mask. A leaf is then screened for all whose bit is set, while its
+ * points lie in the first cache. The state of a traversal is a stack of (node, mask, bounds), at
+ * most one entry a level; the child that more of the queries are nearer to comes first, and what
+ * was put off is tested again when its turn comes, because reaches have shrunk.
+ *
+ *         node 1                 visits      node  waiting           values
+ *        /      \                            3     1111111111111111  0.3 0.1 ...
+ *      2  <--    3  put off                  5     0011000000110000  0.0 0.2 ...
+ *     / \                                    leaf 8: screened for all sixteen
+ *    4   5  put off
+ *   / \
+ *  8   9
+ */
+#include "tree/tree_walk.h"
+
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+
+/* Which child comes first: 0 or 1. */
+static int32_t nearer_child(const kin_tree_walk *w, int64_t node, uint32_t left, uint32_t right,
+                            const float *values)
+{
+    if (left == 0 || right == 0) {
+        return left == 0;
+    }
+    int32_t votes = 0;
+    for (uint32_t both = left & right; both != 0; both &= both - 1) {
+        const int32_t q = __builtin_ctz(both);
+        votes += values[q] < values[KIN_PACKET + q] ? 1 : 0;
+        votes -= values[q] > values[KIN_PACKET + q] ? 1 : 0;
+    }
+    if (votes != 0) {
+        return votes < 0;
+    }
+    const kin_tree *tree = w->tree;
+    const int32_t q = __builtin_ctz(left);
+    return !(w->columns[(int64_t)tree->planes[node] * KIN_PACKET + q] < tree->splits[node]);
+}
+
+/* From a node down to a leaf, *waiting being who gets there; what is passed by goes on the stack,
+ * of which *top entries are in use. 0: nobody gets to any leaf. */
+static int64_t descend(kin_tree_walk *w, int64_t node, uint32_t *waiting, int32_t *top)
+{
+    const kin_tree *tree = w->tree;
+    const int64_t leaves = kin_tree_leaves(tree);
+    float values[2 * KIN_PACKET];
+    while (node < leaves && *waiting != 0) {
+        w->body->boxes(kin_tree_box(tree, 2 * node), tree->cols, w->columns, values);
+        uint32_t who[2];
+        for (int32_t child = 0; child < 2; child++) {
+            who[child] = *waiting & w->body->within(values + (int64_t)child * KIN_PACKET, w->reach,
+                                                    tree->lost[2 * node + child], tree->widen);
+        }
+        const int32_t first = nearer_child(w, node, who[0], who[1], values);
+        const int32_t other = 1 - first;
+        if (who[other] != 0) {
+            kin_tree_visit *put_off = &w->visits[(*top)++];
+            put_off->node = 2 * node + other;
+            put_off->waiting = who[other];
+            memcpy(put_off->values, values + (int64_t)other * KIN_PACKET, sizeof put_off->values);
+        }
+        *waiting = who[first];
+        node = 2 * node + first;
+    }
+    return *waiting != 0 ? node : 0;
+}
+
+static void take(kin_tree_walk *w, int32_t q)
+{
+    kin_tree_list *list = &w->lists[q];
+    const uint64_t *words = w->words + (int64_t)q * w->room;
+    for (int32_t i = 0; i < w->found[q]; i++) {
+        if (kin_tree_list_add(list, words[i])) {
+            const float reach = kin_tree_list_squeeze(list, &w->keys);
+            w->reach[q] = reach < w->reach[q] ? reach : w->reach[q];
+        }
+    }
+    if (list->tightened) {
+        list->tightened = false;
+        const kin_tree *tree = w->tree;
+        const float reach =
+            kin_tree_reach_of_value(tree->norm, list->kth, tree->widen, (double)list->lost,
+                                    (double)tree->lost[1], tree->floor);
+        w->reach[q] = reach < w->reach[q] ? reach : w->reach[q];
+    }
+}
+
+static void screen_leaf(kin_tree_walk *w, int64_t node, uint32_t waiting)
+{
+    const kin_tree *tree = w->tree;
+    const int64_t leaf = node - kin_tree_leaves(tree);
+    const int64_t first = kin_tree_first_block(tree, tree->height, leaf);
+    const int64_t last = kin_tree_first_block(tree, tree->height, leaf + 1);
+    const int64_t behind = last * KIN_TREE_LANES - tree->points;
+    const kin_leaf_job job = {.values = tree->values + first * KIN_TREE_LANES * tree->cols,
+                              .blocks = (int32_t)(last - first),
+                              .tail = 0xffffu >> (behind > 0 ? behind : 0),
+                              .first = (uint32_t)(first * KIN_TREE_LANES),
+                              .cols = tree->cols,
+                              .waiting = waiting,
+                              .rows = w->rows,
+                              .reach = w->reach,
+                              .lost = tree->lost[node],
+                              .widen = tree->widen,
+                              .room = w->room,
+                              .counts = w->found,
+                              .words = w->words};
+    w->body->leaf(&job);
+    for (uint32_t rest = waiting; rest != 0; rest &= rest - 1) {
+        const int32_t q = __builtin_ctz(rest);
+        if (w->found[q] > 0) {
+            take(w, q);
+        }
+    }
+    const int32_t queries = __builtin_popcount(waiting);
+    w->leaves += queries;
+    w->pairs += (double)queries * (double)(job.blocks * KIN_TREE_LANES);
+}
+
+static void write_rows(kin_tree_walk *w)
+{
+    const int32_t cols = w->tree->cols;
+    for (int32_t c = 0; c < cols; c++) {
+        for (int32_t q = 0; q < KIN_PACKET; q++) {
+            w->rows[(int64_t)q * cols + c] = w->columns[(int64_t)c * KIN_PACKET + q];
+        }
+    }
+}
+
+void kin_tree_walk_run(kin_tree_walk *w)
+{
+    int32_t top = 1;
+    write_rows(w);
+    w->visits[0].node = 1;
+    w->visits[0].waiting = w->waiting;
+    for (int32_t q = 0; q < KIN_PACKET; q++) {
+        w->reach[q] = INFINITY;
+        w->visits[0].values[q] = 0.0F;
+    }
+    while (top > 0) {
+        const kin_tree_visit *visit = &w->visits[--top];
+        const int64_t from = visit->node;
+        uint32_t waiting = visit->waiting & w->body->within(visit->values, w->reach,
+                                                            w->tree->lost[from], w->tree->widen);
+        const int64_t leaf = descend(w, from, &waiting, &top);
+        if (leaf != 0) {
+            screen_leaf(w, leaf, waiting);
+        }
+    }
+}
+
+/* ---- Memory -----------------------------------------------------------------------------------
+ */
+
+uint64_t kin_tree_walk_bytes(int64_t wanted, int32_t cols, int64_t leaf_points)
+{
+    const uint64_t capacity = (uint64_t)kin_tree_list_capacity(wanted);
+    const uint64_t an_entry =
+        sizeof(kin_pair) + sizeof(double) + sizeof(uint32_t) + sizeof(uint64_t);
+    const uint64_t lists = kin_size_mul(capacity, KIN_PACKET * sizeof(uint64_t) + an_entry);
+    const uint64_t packet = kin_size_mul((uint64_t)cols + KIN_METRIC_LANES,
+                                         2 * KIN_PACKET * sizeof(float) + sizeof(double));
+    const uint64_t words = (uint64_t)(leaf_points + KIN_TREE_LANES) * KIN_PACKET * sizeof(uint64_t);
+    return kin_size_add(kin_size_add(lists, packet), words + sizeof(kin_tree_walk));
+}
+
+/* Blocks of the largest leaf. */
+static int64_t most_blocks(const kin_tree *tree)
+{
+    return kin_ceil_div(tree->blocks, kin_tree_leaves(tree));
+}
+
+kith_status kin_tree_walk_make(kith_ctx *ctx, const kin_tree *tree, const kin_distance *distance,
+                               const kin_rows *corpus, const kin_rows *queries, int64_t wanted,
+                               kin_tree_walk *walk)
+{
+    static const char *const WHAT = "a packet of queries";
+    const uint64_t capacity = (uint64_t)kin_tree_list_capacity(wanted);
+    const uint64_t floats = kin_size_mul((uint64_t)tree->cols, KIN_PACKET);
+    walk->tree = tree;
+    walk->body = kin_tree_body_get(distance->isa, tree->norm, tree->cols);
+    walk->room = (int32_t)(most_blocks(tree) * KIN_TREE_LANES);
+    walk->keys =
+        (kin_tree_keys){.tree = tree, .distance = distance, .corpus = corpus, .queries = queries};
+    kin_tree_keys *keys = &walk->keys;
+    KIN_TRY(kin_alloc_zero(ctx, &walk->columns, floats, sizeof(float), WHAT));
+    KIN_TRY(kin_alloc(ctx, &walk->rows, floats, sizeof(float), WHAT));
+    KIN_TRY(
+        kin_alloc(ctx, &walk->words, (uint64_t)walk->room * KIN_PACKET, sizeof(uint64_t), WHAT));
+    KIN_TRY(kin_alloc(ctx, &walk->lists[0].words, kin_size_mul(capacity, KIN_PACKET),
+                      sizeof(uint64_t), WHAT));
+    for (int32_t q = 1; q < KIN_PACKET; q++) {
+        walk->lists[q].words = walk->lists[0].words + (uint64_t)q * capacity;
+    }
+    KIN_TRY(kin_alloc(ctx, &keys->query, (uint64_t)kin_round_up(tree->cols, KIN_METRIC_LANES),
+                      sizeof(double), WHAT));
+    KIN_TRY(kin_alloc(ctx, &keys->pairs, capacity, sizeof(kin_pair), WHAT));
+    KIN_TRY(kin_alloc(ctx, &keys->keys, capacity, sizeof(double), WHAT));
+    KIN_TRY(kin_alloc(ctx, &keys->ids, capacity, sizeof(uint32_t), WHAT));
+    return kin_alloc(ctx, &keys->words, capacity, sizeof(uint64_t), WHAT);
+}
+
+void kin_tree_walk_free(kith_ctx *ctx, kin_tree_walk *walk)
+{
+    kin_free(ctx, walk->keys.words);
+    kin_free(ctx, walk->keys.ids);
+    kin_free(ctx, walk->keys.keys);
+    kin_free(ctx, walk->keys.pairs);
+    kin_free(ctx, walk->keys.query);
+    kin_free(ctx, walk->lists[0].words);
+    kin_free(ctx, walk->words);
+    kin_free(ctx, walk->rows);
+    kin_free(ctx, walk->columns);
+}

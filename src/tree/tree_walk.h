@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A packet of queries on its way through a tree. */
+#ifndef KIN_TREE_WALK_H
+#define KIN_TREE_WALK_H
+
+#include "tree/tree_leaf.h"
+#include "tree/tree_list.h"
+
+/* A node that some queries of the packet have still to see. */
+typedef struct kin_tree_visit {
+    int64_t node;
+    uint32_t waiting;
+    float values[KIN_PACKET]; /* its box, seen from each query */
+} kin_tree_visit;
+
+/* A thread's room for one packet. */
+typedef struct kin_tree_walk {
+    const kin_tree *tree;
+    const kin_tree_body *body;
+    uint32_t waiting; /* queries of the packet: the lowest bits */
+    float *columns;   /* [column][query] */
+    float *rows;      /* [query][column] */
+    float reach[KIN_PACKET];
+    kin_tree_list lists[KIN_PACKET];
+    kin_tree_visit visits[KIN_TREE_MOST_HEIGHT + 2];
+    int32_t found[KIN_PACKET];
+    uint64_t *words; /* [query][room]: what the leaf at hand left of each */
+    int32_t room;
+    kin_tree_keys keys;
+    double pairs;  /* computed in leaves */
+    double leaves; /* leaf visits of queries */
+} kin_tree_walk;
+
+kith_status kin_tree_walk_make(kith_ctx *ctx, const kin_tree *tree, const kin_distance *distance,
+                               const kin_rows *corpus, const kin_rows *queries, int64_t wanted,
+                               kin_tree_walk *walk);
+void kin_tree_walk_free(kith_ctx *ctx, kin_tree_walk *walk);
+uint64_t kin_tree_walk_bytes(int64_t wanted, int32_t cols, int64_t leaf_points);
+
+/* The packet that columns, waiting and lists describe: afterwards every point that is missing in a
+ * list has been proven to be farther than `wanted` others. */
+void kin_tree_walk_run(kin_tree_walk *walk);
+
+#endif
