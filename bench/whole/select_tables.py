@@ -178,7 +178,7 @@ def table_two(rows):
     if not rows:
         return NOTHING
     lines = [[str(row["rows"]), str(row["cols"]), str(row["k"]), str(row["runs"]), milliseconds(row["value"]),
-              milliseconds(float(row["deviation"])), f"{100 * float(row['deviation']) / row['value']:.2g} %"]
+              milliseconds(float(row["deviation"])), f"{100 * float(row['deviation']) / row['value']:.1f} %"]
              for row in rows.rows]
     head = ["rows", "columns", "k", "trials", "mean ms", "deviation ms", "share"]
     return table(head, lines) + "\n\n" + where_from(rows)
