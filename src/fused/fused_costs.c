@@ -4,9 +4,11 @@
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
+#include "fused/fused_schedule.h"
 #include "fused/fused_size.h"
 
-/* Enough rows of a million columns for every processor of the device. */
+/* Enough rows of a million columns for every processor of the device; more where a block of rows
+ * needs it. */
 static const uint64_t MATRIX_BYTES = (uint64_t)1 << 30;
 enum { LEAST_UNIT_TILES = 8, MOST_UNIT_TILES = 64, UNITS_A_PROCESSOR = 16 };
 
@@ -48,10 +50,11 @@ static kith_status upload_tiles(const kin_fused_costs *c)
 {
     const kin_fused_device *on = &c->on;
     const int64_t count = kin_fused_tiles_of(c->cols.points);
+    const int64_t step = kin_fused_sequence_step(count);
     uint32_t *tiles = NULL;
     KIN_TRY(kin_alloc(on->ctx, &tiles, (uint64_t)count, sizeof *tiles, "tiles"));
     for (int64_t i = 0; i < count; i++) {
-        tiles[i] = (uint32_t)i;
+        tiles[i] = (uint32_t)kin_fused_sequence_tile(count, step, i);
     }
     const kith_status status =
         kin_gpu_upload(on->ctx, on->gpu, c->tiles, tiles, (uint64_t)count * sizeof *tiles);
@@ -62,7 +65,10 @@ static kith_status upload_tiles(const kin_fused_costs *c)
 kith_status kin_fused_costs_make(kin_fused_costs *c, int64_t row_blocks, uint64_t a_block)
 {
     const uint64_t share = kin_gpu_scope(c->on.gpu) / 4;
-    uint64_t bytes = share < MATRIX_BYTES ? share : MATRIX_BYTES;
+    const uint64_t block =
+        kin_size_add((uint64_t)kin_fused_tiles_of(c->cols.points) * TILE_BYTES, a_block);
+    const uint64_t wished = block > MATRIX_BYTES ? block : MATRIX_BYTES;
+    uint64_t bytes = share < wished ? share : wished;
     kith_status status = KITH_OK;
     for (;; bytes /= 2) {
         set_shape(c, row_blocks, a_block, bytes);

@@ -14,7 +14,8 @@ typedef struct kin_fused_costs {
     int64_t chunk;    /* tiles of columns in a chunk */
     int64_t pitch;    /* words of a row of the matrix */
     uint32_t *matrix; /* order(cost): blocks x 256 x pitch */
-    uint32_t *tiles;  /* all tiles of the columns, in order: a place in a row is a position */
+    uint32_t *tiles;  /* all tiles of the columns, in an order that spreads over them, so that a
+                         chunk of them is a fair sample */
     kin_fused_unit *units;
     uint32_t *numbers;   /* of units; the next one */
     int64_t unit_blocks; /* what units stand there for */
@@ -27,8 +28,8 @@ typedef struct kin_fused_costs {
 kith_status kin_fused_costs_make(kin_fused_costs *c, int64_t row_blocks, uint64_t a_block);
 void kin_fused_costs_free(kin_fused_costs *c);
 
-/* Costs of rows (at most a batch of them) to the columns of tiles [first, first + tiles): place
- * p of a row belongs to position first * 128 + p. Does not wait. */
+/* Costs of rows (at most a batch of them) to the columns of c->tiles [first, first + tiles): place
+ * p of a row belongs to tile number first + p / 128 of them. Does not wait. */
 kith_status kin_fused_costs_run(kin_fused_costs *c, const kin_fused_set *rows, int64_t first,
                                 int64_t tiles);
 

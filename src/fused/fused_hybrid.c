@@ -167,7 +167,7 @@ static void free_all(hybrid *h)
 static kith_status find_reach(const hybrid *h, const kin_fused_set *rows, int64_t tiles)
 {
     const kin_fused_device *on = &h->a->on;
-    const int64_t columns = kin_min_i64(tiles * KIN_FUSED_TILE, h->corpus->set.points);
+    const int64_t columns = tiles * KIN_FUSED_TILE;
     const bool samples = h->sample > 0 && h->sample < columns;
     const kin_fused_sample sample = {.matrix = h->costs.matrix,
                                      .words = 1,
@@ -181,7 +181,7 @@ static kith_status find_reach(const hybrid *h, const kin_fused_set *rows, int64_
                                .rows = rows->points,
                                .matrix = samples ? h->samples : h->costs.matrix,
                                .pitch = samples ? h->sample : h->costs.pitch,
-                               .count = samples ? h->sample : tiles * KIN_FUSED_TILE,
+                               .count = samples ? h->sample : columns,
                                .col_worst = h->corpus->set.worst};
     if (samples) {
         KIN_TRY(checked(h, on->kernels->sample(on->stream, &sample), "sampling costs"));
