@@ -15,8 +15,8 @@
  * The launch that turns costs into a reach reads least costs of tiles where those are given. The k
  * selected costs are given as such: k tiles of which each one's least cost is known.
  *
- * Memory. The matrix: 1 GiB, more where a block of rows needs it, at most a quarter of the room; then
- * in chunks of columns (fused_costs.c). k costs a row of a batch; what the method takes.
+ * Memory. The matrix: 1 GiB, more where a block of rows needs it, at most a quarter of the room;
+ * then in chunks of columns (fused_costs.c). k costs a row of a batch; what the method takes.
  */
 #include "fused/fused_pipeline.h"
 
