@@ -156,13 +156,18 @@ static int setup(void **state)
     const kith_matrix *p = &in.points.matrix;
     const kith_matrix *q = &in.queries.matrix;
     const test_job jobs[JOBS] = {
-        {"graph", TEST_GRAPH, p, NULL, KITH_EUCLIDEAN, K, 0, NULL, KITH_PIPELINE_FUSED},
+        {"graph", TEST_GRAPH, p, NULL, KITH_EUCLIDEAN, K, 0, NULL, KITH_PIPELINE_FUSED,
+         KITH_SELECT_AUTO},
         {"graph with zeros", TEST_GRAPH, &in.zeros.matrix, NULL, KITH_COSINE, K, 0, NULL,
-         KITH_PIPELINE_FUSED},
-        {"direct graph", TEST_GRAPH, q, NULL, KITH_CHEBYSHEV, K, 0, NULL, KITH_PIPELINE_FUSED},
-        {"search", TEST_SEARCH, p, q, KITH_INNER_PRODUCT, K, 0, NULL, KITH_PIPELINE_FUSED},
-        {"both", TEST_BOTH, p, q, KITH_EUCLIDEAN, K, 0, NULL, KITH_PIPELINE_FUSED},
-        {"prepared", TEST_PREPARED, p, q, KITH_CORRELATION, K, 0, NULL, KITH_PIPELINE_FUSED},
+         KITH_PIPELINE_FUSED, KITH_SELECT_AUTO},
+        {"direct graph", TEST_GRAPH, q, NULL, KITH_CHEBYSHEV, K, 0, NULL, KITH_PIPELINE_FUSED,
+         KITH_SELECT_AUTO},
+        {"search", TEST_SEARCH, p, q, KITH_INNER_PRODUCT, K, 0, NULL, KITH_PIPELINE_FUSED,
+         KITH_SELECT_AUTO},
+        {"both", TEST_BOTH, p, q, KITH_EUCLIDEAN, K, 0, NULL, KITH_PIPELINE_FUSED,
+         KITH_SELECT_AUTO},
+        {"prepared", TEST_PREPARED, p, q, KITH_CORRELATION, K, 0, NULL, KITH_PIPELINE_FUSED,
+         KITH_SELECT_AUTO},
     };
     kith_ctx *cpu = test_cpu_ctx();
     kith_ctx *gpu = test_gpu_ctx(2, 0);

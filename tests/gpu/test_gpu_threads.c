@@ -114,14 +114,19 @@ static int make_shared(void **state)
     const kith_matrix *p = &all.points.matrix;
     const kith_matrix *q = &all.queries.matrix;
     const test_job jobs[JOBS] = {
-        {"a", TEST_GRAPH, p, NULL, KITH_EUCLIDEAN, K, 0, NULL, KITH_PIPELINE_FUSED},
-        {"b", TEST_GRAPH, &all.bytes.matrix, NULL, KITH_EUCLIDEAN, K, 0, NULL, KITH_PIPELINE_FUSED},
-        {"c", TEST_SEARCH, p, q, KITH_COSINE, K, 0, NULL, KITH_PIPELINE_FUSED},
-        {"d", TEST_BOTH, p, q, KITH_INNER_PRODUCT, K, 0, NULL, KITH_PIPELINE_FUSED},
-        {"e", TEST_PREPARED, p, q, KITH_CORRELATION, K, 0, NULL, KITH_PIPELINE_FUSED},
-        {"f", TEST_SEARCH, p, q, KITH_MANHATTAN, K, 0, NULL, KITH_PIPELINE_FUSED},
-        {"g", TEST_GRAPH, q, NULL, KITH_EUCLIDEAN, 200, KITH_INCLUDE_SELF, NULL},
-        {"h", TEST_SEARCH, q, p, KITH_EUCLIDEAN, K, 0, NULL, KITH_PIPELINE_FUSED},
+        {"a", TEST_GRAPH, p, NULL, KITH_EUCLIDEAN, K, 0, NULL, KITH_PIPELINE_FUSED,
+         KITH_SELECT_AUTO},
+        {"b", TEST_GRAPH, &all.bytes.matrix, NULL, KITH_EUCLIDEAN, K, 0, NULL, KITH_PIPELINE_FUSED,
+         KITH_SELECT_AUTO},
+        {"c", TEST_SEARCH, p, q, KITH_COSINE, K, 0, NULL, KITH_PIPELINE_FUSED, KITH_SELECT_AUTO},
+        {"d", TEST_BOTH, p, q, KITH_INNER_PRODUCT, K, 0, NULL, KITH_PIPELINE_FUSED,
+         KITH_SELECT_AUTO},
+        {"e", TEST_PREPARED, p, q, KITH_CORRELATION, K, 0, NULL, KITH_PIPELINE_FUSED,
+         KITH_SELECT_AUTO},
+        {"f", TEST_SEARCH, p, q, KITH_MANHATTAN, K, 0, NULL, KITH_PIPELINE_FUSED, KITH_SELECT_AUTO},
+        {"g", TEST_GRAPH, q, NULL, KITH_EUCLIDEAN, 200, KITH_INCLUDE_SELF, NULL,
+         KITH_PIPELINE_FUSED, KITH_SELECT_AUTO},
+        {"h", TEST_SEARCH, q, p, KITH_EUCLIDEAN, K, 0, NULL, KITH_PIPELINE_FUSED, KITH_SELECT_AUTO},
     };
     kith_ctx *cpu = test_cpu_ctx();
     for (int i = 0; i < JOBS; i++) {
