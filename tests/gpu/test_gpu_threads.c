@@ -164,7 +164,7 @@ static void one_corpus(void **state)
     kith_ctx *cpu = test_cpu_ctx();
     const test_job job = {
         "corpus", TEST_SEARCH, &all->points.matrix, &all->queries.matrix, KITH_EUCLIDEAN, K,
-        0,        NULL};
+        0,        NULL,        KITH_PIPELINE_FUSED, KITH_SELECT_AUTO};
     assert_int_equal(test_job_solve(cpu, &job, &all->of_corpus), KITH_OK);
     if (kith_corpus_create(owner, &all->points.matrix, KITH_EUCLIDEAN, &all->corpus) != KITH_OK) {
         fail_msg("%s", kith_ctx_detail(owner));
