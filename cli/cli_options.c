@@ -70,16 +70,25 @@ static bool read_metric(const char *value, cli_args *args, cli_error *error)
     return refuse_name(error, value, "metric", metric_name, KITH_EUCLIDEAN, KITH_CUSTOM - 1);
 }
 
+static const char *method_name(int method)
+{
+    static const char *const names[] = {
+        [KITH_METHOD_AUTO] = "auto", [KITH_METHOD_EXACT] = "exact", [KITH_METHOD_TREE] = "tree"};
+    return names[method];
+}
+
 static bool read_method(const char *value, cli_args *args, cli_error *error)
 {
-    (void)args; /* auto and exact are one: this version has the exact engine alone */
-    if (strcmp(value, "auto") == 0 || strcmp(value, "exact") == 0) {
-        return true;
+    for (int method = KITH_METHOD_AUTO; method <= KITH_METHOD_TREE; method++) {
+        if (strcmp(value, method_name(method)) == 0) {
+            args->method = (kith_method)method;
+            return true;
+        }
     }
-    if (strcmp(value, "tree") == 0 || strcmp(value, "descent") == 0) {
-        return refuse(error, "'%s' is not in this version (use auto or exact)", value);
+    if (strcmp(value, "descent") == 0) {
+        return refuse(error, "'%s' is not in this version (use auto, exact or tree)", value);
     }
-    return refuse(error, "'%s' is no method (use auto or exact)", value);
+    return refuse_name(error, value, "method", method_name, KITH_METHOD_AUTO, KITH_METHOD_TREE);
 }
 
 static const char *pipeline_name(int pipeline)
@@ -237,7 +246,9 @@ static const cli_option options[CLI_OPTION_COUNT] = {
     [CLI_OPT_METRIC] = {"metric", 0, "NAME", SOLVES | EVAL,
                         "one of those below (default: euclidean; eval: what the files say)",
                         read_metric},
-    [CLI_OPT_METHOD] = {"method", 0, "NAME", SOLVES, "auto (default) or exact", read_method},
+    [CLI_OPT_METHOD] = {"method", 0, "NAME", SOLVES,
+                        "auto (default), exact, tree (few dimensions): the same answer",
+                        read_method},
     [CLI_OPT_PIPELINE] = {"pipeline", 0, "NAME", SOLVES,
                           "fused (default), matrix, hybrid (with a GPU): the same answer",
                           read_pipeline},

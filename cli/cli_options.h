@@ -66,6 +66,7 @@ typedef struct cli_args {
     const char *paths[CLI_MAX_PATHS];
     int64_t k;
     kith_metric metric;
+    kith_method method;
     kith_pipeline pipeline;
     kith_select_method select;
     kith_select_buffer buffer;

@@ -94,13 +94,20 @@ static void print_output(const cli_job *job)
     }
 }
 
+/* The engine, as --method names it. */
+static const char *method_of(const char *screen)
+{
+    return strcmp(screen, "tree") == 0 ? "tree" : "exact";
+}
+
 static void print_done(const cli_job *job, const cli_engine *engine)
 {
     const kith_report *report = &job->report;
     char peak[CLI_SIZE_BYTES];
     print_backend(report->backend, report->gpu);
-    (void)printf("method: exact, screen %s, isa %s, threads %" PRId32 "\n", report->screen,
-                 kith_ctx_isa(job->session.ctx), kith_ctx_threads(job->session.ctx));
+    (void)printf("method: %s, screen %s, isa %s, threads %" PRId32 "\n", method_of(report->screen),
+                 report->screen, kith_ctx_isa(job->session.ctx),
+                 kith_ctx_threads(job->session.ctx));
     print_memory(job);
     (void)printf("peak memory: %s\n", cli_report_size(cli_clock_peak_bytes(), peak));
     if (report->gpu[0] != '\0') {
@@ -126,12 +133,12 @@ static void print_done(const cli_job *job, const cli_engine *engine)
 
 /* ---- For programs --------------------------------------------------------------------------- */
 
-static void put_input(const cli_job *job, const char *backend, cli_json *json)
+static void put_input(const cli_job *job, const char *backend, const char *screen, cli_json *json)
 {
     const kith_matrix *corpus = job->corpus.matrix;
     const kith_matrix *queries = job->queries.matrix;
     cli_json_text(json, "command", cli_command_get(job->args->command)->name);
-    cli_json_text(json, "method", "exact");
+    cli_json_text(json, "method", method_of(screen));
     cli_json_text(json, "backend", backend);
     cli_json_text(json, "isa", kith_ctx_isa(job->session.ctx));
     cli_json_int(json, "threads", kith_ctx_threads(job->session.ctx));
@@ -204,7 +211,7 @@ void cli_report_print(const cli_job *job, const cli_engine *engine)
     if (cli_given(job->args, CLI_OPT_JSON)) {
         cli_json json;
         cli_json_begin(&json, stdout);
-        put_input(job, job->report.backend, &json);
+        put_input(job, job->report.backend, job->report.screen, &json);
         put_done(job, engine, &json);
         cli_report_end_json(&json);
     } else if (!cli_given(job->args, CLI_OPT_QUIET)) {
@@ -218,7 +225,7 @@ void cli_report_print_plan(const cli_job *job)
     if (cli_given(job->args, CLI_OPT_JSON)) {
         cli_json json;
         cli_json_begin(&json, stdout);
-        put_input(job, job->plan.backend, &json);
+        put_input(job, job->plan.backend, job->plan.method, &json);
         cli_json_bool(&json, "dry_run", true);
         put_plan(job, &json);
         cli_report_end_json(&json);
@@ -226,7 +233,7 @@ void cli_report_print_plan(const cli_job *job)
     }
     print_input(job);
     print_backend(job->plan.backend, "");
-    (void)printf("method: exact, %s, isa %s, threads %" PRId32 "\n", job->plan.method,
-                 job->plan.isa, job->plan.threads);
+    (void)printf("method: %s, %s, isa %s, threads %" PRId32 "\n", method_of(job->plan.method),
+                 job->plan.method, job->plan.isa, job->plan.threads);
     print_memory(job);
 }

@@ -92,6 +92,22 @@ static bool check_radius(const cli_args *args, cli_error *error)
     return true;
 }
 
+/* The tree answers with the k nearest, in one direction. */
+static bool check_method(const cli_args *args, cli_error *error)
+{
+    static const cli_option_id others[] = {CLI_OPT_RADIUS, CLI_OPT_BOTH, CLI_OPT_MUTUAL};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        if (args->method == KITH_METHOD_TREE && cli_given(args, others[i])) {
+            char option[32];
+            char text[128];
+            (void)snprintf(text, sizeof text, "tree does not go together with %s (leave one out)",
+                           written(others[i], option));
+            return refuse(error, "--method", text);
+        }
+    }
+    return true;
+}
+
 /* Switches of the queues, and of two methods alone. */
 static bool check_switches(const cli_args *args, cli_error *error)
 {
@@ -147,5 +163,5 @@ static bool check_wants(const cli_args *args, cli_error *error)
 bool cli_rules_check(const cli_args *args, cli_error *error)
 {
     return check_wants(args, error) && check_pairs(args, error) && check_outputs(args, error) &&
-           check_radius(args, error) && check_switches(args, error);
+           check_radius(args, error) && check_method(args, error) && check_switches(args, error);
 }

@@ -214,6 +214,15 @@ typedef enum kith_pipeline {
                                  processor selects from it while the GPU is at the next rows */
 } kith_pipeline;
 
+/* By which engine, of kith_knn_exact, kith_graph_exact and kith_plan_exact. All are exact, and the
+ * answers are the same bytes. The tree is the processor's, for euclidean, sqeuclidean, manhattan
+ * and chebyshev: far faster in few dimensions (up to some 10), and slower in many. */
+typedef enum kith_method {
+    KITH_METHOD_AUTO = 0,  /* the one that will be faster */
+    KITH_METHOD_EXACT = 1, /* all pairs, screened */
+    KITH_METHOD_TREE = 2   /* a buffer k-d tree */
+} kith_method;
+
 /* Methods of k-selection: for KITH_PIPELINE_MATRIX, and on their own in section 11. */
 typedef enum kith_select_method {
     KITH_SELECT_AUTO = 0,          /* the fastest one here, by a measured table */
@@ -239,6 +248,8 @@ typedef struct kith_search_params {
     void *custom_arg;
     kith_pipeline pipeline;    /* hybrid: where there is a GPU, else KITH_E_UNSUPPORTED */
     kith_select_method select; /* for KITH_PIPELINE_MATRIX; 0 = the fastest */
+    kith_method method;        /* tree: KITH_E_UNSUPPORTED on a GPU, in both directions at once, and
+                                  of a prepared corpus */
 } kith_search_params;
 
 static inline kith_search_params kith_search_params_default(void)
@@ -458,7 +469,7 @@ typedef struct kith_plan {
     uint64_t result_bytes;   /* ids and float32 distances */
     uint64_t peak_bytes;     /* all of it and the working memory of the threads */
     char isa[16];
-    char method[16];           /* "screen", "direct", "matrix", "hybrid" */
+    char method[16];           /* "screen", "direct", "matrix", "hybrid", "tree" */
     char backend[16];          /* "cpu", "cuda:0": where the job would run */
     uint64_t gpu_bytes;        /* device memory that it wants at its best; 0 on the processor */
     uint64_t gpu_least_bytes;  /* the least that it runs in, with the smallest batches */
@@ -487,7 +498,7 @@ typedef struct kith_report {
     uint64_t peak_bytes;    /* most memory that kith held at once in this call */
     char isa[16];
     char screen[16];         /* "s8", "s16", "f16", "bf16", "f32", "direct": the first pass; or
-                                "matrix", "hybrid" */
+                                "matrix", "hybrid", "tree" */
     char backend[16];        /* "cpu", "cuda:0": where it was computed */
     char gpu[64];            /* "NVIDIA H200"; "" on the processor */
     uint64_t gpu_peak_bytes; /* most device memory that this call held at once */

@@ -98,6 +98,10 @@ static kith_status check_pipeline(kith_ctx *ctx, const kith_search_params *param
     /* As numbers: an enumerator may hold what a careless caller put there. */
     const int pipeline = (int)params->pipeline;
     const int select = (int)params->select;
+    const int method = (int)params->method;
+    if (method < KITH_METHOD_AUTO || method > KITH_METHOD_TREE) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "method is %d, which is no method", method);
+    }
     if (pipeline < KITH_PIPELINE_FUSED || pipeline > KITH_PIPELINE_HYBRID) {
         return kin_fail(ctx, KITH_E_ARGUMENT, "pipeline is %d, which is no pipeline", pipeline);
     }

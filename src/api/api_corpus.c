@@ -6,6 +6,7 @@
  * alone; a file gets the processor's preparation, which kith_corpus_save then makes for it. */
 #include "api/api_call.h"
 #include "api/api_check.h"
+#include "api/api_method.h"
 #include "api/api_pipeline.h"
 #include "api/api_search.h"
 #include "base/base_mem.h"
@@ -241,6 +242,8 @@ static kith_status search(kith_ctx *ctx, const kith_corpus *corpus, const kith_m
     kin_knn_job job;
     KIN_TRY(kin_api_check_queries(ctx, &corpus->prepared.rows.matrix, &corpus->prepared.distance,
                                   queries, &params, out, &job));
+    KIN_TRY(kin_method_refuse_tree(ctx, &job.request,
+                                   "a prepared corpus has none, its points may be searched"));
     if (corpus->fused != NULL) {
         return search_on_gpu(ctx, corpus, &job, out);
     }

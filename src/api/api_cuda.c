@@ -6,6 +6,7 @@
 #include "api/api_call.h"
 #include "api/api_check.h"
 #include "api/api_device.h"
+#include "api/api_method.h"
 #include "api/api_search.h"
 #include "api/api_select.h"
 #include "base/base_try.h"
@@ -15,6 +16,8 @@
 static void *const DEFAULT_STREAM = (void *)0x1;
 
 enum { ON_DEVICE = KIN_FUSED_DATA_ON_DEVICE | KIN_FUSED_OUT_ON_DEVICE };
+
+static const char *const NO_TREE = "a GPU has none yet, the processor does";
 
 /* The device that an address belongs to, and that all of them must belong to. */
 static kith_status find_device(kith_ctx *ctx, const void *address, const char *name, int32_t *index)
@@ -82,6 +85,7 @@ static kith_status graph(kith_ctx *ctx, const kith_matrix *points, const kith_se
     kin_gpu *gpu = NULL;
     int32_t index = -1;
     KIN_TRY(kin_api_check_graph(ctx, points, given, out, &job));
+    KIN_TRY(kin_method_refuse_tree(ctx, &job.request, NO_TREE));
     KIN_TRY(find_all(ctx, job.points.data, NULL, out, &index));
     KIN_TRY(check_metric(ctx, &job.request.distance));
     KIN_TRY(enter(ctx, index, &gpu));
@@ -110,6 +114,7 @@ static kith_status knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_matr
     kin_gpu *gpu = NULL;
     int32_t index = -1;
     KIN_TRY(kin_api_check_knn(ctx, corpus, queries, given, out, &job));
+    KIN_TRY(kin_method_refuse_tree(ctx, &job.request, NO_TREE));
     KIN_TRY(find_all(ctx, job.corpus.data, job.queries.data, out, &index));
     KIN_TRY(check_metric(ctx, &job.request.distance));
     KIN_TRY(enter(ctx, index, &gpu));

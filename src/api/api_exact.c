@@ -3,11 +3,13 @@
  */
 #include "api/api_call.h"
 #include "api/api_check.h"
+#include "api/api_method.h"
 #include "api/api_pipeline.h"
 #include "api/api_search.h"
 #include "base/base_mem.h"
 #include "base/base_try.h"
 #include "fused/fused_search.h"
+#include "tree/tree_search.h"
 
 static const char *const OF_GRAPH = "a point's own id does not count";
 static const char *const OF_SEARCH = "the corpus has no more rows";
@@ -20,7 +22,8 @@ static kin_request request_of(const kith_search_params *params, const kin_distan
                          .flags = params->flags,
                          .exclude = params->exclude,
                          .pipeline = params->pipeline,
-                         .select = params->select};
+                         .select = params->select,
+                         .method = params->method};
 }
 
 /* ---- Graph ---------------------------------------------------------------------------------- */
@@ -49,7 +52,11 @@ static kith_status graph(kith_ctx *ctx, const kith_matrix *points, const kith_se
     kin_gpu *gpu = NULL;
     KIN_TRY(kin_api_check_graph(ctx, points, given, out, &job));
     const double rows = (double)job.points.rows;
-    KIN_TRY(kin_pipeline_enter(ctx, &job.request, rows * rows / 2.0, &gpu));
+    bool cpu_alone = false;
+    KIN_TRY(kin_method_enter(ctx, &job.request, &cpu_alone));
+    if (!cpu_alone) {
+        KIN_TRY(kin_pipeline_enter(ctx, &job.request, rows * rows / 2.0, &gpu));
+    }
     if (gpu != NULL) {
         const kith_status status = kin_fused_graph(ctx, gpu, &job.points, &job.request, 0, out);
         kin_device_leave(ctx, gpu);
@@ -57,7 +64,9 @@ static kith_status graph(kith_ctx *ctx, const kith_matrix *points, const kith_se
             return status;
         }
     }
-    return kin_exact_graph(ctx, &job.points, &job.request, out);
+    return kin_method_takes_tree(&job.request, &job.points, job.points.rows)
+               ? kin_tree_graph(ctx, &job.points, &job.request, out)
+               : kin_exact_graph(ctx, &job.points, &job.request, out);
 }
 
 kith_status kith_graph_exact(kith_ctx *ctx, const kith_matrix *points,
@@ -121,6 +130,9 @@ static kith_status knn_on_cpu(kith_ctx *ctx, const kin_knn_job *job, const kith_
 {
     kin_prepared prepared;
     const kin_distance *distance = &job->request.distance;
+    if (kin_method_takes_tree(&job->request, &job->corpus, job->queries.rows)) {
+        return kin_tree_knn(ctx, &job->corpus, &job->queries, &job->request, out);
+    }
     KIN_TRY(job->request.pipeline == KITH_PIPELINE_MATRIX
                 ? kin_prepare_rows(ctx, &job->corpus, distance, "corpus", true, false, &prepared)
                 : kin_api_prepare(ctx, &job->corpus, "corpus", distance, &job->queries,
@@ -139,7 +151,11 @@ static kith_status knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_matr
     kin_gpu *gpu = NULL;
     KIN_TRY(kin_api_check_knn(ctx, corpus, queries, given, out, &job));
     const double pairs = (double)job.corpus.rows * (double)job.queries.rows;
-    KIN_TRY(kin_pipeline_enter(ctx, &job.request, pairs, &gpu));
+    bool cpu_alone = false;
+    KIN_TRY(kin_method_enter(ctx, &job.request, &cpu_alone));
+    if (!cpu_alone) {
+        KIN_TRY(kin_pipeline_enter(ctx, &job.request, pairs, &gpu));
+    }
     if (gpu != NULL) {
         const kith_status status =
             kin_fused_search(ctx, gpu, &job.corpus, &job.queries, &job.request, 0, out);
@@ -182,6 +198,7 @@ static kith_status both(kith_ctx *ctx, const kith_matrix *a, const kith_matrix *
         return kin_fail(ctx, KITH_E_ARGUMENT, "exclude has no meaning in both directions at once");
     }
     const kin_request request = request_of(&params, &distance);
+    KIN_TRY(kin_method_refuse_tree(ctx, &request, "both directions at once have none"));
     KIN_TRY(kin_pipeline_enter(ctx, &request, (double)am.rows * (double)bm.rows, &gpu));
     if (gpu != NULL) {
         const kith_status status = kin_fused_both(ctx, gpu, &am, &bm, &request, 0, ab, ba);

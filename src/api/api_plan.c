@@ -2,12 +2,14 @@
  * What a job will take, before it runs. */
 #include "api/api_call.h"
 #include "api/api_check.h"
+#include "api/api_method.h"
 #include "api/api_pipeline.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "exact/exact_plan.h"
 #include "fused/fused_search.h"
 #include "host/host_cpu.h"
+#include "tree/tree_search.h"
 
 #include <stdio.h>
 
@@ -58,7 +60,6 @@ static kith_status plan_gpu(kith_ctx *ctx, const kith_matrix *corpus, const kith
     const double rows = (double)corpus->rows;
     const double pairs = queries != NULL ? rows * (double)queries->rows : rows * rows / 2.0;
     kin_gpu *gpu = NULL;
-    (void)snprintf(plan->backend, sizeof plan->backend, "cpu");
     KIN_TRY(kin_pipeline_enter(ctx, request, pairs, &gpu));
     if (gpu == NULL) {
         return KITH_OK;
@@ -106,10 +107,16 @@ static kith_status plan_exact(kith_ctx *ctx, const kith_matrix *corpus, const ki
                                  .flags = params.flags,
                                  .exclude = params.exclude,
                                  .pipeline = params.pipeline,
-                                 .select = params.select};
-    const kin_plan plan =
-        kin_plan_exact(&matrix, queries != NULL ? &asked : NULL, &request, ctx->threads);
+                                 .select = params.select,
+                                 .method = params.method};
     const int64_t rows = queries != NULL ? asked.rows : matrix.rows;
+    const kith_matrix *other = queries != NULL ? &asked : NULL;
+    bool cpu_alone = false;
+    KIN_TRY(kin_method_enter(ctx, &request, &cpu_alone));
+    const bool tree = kin_method_takes_tree(&request, &matrix, rows);
+    const bool screens = kin_exact_job_screens(&request);
+    const kin_plan plan = tree ? kin_tree_plan(&matrix, other, &request, ctx->threads)
+                               : kin_plan_exact(&matrix, other, &request, ctx->threads);
     const uint64_t result = kin_size_mul(kin_size_mul((uint64_t)rows, (uint64_t)params.k),
                                          sizeof(uint32_t) + sizeof(float));
     kith_plan own = {.struct_size = out->struct_size,
@@ -119,8 +126,13 @@ static kith_status plan_exact(kith_ctx *ctx, const kith_matrix *corpus, const ki
                      .result_bytes = result,
                      .peak_bytes = kin_size_add(plan.peak_bytes, result)};
     (void)snprintf(own.isa, sizeof own.isa, "%s", kin_isa_name(ctx->isa));
-    (void)snprintf(own.method, sizeof own.method, "%s", method_name(params.pipeline, plan.screens));
-    KIN_TRY(plan_gpu(ctx, &matrix, queries != NULL ? &asked : NULL, &request, &own));
+    (void)snprintf(own.backend, sizeof own.backend, "cpu");
+    if (!cpu_alone) {
+        KIN_TRY(plan_gpu(ctx, &matrix, other, &request, &own));
+    }
+    const bool on_cpu = own.gpu_bytes == 0;
+    (void)snprintf(own.method, sizeof own.method, "%s",
+                   tree && on_cpu ? "tree" : method_name(params.pipeline, screens));
     memcpy(out, &own, own.struct_size < sizeof own ? own.struct_size : sizeof own);
     return KITH_OK;
 }

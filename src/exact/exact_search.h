@@ -13,6 +13,7 @@ typedef struct kin_request {
     const uint32_t *exclude; /* search: by query; may be NULL */
     kith_pipeline pipeline;  /* on the processor never HYBRID */
     kith_select_method select;
+    kith_method method; /* api/ has decided; nothing here reads it */
 } kin_request;
 
 /* Each point against all others. */

@@ -12,6 +12,9 @@ kith_status kin_tree_graph(kith_ctx *ctx, const kith_matrix *points, const kin_r
 kith_status kin_tree_knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
                          const kin_request *request, const kith_neighbors *out);
 
+/* Whether the tree is faster than all pairs, by a measured rule. */
+bool kin_tree_pays(const kith_matrix *corpus, int64_t queries, const kin_request *request);
+
 /* What the two will hold at most; queries NULL: a graph. */
 kin_plan kin_tree_plan(const kith_matrix *corpus, const kith_matrix *queries,
                        const kin_request *request, int32_t threads);

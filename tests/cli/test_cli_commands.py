@@ -80,6 +80,24 @@ class Graph(CliCase):
         self.fails(1, "graph", points, "-k", "4", "--pipeline", "hybrid", "--device", "cpu",
                    says=["pipeline is hybrid", "the device cpu was asked for"])
 
+    def test_methods(self):
+        """--method tree writes the file that exact writes, and says that it was the tree"""
+        points = "points.u8bin"
+        self.points(points)
+        self.works("graph", points, "-k", "4", "--method", "exact", "-o", "exact.npz")
+        told = self.works_json("graph", points, "-k", "4", "--method", "tree", "--device", "cpu",
+                               "-o", "tree.npz")
+        self.assertEqual((told["method"], told["screen"]), ("tree", "tree"))
+        self.assertEqual((self.folder / "tree.npz").read_bytes(),
+                         (self.folder / "exact.npz").read_bytes())
+        told = self.works_json("search", points, points, "-k", "4", "--method", "tree",
+                               "--device", "cpu", "--dry-run")
+        self.assertEqual(told["method"], "tree")
+        self.fails(1, "graph", points, "-k", "4", "--method", "tree", "--metric", "cosine",
+                   says=["method is tree and the metric is cosine", "chebyshev"])
+        self.fails(1, "graph", points, "-k", "4", "--method", "tree", "--pipeline", "matrix",
+                   says=["method is tree"])
+
     def test_nothing_without_output(self):
         """without -o nothing is written"""
         self.points()

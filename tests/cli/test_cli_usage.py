@@ -114,9 +114,8 @@ class WrongUsage(CliCase):
         """each value that can never be right is refused with what would be"""
         self.wrong("graph a -k 3 --metric l3", "'l3' is no metric", ", ".join(METRICS))
         self.wrong("graph a -k 3 --metric custom", "'custom' is no metric")
-        self.wrong("graph a -k 3 --method tree", "not in this version")
         self.wrong("graph a -k 3 --method descent", "not in this version")
-        self.wrong("graph a -k 3 --method fast", "'fast' is no method")
+        self.wrong("graph a -k 3 --method fast", "'fast' is no method", "auto, exact, tree")
         self.wrong("graph a -k 3 --pipeline tree", "'tree' is no pipeline",
                    "known: fused, matrix, hybrid")
         self.wrong("graph a -k 3 --pipeline matrix --select sort", "'sort' is no method of selec")
@@ -146,6 +145,9 @@ class WrongUsage(CliCase):
         self.wrong("search a b -k 3 --both --mutual", "does not go together with --both")
         self.wrong("graph a --radius 2 --dry-run", "does not go together with --dry-run")
         self.wrong("graph a --radius 2 --pipeline matrix", "does not go together with --pipeline")
+        self.wrong("graph a --radius 2 --method tree", "tree does not go together with --radius")
+        self.wrong("search a b -k 3 --both --method tree", "does not go together with --both")
+        self.wrong("search a b -k 3 --mutual --method tree", "does not go together with --mutual")
         self.wrong("search a b -k 3 --select heap", "means nothing without --pipeline")
         self.wrong("search a b -k 3 --select heap --pipeline hybrid", "--pipeline matrix alone")
         self.wrong("search a b -k 3 -o x.npz --output-back y.npz", "means nothing without --both")

@@ -23,7 +23,7 @@ _kith_values() {
         echo "euclidean sqeuclidean inner_product cosine correlation manhattan chebyshev chi2
             hamming jaccard kl"
         ;;
-    --method) echo "auto exact" ;;
+    --method) echo "auto exact tree" ;;
     --pipeline) echo "fused matrix hybrid" ;;
     --select)
         echo "auto scan insertion heap merge_queue quick bitonic radix threshold_heap"

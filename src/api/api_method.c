@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/api_method.h"
+
+#include "base/base_try.h"
+#include "tree/tree_search.h"
+
+kith_status kin_method_check(kith_ctx *ctx, const kin_request *request)
+{
+    if (request->method != KITH_METHOD_TREE) {
+        return KITH_OK;
+    }
+    if (!kin_tree_allows(request->distance.metric)) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "method is tree and the metric is %s, which has none (euclidean, "
+                        "sqeuclidean, manhattan and chebyshev have; or use exact)",
+                        kith_metric_name(request->distance.metric));
+    }
+    if (request->pipeline != KITH_PIPELINE_FUSED) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "method is tree, which has no pipelines matrix and hybrid (use exact, or "
+                        "the pipeline fused)");
+    }
+    return KITH_OK;
+}
+
+kith_status kin_method_refuse_tree(kith_ctx *ctx, const kin_request *request, const char *why)
+{
+    if (request->method != KITH_METHOD_TREE) {
+        return KITH_OK;
+    }
+    return kin_fail(ctx, KITH_E_UNSUPPORTED, "method is tree, and %s (use auto or exact)", why);
+}
+
+kith_status kin_method_enter(kith_ctx *ctx, const kin_request *request, bool *cpu_alone)
+{
+    KIN_TRY(kin_method_check(ctx, request));
+    *cpu_alone = request->method == KITH_METHOD_TREE;
+    return ctx->device == KIN_DEVICE_CUDA
+               ? kin_method_refuse_tree(ctx, request, "a GPU has none yet, the processor does")
+               : KITH_OK;
+}
+
+bool kin_method_takes_tree(const kin_request *request, const kith_matrix *corpus, int64_t queries)
+{
+    if (request->method != KITH_METHOD_AUTO || request->pipeline != KITH_PIPELINE_FUSED) {
+        return request->method == KITH_METHOD_TREE;
+    }
+    return kin_tree_pays(corpus, queries, request);
+}
