@@ -20,7 +20,9 @@ def table(head, lines):
 
 
 def milliseconds(value):
-    return "" if value is None else f"{1e3 * value:.3g}"
+    if value is None:
+        return ""
+    return f"{1e3 * value:,.0f}" if value >= 0.1 else f"{1e3 * value:.3g}"
 
 
 def where_from(rows):
