@@ -64,9 +64,11 @@ static kith_status graph(kith_ctx *ctx, const kith_matrix *points, const kith_se
             return status;
         }
     }
-    return kin_method_takes_tree(&job.request, &job.points, job.points.rows)
-               ? kin_tree_graph(ctx, &job.points, &job.request, out)
-               : kin_exact_graph(ctx, &job.points, &job.request, out);
+    bool declined = true;
+    if (kin_method_takes_tree(&job.request, &job.points, NULL)) {
+        KIN_TRY(kin_tree_graph(ctx, &job.points, &job.request, out, &declined));
+    }
+    return declined ? kin_exact_graph(ctx, &job.points, &job.request, out) : KITH_OK;
 }
 
 kith_status kith_graph_exact(kith_ctx *ctx, const kith_matrix *points,
@@ -130,15 +132,19 @@ static kith_status knn_on_cpu(kith_ctx *ctx, const kin_knn_job *job, const kith_
 {
     kin_prepared prepared;
     const kin_distance *distance = &job->request.distance;
-    if (kin_method_takes_tree(&job->request, &job->corpus, job->queries.rows)) {
-        return kin_tree_knn(ctx, &job->corpus, &job->queries, &job->request, out);
+    bool declined = true;
+    if (kin_method_takes_tree(&job->request, &job->corpus, &job->queries)) {
+        KIN_TRY(kin_tree_knn(ctx, &job->corpus, &job->queries, &job->request, out, &declined));
+    }
+    if (!declined) {
+        return KITH_OK;
     }
     KIN_TRY(job->request.pipeline == KITH_PIPELINE_MATRIX
                 ? kin_prepare_rows(ctx, &job->corpus, distance, "corpus", true, false, &prepared)
                 : kin_api_prepare(ctx, &job->corpus, "corpus", distance, &job->queries,
                                   job->request.k, &prepared));
-    ctx->report.seconds_check = prepared.seconds_check;
-    ctx->report.seconds_prepare = prepared.seconds_prepare;
+    ctx->report.seconds_check += prepared.seconds_check;
+    ctx->report.seconds_prepare += prepared.seconds_prepare;
     const kith_status status = kin_exact_search(ctx, &prepared, &job->queries, &job->request, out);
     kin_prepared_free(ctx, &prepared);
     return status;

@@ -2,7 +2,7 @@
 #include "api/api_method.h"
 
 #include "base/base_try.h"
-#include "tree/tree_search.h"
+#include "tree/tree_choose.h"
 
 kith_status kin_method_check(kith_ctx *ctx, const kin_request *request)
 {
@@ -40,10 +40,12 @@ kith_status kin_method_enter(kith_ctx *ctx, const kin_request *request, bool *cp
                : KITH_OK;
 }
 
-bool kin_method_takes_tree(const kin_request *request, const kith_matrix *corpus, int64_t queries)
+bool kin_method_takes_tree(const kin_request *request, const kith_matrix *corpus,
+                           const kith_matrix *queries)
 {
     if (request->method != KITH_METHOD_AUTO || request->pipeline != KITH_PIPELINE_FUSED) {
         return request->method == KITH_METHOD_TREE;
     }
-    return kin_tree_pays(corpus, queries, request);
+    const int64_t rows = queries != NULL ? queries->rows : corpus->rows;
+    return kin_tree_worth_trying(corpus, rows, queries == NULL, request);
 }

@@ -11,7 +11,9 @@ kith_status kin_method_check(kith_ctx *ctx, const kin_request *request);
 kith_status kin_method_refuse_tree(kith_ctx *ctx, const kin_request *request, const char *why);
 /* A tree that was named leaves a GPU out; KITH_E_UNSUPPORTED where a GPU was named, too. */
 kith_status kin_method_enter(kith_ctx *ctx, const kin_request *request, bool *cpu_alone);
-/* Whether the processor solves it by the tree: it was named, or will be faster. */
-bool kin_method_takes_tree(const kin_request *request, const kith_matrix *corpus, int64_t queries);
+/* Whether the processor solves it by the tree: it was named, or may be faster; queries NULL: a
+ * graph. */
+bool kin_method_takes_tree(const kin_request *request, const kith_matrix *corpus,
+                           const kith_matrix *queries);
 
 #endif

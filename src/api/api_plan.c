@@ -82,6 +82,21 @@ static const char *method_name(kith_pipeline pipeline, bool screens)
     return names[pipeline] != NULL ? names[pipeline] : screens ? "screen" : "direct";
 }
 
+/* A tree that is tried may be given up: what both ways need. */
+static kin_plan plan_cpu(const kith_matrix *corpus, const kith_matrix *queries,
+                         const kin_request *request, bool tree, int32_t threads)
+{
+    if (!tree) {
+        return kin_plan_exact(corpus, queries, request, threads);
+    }
+    kin_plan plan = kin_tree_plan(corpus, queries, request, threads);
+    if (request->method == KITH_METHOD_AUTO) {
+        const kin_plan pairs = kin_plan_exact(corpus, queries, request, threads);
+        plan.peak_bytes = pairs.peak_bytes > plan.peak_bytes ? pairs.peak_bytes : plan.peak_bytes;
+    }
+    return plan;
+}
+
 static kith_status plan_exact(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
                               const kith_search_params *given, kith_plan *out)
 {
@@ -113,10 +128,8 @@ static kith_status plan_exact(kith_ctx *ctx, const kith_matrix *corpus, const ki
     const kith_matrix *other = queries != NULL ? &asked : NULL;
     bool cpu_alone = false;
     KIN_TRY(kin_method_enter(ctx, &request, &cpu_alone));
-    const bool tree = kin_method_takes_tree(&request, &matrix, rows);
-    const bool screens = kin_exact_job_screens(&request);
-    const kin_plan plan = tree ? kin_tree_plan(&matrix, other, &request, ctx->threads)
-                               : kin_plan_exact(&matrix, other, &request, ctx->threads);
+    const bool tree = kin_method_takes_tree(&request, &matrix, other);
+    const kin_plan plan = plan_cpu(&matrix, other, &request, tree, ctx->threads);
     const uint64_t result = kin_size_mul(kin_size_mul((uint64_t)rows, (uint64_t)params.k),
                                          sizeof(uint32_t) + sizeof(float));
     kith_plan own = {.struct_size = out->struct_size,
@@ -132,7 +145,8 @@ static kith_status plan_exact(kith_ctx *ctx, const kith_matrix *corpus, const ki
     }
     const bool on_cpu = own.gpu_bytes == 0;
     (void)snprintf(own.method, sizeof own.method, "%s",
-                   tree && on_cpu ? "tree" : method_name(params.pipeline, screens));
+                   tree && on_cpu ? "tree"
+                                  : method_name(params.pipeline, kin_exact_job_screens(&request)));
     memcpy(out, &own, own.struct_size < sizeof own ? own.struct_size : sizeof own);
     return KITH_OK;
 }

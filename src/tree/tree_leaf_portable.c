@@ -6,58 +6,103 @@
 
 #include <string.h>
 
-/* Everything below is inlined; no vector crosses a call, so no calling convention matters. */
-#pragma GCC diagnostic ignored "-Wpsabi"
-
 #define LEAF_BODIES kin_tree_portable
+#define PORTABLE static inline __attribute__((always_inline))
 
-typedef float lanes __attribute__((vector_size(64)));
-typedef int32_t flags __attribute__((vector_size(64)));
+/* Four registers of four: what every machine has. */
+enum { QUARTERS = 4 };
+typedef float f32x4 __attribute__((vector_size(16)));
+typedef int32_t i32x4 __attribute__((vector_size(16)));
+typedef struct lanes {
+    f32x4 of[QUARTERS];
+} lanes;
 
-#define lanes_sub(a, b) ((a) - (b))
-#define lanes_add(a, b) ((a) + (b))
-#define lanes_mul(a, b) ((a) * (b))
-#define lanes_square(x, acc) ((acc) + (x) * (x))
+#define LANES_OF_TWO(name, op)               \
+    PORTABLE lanes name(lanes a, lanes b)    \
+    {                                        \
+        lanes r;                             \
+        for (int i = 0; i < QUARTERS; i++) { \
+            r.of[i] = op(a.of[i], b.of[i]);  \
+        }                                    \
+        return r;                            \
+    }
 
-static inline lanes lanes_load(const float *from)
+PORTABLE f32x4 sub_f32x4(f32x4 a, f32x4 b)
+{
+    return a - b;
+}
+
+PORTABLE f32x4 add_f32x4(f32x4 a, f32x4 b)
+{
+    return a + b;
+}
+
+PORTABLE f32x4 mul_f32x4(f32x4 a, f32x4 b)
+{
+    return a * b;
+}
+
+PORTABLE f32x4 max_f32x4(f32x4 a, f32x4 b)
+{
+    const i32x4 more = a > b;
+    return (f32x4)(((i32x4)a & more) | ((i32x4)b & ~more));
+}
+
+PORTABLE f32x4 square_f32x4(f32x4 x, f32x4 acc)
+{
+    return acc + x * x;
+}
+
+LANES_OF_TWO(lanes_sub, sub_f32x4)
+LANES_OF_TWO(lanes_add, add_f32x4)
+LANES_OF_TWO(lanes_mul, mul_f32x4)
+LANES_OF_TWO(lanes_max, max_f32x4)
+LANES_OF_TWO(lanes_square, square_f32x4)
+
+PORTABLE lanes lanes_load(const float *from)
 {
     lanes x;
     memcpy(&x, from, sizeof x);
     return x;
 }
 
-static inline void lanes_store(float *to, lanes x)
+PORTABLE void lanes_store(float *to, lanes x)
 {
     memcpy(to, &x, sizeof x);
 }
 
-static inline lanes lanes_all(float x)
+PORTABLE lanes lanes_all(float x)
 {
-    return (lanes){x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x};
+    const f32x4 four = {x, x, x, x};
+    return (lanes){{four, four, four, four}};
 }
 
-static inline lanes lanes_zero(void)
+PORTABLE lanes lanes_zero(void)
 {
     return lanes_all(0.0F);
 }
 
-static inline lanes lanes_max(lanes a, lanes b)
+PORTABLE lanes lanes_abs(lanes x)
 {
-    const flags more = a > b;
-    return (lanes)(((flags)a & more) | ((flags)b & ~more));
+    for (int i = 0; i < QUARTERS; i++) {
+        x.of[i] = (f32x4)((i32x4)x.of[i] & 0x7fffffff);
+    }
+    return x;
 }
 
-static inline lanes lanes_abs(lanes x)
+/* Mostly all lanes are above: four comparisons and one look tell. */
+PORTABLE uint32_t lanes_not_above(lanes a, lanes b)
 {
-    return (lanes)((flags)x & 0x7fffffff);
-}
-
-static inline uint32_t lanes_not_above(lanes a, lanes b)
-{
-    const flags above = a > b;
+    i32x4 within[QUARTERS];
+    uint64_t any[2];
     uint32_t bits = 0;
-    for (int32_t lane = 0; lane < KIN_PACKET; lane++) {
-        bits |= above[lane] != 0 ? 0 : 1u << lane;
+    for (int i = 0; i < QUARTERS; i++) {
+        within[i] = ~(a.of[i] > b.of[i]);
+    }
+    const i32x4 all = (within[0] | within[1]) | (within[2] | within[3]);
+    memcpy(any, &all, sizeof any);
+    for (int lane = 0; lane < KIN_PACKET && (any[0] | any[1]) != 0; lane++) {
+        bits |= (uint32_t)(within[lane / 4][lane % 4] & 1) << lane;
     }
     return bits;
 }

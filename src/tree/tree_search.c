@@ -28,12 +28,13 @@
 #include "host/host_clock.h"
 #include "host/host_cpu.h"
 #include "host/host_threads.h"
+#include "tree/tree_choose.h"
 #include "tree/tree_query.h"
 #include "tree/tree_walk.h"
 
 #include <stdio.h>
 
-enum { PACKETS_A_TASK = 4 };
+enum { PACKETS_A_TASK = 4, PILOT_PACKETS = 16 };
 static const uint64_t STRIPE_BYTES = 128u << 20;
 
 typedef struct worker {
@@ -47,6 +48,7 @@ typedef struct searching {
     const kin_prepared *corpus;
     const kin_tree_queries *queries; /* NULL: the blocks of the tree, a graph */
     kin_answer_target target;
+    const kin_request *request;
     int64_t wanted; /* points a list */
     int64_t packets;
     worker *workers;
@@ -91,19 +93,26 @@ static void fill_from_tree(const searching *s, kin_tree_walk *w, int64_t packet)
     w->waiting = 0xffffu >> (KIN_PACKET - count);
 }
 
+/* Sends a packet through the tree: its lists are complete. */
+static kin_tree_walk *walk_packet(const searching *s, int64_t packet, int32_t thread)
+{
+    kin_tree_walk *walk = &s->workers[thread].walk;
+    if (s->queries != NULL) {
+        fill_from_queries(s, walk, packet);
+    } else {
+        fill_from_tree(s, walk, packet);
+    }
+    kin_tree_walk_run(walk);
+    return walk;
+}
+
 static kith_status solve(void *arg, int64_t task, int32_t thread)
 {
     const searching *s = arg;
     worker *own = &s->workers[thread];
     const int64_t last = kin_min_i64((task + 1) * PACKETS_A_TASK, s->packets);
     for (int64_t packet = task * PACKETS_A_TASK; packet < last; packet++) {
-        if (s->queries != NULL) {
-            fill_from_queries(s, &own->walk, packet);
-        } else {
-            fill_from_tree(s, &own->walk, packet);
-        }
-        kin_tree_walk_run(&own->walk);
-        for (uint32_t rest = own->walk.waiting; rest != 0; rest &= rest - 1) {
+        for (uint32_t rest = walk_packet(s, packet, thread)->waiting; rest != 0; rest &= rest - 1) {
             const kin_tree_list *list = &own->walk.lists[__builtin_ctz(rest)];
             const int64_t count = kin_tree_list_finish(list, &own->walk.keys);
             kin_answer_expand(&own->answer, own->walk.keys.pairs, count);
@@ -158,6 +167,36 @@ static void report(const searching *s, int64_t rows)
     (void)snprintf(r->isa, sizeof r->isa, "%s", kin_isa_name(s->ctx->isa));
 }
 
+/* ---- A few packets first -----------------------------------------------------------------------
+ */
+
+static kith_status try_packet(void *arg, int64_t task, int32_t thread)
+{
+    const searching *s = arg;
+    (void)walk_packet(s, task * s->packets / PILOT_PACKETS, thread);
+    return KITH_OK;
+}
+
+/* Leaves the counts of the walks as they were. */
+static kith_status decide(searching *s, int64_t rows, bool *declined)
+{
+    double pairs = 0.0;
+    s->packets = kin_ceil_div(rows, KIN_PACKET);
+    *declined = false;
+    if (s->request->method != KITH_METHOD_AUTO || s->packets < PILOT_PACKETS) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_parallel(s->ctx, "tree", PILOT_PACKETS, try_packet, s));
+    for (int32_t t = 0; t < s->ctx->threads; t++) {
+        pairs += s->workers[t].walk.pairs;
+        s->workers[t].walk.pairs = 0.0;
+        s->workers[t].walk.keys.computed = 0;
+    }
+    const double share = pairs / (PILOT_PACKETS * KIN_PACKET) / (double)s->tree->points;
+    *declined = !kin_tree_wins(share, s->tree->points, s->queries == NULL, s->request);
+    return KITH_OK;
+}
+
 static kith_status run_packets(searching *s, int64_t rows)
 {
     s->packets = kin_ceil_div(rows, KIN_PACKET);
@@ -183,7 +222,7 @@ static kith_status prepare(kith_ctx *ctx, const kith_matrix *points, const kin_r
 }
 
 kith_status kin_tree_graph(kith_ctx *ctx, const kith_matrix *points, const kin_request *request,
-                           const kith_neighbors *out)
+                           const kith_neighbors *out, bool *declined)
 {
     kin_prepared prepared;
     kin_tree tree;
@@ -195,13 +234,18 @@ kith_status kin_tree_graph(kith_ctx *ctx, const kith_matrix *points, const kin_r
         .ctx = ctx,
         .tree = &tree,
         .corpus = &prepared,
+        .request = request,
         .target = {.groups = &prepared.groups, .leaves_self_out = leaves_out, .out = out},
         .wanted = kin_min_i64(wanted, tree.points)};
     kith_status status = make_workers(&s, &prepared.rows, wanted);
     if (status == KITH_OK) {
+        status = decide(&s, tree.points, declined);
+    }
+    const bool done = status == KITH_OK && !*declined;
+    if (done) {
         status = run_packets(&s, tree.points);
     }
-    if (status == KITH_OK) {
+    if (done && status == KITH_OK) {
         report(&s, tree.points);
     }
     free_workers(&s);
@@ -217,7 +261,8 @@ static int64_t stripe_of(int64_t rows, int32_t cols)
     return kin_min_i64(rows, kin_max_i64((int64_t)STRIPE_BYTES / a_query, KIN_PACKET));
 }
 
-static kith_status search_stripes(searching *s, kin_tree_queries *queries, const kin_rows *rows)
+static kith_status search_stripes(searching *s, kin_tree_queries *queries, const kin_rows *rows,
+                                  bool *declined)
 {
     const int64_t count = rows->matrix.rows;
     const int64_t stripe = stripe_of(count, s->tree->cols);
@@ -227,6 +272,12 @@ static kith_status search_stripes(searching *s, kin_tree_queries *queries, const
         KIN_TRY(kin_tree_queries_load(s->ctx, s->tree, &s->corpus->distance, rows, first,
                                       kin_min_i64(stripe, count - first), queries));
         const int64_t loaded = kin_clock_ns();
+        if (first == 0) {
+            KIN_TRY(decide(s, queries->count, declined));
+        }
+        if (*declined) {
+            return KITH_OK;
+        }
         KIN_TRY(run_packets(s, queries->count));
         s->ctx->report.seconds_prepare += (double)(loaded - start) * 1e-9;
         s->ctx->report.seconds_screen += kin_clock_since(loaded);
@@ -235,14 +286,15 @@ static kith_status search_stripes(searching *s, kin_tree_queries *queries, const
 }
 
 kith_status kin_tree_knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
-                         const kin_request *request, const kith_neighbors *out)
+                         const kin_request *request, const kith_neighbors *out, bool *declined)
 {
     kin_prepared prepared;
     kin_prepared asked = {0};
     kin_tree tree;
     kin_tree_queries sorted = {0};
     KIN_TRY(prepare(ctx, corpus, request, "corpus", &prepared, &tree));
-    searching s = {.ctx = ctx, .tree = &tree, .corpus = &prepared, .queries = &sorted};
+    searching s = {
+        .ctx = ctx, .tree = &tree, .corpus = &prepared, .queries = &sorted, .request = request};
     kith_status status = KITH_OK;
     KIN_TRY_GOTO(status,
                  kin_prepare_rows(ctx, queries, &request->distance, "queries", true, false, &asked),
@@ -255,8 +307,10 @@ kith_status kin_tree_knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_ma
         (kin_answer_target){.groups = &asked.groups, .exclude = request->exclude, .out = out};
     s.wanted = kin_min_i64(wanted, tree.points);
     KIN_TRY_GOTO(status, make_workers(&s, &asked.rows, wanted), done);
-    KIN_TRY_GOTO(status, search_stripes(&s, &sorted, &asked.rows), done);
-    report(&s, queries->rows);
+    KIN_TRY_GOTO(status, search_stripes(&s, &sorted, &asked.rows, declined), done);
+    if (!*declined) {
+        report(&s, queries->rows);
+    }
 done:
     free_workers(&s);
     kin_tree_queries_free(ctx, &sorted);
