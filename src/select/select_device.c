@@ -91,7 +91,8 @@ static kin_select_task rows_of(const kin_select_task *all, int64_t row0, int64_t
     return task;
 }
 
-static kith_status select_there(const device_work *w, const kin_select_task *all)
+/* `tells`: the batches are all there is to tell of. */
+static kith_status select_there(const device_work *w, const kin_select_task *all, bool tells)
 {
     int64_t batch_rows = all->rows;
     for (int64_t row0 = 0; row0 < all->rows;) {
@@ -105,7 +106,9 @@ static kith_status select_there(const device_work *w, const kin_select_task *all
         }
         KIN_TRY(status);
         row0 += rows;
-        KIN_TRY(kin_progress(w->ctx, "select", (double)row0, (double)all->rows));
+        if (tells) {
+            KIN_TRY(kin_progress(w->ctx, "select", (double)row0, (double)all->rows));
+        }
     }
     return KITH_OK;
 }
@@ -172,7 +175,7 @@ static kith_status run_batch(const device_work *w, const batch *b, int64_t row0,
     task.out_values = b->out_values;
     task.out_ids = b->out_ids;
     task.out_kth = b->out_kth;
-    return select_there(w, &task);
+    return select_there(w, &task, false);
 }
 
 static kith_status fetch(const device_work *w, const batch *b, int64_t row0, int64_t rows)
@@ -243,11 +246,12 @@ static kith_status solve_piece(pieces *p, int64_t row, int64_t col0, int64_t col
 
 static kith_status solve_pieces(pieces *p, int64_t row, int64_t piece)
 {
-    const int64_t cols = p->w.job.cols;
+    const kin_select_job *job = &p->w.job;
     p->count = 0;
-    for (int64_t col0 = 0; col0 < cols; col0 += piece) {
-        KIN_TRY(solve_piece(p, row, col0, kin_min_i64(piece, cols - col0)));
-        KIN_TRY(kin_progress(p->w.ctx, "select", (double)col0, (double)cols));
+    for (int64_t col0 = 0; col0 < job->cols; col0 += piece) {
+        KIN_TRY(solve_piece(p, row, col0, kin_min_i64(piece, job->cols - col0)));
+        const double done = (double)row + (double)(col0 + piece) / (double)job->cols;
+        KIN_TRY(kin_progress(p->w.ctx, "select", done, (double)job->rows));
     }
     return KITH_OK;
 }
@@ -346,6 +350,6 @@ kith_status kin_select_device(kith_ctx *ctx, kin_gpu *gpu, const kin_select_job 
         return select_here(&w);
     }
     const kin_select_task task = task_of(&w.job);
-    KIN_TRY(select_there(&w, &task));
+    KIN_TRY(select_there(&w, &task, true));
     return kin_gpu_wait(ctx, gpu);
 }

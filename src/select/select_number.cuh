@@ -8,8 +8,9 @@
 #include <cuda_fp16.h>
 #include <math.h>
 
-/* order() is what the sample is ranked by; threshold() the number that the r-th order stands for:
- * passes(x, threshold(order(x))) holds. NaN never passes, whatever the direction. */
+/* order() is what the sample is ranked by; threshold() the greatest number of that order, or a
+ * greater one. x <= threshold(order(x)) holds for every number; NaN never passes, whatever the
+ * direction. */
 struct number_of_float {
     typedef float number;
     static __device__ __forceinline__ uint32_t order(float x)
@@ -18,7 +19,8 @@ struct number_of_float {
     }
     static __device__ __forceinline__ float threshold(uint32_t order)
     {
-        return order == UINT32_MAX ? INFINITY : __uint_as_float(kin_key32_bits(order, false));
+        const float x = __uint_as_float(kin_key32_bits(order, false));
+        return x == x ? x : INFINITY;
     }
 };
 

@@ -5,7 +5,7 @@
  * Yiu 2015, section V-A) with a sample small enough to cost nothing, and the buffer of the merge
  * queue paper with the block as its warp.
  *
- *   sample    some 4,096 values of the run, 16 bytes at even strides. The r-th smallest of them
+ *   sample    1,024 vectors of 16 bytes, in lines of 128 at even strides. The r-th smallest value
  *             is the threshold: with n values, S in the sample and lambda = k S / n expected up to
  *             the true k-th, r = lambda + 5.5 sqrt(lambda) + 6, or k if that is less, so that
  *             fewer than k pass once in some 10^8 runs. It is ranked among the least of small
@@ -28,10 +28,10 @@
  * Ties. Words (select_word.h) are compared wherever two candidates are; the threshold lets equal
  * values pass, so it never decides between them.
  *
- * Cost. One read of the matrix, and about a quarter of a row from the second-level cache.
- * Limit. Shared memory must hold two buffers of 2 k words: k up to some 5,400 where a block may
- * have 227 KiB, 1,300 where 99 KiB (half of that for float64). Beyond, the launch hands over to
- * radix. */
+ * Cost. One read of the matrix, and 16 KiB of each run from the second-level cache.
+ * Limit. Shared memory must hold two buffers of 2 k words: k up to some 4,450 where a block may
+ * have 227 KiB, 2,630 where 163 KiB, 810 where 99 KiB (half of that for float64). Beyond, the
+ * launch hands over to radix, unless the row is short. */
 #include "select/select_launch.cuh"
 #include "select/select_scan_run.cuh"
 #include "select/select_scan_sort.cuh"
@@ -152,10 +152,11 @@ static int32_t place_bytes(kith_dtype dtype)
     return 2 * kin_word_bytes(dtype) + (int32_t)sizeof(uint16_t);
 }
 
-/* Words of a buffer where a block has so many bytes of shared memory. */
+/* Words of a buffer where a block has so many bytes of shared memory, of which those of float64
+ * share the most beside. */
 static int64_t capacity_of(int64_t shared_bytes, kith_dtype dtype)
 {
-    return (shared_bytes - (int64_t)sizeof(scan_memory<word_64>)) / place_bytes(dtype);
+    return (shared_bytes - (int64_t)sizeof(scan_memory<kin_value_f64>)) / place_bytes(dtype);
 }
 
 /* The careful way holds k words, and room for more. */
@@ -175,17 +176,19 @@ static int32_t value_bytes(kith_dtype dtype)
 }
 
 /* Room for what passes the threshold of a run. The rank-th of a sample stands for rank n / S
- * values; that of the least of g groups for what the rank-th of -g ln(1 - rank / g) values stands
- * for. Their spread is that of a sum of `rank` waiting times: the last factor leaves a chance of
- * some 10^-7 that more pass. */
+ * values; that of the least of g filled groups for what the rank-th of -g ln(1 - rank / g) values
+ * stands for. Their spread is that of a sum of `rank` waiting times: the last factor leaves a
+ * chance of some 10^-7 that more pass. */
 static int64_t capacity_for(int64_t k, int64_t run, int32_t each)
 {
     const double sample = fmin((double)SCAN_VECTORS * each, (double)run);
     const int32_t rank = scan_rank(k, (float)((double)k * sample / (double)run));
-    const int32_t groups = scan_groups(rank);
+    const int64_t vectors = run / each - 1; /* or more: a vector may be lost at the ends */
+    const int32_t groups = scan_groups(rank, vectors);
     double passing = (double)run;
-    if (!scan_blind(rank, groups)) {
-        const double values = -groups * log(1 - (double)rank / groups);
+    if (!scan_blind(rank, groups, vectors)) {
+        const int32_t filled = scan_filled(groups, vectors);
+        const double values = -filled * log(1 - (double)rank / filled);
         passing = values * (double)run / sample * (1 + 5.5 / sqrt((double)rank) + 8.0 / rank);
     }
     const int64_t least = least_capacity(k);
@@ -252,11 +255,11 @@ static scan_job plan_again(const kin_gpu_stream *stream, const scan_job *first)
 
 uint64_t kin_select_scan_scratch(kin_gpu_stream *stream, const kin_select_task *task)
 {
-    if (!fits(stream, task)) {
-        return kin_select_radix_scratch(stream, task);
-    }
     if (kin_select_scan_is_short(task)) {
         return 0;
+    }
+    if (!fits(stream, task)) {
+        return kin_select_radix_scratch(stream, task);
     }
     scan_job job = plan(stream, task, 16 / value_bytes(task->dtype));
     uint64_t words = words_of(&job);
@@ -302,11 +305,11 @@ template <typename Value> static int launch(kin_gpu_stream *stream, const kin_se
 
 int kin_select_scan_launch(kin_gpu_stream *stream, const kin_select_task *task)
 {
-    if (!fits(stream, task)) {
-        return kin_select_radix_launch(stream, task);
-    }
     if (kin_select_scan_is_short(task)) {
         return kin_select_scan_short(stream, task);
+    }
+    if (!fits(stream, task)) {
+        return kin_select_radix_launch(stream, task);
     }
     KIN_SELECT_BY_TYPE(task->dtype, launch, stream, task)
 }

@@ -20,7 +20,7 @@ enum {
     SCAN_SAMPLERS = SCAN_THRESHOLDS * KIN_WARP,
     SCAN_SORTERS = 128,
     SCAN_THREADS = SCAN_STREAMERS + SCAN_SAMPLERS + SCAN_SORTERS,
-    SCAN_STAGES = 3,     /* of the ring: loads under way, one more than that is read */
+    SCAN_STAGES = 3,     /* of the ring: one is read, the others are under way */
     SCAN_VECTORS = 1024, /* of a sample, */
     SCAN_LINE = 8,       /*   so many of them side by side: memory gives no less */
     SCAN_LEAST_GROUPS = 256,
@@ -42,20 +42,27 @@ static __host__ __device__ __forceinline__ int32_t scan_rank(int64_t k, float la
     return rank < (float)k ? (int32_t)rank : (int32_t)k;
 }
 
+/* How many of the groups have a value at least, in a run of so many vectors. */
+static __host__ __device__ __forceinline__ int32_t scan_filled(int32_t groups, int64_t vectors)
+{
+    return vectors < SCAN_VECTORS ? (int32_t)(groups * vectors / SCAN_VECTORS) : groups;
+}
+
 /* Of how many groups the least values are ranked: three times the rank if the sample has them. */
-static __host__ __device__ __forceinline__ int32_t scan_groups(int32_t rank)
+static __host__ __device__ __forceinline__ int32_t scan_groups(int32_t rank, int64_t vectors)
 {
     int32_t groups = SCAN_LEAST_GROUPS;
-    while (groups < 3 * rank && groups < SCAN_VECTORS) {
+    while (scan_filled(groups, vectors) < 3 * rank && groups < SCAN_VECTORS) {
         groups *= 2;
     }
     return groups;
 }
 
 /* Too many of the groups: their least values say too little. */
-static __host__ __device__ __forceinline__ bool scan_blind(int32_t rank, int32_t groups)
+static __host__ __device__ __forceinline__ bool scan_blind(int32_t rank, int32_t groups,
+                                                           int64_t vectors)
 {
-    return 3 * rank > 2 * groups;
+    return 3 * rank > 2 * scan_filled(groups, vectors);
 }
 
 /* ---- Runs ------------------------------------------------------------------------------------ */
@@ -151,37 +158,44 @@ static __device__ __forceinline__ void scan_tell(int barrier, int threads)
 
 /* ---- Samplers -------------------------------------------------------------------------------- */
 
-/* Not below the rank-th smallest of `groups` numbers in shared memory, and above it by less than
- * 2^-15 of their range: bit by bit the greatest number that has fewer than rank below it. One warp.
- */
+/* Not below the rank-th smallest of `groups` orders in shared memory, and above it by less than
+ * 2^-15 of their range: bit by bit the greatest distance from the least of them that has fewer than
+ * rank below it. UINT32_MAX is no order, nor of the range: the answer where orders are fewer than
+ * rank. One warp. */
 static __device__ uint32_t scan_nth(const uint32_t *numbers, int32_t groups, int32_t rank)
 {
     const int lane = (int)threadIdx.x % KIN_WARP;
     uint32_t low = UINT32_MAX;
     uint32_t high = 0;
+    int32_t orders = 0;
 #pragma unroll 8
     for (int32_t i = lane; i < groups; i += KIN_WARP) {
+        const bool there = numbers[i] != UINT32_MAX;
         low = min(low, numbers[i]);
-        high = max(high, numbers[i]);
+        high = there ? max(high, numbers[i]) : high;
+        orders += there ? 1 : 0;
     }
     low = __reduce_min_sync(KIN_WARP_ALL, low);
     high = __reduce_max_sync(KIN_WARP_ALL, high);
+    if (__reduce_add_sync(KIN_WARP_ALL, orders) < rank) {
+        return UINT32_MAX;
+    }
     if (low == high) {
         return low;
     }
-    const int top = 31 - __clz((int)(low ^ high));
+    const int top = 31 - __clz((int)(high - low));
     const int last = max(0, top + 1 - SCAN_RANK_BITS);
-    uint32_t found = (low >> top << top) & ~(1u << top);
+    uint32_t found = 0;
     for (int bit = top; bit >= last; bit--) {
         const uint32_t trial = found | 1u << bit;
         int32_t below = 0;
 #pragma unroll 8
         for (int32_t i = lane; i < groups; i += KIN_WARP) {
-            below += numbers[i] < trial ? 1 : 0;
+            below += numbers[i] - low < trial ? 1 : 0;
         }
         found = __reduce_add_sync(KIN_WARP_ALL, below) < rank ? trial : found;
     }
-    return found | ((1u << last) - 1);
+    return low + min(found | ((1u << last) - 1), high - low);
 }
 
 /* Least values of the sample's groups, of one or several vectors each. */
@@ -231,9 +245,9 @@ scan_threshold(const scan_job &job, const scan_run<Value> &run, uint32_t *least)
     const int64_t k = min(job.task.k, (int64_t)run.count);
     const int32_t taken = min(run.vectors, (int32_t)SCAN_VECTORS) * EACH;
     const int32_t rank = scan_rank(k, (float)k * (float)taken / (float)run.count);
-    const int32_t groups = scan_groups(rank);
+    const int32_t groups = scan_groups(rank, run.vectors);
     uint32_t order = UINT32_MAX;
-    if (!scan_blind(rank, groups)) {
+    if (!scan_blind(rank, groups, run.vectors)) {
         __syncwarp(); /* the groups of the run before were read */
         scan_sample(run, groups, least);
         __syncwarp();

@@ -34,7 +34,7 @@ enum {
     VECTORS = 2,            /* of 16 bytes that a thread has under way */
     BLOCKS_A_PROCESSOR = 8, /* wished for where rows are cut */
     LEAST_PART = 32768,     /* values of a row that are worth a block */
-    BATCH = KIN_WARP,       /* rows whose words are interleaved */
+    BATCH = KIN_WARP,       /* rows whose words are interleaved, fewer where there are fewer */
     AHEAD = 8,              /* words that a thread asks for before it looks at them */
     NEAR = 16,              /* a threshold lets k / NEAR more of the sample pass than k */
     LEAST_ROOM = 1024,
@@ -86,10 +86,17 @@ static __global__ void __launch_bounds__(THREADS)
 
 /* ---- Compress -------------------------------------------------------------------------------- */
 
-/* Where word i of a row stands. */
-static __device__ __forceinline__ int64_t list_place(int64_t row, int64_t room, int64_t i)
+/* Lists and heaps of a batch: `width` rows side by side. */
+static __host__ __device__ __forceinline__ int32_t width_of(int64_t rows)
 {
-    return (row / BATCH * room + i) * BATCH + row % BATCH;
+    return rows < BATCH ? (int32_t)rows : BATCH;
+}
+
+/* Where word i of a row stands. */
+static __device__ __forceinline__ int64_t list_place(int64_t row, int64_t room, int64_t i,
+                                                     int32_t width)
+{
+    return (row / BATCH * room + i) * width + row % BATCH;
 }
 
 /* Block (row, part): words up to the threshold to the row's list, while there is room; counts go
@@ -106,6 +113,7 @@ static __global__ void __launch_bounds__(THREADS, 3)
     const int64_t own = (int64_t)threadIdx.x * n;
     const int64_t first = blockIdx.y * part;
     const int64_t last = min(first + part, task.cols);
+    const int32_t width = width_of(task.rows);
     for (int64_t r = blockIdx.x; r < task.rows; r += gridDim.x) {
         const kin_device_row<Value> row(task, r);
         const word threshold = thresholds[r];
@@ -136,7 +144,7 @@ static __global__ void __launch_bounds__(THREADS, 3)
 #pragma unroll
                     for (int32_t i = 0; i < n; i++) {
                         if ((takes >> i & 1u) != 0 && place[i] < room) {
-                            lists[list_place(r, room, place[i])] = w[i];
+                            lists[list_place(r, room, place[i], width)] = w[i];
                         }
                     }
                 }
@@ -153,9 +161,10 @@ template <typename Value> struct candidates {
     kin_device_row<Value> row;
     const typename Value::word *list; /* NULL: the row */
     int64_t count;
+    int32_t width;
     __device__ __forceinline__ typename Value::word at(int64_t i) const
     {
-        return list != NULL ? list[i * BATCH] : row.word(i);
+        return list != NULL ? list[i * width] : row.word(i);
     }
 };
 
@@ -172,17 +181,18 @@ static __global__ void __launch_bounds__(BATCH)
     if (r >= task.rows) {
         return;
     }
+    const int32_t width = width_of(task.rows);
     const bool fits = counts[r] <= room;
     const candidates<Value> from = {kin_device_row<Value>(task, r),
-                                    fits ? lists + list_place(r, room, 0) : NULL,
-                                    fits ? (int64_t)counts[r] : task.cols};
-    word *own = heaps == NULL ? (word *)memory : heaps + (int64_t)blockIdx.x * task.k * BATCH;
-    kin_min_max<word> heap = {own + threadIdx.x, BATCH, task.k};
+                                    fits ? lists + list_place(r, room, 0, width) : NULL,
+                                    fits ? (int64_t)counts[r] : task.cols, width};
+    word *own = heaps == NULL ? (word *)memory : heaps + (int64_t)blockIdx.x * task.k * width;
+    kin_min_max<word> heap = {own + threadIdx.x, width, task.k};
     for (int64_t i = 0; i < task.k; i++) {
-        heap.first[i * BATCH] = from.at(i);
+        heap.first[i * width] = from.at(i);
     }
     kin_min_max_heapify(heap);
-    word last = heap.first[kin_min_max_last(heap) * BATCH];
+    word last = heap.first[kin_min_max_last(heap) * width];
     int64_t i = task.k;
     for (; i + AHEAD <= from.count; i += AHEAD) {
         word next[AHEAD];
@@ -248,12 +258,13 @@ static plan plan_of(kin_gpu_stream *stream, const kin_select_task *task)
     p.room = room_for(task, p.sample);
     p.part = ((task->cols + parts - 1) / parts + 7) / 8 * 8;
     p.batches = (task->rows + BATCH - 1) / BATCH;
-    const uint64_t heaps = (uint64_t)p.batches * BATCH * (uint64_t)task->k * word;
-    p.shared = (uint64_t)task->k * BATCH * word <= (uint64_t)stream->shared_bytes;
+    const uint64_t width = (uint64_t)width_of(task->rows);
+    const uint64_t heaps = (uint64_t)p.batches * width * (uint64_t)task->k * word;
+    p.shared = (uint64_t)task->k * width * word <= (uint64_t)stream->shared_bytes;
     p.counts = kin_scratch_behind(0, rows * (uint64_t)task->k * word);
     p.thresholds = kin_scratch_behind(p.counts, rows * sizeof(uint32_t));
     p.lists = kin_scratch_behind(p.thresholds, rows * word);
-    p.heaps = kin_scratch_behind(p.lists, (uint64_t)p.batches * BATCH * (uint64_t)p.room * word);
+    p.heaps = kin_scratch_behind(p.lists, (uint64_t)p.batches * width * (uint64_t)p.room * word);
     p.finish = kin_scratch_behind(p.heaps, p.shared ? 0 : heaps);
     p.bytes = p.finish + kin_select_finish_scratch(stream, task, true);
     return p;
@@ -279,7 +290,8 @@ static int threshold_heap_launch(kin_gpu_stream *stream, const kin_select_task *
     compress_kernel<Value>
         <<<grid, THREADS, 0, stream->stream>>>(*task, p.part, thresholds, lists, p.room, counts);
     KIN_CUDA_TRY_LAUNCH();
-    const size_t bytes = p.shared ? (size_t)task->k * BATCH * sizeof(word) : 0;
+    const size_t bytes =
+        p.shared ? (size_t)task->k * (size_t)width_of(task->rows) * sizeof(word) : 0;
     /* The same for every k: a smaller one beside it must not lower what this launch needs. */
     KIN_CUDA_TRY(cudaFuncSetAttribute(
         heap_kernel<Value>, cudaFuncAttributeMaxDynamicSharedMemorySize, stream->shared_bytes));

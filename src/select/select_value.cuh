@@ -10,7 +10,6 @@
 struct kin_value_f32 {
     typedef uint32_t bits;
     typedef kin_word64 word;
-    static constexpr kith_dtype dtype = KITH_F32;
     static __device__ __forceinline__ word make(bits b, uint32_t id, bool largest)
     {
         return kin_word64_make(kin_key32(b, largest), id);
@@ -20,7 +19,6 @@ struct kin_value_f32 {
 struct kin_value_f16 {
     typedef uint16_t bits;
     typedef kin_word64 word;
-    static constexpr kith_dtype dtype = KITH_F16;
     static __device__ __forceinline__ word make(bits b, uint32_t id, bool largest)
     {
         return kin_word64_make(kin_key32(kin_bits32_of_f16(b), largest), id);
@@ -30,7 +28,6 @@ struct kin_value_f16 {
 struct kin_value_bf16 {
     typedef uint16_t bits;
     typedef kin_word64 word;
-    static constexpr kith_dtype dtype = KITH_BF16;
     static __device__ __forceinline__ word make(bits b, uint32_t id, bool largest)
     {
         return kin_word64_make(kin_key32((uint32_t)b << 16, largest), id);
@@ -41,7 +38,6 @@ struct kin_value_bf16 {
 struct kin_value_u32 {
     typedef uint32_t bits;
     typedef kin_word64 word;
-    static constexpr kith_dtype dtype = KIN_SELECT_U32;
     static __device__ __forceinline__ word make(bits b, uint32_t id, bool)
     {
         return kin_word64_make(b, id);
@@ -51,7 +47,6 @@ struct kin_value_u32 {
 struct kin_value_f64 {
     typedef uint64_t bits;
     typedef kin_word128 word;
-    static constexpr kith_dtype dtype = KITH_F64;
     static __device__ __forceinline__ word make(bits b, uint32_t id, bool largest)
     {
         return kin_word128_make(kin_key64(b, largest), id);

@@ -117,9 +117,9 @@ static int run_setting(const setting *set, kith_ctx *cpu)
     assert_int_equal(test_job_solve(cpu, &job, &wanted), KITH_OK);
     const kith_plan plan = plan_of(&job);
     swept s[2] = {{0}, {0}};
-    const uint64_t fiftieth = plan.gpu_bytes / 50; /* below it there are thousands of batches */
+    const uint64_t eighth = plan.gpu_bytes / 8; /* below it there are thousands of batches */
     for (uint64_t budget = plan.gpu_bytes - plan.gpu_bytes / 16;
-         budget > plan.gpu_least_bytes && budget > fiftieth; budget -= budget / 3) {
+         budget > plan.gpu_least_bytes && budget > eighth; budget -= budget / 3) {
         with_budget(&job, &wanted, budget, false, &s[0]);
         with_budget(&job, &wanted, budget, true, &s[1]);
     }
