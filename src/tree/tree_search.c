@@ -56,7 +56,7 @@ typedef struct searching {
 
 int64_t kin_tree_leaf_points(int32_t cols)
 {
-    return cols <= 4 ? 48 : 64;
+    return cols <= 4 ? 48 : cols <= 8 ? 64 : 96;
 }
 
 /* ---- Packets ----------------------------------------------------------------------------------

@@ -43,32 +43,64 @@ static int32_t nearer_child(const kin_tree_walk *w, int64_t node, uint32_t left,
     return !(w->columns[(int64_t)tree->planes[node] * KIN_PACKET + q] < tree->splits[node]);
 }
 
-/* From a node down to a leaf, *waiting being who gets there; what is passed by goes on the stack,
- * of which *top entries are in use. 0: nobody gets to any leaf. */
-static int64_t descend(kin_tree_walk *w, int64_t node, uint32_t *waiting, int32_t *top)
+/* From a visit down to a leaf, which it becomes; what is passed by goes on the stack, of which *top
+ * entries are in use. False: nobody gets to any leaf. */
+static bool descend(kin_tree_walk *w, kin_tree_visit *at, int32_t *top)
 {
     const kin_tree *tree = w->tree;
     const int64_t leaves = kin_tree_leaves(tree);
     float values[2 * KIN_PACKET];
-    while (node < leaves && *waiting != 0) {
-        w->body->boxes(kin_tree_box(tree, 2 * node), tree->cols, w->columns, values);
+    while (at->node < leaves && at->waiting != 0) {
+        w->body->boxes(kin_tree_box(tree, 2 * at->node), tree->cols, w->columns, values);
         uint32_t who[2];
         for (int32_t child = 0; child < 2; child++) {
-            who[child] = *waiting & w->body->within(values + (int64_t)child * KIN_PACKET, w->reach,
-                                                    tree->lost[2 * node + child], tree->widen);
+            who[child] =
+                at->waiting & w->body->within(values + (int64_t)child * KIN_PACKET, w->reach,
+                                              tree->lost[2 * at->node + child], tree->widen);
         }
-        const int32_t first = nearer_child(w, node, who[0], who[1], values);
+        const int32_t first = nearer_child(w, at->node, who[0], who[1], values);
         const int32_t other = 1 - first;
         if (who[other] != 0) {
             kin_tree_visit *put_off = &w->visits[(*top)++];
-            put_off->node = 2 * node + other;
+            put_off->node = 2 * at->node + other;
             put_off->waiting = who[other];
             memcpy(put_off->values, values + (int64_t)other * KIN_PACKET, sizeof put_off->values);
         }
-        *waiting = who[first];
-        node = 2 * node + first;
+        at->node = 2 * at->node + first;
+        at->waiting = who[first];
+        memcpy(at->values, values + (int64_t)first * KIN_PACKET, sizeof at->values);
     }
-    return *waiting != 0 ? node : 0;
+    return at->waiting != 0;
+}
+
+/* Reaches may have shrunk since the visit was noted. */
+static uint32_t still_waiting(const kin_tree_walk *w, const kin_tree_visit *visit)
+{
+    return visit->waiting &
+           w->body->within(visit->values, w->reach, w->tree->lost[visit->node], w->tree->widen);
+}
+
+/* The next leaf that somebody waits for, its points on their way into the cache. */
+static bool next_leaf(kin_tree_walk *w, kin_tree_visit *leaf, int32_t *top)
+{
+    const kin_tree *tree = w->tree;
+    while (*top > 0) {
+        *leaf = w->visits[--*top];
+        leaf->waiting = still_waiting(w, leaf);
+        if (!descend(w, leaf, top)) {
+            continue;
+        }
+        const int64_t number = leaf->node - kin_tree_leaves(tree);
+        const int64_t floats = (int64_t)KIN_TREE_LANES * tree->cols;
+        const float *at = tree->values + kin_tree_first_block(tree, tree->height, number) * floats;
+        const float *end =
+            tree->values + kin_tree_first_block(tree, tree->height, number + 1) * floats;
+        for (; at < end; at += KIN_TREE_LANES) {
+            __builtin_prefetch(at);
+        }
+        return true;
+    }
+    return false;
 }
 
 static void take(kin_tree_walk *w, int32_t q)
@@ -143,15 +175,16 @@ void kin_tree_walk_run(kin_tree_walk *w)
         w->reach[q] = INFINITY;
         w->visits[0].values[q] = 0.0F;
     }
-    while (top > 0) {
-        const kin_tree_visit *visit = &w->visits[--top];
-        const int64_t from = visit->node;
-        uint32_t waiting = visit->waiting & w->body->within(visit->values, w->reach,
-                                                            w->tree->lost[from], w->tree->widen);
-        const int64_t leaf = descend(w, from, &waiting, &top);
-        if (leaf != 0) {
-            screen_leaf(w, leaf, waiting);
+    kin_tree_visit at;
+    kin_tree_visit next;
+    bool more = next_leaf(w, &at, &top);
+    while (more) {
+        more = next_leaf(w, &next, &top);
+        const uint32_t waiting = still_waiting(w, &at);
+        if (waiting != 0) {
+            screen_leaf(w, at.node, waiting);
         }
+        at = next;
     }
 }
 
