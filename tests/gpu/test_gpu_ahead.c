@@ -120,8 +120,13 @@ static int run_setting(const setting *set, kith_ctx *cpu)
     const uint64_t eighth = plan.gpu_bytes / 8; /* below it there are thousands of batches */
     for (uint64_t budget = plan.gpu_bytes - plan.gpu_bytes / 16;
          budget > plan.gpu_least_bytes && budget > eighth; budget -= budget / 3) {
+        const int64_t begin = kin_clock_ns();
         with_budget(&job, &wanted, budget, false, &s[0]);
+        const int64_t between = kin_clock_ns();
         with_budget(&job, &wanted, budget, true, &s[1]);
+        printf("  %" PRIu64 " bytes: %.3f s, with rows ahead %.3f s\n", budget,
+               1e-9 * (double)(between - begin), 1e-9 * (double)(kin_clock_ns() - between));
+        (void)fflush(stdout);
     }
     printf("%s: %d budgets, %" PRId64 " uploads ahead of %.1f ms, %.0f %% of it hidden\n",
            test_job_text(&job, text, sizeof text), s[1].worked, s[1].tally.uploads,
