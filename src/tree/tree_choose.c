@@ -5,8 +5,9 @@
  * 100,000 points in 15 columns it looks at half where they fill the cube, and at a hundredth where
  * they lie near a four-dimensional surface. So a tree is built where that costs little beside all
  * pairs, a few packets are sent through it, and what they needed decides. The counts are the same
- * on every run; no clock is read. Nanoseconds of one thread, measured on one machine with 2 threads
- * (bench/results/tree.csv) and rounded: they decide which way, never what.
+ * on every run; no clock is read. The nanoseconds are of one thread, from `kith graph --method
+ * exact` and `tree` on 20,000 and 100,000 uniform points in 4 to 20 columns, k = 1, 10, 100, on one
+ * machine, and rounded: they decide which way, never what.
  */
 #include "tree/tree_choose.h"
 

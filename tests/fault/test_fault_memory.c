@@ -80,6 +80,23 @@ static kith_status do_search(kith_ctx *ctx, const input *in, int metric)
     return kith_knn_exact(ctx, &rows_of(in, metric)->matrix, &in->queries.matrix, &params, &out);
 }
 
+static kith_status do_tree_graph(kith_ctx *ctx, const input *in, int metric)
+{
+    kith_search_params params = params_of(metric);
+    params.method = KITH_METHOD_TREE;
+    const kith_neighbors out = view(&in->out, MANY);
+    return kith_graph_exact(ctx, &in->many.matrix, &params, &out);
+}
+
+static kith_status do_tree_search(kith_ctx *ctx, const input *in, int metric)
+{
+    kith_search_params params = params_of(metric);
+    params.exclude = in->exclude;
+    params.method = KITH_METHOD_TREE;
+    const kith_neighbors out = view(&in->out, QUERIES);
+    return kith_knn_exact(ctx, &rows_of(in, metric)->matrix, &in->queries.matrix, &params, &out);
+}
+
 static kith_status do_both(kith_ctx *ctx, const input *in, int metric)
 {
     const kith_search_params params = params_of(metric);
@@ -254,6 +271,8 @@ static const job jobs[] = {
     {"graph, bytes", do_graph, KITH_INNER_PRODUCT},
     {"graph, manhattan", do_graph, KITH_MANHATTAN},
     {"large graph", do_large_graph, KITH_EUCLIDEAN},
+    {"graph by a tree", do_tree_graph, KITH_EUCLIDEAN},
+    {"search by a tree", do_tree_search, KITH_CHEBYSHEV},
     {"both, euclidean", do_both, KITH_EUCLIDEAN},
     {"both, cosine", do_both, KITH_COSINE},
     {"both, chebyshev", do_both, KITH_CHEBYSHEV},
