@@ -111,8 +111,8 @@ KIN_SELECT_HD uint16_t kin_f16_of_bits32(uint32_t bits)
     if (exponent > 112) {
         return (uint16_t)(sign | (exponent - 112) << 10 | fraction >> 13);
     }
-    return exponent == 0 ? (uint16_t)sign
-                         : (uint16_t)(sign | (fraction | 0x800000u) >> (126 - exponent));
+    const uint32_t subnormal = exponent == 0 ? 0 : (fraction | 0x800000u) >> (126 - exponent);
+    return (uint16_t)(sign | subnormal);
 }
 
 /* ---- Words ---------------------------------------------------------------------------------- */
