@@ -15,7 +15,9 @@
 #ifndef KIN_SELECT_SELECT_H
 #define KIN_SELECT_SELECT_H
 
-#include "gpu/gpu.h"
+#include "base/base_ctx.h"
+
+struct kin_gpu; /* gpu/gpu.h; whoever selects on the processor needs to know no more of it */
 
 typedef struct kin_select_job {
     const char *values;
@@ -51,7 +53,7 @@ kith_status kin_select_host(kith_ctx *ctx, const kin_select_job *job);
 /* on_device: values, ids and outputs are device memory; else the host's, copied in batches of rows
  * (or of columns, where one row is too much) that fit. Answers are complete when it returns.
  * KITH_E_DEVICE, E_DEVICE_MEMORY, E_CANCELLED, and those of kin_select_host. */
-kith_status kin_select_device(kith_ctx *ctx, kin_gpu *gpu, const kin_select_job *job,
+kith_status kin_select_device(kith_ctx *ctx, struct kin_gpu *gpu, const kin_select_job *job,
                               bool on_device);
 
 #endif

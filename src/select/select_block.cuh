@@ -100,62 +100,31 @@ static __device__ __forceinline__ void kin_block_sort(Word *shared, int32_t powe
 
 /* ---- Places ---------------------------------------------------------------------------------- */
 
-static __device__ __forceinline__ int32_t kin_counter_add(int32_t *counter, int32_t n)
-{
-    return atomicAdd(counter, n);
-}
-
-static __device__ __forceinline__ uint32_t kin_counter_add(uint32_t *counter, uint32_t n)
-{
-    return atomicAdd(counter, n);
-}
-
-static __device__ __forceinline__ int64_t kin_counter_add(int64_t *counter, int64_t n)
-{
-    return (int64_t)atomicAdd((unsigned long long *)counter, (unsigned long long)n);
-}
-
 static __device__ __forceinline__ uint32_t kin_lanes_before(void)
 {
     return (1u << (threadIdx.x % KIN_WARP)) - 1;
 }
 
-/* Where a lane that takes may append; -1 (all bits set, where counts have no sign) for one that
- * does not. One addition to the counter, in shared or global memory, a warp. */
-template <typename Count>
-static __device__ __forceinline__ Count kin_warp_append(bool take, Count *counter)
-{
-    const uint32_t taking = __ballot_sync(KIN_WARP_ALL, take);
-    if (taking == 0) {
-        return (Count)-1;
-    }
-    Count first = 0;
-    if (threadIdx.x % KIN_WARP == 0) {
-        first = kin_counter_add(counter, (Count)__popc(taking));
-    }
-    first = __shfl_sync(KIN_WARP_ALL, first, 0);
-    return take ? first + (Count)__popc(taking & kin_lanes_before()) : (Count)-1;
-}
-
-/* The same for N entries a lane: bit i of `takes` is entry i, and place[i] is meant for it. Lanes
- * that take the same entry get places in a row. False: nobody takes anything. */
-template <int N, typename Count>
-static __device__ __forceinline__ bool kin_warp_append_many(uint32_t takes, Count *counter,
-                                                            Count (&place)[N])
+/* Where the lanes of a warp may append, N entries a lane: bit i of `takes` is entry i, and place[i]
+ * is meant for it. Lanes that take the same entry get places in a row; one addition to the counter,
+ * in shared or global memory, a warp. False: nobody takes anything. */
+template <int N>
+static __device__ __forceinline__ bool kin_warp_append_many(uint32_t takes, uint32_t *counter,
+                                                            uint32_t (&place)[N])
 {
     if (!__any_sync(KIN_WARP_ALL, takes != 0)) {
         return false;
     }
-    Count sum = 0;
+    uint32_t sum = 0;
 #pragma unroll
     for (int32_t i = 0; i < N; i++) {
         const uint32_t taking = __ballot_sync(KIN_WARP_ALL, (takes >> i & 1u) != 0);
-        place[i] = sum + (Count)__popc(taking & kin_lanes_before());
-        sum += (Count)__popc(taking);
+        place[i] = sum + (uint32_t)__popc(taking & kin_lanes_before());
+        sum += (uint32_t)__popc(taking);
     }
-    Count first = 0;
+    uint32_t first = 0;
     if (threadIdx.x % KIN_WARP == 0) {
-        first = kin_counter_add(counter, sum);
+        first = atomicAdd(counter, sum);
     }
     first = __shfl_sync(KIN_WARP_ALL, first, 0);
 #pragma unroll

@@ -11,6 +11,7 @@
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
+#include "gpu/gpu.h"
 #include "host/host_threads.h"
 #include "select/select_kernels.h"
 #include "select/select_word.h"

@@ -4,6 +4,7 @@
 #ifndef BENCH_SELECT_MEASURE_H
 #define BENCH_SELECT_MEASURE_H
 
+#include "gpu/gpu.h"
 #include "select/select.h"
 
 enum { BENCH_MOST_RUNS = 64 };
