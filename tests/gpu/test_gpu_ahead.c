@@ -15,6 +15,7 @@
 #include "host/host_clock.h"
 #include "kith/kith_cuda.h"
 #include "support/support_answers.h"
+#include "support/support_caller.h"
 #include "support/support_compare.h"
 #include "support/support_gpu.h"
 #include "support/support_shapes.h"
@@ -41,7 +42,7 @@ static const setting settings[] = {
     {TEST_SEARCH, KITH_F32, SHAPE_SPARSE, KITH_CORRELATION, 50000, 100000, 48, 10},
     {TEST_SEARCH, KITH_F32, SHAPE_GAUSS, KITH_MANHATTAN, 60000, 6000, 64, 10},
     {TEST_GRAPH, KITH_F32, SHAPE_GAUSS, KITH_EUCLIDEAN, 120000, 1, 128, 10},
-    {TEST_GRAPH, KITH_F32, SHAPE_COPIES, KITH_INNER_PRODUCT, 30000, 1, 64, 30},
+    {TEST_GRAPH, KITH_F32, SHAPE_COPIES, KITH_INNER_PRODUCT, 150000, 1, 64, 30},
     {TEST_BOTH, KITH_F32, SHAPE_GAUSS, KITH_EUCLIDEAN, 80000, 60000, 64, 10},
     {TEST_PREPARED, KITH_F32, SHAPE_GAUSS, KITH_EUCLIDEAN, 20000, 300000, 64, 10},
 };
@@ -166,39 +167,28 @@ static void rows_on_the_device(void **state)
     test_rows queries = test_rows_make(KITH_F32, ASKED, COLS, 0);
     test_shape_fill(&points, SHAPE_CLUSTERS, false, &seed);
     test_shape_fill(&queries, SHAPE_CLUSTERS, false, &seed);
-    const uint64_t points_bytes = (uint64_t)ROWS * COLS * sizeof(float);
-    const uint64_t query_bytes = (uint64_t)ASKED * COLS * sizeof(float);
-    const kin_gpu_ops *ops = kin_gpu_get_module()->ops;
-    kin_gpu_stream *stream = NULL;
-    void *on_device[2] = {NULL, NULL};
-    assert_int_equal(ops->make_current(kin_gpu_first()), 0);
-    assert_int_equal(ops->open(kin_gpu_first(), NULL, &stream), 0);
-    assert_int_equal(ops->allocate(stream, points_bytes, &on_device[0]), 0);
-    assert_int_equal(ops->allocate(stream, query_bytes, &on_device[1]), 0);
-    assert_int_equal(ops->copy_in(stream, on_device[0], points.matrix.data, points_bytes), 0);
-    assert_int_equal(ops->copy_in(stream, on_device[1], queries.matrix.data, query_bytes), 0);
-    assert_int_equal(ops->wait(stream), 0);
+    test_caller caller = test_caller_open();
+    const kith_matrix corpus = test_caller_copy(&caller, &points.matrix);
+    const kith_matrix asked = test_caller_copy(&caller, &queries.matrix);
 
     kith_search_params params = kith_search_params_default();
     params.k = K;
     kith_neighbors wanted = test_answer_make(ASKED, K);
-    kith_neighbors got = test_answer_make(ASKED, K);
+    kith_neighbors on_device = test_caller_answer(&caller, ASKED, K);
     kith_ctx *cpu = test_cpu_ctx();
     assert_int_equal(kith_knn_exact(cpu, &points.matrix, &queries.matrix, &params, &wanted),
                      KITH_OK);
-    kith_matrix corpus = points.matrix;
-    kith_matrix asked = queries.matrix;
-    corpus.data = on_device[0];
-    asked.data = on_device[1];
     kith_ctx *ctx = make_ctx(UINT64_C(128) << 20, true);
-    assert_int_equal(kith_cuda_knn_exact(ctx, &corpus, &asked, &params, &got, NULL), KITH_OK);
+    assert_int_equal(kith_cuda_knn_exact(ctx, &corpus, &asked, &params, &on_device, caller.handle),
+                     KITH_OK);
+    kith_neighbors got = test_caller_fetch(&caller, &on_device);
     assert_false(test_answers_differ("rows on the device", &wanted, &got));
     assert_int_equal(ctx->gpu->ahead_tally.uploads, 0);
     kith_ctx_free(ctx);
     kith_ctx_free(cpu);
-    ops->release(stream, on_device[1]);
-    ops->release(stream, on_device[0]);
-    ops->close(stream);
+    test_caller_release(&caller, asked.data);
+    test_caller_release(&caller, corpus.data);
+    test_caller_close(&caller);
     test_answer_free(&got);
     test_answer_free(&wanted);
     test_rows_free(&queries);
