@@ -18,6 +18,8 @@ from select_queue import BUFFER_OF
 from select_rows import ratio, read
 from select_tables import FIRST_OF
 
+WIDE = 8  # a narrower range of values needs no logarithm
+MS, US = 1e3, 1e6  # in a second
 QUEUE_NAMES = [("insertion", 0), ("heap", 0), ("merge_queue", 1), ("merge_queue", 0)]
 
 
@@ -29,34 +31,47 @@ def queues_of(rows):
 
 
 def panel(axes, title, across, lines, up="", log_y=True, log_x=True):
-    """lines: (label, {x: y}); what is empty is left out."""
+    """lines: (label, {x: y}); what is empty is left out. The legend stands beside the axes, never on a line."""
     shown = [(label, points) for label, points in lines if points]
     for label, points in shown:
         axes.plot(list(points), list(points.values()), marker="o", markersize=3, label=label)
-    axes.set_title(title, fontsize=9)
-    axes.set_xlabel(across, fontsize=8)
-    axes.set_ylabel(up, fontsize=8)
-    axes.tick_params(which="both", labelsize=7)
+    axes.set_title(title, fontsize=10)
+    axes.set_xlabel(across, fontsize=9)
+    axes.set_ylabel(up, fontsize=9)
+    axes.tick_params(which="both", labelsize=8)
     axes.grid(alpha=0.3)
-    if shown:
-        if log_x:
-            axes.set_xscale("log", base=2)
-        axes.set_yscale("log" if log_y else "linear")
-        axes.legend(fontsize=6)
-    else:
-        axes.text(0.5, 0.5, "not measured", ha="center", va="center", transform=axes.transAxes, fontsize=8)
+    if not shown:
+        axes.text(0.5, 0.5, "not measured", ha="center", va="center", transform=axes.transAxes, fontsize=9)
+        return
+    if log_x:
+        axes.set_xscale("log", base=2)
+    if log_y and spread(shown) > WIDE:
+        axes.set_yscale("log")
+    axes.yaxis.set_major_formatter("{x:,.10g}")
+    if len(shown) > 1:
+        axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.03), frameon=False, handlelength=1.2)
+
+
+def spread(lines):
+    """How many times larger the largest value is than the smallest."""
+    values = [value for _, points in lines for value in points.values()]
+    return max(values) / min(values) if min(values) > 0 else 1.0
+
+
+def scaled(factor, points):
+    return {x: factor * value for x, value in points.items()}
 
 
 def sheet(plt, rows, columns, title):
-    figure, axes = plt.subplots(rows, columns, figsize=(4.2 * columns, 2.9 * rows), squeeze=False)
-    figure.suptitle(title, fontsize=11)
+    figure, axes = plt.subplots(rows, columns, figsize=(5.0 * columns, 2.9 * rows), squeeze=False,
+                                layout="constrained")
+    figure.suptitle(title, fontsize=12)
     return figure, list(axes.flat)
 
 
 def finish(plt, figure, axes, used, path):
     for rest in axes[used:]:
         rest.remove()
-    figure.tight_layout()
     figure.savefig(path, dpi=90)
     plt.close(figure)
     print(path)
@@ -147,24 +162,25 @@ def draw_quick(plt, rows, side, path):
         peer = peer_of(some)
         theirs = some.where(method=peer).all_threads()
         ours = some.where(method="quick", at="unsorted")
-        lines = [(f"{'N' if label == 'cols' else 'Q' if label == 'rows' else 'k'} = {value}",
+        rival, name = (f"{peer}, ", "rivals") if work == "quick.7" else ("", peer)
+        lines = [(f"{rival}{'N' if label == 'cols' else 'Q' if label == 'rows' else 'k'} = {value}",
                   ratio(theirs.where(**{label: value}).by(across), ours.where(**{label: value}).by(across)))
                  for value in some.different(label)]
         if work == "quick.7":
             lines += [(f"bitonic, k = {k}", ratio(some.where(method="bitonic", k=k).by("cols"),
                                                   ours.where(k=k).by("cols"))) for k in some.different("k")[1::2]]
-        panel(axes[place], f"{work[6:]}  {peer} / quick", "N" if across == "cols" else "k", lines, "times faster")
+        panel(axes[place], f"{work[6:]}  {name} / quick", "N" if across == "cols" else "k", lines, "times faster")
     some = rows.where(work="quick.8")
     panel(axes[3], "8  time of the k-th alone / of quick's k", "N",
           [(f"{name}, k = {k}", ratio(some.where(method=name, at="kth", k=k).by("cols"),
                                       some.where(method="quick", k=k).by("cols")))
            for name in ("radix", "torch.kthvalue") for k in some.different("k")[::3]], "times")
     some = rows.where(work="quick.9")
-    panel(axes[4], "9  seconds a row while Q grows", "Q",
-          [(f"{name}, k = {k}", {q: v / q for q, v in some.where(method=name, k=k).by("rows").items()})
-           for name in ("quick", "auto") for k in some.different("k")[::3]], "s")
+    panel(axes[4], "9  time of a row while Q grows", "Q",
+          [(f"{name}, k = {k}", {q: US * v / q for q, v in some.where(method=name, k=k).by("rows").items()})
+           for name in ("quick", "auto") for k in some.different("k")[::3]], "µs")
     some = rows.where(work="quick.10")
-    panel(axes[5], "10  std::nth_element on one core / quick, a row", "N",
+    panel(axes[5], "10  nth_element, sort on one core / quick, a row", "N",
           [(f"k = {k}", ratio(a_row(some.where(method="std::nth_element+sort", k=k)),
                               a_row(some.where(method="quick", k=k)))) for k in some.different("k")], "times faster")
     finish(plt, figure, axes, 6, path)
@@ -181,24 +197,24 @@ def draw_heap(plt, rows, side, path):
     if not rows.where(work=FIRST_OF["heap"]):
         return
     figure, axes = sheet(plt, 4, 3, f"TH-heap paper, figures 5 to 12, {side}")
-    at = 0
-    for work, across in (("heap.5", "sample"), ("heap.7", "k"), ("heap.9", "queries of a batch")):
+    place = iter(axes)
+    for work, timed, across in (("heap.5", "heap.6", "sample"), ("heap.7", "heap.8", "k"),
+                                ("heap.9", "", "queries of a batch")):
         for quantity in ("compression", "threshold ratio"):
             points = rows.where(work=work, quantity=quantity).by("at")
-            panel(axes[at], f"{work[5:]}  {quantity}", across, [(quantity, points)], "", quantity == "compression")
-            at += 1
-    for work, across in (("heap.6", "sample"), ("heap.8", "k")):
-        some = rows.where(work=work, method="threshold_heap")
-        names = ("seconds of sampling", "seconds of sorting", "seconds")
-        panel(axes[at], f"{work[5:]}  seconds", across,
-              [(q if q != "seconds" else "whole method", some.where(quantity=q).by("at")) for q in names], "s")
-        at += 1
+            panel(next(place), f"{work[5:]}  {quantity}", across, [(quantity, points)], "",
+                  quantity == "compression")
+        some = rows.where(work=timed, method="threshold_heap")
+        if some:
+            panel(next(place), f"{timed[5:]}  time", across,
+                  [(label, scaled(MS, some.where(quantity=quantity).by("at")))
+                   for label, quantity in (("sampling", "seconds of sampling"), ("sorting", "seconds of sorting"),
+                                           ("whole method", "seconds"))], "ms")
     for work, across, name in (("heap.10", "cols", "N"), ("heap.11", "k", "k"), ("heap.12", "rows", "Q")):
         some = rows.where(work=work, quantity="seconds")
-        panel(axes[at], f"{work[5:]}  seconds", name,
-              [(m, some.where(method=m).by(across)) for m in some.different("method")], "s")
-        at += 1
-    finish(plt, figure, axes, at, path)
+        panel(next(place), f"{work[5:]}  time", name,
+              [(m, scaled(MS, some.where(method=m).by(across))) for m in some.different("method")], "ms")
+    finish(plt, figure, axes, len(axes) - len(list(place)), path)
 
 
 def draw(rows, folder, marker):
