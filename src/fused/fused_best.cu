@@ -19,7 +19,18 @@
 #include "fused/fused_sort.cuh"
 #include "gpu/gpu_stream.cuh"
 
-enum { BYTES_A_PLACE = sizeof(double) + sizeof(uint32_t) };
+enum {
+    BYTES_A_PLACE = sizeof(double) + sizeof(uint32_t),
+    FEW_THREADS = 1024, /* of a block, where rows are few; and keys of a thread at a time */
+    FEW_STEPS = 2,
+    MANY_THREADS = 256,
+    MANY_STEPS = 4,
+    MOST_ROOM = 2 * KIN_FUSED_PASS_K /* places of a buffer, whatever k is */
+};
+static_assert((MOST_ROOM & (MOST_ROOM - 1)) == 0 &&
+                  KIN_FUSED_PASS_K + FEW_THREADS * FEW_STEPS <= MOST_ROOM &&
+                  KIN_FUSED_PASS_K + MANY_THREADS * MANY_STEPS <= MOST_ROOM,
+              "kin_sort_width of what a launch needs is at most this");
 
 /* A block's view of its row. */
 typedef struct buffer {
@@ -133,8 +144,12 @@ static int best_launch(cudaStream_t stream, const kin_fused_best *job, int32_t t
 {
     const int32_t room = kin_sort_width(job->k + threads * STEPS);
     const size_t bytes = (size_t)room * BYTES_A_PLACE;
+    /* The same for every k: a smaller one beside it must not lower what this launch needs. With
+     * `fill` it is a little above the 48 KiB that need no asking, far below what a block may have.
+     */
     KIN_CUDA_TRY(cudaFuncSetAttribute(best_kernel<STEPS>,
-                                      cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
+                                      cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                      MOST_ROOM * BYTES_A_PLACE));
     best_kernel<STEPS><<<(unsigned)job->rows, (unsigned)threads, bytes, stream>>>(*job, room);
     return kin_gpu_launched();
 }
@@ -148,6 +163,6 @@ int kin_fused_launch_best(kin_gpu_stream *stream, const kin_fused_best *job)
         return (int)cudaErrorInvalidValue;
     }
     const bool few = job->rows < stream->processors;
-    return few ? best_launch<2>(stream->stream, job, 1024)
-               : best_launch<4>(stream->stream, job, 256);
+    return few ? best_launch<FEW_STEPS>(stream->stream, job, FEW_THREADS)
+               : best_launch<MANY_STEPS>(stream->stream, job, MANY_THREADS);
 }
