@@ -181,7 +181,7 @@ static bool read_radius(const char *value, cli_args *args, cli_error *error)
 
 static bool read_sample(const char *value, cli_args *args, cli_error *error)
 {
-    if (args->command == CLI_SELECT) {
+    if (args->command != CLI_EVAL) {
         return cli_value_int(value, 1, 1024, &args->sample) ||
                refuse(error, "'%s' is no sample in multiples of k (give 1 to 1024)", value);
     }
@@ -285,8 +285,8 @@ static const cli_option options[CLI_OPTION_COUNT] = {
                               "let a point compete for its own list like any other", NULL},
     [CLI_OPT_POINTS] = {"points", 0, "FILE", EVAL,
                         "the points of the graph: estimate recall from exact answers", read_points},
-    [CLI_OPT_SAMPLE] = {"sample", 0, "N", EVAL | SELECT,
-                        "eval: rows to solve exactly (1000); select: sample, in k (8)",
+    [CLI_OPT_SAMPLE] = {"sample", 0, "N", COMPUTES,
+                        "eval: rows to solve exactly (1000); else a sample, in k (select: 8)",
                         read_sample},
     [CLI_OPT_SEED] = {"seed", 0, "S", EVAL, "with --points: draws the rows (default 0)", read_seed},
     [CLI_OPT_DEVICE] = {"device", 0, "NAME", ANSWERS,

@@ -124,6 +124,10 @@ static void print_done(const cli_job *job, const cli_engine *engine)
     if (report->seconds_select > 0.0) {
         (void)printf("seconds of selection: %.3f\n", report->seconds_select);
     }
+    if (report->select_cpu_rows + report->select_gpu_rows > 0) {
+        (void)printf("rows selected by the processor: %" PRId64 ", by the GPU: %" PRId64 "\n",
+                     report->select_cpu_rows, report->select_gpu_rows);
+    }
     (void)printf("seconds: read %.3f, check %.3f, prepare %.3f, screen %.3f, rescore %.3f, "
                  "write %.3f, total %.3f\n",
                  job->seconds_read, report->seconds_check, report->seconds_prepare,
@@ -185,6 +189,17 @@ static void put_seconds(const cli_job *job, cli_json *json)
     cli_json_close(json);
 }
 
+/* Where a pipeline divided them. */
+static void put_selected(const cli_job *job, cli_json *json)
+{
+    if (job->report.select_cpu_rows + job->report.select_gpu_rows > 0) {
+        cli_json_open(json, "selected_rows");
+        cli_json_int(json, "cpu", job->report.select_cpu_rows);
+        cli_json_int(json, "gpu", job->report.select_gpu_rows);
+        cli_json_close(json);
+    }
+}
+
 static void put_done(const cli_job *job, const cli_engine *engine, cli_json *json)
 {
     cli_json_bool(json, "exact", job->report.exact == 1);
@@ -196,6 +211,7 @@ static void put_done(const cli_job *job, const cli_engine *engine, cli_json *jso
     cli_json_uint(json, "gpu", job->report.gpu_peak_bytes);
     cli_json_close(json);
     put_plan(job, json);
+    put_selected(job, json);
     cli_json_number(json, "candidates", job->report.candidates);
     cli_json_number(json, "rerun_share", job->report.rerun_share);
     cli_json_number(json, "skipped_share", job->report.skipped_share);

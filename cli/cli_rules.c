@@ -20,6 +20,7 @@ static const rule rules[] = {
     {CLI_OPT_OUTPUT_BACK, true, CLI_OPT_OUTPUT}, {CLI_OPT_SAMPLE, true, CLI_OPT_POINTS},
     {CLI_OPT_SEED, true, CLI_OPT_POINTS},        {CLI_OPT_KTH, false, CLI_OPT_UNSORTED},
     {CLI_OPT_RADIUS, false, CLI_OPT_PIPELINE},   {CLI_OPT_SELECT, true, CLI_OPT_PIPELINE},
+    {CLI_OPT_SAMPLE, true, CLI_OPT_PIPELINE},
 };
 
 /* "--radius", or "-k". */
@@ -108,6 +109,21 @@ static bool check_method(const cli_args *args, cli_error *error)
     return true;
 }
 
+/* What a pipeline has for itself. */
+static bool check_pipeline(const cli_args *args, cli_error *error)
+{
+    if (args->command != CLI_GRAPH && args->command != CLI_SEARCH) {
+        return true;
+    }
+    if (cli_given(args, CLI_OPT_SELECT) && args->pipeline != KITH_PIPELINE_MATRIX) {
+        return refuse(error, "--select", "goes with --pipeline matrix alone");
+    }
+    if (cli_given(args, CLI_OPT_SAMPLE) && args->pipeline != KITH_PIPELINE_HYBRID) {
+        return refuse(error, "--sample", "goes with --pipeline hybrid alone");
+    }
+    return true;
+}
+
 /* Switches of the queues, and of two methods alone. */
 static bool check_switches(const cli_args *args, cli_error *error)
 {
@@ -115,8 +131,7 @@ static bool check_switches(const cli_args *args, cli_error *error)
     const bool queue = method == KITH_SELECT_INSERTION || method == KITH_SELECT_HEAP ||
                        method == KITH_SELECT_MERGE_QUEUE;
     if (args->command != CLI_SELECT) {
-        return !cli_given(args, CLI_OPT_SELECT) || args->pipeline == KITH_PIPELINE_MATRIX ||
-               refuse(error, "--select", "goes with --pipeline matrix alone");
+        return true;
     }
     if (args->buffer != KITH_BUFFER_NONE && !queue) {
         return refuse(error, "--buffer", "goes with --select insertion, heap or merge_queue alone");
@@ -163,5 +178,6 @@ static bool check_wants(const cli_args *args, cli_error *error)
 bool cli_rules_check(const cli_args *args, cli_error *error)
 {
     return check_wants(args, error) && check_pairs(args, error) && check_outputs(args, error) &&
-           check_radius(args, error) && check_method(args, error) && check_switches(args, error);
+           check_radius(args, error) && check_method(args, error) && check_pipeline(args, error) &&
+           check_switches(args, error);
 }

@@ -211,7 +211,8 @@ typedef enum kith_pipeline {
     KITH_PIPELINE_FUSED = 0,  /* distances are compared where they are computed, not written */
     KITH_PIPELINE_MATRIX = 1, /* they are written in batches, and the k smallest selected */
     KITH_PIPELINE_HYBRID = 2  /* a GPU keeps of each row what is within the k-th of a sample; the
-                                 processor selects from it while the GPU is at the next rows */
+                                 processor selects from it while the GPU is at the next rows, and
+                                 leaves as many rows to the GPU as it takes to end together */
 } kith_pipeline;
 
 /* By which engine, of kith_knn_exact, kith_graph_exact and kith_plan_exact. All are exact, and the
@@ -250,6 +251,8 @@ typedef struct kith_search_params {
     kith_select_method select; /* for KITH_PIPELINE_MATRIX; 0 = the fastest */
     kith_method method;        /* tree: KITH_E_UNSUPPORTED on a GPU, in both directions at once, and
                                   of a prepared corpus */
+    int32_t sample; /* for KITH_PIPELINE_HYBRID: the sample of a row is this many times k columns,
+                       1 .. 1024; 0 = 32 k or a 16th of the columns, whichever is more */
 } kith_search_params;
 
 static inline kith_search_params kith_search_params_default(void)
@@ -504,6 +507,8 @@ typedef struct kith_report {
     uint64_t gpu_peak_bytes; /* most device memory that this call held at once */
     double seconds_select;   /* selection of the pipelines matrix and hybrid, where it was waited
                                 for; the screen's seconds are without it */
+    int64_t select_cpu_rows; /* hybrid: rows whose k the processor selected, and the GPU; each */
+    int64_t select_gpu_rows; /*   counts once for every chunk of the corpus */
 } kith_report;
 KITH_API kith_status kith_ctx_report(const kith_ctx *ctx, kith_report *report);
 

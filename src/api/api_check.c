@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/api_check.h"
 
-enum { MOST_COLS = 1 << 20 };
+enum { MOST_COLS = 1 << 20, MOST_SAMPLE = 1024 /* times k */ };
 static const int64_t MOST_ROWS = (int64_t)UINT32_MAX - 1;
 
 kith_status kin_check_matrix(kith_ctx *ctx, const kith_matrix *matrix, const char *name,
@@ -114,6 +114,16 @@ static kith_status check_pipeline(kith_ctx *ctx, const kith_search_params *param
                         "select is %d and the pipeline is not KITH_PIPELINE_MATRIX, which alone "
                         "has a choice (set both or none)",
                         select);
+    }
+    if (params->sample < 0 || params->sample > MOST_SAMPLE) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "sample is %d, must be 0 to %d", (int)params->sample,
+                        (int)MOST_SAMPLE);
+    }
+    if (params->sample != 0 && pipeline != KITH_PIPELINE_HYBRID) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "sample is %d and the pipeline is not KITH_PIPELINE_HYBRID, which alone "
+                        "has one (set both or none)",
+                        (int)params->sample);
     }
     return KITH_OK;
 }

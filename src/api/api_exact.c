@@ -23,7 +23,8 @@ static kin_request request_of(const kith_search_params *params, const kin_distan
                          .exclude = params->exclude,
                          .pipeline = params->pipeline,
                          .select = params->select,
-                         .method = params->method};
+                         .method = params->method,
+                         .sample = params->sample};
 }
 
 /* ---- Graph ---------------------------------------------------------------------------------- */

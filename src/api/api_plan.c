@@ -123,7 +123,8 @@ static kith_status plan_exact(kith_ctx *ctx, const kith_matrix *corpus, const ki
                                  .exclude = params.exclude,
                                  .pipeline = params.pipeline,
                                  .select = params.select,
-                                 .method = params.method};
+                                 .method = params.method,
+                                 .sample = params.sample};
     const int64_t rows = queries != NULL ? asked.rows : matrix.rows;
     const kith_matrix *other = queries != NULL ? &asked : NULL;
     bool cpu_alone = false;

@@ -13,7 +13,10 @@ typedef struct kin_request {
     const uint32_t *exclude; /* search: by query; may be NULL */
     kith_pipeline pipeline;  /* on the processor never HYBRID */
     kith_select_method select;
-    kith_method method; /* api/ has decided; nothing here reads it */
+    kith_method method;  /* api/ has decided; nothing here reads it */
+    int32_t sample;      /* HYBRID: columns for each of the k; 0: as many as suit */
+    const double *share; /* HYBRID, for comparison: of the rows, those that the processor selects
+                            from; NULL: by measured rates */
 } kin_request;
 
 /* Each point against all others. */

@@ -47,7 +47,7 @@ static kith_status screen_graph(kin_fused_answers *a, kin_fused_prepared *points
     const int64_t k = kin_min_i64(a->wanted, points->groups.count);
     const bool fused = request->pipeline == KITH_PIPELINE_FUSED;
     if (request->pipeline == KITH_PIPELINE_HYBRID) {
-        return kin_fused_hybrid_run(a, points, points, worst);
+        return kin_fused_hybrid_run(a, points, points, worst, request);
     }
     int64_t start = kin_clock_ns();
     kin_fused_work work = {.on = a->on,

@@ -22,9 +22,10 @@ static const double GROUPS_LEAVE = 7.0 / 6.0;
 
 /* ---- Sizes ----------------------------------------------------------------------------------- */
 
-int64_t kin_fused_sample_columns(int64_t columns, int64_t k)
+int64_t kin_fused_sample_columns(int64_t columns, int64_t k, int32_t times)
 {
-    const int64_t wished = kin_max_i64(SAMPLE_A_NEIGHBOUR * k, columns / SAMPLE_SHARE);
+    const int64_t suits = kin_max_i64(SAMPLE_A_NEIGHBOUR * k, columns / SAMPLE_SHARE);
+    const int64_t wished = times > 0 ? times * k : suits;
     const int64_t sample = kin_round_up(wished, KIN_FUSED_TILE);
     return sample < columns ? sample : 0;
 }

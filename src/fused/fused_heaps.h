@@ -8,9 +8,10 @@
 #include "select/select_body.h"
 #include "select/select_pairs.h"
 
-/* Columns of the sample of a row from whose k-th its threshold comes, a multiple of 128; 0 where
- * all columns are no more. And how many columns that threshold leaves, with room for chance. */
-int64_t kin_fused_sample_columns(int64_t columns, int64_t k);
+/* Columns of the sample of a row from whose k-th its threshold comes: times k of them (0: as many
+ * as suit), a multiple of 128; 0 where all columns are no more. And how many columns that threshold
+ * leaves, with room for chance. */
+int64_t kin_fused_sample_columns(int64_t columns, int64_t k, int32_t times);
 int32_t kin_fused_sample_leaves(int64_t columns, int64_t sample, int64_t k);
 
 typedef struct kin_fused_heaps {

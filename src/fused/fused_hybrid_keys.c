@@ -3,21 +3,28 @@
  * Idea. fused_hybrid.c without a screen: the GPU writes the canonical keys of a stripe of queries
  * to all rows of the corpus, finds the k-th of a sample of each row, and hands over the keys that
  * are at most that, ties among them. No bound is needed: k rows of the corpus are at most there.
- * While the keys of the next stripe are computed, which is nearly all of the work, the processor
- * puts the present one's in order of its queries and selects:
+ * While the keys of the next stripe are computed, the processor puts the present one's in order of
+ * its queries and selects. From the last queries of a stripe the GPU selects itself, from all their
+ * keys; how many they are the rates of the stripes before say (fused_division.h):
  *
- *      GPU         keys 1 | threshold 1, prune 1 | keys 2                | threshold 2 ...
- *      processor                           copy  | order 1, select 1     |        copy
+ *      GPU         keys 1 | select 1 | threshold 1, prune 1 | keys 2                | select 2 ...
+ *      processor                                      copy  | order 1, select 1     |
+ *
+ * Both sides select by canonical key, then by id: a division cannot show in an answer.
  *
  * A stripe of which more is left than was expected is solved by the GPU alone (fused_direct.c).
  *
+ * Limits. The processor waits while the GPU selects.
+ *
  * Memory. The keys of a stripe: 512 MiB, or a quarter of the room; a row's must fit. 16 bytes for
- * each place of a list on the device, twice that on the host.
+ * each place of a list on the device, twice that on the host; 28 for each neighbour, and what the
+ * method of selection takes: where that has no room, the processor selects from all rows.
  */
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "fused/fused_answer.h"
+#include "fused/fused_division.h"
 #include "fused/fused_heaps.h"
 #include "fused/fused_hybrid.h"
 #include "fused/fused_pipeline.h"
@@ -41,7 +48,14 @@ typedef struct hybrid {
     double *most; /* by query of the stripe */
     kin_fused_hit *hits;
     uint64_t *count;
+    double *picked; /* stripe x k: what the GPU selects */
+    uint32_t *picked_ids;
+    kin_fused_pair *picked_pairs;
     /* Host. */
+    void *started; /* a stripe's keys begin in the stream, */
+    void *keyed;   /* and are there */
+    kin_fused_division division;
+    kin_fused_timed timed; /* the present stripe */
     kin_fused_heaps heaps;
     kin_fused_hit *found; /* as they came */
     kin_fused_hit *in_order;
@@ -69,18 +83,28 @@ static kith_status make_device(hybrid *h)
     KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &h->most, rows, sizeof *h->most, "thresholds"));
     KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &h->hits, (uint64_t)h->room, sizeof *h->hits,
                           "keys within thresholds"));
+    const uint64_t places = kin_size_mul(rows, (uint64_t)h->k);
+    KIN_TRY(
+        kin_gpu_alloc(on->ctx, on->gpu, &h->picked, places, sizeof *h->picked, "selected keys"));
+    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &h->picked_ids, places, sizeof *h->picked_ids,
+                          "selected ids"));
+    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &h->picked_pairs, places, sizeof *h->picked_pairs,
+                          "neighbours of a stripe"));
     return kin_gpu_alloc(on->ctx, on->gpu, &h->count, 1, sizeof *h->count, "a count");
 }
 
 static void free_device(hybrid *h)
 {
     kin_gpu *gpu = h->a->on.gpu;
-    kin_gpu_free(gpu, h->count);
-    kin_gpu_free(gpu, h->hits);
-    kin_gpu_free(gpu, h->most);
-    kin_gpu_free(gpu, h->samples);
-    kin_gpu_free(gpu, h->keys);
+    void *const blocks[] = {h->count, h->picked_pairs, h->picked_ids, h->picked,
+                            h->hits,  h->most,         h->samples,    h->keys};
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
+        kin_gpu_free(gpu, blocks[i]);
+    }
     h->count = NULL;
+    h->picked_pairs = NULL;
+    h->picked_ids = NULL;
+    h->picked = NULL;
     h->hits = NULL;
     h->most = NULL;
     h->samples = NULL;
@@ -115,10 +139,13 @@ static kith_status make_stripe(hybrid *h)
 static kith_status make_host(hybrid *h)
 {
     kith_ctx *ctx = h->a->on.ctx;
+    const kin_gpu_ops *ops = h->a->on.gpu->module->ops;
     const uint64_t rows = (uint64_t)h->stripe;
     const uint64_t room = (uint64_t)h->room;
     /* All of a stripe's hits may be one query's. */
     const int64_t longest = kin_min_i64(h->room, h->corpus->rows);
+    KIN_TRY(checked(h, ops->event_make(&h->started), "making an event"));
+    KIN_TRY(checked(h, ops->event_make(&h->keyed), "making an event"));
     KIN_TRY(kin_fused_heaps_make(ctx, h->k, longest, &h->heaps));
     KIN_TRY(kin_alloc(ctx, &h->found, room, sizeof *h->found, "keys of a stripe"));
     KIN_TRY(kin_alloc(ctx, &h->in_order, room, sizeof *h->in_order, "keys of a stripe"));
@@ -139,6 +166,12 @@ static void free_host(hybrid *h)
     kin_free(ctx, h->in_order);
     kin_free(ctx, h->found);
     kin_fused_heaps_free(&h->heaps);
+    void *const events[] = {h->keyed, h->started};
+    for (int i = 0; i < 2; i++) {
+        if (events[i] != NULL) {
+            h->a->on.gpu->module->ops->event_free(events[i]);
+        }
+    }
 }
 
 /* ---- The GPU's part -------------------------------------------------------------------------- */
@@ -161,16 +194,66 @@ static kith_status start_keys(const hybrid *h, int64_t first, int64_t count)
                                      .count = h->corpus->rows,
                                      .sample = h->samples,
                                      .columns = h->sample};
+    const kin_gpu_ops *ops = on->gpu->module->ops;
+    KIN_TRY(checked(h, ops->event_record(on->stream, h->started), "computing keys"));
     KIN_TRY(checked(h, on->kernels->keys(on->stream, &keys), "computing keys"));
-    return h->sample == 0 ? KITH_OK
-                          : checked(h, on->kernels->sample(on->stream, &sample), "sampling keys");
+    if (h->sample > 0) {
+        KIN_TRY(checked(h, on->kernels->sample(on->stream, &sample), "sampling keys"));
+    }
+    return checked(h, ops->event_record(on->stream, h->keyed), "computing keys");
 }
 
-/* What is within the thresholds of a stripe, to found. count: how many; more than there is room
- * for were counted, not written. Waits. */
-static kith_status prune(const hybrid *h, int64_t first, int64_t rows, uint64_t *count)
+/* The neighbours of the last rows of a stripe, to their places among `pairs`. Waits. */
+static kith_status pick(const hybrid *h)
 {
     const kin_fused_device *on = &h->a->on;
+    const int64_t first = h->timed.cpu_rows;
+    const kin_fused_picking picking = {.keys = h->keys + first * h->corpus->rows,
+                                       .pitch = h->corpus->rows,
+                                       .rows = h->timed.rows - first,
+                                       .columns = h->corpus->rows,
+                                       .k = h->k,
+                                       .values = h->picked,
+                                       .ids = h->picked_ids,
+                                       .pairs = h->picked_pairs};
+    KIN_TRY(kin_fused_pick(on->ctx, on->gpu, &picking));
+    return kin_gpu_download(on->ctx, on->gpu, h->pairs + first * h->k, h->picked_pairs,
+                            (uint64_t)(picking.rows * h->k) * sizeof *h->picked_pairs);
+}
+
+/* Divides a stripe whose keys are under way, and has the GPU select from its rows. */
+static kith_status divide(hybrid *h, int64_t rows)
+{
+    static const double all = 1.0;
+    const kin_gpu_ops *ops = h->a->on.gpu->module->ops;
+    float milliseconds = 0.0F;
+    h->timed =
+        (kin_fused_timed){.rows = rows, .cpu_rows = kin_fused_division_rows(&h->division, rows)};
+    KIN_TRY(checked(h, ops->event_wait(h->keyed), "computing keys"));
+    KIN_TRY(checked(h, ops->event_between(h->started, h->keyed, &milliseconds), "timing keys"));
+    h->timed.gpu_rest = (double)milliseconds / 1e3;
+    if (h->timed.cpu_rows == rows) {
+        return KITH_OK;
+    }
+    const int64_t start = kin_clock_ns();
+    const kith_status status = pick(h);
+    h->timed.picking = kin_clock_since(start);
+    if (status == KITH_E_DEVICE_MEMORY) {
+        kin_forgive(h->a->on.ctx);
+        h->division.fixed = &all;
+        h->timed.cpu_rows = rows;
+        return KITH_OK;
+    }
+    return status;
+}
+
+/* What is within the thresholds of the processor's rows, to found. count: how many; more than there
+ * is room for were counted, not written. Waits. */
+static kith_status prune(hybrid *h, int64_t first, uint64_t *count)
+{
+    const kin_fused_device *on = &h->a->on;
+    const int64_t start = kin_clock_ns();
+    const int64_t rows = h->timed.cpu_rows;
     const int64_t columns = h->sample > 0 ? h->sample : h->corpus->rows;
     const kin_select_job job = {.values = (const char *)(h->sample > 0 ? h->samples : h->keys),
                                 .stride_bytes = columns * (int64_t)sizeof *h->keys,
@@ -193,9 +276,11 @@ static kith_status prune(const hybrid *h, int64_t first, int64_t rows, uint64_t 
     KIN_TRY(kin_gpu_fill(on->ctx, on->gpu, h->count, 0, sizeof *h->count));
     KIN_TRY(checked(h, on->kernels->within(on->stream, &within), "pruning keys"));
     KIN_TRY(kin_gpu_download(on->ctx, on->gpu, count, h->count, sizeof *count));
-    return *count > (uint64_t)h->room
-               ? KITH_OK
-               : kin_gpu_download(on->ctx, on->gpu, h->found, h->hits, *count * sizeof *h->hits);
+    if (*count <= (uint64_t)h->room) {
+        KIN_TRY(kin_gpu_download(on->ctx, on->gpu, h->found, h->hits, *count * sizeof *h->hits));
+    }
+    h->timed.handing = kin_clock_since(start);
+    return KITH_OK;
 }
 
 /* ---- The processor's part -------------------------------------------------------------------- */
@@ -216,23 +301,44 @@ static void put_in_order(const hybrid *h, int64_t first, int64_t rows, int64_t c
     }
 }
 
-static kith_status take_stripe(const hybrid *h, int64_t first, int64_t rows, uint64_t count)
+static kith_status select_here(hybrid *h, int64_t first, uint64_t count)
 {
-    kith_ctx *ctx = h->a->on.ctx;
+    kith_report *report = &h->a->on.ctx->report;
+    const int64_t rows = h->timed.cpu_rows;
+    const int64_t start = kin_clock_ns();
+    put_in_order(h, first, rows, (int64_t)count);
+    report->seconds_select += kin_clock_since(start);
+    KIN_TRY(kin_fused_heaps_run(&h->heaps, h->in_order, h->places, rows, h->pairs, h->pair_counts));
+    h->timed.cpu_select = kin_clock_since(start);
+    return KITH_OK;
+}
+
+static kith_status take_stripe(hybrid *h, int64_t first, uint64_t count)
+{
+    kith_report *report = &h->a->on.ctx->report;
+    const int64_t rows = h->timed.rows;
+    const bool lost = count > (uint64_t)h->room;
+    const int64_t whole = lost ? h->timed.cpu_rows : 0; /* those before are solved */
     for (int64_t row = 0; row < rows; row++) {
         h->ids[row] = (uint32_t)(first + row);
     }
-    if (count > (uint64_t)h->room) {
-        h->a->tally.reruns += (double)rows;
-        return kin_fused_answers_solve(h->a, h->queries, h->corpus, h->ids, rows);
+    if (lost) {
+        h->a->tally.reruns += (double)h->timed.cpu_rows;
+        KIN_TRY(kin_fused_answers_solve(h->a, h->queries, h->corpus, h->ids, h->timed.cpu_rows));
+    } else {
+        KIN_TRY(select_here(h, first, count));
     }
-    put_in_order(h, first, rows, (int64_t)count);
-    KIN_TRY(kin_fused_heaps_run(&h->heaps, h->in_order, h->places, rows, h->pairs, h->pair_counts));
     const int64_t start = kin_clock_ns();
-    const kith_status status =
-        kin_fused_answers_take_whole(h->a, h->pairs, h->ids, rows, (int32_t)h->k);
-    ctx->report.seconds_rescore += kin_clock_since(start);
-    return status;
+    KIN_TRY(kin_fused_answers_take_whole(h->a, h->pairs + whole * h->k, h->ids + whole,
+                                         rows - whole, (int32_t)h->k));
+    h->timed.cpu_rest = kin_clock_since(start);
+    report->seconds_rescore += h->timed.cpu_rest;
+    report->select_cpu_rows += h->timed.cpu_rows;
+    report->select_gpu_rows += rows - h->timed.cpu_rows;
+    if (!lost) {
+        kin_fused_division_learn(&h->division, &h->timed);
+    }
+    return KITH_OK;
 }
 
 /* ---- Both ------------------------------------------------------------------------------------ */
@@ -245,24 +351,29 @@ static kith_status run_stripes(hybrid *h)
         const int64_t rows = kin_min_i64(h->stripe, all - first);
         const int64_t next = first + rows;
         uint64_t count = 0;
-        KIN_TRY(prune(h, first, rows, &count));
+        KIN_TRY(divide(h, rows));
+        KIN_TRY(prune(h, first, &count));
         if (next < all) {
             KIN_TRY(start_keys(h, next, kin_min_i64(h->stripe, all - next)));
         }
-        KIN_TRY(take_stripe(h, first, rows, count));
+        KIN_TRY(take_stripe(h, first, count));
         KIN_TRY(kin_progress(h->a->on.ctx, "screen", (double)next, (double)all));
     }
     return KITH_OK;
 }
 
 static kith_status solve(kin_fused_answers *a, const kin_fused_rows *corpus,
-                         const kin_fused_rows *queries)
+                         const kin_fused_rows *queries, const kin_request *request)
 {
     kith_report *report = &a->on.ctx->report;
-    const double others = report->seconds_select + report->seconds_rescore;
+    const double others = report->seconds_screen + report->seconds_select + report->seconds_rescore;
     const int64_t start = kin_clock_ns();
-    hybrid h = {.a = a, .corpus = corpus, .queries = queries, .k = a->wanted};
-    h.sample = kin_fused_sample_columns(corpus->rows, a->wanted);
+    hybrid h = {.a = a,
+                .corpus = corpus,
+                .queries = queries,
+                .k = a->wanted,
+                .division = {.fixed = request->share}};
+    h.sample = kin_fused_sample_columns(corpus->rows, a->wanted, request->sample);
     kith_status status = make_stripe(&h);
     if (status == KITH_OK) {
         status = make_host(&h);
@@ -272,7 +383,7 @@ static kith_status solve(kin_fused_answers *a, const kin_fused_rows *corpus,
     }
     free_host(&h);
     free_device(&h);
-    report->seconds_screen +=
+    report->seconds_screen =
         kin_clock_since(start) + others - report->seconds_select - report->seconds_rescore;
     return status;
 }
@@ -297,7 +408,7 @@ kith_status kin_fused_hybrid_keys(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_r
                            .by_host = true,
                            .wanted = kin_min_i64(request->k + (leaves_out ? 1 : 0), corpus->rows)};
     KIN_TRY(kin_fused_answers_make(&a, (place & KIN_FUSED_OUT_ON_DEVICE) != 0, false));
-    kith_status status = solve(&a, corpus, queries);
+    kith_status status = solve(&a, corpus, queries, request);
     if (status == KITH_OK) {
         status = kin_fused_answers_finish(&a, out, corpus->rows);
     }

@@ -55,7 +55,7 @@ kith_status kin_fused_screen_side(kin_fused_answers *a, const kin_fused_corpus *
     kith_ctx *ctx = a->on.ctx;
     const int64_t k = kin_min_i64(a->wanted, corpus->prepared.groups.count);
     if (request->pipeline == KITH_PIPELINE_HYBRID) {
-        return kin_fused_hybrid_run(a, queries, &corpus->prepared, corpus->worst);
+        return kin_fused_hybrid_run(a, queries, &corpus->prepared, corpus->worst, request);
     }
     int64_t start = kin_clock_ns();
     kin_fused_home *homes = NULL;

@@ -95,7 +95,7 @@ class WrongUsage(CliCase):
         """an unknown option is named with the nearest known one, or the command that has it"""
         self.wrong("graph a -k 3 --metrc l2", "kith: --metrc: unknown option", "nearest: --metric")
         self.wrong("graph a -k 3 --thread=2", "kith: --thread: ", "nearest: --threads")
-        self.wrong("graph a -k 3 --sample 9", "kith graph has no such option, kith eval has")
+        self.wrong("graph a -k 3 --points b", "kith graph has no such option, kith eval has")
         self.wrong("info a -k 3", "kith: -k: ")
         self.wrong("graph a -k 3 -Z", "kith: -Z: unknown option")
         self.wrong("graph a -k 3 --=", "unknown option")
@@ -150,6 +150,9 @@ class WrongUsage(CliCase):
         self.wrong("search a b -k 3 --mutual --method tree", "does not go together with --mutual")
         self.wrong("search a b -k 3 --select heap", "means nothing without --pipeline")
         self.wrong("search a b -k 3 --select heap --pipeline hybrid", "--pipeline matrix alone")
+        self.wrong("graph a -k 3 --sample 9", "--sample: means nothing without --pipeline")
+        self.wrong("graph a -k 3 --sample 9 --pipeline matrix", "--pipeline hybrid alone")
+        self.wrong("search a b -k 3 --sample 1025 --pipeline hybrid", "give 1 to 1024")
         self.wrong("search a b -k 3 -o x.npz --output-back y.npz", "means nothing without --both")
         self.wrong("search a b -k 3 --both -o x.npz", "give --output-back FILE too")
         self.wrong("search a b -k 3 --both -o x.npz --output-back x.npz", "named for two outputs")

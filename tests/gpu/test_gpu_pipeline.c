@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The pipelines matrix and hybrid on a GPU against the fused one on the processor, byte for byte:
  * metrics, types, methods of selection, every k, data on which lists overflow, small budgets, many
- * batches, answers in device memory's place. KITH_DATA: real data, whole graphs by all three. */
+ * batches, every division of hybrid's selection between processor and GPU, every sample of it.
+ * KITH_DATA: real data, whole graphs by all three. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,6 +10,10 @@
 
 #include <cmocka.h>
 
+#include "api/api_call.h"
+#include "api/api_device.h"
+#include "api/api_search.h"
+#include "fused/fused_search.h"
 #include "support/support_answers.h"
 #include "support/support_compare.h"
 #include "support/support_corpora.h"
@@ -204,6 +209,116 @@ static void sizes(void **state)
     pair_end(&p, "1 to 4,100 rows of 1 to 130 columns");
 }
 
+/* ---- Division of the selection --------------------------------------------------------------- */
+
+/* A graph by the pipeline hybrid; share: of the rows, the processor's, NULL: by measured rates. */
+static kith_status hybrid_graph(kith_ctx *ctx, const test_job *job, const double *share,
+                                const kith_neighbors *out)
+{
+    kith_search_params params = kith_search_params_default();
+    kin_gpu *gpu = NULL;
+    kin_graph_job own;
+    kin_call call;
+    params.metric = job->metric;
+    params.k = job->k;
+    params.pipeline = KITH_PIPELINE_HYBRID;
+    params.sample = job->sample;
+    assert_int_equal(kin_call_begin(ctx, &call), KITH_OK);
+    kith_status status = kin_api_check_graph(ctx, job->points, &params, out, &own);
+    if (status == KITH_OK) {
+        status = kin_device_enter_gpu(ctx, kin_gpu_first(), &gpu);
+    }
+    if (status == KITH_OK) {
+        own.request.share = share;
+        status = kin_fused_graph(ctx, gpu, &own.points, &own.request, 0, out);
+        kin_device_leave(ctx, gpu);
+    }
+    return kin_call_end(&call, status);
+}
+
+static void one_division(pair *p, const test_job *job, const kith_neighbors *wanted,
+                         const double *share)
+{
+    char text[320];
+    kith_report report = {.struct_size = sizeof report};
+    const int64_t rows = job->points->rows;
+    kith_neighbors got = test_answer_make(rows, job->k);
+    assert_int_equal(hybrid_graph(p->gpu, job, share, &got), KITH_OK);
+    assert_int_equal(kith_ctx_report(p->gpu, &report), KITH_OK);
+    const int64_t selected = report.select_cpu_rows + report.select_gpu_rows;
+    test_job_text(job, text, sizeof text);
+    p->tally.cases += 1;
+    p->tally.wrong += test_answers_differ(text, wanted, &got);
+    assert_true(selected > 0 && selected <= rows); /* equal rows are one */
+    assert_true(share == NULL || *share > 0.0 || report.select_cpu_rows == 0);
+    assert_true(share == NULL || *share < 1.0 || report.select_gpu_rows == 0);
+    assert_true(share == NULL || *share != 0.5 ||
+                (report.select_cpu_rows > 0 && report.select_gpu_rows > 0));
+    if (share == NULL) {
+        printf("  by rates: %.1f %% of %d rows on the processor: %s\n",
+               100.0 * (double)report.select_cpu_rows / (double)selected, (int)selected, text);
+    }
+    test_answer_free(&got);
+}
+
+static void every_division(pair *p, const test_job *job)
+{
+    static const double shares[] = {0.0, 0.03, 0.5, 1.0};
+    kith_neighbors wanted;
+    assert_int_equal(test_job_solve(p->cpu, job, &wanted), KITH_OK);
+    for (size_t s = 0; s < sizeof shares / sizeof *shares; s++) {
+        one_division(p, job, &wanted, &shares[s]);
+    }
+    one_division(p, job, &wanted, NULL);
+    test_answer_free(&wanted);
+}
+
+/* In one batch and in many; lists that overflow, equal rows, integer costs, k beyond lists. */
+static void divisions(void **state)
+{
+    enum { PRODUCTS_AND_ONE = 5 };
+    (void)state;
+    static const uint64_t mebibytes[] = {0, 48};
+    static const test_shape kinds[] = {SHAPE_GAUSS, SHAPE_CLUSTERS, SHAPE_COPIES};
+    for (int b = 0; b < 2; b++) {
+        pair p = pair_make(mebibytes[b] << 20);
+        for (int i = 0; i < 3 * PRODUCTS_AND_ONE; i++) {
+            const kith_metric metric = metrics[i % PRODUCTS_AND_ONE];
+            const kith_dtype dtype = dtypes[(i / PRODUCTS_AND_ONE + i) % 2];
+            test_rows points =
+                made(dtype, 9000, 20, kinds[i / PRODUCTS_AND_ONE], metric, (uint64_t)i);
+            test_job job = {.name = test_shape_name(kinds[i / PRODUCTS_AND_ONE]),
+                            .points = &points.matrix,
+                            .metric = metric,
+                            .k = i % 2 == 0 ? 10 : 200};
+            every_division(&p, &job);
+            test_rows_free(&points);
+        }
+        pair_end(&p, b == 0 ? "every division of the selection" : "the same in many batches");
+    }
+}
+
+static void samples(void **state)
+{
+    (void)state;
+    static const int32_t times[] = {1, 2, 8, 64, 1024};
+    pair p = pair_make(0);
+    test_rows points = made(KITH_F32, 9000, 20, SHAPE_CLUSTERS, KITH_EUCLIDEAN, 41);
+    for (size_t s = 0; s < sizeof times / sizeof *times; s++) {
+        for (int m = 0; m < METRICS; m++) {
+            test_job job = {.name = "clusters",
+                            .points = &points.matrix,
+                            .metric = metrics[m] == KITH_KL ? KITH_CHEBYSHEV : metrics[m],
+                            .k = m % 2 == 0 ? 10 : 300,
+                            .pipeline = KITH_PIPELINE_HYBRID,
+                            .sample = times[s]};
+            test_compare(p.cpu, p.gpu, &job, &p.tally);
+        }
+    }
+    test_rows_free(&points);
+    pair_end(&p, "samples of 1 to 1,024 times k columns");
+}
+
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
 /* Batches of rows, chunks of columns, chunks of the corpus. */
@@ -311,9 +426,17 @@ static void real_data(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(metrics_and_types), cmocka_unit_test(shapes),  cmocka_unit_test(methods),
-        cmocka_unit_test(every_k),           cmocka_unit_test(sizes),   cmocka_unit_test(budgets),
-        cmocka_unit_test(cancelled),         cmocka_unit_test(reports), cmocka_unit_test(real_data),
+        cmocka_unit_test(metrics_and_types),
+        cmocka_unit_test(shapes),
+        cmocka_unit_test(methods),
+        cmocka_unit_test(every_k),
+        cmocka_unit_test(sizes),
+        cmocka_unit_test(divisions),
+        cmocka_unit_test(samples),
+        cmocka_unit_test(budgets),
+        cmocka_unit_test(cancelled),
+        cmocka_unit_test(reports),
+        cmocka_unit_test(real_data),
     };
     if (test_gpu_is_absent()) {
         return TEST_SKIPPED;

@@ -62,6 +62,7 @@ kith_status test_job_solve(kith_ctx *ctx, const test_job *job, kith_neighbors *o
     params.exclude = job->exclude;
     params.pipeline = job->pipeline;
     params.select = job->select;
+    params.sample = job->sample;
     *out = test_answer_make(rows_of(job), job->k);
     switch (job->call) {
     case TEST_GRAPH:
@@ -192,6 +193,7 @@ void test_compare_fitting(kith_ctx *wanted, kith_ctx *got, const test_job *job, 
     test_job fused = *job;
     fused.pipeline = KITH_PIPELINE_FUSED;
     fused.select = KITH_SELECT_AUTO;
+    fused.sample = 0;
     const kith_status a_status = test_job_solve(wanted, &fused, &a);
     const kith_status b_status = test_job_solve(got, job, &b);
     test_job_text(job, text, sizeof text);

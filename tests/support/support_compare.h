@@ -26,6 +26,7 @@ typedef struct test_job {
     const uint32_t *exclude;
     kith_pipeline pipeline; /* test_compare: of `got`; what is wanted is the fused answer */
     kith_select_method select;
+    int32_t sample; /* of the pipeline hybrid */
 } test_job;
 
 typedef struct test_tally {

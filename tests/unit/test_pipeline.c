@@ -295,7 +295,12 @@ static void refusals(void **state)
     params.select = KITH_SELECT_AUTO;
     params.pipeline = KITH_PIPELINE_HYBRID;
     refuses(ctx, &points.matrix, params, KITH_E_UNSUPPORTED, "the device cpu was asked for");
+    params.sample = 1025;
+    refuses(ctx, &points.matrix, params, KITH_E_ARGUMENT, "must be 0 to 1024");
+    params.sample = 8;
     params.pipeline = KITH_PIPELINE_MATRIX;
+    refuses(ctx, &points.matrix, params, KITH_E_ARGUMENT, "KITH_PIPELINE_HYBRID");
+    params.sample = 0;
     params.metric = KITH_CUSTOM;
     params.custom = not_a_number;
     refuses(ctx, &points.matrix, params, KITH_E_DATA, "is NaN");

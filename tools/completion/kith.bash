@@ -2,8 +2,8 @@
 # bash completion for kith. tests/cli holds the options here against `kith COMMAND --help`.
 
 _kith_options() {
-    local solve="-k --metric --method --pipeline --select -o --output --format --distances --radius
-        --device --threads --memory --gpu-memory --dry-run -q --quiet --json -h --help"
+    local solve="-k --metric --method --pipeline --select --sample -o --output --format --distances
+        --radius --device --threads --memory --gpu-memory --dry-run -q --quiet --json -h --help"
     case $1 in
     graph) echo "$solve --include-self" ;;
     search) echo "$solve --output-back --both --mutual" ;;
