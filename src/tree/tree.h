@@ -13,10 +13,12 @@
  *
  *     blocks * i / 2^l  ..  blocks * (i + 1) / 2^l - 1
  *
- * so every block but the last one is full. Rows that are equal, byte for byte, are one point, which
- * has the lowest of their ids.
+ * and a leaf's points stand first in its blocks. Whoever reads a tree goes by starts and counts: in
+ * a tree that was made and not changed since every block but the last one is full, others have
+ * holes behind the points of any leaf. Rows that are equal, byte for byte, are one point, which has
+ * the lowest of their ids.
  *
- *   values   [block][column][lane], zeros behind the last point
+ *   values   [block][column][lane], zeros where there is no point
  *   boxes    [node][low of each column, high of each column]
  *   threads  read-only after creation; the same bytes for any number of threads
  */
@@ -32,12 +34,14 @@ typedef struct kin_tree {
     int32_t cols;
     int32_t height;
     int64_t points;
-    int64_t blocks;
+    int64_t blocks; /* holes included */
     kin_tree_norm norm;
     double scale;
-    double *shift; /* by column; zeros where the corpus is not float64 */
+    double *shift;    /* by column; zeros where the corpus is not float64 */
+    uint32_t *starts; /* by leaf: its first block; one more says where the last leaf ends */
+    uint32_t *counts; /* by leaf: its points */
     float *values;
-    uint32_t *ids; /* by position */
+    uint32_t *ids; /* by position; KITH_ID_NONE where there is no point */
     float *boxes;
     float *lost;     /* by node: at least what any of its points lost */
     float *splits;   /* by inner node: smaller components go to the left child */
@@ -55,6 +59,17 @@ static inline int64_t kin_tree_leaves(const kin_tree *tree)
 static inline int64_t kin_tree_first_block(const kin_tree *tree, int32_t level, int64_t i)
 {
     return (int64_t)(((unsigned __int128)tree->blocks * (uint64_t)i) >> level);
+}
+
+/* Blocks of the largest leaf. */
+static inline int64_t kin_tree_most_blocks(const kin_tree *tree)
+{
+    uint32_t most = 0;
+    for (int64_t leaf = 0; leaf < kin_tree_leaves(tree); leaf++) {
+        const uint32_t blocks = tree->starts[leaf + 1] - tree->starts[leaf];
+        most = blocks > most ? blocks : most;
+    }
+    return most;
 }
 
 static inline const float *kin_tree_box(const kin_tree *tree, int64_t node)

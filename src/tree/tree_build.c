@@ -138,6 +138,7 @@ static void write_leaf(const kin_tree_build *b, int64_t leaf)
     kin_select_sort_words(b->words + first, last - first);
     float *low = tree->boxes + node * 2 * tree->cols;
     float *high = low + tree->cols;
+    tree->counts[leaf] = (uint32_t)(last - first);
     for (int64_t at = first; at < last; at++) {
         const int64_t number = (int64_t)b->words[at];
         const float *row = b->rows + number * b->wide;
@@ -232,8 +233,8 @@ uint64_t kin_tree_bytes(int64_t points, int32_t cols, int64_t leaf_points)
     const uint64_t nodes = (uint64_t)2 << height_of(points, leaf_points);
     const uint64_t wide = (uint64_t)cols * sizeof(float);
     return kin_size_add(kin_size_mul(places, wide + sizeof(uint32_t)),
-                        kin_size_mul(nodes, 2 * wide + 2 * sizeof(float) + sizeof(int32_t)) +
-                            2 * wide);
+                        kin_size_mul(nodes, 2 * wide + 3 * sizeof(float) + sizeof(int32_t)) +
+                            2 * wide + sizeof(uint32_t));
 }
 
 static int64_t scratch_doubles(int32_t cols)
@@ -262,6 +263,11 @@ static kith_status make_arrays(kith_ctx *ctx, int64_t leaf_points, kin_tree *tre
     const uint64_t cols = (uint64_t)tree->cols;
     const uint64_t leaves = (uint64_t)kin_tree_leaves(tree);
     KIN_TRY(kin_alloc_zero(ctx, &tree->shift, cols, sizeof *tree->shift, WHAT));
+    KIN_TRY(kin_alloc(ctx, &tree->starts, leaves + 1, sizeof *tree->starts, WHAT));
+    for (uint64_t leaf = 0; leaf <= leaves; leaf++) {
+        tree->starts[leaf] = (uint32_t)kin_tree_first_block(tree, tree->height, (int64_t)leaf);
+    }
+    KIN_TRY(kin_alloc_zero(ctx, &tree->counts, leaves, sizeof *tree->counts, WHAT));
     KIN_TRY(
         kin_alloc_zero(ctx, &tree->values, kin_size_mul(places, cols), sizeof *tree->values, WHAT));
     KIN_TRY(kin_alloc(ctx, &tree->ids, places, sizeof *tree->ids, WHAT));
@@ -356,6 +362,8 @@ void kin_tree_free(kith_ctx *ctx, kin_tree *tree)
     kin_free(ctx, tree->boxes);
     kin_free(ctx, tree->ids);
     kin_free(ctx, tree->values);
+    kin_free(ctx, tree->counts);
+    kin_free(ctx, tree->starts);
     kin_free(ctx, tree->shift);
     memset(tree, 0, sizeof *tree);
 }

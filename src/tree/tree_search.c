@@ -62,6 +62,11 @@ int64_t kin_tree_leaf_points(int32_t cols)
 /* ---- Packets ----------------------------------------------------------------------------------
  */
 
+static int64_t packets_of(const searching *s)
+{
+    return s->queries != NULL ? kin_ceil_div(s->queries->count, KIN_PACKET) : s->tree->blocks;
+}
+
 static void fill_from_queries(const searching *s, kin_tree_walk *w, int64_t packet)
 {
     const kin_tree_queries *queries = s->queries;
@@ -84,13 +89,13 @@ static void fill_from_tree(const searching *s, kin_tree_walk *w, int64_t packet)
 {
     const kin_tree *tree = s->tree;
     const int64_t first = packet * KIN_PACKET;
-    const int32_t count = (int32_t)kin_min_i64(KIN_PACKET, tree->points - first);
     memcpy(w->columns, tree->values + first * tree->cols,
            (size_t)tree->cols * KIN_PACKET * sizeof *w->columns);
-    for (int32_t q = 0; q < count; q++) {
+    w->waiting = 0;
+    for (int32_t q = 0; q < KIN_PACKET && tree->ids[first + q] != KITH_ID_NONE; q++) {
         kin_tree_list_begin(tree, s->wanted, tree->ids[first + q], tree->lost[1], &w->lists[q]);
+        w->waiting |= 1u << q;
     }
-    w->waiting = 0xffffu >> (KIN_PACKET - count);
 }
 
 /* Sends a packet through the tree: its lists are complete. */
@@ -181,7 +186,7 @@ static kith_status try_packet(void *arg, int64_t task, int32_t thread)
 static kith_status decide(searching *s, int64_t rows, bool *declined)
 {
     double pairs = 0.0;
-    s->packets = kin_ceil_div(rows, KIN_PACKET);
+    s->packets = packets_of(s);
     *declined = false;
     if (s->request->method != KITH_METHOD_AUTO || s->packets < PILOT_PACKETS) {
         return KITH_OK;
@@ -192,14 +197,15 @@ static kith_status decide(searching *s, int64_t rows, bool *declined)
         s->workers[t].walk.pairs = 0.0;
         s->workers[t].walk.keys.computed = 0;
     }
-    const double share = pairs / (PILOT_PACKETS * KIN_PACKET) / (double)s->tree->points;
+    const double a_packet = (double)rows / (double)s->packets;
+    const double share = pairs / (PILOT_PACKETS * a_packet) / (double)s->tree->points;
     *declined = !kin_tree_wins(share, s->tree->points, s->queries == NULL, s->request);
     return KITH_OK;
 }
 
-static kith_status run_packets(searching *s, int64_t rows)
+static kith_status run_packets(searching *s)
 {
-    s->packets = kin_ceil_div(rows, KIN_PACKET);
+    s->packets = packets_of(s);
     return kin_parallel(s->ctx, "screen", kin_ceil_div(s->packets, PACKETS_A_TASK), solve, s);
 }
 
@@ -243,7 +249,7 @@ kith_status kin_tree_graph(kith_ctx *ctx, const kith_matrix *points, const kin_r
     }
     const bool done = status == KITH_OK && !*declined;
     if (done) {
-        status = run_packets(&s, tree.points);
+        status = run_packets(&s);
     }
     if (done && status == KITH_OK) {
         report(&s, tree.points);
@@ -278,7 +284,7 @@ static kith_status search_stripes(searching *s, kin_tree_queries *queries, const
         if (*declined) {
             return KITH_OK;
         }
-        KIN_TRY(run_packets(s, queries->count));
+        KIN_TRY(run_packets(s));
         s->ctx->report.seconds_prepare += (double)(loaded - start) * 1e-9;
         s->ctx->report.seconds_screen += kin_clock_since(loaded);
     }

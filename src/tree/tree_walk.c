@@ -92,9 +92,8 @@ static bool next_leaf(kin_tree_walk *w, kin_tree_visit *leaf, int32_t *top)
         }
         const int64_t number = leaf->node - kin_tree_leaves(tree);
         const int64_t floats = (int64_t)KIN_TREE_LANES * tree->cols;
-        const float *at = tree->values + kin_tree_first_block(tree, tree->height, number) * floats;
-        const float *end =
-            tree->values + kin_tree_first_block(tree, tree->height, number + 1) * floats;
+        const float *at = tree->values + (int64_t)tree->starts[number] * floats;
+        const float *end = at + kin_ceil_div(tree->counts[number], KIN_TREE_LANES) * floats;
         for (; at < end; at += KIN_TREE_LANES) {
             __builtin_prefetch(at);
         }
@@ -127,12 +126,11 @@ static void screen_leaf(kin_tree_walk *w, int64_t node, uint32_t waiting)
 {
     const kin_tree *tree = w->tree;
     const int64_t leaf = node - kin_tree_leaves(tree);
-    const int64_t first = kin_tree_first_block(tree, tree->height, leaf);
-    const int64_t last = kin_tree_first_block(tree, tree->height, leaf + 1);
-    const int64_t behind = last * KIN_TREE_LANES - tree->points;
+    const int64_t first = tree->starts[leaf];
+    const uint32_t count = tree->counts[leaf];
     const kin_leaf_job job = {.values = tree->values + first * KIN_TREE_LANES * tree->cols,
-                              .blocks = (int32_t)(last - first),
-                              .tail = 0xffffu >> (behind > 0 ? behind : 0),
+                              .blocks = (int32_t)kin_ceil_div(count, KIN_TREE_LANES),
+                              .tail = 0xffffu >> (-count % KIN_TREE_LANES),
                               .first = (uint32_t)(first * KIN_TREE_LANES),
                               .cols = tree->cols,
                               .waiting = waiting,
@@ -203,12 +201,6 @@ uint64_t kin_tree_walk_bytes(int64_t wanted, int32_t cols, int64_t leaf_points)
     return kin_size_add(kin_size_add(lists, packet), words + sizeof(kin_tree_walk));
 }
 
-/* Blocks of the largest leaf. */
-static int64_t most_blocks(const kin_tree *tree)
-{
-    return kin_ceil_div(tree->blocks, kin_tree_leaves(tree));
-}
-
 kith_status kin_tree_walk_make(kith_ctx *ctx, const kin_tree *tree, const kin_distance *distance,
                                const kin_rows *corpus, const kin_rows *queries, int64_t wanted,
                                kin_tree_walk *walk)
@@ -218,7 +210,7 @@ kith_status kin_tree_walk_make(kith_ctx *ctx, const kin_tree *tree, const kin_di
     const uint64_t floats = kin_size_mul((uint64_t)tree->cols, KIN_PACKET);
     walk->tree = tree;
     walk->body = kin_tree_body_get(distance->isa, tree->norm, tree->cols);
-    walk->room = (int32_t)(most_blocks(tree) * KIN_TREE_LANES);
+    walk->room = (int32_t)(kin_tree_most_blocks(tree) * KIN_TREE_LANES);
     walk->keys =
         (kin_tree_keys){.tree = tree, .distance = distance, .corpus = corpus, .queries = queries};
     kin_tree_keys *keys = &walk->keys;

@@ -64,6 +64,8 @@ static void assert_same_tree(const kin_tree *a, const kin_tree *b)
     assert_memory_equal(a->shift, b->shift, cols * sizeof *a->shift);
     assert_memory_equal(a->values, b->values, places * cols * sizeof *a->values);
     assert_memory_equal(a->ids, b->ids, places * sizeof *a->ids);
+    assert_memory_equal(a->starts, b->starts, (leaves + 1) * sizeof *a->starts);
+    assert_memory_equal(a->counts, b->counts, leaves * sizeof *a->counts);
     assert_memory_equal(a->boxes, b->boxes, 4 * leaves * cols * sizeof *a->boxes);
     assert_memory_equal(a->lost, b->lost, 2 * leaves * sizeof *a->lost);
     assert_memory_equal(a->splits, b->splits, leaves * sizeof *a->splits);
@@ -98,9 +100,13 @@ static void assert_whole(const kin_tree *tree)
     uint8_t *known = calloc((size_t)tree->points, 1);
     assert_non_null(known);
     for (int64_t leaf = 0; leaf < kin_tree_leaves(tree); leaf++) {
-        const int64_t first = kin_tree_first_block(tree, tree->height, leaf) * KIN_TREE_LANES;
-        const int64_t behind = kin_tree_first_block(tree, tree->height, leaf + 1) * KIN_TREE_LANES;
-        for (int64_t at = first; at < behind && at < tree->points; at++) {
+        const int64_t first = (int64_t)tree->starts[leaf] * KIN_TREE_LANES;
+        const int64_t behind = (int64_t)tree->starts[leaf + 1] * KIN_TREE_LANES;
+        assert_true(first + tree->counts[leaf] <= behind);
+        for (int64_t at = first + tree->counts[leaf]; at < behind; at++) {
+            assert_int_equal(tree->ids[at], KITH_ID_NONE);
+        }
+        for (int64_t at = first; at < first + tree->counts[leaf]; at++) {
             assert_true(tree->ids[at] < tree->points);
             assert_int_equal(known[tree->ids[at]], 0);
             known[tree->ids[at]] = 1;
