@@ -64,7 +64,7 @@ static kith_status plan_gpu(kith_ctx *ctx, const kith_matrix *corpus, const kith
     if (gpu == NULL) {
         return KITH_OK;
     }
-    const kin_fused_need need = kin_fused_plan_need(corpus, queries, request, kin_gpu_room(gpu));
+    const kin_fused_need need = kin_fused_plan_need(corpus, queries, request, gpu);
     plan->gpu_bytes = need.whole_bytes;
     plan->gpu_least_bytes = need.least_bytes;
     plan->gpu_budget_bytes = kin_gpu_room(gpu);

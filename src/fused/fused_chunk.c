@@ -59,6 +59,7 @@ static void cut(chunking *c, int64_t rows)
         .meeting = {.queries = c->queries,
                     .request = c->request,
                     .place = c->place,
+                    .gpu = c->gpu,
                     .corpus_dtype = c->corpus->dtype,
                     .screens = kin_fused_screens(c->request, c->corpus->rows, c->queries->rows)},
         .room = kin_gpu_room(c->gpu),

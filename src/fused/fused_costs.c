@@ -27,12 +27,46 @@ static void set_shape(kin_fused_costs *c, int64_t row_blocks, uint64_t a_block, 
     c->pitch = c->chunk * KIN_FUSED_TILE;
 }
 
+static uint64_t words_of(const kin_fused_costs *c)
+{
+    return kin_size_mul((uint64_t)(c->blocks * KIN_FUSED_BLOCK), (uint64_t)c->pitch);
+}
+
+static uint64_t units_of(const kin_fused_costs *c)
+{
+    return (uint64_t)(c->blocks * kin_ceil_div(c->chunk, (int64_t)LEAST_UNIT_TILES));
+}
+
+/* For matrix and a_block, before anything is found not to fit. */
+static uint64_t first_bytes(int64_t columns, uint64_t a_block, uint64_t scope)
+{
+    const uint64_t share = scope / 4;
+    const uint64_t block =
+        kin_size_add((uint64_t)kin_fused_tiles_of(columns) * TILE_BYTES, a_block);
+    const uint64_t wished = block > MATRIX_BYTES ? block : MATRIX_BYTES;
+    return share < wished ? share : wished;
+}
+
+kin_fused_costs_size kin_fused_costs_size_of(int64_t columns, int64_t row_blocks, uint64_t a_block,
+                                             uint64_t scope)
+{
+    kin_fused_costs c = {.cols = {.points = columns}};
+    set_shape(&c, row_blocks, a_block, first_bytes(columns, a_block, scope));
+    const uint64_t tiles = (uint64_t)kin_fused_tiles_of(columns) * sizeof *c.tiles;
+    const uint64_t fixed = units_of(&c) * sizeof *c.units + 2 * sizeof *c.numbers;
+    const uint64_t matrix = kin_size_mul(words_of(&c), sizeof *c.matrix);
+    return (kin_fused_costs_size){
+        .blocks = c.blocks,
+        .columns = c.pitch,
+        .bytes = kin_size_add(kin_size_add(matrix, kin_size_mul((uint64_t)c.blocks, a_block)),
+                              tiles + fixed)};
+}
+
 static kith_status take_room(kin_fused_costs *c, uint64_t beside)
 {
     const kin_fused_device *on = &c->on;
-    const uint64_t words = (uint64_t)(c->blocks * KIN_FUSED_BLOCK) * (uint64_t)c->pitch;
-    const uint64_t units =
-        (uint64_t)(c->blocks * kin_ceil_div(c->chunk, (int64_t)LEAST_UNIT_TILES));
+    const uint64_t words = words_of(c);
+    const uint64_t units = units_of(c);
     char *held = NULL;
     KIN_TRY(
         kin_gpu_alloc(on->ctx, on->gpu, &c->matrix, words, sizeof *c->matrix, "costs of a batch"));
@@ -64,11 +98,7 @@ static kith_status upload_tiles(const kin_fused_costs *c)
 
 kith_status kin_fused_costs_make(kin_fused_costs *c, int64_t row_blocks, uint64_t a_block)
 {
-    const uint64_t share = kin_gpu_scope(c->on.gpu) / 4;
-    const uint64_t block =
-        kin_size_add((uint64_t)kin_fused_tiles_of(c->cols.points) * TILE_BYTES, a_block);
-    const uint64_t wished = block > MATRIX_BYTES ? block : MATRIX_BYTES;
-    uint64_t bytes = share < wished ? share : wished;
+    uint64_t bytes = first_bytes(c->cols.points, a_block, kin_gpu_scope(c->on.gpu));
     kith_status status = KITH_OK;
     for (;; bytes /= 2) {
         set_shape(c, row_blocks, a_block, bytes);

@@ -28,6 +28,16 @@ typedef struct kin_fused_costs {
 kith_status kin_fused_costs_make(kin_fused_costs *c, int64_t row_blocks, uint64_t a_block);
 void kin_fused_costs_free(kin_fused_costs *c);
 
+/* The same as sizes, with that much scope (gpu.h): blocks of a batch, and device memory in all,
+ * a_block of each of them included. */
+typedef struct kin_fused_costs_size {
+    int64_t blocks;
+    int64_t columns; /* of a chunk */
+    uint64_t bytes;
+} kin_fused_costs_size;
+kin_fused_costs_size kin_fused_costs_size_of(int64_t columns, int64_t row_blocks, uint64_t a_block,
+                                             uint64_t scope);
+
 /* Costs of rows (at most a batch of them) to the columns of c->tiles [first, first + tiles): place
  * p of a row belongs to tile number first + p / 128 of them. Does not wait. */
 kith_status kin_fused_costs_run(kin_fused_costs *c, const kin_fused_set *rows, int64_t first,

@@ -31,6 +31,7 @@ enum {
     MOST_STRIPE = 2048,
     LEAST_CHUNK = 4096,
     CHUNK_STEP = 32,
+    USUAL_SAMPLE = 8,                                /* of threshold_heap, times k */
     PICKED_BYTES = sizeof(double) + sizeof(uint32_t) /* of a selected key */
 };
 
@@ -262,6 +263,30 @@ uint64_t kin_fused_direct_least_bytes(int64_t corpus_rows, int64_t k)
     return 2 * bytes_of(least_shape(corpus_rows), answer_bytes(wanted, k)) + (1u << 16);
 }
 
+static uint64_t matrix_bytes(int64_t wanted, int64_t k)
+{
+    return kin_size_add(answer_bytes(wanted, k), kin_size_mul((uint64_t)wanted, PICKED_BYTES));
+}
+
+uint64_t kin_fused_direct_matrix_bytes(const kin_gpu *gpu, const kin_request *request, int64_t rows,
+                                       int64_t corpus_rows, uint64_t scope)
+{
+    const int64_t wanted = kin_min_i64(request->k + 1, corpus_rows);
+    const uint64_t a_query = matrix_bytes(wanted, request->k);
+    const shape s = shape_of(corpus_rows, rows, true, a_query, scope);
+    const kin_select_job job = {.stride_bytes = s.chunk * (int64_t)sizeof(double),
+                                .rows = s.stripe,
+                                .cols = corpus_rows,
+                                .k = wanted,
+                                .dtype = KITH_F64,
+                                .method = request->select,
+                                .sample = USUAL_SAMPLE,
+                                .sorted = true};
+    const uint64_t keys = kin_size_add(bytes_of(s, a_query), (uint64_t)rows * sizeof(uint32_t));
+    return s.chunk < corpus_rows ? keys
+                                 : kin_size_add(keys, kin_fused_scratch_bytes(gpu, &job, scope));
+}
+
 static kith_status make_answers(const direct *d, const kin_request *request, uint32_t place,
                                 answers *a)
 {
@@ -386,8 +411,7 @@ kith_status kin_fused_direct(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_rows *
     const int64_t wanted = kin_min_i64(request->k + (leaves_out ? 1 : 0), corpus->rows);
     const bool matrix = request->pipeline == KITH_PIPELINE_MATRIX;
     const uint64_t a_query =
-        kin_size_add(answer_bytes(wanted, request->k),
-                     matrix ? kin_size_mul((uint64_t)wanted, PICKED_BYTES) : 0);
+        matrix ? matrix_bytes(wanted, request->k) : answer_bytes(wanted, request->k);
     direct d = {.ctx = ctx,
                 .gpu = gpu,
                 .corpus = corpus,

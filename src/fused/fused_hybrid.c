@@ -423,6 +423,17 @@ static uint64_t a_block(int64_t sample, int32_t capacity, int64_t k)
     return KIN_FUSED_BLOCK * a_row;
 }
 
+uint64_t kin_fused_hybrid_bytes(const kin_request *request, int64_t rows, int64_t columns,
+                                uint64_t scope)
+{
+    const int64_t k = kin_min_i64(request->k + 1, columns);
+    const int64_t sample = kin_fused_sample_columns(columns, k, request->sample);
+    const int32_t capacity = kin_fused_sample_leaves(columns, sample, k);
+    return kin_fused_costs_size_of(columns, kin_fused_blocks_of(rows), a_block(sample, capacity, k),
+                                   scope)
+        .bytes;
+}
+
 static kith_status make_all(hybrid *h, int32_t times)
 {
     const int64_t columns = h->corpus->set.points;

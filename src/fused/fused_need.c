@@ -19,6 +19,8 @@
  * least what this one holds.
  */
 #include "fused/fused_direct.h"
+#include "fused/fused_hybrid.h"
+#include "fused/fused_pipeline.h"
 #include "fused/fused_side.h"
 
 #include "base/base_size.h"
@@ -27,6 +29,7 @@ typedef struct needing {
     const kith_matrix *corpus;
     const kith_matrix *queries; /* the corpus for a graph */
     const kin_request *request;
+    const kin_gpu *gpu;
     bool graph;
     bool screens;
 } needing;
@@ -37,6 +40,26 @@ static kin_fused_prepared_need corpus_need(const needing *n, int64_t rows)
                                     true);
 }
 
+/* What a pipeline holds beside corpus, queries and answers. */
+static uint64_t working_bytes(const kin_fused_meeting *m, int64_t count, uint64_t room)
+{
+    const kin_request *request = m->request;
+    const int64_t cols = m->corpus_rows;
+    const uint64_t solving = kin_fused_direct_least_bytes(cols, request->k);
+    switch (request->pipeline) {
+    case KITH_PIPELINE_MATRIX:
+        return m->screens ? kin_fused_pipeline_bytes(m->gpu, request, count, cols, room)
+                          : kin_size_add(solving, kin_fused_direct_matrix_bytes(m->gpu, request,
+                                                                                count, cols, room));
+    case KITH_PIPELINE_HYBRID:
+        return m->screens ? kin_fused_hybrid_bytes(request, count, cols, room)
+                          : kin_size_add(solving, kin_fused_hybrid_keys_bytes(m->gpu, request,
+                                                                              count, cols, room));
+    default:
+        return m->screens ? kin_fused_work_bytes(count, cols, request->k + 1, room) : solving;
+    }
+}
+
 uint64_t kin_fused_stripe_bytes(const kin_fused_meeting *m, int64_t count, uint64_t room)
 {
     const int64_t k = m->request->k;
@@ -45,9 +68,12 @@ uint64_t kin_fused_stripe_bytes(const kin_fused_meeting *m, int64_t count, uint6
                            : kin_fused_prepared_bytes(m->queries, count, &m->request->distance,
                                                       m->corpus_dtype, m->place, false)
                                  .most;
-    const uint64_t working = m->screens ? kin_fused_work_bytes(count, m->corpus_rows, k + 1, room)
-                                        : kin_fused_direct_least_bytes(m->corpus_rows, k);
-    return kin_size_add(kin_size_add(queries, working), kin_fused_answers_bytes(count, k));
+    const uint64_t working = working_bytes(m, count, room);
+    /* The host writes the answers of hybrid; the device has ids that are left out. */
+    const uint64_t answers = m->request->pipeline == KITH_PIPELINE_HYBRID
+                                 ? (uint64_t)count * 2 * sizeof(uint32_t)
+                                 : kin_fused_answers_bytes(count, k);
+    return kin_size_add(kin_size_add(queries, working), answers);
 }
 
 /* Queries of a stripe: as many as fit into `room`; ahead: beside the rows of as many more. */
@@ -151,6 +177,7 @@ static uint64_t sum_need(const needing *n, int64_t rows, int64_t count, bool at_
     const kin_fused_prepared_need corpus = corpus_need(n, rows);
     const kin_fused_meeting meeting = {.queries = at_once ? NULL : n->queries,
                                        .request = n->request,
+                                       .gpu = n->gpu,
                                        .corpus_dtype = n->corpus->dtype,
                                        .corpus_rows = rows,
                                        .screens = n->screens};
@@ -178,6 +205,7 @@ static void cut(const needing *n, uint64_t budget, kin_fused_need *need)
     kin_fused_chunked c = {.corpus = n->corpus,
                            .meeting = {.queries = n->queries,
                                        .request = n->request,
+                                       .gpu = n->gpu,
                                        .corpus_dtype = n->corpus->dtype,
                                        .corpus_rows = n->corpus->rows,
                                        .screens = n->screens},
@@ -197,9 +225,11 @@ static void cut(const needing *n, uint64_t budget, kin_fused_need *need)
 }
 
 kin_fused_need kin_fused_plan_need(const kith_matrix *corpus, const kith_matrix *queries,
-                                   const kin_request *request, uint64_t budget)
+                                   const kin_request *request, const kin_gpu *gpu)
 {
+    const uint64_t budget = kin_gpu_room(gpu);
     const needing n = {.corpus = corpus,
+                       .gpu = gpu,
                        .queries = queries != NULL ? queries : corpus,
                        .request = request,
                        .graph = queries == NULL,

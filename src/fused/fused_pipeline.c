@@ -23,6 +23,7 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "fused/fused_costs.h"
+#include "fused/fused_size.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
 #include "select/select.h"
@@ -128,11 +129,17 @@ static kith_status run_batches(pipeline *p)
     return KITH_OK;
 }
 
+/* The costs that are selected, of a block of rows. */
+static uint64_t picked_bytes(int64_t k)
+{
+    return kin_size_mul((uint64_t)(KIN_FUSED_BLOCK * k), sizeof(uint32_t));
+}
+
 static kith_status run_matrix(kin_fused_work *w, kith_select_method method)
 {
     const kin_fused_device *on = &w->on;
     const int64_t blocks = w->rows.padded / KIN_FUSED_BLOCK;
-    const uint64_t a_block = (uint64_t)(KIN_FUSED_BLOCK * w->lists.k) * sizeof(uint32_t);
+    const uint64_t a_block = picked_bytes(w->lists.k);
     pipeline p = {.work = w,
                   .method = method,
                   .costs = {.on = *on, .cols = w->cols, .col_worst = w->col_worst}};
@@ -161,6 +168,36 @@ kith_status kin_fused_pipeline_run(kin_fused_work *w, const kin_request *request
     }
     kin_fused_pipeline_note(w->on.ctx, request->pipeline);
     return run_matrix(w, request->select);
+}
+
+/* ---- Sizes ----------------------------------------------------------------------------------- */
+
+uint64_t kin_fused_scratch_bytes(const kin_gpu *gpu, const kin_select_job *job, uint64_t scope)
+{
+    kin_select_job one = *job;
+    one.rows = 1;
+    const uint64_t least = kin_select_device_scratch(gpu, &one);
+    const uint64_t all = kin_select_device_scratch(gpu, job);
+    const uint64_t most = scope / 8 > least ? scope / 8 : least;
+    return all < most ? all : most;
+}
+
+uint64_t kin_fused_pipeline_bytes(const kin_gpu *gpu, const kin_request *request, int64_t rows,
+                                  int64_t columns, uint64_t scope)
+{
+    const int64_t k = kin_min_i64(request->k + 1, columns);
+    const kin_fused_costs_size costs =
+        kin_fused_costs_size_of(columns, kin_fused_blocks_of(rows), picked_bytes(k), scope);
+    const kin_select_job job = {.stride_bytes = costs.columns * (int64_t)sizeof(uint32_t),
+                                .rows = kin_min_i64(rows, costs.blocks * KIN_FUSED_BLOCK),
+                                .cols = costs.columns,
+                                .k = kin_min_i64(k, costs.columns),
+                                .dtype = KIN_SELECT_U32,
+                                .method = request->select,
+                                .sample = USUAL_SAMPLE};
+    const uint64_t lists = kin_fused_seedless_bytes(rows, columns, k, scope);
+    return kin_size_add(kin_size_add(lists, costs.bytes),
+                        kin_fused_scratch_bytes(gpu, &job, scope));
 }
 
 /* ---- Keys ------------------------------------------------------------------------------------ */

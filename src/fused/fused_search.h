@@ -40,14 +40,15 @@ kith_status kin_fused_both(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *a, co
                            const kin_request *request, uint32_t place, const kith_neighbors *ab,
                            const kith_neighbors *ba);
 
-/* Device memory: what a job wants at its best, and the least it runs in. queries NULL: a graph. */
+/* Device memory: what a job wants at its best, and the least it runs in, by its pipeline; gpu is
+ * the device that it would run on. queries NULL: a graph. */
 typedef struct kin_fused_need {
     uint64_t whole_bytes;  /* everything resident */
     uint64_t least_bytes;  /* smallest batches */
-    int64_t corpus_chunks; /* batches within `budget` */
+    int64_t corpus_chunks; /* batches within the budget of gpu */
     int64_t query_stripes;
 } kin_fused_need;
 kin_fused_need kin_fused_plan_need(const kith_matrix *corpus, const kith_matrix *queries,
-                                   const kin_request *request, uint64_t budget);
+                                   const kin_request *request, const kin_gpu *gpu);
 
 #endif

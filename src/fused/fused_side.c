@@ -188,6 +188,7 @@ kith_status kin_fused_search_stripes(kith_ctx *ctx, const kin_fused_corpus *corp
         .queries = asking->queries,
         .request = asking->request,
         .place = asking->place,
+        .gpu = corpus->gpu,
         .corpus_dtype = corpus->points.dtype,
         .corpus_rows = corpus->points.rows,
         .screens = kin_fused_screens(asking->request, corpus->points.rows, rows)};

@@ -75,6 +75,7 @@ typedef struct kin_fused_meeting {
     const kith_matrix *queries; /* NULL: the corpus' own points, which lie there */
     const kin_request *request;
     uint32_t place;
+    const kin_gpu *gpu; /* whose methods of selection tell what they take */
     kith_dtype corpus_dtype;
     int64_t corpus_rows;
     bool screens; /* kin_fused_screens of the whole job */

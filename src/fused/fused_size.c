@@ -123,14 +123,26 @@ kin_fused_sizes kin_fused_sizes_of(int64_t rows, int64_t cols, int64_t k, kin_fu
     return s;
 }
 
+static uint64_t tables_bytes(const kin_fused_sizes *s, int64_t rows)
+{
+    return (uint64_t)s->tile_count * sizeof(uint32_t) +
+           (uint64_t)s->unit_count * sizeof(kin_fused_unit) +
+           (uint64_t)kin_fused_tiles_of(rows + KIN_FUSED_BLOCK) * sizeof(kin_fused_worst);
+}
+
 static uint64_t work_bytes(int64_t rows, int64_t cols, int64_t k, kin_fused_seeding how,
                            uint64_t room)
 {
     const kin_fused_sizes s = kin_fused_sizes_of(rows, cols, k, how, room);
     const uint64_t matrix = (uint64_t)s.batch_blocks * KIN_FUSED_BLOCK * (uint64_t)s.seed_tiles;
-    return matrix * TILE_COLUMN_BYTES + (uint64_t)s.tile_count * sizeof(uint32_t) +
-           (uint64_t)s.unit_count * sizeof(kin_fused_unit) +
-           (uint64_t)kin_fused_tiles_of(rows + KIN_FUSED_BLOCK) * sizeof(kin_fused_worst);
+    return matrix * TILE_COLUMN_BYTES + tables_bytes(&s, rows);
+}
+
+uint64_t kin_fused_seedless_bytes(int64_t rows, int64_t cols, int64_t k, uint64_t room)
+{
+    const kin_fused_sizes s = kin_fused_sizes_of(rows, cols, k, KIN_FUSED_SEED_SPREAD, room);
+    const int32_t capacity = kin_fused_search_capacity(rows, cols, k, room);
+    return kin_size_add(lists_bytes(rows, capacity), tables_bytes(&s, rows));
 }
 
 uint64_t kin_fused_work_bytes(int64_t rows, int64_t cols, int64_t k, uint64_t room)

@@ -55,5 +55,7 @@ kith_status kin_select_host(kith_ctx *ctx, const kin_select_job *job);
  * KITH_E_DEVICE, E_DEVICE_MEMORY, E_CANCELLED, and those of kin_select_host. */
 kith_status kin_select_device(kith_ctx *ctx, struct kin_gpu *gpu, const kin_select_job *job,
                               bool on_device);
+/* Scratch memory that all rows of such a job take at once, where it lies on the device. */
+uint64_t kin_select_device_scratch(const struct kin_gpu *gpu, const kin_select_job *job);
 
 #endif

@@ -338,6 +338,13 @@ static kith_status select_here(const device_work *w)
     return KITH_OK;
 }
 
+uint64_t kin_select_device_scratch(const kin_gpu *gpu, const kin_select_job *job)
+{
+    kin_select_task task = task_of(job);
+    task.method = kin_select_choose(KIN_SELECT_ON_CUDA, job);
+    return gpu->module->select->scratch(gpu->stream, &task);
+}
+
 kith_status kin_select_device(kith_ctx *ctx, kin_gpu *gpu, const kin_select_job *job,
                               bool on_device)
 {

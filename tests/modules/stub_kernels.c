@@ -2,15 +2,18 @@
  * Kernels for the device of stub_module.c: what drivers read comes out well-formed, answers mean
  * nothing. With them a driver takes every block of device memory that it takes on a GPU.
  *
- *   STUB_LOST   of a hundred rows, how many lose candidates in a launch that tightens lists
- * (default 0). Which ones differs from launch to launch: on a GPU, too, that depends on how far
- * seeds reach, and so on the budget. */
+ *   STUB_LOST   of a hundred rows, how many lose candidates in a launch that tightens or gathers
+ * lists, or of such launches, how many find more keys than there is room for (default 0). Which
+ * ones differs from launch to launch: on a GPU, too, that depends on how far seeds reach, and so on
+ * the budget. */
 #include "fused/fused_kernels.h"
+#include "select/select_kernels.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 extern const kin_fused_kernels stub_kernels;
+extern const kin_select_kernels stub_select;
 
 static uint32_t next_random(void)
 {
@@ -114,20 +117,32 @@ static int kth(kin_gpu_stream *stream, const kin_fused_kth *job)
     return 0;
 }
 
+static bool loses(void)
+{
+    const char *text = getenv("STUB_LOST");
+    const uint32_t lost = text != NULL ? (uint32_t)strtoul(text, NULL, 10) : 0;
+    return next_random() % 100 < lost;
+}
+
+/* The first k positions, or more than there is room for. */
 static int gather(kin_gpu_stream *stream, const kin_fused_gather *job)
 {
+    const kin_fused_lists *lists = &job->lists;
     (void)stream;
-    (void)job;
+    for (int64_t row = job->row0; row < job->row0 + job->rows; row++) {
+        for (int32_t i = 0; i < lists->k; i++) {
+            lists->words[row * lists->capacity + i] = (uint64_t)i;
+        }
+        lists->counts[row] = loses() ? lists->capacity + 1 : lists->k;
+    }
     return 0;
 }
 
 static int tighten(kin_gpu_stream *stream, const kin_fused_tighten *job)
 {
-    const char *text = getenv("STUB_LOST");
-    const uint32_t lost = text != NULL ? (uint32_t)strtoul(text, NULL, 10) : 0;
     (void)stream;
     for (int64_t row = 0; job->lists.words != NULL && row < job->set.points; row++) {
-        job->lists.lost[row] |= next_random() % 100 < lost ? 1 : 0;
+        job->lists.lost[row] |= loses() ? 1 : 0;
     }
     return 0;
 }
@@ -146,11 +161,11 @@ static int plan(kin_gpu_stream *stream, const kin_fused_plan *job)
     return 0;
 }
 
-/* As many neighbours as are wanted, the first ones. */
-static void write_pairs(kin_fused_pair *pairs, int32_t count)
+/* As many neighbours as are wanted, the first ones from `first` on. */
+static void write_pairs(kin_fused_pair *pairs, int32_t count, uint32_t first)
 {
     for (int32_t i = 0; i < count; i++) {
-        pairs[i] = (kin_fused_pair){.id = (uint32_t)i};
+        pairs[i] = (kin_fused_pair){.id = first + (uint32_t)i};
     }
 }
 
@@ -158,7 +173,7 @@ static int rescore(kin_gpu_stream *stream, const kin_fused_rescore *job)
 {
     (void)stream;
     for (int64_t row = 0; row < job->rows; row++) {
-        write_pairs(job->pairs + row * job->lists.k, job->lists.k);
+        write_pairs(job->pairs + row * job->lists.k, job->lists.k, 0);
         job->count[row] = job->lists.k;
     }
     return 0;
@@ -184,11 +199,82 @@ static int best(kin_gpu_stream *stream, const kin_fused_best *job)
 {
     (void)stream;
     for (int64_t row = 0; row < job->rows; row++) {
-        write_pairs(job->pairs + row * job->pairs_pitch, job->k);
+        const uint32_t first = job->after != NULL ? job->after[row * job->after_pitch].id + 1 : 0;
+        write_pairs(job->pairs + row * job->pairs_pitch, job->k, first);
         job->count[row] = job->k;
     }
     return 0;
 }
+
+static int hits(kin_gpu_stream *stream, const kin_fused_hits *job)
+{
+    (void)stream;
+    for (int64_t row = 0; row < job->rows; row++) {
+        for (int64_t i = job->places[row]; i < job->places[row + 1]; i++) {
+            job->hits[i] = (kin_fused_hit){.first = (uint32_t)(i - job->places[row])};
+        }
+    }
+    return 0;
+}
+
+/* Of each row the first columns, as many as there is room for. */
+static int within(kin_gpu_stream *stream, const kin_fused_within *job)
+{
+    const int64_t fit = job->room / (job->rows > 0 ? job->rows : 1);
+    const int64_t kept = fit < job->columns ? fit : job->columns;
+    (void)stream;
+    for (int64_t row = 0; row < job->rows; row++) {
+        for (int64_t i = 0; i < kept; i++) {
+            job->hits[row * kept + i] =
+                (kin_fused_hit){.query = job->query0 + (uint32_t)row, .first = (uint32_t)i};
+        }
+    }
+    *job->count = loses() ? (uint64_t)job->room + 1 : (uint64_t)(job->rows * kept);
+    return 0;
+}
+
+static int sample(kin_gpu_stream *stream, const kin_fused_sample *job)
+{
+    (void)stream;
+    memset(job->sample, 0, (size_t)(job->rows * job->columns) * 4 * (size_t)job->words);
+    return 0;
+}
+
+static int join(kin_gpu_stream *stream, const kin_fused_join *job)
+{
+    (void)stream;
+    for (int64_t i = 0; i < job->count; i++) {
+        job->pairs[i] = (kin_fused_pair){.key = job->keys[i], .id = job->ids[i]};
+    }
+    return 0;
+}
+
+/* Some scratch for every method. */
+static uint64_t select_scratch(kin_gpu_stream *stream, const kin_select_task *task)
+{
+    (void)stream;
+    return (uint64_t)(task->rows * (task->k + task->cols / 8)) * sizeof(uint64_t);
+}
+
+/* Zeros, which stand at the first places. */
+static int select_rows(kin_gpu_stream *stream, const kin_select_task *task)
+{
+    const size_t value = task->dtype == KITH_F64 ? sizeof(double) : sizeof(float);
+    (void)stream;
+    memset(task->scratch, 0, task->scratch_bytes);
+    if (task->out_kth != NULL) {
+        memset(task->out_kth, 0, (size_t)task->rows * value);
+    }
+    if (task->out_values != NULL) {
+        memset(task->out_values, 0, (size_t)(task->rows * task->k) * value);
+    }
+    for (int64_t i = 0; task->out_ids != NULL && i < task->rows * task->k; i++) {
+        task->out_ids[i] = (uint32_t)(i % task->k);
+    }
+    return 0;
+}
+
+const kin_select_kernels stub_select = {.scratch = select_scratch, .select = select_rows};
 
 const kin_fused_kernels stub_kernels = {.check = check,
                                         .transform = transform,
@@ -207,4 +293,8 @@ const kin_fused_kernels stub_kernels = {.check = check,
                                         .rescore = rescore,
                                         .write = write_rows,
                                         .keys = keys,
-                                        .best = best};
+                                        .best = best,
+                                        .hits = hits,
+                                        .within = within,
+                                        .sample = sample,
+                                        .join = join};

@@ -19,9 +19,12 @@
 
 #ifdef STUB_KERNELS
 extern const struct kin_fused_kernels stub_kernels;
+extern const struct kin_select_kernels stub_select;
 #define KERNELS (&stub_kernels)
+#define SELECTS (&stub_select)
 #else
 #define KERNELS NULL
+#define SELECTS NULL
 #endif
 
 enum { MOST_BLOCKS = 4096, OUT_OF_RANGE = 1 };
@@ -247,5 +250,8 @@ static const kin_gpu_ops ops = {.count = count_devices,
                                 .wait = wait_all};
 
 extern const kin_gpu_module kith_cuda_module;
-const kin_gpu_module kith_cuda_module = {
-    .version = STUB_VERSION, .bytes = sizeof(kin_gpu_module), .ops = &ops, .fused = KERNELS};
+const kin_gpu_module kith_cuda_module = {.version = STUB_VERSION,
+                                         .bytes = sizeof(kin_gpu_module),
+                                         .ops = &ops,
+                                         .fused = KERNELS,
+                                         .select = SELECTS};
