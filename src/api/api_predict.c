@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * kNN models: labels and neighbours looked at once, then one call of the room. */
+#include "api/api_call.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "model/model_predict.h"
+
+#include <math.h>
+
+/* Below it every whole number is a double of its own. */
+static const double whole_labels = 9007199254740992.0;
+
+static const char *const names[] = {
+    [KITH_PREDICT_MEAN] = "mean",
+    [KITH_PREDICT_WEIGHTED] = "weighted",
+    [KITH_PREDICT_MEDIAN] = "median",
+    [KITH_PREDICT_VOTE] = "vote",
+    [KITH_PREDICT_WEIGHTED_VOTE] = "weighted_vote",
+};
+enum { MODES = sizeof names / sizeof names[0] };
+
+static bool is_mode(kith_predict_mode mode)
+{
+    return (int)mode >= 0 && (int)mode < MODES;
+}
+
+const char *kith_predict_mode_name(kith_predict_mode mode)
+{
+    return is_mode(mode) ? names[mode] : "unknown";
+}
+
+int32_t kith_predict_mode_parse(const char *name)
+{
+    for (int32_t i = 0; name != NULL && i < MODES; i++) {
+        if (strcmp(name, names[i]) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static kith_status check_params(kith_ctx *ctx, const kith_predict_params *params)
+{
+    if (params == NULL || params->struct_size < sizeof *params) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "params is NULL or was not made by kith_predict_params_default()");
+    }
+    if (!is_mode(params->mode)) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "mode is %d, which is no kith_predict_mode",
+                        (int)params->mode);
+    }
+    return KITH_OK;
+}
+
+static kith_status check_labels(kith_ctx *ctx, const double *labels, int64_t count,
+                                kith_predict_mode mode)
+{
+    if (labels == NULL || count < 1) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "labels %s (give one for each point)",
+                        labels == NULL ? "is NULL" : "are none");
+    }
+    const bool votes = kin_predict_votes(mode);
+    for (int64_t i = 0; i < count; i++) {
+        const double label = labels[i];
+        if (!isfinite(label)) {
+            return kin_fail(ctx, KITH_E_DATA, "labels[%lld] is %s (leave out points without label)",
+                            (long long)i, isnan(label) ? "NaN" : "infinite");
+        }
+        if (votes && (fabs(label) > whole_labels || label != floor(label))) {
+            return kin_fail(ctx, KITH_E_DATA,
+                            "labels[%lld] is %.17g, a vote is among whole numbers of at most 2^53 "
+                            "(number the classes)",
+                            (long long)i, label);
+        }
+    }
+    return KITH_OK;
+}
+
+static kith_status check_neighbors(kith_ctx *ctx, const kith_neighbors *neighbors,
+                                   kith_predict_mode mode)
+{
+    if (neighbors == NULL || neighbors->ids == NULL) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "neighbors%s is NULL (give neighbours with their ids)",
+                        neighbors == NULL ? "" : ".ids");
+    }
+    if (neighbors->rows < 0 || neighbors->k < 1 || neighbors->k > UINT32_MAX) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "neighbors is %lld x %lld, must be at least 0 x 1, k below 2^32",
+                        (long long)neighbors->rows, (long long)neighbors->k);
+    }
+    if (kin_predict_weighs(mode) && neighbors->distances == NULL &&
+        neighbors->distances64 == NULL) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "neighbors has no distances, mode %s weighs by them (give distances64 or "
+                        "distances)",
+                        kith_predict_mode_name(mode));
+    }
+    return KITH_OK;
+}
+
+/* Whether one slot may count, and whether it does: *counts. */
+static kith_status check_slot(kith_ctx *ctx, const kin_predict_job *job, int64_t labels,
+                              int64_t slot, bool *counts)
+{
+    const kith_neighbors *neighbors = &job->neighbors;
+    const long long row = (long long)(slot / neighbors->k);
+    const long long col = (long long)(slot % neighbors->k);
+    const uint32_t id = neighbors->ids[slot];
+    *counts = id != KITH_ID_NONE;
+    if (*counts && (int64_t)id >= labels) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "neighbors[%lld, %lld] is id %lu, must be below %lld, the number of labels",
+                        row, col, (unsigned long)id, (long long)labels);
+    }
+    if (*counts && kin_predict_weighs(job->mode)) {
+        const double distance = kin_predict_distance(neighbors, slot);
+        if (!(distance >= 0.0)) {
+            return kin_fail(ctx, KITH_E_DATA,
+                            "the distance of neighbors[%lld, %lld] is %g, mode %s divides by it "
+                            "(take a metric whose distances are not negative)",
+                            row, col, distance, kith_predict_mode_name(job->mode));
+        }
+        *counts = isfinite(distance);
+    }
+    return KITH_OK;
+}
+
+/* In the order of the table, so that of several mistakes the same one is told. */
+static kith_status check_slots(kith_ctx *ctx, const kin_predict_job *job, int64_t labels)
+{
+    const kith_neighbors *neighbors = &job->neighbors;
+    for (int64_t row = 0; row < neighbors->rows; row++) {
+        bool any = false;
+        for (int64_t i = 0; i < neighbors->k; i++) {
+            bool counts = false;
+            KIN_TRY(check_slot(ctx, job, labels, row * neighbors->k + i, &counts));
+            any = any || counts;
+        }
+        if (!any) {
+            return kin_fail(ctx, KITH_E_DATA,
+                            "row %lld of neighbors has nobody at a finite distance (leave it out)",
+                            (long long)row);
+        }
+    }
+    return KITH_OK;
+}
+
+static kith_status predict(kith_ctx *ctx, const kith_neighbors *neighbors, const double *labels,
+                           int64_t label_count, const kith_predict_params *params, double *out)
+{
+    KIN_TRY(check_params(ctx, params));
+    KIN_TRY(check_neighbors(ctx, neighbors, params->mode));
+    KIN_TRY(check_labels(ctx, labels, label_count, params->mode));
+    if (out == NULL && neighbors->rows > 0) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "out is NULL (give room for one number a row)");
+    }
+    const kin_predict_job job = {
+        .neighbors = *neighbors, .labels = labels, .mode = params->mode, .out = out};
+    KIN_TRY(check_slots(ctx, &job, label_count));
+    return kin_predict(ctx, &job);
+}
+
+kith_status kith_predict(kith_ctx *ctx, const kith_neighbors *neighbors, const double *labels,
+                         int64_t label_count, const kith_predict_params *params, double *out)
+{
+    kin_call call;
+    KIN_TRY(kin_call_begin(ctx, &call));
+    return kin_call_end(&call, predict(ctx, neighbors, labels, label_count, params, out));
+}
