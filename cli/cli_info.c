@@ -17,6 +17,8 @@ static const char *kind_name(kith_kind kind)
         return "corpus";
     case KITH_KIND_RANGES:
         return "ranges";
+    case KITH_KIND_TREE:
+        return "tree";
     case KITH_KIND_NONE:
         break;
     }
@@ -43,6 +45,14 @@ static void print_json(const char *path, const kith_file_info *info)
     cli_json_text(&json, "metric",
                   info->metric != KITH_METRIC_DEFAULT ? kith_metric_name(info->metric) : NULL);
     cli_json_bool(&json, "exact", info->exact == 1);
+    if (info->kind == KITH_KIND_TREE) {
+        cli_json_open(&json, "tree");
+        cli_json_int(&json, "height", info->tree_height);
+        cli_json_int(&json, "leaves", (int64_t)1 << info->tree_height);
+        cli_json_int(&json, "distinct_rows", info->tree_rows);
+        cli_json_int(&json, "slack", info->tree_slack);
+        cli_json_close(&json);
+    }
     cli_json_uint(&json, "bytes", info->file_bytes);
     cli_report_end_json(&json);
 }
@@ -61,6 +71,12 @@ static void print_text(const char *path, const kith_file_info *info)
     }
     if (info->exact == 1) {
         (void)printf("exact: certified\n");
+    }
+    if (info->kind == KITH_KIND_TREE) {
+        (void)printf("height: %" PRId32 "\nleaves: %" PRId64 "\ndistinct rows: %" PRId64
+                     "\nslack: %" PRId64 " free places\n",
+                     info->tree_height, (int64_t)1 << info->tree_height, info->tree_rows,
+                     info->tree_slack);
     }
     (void)printf("size: %s (%" PRIu64 " bytes)\n", cli_report_size(info->file_bytes, size),
                  info->file_bytes);

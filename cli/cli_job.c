@@ -125,6 +125,7 @@ kith_search_params cli_job_params(const cli_job *job)
     params.select = job->args->select;
     params.sample = cli_given(job->args, CLI_OPT_SAMPLE) ? (int32_t)job->args->sample : 0;
     const bool both = cli_given(job->args, CLI_OPT_BOTH) || cli_given(job->args, CLI_OPT_MUTUAL);
+    params.tree_height = job->args->tree_height;
     params.method = both ? KITH_METHOD_EXACT : job->args->method;
     return params;
 }

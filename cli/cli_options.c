@@ -91,6 +91,16 @@ static bool read_method(const char *value, cli_args *args, cli_error *error)
     return refuse_name(error, value, "method", method_name, KITH_METHOD_AUTO, KITH_METHOD_TREE);
 }
 
+static bool read_tree_height(const char *value, cli_args *args, cli_error *error)
+{
+    int64_t height = 0;
+    if (!cli_value_int(value, 1, 28, &height)) {
+        return refuse(error, "'%s' is no height of a tree (give 1 to 28)", value);
+    }
+    args->tree_height = (int32_t)height;
+    return true;
+}
+
 static const char *pipeline_name(int pipeline)
 {
     static const char *const names[] = {[KITH_PIPELINE_FUSED] = "fused",
@@ -249,6 +259,9 @@ static const cli_option options[CLI_OPTION_COUNT] = {
     [CLI_OPT_METHOD] = {"method", 0, "NAME", SOLVES,
                         "auto (default), exact, tree (few dimensions): the same answer",
                         read_method},
+    [CLI_OPT_TREE_HEIGHT] = {"tree-height", 0, "H", SOLVES,
+                             "with a tree: 2^H leaves (default: by the number of columns)",
+                             read_tree_height},
     [CLI_OPT_PIPELINE] = {"pipeline", 0, "NAME", SOLVES,
                           "fused (default), matrix, hybrid (with a GPU): the same answer",
                           read_pipeline},

@@ -25,6 +25,7 @@ typedef enum cli_option_id {
     CLI_OPT_K = 0,
     CLI_OPT_METRIC,
     CLI_OPT_METHOD,
+    CLI_OPT_TREE_HEIGHT,
     CLI_OPT_PIPELINE,
     CLI_OPT_SELECT,
     CLI_OPT_BUFFER,
@@ -61,12 +62,13 @@ enum { CLI_MAX_PATHS = 2, CLI_ERROR_BYTES = 768 };
  * that cli_parse gave it: 0 or NULL, but for sample. */
 typedef struct cli_args {
     cli_command_id command;
-    uint32_t given; /* bit i: option i was given */
+    uint64_t given; /* bit i: option i was given */
     int path_count;
     const char *paths[CLI_MAX_PATHS];
     int64_t k;
     kith_metric metric;
     kith_method method;
+    int32_t tree_height;
     kith_pipeline pipeline;
     kith_select_method select;
     kith_select_buffer buffer;
@@ -123,7 +125,7 @@ const cli_command *cli_command_get(cli_command_id id);
 
 static inline bool cli_given(const cli_args *args, cli_option_id id)
 {
-    return (args->given >> id & 1u) != 0;
+    return (args->given >> id & 1) != 0;
 }
 
 /* argv[0] is the program. */

@@ -130,7 +130,7 @@ static bool apply(parser *p, cli_option_id id, const char *word, const char *val
         }
         value = p->argv[p->next++];
     }
-    p->args->given |= 1u << id;
+    p->args->given |= (uint64_t)1 << id;
     return option->read == NULL || option->read(value, p->args, p->error);
 }
 

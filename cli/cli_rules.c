@@ -20,7 +20,8 @@ static const rule rules[] = {
     {CLI_OPT_OUTPUT_BACK, true, CLI_OPT_OUTPUT}, {CLI_OPT_SAMPLE, true, CLI_OPT_POINTS},
     {CLI_OPT_SEED, true, CLI_OPT_POINTS},        {CLI_OPT_KTH, false, CLI_OPT_UNSORTED},
     {CLI_OPT_RADIUS, false, CLI_OPT_PIPELINE},   {CLI_OPT_SELECT, true, CLI_OPT_PIPELINE},
-    {CLI_OPT_SAMPLE, true, CLI_OPT_PIPELINE},
+    {CLI_OPT_SAMPLE, true, CLI_OPT_PIPELINE},    {CLI_OPT_TREE_HEIGHT, false, CLI_OPT_RADIUS},
+    {CLI_OPT_TREE_HEIGHT, false, CLI_OPT_BOTH},  {CLI_OPT_TREE_HEIGHT, false, CLI_OPT_MUTUAL},
 };
 
 /* "--radius", or "-k". */
@@ -109,6 +110,16 @@ static bool check_method(const cli_args *args, cli_error *error)
     return true;
 }
 
+/* Only a tree has a height. */
+static bool check_height(const cli_args *args, cli_error *error)
+{
+    if (args->tree_height != 0 &&
+        (args->method == KITH_METHOD_EXACT || args->pipeline != KITH_PIPELINE_FUSED)) {
+        return refuse(error, "--tree-height", "goes with --method tree or auto alone");
+    }
+    return true;
+}
+
 /* What a pipeline has for itself. */
 static bool check_pipeline(const cli_args *args, cli_error *error)
 {
@@ -178,6 +189,6 @@ static bool check_wants(const cli_args *args, cli_error *error)
 bool cli_rules_check(const cli_args *args, cli_error *error)
 {
     return check_wants(args, error) && check_pairs(args, error) && check_outputs(args, error) &&
-           check_radius(args, error) && check_method(args, error) && check_pipeline(args, error) &&
-           check_switches(args, error);
+           check_radius(args, error) && check_method(args, error) && check_height(args, error) &&
+           check_pipeline(args, error) && check_switches(args, error);
 }

@@ -253,6 +253,9 @@ typedef struct kith_search_params {
                                   of a prepared corpus */
     int32_t sample; /* for KITH_PIPELINE_HYBRID: the sample of a row is this many times k columns,
                        1 .. 1024; 0 = 32 k or a 16th of the columns, whichever is more */
+    int32_t tree_height; /* of the tree that this call makes: 2^height leaves, of at least 16 rows
+                            each, so at most log2(rows / 16), and 28; lower where rows are equal.
+                            0 = the one that is fastest for so many columns */
 } kith_search_params;
 
 static inline kith_search_params kith_search_params_default(void)
@@ -405,7 +408,8 @@ typedef enum kith_kind {
     KITH_KIND_GRAPH = 2,  /* each point's neighbours among the same points */
     KITH_KIND_RESULT = 3, /* queries' neighbours in a corpus */
     KITH_KIND_CORPUS = 4,
-    KITH_KIND_RANGES = 5
+    KITH_KIND_RANGES = 5,
+    KITH_KIND_TREE = 6 /* a corpus with a tree */
 } kith_kind;
 
 typedef struct kith_result_meta {
@@ -456,6 +460,10 @@ typedef struct kith_file_info {
     int64_t rows;
     int64_t cols; /* d of points, k of results */
     uint64_t file_bytes;
+    int32_t tree_height; /* of a tree: 2^height leaves */
+    int32_t reserved2;
+    int64_t tree_rows;  /* distinct rows, which stand in its leaves */
+    int64_t tree_slack; /* places that are free for more of them */
 } kith_file_info;
 /* What a file holds, from its header and size alone. */
 KITH_API kith_status kith_file_inspect(kith_ctx *ctx, const char *path, kith_file_info *info);

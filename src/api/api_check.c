@@ -125,6 +125,13 @@ static kith_status check_pipeline(kith_ctx *ctx, const kith_search_params *param
                         "has one (set both or none)",
                         (int)params->sample);
     }
+    if (params->tree_height != 0 &&
+        (method == KITH_METHOD_EXACT || pipeline != KITH_PIPELINE_FUSED)) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "tree_height is %d, and the method exact and the pipelines matrix and "
+                        "hybrid have no tree (leave it out, or use the method tree)",
+                        (int)params->tree_height);
+    }
     return KITH_OK;
 }
 

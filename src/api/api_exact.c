@@ -24,7 +24,8 @@ static kin_request request_of(const kith_search_params *params, const kin_distan
                          .pipeline = params->pipeline,
                          .select = params->select,
                          .method = params->method,
-                         .sample = params->sample};
+                         .sample = params->sample,
+                         .tree_height = params->tree_height};
 }
 
 /* ---- Graph ---------------------------------------------------------------------------------- */
@@ -42,6 +43,7 @@ kith_status kin_api_check_graph(kith_ctx *ctx, const kith_matrix *points,
     const bool self = (params.flags & KITH_INCLUDE_SELF) != 0;
     KIN_TRY(kin_check_output(ctx, params.k, job->points.rows - (self ? 0 : 1),
                              self ? OF_SEARCH : OF_GRAPH, out, job->points.rows));
+    KIN_TRY(kin_method_check_height(ctx, params.tree_height, job->points.rows));
     job->request = request_of(&params, &distance);
     return KITH_OK;
 }
@@ -93,6 +95,7 @@ kith_status kin_api_check_queries(kith_ctx *ctx, const kith_matrix *corpus,
     KIN_TRY(kin_check_cols(ctx, corpus, "the corpus", &job->queries, "queries"));
     KIN_TRY(kin_check_output(ctx, params->k, corpus->rows - (excludes ? 1 : 0),
                              excludes ? OF_EXCLUDE : OF_SEARCH, out, job->queries.rows));
+    KIN_TRY(kin_method_check_height(ctx, params->tree_height, corpus->rows));
     job->request = request_of(params, distance);
     job->request.distance.isa = ctx->isa;
     return KITH_OK;

@@ -3,6 +3,7 @@
 
 #include "base/base_try.h"
 #include "tree/tree_choose.h"
+#include "tree/tree_search.h"
 
 kith_status kin_method_check(kith_ctx *ctx, const kin_request *request)
 {
@@ -23,12 +24,28 @@ kith_status kin_method_check(kith_ctx *ctx, const kin_request *request)
     return KITH_OK;
 }
 
+kith_status kin_method_check_height(kith_ctx *ctx, int32_t height, int64_t rows)
+{
+    const int32_t most = kin_tree_most_height(rows);
+    if (height < 0 || height > most) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "tree_height is %d, must be 0 to %d for %lld rows (0: chosen by the number "
+                        "of columns)",
+                        (int)height, (int)most, (long long)rows);
+    }
+    return KITH_OK;
+}
+
 kith_status kin_method_refuse_tree(kith_ctx *ctx, const kin_request *request, const char *why)
 {
-    if (request->method != KITH_METHOD_TREE) {
-        return KITH_OK;
+    if (request->tree_height != 0 && request->method != KITH_METHOD_TREE) {
+        return kin_fail(ctx, KITH_E_UNSUPPORTED, "tree_height is %d, and %s (leave it out)",
+                        (int)request->tree_height, why);
     }
-    return kin_fail(ctx, KITH_E_UNSUPPORTED, "method is tree, and %s (use auto or exact)", why);
+    return request->method != KITH_METHOD_TREE
+               ? KITH_OK
+               : kin_fail(ctx, KITH_E_UNSUPPORTED, "method is tree, and %s (use auto or exact)",
+                          why);
 }
 
 kith_status kin_method_enter(kith_ctx *ctx, const kin_request *request, bool *cpu_alone)

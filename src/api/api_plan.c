@@ -117,6 +117,7 @@ static kith_status plan_exact(kith_ctx *ctx, const kith_matrix *corpus, const ki
         KIN_TRY(kin_check_cols(ctx, &matrix, "the corpus", &asked, "queries"));
     }
     KIN_TRY(check_k(ctx, &params, queries == NULL, matrix.rows));
+    KIN_TRY(kin_method_check_height(ctx, params.tree_height, matrix.rows));
     const kin_request request = {.distance = distance,
                                  .k = params.k,
                                  .flags = params.flags,
@@ -124,7 +125,8 @@ static kith_status plan_exact(kith_ctx *ctx, const kith_matrix *corpus, const ki
                                  .pipeline = params.pipeline,
                                  .select = params.select,
                                  .method = params.method,
-                                 .sample = params.sample};
+                                 .sample = params.sample,
+                                 .tree_height = params.tree_height};
     const int64_t rows = queries != NULL ? asked.rows : matrix.rows;
     const kith_matrix *other = queries != NULL ? &asked : NULL;
     bool cpu_alone = false;

@@ -2,10 +2,6 @@
  *
  * Layout. Section "points", which every reader of points knows; "corpus", the facts below; then the
  * arrays of groups, order, frame, set and cover under their own names, those that there are.
- *
- * Trust. The container's checksums guard against accidents, not against malice. Everything that is
- * used as an index or a length is therefore checked here: a file can be wrong, but not lead outside
- * of itself.
  */
 #include "exact/exact_store.h"
 
@@ -13,13 +9,14 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "exact/exact_search.h"
+#include "exact/exact_store_part.h"
 
 #include <assert.h>
 #include <math.h>
 
 /* What is stored means what this version of the preparation makes of it. Rises with every change of
  * panels, terms, bounds or covers. */
-enum { STORE_VERSION = 3, MOST_SECTIONS = 24 };
+enum { STORE_VERSION = 3 };
 
 #define TAG_FACTS "corpus"
 
@@ -42,56 +39,40 @@ static_assert(sizeof(facts) == 80, "facts have no padding");
 
 /* ---- Writing -------------------------------------------------------------------------------- */
 
-typedef struct writing {
-    kin_section sections[MOST_SECTIONS];
-    int32_t count;
-} writing;
-
-/* Arrays that there are not are left out. */
-static void add(writing *w, const char *tag, const void *data, int64_t rows, uint64_t row_bytes)
+static void add_rows(kin_storing *w, const kin_prepared *p)
 {
-    if (data != NULL) {
-        w->sections[w->count++] = (kin_section){
-            .tag = tag, .data = data, .bytes = kin_size_mul((uint64_t)rows, row_bytes)};
-    }
+    kin_store_add(w, "transforms", p->rows.transforms, p->rows.matrix.rows,
+                  sizeof(kin_row_transform));
+    kin_store_add_groups(w, &p->groups);
+    kin_store_add(w, "order", p->order, p->groups.count, sizeof(uint32_t));
 }
 
-static void add_rows(writing *w, const kin_prepared *p)
-{
-    const int64_t rows = p->rows.matrix.rows;
-    add(w, "transforms", p->rows.transforms, rows, sizeof(kin_row_transform));
-    add(w, "firsts", p->groups.firsts, p->groups.count, sizeof(uint32_t));
-    add(w, "weights", p->groups.weights, rows, sizeof(uint32_t));
-    add(w, "next", p->groups.next, rows, sizeof(uint32_t));
-    add(w, "degenerates", p->groups.degenerates, p->groups.degenerate, sizeof(uint32_t));
-    add(w, "order", p->order, p->groups.count, sizeof(uint32_t));
-}
-
-static void add_set(writing *w, const kin_prepared *p)
+static void add_set(kin_storing *w, const kin_prepared *p)
 {
     const kin_set *set = &p->set;
     const int64_t wide = kin_round_up(p->frame.cols, KIN_METRIC_LANES);
-    add(w, "mean", p->stats.mean, wide, sizeof(double));
-    add(w, "panels", set->panels, set->padded, (uint64_t)p->frame.groups * sizeof(uint32_t));
-    add(w, "start", set->start, set->padded, sizeof(kin_word));
-    add(w, "odd", set->odd, set->padded, sizeof(kin_word));
-    add(w, "half_term", set->half_term, set->padded, sizeof(kin_word));
-    add(w, "row_term", set->row_term, set->padded, sizeof(kin_word));
-    add(w, "norm", set->norm, set->padded, sizeof(float));
-    add(w, "lost", set->lost, set->padded, sizeof(float));
+    kin_store_add(w, "mean", p->stats.mean, wide, sizeof(double));
+    kin_store_add(w, "panels", set->panels, set->padded,
+                  (uint64_t)p->frame.groups * sizeof(uint32_t));
+    kin_store_add(w, "start", set->start, set->padded, sizeof(kin_word));
+    kin_store_add(w, "odd", set->odd, set->padded, sizeof(kin_word));
+    kin_store_add(w, "half_term", set->half_term, set->padded, sizeof(kin_word));
+    kin_store_add(w, "row_term", set->row_term, set->padded, sizeof(kin_word));
+    kin_store_add(w, "norm", set->norm, set->padded, sizeof(float));
+    kin_store_add(w, "lost", set->lost, set->padded, sizeof(float));
 }
 
 static const int64_t cover_steps[2] = {KIN_FINE_STEP, KIN_COARSE_STEP};
 static const char *const cover_centres[2] = {"fine_centres", "coarse_centres"};
 static const char *const cover_radii[2] = {"fine_radii", "coarse_radii"};
 
-static void add_cover(writing *w, const kin_prepared *p)
+static void add_cover(kin_storing *w, const kin_prepared *p)
 {
     for (int level = 0; level < 2; level++) {
         const int64_t tiles = kin_ceil_div(p->set.points, cover_steps[level]);
         const uint64_t centre_bytes = (uint64_t)p->cover.wide * sizeof(float);
-        add(w, cover_centres[level], p->cover.centres[level], tiles, centre_bytes);
-        add(w, cover_radii[level], p->cover.radii[level], tiles, sizeof(float));
+        kin_store_add(w, cover_centres[level], p->cover.centres[level], tiles, centre_bytes);
+        kin_store_add(w, cover_radii[level], p->cover.radii[level], tiles, sizeof(float));
     }
 }
 
@@ -121,10 +102,10 @@ kith_status kin_store_save(kith_ctx *ctx, const char *path, const kin_prepared *
                                          .rows = points->rows,
                                          .cols = points->cols};
     const facts f = facts_of(prepared);
-    writing w = {.count = 0};
+    kin_storing w = {.count = 0};
     w.sections[w.count++] = (kin_section){.tag = KIN_TAG_POINTS, .matrix = points};
     if (kin_exact_screens(&prepared->distance)) {
-        add(&w, TAG_FACTS, &f, 1, sizeof f);
+        kin_store_add(&w, TAG_FACTS, &f, 1, sizeof f);
         add_rows(&w, prepared);
         add_set(&w, prepared);
         add_cover(&w, prepared);
@@ -134,24 +115,12 @@ kith_status kin_store_save(kith_ctx *ctx, const char *path, const kin_prepared *
 
 /* ---- Reading -------------------------------------------------------------------------------- */
 
-typedef struct reading {
-    kith_ctx *ctx;
-    const char *path;
-    const kin_container *container;
-    facts facts;
-} reading;
-
-static kith_status fail_damaged(const reading *r, const char *what)
-{
-    return kin_fail(r->ctx, KITH_E_FORMAT, "%s: %s (it is damaged: make it again)", r->path, what);
-}
-
 kith_status kin_store_points(kith_ctx *ctx, const char *path, const kin_container *container,
                              kith_matrix *points, kith_metric *metric)
 {
     const kin_container_header *header = kin_container_get_header(container);
     const int32_t item = kith_dtype_bytes(header->dtype);
-    if (header->kind != KITH_KIND_CORPUS) {
+    if (header->kind != KITH_KIND_CORPUS && header->kind != KITH_KIND_TREE) {
         return kin_fail(ctx, KITH_E_FORMAT,
                         "%s: is no prepared corpus (make one with kith_corpus_save)", path);
     }
@@ -172,111 +141,41 @@ kith_status kin_store_points(kith_ctx *ctx, const char *path, const kin_containe
                                &points->data);
 }
 
-/* A section as the arrays want it: they are written by nobody once they are made. */
-static kith_status view(const reading *r, const char *tag, int64_t rows, uint64_t row_bytes,
-                        void *out)
+static kith_status view_groups(const kin_viewing *r, const facts *f, kin_prepared *p)
 {
-    union {
-        const void *read;
-        void *own;
-    } block = {NULL};
-    KIN_TRY(kin_container_table(r->ctx, r->container, tag, (uint64_t)rows, row_bytes, &block.read));
-    memcpy(out, &block.own, sizeof block.own);
-    return KITH_OK;
-}
-
-/* Numbers of rows, rising. */
-static bool rises(const uint32_t *ids, int64_t count, int64_t rows)
-{
-    for (int64_t i = 0; i < count; i++) {
-        if ((int64_t)ids[i] >= rows || (i > 0 && ids[i - 1] >= ids[i])) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static bool all_below(const uint32_t *ids, int64_t count, int64_t rows)
-{
-    for (int64_t i = 0; i < count; i++) {
-        if ((int64_t)ids[i] >= rows) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Links lead forward, so every chain ends; weights of firsts are what their chains hold. */
-static bool chains_end(const kin_groups *groups)
-{
-    for (int64_t i = 0; i < groups->rows; i++) {
-        const uint32_t next = groups->next[i];
-        if (next != KITH_ID_NONE && ((int64_t)next >= groups->rows || (int64_t)next <= i)) {
-            return false;
-        }
-    }
-    int64_t total = groups->degenerate;
-    for (int64_t i = 0; i < groups->count; i++) {
-        int64_t length = 0;
-        for (uint32_t id = groups->firsts[i]; id != KITH_ID_NONE && total < groups->rows;
-             id = groups->next[id]) {
-            length += 1;
-            total += 1;
-        }
-        if (groups->weights[groups->firsts[i]] != length) {
-            return false;
-        }
-    }
-    return total == groups->rows;
-}
-
-static kith_status view_groups(const reading *r, kin_prepared *p)
-{
-    kin_groups *groups = &p->groups;
-    const int64_t rows = p->rows.matrix.rows;
-    *groups =
-        (kin_groups){.rows = rows, .count = r->facts.count, .degenerate = r->facts.degenerate};
-    KIN_TRY(view(r, "firsts", groups->count, sizeof(uint32_t), &groups->firsts));
-    KIN_TRY(view(r, "order", groups->count, sizeof(uint32_t), &p->order));
-    bool good =
-        rises(groups->firsts, groups->count, rows) && all_below(p->order, groups->count, rows);
-    if (groups->degenerate > 0) {
-        KIN_TRY(view(r, "degenerates", groups->degenerate, sizeof(uint32_t), &groups->degenerates));
-        good = good && rises(groups->degenerates, groups->degenerate, rows);
-    }
-    if (r->facts.equal != 0) {
-        KIN_TRY(view(r, "weights", rows, sizeof(uint32_t), &groups->weights));
-        KIN_TRY(view(r, "next", rows, sizeof(uint32_t), &groups->next));
-        good = good && chains_end(groups);
-    } else {
-        good = good && groups->count + groups->degenerate == rows;
-    }
-    return good ? KITH_OK : fail_damaged(r, "its groups of equal rows are not consistent");
+    p->groups =
+        (kin_groups){.rows = p->rows.matrix.rows, .count = f->count, .degenerate = f->degenerate};
+    KIN_TRY(kin_store_view_groups(r, f->equal != 0, &p->groups));
+    KIN_TRY(kin_store_view_array(r, "order", f->count, sizeof(uint32_t), &p->order));
+    return kin_store_all_below(p->order, f->count, p->groups.rows)
+               ? KITH_OK
+               : kin_store_fail_damaged(r, "its order names rows that it does not have");
 }
 
 /* The degenerate rows are those that the groups name, and the others have numbers. */
-static kith_status view_transforms(const reading *r, kin_prepared *p)
+static kith_status view_transforms(const kin_viewing *r, const facts *f, kin_prepared *p)
 {
     if (!kin_metric_get_traits(p->distance.metric)->transforms) {
-        return r->facts.degenerate == 0 ? KITH_OK : fail_damaged(r, "it has degenerate rows");
+        return f->degenerate == 0 ? KITH_OK : kin_store_fail_damaged(r, "it has degenerate rows");
     }
     const int64_t rows = p->rows.matrix.rows;
     const kin_row_transform *transforms = NULL;
-    KIN_TRY(view(r, "transforms", rows, sizeof *transforms, &transforms));
+    KIN_TRY(kin_store_view_array(r, "transforms", rows, sizeof *transforms, &transforms));
     int64_t degenerate = 0;
     for (int64_t i = 0; i < rows; i++) {
         const kin_row_transform *t = &transforms[i];
         degenerate += t->degenerate != 0.0;
         if (!isfinite(t->scale) || !isfinite(t->shift) || !isfinite(t->gain)) {
-            return fail_damaged(r, "the norms of its rows are no numbers");
+            return kin_store_fail_damaged(r, "the norms of its rows are no numbers");
         }
     }
     p->rows.transforms = transforms;
-    return degenerate == r->facts.degenerate ? KITH_OK
-                                             : fail_damaged(r, "it miscounts its degenerate rows");
+    return degenerate == f->degenerate
+               ? KITH_OK
+               : kin_store_fail_damaged(r, "it miscounts its degenerate rows");
 }
 
-static kith_status view_set(const reading *r, kin_prepared *p)
+static kith_status view_set(const kin_viewing *r, const facts *f, kin_prepared *p)
 {
     kin_set *set = &p->set;
     *set = (kin_set){.frame = &p->frame,
@@ -284,40 +183,41 @@ static kith_status view_set(const reading *r, kin_prepared *p)
                      .points = p->groups.count,
                      .padded = kin_round_up(p->groups.count, KIN_BLOCK_STEP),
                      .ids = p->order,
-                     .worst = {r->facts.worst_norm, r->facts.worst_lost}};
+                     .worst = {f->worst_norm, f->worst_lost}};
     const uint64_t row_bytes = (uint64_t)p->frame.groups * sizeof(uint32_t);
-    KIN_TRY(view(r, "panels", set->padded, row_bytes, &set->panels));
-    KIN_TRY(view(r, "start", set->padded, sizeof(kin_word), &set->start));
-    KIN_TRY(view(r, "odd", set->padded, sizeof(kin_word), &set->odd));
-    KIN_TRY(view(r, "half_term", set->padded, sizeof(kin_word), &set->half_term));
-    KIN_TRY(view(r, "row_term", set->padded, sizeof(kin_word), &set->row_term));
+    KIN_TRY(kin_store_view_array(r, "panels", set->padded, row_bytes, &set->panels));
+    KIN_TRY(kin_store_view_array(r, "start", set->padded, sizeof(kin_word), &set->start));
+    KIN_TRY(kin_store_view_array(r, "odd", set->padded, sizeof(kin_word), &set->odd));
+    KIN_TRY(kin_store_view_array(r, "half_term", set->padded, sizeof(kin_word), &set->half_term));
+    KIN_TRY(kin_store_view_array(r, "row_term", set->padded, sizeof(kin_word), &set->row_term));
     if (p->frame.bound != KIN_BOUND_INTEGER) {
-        KIN_TRY(view(r, "norm", set->padded, sizeof(float), &set->norm));
-        KIN_TRY(view(r, "lost", set->padded, sizeof(float), &set->lost));
+        KIN_TRY(kin_store_view_array(r, "norm", set->padded, sizeof(float), &set->norm));
+        KIN_TRY(kin_store_view_array(r, "lost", set->padded, sizeof(float), &set->lost));
     }
     return KITH_OK;
 }
 
-static kith_status view_cover(const reading *r, kin_prepared *p)
+static kith_status view_cover(const kin_viewing *r, const facts *f, kin_prepared *p)
 {
-    if (r->facts.cover_wide == 0) {
+    if (f->cover_wide == 0) {
         return KITH_OK;
     }
     kin_cover *cover = &p->cover;
     for (int level = 0; level < 2; level++) {
         const int64_t tiles = kin_ceil_div(p->set.points, cover_steps[level]);
-        const uint64_t centre_bytes = (uint64_t)r->facts.cover_wide * sizeof(float);
-        KIN_TRY(view(r, cover_centres[level], tiles, centre_bytes, &cover->centres[level]));
-        KIN_TRY(view(r, cover_radii[level], tiles, sizeof(float), &cover->radii[level]));
+        const uint64_t centre_bytes = (uint64_t)f->cover_wide * sizeof(float);
+        KIN_TRY(kin_store_view_array(r, cover_centres[level], tiles, centre_bytes,
+                                     &cover->centres[level]));
+        KIN_TRY(kin_store_view_array(r, cover_radii[level], tiles, sizeof(float),
+                                     &cover->radii[level]));
     }
-    cover->wide = r->facts.cover_wide;
+    cover->wide = f->cover_wide;
     return KITH_OK;
 }
 
 /* The frame again from its statistics. False where this machine's would have another shape. */
-static kith_status view_frame(const reading *r, kin_prepared *p, bool *usable)
+static kith_status view_frame(const kin_viewing *r, const facts *f, kin_prepared *p, bool *usable)
 {
-    const facts *f = &r->facts;
     const kin_tile_kernel *kernel = NULL;
     if (f->type < KIN_TILE_TYPES) {
         kernel = kin_tile_get(p->distance.isa, (kin_tile_type)f->type);
@@ -328,11 +228,11 @@ static kith_status view_frame(const reading *r, kin_prepared *p, bool *usable)
     }
     const bool integer = f->integer != 0;
     if (integer && !kin_frame_is_integer(&p->distance, &p->rows.matrix, &p->rows.matrix)) {
-        return fail_damaged(r, "its points are no integers, as it says");
+        return kin_store_fail_damaged(r, "its points are no integers, as it says");
     }
     if (!integer) {
         const int64_t wide = kin_round_up(p->distance.cols, KIN_METRIC_LANES);
-        KIN_TRY(view(r, "mean", wide, sizeof(double), &p->stats.mean));
+        KIN_TRY(kin_store_view_array(r, "mean", wide, sizeof(double), &p->stats.mean));
         p->stats.largest = f->largest;
         p->stats.largest_norm = f->largest_norm;
     }
@@ -343,45 +243,45 @@ static kith_status view_frame(const reading *r, kin_prepared *p, bool *usable)
     return KITH_OK;
 }
 
-static kith_status view_all(const reading *r, kin_prepared *p, bool *usable)
+static kith_status view_all(const kin_viewing *r, const facts *f, kin_prepared *p, bool *usable)
 {
-    KIN_TRY(view_groups(r, p));
-    KIN_TRY(view_transforms(r, p));
+    KIN_TRY(view_groups(r, f, p));
+    KIN_TRY(view_transforms(r, f, p));
     if (p->groups.count == 0) {
         return KITH_OK;
     }
-    KIN_TRY(view_frame(r, p, usable));
+    KIN_TRY(view_frame(r, f, p, usable));
     if (!*usable) {
         return KITH_OK;
     }
-    KIN_TRY(view_set(r, p));
-    return view_cover(r, p);
+    KIN_TRY(view_set(r, f, p));
+    return view_cover(r, f, p);
 }
 
 kith_status kin_store_view(kith_ctx *ctx, const char *path, const kin_container *container,
                            const kith_matrix *points, const kin_distance *distance,
                            kin_prepared *prepared, bool *usable)
 {
-    reading r = {.ctx = ctx, .path = path, .container = container};
+    const kin_viewing r = {.ctx = ctx, .path = path, .container = container};
+    facts f;
     const void *data = NULL;
     uint64_t bytes = 0;
     *usable = false;
     memset(prepared, 0, sizeof *prepared);
     KIN_TRY(kin_container_section(ctx, container, TAG_FACTS, &data, &bytes));
-    if (bytes != sizeof r.facts) {
+    if (bytes != sizeof f) {
         return KITH_OK; /* of another version */
     }
-    memcpy(&r.facts, data, sizeof r.facts);
-    if (r.facts.version != STORE_VERSION) {
+    memcpy(&f, data, sizeof f);
+    if (f.version != STORE_VERSION) {
         return KITH_OK;
     }
-    if (r.facts.count < 0 || r.facts.count > points->rows || r.facts.degenerate < 0 ||
-        r.facts.degenerate > points->rows) {
-        return fail_damaged(&r, "it has more groups of rows than rows");
+    if (f.count < 0 || f.count > points->rows || f.degenerate < 0 || f.degenerate > points->rows) {
+        return kin_store_fail_damaged(&r, "it has more groups of rows than rows");
     }
     prepared->rows.matrix = *points;
     prepared->distance = *distance;
     KIN_TRY(kin_metric_check(ctx, points, distance->metric, path));
     *usable = true;
-    return view_all(&r, prepared, usable);
+    return view_all(&r, &f, prepared, usable);
 }

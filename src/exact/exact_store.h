@@ -9,7 +9,7 @@
 /* Written whole or not at all. */
 kith_status kin_store_save(kith_ctx *ctx, const char *path, const kin_prepared *prepared);
 
-/* The points of a corpus file as they lie in the map, and their metric. */
+/* The points of a corpus' or tree's file as they lie in the map, and their metric. */
 kith_status kin_store_points(kith_ctx *ctx, const char *path, const kin_container *container,
                              kith_matrix *points, kith_metric *metric);
 

@@ -21,6 +21,20 @@ enum { KIN_CONTAINER_FORMAT = 1, KIN_TAG_BYTES = 16, KIN_SECTIONS_MAX = 64 };
 #define KIN_TAG_DISTANCES64 "distances64" /* float64 */
 #define KIN_TAG_OFFSETS "offsets"         /* int64, rows + 1 */
 
+/* What a tree says about itself, first of all in its section; src/tree has the rest. */
+#define KIN_TAG_TREE "tree"
+enum { KIN_STORED_TREE_MOST_HEIGHT = 28 };
+static const int64_t KIN_STORED_TREE_MOST_PLACES = (int64_t)1 << 32;
+
+typedef struct kin_stored_tree {
+    uint32_t version; /* of the arrays; the fields above `equal` mean the same in each */
+    int32_t height;
+    int64_t points; /* distinct rows */
+    int64_t places; /* for points, in all leaves */
+    int64_t equal;  /* 1: some rows are equal, and there are links between them */
+    double scale;
+} kin_stored_tree;
+
 /* What a file says about itself. Fields that do not apply are 0. */
 typedef struct kin_container_header {
     kith_kind kind;
@@ -60,6 +74,11 @@ kith_status kin_container_section(kith_ctx *ctx, const kin_container *container,
 /* The same for one that must have rows x row_bytes. */
 kith_status kin_container_table(kith_ctx *ctx, const kin_container *container, const char *tag,
                                 uint64_t rows, uint64_t row_bytes, const void **data);
+/* The facts of a tree file, sane in themselves: KITH_E_FORMAT where they are not. */
+kith_status kin_container_tree(kith_ctx *ctx, const kin_container *container,
+                               kin_stored_tree *tree);
+/* Whether the kind has points. */
+bool kin_container_has_points(const kin_container *container);
 uint64_t kin_container_file_bytes(const kin_container *container);
 /* Accepts NULL. */
 void kin_container_close(kin_container *container);

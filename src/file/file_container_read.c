@@ -96,10 +96,9 @@ static kith_status check_table(kith_ctx *ctx, const kin_container *c)
 static kith_status take_header(kith_ctx *ctx, kin_container *c)
 {
     const kin_layout_header *layout = (const void *)c->map.data;
-    if (layout->kind > KITH_KIND_RANGES || layout->dtype > KITH_I8 ||
-        layout->metric > KITH_CUSTOM || layout->exact > 1 || layout->rows < 0 || layout->cols < 0 ||
-        layout->cols > INT32_MAX || layout->k < 0 || layout->corpus_rows < 0 ||
-        isnan(layout->recall)) {
+    if (layout->kind > KITH_KIND_TREE || layout->dtype > KITH_I8 || layout->metric > KITH_CUSTOM ||
+        layout->exact > 1 || layout->rows < 0 || layout->cols < 0 || layout->cols > INT32_MAX ||
+        layout->k < 0 || layout->corpus_rows < 0 || isnan(layout->recall)) {
         return fail_damaged(ctx, c, "its header holds a value that this format does not know");
     }
     c->header.kind = (kith_kind)layout->kind;
@@ -198,6 +197,25 @@ kith_status kin_container_table(kith_ctx *ctx, const kin_container *c, const cha
                         c->path, tag, bytes, need);
     }
     return KITH_OK;
+}
+
+kith_status kin_container_tree(kith_ctx *ctx, const kin_container *c, kin_stored_tree *tree)
+{
+    const void *data = NULL;
+    KIN_TRY(kin_container_table(ctx, c, KIN_TAG_TREE, 1, sizeof *tree, &data));
+    memcpy(tree, data, sizeof *tree);
+    if (tree->height < 0 || tree->height > KIN_STORED_TREE_MOST_HEIGHT || tree->points < 1 ||
+        tree->points > c->header.rows || tree->places < tree->points ||
+        tree->places > KIN_STORED_TREE_MOST_PLACES) {
+        return fail_damaged(ctx, c, "its tree has a shape that no tree has");
+    }
+    return KITH_OK;
+}
+
+bool kin_container_has_points(const kin_container *c)
+{
+    return c->header.kind == KITH_KIND_POINTS || c->header.kind == KITH_KIND_CORPUS ||
+           c->header.kind == KITH_KIND_TREE;
 }
 
 void kin_container_close(kin_container *c)

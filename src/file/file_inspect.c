@@ -21,21 +21,32 @@ static void take_shape(kith_file_info *info, kith_kind kind, const kin_shape *sh
     }
 }
 
+static kith_status take_tree(kith_ctx *ctx, const kin_container *container, kith_file_info *info)
+{
+    kin_stored_tree tree;
+    KIN_TRY(kin_container_tree(ctx, container, &tree));
+    info->tree_height = tree.height;
+    info->tree_rows = tree.points;
+    info->tree_slack = tree.places - tree.points;
+    return KITH_OK;
+}
+
 static kith_status inspect_kith(kith_ctx *ctx, const char *path, kith_file_info *info)
 {
     kin_container *container = NULL;
     KIN_TRY(kin_container_open(ctx, path, &container));
     const kin_container_header *header = kin_container_get_header(container);
-    const bool points = header->kind == KITH_KIND_POINTS || header->kind == KITH_KIND_CORPUS;
     info->kind = header->kind;
     info->dtype = header->dtype;
     info->metric = header->metric;
     info->exact = header->exact;
     info->rows = header->rows;
-    info->cols = points ? header->cols : header->k;
+    info->cols = kin_container_has_points(container) ? header->cols : header->k;
     info->file_bytes = kin_container_file_bytes(container);
+    const kith_status status =
+        header->kind == KITH_KIND_TREE ? take_tree(ctx, container, info) : KITH_OK;
     kin_container_close(container);
-    return KITH_OK;
+    return status;
 }
 
 static kith_status inspect_npz(kith_ctx *ctx, const char *path, const kin_map *map,

@@ -59,6 +59,24 @@ int64_t kin_tree_leaf_points(int32_t cols)
     return cols <= 4 ? 48 : cols <= 8 ? 64 : 96;
 }
 
+int64_t kin_tree_leaf_points_of(int32_t cols, int64_t points, int32_t height)
+{
+    if (height == 0) {
+        return kin_tree_leaf_points(cols);
+    }
+    const int64_t blocks = kin_ceil_div(points, KIN_TREE_LANES);
+    return kin_ceil_div(blocks, (int64_t)1 << height) * KIN_TREE_LANES;
+}
+
+int32_t kin_tree_most_height(int64_t points)
+{
+    int32_t height = 0;
+    while (height < KIN_TREE_MOST_HEIGHT && points >> (height + 1) >= KIN_TREE_LANES) {
+        height += 1;
+    }
+    return height;
+}
+
 /* ---- Packets ----------------------------------------------------------------------------------
  */
 
@@ -217,8 +235,9 @@ static kith_status prepare(kith_ctx *ctx, const kith_matrix *points, const kin_r
 {
     KIN_TRY(kin_prepare_rows(ctx, points, &request->distance, name, false, false, prepared));
     const int64_t start = kin_clock_ns();
-    const kith_status status =
-        kin_tree_make(ctx, prepared, kin_tree_leaf_points(points->cols), tree);
+    const int64_t leaf_points =
+        kin_tree_leaf_points_of(points->cols, prepared->groups.count, request->tree_height);
+    const kith_status status = kin_tree_make(ctx, prepared, leaf_points, tree);
     ctx->report.seconds_check += prepared->seconds_check;
     ctx->report.seconds_prepare += prepared->seconds_prepare + kin_clock_since(start);
     if (status != KITH_OK) {
@@ -334,7 +353,7 @@ kin_plan kin_tree_plan(const kith_matrix *corpus, const kith_matrix *queries,
 {
     enum { SLACK_JOB = 32768, SLACK_THREAD = 8192, GROUP_BYTES = 16 };
     const int32_t cols = corpus->cols;
-    const int64_t leaf_points = kin_tree_leaf_points(cols);
+    const int64_t leaf_points = kin_tree_leaf_points_of(cols, corpus->rows, request->tree_height);
     const uint64_t n = (uint64_t)corpus->rows;
     const int64_t wanted = kin_min_i64(request->k + 1, corpus->rows);
     const uint64_t rows = kin_size_mul(n, GROUP_BYTES);

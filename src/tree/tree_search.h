@@ -21,5 +21,10 @@ kin_plan kin_tree_plan(const kith_matrix *corpus, const kith_matrix *queries,
 
 /* Points a leaf that are fastest for so many columns. */
 int64_t kin_tree_leaf_points(int32_t cols);
+/* Points a leaf of a tree of `height` (0: the fastest); what kin_tree_make takes. Where there are
+ * fewer points than a leaf of each 2^height needs, it makes a lower tree. */
+int64_t kin_tree_leaf_points_of(int32_t cols, int64_t points, int32_t height);
+/* The highest tree whose leaves all have a block of points. */
+int32_t kin_tree_most_height(int64_t points);
 
 #endif

@@ -2,7 +2,8 @@
 # bash completion for kith. tests/cli holds the options here against `kith COMMAND --help`.
 
 _kith_options() {
-    local solve="-k --metric --method --pipeline --select --sample -o --output --format --distances
+    local solve="-k --metric --method --tree-height --pipeline --select --sample -o --output --format
+        --distances
         --radius --device --threads --memory --gpu-memory --dry-run -q --quiet --json -h --help"
     case $1 in
     graph) echo "$solve --include-self" ;;
@@ -53,7 +54,7 @@ _kith() {
         mapfile -t COMPREPLY < <(compgen -W "$(_kith_values "$before")" -- "$word")
         return
         ;;
-    -k | --radius | --sample | --seed | --threads | --memory | --gpu-memory) return ;;
+    -k | --tree-height | --radius | --sample | --seed | --threads | --memory | --gpu-memory) return ;;
     esac
     if [[ $word == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$(_kith_options "$command")" -- "$word")
