@@ -210,56 +210,50 @@ void kin_fused_answers_chunk(kin_fused_answers *a, const kin_groups *groups, uin
 
 /* ---- A batch --------------------------------------------------------------------------------- */
 
-typedef struct batch {
-    kin_fused_pair *pairs;
-    int32_t *counts;
-    kin_pair *host_pairs;
-    int32_t *host_counts;
-    uint32_t *host_ids;
-    int64_t most; /* rows */
-} batch;
-
-static void free_batch(kin_fused_answers *a, batch *b)
+void kin_fused_delivery_free(kin_fused_answers *a, kin_fused_delivery *d)
 {
-    kin_gpu_free(a->on.gpu, b->pairs);
-    kin_gpu_free(a->on.gpu, b->counts);
-    kin_free(a->on.ctx, b->host_pairs);
-    kin_free(a->on.ctx, b->host_counts);
-    kin_free(a->on.ctx, b->host_ids);
+    kin_gpu_free(a->on.gpu, d->pairs);
+    kin_gpu_free(a->on.gpu, d->counts);
+    kin_free(a->on.ctx, d->host_pairs);
+    kin_free(a->on.ctx, d->host_counts);
+    kin_free(a->on.ctx, d->host_ids);
+    *d = (kin_fused_delivery){0};
 }
 
-static kith_status make_batch(kin_fused_answers *a, int64_t rows, int32_t k, batch *b)
+kith_status kin_fused_delivery_make(kin_fused_answers *a, int64_t rows, int32_t k,
+                                    kin_fused_delivery *d)
 {
     const kin_fused_device *on = &a->on;
-    const int64_t fit = (int64_t)(PAIR_BYTES / ((uint64_t)k * sizeof *b->pairs));
+    const int64_t fit = (int64_t)(PAIR_BYTES / ((uint64_t)k * sizeof *d->pairs));
     kith_status status = KITH_OK;
-    *b = (batch){.most = kin_min_i64(kin_round_up(kin_max_i64(fit, 1), KIN_FUSED_BLOCK), rows)};
-    const uint64_t most = (uint64_t)b->most;
+    *d = (kin_fused_delivery){
+        .most = kin_min_i64(kin_round_up(kin_max_i64(fit, 1), KIN_FUSED_BLOCK), rows), .k = k};
+    const uint64_t most = (uint64_t)d->most;
     const uint64_t pairs = kin_size_mul(most, (uint64_t)k);
     KIN_TRY_GOTO(status,
-                 kin_gpu_alloc(on->ctx, on->gpu, &b->pairs, pairs, sizeof *b->pairs,
+                 kin_gpu_alloc(on->ctx, on->gpu, &d->pairs, pairs, sizeof *d->pairs,
                                "neighbours of a batch"),
                  done);
     KIN_TRY_GOTO(
         status,
-        kin_gpu_alloc(on->ctx, on->gpu, &b->counts, most, sizeof *b->counts, "counts of a batch"),
+        kin_gpu_alloc(on->ctx, on->gpu, &d->counts, most, sizeof *d->counts, "counts of a batch"),
         done);
     if (!a->kernels_write) {
         KIN_TRY_GOTO(status,
-                     kin_alloc(on->ctx, &b->host_pairs, pairs, sizeof *b->host_pairs,
+                     kin_alloc(on->ctx, &d->host_pairs, pairs, sizeof *d->host_pairs,
                                "neighbours of a batch"),
                      done);
         KIN_TRY_GOTO(
             status,
-            kin_alloc(on->ctx, &b->host_counts, most, sizeof *b->host_counts, "counts of a batch"),
+            kin_alloc(on->ctx, &d->host_counts, most, sizeof *d->host_counts, "counts of a batch"),
             done);
         KIN_TRY_GOTO(status,
-                     kin_alloc(on->ctx, &b->host_ids, most, sizeof *b->host_ids, "ids of a batch"),
+                     kin_alloc(on->ctx, &d->host_ids, most, sizeof *d->host_ids, "ids of a batch"),
                      done);
     }
 done:
     if (status != KITH_OK) {
-        free_batch(a, b);
+        kin_fused_delivery_free(a, d);
     }
     return status;
 }
@@ -285,26 +279,25 @@ kith_status kin_fused_answers_write(kin_fused_answers *a, const kin_fused_pair *
                          "writing neighbours");
 }
 
-/* Pairs of `rows` positions from `row0` on: to the outputs. lost: by position, or NULL. */
-static kith_status deliver(kin_fused_answers *a, const kin_fused_set *set, batch *b, int64_t row0,
-                           int64_t rows, int32_t k, const uint8_t *lost)
+kith_status kin_fused_delivery_run(kin_fused_answers *a, kin_fused_delivery *d, const uint32_t *ids,
+                                   int64_t rows, const uint8_t *lost)
 {
     const kin_fused_device *on = &a->on;
     if (a->kernels_write) {
-        return kin_fused_answers_write(a, b->pairs, b->counts, k, set->ids + row0, rows);
+        return kin_fused_answers_write(a, d->pairs, d->counts, d->k, ids, rows);
     }
-    KIN_TRY(kin_gpu_download(on->ctx, on->gpu, b->host_pairs, b->pairs,
-                             (uint64_t)rows * (uint64_t)k * sizeof *b->pairs));
-    KIN_TRY(kin_gpu_download(on->ctx, on->gpu, b->host_counts, b->counts,
-                             (uint64_t)rows * sizeof *b->counts));
-    KIN_TRY(kin_gpu_download(on->ctx, on->gpu, b->host_ids, set->ids + row0,
-                             (uint64_t)rows * sizeof *b->host_ids));
-    const kin_fused_finished lists = {.pairs = b->host_pairs,
-                                      .counts = b->host_counts,
-                                      .ids = b->host_ids,
-                                      .lost = lost == NULL ? NULL : lost + row0,
+    KIN_TRY(kin_gpu_download(on->ctx, on->gpu, d->host_pairs, d->pairs,
+                             (uint64_t)rows * (uint64_t)d->k * sizeof *d->pairs));
+    KIN_TRY(kin_gpu_download(on->ctx, on->gpu, d->host_counts, d->counts,
+                             (uint64_t)rows * sizeof *d->counts));
+    KIN_TRY(
+        kin_gpu_download(on->ctx, on->gpu, d->host_ids, ids, (uint64_t)rows * sizeof *d->host_ids));
+    const kin_fused_finished lists = {.pairs = d->host_pairs,
+                                      .counts = d->host_counts,
+                                      .ids = d->host_ids,
+                                      .lost = lost,
                                       .rows = rows,
-                                      .k = k};
+                                      .k = d->k};
     return kin_fused_host_write(a, &lists);
 }
 
@@ -314,11 +307,11 @@ kith_status kin_fused_answers_rescore(kin_fused_answers *a, const kin_fused_work
 {
     const kin_fused_device *on = &a->on;
     const int32_t k = work->lists.k;
-    batch b;
-    KIN_TRY(make_batch(a, work->rows.points, k, &b));
+    kin_fused_delivery d;
+    KIN_TRY(kin_fused_delivery_make(a, work->rows.points, k, &d));
     kith_status status = KITH_OK;
-    for (int64_t row0 = 0; row0 < work->rows.points; row0 += b.most) {
-        const int64_t count = kin_min_i64(b.most, work->rows.points - row0);
+    for (int64_t row0 = 0; row0 < work->rows.points; row0 += d.most) {
+        const int64_t count = kin_min_i64(d.most, work->rows.points - row0);
         const kin_fused_rescore job = {.set = work->rows,
                                        .cols_set = work->cols,
                                        .set_rows = *rows,
@@ -326,17 +319,20 @@ kith_status kin_fused_answers_rescore(kin_fused_answers *a, const kin_fused_work
                                        .lists = work->lists,
                                        .row0 = row0,
                                        .rows = count,
-                                       .pairs = b.pairs,
-                                       .count = b.counts,
+                                       .pairs = d.pairs,
+                                       .count = d.counts,
                                        .keys = &work->counters->keys};
         KIN_TRY_GOTO(status,
                      kin_gpu_check(on->ctx, on->gpu, on->kernels->rescore(on->stream, &job),
                                    "computing canonical distances"),
                      done);
-        KIN_TRY_GOTO(status, deliver(a, &work->rows, &b, row0, count, k, lost), done);
+        KIN_TRY_GOTO(status,
+                     kin_fused_delivery_run(a, &d, work->rows.ids + row0, count,
+                                            lost == NULL ? NULL : lost + row0),
+                     done);
     }
 done:
-    free_batch(a, &b);
+    kin_fused_delivery_free(a, &d);
     return status;
 }
 

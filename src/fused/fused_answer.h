@@ -54,8 +54,8 @@ kith_status kin_fused_answers_take(kin_fused_answers *a, kin_fused_work *work,
 kith_status kin_fused_answers_rescore(kin_fused_answers *a, const kin_fused_work *work,
                                       const kin_fused_rows *rows, const kin_fused_rows *cols,
                                       const uint8_t *lost);
-/* Finished lists of `rows` rows (k pairs each, counts of them in use; device memory, as are ids):
- * kernels write. */
+/* Finished lists of `rows` rows (k pairs each, counts of them in use; device memory, as are ids,
+ * KITH_ID_NONE among them being no row): kernels write. */
 kith_status kin_fused_answers_write(kin_fused_answers *a, const kin_fused_pair *pairs,
                                     const int32_t *counts, int32_t k, const uint32_t *ids,
                                     int64_t rows);
@@ -68,6 +68,28 @@ kith_status kin_fused_answers_solve(kin_fused_answers *a, const kin_fused_rows *
                                     const kin_fused_rows *cols, const uint32_t *ids, int64_t count);
 /* Rows that have no lists: the corpus has nothing but degenerate rows. ids: host. */
 kith_status kin_fused_answers_take_none(kin_fused_answers *a, const uint32_t *ids, int64_t count);
+
+/* Finished lists on their way to the outputs, a batch of rows at a time: whoever has a kernel that
+ * writes them. */
+typedef struct kin_fused_delivery {
+    kin_fused_pair *pairs; /* device: most x k */
+    int32_t *counts;       /* device: by row, pairs in use */
+    int64_t most;          /* rows of a batch: a multiple of KIN_FUSED_BLOCK, or all there are */
+    int32_t k;
+    kin_pair *host_pairs; /* where the host writes */
+    int32_t *host_counts;
+    uint32_t *host_ids;
+} kin_fused_delivery;
+
+/* Room for batches of lists of k pairs, `rows` rows in all. Freed on failure. */
+kith_status kin_fused_delivery_make(kin_fused_answers *a, int64_t rows, int32_t k,
+                                    kin_fused_delivery *d);
+void kin_fused_delivery_free(kin_fused_answers *a, kin_fused_delivery *d);
+/* What stands in pairs and counts for the first `rows` rows. ids (device): the row of the output;
+ * KITH_ID_NONE: none. lost (host, by row, or NULL): 1 where candidates were lost: the host leaves
+ * those out, kernels write them like any other. */
+kith_status kin_fused_delivery_run(kin_fused_answers *a, kin_fused_delivery *d, const uint32_t *ids,
+                                   int64_t rows, const uint8_t *lost);
 
 /* Device memory that answers take beside outputs that are the caller's. */
 uint64_t kin_fused_answers_bytes(int64_t rows, int64_t k);

@@ -47,7 +47,7 @@ static kith_status write_some(void *arg, int64_t task, int32_t thread)
     kin_answer *answer = &a->threads[thread];
     const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, l->rows);
     for (int64_t i = task * ROWS_A_TASK; i < last; i++) {
-        if (l->lost != NULL && l->lost[i] != 0) {
+        if (l->ids[i] == KITH_ID_NONE || (l->lost != NULL && l->lost[i] != 0)) {
             continue;
         }
         const bool none = l->pairs == NULL;

@@ -11,7 +11,7 @@
 typedef struct kin_fused_finished {
     const kin_pair *pairs; /* rows x k, sorted; NULL: none, degenerate rows alone */
     const int32_t *counts; /* in use; NULL: k each */
-    const uint32_t *ids;   /* of the rows */
+    const uint32_t *ids;   /* of the rows; KITH_ID_NONE: no row, left out */
     const uint8_t *lost;   /* 1: this row is left out; or NULL */
     int64_t rows;
     int32_t k;

@@ -246,7 +246,7 @@ typedef struct kin_fused_rescore {
  * to: rows that had fewer. Output arrays begin with output row out_row0. */
 typedef struct kin_fused_write {
     kith_metric metric;
-    const uint32_t *ids; /* position -> output row; NULL: the same */
+    const uint32_t *ids; /* position -> output row, KITH_ID_NONE: none; NULL: the same */
     const uint32_t *left_out;
     int32_t leaves_own_out;
     int64_t row0;

@@ -420,11 +420,15 @@ static kith_status prepare_queries(preparing *p, const kin_fused_frame *frame)
     return round_set(p);
 }
 
-static void begin(preparing *p, kith_ctx *ctx, kin_gpu *gpu, const kin_distance *distance)
+/* Rows first .. first + count of the matrix, on the device. */
+static kith_status begin(preparing *p, kith_ctx *ctx, kin_gpu *gpu, const kin_distance *distance,
+                         uint32_t place, int64_t first, int64_t count)
 {
     memset(p->out, 0, sizeof *p->out);
     p->out->distance = *distance;
     p->on = kin_fused_device_of(ctx, gpu);
+    p->on_device = (place & KIN_FUSED_DATA_ON_DEVICE) != 0;
+    return take_rows(p, first, count);
 }
 
 /* Frees what is not part of the outcome, and on failure that too. */
@@ -443,14 +447,25 @@ kith_status kin_fused_prepare_corpus(kith_ctx *ctx, kin_gpu *gpu, const kith_mat
                                      const char *name, uint32_t place, kin_fused_prepared *out)
 {
     const int64_t start = kin_clock_ns();
-    preparing p = {.out = out,
-                   .matrix = matrix,
-                   .name = name,
-                   .on_device = (place & KIN_FUSED_DATA_ON_DEVICE) != 0};
-    begin(&p, ctx, gpu, distance);
-    kith_status status = take_rows(&p, 0, matrix->rows);
+    preparing p = {.out = out, .matrix = matrix, .name = name};
+    kith_status status = begin(&p, ctx, gpu, distance, place, 0, matrix->rows);
     if (status == KITH_OK) {
         status = prepare_corpus(&p, asked, k);
+    }
+    return finish(&p, start, status);
+}
+
+kith_status kin_fused_prepare_groups(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *matrix,
+                                     const kin_distance *distance, const char *name, uint32_t place,
+                                     kin_fused_prepared *out)
+{
+    const int64_t start = kin_clock_ns();
+    preparing p = {.out = out, .matrix = matrix, .name = name};
+    kith_status status = begin(&p, ctx, gpu, distance, place, 0, matrix->rows);
+    if (status == KITH_OK) {
+        status = look(&p, true);
+        out->firsts = p.listed;
+        p.listed = NULL;
     }
     return finish(&p, start, status);
 }
@@ -461,12 +476,8 @@ kith_status kin_fused_prepare_queries(kith_ctx *ctx, kin_gpu *gpu, const kin_fus
                                       uint32_t place, kin_fused_prepared *out)
 {
     const int64_t start = kin_clock_ns();
-    preparing p = {.out = out,
-                   .matrix = matrix,
-                   .name = name,
-                   .on_device = (place & KIN_FUSED_DATA_ON_DEVICE) != 0};
-    begin(&p, ctx, gpu, distance);
-    kith_status status = take_rows(&p, first, count);
+    preparing p = {.out = out, .matrix = matrix, .name = name};
+    kith_status status = begin(&p, ctx, gpu, distance, place, first, count);
     if (status == KITH_OK) {
         status = prepare_queries(&p, frame);
     }
@@ -489,12 +500,32 @@ void kin_fused_prepared_free(kith_ctx *ctx, kin_gpu *gpu, kin_fused_prepared *pr
     void *blocks[] = {prepared->radii, prepared->centres,    prepared->half,
                       prepared->facts, prepared->rounded,    prepared->mean,
                       prepared->ids,   prepared->degenerate, prepared->transforms,
-                      prepared->data,  prepared->pivots,     prepared->marks};
+                      prepared->data,  prepared->pivots,     prepared->marks,
+                      prepared->firsts};
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
         kin_gpu_free(gpu, blocks[i]);
     }
     kin_groups_free(ctx, &prepared->groups);
     memset(prepared, 0, sizeof *prepared);
+}
+
+/* The rows where they are ours. */
+static uint64_t own_bytes(const kith_matrix *matrix, int64_t rows, uint32_t place)
+{
+    const uint64_t slack = 1u << 16;
+    const uint64_t a_row = (uint64_t)matrix->cols * (uint64_t)kith_dtype_bytes(matrix->dtype);
+    return (place & KIN_FUSED_DATA_ON_DEVICE) != 0
+               ? slack
+               : kin_size_add(slack, kin_size_mul((uint64_t)rows, a_row));
+}
+
+kin_fused_prepared_need kin_fused_groups_bytes(const kith_matrix *matrix, uint32_t place)
+{
+    const uint64_t rows = own_bytes(matrix, matrix->rows, place);
+    const uint64_t firsts = kin_size_mul((uint64_t)matrix->rows, sizeof(uint32_t));
+    return (kin_fused_prepared_need){
+        .resident = kin_size_add(rows, firsts),
+        .most = kin_size_add(rows, kin_size_add(firsts, kin_fused_equal_bytes(matrix->rows)))};
 }
 
 kin_fused_prepared_need kin_fused_prepared_bytes(const kith_matrix *matrix, int64_t rows,
@@ -506,11 +537,7 @@ kin_fused_prepared_need kin_fused_prepared_bytes(const kith_matrix *matrix, int6
     const uint64_t padded = (uint64_t)kin_round_up(rows, KIN_FUSED_BLOCK);
     const uint64_t cols = (uint64_t)matrix->cols;
     const int32_t row_bytes = rounded_bytes(choose_type(distance, matrix, asked), matrix->cols);
-    uint64_t resident = 1u << 16;
-    if ((place & KIN_FUSED_DATA_ON_DEVICE) == 0) {
-        resident = kin_size_add(resident,
-                                kin_size_mul(n, cols * (uint64_t)kith_dtype_bytes(matrix->dtype)));
-    }
+    uint64_t resident = own_bytes(matrix, rows, place);
     if (kin_metric_get_traits(distance->metric)->transforms) {
         resident = kin_size_add(resident, kin_size_mul(n, sizeof(kin_row_transform) + 1));
     }

@@ -25,7 +25,8 @@ typedef struct kin_fused_prepared {
     void *data;
     kin_row_transform *transforms;
     uint8_t *degenerate;
-    uint32_t *ids; /* set.ids, for callers that permute it and round again */
+    uint32_t *ids;    /* set.ids, for callers that permute it and round again */
+    uint32_t *firsts; /* groups.firsts, of kin_fused_prepare_groups; NULL: 0, 1, ... */
     /* A corpus that was ordered by cells (fused_near.h): rows of `rows`, one a cell, in the order
      * of the cells; cells of the tiles, kin_fused_sort_marks of them. NULL: not ordered. */
     uint32_t *pivots;
@@ -45,6 +46,11 @@ typedef struct kin_fused_prepared {
 kith_status kin_fused_prepare_corpus(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *matrix,
                                      const kin_distance *distance, kith_dtype asked, int64_t k,
                                      const char *name, uint32_t place, kin_fused_prepared *out);
+
+/* Checked rows and groups of equal ones, neither order nor frame nor set: for the tree. */
+kith_status kin_fused_prepare_groups(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *matrix,
+                                     const kin_distance *distance, const char *name, uint32_t place,
+                                     kin_fused_prepared *out);
 
 /* Rows first .. first + count of a matrix of queries, in the frame of their corpus (NULL: a metric
  * that is not screened). Not grouped, not ordered; degenerate rows stay out of the set. */
@@ -73,5 +79,7 @@ typedef struct kin_fused_prepared_need {
 kin_fused_prepared_need kin_fused_prepared_bytes(const kith_matrix *matrix, int64_t rows,
                                                  const kin_distance *distance, kith_dtype asked,
                                                  uint32_t place, bool corpus);
+/* Of kin_fused_prepare_groups. */
+kin_fused_prepared_need kin_fused_groups_bytes(const kith_matrix *matrix, uint32_t place);
 
 #endif

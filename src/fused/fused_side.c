@@ -145,28 +145,36 @@ done:
     return status;
 }
 
-/* Queries first .. first + count - 1; meanwhile the rows of the `next` ones behind them come. */
-static kith_status search_stripe(kith_ctx *ctx, const kin_fused_corpus *corpus,
-                                 const kin_fused_asking *asking, int64_t first, int64_t count,
-                                 int64_t next, kin_fused_tally *tally)
+/* What the stripes of a search have in common. */
+typedef struct searching {
+    kith_ctx *ctx;
+    const kin_fused_corpus *corpus;
+    const kin_fused_asking *asking;
+    kin_fused_tally *tally;
+} searching;
+
+static kith_status search_stripe(void *arg, int64_t first, int64_t count, int64_t next)
 {
+    const searching *s = arg;
+    const kin_fused_corpus *corpus = s->corpus;
+    const kin_fused_asking *asking = s->asking;
     kin_request request = *asking->request;
     const bool screens = kin_fused_screens(&request, corpus->points.rows, asking->queries->rows);
     const kith_neighbors part = kin_fused_rows_of(asking->out, first, count);
     request.exclude = request.exclude == NULL ? NULL : request.exclude + first;
     kin_fused_prepared prepared;
     KIN_TRY(kin_fused_prepare_queries(
-        ctx, corpus->gpu, screens ? &corpus->prepared.set.frame : NULL, asking->queries,
+        s->ctx, corpus->gpu, screens ? &corpus->prepared.set.frame : NULL, asking->queries,
         &request.distance, first, count, asking->name, asking->place, &prepared));
-    note_preparation(ctx, &prepared);
+    note_preparation(s->ctx, &prepared);
     if (next > 0) {
-        kin_fused_prepare_ahead(ctx, corpus->gpu, asking->queries, first + count, next);
+        kin_fused_prepare_ahead(s->ctx, corpus->gpu, asking->queries, first + count, next);
     }
     const kith_status status =
-        screens ? screen_stripe(ctx, corpus, &prepared, &request, asking->place, &part, tally)
-                : kin_fused_direct(ctx, corpus->gpu, &corpus->prepared.rows, &prepared.rows,
+        screens ? screen_stripe(s->ctx, corpus, &prepared, &request, asking->place, &part, s->tally)
+                : kin_fused_direct(s->ctx, corpus->gpu, &corpus->prepared.rows, &prepared.rows,
                                    &request, asking->place, &part);
-    kin_fused_prepared_free(ctx, corpus->gpu, &prepared);
+    kin_fused_prepared_free(s->ctx, corpus->gpu, &prepared);
     return status;
 }
 
@@ -175,32 +183,17 @@ static kith_status search_stripe(kith_ctx *ctx, const kin_fused_corpus *corpus,
 /*      upload    1 |  2  |  3  | ...     rows of the next stripe, by a thread (gpu/gpu_ahead.h)
  *      compute     |  1  |  2  |  3  |
  *      answers     |   1 |   2 |   3 |   written by kernels, downloaded behind them
- *
- * A stripe that ran out of device memory is taken again without the next one's rows beside it, then
- * in halves: what the budget promised may be held by others. */
-kith_status kin_fused_search_stripes(kith_ctx *ctx, const kin_fused_corpus *corpus,
-                                     const kin_fused_asking *asking, kin_fused_tally *tally)
+ */
+kith_status kin_fused_each_stripe(const kin_fused_stripes *all)
 {
-    const int64_t rows = asking->queries->rows;
-    const uint64_t room = kin_gpu_room(corpus->gpu);
-    const uint64_t scope = kin_gpu_scope(corpus->gpu);
-    const kin_fused_meeting meeting = {
-        .queries = asking->queries,
-        .request = asking->request,
-        .place = asking->place,
-        .gpu = corpus->gpu,
-        .corpus_dtype = corpus->points.dtype,
-        .corpus_rows = corpus->points.rows,
-        .screens = kin_fused_screens(asking->request, corpus->points.rows, rows)};
-    bool ahead =
-        (asking->place & KIN_FUSED_DATA_ON_DEVICE) == 0 && kin_gpu_ahead_wanted(corpus->gpu);
-    int64_t stripe = kin_fused_stripe_rows(&meeting, room, scope, ahead);
+    bool ahead = all->ahead;
+    int64_t stripe = all->stripe;
     kith_status status = KITH_OK;
-    for (int64_t first = 0; status == KITH_OK && first < rows;) {
-        const int64_t count = kin_min_i64(stripe, rows - first);
-        const int64_t next = ahead ? kin_min_i64(stripe, rows - first - count) : 0;
-        status = search_stripe(ctx, corpus, asking, first, count, next, tally);
-        if (status == KITH_E_DEVICE_MEMORY && kin_gpu_ahead_end(corpus->gpu)) {
+    for (int64_t first = 0; status == KITH_OK && first < all->rows;) {
+        const int64_t count = kin_min_i64(stripe, all->rows - first);
+        const int64_t next = ahead ? kin_min_i64(stripe, all->rows - first - count) : 0;
+        status = all->solve(all->arg, first, count, next);
+        if (status == KITH_E_DEVICE_MEMORY && kin_gpu_ahead_end(all->gpu)) {
             ahead = false;
             stripe = count;
         } else if (status == KITH_E_DEVICE_MEMORY && count > KIN_FUSED_LEAST_ROWS) {
@@ -209,12 +202,39 @@ kith_status kin_fused_search_stripes(kith_ctx *ctx, const kin_fused_corpus *corp
             first += count;
             continue;
         }
-        kin_forgive(ctx);
-        kin_gpu_trim(corpus->gpu);
+        kin_forgive(all->ctx);
+        kin_gpu_trim(all->gpu);
         status = KITH_OK;
     }
-    (void)kin_gpu_ahead_end(corpus->gpu);
+    (void)kin_gpu_ahead_end(all->gpu);
     return status;
+}
+
+kith_status kin_fused_search_stripes(kith_ctx *ctx, const kin_fused_corpus *corpus,
+                                     const kin_fused_asking *asking, kin_fused_tally *tally)
+{
+    const int64_t rows = asking->queries->rows;
+    const kin_fused_meeting meeting = {
+        .queries = asking->queries,
+        .request = asking->request,
+        .place = asking->place,
+        .gpu = corpus->gpu,
+        .corpus_dtype = corpus->points.dtype,
+        .corpus_rows = corpus->points.rows,
+        .screens = kin_fused_screens(asking->request, corpus->points.rows, rows)};
+    const bool ahead =
+        (asking->place & KIN_FUSED_DATA_ON_DEVICE) == 0 && kin_gpu_ahead_wanted(corpus->gpu);
+    searching s = {.ctx = ctx, .corpus = corpus, .asking = asking, .tally = tally};
+    const kin_fused_stripes all = {.ctx = ctx,
+                                   .gpu = corpus->gpu,
+                                   .rows = rows,
+                                   .stripe =
+                                       kin_fused_stripe_rows(&meeting, kin_gpu_room(corpus->gpu),
+                                                             kin_gpu_scope(corpus->gpu), ahead),
+                                   .ahead = ahead,
+                                   .solve = search_stripe,
+                                   .arg = &s};
+    return kin_fused_each_stripe(&all);
 }
 
 /* ---- Report ---------------------------------------------------------------------------------- */

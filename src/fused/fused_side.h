@@ -42,6 +42,22 @@ kith_status kin_fused_screen_side(kin_fused_answers *a, const kin_fused_corpus *
 kith_status kin_fused_search_stripes(kith_ctx *ctx, const kin_fused_corpus *corpus,
                                      const kin_fused_asking *asking, kin_fused_tally *tally);
 
+/* Rows that are solved in stripes. solve: rows first .. first + count - 1; the `next` ones behind
+ * them may be brought to the device meanwhile (kin_fused_prepare_ahead). */
+typedef struct kin_fused_stripes {
+    kith_ctx *ctx;
+    kin_gpu *gpu;
+    int64_t rows;
+    int64_t stripe; /* rows at a time */
+    bool ahead;
+    kith_status (*solve)(void *arg, int64_t first, int64_t count, int64_t next);
+    void *arg;
+} kin_fused_stripes;
+
+/* A stripe that ran out of device memory is taken again without the next one's rows beside it, then
+ * in halves: what the budget promised may be held by others. */
+kith_status kin_fused_each_stripe(const kin_fused_stripes *all);
+
 /* Corpora that do not fit: in chunks, lists merged. queries NULL: a graph. */
 kith_status kin_fused_search_chunks(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
                                     const kith_matrix *queries, const kin_request *request,

@@ -29,6 +29,9 @@ static __global__ void __launch_bounds__(THREADS) write_kernel(const kin_fused_w
     }
     const int64_t position = job.row0 + i;
     const int64_t row = job.ids != NULL ? (int64_t)job.ids[position] : position;
+    if (row == (int64_t)KITH_ID_NONE) {
+        return; /* a place of a tree where no point is */
+    }
     uint32_t left_out = job.leaves_own_out ? (uint32_t)row : KITH_ID_NONE;
     if (job.left_out != NULL) {
         left_out = job.left_out[row];
