@@ -40,16 +40,18 @@ static kith_status check_k(kith_ctx *ctx, const kith_search_params *params, bool
 
 /* What the host holds beside the answer of a GPU, at most: numbers of rows that tell equal and
  * degenerate ones apart (fused_prepare.c, fused_rerun.c: less than 48 bytes a row), and pairs of 16
- * bytes where such rows are expanded, once more where lists of several chunks are merged. */
+ * bytes where such rows are expanded, once more where lists of several chunks are merged; and the
+ * batches of a pipeline that selects on the host. */
 static void plan_host(const kith_matrix *corpus, const kith_matrix *queries,
-                      const kin_request *request, int64_t chunks, kith_plan *plan)
+                      const kin_request *request, const kin_fused_need *need, kith_plan *plan)
 {
     enum { ROW_BYTES = 48, PAIR_BYTES = 16 };
     const uint64_t asked = queries != NULL ? (uint64_t)queries->rows : 0;
     const uint64_t answers = queries != NULL ? asked : (uint64_t)corpus->rows;
     const uint64_t pairs = kin_size_mul(answers, (uint64_t)request->k + 1);
     plan->prepared_bytes = kin_size_mul((uint64_t)corpus->rows + asked, ROW_BYTES);
-    plan->state_bytes = kin_size_mul(pairs, (chunks > 1 ? 2 : 1) * PAIR_BYTES);
+    plan->state_bytes = kin_size_add(
+        kin_size_mul(pairs, (need->corpus_chunks > 1 ? 2 : 1) * PAIR_BYTES), need->host_bytes);
     plan->peak_bytes =
         kin_size_add(kin_size_add(plan->prepared_bytes, plan->state_bytes), plan->result_bytes);
 }
@@ -64,13 +66,13 @@ static kith_status plan_gpu(kith_ctx *ctx, const kith_matrix *corpus, const kith
     if (gpu == NULL) {
         return KITH_OK;
     }
-    const kin_fused_need need = kin_fused_plan_need(corpus, queries, request, gpu);
+    const kin_fused_need need = kin_fused_plan_need(corpus, queries, request, gpu, ctx->threads);
     plan->gpu_bytes = need.whole_bytes;
     plan->gpu_least_bytes = need.least_bytes;
     plan->gpu_budget_bytes = kin_gpu_room(gpu);
     plan->gpu_corpus_chunks = need.corpus_chunks;
     plan->gpu_query_stripes = need.query_stripes;
-    plan_host(corpus, queries, request, need.corpus_chunks, plan);
+    plan_host(corpus, queries, request, &need, plan);
     (void)snprintf(plan->backend, sizeof plan->backend, "cuda:%d", (int)gpu->index);
     kin_gpu_leave(gpu);
     return KITH_OK;
@@ -117,7 +119,6 @@ static kith_status plan_exact(kith_ctx *ctx, const kith_matrix *corpus, const ki
         KIN_TRY(kin_check_cols(ctx, &matrix, "the corpus", &asked, "queries"));
     }
     KIN_TRY(check_k(ctx, &params, queries == NULL, matrix.rows));
-    KIN_TRY(kin_method_check_height(ctx, params.tree_height, matrix.rows));
     const kin_request request = {.distance = distance,
                                  .k = params.k,
                                  .flags = params.flags,
@@ -125,8 +126,7 @@ static kith_status plan_exact(kith_ctx *ctx, const kith_matrix *corpus, const ki
                                  .pipeline = params.pipeline,
                                  .select = params.select,
                                  .method = params.method,
-                                 .sample = params.sample,
-                                 .tree_height = params.tree_height};
+                                 .sample = params.sample};
     const int64_t rows = queries != NULL ? asked.rows : matrix.rows;
     const kith_matrix *other = queries != NULL ? &asked : NULL;
     bool cpu_alone = false;

@@ -50,6 +50,15 @@ typedef struct kin_fused_heap {
     kin_word128 *words;
 } heap;
 
+uint64_t kin_fused_heaps_bytes(int64_t k, int64_t room)
+{
+    const kin_select_job job = {.k = k, .dtype = KITH_F64, .sample = USUAL_SAMPLE, .sorted = true};
+    const kin_select_body *body = kin_select_body_for(KIN_ISA_PORTABLE, KITH_SELECT_THRESHOLD_HEAP);
+    return kin_size_add(
+        (uint64_t)room * (sizeof(double) + sizeof(uint32_t)),
+        kin_size_add(body->scratch_bytes(&job, room), (uint64_t)k * sizeof(kin_word128)));
+}
+
 kith_status kin_fused_heaps_make(kith_ctx *ctx, int64_t k, int64_t room, kin_fused_heaps *heaps)
 {
     const uint64_t places = (uint64_t)room;

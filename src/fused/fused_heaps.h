@@ -23,6 +23,7 @@ typedef struct kin_fused_heaps {
 
 /* Rows have at most `room` hits. */
 kith_status kin_fused_heaps_make(kith_ctx *ctx, int64_t k, int64_t room, kin_fused_heaps *heaps);
+uint64_t kin_fused_heaps_bytes(int64_t k, int64_t room); /* of a thread */
 void kin_fused_heaps_free(kin_fused_heaps *heaps);
 
 /* Row i has the hits places[i] .. places[i + 1] - 1, in any order; its first k (or all, if they are

@@ -39,6 +39,7 @@
 #include "fused/fused_division.h"
 #include "fused/fused_heaps.h"
 #include "fused/fused_host.h"
+#include "fused/fused_hybrid_size.h"
 #include "fused/fused_pipeline.h"
 #include "fused/fused_size.h"
 #include "host/host_clock.h"
@@ -414,34 +415,14 @@ static kith_status run_batches(hybrid *h)
     return KITH_OK;
 }
 
-/* Device memory for each block of a batch beside its costs. */
-static uint64_t a_block(int64_t sample, int32_t capacity, int64_t k)
-{
-    const uint64_t a_row = (uint64_t)capacity * (sizeof(uint64_t) + sizeof(kin_fused_hit)) +
-                           (uint64_t)sample * sizeof(uint32_t) +
-                           (uint64_t)k * sizeof(kin_fused_pair) + 4 * sizeof(uint64_t);
-    return KIN_FUSED_BLOCK * a_row;
-}
-
-uint64_t kin_fused_hybrid_bytes(const kin_request *request, int64_t rows, int64_t columns,
-                                uint64_t scope)
-{
-    const int64_t k = kin_min_i64(request->k + 1, columns);
-    const int64_t sample = kin_fused_sample_columns(columns, k, request->sample);
-    const int32_t capacity = kin_fused_sample_leaves(columns, sample, k);
-    return kin_fused_costs_size_of(columns, kin_fused_blocks_of(rows), a_block(sample, capacity, k),
-                                   scope)
-        .bytes;
-}
-
 static kith_status make_all(hybrid *h, int32_t times)
 {
     const int64_t columns = h->corpus->set.points;
     const int64_t blocks = h->queries->set.padded / KIN_FUSED_BLOCK;
-    h->sample = kin_fused_sample_columns(columns, h->k, times);
-    const int32_t capacity = kin_fused_sample_leaves(columns, h->sample, h->k);
-    KIN_TRY(kin_fused_costs_make(&h->costs, blocks, a_block(h->sample, capacity, h->k)));
-    KIN_TRY(make_device(h, capacity));
+    const kin_fused_hybrid_size size = kin_fused_hybrid_size_of(columns, h->k, times);
+    h->sample = size.sample;
+    KIN_TRY(kin_fused_costs_make(&h->costs, blocks, size.a_block));
+    KIN_TRY(make_device(h, size.leaves));
     KIN_TRY(make_pinned(h));
     return make_host(h);
 }

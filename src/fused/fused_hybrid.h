@@ -20,11 +20,4 @@ kith_status kin_fused_hybrid_keys(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_r
                                   const kin_fused_rows *queries, const kin_request *request,
                                   uint32_t place, const kith_neighbors *out);
 
-/* Device memory of the two, within that much scope, beside corpus and queries. gpu: whose
- * methods of selection are asked for their scratch. */
-uint64_t kin_fused_hybrid_bytes(const kin_request *request, int64_t rows, int64_t columns,
-                                uint64_t scope);
-uint64_t kin_fused_hybrid_keys_bytes(const kin_gpu *gpu, const kin_request *request, int64_t rows,
-                                     int64_t columns, uint64_t scope);
-
 #endif

@@ -27,13 +27,13 @@
 #include "fused/fused_division.h"
 #include "fused/fused_heaps.h"
 #include "fused/fused_hybrid.h"
+#include "fused/fused_hybrid_size.h"
 #include "fused/fused_pipeline.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
 #include "select/select.h"
 
-static const uint64_t KEY_BYTES = (uint64_t)512 << 20;
-enum { MOST_STRIPE = 2048, USUAL_SAMPLE = 8 /* of threshold_heap, times k */ };
+enum { USUAL_SAMPLE = 8 /* of threshold_heap, times k */ };
 
 typedef struct hybrid {
     kin_fused_answers *a;
@@ -41,6 +41,7 @@ typedef struct hybrid {
     const kin_fused_rows *queries;
     int64_t k;
     int64_t sample; /* columns; 0: all */
+    int64_t leaves;
     int64_t stripe; /* queries */
     int64_t room;   /* hits of a stripe */
     double *keys;
@@ -111,44 +112,13 @@ static void free_device(hybrid *h)
     h->keys = NULL;
 }
 
-/* Queries of a stripe, before anything is found not to fit. */
-static int64_t first_stripe(int64_t queries, int64_t columns, uint64_t scope)
-{
-    const uint64_t share = scope / 4;
-    const uint64_t bytes = share < KEY_BYTES ? share : KEY_BYTES;
-    const int64_t fit = (int64_t)(bytes / kin_size_mul((uint64_t)columns, sizeof(double)));
-    return kin_max_i64(1, kin_min_i64(kin_min_i64(fit, MOST_STRIPE), queries));
-}
-
-uint64_t kin_fused_hybrid_keys_bytes(const kin_gpu *gpu, const kin_request *request, int64_t rows,
-                                     int64_t columns, uint64_t scope)
-{
-    enum { A_NEIGHBOUR = sizeof(double) + sizeof(uint32_t) + sizeof(kin_fused_pair) };
-    const int64_t k = kin_min_i64(request->k + 1, columns);
-    const int64_t sample = kin_fused_sample_columns(columns, k, request->sample);
-    const uint64_t leaves = (uint64_t)kin_fused_sample_leaves(columns, sample, k);
-    const int64_t stripe = first_stripe(rows, columns, scope);
-    const uint64_t a_query = (uint64_t)(columns + sample + 1) * sizeof(double) +
-                             leaves * sizeof(kin_fused_hit) + (uint64_t)k * A_NEIGHBOUR;
-    const kin_select_job job = {.stride_bytes = columns * (int64_t)sizeof(double),
-                                .rows = stripe,
-                                .cols = columns,
-                                .k = k,
-                                .dtype = KITH_F64,
-                                .sample = USUAL_SAMPLE,
-                                .sorted = true};
-    return kin_size_add(kin_size_mul((uint64_t)stripe, a_query),
-                        kin_fused_scratch_bytes(gpu, &job, scope));
-}
-
 /* As large a stripe as has room. */
 static kith_status make_stripe(hybrid *h)
 {
     const kin_fused_device *on = &h->a->on;
-    const int64_t leaves = kin_fused_sample_leaves(h->corpus->rows, h->sample, h->k);
-    h->stripe = first_stripe(h->queries->rows, h->corpus->rows, kin_gpu_scope(on->gpu));
+    h->stripe = kin_fused_hybrid_stripe(h->queries->rows, h->corpus->rows, kin_gpu_scope(on->gpu));
     for (;;) {
-        h->room = h->stripe * leaves;
+        h->room = h->stripe * h->leaves;
         const kith_status status = make_device(h);
         if (status == KITH_OK) {
             return KITH_OK;
@@ -400,7 +370,10 @@ static kith_status solve(kin_fused_answers *a, const kin_fused_rows *corpus,
                 .queries = queries,
                 .k = a->wanted,
                 .division = {.fixed = request->share}};
-    h.sample = kin_fused_sample_columns(corpus->rows, a->wanted, request->sample);
+    const kin_fused_hybrid_size size =
+        kin_fused_hybrid_size_of(corpus->rows, a->wanted, request->sample);
+    h.sample = size.sample;
+    h.leaves = size.leaves;
     kith_status status = make_stripe(&h);
     if (status == KITH_OK) {
         status = make_host(&h);

@@ -19,7 +19,7 @@
  * least what this one holds.
  */
 #include "fused/fused_direct.h"
-#include "fused/fused_hybrid.h"
+#include "fused/fused_hybrid_size.h"
 #include "fused/fused_pipeline.h"
 #include "fused/fused_side.h"
 
@@ -225,7 +225,7 @@ static void cut(const needing *n, uint64_t budget, kin_fused_need *need)
 }
 
 kin_fused_need kin_fused_plan_need(const kith_matrix *corpus, const kith_matrix *queries,
-                                   const kin_request *request, const kin_gpu *gpu)
+                                   const kin_request *request, const kin_gpu *gpu, int32_t threads)
 {
     const uint64_t budget = kin_gpu_room(gpu);
     const needing n = {.corpus = corpus,
@@ -240,6 +240,10 @@ kin_fused_need kin_fused_plan_need(const kith_matrix *corpus, const kith_matrix 
     need.whole_bytes = need.whole_bytes > need.least_bytes ? need.whole_bytes : need.least_bytes;
     if (need.whole_bytes > budget) {
         cut(&n, budget, &need);
+    }
+    if (request->pipeline == KITH_PIPELINE_HYBRID) {
+        need.host_bytes = kin_fused_hybrid_host_bytes(request, n.screens, n.queries->rows,
+                                                      corpus->rows, budget, threads);
     }
     return need;
 }

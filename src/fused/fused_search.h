@@ -47,8 +47,9 @@ typedef struct kin_fused_need {
     uint64_t least_bytes;  /* smallest batches */
     int64_t corpus_chunks; /* batches within the budget of gpu */
     int64_t query_stripes;
+    uint64_t host_bytes; /* of a pipeline's batches within the budget, pinned memory with it */
 } kin_fused_need;
 kin_fused_need kin_fused_plan_need(const kith_matrix *corpus, const kith_matrix *queries,
-                                   const kin_request *request, const kin_gpu *gpu);
+                                   const kin_request *request, const kin_gpu *gpu, int32_t threads);
 
 #endif

@@ -156,11 +156,15 @@ static void hold_plan(sweep *s)
     assert_int_equal(setenv("STUB_LOST", "0", 1), 0);
     assert_int_equal(test_job_solve(ctx, &s->job, &got), KITH_OK);
     assert_int_equal(kith_ctx_report(ctx, &report), KITH_OK);
-    printf("  with room for all: held %.2f MiB, planned %.2f MiB\n",
-           (double)report.gpu_peak_bytes / 0x1p20, (double)plan.gpu_bytes / 0x1p20);
+    printf("  with room for all: held %.2f MiB, planned %.2f MiB; host %.2f MiB, %.2f MiB\n",
+           (double)report.gpu_peak_bytes / 0x1p20, (double)plan.gpu_bytes / 0x1p20,
+           (double)report.peak_bytes / 0x1p20, (double)plan.peak_bytes / 0x1p20);
     if (report.gpu_peak_bytes > plan.gpu_bytes ||
         report.gpu_peak_bytes * MOST_TOO_MUCH < plan.gpu_bytes) {
         blame(s, plan.gpu_bytes, "it holds something else than is planned", "");
+    }
+    if (report.peak_bytes > plan.peak_bytes) {
+        blame(s, plan.gpu_bytes, "it holds more of the host than is planned", "");
     }
     test_answer_free(&got);
     kith_ctx_free(ctx);

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Rows for a tree: the extremes of their columns, their copies in its units, the order in which
+ * queries stand before it. Contract: grove_kernels.h.
+ *
+ * A thread rounds a row: what a row lost is a sum in the order of its columns, to the last bit the
+ * processor's. Rows are short, so the lines that neighbours share stay in the first cache. */
+#include "fused/fused_row.cuh"
+#include "grove/grove_launch.cuh"
+#include "grove/grove_sort.cuh"
+#include "tree/tree_round.h"
+
+enum { BLOCKS_A_PROCESSOR = 8 };
+
+/* KITH_DTYPE_NONE: rows that start anywhere, of the dtype that they say. */
+template <kith_dtype DTYPE>
+KIN_DEVICE double value_at(const kin_fused_rows &rows, const char *row, int32_t c)
+{
+    if constexpr (DTYPE == KITH_DTYPE_NONE) {
+        return kin_value(rows.dtype, row, c);
+    } else {
+        return kin_fused_value<DTYPE, true>(row, c);
+    }
+}
+
+/* Calls LAUNCH(DTYPE) for aligned rows of a dtype, LAUNCH(KITH_DTYPE_NONE) for all others. */
+#define LAUNCH_DTYPE(rows, LAUNCH)                                                            \
+    switch (kin_fused_rows_aligned(rows, kin_value_bytes((rows)->dtype)) ? (rows)->dtype      \
+                                                                         : KITH_DTYPE_NONE) { \
+    case KITH_F64:                                                                            \
+        LAUNCH(KITH_F64);                                                                     \
+        break;                                                                                \
+    case KITH_F32:                                                                            \
+        LAUNCH(KITH_F32);                                                                     \
+        break;                                                                                \
+    case KITH_F16:                                                                            \
+        LAUNCH(KITH_F16);                                                                     \
+        break;                                                                                \
+    case KITH_BF16:                                                                           \
+        LAUNCH(KITH_BF16);                                                                    \
+        break;                                                                                \
+    case KITH_U8:                                                                             \
+        LAUNCH(KITH_U8);                                                                      \
+        break;                                                                                \
+    case KITH_I8:                                                                             \
+        LAUNCH(KITH_I8);                                                                      \
+        break;                                                                                \
+    case KITH_DTYPE_NONE:                                                                     \
+        LAUNCH(KITH_DTYPE_NONE);                                                              \
+        break;                                                                                \
+    }
+
+static unsigned blocks_for(int64_t count)
+{
+    return (unsigned)((count + KIN_FUSED_THREADS - 1) / KIN_FUSED_THREADS);
+}
+
+KIN_DEVICE int64_t my_thread(void)
+{
+    return (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+}
+
+/* ---- Extremes -------------------------------------------------------------------------------- */
+
+/* Integers that rise like the numbers, and back: the same bits are turned. */
+KIN_DEVICE long long turned(long long bits)
+{
+    return bits < 0 ? bits ^ 0x7fffffffffffffffLL : bits;
+}
+
+static __global__ void begin_extremes(const __grid_constant__ kin_grove_measure job)
+{
+    const int32_t c = (int32_t)threadIdx.x;
+    ((long long *)job.low)[c] = turned(__double_as_longlong(INFINITY));
+    ((long long *)job.high)[c] = turned(__double_as_longlong(-INFINITY));
+}
+
+/* A thread keeps to its column, neighbours take neighbouring columns of a row. */
+template <kith_dtype DTYPE>
+static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
+    find_extremes(const __grid_constant__ kin_grove_measure job)
+{
+    __shared__ double lows[KIN_FUSED_THREADS];
+    __shared__ double highs[KIN_FUSED_THREADS];
+    const int32_t cols = job.rows.cols;
+    const int32_t tall = KIN_FUSED_THREADS / cols; /* rows at a time */
+    const int32_t mine = (int32_t)threadIdx.x / cols;
+    const int32_t c = (int32_t)threadIdx.x % cols;
+    double low = INFINITY;
+    double high = -INFINITY;
+    for (int64_t i = (int64_t)blockIdx.x * tall + mine; mine < tall && i < job.count;
+         i += (int64_t)gridDim.x * tall) {
+        const char *row = kin_fused_row(job.rows, job.ids != NULL ? (int64_t)job.ids[i] : i);
+        const double value = value_at<DTYPE>(job.rows, row, c);
+        low = value < low ? value : low;
+        high = value > high ? value : high;
+    }
+    lows[threadIdx.x] = low;
+    highs[threadIdx.x] = high;
+    __syncthreads();
+    if (mine != 0) {
+        return;
+    }
+    for (int32_t other = 1; other < tall; other++) {
+        low = fmin(low, lows[other * cols + c]);
+        high = fmax(high, highs[other * cols + c]);
+    }
+    (void)atomicMin((long long *)job.low + c, turned(__double_as_longlong(low)));
+    (void)atomicMax((long long *)job.high + c, turned(__double_as_longlong(high)));
+}
+
+static __global__ void end_extremes(const __grid_constant__ kin_grove_measure job)
+{
+    const int32_t c = (int32_t)threadIdx.x;
+    job.low[c] = __longlong_as_double(turned(((const long long *)job.low)[c]));
+    job.high[c] = __longlong_as_double(turned(((const long long *)job.high)[c]));
+}
+
+extern "C" int kin_grove_launch_measure(kin_gpu_stream *stream, const kin_grove_measure *job)
+{
+    const int32_t cols = job->rows.cols;
+    if (cols < 1 || cols > KIN_GROVE_MOST_COLS) {
+        return (int)cudaErrorInvalidValue;
+    }
+    const int64_t tall = KIN_FUSED_THREADS / cols;
+    const int64_t most = (int64_t)stream->processors * BLOCKS_A_PROCESSOR;
+    const int64_t wanted = (job->count + tall - 1) / tall;
+    const unsigned blocks = (unsigned)(wanted < most ? wanted : most);
+    begin_extremes<<<1, (unsigned)cols, 0, stream->stream>>>(*job);
+    KIN_CUDA_TRY_LAUNCH();
+    if (blocks > 0) {
+#define LAUNCH(DTYPE) find_extremes<DTYPE><<<blocks, KIN_FUSED_THREADS, 0, stream->stream>>>(*job)
+        LAUNCH_DTYPE(&job->rows, LAUNCH)
+#undef LAUNCH
+        KIN_CUDA_TRY_LAUNCH();
+    }
+    end_extremes<<<1, (unsigned)cols, 0, stream->stream>>>(*job);
+    return kin_gpu_launched();
+}
+
+/* ---- Rounding -------------------------------------------------------------------------------- */
+
+template <kith_dtype DTYPE>
+static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
+    round_rows(const __grid_constant__ kin_grove_round job)
+{
+    const int64_t i = my_thread();
+    float kept = 0.0F;
+    if (i < job.count) {
+        const char *row = kin_fused_row(job.rows, job.ids != NULL ? (int64_t)job.ids[i] : i);
+        float4 *out = (float4 *)(job.out + i * job.wide);
+        double sum = 0.0;
+        for (int32_t c = 0; c < job.wide; c += KIN_GROVE_WIDE) {
+            float four[KIN_GROVE_WIDE] = {0.0F, 0.0F, 0.0F, 0.0F};
+#pragma unroll
+            for (int j = 0; j < KIN_GROVE_WIDE; j++) {
+                if (c + j < job.rows.cols) {
+                    double lost = 0.0;
+                    four[j] = kin_tree_round_value(value_at<DTYPE>(job.rows, row, c + j),
+                                                   __ldg(job.shift + c + j), job.scale, &lost);
+                    sum = kin_tree_lost_add(job.norm, sum, lost);
+                }
+            }
+            out[c / KIN_GROVE_WIDE] = make_float4(four[0], four[1], four[2], four[3]);
+        }
+        kept = kin_tree_lost_kept(kin_tree_lost_whole(job.norm, sum));
+        job.lost[i] = kept;
+    }
+    if (job.most_lost != NULL) {
+        kin_fused_raise(job.most_lost, kept);
+    }
+}
+
+extern "C" int kin_grove_launch_round(kin_gpu_stream *stream, const kin_grove_round *job)
+{
+    if (job->count == 0) {
+        return 0;
+    }
+#define LAUNCH(DTYPE) \
+    round_rows<DTYPE><<<blocks_for(job->count), KIN_FUSED_THREADS, 0, stream->stream>>>(*job)
+    LAUNCH_DTYPE(&job->rows, LAUNCH)
+#undef LAUNCH
+    return kin_gpu_launched();
+}
+
+/* ---- Order of queries ------------------------------------------------------------------------ */
+
+typedef struct order_scratch {
+    uint32_t *leaves;
+    uint32_t *sorted;
+    uint32_t *queries;
+    void *radix;
+    size_t radix_bytes;
+} order_scratch;
+
+/* leaves NULL: a tree of one leaf, whose order is that of the queries. */
+static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
+    find_leaves(const __grid_constant__ kin_grove_order job, uint32_t *leaves, uint32_t *queries)
+{
+    const int64_t i = my_thread();
+    if (i >= job.count) {
+        return;
+    }
+    queries[i] = (uint32_t)i;
+    if (leaves == NULL) {
+        return;
+    }
+    const float *row = job.rows + i * job.tree.wide;
+    uint32_t node = 1;
+    for (int32_t level = 0; level < job.tree.height; level++) {
+        const float split = __ldg(job.tree.splits + node);
+        node = 2 * node + (row[__ldg(job.tree.planes + node)] < split ? 0 : 1);
+    }
+    leaves[i] = node - (1u << job.tree.height);
+}
+
+extern "C" int kin_grove_launch_order(kin_gpu_stream *stream, const kin_grove_order *job)
+{
+    const size_t array = ((size_t)job->count * sizeof(uint32_t) + 255) / 256 * 256;
+    order_scratch scratch;
+    const int laid_out = kin_grove_sort_bytes(job->count, &scratch.radix_bytes);
+    if (laid_out != 0) {
+        return laid_out;
+    }
+    if (job->scratch == NULL) {
+        *job->scratch_bytes = 3 * array + scratch.radix_bytes;
+        return 0;
+    }
+    if (job->count == 0) {
+        return 0;
+    }
+    unsigned char *base = (unsigned char *)job->scratch;
+    scratch.leaves = (uint32_t *)base;
+    scratch.sorted = (uint32_t *)(base + array);
+    scratch.queries = (uint32_t *)(base + 2 * array);
+    scratch.radix = base + 3 * array;
+    const bool alone = job->tree.height == 0;
+    find_leaves<<<blocks_for(job->count), KIN_FUSED_THREADS, 0, stream->stream>>>(
+        *job, alone ? NULL : scratch.leaves, alone ? job->order : scratch.queries);
+    KIN_CUDA_TRY_LAUNCH();
+    return alone ? 0
+                 : kin_grove_sort(stream, scratch.radix, scratch.radix_bytes, scratch.leaves,
+                                  scratch.sorted, scratch.queries, job->order, job->count,
+                                  job->tree.height);
+}
