@@ -2,6 +2,7 @@
  * The buffer k-d tree: exact neighbours in few dimensions without looking at all pairs.
  *
  *   tree_build.c    medians, leaves, boxes
+ *   tree_update.c   rows that come and go
  *   tree_query.c    queries in float32, sorted by the leaf they fall into
  *   tree_search.c   packets of queries go through the tree; what stands in leaves is screened
  *   tree_list.h     a query's candidates
@@ -15,8 +16,8 @@
  *
  * and a leaf's points stand first in its blocks. Whoever reads a tree goes by starts and counts: in
  * a tree that was made and not changed since every block but the last one is full, others have
- * holes behind the points of any leaf. Rows that are equal, byte for byte, are one point, which has
- * the lowest of their ids.
+ * holes behind the points of any leaf (tree_update.h). Rows that are equal, byte for byte, are one
+ * point, which has the lowest of their ids.
  *
  *   values   [block][column][lane], zeros where there is no point
  *   boxes    [node][low of each column, high of each column]
@@ -33,6 +34,7 @@ enum { KIN_TREE_LANES = 16, KIN_TREE_MOST_HEIGHT = 28 };
 typedef struct kin_tree {
     int32_t cols;
     int32_t height;
+    int64_t leaf_points; /* at most so many in a leaf, also when it is made again */
     int64_t points;
     int64_t blocks; /* holes included */
     kin_tree_norm norm;
@@ -70,6 +72,16 @@ static inline int64_t kin_tree_most_blocks(const kin_tree *tree)
         most = blocks > most ? blocks : most;
     }
     return most;
+}
+
+/* The leaf whose cell a row is in. */
+static inline int64_t kin_tree_leaf_of(const kin_tree *tree, const float *row)
+{
+    int64_t node = 1;
+    for (int32_t level = 0; level < tree->height; level++) {
+        node = 2 * node + (row[tree->planes[node]] < tree->splits[node] ? 0 : 1);
+    }
+    return node - kin_tree_leaves(tree);
 }
 
 static inline const float *kin_tree_box(const kin_tree *tree, int64_t node)

@@ -12,12 +12,16 @@
 #include "base/base_try.h"
 #include "host/host_threads.h"
 #include "select/select_pairs.h"
+#include "tree/tree_place.h"
+#include "tree/tree_round.h"
 #include "tree/tree_split.h"
+#include "tree/tree_update.h"
 
 enum {
     ROWS_A_TASK = 2048,
     TOGETHER_LEAST = 4 * KIN_TREE_CHUNK, /* smaller nodes are split by one thread */
-    SUBTREES_A_THREAD = 4
+    SUBTREES_A_THREAD = 4,
+    ROOM = 4 /* a roomy tree has so many points for each hole */
 };
 
 /* ---- Rows in float32 ------------------------------------------------------------------------- */
@@ -39,22 +43,16 @@ double kin_tree_round(const kin_tree *tree, const double *values, float *out)
 {
     double sum = 0.0;
     for (int32_t c = 0; c < tree->cols; c++) {
-        const double exact = (values[c] - tree->shift[c]) * tree->scale;
-        const double held = fmin(fmax(exact, -KIN_TREE_CLAMP), KIN_TREE_CLAMP);
-        out[c] = (float)held + 0.0F;
-        /* The subtraction rounds where there is a shift; what it lost cannot be seen in `exact`. */
-        const double shifted = tree->shift[c] != 0.0 ? fabs(exact) * 0x1p-52 : 0.0;
-        const double lost = fabs(exact - (double)out[c]) + shifted;
-        sum = tree->norm == KIN_NORM_TWO   ? sum + lost * lost
-              : tree->norm == KIN_NORM_ONE ? sum + lost
-                                           : fmax(sum, lost);
+        double lost = 0.0;
+        out[c] = kin_tree_round_value(values[c], tree->shift[c], tree->scale, &lost);
+        sum = kin_tree_lost_add(tree->norm, sum, lost);
     }
-    return (tree->norm == KIN_NORM_TWO ? sqrt(sum) : sum) * KIN_TREE_WIDE;
+    return kin_tree_lost_whole(tree->norm, sum);
 }
 
 static const double *load(const kin_tree_build *b, int64_t number, int32_t thread)
 {
-    return kin_metric_load(&b->corpus->distance, &b->corpus->rows, b->corpus->groups.firsts[number],
+    return kin_metric_load(&b->corpus->distance, &b->corpus->rows, b->ids[number],
                            b->scratches[thread])
         .values;
 }
@@ -65,7 +63,7 @@ static kith_status measure_rows(void *arg, int64_t task, int32_t thread)
     const int32_t cols = b->tree->cols;
     double *low = b->low + (int64_t)thread * cols;
     double *high = b->high + (int64_t)thread * cols;
-    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, b->tree->points);
+    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, b->points);
     for (int64_t i = task * ROWS_A_TASK; i < last; i++) {
         const double *values = load(b, i, thread);
         for (int32_t c = 0; c < cols; c++) {
@@ -77,6 +75,21 @@ static kith_status measure_rows(void *arg, int64_t task, int32_t thread)
 }
 
 /* Types narrower than float64 are stored as they are: a shift would cost them bits. */
+void kin_tree_units(kith_dtype dtype, int32_t cols, const double *low, const double *high,
+                    double *shift, double *scale)
+{
+    double largest = 0.0;
+    for (int32_t c = 0; c < cols; c++) {
+        /* + 0.0: of zeros of both signs, either may have been found. */
+        shift[c] = dtype == KITH_F64 ? 0.5 * low[c] + 0.5 * high[c] + 0.0 : 0.0;
+        largest = fmax(largest, fmax(high[c] - shift[c], shift[c] - low[c]));
+    }
+    int exponent = 0;
+    (void)frexp(largest, &exponent);
+    exponent = (int)fmin(fmax(40.0 - (double)exponent, -1000.0), 1000.0);
+    *scale = largest > 0.0 ? ldexp(1.0, exponent) : 1.0;
+}
+
 static kith_status choose_units(kin_tree_build *b)
 {
     kin_tree *tree = b->tree;
@@ -87,21 +100,13 @@ static kith_status choose_units(kin_tree_build *b)
         b->high[i] = -INFINITY;
     }
     KIN_TRY(kin_parallel(b->ctx, "tree", kin_ceil_div(tree->points, ROWS_A_TASK), measure_rows, b));
-    double largest = 0.0;
     for (int32_t c = 0; c < cols; c++) {
-        double low = b->low[c];
-        double high = b->high[c];
         for (int32_t t = 1; t < threads; t++) {
-            low = fmin(low, b->low[(int64_t)t * cols + c]);
-            high = fmax(high, b->high[(int64_t)t * cols + c]);
+            b->low[c] = fmin(b->low[c], b->low[(int64_t)t * cols + c]);
+            b->high[c] = fmax(b->high[c], b->high[(int64_t)t * cols + c]);
         }
-        tree->shift[c] = b->corpus->rows.matrix.dtype == KITH_F64 ? 0.5 * low + 0.5 * high : 0.0;
-        largest = fmax(largest, fmax(high - tree->shift[c], tree->shift[c] - low));
     }
-    int exponent = 0;
-    (void)frexp(largest, &exponent);
-    exponent = (int)fmin(fmax(40.0 - (double)exponent, -1000.0), 1000.0);
-    tree->scale = largest > 0.0 ? ldexp(1.0, exponent) : 1.0;
+    kin_tree_units(b->corpus->rows.matrix.dtype, cols, b->low, b->high, tree->shift, &tree->scale);
     tree->widen = kin_tree_widen(cols);
     tree->floor = kin_tree_floor(tree->scale);
     return KITH_OK;
@@ -110,17 +115,22 @@ static kith_status choose_units(kin_tree_build *b)
 static kith_status round_rows(void *arg, int64_t task, int32_t thread)
 {
     const kin_tree_build *b = arg;
-    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, b->tree->points);
+    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, b->points);
     for (int64_t i = task * ROWS_A_TASK; i < last; i++) {
         float *row = b->rows + i * b->wide;
         for (int32_t c = b->tree->cols; c < b->wide; c++) {
             row[c] = 0.0F;
         }
         const double lost = kin_tree_round(b->tree, load(b, i, thread), row);
-        b->lost[i] = lost > 0.0 ? kin_tree_up(lost) : 0.0F;
+        b->lost[i] = kin_tree_lost_kept(lost);
         b->order[i] = (uint32_t)i;
     }
     return KITH_OK;
+}
+
+kith_status kin_tree_round_rows(kin_tree_build *b)
+{
+    return kin_parallel(b->ctx, "tree", kin_ceil_div(b->points, ROWS_A_TASK), round_rows, b);
 }
 
 /* ---- Leaves -----------------------------------------------------------------------------------
@@ -129,41 +139,27 @@ static kith_status round_rows(void *arg, int64_t task, int32_t thread)
 static void write_leaf(const kin_tree_build *b, int64_t leaf)
 {
     kin_tree *tree = b->tree;
-    const int64_t node = kin_tree_leaves(tree) + leaf;
-    const int64_t first = kin_tree_first_point(tree, tree->height, leaf);
-    const int64_t last = kin_tree_first_point(tree, tree->height, leaf + 1);
+    const int64_t first = kin_tree_first_point(b, tree->height, leaf);
+    const int64_t last = kin_tree_first_point(b, tree->height, leaf + 1);
     for (int64_t at = first; at < last; at++) {
         b->words[at] = b->order[at];
     }
     kin_select_sort_words(b->words + first, last - first);
-    float *low = tree->boxes + node * 2 * tree->cols;
-    float *high = low + tree->cols;
-    tree->counts[leaf] = (uint32_t)(last - first);
+    kin_tree_leaf_clear(tree, leaf);
     for (int64_t at = first; at < last; at++) {
         const int64_t number = (int64_t)b->words[at];
-        const float *row = b->rows + number * b->wide;
-        float *out =
-            tree->values + at / KIN_TREE_LANES * KIN_TREE_LANES * tree->cols + at % KIN_TREE_LANES;
-        for (int32_t c = 0; c < tree->cols; c++) {
-            out[(int64_t)c * KIN_TREE_LANES] = row[c];
-            low[c] = at == first || row[c] < low[c] ? row[c] : low[c];
-            high[c] = at == first || row[c] > high[c] ? row[c] : high[c];
-        }
-        tree->ids[at] = b->corpus->groups.firsts[number];
-        tree->lost[node] = fmaxf(tree->lost[node], b->lost[number]);
+        kin_tree_leaf_put(tree, leaf, b->rows + number * b->wide, b->ids[number], b->lost[number]);
     }
+    kin_tree_leaf_end(tree, leaf);
 }
 
-static kith_status build_subtree(void *arg, int64_t task, int32_t thread)
+void kin_tree_build_under(const kin_tree_build *b, int32_t level, int64_t i, float *box)
 {
-    const kin_tree_build *b = arg;
-    const kin_tree *tree = b->tree;
-    float *box = (float *)(void *)b->scratches[thread];
-    int64_t first = task;
-    int64_t last = task + 1;
-    for (int32_t level = b->subtree_level; level < tree->height; level++) {
-        for (int64_t i = first; i < last; i++) {
-            kin_tree_split_alone(b, level, i, box);
+    int64_t first = i;
+    int64_t last = i + 1;
+    for (; level < b->tree->height; level++) {
+        for (int64_t at = first; at < last; at++) {
+            kin_tree_split_alone(b, level, at, box);
         }
         first *= 2;
         last *= 2;
@@ -171,22 +167,13 @@ static kith_status build_subtree(void *arg, int64_t task, int32_t thread)
     for (int64_t leaf = first; leaf < last; leaf++) {
         write_leaf(b, leaf);
     }
-    return KITH_OK;
 }
 
-static void join_boxes(kin_tree *tree)
+static kith_status build_subtree(void *arg, int64_t task, int32_t thread)
 {
-    const int32_t cols = tree->cols;
-    for (int64_t node = kin_tree_leaves(tree) - 1; node >= 1; node--) {
-        const float *left = kin_tree_box(tree, 2 * node);
-        const float *right = kin_tree_box(tree, 2 * node + 1);
-        float *box = tree->boxes + node * 2 * cols;
-        for (int32_t c = 0; c < cols; c++) {
-            box[c] = fminf(left[c], right[c]);
-            box[cols + c] = fmaxf(left[cols + c], right[cols + c]);
-        }
-        tree->lost[node] = fmaxf(tree->lost[2 * node], tree->lost[2 * node + 1]);
-    }
+    const kin_tree_build *b = arg;
+    kin_tree_build_under(b, b->subtree_level, task, (float *)(void *)b->scratches[thread]);
+    return KITH_OK;
 }
 
 static kith_status build_levels(kin_tree_build *b)
@@ -216,7 +203,7 @@ static kith_status build_levels(kin_tree_build *b)
 /* ---- Memory -----------------------------------------------------------------------------------
  */
 
-static int32_t height_of(int64_t points, int64_t leaf_points)
+int32_t kin_tree_height(int64_t points, int64_t leaf_points)
 {
     const int64_t blocks = kin_ceil_div(points, KIN_TREE_LANES);
     const int64_t a_leaf = kin_max_i64(leaf_points / KIN_TREE_LANES, 1);
@@ -230,7 +217,7 @@ static int32_t height_of(int64_t points, int64_t leaf_points)
 uint64_t kin_tree_bytes(int64_t points, int32_t cols, int64_t leaf_points)
 {
     const uint64_t places = (uint64_t)kin_round_up(points, KIN_TREE_LANES);
-    const uint64_t nodes = (uint64_t)2 << height_of(points, leaf_points);
+    const uint64_t nodes = (uint64_t)2 << kin_tree_height(points, leaf_points);
     const uint64_t wide = (uint64_t)cols * sizeof(float);
     return kin_size_add(kin_size_mul(places, wide + sizeof(uint32_t)),
                         kin_size_mul(nodes, 2 * wide + 3 * sizeof(float) + sizeof(int32_t)) +
@@ -255,10 +242,9 @@ uint64_t kin_tree_peak_bytes(int64_t points, int32_t cols, int32_t threads, int6
                                   kin_size_mul((uint64_t)threads, a_thread))));
 }
 
-static kith_status make_arrays(kith_ctx *ctx, int64_t leaf_points, kin_tree *tree)
+static kith_status make_arrays(kith_ctx *ctx, kin_tree *tree)
 {
     static const char *const WHAT = "a tree";
-    tree->height = height_of(tree->points, leaf_points);
     const uint64_t places = (uint64_t)tree->blocks * KIN_TREE_LANES;
     const uint64_t cols = (uint64_t)tree->cols;
     const uint64_t leaves = (uint64_t)kin_tree_leaves(tree);
@@ -279,12 +265,13 @@ static kith_status make_arrays(kith_ctx *ctx, int64_t leaf_points, kin_tree *tre
     return kin_alloc_zero(ctx, &tree->planes, leaves, sizeof *tree->planes, WHAT);
 }
 
-static kith_status make_scratch(kin_tree_build *b)
+kith_status kin_tree_build_make(kin_tree_build *b)
 {
     kith_ctx *ctx = b->ctx;
-    const uint64_t n = (uint64_t)b->tree->points;
+    b->wide = (int32_t)kin_round_up(b->tree->cols, KIN_TREE_QUARTER);
+    const uint64_t n = (uint64_t)b->points;
     const uint64_t threads = (uint64_t)ctx->threads;
-    const uint64_t chunks = (uint64_t)kin_ceil_div(b->tree->points, KIN_TREE_CHUNK);
+    const uint64_t chunks = (uint64_t)kin_ceil_div(b->points, KIN_TREE_CHUNK);
     const uint64_t wide = (uint64_t)b->wide;
     const uint64_t cols = (uint64_t)b->tree->cols;
     static const char *const WHAT = "the building of a tree";
@@ -304,7 +291,7 @@ static kith_status make_scratch(kin_tree_build *b)
     return KITH_OK;
 }
 
-static void free_scratch(kin_tree_build *b)
+void kin_tree_build_free(kin_tree_build *b)
 {
     for (int32_t t = 0; b->scratches != NULL && t < b->ctx->threads; t++) {
         kin_free(b->ctx, b->scratches[t]);
@@ -320,38 +307,51 @@ static void free_scratch(kin_tree_build *b)
     kin_free(b->ctx, b->rows);
 }
 
-kith_status kin_tree_make(kith_ctx *ctx, const kin_prepared *corpus, int64_t leaf_points,
-                          kin_tree *tree)
+static kith_status make(kith_ctx *ctx, const kin_prepared *corpus, int64_t leaf_points, bool roomy,
+                        kin_tree *tree)
 {
+    const int64_t points = corpus->groups.count;
+    const int64_t lanes = roomy ? points + kin_ceil_div(points, ROOM) : points;
     *tree = (kin_tree){.cols = corpus->distance.cols,
-                       .points = corpus->groups.count,
-                       .blocks = kin_ceil_div(corpus->groups.count, KIN_TREE_LANES),
+                       .leaf_points = leaf_points,
+                       .points = points,
+                       .blocks = kin_ceil_div(lanes, KIN_TREE_LANES),
                        .norm = kin_tree_norm_of(corpus->distance.metric)};
+    tree->height = kin_tree_height(tree->blocks * KIN_TREE_LANES, leaf_points);
     kin_tree_build b = {.ctx = ctx,
                         .corpus = corpus,
                         .tree = tree,
-                        .wide = (int32_t)kin_round_up(tree->cols, KIN_TREE_QUARTER)};
-    const int64_t tasks = kin_ceil_div(tree->points, ROWS_A_TASK);
-    kith_status status = make_arrays(ctx, leaf_points, tree);
-    if (status == KITH_OK) {
-        status = make_scratch(&b);
+                        .points = points,
+                        .blocks = tree->blocks,
+                        .roomy = roomy,
+                        .ids = corpus->groups.firsts};
+    kith_status status = KITH_OK;
+    KIN_TRY_GOTO(status, make_arrays(ctx, tree), done);
+    KIN_TRY_GOTO(status, kin_tree_build_make(&b), done);
+    KIN_TRY_GOTO(status, choose_units(&b), done);
+    KIN_TRY_GOTO(status, kin_tree_round_rows(&b), done);
+    KIN_TRY_GOTO(status, build_levels(&b), done);
+    for (int64_t node = kin_tree_leaves(tree) - 1; node >= 1; node--) {
+        kin_tree_join(tree, node);
     }
-    if (status == KITH_OK) {
-        status = choose_units(&b);
-    }
-    if (status == KITH_OK) {
-        status = kin_parallel(ctx, "tree", tasks, round_rows, &b);
-    }
-    if (status == KITH_OK) {
-        status = build_levels(&b);
-    }
-    if (status == KITH_OK) {
-        join_boxes(tree);
-    } else {
+done:
+    kin_tree_build_free(&b);
+    if (status != KITH_OK) {
         kin_tree_free(ctx, tree);
     }
-    free_scratch(&b);
     return status;
+}
+
+kith_status kin_tree_make(kith_ctx *ctx, const kin_prepared *corpus, int64_t leaf_points,
+                          kin_tree *tree)
+{
+    return make(ctx, corpus, leaf_points, false, tree);
+}
+
+kith_status kin_tree_make_roomy(kith_ctx *ctx, const kin_prepared *corpus, int64_t leaf_points,
+                                kin_tree *tree)
+{
+    return make(ctx, corpus, leaf_points, true, tree);
 }
 
 void kin_tree_free(kith_ctx *ctx, kin_tree *tree)

@@ -87,9 +87,14 @@ static void note_split(kin_tree *tree, int64_t node, int32_t column, float split
 
 void kin_tree_split_alone(const kin_tree_build *b, int32_t level, int64_t i, float *box)
 {
-    const int64_t first = kin_tree_first_point(b->tree, level, i);
-    const int64_t middle = kin_tree_first_point(b->tree, level + 1, 2 * i + 1);
-    const int64_t last = kin_tree_first_point(b->tree, level, i + 1);
+    const int64_t first = kin_tree_first_point(b, level, i);
+    const int64_t middle = kin_tree_first_point(b, level + 1, 2 * i + 1);
+    const int64_t last = kin_tree_first_point(b, level, i + 1);
+    if (middle == last) {
+        /* Nothing goes right; where there are no points at all it may be left of everything. */
+        note_split(b->tree, ((int64_t)1 << level) + i, 0, (float)KIN_TREE_CLAMP * 2.0F);
+        return;
+    }
     box_of(b, first, last, box);
     const int32_t column = widest_column(b, box);
     for (int64_t at = first; at < last; at++) {
@@ -219,9 +224,9 @@ static kith_status find_pivot(kin_tree_build *b, int64_t chunks, int64_t rank)
 
 kith_status kin_tree_split_together(kin_tree_build *b, int32_t level, int64_t i, float *box)
 {
-    b->first = kin_tree_first_point(b->tree, level, i);
-    b->count = kin_tree_first_point(b->tree, level, i + 1) - b->first;
-    const int64_t middle = kin_tree_first_point(b->tree, level + 1, 2 * i + 1);
+    b->first = kin_tree_first_point(b, level, i);
+    b->count = kin_tree_first_point(b, level, i + 1) - b->first;
+    const int64_t middle = kin_tree_first_point(b, level + 1, 2 * i + 1);
     const int64_t chunks = kin_ceil_div(b->count, KIN_TREE_CHUNK);
     KIN_TRY(kin_parallel(b->ctx, "tree", chunks, box_chunk, b));
     box_of_chunks(b, chunks, box);

@@ -23,9 +23,15 @@ typedef struct kin_tree_build {
     kith_ctx *ctx;
     const kin_prepared *corpus;
     kin_tree *tree;
-    int32_t wide; /* floats a row */
-    float *rows;  /* points x wide, by number in the corpus' groups */
-    float *lost;  /* by number */
+    /* The node whose points are dealt to leaves: the root, or one below. */
+    int64_t points;
+    int64_t first_block;
+    int64_t blocks;
+    bool roomy;          /* holes in every leaf, instead of behind the last one */
+    const uint32_t *ids; /* number -> id */
+    int32_t wide;        /* floats a row */
+    float *rows;         /* points x wide, by number */
+    float *lost;         /* by number */
     uint32_t *order;
     uint64_t *words; /* (component, number), of the nodes that are split */
     double *low;     /* threads x cols, while the corpus is measured */
@@ -43,11 +49,23 @@ typedef struct kin_tree_build {
     float *chunk_boxes;
 } kin_tree_build;
 
-/* Position of the first point of the i-th node of a level. */
-static inline int64_t kin_tree_first_point(const kin_tree *tree, int32_t level, int64_t i)
+/* How many of the points stand before the i-th node of a level. A roomy node gets a share of them
+ * by its blocks, which hold them: no share is above 16 blocks' worth, rounded up. */
+static inline int64_t kin_tree_first_point(const kin_tree_build *b, int32_t level, int64_t i)
 {
-    return kin_min_i64(kin_tree_first_block(tree, level, i) * KIN_TREE_LANES, tree->points);
+    const int64_t before = kin_tree_first_block(b->tree, level, i) - b->first_block;
+    return b->roomy
+               ? (int64_t)((unsigned __int128)b->points * (uint64_t)before / (uint64_t)b->blocks)
+               : kin_min_i64(before * KIN_TREE_LANES, b->points);
 }
+
+/* Room for b->points, of b->ids; ctx, corpus and tree are set. */
+kith_status kin_tree_build_make(kin_tree_build *b);
+void kin_tree_build_free(kin_tree_build *b);
+/* Rows, what they lost, and the first order. */
+kith_status kin_tree_round_rows(kin_tree_build *b);
+/* Splits the i-th node of a level and all below it, and writes its leaves. */
+void kin_tree_build_under(const kin_tree_build *b, int32_t level, int64_t i, float *box);
 
 /* Splits the i-th node of a level, by one thread or by all: the same two sets. box: room for
  * 2 * wide floats. */

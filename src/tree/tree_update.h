@@ -12,7 +12,7 @@
  *            again and again. Where all of the tree is too full it is made again, with room.
  *   remove   The last point of a leaf takes the lane. Boxes stay: larger ones are right. Where less
  *            than a quarter of all lanes are in use, the tree is made again.
- *   units    Scale and shift stay, and hold as long as numbers are below KIN_TREE_CLAMP, 2^20 times
+ *   units    Scale and shift stay, and hold as long as numbers are below KIN_TREE_CLAMP, 2^21 times
  *            the largest that the tree was made of. A tree is made again for a point beyond half of
  *            that: a clamped point would be right, but what it lost would be in every reach.
  *
@@ -23,10 +23,10 @@
  * is made again while it grows costs ten times its building in all, spread over the points.
  * A removal is one pass over the points, and log2(rows removed) steps for each.
  *
- * Memory: kin_tree_add holds, beside the tree, a rounded row, 12 bytes for each new point, and the
- * same and 20 bytes for each point that is dealt anew; or a second tree and what kin_tree_make
- * holds (kin_tree_peak_bytes of five quarters of the points). kin_tree_remove holds nothing but for
- * the second case, and keeps a loose tree where that fails.
+ * Memory: kin_tree_add holds, beside the tree, 16 bytes and a row in float32 for each new point, 20
+ * and a row for each point that is dealt anew, and 16 for each leaf; or, where the tree is made
+ * again, a second one and what kin_tree_make holds. kin_tree_remove holds nothing but for the
+ * latter, and keeps a loose tree where that fails.
  *
  *   threads  the caller has the tree for himself; the same bytes for any number of threads. The
  *            bytes of a tree depend on its history; those of answers do not.
@@ -41,8 +41,8 @@ kith_status kin_tree_make_roomy(kith_ctx *ctx, const kin_prepared *corpus, int64
                                 kin_tree *tree);
 
 /* corpus: all rows (kin_prepare_rows), of which those from first_new on are not in the tree yet.
- * The others are what they were, at the same places; the matrix may lie elsewhere. Where this
- * fails, the tree is as it was. */
+ * The others are what they were, in the same order; the matrix may lie elsewhere. Where this fails,
+ * the tree is as it was. */
 kith_status kin_tree_add(kith_ctx *ctx, const kin_prepared *corpus, int64_t first_new,
                          kin_tree *tree);
 

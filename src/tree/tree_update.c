@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Idea. Blocks of leaves stay where they are, and a node's points can be dealt anew among them
+ * without anybody else noticing. A packed-memory array keeps sorted numbers with holes by the same
+ * rule: the higher a node, the emptier it has to be to deal for those below. All of an addition's
+ * points are counted into the tree first, so that no node is dealt twice for one call, and the
+ * nodes that are, are disjoint and given to threads.
+ *
+ * Everything that can fail comes before the first change: memory, and rows in float32.
+ *
+ * Source. Bender, Demaine, Farach-Colton 2000, "Cache-oblivious B-trees", for the limits by level.
+ */
+#include "tree/tree_update.h"
+
+#include "base/base_mem.h"
+#include "base/base_try.h"
+#include "host/host_threads.h"
+#include "select/select_pairs.h"
+#include "tree/tree_place.h"
+#include "tree/tree_split.h"
+
+enum {
+    POINTS_A_TASK = 2048,
+    LEAVES_A_TASK = 256,
+    ROOT_LEAVES_FREE = 8, /* the root may be filled up to an eighth */
+    LOOSE = 4             /* lanes a point, above which a tree is made again */
+};
+
+/* A node whose points are dealt anew. */
+typedef struct dealing {
+    int64_t node;
+    int32_t level;
+    int64_t first_leaf;
+    int64_t last_leaf;
+    int64_t first; /* of its points, among those of all dealings */
+    int64_t points;
+} dealing;
+
+typedef struct adding {
+    kith_ctx *ctx;
+    kin_tree *tree;
+    kin_tree_build fresh; /* the new points; words: leaf << 32 | number, sorted */
+    kin_tree_build dealt; /* all points of dealings */
+    atomic_bool far;      /* a point is beyond what the tree's units are good for */
+    uint32_t *added;      /* by node: new points */
+    uint32_t *totals;     /* by node: points, new ones included */
+    dealing *dealings;    /* by rising leaf */
+    int64_t dealing_count;
+    uint32_t *dealt_ids;
+} adding;
+
+/* ---- Where new points go -----------------------------------------------------------------------
+ */
+
+static int64_t leaf_of_word(uint64_t word)
+{
+    return (int64_t)(word >> 32);
+}
+
+static kith_status find_leaves(void *arg, int64_t task, int32_t thread)
+{
+    (void)thread;
+    adding *a = arg;
+    const kin_tree *tree = a->tree;
+    const kin_tree_build *b = &a->fresh;
+    const int64_t last = kin_min_i64((task + 1) * POINTS_A_TASK, b->points);
+    for (int64_t i = task * POINTS_A_TASK; i < last; i++) {
+        const float *row = b->rows + i * b->wide;
+        float largest = 0.0F;
+        for (int32_t c = 0; c < tree->cols; c++) {
+            largest = fmaxf(largest, fabsf(row[c]));
+        }
+        if ((double)largest > 0.5 * KIN_TREE_CLAMP) {
+            atomic_store_explicit(&a->far, true, memory_order_relaxed);
+        }
+        b->words[i] = (uint64_t)kin_tree_leaf_of(tree, row) << 32 | (uint64_t)i;
+    }
+    return KITH_OK;
+}
+
+static kith_status route(adding *a)
+{
+    kin_tree_build *b = &a->fresh;
+    KIN_TRY(kin_tree_build_make(b));
+    KIN_TRY(kin_tree_round_rows(b));
+    KIN_TRY(kin_parallel(a->ctx, "tree", kin_ceil_div(b->points, POINTS_A_TASK), find_leaves, a));
+    kin_select_sort_words(b->words, b->points);
+    return KITH_OK;
+}
+
+/* Of the new points, how many stand before those of a leaf. */
+static int64_t first_word(const adding *a, int64_t leaf)
+{
+    int64_t low = 0;
+    int64_t high = a->fresh.points;
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        if (leaf_of_word(a->fresh.words[middle]) < leaf) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+static kith_status count_points(adding *a)
+{
+    const kin_tree *tree = a->tree;
+    const int64_t leaves = kin_tree_leaves(tree);
+    const uint64_t nodes = 2 * (uint64_t)leaves;
+    KIN_TRY(kin_alloc_zero(a->ctx, &a->added, nodes, sizeof *a->added, "counts of a tree"));
+    KIN_TRY(kin_alloc_zero(a->ctx, &a->totals, nodes, sizeof *a->totals, "counts of a tree"));
+    for (int64_t i = 0; i < a->fresh.points; i++) {
+        a->added[leaves + leaf_of_word(a->fresh.words[i])] += 1;
+    }
+    for (int64_t leaf = 0; leaf < leaves; leaf++) {
+        a->totals[leaves + leaf] = tree->counts[leaf] + a->added[leaves + leaf];
+    }
+    for (int64_t node = leaves - 1; node >= 1; node--) {
+        a->added[node] = a->added[2 * node] + a->added[2 * node + 1];
+        a->totals[node] = a->totals[2 * node] + a->totals[2 * node + 1];
+    }
+    return KITH_OK;
+}
+
+/* ---- Which nodes are dealt anew ----------------------------------------------------------------
+ */
+
+static dealing dealing_of(const kin_tree *tree, int64_t node, int32_t level)
+{
+    const int32_t below = tree->height - level;
+    const int64_t first = (node << below) - kin_tree_leaves(tree);
+    return (dealing){.node = node,
+                     .level = level,
+                     .first_leaf = first,
+                     .last_leaf = first + ((int64_t)1 << below)};
+}
+
+static int64_t blocks_of(const kin_tree *tree, const dealing *d)
+{
+    return (int64_t)tree->starts[d->last_leaf] - (int64_t)tree->starts[d->first_leaf];
+}
+
+/* Whether a node is empty enough to hold so many points: a leaf may be full, the root may not. */
+static bool fits(const kin_tree *tree, const dealing *d, int64_t points)
+{
+    const int64_t lanes = blocks_of(tree, d) * KIN_TREE_LANES;
+    const int64_t below = tree->height - d->level;
+    const int64_t free =
+        below > 0 ? kin_ceil_div(lanes * below, ROOT_LEAVES_FREE * tree->height) : 0;
+    return points <= lanes - free;
+}
+
+/* The lowest node above a leaf, or itself, that fits what comes; false: there is none. */
+static bool find_dealing(const adding *a, int64_t leaf, dealing *found)
+{
+    int64_t node = kin_tree_leaves(a->tree) + leaf;
+    for (int32_t level = a->tree->height; level >= 0; level--) {
+        *found = dealing_of(a->tree, node, level);
+        found->points = a->totals[node];
+        if (fits(a->tree, found, found->points)) {
+            return true;
+        }
+        node /= 2;
+    }
+    return false;
+}
+
+/* Leaves are taken in rising order, so a node that is found covers the last of those before it or
+ * none of them. */
+static bool plan_dealings(adding *a)
+{
+    const kin_tree *tree = a->tree;
+    const int64_t leaves = kin_tree_leaves(tree);
+    int64_t count = 0;
+    for (int64_t leaf = 0; leaf < leaves; leaf++) {
+        const int64_t lanes =
+            (int64_t)(tree->starts[leaf + 1] - tree->starts[leaf]) * KIN_TREE_LANES;
+        const bool covered = count > 0 && leaf < a->dealings[count - 1].last_leaf;
+        dealing found;
+        if (covered || (int64_t)a->totals[leaves + leaf] <= lanes) {
+            continue;
+        }
+        if (!find_dealing(a, leaf, &found)) {
+            return false;
+        }
+        while (count > 0 && a->dealings[count - 1].first_leaf >= found.first_leaf) {
+            count -= 1;
+        }
+        a->dealings[count++] = found;
+    }
+    a->dealing_count = count;
+    a->dealt.points = 0;
+    for (int64_t i = 0; i < count; i++) {
+        a->dealings[i].first = a->dealt.points;
+        a->dealt.points += a->dealings[i].points;
+    }
+    return true;
+}
+
+/* ---- Dealing -----------------------------------------------------------------------------------
+ */
+
+static void gather_ids(const adding *a, const dealing *d, uint32_t *ids)
+{
+    const kin_tree *tree = a->tree;
+    for (int64_t leaf = d->first_leaf; leaf < d->last_leaf; leaf++) {
+        const int64_t first = (int64_t)tree->starts[leaf] * KIN_TREE_LANES;
+        memcpy(ids, tree->ids + first, tree->counts[leaf] * sizeof *ids);
+        ids += tree->counts[leaf];
+    }
+    const int64_t last = first_word(a, d->last_leaf);
+    for (int64_t i = first_word(a, d->first_leaf); i < last; i++) {
+        *ids++ = a->fresh.ids[(uint32_t)a->fresh.words[i]];
+    }
+}
+
+static kith_status prepare_dealings(adding *a)
+{
+    if (a->dealing_count == 0) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_alloc(a->ctx, &a->dealt_ids, (uint64_t)a->dealt.points, sizeof *a->dealt_ids,
+                      "points of a tree"));
+    for (int64_t i = 0; i < a->dealing_count; i++) {
+        gather_ids(a, &a->dealings[i], a->dealt_ids + a->dealings[i].first);
+    }
+    a->dealt.ids = a->dealt_ids;
+    KIN_TRY(kin_tree_build_make(&a->dealt));
+    return kin_tree_round_rows(&a->dealt);
+}
+
+static kith_status deal(void *arg, int64_t task, int32_t thread)
+{
+    const adding *a = arg;
+    const dealing *d = &a->dealings[task];
+    kin_tree_build b = a->dealt;
+    b.points = d->points;
+    b.first_block = a->tree->starts[d->first_leaf];
+    b.blocks = blocks_of(a->tree, d);
+    b.roomy = true;
+    b.ids += d->first;
+    b.rows += d->first * b.wide;
+    b.lost += d->first;
+    b.order += d->first;
+    b.words += d->first;
+    for (int64_t i = 0; i < d->points; i++) {
+        b.order[i] = (uint32_t)i;
+    }
+    kin_tree_build_under(&b, d->level, d->node - ((int64_t)1 << d->level),
+                         (float *)(void *)b.scratches[thread]);
+    for (int32_t level = a->tree->height - 1; level >= d->level; level--) {
+        const int32_t below = level - d->level;
+        for (int64_t node = d->node << below; node < (d->node + 1) << below; node++) {
+            kin_tree_join(b.tree, node);
+        }
+    }
+    return KITH_OK;
+}
+
+/* ---- Adding ------------------------------------------------------------------------------------
+ */
+
+/* New points of leaves that have lanes for them. */
+static void append(const adding *a)
+{
+    const kin_tree_build *b = &a->fresh;
+    const dealing *d = a->dealings;
+    const dealing *end = a->dealings + a->dealing_count;
+    for (int64_t i = 0; i < b->points; i++) {
+        const int64_t leaf = leaf_of_word(b->words[i]);
+        const uint32_t number = (uint32_t)b->words[i];
+        while (d < end && d->last_leaf <= leaf) {
+            d++;
+        }
+        if (d == end || leaf < d->first_leaf) {
+            kin_tree_leaf_put(a->tree, leaf, b->rows + (int64_t)number * b->wide, b->ids[number],
+                              b->lost[number]);
+        }
+    }
+}
+
+/* Cannot fail: without a phase nobody is asked whether to go on. */
+static void change(adding *a)
+{
+    kin_tree *tree = a->tree;
+    append(a);
+    (void)kin_parallel(a->ctx, NULL, a->dealing_count, deal, a);
+    for (int64_t node = kin_tree_leaves(tree) - 1; node >= 1; node--) {
+        if (a->added[node] > 0) {
+            kin_tree_join(tree, node);
+        }
+    }
+    tree->points += a->fresh.points;
+}
+
+static kith_status make_again(kith_ctx *ctx, const kin_prepared *corpus, kin_tree *tree)
+{
+    kin_tree made;
+    KIN_TRY(kin_tree_make_roomy(ctx, corpus, tree->leaf_points, &made));
+    kin_tree_free(ctx, tree);
+    *tree = made;
+    return KITH_OK;
+}
+
+/* *fits: whether the tree was changed, or else has to be made again. */
+static kith_status add(adding *a, bool *fits)
+{
+    const int64_t most = kin_min_i64(a->fresh.points, kin_tree_leaves(a->tree));
+    *fits = false;
+    KIN_TRY(route(a));
+    if (atomic_load(&a->far)) {
+        return KITH_OK;
+    }
+    KIN_TRY(count_points(a));
+    KIN_TRY(
+        kin_alloc(a->ctx, &a->dealings, (uint64_t)most, sizeof *a->dealings, "nodes of a tree"));
+    if (!plan_dealings(a)) {
+        return KITH_OK;
+    }
+    KIN_TRY(prepare_dealings(a));
+    change(a);
+    *fits = true;
+    return KITH_OK;
+}
+
+static int64_t first_behind(const kin_groups *groups, int64_t row)
+{
+    int64_t low = 0;
+    int64_t high = groups->count;
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        if (groups->firsts[middle] < row) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+kith_status kin_tree_add(kith_ctx *ctx, const kin_prepared *corpus, int64_t first_new,
+                         kin_tree *tree)
+{
+    const int64_t known = first_behind(&corpus->groups, first_new);
+    const int64_t points = corpus->groups.count - known;
+    if (points == 0) {
+        return KITH_OK;
+    }
+    const kin_tree_build build = {.ctx = ctx, .corpus = corpus, .tree = tree};
+    adding a = {.ctx = ctx, .tree = tree, .fresh = build, .dealt = build};
+    a.fresh.points = points;
+    a.fresh.ids = corpus->groups.firsts + known;
+    atomic_init(&a.far, false);
+    bool fits = false;
+    kith_status status = add(&a, &fits);
+    kin_free(ctx, a.dealt_ids);
+    kin_free(ctx, a.dealings);
+    kin_free(ctx, a.totals);
+    kin_free(ctx, a.added);
+    kin_tree_build_free(&a.dealt);
+    kin_tree_build_free(&a.fresh);
+    if (status == KITH_OK && !fits) {
+        status = make_again(ctx, corpus, tree);
+    }
+    return status;
+}
+
+/* ---- Removing ----------------------------------------------------------------------------------
+ */
+
+typedef struct removing {
+    kin_tree *tree;
+    const kin_groups *before;
+    const uint32_t *removed;
+    int64_t count;
+} removing;
+
+/* How many rows of lower number are removed. */
+static int64_t removed_before(const removing *r, uint32_t row)
+{
+    int64_t low = 0;
+    int64_t high = r->count;
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        if (r->removed[middle] < row) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+/* What the point of this id is called afterwards: by the lowest row that is left of its group. */
+static uint32_t id_after(const removing *r, uint32_t id)
+{
+    while (id != KITH_ID_NONE) {
+        const int64_t before = removed_before(r, id);
+        if (before == r->count || r->removed[before] != id) {
+            return id - (uint32_t)before;
+        }
+        id = r->before->next != NULL ? r->before->next[id] : KITH_ID_NONE;
+    }
+    return KITH_ID_NONE;
+}
+
+static kith_status remove_from_leaves(void *arg, int64_t task, int32_t thread)
+{
+    (void)thread;
+    const removing *r = arg;
+    kin_tree *tree = r->tree;
+    const int64_t last = kin_min_i64((task + 1) * LEAVES_A_TASK, kin_tree_leaves(tree));
+    for (int64_t leaf = task * LEAVES_A_TASK; leaf < last; leaf++) {
+        uint32_t *ids = tree->ids + (int64_t)tree->starts[leaf] * KIN_TREE_LANES;
+        for (int64_t lane = 0; lane < tree->counts[leaf];) {
+            const uint32_t id = id_after(r, ids[lane]);
+            if (id == KITH_ID_NONE) {
+                kin_tree_leaf_drop(tree, leaf, lane);
+            } else {
+                ids[lane++] = id;
+            }
+        }
+    }
+    return KITH_OK;
+}
+
+void kin_tree_remove(kith_ctx *ctx, const kin_groups *before, const kin_prepared *corpus,
+                     const uint32_t *removed, int64_t count, kin_tree *tree)
+{
+    removing r = {.tree = tree, .before = before, .removed = removed, .count = count};
+    const int64_t tasks = kin_ceil_div(kin_tree_leaves(tree), LEAVES_A_TASK);
+    (void)kin_parallel(ctx, NULL, tasks, remove_from_leaves, &r);
+    tree->points = corpus->groups.count;
+    if (tree->blocks > 1 && tree->points * LOOSE < tree->blocks * KIN_TREE_LANES &&
+        make_again(ctx, corpus, tree) != KITH_OK) {
+        kin_forgive(ctx);
+    }
+}
