@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The candidates of a query while its packet walks: long lists, in device memory.
+ *
+ * Idea. What passes is appended where the list will stand in the end. When there is no room, or
+ * when half as many as are wanted have come since the last time, the whole warp squeezes the list:
+ * the wanted-th value is found digit by digit, and what is above keep goes. Nothing is sorted.
+ *
+ * Source. The long lists of the processor's tree (tree_list.c); radix selection as in
+ * docs/selection.md, with a histogram of 256 counters a warp.
+ *
+ * Cost. Five reads of the list a squeeze, 32 bytes a word of 8, since words of a list stand 256
+ * bytes apart; they come from the second cache. With room for twice what is wanted a word is read
+ * about ten times. Limits. A list loses something only where more than its room is within keep. */
+#ifndef KIN_GROVE_LIST_LONG_CUH
+#define KIN_GROVE_LIST_LONG_CUH
+
+#include "grove/grove_list.cuh"
+
+enum { GROVE_BINS = 256, GROVE_DIGIT = 8, GROVE_SEED_LONG = 64, GROVE_SLACK = 32 };
+
+/* Lists in device memory. */
+typedef struct kin_grove_long {
+    uint64_t *words;     /* of the packet */
+    uint32_t *bins;      /* GROVE_BINS counters in shared memory */
+    int32_t squeezed_at; /* this lane's list is squeezed when it is so long */
+} kin_grove_long;
+
+/* The digit in which the word of rank *rank (from 1) stands; the rank becomes its rank there. */
+GROVE_DEVICE uint32_t grove_pick_bin(const uint32_t *bins, int32_t *rank)
+{
+    const int32_t lane = grove_lane_id();
+    const int32_t a_lane = GROVE_BINS / KIN_GROVE_PACKET;
+    int32_t sum = 0;
+    for (int i = 0; i < a_lane; i++) {
+        sum += (int32_t)bins[lane * a_lane + i];
+    }
+    int32_t upto = sum;
+    for (int step = 1; step < KIN_GROVE_PACKET; step *= 2) {
+        const int32_t others = __shfl_up_sync(GROVE_ALL_LANES, upto, step);
+        upto += lane >= step ? others : 0;
+    }
+    const int32_t owner = __ffs((int)__ballot_sync(GROVE_ALL_LANES, upto >= *rank)) - 1;
+    int32_t bin = lane * a_lane;
+    int32_t before = upto - sum;
+    if (lane == owner) {
+        while (before + (int32_t)bins[bin] < *rank) {
+            before += (int32_t)bins[bin++];
+        }
+    }
+    *rank -= __shfl_sync(GROVE_ALL_LANES, before, owner);
+    return (uint32_t)__shfl_sync(GROVE_ALL_LANES, bin, owner);
+}
+
+/* The wanted-th value of a list of `count` words, 256 bytes apart. All lanes call it. */
+GROVE_DEVICE float grove_kth(const uint64_t *list, int32_t count, int32_t wanted, uint32_t *bins)
+{
+    const int32_t lane = grove_lane_id();
+    uint32_t known = 0;
+    int32_t rank = wanted;
+    for (int shift = 32 - GROVE_DIGIT; shift >= 0; shift -= GROVE_DIGIT) {
+        for (int i = lane; i < GROVE_BINS; i += KIN_GROVE_PACKET) {
+            bins[i] = 0;
+        }
+        __syncwarp(); /* counters are clear, the list is written */
+        for (int32_t i = lane; i < count; i += KIN_GROVE_PACKET) {
+            const uint32_t bits = (uint32_t)(list[i * KIN_GROVE_PACKET] >> 32);
+            if ((uint32_t)((uint64_t)bits >> (shift + GROVE_DIGIT)) == known) {
+                (void)atomicAdd(&bins[(bits >> shift) & (GROVE_BINS - 1)], 1u);
+            }
+        }
+        __syncwarp(); /* counted */
+        known = known << GROVE_DIGIT | grove_pick_bin(bins, &rank);
+        __syncwarp(); /* read */
+    }
+    return __uint_as_float(known);
+}
+
+/* Leaves the words that are not above keep; returns how many. A word never moves up, and all of a
+ * round are read before one is written. */
+GROVE_DEVICE int32_t grove_compact(uint64_t *list, int32_t count, float keep)
+{
+    const int32_t lane = grove_lane_id();
+    const uint32_t before = (1u << lane) - 1;
+    int32_t kept = 0;
+    for (int32_t first = 0; first < count; first += KIN_GROVE_PACKET) {
+        const int32_t i = first + lane;
+        const uint64_t word = i < count ? list[i * KIN_GROVE_PACKET] : ~(uint64_t)0;
+        const bool stays = i < count && !(grove_value(word) > keep);
+        const uint32_t all = __ballot_sync(GROVE_ALL_LANES, stays);
+        if (stays) {
+            list[(kept + __popc(all & before)) * KIN_GROVE_PACKET] = word;
+        }
+        kept += __popc(all);
+    }
+    __syncwarp(); /* written */
+    return kept;
+}
+
+/* Keep (bits) and the count that a squeezed list has, count << 32 | keep. Not inlined: it is long
+ * and called from several places. */
+static __device__ __noinline__ uint64_t grove_squeeze(uint64_t *list, uint32_t *bins,
+                                                      kin_grove_lane of)
+{
+    grove_note(of, grove_kth(list, of.count, of.wanted, bins));
+    const int32_t kept = grove_compact(list, of.count, of.keep);
+    return (uint64_t)(uint32_t)kept << 32 | __float_as_uint(of.keep);
+}
+
+/* Squeezes the list of lane q, which holds at least what is wanted. */
+GROVE_DEVICE void grove_squeeze_lane(kin_grove_long &s, kin_grove_lane &own, int32_t q)
+{
+    kin_grove_lane of = own;
+    of.keep = __shfl_sync(GROVE_ALL_LANES, own.keep, q);
+    of.gain = __shfl_sync(GROVE_ALL_LANES, own.gain, q);
+    of.more = __shfl_sync(GROVE_ALL_LANES, own.more, q);
+    of.count = __shfl_sync(GROVE_ALL_LANES, own.count, q);
+    const uint64_t left = grove_squeeze(s.words + q, s.bins, of);
+    if (grove_lane_id() == q) {
+        own.keep = grove_value(left << 32);
+        own.count = (int32_t)(left >> 32);
+        s.squeezed_at = min(own.count + own.wanted / 2 + GROVE_SLACK, own.capacity);
+    }
+}
+
+/* ---- What every policy of lists has ---------------------------------------------------------- */
+
+GROVE_DEVICE int32_t grove_seed(const kin_grove_long &)
+{
+    return GROVE_SEED_LONG;
+}
+
+/* What is still open of values found no room in the list of lane q. */
+template <int POINTS>
+GROVE_DEVICE void grove_drop(kin_grove_lane &own, int32_t q, const float (&values)[POINTS],
+                             const bool (&open)[POINTS])
+{
+    const float limit = __shfl_sync(GROVE_ALL_LANES, own.keep, q);
+    float least = GROVE_NOTHING;
+#pragma unroll
+    for (int p = 0; p < POINTS; p++) {
+        least = open[p] && values[p] <= limit ? fminf(least, values[p]) : least;
+    }
+    least = __uint_as_float(__reduce_min_sync(GROVE_ALL_LANES, __float_as_uint(least)));
+    own.dropped = grove_lane_id() == q ? fminf(own.dropped, least) : own.dropped;
+}
+
+/* Appends what is open, passes, and fits; true: not all of it did. */
+template <int POINTS>
+GROVE_DEVICE bool grove_append(const kin_grove_long &s, kin_grove_lane &own, int32_t q,
+                               const float (&values)[POINTS], bool (&open)[POINTS],
+                               uint32_t position)
+{
+    const int32_t lane = grove_lane_id();
+    const uint32_t before = (1u << lane) - 1;
+    const float limit = __shfl_sync(GROVE_ALL_LANES, own.keep, q);
+    int32_t end = __shfl_sync(GROVE_ALL_LANES, own.count, q);
+#pragma unroll
+    for (int p = 0; p < POINTS; p++) {
+        const bool pass = open[p] && values[p] <= limit;
+        const uint32_t passed = __ballot_sync(GROVE_ALL_LANES, pass);
+        const int32_t at = end + __popc(passed & before);
+        if (pass && at < own.capacity) {
+            s.words[at * KIN_GROVE_PACKET + q] =
+                grove_word(values[p], position + (uint32_t)(p * KIN_GROVE_PACKET));
+            open[p] = false;
+        }
+        end += __popc(passed);
+    }
+    own.count = lane == q ? min(end, own.capacity) : own.count;
+    return end > own.capacity;
+}
+
+/* A list that has lost something already is not squeezed again and again: it will be made anew. */
+template <int POINTS>
+GROVE_DEVICE void grove_offer(kin_grove_long &s, kin_grove_lane &own, int32_t q,
+                              const float (&values)[POINTS], uint32_t position)
+{
+    bool open[POINTS];
+#pragma unroll
+    for (int p = 0; p < POINTS; p++) {
+        open[p] = true;
+    }
+#pragma unroll 1
+    while (grove_append<POINTS>(s, own, q, values, open, position)) {
+        const int lost = __shfl_sync(GROVE_ALL_LANES, grove_lost(own) ? 1 : 0, q);
+        if (lost == 0) {
+            grove_squeeze_lane(s, own, q);
+        }
+        if (__shfl_sync(GROVE_ALL_LANES, own.count, q) == own.capacity) {
+            grove_drop<POINTS>(own, q, values, open);
+            return;
+        }
+    }
+}
+
+/* Squeezes the lists of the lanes in `which`. */
+GROVE_DEVICE void grove_squeeze_all(kin_grove_long &s, kin_grove_lane &own, uint32_t which)
+{
+#pragma unroll 1
+    for (; which != 0; which &= which - 1) {
+        grove_squeeze_lane(s, own, __ffs((int)which) - 1);
+    }
+}
+
+GROVE_DEVICE void grove_settle(kin_grove_long &s, kin_grove_lane &own)
+{
+    const bool long_enough = own.count >= s.squeezed_at && own.count < own.capacity;
+    grove_squeeze_all(s, own, __ballot_sync(GROVE_ALL_LANES, long_enough));
+}
+
+/* Lists stand where they should; what is above keep goes. */
+GROVE_DEVICE void grove_deliver(kin_grove_long &s, kin_grove_lane &own, uint64_t *)
+{
+    grove_squeeze_all(s, own, __ballot_sync(GROVE_ALL_LANES, own.count > own.wanted));
+}
+
+#endif

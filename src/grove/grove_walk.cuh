@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The way of packets through a tree. Contract: grove_kernels.h, kin_grove_walk.
+ *
+ * Idea. A warp is a packet of 32 queries that stand next to each other in the order, so they want
+ * nearly the same leaves. What a lane is changes with the work:
+ *
+ *   nodes    a lane is a query: two boxes, read by all lanes from one address; who may still get
+ *            something from a box is a ballot, hence every branch of the walk is the warp's
+ *   leaves   a lane is a point, or two: 64 points in registers, and the queries that wait go past
+ *            them one by one, two at a time, from shared memory; a query that does not wait costs
+ *            nothing, and a load of four components serves 128 differences
+ *   lists    a lane is a query again (grove_list.cuh)
+ *
+ *        node 1                 stack      [level][lane], the upper half of the box's value:
+ *       /      \                           truncated, so never above it
+ *     2  <--    3  put off      the nodes of the stack are dealt to the lanes, a level a lane
+ *    / \
+ *   4   5  put off              what was put off is tested again: limits have shrunk
+ *
+ * Source. Gieseke, Heinermann, Oancea, Igel 2014, "Buffer k-d trees": there a leaf collects queries
+ * from everywhere before it is solved. Here queries are sorted by leaf, and a packet is that buffer
+ * (tree_walk.c does the same on the processor).
+ *
+ * Why it is right. A box's value and a point's are the same operations in the same order: columns
+ * rising, one fused multiply-add each, beginning at 0. |q - clamp(q, low, high)| is the rounded
+ * difference to the nearest number of the box, and its square is never above that to a point in it
+ * (tree_bound.h). Columns that pad rows and boxes are 0 and add +0.
+ *
+ * Cost. 2 operations a column and pair, 10 for each query, leaf and two points a lane; 6 a column
+ * for each query and box that a query of the packet gets to. Limits. 64 columns; beyond 32 a lane
+ * is one point. */
+#ifndef KIN_GROVE_WALK_CUH
+#define KIN_GROVE_WALK_CUH
+
+#include "grove/grove_list_long.cuh"
+
+enum {
+    GROVE_WARPS = 4,      /* of a block, where shared memory allows */
+    GROVE_QUERIES = 2,    /* that go past the points together */
+    GROVE_TWO_POINTS = 32 /* columns up to which a lane is two points */
+};
+
+/* Shared memory of a packet, in bytes, one part behind the other. */
+typedef struct kin_grove_shape {
+    int32_t rows;
+    int32_t list;   /* or the counters of long lists */
+    int32_t buffer; /* 0 for long lists */
+    int32_t stack;
+} kin_grove_shape;
+
+/* A packet on its way. Numbers that all lanes share, unless the comment says otherwise. */
+template <typename LISTS> struct kin_grove_packet {
+    const float *rows;  /* shared: [query][stride] */
+    uint16_t *stack;    /* this lane's: level l stands at l * 32 */
+    LISTS lists;        /* by lane */
+    kin_grove_lane own; /* by lane */
+    uint64_t pairs;
+    uint32_t leaves;
+};
+
+/* Floats from a row to the next: an odd number of 16 bytes, so that lanes which read their own rows
+ * meet in no bank. */
+template <int WIDE> struct kin_grove_stride {
+    enum { FLOATS = ((WIDE / KIN_GROVE_WIDE) | 1) * KIN_GROVE_WIDE };
+};
+
+/* ---- Arithmetic ------------------------------------------------------------------------------ */
+
+template <kin_tree_norm NORM> GROVE_DEVICE float grove_step(float sum, float difference)
+{
+    if (NORM == KIN_NORM_TWO) {
+        return fmaf(difference, difference, sum);
+    }
+    const float size = fabsf(difference);
+    return NORM == KIN_NORM_ONE ? sum + size : fmaxf(sum, size);
+}
+
+GROVE_DEVICE float grove_part(const float4 &four, int i)
+{
+    return i == 0 ? four.x : i == 1 ? four.y : i == 2 ? four.z : four.w;
+}
+
+GROVE_DEVICE float grove_gap(float q, float low, float high)
+{
+    return q - fminf(fmaxf(q, low), high);
+}
+
+/* Of two boxes that stand side by side, seen from the lane's own row. */
+template <kin_tree_norm NORM, int WIDE>
+GROVE_DEVICE void grove_boxes(const float *boxes, int32_t wide, const float *row, float values[2])
+{
+    values[0] = 0.0F;
+    values[1] = 0.0F;
+#pragma unroll 4
+    for (int32_t c = 0; c < (WIDE <= 16 ? WIDE : wide); c += KIN_GROVE_WIDE) {
+        if (WIDE <= 16 && c >= wide) {
+            break;
+        }
+        const float4 q = *(const float4 *)(row + c);
+#pragma unroll
+        for (int child = 0; child < 2; child++) {
+            const float *box = boxes + (int64_t)child * 2 * wide + c;
+            const float4 low = __ldg((const float4 *)box);
+            const float4 high = __ldg((const float4 *)(box + wide));
+#pragma unroll
+            for (int i = 0; i < KIN_GROVE_WIDE; i++) {
+                values[child] =
+                    grove_step<NORM>(values[child], grove_gap(grove_part(q, i), grove_part(low, i),
+                                                              grove_part(high, i)));
+            }
+        }
+    }
+}
+
+/* Of a lane's points, seen from two rows. */
+template <kin_tree_norm NORM, int WIDE, int POINTS>
+GROVE_DEVICE void grove_distances(const float *const rows[GROVE_QUERIES],
+                                  const float (&points)[POINTS][WIDE],
+                                  float (&values)[GROVE_QUERIES][POINTS])
+{
+#pragma unroll
+    for (int j = 0; j < GROVE_QUERIES; j++) {
+#pragma unroll
+        for (int p = 0; p < POINTS; p++) {
+            values[j][p] = 0.0F;
+        }
+    }
+#pragma unroll
+    for (int c = 0; c < WIDE; c += KIN_GROVE_WIDE) {
+#pragma unroll
+        for (int j = 0; j < GROVE_QUERIES; j++) {
+            const float4 q = *(const float4 *)(rows[j] + c);
+#pragma unroll
+            for (int i = 0; i < KIN_GROVE_WIDE; i++) {
+#pragma unroll
+                for (int p = 0; p < POINTS; p++) {
+                    values[j][p] =
+                        grove_step<NORM>(values[j][p], points[p][c + i] - grove_part(q, i));
+                }
+            }
+        }
+    }
+}
+
+/* ---- Leaves ---------------------------------------------------------------------------------- */
+
+/* Point i of the leaf whose blocks begin at `blocks`; a lane without one gets zeros. */
+template <int WIDE>
+GROVE_DEVICE void grove_point(const float *blocks, int32_t wide, int32_t i, bool there,
+                              float (&point)[WIDE])
+{
+    const float *from =
+        blocks + (int64_t)(i / KIN_GROVE_BLOCK) * KIN_GROVE_BLOCK * wide + i % KIN_GROVE_BLOCK;
+#pragma unroll
+    for (int c = 0; c < WIDE; c++) {
+        point[c] = there && c < wide ? __ldg(from + c * KIN_GROVE_BLOCK) : 0.0F;
+    }
+}
+
+/* Points first .. last of a leaf, at most 32 * POINTS of them, for the queries that wait. position:
+ * of the leaf's first point. */
+template <kin_tree_norm NORM, int WIDE, int POINTS, typename LISTS>
+GROVE_DEVICE void grove_screen(kin_grove_packet<LISTS> &p, const float *blocks, int32_t wide,
+                               uint32_t position, int32_t first, int32_t last, uint32_t waiting)
+{
+    const int stride = kin_grove_stride<WIDE>::FLOATS;
+    const int32_t mine = first + grove_lane_id();
+    float points[POINTS][WIDE];
+    bool there[POINTS];
+#pragma unroll
+    for (int i = 0; i < POINTS; i++) {
+        there[i] = mine + i * KIN_GROVE_PACKET < last;
+        grove_point<WIDE>(blocks, wide, mine + i * KIN_GROVE_PACKET, there[i], points[i]);
+    }
+#pragma unroll 1
+    while (waiting != 0) {
+        const int32_t q = __ffs((int)waiting) - 1;
+        waiting &= waiting - 1;
+        const int32_t other = waiting != 0 ? __ffs((int)waiting) - 1 : q;
+        waiting &= waiting - 1;
+        const float *const rows[GROVE_QUERIES] = {p.rows + q * stride, p.rows + other * stride};
+        const float limits[GROVE_QUERIES] = {__shfl_sync(GROVE_ALL_LANES, p.own.keep, q),
+                                             __shfl_sync(GROVE_ALL_LANES, p.own.keep, other)};
+        float values[GROVE_QUERIES][POINTS];
+        grove_distances<NORM, WIDE, POINTS>(rows, points, values);
+        bool hit = false;
+#pragma unroll
+        for (int j = 0; j < GROVE_QUERIES; j++) {
+#pragma unroll
+            for (int i = 0; i < POINTS; i++) {
+                hit = hit || (there[i] && values[j][i] <= limits[j]);
+            }
+        }
+        if (!__any_sync(GROVE_ALL_LANES, hit)) {
+            continue;
+        }
+#pragma unroll 1
+        for (int j = 0; j < (other != q ? 2 : 1); j++) {
+            float offered[POINTS];
+#pragma unroll
+            for (int i = 0; i < POINTS; i++) {
+                const float value = j == 0 ? values[0][i] : values[1][i];
+                offered[i] = there[i] ? value : GROVE_NOTHING;
+            }
+            grove_offer<POINTS>(p.lists, p.own, j == 0 ? q : other, offered,
+                                position + (uint32_t)mine);
+        }
+    }
+}
+
+/* value: of the leaf's box, by lane, not above it. */
+template <kin_tree_norm NORM, int WIDE, typename LISTS>
+GROVE_DEVICE void grove_leaf(kin_grove_packet<LISTS> &p, const kin_grove_tree &tree, int32_t leaf,
+                             float value)
+{
+    const int32_t most = WIDE <= GROVE_TWO_POINTS ? 2 * KIN_GROVE_PACKET : KIN_GROVE_PACKET;
+    const uint32_t start = __ldg(tree.starts + leaf);
+    const int32_t count = (int32_t)__ldg(tree.counts + leaf);
+    const float *blocks = tree.values + (int64_t)start * KIN_GROVE_BLOCK * tree.wide;
+    const uint32_t position = start * KIN_GROVE_BLOCK;
+    uint32_t waiting = __ballot_sync(GROVE_ALL_LANES, value <= p.own.keep);
+    p.leaves += (uint32_t)__popc(waiting);
+#pragma unroll 1
+    for (int32_t first = 0; first < count && waiting != 0;) {
+        const bool seeds = __any_sync(GROVE_ALL_LANES, p.own.keep == INFINITY);
+        const int32_t room = seeds ? min(most, grove_seed(p.lists)) : most;
+        const int32_t last = min(count, first + room);
+        p.pairs += (uint64_t)((uint32_t)__popc(waiting) * (uint32_t)(last - first));
+        if (WIDE <= GROVE_TWO_POINTS && last - first > KIN_GROVE_PACKET) {
+            grove_screen<NORM, WIDE, (WIDE <= GROVE_TWO_POINTS ? 2 : 1)>(
+                p, blocks, tree.wide, position, first, last, waiting);
+        } else {
+            grove_screen<NORM, WIDE, 1>(p, blocks, tree.wide, position, first, last, waiting);
+        }
+        first = last;
+        waiting = __ballot_sync(GROVE_ALL_LANES, value <= p.own.keep);
+    }
+    grove_settle(p.lists, p.own);
+}
+
+/* ---- Nodes ----------------------------------------------------------------------------------- */
+
+/* Which child comes first, 0 or 1: the one that more of those who want both are nearer to. */
+GROVE_DEVICE int32_t grove_nearer(uint32_t left, uint32_t right, const float values[2])
+{
+    const uint32_t both = left & right;
+    const uint32_t to_left = __ballot_sync(GROVE_ALL_LANES, values[0] < values[1]);
+    const uint32_t to_right = __ballot_sync(GROVE_ALL_LANES, values[0] > values[1]);
+    if (left == 0 || right == 0) {
+        return left == 0 ? 1 : 0;
+    }
+    return __popc(to_right & both) > __popc(to_left & both) ? 1 : 0;
+}
+
+template <kin_tree_norm NORM, int WIDE, typename LISTS>
+GROVE_DEVICE void grove_walk(kin_grove_packet<LISTS> &p, const kin_grove_tree &tree)
+{
+    const int32_t lane = grove_lane_id();
+    const int32_t leaves = 1 << tree.height;
+    const float *row = p.rows + lane * kin_grove_stride<WIDE>::FLOATS;
+    uint32_t waiting = __ballot_sync(GROVE_ALL_LANES, p.own.keep >= 0.0F);
+    int32_t node = 1;
+    int32_t top = 0;
+    int32_t put_off = 0; /* lane l: the node at level l of the stack */
+    float value = 0.0F;  /* of the node's box */
+#pragma unroll 1
+    for (;;) {
+        while (waiting != 0 && node < leaves) {
+            float values[2];
+            grove_boxes<NORM, WIDE>(tree.boxes + (int64_t)4 * node * tree.wide, tree.wide, row,
+                                    values);
+            const uint32_t left = __ballot_sync(GROVE_ALL_LANES, values[0] <= p.own.keep);
+            const uint32_t right = __ballot_sync(GROVE_ALL_LANES, values[1] <= p.own.keep);
+            const int32_t first = grove_nearer(left, right, values);
+            const float later = first == 0 ? values[1] : values[0];
+            value = first == 0 ? values[0] : values[1];
+            waiting = first == 0 ? left : right;
+            if ((first == 0 ? right : left) != 0) {
+                p.stack[top * KIN_GROVE_PACKET] = (uint16_t)(__float_as_uint(later) >> 16);
+                put_off = lane == top ? 2 * node + 1 - first : put_off;
+                top += 1;
+            }
+            node = 2 * node + first;
+        }
+        if (waiting != 0) {
+            grove_leaf<NORM, WIDE>(p, tree, node - leaves, value);
+        }
+        do {
+            if (top == 0) {
+                return;
+            }
+            top -= 1;
+            node = __shfl_sync(GROVE_ALL_LANES, put_off, top);
+            value = __uint_as_float((uint32_t)p.stack[top * KIN_GROVE_PACKET] << 16);
+            waiting = __ballot_sync(GROVE_ALL_LANES, value <= p.own.keep);
+        } while (waiting == 0);
+    }
+}
+
+/* ---- Packets --------------------------------------------------------------------------------- */
+
+/* The lane's row to shared memory, zeros behind it. */
+template <int WIDE>
+GROVE_DEVICE void grove_load(const kin_grove_walk &job, int64_t place, bool active, float *row)
+{
+    const int32_t wide = job.tree.wide;
+    const float *from = job.tree.values;
+    int64_t stride = 1;
+    if (active && job.rows != NULL) {
+        from = job.rows + (job.order != NULL ? (int64_t)job.order[place] : place) * wide;
+    } else if (active) {
+        from += place / KIN_GROVE_BLOCK * KIN_GROVE_BLOCK * wide + place % KIN_GROVE_BLOCK;
+        stride = KIN_GROVE_BLOCK;
+    }
+#pragma unroll 4
+    for (int32_t c = 0; c < WIDE; c += KIN_GROVE_WIDE) {
+        float4 four = {0.0F, 0.0F, 0.0F, 0.0F};
+        if (active && c < wide && stride == 1) {
+            four = __ldg((const float4 *)(from + c));
+        } else if (active && c < wide) {
+            four = make_float4(from[c * stride], from[(c + 1) * stride], from[(c + 2) * stride],
+                               from[(c + 3) * stride]);
+        }
+        *(float4 *)(row + c) = four;
+    }
+}
+
+GROVE_DEVICE bool grove_active(const kin_grove_walk &job, int64_t place)
+{
+    return place < job.count && (job.rows != NULL || job.tree.ids[place] != KITH_ID_NONE);
+}
+
+GROVE_DEVICE float grove_row_lost(const kin_grove_walk &job, int64_t place)
+{
+    if (job.rows == NULL) {
+        return job.tree.most_lost;
+    }
+    return job.row_lost[job.order != NULL ? (int64_t)job.order[place] : place];
+}
+
+GROVE_DEVICE void grove_begin(kin_grove_short &s, char *shared, const kin_grove_shape &shape,
+                              const kin_grove_lists &, int64_t)
+{
+    s.list = (uint64_t *)(shared + shape.rows) + grove_lane_id();
+    s.buffer = (uint64_t *)(shared + shape.rows + shape.list);
+    s.fill = 0;
+}
+
+GROVE_DEVICE void grove_begin(kin_grove_long &s, char *shared, const kin_grove_shape &shape,
+                              const kin_grove_lists &lists, int64_t packet)
+{
+    s.words = lists.words + packet * lists.capacity * KIN_GROVE_PACKET;
+    s.bins = (uint32_t *)(shared + shape.rows);
+    s.squeezed_at = lists.wanted;
+}
+
+/* Counts of a place, and of all that the packet did. */
+template <typename LISTS>
+GROVE_DEVICE void grove_report(const kin_grove_packet<LISTS> &p, const kin_grove_walk &job,
+                               int64_t place)
+{
+    const bool lost = p.own.keep >= 0.0F && grove_lost(p.own);
+    const uint32_t all_lost = __ballot_sync(GROVE_ALL_LANES, lost);
+    if (place < job.count) {
+        job.lists.counts[place] = p.own.count;
+        job.lists.lost[place] = lost ? 1 : 0;
+    }
+    if (grove_lane_id() == 0) {
+        unsigned long long *met = (unsigned long long *)job.met;
+        (void)atomicAdd(met, (unsigned long long)p.pairs);
+        (void)atomicAdd(met + 1, (unsigned long long)p.leaves);
+        if (all_lost != 0) {
+            (void)atomicAdd(met + 2, (unsigned long long)__popc(all_lost));
+        }
+    }
+}
+
+template <kin_tree_norm NORM, int WIDE, typename LISTS>
+static __global__ void __launch_bounds__(GROVE_WARPS *KIN_GROVE_PACKET, WIDE <= 16   ? 5
+                                                                        : WIDE <= 24 ? 4
+                                                                                     : 3)
+    walk_kernel(const kin_grove_walk job, const kin_grove_shape shape)
+{
+    extern __shared__ uint4 grove_shared[];
+    const int32_t warps = (int32_t)blockDim.x / KIN_GROVE_PACKET;
+    const int32_t warp = (int32_t)threadIdx.x / KIN_GROVE_PACKET;
+    const int32_t lane = grove_lane_id();
+    const int64_t packet = (int64_t)blockIdx.x * warps + warp;
+    const int64_t place = packet * KIN_GROVE_PACKET + lane;
+    if (packet * KIN_GROVE_PACKET >= job.count) {
+        return;
+    }
+    const int32_t bytes = shape.rows + shape.list + shape.buffer + shape.stack;
+    char *shared = (char *)grove_shared + (int64_t)warp * bytes;
+    float *rows = (float *)shared;
+    const bool active = grove_active(job, place);
+    kin_grove_packet<LISTS> p;
+    p.rows = rows;
+    p.stack = (uint16_t *)(shared + bytes - shape.stack) + lane;
+    p.pairs = 0;
+    p.leaves = 0;
+    p.own = grove_lane_of(job.tree, job.lists, active, active ? grove_row_lost(job, place) : 0.0F);
+    grove_begin(p.lists, shared, shape, job.lists, packet);
+    grove_load<WIDE>(job, place, active, rows + lane * kin_grove_stride<WIDE>::FLOATS);
+    __syncwarp(); /* all rows are there */
+    grove_walk<NORM, WIDE>(p, job.tree);
+    grove_deliver(p.lists, p.own, job.lists.words + packet * job.lists.capacity * KIN_GROVE_PACKET);
+    grove_report(p, job, place);
+}
+
+/* ---- Launch ---------------------------------------------------------------------------------- */
+
+template <int WIDE> static kin_grove_shape grove_shape(const kin_grove_walk *job, bool is_long)
+{
+    kin_grove_shape shape;
+    shape.rows = (int32_t)(KIN_GROVE_PACKET * kin_grove_stride<WIDE>::FLOATS * sizeof(float));
+    shape.list = (int32_t)(GROVE_BINS * sizeof(uint32_t));
+    shape.buffer = 0;
+    if (!is_long) {
+        shape.list = (int32_t)(job->lists.capacity * KIN_GROVE_PACKET * sizeof(uint64_t));
+        shape.buffer = (int32_t)(KIN_GROVE_PACKET * GROVE_BUFFER * sizeof(uint64_t));
+    }
+    shape.stack = (int32_t)((job->tree.height + 1) * KIN_GROVE_PACKET * sizeof(uint16_t));
+    return shape;
+}
+
+template <kin_tree_norm NORM, int WIDE, typename LISTS>
+static int grove_launch(kin_gpu_stream *stream, const kin_grove_walk *job,
+                        const kin_grove_shape &shape)
+{
+    const int64_t bytes = (int64_t)shape.rows + shape.list + shape.buffer + shape.stack;
+    const int64_t packets = (job->count + KIN_GROVE_PACKET - 1) / KIN_GROVE_PACKET;
+    int32_t warps = GROVE_WARPS;
+    while (warps > 1 && warps * bytes > stream->shared_bytes) {
+        warps /= 2;
+    }
+    /* Once and for all, so that no thread takes from another what it has asked for. */
+    KIN_CUDA_TRY(cudaFuncSetAttribute(walk_kernel<NORM, WIDE, LISTS>,
+                                      cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                      stream->shared_bytes));
+    walk_kernel<NORM, WIDE, LISTS>
+        <<<(unsigned)((packets + warps - 1) / warps), (unsigned)(warps * KIN_GROVE_PACKET),
+           (size_t)(warps * bytes), stream->stream>>>(*job, shape);
+    return kin_gpu_launched();
+}
+
+/* Ends a function with the launch for WIDE columns, if that is enough. */
+#define GROVE_LAUNCH_UP_TO(WIDE, NORM, LISTS, is_long)                                        \
+    if (job->tree.wide <= (WIDE)) {                                                           \
+        return grove_launch<NORM, WIDE, LISTS>(stream, job, grove_shape<WIDE>(job, is_long)); \
+    }
+
+/* By kind of list, each in a file of its own: job->count > 0, columns are few enough. */
+int kin_grove_walk_two(kin_gpu_stream *stream, const kin_grove_walk *job);
+int kin_grove_walk_norms(kin_gpu_stream *stream, const kin_grove_walk *job);
+int kin_grove_walk_long(kin_gpu_stream *stream, const kin_grove_walk *job);
+
+#endif
