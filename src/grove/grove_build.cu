@@ -17,7 +17,7 @@
  *
  * Cost: 20 bytes a point and list for the sort, 17 a level, half of a level's time being looks at
  * sides. Scratch: 8 (cols + 1) bytes a point and a little. */
-#include "fused/fused_row.cuh"
+#include "grove/grove_build.cuh"
 #include "grove/grove_launch.cuh"
 #include "grove/grove_sort.cuh"
 #include "select/select_word.h"
@@ -25,40 +25,11 @@
 #include <cub/block/block_scan.cuh>
 
 enum {
-    WARPS = KIN_FUSED_THREADS / KIN_FUSED_WARP,
     STEPS = 32, /* of a warp in a tile */
     TILE = STEPS * KIN_FUSED_WARP,
     AT_ONCE = 8, /* steps whose loads are under way together */
-    SCAN_THREADS = 1024,
-    TOP_LEVEL = 8 /* nodes of it and above are joined by one block of threads */
+    SCAN_THREADS = 1024
 };
-
-typedef struct building {
-    kin_grove_tree tree;
-    const float *rows;
-    const float *row_lost;
-    const uint32_t *firsts;
-    uint32_t *lists;   /* cols + 1 of them, of tree.points numbers */
-    uint32_t *others;  /* the lists of the next level */
-    uint8_t *sides;    /* by number: 1 where it goes left */
-    uint32_t *middles; /* by block of places: the middle of the node */
-    uint32_t *masks;   /* by list and step: sides of 32 places */
-    uint32_t *sums;    /* by list and tile: its surplus, then that before it */
-    int64_t tiles;     /* of a list */
-} building;
-
-/* ---- Nodes ----------------------------------------------------------------------------------- */
-
-KIN_DEVICE int64_t first_block(const kin_grove_tree &tree, int32_t level, int64_t i)
-{
-    return (int64_t)(((uint64_t)tree.blocks * (uint64_t)i) >> level);
-}
-
-KIN_DEVICE int64_t first_point(const kin_grove_tree &tree, int32_t level, int64_t i)
-{
-    const int64_t point = first_block(tree, level, i) * KIN_GROVE_BLOCK;
-    return point < tree.points ? point : tree.points;
-}
 
 /* The node of a level that owns a block: the last one whose first block is not behind it. */
 KIN_DEVICE int64_t node_of(const kin_grove_tree &tree, int32_t level, int64_t block)
@@ -68,50 +39,24 @@ KIN_DEVICE int64_t node_of(const kin_grove_tree &tree, int32_t level, int64_t bl
 
 KIN_DEVICE int64_t middle_of(const kin_grove_tree &tree, int32_t level, int64_t i)
 {
-    return first_point(tree, level + 1, 2 * i + 1);
-}
-
-KIN_DEVICE uint32_t *list_of(const building &b, int32_t list)
-{
-    return b.lists + list * b.tree.points;
-}
-
-/* The component by which a column's list is sorted, at a place. */
-KIN_DEVICE float component(const building &b, int32_t column, int64_t place)
-{
-    return b.rows[(int64_t)list_of(b, column)[place] * b.tree.wide + column];
-}
-
-KIN_DEVICE int64_t my_thread(void)
-{
-    return (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-}
-
-KIN_DEVICE int64_t my_warp(void)
-{
-    return (int64_t)blockIdx.x * WARPS + threadIdx.x / KIN_FUSED_WARP;
-}
-
-KIN_DEVICE int32_t my_lane(void)
-{
-    return (int32_t)(threadIdx.x % KIN_FUSED_WARP);
+    return kin_grove_first_point(tree, level + 1, 2 * i + 1);
 }
 
 /* ---- Sorted columns -------------------------------------------------------------------------- */
 
 static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
-    number_points(const __grid_constant__ building b)
+    number_points(const __grid_constant__ kin_grove_building b)
 {
-    const int64_t i = my_thread();
+    const int64_t i = kin_grove_my_thread();
     if (i < b.tree.points) {
-        list_of(b, b.tree.cols)[i] = (uint32_t)i;
+        kin_grove_list_of(b, b.tree.cols)[i] = (uint32_t)i;
     }
 }
 
 static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
-    write_words(const __grid_constant__ building b, int32_t column)
+    write_words(const __grid_constant__ kin_grove_building b, int32_t column)
 {
-    const int64_t i = my_thread();
+    const int64_t i = kin_grove_my_thread();
     if (i < b.tree.points) {
         b.others[i] = kin_key32(__float_as_uint(b.rows[i * b.tree.wide + column]), false);
     }
@@ -119,21 +64,23 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
 
 /* ---- Splits ---------------------------------------------------------------------------------- */
 
-/* A warp a node. Of columns that are equally wide the first one is split. */
+/* A warp a node. Of columns that are equally wide the first one is split. Where nothing goes right,
+ * everything is left of the split. */
 static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
-    choose_splits(const __grid_constant__ building b, int32_t level)
+    choose_splits(const __grid_constant__ kin_grove_building b, int32_t level)
 {
-    const int64_t i = my_warp();
+    const int64_t i = kin_grove_my_warp();
     if (i >= (int64_t)1 << level) {
         return;
     }
-    const int64_t first = first_point(b.tree, level, i);
-    const int64_t last = first_point(b.tree, level, i + 1);
+    const int64_t first = kin_grove_first_point(b.tree, level, i);
+    const int64_t last = kin_grove_first_point(b.tree, level, i + 1);
     const int64_t middle = middle_of(b.tree, level, i);
     double widest = -1.0;
     int32_t column = 0;
-    for (int32_t c = my_lane(); c < b.tree.cols && first < last; c += KIN_FUSED_WARP) {
-        const double width = (double)component(b, c, last - 1) - (double)component(b, c, first);
+    for (int32_t c = kin_grove_my_lane(); c < b.tree.cols && first < last; c += KIN_FUSED_WARP) {
+        const double width =
+            (double)kin_grove_component(b, c, last - 1) - (double)kin_grove_component(b, c, first);
         if (width > widest) {
             widest = width;
             column = c;
@@ -147,18 +94,19 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
             column = c;
         }
     }
-    if (my_lane() == 0) {
+    if (kin_grove_my_lane() == 0) {
         const int64_t node = ((int64_t)1 << level) + i;
-        const int64_t place = middle < last ? middle : last - 1;
-        ((int32_t *)b.tree.planes)[node] = column;
-        ((float *)b.tree.splits)[node] = first < last ? component(b, column, place) : 0.0F;
+        const bool parts = middle < last;
+        ((int32_t *)b.tree.planes)[node] = parts ? column : 0;
+        ((float *)b.tree.splits)[node] =
+            parts ? kin_grove_component(b, column, middle) : (float)KIN_TREE_CLAMP * 2.0F;
     }
 }
 
 static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
-    mark_sides(const __grid_constant__ building b, int32_t level)
+    mark_sides(const __grid_constant__ kin_grove_building b, int32_t level)
 {
-    const int64_t place = my_thread();
+    const int64_t place = kin_grove_my_thread();
     if (place >= b.tree.points) {
         return;
     }
@@ -166,7 +114,7 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
     const int64_t i = node_of(b.tree, level, block);
     const int64_t middle = middle_of(b.tree, level, i);
     const int32_t column = b.tree.planes[((int64_t)1 << level) + i];
-    b.sides[list_of(b, column)[place]] = place < middle ? 1 : 0;
+    b.sides[kin_grove_list_of(b, column)[place]] = place < middle ? 1 : 0;
     if (place % KIN_GROVE_BLOCK == 0) {
         b.middles[block] = (uint32_t)middle;
     }
@@ -180,22 +128,22 @@ KIN_DEVICE uint32_t before_middle(int64_t place, int64_t points, int64_t middle)
     return __ballot_sync(KIN_FUSED_ALL_LANES, place < points && place < middle);
 }
 
-KIN_DEVICE int64_t middle_at(const building &b, int64_t place)
+KIN_DEVICE int64_t middle_at(const kin_grove_building &b, int64_t place)
 {
     return place < b.tree.points ? (int64_t)__ldg(b.middles + place / KIN_GROVE_BLOCK) : 0;
 }
 
 /* The sides of a tile's points, and its surplus. */
 static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
-    judge(const __grid_constant__ building b)
+    judge(const __grid_constant__ kin_grove_building b)
 {
-    const int64_t tile = my_warp();
+    const int64_t tile = kin_grove_my_warp();
     if (tile >= b.tiles) {
         return;
     }
-    const int32_t lane = my_lane();
+    const int32_t lane = kin_grove_my_lane();
     const int32_t list = (int32_t)blockIdx.y;
-    const uint32_t *numbers = list_of(b, list);
+    const uint32_t *numbers = kin_grove_list_of(b, list);
     uint32_t surplus = 0;
     uint32_t kept = 0;
     for (int32_t step = 0; step < STEPS; step += AT_ONCE) {
@@ -229,7 +177,8 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
 }
 
 /* A block of threads a list. */
-static __global__ void __launch_bounds__(SCAN_THREADS) scan_sums(const __grid_constant__ building b)
+static __global__ void __launch_bounds__(SCAN_THREADS)
+    scan_sums(const __grid_constant__ kin_grove_building b)
 {
     typedef cub::BlockScan<uint32_t, SCAN_THREADS> scan;
     __shared__ typename scan::TempStorage room;
@@ -250,16 +199,17 @@ static __global__ void __launch_bounds__(SCAN_THREADS) scan_sums(const __grid_co
 }
 
 /* Every number to its place in the lists of the next level. */
-static __global__ void __launch_bounds__(KIN_FUSED_THREADS) deal(const __grid_constant__ building b)
+static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
+    deal(const __grid_constant__ kin_grove_building b)
 {
-    const int64_t tile = my_warp();
+    const int64_t tile = kin_grove_my_warp();
     if (tile >= b.tiles) {
         return;
     }
-    const int32_t lane = my_lane();
+    const int32_t lane = kin_grove_my_lane();
     const int32_t list = (int32_t)blockIdx.y;
     const uint32_t lower = (1u << lane) - 1;
-    const uint32_t *numbers = list_of(b, list);
+    const uint32_t *numbers = kin_grove_list_of(b, list);
     uint32_t *out = b.others + list * b.tree.points;
     const uint32_t kept = b.masks[(list * b.tiles + tile) * STEPS + lane];
     uint32_t surplus = b.sums[list * b.tiles + tile];
@@ -291,100 +241,6 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS) deal(const __grid_co
     }
 }
 
-/* ---- Leaves and boxes ------------------------------------------------------------------------ */
-
-static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
-    write_points(const __grid_constant__ building b)
-{
-    const int64_t place = my_thread();
-    if (place >= b.tree.blocks * KIN_GROVE_BLOCK) {
-        return;
-    }
-    const bool real = place < b.tree.points;
-    const int64_t number = real ? (int64_t)list_of(b, b.tree.cols)[place] : 0;
-    const float4 *row = (const float4 *)(b.rows + number * b.tree.wide);
-    float *out = (float *)b.tree.values + place / KIN_GROVE_BLOCK * KIN_GROVE_BLOCK * b.tree.wide +
-                 place % KIN_GROVE_BLOCK;
-    for (int32_t c = 0; c < b.tree.wide; c += KIN_GROVE_WIDE) {
-        const float4 four =
-            real ? __ldg(row + c / KIN_GROVE_WIDE) : make_float4(0.0F, 0.0F, 0.0F, 0.0F);
-        out[(c + 0) * KIN_GROVE_BLOCK] = four.x;
-        out[(c + 1) * KIN_GROVE_BLOCK] = four.y;
-        out[(c + 2) * KIN_GROVE_BLOCK] = four.z;
-        out[(c + 3) * KIN_GROVE_BLOCK] = four.w;
-    }
-    const uint32_t id = b.firsts != NULL ? b.firsts[number] : (uint32_t)number;
-    ((uint32_t *)b.tree.ids)[place] = real ? id : UINT32_MAX;
-}
-
-/* A warp a leaf. A leaf without points has a box of zeros. */
-static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
-    write_leaves(const __grid_constant__ building b)
-{
-    const int64_t leaf = my_warp();
-    const int64_t leaves = (int64_t)1 << b.tree.height;
-    const int32_t lane = my_lane();
-    const int32_t wide = b.tree.wide;
-    if (leaf >= leaves) {
-        return;
-    }
-    const int64_t first = first_point(b.tree, b.tree.height, leaf);
-    const int64_t last = first_point(b.tree, b.tree.height, leaf + 1);
-    float *boxes = (float *)b.tree.boxes;
-    float *box = boxes + (leaves + leaf) * 2 * wide;
-    for (int32_t c = lane; c < wide; c += KIN_FUSED_WARP) {
-        const bool real = c < b.tree.cols && first < last;
-        box[c] = real ? component(b, c, first) : 0.0F;
-        box[wide + c] = real ? component(b, c, last - 1) : 0.0F;
-    }
-    uint32_t lost = 0; /* its bits rise like it does */
-    for (int64_t place = first + lane; place < last; place += KIN_FUSED_WARP) {
-        const uint32_t other = __float_as_uint(b.row_lost[list_of(b, b.tree.cols)[place]]);
-        lost = other > lost ? other : lost;
-    }
-    lost = __reduce_max_sync(KIN_FUSED_ALL_LANES, lost);
-    if (lane == 0) {
-        ((float *)b.tree.lost)[leaves + leaf] = __uint_as_float(lost);
-        ((uint32_t *)b.tree.starts)[leaf] = (uint32_t)first_block(b.tree, b.tree.height, leaf);
-        ((uint32_t *)b.tree.counts)[leaf] = (uint32_t)(last - first);
-    }
-    if (leaf == 0) { /* what no node has, too, has the bytes of the host's */
-        for (int32_t c = lane; c < 2 * wide; c += KIN_FUSED_WARP) {
-            boxes[c] = 0.0F;
-        }
-        ((float *)b.tree.lost)[0] = 0.0F;
-        ((float *)b.tree.splits)[0] = 0.0F;
-        ((int32_t *)b.tree.planes)[0] = 0;
-        ((uint32_t *)b.tree.starts)[leaves] = (uint32_t)b.tree.blocks;
-    }
-}
-
-/* Inner nodes of levels `from` down to `to`; several levels: by one block of threads. */
-static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
-    join_boxes(const __grid_constant__ building b, int32_t from, int32_t to)
-{
-    const int32_t wide = b.tree.wide;
-    float *boxes = (float *)b.tree.boxes;
-    float *lost = (float *)b.tree.lost;
-    for (int32_t level = from; level >= to; level--) {
-        const int64_t items = (int64_t)(wide + 1) << level;
-        for (int64_t item = my_thread(); item < items; item += (int64_t)gridDim.x * blockDim.x) {
-            const int64_t node = ((int64_t)1 << level) + item / (wide + 1);
-            const int32_t c = (int32_t)(item % (wide + 1));
-            const float *left = boxes + 2 * node * 2 * wide + c;
-            const float *right = left + 2 * wide;
-            float *box = boxes + node * 2 * wide + c;
-            if (c < wide) {
-                box[0] = fminf(left[0], right[0]);
-                box[wide] = fmaxf(left[wide], right[wide]);
-            } else {
-                lost[node] = fmaxf(lost[2 * node], lost[2 * node + 1]);
-            }
-        }
-        __syncthreads();
-    }
-}
-
 /* ---- Launch ---------------------------------------------------------------------------------- */
 
 typedef struct build_scratch {
@@ -399,17 +255,13 @@ static void *take(build_scratch *scratch, int64_t count, size_t item_bytes)
     return at;
 }
 
-static unsigned blocks_for(int64_t count, int64_t a_block)
-{
-    return (unsigned)((count + a_block - 1) / a_block);
-}
-
 /* The list of all numbers serves as what each sort permutes; the lists of the next level, of which
  * there are two at least, as room for its keys. */
-static int sort_columns(kin_gpu_stream *stream, const building *b, void *radix, size_t radix_bytes)
+static int sort_columns(kin_gpu_stream *stream, const kin_grove_building *b, void *radix,
+                        size_t radix_bytes)
 {
     const int64_t points = b->tree.points;
-    const unsigned blocks = blocks_for(points, KIN_FUSED_THREADS);
+    const unsigned blocks = kin_grove_blocks_for(points, KIN_FUSED_THREADS);
     number_points<<<blocks, KIN_FUSED_THREADS, 0, stream->stream>>>(*b);
     KIN_CUDA_TRY_LAUNCH();
     for (int32_t c = 0; c < b->tree.cols; c++) {
@@ -425,14 +277,14 @@ static int sort_columns(kin_gpu_stream *stream, const building *b, void *radix, 
     return 0;
 }
 
-static int split_level(kin_gpu_stream *stream, building *b, int32_t level)
+static int split_level(kin_gpu_stream *stream, kin_grove_building *b, int32_t level)
 {
     const unsigned lists = (unsigned)b->tree.cols + 1;
-    const dim3 tiles(blocks_for(b->tiles, WARPS), lists);
-    choose_splits<<<blocks_for((int64_t)1 << level, WARPS), KIN_FUSED_THREADS, 0, stream->stream>>>(
-        *b, level);
+    const dim3 tiles(kin_grove_blocks_for(b->tiles, KIN_GROVE_WARPS), lists);
+    choose_splits<<<kin_grove_blocks_for((int64_t)1 << level, KIN_GROVE_WARPS), KIN_FUSED_THREADS,
+                    0, stream->stream>>>(*b, level);
     KIN_CUDA_TRY_LAUNCH();
-    mark_sides<<<blocks_for(b->tree.points, KIN_FUSED_THREADS), KIN_FUSED_THREADS, 0,
+    mark_sides<<<kin_grove_blocks_for(b->tree.points, KIN_FUSED_THREADS), KIN_FUSED_THREADS, 0,
                  stream->stream>>>(*b, level);
     KIN_CUDA_TRY_LAUNCH();
     judge<<<tiles, KIN_FUSED_THREADS, 0, stream->stream>>>(*b);
@@ -446,35 +298,13 @@ static int split_level(kin_gpu_stream *stream, building *b, int32_t level)
     return kin_gpu_launched();
 }
 
-static int write_tree(kin_gpu_stream *stream, const building *b)
-{
-    const int32_t height = b->tree.height;
-    write_points<<<blocks_for(b->tree.blocks * KIN_GROVE_BLOCK, KIN_FUSED_THREADS),
-                   KIN_FUSED_THREADS, 0, stream->stream>>>(*b);
-    KIN_CUDA_TRY_LAUNCH();
-    write_leaves<<<blocks_for((int64_t)1 << height, WARPS), KIN_FUSED_THREADS, 0, stream->stream>>>(
-        *b);
-    KIN_CUDA_TRY_LAUNCH();
-    int32_t level = height - 1;
-    for (; level > TOP_LEVEL; level--) {
-        const int64_t items = (int64_t)(b->tree.wide + 1) << level;
-        join_boxes<<<blocks_for(items, KIN_FUSED_THREADS), KIN_FUSED_THREADS, 0, stream->stream>>>(
-            *b, level, level);
-        KIN_CUDA_TRY_LAUNCH();
-    }
-    if (level >= 0) {
-        join_boxes<<<1, KIN_FUSED_THREADS, 0, stream->stream>>>(*b, level, 0);
-    }
-    return kin_gpu_launched();
-}
-
 extern "C" int kin_grove_launch_build(kin_gpu_stream *stream, const kin_grove_build *job)
 {
     const kin_grove_tree *tree = &job->tree;
     const int64_t points = tree->points;
     const int64_t lists = (int64_t)tree->cols + 1;
     build_scratch scratch = {0, (unsigned char *)job->scratch};
-    building b = {};
+    kin_grove_building b = {};
     size_t radix_bytes = 0;
     if (points < 1) {
         return (int)cudaErrorInvalidValue;
@@ -503,5 +333,5 @@ extern "C" int kin_grove_launch_build(kin_gpu_stream *stream, const kin_grove_bu
     for (int32_t level = 0; level < tree->height && error == 0; level++) {
         error = split_level(stream, &b, level);
     }
-    return error != 0 ? error : write_tree(stream, &b);
+    return error != 0 ? error : kin_grove_write_tree(stream, &b);
 }

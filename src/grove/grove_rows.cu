@@ -4,9 +4,9 @@
  *
  * A thread rounds a row: what a row lost is a sum in the order of its columns, to the last bit the
  * processor's. Rows are short, so the lines that neighbours share stay in the first cache. */
-#include "fused/fused_row.cuh"
 #include "grove/grove_launch.cuh"
 #include "grove/grove_sort.cuh"
+#include "grove/grove_thread.cuh"
 #include "tree/tree_round.h"
 
 enum { BLOCKS_A_PROCESSOR = 8 };
@@ -48,16 +48,6 @@ KIN_DEVICE double value_at(const kin_fused_rows &rows, const char *row, int32_t 
         LAUNCH(KITH_DTYPE_NONE);                                                              \
         break;                                                                                \
     }
-
-static unsigned blocks_for(int64_t count)
-{
-    return (unsigned)((count + KIN_FUSED_THREADS - 1) / KIN_FUSED_THREADS);
-}
-
-KIN_DEVICE int64_t my_thread(void)
-{
-    return (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-}
 
 /* ---- Extremes -------------------------------------------------------------------------------- */
 
@@ -143,7 +133,7 @@ template <kith_dtype DTYPE>
 static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
     round_rows(const __grid_constant__ kin_grove_round job)
 {
-    const int64_t i = my_thread();
+    const int64_t i = kin_grove_my_thread();
     float kept = 0.0F;
     if (i < job.count) {
         const char *row = kin_fused_row(job.rows, job.ids != NULL ? (int64_t)job.ids[i] : i);
@@ -175,8 +165,9 @@ extern "C" int kin_grove_launch_round(kin_gpu_stream *stream, const kin_grove_ro
     if (job->count == 0) {
         return 0;
     }
-#define LAUNCH(DTYPE) \
-    round_rows<DTYPE><<<blocks_for(job->count), KIN_FUSED_THREADS, 0, stream->stream>>>(*job)
+#define LAUNCH(DTYPE)                                                                              \
+    round_rows<DTYPE><<<kin_grove_blocks_for(job->count, KIN_FUSED_THREADS), KIN_FUSED_THREADS, 0, \
+                        stream->stream>>>(*job)
     LAUNCH_DTYPE(&job->rows, LAUNCH)
 #undef LAUNCH
     return kin_gpu_launched();
@@ -196,7 +187,7 @@ typedef struct order_scratch {
 static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
     find_leaves(const __grid_constant__ kin_grove_order job, uint32_t *leaves, uint32_t *queries)
 {
-    const int64_t i = my_thread();
+    const int64_t i = kin_grove_my_thread();
     if (i >= job.count) {
         return;
     }
@@ -234,8 +225,9 @@ extern "C" int kin_grove_launch_order(kin_gpu_stream *stream, const kin_grove_or
     scratch.queries = (uint32_t *)(base + 2 * array);
     scratch.radix = base + 3 * array;
     const bool alone = job->tree.height == 0;
-    find_leaves<<<blocks_for(job->count), KIN_FUSED_THREADS, 0, stream->stream>>>(
-        *job, alone ? NULL : scratch.leaves, alone ? job->order : scratch.queries);
+    find_leaves<<<kin_grove_blocks_for(job->count, KIN_FUSED_THREADS), KIN_FUSED_THREADS, 0,
+                  stream->stream>>>(*job, alone ? NULL : scratch.leaves,
+                                    alone ? job->order : scratch.queries);
     KIN_CUDA_TRY_LAUNCH();
     return alone ? 0
                  : kin_grove_sort(stream, scratch.radix, scratch.radix_bytes, scratch.leaves,
