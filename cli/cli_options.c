@@ -150,6 +150,19 @@ static bool read_group(const char *value, cli_args *args, cli_error *error)
     return true;
 }
 
+static const char *mode_name(int mode)
+{
+    return kith_predict_mode_name((kith_predict_mode)mode);
+}
+
+static bool read_mode(const char *value, cli_args *args, cli_error *error)
+{
+    const int mode = kith_predict_mode_parse(value);
+    args->mode = (kith_predict_mode)mode;
+    return mode >= 0 || refuse_name(error, value, "mode", mode_name, KITH_PREDICT_MEAN,
+                                    KITH_PREDICT_WEIGHTED_VOTE);
+}
+
 static bool read_path(const char *value, const char **path, cli_error *error)
 {
     *path = value;
@@ -174,6 +187,11 @@ static bool read_distances(const char *value, cli_args *args, cli_error *error)
 static bool read_points(const char *value, cli_args *args, cli_error *error)
 {
     return read_path(value, &args->points, error);
+}
+
+static bool read_truth(const char *value, cli_args *args, cli_error *error)
+{
+    return read_path(value, &args->truth, error);
 }
 
 static bool read_format(const char *value, cli_args *args, cli_error *error)
@@ -244,8 +262,9 @@ enum {
     CONVERT = 1u << CLI_CONVERT,
     DEVICES = 1u << CLI_DEVICES,
     SELECT = 1u << CLI_SELECT,
+    PREDICT = 1u << CLI_PREDICT,
     SOLVES = GRAPH | SEARCH,
-    ANSWERS = SOLVES | SELECT,
+    ANSWERS = SOLVES | SELECT | PREDICT,
     COMPUTES = ANSWERS | EVAL,
     ALL = COMPUTES | INFO | CONVERT | DEVICES
 };
@@ -253,19 +272,19 @@ enum {
 static const cli_option options[CLI_OPTION_COUNT] = {
     [CLI_OPT_K] = {NULL, 'k', "N", COMPUTES, "neighbours (select: values) a row (no default)",
                    read_k},
-    [CLI_OPT_METRIC] = {"metric", 0, "NAME", SOLVES | EVAL,
+    [CLI_OPT_METRIC] = {"metric", 0, "NAME", SOLVES | PREDICT | EVAL,
                         "one of those below (default: euclidean; eval: what the files say)",
                         read_metric},
-    [CLI_OPT_METHOD] = {"method", 0, "NAME", SOLVES,
+    [CLI_OPT_METHOD] = {"method", 0, "NAME", SOLVES | PREDICT,
                         "auto (default), exact, tree (few dimensions): the same answer",
                         read_method},
-    [CLI_OPT_TREE_HEIGHT] = {"tree-height", 0, "H", SOLVES,
+    [CLI_OPT_TREE_HEIGHT] = {"tree-height", 0, "H", SOLVES | PREDICT,
                              "with a tree: 2^H leaves (default: by the number of columns)",
                              read_tree_height},
     [CLI_OPT_PIPELINE] = {"pipeline", 0, "NAME", SOLVES,
                           "fused (default), matrix, hybrid (with a GPU): the same answer",
                           read_pipeline},
-    [CLI_OPT_SELECT] = {"select", 0, "NAME", ANSWERS,
+    [CLI_OPT_SELECT] = {"select", 0, "NAME", SOLVES | SELECT,
                         "auto, scan, insertion, heap, merge_queue, quick ... (of a matrix)",
                         read_select},
     [CLI_OPT_BUFFER] = {"buffer", 0, "NAME", SELECT,
@@ -278,8 +297,14 @@ static const cli_option options[CLI_OPTION_COUNT] = {
     [CLI_OPT_UNSORTED] = {"unsorted", 0, NULL, SELECT, "the same k, in any order", NULL},
     [CLI_OPT_KTH] = {"kth", 0, NULL, SELECT, "the k-th value of each row alone; written to .npy",
                      NULL},
+    [CLI_OPT_MODE] = {"mode", 0, "NAME", PREDICT,
+                      "mean (default), weighted, median; of classes: vote, weighted_vote",
+                      read_mode},
+    [CLI_OPT_TRUTH] = {"truth", 0, "FILE", PREDICT,
+                       "the queries' own labels: report how far the predictions are off",
+                       read_truth},
     [CLI_OPT_OUTPUT] = {"output", 'o', "FILE", ANSWERS,
-                        "write the answer here: .npz .ivecs .ibin .knn .kith; select: .npz",
+                        "write the answer here: .npz .ivecs .ibin .knn .kith; predict: .npy",
                         read_output},
     [CLI_OPT_OUTPUT_BACK] = {"output-back", 0, "FILE", SEARCH,
                              "with --both: the answer of the corpus' rows", read_output_back},
@@ -298,7 +323,7 @@ static const cli_option options[CLI_OPTION_COUNT] = {
                               "let a point compete for its own list like any other", NULL},
     [CLI_OPT_POINTS] = {"points", 0, "FILE", EVAL,
                         "the points of the graph: estimate recall from exact answers", read_points},
-    [CLI_OPT_SAMPLE] = {"sample", 0, "N", COMPUTES,
+    [CLI_OPT_SAMPLE] = {"sample", 0, "N", SOLVES | SELECT | EVAL,
                         "eval: rows to solve exactly (1000); else a sample, in k (select: 8)",
                         read_sample},
     [CLI_OPT_SEED] = {"seed", 0, "S", EVAL, "with --points: draws the rows (default 0)", read_seed},
@@ -318,6 +343,7 @@ static const cli_option options[CLI_OPTION_COUNT] = {
 };
 
 #define DIGITS "examples/data/digits.u8bin"
+#define DIGIT_LABELS "examples/data/digit_labels.u8bin"
 
 static const cli_command commands[CLI_COMMAND_COUNT] = {
     [CLI_GRAPH] =
@@ -359,6 +385,16 @@ static const cli_command commands[CLI_COMMAND_COUNT] = {
          "  kith select digits.fbin -k 3 -o smallest.npz\n"
          "  kith select digits.fbin -k 5 --largest --select radix --json\n"
          "  kith select digits.fbin -k 32 --kth -o medians.npy\n"},
+    [CLI_PREDICT] =
+        {"predict", "CATALOGUE LABELS QUERIES -k N [options]", 3, 3,
+         "a number for each query from the labels of its neighbours",
+         "Finds for each row of QUERIES the k nearest rows of CATALOGUE, exactly, and makes one\n"
+         "number of their labels, a file of one column: by default their mean. --truth compares\n"
+         "with a second file of labels, those of QUERIES. Output: .npy .csv .tsv, .fbin (rounded\n"
+         "to float32), of votes also .ibin. Without -o nothing is written.\n",
+         "  kith predict " DIGITS " " DIGIT_LABELS " " DIGITS " -k 5 --mode vote -o digit.csv\n"
+         "  kith predict " DIGITS " " DIGIT_LABELS " " DIGITS
+         " -k 9 --mode median --truth " DIGIT_LABELS "\n"},
     [CLI_INFO] =
         {"info", "FILE [--json]", 1, 1, "what a file holds",
          "Says what a file of points, a graph, a result or a prepared corpus holds, from its\n"

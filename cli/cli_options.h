@@ -15,6 +15,7 @@ typedef enum cli_command_id {
     CLI_SEARCH,
     CLI_EVAL,
     CLI_SELECT,
+    CLI_PREDICT,
     CLI_INFO,
     CLI_CONVERT,
     CLI_DEVICES,
@@ -34,6 +35,8 @@ typedef enum cli_option_id {
     CLI_OPT_LARGEST,
     CLI_OPT_UNSORTED,
     CLI_OPT_KTH,
+    CLI_OPT_MODE,
+    CLI_OPT_TRUTH,
     CLI_OPT_OUTPUT,
     CLI_OPT_OUTPUT_BACK,
     CLI_OPT_FORMAT,
@@ -56,7 +59,7 @@ typedef enum cli_option_id {
     CLI_OPTION_COUNT
 } cli_option_id;
 
-enum { CLI_MAX_PATHS = 2, CLI_ERROR_BYTES = 768 };
+enum { CLI_MAX_PATHS = 3, CLI_ERROR_BYTES = 768 };
 
 /* The command line, understood. Text points into argv. A field without its option keeps the value
  * that cli_parse gave it: 0 or NULL, but for sample. */
@@ -73,11 +76,13 @@ typedef struct cli_args {
     kith_select_method select;
     kith_select_buffer buffer;
     int32_t group;
+    kith_predict_mode mode;
     kith_format format;
     const char *output;
     const char *output_back;
     const char *distances;
     const char *points;
+    const char *truth;
     const char *device;
     double radius;
     int64_t sample;

@@ -120,6 +120,16 @@ static bool check_height(const cli_args *args, cli_error *error)
     return true;
 }
 
+/* A product says how near two rows are, not how far. */
+static bool check_mode(const cli_args *args, cli_error *error)
+{
+    const bool weighs =
+        args->mode == KITH_PREDICT_WEIGHTED || args->mode == KITH_PREDICT_WEIGHTED_VOTE;
+    return !weighs || args->metric != KITH_INNER_PRODUCT ||
+           refuse(error, "--mode",
+                  "divides by distances, inner_product has none (take another metric or mode)");
+}
+
 /* What a pipeline has for itself. */
 static bool check_pipeline(const cli_args *args, cli_error *error)
 {
@@ -168,7 +178,8 @@ static bool check_wants(const cli_args *args, cli_error *error)
                        command->usage);
         return refuse(error, command->name, usage);
     }
-    const bool solves = args->command == CLI_GRAPH || args->command == CLI_SEARCH;
+    const bool solves =
+        args->command == CLI_GRAPH || args->command == CLI_SEARCH || args->command == CLI_PREDICT;
     if (solves && !cli_given(args, CLI_OPT_K) && !cli_given(args, CLI_OPT_RADIUS)) {
         return refuse(error, command->name,
                       "-k is missing (say how many neighbours, for example -k 10)");
@@ -190,5 +201,5 @@ bool cli_rules_check(const cli_args *args, cli_error *error)
 {
     return check_wants(args, error) && check_pairs(args, error) && check_outputs(args, error) &&
            check_radius(args, error) && check_method(args, error) && check_height(args, error) &&
-           check_pipeline(args, error) && check_switches(args, error);
+           check_pipeline(args, error) && check_switches(args, error) && check_mode(args, error);
 }

@@ -36,7 +36,9 @@ def cut_patches(photograph):
 
 def main():
     folder = pathlib.Path(sys.argv[1])
-    write_u8bin(folder / "digits.u8bin", load_digits().data.astype(numpy.uint8))
+    digits = load_digits()
+    write_u8bin(folder / "digits.u8bin", digits.data.astype(numpy.uint8))
+    write_u8bin(folder / "digit_labels.u8bin", digits.target.astype(numpy.uint8).reshape(-1, 1))
     write_u8bin(folder / "patches.u8bin", cut_patches(data.astronaut()))
 
 

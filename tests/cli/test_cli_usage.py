@@ -31,7 +31,7 @@ class Help(CliCase):
 
     def test_metrics_in_help(self):
         """the help of what computes names every metric"""
-        for command in ("graph", "search", "eval"):
+        for command in ("graph", "search", "predict", "eval"):
             words = self.works(command, "--help").split("Metrics:")[1].split()
             self.assertEqual(words[:len(METRICS)], METRICS)
 

@@ -12,6 +12,10 @@ _kith_options() {
         echo "-k --select --buffer --group --aligned --largest --unsorted --kth -o --output --sample
             --device --threads --memory --gpu-memory --dry-run -q --quiet --json -h --help"
         ;;
+    predict)
+        echo "-k --metric --method --tree-height --mode --truth -o --output
+            --device --threads --memory --gpu-memory --dry-run -q --quiet --json -h --help"
+        ;;
     eval) echo "-k --metric --points --sample --seed --threads --memory -q --quiet --json -h --help" ;;
     info | devices) echo "--json -h --help" ;;
     convert) echo "--format --distances -q --quiet --json -h --help" ;;
@@ -29,6 +33,7 @@ _kith_values() {
     --select)
         echo "auto scan insertion heap merge_queue quick bitonic radix threshold_heap"
         ;;
+    --mode) echo "mean weighted median vote weighted_vote" ;;
     --buffer) echo "none plain full sorted" ;;
     --group) echo "2 4 8" ;;
     --format) echo "npz csr ivecs ibin knn kith" ;;
@@ -37,7 +42,7 @@ _kith_values() {
 }
 
 _kith() {
-    local commands="graph search select eval info convert devices help"
+    local commands="graph search select predict eval info convert devices help"
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
     local command=${COMP_WORDS[1]}
     COMPREPLY=()
@@ -50,7 +55,7 @@ _kith() {
         return
     fi
     case $before in
-    --metric | --method | --pipeline | --select | --buffer | --group | --format | --device)
+    --metric | --method | --pipeline | --select | --mode | --buffer | --group | --format | --device)
         mapfile -t COMPREPLY < <(compgen -W "$(_kith_values "$before")" -- "$word")
         return
         ;;
