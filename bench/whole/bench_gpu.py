@@ -92,7 +92,8 @@ class SearchParams(ctypes.Structure):
     _fields_ = [("struct_size", ctypes.c_uint32), ("metric", ctypes.c_int), ("k", ctypes.c_int64),
                 ("flags", ctypes.c_uint32), ("reserved", ctypes.c_uint32),
                 ("exclude", ctypes.c_void_p), ("custom", ctypes.c_void_p),
-                ("custom_arg", ctypes.c_void_p)]
+                ("custom_arg", ctypes.c_void_p), ("pipeline", ctypes.c_int), ("select", ctypes.c_int),
+                ("method", ctypes.c_int), ("sample", ctypes.c_int32)]
 
 
 class Report(ctypes.Structure):
@@ -100,7 +101,11 @@ class Report(ctypes.Structure):
                 ("seconds_total", ctypes.c_double), ("seconds_check", ctypes.c_double),
                 ("seconds_prepare", ctypes.c_double), ("seconds_screen", ctypes.c_double),
                 ("seconds_rescore", ctypes.c_double), ("rerun_share", ctypes.c_double),
-                ("skipped_share", ctypes.c_double), ("candidates", ctypes.c_double)]
+                ("skipped_share", ctypes.c_double), ("candidates", ctypes.c_double),
+                ("distinct_rows", ctypes.c_int64), ("peak_bytes", ctypes.c_uint64),
+                ("isa", ctypes.c_char * 16), ("screen", ctypes.c_char * 16),
+                ("backend", ctypes.c_char * 16), ("gpu", ctypes.c_char * 64),
+                ("gpu_peak_bytes", ctypes.c_uint64)]
 
 
 EUCLIDEAN, F32, U8 = 1, 1, 5

@@ -29,9 +29,9 @@
 #ifndef KIN_TREE_BOUND_H
 #define KIN_TREE_BOUND_H
 
-#include <math.h>
+#include "metric/metric_arith.h"
+
 #include <stdbool.h>
-#include <stdint.h>
 
 typedef enum kin_tree_norm { KIN_NORM_TWO = 0, KIN_NORM_ONE, KIN_NORM_MOST } kin_tree_norm;
 
@@ -42,22 +42,22 @@ static const double KIN_TREE_WIDE = 1.0 + 0x1p-32;
 static const double KIN_TREE_TINY_KEY = 0x1p-1000;
 
 /* The nearest float that is not below x >= 0. */
-static inline float kin_tree_up(double x)
+KIN_HD float kin_tree_up(double x)
 {
     return x > 0x1p127 ? INFINITY : nextafterf((float)x, INFINITY);
 }
 
-static inline float kin_tree_widen(int32_t cols)
+KIN_HD float kin_tree_widen(int32_t cols)
 {
     return kin_tree_up(1.0 + 1.05 * ((double)cols + 9.0) * 0x1p-24);
 }
 
-static inline float kin_tree_floor(double scale)
+KIN_HD float kin_tree_floor(double scale)
 {
     return kin_tree_up(fmax(0x1p-60, 0x1p-499 * scale));
 }
 
-static inline float kin_tree_limit(kin_tree_norm norm, float reach, float lost, float widen)
+KIN_HD float kin_tree_limit(kin_tree_norm norm, float reach, float lost, float widen)
 {
     const float far = reach + lost;
     return norm == KIN_NORM_TWO ? far * far * widen : far * widen;
@@ -65,8 +65,8 @@ static inline float kin_tree_limit(kin_tree_norm norm, float reach, float lost, 
 
 /* The reach that a float32 value of the k-th proves: its D is at most the root of v * widen, and
  * lost_q + lost_c more. */
-static inline float kin_tree_reach_of_value(kin_tree_norm norm, float value, float widen,
-                                            double query_lost, double most_lost, float floor)
+KIN_HD float kin_tree_reach_of_value(kin_tree_norm norm, float value, float widen,
+                                     double query_lost, double most_lost, float floor)
 {
     const double high = (double)value * (double)widen;
     const double far = norm == KIN_NORM_TWO ? sqrt(high) : high;
@@ -74,8 +74,8 @@ static inline float kin_tree_reach_of_value(kin_tree_norm norm, float value, flo
 }
 
 /* The reach that the k-th canonical key proves. */
-static inline float kin_tree_reach_of_key(kin_tree_norm norm, double key, double scale,
-                                          double query_lost, float floor)
+KIN_HD float kin_tree_reach_of_key(kin_tree_norm norm, double key, double scale, double query_lost,
+                                   float floor)
 {
     const double far = norm == KIN_NORM_TWO ? sqrt(key + KIN_TREE_TINY_KEY) : key;
     return kin_tree_up((far * scale + query_lost + (double)floor) * KIN_TREE_WIDE);

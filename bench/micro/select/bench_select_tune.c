@@ -17,7 +17,7 @@
 #include <time.h>
 
 static const int64_t col_classes[] = {256, 1024, 4096, 16384, 65536, 262144, 1048576, INT64_MAX};
-static const int64_t k_classes[] = {4, 16, 64, 256, 1024, 2048, 8192, 32768, INT64_MAX};
+static const int64_t k_classes[] = {4, 16, 64, 256, 512, 1024, 2048, 8192, 32768, INT64_MAX};
 enum {
     COLS = sizeof col_classes / sizeof col_classes[0],
     KS = sizeof k_classes / sizeof k_classes[0],

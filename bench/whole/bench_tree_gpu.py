@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The tree on a GPU beside kith's own brute force and PyTorch's, in one run; points on the device.
+
+    bench_tree_gpu.py [--build build] [--only TEXT] [--runs N] [--csv bench/results/tree.csv]
+
+  colour   a 4-dimensional Gaussian, mapped linearly into d dimensions, and 5 % noise
+  uniform  the unit cube
+
+Search is the phases screen and rescore of the report of one call, build its phases check and prepare
+(values checked, equal rows found, the tree, queries sorted); whole is the call, outputs on the device.
+Brute force of many queries is measured with fewer (the column `asked`) and not scaled in the rows.
+Where a work is solved by two engines, their ids must be the same. PyTorch's distances are fp32.
+"""
+import argparse
+import csv
+import ctypes
+import datetime
+import pathlib
+import statistics
+import sys
+from dataclasses import dataclass
+
+import torch
+from bench_gpu import (ROOT, Kith, Neighbors, SearchParams, check, matrix, stream, timed,
+                       torch_search)
+
+COLUMNS = ["date", "commit", "machine", "threads", "work", "rows", "queries", "columns", "dtype", "k",
+           "engine", "version", "isa", "runs", "seconds", "seconds_min", "seconds_max", "whole_seconds",
+           "build_seconds", "ratio", "recall", "pairs_share", "command"]
+METHODS = {"tree": 2, "exact": 1, "auto": 0}
+BRUTE_QUERIES, TORCH_QUERIES = 1_000_000, 20_000
+
+
+@dataclass
+class Work:
+    """m queries among n points."""
+
+    name: str
+    n: int
+    m: int
+    d: int
+    kind: str = "colour"
+    k: int = 10
+    asked: int = 1  # what bench_gpu.check looks at: a search
+
+
+WORKS = [Work(f"colour {d}", 2_000_000, 10_000_000, d) for d in (4, 8, 10, 15, 27)] + [
+    Work("uniform 8", 1_000_000, 10_000_000, 8, "uniform"),
+    Work("uniform 12", 1_000_000, 1_000_000, 12, "uniform"),
+    Work("uniform 15", 1_000_000, 1_000_000, 15, "uniform"),
+    Work("colour 10 k1", 2_000_000, 10_000_000, 10, k=1),
+    Work("colour 10 k100", 2_000_000, 1_000_000, 10, k=100),
+]
+
+
+def make(work, rows, seed):
+    random = torch.Generator(device="cuda").manual_seed(seed)
+    options = {"device": "cuda", "dtype": torch.float32, "generator": random}
+    if work.kind == "uniform":
+        return torch.rand(rows, work.d, **options)
+    shared = torch.Generator(device="cuda").manual_seed(7)
+    axes = torch.randn(4, work.d, device="cuda", generator=shared)
+    points = torch.randn(rows, 4, **options) @ axes
+    return points + 0.05 * points.std() * torch.randn(rows, work.d, **options)
+
+
+def solve(kith, work, points, queries, method, runs):
+    """Seconds of calls, the last report, the ids."""
+    ids = torch.empty(len(queries), work.k, dtype=torch.int32, device="cuda")
+    distances = torch.empty(len(queries), work.k, dtype=torch.float32, device="cuda")
+    out = Neighbors(ids.data_ptr(), distances.data_ptr(), None, len(queries), work.k)
+    params = SearchParams(struct_size=ctypes.sizeof(SearchParams), k=work.k, method=METHODS[method])
+    searches, builds = [], []
+
+    def call():
+        kith.must(kith.lib.kith_cuda_knn_exact(
+            kith.ctx, ctypes.byref(matrix(points)), ctypes.byref(matrix(queries)),
+            ctypes.byref(params), ctypes.byref(out), stream()))
+        report = kith.report()
+        searches.append(report.seconds_screen + report.seconds_rescore)
+        builds.append(report.seconds_check + report.seconds_prepare)
+
+    whole = timed(runs, call)
+    return {"engine": f"kith-{method}", "seconds": searches[-len(whole):], "whole": whole,
+            "build": builds[-len(whole):], "report": kith.report(), "ids": ids}
+
+
+def row_of(work, kith, found, queries, checked):
+    seconds = found["seconds"]
+    report = found.get("report")
+    return {"date": datetime.date.today().isoformat(), "commit": kith.commit(),
+            "machine": torch.cuda.get_device_name(0), "threads": "", "work": work.name,
+            "rows": work.n, "queries": queries, "columns": work.d, "dtype": "f32", "k": work.k,
+            "engine": found["engine"],
+            "version": kith.lib.kith_version().decode() if report else torch.__version__,
+            "isa": report.screen.decode() if report else "", "runs": len(seconds),
+            "seconds": f"{statistics.median(seconds):.5f}", "seconds_min": f"{min(seconds):.5f}",
+            "seconds_max": f"{max(seconds):.5f}",
+            "whole_seconds": f"{statistics.median(found['whole']):.5f}",
+            "build_seconds": f"{statistics.median(found['build']):.5f}" if report else "",
+            "ratio": "", "recall": "1.00000" if checked == "same" else checked,
+            "pairs_share": f"{1.0 - report.skipped_share:.6f}" if report else "",
+            "command": f"bench_tree_gpu.py --only '{work.name}'"}
+
+
+def run_work(kith, work, options):
+    points, queries = make(work, work.n, 1), make(work, work.m, 2)
+    rows = []
+    tree = solve(kith, work, points, queries, "tree", options.runs)
+    rows.append(row_of(work, kith, tree, work.m, check(work, points, queries, tree["ids"])))
+    few = queries[:BRUTE_QUERIES]
+    exact = solve(kith, work, points, few, "exact", 1)
+    same = bool((exact["ids"] == tree["ids"][:len(few)]).all())
+    rows.append(row_of(work, kith, exact, len(few), "same" if same else "DIFFERENT"))
+    del exact
+    torch.cuda.empty_cache()
+    fewer = queries[:TORCH_QUERIES]
+    batch = max(1, (1 << 31) // (4 * work.n))
+    seconds = timed(2, lambda: torch_search(points, fewer, work.k, batch))
+    rows.append(row_of(work, kith, {"engine": "torch", "seconds": seconds, "whole": seconds},
+                       len(fewer), "same"))
+    rows[-1]["recall"] = ""
+    report = tree["report"]
+    nanoseconds = 1e9 * float(rows[0]["seconds"]) / work.m
+    print(f"{work.name:<16} search {1e3 * float(rows[0]['seconds']):9.2f} ms  whole "
+          f"{1e3 * float(rows[0]['whole_seconds']):9.2f}  build {1e3 * float(rows[0]['build_seconds']):8.2f}"
+          f"  screen {1e3 * report.seconds_screen:8.2f}  rescore {1e3 * report.seconds_rescore:8.2f}  "
+          f"pairs/query {(1 - report.skipped_share) * work.n:9.0f}  rerun {100 * report.rerun_share:.3f} %  "
+          f"ns/query {nanoseconds:7.2f}  brute {1e9 * float(rows[1]['seconds']) / len(few):8.1f}  torch "
+          f"{1e9 * float(rows[2]['seconds']) / len(fewer):8.0f}  {rows[0]['recall']} {rows[1]['recall']}",
+          flush=True)
+    return rows
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    parser.add_argument("--only", default="", help="works whose name holds this")
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--csv", type=pathlib.Path, help="rows are appended to it")
+    options = parser.parse_args()
+    if not torch.cuda.is_available():
+        print("bench_tree_gpu: no GPU")
+        return 77
+    torch.backends.cuda.matmul.allow_tf32 = False
+    kith = Kith(options.build)
+    failed = False
+    for work in (w for w in WORKS if options.only in w.name):
+        rows = run_work(kith, work, options)
+        failed |= any(row["recall"] not in ("", "1.00000") for row in rows)
+        if options.csv:
+            new = not options.csv.exists()
+            with open(options.csv, "a", newline="") as out:
+                writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
+                if new:
+                    writer.writeheader()
+                writer.writerows(rows)
+        torch.cuda.empty_cache()
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
