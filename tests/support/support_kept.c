@@ -324,7 +324,13 @@ void test_kept_remove(test_kept *k, const uint8_t *gone)
     k->rows = left;
     kin_prepared after;
     assert_int_equal(prepare(k, &after), KITH_OK);
+    if (k->faulty != NULL) {
+        k->faulty->fails_at = atomic_load(&k->faulty->asked) + 1;
+    }
     kin_tree_remove(k->ctx, &k->corpus.groups, &after, removed, count, &k->tree);
+    if (k->faulty != NULL) {
+        k->faulty->fails_at = 0;
+    }
     kin_prepared_free(k->ctx, &k->corpus);
     k->corpus = after;
     k->made_again += k->tree.blocks != blocks;

@@ -3,6 +3,7 @@
 #ifndef SUPPORT_KEPT_H
 #define SUPPORT_KEPT_H
 
+#include "support/support_faulty.h"
 #include "tree/tree_update.h"
 
 #include <stdbool.h>
@@ -22,6 +23,7 @@ typedef struct test_kept {
     uint64_t seed;
     int64_t looks;
     int64_t made_again;
+    test_faulty *faulty; /* its allocations fail in kin_tree_remove; NULL: nobody's */
 } test_kept;
 
 /* What the rows that are added look like. */

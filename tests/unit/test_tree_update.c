@@ -202,6 +202,17 @@ static int add_with_faults(test_kept *k, test_faulty *f, test_coming what, int64
     return failures;
 }
 
+/* All but the last twenty rows. */
+static void remove_most(test_kept *k)
+{
+    uint8_t *gone = calloc((size_t)k->rows, 1);
+    assert_non_null(gone);
+    memset(gone, 1, (size_t)k->rows - 20);
+    test_kept_remove(k, gone);
+    free(gone);
+    test_kept_look(k);
+}
+
 static void failures(void **state)
 {
     (void)state;
@@ -213,16 +224,56 @@ static void failures(void **state)
     const int dealt = add_with_faults(&k, &f, COMING_CLUSTERED, 100);
     assert_int_equal(k.tree.blocks, blocks);
     assert_true(remade > dealt && dealt > 10);
-    uint8_t *gone = calloc((size_t)k.rows, 1);
-    assert_non_null(gone);
-    memset(gone, 1, (size_t)k.rows - 20);
-    test_kept_remove(&k, gone);
-    assert_true(k.tree.blocks < blocks);
-    free(gone);
+    k.faulty = &f;
+    remove_most(&k);
+    assert_int_equal(k.tree.blocks, blocks);
+    k.faulty = NULL;
+    test_kept_remove_some(&k, 1);
     test_kept_look(&k);
+    assert_true(k.tree.blocks < blocks);
     test_kept_free(&k);
     assert_int_equal(atomic_load(&f.blocks), 0);
-    printf("%d failing allocations left a tree as it was\n", remade + dealt);
+    printf("%d failing allocations left a tree as it was; one that is too loose stays where there "
+           "is no memory for another\n",
+           remade + dealt);
+}
+
+static int stop(void *arg, const char *phase, double done, double total)
+{
+    (void)phase;
+    (void)done;
+    (void)total;
+    return *(const bool *)arg;
+}
+
+static void cancelled(void **state)
+{
+    (void)state;
+    bool stops = false;
+    kith_ctx_params params = kith_ctx_params_default();
+    kith_ctx *ctx = NULL;
+    params.threads = 2;
+    params.device = "cpu";
+    params.progress = stop;
+    params.progress_arg = &stops;
+    assert_int_equal(kith_ctx_create(&params, &ctx), KITH_OK);
+    test_kept k = test_kept_make(ctx, KITH_F32, KITH_EUCLIDEAN, 3, COMING_ANYWHERE, 3000, true);
+    kin_tree before = test_tree_copy(&k.tree);
+    kin_prepared after;
+    test_kept_append(&k, COMING_CLUSTERED, 100, &after);
+    stops = true;
+    ctx->progress_ns = 0;
+    assert_int_equal(kin_tree_add(ctx, &after, 3000, &k.tree), KITH_E_CANCELLED);
+    assert_true(test_trees_equal(&before, &k.tree));
+    kin_forgive(ctx);
+    stops = false;
+    assert_int_equal(kin_tree_add(ctx, &after, 3000, &k.tree), KITH_OK);
+    kin_prepared_free(ctx, &k.corpus);
+    k.corpus = after;
+    test_kept_look(&k);
+    test_tree_copy_free(&before);
+    test_kept_free(&k);
+    printf("an addition that is stopped leaves a tree as it was\n");
 }
 
 int main(void)
@@ -230,6 +281,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sequences),  cmocka_unit_test(one_by_one),    cmocka_unit_test(outliers),
         cmocka_unit_test(equal_rows), cmocka_unit_test(thread_counts), cmocka_unit_test(failures),
+        cmocka_unit_test(cancelled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
