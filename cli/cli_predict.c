@@ -291,8 +291,9 @@ static void print_text(const predicting *p)
     (void)printf("catalogue: %s, %" PRId64 " x %" PRId32 " %s\n", job->corpus.path,
                  job->corpus.matrix->rows, job->corpus.matrix->cols,
                  kith_dtype_name(job->corpus.matrix->dtype));
-    (void)printf("labels: %s\nqueries: %s, %" PRId64 " in %" PRId64 " chunks\n", p->labels.path,
-                 job->queries.path, job->queries.matrix->rows, chunks(p));
+    (void)printf("labels: %s\nqueries: %s, %" PRId64 " in %" PRId64 " chunk%s\n", p->labels.path,
+                 job->queries.path, job->queries.matrix->rows, chunks(p),
+                 chunks(p) == 1 ? "" : "s");
     (void)printf("mode: %s\nmetric: %s\nk: %" PRId64 "\n", kith_predict_mode_name(job->args->mode),
                  kith_metric_name(cli_job_metric(job)), job->args->k);
     if (report->gpu[0] != '\0') {
