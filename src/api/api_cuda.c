@@ -17,8 +17,6 @@ static void *const DEFAULT_STREAM = (void *)0x1;
 
 enum { ON_DEVICE = KIN_FUSED_DATA_ON_DEVICE | KIN_FUSED_OUT_ON_DEVICE };
 
-static const char *const NO_TREE = "a GPU has none yet, the processor does";
-
 /* The device that an address belongs to, and that all of them must belong to. */
 static kith_status find_device(kith_ctx *ctx, const void *address, const char *name, int32_t *index)
 {
@@ -85,13 +83,14 @@ static kith_status graph(kith_ctx *ctx, const kith_matrix *points, const kith_se
     kin_gpu *gpu = NULL;
     int32_t index = -1;
     KIN_TRY(kin_api_check_graph(ctx, points, given, out, &job));
-    KIN_TRY(kin_method_refuse_tree(ctx, &job.request, NO_TREE));
+    KIN_TRY(kin_method_check(ctx, &job.request));
+    KIN_TRY(kin_method_check_gpu(ctx, &job.request));
     KIN_TRY(find_all(ctx, job.points.data, NULL, out, &index));
     KIN_TRY(check_metric(ctx, &job.request.distance));
     KIN_TRY(enter(ctx, index, &gpu));
     kith_status status = kin_gpu_follow(ctx, gpu, stream != NULL ? stream : DEFAULT_STREAM);
     if (status == KITH_OK) {
-        status = kin_fused_graph(ctx, gpu, &job.points, &job.request, ON_DEVICE, out);
+        status = kin_method_graph_on_gpu(ctx, gpu, &job, ON_DEVICE, out);
     }
     KIN_KEEP(status, kin_gpu_wait(ctx, gpu));
     kin_device_leave(ctx, gpu);
@@ -114,14 +113,14 @@ static kith_status knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_matr
     kin_gpu *gpu = NULL;
     int32_t index = -1;
     KIN_TRY(kin_api_check_knn(ctx, corpus, queries, given, out, &job));
-    KIN_TRY(kin_method_refuse_tree(ctx, &job.request, NO_TREE));
+    KIN_TRY(kin_method_check(ctx, &job.request));
+    KIN_TRY(kin_method_check_gpu(ctx, &job.request));
     KIN_TRY(find_all(ctx, job.corpus.data, job.queries.data, out, &index));
     KIN_TRY(check_metric(ctx, &job.request.distance));
     KIN_TRY(enter(ctx, index, &gpu));
     kith_status status = kin_gpu_follow(ctx, gpu, stream != NULL ? stream : DEFAULT_STREAM);
     if (status == KITH_OK) {
-        status =
-            kin_fused_search(ctx, gpu, &job.corpus, &job.queries, &job.request, ON_DEVICE, out);
+        status = kin_method_knn_on_gpu(ctx, gpu, &job, ON_DEVICE, out);
     }
     KIN_KEEP(status, kin_gpu_wait(ctx, gpu));
     kin_device_leave(ctx, gpu);

@@ -5,6 +5,7 @@
  *
  *   processor   pairs * cols / (threads * rate of the instruction set)
  *   GPU         start + pairs * cols / rate of its tensor cores
+ *   a tree      points and queries, a time each
  *
  * The rates are measured on one machine (docs/performance.md) and rounded; they decide where, never
  * what: the answers are the same bytes. */
@@ -22,6 +23,12 @@ static const double LATER_START = 0.001;
 static const double GPU_RATE = 1e14;
 static const double GPU_DIRECT_RATE = 1e12;
 static const double CPU_DIRECT_RATE = 1e9; /* a thread */
+/* Seconds of a tree: a point of it that is built, a query in few columns (tree_choose.c,
+ * grove_choose.c; the processor's are of a thread). */
+static const double CPU_TREE_POINT = 1.2e-6;
+static const double CPU_TREE_QUERY = 2e-6;
+static const double GPU_TREE_POINT = 5e-9;
+static const double GPU_TREE_QUERY = 1e-8;
 
 static double cpu_rate(kin_isa isa)
 {
@@ -68,14 +75,32 @@ bool kin_device_parse(kith_ctx *ctx, const char **value)
 /* ---- The choice ---------------------------------------------------------------------------------
  */
 
-static bool worth_it(const kith_ctx *ctx, const kin_distance *distance, double pairs)
+/* Seconds of a job on the processor and on a GPU that has started. */
+typedef struct estimate {
+    double cpu;
+    double gpu;
+} estimate;
+
+static estimate of_pairs(const kith_ctx *ctx, const kin_distance *distance, double pairs)
 {
     const bool screens = kin_exact_screens(distance);
     const double work = pairs * (double)distance->cols;
-    const double start = ctx->gpu != NULL ? LATER_START : FIRST_START;
     const double cpu = screens ? cpu_rate(ctx->isa) : CPU_DIRECT_RATE;
-    const double gpu = screens ? GPU_RATE : GPU_DIRECT_RATE;
-    return start + work / gpu < work / (cpu * (double)ctx->threads);
+    return (estimate){.cpu = work / (cpu * (double)ctx->threads),
+                      .gpu = work / (screens ? GPU_RATE : GPU_DIRECT_RATE)};
+}
+
+static estimate of_tree(const kith_ctx *ctx, double points, double queries)
+{
+    return (estimate){.cpu = (points * CPU_TREE_POINT + queries * CPU_TREE_QUERY) /
+                             (double)ctx->threads,
+                      .gpu = points * GPU_TREE_POINT + queries * GPU_TREE_QUERY};
+}
+
+static bool worth_it(const kith_ctx *ctx, estimate seconds)
+{
+    const double start = ctx->gpu != NULL ? LATER_START : FIRST_START;
+    return start + seconds.gpu < seconds.cpu;
 }
 
 /* Of a context that names its device. */
@@ -89,14 +114,15 @@ static kith_status find_named(kith_ctx *ctx, int32_t *index)
 }
 
 /* -1: the processor. */
-static kith_status choose(kith_ctx *ctx, const kin_distance *distance, double pairs, int32_t *index)
+static kith_status choose(kith_ctx *ctx, const kin_distance *distance, estimate seconds,
+                          int32_t *index)
 {
     *index = -1;
     if (ctx->device == KIN_DEVICE_CPU) {
         return KITH_OK;
     }
     if (ctx->device == KIN_DEVICE_AUTO) {
-        if (distance->metric != KITH_CUSTOM && worth_it(ctx, distance, pairs)) {
+        if (distance->metric != KITH_CUSTOM && worth_it(ctx, seconds)) {
             *index = ctx->gpu != NULL ? ctx->gpu->index : kin_gpu_first();
         }
         return KITH_OK;
@@ -108,17 +134,29 @@ static kith_status choose(kith_ctx *ctx, const kin_distance *distance, double pa
     return find_named(ctx, index);
 }
 
-kith_status kin_device_enter(kith_ctx *ctx, const kin_distance *distance, double pairs,
-                             kin_gpu **gpu)
+static kith_status enter(kith_ctx *ctx, const kin_distance *distance, estimate seconds,
+                         kin_gpu **gpu)
 {
     int32_t index = -1;
     *gpu = NULL;
-    KIN_TRY(choose(ctx, distance, pairs, &index));
+    KIN_TRY(choose(ctx, distance, seconds, &index));
     if (index < 0) {
         return KITH_OK;
     }
     const kith_status status = kin_device_enter_gpu(ctx, index, gpu);
     return kin_device_yields(ctx, status) ? KITH_OK : status;
+}
+
+kith_status kin_device_enter(kith_ctx *ctx, const kin_distance *distance, double pairs,
+                             kin_gpu **gpu)
+{
+    return enter(ctx, distance, of_pairs(ctx, distance, pairs), gpu);
+}
+
+kith_status kin_device_enter_tree(kith_ctx *ctx, const kin_distance *distance, double points,
+                                  double queries, kin_gpu **gpu)
+{
+    return enter(ctx, distance, of_tree(ctx, points, queries), gpu);
 }
 
 kith_status kin_device_enter_named(kith_ctx *ctx, kin_gpu **gpu)

@@ -15,6 +15,9 @@ bool kin_device_parse(kith_ctx *ctx, const char **value);
  * says why it cannot. pairs: of rows that must be compared. */
 kith_status kin_device_enter(kith_ctx *ctx, const kin_distance *distance, double pairs,
                              kin_gpu **gpu);
+/* The same for a tree of `points` rows that so many queries go through. */
+kith_status kin_device_enter_tree(kith_ctx *ctx, const kin_distance *distance, double points,
+                                  double queries, kin_gpu **gpu);
 /* *gpu: that of a context which names one, else NULL: for work on host memory that is done sooner
  * than the memory is copied. */
 kith_status kin_device_enter_named(kith_ctx *ctx, kin_gpu **gpu);

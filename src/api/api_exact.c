@@ -54,14 +54,9 @@ static kith_status graph(kith_ctx *ctx, const kith_matrix *points, const kith_se
     kin_graph_job job;
     kin_gpu *gpu = NULL;
     KIN_TRY(kin_api_check_graph(ctx, points, given, out, &job));
-    const double rows = (double)job.points.rows;
-    bool cpu_alone = false;
-    KIN_TRY(kin_method_enter(ctx, &job.request, &cpu_alone));
-    if (!cpu_alone) {
-        KIN_TRY(kin_pipeline_enter(ctx, &job.request, rows * rows / 2.0, &gpu));
-    }
+    KIN_TRY(kin_method_enter(ctx, &job.request, &job.points, NULL, &gpu));
     if (gpu != NULL) {
-        const kith_status status = kin_fused_graph(ctx, gpu, &job.points, &job.request, 0, out);
+        const kith_status status = kin_method_graph_on_gpu(ctx, gpu, &job, 0, out);
         kin_device_leave(ctx, gpu);
         if (!kin_pipeline_yields(ctx, &job.request, status)) {
             return status;
@@ -160,15 +155,9 @@ static kith_status knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_matr
     kin_knn_job job;
     kin_gpu *gpu = NULL;
     KIN_TRY(kin_api_check_knn(ctx, corpus, queries, given, out, &job));
-    const double pairs = (double)job.corpus.rows * (double)job.queries.rows;
-    bool cpu_alone = false;
-    KIN_TRY(kin_method_enter(ctx, &job.request, &cpu_alone));
-    if (!cpu_alone) {
-        KIN_TRY(kin_pipeline_enter(ctx, &job.request, pairs, &gpu));
-    }
+    KIN_TRY(kin_method_enter(ctx, &job.request, &job.corpus, &job.queries, &gpu));
     if (gpu != NULL) {
-        const kith_status status =
-            kin_fused_search(ctx, gpu, &job.corpus, &job.queries, &job.request, 0, out);
+        const kith_status status = kin_method_knn_on_gpu(ctx, gpu, &job, 0, out);
         kin_device_leave(ctx, gpu);
         if (!kin_pipeline_yields(ctx, &job.request, status)) {
             return status;

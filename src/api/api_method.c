@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/api_method.h"
 
+#include "api/api_pipeline.h"
 #include "base/base_try.h"
+#include "fused/fused_search.h"
+#include "grove/grove_search.h"
 #include "tree/tree_choose.h"
 #include "tree/tree_search.h"
 
@@ -48,13 +51,29 @@ kith_status kin_method_refuse_tree(kith_ctx *ctx, const kin_request *request, co
                           why);
 }
 
-kith_status kin_method_enter(kith_ctx *ctx, const kin_request *request, bool *cpu_alone)
+kith_status kin_method_check_gpu(kith_ctx *ctx, const kin_request *request)
 {
+    const char *why = kin_grove_missing(request);
+    return why != NULL ? kin_method_refuse_tree(ctx, request, why) : KITH_OK;
+}
+
+kith_status kin_method_enter(kith_ctx *ctx, const kin_request *request, const kith_matrix *corpus,
+                             const kith_matrix *queries, kin_gpu **gpu)
+{
+    const double rows = (double)corpus->rows;
+    *gpu = NULL;
     KIN_TRY(kin_method_check(ctx, request));
-    *cpu_alone = request->method == KITH_METHOD_TREE;
-    return ctx->device == KIN_DEVICE_CUDA
-               ? kin_method_refuse_tree(ctx, request, "a GPU has none yet, the processor does")
-               : KITH_OK;
+    if (request->method != KITH_METHOD_TREE) {
+        const double pairs = queries != NULL ? rows * (double)queries->rows : rows * rows / 2.0;
+        return kin_pipeline_enter(ctx, request, pairs, gpu);
+    }
+    if (ctx->device == KIN_DEVICE_CUDA) {
+        KIN_TRY(kin_method_check_gpu(ctx, request));
+    }
+    return kin_grove_missing(request) != NULL
+               ? KITH_OK
+               : kin_device_enter_tree(ctx, &request->distance, rows,
+                                       queries != NULL ? (double)queries->rows : rows, gpu);
 }
 
 bool kin_method_takes_tree(const kin_request *request, const kith_matrix *corpus,
@@ -65,4 +84,38 @@ bool kin_method_takes_tree(const kin_request *request, const kith_matrix *corpus
     }
     const int64_t rows = queries != NULL ? queries->rows : corpus->rows;
     return kin_tree_worth_trying(corpus, rows, queries == NULL, request);
+}
+
+/* ---- On a GPU -------------------------------------------------------------------------------- */
+
+bool kin_method_takes_grove(const kin_request *request, const kith_matrix *corpus,
+                            const kith_matrix *queries)
+{
+    if (request->method != KITH_METHOD_AUTO || request->pipeline != KITH_PIPELINE_FUSED) {
+        return request->method == KITH_METHOD_TREE;
+    }
+    return kin_grove_missing(request) == NULL && kin_grove_worth_trying(corpus, queries, request);
+}
+
+kith_status kin_method_graph_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kin_graph_job *job,
+                                    uint32_t place, const kith_neighbors *out)
+{
+    bool declined = true;
+    if (kin_method_takes_grove(&job->request, &job->points, NULL)) {
+        KIN_TRY(kin_grove_graph(ctx, gpu, &job->points, &job->request, place, out, &declined));
+    }
+    return declined ? kin_fused_graph(ctx, gpu, &job->points, &job->request, place, out) : KITH_OK;
+}
+
+kith_status kin_method_knn_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kin_knn_job *job,
+                                  uint32_t place, const kith_neighbors *out)
+{
+    bool declined = true;
+    if (kin_method_takes_grove(&job->request, &job->corpus, &job->queries)) {
+        KIN_TRY(kin_grove_knn(ctx, gpu, &job->corpus, &job->queries, &job->request, place, out,
+                              &declined));
+    }
+    return declined
+               ? kin_fused_search(ctx, gpu, &job->corpus, &job->queries, &job->request, place, out)
+               : KITH_OK;
 }

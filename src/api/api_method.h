@@ -3,17 +3,32 @@
 #ifndef KIN_API_METHOD_H
 #define KIN_API_METHOD_H
 
-#include "exact/exact_search.h"
+#include "api/api_search.h"
+#include "gpu/gpu.h"
 
 /* KITH_E_ARGUMENT for a tree of a metric, or with a pipeline, that has none. */
 kith_status kin_method_check(kith_ctx *ctx, const kin_request *request);
 /* KITH_E_ARGUMENT for a tree that so many rows do not fill: a leaf has 16 of them at least. 0 is
  * every corpus' own height. */
 kith_status kin_method_check_height(kith_ctx *ctx, int32_t height, int64_t rows);
-/* KITH_E_UNSUPPORTED where the tree was asked for and cannot do it: "a GPU has no tree yet". */
+/* KITH_E_UNSUPPORTED where the tree was asked for and cannot do it: "prepared corpora have
+ * none". */
 kith_status kin_method_refuse_tree(kith_ctx *ctx, const kin_request *request, const char *why);
-/* A tree that was named leaves a GPU out; KITH_E_UNSUPPORTED where a GPU was named, too. */
-kith_status kin_method_enter(kith_ctx *ctx, const kin_request *request, bool *cpu_alone);
+/* As kin_pipeline_enter, after kin_method_check; where a tree was named, by what trees take:
+ * KITH_E_UNSUPPORTED for one that the GPU which was named, too, does not have. queries NULL: a
+ * graph. */
+kith_status kin_method_enter(kith_ctx *ctx, const kin_request *request, const kith_matrix *corpus,
+                             const kith_matrix *queries, kin_gpu **gpu);
+/* KITH_E_UNSUPPORTED for a tree that a GPU does not have, where it was asked for. */
+kith_status kin_method_check_gpu(kith_ctx *ctx, const kin_request *request);
+/* Whether a GPU solves it by the tree: it was named, or may be faster. */
+bool kin_method_takes_grove(const kin_request *request, const kith_matrix *corpus,
+                            const kith_matrix *queries);
+/* On a GPU, by the tree or by all pairs; place as in fused_search.h. */
+kith_status kin_method_graph_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kin_graph_job *job,
+                                    uint32_t place, const kith_neighbors *out);
+kith_status kin_method_knn_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kin_knn_job *job,
+                                  uint32_t place, const kith_neighbors *out);
 /* Whether the processor solves it by the tree: it was named, or may be faster; queries NULL: a
  * graph. */
 bool kin_method_takes_tree(const kin_request *request, const kith_matrix *corpus,

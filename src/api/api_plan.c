@@ -3,11 +3,11 @@
 #include "api/api_call.h"
 #include "api/api_check.h"
 #include "api/api_method.h"
-#include "api/api_pipeline.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "exact/exact_plan.h"
 #include "fused/fused_search.h"
+#include "grove/grove_search.h"
 #include "host/host_cpu.h"
 #include "tree/tree_search.h"
 
@@ -56,17 +56,38 @@ static void plan_host(const kith_matrix *corpus, const kith_matrix *queries,
         kin_size_add(kin_size_add(plan->prepared_bytes, plan->state_bytes), plan->result_bytes);
 }
 
-static kith_status plan_gpu(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
-                            const kin_request *request, kith_plan *plan)
+/* A tree that is tried may be given up, also for want of memory. */
+static kin_fused_need gpu_need(const kith_matrix *corpus, const kith_matrix *queries,
+                               const kin_request *request, const kin_gpu *gpu, int32_t threads,
+                               bool tree)
 {
-    const double rows = (double)corpus->rows;
-    const double pairs = queries != NULL ? rows * (double)queries->rows : rows * rows / 2.0;
+    kin_grove_need grove = {0};
+    if (tree) {
+        grove = kin_grove_plan_need(corpus, queries, request, kin_gpu_room(gpu));
+    }
+    if (request->method == KITH_METHOD_TREE) {
+        return (kin_fused_need){.whole_bytes = grove.whole_bytes,
+                                .least_bytes = grove.least_bytes,
+                                .corpus_chunks = 1,
+                                .query_stripes = grove.stripes};
+    }
+    kin_fused_need need = kin_fused_plan_need(corpus, queries, request, gpu, threads);
+    need.whole_bytes = grove.whole_bytes > need.whole_bytes ? grove.whole_bytes : need.whole_bytes;
+    return need;
+}
+
+/* *tree: a GPU takes the job, by a tree. */
+static kith_status plan_gpu(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
+                            const kin_request *request, kith_plan *plan, bool *tree)
+{
     kin_gpu *gpu = NULL;
-    KIN_TRY(kin_pipeline_enter(ctx, request, pairs, &gpu));
+    *tree = false;
+    KIN_TRY(kin_method_enter(ctx, request, corpus, queries, &gpu));
     if (gpu == NULL) {
         return KITH_OK;
     }
-    const kin_fused_need need = kin_fused_plan_need(corpus, queries, request, gpu, ctx->threads);
+    *tree = kin_method_takes_grove(request, corpus, queries);
+    const kin_fused_need need = gpu_need(corpus, queries, request, gpu, ctx->threads, *tree);
     plan->gpu_bytes = need.whole_bytes;
     plan->gpu_least_bytes = need.least_bytes;
     plan->gpu_budget_bytes = kin_gpu_room(gpu);
@@ -119,6 +140,7 @@ static kith_status plan_exact(kith_ctx *ctx, const kith_matrix *corpus, const ki
         KIN_TRY(kin_check_cols(ctx, &matrix, "the corpus", &asked, "queries"));
     }
     KIN_TRY(check_k(ctx, &params, queries == NULL, matrix.rows));
+    KIN_TRY(kin_method_check_height(ctx, params.tree_height, matrix.rows));
     const kin_request request = {.distance = distance,
                                  .k = params.k,
                                  .flags = params.flags,
@@ -126,11 +148,11 @@ static kith_status plan_exact(kith_ctx *ctx, const kith_matrix *corpus, const ki
                                  .pipeline = params.pipeline,
                                  .select = params.select,
                                  .method = params.method,
-                                 .sample = params.sample};
+                                 .sample = params.sample,
+                                 .tree_height = params.tree_height};
     const int64_t rows = queries != NULL ? asked.rows : matrix.rows;
     const kith_matrix *other = queries != NULL ? &asked : NULL;
-    bool cpu_alone = false;
-    KIN_TRY(kin_method_enter(ctx, &request, &cpu_alone));
+    KIN_TRY(kin_method_check(ctx, &request));
     const bool tree = kin_method_takes_tree(&request, &matrix, other);
     const kin_plan plan = plan_cpu(&matrix, other, &request, tree, ctx->threads);
     const uint64_t result = kin_size_mul(kin_size_mul((uint64_t)rows, (uint64_t)params.k),
@@ -143,13 +165,13 @@ static kith_status plan_exact(kith_ctx *ctx, const kith_matrix *corpus, const ki
                      .peak_bytes = kin_size_add(plan.peak_bytes, result)};
     (void)snprintf(own.isa, sizeof own.isa, "%s", kin_isa_name(ctx->isa));
     (void)snprintf(own.backend, sizeof own.backend, "cpu");
-    if (!cpu_alone) {
-        KIN_TRY(plan_gpu(ctx, &matrix, other, &request, &own));
-    }
+    bool grove = false;
+    KIN_TRY(plan_gpu(ctx, &matrix, other, &request, &own, &grove));
     const bool on_cpu = own.gpu_bytes == 0;
     (void)snprintf(own.method, sizeof own.method, "%s",
-                   tree && on_cpu ? "tree"
-                                  : method_name(params.pipeline, kin_exact_job_screens(&request)));
+                   (on_cpu ? tree : grove)
+                       ? "tree"
+                       : method_name(params.pipeline, kin_exact_job_screens(&request)));
     memcpy(out, &own, own.struct_size < sizeof own ? own.struct_size : sizeof own);
     return KITH_OK;
 }

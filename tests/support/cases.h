@@ -23,6 +23,8 @@ extern const test_suite test_suite_numerics;
 extern const test_suite test_suite_oracle;
 /* One answer, however it is computed; real data in the folder KITH_DATA. */
 extern const test_suite test_suite_same_bytes;
+/* The tree against all pairs. */
+extern const test_suite test_suite_tree;
 
 /* How many failed. */
 static inline int test_suite_run(const test_suite *suite)

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "grove/grove_need.h"
+
+#include "base/base_size.h"
+#include "fused/fused_side.h"
+#include "grove/grove_choose.h"
+#include "grove/grove_tree.h"
+
+/* A short list is sorted and needs room for ties alone; shared memory has better uses. A long one
+ * is squeezed when it is full, seldom where it has twice the room. */
+enum { SPARE = 4, SHARE = 8, LONG_SPARE = 64 };
+/* What sorting queries by their leaves takes of each, at most: two words and a histogram. */
+static const uint64_t ORDER_BYTES = 24;
+
+int32_t kin_grove_list_room(int64_t wanted, int32_t most_short)
+{
+    const int64_t spare = kin_max_i64(wanted / SHARE, SPARE);
+    const int64_t short_room = kin_round_up(wanted + spare, SPARE);
+    return (int32_t)(short_room <= most_short
+                         ? short_room
+                         : kin_round_up(2 * wanted + LONG_SPARE, KIN_GROVE_BLOCK));
+}
+
+/* Queries, their copies in the tree's units, their order, lists and answers. */
+static uint64_t stripe_bytes(const kith_matrix *queries, const kin_request *request,
+                             int32_t capacity, uint32_t place, int64_t count)
+{
+    const bool here = (place & KIN_FUSED_DATA_ON_DEVICE) != 0;
+    const uint64_t wide = (uint64_t)kin_round_up(queries->cols, KIN_GROVE_WIDE);
+    const uint64_t a_query = (wide + 1) * sizeof(float) + sizeof(uint32_t) + ORDER_BYTES;
+    const uint64_t rows = here ? 0 : kin_fused_ahead_bytes(queries, count);
+    const uint64_t own = kin_size_add(rows, kin_size_mul((uint64_t)count, a_query));
+    return kin_size_add(kin_size_add(own, kin_grove_lists_bytes(count, capacity)),
+                        kin_fused_answers_bytes(count, request->k));
+}
+
+static int64_t stripe_rows(const kith_matrix *queries, const kin_request *request, int32_t capacity,
+                           uint32_t place, uint64_t room, bool ahead)
+{
+    int64_t stripe = queries->rows;
+    while (
+        stripe > KIN_FUSED_LEAST_ROWS &&
+        kin_size_add(kin_fused_with_slack(stripe_bytes(queries, request, capacity, place, stripe)),
+                     ahead ? kin_fused_ahead_bytes(queries, stripe) : 0) > room) {
+        stripe = kin_fused_halved(stripe);
+    }
+    return stripe;
+}
+
+kin_grove_cut kin_grove_cut_queries(const kith_matrix *queries, const kin_request *request,
+                                    int32_t capacity, uint32_t place, uint64_t room, bool ahead)
+{
+    const int64_t whole = stripe_rows(queries, request, capacity, place, room, false);
+    if (whole == queries->rows || !ahead) {
+        return (kin_grove_cut){.stripe = whole};
+    }
+    return (kin_grove_cut){.stripe = stripe_rows(queries, request, capacity, place, room, true),
+                           .ahead = true};
+}
+
+/* ---- Plan ------------------------------------------------------------------------------------ */
+
+kin_grove_need kin_grove_plan_need(const kith_matrix *corpus, const kith_matrix *queries,
+                                   const kin_request *request, uint64_t budget)
+{
+    enum { MOST_SHORT = 64 };
+    const kith_matrix *asking = queries != NULL ? queries : corpus;
+    const int64_t leaf_points = kin_grove_leaf_points(request, corpus->rows);
+    const int32_t capacity =
+        kin_grove_list_room(kin_min_i64(request->k + 1, corpus->rows), MOST_SHORT);
+    const uint32_t place = queries != NULL ? 0 : KIN_FUSED_DATA_ON_DEVICE; /* the tree's own rows */
+    const kin_fused_prepared_need rows = kin_fused_groups_bytes(corpus, 0);
+    const uint64_t tree =
+        kin_size_add(rows.resident, kin_grove_tree_bytes(corpus->rows, corpus->cols, leaf_points));
+    uint64_t building = kin_size_add(
+        rows.resident, kin_grove_tree_peak_bytes(corpus->rows, corpus->cols, leaf_points));
+    building = rows.most > building ? rows.most : building;
+    const uint64_t whole =
+        kin_size_add(tree, stripe_bytes(asking, request, capacity, place, asking->rows));
+    const uint64_t least =
+        kin_size_add(tree, stripe_bytes(asking, request, capacity, place,
+                                        kin_min_i64(KIN_FUSED_LEAST_ROWS, asking->rows)));
+    kin_grove_need need = {.whole_bytes = kin_fused_with_slack(whole > building ? whole : building),
+                           .least_bytes =
+                               kin_fused_with_slack(least > building ? least : building)};
+    const uint64_t left = budget > tree ? budget - tree : 0;
+    const kin_grove_cut cut =
+        kin_grove_cut_queries(asking, request, capacity, place, left, queries != NULL);
+    need.stripes = kin_ceil_div(asking->rows, cut.stripe);
+    return need;
+}
