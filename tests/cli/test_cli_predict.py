@@ -286,7 +286,8 @@ class Mistakes(PredictCase):
     def test_usage(self):
         """-k is wanted, three files, a known mode, a format that numbers have, a real distance"""
         self.wrong(*FILES, says=["-k is missing"], code=2)
-        self.wrong(CATALOGUE, LABELS, "-k", 3, says=["usage: kith predict CATALOGUE LABELS"], code=2)
+        self.wrong(CATALOGUE, LABELS, "-k", 3, code=2,
+                   says=["usage: kith predict CATALOGUE LABELS"])
         self.wrong(*FILES, "-k", 3, "--mode", "average", code=2, says=[
             "'average' is no mode (known: mean, weighted, median, vote, weighted_vote)"])
         self.wrong(*FILES, "-k", 3, "--mode", "weighted", "--metric", "ip", code=2,
@@ -327,13 +328,14 @@ class Mistakes(PredictCase):
         self.case()
         self.wrong(*FILES, "-k", 81, says=["catalogue.u8bin: k is 81, but there are only 80"])
         self.points("other.u8bin", rows=4, columns=2)
-        self.wrong(CATALOGUE, LABELS, "other.u8bin", "-k", 3, says=["has 3 columns and queries has 2"])
+        self.wrong(CATALOGUE, LABELS, "other.u8bin", "-k", 3,
+                   says=["has 3 columns and queries has 2"])
         self.wrong(CATALOGUE, "nolabels.csv", QUERIES, "-k", 3, says=["nolabels.csv"])
         self.wrong(*FILES, "-k", 3, "-o", LABELS, says=["is input and output at once"])
-        self.wrong(*FILES, "-k", 3, "--memory", 1000, says=["--memory allows 1000 B"])
+        self.wrong(*FILES, "-k", 3, "--memory", 20000, says=["--memory allows 19.5 KiB"])
 
     def test_bad_query(self):
-        """a NaN among the queries is named; in a later chunk with the row that this one starts at"""
+        """a NaN among the queries is named; in a later chunk with the row that it starts at"""
         self.case(rows=300, queries=8, seed=6)
         rows = [[float(i % 7), 1.0, 2.0] for i in range(20000)]
         rows[15000][1] = math.nan
