@@ -15,8 +15,9 @@
  *
  *   tile    1,024 places of a list: a warp
  *
- * Cost: 20 bytes a point and list for the sort, 17 a level, half of a level's time being looks at
- * sides. Scratch: 8 (cols + 1) bytes a point and a little. */
+ * Cost of moving a point of a list: 72 bytes while it is sorted, 13 a level and one look at a side
+ * anywhere in memory, which takes as long as they. Scratch: 8 (cols + 1) bytes a point, about 10
+ * more for sides, masks and the library's sort. */
 #include "grove/grove_build.cuh"
 #include "grove/grove_launch.cuh"
 #include "grove/grove_sort.cuh"
