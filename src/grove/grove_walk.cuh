@@ -35,9 +35,10 @@
 #include "grove/grove_list_long.cuh"
 
 enum {
-    GROVE_WARPS = 4,      /* of a block, where shared memory allows */
-    GROVE_QUERIES = 2,    /* that go past the points together */
-    GROVE_TWO_POINTS = 32 /* columns up to which a lane is two points */
+    GROVE_WARPS = 4,       /* of a block, where shared memory allows */
+    GROVE_QUERIES = 2,     /* that go past the points together */
+    GROVE_TWO_POINTS = 32, /* columns up to which a lane is two points */
+    GROVE_EXACT = 16       /* up to which every width has a kernel by the euclidean norm */
 };
 
 /* Shared memory of a packet, in bytes, one part behind the other. */
@@ -63,6 +64,12 @@ template <typename LISTS> struct kin_grove_packet {
 template <int WIDE> struct kin_grove_stride {
     enum { FLOATS = ((WIDE / KIN_GROVE_WIDE) | 1) * KIN_GROVE_WIDE };
 };
+
+/* Columns that rows have: the kernel's own number where each number has a kernel. */
+template <kin_tree_norm NORM, int WIDE> GROVE_DEVICE int32_t grove_wide(const kin_grove_tree &tree)
+{
+    return NORM == KIN_NORM_TWO && WIDE <= GROVE_EXACT ? WIDE : tree.wide;
+}
 
 /* ---- Arithmetic ------------------------------------------------------------------------------ */
 
@@ -92,10 +99,7 @@ GROVE_DEVICE void grove_boxes(const float *boxes, int32_t wide, const float *row
     values[0] = 0.0F;
     values[1] = 0.0F;
 #pragma unroll 4
-    for (int32_t c = 0; c < (WIDE <= 16 ? WIDE : wide); c += KIN_GROVE_WIDE) {
-        if (WIDE <= 16 && c >= wide) {
-            break;
-        }
+    for (int32_t c = 0; c < wide; c += KIN_GROVE_WIDE) {
         const float4 q = *(const float4 *)(row + c);
 #pragma unroll
         for (int child = 0; child < 2; child++) {
@@ -188,7 +192,7 @@ GROVE_DEVICE void grove_screen(kin_grove_packet<LISTS> &p, const float *blocks, 
         for (int j = 0; j < GROVE_QUERIES; j++) {
 #pragma unroll
             for (int i = 0; i < POINTS; i++) {
-                hit = hit || (there[i] && values[j][i] <= limits[j]);
+                hit |= there[i] & (values[j][i] <= limits[j]);
             }
         }
         if (!__any_sync(GROVE_ALL_LANES, hit)) {
@@ -216,7 +220,8 @@ GROVE_DEVICE void grove_leaf(kin_grove_packet<LISTS> &p, const kin_grove_tree &t
     const int32_t most = WIDE <= GROVE_TWO_POINTS ? 2 * KIN_GROVE_PACKET : KIN_GROVE_PACKET;
     const uint32_t start = __ldg(tree.starts + leaf);
     const int32_t count = (int32_t)__ldg(tree.counts + leaf);
-    const float *blocks = tree.values + (int64_t)start * KIN_GROVE_BLOCK * tree.wide;
+    const int32_t wide = grove_wide<NORM, WIDE>(tree);
+    const float *blocks = tree.values + (int64_t)start * KIN_GROVE_BLOCK * wide;
     const uint32_t position = start * KIN_GROVE_BLOCK;
     uint32_t waiting = __ballot_sync(GROVE_ALL_LANES, value <= p.own.keep);
     p.leaves += (uint32_t)__popc(waiting);
@@ -227,10 +232,10 @@ GROVE_DEVICE void grove_leaf(kin_grove_packet<LISTS> &p, const kin_grove_tree &t
         const int32_t last = min(count, first + room);
         p.pairs += (uint64_t)((uint32_t)__popc(waiting) * (uint32_t)(last - first));
         if (WIDE <= GROVE_TWO_POINTS && last - first > KIN_GROVE_PACKET) {
-            grove_screen<NORM, WIDE, (WIDE <= GROVE_TWO_POINTS ? 2 : 1)>(
-                p, blocks, tree.wide, position, first, last, waiting);
+            grove_screen<NORM, WIDE, (WIDE <= GROVE_TWO_POINTS ? 2 : 1)>(p, blocks, wide, position,
+                                                                         first, last, waiting);
         } else {
-            grove_screen<NORM, WIDE, 1>(p, blocks, tree.wide, position, first, last, waiting);
+            grove_screen<NORM, WIDE, 1>(p, blocks, wide, position, first, last, waiting);
         }
         first = last;
         waiting = __ballot_sync(GROVE_ALL_LANES, value <= p.own.keep);
@@ -257,6 +262,7 @@ GROVE_DEVICE void grove_walk(kin_grove_packet<LISTS> &p, const kin_grove_tree &t
 {
     const int32_t lane = grove_lane_id();
     const int32_t leaves = 1 << tree.height;
+    const int32_t wide = grove_wide<NORM, WIDE>(tree);
     const float *row = p.rows + lane * kin_grove_stride<WIDE>::FLOATS;
     uint32_t waiting = __ballot_sync(GROVE_ALL_LANES, p.own.keep >= 0.0F);
     int32_t node = 1;
@@ -267,8 +273,7 @@ GROVE_DEVICE void grove_walk(kin_grove_packet<LISTS> &p, const kin_grove_tree &t
     for (;;) {
         while (waiting != 0 && node < leaves) {
             float values[2];
-            grove_boxes<NORM, WIDE>(tree.boxes + (int64_t)4 * node * tree.wide, tree.wide, row,
-                                    values);
+            grove_boxes<NORM, WIDE>(tree.boxes + (int64_t)4 * node * wide, wide, row, values);
             const uint32_t left = __ballot_sync(GROVE_ALL_LANES, values[0] <= p.own.keep);
             const uint32_t right = __ballot_sync(GROVE_ALL_LANES, values[1] <= p.own.keep);
             const int32_t first = grove_nearer(left, right, values);
