@@ -215,9 +215,10 @@ typedef enum kith_pipeline {
                                  leaves as many rows to the GPU as it takes to end together */
 } kith_pipeline;
 
-/* By which engine, of kith_knn_exact, kith_graph_exact and kith_plan_exact. All are exact, and the
- * answers are the same bytes. The tree is the processor's, for euclidean, sqeuclidean, manhattan
- * and chebyshev: far faster in few dimensions (up to some 10), and slower in many. */
+/* By which engine, of kith_knn_exact, kith_graph_exact, kith_radius and kith_plan_exact. All are
+ * exact, and the answers are the same bytes. The tree is the processor's, for euclidean,
+ * sqeuclidean, manhattan and chebyshev: far faster in few dimensions (up to some 10), and slower in
+ * many. */
 typedef enum kith_method {
     KITH_METHOD_AUTO = 0,  /* the one that will be faster */
     KITH_METHOD_EXACT = 1, /* all pairs, screened */
@@ -323,6 +324,7 @@ typedef struct kith_radius_params {
     uint32_t count_only;  /* 1: offsets alone, no ids and distances */
     kith_distance_fn custom;
     void *custom_arg;
+    kith_method method; /* tree: KITH_E_UNSUPPORTED on a GPU */
 } kith_radius_params;
 
 static inline kith_radius_params kith_radius_params_default(void)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/api_check.h"
 
+#include "base/base_try.h"
+
 enum { MOST_COLS = 1 << 20, MOST_SAMPLE = 1024 /* times k */ };
 static const int64_t MOST_ROWS = (int64_t)UINT32_MAX - 1;
 
@@ -93,15 +95,20 @@ kith_status kin_check_output(kith_ctx *ctx, int64_t k, int64_t most, const char 
     return KITH_OK;
 }
 
+kith_status kin_check_method(kith_ctx *ctx, int method)
+{
+    return method < KITH_METHOD_AUTO || method > KITH_METHOD_TREE
+               ? kin_fail(ctx, KITH_E_ARGUMENT, "method is %d, which is no method", method)
+               : KITH_OK;
+}
+
 static kith_status check_pipeline(kith_ctx *ctx, const kith_search_params *params)
 {
     /* As numbers: an enumerator may hold what a careless caller put there. */
     const int pipeline = (int)params->pipeline;
     const int select = (int)params->select;
     const int method = (int)params->method;
-    if (method < KITH_METHOD_AUTO || method > KITH_METHOD_TREE) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "method is %d, which is no method", method);
-    }
+    KIN_TRY(kin_check_method(ctx, method));
     if (pipeline < KITH_PIPELINE_FUSED || pipeline > KITH_PIPELINE_HYBRID) {
         return kin_fail(ctx, KITH_E_ARGUMENT, "pipeline is %d, which is no pipeline", pipeline);
     }

@@ -17,6 +17,8 @@ kith_status kin_check_metric(kith_ctx *ctx, kith_metric metric, kith_distance_fn
 /* k >= 1 and at most `most`, and the output of that shape. `why` explains the limit. */
 kith_status kin_check_output(kith_ctx *ctx, int64_t k, int64_t most, const char *why,
                              const kith_neighbors *out, int64_t rows);
+/* A number that a caller gave for a kith_method. */
+kith_status kin_check_method(kith_ctx *ctx, int method);
 /* Parameters as this library knows them, whatever the caller's struct_size. */
 kith_status kin_check_search_params(kith_ctx *ctx, const kith_search_params *params,
                                     kith_search_params *known);

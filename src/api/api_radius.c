@@ -3,10 +3,12 @@
 #include "api/api_call.h"
 #include "api/api_check.h"
 #include "api/api_device.h"
+#include "api/api_method.h"
 #include "base/base_mem.h"
 #include "base/base_try.h"
 #include "exact/exact_radius.h"
 #include "fused/fused_radius.h"
+#include "tree/tree_radius.h"
 
 static kith_status take_params(kith_ctx *ctx, const kith_radius_params *given,
                                kith_radius_params *known)
@@ -51,44 +53,82 @@ static kith_status check_radii(kith_ctx *ctx, kith_metric metric, const double *
     return KITH_OK;
 }
 
-static kith_status radius(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
-                          const kith_radius_params *given, kith_ranges *ranges)
+/* Checked arguments. */
+typedef struct radius_job {
+    kith_matrix corpus;
+    kith_matrix asked;
+    const kith_matrix *queries; /* &asked, or NULL: a graph */
+    kin_radius_request request;
+    kin_request like; /* a search of the same pairs, by which the method is chosen */
+} radius_job;
+
+static kith_status check(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
+                         const kith_radius_params *given, radius_job *job)
 {
     kith_radius_params params;
-    kith_matrix matrix;
-    kith_matrix asked;
-    kin_radius_request request = {0};
-    kin_gpu *gpu = NULL;
+    kin_radius_request *request = &job->request;
     const bool graph = queries == NULL;
     KIN_TRY(take_params(ctx, given, &params));
-    KIN_TRY(kin_check_matrix(ctx, corpus, graph ? "points" : "corpus", &matrix));
+    KIN_TRY(kin_check_method(ctx, (int)params.method));
+    KIN_TRY(kin_check_matrix(ctx, corpus, graph ? "points" : "corpus", &job->corpus));
     if (!graph) {
-        KIN_TRY(kin_check_matrix(ctx, queries, "queries", &asked));
-        KIN_TRY(kin_check_cols(ctx, &matrix, "the corpus", &asked, "queries"));
+        KIN_TRY(kin_check_matrix(ctx, queries, "queries", &job->asked));
+        KIN_TRY(kin_check_cols(ctx, &job->corpus, "the corpus", &job->asked, "queries"));
+        job->queries = &job->asked;
     }
-    KIN_TRY(kin_check_metric(ctx, params.metric, params.custom, params.custom_arg, matrix.cols,
-                             &request.distance));
-    const kith_metric metric = request.distance.metric;
+    KIN_TRY(kin_check_metric(ctx, params.metric, params.custom, params.custom_arg, job->corpus.cols,
+                             &request->distance));
+    const kith_metric metric = request->distance.metric;
     if (params.radii == NULL) {
         KIN_TRY(check_radius(ctx, metric, params.radius));
     } else {
-        KIN_TRY(check_radii(ctx, metric, params.radii, graph ? matrix.rows : asked.rows));
+        KIN_TRY(check_radii(ctx, metric, params.radii, graph ? job->corpus.rows : job->asked.rows));
     }
-    request.radius = params.radius;
-    request.radii = params.radii;
-    request.leaves_self_out = graph && (params.flags & KITH_INCLUDE_SELF) == 0;
-    request.count_only = params.count_only != 0;
-    const kith_matrix *rows = graph ? NULL : &asked;
-    const double pairs = (double)matrix.rows * (double)(graph ? matrix.rows : asked.rows);
-    KIN_TRY(kin_device_enter(ctx, &request.distance, pairs, &gpu));
+    request->radius = params.radius;
+    request->radii = params.radii;
+    request->leaves_self_out = graph && (params.flags & KITH_INCLUDE_SELF) == 0;
+    request->count_only = params.count_only != 0;
+    job->like = (kin_request){.distance = request->distance, .method = params.method};
+    return KITH_OK;
+}
+
+static kith_status radius_on_cpu(kith_ctx *ctx, const radius_job *job, kith_ranges *ranges)
+{
+    /* Pairs are not halved as in a graph of the k nearest: each point asks for itself. */
+    const kith_matrix *asked = job->queries != NULL ? job->queries : &job->corpus;
+    bool declined = true;
+    if (kin_method_takes_tree(&job->like, &job->corpus, asked)) {
+        KIN_TRY(kin_tree_radius(ctx, &job->corpus, job->queries, &job->request,
+                                job->like.method == KITH_METHOD_AUTO, ranges, &declined));
+    }
+    return declined ? kin_radius_run(ctx, &job->corpus, job->queries, &job->request, ranges)
+                    : KITH_OK;
+}
+
+static kith_status radius(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
+                          const kith_radius_params *given, kith_ranges *ranges)
+{
+    radius_job job = {.queries = NULL};
+    kin_gpu *gpu = NULL;
+    KIN_TRY(check(ctx, corpus, queries, given, &job));
+    KIN_TRY(kin_method_check(ctx, &job.like));
+    const int64_t rows = job.queries != NULL ? job.asked.rows : job.corpus.rows;
+    if (ctx->device == KIN_DEVICE_CUDA) {
+        KIN_TRY(kin_method_refuse_tree(ctx, &job.like, "a GPU has none for a radius"));
+    }
+    if (job.like.method != KITH_METHOD_TREE) {
+        KIN_TRY(kin_device_enter(ctx, &job.request.distance, (double)job.corpus.rows * (double)rows,
+                                 &gpu));
+    }
     if (gpu != NULL) {
-        const kith_status status = kin_fused_radius(ctx, gpu, &matrix, rows, &request, ranges);
+        const kith_status status =
+            kin_fused_radius(ctx, gpu, &job.corpus, job.queries, &job.request, ranges);
         kin_device_leave(ctx, gpu);
         if (!kin_device_yields(ctx, status)) {
             return status;
         }
     }
-    return kin_radius_run(ctx, &matrix, rows, &request, ranges);
+    return radius_on_cpu(ctx, &job, ranges);
 }
 
 static kith_status create(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,

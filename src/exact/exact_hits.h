@@ -3,6 +3,7 @@
 #ifndef KIN_EXACT_HITS_H
 #define KIN_EXACT_HITS_H
 
+#include "exact/exact_bound.h"
 #include "exact/exact_group.h"
 
 typedef struct kin_radius_request {
@@ -16,6 +17,15 @@ typedef struct kin_radius_request {
 static inline double kin_radius_of(const kin_radius_request *request, int64_t query)
 {
     return request->radii != NULL ? request->radii[query] : request->radius;
+}
+
+/* A key that no pair within the radius is above. */
+static inline double kin_radius_key(kith_metric metric, double radius)
+{
+    if (metric == KITH_INNER_PRODUCT) {
+        return -radius;
+    }
+    return metric == KITH_EUCLIDEAN ? radius * radius * KIN_BOUND_WIDEN : radius;
 }
 
 /* Keeps its context: the blocks are its. */

@@ -66,21 +66,12 @@ typedef struct run {
 
 /* ---- Reach ---------------------------------------------------------------------------------- */
 
-/* A key that no pair within the radius is above. */
-static double key_of_radius(kith_metric metric, double radius)
-{
-    if (metric == KITH_INNER_PRODUCT) {
-        return -radius;
-    }
-    return metric == KITH_EUCLIDEAN ? radius * radius * KIN_BOUND_WIDEN : radius;
-}
-
 static double reach_of(const run *r, int64_t position)
 {
     const kin_frame *frame = &r->corpus->frame;
     const kith_metric metric = frame->distance.metric;
     const uint32_t id = r->queries->set.ids[position];
-    const double key = key_of_radius(metric, kin_radius_of(r->request, id));
+    const double key = kin_radius_key(metric, kin_radius_of(r->request, id));
     if (frame->bound == KIN_BOUND_INTEGER) {
         return metric == KITH_INNER_PRODUCT ? 2.0 * key : key;
     }

@@ -71,21 +71,12 @@ kith_status kin_fused_finder_take(kin_fused_finder *f, const kin_fused_hit *hits
 
 /* ---- Reach ---------------------------------------------------------------------------------- */
 
-/* A key that no pair within the radius is above. */
-static double key_of_radius(kith_metric metric, double radius)
-{
-    if (metric == KITH_INNER_PRODUCT) {
-        return -radius;
-    }
-    return metric == KITH_EUCLIDEAN ? radius * radius * KIN_BOUND_WIDEN : radius;
-}
-
 /* A reach that is no number keeps everything. */
 static double reach_of(const kin_fused_finder *f, const kin_fused_frame *frame, uint32_t query,
                        kin_bound_row row, kin_bound_row worst)
 {
     const kith_metric metric = f->request->distance.metric;
-    const double key = key_of_radius(metric, kin_radius_of(f->request, query));
+    const double key = kin_radius_key(metric, kin_radius_of(f->request, query));
     if (frame->bound == KIN_BOUND_INTEGER) {
         return metric == KITH_INNER_PRODUCT ? 2.0 * key : key;
     }

@@ -5,8 +5,10 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "host/host_threads.h"
+#include "tree/tree_leaf.h"
 
 enum { QUERIES_A_TASK = 2048 };
+static const uint64_t STRIPE_BYTES = 128u << 20;
 
 typedef struct loading {
     const kin_tree *tree;
@@ -66,6 +68,26 @@ kith_status kin_tree_queries_load(kith_ctx *ctx, const kin_tree *tree, const kin
     KIN_TRY(kin_parallel(ctx, "tree", kin_ceil_div(count, QUERIES_A_TASK), load, &l));
     sort_by_leaf(tree, queries);
     return KITH_OK;
+}
+
+int32_t kin_tree_queries_packet(const kin_tree_queries *queries, int32_t cols, int64_t packet,
+                                float *columns)
+{
+    const int64_t first = packet * KIN_PACKET;
+    const int32_t count = (int32_t)kin_min_i64(KIN_PACKET, queries->count - first);
+    for (int32_t q = 0; q < count; q++) {
+        const float *row = queries->rows + (int64_t)queries->order[first + q] * cols;
+        for (int32_t c = 0; c < cols; c++) {
+            columns[(int64_t)c * KIN_PACKET + q] = row[c];
+        }
+    }
+    return count;
+}
+
+int64_t kin_tree_queries_stripe(int64_t rows, int32_t cols)
+{
+    const int64_t a_query = ((int64_t)cols + 3) * (int64_t)sizeof(float);
+    return kin_min_i64(rows, kin_max_i64((int64_t)STRIPE_BYTES / a_query, KIN_PACKET));
 }
 
 uint64_t kin_tree_queries_bytes(int64_t most, int64_t leaves, int32_t cols, int32_t threads)

@@ -18,6 +18,8 @@ typedef struct kin_tree_queries {
     double **scratches;
 } kin_tree_queries;
 
+/* Queries that are taken at a time. */
+int64_t kin_tree_queries_stripe(int64_t rows, int32_t cols);
 /* Room for `most` queries at a time. */
 kith_status kin_tree_queries_make(kith_ctx *ctx, const kin_tree *tree, int64_t most,
                                   kin_tree_queries *queries);
@@ -28,5 +30,10 @@ uint64_t kin_tree_queries_bytes(int64_t most, int64_t leaves, int32_t cols, int3
 kith_status kin_tree_queries_load(kith_ctx *ctx, const kin_tree *tree, const kin_distance *distance,
                                   const kin_rows *rows, int64_t first, int64_t count,
                                   kin_tree_queries *queries);
+
+/* The sixteen queries of a packet, in order[] from KIN_PACKET * packet on, as [column][query].
+ * Returns how many there are: the last packet may have fewer. */
+int32_t kin_tree_queries_packet(const kin_tree_queries *queries, int32_t cols, int64_t packet,
+                                float *columns);
 
 #endif

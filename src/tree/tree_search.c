@@ -34,8 +34,7 @@
 
 #include <stdio.h>
 
-enum { PACKETS_A_TASK = 4, PILOT_PACKETS = 16 };
-static const uint64_t STRIPE_BYTES = 128u << 20;
+enum { PACKETS_A_TASK = 4 };
 
 typedef struct worker {
     kin_tree_walk walk;
@@ -88,15 +87,9 @@ static int64_t packets_of(const searching *s)
 static void fill_from_queries(const searching *s, kin_tree_walk *w, int64_t packet)
 {
     const kin_tree_queries *queries = s->queries;
-    const int32_t cols = s->tree->cols;
-    const int64_t first = packet * KIN_PACKET;
-    const int32_t count = (int32_t)kin_min_i64(KIN_PACKET, queries->count - first);
+    const int32_t count = kin_tree_queries_packet(queries, s->tree->cols, packet, w->columns);
     for (int32_t q = 0; q < count; q++) {
-        const uint32_t query = queries->order[first + q];
-        const float *row = queries->rows + (int64_t)query * cols;
-        for (int32_t c = 0; c < cols; c++) {
-            w->columns[(int64_t)c * KIN_PACKET + q] = row[c];
-        }
+        const uint32_t query = queries->order[packet * KIN_PACKET + q];
         kin_tree_list_begin(s->tree, s->wanted, queries->first + query, queries->lost[query],
                             &w->lists[q]);
     }
@@ -196,7 +189,7 @@ static void report(const searching *s, int64_t rows)
 static kith_status try_packet(void *arg, int64_t task, int32_t thread)
 {
     const searching *s = arg;
-    (void)walk_packet(s, task * s->packets / PILOT_PACKETS, thread);
+    (void)walk_packet(s, task * s->packets / KIN_TREE_PILOT, thread);
     return KITH_OK;
 }
 
@@ -206,17 +199,17 @@ static kith_status decide(searching *s, int64_t rows, bool *declined)
     double pairs = 0.0;
     s->packets = packets_of(s);
     *declined = false;
-    if (s->request->method != KITH_METHOD_AUTO || s->packets < PILOT_PACKETS) {
+    if (s->request->method != KITH_METHOD_AUTO || s->packets < KIN_TREE_PILOT) {
         return KITH_OK;
     }
-    KIN_TRY(kin_parallel(s->ctx, "tree", PILOT_PACKETS, try_packet, s));
+    KIN_TRY(kin_parallel(s->ctx, "tree", KIN_TREE_PILOT, try_packet, s));
     for (int32_t t = 0; t < s->ctx->threads; t++) {
         pairs += s->workers[t].walk.pairs;
         s->workers[t].walk.pairs = 0.0;
         s->workers[t].walk.keys.computed = 0;
     }
     const double a_packet = (double)rows / (double)s->packets;
-    const double share = pairs / (PILOT_PACKETS * a_packet) / (double)s->tree->points;
+    const double share = pairs / (KIN_TREE_PILOT * a_packet) / (double)s->tree->points;
     *declined = !kin_tree_wins(share, s->tree->points, s->queries == NULL, s->request);
     return KITH_OK;
 }
@@ -280,17 +273,11 @@ kith_status kin_tree_graph(kith_ctx *ctx, const kith_matrix *points, const kin_r
     return status;
 }
 
-static int64_t stripe_of(int64_t rows, int32_t cols)
-{
-    const int64_t a_query = ((int64_t)cols + 3) * (int64_t)sizeof(float);
-    return kin_min_i64(rows, kin_max_i64((int64_t)STRIPE_BYTES / a_query, KIN_PACKET));
-}
-
 static kith_status search_stripes(searching *s, kin_tree_queries *queries, const kin_rows *rows,
                                   bool *declined)
 {
     const int64_t count = rows->matrix.rows;
-    const int64_t stripe = stripe_of(count, s->tree->cols);
+    const int64_t stripe = kin_tree_queries_stripe(count, s->tree->cols);
     KIN_TRY(kin_tree_queries_make(s->ctx, s->tree, stripe, queries));
     for (int64_t first = 0; first < count; first += stripe) {
         const int64_t start = kin_clock_ns();
@@ -366,8 +353,8 @@ kin_plan kin_tree_plan(const kith_matrix *corpus, const kith_matrix *queries,
     if (queries != NULL) {
         /* A leaf has at least half as many blocks as the largest. */
         const int64_t leaves = 2 * corpus->rows / leaf_points + 1;
-        state = kin_size_add(
-            state, kin_tree_queries_bytes(stripe_of(queries->rows, cols), leaves, cols, threads));
+        const int64_t stripe = kin_tree_queries_stripe(queries->rows, cols);
+        state = kin_size_add(state, kin_tree_queries_bytes(stripe, leaves, cols, threads));
         asked = kin_size_mul((uint64_t)queries->rows, 2 * sizeof(uint32_t));
     }
     const uint64_t built =

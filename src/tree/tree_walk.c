@@ -22,6 +22,8 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 
+static const char *const PACKET = "a packet of queries";
+
 /* Which child comes first: 0 or 1. */
 static int32_t nearer_child(const kin_tree_walk *w, int64_t node, uint32_t left, uint32_t right,
                             const float *values)
@@ -102,7 +104,7 @@ static bool next_leaf(kin_tree_walk *w, kin_tree_visit *leaf, int32_t *top)
     return false;
 }
 
-static void take(kin_tree_walk *w, int32_t q)
+static void to_list(kin_tree_walk *w, int32_t q)
 {
     kin_tree_list *list = &w->lists[q];
     const uint64_t *words = w->words + (int64_t)q * w->room;
@@ -119,6 +121,16 @@ static void take(kin_tree_walk *w, int32_t q)
             kin_tree_reach_of_value(tree->norm, list->kth, tree->widen, (double)list->lost,
                                     (double)tree->lost[1], tree->floor);
         w->reach[q] = reach < w->reach[q] ? reach : w->reach[q];
+    }
+}
+
+static void to_lists(kin_tree_walk *w, uint32_t waiting)
+{
+    for (; waiting != 0; waiting &= waiting - 1) {
+        const int32_t q = __builtin_ctz(waiting);
+        if (w->found[q] > 0) {
+            to_list(w, q);
+        }
     }
 }
 
@@ -142,12 +154,7 @@ static void screen_leaf(kin_tree_walk *w, int64_t node, uint32_t waiting)
                               .counts = w->found,
                               .words = w->words};
     w->body->leaf(&job);
-    for (uint32_t rest = waiting; rest != 0; rest &= rest - 1) {
-        const int32_t q = __builtin_ctz(rest);
-        if (w->found[q] > 0) {
-            take(w, q);
-        }
-    }
+    w->screened(w, waiting);
     const int32_t queries = __builtin_popcount(waiting);
     w->leaves += queries;
     w->pairs += (double)queries * (double)(job.blocks * KIN_TREE_LANES);
@@ -165,14 +172,19 @@ static void write_rows(kin_tree_walk *w)
 
 void kin_tree_walk_run(kin_tree_walk *w)
 {
+    for (int32_t q = 0; q < KIN_PACKET; q++) {
+        w->reach[q] = INFINITY;
+    }
+    kin_tree_walk_run_within(w);
+}
+
+void kin_tree_walk_run_within(kin_tree_walk *w)
+{
     int32_t top = 1;
     write_rows(w);
     w->visits[0].node = 1;
     w->visits[0].waiting = w->waiting;
-    for (int32_t q = 0; q < KIN_PACKET; q++) {
-        w->reach[q] = INFINITY;
-        w->visits[0].values[q] = 0.0F;
-    }
+    memset(w->visits[0].values, 0, sizeof w->visits[0].values);
     kin_tree_visit at;
     kin_tree_visit next;
     bool more = next_leaf(w, &at, &top);
@@ -201,34 +213,40 @@ uint64_t kin_tree_walk_bytes(int64_t wanted, int32_t cols, int64_t leaf_points)
     return kin_size_add(kin_size_add(lists, packet), words + sizeof(kin_tree_walk));
 }
 
+kith_status kin_tree_walk_open(kith_ctx *ctx, const kin_tree *tree, kin_isa isa,
+                               kin_tree_walk *walk)
+{
+    const uint64_t floats = kin_size_mul((uint64_t)tree->cols, KIN_PACKET);
+    walk->tree = tree;
+    walk->body = kin_tree_body_get(isa, tree->norm, tree->cols);
+    walk->room = (int32_t)(kin_tree_most_blocks(tree) * KIN_TREE_LANES);
+    KIN_TRY(kin_alloc_zero(ctx, &walk->columns, floats, sizeof(float), PACKET));
+    KIN_TRY(kin_alloc(ctx, &walk->rows, floats, sizeof(float), PACKET));
+    return kin_alloc(ctx, &walk->words, (uint64_t)walk->room * KIN_PACKET, sizeof(uint64_t),
+                     PACKET);
+}
+
 kith_status kin_tree_walk_make(kith_ctx *ctx, const kin_tree *tree, const kin_distance *distance,
                                const kin_rows *corpus, const kin_rows *queries, int64_t wanted,
                                kin_tree_walk *walk)
 {
-    static const char *const WHAT = "a packet of queries";
     const uint64_t capacity = (uint64_t)kin_tree_list_capacity(wanted);
-    const uint64_t floats = kin_size_mul((uint64_t)tree->cols, KIN_PACKET);
-    walk->tree = tree;
-    walk->body = kin_tree_body_get(distance->isa, tree->norm, tree->cols);
-    walk->room = (int32_t)(kin_tree_most_blocks(tree) * KIN_TREE_LANES);
+    walk->screened = to_lists;
     walk->keys =
         (kin_tree_keys){.tree = tree, .distance = distance, .corpus = corpus, .queries = queries};
     kin_tree_keys *keys = &walk->keys;
-    KIN_TRY(kin_alloc_zero(ctx, &walk->columns, floats, sizeof(float), WHAT));
-    KIN_TRY(kin_alloc(ctx, &walk->rows, floats, sizeof(float), WHAT));
-    KIN_TRY(
-        kin_alloc(ctx, &walk->words, (uint64_t)walk->room * KIN_PACKET, sizeof(uint64_t), WHAT));
+    KIN_TRY(kin_tree_walk_open(ctx, tree, distance->isa, walk));
     KIN_TRY(kin_alloc(ctx, &walk->lists[0].words, kin_size_mul(capacity, KIN_PACKET),
-                      sizeof(uint64_t), WHAT));
+                      sizeof(uint64_t), PACKET));
     for (int32_t q = 1; q < KIN_PACKET; q++) {
         walk->lists[q].words = walk->lists[0].words + (uint64_t)q * capacity;
     }
     KIN_TRY(kin_alloc(ctx, &keys->query, (uint64_t)kin_round_up(tree->cols, KIN_METRIC_LANES),
-                      sizeof(double), WHAT));
-    KIN_TRY(kin_alloc(ctx, &keys->pairs, capacity, sizeof(kin_pair), WHAT));
-    KIN_TRY(kin_alloc(ctx, &keys->keys, capacity, sizeof(double), WHAT));
-    KIN_TRY(kin_alloc(ctx, &keys->ids, capacity, sizeof(uint32_t), WHAT));
-    return kin_alloc(ctx, &keys->words, capacity, sizeof(uint64_t), WHAT);
+                      sizeof(double), PACKET));
+    KIN_TRY(kin_alloc(ctx, &keys->pairs, capacity, sizeof(kin_pair), PACKET));
+    KIN_TRY(kin_alloc(ctx, &keys->keys, capacity, sizeof(double), PACKET));
+    KIN_TRY(kin_alloc(ctx, &keys->ids, capacity, sizeof(uint32_t), PACKET));
+    return kin_alloc(ctx, &keys->words, capacity, sizeof(uint64_t), PACKET);
 }
 
 void kin_tree_walk_free(kith_ctx *ctx, kin_tree_walk *walk)

@@ -13,24 +13,31 @@ typedef struct kin_tree_visit {
     float values[KIN_PACKET]; /* its box, seen from each query */
 } kin_tree_visit;
 
-/* A thread's room for one packet. */
-typedef struct kin_tree_walk {
+/* A thread's room for one packet. What a leaf left goes to `screened`: to the lists, unless a
+ * walk was opened for something else. */
+typedef struct kin_tree_walk kin_tree_walk;
+struct kin_tree_walk {
     const kin_tree *tree;
     const kin_tree_body *body;
-    uint32_t waiting; /* queries of the packet: the lowest bits */
-    float *columns;   /* [column][query] */
-    float *rows;      /* [query][column] */
-    float reach[KIN_PACKET];
+    void (*screened)(kin_tree_walk *walk, uint32_t waiting);
+    void *owner;             /* whose `screened` it is */
+    uint32_t waiting;        /* queries of the packet: the lowest bits */
+    float *columns;          /* [column][query] */
+    float *rows;             /* [query][column] */
+    float reach[KIN_PACKET]; /* may shrink on the way */
     kin_tree_list lists[KIN_PACKET];
     kin_tree_visit visits[KIN_TREE_MOST_HEIGHT + 2];
     int32_t found[KIN_PACKET];
-    uint64_t *words; /* [query][room]: what the leaf at hand left of each */
+    uint64_t *words; /* [query][room]: what the leaf at hand left of each that waited */
     int32_t room;
     kin_tree_keys keys;
     double pairs;  /* computed in leaves */
     double leaves; /* leaf visits of queries */
-} kin_tree_walk;
+};
 
+/* Without lists: `screened` and `owner` are the caller's to set. */
+kith_status kin_tree_walk_open(kith_ctx *ctx, const kin_tree *tree, kin_isa isa,
+                               kin_tree_walk *walk);
 kith_status kin_tree_walk_make(kith_ctx *ctx, const kin_tree *tree, const kin_distance *distance,
                                const kin_rows *corpus, const kin_rows *queries, int64_t wanted,
                                kin_tree_walk *walk);
@@ -40,5 +47,8 @@ uint64_t kin_tree_walk_bytes(int64_t wanted, int32_t cols, int64_t leaf_points);
 /* The packet that columns, waiting and lists describe: afterwards every point that is missing in a
  * list has been proven to be farther than `wanted` others. */
 void kin_tree_walk_run(kin_tree_walk *walk);
+/* The same from the reaches that stand in the walk: every point that is missing has been proven to
+ * be farther than its query's, or than `wanted` others. */
+void kin_tree_walk_run_within(kin_tree_walk *walk);
 
 #endif

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Idea. A radius is a reach that is known from the start: packets of queries go through the tree
+ * as for the k nearest (tree_walk.c), with reaches that never shrink and without lists. What a leaf
+ * leaves of a query waits until there are KEYS of it, gets canonical keys, and what is within the
+ * radius by them is a hit, of which exact/exact_hits.h makes the table.
+ *
+ * Why it is right. The reach contains every pair whose canonical distance is within the radius
+ * (tree_bound.h, with the key of the radius in the place of the k-th key); the test that decides is
+ * on the canonical distance itself. Each row is asked for itself, so equal rows of the queries may
+ * have radii of their own; those of the corpus are one point.
+ *
+ * Limits. Neighbours that cover much of the corpus cost as much as by any other way: each is a hit.
+ */
+#include "tree/tree_radius.h"
+
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "exact/exact_prepare.h"
+#include "host/host_clock.h"
+#include "host/host_cpu.h"
+#include "host/host_threads.h"
+#include "tree/tree_choose.h"
+#include "tree/tree_query.h"
+#include "tree/tree_walk.h"
+
+#include <stdio.h>
+
+enum { PACKETS_A_TASK = 4, KEYS = 256 };
+
+typedef struct run run;
+
+typedef struct worker {
+    kin_tree_walk walk;
+    run *of;
+    int32_t thread;
+    uint32_t rows[KIN_PACKET]; /* the packet's queries */
+    uint32_t *ids;             /* [query][KEYS]: firsts that wait for their keys */
+    int32_t counts[KIN_PACKET];
+    double *query;
+    double *keys;
+    int64_t computed;
+    kith_status status; /* a walk does not end early: nothing more is offered */
+} worker;
+
+struct run {
+    kith_ctx *ctx;
+    const kin_radius_request *request;
+    const kin_tree *tree;
+    const kin_prepared *corpus;
+    const kin_prepared *asked;
+    kin_tree_queries sorted;
+    kin_hits hits;
+    int64_t packets;
+    worker *workers;
+};
+
+/* ---- Hits ------------------------------------------------------------------------------------ */
+
+static kith_status offer(worker *w, int32_t q)
+{
+    run *r = w->of;
+    const kin_distance *distance = &r->request->distance;
+    const uint32_t *ids = w->ids + (int64_t)q * KEYS;
+    const kin_query query = kin_metric_load(distance, &r->asked->rows, w->rows[q], w->query);
+    kin_metric_keys(distance, &query, &r->corpus->rows, ids, 0, w->counts[q], w->keys);
+    w->computed += w->counts[q];
+    for (int32_t i = 0; i < w->counts[q]; i++) {
+        KIN_TRY(kin_hits_offer(&r->hits, w->thread, w->rows[q], ids[i], w->keys[i]));
+    }
+    return KITH_OK;
+}
+
+static void work_off(worker *w, int32_t q)
+{
+    if (w->counts[q] > 0 && w->status == KITH_OK) {
+        w->status = offer(w, q);
+    }
+    w->counts[q] = 0;
+}
+
+static void gather(kin_tree_walk *walk, uint32_t waiting)
+{
+    worker *w = walk->owner;
+    for (; waiting != 0; waiting &= waiting - 1) {
+        const int32_t q = __builtin_ctz(waiting);
+        const uint64_t *words = walk->words + (int64_t)q * walk->room;
+        uint32_t *ids = w->ids + (int64_t)q * KEYS;
+        for (int32_t i = 0; i < walk->found[q]; i++) {
+            ids[w->counts[q]++] = walk->tree->ids[(uint32_t)words[i]];
+            if (w->counts[q] == KEYS) {
+                work_off(w, q);
+            }
+        }
+    }
+}
+
+/* Of a packet that is sent for its counts. */
+static void pass_by(kin_tree_walk *walk, uint32_t waiting)
+{
+    (void)walk;
+    (void)waiting;
+}
+
+/* ---- Packets ----------------------------------------------------------------------------------
+ */
+
+static void send_packet(const run *r, worker *w, int64_t packet)
+{
+    const kin_tree *tree = r->tree;
+    const kin_tree_queries *sorted = &r->sorted;
+    kin_tree_walk *walk = &w->walk;
+    const int32_t count = kin_tree_queries_packet(sorted, tree->cols, packet, walk->columns);
+    const kith_metric metric = r->request->distance.metric;
+    for (int32_t q = 0; q < count; q++) {
+        const uint32_t query = sorted->order[packet * KIN_PACKET + q];
+        w->rows[q] = (uint32_t)(sorted->first + query);
+        const double key = kin_radius_key(metric, kin_radius_of(r->request, w->rows[q]));
+        walk->reach[q] = kin_tree_reach_of_key(tree->norm, key, tree->scale,
+                                               (double)sorted->lost[query], tree->floor);
+    }
+    walk->waiting = 0xffffu >> (KIN_PACKET - count);
+    kin_tree_walk_run_within(walk);
+}
+
+static kith_status solve(void *arg, int64_t task, int32_t thread)
+{
+    const run *r = arg;
+    worker *w = &r->workers[thread];
+    w->walk.screened = gather;
+    const int64_t last = kin_min_i64((task + 1) * PACKETS_A_TASK, r->packets);
+    for (int64_t packet = task * PACKETS_A_TASK; packet < last; packet++) {
+        send_packet(r, w, packet);
+        for (int32_t q = 0; q < KIN_PACKET; q++) {
+            work_off(w, q);
+        }
+        KIN_TRY(w->status);
+    }
+    return KITH_OK;
+}
+
+/* ---- A few packets first ----------------------------------------------------------------------
+ */
+
+static kith_status try_packet(void *arg, int64_t task, int32_t thread)
+{
+    const run *r = arg;
+    worker *w = &r->workers[thread];
+    w->walk.screened = pass_by;
+    send_packet(r, w, task * r->packets / KIN_TREE_PILOT);
+    return KITH_OK;
+}
+
+/* Leaves the counts of the walks as they were. */
+static kith_status decide(run *r, bool *declined)
+{
+    double pairs = 0.0;
+    if (r->packets < KIN_TREE_PILOT) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_parallel(r->ctx, "tree", KIN_TREE_PILOT, try_packet, r));
+    for (int32_t t = 0; t < r->ctx->threads; t++) {
+        pairs += r->workers[t].walk.pairs;
+        r->workers[t].walk.pairs = 0.0;
+    }
+    const double share = pairs / (KIN_TREE_PILOT * KIN_PACKET) / (double)r->tree->points;
+    *declined = !kin_tree_wins_radius(share, r->request);
+    return KITH_OK;
+}
+
+/* ---- Threads ----------------------------------------------------------------------------------
+ */
+
+static kith_status make_worker(run *r, int32_t thread)
+{
+    static const char *const WHAT = "a packet of queries";
+    kith_ctx *ctx = r->ctx;
+    worker *w = &r->workers[thread];
+    const int64_t wide = kin_round_up(r->tree->cols, KIN_METRIC_LANES);
+    w->of = r;
+    w->thread = thread;
+    w->walk.owner = w;
+    KIN_TRY(kin_tree_walk_open(ctx, r->tree, r->request->distance.isa, &w->walk));
+    KIN_TRY(kin_alloc(ctx, &w->ids, (uint64_t)KIN_PACKET * KEYS, sizeof *w->ids, WHAT));
+    KIN_TRY(kin_alloc(ctx, &w->query, (uint64_t)wide, sizeof *w->query, WHAT));
+    return kin_alloc(ctx, &w->keys, KEYS, sizeof *w->keys, WHAT);
+}
+
+static kith_status make_workers(run *r)
+{
+    kith_ctx *ctx = r->ctx;
+    KIN_TRY(
+        kin_alloc_zero(ctx, &r->workers, (uint64_t)ctx->threads, sizeof *r->workers, "threads"));
+    for (int32_t t = 0; t < ctx->threads; t++) {
+        KIN_TRY(make_worker(r, t));
+    }
+    return KITH_OK;
+}
+
+static void free_workers(const run *r)
+{
+    for (int32_t t = 0; r->workers != NULL && t < r->ctx->threads; t++) {
+        worker *w = &r->workers[t];
+        kin_free(r->ctx, w->keys);
+        kin_free(r->ctx, w->query);
+        kin_free(r->ctx, w->ids);
+        kin_tree_walk_free(r->ctx, &w->walk);
+    }
+    kin_free(r->ctx, r->workers);
+}
+
+/* ---- All of it ------------------------------------------------------------------------------- */
+
+static void write_report(const run *r)
+{
+    kith_report *report = &r->ctx->report;
+    const double rows = (double)r->asked->rows.matrix.rows;
+    double pairs = 0.0;
+    double keys = 0.0;
+    for (int32_t t = 0; t < r->ctx->threads; t++) {
+        pairs += r->workers[t].walk.pairs;
+        keys += (double)r->workers[t].computed;
+    }
+    report->exact = 1;
+    report->candidates = keys / rows;
+    report->skipped_share = fmax(0.0, 1.0 - pairs / (rows * (double)r->tree->points));
+    report->distinct_rows = r->corpus->groups.count;
+    (void)snprintf(report->screen, sizeof report->screen, "tree");
+    (void)snprintf(report->isa, sizeof report->isa, "%s", kin_isa_name(r->ctx->isa));
+}
+
+static kith_status search_stripes(run *r, bool may_decline, bool *declined)
+{
+    kith_ctx *ctx = r->ctx;
+    const kin_rows *rows = &r->asked->rows;
+    const int64_t count = rows->matrix.rows;
+    const int64_t stripe = kin_tree_queries_stripe(count, r->tree->cols);
+    KIN_TRY(kin_tree_queries_make(ctx, r->tree, stripe, &r->sorted));
+    for (int64_t first = 0; first < count; first += stripe) {
+        const int64_t start = kin_clock_ns();
+        KIN_TRY(kin_tree_queries_load(ctx, r->tree, &r->asked->distance, rows, first,
+                                      kin_min_i64(stripe, count - first), &r->sorted));
+        const int64_t loaded = kin_clock_ns();
+        r->packets = kin_ceil_div(r->sorted.count, KIN_PACKET);
+        if (first == 0 && may_decline) {
+            KIN_TRY(decide(r, declined));
+        }
+        if (*declined) {
+            return KITH_OK;
+        }
+        KIN_TRY(kin_parallel(ctx, "screen", kin_ceil_div(r->packets, PACKETS_A_TASK), solve, r));
+        ctx->report.seconds_prepare += (double)(loaded - start) * 1e-9;
+        ctx->report.seconds_screen += kin_clock_since(loaded);
+    }
+    return KITH_OK;
+}
+
+static kith_status search(run *r, bool may_decline, kith_ranges *ranges, bool *declined)
+{
+    kith_status status = KITH_OK;
+    KIN_TRY(kin_hits_make(r->ctx, r->request, &r->corpus->groups, &r->asked->rows, &r->hits));
+    KIN_TRY_GOTO(status, make_workers(r), done);
+    KIN_TRY_GOTO(status, search_stripes(r, may_decline, declined), done);
+    if (!*declined) {
+        const int64_t start = kin_clock_ns();
+        KIN_TRY_GOTO(status, kin_hits_finish(&r->hits, ranges), done);
+        r->ctx->report.seconds_rescore += kin_clock_since(start);
+        write_report(r);
+    }
+done:
+    free_workers(r);
+    kin_tree_queries_free(r->ctx, &r->sorted);
+    kin_hits_free(&r->hits);
+    return status;
+}
+
+kith_status kin_tree_radius(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
+                            const kin_radius_request *request, bool may_decline,
+                            kith_ranges *ranges, bool *declined)
+{
+    const kin_distance *distance = &request->distance;
+    const bool graph = queries == NULL;
+    const int64_t leaf_points = kin_tree_leaf_points(corpus->cols);
+    kin_prepared prepared = {0};
+    kin_prepared asked = {0};
+    kin_tree tree = {0};
+    kith_status status = KITH_OK;
+    *declined = false;
+    KIN_TRY_GOTO(status,
+                 kin_prepare_rows(ctx, corpus, distance, graph ? "points" : "corpus", false, false,
+                                  &prepared),
+                 done);
+    KIN_TRY_GOTO(
+        status,
+        kin_prepare_rows(ctx, graph ? corpus : queries, distance, "queries", true, graph, &asked),
+        done);
+    const int64_t start = kin_clock_ns();
+    KIN_TRY_GOTO(status, kin_tree_make(ctx, &prepared, leaf_points, &tree), done);
+    ctx->report.seconds_check += prepared.seconds_check + asked.seconds_check;
+    ctx->report.seconds_prepare +=
+        prepared.seconds_prepare + asked.seconds_prepare + kin_clock_since(start);
+    run r = {.ctx = ctx, .request = request, .tree = &tree, .corpus = &prepared, .asked = &asked};
+    status = search(&r, may_decline, ranges, declined);
+done:
+    kin_tree_free(ctx, &tree);
+    kin_prepared_free(ctx, &asked);
+    kin_prepared_free(ctx, &prepared);
+    return status;
+}
