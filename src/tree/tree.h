@@ -34,7 +34,7 @@ enum { KIN_TREE_LANES = 16, KIN_TREE_MOST_HEIGHT = 28 };
 typedef struct kin_tree {
     int32_t cols;
     int32_t height;
-    int64_t leaf_points; /* at most so many in a leaf, also when it is made again */
+    int64_t leaf_points; /* at most so many in a leaf when the tree is made */
     int64_t points;
     int64_t blocks; /* holes included */
     kin_tree_norm norm;

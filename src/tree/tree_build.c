@@ -317,7 +317,7 @@ static kith_status make(kith_ctx *ctx, const kin_prepared *corpus, int64_t leaf_
                        .points = points,
                        .blocks = kin_ceil_div(lanes, KIN_TREE_LANES),
                        .norm = kin_tree_norm_of(corpus->distance.metric)};
-    tree->height = kin_tree_height(tree->blocks * KIN_TREE_LANES, leaf_points);
+    tree->height = kin_tree_height(points, leaf_points);
     kin_tree_build b = {.ctx = ctx,
                         .corpus = corpus,
                         .tree = tree,

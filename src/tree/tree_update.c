@@ -377,20 +377,18 @@ typedef struct removing {
     int64_t count;
 } removing;
 
-/* How many rows of lower number are removed. */
+/* How many rows of lower number are removed. Ids stand in no order in a tree, so a branch would be
+ * guessed wrongly at every step. */
 static int64_t removed_before(const removing *r, uint32_t row)
 {
-    int64_t low = 0;
-    int64_t high = r->count;
-    while (low < high) {
-        const int64_t middle = low + (high - low) / 2;
-        if (r->removed[middle] < row) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
+    int64_t before = 0;
+    int64_t count = r->count;
+    while (count > 1) {
+        const int64_t half = count / 2;
+        before += r->removed[before + half - 1] < row ? half : 0;
+        count -= half;
     }
-    return low;
+    return before + (count == 1 && r->removed[before] < row ? 1 : 0);
 }
 
 /* What the point of this id is called afterwards: by the lowest row that is left of its group. */

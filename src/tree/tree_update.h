@@ -3,8 +3,9 @@
  * rows that were there, and where rows disappear later ones move up. After every change a search
  * gives the bytes that a search in a new tree of the same rows gives.
  *
- *   room     A tree made by kin_tree_make is full. kin_tree_make_roomy leaves a fifth of the lanes
- *            of each leaf free; a full tree becomes roomy when it is added to first.
+ *   room     A tree made by kin_tree_make is full. kin_tree_make_roomy makes as many leaves and
+ *            leaves a fifth of the lanes of each free; a full tree that points are added to is made
+ *            again, roomy, unless removals left holes where the points go.
  *   add      A point goes to the leaf whose cell it is in. Where a leaf has no lane left, the
  *            lowest node above it that is not too full gets its points dealt anew among the same
  *            blocks, by medians. "Too full" is 16/16 of a leaf's lanes and falls evenly with the
