@@ -10,6 +10,7 @@ static int solve(cli_job *job)
     kith_radius_params params = kith_radius_params_default();
     params.metric = cli_job_metric(job);
     params.radius = args->radius;
+    params.method = args->method;
     params.flags = cli_given(args, CLI_OPT_INCLUDE_SELF) ? (uint32_t)KITH_INCLUDE_SELF : 0;
     params.count_only = args->output == NULL;
     const int code = cli_job_check(job, kith_radius(job->session.ctx, job->corpus.matrix,

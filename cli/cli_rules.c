@@ -94,10 +94,10 @@ static bool check_radius(const cli_args *args, cli_error *error)
     return true;
 }
 
-/* The tree answers with the k nearest, in one direction. */
+/* The tree answers in one direction. */
 static bool check_method(const cli_args *args, cli_error *error)
 {
-    static const cli_option_id others[] = {CLI_OPT_RADIUS, CLI_OPT_BOTH, CLI_OPT_MUTUAL};
+    static const cli_option_id others[] = {CLI_OPT_BOTH, CLI_OPT_MUTUAL};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         if (args->method == KITH_METHOD_TREE && cli_given(args, others[i])) {
             char option[32];

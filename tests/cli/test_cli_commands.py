@@ -128,6 +128,11 @@ class Graph(CliCase):
             self.assertEqual(found, {j: float32(key ** 0.5) for key, j in row})
         told = self.works_json("graph", "points.u8bin", "--radius", "90")
         self.assertEqual((told["pairs"], told["radius"]), (ends[-1], 90))
+        told = self.works_json("graph", "points.u8bin", "--radius", "90", "--method", "tree", "-o",
+                               "tree.npz")
+        self.assertEqual((told["method"], told["screen"]), ("tree", "tree"))
+        self.assertEqual((self.folder / "tree.npz").read_bytes(),
+                         (self.folder / "near.npz").read_bytes())
 
 
 class Search(CliCase):

@@ -145,7 +145,6 @@ class WrongUsage(CliCase):
         self.wrong("search a b -k 3 --both --mutual", "does not go together with --both")
         self.wrong("graph a --radius 2 --dry-run", "does not go together with --dry-run")
         self.wrong("graph a --radius 2 --pipeline matrix", "does not go together with --pipeline")
-        self.wrong("graph a --radius 2 --method tree", "tree does not go together with --radius")
         self.wrong("search a b -k 3 --both --method tree", "does not go together with --both")
         self.wrong("search a b -k 3 --mutual --method tree", "does not go together with --mutual")
         self.wrong("search a b -k 3 --select heap", "means nothing without --pipeline")

@@ -238,10 +238,11 @@ static kith_status do_open_corpus(kith_ctx *ctx, const input *in, int option)
     return status;
 }
 
-static kith_status do_radius(kith_ctx *ctx, const input *in, int metric)
+static kith_status radius_by(kith_ctx *ctx, const input *in, int metric, kith_method method)
 {
     kith_radius_params params = kith_radius_params_default();
     params.metric = (kith_metric)metric;
+    params.method = method;
     params.radius = 0.7;
     kith_ranges *ranges = NULL;
     kith_status status = kith_radius(ctx, &rows_of(in, metric)->matrix, NULL, &params, &ranges);
@@ -256,6 +257,16 @@ static kith_status do_radius(kith_ctx *ctx, const input *in, int metric)
     }
     kith_ranges_free(ranges);
     return status;
+}
+
+static kith_status do_radius(kith_ctx *ctx, const input *in, int metric)
+{
+    return radius_by(ctx, in, metric, KITH_METHOD_AUTO);
+}
+
+static kith_status do_tree_radius(kith_ctx *ctx, const input *in, int metric)
+{
+    return radius_by(ctx, in, metric, KITH_METHOD_TREE);
 }
 
 typedef struct job {
@@ -285,6 +296,7 @@ static const job jobs[] = {
     {"radius, cosine", do_radius, KITH_COSINE},
     {"radius, manhattan", do_radius, KITH_MANHATTAN},
     {"radius, euclidean", do_radius, KITH_EUCLIDEAN},
+    {"radius by a tree", do_tree_radius, KITH_MANHATTAN},
     {"corpus of bytes", do_corpus, KITH_INNER_PRODUCT},
     {"open corpus of bytes", do_open_corpus, 0},
     {"corpus, cosine", do_corpus, KITH_COSINE},
