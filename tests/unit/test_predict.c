@@ -398,15 +398,32 @@ static void wrong_calls(void **state)
     stamp.params.struct_size = 0;
     tells(&stamp, KITH_E_ARGUMENT, "kith_predict_params_default()");
 
-    kith_ctx_params little = kith_ctx_params_default();
-    little.memory_limit = 64;
-    assert_int_equal(kith_ctx_create(&little, &ctx), KITH_OK);
-    mistake well = all_well(0);
+    (void)printf("NULL and unknown modes are told\n");
+}
+
+static void little_memory(void **state)
+{
+    (void)state;
+    mistake well = all_well(KITH_PREDICT_WEIGHTED_VOTE);
     well.neighbors.ids = well.ids;
-    assert_int_equal(kith_predict(ctx, &well.neighbors, well.labels, 5, &well.params, out),
-                     KITH_E_LIMIT);
-    kith_ctx_free(ctx);
-    (void)printf("NULL, unknown modes and too little memory are told\n");
+    well.neighbors.distances64 = well.distances;
+    kith_status status = KITH_E_LIMIT;
+    int refused = 0;
+    for (uint64_t limit = 16; status != KITH_OK; limit += 16) {
+        kith_ctx_params params = kith_ctx_params_default();
+        params.threads = 2;
+        params.memory_limit = limit;
+        kith_ctx *ctx = NULL;
+        double out[2];
+        assert_int_equal(kith_ctx_create(&params, &ctx), KITH_OK);
+        status =
+            kith_predict(ctx, &well.neighbors, well.labels, well.label_count, &well.params, out);
+        assert_true(status == KITH_OK || status == KITH_E_LIMIT);
+        refused += status == KITH_E_LIMIT;
+        kith_ctx_free(ctx);
+    }
+    assert_true(refused > 0);
+    (void)printf("a limit that is too low is told, %d of them\n", refused);
 }
 
 static void names(void **state)
@@ -426,15 +443,11 @@ static void names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(by_hand),
-        cmocka_unit_test(ties),
-        cmocka_unit_test(exact_matches),
-        cmocka_unit_test(one_neighbour),
-        cmocka_unit_test(against_plain),
-        cmocka_unit_test(wrong_labels),
-        cmocka_unit_test(wrong_neighbours),
-        cmocka_unit_test(wrong_calls),
-        cmocka_unit_test(names),
+        cmocka_unit_test(by_hand),          cmocka_unit_test(ties),
+        cmocka_unit_test(exact_matches),    cmocka_unit_test(one_neighbour),
+        cmocka_unit_test(against_plain),    cmocka_unit_test(wrong_labels),
+        cmocka_unit_test(wrong_neighbours), cmocka_unit_test(wrong_calls),
+        cmocka_unit_test(little_memory),    cmocka_unit_test(names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
