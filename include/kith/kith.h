@@ -297,17 +297,52 @@ typedef struct kith_corpus kith_corpus;
 
 KITH_API kith_status kith_corpus_create(kith_ctx *ctx, const kith_matrix *points,
                                         kith_metric metric, kith_corpus **out);
-/* As kith_knn_exact; params.metric must be 0 or the corpus' own. */
+
+typedef struct kith_corpus_params {
+    uint32_t struct_size; /* set by kith_corpus_params_default() */
+    kith_metric metric;   /* 0 = KITH_EUCLIDEAN */
+    kith_method method; /* auto, exact: for all pairs, as kith_corpus_create makes it. tree: a tree,
+                           on the processor; KITH_E_UNSUPPORTED where the context names a GPU */
+    int32_t tree_height; /* of the tree, as in kith_search_params */
+} kith_corpus_params;
+
+static inline kith_corpus_params kith_corpus_params_default(void)
+{
+    kith_corpus_params params;
+    memset(&params, 0, sizeof params);
+    params.struct_size = (uint32_t)sizeof params;
+    return params;
+}
+
+KITH_API kith_status kith_corpus_create_with(kith_ctx *ctx, const kith_matrix *points,
+                                             const kith_corpus_params *params, kith_corpus **out);
+/* As kith_knn_exact; params.metric must be 0 or the corpus' own, tree_height 0. A corpus with a
+ * tree is searched by it, on the processor: params.method is auto or tree. exact is
+ * KITH_E_UNSUPPORTED (search its points with kith_knn_exact), and so is a context that names a GPU.
+ */
 KITH_API kith_status kith_corpus_search(kith_ctx *ctx, const kith_corpus *corpus,
                                         const kith_matrix *queries,
                                         const kith_search_params *params,
                                         const kith_neighbors *out);
+/* Rows come and go, the tree is kept: what is added gets the ids behind the last one, and where
+ * rows are removed later ones move up (numpy.delete; ids in any order, some of them twice or not).
+ * Afterwards a search gives the bytes that a new corpus of these rows gives. From then on the
+ * corpus has its points for itself, the caller's and a mapped file's are not kept. ctx is the one
+ * that created the corpus, and nobody searches it meanwhile. On failure it is what it was. points:
+ * of the same cols and dtype. At least one row must be left. KITH_E_UNSUPPORTED where there is no
+ * tree. Cost: a copy of the points, a hash of each, and what changes in the tree. */
+KITH_API kith_status kith_corpus_add(kith_ctx *ctx, kith_corpus *corpus, const kith_matrix *points);
+KITH_API kith_status kith_corpus_remove(kith_ctx *ctx, kith_corpus *corpus, const uint32_t *ids,
+                                        int64_t count);
 /* Points and preparation in one .kith file, written whole or not at all. The preparation is the
  * processor's; of a corpus on a GPU it is made for the file. */
 KITH_API kith_status kith_corpus_save(kith_ctx *ctx, const kith_corpus *corpus, const char *path);
-/* Maps such a file; points and preparation stay in it. On a GPU the points are prepared anew. */
+/* Maps such a file; points and preparation stay in it. On a GPU the points are prepared anew; a
+ * tree is the processor's, and KITH_E_UNSUPPORTED where the context names a GPU. A tree's arrays
+ * are checked as far as it takes that a search ends and reads nothing else; who forges its numbers
+ * and their checksums gets wrong neighbours. */
 KITH_API kith_status kith_corpus_open(kith_ctx *ctx, const char *path, kith_corpus **out);
-/* A view of the points, valid as long as the corpus. */
+/* A view of the points, valid until the corpus is changed or freed. */
 KITH_API const kith_matrix *kith_corpus_points(const kith_corpus *corpus);
 KITH_API kith_metric kith_corpus_metric(const kith_corpus *corpus);
 KITH_API uint64_t kith_corpus_bytes(const kith_corpus *corpus); /* memory it holds, points apart */
@@ -494,6 +529,11 @@ typedef struct kith_plan {
 KITH_API kith_status kith_plan_exact(kith_ctx *ctx, const kith_matrix *corpus,
                                      const kith_matrix *queries, const kith_search_params *params,
                                      kith_plan *plan);
+/* What kith_corpus_search will hold beside the corpus. Of a corpus without a tree
+ * KITH_E_UNSUPPORTED. */
+KITH_API kith_status kith_corpus_plan(kith_ctx *ctx, const kith_corpus *corpus,
+                                      const kith_matrix *queries, const kith_search_params *params,
+                                      kith_plan *plan);
 
 /* What the last search or graph call of this context did. */
 typedef struct kith_report {

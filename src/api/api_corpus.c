@@ -1,32 +1,18 @@
-/* SPDX-License-Identifier: Apache-2.0
- * Prepared corpora. A corpus keeps the context that made it, which must outlive it: its memory is
- * that context's. Others may search it.
- *
- * It is prepared on one device, for good. On a GPU, `prepared` holds the matrix and the metric
- * alone; a file gets the processor's preparation, which kith_corpus_save then makes for it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/api_corpus.h"
+
 #include "api/api_call.h"
 #include "api/api_check.h"
 #include "api/api_method.h"
 #include "api/api_pipeline.h"
-#include "api/api_search.h"
 #include "base/base_mem.h"
 #include "base/base_try.h"
 #include "exact/exact_store.h"
-#include "fused/fused_search.h"
+#include "tree/tree_store.h"
 
 enum { USUAL_K = 10 };
 /* Queries that a corpus is thought to be made for, where "auto" decides where it lives. */
 static const double USUAL_QUERIES = 1000.0;
-
-struct kith_corpus {
-    kith_ctx *home;
-    kin_prepared prepared;
-    kin_container *container; /* NULL unless it was opened from a file */
-    bool views;               /* the preparation lies in the container, too */
-    kin_gpu *gpu;             /* its home's, with `fused` on it; NULL on the processor */
-    kin_fused_corpus *fused;
-    uint64_t bytes;
-};
 
 void kith_corpus_free(kith_corpus *corpus)
 {
@@ -39,8 +25,10 @@ void kith_corpus_free(kith_corpus *corpus)
         kin_fused_corpus_free(ctx, corpus->fused);
         kin_gpu_leave(corpus->gpu);
     } else if (!corpus->views) {
+        kin_tree_free(ctx, &corpus->tree);
         kin_prepared_free(ctx, &corpus->prepared);
     }
+    kin_free(ctx, corpus->rows);
     kin_container_close(corpus->container);
     kin_free(ctx, corpus);
 }
@@ -83,13 +71,16 @@ static kith_status try_gpu(kith_ctx *ctx, const kith_matrix *points, const char 
     return kin_device_yields(ctx, status) ? KITH_OK : status;
 }
 
-static kith_status create(kith_ctx *ctx, const kith_matrix *points, kith_metric metric,
-                          kith_corpus *corpus)
+static kith_status create(kith_ctx *ctx, const kith_matrix *points,
+                          const kith_corpus_params *params, kith_corpus *corpus)
 {
     kith_matrix matrix;
     kin_distance distance;
     KIN_TRY(kin_check_matrix(ctx, points, "points", &matrix));
-    KIN_TRY(kin_check_metric(ctx, metric, NULL, NULL, matrix.cols, &distance));
+    KIN_TRY(kin_check_metric(ctx, params->metric, NULL, NULL, matrix.cols, &distance));
+    if (params->method == KITH_METHOD_TREE) {
+        return kin_corpus_make_tree(ctx, &matrix, "points", &distance, params->tree_height, corpus);
+    }
     bool done = false;
     KIN_TRY(try_gpu(ctx, &matrix, "points", &distance, corpus, &done));
     return done ? KITH_OK : prepare_on_cpu(ctx, &matrix, "points", &distance, corpus);
@@ -105,6 +96,9 @@ static kith_status open_file(kith_ctx *ctx, const char *path, kith_corpus *corpu
     KIN_TRY(kin_store_points(ctx, path, corpus->container, &points, &metric));
     KIN_TRY(kin_check_matrix(ctx, &points, path, &checked));
     KIN_TRY(kin_check_metric(ctx, metric, NULL, NULL, checked.cols, &distance));
+    if (kin_container_get_header(corpus->container)->kind == KITH_KIND_TREE) {
+        return kin_corpus_open_tree(ctx, path, &checked, &distance, corpus);
+    }
     bool done = false;
     bool usable = false;
     KIN_TRY(try_gpu(ctx, &checked, path, &distance, corpus, &done));
@@ -121,7 +115,7 @@ static kith_status open_file(kith_ctx *ctx, const char *path, kith_corpus *corpu
 }
 
 /* From points, or from a file where path is not NULL. */
-static kith_status make(kith_ctx *ctx, const kith_matrix *points, kith_metric metric,
+static kith_status make(kith_ctx *ctx, const kith_matrix *points, const kith_corpus_params *params,
                         const char *path, kith_corpus **out)
 {
     if (out == NULL) {
@@ -132,7 +126,7 @@ static kith_status make(kith_ctx *ctx, const kith_matrix *points, kith_metric me
     KIN_TRY(kin_alloc_zero(ctx, &corpus, 1, sizeof *corpus, "a corpus"));
     corpus->home = ctx;
     const kith_status status =
-        path != NULL ? open_file(ctx, path, corpus) : create(ctx, points, metric, corpus);
+        path != NULL ? open_file(ctx, path, corpus) : create(ctx, points, params, corpus);
     if (status != KITH_OK) {
         kith_corpus_free(corpus);
         return status;
@@ -145,15 +139,50 @@ static kith_status make(kith_ctx *ctx, const kith_matrix *points, kith_metric me
     return KITH_OK;
 }
 
-kith_status kith_corpus_create(kith_ctx *ctx, const kith_matrix *points, kith_metric metric,
-                               kith_corpus **out)
+static kith_status take_params(kith_ctx *ctx, const kith_corpus_params *given,
+                               kith_corpus_params *known)
+{
+    *known = kith_corpus_params_default();
+    if (given == NULL || given->struct_size < offsetof(kith_corpus_params, method)) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "params is NULL or was not made by kith_corpus_params_default()");
+    }
+    memcpy(known, given, given->struct_size < sizeof *known ? given->struct_size : sizeof *known);
+    const int method = (int)known->method;
+    if (method < KITH_METHOD_AUTO || method > KITH_METHOD_TREE) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "method is %d, which is no method", method);
+    }
+    if (known->tree_height != 0 && method != KITH_METHOD_TREE) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "tree_height is %d and the method is not KITH_METHOD_TREE, which alone has "
+                        "one (set both or none)",
+                        (int)known->tree_height);
+    }
+    return KITH_OK;
+}
+
+kith_status kith_corpus_create_with(kith_ctx *ctx, const kith_matrix *points,
+                                    const kith_corpus_params *params, kith_corpus **out)
 {
     if (out != NULL) {
         *out = NULL;
     }
     kin_call call;
+    kith_corpus_params known;
     KIN_TRY(kin_call_begin(ctx, &call));
-    return kin_call_end(&call, make(ctx, points, metric, NULL, out));
+    kith_status status = take_params(ctx, params, &known);
+    if (status == KITH_OK) {
+        status = make(ctx, points, &known, NULL, out);
+    }
+    return kin_call_end(&call, status);
+}
+
+kith_status kith_corpus_create(kith_ctx *ctx, const kith_matrix *points, kith_metric metric,
+                               kith_corpus **out)
+{
+    kith_corpus_params params = kith_corpus_params_default();
+    params.metric = metric;
+    return kith_corpus_create_with(ctx, points, &params, out);
 }
 
 static kith_status check_path(kith_ctx *ctx, const char *path)
@@ -171,15 +200,16 @@ kith_status kith_corpus_open(kith_ctx *ctx, const char *path, kith_corpus **out)
         *out = NULL;
     }
     kin_call call;
+    const kith_corpus_params none = kith_corpus_params_default();
     KIN_TRY(kin_call_begin(ctx, &call));
     kith_status status = check_path(ctx, path);
     if (status == KITH_OK) {
-        status = make(ctx, NULL, KITH_METRIC_DEFAULT, path, out);
+        status = make(ctx, NULL, &none, path, out);
     }
     return kin_call_end(&call, status);
 }
 
-static kith_status check_corpus(kith_ctx *ctx, const kith_corpus *corpus)
+kith_status kin_corpus_check(kith_ctx *ctx, const kith_corpus *corpus)
 {
     return corpus != NULL ? KITH_OK
                           : kin_fail(ctx, KITH_E_ARGUMENT, "corpus is NULL (give a corpus)");
@@ -187,6 +217,9 @@ static kith_status check_corpus(kith_ctx *ctx, const kith_corpus *corpus)
 
 static kith_status save(kith_ctx *ctx, const kith_corpus *corpus, const char *path)
 {
+    if (corpus->has_tree) {
+        return kin_tree_store_save(ctx, path, &corpus->prepared, &corpus->tree);
+    }
     if (corpus->fused == NULL) {
         return kin_store_save(ctx, path, &corpus->prepared);
     }
@@ -204,7 +237,7 @@ kith_status kith_corpus_save(kith_ctx *ctx, const kith_corpus *corpus, const cha
 {
     kin_call call;
     KIN_TRY(kin_call_begin(ctx, &call));
-    kith_status status = check_corpus(ctx, corpus);
+    kith_status status = kin_corpus_check(ctx, corpus);
     if (status == KITH_OK) {
         status = check_path(ctx, path);
     }
@@ -226,24 +259,34 @@ static kith_status search_on_gpu(kith_ctx *ctx, const kith_corpus *corpus, const
     return status;
 }
 
+kith_status kin_corpus_check_search(kith_ctx *ctx, const kith_corpus *corpus,
+                                    const kith_search_params *given, kith_search_params *params)
+{
+    KIN_TRY(kin_corpus_check(ctx, corpus));
+    KIN_TRY(kin_check_search_params(ctx, given, params));
+    const kith_metric own = corpus->prepared.distance.metric;
+    return params->metric == KITH_METRIC_DEFAULT || params->metric == own
+               ? KITH_OK
+               : kin_fail(ctx, KITH_E_ARGUMENT,
+                          "params.metric is %s and the corpus was prepared for %s (give 0 or the "
+                          "same)",
+                          kith_metric_name(params->metric), kith_metric_name(own));
+}
+
 static kith_status search(kith_ctx *ctx, const kith_corpus *corpus, const kith_matrix *queries,
                           const kith_search_params *given, const kith_neighbors *out)
 {
     kith_search_params params;
-    KIN_TRY(check_corpus(ctx, corpus));
-    KIN_TRY(kin_check_search_params(ctx, given, &params));
-    const kith_metric own = corpus->prepared.distance.metric;
-    if (params.metric != KITH_METRIC_DEFAULT && params.metric != own) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "params.metric is %s and the corpus was prepared for %s (give 0 or the "
-                        "same)",
-                        kith_metric_name(params.metric), kith_metric_name(own));
-    }
     kin_knn_job job;
+    KIN_TRY(kin_corpus_check_search(ctx, corpus, given, &params));
     KIN_TRY(kin_api_check_queries(ctx, &corpus->prepared.rows.matrix, &corpus->prepared.distance,
                                   queries, &params, out, &job));
+    if (corpus->has_tree) {
+        return kin_corpus_search_tree(ctx, corpus, &job, out);
+    }
     KIN_TRY(kin_method_refuse_tree(ctx, &job.request,
-                                   "a prepared corpus has none, its points may be searched"));
+                                   "this corpus was prepared without one, its points may be "
+                                   "searched"));
     if (corpus->fused != NULL) {
         return search_on_gpu(ctx, corpus, &job, out);
     }

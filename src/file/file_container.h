@@ -32,6 +32,7 @@ typedef struct kin_stored_tree {
     int64_t points; /* distinct rows */
     int64_t places; /* for points, in all leaves */
     int64_t equal;  /* 1: some rows are equal, and there are links between them */
+    int64_t leaf_points;
     double scale;
 } kin_stored_tree;
 

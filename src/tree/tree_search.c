@@ -149,7 +149,7 @@ static kith_status make_workers(searching *s, const kin_rows *queries, int64_t w
         kin_alloc_zero(ctx, &s->workers, (uint64_t)ctx->threads, sizeof *s->workers, "threads"));
     for (int32_t t = 0; t < ctx->threads; t++) {
         worker *w = &s->workers[t];
-        KIN_TRY(kin_tree_walk_make(ctx, s->tree, &s->corpus->distance, &s->corpus->rows, queries,
+        KIN_TRY(kin_tree_walk_make(ctx, s->tree, &s->request->distance, &s->corpus->rows, queries,
                                    s->wanted, &w->walk));
         KIN_TRY(kin_answer_make(ctx, &s->corpus->groups, s->corpus->distance.metric, wanted_ids,
                                 &w->answer));
@@ -297,16 +297,14 @@ static kith_status search_stripes(searching *s, kin_tree_queries *queries, const
     return KITH_OK;
 }
 
-kith_status kin_tree_knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
-                         const kin_request *request, const kith_neighbors *out, bool *declined)
+kith_status kin_tree_search(kith_ctx *ctx, const kin_prepared *corpus, const kin_tree *tree,
+                            const kith_matrix *queries, const kin_request *request,
+                            const kith_neighbors *out, bool *declined)
 {
-    kin_prepared prepared;
     kin_prepared asked = {0};
-    kin_tree tree;
     kin_tree_queries sorted = {0};
-    KIN_TRY(prepare(ctx, corpus, request, "corpus", &prepared, &tree));
     searching s = {
-        .ctx = ctx, .tree = &tree, .corpus = &prepared, .queries = &sorted, .request = request};
+        .ctx = ctx, .tree = tree, .corpus = corpus, .queries = &sorted, .request = request};
     kith_status status = KITH_OK;
     KIN_TRY_GOTO(status,
                  kin_prepare_rows(ctx, queries, &request->distance, "queries", true, false, &asked),
@@ -314,10 +312,10 @@ kith_status kin_tree_knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_ma
     ctx->report.seconds_check += asked.seconds_check;
     ctx->report.seconds_prepare += asked.seconds_prepare;
     const int64_t wanted =
-        kin_min_i64(request->k + (request->exclude != NULL ? 1 : 0), corpus->rows);
+        kin_min_i64(request->k + (request->exclude != NULL ? 1 : 0), corpus->groups.rows);
     s.target =
         (kin_answer_target){.groups = &asked.groups, .exclude = request->exclude, .out = out};
-    s.wanted = kin_min_i64(wanted, tree.points);
+    s.wanted = kin_min_i64(wanted, tree->points);
     KIN_TRY_GOTO(status, make_workers(&s, &asked.rows, wanted), done);
     KIN_TRY_GOTO(status, search_stripes(&s, &sorted, &asked.rows, declined), done);
     if (!*declined) {
@@ -327,6 +325,17 @@ done:
     free_workers(&s);
     kin_tree_queries_free(ctx, &sorted);
     kin_prepared_free(ctx, &asked);
+    return status;
+}
+
+kith_status kin_tree_knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
+                         const kin_request *request, const kith_neighbors *out, bool *declined)
+{
+    kin_prepared prepared;
+    kin_tree tree;
+    KIN_TRY(prepare(ctx, corpus, request, "corpus", &prepared, &tree));
+    const kith_status status =
+        kin_tree_search(ctx, &prepared, &tree, queries, request, out, declined);
     kin_tree_free(ctx, &tree);
     kin_prepared_free(ctx, &prepared);
     return status;
@@ -335,36 +344,63 @@ done:
 /* ---- Plan -------------------------------------------------------------------------------------
  */
 
-kin_plan kin_tree_plan(const kith_matrix *corpus, const kith_matrix *queries,
-                       const kin_request *request, int32_t threads)
+enum { SLACK_JOB = 32768, SLACK_THREAD = 8192, GROUP_BYTES = 16 };
+
+/* Threads and a stripe of queries, in a tree of `leaves`. */
+static uint64_t state_bytes(int32_t cols, int64_t leaf_points, int64_t leaves, int64_t wanted,
+                            const kith_matrix *queries, int32_t threads)
 {
-    enum { SLACK_JOB = 32768, SLACK_THREAD = 8192, GROUP_BYTES = 16 };
-    const int32_t cols = corpus->cols;
-    const int64_t leaf_points = kin_tree_leaf_points_of(cols, corpus->rows, request->tree_height);
-    const uint64_t n = (uint64_t)corpus->rows;
-    const int64_t wanted = kin_min_i64(request->k + 1, corpus->rows);
-    const uint64_t rows = kin_size_mul(n, GROUP_BYTES);
-    const uint64_t tree = kin_tree_bytes(corpus->rows, cols, leaf_points);
     const uint64_t a_thread = kin_size_add(
         kin_tree_walk_bytes(wanted, cols, leaf_points),
         kin_size_mul((uint64_t)wanted, 2 * sizeof(kin_pair) + sizeof(uint32_t)) + SLACK_THREAD);
-    uint64_t state = kin_size_mul((uint64_t)threads, a_thread);
-    uint64_t asked = 0;
-    if (queries != NULL) {
-        /* A leaf has at least half as many blocks as the largest. */
-        const int64_t leaves = 2 * corpus->rows / leaf_points + 1;
-        const int64_t stripe = kin_tree_queries_stripe(queries->rows, cols);
-        state = kin_size_add(state, kin_tree_queries_bytes(stripe, leaves, cols, threads));
-        asked = kin_size_mul((uint64_t)queries->rows, 2 * sizeof(uint32_t));
+    const uint64_t state = kin_size_mul((uint64_t)threads, a_thread);
+    if (queries == NULL) {
+        return state;
     }
+    const int64_t stripe = kin_tree_queries_stripe(queries->rows, cols);
+    return kin_size_add(state, kin_tree_queries_bytes(stripe, leaves, cols, threads));
+}
+
+/* Beside the tree: queries get their groups, which leave two numbers a query, then state. */
+static uint64_t searching_bytes(uint64_t state, const kith_matrix *queries)
+{
+    const uint64_t asked = queries != NULL ? (uint64_t)queries->rows : 0;
+    const uint64_t grouped = queries != NULL ? kin_groups_bytes(queries->rows) : 0;
+    const uint64_t held = kin_size_add(state, kin_size_mul(asked, 2 * sizeof(uint32_t)));
+    return held > grouped ? held : grouped;
+}
+
+kin_plan kin_tree_plan(const kith_matrix *corpus, const kith_matrix *queries,
+                       const kin_request *request, int32_t threads)
+{
+    const int32_t cols = corpus->cols;
+    const int64_t leaf_points = kin_tree_leaf_points_of(cols, corpus->rows, request->tree_height);
+    const int64_t wanted = kin_min_i64(request->k + 1, corpus->rows);
+    const uint64_t rows = kin_size_mul((uint64_t)corpus->rows, GROUP_BYTES);
+    const uint64_t tree = kin_tree_bytes(corpus->rows, cols, leaf_points);
+    /* A leaf has at least half as many blocks as the largest. */
+    const int64_t leaves = 2 * corpus->rows / leaf_points + 1;
+    const uint64_t state = state_bytes(cols, leaf_points, leaves, wanted, queries, threads);
     const uint64_t built =
         kin_size_add(rows, kin_tree_peak_bytes(corpus->rows, cols, threads, leaf_points));
     const uint64_t grouped = kin_groups_bytes(corpus->rows);
-    const uint64_t searched = kin_size_add(kin_size_add(rows, tree), kin_size_add(state, asked));
+    const uint64_t searched =
+        kin_size_add(kin_size_add(rows, tree), searching_bytes(state, queries));
     uint64_t peak = built > grouped ? built : grouped;
     peak = searched > peak ? searched : peak;
     return (kin_plan){.screens = true,
                       .prepared_bytes = kin_size_add(rows, tree),
                       .state_bytes = state,
                       .peak_bytes = kin_size_add(peak, SLACK_JOB)};
+}
+
+kin_plan kin_tree_search_plan(const kin_tree *tree, int64_t rows, const kith_matrix *queries,
+                              const kin_request *request, int32_t threads)
+{
+    const int64_t wanted = kin_min_i64(request->k + 1, rows);
+    const uint64_t state = state_bytes(tree->cols, kin_tree_most_blocks(tree) * KIN_TREE_LANES,
+                                       kin_tree_leaves(tree), wanted, queries, threads);
+    return (kin_plan){.screens = true,
+                      .state_bytes = state,
+                      .peak_bytes = kin_size_add(searching_bytes(state, queries), SLACK_JOB)};
 }

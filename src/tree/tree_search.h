@@ -14,10 +14,18 @@ kith_status kin_tree_graph(kith_ctx *ctx, const kith_matrix *points, const kin_r
                            const kith_neighbors *out, bool *declined);
 kith_status kin_tree_knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
                          const kin_request *request, const kith_neighbors *out, bool *declined);
+/* Queries against a tree that stands, and the groups that it was made of; others may search it at
+ * the same time. */
+kith_status kin_tree_search(kith_ctx *ctx, const kin_prepared *corpus, const kin_tree *tree,
+                            const kith_matrix *queries, const kin_request *request,
+                            const kith_neighbors *out, bool *declined);
 
 /* What the two will hold at most; queries NULL: a graph. */
 kin_plan kin_tree_plan(const kith_matrix *corpus, const kith_matrix *queries,
                        const kin_request *request, int32_t threads);
+/* What kin_tree_search will hold beside a tree of so many rows. */
+kin_plan kin_tree_search_plan(const kin_tree *tree, int64_t rows, const kith_matrix *queries,
+                              const kin_request *request, int32_t threads);
 
 /* Points a leaf that are fastest for so many columns. */
 int64_t kin_tree_leaf_points(int32_t cols);

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Corpora with a tree: made, opened, searched, planned, and changed. */
+#include "api/api_call.h"
+#include "api/api_check.h"
+#include "api/api_corpus.h"
+#include "api/api_method.h"
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "host/host_clock.h"
+#include "host/host_cpu.h"
+#include "tree/tree_search.h"
+#include "tree/tree_store.h"
+#include "tree/tree_update.h"
+
+#include <stdio.h>
+
+static const int64_t MOST_ROWS = (int64_t)UINT32_MAX - 1;
+
+static kith_status refuse_gpu(kith_ctx *ctx)
+{
+    return ctx->device == KIN_DEVICE_CUDA
+               ? kin_fail(ctx, KITH_E_UNSUPPORTED,
+                          "a prepared tree is the processor's, and the device is cuda (use auto or "
+                          "cpu; or search the points themselves)")
+               : KITH_OK;
+}
+
+/* ---- Made, opened --------------------------------------------------------------------------- */
+
+static kith_status make_tree(kith_ctx *ctx, const kith_matrix *points, const char *name,
+                             const kin_distance *distance, int64_t leaf_points, int32_t height,
+                             kith_corpus *corpus)
+{
+    kin_prepared *prepared = &corpus->prepared;
+    corpus->has_tree = true;
+    KIN_TRY(kin_prepare_rows(ctx, points, distance, name, false, false, prepared));
+    if (leaf_points == 0) {
+        leaf_points = kin_tree_leaf_points_of(points->cols, prepared->groups.count, height);
+    }
+    const int64_t start = kin_clock_ns();
+    KIN_TRY(kin_tree_make(ctx, prepared, leaf_points, &corpus->tree));
+    ctx->report.seconds_check = prepared->seconds_check;
+    ctx->report.seconds_prepare = prepared->seconds_prepare + kin_clock_since(start);
+    ctx->report.distinct_rows = prepared->groups.count;
+    return KITH_OK;
+}
+
+kith_status kin_corpus_make_tree(kith_ctx *ctx, const kith_matrix *points, const char *name,
+                                 const kin_distance *distance, int32_t height, kith_corpus *corpus)
+{
+    const kin_request request = {.distance = *distance, .method = KITH_METHOD_TREE};
+    KIN_TRY(refuse_gpu(ctx));
+    KIN_TRY(kin_method_check(ctx, &request));
+    KIN_TRY(kin_method_check_height(ctx, height, points->rows));
+    return make_tree(ctx, points, name, distance, 0, height, corpus);
+}
+
+kith_status kin_corpus_open_tree(kith_ctx *ctx, const char *path, const kith_matrix *points,
+                                 const kin_distance *distance, kith_corpus *corpus)
+{
+    bool usable = false;
+    int64_t leaf_points = 0;
+    KIN_TRY(refuse_gpu(ctx));
+    corpus->views = true; /* whatever there is of it on failure */
+    KIN_TRY(kin_tree_store_view(ctx, path, corpus->container, points, distance, &corpus->prepared,
+                                &corpus->tree, &leaf_points, &usable));
+    corpus->views = usable;
+    corpus->has_tree = true;
+    return usable ? KITH_OK : make_tree(ctx, points, path, distance, leaf_points, 0, corpus);
+}
+
+/* ---- Searched ------------------------------------------------------------------------------- */
+
+static kith_status check_tree_request(kith_ctx *ctx, kin_request *request)
+{
+    KIN_TRY(refuse_gpu(ctx));
+    if (request->tree_height != 0) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "tree_height is %d, and the corpus has its tree already (leave it out)",
+                        (int)request->tree_height);
+    }
+    if (request->method == KITH_METHOD_EXACT) {
+        return kin_fail(ctx, KITH_E_UNSUPPORTED,
+                        "method is exact, and the corpus is prepared as a tree (use auto or tree; "
+                        "or search its points themselves)");
+    }
+    request->method = KITH_METHOD_TREE;
+    return kin_method_check(ctx, request);
+}
+
+kith_status kin_corpus_search_tree(kith_ctx *ctx, const kith_corpus *corpus, kin_knn_job *job,
+                                   const kith_neighbors *out)
+{
+    bool declined = false;
+    KIN_TRY(check_tree_request(ctx, &job->request));
+    return kin_tree_search(ctx, &corpus->prepared, &corpus->tree, &job->queries, &job->request, out,
+                           &declined);
+}
+
+/* ---- Planned -------------------------------------------------------------------------------- */
+
+static kith_status fail_treeless(kith_ctx *ctx)
+{
+    return kin_fail(ctx, KITH_E_UNSUPPORTED,
+                    "the corpus has no tree (make one of its points: kith tree build, "
+                    "kith_corpus_create_with)");
+}
+
+static kith_status plan(kith_ctx *ctx, const kith_corpus *corpus, const kith_matrix *queries,
+                        const kith_search_params *given, kith_plan *out)
+{
+    kith_search_params params;
+    kin_knn_job job;
+    if (out == NULL || out->struct_size < sizeof out->struct_size) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "plan is NULL or its struct_size is not set (to sizeof(kith_plan))");
+    }
+    KIN_TRY(kin_corpus_check_search(ctx, corpus, given, &params));
+    if (!corpus->has_tree) {
+        return fail_treeless(ctx);
+    }
+    const kith_neighbors shape = {.rows = queries != NULL ? queries->rows : 0, .k = params.k};
+    KIN_TRY(kin_api_check_queries(ctx, &corpus->prepared.rows.matrix, &corpus->prepared.distance,
+                                  queries, &params, &shape, &job));
+    KIN_TRY(check_tree_request(ctx, &job.request));
+    const kin_plan need = kin_tree_search_plan(&corpus->tree, corpus->prepared.rows.matrix.rows,
+                                               &job.queries, &job.request, ctx->threads);
+    const uint64_t result = kin_size_mul(kin_size_mul((uint64_t)shape.rows, (uint64_t)shape.k),
+                                         sizeof(uint32_t) + sizeof(float));
+    kith_plan own = {.struct_size = out->struct_size,
+                     .threads = ctx->threads,
+                     .prepared_bytes = need.prepared_bytes,
+                     .state_bytes = need.state_bytes,
+                     .result_bytes = result,
+                     .peak_bytes = kin_size_add(need.peak_bytes, result)};
+    (void)snprintf(own.isa, sizeof own.isa, "%s", kin_isa_name(ctx->isa));
+    (void)snprintf(own.method, sizeof own.method, "tree");
+    (void)snprintf(own.backend, sizeof own.backend, "cpu");
+    memcpy(out, &own, own.struct_size < sizeof own ? own.struct_size : sizeof own);
+    return KITH_OK;
+}
+
+kith_status kith_corpus_plan(kith_ctx *ctx, const kith_corpus *corpus, const kith_matrix *queries,
+                             const kith_search_params *params, kith_plan *out)
+{
+    kin_call call;
+    KIN_TRY(kin_call_begin(ctx, &call));
+    return kin_call_end(&call, plan(ctx, corpus, queries, params, out));
+}
+
+/* ---- Changed -------------------------------------------------------------------------------- */
+
+/* What a corpus will be: its rows, and its groups of them. */
+typedef struct change {
+    kith_ctx *ctx;
+    kith_corpus *corpus;
+    kith_matrix matrix;
+    void *rows; /* the matrix' data */
+    uint64_t rows_bytes;
+    kin_prepared prepared;
+    kin_tree copy;  /* of a tree that lies in a file */
+    kin_tree *tree; /* that, or the corpus' own */
+    uint64_t held;
+} change;
+
+static kith_status begin_change(kith_ctx *ctx, kith_corpus *corpus, change *c)
+{
+    *c = (change){.ctx = ctx, .corpus = corpus, .held = atomic_load(&ctx->held_bytes)};
+    KIN_TRY(kin_corpus_check(ctx, corpus));
+    if (ctx != corpus->home) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "the context is not the one that created the corpus (give that one)");
+    }
+    return corpus->has_tree ? KITH_OK : fail_treeless(ctx);
+}
+
+static kith_status make_room(change *c, int64_t rows)
+{
+    const kith_matrix *before = &c->corpus->prepared.rows.matrix;
+    const int64_t row_bytes = (int64_t)before->cols * kith_dtype_bytes(before->dtype);
+    KIN_TRY(kin_alloc(c->ctx, &c->rows, (uint64_t)rows, (uint64_t)row_bytes, "the changed points"));
+    c->matrix = *before;
+    c->matrix.data = c->rows;
+    c->matrix.rows = rows;
+    c->matrix.stride_bytes = row_bytes;
+    c->rows_bytes = (uint64_t)rows * (uint64_t)row_bytes;
+    return KITH_OK;
+}
+
+static void copy_row(const change *c, int64_t to, const kith_matrix *from, int64_t row)
+{
+    memcpy((unsigned char *)c->rows + to * c->matrix.stride_bytes,
+           (const unsigned char *)from->data + row * from->stride_bytes,
+           (size_t)c->matrix.stride_bytes);
+}
+
+/* Groups of the rows as they will be, and a tree that can be changed. */
+static kith_status prepare_change(change *c)
+{
+    const kith_corpus *corpus = c->corpus;
+    KIN_TRY(kin_prepare_rows(c->ctx, &c->matrix, &corpus->prepared.distance, "points", false, true,
+                             &c->prepared));
+    c->tree = &c->corpus->tree;
+    if (corpus->views) {
+        c->tree = &c->copy;
+        KIN_TRY(kin_tree_store_copy(c->ctx, &corpus->tree, &c->copy));
+    }
+    return KITH_OK;
+}
+
+/* Hands the corpus what it is now, or frees it. Memory of the corpus is counted by what was held
+ * before and is held now; its points are not its memory. */
+static kith_status end_change(change *c, kith_status status)
+{
+    kith_corpus *corpus = c->corpus;
+    if (status != KITH_OK) {
+        kin_tree_free(c->ctx, &c->copy);
+        kin_prepared_free(c->ctx, &c->prepared);
+        kin_free(c->ctx, c->rows);
+        return status;
+    }
+    if (corpus->views) {
+        corpus->tree = c->copy;
+    } else {
+        kin_prepared_free(c->ctx, &corpus->prepared);
+    }
+    const kith_matrix *before = &corpus->prepared.rows.matrix;
+    const uint64_t own =
+        corpus->rows != NULL ? (uint64_t)before->rows * (uint64_t)before->stride_bytes : 0;
+    kin_free(c->ctx, corpus->rows);
+    kin_container_close(corpus->container);
+    corpus->container = NULL;
+    corpus->views = false;
+    corpus->prepared = c->prepared;
+    corpus->rows = c->rows;
+    corpus->bytes += own + atomic_load(&c->ctx->held_bytes) - c->held - c->rows_bytes;
+    c->ctx->report.seconds_prepare = c->prepared.seconds_prepare;
+    c->ctx->report.distinct_rows = c->prepared.groups.count;
+    return KITH_OK;
+}
+
+static kith_status check_added(kith_ctx *ctx, const kith_matrix *before, const kith_matrix *points,
+                               kith_matrix *added)
+{
+    KIN_TRY(kin_check_matrix(ctx, points, "points", added));
+    KIN_TRY(kin_check_cols(ctx, before, "the corpus", added, "points"));
+    if (added->dtype != before->dtype) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "points are %s and the corpus' are %s (convert them)",
+                        kith_dtype_name(added->dtype), kith_dtype_name(before->dtype));
+    }
+    if (added->rows > MOST_ROWS - before->rows) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "%lld rows and %lld more are above the %lld that a corpus may have",
+                        (long long)before->rows, (long long)added->rows, (long long)MOST_ROWS);
+    }
+    return KITH_OK;
+}
+
+static kith_status add(change *c, const kith_matrix *points)
+{
+    kith_ctx *ctx = c->ctx;
+    const kith_matrix *before = &c->corpus->prepared.rows.matrix;
+    kith_matrix added;
+    KIN_TRY(check_added(ctx, before, points, &added));
+    KIN_TRY(kin_metric_check(ctx, &added, c->corpus->prepared.distance.metric, "points"));
+    KIN_TRY(make_room(c, before->rows + added.rows));
+    for (int64_t i = 0; i < before->rows; i++) {
+        copy_row(c, i, before, i);
+    }
+    for (int64_t i = 0; i < added.rows; i++) {
+        copy_row(c, before->rows + i, &added, i);
+    }
+    KIN_TRY(prepare_change(c));
+    return kin_tree_add(ctx, &c->prepared, before->rows, c->tree);
+}
+
+kith_status kith_corpus_add(kith_ctx *ctx, kith_corpus *corpus, const kith_matrix *points)
+{
+    kin_call call;
+    change c;
+    KIN_TRY(kin_call_begin(ctx, &call));
+    kith_status status = begin_change(ctx, corpus, &c);
+    if (status == KITH_OK) {
+        status = end_change(&c, add(&c, points));
+    }
+    return kin_call_end(&call, status);
+}
+
+/* A bit for each row that goes; *unique: how many there are. */
+static kith_status mark(kith_ctx *ctx, const uint32_t *ids, int64_t count, int64_t rows,
+                        uint64_t *gone, int64_t *unique)
+{
+    for (int64_t i = 0; i < count; i++) {
+        if ((int64_t)ids[i] >= rows) {
+            return kin_fail(ctx, KITH_E_ARGUMENT, "ids[%lld] is %lu, must be below %lld",
+                            (long long)i, (unsigned long)ids[i], (long long)rows);
+        }
+        const uint64_t bit = (uint64_t)1 << (ids[i] % 64);
+        *unique += (gone[ids[i] / 64] & bit) == 0;
+        gone[ids[i] / 64] |= bit;
+    }
+    if (*unique == rows) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "ids name all %lld rows, and a corpus has at least one (leave some out)",
+                        (long long)rows);
+    }
+    return KITH_OK;
+}
+
+/* What is left moves up; removed: the rows that go, rising. */
+static void close_up(const change *c, const uint64_t *gone, uint32_t *removed)
+{
+    const kith_matrix *before = &c->corpus->prepared.rows.matrix;
+    int64_t kept = 0;
+    for (int64_t i = 0; i < before->rows; i++) {
+        if ((gone[i / 64] >> (i % 64) & 1) != 0) {
+            *removed++ = (uint32_t)i;
+        } else {
+            copy_row(c, kept++, before, i);
+        }
+    }
+}
+
+static kith_status remove_rows(change *c, const uint32_t *ids, int64_t count, uint64_t *gone,
+                               uint32_t **removed)
+{
+    kith_ctx *ctx = c->ctx;
+    const int64_t rows = c->corpus->prepared.rows.matrix.rows;
+    int64_t unique = 0;
+    KIN_TRY(mark(ctx, ids, count, rows, gone, &unique));
+    KIN_TRY(kin_alloc(ctx, removed, (uint64_t)unique, sizeof **removed, "ids"));
+    KIN_TRY(make_room(c, rows - unique));
+    close_up(c, gone, *removed);
+    KIN_TRY(prepare_change(c));
+    kin_tree_remove(ctx, &c->corpus->prepared.groups, &c->prepared, *removed, unique, c->tree);
+    return KITH_OK;
+}
+
+static kith_status remove_ids(change *c, const uint32_t *ids, int64_t count)
+{
+    kith_ctx *ctx = c->ctx;
+    uint64_t *gone = NULL;
+    uint32_t *removed = NULL;
+    if (count < 0 || (count > 0 && ids == NULL)) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "count is %lld with ids %s (give an array of that length)",
+                        (long long)count, ids == NULL ? "NULL" : "set");
+    }
+    const uint64_t words = (uint64_t)c->corpus->prepared.rows.matrix.rows / 64 + 1;
+    KIN_TRY(kin_alloc_zero(ctx, &gone, words, sizeof *gone, "ids"));
+    const kith_status status = remove_rows(c, ids, count, gone, &removed);
+    kin_free(ctx, removed);
+    kin_free(ctx, gone);
+    return status;
+}
+
+kith_status kith_corpus_remove(kith_ctx *ctx, kith_corpus *corpus, const uint32_t *ids,
+                               int64_t count)
+{
+    kin_call call;
+    change c;
+    KIN_TRY(kin_call_begin(ctx, &call));
+    kith_status status = begin_change(ctx, corpus, &c);
+    if (status == KITH_OK) {
+        status = end_change(&c, remove_ids(&c, ids, count));
+    }
+    return kin_call_end(&call, status);
+}

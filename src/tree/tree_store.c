@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Layout. Section "points", which every reader of points knows; "tree", the facts that kith info
+ * tells; the groups of equal rows; then the arrays of kin_tree as they are.
+ *
+ * Trust. What is used as an index or a length, and what the search relies on to end, is checked: a
+ * file can be wrong, but not lead outside of itself. That boxes hold their points, and that these
+ * are the rows rounded, is believed: who forges numbers and their checksums gets wrong neighbours.
+ */
+#include "tree/tree_store.h"
+
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "exact/exact_store_part.h"
+
+/* Rises with every change of what an array means, or of the arithmetic that made it. */
+enum { STORE_VERSION = 1 };
+
+/* Positions, and the room for what a leaf leaves of a query, are 32-bit numbers. */
+static const int64_t MOST_LEAF_BLOCKS = (int64_t)1 << 26;
+
+/* ---- Arrays --------------------------------------------------------------------------------- */
+
+enum { ARRAYS = 9 };
+
+typedef struct tree_array {
+    const char *tag;
+    void *at; /* the address of the pointer in a kin_tree */
+    int64_t rows;
+    uint64_t row_bytes;
+} tree_array;
+
+/* All arrays of a tree whose shape is known. */
+static void list_arrays(kin_tree *tree, tree_array arrays[ARRAYS])
+{
+    const int64_t leaves = kin_tree_leaves(tree);
+    const int64_t places = tree->blocks * KIN_TREE_LANES;
+    const uint64_t wide = (uint64_t)tree->cols * sizeof(float);
+    const tree_array all[ARRAYS] = {
+        {"tree_shift", &tree->shift, tree->cols, sizeof(double)},
+        {"tree_starts", &tree->starts, leaves + 1, sizeof(uint32_t)},
+        {"tree_counts", &tree->counts, leaves, sizeof(uint32_t)},
+        {"tree_values", &tree->values, places, wide},
+        {"tree_ids", &tree->ids, places, sizeof(uint32_t)},
+        {"tree_boxes", &tree->boxes, 2 * leaves, 2 * wide},
+        {"tree_lost", &tree->lost, 2 * leaves, sizeof(float)},
+        {"tree_splits", &tree->splits, leaves, sizeof(float)},
+        {"tree_planes", &tree->planes, leaves, sizeof(int32_t)},
+    };
+    memcpy(arrays, all, sizeof all);
+}
+
+kith_status kin_tree_store_save(kith_ctx *ctx, const char *path, const kin_prepared *prepared,
+                                const kin_tree *tree)
+{
+    const kith_matrix *points = &prepared->rows.matrix;
+    const kin_container_header header = {.kind = KITH_KIND_TREE,
+                                         .dtype = points->dtype,
+                                         .metric = prepared->distance.metric,
+                                         .rows = points->rows,
+                                         .cols = points->cols};
+    const kin_stored_tree facts = {.version = STORE_VERSION,
+                                   .height = tree->height,
+                                   .points = tree->points,
+                                   .places = tree->blocks * KIN_TREE_LANES,
+                                   .equal = prepared->groups.next != NULL,
+                                   .leaf_points = tree->leaf_points,
+                                   .scale = tree->scale};
+    kin_tree shape = *tree;
+    tree_array arrays[ARRAYS];
+    kin_storing storing = {.count = 0};
+    storing.sections[storing.count++] = (kin_section){.tag = KIN_TAG_POINTS, .matrix = points};
+    kin_store_add(&storing, KIN_TAG_TREE, &facts, 1, sizeof facts);
+    kin_store_add_groups(&storing, &prepared->groups);
+    list_arrays(&shape, arrays);
+    for (int i = 0; i < ARRAYS; i++) {
+        const void *data = NULL;
+        memcpy(&data, arrays[i].at, sizeof data);
+        kin_store_add(&storing, arrays[i].tag, data, arrays[i].rows, arrays[i].row_bytes);
+    }
+    return kin_container_write(ctx, path, &header, storing.sections, storing.count);
+}
+
+/* ---- Checks --------------------------------------------------------------------------------- */
+
+static bool leaves_fit(const kin_tree *tree)
+{
+    const int64_t leaves = kin_tree_leaves(tree);
+    int64_t points = 0;
+    if (tree->starts[0] != 0 || (int64_t)tree->starts[leaves] != tree->blocks) {
+        return false;
+    }
+    for (int64_t leaf = 0; leaf < leaves; leaf++) {
+        const int64_t blocks = (int64_t)tree->starts[leaf + 1] - (int64_t)tree->starts[leaf];
+        if (blocks < 0 || blocks > MOST_LEAF_BLOCKS ||
+            (int64_t)tree->counts[leaf] > blocks * KIN_TREE_LANES) {
+            return false;
+        }
+        points += tree->counts[leaf];
+    }
+    return points == tree->points;
+}
+
+static bool take_bit(uint64_t *bits, uint32_t at)
+{
+    const uint64_t bit = (uint64_t)1 << (at % 64);
+    const bool there = (bits[at / 64] & bit) != 0;
+    bits[at / 64] &= ~bit;
+    return there;
+}
+
+/* Each leaf has ids of distinct rows first and none behind them. firsts: a bit for each distinct
+ * row, which is taken away where it is found. */
+static bool ids_stand_once(const kin_tree *tree, int64_t rows, uint64_t *firsts)
+{
+    const int64_t leaves = kin_tree_leaves(tree);
+    for (int64_t leaf = 0; leaf < leaves; leaf++) {
+        const int64_t first = (int64_t)tree->starts[leaf] * KIN_TREE_LANES;
+        const int64_t end = (int64_t)tree->starts[leaf + 1] * KIN_TREE_LANES;
+        const int64_t last = first + tree->counts[leaf];
+        for (int64_t at = first; at < end; at++) {
+            const uint32_t id = tree->ids[at];
+            const bool good =
+                at < last ? (int64_t)id < rows && take_bit(firsts, id) : id == KITH_ID_NONE;
+            if (!good) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static kith_status check_ids(const kin_viewing *v, const kin_groups *groups, const kin_tree *tree)
+{
+    uint64_t *firsts = NULL;
+    KIN_TRY(kin_alloc_zero(v->ctx, &firsts, (uint64_t)groups->rows / 64 + 1, sizeof *firsts,
+                           "the check of a tree"));
+    for (int64_t i = 0; i < groups->count; i++) {
+        firsts[groups->firsts[i] / 64] |= (uint64_t)1 << (groups->firsts[i] % 64);
+    }
+    const bool good = ids_stand_once(tree, groups->rows, firsts);
+    kin_free(v->ctx, firsts);
+    return good ? KITH_OK : kin_store_fail_damaged(v, "its leaves do not hold each distinct row");
+}
+
+/* Without NaN, and where they are finite without infinity: a carry into the sign tells. */
+static bool all_numbers(const float *values, int64_t count, bool finite)
+{
+    const uint32_t carry = finite ? 0x00800000u : 0x007fffffu;
+    uint32_t bad = 0;
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t bits = 0;
+        memcpy(&bits, &values[i], sizeof bits);
+        bad |= (bits & 0x7fffffffu) + carry;
+    }
+    return (bad & 0x80000000u) == 0;
+}
+
+static bool numbers_are(const kin_tree *tree)
+{
+    const int64_t nodes = 2 * kin_tree_leaves(tree);
+    bool good = isfinite(tree->scale) && tree->scale > 0.0;
+    for (int32_t c = 0; c < tree->cols; c++) {
+        good = good && isfinite(tree->shift[c]);
+    }
+    /* The lists' limits are above what they limit because nothing is lost below 0. */
+    for (int64_t node = 0; node < nodes; node++) {
+        good = good && tree->lost[node] >= 0.0F;
+    }
+    return good && all_numbers(tree->lost, nodes, true) &&
+           all_numbers(tree->values, tree->blocks * KIN_TREE_LANES * tree->cols, true) &&
+           all_numbers(tree->boxes, nodes * 2 * tree->cols, false);
+}
+
+static bool planes_are_columns(const kin_tree *tree)
+{
+    for (int64_t node = 1; node < kin_tree_leaves(tree); node++) {
+        if (tree->planes[node] < 0 || tree->planes[node] >= tree->cols) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static kith_status check_tree(const kin_viewing *v, const kin_groups *groups, const kin_tree *tree)
+{
+    if (!leaves_fit(tree)) {
+        return kin_store_fail_damaged(v, "its leaves do not lie in it one behind the other");
+    }
+    if (!planes_are_columns(tree)) {
+        return kin_store_fail_damaged(v, "its tree splits a column that it does not have");
+    }
+    if (!numbers_are(tree)) {
+        return kin_store_fail_damaged(v, "its tree holds values that are no numbers");
+    }
+    return check_ids(v, groups, tree);
+}
+
+/* ---- Views ---------------------------------------------------------------------------------- */
+
+static kith_status view_arrays(const kin_viewing *v, kin_tree *tree)
+{
+    tree_array arrays[ARRAYS];
+    list_arrays(tree, arrays);
+    for (int i = 0; i < ARRAYS; i++) {
+        KIN_TRY(kin_store_view_array(v, arrays[i].tag, arrays[i].rows, arrays[i].row_bytes,
+                                     arrays[i].at));
+    }
+    return KITH_OK;
+}
+
+kith_status kin_tree_store_view(kith_ctx *ctx, const char *path, const kin_container *container,
+                                const kith_matrix *points, const kin_distance *distance,
+                                kin_prepared *prepared, kin_tree *tree, int64_t *leaf_points,
+                                bool *usable)
+{
+    const kin_viewing v = {.ctx = ctx, .path = path, .container = container};
+    kin_stored_tree facts;
+    memset(prepared, 0, sizeof *prepared);
+    memset(tree, 0, sizeof *tree);
+    KIN_TRY(kin_container_tree(ctx, container, &facts));
+    *leaf_points = facts.leaf_points;
+    *usable = facts.version == STORE_VERSION;
+    if (!kin_tree_allows(distance->metric)) {
+        return kin_store_fail_damaged(&v, "its metric has no tree");
+    }
+    if (facts.places % KIN_TREE_LANES != 0 || facts.leaf_points < KIN_TREE_LANES ||
+        facts.leaf_points > KIN_STORED_TREE_MOST_PLACES) {
+        return kin_store_fail_damaged(&v, "its leaves are no whole blocks");
+    }
+    if (!*usable) {
+        return KITH_OK;
+    }
+    prepared->rows.matrix = *points;
+    prepared->distance = *distance;
+    prepared->groups = (kin_groups){.rows = points->rows, .count = facts.points};
+    *tree = (kin_tree){.cols = points->cols,
+                       .height = facts.height,
+                       .leaf_points = facts.leaf_points,
+                       .points = facts.points,
+                       .blocks = facts.places / KIN_TREE_LANES,
+                       .norm = kin_tree_norm_of(distance->metric),
+                       .scale = facts.scale,
+                       .widen = kin_tree_widen(points->cols),
+                       .floor = kin_tree_floor(facts.scale)};
+    KIN_TRY(kin_metric_check(ctx, points, distance->metric, path));
+    KIN_TRY(kin_store_view_groups(&v, facts.equal != 0, &prepared->groups));
+    KIN_TRY(view_arrays(&v, tree));
+    return check_tree(&v, &prepared->groups, tree);
+}
+
+kith_status kin_tree_store_copy(kith_ctx *ctx, const kin_tree *from, kin_tree *to)
+{
+    kin_tree shape = *from;
+    tree_array read[ARRAYS];
+    tree_array written[ARRAYS];
+    *to = *from;
+    list_arrays(&shape, read);
+    list_arrays(to, written);
+    kith_status status = KITH_OK;
+    for (int i = 0; i < ARRAYS; i++) {
+        const uint64_t rows = (uint64_t)read[i].rows;
+        const void *data = NULL;
+        void *own = NULL;
+        memcpy(&data, read[i].at, sizeof data);
+        if (status == KITH_OK) {
+            status = kin_alloc(ctx, &own, rows, read[i].row_bytes, "a tree");
+        }
+        if (own != NULL) {
+            memcpy(own, data, (size_t)(rows * read[i].row_bytes));
+        }
+        memcpy(written[i].at, &own, sizeof own);
+    }
+    if (status != KITH_OK) {
+        kin_tree_free(ctx, to);
+    }
+    return status;
+}
