@@ -270,7 +270,7 @@ static void allocations_that_fail(void **state)
     kith_ctx *cpu = test_cpu_ctx();
     test_rows points = test_trees_rows(KITH_F32, 4000, 4, SHAPE_COPIES, 61);
     test_rows queries = test_trees_rows(KITH_F32, 90, 4, SHAPE_GAUSS, 62);
-    test_job job = {.name = "copies", .points = &points.matrix, .k = 7};
+    test_job job = {.name = "copies", .points = &points.matrix, .metric = KITH_EUCLIDEAN, .k = 7};
     for (int search = 0; search < 2; search++) {
         kith_neighbors wanted;
         job.queries = search == 1 ? &queries.matrix : NULL;
@@ -301,7 +301,10 @@ static void many_runs(void **state)
     int differ = 0;
     for (int s = 0; s < 3; s++) {
         test_rows points = test_trees_rows(KITH_F32, 40000, 6, data[s], 71);
-        const test_job job = {.name = test_shape_name(data[s]), .points = &points.matrix, .k = 15};
+        const test_job job = {.name = test_shape_name(data[s]),
+                              .points = &points.matrix,
+                              .metric = KITH_EUCLIDEAN,
+                              .k = 15};
         kith_neighbors first;
         assert_int_equal(test_trees_solve(gpu, &job, KITH_METHOD_TREE, &first), KITH_OK);
         for (int i = 1; i < TIMES; i++) {
@@ -334,7 +337,10 @@ static void auto_takes(void **state)
     int wrong = 0;
     for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
         test_rows points = test_trees_rows(KITH_F32, ROWS, sets[i].cols, sets[i].shape, 81);
-        test_job job = {.name = test_shape_name(sets[i].shape), .points = &points.matrix, .k = K};
+        test_job job = {.name = test_shape_name(sets[i].shape),
+                        .points = &points.matrix,
+                        .metric = KITH_EUCLIDEAN,
+                        .k = K};
         kith_neighbors got;
         kith_report report = {.struct_size = sizeof report};
         assert_int_equal(test_trees_solve(gpu, &job, KITH_METHOD_AUTO, &got), KITH_OK);
@@ -375,12 +381,14 @@ static void refusals(void **state)
     test_rows wide = test_trees_rows(KITH_F32, 300, KIN_GROVE_MOST_COLS + 1, SHAPE_GAUSS, 91);
     test_rows many_rows = test_trees_rows(KITH_F32, KIN_GROVE_MOST_K + 100, 3, SHAPE_GAUSS, 92);
     kith_neighbors got;
-    test_job job = {.name = "wide", .points = &wide.matrix, .k = 3};
+    test_job job = {.name = "wide", .points = &wide.matrix, .metric = KITH_EUCLIDEAN, .k = 3};
     assert_int_equal(test_trees_solve(gpu, &job, KITH_METHOD_TREE, &got), KITH_E_UNSUPPORTED);
     assert_non_null(strstr(kith_ctx_detail(gpu), "64 columns"));
     test_answer_free(&got);
-    job = (test_job){
-        .name = "many neighbours", .points = &many_rows.matrix, .k = KIN_GROVE_MOST_K + 1};
+    job = (test_job){.name = "many neighbours",
+                     .points = &many_rows.matrix,
+                     .metric = KITH_EUCLIDEAN,
+                     .k = KIN_GROVE_MOST_K + 1};
     assert_int_equal(test_trees_solve(gpu, &job, KITH_METHOD_TREE, &got), KITH_E_UNSUPPORTED);
     assert_non_null(strstr(kith_ctx_detail(gpu), "2048"));
     test_answer_free(&got);

@@ -12,6 +12,7 @@
 #include "fused/fused_kernels.h"
 #include "host/host_cpu.h"
 #include "metric/metric.h"
+#include "support/support_fake_grove.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -169,7 +170,7 @@ static int event_done(void *event, int32_t *done)
 
 /* ---- Kernels --------------------------------------------------------------------------------- */
 
-static kin_rows plain_rows(const kin_fused_rows *rows)
+kin_rows test_fake_rows(const kin_fused_rows *rows)
 {
     return (kin_rows){.matrix = {.data = rows->data,
                                  .rows = rows->rows,
@@ -197,10 +198,29 @@ static int check(kin_gpu_stream *stream, const kin_fused_check *job)
     return 0;
 }
 
+/* Each with all before it. */
+static int group(kin_gpu_stream *stream, const kin_fused_group *job)
+{
+    const kin_fused_rows *rows = &job->rows;
+    const size_t bytes = (size_t)rows->cols * (size_t)kith_dtype_bytes(rows->dtype);
+    const char *data = rows->data;
+    (void)stream;
+    for (int64_t i = 0; i < rows->rows; i++) {
+        int64_t first = 0;
+        while (memcmp(data + first * rows->stride_bytes, data + i * rows->stride_bytes, bytes) !=
+               0) {
+            first += 1;
+        }
+        job->firsts[i] = (uint32_t)first;
+        *job->distinct += first == i ? 1 : 0;
+    }
+    return 0;
+}
+
 static int keys(kin_gpu_stream *stream, const kin_fused_keys *job)
 {
-    const kin_rows queries = plain_rows(&job->queries);
-    const kin_rows corpus = plain_rows(&job->corpus);
+    const kin_rows queries = test_fake_rows(&job->queries);
+    const kin_rows corpus = test_fake_rows(&job->corpus);
     const kin_distance distance = {
         .metric = job->corpus.metric, .cols = job->corpus.cols, .isa = kin_cpu_best()};
     double *values = aligned_alloc(64, (size_t)(job->corpus.cols + 64) / 8 * 64);
@@ -251,8 +271,8 @@ static void write_row(const kin_fused_write *job, int64_t i)
     const kin_fused_pair *pairs = job->pairs + i * job->k;
     const int32_t count = job->count != NULL ? job->count[i] : job->k;
     uint32_t left_out = job->leaves_own_out != 0 ? (uint32_t)row : KITH_ID_NONE;
-    left_out = job->left_out != NULL ? job->left_out[row] : left_out;
-    int64_t written = 0;
+    left_out = job->left_out != NULL && row != KITH_ID_NONE ? job->left_out[row] : left_out;
+    int64_t written = row == KITH_ID_NONE ? job->k_out : 0;
     for (int32_t at = 0; at < count && written < job->k_out; at++) {
         if (pairs[at].id == left_out) {
             continue;
@@ -306,9 +326,12 @@ static const kin_gpu_ops ops = {.error_text = error_text,
                                 .event_follow = event_follow,
                                 .wait = wait_all};
 static const kin_fused_kernels kernels = {
-    .check = check, .keys = keys, .best = best, .write = write_rows};
-static const kin_gpu_module module = {
-    .version = KIN_GPU_VERSION, .bytes = sizeof module, .ops = &ops, .fused = &kernels};
+    .check = check, .group = group, .keys = keys, .best = best, .write = write_rows};
+static const kin_gpu_module module = {.version = KIN_GPU_VERSION,
+                                      .bytes = sizeof module,
+                                      .ops = &ops,
+                                      .fused = &kernels,
+                                      .grove = &test_fake_grove};
 
 kin_gpu *test_fake_gpu(kith_ctx *ctx, uint64_t budget)
 {

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A device that is host memory, for tests of what works with devices: its copies are slow or fail
  * at will, everything that was taken is counted. Its kernels are those that metrics without a
- * screen need, in plain C on the metrics' own keys. */
+ * screen and trees need, in plain C on the metrics' own keys. */
 #ifndef SUPPORT_FAKE_GPU_H
 #define SUPPORT_FAKE_GPU_H
 
+#include "fused/fused_set.h"
 #include "gpu/gpu.h"
+#include "metric/metric.h"
 
 #include <stdatomic.h>
 
@@ -23,6 +25,9 @@ extern test_fake_pretence test_fake;
 extern atomic_int_fast64_t test_fake_copies;
 /* The stream that waits for another one's event, the last one to do so. */
 extern const kin_gpu_stream *test_fake_followed_by;
+
+/* Rows on the device as the host's functions take them. */
+kin_rows test_fake_rows(const kin_fused_rows *rows);
 
 /* A device with a budget in bytes; nothing is pretended. kin_gpu_close ends it. */
 kin_gpu *test_fake_gpu(kith_ctx *ctx, uint64_t budget);
