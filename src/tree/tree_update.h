@@ -17,11 +17,11 @@
  *            the largest that the tree was made of. A tree is made again for a point beyond half of
  *            that: a clamped point would be right, but what it lost would be in every reach.
  *
- * Cost of an addition of m points to n, in L = n / 40 leaves of 2^h: rounding and the way down,
- * m h steps; a pass over 2 L counts; and what is dealt anew. Points that fall anywhere cost a few
- * moves each. At worst, all of them beside each other and one a call, a level costs 16 h moves a
- * point, all of them 16 h^2, and a move is a row rounded anew and h steps of a median. A tree that
- * is made again while it grows costs ten times its building in all, spread over the points.
+ * Cost of an addition of m points to a tree of height h: rounding and the way down, m h steps; two
+ * passes over the counts of 2^(h+1) nodes; and what is dealt anew. At worst, all points beside each
+ * other and one a call, a level costs 16 h moves a point, all of them 16 h^2, and a move is a row
+ * rounded anew and up to h steps of medians. A tree that grows is made again for every eleventh
+ * point that it has at least, so that the last building costs twelve in all.
  * A removal is one pass over the points, and log2(rows removed) steps for each.
  *
  * Memory: kin_tree_add holds, beside the tree, 16 bytes and a row in float32 for each new point, 20

@@ -8,16 +8,16 @@
 
 #include <cmocka.h>
 
-#include "exact/exact_answer.h"
 #include "support/support_answers.h"
 #include "support/support_compare.h"
 #include "support/support_rows.h"
 #include "tree/tree_round.h"
-#include "tree/tree_walk.h"
+#include "tree/tree_search.h"
 
+#include <math.h>
 #include <stdlib.h>
 
-enum { MOST_COLS = 32, QUERIES = 2 * KIN_PACKET, NEIGHBOURS = 10 };
+enum { MOST_COLS = 32, QUERIES = 40, NEIGHBOURS = 10 };
 
 /* ---- A kept tree -------------------------------------------------------------------------------
  */
@@ -51,13 +51,8 @@ static void copy_row(const test_kept *k, int64_t to, int64_t from)
 
 static void set_value(const test_kept *k, int64_t row, int32_t col, double x)
 {
-    unsigned char *at = k->data + (size_t)row * k->row_bytes;
-    if (k->dtype == KITH_F64) {
-        memcpy(at + (size_t)col * sizeof x, &x, sizeof x);
-    } else {
-        const float narrow = (float)x;
-        memcpy(at + (size_t)col * sizeof narrow, &narrow, sizeof narrow);
-    }
+    const test_rows rows = {.matrix = matrix_of(k)};
+    test_rows_set(&rows, row, col, k->dtype == KITH_U8 ? fmin(fmax(200.0 * x, 0.0), 255.0) : x);
 }
 
 static double value_of(test_kept *k, test_coming what, int64_t row, int32_t col)
@@ -199,31 +194,6 @@ static void assert_whole(const test_kept *k)
 /* ---- Searches ----------------------------------------------------------------------------------
  */
 
-static void answer_packet(const test_kept *k, const kin_prepared *asked, int64_t first,
-                          int64_t wanted, kin_tree_walk *walk, kin_answer *answer,
-                          const kith_neighbors *out)
-{
-    const kin_answer_target target = {.groups = &asked->groups, .out = out};
-    for (int32_t q = 0; q < KIN_PACKET; q++) {
-        _Alignas(64) double values[MOST_COLS];
-        float row[MOST_COLS];
-        const kin_query query = kin_metric_load(&asked->distance, &asked->rows, first + q, values);
-        const float lost = kin_tree_lost_kept(kin_tree_round(&k->tree, query.values, row));
-        for (int32_t c = 0; c < k->cols; c++) {
-            walk->columns[c * KIN_PACKET + q] = row[c];
-        }
-        kin_tree_list_begin(&k->tree, wanted, first + q, lost, &walk->lists[q]);
-    }
-    walk->waiting = 0xffff;
-    kin_tree_walk_run(walk);
-    for (int32_t q = 0; q < KIN_PACKET; q++) {
-        const int64_t count = kin_tree_list_finish(&walk->lists[q], &walk->keys);
-        kin_answer_expand(answer, walk->keys.pairs, count);
-        assert_int_equal(kin_answer_write_group(k->ctx, &target, answer, (uint32_t)(first + q)),
-                         KITH_OK);
-    }
-}
-
 /* Half of the queries are rows, the others stand anywhere. */
 static test_rows queries_of(test_kept *k)
 {
@@ -231,7 +201,8 @@ static test_rows queries_of(test_kept *k)
     for (int64_t q = 0; q < QUERIES; q++) {
         const int64_t row = test_kept_below(k, k->rows);
         for (int32_t c = 0; c < k->cols; c++) {
-            test_rows_set(&queries, q, c, 1.2 * test_uniform(&k->seed));
+            const double x = 1.2 * test_uniform(&k->seed);
+            test_rows_set(&queries, q, c, k->dtype == KITH_U8 ? 200.0 * x : x);
         }
         if (q % 2 == 0) {
             const test_rows own = {.matrix = matrix_of(k)};
@@ -246,32 +217,21 @@ static void assert_answers(test_kept *k)
     test_rows queries = queries_of(k);
     const kith_matrix points = matrix_of(k);
     const int64_t wanted = k->rows < NEIGHBOURS ? k->rows : NEIGHBOURS;
-    const int64_t listed = wanted < k->tree.points ? wanted : k->tree.points;
+    const kin_request request = {
+        .distance = k->corpus.distance, .k = wanted, .method = KITH_METHOD_TREE};
     kith_neighbors right = test_answer_make(QUERIES, wanted);
     kith_neighbors got = test_answer_make(QUERIES, wanted);
     kith_search_params params = kith_search_params_default();
+    bool declined = false;
     params.k = wanted;
     params.metric = k->metric;
     params.method = KITH_METHOD_EXACT;
-    kin_prepared asked;
-    kin_tree_walk walk = {0};
-    kin_answer answer;
     assert_int_equal(kith_knn_exact(k->ctx, &points, &queries.matrix, &params, &right), KITH_OK);
-    assert_int_equal(kin_prepare_rows(k->ctx, &queries.matrix, &k->corpus.distance, "queries", true,
-                                      false, &asked),
-                     KITH_OK);
-    assert_int_equal(kin_tree_walk_make(k->ctx, &k->tree, &k->corpus.distance, &k->corpus.rows,
-                                        &asked.rows, listed, &walk),
-                     KITH_OK);
-    assert_int_equal(kin_answer_make(k->ctx, &k->corpus.groups, k->metric, wanted, &answer),
-                     KITH_OK);
-    for (int64_t first = 0; first < QUERIES; first += KIN_PACKET) {
-        answer_packet(k, &asked, first, listed, &walk, &answer, &got);
-    }
+    assert_int_equal(
+        kin_tree_search(k->ctx, &k->corpus, &k->tree, &queries.matrix, &request, &got, &declined),
+        KITH_OK);
+    assert_false(declined);
     assert_false(test_answers_differ("a kept tree", &right, &got));
-    kin_answer_free(k->ctx, &answer);
-    kin_tree_walk_free(k->ctx, &walk);
-    kin_prepared_free(k->ctx, &asked);
     test_answer_free(&got);
     test_answer_free(&right);
     test_rows_free(&queries);

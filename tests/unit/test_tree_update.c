@@ -62,6 +62,8 @@ static void sequences(void **state)
         {KITH_F32, KITH_MANHATTAN, 2, COMING_GRID, 500, false},
         {KITH_F64, KITH_CHEBYSHEV, 17, COMING_ANYWHERE, 1, true},
         {KITH_F32, KITH_EUCLIDEAN, 1, COMING_SORTED, 100, true},
+        {KITH_U8, KITH_EUCLIDEAN, 2, COMING_CLUSTERED, 700, true},
+        {KITH_BF16, KITH_MANHATTAN, 9, COMING_ANYWHERE, 300, false},
     };
     const int64_t most = test_is_slow_build() ? 8 : 40;
     int64_t steps = 0;
