@@ -216,9 +216,9 @@ typedef enum kith_pipeline {
 } kith_pipeline;
 
 /* By which engine, of kith_knn_exact, kith_graph_exact, kith_radius and kith_plan_exact. All are
- * exact, and the answers are the same bytes. The tree is the processor's, for euclidean,
- * sqeuclidean, manhattan and chebyshev: far faster in few dimensions (up to some 10), and slower in
- * many. */
+ * exact, and the answers are the same bytes. The tree is for euclidean, sqeuclidean, manhattan and
+ * chebyshev: far faster in few dimensions (up to some 10), and slower in many. A GPU has it for up
+ * to 64 columns and k = 2048 (beyond, KITH_E_UNSUPPORTED where a GPU was named), not for a radius. */
 typedef enum kith_method {
     KITH_METHOD_AUTO = 0,  /* the one that will be faster */
     KITH_METHOD_EXACT = 1, /* all pairs, screened */
