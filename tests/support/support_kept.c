@@ -68,6 +68,8 @@ static double value_of(test_kept *k, test_coming what, int64_t row, int32_t col)
         return (double)test_kept_below(k, 4) * 0.25;
     case COMING_FAR:
         return 0x1p70 * (test_uniform(&k->seed) - 0.5);
+    case COMING_TWICE:
+        return (row % 11 == 0 ? 0.001 : 0.3) + 1e-4 * test_uniform(&k->seed);
     default:
         return test_uniform(&k->seed);
     }

@@ -35,6 +35,7 @@ typedef enum test_coming {
     COMING_EQUAL,     /* one new row, again and again */
     COMING_GRID,      /* few values: most rows have equals, components tie at splits */
     COMING_FAR,       /* 2^70 from the others */
+    COMING_TWICE,     /* a few in one place, many in another nearby */
     COMING_COUNT
 } test_coming;
 
