@@ -1,15 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The candidates of a query while its packet walks: short lists, in shared memory.
  *
- * Idea. Points are tested by lanes, a lane a point; lists belong to lanes, a lane a query. What
- * passes is written to a small buffer of its query, side by side, and when a buffer is full, or the
- * leaf is done, all lanes insert what their own buffers hold, together. A list is sorted by value:
+ * Idea. Points are tested by lanes, a lane a point, for one query at a time, so what passes of a
+ * leaf is spread over the warp, and the warp merges it into the query's list, which is sorted by
+ * value: an entry a lane, a find a lane. A find is shown to all lanes, and everyone who stands
+ * behind it moves one place up; after all finds each word knows its slot.
  *
- *   list     [slot][lane]           a column a query: no two lanes meet in a bank
- *   buffer   [query][GROVE_BUFFER]  an odd number of words, for the same reason
+ *   lane        0    1    2    3            0    1
+ *   list      0.1  0.3  0.4  0.9    found 0.2  0.3
+ *   slot        0    2    4    5            1    3
  *
- * Source. Buffered search: the merge queue's paper (docs/selection.md); the sorted list of the
- * processor's tree (tree_list.h).
+ * Where many pass (at first all do) a value is found by bisection that at least `wanted` of them
+ * do not exceed, and few more.
+ *
+ * Source. Merging by ranks: merge path, as in select_parts.c; a bound before a selection: scan
+ * (docs/selection.md). Tried and dropped: a lane a list, insertion from buffers that are emptied
+ * together. Late in a walk two or three lanes of 32 had something to insert.
  *
  * Invariant. A point that was screened and is not in the list comes after `wanted` others in the
  * order (canonical key, id), or its value is at least `dropped`. What is above `keep` is proven to
@@ -19,8 +25,8 @@
  * worst leaf (tree_list.c has the inequality), and costs no root. It exceeds that limit by 2^-21 of
  * it where rows lost nothing, by 2^-12 elsewhere.
  *
- * Cost. An insertion goes over the entries that are larger, four at a time, as long as the lane
- * that has the most of them. Limits. 256 bytes of shared memory a slot and packet. */
+ * Cost. About 80 operations of a warp a leaf and query that finds something there, 10 more for each
+ * find. Limits. 32 slots; 256 bytes of shared memory a slot and packet. */
 #ifndef KIN_GROVE_LIST_CUH
 #define KIN_GROVE_LIST_CUH
 
@@ -30,10 +36,10 @@
 #include <cuda_runtime.h>
 
 enum {
-    GROVE_ROOM = 16, /* words of a buffer */
-    GROVE_BUFFER = GROVE_ROOM + 1,
-    GROVE_SHIFT = 4, /* entries that an insertion looks at together */
-    GROVE_SHORT = 64 /* the longest list in shared memory */
+    GROVE_SHORT = KIN_GROVE_PACKET, /* the longest list in shared memory: an entry a lane */
+    GROVE_SPARE = 8, /* what passes beyond the wanted number, for a bisection to pay */
+    GROVE_NEAR = 2,  /* and what it may leave too many */
+    GROVE_HALVINGS = 8
 };
 #define GROVE_ALL_LANES 0xffffffffu
 #define GROVE_NOTHING __int_as_float(0x7fffffff) /* NaN: fails every comparison */
@@ -52,9 +58,8 @@ typedef struct kin_grove_lane {
 
 /* Lists in shared memory. */
 typedef struct kin_grove_short {
-    uint64_t *list;   /* of this lane: slot s stands at s * 32 */
-    uint64_t *buffer; /* of the packet */
-    int32_t fill;     /* words in this lane's buffer */
+    uint64_t *lists; /* [query][slot] */
+    uint64_t *found; /* KIN_GROVE_PACKET words, of the query at hand */
 } kin_grove_short;
 
 GROVE_DEVICE int32_t grove_lane_id(void)
@@ -111,81 +116,133 @@ GROVE_DEVICE bool grove_lost(const kin_grove_lane &own)
     return own.dropped <= own.keep;
 }
 
-/* ---- Insertion ------------------------------------------------------------------------------- */
+/* ---- What passes ----------------------------------------------------------------------------- */
 
-/* Entries above `value` move one slot up, from slot `at` on; returns the slot that is free. */
-GROVE_DEVICE int32_t grove_shift(uint64_t *list, int32_t at, float value)
+/* How many values are at most `limit`, in all lanes. Values are not negative, or NaN. */
+template <int POINTS> GROVE_DEVICE int32_t grove_passed(const float (&values)[POINTS], float limit)
 {
-    int32_t moved = GROVE_SHIFT;
-    while (moved == GROVE_SHIFT) {
-        uint64_t words[GROVE_SHIFT];
-        moved = 0;
+    int32_t passed = 0;
 #pragma unroll
-        for (int j = 0; j < GROVE_SHIFT; j++) {
-            words[j] = list[max(at - 1 - j, 0) * KIN_GROVE_PACKET];
-        }
-#pragma unroll
-        for (int j = 0; j < GROVE_SHIFT; j++) {
-            if (at - 1 - j >= 0 && grove_value(words[j]) > value) {
-                list[(at - j) * KIN_GROVE_PACKET] = words[j];
-                moved = j + 1;
-            }
-        }
-        at -= moved;
+    for (int p = 0; p < POINTS; p++) {
+        passed += __popc(__ballot_sync(GROVE_ALL_LANES, values[p] <= limit));
     }
-    return at;
+    return passed;
 }
 
-GROVE_DEVICE void grove_insert(const kin_grove_short &s, kin_grove_lane &own, uint64_t word)
+/* A value that at least `wanted` values do not exceed, where so many are at most `limit`. Numbers
+ * that are not negative have the order of their bits. */
+template <int POINTS>
+GROVE_DEVICE float grove_bisect(const float (&values)[POINTS], float limit, int32_t wanted)
 {
-    const float value = grove_value(word);
-    int32_t at = own.count;
-    if (value > own.keep) {
-        return;
+    uint32_t low = ~0u;
+    uint32_t high = 0;
+#pragma unroll
+    for (int p = 0; p < POINTS; p++) {
+        const bool pass = values[p] <= limit;
+        low = pass ? min(low, __float_as_uint(values[p])) : low;
+        high = pass ? max(high, __float_as_uint(values[p])) : high;
     }
-    if (at == own.capacity) {
-        const float last = grove_value(s.list[(at - 1) * KIN_GROVE_PACKET]);
-        own.dropped = fminf(own.dropped, fmaxf(value, last));
-        if (!(value < last)) {
-            return;
-        }
-        at -= 1;
-    } else {
-        own.count = at + 1;
+    low = __reduce_min_sync(GROVE_ALL_LANES, low);
+    high = __reduce_max_sync(GROVE_ALL_LANES, high);
+    int32_t upto = wanted + GROVE_NEAR + 1; /* how many do not exceed `high`, or more */
+    for (int i = 0; i < GROVE_HALVINGS && low < high && upto > wanted + GROVE_NEAR; i++) {
+        const uint32_t middle = low + (high - low) / 2;
+        const int32_t count = grove_passed<POINTS>(values, __uint_as_float(middle));
+        upto = count >= wanted ? count : upto;
+        high = count >= wanted ? middle : high;
+        low = count >= wanted ? low : middle + 1;
     }
-    at = grove_shift(s.list, at, value);
-    s.list[at * KIN_GROVE_PACKET] = word;
-    if (at < own.wanted && own.count >= own.wanted) {
-        grove_note(own, grove_value(s.list[(own.wanted - 1) * KIN_GROVE_PACKET]));
-        while (grove_value(s.list[(own.count - 1) * KIN_GROVE_PACKET]) > own.keep) {
-            own.count -= 1;
+    return __uint_as_float(high);
+}
+
+/* The first KIN_GROVE_PACKET of what is open and passes go to `found` and are open no more; returns
+ * how many they were, or would have been. */
+template <int POINTS>
+GROVE_DEVICE int32_t grove_gather(const kin_grove_short &s, float limit,
+                                  const float (&values)[POINTS], bool (&open)[POINTS],
+                                  uint32_t position)
+{
+    const uint32_t before = (1u << grove_lane_id()) - 1;
+    int32_t end = 0;
+#pragma unroll
+    for (int p = 0; p < POINTS; p++) {
+        const bool pass = open[p] && values[p] <= limit;
+        const uint32_t passed = __ballot_sync(GROVE_ALL_LANES, pass);
+        const int32_t at = end + __popc(passed & before);
+        if (pass && at < KIN_GROVE_PACKET) {
+            s.found[at] = grove_word(values[p], position + (uint32_t)(p * KIN_GROVE_PACKET));
+            open[p] = false;
         }
+        end += __popc(passed);
+    }
+    return end;
+}
+
+/* ---- Merging --------------------------------------------------------------------------------- */
+
+/* Slots of a list's entry and of a find in the merged list, by lane. Bits of values; a lane without
+ * one has INT32_MAX, which is above all of them. Entries come before finds of the same value. */
+GROVE_DEVICE void grove_ranks(int32_t entry, int32_t find, int32_t finds, int32_t *entry_slot,
+                              int32_t *find_slot)
+{
+    const int32_t lane = grove_lane_id();
+    int32_t behind = find; /* finds up to here come before the lane's own: before it, equal ones */
+    *entry_slot = lane;
+    *find_slot = 0;
+#pragma unroll 4
+    for (int32_t i = 0; i < finds; i++) {
+        const int32_t shown = __shfl_sync(GROVE_ALL_LANES, find, i);
+        const uint32_t entries = __ballot_sync(GROVE_ALL_LANES, entry <= shown);
+        *entry_slot += entry > shown ? 1 : 0;
+        if (lane == i) {
+            *find_slot += __popc(entries);
+            behind -= 1;
+        }
+        *find_slot += shown <= behind ? 1 : 0;
     }
 }
 
-/* All buffers become empty. */
-GROVE_DEVICE void grove_flush(kin_grove_short &s, kin_grove_lane &own)
+/* The first `finds` words of `found` enter the list of query q. */
+GROVE_DEVICE void grove_merge(const kin_grove_short &s, kin_grove_lane &own, int32_t q,
+                              int32_t finds)
 {
-    __syncwarp(); /* the buffers were filled by other lanes */
-    const int32_t most = __reduce_max_sync(GROVE_ALL_LANES, s.fill);
-    const uint64_t *words = s.buffer + grove_lane_id() * GROVE_BUFFER;
-#pragma unroll 1
-    for (int32_t i = 0; i < most; i++) {
-        if (i < s.fill) {
-            grove_insert(s, own, words[i]);
-        }
+    const int32_t lane = grove_lane_id();
+    const int32_t entries = __shfl_sync(GROVE_ALL_LANES, own.count, q);
+    uint64_t *list = s.lists + q * own.capacity;
+    __syncwarp(); /* finds and list were written by other lanes */
+    const uint64_t nothing = (uint64_t)INT32_MAX << 32;
+    const uint64_t entry = lane < entries ? list[lane] : nothing;
+    const uint64_t find = lane < finds ? s.found[lane] : nothing;
+    int32_t entry_slot;
+    int32_t find_slot;
+    grove_ranks((int32_t)(entry >> 32), (int32_t)(find >> 32), finds, &entry_slot, &find_slot);
+    const bool entry_stays = lane < entries && entry_slot < own.capacity;
+    const bool find_stays = lane < finds && find_slot < own.capacity;
+    if (entry_stays) {
+        list[entry_slot] = entry;
     }
-    s.fill = 0;
-    __syncwarp(); /* and may be filled again */
+    if (find_stays) {
+        list[find_slot] = find;
+    }
+    __syncwarp(); /* merged */
+    if (entries + finds > own.capacity) {
+        const uint32_t falls = min(entry_stays ? ~0u : (uint32_t)(entry >> 32),
+                                   find_stays ? ~0u : (uint32_t)(find >> 32));
+        const uint32_t least = __reduce_min_sync(GROVE_ALL_LANES, falls);
+        own.dropped = lane == q ? fminf(own.dropped, __uint_as_float(least)) : own.dropped;
+    }
+    if (lane == q && entries + finds >= own.wanted) {
+        grove_note(own, grove_value(list[own.wanted - 1]));
+    }
+    const float keep = __shfl_sync(GROVE_ALL_LANES, own.keep, q);
+    const uint32_t kept_entries =
+        __ballot_sync(GROVE_ALL_LANES, entry_stays && grove_value(entry) <= keep);
+    const uint32_t kept_finds =
+        __ballot_sync(GROVE_ALL_LANES, find_stays && grove_value(find) <= keep);
+    own.count = lane == q ? __popc(kept_entries) + __popc(kept_finds) : own.count;
 }
 
 /* ---- What every policy of lists has ---------------------------------------------------------- */
-
-/* Points of a leaf that are looked at together while some lane has no limit: all of them pass. */
-GROVE_DEVICE int32_t grove_seed(const kin_grove_short &)
-{
-    return GROVE_ROOM;
-}
 
 /* Values of query q that a lane holds, of the points position, position + 32, ...; NaN: no point.
  * All lanes call it. */
@@ -193,54 +250,44 @@ template <int POINTS>
 GROVE_DEVICE void grove_offer(kin_grove_short &s, kin_grove_lane &own, int32_t q,
                               const float (&values)[POINTS], uint32_t position)
 {
-    const int32_t lane = grove_lane_id();
-    const uint32_t before = (1u << lane) - 1;
+    float limit = __shfl_sync(GROVE_ALL_LANES, own.keep, q);
+    if (grove_passed<POINTS>(values, limit) >= own.wanted + GROVE_SPARE) {
+        const float kth = grove_bisect<POINTS>(values, limit, own.wanted);
+        if (grove_lane_id() == q) {
+            grove_note(own, kth);
+        }
+    }
     bool open[POINTS];
-    bool full = true;
 #pragma unroll
     for (int p = 0; p < POINTS; p++) {
         open[p] = true;
     }
+    int32_t finds = KIN_GROVE_PACKET + 1;
 #pragma unroll 1
-    while (full) {
-        const float limit = __shfl_sync(GROVE_ALL_LANES, own.keep, q);
-        int32_t end = __shfl_sync(GROVE_ALL_LANES, s.fill, q);
-#pragma unroll
-        for (int p = 0; p < POINTS; p++) {
-            const bool pass = open[p] && values[p] <= limit;
-            const uint32_t passed = __ballot_sync(GROVE_ALL_LANES, pass);
-            const int32_t at = end + __popc(passed & before);
-            if (pass && at < GROVE_ROOM) {
-                s.buffer[q * GROVE_BUFFER + at] =
-                    grove_word(values[p], position + (uint32_t)(p * KIN_GROVE_PACKET));
-                open[p] = false;
-            }
-            end += __popc(passed);
-        }
-        s.fill = lane == q ? min(end, (int32_t)GROVE_ROOM) : s.fill;
-        full = end > GROVE_ROOM;
-        if (full) {
-            grove_flush(s, own);
+    while (finds > KIN_GROVE_PACKET) {
+        limit = __shfl_sync(GROVE_ALL_LANES, own.keep, q);
+        finds = grove_gather<POINTS>(s, limit, values, open, position);
+        if (finds > 0) {
+            grove_merge(s, own, q, min(finds, (int32_t)KIN_GROVE_PACKET));
         }
     }
 }
 
 /* A leaf is done. */
-GROVE_DEVICE void grove_settle(kin_grove_short &s, kin_grove_lane &own)
+GROVE_DEVICE void grove_settle(kin_grove_short &, kin_grove_lane &)
 {
-    if (__any_sync(GROVE_ALL_LANES, s.fill > 0)) {
-        grove_flush(s, own);
-    }
 }
 
 /* The walk is done: lists to `words` of the packet, [slot][lane]. */
 GROVE_DEVICE void grove_deliver(const kin_grove_short &s, const kin_grove_lane &own,
                                 uint64_t *words)
 {
+    const int32_t lane = grove_lane_id();
     const int32_t most = __reduce_max_sync(GROVE_ALL_LANES, own.count);
+    __syncwarp(); /* lists were written by other lanes */
     for (int32_t i = 0; i < most; i++) {
         if (i < own.count) {
-            words[i * KIN_GROVE_PACKET + grove_lane_id()] = s.list[i * KIN_GROVE_PACKET];
+            words[i * KIN_GROVE_PACKET + lane] = s.lists[lane * own.capacity + i];
         }
     }
 }

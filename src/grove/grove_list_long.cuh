@@ -16,7 +16,7 @@
 
 #include "grove/grove_list.cuh"
 
-enum { GROVE_BINS = 256, GROVE_DIGIT = 8, GROVE_SEED_LONG = 64, GROVE_SLACK = 32 };
+enum { GROVE_BINS = 256, GROVE_DIGIT = 8, GROVE_SLACK = 32 };
 
 /* Lists in device memory. */
 typedef struct kin_grove_long {
@@ -123,11 +123,6 @@ GROVE_DEVICE void grove_squeeze_lane(kin_grove_long &s, kin_grove_lane &own, int
 }
 
 /* ---- What every policy of lists has ---------------------------------------------------------- */
-
-GROVE_DEVICE int32_t grove_seed(const kin_grove_long &)
-{
-    return GROVE_SEED_LONG;
-}
 
 /* What is still open of values found no room in the list of lane q. */
 template <int POINTS>

@@ -9,7 +9,7 @@
  *   leaves   a lane is a point, or two: 64 points in registers, and the queries that wait go past
  *            them one by one, two at a time, from shared memory; a query that does not wait costs
  *            nothing, and a load of four components serves 128 differences
- *   lists    a lane is a query again (grove_list.cuh)
+ *   lists    a lane is an entry of one list (grove_list.cuh)
  *
  *        node 1                 stack      [level][lane], the upper half of the box's value:
  *       /      \                           truncated, so never above it
@@ -44,8 +44,8 @@ enum {
 /* Shared memory of a packet, in bytes, one part behind the other. */
 typedef struct kin_grove_shape {
     int32_t rows;
-    int32_t list;   /* or the counters of long lists */
-    int32_t buffer; /* 0 for long lists */
+    int32_t list;  /* or the counters of long lists */
+    int32_t found; /* 0 for long lists */
     int32_t stack;
 } kin_grove_shape;
 
@@ -65,10 +65,20 @@ template <int WIDE> struct kin_grove_stride {
     enum { FLOATS = ((WIDE / KIN_GROVE_WIDE) | 1) * KIN_GROVE_WIDE };
 };
 
+/* Whether each width up to GROVE_EXACT has a kernel of its own: for short lists alone. */
+template <typename LISTS> struct kin_grove_exact {
+    enum { YES = 0 };
+};
+template <> struct kin_grove_exact<kin_grove_short> {
+    enum { YES = 1 };
+};
+
 /* Columns that rows have: the kernel's own number where each number has a kernel. */
-template <kin_tree_norm NORM, int WIDE> GROVE_DEVICE int32_t grove_wide(const kin_grove_tree &tree)
+template <kin_tree_norm NORM, int WIDE, typename LISTS>
+GROVE_DEVICE int32_t grove_wide(const kin_grove_tree &tree)
 {
-    return NORM == KIN_NORM_TWO && WIDE <= GROVE_EXACT ? WIDE : tree.wide;
+    const bool own = NORM == KIN_NORM_TWO && WIDE <= GROVE_EXACT && kin_grove_exact<LISTS>::YES;
+    return own ? WIDE : tree.wide;
 }
 
 /* ---- Arithmetic ------------------------------------------------------------------------------ */
@@ -220,16 +230,14 @@ GROVE_DEVICE void grove_leaf(kin_grove_packet<LISTS> &p, const kin_grove_tree &t
     const int32_t most = WIDE <= GROVE_TWO_POINTS ? 2 * KIN_GROVE_PACKET : KIN_GROVE_PACKET;
     const uint32_t start = __ldg(tree.starts + leaf);
     const int32_t count = (int32_t)__ldg(tree.counts + leaf);
-    const int32_t wide = grove_wide<NORM, WIDE>(tree);
+    const int32_t wide = grove_wide<NORM, WIDE, LISTS>(tree);
     const float *blocks = tree.values + (int64_t)start * KIN_GROVE_BLOCK * wide;
     const uint32_t position = start * KIN_GROVE_BLOCK;
     uint32_t waiting = __ballot_sync(GROVE_ALL_LANES, value <= p.own.keep);
     p.leaves += (uint32_t)__popc(waiting);
 #pragma unroll 1
     for (int32_t first = 0; first < count && waiting != 0;) {
-        const bool seeds = __any_sync(GROVE_ALL_LANES, p.own.keep == INFINITY);
-        const int32_t room = seeds ? min(most, grove_seed(p.lists)) : most;
-        const int32_t last = min(count, first + room);
+        const int32_t last = min(count, first + most);
         p.pairs += (uint64_t)((uint32_t)__popc(waiting) * (uint32_t)(last - first));
         if (WIDE <= GROVE_TWO_POINTS && last - first > KIN_GROVE_PACKET) {
             grove_screen<NORM, WIDE, (WIDE <= GROVE_TWO_POINTS ? 2 : 1)>(p, blocks, wide, position,
@@ -262,7 +270,7 @@ GROVE_DEVICE void grove_walk(kin_grove_packet<LISTS> &p, const kin_grove_tree &t
 {
     const int32_t lane = grove_lane_id();
     const int32_t leaves = 1 << tree.height;
-    const int32_t wide = grove_wide<NORM, WIDE>(tree);
+    const int32_t wide = grove_wide<NORM, WIDE, LISTS>(tree);
     const float *row = p.rows + lane * kin_grove_stride<WIDE>::FLOATS;
     uint32_t waiting = __ballot_sync(GROVE_ALL_LANES, p.own.keep >= 0.0F);
     int32_t node = 1;
@@ -346,9 +354,8 @@ GROVE_DEVICE float grove_row_lost(const kin_grove_walk &job, int64_t place)
 GROVE_DEVICE void grove_begin(kin_grove_short &s, char *shared, const kin_grove_shape &shape,
                               const kin_grove_lists &, int64_t)
 {
-    s.list = (uint64_t *)(shared + shape.rows) + grove_lane_id();
-    s.buffer = (uint64_t *)(shared + shape.rows + shape.list);
-    s.fill = 0;
+    s.lists = (uint64_t *)(shared + shape.rows);
+    s.found = (uint64_t *)(shared + shape.rows + shape.list);
 }
 
 GROVE_DEVICE void grove_begin(kin_grove_long &s, char *shared, const kin_grove_shape &shape,
@@ -395,7 +402,7 @@ static __global__ void __launch_bounds__(GROVE_WARPS *KIN_GROVE_PACKET, WIDE <= 
     if (packet * KIN_GROVE_PACKET >= job.count) {
         return;
     }
-    const int32_t bytes = shape.rows + shape.list + shape.buffer + shape.stack;
+    const int32_t bytes = shape.rows + shape.list + shape.found + shape.stack;
     char *shared = (char *)grove_shared + (int64_t)warp * bytes;
     float *rows = (float *)shared;
     const bool active = grove_active(job, place);
@@ -420,10 +427,10 @@ template <int WIDE> static kin_grove_shape grove_shape(const kin_grove_walk *job
     kin_grove_shape shape;
     shape.rows = (int32_t)(KIN_GROVE_PACKET * kin_grove_stride<WIDE>::FLOATS * sizeof(float));
     shape.list = (int32_t)(GROVE_BINS * sizeof(uint32_t));
-    shape.buffer = 0;
+    shape.found = 0;
     if (!is_long) {
         shape.list = (int32_t)(job->lists.capacity * KIN_GROVE_PACKET * sizeof(uint64_t));
-        shape.buffer = (int32_t)(KIN_GROVE_PACKET * GROVE_BUFFER * sizeof(uint64_t));
+        shape.found = (int32_t)(KIN_GROVE_PACKET * sizeof(uint64_t));
     }
     shape.stack = (int32_t)((job->tree.height + 1) * KIN_GROVE_PACKET * sizeof(uint16_t));
     return shape;
@@ -433,7 +440,7 @@ template <kin_tree_norm NORM, int WIDE, typename LISTS>
 static int grove_launch(kin_gpu_stream *stream, const kin_grove_walk *job,
                         const kin_grove_shape &shape)
 {
-    const int64_t bytes = (int64_t)shape.rows + shape.list + shape.buffer + shape.stack;
+    const int64_t bytes = (int64_t)shape.rows + shape.list + shape.found + shape.stack;
     const int64_t packets = (job->count + KIN_GROVE_PACKET - 1) / KIN_GROVE_PACKET;
     int32_t warps = GROVE_WARPS;
     while (warps > 1 && warps * bytes > stream->shared_bytes) {
