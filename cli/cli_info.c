@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli.h"
 #include "cli_report.h"
+#include "cli_tree.h"
 
 #include <inttypes.h>
 
@@ -46,12 +47,7 @@ static void print_json(const char *path, const kith_file_info *info)
                   info->metric != KITH_METRIC_DEFAULT ? kith_metric_name(info->metric) : NULL);
     cli_json_bool(&json, "exact", info->exact == 1);
     if (info->kind == KITH_KIND_TREE) {
-        cli_json_open(&json, "tree");
-        cli_json_int(&json, "height", info->tree_height);
-        cli_json_int(&json, "leaves", (int64_t)1 << info->tree_height);
-        cli_json_int(&json, "distinct_rows", info->tree_rows);
-        cli_json_int(&json, "slack", info->tree_slack);
-        cli_json_close(&json);
+        cli_tree_put(info, &json);
     }
     cli_json_uint(&json, "bytes", info->file_bytes);
     cli_report_end_json(&json);
@@ -73,10 +69,7 @@ static void print_text(const char *path, const kith_file_info *info)
         (void)printf("exact: certified\n");
     }
     if (info->kind == KITH_KIND_TREE) {
-        (void)printf("height: %" PRId32 "\nleaves: %" PRId64 "\ndistinct rows: %" PRId64
-                     "\nslack: %" PRId64 " free places\n",
-                     info->tree_height, (int64_t)1 << info->tree_height, info->tree_rows,
-                     info->tree_slack);
+        cli_tree_print(info);
     }
     (void)printf("size: %s (%" PRIu64 " bytes)\n", cli_report_size(info->file_bytes, size),
                  info->file_bytes);

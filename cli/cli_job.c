@@ -30,11 +30,49 @@ static int check_outputs(const cli_args *args, const cli_engine *engine)
     return code;
 }
 
+/* Whether the job is one that the tree in a file can do: the k nearest, in one direction. */
+static bool wants_tree(const cli_args *args)
+{
+    return args->command == CLI_SEARCH && cli_given(args, CLI_OPT_K) &&
+           args->method != KITH_METHOD_EXACT && args->pipeline == KITH_PIPELINE_FUSED &&
+           !cli_given(args, CLI_OPT_BOTH) && !cli_given(args, CLI_OPT_MUTUAL);
+}
+
+/* A file with a tree says for which metric it was made, and is searched as it is. */
+static int read_corpus(cli_job *job)
+{
+    const char *path = job->args->paths[0];
+    kith_file_info info = {.struct_size = (uint32_t)sizeof info};
+    if (!cli_output_ends(path, ".kith")) {
+        return cli_session_read(&job->session, path, &job->corpus);
+    }
+    int code =
+        cli_session_check(&job->session, kith_file_inspect(job->session.ctx, path, &info), path);
+    if (code != CLI_DONE) {
+        return code;
+    }
+    job->own_metric = info.kind == KITH_KIND_TREE ? info.metric : KITH_METRIC_DEFAULT;
+    if (info.kind != KITH_KIND_TREE || !wants_tree(job->args)) {
+        return cli_session_read(&job->session, path, &job->corpus);
+    }
+    if (job->args->metric != KITH_METRIC_DEFAULT && job->args->metric != info.metric) {
+        return cli_fail(path,
+                        "its tree is for %s, --metric says %s (leave it out, or add --method "
+                        "exact)",
+                        kith_metric_name(info.metric), kith_metric_name(job->args->metric));
+    }
+    code = cli_session_check(&job->session,
+                             kith_corpus_open(job->session.ctx, path, &job->prepared), path);
+    job->corpus.path = path;
+    job->corpus.matrix = code == CLI_DONE ? kith_corpus_points(job->prepared) : NULL;
+    return code;
+}
+
 static int read_points(cli_job *job)
 {
     const cli_args *args = job->args;
     const double start = cli_clock_now();
-    int code = cli_session_read(&job->session, args->paths[0], &job->corpus);
+    int code = read_corpus(job);
     if (code == CLI_DONE && args->path_count == 2) {
         code = cli_session_read(&job->session, args->paths[1], &job->queries);
     }
@@ -68,7 +106,10 @@ int cli_job_plan(cli_job *job, const kith_matrix *corpus, const kith_matrix *que
     }
     const kith_search_params params = cli_job_params(job);
     kith_plan plan = {.struct_size = (uint32_t)sizeof plan};
-    code = cli_job_check(job, kith_plan_exact(job->session.ctx, corpus, queries, &params, &plan));
+    code = cli_job_check(
+        job, job->prepared != NULL
+                 ? kith_corpus_plan(job->session.ctx, job->prepared, queries, &params, &plan)
+                 : kith_plan_exact(job->session.ctx, corpus, queries, &params, &plan));
     if (code != CLI_DONE) {
         return code;
     }
@@ -101,7 +142,9 @@ int cli_job_check_memory(const char *path, uint64_t need_bytes, uint64_t limit_b
 
 static int check_memory(cli_job *job)
 {
-    job->need_bytes = job->plan.peak_bytes + kith_points_bytes(job->corpus.handle);
+    job->need_bytes =
+        job->plan.peak_bytes + (job->prepared != NULL ? kith_corpus_bytes(job->prepared)
+                                                      : kith_points_bytes(job->corpus.handle));
     if (job->queries.handle != NULL) {
         job->need_bytes += kith_points_bytes(job->queries.handle);
     }
@@ -112,7 +155,9 @@ static int check_memory(cli_job *job)
 
 kith_metric cli_job_metric(const cli_job *job)
 {
-    return job->args->metric == KITH_METRIC_DEFAULT ? KITH_EUCLIDEAN : job->args->metric;
+    const kith_metric usual =
+        job->own_metric != KITH_METRIC_DEFAULT ? job->own_metric : KITH_EUCLIDEAN;
+    return job->args->metric != KITH_METRIC_DEFAULT ? job->args->metric : usual;
 }
 
 kith_search_params cli_job_params(const cli_job *job)
@@ -250,6 +295,7 @@ static int run(cli_job *job, const cli_engine *engine)
 static void close_job(cli_job *job)
 {
     kith_ranges_free(job->ranges);
+    kith_corpus_free(job->prepared);
     free(job->forward.ids);
     free(job->forward.distances);
     free(job->back.ids);

@@ -11,7 +11,9 @@ typedef struct cli_job {
     const cli_args *args;
     cli_session session;
     cli_points corpus;
-    cli_points queries; /* matrix NULL for a graph */
+    kith_corpus *prepared;  /* a search by the tree in the corpus' file; else NULL */
+    kith_metric own_metric; /* of the corpus' file, where that is a tree */
+    cli_points queries;     /* matrix NULL for a graph */
     bool planned;
     kith_plan plan;
     uint64_t need_bytes;    /* the plan's peak, and points that had to be read into memory */
@@ -48,7 +50,7 @@ int cli_job_check_memory(const char *path, uint64_t need_bytes, uint64_t limit_b
 
 /* The library's parameters from the options. */
 kith_search_params cli_job_params(const cli_job *job);
-/* The metric that is in force, never DEFAULT. */
+/* The metric that is in force, never DEFAULT: --metric, else that of a tree. */
 kith_metric cli_job_metric(const cli_job *job);
 /* Adds the plan of k neighbours for each row of queries (NULL: a graph) to the job's. */
 int cli_job_plan(cli_job *job, const kith_matrix *corpus, const kith_matrix *queries);

@@ -263,22 +263,23 @@ enum {
     DEVICES = 1u << CLI_DEVICES,
     SELECT = 1u << CLI_SELECT,
     PREDICT = 1u << CLI_PREDICT,
+    TREE = 1u << CLI_TREE,
     SOLVES = GRAPH | SEARCH,
     ANSWERS = SOLVES | SELECT | PREDICT,
     COMPUTES = ANSWERS | EVAL,
-    ALL = COMPUTES | INFO | CONVERT | DEVICES
+    ALL = COMPUTES | TREE | INFO | CONVERT | DEVICES
 };
 
 static const cli_option options[CLI_OPTION_COUNT] = {
     [CLI_OPT_K] = {NULL, 'k', "N", COMPUTES, "neighbours (select: values) a row (no default)",
                    read_k},
-    [CLI_OPT_METRIC] = {"metric", 0, "NAME", SOLVES | PREDICT | EVAL,
+    [CLI_OPT_METRIC] = {"metric", 0, "NAME", SOLVES | PREDICT | EVAL | TREE,
                         "one of those below (default: euclidean; eval: what the files say)",
                         read_metric},
     [CLI_OPT_METHOD] = {"method", 0, "NAME", SOLVES | PREDICT,
                         "auto (default), exact, tree (few dimensions): the same answer",
                         read_method},
-    [CLI_OPT_TREE_HEIGHT] = {"tree-height", 0, "H", SOLVES | PREDICT,
+    [CLI_OPT_TREE_HEIGHT] = {"tree-height", 0, "H", SOLVES | PREDICT | TREE,
                              "with a tree: 2^H leaves (default: by the number of columns)",
                              read_tree_height},
     [CLI_OPT_PIPELINE] = {"pipeline", 0, "NAME", SOLVES,
@@ -303,7 +304,7 @@ static const cli_option options[CLI_OPTION_COUNT] = {
     [CLI_OPT_TRUTH] = {"truth", 0, "FILE", PREDICT,
                        "the queries' own labels: report how far the predictions are off",
                        read_truth},
-    [CLI_OPT_OUTPUT] = {"output", 'o', "FILE", ANSWERS,
+    [CLI_OPT_OUTPUT] = {"output", 'o', "FILE", ANSWERS | TREE,
                         "write the answer here: .npz .ivecs .ibin .knn .kith; predict: .npy",
                         read_output},
     [CLI_OPT_OUTPUT_BACK] = {"output-back", 0, "FILE", SEARCH,
@@ -329,14 +330,15 @@ static const cli_option options[CLI_OPTION_COUNT] = {
     [CLI_OPT_SEED] = {"seed", 0, "S", EVAL, "with --points: draws the rows (default 0)", read_seed},
     [CLI_OPT_DEVICE] = {"device", 0, "NAME", ANSWERS,
                         "auto (default: a GPU where it pays), cpu, cuda, cuda:N", read_device},
-    [CLI_OPT_THREADS] = {"threads", 0, "N", COMPUTES, "default: all processors", read_threads},
-    [CLI_OPT_MEMORY] = {"memory", 0, "SIZE", COMPUTES,
+    [CLI_OPT_THREADS] = {"threads", 0, "N", COMPUTES | TREE, "default: all processors",
+                         read_threads},
+    [CLI_OPT_MEMORY] = {"memory", 0, "SIZE", COMPUTES | TREE,
                         "keep to this much host memory, or refuse: 512M, 8G", read_memory},
     [CLI_OPT_GPU_MEMORY] = {"gpu-memory", 0, "SIZE", ANSWERS,
                             "keep to this much GPU memory (default: what is free, less a margin)",
                             read_gpu_memory},
     [CLI_OPT_DRY_RUN] = {"dry-run", 0, NULL, ANSWERS, "print the plan and stop", NULL},
-    [CLI_OPT_QUIET] = {"quiet", 'q', NULL, COMPUTES | CONVERT,
+    [CLI_OPT_QUIET] = {"quiet", 'q', NULL, COMPUTES | TREE | CONVERT,
                        "no progress and no report; errors and --json stay", NULL},
     [CLI_OPT_JSON] = {"json", 0, NULL, ALL, "print one JSON object instead of the report", NULL},
     [CLI_OPT_HELP] = {"help", 'h', NULL, ALL, "print this", NULL},
@@ -359,7 +361,9 @@ static const cli_command commands[CLI_COMMAND_COUNT] = {
     [CLI_SEARCH] =
         {"search", "CORPUS QUERIES -k N [options]", 2, 2,
          "the k nearest rows of a corpus for each query",
-         "Finds for each row of QUERIES the k nearest rows of CORPUS, exactly. With --both the\n"
+         "Finds for each row of QUERIES the k nearest rows of CORPUS, exactly; CORPUS may be a "
+         "tree\n"
+         "that kith tree build has made. With --both the\n"
          "same product also gives each row of CORPUS its nearest among QUERIES; with --mutual the\n"
          "pairs (row of CORPUS, row of QUERIES) that have each other among their k nearest are\n"
          "written. Without -o nothing is written.\n",
@@ -395,10 +399,26 @@ static const cli_command commands[CLI_COMMAND_COUNT] = {
          "  kith predict " DIGITS " " DIGIT_LABELS " " DIGITS " -k 5 --mode vote -o digit.csv\n"
          "  kith predict " DIGITS " " DIGIT_LABELS " " DIGITS
          " -k 9 --mode median --truth " DIGIT_LABELS "\n"},
+    [CLI_TREE] =
+        {"tree", "build POINTS | add TREE POINTS | remove TREE IDS -o FILE [options]", 2, 3,
+         "a prepared tree: made once, kept while points come and go",
+         "build makes a k-d tree of POINTS and writes both to FILE, which kith search takes as "
+         "its\n"
+         "CORPUS and does not prepare again. add writes TREE with more points behind its own;\n"
+         "remove writes it without some rows, of which later ones move up (numpy.delete). IDS is "
+         "a\n"
+         "file of row numbers in any format of points. Answers are those of a new tree. The tree "
+         "is\n"
+         "the processor's, for euclidean, sqeuclidean, manhattan and chebyshev.\n",
+         "  kith tree build " DIGITS " --metric manhattan -o digits.kith\n"
+         "  kith search digits.kith " DIGITS " -k 1 -o found.ivecs\n"
+         "  kith tree add digits.kith " DIGITS " -o twice.kith\n"
+         "  kith tree remove twice.kith found.ivecs -o rest.kith\n"
+         "  kith info rest.kith\n"},
     [CLI_INFO] =
         {"info", "FILE [--json]", 1, 1, "what a file holds",
-         "Says what a file of points, a graph, a result or a prepared corpus holds, from its\n"
-         "header and its size.\n",
+         "Says what a file of points, a graph, a result, a prepared corpus or a tree holds, from\n"
+         "its header and its size.\n",
          "  kith info " DIGITS "\n"},
     [CLI_CONVERT] =
         {"convert", "IN OUT [options]", 2, 2, "points or results to another format",

@@ -16,6 +16,7 @@ typedef enum cli_command_id {
     CLI_EVAL,
     CLI_SELECT,
     CLI_PREDICT,
+    CLI_TREE,
     CLI_INFO,
     CLI_CONVERT,
     CLI_DEVICES,

@@ -120,6 +120,36 @@ static bool check_height(const cli_args *args, cli_error *error)
     return true;
 }
 
+/* The first word of kith tree says what to do with the files behind it. */
+static bool check_tree(const cli_args *args, cli_error *error)
+{
+    if (args->command != CLI_TREE) {
+        return true;
+    }
+    const char *action = args->paths[0];
+    const bool build = same(action, "build");
+    char text[CLI_ERROR_BYTES];
+    if (!build && !same(action, "add") && !same(action, "remove")) {
+        (void)snprintf(text, sizeof text, "'%.64s' is no action (use build, add or remove)",
+                       action);
+        return refuse(error, "tree", text);
+    }
+    if (args->path_count != (build ? 2 : 3)) {
+        (void)snprintf(text, sizeof text, "%s takes %s", action,
+                       build ? "one file, the points (leave the other out)"
+                             : "two files, a tree and points or ids (give both)");
+        return refuse(error, "tree", text);
+    }
+    if (args->output == NULL) {
+        return refuse(error, "tree", "-o is missing (say where the tree is to be written)");
+    }
+    if (!build && (cli_given(args, CLI_OPT_METRIC) || cli_given(args, CLI_OPT_TREE_HEIGHT))) {
+        return refuse(error, cli_given(args, CLI_OPT_METRIC) ? "--metric" : "--tree-height",
+                      "goes with kith tree build alone, a tree that stands has its own");
+    }
+    return true;
+}
+
 /* A product says how near two rows are, not how far. */
 static bool check_mode(const cli_args *args, cli_error *error)
 {
@@ -201,5 +231,6 @@ bool cli_rules_check(const cli_args *args, cli_error *error)
 {
     return check_wants(args, error) && check_pairs(args, error) && check_outputs(args, error) &&
            check_radius(args, error) && check_method(args, error) && check_height(args, error) &&
-           check_pipeline(args, error) && check_switches(args, error) && check_mode(args, error);
+           check_pipeline(args, error) && check_switches(args, error) && check_mode(args, error) &&
+           check_tree(args, error);
 }

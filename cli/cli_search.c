@@ -20,8 +20,11 @@ static int solve(cli_job *job)
         return code;
     }
     const kith_search_params params = cli_job_params(job);
-    return cli_job_check(job, kith_knn_exact(job->session.ctx, job->corpus.matrix,
-                                             job->queries.matrix, &params, &job->forward));
+    return cli_job_check(job, job->prepared != NULL
+                                  ? kith_corpus_search(job->session.ctx, job->prepared,
+                                                       job->queries.matrix, &params, &job->forward)
+                                  : kith_knn_exact(job->session.ctx, job->corpus.matrix,
+                                                   job->queries.matrix, &params, &job->forward));
 }
 
 static int plan_both(cli_job *job)

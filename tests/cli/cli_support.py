@@ -23,7 +23,7 @@ SOURCE = pathlib.Path()
 SLOW = False
 METRICS = ("euclidean sqeuclidean inner_product cosine correlation manhattan chebyshev chi2 "
            "hamming jaccard kl").split()
-COMMANDS = ("graph", "search", "eval", "select", "predict", "info", "convert", "devices")
+COMMANDS = ("graph", "search", "eval", "select", "predict", "tree", "info", "convert", "devices")
 
 
 def main():

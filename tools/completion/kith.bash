@@ -2,9 +2,9 @@
 # bash completion for kith. tests/cli holds the options here against `kith COMMAND --help`.
 
 _kith_options() {
-    local solve="-k --metric --method --tree-height --pipeline --select --sample -o --output --format
-        --distances
-        --radius --device --threads --memory --gpu-memory --dry-run -q --quiet --json -h --help"
+    local solve="-k --metric --method --tree-height --pipeline --select --sample -o --output
+        --format --distances --radius --device --threads --memory --gpu-memory --dry-run -q --quiet
+        --json -h --help"
     case $1 in
     graph) echo "$solve --include-self" ;;
     search) echo "$solve --output-back --both --mutual" ;;
@@ -15,6 +15,9 @@ _kith_options() {
     predict)
         echo "-k --metric --method --tree-height --mode --truth -o --output
             --device --threads --memory --gpu-memory --dry-run -q --quiet --json -h --help"
+        ;;
+    tree)
+        echo "--metric --tree-height -o --output --threads --memory -q --quiet --json -h --help"
         ;;
     eval) echo "-k --metric --points --sample --seed --threads --memory -q --quiet --json -h --help" ;;
     info | devices) echo "--json -h --help" ;;
@@ -42,7 +45,7 @@ _kith_values() {
 }
 
 _kith() {
-    local commands="graph search select predict eval info convert devices help"
+    local commands="graph search select predict tree eval info convert devices help"
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
     local command=${COMP_WORDS[1]}
     COMPREPLY=()
@@ -52,6 +55,10 @@ _kith() {
     fi
     if [[ $command == help ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$word")
+        return
+    fi
+    if [[ $command == tree && $COMP_CWORD == 2 && $word != -* ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "build add remove" -- "$word")
         return
     fi
     case $before in
