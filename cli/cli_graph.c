@@ -22,5 +22,5 @@ static int solve(cli_job *job)
 int cli_graph(const cli_args *args)
 {
     static const cli_engine engine = {CLI_ENDINGS_RESULT, plan, solve, cli_job_save_forward, NULL};
-    return cli_job_run(args, cli_given(args, CLI_OPT_RADIUS) ? &cli_engine_radius : &engine);
+    return cli_job_run(args, cli_is_radius_search(args) ? &cli_engine_radius : &engine);
 }

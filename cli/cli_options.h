@@ -134,6 +134,12 @@ static inline bool cli_given(const cli_args *args, cli_option_id id)
     return (args->given >> id & 1) != 0;
 }
 
+/* All neighbours within a radius; with -k the radius limits the k nearest. */
+static inline bool cli_is_radius_search(const cli_args *args)
+{
+    return cli_given(args, CLI_OPT_RADIUS) && !cli_given(args, CLI_OPT_K);
+}
+
 /* argv[0] is the program. */
 cli_request cli_parse(int argc, const char *const *argv, cli_args *args, cli_error *error);
 

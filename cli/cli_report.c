@@ -49,10 +49,11 @@ static void print_input(const cli_job *job)
         print_points("queries", &job->queries);
     }
     (void)printf("metric: %s\n", kith_metric_name(cli_job_metric(job)));
+    if (!cli_is_radius_search(job->args)) {
+        (void)printf("k: %" PRId64 "\n", job->args->k);
+    }
     if (cli_given(job->args, CLI_OPT_RADIUS)) {
         (void)printf("radius: %.17g\n", job->args->radius);
-    } else {
-        (void)printf("k: %" PRId64 "\n", job->args->k);
     }
 }
 
@@ -150,10 +151,11 @@ static void put_input(const cli_job *job, const char *backend, const char *scree
     cli_json_int(json, "queries", queries == NULL ? corpus->rows : queries->rows);
     cli_json_int(json, "d", corpus->cols);
     cli_json_text(json, "dtype", kith_dtype_name(corpus->dtype));
+    if (!cli_is_radius_search(job->args)) {
+        cli_json_int(json, "k", job->args->k);
+    }
     if (cli_given(job->args, CLI_OPT_RADIUS)) {
         cli_json_number(json, "radius", job->args->radius);
-    } else {
-        cli_json_int(json, "k", job->args->k);
     }
     cli_json_text(json, "metric", kith_metric_name(cli_job_metric(job)));
 }

@@ -12,17 +12,19 @@ typedef struct rule {
 } rule;
 
 static const rule rules[] = {
-    {CLI_OPT_RADIUS, false, CLI_OPT_K},          {CLI_OPT_RADIUS, false, CLI_OPT_BOTH},
-    {CLI_OPT_RADIUS, false, CLI_OPT_MUTUAL},     {CLI_OPT_RADIUS, false, CLI_OPT_DISTANCES},
-    {CLI_OPT_RADIUS, false, CLI_OPT_DRY_RUN},    {CLI_OPT_MUTUAL, false, CLI_OPT_BOTH},
-    {CLI_OPT_MUTUAL, false, CLI_OPT_FORMAT},     {CLI_OPT_MUTUAL, false, CLI_OPT_DISTANCES},
-    {CLI_OPT_BOTH, false, CLI_OPT_DISTANCES},    {CLI_OPT_OUTPUT_BACK, true, CLI_OPT_BOTH},
-    {CLI_OPT_OUTPUT_BACK, true, CLI_OPT_OUTPUT}, {CLI_OPT_SAMPLE, true, CLI_OPT_POINTS},
-    {CLI_OPT_SEED, true, CLI_OPT_POINTS},        {CLI_OPT_KTH, false, CLI_OPT_UNSORTED},
-    {CLI_OPT_RADIUS, false, CLI_OPT_PIPELINE},   {CLI_OPT_SELECT, true, CLI_OPT_PIPELINE},
-    {CLI_OPT_SAMPLE, true, CLI_OPT_PIPELINE},    {CLI_OPT_TREE_HEIGHT, false, CLI_OPT_RADIUS},
-    {CLI_OPT_TREE_HEIGHT, false, CLI_OPT_BOTH},  {CLI_OPT_TREE_HEIGHT, false, CLI_OPT_MUTUAL},
+    {CLI_OPT_RADIUS, false, CLI_OPT_BOTH},        {CLI_OPT_RADIUS, false, CLI_OPT_MUTUAL},
+    {CLI_OPT_MUTUAL, false, CLI_OPT_BOTH},        {CLI_OPT_MUTUAL, false, CLI_OPT_FORMAT},
+    {CLI_OPT_MUTUAL, false, CLI_OPT_DISTANCES},   {CLI_OPT_BOTH, false, CLI_OPT_DISTANCES},
+    {CLI_OPT_OUTPUT_BACK, true, CLI_OPT_BOTH},    {CLI_OPT_OUTPUT_BACK, true, CLI_OPT_OUTPUT},
+    {CLI_OPT_SAMPLE, true, CLI_OPT_POINTS},       {CLI_OPT_SEED, true, CLI_OPT_POINTS},
+    {CLI_OPT_KTH, false, CLI_OPT_UNSORTED},       {CLI_OPT_SELECT, true, CLI_OPT_PIPELINE},
+    {CLI_OPT_SAMPLE, true, CLI_OPT_PIPELINE},     {CLI_OPT_TREE_HEIGHT, false, CLI_OPT_BOTH},
+    {CLI_OPT_TREE_HEIGHT, false, CLI_OPT_MUTUAL},
 };
+
+/* What a radius has beside -k alone. */
+static const cli_option_id of_k[] = {CLI_OPT_DISTANCES, CLI_OPT_DRY_RUN, CLI_OPT_PIPELINE,
+                                     CLI_OPT_TREE_HEIGHT};
 
 /* "--radius", or "-k". */
 static const char *written(cli_option_id id, char text[32])
@@ -79,7 +81,7 @@ static bool check_outputs(const cli_args *args, cli_error *error)
     if (cli_given(args, CLI_OPT_FORMAT) && args->command != CLI_CONVERT && args->output == NULL) {
         return refuse(error, "--format", "means nothing without -o FILE (give both)");
     }
-    if (cli_given(args, CLI_OPT_RADIUS) && cli_given(args, CLI_OPT_FORMAT) &&
+    if (cli_is_radius_search(args) && cli_given(args, CLI_OPT_FORMAT) &&
         args->format != KITH_FORMAT_CSR) {
         return refuse(error, "--format", "a radius search is written as csr alone (leave it out)");
     }
@@ -88,8 +90,25 @@ static bool check_outputs(const cli_args *args, cli_error *error)
 
 static bool check_radius(const cli_args *args, cli_error *error)
 {
-    if (cli_given(args, CLI_OPT_RADIUS) && args->radius < 0 && args->metric != KITH_INNER_PRODUCT) {
+    for (size_t i = 0; cli_is_radius_search(args) && i < sizeof of_k / sizeof of_k[0]; i++) {
+        if (cli_given(args, of_k[i])) {
+            char other[32];
+            char text[128];
+            (void)snprintf(text, sizeof text,
+                           "does not go together with %s (leave one out, or give -k too)",
+                           written(of_k[i], other));
+            return refuse(error, "--radius", text);
+        }
+    }
+    if (!cli_given(args, CLI_OPT_RADIUS)) {
+        return true;
+    }
+    if (args->radius < 0 && args->metric != KITH_INNER_PRODUCT) {
         return refuse(error, "--radius", "is negative, no distance is (give a number from 0)");
+    }
+    if (args->radius == 0 && cli_given(args, CLI_OPT_K)) {
+        return refuse(error, "--radius",
+                      "is 0, which is no limit of the k nearest (leave it or -k out)");
     }
     return true;
 }

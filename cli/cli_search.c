@@ -118,7 +118,7 @@ int cli_search(const cli_args *args)
     static const cli_engine both = {CLI_ENDINGS_RESULT, plan_both, solve_both, save_both, NULL};
     static const cli_engine mutual = {CLI_ENDINGS_PAIRS, plan_both, solve_both, save_mutual,
                                       "mutual pairs"};
-    if (cli_given(args, CLI_OPT_RADIUS)) {
+    if (cli_is_radius_search(args)) {
         return cli_job_run(args, &cli_engine_radius);
     }
     if (cli_given(args, CLI_OPT_MUTUAL)) {

@@ -184,7 +184,7 @@ typedef double (*kith_distance_fn)(void *arg, const void *query, const void *poi
 
 /* ---- 4. Results ----------------------------------------------------------------------------- */
 
-/* Marks an empty slot of a list that someone else made; exact engines never leave one. */
+/* Marks an empty slot of a list: exact engines leave them behind a radius limit alone. */
 #define KITH_ID_NONE UINT32_MAX
 
 /* A borrowed n x k table of neighbours that the caller owns. Row i is ascending by (key, id).
@@ -218,7 +218,8 @@ typedef enum kith_pipeline {
 /* By which engine, of kith_knn_exact, kith_graph_exact, kith_radius and kith_plan_exact. All are
  * exact, and the answers are the same bytes. The tree is for euclidean, sqeuclidean, manhattan and
  * chebyshev: far faster in few dimensions (up to some 10), and slower in many. A GPU has it for up
- * to 64 columns and k = 2048 (beyond, KITH_E_UNSUPPORTED where a GPU was named), not for a radius. */
+ * to 64 columns and k = 2048 (beyond, KITH_E_UNSUPPORTED where a GPU was named), not for a radius.
+ */
 typedef enum kith_method {
     KITH_METHOD_AUTO = 0,  /* the one that will be faster */
     KITH_METHOD_EXACT = 1, /* all pairs, screened */
@@ -257,6 +258,10 @@ typedef struct kith_search_params {
     int32_t tree_height; /* of the tree that this call makes: 2^height leaves, of at least 16 rows
                             each, so at most log2(rows / 16), and 28; lower where rows are equal.
                             0 = the one that is fastest for so many columns */
+    double radius; /* the k nearest within it: a distance is at most this (inner_product: at least);
+                      0 = no limit. Where fewer than k are, the row's last slots are empty: ids
+                      KITH_ID_NONE, distances infinity (inner_product: its negative). By the tree a
+                      small radius saves time. KITH_E_UNSUPPORTED for what lies on a GPU */
 } kith_search_params;
 
 static inline kith_search_params kith_search_params_default(void)

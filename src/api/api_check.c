@@ -95,6 +95,23 @@ kith_status kin_check_output(kith_ctx *ctx, int64_t k, int64_t most, const char 
     return KITH_OK;
 }
 
+bool kin_radius_may_be_negative(kith_metric metric)
+{
+    return metric == KITH_INNER_PRODUCT || metric == KITH_KL || metric == KITH_CUSTOM;
+}
+
+kith_status kin_check_radius(kith_ctx *ctx, kith_metric metric, double radius)
+{
+    if (radius != radius) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "radius is NaN, must be a number");
+    }
+    if (radius < 0.0 && !kin_radius_may_be_negative(metric)) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "radius is %g, must be at least 0 for %s", radius,
+                        kith_metric_name(metric));
+    }
+    return KITH_OK;
+}
+
 kith_status kin_check_method(kith_ctx *ctx, int method)
 {
     return method < KITH_METHOD_AUTO || method > KITH_METHOD_TREE

@@ -17,6 +17,10 @@ kith_status kin_check_metric(kith_ctx *ctx, kith_metric metric, kith_distance_fn
 /* k >= 1 and at most `most`, and the output of that shape. `why` explains the limit. */
 kith_status kin_check_output(kith_ctx *ctx, int64_t k, int64_t most, const char *why,
                              const kith_neighbors *out, int64_t rows);
+/* Whether distances of this metric may be negative, and so a radius, too. */
+bool kin_radius_may_be_negative(kith_metric metric);
+/* A radius is a number, and one that the metric can have. */
+kith_status kin_check_radius(kith_ctx *ctx, kith_metric metric, double radius);
 /* A number that a caller gave for a kith_method. */
 kith_status kin_check_method(kith_ctx *ctx, int method);
 /* Parameters as this library knows them, whatever the caller's struct_size. */

@@ -3,6 +3,7 @@
 
 #include "api/api_call.h"
 #include "api/api_check.h"
+#include "api/api_limit.h"
 #include "api/api_method.h"
 #include "api/api_pipeline.h"
 #include "base/base_mem.h"
@@ -273,25 +274,33 @@ kith_status kin_corpus_check_search(kith_ctx *ctx, const kith_corpus *corpus,
                           kith_metric_name(params->metric), kith_metric_name(own));
 }
 
+static kith_status solve(kith_ctx *ctx, const kith_corpus *corpus, kin_knn_job *job,
+                         const kith_neighbors *out)
+{
+    if (corpus->has_tree) {
+        return kin_corpus_search_tree(ctx, corpus, job, out);
+    }
+    KIN_TRY(kin_method_refuse_tree(ctx, &job->request,
+                                   "this corpus was prepared without one, its points may be "
+                                   "searched"));
+    if (corpus->fused != NULL) {
+        return search_on_gpu(ctx, corpus, job, out);
+    }
+    KIN_TRY(kin_pipeline_check_cpu(ctx, &job->request));
+    return kin_exact_search(ctx, &corpus->prepared, &job->queries, &job->request, out);
+}
+
 static kith_status search(kith_ctx *ctx, const kith_corpus *corpus, const kith_matrix *queries,
                           const kith_search_params *given, const kith_neighbors *out)
 {
     kith_search_params params;
     kin_knn_job job;
+    kin_limit limit;
     KIN_TRY(kin_corpus_check_search(ctx, corpus, given, &params));
     KIN_TRY(kin_api_check_queries(ctx, &corpus->prepared.rows.matrix, &corpus->prepared.distance,
                                   queries, &params, out, &job));
-    if (corpus->has_tree) {
-        return kin_corpus_search_tree(ctx, corpus, &job, out);
-    }
-    KIN_TRY(kin_method_refuse_tree(ctx, &job.request,
-                                   "this corpus was prepared without one, its points may be "
-                                   "searched"));
-    if (corpus->fused != NULL) {
-        return search_on_gpu(ctx, corpus, &job, out);
-    }
-    KIN_TRY(kin_pipeline_check_cpu(ctx, &job.request));
-    return kin_exact_search(ctx, &corpus->prepared, &job.queries, &job.request, out);
+    KIN_TRY(kin_limit_begin(ctx, &job.request, out, &limit));
+    return kin_limit_end(&limit, solve(ctx, corpus, &job, &limit.out));
 }
 
 kith_status kith_corpus_search(kith_ctx *ctx, const kith_corpus *corpus, const kith_matrix *queries,

@@ -3,6 +3,7 @@
 #include "api/api_call.h"
 #include "api/api_check.h"
 #include "api/api_corpus.h"
+#include "api/api_limit.h"
 #include "api/api_method.h"
 #include "base/base_mem.h"
 #include "base/base_size.h"
@@ -128,12 +129,13 @@ static kith_status plan(kith_ctx *ctx, const kith_corpus *corpus, const kith_mat
                                                &job.queries, &job.request, ctx->threads);
     const uint64_t result = kin_size_mul(kin_size_mul((uint64_t)shape.rows, (uint64_t)shape.k),
                                          sizeof(uint32_t) + sizeof(float));
+    const uint64_t limit = kin_limit_bytes(params.radius, shape.rows, shape.k);
     kith_plan own = {.struct_size = out->struct_size,
                      .threads = ctx->threads,
                      .prepared_bytes = need.prepared_bytes,
-                     .state_bytes = need.state_bytes,
+                     .state_bytes = kin_size_add(need.state_bytes, limit),
                      .result_bytes = result,
-                     .peak_bytes = kin_size_add(need.peak_bytes, result)};
+                     .peak_bytes = kin_size_add(kin_size_add(need.peak_bytes, limit), result)};
     (void)snprintf(own.isa, sizeof own.isa, "%s", kin_isa_name(ctx->isa));
     (void)snprintf(own.method, sizeof own.method, "tree");
     (void)snprintf(own.backend, sizeof own.backend, "cpu");

@@ -6,6 +6,7 @@
 #include "api/api_call.h"
 #include "api/api_check.h"
 #include "api/api_device.h"
+#include "api/api_limit.h"
 #include "api/api_method.h"
 #include "api/api_search.h"
 #include "api/api_select.h"
@@ -14,6 +15,8 @@
 
 /* CUDA's own name for "the default stream, as one stream": what NULL means to a caller. */
 static void *const DEFAULT_STREAM = (void *)0x1;
+
+static const char *const ON_GPU = "tables in the memory of a GPU have no limit (leave it out)";
 
 enum { ON_DEVICE = KIN_FUSED_DATA_ON_DEVICE | KIN_FUSED_OUT_ON_DEVICE };
 
@@ -85,6 +88,7 @@ static kith_status graph(kith_ctx *ctx, const kith_matrix *points, const kith_se
     KIN_TRY(kin_api_check_graph(ctx, points, given, out, &job));
     KIN_TRY(kin_method_check(ctx, &job.request));
     KIN_TRY(kin_method_check_gpu(ctx, &job.request));
+    KIN_TRY(kin_limit_refuse(ctx, &job.request, ON_GPU));
     KIN_TRY(find_all(ctx, job.points.data, NULL, out, &index));
     KIN_TRY(check_metric(ctx, &job.request.distance));
     KIN_TRY(enter(ctx, index, &gpu));
@@ -115,6 +119,7 @@ static kith_status knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_matr
     KIN_TRY(kin_api_check_knn(ctx, corpus, queries, given, out, &job));
     KIN_TRY(kin_method_check(ctx, &job.request));
     KIN_TRY(kin_method_check_gpu(ctx, &job.request));
+    KIN_TRY(kin_limit_refuse(ctx, &job.request, ON_GPU));
     KIN_TRY(find_all(ctx, job.corpus.data, job.queries.data, out, &index));
     KIN_TRY(check_metric(ctx, &job.request.distance));
     KIN_TRY(enter(ctx, index, &gpu));

@@ -3,6 +3,7 @@
  */
 #include "api/api_call.h"
 #include "api/api_check.h"
+#include "api/api_limit.h"
 #include "api/api_method.h"
 #include "api/api_pipeline.h"
 #include "api/api_search.h"
@@ -25,6 +26,7 @@ static kin_request request_of(const kith_search_params *params, const kin_distan
                          .select = params->select,
                          .method = params->method,
                          .sample = params->sample,
+                         .radius = params->radius,
                          .tree_height = params->tree_height};
 }
 
@@ -44,29 +46,37 @@ kith_status kin_api_check_graph(kith_ctx *ctx, const kith_matrix *points,
     KIN_TRY(kin_check_output(ctx, params.k, job->points.rows - (self ? 0 : 1),
                              self ? OF_SEARCH : OF_GRAPH, out, job->points.rows));
     KIN_TRY(kin_method_check_height(ctx, params.tree_height, job->points.rows));
+    KIN_TRY(kin_check_radius(ctx, distance.metric, params.radius));
     job->request = request_of(&params, &distance);
     return KITH_OK;
+}
+
+static kith_status solve_graph(kith_ctx *ctx, const kin_graph_job *job, const kith_neighbors *out)
+{
+    kin_gpu *gpu = NULL;
+    KIN_TRY(kin_method_enter(ctx, &job->request, &job->points, NULL, &gpu));
+    if (gpu != NULL) {
+        const kith_status status = kin_method_graph_on_gpu(ctx, gpu, job, 0, out);
+        kin_device_leave(ctx, gpu);
+        if (!kin_pipeline_yields(ctx, &job->request, status)) {
+            return status;
+        }
+    }
+    bool declined = true;
+    if (kin_method_takes_tree(&job->request, &job->points, NULL)) {
+        KIN_TRY(kin_tree_graph(ctx, &job->points, &job->request, out, &declined));
+    }
+    return declined ? kin_exact_graph(ctx, &job->points, &job->request, out) : KITH_OK;
 }
 
 static kith_status graph(kith_ctx *ctx, const kith_matrix *points, const kith_search_params *given,
                          const kith_neighbors *out)
 {
     kin_graph_job job;
-    kin_gpu *gpu = NULL;
+    kin_limit limit;
     KIN_TRY(kin_api_check_graph(ctx, points, given, out, &job));
-    KIN_TRY(kin_method_enter(ctx, &job.request, &job.points, NULL, &gpu));
-    if (gpu != NULL) {
-        const kith_status status = kin_method_graph_on_gpu(ctx, gpu, &job, 0, out);
-        kin_device_leave(ctx, gpu);
-        if (!kin_pipeline_yields(ctx, &job.request, status)) {
-            return status;
-        }
-    }
-    bool declined = true;
-    if (kin_method_takes_tree(&job.request, &job.points, NULL)) {
-        KIN_TRY(kin_tree_graph(ctx, &job.points, &job.request, out, &declined));
-    }
-    return declined ? kin_exact_graph(ctx, &job.points, &job.request, out) : KITH_OK;
+    KIN_TRY(kin_limit_begin(ctx, &job.request, out, &limit));
+    return kin_limit_end(&limit, solve_graph(ctx, &job, &limit.out));
 }
 
 kith_status kith_graph_exact(kith_ctx *ctx, const kith_matrix *points,
@@ -91,6 +101,7 @@ kith_status kin_api_check_queries(kith_ctx *ctx, const kith_matrix *corpus,
     KIN_TRY(kin_check_output(ctx, params->k, corpus->rows - (excludes ? 1 : 0),
                              excludes ? OF_EXCLUDE : OF_SEARCH, out, job->queries.rows));
     KIN_TRY(kin_method_check_height(ctx, params->tree_height, corpus->rows));
+    KIN_TRY(kin_check_radius(ctx, distance->metric, params->radius));
     job->request = request_of(params, distance);
     job->request.distance.isa = ctx->isa;
     return KITH_OK;
@@ -149,21 +160,28 @@ static kith_status knn_on_cpu(kith_ctx *ctx, const kin_knn_job *job, const kith_
     return status;
 }
 
+static kith_status solve_knn(kith_ctx *ctx, const kin_knn_job *job, const kith_neighbors *out)
+{
+    kin_gpu *gpu = NULL;
+    KIN_TRY(kin_method_enter(ctx, &job->request, &job->corpus, &job->queries, &gpu));
+    if (gpu != NULL) {
+        const kith_status status = kin_method_knn_on_gpu(ctx, gpu, job, 0, out);
+        kin_device_leave(ctx, gpu);
+        if (!kin_pipeline_yields(ctx, &job->request, status)) {
+            return status;
+        }
+    }
+    return knn_on_cpu(ctx, job, out);
+}
+
 static kith_status knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
                        const kith_search_params *given, const kith_neighbors *out)
 {
     kin_knn_job job;
-    kin_gpu *gpu = NULL;
+    kin_limit limit;
     KIN_TRY(kin_api_check_knn(ctx, corpus, queries, given, out, &job));
-    KIN_TRY(kin_method_enter(ctx, &job.request, &job.corpus, &job.queries, &gpu));
-    if (gpu != NULL) {
-        const kith_status status = kin_method_knn_on_gpu(ctx, gpu, &job, 0, out);
-        kin_device_leave(ctx, gpu);
-        if (!kin_pipeline_yields(ctx, &job.request, status)) {
-            return status;
-        }
-    }
-    return knn_on_cpu(ctx, &job, out);
+    KIN_TRY(kin_limit_begin(ctx, &job.request, out, &limit));
+    return kin_limit_end(&limit, solve_knn(ctx, &job, &limit.out));
 }
 
 kith_status kith_knn_exact(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
@@ -176,15 +194,32 @@ kith_status kith_knn_exact(kith_ctx *ctx, const kith_matrix *corpus, const kith_
 
 /* ---- Both directions ------------------------------------------------------------------------ */
 
+static kith_status solve_both(kith_ctx *ctx, const kith_matrix *a, const kith_matrix *b,
+                              const kin_request *request, const kith_neighbors *ab,
+                              const kith_neighbors *ba)
+{
+    kin_gpu *gpu = NULL;
+    KIN_TRY(kin_pipeline_enter(ctx, request, (double)a->rows * (double)b->rows, &gpu));
+    if (gpu != NULL) {
+        const kith_status status = kin_fused_both(ctx, gpu, a, b, request, 0, ab, ba);
+        kin_device_leave(ctx, gpu);
+        if (!kin_pipeline_yields(ctx, request, status)) {
+            return status;
+        }
+    }
+    return kin_exact_both(ctx, a, b, request, ab, ba);
+}
+
 static kith_status both(kith_ctx *ctx, const kith_matrix *a, const kith_matrix *b,
                         const kith_search_params *given, const kith_neighbors *ab,
                         const kith_neighbors *ba)
 {
+    kin_limit there;
+    kin_limit back;
     kith_search_params params;
     kith_matrix am;
     kith_matrix bm;
     kin_distance distance;
-    kin_gpu *gpu = NULL;
     KIN_TRY(kin_check_search_params(ctx, given, &params));
     KIN_TRY(kin_check_matrix(ctx, a, "a", &am));
     KIN_TRY(kin_check_matrix(ctx, b, "b", &bm));
@@ -196,17 +231,16 @@ static kith_status both(kith_ctx *ctx, const kith_matrix *a, const kith_matrix *
     if (params.exclude != NULL) {
         return kin_fail(ctx, KITH_E_ARGUMENT, "exclude has no meaning in both directions at once");
     }
+    KIN_TRY(kin_check_radius(ctx, distance.metric, params.radius));
     const kin_request request = request_of(&params, &distance);
     KIN_TRY(kin_method_refuse_tree(ctx, &request, "both directions at once have none"));
-    KIN_TRY(kin_pipeline_enter(ctx, &request, (double)am.rows * (double)bm.rows, &gpu));
-    if (gpu != NULL) {
-        const kith_status status = kin_fused_both(ctx, gpu, &am, &bm, &request, 0, ab, ba);
-        kin_device_leave(ctx, gpu);
-        if (!kin_pipeline_yields(ctx, &request, status)) {
-            return status;
-        }
+    KIN_TRY(kin_limit_begin(ctx, &request, ab, &there));
+    kith_status status = kin_limit_begin(ctx, &request, ba, &back);
+    if (status == KITH_OK) {
+        status = solve_both(ctx, &am, &bm, &request, &there.out, &back.out);
+        status = kin_limit_end(&back, status);
     }
-    return kin_exact_both(ctx, &am, &bm, &request, ab, ba);
+    return kin_limit_end(&there, status);
 }
 
 kith_status kith_knn_both(kith_ctx *ctx, const kith_matrix *a, const kith_matrix *b,

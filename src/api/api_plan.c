@@ -2,6 +2,7 @@
  * What a job will take, before it runs. */
 #include "api/api_call.h"
 #include "api/api_check.h"
+#include "api/api_limit.h"
 #include "api/api_method.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
@@ -141,6 +142,7 @@ static kith_status plan_exact(kith_ctx *ctx, const kith_matrix *corpus, const ki
     }
     KIN_TRY(check_k(ctx, &params, queries == NULL, matrix.rows));
     KIN_TRY(kin_method_check_height(ctx, params.tree_height, matrix.rows));
+    KIN_TRY(kin_check_radius(ctx, distance.metric, params.radius));
     const kin_request request = {.distance = distance,
                                  .k = params.k,
                                  .flags = params.flags,
@@ -149,6 +151,7 @@ static kith_status plan_exact(kith_ctx *ctx, const kith_matrix *corpus, const ki
                                  .select = params.select,
                                  .method = params.method,
                                  .sample = params.sample,
+                                 .radius = params.radius,
                                  .tree_height = params.tree_height};
     const int64_t rows = queries != NULL ? asked.rows : matrix.rows;
     const kith_matrix *other = queries != NULL ? &asked : NULL;
@@ -167,6 +170,9 @@ static kith_status plan_exact(kith_ctx *ctx, const kith_matrix *corpus, const ki
     (void)snprintf(own.backend, sizeof own.backend, "cpu");
     bool grove = false;
     KIN_TRY(plan_gpu(ctx, &matrix, other, &request, &own, &grove));
+    const uint64_t limit = kin_limit_bytes(params.radius, rows, params.k);
+    own.state_bytes = kin_size_add(own.state_bytes, limit);
+    own.peak_bytes = kin_size_add(own.peak_bytes, limit);
     const bool on_cpu = own.gpu_bytes == 0;
     (void)snprintf(own.method, sizeof own.method, "%s",
                    (on_cpu ? tree : grove)

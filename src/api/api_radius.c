@@ -23,31 +23,13 @@ static kith_status take_params(kith_ctx *ctx, const kith_radius_params *given,
     return KITH_OK;
 }
 
-/* Whether distances of this metric may be negative, and so a radius, too. */
-static bool may_be_negative(kith_metric metric)
-{
-    return metric == KITH_INNER_PRODUCT || metric == KITH_KL || metric == KITH_CUSTOM;
-}
-
-static kith_status check_radius(kith_ctx *ctx, kith_metric metric, double radius)
-{
-    if (radius != radius) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "radius is NaN, must be a number");
-    }
-    if (radius < 0.0 && !may_be_negative(metric)) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "radius is %g, must be at least 0 for %s", radius,
-                        kith_metric_name(metric));
-    }
-    return KITH_OK;
-}
-
 static kith_status check_radii(kith_ctx *ctx, kith_metric metric, const double *radii, int64_t rows)
 {
     for (int64_t i = 0; i < rows; i++) {
-        if (radii[i] != radii[i] || (radii[i] < 0.0 && !may_be_negative(metric))) {
-            return kin_fail(ctx, KITH_E_ARGUMENT, "radii[%lld] is %g, must be %s", (long long)i,
-                            radii[i],
-                            may_be_negative(metric) ? "a number" : "a number of at least 0");
+        if (radii[i] != radii[i] || (radii[i] < 0.0 && !kin_radius_may_be_negative(metric))) {
+            return kin_fail(
+                ctx, KITH_E_ARGUMENT, "radii[%lld] is %g, must be %s", (long long)i, radii[i],
+                kin_radius_may_be_negative(metric) ? "a number" : "a number of at least 0");
         }
     }
     return KITH_OK;
@@ -80,7 +62,7 @@ static kith_status check(kith_ctx *ctx, const kith_matrix *corpus, const kith_ma
                              &request->distance));
     const kith_metric metric = request->distance.metric;
     if (params.radii == NULL) {
-        KIN_TRY(check_radius(ctx, metric, params.radius));
+        KIN_TRY(kin_check_radius(ctx, metric, params.radius));
     } else {
         KIN_TRY(check_radii(ctx, metric, params.radii, graph ? job->corpus.rows : job->asked.rows));
     }

@@ -38,6 +38,7 @@ typedef struct kin_answer_target {
     const kin_groups *groups; /* of the side whose rows are written */
     const uint32_t *exclude;  /* by row, or NULL */
     bool leaves_self_out;
+    bool may_be_short; /* a limit's: what is not written is empty already */
     const kith_neighbors *out;
 } kin_answer_target;
 

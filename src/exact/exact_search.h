@@ -15,6 +15,7 @@ typedef struct kin_request {
     kith_select_method select;
     kith_method method;  /* api/ has decided; nothing here reads it */
     int32_t sample;      /* HYBRID: columns for each of the k; 0: as many as suit */
+    double radius;       /* 0: none; else api/ cuts, and engines may leave out what is beyond */
     int32_t tree_height; /* 0: by the columns; else api/ has checked that the rows allow it */
     const double *share; /* HYBRID, for comparison: of the rows, those that the processor selects
                             from; NULL: by measured rates */

@@ -121,7 +121,7 @@ static void send_packet(const run *r, worker *w, int64_t packet)
                                                (double)sorted->lost[query], tree->floor);
     }
     walk->waiting = 0xffffu >> (KIN_PACKET - count);
-    kin_tree_walk_run_within(walk);
+    kin_tree_walk_run(walk);
 }
 
 static kith_status solve(void *arg, int64_t task, int32_t thread)

@@ -25,6 +25,7 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "exact/exact_answer.h"
+#include "exact/exact_hits.h"
 #include "host/host_clock.h"
 #include "host/host_cpu.h"
 #include "host/host_threads.h"
@@ -84,14 +85,27 @@ static int64_t packets_of(const searching *s)
     return s->queries != NULL ? kin_ceil_div(s->queries->count, KIN_PACKET) : s->tree->blocks;
 }
 
+/* From where a query of the packet begins. */
+static float first_reach(const searching *s, float lost)
+{
+    const kin_tree *tree = s->tree;
+    const double radius = s->request->radius;
+    if (radius == 0.0) {
+        return INFINITY;
+    }
+    const double key = kin_radius_key(s->request->distance.metric, radius);
+    return kin_tree_reach_of_key(tree->norm, key, tree->scale, (double)lost, tree->floor);
+}
+
 static void fill_from_queries(const searching *s, kin_tree_walk *w, int64_t packet)
 {
     const kin_tree_queries *queries = s->queries;
     const int32_t count = kin_tree_queries_packet(queries, s->tree->cols, packet, w->columns);
     for (int32_t q = 0; q < count; q++) {
         const uint32_t query = queries->order[packet * KIN_PACKET + q];
-        kin_tree_list_begin(s->tree, s->wanted, queries->first + query, queries->lost[query],
-                            &w->lists[q]);
+        const float lost = queries->lost[query];
+        kin_tree_list_begin(s->tree, s->wanted, queries->first + query, lost, &w->lists[q]);
+        w->reach[q] = first_reach(s, lost);
     }
     w->waiting = 0xffffu >> (KIN_PACKET - count);
 }
@@ -105,6 +119,7 @@ static void fill_from_tree(const searching *s, kin_tree_walk *w, int64_t packet)
     w->waiting = 0;
     for (int32_t q = 0; q < KIN_PACKET && tree->ids[first + q] != KITH_ID_NONE; q++) {
         kin_tree_list_begin(tree, s->wanted, tree->ids[first + q], tree->lost[1], &w->lists[q]);
+        w->reach[q] = first_reach(s, tree->lost[1]);
         w->waiting |= 1u << q;
     }
 }
@@ -248,13 +263,15 @@ kith_status kin_tree_graph(kith_ctx *ctx, const kith_matrix *points, const kin_r
     const int64_t start = kin_clock_ns();
     const bool leaves_out = (request->flags & KITH_INCLUDE_SELF) == 0;
     const int64_t wanted = kin_min_i64(request->k + (leaves_out ? 1 : 0), points->rows);
-    searching s = {
-        .ctx = ctx,
-        .tree = &tree,
-        .corpus = &prepared,
-        .request = request,
-        .target = {.groups = &prepared.groups, .leaves_self_out = leaves_out, .out = out},
-        .wanted = kin_min_i64(wanted, tree.points)};
+    searching s = {.ctx = ctx,
+                   .tree = &tree,
+                   .corpus = &prepared,
+                   .request = request,
+                   .target = {.groups = &prepared.groups,
+                              .leaves_self_out = leaves_out,
+                              .may_be_short = request->radius != 0.0,
+                              .out = out},
+                   .wanted = kin_min_i64(wanted, tree.points)};
     kith_status status = make_workers(&s, &prepared.rows, wanted);
     if (status == KITH_OK) {
         status = decide(&s, tree.points, declined);
@@ -313,8 +330,10 @@ kith_status kin_tree_search(kith_ctx *ctx, const kin_prepared *corpus, const kin
     ctx->report.seconds_prepare += asked.seconds_prepare;
     const int64_t wanted =
         kin_min_i64(request->k + (request->exclude != NULL ? 1 : 0), corpus->groups.rows);
-    s.target =
-        (kin_answer_target){.groups = &asked.groups, .exclude = request->exclude, .out = out};
+    s.target = (kin_answer_target){.groups = &asked.groups,
+                                   .exclude = request->exclude,
+                                   .may_be_short = request->radius != 0.0,
+                                   .out = out};
     s.wanted = kin_min_i64(wanted, tree->points);
     KIN_TRY_GOTO(status, make_workers(&s, &asked.rows, wanted), done);
     KIN_TRY_GOTO(status, search_stripes(&s, &sorted, &asked.rows, declined), done);

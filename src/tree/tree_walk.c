@@ -172,14 +172,6 @@ static void write_rows(kin_tree_walk *w)
 
 void kin_tree_walk_run(kin_tree_walk *w)
 {
-    for (int32_t q = 0; q < KIN_PACKET; q++) {
-        w->reach[q] = INFINITY;
-    }
-    kin_tree_walk_run_within(w);
-}
-
-void kin_tree_walk_run_within(kin_tree_walk *w)
-{
     int32_t top = 1;
     write_rows(w);
     w->visits[0].node = 1;

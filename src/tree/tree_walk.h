@@ -44,11 +44,9 @@ kith_status kin_tree_walk_make(kith_ctx *ctx, const kin_tree *tree, const kin_di
 void kin_tree_walk_free(kith_ctx *ctx, kin_tree_walk *walk);
 uint64_t kin_tree_walk_bytes(int64_t wanted, int32_t cols, int64_t leaf_points);
 
-/* The packet that columns, waiting and lists describe: afterwards every point that is missing in a
- * list has been proven to be farther than `wanted` others. */
+/* The packet that columns, waiting, reach and lists describe: afterwards every point that is
+ * missing in a list has been proven to be farther than the query's first reach says, or than
+ * `wanted` others. */
 void kin_tree_walk_run(kin_tree_walk *walk);
-/* The same from the reaches that stand in the walk: every point that is missing has been proven to
- * be farther than its query's, or than `wanted` others. */
-void kin_tree_walk_run_within(kin_tree_walk *walk);
 
 #endif

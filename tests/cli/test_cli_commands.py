@@ -134,6 +134,29 @@ class Graph(CliCase):
         self.assertEqual((self.folder / "tree.npz").read_bytes(),
                          (self.folder / "near.npz").read_bytes())
 
+    def test_radius_limit(self):
+        """-k with --radius: the k nearest within it, empty slots behind them"""
+        points = self.points(rows=50, columns=3)
+        truth = plain_lists(points, points, 6, True)
+        wide = [[(key, j) for key, j in row if key <= 8100] for row in truth]
+        self.assertTrue(any(len(row) == 6 for row in wide) and any(len(row) < 6 for row in wide))
+        for method in ("exact", "tree"):
+            told = self.works_json("graph", "points.u8bin", "-k", "6", "--radius", "90",
+                                   "--method", method, "-o", "near.npz")
+            self.assertEqual((told["k"], told["radius"], told["method"]), (6, 90, method))
+            arrays = read_npz(self.folder / "near.npz")
+            gaps = [[None] * (6 - len(row)) for row in wide]
+            ids = [[j for _, j in row] + [-1 for _ in gap] for row, gap in zip(wide, gaps)]
+            far = [[float32(key ** 0.5) for key, _ in row] + [float("inf") for _ in gap]
+                   for row, gap in zip(wide, gaps)]
+            self.assertEqual(arrays["ids"], (sum(ids, []), (50, 6)))
+            self.assertEqual(arrays["distances"], (sum(far, []), (50, 6)))
+        self.works("graph", "points.u8bin", "-k", "6", "--radius", "90", "--format", "csr", "-o",
+                   "near.npz")
+        arrays = read_npz(self.folder / "near.npz")
+        ends = [sum(len(row) for row in wide[:i]) for i in range(51)]
+        self.assertEqual(list(arrays["indptr"][0]), ends)
+
 
 class Search(CliCase):
     def test_search(self):

@@ -203,6 +203,7 @@ static int wrong_queries(const kin_prepared *corpus, const kin_prepared *asked,
             walk->columns[c * KIN_PACKET + q] = row[c];
         }
         kin_tree_list_begin(tree, NEIGHBOURS, q, (float)(lost * (1.0 + 1e-6)), &walk->lists[q]);
+        walk->reach[q] = INFINITY;
     }
     walk->waiting = 0xffff;
     kin_tree_walk_run(walk);

@@ -109,7 +109,10 @@ static double *radii_of(kith_ctx *ctx, const job *j, int64_t rank)
     uint32_t *to = malloc((size_t)pairs * sizeof *to);
     double *all = malloc((size_t)pairs * sizeof *all);
     double *radii = malloc((size_t)asked->rows * sizeof *radii);
-    assert_true(from != NULL && to != NULL && all != NULL && radii != NULL);
+    assert_non_null(from);
+    assert_non_null(to);
+    assert_non_null(all);
+    assert_non_null(radii);
     for (int64_t i = 0; i < pairs; i++) {
         from[i] = (uint32_t)(i / rows);
         to[i] = (uint32_t)(i % rows);
@@ -273,8 +276,10 @@ static void ties_at_the_radius(void **state)
         test_rows points = test_rows_make(dtypes[t], 1331, 3, 0);
         for (int64_t i = 0; i < 1331; i++) {
             test_rows_set(&points, i, 0, (double)(i % 11));
-            test_rows_set(&points, i, 1, (double)(i / 11 % 11));
-            test_rows_set(&points, i, 2, (double)(i / 121));
+            const int64_t line = i / 11 % 11;
+            test_rows_set(&points, i, 1, (double)line);
+            const int64_t layer = i / 121;
+            test_rows_set(&points, i, 2, (double)layer);
         }
         for (int m = 0; m < METRIC_COUNT; m++) {
             for (int i = 0; i < 4; i++) {
