@@ -19,7 +19,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-enum { JOBS = 6, K = 7, MOST_ALLOCATIONS = 5000 };
+enum { JOBS = 8, K = 7, MOST_ALLOCATIONS = 5000 };
 
 typedef struct input {
     test_rows points;
@@ -156,24 +156,41 @@ static int setup(void **state)
     const kith_matrix *p = &in.points.matrix;
     const kith_matrix *q = &in.queries.matrix;
     const test_job jobs[JOBS] = {
-        {"graph", TEST_GRAPH, p, NULL, KITH_EUCLIDEAN, K, 0, NULL, KITH_PIPELINE_FUSED,
-         KITH_SELECT_AUTO},
-        {"graph with zeros", TEST_GRAPH, &in.zeros.matrix, NULL, KITH_COSINE, K, 0, NULL,
-         KITH_PIPELINE_FUSED, KITH_SELECT_AUTO},
-        {"direct graph", TEST_GRAPH, q, NULL, KITH_CHEBYSHEV, K, 0, NULL, KITH_PIPELINE_FUSED,
-         KITH_SELECT_AUTO},
-        {"search", TEST_SEARCH, p, q, KITH_INNER_PRODUCT, K, 0, NULL, KITH_PIPELINE_FUSED,
-         KITH_SELECT_AUTO},
-        {"both", TEST_BOTH, p, q, KITH_EUCLIDEAN, K, 0, NULL, KITH_PIPELINE_FUSED,
-         KITH_SELECT_AUTO},
-        {"prepared", TEST_PREPARED, p, q, KITH_CORRELATION, K, 0, NULL, KITH_PIPELINE_FUSED,
-         KITH_SELECT_AUTO},
+        {.name = "graph", .call = TEST_GRAPH, .points = p, .metric = KITH_EUCLIDEAN},
+        {.name = "graph with zeros",
+         .call = TEST_GRAPH,
+         .points = &in.zeros.matrix,
+         .metric = KITH_COSINE},
+        {.name = "direct graph", .call = TEST_GRAPH, .points = q, .metric = KITH_CHEBYSHEV},
+        {.name = "search",
+         .call = TEST_SEARCH,
+         .points = p,
+         .queries = q,
+         .metric = KITH_INNER_PRODUCT},
+        {.name = "both", .call = TEST_BOTH, .points = p, .queries = q, .metric = KITH_EUCLIDEAN},
+        {.name = "prepared",
+         .call = TEST_PREPARED,
+         .points = p,
+         .queries = q,
+         .metric = KITH_CORRELATION},
+        {.name = "graph by a tree",
+         .call = TEST_GRAPH,
+         .points = p,
+         .metric = KITH_EUCLIDEAN,
+         .method = KITH_METHOD_TREE},
+        {.name = "search by a tree",
+         .call = TEST_SEARCH,
+         .points = p,
+         .queries = q,
+         .metric = KITH_MANHATTAN,
+         .method = KITH_METHOD_TREE},
     };
     kith_ctx *cpu = test_cpu_ctx();
     kith_ctx *gpu = test_gpu_ctx(2, 0);
     for (int i = 0; i < JOBS; i++) {
         kith_neighbors warm;
         in.jobs[i] = jobs[i];
+        in.jobs[i].k = K;
         assert_int_equal(test_job_solve(cpu, &in.jobs[i], &in.wanted[i]), KITH_OK);
         (void)test_job_solve(gpu, &in.jobs[i], &warm);
         test_answer_free(&warm);

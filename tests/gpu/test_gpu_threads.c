@@ -16,7 +16,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
-enum { USERS = 6, ROUNDS = 5, JOBS = 8, K = 9 };
+enum { USERS = 6, ROUNDS = 5, JOBS = 9, K = 9 };
 
 typedef struct shared {
     test_rows points;
@@ -113,24 +113,23 @@ static int make_shared(void **state)
     test_shape_fill(&all.queries, SHAPE_GAUSS, false, &seed);
     const kith_matrix *p = &all.points.matrix;
     const kith_matrix *q = &all.queries.matrix;
+    const kith_matrix *bytes = &all.bytes.matrix;
+    const uint32_t self = KITH_INCLUDE_SELF;
     const test_job jobs[JOBS] = {
-        {"a", TEST_GRAPH, p, NULL, KITH_EUCLIDEAN, K, 0, NULL, KITH_PIPELINE_FUSED,
-         KITH_SELECT_AUTO},
-        {"b", TEST_GRAPH, &all.bytes.matrix, NULL, KITH_EUCLIDEAN, K, 0, NULL, KITH_PIPELINE_FUSED,
-         KITH_SELECT_AUTO},
-        {"c", TEST_SEARCH, p, q, KITH_COSINE, K, 0, NULL, KITH_PIPELINE_FUSED, KITH_SELECT_AUTO},
-        {"d", TEST_BOTH, p, q, KITH_INNER_PRODUCT, K, 0, NULL, KITH_PIPELINE_FUSED,
-         KITH_SELECT_AUTO},
-        {"e", TEST_PREPARED, p, q, KITH_CORRELATION, K, 0, NULL, KITH_PIPELINE_FUSED,
-         KITH_SELECT_AUTO},
-        {"f", TEST_SEARCH, p, q, KITH_MANHATTAN, K, 0, NULL, KITH_PIPELINE_FUSED, KITH_SELECT_AUTO},
-        {"g", TEST_GRAPH, q, NULL, KITH_EUCLIDEAN, 200, KITH_INCLUDE_SELF, NULL,
-         KITH_PIPELINE_FUSED, KITH_SELECT_AUTO},
-        {"h", TEST_SEARCH, q, p, KITH_EUCLIDEAN, K, 0, NULL, KITH_PIPELINE_FUSED, KITH_SELECT_AUTO},
+        {.name = "a", .points = p, .metric = KITH_EUCLIDEAN},
+        {.name = "b", .points = bytes, .metric = KITH_EUCLIDEAN},
+        {.name = "c", .points = p, .queries = q, .call = TEST_SEARCH, .metric = KITH_COSINE},
+        {.name = "d", .points = p, .queries = q, .call = TEST_BOTH, .metric = KITH_INNER_PRODUCT},
+        {.name = "e", .points = p, .queries = q, .call = TEST_PREPARED, .metric = KITH_CORRELATION},
+        {.name = "f", .points = p, .queries = q, .call = TEST_SEARCH, .metric = KITH_MANHATTAN},
+        {.name = "g", .points = q, .metric = KITH_EUCLIDEAN, .k = 200, .flags = self},
+        {.name = "h", .points = q, .queries = p, .call = TEST_SEARCH, .metric = KITH_EUCLIDEAN},
+        {.name = "i", .points = p, .metric = KITH_EUCLIDEAN, .method = KITH_METHOD_TREE},
     };
     kith_ctx *cpu = test_cpu_ctx();
     for (int i = 0; i < JOBS; i++) {
         all.jobs[i] = jobs[i];
+        all.jobs[i].k = jobs[i].k != 0 ? jobs[i].k : K;
         assert_int_equal(test_job_solve(cpu, &all.jobs[i], &all.wanted[i]), KITH_OK);
     }
     kith_ctx_free(cpu);
@@ -162,9 +161,12 @@ static void one_corpus(void **state)
     shared *all = *state;
     kith_ctx *owner = test_gpu_ctx(2, 0);
     kith_ctx *cpu = test_cpu_ctx();
-    const test_job job = {
-        "corpus", TEST_SEARCH, &all->points.matrix, &all->queries.matrix, KITH_EUCLIDEAN, K,
-        0,        NULL,        KITH_PIPELINE_FUSED, KITH_SELECT_AUTO};
+    const test_job job = {.name = "corpus",
+                          .call = TEST_SEARCH,
+                          .points = &all->points.matrix,
+                          .queries = &all->queries.matrix,
+                          .metric = KITH_EUCLIDEAN,
+                          .k = K};
     assert_int_equal(test_job_solve(cpu, &job, &all->of_corpus), KITH_OK);
     if (kith_corpus_create(owner, &all->points.matrix, KITH_EUCLIDEAN, &all->corpus) != KITH_OK) {
         fail_msg("%s", kith_ctx_detail(owner));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The tree on a GPU against the processor's exact engine, byte for byte: the processor's own suite
  * (cases_tree.c), columns up to all that a GPU has a tree of, larger sets, device arrays, budgets
- * that cut queries and points, allocations that fail, many runs, what auto takes; real data in few
- * columns with KITH_DATA. */
+ * that cut queries and points, many runs, what auto takes; real data in few columns with KITH_DATA.
+ */
 #include "grove/grove_kernels.h"
 #include "grove/grove_search.h"
 #include "kith/kith_cuda.h"
@@ -11,7 +11,6 @@
 #include "support/support_caller.h"
 #include "support/support_corpora.h"
 #include "support/support_engines.h"
-#include "support/support_faulty.h"
 #include "support/support_gpu.h"
 #include "support/support_trees.h"
 
@@ -241,55 +240,6 @@ static void little_memory(void **state)
     assert_true(b.worked > 0 && b.lacking > 0 && b.stripes > 1);
 }
 
-/* ---- Allocations of the host that fail ------------------------------------------------------- */
-
-static bool survives(const test_job *job, const kith_neighbors *wanted, long fails_at)
-{
-    test_faulty f = {.fails_at = fails_at == 1 ? 0 : fails_at}; /* the first is the context */
-    kith_ctx *ctx = test_faulty_ctx("cuda", &f, 0);
-    kith_neighbors got;
-    const kith_status status = test_trees_solve(ctx, job, KITH_METHOD_TREE, &got);
-    const bool failed = fails_at > 1 && atomic_load(&f.asked) >= fails_at;
-    if (failed ? status != KITH_E_MEMORY || kith_ctx_detail(ctx)[0] == '\0' : status != KITH_OK) {
-        fail_msg("%s: allocation %ld fails: %s '%s'", job->name, fails_at, kith_status_name(status),
-                 kith_ctx_detail(ctx));
-    }
-    if (status == KITH_OK) {
-        assert_false(test_answers_differ(job->name, wanted, &got));
-    }
-    test_answer_free(&got);
-    kith_ctx_free(ctx);
-    assert_int_equal(atomic_load(&f.blocks), 0);
-    return status == KITH_OK;
-}
-
-static void allocations_that_fail(void **state)
-{
-    (void)state;
-    enum { MOST_ALLOCATIONS = 5000 };
-    kith_ctx *cpu = test_cpu_ctx();
-    test_rows points = test_trees_rows(KITH_F32, 4000, 4, SHAPE_COPIES, 61);
-    test_rows queries = test_trees_rows(KITH_F32, 90, 4, SHAPE_GAUSS, 62);
-    test_job job = {.name = "copies", .points = &points.matrix, .metric = KITH_EUCLIDEAN, .k = 7};
-    for (int search = 0; search < 2; search++) {
-        kith_neighbors wanted;
-        job.queries = search == 1 ? &queries.matrix : NULL;
-        assert_int_equal(test_trees_solve(cpu, &job, KITH_METHOD_EXACT, &wanted), KITH_OK);
-        assert_true(survives(&job, &wanted, 1));
-        long n = 2;
-        while (!survives(&job, &wanted, n)) {
-            n += 1;
-            assert_true(n < MOST_ALLOCATIONS);
-        }
-        printf("%s: %ld host allocations, each failed once\n", search == 1 ? "search" : "graph",
-               n - 2);
-        test_answer_free(&wanted);
-    }
-    test_rows_free(&queries);
-    test_rows_free(&points);
-    kith_ctx_free(cpu);
-}
-
 /* ---- Again and again ------------------------------------------------------------------------- */
 
 static void many_runs(void **state)
@@ -450,9 +400,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(columns),       cmocka_unit_test(many),
         cmocka_unit_test(ties),          cmocka_unit_test(device_arrays),
-        cmocka_unit_test(little_memory), cmocka_unit_test(allocations_that_fail),
-        cmocka_unit_test(many_runs),     cmocka_unit_test(auto_takes),
-        cmocka_unit_test(refusals),      cmocka_unit_test(real_data),
+        cmocka_unit_test(little_memory), cmocka_unit_test(many_runs),
+        cmocka_unit_test(auto_takes),    cmocka_unit_test(refusals),
+        cmocka_unit_test(real_data),
     };
     if (test_gpu_is_absent()) {
         return TEST_SKIPPED;

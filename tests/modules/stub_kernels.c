@@ -13,6 +13,7 @@
 #include <string.h>
 
 extern const kin_fused_kernels stub_kernels;
+extern int stub_loses(void);
 extern const kin_select_kernels stub_select;
 
 static uint32_t next_random(void)
@@ -117,11 +118,11 @@ static int kth(kin_gpu_stream *stream, const kin_fused_kth *job)
     return 0;
 }
 
-static bool loses(void)
+int stub_loses(void)
 {
     const char *text = getenv("STUB_LOST");
     const uint32_t lost = text != NULL ? (uint32_t)strtoul(text, NULL, 10) : 0;
-    return next_random() % 100 < lost;
+    return next_random() % 100 < lost ? 1 : 0;
 }
 
 /* The first k positions, or more than there is room for. */
@@ -133,7 +134,7 @@ static int gather(kin_gpu_stream *stream, const kin_fused_gather *job)
         for (int32_t i = 0; i < lists->k; i++) {
             lists->words[row * lists->capacity + i] = (uint64_t)i;
         }
-        lists->counts[row] = loses() ? lists->capacity + 1 : lists->k;
+        lists->counts[row] = stub_loses() ? lists->capacity + 1 : lists->k;
     }
     return 0;
 }
@@ -142,7 +143,7 @@ static int tighten(kin_gpu_stream *stream, const kin_fused_tighten *job)
 {
     (void)stream;
     for (int64_t row = 0; job->lists.words != NULL && row < job->set.points; row++) {
-        job->lists.lost[row] |= loses() ? 1 : 0;
+        job->lists.lost[row] |= stub_loses() ? 1 : 0;
     }
     return 0;
 }
@@ -229,7 +230,7 @@ static int within(kin_gpu_stream *stream, const kin_fused_within *job)
                 (kin_fused_hit){.query = job->query0 + (uint32_t)row, .first = (uint32_t)i};
         }
     }
-    *job->count = loses() ? (uint64_t)job->room + 1 : (uint64_t)(job->rows * kept);
+    *job->count = stub_loses() ? (uint64_t)job->room + 1 : (uint64_t)(job->rows * kept);
     return 0;
 }
 

@@ -7,7 +7,7 @@
  *   STUB_BYTES    memory of the device (default 64 MiB)
  *
  * STUB_VERSION, at compile time, makes it a module of another version; STUB_KERNELS adds the
- * kernels of stub_kernels.c. */
+ * kernels of stub_kernels.c and stub_grove.c. */
 #include "gpu/gpu_module.h"
 
 #include <stdlib.h>
@@ -20,11 +20,14 @@
 #ifdef STUB_KERNELS
 extern const struct kin_fused_kernels stub_kernels;
 extern const struct kin_select_kernels stub_select;
+extern const struct kin_grove_kernels stub_grove;
 #define KERNELS (&stub_kernels)
 #define SELECTS (&stub_select)
+#define GROVE (&stub_grove)
 #else
 #define KERNELS NULL
 #define SELECTS NULL
+#define GROVE NULL
 #endif
 
 enum { MOST_BLOCKS = 4096, OUT_OF_RANGE = 1 };
@@ -254,4 +257,5 @@ const kin_gpu_module kith_cuda_module = {.version = STUB_VERSION,
                                          .bytes = sizeof(kin_gpu_module),
                                          .ops = &ops,
                                          .fused = KERNELS,
-                                         .select = SELECTS};
+                                         .select = SELECTS,
+                                         .grove = GROVE};

@@ -63,6 +63,7 @@ kith_status test_job_solve(kith_ctx *ctx, const test_job *job, kith_neighbors *o
     params.pipeline = job->pipeline;
     params.select = job->select;
     params.sample = job->sample;
+    params.method = job->method;
     *out = test_answer_make(rows_of(job), job->k);
     switch (job->call) {
     case TEST_GRAPH:

@@ -27,6 +27,7 @@ typedef struct test_job {
     kith_pipeline pipeline; /* test_compare: of `got`; what is wanted is the fused answer */
     kith_select_method select;
     int32_t sample; /* of the pipeline hybrid */
+    kith_method method;
 } test_job;
 
 typedef struct test_tally {

@@ -29,10 +29,15 @@ typedef struct setting {
     int64_t asked;
     int32_t cols;
     int64_t k;
-    int pipeline;
+    int way;
 } setting;
 
-enum { FUSED = KITH_PIPELINE_FUSED, MATRIX = KITH_PIPELINE_MATRIX, HYBRID = KITH_PIPELINE_HYBRID };
+enum {
+    FUSED = KITH_PIPELINE_FUSED,
+    MATRIX = KITH_PIPELINE_MATRIX,
+    HYBRID = KITH_PIPELINE_HYBRID,
+    TREE
+};
 
 static const setting settings[] = {
     {TEST_GRAPH, KITH_F32, KITH_EUCLIDEAN, 4000, 1, 16, 700, FUSED},
@@ -57,6 +62,11 @@ static const setting settings[] = {
     {TEST_SEARCH, KITH_F32, KITH_EUCLIDEAN, 9000, 1500, 24, 40, HYBRID},
     {TEST_SEARCH, KITH_F32, KITH_CHEBYSHEV, 3000, 400, 8, 200, HYBRID},
     {TEST_GRAPH, KITH_F32, KITH_EUCLIDEAN, 3000, 1, 8, 2500, HYBRID},
+    {TEST_GRAPH, KITH_F32, KITH_EUCLIDEAN, 9000, 1, 3, 10, TREE},
+    {TEST_GRAPH, KITH_F64, KITH_MANHATTAN, 3000, 1, 17, 300, TREE},
+    {TEST_GRAPH, KITH_U8, KITH_EUCLIDEAN, 5000, 1, 8, 2000, TREE},
+    {TEST_SEARCH, KITH_F32, KITH_EUCLIDEAN, 4000, 9000, 5, 40, TREE},
+    {TEST_SEARCH, KITH_F32, KITH_CHEBYSHEV, 9000, 700, 30, 1, TREE},
 };
 enum { SETTINGS = sizeof settings / sizeof *settings };
 
@@ -113,6 +123,7 @@ static kith_plan plan_of(const sweep *s)
     params.metric = s->job.metric;
     params.k = s->job.k;
     params.pipeline = s->job.pipeline;
+    params.method = s->job.method;
     kith_plan plan = {.struct_size = sizeof plan};
     assert_int_equal(kith_plan_exact(ctx, s->job.points, s->job.queries, &params, &plan), KITH_OK);
     kith_ctx_free(ctx);
@@ -144,8 +155,9 @@ static void sweep_budgets(sweep *s)
     (void)fflush(stdout);
 }
 
-/* Where there is room for all, the pipelines of the papers hold what is planned, and not much less:
- * blocks are rounded up, and what comes after another part need not lie beside it. */
+/* Where there is room for all, the pipelines of the papers and the tree hold what is planned, and
+ * not much less: blocks are rounded up, and what comes after another part need not lie beside it.
+ */
 static void hold_plan(sweep *s)
 {
     enum { MOST_TOO_MUCH = 3 };
@@ -172,6 +184,7 @@ static void hold_plan(sweep *s)
 
 static int run_setting(const setting *set)
 {
+    const bool tree = set->way == TREE;
     uint64_t seed = 21;
     test_rows points = test_rows_make(set->dtype, set->rows, set->cols, 0);
     test_rows queries = test_rows_make(set->dtype, set->asked, set->cols, 0);
@@ -183,10 +196,11 @@ static int run_setting(const setting *set)
                        .queries = set->call == TEST_GRAPH ? NULL : &queries.matrix,
                        .metric = set->metric,
                        .k = set->k,
-                       .pipeline = (kith_pipeline)set->pipeline}};
+                       .pipeline = tree ? KITH_PIPELINE_FUSED : (kith_pipeline)set->way,
+                       .method = tree ? KITH_METHOD_TREE : KITH_METHOD_AUTO}};
     test_job_text(&s.job, s.text, sizeof s.text);
     sweep_budgets(&s);
-    if (set->pipeline != FUSED) {
+    if (set->way != FUSED) {
         hold_plan(&s);
     }
     test_rows_free(&queries);
