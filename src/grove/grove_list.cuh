@@ -3,8 +3,9 @@
  *
  * Idea. Points are tested by lanes, a lane a point, for one query at a time, so what passes of a
  * leaf is spread over the warp, and the warp merges it into the query's list, which is sorted by
- * value: an entry a lane, a find a lane. A find is shown to all lanes, and everyone who stands
- * behind it moves one place up; after all finds each word knows its slot.
+ * value: an entry a lane (two, where it has more than 32), a find a lane. A find is shown to all
+ * lanes, and everyone who stands behind it moves one place up; after all finds each word knows its
+ * slot.
  *
  *   lane        0    1    2    3            0    1
  *   list      0.1  0.3  0.4  0.9    found 0.2  0.3
@@ -26,7 +27,7 @@
  * it where rows lost nothing, by 2^-12 elsewhere.
  *
  * Cost. About 80 operations of a warp a leaf and query that finds something there, 10 more for each
- * find. Limits. 32 slots; 256 bytes of shared memory a slot and packet. */
+ * find. Limits. 64 slots; 256 bytes of shared memory a slot and packet. */
 #ifndef KIN_GROVE_LIST_CUH
 #define KIN_GROVE_LIST_CUH
 
@@ -36,7 +37,7 @@
 #include <cuda_runtime.h>
 
 enum {
-    GROVE_SHORT = KIN_GROVE_PACKET, /* the longest list in shared memory: an entry a lane */
+    GROVE_SHORT = 2 * KIN_GROVE_PACKET, /* the longest list in shared memory */
     GROVE_SPARE = 8, /* what passes beyond the wanted number, for a bisection to pay */
     GROVE_NEAR = 2,  /* and what it may leave too many */
     GROVE_HALVINGS = 8
@@ -180,66 +181,93 @@ GROVE_DEVICE int32_t grove_gather(const kin_grove_short &s, float limit,
 
 /* ---- Merging --------------------------------------------------------------------------------- */
 
-/* Slots of a list's entry and of a find in the merged list, by lane. Bits of values; a lane without
- * one has INT32_MAX, which is above all of them. Entries come before finds of the same value. */
-GROVE_DEVICE void grove_ranks(int32_t entry, int32_t find, int32_t finds, int32_t *entry_slot,
-                              int32_t *find_slot)
+/* Slots of the list's entries and of a find in the merged list, by lane. Bits of values; a lane
+ * without one has INT32_MAX, which is above all of them. Entries come before finds of the same
+ * value. */
+template <int ENTRIES>
+GROVE_DEVICE void grove_ranks(const uint64_t (&entries)[ENTRIES], uint64_t find, int32_t finds,
+                              int32_t (&slots)[ENTRIES], int32_t *find_slot)
 {
     const int32_t lane = grove_lane_id();
-    int32_t behind = find; /* finds up to here come before the lane's own: before it, equal ones */
-    *entry_slot = lane;
+    const int32_t own = (int32_t)(find >> 32);
+    int32_t upto = own; /* finds up to here come before the lane's own: earlier ones, equal ones */
     *find_slot = 0;
+#pragma unroll
+    for (int e = 0; e < ENTRIES; e++) {
+        slots[e] = lane + e * KIN_GROVE_PACKET;
+    }
 #pragma unroll 4
     for (int32_t i = 0; i < finds; i++) {
-        const int32_t shown = __shfl_sync(GROVE_ALL_LANES, find, i);
-        const uint32_t entries = __ballot_sync(GROVE_ALL_LANES, entry <= shown);
-        *entry_slot += entry > shown ? 1 : 0;
-        if (lane == i) {
-            *find_slot += __popc(entries);
-            behind -= 1;
+        const int32_t shown = __shfl_sync(GROVE_ALL_LANES, own, i);
+        int32_t before = 0;
+#pragma unroll
+        for (int e = 0; e < ENTRIES; e++) {
+            const bool is_before = (int32_t)(entries[e] >> 32) <= shown;
+            before += __popc(__ballot_sync(GROVE_ALL_LANES, is_before));
+            slots[e] += is_before ? 0 : 1;
         }
-        *find_slot += shown <= behind ? 1 : 0;
+        *find_slot += lane == i ? before : 0;
+        upto -= lane == i ? 1 : 0;
+        *find_slot += shown <= upto ? 1 : 0;
     }
 }
 
+/* Bits of the value of a word whose slot is outside of the list. */
+GROVE_DEVICE uint32_t grove_fallen(uint64_t word, int32_t slot, int32_t capacity)
+{
+    return slot < capacity ? ~0u : (uint32_t)(word >> 32);
+}
+
 /* The first `finds` words of `found` enter the list of query q. */
+template <int ENTRIES>
 GROVE_DEVICE void grove_merge(const kin_grove_short &s, kin_grove_lane &own, int32_t q,
                               int32_t finds)
 {
     const int32_t lane = grove_lane_id();
-    const int32_t entries = __shfl_sync(GROVE_ALL_LANES, own.count, q);
-    uint64_t *list = s.lists + q * own.capacity;
-    __syncwarp(); /* finds and list were written by other lanes */
     const uint64_t nothing = (uint64_t)INT32_MAX << 32;
-    const uint64_t entry = lane < entries ? list[lane] : nothing;
-    const uint64_t find = lane < finds ? s.found[lane] : nothing;
-    int32_t entry_slot;
+    const int32_t count = __shfl_sync(GROVE_ALL_LANES, own.count, q);
+    uint64_t *list = s.lists + q * own.capacity;
+    uint64_t entries[ENTRIES];
+    int32_t slots[ENTRIES];
     int32_t find_slot;
-    grove_ranks((int32_t)(entry >> 32), (int32_t)(find >> 32), finds, &entry_slot, &find_slot);
-    const bool entry_stays = lane < entries && entry_slot < own.capacity;
-    const bool find_stays = lane < finds && find_slot < own.capacity;
-    if (entry_stays) {
-        list[entry_slot] = entry;
+    __syncwarp(); /* finds and list were written by other lanes */
+    const uint64_t find = lane < finds ? s.found[lane] : nothing;
+#pragma unroll
+    for (int e = 0; e < ENTRIES; e++) {
+        const int32_t at = lane + e * KIN_GROVE_PACKET;
+        entries[e] = at < count ? list[at] : nothing;
     }
-    if (find_stays) {
+    grove_ranks<ENTRIES>(entries, find, finds, slots, &find_slot);
+    uint32_t fallen = grove_fallen(find, lane < finds ? find_slot : 0, own.capacity);
+    if (lane < finds && find_slot < own.capacity) {
         list[find_slot] = find;
     }
-    __syncwarp(); /* merged */
-    if (entries + finds > own.capacity) {
-        const uint32_t falls = min(entry_stays ? ~0u : (uint32_t)(entry >> 32),
-                                   find_stays ? ~0u : (uint32_t)(find >> 32));
-        const uint32_t least = __reduce_min_sync(GROVE_ALL_LANES, falls);
-        own.dropped = lane == q ? fminf(own.dropped, __uint_as_float(least)) : own.dropped;
+#pragma unroll
+    for (int e = 0; e < ENTRIES; e++) {
+        const bool there = lane + e * KIN_GROVE_PACKET < count;
+        fallen = min(fallen, grove_fallen(entries[e], there ? slots[e] : 0, own.capacity));
+        if (there && slots[e] < own.capacity) {
+            list[slots[e]] = entries[e];
+        }
     }
-    if (lane == q && entries + finds >= own.wanted) {
+    __syncwarp(); /* merged */
+    const int32_t merged = min(count + finds, own.capacity);
+    if (count + finds > own.capacity) {
+        fallen = __reduce_min_sync(GROVE_ALL_LANES, fallen);
+        own.dropped = lane == q ? fminf(own.dropped, __uint_as_float(fallen)) : own.dropped;
+    }
+    if (lane == q && merged >= own.wanted) {
         grove_note(own, grove_value(list[own.wanted - 1]));
     }
     const float keep = __shfl_sync(GROVE_ALL_LANES, own.keep, q);
-    const uint32_t kept_entries =
-        __ballot_sync(GROVE_ALL_LANES, entry_stays && grove_value(entry) <= keep);
-    const uint32_t kept_finds =
-        __ballot_sync(GROVE_ALL_LANES, find_stays && grove_value(find) <= keep);
-    own.count = lane == q ? __popc(kept_entries) + __popc(kept_finds) : own.count;
+    int32_t kept = 0;
+#pragma unroll
+    for (int e = 0; e < ENTRIES; e++) {
+        const int32_t at = lane + e * KIN_GROVE_PACKET;
+        kept +=
+            __popc(__ballot_sync(GROVE_ALL_LANES, at < merged && grove_value(list[at]) <= keep));
+    }
+    own.count = lane == q ? kept : own.count;
 }
 
 /* ---- What every policy of lists has ---------------------------------------------------------- */
@@ -267,8 +295,10 @@ GROVE_DEVICE void grove_offer(kin_grove_short &s, kin_grove_lane &own, int32_t q
     while (finds > KIN_GROVE_PACKET) {
         limit = __shfl_sync(GROVE_ALL_LANES, own.keep, q);
         finds = grove_gather<POINTS>(s, limit, values, open, position);
-        if (finds > 0) {
-            grove_merge(s, own, q, min(finds, (int32_t)KIN_GROVE_PACKET));
+        if (finds > 0 && own.capacity <= KIN_GROVE_PACKET) {
+            grove_merge<1>(s, own, q, min(finds, (int32_t)KIN_GROVE_PACKET));
+        } else if (finds > 0) {
+            grove_merge<2>(s, own, q, min(finds, (int32_t)KIN_GROVE_PACKET));
         }
     }
 }
