@@ -119,10 +119,11 @@ static void grids(void **state)
     for (int shuffled = 0; shuffled < 2; shuffled++) {
         test_rows points = test_rows_make(KITH_U8, ROWS, 3, 0);
         for (int64_t i = 0; i < ROWS; i++) {
-            const int64_t place = shuffled ? i * 1009 % ROWS : i;
-            test_rows_set(&points, i, 0, (double)(place % SIDE));
-            test_rows_set(&points, i, 1, (double)(place / SIDE % SIDE));
-            test_rows_set(&points, i, 2, (double)(place / SIDE / SIDE));
+            int64_t place = shuffled ? i * 1009 % ROWS : i;
+            for (int32_t c = 0; c < 3; c++) {
+                test_rows_set(&points, i, c, (double)(place % SIDE));
+                place /= SIDE;
+            }
         }
         for (int m = 0; m < TEST_TREE_METRICS; m++) {
             test_trees_four(&t, &points, &points, test_tree_metrics[m], 7, "grid of 14^3");
