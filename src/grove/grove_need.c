@@ -6,19 +6,21 @@
 #include "grove/grove_choose.h"
 #include "grove/grove_tree.h"
 
-/* A short list is sorted and needs room for ties alone; shared memory has better uses. A long one
- * is squeezed when it is full, seldom where it has twice the room. */
-enum { SPARE = 4, SHARE = 8, LONG_SPARE = 64 };
+/* A short list is sorted and needs room for ties alone, of which whole numbers have many; shared
+ * memory has better uses. A long one is squeezed when it is full, seldom where it has twice the
+ * room. */
+enum { SPARE = 4, SHARE = 8, SPARE_OF_BYTES = 16, LONG_SPARE = 64 };
 /* What sorting queries by their leaves takes of each, at most: two words and a histogram. */
 static const uint64_t ORDER_BYTES = 24;
 
-int32_t kin_grove_list_room(int64_t wanted, int32_t most_short)
+int32_t kin_grove_list_room(kith_dtype dtype, int64_t wanted, int32_t most_short)
 {
-    const int64_t spare = kin_max_i64(wanted / SHARE, SPARE);
-    const int64_t short_room = kin_round_up(wanted + spare, SPARE);
-    return (int32_t)(short_room <= most_short
-                         ? short_room
-                         : kin_round_up(2 * wanted + LONG_SPARE, KIN_GROVE_BLOCK));
+    const int64_t least = kin_round_up(wanted + kin_max_i64(wanted / SHARE, SPARE), SPARE);
+    const int64_t tied = kin_min_i64(2 * wanted + SPARE_OF_BYTES, most_short);
+    if (least <= most_short) {
+        return (int32_t)(kith_dtype_bytes(dtype) == 1 ? kin_max_i64(least, tied) : least);
+    }
+    return (int32_t)kin_round_up(2 * wanted + LONG_SPARE, KIN_GROVE_BLOCK);
 }
 
 /* Queries, their copies in the tree's units, their order, lists and answers. */
@@ -67,7 +69,7 @@ kin_grove_need kin_grove_plan_need(const kith_matrix *corpus, const kith_matrix 
     const kith_matrix *asking = queries != NULL ? queries : corpus;
     const int64_t leaf_points = kin_grove_leaf_points(request, corpus->rows);
     const int32_t capacity =
-        kin_grove_list_room(kin_min_i64(request->k + 1, corpus->rows), MOST_SHORT);
+        kin_grove_list_room(corpus->dtype, kin_min_i64(request->k + 1, corpus->rows), MOST_SHORT);
     const uint32_t place = queries != NULL ? 0 : KIN_FUSED_DATA_ON_DEVICE; /* the tree's own rows */
     const kin_fused_prepared_need rows = kin_fused_groups_bytes(corpus, 0);
     const uint64_t tree =

@@ -16,7 +16,8 @@ typedef struct kin_grove_cut {
 kin_grove_cut kin_grove_cut_queries(const kith_matrix *queries, const kin_request *request,
                                     int32_t capacity, uint32_t place, uint64_t room, bool ahead);
 
-/* Room of a list in a first walk; most_short: that shared memory holds (grove_kernels.h). */
-int32_t kin_grove_list_room(int64_t wanted, int32_t most_short);
+/* Room of a list in a first walk; dtype: of the corpus; most_short: that shared memory holds
+ * (grove_kernels.h). */
+int32_t kin_grove_list_room(kith_dtype dtype, int64_t wanted, int32_t most_short);
 
 #endif

@@ -91,7 +91,8 @@ kith_status kin_grove_order_rows(const kin_grove_solver *s, const float *rounded
 
 int32_t kin_grove_capacity(const kin_grove_solver *s)
 {
-    return kin_grove_list_room(s->wanted, s->kernels->walk_short(s->on.stream));
+    return kin_grove_list_room(s->corpus->rows.dtype, s->wanted,
+                               s->kernels->walk_short(s->on.stream));
 }
 
 uint64_t kin_grove_lists_bytes(int64_t places, int32_t capacity)
