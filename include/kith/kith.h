@@ -491,6 +491,52 @@ KITH_API const kith_neighbors *kith_result_neighbors(const kith_result *result);
 KITH_API const kith_result_meta *kith_result_get_meta(const kith_result *result);
 KITH_API void kith_result_free(kith_result *result);
 
+/* A result that is written in pieces while it is made, and goes on where it was left: what is put
+ * goes to PATH.partial, and PATH.journal says how far it came. Finishing gives it its name; whoever
+ * dies before leaves the two, and opening the same job again goes on behind the last piece. The
+ * bytes are those of kith_result_save, whatever the pieces are. Keeps ctx; put and finish may come
+ * from another thread than the opener's, with a context of its own. */
+typedef struct kith_result_stream kith_result_stream;
+
+typedef struct kith_result_stream_params {
+    uint32_t struct_size; /* set by kith_result_stream_params_default() */
+    kith_format format;   /* all but CSR; npz, ivecs and ibin for a corpus of at most 2^31 rows */
+    int64_t rows;         /* of the whole result */
+    int64_t k;
+    const char *job; /* lines of text that say what else the answer depends on (files, options); who
+                        opens with other lines is refused. NULL = nothing */
+    uint32_t restart; /* 1: begins anew, whatever is there */
+    uint32_t reserved;
+} kith_result_stream_params;
+
+static inline kith_result_stream_params kith_result_stream_params_default(void)
+{
+    kith_result_stream_params params;
+    memset(&params, 0, sizeof params);
+    params.struct_size = (uint32_t)sizeof params;
+    return params;
+}
+
+/* meta.corpus_rows must be known. What is there is read and held against the journal's checksums;
+ * from the first piece that is not as it was the rest is made anew. Disk space for all of it is
+ * asked for here. KITH_E_ARGUMENT for another job's journal, KITH_E_FORMAT for one that is none,
+ * KITH_E_IO also where another process is at it. */
+KITH_API kith_status kith_result_stream_open(kith_ctx *ctx, const char *path,
+                                             const kith_result_stream_params *params,
+                                             const kith_result_meta *meta,
+                                             kith_result_stream **out);
+/* Rows that stand. */
+KITH_API int64_t kith_result_stream_rows(const kith_result_stream *stream);
+/* The name of the unfinished file; NULL when it is finished. */
+KITH_API const char *kith_result_stream_path(const kith_result_stream *stream);
+/* The next rows, on disk when this returns. After a failure the stream can only be freed. */
+KITH_API kith_status kith_result_stream_put(kith_ctx *ctx, kith_result_stream *stream,
+                                            const kith_neighbors *neighbors);
+/* After the last row: the file gets its headers and its name (fsync, rename). */
+KITH_API kith_status kith_result_stream_finish(kith_ctx *ctx, kith_result_stream *stream);
+/* Of what is not finished rows stay on disk, if there are any. Accepts NULL. */
+KITH_API void kith_result_stream_free(kith_result_stream *stream);
+
 typedef struct kith_file_info {
     uint32_t struct_size; /* set by the caller to sizeof(kith_file_info) */
     kith_kind kind;

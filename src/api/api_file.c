@@ -4,6 +4,7 @@
 #include "file/file_inspect.h"
 #include "file/file_points.h"
 #include "file/file_result.h"
+#include "file/file_stream.h"
 
 #include <inttypes.h>
 
@@ -211,6 +212,88 @@ const kith_result_meta *kith_result_get_meta(const kith_result *result)
 void kith_result_free(kith_result *result)
 {
     kin_result_close(result);
+}
+
+/* ---- Results in pieces ---------------------------------------------------------------------- */
+
+static kith_status take_stream(kith_ctx *ctx, const kith_result_stream_params *given,
+                               const kith_result_meta *meta, kith_result_stream_params *params)
+{
+    *params = kith_result_stream_params_default();
+    if (given == NULL || given->struct_size < offsetof(kith_result_stream_params, restart) ||
+        given->struct_size > sizeof *params) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "params is NULL or was not made by kith_result_stream_params_default()");
+    }
+    memcpy(params, given, given->struct_size);
+    if (params->rows < 1 || (uint64_t)params->rows > KIN_ROWS_MAX || params->k < 1 ||
+        params->k > INT32_MAX || params->k > INT64_MAX / 16 / params->rows) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "params has %" PRId64 " rows of %" PRId64 ", both must be at least 1",
+                        params->rows, params->k);
+    }
+    if (meta->corpus_rows < 1 || (uint64_t)meta->corpus_rows > KIN_ROWS_MAX) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "meta.corpus_rows is %" PRId64 ", must be the rows that ids point into",
+                        meta->corpus_rows);
+    }
+    return KITH_OK;
+}
+
+kith_status kith_result_stream_open(kith_ctx *ctx, const char *path,
+                                    const kith_result_stream_params *params,
+                                    const kith_result_meta *meta, kith_result_stream **out)
+{
+    kith_result_meta own;
+    kith_result_stream_params known;
+    if (out != NULL) {
+        *out = NULL;
+    }
+    KIN_TRY(begin(ctx, path, out));
+    KIN_TRY(take_meta(ctx, meta, &own));
+    KIN_TRY(take_stream(ctx, params, &own, &known));
+    return kin_stream_open(ctx, path, &known, &own, out);
+}
+
+int64_t kith_result_stream_rows(const kith_result_stream *stream)
+{
+    return stream->done;
+}
+
+const char *kith_result_stream_path(const kith_result_stream *stream)
+{
+    return stream->writer.temporary;
+}
+
+/* The beginning of what changes a stream. */
+static kith_status begin_stream(kith_ctx *ctx, const void *stream, const void *what)
+{
+    if (ctx == NULL) {
+        return KITH_E_ARGUMENT;
+    }
+    KIN_TRY(kin_ctx_begin(ctx));
+    return stream != NULL && what != NULL
+               ? KITH_OK
+               : kin_fail(ctx, KITH_E_ARGUMENT, "%s is NULL",
+                          stream == NULL ? "stream" : "neighbors");
+}
+
+kith_status kith_result_stream_put(kith_ctx *ctx, kith_result_stream *stream,
+                                   const kith_neighbors *neighbors)
+{
+    KIN_TRY(begin_stream(ctx, stream, neighbors));
+    return kin_stream_put(ctx, stream, neighbors);
+}
+
+kith_status kith_result_stream_finish(kith_ctx *ctx, kith_result_stream *stream)
+{
+    KIN_TRY(begin_stream(ctx, stream, stream));
+    return kin_stream_finish(ctx, stream);
+}
+
+void kith_result_stream_free(kith_result_stream *stream)
+{
+    kin_stream_close(stream);
 }
 
 /* ---- Selections ----------------------------------------------------------------------------- */

@@ -14,6 +14,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,7 +23,9 @@ enum { BUFFER_BYTES = 1 << 20, MODE = 0666, NAME_TRIES = 16 };
 static kith_status fail_io(kin_writer *w, const char *what, int error)
 {
     const char *advice = "the file was not changed";
-    if (error == ENOSPC || error == EDQUOT) {
+    if (w->kept && (error == ENOSPC || error == EDQUOT || error == EFBIG)) {
+        advice = "free some space there, the same job then goes on where it is";
+    } else if (error == ENOSPC || error == EDQUOT) {
         advice = "free some space there or write elsewhere; the file was not changed";
     } else if (error == EACCES || error == EPERM || error == EROFS) {
         advice = "you need the right to write in its folder";
@@ -92,6 +95,15 @@ static int open_unnamed(const kin_writer *w)
     return -1;
 }
 
+/* A file that is replaced keeps who may read it. */
+static void keep_mode(const kin_writer *w)
+{
+    struct stat old;
+    if (stat(w->target, &old) == 0) {
+        (void)fchmod(w->file, old.st_mode & 07777);
+    }
+}
+
 static kith_status open_temporary(kin_writer *w)
 {
     w->file = open_unnamed(w);
@@ -106,10 +118,7 @@ static kith_status open_temporary(kin_writer *w)
     if (w->file < 0) {
         return fail_io(w, "cannot be created", errno);
     }
-    struct stat old; /* a file that is replaced keeps who may read it */
-    if (stat(w->target, &old) == 0) {
-        (void)fchmod(w->file, old.st_mode & 07777);
-    }
+    keep_mode(w);
     return KITH_OK;
 }
 
@@ -118,7 +127,7 @@ static void release(kin_writer *w)
     if (w->file >= 0) {
         (void)close(w->file);
     }
-    if (w->named) {
+    if (w->named && !w->kept) {
         (void)unlink(w->temporary);
     }
     kin_free(w->ctx, w->buffer);
@@ -139,6 +148,62 @@ kith_status kin_writer_open(kith_ctx *ctx, const char *path, kin_writer *w)
     KIN_TRY_GOTO(status, find_target(w), done);
     KIN_TRY_GOTO(status, kin_alloc(ctx, &w->buffer, BUFFER_BYTES, 1, "a write buffer"), done);
     KIN_TRY_GOTO(status, open_temporary(w), done);
+done:
+    if (status != KITH_OK) {
+        release(w);
+    }
+    return status;
+}
+
+/* One process at a time, and the file that now has the name: whoever was at it before may have
+ * finished and renamed it. File systems without locks do without. */
+static kith_status lock_partial(kin_writer *w)
+{
+    struct stat own;
+    struct stat named;
+    const bool busy = flock(w->file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    if (busy || fstat(w->file, &own) != 0 || stat(w->temporary, &named) != 0 ||
+        own.st_ino != named.st_ino || own.st_dev != named.st_dev) {
+        w->kept = true; /* it is somebody else's */
+        return kin_fail(w->ctx, KITH_E_IO,
+                        "%s: another process is at work on it (wait for that, or stop it)",
+                        w->temporary);
+    }
+    return KITH_OK;
+}
+
+static kith_status open_partial(kin_writer *w, bool *found)
+{
+    const size_t room = strlen(w->target) + sizeof ".partial";
+    struct stat info;
+    KIN_TRY(kin_alloc(w->ctx, &w->temporary, room, 1, "a file's path"));
+    (void)snprintf(w->temporary, room, "%s.partial", w->target);
+    *found = lstat(w->temporary, &info) == 0;
+    if (*found && !S_ISREG(info.st_mode)) {
+        return kin_fail(w->ctx, KITH_E_IO, "%s: is no file (give another output)", w->temporary);
+    }
+    const int create = *found ? 0 : O_CREAT | O_EXCL;
+    w->file = open(w->temporary, O_RDWR | O_NOFOLLOW | O_CLOEXEC | create, MODE);
+    if (w->file < 0) {
+        return fail_io(w, *found ? "its .partial cannot be opened" : "cannot be created", errno);
+    }
+    w->named = true;
+    w->kept = *found;
+    KIN_TRY(lock_partial(w));
+    w->kept = true;
+    return KITH_OK;
+}
+
+kith_status kin_writer_open_partial(kith_ctx *ctx, const char *path, kin_writer *w, bool *found)
+{
+    memset(w, 0, sizeof *w);
+    w->ctx = ctx;
+    w->path = path;
+    w->file = -1;
+    kith_status status = KITH_OK;
+    KIN_TRY_GOTO(status, find_target(w), done);
+    KIN_TRY_GOTO(status, kin_alloc(ctx, &w->buffer, BUFFER_BYTES, 1, "a write buffer"), done);
+    KIN_TRY_GOTO(status, open_partial(w, found), done);
 done:
     if (status != KITH_OK) {
         release(w);
@@ -198,6 +263,30 @@ kith_status kin_writer_pad(kin_writer *w, uint64_t bytes)
     return kin_writer_put(w, zeros, bytes < sizeof zeros ? bytes : sizeof zeros);
 }
 
+static kith_status seek(kin_writer *w, off_t offset, int whence)
+{
+    return lseek(w->file, offset, whence) >= 0 ? KITH_OK
+                                               : fail_io(w, "cannot be written", errno);
+}
+
+kith_status kin_writer_skip(kin_writer *w, uint64_t bytes)
+{
+    KIN_TRY(flush(w));
+    if (w->hole_count < KIN_WRITER_HOLES) {
+        w->holes[w->hole_count++] = w->written;
+    }
+    w->written += bytes;
+    return seek(w, (off_t)bytes, SEEK_CUR);
+}
+
+kith_status kin_writer_rewind(kin_writer *w)
+{
+    KIN_TRY(flush(w));
+    w->written = 0;
+    w->hole_count = 0;
+    return seek(w, 0, SEEK_SET);
+}
+
 kith_status kin_writer_patch(kin_writer *w, uint64_t offset, const void *data, uint64_t bytes)
 {
     KIN_TRY(flush(w));
@@ -222,8 +311,9 @@ uint64_t kin_writer_offset(const kin_writer *w)
     return w->written + w->used;
 }
 
-static kith_status sync_file(kin_writer *w)
+kith_status kin_writer_sync(kin_writer *w)
 {
+    KIN_TRY(flush(w));
     int result = 0;
     do {
         result = fsync(w->file);
@@ -264,8 +354,10 @@ static kith_status give_name(kin_writer *w)
 
 static kith_status commit(kin_writer *w)
 {
-    KIN_TRY(flush(w));
-    KIN_TRY(sync_file(w));
+    if (w->kept) {
+        keep_mode(w);
+    }
+    KIN_TRY(kin_writer_sync(w));
     KIN_TRY(give_name(w));
     if (rename(w->temporary, w->target) != 0) {
         return fail_io(w, "cannot be replaced", errno);

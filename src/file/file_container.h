@@ -56,7 +56,14 @@ typedef struct kin_section {
     const void *data;
     uint64_t bytes;
     const kith_matrix *matrix; /* NULL, or instead of data and bytes */
+    const uint64_t *placed;    /* NULL, or instead of data: the checksum of bytes that somebody else
+                                  places in the file */
 } kin_section;
+
+/* Puts a container into a file that is open at its beginning. */
+struct kin_writer;
+kith_status kin_container_put(struct kin_writer *writer, const kin_container_header *header,
+                              const kin_section *sections, int32_t count);
 
 /* Written whole or not at all. */
 kith_status kin_container_write(kith_ctx *ctx, const char *path, const kin_container_header *header,

@@ -50,6 +50,10 @@ static kith_status put_section(kin_writer *writer, const kin_section *section,
     memcpy(entry->tag, section->tag, strnlen(section->tag, KIN_TAG_BYTES - 1));
     entry->offset = kin_writer_offset(writer);
     entry->bytes = section_bytes(section);
+    if (section->placed != NULL) {
+        entry->checksum = *section->placed;
+        return kin_writer_skip(writer, section->bytes);
+    }
     kin_checksum sum;
     kin_checksum_begin(&sum);
     if (section->matrix != NULL) {
@@ -82,8 +86,8 @@ static kin_layout_header make_header(const kin_container_header *header, int32_t
 }
 
 /* Sections first, behind room for header and table, which are known only when all is written. */
-static kith_status put_container(kin_writer *writer, const kin_container_header *header,
-                                 const kin_section *sections, int32_t count)
+kith_status kin_container_put(kin_writer *writer, const kin_container_header *header,
+                              const kin_section *sections, int32_t count)
 {
     kin_layout_entry table[KIN_SECTIONS_MAX];
     const uint64_t table_end = kin_layout_table_end((uint64_t)count);
@@ -112,5 +116,5 @@ kith_status kin_container_write(kith_ctx *ctx, const char *path, const kin_conta
     }
     kin_writer writer;
     KIN_TRY(kin_writer_open(ctx, path, &writer));
-    return kin_writer_close(&writer, put_container(&writer, header, sections, count));
+    return kin_writer_close(&writer, kin_container_put(&writer, header, sections, count));
 }

@@ -120,6 +120,24 @@ static kith_status put_npz(kin_writer *writer, const kith_neighbors *neighbors,
     return kin_zip_end(&zip);
 }
 
+kith_status kin_npz_frame(kin_writer *writer, int64_t rows, int64_t k, const uint32_t crcs[2],
+                          const kith_result_meta *meta)
+{
+    static const char *const names[2] = {"ids.npy", "distances.npy"};
+    static const char *const descrs[2] = {"<i4", "<f4"};
+    const uint64_t bytes = (uint64_t)rows * (uint64_t)k * 4;
+    kin_zip zip;
+    kin_zip_begin(&zip, writer);
+    for (int i = 0; i < 2; i++) {
+        KIN_TRY(begin_array(&zip, names[i], descrs[i], 2, rows, k, bytes));
+        KIN_TRY(kin_zip_skip(&zip, bytes, crcs[i]));
+        KIN_TRY(kin_zip_member_end(&zip));
+    }
+    char text[KIN_META_TEXT];
+    KIN_TRY(put_meta(&zip, text, kin_meta_print(text, meta, k)));
+    return kin_zip_end(&zip);
+}
+
 kith_status kin_npz_save(kith_ctx *ctx, const char *path, const kith_neighbors *neighbors,
                          const kith_result_meta *meta)
 {

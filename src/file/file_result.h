@@ -30,6 +30,8 @@ typedef struct kin_range_lists {
 
 kith_status kin_result_save(kith_ctx *ctx, const char *path, kith_format format,
                             const kith_neighbors *neighbors, const kith_result_meta *meta);
+/* *format by the extension of the path, where it is AUTO. */
+kith_status kin_result_choose(kith_ctx *ctx, const char *path, kith_format *format);
 /* .npz (a SciPy sparse matrix) or .kith. */
 kith_status kin_ranges_save(kith_ctx *ctx, const char *path, const kin_range_lists *lists,
                             const kith_result_meta *meta);
@@ -43,6 +45,16 @@ kith_status kin_result_take_ids(kith_result *result, const char *path, const kin
 /* Float32 is viewed where it can be, float64 is rounded and kept as distances64 too. */
 kith_status kin_result_take_distances(kith_result *result, const char *path,
                                       const kin_shape *shape);
+
+/* What a .kith says of neighbours or ranges. */
+kin_container_header kin_result_header(kith_kind kind, int64_t rows, int64_t k,
+                                       const kith_result_meta *meta);
+
+/* An .npz of int32 ids and their distances without these two, which are placed by somebody else;
+ * crcs: theirs. */
+struct kin_writer;
+kith_status kin_npz_frame(struct kin_writer *writer, int64_t rows, int64_t k,
+                          const uint32_t crcs[2], const kith_result_meta *meta);
 
 /* .npz, the format's two layouts. */
 kith_status kin_npz_save(kith_ctx *ctx, const char *path, const kith_neighbors *neighbors,

@@ -42,8 +42,8 @@ static kith_status save_csr(kith_ctx *ctx, const char *path, const kith_neighbor
     return kin_csr_save(ctx, path, &csr);
 }
 
-static kin_container_header make_header(kith_kind kind, int64_t rows, int64_t k,
-                                        const kith_result_meta *meta)
+kin_container_header kin_result_header(kith_kind kind, int64_t rows, int64_t k,
+                                       const kith_result_meta *meta)
 {
     const kin_container_header header = {.kind = kind,
                                          .metric = meta->metric,
@@ -70,7 +70,7 @@ static kith_status save_kith(kith_ctx *ctx, const char *path, const kith_neighbo
                              const kith_result_meta *meta)
 {
     const kith_kind kind = meta->kind == KITH_KIND_GRAPH ? KITH_KIND_GRAPH : KITH_KIND_RESULT;
-    const kin_container_header header = make_header(kind, neighbors->rows, neighbors->k, meta);
+    const kin_container_header header = kin_result_header(kind, neighbors->rows, neighbors->k, meta);
     const uint64_t items = (uint64_t)neighbors->rows * (uint64_t)neighbors->k;
     kin_section sections[3];
     int32_t count = 0;
@@ -157,7 +157,7 @@ static kith_status save_as(kith_ctx *ctx, const char *path, kith_format format,
                     path, (int)format);
 }
 
-static kith_status choose(kith_ctx *ctx, const char *path, kith_format *format)
+kith_status kin_result_choose(kith_ctx *ctx, const char *path, kith_format *format)
 {
     static const kith_format of_extension[KIN_FORMAT_COUNT] = {
         [KIN_FORMAT_NPZ] = KITH_FORMAT_NPZ,   [KIN_FORMAT_IVECS] = KITH_FORMAT_IVECS,
@@ -175,7 +175,7 @@ static kith_status choose(kith_ctx *ctx, const char *path, kith_format *format)
 kith_status kin_result_save(kith_ctx *ctx, const char *path, kith_format format,
                             const kith_neighbors *neighbors, const kith_result_meta *meta)
 {
-    KIN_TRY(choose(ctx, path, &format));
+    KIN_TRY(kin_result_choose(ctx, path, &format));
     kith_neighbors whole = *neighbors;
     float *rounded = NULL;
     if (whole.distances == NULL && whole.distances64 != NULL) {
@@ -194,7 +194,7 @@ kith_status kin_result_save(kith_ctx *ctx, const char *path, kith_format format,
 static kith_status save_ranges_kith(kith_ctx *ctx, const char *path, const kin_range_lists *lists,
                                     const kith_result_meta *meta)
 {
-    const kin_container_header header = make_header(KITH_KIND_RANGES, lists->rows, 0, meta);
+    const kin_container_header header = kin_result_header(KITH_KIND_RANGES, lists->rows, 0, meta);
     const uint64_t items = (uint64_t)lists->offsets[lists->rows];
     kin_section sections[4];
     int32_t count = 0;

@@ -29,6 +29,8 @@ void kin_zip_begin(kin_zip *zip, kin_writer *writer);
  * so that an array behind its .npy header can be mapped. */
 kith_status kin_zip_member(kin_zip *zip, const char *name, uint64_t bytes);
 kith_status kin_zip_put(kin_zip *zip, const void *data, uint64_t bytes);
+/* The same for bytes of this CRC that somebody else places in the file. */
+kith_status kin_zip_skip(kin_zip *zip, uint64_t bytes, uint32_t crc);
 /* Ends the member: its checksum goes into its header. */
 kith_status kin_zip_member_end(kin_zip *zip);
 kith_status kin_zip_end(kin_zip *zip);

@@ -133,6 +133,13 @@ kith_status kin_zip_put(kin_zip *zip, const void *data, uint64_t bytes)
     return KITH_OK;
 }
 
+kith_status kin_zip_skip(kin_zip *zip, uint64_t bytes, uint32_t crc)
+{
+    kin_zip_entry *e = &zip->entries[zip->count];
+    e->crc = (uint32_t)crc32_combine(e->crc, crc, (z_off_t)bytes);
+    return kin_writer_skip(zip->writer, bytes);
+}
+
 kith_status kin_zip_member_end(kin_zip *zip)
 {
     kin_zip_entry *e = &zip->entries[zip->count];

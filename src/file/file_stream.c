@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "file/file_stream.h"
+
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "file/file_result.h"
+#include "host/host_map.h"
+#include "host/host_threads.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <unistd.h>
+#include <zlib.h>
+
+enum { BUFFER_BYTES = 1 << 20, JOB_BYTES = 512 };
+
+/* ---- What stands around ids and distances --------------------------------------------------- */
+
+static uint64_t sum_of(const kin_stream_region *region)
+{
+    kin_checksum copy = region->sum;
+    return kin_checksum_end(&copy);
+}
+
+static kith_status put_kith(kith_result_stream *s)
+{
+    const uint64_t bytes = (uint64_t)s->rows * (uint64_t)s->k * 4;
+    const uint64_t sums[2] = {sum_of(&s->regions[0]), sum_of(&s->regions[1])};
+    const kith_kind kind = s->meta.kind == KITH_KIND_GRAPH ? KITH_KIND_GRAPH : KITH_KIND_RESULT;
+    const kin_container_header header = kin_result_header(kind, s->rows, s->k, &s->meta);
+    const kin_section sections[2] = {
+        {.tag = KIN_TAG_IDS, .bytes = bytes, .placed = &sums[0]},
+        {.tag = KIN_TAG_DISTANCES, .bytes = bytes, .placed = &sums[1]}};
+    return kin_container_put(&s->writer, &header, sections, 2);
+}
+
+static kith_status put_bin(kith_result_stream *s)
+{
+    const uint32_t header[2] = {(uint32_t)s->rows, (uint32_t)s->k};
+    KIN_TRY(kin_writer_put(&s->writer, header, sizeof header));
+    for (int i = 0; i < s->region_count; i++) {
+        KIN_TRY(kin_writer_skip(&s->writer, (uint64_t)s->rows * s->regions[i].row_bytes));
+    }
+    return KITH_OK;
+}
+
+static kith_status put_frame(kith_result_stream *s)
+{
+    const uint32_t crcs[2] = {s->regions[0].crc, s->regions[1].crc};
+    KIN_TRY(kin_writer_rewind(&s->writer));
+    switch (s->format) {
+    case KITH_FORMAT_KITH:
+        return put_kith(s);
+    case KITH_FORMAT_NPZ:
+        return kin_npz_frame(&s->writer, s->rows, s->k, crcs, &s->meta);
+    case KITH_FORMAT_IVECS:
+        return kin_writer_skip(&s->writer, (uint64_t)s->rows * s->regions[0].row_bytes);
+    default:
+        return put_bin(s);
+    }
+}
+
+static kith_status choose(kith_ctx *ctx, const char *path, kith_result_stream *s)
+{
+    const int64_t int32_rows = (int64_t)INT32_MAX + 1;
+    KIN_TRY(kin_result_choose(ctx, path, &s->format));
+    const bool wide = s->format == KITH_FORMAT_KITH || s->format == KITH_FORMAT_KNN;
+    if (s->format == KITH_FORMAT_CSR) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "%s: a sparse matrix is written at once, not in pieces (take the format "
+                        "npz, kith, knn, ibin or ivecs)",
+                        path);
+    }
+    if (!wide && s->meta.corpus_rows > int32_rows) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "%s: the corpus has %" PRId64 " rows, and the ids of this format are int32 "
+                        "when it is written in pieces (take kith or knn)",
+                        path, s->meta.corpus_rows);
+    }
+    const uint64_t row = (uint64_t)s->k * 4;
+    s->region_count = s->format == KITH_FORMAT_IVECS || s->format == KITH_FORMAT_IBIN ? 1 : 2;
+    s->regions[0].row_bytes = row + (s->format == KITH_FORMAT_IVECS ? sizeof(int32_t) : 0);
+    s->regions[1].row_bytes = row;
+    for (int i = 0; i < 2; i++) {
+        kin_checksum_begin(&s->regions[i].sum);
+    }
+    return KITH_OK;
+}
+
+/* ---- Opening -------------------------------------------------------------------------------- */
+
+static kith_status init_journal(kith_ctx *ctx, const char *job, kith_result_stream *s)
+{
+    char *text = NULL;
+    const size_t room = strlen(job) + JOB_BYTES;
+    KIN_TRY(kin_alloc(ctx, &text, room, 1, "a journal"));
+    (void)snprintf(text, room,
+                   "%s%sformat %d\nrows %" PRId64 "\nk %" PRId64 "\nkind %d\nmetric %s\n"
+                   "exact %" PRId32 "\ncorpus rows %" PRId64 "\n",
+                   job, job[0] != '\0' && job[strlen(job) - 1] != '\n' ? "\n" : "", (int)s->format,
+                   s->rows, s->k, (int)s->meta.kind, kith_metric_name(s->meta.metric),
+                   s->meta.exact, s->meta.corpus_rows);
+    const kith_status status = kin_journal_init(ctx, s->writer.target, text, &s->journal);
+    kin_free(ctx, text);
+    return status;
+}
+
+static void add(const kith_result_stream *s, kin_stream_region *region, const void *data,
+                uint64_t bytes)
+{
+    kin_checksum_add(&region->sum, data, bytes);
+    if (s->format == KITH_FORMAT_NPZ) {
+        region->crc = (uint32_t)crc32_z(region->crc, data, (size_t)bytes);
+    }
+}
+
+/* Rows [s->done, last) of a region as they are in the file; fewer where it ends. */
+static kith_status read_region(kith_ctx *ctx, kith_result_stream *s, kin_stream_region *region,
+                               int64_t last)
+{
+    uint64_t at = region->offset + (uint64_t)s->done * region->row_bytes;
+    const uint64_t end = region->offset + (uint64_t)last * region->row_bytes;
+    while (at < end) {
+        const uint64_t piece = end - at < BUFFER_BYTES ? end - at : BUFFER_BYTES;
+        const ssize_t got = pread(s->writer.file, s->buffer, (size_t)piece, (off_t)at);
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got <= 0) {
+            return got == 0 ? KITH_OK
+                            : kin_fail(ctx, KITH_E_IO, "%s: cannot be read: %s",
+                                       s->writer.temporary, strerror(errno));
+        }
+        add(s, region, s->buffer, (uint64_t)got);
+        at += (uint64_t)got;
+    }
+    return kin_progress(ctx, "verify", (double)last, (double)s->rows);
+}
+
+/* Takes what a record promises, if it is true. */
+static kith_status take_record(kith_ctx *ctx, kith_result_stream *s,
+                               const kin_journal_record *record, bool *right)
+{
+    kin_stream_region read[KIN_WRITER_HOLES];
+    memcpy(read, s->regions, sizeof read);
+    *right = record->rows > s->done && record->rows <= s->rows;
+    for (int i = 0; i < s->region_count && *right; i++) {
+        KIN_TRY(read_region(ctx, s, &read[i], record->rows));
+        *right = sum_of(&read[i]) == record->sums[i];
+    }
+    if (*right) {
+        memcpy(s->regions, read, sizeof read);
+        s->done = record->rows;
+    }
+    return KITH_OK;
+}
+
+static kith_status take_records(kith_ctx *ctx, kith_result_stream *s, const kin_map *map)
+{
+    kin_journal_record record;
+    uint64_t next = s->journal.head_bytes;
+    uint64_t kept = next;
+    bool right = true;
+    while (right && kin_journal_next((const char *)map->data, map->bytes, &next, &record)) {
+        KIN_TRY(take_record(ctx, s, &record, &right));
+        kept = right ? next : kept;
+    }
+    return kin_journal_continue(ctx, &s->journal, kept);
+}
+
+/* Whether there is something to go on with, or nothing that would be lost; else why not. */
+static kith_status judge(kith_ctx *ctx, const kith_result_stream *s, const kin_map *map, bool there,
+                         bool has_data, bool *resume)
+{
+    static const char *const remedy = "to begin anew add --restart, or remove";
+    const char *partial = s->writer.temporary;
+    char theirs[KIN_JOURNAL_EXCERPT];
+    char ours[KIN_JOURNAL_EXCERPT];
+    if (!there) {
+        return !has_data ? KITH_OK
+                         : kin_fail(ctx, KITH_E_IO, "%s: is there, its journal %s is not (%s it)",
+                                    partial, s->journal.path, remedy);
+    }
+    const kin_journal_kind kind =
+        kin_journal_judge(&s->journal, (const char *)map->data, map->bytes, theirs, ours);
+    if (kind == KIN_JOURNAL_FOREIGN) {
+        return kin_fail(ctx, KITH_E_FORMAT, "%s: is no journal of kith, or damaged (%s it and %s)",
+                        s->journal.path, remedy, partial);
+    }
+    if (kind == KIN_JOURNAL_OTHER && has_data) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "%s: is of another job, it says '%s', this one '%s' (%s it and %s)",
+                        s->journal.path, theirs, ours, remedy, partial);
+    }
+    *resume = kind == KIN_JOURNAL_SAME && has_data;
+    return KITH_OK;
+}
+
+/* The disk is asked for all of the file now, not after hours; some file systems cannot say. */
+static kith_status reserve(kith_ctx *ctx, kith_result_stream *s)
+{
+    const int file = s->writer.file;
+    const off_t bytes = (off_t)kin_writer_offset(&s->writer);
+    const bool refused =
+        fallocate(file, 0, 0, bytes) != 0 && (errno == ENOSPC || errno == EDQUOT || errno == EFBIG);
+    if (!refused && ftruncate(file, bytes) == 0) {
+        return KITH_OK;
+    }
+    return kin_fail(ctx, KITH_E_IO,
+                    "%s: %" PRId64 " bytes cannot be had: %s (free some space there or write "
+                    "elsewhere)",
+                    s->writer.temporary, (int64_t)bytes, strerror(errno));
+}
+
+static kith_status place(kith_ctx *ctx, kith_result_stream *s)
+{
+    KIN_TRY(put_frame(s));
+    for (int i = 0; i < s->region_count; i++) {
+        s->regions[i].offset = s->writer.holes[i];
+    }
+    return reserve(ctx, s);
+}
+
+static kith_status begin(kith_ctx *ctx, kith_result_stream *s, bool restart)
+{
+    kin_map map = {.data = NULL};
+    const bool has_data = lseek(s->writer.file, 0, SEEK_END) > 0;
+    const bool there = !restart && access(s->journal.path, F_OK) == 0;
+    bool resume = false;
+    bool fresh = restart;
+    kith_status status = there ? kin_map_open(ctx, s->journal.path, &map) : KITH_OK;
+    if (status == KITH_OK && !restart) {
+        status = judge(ctx, s, &map, there, has_data, &resume);
+        fresh = status == KITH_OK && !resume;
+    }
+    if (fresh) {
+        status = kin_journal_create(ctx, &s->journal);
+    }
+    if (status == KITH_OK) {
+        status = place(ctx, s);
+    }
+    if (status == KITH_OK && resume) {
+        status = take_records(ctx, s, &map);
+    }
+    kin_map_close(&map);
+    if (status != KITH_OK && fresh) {
+        kin_journal_remove(&s->journal);
+    }
+    if (status != KITH_OK && (fresh || !has_data)) {
+        kin_writer_drop(&s->writer);
+    }
+    return status;
+}
+
+kith_status kin_stream_open(kith_ctx *ctx, const char *path,
+                            const kith_result_stream_params *params, const kith_result_meta *meta,
+                            kith_result_stream **out)
+{
+    kith_result_stream *s = NULL;
+    bool found = false;
+    KIN_TRY(kin_alloc_zero(ctx, &s, 1, sizeof *s, "a stream"));
+    s->home = ctx;
+    s->format = params->format;
+    s->meta = *meta;
+    s->rows = params->rows;
+    s->k = params->k;
+    s->journal.file = -1;
+    kith_status status = KITH_OK;
+    KIN_TRY_GOTO(status, choose(ctx, path, s), fail);
+    KIN_TRY_GOTO(status, kin_writer_open_partial(ctx, path, &s->writer, &found), fail);
+    KIN_TRY_GOTO(status, init_journal(ctx, params->job != NULL ? params->job : "", s), close);
+    KIN_TRY_GOTO(status, kin_alloc(ctx, &s->buffer, BUFFER_BYTES, 1, "a read buffer"), close);
+    KIN_TRY_GOTO(status, begin(ctx, s, params->restart != 0), close);
+    s->writer.path = s->writer.target; /* the caller's may be gone when it is needed */
+    *out = s;
+    return KITH_OK;
+close:
+    (void)kin_writer_close(&s->writer, status);
+fail:
+    kin_journal_free(ctx, &s->journal);
+    kin_free(ctx, s->buffer);
+    kin_free(ctx, s);
+    return status;
+}
+
+/* ---- Pieces --------------------------------------------------------------------------------- */
+
+static kith_status place_bytes(kith_result_stream *s, kin_stream_region *region, uint64_t offset,
+                               const void *data, uint64_t bytes)
+{
+    add(s, region, data, bytes);
+    return kin_writer_patch(&s->writer, region->offset + offset, data, bytes);
+}
+
+/* As many rows at a time as the buffer takes; one that is longer goes alone, in two pieces. */
+static kith_status place_ivecs(kith_result_stream *s, const kith_neighbors *neighbors)
+{
+    kin_stream_region *region = &s->regions[0];
+    const int32_t k = (int32_t)s->k;
+    const uint64_t id_bytes = (uint64_t)s->k * sizeof neighbors->ids[0];
+    uint64_t at = (uint64_t)s->done * region->row_bytes;
+    uint64_t used = 0;
+    for (int64_t row = 0; row < neighbors->rows; row++) {
+        const uint32_t *ids = neighbors->ids + row * s->k;
+        if (region->row_bytes > BUFFER_BYTES) {
+            KIN_TRY(place_bytes(s, region, at, &k, sizeof k));
+            KIN_TRY(place_bytes(s, region, at + sizeof k, ids, id_bytes));
+            at += region->row_bytes;
+            continue;
+        }
+        memcpy(s->buffer + used, &k, sizeof k);
+        memcpy(s->buffer + used + sizeof k, ids, (size_t)id_bytes);
+        used += region->row_bytes;
+        if (used + region->row_bytes > BUFFER_BYTES || row + 1 == neighbors->rows) {
+            KIN_TRY(place_bytes(s, region, at, s->buffer, used));
+            at += used;
+            used = 0;
+        }
+    }
+    return KITH_OK;
+}
+
+static kith_status place_rows(kith_result_stream *s, const kith_neighbors *neighbors)
+{
+    const void *const tables[] = {neighbors->ids, neighbors->distances};
+    if (s->format == KITH_FORMAT_IVECS) {
+        return place_ivecs(s, neighbors);
+    }
+    for (int i = 0; i < s->region_count; i++) {
+        kin_stream_region *region = &s->regions[i];
+        KIN_TRY(place_bytes(s, region, (uint64_t)s->done * region->row_bytes, tables[i],
+                            (uint64_t)neighbors->rows * region->row_bytes));
+    }
+    return KITH_OK;
+}
+
+static kith_status check_piece(kith_ctx *ctx, const kith_result_stream *s,
+                               const kith_neighbors *neighbors)
+{
+    if (s->broken || s->finished) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "the stream %s (free it, and open it again to go on)",
+                        s->finished ? "is finished" : "has failed");
+    }
+    if (neighbors->k != s->k || neighbors->rows < 1 || neighbors->rows > s->rows - s->done) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "neighbors has %" PRId64 " rows of %" PRId64 ", must have 1 to %" PRId64
+                        " of %" PRId64,
+                        neighbors->rows, neighbors->k, s->rows - s->done, s->k);
+    }
+    if (neighbors->ids == NULL || (s->region_count == 2 && neighbors->distances == NULL)) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "neighbors.%s is NULL, and the format has it",
+                        neighbors->ids == NULL ? "ids" : "distances");
+    }
+    for (int64_t i = 0; i < neighbors->rows * s->k; i++) {
+        if ((int64_t)neighbors->ids[i] >= s->meta.corpus_rows &&
+            neighbors->ids[i] != KITH_ID_NONE) {
+            return kin_fail(ctx, KITH_E_ARGUMENT,
+                            "neighbors.ids[%" PRId64 "] is %" PRIu32 ", must be below the %" PRId64
+                            " rows of the corpus",
+                            i, neighbors->ids[i], s->meta.corpus_rows);
+        }
+    }
+    return KITH_OK;
+}
+
+static kith_status write_piece(kith_ctx *ctx, kith_result_stream *s,
+                               const kith_neighbors *neighbors)
+{
+    KIN_TRY(place_rows(s, neighbors));
+    KIN_TRY(kin_writer_sync(&s->writer));
+    const kin_journal_record record = {
+        .rows = s->done + neighbors->rows,
+        .sums = {sum_of(&s->regions[0]), s->region_count == 2 ? sum_of(&s->regions[1]) : 0}};
+    KIN_TRY(kin_journal_append(ctx, &s->journal, &record));
+    s->done = record.rows;
+    return KITH_OK;
+}
+
+kith_status kin_stream_put(kith_ctx *ctx, kith_result_stream *s, const kith_neighbors *neighbors)
+{
+    KIN_TRY(check_piece(ctx, s, neighbors));
+    s->writer.ctx = ctx; /* who is told what went wrong */
+    const kith_status status = write_piece(ctx, s, neighbors);
+    s->writer.ctx = s->home;
+    s->broken = status != KITH_OK;
+    return status;
+}
+
+/* ---- The end -------------------------------------------------------------------------------- */
+
+kith_status kin_stream_finish(kith_ctx *ctx, kith_result_stream *s)
+{
+    if (s->broken || s->finished || s->done != s->rows) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "the stream has %" PRId64 " of %" PRId64 " rows%s (put the others)",
+                        s->done, s->rows,
+                        s->finished ? ", and is finished"
+                        : s->broken ? ", and has failed"
+                                    : "");
+    }
+    s->finished = true; /* one way or the other: the writer is gone */
+    KIN_TRY(kin_writer_close(&s->writer, put_frame(s)));
+    kin_journal_remove(&s->journal);
+    return KITH_OK;
+}
+
+void kin_stream_close(kith_result_stream *s)
+{
+    if (s == NULL) {
+        return;
+    }
+    kith_ctx *home = s->home;
+    if (!s->finished) {
+        if (s->done == 0) {
+            kin_writer_drop(&s->writer);
+            kin_journal_remove(&s->journal);
+        }
+        (void)kin_writer_close(&s->writer, KITH_E_CANCELLED);
+    }
+    kin_journal_free(home, &s->journal);
+    kin_free(home, s->buffer);
+    kin_free(home, s);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A result that is written in pieces while it is made, and goes on where it was left.
+ *
+ * Ids and distances have their places in the file from the start; what stands around them (headers,
+ * checksums) is put by the same code that saves a whole result, when the last piece is there. So
+ * the bytes are those of a result that is saved at once. Each piece is brought to disk before its
+ * record in the journal (file_journal.h) is: a record never promises what is not there. Who goes on
+ * reads what the records promise, and takes it up to the first that is not true. */
+#ifndef KIN_FILE_STREAM_H
+#define KIN_FILE_STREAM_H
+
+#include "file/file_atomic.h"
+#include "file/file_checksum.h"
+#include "file/file_journal.h"
+
+/* Bytes of each row, one row after the other. */
+typedef struct kin_stream_region {
+    uint64_t offset;
+    uint64_t row_bytes;
+    kin_checksum sum; /* of the rows that stand */
+    uint32_t crc;
+} kin_stream_region;
+
+struct kith_result_stream {
+    kith_ctx *home;
+    kith_format format;
+    kith_result_meta meta;
+    int64_t rows;
+    int64_t k;
+    int64_t done; /* rows that stand */
+    kin_writer writer;
+    kin_journal journal;
+    kin_stream_region regions[KIN_WRITER_HOLES]; /* ids, distances */
+    int region_count;
+    unsigned char *buffer;
+    bool broken; /* a piece has failed: the sums are none any more */
+    bool finished;
+};
+
+/* Of checked parameters; meta.corpus_rows is known. */
+kith_status kin_stream_open(kith_ctx *ctx, const char *path,
+                            const kith_result_stream_params *params, const kith_result_meta *meta,
+                            kith_result_stream **out);
+kith_status kin_stream_put(kith_ctx *ctx, kith_result_stream *stream,
+                           const kith_neighbors *neighbors);
+kith_status kin_stream_finish(kith_ctx *ctx, kith_result_stream *stream);
+void kin_stream_close(kith_result_stream *stream);
+
+#endif
