@@ -14,8 +14,12 @@
 #include "base/base_try.h"
 #include "exact/exact_store_part.h"
 
+#include <assert.h>
+
 /* Rises with every change of what an array means, or of the arithmetic that made it. */
 enum { STORE_VERSION = 1 };
+
+static_assert(sizeof(kin_stored_tree) == 48, "facts have no padding");
 
 /* Positions, and the room for what a leaf leaves of a query, are 32-bit numbers. */
 static const int64_t MOST_LEAF_BLOCKS = (int64_t)1 << 26;
@@ -84,22 +88,21 @@ kith_status kin_tree_store_save(kith_ctx *ctx, const char *path, const kin_prepa
 
 /* ---- Checks --------------------------------------------------------------------------------- */
 
+/* Blocks are where kin_tree_first_block has them: points are dealt anew by that, too. */
 static bool leaves_fit(const kin_tree *tree)
 {
     const int64_t leaves = kin_tree_leaves(tree);
     int64_t points = 0;
-    if (tree->starts[0] != 0 || (int64_t)tree->starts[leaves] != tree->blocks) {
-        return false;
-    }
     for (int64_t leaf = 0; leaf < leaves; leaf++) {
-        const int64_t blocks = (int64_t)tree->starts[leaf + 1] - (int64_t)tree->starts[leaf];
-        if (blocks < 0 || blocks > MOST_LEAF_BLOCKS ||
+        const int64_t first = kin_tree_first_block(tree, tree->height, leaf);
+        const int64_t blocks = kin_tree_first_block(tree, tree->height, leaf + 1) - first;
+        if ((int64_t)tree->starts[leaf] != first || blocks > MOST_LEAF_BLOCKS ||
             (int64_t)tree->counts[leaf] > blocks * KIN_TREE_LANES) {
             return false;
         }
         points += tree->counts[leaf];
     }
-    return points == tree->points;
+    return (int64_t)tree->starts[leaves] == tree->blocks && points == tree->points;
 }
 
 static bool take_bit(uint64_t *bits, uint32_t at)

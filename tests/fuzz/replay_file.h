@@ -13,6 +13,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 /* The extensions that the target knows, by number; NULL behind the last. */
 extern const char *const fuzz_extensions[];
 
+/* Writes the i-th valid file that is neither points nor neighbours; false: there are no more. */
+int fuzz_seed(int i, const char *path);
+
 /* Puts data into a file of that extension in a folder of this process; the name is valid until the
  * next call. Ends the program when the machine does not allow it. */
 const char *fuzz_file(const char *extension, const uint8_t *data, size_t bytes);

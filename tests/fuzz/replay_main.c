@@ -62,6 +62,9 @@ static void make_seeds(void)
             kith_result_save(fuzz_ctx(), path, KITH_FORMAT_CSR, &neighbors, &meta) == KITH_OK) {
             take_seed(path, i);
         }
+        for (int j = 0; fuzz_seed(j, path); j++) {
+            take_seed(path, i);
+        }
     }
 }
 
