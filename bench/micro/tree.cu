@@ -3,7 +3,7 @@
  * packets, on the same tree of the same device.
  *
  *     bench_tree [--rows 2000000] [--queries 10000000] [--only TEXT] [--leaf 64] [--bounds box]
- *                [--buffer B] [--batch M] [--few 65536] [--patience 0.7] [--csv FILE] [--help]
+ *                [--buffer B] [--batch M] [--few 65536] [--patience 0.5] [--csv FILE] [--help]
  *
  * Idea. Gieseke, Heinermann, Oancea and Igel 2014, "Buffer k-d trees", compare their tree with one
  * thread a query (section 4.2, kdtree(gpu)), with rounds that do not buffer (section 4.3, figure
@@ -35,10 +35,10 @@
  *
  * How it is measured. CUDA events around everything a method does for its queries, medians. Sorting
  * queries for `packets` and `alone sorted` and building are timed on their own. A method that takes
- * longer than --patience seconds gets a prefix of the queries, found by trying; the table says how
- * many, and what all would take in proportion. Fewer queries favour whoever does not batch. Every
- * k-th value is compared with that of `packets`, and that with `brute`; what differs by more than
- * float32 allows (tree_bound.h) makes the program fail.
+ * longer than --patience seconds gets a prefix of the queries, found by trying, and one run; the
+ * table says how many, and what all would take in proportion. Fewer queries favour whoever does not
+ * batch. Every k-th value is compared with that of `packets`, and that with `brute`; one that
+ * differs by more than float32 allows (tree_bound.h) makes the program fail.
  *
  * Limits. 4, 10, 15 and 27 columns, k 1 and 10, float32, Euclidean. Exits with 77 without a GPU. */
 #include "tree/bench_tree_rounds.cuh"
@@ -337,32 +337,32 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* As many queries as patience allows; these tries are the warm-up. */
-static int64_t asked_of(const bench *b, work *w, method how, int64_t most)
+/* As many queries as patience allows: tries are the warm-up, but for the last one, the first run.
+ */
+static void try_queries(const bench *b, work *w, int64_t most, result *r, double *first_ms)
 {
-    int64_t asked = most / PILOT_SHARE > BRUTE_ASKED ? most / PILOT_SHARE : BRUTE_ASKED;
-    asked = asked < most ? asked : most;
-    for (int i = 0; i < TRIES; i++) {
-        const double share = 1e3 * b->patience / run_once(b, w, how, asked);
-        if (asked == most || share < 2.0) {
+    const double patience = 1e3 * b->patience;
+    r->asked = most / PILOT_SHARE > BRUTE_ASKED ? most / PILOT_SHARE : BRUTE_ASKED;
+    r->asked = r->asked < most ? r->asked : most;
+    for (int tries = 1;; tries++) {
+        *first_ms = run_once(b, w, r->how, r->asked);
+        const double fit = 0.9 * patience / *first_ms * (double)r->asked;
+        if (tries == TRIES || r->asked == most || fit < 1.5 * (double)r->asked) {
             break;
         }
-        asked = 0.9 * share * (double)asked < (double)most ? (int64_t)(0.9 * share) * asked : most;
+        r->asked = fit < (double)most ? (int64_t)fit : most;
     }
-    return asked;
 }
 
 static result measure(const bench *b, work *w, method how)
 {
     double ms[MOST_RUNS];
-    double spent = 0.0;
     result r = {};
     r.how = how;
-    r.asked = asked_of(b, w, how,
-                       how == BRUTE     ? BRUTE_ASKED
-                       : how == PACKETS ? b->queries
-                                        : w->known);
-    while (r.runs < MOST_RUNS && (r.runs == 0 || spent < 1e3 * b->patience)) {
+    try_queries(b, w, how == BRUTE ? BRUTE_ASKED : how == PACKETS ? b->queries : w->known, &r, ms);
+    double spent = ms[0];
+    r.runs = 1;
+    while (r.runs < MOST_RUNS && spent + ms[0] < 1e3 * b->patience) {
         ms[r.runs] = run_once(b, w, how, r.asked);
         spent += ms[r.runs++];
     }
@@ -378,6 +378,13 @@ static result measure(const bench *b, work *w, method how)
         compare(b, w, &r);
     }
     return r;
+}
+
+/* Lists of packets that lost something have no k-th value; if they are many, nothing was compared.
+ */
+static bool is_right(const result *r)
+{
+    return r->wrong == 0 && 100 * (int64_t)r->unknown <= r->asked;
 }
 
 /* ---- What is printed ------------------------------------------------------------------------- */
@@ -398,7 +405,7 @@ static void print_row(const bench *b, const work *w, const result *r)
            w->with->k, method_names[r->how], r->asked, r->runs, r->ms, 1e6 * r->ms / asked,
            r->ms * (double)b->queries / asked, r->pairs / asked, r->leaves / asked,
            r->how == PACKETS ? "-"
-           : r->wrong == 0   ? "same"
+           : is_right(r)     ? "same"
                              : "WRONG");
     if (r->wrong != 0 || r->unknown != 0) {
         printf("%-10s %3d %-13s %" PRIu64 " k-th values differ, %" PRIu64 " are not known\n",
@@ -421,7 +428,7 @@ static void append_row(const bench *b, const work *w, const char *method, const 
                   kith_commit());
     (void)fprintf(b->csv, "%s,%d,%d,%s,%" PRId64 ",%u,%s\n", date, r->runs, w->tree.height,
                   b->boxes ? "box" : "plane", w->rules.batch, 2 * w->rules.half,
-                  r->wrong == 0 ? "same" : "WRONG");
+                  is_right(r) ? "same" : "WRONG");
 }
 
 static FILE *open_csv(const char *path)
@@ -545,7 +552,7 @@ static bool compare_methods(const bench *b, work *w)
         }
         print_row(b, w, &r);
         append_row(b, w, method_names[how], &r);
-        right = right && r.wrong == 0;
+        right = right && is_right(&r);
     }
     return right;
 }
@@ -599,8 +606,8 @@ static void help(void)
 {
     printf("bench_tree [--rows 2000000] [--queries 10000000] [--only TEXT] [--leaf 64]\n"
            "           [--bounds box|plane] [--buffer B] [--batch M] [--few 65536]\n"
-           "           [--patience 0.7] [--csv FILE]\n"
-           "Ways through a k-d tree on a GPU, side by side; --only 'colour 10 k1', say.\n");
+           "           [--patience 0.5] [--csv FILE]\n"
+           "Ways through a k-d tree on a GPU, side by side; --only 'colour 10', say.\n");
     exit(0);
 }
 
@@ -612,7 +619,7 @@ static bench options(int argc, char **argv)
     b.leaf_points = 64;
     b.few = 65536;
     b.boxes = true;
-    b.patience = 0.7;
+    b.patience = 0.5;
     for (int i = 1; i < argc; i += 2) {
         const char *option = argv[i];
         const char *value = i + 1 < argc ? argv[i + 1] : "";
@@ -643,10 +650,16 @@ static bench options(int argc, char **argv)
         } else if (strcmp(option, "--csv") == 0) {
             b.csv = open_csv(value);
         } else if (strcmp(option, "--bounds") == 0) {
-            b.boxes = strcmp(value, "plane") != 0;
+            b.boxes = strcmp(value, "box") == 0;
+            if (!b.boxes && strcmp(value, "plane") != 0) {
+                stop("--bounds:", "give box or plane");
+            }
         } else if (!known) {
             stop("unknown option", option);
         }
+    }
+    if (!(b.patience > 0.0)) {
+        stop("--patience:", "give seconds above 0");
     }
     return b;
 }

@@ -27,6 +27,7 @@ enum {
     FOUR = 4,            /* points that are read together */
     MET_SLOTS = 1024,    /* counters are spread, so that nobody waits for them */
     BRUTE_QUERIES = 2,   /* of a thread, for each read of a point */
+    BRUTE_BLOCKS = 3,    /* of a processor */
     NO_VALUE_BYTE = 0x7f /* four of them are a float that no distance reaches */
 };
 
@@ -334,7 +335,7 @@ static __device__ __forceinline__ void copy_tile(float *to, const float *from, i
 /* Part blockIdx.y of all points, for BRUTE_QUERIES queries a thread; lists of parts stand as
  * [query][part][k]. job.count: a multiple of what a block takes. */
 template <int COLS, int K>
-static __global__ void __launch_bounds__(THREADS)
+static __global__ void __launch_bounds__(THREADS, BRUTE_BLOCKS)
     brute_kernel(const __grid_constant__ search_job job)
 {
     const int wide = (COLS + KIN_GROVE_WIDE - 1) / KIN_GROVE_WIDE * KIN_GROVE_WIDE;
