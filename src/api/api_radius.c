@@ -76,10 +76,8 @@ static kith_status check(kith_ctx *ctx, const kith_matrix *corpus, const kith_ma
 
 static kith_status radius_on_cpu(kith_ctx *ctx, const radius_job *job, kith_ranges *ranges)
 {
-    /* Pairs are not halved as in a graph of the k nearest: each point asks for itself. */
-    const kith_matrix *asked = job->queries != NULL ? job->queries : &job->corpus;
     bool declined = true;
-    if (kin_method_takes_tree(&job->like, &job->corpus, asked)) {
+    if (job->like.method != KITH_METHOD_EXACT) {
         KIN_TRY(kin_tree_radius(ctx, &job->corpus, job->queries, &job->request,
                                 job->like.method == KITH_METHOD_AUTO, ranges, &declined));
     }

@@ -61,10 +61,3 @@ bool kin_tree_wins(double share, int64_t points, bool graph, const kin_request *
 {
     return share * tree_pair_ns(request) < MARGIN * exact_pair_ns(request, points, graph);
 }
-
-/* No lists, each pair from both ends, and what hits cost they cost either way. */
-bool kin_tree_wins_radius(double share, const kin_radius_request *request)
-{
-    const kin_request like = {.distance = request->distance};
-    return kin_tree_wins(share, 1, false, &like);
-}

@@ -3,7 +3,6 @@
 #ifndef KIN_TREE_CHOOSE_H
 #define KIN_TREE_CHOOSE_H
 
-#include "exact/exact_hits.h"
 #include "tree/tree_search.h"
 
 /* Packets that tell, spread over all of them. */
@@ -14,7 +13,4 @@ bool kin_tree_worth_trying(const kith_matrix *corpus, int64_t queries, bool grap
                            const kin_request *request);
 /* share: of all pairs, that packets looked at. */
 bool kin_tree_wins(double share, int64_t points, bool graph, const kin_request *request);
-/* The same of a radius search. */
-bool kin_tree_wins_radius(double share, const kin_radius_request *request);
-
 #endif

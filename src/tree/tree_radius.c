@@ -23,11 +23,17 @@
 #include "host/host_threads.h"
 #include "tree/tree_choose.h"
 #include "tree/tree_query.h"
+#include "tree/tree_radius_choose.h"
 #include "tree/tree_walk.h"
 
 #include <stdio.h>
 
-enum { PACKETS_A_TASK = 4, KEYS = 256 };
+enum {
+    PACKETS_A_TASK = 4,
+    KEYS = 256,
+    SAMPLE_STEP = 16,
+    PILOT_QUERIES = KIN_TREE_PILOT * KIN_PACKET
+};
 
 typedef struct run run;
 
@@ -52,6 +58,7 @@ struct run {
     const kin_prepared *asked;
     kin_tree_queries sorted;
     kin_hits hits;
+    int64_t step; /* queries are every step-th of those that were asked for */
     int64_t packets;
     worker *workers;
 };
@@ -116,7 +123,8 @@ static void send_packet(const run *r, worker *w, int64_t packet)
     for (int32_t q = 0; q < count; q++) {
         const uint32_t query = sorted->order[packet * KIN_PACKET + q];
         w->rows[q] = (uint32_t)(sorted->first + query);
-        const double key = kin_radius_key(metric, kin_radius_of(r->request, w->rows[q]));
+        const double radius = kin_radius_of(r->request, w->rows[q] * r->step);
+        const double key = kin_radius_key(metric, radius);
         walk->reach[q] = kin_tree_reach_of_key(tree->norm, key, tree->scale,
                                                (double)sorted->lost[query], tree->floor);
     }
@@ -152,8 +160,9 @@ static kith_status try_packet(void *arg, int64_t task, int32_t thread)
     return KITH_OK;
 }
 
-/* Leaves the counts of the walks as they were. */
-static kith_status decide(run *r, bool *declined)
+/* Leaves the counts of the walks as they were. asked: queries in all; stands: this tree is the one
+ * that would answer. */
+static kith_status decide(run *r, int64_t asked, bool stands, bool *declined)
 {
     double pairs = 0.0;
     if (r->packets < KIN_TREE_PILOT) {
@@ -164,8 +173,8 @@ static kith_status decide(run *r, bool *declined)
         pairs += r->workers[t].walk.pairs;
         r->workers[t].walk.pairs = 0.0;
     }
-    const double share = pairs / (KIN_TREE_PILOT * KIN_PACKET) / (double)r->tree->points;
-    *declined = !kin_tree_wins_radius(share, r->request);
+    const double share = pairs / PILOT_QUERIES / (double)r->tree->points;
+    *declined = !kin_tree_radius_wins(share, stands, asked, &r->request->distance);
     return KITH_OK;
 }
 
@@ -244,7 +253,7 @@ static kith_status search_stripes(run *r, bool may_decline, bool *declined)
         const int64_t loaded = kin_clock_ns();
         r->packets = kin_ceil_div(r->sorted.count, KIN_PACKET);
         if (first == 0 && may_decline) {
-            KIN_TRY(decide(r, declined));
+            KIN_TRY(decide(r, count, true, declined));
         }
         if (*declined) {
             return KITH_OK;
@@ -275,36 +284,111 @@ done:
     return status;
 }
 
+/* What both matrices become. */
+typedef struct made {
+    kin_prepared corpus;
+    kin_prepared asked;
+    kin_tree tree;
+} made;
+
+static void free_made(kith_ctx *ctx, made *m)
+{
+    kin_tree_free(ctx, &m->tree);
+    kin_prepared_free(ctx, &m->asked);
+    kin_prepared_free(ctx, &m->corpus);
+}
+
+/* Each row is asked for itself. */
+static kith_status make(run *r, const kith_matrix *corpus, const kith_matrix *queries, made *m)
+{
+    kith_ctx *ctx = r->ctx;
+    const kin_distance *distance = &r->request->distance;
+    const bool graph = queries == NULL;
+    KIN_TRY(kin_prepare_rows(ctx, corpus, distance, graph ? "points" : "corpus", false, false,
+                             &m->corpus));
+    KIN_TRY(kin_prepare_rows(ctx, graph ? corpus : queries, distance, "queries", true, graph,
+                             &m->asked));
+    const int64_t start = kin_clock_ns();
+    KIN_TRY(kin_tree_make(ctx, &m->corpus, kin_tree_leaf_points(corpus->cols), &m->tree));
+    ctx->report.seconds_check += m->corpus.seconds_check + m->asked.seconds_check;
+    ctx->report.seconds_prepare +=
+        m->corpus.seconds_prepare + m->asked.seconds_prepare + kin_clock_since(start);
+    r->corpus = &m->corpus;
+    r->asked = &m->asked;
+    r->tree = &m->tree;
+    return KITH_OK;
+}
+
+/* ---- Before there is a tree -------------------------------------------------------------------
+ */
+
+static kith_matrix every(const kith_matrix *matrix, int64_t step)
+{
+    kith_matrix few = *matrix;
+    few.rows = kin_ceil_div(matrix->rows, step);
+    few.stride_bytes *= step;
+    return few;
+}
+
+static kith_status try_sample(run *r, const kith_matrix *corpus, const kith_matrix *asked, made *m,
+                              bool *declined)
+{
+    const kith_matrix few = every(corpus, SAMPLE_STEP);
+    r->step = asked->rows / PILOT_QUERIES;
+    const kith_matrix some = every(asked, r->step);
+    KIN_TRY(make(r, &few, &some, m));
+    KIN_TRY(make_workers(r));
+    KIN_TRY(kin_tree_queries_make(r->ctx, r->tree, some.rows, &r->sorted));
+    KIN_TRY(kin_tree_queries_load(r->ctx, r->tree, &r->asked->distance, &r->asked->rows, 0,
+                                  some.rows, &r->sorted));
+    r->packets = kin_ceil_div(some.rows, KIN_PACKET);
+    return decide(r, asked->rows, false, declined);
+}
+
+/* A tree of few points has the larger leaves, so queries look at a larger share of it: where that
+ * is small, the whole one wins. Values that are not allowed are the exact engine's to name. */
+static kith_status foresee(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *asked,
+                           const kin_radius_request *request, bool *declined)
+{
+    *declined = !kin_tree_radius_may_win(corpus, &request->distance);
+    if (*declined || kin_tree_radius_is_cheap(corpus, asked->rows, &request->distance)) {
+        return KITH_OK;
+    }
+    *declined = asked->rows < PILOT_QUERIES;
+    if (*declined) {
+        return KITH_OK;
+    }
+    made m = {.tree = {0}};
+    run r = {.ctx = ctx, .request = request};
+    kith_status status = try_sample(&r, corpus, asked, &m, declined);
+    free_workers(&r);
+    kin_tree_queries_free(ctx, &r.sorted);
+    free_made(ctx, &m);
+    if (status == KITH_E_DATA) {
+        kin_forgive(ctx);
+        *declined = true;
+        status = KITH_OK;
+    }
+    return status;
+}
+
 kith_status kin_tree_radius(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
                             const kin_radius_request *request, bool may_decline,
                             kith_ranges *ranges, bool *declined)
 {
-    const kin_distance *distance = &request->distance;
-    const bool graph = queries == NULL;
-    const int64_t leaf_points = kin_tree_leaf_points(corpus->cols);
-    kin_prepared prepared = {0};
-    kin_prepared asked = {0};
-    kin_tree tree = {0};
-    kith_status status = KITH_OK;
+    made m = {.tree = {0}};
+    run r = {.ctx = ctx, .request = request, .step = 1};
     *declined = false;
-    KIN_TRY_GOTO(status,
-                 kin_prepare_rows(ctx, corpus, distance, graph ? "points" : "corpus", false, false,
-                                  &prepared),
-                 done);
-    KIN_TRY_GOTO(
-        status,
-        kin_prepare_rows(ctx, graph ? corpus : queries, distance, "queries", true, graph, &asked),
-        done);
-    const int64_t start = kin_clock_ns();
-    KIN_TRY_GOTO(status, kin_tree_make(ctx, &prepared, leaf_points, &tree), done);
-    ctx->report.seconds_check += prepared.seconds_check + asked.seconds_check;
-    ctx->report.seconds_prepare +=
-        prepared.seconds_prepare + asked.seconds_prepare + kin_clock_since(start);
-    run r = {.ctx = ctx, .request = request, .tree = &tree, .corpus = &prepared, .asked = &asked};
-    status = search(&r, may_decline, ranges, declined);
-done:
-    kin_tree_free(ctx, &tree);
-    kin_prepared_free(ctx, &asked);
-    kin_prepared_free(ctx, &prepared);
+    if (may_decline) {
+        KIN_TRY(foresee(ctx, corpus, queries != NULL ? queries : corpus, request, declined));
+    }
+    if (*declined) {
+        return KITH_OK;
+    }
+    kith_status status = make(&r, corpus, queries, &m);
+    if (status == KITH_OK) {
+        status = search(&r, may_decline, ranges, declined);
+    }
+    free_made(ctx, &m);
     return status;
 }

@@ -319,27 +319,74 @@ static void sizes(void **state)
 
 /* ---- The choice ----------------------------------------------------------------------------- */
 
+typedef struct choice {
+    int32_t cols;
+    int64_t queries; /* 0: a graph */
+    double radius;
+    const char *screen; /* NULL: what all pairs take */
+} choice;
+
+/* By a tree that costs little beside all pairs; by a tree of a sample; and by none. */
 static void automatic(void **state)
 {
     (void)state;
+    static const choice choices[] = {
+        {3, 0, 0.05, "tree"},    {3, 0, 100.0, NULL}, {10, 1500, 0.5, "tree"},
+        {10, 1500, 100.0, NULL}, {10, 20, 0.5, NULL}, {3, 100, 0.01, "tree"},
+    };
     run r = {.ctx = test_engine_best_ctx(2)};
-    kith_report report = {.struct_size = sizeof report};
-    test_rows points = made(KITH_F32, 20000, 3, SHAPE_GAUSS, 5);
-    job j = {"auto", &points, NULL, kith_radius_params_default()};
-    for (int which = 0; which < 2; which++) {
-        j.params.radius = which == 0 ? 0.05 : INFINITY;
+    for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
+        const choice *c = &choices[i];
+        kith_report report = {.struct_size = sizeof report};
+        test_rows points = made(KITH_F32, 20000, c->cols, SHAPE_GAUSS, 5);
+        test_rows queries = made(KITH_F32, c->queries + 1, c->cols, SHAPE_GAUSS, 6);
+        job j = {"auto", &points, c->queries > 0 ? &queries : NULL, kith_radius_params_default()};
+        double *radii = malloc((size_t)(c->queries + 1) * sizeof *radii);
+        assert_non_null(radii);
+        for (int64_t q = 0; q <= c->queries; q++) {
+            radii[q] = c->radius;
+        }
+        j.params.radius = c->radius;
+        j.params.radii = c->queries > 0 ? radii : NULL;
         j.params.count_only = 1;
         kith_ranges *wanted = solve(r.ctx, &j, KITH_METHOD_EXACT);
         kith_ranges *got = solve(r.ctx, &j, KITH_METHOD_AUTO);
         assert_int_equal(kith_ctx_report(r.ctx, &report), KITH_OK);
-        assert_true((strcmp(report.screen, "tree") == 0) == (which == 0));
-        same(&j, kith_ranges_offsets(wanted), kith_ranges_offsets(got), 20001, sizeof(int64_t));
+        if ((strcmp(report.screen, "tree") == 0) != (c->screen != NULL)) {
+            fail_msg("%d columns, %lld queries, radius %g: auto took %s", (int)c->cols,
+                     (long long)c->queries, c->radius, report.screen);
+        }
+        same(&j, kith_ranges_offsets(wanted), kith_ranges_offsets(got), kith_ranges_rows(got) + 1,
+             sizeof(int64_t));
         kith_ranges_free(got);
         kith_ranges_free(wanted);
+        free(radii);
+        test_rows_free(&queries);
+        test_rows_free(&points);
     }
-    printf("auto takes the tree for a small radius, and not for one that everybody is within\n");
-    test_rows_free(&points);
+    printf("auto takes the tree for small radii, and not for one that everybody is within\n");
     kith_ctx_free(r.ctx);
+}
+
+/* What a sample meets first is named as the exact engine names it. */
+static void values_of_a_sample(void **state)
+{
+    (void)state;
+    kith_ctx *ctx = test_engine_best_ctx(2);
+    test_rows points = made(KITH_F32, 20000, 10, SHAPE_GAUSS, 5);
+    test_rows queries = made(KITH_F32, 1500, 10, SHAPE_GAUSS, 6);
+    kith_ranges *ranges = NULL;
+    kith_radius_params params = kith_radius_params_default();
+    params.radius = 0.1;
+    test_rows_set(&points, 1600, 2, (double)NAN);
+    assert_int_equal(kith_radius(ctx, &points.matrix, &queries.matrix, &params, &ranges),
+                     KITH_E_DATA);
+    assert_non_null(strstr(kith_ctx_detail(ctx), "corpus[1600, 2] is NaN"));
+    assert_null(ranges);
+    printf("NaN among the points of a sample is named by its row\n");
+    test_rows_free(&queries);
+    test_rows_free(&points);
+    kith_ctx_free(ctx);
 }
 
 static void refusals(void **state)
@@ -405,6 +452,7 @@ int main(void)
         cmocka_unit_test(ties_at_the_radius),
         cmocka_unit_test(sizes),
         cmocka_unit_test(automatic),
+        cmocka_unit_test(values_of_a_sample),
         cmocka_unit_test(refusals),
         cmocka_unit_test(failing_allocations),
     };
