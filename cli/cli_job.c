@@ -8,8 +8,10 @@
 #include "cli_output.h"
 #include "cli_report.h"
 #include "cli_signal.h"
+#include "cli_stream.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -140,7 +142,7 @@ int cli_job_check_memory(const char *path, uint64_t need_bytes, uint64_t limit_b
                     cli_report_size(limit_bytes, have), mebibytes);
 }
 
-static int check_memory(cli_job *job)
+void cli_job_count_need(cli_job *job)
 {
     job->need_bytes =
         job->plan.peak_bytes + (job->prepared != NULL ? kith_corpus_bytes(job->prepared)
@@ -148,7 +150,6 @@ static int check_memory(cli_job *job)
     if (job->queries.handle != NULL) {
         job->need_bytes += kith_points_bytes(job->queries.handle);
     }
-    return cli_job_check_memory(job->corpus.path, job->need_bytes, job->args->memory_bytes);
 }
 
 /* ---- For engines ---------------------------------------------------------------------------- */
@@ -189,6 +190,27 @@ int cli_job_check(cli_job *job, kith_status status)
     const bool queries =
         job->queries.path != NULL && blames_queries(kith_ctx_detail(job->session.ctx));
     return cli_session_check(&job->session, status, queries ? job->queries.path : job->corpus.path);
+}
+
+int cli_job_check_rows(cli_job *job, kith_status status, int64_t first)
+{
+    char where[512];
+    if (status == KITH_OK || first == 0) {
+        return cli_job_check(job, status);
+    }
+    (void)snprintf(where, sizeof where, "%s, rows from %" PRId64 " on", job->queries.path, first);
+    return cli_session_check(&job->session, status, where);
+}
+
+kith_matrix cli_job_rows(const kith_matrix *matrix, int64_t first, int64_t count)
+{
+    kith_matrix part = *matrix;
+    if (part.stride_bytes == 0) {
+        part.stride_bytes = (int64_t)part.cols * kith_dtype_bytes(part.dtype);
+    }
+    part.data = (const char *)part.data + first * part.stride_bytes;
+    part.rows = count;
+    return part;
 }
 
 int cli_job_allocate(cli_job *job, kith_neighbors *table, int64_t rows)
@@ -276,17 +298,22 @@ static int run(cli_job *job, const cli_engine *engine)
     if (code == CLI_DONE && engine->plan != NULL) {
         code = engine->plan(job);
     }
-    if (code == CLI_DONE) {
-        code = check_memory(job);
-    }
     if (code != CLI_DONE) {
         return code;
     }
-    if (cli_given(job->args, CLI_OPT_DRY_RUN)) {
+    cli_job_count_need(job);
+    const bool streams = cli_stream_wanted(job);
+    const bool dry = cli_given(job->args, CLI_OPT_DRY_RUN);
+    code = streams
+               ? cli_stream_run(job)
+               : cli_job_check_memory(job->corpus.path, job->need_bytes, job->args->memory_bytes);
+    if (code == CLI_DONE && dry) {
         cli_report_print_plan(job);
         return CLI_DONE;
     }
-    code = solve_and_save(job, engine);
+    if (code == CLI_DONE && !streams) {
+        code = solve_and_save(job, engine);
+    }
     if (code == CLI_DONE) {
         cli_report_print(job, engine);
     }

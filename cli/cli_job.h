@@ -17,6 +17,9 @@ typedef struct cli_job {
     bool planned;
     kith_plan plan;
     uint64_t need_bytes;    /* the plan's peak, and points that had to be read into memory */
+    int64_t chunk_rows;     /* of a search in chunks; 0: at once */
+    int64_t chunks;         /* that were solved */
+    int64_t resumed_rows;   /* that an earlier run has left */
     kith_neighbors forward; /* of each query, or of each point of a graph; owned */
     kith_neighbors back;    /* of each row of the corpus among the queries; owned */
     kith_ranges *ranges;
@@ -52,10 +55,16 @@ int cli_job_check_memory(const char *path, uint64_t need_bytes, uint64_t limit_b
 kith_search_params cli_job_params(const cli_job *job);
 /* The metric that is in force, never DEFAULT: --metric, else that of a tree. */
 kith_metric cli_job_metric(const cli_job *job);
+/* need_bytes, from the plan. */
+void cli_job_count_need(cli_job *job);
+/* Some rows of a matrix, with the stride told. */
+kith_matrix cli_job_rows(const kith_matrix *matrix, int64_t first, int64_t count);
 /* Adds the plan of k neighbours for each row of queries (NULL: a graph) to the job's. */
 int cli_job_plan(cli_job *job, const kith_matrix *corpus, const kith_matrix *queries);
 /* Exit code of a library call, blamed on the file that it complains about. */
 int cli_job_check(cli_job *job, kith_status status);
+/* The same of a call on the queries from this row on: the library counts from there. */
+int cli_job_check_rows(cli_job *job, kith_status status, int64_t first);
 /* A table of rows x k. */
 int cli_job_allocate(cli_job *job, kith_neighbors *table, int64_t rows);
 /* Writes a table where a path was given. */

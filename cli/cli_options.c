@@ -217,6 +217,12 @@ static bool read_sample(const char *value, cli_args *args, cli_error *error)
            refuse(error, "'%s' is no number of rows (give a whole number from 1)", value);
 }
 
+static bool read_chunk(const char *value, cli_args *args, cli_error *error)
+{
+    return cli_value_int(value, 1, UINT32_MAX - 1, &args->chunk) ||
+           refuse(error, "'%s' is no number of rows (give a whole number from 1)", value);
+}
+
 static bool read_seed(const char *value, cli_args *args, cli_error *error)
 {
     return cli_value_uint(value, &args->seed) ||
@@ -336,6 +342,12 @@ static const cli_option options[CLI_OPTION_COUNT] = {
     [CLI_OPT_GPU_MEMORY] = {"gpu-memory", 0, "SIZE", ANSWERS,
                             "keep to this much GPU memory (default: what is free, less a margin)",
                             read_gpu_memory},
+    [CLI_OPT_STREAM] = {"stream", 0, NULL, SEARCH,
+                        "solve and write in chunks, and go on where such a job was left", NULL},
+    [CLI_OPT_CHUNK] = {"chunk", 0, "ROWS", SEARCH,
+                       "with --stream, which it means: so many queries at a time", read_chunk},
+    [CLI_OPT_RESTART] = {"restart", 0, NULL, SEARCH,
+                         "with --stream, which it means: begin anew, whatever is left", NULL},
     [CLI_OPT_DRY_RUN] = {"dry-run", 0, NULL, ANSWERS, "print the plan and stop", NULL},
     [CLI_OPT_QUIET] = {"quiet", 'q', NULL, COMPUTES | TREE | CONVERT,
                        "no progress and no report; errors and --json stay", NULL},
@@ -365,8 +377,12 @@ static const cli_command commands[CLI_COMMAND_COUNT] = {
          "that kith tree build has made. With --both the\n"
          "same product also gives each row of CORPUS its nearest among QUERIES; with --mutual the\n"
          "pairs (row of CORPUS, row of QUERIES) that have each other among their k nearest are\n"
-         "written. Without -o nothing is written.\n",
+         "written. Without -o nothing is written. With --stream, and where the answer does not "
+         "fit\n"
+         "--memory, queries are solved and written in chunks; interrupted, the same command goes\n"
+         "on behind the last chunk.\n",
          "  kith search " DIGITS " " DIGITS " -k 3 -o found.npz\n"
+         "  kith search " DIGITS " " DIGITS " -k 3 --chunk 500 -o chunked.npz\n"
          "  kith search " DIGITS " " DIGITS " -k 3 --both -o found.npz --output-back back.npz\n"
          "  kith search " DIGITS " " DIGITS " -k 1 --mutual -o pairs.csv\n"},
     [CLI_EVAL] =

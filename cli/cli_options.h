@@ -53,6 +53,9 @@ typedef enum cli_option_id {
     CLI_OPT_THREADS,
     CLI_OPT_MEMORY,
     CLI_OPT_GPU_MEMORY,
+    CLI_OPT_STREAM,
+    CLI_OPT_CHUNK,
+    CLI_OPT_RESTART,
     CLI_OPT_DRY_RUN,
     CLI_OPT_QUIET,
     CLI_OPT_JSON,
@@ -87,6 +90,7 @@ typedef struct cli_args {
     const char *device;
     double radius;
     int64_t sample;
+    int64_t chunk; /* rows */
     uint64_t seed;
     uint64_t memory_bytes;
     uint64_t gpu_memory_bytes;

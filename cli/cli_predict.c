@@ -103,22 +103,11 @@ static int read_all(predicting *p)
     return code;
 }
 
-static kith_matrix rows_of(const kith_matrix *matrix, int64_t first, int64_t count)
-{
-    kith_matrix part = *matrix;
-    if (part.stride_bytes == 0) {
-        part.stride_bytes = (int64_t)part.cols * kith_dtype_bytes(part.dtype);
-    }
-    part.data = (const char *)part.data + first * part.stride_bytes;
-    part.rows = count;
-    return part;
-}
-
 /* The library's plan of one chunk, with the lists, labels and predictions that are held here. */
 static int plan_chunk(predicting *p)
 {
     cli_job *job = &p->job;
-    const kith_matrix queries = rows_of(job->queries.matrix, 0, p->chunk_rows);
+    const kith_matrix queries = cli_job_rows(job->queries.matrix, 0, p->chunk_rows);
     job->planned = false;
     const int code = cli_job_plan(job, job->corpus.matrix, &queries);
     const int64_t numbers = p->labels.count + p->truth.count + job->queries.matrix->rows;
@@ -177,26 +166,15 @@ static int allocate(predicting *p)
                           p->chunk_rows, job->queries.matrix->rows);
 }
 
-/* The library counts rows from the beginning of what it was given. */
-static int check_search(predicting *p, kith_status status, int64_t first)
-{
-    char where[512];
-    if (status == KITH_OK || first == 0) {
-        return cli_job_check(&p->job, status);
-    }
-    (void)snprintf(where, sizeof where, "%s, rows from %" PRId64 " on", p->job.queries.path, first);
-    return cli_session_check(&p->job.session, status, where);
-}
-
 static int search(predicting *p, int64_t first, int64_t count)
 {
     cli_job *job = &p->job;
-    const kith_matrix queries = rows_of(job->queries.matrix, first, count);
+    const kith_matrix queries = cli_job_rows(job->queries.matrix, first, count);
     const kith_search_params params = cli_job_params(job);
     const double start = cli_clock_now();
     job->forward.rows = count;
-    int code = check_search(
-        p, kith_knn_exact(job->session.ctx, job->corpus.matrix, &queries, &params, &job->forward),
+    int code = cli_job_check_rows(
+        job, kith_knn_exact(job->session.ctx, job->corpus.matrix, &queries, &params, &job->forward),
         first);
     p->seconds_search += cli_clock_now() - start;
     if (code != CLI_DONE) {
@@ -219,7 +197,7 @@ static int predict(predicting *p, int64_t first)
     const kith_status status = kith_predict(job->session.ctx, &job->forward, p->labels.values,
                                             p->labels.count, &params, p->out + first);
     p->seconds_predict += cli_clock_now() - start;
-    return check_search(p, status, first);
+    return cli_job_check_rows(&p->job, status, first);
 }
 
 static int solve(predicting *p)

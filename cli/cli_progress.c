@@ -18,6 +18,8 @@ void cli_progress_start(cli_progress *progress, bool quiet)
     progress->quiet = quiet;
     progress->terminal = isatty(STDERR_FILENO) == 1;
     progress->drawn = false;
+    progress->done = 0.0;
+    progress->part = 1.0;
     progress->start = cli_clock_now();
     /* The first line comes after the first second, not five. */
     progress->shown = progress->start + first_second - between_lines;
@@ -52,12 +54,19 @@ static void show(cli_progress *progress, const char *phase, double share)
     }
 }
 
+void cli_progress_part(cli_progress *progress, double done, double part)
+{
+    progress->done = done;
+    progress->part = part;
+}
+
 int cli_progress_tick(void *arg, const char *phase, double done, double total)
 {
     cli_progress *progress = arg;
     if (!progress->quiet) {
         const double share = total > 0.0 ? done / total : 0.0;
-        show(progress, phase, share < 0.0 ? 0.0 : share > 1.0 ? 1.0 : share);
+        const double known = share < 0.0 ? 0.0 : share > 1.0 ? 1.0 : share;
+        show(progress, phase, progress->done + progress->part * known);
     }
     return cli_signal_came() ? 1 : 0;
 }

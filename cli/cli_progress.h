@@ -12,9 +12,13 @@ typedef struct cli_progress {
     bool drawn; /* a bar stands on the terminal's last line */
     double start;
     double shown; /* when something was shown last */
+    double done;  /* share of the job before this call of the library, */
+    double part;  /*   and that of the call: 0 and 1 where there is one call */
 } cli_progress;
 
 void cli_progress_start(cli_progress *progress, bool quiet);
+/* The next call of the library does this part of a job, behind what is done. */
+void cli_progress_part(cli_progress *progress, double done, double part);
 /* A kith_progress_fn; arg is the cli_progress. Also asks whether a signal came. */
 int cli_progress_tick(void *arg, const char *phase, double done, double total);
 /* Takes the bar away, so that other text can follow. */

@@ -77,6 +77,15 @@ static void print_memory(const cli_job *job)
     }
 }
 
+static void print_chunks(const cli_job *job)
+{
+    if (job->chunk_rows > 0) {
+        (void)printf("chunks: %" PRId64 " rows each, %" PRId64 " solved, %" PRId64
+                     " rows stood already\n",
+                     job->chunk_rows, job->chunks, job->resumed_rows);
+    }
+}
+
 /* Nothing where it is the processor: the line of the method names its instruction set. */
 static void print_backend(const char *backend, const char *gpu)
 {
@@ -109,6 +118,7 @@ static void print_done(const cli_job *job, const cli_engine *engine)
     (void)printf("method: %s, screen %s, isa %s, threads %" PRId32 "\n", method_of(report->screen),
                  report->screen, kith_ctx_isa(job->session.ctx),
                  kith_ctx_threads(job->session.ctx));
+    print_chunks(job);
     print_memory(job);
     (void)printf("peak memory: %s\n", cli_report_size(cli_clock_peak_bytes(), peak));
     if (report->gpu[0] != '\0') {
@@ -175,6 +185,17 @@ static void put_plan(const cli_job *job, cli_json *json)
     }
 }
 
+static void put_chunks(const cli_job *job, cli_json *json)
+{
+    if (job->chunk_rows > 0) {
+        cli_json_open(json, "chunks");
+        cli_json_int(json, "rows", job->chunk_rows);
+        cli_json_int(json, "solved", job->chunks);
+        cli_json_int(json, "resumed_rows", job->resumed_rows);
+        cli_json_close(json);
+    }
+}
+
 static void put_seconds(const cli_job *job, cli_json *json)
 {
     cli_json_open(json, "seconds");
@@ -212,6 +233,7 @@ static void put_done(const cli_job *job, const cli_engine *engine, cli_json *jso
     cli_json_uint(json, "host", cli_clock_peak_bytes());
     cli_json_uint(json, "gpu", job->report.gpu_peak_bytes);
     cli_json_close(json);
+    put_chunks(job, json);
     put_plan(job, json);
     put_selected(job, json);
     cli_json_number(json, "candidates", job->report.candidates);
@@ -245,6 +267,7 @@ void cli_report_print_plan(const cli_job *job)
         cli_json_begin(&json, stdout);
         put_input(job, job->plan.backend, job->plan.method, &json);
         cli_json_bool(&json, "dry_run", true);
+        put_chunks(job, &json);
         put_plan(job, &json);
         cli_report_end_json(&json);
         return;
@@ -253,5 +276,6 @@ void cli_report_print_plan(const cli_job *job)
     print_backend(job->plan.backend, "");
     (void)printf("method: %s, %s, isa %s, threads %" PRId32 "\n", method_of(job->plan.method),
                  job->plan.method, job->plan.isa, job->plan.threads);
+    print_chunks(job);
     print_memory(job);
 }

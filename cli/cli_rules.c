@@ -19,12 +19,19 @@ static const rule rules[] = {
     {CLI_OPT_SAMPLE, true, CLI_OPT_POINTS},       {CLI_OPT_SEED, true, CLI_OPT_POINTS},
     {CLI_OPT_KTH, false, CLI_OPT_UNSORTED},       {CLI_OPT_SELECT, true, CLI_OPT_PIPELINE},
     {CLI_OPT_SAMPLE, true, CLI_OPT_PIPELINE},     {CLI_OPT_TREE_HEIGHT, false, CLI_OPT_BOTH},
-    {CLI_OPT_TREE_HEIGHT, false, CLI_OPT_MUTUAL},
+    {CLI_OPT_TREE_HEIGHT, false, CLI_OPT_MUTUAL}, {CLI_OPT_STREAM, true, CLI_OPT_OUTPUT},
+    {CLI_OPT_STREAM, false, CLI_OPT_BOTH},        {CLI_OPT_STREAM, false, CLI_OPT_MUTUAL},
+    {CLI_OPT_STREAM, false, CLI_OPT_DISTANCES},   {CLI_OPT_CHUNK, true, CLI_OPT_OUTPUT},
+    {CLI_OPT_CHUNK, false, CLI_OPT_BOTH},         {CLI_OPT_CHUNK, false, CLI_OPT_MUTUAL},
+    {CLI_OPT_CHUNK, false, CLI_OPT_DISTANCES},    {CLI_OPT_RESTART, true, CLI_OPT_OUTPUT},
+    {CLI_OPT_RESTART, false, CLI_OPT_BOTH},       {CLI_OPT_RESTART, false, CLI_OPT_MUTUAL},
+    {CLI_OPT_RESTART, false, CLI_OPT_DISTANCES},
 };
 
 /* What a radius has beside -k alone. */
-static const cli_option_id of_k[] = {CLI_OPT_DISTANCES, CLI_OPT_DRY_RUN, CLI_OPT_PIPELINE,
-                                     CLI_OPT_TREE_HEIGHT};
+static const cli_option_id of_k[] = {CLI_OPT_DISTANCES,   CLI_OPT_DRY_RUN, CLI_OPT_PIPELINE,
+                                     CLI_OPT_TREE_HEIGHT, CLI_OPT_STREAM,  CLI_OPT_CHUNK,
+                                     CLI_OPT_RESTART};
 
 /* "--radius", or "-k". */
 static const char *written(cli_option_id id, char text[32])

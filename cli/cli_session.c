@@ -50,7 +50,9 @@ int cli_session_check(cli_session *session, kith_status status, const char *wher
         return CLI_DONE;
     }
     if (status == KITH_E_CANCELLED || cli_signal_came()) {
-        (void)cli_fail(NULL, "interrupted (no unfinished file is left)");
+        if (!session->silent) {
+            (void)cli_fail(NULL, "interrupted (no unfinished file is left)");
+        }
         return CLI_INTERRUPTED;
     }
     const char *detail = kith_ctx_detail(session->ctx);

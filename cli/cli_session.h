@@ -10,6 +10,7 @@ typedef struct cli_session {
     kith_ctx *ctx;
     cli_progress progress;
     double start;
+    bool silent; /* the caller says himself what an interrupted job leaves */
 } cli_session;
 
 /* Points of a file, mapped where its format allows. */

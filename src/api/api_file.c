@@ -272,10 +272,9 @@ static kith_status begin_stream(kith_ctx *ctx, const void *stream, const void *w
         return KITH_E_ARGUMENT;
     }
     KIN_TRY(kin_ctx_begin(ctx));
-    return stream != NULL && what != NULL
-               ? KITH_OK
-               : kin_fail(ctx, KITH_E_ARGUMENT, "%s is NULL",
-                          stream == NULL ? "stream" : "neighbors");
+    return stream != NULL && what != NULL ? KITH_OK
+                                          : kin_fail(ctx, KITH_E_ARGUMENT, "%s is NULL",
+                                                     stream == NULL ? "stream" : "neighbors");
 }
 
 kith_status kith_result_stream_put(kith_ctx *ctx, kith_result_stream *stream,

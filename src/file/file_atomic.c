@@ -265,8 +265,7 @@ kith_status kin_writer_pad(kin_writer *w, uint64_t bytes)
 
 static kith_status seek(kin_writer *w, off_t offset, int whence)
 {
-    return lseek(w->file, offset, whence) >= 0 ? KITH_OK
-                                               : fail_io(w, "cannot be written", errno);
+    return lseek(w->file, offset, whence) >= 0 ? KITH_OK : fail_io(w, "cannot be written", errno);
 }
 
 kith_status kin_writer_skip(kin_writer *w, uint64_t bytes)

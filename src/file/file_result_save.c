@@ -70,7 +70,8 @@ static kith_status save_kith(kith_ctx *ctx, const char *path, const kith_neighbo
                              const kith_result_meta *meta)
 {
     const kith_kind kind = meta->kind == KITH_KIND_GRAPH ? KITH_KIND_GRAPH : KITH_KIND_RESULT;
-    const kin_container_header header = kin_result_header(kind, neighbors->rows, neighbors->k, meta);
+    const kin_container_header header =
+        kin_result_header(kind, neighbors->rows, neighbors->k, meta);
     const uint64_t items = (uint64_t)neighbors->rows * (uint64_t)neighbors->k;
     kin_section sections[3];
     int32_t count = 0;

@@ -330,7 +330,7 @@ static kith_status place_rows(kith_result_stream *s, const kith_neighbors *neigh
     if (s->format == KITH_FORMAT_IVECS) {
         return place_ivecs(s, neighbors);
     }
-    for (int i = 0; i < s->region_count; i++) {
+    for (int i = 0; i < KIN_WRITER_HOLES && i < s->region_count; i++) {
         kin_stream_region *region = &s->regions[i];
         KIN_TRY(place_bytes(s, region, (uint64_t)s->done * region->row_bytes, tables[i],
                             (uint64_t)neighbors->rows * region->row_bytes));

@@ -7,7 +7,7 @@ _kith_options() {
         --json -h --help"
     case $1 in
     graph) echo "$solve --include-self" ;;
-    search) echo "$solve --output-back --both --mutual" ;;
+    search) echo "$solve --output-back --both --mutual --stream --chunk --restart" ;;
     select)
         echo "-k --select --buffer --group --aligned --largest --unsorted --kth -o --output --sample
             --device --threads --memory --gpu-memory --dry-run -q --quiet --json -h --help"

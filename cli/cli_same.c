@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "cli_same.h"
+
+#include "cli.h"
+#include "cli_message.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { PIECE_BYTES = 65536, PATH_BYTES = 4096 };
+
+/* FNV-1a. */
+static uint64_t add(uint64_t sum, const unsigned char *data, ssize_t bytes)
+{
+    for (ssize_t i = 0; i < bytes; i++) {
+        sum = (sum ^ data[i]) * 0x100000001b3u;
+    }
+    return sum;
+}
+
+/* Of the first and the last piece. */
+static bool sum_ends(int file, off_t bytes, uint64_t *sum)
+{
+    unsigned char piece[PIECE_BYTES];
+    const off_t last = bytes > PIECE_BYTES ? bytes - PIECE_BYTES : 0;
+    *sum = 0xcbf29ce484222325u;
+    for (int i = 0; i < 2; i++) {
+        const ssize_t got = pread(file, piece, sizeof piece, i == 0 ? 0 : last);
+        if (got < 0) {
+            return false;
+        }
+        *sum = add(*sum, piece, got);
+    }
+    return true;
+}
+
+/* FILE:DATASET is FILE, where there is nothing of the whole name. */
+static int open_file(const char *path)
+{
+    char name[PATH_BYTES];
+    const char *colon = strrchr(path, ':');
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file >= 0 || colon == NULL || (size_t)(colon - path) >= sizeof name) {
+        return file;
+    }
+    memcpy(name, path, (size_t)(colon - path));
+    name[colon - path] = '\0';
+    return open(name, O_RDONLY | O_CLOEXEC);
+}
+
+static int describe_file(const char *what, const char *path, char *text, size_t room)
+{
+    struct stat info;
+    uint64_t sum = 0;
+    const char *dataset = strrchr(path, ':');
+    const int file = open_file(path);
+    const bool known = file >= 0 && fstat(file, &info) == 0 && sum_ends(file, info.st_size, &sum);
+    const int error = errno;
+    if (file >= 0) {
+        (void)close(file);
+    }
+    if (!known) {
+        return cli_fail(path, "cannot be read: %s (check the file)", strerror(error));
+    }
+    (void)snprintf(text, room,
+                   "%s %" PRId64 " bytes, changed %" PRId64 ".%09ld, ends %016" PRIx64 "%.64s\n",
+                   what, (int64_t)info.st_size, (int64_t)info.st_mtim.tv_sec,
+                   (long)info.st_mtim.tv_nsec, sum, dataset != NULL ? dataset : "");
+    return CLI_DONE;
+}
+
+int cli_same_describe(const cli_args *args, char text[CLI_SAME_BYTES])
+{
+    static const char *const names[] = {"corpus", "queries"};
+    size_t used = (size_t)snprintf(text, CLI_SAME_BYTES, "kith %s\nradius %.17g\n", kith_version(),
+                                   args->radius);
+    int code = CLI_DONE;
+    for (int i = 0; i < 2 && code == CLI_DONE; i++) {
+        code = describe_file(names[i], args->paths[i], text + used, CLI_SAME_BYTES - used);
+        used += code == CLI_DONE ? strlen(text + used) : 0;
+    }
+    return code;
+}
