@@ -25,10 +25,10 @@
  * always for the opponent's good: the loop stays on the device but for 8 bytes a round; buffers are
  * one pool, sorted by leaf, so that none overflows and M need not be 5 B (it is at least 2^21, as a
  * device of today wants); a leaf's points go through shared memory, not a cache; the stack is 8
- * bytes a query; the few go on alone instead of all pairs; bounds are planes and then boxes
- * (--bounds plane: the paper's, with the classical tree's leaf visits); planes split the widest
- * column. Columns and k are constants of every kernel, as kith's columns are. Figure 2: some runs
- * with --leaf from 64 to 8192; buffers prefer large leaves.
+ * bytes a query; the few go on alone instead of all pairs, of both kinds of rounds; bounds are
+ * planes and then boxes (--bounds plane: the paper's, with the classical tree's leaf visits);
+ * planes split the widest column. Columns and k are constants of every kernel, as kith's columns
+ * are. Figure 2: some runs with --leaf from 64 to 8192; in the paper buffers prefer large leaves.
  *
  * Data. colour d: z A + 0.05 s e, z ~ N(0, 1)^4, A ~ N(0, 1)^(4 x d), e ~ N(0, 1)^d, s the
  * deviation of z A over all columns: the paper's photometric features in spirit.

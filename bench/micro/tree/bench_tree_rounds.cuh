@@ -53,7 +53,7 @@ typedef struct round_rules {
     bool buffered;
     int64_t batch; /* M */
     uint32_t half; /* of B */
-    int64_t few;   /* so many queries that are left go on alone; buffered only */
+    int64_t few;   /* so many queries that are left go on alone */
 } round_rules;
 
 typedef struct find_job {
@@ -367,8 +367,7 @@ static cudaError_t solve_rounds(const search_job *job, const round_room *room,
             again += pool;
             pool = 0;
         }
-        if (rules->buffered && pool == 0 && input == job->count && again > 0 &&
-            again <= rules->few) {
+        if (pool == 0 && input == job->count && again > 0 && again <= rules->few) {
             return solve_few<COLS, K>(job, room, head, again, stream);
         }
     }
