@@ -10,6 +10,7 @@
 #include "fused/fused_search.h"
 #include "grove/grove_search.h"
 #include "host/host_cpu.h"
+#include "tree/tree_choose.h"
 #include "tree/tree_search.h"
 
 #include <stdio.h>
@@ -174,8 +175,11 @@ static kith_status plan_exact(kith_ctx *ctx, const kith_matrix *corpus, const ki
     own.state_bytes = kin_size_add(own.state_bytes, limit);
     own.peak_bytes = kin_size_add(own.peak_bytes, limit);
     const bool on_cpu = own.gpu_bytes == 0;
+    const bool likely =
+        params.method == KITH_METHOD_TREE ||
+        (tree && kin_tree_chance_of(&matrix, rows, other == NULL, &request) == KIN_TREE_LIKELY);
     (void)snprintf(own.method, sizeof own.method, "%s",
-                   (on_cpu ? tree : grove)
+                   (on_cpu ? likely : grove)
                        ? "tree"
                        : method_name(params.pipeline, kin_exact_job_screens(&request)));
     memcpy(out, &own, own.struct_size < sizeof own ? own.struct_size : sizeof own);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Tree or all pairs: before there is a tree, and when a few packets have been through it. */
+ * Tree or all pairs: before there is a tree, after a small one, and when a few packets have been
+ * through the one that will answer. */
 #ifndef KIN_TREE_CHOOSE_H
 #define KIN_TREE_CHOOSE_H
 
@@ -7,10 +8,26 @@
 
 /* Packets that tell, spread over all of them. */
 enum { KIN_TREE_PILOT = 16 };
+/* Points, and queries, of the small tree. */
+enum { KIN_TREE_SAMPLE = 4096 };
 
-/* Whether a tree of the corpus costs little beside all pairs, and may win. */
+typedef enum kin_tree_chance {
+    KIN_TREE_NO_CHANCE,
+    KIN_TREE_UNCERTAIN, /* a small tree says whether to build */
+    KIN_TREE_LIKELY,    /* building costs little beside all pairs, or the tree can hardly lose */
+} kin_tree_chance;
+
+kin_tree_chance kin_tree_chance_of(const kith_matrix *corpus, int64_t queries, bool graph,
+                                   const kin_request *request);
+/* There is a chance. */
 bool kin_tree_worth_trying(const kith_matrix *corpus, int64_t queries, bool graph,
                            const kin_request *request);
-/* share: of all pairs, that packets looked at. */
-bool kin_tree_wins(double share, int64_t points, bool graph, const kin_request *request);
+
+/* What a small tree of `sample` points says: a query looked at `pairs` of them. */
+bool kin_tree_worth_building(double pairs, double sample, const kith_matrix *corpus,
+                             int64_t queries, bool graph, const kin_request *request);
+/* The tree stands. share: of all pairs, that packets looked at. */
+bool kin_tree_wins(double share, int64_t points, int64_t queries, bool graph,
+                   const kin_request *request);
+
 #endif

@@ -208,24 +208,33 @@ static kith_status try_packet(void *arg, int64_t task, int32_t thread)
     return KITH_OK;
 }
 
-/* Leaves the counts of the walks as they were. */
+/* pairs: that a query of those packets looked at. Leaves the counts of the walks as they were. */
+static kith_status send_pilot(searching *s, int64_t rows, double *pairs)
+{
+    double sum = 0.0;
+    KIN_TRY(kin_parallel(s->ctx, "tree", KIN_TREE_PILOT, try_packet, s));
+    for (int32_t t = 0; t < s->ctx->threads; t++) {
+        sum += s->workers[t].walk.pairs;
+        s->workers[t].walk.pairs = 0.0;
+        s->workers[t].walk.keys.computed = 0;
+    }
+    const double a_packet = (double)rows / (double)s->packets;
+    *pairs = sum / (KIN_TREE_PILOT * a_packet);
+    return KITH_OK;
+}
+
 static kith_status decide(searching *s, int64_t rows, bool *declined)
 {
     double pairs = 0.0;
+    const int64_t points = s->tree->points;
     s->packets = packets_of(s);
     *declined = false;
     if (s->request->method != KITH_METHOD_AUTO || s->packets < KIN_TREE_PILOT) {
         return KITH_OK;
     }
-    KIN_TRY(kin_parallel(s->ctx, "tree", KIN_TREE_PILOT, try_packet, s));
-    for (int32_t t = 0; t < s->ctx->threads; t++) {
-        pairs += s->workers[t].walk.pairs;
-        s->workers[t].walk.pairs = 0.0;
-        s->workers[t].walk.keys.computed = 0;
-    }
-    const double a_packet = (double)rows / (double)s->packets;
-    const double share = pairs / (KIN_TREE_PILOT * a_packet) / (double)s->tree->points;
-    *declined = !kin_tree_wins(share, s->tree->points, s->queries == NULL, s->request);
+    KIN_TRY(send_pilot(s, rows, &pairs));
+    *declined =
+        !kin_tree_wins(pairs / (double)points, points, rows, s->queries == NULL, s->request);
     return KITH_OK;
 }
 
@@ -235,7 +244,7 @@ static kith_status run_packets(searching *s)
     return kin_parallel(s->ctx, "screen", kin_ceil_div(s->packets, PACKETS_A_TASK), solve, s);
 }
 
-/* ---- Engines ----------------------------------------------------------------------------------
+/* ---- Prepared ---------------------------------------------------------------------------------
  */
 
 static kith_status prepare(kith_ctx *ctx, const kith_matrix *points, const kin_request *request,
@@ -254,11 +263,86 @@ static kith_status prepare(kith_ctx *ctx, const kith_matrix *points, const kin_r
     return status;
 }
 
+/* ---- A small tree before that ------------------------------------------------------------------
+ */
+
+/* KIN_TREE_SAMPLE rows, spread over a matrix. */
+static kith_matrix spread(const kith_matrix *matrix)
+{
+    kith_matrix some = *matrix;
+    const int64_t step = kin_max_i64(matrix->rows / KIN_TREE_SAMPLE, 1);
+    some.rows = kin_min_i64(matrix->rows, KIN_TREE_SAMPLE);
+    some.stride_bytes = step * matrix->stride_bytes;
+    return some;
+}
+
+/* Queries of the sample; NULL: its own points. */
+static kith_status ask_sample(searching *s, const kith_matrix *queries, kin_prepared *asked,
+                              kin_tree_queries *sorted, double *pairs)
+{
+    int64_t rows = s->tree->points;
+    if (queries != NULL) {
+        rows = queries->rows;
+        KIN_TRY(kin_prepare_rows(s->ctx, queries, &s->request->distance, "queries", true, false,
+                                 asked));
+        KIN_TRY(kin_tree_queries_make(s->ctx, s->tree, rows, sorted));
+        KIN_TRY(kin_tree_queries_load(s->ctx, s->tree, &s->corpus->distance, &asked->rows, 0, rows,
+                                      sorted));
+        s->queries = sorted;
+    }
+    KIN_TRY(make_workers(s, queries != NULL ? &asked->rows : &s->corpus->rows, s->wanted));
+    s->packets = packets_of(s);
+    return send_pilot(s, rows, pairs); /* the same ones again where there are few */
+}
+
+/* Where auto is uncertain: whether a tree of the corpus is worth its building. */
+static kith_status ask_small_tree(kith_ctx *ctx, const kith_matrix *corpus,
+                                  const kith_matrix *queries, const kin_request *request,
+                                  bool *declined)
+{
+    const int64_t rows = queries != NULL ? queries->rows : corpus->rows;
+    *declined = false;
+    if (request->method != KITH_METHOD_AUTO ||
+        kin_tree_chance_of(corpus, rows, queries == NULL, request) != KIN_TREE_UNCERTAIN) {
+        return KITH_OK;
+    }
+    double pairs = 0.0;
+    kin_prepared prepared;
+    kin_prepared asked = {0};
+    kin_tree_queries sorted = {0};
+    kin_tree tree;
+    const kith_matrix some = spread(corpus);
+    const kith_matrix few = queries != NULL ? spread(queries) : some;
+    KIN_TRY(prepare(ctx, &some, request, "corpus", &prepared, &tree));
+    searching s = {.ctx = ctx,
+                   .tree = &tree,
+                   .corpus = &prepared,
+                   .request = request,
+                   .wanted = kin_min_i64(request->k, tree.points)};
+    const kith_status status =
+        ask_sample(&s, queries != NULL ? &few : NULL, &asked, &sorted, &pairs);
+    *declined = !kin_tree_worth_building(pairs, (double)tree.points, corpus, rows, queries == NULL,
+                                         request);
+    free_workers(&s);
+    kin_tree_queries_free(ctx, &sorted);
+    kin_prepared_free(ctx, &asked);
+    kin_tree_free(ctx, &tree);
+    kin_prepared_free(ctx, &prepared);
+    return status;
+}
+
+/* ---- Engines ----------------------------------------------------------------------------------
+ */
+
 kith_status kin_tree_graph(kith_ctx *ctx, const kith_matrix *points, const kin_request *request,
                            const kith_neighbors *out, bool *declined)
 {
     kin_prepared prepared;
     kin_tree tree;
+    KIN_TRY(ask_small_tree(ctx, points, NULL, request, declined));
+    if (*declined) {
+        return KITH_OK;
+    }
     KIN_TRY(prepare(ctx, points, request, "points", &prepared, &tree));
     const int64_t start = kin_clock_ns();
     const bool leaves_out = (request->flags & KITH_INCLUDE_SELF) == 0;
@@ -352,74 +436,14 @@ kith_status kin_tree_knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_ma
 {
     kin_prepared prepared;
     kin_tree tree;
+    KIN_TRY(ask_small_tree(ctx, corpus, queries, request, declined));
+    if (*declined) {
+        return KITH_OK;
+    }
     KIN_TRY(prepare(ctx, corpus, request, "corpus", &prepared, &tree));
     const kith_status status =
         kin_tree_search(ctx, &prepared, &tree, queries, request, out, declined);
     kin_tree_free(ctx, &tree);
     kin_prepared_free(ctx, &prepared);
     return status;
-}
-
-/* ---- Plan -------------------------------------------------------------------------------------
- */
-
-enum { SLACK_JOB = 32768, SLACK_THREAD = 8192, GROUP_BYTES = 16 };
-
-/* Threads and a stripe of queries, in a tree of `leaves`. */
-static uint64_t state_bytes(int32_t cols, int64_t leaf_points, int64_t leaves, int64_t wanted,
-                            const kith_matrix *queries, int32_t threads)
-{
-    const uint64_t a_thread = kin_size_add(
-        kin_tree_walk_bytes(wanted, cols, leaf_points),
-        kin_size_mul((uint64_t)wanted, 2 * sizeof(kin_pair) + sizeof(uint32_t)) + SLACK_THREAD);
-    const uint64_t state = kin_size_mul((uint64_t)threads, a_thread);
-    if (queries == NULL) {
-        return state;
-    }
-    const int64_t stripe = kin_tree_queries_stripe(queries->rows, cols);
-    return kin_size_add(state, kin_tree_queries_bytes(stripe, leaves, cols, threads));
-}
-
-/* Beside the tree: queries get their groups, which leave two numbers a query, then state. */
-static uint64_t searching_bytes(uint64_t state, const kith_matrix *queries)
-{
-    const uint64_t asked = queries != NULL ? (uint64_t)queries->rows : 0;
-    const uint64_t grouped = queries != NULL ? kin_groups_bytes(queries->rows) : 0;
-    const uint64_t held = kin_size_add(state, kin_size_mul(asked, 2 * sizeof(uint32_t)));
-    return held > grouped ? held : grouped;
-}
-
-kin_plan kin_tree_plan(const kith_matrix *corpus, const kith_matrix *queries,
-                       const kin_request *request, int32_t threads)
-{
-    const int32_t cols = corpus->cols;
-    const int64_t leaf_points = kin_tree_leaf_points_of(cols, corpus->rows, request->tree_height);
-    const int64_t wanted = kin_min_i64(request->k + 1, corpus->rows);
-    const uint64_t rows = kin_size_mul((uint64_t)corpus->rows, GROUP_BYTES);
-    const uint64_t tree = kin_tree_bytes(corpus->rows, cols, leaf_points);
-    /* A leaf has at least half as many blocks as the largest. */
-    const int64_t leaves = 2 * corpus->rows / leaf_points + 1;
-    const uint64_t state = state_bytes(cols, leaf_points, leaves, wanted, queries, threads);
-    const uint64_t built =
-        kin_size_add(rows, kin_tree_peak_bytes(corpus->rows, cols, threads, leaf_points));
-    const uint64_t grouped = kin_groups_bytes(corpus->rows);
-    const uint64_t searched =
-        kin_size_add(kin_size_add(rows, tree), searching_bytes(state, queries));
-    uint64_t peak = built > grouped ? built : grouped;
-    peak = searched > peak ? searched : peak;
-    return (kin_plan){.screens = true,
-                      .prepared_bytes = kin_size_add(rows, tree),
-                      .state_bytes = state,
-                      .peak_bytes = kin_size_add(peak, SLACK_JOB)};
-}
-
-kin_plan kin_tree_search_plan(const kin_tree *tree, int64_t rows, const kith_matrix *queries,
-                              const kin_request *request, int32_t threads)
-{
-    const int64_t wanted = kin_min_i64(request->k + 1, rows);
-    const uint64_t state = state_bytes(tree->cols, kin_tree_most_blocks(tree) * KIN_TREE_LANES,
-                                       kin_tree_leaves(tree), wanted, queries, threads);
-    return (kin_plan){.screens = true,
-                      .state_bytes = state,
-                      .peak_bytes = kin_size_add(searching_bytes(state, queries), SLACK_JOB)};
 }

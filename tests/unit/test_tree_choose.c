@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Which way auto takes on the processor: by shapes, and by what a small tree says of the data. The
+ * answer is the same either way. */
+#include "support/cases.h"
+#include "support/support_answers.h"
+#include "support/support_engines.h"
+#include "support/support_rows.h"
+#include "tree/tree_choose.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { ROWS = 40000, COLS = 14, QUERIES = 4000 };
+
+static kin_tree_chance chance(int64_t rows, int32_t cols, int64_t queries)
+{
+    const kith_matrix corpus = {.rows = rows, .cols = cols, .dtype = KITH_F32};
+    const kin_request request = {
+        .distance = {.metric = KITH_EUCLIDEAN, .cols = cols, .isa = KIN_ISA_AVX512}, .k = 10};
+    return kin_tree_chance_of(&corpus, queries, false, &request);
+}
+
+static void shapes(void **state)
+{
+    (void)state;
+    assert_int_equal(chance(10000, 3, 100000), KIN_TREE_NO_CHANCE);
+    assert_int_equal(chance(1000000, 40, 100000), KIN_TREE_NO_CHANCE);
+    assert_int_equal(chance(1000000, 3, 1), KIN_TREE_LIKELY);
+    assert_int_equal(chance(1000000, 3, 1000000), KIN_TREE_LIKELY);
+    assert_int_equal(chance(161042, 11, 100), KIN_TREE_LIKELY);
+    assert_int_equal(chance(161042, 11, 8478), KIN_TREE_UNCERTAIN);
+    assert_int_equal(chance(100000, 15, 1000000), KIN_TREE_LIKELY);
+    printf("few columns, few queries, or so many that building is nothing: a tree; else it is "
+           "asked\n");
+}
+
+/* Uniform in `flat` columns; the others are sums of those. */
+static test_rows make(int64_t rows, int32_t flat, uint64_t seed)
+{
+    test_rows points = test_rows_make(KITH_F32, rows, COLS, 0);
+    for (int64_t i = 0; i < rows; i++) {
+        double row[COLS];
+        for (int32_t c = 0; c < COLS; c++) {
+            row[c] = c < flat ? test_uniform(&seed) : row[c % flat] + 0.5 * row[(c + 1) % flat];
+            test_rows_set(&points, i, c, row[c]);
+        }
+    }
+    return points;
+}
+
+/* What auto reports, after its answer was compared with that of all pairs. */
+static bool takes_tree(kith_ctx *ctx, int32_t flat)
+{
+    test_rows points = make(ROWS, flat, 5);
+    test_rows queries = make(QUERIES, flat, 6);
+    kith_search_params params = kith_search_params_default();
+    params.k = 10;
+    kith_neighbors got = test_answer_make(QUERIES, params.k);
+    kith_neighbors wanted = test_answer_make(QUERIES, params.k);
+    params.method = KITH_METHOD_EXACT;
+    assert_int_equal(kith_knn_exact(ctx, &points.matrix, &queries.matrix, &params, &wanted),
+                     KITH_OK);
+    params.method = KITH_METHOD_AUTO;
+    assert_int_equal(kith_knn_exact(ctx, &points.matrix, &queries.matrix, &params, &got), KITH_OK);
+    kith_report report = {.struct_size = sizeof report};
+    assert_int_equal(kith_ctx_report(ctx, &report), KITH_OK);
+    assert_true(test_answers_equal(&got, &wanted));
+    test_answer_free(&wanted);
+    test_answer_free(&got);
+    test_rows_free(&queries);
+    test_rows_free(&points);
+    return strcmp(report.screen, "tree") == 0;
+}
+
+static void samples(void **state)
+{
+    (void)state;
+    kith_ctx *ctx = test_engine_best_ctx(2);
+    assert_int_equal(chance(ROWS, COLS, QUERIES), KIN_TREE_UNCERTAIN);
+    assert_true(takes_tree(ctx, 3));
+    assert_false(takes_tree(ctx, COLS));
+    kith_ctx_free(ctx);
+    printf("the same shape: a tree for points near a surface of three dimensions, all pairs for "
+           "points that fill all fourteen\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(shapes), cmocka_unit_test(samples)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
