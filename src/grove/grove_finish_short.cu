@@ -26,9 +26,11 @@ static __device__ __forceinline__ void load_lanes(kith_dtype given, const char *
                                                   int32_t cols, bool chunks, double x[LANES])
 {
     if constexpr (DTYPE == KITH_F32) {
-        if (chunks && c + LANES <= cols) {
-            const float4 low = __ldg((const float4 *)row + c / 4);
-            const float4 high = __ldg((const float4 *)row + c / 4 + 1);
+        if (chunks && cols % (CHUNK / (int)sizeof(float)) == 0) {
+            const float4 zeros = {0.0F, 0.0F, 0.0F, 0.0F};
+            const float4 *from = (const float4 *)row + c / 4;
+            const float4 low = __ldg(from);
+            const float4 high = c + LANES <= cols ? __ldg(from + 1) : zeros;
             const float parts[LANES] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
 #pragma unroll
             for (int j = 0; j < LANES; j++) {

@@ -43,12 +43,14 @@ enum {
     GROVE_HALVINGS = 8
 };
 #define GROVE_ALL_LANES 0xffffffffu
+#define GROVE_NO_QUERY (-1.0F)
+#define GROVE_GIVEN_UP (-2.0F) /* the list lost something; the query has stopped */
 #define GROVE_NOTHING __int_as_float(0x7fffffff) /* NaN: fails every comparison */
 #define GROVE_DEVICE static __device__ __forceinline__
 
 /* What a lane knows of its query, whatever holds the list. */
 typedef struct kin_grove_lane {
-    float keep; /* values above it are not needed; -1: no query */
+    float keep; /* values above it are not needed; or one of GROVE_NO_QUERY, GROVE_GIVEN_UP */
     float gain;
     float more;
     float dropped; /* the least value that found no room; NaN: none */
@@ -95,7 +97,7 @@ GROVE_DEVICE kin_grove_lane grove_lane_of(const kin_grove_tree &tree, const kin_
         more *= b * (1.0 + 1.0 / e);
     }
     kin_grove_lane lane;
-    lane.keep = active ? INFINITY : -1.0F;
+    lane.keep = active ? INFINITY : GROVE_NO_QUERY;
     lane.gain = kin_tree_up(gain * rounding);
     lane.more = kin_tree_up(more * rounding);
     lane.dropped = GROVE_NOTHING;
@@ -114,7 +116,7 @@ GROVE_DEVICE void grove_note(kin_grove_lane &own, float kth)
 /* Something that was dropped may be needed. */
 GROVE_DEVICE bool grove_lost(const kin_grove_lane &own)
 {
-    return own.dropped <= own.keep;
+    return own.dropped <= own.keep || own.keep == GROVE_GIVEN_UP;
 }
 
 /* ---- What passes ----------------------------------------------------------------------------- */

@@ -124,21 +124,6 @@ GROVE_DEVICE void grove_squeeze_lane(kin_grove_long &s, kin_grove_lane &own, int
 
 /* ---- What every policy of lists has ---------------------------------------------------------- */
 
-/* What is still open of values found no room in the list of lane q. */
-template <int POINTS>
-GROVE_DEVICE void grove_drop(kin_grove_lane &own, int32_t q, const float (&values)[POINTS],
-                             const bool (&open)[POINTS])
-{
-    const float limit = __shfl_sync(GROVE_ALL_LANES, own.keep, q);
-    float least = GROVE_NOTHING;
-#pragma unroll
-    for (int p = 0; p < POINTS; p++) {
-        least = open[p] && values[p] <= limit ? fminf(least, values[p]) : least;
-    }
-    least = __uint_as_float(__reduce_min_sync(GROVE_ALL_LANES, __float_as_uint(least)));
-    own.dropped = grove_lane_id() == q ? fminf(own.dropped, least) : own.dropped;
-}
-
 /* Appends what is open, passes, and fits; true: not all of it did. */
 template <int POINTS>
 GROVE_DEVICE bool grove_append(const kin_grove_long &s, kin_grove_lane &own, int32_t q,
@@ -165,7 +150,8 @@ GROVE_DEVICE bool grove_append(const kin_grove_long &s, kin_grove_lane &own, int
     return end > own.capacity;
 }
 
-/* A list that has lost something already is not squeezed again and again: it will be made anew. */
+/* A list that squeezing does not shorten is given up: its query walks no further, since it has to
+ * be asked again with more room. */
 template <int POINTS>
 GROVE_DEVICE void grove_offer(kin_grove_long &s, kin_grove_lane &own, int32_t q,
                               const float (&values)[POINTS], uint32_t position)
@@ -177,12 +163,9 @@ GROVE_DEVICE void grove_offer(kin_grove_long &s, kin_grove_lane &own, int32_t q,
     }
 #pragma unroll 1
     while (grove_append<POINTS>(s, own, q, values, open, position)) {
-        const int lost = __shfl_sync(GROVE_ALL_LANES, grove_lost(own) ? 1 : 0, q);
-        if (lost == 0) {
-            grove_squeeze_lane(s, own, q);
-        }
+        grove_squeeze_lane(s, own, q);
         if (__shfl_sync(GROVE_ALL_LANES, own.count, q) == own.capacity) {
-            grove_drop<POINTS>(own, q, values, open);
+            own.keep = grove_lane_id() == q ? GROVE_GIVEN_UP : own.keep;
             return;
         }
     }
@@ -203,10 +186,11 @@ GROVE_DEVICE void grove_settle(kin_grove_long &s, kin_grove_lane &own)
     grove_squeeze_all(s, own, __ballot_sync(GROVE_ALL_LANES, long_enough));
 }
 
-/* Lists stand where they should; what is above keep goes. */
+/* Lists stand where they should; what is above keep goes, but not of lists that were given up. */
 GROVE_DEVICE void grove_deliver(kin_grove_long &s, kin_grove_lane &own, uint64_t *)
 {
-    grove_squeeze_all(s, own, __ballot_sync(GROVE_ALL_LANES, own.count > own.wanted));
+    const bool squeezable = own.count > own.wanted && own.keep >= 0.0F;
+    grove_squeeze_all(s, own, __ballot_sync(GROVE_ALL_LANES, squeezable));
 }
 
 #endif

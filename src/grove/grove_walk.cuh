@@ -371,7 +371,7 @@ template <typename LISTS>
 GROVE_DEVICE void grove_report(const kin_grove_packet<LISTS> &p, const kin_grove_walk &job,
                                int64_t place)
 {
-    const bool lost = p.own.keep >= 0.0F && grove_lost(p.own);
+    const bool lost = grove_lost(p.own);
     const uint32_t all_lost = __ballot_sync(GROVE_ALL_LANES, lost);
     if (place < job.count) {
         job.lists.counts[place] = p.own.count;

@@ -53,7 +53,7 @@ static void many(void **state)
                 {SHAPE_OUTLIER, 3, 100}, {SHAPE_COPIES, 6, 17},   {SHAPE_GAUSS, 10, 1}};
     test_trees t = test_trees_make(0);
     for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
-        test_rows points = test_trees_rows(i % 2 == 0 ? KITH_F32 : KITH_F64, 150000, sets[i].cols,
+        test_rows points = test_trees_rows(i % 2 == 0 ? KITH_F32 : KITH_F64, 60000, sets[i].cols,
                                            sets[i].shape, i);
         const test_job job = {.name = test_shape_name(sets[i].shape),
                               .points = &points.matrix,
@@ -62,7 +62,7 @@ static void many(void **state)
         test_trees_compare(&t, job);
         test_rows_free(&points);
     }
-    test_trees_end(&t, "graphs of 150,000 points");
+    test_trees_end(&t, "graphs of 60,000 points");
     test_trees_free(&t);
 }
 
