@@ -205,8 +205,11 @@ static kith_status reserve(kith_ctx *ctx, kith_result_stream *s)
 {
     const int file = s->writer.file;
     const off_t bytes = (off_t)kin_writer_offset(&s->writer);
-    const bool refused =
-        fallocate(file, 0, 0, bytes) != 0 && (errno == ENOSPC || errno == EDQUOT || errno == EFBIG);
+    int result = 0;
+    do {
+        result = fallocate(file, 0, 0, bytes);
+    } while (result != 0 && errno == EINTR);
+    const bool refused = result != 0 && (errno == ENOSPC || errno == EDQUOT || errno == EFBIG);
     if (!refused && ftruncate(file, bytes) == 0) {
         return KITH_OK;
     }
@@ -279,6 +282,9 @@ kith_status kin_stream_open(kith_ctx *ctx, const char *path,
     *out = s;
     return KITH_OK;
 close:
+    if (!found) {
+        kin_writer_drop(&s->writer);
+    }
     (void)kin_writer_close(&s->writer, status);
 fail:
     kin_journal_free(ctx, &s->journal);
