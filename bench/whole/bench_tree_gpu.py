@@ -2,7 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tree on a GPU beside kith's own brute force and PyTorch's, in one run; points on the device.
 
-    bench_tree_gpu.py [--build build] [--only TEXT] [--runs N] [--csv bench/results/tree.csv]
+    bench_tree_gpu.py [--build build] [--sweep NAME] [--only TEXT] [--runs N] [--csv bench/results/tree.csv]
+
+A sweep is a figure or a table of docs/tree.md: less than a minute each on an H200.
+
+  goals      what the tree must reach
+  table2     10,000,000 queries among 1,000,000 points in the columns of the paper's six catalogues
+  m n d k    one of them changes: queries, points, columns, neighbours; colour, d = 10 unless it changes
+  crossover  uniform points, more and more columns: tree, all pairs and what auto takes, the same queries
 
   colour   a 4-dimensional Gaussian, mapped linearly into d dimensions, and 5 % noise
   uniform  the unit cube
@@ -29,7 +36,7 @@ COLUMNS = ["date", "commit", "machine", "threads", "work", "rows", "queries", "c
            "engine", "version", "isa", "runs", "seconds", "seconds_min", "seconds_max", "whole_seconds",
            "build_seconds", "ratio", "recall", "pairs_share", "command"]
 METHODS = {"tree": 2, "exact": 1, "auto": 0}
-BRUTE_QUERIES, TORCH_QUERIES = 1_000_000, 20_000
+BRUTE_QUERIES, TORCH_QUERIES = 1_000_000, 20_000  # unless a sweep says otherwise
 
 
 @dataclass
@@ -43,15 +50,35 @@ class Work:
     kind: str = "colour"
     k: int = 10
     asked: int = 1  # what bench_gpu.check looks at: a search
+    brute: int = BRUTE_QUERIES
+    torch: int = TORCH_QUERIES
+    auto: bool = False
 
 
-WORKS = [Work(f"colour {d}", 2_000_000, 10_000_000, d) for d in (4, 8, 10, 15, 27)] + [
+def sweep(name, changes, **fixed):
+    """Works of one figure, all of one name; the fixed ones change by what is listed."""
+    usual = {"n": 2_000_000, "m": 1_000_000, "d": 10, "brute": 200_000, "torch": 0} | fixed
+    return [Work(name, **(usual | change)) for change in changes]
+
+
+GOALS = [Work(f"colour {d}", 2_000_000, 10_000_000, d) for d in (4, 8, 10, 15, 27)] + [
     Work("uniform 8", 1_000_000, 10_000_000, 8, "uniform"),
     Work("uniform 12", 1_000_000, 1_000_000, 12, "uniform"),
     Work("uniform 15", 1_000_000, 1_000_000, 15, "uniform"),
     Work("colour 10 k1", 2_000_000, 10_000_000, 10, k=1),
     Work("colour 10 k100", 2_000_000, 1_000_000, 10, k=100),
 ]
+SWEEPS = {
+    "goals": GOALS,
+    "table2": sweep("table2", [{"d": d} for d in (4, 5, 10, 12, 15, 27)], n=1_000_000, m=10_000_000),
+    "m": sweep("sweep m", [{"m": m} for m in (100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)]),
+    "n": sweep("sweep n", [{"n": n} for n in (100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)],
+               m=10_000_000, brute=100_000),
+    "d": sweep("sweep d", [{"d": d} for d in (2, 3, 4, 6, 8, 10, 12, 15, 20, 24, 27, 30)]),
+    "k": sweep("sweep k", [{"k": k} for k in (1, 3, 10, 30, 100, 300, 1000)]),
+    "crossover": sweep("crossover", [{"d": d} for d in (2, 4, 6, 8, 10, 12, 13, 14, 15, 16, 18)],
+                       n=1_000_000, m=200_000, kind="uniform", auto=True),
+}
 
 
 def make(work, rows, seed):
@@ -86,6 +113,11 @@ def solve(kith, work, points, queries, method, runs):
             "build": builds[-len(whole):], "report": kith.report(), "ids": ids}
 
 
+def command_of(work):
+    name = next(name for name, works in SWEEPS.items() if work in works)
+    return f"bench_tree_gpu.py --only '{work.name}'" if name == "goals" else f"bench_tree_gpu.py --sweep {name}"
+
+
 def row_of(work, kith, found, queries, checked):
     seconds = found["seconds"]
     report = found.get("report")
@@ -101,7 +133,7 @@ def row_of(work, kith, found, queries, checked):
             "build_seconds": f"{statistics.median(found['build']):.5f}" if report else "",
             "ratio": "", "recall": "1.00000" if checked == "same" else checked,
             "pairs_share": f"{1.0 - report.skipped_share:.6f}" if report else "",
-            "command": f"bench_tree_gpu.py --only '{work.name}'"}
+            "command": command_of(work)}
 
 
 def run_work(kith, work, options):
@@ -109,33 +141,43 @@ def run_work(kith, work, options):
     rows = []
     tree = solve(kith, work, points, queries, "tree", options.runs)
     rows.append(row_of(work, kith, tree, work.m, check(work, points, queries, tree["ids"])))
-    few = queries[:BRUTE_QUERIES]
-    exact = solve(kith, work, points, few, "exact", 1)
-    same = bool((exact["ids"] == tree["ids"][:len(few)]).all())
-    rows.append(row_of(work, kith, exact, len(few), "same" if same else "DIFFERENT"))
-    del exact
+    few = queries[:work.brute]
+    for method in ("exact", "auto") if work.auto else ("exact",):
+        found = solve(kith, work, points, few, method, options.runs if work.auto else 1)
+        same = bool((found["ids"] == tree["ids"][:len(few)]).all())
+        if method == "auto":
+            found["engine"] = f"kith-auto:{'tree' if found['report'].screen == b'tree' else 'exact'}"
+        rows.append(row_of(work, kith, found, len(few), "same" if same else "DIFFERENT"))
+        del found
     torch.cuda.empty_cache()
-    fewer = queries[:TORCH_QUERIES]
-    batch = max(1, (1 << 31) // (4 * work.n))
-    seconds = timed(2, lambda: torch_search(points, fewer, work.k, batch))
-    rows.append(row_of(work, kith, {"engine": "torch", "seconds": seconds, "whole": seconds},
-                       len(fewer), "same"))
-    rows[-1]["recall"] = ""
-    report = tree["report"]
-    nanoseconds = 1e9 * float(rows[0]["seconds"]) / work.m
-    print(f"{work.name:<16} search {1e3 * float(rows[0]['seconds']):9.2f} ms  whole "
-          f"{1e3 * float(rows[0]['whole_seconds']):9.2f}  build {1e3 * float(rows[0]['build_seconds']):8.2f}"
-          f"  screen {1e3 * report.seconds_screen:8.2f}  rescore {1e3 * report.seconds_rescore:8.2f}  "
-          f"pairs/query {(1 - report.skipped_share) * work.n:9.0f}  rerun {100 * report.rerun_share:.3f} %  "
-          f"ns/query {nanoseconds:7.2f}  brute {1e9 * float(rows[1]['seconds']) / len(few):8.1f}  torch "
-          f"{1e9 * float(rows[2]['seconds']) / len(fewer):8.0f}  {rows[0]['recall']} {rows[1]['recall']}",
-          flush=True)
+    fewer = queries[:work.torch]
+    if work.torch:
+        batch = max(1, (1 << 31) // (4 * work.n))
+        seconds = timed(2, lambda: torch_search(points, fewer, work.k, batch))
+        rows.append(row_of(work, kith, {"engine": "torch", "seconds": seconds, "whole": seconds},
+                           len(fewer), "same"))
+        rows[-1]["recall"] = ""
+    print_work(work, tree["report"], rows)
     return rows
+
+
+def print_work(work, report, rows):
+    """Of the tree's last run, and what a query takes by each engine."""
+    tree = rows[0]
+    print(f"{work.name:<16} n {work.n} m {work.m} d {work.d} k {work.k}  search "
+          f"{1e3 * float(tree['seconds']):9.2f} ms  whole {1e3 * float(tree['whole_seconds']):9.2f}  "
+          f"build {1e3 * float(tree['build_seconds']):8.2f}  screen {1e3 * report.seconds_screen:8.2f}  "
+          f"rescore {1e3 * report.seconds_rescore:8.2f}  pairs/query "
+          f"{(1 - report.skipped_share) * work.n:9.0f}  rerun {100 * report.rerun_share:.3f} %  device "
+          f"{report.gpu_peak_bytes / (1 << 20):.0f} MiB  ns/query "
+          + "  ".join(f"{row['engine']} {1e9 * float(row['seconds']) / row['queries']:.2f}" for row in rows)
+          + f"  {' '.join(row['recall'] for row in rows)}", flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    parser.add_argument("--sweep", default="goals", choices=SWEEPS)
     parser.add_argument("--only", default="", help="works whose name holds this")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--csv", type=pathlib.Path, help="rows are appended to it")
@@ -146,7 +188,7 @@ def main():
     torch.backends.cuda.matmul.allow_tf32 = False
     kith = Kith(options.build)
     failed = False
-    for work in (w for w in WORKS if options.only in w.name):
+    for work in (w for w in SWEEPS[options.sweep] if options.only in w.name):
         rows = run_work(kith, work, options)
         failed |= any(row["recall"] not in ("", "1.00000") for row in rows)
         if options.csv:
