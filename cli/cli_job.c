@@ -170,7 +170,7 @@ kith_search_params cli_job_params(const cli_job *job)
     params.flags = cli_given(job->args, CLI_OPT_INCLUDE_SELF) ? (uint32_t)KITH_INCLUDE_SELF : 0;
     params.pipeline = job->args->pipeline;
     params.select = job->args->select;
-    params.sample = cli_given(job->args, CLI_OPT_SAMPLE) ? (int32_t)job->args->sample : 0;
+    params.sample = job->args->heap_sample;
     const bool both = cli_given(job->args, CLI_OPT_BOTH) || cli_given(job->args, CLI_OPT_MUTUAL);
     params.tree_height = job->args->tree_height;
     params.method = both ? KITH_METHOD_EXACT : job->args->method;

@@ -150,6 +150,16 @@ static bool read_group(const char *value, cli_args *args, cli_error *error)
     return true;
 }
 
+static bool read_heap_sample(const char *value, cli_args *args, cli_error *error)
+{
+    int64_t sample = 0;
+    if (!cli_value_int(value, 1, 1024, &sample)) {
+        return refuse(error, "'%s' is no sample in multiples of k (give 1 to 1024)", value);
+    }
+    args->heap_sample = (int32_t)sample;
+    return true;
+}
+
 static const char *mode_name(int mode)
 {
     return kith_predict_mode_name((kith_predict_mode)mode);
@@ -209,10 +219,6 @@ static bool read_radius(const char *value, cli_args *args, cli_error *error)
 
 static bool read_sample(const char *value, cli_args *args, cli_error *error)
 {
-    if (args->command != CLI_EVAL) {
-        return cli_value_int(value, 1, 1024, &args->sample) ||
-               refuse(error, "'%s' is no sample in multiples of k (give 1 to 1024)", value);
-    }
     return cli_value_int(value, 1, INT64_MAX, &args->sample) ||
            refuse(error, "'%s' is no number of rows (give a whole number from 1)", value);
 }
@@ -300,6 +306,9 @@ static const cli_option options[CLI_OPTION_COUNT] = {
                        read_group},
     [CLI_OPT_ALIGNED] = {"aligned", 0, NULL, SELECT,
                          "merge_queue: all rows of a warp merge together", NULL},
+    [CLI_OPT_HEAP_SAMPLE] = {"heap-sample", 0, "N", SOLVES | SELECT,
+                             "a threshold's sample, in k: select threshold_heap (8), hybrid",
+                             read_heap_sample},
     [CLI_OPT_LARGEST] = {"largest", 0, NULL, SELECT, "the k largest, largest first", NULL},
     [CLI_OPT_UNSORTED] = {"unsorted", 0, NULL, SELECT, "the same k, in any order", NULL},
     [CLI_OPT_KTH] = {"kth", 0, NULL, SELECT, "the k-th value of each row alone; written to .npy",
@@ -329,8 +338,7 @@ static const cli_option options[CLI_OPTION_COUNT] = {
                               "let a point compete for its own list like any other", NULL},
     [CLI_OPT_POINTS] = {"points", 0, "FILE", EVAL,
                         "the points of the graph: estimate recall from exact answers", read_points},
-    [CLI_OPT_SAMPLE] = {"sample", 0, "N", SOLVES | SELECT | EVAL,
-                        "eval: rows to solve exactly (1000); else a sample, in k (select: 8)",
+    [CLI_OPT_SAMPLE] = {"sample", 0, "N", EVAL, "with --points: rows to solve exactly (1000)",
                         read_sample},
     [CLI_OPT_SEED] = {"seed", 0, "S", EVAL, "with --points: draws the rows (default 0)", read_seed},
     [CLI_OPT_DEVICE] = {"device", 0, "NAME", ANSWERS,
@@ -403,6 +411,7 @@ static const cli_command commands[CLI_COMMAND_COUNT] = {
          "  kith convert " DIGITS " digits.fbin\n"
          "  kith select digits.fbin -k 3 -o smallest.npz\n"
          "  kith select digits.fbin -k 5 --largest --select radix --json\n"
+         "  kith select digits.fbin -k 5 --select threshold_heap --heap-sample 16\n"
          "  kith select digits.fbin -k 32 --kth -o medians.npy\n"},
     [CLI_PREDICT] =
         {"predict", "CATALOGUE LABELS QUERIES -k N [options]", 3, 3,

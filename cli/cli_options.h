@@ -33,6 +33,7 @@ typedef enum cli_option_id {
     CLI_OPT_BUFFER,
     CLI_OPT_GROUP,
     CLI_OPT_ALIGNED,
+    CLI_OPT_HEAP_SAMPLE,
     CLI_OPT_LARGEST,
     CLI_OPT_UNSORTED,
     CLI_OPT_KTH,
@@ -80,6 +81,7 @@ typedef struct cli_args {
     kith_select_method select;
     kith_select_buffer buffer;
     int32_t group;
+    int32_t heap_sample; /* in multiples of k */
     kith_predict_mode mode;
     kith_format format;
     const char *output;

@@ -12,19 +12,19 @@ typedef struct rule {
 } rule;
 
 static const rule rules[] = {
-    {CLI_OPT_RADIUS, false, CLI_OPT_BOTH},        {CLI_OPT_RADIUS, false, CLI_OPT_MUTUAL},
-    {CLI_OPT_MUTUAL, false, CLI_OPT_BOTH},        {CLI_OPT_MUTUAL, false, CLI_OPT_FORMAT},
-    {CLI_OPT_MUTUAL, false, CLI_OPT_DISTANCES},   {CLI_OPT_BOTH, false, CLI_OPT_DISTANCES},
-    {CLI_OPT_OUTPUT_BACK, true, CLI_OPT_BOTH},    {CLI_OPT_OUTPUT_BACK, true, CLI_OPT_OUTPUT},
-    {CLI_OPT_SAMPLE, true, CLI_OPT_POINTS},       {CLI_OPT_SEED, true, CLI_OPT_POINTS},
-    {CLI_OPT_KTH, false, CLI_OPT_UNSORTED},       {CLI_OPT_SELECT, true, CLI_OPT_PIPELINE},
-    {CLI_OPT_SAMPLE, true, CLI_OPT_PIPELINE},     {CLI_OPT_TREE_HEIGHT, false, CLI_OPT_BOTH},
-    {CLI_OPT_TREE_HEIGHT, false, CLI_OPT_MUTUAL}, {CLI_OPT_STREAM, true, CLI_OPT_OUTPUT},
-    {CLI_OPT_STREAM, false, CLI_OPT_BOTH},        {CLI_OPT_STREAM, false, CLI_OPT_MUTUAL},
-    {CLI_OPT_STREAM, false, CLI_OPT_DISTANCES},   {CLI_OPT_CHUNK, true, CLI_OPT_OUTPUT},
-    {CLI_OPT_CHUNK, false, CLI_OPT_BOTH},         {CLI_OPT_CHUNK, false, CLI_OPT_MUTUAL},
-    {CLI_OPT_CHUNK, false, CLI_OPT_DISTANCES},    {CLI_OPT_RESTART, true, CLI_OPT_OUTPUT},
-    {CLI_OPT_RESTART, false, CLI_OPT_BOTH},       {CLI_OPT_RESTART, false, CLI_OPT_MUTUAL},
+    {CLI_OPT_RADIUS, false, CLI_OPT_BOTH},         {CLI_OPT_RADIUS, false, CLI_OPT_MUTUAL},
+    {CLI_OPT_MUTUAL, false, CLI_OPT_BOTH},         {CLI_OPT_MUTUAL, false, CLI_OPT_FORMAT},
+    {CLI_OPT_MUTUAL, false, CLI_OPT_DISTANCES},    {CLI_OPT_BOTH, false, CLI_OPT_DISTANCES},
+    {CLI_OPT_OUTPUT_BACK, true, CLI_OPT_BOTH},     {CLI_OPT_OUTPUT_BACK, true, CLI_OPT_OUTPUT},
+    {CLI_OPT_SAMPLE, true, CLI_OPT_POINTS},        {CLI_OPT_SEED, true, CLI_OPT_POINTS},
+    {CLI_OPT_KTH, false, CLI_OPT_UNSORTED},        {CLI_OPT_SELECT, true, CLI_OPT_PIPELINE},
+    {CLI_OPT_HEAP_SAMPLE, true, CLI_OPT_PIPELINE}, {CLI_OPT_TREE_HEIGHT, false, CLI_OPT_BOTH},
+    {CLI_OPT_TREE_HEIGHT, false, CLI_OPT_MUTUAL},  {CLI_OPT_STREAM, true, CLI_OPT_OUTPUT},
+    {CLI_OPT_STREAM, false, CLI_OPT_BOTH},         {CLI_OPT_STREAM, false, CLI_OPT_MUTUAL},
+    {CLI_OPT_STREAM, false, CLI_OPT_DISTANCES},    {CLI_OPT_CHUNK, true, CLI_OPT_OUTPUT},
+    {CLI_OPT_CHUNK, false, CLI_OPT_BOTH},          {CLI_OPT_CHUNK, false, CLI_OPT_MUTUAL},
+    {CLI_OPT_CHUNK, false, CLI_OPT_DISTANCES},     {CLI_OPT_RESTART, true, CLI_OPT_OUTPUT},
+    {CLI_OPT_RESTART, false, CLI_OPT_BOTH},        {CLI_OPT_RESTART, false, CLI_OPT_MUTUAL},
     {CLI_OPT_RESTART, false, CLI_OPT_DISTANCES},
 };
 
@@ -195,8 +195,8 @@ static bool check_pipeline(const cli_args *args, cli_error *error)
     if (cli_given(args, CLI_OPT_SELECT) && args->pipeline != KITH_PIPELINE_MATRIX) {
         return refuse(error, "--select", "goes with --pipeline matrix alone");
     }
-    if (cli_given(args, CLI_OPT_SAMPLE) && args->pipeline != KITH_PIPELINE_HYBRID) {
-        return refuse(error, "--sample", "goes with --pipeline hybrid alone");
+    if (cli_given(args, CLI_OPT_HEAP_SAMPLE) && args->pipeline != KITH_PIPELINE_HYBRID) {
+        return refuse(error, "--heap-sample", "goes with --pipeline hybrid alone");
     }
     return true;
 }
@@ -219,8 +219,8 @@ static bool check_switches(const cli_args *args, cli_error *error)
     if (cli_given(args, CLI_OPT_ALIGNED) && method != KITH_SELECT_MERGE_QUEUE) {
         return refuse(error, "--aligned", "goes with --select merge_queue alone");
     }
-    if (cli_given(args, CLI_OPT_SAMPLE) && method != KITH_SELECT_THRESHOLD_HEAP) {
-        return refuse(error, "--sample", "goes with --select threshold_heap alone");
+    if (cli_given(args, CLI_OPT_HEAP_SAMPLE) && method != KITH_SELECT_THRESHOLD_HEAP) {
+        return refuse(error, "--heap-sample", "goes with --select threshold_heap alone");
     }
     return true;
 }

@@ -55,7 +55,7 @@ static void take_params(selecting *s)
     s->params.k = args->k;
     s->params.buffer = args->buffer;
     s->params.group = args->group;
-    s->params.sample = cli_given(args, CLI_OPT_SAMPLE) ? (int32_t)args->sample : 0;
+    s->params.sample = args->heap_sample;
     s->params.flags = (cli_given(args, CLI_OPT_LARGEST) ? (uint32_t)KITH_SELECT_LARGEST : 0) |
                       (cli_given(args, CLI_OPT_UNSORTED) ? (uint32_t)KITH_SELECT_UNSORTED : 0) |
                       (cli_given(args, CLI_OPT_ALIGNED) ? (uint32_t)KITH_SELECT_ALIGNED : 0);

@@ -100,7 +100,7 @@ class Answers(SelectCase):
             calls += [["--select", method, "--buffer", buffer, "--group", group]
                       for buffer in ("none", "plain", "full", "sorted") for group in (2, 8)]
         calls += [["--select", "merge_queue", "--aligned"], ["--threads", 1],
-                  ["--select", "threshold_heap", "--sample", 32], ["--device", "cpu"]]
+                  ["--select", "threshold_heap", "--heap-sample", 32], ["--device", "cpu"]]
         for words in calls:
             self.works("select", "m.npy", "-k", 20, "-o", "out.npz", "-q", *words)
             self.assertEqual((self.folder / "out.npz").read_bytes(), first, words)
@@ -232,12 +232,14 @@ class Mistakes(SelectCase):
         wrong("a -k 3 --buffer big", "'big' is no buffer", "none, plain, full, sorted")
         for group in ("1", "3", "6", "16", "two"):
             wrong(f"a -k 3 --group {group}", "use 2, 4 or 8")
-        wrong("a -k 3 --sample 0", "no sample")
-        wrong("a -k 3 --sample 1025", "give 1 to 1024")
+        wrong("a -k 3 --heap-sample 0", "no sample")
+        wrong("a -k 3 --heap-sample 1025", "give 1 to 1024")
         wrong("a -k 3 --buffer full", "kith: --buffer: goes with --select insertion")
         wrong("a -k 3 --select radix --group 2", "kith: --group: goes with --select insertion")
         wrong("a -k 3 --select heap --aligned", "kith: --aligned: goes with --select merge_queue")
-        wrong("a -k 3 --select scan --sample 8", "kith: --sample: goes with --select threshold")
+        wrong("a -k 3 --select scan --heap-sample 8",
+              "kith: --heap-sample: goes with --select threshold_heap alone")
+        wrong("a -k 3 --select threshold_heap --sample 8", "no such option, kith eval has")
         wrong("a -k 3 --kth --unsorted", "does not go together with --unsorted")
         wrong("a -k 3 --metric l2", "kith select has no such option, kith graph has")
         wrong("a -k 3 -o out.npy", "kith: out.npy: ", ".npz")

@@ -45,6 +45,8 @@ static void check_args(const cli_args *args)
     demand(args->command != CLI_SELECT || args->k >= 1, "k of a selection");
     demand(args->group == 0 || args->select != KITH_SELECT_AUTO, "switches with their method");
     demand(args->k >= 0 && args->sample >= 1 && args->threads >= 0, "numbers in their range");
+    demand(args->heap_sample >= 0 && args->heap_sample <= 1024, "a heap's sample in its range");
+    demand(args->heap_sample == 0 || args->command != CLI_EVAL, "two samples, two options");
     demand(args->command != CLI_PREDICT || args->k >= 1, "k of a prediction");
     demand(args->metric >= KITH_METRIC_DEFAULT && args->metric < KITH_CUSTOM, "a known metric");
 }

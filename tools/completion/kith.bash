@@ -2,14 +2,14 @@
 # bash completion for kith. tests/cli holds the options here against `kith COMMAND --help`.
 
 _kith_options() {
-    local solve="-k --metric --method --tree-height --pipeline --select --sample -o --output
+    local solve="-k --metric --method --tree-height --pipeline --select --heap-sample -o --output
         --format --distances --radius --device --threads --memory --gpu-memory --dry-run -q --quiet
         --json -h --help"
     case $1 in
     graph) echo "$solve --include-self" ;;
     search) echo "$solve --output-back --both --mutual --stream --chunk --restart" ;;
     select)
-        echo "-k --select --buffer --group --aligned --largest --unsorted --kth -o --output --sample
+        echo "-k --select --buffer --group --aligned --heap-sample --largest --unsorted --kth -o --output
             --device --threads --memory --gpu-memory --dry-run -q --quiet --json -h --help"
         ;;
     predict)
@@ -66,7 +66,8 @@ _kith() {
         mapfile -t COMPREPLY < <(compgen -W "$(_kith_values "$before")" -- "$word")
         return
         ;;
-    -k | --tree-height | --radius | --sample | --seed | --threads | --memory | --gpu-memory) return ;;
+    -k | --tree-height | --radius | --heap-sample | --sample | --chunk | --seed | --threads | --memory | \
+        --gpu-memory) return ;;
     esac
     if [[ $word == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$(_kith_options "$command")" -- "$word")
