@@ -213,8 +213,8 @@ static void little_memory(void **state)
     budgets b = {0};
     for (int i = 0; i < 6; i++) {
         const int64_t k = i % 2 == 0 ? 10 : 300;
-        test_rows points = test_trees_rows(KITH_F32, 20000, 5, data[i / 2], 51);
-        test_rows queries = test_trees_rows(KITH_F32, 30000, 5, data[i / 2], 52);
+        test_rows points = test_trees_rows(KITH_F32, 6000, 5, data[i / 2], 51);
+        test_rows queries = test_trees_rows(KITH_F32, 9000, 5, data[i / 2], 52);
         test_job job = {.name = test_shape_name(data[i / 2]),
                         .points = &points.matrix,
                         .metric = KITH_EUCLIDEAN,
@@ -223,7 +223,7 @@ static void little_memory(void **state)
             kith_neighbors wanted;
             job.queries = search == 1 ? &queries.matrix : NULL;
             assert_int_equal(test_trees_solve(cpu, &job, KITH_METHOD_EXACT, &wanted), KITH_OK);
-            for (uint64_t bytes = (uint64_t)512 << 20; bytes >= 256 << 10; bytes = bytes / 3 * 2) {
+            for (uint64_t bytes = (uint64_t)64 << 20; bytes >= 256 << 10; bytes = bytes / 5 * 2) {
                 with_budget(&b, &job, &wanted, bytes);
             }
             test_answer_free(&wanted);
@@ -232,10 +232,9 @@ static void little_memory(void **state)
         test_rows_free(&points);
     }
     kith_ctx_free(cpu);
-    printf(
-        "512 MiB to 256 KiB of device memory: %d jobs are the same bytes, in up to %lld stripes; "
-        "%d say that their tree does not fit\n",
-        b.worked, (long long)b.stripes, b.lacking);
+    printf("64 MiB to 256 KiB of device memory: %d jobs are the same bytes, in up to %lld stripes; "
+           "%d say that their tree does not fit\n",
+           b.worked, (long long)b.stripes, b.lacking);
     assert_int_equal(b.wrong, 0);
     assert_true(b.worked > 0 && b.lacking > 0 && b.stripes > 1);
 }
