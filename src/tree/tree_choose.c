@@ -7,10 +7,11 @@
  *
  *   shapes   in few columns, or where few queries are asked, it can hardly lose: all pairs, too,
  *            need an order and a rounded copy of the corpus first, which take longer than a tree
- *   sample   else a tree of KIN_TREE_SAMPLE points is built and asked. A query looks at some power
- *            a of the number of points, between nothing (few dimensions) and one (many):
+ *   sample   else a tree of an eighth of the points at most is built and asked. A query looks at
+ *            some power a of the number of points, between nothing (few dimensions) and one (many):
  *                pairs = unit * (points / unit)^a,     unit = points of a leaf and of a list
- *            In a larger tree boxes are smaller, so a falls: the sample is rather too pessimistic.
+ *            In a larger tree boxes are smaller, so a falls: a sample is too pessimistic, the more
+ *            so the smaller it is (uniform, 10 columns, from 4,096 points to 1,000,000: 26 times).
  *            Where building costs little beside all pairs, it is left out
  *   pilot    the tree stands; a few packets are sent through it, and what they needed decides
  *
@@ -28,7 +29,7 @@
 
 #include <math.h>
 
-enum { LEAST_POINTS = 20000, MOST_COLS = 32, SAFE_COLS = 6 };
+enum { LEAST_POINTS = 20000, MOST_COLS = 32, SAFE_COLS = 6, LEAST_SAMPLE = 4096 };
 /* Before all pairs: order, tiles, rounded copy, of every point. */
 static const double EXACT_POINT_NS = 1000.0;
 static const double EXACT_COLUMN_NS = 10.0; /* and point */
@@ -97,6 +98,25 @@ static double build_ns(int64_t points, int32_t cols)
     return (double)points * (BUILD_POINT_NS + BUILD_COLUMN_NS * (double)cols);
 }
 
+static double sample_ns(int64_t points, int32_t cols, int64_t queries, const kin_request *request)
+{
+    const double few = (double)kin_min_i64(queries, (int64_t)KIN_TREE_PILOT * KIN_PACKET);
+    return build_ns(points, cols) + few * tree_query_ns(request, (double)points);
+}
+
+int64_t kin_tree_sample_of(const kith_matrix *corpus, int64_t queries, bool graph,
+                           const kin_request *request)
+{
+    const double most =
+        SAMPLE_SHARE * (double)queries * exact_query_ns(request, corpus->rows, queries, graph);
+    int64_t sample = LEAST_SAMPLE;
+    while (2 * sample <= corpus->rows / 8 &&
+           sample_ns(2 * sample, corpus->cols, queries, request) <= most) {
+        sample *= 2;
+    }
+    return sample;
+}
+
 kin_tree_chance kin_tree_chance_of(const kith_matrix *corpus, int64_t queries, bool graph,
                                    const kin_request *request)
 {
@@ -113,9 +133,7 @@ kin_tree_chance kin_tree_chance_of(const kith_matrix *corpus, int64_t queries, b
         worst <= MARGIN * all) {
         return KIN_TREE_LIKELY;
     }
-    const double few = (double)kin_min_i64(queries, (int64_t)KIN_TREE_PILOT * KIN_PACKET);
-    const double sample =
-        build_ns(KIN_TREE_SAMPLE, corpus->cols) + few * tree_query_ns(request, KIN_TREE_SAMPLE);
+    const double sample = sample_ns(LEAST_SAMPLE, corpus->cols, queries, request);
     return sample <= SAMPLE_SHARE * all ? KIN_TREE_UNCERTAIN : KIN_TREE_NO_CHANCE;
 }
 

@@ -8,8 +8,6 @@
 
 /* Packets that tell, spread over all of them. */
 enum { KIN_TREE_PILOT = 16 };
-/* Points, and queries, of the small tree. */
-enum { KIN_TREE_SAMPLE = 4096 };
 
 typedef enum kin_tree_chance {
     KIN_TREE_NO_CHANCE,
@@ -23,6 +21,9 @@ kin_tree_chance kin_tree_chance_of(const kith_matrix *corpus, int64_t queries, b
 bool kin_tree_worth_trying(const kith_matrix *corpus, int64_t queries, bool graph,
                            const kin_request *request);
 
+/* Points, and queries, of the small tree: as many as cost little beside all pairs. */
+int64_t kin_tree_sample_of(const kith_matrix *corpus, int64_t queries, bool graph,
+                           const kin_request *request);
 /* What a small tree of `sample` points says: a query looked at `pairs` of them. */
 bool kin_tree_worth_building(double pairs, double sample, const kith_matrix *corpus,
                              int64_t queries, bool graph, const kin_request *request);

@@ -266,13 +266,12 @@ static kith_status prepare(kith_ctx *ctx, const kith_matrix *points, const kin_r
 /* ---- A small tree before that ------------------------------------------------------------------
  */
 
-/* KIN_TREE_SAMPLE rows, spread over a matrix. */
-static kith_matrix spread(const kith_matrix *matrix)
+/* So many rows, spread over a matrix. */
+static kith_matrix spread(const kith_matrix *matrix, int64_t rows)
 {
     kith_matrix some = *matrix;
-    const int64_t step = kin_max_i64(matrix->rows / KIN_TREE_SAMPLE, 1);
-    some.rows = kin_min_i64(matrix->rows, KIN_TREE_SAMPLE);
-    some.stride_bytes = step * matrix->stride_bytes;
+    some.rows = kin_min_i64(matrix->rows, rows);
+    some.stride_bytes = matrix->rows / some.rows * matrix->stride_bytes;
     return some;
 }
 
@@ -311,8 +310,9 @@ static kith_status ask_small_tree(kith_ctx *ctx, const kith_matrix *corpus,
     kin_prepared asked = {0};
     kin_tree_queries sorted = {0};
     kin_tree tree;
-    const kith_matrix some = spread(corpus);
-    const kith_matrix few = queries != NULL ? spread(queries) : some;
+    const int64_t sample = kin_tree_sample_of(corpus, rows, queries == NULL, request);
+    const kith_matrix some = spread(corpus, sample);
+    const kith_matrix few = queries != NULL ? spread(queries, sample) : some;
     KIN_TRY(prepare(ctx, &some, request, "corpus", &prepared, &tree));
     searching s = {.ctx = ctx,
                    .tree = &tree,
