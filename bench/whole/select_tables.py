@@ -238,15 +238,19 @@ TABLES = {"goals": goals, "table-1": table_one, "claims": claims, "fastest": fas
           "figures": figures}
 
 
+def fill(text, name, made):
+    """The text of a page with something new between the marks of that name."""
+    marks = (f"<!-- begin {name} -->", f"<!-- end {name} -->")
+    return re.sub(re.escape(marks[0]) + ".*?" + re.escape(marks[1]),
+                  lambda _: f"{marks[0]}\n{made}\n{marks[1]}", text, flags=re.DOTALL)
+
+
 def rewrite(path, rows):
     """Fills in what stands between the marks of a page."""
     text = path.read_text(encoding="utf-8")
     for side in SIDES:
         some = rows.where(side=side)
         for name, make in TABLES.items():
-            marks = (f"<!-- begin {name} {side} -->", f"<!-- end {name} {side} -->")
-            made = f"{marks[0]}\n{make(some) if some else NOTHING}\n{marks[1]}"
-            text = re.sub(re.escape(marks[0]) + ".*?" + re.escape(marks[1]), lambda _, made=made: made, text,
-                          flags=re.DOTALL)
+            text = fill(text, f"{name} {side}", make(some) if some else NOTHING)
     path.write_text(text, encoding="utf-8")
     print(path)
