@@ -10,6 +10,7 @@ A sweep is a figure or a table of docs/tree.md: less than a minute each on an H2
   table2     10,000,000 queries among 1,000,000 points in the columns of the paper's six catalogues
   m n d k    one of them changes: queries, points, columns, neighbours; colour, d = 10 unless it changes
   crossover  uniform points, more and more columns: tree, all pairs and what auto takes, the same queries
+  stream     200,000,000 queries, generated 10,000,000 at a time, each call with its own tree
 
   colour   a 4-dimensional Gaussian, mapped linearly into d dimensions, and 5 % noise
   uniform  the unit cube
@@ -26,6 +27,7 @@ import datetime
 import pathlib
 import statistics
 import sys
+import time
 from dataclasses import dataclass
 
 import torch
@@ -53,6 +55,7 @@ class Work:
     brute: int = BRUTE_QUERIES
     torch: int = TORCH_QUERIES
     auto: bool = False
+    calls: int = 1  # more: so many times m queries, seconds added up
 
 
 def sweep(name, changes, **fixed):
@@ -78,6 +81,7 @@ SWEEPS = {
     "k": sweep("sweep k", [{"k": k} for k in (1, 3, 10, 30, 100, 300, 1000)]),
     "crossover": sweep("crossover", [{"d": d} for d in (2, 4, 6, 8, 10, 12, 13, 14, 15, 16, 18)],
                        n=1_000_000, m=200_000, kind="uniform", auto=True),
+    "stream": [Work("stream 10", 2_000_000, 10_000_000, 10, calls=20)],
 }
 
 
@@ -90,6 +94,15 @@ def make(work, rows, seed):
     axes = torch.randn(4, work.d, device="cuda", generator=shared)
     points = torch.randn(rows, 4, **options) @ axes
     return points + 0.05 * points.std() * torch.randn(rows, work.d, **options)
+
+
+def once(call):
+    """Seconds of one call, the first of its kind or not."""
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    call()
+    torch.cuda.synchronize()
+    return [time.perf_counter() - start]
 
 
 def solve(kith, work, points, queries, method, runs):
@@ -108,7 +121,7 @@ def solve(kith, work, points, queries, method, runs):
         searches.append(report.seconds_screen + report.seconds_rescore)
         builds.append(report.seconds_check + report.seconds_prepare)
 
-    whole = timed(runs, call)
+    whole = timed(runs, call) if runs else once(call)
     return {"engine": f"kith-{method}", "seconds": searches[-len(whole):], "whole": whole,
             "build": builds[-len(whole):], "report": kith.report(), "ids": ids}
 
@@ -136,7 +149,27 @@ def row_of(work, kith, found, queries, checked):
             "command": command_of(work)}
 
 
+def run_calls(kith, work):
+    """Many calls as one row; the queries of the first and the last are checked."""
+    points = make(work, work.n, 1)
+    total = {"seconds": [0.0], "whole": [0.0], "build": [0.0]}
+    checked = set()
+    for call in range(work.calls):
+        queries = make(work, work.m, 100 + call)
+        found = solve(kith, work, points, queries, "tree", 0)
+        for name in total:
+            total[name][0] += found[name][0]
+        if call in (0, work.calls - 1):
+            checked.add(check(work, points, queries, found["ids"]))
+    found.update(total)
+    rows = [row_of(work, kith, found, work.calls * work.m, "same" if checked == {"same"} else "WRONG")]
+    print_work(work, found["report"], rows)
+    return rows
+
+
 def run_work(kith, work, options):
+    if work.calls > 1:
+        return run_calls(kith, work)
     points, queries = make(work, work.n, 1), make(work, work.m, 2)
     rows = []
     tree = solve(kith, work, points, queries, "tree", options.runs)
