@@ -387,9 +387,10 @@ static void damaged_text(void **state)
         const uint64_t at = next_random(&random) % bytes;
         const char before = text[at];
         const uint32_t kind = next_random(&random) % 4;
-        text[at] = kind == 0   ? '\n'
-                   : kind == 1 ? (char)(before ^ 1 << next_random(&random) % 8)
-                               : (char)next_random(&random);
+        const int damaged = kind == 0   ? '\n'
+                            : kind == 1 ? before ^ 1 << next_random(&random) % 8
+                                        : (int)(next_random(&random) & 255);
+        text[at] = (char)damaged;
         const int64_t count = read_copy(&journal, text, bytes, records);
         const int64_t most =
             at < journal.head_bytes ? -1 : (int64_t)((at - journal.head_bytes) / KIN_JOURNAL_LINE);
