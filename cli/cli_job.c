@@ -35,13 +35,13 @@ static int check_outputs(const cli_args *args, const cli_engine *engine)
 /* Whether the job is one that the tree in a file can do: the k nearest, in one direction. */
 static bool wants_tree(const cli_args *args)
 {
-    return args->command == CLI_SEARCH && cli_given(args, CLI_OPT_K) &&
-           args->method != KITH_METHOD_EXACT && args->pipeline == KITH_PIPELINE_FUSED &&
-           !cli_given(args, CLI_OPT_BOTH) && !cli_given(args, CLI_OPT_MUTUAL);
+    return (args->command == CLI_SEARCH || args->command == CLI_PREDICT) &&
+           cli_given(args, CLI_OPT_K) && args->method != KITH_METHOD_EXACT &&
+           args->pipeline == KITH_PIPELINE_FUSED && !cli_given(args, CLI_OPT_BOTH) &&
+           !cli_given(args, CLI_OPT_MUTUAL);
 }
 
-/* A file with a tree says for which metric it was made, and is searched as it is. */
-static int read_corpus(cli_job *job)
+int cli_job_read_corpus(cli_job *job)
 {
     const char *path = job->args->paths[0];
     kith_file_info info = {.struct_size = (uint32_t)sizeof info};
@@ -74,7 +74,7 @@ static int read_points(cli_job *job)
 {
     const cli_args *args = job->args;
     const double start = cli_clock_now();
-    int code = read_corpus(job);
+    int code = cli_job_read_corpus(job);
     if (code == CLI_DONE && args->path_count == 2) {
         code = cli_session_read(&job->session, args->paths[1], &job->queries);
     }

@@ -44,6 +44,9 @@ int cli_job_run(const cli_args *args, const cli_engine *engine);
 /* ---- For every command that computes ----------------------------------------------------------
  */
 
+/* The first file. One with a tree says for which metric it was made, and is searched as it is where
+ * the job is one that it can do. */
+int cli_job_read_corpus(cli_job *job);
 /* k against the most that there are; what: "points", "values in a row". */
 int cli_job_check_k(const char *path, int64_t k, int64_t most, const char *what);
 /* What a job on this file needs against --memory; a limit of 0 is none. */

@@ -417,7 +417,8 @@ static const cli_command commands[CLI_COMMAND_COUNT] = {
         {"predict", "CATALOGUE LABELS QUERIES -k N [options]", 3, 3,
          "a number for each query from the labels of its neighbours",
          "Finds for each row of QUERIES the k nearest rows of CATALOGUE, exactly, and makes one\n"
-         "number of their labels, a file of one column: by default their mean. --truth compares\n"
+         "number of their labels, a file of one column: by default their mean. CATALOGUE may be a\n"
+         "tree that kith tree build has made. --truth compares\n"
          "with a second file of labels, those of QUERIES. Output: .npy .csv .tsv, .fbin (rounded\n"
          "to float32), of votes also .ibin. Without -o nothing is written.\n",
          "  kith predict " DIGITS " " DIGIT_LABELS " " DIGITS " -k 5 --mode vote -o digit.csv\n"

@@ -2,6 +2,7 @@
  * kNN models: the labels of each query's neighbours in a catalogue make one number. Queries are
  * taken in chunks, so that no lists of all of them are ever held. */
 #include "cli.h"
+#include "cli_chunks.h"
 #include "cli_clock.h"
 #include "cli_devices.h"
 #include "cli_errors.h"
@@ -14,13 +15,15 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* Lists of a chunk where --memory asks for no fewer: what is made of the catalogue for each chunk
- * is then little beside its search. Below the least rows a chunk is not divided. */
+/* Lists of a chunk where --memory asks for no fewer: what a GPU makes of the catalogue anew for
+ * each chunk (its tree) is then little beside the search. Below the least rows a chunk is not
+ * divided. */
 static const int64_t lists_bytes = (int64_t)512 << 20;
 enum { LEAST_ROWS = 1024, CATALOGUE = 0, LABELS, QUERIES };
 
 typedef struct predicting {
-    cli_job job; /* its corpus is the catalogue, its plan that of a chunk */
+    cli_job job;     /* its corpus is the catalogue, its plan that of a chunk */
+    kith_plan whole; /* of all queries */
     cli_labels labels;
     cli_labels truth;
     int64_t chunk_rows;
@@ -89,7 +92,7 @@ static int read_all(predicting *p)
     cli_job *job = &p->job;
     const cli_args *args = job->args;
     const double start = cli_clock_now();
-    int code = cli_session_read(&job->session, args->paths[CATALOGUE], &job->corpus);
+    int code = cli_job_read_corpus(job);
     if (code == CLI_DONE) {
         code = cli_session_read(&job->session, args->paths[QUERIES], &job->queries);
     }
@@ -116,8 +119,7 @@ static int plan_chunk(predicting *p)
         (uint64_t)numbers * sizeof(double);
     job->plan.peak_bytes += held - job->plan.result_bytes;
     job->plan.result_bytes = held;
-    job->need_bytes = job->plan.peak_bytes + kith_points_bytes(job->corpus.handle) +
-                      kith_points_bytes(job->queries.handle);
+    cli_job_count_need(job);
     return code;
 }
 
@@ -126,10 +128,11 @@ static int plan(predicting *p)
     cli_job *job = &p->job;
     const uint64_t limit = job->args->memory_bytes;
     const int64_t row_bytes = item_bytes(job->args);
-    int code = cli_job_check_k(job->corpus.path, job->args->k, job->corpus.matrix->rows, "points");
+    int code = cli_job_plan(job, job->corpus.matrix, job->queries.matrix);
     if (code != CLI_DONE) {
         return code;
     }
+    p->whole = job->plan;
     const int64_t most = lists_bytes / (row_bytes * job->args->k); /* k is below 2^32 */
     p->chunk_rows = most < LEAST_ROWS ? LEAST_ROWS : most;
     if (p->chunk_rows > job->queries.matrix->rows) {
@@ -166,28 +169,6 @@ static int allocate(predicting *p)
                           p->chunk_rows, job->queries.matrix->rows);
 }
 
-static int search(predicting *p, int64_t first, int64_t count)
-{
-    cli_job *job = &p->job;
-    const kith_matrix queries = cli_job_rows(job->queries.matrix, first, count);
-    const kith_search_params params = cli_job_params(job);
-    const double start = cli_clock_now();
-    job->forward.rows = count;
-    int code = cli_job_check_rows(
-        job, kith_knn_exact(job->session.ctx, job->corpus.matrix, &queries, &params, &job->forward),
-        first);
-    p->seconds_search += cli_clock_now() - start;
-    if (code != CLI_DONE) {
-        return code;
-    }
-    job->report.struct_size = (uint32_t)sizeof job->report;
-    code = cli_job_check(job, kith_ctx_report(job->session.ctx, &job->report));
-    return code != CLI_DONE || job->report.exact == 1
-               ? code
-               : cli_fail(job->corpus.path, "the answer was not certified, nothing was written "
-                                            "(this should be impossible, please report it)");
-}
-
 static int predict(predicting *p, int64_t first)
 {
     cli_job *job = &p->job;
@@ -200,16 +181,30 @@ static int predict(predicting *p, int64_t first)
     return cli_job_check_rows(&p->job, status, first);
 }
 
-static int solve(predicting *p)
+static int solve_chunks(predicting *p, cli_chunks *chunks)
 {
     const int64_t rows = p->job.queries.matrix->rows;
-    int code = allocate(p);
-    for (int64_t first = 0; first < rows && code == CLI_DONE; first += p->chunk_rows) {
-        const int64_t left = rows - first;
-        code = search(p, first, left < p->chunk_rows ? left : p->chunk_rows);
+    int code = CLI_DONE;
+    cli_chunks_begin(chunks, &p->whole);
+    while (chunks->first < rows && code == CLI_DONE) {
+        const int64_t first = chunks->first;
+        const double start = cli_clock_now();
+        code = cli_chunks_solve(chunks, &p->job.forward);
+        p->seconds_search += cli_clock_now() - start;
         if (code == CLI_DONE) {
             code = predict(p, first);
         }
+    }
+    return code;
+}
+
+static int solve(predicting *p)
+{
+    int code = allocate(p);
+    if (code == CLI_DONE) {
+        cli_chunks chunks = {.job = &p->job, .rows = p->chunk_rows};
+        code = solve_chunks(p, &chunks);
+        cli_chunks_end(&chunks);
     }
     return code == CLI_DONE && p->truth.values != NULL
                ? cli_errors_measure(p->out, &p->truth, votes(p->job.args), &p->errors)
@@ -324,6 +319,7 @@ static void print_json(const predicting *p)
     cli_json_number(&json, "total", cli_clock_now() - job->session.start);
     cli_json_number(&json, "read", job->seconds_read);
     cli_json_number(&json, "search", p->seconds_search);
+    cli_json_number(&json, "prepare", job->report.seconds_prepare);
     cli_json_number(&json, "predict", p->seconds_predict);
     cli_json_number(&json, "write", job->seconds_write);
     cli_json_close(&json);
@@ -370,6 +366,7 @@ static void close_all(predicting *p)
     free(p->job.forward.ids);
     cli_labels_free(&p->truth);
     cli_labels_free(&p->labels);
+    kith_corpus_free(p->job.prepared);
     cli_points_close(&p->job.queries);
     cli_points_close(&p->job.corpus);
     cli_session_close(&p->job.session);

@@ -3,6 +3,7 @@
 errors that it reports, files, chunks, mistakes."""
 import math
 import random
+import re
 import statistics
 import struct
 import unittest
@@ -143,6 +144,40 @@ class Answers(PredictCase):
             self.assertEqual(one["threads"], 1)
             self.assertEqual((self.folder / "whole.npy").read_bytes(),
                              (self.folder / "one.npy").read_bytes())
+
+    def in_chunks(self, *words):
+        """At once, and with the least memory that will do: the same file; what was said."""
+        least = re.search(r"\((\d+) bytes\)", self.kith(*words, "--memory", "500K").stderr)[1]
+        whole = self.works_json(*words, "-o", "whole.npy")
+        parts = self.works_json(*words, "-o", "parts.npy", "--memory", least)
+        self.assertEqual(whole["chunks"], 1)
+        self.assertGreater(parts["chunks"], 2)
+        self.assertEqual((self.folder / "whole.npy").read_bytes(),
+                         (self.folder / "parts.npy").read_bytes())
+        return whole, parts
+
+    def test_methods_in_chunks(self):
+        """by each method, prepared once: the same file; what preparation took is printed"""
+        self.case(rows=6000, queries=8000, columns=4, seed=7)
+        for method in ("exact", "tree", "auto"):
+            whole, parts = self.in_chunks("predict", *FILES, "-k", 100, "--mode", "weighted",
+                                          "--method", method)
+            self.assertEqual(parts["screen"], whole["screen"], method)
+            print(f"{method} {whole['seconds']['prepare']:.4f} s at once, "
+                  f"{parts['seconds']['prepare']:.4f} s in {parts['chunks']} chunks ... ", end="")
+
+    def test_tree_of_a_file(self):
+        """a catalogue that kith tree build has made: the same file, at once and in chunks"""
+        self.case(rows=5000, queries=8000, seed=8)
+        for metric in ("euclidean", "manhattan"):
+            self.works("tree", "build", CATALOGUE, "--metric", metric, "-o", "tree.kith", "-q")
+            words = ["-k", 100, "--mode", "weighted"]
+            self.works("predict", *FILES, *words, "--metric", metric, "-o", "points.npy", "-q")
+            whole, parts = self.in_chunks("predict", "tree.kith", LABELS, QUERIES, *words)
+            self.assertEqual((self.folder / "whole.npy").read_bytes(),
+                             (self.folder / "points.npy").read_bytes())
+            for said in (whole, parts):
+                self.assertEqual((said["screen"], said["metric"]), ("tree", metric))
 
     def test_plan(self):
         """--dry-run writes nothing, --quiet says nothing, the report names everything"""

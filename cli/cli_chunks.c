@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "cli_chunks.h"
+
+#include "cli.h"
+#include "cli_message.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static void choose_solver(cli_chunks *c, const kith_plan *whole)
+{
+    const cli_job *job = c->job;
+    const int64_t left = job->queries.matrix->rows - c->first;
+    const bool tree = strcmp(whole->method, "tree") == 0;
+    c->gpu = strcmp(whole->backend, "cpu") != 0;
+    c->method = tree ? KITH_METHOD_TREE : KITH_METHOD_EXACT;
+    if (job->prepared != NULL) {
+        c->by = CLI_CHUNKS_PREPARED;
+    } else if (job->args->pipeline != KITH_PIPELINE_FUSED || left <= c->rows || (tree && c->gpu)) {
+        c->by = CLI_CHUNKS_EACH; /* a GPU keeps no tree: it makes one in the time of some thousand
+                                    queries */
+    } else if (tree && job->args->method == KITH_METHOD_AUTO &&
+               strcmp(job->plan.method, "tree") == 0) {
+        c->by = CLI_CHUNKS_PROBE;
+    } else {
+        c->by = CLI_CHUNKS_PREPARED;
+    }
+}
+
+/* Makes the corpus. Where there is no room for all of it, or no such corpus, each chunk is solved
+ * for itself: that is what the plan was made for. */
+static int prepare(cli_chunks *c)
+{
+    cli_job *job = c->job;
+    kith_corpus_params params = kith_corpus_params_default();
+    params.metric = cli_job_metric(job);
+    params.method = c->method;
+    params.tree_height = c->method == KITH_METHOD_TREE ? job->args->tree_height : 0;
+    const kith_status status =
+        kith_corpus_create_with(job->session.ctx, job->corpus.matrix, &params, &c->corpus);
+    if (status == KITH_E_DEVICE_MEMORY || status == KITH_E_MEMORY || status == KITH_E_UNSUPPORTED) {
+        c->by = CLI_CHUNKS_EACH;
+        return CLI_DONE;
+    }
+    kith_report report = {.struct_size = (uint32_t)sizeof report};
+    const int code = cli_job_check(job, status);
+    if (code == CLI_DONE && kith_ctx_report(job->session.ctx, &report) == KITH_OK) {
+        job->report.seconds_check += report.seconds_check;
+        job->report.seconds_prepare += report.seconds_prepare;
+        job->report.distinct_rows = report.distinct_rows;
+    }
+    return code;
+}
+
+static kith_status search(cli_chunks *c, const kith_matrix *queries, const kith_neighbors *table)
+{
+    cli_job *job = c->job;
+    kith_search_params params = cli_job_params(job);
+    const kith_corpus *corpus = job->prepared != NULL ? job->prepared : c->corpus;
+    if (c->by != CLI_CHUNKS_PREPARED) {
+        return kith_knn_exact(job->session.ctx, job->corpus.matrix, queries, &params, table);
+    }
+    params.method = KITH_METHOD_AUTO; /* the corpus has its way, and its height */
+    params.tree_height = 0;
+    return kith_corpus_search(job->session.ctx, corpus, queries, &params, table);
+}
+
+/* Sums of times, averages over rows, the most of memory. */
+static void add_report(cli_chunks *c, const kith_report *one, int64_t rows)
+{
+    kith_report *all = &c->job->report;
+    const double share = (double)rows / (double)(c->first + rows - c->job->resumed_rows);
+    kith_report sum = *one;
+    sum.seconds_check += all->seconds_check;
+    sum.seconds_prepare += all->seconds_prepare;
+    sum.seconds_screen += all->seconds_screen;
+    sum.seconds_rescore += all->seconds_rescore;
+    sum.seconds_select += all->seconds_select;
+    sum.select_cpu_rows += all->select_cpu_rows;
+    sum.select_gpu_rows += all->select_gpu_rows;
+    sum.rerun_share = all->rerun_share + (one->rerun_share - all->rerun_share) * share;
+    sum.skipped_share = all->skipped_share + (one->skipped_share - all->skipped_share) * share;
+    sum.candidates = all->candidates + (one->candidates - all->candidates) * share;
+    if (sum.distinct_rows < all->distinct_rows) {
+        sum.distinct_rows = all->distinct_rows;
+    }
+    if (sum.gpu_peak_bytes < all->gpu_peak_bytes) {
+        sum.gpu_peak_bytes = all->gpu_peak_bytes;
+    }
+    *all = sum;
+}
+
+/* What the first chunk has shown. */
+static void learn(cli_chunks *c)
+{
+    const kith_report *report = &c->job->report;
+    if (c->by == CLI_CHUNKS_PROBE) {
+        c->by = CLI_CHUNKS_PREPARED;
+        c->method = strcmp(report->screen, "tree") == 0 ? KITH_METHOD_TREE : KITH_METHOD_EXACT;
+    } else if (c->by == CLI_CHUNKS_PREPARED && c->gpu && strcmp(report->backend, "cpu") == 0) {
+        kith_corpus_free(c->corpus); /* it thought of fewer queries, and stayed on the processor */
+        c->corpus = NULL;
+        c->by = CLI_CHUNKS_EACH;
+    }
+}
+
+/* A mapped file's pages that are not needed any more, so that they do not count as memory. */
+static void drop_pages(const cli_points *points, const kith_matrix *rows)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    const uintptr_t start = (uintptr_t)rows->data;
+    const uintptr_t skip = (page - start % page) % page;
+    const uintptr_t bytes = (uintptr_t)(rows->rows * rows->stride_bytes);
+    const char *first = (const char *)rows->data + skip;
+    void *pages = NULL;
+    memcpy(&pages, &first, sizeof pages); /* madvise changes nothing that is const */
+    if (kith_points_mapped(points->handle) && bytes >= skip + page) {
+        (void)madvise(pages, (bytes - skip) / page * page, MADV_DONTNEED);
+    }
+}
+
+int cli_chunks_solve(cli_chunks *c, kith_neighbors *table)
+{
+    cli_job *job = c->job;
+    const int64_t all = job->queries.matrix->rows;
+    const int64_t count = all - c->first < c->rows ? all - c->first : c->rows;
+    const kith_matrix queries = cli_job_rows(job->queries.matrix, c->first, count);
+    int code = CLI_DONE;
+    cli_progress_part(&job->session.progress, (double)c->first / (double)all,
+                      (double)count / (double)all);
+    if (c->by == CLI_CHUNKS_PREPARED && job->prepared == NULL && c->corpus == NULL) {
+        code = prepare(c);
+    }
+    table->rows = count;
+    if (code == CLI_DONE) {
+        code = cli_job_check_rows(job, search(c, &queries, table), c->first);
+    }
+    if (code != CLI_DONE) {
+        return code;
+    }
+    kith_report report = {.struct_size = (uint32_t)sizeof report};
+    code = cli_job_check(job, kith_ctx_report(job->session.ctx, &report));
+    if (code == CLI_DONE && report.exact != 1) {
+        return cli_fail(job->corpus.path, "the answer was not certified, it was not written "
+                                          "(this should be impossible, please report it)");
+    }
+    add_report(c, &report, count);
+    drop_pages(&job->queries, &queries);
+    learn(c);
+    c->first += count;
+    return code;
+}
+
+void cli_chunks_begin(cli_chunks *c, const kith_plan *whole)
+{
+    kith_report *report = &c->job->report;
+    report->struct_size = (uint32_t)sizeof *report; /* that of a job with no chunk left to solve */
+    report->exact = 1;
+    memcpy(report->screen, whole->method, sizeof report->screen);
+    memcpy(report->backend, whole->backend, sizeof report->backend);
+    choose_solver(c, whole);
+}
+
+void cli_chunks_end(cli_chunks *c)
+{
+    kith_corpus_free(c->corpus);
+    c->corpus = NULL;
+}
