@@ -14,8 +14,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A chunk's lists where neither --chunk nor --memory asks for fewer. */
-static const int64_t lists_bytes = (int64_t)256 << 20;
+/* A chunk's lists where neither --chunk nor --memory asks for fewer. A search by the tree on the
+ * processor is not slower for it, and little is lost where a job ends; what a GPU makes anew for a
+ * chunk (its tree) is then little beside the search. */
+static const int64_t lists_bytes = (int64_t)32 << 20;
+static const int64_t lists_bytes_gpu = (int64_t)1 << 30;
 #define ENDINGS_STREAM ".npz .kith .knn .ibin .ivecs"
 
 typedef struct streaming {
@@ -48,8 +51,10 @@ static int plan_chunk(cli_job *job)
     const kith_matrix queries = cli_job_rows(job->queries.matrix, 0, job->chunk_rows);
     job->planned = false;
     const int code = cli_job_plan(job, job->corpus.matrix, &queries);
-    job->plan.peak_bytes += job->plan.result_bytes;
-    job->plan.result_bytes *= 2;
+    if (job->chunk_rows < job->queries.matrix->rows) {
+        job->plan.peak_bytes += job->plan.result_bytes;
+        job->plan.result_bytes *= 2;
+    }
     cli_job_count_need(job);
     return code;
 }
@@ -58,7 +63,8 @@ static int plan(cli_job *job)
 {
     const cli_args *args = job->args;
     const int64_t rows = job->queries.matrix->rows;
-    const int64_t usual = lists_bytes / (8 * args->k); /* k is below 2^32 */
+    const int64_t lists = strcmp(job->plan.backend, "cpu") == 0 ? lists_bytes : lists_bytes_gpu;
+    const int64_t usual = lists / (8 * args->k); /* k is below 2^32 */
     job->chunk_rows = cli_given(args, CLI_OPT_CHUNK) ? args->chunk : usual > 0 ? usual : 1;
     job->chunk_rows = job->chunk_rows < rows ? job->chunk_rows : rows;
     int code = plan_chunk(job);
@@ -166,10 +172,11 @@ static void tell_interrupted(const streaming *s)
 static int solve(streaming *s)
 {
     cli_job *job = s->job;
-    if (s->chunks.first < job->queries.matrix->rows &&
-        cli_writer_start(&s->writer, s->out, job->chunk_rows, job->args->k) != KITH_OK) {
+    const int64_t left = job->queries.matrix->rows - s->chunks.first;
+    if (left > 0 && cli_writer_start(&s->writer, s->out, job->chunk_rows, job->args->k,
+                                     left > job->chunk_rows ? 2 : 1) != KITH_OK) {
         return cli_fail(job->corpus.path,
-                        "no memory for two chunks of %" PRId64 " rows (give a smaller --chunk)",
+                        "no memory for chunks of %" PRId64 " rows (give a smaller --chunk)",
                         job->chunk_rows);
     }
     const int code = solve_all(s);

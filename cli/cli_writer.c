@@ -59,10 +59,10 @@ static bool allocate(kith_neighbors *table, int64_t rows, int64_t k)
 }
 
 kith_status cli_writer_start(cli_writer *writer, kith_result_stream *stream, int64_t rows,
-                             int64_t k)
+                             int64_t k, int tables)
 {
     writer->stream = stream;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < tables; i++) {
         if (!allocate(&writer->tables[i], rows, k)) {
             return KITH_E_MEMORY;
         }

@@ -24,9 +24,10 @@ typedef struct cli_writer {
     double seconds;     /* of writing */
 } cli_writer;
 
-/* Starts the thread. KITH_E_MEMORY for two tables of rows x k that cannot be had. */
+/* Starts the thread. tables: 1 where there is one chunk alone, else 2. KITH_E_MEMORY for tables of
+ * rows x k that cannot be had. */
 kith_status cli_writer_start(cli_writer *writer, kith_result_stream *stream, int64_t rows,
-                             int64_t k);
+                             int64_t k, int tables);
 /* The table that may be filled; its rows are as many as were asked for at the start. */
 kith_neighbors *cli_writer_table(cli_writer *writer);
 /* Hands that table over, as soon as the one before is written. What comes back is the status of

@@ -14,6 +14,7 @@ from cli_support import CliCase
 
 FORMATS = ("npz", "kith", "knn", "ibin", "ivecs")
 LINE = 91  # bytes of a journal's record
+ROWS = 20  # of a chunk in the jobs that are left unfinished
 
 
 class StreamCase(CliCase):
@@ -224,11 +225,11 @@ class Left(StreamCase):
         super().setUp()
         self.case(queries=2000)
         self.expected = self.whole("kith")
-        self.words = self.search("-o", "out.kith", "--chunk", 100)
+        self.words = self.search("-o", "out.kith", "--chunk", ROWS)
         self.leave()
 
     def leave(self):
-        """out.kith.partial of 20 chunks and its journal, as if killed before the last rename."""
+        """out.kith.partial of 100 chunks and its journal, as if killed before the last rename."""
         partial, journal = self.folder / "out.kith.partial", self.folder / "out.kith.journal"
         for _ in range(20):
             for path in (partial, journal, self.folder / "out.kith"):
@@ -245,7 +246,7 @@ class Left(StreamCase):
 
     def test_continues(self):
         """what stands is taken, and the rest solved"""
-        stood = 100 * self.records()
+        stood = ROWS * self.records()
         self.resumes(self.words, stood)
         self.assertEqual(self.bytes_of("out.kith"), self.expected)
         self.assertEqual(self.works_json(*self.words)["chunks"]["resumed_rows"], 0)
@@ -290,7 +291,7 @@ class Left(StreamCase):
             done = self.kith(*self.words, "-q", "--json")
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(support.json.loads(done.stdout)["chunks"]["resumed_rows"],
-                             (keep - head) // LINE * 100)
+                             (keep - head) // LINE * ROWS)
             self.assertEqual(self.bytes_of("out.kith"), self.expected)
 
     def test_damage(self):
