@@ -158,7 +158,7 @@ static void tell_interrupted(const streaming *s)
 {
     const int64_t stand = s->out != NULL ? kith_result_stream_rows(s->out) : 0;
     if (s->out == NULL) {
-        (void)cli_fail(NULL, "interrupted (nothing was changed)");
+        (void)cli_fail(NULL, "interrupted (before a chunk was solved)");
     } else if (stand == 0) {
         (void)cli_fail(NULL, "interrupted (no unfinished file is left)");
     } else {
