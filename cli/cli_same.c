@@ -69,9 +69,11 @@ static int describe_file(const char *what, const char *path, char *text, size_t 
         return cli_fail(path, "cannot be read: %s (check the file)", strerror(error));
     }
     (void)snprintf(text, room,
-                   "%s %" PRId64 " bytes, changed %" PRId64 ".%09ld, ends %016" PRIx64 "%.64s\n",
-                   what, (int64_t)info.st_size, (int64_t)info.st_mtim.tv_sec,
-                   (long)info.st_mtim.tv_nsec, sum, dataset != NULL ? dataset : "");
+                   "%s %" PRId64 " bytes, file %" PRIu64 ", changed %" PRId64 ".%09ld and %" PRId64
+                   ".%09ld, ends %016" PRIx64 "%.64s\n",
+                   what, (int64_t)info.st_size, (uint64_t)info.st_ino, (int64_t)info.st_mtim.tv_sec,
+                   (long)info.st_mtim.tv_nsec, (int64_t)info.st_ctim.tv_sec,
+                   (long)info.st_ctim.tv_nsec, sum, dataset != NULL ? dataset : "");
     return CLI_DONE;
 }
 

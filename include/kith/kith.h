@@ -251,8 +251,8 @@ typedef struct kith_search_params {
     void *custom_arg;
     kith_pipeline pipeline;    /* hybrid: where there is a GPU, else KITH_E_UNSUPPORTED */
     kith_select_method select; /* for KITH_PIPELINE_MATRIX; 0 = the fastest */
-    kith_method method;        /* tree: KITH_E_UNSUPPORTED on a GPU, in both directions at once, and
-                                  of a prepared corpus */
+    kith_method method;        /* tree: KITH_E_UNSUPPORTED in both directions at once, and of a
+                                  corpus that was prepared without one */
     int32_t sample; /* for KITH_PIPELINE_HYBRID: the sample of a row is this many times k columns,
                        1 .. 1024; 0 = 32 k or a 16th of the columns, whichever is more */
     int32_t tree_height; /* of the tree that this call makes: 2^height leaves, of at least 16 rows
@@ -333,9 +333,10 @@ KITH_API kith_status kith_corpus_search(kith_ctx *ctx, const kith_corpus *corpus
  * rows are removed later ones move up (numpy.delete; ids in any order, some of them twice or not).
  * Afterwards a search gives the bytes that a new corpus of these rows gives. From then on the
  * corpus has its points for itself, the caller's and a mapped file's are not kept. ctx is the one
- * that created the corpus, and nobody searches it meanwhile. On failure it is what it was. points:
- * of the same cols and dtype. At least one row must be left. KITH_E_UNSUPPORTED where there is no
- * tree. Cost: a copy of the points, a hash of each, and what changes in the tree. */
+ * that created the corpus, and nobody searches it meanwhile. On failure it is what it was; a
+ * removal that is told to stop once all rows are out is done all the same. points: of the same cols
+ * and dtype. At least one row must be left. KITH_E_UNSUPPORTED where there is no tree. Cost: a copy
+ * of the points, a hash of each, and what changes in the tree. */
 KITH_API kith_status kith_corpus_add(kith_ctx *ctx, kith_corpus *corpus, const kith_matrix *points);
 KITH_API kith_status kith_corpus_remove(kith_ctx *ctx, kith_corpus *corpus, const uint32_t *ids,
                                         int64_t count);

@@ -222,14 +222,14 @@ static kith_status end_change(change *c, kith_status status)
         kin_free(c->ctx, c->rows);
         return status;
     }
+    const kith_matrix *before = &corpus->prepared.rows.matrix;
+    const uint64_t own =
+        corpus->rows != NULL ? (uint64_t)before->rows * (uint64_t)before->stride_bytes : 0;
     if (corpus->views) {
         corpus->tree = c->copy;
     } else {
         kin_prepared_free(c->ctx, &corpus->prepared);
     }
-    const kith_matrix *before = &corpus->prepared.rows.matrix;
-    const uint64_t own =
-        corpus->rows != NULL ? (uint64_t)before->rows * (uint64_t)before->stride_bytes : 0;
     kin_free(c->ctx, corpus->rows);
     kin_container_close(corpus->container);
     corpus->container = NULL;

@@ -16,7 +16,7 @@
 
 #include "file/file_atomic.h"
 
-enum { KIN_JOURNAL_LINE = 91 /* bytes of a record */, KIN_JOURNAL_EXCERPT = 96 };
+enum { KIN_JOURNAL_LINE = 91 /* bytes of a record */, KIN_JOURNAL_EXCERPT = 192 };
 
 typedef struct kin_journal {
     char *path;

@@ -276,6 +276,8 @@ static int64_t set_places(hybrid *h, int64_t row0)
         const bool ours = row < h->timed.cpu_rows;
         if (ours) {
             h->host_places[row] = total;
+        } else { /* now: the next batch's counts come while this one is selected */
+            h->pair_counts[row] = (int32_t)kin_min_i64(count, h->k);
         }
         h->lost[row] = count > h->lists.capacity;
         if (h->lost[row] != 0) {
@@ -367,9 +369,6 @@ static kith_status select_here(hybrid *h)
     KIN_TRY(kin_fused_heaps_run(&h->heaps, h->host_hits, h->host_places, h->timed.cpu_rows,
                                 h->pairs, h->pair_counts));
     h->timed.cpu_select = report->seconds_select - before;
-    for (int64_t row = h->timed.cpu_rows; row < h->timed.rows; row++) {
-        h->pair_counts[row] = (int32_t)kin_min_i64(h->host_counts[row], h->k);
-    }
     const int64_t start = kin_clock_ns();
     KIN_TRY(wait_for(h, SELECTED, "computing canonical distances"));
     report->seconds_select += kin_clock_since(start);

@@ -3,8 +3,6 @@
  * long. Kernels: grove_finish_short.cu, grove_finish_long.cu. */
 #include "grove/grove_finish.cuh"
 
-enum { MOST_SHORT = 64 };
-
 int kin_grove_launch_finish(kin_gpu_stream *stream, const kin_grove_finish *job)
 {
     if (job->count == 0) {
@@ -14,6 +12,6 @@ int kin_grove_launch_finish(kin_gpu_stream *stream, const kin_grove_finish *job)
         (uintptr_t)job->pairs % sizeof(kin_fused_pair) != 0) {
         return (int)cudaErrorInvalidValue;
     }
-    return job->lists.capacity <= MOST_SHORT ? kin_grove_finish_short(stream, job)
-                                             : kin_grove_finish_long(stream, job);
+    return job->lists.capacity <= KIN_GROVE_SHORT ? kin_grove_finish_short(stream, job)
+                                                  : kin_grove_finish_long(stream, job);
 }

@@ -17,6 +17,8 @@ enum {
     KIN_GROVE_PACKET = 32,
     KIN_GROVE_BLOCK = 16, /* points of a block: KIN_TREE_LANES */
     KIN_GROVE_MOST_COLS = 64,
+    KIN_GROVE_SHORT =
+        64,            /* lists up to this capacity live in shared memory while they are filled */
     KIN_GROVE_WIDE = 4 /* columns are padded to a multiple, with zeros */
 };
 
@@ -115,7 +117,8 @@ typedef struct kin_grove_walk {
                               the tree, a graph; holes (id 0xffffffff) get empty lists */
     const float *row_lost; /* by query; not read for a graph: tree.most_lost holds for all */
     const uint32_t *order; /* place -> query; NULL: the same */
-    int64_t count;         /* places */
+    int64_t place0;        /* places place0 .. place0 + count; a multiple of KIN_GROVE_PACKET */
+    int64_t count;
     kin_grove_lists lists;
     uint64_t *met; /* 3 numbers, added to: pairs computed, leaves entered by queries,
                       places whose list lost something */

@@ -37,7 +37,6 @@
 #include <cuda_runtime.h>
 
 enum {
-    GROVE_SHORT = 2 * KIN_GROVE_PACKET, /* the longest list in shared memory */
     GROVE_SPARE = 8, /* what passes beyond the wanted number, for a bisection to pay */
     GROVE_NEAR = 2,  /* and what it may leave too many */
     GROVE_HALVINGS = 8

@@ -65,11 +65,10 @@ kin_grove_cut kin_grove_cut_queries(const kith_matrix *queries, const kin_reques
 kin_grove_need kin_grove_plan_need(const kith_matrix *corpus, const kith_matrix *queries,
                                    const kin_request *request, uint64_t budget)
 {
-    enum { MOST_SHORT = 64 };
     const kith_matrix *asking = queries != NULL ? queries : corpus;
     const int64_t leaf_points = kin_grove_leaf_points(request, corpus->rows);
-    const int32_t capacity =
-        kin_grove_list_room(corpus->dtype, kin_min_i64(request->k + 1, corpus->rows), MOST_SHORT);
+    const int32_t capacity = kin_grove_list_room(
+        corpus->dtype, kin_min_i64(request->k + 1, corpus->rows), KIN_GROVE_SHORT);
     const uint32_t place = queries != NULL ? 0 : KIN_FUSED_DATA_ON_DEVICE; /* the tree's own rows */
     const kin_fused_prepared_need rows = kin_fused_groups_bytes(corpus, 0);
     const uint64_t tree =

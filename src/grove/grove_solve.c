@@ -20,8 +20,12 @@
 #include "host/host_clock.h"
 #include "host/host_threads.h"
 
+#include <math.h>
+
 enum { ROOM_A_NEIGHBOUR = 4, ROOM = 256, MOST_ROOM = 8192, TRIES = 2 };
 enum { LEAST_PLACES = KIN_FUSED_BLOCK };
+enum { FIRST_SLICE = 1 << 16, MOST_GROWTH = 16 };
+static const double SLICE_NS = 2e8;
 
 /* Rows whose lists lost something, in host memory. */
 typedef struct rest {
@@ -136,6 +140,28 @@ static kith_status read_counters(kin_grove_solver *s, int64_t *lost)
     return KITH_OK;
 }
 
+/* The first slice is small, since nothing is known of its time; the next ones take about as long as
+ * somebody who wants to stop the job will wait. */
+static kith_status walk_slices(const kin_grove_solver *s, const kin_grove_walk *whole)
+{
+    kith_ctx *ctx = s->on.ctx;
+    kin_grove_walk job = *whole;
+    int64_t slice = FIRST_SLICE;
+    for (job.place0 = 0; job.place0 < whole->count; job.place0 += job.count) {
+        const int64_t start = kin_clock_ns();
+        job.count = kin_min_i64(slice, whole->count - job.place0);
+        KIN_TRY(checked(s, s->kernels->walk(s->on.stream, &job), "walking through a tree"));
+        if (job.place0 + job.count < whole->count) {
+            KIN_TRY(kin_gpu_wait(ctx, s->on.gpu));
+            KIN_TRY(kin_progress(ctx, "screen", (double)job.place0, (double)whole->count));
+            const double ns = (double)(kin_clock_ns() - start) / (double)job.count;
+            const double most = (double)slice * MOST_GROWTH;
+            slice = kin_round_up((int64_t)fmax(1.0, fmin(SLICE_NS / ns, most)), KIN_GROVE_PACKET);
+        }
+    }
+    return KITH_OK;
+}
+
 kith_status kin_grove_walk_places(kin_grove_solver *s, const kin_grove_places *places,
                                   int32_t capacity, kin_grove_lists *lists, int64_t *lost)
 {
@@ -147,7 +173,7 @@ kith_status kin_grove_walk_places(kin_grove_solver *s, const kin_grove_places *p
                                 .count = places->count,
                                 .lists = *lists,
                                 .met = s->counters->met};
-    KIN_TRY(checked(s, s->kernels->walk(s->on.stream, &job), "walking through a tree"));
+    KIN_TRY(walk_slices(s, &job));
     return read_counters(s, lost);
 }
 
@@ -219,8 +245,7 @@ static kith_status finish_lists(kin_grove_solver *s, kin_fused_answers *a,
     return KITH_OK;
 }
 
-/* Rows that lost something go to r. What fails for want of device memory has not written into r,
- * and may be done again. */
+/* Rows that lost something go to r. What fails leaves r as it was, and may be done again. */
 static kith_status solve_lists(kin_grove_solver *s, kin_fused_answers *a,
                                const kin_grove_places *places, int32_t capacity, rest *r)
 {
@@ -230,6 +255,7 @@ static kith_status solve_lists(kin_grove_solver *s, kin_fused_answers *a,
     kin_fused_delivery d = {0};
     uint8_t *flags = NULL;
     int64_t lost = 0;
+    const int64_t before = r->count;
     kith_status status = KITH_OK;
     KIN_TRY_GOTO(status, kin_grove_walk_places(s, places, capacity, &lists, &lost), done);
     report->seconds_screen += kin_clock_since(start);
@@ -242,6 +268,7 @@ static kith_status solve_lists(kin_grove_solver *s, kin_fused_answers *a,
     KIN_TRY_GOTO(status, read_counters(s, &lost), done);
     report->seconds_rescore += kin_clock_since(start);
 done:
+    r->count = status == KITH_OK ? r->count : before;
     kin_free(s->on.ctx, flags);
     kin_fused_delivery_free(a, &d);
     kin_grove_lists_free(s, &lists);

@@ -13,7 +13,7 @@ int kin_grove_launch_walk(kin_gpu_stream *stream, const kin_grove_walk *job)
         job->lists.capacity <= job->lists.wanted) {
         return (int)cudaErrorInvalidValue;
     }
-    if (job->lists.capacity > GROVE_SHORT) {
+    if (job->lists.capacity > KIN_GROVE_SHORT) {
         return kin_grove_walk_long(stream, job);
     }
     return job->tree.norm == KIN_NORM_TWO ? kin_grove_walk_two(stream, job)
@@ -23,5 +23,5 @@ int kin_grove_launch_walk(kin_gpu_stream *stream, const kin_grove_walk *job)
 int32_t kin_grove_launch_walk_short(kin_gpu_stream *stream)
 {
     (void)stream;
-    return GROVE_SHORT;
+    return KIN_GROVE_SHORT;
 }

@@ -340,7 +340,8 @@ GROVE_DEVICE void grove_load(const kin_grove_walk &job, int64_t place, bool acti
 
 GROVE_DEVICE bool grove_active(const kin_grove_walk &job, int64_t place)
 {
-    return place < job.count && (job.rows != NULL || job.tree.ids[place] != KITH_ID_NONE);
+    return place < job.place0 + job.count &&
+           (job.rows != NULL || job.tree.ids[place] != KITH_ID_NONE);
 }
 
 GROVE_DEVICE float grove_row_lost(const kin_grove_walk &job, int64_t place)
@@ -373,7 +374,7 @@ GROVE_DEVICE void grove_report(const kin_grove_packet<LISTS> &p, const kin_grove
 {
     const bool lost = grove_lost(p.own);
     const uint32_t all_lost = __ballot_sync(GROVE_ALL_LANES, lost);
-    if (place < job.count) {
+    if (place < job.place0 + job.count) {
         job.lists.counts[place] = p.own.count;
         job.lists.lost[place] = lost ? 1 : 0;
     }
@@ -397,9 +398,9 @@ static __global__ void __launch_bounds__(GROVE_WARPS *KIN_GROVE_PACKET, WIDE <= 
     const int32_t warps = (int32_t)blockDim.x / KIN_GROVE_PACKET;
     const int32_t warp = (int32_t)threadIdx.x / KIN_GROVE_PACKET;
     const int32_t lane = grove_lane_id();
-    const int64_t packet = (int64_t)blockIdx.x * warps + warp;
+    const int64_t packet = job.place0 / KIN_GROVE_PACKET + (int64_t)blockIdx.x * warps + warp;
     const int64_t place = packet * KIN_GROVE_PACKET + lane;
-    if (packet * KIN_GROVE_PACKET >= job.count) {
+    if (packet * KIN_GROVE_PACKET >= job.place0 + job.count) {
         return;
     }
     const int32_t bytes = shape.rows + shape.list + shape.found + shape.stack;

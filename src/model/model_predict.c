@@ -71,15 +71,23 @@ static double mean(const kin_pair *pairs, int64_t count)
     return sum / (double)count;
 }
 
-static double weighted_mean(const kin_pair *pairs, const double *weights, int64_t count)
+static double mean_by(const kin_pair *pairs, const double *weights, int64_t count, double scale)
 {
     double sum = 0.0;
     double whole = 0.0;
     for (int64_t i = 0; i < count; i++) {
-        sum += weights[i] * pairs[i].key;
-        whole += weights[i];
+        sum += weights[i] * scale * pairs[i].key;
+        whole += weights[i] * scale;
     }
     return sum / whole;
+}
+
+/* Weights of distances that are nearly nothing may overflow together; a power of two less, they do
+ * not, and what vanishes then would not have been seen beside them. */
+static double weighted_mean(const kin_pair *pairs, const double *weights, int64_t count)
+{
+    const double mean = mean_by(pairs, weights, count, 1.0);
+    return isfinite(mean) ? mean : mean_by(pairs, weights, count, 0x1p-512);
 }
 
 static double median(kin_pair *pairs, int64_t count)

@@ -68,9 +68,9 @@ static int walk(kin_gpu_stream *stream, const kin_grove_walk *job)
     const kin_grove_lists *lists = &job->lists;
     const int64_t packets = (job->count + KIN_GROVE_PACKET - 1) / KIN_GROVE_PACKET;
     (void)stream;
-    memset(lists->words, 0,
+    memset(lists->words + job->place0 * lists->capacity, 0,
            (size_t)(packets * KIN_GROVE_PACKET * lists->capacity) * sizeof *lists->words);
-    for (int64_t p = 0; p < job->count; p++) {
+    for (int64_t p = job->place0; p < job->place0 + job->count; p++) {
         lists->counts[p] = lists->wanted;
         lists->lost[p] = (uint8_t)stub_loses();
         job->met[2] += lists->lost[p];

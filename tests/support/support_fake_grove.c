@@ -184,7 +184,7 @@ static int walk(kin_gpu_stream *stream, const kin_grove_walk *job)
     uint64_t *words = malloc((size_t)tree->blocks * KIN_GROVE_BLOCK * sizeof *words);
     float *own = malloc((size_t)tree->wide * sizeof *own);
     (void)stream;
-    for (int64_t p = 0; p < job->count; p++) {
+    for (int64_t p = job->place0; p < job->place0 + job->count; p++) {
         float lost = 0.0F;
         const float *row = row_at(job, p, own, &lost);
         const int64_t count = row != NULL ? needed(job, row, lost, words) : 0;
