@@ -126,10 +126,10 @@ void test_shape_fill(const test_rows *rows, test_shape shape, bool nonnegative, 
 }
 
 #if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
 #define SLOW_BUILD 1
 #endif
-#elif defined(__SANITIZE_THREAD__)
+#elif defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #define SLOW_BUILD 1
 #endif
 

@@ -137,7 +137,7 @@ static void sweep_budgets(sweep *s)
     const bool must_fit = s->job.call != TEST_PREPARED; /* whose corpus is not batched */
     s->smallest = UINT64_MAX;
     for (uint64_t budget = plan.gpu_bytes + plan.gpu_bytes / 8; budget > LEAST;
-         budget -= budget / STEP) {
+         budget -= budget / (test_is_slow_build() ? 3 : STEP)) {
         with_budget(s, budget);
     }
     for (uint64_t budget = (uint64_t)1 << 25; budget > LEAST; budget /= 2) {

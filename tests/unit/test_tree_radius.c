@@ -166,7 +166,8 @@ static void shapes_of(kith_ctx *ctx, void *arg)
     static const kith_dtype dtypes[] = {KITH_F32, KITH_F64, KITH_U8, KITH_F16, KITH_I8, KITH_BF16};
     static const int32_t cols[] = {1, 3, 10, 30, 2, 17};
     for (int shape = 0; shape < SHAPE_COUNT; shape++) {
-        for (int m = 0; m < METRIC_COUNT; m++) {
+        const bool slow = test_is_slow_build(); /* every other pair, then */
+        for (int m = slow ? shape % 2 : 0; m < METRIC_COUNT; m += slow ? 2 : 1) {
             const kith_dtype dtype = dtypes[(shape + m) % 6];
             const int32_t d = cols[(shape / 2 + 3 * m) % 6];
             test_rows points = made(dtype, 201, d, (test_shape)shape, 7 + (uint64_t)shape);
@@ -193,7 +194,7 @@ static void columns_and_types(void **state)
     static const int32_t cols[] = {1, 3, 10, 30};
     static const kith_dtype dtypes[] = {KITH_F32, KITH_F64, KITH_U8};
     run r = {0};
-    for (int32_t threads = 1; threads <= 3; threads += 2) {
+    for (int32_t threads = test_is_slow_build() ? 3 : 1; threads <= 3; threads += 2) {
         r.ctx = test_engine_best_ctx(threads);
         for (int c = 0; c < 4; c++) {
             for (int t = 0; t < 3; t++) {
@@ -222,7 +223,8 @@ static void ends(void **state)
                                       SHAPE_OUTLIER};
     run r = {.ctx = test_engine_best_ctx(2)};
     for (size_t i = 0; i < sizeof radii / sizeof *radii; i++) {
-        for (size_t s = 0; s < sizeof data / sizeof *data; s++) {
+        for (size_t s = test_is_slow_build() ? i % 2 : 0; s < sizeof data / sizeof *data;
+             s += test_is_slow_build() ? 2 : 1) {
             for (int m = 0; m < METRIC_COUNT; m++) {
                 test_rows points =
                     made(m % 2 == 0 ? KITH_F32 : KITH_F64, 150, 4, data[s], 11 + (uint64_t)s);
