@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The kernels of NN-Descent on a GPU, as a table of launches; conventions as in
+ * fused/fused_kernels.h: device pointers, no launch waits, 0 or a number of the CUDA runtime.
+ *
+ * Everything is by position of a set (fused_set.h), so that neighbours lie near each other in
+ * memory. All slots are filled by 64-bit atomic minima (descent/descent_word.h): a round gives the
+ * same bytes in every run. */
+#ifndef KIN_CASCADE_KERNELS_H
+#define KIN_CASCADE_KERNELS_H
+
+#include "descent/descent_word.h"
+#include "fused/fused_set.h"
+#include "gpu/gpu_module.h"
+
+enum {
+    KIN_CASCADE_MOST_LIST = 1088,  /* entries of a list: k up to 1,024 */
+    KIN_CASCADE_MOST_SAMPLES = 64, /* forward + reverse samples of a kind (NEW, OLD) a point */
+    KIN_CASCADE_SLOTS = 32         /* offers that a point takes in a round; a power of two */
+};
+
+/* Sorted lists without duplicates and without the own position; KIN_DESCENT_EMPTY behind. */
+typedef struct kin_cascade_graph {
+    int64_t points;
+    int32_t length;  /* entries a list, a multiple of 8, <= MOST_LIST */
+    uint64_t *words; /* points x length */
+} kin_cascade_graph;
+
+/* What is compared: the rounded rows of a set, or rows as given by canonical keys. */
+typedef struct kin_cascade_points {
+    kin_fused_set set;   /* rounded != NULL: costs are term_i + term_j - 2 product */
+    kin_fused_rows rows; /* rounded == NULL: costs are canonical keys, rounded to float; position ->
+                            row by set.ids */
+} kin_cascade_points;
+
+/* The lists of the screen become a graph: of each row the `length` entries of least (cost,
+ * position), own position left out, all NEW. */
+typedef struct kin_cascade_adopt {
+    kin_fused_lists lists; /* counts may lie beyond the capacity: then what is there */
+    kin_fused_type type;   /* of the costs in lists: orders are kept */
+    kin_cascade_graph graph;
+} kin_cascade_adopt;
+
+/* Empty places of all lists are filled up to `wanted` entries with positions drawn by (seed,
+ * position, place), costs computed, all NEW; lists stay sorted and without duplicates, so some may
+ * get fewer where draws meet. given (NULL: none): points x given_length positions to take first,
+ * UINT32_MAX: none. */
+typedef struct kin_cascade_fill {
+    kin_cascade_points points;
+    kin_cascade_graph graph;
+    int32_t wanted;
+    const uint32_t *given;
+    int32_t given_length;
+    uint64_t seed;
+} kin_cascade_fill;
+
+/* Samples of a round: of each kind `forward` places for entries of the list and `reverse` slots for
+ * points whose lists sampled this one. Empty: KIN_DESCENT_EMPTY in slots, UINT32_MAX in ids. */
+typedef struct kin_cascade_samples {
+    int32_t forward; /* p; forward + reverse <= MOST_SAMPLES */
+    int32_t reverse;
+    uint64_t *new_slots; /* points x reverse, filled with 0xff before */
+    uint64_t *old_slots;
+    uint32_t *new_ids; /* points x (forward + reverse): what collect made: distinct, ascending, own
+                          position not among them */
+    uint32_t *old_ids; /* the same, none of new_ids among them */
+    int32_t *new_counts;
+    int32_t *old_counts;
+} kin_cascade_samples;
+
+/* First half: the first p NEW and the first p OLD of each list go to new_ids and old_ids (and
+ * counts); the NEW ones become OLD in the list; each sampled v gets this position as an offer for
+ * the slot kin_descent_slot(hash, reverse) of its own new_slots or old_slots, hash and priority
+ * from kin_descent_hash(salt, position). Second half (collect): slots join ids; sorted, without
+ * duplicates. */
+typedef struct kin_cascade_sample {
+    kin_cascade_graph graph;
+    kin_cascade_samples samples;
+    uint64_t salt; /* seed and round */
+} kin_cascade_sample;
+
+/* Cross-matching of each point's samples, NEW x NEW and NEW x OLD (paper, section 4.2), and offers
+ * (4.3): to each NEW sample the nearest other NEW and the nearest OLD one, to each OLD sample the
+ * nearest NEW one; with all: every pair to both. An offer w to u goes to offers[u * SLOTS +
+ * slot(position of w)] by atomic minimum, unless w is not below the last word of u's list (bit
+ * `new` set in w). *evaluations, added to: costs. */
+typedef struct kin_cascade_join {
+    kin_cascade_points points;
+    kin_cascade_graph graph;
+    kin_cascade_samples samples;
+    uint64_t *offers; /* points x SLOTS, filled with 0xff before */
+    int32_t all;
+    uint64_t *evaluations; /* one number */
+} kin_cascade_join;
+
+/* Offers go to lists: sorted, without duplicates (a position that is there stays as it is).
+ * *updates, added to: entries that came. Offers are reset to EMPTY. */
+typedef struct kin_cascade_merge {
+    kin_cascade_graph graph;
+    uint64_t *offers;
+    uint64_t *updates; /* one number */
+} kin_cascade_merge;
+
+/* For each tile of a set the distance of centres within which `count` other tiles' centres are (its
+ * count-th nearest; all if there are fewer), as `far` of worst[tile], `integer` its square rounded
+ * up where the frame's bound is of integers. So that kin_fused_plan with radii of zero plans near
+ * tiles. */
+typedef struct kin_cascade_near {
+    kin_fused_set set; /* with centres */
+    int64_t count;
+    kin_fused_worst *worst; /* padded / 128 */
+} kin_cascade_near;
+
+/* keys[i * length + j]: the canonical key of control i and entry j of its list, +inf where it is
+ * empty. */
+typedef struct kin_cascade_keys {
+    kin_fused_rows rows;
+    const uint32_t *ids; /* position -> row */
+    kin_cascade_graph graph;
+    const uint32_t *controls; /* positions */
+    int64_t control_count;
+    double *keys;
+    uint32_t *entries; /* rows of the entries, KITH_ID_NONE where empty */
+} kin_cascade_keys;
+
+/* The graph as lists of the screen, for fused->rescore: words order << 32 | position. */
+typedef struct kin_cascade_hand {
+    kin_cascade_graph graph;
+    kin_fused_lists lists; /* capacity >= length */
+} kin_cascade_hand;
+
+typedef struct kin_cascade_kernels {
+    int (*near_tiles)(kin_gpu_stream *stream, const kin_cascade_near *job);
+    int (*adopt)(kin_gpu_stream *stream, const kin_cascade_adopt *job);
+    int (*fill)(kin_gpu_stream *stream, const kin_cascade_fill *job);
+    int (*sample)(kin_gpu_stream *stream, const kin_cascade_sample *job);
+    int (*collect)(kin_gpu_stream *stream, const kin_cascade_sample *job);
+    int (*join)(kin_gpu_stream *stream, const kin_cascade_join *job);
+    int (*merge)(kin_gpu_stream *stream, const kin_cascade_merge *job);
+    int (*keys)(kin_gpu_stream *stream, const kin_cascade_keys *job);
+    int (*hand)(kin_gpu_stream *stream, const kin_cascade_hand *job);
+} kin_cascade_kernels;
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Every entry of the table of cascade_kernels.h by its name; cascade_table.cu lists them. */
+#ifndef KIN_CASCADE_LAUNCH_CUH
+#define KIN_CASCADE_LAUNCH_CUH
+
+#include "cascade/cascade_kernels.h"
+
+extern "C" {
+
+int kin_cascade_launch_near_tiles(kin_gpu_stream *stream, const kin_cascade_near *job);
+int kin_cascade_launch_adopt(kin_gpu_stream *stream, const kin_cascade_adopt *job);
+int kin_cascade_launch_fill(kin_gpu_stream *stream, const kin_cascade_fill *job);
+int kin_cascade_launch_sample(kin_gpu_stream *stream, const kin_cascade_sample *job);
+int kin_cascade_launch_collect(kin_gpu_stream *stream, const kin_cascade_sample *job);
+int kin_cascade_launch_join(kin_gpu_stream *stream, const kin_cascade_join *job);
+int kin_cascade_launch_merge(kin_gpu_stream *stream, const kin_cascade_merge *job);
+int kin_cascade_launch_keys(kin_gpu_stream *stream, const kin_cascade_keys *job);
+int kin_cascade_launch_hand(kin_gpu_stream *stream, const kin_cascade_hand *job);
+
+} /* extern "C" */
+
+#endif

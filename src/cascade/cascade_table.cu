@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The table of cascade_kernels.h. */
+#include "cascade/cascade_launch.cuh"
+
+/* By name: C++17 has no designators. */
+static constexpr kin_cascade_kernels make_table()
+{
+    kin_cascade_kernels table = {};
+    table.near_tiles = kin_cascade_launch_near_tiles;
+    table.adopt = kin_cascade_launch_adopt;
+    table.fill = kin_cascade_launch_fill;
+    table.sample = kin_cascade_launch_sample;
+    table.collect = kin_cascade_launch_collect;
+    table.join = kin_cascade_launch_join;
+    table.merge = kin_cascade_launch_merge;
+    table.keys = kin_cascade_launch_keys;
+    table.hand = kin_cascade_launch_hand;
+    return table;
+}
+
+extern "C" const kin_cascade_kernels kin_cascade_table;
+const kin_cascade_kernels kin_cascade_table = make_table();

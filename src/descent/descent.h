@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * NN-Descent on the processor: an approximate k-NN graph from a start and rounds in which
+ * neighbours of a point meet (Wang, Zhao, Zeng 2021, "Large-scale approximate k-NN graph
+ * construction on GPU", sections 3 and 4; Dong, Moses, Li 2011). cascade/ is the same on a GPU and
+ * takes this request.
+ *
+ *   start    the exact engine's screen, cut short: each block of points meets the nearest blocks
+ * alone; or random lists; or a graph that is given round    sample p NEW and p OLD of each list,
+ * and reverse edges | meet NEW x NEW, NEW x OLD | the nearest that each sample met goes to its list
+ *   end      canonical distances of the lists, sorted by (distance, id), equal rows expanded
+ *
+ * Everything between start and end is in positions of the prepared rows (descent_word.h). */
+#ifndef KIN_DESCENT_DESCENT_H
+#define KIN_DESCENT_DESCENT_H
+
+#include "base/base_ctx.h"
+#include "metric/metric.h"
+
+typedef enum kin_descent_start {
+    KIN_DESCENT_START_AUTO = 0, /* screen where the metric has one, else random */
+    KIN_DESCENT_START_RANDOM,
+    KIN_DESCENT_START_SCREEN,
+    KIN_DESCENT_START_GRAPH /* init */
+} kin_descent_start;
+
+/* What a round did. Round 0 is the start. */
+typedef struct kin_descent_round {
+    int32_t number;
+    int64_t updates; /* entries of lists that changed */
+    double
+        evaluations; /* costs computed since the beginning, those of the start's screen included */
+    double phi;      /* sum of the canonical distances of the control points' first k entries,
+                        times rows / control points: the paper's phi(G), estimated */
+    double seconds;  /* since the beginning */
+} kin_descent_round;
+
+/* Rows whose lists are looked at between rounds. The engine fills kth and found. */
+typedef struct kin_descent_control {
+    int64_t count;
+    const uint32_t *ids; /* rows, ascending, distinct */
+    int64_t at;          /* K */
+    double *kth; /* count: the true K-th canonical key of each, own id left out as the request says;
+                    filled once, before the first round is judged. NULL: not wanted */
+    double *found; /* count x at: keys of the list's first K by key, ascending; +inf where there are
+                      fewer. Equal rows are expanded, as at the end */
+} kin_descent_control;
+
+typedef struct kin_descent_request {
+    kin_distance distance;
+    int64_t k;          /* ids a row of the answer */
+    uint32_t flags;     /* KITH_INCLUDE_SELF */
+    int32_t list;       /* entries of a list while it descends, >= k + 1; 0: kin_descent_defaults */
+    int32_t candidates; /* p: NEW, and OLD, sampled of a list; 0: default */
+    int32_t rounds;     /* at most; 0: default; -1: the start alone */
+    double delta;       /* ends when a round changed less than this share of rows x k; 0: default */
+    double share;       /* START_SCREEN: of all pairs that the start may look at; 0: default */
+    uint64_t seed;
+    kin_descent_start start;
+    int32_t all_updates; /* 1: everything that met is offered to lists, as in NN-Descent before the
+                            paper's selective update (its section 4.3), for comparison */
+    const kith_neighbors *init; /* START_GRAPH: ids alone are read; empty slots may be among them */
+    kin_descent_control *control; /* NULL: nobody asks */
+    /* After the start and after each round; control->found is filled. Sets *enough to end. */
+    kith_status (*judge)(void *arg, const kin_descent_round *round, bool *enough);
+    void *judge_arg;
+} kin_descent_request;
+
+typedef struct kin_descent_outcome {
+    int32_t rounds;  /* run, the start not counted */
+    int64_t updates; /* of the last round */
+    double evaluations;
+    double seconds_start;
+    double seconds_rounds;
+    kin_descent_start start; /* what it was */
+    bool exact;              /* the start looked at all pairs and no round was needed: small sets */
+} kin_descent_outcome;
+
+/* Fills the zeros of a request, for n rows. Both engines call it. */
+void kin_descent_defaults(kin_descent_request *request, int64_t rows);
+
+/* The graph, answers as kin_exact_graph writes them (exact/exact_search.h): each row ascending by
+ * (canonical key, id), k different ids, its own not among them unless INCLUDE_SELF; no empty slot.
+ * The same bytes for the same request, whatever the number of threads. The context's report is
+ * filled. Fails with E_UNSUPPORTED above KIN_DESCENT_MOST_POINTS rows, E_MEMORY, E_LIMIT, E_DATA,
+ * E_CANCELLED. Memory: 8 bytes x list, twice, and 4 p x 4 bytes a point beside the prepared rows.
+ */
+kith_status kin_descent_graph(kith_ctx *ctx, const kith_matrix *points,
+                              const kin_descent_request *request, const kith_neighbors *out,
+                              kin_descent_outcome *outcome);
+/* Host memory that it takes, for a plan. */
+uint64_t kin_descent_bytes(const kith_matrix *points, const kin_descent_request *request,
+                           int32_t threads);
+
+#endif
