@@ -23,8 +23,8 @@
  * come after; what falls off the end of a full list is not, and the least of it is remembered.
  *
  * Why keep alone. keep = kth * gain + more is at least the limit that tree_bound.h proves for the
- * worst leaf (tree_list.c has the inequality), and costs no root. It exceeds that limit by 2^-21 of
- * it where rows lost nothing, by 2^-12 elsewhere.
+ * worst leaf (kin_tree_keep_of has the inequality), and costs no root. It exceeds that limit by
+ * 2^-21 of it where rows lost nothing, by 2^-12 elsewhere.
  *
  * Cost. About 80 operations of a warp a leaf and query that finds something there, 10 more for each
  * find. Limits. 64 slots; 256 bytes of shared memory a slot and packet. */
@@ -81,24 +81,15 @@ GROVE_DEVICE float grove_value(uint64_t word)
 
 /* ---- A lane ---------------------------------------------------------------------------------- */
 
-/* The constants of kin_tree_list_begin. */
 GROVE_DEVICE kin_grove_lane grove_lane_of(const kin_grove_tree &tree, const kin_grove_lists &lists,
                                           bool active, float lost)
 {
-    const double widen = (double)tree.widen;
-    const double b = 2.0 * (double)lost + 2.0 * (double)tree.most_lost + (double)tree.floor;
-    const double e = lost + tree.most_lost > 0.0F ? 0x1p-12 : 0x1p-23;
-    const double rounding = 1.0 + 0x1p-22;
-    double gain = widen * widen;
-    double more = b * widen;
-    if (tree.norm == KIN_NORM_TWO) {
-        gain *= 1.0 + e;
-        more *= b * (1.0 + 1.0 / e);
-    }
+    const kin_tree_keep keep =
+        kin_tree_keep_of(tree.norm, lost, tree.most_lost, tree.widen, tree.floor);
     kin_grove_lane lane;
     lane.keep = active ? INFINITY : GROVE_NO_QUERY;
-    lane.gain = kin_tree_up(gain * rounding);
-    lane.more = kin_tree_up(more * rounding);
+    lane.gain = keep.gain;
+    lane.more = keep.more;
     lane.dropped = GROVE_NOTHING;
     lane.count = 0;
     lane.wanted = lists.wanted;

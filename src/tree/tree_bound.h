@@ -81,4 +81,34 @@ KIN_HD float kin_tree_reach_of_key(kin_tree_norm norm, double key, double scale,
     return kin_tree_up((far * scale + query_lost + (double)floor) * KIN_TREE_WIDE);
 }
 
+/* What of a list is kept: values up to that of the k-th * gain + more.
+ *
+ * With v the value of the k-th and b = 2 lost_q + 2 lost_c + floor, the limit in any leaf is at
+ * most (root(v widen) + b)^2 widen; and (x + b)^2 <= x^2 (1 + e) + b^2 (1 + 1 / e) for any e > 0,
+ * which saves a root each time. The rounding of the sum itself is in `rounding` and the nearest
+ * floats above. */
+typedef struct kin_tree_keep {
+    float gain;
+    float more;
+} kin_tree_keep;
+
+KIN_HD kin_tree_keep kin_tree_keep_of(kin_tree_norm norm, float lost, float most_lost, float widen,
+                                      float floor)
+{
+    const double wide = (double)widen;
+    const double b = 2.0 * (double)lost + 2.0 * (double)most_lost + (double)floor;
+    const double e = lost + most_lost > 0.0F ? 0x1p-12 : 0x1p-23;
+    const double rounding = 1.0 + 0x1p-22;
+    double gain = wide * wide;
+    double more = b * wide;
+    if (norm == KIN_NORM_TWO) {
+        gain *= 1.0 + e;
+        more *= b * (1.0 + 1.0 / e);
+    }
+    kin_tree_keep keep;
+    keep.gain = kin_tree_up(gain * rounding);
+    keep.more = kin_tree_up(more * rounding);
+    return keep;
+}
+
 #endif

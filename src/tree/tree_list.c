@@ -9,33 +9,19 @@ int32_t kin_tree_list_capacity(int64_t wanted)
                                               : wanted + KIN_LIST_SLACK);
 }
 
-/* With v the value of the k-th and b = 2 lost_q + 2 lost_c + floor, the limit in any leaf is at
- * most (root(v widen) + b)^2 widen; and (x + b)^2 <= x^2 (1 + e) + b^2 (1 + 1 / e) for any e > 0,
- * which saves a root each time. The rounding of keep itself is in WIDE and the nearest floats
- * above.
- */
 void kin_tree_list_begin(const kin_tree *tree, int64_t wanted, int64_t query, float lost,
                          kin_tree_list *list)
 {
-    const double most_lost = (double)tree->lost[1];
-    const double b = 2.0 * (double)lost + 2.0 * most_lost + (double)tree->floor;
-    const double widen = (double)tree->widen;
-    const double rounding = 1.0 + 0x1p-22;
-    const double e = lost + tree->lost[1] > 0.0F ? 0x1p-12 : 0x1p-23;
-    double gain = widen * widen;
-    double more = b * widen;
-    if (tree->norm == KIN_NORM_TWO) {
-        gain *= 1.0 + e;
-        more *= b * (1.0 + 1.0 / e);
-    }
+    const kin_tree_keep keep =
+        kin_tree_keep_of(tree->norm, lost, tree->lost[1], tree->widen, tree->floor);
     list->count = 0;
     list->capacity = kin_tree_list_capacity(wanted);
     list->wanted = (int32_t)wanted;
     list->tightened = false;
     list->keep = INFINITY;
     list->kth = INFINITY;
-    list->gain = kin_tree_up(gain * rounding);
-    list->more = kin_tree_up(more * rounding);
+    list->gain = keep.gain;
+    list->more = keep.more;
     list->lost = lost;
     list->query = query;
 }
