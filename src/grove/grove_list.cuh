@@ -230,6 +230,7 @@ GROVE_DEVICE void grove_merge(const kin_grove_short &s, kin_grove_lane &own, int
         entries[e] = at < count ? list[at] : nothing;
     }
     grove_ranks<ENTRIES>(entries, find, finds, slots, &find_slot);
+    __syncwarp(); /* all have read the list */
     uint32_t fallen = grove_fallen(find, lane < finds ? find_slot : 0, own.capacity);
     if (lane < finds && find_slot < own.capacity) {
         list[find_slot] = find;
