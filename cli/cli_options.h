@@ -146,6 +146,18 @@ static inline bool cli_is_radius_search(const cli_args *args)
     return cli_given(args, CLI_OPT_RADIUS) && !cli_given(args, CLI_OPT_K);
 }
 
+/* A class is predicted, not a number. */
+static inline bool cli_votes(const cli_args *args)
+{
+    return args->mode == KITH_PREDICT_VOTE || args->mode == KITH_PREDICT_WEIGHTED_VOTE;
+}
+
+/* Near neighbours count more than far ones. */
+static inline bool cli_weighs(const cli_args *args)
+{
+    return args->mode == KITH_PREDICT_WEIGHTED || args->mode == KITH_PREDICT_WEIGHTED_VOTE;
+}
+
 /* argv[0] is the program. */
 cli_request cli_parse(int argc, const char *const *argv, cli_args *args, cli_error *error);
 

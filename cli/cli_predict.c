@@ -34,20 +34,10 @@ typedef struct predicting {
     double seconds_predict;
 } predicting;
 
-static bool votes(const cli_args *args)
-{
-    return args->mode == KITH_PREDICT_VOTE || args->mode == KITH_PREDICT_WEIGHTED_VOTE;
-}
-
-static bool weighs(const cli_args *args)
-{
-    return args->mode == KITH_PREDICT_WEIGHTED || args->mode == KITH_PREDICT_WEIGHTED_VOTE;
-}
-
 /* Bytes of one neighbour in a list. */
 static int64_t item_bytes(const cli_args *args)
 {
-    return (int64_t)sizeof(uint32_t) + (weighs(args) ? (int64_t)sizeof(double) : 0);
+    return (int64_t)sizeof(uint32_t) + (cli_weighs(args) ? (int64_t)sizeof(double) : 0);
 }
 
 static int64_t chunks(const predicting *p)
@@ -59,8 +49,8 @@ static int64_t chunks(const predicting *p)
 
 static int check_output(const cli_args *args)
 {
-    int code =
-        cli_output_check(args->output, votes(args) ? CLI_ENDINGS_CLASSES : CLI_ENDINGS_PREDICTION);
+    int code = cli_output_check(args->output,
+                                cli_votes(args) ? CLI_ENDINGS_CLASSES : CLI_ENDINGS_PREDICTION);
     for (int i = 0; i < args->path_count && code == CLI_DONE; i++) {
         code = cli_output_check_input(args->output, args->paths[i]);
     }
@@ -157,10 +147,11 @@ static int allocate(predicting *p)
     lists->k = job->args->k;
     if (slots <= SIZE_MAX / sizeof *lists->distances64) {
         lists->ids = malloc(slots * sizeof *lists->ids);
-        lists->distances64 = weighs(job->args) ? malloc(slots * sizeof *lists->distances64) : NULL;
+        lists->distances64 =
+            cli_weighs(job->args) ? malloc(slots * sizeof *lists->distances64) : NULL;
         p->out = malloc((size_t)job->queries.matrix->rows * sizeof *p->out);
     }
-    return lists->ids != NULL && (lists->distances64 != NULL || !weighs(job->args)) &&
+    return lists->ids != NULL && (lists->distances64 != NULL || !cli_weighs(job->args)) &&
                    p->out != NULL
                ? CLI_DONE
                : cli_fail(job->queries.path,
@@ -207,7 +198,7 @@ static int solve(predicting *p)
         cli_chunks_end(&chunks);
     }
     return code == CLI_DONE && p->truth.values != NULL
-               ? cli_errors_measure(p->out, &p->truth, votes(p->job.args), &p->errors)
+               ? cli_errors_measure(p->out, &p->truth, cli_votes(p->job.args), &p->errors)
                : code;
 }
 
@@ -218,7 +209,7 @@ static int take_output(predicting *p, kith_matrix *matrix)
     const int64_t rows = p->job.queries.matrix->rows;
     const char *path = p->job.args->output;
     *matrix = (kith_matrix){.data = p->out, .rows = rows, .cols = 1, .dtype = KITH_F64};
-    if (votes(p->job.args) || !cli_output_ends(path, ".fbin")) {
+    if (cli_votes(p->job.args) || !cli_output_ends(path, ".fbin")) {
         return CLI_DONE;
     }
     p->narrow = malloc((size_t)rows * sizeof *p->narrow);

@@ -179,9 +179,7 @@ static bool check_tree(const cli_args *args, cli_error *error)
 /* A product says how near two rows are, not how far. */
 static bool check_mode(const cli_args *args, cli_error *error)
 {
-    const bool weighs =
-        args->mode == KITH_PREDICT_WEIGHTED || args->mode == KITH_PREDICT_WEIGHTED_VOTE;
-    return !weighs || args->metric != KITH_INNER_PRODUCT ||
+    return !cli_weighs(args) || args->metric != KITH_INNER_PRODUCT ||
            refuse(error, "--mode",
                   "divides by distances, inner_product has none (take another metric or mode)");
 }
