@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The start from the exact engine's screen, cut short: each block of positions meets itself and the
+ * blocks whose centres are nearest, as many as the share of all pairs allows. */
+#ifndef KIN_DESCENT_DESCENT_START_H
+#define KIN_DESCENT_DESCENT_START_H
+
+#include "descent/descent_match.h"
+
+typedef struct kin_descent_started {
+    double evaluations;
+    bool all; /* every pair was looked at: the lists are exact but for the rounding of costs */
+} kin_descent_started;
+
+/* words: count x length, each row ascending: of what its position met the `length` least by (order,
+ * position), itself left out, all marked new; KIN_DESCENT_EMPTY behind. Orders are those of
+ * kin_descent_match. share: of all pairs, (0, 1]; a small one still meets the own block. The same
+ * bytes whatever the threads. Only where the metric has a screen (points->kernel). */
+kith_status kin_descent_start_screen(kith_ctx *ctx, const kin_descent_points *points, double share,
+                                     int32_t length, uint64_t *words, kin_descent_started *started);
+/* What it takes while it runs. */
+uint64_t kin_descent_start_bytes(const kin_frame *frame, int64_t points, int32_t length,
+                                 int32_t threads);
+
+#endif
