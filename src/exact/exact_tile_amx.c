@@ -19,8 +19,7 @@
 #if defined(__x86_64__)
 #include "exact/exact_tile_hit.h"
 #include "exact/exact_tile_machines.h"
-
-#include <immintrin.h>
+#include "exact/exact_tile_zmm.h"
 
 enum { ROWS = 32, POINTS = 32, SIDE = 16, TILE_WORDS = 256, STEP_GROUPS = 16, LINES = 64 };
 
@@ -177,39 +176,6 @@ static void bf16_run(const kin_tile_job *job)
     run(job, true);
 }
 
-/* 16 x 16 words transposed and flipped: pairs, quadruples, then quarters of the registers. */
-static inline void transpose(const uint32_t *src, __m512i flip, uint32_t *dst)
-{
-    __m512i r[SIDE];
-    __m512i t[SIDE];
-    for (int i = 0; i < SIDE; i++) {
-        r[i] = _mm512_xor_si512(_mm512_loadu_si512(src + i * SIDE), flip);
-    }
-    for (int i = 0; i < SIDE; i += 2) {
-        t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
-        t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
-    }
-    for (int i = 0; i < SIDE; i += 4) {
-        r[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
-        r[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
-        r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
-        r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
-    }
-    for (int i = 0; i < 4; i++) {
-        const __m512i low02 = _mm512_shuffle_i32x4(r[i], r[i + 4], 0x88);
-        const __m512i low13 = _mm512_shuffle_i32x4(r[i], r[i + 4], 0xdd);
-        const __m512i high02 = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0x88);
-        const __m512i high13 = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0xdd);
-        t[i] = _mm512_shuffle_i32x4(low02, high02, 0x88);
-        t[i + 4] = _mm512_shuffle_i32x4(low13, high13, 0x88);
-        t[i + 8] = _mm512_shuffle_i32x4(low02, high02, 0xdd);
-        t[i + 12] = _mm512_shuffle_i32x4(low13, high13, 0xdd);
-    }
-    for (int i = 0; i < SIDE; i++) {
-        _mm512_storeu_si512(dst + i * SIDE, t[i]);
-    }
-}
-
 /* Rows for the unit: for each 32 rows, step after step, two tiles of 16 rows x 64 bytes. */
 static void pack(const uint32_t *panels, int32_t groups, int32_t row_count, uint32_t flip,
                  uint32_t *rows)
@@ -220,7 +186,7 @@ static void pack(const uint32_t *panels, int32_t groups, int32_t row_count, uint
         const uint32_t *src = panels + side * steps * TILE_WORDS;
         uint32_t *dst = rows + (side / 2 * 2 * steps + side % 2) * TILE_WORDS;
         for (int64_t step = 0; step < steps; step++) {
-            transpose(src + step * TILE_WORDS, flips, dst + 2 * step * TILE_WORDS);
+            transpose_u32x16(src + step * TILE_WORDS, SIDE, flips, dst + 2 * step * TILE_WORDS);
         }
     }
 }

@@ -10,11 +10,6 @@
 
 #define TILE_FLIP 0u
 
-static inline __m256i dot_s16(__m256i acc, __m256i row, __m256i point)
-{
-    return _mm256_add_epi32(acc, _mm256_madd_epi16(row, point));
-}
-
 #define TILE_NAME s16
 #define TILE_FLOAT 0
 #define vec __m256i
@@ -34,31 +29,6 @@ static inline __m256i dot_s16(__m256i acc, __m256i row, __m256i point)
 #undef VEC_STORE
 #undef VEC_DOT
 #undef VEC_PASS
-
-static inline __m256 load_f32x8(const void *words)
-{
-    return _mm256_loadu_ps((const float *)words);
-}
-
-static inline __m256 splat_f32x8(const void *word)
-{
-    return _mm256_broadcast_ss((const float *)word);
-}
-
-static inline void store_f32x8(void *words, __m256 value)
-{
-    _mm256_storeu_ps((float *)words, value);
-}
-
-static inline __m256 dot_f32(__m256 acc, __m256 row, __m256 point)
-{
-    return _mm256_fmadd_ps(row, point, acc);
-}
-
-static inline uint32_t pass_f32x8(__m256 acc, __m256 test)
-{
-    return (uint32_t)_mm256_movemask_ps(_mm256_cmp_ps(acc, test, _CMP_NLT_UQ));
-}
 
 #define TILE_NAME f32
 #define TILE_FLOAT 1

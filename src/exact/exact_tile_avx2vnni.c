@@ -7,18 +7,6 @@
 #include "exact/exact_tile_machines.h"
 #include "exact/exact_tile_ymm.h"
 
-static inline __m256i dot_s8(__m256i acc, __m256i row, __m256i point)
-{
-    __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(acc) : "x"(point), "x"(row));
-    return acc;
-}
-
-static inline __m256i dot_s16(__m256i acc, __m256i row, __m256i point)
-{
-    __asm__("%{vex%} vpdpwssd %2, %1, %0" : "+x"(acc) : "x"(point), "x"(row));
-    return acc;
-}
-
 #define TILE_FLOAT 0
 #define vec __m256i
 #define TILE_SPLAT __m256i

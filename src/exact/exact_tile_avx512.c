@@ -8,11 +8,6 @@
 #include "exact/exact_tile_machines.h"
 #include "exact/exact_tile_zmm.h"
 
-static inline __m512i dot_s16(__m512i acc, __m512i row, __m512i point)
-{
-    return _mm512_add_epi32(acc, _mm512_madd_epi16(row, point));
-}
-
 #define TILE_FLIP 0u
 #define TILE_NAME s16
 #define TILE_FLOAT 0
@@ -33,33 +28,6 @@ static inline __m512i dot_s16(__m512i acc, __m512i row, __m512i point)
 #undef VEC_STORE
 #undef VEC_DOT
 #undef VEC_PASS
-
-static inline __m512 load_f32x16(const void *words)
-{
-    return _mm512_loadu_ps(words);
-}
-
-static inline __m512 splat_f32x16(const void *word)
-{
-    float value;
-    memcpy(&value, word, sizeof value);
-    return _mm512_set1_ps(value);
-}
-
-static inline void store_f32x16(void *words, __m512 value)
-{
-    _mm512_storeu_ps(words, value);
-}
-
-static inline __m512 dot_f32(__m512 acc, __m512 row, __m512 point)
-{
-    return _mm512_fmadd_ps(row, point, acc);
-}
-
-static inline uint32_t pass_f32x16(__m512 acc, __m512 test)
-{
-    return _mm512_cmp_ps_mask(acc, test, _CMP_NLT_UQ);
-}
 
 #define TILE_NAME f32
 #define TILE_FLOAT 1

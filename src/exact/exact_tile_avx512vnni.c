@@ -7,18 +7,6 @@
 #include "exact/exact_tile_machines.h"
 #include "exact/exact_tile_zmm.h"
 
-static inline __m512i dot_s8(__m512i acc, __m512i row, __m512i point)
-{
-    __asm__("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(point), "v"(row));
-    return acc;
-}
-
-static inline __m512i dot_s16(__m512i acc, __m512i row, __m512i point)
-{
-    __asm__("vpdpwssd %2, %1, %0" : "+v"(acc) : "v"(point), "v"(row));
-    return acc;
-}
-
 #define TILE_FLOAT 0
 #define vec __m512i
 #define TILE_SPLAT __m512i

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * 8 integers in a 256-bit register: what exact_tile_avx2.c and exact_tile_avx2vnni.c share.
+ * 8 integers in a 256-bit register: what kernels for AVX2 share, here and in descent/.
  * 6 rows x 16 points stand in 12 of the 16 registers. Included only where -mavx2 is on. */
 #ifndef KIN_EXACT_TILE_YMM_H
 #define KIN_EXACT_TILE_YMM_H
@@ -36,6 +36,50 @@ static inline uint32_t pass_i32x8(__m256i acc, __m256i test)
 {
     const __m256i below = _mm256_cmpgt_epi32(test, acc);
     return ~(uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(below)) & 0xff;
+}
+
+#if defined(__AVXVNNI__)
+static inline __m256i dot_s8(__m256i acc, __m256i row, __m256i point)
+{
+    __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(acc) : "x"(point), "x"(row));
+    return acc;
+}
+
+static inline __m256i dot_s16(__m256i acc, __m256i row, __m256i point)
+{
+    __asm__("%{vex%} vpdpwssd %2, %1, %0" : "+x"(acc) : "x"(point), "x"(row));
+    return acc;
+}
+#else
+static inline __m256i dot_s16(__m256i acc, __m256i row, __m256i point)
+{
+    return _mm256_add_epi32(acc, _mm256_madd_epi16(row, point));
+}
+#endif
+
+static inline __m256 load_f32x8(const void *words)
+{
+    return _mm256_loadu_ps((const float *)words);
+}
+
+static inline __m256 splat_f32x8(const void *word)
+{
+    return _mm256_broadcast_ss((const float *)word);
+}
+
+static inline void store_f32x8(void *words, __m256 value)
+{
+    _mm256_storeu_ps((float *)words, value);
+}
+
+static inline __m256 dot_f32(__m256 acc, __m256 row, __m256 point)
+{
+    return _mm256_fmadd_ps(row, point, acc);
+}
+
+static inline uint32_t pass_f32x8(__m256 acc, __m256 test)
+{
+    return (uint32_t)_mm256_movemask_ps(_mm256_cmp_ps(acc, test, _CMP_NLT_UQ));
 }
 
 #endif
