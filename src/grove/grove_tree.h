@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A tree in device memory: made there, or brought there. */
+ * A tree that is made in device memory. */
 #ifndef KIN_GROVE_TREE_H
 #define KIN_GROVE_TREE_H
 
@@ -14,9 +14,6 @@
 kith_status kin_grove_tree_make(const kin_fused_device *on, const kin_fused_rows *rows,
                                 const uint32_t *firsts, int64_t points, kith_metric metric,
                                 int64_t leaf_points, kin_grove_tree *tree);
-/* A tree of the host's, whatever became of it since it was made. */
-kith_status kin_grove_tree_upload(const kin_fused_device *on, const kin_tree *host,
-                                  kin_grove_tree *tree);
 /* Accepts a tree of zeros. */
 void kin_grove_tree_free(const kin_fused_device *on, kin_grove_tree *tree);
 

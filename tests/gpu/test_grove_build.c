@@ -187,18 +187,14 @@ static void compare_queries(const problem *p, const pair_of_trees *t, const test
 
 /* ---- Cases ----------------------------------------------------------------------------------- */
 
-/* Made, brought, asked. */
+/* Made and asked. */
 static void settle(const problem *p, const test_rows *asked)
 {
-    const kin_fused_device on = device();
     pair_of_trees t;
     begin_pair(p, &t);
     test_must(make_device(p, &t));
     compare_trees(p, &t.host, &t.tree);
     compare_queries(p, &t, asked);
-    kin_grove_tree_free(&on, &t.tree);
-    test_must(kin_grove_tree_upload(&on, &t.host, &t.tree));
-    compare_trees(p, &t.host, &t.tree);
     end_pair(&t);
 }
 
