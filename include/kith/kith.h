@@ -6,6 +6,7 @@
  *   1 status   2 context   3 matrices and metrics   4 results
  *   5 exact search and graphs   6 prepared corpora   7 radius search
  *   8 distances, recall   9 files   10 plans, reports, devices   11 selection   12 prediction
+ *   13 approximate graphs
  * kith_cuda.h adds calls on matrices that already lie in the memory of a GPU.
  *
  * Rules that hold everywhere
@@ -219,11 +220,13 @@ typedef enum kith_pipeline {
  * exact, and the answers are the same bytes. The tree is for euclidean, sqeuclidean, manhattan and
  * chebyshev: far faster in few dimensions (up to some 10), and slower in many. A GPU has it for up
  * to 64 columns and k = 2048 (beyond, KITH_E_UNSUPPORTED where a GPU was named), not for a radius.
- */
+ * descent is none of them: its graphs are approximate, and kith_graph_descent (section 13) makes
+ * them; calls that are exact refuse it with KITH_E_ARGUMENT. */
 typedef enum kith_method {
     KITH_METHOD_AUTO = 0,  /* the one that will be faster */
     KITH_METHOD_EXACT = 1, /* all pairs, screened */
-    KITH_METHOD_TREE = 2   /* a buffer k-d tree */
+    KITH_METHOD_TREE = 2,  /* a buffer k-d tree */
+    KITH_METHOD_DESCENT = 3
 } kith_method;
 
 /* Methods of k-selection: for KITH_PIPELINE_MATRIX, and on their own in section 11. */
@@ -399,10 +402,10 @@ KITH_API kith_status kith_distances(kith_ctx *ctx, const kith_matrix *corpus,
                                     double *out);
 
 typedef struct kith_recall {
-    double recall;         /* share of the first K whose distance is at most the true K-th */
-    double low;            /* 95 % interval over rows (Wilson); equal to recall if all rows were */
-    double high;           /*   compared */
-    double equal_ids;      /* share of the first K true ids that were found */
+    double recall;    /* share of the first K whose distance is at most the true K-th */
+    double low;       /* 95 % interval over rows (Wilson's, with the variance that rows have; */
+    double high;      /*   also of a recall of 1); equal to recall if all rows were compared */
+    double equal_ids; /* share of the first K true ids that were found */
     double distance_ratio; /* mean of found K-th / true K-th distance, where the latter is not 0 */
     int64_t rows;          /* rows compared */
     int64_t at;            /* K */
@@ -553,6 +556,8 @@ typedef struct kith_file_info {
     int32_t reserved2;
     int64_t tree_rows;  /* distinct rows, which stand in its leaves */
     int64_t tree_slack; /* places that are free for more of them */
+    double recall;      /* of an approximate graph or result: the estimate; < 0 = not known */
+    int64_t recall_at;
 } kith_file_info;
 /* What a file holds, from its header and size alone. */
 KITH_API kith_status kith_file_inspect(kith_ctx *ctx, const char *path, kith_file_info *info);
@@ -569,7 +574,7 @@ typedef struct kith_plan {
     uint64_t result_bytes;   /* ids and float32 distances */
     uint64_t peak_bytes;     /* all of it and the working memory of the threads */
     char isa[16];
-    char method[16];           /* "screen", "direct", "matrix", "hybrid", "tree" */
+    char method[16];           /* "screen", "direct", "matrix", "hybrid", "tree", "descent" */
     char backend[16];          /* "cpu", "cuda:0": where the job would run */
     uint64_t gpu_bytes;        /* device memory that it wants at its best; 0 on the processor */
     uint64_t gpu_least_bytes;  /* the least that it runs in, with the smallest batches */
@@ -762,6 +767,114 @@ static inline kith_predict_params kith_predict_params_default(void)
 KITH_API kith_status kith_predict(kith_ctx *ctx, const kith_neighbors *neighbors,
                                   const double *labels, int64_t label_count,
                                   const kith_predict_params *params, double *out);
+
+/* ---- 13. Approximate graphs ----------------------------------------------------------------- */
+
+/* k-NN graphs by NN-Descent: neighbours of a point meet, and who is near stays. Of a million points
+ * and more far sooner than an exact graph, in any metric, with a recall that is measured: rows of a
+ * sample are solved exactly. Distances are canonical, ids of a row differ and their order is that
+ * of an exact graph; what may be missing is a true neighbour. The same bytes for the same seed,
+ * whatever the number of threads, on one kind of device: the processor's and a GPU's graphs differ.
+ */
+typedef enum kith_start {
+    KITH_START_AUTO = 0,   /* screen where the metric has matrix products, else random */
+    KITH_START_RANDOM = 1, /* random lists */
+    KITH_START_SCREEN = 2, /* the exact engine's screen, of the pairs of near blocks alone */
+    KITH_START_GRAPH = 3   /* init */
+} kith_start;
+
+typedef struct kith_descent_params {
+    uint32_t struct_size; /* set by kith_descent_params_default() */
+    kith_metric metric;   /* 0 = KITH_EUCLIDEAN */
+    int64_t k;            /* neighbours a row; no default, 0 is an error */
+    uint32_t flags;       /* KITH_INCLUDE_SELF */
+    kith_start start;
+    double recall;       /* 0 .. 1: rounds end when a sample has this recall. 0 = when they change
+                            little (delta) */
+    int64_t recall_at;   /* K of recall@K; 0 = min(10, k) */
+    int64_t sample;      /* rows to solve exactly; 0 = 1,000, -1 = none, and recall is not known */
+    uint64_t seed;       /* of samples and of the descent */
+    int32_t rounds;      /* at most; 0 = 30, with a wanted recall 60; -1 = the start alone */
+    int32_t candidates;  /* entries of a list that meet others in a round, new ones and as many old
+                            ones (the paper's p); 0 = by k */
+    int32_t list;        /* entries of a list while it descends, >= k + 1; 0 = by k */
+    int32_t all_updates; /* 1: every pair that met is offered to lists, not the nearest alone: the
+                            original method, slower; for comparison */
+    double delta;        /* rounds end when one changed less than this share of rows * k; 0 = 0.001,
+                            with a wanted recall 0.0001 */
+    double start_share;  /* START_SCREEN: of all pairs that it may look at; 0 = by rows */
+    const kith_neighbors *init; /* START_GRAPH: a graph of points.rows rows; its ids alone are read,
+                                   empty slots are none. It may be any other graph of points that
+                                   were similar, or a part of one */
+    kith_distance_fn custom;    /* for KITH_CUSTOM: on the processor. Its row pointers point into
+                                   points.data, so that (pointer - data) / stride_bytes is the row's
+                                   index, for functions that know rows by number */
+    void *custom_arg;
+} kith_descent_params;
+
+static inline kith_descent_params kith_descent_params_default(void)
+{
+    kith_descent_params params;
+    memset(&params, 0, sizeof params);
+    params.struct_size = (uint32_t)sizeof params;
+    return params;
+}
+
+typedef struct kith_descent_round {
+    int32_t number; /* 0: the start */
+    int32_t reserved;
+    int64_t updates;    /* entries of lists that changed */
+    double evaluations; /* costs computed since the beginning, those of the start among them */
+    double phi;         /* sum of all distances in the graph, estimated from the sample (0: none) */
+    double recall;      /* of the sample that is looked at between rounds; < 0: none */
+    double seconds;     /* since the beginning */
+} kith_descent_round;
+
+enum { KITH_DESCENT_ROUNDS = 128 };
+
+/* What a descent did. */
+typedef struct kith_descent_report {
+    uint32_t struct_size; /* set by the caller to sizeof(kith_descent_report) */
+    kith_start start;     /* what it was */
+    int32_t exact;        /* 1: every pair was looked at, so few are the points */
+    int32_t reached;      /* 1: a sample had the recall that was wanted */
+    int32_t rounds;       /* run, the start not counted */
+    int32_t round_count;  /* of round[]: the start, then the rounds, the first of them */
+    int32_t list;         /* as they were at the end */
+    int32_t candidates;
+    double evaluations;
+    double seconds_start;
+    double seconds_rounds;
+    kith_recall recall; /* rows 0: not estimated. Its sample is not the one that rounds end by: that
+                           one was looked at until it was good, and would say too much. equal_ids
+                           and distance_ratio are 0 */
+    kith_descent_round round[KITH_DESCENT_ROUNDS];
+} kith_descent_report;
+
+/* out: points.rows x k. report may be NULL. Where the wanted recall is not reached when rounds no
+ * longer change lists, they go on with longer lists (twice, unless `list` is given); report.reached
+ * says how it ended. The processor where params.metric is KITH_CUSTOM.
+ * Returns KITH_E_ARGUMENT, E_DATA, E_MEMORY, E_LIMIT, E_DEVICE_MEMORY (a GPU that was named has no
+ * room for points and lists: there are no batches), E_UNSUPPORTED, E_CANCELLED; out then holds
+ * nothing of use. */
+KITH_API kith_status kith_graph_descent(kith_ctx *ctx, const kith_matrix *points,
+                                        const kith_descent_params *params,
+                                        const kith_neighbors *out, kith_descent_report *report);
+
+/* How long a graph will take, from rates that were measured on one machine: within a factor of
+ * some two elsewhere. */
+typedef struct kith_descent_estimate {
+    uint32_t struct_size;   /* set by the caller to sizeof(kith_descent_estimate) */
+    int32_t pays;           /* 1: descent is faster than an exact graph by more than a doubt */
+    double seconds_exact;   /* by the faster exact engine, on the device that it would take */
+    double seconds_descent; /* to a recall of about 0.99 */
+} kith_descent_estimate;
+
+/* What kith_graph_descent will need, before it runs; one of the two may be NULL. Only shapes and
+ * types of the points are read. */
+KITH_API kith_status kith_plan_descent(kith_ctx *ctx, const kith_matrix *points,
+                                       const kith_descent_params *params, kith_plan *plan,
+                                       kith_descent_estimate *estimate);
 
 #ifdef __cplusplus
 }

@@ -114,6 +114,11 @@ kith_status kin_check_radius(kith_ctx *ctx, kith_metric metric, double radius)
 
 kith_status kin_check_method(kith_ctx *ctx, int method)
 {
+    if (method == KITH_METHOD_DESCENT) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "method is descent, whose graphs are approximate (use kith_graph_descent, "
+                        "or another method)");
+    }
     return method < KITH_METHOD_AUTO || method > KITH_METHOD_TREE
                ? kin_fail(ctx, KITH_E_ARGUMENT, "method is %d, which is no method", method)
                : KITH_OK;

@@ -75,29 +75,24 @@ bool kin_device_parse(kith_ctx *ctx, const char **value)
 /* ---- The choice ---------------------------------------------------------------------------------
  */
 
-/* Seconds of a job on the processor and on a GPU that has started. */
-typedef struct estimate {
-    double cpu;
-    double gpu;
-} estimate;
-
-static estimate of_pairs(const kith_ctx *ctx, const kin_distance *distance, double pairs)
+kin_device_seconds kin_device_seconds_of_pairs(const kith_ctx *ctx, const kin_distance *distance,
+                                               double pairs)
 {
     const bool screens = kin_exact_screens(distance);
     const double work = pairs * (double)distance->cols;
     const double cpu = screens ? cpu_rate(ctx->isa) : CPU_DIRECT_RATE;
-    return (estimate){.cpu = work / (cpu * (double)ctx->threads),
-                      .gpu = work / (screens ? GPU_RATE : GPU_DIRECT_RATE)};
+    return (kin_device_seconds){.cpu = work / (cpu * (double)ctx->threads),
+                                .gpu = work / (screens ? GPU_RATE : GPU_DIRECT_RATE)};
 }
 
-static estimate of_tree(const kith_ctx *ctx, double points, double queries)
+kin_device_seconds kin_device_seconds_of_tree(const kith_ctx *ctx, double points, double queries)
 {
-    return (estimate){.cpu = (points * CPU_TREE_POINT + queries * CPU_TREE_QUERY) /
-                             (double)ctx->threads,
-                      .gpu = points * GPU_TREE_POINT + queries * GPU_TREE_QUERY};
+    return (kin_device_seconds){.cpu = (points * CPU_TREE_POINT + queries * CPU_TREE_QUERY) /
+                                       (double)ctx->threads,
+                                .gpu = points * GPU_TREE_POINT + queries * GPU_TREE_QUERY};
 }
 
-static bool worth_it(const kith_ctx *ctx, estimate seconds)
+static bool worth_it(const kith_ctx *ctx, kin_device_seconds seconds)
 {
     const double start = ctx->gpu != NULL ? LATER_START : FIRST_START;
     return start + seconds.gpu < seconds.cpu;
@@ -114,7 +109,7 @@ static kith_status find_named(kith_ctx *ctx, int32_t *index)
 }
 
 /* -1: the processor. */
-static kith_status choose(kith_ctx *ctx, const kin_distance *distance, estimate seconds,
+static kith_status choose(kith_ctx *ctx, const kin_distance *distance, kin_device_seconds seconds,
                           int32_t *index)
 {
     *index = -1;
@@ -134,7 +129,7 @@ static kith_status choose(kith_ctx *ctx, const kin_distance *distance, estimate 
     return find_named(ctx, index);
 }
 
-static kith_status enter(kith_ctx *ctx, const kin_distance *distance, estimate seconds,
+static kith_status enter(kith_ctx *ctx, const kin_distance *distance, kin_device_seconds seconds,
                          kin_gpu **gpu)
 {
     int32_t index = -1;
@@ -150,13 +145,13 @@ static kith_status enter(kith_ctx *ctx, const kin_distance *distance, estimate s
 kith_status kin_device_enter(kith_ctx *ctx, const kin_distance *distance, double pairs,
                              kin_gpu **gpu)
 {
-    return enter(ctx, distance, of_pairs(ctx, distance, pairs), gpu);
+    return enter(ctx, distance, kin_device_seconds_of_pairs(ctx, distance, pairs), gpu);
 }
 
 kith_status kin_device_enter_tree(kith_ctx *ctx, const kin_distance *distance, double points,
                                   double queries, kin_gpu **gpu)
 {
-    return enter(ctx, distance, of_tree(ctx, points, queries), gpu);
+    return enter(ctx, distance, kin_device_seconds_of_tree(ctx, points, queries), gpu);
 }
 
 kith_status kin_device_enter_named(kith_ctx *ctx, kin_gpu **gpu)

@@ -26,6 +26,15 @@ kith_status kin_device_enter_gpu(kith_ctx *ctx, int32_t index, kin_gpu **gpu);
 /* Fills in the report's part about the GPU. */
 void kin_device_leave(kith_ctx *ctx, kin_gpu *gpu);
 
+/* Seconds of a job on the processor, and on a GPU that has started: by rates of one machine. */
+typedef struct kin_device_seconds {
+    double cpu;
+    double gpu;
+} kin_device_seconds;
+kin_device_seconds kin_device_seconds_of_pairs(const kith_ctx *ctx, const kin_distance *distance,
+                                               double pairs);
+kin_device_seconds kin_device_seconds_of_tree(const kith_ctx *ctx, double points, double queries);
+
 /* Whether the processor shall do what a GPU could not: "auto" passes on what is no fault of the
  * data (too little device memory, not supported there). The failure is then logged and forgotten.
  */

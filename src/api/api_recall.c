@@ -4,15 +4,11 @@
  * A found neighbour counts when it is at most as far as the true K-th, so that a tie is no miss. It
  * does not count when its slot is empty or NaN, or when its id stands before it in the same row: no
  * list gets better by saying a thing twice.
- *
- * The interval is Wilson's for a proportion over rows. A row contributes a number from 0 to 1,
- * whose variance is at most that of a row that is right or wrong as a whole, so the interval is not
- * too narrow although the hits of one row depend on each other.
  */
 #include "api/api_call.h"
 #include "api/api_check.h"
+#include "api/api_sample.h"
 #include "base/base_mem.h"
-#include "base/base_random.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "host/host_threads.h"
@@ -32,8 +28,7 @@ typedef struct row_pair {
 typedef struct tally {
     kith_metric metric;
     int64_t at;
-    int64_t rows;
-    double hits;
+    kin_sample_sums hits; /* shares of K */
     double equal;
     double ratios;
     int64_t ratio_rows;
@@ -122,8 +117,7 @@ static void tally_row(tally *t, const row_pair *row)
             farthest = distance;
         }
     }
-    t->rows += 1;
-    t->hits += (double)hits / (double)t->at;
+    kin_sample_add(&t->hits, (double)hits / (double)t->at);
     t->equal += (double)common_ids(found, count, wanted, true_count) / (double)t->at;
     tally_ratio(t, farthest, last, count == t->at);
 }
@@ -131,24 +125,11 @@ static void tally_row(tally *t, const row_pair *row)
 /* all: no row was left out, so nothing is uncertain. */
 static void tally_end(const tally *t, bool all, kith_recall *out)
 {
-    const double z = 1.959963984540054; /* 97.5 % of a normal distribution lie below */
-    const double n = (double)t->rows;
-    const double share = t->hits / n;
     *out =
-        (kith_recall){.recall = share,
-                      .low = share,
-                      .high = share,
-                      .equal_ids = t->equal / n,
+        (kith_recall){.equal_ids = t->equal / (double)t->hits.rows,
                       .distance_ratio = t->ratio_rows > 0 ? t->ratios / (double)t->ratio_rows : 1.0,
-                      .rows = t->rows,
                       .at = t->at};
-    if (!all) {
-        const double middle = (share + z * z / (2.0 * n)) / (1.0 + z * z / n);
-        const double reach = z / (1.0 + z * z / n) *
-                             sqrt(fmax(share * (1.0 - share), 0.0) / n + z * z / (4.0 * n * n));
-        out->low = fmax(0.0, fmin(middle - reach, share));
-        out->high = fmin(1.0, fmax(middle + reach, share));
-    }
+    kin_sample_interval(&t->hits, all, out);
 }
 
 static kith_status choose_at(kith_ctx *ctx, int64_t at, int64_t most, int64_t *chosen)
@@ -290,19 +271,6 @@ static kith_status check_graph(kith_ctx *ctx, const kith_neighbors *graph, int64
     return KITH_OK;
 }
 
-/* Each row with the chance that is left for it (Knuth's algorithm S): no row twice, and the sample
- * of a seed is the same everywhere. */
-static void draw(int64_t rows, uint64_t seed, sampling *s)
-{
-    int64_t drawn = 0;
-    for (int64_t row = 0; drawn < s->count; row++) {
-        const uint64_t left = (uint64_t)(rows - row);
-        if (kin_random_below(&seed, left) < (uint64_t)(s->count - drawn)) {
-            s->rows[drawn++] = (uint32_t)row;
-        }
-    }
-}
-
 static void gather(const kith_matrix *points, sampling *s)
 {
     const int64_t row_bytes = (int64_t)points->cols * kith_dtype_bytes(points->dtype);
@@ -392,7 +360,7 @@ static kith_status estimate_checked(kith_ctx *ctx, const kith_matrix *points,
     kith_status status = KITH_OK;
     KIN_TRY_GOTO(status, tally_make(ctx, distance->metric, at, &t), done);
     KIN_TRY_GOTO(status, sampling_make(ctx, points, graph, count, at, &s), done);
-    draw(points->rows, seed, &s);
+    kin_sample_draw(points->rows, s.count, seed, s.rows);
     gather(points, &s);
     KIN_TRY_GOTO(status,
                  kin_prepare_rows(ctx, points, distance, "points", !screens, false, &prepared),

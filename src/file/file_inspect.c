@@ -21,6 +21,15 @@ static void take_shape(kith_file_info *info, kith_kind kind, const kin_shape *sh
     }
 }
 
+/* Files of exact answers, and of those before there were others, have zeros. */
+static void take_recall(kith_file_info *info, double recall, int64_t at)
+{
+    if (info->exact == 0 && recall >= 0.0 && at > 0) {
+        info->recall = recall;
+        info->recall_at = at;
+    }
+}
+
 static kith_status take_tree(kith_ctx *ctx, const kin_container *container, kith_file_info *info)
 {
     kin_stored_tree tree;
@@ -40,6 +49,7 @@ static kith_status inspect_kith(kith_ctx *ctx, const char *path, kith_file_info 
     info->dtype = header->dtype;
     info->metric = header->metric;
     info->exact = header->exact;
+    take_recall(info, header->recall, header->recall_at);
     info->rows = header->rows;
     info->cols = kin_container_has_points(container) ? header->cols : header->k;
     info->file_bytes = kin_container_file_bytes(container);
@@ -61,6 +71,7 @@ static kith_status inspect_npz(kith_ctx *ctx, const char *path, const kin_map *m
     info->dtype = KITH_DTYPE_NONE;
     info->metric = meta.metric;
     info->exact = meta.exact;
+    take_recall(info, meta.recall, meta.recall_at);
     (void)snprintf(info->format, sizeof info->format, "%s", csr ? "csr" : "npz");
     return KITH_OK;
 }
@@ -145,6 +156,7 @@ static kith_status inspect_hdf5(kith_ctx *ctx, const char *path, kith_file_info 
 kith_status kin_file_inspect(kith_ctx *ctx, const char *path, kith_file_info *info)
 {
     kin_format format = KIN_FORMAT_NONE;
+    info->recall = -1.0;
     KIN_TRY(kin_format_find(ctx, path, KIN_POINTS_IN | KIN_RESULT, &format));
     (void)snprintf(info->format, sizeof info->format, "%s", kin_format_get_traits(format)->name);
     switch (format) {

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Approximate graphs behind the public functions: checked arguments, the loop that ends with a
+ * recall, and when descent is worth it. */
+#ifndef KIN_API_DESCENT_H
+#define KIN_API_DESCENT_H
+
+#include "api/api_sample.h"
+#include "cascade/cascade.h"
+#include "descent/descent.h"
+
+#pragma weak kin_descent_defaults
+#pragma weak kin_descent_graph
+#pragma weak kin_descent_bytes
+#pragma weak kin_cascade_graph_make
+#pragma weak kin_cascade_bytes
+
+/* Checked arguments. */
+typedef struct kin_descent_job {
+    kith_matrix points;
+    kin_descent_request request;
+    double recall;     /* wanted; 0: none */
+    int64_t at;        /* K of recall@K */
+    int64_t sample;    /* rows of each of the two samples, at most all of them; 0: none */
+    bool may_lengthen; /* the caller leaves the lists to us */
+} kin_descent_job;
+
+/* out NULL: a plan, which has none. */
+kith_status kin_descent_check(kith_ctx *ctx, const kith_matrix *points,
+                              const kith_descent_params *given, const kith_neighbors *out,
+                              kin_descent_job *job);
+/* What the caller wants to know, or NULL: before anything is computed. */
+kith_status kin_descent_check_report(kith_ctx *ctx, const kith_descent_report *report);
+
+/* gpu NULL: the processor. place: of fused_search.h. */
+kith_status kin_descent_run(kith_ctx *ctx, kin_gpu *gpu, const kin_descent_job *job, uint32_t place,
+                            const kith_neighbors *out, kith_descent_report *report);
+
+/* *gpu: as kin_device_enter, by what descents take. */
+kith_status kin_descent_enter(kith_ctx *ctx, const kin_descent_job *job, kin_gpu **gpu);
+
+#endif

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Arguments of an approximate graph. */
+#include "api/api_check.h"
+#include "api/api_descent.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+
+enum { USUAL_SAMPLE = 1000, USUAL_AT = 10 };
+
+/* With a wanted recall rounds end by it, and the rest keeps them from going on for nothing. */
+enum { MOST_ROUNDS_TO_RECALL = 60 };
+static const double DELTA_TO_RECALL = 1e-4;
+
+static kith_status take_params(kith_ctx *ctx, const kith_descent_params *given,
+                               kith_descent_params *known)
+{
+    *known = kith_descent_params_default();
+    if (given == NULL || given->struct_size < offsetof(kith_descent_params, flags)) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "params is NULL or was not made by kith_descent_params_default()");
+    }
+    memcpy(known, given, given->struct_size < sizeof *known ? given->struct_size : sizeof *known);
+    const uint32_t flags = KITH_INCLUDE_SELF;
+    if ((known->flags & ~flags) != 0) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "flags is 0x%x, of which 0x%x is no flag of descent",
+                        (unsigned)known->flags, (unsigned)(known->flags & ~flags));
+    }
+    return KITH_OK;
+}
+
+/* A share may be 0, its default, up to 1. Written so that NaN is none. */
+static kith_status check_share(kith_ctx *ctx, double share, const char *name)
+{
+    return share >= 0.0 && share <= 1.0
+               ? KITH_OK
+               : kin_fail(ctx, KITH_E_ARGUMENT, "%s is %g, must be 0 to 1", name, share);
+}
+
+static kith_status check_numbers(kith_ctx *ctx, const kith_descent_params *params)
+{
+    KIN_TRY(check_share(ctx, params->recall, "recall"));
+    KIN_TRY(check_share(ctx, params->delta, "delta"));
+    KIN_TRY(check_share(ctx, params->start_share, "start_share"));
+    if (params->recall_at < 0 || params->recall_at > params->k) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "recall_at is %lld, must be 0 to k, %lld",
+                        (long long)params->recall_at, (long long)params->k);
+    }
+    if (params->sample < -1) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "sample is %lld, must be at least 1 (or 0: %d; or -1: none)",
+                        (long long)params->sample, (int)USUAL_SAMPLE);
+    }
+    if (params->sample == -1 && params->recall > 0.0) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "recall is %g and sample is -1, without which nobody knows the recall "
+                        "(leave one out)",
+                        params->recall);
+    }
+    if (params->rounds < -1) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "rounds is %d, must be at least 1 (or 0: enough; or -1: the start alone)",
+                        (int)params->rounds);
+    }
+    if (params->candidates < 0) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "candidates is %d, must be at least 1 (or 0: by k)",
+                        (int)params->candidates);
+    }
+    if (params->list != 0 && params->list <= params->k) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "list is %d, must be at least %lld, one more than k (or 0: by k)",
+                        (int)params->list, (long long)params->k + 1);
+    }
+    return KITH_OK;
+}
+
+/* The largest id of a row, empty slots apart; a loop that the compiler turns into vectors. */
+static uint32_t largest_id(const uint32_t *ids, int64_t count)
+{
+    uint32_t most = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const uint32_t id = ids[i] + 1 == 0 ? 0 : ids[i];
+        most = id > most ? id : most;
+    }
+    return most;
+}
+
+static kith_status check_init(kith_ctx *ctx, const kith_neighbors *init, int64_t rows)
+{
+    if (init->ids == NULL || init->k < 1 || init->rows != rows) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "init is %lld x %lld%s, must be a graph of %lld rows with its ids",
+                        (long long)init->rows, (long long)init->k,
+                        init->ids == NULL ? " without ids" : "", (long long)rows);
+    }
+    for (int64_t row = 0; row < rows; row++) {
+        const uint32_t most = largest_id(init->ids + row * init->k, init->k);
+        if ((int64_t)most >= rows) {
+            return kin_fail(ctx, KITH_E_DATA,
+                            "init has id %lu in row %lld, must be below %lld, the number of points",
+                            (unsigned long)most, (long long)row, (long long)rows);
+        }
+    }
+    return KITH_OK;
+}
+
+static kith_status check_start(kith_ctx *ctx, const kith_descent_params *params,
+                               const kin_distance *distance, int64_t rows, kin_descent_start *start)
+{
+    const int given = (int)params->start; /* an enumerator may hold anything */
+    if (given < KITH_START_AUTO || given > KITH_START_GRAPH) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "start is %d, which is no start", given);
+    }
+    const bool graph = given == KITH_START_GRAPH;
+    if (graph ? params->init == NULL : params->init != NULL && given != KITH_START_AUTO) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        graph ? "start is KITH_START_GRAPH and init is NULL (set both or none)"
+                              : "init is set and start is neither KITH_START_GRAPH nor auto (set "
+                                "both or none)");
+    }
+    if (given == KITH_START_SCREEN && !kin_exact_screens(distance)) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "start is KITH_START_SCREEN and the metric is %s, which has no screen (use "
+                        "auto or random)",
+                        kith_metric_name(distance->metric));
+    }
+    if (params->start_share != 0.0 &&
+        (given == KITH_START_RANDOM || graph || params->init != NULL)) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "start_share is %g, and the start is no screen, which alone has one (leave "
+                        "it out)",
+                        params->start_share);
+    }
+    static const kin_descent_start starts[] = {[KITH_START_AUTO] = KIN_DESCENT_START_AUTO,
+                                               [KITH_START_RANDOM] = KIN_DESCENT_START_RANDOM,
+                                               [KITH_START_SCREEN] = KIN_DESCENT_START_SCREEN,
+                                               [KITH_START_GRAPH] = KIN_DESCENT_START_GRAPH};
+    *start = params->init != NULL ? KIN_DESCENT_START_GRAPH : starts[given];
+    return params->init != NULL ? check_init(ctx, params->init, rows) : KITH_OK;
+}
+
+static void take_job(const kith_descent_params *params, const kin_distance *distance,
+                     kin_descent_start start, kin_descent_job *job)
+{
+    const bool wants = params->recall > 0.0;
+    const int64_t sample = params->sample == 0 ? USUAL_SAMPLE : params->sample;
+    job->request = (kin_descent_request){
+        .distance = *distance,
+        .k = params->k,
+        .flags = params->flags,
+        .list = params->list,
+        .candidates = params->candidates,
+        .rounds = params->rounds == 0 && wants ? (int32_t)MOST_ROUNDS_TO_RECALL : params->rounds,
+        .delta = params->delta == 0.0 && wants ? DELTA_TO_RECALL : params->delta,
+        .share = params->start_share,
+        .seed = params->seed,
+        .start = start,
+        .all_updates = params->all_updates != 0,
+        .init = params->init};
+    job->recall = params->recall;
+    job->at =
+        params->recall_at != 0 ? params->recall_at : kin_min_i64((int64_t)USUAL_AT, params->k);
+    job->sample = sample < 0 ? 0 : kin_min_i64(sample, job->points.rows);
+    job->may_lengthen = wants && params->list == 0 && params->rounds == 0;
+}
+
+kith_status kin_descent_check(kith_ctx *ctx, const kith_matrix *points,
+                              const kith_descent_params *given, const kith_neighbors *out,
+                              kin_descent_job *job)
+{
+    kith_descent_params params;
+    kin_distance distance;
+    kin_descent_start start = KIN_DESCENT_START_AUTO;
+    KIN_TRY(take_params(ctx, given, &params));
+    KIN_TRY(kin_check_matrix(ctx, points, "points", &job->points));
+    KIN_TRY(kin_check_metric(ctx, params.metric, params.custom, params.custom_arg, job->points.cols,
+                             &distance));
+    const bool self = (params.flags & KITH_INCLUDE_SELF) != 0;
+    KIN_TRY(
+        kin_check_output(ctx, params.k, job->points.rows - (self ? 0 : 1),
+                         self ? "the points have no more rows" : "a point's own id does not count",
+                         out, job->points.rows));
+    KIN_TRY(check_numbers(ctx, &params));
+    KIN_TRY(check_start(ctx, &params, &distance, job->points.rows, &start));
+    take_job(&params, &distance, start, job);
+    return KITH_OK;
+}
+
+kith_status kin_descent_check_report(kith_ctx *ctx, const kith_descent_report *report)
+{
+    return report == NULL || report->struct_size >= sizeof report->struct_size
+               ? KITH_OK
+               : kin_fail(ctx, KITH_E_ARGUMENT,
+                          "report.struct_size is %lu, must be sizeof(kith_descent_report)",
+                          (unsigned long)report->struct_size);
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What an approximate graph will take, and whether it is worth being approximate. */
+#include "api/api_call.h"
+#include "api/api_descent.h"
+#include "api/api_device.h"
+#include "api/api_method.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "host/host_cpu.h"
+#include "tree/tree_choose.h"
+
+#include <stdio.h>
+
+/* Seconds of a descent to a recall of about 0.99: a row, and each of its values. The lists cost
+ * most in few columns, distances in many. The processor's are of a thread. Exact engines read rows
+ * in order and in narrow types, a descent reads them here and there, so that a pair costs it more,
+ * and the number of its pairs grows with the rows instead of their square: the lines cross near
+ * 300,000 rows of 128 columns on a processor with AMX, and near a million on a GPU. */
+static const double CPU_ROW = 2.5e-5;
+static const double CPU_VALUE = 4e-8;
+static const double CPU_DIRECT_VALUE = 2e-7; /* metrics without matrix products */
+static const double GPU_ROW = 2e-7;
+static const double GPU_VALUE = 1.5e-9;
+static const double GPU_DIRECT_VALUE = 1e-8;
+
+/* Of exact answers we are certain, of these rates within some tens of percent. */
+static const double IN_DOUBT = 0.7;
+
+static double seconds_of_descent(const kith_ctx *ctx, const kin_descent_job *job, bool gpu)
+{
+    const bool screens = kin_exact_screens(&job->request.distance);
+    const double rows = (double)job->points.rows;
+    const double cols = (double)job->points.cols;
+    if (gpu) {
+        return rows * (GPU_ROW + cols * (screens ? GPU_VALUE : GPU_DIRECT_VALUE));
+    }
+    return rows * (CPU_ROW + cols * (screens ? CPU_VALUE : CPU_DIRECT_VALUE)) /
+           (double)ctx->threads;
+}
+
+static double seconds_of_exact(const kith_ctx *ctx, const kin_descent_job *job, bool gpu)
+{
+    const kin_request request = {.distance = job->request.distance, .k = job->request.k};
+    const int64_t rows = job->points.rows;
+    const bool tree = kin_tree_chance_of(&job->points, rows, true, &request) == KIN_TREE_LIKELY;
+    const kin_device_seconds seconds =
+        tree ? kin_device_seconds_of_tree(ctx, (double)rows, (double)rows)
+             : kin_device_seconds_of_pairs(ctx, &job->request.distance,
+                                           (double)rows * (double)rows / 2.0);
+    return gpu ? seconds.gpu : seconds.cpu;
+}
+
+/* Whether a GPU would take it. */
+static kith_status finds_gpu(kith_ctx *ctx, const kin_descent_job *job, kin_gpu **gpu)
+{
+    KIN_TRY(kin_descent_enter(ctx, job, gpu));
+    if (*gpu != NULL) {
+        kin_gpu_leave(*gpu);
+    }
+    return KITH_OK;
+}
+
+static kith_status estimate_of(kith_ctx *ctx, const kin_descent_job *job, bool gpu,
+                               kith_descent_estimate *out)
+{
+    if (out->struct_size < sizeof out->struct_size) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "estimate.struct_size is %lu, must be sizeof(kith_descent_estimate)",
+                        (unsigned long)out->struct_size);
+    }
+    kith_descent_estimate own = {.struct_size = out->struct_size,
+                                 .seconds_exact = seconds_of_exact(ctx, job, gpu),
+                                 .seconds_descent = seconds_of_descent(ctx, job, gpu)};
+    own.pays = own.seconds_descent < IN_DOUBT * own.seconds_exact;
+    memcpy(out, &own, own.struct_size < sizeof own ? own.struct_size : sizeof own);
+    return KITH_OK;
+}
+
+/* Rows of the samples: ids, a K-th and K distances each. */
+static uint64_t sample_bytes(const kin_descent_job *job)
+{
+    enum { ROW_BYTES = 32 };
+    return kin_size_mul(2 * (uint64_t)job->sample, ROW_BYTES + 8 * (uint64_t)job->at);
+}
+
+static kith_status plan_of(kith_ctx *ctx, const kin_descent_job *job, const kin_gpu *gpu,
+                           kith_plan *out)
+{
+    if (out->struct_size < sizeof out->struct_size) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "plan.struct_size is %lu, must be sizeof(kith_plan)",
+                        (unsigned long)out->struct_size);
+    }
+    const uint64_t answers = kin_size_mul((uint64_t)job->points.rows, (uint64_t)job->request.k);
+    kin_descent_request request = job->request;
+    kin_descent_defaults(&request, job->points.rows);
+    kith_plan own = {.struct_size = out->struct_size,
+                     .threads = ctx->threads,
+                     .result_bytes = kin_size_mul(answers, sizeof(uint32_t) + sizeof(float)),
+                     .state_bytes = sample_bytes(job)};
+    if (gpu == NULL) {
+        const uint64_t needs = kin_descent_bytes(&job->points, &request, ctx->threads);
+        own.state_bytes = kin_size_add(own.state_bytes, needs);
+        (void)snprintf(own.backend, sizeof own.backend, "cpu");
+    } else {
+        own.gpu_bytes = kin_cascade_bytes(&job->points, &request, 0);
+        own.gpu_least_bytes = own.gpu_bytes;
+        own.gpu_budget_bytes = kin_gpu_room(gpu);
+        own.gpu_corpus_chunks = 1;
+        own.gpu_query_stripes = 1;
+        (void)snprintf(own.backend, sizeof own.backend, "cuda:%d", (int)gpu->index);
+    }
+    own.peak_bytes = kin_size_add(own.state_bytes, own.result_bytes);
+    (void)snprintf(own.isa, sizeof own.isa, "%s", kin_isa_name(ctx->isa));
+    (void)snprintf(own.method, sizeof own.method, "descent");
+    memcpy(out, &own, own.struct_size < sizeof own ? own.struct_size : sizeof own);
+    return KITH_OK;
+}
+
+static kith_status plan(kith_ctx *ctx, const kith_matrix *points, const kith_descent_params *params,
+                        kith_plan *plan_out, kith_descent_estimate *estimate)
+{
+    static const char nothing;
+    kin_descent_job job;
+    kin_gpu *gpu = NULL;
+    kith_matrix shape = {0};
+    if (points != NULL) {
+        shape = *points;
+        shape.data = shape.data != NULL ? shape.data : &nothing;
+    }
+    const bool sized =
+        params != NULL && params->struct_size >= offsetof(kith_descent_params, flags);
+    const kith_neighbors out = {.rows = shape.rows, .k = sized ? params->k : 0};
+    KIN_TRY(kin_descent_check(ctx, points != NULL ? &shape : NULL, params, &out, &job));
+    KIN_TRY(finds_gpu(ctx, &job, &gpu));
+    if (estimate != NULL) {
+        KIN_TRY(estimate_of(ctx, &job, gpu != NULL, estimate));
+    }
+    return plan_out != NULL ? plan_of(ctx, &job, gpu, plan_out) : KITH_OK;
+}
+
+kith_status kith_plan_descent(kith_ctx *ctx, const kith_matrix *points,
+                              const kith_descent_params *params, kith_plan *plan_out,
+                              kith_descent_estimate *estimate)
+{
+    kin_call call;
+    KIN_TRY(kin_call_begin(ctx, &call));
+    return kin_call_end(&call, plan(ctx, points, params, plan_out, estimate));
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The interval is Wilson's for a proportion, over rows. The neighbours of one row are found or
+ * missed together more often than not, so that a row is one observation: n of them, not n K. But a
+ * row's recall is a number from 0 to 1 and varies less than one that is right or wrong as a whole,
+ * of variance p (1 - p). Wilson's formula therefore gets as many rows as would say as much if they
+ * were right or wrong:
+ *
+ *   n' = n (n p (1 - p) + 1) / (S + 1)     S: sum of the squared distances of recalls from p
+ *
+ * The 1 stands for one row more, which missed everything. Where hardly a row misses anything, S is
+ * known badly, and a rare row that loses all its neighbours may not be in the sample at all: then
+ * n' is little above n. Of a sample without a miss it is n: Wilson's interval of n right ones.
+ * Where each row is right or wrong as a whole n' = n, too. tests/unit/test_recall.c counts how
+ * often the truth lies within. */
+#include "api/api_sample.h"
+
+#include "base/base_random.h"
+
+#include <math.h>
+
+/* Where few of many rows are drawn, looking at each of them takes longer than the rest. */
+enum { FEW = 8192, MANY_TIMES = 64 };
+
+/* Each row with the chance that is left for it (Knuth's algorithm S): no row twice. */
+static void draw_walking(int64_t rows, int64_t count, uint64_t seed, uint32_t *ids)
+{
+    int64_t drawn = 0;
+    for (int64_t row = 0; drawn < count; row++) {
+        const uint64_t left = (uint64_t)(rows - row);
+        if (kin_random_below(&seed, left) < (uint64_t)(count - drawn)) {
+            ids[drawn++] = (uint32_t)row;
+        }
+    }
+}
+
+/* Where it stands, or would stand, among ascending ids. */
+static int64_t place_of(const uint32_t *ids, int64_t count, uint32_t id)
+{
+    int64_t low = 0;
+    int64_t high = count;
+    while (low < high) {
+        const int64_t middle = (low + high) / 2;
+        if (ids[middle] < id) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+/* Floyd's: the i-th draw is among the first rows - count + i + 1, and what was drawn before gives
+ * way to the last of them. */
+static void draw_few(int64_t rows, int64_t count, uint64_t seed, uint32_t *ids)
+{
+    for (int64_t drawn = 0; drawn < count; drawn++) {
+        const int64_t last = rows - count + drawn;
+        uint32_t id = (uint32_t)kin_random_below(&seed, (uint64_t)last + 1);
+        int64_t place = place_of(ids, drawn, id);
+        if (place < drawn && ids[place] == id) {
+            id = (uint32_t)last;
+            place = drawn;
+        }
+        memmove(ids + place + 1, ids + place, (size_t)(drawn - place) * sizeof *ids);
+        ids[place] = id;
+    }
+}
+
+void kin_sample_draw(int64_t rows, int64_t count, uint64_t seed, uint32_t *ids)
+{
+    if (count <= FEW && rows / count >= MANY_TIMES) {
+        draw_few(rows, count, seed, ids);
+    } else {
+        draw_walking(rows, count, seed, ids);
+    }
+}
+
+void kin_sample_interval(const kin_sample_sums *sums, bool all, kith_recall *out)
+{
+    const double z = 1.959963984540054; /* 97.5 % of a normal distribution lie below */
+    const double n = (double)sums->rows;
+    const double share = sums->sum / n;
+    out->rows = sums->rows;
+    out->recall = share;
+    out->low = share;
+    out->high = share;
+    if (all) {
+        return;
+    }
+    const double whole = fmax(share * (1.0 - share), 0.0);
+    const double spread = fmin(fmax(sums->squares - n * share * share, 0.0), n * whole);
+    const double m = n * (n * whole + 1.0) / (spread + 1.0);
+    const double middle = (share + z * z / (2.0 * m)) / (1.0 + z * z / m);
+    const double reach = z / (1.0 + z * z / m) * sqrt(whole / m + z * z / (4.0 * m * m));
+    out->low = fmax(0.0, fmin(middle - reach, share));
+    out->high = fmin(1.0, fmax(middle + reach, share));
+}
