@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The inner contract of a meeting: rows gathered from anywhere, products of all with a few of them,
+ * costs as orders. One kernel a type and machine, as of the exact engine's screen (exact_tile.h):
+ * types, groups of 4 bytes, terms and panels are those.
+ *
+ *   rows       samples as they were gathered: `wide` words each, zeros behind the groups. s8 signed
+ *   panels     the first of them, 16 a panel, transposed: group 0 of 16 samples, group 1, ... s8
+ *              with 128 added
+ *   order      of row_term_i + col_term_j - 2 product(i, j)
+ *
+ * A product is summed group after group from zero, by the same instructions for every pair: the
+ * order of a pair is the same in both directions and in every meeting. */
+#ifndef KIN_DESCENT_DESCENT_KERNEL_H
+#define KIN_DESCENT_DESCENT_KERNEL_H
+
+#include "descent/descent_match.h"
+
+/* Counts of rows and columns are rounded up to these before a kernel sees them; a multiple of every
+ * kernel's tile. */
+enum { KIN_DESCENT_ROWS_STEP = 96, KIN_DESCENT_COLS_STEP = 32, KIN_DESCENT_WIDE_STEP = 16 };
+
+typedef struct kin_descent_product {
+    const uint32_t *rows;
+    const uint32_t *panels;
+    int64_t wide; /* a multiple of KIN_DESCENT_WIDE_STEP */
+    int32_t groups;
+    int32_t row_count;
+    int32_t col_count;
+    const kin_word *row_terms;
+    const kin_word *col_terms;
+    uint32_t *orders; /* orders[i * stride + j]; whole tiles are written */
+    int64_t stride;
+} kin_descent_product;
+
+typedef struct kin_descent_kernel {
+    const char *name;
+    kin_tile_type type;
+    kin_isa isa;
+    /* rows: count x wide words. */
+    void (*gather)(const kin_descent_points *points, const uint32_t *samples, int32_t count,
+                   int64_t wide, uint32_t *rows);
+    /* count: a multiple of KIN_PANEL. */
+    void (*transpose)(const uint32_t *rows, int64_t wide, int32_t count, uint32_t *panels);
+    /* All pairs but those of the triangle that nobody asks for, where they fill a tile. */
+    void (*multiply)(const kin_descent_product *product);
+} kin_descent_kernel;
+
+/* The fastest kernel of a type that level `isa` includes; NULL where it has none. */
+const kin_descent_kernel *kin_descent_kernel_get(kin_isa isa, kin_tile_type type);
+
+extern const kin_descent_kernel kin_descent_s8_portable;
+extern const kin_descent_kernel kin_descent_s16_portable;
+extern const kin_descent_kernel kin_descent_f32_portable;
+#if defined(__x86_64__)
+extern const kin_descent_kernel kin_descent_s16_avx2;
+extern const kin_descent_kernel kin_descent_f32_avx2;
+extern const kin_descent_kernel kin_descent_s8_avx2vnni;
+extern const kin_descent_kernel kin_descent_s16_avx2vnni;
+extern const kin_descent_kernel kin_descent_s16_avx512;
+extern const kin_descent_kernel kin_descent_f32_avx512;
+extern const kin_descent_kernel kin_descent_s8_avx512vnni;
+extern const kin_descent_kernel kin_descent_s16_avx512vnni;
+extern const kin_descent_kernel kin_descent_s8_amx;
+extern const kin_descent_kernel kin_descent_bf16_amx;
+#endif
+
+#endif

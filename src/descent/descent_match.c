@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "descent/descent_match.h"
+
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "descent/descent_kernel.h"
+
+/* ---- Memory --------------------------------------------------------------------------------- */
+
+/* What a matcher's arrays are as large as. */
+typedef struct sizes {
+    uint64_t samples;
+    uint64_t rows;
+    uint64_t cols;
+    uint64_t wide; /* 0: direct */
+    uint64_t expanded;
+} sizes;
+
+static sizes sizes_of(int32_t groups, int32_t components, int32_t most_new, int32_t most_old)
+{
+    const int64_t samples = (int64_t)most_new + most_old;
+    return (sizes){.samples = (uint64_t)samples,
+                   .rows = (uint64_t)kin_round_up(samples, KIN_DESCENT_ROWS_STEP),
+                   .cols = (uint64_t)kin_round_up(most_new, KIN_DESCENT_COLS_STEP),
+                   .wide = (uint64_t)kin_round_up(groups, KIN_DESCENT_WIDE_STEP),
+                   .expanded = (uint64_t)kin_round_up(components, KIN_METRIC_LANES)};
+}
+
+/* Rows, panels and terms are zeros at first: kernels multiply whole tiles, also what no sample was
+ * gathered into. */
+static kith_status make_tiles(kith_ctx *ctx, const sizes *s, kin_descent_matcher *matcher)
+{
+    KIN_TRY(kin_alloc_zero(ctx, &matcher->rows, kin_size_mul(s->rows, s->wide),
+                           sizeof *matcher->rows, "gathered rows"));
+    KIN_TRY(kin_alloc_zero(ctx, &matcher->cols, kin_size_mul(s->cols, s->wide),
+                           sizeof *matcher->cols, "gathered columns"));
+    KIN_TRY(
+        kin_alloc_zero(ctx, &matcher->row_terms, s->rows, sizeof(kin_word), "terms of samples"));
+    return kin_alloc_zero(ctx, &matcher->col_terms, s->cols, sizeof(kin_word), "terms of samples");
+}
+
+static kith_status make_direct(kith_ctx *ctx, const sizes *s, kin_descent_matcher *matcher)
+{
+    KIN_TRY(kin_alloc(ctx, &matcher->query, s->expanded, sizeof *matcher->query, "a query"));
+    return kin_alloc(ctx, &matcher->keys, s->samples, sizeof *matcher->keys, "keys");
+}
+
+kith_status kin_descent_matcher_make(kith_ctx *ctx, const kin_descent_points *points,
+                                     int32_t most_new, int32_t most_old,
+                                     kin_descent_matcher *matcher)
+{
+    const bool screens = points->kernel != NULL;
+    const sizes s = sizes_of(screens ? points->prepared->frame.groups : 0,
+                             points->prepared->distance.cols, most_new, most_old);
+    *matcher = (kin_descent_matcher){
+        .points = points, .most_new = most_new, .most_old = most_old, .stride = (int64_t)s.cols};
+    kith_status status = KITH_OK;
+    KIN_TRY_GOTO(status,
+                 kin_alloc_zero(ctx, &matcher->orders, kin_size_mul(s.rows, s.cols),
+                                sizeof(uint32_t), "costs of samples"),
+                 done);
+    matcher->back = matcher->orders;
+    if (!points->symmetric) {
+        KIN_TRY_GOTO(status,
+                     kin_alloc_zero(ctx, &matcher->back, kin_size_mul(s.rows, s.cols),
+                                    sizeof(uint32_t), "costs of samples"),
+                     done);
+    }
+    KIN_TRY_GOTO(status,
+                 kin_alloc(ctx, &matcher->ids, s.samples + 1, sizeof *matcher->ids, "samples"),
+                 done);
+    status = screens ? make_tiles(ctx, &s, matcher) : make_direct(ctx, &s, matcher);
+done:
+    if (status != KITH_OK) {
+        kin_descent_matcher_free(ctx, matcher);
+    }
+    return status;
+}
+
+void kin_descent_matcher_free(kith_ctx *ctx, kin_descent_matcher *matcher)
+{
+    kin_free(ctx, matcher->keys);
+    kin_free(ctx, matcher->query);
+    kin_free(ctx, matcher->col_terms);
+    kin_free(ctx, matcher->row_terms);
+    kin_free(ctx, matcher->cols);
+    kin_free(ctx, matcher->rows);
+    kin_free(ctx, matcher->ids);
+    if (matcher->back != matcher->orders) {
+        kin_free(ctx, matcher->back);
+    }
+    kin_free(ctx, matcher->orders);
+    *matcher = (kin_descent_matcher){0};
+}
+
+uint64_t kin_descent_matcher_bytes(const kin_frame *frame, int32_t cols, int32_t most_new,
+                                   int32_t most_old)
+{
+    const sizes s = sizes_of(frame != NULL ? frame->groups : 0, cols, most_new, most_old);
+    const uint64_t matrices = kin_size_mul(kin_size_mul(s.rows, s.cols), 2 * sizeof(uint32_t));
+    const uint64_t tiles = kin_size_mul(s.rows + s.cols, (s.wide + 1) * sizeof(uint32_t));
+    const uint64_t direct = s.expanded * sizeof(double) + s.samples * sizeof(double);
+    return kin_size_add(kin_size_add(matrices, tiles), direct + (s.samples + 1) * sizeof(uint32_t));
+}
+
+/* ---- Products ------------------------------------------------------------------------------- */
+
+static void match_products(kin_descent_matcher *m, const uint32_t *samples, int32_t new_count,
+                           int32_t old_count)
+{
+    const kin_descent_points *points = m->points;
+    const kin_descent_kernel *kernel = points->kernel;
+    const int32_t groups = points->prepared->frame.groups;
+    const int64_t wide = kin_round_up(groups, KIN_DESCENT_WIDE_STEP);
+    const int32_t count = new_count + old_count;
+    const int32_t cols = (int32_t)kin_round_up(new_count, KIN_PANEL);
+    for (int32_t i = 0; i < count; i++) {
+        const kin_descent_terms terms = points->terms[samples[i]];
+        m->row_terms[i] = terms.row;
+        if (i < new_count) {
+            m->col_terms[i] = terms.col;
+        }
+    }
+    kernel->gather(points, samples, count, wide, m->rows);
+    kernel->transpose(m->rows, wide, cols, m->cols);
+    const kin_descent_product product = {
+        .rows = m->rows,
+        .panels = m->cols,
+        .wide = wide,
+        .groups = groups,
+        .row_count = count,
+        .col_count = cols,
+        .row_terms = m->row_terms,
+        .col_terms = m->col_terms,
+        .orders = m->orders,
+        .stride = m->stride,
+    };
+    kernel->multiply(&product);
+}
+
+/* ---- Direct metrics ------------------------------------------------------------------------- */
+
+/* A caller's own function may return a NaN: as far as can be. */
+static uint32_t order_of_key(double key)
+{
+    return kin_descent_order_of_float(key == key ? (float)key : INFINITY);
+}
+
+/* Keys of one query against samples, to m->keys. */
+static void query_keys(kin_descent_matcher *m, uint32_t position, const uint32_t *samples,
+                       int32_t count)
+{
+    const kin_descent_points *points = m->points;
+    const kin_prepared *prepared = points->prepared;
+    for (int32_t i = 0; i < count; i++) {
+        m->ids[i] = points->ids[samples[i]];
+    }
+    const kin_query query =
+        kin_metric_load(&prepared->distance, &prepared->rows, points->ids[position], m->query);
+    kin_metric_keys(&prepared->distance, &query, &prepared->rows, m->ids, 0, count, m->keys);
+}
+
+static void match_direct(kin_descent_matcher *m, const uint32_t *samples, int32_t new_count,
+                         int32_t old_count)
+{
+    const int32_t count = new_count + old_count;
+    for (int32_t j = 0; j < new_count; j++) {
+        query_keys(m, samples[j], samples + j + 1, count - j - 1);
+        for (int32_t i = j + 1; i < count; i++) {
+            m->back[i * m->stride + j] = order_of_key(m->keys[i - j - 1]);
+        }
+    }
+    for (int32_t i = 1; i < count && !m->points->symmetric; i++) {
+        const int32_t asked = i < new_count ? i : new_count;
+        query_keys(m, samples[i], samples, asked);
+        for (int32_t j = 0; j < asked; j++) {
+            m->orders[i * m->stride + j] = order_of_key(m->keys[j]);
+        }
+    }
+}
+
+/* ---- Meetings ------------------------------------------------------------------------------- */
+
+void kin_descent_match(kin_descent_matcher *matcher, const uint32_t *samples, int32_t new_count,
+                       int32_t old_count)
+{
+    if (new_count == 0) {
+        return;
+    }
+    matcher->evaluations += 0.5 * new_count * (new_count - 1) + (double)new_count * old_count;
+    if (matcher->points->kernel != NULL) {
+        match_products(matcher, samples, new_count, old_count);
+    } else {
+        match_direct(matcher, samples, new_count, old_count);
+    }
+}
+
+void kin_descent_match_one(kin_descent_matcher *matcher, uint32_t position, const uint32_t *others,
+                           int64_t count, uint32_t *orders)
+{
+    kin_descent_matcher *m = matcher;
+    const int64_t most = kin_max_i64((int64_t)m->most_new + m->most_old - 1, 1);
+    m->evaluations += (double)count;
+    for (int64_t first = 0; first < count; first += most) {
+        const int32_t part = (int32_t)kin_min_i64(most, count - first);
+        if (m->points->kernel == NULL) {
+            query_keys(m, position, others + first, part);
+            for (int32_t i = 0; i < part; i++) {
+                orders[first + i] = order_of_key(m->keys[i]);
+            }
+            continue;
+        }
+        m->ids[0] = position;
+        memcpy(m->ids + 1, others + first, (size_t)part * sizeof *others);
+        match_products(m, m->ids, 1, part);
+        for (int32_t i = 0; i < part; i++) {
+            orders[first + i] = m->orders[(1 + i) * m->stride];
+        }
+    }
+}
+
+/* ---- The nearest ---------------------------------------------------------------------------- */
+
+static void take_nearer(uint64_t *nearest, uint32_t order, uint32_t position)
+{
+    if (order < (uint32_t)(*nearest >> 32) || *nearest == KIN_DESCENT_EMPTY) {
+        *nearest = kin_descent_word(order, position, 1);
+    }
+}
+
+void kin_descent_match_least(const kin_descent_matcher *matcher, const uint32_t *samples,
+                             int32_t new_count, int32_t old_count, uint64_t *nearest_new,
+                             uint64_t *nearest_old)
+{
+    const int32_t count = new_count + old_count;
+    for (int32_t i = 0; i < count; i++) {
+        nearest_new[i] = KIN_DESCENT_EMPTY;
+    }
+    for (int32_t j = 0; j < new_count; j++) {
+        nearest_old[j] = KIN_DESCENT_EMPTY;
+    }
+    for (int32_t i = 0; i < count; i++) {
+        const uint32_t *orders = matcher->orders + i * matcher->stride;
+        const uint32_t *back = matcher->back + i * matcher->stride;
+        uint64_t *nearest = i < new_count ? nearest_new : nearest_old;
+        for (int32_t j = 0; j < i && j < new_count; j++) {
+            take_nearer(&nearest_new[i], orders[j], samples[j]);
+            take_nearer(&nearest[j], back[j], samples[i]);
+        }
+    }
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Which kernel serves a type on a machine. */
+#include "descent/descent_kernel.h"
+#include "host/host_cpu.h"
+
+/* Slowest first; the last one that a level includes is taken. */
+static const kin_descent_kernel *const kernels[] = {
+    &kin_descent_s8_portable,   &kin_descent_s16_portable,   &kin_descent_f32_portable,
+#if defined(__x86_64__)
+    &kin_descent_s16_avx2,      &kin_descent_f32_avx2,       &kin_descent_s8_avx2vnni,
+    &kin_descent_s16_avx2vnni,  &kin_descent_s16_avx512,     &kin_descent_f32_avx512,
+    &kin_descent_s8_avx512vnni, &kin_descent_s16_avx512vnni, &kin_descent_s8_amx,
+    &kin_descent_bf16_amx,
+#endif
+};
+
+const kin_descent_kernel *kin_descent_kernel_get(kin_isa isa, kin_tile_type type)
+{
+    const kin_descent_kernel *best = NULL;
+    for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++) {
+        if (kernels[i]->type == type && kin_isa_includes(isa, kernels[i]->isa)) {
+            best = kernels[i];
+        }
+    }
+    return best;
+}
