@@ -324,18 +324,27 @@ static kith_status screen_seeds(kin_fused_work *w)
 
 /* ---- Stages ---------------------------------------------------------------------------------- */
 
+/* A set as a plan sees it: where near tiles alone are wanted, balls are points. */
+static kin_fused_set planned(const kin_fused_work *w, const kin_fused_set *set)
+{
+    kin_fused_set seen = *set;
+    seen.radii = w->near != NULL ? w->points_radii : set->radii;
+    return seen;
+}
+
 /* Offsets or places of the sequence [first, last). */
 static kith_status run_stage(kin_fused_work *w, int64_t first, int64_t last)
 {
     const kin_fused_device *on = &w->on;
     const kin_fused_worst *col_worst = w->graph ? w->worst : w->col_worst;
-    const kin_fused_plan plan = {.rows = w->rows,
-                                 .cols = w->cols,
+    const kin_fused_worst *apart = w->near != NULL ? w->near : w->worst;
+    const kin_fused_plan plan = {.rows = planned(w, &w->rows),
+                                 .cols = planned(w, &w->cols),
                                  .graph = w->graph,
                                  .first = first,
                                  .last = last,
-                                 .row_worst = w->worst,
-                                 .col_worst = w->graph ? w->worst : NULL,
+                                 .row_worst = apart,
+                                 .col_worst = w->graph ? apart : NULL,
                                  .tiles = w->tiles,
                                  .tiles_a_block = (uint32_t)((last - first) * (w->graph ? 2 : 1)),
                                  .unit_tiles = w->unit_tiles,
@@ -396,6 +405,11 @@ kith_status kin_fused_work_reach(kin_fused_work *w)
 {
     w->reached = true;
     return run_seed(w, false);
+}
+
+kith_status kin_fused_work_seed(kin_fused_work *w)
+{
+    return run_seed(w, true);
 }
 
 kith_status kin_fused_work_run(kin_fused_work *w)

@@ -34,7 +34,12 @@ typedef struct kin_fused_work {
     kin_fused_lists lists;
     kin_fused_worst *worst;           /* of the tiles of rows */
     const kin_fused_worst *col_worst; /* of the tiles of cols: kin_fused_worst_make */
-    kin_fused_counters *counters;     /* device */
+    /* A graph that is cut short, for engines whose answers are approximate: stages meet the pairs
+     * of tiles whose centres are within the larger `far` of both (integer bounds: the root of the
+     * larger `integer`), and no others. points_radii: a zero a tile. NULL: all that can matter. */
+    const kin_fused_worst *near;
+    const float *points_radii;
+    kin_fused_counters *counters; /* device */
     uint32_t *tiles;
     kin_fused_unit *units;
     uint32_t *matrix;
@@ -56,6 +61,8 @@ void kin_fused_work_free(kin_fused_work *work);
  * rows may then be arranged. */
 bool kin_fused_work_has_stages(const kin_fused_work *work);
 kith_status kin_fused_work_reach(kin_fused_work *work);
+/* The seeds alone: lists of what each block finds in its own surroundings. */
+kith_status kin_fused_work_seed(kin_fused_work *work);
 /* Seed and all stages. Returns with work under way. */
 kith_status kin_fused_work_run(kin_fused_work *work);
 /* The same for rows whose reach is known already: one stage of all columns. */

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ *      prepare   fused_prepare.c: check, groups of equal rows, order, rounded rows, balls
+ *      control   some rows solved exactly, if anybody asks               (cascade_control.c)
+ *      start     the screen cut short, or chance, or a graph             (cascade_start.c)
+ *      rounds    sample, collect, join, merge; one wait each             (cascade_round.c)
+ *      end       canonical keys of the lists, sorted and written         (cascade_end.c)
+ *
+ * Source. Wang, Zhao, Zeng 2021, "Large-scale approximate k-NN graph construction on GPU"; there
+ * lists have locks and the host samples.
+ *
+ * Few points are the exact engine's: so few that lists would hold them all, or all pairs take less
+ * time than a round's launches.
+ *
+ * Memory. Everything must fit: there are no batches.
+ */
+#include "base/base_mem.h"
+#include "base/base_try.h"
+#include "cascade/cascade_need.h"
+#include "cascade/cascade_run.h"
+#include "host/host_clock.h"
+#include "host/host_cpu.h"
+
+#include <stdio.h>
+
+/* ---- The exact engine's ---------------------------------------------------------------------- */
+
+/* positions: rows, or groups of equal ones where they are known. */
+static bool is_exact(const kin_descent_request *request, int64_t positions)
+{
+    return positions <= KIN_CASCADE_SMALL || positions - 1 <= request->list;
+}
+
+/* What is found is the truth: every key stands for itself by a 0. */
+static kith_status judge_exact(const kin_descent_request *request, double seconds)
+{
+    const kin_descent_control *control = request->control;
+    const kin_descent_round round = {.seconds = seconds};
+    bool enough = true;
+    for (int64_t i = 0; control != NULL && i < control->count; i++) {
+        for (int64_t j = 0; j < control->at; j++) {
+            control->found[i * control->at + j] = 0.0;
+        }
+        if (control->kth != NULL) {
+            control->kth[i] = 0.0;
+        }
+    }
+    return request->judge != NULL ? request->judge(request->judge_arg, &round, &enough) : KITH_OK;
+}
+
+static kith_status solve_exactly(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *points,
+                                 const kin_descent_request *descent, uint32_t place,
+                                 const kith_neighbors *out, kin_descent_outcome *outcome)
+{
+    const int64_t start = kin_clock_ns();
+    const kin_request request = {.distance = descent->distance,
+                                 .k = descent->k,
+                                 .flags = descent->flags,
+                                 .method = KITH_METHOD_EXACT};
+    KIN_TRY(kin_fused_graph(ctx, gpu, points, &request, place, out));
+    const double n = (double)points->rows;
+    *outcome = (kin_descent_outcome){.evaluations = n * n,
+                                     .seconds_start = kin_clock_since(start),
+                                     .start = KIN_DESCENT_START_SCREEN,
+                                     .exact = true};
+    return judge_exact(descent, outcome->seconds_start);
+}
+
+/* ---- One try --------------------------------------------------------------------------------- */
+
+/* Rows as they are given are positions. */
+static kith_status number_rows(kin_cascade_run *run)
+{
+    const kin_fused_device *on = &run->on;
+    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &run->own_ids, (uint64_t)run->count,
+                          sizeof *run->own_ids, "the order of the points"));
+    const kin_fused_sort job = {.points = run->count, .cell_count = 1, .order = run->own_ids};
+    return kin_cascade_check(run, on->kernels->sort(on->stream, &job), "numbering rows");
+}
+
+static kith_status take_points(kin_cascade_run *run)
+{
+    const kin_fused_prepared *prepared = &run->corpus->prepared;
+    run->groups = &prepared->groups;
+    run->count = prepared->groups.count;
+    run->points = (kin_cascade_points){.set = prepared->set, .rows = prepared->rows};
+    run->wanted = kin_min_i64(run->request->k, run->count - 1);
+    if (run->screened || run->count == 0) {
+        return KITH_OK;
+    }
+    KIN_TRY(number_rows(run));
+    run->points.set =
+        (kin_fused_set){.frame = {.bound = KIN_BOUND_DISTANCE, .cols = prepared->rows.cols},
+                        .points = run->count,
+                        .padded = kin_round_up(run->count, KIN_FUSED_BLOCK),
+                        .ids = run->own_ids};
+    return KITH_OK;
+}
+
+static void fill_report(const kin_cascade_run *run, const kin_descent_outcome *outcome)
+{
+    kith_report *report = &run->on.ctx->report;
+    const double n = (double)kin_max_i64(run->count, 1);
+    report->exact = 0;
+    report->skipped_share = 0.0;
+    report->rerun_share = 0.0;
+    report->candidates = outcome->evaluations / n;
+    report->distinct_rows = run->count;
+    (void)snprintf(report->screen, sizeof report->screen, "descent");
+    (void)snprintf(report->isa, sizeof report->isa, "%s", kin_isa_name(run->on.ctx->isa));
+}
+
+/* Start, rounds, end of points that are prepared. */
+static kith_status descend(kin_cascade_run *run, kin_descent_outcome *outcome)
+{
+    kith_report *report = &run->on.ctx->report;
+    const kin_descent_start start = kin_cascade_start_of(run);
+    KIN_TRY(kin_cascade_watch_make(run));
+    int64_t clock = kin_clock_ns();
+    run->start_ns = clock;
+    *outcome = (kin_descent_outcome){.start = start};
+    KIN_TRY(kin_cascade_begin(run, start));
+    outcome->seconds_start = kin_clock_since(clock);
+    clock = kin_clock_ns();
+    KIN_TRY(kin_cascade_descend(run, outcome));
+    outcome->seconds_rounds = kin_clock_since(clock);
+    outcome->evaluations = run->evaluations;
+    report->seconds_screen += outcome->seconds_start + outcome->seconds_rounds;
+    clock = kin_clock_ns();
+    KIN_TRY(kin_cascade_end(run));
+    report->seconds_rescore += kin_clock_since(clock);
+    fill_report(run, outcome);
+    return KITH_OK;
+}
+
+static void free_run(kin_cascade_run *run)
+{
+    kin_cascade_watch_free(run);
+    kin_gpu_free(run->on.gpu, run->graph.words);
+    kin_gpu_free(run->on.gpu, run->own_ids);
+    kin_fused_corpus_free(run->on.ctx, run->corpus);
+}
+
+/* few: all rows but a few are equal to others; nothing was done. */
+static kith_status attempt(kin_cascade_run *run, const kith_matrix *points,
+                           kin_descent_outcome *outcome, bool *few)
+{
+    kith_ctx *ctx = run->on.ctx;
+    const kin_descent_request *request = run->request;
+    kith_status status = KITH_OK;
+    *few = false;
+    KIN_TRY_GOTO(status,
+                 kin_fused_corpus_make(ctx, run->on.gpu, points, &request->distance, points->dtype,
+                                       request->k + 1, "points", run->place, &run->corpus),
+                 done);
+    KIN_TRY_GOTO(status, take_points(run), done);
+    run->graph = (kin_cascade_graph){.points = run->count, .length = request->list};
+    *few = is_exact(request, run->count);
+    if (!*few) {
+        status = descend(run, outcome);
+    }
+done:
+    free_run(run);
+    return status;
+}
+
+static kith_status too_large(kith_ctx *ctx, const kith_matrix *points)
+{
+    kin_forgive(ctx);
+    return kin_fail(ctx, KITH_E_DEVICE_MEMORY,
+                    "method is descent, and %lld points in %ld columns with their lists do not fit "
+                    "into the memory of the GPU (give it more of it, make lists shorter, or use "
+                    "exact, which works in batches)",
+                    (long long)points->rows, (long)points->cols);
+}
+
+/* ---- The call -------------------------------------------------------------------------------- */
+
+static kith_status refuse(kith_ctx *ctx, const kith_matrix *points,
+                          const kin_descent_request *request)
+{
+    if (request->distance.metric == KITH_CUSTOM) {
+        return kin_fail(ctx, KITH_E_UNSUPPORTED, "a GPU cannot call the caller's own function");
+    }
+    if (request->k > KIN_CASCADE_MOST_K) {
+        return kin_fail(ctx, KITH_E_UNSUPPORTED,
+                        "k is %lld, and descent on a GPU has lists for up to %d (use exact)",
+                        (long long)request->k, (int)KIN_CASCADE_MOST_K);
+    }
+    if (points->rows >= KIN_DESCENT_MOST_POINTS) {
+        return kin_fail(ctx, KITH_E_UNSUPPORTED,
+                        "%lld points are more than descent takes (at most %lld)",
+                        (long long)points->rows, (long long)KIN_DESCENT_MOST_POINTS - 1);
+    }
+    return KITH_OK;
+}
+
+kith_status kin_cascade_graph_make(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *points,
+                                   const kin_descent_request *request, uint32_t place,
+                                   const kith_neighbors *out, kin_descent_outcome *outcome)
+{
+    kin_descent_request full = *request;
+    const kith_report before = ctx->report;
+    bool few = false;
+    kith_status status = KITH_OK;
+    *outcome = (kin_descent_outcome){0};
+    KIN_TRY(refuse(ctx, points, request));
+    kin_cascade_defaults(&full, points->rows);
+    if (is_exact(&full, points->rows)) {
+        return solve_exactly(ctx, gpu, points, &full, place, out, outcome);
+    }
+    do {
+        kin_cascade_run run = {.on = kin_fused_device_of(ctx, gpu),
+                               .kernels = gpu->module->cascade,
+                               .request = &full,
+                               .place = place,
+                               .out = out,
+                               .screened = kin_exact_screens(&full.distance),
+                               .rows = points->rows};
+        ctx->report = before;
+        status = attempt(&run, points, outcome, &few);
+    } while (kin_fused_again(ctx, gpu, status));
+    if (status == KITH_E_DEVICE_MEMORY) {
+        return too_large(ctx, points);
+    }
+    KIN_TRY(status);
+    return few ? solve_exactly(ctx, gpu, points, &full, place, out, outcome) : KITH_OK;
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cascade/cascade_need.h"
+
+#include "base/base_size.h"
+#include "cascade/cascade_run.h"
+
+#pragma weak kin_descent_defaults
+
+enum {
+    CANDIDATES = 32768, /* that a point meets in the start, */
+    LEAST_SPARE = 32    /* places of a list of it beyond what it keeps */
+};
+static const double MOST_SHARE = 0.03; /* and at most this part of all */
+
+void kin_cascade_defaults(kin_descent_request *request, int64_t rows)
+{
+    if (!(request->share > 0.0)) {
+        const double share = CANDIDATES / (double)kin_max_i64(rows, 1);
+        request->share = share < MOST_SHARE ? share : MOST_SHARE;
+    }
+    kin_descent_defaults(request, rows);
+    const int64_t least = kin_max_i64(request->k + 1, request->list);
+    request->list = (int32_t)kin_min_i64(kin_round_up(least, 8), KIN_CASCADE_MOST_LIST);
+    request->candidates = (int32_t)kin_max_i64(request->candidates, 1);
+}
+
+static uint64_t lists_bytes(int64_t rows, int32_t capacity)
+{
+    const uint64_t a_row =
+        (uint64_t)capacity * sizeof(uint64_t) + sizeof(int32_t) + sizeof(double) + sizeof(uint8_t);
+    return kin_size_mul((uint64_t)kin_round_up(rows, KIN_FUSED_BLOCK), a_row);
+}
+
+int32_t kin_cascade_capacity(int64_t rows, int64_t k, uint64_t room)
+{
+    const int32_t least = (int32_t)kin_round_up(k + k / 4 + LEAST_SPARE, 8);
+    int32_t capacity = kin_fused_capacity(k);
+    while (capacity > least && lists_bytes(rows, capacity) > room / 2) {
+        capacity = (int32_t)kin_max_i64(least, kin_round_up(capacity * 3 / 4, 8));
+    }
+    return capacity;
+}
+
+/* ---- The plan -------------------------------------------------------------------------------- */
+
+static uint64_t graph_bytes(const kin_descent_request *request, int64_t rows)
+{
+    return kin_size_mul((uint64_t)rows, (uint64_t)request->list * sizeof(uint64_t));
+}
+
+static uint64_t start_bytes(const kin_descent_request *request, int64_t rows)
+{
+    return kin_exact_screens(&request->distance)
+               ? kin_fused_work_bytes(rows, rows, request->list + 1, UINT64_MAX)
+               : 0;
+}
+
+static uint64_t rounds_bytes(const kin_descent_request *request, int64_t rows)
+{
+    int32_t forward = 0;
+    int32_t reverse = 0;
+    kin_cascade_sample_sizes(request, &forward, &reverse);
+    const uint64_t ids = 2 * ((uint64_t)(forward + reverse) + 1) * sizeof(uint32_t);
+    const uint64_t slots = (uint64_t)kin_cascade_slot_words(reverse) * sizeof(uint64_t);
+    return kin_size_mul((uint64_t)rows, ids + slots);
+}
+
+/* Lists that are rescored, beside the graph; outputs that are not the caller's. */
+static uint64_t end_bytes(const kin_descent_request *request, int64_t rows)
+{
+    return kin_size_add(lists_bytes(rows, request->list),
+                        kin_fused_answers_bytes(rows, request->k));
+}
+
+uint64_t kin_cascade_bytes(const kith_matrix *points, const kin_descent_request *request,
+                           uint32_t place)
+{
+    kin_descent_request full = *request;
+    const int64_t rows = points->rows;
+    kin_cascade_defaults(&full, rows);
+    const kin_fused_prepared_need corpus = kin_fused_prepared_bytes(
+        points, rows, &full.distance, points->dtype, place, kin_exact_screens(&full.distance));
+    const uint64_t parts[] = {start_bytes(&full, rows), rounds_bytes(&full, rows),
+                              end_bytes(&full, rows)};
+    uint64_t most = 0;
+    for (int i = 0; i < 3; i++) {
+        most = parts[i] > most ? parts[i] : most;
+    }
+    const uint64_t running =
+        kin_size_add(corpus.resident, kin_size_add(graph_bytes(&full, rows), most));
+    return kin_fused_with_slack(running > corpus.most ? running : corpus.most);
+}

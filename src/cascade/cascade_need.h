@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Sizes of a descent's parts, within the room that a device has. */
+#ifndef KIN_CASCADE_CASCADE_NEED_H
+#define KIN_CASCADE_CASCADE_NEED_H
+
+#include "descent/descent.h"
+
+enum {
+    KIN_CASCADE_MOST_K = 1024,
+    KIN_CASCADE_SMALL = 4096 /* rows: all pairs take less time than launches do */
+};
+
+/* A request without zeros: what a GPU decides otherwise than the processor, then the rest. */
+void kin_cascade_defaults(kin_descent_request *request, int64_t rows);
+/* Entries of a list of the start that keeps k: as many as keep it from losing any, fewer where
+ * there is no room. */
+int32_t kin_cascade_capacity(int64_t rows, int64_t k, uint64_t room);
+
+#endif

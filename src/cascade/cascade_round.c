@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Idea. A round is four launches and one small download:
+ *
+ *      sample    lists -> ids forward, slots backward    collect   slots -> ids
+ *      join      ids meet -> offers                      merge     offers -> lists
+ *
+ * Slots of samples are read when offers begin: both use one block of memory.
+ *
+ * Memory. 2 x candidates x 4 bytes of ids a kind and position; the larger of the slots of both
+ * kinds and of the offers, 8 bytes each.
+ */
+#include "cascade/cascade_run.h"
+
+#include "base/base_try.h"
+#include "host/host_clock.h"
+#include "host/host_threads.h"
+
+typedef struct rounds {
+    kin_cascade_run *run;
+    kin_cascade_samples samples;
+    uint64_t *words; /* slots of samples, then offers */
+    uint64_t bytes;  /* of them */
+    kin_cascade_counters *counters;
+} rounds;
+
+void kin_cascade_sample_sizes(const kin_descent_request *request, int32_t *forward,
+                              int32_t *reverse)
+{
+    const int32_t most = KIN_CASCADE_MOST_SAMPLES / 2;
+    *forward = request->candidates < most ? request->candidates : most;
+    *reverse = *forward;
+}
+
+int64_t kin_cascade_slot_words(int32_t reverse)
+{
+    return kin_max_i64(2 * (int64_t)reverse, KIN_CASCADE_SLOTS);
+}
+
+/* ---- Memory ---------------------------------------------------------------------------------- */
+
+static void free_rounds(rounds *r)
+{
+    kin_gpu *gpu = r->run->on.gpu;
+    kin_gpu_free(gpu, r->counters);
+    kin_gpu_free(gpu, r->samples.old_counts);
+    kin_gpu_free(gpu, r->samples.new_counts);
+    kin_gpu_free(gpu, r->samples.old_ids);
+    kin_gpu_free(gpu, r->samples.new_ids);
+    kin_gpu_free(gpu, r->words);
+}
+
+static kith_status make_rounds(rounds *r)
+{
+    kith_ctx *ctx = r->run->on.ctx;
+    kin_gpu *gpu = r->run->on.gpu;
+    kin_cascade_samples *s = &r->samples;
+    const uint64_t n = (uint64_t)r->run->count;
+    kin_cascade_sample_sizes(r->run->request, &s->forward, &s->reverse);
+    const uint64_t ids = kin_size_mul(n, (uint64_t)(s->forward + s->reverse));
+    const uint64_t words = kin_size_mul(n, (uint64_t)kin_cascade_slot_words(s->reverse));
+    r->bytes = kin_size_mul(words, sizeof *r->words);
+    KIN_TRY(kin_gpu_alloc(ctx, gpu, &r->words, words, sizeof *r->words, "offers to lists"));
+    KIN_TRY(kin_gpu_alloc(ctx, gpu, &s->new_ids, ids, sizeof *s->new_ids, "samples of lists"));
+    KIN_TRY(kin_gpu_alloc(ctx, gpu, &s->old_ids, ids, sizeof *s->old_ids, "samples of lists"));
+    KIN_TRY(kin_gpu_alloc(ctx, gpu, &s->new_counts, n, sizeof *s->new_counts, "sample counts"));
+    KIN_TRY(kin_gpu_alloc(ctx, gpu, &s->old_counts, n, sizeof *s->old_counts, "sample counts"));
+    s->new_slots = r->words;
+    s->old_slots = r->words + n * (uint64_t)s->reverse;
+    return kin_gpu_alloc(ctx, gpu, &r->counters, 1, sizeof *r->counters, "counters");
+}
+
+/* ---- A round --------------------------------------------------------------------------------- */
+
+static kith_status launch_round(const rounds *r, int32_t number)
+{
+    kin_cascade_run *run = r->run;
+    const kin_cascade_kernels *kernels = run->kernels;
+    kin_gpu_stream *stream = run->on.stream;
+    const uint64_t salt = kin_descent_mix(run->request->seed + (uint64_t)number);
+    const kin_cascade_sample sample = {.graph = run->graph, .samples = r->samples, .salt = salt};
+    const kin_cascade_join join = {.points = run->points,
+                                   .graph = run->graph,
+                                   .samples = r->samples,
+                                   .offers = r->words,
+                                   .all = run->request->all_updates,
+                                   .evaluations = &r->counters->evaluations};
+    const kin_cascade_merge merge = {
+        .graph = run->graph, .offers = r->words, .updates = &r->counters->updates};
+    const uint64_t offers = (uint64_t)run->count * KIN_CASCADE_SLOTS * sizeof *r->words;
+    KIN_TRY(kin_gpu_fill(run->on.ctx, run->on.gpu, r->counters, 0, sizeof *r->counters));
+    KIN_TRY(kin_gpu_fill(run->on.ctx, run->on.gpu, r->words, 0xff, r->bytes));
+    KIN_TRY(kin_cascade_check(run, kernels->sample(stream, &sample), "sampling lists"));
+    KIN_TRY(kin_cascade_check(run, kernels->collect(stream, &sample), "collecting samples"));
+    KIN_TRY(kin_gpu_fill(run->on.ctx, run->on.gpu, r->words, 0xff, offers));
+    KIN_TRY(kin_cascade_check(run, kernels->join(stream, &join), "comparing samples"));
+    return kin_cascade_check(run, kernels->merge(stream, &merge), "updating lists");
+}
+
+/* Launched, waited for, counted. */
+static kith_status run_round(const rounds *r, kin_descent_round *round)
+{
+    kin_cascade_run *run = r->run;
+    kin_cascade_counters seen;
+    KIN_TRY(launch_round(r, round->number));
+    KIN_TRY(kin_gpu_download(run->on.ctx, run->on.gpu, &seen, r->counters, sizeof seen));
+    run->evaluations += (double)seen.evaluations;
+    round->updates = (int64_t)seen.updates;
+    round->evaluations = run->evaluations;
+    round->seconds = kin_clock_since(run->start_ns);
+    return KITH_OK;
+}
+
+/* ---- All of them ----------------------------------------------------------------------------- */
+
+static kith_status run_rounds(const rounds *r, kin_descent_outcome *outcome)
+{
+    kin_cascade_run *run = r->run;
+    const kin_descent_request *request = run->request;
+    const double few = request->delta * (double)run->count * (double)run->wanted;
+    bool enough = false;
+    for (int32_t number = 1; number <= request->rounds && !enough; number++) {
+        kin_descent_round round = {.number = number};
+        KIN_TRY(
+            kin_progress(run->on.ctx, "descend", (double)(number - 1), (double)request->rounds));
+        KIN_TRY(run_round(r, &round));
+        outcome->rounds = number;
+        outcome->updates = round.updates;
+        KIN_TRY(kin_cascade_judge(run, &round, &enough));
+        enough = enough || (double)round.updates < few || round.updates == 0;
+    }
+    return KITH_OK;
+}
+
+kith_status kin_cascade_descend(kin_cascade_run *run, kin_descent_outcome *outcome)
+{
+    kin_descent_round start = {.evaluations = run->evaluations,
+                               .seconds = kin_clock_since(run->start_ns)};
+    bool enough = false;
+    KIN_TRY(kin_cascade_judge(run, &start, &enough));
+    if (enough || run->request->rounds < 1) {
+        return KITH_OK;
+    }
+    rounds r = {.run = run};
+    kith_status status = make_rounds(&r);
+    if (status == KITH_OK) {
+        status = run_rounds(&r, outcome);
+    }
+    free_rounds(&r);
+    return status;
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * One descent on a GPU: what its parts share.
+ *
+ *   position   a place in the prepared set (metrics that are screened: groups of equal rows, near
+ *              ones together), or the row itself (all others)
+ */
+#ifndef KIN_CASCADE_CASCADE_RUN_H
+#define KIN_CASCADE_CASCADE_RUN_H
+
+#include "base/base_size.h"
+#include "cascade/cascade.h"
+#include "cascade/cascade_kernels.h"
+#include "exact/exact_answer.h"
+#include "fused/fused_side.h"
+
+/* What kernels count in a round, one block of device memory. */
+typedef struct kin_cascade_counters {
+    uint64_t updates;
+    uint64_t evaluations;
+} kin_cascade_counters;
+
+/* Rows whose lists are looked at (cascade_control.c). */
+typedef struct kin_cascade_watch {
+    kin_answer answer;
+    int64_t wanted;   /* keys of a control, own id not among them */
+    int64_t count;    /* controls that have a position: the others are degenerate rows */
+    uint32_t *which;  /* count: index of the control */
+    uint32_t *firsts; /* count: the row that stands for it */
+    double *own;      /* count: its key to itself */
+    kin_pair *list;   /* room for one list and itself */
+    double *host_keys;
+    uint32_t *host_entries;
+    uint32_t *positions; /* device: count */
+    double *keys;        /* device: count x length */
+    uint32_t *entries;
+} kin_cascade_watch;
+
+typedef struct kin_cascade_run {
+    kin_fused_device on;
+    const kin_cascade_kernels *kernels;
+    kin_fused_corpus *corpus;
+    const kin_descent_request *request; /* without zeros */
+    uint32_t place;
+    const kith_neighbors *out;
+    bool screened;
+    int64_t rows;
+    int64_t count; /* positions */
+    const kin_groups *groups;
+    kin_cascade_points points;
+    uint32_t *own_ids;       /* position -> row where there is no set; ours */
+    kin_cascade_graph graph; /* ours */
+    int64_t wanted;          /* other positions that a list must have: k, or all there are */
+    kin_cascade_watch watch;
+    double evaluations;
+    int64_t start_ns;
+} kin_cascade_run;
+
+static inline kith_status kin_cascade_check(const kin_cascade_run *run, int error, const char *what)
+{
+    return kin_gpu_check(run->on.ctx, run->on.gpu, error, what);
+}
+
+static inline bool kin_cascade_leaves_own_out(const kin_descent_request *request)
+{
+    return (request->flags & KITH_INCLUDE_SELF) == 0;
+}
+
+/* Every row is a position, and no list has its own row. */
+static inline bool kin_cascade_is_plain(const kin_groups *groups)
+{
+    return groups->next == NULL && groups->degenerate == 0;
+}
+
+/* ---- Start (cascade_start.c) ----------------------------------------------------------------- */
+
+/* What the start is: AUTO decided. */
+kin_descent_start kin_cascade_start_of(const kin_cascade_run *run);
+/* Makes run->graph and fills it: every list has `length` entries, or nearly. Waits. */
+kith_status kin_cascade_begin(kin_cascade_run *run, kin_descent_start start);
+/* Empty places up to `wanted` entries, by chance. */
+kith_status kin_cascade_fill_up(kin_cascade_run *run, int32_t wanted, const uint32_t *given,
+                                int32_t given_length);
+
+/* ---- Rounds (cascade_round.c) ---------------------------------------------------------------- */
+
+/* All rounds, judged in between, until one of the request's reasons to end. */
+kith_status kin_cascade_descend(kin_cascade_run *run, kin_descent_outcome *outcome);
+/* Samples forward and reverse of a kind that a request leads to. */
+void kin_cascade_sample_sizes(const kin_descent_request *request, int32_t *forward,
+                              int32_t *reverse);
+/* Words that slots of samples, and then offers, take a point. */
+int64_t kin_cascade_slot_words(int32_t reverse);
+
+/* ---- Control (cascade_control.c) ------------------------------------------------------------- */
+
+/* The true keys, once, and what looking takes. Nothing where nobody asks. */
+kith_status kin_cascade_watch_make(kin_cascade_run *run);
+void kin_cascade_watch_free(kin_cascade_run *run);
+/* Looks, and asks the caller; round->phi is filled. */
+kith_status kin_cascade_judge(kin_cascade_run *run, kin_descent_round *round, bool *enough);
+
+/* ---- Keys (cascade_keys.c) ------------------------------------------------------------------- */
+
+/* keys[i]: the canonical key of rows from[i] and to[i]; all host memory. Degenerate rows are not
+ * among them. */
+kith_status kin_cascade_pair_keys(const kin_cascade_run *run, const uint32_t *from,
+                                  const uint32_t *to, int64_t count, double *keys);
+/* Keys of positions to themselves. rows: their rows. */
+kith_status kin_cascade_own_keys(const kin_cascade_run *run, const uint32_t *rows, int64_t count,
+                                 double *keys);
+
+/* ---- End (cascade_end.c) --------------------------------------------------------------------- */
+
+/* Canonical answers of the graph's lists. */
+kith_status kin_cascade_end(kin_cascade_run *run);
+
+#endif
