@@ -92,28 +92,38 @@ static __device__ __forceinline__ int32_t enter(const kin_cascade_fill &job, kit
 }
 
 template <typename Cost>
-static __global__ void __launch_bounds__(KIN_CASCADE_THREADS)
+static __global__ void __launch_bounds__(KIN_CASCADE_THREADS, 3)
     fill_lists(const __grid_constant__ kin_cascade_fill job, kith_dtype dtype)
 {
     const int lane = kin_cascade_lane();
+    const int32_t given_length = job.given != NULL ? job.given_length : 0;
+    /* A set that is taken whole needs all places, whatever was there. */
+    const bool all = job.graph.points - 1 <= job.wanted;
     for (int64_t at = kin_cascade_first(); at < job.graph.points; at += kin_cascade_step()) {
         const uint32_t point = (uint32_t)at;
         uint64_t *list = job.graph.words + at * job.graph.length;
         int32_t count = entries_of(list, job.graph.length);
-        for (int32_t first = 0;
-             job.given != NULL && first < job.given_length && count < job.wanted;) {
-            const int32_t taken = min(min(32, job.wanted - count), job.given_length - first);
-            const uint32_t position =
-                lane < taken ? job.given[at * job.given_length + first + lane] : NO_POSITION;
+        int32_t given = 0;
+        int32_t place = -1; /* of the next draw; -1: given ones come first */
+        while (true) {
+            uint32_t position = NO_POSITION;
+            if (given < given_length && count < job.wanted) {
+                const int32_t taken = min(min(32, job.wanted - count), given_length - given);
+                if (lane < taken) {
+                    position = job.given[at * given_length + given + lane];
+                }
+                given += taken;
+            } else {
+                place = place >= 0 ? place : all ? 0 : count;
+                if (place >= job.wanted) {
+                    break;
+                }
+                if (place + lane < job.wanted) {
+                    position = drawn(job, point, place + lane);
+                }
+                place += 32;
+            }
             count += enter<Cost>(job, dtype, point, list, position);
-            first += taken;
-        }
-        /* A set that is taken whole needs all places, whatever was there. */
-        const bool all = job.graph.points - 1 <= job.wanted;
-        for (int32_t first = all ? 0 : count; first < job.wanted; first += 32) {
-            const int32_t place = first + lane;
-            const uint32_t position = place < job.wanted ? drawn(job, point, place) : NO_POSITION;
-            (void)enter<Cost>(job, dtype, point, list, position);
         }
     }
 }

@@ -168,7 +168,7 @@ static __device__ void write_worst(const near_args &a, int64_t tile, float squar
     a.job.worst[tile] = worst;
 }
 
-static __global__ void __launch_bounds__(THREADS) near_tiles(const __grid_constant__ near_args a)
+static __global__ void __launch_bounds__(THREADS, 2) near_tiles(const __grid_constant__ near_args a)
 {
     extern __shared__ __align__(16) unsigned char memory[];
     near_shared *shared = (near_shared *)memory;
