@@ -11,6 +11,9 @@
  * An entry is a 64-bit word, order of the cost above, name of the candidate below: its id where
  * costs are keys (ties go to the smaller id), its position elsewhere.
  *
+ * Lists by cost prove nothing: the invariant holds of (cost, position) instead, and the reach is
+ * the k-th cost. Whatever the order of the offers, the same k least of them stay.
+ *
  * Concurrency: rows are independent; the caller sees to it that one thread works on a row.
  */
 #ifndef KIN_EXACT_LIST_H
@@ -31,6 +34,7 @@ typedef struct kin_lists {
                       tighter the reach */
     double *reach; /* exact_bound.h; INFINITY until k ids were seen */
     uint8_t *reran; /* 1: canonical keys were needed before the end */
+    bool by_cost;   /* set after kin_lists_make; weights are not read */
 } kin_lists;
 
 /* What one thread needs to compute canonical keys. */
@@ -54,6 +58,12 @@ void kin_lists_free(kith_ctx *ctx, kin_lists *lists);
 kith_status kin_list_scratch_make(kith_ctx *ctx, const kin_lists *lists, int64_t cols,
                                   kin_list_scratch *scratch);
 void kin_list_scratch_free(kith_ctx *ctx, kin_list_scratch *scratch);
+
+/* Whether entries are named by id. */
+static inline bool kin_lists_by_id(const kin_lists *lists)
+{
+    return lists->points->frame->bound == KIN_BOUND_INTEGER && !lists->by_cost;
+}
 
 /* Makes room in a full list and tightens the row's reach. */
 void kin_lists_compact(kin_lists *lists, int64_t row, kin_list_scratch *scratch);

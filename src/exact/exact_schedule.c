@@ -15,10 +15,14 @@ int64_t kin_schedule_count(const kin_schedule *schedule, int64_t row_block)
     if (!schedule->graph) {
         return schedule->point_blocks;
     }
+    if (schedule->counts != NULL) {
+        return schedule->counts[row_block];
+    }
     /* With an even number of blocks the farthest step would meet every pair twice: only the first
      * half of the circle takes it. */
     const int64_t blocks = schedule->row_blocks;
-    return (blocks - 1) / 2 + (blocks % 2 == 0 && row_block < blocks / 2 ? 1 : 0);
+    const int64_t half = (blocks - 1) / 2 + (blocks % 2 == 0 && row_block < blocks / 2 ? 1 : 0);
+    return schedule->near == 0 ? half : kin_min_i64(half, kin_ceil_div(schedule->near, 2));
 }
 
 static int64_t natural(const kin_schedule *schedule, int64_t row_block, int64_t i)
@@ -38,7 +42,8 @@ typedef struct sorting {
     int64_t wide;
     const float *row_centres;
     const float *point_centres;
-    uint64_t *words; /* by thread */
+    uint64_t *words;  /* by thread */
+    uint64_t *chosen; /* near: row_blocks x near, each ascending */
 } sorting;
 
 /* Bits of a non-negative float rise with it; a NaN comes last. */
@@ -49,21 +54,75 @@ static uint64_t order_of(float distance)
     return (uint64_t)bits << 32;
 }
 
-static kith_status sort_row(void *arg, int64_t row_block, int32_t thread)
+static void measure_blocks(const sorting *s, int64_t row_block, int64_t count, uint64_t *words)
 {
-    const sorting *s = arg;
-    uint64_t *words = s->words + thread * s->schedule->most;
-    const int64_t count = kin_schedule_count(s->schedule, row_block);
     for (int64_t i = 0; i < count; i++) {
         const int64_t block = natural(s->schedule, row_block, i);
         words[i] = order_of(s->ops->distance_sq(s->row_centres + row_block * s->wide,
                                                 s->point_centres + block * s->wide, s->wide)) |
                    (uint64_t)block;
     }
+}
+
+static kith_status sort_row(void *arg, int64_t row_block, int32_t thread)
+{
+    const sorting *s = arg;
+    uint64_t *words = s->words + thread * s->schedule->most;
+    const int64_t count = kin_schedule_count(s->schedule, row_block);
+    measure_blocks(s, row_block, count, words);
     kin_select_sort_words(words, count);
     for (int64_t i = 0; i < count; i++) {
         s->schedule->order[row_block * s->schedule->most + i] = (uint32_t)words[i];
     }
+    return KITH_OK;
+}
+
+/* The nearest of all others, wherever they stand on the circle. */
+static kith_status choose_row(void *arg, int64_t row_block, int32_t thread)
+{
+    const sorting *s = arg;
+    const int64_t near = s->schedule->near;
+    const int64_t others = s->schedule->row_blocks - 1;
+    uint64_t *words = s->words + thread * others;
+    measure_blocks(s, row_block, others, words);
+    kin_select_nth_word(words, others, near - 1);
+    kin_select_sort_words(words, near);
+    memcpy(s->chosen + row_block * near, words, (size_t)near * sizeof *words);
+    return KITH_OK;
+}
+
+/* Of two that chose each other, the first has the pair. A block chose another if that one's word is
+ * not behind the last that it chose: distances are the same bits from both ends. */
+static void keep_chosen(const sorting *s)
+{
+    kin_schedule *schedule = s->schedule;
+    const int64_t near = schedule->near;
+    for (int64_t row = 0; row < schedule->row_blocks; row++) {
+        const uint64_t *chosen = s->chosen + row * near;
+        uint32_t *kept = schedule->order + row * near;
+        uint32_t count = 0;
+        for (int64_t i = 0; i < near; i++) {
+            const uint32_t block = (uint32_t)chosen[i];
+            const uint64_t turned = (chosen[i] & ~(uint64_t)UINT32_MAX) | (uint64_t)row;
+            const bool both = turned <= s->chosen[(block + 1) * near - 1];
+            if (!both || row < block) {
+                kept[count++] = block;
+            }
+        }
+        schedule->counts[row] = count;
+    }
+}
+
+static kith_status choose_blocks(kith_ctx *ctx, sorting *s)
+{
+    kin_schedule *schedule = s->schedule;
+    const uint64_t rows = (uint64_t)schedule->row_blocks;
+    KIN_TRY(
+        kin_alloc(ctx, &schedule->counts, rows, sizeof *schedule->counts, "an order of blocks"));
+    KIN_TRY(kin_alloc(ctx, &s->chosen, kin_size_mul(rows, (uint64_t)schedule->near),
+                      sizeof *s->chosen, "an order of blocks"));
+    KIN_TRY(kin_parallel(ctx, "prepare", schedule->row_blocks, choose_row, s));
+    keep_chosen(s);
     return KITH_OK;
 }
 
@@ -90,13 +149,14 @@ static kith_status sort_blocks(kith_ctx *ctx, const kin_cover *rows, int64_t row
     sorting s = {.ops = kin_round_get(ctx->isa), .schedule = schedule, .wide = rows->wide};
     float *centres = NULL;
     const int64_t blocks = schedule->row_blocks + schedule->point_blocks;
+    const int64_t measured = schedule->near == 0 ? schedule->most : schedule->row_blocks;
     kith_status status = KITH_OK;
     KIN_TRY_GOTO(status,
                  kin_alloc_zero(ctx, &centres, kin_size_mul((uint64_t)blocks, (uint64_t)s.wide),
                                 sizeof *centres, "centres of blocks"),
                  done);
     KIN_TRY_GOTO(status,
-                 kin_alloc(ctx, &s.words, (uint64_t)ctx->threads * (uint64_t)schedule->most,
+                 kin_alloc(ctx, &s.words, (uint64_t)ctx->threads * (uint64_t)measured,
                            sizeof *s.words, "an order of blocks"),
                  done);
     KIN_TRY_GOTO(status,
@@ -107,8 +167,10 @@ static kith_status sort_blocks(kith_ctx *ctx, const kin_cover *rows, int64_t row
     centre_blocks(points, point_points, block, centres + schedule->row_blocks * s.wide);
     s.row_centres = centres;
     s.point_centres = centres + schedule->row_blocks * s.wide;
-    status = kin_parallel(ctx, "prepare", schedule->row_blocks, sort_row, &s);
+    status = schedule->near == 0 ? kin_parallel(ctx, "prepare", schedule->row_blocks, sort_row, &s)
+                                 : choose_blocks(ctx, &s);
 done:
+    kin_free(ctx, s.chosen);
     kin_free(ctx, s.words);
     kin_free(ctx, centres);
     if (status != KITH_OK) {
@@ -119,22 +181,29 @@ done:
 
 kith_status kin_schedule_make(kith_ctx *ctx, const kin_cover *rows, int64_t row_points,
                               const kin_cover *points, int64_t point_points, int64_t block,
-                              bool graph, kin_schedule *schedule)
+                              bool graph, int64_t near, kin_schedule *schedule)
 {
     *schedule = (kin_schedule){.row_blocks = kin_ceil_div(row_points, block),
                                .point_blocks = kin_ceil_div(point_points, block),
                                .graph = graph};
+    schedule->near = kin_min_i64(near, schedule->row_blocks - 1);
     schedule->most = kin_schedule_count(schedule, 0);
     const int64_t pairs = schedule->row_blocks * schedule->most;
-    if (rows == NULL || rows->wide == 0 || points->wide == 0 || pairs == 0 || pairs > MOST_PAIRS) {
+    if (rows == NULL || rows->wide == 0 || points->wide == 0 || pairs == 0 ||
+        (near == 0 && pairs > MOST_PAIRS)) {
         return KITH_OK;
+    }
+    if (near > 0) {
+        schedule->most = schedule->near;
     }
     return sort_blocks(ctx, rows, row_points, points, point_points, block, schedule);
 }
 
 void kin_schedule_free(kith_ctx *ctx, kin_schedule *schedule)
 {
+    kin_free(ctx, schedule->counts);
     kin_free(ctx, schedule->order);
+    schedule->counts = NULL;
     schedule->order = NULL;
 }
 

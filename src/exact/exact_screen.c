@@ -102,9 +102,12 @@ static void set_limits(const run *r, const side *own, int64_t first, int64_t cou
                        kin_bound_row other, limits *l)
 {
     const bool is_float = kin_tile_is_float(r->frame->kernel->type);
+    const bool by_cost = own->lists != NULL && own->lists->by_cost;
     for (int64_t i = 0; i < count; i++) {
-        const double limit = kin_bound_limit(r->frame->bound, l->reach[i], r->frame->kappa,
-                                             kin_set_row(own->set, first + i), other);
+        const kin_bound_row row = kin_set_row(own->set, first + i);
+        const double limit =
+            by_cost ? l->reach[i] + kin_bound_error(r->frame->kappa, row, other)
+                    : kin_bound_limit(r->frame->bound, l->reach[i], r->frame->kappa, row, other);
         kin_limit_set(is_float, limit, &l->limit[i], &l->half[i]);
     }
     for (int64_t i = count; i < kin_round_up(count, KIN_BLOCK_STEP); i++) {
@@ -176,7 +179,7 @@ static bool deliver(const run *r, worker *w, const side *to, int64_t to_block, c
     if (log->count == 0) {
         return false;
     }
-    const bool by_id = r->frame->bound == KIN_BOUND_INTEGER;
+    const bool by_id = kin_lists_by_id(to->lists);
     const int64_t to_first = to_block * r->block;
     const int64_t from_first = from_block * r->block;
     bool tightened = false;
@@ -248,7 +251,9 @@ enum { TESTS_TO_JUDGE = 2048, LEAST_SHARE = 32, REST = 64 };
 
 static bool tests_tiles(const run *r, worker *w)
 {
-    if (r->row.cover == NULL || r->row.cover->wide == 0 || r->point.cover->wide == 0) {
+    /* Balls prove something of distances, not of costs. */
+    if (r->row.cover == NULL || r->row.cover->wide == 0 || r->point.cover->wide == 0 ||
+        r->row.lists->by_cost) {
         return false;
     }
     if (w->resting > 0) {
@@ -520,7 +525,8 @@ static kith_status run_all(run *r)
 {
     const kin_screen *screen = r->screen;
     KIN_TRY(kin_schedule_make(r->ctx, screen->row_cover, screen->rows->points, screen->point_cover,
-                              screen->points->points, r->block, r->graph, &r->schedule));
+                              screen->points->points, r->block, r->graph, screen->near,
+                              &r->schedule));
     kith_status status = KITH_OK;
     if (r->graph) {
         status = kin_parallel(r->ctx, "screen", r->row.blocks, own_block, r);

@@ -17,6 +17,8 @@ typedef struct kin_screen {
     const kin_cover *row_cover; /* bounds of blocks, to skip them; NULL: nothing is skipped */
     const kin_cover *point_cover;
     int64_t block;         /* positions of a block: kin_screen_block() */
+    int64_t near;          /* 0: all pairs. Else, of a graph, blocks meet themselves and those
+                              that kin_schedule_make leaves them; lists are by cost then */
     int64_t pairs;         /* out: pairs there were to screen */
     int64_t pairs_skipped; /* out: pairs in tiles that were skipped by their bounds */
     int64_t keys_computed; /* out: canonical keys that full lists asked for */
