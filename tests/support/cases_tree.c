@@ -13,9 +13,8 @@ static void shapes_of(kith_ctx *ctx, void *arg)
     test_trees *t = arg;
     t->ctx = ctx;
     static const kith_dtype dtypes[] = {KITH_F32, KITH_F64, KITH_F16, KITH_U8, KITH_BF16, KITH_I8};
-    const int step = test_is_slow_build() ? 2 : 1; /* every other pair, then */
     for (int shape = 0; shape < SHAPE_COUNT; shape++) {
-        for (int m = step == 2 ? shape % 2 : 0; m < TEST_TREE_METRICS; m += step) {
+        for (int m = 0; m < TEST_TREE_METRICS; m++) {
             const kith_dtype dtype = dtypes[(shape + m) % 6];
             const int32_t cols = 1 + (shape * 5 + m * 3) % 19;
             test_rows points =
@@ -68,11 +67,10 @@ static void types(void **state)
 static void sizes(void **state)
 {
     (void)state;
-    const int32_t step = test_is_slow_build() ? 4 : 1;
     static const int64_t rows[] = {1, 2, 3, 15, 16, 17, 48, 49, 64, 65, 97, 1000};
     test_trees t = test_trees_make(0);
     for (size_t n = 0; n < sizeof rows / sizeof *rows; n++) {
-        for (int32_t cols = 1; cols <= 33; cols += cols < 18 ? step : 5) {
+        for (int32_t cols = 1; cols <= 33; cols += cols < 18 ? 1 : 5) {
             test_rows points = test_trees_rows(KITH_F32, rows[n], cols, SHAPE_GAUSS, 5);
             test_rows queries = test_trees_rows(KITH_F32, 17, cols, SHAPE_GAUSS, 6);
             test_trees_four(&t, &points, &queries,

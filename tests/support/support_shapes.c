@@ -126,11 +126,16 @@ void test_shape_fill(const test_rows *rows, test_shape shape, bool nonnegative, 
 }
 
 #if defined(__has_feature)
-#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+#if __has_feature(thread_sanitizer)
 #define SLOW_BUILD 1
 #endif
-#elif defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#if __has_feature(address_sanitizer)
+#define ADDRESS_BUILD 1
+#endif
+#elif defined(__SANITIZE_THREAD__)
 #define SLOW_BUILD 1
+#elif defined(__SANITIZE_ADDRESS__)
+#define ADDRESS_BUILD 1
 #endif
 
 bool test_is_slow_build(void)
@@ -139,5 +144,14 @@ bool test_is_slow_build(void)
     return true;
 #else
     return false;
+#endif
+}
+
+bool test_is_sanitized_build(void)
+{
+#ifdef ADDRESS_BUILD
+    return true;
+#else
+    return test_is_slow_build();
 #endif
 }

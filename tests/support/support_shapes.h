@@ -35,5 +35,7 @@ double test_gauss(uint64_t *seed);
 
 /* Whether this build runs many times slower than others, so that a part of the cases must do. */
 bool test_is_slow_build(void);
+/* The same, or some times slower: where every other of very many cases will do. */
+bool test_is_sanitized_build(void);
 
 #endif

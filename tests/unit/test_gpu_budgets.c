@@ -73,6 +73,7 @@ enum { SETTINGS = sizeof settings / sizeof *settings };
 typedef struct sweep {
     test_job job;
     char text[320];
+    uint64_t step;     /* a budget is one step-th less than the one before */
     uint64_t smallest; /* budget that worked */
     uint64_t largest;  /* that did not */
     int worked;
@@ -132,12 +133,12 @@ static kith_plan plan_of(const sweep *s)
 
 static void sweep_budgets(sweep *s)
 {
-    enum { STEP = 12, LEAST = 1000 };
+    enum { LEAST = 1000 };
     const kith_plan plan = plan_of(s);
     const bool must_fit = s->job.call != TEST_PREPARED; /* whose corpus is not batched */
     s->smallest = UINT64_MAX;
     for (uint64_t budget = plan.gpu_bytes + plan.gpu_bytes / 8; budget > LEAST;
-         budget -= budget / (test_is_slow_build() ? 3 : STEP)) {
+         budget -= budget / s->step) {
         with_budget(s, budget);
     }
     for (uint64_t budget = (uint64_t)1 << 25; budget > LEAST; budget /= 2) {
@@ -184,7 +185,9 @@ static void hold_plan(sweep *s)
 
 static int run_setting(const setting *set)
 {
+    enum { STEP = 12, LONG_STEP = 3 };
     const bool tree = set->way == TREE;
+    const bool few = set->way != FUSED && test_is_sanitized_build();
     uint64_t seed = 21;
     test_rows points = test_rows_make(set->dtype, set->rows, set->cols, 0);
     test_rows queries = test_rows_make(set->dtype, set->asked, set->cols, 0);
@@ -197,7 +200,8 @@ static int run_setting(const setting *set)
                        .metric = set->metric,
                        .k = set->k,
                        .pipeline = tree ? KITH_PIPELINE_FUSED : (kith_pipeline)set->way,
-                       .method = tree ? KITH_METHOD_TREE : KITH_METHOD_AUTO}};
+                       .method = tree ? KITH_METHOD_TREE : KITH_METHOD_AUTO},
+               .step = few ? LONG_STEP : STEP};
     test_job_text(&s.job, s.text, sizeof s.text);
     sweep_budgets(&s);
     if (set->way != FUSED) {

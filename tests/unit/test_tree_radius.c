@@ -166,7 +166,7 @@ static void shapes_of(kith_ctx *ctx, void *arg)
     static const kith_dtype dtypes[] = {KITH_F32, KITH_F64, KITH_U8, KITH_F16, KITH_I8, KITH_BF16};
     static const int32_t cols[] = {1, 3, 10, 30, 2, 17};
     for (int shape = 0; shape < SHAPE_COUNT; shape++) {
-        const bool slow = test_is_slow_build(); /* every other pair, then */
+        const bool slow = test_is_sanitized_build(); /* every other pair, then */
         for (int m = slow ? shape % 2 : 0; m < METRIC_COUNT; m += slow ? 2 : 1) {
             const kith_dtype dtype = dtypes[(shape + m) % 6];
             const int32_t d = cols[(shape / 2 + 3 * m) % 6];
@@ -194,7 +194,7 @@ static void columns_and_types(void **state)
     static const int32_t cols[] = {1, 3, 10, 30};
     static const kith_dtype dtypes[] = {KITH_F32, KITH_F64, KITH_U8};
     run r = {0};
-    for (int32_t threads = test_is_slow_build() ? 3 : 1; threads <= 3; threads += 2) {
+    for (int32_t threads = test_is_sanitized_build() ? 3 : 1; threads <= 3; threads += 2) {
         r.ctx = test_engine_best_ctx(threads);
         for (int c = 0; c < 4; c++) {
             for (int t = 0; t < 3; t++) {
@@ -223,8 +223,8 @@ static void ends(void **state)
                                       SHAPE_OUTLIER};
     run r = {.ctx = test_engine_best_ctx(2)};
     for (size_t i = 0; i < sizeof radii / sizeof *radii; i++) {
-        for (size_t s = test_is_slow_build() ? i % 2 : 0; s < sizeof data / sizeof *data;
-             s += test_is_slow_build() ? 2 : 1) {
+        for (size_t s = test_is_sanitized_build() ? i % 2 : 0; s < sizeof data / sizeof *data;
+             s += test_is_sanitized_build() ? 2 : 1) {
             for (int m = 0; m < METRIC_COUNT; m++) {
                 test_rows points =
                     made(m % 2 == 0 ? KITH_F32 : KITH_F64, 150, 4, data[s], 11 + (uint64_t)s);
@@ -250,7 +250,8 @@ static void small_distances(void **state)
     run r = {.ctx = test_engine_best_ctx(2)};
     static const double units[] = {1.0, 1e-12, 1e-140, 1e-155, 1e-170, 1e-290, 1e140};
     for (size_t u = 0; u < sizeof units / sizeof *units; u++) {
-        for (int m = 0; m < METRIC_COUNT; m++) {
+        const bool slow = test_is_slow_build(); /* every other pair, then */
+        for (int m = slow ? (int)(u % 2) : 0; m < METRIC_COUNT; m += slow ? 2 : 1) {
             test_rows points = test_rows_make(KITH_F64, 300, 2, 0);
             uint64_t seed = 3;
             for (int64_t i = 0; i < 300; i++) {
@@ -284,7 +285,8 @@ static void ties_at_the_radius(void **state)
             test_rows_set(&points, i, 2, (double)layer);
         }
         for (int m = 0; m < METRIC_COUNT; m++) {
-            for (int i = 0; i < 4; i++) {
+            for (int i = test_is_slow_build() ? (t + m) % 4 : 0; i < 4;
+                 i += test_is_slow_build() ? 4 : 1) {
                 job j = {"a grid", &points, NULL, kith_radius_params_default()};
                 j.params.metric = METRICS[m];
                 j.params.radius = radii[i];
@@ -333,11 +335,12 @@ static void automatic(void **state)
 {
     (void)state;
     static const choice choices[] = {
-        {3, 0, 0.05, "tree"},    {3, 0, 100.0, NULL}, {10, 1500, 0.5, "tree"},
-        {10, 1500, 100.0, NULL}, {10, 20, 0.5, NULL}, {3, 100, 0.01, "tree"},
+        {3, 0, 0.05, "tree"},    {3, 0, 100.0, NULL}, {10, 1500, 100.0, NULL},
+        {10, 1500, 0.5, "tree"}, {10, 20, 0.5, NULL}, {3, 100, 0.01, "tree"},
     };
     run r = {.ctx = test_engine_best_ctx(2)};
-    for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
+    /* Many pairs, twice, take minutes of a build that runs slowly. */
+    for (size_t i = test_is_slow_build() ? 3 : 0; i < sizeof choices / sizeof *choices; i++) {
         const choice *c = &choices[i];
         kith_report report = {.struct_size = sizeof report};
         test_rows points = made(KITH_F32, 20000, c->cols, SHAPE_GAUSS, 5);
