@@ -46,6 +46,12 @@ static void print_json(const char *path, const kith_file_info *info)
     cli_json_text(&json, "metric",
                   info->metric != KITH_METRIC_DEFAULT ? kith_metric_name(info->metric) : NULL);
     cli_json_bool(&json, "exact", info->exact == 1);
+    if (info->recall >= 0.0) {
+        cli_json_open(&json, "recall");
+        cli_json_int(&json, "at", info->recall_at);
+        cli_json_number(&json, "estimate", info->recall);
+        cli_json_close(&json);
+    }
     if (info->kind == KITH_KIND_TREE) {
         cli_tree_put(info, &json);
     }
@@ -67,6 +73,9 @@ static void print_text(const char *path, const kith_file_info *info)
     }
     if (info->exact == 1) {
         (void)printf("exact: certified\n");
+    }
+    if (info->recall >= 0.0) {
+        (void)printf("recall@%" PRId64 ": %.4f (estimate)\n", info->recall_at, info->recall);
     }
     if (info->kind == KITH_KIND_TREE) {
         cli_tree_print(info);

@@ -28,6 +28,9 @@ static int check_outputs(const cli_args *args, const cli_engine *engine)
         for (int j = 0; j < args->path_count && code == CLI_DONE; j++) {
             code = cli_output_check_input(outputs[i], args->paths[j]);
         }
+        if (code == CLI_DONE) {
+            code = cli_output_check_input(outputs[i], args->init);
+        }
     }
     return code;
 }
@@ -234,7 +237,11 @@ kith_result_meta cli_job_meta(const cli_job *job, int64_t corpus_rows)
     kith_result_meta meta = kith_result_meta_default();
     meta.kind = job->queries.matrix == NULL ? KITH_KIND_GRAPH : KITH_KIND_RESULT;
     meta.metric = cli_job_metric(job);
-    meta.exact = 1;
+    meta.exact = !job->descends || job->descent.exact == 1;
+    if (job->descends && job->descent.recall.rows > 0) {
+        meta.recall = job->descent.recall.recall;
+        meta.recall_at = job->descent.recall.at;
+    }
     meta.corpus_rows = corpus_rows;
     return meta;
 }
@@ -279,7 +286,7 @@ static int solve_and_save(cli_job *job, const cli_engine *engine)
     if (code != CLI_DONE) {
         return code;
     }
-    if (job->report.exact != 1) {
+    if (job->report.exact != 1 && !job->descends) {
         return cli_fail(job->corpus.path, "the answer was not certified, nothing was written "
                                           "(this should be impossible, please report it)");
     }
@@ -323,6 +330,7 @@ static int run(cli_job *job, const cli_engine *engine)
 static void close_job(cli_job *job)
 {
     kith_ranges_free(job->ranges);
+    kith_result_free(job->init);
     kith_corpus_free(job->prepared);
     free(job->forward.ids);
     free(job->forward.distances);

@@ -24,6 +24,11 @@ typedef struct cli_job {
     kith_neighbors back;    /* of each row of the corpus among the queries; owned */
     kith_ranges *ranges;
     int64_t pairs; /* found within the radius, or mutual */
+    bool descends; /* a graph by NN-Descent */
+    bool chose;    /* between that and an exact one, by this estimate: */
+    kith_descent_estimate estimate;
+    kith_result *init; /* a graph to start from; NULL: none */
+    kith_descent_report descent;
     kith_report report;
     double seconds_read;
     double seconds_write;

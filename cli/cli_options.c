@@ -72,23 +72,22 @@ static bool read_metric(const char *value, cli_args *args, cli_error *error)
 
 static const char *method_name(int method)
 {
-    static const char *const names[] = {
-        [KITH_METHOD_AUTO] = "auto", [KITH_METHOD_EXACT] = "exact", [KITH_METHOD_TREE] = "tree"};
+    static const char *const names[] = {[KITH_METHOD_AUTO] = "auto",
+                                        [KITH_METHOD_EXACT] = "exact",
+                                        [KITH_METHOD_TREE] = "tree",
+                                        [KITH_METHOD_DESCENT] = "descent"};
     return names[method];
 }
 
 static bool read_method(const char *value, cli_args *args, cli_error *error)
 {
-    for (int method = KITH_METHOD_AUTO; method <= KITH_METHOD_TREE; method++) {
+    for (int method = KITH_METHOD_AUTO; method <= KITH_METHOD_DESCENT; method++) {
         if (strcmp(value, method_name(method)) == 0) {
             args->method = (kith_method)method;
             return true;
         }
     }
-    if (strcmp(value, "descent") == 0) {
-        return refuse(error, "'%s' is not in this version (use auto, exact or tree)", value);
-    }
-    return refuse_name(error, value, "method", method_name, KITH_METHOD_AUTO, KITH_METHOD_TREE);
+    return refuse_name(error, value, "method", method_name, KITH_METHOD_AUTO, KITH_METHOD_DESCENT);
 }
 
 static bool read_tree_height(const char *value, cli_args *args, cli_error *error)
@@ -217,10 +216,103 @@ static bool read_radius(const char *value, cli_args *args, cli_error *error)
            refuse(error, "'%s' is no radius (give a finite number)", value);
 }
 
+/* A graph may do without. */
 static bool read_sample(const char *value, cli_args *args, cli_error *error)
 {
-    return cli_value_int(value, 1, INT64_MAX, &args->sample) ||
-           refuse(error, "'%s' is no number of rows (give a whole number from 1)", value);
+    const int64_t least = args->command == CLI_EVAL ? 1 : 0;
+    return cli_value_int(value, least, INT64_MAX, &args->sample) ||
+           refuse(error, "'%s' is no number of rows (give a whole number from %d)", value,
+                  (int)least);
+}
+
+/* "0.99", "0.99@10" */
+static bool read_recall(const char *value, cli_args *args, cli_error *error)
+{
+    char number[32];
+    const char *at = strchr(value, '@');
+    const size_t length = at != NULL ? (size_t)(at - value) : strlen(value);
+    const bool fits = length < sizeof number;
+    (void)snprintf(number, sizeof number, "%.*s", fits ? (int)length : 0, value);
+    if (cli_value_number(number, &args->recall) && args->recall > 0.0 && args->recall <= 1.0 &&
+        (at == NULL || cli_value_int(at + 1, 1, INT64_MAX, &args->recall_at))) {
+        return true;
+    }
+    return refuse(error,
+                  "'%s' is no recall (give a share from 0 to 1, and of how many neighbours if you "
+                  "like: 0.99, 0.99@10)",
+                  value);
+}
+
+static bool read_count(const char *value, int64_t least, int32_t *count, cli_error *error)
+{
+    int64_t number = 0;
+    if (!cli_value_int(value, least, INT32_MAX, &number)) {
+        return refuse(error, "'%s' is no such number (give a whole number from %d)", value,
+                      (int)least);
+    }
+    *count = (int32_t)number;
+    return true;
+}
+
+static bool read_rounds(const char *value, cli_args *args, cli_error *error)
+{
+    return read_count(value, 0, &args->rounds, error);
+}
+
+static bool read_candidates(const char *value, cli_args *args, cli_error *error)
+{
+    return read_count(value, 1, &args->candidates, error);
+}
+
+static bool read_list(const char *value, cli_args *args, cli_error *error)
+{
+    return read_count(value, 2, &args->list, error);
+}
+
+static bool read_share(const char *value, double *share, cli_error *error)
+{
+    return (cli_value_number(value, share) && *share > 0.0 && *share <= 1.0) ||
+           refuse(error, "'%s' is no share (give a number above 0, at most 1)", value);
+}
+
+static bool read_delta(const char *value, cli_args *args, cli_error *error)
+{
+    return read_share(value, &args->delta, error);
+}
+
+static bool read_start_share(const char *value, cli_args *args, cli_error *error)
+{
+    return read_share(value, &args->start_share, error);
+}
+
+static bool read_init(const char *value, cli_args *args, cli_error *error)
+{
+    return read_path(value, &args->init, error);
+}
+
+const char *cli_start_name(kith_start start)
+{
+    static const char *const names[] = {[KITH_START_AUTO] = "auto",
+                                        [KITH_START_RANDOM] = "random",
+                                        [KITH_START_SCREEN] = "screen",
+                                        [KITH_START_GRAPH] = "graph"};
+    return names[start];
+}
+
+static const char *start_name(int start)
+{
+    return cli_start_name((kith_start)start);
+}
+
+static bool read_start(const char *value, cli_args *args, cli_error *error)
+{
+    for (int start = KITH_START_AUTO; start <= KITH_START_SCREEN; start++) {
+        if (strcmp(value, start_name(start)) == 0) {
+            args->start = (kith_start)start;
+            return true;
+        }
+    }
+    return refuse_name(error, value, "start", start_name, KITH_START_AUTO, KITH_START_SCREEN);
 }
 
 static bool read_chunk(const char *value, cli_args *args, cli_error *error)
@@ -289,7 +381,7 @@ static const cli_option options[CLI_OPTION_COUNT] = {
                         "one of those below (default: euclidean; eval: what the files say)",
                         read_metric},
     [CLI_OPT_METHOD] = {"method", 0, "NAME", SOLVES | PREDICT,
-                        "auto (default), exact, tree (few dimensions): the same answer",
+                        "auto (default), exact, tree: the same answer; graph: descent, too",
                         read_method},
     [CLI_OPT_TREE_HEIGHT] = {"tree-height", 0, "H", SOLVES | PREDICT | TREE,
                              "with a tree: 2^H leaves (default: by the number of columns)",
@@ -338,9 +430,34 @@ static const cli_option options[CLI_OPTION_COUNT] = {
                               "let a point compete for its own list like any other", NULL},
     [CLI_OPT_POINTS] = {"points", 0, "FILE", EVAL,
                         "the points of the graph: estimate recall from exact answers", read_points},
-    [CLI_OPT_SAMPLE] = {"sample", 0, "N", EVAL, "with --points: rows to solve exactly (1000)",
-                        read_sample},
-    [CLI_OPT_SEED] = {"seed", 0, "S", EVAL, "with --points: draws the rows (default 0)", read_seed},
+    [CLI_OPT_RECALL] = {"recall", 0, "R[@K]", GRAPH,
+                        "approximate: until a sample has this recall, 0.99 or 0.99@10",
+                        read_recall},
+    [CLI_OPT_SAMPLE] = {"sample", 0, "N", EVAL | GRAPH,
+                        "rows to solve exactly, by which recall is told (1000)", read_sample},
+    [CLI_OPT_SEED] = {"seed", 0, "S", EVAL | GRAPH,
+                      "draws these rows, and what descent tries (default 0)", read_seed},
+    [CLI_OPT_ROUNDS] = {"rounds", 0, "N", GRAPH,
+                        "descent: at most so many; 0: what the start finds", read_rounds},
+    [CLI_OPT_CANDIDATES] = {"candidates", 0, "P", GRAPH,
+                            "descent: new, and old, entries of a list that meet in a round",
+                            read_candidates},
+    [CLI_OPT_LIST] = {"list", 0, "L", GRAPH,
+                      "descent: entries of a list while it descends, more than k", read_list},
+    [CLI_OPT_DELTA] = {"delta", 0, "D", GRAPH,
+                       "descent: end when less than this share changes (0.001)", read_delta},
+    [CLI_OPT_START] = {"start", 0, "NAME", GRAPH,
+                       "descent: auto (default), random, screen (of near blocks)", read_start},
+    [CLI_OPT_START_SHARE] = {"start-share", 0, "X", GRAPH,
+                             "descent: share of all pairs that the screen may look at",
+                             read_start_share},
+    [CLI_OPT_INIT] = {"init", 0, "GRAPH", GRAPH, "descent: start from this graph, and refine it",
+                      read_init},
+    [CLI_OPT_ALL_UPDATES] = {"all-updates", 0, NULL, GRAPH,
+                             "descent: offer every pair that met (slower; for comparison)", NULL},
+    [CLI_OPT_DETERMINISTIC] = {"deterministic", 0, NULL, GRAPH,
+                               "descent: the same bytes for a seed, as always; costs nothing",
+                               NULL},
     [CLI_OPT_DEVICE] = {"device", 0, "NAME", ANSWERS,
                         "auto (default: a GPU where it pays), cpu, cuda, cuda:N", read_device},
     [CLI_OPT_THREADS] = {"threads", 0, "N", COMPUTES | TREE, "default: all processors",
@@ -363,109 +480,7 @@ static const cli_option options[CLI_OPTION_COUNT] = {
     [CLI_OPT_HELP] = {"help", 'h', NULL, ALL, "print this", NULL},
 };
 
-#define DIGITS "examples/data/digits.u8bin"
-#define DIGIT_LABELS "examples/data/digit_labels.u8bin"
-
-static const cli_command commands[CLI_COMMAND_COUNT] = {
-    [CLI_GRAPH] =
-        {"graph", "POINTS -k N [options]", 1, 1, "the k nearest neighbours of each point",
-         "Builds the exact k-NN graph of the points in a file. Neighbours are ordered by "
-         "distance,\n"
-         "then by id; a point is not its own neighbour. The answer is certified: every pair that\n"
-         "was not compared in full precision was ruled out by proof. Without -o nothing is\n"
-         "written.\n",
-         "  kith graph " DIGITS " -k 10 -o graph.npz\n"
-         "  kith graph " DIGITS " -k 5 --metric cosine --json\n"
-         "  kith graph " DIGITS " --radius 20 -o near.npz\n"},
-    [CLI_SEARCH] =
-        {"search", "CORPUS QUERIES -k N [options]", 2, 2,
-         "the k nearest rows of a corpus for each query",
-         "Finds for each row of QUERIES the k nearest rows of CORPUS, exactly; CORPUS may be a "
-         "tree\n"
-         "that kith tree build has made. With --both the\n"
-         "same product also gives each row of CORPUS its nearest among QUERIES; with --mutual the\n"
-         "pairs (row of CORPUS, row of QUERIES) that have each other among their k nearest are\n"
-         "written. Without -o nothing is written. With --stream, and where the answer does not "
-         "fit\n"
-         "--memory, queries are solved and written in chunks; interrupted, the same command goes\n"
-         "on behind the last chunk.\n",
-         "  kith search " DIGITS " " DIGITS " -k 3 -o found.npz\n"
-         "  kith search " DIGITS " " DIGITS " -k 3 --chunk 500 -o chunked.npz\n"
-         "  kith search " DIGITS " " DIGITS " -k 3 --both -o found.npz --output-back back.npz\n"
-         "  kith search " DIGITS " " DIGITS " -k 1 --mutual -o pairs.csv\n"},
-    [CLI_EVAL] =
-        {"eval", "RESULT TRUTH | GRAPH --points FILE [options]", 1, 2,
-         "recall of a result, from the truth or estimated",
-         "Compares a result with the true one, both with their distances; or estimates the recall\n"
-         "of a graph by solving some of its rows exactly. The first K neighbours count, K being\n"
-         "min(10, k) unless -k says otherwise.\n",
-         "  kith graph " DIGITS " -k 10 -o graph.npz\n"
-         "  kith eval graph.npz --points " DIGITS " --sample 1000\n"
-         "  kith eval graph.npz graph.npz -k 5\n"},
-    [CLI_SELECT] =
-        {"select", "MATRIX -k N [options]", 1, 1, "the k smallest values of each row of a matrix",
-         "Finds in each row of MATRIX the k smallest values and where they stand, by value, then\n"
-         "by place; NaN comes last. Every method gives the same answer. MATRIX is a file of "
-         "floats\n"
-         "with rows of any length. Without -o nothing is written.\n",
-         "  kith convert " DIGITS " digits.fbin\n"
-         "  kith select digits.fbin -k 3 -o smallest.npz\n"
-         "  kith select digits.fbin -k 5 --largest --select radix --json\n"
-         "  kith select digits.fbin -k 5 --select threshold_heap --heap-sample 16\n"
-         "  kith select digits.fbin -k 32 --kth -o medians.npy\n"},
-    [CLI_PREDICT] =
-        {"predict", "CATALOGUE LABELS QUERIES -k N [options]", 3, 3,
-         "a number for each query from the labels of its neighbours",
-         "Finds for each row of QUERIES the k nearest rows of CATALOGUE, exactly, and makes one\n"
-         "number of their labels, a file of one column: by default their mean. CATALOGUE may be a\n"
-         "tree that kith tree build has made. --truth compares\n"
-         "with a second file of labels, those of QUERIES. Output: .npy .csv .tsv, .fbin (rounded\n"
-         "to float32), of votes also .ibin. Without -o nothing is written.\n",
-         "  kith predict " DIGITS " " DIGIT_LABELS " " DIGITS " -k 5 --mode vote -o digit.csv\n"
-         "  kith predict " DIGITS " " DIGIT_LABELS " " DIGITS
-         " -k 9 --mode median --truth " DIGIT_LABELS "\n"},
-    [CLI_TREE] =
-        {"tree", "build POINTS | add TREE POINTS | remove TREE IDS -o FILE [options]", 2, 3,
-         "a prepared tree: made once, kept while points come and go",
-         "build makes a k-d tree of POINTS and writes both to FILE, which kith search takes as "
-         "its\n"
-         "CORPUS and does not prepare again. add writes TREE with more points behind its own;\n"
-         "remove writes it without some rows, of which later ones move up (numpy.delete). IDS is "
-         "a\n"
-         "file of row numbers in any format of points. Answers are those of a new tree. The tree "
-         "is\n"
-         "the processor's, for euclidean, sqeuclidean, manhattan and chebyshev.\n",
-         "  kith tree build " DIGITS " --metric manhattan -o digits.kith\n"
-         "  kith search digits.kith " DIGITS " -k 1 -o found.ivecs\n"
-         "  kith tree add digits.kith " DIGITS " -o twice.kith\n"
-         "  kith tree remove twice.kith found.ivecs -o rest.kith\n"
-         "  kith info rest.kith\n"},
-    [CLI_INFO] =
-        {"info", "FILE [--json]", 1, 1, "what a file holds",
-         "Says what a file of points, a graph, a result, a prepared corpus or a tree holds, from\n"
-         "its header and its size.\n",
-         "  kith info " DIGITS "\n"},
-    [CLI_CONVERT] =
-        {"convert", "IN OUT [options]", 2, 2, "points or results to another format",
-         "Writes points, or a graph or result, in the format that the name of OUT ends in. Values\n"
-         "that the new format cannot hold exactly are refused.\n"
-         "  points   .fvecs .bvecs .ivecs .fbin .u8bin .i8bin .ibin .npy .csv .tsv .kith\n"
-         "  results  .npz .ivecs .ibin .knn .kith\n"
-         "An .ivecs or .ibin file is taken as ids where OUT or --format asks for a result.\n",
-         "  kith convert " DIGITS " digits.npy\n"
-         "  kith graph " DIGITS " -k 10 -o graph.npz\n"
-         "  kith convert graph.npz graph.ibin --distances graph.fbin\n"},
-    [CLI_DEVICES] = {"devices", "[--json]", 0, 0, "what kith can compute on",
-                     "Lists the processor and the GPUs, and why one is not used.\n",
-                     "  kith devices\n"},
-};
-
 const cli_option *cli_option_get(cli_option_id id)
 {
     return &options[id];
-}
-
-const cli_command *cli_command_get(cli_command_id id)
-{
-    return &commands[id];
 }

@@ -48,8 +48,18 @@ typedef enum cli_option_id {
     CLI_OPT_MUTUAL,
     CLI_OPT_INCLUDE_SELF,
     CLI_OPT_POINTS,
+    CLI_OPT_RECALL,
     CLI_OPT_SAMPLE,
     CLI_OPT_SEED,
+    CLI_OPT_ROUNDS,
+    CLI_OPT_CANDIDATES,
+    CLI_OPT_LIST,
+    CLI_OPT_DELTA,
+    CLI_OPT_START,
+    CLI_OPT_START_SHARE,
+    CLI_OPT_INIT,
+    CLI_OPT_ALL_UPDATES,
+    CLI_OPT_DETERMINISTIC,
     CLI_OPT_DEVICE,
     CLI_OPT_THREADS,
     CLI_OPT_MEMORY,
@@ -91,7 +101,16 @@ typedef struct cli_args {
     const char *truth;
     const char *device;
     double radius;
-    int64_t sample;
+    double recall;     /* wanted; 0: no word of it */
+    int64_t recall_at; /* 0: min(10, k) */
+    int64_t sample;    /* 0: none */
+    int32_t rounds;
+    int32_t candidates;
+    int32_t list;
+    double delta;
+    kith_start start;
+    double start_share;
+    const char *init;
     int64_t chunk; /* rows */
     uint64_t seed;
     uint64_t memory_bytes;
@@ -157,6 +176,9 @@ static inline bool cli_weighs(const cli_args *args)
 {
     return args->mode == KITH_PREDICT_WEIGHTED || args->mode == KITH_PREDICT_WEIGHTED_VOTE;
 }
+
+/* "auto" "random" "screen" "graph" */
+const char *cli_start_name(kith_start start);
 
 /* argv[0] is the program. */
 cli_request cli_parse(int argc, const char *const *argv, cli_args *args, cli_error *error);

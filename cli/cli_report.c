@@ -2,6 +2,7 @@
 #include "cli_report.h"
 
 #include "cli_clock.h"
+#include "cli_descent.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -105,9 +106,17 @@ static void print_output(const cli_job *job)
 }
 
 /* The engine, as --method names it. */
-static const char *method_of(const char *screen)
+static const char *method_of(const cli_job *job, const char *screen)
 {
-    return strcmp(screen, "tree") == 0 ? "tree" : "exact";
+    return job->descends ? "descent" : strcmp(screen, "tree") == 0 ? "tree" : "exact";
+}
+
+/* What an exact search has to say of its bounds. */
+static void print_bounds(const kith_report *report)
+{
+    (void)printf("candidates a row: %.1f\n", report->candidates);
+    (void)printf("rerun share: %.2f %%\n", 100.0 * report->rerun_share);
+    (void)printf("skipped share: %.2f %%\n", 100.0 * report->skipped_share);
 }
 
 static void print_done(const cli_job *job, const cli_engine *engine)
@@ -115,8 +124,8 @@ static void print_done(const cli_job *job, const cli_engine *engine)
     const kith_report *report = &job->report;
     char peak[CLI_SIZE_BYTES];
     print_backend(report->backend, report->gpu);
-    (void)printf("method: %s, screen %s, isa %s, threads %" PRId32 "\n", method_of(report->screen),
-                 report->screen, kith_ctx_isa(job->session.ctx),
+    (void)printf("method: %s, screen %s, isa %s, threads %" PRId32 "\n",
+                 method_of(job, report->screen), report->screen, kith_ctx_isa(job->session.ctx),
                  kith_ctx_threads(job->session.ctx));
     print_chunks(job);
     print_memory(job);
@@ -124,13 +133,18 @@ static void print_done(const cli_job *job, const cli_engine *engine)
     if (report->gpu[0] != '\0') {
         (void)printf("peak gpu memory: %s\n", cli_report_size(report->gpu_peak_bytes, peak));
     }
-    (void)printf("candidates a row: %.1f\n", report->candidates);
-    (void)printf("rerun share: %.2f %%\n", 100.0 * report->rerun_share);
-    (void)printf("skipped share: %.2f %%\n", 100.0 * report->skipped_share);
+    cli_descent_print_choice(job);
+    if (job->descends) {
+        cli_descent_print_rounds(job);
+    } else {
+        print_bounds(report);
+    }
     if (engine->pairs != NULL) {
         (void)printf("%s: %" PRId64 "\n", engine->pairs, job->pairs);
     }
-    (void)printf("exact: certified\n");
+    if (!job->descends) {
+        (void)printf("exact: certified\n");
+    }
     print_output(job);
     if (report->seconds_select > 0.0) {
         (void)printf("seconds of selection: %.3f\n", report->seconds_select);
@@ -144,6 +158,9 @@ static void print_done(const cli_job *job, const cli_engine *engine)
                  job->seconds_read, report->seconds_check, report->seconds_prepare,
                  report->seconds_screen, report->seconds_rescore, job->seconds_write,
                  seconds_total(job));
+    if (job->descends) {
+        cli_descent_print_recall(job);
+    }
 }
 
 /* ---- For programs --------------------------------------------------------------------------- */
@@ -153,7 +170,7 @@ static void put_input(const cli_job *job, const char *backend, const char *scree
     const kith_matrix *corpus = job->corpus.matrix;
     const kith_matrix *queries = job->queries.matrix;
     cli_json_text(json, "command", cli_command_get(job->args->command)->name);
-    cli_json_text(json, "method", method_of(screen));
+    cli_json_text(json, "method", method_of(job, screen));
     cli_json_text(json, "backend", backend);
     cli_json_text(json, "isa", kith_ctx_isa(job->session.ctx));
     cli_json_int(json, "threads", kith_ctx_threads(job->session.ctx));
@@ -236,9 +253,14 @@ static void put_done(const cli_job *job, const cli_engine *engine, cli_json *jso
     put_chunks(job, json);
     put_plan(job, json);
     put_selected(job, json);
-    cli_json_number(json, "candidates", job->report.candidates);
-    cli_json_number(json, "rerun_share", job->report.rerun_share);
-    cli_json_number(json, "skipped_share", job->report.skipped_share);
+    cli_descent_put_choice(job, json);
+    if (job->descends) {
+        cli_descent_put(job, json);
+    } else {
+        cli_json_number(json, "candidates", job->report.candidates);
+        cli_json_number(json, "rerun_share", job->report.rerun_share);
+        cli_json_number(json, "skipped_share", job->report.skipped_share);
+    }
     cli_json_int(json, "distinct_rows", job->report.distinct_rows);
     if (engine->pairs != NULL) {
         cli_json_int(json, "pairs", job->pairs);
@@ -267,6 +289,7 @@ void cli_report_print_plan(const cli_job *job)
         cli_json_begin(&json, stdout);
         put_input(job, job->plan.backend, job->plan.method, &json);
         cli_json_bool(&json, "dry_run", true);
+        cli_descent_put_choice(job, &json);
         put_chunks(job, &json);
         put_plan(job, &json);
         cli_report_end_json(&json);
@@ -274,8 +297,9 @@ void cli_report_print_plan(const cli_job *job)
     }
     print_input(job);
     print_backend(job->plan.backend, "");
-    (void)printf("method: %s, %s, isa %s, threads %" PRId32 "\n", method_of(job->plan.method),
+    (void)printf("method: %s, %s, isa %s, threads %" PRId32 "\n", method_of(job, job->plan.method),
                  job->plan.method, job->plan.isa, job->plan.threads);
+    cli_descent_print_choice(job);
     print_chunks(job);
     print_memory(job);
 }

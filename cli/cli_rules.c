@@ -25,7 +25,8 @@ static const rule rules[] = {
     {CLI_OPT_CHUNK, false, CLI_OPT_BOTH},          {CLI_OPT_CHUNK, false, CLI_OPT_MUTUAL},
     {CLI_OPT_CHUNK, false, CLI_OPT_DISTANCES},     {CLI_OPT_RESTART, true, CLI_OPT_OUTPUT},
     {CLI_OPT_RESTART, false, CLI_OPT_BOTH},        {CLI_OPT_RESTART, false, CLI_OPT_MUTUAL},
-    {CLI_OPT_RESTART, false, CLI_OPT_DISTANCES},
+    {CLI_OPT_RESTART, false, CLI_OPT_DISTANCES},   {CLI_OPT_RECALL, false, CLI_OPT_RADIUS},
+    {CLI_OPT_INIT, false, CLI_OPT_START},          {CLI_OPT_INIT, false, CLI_OPT_START_SHARE},
 };
 
 /* What a radius has beside -k alone. */
@@ -136,11 +137,61 @@ static bool check_method(const cli_args *args, cli_error *error)
     return true;
 }
 
+/* Numbers of a descent beside the others. */
+static bool check_descent_numbers(const cli_args *args, cli_error *error)
+{
+    if (args->start == KITH_START_RANDOM && cli_given(args, CLI_OPT_START_SHARE)) {
+        return refuse(error, "--start-share", "goes with --start screen or auto alone");
+    }
+    if (cli_given(args, CLI_OPT_LIST) && args->list <= args->k) {
+        return refuse(error, "--list", "must be above k (give a larger one, or leave it out)");
+    }
+    if (args->recall_at > args->k) {
+        return refuse(error, "--recall", "is of more neighbours than k (give an @K of at most k)");
+    }
+    if (cli_given(args, CLI_OPT_RECALL) && args->sample == 0) {
+        return refuse(error, "--recall", "is not known without a sample (leave --sample 0 out)");
+    }
+    return true;
+}
+
+/* NN-Descent makes graphs of the k nearest, and is asked for by its name or by a recall. */
+static bool check_descent(const cli_args *args, cli_error *error)
+{
+    static const cli_option_id own[] = {
+        CLI_OPT_SAMPLE,      CLI_OPT_SEED,          CLI_OPT_ROUNDS, CLI_OPT_CANDIDATES,
+        CLI_OPT_LIST,        CLI_OPT_DELTA,         CLI_OPT_START,  CLI_OPT_START_SHARE,
+        CLI_OPT_ALL_UPDATES, CLI_OPT_DETERMINISTIC, CLI_OPT_INIT};
+    const bool named = args->method == KITH_METHOD_DESCENT;
+    const bool wanted = named || cli_given(args, CLI_OPT_RECALL);
+    if (args->command != CLI_GRAPH) {
+        return !named || refuse(error, "--method", "descent is for kith graph alone");
+    }
+    if (named && cli_given(args, CLI_OPT_RADIUS)) {
+        return refuse(error, "--method", "descent does not go together with --radius");
+    }
+    if (wanted && args->pipeline != KITH_PIPELINE_FUSED) {
+        return refuse(error, "--pipeline", "goes with exact methods alone");
+    }
+    if (!named && wanted && args->method != KITH_METHOD_AUTO) {
+        return refuse(error, "--recall", "goes with --method descent or auto alone");
+    }
+    for (size_t i = 0; !wanted && i < sizeof own / sizeof own[0]; i++) {
+        if (cli_given(args, own[i])) {
+            char option[32];
+            return refuse(error, written(own[i], option),
+                          "goes with --method descent, or with --recall");
+        }
+    }
+    return check_descent_numbers(args, error);
+}
+
 /* Only a tree has a height. */
 static bool check_height(const cli_args *args, cli_error *error)
 {
     if (args->tree_height != 0 &&
-        (args->method == KITH_METHOD_EXACT || args->pipeline != KITH_PIPELINE_FUSED)) {
+        (args->method == KITH_METHOD_EXACT || args->method == KITH_METHOD_DESCENT ||
+         args->pipeline != KITH_PIPELINE_FUSED)) {
         return refuse(error, "--tree-height", "goes with --method tree or auto alone");
     }
     return true;
@@ -254,7 +305,7 @@ static bool check_wants(const cli_args *args, cli_error *error)
 bool cli_rules_check(const cli_args *args, cli_error *error)
 {
     return check_wants(args, error) && check_pairs(args, error) && check_outputs(args, error) &&
-           check_radius(args, error) && check_method(args, error) && check_height(args, error) &&
-           check_pipeline(args, error) && check_switches(args, error) && check_mode(args, error) &&
-           check_tree(args, error);
+           check_radius(args, error) && check_method(args, error) && check_descent(args, error) &&
+           check_height(args, error) && check_pipeline(args, error) &&
+           check_switches(args, error) && check_mode(args, error) && check_tree(args, error);
 }

@@ -119,8 +119,7 @@ static kith_status check_start(kith_ctx *ctx, const kith_descent_params *params,
     }
     if (given == KITH_START_SCREEN && !kin_exact_screens(distance)) {
         return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "start is KITH_START_SCREEN and the metric is %s, which has no screen (use "
-                        "auto or random)",
+                        "start is screen and the metric is %s, which has none (use auto or random)",
                         kith_metric_name(distance->metric));
     }
     if (params->start_share != 0.0 &&

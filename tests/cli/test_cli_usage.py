@@ -114,8 +114,8 @@ class WrongUsage(CliCase):
         """each value that can never be right is refused with what would be"""
         self.wrong("graph a -k 3 --metric l3", "'l3' is no metric", ", ".join(METRICS))
         self.wrong("graph a -k 3 --metric custom", "'custom' is no metric")
-        self.wrong("graph a -k 3 --method descent", "not in this version")
-        self.wrong("graph a -k 3 --method fast", "'fast' is no method", "auto, exact, tree")
+        self.wrong("graph a -k 3 --method fast", "'fast' is no method",
+                   "auto, exact, tree, descent")
         self.wrong("graph a -k 3 --pipeline tree", "'tree' is no pipeline",
                    "known: fused, matrix, hybrid")
         self.wrong("graph a -k 3 --pipeline matrix --select sort", "'sort' is no method of selec")
@@ -152,7 +152,7 @@ class WrongUsage(CliCase):
         self.wrong("graph a -k 3 --heap-sample 9", "--heap-sample: means nothing without --pipeline")
         self.wrong("graph a -k 3 --heap-sample 9 --pipeline matrix", "--pipeline hybrid alone")
         self.wrong("search a b -k 3 --heap-sample 1025 --pipeline hybrid", "give 1 to 1024")
-        self.wrong("search a b -k 3 --sample 9 --pipeline hybrid", "no such option, kith eval has")
+        self.wrong("search a b -k 3 --sample 9 --pipeline hybrid", "no such option, kith graph has")
         self.wrong("search a b -k 3 -o x.npz --output-back y.npz", "means nothing without --both")
         self.wrong("search a b -k 3 --both -o x.npz", "give --output-back FILE too")
         self.wrong("search a b -k 3 --both -o x.npz --output-back x.npz", "named for two outputs")

@@ -6,7 +6,10 @@ _kith_options() {
         --format --distances --radius --device --threads --memory --gpu-memory --dry-run -q --quiet
         --json -h --help"
     case $1 in
-    graph) echo "$solve --include-self" ;;
+    graph)
+        echo "$solve --include-self --recall --sample --seed --rounds --candidates --list --delta
+            --start --start-share --init --all-updates --deterministic"
+        ;;
     search) echo "$solve --output-back --both --mutual --stream --chunk --restart" ;;
     select)
         echo "-k --select --buffer --group --aligned --heap-sample --largest --unsorted --kth -o --output
@@ -31,7 +34,8 @@ _kith_values() {
         echo "euclidean sqeuclidean inner_product cosine correlation manhattan chebyshev chi2
             hamming jaccard kl"
         ;;
-    --method) echo "auto exact tree" ;;
+    --method) echo "auto exact tree descent" ;;
+    --start) echo "auto random screen" ;;
     --pipeline) echo "fused matrix hybrid" ;;
     --select)
         echo "auto scan insertion heap merge_queue quick bitonic radix threshold_heap"
@@ -62,12 +66,13 @@ _kith() {
         return
     fi
     case $before in
-    --metric | --method | --pipeline | --select | --mode | --buffer | --group | --format | --device)
+    --metric | --method | --pipeline | --select | --mode | --buffer | --group | --format | --device | \
+        --start)
         mapfile -t COMPREPLY < <(compgen -W "$(_kith_values "$before")" -- "$word")
         return
         ;;
     -k | --tree-height | --radius | --heap-sample | --sample | --chunk | --seed | --threads | --memory | \
-        --gpu-memory) return ;;
+        --gpu-memory | --recall | --rounds | --candidates | --list | --delta | --start-share) return ;;
     esac
     if [[ $word == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$(_kith_options "$command")" -- "$word")

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The table of commands. */
+#include "cli_options.h"
+
+#define DIGITS "examples/data/digits.u8bin"
+#define DIGIT_LABELS "examples/data/digit_labels.u8bin"
+
+static const cli_command commands[CLI_COMMAND_COUNT] = {
+    [CLI_GRAPH] =
+        {"graph", "POINTS -k N [options]", 1, 1, "the k nearest neighbours of each point",
+         "Builds the k-NN graph of the points in a file. Neighbours are ordered by distance, then "
+         "by\n"
+         "id; a point is not its own neighbour. The answer is exact, and certified: every pair "
+         "that\n"
+         "was not compared in full precision was ruled out by proof. With --recall, where that is\n"
+         "sooner, or with --method descent it is approximate (NN-Descent), and its recall is\n"
+         "measured and printed. Without -o nothing is written.\n",
+         "  kith graph " DIGITS " -k 10 -o graph.npz\n"
+         "  kith graph " DIGITS " -k 5 --metric cosine --json\n"
+         "  kith graph " DIGITS " --radius 20 -o near.npz\n"
+         "  kith graph " DIGITS " -k 10 --recall 0.99 -o graph.kith\n"
+         "  kith graph " DIGITS " -k 10 --method descent --init graph.kith --rounds 2\n"},
+    [CLI_SEARCH] =
+        {"search", "CORPUS QUERIES -k N [options]", 2, 2,
+         "the k nearest rows of a corpus for each query",
+         "Finds for each row of QUERIES the k nearest rows of CORPUS, exactly; CORPUS may be a "
+         "tree\n"
+         "that kith tree build has made. With --both the\n"
+         "same product also gives each row of CORPUS its nearest among QUERIES; with --mutual the\n"
+         "pairs (row of CORPUS, row of QUERIES) that have each other among their k nearest are\n"
+         "written. Without -o nothing is written. With --stream, and where the answer does not "
+         "fit\n"
+         "--memory, queries are solved and written in chunks; interrupted, the same command goes\n"
+         "on behind the last chunk.\n",
+         "  kith search " DIGITS " " DIGITS " -k 3 -o found.npz\n"
+         "  kith search " DIGITS " " DIGITS " -k 3 --chunk 500 -o chunked.npz\n"
+         "  kith search " DIGITS " " DIGITS " -k 3 --both -o found.npz --output-back back.npz\n"
+         "  kith search " DIGITS " " DIGITS " -k 1 --mutual -o pairs.csv\n"},
+    [CLI_EVAL] =
+        {"eval", "RESULT TRUTH | GRAPH --points FILE [options]", 1, 2,
+         "recall of a result, from the truth or estimated",
+         "Compares a result with the true one, both with their distances; or estimates the recall\n"
+         "of a graph by solving some of its rows exactly. The first K neighbours count, K being\n"
+         "min(10, k) unless -k says otherwise.\n",
+         "  kith graph " DIGITS " -k 10 -o graph.npz\n"
+         "  kith eval graph.npz --points " DIGITS " --sample 1000\n"
+         "  kith eval graph.npz graph.npz -k 5\n"},
+    [CLI_SELECT] =
+        {"select", "MATRIX -k N [options]", 1, 1, "the k smallest values of each row of a matrix",
+         "Finds in each row of MATRIX the k smallest values and where they stand, by value, then\n"
+         "by place; NaN comes last. Every method gives the same answer. MATRIX is a file of "
+         "floats\n"
+         "with rows of any length. Without -o nothing is written.\n",
+         "  kith convert " DIGITS " digits.fbin\n"
+         "  kith select digits.fbin -k 3 -o smallest.npz\n"
+         "  kith select digits.fbin -k 5 --largest --select radix --json\n"
+         "  kith select digits.fbin -k 5 --select threshold_heap --heap-sample 16\n"
+         "  kith select digits.fbin -k 32 --kth -o medians.npy\n"},
+    [CLI_PREDICT] =
+        {"predict", "CATALOGUE LABELS QUERIES -k N [options]", 3, 3,
+         "a number for each query from the labels of its neighbours",
+         "Finds for each row of QUERIES the k nearest rows of CATALOGUE, exactly, and makes one\n"
+         "number of their labels, a file of one column: by default their mean. CATALOGUE may be a\n"
+         "tree that kith tree build has made. --truth compares\n"
+         "with a second file of labels, those of QUERIES. Output: .npy .csv .tsv, .fbin (rounded\n"
+         "to float32), of votes also .ibin. Without -o nothing is written.\n",
+         "  kith predict " DIGITS " " DIGIT_LABELS " " DIGITS " -k 5 --mode vote -o digit.csv\n"
+         "  kith predict " DIGITS " " DIGIT_LABELS " " DIGITS
+         " -k 9 --mode median --truth " DIGIT_LABELS "\n"},
+    [CLI_TREE] =
+        {"tree", "build POINTS | add TREE POINTS | remove TREE IDS -o FILE [options]", 2, 3,
+         "a prepared tree: made once, kept while points come and go",
+         "build makes a k-d tree of POINTS and writes both to FILE, which kith search takes as "
+         "its\n"
+         "CORPUS and does not prepare again. add writes TREE with more points behind its own;\n"
+         "remove writes it without some rows, of which later ones move up (numpy.delete). IDS is "
+         "a\n"
+         "file of row numbers in any format of points. Answers are those of a new tree. The tree "
+         "is\n"
+         "the processor's, for euclidean, sqeuclidean, manhattan and chebyshev.\n",
+         "  kith tree build " DIGITS " --metric manhattan -o digits.kith\n"
+         "  kith search digits.kith " DIGITS " -k 1 -o found.ivecs\n"
+         "  kith tree add digits.kith " DIGITS " -o twice.kith\n"
+         "  kith tree remove twice.kith found.ivecs -o rest.kith\n"
+         "  kith info rest.kith\n"},
+    [CLI_INFO] =
+        {"info", "FILE [--json]", 1, 1, "what a file holds",
+         "Says what a file of points, a graph, a result, a prepared corpus or a tree holds, from\n"
+         "its header and its size.\n",
+         "  kith info " DIGITS "\n"},
+    [CLI_CONVERT] =
+        {"convert", "IN OUT [options]", 2, 2, "points or results to another format",
+         "Writes points, or a graph or result, in the format that the name of OUT ends in. Values\n"
+         "that the new format cannot hold exactly are refused.\n"
+         "  points   .fvecs .bvecs .ivecs .fbin .u8bin .i8bin .ibin .npy .csv .tsv .kith\n"
+         "  results  .npz .ivecs .ibin .knn .kith\n"
+         "An .ivecs or .ibin file is taken as ids where OUT or --format asks for a result.\n",
+         "  kith convert " DIGITS " digits.npy\n"
+         "  kith graph " DIGITS " -k 10 -o graph.npz\n"
+         "  kith convert graph.npz graph.ibin --distances graph.fbin\n"},
+    [CLI_DEVICES] = {"devices", "[--json]", 0, 0, "what kith can compute on",
+                     "Lists the processor and the GPUs, and why one is not used.\n",
+                     "  kith devices\n"},
+};
+
+const cli_command *cli_command_get(cli_command_id id)
+{
+    return &commands[id];
+}
