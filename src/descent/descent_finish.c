@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "descent/descent_finish.h"
+
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "host/host_threads.h"
+
+enum { ROWS_A_TASK = 64, KEYS_AT_A_TIME = 256 };
+
+/* ---- Memory --------------------------------------------------------------------------------- */
+
+/* A list and the own position; keys of a scan. */
+static int64_t capacity_of(int64_t length)
+{
+    return kin_max_i64(length + 1, KEYS_AT_A_TIME);
+}
+
+/* A scan sorts when it has twice the wanted groups. */
+static int64_t scan_capacity(int64_t wanted)
+{
+    return 2 * wanted + KEYS_AT_A_TIME;
+}
+
+static kith_status make_finisher(kin_descent_finish *finish, kin_descent_finisher *f)
+{
+    kith_ctx *ctx = finish->ctx;
+    const kin_lists lists = {.capacity = finish->capacity};
+    KIN_TRY(kin_list_scratch_make(ctx, &lists, finish->prepared->distance.cols, &f->scratch));
+    if (finish->points != NULL) {
+        KIN_TRY(kin_descent_matcher_make(ctx, finish->points, 1, 1, &f->matcher));
+    }
+    return kin_answer_make(ctx, &finish->prepared->groups, finish->prepared->distance.metric,
+                           finish->wanted, &f->answer);
+}
+
+static void free_finisher(kith_ctx *ctx, kin_descent_finisher *f)
+{
+    kin_free(ctx, f->scanned);
+    kin_answer_free(ctx, &f->answer);
+    kin_descent_matcher_free(ctx, &f->matcher);
+    kin_list_scratch_free(ctx, &f->scratch);
+}
+
+kith_status kin_descent_finish_make(kith_ctx *ctx, const kin_prepared *prepared,
+                                    const kin_descent_points *points,
+                                    const kin_descent_lists *lists, int64_t wanted,
+                                    kin_descent_finish *finish)
+{
+    *finish = (kin_descent_finish){.ctx = ctx,
+                                   .prepared = prepared,
+                                   .points = points,
+                                   .lists = lists,
+                                   .wanted = kin_min_i64(wanted, prepared->groups.rows)};
+    finish->capacity = capacity_of(lists != NULL ? lists->length : 0);
+    kith_status status = KITH_OK;
+    KIN_TRY_GOTO(status,
+                 kin_alloc_zero(ctx, &finish->finishers, (uint64_t)ctx->threads,
+                                sizeof *finish->finishers, "threads"),
+                 done);
+    for (int32_t t = 0; t < ctx->threads; t++) {
+        KIN_TRY_GOTO(status, make_finisher(finish, &finish->finishers[t]), done);
+    }
+done:
+    if (status != KITH_OK) {
+        kin_descent_finish_free(finish);
+    }
+    return status;
+}
+
+void kin_descent_finish_free(kin_descent_finish *finish)
+{
+    kith_ctx *ctx = finish->ctx;
+    for (int32_t t = 0; finish->finishers != NULL && t < ctx->threads; t++) {
+        free_finisher(ctx, &finish->finishers[t]);
+    }
+    kin_free(ctx, finish->finishers);
+    finish->finishers = NULL;
+}
+
+uint64_t kin_descent_finish_bytes(const kin_frame *frame, int32_t cols, int32_t length,
+                                  int64_t wanted, int32_t threads)
+{
+    const uint64_t an_entry =
+        sizeof(kin_pair) + sizeof(double) + sizeof(uint32_t) + sizeof(uint64_t);
+    const uint64_t wide = (uint64_t)kin_round_up(cols, KIN_METRIC_LANES) * sizeof(double);
+    uint64_t a_thread = kin_size_mul((uint64_t)capacity_of(length), an_entry);
+    a_thread = kin_size_add(a_thread, kin_descent_matcher_bytes(frame, cols, 1, 1));
+    a_thread = kin_size_add(a_thread, (uint64_t)wanted * (2 * sizeof(kin_pair) + sizeof(uint32_t)));
+    a_thread = kin_size_add(a_thread, (uint64_t)scan_capacity(wanted) * sizeof(kin_pair));
+    return kin_size_mul((uint64_t)threads,
+                        kin_size_add(a_thread, wide + sizeof(kin_descent_finisher)));
+}
+
+/* ---- One list ------------------------------------------------------------------------------- */
+
+static uint32_t weight_of(const kin_descent_finish *finish, uint32_t id)
+{
+    const uint32_t *weights = finish->prepared->groups.weights;
+    return weights == NULL ? 1 : weights[id];
+}
+
+/* The entries, and the position itself, whose equals are its neighbours too, as words of
+ * exact/exact_list.h. Returns how many. */
+static int32_t copy_list(const kin_descent_finish *finish, kin_descent_finisher *f,
+                         int64_t position, uint64_t *words)
+{
+    const bool named_by_id = finish->prepared->frame.bound == KIN_BOUND_INTEGER;
+    const uint32_t *ids = finish->points->ids;
+    const uint64_t *list = kin_descent_list(finish->lists, position);
+    const int32_t count = kin_descent_list_count(finish->lists, position);
+    const uint32_t own = (uint32_t)position;
+    uint32_t own_order = 0;
+    kin_descent_match_one(&f->matcher, own, &own, 1, &own_order);
+    for (int32_t i = 0; i <= count; i++) {
+        const uint32_t at = i < count ? kin_descent_position(list[i]) : own;
+        const uint32_t order = i < count ? (uint32_t)(list[i] >> 32) : own_order;
+        words[i] = (uint64_t)order << 32 | (named_by_id ? ids[at] : at);
+    }
+    return count + 1;
+}
+
+/* What costs cannot exclude gets its key: the end of the exact engine's lists, of a set of one. */
+static int64_t finish_screened(const kin_descent_finish *finish, kin_descent_finisher *f,
+                               int64_t position, uint64_t *words, int32_t *count)
+{
+    kin_set row = finish->prepared->set;
+    row.ids += position;
+    row.norm = row.norm == NULL ? NULL : row.norm + position;
+    row.lost = row.lost == NULL ? NULL : row.lost + position;
+    double reach = INFINITY;
+    uint8_t reran = 0;
+    kin_lists lists = {.rows = &row,
+                       .points = &finish->prepared->set,
+                       .weights = finish->prepared->groups.weights,
+                       .k = finish->wanted,
+                       .capacity = finish->capacity,
+                       .words = words,
+                       .counts = count,
+                       .reach = &reach,
+                       .reran = &reran};
+    return kin_lists_finish(&lists, 0, &f->scratch);
+}
+
+static kith_status keys_of(const kin_descent_finish *finish, kin_descent_finisher *f,
+                           int64_t position, const uint32_t *ids, int64_t count, kin_pair *pairs)
+{
+    const kin_prepared *prepared = finish->prepared;
+    const uint32_t row = prepared->order[position];
+    const kin_query query =
+        kin_metric_load(&prepared->distance, &prepared->rows, row, f->scratch.query);
+    kin_metric_keys(&prepared->distance, &query, &prepared->rows, ids, 0, count, f->scratch.keys);
+    f->scratch.keys_computed += count;
+    for (int64_t i = 0; i < count; i++) {
+        if (f->scratch.keys[i] != f->scratch.keys[i]) {
+            return kin_fail(finish->ctx, KITH_E_DATA,
+                            "the caller's distance of point %lu and point %lu is NaN (a distance "
+                            "must be a number)",
+                            (unsigned long)row, (unsigned long)ids[i]);
+        }
+        pairs[i] = (kin_pair){f->scratch.keys[i], ids[i], weight_of(finish, ids[i])};
+    }
+    return KITH_OK;
+}
+
+/* A position twice in a list: a caller's function that gave one pair two distances. */
+static bool is_among(const uint32_t *ids, int64_t count, uint32_t id)
+{
+    bool found = false;
+    for (int64_t i = 0; i < count; i++) {
+        found |= ids[i] == id;
+    }
+    return found;
+}
+
+/* Direct metrics: an order is the key rounded, so who is behind the last wanted id by order is
+ * behind it by key. */
+static kith_status finish_direct(const kin_descent_finish *finish, kin_descent_finisher *f,
+                                 int64_t position, int64_t *count)
+{
+    const uint64_t *list = kin_descent_list(finish->lists, position);
+    const int32_t entries = kin_descent_list_count(finish->lists, position);
+    const bool doubtful = finish->prepared->distance.metric == KITH_CUSTOM;
+    uint32_t *ids = f->scratch.ids;
+    int64_t found = 0;
+    int64_t kept = 0;
+    for (int32_t i = 0; i < entries; i++) {
+        if (found >= finish->wanted && list[i] >> 32 != list[i - 1] >> 32) {
+            break;
+        }
+        const uint32_t id = finish->points->ids[kin_descent_position(list[i])];
+        if (!doubtful || !is_among(ids, kept, id)) {
+            found += weight_of(finish, id);
+            ids[kept++] = id;
+        }
+    }
+    ids[kept++] = finish->points->ids[position];
+    KIN_TRY(keys_of(finish, f, position, ids, kept, f->scratch.pairs));
+    kin_select_sort_pairs(f->scratch.pairs, kept);
+    *count = kept;
+    return KITH_OK;
+}
+
+kith_status kin_descent_finish_list(kin_descent_finish *finish, int64_t position, int32_t thread)
+{
+    kin_descent_finisher *f = &finish->finishers[thread];
+    int64_t count = 0;
+    if (finish->points->kernel != NULL) {
+        int32_t entries = copy_list(finish, f, position, f->scratch.words);
+        count = finish_screened(finish, f, position, f->scratch.words, &entries);
+    } else {
+        KIN_TRY(finish_direct(finish, f, position, &count));
+    }
+    kin_answer_expand(&f->answer, f->scratch.pairs, count);
+    return KITH_OK;
+}
+
+/* ---- All rows ------------------------------------------------------------------------------- */
+
+/* The first `wanted` groups are enough: each has a first, and of equal keys the lowest come first.
+ */
+static kith_status scan_groups(const kin_descent_finish *finish, kin_descent_finisher *f,
+                               int64_t position, int64_t *count)
+{
+    const kin_groups *groups = &finish->prepared->groups;
+    const int64_t capacity = scan_capacity(finish->wanted);
+    double worst = INFINITY;
+    *count = 0;
+    for (int64_t at = 0; at < groups->count; at += KEYS_AT_A_TIME) {
+        const int64_t chunk = kin_min_i64(KEYS_AT_A_TIME, groups->count - at);
+        KIN_TRY(keys_of(finish, f, position, groups->firsts + at, chunk, f->scratch.pairs));
+        for (int64_t i = 0; i < chunk; i++) {
+            if (f->scratch.pairs[i].key <= worst) {
+                f->scanned[(*count)++] = f->scratch.pairs[i];
+            }
+        }
+        if (*count > capacity - KEYS_AT_A_TIME || at + chunk == groups->count) {
+            kin_select_sort_pairs(f->scanned, *count);
+            *count = kin_min_i64(*count, finish->wanted);
+            worst = *count == finish->wanted ? f->scanned[*count - 1].key : worst;
+        }
+    }
+    return KITH_OK;
+}
+
+kith_status kin_descent_finish_scan(kin_descent_finish *finish, int64_t position, int32_t thread)
+{
+    kin_descent_finisher *f = &finish->finishers[thread];
+    if (f->scanned == NULL) {
+        KIN_TRY(kin_alloc(finish->ctx, &f->scanned, (uint64_t)scan_capacity(finish->wanted),
+                          sizeof *f->scanned, "candidates of a scan"));
+    }
+    int64_t count = 0;
+    KIN_TRY(scan_groups(finish, f, position, &count));
+    kin_answer_expand(&f->answer, f->scanned, count);
+    return KITH_OK;
+}
+
+typedef struct writing {
+    kin_descent_finish *finish;
+    kin_answer_target target;
+} writing;
+
+static kith_status write_rows(void *arg, int64_t task, int32_t thread)
+{
+    const writing *w = arg;
+    kin_descent_finish *finish = w->finish;
+    const kin_prepared *prepared = finish->prepared;
+    const kin_answer *answer = &finish->finishers[thread].answer;
+    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, prepared->groups.count);
+    for (int64_t position = task * ROWS_A_TASK; position < last; position++) {
+        if (finish->lists != NULL) {
+            KIN_TRY(kin_descent_finish_list(finish, position, thread));
+        }
+        if (finish->lists == NULL || answer->count < finish->wanted) {
+            KIN_TRY(kin_descent_finish_scan(finish, position, thread));
+        }
+        KIN_TRY(kin_answer_write_group(finish->ctx, &w->target, answer, prepared->order[position]));
+    }
+    return KITH_OK;
+}
+
+kith_status kin_descent_finish_write(kin_descent_finish *finish, uint32_t flags,
+                                     const kith_neighbors *out, double *keys)
+{
+    kith_ctx *ctx = finish->ctx;
+    const kin_prepared *prepared = finish->prepared;
+    writing w = {.finish = finish,
+                 .target = {.groups = &prepared->groups,
+                            .leaves_self_out = (flags & KITH_INCLUDE_SELF) == 0,
+                            .out = out}};
+    KIN_TRY(kin_parallel(ctx, "rescore", kin_ceil_div(prepared->groups.count, ROWS_A_TASK),
+                         write_rows, &w));
+    kin_answer_write_degenerates(&w.target, &finish->finishers[0].answer);
+    *keys = 0.0;
+    for (int32_t t = 0; t < ctx->threads; t++) {
+        *keys += (double)finish->finishers[t].scratch.keys_computed;
+    }
+    return KITH_OK;
+}

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ *   prepare    groups of equal rows, an order in which near ones stand together, rounded rows
+ *   control    some rows exactly, where somebody judges
+ *   start      lists from the screen, from a graph, at random
+ *   rounds     until somebody has enough, or too little changes, or there were as many as allowed
+ *   end        canonical keys, answers
+ *
+ * Few points are solved exactly: by the exact engine, or by keys of all groups.
+ *
+ * Everything that a thread leaves behind is a minimum of numbers that do not depend on threads
+ * (descent_word.h), and whatever reads waits until all have written. So the same request gives the
+ * same bytes with any number of threads, and this costs nothing: there is no faster way that would
+ * not. */
+#include "descent/descent.h"
+
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "descent/descent_control.h"
+#include "descent/descent_fill.h"
+#include "descent/descent_round.h"
+#include "descent/descent_start.h"
+#include "exact/exact_order.h"
+#include "exact/exact_search.h"
+#include "host/host_clock.h"
+
+/* Sets of up to FEW groups are solved exactly before a descent would have begun, and so are those
+ * of which a list would hold a good part. */
+enum { FEW = 4096, LISTS = 4 };
+
+typedef struct descending {
+    kith_ctx *ctx;
+    kin_descent_request request; /* complete */
+    const kith_neighbors *out;
+    kin_descent_outcome *outcome;
+    kin_prepared prepared;
+    kin_descent_points points;
+    kin_descent_rounds rounds;
+    uint32_t *owner; /* by row; where there is a control or a graph to start from */
+    double start_evaluations;
+    bool all_met; /* in the start: rounds have nothing to find */
+    int64_t began_ns;
+} descending;
+
+/* ---- Prepare -------------------------------------------------------------------------------- */
+
+/* Whether rows with equal bytes are at equal distances: a caller's function may look where they
+ * lie. */
+static bool equals_are_equal(const descending *d)
+{
+    return d->request.distance.metric != KITH_CUSTOM;
+}
+
+static bool is_ordered(const descending *d)
+{
+    return d->prepared.groups.count > FEW && equals_are_equal(d);
+}
+
+static kith_status prepare_rows(descending *d, const kith_matrix *points)
+{
+    KIN_TRY(kin_prepare_rows(d->ctx, points, &d->request.distance, "points", !equals_are_equal(d),
+                             false, &d->prepared));
+    if (d->request.control == NULL && d->request.init == NULL) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_alloc(d->ctx, &d->owner, (uint64_t)points->rows, sizeof *d->owner,
+                      "positions of rows"));
+    return KITH_OK;
+}
+
+static bool has_few(const descending *d)
+{
+    const int64_t groups = d->prepared.groups.count;
+    return groups <= FEW || groups <= (int64_t)d->request.list * LISTS;
+}
+
+static kith_status prepare_order(descending *d)
+{
+    kin_prepared *prepared = &d->prepared;
+    if (kin_exact_screens(&prepared->distance)) {
+        const kith_matrix *points = &prepared->rows.matrix;
+        const bool integer = kin_frame_is_integer(&prepared->distance, points, points);
+        return kin_prepare_corpus(d->ctx, integer, d->request.k + 1, prepared);
+    }
+    return is_ordered(d) ? kin_order_make(d->ctx, &prepared->rows, &prepared->distance,
+                                          prepared->groups.count, prepared->order)
+                         : KITH_OK;
+}
+
+static void note_preparation(descending *d)
+{
+    kith_report *report = &d->ctx->report;
+    report->seconds_check += d->prepared.seconds_check;
+    report->seconds_prepare += d->prepared.seconds_prepare;
+    report->distinct_rows = d->prepared.groups.count;
+}
+
+/* ---- Judge ---------------------------------------------------------------------------------- */
+
+static kith_status solve_control(descending *d)
+{
+    if (d->owner != NULL) {
+        kin_descent_owners(&d->prepared, d->owner);
+    }
+    const kin_descent_control *control = d->request.control;
+    if (control == NULL || control->kth == NULL) {
+        return KITH_OK;
+    }
+    return kin_descent_control_solve(d->ctx, &d->prepared, &d->request, d->owner);
+}
+
+/* lists NULL: the answer is exact. */
+static kith_status judge(descending *d, const kin_descent_lists *lists, bool *enough)
+{
+    const kin_descent_points *points = lists != NULL ? &d->points : NULL;
+    kin_descent_round round = {.number = d->outcome->rounds,
+                               .updates = d->outcome->updates,
+                               .evaluations = d->outcome->evaluations};
+    if (d->request.control != NULL) {
+        KIN_TRY(kin_descent_control_look(d->ctx, &d->prepared, points, lists, &d->request, d->owner,
+                                         &round.phi));
+    }
+    round.seconds = kin_clock_since(d->began_ns);
+    return d->request.judge == NULL ? KITH_OK
+                                    : d->request.judge(d->request.judge_arg, &round, enough);
+}
+
+/* ---- Few points ------------------------------------------------------------------------------ */
+
+/* The exact engine groups equal rows only where it screens. */
+static kith_status solve_by_keys(descending *d)
+{
+    kin_descent_finish finish;
+    double keys = 0.0;
+    const bool leaves_out = (d->request.flags & KITH_INCLUDE_SELF) == 0;
+    KIN_TRY(kin_descent_finish_make(d->ctx, &d->prepared, NULL, NULL, d->request.k + leaves_out,
+                                    &finish));
+    const kith_status status = kin_descent_finish_write(&finish, d->request.flags, d->out, &keys);
+    kin_descent_finish_free(&finish);
+    d->outcome->evaluations = keys;
+    d->ctx->report.exact = 1;
+    kin_exact_report(d->ctx, &d->prepared);
+    return status;
+}
+
+static kith_status solve_exactly(descending *d, const kith_matrix *points)
+{
+    const int64_t groups = d->prepared.groups.count;
+    bool enough = false;
+    d->outcome->exact = true;
+    d->outcome->evaluations = 0.5 * (double)groups * (double)(groups - 1);
+    KIN_TRY(solve_control(d));
+    if (kin_exact_screens(&d->request.distance)) {
+        const kin_request exact = {
+            .distance = d->request.distance, .k = d->request.k, .flags = d->request.flags};
+        KIN_TRY(kin_exact_graph(d->ctx, points, &exact, d->out));
+    } else {
+        note_preparation(d);
+        KIN_TRY(solve_by_keys(d));
+    }
+    d->outcome->seconds_start = kin_clock_since(d->began_ns);
+    return judge(d, NULL, &enough);
+}
+
+/* ---- Start ---------------------------------------------------------------------------------- */
+
+static kith_status start_by_screen(descending *d)
+{
+    const kin_descent_lists *lists = &d->rounds.lists;
+    kin_descent_started started;
+    KIN_TRY(kin_descent_start_screen(d->ctx, &d->points, d->request.share, lists->length,
+                                     lists->words, &started));
+    for (int64_t p = 0; p < lists->points; p++) {
+        kin_descent_list_measure(lists, p);
+    }
+    d->start_evaluations = started.evaluations;
+    d->all_met = started.all;
+    return KITH_OK;
+}
+
+static kith_status start(descending *d)
+{
+    const int64_t start_ns = kin_clock_ns();
+    d->outcome->start = d->request.start;
+    if (d->request.start == KIN_DESCENT_START_SCREEN) {
+        KIN_TRY(start_by_screen(d));
+    } else if (d->request.start == KIN_DESCENT_START_GRAPH) {
+        KIN_TRY(kin_descent_fill_graph(&d->rounds, d->request.init, d->owner));
+    }
+    KIN_TRY(kin_descent_fill_random(&d->rounds, is_ordered(d)));
+    d->outcome->seconds_start = kin_clock_since(start_ns);
+    d->ctx->report.seconds_screen += d->outcome->seconds_start;
+    return KITH_OK;
+}
+
+/* ---- Rounds --------------------------------------------------------------------------------- */
+
+static double evaluations_of(const descending *d)
+{
+    return d->start_evaluations + kin_descent_rounds_evaluations(&d->rounds);
+}
+
+static kith_status descend(descending *d)
+{
+    const int64_t start_ns = kin_clock_ns();
+    kin_descent_outcome *outcome = d->outcome;
+    const double least = d->request.delta * (double)d->rounds.lists.points * (double)d->request.k;
+    bool enough = false;
+    outcome->evaluations = evaluations_of(d);
+    KIN_TRY(judge(d, &d->rounds.lists, &enough));
+    while (!enough && !d->all_met && outcome->rounds < d->request.rounds) {
+        outcome->rounds += 1;
+        KIN_TRY(kin_descent_round_run(&d->rounds, outcome->rounds, &outcome->updates));
+        outcome->evaluations = evaluations_of(d);
+        KIN_TRY(judge(d, &d->rounds.lists, &enough));
+        enough |= (double)outcome->updates <= least;
+    }
+    outcome->seconds_rounds = kin_clock_since(start_ns);
+    d->ctx->report.seconds_screen += outcome->seconds_rounds;
+    return KITH_OK;
+}
+
+/* ---- End ------------------------------------------------------------------------------------ */
+
+static kith_status write_answers(descending *d)
+{
+    const int64_t start_ns = kin_clock_ns();
+    const bool leaves_out = (d->request.flags & KITH_INCLUDE_SELF) == 0;
+    kin_descent_finish finish;
+    double keys = 0.0;
+    KIN_TRY(kin_descent_finish_make(d->ctx, &d->prepared, &d->points, &d->rounds.lists,
+                                    d->request.k + leaves_out, &finish));
+    const kith_status status = kin_descent_finish_write(&finish, d->request.flags, d->out, &keys);
+    kin_descent_finish_free(&finish);
+    d->ctx->report.candidates = keys / (double)d->prepared.rows.matrix.rows;
+    d->ctx->report.seconds_rescore += kin_clock_since(start_ns);
+    kin_exact_report(d->ctx, &d->prepared);
+    return status;
+}
+
+static kith_status approximate(descending *d)
+{
+    KIN_TRY(prepare_order(d));
+    note_preparation(d);
+    KIN_TRY(solve_control(d));
+    KIN_TRY(kin_descent_points_make(d->ctx, &d->prepared, &d->points));
+    KIN_TRY(kin_descent_rounds_make(d->ctx, &d->points, d->request.list, d->request.candidates,
+                                    &d->rounds));
+    d->rounds.seed = d->request.seed;
+    d->rounds.all = d->request.all_updates != 0;
+    KIN_TRY(start(d));
+    KIN_TRY(descend(d));
+    d->ctx->report.exact = 0;
+    return write_answers(d);
+}
+
+kith_status kin_descent_graph(kith_ctx *ctx, const kith_matrix *points,
+                              const kin_descent_request *request, const kith_neighbors *out,
+                              kin_descent_outcome *outcome)
+{
+    descending d = {.ctx = ctx, .request = *request, .out = out, .outcome = outcome};
+    *outcome = (kin_descent_outcome){0};
+    if (points->rows > KIN_DESCENT_MOST_POINTS) {
+        return kin_fail(ctx, KITH_E_UNSUPPORTED,
+                        "a descent of %lld points (at most %lld are possible)",
+                        (long long)points->rows, (long long)KIN_DESCENT_MOST_POINTS);
+    }
+    d.began_ns = kin_clock_ns();
+    d.rounds.ctx = ctx;
+    kin_descent_defaults(&d.request, points->rows);
+    kith_status status = KITH_OK;
+    KIN_TRY_GOTO(status, prepare_rows(&d, points), done);
+    status = has_few(&d) ? solve_exactly(&d, points) : approximate(&d);
+done:
+    kin_descent_rounds_free(&d.rounds);
+    kin_descent_points_free(ctx, &d.points);
+    kin_free(ctx, d.owner);
+    kin_prepared_free(ctx, &d.prepared);
+    return status;
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What a request leaves open, and what it will hold. */
+#include "descent/descent.h"
+
+#include "base/base_size.h"
+#include "descent/descent_control.h"
+#include "descent/descent_finish.h"
+#include "descent/descent_round.h"
+#include "descent/descent_start.h"
+#include "exact/exact_plan.h"
+#include "exact/exact_type.h"
+
+#include <math.h>
+
+/* ---- Defaults ------------------------------------------------------------------------------- */
+
+enum {
+    LEAST_LIST = 32,
+    LIST_STEP = 8, /* a line of memory */
+    LEAST_CANDIDATES = 12,
+    MOST_CANDIDATES = 64,
+    MOST_ROUNDS = 30
+};
+static const double DELTA = 0.001;
+
+/* Of all pairs, what the screen of the start looks at: so many points for each point, which cost
+ * about what two rounds cost. */
+static const double POINTS_TO_MEET = 24000.0;
+static const double MOST_SHARE = 0.5;
+static const double LEAST_SHARE = 0.0005;
+
+void kin_descent_defaults(kin_descent_request *request, int64_t rows)
+{
+    if (request->list == 0) {
+        const int64_t wished = kin_max_i64(LEAST_LIST, request->k + 1 + request->k / 16);
+        request->list = (int32_t)kin_round_up(wished, LIST_STEP);
+    }
+    if (request->candidates == 0) {
+        const int64_t wished = kin_max_i64(LEAST_CANDIDATES, request->k / 4);
+        request->candidates = (int32_t)kin_min_i64(wished, MOST_CANDIDATES);
+    }
+    if (request->rounds == 0) {
+        request->rounds = MOST_ROUNDS;
+    }
+    if (request->delta == 0.0) {
+        request->delta = DELTA;
+    }
+    if (request->share == 0.0) {
+        const double share = POINTS_TO_MEET / (double)kin_max_i64(rows, 1);
+        request->share = fmin(MOST_SHARE, fmax(LEAST_SHARE, share));
+    }
+    if (request->start == KIN_DESCENT_START_AUTO) {
+        request->start = kin_exact_screens(&request->distance) ? KIN_DESCENT_START_SCREEN
+                                                               : KIN_DESCENT_START_RANDOM;
+    }
+}
+
+/* ---- Memory --------------------------------------------------------------------------------- */
+
+/* Blocks are padded and carry their size (base_mem.h). */
+enum { SLACK_JOB = 16384, SLACK_THREAD = 8192 };
+
+static uint64_t max_u64(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Beside what is prepared, in one type (NULL: a direct metric). */
+static uint64_t graph_bytes(const kin_frame *frame, const kith_matrix *points,
+                            const kin_descent_request *request, int32_t threads)
+{
+    const int64_t n = points->rows;
+    const int64_t wanted = request->k + 1;
+    const uint64_t rows = kin_descent_points_bytes(frame, n);
+    const uint64_t lists = kin_descent_lists_bytes(n, request->list);
+    const uint64_t rounds = kin_descent_rounds_bytes(frame, points->cols, n, request->list,
+                                                     request->candidates, threads);
+    const uint64_t finish =
+        kin_descent_finish_bytes(frame, points->cols, request->list, wanted, threads);
+    const uint64_t start = frame != NULL && request->start == KIN_DESCENT_START_SCREEN
+                               ? kin_descent_start_bytes(frame, n, request->list, threads)
+                               : 0;
+    const uint64_t owners =
+        request->control != NULL || request->init != NULL ? (uint64_t)n * sizeof(uint32_t) : 0;
+    uint64_t sum = kin_size_add(kin_size_add(rows, lists), kin_size_add(rounds, owners));
+    sum = kin_size_add(sum, max_u64(start, finish));
+    return kin_size_add(sum, SLACK_JOB + SLACK_THREAD * (uint64_t)threads);
+}
+
+static uint64_t most_in_any_type(const kith_matrix *points, const kin_descent_request *request,
+                                 int32_t threads)
+{
+    const kin_distance *distance = &request->distance;
+    if (!kin_exact_screens(distance)) {
+        return graph_bytes(NULL, points, request, threads);
+    }
+    if (kin_frame_is_integer(distance, points, points)) {
+        const kin_frame frame =
+            kin_frame_make(distance, kin_type_integer(distance->isa), true, NULL);
+        return graph_bytes(&frame, points, request, threads);
+    }
+    const kin_frame_stats stats = {.largest = 1.0, .largest_norm = 1.0};
+    const kin_tile_kernel *ladder[KIN_TYPE_LADDER];
+    const int count = kin_type_ladder(distance->isa, distance->cols, ladder);
+    uint64_t most = 0;
+    for (int i = 0; i < count; i++) {
+        const kin_frame frame = kin_frame_make(distance, ladder[i], false, &stats);
+        most = max_u64(most, graph_bytes(&frame, points, request, threads));
+    }
+    return most;
+}
+
+uint64_t kin_descent_bytes(const kith_matrix *points, const kin_descent_request *request,
+                           int32_t threads)
+{
+    kin_descent_request filled = *request;
+    kin_descent_defaults(&filled, points->rows);
+    const kin_request exact = {.distance = request->distance, .k = request->k};
+    const kin_plan plan = kin_plan_exact(points, NULL, &exact, threads);
+    const uint64_t descent =
+        kin_size_add(plan.prepared_bytes, most_in_any_type(points, &filled, threads));
+    /* Few distinct rows are solved exactly. */
+    return max_u64(max_u64(plan.peak_bytes, descent),
+                   kin_descent_control_bytes(points, &filled, threads));
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "descent/descent_sample.h"
+
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+
+#include <string.h>
+
+enum { KINDS = 2, SIDES = 2 /* forward and reverse */ };
+static const uint32_t EMPTY = UINT32_MAX;
+
+/* ---- Slots ---------------------------------------------------------------------------------- */
+
+uint64_t kin_descent_samples_bytes(int64_t points, int32_t most)
+{
+    const uint64_t slots = (uint64_t)most * KIN_DESCENT_SLOTS_A_SAMPLE;
+    return kin_size_mul((uint64_t)points, KINDS * slots * sizeof(uint32_t));
+}
+
+kith_status kin_descent_samples_make(kith_ctx *ctx, int64_t points, int32_t most,
+                                     kin_descent_samples *samples)
+{
+    const int32_t slots = most * KIN_DESCENT_SLOTS_A_SAMPLE;
+    const uint64_t cells = kin_size_mul((uint64_t)points, (uint64_t)slots);
+    void *kinds[KINDS] = {NULL, NULL};
+    kith_status status = KITH_OK;
+    for (int kind = 0; kind < KINDS && status == KITH_OK; kind++) {
+        status = kin_alloc(ctx, &kinds[kind], cells, sizeof(uint32_t), "reverse edges");
+    }
+    *samples = (kin_descent_samples){
+        .points = points, .most = most, .slots = slots, .to_new = kinds[0], .to_old = kinds[1]};
+    if (status != KITH_OK) {
+        kin_descent_samples_free(ctx, samples);
+    }
+    return status;
+}
+
+void kin_descent_samples_free(kith_ctx *ctx, kin_descent_samples *samples)
+{
+    void *kinds[KINDS] = {samples->to_new, samples->to_old};
+    kin_free(ctx, kinds[1]);
+    kin_free(ctx, kinds[0]);
+    memset(samples, 0, sizeof *samples);
+}
+
+void kin_descent_samples_clear(const kin_descent_samples *samples, int64_t first, int64_t last)
+{
+    void *kinds[KINDS] = {samples->to_new + first * samples->slots,
+                          samples->to_old + first * samples->slots};
+    const size_t bytes = (size_t)((last - first) * samples->slots) * sizeof(uint32_t);
+    memset(kinds[0], 0xff, bytes);
+    memset(kinds[1], 0xff, bytes);
+}
+
+/* ---- Reverse edges -------------------------------------------------------------------------- */
+
+/* The permutation of a target, and its inverse: each step can be undone, and the shifts by half of
+ * the word undo themselves. The multipliers are those of MurmurHash3's mixer. */
+static uint32_t code_of(uint32_t sampler, uint32_t target_hash)
+{
+    uint32_t x = (sampler ^ target_hash) * 0x85ebca6bu;
+    x = (x ^ (x >> 16)) * 0xc2b2ae35u;
+    return x ^ (x >> 16);
+}
+
+static uint32_t sampler_of(uint32_t code, uint32_t target_hash)
+{
+    uint32_t x = (code ^ (code >> 16)) * 0x7ed1b41du;
+    x = (x ^ (x >> 16)) * 0xa5cb9243u;
+    return x ^ target_hash;
+}
+
+/* A code names its slot by its upper bits, and is compared there by the others. */
+static void tell(const kin_descent_samples *samples, _Atomic uint32_t *kind, uint32_t target,
+                 uint32_t sampler, uint64_t salt)
+{
+    const uint32_t code = code_of(sampler, kin_descent_hash(salt, target));
+    _Atomic uint32_t *slot =
+        kind + (int64_t)target * samples->slots + kin_descent_slot(code, (uint32_t)samples->slots);
+    uint32_t seen = atomic_load_explicit(slot, memory_order_relaxed);
+    while (code < seen && !atomic_compare_exchange_weak_explicit(
+                              slot, &seen, code, memory_order_relaxed, memory_order_relaxed)) {
+    }
+}
+
+void kin_descent_samples_tell(const kin_descent_samples *samples, const kin_descent_lists *lists,
+                              uint32_t position, uint64_t salt)
+{
+    const uint64_t *list = kin_descent_list(lists, position);
+    int32_t left_new = samples->most;
+    int32_t left_old = samples->most;
+    for (int32_t i = 0; i < lists->length && list[i] != KIN_DESCENT_EMPTY; i++) {
+        const uint32_t target = kin_descent_position(list[i]);
+        if (kin_descent_is_new(list[i]) != 0) {
+            if (left_new > 0) {
+                tell(samples, samples->to_new, target, position, salt);
+                left_new -= 1;
+            }
+        } else if (left_old > 0) {
+            tell(samples, samples->to_old, target, position, salt);
+            left_old -= 1;
+        }
+    }
+}
+
+/* ---- Meetings ------------------------------------------------------------------------------- */
+
+static uint64_t seen_cells(int32_t most)
+{
+    uint64_t cells = 16;
+    while (cells < (uint64_t)most * KINDS * SIDES * 2 + 2) {
+        cells *= 2;
+    }
+    return cells;
+}
+
+uint64_t kin_descent_seen_bytes(int32_t most)
+{
+    return seen_cells(most) * sizeof(uint64_t);
+}
+
+kith_status kin_descent_seen_make(kith_ctx *ctx, int32_t most, kin_descent_seen *seen)
+{
+    const uint64_t cells = seen_cells(most);
+    *seen = (kin_descent_seen){.mask = (uint32_t)(cells - 1)};
+    return kin_alloc_zero(ctx, &seen->cells, cells, sizeof *seen->cells, "samples that were seen");
+}
+
+void kin_descent_seen_free(kith_ctx *ctx, kin_descent_seen *seen)
+{
+    kin_free(ctx, seen->cells);
+    memset(seen, 0, sizeof *seen);
+}
+
+/* Whether the position is the first of its kind at this meeting. */
+static bool enters(kin_descent_seen *seen, uint32_t position)
+{
+    const uint64_t cell = (uint64_t)seen->meeting << 32 | position;
+    uint32_t at = (position * 0x9e3779b1u) >> 16 & seen->mask;
+    for (; seen->cells[at] >> 32 == seen->meeting; at = (at + 1) & seen->mask) {
+        if (seen->cells[at] == cell) {
+            return false;
+        }
+    }
+    seen->cells[at] = cell;
+    return true;
+}
+
+static void begin(kin_descent_seen *seen, uint32_t position)
+{
+    seen->meeting += 1;
+    if (seen->meeting == 0) { /* after 2^32 of them: old cells would look like new ones */
+        memset(seen->cells, 0, ((size_t)seen->mask + 1) * sizeof *seen->cells);
+        seen->meeting = 1;
+    }
+    (void)enters(seen, position);
+}
+
+static int32_t add_forward(const kin_descent_lists *lists, uint32_t position, uint32_t is_new,
+                           int32_t most, kin_descent_seen *seen, uint32_t *positions)
+{
+    const uint64_t *list = kin_descent_list(lists, position);
+    int32_t count = 0;
+    for (int32_t i = 0; i < lists->length && most > 0 && list[i] != KIN_DESCENT_EMPTY; i++) {
+        if (kin_descent_is_new(list[i]) == is_new) {
+            const uint32_t sample = kin_descent_position(list[i]);
+            most -= 1;
+            positions[count] = sample;
+            count += enters(seen, sample) ? 1 : 0;
+        }
+    }
+    return count;
+}
+
+static int32_t add_reverse(const kin_descent_samples *samples, const _Atomic uint32_t *kind,
+                           uint32_t position, uint32_t hash, kin_descent_seen *seen,
+                           uint32_t *positions)
+{
+    const _Atomic uint32_t *slots = kind + (int64_t)position * samples->slots;
+    int32_t count = 0;
+    for (int32_t i = 0; i < samples->slots && count < samples->most; i++) {
+        const uint32_t code = atomic_load_explicit(&slots[i], memory_order_relaxed);
+        if (code != EMPTY) {
+            positions[count] = sampler_of(code, hash);
+            count += enters(seen, positions[count]) ? 1 : 0;
+        }
+    }
+    return count;
+}
+
+void kin_descent_samples_meet(const kin_descent_samples *samples, const kin_descent_lists *lists,
+                              uint32_t position, uint64_t salt, kin_descent_seen *seen,
+                              kin_descent_meeting *meeting)
+{
+    const uint32_t hash = kin_descent_hash(salt, position);
+    uint32_t *next = meeting->positions;
+    begin(seen, position);
+    next += add_forward(lists, position, 1, samples->most, seen, next);
+    next += add_reverse(samples, samples->to_new, position, hash, seen, next);
+    meeting->new_count = (int32_t)(next - meeting->positions);
+    meeting->old_count = 0;
+    if (meeting->new_count > 0) {
+        next += add_forward(lists, position, 0, samples->most, seen, next);
+        next += add_reverse(samples, samples->to_old, position, hash, seen, next);
+        meeting->old_count = (int32_t)(next - meeting->positions) - meeting->new_count;
+    }
+}
