@@ -32,6 +32,24 @@ typedef struct kin_descent_product {
     int64_t stride;
 } kin_descent_product;
 
+/* Who is nearest in the matrices of a meeting (kin_descent_match): to each row among the columns
+ * that it met, and to each column among the NEW rows and among the OLD rows that it met. The first
+ * of equals; order UINT32_MAX, and any sample, where none was met. Room for counts rounded up to
+ * KIN_DESCENT_COLS_STEP. */
+typedef struct kin_descent_least {
+    uint32_t *row_order;
+    uint32_t *row_sample;
+    uint32_t *new_order;
+    uint32_t *new_sample;
+    uint32_t *old_order;
+    uint32_t *old_sample;
+} kin_descent_least;
+
+/* rows are searched in `orders`, columns in `back`. */
+typedef void (*kin_descent_least_fn)(const uint32_t *orders, const uint32_t *back, int64_t stride,
+                                     int32_t new_count, int32_t count,
+                                     const kin_descent_least *least);
+
 typedef struct kin_descent_kernel {
     const char *name;
     kin_tile_type type;
@@ -44,6 +62,16 @@ typedef struct kin_descent_kernel {
     /* All pairs but those of the triangle that nobody asks for, where they fill a tile. */
     void (*multiply)(const kin_descent_product *product);
 } kin_descent_kernel;
+
+kin_descent_least_fn kin_descent_least_get(kin_isa isa);
+void kin_descent_least_portable(const uint32_t *orders, const uint32_t *back, int64_t stride,
+                                int32_t new_count, int32_t count, const kin_descent_least *least);
+#if defined(__x86_64__)
+void kin_descent_least_avx2(const uint32_t *orders, const uint32_t *back, int64_t stride,
+                            int32_t new_count, int32_t count, const kin_descent_least *least);
+void kin_descent_least_avx512(const uint32_t *orders, const uint32_t *back, int64_t stride,
+                              int32_t new_count, int32_t count, const kin_descent_least *least);
+#endif
 
 /* The fastest kernel of a type that level `isa` includes; NULL where it has none. */
 const kin_descent_kernel *kin_descent_kernel_get(kin_isa isa, kin_tile_type type);

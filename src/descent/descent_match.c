@@ -53,8 +53,11 @@ kith_status kin_descent_matcher_make(kith_ctx *ctx, const kin_descent_points *po
     const bool screens = points->kernel != NULL;
     const sizes s = sizes_of(screens ? points->prepared->frame.groups : 0,
                              points->prepared->distance.cols, most_new, most_old);
-    *matcher = (kin_descent_matcher){
-        .points = points, .most_new = most_new, .most_old = most_old, .stride = (int64_t)s.cols};
+    *matcher = (kin_descent_matcher){.points = points,
+                                     .least = kin_descent_least_get(ctx->isa),
+                                     .most_new = most_new,
+                                     .most_old = most_old,
+                                     .stride = (int64_t)s.cols};
     kith_status status = KITH_OK;
     KIN_TRY_GOTO(status,
                  kin_alloc_zero(ctx, &matcher->orders, kin_size_mul(s.rows, s.cols),
@@ -70,6 +73,10 @@ kith_status kin_descent_matcher_make(kith_ctx *ctx, const kin_descent_points *po
     KIN_TRY_GOTO(status,
                  kin_alloc(ctx, &matcher->ids, s.samples + 1, sizeof *matcher->ids, "samples"),
                  done);
+    KIN_TRY_GOTO(status,
+                 kin_alloc(ctx, &matcher->nearest, 2 * s.rows + 4 * s.cols, sizeof(uint32_t),
+                           "nearest samples"),
+                 done);
     status = screens ? make_tiles(ctx, &s, matcher) : make_direct(ctx, &s, matcher);
 done:
     if (status != KITH_OK) {
@@ -80,6 +87,7 @@ done:
 
 void kin_descent_matcher_free(kith_ctx *ctx, kin_descent_matcher *matcher)
 {
+    kin_free(ctx, matcher->nearest);
     kin_free(ctx, matcher->keys);
     kin_free(ctx, matcher->query);
     kin_free(ctx, matcher->col_terms);
@@ -101,7 +109,8 @@ uint64_t kin_descent_matcher_bytes(const kin_frame *frame, int32_t cols, int32_t
     const uint64_t matrices = kin_size_mul(kin_size_mul(s.rows, s.cols), 2 * sizeof(uint32_t));
     const uint64_t tiles = kin_size_mul(s.rows + s.cols, (s.wide + 1) * sizeof(uint32_t));
     const uint64_t direct = s.expanded * sizeof(double) + s.samples * sizeof(double);
-    return kin_size_add(kin_size_add(matrices, tiles), direct + (s.samples + 1) * sizeof(uint32_t));
+    return kin_size_add(kin_size_add(matrices, tiles),
+                        direct + (s.samples + 1 + 2 * s.rows + 4 * s.cols) * sizeof(uint32_t));
 }
 
 /* ---- Products ------------------------------------------------------------------------------- */
@@ -141,12 +150,6 @@ static void match_products(kin_descent_matcher *m, const uint32_t *samples, int3
 
 /* ---- Direct metrics ------------------------------------------------------------------------- */
 
-/* A caller's own function may return a NaN: as far as can be. */
-static uint32_t order_of_key(double key)
-{
-    return kin_descent_order_of_float(key == key ? (float)key : INFINITY);
-}
-
 /* Keys of one query against samples, to m->keys. */
 static void query_keys(kin_descent_matcher *m, uint32_t position, const uint32_t *samples,
                        int32_t count)
@@ -168,14 +171,14 @@ static void match_direct(kin_descent_matcher *m, const uint32_t *samples, int32_
     for (int32_t j = 0; j < new_count; j++) {
         query_keys(m, samples[j], samples + j + 1, count - j - 1);
         for (int32_t i = j + 1; i < count; i++) {
-            m->back[i * m->stride + j] = order_of_key(m->keys[i - j - 1]);
+            m->back[i * m->stride + j] = kin_descent_order_of_float((float)m->keys[i - j - 1]);
         }
     }
     for (int32_t i = 1; i < count && !m->points->symmetric; i++) {
         const int32_t asked = i < new_count ? i : new_count;
         query_keys(m, samples[i], samples, asked);
         for (int32_t j = 0; j < asked; j++) {
-            m->orders[i * m->stride + j] = order_of_key(m->keys[j]);
+            m->orders[i * m->stride + j] = kin_descent_order_of_float((float)m->keys[j]);
         }
     }
 }
@@ -207,7 +210,7 @@ void kin_descent_match_one(kin_descent_matcher *matcher, uint32_t position, cons
         if (m->points->kernel == NULL) {
             query_keys(m, position, others + first, part);
             for (int32_t i = 0; i < part; i++) {
-                orders[first + i] = order_of_key(m->keys[i]);
+                orders[first + i] = kin_descent_order_of_float((float)m->keys[i]);
             }
             continue;
         }
@@ -222,11 +225,9 @@ void kin_descent_match_one(kin_descent_matcher *matcher, uint32_t position, cons
 
 /* ---- The nearest ---------------------------------------------------------------------------- */
 
-static void take_nearer(uint64_t *nearest, uint32_t order, uint32_t position)
+static uint64_t word_of(uint32_t order, uint32_t sample, const uint32_t *samples)
 {
-    if (order < (uint32_t)(*nearest >> 32) || *nearest == KIN_DESCENT_EMPTY) {
-        *nearest = kin_descent_word(order, position, 1);
-    }
+    return order == UINT32_MAX ? KIN_DESCENT_EMPTY : kin_descent_word(order, samples[sample], 1);
 }
 
 void kin_descent_match_least(const kin_descent_matcher *matcher, const uint32_t *samples,
@@ -234,19 +235,24 @@ void kin_descent_match_least(const kin_descent_matcher *matcher, const uint32_t 
                              uint64_t *nearest_old)
 {
     const int32_t count = new_count + old_count;
+    const int64_t rows =
+        kin_round_up((int64_t)matcher->most_new + matcher->most_old, KIN_DESCENT_ROWS_STEP);
+    const int64_t cols = matcher->stride;
+    uint32_t *room = matcher->nearest;
+    const kin_descent_least least = {.row_order = room,
+                                     .row_sample = room + rows,
+                                     .new_order = room + 2 * rows,
+                                     .new_sample = room + 2 * rows + cols,
+                                     .old_order = room + 2 * rows + 2 * cols,
+                                     .old_sample = room + 2 * rows + 3 * cols};
+    matcher->least(matcher->orders, matcher->back, matcher->stride, new_count, count, &least);
     for (int32_t i = 0; i < count; i++) {
-        nearest_new[i] = KIN_DESCENT_EMPTY;
+        /* Samples of columns stand before i, those of rows behind it. */
+        const bool later = i < new_count && least.new_order[i] < least.row_order[i];
+        nearest_new[i] = later ? word_of(least.new_order[i], least.new_sample[i], samples)
+                               : word_of(least.row_order[i], least.row_sample[i], samples);
     }
     for (int32_t j = 0; j < new_count; j++) {
-        nearest_old[j] = KIN_DESCENT_EMPTY;
-    }
-    for (int32_t i = 0; i < count; i++) {
-        const uint32_t *orders = matcher->orders + i * matcher->stride;
-        const uint32_t *back = matcher->back + i * matcher->stride;
-        uint64_t *nearest = i < new_count ? nearest_new : nearest_old;
-        for (int32_t j = 0; j < i && j < new_count; j++) {
-            take_nearer(&nearest_new[i], orders[j], samples[j]);
-            take_nearer(&nearest[j], back[j], samples[i]);
-        }
+        nearest_old[j] = word_of(least.old_order[j], least.old_sample[j], samples);
     }
 }

@@ -4,7 +4,8 @@
  *
  *   points     rows of the exact engine's rounded set, out of their panels: a position's row is
  *              contiguous, 64-byte aligned, one gather. Direct metrics have none; their cost is the
- *              canonical key rounded to float
+ *              canonical key rounded to float. A caller's own function may return a NaN, whose
+ *              order is outside those of the infinities
  *   meeting    samples: NEW ones, then OLD ones. NEW x NEW once a pair, and NEW x OLD:
  *
  *                          columns: NEW 0 .. new - 1
@@ -24,6 +25,7 @@
 #include "exact/exact_prepare.h"
 
 struct kin_descent_kernel;
+struct kin_descent_least;
 
 /* What a cost has besides the product: cost(i, j) = row_term_i + col_term_j - 2 product(i, j). */
 typedef struct kin_descent_terms {
@@ -52,6 +54,8 @@ uint64_t kin_descent_points_bytes(const kin_frame *frame, int64_t count);
 /* What one thread needs to match, and where it finds the orders. */
 typedef struct kin_descent_matcher {
     const kin_descent_points *points;
+    void (*least)(const uint32_t *orders, const uint32_t *back, int64_t stride, int32_t new_count,
+                  int32_t count, const struct kin_descent_least *least);
     int32_t most_new;
     int32_t most_old;
     int64_t stride;   /* of the matrices, at least most_new */
@@ -65,6 +69,7 @@ typedef struct kin_descent_matcher {
     double *query; /* direct metrics */
     double *keys;
     uint32_t *ids;
+    uint32_t *nearest;  /* what kin_descent_match_least works with */
     double evaluations; /* costs that were asked for since it was made */
 } kin_descent_matcher;
 
