@@ -166,6 +166,9 @@ void cli_descent_print_rounds(const cli_job *job)
 {
     const kith_descent_report *d = &job->descent;
     const double rows = (double)job->corpus.matrix->rows;
+    if (d->exact == 1) {
+        return;
+    }
     (void)printf("start: %s, rounds: %" PRId32 " (lists of %" PRId32 ", candidates %" PRId32 ")\n",
                  cli_start_name(d->start), d->rounds, d->list, d->candidates);
     for (int32_t i = 0; i < d->round_count; i++) {
@@ -179,7 +182,7 @@ void cli_descent_print_rounds(const cli_job *job)
     }
     (void)printf("distances a row: %.1f (%.3f %% of all pairs)\n", d->evaluations / rows,
                  100.0 * d->evaluations / (rows * (rows - 1.0) / 2.0));
-    if (job->args->recall > 0.0 && d->reached == 0 && d->exact == 0) {
+    if (job->args->recall > 0.0 && d->reached == 0) {
         const bool stopped = job->args->rounds > 0 && d->rounds >= job->args->rounds;
         (void)printf("a recall of %g was not reached, %s\n", job->args->recall,
                      stopped ? "--rounds were run (give more)"
@@ -196,7 +199,7 @@ void cli_descent_print_recall(const cli_job *job)
     const double down = r->recall - r->low;
     const double up = r->high - r->recall;
     if (job->descent.exact == 1) {
-        (void)printf("exact: every pair was looked at\n");
+        (void)printf("exact: the points are so few that every pair was looked at\n");
     } else if (r->rows == 0) {
         (void)printf("recall: not estimated (leave --sample 0 out)\n");
     } else {
@@ -239,7 +242,7 @@ static void put_rounds(const kith_descent_report *d, cli_json *json)
 void cli_descent_put(const cli_job *job, cli_json *json)
 {
     const kith_descent_report *d = &job->descent;
-    if (d->recall.rows > 0) {
+    if (d->exact == 0 && d->recall.rows > 0) {
         cli_json_open(json, "recall");
         cli_json_int(json, "at", d->recall.at);
         cli_json_number(json, "estimate", d->recall.recall);

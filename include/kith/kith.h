@@ -836,8 +836,8 @@ enum { KITH_DESCENT_ROUNDS = 128 };
 typedef struct kith_descent_report {
     uint32_t struct_size; /* set by the caller to sizeof(kith_descent_report) */
     kith_start start;     /* what it was */
-    int32_t exact;        /* 1: every pair was looked at, so few are the points */
-    int32_t reached;      /* 1: a sample had the recall that was wanted */
+    int32_t exact;        /* 1: the points are so few that the graph is exact (recall is 1) */
+    int32_t reached;      /* 1: a sample had the recall that was wanted, or exact */
     int32_t rounds;       /* run, the start not counted */
     int32_t round_count;  /* of round[]: the start, then the rounds, the first of them */
     int32_t list;         /* as they were at the end */

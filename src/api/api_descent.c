@@ -213,12 +213,18 @@ static kith_status lengthen(kith_ctx *ctx, kin_gpu *gpu, watch *w, kin_descent_r
 
 static void tell(const watch *w, kith_descent_report *report)
 {
+    const int64_t rows = w->job->points.rows;
     report->reached = w->reached;
-    if (w->control.count == 0) {
+    if (report->exact != 0) {
+        report->reached = 1;
+        report->recall =
+            (kith_recall){.recall = 1.0, .low = 1.0, .high = 1.0, .rows = rows, .at = w->job->at};
+    }
+    if (report->exact != 0 || w->control.count == 0) {
         return;
     }
     const kin_sample_sums sums = recalls(w, TELLS);
-    kin_sample_interval(&sums, sums.rows == w->job->points.rows, &report->recall);
+    kin_sample_interval(&sums, sums.rows == rows, &report->recall);
     report->recall.at = w->control.at;
 }
 

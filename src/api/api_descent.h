@@ -8,12 +8,6 @@
 #include "cascade/cascade.h"
 #include "descent/descent.h"
 
-#pragma weak kin_descent_defaults
-#pragma weak kin_descent_graph
-#pragma weak kin_descent_bytes
-#pragma weak kin_cascade_graph_make
-#pragma weak kin_cascade_bytes
-
 /* Checked arguments. */
 typedef struct kin_descent_job {
     kith_matrix points;

@@ -6,7 +6,7 @@ import re
 import cli_support as support
 from cli_support import CliCase, plain_lists, read_npz
 
-ROWS, COLUMNS, K = 1200, 6, 10
+ROWS, COLUMNS, K = 6000, 12, 10
 
 
 class Descent(CliCase):
@@ -19,7 +19,7 @@ class Descent(CliCase):
 
     def test_recall_is_reached(self):
         """rounds end when the sample has the recall; what is told agrees with kith eval"""
-        found = self.descend("--recall", "0.98", "--sample", 400, "--seed", 4, "-o", "g.kith")
+        found = self.descend("--recall", "0.98", "--start", "random", "--sample", 400, "--seed", 4, "-o", "g.kith")
         self.assertEqual((found["method"], found["exact"]), ("descent", False))
         recall = found["recall"]
         self.assertEqual((recall["at"], recall["sample"]), (10, 400))
@@ -50,9 +50,9 @@ class Descent(CliCase):
                            0).splitlines()
         self.assertTrue(lines[-1].startswith("recall: not estimated"), lines[-1])
         lines = self.works("graph", "p.u8bin", "-k", 4, "--method", "descent", "--sample",
-                           5000).splitlines()
+                           ROWS).splitlines()
         self.assertRegex(lines[-1],
-                         r"^recall@4 = \d\.\d{4} \+- 0\.0000 \(1,200 points solved exactly\)$")
+                         r"^recall@4 = \d\.\d{4} \+- 0\.0000 \(6,000 points solved exactly\)$")
 
     def test_graph(self):
         """every row has k different others, ascending, at their true distances"""
@@ -94,7 +94,7 @@ class Descent(CliCase):
         self.points("few.u8bin", 50, COLUMNS)
         self.works("graph", "few.u8bin", "-k", 3, "-o", "few.npz")
         self.fails(1, "graph", "p.u8bin", "-k", K, "--method", "descent", "--init", "few.npz",
-                   says=["few.npz: has 50 rows, p.u8bin has 1200"])
+                   says=["few.npz: has 50 rows, p.u8bin has 6000"])
         self.fails(1, "graph", "p.u8bin", "-k", K, "--method", "descent", "--init", "poor.kith",
                    "-o", "poor.kith", says=["input and output at once"])
 
