@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """kith search --stream: the bytes of a search at once, whatever the chunks are and however often the
 job is killed; what is told when something else is found than was left."""
+import os
 import random
 import resource
 import shutil
@@ -277,6 +278,32 @@ class Left(StreamCase):
         self.case(queries=2000)
         self.works(*self.words, "-q")
         self.assertEqual(self.bytes_of("out.kith"), self.expected)
+
+    def test_inputs_in_place(self):
+        """bytes in the middle of an input that change, its time put back: told all the same"""
+        self.case(rows=70000, queries=2000)
+        self.expected = self.whole("kith")
+        self.leave()
+        corpus = self.folder / "corpus.u8bin"
+        before = corpus.stat()
+        with open(corpus, "r+b") as file:
+            file.seek(before.st_size // 2)
+            byte = file.read(1)[0]
+            file.seek(before.st_size // 2)
+            file.write(bytes([byte ^ 1]))
+        os.utime(corpus, ns=(before.st_atime_ns, before.st_mtime_ns))
+        after = corpus.stat()
+        self.assertEqual((after.st_size, after.st_mtime_ns, after.st_ino),
+                         (before.st_size, before.st_mtime_ns, before.st_ino))
+        self.fails(1, *self.words, says=["is of another job, it says 'corpus ", "--restart"])
+
+    def test_inputs_replaced(self):
+        """another file of the same bytes and time under the name of an input is told"""
+        queries = self.folder / "queries.u8bin"
+        copy = self.folder / "copy.u8bin"
+        shutil.copy2(queries, copy)
+        copy.replace(queries)
+        self.fails(1, *self.words, says=["is of another job, it says 'queries ", "--restart"])
 
     def test_journal_cut(self):
         """a journal that is cut anywhere: its whole records count, or it is told; the same bytes"""
