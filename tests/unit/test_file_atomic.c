@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Written whole or not at all, whatever the system does in between. This program's own write(),
- * pwrite() and fsync() stand in front of the C library's and fail when told to. */
+ * Written whole or not at all, whatever the system does in between. */
 #define _GNU_SOURCE
 #include "file/file_atomic.h"
+#include "support/support_disk.h"
 #include "support/support_files.h"
 
 #include <setjmp.h>
@@ -15,55 +15,8 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-/* What the next calls do. */
-static struct {
-    int interrupt; /* every second call is interrupted */
-    size_t most;   /* bytes a call takes; 0 = all */
-    int fail_at;   /* the n-th write, pwrite or fsync fails; 0 = none */
-    int error;
-    int calls;
-} system_does;
-
-static int refuses(void)
-{
-    system_does.calls += 1;
-    if (system_does.interrupt && system_does.calls % 2 == 1) {
-        errno = EINTR;
-        return 1;
-    }
-    if (system_does.fail_at != 0 && system_does.calls >= system_does.fail_at) {
-        errno = system_does.error;
-        return 1;
-    }
-    return 0;
-}
-
-static size_t piece(size_t bytes)
-{
-    return system_does.most != 0 && bytes > system_does.most ? system_does.most : bytes;
-}
-
-ssize_t write(int file, const void *data, size_t bytes)
-{
-    if (file > 2 && refuses()) {
-        return -1;
-    }
-    return syscall(SYS_write, file, data, file > 2 ? piece(bytes) : bytes);
-}
-
-ssize_t pwrite(int file, const void *data, size_t bytes, off_t offset)
-{
-    return refuses() ? -1 : syscall(SYS_pwrite64, file, data, piece(bytes), offset);
-}
-
-int fsync(int file)
-{
-    return refuses() ? -1 : (int)syscall(SYS_fsync, file);
-}
 
 static kith_status save(test_folder *folder, const char *path, int64_t rows)
 {
@@ -96,11 +49,11 @@ static void short_and_interrupted(void **state)
     print_message("short writes and EINTR at every second call: the file is right all the same\n");
     for (int i = 0; i < 2; i++) {
         const char *path = test_path(folder, names[i]);
-        memset(&system_does, 0, sizeof system_does);
-        system_does.interrupt = 1;
-        system_does.most = 100003;
+        test_disk_works();
+        test_disk.interrupt = 1;
+        test_disk.most = 100003;
         assert_int_equal(save(folder, path, 16000), KITH_OK);
-        memset(&system_does, 0, sizeof system_does);
+        test_disk_works();
         check(folder, path, 16000);
     }
 }
@@ -113,18 +66,18 @@ static void fails_at_each_call(void **state)
     print_message("the n-th write or fsync fails: the old file stays, nothing is left behind\n");
     for (int i = 0; i < 4; i++) {
         const char *path = test_path(folder, names[i / 2]);
-        memset(&system_does, 0, sizeof system_does);
+        test_disk_works();
         assert_int_equal(save(folder, path, 3), KITH_OK);
         const int before = test_folder_count(folder);
         int failures = 0;
         kith_status status = KITH_E_IO;
         while (status != KITH_OK) {
-            system_does.calls = 0;
-            system_does.error = errors[i % 2];
-            system_does.fail_at = failures + 1;
+            test_disk.calls = 0;
+            test_disk.error = errors[i % 2];
+            test_disk.fail_at = failures + 1;
             status = save(folder, path, 16000);
-            const int calls = system_does.calls;
-            memset(&system_does, 0, sizeof system_does);
+            const int calls = test_disk.calls;
+            test_disk_works();
             if (status != KITH_OK) {
                 assert_int_equal(status, KITH_E_IO);
                 /* The folder's own sync comes when the file is already there. */
@@ -150,7 +103,7 @@ static void file_size_limit(void **state)
     test_folder *folder = *state;
     const char *path = test_path(folder, "l.fbin");
     print_message("the kernel's own refusal (a limit of the file's size):\n");
-    memset(&system_does, 0, sizeof system_does);
+    test_disk_works();
     assert_int_equal(save(folder, path, 3), KITH_OK);
     struct rlimit before;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
@@ -169,7 +122,7 @@ static void killed_in_the_middle(void **state)
 {
     test_folder *folder = *state;
     const char *path = test_path(folder, "k.fbin");
-    memset(&system_does, 0, sizeof system_does);
+    test_disk_works();
     assert_int_equal(save(folder, path, 3), KITH_OK);
     const pid_t child = fork();
     assert_true(child >= 0);
@@ -195,7 +148,7 @@ static void links_and_rights(void **state)
     test_folder *folder = *state;
     char target[320];
     (void)snprintf(target, sizeof target, "%s", test_path(folder, "target.fbin"));
-    memset(&system_does, 0, sizeof system_does);
+    test_disk_works();
     print_message(
         "a link's target is replaced, not the link; rights are kept; a new file has umask's\n");
     assert_int_equal(save(folder, target, 3), KITH_OK);
@@ -234,7 +187,7 @@ static void cancelled(void **state)
     kith_ctx_params params = kith_ctx_params_default();
     kith_ctx *plain = folder->ctx;
     params.progress = stop;
-    memset(&system_does, 0, sizeof system_does);
+    test_disk_works();
     print_message("cancelled by the progress function: no file\n");
     assert_int_equal(kith_ctx_create(&params, &folder->ctx), KITH_OK);
     test_failed(folder, save(folder, test_path(folder, "c.fbin"), 16000), KITH_E_CANCELLED, NULL,

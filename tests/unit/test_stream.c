@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Results in pieces: the bytes of one that is saved at once, whatever the system refuses in
- * between, and whatever becomes of the journal. This program's own write(), pwrite(), fsync(),
- * fdatasync() and fallocate() stand in front of the C library's and fail when told to. */
+ * between, and whatever becomes of the journal. */
 #define _GNU_SOURCE
 #include "file/file_journal.h"
+#include "support/support_disk.h"
 #include "support/support_faulty.h"
 #include "support/support_files.h"
 
@@ -11,75 +11,11 @@
 #include <stdarg.h>
 
 #include <cmocka.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { ROWS = 60, K = 7, CORPUS = 1000 };
-
-/* What the next calls do. */
-static struct {
-    int interrupt; /* every second call is interrupted */
-    size_t most;   /* bytes a call takes; 0 = all */
-    int fail_at;   /* the n-th call and all after it fail; 0 = none */
-    int calls;
-} system_does;
-
-static int refuses(void)
-{
-    system_does.calls += 1;
-    if (system_does.interrupt && system_does.calls % 2 == 1) {
-        errno = EINTR;
-        return 1;
-    }
-    if (system_does.fail_at != 0 && system_does.calls >= system_does.fail_at) {
-        errno = ENOSPC;
-        return 1;
-    }
-    return 0;
-}
-
-static size_t piece(size_t bytes)
-{
-    return system_does.most != 0 && bytes > system_does.most ? system_does.most : bytes;
-}
-
-ssize_t write(int file, const void *data, size_t bytes)
-{
-    if (file > 2 && refuses()) {
-        return -1;
-    }
-    return syscall(SYS_write, file, data, file > 2 ? piece(bytes) : bytes);
-}
-
-ssize_t pwrite(int file, const void *data, size_t bytes, off_t offset)
-{
-    return refuses() ? -1 : syscall(SYS_pwrite64, file, data, piece(bytes), offset);
-}
-
-int fsync(int file)
-{
-    return refuses() ? -1 : (int)syscall(SYS_fsync, file);
-}
-
-int fdatasync(int file)
-{
-    return refuses() ? -1 : (int)syscall(SYS_fdatasync, file);
-}
-
-int fallocate(int file, int mode, off_t offset, off_t bytes)
-{
-    (void)mode;
-    return refuses() ? -1 : (int)syscall(SYS_fallocate, file, 0, offset, bytes);
-}
-
-static void system_works(void)
-{
-    memset(&system_does, 0, sizeof system_does);
-}
 
 /* ---- A result, at once and in pieces -------------------------------------------------------- */
 
@@ -160,7 +96,7 @@ static void check_bytes(test_folder *folder, const char *path, kith_format forma
     const kith_neighbors all = rows_from(0, ROWS);
     const kith_result_meta meta = make_meta();
     const char *whole = test_path(folder, "whole");
-    system_works();
+    test_disk_works();
     assert_int_equal(kith_result_save(folder->ctx, whole, format, &all, &meta), KITH_OK);
     unsigned char *expected = test_read(whole, &bytes[0]);
     unsigned char *found = test_read(path, &bytes[1]);
@@ -181,8 +117,8 @@ static void same_bytes(void **state)
         static const int64_t counts[] = {1, 7, ROWS};
         const kith_format format = formats[i / 3];
         const char *path = test_path(folder, "stream");
-        system_does.interrupt = 1;
-        system_does.most = 13;
+        test_disk.interrupt = 1;
+        test_disk.most = 13;
         assert_int_equal(write_stream(folder->ctx, path, format, counts[i % 3], &stood), KITH_OK);
         check_bytes(folder, path, format);
         (void)unlink(path);
@@ -202,10 +138,10 @@ static void refused_at_each_call(void **state)
         for (int n = 1; status != KITH_OK; n++) {
             int64_t stood = 0;
             const char *path = test_path(folder, "full");
-            system_works();
-            system_does.fail_at = n;
+            test_disk_works();
+            test_disk.fail_at = n;
             status = write_stream(folder->ctx, path, formats[i], 20, &stood);
-            system_works();
+            test_disk_works();
             if (status != KITH_OK) {
                 assert_int_equal(status, KITH_E_IO);
                 assert_string_not_equal(kith_ctx_detail(folder->ctx), "");
