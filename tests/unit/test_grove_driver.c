@@ -16,6 +16,7 @@
 #include "support/support_answers.h"
 #include "support/support_fake_gpu.h"
 #include "support/support_fake_grove.h"
+#include "support/support_progress.h"
 #include "support/support_trees.h"
 
 #include <math.h>
@@ -23,31 +24,6 @@
 #include <stdlib.h>
 
 static const uint64_t PLENTY = (uint64_t)1 << 40;
-
-static int asked;   /* how often the progress function was */
-static int stop_at; /* when it says stop; 0: never */
-
-static int progress(void *arg, const char *phase, double done, double total)
-{
-    (void)arg;
-    (void)phase;
-    assert_true(done <= total);
-    asked += 1;
-    return asked == stop_at;
-}
-
-static kith_ctx *make_ctx(void)
-{
-    kith_ctx_params params = kith_ctx_params_default();
-    kith_ctx *ctx = NULL;
-    params.device = "cpu";
-    params.threads = 2;
-    params.progress = progress;
-    asked = 0;
-    stop_at = 0;
-    assert_int_equal(kith_ctx_create(&params, &ctx), KITH_OK);
-    return ctx;
-}
 
 static kin_request request_of(const test_job *job, kith_method method)
 {
@@ -75,7 +51,7 @@ static kith_neighbors answer_of(const test_job *job)
 
 static kith_neighbors truth_of(const test_job *job)
 {
-    kith_ctx *ctx = make_ctx();
+    kith_ctx *ctx = test_progress_ctx();
     kith_neighbors wanted;
     assert_int_equal(test_trees_solve(ctx, job, KITH_METHOD_EXACT, &wanted), KITH_OK);
     kith_ctx_free(ctx);
@@ -93,7 +69,7 @@ typedef struct tally {
 static void with_budget(tally *t, const test_job *job, const kith_neighbors *wanted,
                         uint64_t budget)
 {
-    kith_ctx *ctx = make_ctx();
+    kith_ctx *ctx = test_progress_ctx();
     kin_gpu *gpu = test_fake_gpu(ctx, budget);
     kith_neighbors got = answer_of(job);
     bool declined = true;
@@ -166,12 +142,12 @@ static void same_bytes(void **state)
 
 static void fails_cleanly(const test_job *job, kith_status status, int64_t copy, int stop)
 {
-    kith_ctx *ctx = make_ctx();
+    kith_ctx *ctx = test_progress_ctx();
     kin_gpu *gpu = test_fake_gpu(ctx, PLENTY);
     kith_neighbors got = answer_of(job);
     bool declined = false;
     test_fake.failing_copy = copy;
-    stop_at = stop;
+    test_progress.stop_at = stop;
     assert_int_equal(run(ctx, gpu, job, KITH_METHOD_TREE, &got, &declined), status);
     test_answer_free(&got);
     kin_gpu_close(ctx, gpu);
@@ -220,7 +196,7 @@ static void choices(void **state)
     assert_true(is_worth_trying(2000000, 16, 10));
     assert_false(is_worth_trying(2000000, 48, 10));
     /* A walk that looks at every point is what no tree is taken for. */
-    kith_ctx *ctx = make_ctx();
+    kith_ctx *ctx = test_progress_ctx();
     kin_gpu *gpu = test_fake_gpu(ctx, PLENTY);
     test_rows points = test_trees_rows(KITH_F32, 900, 3, SHAPE_GAUSS, 11);
     const test_job job = {

@@ -15,6 +15,7 @@
 #include "support/support_answers.h"
 #include "support/support_compare.h"
 #include "support/support_fake_gpu.h"
+#include "support/support_progress.h"
 #include "support/support_shapes.h"
 
 #include <inttypes.h>
@@ -37,35 +38,10 @@ typedef struct input {
     kith_neighbors wanted[KINDS]; /* the processor's answers */
 } input;
 
-static int asked;   /* how often the progress function was */
-static int stop_at; /* when it says stop; 0: never */
-
-static int progress(void *arg, const char *phase, double done, double total)
-{
-    (void)arg;
-    (void)phase;
-    assert_true(done <= total);
-    asked += 1;
-    return asked == stop_at;
-}
-
-static kith_ctx *make_ctx(void)
-{
-    kith_ctx_params params = kith_ctx_params_default();
-    kith_ctx *ctx = NULL;
-    params.device = "cpu";
-    params.threads = 2;
-    params.progress = progress;
-    asked = 0;
-    stop_at = 0;
-    assert_int_equal(kith_ctx_create(&params, &ctx), KITH_OK);
-    return ctx;
-}
-
 static int make_input(void **state)
 {
     static input in;
-    kith_ctx *ctx = make_ctx();
+    kith_ctx *ctx = test_progress_ctx();
     uint64_t seed = 31;
     in.large = test_rows_make(KITH_F64, 2000, COLS, 0);
     in.small = test_rows_make(KITH_F64, 800, COLS, 0);
@@ -142,7 +118,7 @@ typedef struct swept {
 
 static void with_budget(const input *in, kind what, bool ahead, uint64_t budget, swept *s)
 {
-    kith_ctx *ctx = make_ctx();
+    kith_ctx *ctx = test_progress_ctx();
     kin_gpu *gpu = test_fake_gpu(ctx, budget);
     kith_neighbors got;
     gpu->ahead_off = !ahead;
@@ -193,7 +169,7 @@ static void failing_copies(void **state)
     int told = 0;
     int64_t at = 1;
     for (bool failed = true; failed; at += 1 + at / step) {
-        kith_ctx *ctx = make_ctx();
+        kith_ctx *ctx = test_progress_ctx();
         kin_gpu *gpu = test_fake_gpu(ctx, FEW);
         kith_neighbors got;
         test_fake.failing_copy = at;
@@ -218,11 +194,11 @@ static void cancelled(void **state)
     const input *in = *state;
     int stopped = 0;
     for (int n = 1; n < 60; n += 1 + n / (test_is_slow_build() ? 1 : 4)) {
-        kith_ctx *ctx = make_ctx();
+        kith_ctx *ctx = test_progress_ctx();
         kin_gpu *gpu = test_fake_gpu(ctx, FEW);
         kith_neighbors got;
         test_fake.copy_ns = 2000000; /* the progress function is asked every 50 ms */
-        stop_at = n;
+        test_progress.stop_at = n;
         const kith_status status = solve(in, ctx, gpu, CHUNKS, &got);
         test_answer_free(&got);
         end(ctx, gpu);
@@ -247,7 +223,7 @@ static void bad_value(void **state)
         double *value = (double *)(void *)((char *)(uintptr_t)rows->matrix.data) + row * COLS + 3;
         const double kept = *value;
         *value = NAN;
-        kith_ctx *ctx = make_ctx();
+        kith_ctx *ctx = test_progress_ctx();
         kin_gpu *gpu = test_fake_gpu(ctx, FEW);
         kith_neighbors got;
         char wanted[64];
