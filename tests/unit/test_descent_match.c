@@ -1,0 +1,526 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What NN-Descent on the processor computes costs with, and its start: orders of every kernel of
+ * this machine against plain double loops; the nearest of a meeting; direct metrics; the start from
+ * the screen with all pairs and with a share, on one and on several threads. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/base_size.h"
+#include "descent/descent_kernel.h"
+#include "descent/descent_start.h"
+#include "host/host_cpu.h"
+#include "select/select_pairs.h"
+#include "support/support_keys.h"
+#include "support/support_sets.h"
+#include "support/support_shapes.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { POINTS = 110, MOST_NEW = 37, MOST_OLD = 66 };
+
+typedef struct setting {
+    kith_dtype dtype;
+    kith_metric metric;
+    kin_tile_type type;
+} setting;
+
+static const setting settings[] = {
+    {KITH_U8, KITH_EUCLIDEAN, KIN_TILE_S8},   {KITH_U8, KITH_INNER_PRODUCT, KIN_TILE_S8},
+    {KITH_U8, KITH_EUCLIDEAN, KIN_TILE_S16},  {KITH_I8, KITH_INNER_PRODUCT, KIN_TILE_S16},
+    {KITH_F32, KITH_EUCLIDEAN, KIN_TILE_S8},  {KITH_F32, KITH_COSINE, KIN_TILE_S16},
+    {KITH_F32, KITH_EUCLIDEAN, KIN_TILE_F32}, {KITH_F32, KITH_INNER_PRODUCT, KIN_TILE_F32},
+    {KITH_F32, KITH_COSINE, KIN_TILE_BF16},   {KITH_F32, KITH_INNER_PRODUCT, KIN_TILE_BF16},
+};
+static const int32_t widths[] = {1, 7, 64, 200, 784, 4097};
+/* NEW and OLD samples of a meeting. */
+static const int32_t meetings[][2] = {{1, 1},   {2, 0},   {1, 66},  {5, 9},   {16, 16},
+                                      {17, 40}, {32, 64}, {33, 66}, {37, 63}, {37, 0}};
+
+/* Points in a frame of a type of one's choice, and what a unit without any error would give. */
+typedef struct bench {
+    kith_ctx *ctx;
+    test_rows rows;
+    kin_prepared prepared;
+    kin_descent_points points;
+    kin_descent_matcher matcher;
+    double *plain; /* POINTS x POINTS */
+} bench;
+
+static void prepare_type(bench *b, kin_tile_type type)
+{
+    kin_prepared *p = &b->prepared;
+    const kith_matrix *m = &b->rows.matrix;
+    const bool integer = kin_frame_is_integer(&p->distance, m, m);
+    if (!integer) {
+        assert_int_equal(kin_frame_measure(b->ctx, &p->distance, &p->rows, &p->stats), KITH_OK);
+    }
+    p->frame = kin_frame_make(&p->distance, kin_tile_get(b->ctx->isa, type), integer, &p->stats);
+    assert_int_equal(kin_set_make(b->ctx, &p->frame, &p->rows, p->order, p->groups.count, &p->set),
+                     KITH_OK);
+}
+
+/* As test_plain_cost, for all pairs: stored bytes of u8 are moved by 128, which a product sees. */
+static void measure_plain(bench *b)
+{
+    const kin_set *set = &b->prepared.set;
+    const kin_frame *frame = set->frame;
+    const int64_t cols = frame->cols;
+    const bool product =
+        kin_metric_get_traits(frame->distance.metric)->screen == KIN_SCREEN_PRODUCT;
+    const double shift = product && b->rows.matrix.dtype == KITH_U8 ? 128.0 : 0.0;
+    double *stored = malloc(sizeof(double) * (size_t)(POINTS * cols));
+    b->plain = malloc(sizeof(double) * POINTS * POINTS);
+    assert_non_null(stored);
+    assert_non_null(b->plain);
+    for (int64_t i = 0; i < POINTS * cols; i++) {
+        stored[i] = test_stored(set, i / cols, (int32_t)(i % cols)) + shift;
+    }
+    for (int64_t pair = 0; pair < (int64_t)POINTS * POINTS; pair++) {
+        const double *x = stored + pair / POINTS * cols;
+        const double *y = stored + pair % POINTS * cols;
+        double cost = 0.0;
+        for (int64_t i = 0; i < cols; i++) {
+            cost += product ? -2.0 * x[i] * y[i] : (x[i] - y[i]) * (x[i] - y[i]);
+        }
+        b->plain[pair] = cost;
+    }
+    assert_true(fabs(b->plain[1] - test_plain_cost(set, 0, set, 1)) <= 1e-9 * fabs(b->plain[1]));
+    free(stored);
+}
+
+static bench bench_make(const setting *s, kin_isa isa, int32_t cols)
+{
+    bench b = {.ctx = test_ctx(isa, 1), .rows = test_rows_make(s->dtype, POINTS, cols, 0)};
+    uint64_t seed = (uint64_t)cols * 31 + s->type;
+    test_rows_fill(&b.rows, 100.0, 0, &seed);
+    for (int64_t row = 0; row < POINTS; row++) { /* no row of zeros, which cosine sets aside */
+        test_rows_set(&b.rows, row, 0, (double)(1 + row % 50));
+    }
+    const kin_distance distance = {.metric = s->metric, .cols = cols, .isa = isa};
+    assert_int_equal(
+        kin_prepare_rows(b.ctx, &b.rows.matrix, &distance, "points", true, false, &b.prepared),
+        KITH_OK);
+    return b;
+}
+
+static void bench_free(bench *b)
+{
+    free(b->plain);
+    kin_descent_matcher_free(b->ctx, &b->matcher);
+    kin_descent_points_free(b->ctx, &b->points);
+    kin_prepared_free(b->ctx, &b->prepared);
+    test_rows_free(&b->rows);
+    kith_ctx_free(b->ctx);
+}
+
+static void shuffled(uint32_t *positions, uint32_t count, uint64_t *seed)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t other = (uint32_t)(test_uniform(seed) * (i + 1));
+        positions[i] = positions[other];
+        positions[other] = i;
+    }
+}
+
+static float float_of_order(uint32_t order)
+{
+    const kin_word w = {.u = (order >> 31) != 0 ? order & 0x7fffffffu : ~order};
+    return w.f;
+}
+
+static void check_order(const bench *b, uint32_t order, uint32_t i, uint32_t j)
+{
+    const kin_frame *frame = &b->prepared.frame;
+    const double plain = b->plain[(int64_t)i * POINTS + j];
+    if (!kin_tile_is_float(frame->kernel->type)) {
+        assert_int_equal(order, kin_descent_order_of_int((int32_t)plain));
+        return;
+    }
+    const double most = kin_bound_error(frame->kappa, kin_set_row(&b->prepared.set, i),
+                                        kin_set_row(&b->prepared.set, j));
+    assert_true(fabs((double)float_of_order(order) - plain) <= most);
+}
+
+/* A meeting, the same with its samples turned round, and each pair by itself. */
+static void check_meeting(bench *b, int32_t new_count, int32_t old_count, uint64_t *seed)
+{
+    static uint32_t kept[(MOST_NEW + MOST_OLD) * MOST_NEW];
+    uint32_t samples[POINTS];
+    uint32_t turned[POINTS];
+    uint32_t one[POINTS];
+    const int32_t count = new_count + old_count;
+    shuffled(samples, (uint32_t)POINTS, seed);
+    kin_descent_match(&b->matcher, samples, new_count, old_count);
+    for (int32_t i = 0; i < count; i++) {
+        for (int32_t j = 0; j < i && j < new_count; j++) {
+            kept[i * MOST_NEW + j] = b->matcher.orders[i * b->matcher.stride + j];
+            check_order(b, kept[i * MOST_NEW + j], samples[i], samples[j]);
+        }
+    }
+    for (int32_t i = 0; i < new_count; i++) {
+        turned[i] = samples[new_count - 1 - i];
+    }
+    kin_descent_match(&b->matcher, turned, new_count, 0);
+    for (int32_t i = 0; i < new_count; i++) {
+        for (int32_t j = 0; j < i; j++) {
+            assert_int_equal(b->matcher.orders[i * b->matcher.stride + j],
+                             kept[(new_count - 1 - j) * MOST_NEW + new_count - 1 - i]);
+        }
+    }
+    kin_descent_match_one(&b->matcher, samples[0], samples + 1, count - 1, one);
+    for (int32_t i = 1; i < count; i++) {
+        assert_int_equal(one[i - 1], kept[i * MOST_NEW]);
+    }
+}
+
+static int check_setting(const setting *s, kin_isa isa, int32_t cols)
+{
+    if (kin_tile_get(isa, s->type) == NULL || (s->type == KIN_TILE_S8 && cols > 4096)) {
+        return 0;
+    }
+    bench b = bench_make(s, isa, cols);
+    prepare_type(&b, s->type);
+    assert_int_equal(kin_descent_points_make(b.ctx, &b.prepared, &b.points), KITH_OK);
+    assert_int_equal(b.points.kernel->type, s->type);
+    assert_int_equal((uintptr_t)b.points.rows % 64, 0);
+    assert_int_equal(kin_descent_matcher_make(b.ctx, &b.points, MOST_NEW, MOST_OLD, &b.matcher),
+                     KITH_OK);
+    measure_plain(&b);
+    uint64_t seed = 7;
+    double evaluations = 0.0;
+    for (size_t i = 0; i < sizeof meetings / sizeof *meetings; i++) {
+        const double n = meetings[i][0];
+        check_meeting(&b, meetings[i][0], meetings[i][1], &seed);
+        evaluations += n * (n - 1) + n * meetings[i][1] + n + meetings[i][1] - 1;
+    }
+    assert_true(b.matcher.evaluations == evaluations);
+    bench_free(&b);
+    return 1;
+}
+
+static void every_kernel(void **state)
+{
+    (void)state;
+    int cases = 0;
+    const size_t count = sizeof settings / sizeof *settings;
+    for (int isa = 0; isa < KIN_ISA_COUNT; isa++) {
+        for (size_t i = 0; i < count * 6 && kin_cpu_has((kin_isa)isa); i++) {
+            if (!test_is_sanitized_build() || i % 3 == 0) {
+                cases += check_setting(&settings[i / 6], (kin_isa)isa, widths[i % 6]);
+            }
+        }
+    }
+    printf("%d kernels, types and widths give the costs of plain loops: integers exactly, floats "
+           "within their bound, the same bits in every meeting and in both directions\n",
+           cases);
+}
+
+/* ---- The nearest ---------------------------------------------------------------------------- */
+
+static void plain_least(const kin_descent_matcher *m, const uint32_t *samples, int32_t new_count,
+                        int32_t count, int32_t at, bool among_new, uint64_t *word)
+{
+    const int32_t first = among_new ? 0 : new_count;
+    const int32_t last = among_new ? new_count : count;
+    uint32_t best = UINT32_MAX;
+    *word = KIN_DESCENT_EMPTY;
+    for (int32_t other = first; other < last; other++) {
+        if (other == at) {
+            continue;
+        }
+        const uint32_t order =
+            other < at ? m->orders[at * m->stride + other] : m->back[other * m->stride + at];
+        if (order < best) {
+            best = order;
+            *word = kin_descent_word(order, samples[other], 1);
+        }
+    }
+}
+
+static void nearest_of_meetings(void **state)
+{
+    (void)state;
+    const setting s = {KITH_U8, KITH_EUCLIDEAN, KIN_TILE_S16};
+    int checked = 0;
+    for (int isa = 0; isa < KIN_ISA_COUNT; isa++) {
+        for (size_t i = 0; i < sizeof meetings / sizeof *meetings && kin_cpu_has((kin_isa)isa);
+             i++) {
+            bench b = bench_make(&s, (kin_isa)isa, 3);
+            prepare_type(&b, s.type);
+            assert_int_equal(kin_descent_points_make(b.ctx, &b.prepared, &b.points), KITH_OK);
+            assert_int_equal(
+                kin_descent_matcher_make(b.ctx, &b.points, MOST_NEW, MOST_OLD, &b.matcher),
+                KITH_OK);
+            uint64_t seed = i + 1;
+            uint32_t samples[POINTS];
+            uint64_t nearest_new[MOST_NEW + MOST_OLD];
+            uint64_t nearest_old[MOST_NEW];
+            const int32_t new_count = meetings[i][0];
+            const int32_t count = new_count + meetings[i][1];
+            shuffled(samples, POINTS, &seed);
+            /* Few different orders, so that many tie. */
+            for (int64_t c = 0; c < count * b.matcher.stride; c++) {
+                b.matcher.orders[c] = 0x7ffffff0u + (uint32_t)(test_uniform(&seed) * 32.0);
+            }
+            kin_descent_match_least(&b.matcher, samples, new_count, count - new_count, nearest_new,
+                                    nearest_old);
+            for (int32_t at = 0; at < count; at++) {
+                uint64_t word;
+                plain_least(&b.matcher, samples, new_count, count, at, true, &word);
+                assert_true(nearest_new[at] == word);
+                if (at < new_count) {
+                    plain_least(&b.matcher, samples, new_count, count, at, false, &word);
+                    assert_true(nearest_old[at] == word);
+                }
+                checked += 1;
+            }
+            bench_free(&b);
+        }
+    }
+    printf("%d samples find their nearest NEW and OLD one, the first of equals\n", checked);
+}
+
+/* ---- Direct metrics ------------------------------------------------------------------------- */
+
+static double lopsided(void *arg, const void *a, const void *b, int32_t cols)
+{
+    const float *x = a;
+    const float *y = b;
+    double sum = *(const double *)arg;
+    for (int32_t i = 0; i < cols; i++) {
+        sum += x[i] > y[i] ? 2.0 * (double)(x[i] - y[i]) : (double)(y[i] - x[i]);
+    }
+    return sum;
+}
+
+static double key_of(const bench *b, uint32_t query, uint32_t other, double *values)
+{
+    const kin_prepared *p = &b->prepared;
+    double key;
+    const kin_query q = kin_metric_load(&p->distance, &p->rows, p->order[query], values);
+    kin_metric_keys(&p->distance, &q, &p->rows, &p->order[other], 0, 1, &key);
+    return key;
+}
+
+static void check_direct(kith_metric metric)
+{
+    double offset = 0.5;
+    double values[32] __attribute__((aligned(64)));
+    uint32_t samples[POINTS];
+    uint32_t one[POINTS];
+    uint64_t seed = 3;
+    bench b = {.ctx = test_ctx(kin_cpu_best(), 1), .rows = test_rows_make(KITH_F32, POINTS, 21, 0)};
+    test_rows_fill(&b.rows, 10.0, 1, &seed);
+    const kin_distance distance = {.metric = metric,
+                                   .cols = 21,
+                                   .isa = b.ctx->isa,
+                                   .custom = metric == KITH_CUSTOM ? lopsided : NULL,
+                                   .custom_arg = &offset};
+    assert_int_equal(
+        kin_prepare_rows(b.ctx, &b.rows.matrix, &distance, "points", true, false, &b.prepared),
+        KITH_OK);
+    assert_int_equal(kin_descent_points_make(b.ctx, &b.prepared, &b.points), KITH_OK);
+    assert_null(b.points.kernel);
+    assert_int_equal(kin_descent_matcher_make(b.ctx, &b.points, 9, 20, &b.matcher), KITH_OK);
+    shuffled(samples, POINTS, &seed);
+    kin_descent_match(&b.matcher, samples, 9, 20);
+    for (int32_t i = 0; i < 29; i++) {
+        for (int32_t j = 0; j < i && j < 9; j++) {
+            const double key = key_of(&b, samples[i], samples[j], values);
+            const double back = key_of(&b, samples[j], samples[i], values);
+            assert_int_equal(b.matcher.orders[i * b.matcher.stride + j],
+                             kin_descent_order_of_float((float)key));
+            assert_int_equal(b.matcher.back[i * b.matcher.stride + j],
+                             kin_descent_order_of_float((float)back));
+        }
+    }
+    kin_descent_match_one(&b.matcher, samples[0], samples + 1, POINTS - 1, one);
+    for (int32_t i = 1; i < POINTS; i++) {
+        const double key = key_of(&b, samples[0], samples[i], values);
+        assert_int_equal(one[i - 1], kin_descent_order_of_float((float)key));
+    }
+    bench_free(&b);
+}
+
+static void direct_metrics(void **state)
+{
+    (void)state;
+    const kith_metric metrics[] = {KITH_MANHATTAN, KITH_CHEBYSHEV, KITH_CHI2,  KITH_HAMMING,
+                                   KITH_JACCARD,   KITH_KL,        KITH_CUSTOM};
+    for (size_t i = 0; i < sizeof metrics / sizeof *metrics; i++) {
+        check_direct(metrics[i]);
+    }
+    printf("direct metrics: keys as floats, in both directions where these differ\n");
+}
+
+/* ---- The start ------------------------------------------------------------------------------ */
+
+typedef struct starting {
+    kith_ctx *ctx;
+    kin_prepared prepared;
+    kin_descent_points points;
+    kin_descent_matcher matcher;
+} starting;
+
+static starting start_make(const test_rows *rows, kith_metric metric, kin_isa isa, int32_t threads)
+{
+    starting s = {.ctx = test_ctx(isa, threads)};
+    const kith_matrix *m = &rows->matrix;
+    const kin_distance distance = {.metric = metric, .cols = m->cols, .isa = isa};
+    assert_int_equal(kin_prepare_rows(s.ctx, m, &distance, "points", false, false, &s.prepared),
+                     KITH_OK);
+    assert_int_equal(
+        kin_prepare_corpus(s.ctx, kin_frame_is_integer(&distance, m, m), 11, &s.prepared), KITH_OK);
+    assert_int_equal(kin_descent_points_make(s.ctx, &s.prepared, &s.points), KITH_OK);
+    assert_int_equal(kin_descent_matcher_make(s.ctx, &s.points, 1, 64, &s.matcher), KITH_OK);
+    return s;
+}
+
+static void start_free(starting *s)
+{
+    kin_descent_matcher_free(s->ctx, &s->matcher);
+    kin_descent_points_free(s->ctx, &s->points);
+    kin_prepared_free(s->ctx, &s->prepared);
+    kith_ctx_free(s->ctx);
+}
+
+/* All words of a position but its own, ascending. */
+static void rank_all(starting *s, uint32_t position, uint32_t *others, uint64_t *words)
+{
+    const int64_t count = s->points.count;
+    uint32_t *orders = others + count;
+    int64_t kept = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (i != position) {
+            others[kept++] = i;
+        }
+    }
+    kin_descent_match_one(&s->matcher, position, others, kept, orders);
+    for (int64_t i = 0; i < kept; i++) {
+        words[i] = kin_descent_word(orders[i], others[i], 1);
+    }
+    kin_select_sort_words(words, kept);
+}
+
+static int64_t find(const uint64_t *words, int64_t count, uint64_t word)
+{
+    for (int64_t i = 0; i < count; i++) {
+        if (words[i] == word) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* A row of the start: ascending, true costs, none twice, not itself; what it found of the first
+ * `length` there are. */
+static int64_t check_row(const uint64_t *row, int32_t length, const uint64_t *all, int64_t others)
+{
+    int64_t found = 0;
+    for (int32_t i = 0; i < length; i++) {
+        if (row[i] == KIN_DESCENT_EMPTY) {
+            continue;
+        }
+        assert_true(i == 0 || row[i - 1] < row[i]);
+        const int64_t rank = find(all, others, row[i]);
+        assert_true(rank >= i);
+        found += rank < length;
+    }
+    return found;
+}
+
+/* Share of the true lists that is found. */
+static double check_start(starting *s, double share, int32_t length, const uint64_t *words,
+                          const kin_descent_started *started)
+{
+    enum { ROWS = 40 };
+    const int64_t count = s->points.count;
+    uint32_t *others = malloc(sizeof(uint32_t) * 2 * (size_t)count);
+    uint64_t *all = malloc(sizeof(uint64_t) * (size_t)count);
+    assert_non_null(others);
+    assert_non_null(all);
+    int64_t found = 0;
+    for (int64_t i = 0; i < ROWS; i++) {
+        const int64_t position = i * (count - 1) / (ROWS - 1);
+        rank_all(s, (uint32_t)position, others, all);
+        found += check_row(words + position * length, length, all, count - 1);
+    }
+    assert_true(started->all == (share >= 1.0));
+    free(all);
+    free(others);
+    return (double)found / (double)kin_min_i64(length, count - 1) / ROWS;
+}
+
+static void start_twice(const test_rows *rows, kith_metric metric, kin_isa isa, double share,
+                        double least)
+{
+    enum { LENGTH = 14 };
+    const size_t bytes = sizeof(uint64_t) * LENGTH * (size_t)rows->matrix.rows;
+    uint64_t *words[2] = {malloc(bytes), malloc(bytes)};
+    kin_descent_started started[2];
+    int64_t count = 0;
+    for (int i = 0; i < 2; i++) {
+        starting s = start_make(rows, metric, isa, i == 0 ? 1 : 4);
+        count = s.points.count;
+        assert_int_equal(
+            kin_descent_start_screen(s.ctx, &s.points, share, LENGTH, words[i], &started[i]),
+            KITH_OK);
+        if (i == 0) {
+            const double found = check_start(&s, share, LENGTH, words[0], &started[0]);
+            printf("  %s, %lld points, share %.3f of which %.3f was looked at: %.3f of the lists\n",
+                   kin_isa_name(isa), (long long)count, share,
+                   2.0 * started[0].evaluations / (double)count / (double)count, found);
+            assert_true(found >= least);
+        }
+        start_free(&s);
+    }
+    assert_true(started[0].evaluations == started[1].evaluations);
+    assert_memory_equal(words[0], words[1], sizeof(uint64_t) * LENGTH * (size_t)count);
+    free(words[0]);
+    free(words[1]);
+}
+
+static void starts(void **state)
+{
+    (void)state;
+    const int64_t many = test_is_slow_build() ? 2500 : 9000;
+    uint64_t seed = 5;
+    test_rows bytes = test_rows_make(KITH_U8, many, 12, 0);
+    test_rows floats = test_rows_make(KITH_F32, many, 12, 0);
+    test_rows few = test_rows_make(KITH_F32, 9, 4, 0);
+    test_rows_fill(&bytes, 100.0, 0, &seed);
+    test_shape_fill(&floats, SHAPE_GAUSS, false, &seed);
+    test_shape_fill(&few, SHAPE_GAUSS, false, &seed);
+    const kin_isa best = kin_cpu_best();
+    start_twice(&bytes, KITH_EUCLIDEAN, best, 1.0, 1.0);
+    start_twice(&bytes, KITH_EUCLIDEAN, best, 0.2, 0.2);
+    start_twice(&bytes, KITH_INNER_PRODUCT, best, 0.2, 0.1);
+    start_twice(&bytes, KITH_EUCLIDEAN, KIN_ISA_PORTABLE, 0.01, 0.03);
+    /* Costs of the screen and of meetings round differently where lists end. */
+    start_twice(&floats, KITH_COSINE, best, 1.0, 0.998);
+    start_twice(&floats, KITH_EUCLIDEAN, best, 0.2, 0.2);
+    start_twice(&floats, KITH_INNER_PRODUCT, KIN_ISA_PORTABLE, 0.2, 0.1);
+    start_twice(&few, KITH_EUCLIDEAN, best, 1.0, 1.0);
+    test_rows_free(&few);
+    test_rows_free(&floats);
+    test_rows_free(&bytes);
+    printf("starts: true costs in order, none twice, all pairs give the exact lists, the same "
+           "bytes on 1 and on 4 threads\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_kernel),
+        cmocka_unit_test(nearest_of_meetings),
+        cmocka_unit_test(direct_metrics),
+        cmocka_unit_test(starts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
