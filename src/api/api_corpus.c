@@ -150,9 +150,7 @@ static kith_status take_params(kith_ctx *ctx, const kith_corpus_params *given,
     }
     memcpy(known, given, given->struct_size < sizeof *known ? given->struct_size : sizeof *known);
     const int method = (int)known->method;
-    if (method < KITH_METHOD_AUTO || method > KITH_METHOD_TREE) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "method is %d, which is no method", method);
-    }
+    KIN_TRY(kin_check_method(ctx, method));
     if (known->tree_height != 0 && method != KITH_METHOD_TREE) {
         return kin_fail(ctx, KITH_E_ARGUMENT,
                         "tree_height is %d and the method is not KITH_METHOD_TREE, which alone has "

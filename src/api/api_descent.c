@@ -23,6 +23,13 @@ enum { DECIDES = 1 << 0, TELLS = 1 << 1 };
 /* Longer lists, twice as long each time, before we say that there is no further gain. */
 enum { LENGTHENINGS = 2 };
 
+/* Rounds that would have to find as much as the last one so many times more to reach the mark are
+ * left out, and lists become longer at once: each finds less than the one before. Said once less
+ * than SETTLED of all entries change, since the first rounds from random lists find more each time.
+ * Rounds with longer lists cost more, so that those with short ones must not end too early. */
+static const double AS_MUCH_AGAIN = 8.0;
+static const double SETTLED = 0.1;
+
 /* Pairs that a descent costs as much as, a row: by which "auto" chooses the device. */
 static const double PAIRS_A_ROW = 5e4;
 
@@ -38,6 +45,8 @@ typedef struct watch {
     kith_descent_report *report;
     double evaluations; /* of stages before */
     double seconds;
+    double before;     /* recall after the round before, in this stage */
+    bool may_lengthen; /* another stage may follow this one */
     bool reached;
 } watch;
 
@@ -127,6 +136,13 @@ static kin_sample_sums recalls(const watch *w, unsigned part)
 
 /* ---- Rounds --------------------------------------------------------------------------------- */
 
+static bool is_hopeless(const watch *w, const kin_descent_round *round, double recall)
+{
+    const double entries = (double)w->job->points.rows * (double)w->job->request.k;
+    return w->may_lengthen && round->number > 0 && (double)round->updates < SETTLED * entries &&
+           recall + AS_MUCH_AGAIN * (recall - w->before) < w->job->recall;
+}
+
 /* kin_descent_request.judge */
 static kith_status judge(void *arg, const kin_descent_round *round, bool *enough)
 {
@@ -147,7 +163,8 @@ static kith_status judge(void *arg, const kin_descent_round *round, bool *enough
                                  .seconds = w->seconds + round->seconds};
     }
     w->reached = w->job->recall > 0.0 && recall >= w->job->recall;
-    *enough = w->reached;
+    *enough = w->reached || is_hopeless(w, round, recall);
+    w->before = recall;
     return KITH_OK;
 }
 
@@ -200,6 +217,7 @@ static kith_status lengthen(kith_ctx *ctx, kin_gpu *gpu, watch *w, kin_descent_r
         request->seed += 1;
         request->list *= 2;
         request->candidates += request->candidates / 2;
+        w->may_lengthen = i + 1 < LENGTHENINGS;
         const kith_status status = descend(ctx, gpu, job, request, 0, out, &outcome);
         if (stands(ctx, status)) {
             ctx->report = before;
@@ -238,12 +256,13 @@ static kith_status run(kith_ctx *ctx, kin_gpu *gpu, watch *w, uint32_t place,
     request.control = job->sample > 0 ? &w->control : NULL;
     request.judge = judge;
     request.judge_arg = w;
+    const bool on_host = (place & KIN_FUSED_OUT_ON_DEVICE) == 0;
+    w->may_lengthen = job->may_lengthen && on_host && out->ids != NULL;
+    const bool lengthens = w->may_lengthen;
     KIN_TRY(descend(ctx, gpu, job, &request, place, out, &outcome));
     w->report->start = (kith_start)outcome.start;
     add_outcome(w, &request, &outcome);
-    const bool on_host = (place & KIN_FUSED_OUT_ON_DEVICE) == 0;
-    return job->may_lengthen && on_host && out->ids != NULL ? lengthen(ctx, gpu, w, &request, out)
-                                                            : KITH_OK;
+    return lengthens ? lengthen(ctx, gpu, w, &request, out) : KITH_OK;
 }
 
 kith_status kin_descent_run(kith_ctx *ctx, kin_gpu *gpu, const kin_descent_job *job, uint32_t place,

@@ -1,0 +1,592 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Approximate graphs by the public call: mistakes are named, parameters and reports of older
+ * callers are understood, the loop ends by the wanted recall, what is told of the recall is true,
+ * and a plan holds. Runs with several threads. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "support/support_answers.h"
+#include "support/support_engines.h"
+#include "support/support_shapes.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* More than engines solve exactly. */
+enum { ROWS = 4200, COLS = 10, K = 10, FEW = 60 };
+
+typedef struct fixture {
+    kith_ctx *ctx;
+    test_rows points;
+    kith_neighbors truth;
+    kith_neighbors out;
+} fixture;
+
+static kith_ctx *new_ctx(int32_t threads)
+{
+    kith_ctx_params params = kith_ctx_params_default();
+    params.threads = threads;
+    kith_ctx *ctx = NULL;
+    assert_int_equal(kith_ctx_create(&params, &ctx), KITH_OK);
+    return ctx;
+}
+
+static void works(const kith_ctx *ctx, kith_status status)
+{
+    if (status != KITH_OK) {
+        fail_msg("%s", kith_ctx_detail(ctx));
+    }
+}
+
+static int make(void **state)
+{
+    static fixture f;
+    uint64_t seed = 3;
+    f.ctx = new_ctx(2);
+    f.points = test_rows_make(KITH_F32, ROWS, COLS, 8);
+    test_shape_fill(&f.points, SHAPE_GAUSS, false, &seed);
+    f.truth = test_answer_make(ROWS, K);
+    f.out = test_answer_make(ROWS, K);
+    kith_search_params params = kith_search_params_default();
+    params.k = K;
+    works(f.ctx, kith_graph_exact(f.ctx, &f.points.matrix, &params, &f.truth));
+    *state = &f;
+    return 0;
+}
+
+static int drop(void **state)
+{
+    fixture *f = *state;
+    test_answer_free(&f->out);
+    test_answer_free(&f->truth);
+    test_rows_free(&f->points);
+    kith_ctx_free(f->ctx);
+    return 0;
+}
+
+static kith_descent_params usual(void)
+{
+    kith_descent_params params = kith_descent_params_default();
+    params.k = K;
+    return params;
+}
+
+static kith_descent_report descend(const fixture *f, const kith_descent_params *params)
+{
+    kith_descent_report report = {.struct_size = (uint32_t)sizeof report};
+    works(f->ctx, kith_graph_descent(f->ctx, &f->points.matrix, params, &f->out, &report));
+    return report;
+}
+
+static double true_recall(const fixture *f, int64_t at)
+{
+    kith_recall recall;
+    works(f->ctx, kith_recall_measure(f->ctx, &f->out, &f->truth, KITH_EUCLIDEAN, at, &recall));
+    return recall.recall;
+}
+
+/* ---- Mistakes ------------------------------------------------------------------------------- */
+
+static void refused(const fixture *f, const kith_descent_params *params, kith_status status,
+                    const char *text)
+{
+    const kith_status got = kith_graph_descent(f->ctx, &f->points.matrix, params, &f->out, NULL);
+    if (got != status || strstr(kith_ctx_detail(f->ctx), text) == NULL) {
+        fail_msg("%s: %s (should say '%s')", kith_status_name(got), kith_ctx_detail(f->ctx), text);
+    }
+}
+
+static double lazy(void *arg, const void *query, const void *point, int32_t cols)
+{
+    (void)arg;
+    (void)query;
+    (void)point;
+    (void)cols;
+    return 0.0;
+}
+
+typedef struct mistake {
+    size_t offset;
+    double value;
+    char type; /* 'd' double, 'i' int32, 'l' int64 */
+    const char *text;
+} mistake;
+
+#define FIELD(name) offsetof(kith_descent_params, name)
+
+static void mistakes_are_named(void **state)
+{
+    static const mistake mistakes[] = {
+        {FIELD(k), 0, 'l', "k is 0, must be at least 1"},
+        {FIELD(k), ROWS, 'l', "k is 4200, must be at most 4199 (a point's own id does not count)"},
+        {FIELD(flags), 2, 'i', "flags is 0x2, of which 0x2 is no flag of descent"},
+        {FIELD(metric), 99, 'i', "metric is 99, which is no metric"},
+        {FIELD(metric), KITH_CUSTOM, 'i', "metric is custom and the function for it is NULL"},
+        {FIELD(recall), 1.5, 'd', "recall is 1.5, must be 0 to 1"},
+        {FIELD(recall), NAN, 'd', "recall is "},
+        {FIELD(delta), -1, 'd', "delta is -1, must be 0 to 1"},
+        {FIELD(start_share), 2, 'd', "start_share is 2, must be 0 to 1"},
+        {FIELD(recall_at), 11, 'l', "recall_at is 11, must be 0 to k, 10"},
+        {FIELD(sample), -2, 'l', "sample is -2, must be at least 1"},
+        {FIELD(rounds), -2, 'i', "rounds is -2, must be at least 1"},
+        {FIELD(candidates), -1, 'i', "candidates is -1, must be at least 1"},
+        {FIELD(list), 10, 'i', "list is 10, must be at least 11"},
+        {FIELD(start), 4, 'i', "start is 4, which is no start"},
+        {FIELD(start), KITH_START_GRAPH, 'i', "init is NULL (set both or none)"},
+    };
+    const fixture *f = *state;
+    for (size_t i = 0; i < sizeof mistakes / sizeof mistakes[0]; i++) {
+        const mistake *m = &mistakes[i];
+        kith_descent_params params = usual();
+        unsigned char *field = (unsigned char *)&params + m->offset;
+        const int32_t narrow = m->type == 'i' ? (int32_t)m->value : 0;
+        const int64_t wide = m->type == 'l' ? (int64_t)m->value : 0;
+        memcpy(field,
+               m->type == 'd'   ? (const void *)&m->value
+               : m->type == 'i' ? (const void *)&narrow
+                                : (const void *)&wide,
+               m->type == 'i' ? sizeof narrow : sizeof wide);
+        refused(f, &params, KITH_E_ARGUMENT, m->text);
+    }
+    (void)printf("%zu mistakes are named\n", sizeof mistakes / sizeof mistakes[0]);
+}
+
+static void what_does_not_go_together(void **state)
+{
+    const fixture *f = *state;
+    kith_descent_params params = usual();
+    params.recall = 0.9;
+    params.sample = -1;
+    refused(f, &params, KITH_E_ARGUMENT, "without which nobody knows the recall");
+    params = usual();
+    params.custom = lazy;
+    refused(f, &params, KITH_E_ARGUMENT, "custom is set and the metric is not KITH_CUSTOM");
+    params = usual();
+    params.metric = KITH_MANHATTAN;
+    params.start = KITH_START_SCREEN;
+    refused(f, &params, KITH_E_ARGUMENT, "start is screen and the metric is manhattan");
+    params = usual();
+    params.start = KITH_START_RANDOM;
+    params.start_share = 0.5;
+    refused(f, &params, KITH_E_ARGUMENT, "the start is no screen");
+    params.start_share = 0.0;
+    params.init = &f->truth;
+    refused(f, &params, KITH_E_ARGUMENT, "init is set and start is neither");
+    params.start = KITH_START_AUTO;
+    kith_neighbors init = f->truth;
+    init.rows = ROWS - 1;
+    params.init = &init;
+    refused(f, &params, KITH_E_ARGUMENT, "init is 4199 x 10, must be a graph of 4200 rows");
+    init = f->truth;
+    init.ids = NULL;
+    refused(f, &params, KITH_E_ARGUMENT, "init is 4200 x 10 without ids");
+    uint32_t *ids = malloc(ROWS * K * sizeof *ids);
+    assert_non_null(ids);
+    memcpy(ids, f->truth.ids, ROWS * K * sizeof *ids);
+    ids[7 * K + 3] = ROWS;
+    init.ids = ids;
+    refused(f, &params, KITH_E_DATA, "init has id 4200 in row 7, must be below 4200");
+    free(ids);
+    refused(f, NULL, KITH_E_ARGUMENT, "kith_descent_params_default()");
+    params = usual();
+    kith_descent_report report = {.struct_size = 0};
+    assert_int_equal(kith_graph_descent(f->ctx, &f->points.matrix, &params, &f->out, &report),
+                     KITH_E_ARGUMENT);
+    assert_non_null(strstr(kith_ctx_detail(f->ctx), "report.struct_size is 0"));
+    (void)printf("what does not go together is refused with the reason\n");
+}
+
+static void exact_calls_refuse(void **state)
+{
+    const fixture *f = *state;
+    kith_search_params params = kith_search_params_default();
+    kith_plan plan = {.struct_size = (uint32_t)sizeof plan};
+    kith_corpus *corpus = NULL;
+    kith_ranges *ranges = NULL;
+    params.k = K;
+    params.method = KITH_METHOD_DESCENT;
+    kith_corpus_params made = kith_corpus_params_default();
+    made.method = KITH_METHOD_DESCENT;
+    kith_radius_params within = kith_radius_params_default();
+    within.method = KITH_METHOD_DESCENT;
+    within.radius = 0.1;
+    const kith_matrix *points = &f->points.matrix;
+    for (int call = 0; call < 6; call++) {
+        const kith_status status =
+            call == 0   ? kith_graph_exact(f->ctx, points, &params, &f->out)
+            : call == 1 ? kith_knn_exact(f->ctx, points, points, &params, &f->out)
+            : call == 2 ? kith_knn_both(f->ctx, points, points, &params, &f->out, &f->out)
+            : call == 3 ? kith_plan_exact(f->ctx, points, NULL, &params, &plan)
+            : call == 4 ? kith_corpus_create_with(f->ctx, points, &made, &corpus)
+                        : kith_radius(f->ctx, points, NULL, &within, &ranges);
+        const char *detail = kith_ctx_detail(f->ctx);
+        if (status != KITH_E_ARGUMENT || strstr(detail, "use kith_graph_descent") == NULL) {
+            fail_msg("call %d: %s", call, detail);
+        }
+    }
+    (void)printf("exact calls refuse the method descent\n");
+}
+
+/* ---- Callers of other versions ----------------------------------------------------------------
+ */
+
+static void sizes_are_obeyed(void **state)
+{
+    const fixture *f = *state;
+    kith_descent_params params = usual();
+    /* Who knows of nothing behind k gets the defaults, whatever lies there. */
+    params.start = (kith_start)77;
+    params.recall = 77.0;
+    params.struct_size = (uint32_t)offsetof(kith_descent_params, flags);
+    kith_descent_report report;
+    memset(&report, 0x5a, sizeof report);
+    report.struct_size = (uint32_t)offsetof(kith_descent_report, evaluations);
+    works(f->ctx, kith_graph_descent(f->ctx, &f->points.matrix, &params, &f->out, &report));
+    assert_int_equal(report.struct_size, offsetof(kith_descent_report, evaluations));
+    assert_true(report.rounds >= 0 && report.list > K);
+    const unsigned char *bytes = (const unsigned char *)&report;
+    for (size_t i = offsetof(kith_descent_report, evaluations); i < sizeof report; i++) {
+        assert_int_equal(bytes[i], 0x5a);
+    }
+    assert_true(true_recall(f, 0) > 0.9);
+    (void)printf("smaller structs are understood, and nothing is written behind them\n");
+}
+
+/* ---- Recall --------------------------------------------------------------------------------- */
+
+static void rounds_end_by_recall(void **state)
+{
+    const fixture *f = *state;
+    int32_t before = -1;
+    const double wanted[] = {0.3, 0.8, 0.95, 0.995};
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
+        kith_descent_params params = usual();
+        params.start = KITH_START_RANDOM;
+        params.recall = wanted[i];
+        const kith_descent_report report = descend(f, &params);
+        assert_int_equal(report.start, KITH_START_RANDOM);
+        assert_int_equal(report.reached, 1);
+        assert_true(report.rounds >= before);
+        assert_true(report.round[report.round_count - 1].recall >= wanted[i]);
+        for (int32_t r = 0; r < report.round_count - 1; r++) {
+            assert_true(report.round[r].recall < wanted[i]);
+            assert_true(report.round[r].evaluations <= report.round[r + 1].evaluations);
+            assert_true(report.round[r].seconds <= report.round[r + 1].seconds);
+        }
+        assert_true(true_recall(f, 0) > wanted[i] - 0.03);
+        before = report.rounds;
+        (void)printf("recall %.3f wanted, %.4f found, %d rounds\n", wanted[i], true_recall(f, 0),
+                     (int)report.rounds);
+    }
+}
+
+static void rounds_end_without_it(void **state)
+{
+    const fixture *f = *state;
+    kith_descent_params params = usual();
+    params.start = KITH_START_RANDOM;
+    params.recall = 1.0;
+    params.rounds = 2;
+    kith_descent_report report = descend(f, &params);
+    assert_int_equal(report.reached, 0);
+    assert_int_equal(report.rounds, 2);
+    assert_int_equal(report.round_count, 3);
+    params.rounds = -1;
+    report = descend(f, &params);
+    assert_int_equal(report.rounds, 0);
+    assert_int_equal(report.round_count, 1);
+    /* Candidates so few that short lists cannot do it: they become longer. */
+    params = usual();
+    params.start = KITH_START_RANDOM;
+    params.candidates = 2;
+    params.recall = 0.999;
+    report = descend(f, &params);
+    params.list = K + 1;
+    params.rounds = 5;
+    const kith_descent_report kept = descend(f, &params);
+    assert_int_equal(kept.list, K + 1);
+    assert_true(report.list > kept.list);
+    assert_true(report.recall.recall > kept.recall.recall);
+    (void)printf("without reaching it rounds end and say so; lists go on longer, up to %d\n",
+                 (int)report.list);
+}
+
+/* The report's recall is what kith_recall_estimate says of the graph for the same seed. */
+static void recall_is_that_of_the_graph(void **state)
+{
+    const fixture *f = *state;
+    const int64_t ats[] = {0, 1, 5};
+    for (size_t i = 0; i < sizeof ats / sizeof ats[0]; i++) {
+        kith_descent_params params = usual();
+        kith_recall told;
+        params.recall = 0.9;
+        params.recall_at = ats[i];
+        params.sample = 300;
+        params.seed = 40 + i;
+        params.start = KITH_START_RANDOM;
+        const kith_descent_report report = descend(f, &params);
+        works(f->ctx, kith_recall_estimate(f->ctx, &f->points.matrix, &f->out, KITH_EUCLIDEAN,
+                                           ats[i], 300, 40 + i, &told));
+        assert_true(fabs(told.recall - report.recall.recall) < 1e-12);
+        assert_true(fabs(told.low - report.recall.low) < 1e-12);
+        assert_true(fabs(told.high - report.recall.high) < 1e-12);
+        assert_int_equal(told.at, report.recall.at);
+        assert_int_equal(report.recall.rows, 300);
+        params.sample = ROWS + 5;
+        const kith_descent_report whole = descend(f, &params);
+        assert_int_equal(whole.recall.rows, ROWS);
+        assert_true(fabs(whole.recall.recall - true_recall(f, ats[i])) < 1e-12);
+        assert_true(whole.recall.low == whole.recall.high);
+        params.sample = -1;
+        params.recall = 0.0;
+        assert_int_equal(descend(f, &params).recall.rows, 0);
+    }
+    (void)printf("the recall that is told is that of the graph\n");
+}
+
+/* Rounds end by a sample that is good enough; the interval is of another one. */
+static void interval_holds_the_truth(void **state)
+{
+    const fixture *f = *state;
+    const int seeds = test_is_slow_build() ? 5 : test_is_sanitized_build() ? 20 : 100;
+    int within = 0;
+    double above = 0.0;
+    for (int seed = 0; seed < seeds; seed++) {
+        kith_descent_params params = usual();
+        params.start = KITH_START_RANDOM;
+        params.seed = (uint64_t)seed;
+        params.recall = seed % 2 == 0 ? 0.8 : 0.95;
+        params.sample = 100;
+        const kith_recall told = descend(f, &params).recall;
+        const double truth = true_recall(f, 0);
+        within += told.low <= truth && truth <= told.high;
+        above += told.recall - truth;
+    }
+    assert_true(within >= seeds * 9 / 10);
+    assert_true(fabs(above / seeds) < 0.005);
+    (void)printf("%d of %d intervals hold the truth; estimates are %.5f above it on average\n",
+                 within, seeds, above / seeds);
+}
+
+/* ---- Graphs --------------------------------------------------------------------------------- */
+
+static void starts_from_graphs(void **state)
+{
+    const fixture *f = *state;
+    kith_descent_params params = usual();
+    params.init = &f->truth;
+    params.rounds = 1;
+    kith_descent_report report = descend(f, &params);
+    assert_int_equal(report.start, KITH_START_GRAPH);
+    assert_true(test_answers_equal(&f->out, &f->truth));
+    assert_true(report.round[0].recall == 1.0);
+    /* Half of the slots empty, the rest is found again; the same array may be read and written. */
+    for (int64_t i = 0; i < ROWS * K; i += 2) {
+        f->out.ids[i] = KITH_ID_NONE;
+    }
+    params.rounds = 3;
+    params.init = &f->out;
+    report = descend(f, &params);
+    assert_true(report.round[0].recall < 0.6);
+    assert_true(true_recall(f, 0) > 0.95);
+    (void)printf("exact graphs stay, halves of graphs become whole\n");
+}
+
+static void threads_do_not_matter(void **state)
+{
+    fixture *f = *state;
+    kith_neighbors first = test_answer_make(ROWS, K);
+    kith_ctx *own = f->ctx;
+    kith_descent_params params = usual();
+    params.recall = 0.97;
+    params.start = KITH_START_RANDOM;
+    const kith_descent_report a = descend(f, &params);
+    memcpy(first.ids, f->out.ids, ROWS * K * sizeof *first.ids);
+    f->ctx = new_ctx(1);
+    const kith_descent_report b = descend(f, &params);
+    assert_memory_equal(first.ids, f->out.ids, ROWS * K * sizeof *first.ids);
+    assert_memory_equal(&a.recall, &b.recall, sizeof a.recall);
+    params.seed = 1;
+    (void)descend(f, &params);
+    assert_memory_not_equal(first.ids, f->out.ids, ROWS * K * sizeof *first.ids);
+    kith_ctx_free(f->ctx);
+    f->ctx = own;
+    test_answer_free(&first);
+    (void)printf("the same bytes with 1 and 2 threads, others for another seed\n");
+}
+
+typedef struct table {
+    const fixture *f;
+    int strangers; /* pointers that were no row */
+} table;
+
+/* By numbers of rows alone. */
+static double by_index(void *arg, const void *query, const void *point, int32_t cols)
+{
+    table *t = arg;
+    const kith_matrix *m = &t->f->points.matrix;
+    const ptrdiff_t to_query = (const char *)query - (const char *)m->data;
+    const ptrdiff_t to_point = (const char *)point - (const char *)m->data;
+    const int64_t a = to_query / m->stride_bytes;
+    const int64_t b = to_point / m->stride_bytes;
+    if (to_query % m->stride_bytes != 0 || to_point % m->stride_bytes != 0 || a < 0 || a >= ROWS ||
+        b < 0 || b >= ROWS || cols != COLS) {
+        t->strangers += 1;
+        return 0.0;
+    }
+    const double turn = fabs((double)(a * 11 % ROWS) - (double)(b * 11 % ROWS));
+    return fmin(turn, ROWS - turn);
+}
+
+static void functions_of_row_numbers(void **state)
+{
+    fixture *f = *state;
+    table t = {.f = f};
+    kith_descent_params params = usual();
+    params.metric = KITH_CUSTOM;
+    params.custom = by_index;
+    params.custom_arg = &t;
+    params.k = 4;
+    params.recall = 0.9;
+    params.sample = 100;
+    kith_neighbors out = f->out;
+    out.k = 4;
+    kith_descent_report report = {.struct_size = (uint32_t)sizeof report};
+    works(f->ctx, kith_graph_descent(f->ctx, &f->points.matrix, &params, &out, &report));
+    assert_int_equal(t.strangers, 0);
+    int64_t right = 0;
+    for (int64_t i = 0; i < ROWS * 4; i++) {
+        right += out.distances[i] == (float)(1 + i % 4 / 2);
+    }
+    assert_true(right > ROWS * 4 * 8 / 10);
+    (void)printf("a function that knows rows by number finds %.3f of its neighbours\n",
+                 (double)right / (ROWS * 4.0));
+}
+
+static void few_points_are_exact(void **state)
+{
+    const fixture *f = *state;
+    const kith_matrix few = {.data = f->points.matrix.data,
+                             .rows = FEW,
+                             .stride_bytes = f->points.matrix.stride_bytes,
+                             .cols = COLS,
+                             .dtype = KITH_F32};
+    kith_neighbors exact = test_answer_make(FEW, K);
+    kith_neighbors found = test_answer_make(FEW, K);
+    kith_search_params search = kith_search_params_default();
+    kith_descent_params params = usual();
+    kith_descent_report report = {.struct_size = (uint32_t)sizeof report};
+    search.k = K;
+    params.recall = 0.99;
+    works(f->ctx, kith_graph_exact(f->ctx, &few, &search, &exact));
+    works(f->ctx, kith_graph_descent(f->ctx, &few, &params, &found, &report));
+    assert_true(test_answers_equal(&exact, &found));
+    assert_true(report.exact == 1 && report.reached == 1 && report.recall.low == 1.0);
+    test_answer_free(&found);
+    test_answer_free(&exact);
+    (void)printf("of few points the graph is exact, and says so\n");
+}
+
+/* ---- Plans ---------------------------------------------------------------------------------- */
+
+static void plans_hold(void **state)
+{
+    const fixture *f = *state;
+    const kith_metric metrics[] = {KITH_EUCLIDEAN, KITH_COSINE, KITH_MANHATTAN};
+    for (size_t i = 0; i < sizeof metrics / sizeof metrics[0]; i++) {
+        kith_matrix shape = f->points.matrix;
+        kith_descent_params params = usual();
+        kith_plan plan = {.struct_size = (uint32_t)sizeof plan};
+        kith_report report = {.struct_size = (uint32_t)sizeof report};
+        shape.data = NULL;
+        params.metric = metrics[i];
+        works(f->ctx, kith_plan_descent(f->ctx, &shape, &params, &plan, NULL));
+        assert_string_equal(plan.method, "descent");
+        (void)descend(f, &params);
+        works(f->ctx, kith_ctx_report(f->ctx, &report));
+        assert_int_equal(report.exact, 0);
+        assert_true(report.peak_bytes <= plan.peak_bytes);
+        assert_true(plan.peak_bytes < 8 * (report.peak_bytes + plan.result_bytes));
+        (void)printf("%s: planned %.2f MB, held %.2f MB beside the result\n",
+                     kith_metric_name(metrics[i]), (double)plan.peak_bytes * 1e-6,
+                     (double)report.peak_bytes * 1e-6);
+    }
+}
+
+static void estimates_cross_once(void **state)
+{
+    const fixture *f = *state;
+    kith_descent_params params = usual();
+    kith_descent_estimate estimate = {.struct_size = (uint32_t)sizeof estimate};
+    int32_t paid = 0;
+    for (int64_t rows = 1000; rows < 200000000; rows *= 10) {
+        kith_matrix shape = {.rows = rows, .cols = 128, .dtype = KITH_F32};
+        works(f->ctx, kith_plan_descent(f->ctx, &shape, &params, NULL, &estimate));
+        assert_true(estimate.seconds_exact > 0.0 && estimate.seconds_descent > 0.0);
+        assert_true(estimate.pays >= paid);
+        assert_true(rows >= 10000 || estimate.pays == 0);
+        paid = estimate.pays;
+    }
+    assert_int_equal(paid, 1);
+    params.k = 0;
+    assert_int_equal(kith_plan_descent(f->ctx, &f->points.matrix, &params, NULL, &estimate),
+                     KITH_E_ARGUMENT);
+    params.k = K;
+    estimate.struct_size = 0;
+    assert_int_equal(kith_plan_descent(f->ctx, &f->points.matrix, &params, NULL, &estimate),
+                     KITH_E_ARGUMENT);
+    assert_int_equal(kith_plan_descent(f->ctx, NULL, &params, NULL, NULL), KITH_E_ARGUMENT);
+    (void)printf("exact graphs are sooner for few points, descents for many\n");
+}
+
+static int stop(void *arg, const char *phase, double done, double total)
+{
+    (void)arg;
+    (void)phase;
+    (void)done;
+    (void)total;
+    return 1;
+}
+
+static void stops(void **state)
+{
+    const fixture *f = *state;
+    kith_ctx_params how = kith_ctx_params_default();
+    kith_ctx *ctx = NULL;
+    how.threads = 2;
+    how.progress = stop;
+    assert_int_equal(kith_ctx_create(&how, &ctx), KITH_OK);
+    kith_descent_params params = usual();
+    params.recall = 0.99;
+    assert_int_equal(kith_graph_descent(ctx, &f->points.matrix, &params, &f->out, NULL),
+                     KITH_E_CANCELLED);
+    kith_ctx_free(ctx);
+    (void)printf("a descent stops when it is told to\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(mistakes_are_named),
+        cmocka_unit_test(what_does_not_go_together),
+        cmocka_unit_test(exact_calls_refuse),
+        cmocka_unit_test(sizes_are_obeyed),
+        cmocka_unit_test(rounds_end_by_recall),
+        cmocka_unit_test(rounds_end_without_it),
+        cmocka_unit_test(starts_from_graphs),
+        cmocka_unit_test(recall_is_that_of_the_graph),
+        cmocka_unit_test(interval_holds_the_truth),
+        cmocka_unit_test(threads_do_not_matter),
+        cmocka_unit_test(functions_of_row_numbers),
+        cmocka_unit_test(few_points_are_exact),
+        cmocka_unit_test(plans_hold),
+        cmocka_unit_test(estimates_cross_once),
+        cmocka_unit_test(stops),
+    };
+    return cmocka_run_group_tests(tests, make, drop);
+}
