@@ -32,6 +32,12 @@ KITH_API kith_status kith_cuda_knn_exact(kith_ctx *ctx, const kith_matrix *corpu
                                          const kith_search_params *params,
                                          const kith_neighbors *out, void *stream);
 
+/* As kith_graph_descent; params.init must be NULL, and the report stays host memory. */
+KITH_API kith_status kith_cuda_graph_descent(kith_ctx *ctx, const kith_matrix *points,
+                                             const kith_descent_params *params,
+                                             const kith_neighbors *out, kith_descent_report *report,
+                                             void *stream);
+
 /* As kith_select: data and ids of the values, and both outputs, lie in device memory. */
 KITH_API kith_status kith_cuda_select(kith_ctx *ctx, const kith_values *values,
                                       const kith_select_params *params, const kith_selection *out,

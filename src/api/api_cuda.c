@@ -5,6 +5,7 @@
 
 #include "api/api_call.h"
 #include "api/api_check.h"
+#include "api/api_descent.h"
 #include "api/api_device.h"
 #include "api/api_limit.h"
 #include "api/api_method.h"
@@ -139,6 +140,38 @@ kith_status kith_cuda_knn_exact(kith_ctx *ctx, const kith_matrix *corpus,
     kin_call call;
     KIN_TRY(kin_call_begin(ctx, &call));
     return kin_call_end(&call, knn(ctx, corpus, queries, params, out, stream));
+}
+
+/* ---- Approximate graphs --------------------------------------------------------------------- */
+
+static kith_status descend(kith_ctx *ctx, const kith_matrix *points,
+                           const kith_descent_params *given, const kith_neighbors *out,
+                           kith_descent_report *report, void *stream)
+{
+    kin_descent_job job;
+    kin_gpu *gpu = NULL;
+    int32_t index = -1;
+    KIN_TRY(kin_descent_check(ctx, points, given, ON_DEVICE, out, &job));
+    KIN_TRY(kin_descent_check_report(ctx, report));
+    KIN_TRY(find_all(ctx, job.points.data, NULL, out, &index));
+    KIN_TRY(check_metric(ctx, &job.request.distance));
+    KIN_TRY(enter(ctx, index, &gpu));
+    kith_status status = kin_gpu_follow(ctx, gpu, stream != NULL ? stream : DEFAULT_STREAM);
+    if (status == KITH_OK) {
+        status = kin_descent_run(ctx, gpu, &job, ON_DEVICE, out, report);
+    }
+    KIN_KEEP(status, kin_gpu_wait(ctx, gpu));
+    kin_device_leave(ctx, gpu);
+    return status;
+}
+
+kith_status kith_cuda_graph_descent(kith_ctx *ctx, const kith_matrix *points,
+                                    const kith_descent_params *params, const kith_neighbors *out,
+                                    kith_descent_report *report, void *stream)
+{
+    kin_call call;
+    KIN_TRY(kin_call_begin(ctx, &call));
+    return kin_call_end(&call, descend(ctx, points, params, out, report, stream));
 }
 
 /* ---- Selection ------------------------------------------------------------------------------ */

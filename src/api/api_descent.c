@@ -205,7 +205,7 @@ static bool stands(kith_ctx *ctx, kith_status status)
 
 /* The graph that was found starts another descent, with longer lists. */
 static kith_status lengthen(kith_ctx *ctx, kin_gpu *gpu, watch *w, kin_descent_request *request,
-                            const kith_neighbors *out)
+                            uint32_t place, const kith_neighbors *out)
 {
     const kin_descent_job *job = w->job;
     for (int i = 0; i < LENGTHENINGS && !w->reached && !w->report->exact; i++) {
@@ -218,7 +218,7 @@ static kith_status lengthen(kith_ctx *ctx, kin_gpu *gpu, watch *w, kin_descent_r
         request->list *= 2;
         request->candidates += request->candidates / 2;
         w->may_lengthen = i + 1 < LENGTHENINGS;
-        const kith_status status = descend(ctx, gpu, job, request, 0, out, &outcome);
+        const kith_status status = descend(ctx, gpu, job, request, place, out, &outcome);
         if (stands(ctx, status)) {
             ctx->report = before;
             return KITH_OK;
@@ -256,13 +256,12 @@ static kith_status run(kith_ctx *ctx, kin_gpu *gpu, watch *w, uint32_t place,
     request.control = job->sample > 0 ? &w->control : NULL;
     request.judge = judge;
     request.judge_arg = w;
-    const bool on_host = (place & KIN_FUSED_OUT_ON_DEVICE) == 0;
-    w->may_lengthen = job->may_lengthen && on_host && out->ids != NULL;
+    w->may_lengthen = job->may_lengthen && out->ids != NULL;
     const bool lengthens = w->may_lengthen;
     KIN_TRY(descend(ctx, gpu, job, &request, place, out, &outcome));
     w->report->start = (kith_start)outcome.start;
     add_outcome(w, &request, &outcome);
-    return lengthens ? lengthen(ctx, gpu, w, &request, out) : KITH_OK;
+    return lengthens ? lengthen(ctx, gpu, w, &request, place, out) : KITH_OK;
 }
 
 kith_status kin_descent_run(kith_ctx *ctx, kin_gpu *gpu, const kin_descent_job *job, uint32_t place,
@@ -302,7 +301,7 @@ static kith_status graph(kith_ctx *ctx, const kith_matrix *points,
 {
     kin_descent_job job;
     kin_gpu *gpu = NULL;
-    KIN_TRY(kin_descent_check(ctx, points, params, out, &job));
+    KIN_TRY(kin_descent_check(ctx, points, params, 0, out, &job));
     KIN_TRY(kin_descent_check_report(ctx, report));
     KIN_TRY(kin_descent_enter(ctx, &job, &gpu));
     if (gpu != NULL) {

@@ -18,10 +18,10 @@ typedef struct kin_descent_job {
     bool may_lengthen; /* the caller leaves the lists to us */
 } kin_descent_job;
 
-/* out NULL: a plan, which has none. */
+/* place: of fused_search.h. Of `out` and points.data addresses are not followed. */
 kith_status kin_descent_check(kith_ctx *ctx, const kith_matrix *points,
-                              const kith_descent_params *given, const kith_neighbors *out,
-                              kin_descent_job *job);
+                              const kith_descent_params *given, uint32_t place,
+                              const kith_neighbors *out, kin_descent_job *job);
 /* What the caller wants to know, or NULL: before anything is computed. */
 kith_status kin_descent_check_report(kith_ctx *ctx, const kith_descent_report *report);
 

@@ -163,8 +163,8 @@ static void take_job(const kith_descent_params *params, const kin_distance *dist
 }
 
 kith_status kin_descent_check(kith_ctx *ctx, const kith_matrix *points,
-                              const kith_descent_params *given, const kith_neighbors *out,
-                              kin_descent_job *job)
+                              const kith_descent_params *given, uint32_t place,
+                              const kith_neighbors *out, kin_descent_job *job)
 {
     kith_descent_params params;
     kin_distance distance;
@@ -179,6 +179,10 @@ kith_status kin_descent_check(kith_ctx *ctx, const kith_matrix *points,
                          self ? "the points have no more rows" : "a point's own id does not count",
                          out, job->points.rows));
     KIN_TRY(check_numbers(ctx, &params));
+    if (place != 0 && params.init != NULL) {
+        return kin_fail(ctx, KITH_E_UNSUPPORTED,
+                        "init is set, and calls on device memory have none (leave it out)");
+    }
     KIN_TRY(check_start(ctx, &params, &distance, job->points.rows, &start));
     take_job(&params, &distance, start, job);
     return KITH_OK;

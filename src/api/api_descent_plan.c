@@ -130,7 +130,7 @@ static kith_status plan(kith_ctx *ctx, const kith_matrix *points, const kith_des
     const bool sized =
         params != NULL && params->struct_size >= offsetof(kith_descent_params, flags);
     const kith_neighbors out = {.rows = shape.rows, .k = sized ? params->k : 0};
-    KIN_TRY(kin_descent_check(ctx, points != NULL ? &shape : NULL, params, &out, &job));
+    KIN_TRY(kin_descent_check(ctx, points != NULL ? &shape : NULL, params, 0, &out, &job));
     KIN_TRY(finds_gpu(ctx, &job, &gpu));
     if (estimate != NULL) {
         KIN_TRY(estimate_of(ctx, &job, gpu != NULL, estimate));

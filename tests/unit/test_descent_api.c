@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "kith/kith_cuda.h"
 #include "support/support_answers.h"
 #include "support/support_engines.h"
 #include "support/support_shapes.h"
@@ -198,6 +199,14 @@ static void what_does_not_go_together(void **state)
     assert_int_equal(kith_graph_descent(f->ctx, &f->points.matrix, &params, &f->out, &report),
                      KITH_E_ARGUMENT);
     assert_non_null(strstr(kith_ctx_detail(f->ctx), "report.struct_size is 0"));
+    params.init = &f->truth;
+    assert_int_equal(
+        kith_cuda_graph_descent(f->ctx, &f->points.matrix, &params, &f->out, NULL, NULL),
+        KITH_E_UNSUPPORTED);
+    assert_non_null(strstr(kith_ctx_detail(f->ctx), "calls on device memory have none"));
+    params.init = NULL;
+    assert_int_not_equal(
+        kith_cuda_graph_descent(f->ctx, &f->points.matrix, &params, &f->out, NULL, NULL), KITH_OK);
     (void)printf("what does not go together is refused with the reason\n");
 }
 
@@ -439,7 +448,8 @@ static double by_index(void *arg, const void *query, const void *point, int32_t 
         t->strangers += 1;
         return 0.0;
     }
-    const double turn = fabs((double)(a * 11 % ROWS) - (double)(b * 11 % ROWS));
+    const int64_t apart = a * 11 % ROWS - b * 11 % ROWS;
+    const double turn = fabs((double)apart);
     return fmin(turn, ROWS - turn);
 }
 
