@@ -4,20 +4,10 @@
 #include "base/base_size.h"
 #include "cascade/cascade_run.h"
 
-#pragma weak kin_descent_defaults
-
-enum {
-    CANDIDATES = 32768, /* that a point meets in the start, */
-    LEAST_SPARE = 32    /* places of a list of it beyond what it keeps */
-};
-static const double MOST_SHARE = 0.03; /* and at most this part of all */
+enum { LEAST_SPARE = 32 /* places of a list of the start beyond what it keeps */ };
 
 void kin_cascade_defaults(kin_descent_request *request, int64_t rows)
 {
-    if (!(request->share > 0.0)) {
-        const double share = CANDIDATES / (double)kin_max_i64(rows, 1);
-        request->share = share < MOST_SHARE ? share : MOST_SHARE;
-    }
     kin_descent_defaults(request, rows);
     const int64_t least = kin_max_i64(request->k + 1, request->list);
     request->list = (int32_t)kin_min_i64(kin_round_up(least, 8), KIN_CASCADE_MOST_LIST);

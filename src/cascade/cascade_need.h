@@ -10,7 +10,7 @@ enum {
     KIN_CASCADE_SMALL = 4096 /* rows: all pairs take less time than launches do */
 };
 
-/* A request without zeros: what a GPU decides otherwise than the processor, then the rest. */
+/* A request without zeros, its list as kernels have it. */
 void kin_cascade_defaults(kin_descent_request *request, int64_t rows);
 /* Entries of a list of the start that keeps k: as many as keep it from losing any, fewer where
  * there is no room. */

@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The driver of NN-Descent on a GPU, on a device that is host memory: a start from near tiles
+ * alone, from random lists and from a graph, rounds until lists rest, equal rows, own ids, lists
+ * that are too short, what the caller is told; in every budget; a call that is cancelled and copies
+ * that fail leave nothing behind. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "cascade/cascade.h"
+#include "host/host_cpu.h"
+#include "support/support_answers.h"
+#include "support/support_fake_cascade.h"
+#include "support/support_fake_gpu.h"
+#include "support/support_mixture.h"
+#include "support/support_shapes.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const uint64_t PLENTY = (uint64_t)1 << 40;
+enum { ROWS = 5400 }; /* more than are solved exactly */
+
+static int asked;   /* how often the progress function was */
+static int stop_at; /* when it says stop; 0: never */
+
+static int progress(void *arg, const char *phase, double done, double total)
+{
+    (void)arg;
+    (void)phase;
+    assert_true(done <= total);
+    asked += 1;
+    return asked == stop_at;
+}
+
+static kith_ctx *make_ctx(void)
+{
+    kith_ctx_params params = kith_ctx_params_default();
+    kith_ctx *ctx = NULL;
+    params.device = "cpu";
+    params.threads = 2;
+    params.progress = progress;
+    asked = 0;
+    stop_at = 0;
+    assert_int_equal(kith_ctx_create(&params, &ctx), KITH_OK);
+    return ctx;
+}
+
+static kith_matrix points_of(kith_dtype dtype)
+{
+    const test_mixture mixture = {.dtype = dtype,
+                                  .rows = ROWS,
+                                  .cols = 8,
+                                  .inner = 5,
+                                  .clusters = 10,
+                                  .spread = 0.4,
+                                  .seed = 3};
+    return test_mixture_make(&mixture);
+}
+
+static kin_descent_request request_of(const kith_matrix *points, kith_metric metric, int64_t k)
+{
+    return (kin_descent_request){
+        .distance = {.metric = metric, .cols = points->cols, .isa = kin_cpu_best()},
+        .k = k,
+        .candidates = 8,
+        .rounds = 12,
+        .share = 0.1};
+}
+
+static kith_neighbors truth_of(kith_ctx *ctx, const kith_matrix *points,
+                               const kin_descent_request *request)
+{
+    kith_search_params params = kith_search_params_default();
+    kith_neighbors truth = test_answer_make(points->rows, request->k);
+    params.metric = request->distance.metric;
+    params.k = request->k;
+    params.flags = request->flags;
+    assert_int_equal(kith_graph_exact(ctx, points, &params, &truth), KITH_OK);
+    return truth;
+}
+
+typedef struct solved {
+    kith_status status;
+    double recall;
+    kin_descent_outcome outcome;
+} solved;
+
+/* cut: every so many-th list is too short at the end. */
+static solved solve(const char *name, const kith_matrix *points, const kin_descent_request *request,
+                    uint64_t budget, int32_t cut)
+{
+    kith_ctx *ctx = make_ctx();
+    kin_gpu *gpu = test_fake_gpu(ctx, budget);
+    kith_neighbors graph = test_answer_make(points->rows, request->k);
+    solved s = {0};
+    test_fake_cascade_into(gpu);
+    test_fake_cascade.short_lists = cut;
+    s.status = kin_cascade_graph_make(ctx, gpu, points, request, 0, &graph, &s.outcome);
+    if (s.status == KITH_OK) {
+        kith_neighbors truth = truth_of(ctx, points, request);
+        const kith_metric metric = request->distance.metric;
+        test_graph_is_sound(ctx, name, points, metric, &graph,
+                            (request->flags & KITH_INCLUDE_SELF) != 0);
+        s.recall = test_graph_recall(metric, &graph, &truth, request->k);
+        assert_true(gpu->peak <= budget);
+        test_answer_free(&truth);
+    } else if (budget == PLENTY) {
+        fail_msg("%s: %s", name, kith_ctx_detail(ctx));
+    } else {
+        assert_int_equal(s.status, KITH_E_DEVICE_MEMORY);
+        assert_non_null(strstr(kith_ctx_detail(ctx), "descent"));
+    }
+    test_answer_free(&graph);
+    kin_gpu_close(ctx, gpu);
+    test_fake_gpu_is_empty();
+    kith_ctx_free(ctx);
+    return s;
+}
+
+static void expect(const char *name, const kith_matrix *points, const kin_descent_request *request,
+                   int32_t cut, double least)
+{
+    const solved s = solve(name, points, request, PLENTY, cut);
+    printf("    %-28s %-13s recall %.4f after %2d rounds, %.0f costs a row%s\n", name,
+           kith_metric_name(request->distance.metric), s.recall, (int)s.outcome.rounds,
+           s.outcome.evaluations / (double)points->rows, s.outcome.exact ? ", exact" : "");
+    assert_true(s.recall >= least);
+}
+
+/* ---- Starts ---------------------------------------------------------------------------------- */
+
+static void starts(void **state)
+{
+    (void)state;
+    for (int type = 0; type < 2; type++) {
+        kith_matrix points = points_of(type == 0 ? KITH_F32 : KITH_U8);
+        kin_descent_request request = request_of(&points, KITH_EUCLIDEAN, 10);
+        expect("near tiles", &points, &request, 0, 0.99);
+        assert_true(test_fake_cascade.near_pairs > 0);
+        assert_true(test_fake_cascade.far_pairs > 2 * test_fake_cascade.near_pairs);
+        request.rounds = -1;
+        expect("near tiles alone", &points, &request, 0, 0.5);
+        assert_int_equal(test_fake_cascade.rounds, 0);
+        request.rounds = 12;
+        request.start = KIN_DESCENT_START_RANDOM;
+        expect("random lists", &points, &request, 0, 0.95);
+        assert_true(test_fake_cascade.near_pairs == 0);
+        request.all_updates = 1;
+        request.flags = KITH_INCLUDE_SELF;
+        expect("own ids among them", &points, &request, 0, 0.95);
+        request = request_of(&points, KITH_INNER_PRODUCT, 10);
+        request.flags = KITH_INCLUDE_SELF;
+        expect("no balls", &points, &request, 0, 0.5);
+        request = request_of(&points, KITH_MANHATTAN, 7);
+        expect("no screen", &points, &request, 0, 0.95);
+        request.flags = KITH_INCLUDE_SELF;
+        expect("no screen, own ids", &points, &request, 0, 0.95);
+        test_mixture_free(&points);
+    }
+    printf("starts: near tiles, random lists, rows as given\n");
+}
+
+static void graphs(void **state)
+{
+    (void)state;
+    kith_ctx *ctx = make_ctx();
+    kith_matrix points = points_of(KITH_F32);
+    for (int64_t row = 0; row < ROWS; row += 20) {
+        test_mixture_copy(&points, row, row / 2);
+    }
+    kin_descent_request request = request_of(&points, KITH_EUCLIDEAN, 10);
+    kith_neighbors init = truth_of(ctx, &points, &request);
+    for (int64_t row = 0; row < ROWS; row += 3) { /* holes */
+        memset(init.ids + row * 10, 0xff, 10 * sizeof *init.ids);
+    }
+    request.start = KIN_DESCENT_START_GRAPH;
+    request.init = &init;
+    request.rounds = -1;
+    expect("as it was given", &points, &request, 0, 0.6);
+    request.rounds = 4;
+    expect("and four rounds", &points, &request, 0, 0.9);
+    test_answer_free(&init);
+    test_mixture_free(&points);
+    kith_ctx_free(ctx);
+    printf("a graph to begin with\n");
+}
+
+/* ---- Ends ------------------------------------------------------------------------------------ */
+
+static void ends(void **state)
+{
+    (void)state;
+    static const kith_metric metrics[] = {KITH_EUCLIDEAN, KITH_INNER_PRODUCT, KITH_MANHATTAN};
+    for (int copies = 0; copies < 2; copies++) {
+        kith_matrix points = points_of(KITH_F32);
+        for (int64_t row = 0; copies != 0 && row < ROWS; row += 7) {
+            test_mixture_copy(&points, row, row / 100);
+        }
+        for (int m = 0; m < 3; m++) {
+            kin_descent_request request = request_of(&points, metrics[m], 10);
+            expect(copies ? "copies" : "plain", &points, &request, 0, 0.8);
+            expect("lists that are too short", &points, &request, 9, 0.8);
+            request.flags = KITH_INCLUDE_SELF;
+            expect("and own ids", &points, &request, 9, 0.8);
+        }
+        test_mixture_free(&points);
+    }
+    printf("ends: equal rows, own ids, lists that are too short\n");
+}
+
+static void exact(void **state)
+{
+    (void)state;
+    kith_matrix points = points_of(KITH_U8);
+    kin_descent_request request = request_of(&points, KITH_MANHATTAN, 5);
+    points.rows = 6;
+    expect("k + 1 points", &points, &request, 0, 1.0);
+    points.rows = 2;
+    request.k = 1;
+    expect("two points", &points, &request, 0, 1.0);
+    points.rows = ROWS;
+    request = request_of(&points, KITH_EUCLIDEAN, 5);
+    for (int64_t row = 50; row < ROWS; row++) {
+        test_mixture_copy(&points, row, row % 50);
+    }
+    expect("fifty different rows", &points, &request, 0, 1.0);
+    printf("few points are solved exactly\n");
+    test_mixture_free(&points);
+}
+
+/* ---- What the caller is told ----------------------------------------------------------------- */
+
+typedef struct told {
+    int calls;
+    double recall;
+    const kin_descent_control *control;
+} told;
+
+static kith_status judge(void *arg, const kin_descent_round *round, bool *enough)
+{
+    told *t = arg;
+    const kin_descent_control *c = t->control;
+    int64_t hits = 0;
+    for (int64_t i = 0; i < c->count * c->at; i++) {
+        hits += c->found[i] <= c->kth[i / c->at];
+        assert_true(i % c->at == 0 || c->found[i] >= c->found[i - 1]);
+    }
+    assert_int_equal(round->number, t->calls);
+    assert_true(round->phi > 0.0);
+    t->calls += 1;
+    t->recall = (double)hits / (double)(c->count * c->at);
+    *enough = t->calls == 3;
+    return KITH_OK;
+}
+
+/* With all rows under control the recall that is told is the answer's. */
+static void told_as(const char *name, const kith_matrix *points, kith_metric metric, uint32_t flags)
+{
+    enum { K = 6 };
+    uint32_t *ids = malloc(ROWS * sizeof *ids);
+    double *keys = malloc((size_t)ROWS * (K + 1) * sizeof *keys);
+    assert_true(ids != NULL && keys != NULL);
+    for (uint32_t i = 0; i < ROWS; i++) {
+        ids[i] = i;
+    }
+    kin_descent_control control = {
+        .count = ROWS, .ids = ids, .at = K, .kth = keys, .found = keys + ROWS};
+    told t = {.control = &control};
+    kin_descent_request request = request_of(points, metric, K);
+    request.flags = flags;
+    request.start = KIN_DESCENT_START_RANDOM;
+    request.delta = 1e-9;
+    request.control = &control;
+    request.judge = judge;
+    request.judge_arg = &t;
+    const solved s = solve(name, points, &request, PLENTY, 0);
+    printf("    %-12s %-13s told %.4f, is %.4f\n", name, kith_metric_name(metric), t.recall,
+           s.recall);
+    assert_int_equal(s.outcome.rounds, 2);
+    assert_int_equal(t.calls, 3);
+    assert_true(fabs(t.recall - s.recall) < 1e-12);
+    free(keys);
+    free(ids);
+}
+
+static void controls(void **state)
+{
+    (void)state;
+    kith_matrix points = points_of(KITH_U8);
+    told_as("plain", &points, KITH_MANHATTAN, 0);
+    told_as("own ids", &points, KITH_INNER_PRODUCT, KITH_INCLUDE_SELF);
+    for (int64_t row = 0; row < ROWS; row += 7) {
+        test_mixture_copy(&points, row, row / 100);
+    }
+    told_as("copies", &points, KITH_EUCLIDEAN, 0);
+    told_as("own, copies", &points, KITH_EUCLIDEAN, KITH_INCLUDE_SELF);
+    printf("recall between rounds is that of the answer\n");
+    test_mixture_free(&points);
+}
+
+/* ---- What goes wrong ------------------------------------------------------------------------- */
+
+static void budgets(void **state)
+{
+    (void)state;
+    kith_matrix points = points_of(KITH_U8);
+    static const kith_metric metrics[] = {KITH_EUCLIDEAN, KITH_MANHATTAN};
+    for (int m = 0; m < 2; m++) {
+        kin_descent_request request = request_of(&points, metrics[m], 4);
+        request.rounds = 1;
+        const uint64_t need = kin_cascade_bytes(&points, &request, 0);
+        int worked = 0;
+        int lacking = 0;
+        for (uint64_t budget = need; budget > 1U << 16;
+             budget -= budget / (test_is_slow_build() ? 2 : 4)) {
+            const solved s = solve("a budget", &points, &request, budget, 0);
+            worked += s.status == KITH_OK;
+            lacking += s.status != KITH_OK;
+            assert_true(budget < need || s.status == KITH_OK);
+        }
+        assert_true(worked > 0 && lacking > 0);
+        printf("    %s: %.1f MB by the plan, %d budgets of it did, %d did not\n",
+               kith_metric_name(metrics[m]), (double)need / 1e6, worked, lacking);
+    }
+    printf("what the plan says does; less is said, nothing is kept\n");
+    test_mixture_free(&points);
+}
+
+/* Whatever ends a call, nothing of it stays. */
+static bool ended(const kith_matrix *points, const kin_descent_request *request, int stop,
+                  int64_t failing)
+{
+    kith_ctx *ctx = make_ctx();
+    kin_gpu *gpu = test_fake_gpu(ctx, PLENTY);
+    kith_neighbors graph = test_answer_make(points->rows, request->k);
+    kin_descent_outcome outcome;
+    test_fake_cascade_into(gpu);
+    stop_at = stop;
+    test_fake.failing_copy = failing;
+    const kith_status status =
+        kin_cascade_graph_make(ctx, gpu, points, request, 0, &graph, &outcome);
+    assert_true(status == KITH_OK || status == (stop != 0 ? KITH_E_CANCELLED : KITH_E_DEVICE));
+    assert_int_equal(gpu->held, 0);
+    test_answer_free(&graph);
+    kin_gpu_close(ctx, gpu);
+    test_fake_gpu_is_empty();
+    kith_ctx_free(ctx);
+    return status == KITH_OK;
+}
+
+static void faults(void **state)
+{
+    (void)state;
+    kith_matrix points = points_of(KITH_U8);
+    kin_descent_request request = request_of(&points, KITH_EUCLIDEAN, 4);
+    request.rounds = 1;
+    request.share = 0.01;
+    int cancelled = 0;
+    int64_t failed = 0;
+    for (int stop = 1; stop < 4 && !ended(&points, &request, stop, 0); stop++) {
+        cancelled += 1;
+    }
+    for (int64_t copy = 1; !ended(&points, &request, 0, copy); copy += 1 + copy / 3) {
+        failed += 1;
+    }
+    assert_true(failed > 5);
+    printf("cancelled %d times, %lld copies failed: nothing is left\n", cancelled,
+           (long long)failed);
+    test_mixture_free(&points);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(starts),   cmocka_unit_test(graphs),
+                                       cmocka_unit_test(ends),     cmocka_unit_test(exact),
+                                       cmocka_unit_test(controls), cmocka_unit_test(budgets),
+                                       cmocka_unit_test(faults)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
