@@ -255,13 +255,22 @@ static int launch(kin_gpu_stream *stream, const kin_fused_screen *job)
     return kin_gpu_launched();
 }
 
-/* Bodies for rows of up to 128, 192 (lists alone), 256 and 384 bytes; all others are streamed. */
+/* Bodies for rows of up to 32, 64 (lists alone), 128, 192 (lists alone), 256 and 384 bytes; all
+ * others are streamed. */
 template <kin_fused_type TYPE, kin_fused_mode MODE, typename ACC>
 static int launch_mode(kin_gpu_stream *stream, const kin_fused_screen *job)
 {
     const kin_fused_frame *frame = &job->rows.frame;
     const int64_t used = (int64_t)frame->cols * (TYPE == KIN_FUSED_S8 ? 1 : 2);
     const bool short_rows = MODE == KIN_FUSED_LISTS && used <= 192;
+    if constexpr (MODE == KIN_FUSED_LISTS) {
+        if (used <= 32) {
+            return launch<TYPE, MODE, 1, ACC>(stream, job);
+        }
+        if (used <= 64) {
+            return launch<TYPE, MODE, 2, ACC>(stream, job);
+        }
+    }
     switch (frame->row_bytes / SLICE) {
     case 1:
         return launch<TYPE, MODE, 4, ACC>(stream, job);

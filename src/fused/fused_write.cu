@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Idea. A warp a row turns sorted pairs into what the caller sees: the id that is left out goes,
- * keys become distances, doubles are rounded once to float32. 32 pairs at a time; those behind the
- * id that is left out move up by one, so a ballot tells every thread its place.
+ * Idea. A team of 8, 16 or 32 lanes a row turns sorted pairs into what the caller sees: the id that
+ * is left out goes, keys become distances, doubles are rounded once to float32. A pair a lane at a
+ * time; those behind the id that is left out move up by one, so a ballot tells every lane its
+ * place.
  *
- * Cost. 16 bytes read and up to 16 written a pair. */
+ * Cost. 16 bytes read and up to 16 written a pair. Rows that are written lie anywhere, so a team
+ * waits for memory twice (its row's number, then nothing but pairs, which are asked for at the same
+ * time): the smaller the teams, the more rows are under way. */
 #include "fused/fused_launch.cuh"
 #include "gpu/gpu_stream.cuh"
 #include "metric/metric_arith.h"
@@ -20,13 +23,18 @@ static __device__ __forceinline__ double distance_of(kith_metric metric, double 
     return metric == KITH_INNER_PRODUCT ? kin_add(-key, 0.0) : key;
 }
 
+template <int TEAM>
 static __global__ void __launch_bounds__(THREADS) write_kernel(const kin_fused_write job)
 {
-    const int64_t i = ((int64_t)blockIdx.x * THREADS + threadIdx.x) / 32;
-    const int32_t lane = (int32_t)threadIdx.x % 32;
+    const int64_t i = ((int64_t)blockIdx.x * THREADS + threadIdx.x) / TEAM;
+    const int32_t lane = (int32_t)threadIdx.x % TEAM;
+    const uint32_t team = (uint32_t)((1ull << TEAM) - 1) << (threadIdx.x % 32 / TEAM * TEAM);
     if (i >= job.rows) {
-        return; /* a whole warp */
+        return; /* a whole team */
     }
+    const kin_fused_pair *pairs = job.pairs + i * job.k;
+    const int32_t count = job.count != NULL ? min(job.count[i], job.k) : job.k;
+    kin_fused_pair pair = lane < count ? pairs[lane] : kin_fused_pair{0.0, KITH_ID_NONE, 0};
     const int64_t position = job.row0 + i;
     const int64_t row = job.ids != NULL ? (int64_t)job.ids[position] : position;
     if (row == (int64_t)KITH_ID_NONE) {
@@ -36,15 +44,16 @@ static __global__ void __launch_bounds__(THREADS) write_kernel(const kin_fused_w
     if (job.left_out != NULL) {
         left_out = job.left_out[row];
     }
-    const kin_fused_pair *pairs = job.pairs + i * job.k;
-    const int32_t count = job.count != NULL ? min(job.count[i], job.k) : job.k;
     int64_t written = 0;
-    for (int32_t first = 0; first < count && written < job.k_out; first += 32) {
+    for (int32_t first = 0; first < count && written < job.k_out; first += TEAM) {
         const int32_t at = first + lane;
-        const kin_fused_pair pair = at < count ? pairs[at] : kin_fused_pair{0.0, left_out, 0};
+        if (first > 0 && at < count) {
+            pair = pairs[at];
+        }
         const bool stays = at < count && pair.id != left_out;
-        const unsigned staying = __ballot_sync(0xffffffffu, stays);
-        const int64_t place = written + __popc(staying & ((1u << lane) - 1u));
+        const uint32_t staying = __ballot_sync(team, stays) & team;
+        const uint32_t before = (1u << threadIdx.x % 32) - 1u;
+        const int64_t place = written + __popc(staying & before);
         written += __popc(staying);
         if (stays && place < job.k_out) {
             const int64_t to = (row - job.out_row0) * job.k_out + place;
@@ -65,15 +74,23 @@ static __global__ void __launch_bounds__(THREADS) write_kernel(const kin_fused_w
     }
 }
 
-int kin_fused_launch_write(kin_gpu_stream *stream, const kin_fused_write *job)
+template <int TEAM> static int launch(kin_gpu_stream *stream, const kin_fused_write *job)
 {
-    const int64_t blocks = (job->rows + THREADS / 32 - 1) / (THREADS / 32);
+    const int64_t blocks = (job->rows + THREADS / TEAM - 1) / (THREADS / TEAM);
     if (blocks == 0) {
         return 0;
     }
     if (blocks > INT32_MAX) {
         return (int)cudaErrorInvalidConfiguration;
     }
-    write_kernel<<<(unsigned)blocks, THREADS, 0, stream->stream>>>(*job);
+    write_kernel<TEAM><<<(unsigned)blocks, THREADS, 0, stream->stream>>>(*job);
     return kin_gpu_launched();
+}
+
+int kin_fused_launch_write(kin_gpu_stream *stream, const kin_fused_write *job)
+{
+    if (job->k <= 8) {
+        return launch<8>(stream, job);
+    }
+    return job->k <= 16 ? launch<16>(stream, job) : launch<32>(stream, job);
 }
