@@ -1,0 +1,338 @@
+# SPDX-License-Identifier: Apache-2.0
+"""bench_descent.py --side cuda: kith's NN-Descent and its exact graph on one GPU. Needs PyTorch alone.
+
+  mixture1m    1,000,000 x 128, 1,000 clusters of intrinsic dimension 12
+  blob1m       1,000,000 x 128, one Gaussian of intrinsic dimension 24
+  mixture10m   10,000,000 x 96, 10,000 clusters of intrinsic dimension 12
+  wide1m       1,000,000 x 960, 1,000 clusters of intrinsic dimension 24
+  vectors1m    1,000,000 x 100, cosine, in the manner of word vectors
+  sift, fashion  of the folder KITH_DATA
+  bytes100m    100,000,000 x 96 bytes, 10,000 clusters; only when it is named
+
+Points are made on the device and stay there, and so does the answer. The time is that of a call, the first
+one not counted; its phases are in the row. recall: of rows drawn at random, solved exactly here, by PyTorch
+in double, ties no misses; `said` is what kith said of its own sample.
+"""
+import ctypes
+import datetime
+import statistics
+import sys
+from dataclasses import dataclass
+
+import torch
+
+import bench_data
+import descent_rows
+from bench_gpu import Kith, Matrix, Neighbors, SearchParams, stream, timed
+
+METRICS = {"euclidean": 1, "cosine": 4}
+STARTS = {"random": 1, "screen": 2}
+DTYPES = {torch.float32: 1, torch.uint8: 5}
+CHECKED, AT = 1000, 10
+COMPARED = 1 << 16  # points at a time
+PIECE = 10_000_000  # bytes are made of so many rows at a time
+NOISE = 0.01
+
+
+@dataclass
+class Work:
+    """Points to be made."""
+
+    name: str
+    rows: int
+    cols: int
+    clusters: int = 1000
+    intrinsic: int = 12
+    kind: str = "mixture"
+    metric: str = "euclidean"
+
+
+WORKS = [
+    Work("mixture1m", 1_000_000, 128),
+    Work("blob1m", 1_000_000, 128, clusters=1, intrinsic=24),
+    Work("mixture10m", 10_000_000, 96, clusters=10_000),
+    Work("wide1m", 1_000_000, 960, intrinsic=24),
+    Work("vectors1m", 1_000_000, 100, kind="vectors", metric="cosine"),
+    Work("sift", 0, 0, kind="sift_imagenet400k_base.u8bin"),
+    Work("fashion", 0, 0, kind="fashion_mnist_base.u8bin"),
+]
+LARGEST = [Work("bytes100m", 100_000_000, 96, clusters=10_000, kind="bytes")]
+
+
+# ---- libkith: section 13 of kith.h ------------------------------------------------------------------
+
+
+class DescentParams(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_uint32), ("metric", ctypes.c_int), ("k", ctypes.c_int64),
+                ("flags", ctypes.c_uint32), ("start", ctypes.c_int), ("recall", ctypes.c_double),
+                ("recall_at", ctypes.c_int64), ("sample", ctypes.c_int64), ("seed", ctypes.c_uint64),
+                ("rounds", ctypes.c_int32), ("candidates", ctypes.c_int32), ("list", ctypes.c_int32),
+                ("all_updates", ctypes.c_int32), ("delta", ctypes.c_double),
+                ("start_share", ctypes.c_double), ("init", ctypes.c_void_p), ("custom", ctypes.c_void_p),
+                ("custom_arg", ctypes.c_void_p)]
+
+
+class Recall(ctypes.Structure):
+    _fields_ = [("recall", ctypes.c_double), ("low", ctypes.c_double), ("high", ctypes.c_double),
+                ("equal_ids", ctypes.c_double), ("distance_ratio", ctypes.c_double),
+                ("rows", ctypes.c_int64), ("at", ctypes.c_int64)]
+
+
+class DescentRound(ctypes.Structure):
+    _fields_ = [("number", ctypes.c_int32), ("reserved", ctypes.c_int32), ("updates", ctypes.c_int64),
+                ("evaluations", ctypes.c_double), ("phi", ctypes.c_double), ("recall", ctypes.c_double),
+                ("seconds", ctypes.c_double)]
+
+
+class DescentReport(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_uint32), ("start", ctypes.c_int), ("exact", ctypes.c_int32),
+                ("reached", ctypes.c_int32), ("rounds", ctypes.c_int32), ("round_count", ctypes.c_int32),
+                ("list", ctypes.c_int32), ("candidates", ctypes.c_int32), ("evaluations", ctypes.c_double),
+                ("seconds_start", ctypes.c_double), ("seconds_rounds", ctypes.c_double), ("recall", Recall),
+                ("round", DescentRound * 128)]
+
+
+def params_of(work, k, setting, sample):
+    params = DescentParams(struct_size=ctypes.sizeof(DescentParams), metric=METRICS[work.metric], k=k,
+                           sample=sample)
+    for name, value in setting.items():
+        if name == "rounds" and value == 0:
+            value = -1
+        setattr(params, name, STARTS[value] if name == "start" else value)
+    return params
+
+
+# ---- Points -----------------------------------------------------------------------------------------
+
+
+def clustered(work, rows, seed):
+    """Rows of one cluster are made at once, then all are shuffled."""
+    shared = torch.Generator(device="cuda").manual_seed(11)
+    random = torch.Generator(device="cuda").manual_seed(seed)
+    options = {"device": "cuda", "dtype": torch.float32}
+    centres = torch.randn(work.clusters, work.cols, generator=shared, **options)
+    label = torch.randint(work.clusters, (rows,), generator=random, device="cuda")
+    counts = torch.bincount(label, minlength=work.clusters).tolist()
+    scale = 0.5 / work.intrinsic**0.5 if work.clusters > 1 else 1.0
+    points = torch.empty(rows, work.cols, **options)
+    first = 0
+    for cluster, count in enumerate(counts):
+        frame = torch.randn(work.intrinsic, work.cols, generator=shared, **options)
+        place = torch.randn(count, work.intrinsic, generator=random, **options)
+        noise = torch.randn(count, work.cols, generator=random, **options)
+        points[first:first + count] = centres[cluster] + scale * (place @ frame) + NOISE * noise
+        first += count
+    return points[torch.randperm(rows, generator=random, device="cuda")]
+
+
+def make_bytes(work):
+    points = torch.empty(work.rows, work.cols, device="cuda", dtype=torch.uint8)
+    for first in range(0, work.rows, PIECE):
+        some = clustered(work, min(PIECE, work.rows - first), 1 + first)
+        points[first:first + len(some)] = (128 + 30 * some).clamp_(0, 255).to(torch.uint8)
+    return points
+
+
+def make_vectors(work):
+    random = torch.Generator(device="cuda").manual_seed(1)
+    options = {"device": "cuda", "dtype": torch.float32, "generator": random}
+    spectrum = torch.arange(1, work.cols + 1, device="cuda", dtype=torch.float32) ** -0.5
+    points = torch.randn(work.rows, work.cols, **options) * spectrum
+    points += 0.5 * torch.randn(work.cols, **options) * spectrum
+    return points * torch.exp(0.4 * torch.randn(work.rows, 1, **options))
+
+
+def make(work, rows):
+    """None where its file is absent."""
+    if work.kind.endswith(".u8bin"):
+        path = bench_data.shared_file(work.kind)
+        points = None if path is None else torch.from_numpy(bench_data.read_points(str(path))).cuda()
+        return points if points is None or not rows else points[:rows].clone()
+    work.rows = min(rows or work.rows, work.rows)
+    if work.kind == "vectors":
+        return make_vectors(work)
+    return make_bytes(work) if work.kind == "bytes" else clustered(work, work.rows, 1)
+
+
+# ---- Truth ------------------------------------------------------------------------------------------
+
+
+class Truth:
+    """Rows drawn at random and the distance of their K-th neighbour, in double."""
+
+    def __init__(self, work, points):
+        random = torch.Generator(device="cuda").manual_seed(77)
+        self.work, self.points = work, points
+        self.rows = torch.randperm(len(points), generator=random, device="cuda")[:CHECKED]
+        self.asked = self.doubles(points[self.rows])
+        best = torch.empty(len(self.rows), 0, device="cuda", dtype=torch.float64)
+        places = torch.arange(len(self.rows), device="cuda")
+        for first in range(0, len(points), COMPARED):
+            some = self.doubles(points[first:first + COMPARED])
+            found = torch.cdist(self.asked, some, compute_mode="donot_use_mm_for_euclid_dist")
+            own = self.rows - first
+            inside = (own >= 0) & (own < len(some))
+            found[places[inside], own[inside]] = float("inf")
+            best = torch.cat([best, found], dim=1)
+            best = best.topk(min(AT, best.shape[1]), dim=1, largest=False).values
+        self.limit = best.max(dim=1).values
+
+    def doubles(self, points):
+        """Of length 1 for cosine: then euclidean distances have its order."""
+        values = points.double()
+        if self.work.metric == "cosine":
+            values = values / values.norm(dim=1, keepdim=True).clamp_min(1e-300)
+        return values
+
+    def recall(self, ids):
+        """The limit's last bits may differ from these."""
+        chosen = ids[self.rows, :AT].long() & 0xFFFFFFFF
+        wrong = (chosen >= len(self.points)) | (chosen == self.rows[:, None])
+        some = self.doubles(self.points[chosen.clamp(max=len(self.points) - 1).flatten()])
+        found = (self.asked[:, None, :] - some.view(*chosen.shape, -1)).pow_(2).sum(dim=2).sqrt()
+        repeated = torch.zeros_like(wrong)
+        ordered, order = chosen.sort(dim=1)
+        repeated.scatter_(1, order[:, 1:], ordered.diff(dim=1) == 0)
+        near = (found <= self.limit[:, None] * (1 + 1e-12)) & ~wrong & ~repeated
+        return near.double().mean().item()
+
+
+# ---- Calls ------------------------------------------------------------------------------------------
+
+
+class Solver:
+    """Graphs of points by libkith, all on the device."""
+
+    def __init__(self, kith, work, points, k):
+        self.kith, self.work, self.k = kith, work, k
+        self.points = Matrix(points.data_ptr(), points.shape[0], 0, points.shape[1], DTYPES[points.dtype])
+        self.ids = torch.empty(len(points), k, dtype=torch.int32, device="cuda")
+        self.distances = torch.empty(len(points), k, dtype=torch.float32, device="cuda")
+        self.out = Neighbors(self.ids.data_ptr(), self.distances.data_ptr(), None, len(points), k)
+
+    def descend(self, setting, sample):
+        params = params_of(self.work, self.k, setting, sample)
+        report = DescentReport(struct_size=ctypes.sizeof(DescentReport))
+        self.kith.must(self.kith.lib.kith_cuda_graph_descent(
+            self.kith.ctx, ctypes.byref(self.points), ctypes.byref(params), ctypes.byref(self.out),
+            ctypes.byref(report), stream()))
+        return report
+
+    def exact(self):
+        params = SearchParams(struct_size=ctypes.sizeof(SearchParams), k=self.k,
+                              metric=METRICS[self.work.metric])
+        self.kith.must(self.kith.lib.kith_cuda_graph_exact(
+            self.kith.ctx, ctypes.byref(self.points), ctypes.byref(params), ctypes.byref(self.out), stream()))
+
+
+# ---- Rows -------------------------------------------------------------------------------------------
+
+
+def base_of(kith, work, points, k):
+    return {"date": datetime.date.today().isoformat(), "commit": kith.commit(),
+            "machine": torch.cuda.get_device_name(0), "side": "cuda", "threads": "", "work": work.name,
+            "rows": len(points), "columns": points.shape[1], "dtype": "u8" if points.dtype == torch.uint8 else "f32",
+            "metric": work.metric, "k": k}
+
+
+def row_of(kith, base, engine, setting, seconds, found_recall, command):
+    report = kith.report()
+    return base | {"engine": engine, "version": kith.lib.kith_version().decode(), "setting": setting,
+                   "runs": len(seconds), "seconds": f"{statistics.median(seconds):.5f}",
+                   "seconds_min": f"{min(seconds):.5f}", "seconds_max": f"{max(seconds):.5f}",
+                   "prepare_seconds": f"{report.seconds_check + report.seconds_prepare:.5f}",
+                   "end_seconds": f"{report.seconds_rescore:.5f}", "recall": f"{found_recall:.5f}",
+                   "peak_mib": f"{report.gpu_peak_bytes / 2**20:.0f}", "command": command}
+
+
+def add_report(row, report):
+    row |= {"start_seconds": f"{report.seconds_start:.5f}", "rounds_seconds": f"{report.seconds_rounds:.5f}",
+            "rounds": report.rounds, "evaluations": f"{report.evaluations:.6g}"}
+
+
+def add_said(row, report):
+    if report.recall.rows > 0:
+        row |= {"said": f"{report.recall.recall:.5f}", "said_low": f"{report.recall.low:.5f}",
+                "said_high": f"{report.recall.high:.5f}"}
+
+
+def rounds_told(report):
+    return [{"number": each.number, "updates": each.updates, "evaluations": each.evaluations, "phi": each.phi,
+             "recall": each.recall, "seconds": each.seconds} for each in report.round[:report.round_count]]
+
+
+def print_row(row):
+    said = f"  said {row['said']} ({row['said_low']} to {row['said_high']})" if row.get("said") else ""
+    phases = (f"  prepare {1e3 * float(row['prepare_seconds']):.1f}  start {1e3 * float(row['start_seconds']):.1f}"
+              f"  {row['rounds']} rounds {1e3 * float(row['rounds_seconds']):.1f}"
+              f"  end {1e3 * float(row['end_seconds']):.1f}" if row.get("start_seconds") else "")
+    print(f"  {row['engine']:13} {row['setting']:22} {1e3 * float(row['seconds']):10.2f} ms  recall {row['recall']}"
+          f"{said}{phases}  device {row['peak_mib']} MiB", flush=True)
+
+
+# ---- Jobs -------------------------------------------------------------------------------------------
+
+
+def measure_exact(solver, truth, base, options, command):
+    seconds = timed(options.runs, solver.exact)
+    row = row_of(solver.kith, base, "kith-exact", "", seconds, truth.recall(solver.ids), command)
+    print_row(row)
+    return row
+
+
+def measure(solver, truth, base, options, name, setting, command):
+    """The row, and rows of the rounds. A setting without a recall is timed without a sample."""
+    told = []
+    sample = 0 if "recall" in setting else -1
+
+    def call():
+        told[:] = [solver.descend(setting, sample)]
+
+    seconds = timed(options.runs, call)
+    row = row_of(solver.kith, base, "kith-descent", name, seconds, truth.recall(solver.ids), command)
+    add_report(row, told[0])
+    report = told[0] if sample == 0 else solver.descend(setting, 0)
+    add_said(row, report)
+    print_row(row)
+    return row, descent_rows.rounds_of(base, name, command, rounds_told(report))
+
+
+def bench(kith, work, options):
+    points = make(work, options.rows)
+    if points is None:
+        print(f"\n{work.name}: absent, KITH_DATA names no folder that has it")
+        return
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    print(f"\n{work.name}: {len(points):,} x {points.shape[1]}, {work.metric}, k = {options.k}", flush=True)
+    truth = Truth(work, points)
+    solver = Solver(kith, work, points, options.k)
+    torch.cuda.empty_cache()
+    base = base_of(kith, work, points, options.k)
+    command = f"bench_descent.py --side cuda --work {work.name}"
+    rows, rounds = [], []
+    if len(points) <= options.exact:
+        rows.append(measure_exact(solver, truth, base, options, command))
+    for name, setting in descent_rows.settings_of(options.settings, options.only).items():
+        row, more = measure(solver, truth, base, options, name, setting, command)
+        rows.append(row)
+        rounds += more
+    if options.csv:
+        descent_rows.append(options.csv, descent_rows.COLUMNS, rows)
+        descent_rows.append(options.csv.with_name("descent_rounds.csv"), descent_rows.ROUND_COLUMNS, rounds)
+
+
+def run(options):
+    if not torch.cuda.is_available():
+        print("bench_descent: no GPU")
+        return 77
+    unknown = set(options.work) - {work.name for work in WORKS + LARGEST}
+    if unknown:
+        sys.exit(f"bench_descent: no work is called {', '.join(sorted(unknown))}")
+    torch.backends.cuda.matmul.allow_tf32 = False
+    kith = Kith(options.build)
+    for work in WORKS + LARGEST:
+        if work.name in options.work or (not options.work and work in WORKS):
+            bench(kith, work, options)
+            torch.cuda.empty_cache()
+    return 0
