@@ -6,7 +6,7 @@ import re
 import cli_support as support
 from cli_support import CliCase, plain_lists, read_npz
 
-ROWS, COLUMNS, K = 6000, 12, 10
+ROWS, COLUMNS, K = 8500, 12, 10
 
 
 class Descent(CliCase):
@@ -52,7 +52,7 @@ class Descent(CliCase):
         lines = self.works("graph", "p.u8bin", "-k", 4, "--method", "descent", "--sample",
                            ROWS).splitlines()
         self.assertRegex(lines[-1],
-                         r"^recall@4 = \d\.\d{4} \+- 0\.0000 \(6,000 points solved exactly\)$")
+                         r"^recall@4 = \d\.\d{4} \+- 0\.0000 \(8,500 points solved exactly\)$")
 
     def test_graph(self):
         """every row has k different others, ascending, at their true distances"""
@@ -94,7 +94,7 @@ class Descent(CliCase):
         self.points("few.u8bin", 50, COLUMNS)
         self.works("graph", "few.u8bin", "-k", 3, "-o", "few.npz")
         self.fails(1, "graph", "p.u8bin", "-k", K, "--method", "descent", "--init", "few.npz",
-                   says=["few.npz: has 50 rows, p.u8bin has 6000"])
+                   says=["few.npz: has 50 rows, p.u8bin has 8500"])
         self.fails(1, "graph", "p.u8bin", "-k", K, "--method", "descent", "--init", "poor.kith",
                    "-o", "poor.kith", says=["input and output at once"])
 
@@ -149,8 +149,11 @@ class Descent(CliCase):
 
     def test_metrics(self):
         """every metric, and points that include themselves"""
+        self.points("fewer.u8bin", 4500, COLUMNS, 3)
         for metric in support.METRICS:
-            found = self.descend("--metric", metric, "--recall", "0.9", "--include-self")
+            name = "p.u8bin" if metric in support.METRICS[:5] else "fewer.u8bin"
+            found = self.works_json("graph", name, "-k", 5, "--method", "descent", "--metric",
+                                    metric, "--recall", "0.9", "--include-self")
             self.assertGreater(found["recall"]["estimate"], 0.85, metric)
         self.fails(1, "graph", "p.u8bin", "-k", K, "--method", "descent", "--metric", "kl",
                    "--start", "screen", says=["start is screen and the metric is kl"])
