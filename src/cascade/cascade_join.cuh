@@ -15,15 +15,13 @@ static __device__ __forceinline__ const uint64_t *join_last(const kin_cascade_gr
     return graph.words + ((int64_t)position + 1) * graph.length - 1;
 }
 
-/* The position `other` is offered to `to`, whose last word is `last`. Candidates of a point stand
- * near each other, often side by side: so slots are named by position modulo SLOTS, which spreads
- * neighbours evenly where a hash would let them meet. */
+/* The position `other` is offered to `to`, whose last word is `last`. */
 static __device__ __forceinline__ void join_offer(const kin_cascade_join &job, uint32_t to,
                                                   uint64_t last, uint32_t order, uint32_t other)
 {
     const uint64_t word = kin_descent_word(order, other, 1);
     if (word < last) {
-        const int64_t at = (int64_t)to * KIN_CASCADE_SLOTS + other % KIN_CASCADE_SLOTS;
+        const int64_t at = (int64_t)to * KIN_CASCADE_SLOTS + kin_cascade_slot(job.salt, other);
         (void)atomicMin((unsigned long long *)&job.offers[at], (unsigned long long)word);
     }
 }

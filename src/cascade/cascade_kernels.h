@@ -81,7 +81,7 @@ typedef struct kin_cascade_sample {
 /* Cross-matching of each point's samples, NEW x NEW and NEW x OLD (paper, section 4.2), and offers
  * (4.3): to each NEW sample the nearest other NEW and the nearest OLD one, to each OLD sample the
  * nearest NEW one; with all: every pair to both. An offer w to u goes to offers[u * SLOTS +
- * slot(position of w)] by atomic minimum, unless w is not below the last word of u's list (bit
+ * kin_cascade_slot(w)] by atomic minimum, unless w is not below the last word of u's list (bit
  * `new` set in w). *evaluations, added to: costs. */
 typedef struct kin_cascade_join {
     kin_cascade_points points;
@@ -89,8 +89,18 @@ typedef struct kin_cascade_join {
     kin_cascade_samples samples;
     uint64_t *offers; /* points x SLOTS, filled with 0xff before */
     int32_t all;
+    uint64_t salt;         /* seed and round: other positions share a slot in each round */
     uint64_t *evaluations; /* one number */
 } kin_cascade_join;
+
+/* The slot in which a position is offered. Candidates of a point stand near each other, often side
+ * by side, and these never share one. Others may, and the nearer one, which lists may know already,
+ * then hides the other: in another round it does not. */
+KIN_HD uint32_t kin_cascade_slot(uint64_t salt, uint32_t position)
+{
+    const uint32_t turn = kin_descent_hash(salt, position / KIN_CASCADE_SLOTS);
+    return (position + turn) % KIN_CASCADE_SLOTS;
+}
 
 /* Offers go to lists: sorted, without duplicates (a position that is there stays as it is).
  * *updates, added to: entries that came. Offers are reset to EMPTY. */

@@ -84,6 +84,7 @@ static kith_status launch_round(const rounds *r, int32_t number)
                                    .samples = r->samples,
                                    .offers = r->words,
                                    .all = run->request->all_updates,
+                                   .salt = salt,
                                    .evaluations = &r->counters->evaluations};
     const kin_cascade_merge merge = {
         .graph = run->graph, .offers = r->words, .updates = &r->counters->updates};

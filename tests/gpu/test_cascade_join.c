@@ -23,6 +23,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SALT 0x9e3779b97f4a7c15u
+
 enum { LENGTH = 8, SLOTS = KIN_CASCADE_SLOTS, MOST = KIN_CASCADE_MOST_SAMPLES, HELD = 16 };
 
 typedef struct scene {
@@ -238,7 +240,8 @@ typedef struct meeting {
 
 static void expect(scene *s, uint32_t to, uint64_t word)
 {
-    uint64_t *slot = &s->want[(int64_t)to * SLOTS + kin_descent_position(word) % SLOTS];
+    uint64_t *slot =
+        &s->want[(int64_t)to * SLOTS + kin_cascade_slot(SALT, kin_descent_position(word))];
     if (word < s->words[(int64_t)to * LENGTH + LENGTH - 1] && word < *slot) {
         *slot = word;
     }
@@ -321,6 +324,7 @@ static void run_scene(scene *s)
     make_lists(s);
     make_expected(s);
     s->job.all = s->all ? 1 : 0;
+    s->job.salt = SALT;
     s->job.offers = hold(s, test_device_room(count * sizeof *got));
     s->job.evaluations = hold(s, test_device_room(sizeof(uint64_t)));
     test_must(kin_gpu_fill(test_device_ctx, test_device, s->job.evaluations, 0, sizeof(uint64_t)));
