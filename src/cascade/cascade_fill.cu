@@ -75,6 +75,9 @@ static __device__ __forceinline__ int32_t enter(const kin_cascade_fill &job, kit
         position = NO_POSITION;
     }
     const uint32_t voters = __ballot_sync(KIN_CASCADE_LANES, position != NO_POSITION);
+    if (voters == 0) {
+        return 0;
+    }
     uint64_t word = KIN_DESCENT_EMPTY;
     for (int round = 0; round < 8; round++) {
         if ((voters >> (4 * round) & 15u) == 0) {
@@ -88,7 +91,8 @@ static __device__ __forceinline__ int32_t enter(const kin_cascade_fill &job, kit
             word = kin_descent_word(own, position, 1);
         }
     }
-    return kin_cascade_insert(list, job.graph.length, word);
+    const int32_t length = job.graph.length;
+    return kin_cascade_insert<false>(list, length, list[length - 1], word);
 }
 
 template <typename Cost>

@@ -11,7 +11,7 @@
  *   merge   cascade_insert.cuh.
  *
  * Cost. One read of what is there, one write of what changes. In a late round most points were
- * offered nothing: 256 bytes of offers are read and that is all.
+ * offered nothing: 256 bytes of offers and the last word of the list are read, and that is all.
  */
 #include "cascade/cascade_insert.cuh"
 #include "cascade/cascade_launch.cuh"
@@ -190,19 +190,21 @@ static __global__ void __launch_bounds__(KIN_CASCADE_THREADS)
         entered = 0;
     }
     __syncthreads();
-    static_assert(KIN_CASCADE_SLOTS == 32, "an offer a lane");
+    static_assert(KIN_CASCADE_SLOTS == 32, "a slot a lane");
     const int lane = kin_cascade_lane();
     const int32_t length = job.graph.length;
     uint32_t own = 0;
     for (int64_t point = kin_cascade_first(); point < job.graph.points;
          point += kin_cascade_step()) {
         uint64_t *slot = job.offers + point * KIN_CASCADE_SLOTS + lane;
+        uint64_t *list = job.graph.words + point * length;
         const uint64_t offer = *slot;
+        const uint64_t last = list[length - 1];
         if (!__any_sync(KIN_CASCADE_LANES, offer != KIN_DESCENT_EMPTY)) {
             continue;
         }
         *slot = KIN_DESCENT_EMPTY;
-        own += (uint32_t)kin_cascade_insert(job.graph.words + point * length, length, offer);
+        own += (uint32_t)kin_cascade_insert<true>(list, length, last, offer);
     }
     if (lane == 0 && own != 0) {
         atomicAdd(&entered, own);

@@ -56,12 +56,12 @@ uint64_t *test_make_graph(int64_t points, int32_t length, uint64_t bound, int mi
                               : p % 5 == 2 ? most
                                            : (int32_t)test_below((uint64_t)most + 1);
         /* Positions at even strides, from a random one on, are different. */
-        const uint64_t stride =
-            bound / ((uint64_t)count + 1) > 0 ? bound / ((uint64_t)count + 1) : 1;
+        uint64_t stride = bound / ((uint64_t)count + 1);
+        stride = stride > 0 ? stride : 1;
         const uint64_t first = test_below(bound);
         int32_t kept = 0;
         for (int32_t i = 0; i < count; i++) {
-            const uint64_t position = (first + stride * (uint64_t)i) % bound;
+            const uint64_t position = (first + stride * (uint64_t)i) % (bound > 0 ? bound : 1);
             if (position != (uint64_t)p) {
                 drawn[kept++] =
                     kin_descent_word(test_random_order(mix), (uint32_t)position, test_below(2));
