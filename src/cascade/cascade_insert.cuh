@@ -13,36 +13,27 @@
  * A position that is in the list already does not enter, whatever its cost: two kernels may round
  * the cost of one pair differently. The words themselves must be of different positions.
  *
- * Cost. About 200 instructions of a warp, some 60 more for each 32 entries of the list; nothing
- * where all words come after the last entry of a full list. */
+ * Cost. About 200 instructions of a warp, and for each 32 entries of the list 50 and 6 a word that
+ * may enter; nothing where all words come after the last entry of a full list. */
 #ifndef KIN_CASCADE_INSERT_CUH
 #define KIN_CASCADE_INSERT_CUH
 
 #include "cascade/cascade_warp.cuh"
 #include "descent/descent_word.h"
 
-/* Which of the words `waiting` have a position that the list has. SLOTTED: the word of position p
- * is held by lane p % 32, so that an entry knows whom to ask; else all are asked. */
-template <bool SLOTTED>
+/* Which of the words `waiting` have a position that the list has. */
 static __device__ __forceinline__ uint32_t kin_cascade_known(const uint64_t *list, int32_t length,
                                                              uint64_t word, uint32_t waiting)
 {
+    const uint32_t position = kin_descent_position(word);
     uint32_t known = 0;
     for (int32_t first = 0; first < length; first += 32) {
         const int32_t i = first + kin_cascade_lane();
-        const uint64_t own = i < length ? list[i] : KIN_DESCENT_EMPTY;
-        const uint32_t position = kin_descent_position(own);
-        if constexpr (SLOTTED) {
-            const uint32_t slot = position % 32;
-            const uint32_t held = kin_descent_position(
-                (uint64_t)__shfl_sync(KIN_CASCADE_LANES, (uint32_t)word, (int)slot));
-            known |= held == position ? 1u << slot : 0;
-        } else {
-            for (uint32_t left = waiting; left != 0; left &= left - 1) {
-                const int from = __ffs((int)left) - 1;
-                const uint64_t next = __shfl_sync(KIN_CASCADE_LANES, word, from);
-                known |= kin_descent_position(next) == position ? 1u << from : 0;
-            }
+        const uint32_t own = kin_descent_position(i < length ? list[i] : KIN_DESCENT_EMPTY);
+        for (uint32_t left = waiting; left != 0; left &= left - 1) {
+            const int from = __ffs((int)left) - 1;
+            const bool same = __shfl_sync(KIN_CASCADE_LANES, position, from) == own;
+            known |= same ? 1u << from : 0;
         }
     }
     return __reduce_or_sync(KIN_CASCADE_LANES, known) & waiting;
@@ -79,14 +70,13 @@ static __device__ __forceinline__ int32_t kin_cascade_words_before(uint64_t word
 
 /* Words of different positions, KIN_DESCENT_EMPTY for none, enter a sorted list, whose last word is
  * `last`. Returns how many did; what they pushed out is gone. */
-template <bool SLOTTED>
 static __device__ __forceinline__ int32_t kin_cascade_insert(uint64_t *list, int32_t length,
                                                              uint64_t last, uint64_t word)
 {
     const int lane = kin_cascade_lane();
     uint32_t enter = __ballot_sync(KIN_CASCADE_LANES, word < last);
     if (enter != 0) {
-        enter &= ~kin_cascade_known<SLOTTED>(list, length, word, enter);
+        enter &= ~kin_cascade_known(list, length, word, enter);
     }
     if (enter == 0) {
         return 0;

@@ -204,7 +204,7 @@ static __global__ void __launch_bounds__(KIN_CASCADE_THREADS)
             continue;
         }
         *slot = KIN_DESCENT_EMPTY;
-        own += (uint32_t)kin_cascade_insert<true>(list, length, last, offer);
+        own += (uint32_t)kin_cascade_insert(list, length, last, offer);
     }
     if (lane == 0 && own != 0) {
         atomicAdd(&entered, own);
