@@ -72,6 +72,20 @@ static kith_status do_large_graph(kith_ctx *ctx, const input *in, int metric)
     return kith_graph_exact(ctx, &in->many.matrix, &params, &out);
 }
 
+/* With samples that are solved. */
+static kith_status do_descent(kith_ctx *ctx, const input *in, int metric)
+{
+    kith_descent_params params = kith_descent_params_default();
+    params.metric = (kith_metric)metric;
+    params.k = K;
+    params.start = metric == KITH_EUCLIDEAN ? KITH_START_SCREEN : KITH_START_RANDOM;
+    params.recall = 1.0;
+    params.sample = 20;
+    params.rounds = 1;
+    const kith_neighbors out = view(&in->out, MANY);
+    return kith_graph_descent(ctx, &in->many.matrix, &params, &out, NULL);
+}
+
 static kith_status do_search(kith_ctx *ctx, const input *in, int metric)
 {
     kith_search_params params = params_of(metric);
@@ -283,6 +297,8 @@ static const job jobs[] = {
     {"graph, manhattan", do_graph, KITH_MANHATTAN},
     {"large graph", do_large_graph, KITH_EUCLIDEAN},
     {"graph by a tree", do_tree_graph, KITH_EUCLIDEAN},
+    {"graph by descent, euclidean", do_descent, KITH_EUCLIDEAN},
+    {"graph by descent, chebyshev", do_descent, KITH_CHEBYSHEV},
     {"search by a tree", do_tree_search, KITH_CHEBYSHEV},
     {"both, euclidean", do_both, KITH_EUCLIDEAN},
     {"both, cosine", do_both, KITH_COSINE},

@@ -19,7 +19,7 @@
 #include <stdlib.h>
 
 /* More than engines solve exactly. */
-enum { ROWS = 4200, COLS = 10, K = 10, FEW = 60 };
+enum { ROWS = 8400, COLS = 10, K = 10, FEW = 60 };
 
 typedef struct fixture {
     kith_ctx *ctx;
@@ -124,7 +124,7 @@ static void mistakes_are_named(void **state)
 {
     static const mistake mistakes[] = {
         {FIELD(k), 0, 'l', "k is 0, must be at least 1"},
-        {FIELD(k), ROWS, 'l', "k is 4200, must be at most 4199 (a point's own id does not count)"},
+        {FIELD(k), ROWS, 'l', "k is 8400, must be at most 8399 (a point's own id does not count)"},
         {FIELD(flags), 2, 'i', "flags is 0x2, of which 0x2 is no flag of descent"},
         {FIELD(metric), 99, 'i', "metric is 99, which is no metric"},
         {FIELD(metric), KITH_CUSTOM, 'i', "metric is custom and the function for it is NULL"},
@@ -182,16 +182,16 @@ static void what_does_not_go_together(void **state)
     kith_neighbors init = f->truth;
     init.rows = ROWS - 1;
     params.init = &init;
-    refused(f, &params, KITH_E_ARGUMENT, "init is 4199 x 10, must be a graph of 4200 rows");
+    refused(f, &params, KITH_E_ARGUMENT, "init is 8399 x 10, must be a graph of 8400 rows");
     init = f->truth;
     init.ids = NULL;
-    refused(f, &params, KITH_E_ARGUMENT, "init is 4200 x 10 without ids");
+    refused(f, &params, KITH_E_ARGUMENT, "init is 8400 x 10 without ids");
     uint32_t *ids = malloc(ROWS * K * sizeof *ids);
     assert_non_null(ids);
     memcpy(ids, f->truth.ids, ROWS * K * sizeof *ids);
     ids[7 * K + 3] = ROWS;
     init.ids = ids;
-    refused(f, &params, KITH_E_DATA, "init has id 4200 in row 7, must be below 4200");
+    refused(f, &params, KITH_E_DATA, "init has id 8400 in row 7, must be below 8400");
     free(ids);
     refused(f, NULL, KITH_E_ARGUMENT, "kith_descent_params_default()");
     params = usual();
@@ -273,7 +273,7 @@ static void rounds_end_by_recall(void **state)
     const fixture *f = *state;
     int32_t before = -1;
     const double wanted[] = {0.3, 0.8, 0.95, 0.995};
-    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
+    for (size_t i = test_is_slow_build() ? 3 : 0; i < sizeof wanted / sizeof wanted[0]; i++) {
         kith_descent_params params = usual();
         params.start = KITH_START_RANDOM;
         params.recall = wanted[i];
@@ -330,7 +330,7 @@ static void recall_is_that_of_the_graph(void **state)
 {
     const fixture *f = *state;
     const int64_t ats[] = {0, 1, 5};
-    for (size_t i = 0; i < sizeof ats / sizeof ats[0]; i++) {
+    for (size_t i = test_is_slow_build() ? 2 : 0; i < sizeof ats / sizeof ats[0]; i++) {
         kith_descent_params params = usual();
         kith_recall told;
         params.recall = 0.9;
@@ -346,6 +346,9 @@ static void recall_is_that_of_the_graph(void **state)
         assert_true(fabs(told.high - report.recall.high) < 1e-12);
         assert_int_equal(told.at, report.recall.at);
         assert_int_equal(report.recall.rows, 300);
+        if (i != 2) {
+            continue;
+        }
         params.sample = ROWS + 5;
         const kith_descent_report whole = descend(f, &params);
         assert_int_equal(whole.recall.rows, ROWS);
@@ -362,7 +365,8 @@ static void recall_is_that_of_the_graph(void **state)
 static void interval_holds_the_truth(void **state)
 {
     const fixture *f = *state;
-    const int seeds = test_is_slow_build() ? 5 : test_is_sanitized_build() ? 20 : 100;
+    const int most = getenv("KITH_LONG") != NULL ? 100 : 24;
+    const int seeds = test_is_slow_build() ? 2 : test_is_sanitized_build() ? 10 : most;
     int within = 0;
     double above = 0.0;
     for (int seed = 0; seed < seeds; seed++) {
@@ -376,8 +380,8 @@ static void interval_holds_the_truth(void **state)
         within += told.low <= truth && truth <= told.high;
         above += told.recall - truth;
     }
-    assert_true(within >= seeds * 9 / 10);
-    assert_true(fabs(above / seeds) < 0.005);
+    assert_true(10 * within >= 9 * seeds);
+    assert_true(seeds < 10 || fabs(above / seeds) < 0.005);
     (void)printf("%d of %d intervals hold the truth; estimates are %.5f above it on average\n",
                  within, seeds, above / seeds);
 }
@@ -508,7 +512,7 @@ static void plans_hold(void **state)
 {
     const fixture *f = *state;
     const kith_metric metrics[] = {KITH_EUCLIDEAN, KITH_COSINE, KITH_MANHATTAN};
-    for (size_t i = 0; i < sizeof metrics / sizeof metrics[0]; i++) {
+    for (size_t i = test_is_slow_build() ? 1 : 0; i < sizeof metrics / sizeof metrics[0]; i++) {
         kith_matrix shape = f->points.matrix;
         kith_descent_params params = usual();
         kith_plan plan = {.struct_size = (uint32_t)sizeof plan};
