@@ -177,10 +177,11 @@ def recall(work, ids, truth):
 # ---- Rows -------------------------------------------------------------------------------------------
 
 
-def base_of(work, options):
+def base_of(work, options, said):
+    """said: what kith printed, which knows its commit."""
     import bench_graph
 
-    return {"date": datetime.date.today().isoformat(), "commit": bench_graph.commit_name(),
+    return {"date": datetime.date.today().isoformat(), "commit": said["commit"],
             "machine": bench_graph.machine_name(), "side": "cpu", "threads": options.threads, "work": work.name,
             "rows": len(work.points), "columns": work.points.shape[1], "dtype": work.dtype,
             "metric": work.metric, "k": options.k}
@@ -248,7 +249,7 @@ def bench(work, options, folder):
             print(f"  {engine.name} {engine.setting}: absent ({engine.failure})", flush=True)
     if not engines[0].seconds:
         return False
-    truth, base = engines[0].ids(), base_of(work, options)
+    truth, base = engines[0].ids(), base_of(work, options, engines[0].said)
     rows, rounds = [], []
     for engine in (each for each in engines if each.seconds):
         row = row_of(engine, base, recall(work, engine.ids(), truth))

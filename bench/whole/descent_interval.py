@@ -75,14 +75,14 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         path = bench_descent.save(work, pathlib.Path(folder))
         output = pathlib.Path(folder) / "graph.npz"
-        _, truth = graph(options, path, work, output, ["--method", "exact"])
+        exact, truth = graph(options, path, work, output, ["--method", "exact"])
         for name, setting in SETTINGS.items():
             if options.only not in name:
                 continue
             inside, recalls, widths = count(options, path, work, truth, output, setting)
             print(f"{work.name} {options.rows}, {name}: {inside} of {options.seeds} intervals contain the true recall "
                   f"({min(recalls):.4f} to {max(recalls):.4f}; width {numpy.mean(widths):.4f})", flush=True)
-            rows.append(bench_descent.base_of(work, options) |
+            rows.append(bench_descent.base_of(work, options, exact) |
                         {"setting": name, "sample": options.sample, "seeds": options.seeds, "inside": inside,
                          "recall_min": f"{min(recalls):.5f}", "recall_max": f"{max(recalls):.5f}",
                          "width": f"{numpy.mean(widths):.5f}",

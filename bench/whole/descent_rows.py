@@ -25,6 +25,7 @@ CURVE = {
     "1 round": {"rounds": 1},
     "2 rounds": {"rounds": 2},
     "default": {},
+    "all updates": {"all_updates": True},
     "candidates 6": {"candidates": 6},
     "candidates 24": {"candidates": 24},
     "list 64": {"list": 64},
