@@ -67,7 +67,7 @@ static bool is_degenerate(const kin_rows *rows, int64_t row)
 typedef struct table {
     uint32_t *slots;
     uint64_t mask;
-    uint32_t *last; /* by first: the last id of its group so far */
+    uint32_t *last; /* by first: the last id of its group so far; NULL while all are alone */
 } table;
 
 static uint64_t table_slots(int64_t rows)
@@ -95,43 +95,88 @@ static uint32_t enter(const table *t, const hashing *h, uint32_t row)
     }
 }
 
-static void collect(const hashing *h, const table *t, bool distinguish, kin_groups *groups)
+/* Where rows are entered one after the other, each waits for its slot: it is asked for this many
+ * rows before. */
+enum { ROWS_AHEAD = 16 };
+
+static void ask_ahead(const table *t, const hashing *h, int64_t row)
 {
-    for (int64_t i = 0; i < groups->rows; i++) {
-        const uint32_t row = (uint32_t)i;
-        if (is_degenerate(h->rows, i)) {
-            groups->degenerates[groups->degenerate++] = row;
-            continue;
-        }
-        const uint32_t first = distinguish ? row : enter(t, h, row);
-        if (first == row) {
-            groups->firsts[groups->count++] = row;
-        } else {
-            groups->next[t->last[first]] = row;
-            groups->weights[first] += 1;
-        }
-        t->last[first] = row;
+    if (row + ROWS_AHEAD < h->rows->matrix.rows) {
+        __builtin_prefetch(&t->slots[h->hashes[row + ROWS_AHEAD] & t->mask], 1);
     }
 }
 
-static kith_status allocate(kith_ctx *ctx, hashing *h, table *t, kin_groups *groups)
+/* What only groups of several rows need, made when the first of them is found. */
+static kith_status make_chains(kith_ctx *ctx, table *t, kin_groups *groups)
 {
     const uint64_t n = (uint64_t)groups->rows;
-    const uint64_t slots = table_slots(groups->rows);
-    KIN_TRY(kin_alloc(ctx, &groups->firsts, n, sizeof(uint32_t), "distinct rows"));
     KIN_TRY(kin_alloc(ctx, &groups->weights, n, sizeof(uint32_t), "groups of equal rows"));
     KIN_TRY(kin_alloc(ctx, &groups->next, n, sizeof(uint32_t), "groups of equal rows"));
-    KIN_TRY(kin_alloc(ctx, &groups->degenerates, n, sizeof(uint32_t), "degenerate rows"));
     KIN_TRY(kin_alloc(ctx, &t->last, n, sizeof(uint32_t), "groups of equal rows"));
-    KIN_TRY(kin_alloc(ctx, &h->hashes, n, sizeof(uint64_t), "hashes of rows"));
-    KIN_TRY(kin_alloc(ctx, &t->slots, slots, sizeof(uint32_t), "a table of rows"));
-    t->mask = slots - 1;
-    memset(t->slots, 0xff, (size_t)slots * sizeof *t->slots);
     memset(groups->next, 0xff, (size_t)n * sizeof *groups->next);
     for (uint64_t i = 0; i < n; i++) {
         groups->weights[i] = 1;
+        t->last[i] = (uint32_t)i;
     }
     return KITH_OK;
+}
+
+static kith_status note_degenerate(kith_ctx *ctx, uint32_t row, kin_groups *groups)
+{
+    if (groups->degenerates == NULL) {
+        KIN_TRY(kin_alloc(ctx, &groups->degenerates, (uint64_t)groups->rows, sizeof(uint32_t),
+                          "degenerate rows"));
+    }
+    groups->degenerates[groups->degenerate++] = row;
+    return KITH_OK;
+}
+
+static kith_status collect(kith_ctx *ctx, const hashing *h, table *t, kin_groups *groups)
+{
+    for (int64_t i = 0; i < groups->rows; i++) {
+        const uint32_t row = (uint32_t)i;
+        ask_ahead(t, h, i);
+        if (is_degenerate(h->rows, i)) {
+            KIN_TRY(note_degenerate(ctx, row, groups));
+            continue;
+        }
+        const uint32_t first = enter(t, h, row);
+        if (first == row) {
+            groups->firsts[groups->count++] = row;
+            continue;
+        }
+        if (t->last == NULL) {
+            KIN_TRY(make_chains(ctx, t, groups));
+        }
+        groups->next[t->last[first]] = row;
+        groups->weights[first] += 1;
+        t->last[first] = row;
+    }
+    return KITH_OK;
+}
+
+/* Every row that is not degenerate is a group. */
+static kith_status list_rows(kith_ctx *ctx, const kin_rows *rows, kin_groups *groups)
+{
+    for (int64_t i = 0; i < groups->rows; i++) {
+        if (is_degenerate(rows, i)) {
+            KIN_TRY(note_degenerate(ctx, (uint32_t)i, groups));
+        } else {
+            groups->firsts[groups->count++] = (uint32_t)i;
+        }
+    }
+    return KITH_OK;
+}
+
+static kith_status find_groups(kith_ctx *ctx, hashing *h, table *t, kin_groups *groups)
+{
+    const uint64_t slots = table_slots(groups->rows);
+    KIN_TRY(kin_alloc(ctx, &h->hashes, (uint64_t)groups->rows, sizeof(uint64_t), "hashes of rows"));
+    KIN_TRY(kin_alloc(ctx, &t->slots, slots, sizeof(uint32_t), "a table of rows"));
+    t->mask = slots - 1;
+    memset(t->slots, 0xff, (size_t)slots * sizeof *t->slots);
+    KIN_TRY(kin_parallel(ctx, "prepare", kin_ceil_div(groups->rows, ROWS_A_TASK), hash_rows, h));
+    return collect(ctx, h, t, groups);
 }
 
 kith_status kin_groups_make(kith_ctx *ctx, const kin_rows *rows, bool distinguish,
@@ -143,24 +188,13 @@ kith_status kin_groups_make(kith_ctx *ctx, const kin_rows *rows, bool distinguis
                      (uint64_t)rows->matrix.cols * (uint64_t)kith_dtype_bytes(rows->matrix.dtype)};
     table t = {0};
     kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, allocate(ctx, &h, &t, groups), done);
-    if (!distinguish) {
-        KIN_TRY_GOTO(
-            status,
-            kin_parallel(ctx, "prepare", kin_ceil_div(groups->rows, ROWS_A_TASK), hash_rows, &h),
-            done);
-    }
-    collect(&h, &t, distinguish, groups);
-    if (groups->count + groups->degenerate == groups->rows) {
-        kin_free(ctx, groups->weights);
-        kin_free(ctx, groups->next);
-        groups->weights = NULL;
-        groups->next = NULL;
-    }
-    if (groups->degenerate == 0) {
-        kin_free(ctx, groups->degenerates);
-        groups->degenerates = NULL;
-    }
+    KIN_TRY_GOTO(
+        status,
+        kin_alloc(ctx, &groups->firsts, (uint64_t)groups->rows, sizeof(uint32_t), "distinct rows"),
+        done);
+    KIN_TRY_GOTO(status,
+                 distinguish ? list_rows(ctx, rows, groups) : find_groups(ctx, &h, &t, groups),
+                 done);
 done:
     kin_free(ctx, t.slots);
     kin_free(ctx, h.hashes);

@@ -2,16 +2,14 @@
  *
  * Idea. A node's points are split at a median of the column in which their box is widest
  * (tree_split.c). Large nodes at the top are split by all threads together, below, subtrees are
- * dealt to threads. The two parts of a node are a fact of the data, and leaves are sorted by
- * number: the tree has the same bytes for any number of threads.
+ * dealt to threads (tree_deal.c). The two parts of a node are a fact of the data, and numbers rise
+ * in each: the tree has the same bytes for any number of threads.
  *
- * Cost. n log2(n / leaf) steps, a few nanoseconds each; the numbers of points move, their rows stay
- * until leaves are written.
+ * Cost. n log2(n / leaf) steps, a few nanoseconds each.
  */
 #include "base/base_mem.h"
 #include "base/base_try.h"
 #include "host/host_threads.h"
-#include "select/select_pairs.h"
 #include "tree/tree_place.h"
 #include "tree/tree_round.h"
 #include "tree/tree_split.h"
@@ -114,8 +112,9 @@ static kith_status choose_units(kin_tree_build *b)
 
 static kith_status round_rows(void *arg, int64_t task, int32_t thread)
 {
-    const kin_tree_build *b = arg;
+    kin_tree_build *b = arg;
     const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, b->points);
+    double most = 0.0;
     for (int64_t i = task * ROWS_A_TASK; i < last; i++) {
         float *row = b->rows + i * b->wide;
         for (int32_t c = b->tree->cols; c < b->wide; c++) {
@@ -124,6 +123,10 @@ static kith_status round_rows(void *arg, int64_t task, int32_t thread)
         const double lost = kin_tree_round(b->tree, load(b, i, thread), row);
         b->lost[i] = kin_tree_lost_kept(lost);
         b->order[i] = (uint32_t)i;
+        most = lost > most ? lost : most;
+    }
+    if (most > 0.0) {
+        atomic_store(&b->loses, true);
     }
     return KITH_OK;
 }
@@ -133,71 +136,49 @@ kith_status kin_tree_round_rows(kin_tree_build *b)
     return kin_parallel(b->ctx, "tree", kin_ceil_div(b->points, ROWS_A_TASK), round_rows, b);
 }
 
-/* ---- Leaves -----------------------------------------------------------------------------------
+/* ---- Levels -----------------------------------------------------------------------------------
  */
 
-static void write_leaf(const kin_tree_build *b, int64_t leaf)
+static float *box_room(const kin_tree_build *b, int32_t thread)
 {
-    kin_tree *tree = b->tree;
-    const int64_t first = kin_tree_first_point(b, tree->height, leaf);
-    const int64_t last = kin_tree_first_point(b, tree->height, leaf + 1);
-    for (int64_t at = first; at < last; at++) {
-        b->words[at] = b->order[at];
-    }
-    kin_select_sort_words(b->words + first, last - first);
-    kin_tree_leaf_clear(tree, leaf);
-    for (int64_t at = first; at < last; at++) {
-        const int64_t number = (int64_t)b->words[at];
-        kin_tree_leaf_put(tree, leaf, b->rows + number * b->wide, b->ids[number], b->lost[number]);
-    }
-    kin_tree_leaf_end(tree, leaf);
+    return (float *)(void *)b->scratches[thread];
 }
 
-void kin_tree_build_under(const kin_tree_build *b, int32_t level, int64_t i, float *box)
+static kith_status split_node(void *arg, int64_t task, int32_t thread)
 {
-    int64_t first = i;
-    int64_t last = i + 1;
-    for (; level < b->tree->height; level++) {
-        for (int64_t at = first; at < last; at++) {
-            kin_tree_split_alone(b, level, at, box);
-        }
-        first *= 2;
-        last *= 2;
-    }
-    for (int64_t leaf = first; leaf < last; leaf++) {
-        write_leaf(b, leaf);
-    }
+    const kin_tree_build *b = arg;
+    kin_tree_split_alone(b, b->subtree_level, task, box_room(b, thread));
+    return KITH_OK;
 }
 
 static kith_status build_subtree(void *arg, int64_t task, int32_t thread)
 {
     const kin_tree_build *b = arg;
-    kin_tree_build_under(b, b->subtree_level, task, (float *)(void *)b->scratches[thread]);
+    kin_tree_build_under(b, b->subtree_level, task, thread);
     return KITH_OK;
+}
+
+/* Whether threads share each node of the level at hand, or take one each. */
+static bool splits_together(const kin_tree_build *b)
+{
+    return b->ctx->threads > 1 && b->points >> b->subtree_level >= TOGETHER_LEAST;
 }
 
 static kith_status build_levels(kin_tree_build *b)
 {
-    const kin_tree *tree = b->tree;
-    float *box = (float *)(void *)b->scratches[0];
-    int32_t level = 0;
-    while (b->ctx->threads > 1 && level < tree->height &&
-           ((int64_t)1 << level) < (int64_t)SUBTREES_A_THREAD * b->ctx->threads &&
-           tree->points >> level >= TOGETHER_LEAST) {
-        for (int64_t i = 0; i < (int64_t)1 << level; i++) {
-            KIN_TRY(kin_tree_split_together(b, level, i, box));
+    const int64_t subtrees = (int64_t)SUBTREES_A_THREAD * b->ctx->threads;
+    b->subtree_level = 0;
+    while (b->subtree_level < b->tree->height && (int64_t)1 << b->subtree_level < subtrees) {
+        const int64_t nodes = (int64_t)1 << b->subtree_level;
+        if (!splits_together(b)) {
+            KIN_TRY(kin_parallel(b->ctx, "tree", nodes, split_node, b));
         }
-        level += 1;
-    }
-    while (level < tree->height &&
-           ((int64_t)1 << level) < (int64_t)SUBTREES_A_THREAD * b->ctx->threads) {
-        for (int64_t i = 0; i < (int64_t)1 << level; i++) {
-            kin_tree_split_alone(b, level, i, box);
+        for (int64_t i = 0; i < nodes && splits_together(b); i++) {
+            KIN_TRY(kin_tree_split_together(b, b->subtree_level, i, box_room(b, 0)));
         }
-        level += 1;
+        b->subtree_level += 1;
     }
-    b->subtree_level = level;
-    return kin_parallel(b->ctx, "tree", (int64_t)1 << level, build_subtree, b);
+    return kin_parallel(b->ctx, "tree", (int64_t)1 << b->subtree_level, build_subtree, b);
 }
 
 /* ---- Memory -----------------------------------------------------------------------------------
@@ -234,7 +215,8 @@ uint64_t kin_tree_peak_bytes(int64_t points, int32_t cols, int32_t threads, int6
     const uint64_t wide = (uint64_t)kin_round_up(cols, KIN_TREE_QUARTER) * sizeof(float);
     const uint64_t a_point = wide + sizeof(float) + sizeof(uint32_t) + 2 * sizeof(uint64_t);
     const uint64_t chunks = (uint64_t)kin_ceil_div(points, KIN_TREE_CHUNK);
-    const uint64_t a_thread = (uint64_t)(scratch_doubles(cols) + 2 * cols) * sizeof(double);
+    const uint64_t a_thread = (uint64_t)(scratch_doubles(cols) + 2 * cols) * sizeof(double) +
+                              2 * (uint64_t)kin_tree_plot_points(points, cols) * wide;
     return kin_size_add(
         kin_tree_bytes(points, cols, leaf_points),
         kin_size_add(kin_size_mul((uint64_t)points, a_point),
@@ -254,10 +236,8 @@ static kith_status make_arrays(kith_ctx *ctx, kin_tree *tree)
         tree->starts[leaf] = (uint32_t)kin_tree_first_block(tree, tree->height, (int64_t)leaf);
     }
     KIN_TRY(kin_alloc_zero(ctx, &tree->counts, leaves, sizeof *tree->counts, WHAT));
-    KIN_TRY(
-        kin_alloc_zero(ctx, &tree->values, kin_size_mul(places, cols), sizeof *tree->values, WHAT));
+    KIN_TRY(kin_alloc(ctx, &tree->values, kin_size_mul(places, cols), sizeof *tree->values, WHAT));
     KIN_TRY(kin_alloc(ctx, &tree->ids, places, sizeof *tree->ids, WHAT));
-    memset(tree->ids, 0xff, places * sizeof *tree->ids);
     KIN_TRY(kin_alloc_zero(ctx, &tree->boxes, kin_size_mul(2 * leaves, 2 * cols),
                            sizeof *tree->boxes, WHAT));
     KIN_TRY(kin_alloc_zero(ctx, &tree->lost, 2 * leaves, sizeof *tree->lost, WHAT));
@@ -279,28 +259,36 @@ kith_status kin_tree_build_make(kin_tree_build *b)
     KIN_TRY(kin_alloc(ctx, &b->lost, n, sizeof *b->lost, WHAT));
     KIN_TRY(kin_alloc(ctx, &b->order, n, sizeof *b->order, WHAT));
     KIN_TRY(kin_alloc(ctx, &b->words, n, sizeof *b->words, WHAT));
+    KIN_TRY(kin_alloc(ctx, &b->room, n, sizeof *b->room, WHAT));
     KIN_TRY(kin_alloc(ctx, &b->low, threads * cols, sizeof *b->low, WHAT));
     KIN_TRY(kin_alloc(ctx, &b->high, threads * cols, sizeof *b->high, WHAT));
     KIN_TRY(kin_alloc(ctx, &b->chunks, chunks, sizeof *b->chunks, WHAT));
     KIN_TRY(kin_alloc(ctx, &b->chunk_boxes, chunks * 2 * wide, sizeof *b->chunk_boxes, WHAT));
     KIN_TRY(kin_alloc_zero(ctx, &b->scratches, threads, sizeof *b->scratches, WHAT));
+    KIN_TRY(kin_alloc_zero(ctx, &b->plots, threads, sizeof *b->plots, WHAT));
+    b->plot_points = kin_tree_plot_points(b->points, b->tree->cols);
     for (int32_t t = 0; t < ctx->threads; t++) {
         KIN_TRY(kin_alloc(ctx, &b->scratches[t], (uint64_t)scratch_doubles(b->tree->cols),
                           sizeof(double), WHAT));
+        KIN_TRY(
+            kin_alloc(ctx, &b->plots[t], 2 * (uint64_t)b->plot_points * wide, sizeof(float), WHAT));
     }
     return KITH_OK;
 }
 
 void kin_tree_build_free(kin_tree_build *b)
 {
-    for (int32_t t = 0; b->scratches != NULL && t < b->ctx->threads; t++) {
+    for (int32_t t = 0; b->plots != NULL && t < b->ctx->threads; t++) {
+        kin_free(b->ctx, b->plots[t]);
         kin_free(b->ctx, b->scratches[t]);
     }
+    kin_free(b->ctx, b->plots);
     kin_free(b->ctx, b->scratches);
     kin_free(b->ctx, b->chunk_boxes);
     kin_free(b->ctx, b->chunks);
     kin_free(b->ctx, b->high);
     kin_free(b->ctx, b->low);
+    kin_free(b->ctx, b->room);
     kin_free(b->ctx, b->words);
     kin_free(b->ctx, b->order);
     kin_free(b->ctx, b->lost);

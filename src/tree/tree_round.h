@@ -11,7 +11,8 @@
 KIN_HD float kin_tree_round_value(double value, double shift, double scale, double *lost)
 {
     const double exact = kin_mul(kin_sub(value, shift), scale);
-    const double held = fmin(fmax(exact, -KIN_TREE_CLAMP), KIN_TREE_CLAMP);
+    const double above = exact > -KIN_TREE_CLAMP ? exact : -KIN_TREE_CLAMP;
+    const double held = above < KIN_TREE_CLAMP ? above : KIN_TREE_CLAMP;
     /* A zero is positive, so that words sort like the numbers they stand for. */
     const float stored = (float)held + 0.0F;
     /* The subtraction rounds where there is a shift; what it lost cannot be seen in `exact`. */

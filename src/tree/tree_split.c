@@ -3,17 +3,18 @@
  * Idea. Points are compared by (component, number), an order without ties, so which of them go left
  * is a fact of the data, whoever selects. One thread selects among words of both. All threads
  * together find the median's bucket by a histogram, search the bucket, and partition chunks to
- * where counting says.
+ * where counting says. Both sides keep the order of their points, so numbers rise in every node.
  */
 #include "tree/tree_split.h"
 
 #include "base/base_mem.h"
 #include "base/base_try.h"
 #include "host/host_threads.h"
-#include "select/select_pairs.h"
+#include "tree/tree_median.h"
+
+#define SPLIT_INLINE static inline __attribute__((always_inline))
 
 typedef float f32x4 __attribute__((vector_size(16)));
-typedef int32_t i32x4 __attribute__((vector_size(16)));
 
 /* ---- Order of components ----------------------------------------------------------------------
  */
@@ -34,36 +35,76 @@ static float component_of(uint64_t word)
     return x;
 }
 
-static uint64_t word_of(const kin_tree_build *b, int64_t at, int32_t column)
-{
-    const uint32_t number = b->order[at];
-    return (uint64_t)order_of(b->rows[(int64_t)number * b->wide + column]) << 32 | number;
-}
-
-/* ---- Boxes and medians ------------------------------------------------------------------------
+/* ---- Boxes -------------------------------------------------------------------------------------
  */
 
-static f32x4 choose(i32x4 mask, f32x4 yes, f32x4 no)
+#if defined(__SSE__)
+/* The compiler makes no such instruction of a comparison of vectors. */
+#define LOWER_F32X4(a, b) __builtin_ia32_minps(a, b)
+#define HIGHER_F32X4(a, b) __builtin_ia32_maxps(a, b)
+#else
+typedef int32_t i32x4 __attribute__((vector_size(16)));
+
+static f32x4 choose_f32x4(i32x4 mask, f32x4 yes, f32x4 no)
 {
     return (f32x4)(((i32x4)yes & mask) | ((i32x4)no & ~mask));
 }
 
-/* The box of points at places [first, last): low then high, `wide` floats each. */
-static void box_of(const kin_tree_build *b, int64_t first, int64_t last, float *box)
+#define LOWER_F32X4(a, b) choose_f32x4((a) < (b), a, b)
+#define HIGHER_F32X4(a, b) choose_f32x4((a) > (b), a, b)
+#endif
+
+/* Points of a node, in rising number. */
+typedef struct node_points {
+    const float *rows; /* one behind the other where they are packed, else by number */
+    uint32_t *numbers;
+    uint64_t *words;
+    int64_t count;
+    int32_t wide;
+    bool packed;
+} node_points;
+
+SPLIT_INLINE const float *row_of(const node_points *p, int64_t at)
 {
-    for (int32_t c = 0; c < b->wide; c += KIN_TREE_QUARTER) {
-        f32x4 low;
-        f32x4 high;
-        memcpy(&low, b->rows + (int64_t)b->order[first] * b->wide + c, sizeof low);
-        high = low;
-        for (int64_t at = first + 1; at < last; at++) {
-            f32x4 x;
-            memcpy(&x, b->rows + (int64_t)b->order[at] * b->wide + c, sizeof x);
-            low = choose(x < low, x, low);
-            high = choose(x > high, x, high);
+    return p->rows + (p->packed ? at : (int64_t)p->numbers[at]) * p->wide;
+}
+
+SPLIT_INLINE f32x4 quarter_of(const node_points *p, int64_t at, int32_t c)
+{
+    f32x4 x;
+    memcpy(&x, row_of(p, at) + c, sizeof x);
+    return x;
+}
+
+/* Low then high, `wide` floats each. Four points at a time: a minimum waits for the one before. */
+SPLIT_INLINE void box_of(const node_points *p, float *box)
+{
+    enum { AT_ONCE = 4 };
+    for (int32_t c = 0; c < p->wide; c += KIN_TREE_QUARTER) {
+        const f32x4 first = quarter_of(p, 0, c);
+        f32x4 low[AT_ONCE] = {first, first, first, first};
+        f32x4 high[AT_ONCE] = {first, first, first, first};
+        int64_t at = 0;
+        for (; at + AT_ONCE <= p->count; at += AT_ONCE) {
+#pragma GCC unroll 4
+            for (int j = 0; j < AT_ONCE; j++) {
+                const f32x4 x = quarter_of(p, at + j, c);
+                low[j] = LOWER_F32X4(x, low[j]);
+                high[j] = HIGHER_F32X4(x, high[j]);
+            }
         }
-        memcpy(box + c, &low, sizeof low);
-        memcpy(box + b->wide + c, &high, sizeof high);
+        for (; at < p->count; at++) {
+            const f32x4 x = quarter_of(p, at, c);
+            low[0] = LOWER_F32X4(x, low[0]);
+            high[0] = HIGHER_F32X4(x, high[0]);
+        }
+#pragma GCC unroll 4
+        for (int j = 1; j < AT_ONCE; j++) {
+            low[0] = LOWER_F32X4(low[j], low[0]);
+            high[0] = HIGHER_F32X4(high[j], high[0]);
+        }
+        memcpy(box + c, &low[0], sizeof low[0]);
+        memcpy(box + p->wide + c, &high[0], sizeof high[0]);
     }
 }
 
@@ -79,48 +120,100 @@ static int32_t widest_column(const kin_tree_build *b, const float *box)
     return widest;
 }
 
+/* ---- Nodes, by one thread ----------------------------------------------------------------------
+ */
+
 static void note_split(kin_tree *tree, int64_t node, int32_t column, float split)
 {
     tree->planes[node] = column;
     tree->splits[node] = split;
 }
 
-void kin_tree_split_alone(const kin_tree_build *b, int32_t level, int64_t i, float *box)
+SPLIT_INLINE void write_words(const node_points *p, int32_t column)
+{
+    for (int64_t at = 0; at < p->count; at++) {
+        p->words[at] = (uint64_t)order_of(row_of(p, at)[column]) << 32 | p->numbers[at];
+    }
+}
+
+/* Numbers below the pivot go from `left` on, the others from `right` on; rows, where they are
+ * packed, with them. Without a branch: which one it is cannot be guessed. */
+SPLIT_INLINE void part_points(const node_points *p, uint64_t pivot, uint32_t *numbers, int64_t left,
+                              int64_t right, float *rows)
+{
+    for (int64_t at = 0; at < p->count; at++) {
+        const uint64_t word = p->words[at];
+        const int64_t goes_left = word < pivot;
+        const int64_t to = right + ((left - right) & -goes_left);
+        numbers[to] = (uint32_t)word;
+        for (int32_t c = 0; p->packed && c < p->wide; c += KIN_TREE_QUARTER) {
+            memcpy(rows + to * p->wide + c, p->rows + at * p->wide + c, sizeof(f32x4));
+        }
+        left += goes_left;
+        right += 1 - goes_left;
+    }
+}
+
+SPLIT_INLINE void split_node(const kin_tree_build *b, int32_t level, int64_t i, float *box,
+                             const float *from, float *to, const bool packed)
 {
     const int64_t first = kin_tree_first_point(b, level, i);
-    const int64_t middle = kin_tree_first_point(b, level + 1, 2 * i + 1);
-    const int64_t last = kin_tree_first_point(b, level, i + 1);
-    if (middle == last) {
+    const int64_t middle = kin_tree_first_point(b, level + 1, 2 * i + 1) - first;
+    const int64_t node = ((int64_t)1 << level) + i;
+    const node_points p = {.rows = from,
+                           .numbers = b->order + first,
+                           .words = b->words + first,
+                           .count = kin_tree_first_point(b, level, i + 1) - first,
+                           .wide = b->wide,
+                           .packed = packed};
+    if (middle == p.count) {
         /* Nothing goes right; where there are no points at all it may be left of everything. */
-        note_split(b->tree, ((int64_t)1 << level) + i, 0, (float)KIN_TREE_CLAMP * 2.0F);
+        note_split(b->tree, node, 0, (float)KIN_TREE_CLAMP * 2.0F);
+        if (packed) {
+            memcpy(to, from, (size_t)(p.count * p.wide) * sizeof *to);
+        }
         return;
     }
-    box_of(b, first, last, box);
+    box_of(&p, box);
     const int32_t column = widest_column(b, box);
-    for (int64_t at = first; at < last; at++) {
-        b->words[at] = word_of(b, at, column);
-    }
-    kin_select_nth_word(b->words + first, last - first, middle - first);
-    for (int64_t at = first; at < last; at++) {
-        b->order[at] = (uint32_t)b->words[at];
-    }
-    note_split(b->tree, ((int64_t)1 << level) + i, column, component_of(b->words[middle]));
+    write_words(&p, column);
+    memcpy(b->room + first, p.words, (size_t)p.count * sizeof *p.words);
+    const uint64_t pivot = kin_tree_median(b->room + first, p.count, middle);
+    part_points(&p, pivot, p.numbers, 0, middle, to);
+    note_split(b->tree, node, column, component_of(pivot));
+}
+
+void kin_tree_split_alone(const kin_tree_build *b, int32_t level, int64_t i, float *box)
+{
+    split_node(b, level, i, box, b->rows, NULL, false);
+}
+
+void kin_tree_split_packed(const kin_tree_build *b, int32_t level, int64_t i, float *box,
+                           const float *from, float *to)
+{
+    split_node(b, level, i, box, from, to, true);
 }
 
 /* ---- Large nodes, by all threads ---------------------------------------------------------------
  */
 
-static int64_t chunk_last(const kin_tree_build *b, int64_t task)
+static node_points chunk_points(const kin_tree_build *b, int64_t task)
 {
-    return b->first + kin_min_i64((task + 1) * KIN_TREE_CHUNK, b->count);
+    const int64_t first = b->first + task * KIN_TREE_CHUNK;
+    return (node_points){.rows = b->rows,
+                         .numbers = b->order + first,
+                         .words = b->words + first,
+                         .count = kin_min_i64(KIN_TREE_CHUNK, b->count - task * KIN_TREE_CHUNK),
+                         .wide = b->wide,
+                         .packed = false};
 }
 
 static kith_status box_chunk(void *arg, int64_t task, int32_t thread)
 {
     (void)thread;
     const kin_tree_build *b = arg;
-    box_of(b, b->first + task * KIN_TREE_CHUNK, chunk_last(b, task),
-           b->chunk_boxes + task * 2 * b->wide);
+    const node_points p = chunk_points(b, task);
+    box_of(&p, b->chunk_boxes + task * 2 * b->wide);
     return KITH_OK;
 }
 
@@ -138,10 +231,11 @@ static kith_status count_chunk(void *arg, int64_t task, int32_t thread)
     (void)thread;
     const kin_tree_build *b = arg;
     kin_tree_chunk *c = &b->chunks[task];
+    const node_points p = chunk_points(b, task);
     memset(c, 0, sizeof *c);
-    for (int64_t at = b->first + task * KIN_TREE_CHUNK; at < chunk_last(b, task); at++) {
-        b->words[at] = word_of(b, at, b->column);
-        c->counts[bucket_of(b, b->words[at])] += 1;
+    write_words(&p, b->column);
+    for (int64_t at = 0; at < p.count; at++) {
+        c->counts[bucket_of(b, p.words[at])] += 1;
     }
     return KITH_OK;
 }
@@ -150,26 +244,21 @@ static kith_status count_below(void *arg, int64_t task, int32_t thread)
 {
     (void)thread;
     const kin_tree_build *b = arg;
+    const node_points p = chunk_points(b, task);
     int64_t below = 0;
-    for (int64_t at = b->first + task * KIN_TREE_CHUNK; at < chunk_last(b, task); at++) {
-        below += b->words[at] < b->pivot;
+    for (int64_t at = 0; at < p.count; at++) {
+        below += p.words[at] < b->pivot;
     }
     b->chunks[task].left = below;
     return KITH_OK;
 }
 
-/* Numbers below the pivot go to the left part, the others behind them. */
 static kith_status partition_chunk(void *arg, int64_t task, int32_t thread)
 {
     (void)thread;
     const kin_tree_build *b = arg;
-    int64_t left = b->chunks[task].left;
-    int64_t right = b->chunks[task].right;
-    for (int64_t at = b->first + task * KIN_TREE_CHUNK; at < chunk_last(b, task); at++) {
-        const uint64_t word = b->words[at];
-        int64_t *to = word < b->pivot ? &left : &right;
-        b->order[(*to)++] = (uint32_t)word;
-    }
+    const node_points p = chunk_points(b, task);
+    part_points(&p, b->pivot, b->order, b->chunks[task].left, b->chunks[task].right, NULL);
     return KITH_OK;
 }
 
@@ -201,25 +290,16 @@ static int32_t find_bucket(const kin_tree_build *b, int64_t chunks, int64_t *ran
     return KIN_TREE_BUCKETS - 1;
 }
 
-static kith_status find_pivot(kin_tree_build *b, int64_t chunks, int64_t rank)
+static void find_pivot(kin_tree_build *b, int64_t chunks, int64_t rank)
 {
     const int32_t bucket = find_bucket(b, chunks, &rank);
-    int64_t count = 0;
-    for (int64_t i = 0; i < chunks; i++) {
-        count += b->chunks[i].counts[bucket];
-    }
-    uint64_t *words = NULL;
-    KIN_TRY(kin_alloc(b->ctx, &words, (uint64_t)count, sizeof *words, "a median"));
+    uint64_t *words = b->room + b->first;
     int64_t found = 0;
-    for (int64_t at = b->first; found < count; at++) {
-        if (bucket_of(b, b->words[at]) == bucket) {
-            words[found++] = b->words[at];
-        }
+    for (int64_t at = b->first; at < b->first + b->count; at++) {
+        words[found] = b->words[at];
+        found += bucket_of(b, b->words[at]) == bucket;
     }
-    kin_select_nth_word(words, count, rank);
-    b->pivot = words[rank];
-    kin_free(b->ctx, words);
-    return KITH_OK;
+    b->pivot = kin_tree_median(words, found, rank);
 }
 
 kith_status kin_tree_split_together(kin_tree_build *b, int32_t level, int64_t i, float *box)
@@ -236,7 +316,7 @@ kith_status kin_tree_split_together(kin_tree_build *b, int32_t level, int64_t i,
     b->gain = spread > 0.0F ? (float)KIN_TREE_BUCKETS / spread : 0.0F;
     b->gain = b->gain <= 0x1p100F ? b->gain : 0.0F;
     KIN_TRY(kin_parallel(b->ctx, "tree", chunks, count_chunk, b));
-    KIN_TRY(find_pivot(b, chunks, middle - b->first));
+    find_pivot(b, chunks, middle - b->first);
     KIN_TRY(kin_parallel(b->ctx, "tree", chunks, count_below, b));
     int64_t left = b->first;
     int64_t right = middle;

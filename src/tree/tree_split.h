@@ -32,11 +32,15 @@ typedef struct kin_tree_build {
     int32_t wide;        /* floats a row */
     float *rows;         /* points x wide, by number */
     float *lost;         /* by number */
+    atomic_bool loses;   /* any of them is above 0 */
     uint32_t *order;
     uint64_t *words; /* (component, number), of the nodes that are split */
+    uint64_t *room;  /* where a median is searched */
     double *low;     /* threads x cols, while the corpus is measured */
     double *high;
     double **scratches; /* by thread: a row, or a box */
+    float **plots;      /* by thread: rows of a node that is dealt, twice */
+    int64_t plot_points;
     int32_t subtree_level;
     /* the large node that all threads split together */
     int64_t first;
@@ -64,12 +68,19 @@ kith_status kin_tree_build_make(kin_tree_build *b);
 void kin_tree_build_free(kin_tree_build *b);
 /* Rows, what they lost, and the first order. */
 kith_status kin_tree_round_rows(kin_tree_build *b);
-/* Splits the i-th node of a level and all below it, and writes its leaves. */
-void kin_tree_build_under(const kin_tree_build *b, int32_t level, int64_t i, float *box);
+/* Splits the i-th node of a level and all below it, and writes its leaves. In b->order numbers
+ * rise. */
+void kin_tree_build_under(const kin_tree_build *b, int32_t level, int64_t i, int32_t thread);
+/* Points that a plot has room for. */
+int64_t kin_tree_plot_points(int64_t points, int32_t cols);
 
-/* Splits the i-th node of a level, by one thread or by all: the same two sets. box: room for
- * 2 * wide floats. */
+/* Splits the i-th node of a level, by one thread or by all: the same two sets, numbers rising in
+ * each. box: room for 2 * wide floats. */
 void kin_tree_split_alone(const kin_tree_build *b, int32_t level, int64_t i, float *box);
+/* The same where the node's rows stand one behind the other, in the order of their numbers: they
+ * come to stand in that of the children's. */
+void kin_tree_split_packed(const kin_tree_build *b, int32_t level, int64_t i, float *box,
+                           const float *from, float *to);
 kith_status kin_tree_split_together(kin_tree_build *b, int32_t level, int64_t i, float *box);
 
 #endif

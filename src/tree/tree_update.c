@@ -245,11 +245,11 @@ static kith_status deal(void *arg, int64_t task, int32_t thread)
     b.lost += d->first;
     b.order += d->first;
     b.words += d->first;
+    b.room += d->first;
     for (int64_t i = 0; i < d->points; i++) {
         b.order[i] = (uint32_t)i;
     }
-    kin_tree_build_under(&b, d->level, d->node - ((int64_t)1 << d->level),
-                         (float *)(void *)b.scratches[thread]);
+    kin_tree_build_under(&b, d->level, d->node - ((int64_t)1 << d->level), thread);
     for (int32_t level = a->tree->height - 1; level >= d->level; level--) {
         const int32_t below = level - d->level;
         for (int64_t node = d->node << below; node < (d->node + 1) << below; node++) {
