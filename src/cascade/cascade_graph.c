@@ -141,24 +141,47 @@ static void free_run(kin_cascade_run *run)
     kin_fused_corpus_free(run->on.ctx, run->corpus);
 }
 
+/* In a narrower scope each time that it ran out of memory. */
+static kith_status prepare(kin_cascade_run *run, const kith_matrix *points)
+{
+    kith_ctx *ctx = run->on.ctx;
+    const kith_report before = ctx->report;
+    kith_status status = KITH_OK;
+    do {
+        ctx->report = before;
+        status =
+            kin_fused_corpus_make(ctx, run->on.gpu, points, &run->request->distance, points->dtype,
+                                  run->request->k + 1, "points", run->place, &run->corpus);
+    } while (kin_fused_again(ctx, run->on.gpu, status));
+    return status;
+}
+
+/* Before any work: what rounds take beside the points is known. */
+static kith_status look_for_room(const kin_cascade_run *run)
+{
+    const uint64_t need = kin_cascade_rounds_bytes(run->request, run->count);
+    const uint64_t room = kin_gpu_room(run->on.gpu);
+    return need <= room ? KITH_OK
+                        : kin_fail(run->on.ctx, KITH_E_DEVICE_MEMORY,
+                                   "rounds take %llu bytes, %llu are left",
+                                   (unsigned long long)need, (unsigned long long)room);
+}
+
 /* few: all rows but a few are equal to others; nothing was done. */
 static kith_status attempt(kin_cascade_run *run, const kith_matrix *points,
                            kin_descent_outcome *outcome, bool *few)
 {
-    kith_ctx *ctx = run->on.ctx;
     const kin_descent_request *request = run->request;
     kith_status status = KITH_OK;
-    *few = false;
-    KIN_TRY_GOTO(status,
-                 kin_fused_corpus_make(ctx, run->on.gpu, points, &request->distance, points->dtype,
-                                       request->k + 1, "points", run->place, &run->corpus),
-                 done);
+    KIN_TRY_GOTO(status, prepare(run, points), done);
     KIN_TRY_GOTO(status, take_points(run), done);
     run->graph = (kin_cascade_graph){.points = run->count, .length = request->list};
     *few = is_exact(request, run->count);
-    if (!*few) {
-        status = descend(run, outcome);
+    if (*few) {
+        goto done;
     }
+    KIN_TRY_GOTO(status, look_for_room(run), done);
+    status = descend(run, outcome);
 done:
     free_run(run);
     return status;
@@ -202,27 +225,24 @@ kith_status kin_cascade_graph_make(kith_ctx *ctx, kin_gpu *gpu, const kith_matri
     kin_descent_request full = *request;
     const kith_report before = ctx->report;
     bool few = false;
-    kith_status status = KITH_OK;
     *outcome = (kin_descent_outcome){0};
     KIN_TRY(refuse(ctx, points, request));
     kin_cascade_defaults(&full, points->rows);
     if (is_exact(&full, points->rows)) {
         return solve_exactly(ctx, gpu, points, &full, place, out, outcome);
     }
-    do {
-        kin_cascade_run run = {.on = kin_fused_device_of(ctx, gpu),
-                               .kernels = gpu->module->cascade,
-                               .request = &full,
-                               .place = place,
-                               .out = out,
-                               .screened = kin_exact_screens(&full.distance),
-                               .rows = points->rows};
-        ctx->report = before;
-        status = attempt(&run, points, outcome, &few);
-    } while (kin_fused_again(ctx, gpu, status));
+    kin_cascade_run run = {.on = kin_fused_device_of(ctx, gpu),
+                           .kernels = gpu->module->cascade,
+                           .request = &full,
+                           .place = place,
+                           .out = out,
+                           .screened = kin_exact_screens(&full.distance),
+                           .rows = points->rows};
+    const kith_status status = attempt(&run, points, outcome, &few);
     if (status == KITH_E_DEVICE_MEMORY) {
         return too_large(ctx, points);
     }
     KIN_TRY(status);
+    ctx->report = few ? before : ctx->report;
     return few ? solve_exactly(ctx, gpu, points, &full, place, out, outcome) : KITH_OK;
 }

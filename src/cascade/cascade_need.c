@@ -31,18 +31,9 @@ int32_t kin_cascade_capacity(int64_t rows, int64_t k, uint64_t room)
     return capacity;
 }
 
-/* ---- The plan -------------------------------------------------------------------------------- */
-
 static uint64_t graph_bytes(const kin_descent_request *request, int64_t rows)
 {
     return kin_size_mul((uint64_t)rows, (uint64_t)request->list * sizeof(uint64_t));
-}
-
-static uint64_t start_bytes(const kin_descent_request *request, int64_t rows)
-{
-    return kin_exact_screens(&request->distance)
-               ? kin_fused_work_bytes(rows, rows, request->list + 1, UINT64_MAX)
-               : 0;
 }
 
 static uint64_t rounds_bytes(const kin_descent_request *request, int64_t rows)
@@ -53,6 +44,20 @@ static uint64_t rounds_bytes(const kin_descent_request *request, int64_t rows)
     const uint64_t ids = 2 * ((uint64_t)(forward + reverse) + 1) * sizeof(uint32_t);
     const uint64_t slots = (uint64_t)kin_cascade_slot_words(reverse) * sizeof(uint64_t);
     return kin_size_mul((uint64_t)rows, ids + slots);
+}
+
+uint64_t kin_cascade_rounds_bytes(const kin_descent_request *request, int64_t positions)
+{
+    return kin_size_add(graph_bytes(request, positions), rounds_bytes(request, positions));
+}
+
+/* ---- The plan -------------------------------------------------------------------------------- */
+
+static uint64_t start_bytes(const kin_descent_request *request, int64_t rows)
+{
+    return kin_exact_screens(&request->distance)
+               ? kin_fused_work_bytes(rows, rows, request->list + 1, UINT64_MAX)
+               : 0;
 }
 
 /* Lists that are rescored, beside the graph; outputs that are not the caller's. */

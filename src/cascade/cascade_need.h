@@ -15,5 +15,7 @@ void kin_cascade_defaults(kin_descent_request *request, int64_t rows);
 /* Entries of a list of the start that keeps k: as many as keep it from losing any, fewer where
  * there is no room. */
 int32_t kin_cascade_capacity(int64_t rows, int64_t k, uint64_t room);
+/* Of so many positions, beside the points: the graph, and what rounds take. */
+uint64_t kin_cascade_rounds_bytes(const kin_descent_request *request, int64_t positions);
 
 #endif

@@ -5,8 +5,8 @@
  * their seeds alone. Metrics that have no screen, and who asks for it, begin with lists that are
  * drawn by chance; a graph that is given comes first into its lists.
  *
- * Memory. Lists with the room that the exact engine gives them, less where that does not fit: what
- * is lost then is found in rounds. They are gone before the rounds begin.
+ * Memory. Lists with the room that the exact engine gives them, less where that does not fit; what
+ * runs out of memory is begun again in a narrower scope. Lists are gone before the rounds begin.
  */
 #include "cascade/cascade_run.h"
 
@@ -26,11 +26,17 @@ kin_descent_start kin_cascade_start_of(const kin_cascade_run *run)
 static kith_status make_graph(kin_cascade_run *run)
 {
     kin_cascade_graph *graph = &run->graph;
-    const uint64_t words = kin_size_mul((uint64_t)run->count, (uint64_t)graph->length);
-    KIN_TRY(kin_gpu_alloc(run->on.ctx, run->on.gpu, &graph->words, words, sizeof *graph->words,
-                          "the graph"));
-    return kin_gpu_fill(run->on.ctx, run->on.gpu, graph->words, 0xff,
-                        kin_size_mul(words, sizeof *graph->words));
+    return kin_gpu_alloc(run->on.ctx, run->on.gpu, &graph->words,
+                         kin_size_mul((uint64_t)run->count, (uint64_t)graph->length),
+                         sizeof *graph->words, "the graph");
+}
+
+static kith_status make_empty_graph(kin_cascade_run *run)
+{
+    KIN_TRY(make_graph(run));
+    const uint64_t words = (uint64_t)run->count * (uint64_t)run->graph.length;
+    return kin_gpu_fill(run->on.ctx, run->on.gpu, run->graph.words, 0xff,
+                        words * sizeof *run->graph.words);
 }
 
 kith_status kin_cascade_fill_up(kin_cascade_run *run, int32_t wanted, const uint32_t *given,
@@ -83,6 +89,33 @@ static kith_status run_screen(kin_cascade_run *run, kin_fused_work *work, nearne
     return kin_fused_work_run(work);
 }
 
+/* What a list lost, and so what it kept, depends on who came first: it is emptied, so that a graph
+ * is the same in every run. Its row is found again by those who have it in theirs. */
+static kith_status empty_lost(const kin_cascade_run *run, const kin_fused_work *work)
+{
+    kith_ctx *ctx = run->on.ctx;
+    const uint64_t bytes = (uint64_t)run->count * sizeof *work->lists.counts;
+    uint8_t *lost = NULL;
+    int32_t *counts = NULL;
+    int64_t count = 0;
+    KIN_TRY(kin_fused_work_lost(work, &lost, &count));
+    kith_status status = KITH_OK;
+    if (count == 0) {
+        goto done;
+    }
+    KIN_TRY_GOTO(status, kin_alloc(ctx, &counts, bytes, 1, "counts of lists"), done);
+    KIN_TRY_GOTO(status, kin_gpu_download(ctx, run->on.gpu, counts, work->lists.counts, bytes),
+                 done);
+    for (int64_t p = 0; p < run->count; p++) {
+        counts[p] = lost[p] != 0 ? 0 : counts[p];
+    }
+    status = kin_gpu_upload(ctx, run->on.gpu, work->lists.counts, counts, bytes);
+done:
+    kin_free(ctx, counts);
+    kin_free(ctx, lost);
+    return status;
+}
+
 static kith_status adopt(const kin_cascade_run *run, const kin_fused_work *work)
 {
     const kin_cascade_adopt job = {
@@ -104,6 +137,7 @@ static kith_status start_by_screen(kin_cascade_run *run)
     KIN_TRY(kin_fused_work_make(&work, k,
                                 kin_cascade_capacity(run->count, k, kin_gpu_scope(run->on.gpu))));
     KIN_TRY_GOTO(status, run_screen(run, &work, &near), done);
+    KIN_TRY_GOTO(status, empty_lost(run, &work), done);
     KIN_TRY_GOTO(status, make_graph(run), done);
     KIN_TRY_GOTO(status, adopt(run, &work), done);
     KIN_TRY_GOTO(status, kin_fused_work_tally(&work, &tally), done);
@@ -204,7 +238,7 @@ static kith_status start_by_graph(kin_cascade_run *run)
 {
     const int32_t length = (int32_t)kin_min_i64(run->request->init->k, run->graph.length);
     uint32_t *given = NULL;
-    KIN_TRY(make_graph(run));
+    KIN_TRY(make_empty_graph(run));
     kith_status status = upload_given(run, length, &given);
     if (status == KITH_OK) {
         status = kin_cascade_fill_up(run, run->graph.length, given, length);
@@ -215,18 +249,32 @@ static kith_status start_by_graph(kin_cascade_run *run)
 
 /* ---- All of it ------------------------------------------------------------------------------- */
 
-kith_status kin_cascade_begin(kin_cascade_run *run, kin_descent_start start)
+static kith_status begin(kin_cascade_run *run, kin_descent_start start)
 {
+    run->evaluations = 0.0;
     if (start == KIN_DESCENT_START_SCREEN) {
         KIN_TRY(start_by_screen(run));
     } else {
-        run->evaluations += (double)run->count * (double)run->graph.length;
+        run->evaluations = (double)run->count * (double)run->graph.length;
         if (start == KIN_DESCENT_START_GRAPH) {
             KIN_TRY(start_by_graph(run));
         } else {
-            KIN_TRY(make_graph(run));
+            KIN_TRY(make_empty_graph(run));
             KIN_TRY(kin_cascade_fill_up(run, run->graph.length, NULL, 0));
         }
     }
     return kin_gpu_wait(run->on.ctx, run->on.gpu);
+}
+
+kith_status kin_cascade_begin(kin_cascade_run *run, kin_descent_start start)
+{
+    kith_status status = KITH_OK;
+    do {
+        status = begin(run, start);
+        if (status != KITH_OK) {
+            kin_gpu_free(run->on.gpu, run->graph.words);
+            run->graph.words = NULL;
+        }
+    } while (kin_fused_again(run->on.ctx, run->on.gpu, status));
+    return status;
 }

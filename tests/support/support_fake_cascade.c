@@ -178,11 +178,16 @@ static void push(const kin_fused_lists *lists, int64_t row, uint64_t word)
         return;
     }
     at -= at == lists->capacity ? 1 : 0;
-    int32_t place = at;
-    while (place > 0 && list[place - 1] > word) {
-        place -= 1;
+    int32_t place = 0;
+    for (int32_t end = at; place < end;) {
+        const int32_t middle = (place + end) / 2;
+        if (list[middle] < word) {
+            place = middle + 1;
+        } else {
+            end = middle;
+        }
     }
-    if (place > 0 && list[place - 1] == word) {
+    if (place < at && list[place] == word) {
         return;
     }
     memmove(list + place + 1, list + place, (size_t)(at - place) * sizeof *list);
@@ -270,7 +275,11 @@ static int arrange(kin_gpu_stream *stream, const kin_fused_arrange *job)
 
 static int tighten(kin_gpu_stream *stream, const kin_fused_tighten *job)
 {
+    const int32_t loses = test_fake_cascade.losing_lists;
     (void)stream;
+    for (int64_t p = 0; loses != 0 && job->lists.words != NULL && p < job->set.points; p += loses) {
+        job->lists.lost[p] = 1;
+    }
     if (job->worst != NULL) {
         memset(job->worst, 0, (size_t)(job->set.padded / KIN_FUSED_TILE) * sizeof *job->worst);
     }

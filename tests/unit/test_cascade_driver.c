@@ -24,7 +24,7 @@
 #include <string.h>
 
 static const uint64_t PLENTY = (uint64_t)1 << 40;
-enum { ROWS = 5400 }; /* more than are solved exactly */
+enum { ROWS = 4500 }; /* more than are solved exactly */
 
 static int asked;   /* how often the progress function was */
 static int stop_at; /* when it says stop; 0: never */
@@ -69,7 +69,7 @@ static kin_descent_request request_of(const kith_matrix *points, kith_metric met
         .distance = {.metric = metric, .cols = points->cols, .isa = kin_cpu_best()},
         .k = k,
         .candidates = 8,
-        .rounds = 12,
+        .rounds = 9,
         .share = 0.1};
 }
 
@@ -91,7 +91,7 @@ typedef struct solved {
     kin_descent_outcome outcome;
 } solved;
 
-/* cut: every so many-th list is too short at the end. */
+/* cut: every so many-th list of the start lost something, and is too short at the end. */
 static solved solve(const char *name, const kith_matrix *points, const kin_descent_request *request,
                     uint64_t budget, int32_t cut)
 {
@@ -100,16 +100,19 @@ static solved solve(const char *name, const kith_matrix *points, const kin_desce
     kith_neighbors graph = test_answer_make(points->rows, request->k);
     solved s = {0};
     test_fake_cascade_into(gpu);
+    test_fake_cascade.losing_lists = cut;
     test_fake_cascade.short_lists = cut;
     s.status = kin_cascade_graph_make(ctx, gpu, points, request, 0, &graph, &s.outcome);
-    if (s.status == KITH_OK) {
+    assert_true(gpu->peak <= budget);
+    if (s.status == KITH_OK && budget == PLENTY) {
         kith_neighbors truth = truth_of(ctx, points, request);
         const kith_metric metric = request->distance.metric;
         test_graph_is_sound(ctx, name, points, metric, &graph,
                             (request->flags & KITH_INCLUDE_SELF) != 0);
         s.recall = test_graph_recall(metric, &graph, &truth, request->k);
-        assert_true(gpu->peak <= budget);
         test_answer_free(&truth);
+    } else if (s.status == KITH_OK) {
+        test_graph_is_sound(ctx, name, points, request->distance.metric, &graph, 0);
     } else if (budget == PLENTY) {
         fail_msg("%s: %s", name, kith_ctx_detail(ctx));
     } else {
@@ -138,7 +141,7 @@ static void expect(const char *name, const kith_matrix *points, const kin_descen
 static void starts(void **state)
 {
     (void)state;
-    for (int type = 0; type < 2; type++) {
+    for (int type = 0; type < (test_is_sanitized_build() ? 1 : 2); type++) {
         kith_matrix points = points_of(type == 0 ? KITH_F32 : KITH_U8);
         kin_descent_request request = request_of(&points, KITH_EUCLIDEAN, 10);
         expect("near tiles", &points, &request, 0, 0.99);
@@ -147,20 +150,15 @@ static void starts(void **state)
         request.rounds = -1;
         expect("near tiles alone", &points, &request, 0, 0.5);
         assert_int_equal(test_fake_cascade.rounds, 0);
-        request.rounds = 12;
+        request.rounds = 9;
         request.start = KIN_DESCENT_START_RANDOM;
         expect("random lists", &points, &request, 0, 0.95);
         assert_true(test_fake_cascade.near_pairs == 0);
         request.all_updates = 1;
         request.flags = KITH_INCLUDE_SELF;
         expect("own ids among them", &points, &request, 0, 0.95);
-        request = request_of(&points, KITH_INNER_PRODUCT, 10);
-        request.flags = KITH_INCLUDE_SELF;
-        expect("no balls", &points, &request, 0, 0.5);
         request = request_of(&points, KITH_MANHATTAN, 7);
         expect("no screen", &points, &request, 0, 0.95);
-        request.flags = KITH_INCLUDE_SELF;
-        expect("no screen, own ids", &points, &request, 0, 0.95);
         test_mixture_free(&points);
     }
     printf("starts: near tiles, random lists, rows as given\n");
@@ -197,17 +195,16 @@ static void ends(void **state)
 {
     (void)state;
     static const kith_metric metrics[] = {KITH_EUCLIDEAN, KITH_INNER_PRODUCT, KITH_MANHATTAN};
-    for (int copies = 0; copies < 2; copies++) {
+    for (int copies = test_is_sanitized_build() ? 1 : 0; copies < 2; copies++) {
         kith_matrix points = points_of(KITH_F32);
-        for (int64_t row = 0; copies != 0 && row < ROWS; row += 7) {
+        for (int64_t row = 0; copies != 0 && row < ROWS; row += 13) {
             test_mixture_copy(&points, row, row / 100);
         }
         for (int m = 0; m < 3; m++) {
             kin_descent_request request = request_of(&points, metrics[m], 10);
-            expect(copies ? "copies" : "plain", &points, &request, 0, 0.8);
-            expect("lists that are too short", &points, &request, 9, 0.8);
+            expect(copies ? "copies" : "plain", &points, &request, 9, 0.8);
             request.flags = KITH_INCLUDE_SELF;
-            expect("and own ids", &points, &request, 9, 0.8);
+            expect("  own ids", &points, &request, 9, 0.8);
         }
         test_mixture_free(&points);
     }
@@ -294,11 +291,12 @@ static void controls(void **state)
     (void)state;
     kith_matrix points = points_of(KITH_U8);
     told_as("plain", &points, KITH_MANHATTAN, 0);
-    told_as("own ids", &points, KITH_INNER_PRODUCT, KITH_INCLUDE_SELF);
-    for (int64_t row = 0; row < ROWS; row += 7) {
+    if (!test_is_sanitized_build()) {
+        told_as("own ids", &points, KITH_INNER_PRODUCT, KITH_INCLUDE_SELF);
+    }
+    for (int64_t row = 0; row < ROWS; row += 13) {
         test_mixture_copy(&points, row, row / 100);
     }
-    told_as("copies", &points, KITH_EUCLIDEAN, 0);
     told_as("own, copies", &points, KITH_EUCLIDEAN, KITH_INCLUDE_SELF);
     printf("recall between rounds is that of the answer\n");
     test_mixture_free(&points);
@@ -318,7 +316,7 @@ static void budgets(void **state)
         int worked = 0;
         int lacking = 0;
         for (uint64_t budget = need; budget > 1U << 16;
-             budget -= budget / (test_is_slow_build() ? 2 : 4)) {
+             budget -= budget / (test_is_slow_build() ? 2 : 3)) {
             const solved s = solve("a budget", &points, &request, budget, 0);
             worked += s.status == KITH_OK;
             lacking += s.status != KITH_OK;
