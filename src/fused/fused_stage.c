@@ -34,7 +34,9 @@
 #include <stddef.h>
 #include <time.h>
 
-enum { SEARCH_GROWTH = 2 /* a stage of a search, in units of all that went before */ };
+/* A stage, in units of all that went before. Stages of near tiles are short, and what ends each of
+ * them costs more than the candidates that it saves. */
+enum { GRAPH_GROWTH = 1, SEARCH_GROWTH = 2, NEAR_GROWTH = 15 };
 
 /* ---- Work ------------------------------------------------------------------------------------ */
 
@@ -425,7 +427,8 @@ kith_status kin_fused_work_run(kin_fused_work *w)
         return KITH_OK; /* the seeds were everything */
     }
     const int64_t first = w->seed_blocks / 2 + 1;
-    return run_stages(w, first, kin_fused_offsets_end(w->rows.padded / KIN_FUSED_BLOCK), first, 1);
+    return run_stages(w, first, kin_fused_offsets_end(w->rows.padded / KIN_FUSED_BLOCK), first,
+                      w->near != NULL ? NEAR_GROWTH : GRAPH_GROWTH);
 }
 
 kith_status kin_fused_work_rerun(kin_fused_work *w)
