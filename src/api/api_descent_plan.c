@@ -3,9 +3,9 @@
 #include "api/api_call.h"
 #include "api/api_descent.h"
 #include "api/api_device.h"
-#include "api/api_method.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
+#include "descent/descent_word.h"
 #include "host/host_cpu.h"
 #include "tree/tree_choose.h"
 
@@ -15,9 +15,10 @@
  * most in few columns, distances in many. The processor's are of a thread. Exact engines read rows
  * in order and in narrow types, a descent reads them here and there, so that a pair costs it more,
  * and the number of its pairs grows with the rows instead of their square: the lines cross near
- * 300,000 rows of 128 columns on a processor with AMX, and near a million on a GPU. */
-static const double CPU_ROW = 2.5e-5;
-static const double CPU_VALUE = 4e-8;
+ * 900,000 rows of 128 columns on two threads with AMX, and near a million on a GPU. Data of many
+ * dimensions in earnest take some times longer, others less: nobody knows before. */
+static const double CPU_ROW = 5e-5;
+static const double CPU_VALUE = 2e-8;
 static const double CPU_DIRECT_VALUE = 2e-7; /* metrics without matrix products */
 static const double GPU_ROW = 2e-7;
 static const double GPU_VALUE = 1.5e-9;
@@ -60,7 +61,15 @@ static kith_status finds_gpu(kith_ctx *ctx, const kin_descent_job *job, kin_gpu 
     return KITH_OK;
 }
 
-static kith_status estimate_of(kith_ctx *ctx, const kin_descent_job *job, bool gpu,
+/* A descent on a GPU has no batches: where it does not fit, "auto" goes on with the processor. */
+static bool fits(const kin_descent_job *job, const kin_gpu *gpu)
+{
+    kin_descent_request request = job->request;
+    kin_descent_defaults(&request, job->points.rows);
+    return kin_cascade_bytes(&job->points, &request, 0) <= kin_gpu_room(gpu);
+}
+
+static kith_status estimate_of(kith_ctx *ctx, const kin_descent_job *job, const kin_gpu *gpu,
                                kith_descent_estimate *out)
 {
     if (out->struct_size < sizeof out->struct_size) {
@@ -69,9 +78,10 @@ static kith_status estimate_of(kith_ctx *ctx, const kin_descent_job *job, bool g
                         (unsigned long)out->struct_size);
     }
     kith_descent_estimate own = {.struct_size = out->struct_size,
-                                 .seconds_exact = seconds_of_exact(ctx, job, gpu),
-                                 .seconds_descent = seconds_of_descent(ctx, job, gpu)};
-    own.pays = own.seconds_descent < IN_DOUBT * own.seconds_exact;
+                                 .seconds_exact = seconds_of_exact(ctx, job, gpu != NULL)};
+    own.seconds_descent = seconds_of_descent(ctx, job, gpu != NULL && fits(job, gpu));
+    own.pays = job->points.rows <= KIN_DESCENT_MOST_POINTS &&
+               own.seconds_descent < IN_DOUBT * own.seconds_exact;
     memcpy(out, &own, own.struct_size < sizeof own ? own.struct_size : sizeof own);
     return KITH_OK;
 }
@@ -133,7 +143,7 @@ static kith_status plan(kith_ctx *ctx, const kith_matrix *points, const kith_des
     KIN_TRY(kin_descent_check(ctx, points != NULL ? &shape : NULL, params, 0, &out, &job));
     KIN_TRY(finds_gpu(ctx, &job, &gpu));
     if (estimate != NULL) {
-        KIN_TRY(estimate_of(ctx, &job, gpu != NULL, estimate));
+        KIN_TRY(estimate_of(ctx, &job, gpu, estimate));
     }
     return plan_out != NULL ? plan_of(ctx, &job, gpu, plan_out) : KITH_OK;
 }
