@@ -22,8 +22,10 @@ enum { KIN_DESCENT_ROWS_STEP = 96, KIN_DESCENT_COLS_STEP = 32, KIN_DESCENT_WIDE_
 typedef struct kin_descent_product {
     const uint32_t *rows;
     const uint32_t *panels;
-    int64_t wide; /* a multiple of KIN_DESCENT_WIDE_STEP */
+    int64_t wide;  /* a multiple of KIN_DESCENT_WIDE_STEP */
+    int64_t pitch; /* groups from one panel to the next */
     int32_t groups;
+    int32_t before; /* row i asks for columns below before + i */
     int32_t row_count;
     int32_t col_count;
     const kin_word *row_terms;
@@ -64,6 +66,21 @@ typedef struct kin_descent_kernel {
 } kin_descent_kernel;
 
 kin_descent_least_fn kin_descent_least_get(kin_isa isa);
+
+/* Pairs of a matrix whose order is at most their column's limit, as row << 16 | column, row after
+ * row; returns how many. cols: a multiple of KIN_PANEL. hits: room for all pairs. */
+typedef int64_t (*kin_descent_hits_fn)(const uint32_t *orders, int64_t stride, int64_t rows,
+                                       int64_t cols, const uint32_t *limits, uint32_t *hits);
+kin_descent_hits_fn kin_descent_hits_get(kin_isa isa);
+int64_t kin_descent_hits_portable(const uint32_t *orders, int64_t stride, int64_t rows,
+                                  int64_t cols, const uint32_t *limits, uint32_t *hits);
+#if defined(__x86_64__)
+int64_t kin_descent_hits_avx2(const uint32_t *orders, int64_t stride, int64_t rows, int64_t cols,
+                              const uint32_t *limits, uint32_t *hits);
+int64_t kin_descent_hits_avx512(const uint32_t *orders, int64_t stride, int64_t rows, int64_t cols,
+                                const uint32_t *limits, uint32_t *hits);
+#endif
+
 void kin_descent_least_portable(const uint32_t *orders, const uint32_t *back, int64_t stride,
                                 int32_t new_count, int32_t count, const kin_descent_least *least);
 #if defined(__x86_64__)

@@ -137,6 +137,7 @@ static void match_products(kin_descent_matcher *m, const uint32_t *samples, int3
         .rows = m->rows,
         .panels = m->cols,
         .wide = wide,
+        .pitch = wide,
         .groups = groups,
         .row_count = count,
         .col_count = cols,

@@ -49,7 +49,7 @@ static inline __attribute__((always_inline)) void block(const kin_descent_produc
     const int64_t wide = p->wide;
     const int64_t row_bytes = wide * (int64_t)sizeof(uint32_t);
     const uint32_t *rows = p->rows + row * wide;
-    const uint32_t *panels = p->panels + col * wide;
+    const uint32_t *panels = p->panels + col * p->pitch;
     corner corners[4];
     _tile_zero(0);
     _tile_zero(1);
@@ -67,7 +67,7 @@ static inline __attribute__((always_inline)) void block(const kin_descent_produc
             _tile_dpbsud(2, 5, 6);
         }
         if (both) {
-            _tile_loadd(7, panels + (wide + g) * SIDE, 64);
+            _tile_loadd(7, panels + (p->pitch + g) * SIDE, 64);
             if (is_float) {
                 _tile_dpbf16ps(1, 4, 7);
                 _tile_dpbf16ps(3, 5, 7);
@@ -94,8 +94,7 @@ static inline __attribute__((always_inline)) void multiply(const kin_descent_pro
 {
     _tile_loadconfig(&eight_tiles);
     for (int64_t row = 0; row < p->row_count; row += BLOCK) {
-        /* Row i asks for columns below i. */
-        const int64_t last = kin_min_i64(p->col_count, row + BLOCK - 1);
+        const int64_t last = kin_min_i64(p->col_count, p->before + row + BLOCK - 1);
         int64_t col = 0;
         for (; last - col > SIDE; col += BLOCK) {
             block(p, row, col, true, is_float);

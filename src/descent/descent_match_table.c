@@ -28,6 +28,20 @@ kin_descent_least_fn kin_descent_least_get(kin_isa isa)
     return kin_descent_least_portable;
 }
 
+kin_descent_hits_fn kin_descent_hits_get(kin_isa isa)
+{
+#if defined(__x86_64__)
+    if (kin_isa_includes(isa, KIN_ISA_AVX512)) {
+        return kin_descent_hits_avx512;
+    }
+    if (kin_isa_includes(isa, KIN_ISA_AVX2)) {
+        return kin_descent_hits_avx2;
+    }
+#endif
+    (void)isa;
+    return kin_descent_hits_portable;
+}
+
 const kin_descent_kernel *kin_descent_kernel_get(kin_isa isa, kin_tile_type type)
 {
     const kin_descent_kernel *best = NULL;

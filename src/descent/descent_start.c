@@ -4,11 +4,18 @@
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
+#include "descent/descent_expand.h"
 #include "descent/descent_kernel.h"
 #include "exact/exact_screen.h"
+#include "exact/exact_search.h"
 #include "host/host_threads.h"
 
 enum { POSITIONS_A_TASK = 256, ROWS_A_MATCH = 63 };
+
+/* By tiles: how many at least, and what comes of lists of neighbours. */
+enum { LEAST_TILES = 8, EXPANSIONS = 2, NEAR = 10, FAR = 6, REVERSE = 10, REVERSE_FAR = 4 };
+_Static_assert(KIN_DESCENT_CROWD == (int)KIN_FINE_STEP, "a crowd is a tile of the cover");
+_Static_assert(EXPANSIONS % 2 == 0, "the last expansion writes to the caller's words");
 
 /* Of the blocks that a block chooses, about this share chose it as well: those pairs count once. */
 static const double MUTUAL = 0.6;
@@ -109,8 +116,9 @@ done:
     return status;
 }
 
-kith_status kin_descent_start_screen(kith_ctx *ctx, const kin_descent_points *points, double share,
-                                     int32_t length, uint64_t *words, kin_descent_started *started)
+/* Without centres, and where all pairs are asked for: the exact engine's screen. */
+static kith_status start_by_blocks(kith_ctx *ctx, const kin_descent_points *points, double share,
+                                   int32_t length, uint64_t *words, kin_descent_started *started)
 {
     const kin_prepared *prepared = points->prepared;
     kin_lists lists;
@@ -135,6 +143,111 @@ kith_status kin_descent_start_screen(kith_ctx *ctx, const kin_descent_points *po
     return status;
 }
 
+/* ---- By tiles ------------------------------------------------------------------------------- */
+
+/* The tiles whose centres are nearest to each one's own: the exact graph of the centres, which are
+ * few. What the context reports is of the points, not of these. */
+static kith_status near_tiles(kith_ctx *ctx, const kin_prepared *prepared, int64_t tiles,
+                              int64_t each, uint32_t *ids)
+{
+    const kin_cover *cover = &prepared->cover;
+    const kith_matrix centres = {.data = cover->centres[KIN_COVER_FINE],
+                                 .rows = tiles,
+                                 .cols = (int32_t)cover->wide,
+                                 .dtype = KITH_F32,
+                                 .stride_bytes = cover->wide * (int64_t)sizeof(float)};
+    const kin_request request = {.distance = {.metric = KITH_SQEUCLIDEAN,
+                                              .cols = (int32_t)cover->wide,
+                                              .isa = prepared->distance.isa},
+                                 .k = each,
+                                 .pipeline = KITH_PIPELINE_FUSED};
+    const kith_neighbors out = {.ids = ids, .rows = tiles, .k = each};
+    const kith_report report = ctx->report;
+    const kith_status status = kin_exact_graph(ctx, &centres, &request, &out);
+    ctx->report = report;
+    return status;
+}
+
+/* Lists from near tiles, then from neighbours of neighbours, from `words` to `other` and back. */
+static kith_status run_tiles(kith_ctx *ctx, const kin_descent_points *points, int32_t length,
+                             const uint32_t *tiles, int64_t each, uint64_t *words, uint64_t *other,
+                             uint64_t *reverse, double *evaluations)
+{
+    kin_descent_expansion e = {
+        .points = points, .length = length, .tiles = tiles, .tiles_each = each, .to = words};
+    KIN_TRY(kin_descent_expand(ctx, &e));
+    *evaluations = e.evaluations;
+    e.tiles = NULL;
+    e.near = NEAR;
+    e.far = FAR;
+    e.reverse = reverse;
+    e.reverse_each = REVERSE;
+    e.reverse_far = REVERSE_FAR;
+    for (int i = 0; i < EXPANSIONS; i++) {
+        e.from = i % 2 == 0 ? words : other;
+        e.to = i % 2 == 0 ? other : words;
+        KIN_TRY(kin_descent_reverse(ctx, points, length, length, e.from, REVERSE, reverse));
+        KIN_TRY(kin_descent_expand(ctx, &e));
+        *evaluations += e.evaluations;
+    }
+    return KITH_OK;
+}
+
+static kith_status start_by_tiles(kith_ctx *ctx, const kin_descent_points *points, int64_t each,
+                                  int32_t length, uint64_t *words, kin_descent_started *started)
+{
+    const int64_t tiles = kin_ceil_div(points->count, KIN_FINE_STEP);
+    const uint64_t count = (uint64_t)points->count;
+    uint32_t *ids = NULL;
+    uint64_t *other = NULL;
+    uint64_t *reverse = NULL;
+    kith_status status = KITH_OK;
+    KIN_TRY_GOTO(status,
+                 kin_alloc(ctx, &ids, kin_size_mul((uint64_t)tiles, (uint64_t)each), sizeof *ids,
+                           "near tiles"),
+                 done);
+    KIN_TRY_GOTO(status, near_tiles(ctx, points->prepared, tiles, each, ids), done);
+    KIN_TRY_GOTO(
+        status,
+        kin_alloc(ctx, &other, kin_size_mul(count, (uint64_t)length), sizeof *other, "lists"),
+        done);
+    KIN_TRY_GOTO(
+        status,
+        kin_alloc(ctx, &reverse, kin_size_mul(count, REVERSE), sizeof *reverse, "reverse edges"),
+        done);
+    KIN_TRY_GOTO(
+        status,
+        run_tiles(ctx, points, length, ids, each, words, other, reverse, &started->evaluations),
+        done);
+done:
+    kin_free(ctx, reverse);
+    kin_free(ctx, other);
+    kin_free(ctx, ids);
+    return status;
+}
+
+/* Tiles that each crowd meets beside its own; 0: not by tiles. A pair that two crowds meet is
+ * looked at twice. */
+static int64_t tiles_each(const kin_descent_points *points, double share)
+{
+    const kin_cover *cover = &points->prepared->cover;
+    const int64_t tiles = kin_ceil_div(points->count, KIN_FINE_STEP);
+    if (cover->wide == 0 || share >= 1.0 || tiles < 4 * LEAST_TILES) {
+        return 0;
+    }
+    const int64_t asked = llround(share * (double)tiles / 2.0) - 1;
+    return kin_min_i64(kin_max_i64(asked, LEAST_TILES), tiles / 2);
+}
+
+kith_status kin_descent_start_screen(kith_ctx *ctx, const kin_descent_points *points, double share,
+                                     int32_t length, uint64_t *words, kin_descent_started *started)
+{
+    const int64_t each = tiles_each(points, share);
+    *started = (kin_descent_started){0};
+    return each > 0 ? start_by_tiles(ctx, points, each, length, words, started)
+                    : start_by_blocks(ctx, points, share, length, words, started);
+}
+
 uint64_t kin_descent_start_bytes(const kin_frame *frame, int64_t points, int32_t length,
                                  int32_t threads)
 {
@@ -144,7 +257,12 @@ uint64_t kin_descent_start_bytes(const kin_frame *frame, int64_t points, int32_t
     const uint64_t schedule =
         kin_size_add(kin_schedule_bytes(points, points, block, frame->cols),
                      kin_size_mul((uint64_t)blocks, 8 * (uint64_t)threads + 64));
-    return kin_size_add(kin_size_add(kin_lists_bytes((int64_t)length + 1, points),
-                                     kin_screen_bytes(frame, (int64_t)length + 1, threads)),
-                        schedule);
+    const uint64_t by_blocks =
+        kin_size_add(kin_size_add(kin_lists_bytes((int64_t)length + 1, points),
+                                  kin_screen_bytes(frame, (int64_t)length + 1, threads)),
+                     schedule);
+    const uint64_t a_row = ((uint64_t)length + REVERSE) * sizeof(uint64_t) + 16;
+    const uint64_t by_tiles = kin_size_add(kin_size_mul((uint64_t)points, a_row),
+                                           kin_descent_expand_bytes(frame, length, threads));
+    return by_blocks > by_tiles ? by_blocks : by_tiles;
 }

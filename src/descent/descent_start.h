@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The start from the exact engine's screen, cut short: each block of positions meets itself and the
- * blocks whose centres are nearest, as many as the share of all pairs allows. */
+ * The start where there is a screen.
+ *
+ *   by tiles    a crowd of 32 positions meets the tiles of 32 whose centres are nearest to its own,
+ *               then, twice, neighbours of neighbours (descent_expand.h)
+ *   by blocks   products have no centres: each block of the exact engine's screen meets itself and
+ *               the blocks that stand next to it. All pairs, too, are by blocks
+ */
 #ifndef KIN_DESCENT_DESCENT_START_H
 #define KIN_DESCENT_DESCENT_START_H
 
@@ -13,8 +18,9 @@ typedef struct kin_descent_started {
 
 /* words: count x length, each row ascending: of what its position met the `length` least by (order,
  * position), itself left out, all marked new; KIN_DESCENT_EMPTY behind. Orders are those of
- * kin_descent_match. share: of all pairs, (0, 1]; a small one still meets the own block. The same
- * bytes whatever the threads. Only where the metric has a screen (points->kernel). */
+ * kin_descent_match. share: of all pairs, (0, 1], that tiles or blocks may look at; a small one
+ * still has the nearest few. The same bytes whatever the threads. Only where the metric has a
+ * screen (points->kernel). */
 kith_status kin_descent_start_screen(kith_ctx *ctx, const kin_descent_points *points, double share,
                                      int32_t length, uint64_t *words, kin_descent_started *started);
 /* What it takes while it runs. */

@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "descent/descent_expand.h"
+
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "descent/descent_kernel.h"
+#include "host/host_threads.h"
+#include "select/select_pairs.h"
+
+#include <stdatomic.h>
+
+/* A crowd is two panels. It meets at most MOST points by their lists, gathered PART at a time;
+ * SLOTS is a power of two, and some times more. SLACK: words that a list may have beside its own
+ * before it is cut. */
+enum {
+    CROWD = KIN_DESCENT_CROWD,
+    MOST = 4096,
+    SLOTS = 4 * MOST,
+    PART = 96,
+    SLACK = 32,
+    CROWDS_A_TASK = 8,
+    AHEAD = 8
+};
+
+typedef struct worker {
+    uint32_t *met;   /* MOST positions, each once */
+    uint32_t *slots; /* SLOTS: 1 + place in met[], 0 for none */
+    int32_t met_count;
+    uint32_t *rows; /* PART gathered rows */
+    kin_word *row_terms;
+    kin_word *col_terms;
+    uint32_t *orders;
+    uint32_t *hits;
+    uint32_t limits[CROWD];
+    int32_t counts[CROWD];
+    uint64_t *words; /* CROWD x room */
+    double evaluations;
+    int64_t updates;
+} worker;
+
+typedef struct expanding {
+    kin_descent_expansion *e;
+    kin_descent_hits_fn hits;
+    int64_t wide;
+    int64_t room; /* words a list may grow to before it is cut */
+    worker *workers;
+} expanding;
+
+/* ---- Who is met ----------------------------------------------------------------------------- */
+
+/* One that there is no room for is not met. */
+static void meet(worker *w, uint32_t position)
+{
+    uint32_t slot = kin_descent_hash(0, position) & (SLOTS - 1);
+    while (w->slots[slot] != 0) {
+        if (w->met[w->slots[slot] - 1] == position) {
+            return;
+        }
+        slot = (slot + 1) & (SLOTS - 1);
+    }
+    if (w->met_count < MOST) {
+        w->met[w->met_count++] = position;
+        w->slots[slot] = (uint32_t)w->met_count;
+    }
+}
+
+static void meet_words(worker *w, const uint64_t *words, int32_t count)
+{
+    for (int32_t i = 0; i < count; i++) {
+        if (words[i] != KIN_DESCENT_EMPTY) {
+            meet(w, kin_descent_position(words[i]));
+        }
+    }
+}
+
+static const uint64_t *list_of(const kin_descent_expansion *e, int64_t position)
+{
+    return e->from + position * e->length;
+}
+
+static const uint64_t *reverse_of(const kin_descent_expansion *e, int64_t position)
+{
+    return e->reverse + position * e->reverse_each;
+}
+
+/* Lists of neighbours lie anywhere: memory is asked for them some neighbours ahead. */
+static void meet_neighbours(const kin_descent_expansion *e, worker *w, int32_t neighbours)
+{
+    for (int32_t i = 0; i < neighbours; i++) {
+        const uint32_t ahead = w->met[kin_min_i64(i + AHEAD, neighbours - 1)];
+        __builtin_prefetch(list_of(e, ahead));
+        __builtin_prefetch(list_of(e, ahead) + 8);
+        meet_words(w, list_of(e, w->met[i]), e->far);
+        if (e->reverse_far > 0) {
+            __builtin_prefetch(reverse_of(e, ahead));
+            meet_words(w, reverse_of(e, w->met[i]), e->reverse_far);
+        }
+    }
+}
+
+/* The crowd and its neighbours, then all of its lists, so that nothing is lost, then neighbours of
+ * neighbours as long as there is room. */
+static void gather_met(const kin_descent_expansion *e, worker *w, int64_t first, int32_t count)
+{
+    memset(w->slots, 0, SLOTS * sizeof *w->slots);
+    w->met_count = 0;
+    for (int32_t i = 0; i < count; i++) {
+        meet(w, (uint32_t)(first + i));
+    }
+    for (int32_t i = 0; i < count; i++) {
+        meet_words(w, list_of(e, first + i), e->near);
+        if (e->reverse != NULL) {
+            meet_words(w, reverse_of(e, first + i), e->reverse_each);
+        }
+    }
+    const int32_t neighbours = w->met_count;
+    for (int32_t i = 0; i < count; i++) {
+        meet_words(w, list_of(e, first + i), e->length);
+    }
+    meet_neighbours(e, w, neighbours);
+}
+
+/* ---- Lists ---------------------------------------------------------------------------------- */
+
+static void cut_list(const expanding *x, worker *w, int32_t j)
+{
+    const int32_t length = x->e->length;
+    uint64_t *words = w->words + j * x->room;
+    if (w->counts[j] >= length) {
+        kin_select_nth_word(words, w->counts[j], length - 1);
+        w->counts[j] = length;
+        w->limits[j] = (uint32_t)(words[length - 1] >> 32);
+    }
+}
+
+static void take_hits(const expanding *x, worker *w, int64_t first, const uint32_t *met,
+                      int64_t count)
+{
+    for (int64_t h = 0; h < count; h++) {
+        const uint32_t i = w->hits[h] >> 16;
+        const uint32_t j = w->hits[h] & 0xffff;
+        const uint32_t position = met[i];
+        const uint32_t order = w->orders[i * CROWD + j];
+        if (position == first + j || order > w->limits[j]) {
+            continue;
+        }
+        w->words[j * x->room + w->counts[j]++] = kin_descent_word(order, position, 1);
+        if (w->counts[j] == x->room) {
+            cut_list(x, w, (int32_t)j);
+        }
+    }
+}
+
+static int64_t count_updates(const uint64_t *before, const uint64_t *now, int32_t length)
+{
+    int64_t same = 0;
+    for (int32_t i = 0, j = 0; i < length && j < length;) {
+        const uint64_t a = before[i] | 1;
+        const uint64_t b = now[j] | 1;
+        same += a == b;
+        i += a <= b;
+        j += b <= a;
+    }
+    return length - same;
+}
+
+static void write_lists(const expanding *x, worker *w, int64_t first, int32_t count)
+{
+    const kin_descent_expansion *e = x->e;
+    const int32_t length = e->length;
+    for (int32_t j = 0; j < count; j++) {
+        uint64_t *to = e->to + (first + j) * length;
+        cut_list(x, w, j);
+        kin_select_sort_words(w->words + j * x->room, w->counts[j]);
+        for (int32_t i = 0; i < length; i++) {
+            to[i] = i < w->counts[j] ? w->words[j * x->room + i] : KIN_DESCENT_EMPTY;
+        }
+        w->updates +=
+            e->from == NULL ? w->counts[j] : count_updates(list_of(e, first + j), to, length);
+    }
+}
+
+/* ---- Products ------------------------------------------------------------------------------- */
+
+/* `count` rows of positions `met` against the crowd, whose columns are panels of the set. */
+static void meet_rows(const expanding *x, worker *w, int64_t first, const uint32_t *rows,
+                      const uint32_t *met, int32_t count)
+{
+    const kin_descent_points *points = x->e->points;
+    const kin_set *set = &points->prepared->set;
+    for (int32_t i = 0; i < count; i++) {
+        w->row_terms[i] = points->terms[met[i]].row;
+    }
+    const kin_descent_product product = {.rows = rows,
+                                         .panels = set->panels + first * set->frame->groups,
+                                         .wide = x->wide,
+                                         .pitch = set->frame->groups,
+                                         .groups = set->frame->groups,
+                                         .before = CROWD,
+                                         .row_count = count,
+                                         .col_count = CROWD,
+                                         .row_terms = w->row_terms,
+                                         .col_terms = w->col_terms,
+                                         .orders = w->orders,
+                                         .stride = CROWD};
+    points->kernel->multiply(&product);
+    take_hits(x, w, first, met, x->hits(w->orders, CROWD, count, CROWD, w->limits, w->hits));
+}
+
+static void set_columns(const expanding *x, worker *w, int64_t first, int32_t count)
+{
+    const kin_descent_expansion *e = x->e;
+    for (int32_t j = 0; j < CROWD; j++) {
+        const bool here = j < count;
+        w->counts[j] = 0;
+        w->col_terms[j] = here ? e->points->terms[first + j].col : (kin_word){.i = 0};
+        w->limits[j] = here ? UINT32_MAX : 0;
+        if (here && e->from != NULL) {
+            /* The end of the list itself passes, and an empty place lets everything pass. */
+            w->limits[j] = (uint32_t)(list_of(e, first + j)[e->length - 1] >> 32);
+        }
+    }
+}
+
+static void meet_lists(const expanding *x, worker *w, int64_t first, int32_t count)
+{
+    const kin_descent_points *points = x->e->points;
+    gather_met(x->e, w, first, count);
+    for (int32_t part = 0; part < w->met_count; part += PART) {
+        const int32_t rows = (int32_t)kin_min_i64(PART, w->met_count - part);
+        points->kernel->gather(points, w->met + part, rows, x->wide, w->rows);
+        meet_rows(x, w, first, w->rows, w->met + part, rows);
+    }
+    w->evaluations += (double)count * w->met_count;
+}
+
+/* Rows of whole tiles are read where they stand; the last tile of all, and rows of less than a
+ * line, are gathered. */
+static void meet_tile(const expanding *x, worker *w, int64_t first, int32_t count, int64_t tile)
+{
+    const kin_descent_points *points = x->e->points;
+    const int32_t rows = (int32_t)kin_min_i64(CROWD, points->count - tile * CROWD);
+    for (int32_t i = 0; i < rows; i++) {
+        w->met[i] = (uint32_t)(tile * CROWD + i);
+    }
+    const uint32_t *from = points->rows + tile * CROWD * points->stride;
+    if (rows < CROWD || points->stride != x->wide) {
+        points->kernel->gather(points, w->met, rows, x->wide, w->rows);
+        from = w->rows;
+    }
+    meet_rows(x, w, first, from, w->met, rows);
+    w->evaluations += (double)count * rows;
+}
+
+static void expand_crowd(const expanding *x, worker *w, int64_t first)
+{
+    const kin_descent_expansion *e = x->e;
+    const int32_t count = (int32_t)kin_min_i64(CROWD, e->points->count - first);
+    set_columns(x, w, first, count);
+    if (e->tiles != NULL) {
+        const int64_t own = first / CROWD;
+        meet_tile(x, w, first, count, own);
+        for (int64_t i = 0; i < e->tiles_each; i++) {
+            meet_tile(x, w, first, count, e->tiles[own * e->tiles_each + i]);
+        }
+    } else {
+        meet_lists(x, w, first, count);
+    }
+    write_lists(x, w, first, count);
+}
+
+static kith_status expand_crowds(void *arg, int64_t task, int32_t thread)
+{
+    const expanding *x = arg;
+    const int64_t step = (int64_t)CROWD * CROWDS_A_TASK;
+    const int64_t last = kin_min_i64((task + 1) * step, x->e->points->count);
+    for (int64_t first = task * step; first < last; first += CROWD) {
+        expand_crowd(x, &x->workers[thread], first);
+    }
+    return KITH_OK;
+}
+
+/* ---- Memory --------------------------------------------------------------------------------- */
+
+static kith_status make_worker(kith_ctx *ctx, const expanding *x, worker *w)
+{
+    const uint64_t wide = (uint64_t)x->wide;
+    KIN_TRY(kin_alloc(ctx, &w->met, MOST, sizeof *w->met, "points to meet"));
+    KIN_TRY(kin_alloc(ctx, &w->slots, SLOTS, sizeof *w->slots, "points to meet"));
+    KIN_TRY(kin_alloc_zero(ctx, &w->rows, PART * wide, sizeof *w->rows, "gathered rows"));
+    KIN_TRY(kin_alloc_zero(ctx, &w->row_terms, PART, sizeof *w->row_terms, "terms of samples"));
+    KIN_TRY(kin_alloc_zero(ctx, &w->col_terms, CROWD, sizeof *w->col_terms, "terms of samples"));
+    KIN_TRY(kin_alloc(ctx, &w->orders, PART * CROWD, sizeof *w->orders, "costs of samples"));
+    KIN_TRY(kin_alloc(ctx, &w->hits, PART * CROWD, sizeof *w->hits, "near samples"));
+    return kin_alloc(ctx, &w->words, CROWD * (uint64_t)x->room, sizeof *w->words, "entries");
+}
+
+static void free_worker(kith_ctx *ctx, worker *w)
+{
+    kin_free(ctx, w->words);
+    kin_free(ctx, w->hits);
+    kin_free(ctx, w->orders);
+    kin_free(ctx, w->col_terms);
+    kin_free(ctx, w->row_terms);
+    kin_free(ctx, w->rows);
+    kin_free(ctx, w->slots);
+    kin_free(ctx, w->met);
+}
+
+kith_status kin_descent_expand(kith_ctx *ctx, kin_descent_expansion *expansion)
+{
+    const kin_frame *frame = &expansion->points->prepared->frame;
+    expanding x = {.e = expansion,
+                   .hits = kin_descent_hits_get(ctx->isa),
+                   .wide = kin_round_up(frame->groups, KIN_DESCENT_WIDE_STEP),
+                   .room = expansion->length + SLACK};
+    kith_status status = KITH_OK;
+    KIN_TRY_GOTO(
+        status,
+        kin_alloc_zero(ctx, &x.workers, (uint64_t)ctx->threads, sizeof *x.workers, "threads"),
+        done);
+    for (int32_t t = 0; t < ctx->threads; t++) {
+        KIN_TRY_GOTO(status, make_worker(ctx, &x, &x.workers[t]), done);
+    }
+    status = kin_parallel(ctx, "start",
+                          kin_ceil_div(expansion->points->count, (int64_t)CROWD * CROWDS_A_TASK),
+                          expand_crowds, &x);
+done:
+    expansion->evaluations = 0.0;
+    expansion->updates = 0;
+    for (int32_t t = 0; x.workers != NULL && t < ctx->threads; t++) {
+        expansion->evaluations += x.workers[t].evaluations;
+        expansion->updates += x.workers[t].updates;
+        free_worker(ctx, &x.workers[t]);
+    }
+    kin_free(ctx, x.workers);
+    return status;
+}
+
+uint64_t kin_descent_expand_bytes(const kin_frame *frame, int32_t length, int32_t threads)
+{
+    const uint64_t wide = (uint64_t)kin_round_up(frame->groups, KIN_DESCENT_WIDE_STEP);
+    const uint64_t a_worker =
+        sizeof(worker) + (MOST + SLOTS) * sizeof(uint32_t) + PART * (wide + 1) * sizeof(uint32_t) +
+        2 * PART * CROWD * sizeof(uint32_t) + CROWD * ((uint64_t)length + SLACK) * sizeof(uint64_t);
+    return kin_size_mul(a_worker, (uint64_t)threads);
+}
+
+/* ---- Who names whom ------------------------------------------------------------------------- */
+
+typedef struct reversing {
+    const kin_descent_points *points;
+    int32_t length;
+    int32_t near;
+    int32_t each;
+    const uint64_t *from;
+    _Atomic uint64_t *reverse;
+} reversing;
+
+/* The least of all that come stays, in whatever order they come. */
+static void offer(_Atomic uint64_t *slot, uint64_t word)
+{
+    uint64_t there = atomic_load_explicit(slot, memory_order_relaxed);
+    while (word < there && !atomic_compare_exchange_weak_explicit(
+                               slot, &there, word, memory_order_relaxed, memory_order_relaxed)) {
+    }
+}
+
+static kith_status tell_named(void *arg, int64_t task, int32_t thread)
+{
+    (void)thread;
+    const reversing *r = arg;
+    const int64_t step = (int64_t)CROWD * CROWDS_A_TASK;
+    const int64_t last = kin_min_i64((task + 1) * step, r->points->count);
+    for (int64_t p = task * step; p < last; p++) {
+        const uint64_t *list = r->from + p * r->length;
+        const uint32_t slot = kin_descent_slot(kin_descent_hash(1, (uint32_t)p), (uint32_t)r->each);
+        for (int32_t i = 0; i < r->near && list[i] != KIN_DESCENT_EMPTY; i++) {
+            const int64_t named = kin_descent_position(list[i]);
+            offer(&r->reverse[named * r->each + slot],
+                  kin_descent_word((uint32_t)(list[i] >> 32), (uint32_t)p, 1));
+        }
+    }
+    return KITH_OK;
+}
+
+kith_status kin_descent_reverse(kith_ctx *ctx, const kin_descent_points *points, int32_t length,
+                                int32_t near, const uint64_t *from, int32_t each, uint64_t *reverse)
+{
+    reversing r = {.points = points,
+                   .length = length,
+                   .near = near,
+                   .each = each,
+                   .from = from,
+                   .reverse = (_Atomic uint64_t *)reverse};
+    for (int64_t i = 0; i < points->count * each; i++) {
+        reverse[i] = KIN_DESCENT_EMPTY;
+    }
+    return kin_parallel(ctx, "start", kin_ceil_div(points->count, (int64_t)CROWD * CROWDS_A_TASK),
+                        tell_named, &r);
+}
