@@ -876,6 +876,56 @@ KITH_API kith_status kith_plan_descent(kith_ctx *ctx, const kith_matrix *points,
                                        const kith_descent_params *params, kith_plan *plan,
                                        kith_descent_estimate *estimate);
 
+/* Neighbours of new points by walks on a graph, from near points to nearer ones. A graph of any
+ * origin serves: exact, approximate, in any metric, that of the search as a rule. */
+typedef struct kith_graph_search_params {
+    uint32_t struct_size; /* set by kith_graph_search_params_default() */
+    kith_metric metric;   /* 0 = KITH_EUCLIDEAN; of the search, and of the graph to be any good */
+    int64_t k;            /* neighbours a query; no default, 0 is an error */
+    int64_t width;        /* nearest points that a walk keeps, >= k: more take longer and find more;
+                             0 = 64 or 2 k, whichever is more */
+    double recall;     /* 0 .. 1: walks become wider until a sample has this recall (width must be
+                          0). 0 = nothing is wanted */
+    int64_t recall_at; /* K of recall@K; 0 = min(10, k) */
+    int64_t sample;    /* queries to solve exactly; 0 = 1,000, -1 = none, and recall is not known */
+    uint64_t seed;     /* of samples and of the places where walks begin */
+    kith_distance_fn custom; /* for KITH_CUSTOM */
+    void *custom_arg;
+} kith_graph_search_params;
+
+static inline kith_graph_search_params kith_graph_search_params_default(void)
+{
+    kith_graph_search_params params;
+    memset(&params, 0, sizeof params);
+    params.struct_size = (uint32_t)sizeof params;
+    return params;
+}
+
+/* What a search on a graph did. */
+typedef struct kith_graph_search_report {
+    uint32_t struct_size; /* set by the caller to sizeof(kith_graph_search_report) */
+    int32_t exact;   /* 1: walks would have looked at so much that the exact engine answered (recall
+                        is 1) */
+    int32_t reached; /* 1: a sample had the recall that was wanted, or exact */
+    int32_t reserved;
+    int64_t width;      /* as it was at the end */
+    int64_t parts;      /* weakly connected components of the graph */
+    double evaluations; /* distances that the answer took */
+    kith_recall recall; /* rows 0: not estimated. Of other queries than those that chose the width;
+                           equal_ids and distance_ratio are 0 */
+} kith_graph_search_report;
+
+/* out: queries.rows x k, k at most the points; no slot is empty, ids of a row differ, distances are
+ * canonical and in the order of an exact search. graph: a graph of points, whose ids alone are
+ * read; empty slots may be among them. report may be NULL. The same bytes for the same seed,
+ * whatever the number of threads. On the processor: KITH_E_UNSUPPORTED where a GPU was named.
+ * Memory: 8 bytes an id of the graph. Returns KITH_E_ARGUMENT, E_DATA, E_MEMORY, E_LIMIT,
+ * E_UNSUPPORTED, E_CANCELLED; out then holds nothing of use. */
+KITH_API kith_status kith_graph_search(kith_ctx *ctx, const kith_matrix *points,
+                                       const kith_neighbors *graph, const kith_matrix *queries,
+                                       const kith_graph_search_params *params,
+                                       const kith_neighbors *out, kith_graph_search_report *report);
+
 #ifdef __cplusplus
 }
 #endif

@@ -181,3 +181,36 @@ kith_status kin_check_search_params(kith_ctx *ctx, const kith_search_params *par
     }
     return check_pipeline(ctx, known);
 }
+
+kith_status kin_check_neighbors(kith_ctx *ctx, const kith_neighbors *neighbors, const char *name)
+{
+    if (neighbors == NULL || neighbors->ids == NULL) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "%s%s is NULL (give neighbours with their ids)", name,
+                        neighbors == NULL ? "" : ".ids");
+    }
+    if (neighbors->rows < 1 || neighbors->k < 1) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "%s is %lld x %lld, must be at least 1 x 1", name,
+                        (long long)neighbors->rows, (long long)neighbors->k);
+    }
+    return KITH_OK;
+}
+
+kith_status kin_check_graph(kith_ctx *ctx, const kith_neighbors *graph, int64_t rows)
+{
+    KIN_TRY(kin_check_neighbors(ctx, graph, "graph"));
+    if (graph->rows != rows) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "the graph has %lld rows and there are %lld points (give the points that "
+                        "the graph was built of)",
+                        (long long)graph->rows, (long long)rows);
+    }
+    for (int64_t i = 0; i < rows * graph->k; i++) {
+        if ((int64_t)graph->ids[i] >= rows && graph->ids[i] != KITH_ID_NONE) {
+            return kin_fail(ctx, KITH_E_DATA,
+                            "graph[%lld, %lld] is id %lu, must be below %lld, the number of points",
+                            (long long)(i / graph->k), (long long)(i % graph->k),
+                            (unsigned long)graph->ids[i], (long long)rows);
+        }
+    }
+    return KITH_OK;
+}

@@ -17,6 +17,10 @@ kith_status kin_check_metric(kith_ctx *ctx, kith_metric metric, kith_distance_fn
 /* k >= 1 and at most `most`, and the output of that shape. `why` explains the limit. */
 kith_status kin_check_output(kith_ctx *ctx, int64_t k, int64_t most, const char *why,
                              const kith_neighbors *out, int64_t rows);
+/* Neighbours with their ids, at least one. `name` stands in messages. */
+kith_status kin_check_neighbors(kith_ctx *ctx, const kith_neighbors *neighbors, const char *name);
+/* A graph of so many points: its ids are points, or empty. */
+kith_status kin_check_graph(kith_ctx *ctx, const kith_neighbors *graph, int64_t rows);
 /* Whether distances of this metric may be negative, and so a radius, too. */
 bool kin_radius_may_be_negative(kith_metric metric);
 /* A radius is a number, and one that the metric can have. */

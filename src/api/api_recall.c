@@ -143,24 +143,11 @@ static kith_status choose_at(kith_ctx *ctx, int64_t at, int64_t most, int64_t *c
     return KITH_OK;
 }
 
-static kith_status check_neighbors(kith_ctx *ctx, const kith_neighbors *neighbors, const char *name)
-{
-    if (neighbors == NULL || neighbors->ids == NULL) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "%s%s is NULL (give neighbours with their ids)", name,
-                        neighbors == NULL ? "" : ".ids");
-    }
-    if (neighbors->rows < 1 || neighbors->k < 1) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "%s is %lld x %lld, must be at least 1 x 1", name,
-                        (long long)neighbors->rows, (long long)neighbors->k);
-    }
-    return KITH_OK;
-}
-
 /* ---- Against the truth ---------------------------------------------------------------------- */
 
 static kith_status check_distances(kith_ctx *ctx, const kith_neighbors *neighbors, const char *name)
 {
-    KIN_TRY(check_neighbors(ctx, neighbors, name));
+    KIN_TRY(kin_check_neighbors(ctx, neighbors, name));
     if (neighbors->distances == NULL && neighbors->distances64 == NULL) {
         return kin_fail(ctx, KITH_E_ARGUMENT,
                         "%s has no distances (give distances, or distances64)", name);
@@ -251,41 +238,6 @@ typedef struct sampling {
     double *query;
 } sampling;
 
-static kith_status check_graph(kith_ctx *ctx, const kith_neighbors *graph, int64_t rows)
-{
-    KIN_TRY(check_neighbors(ctx, graph, "graph"));
-    if (graph->rows != rows) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "the graph has %lld rows and there are %lld points (give the points that "
-                        "the graph was built of)",
-                        (long long)graph->rows, (long long)rows);
-    }
-    for (int64_t i = 0; i < rows * graph->k; i++) {
-        if ((int64_t)graph->ids[i] >= rows && graph->ids[i] != KITH_ID_NONE) {
-            return kin_fail(ctx, KITH_E_DATA,
-                            "graph[%lld, %lld] is id %lu, must be below %lld, the number of points",
-                            (long long)(i / graph->k), (long long)(i % graph->k),
-                            (unsigned long)graph->ids[i], (long long)rows);
-        }
-    }
-    return KITH_OK;
-}
-
-static void gather(const kith_matrix *points, sampling *s)
-{
-    const int64_t row_bytes = (int64_t)points->cols * kith_dtype_bytes(points->dtype);
-    const unsigned char *data = points->data;
-    for (int64_t i = 0; i < s->count; i++) {
-        memcpy(s->copy + i * row_bytes, data + s->rows[i] * points->stride_bytes,
-               (size_t)row_bytes);
-    }
-    s->points = (kith_matrix){.data = s->copy,
-                              .rows = s->count,
-                              .stride_bytes = row_bytes,
-                              .cols = points->cols,
-                              .dtype = points->dtype};
-}
-
 static kith_status sampling_make(kith_ctx *ctx, const kith_matrix *points,
                                  const kith_neighbors *graph, int64_t count, int64_t at,
                                  sampling *s)
@@ -361,7 +313,7 @@ static kith_status estimate_checked(kith_ctx *ctx, const kith_matrix *points,
     KIN_TRY_GOTO(status, tally_make(ctx, distance->metric, at, &t), done);
     KIN_TRY_GOTO(status, sampling_make(ctx, points, graph, count, at, &s), done);
     kin_sample_draw(points->rows, s.count, seed, s.rows);
-    gather(points, &s);
+    s.points = kin_sample_gather(points, s.rows, s.count, s.copy);
     KIN_TRY_GOTO(status,
                  kin_prepare_rows(ctx, points, distance, "points", !screens, false, &prepared),
                  done);
@@ -382,7 +334,7 @@ static kith_status estimate(kith_ctx *ctx, const kith_matrix *points, const kith
     kin_distance distance;
     KIN_TRY(kin_check_matrix(ctx, points, "points", &matrix));
     KIN_TRY(kin_check_metric(ctx, metric, NULL, NULL, matrix.cols, &distance));
-    KIN_TRY(check_graph(ctx, graph, matrix.rows));
+    KIN_TRY(kin_check_graph(ctx, graph, matrix.rows));
     if (out == NULL) {
         return kin_fail(ctx, KITH_E_ARGUMENT, "out is NULL (give room for the recall)");
     }

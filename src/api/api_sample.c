@@ -76,6 +76,22 @@ void kin_sample_draw(int64_t rows, int64_t count, uint64_t seed, uint32_t *ids)
     }
 }
 
+kith_matrix kin_sample_gather(const kith_matrix *points, const uint32_t *rows, int64_t count,
+                              void *copy)
+{
+    const int64_t row_bytes = (int64_t)points->cols * kith_dtype_bytes(points->dtype);
+    const unsigned char *data = points->data;
+    unsigned char *to = copy;
+    for (int64_t i = 0; i < count; i++) {
+        memcpy(to + i * row_bytes, data + rows[i] * points->stride_bytes, (size_t)row_bytes);
+    }
+    return (kith_matrix){.data = copy,
+                         .rows = count,
+                         .stride_bytes = row_bytes,
+                         .cols = points->cols,
+                         .dtype = points->dtype};
+}
+
 void kin_sample_interval(const kin_sample_sums *sums, bool all, kith_recall *out)
 {
     const double z = 1.959963984540054; /* 97.5 % of a normal distribution lie below */

@@ -25,6 +25,10 @@ static inline void kin_sample_add(kin_sample_sums *sums, double recall)
  * everywhere. count <= rows. */
 void kin_sample_draw(int64_t rows, int64_t count, uint64_t seed, uint32_t *ids);
 
+/* Copies of these rows of points, one after another: count rows of cols values. */
+kith_matrix kin_sample_gather(const kith_matrix *points, const uint32_t *rows, int64_t count,
+                              void *copy);
+
 /* recall, low, high and rows of *out. all: no row was left out, so that nothing is uncertain. */
 void kin_sample_interval(const kin_sample_sums *sums, bool all, kith_recall *out);
 
