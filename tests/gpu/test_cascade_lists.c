@@ -295,8 +295,7 @@ static void time_length(int64_t points, int32_t length)
     kin_cascade_merge merge = {.graph = adopt.graph,
                                .offers = test_device_room(offer_bytes),
                                .updates = test_device_copy(&none, sizeof none)};
-    static const uint32_t shares[] = {32, 8, 1,
-                                      0}; /* of SLOTS, as costs below half of the list's */
+    static const uint32_t shares[] = {32, 8, 1, 0}; /* of SLOTS */
     for (size_t s = 0; s < sizeof shares / sizeof shares[0]; s++) {
         for (int64_t i = 0; i < points * SLOTS; i++) {
             const uint32_t position = SLOTS * test_below((uint64_t)points / SLOTS);
