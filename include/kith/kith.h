@@ -6,6 +6,7 @@
  *   1 status   2 context   3 matrices and metrics   4 results
  *   5 exact search and graphs   6 prepared corpora   7 radius search
  *   8 distances, recall   9 files   10 plans, reports, devices   11 selection   12 prediction
+ * kith_descent.h, which this file includes:
  *   13 approximate graphs
  * kith_cuda.h adds calls on matrices that already lie in the memory of a GPU.
  *
@@ -768,165 +769,10 @@ KITH_API kith_status kith_predict(kith_ctx *ctx, const kith_neighbors *neighbors
                                   const double *labels, int64_t label_count,
                                   const kith_predict_params *params, double *out);
 
-/* ---- 13. Approximate graphs ----------------------------------------------------------------- */
-
-/* k-NN graphs by NN-Descent: neighbours of a point meet, and who is near stays. Of a million points
- * and more far sooner than an exact graph, in any metric, with a recall that is measured: rows of a
- * sample are solved exactly. Distances are canonical, ids of a row differ and their order is that
- * of an exact graph; what may be missing is a true neighbour. The same bytes for the same seed,
- * whatever the number of threads, on one kind of device: the processor's and a GPU's graphs differ.
- */
-typedef enum kith_start {
-    KITH_START_AUTO = 0,   /* screen where the metric has matrix products, else random */
-    KITH_START_RANDOM = 1, /* random lists */
-    KITH_START_SCREEN = 2, /* the exact engine's screen, of the pairs of near blocks alone */
-    KITH_START_GRAPH = 3   /* init */
-} kith_start;
-
-typedef struct kith_descent_params {
-    uint32_t struct_size; /* set by kith_descent_params_default() */
-    kith_metric metric;   /* 0 = KITH_EUCLIDEAN */
-    int64_t k;            /* neighbours a row; no default, 0 is an error */
-    uint32_t flags;       /* KITH_INCLUDE_SELF */
-    kith_start start;
-    double recall;       /* 0 .. 1: rounds end when a sample has this recall. 0 = when they change
-                            little (delta) */
-    int64_t recall_at;   /* K of recall@K; 0 = min(10, k) */
-    int64_t sample;      /* rows to solve exactly; 0 = 1,000, -1 = none, and recall is not known */
-    uint64_t seed;       /* of samples and of the descent */
-    int32_t rounds;      /* at most; 0 = 30, with a wanted recall 60; -1 = the start alone */
-    int32_t candidates;  /* entries of a list that meet others in a round, new ones and as many old
-                            ones (the paper's p); 0 = by k */
-    int32_t list;        /* entries of a list while it descends, >= k + 1; 0 = by k */
-    int32_t all_updates; /* 1: every pair that met is offered to lists, not the nearest alone: the
-                            original method, slower; for comparison */
-    double delta;        /* rounds end when one changed less than this share of rows * k; 0 = 0.001,
-                            with a wanted recall 0.0001 */
-    double start_share;  /* START_SCREEN: of all pairs that it may look at; 0 = by rows */
-    const kith_neighbors *init; /* START_GRAPH: a graph of points.rows rows; its ids alone are read,
-                                   empty slots are none. It may be any other graph of points that
-                                   were similar, or a part of one */
-    kith_distance_fn custom;    /* for KITH_CUSTOM: on the processor. Its row pointers point into
-                                   points.data, so that (pointer - data) / stride_bytes is the row's
-                                   index, for functions that know rows by number */
-    void *custom_arg;
-} kith_descent_params;
-
-static inline kith_descent_params kith_descent_params_default(void)
-{
-    kith_descent_params params;
-    memset(&params, 0, sizeof params);
-    params.struct_size = (uint32_t)sizeof params;
-    return params;
-}
-
-typedef struct kith_descent_round {
-    int32_t number; /* 0: the start */
-    int32_t reserved;
-    int64_t updates;    /* entries of lists that changed */
-    double evaluations; /* costs computed since the beginning, those of the start among them */
-    double phi;         /* sum of all distances in the graph, estimated from the sample (0: none) */
-    double recall;      /* of the sample that is looked at between rounds; < 0: none */
-    double seconds;     /* since the beginning */
-} kith_descent_round;
-
-enum { KITH_DESCENT_ROUNDS = 128 };
-
-/* What a descent did. */
-typedef struct kith_descent_report {
-    uint32_t struct_size; /* set by the caller to sizeof(kith_descent_report) */
-    kith_start start;     /* what it was */
-    int32_t exact;        /* 1: the points are so few that the graph is exact (recall is 1) */
-    int32_t reached;      /* 1: a sample had the recall that was wanted, or exact */
-    int32_t rounds;       /* run, the start not counted */
-    int32_t round_count;  /* of round[]: the start, then the rounds, the first of them */
-    int32_t list;         /* as they were at the end */
-    int32_t candidates;
-    double evaluations;
-    double seconds_start;
-    double seconds_rounds;
-    kith_recall recall; /* rows 0: not estimated. Its sample is not the one that rounds end by: that
-                           one was looked at until it was good, and would say too much. equal_ids
-                           and distance_ratio are 0 */
-    kith_descent_round round[KITH_DESCENT_ROUNDS];
-} kith_descent_report;
-
-/* out: points.rows x k. report may be NULL. Where the wanted recall is not reached when rounds no
- * longer change lists, they go on with longer lists (twice, unless `list` is given); report.reached
- * says how it ended. The processor where params.metric is KITH_CUSTOM.
- * Returns KITH_E_ARGUMENT, E_DATA, E_MEMORY, E_LIMIT, E_DEVICE_MEMORY (a GPU that was named has no
- * room for points and lists: there are no batches), E_UNSUPPORTED, E_CANCELLED; out then holds
- * nothing of use. */
-KITH_API kith_status kith_graph_descent(kith_ctx *ctx, const kith_matrix *points,
-                                        const kith_descent_params *params,
-                                        const kith_neighbors *out, kith_descent_report *report);
-
-/* How long a graph will take, from rates that were measured on one machine: within a factor of
- * some two elsewhere. */
-typedef struct kith_descent_estimate {
-    uint32_t struct_size;   /* set by the caller to sizeof(kith_descent_estimate) */
-    int32_t pays;           /* 1: descent is faster than an exact graph by more than a doubt */
-    double seconds_exact;   /* by the faster exact engine, on the device that it would take */
-    double seconds_descent; /* to a recall of about 0.99 */
-} kith_descent_estimate;
-
-/* What kith_graph_descent will need, before it runs; one of the two may be NULL. Only shapes and
- * types of the points are read. */
-KITH_API kith_status kith_plan_descent(kith_ctx *ctx, const kith_matrix *points,
-                                       const kith_descent_params *params, kith_plan *plan,
-                                       kith_descent_estimate *estimate);
-
-/* Neighbours of new points by walks on a graph, from near points to nearer ones. A graph of any
- * origin serves: exact, approximate, in any metric, that of the search as a rule. */
-typedef struct kith_graph_search_params {
-    uint32_t struct_size; /* set by kith_graph_search_params_default() */
-    kith_metric metric;   /* 0 = KITH_EUCLIDEAN; of the search, and of the graph to be any good */
-    int64_t k;            /* neighbours a query; no default, 0 is an error */
-    int64_t width;        /* nearest points that a walk keeps, >= k: more take longer and find more;
-                             0 = 64 or 2 k, whichever is more */
-    double recall;     /* 0 .. 1: walks become wider until a sample has this recall (width must be
-                          0). 0 = nothing is wanted */
-    int64_t recall_at; /* K of recall@K; 0 = min(10, k) */
-    int64_t sample;    /* queries to solve exactly; 0 = 1,000, -1 = none, and recall is not known */
-    uint64_t seed;     /* of samples and of the places where walks begin */
-    kith_distance_fn custom; /* for KITH_CUSTOM */
-    void *custom_arg;
-} kith_graph_search_params;
-
-static inline kith_graph_search_params kith_graph_search_params_default(void)
-{
-    kith_graph_search_params params;
-    memset(&params, 0, sizeof params);
-    params.struct_size = (uint32_t)sizeof params;
-    return params;
-}
-
-/* What a search on a graph did. */
-typedef struct kith_graph_search_report {
-    uint32_t struct_size; /* set by the caller to sizeof(kith_graph_search_report) */
-    int32_t exact;   /* 1: walks would have looked at so much that the exact engine answered (recall
-                        is 1) */
-    int32_t reached; /* 1: a sample had the recall that was wanted, or exact */
-    int32_t reserved;
-    int64_t width;      /* as it was at the end */
-    int64_t parts;      /* weakly connected components of the graph */
-    double evaluations; /* distances that the answer took */
-    kith_recall recall; /* rows 0: not estimated. Of other queries than those that chose the width;
-                           equal_ids and distance_ratio are 0 */
-} kith_graph_search_report;
-
-/* out: queries.rows x k, k at most the points; no slot is empty, ids of a row differ, distances are
- * canonical and in the order of an exact search. graph: a graph of points, whose ids alone are
- * read; empty slots may be among them. report may be NULL. The same bytes for the same seed,
- * whatever the number of threads. On the processor: KITH_E_UNSUPPORTED where a GPU was named.
- * Memory: 8 bytes an id of the graph. Returns KITH_E_ARGUMENT, E_DATA, E_MEMORY, E_LIMIT,
- * E_UNSUPPORTED, E_CANCELLED; out then holds nothing of use. */
-KITH_API kith_status kith_graph_search(kith_ctx *ctx, const kith_matrix *points,
-                                       const kith_neighbors *graph, const kith_matrix *queries,
-                                       const kith_graph_search_params *params,
-                                       const kith_neighbors *out, kith_graph_search_report *report);
-
 #ifdef __cplusplus
 }
 #endif
+
+#include "kith/kith_descent.h"
+
 #endif
