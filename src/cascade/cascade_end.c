@@ -12,12 +12,12 @@
  */
 #include "base/base_mem.h"
 #include "base/base_try.h"
+#include "cascade/cascade_need.h"
 #include "cascade/cascade_run.h"
 #include "fused/fused_answer.h"
 #include "fused/fused_host.h"
 #include "host/host_threads.h"
 
-static const uint64_t KEY_BYTES = 64u << 20; /* of keys of a batch, where there is no screen */
 enum { ROWS_A_TASK = 256 };
 
 /* What the end of a descent holds. */
@@ -25,7 +25,8 @@ typedef struct ending {
     kin_cascade_run *run;
     kin_fused_answers answers;
     kin_fused_lists lists; /* screened: as handed over */
-    uint8_t *lacking;      /* by position: 1 where the list is too short */
+    bool owns;        /* rows are among their own neighbours, or stand for equal ones, which are */
+    uint8_t *lacking; /* by position: 1 where the list is too short */
     int64_t lacking_count;
     uint32_t *ids; /* host: rows of positions */
     /* A batch on the host. */
@@ -87,8 +88,10 @@ static kith_status write_batch(const batch *b)
     const ending *e = b->e;
     const int64_t tasks = kin_ceil_div(b->rows, ROWS_A_TASK);
     batch given = *b;
-    KIN_TRY(kin_cascade_own_keys(e->run, e->ids + b->row0, b->rows, e->own));
-    KIN_TRY(kin_parallel(e->run->on.ctx, NULL, tasks, put_own_of_some, &given));
+    if (e->owns) {
+        KIN_TRY(kin_cascade_own_keys(e->run, e->ids + b->row0, b->rows, e->own));
+        KIN_TRY(kin_parallel(e->run->on.ctx, NULL, tasks, put_own_of_some, &given));
+    }
     const kin_fused_finished lists = {.pairs = e->lists_of,
                                       .counts = e->counts,
                                       .ids = e->ids + b->row0,
@@ -282,8 +285,7 @@ static kith_status make_keying(ending *e, uint64_t rows, keying *k)
 static kith_status end_direct(ending *e)
 {
     kin_cascade_run *run = e->run;
-    const uint64_t a_row = (uint64_t)run->graph.length * sizeof(double);
-    const int64_t most = kin_min_i64(run->count, kin_max_i64(1, (int64_t)(KEY_BYTES / a_row)));
+    const int64_t most = kin_cascade_key_rows(run->count, run->graph.length);
     keying k = {0};
     kith_status status = make_keying(e, (uint64_t)most, &k);
     for (int64_t row0 = 0; status == KITH_OK && row0 < run->count; row0 += most) {
@@ -347,7 +349,7 @@ kith_status kin_cascade_end(kin_cascade_run *run)
 {
     const kin_descent_request *request = run->request;
     const bool leaves = kin_cascade_leaves_own_out(request);
-    ending e = {.run = run};
+    ending e = {.run = run, .owns = !leaves || !kin_cascade_is_plain(run->groups)};
     e.answers = (kin_fused_answers){
         .on = run->on,
         .metric = request->distance.metric,

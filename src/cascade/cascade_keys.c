@@ -3,14 +3,14 @@
  * Idea. Some pairs of rows get canonical keys from the kernel that gives them to lists: a graph of
  * as many points as there are pairs, whose lists have one entry.
  */
-#include "cascade/cascade_run.h"
-
 #include "base/base_mem.h"
 #include "base/base_try.h"
+#include "cascade/cascade_need.h"
+#include "cascade/cascade_run.h"
 
 enum {
-    PAIRS = 65536, /* at a time */
-    LENGTH = 8     /* of a list: the least there is */
+    PAIRS = KIN_CASCADE_PAIRS, /* at a time */
+    LENGTH = KIN_CASCADE_PAIR_LIST
 };
 
 /* Device memory of a batch of pairs, and what goes there. */

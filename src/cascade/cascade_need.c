@@ -6,6 +6,7 @@
 
 #include <math.h>
 
+static const uint64_t KEY_BYTES = 64u << 20; /* of keys of a batch, where there is no screen */
 enum {
     LEAST_SPARE = 32, /* places of a list of the start beyond what it keeps */
     LEAST_CANDIDATES = 16
@@ -67,20 +68,46 @@ uint64_t kin_cascade_rounds_bytes(const kin_descent_request *request, int64_t po
     return kin_size_add(graph_bytes(request, positions), rounds_bytes(request, positions));
 }
 
+int64_t kin_cascade_key_rows(int64_t rows, int32_t length)
+{
+    const int64_t fit = (int64_t)(KEY_BYTES / ((uint64_t)length * sizeof(double)));
+    return kin_min_i64(rows, kin_max_i64(fit, 1));
+}
+
 /* ---- The plan -------------------------------------------------------------------------------- */
 
 static uint64_t start_bytes(const kin_descent_request *request, int64_t rows)
 {
-    return kin_exact_screens(&request->distance)
-               ? kin_fused_work_bytes(rows, rows, request->list + 1, UINT64_MAX)
-               : 0;
+    if (!kin_exact_screens(&request->distance)) {
+        return 0;
+    }
+    const int64_t k = request->list + 1;
+    return kin_fused_cut_short_bytes(rows, k, kin_cascade_capacity(rows, k, UINT64_MAX), UINT64_MAX);
 }
 
-/* Lists that are rescored, beside the graph; outputs that are not the caller's. */
+/* Lists that are rescored beside the graph, or a batch of keys; outputs that are not the caller's.
+ */
 static uint64_t end_bytes(const kin_descent_request *request, int64_t rows)
 {
+    if (!kin_exact_screens(&request->distance)) {
+        const uint64_t batch = (uint64_t)kin_cascade_key_rows(rows, request->list);
+        const uint64_t a_row =
+            (uint64_t)request->list * (sizeof(double) + sizeof(uint32_t)) + sizeof(uint32_t);
+        return kin_size_mul(batch, a_row);
+    }
     return kin_size_add(lists_bytes(rows, request->list),
                         kin_fused_answers_bytes(rows, request->k));
+}
+
+/* Keys of some pairs, and of the lists that are looked at. */
+static uint64_t keys_bytes(const kin_descent_request *request)
+{
+    const uint64_t an_entry = sizeof(double) + sizeof(uint32_t);
+    const uint64_t a_pair = KIN_CASCADE_PAIR_LIST * (sizeof(uint64_t) + an_entry) + 12;
+    const uint64_t pairs = KIN_CASCADE_PAIRS * a_pair;
+    const uint64_t controls = request->control != NULL ? (uint64_t)request->control->count : 0;
+    return kin_size_add(
+        pairs, kin_size_mul(controls, (uint64_t)request->list * an_entry + sizeof(uint32_t)));
 }
 
 uint64_t kin_cascade_bytes(const kith_matrix *points, const kin_descent_request *request,
@@ -97,7 +124,7 @@ uint64_t kin_cascade_bytes(const kith_matrix *points, const kin_descent_request 
     for (int i = 0; i < 3; i++) {
         most = parts[i] > most ? parts[i] : most;
     }
-    const uint64_t running =
-        kin_size_add(corpus.resident, kin_size_add(graph_bytes(&full, rows), most));
+    const uint64_t running = kin_size_add(kin_size_add(corpus.resident, keys_bytes(&full)),
+                                          kin_size_add(graph_bytes(&full, rows), most));
     return kin_fused_with_slack(running > corpus.most ? running : corpus.most);
 }
