@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Arguments of approximate graphs: each mistake is named, with what would be right, and calls that
+ * are exact refuse the method. Nothing is computed. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "kith/kith_cuda.h"
+#include "support/support_answers.h"
+#include "support/support_rows.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { ROWS = 8400, COLS = 2, K = 10 };
+
+typedef struct fixture {
+    kith_ctx *ctx;
+    test_rows points;
+    kith_neighbors truth; /* of some graph */
+    kith_neighbors out;
+} fixture;
+
+static int make(void **state)
+{
+    static fixture f;
+    assert_int_equal(kith_ctx_create(NULL, &f.ctx), KITH_OK);
+    f.points = test_rows_make(KITH_F32, ROWS, COLS, 0);
+    f.truth = test_answer_make(ROWS, K);
+    f.out = test_answer_make(ROWS, K);
+    for (int64_t i = 0; i < ROWS * K; i++) {
+        f.truth.ids[i] = (uint32_t)((i / K + 1 + i % K) % ROWS);
+    }
+    *state = &f;
+    return 0;
+}
+
+static int drop(void **state)
+{
+    fixture *f = *state;
+    test_answer_free(&f->out);
+    test_answer_free(&f->truth);
+    test_rows_free(&f->points);
+    kith_ctx_free(f->ctx);
+    return 0;
+}
+
+static kith_descent_params usual(void)
+{
+    kith_descent_params params = kith_descent_params_default();
+    params.k = K;
+    return params;
+}
+
+static void refused(const fixture *f, const kith_descent_params *params, kith_status status,
+                    const char *text)
+{
+    const kith_status got = kith_graph_descent(f->ctx, &f->points.matrix, params, &f->out, NULL);
+    if (got != status || strstr(kith_ctx_detail(f->ctx), text) == NULL) {
+        fail_msg("%s: %s (should say '%s')", kith_status_name(got), kith_ctx_detail(f->ctx), text);
+    }
+}
+
+static double lazy(void *arg, const void *query, const void *point, int32_t cols)
+{
+    (void)arg;
+    (void)query;
+    (void)point;
+    (void)cols;
+    return 0.0;
+}
+
+typedef struct mistake {
+    size_t offset;
+    double value;
+    char type; /* 'd' double, 'i' int32, 'l' int64 */
+    const char *text;
+} mistake;
+
+#define FIELD(name) offsetof(kith_descent_params, name)
+
+static void mistakes_are_named(void **state)
+{
+    static const mistake mistakes[] = {
+        {FIELD(k), 0, 'l', "k is 0, must be at least 1"},
+        {FIELD(k), ROWS, 'l', "k is 8400, must be at most 8399 (a point's own id does not count)"},
+        {FIELD(flags), 2, 'i', "flags is 0x2, of which 0x2 is no flag of descent"},
+        {FIELD(metric), 99, 'i', "metric is 99, which is no metric"},
+        {FIELD(metric), KITH_CUSTOM, 'i', "metric is custom and the function for it is NULL"},
+        {FIELD(recall), 1.5, 'd', "recall is 1.5, must be 0 to 1"},
+        {FIELD(recall), NAN, 'd', "recall is "},
+        {FIELD(delta), -1, 'd', "delta is -1, must be 0 to 1"},
+        {FIELD(start_share), 2, 'd', "start_share is 2, must be 0 to 1"},
+        {FIELD(recall_at), 11, 'l', "recall_at is 11, must be 0 to k, 10"},
+        {FIELD(sample), -2, 'l', "sample is -2, must be at least 1"},
+        {FIELD(rounds), -2, 'i', "rounds is -2, must be at least 1"},
+        {FIELD(candidates), -1, 'i', "candidates is -1, must be at least 1"},
+        {FIELD(list), 10, 'i', "list is 10, must be at least 11"},
+        {FIELD(start), 4, 'i', "start is 4, which is no start"},
+        {FIELD(start), KITH_START_GRAPH, 'i', "init is NULL (set both or none)"},
+    };
+    const fixture *f = *state;
+    for (size_t i = 0; i < sizeof mistakes / sizeof mistakes[0]; i++) {
+        const mistake *m = &mistakes[i];
+        kith_descent_params params = usual();
+        unsigned char *field = (unsigned char *)&params + m->offset;
+        const int32_t narrow = m->type == 'i' ? (int32_t)m->value : 0;
+        const int64_t wide = m->type == 'l' ? (int64_t)m->value : 0;
+        memcpy(field,
+               m->type == 'd'   ? (const void *)&m->value
+               : m->type == 'i' ? (const void *)&narrow
+                                : (const void *)&wide,
+               m->type == 'i' ? sizeof narrow : sizeof wide);
+        refused(f, &params, KITH_E_ARGUMENT, m->text);
+    }
+    (void)printf("%zu mistakes are named\n", sizeof mistakes / sizeof mistakes[0]);
+}
+
+static void what_does_not_go_together(void **state)
+{
+    const fixture *f = *state;
+    kith_descent_params params = usual();
+    params.recall = 0.9;
+    params.sample = -1;
+    refused(f, &params, KITH_E_ARGUMENT, "without which nobody knows the recall");
+    params = usual();
+    params.custom = lazy;
+    refused(f, &params, KITH_E_ARGUMENT, "custom is set and the metric is not KITH_CUSTOM");
+    params = usual();
+    params.metric = KITH_MANHATTAN;
+    params.start = KITH_START_SCREEN;
+    refused(f, &params, KITH_E_ARGUMENT, "start is screen and the metric is manhattan");
+    params = usual();
+    params.start = KITH_START_RANDOM;
+    params.start_share = 0.5;
+    refused(f, &params, KITH_E_ARGUMENT, "the start is no screen");
+    params.start_share = 0.0;
+    params.init = &f->truth;
+    refused(f, &params, KITH_E_ARGUMENT, "init is set and start is neither");
+    params.start = KITH_START_AUTO;
+    kith_neighbors init = f->truth;
+    init.rows = ROWS - 1;
+    params.init = &init;
+    refused(f, &params, KITH_E_ARGUMENT, "init is 8399 x 10, must be a graph of 8400 rows");
+    init = f->truth;
+    init.ids = NULL;
+    refused(f, &params, KITH_E_ARGUMENT, "init is 8400 x 10 without ids");
+    uint32_t *ids = malloc(ROWS * K * sizeof *ids);
+    assert_non_null(ids);
+    memcpy(ids, f->truth.ids, ROWS * K * sizeof *ids);
+    ids[7 * K + 3] = ROWS;
+    init.ids = ids;
+    refused(f, &params, KITH_E_DATA, "init has id 8400 in row 7, must be below 8400");
+    free(ids);
+    refused(f, NULL, KITH_E_ARGUMENT, "kith_descent_params_default()");
+    params = usual();
+    kith_descent_report report = {.struct_size = 0};
+    assert_int_equal(kith_graph_descent(f->ctx, &f->points.matrix, &params, &f->out, &report),
+                     KITH_E_ARGUMENT);
+    assert_non_null(strstr(kith_ctx_detail(f->ctx), "report.struct_size is 0"));
+    params.init = &f->truth;
+    assert_int_equal(
+        kith_cuda_graph_descent(f->ctx, &f->points.matrix, &params, &f->out, NULL, NULL),
+        KITH_E_UNSUPPORTED);
+    assert_non_null(strstr(kith_ctx_detail(f->ctx), "calls on device memory have none"));
+    params.init = NULL;
+    assert_int_not_equal(
+        kith_cuda_graph_descent(f->ctx, &f->points.matrix, &params, &f->out, NULL, NULL), KITH_OK);
+    (void)printf("what does not go together is refused with the reason\n");
+}
+
+static void exact_calls_refuse(void **state)
+{
+    const fixture *f = *state;
+    kith_search_params params = kith_search_params_default();
+    kith_plan plan = {.struct_size = (uint32_t)sizeof plan};
+    kith_corpus *corpus = NULL;
+    kith_ranges *ranges = NULL;
+    params.k = K;
+    params.method = KITH_METHOD_DESCENT;
+    kith_corpus_params made = kith_corpus_params_default();
+    made.method = KITH_METHOD_DESCENT;
+    kith_radius_params within = kith_radius_params_default();
+    within.method = KITH_METHOD_DESCENT;
+    within.radius = 0.1;
+    const kith_matrix *points = &f->points.matrix;
+    for (int call = 0; call < 6; call++) {
+        const kith_status status =
+            call == 0   ? kith_graph_exact(f->ctx, points, &params, &f->out)
+            : call == 1 ? kith_knn_exact(f->ctx, points, points, &params, &f->out)
+            : call == 2 ? kith_knn_both(f->ctx, points, points, &params, &f->out, &f->out)
+            : call == 3 ? kith_plan_exact(f->ctx, points, NULL, &params, &plan)
+            : call == 4 ? kith_corpus_create_with(f->ctx, points, &made, &corpus)
+                        : kith_radius(f->ctx, points, NULL, &within, &ranges);
+        const char *detail = kith_ctx_detail(f->ctx);
+        if (status != KITH_E_ARGUMENT || strstr(detail, "use kith_graph_descent") == NULL) {
+            fail_msg("call %d: %s", call, detail);
+        }
+    }
+    (void)printf("exact calls refuse the method descent\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(mistakes_are_named),
+        cmocka_unit_test(what_does_not_go_together),
+        cmocka_unit_test(exact_calls_refuse),
+    };
+    return cmocka_run_group_tests(tests, make, drop);
+}
