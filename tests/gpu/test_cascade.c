@@ -10,10 +10,9 @@
 
 #include <cmocka.h>
 
-#include "cascade/cascade.h"
-#include "host/host_cpu.h"
 #include "support/support_answers.h"
 #include "support/support_caller.h"
+#include "support/support_cascade.h"
 #include "support/support_gpu.h"
 #include "support/support_mixture.h"
 
@@ -22,85 +21,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The engine, and who checks it. */
-typedef struct bench {
-    kith_ctx *ctx;
-    kith_ctx *cpu;
-    kin_gpu *gpu;
-} bench;
-
-static bench bench_make(uint64_t budget)
-{
-    bench b = {.ctx = test_gpu_ctx(4, 0), .cpu = test_cpu_ctx()};
-    assert_int_equal(kin_gpu_open(b.ctx, kin_gpu_first(), budget, &b.gpu), KITH_OK);
-    kin_gpu_enter(b.gpu);
-    return b;
-}
-
-static void bench_free(bench *b)
-{
-    kin_gpu_leave(b->gpu);
-    kin_gpu_close(b->ctx, b->gpu);
-    kith_ctx_free(b->cpu);
-    kith_ctx_free(b->ctx);
-}
-
-static kin_descent_request request_of(const kith_matrix *points, kith_metric metric, int64_t k)
-{
-    return (kin_descent_request){
-        .distance = {.metric = metric, .cols = points->cols, .isa = kin_cpu_best()}, .k = k};
-}
-
-static kith_neighbors truth_of(const kith_matrix *points, kith_metric metric, int64_t k,
-                               uint32_t flags)
-{
-    kith_ctx *ctx = test_gpu_ctx(4, 0);
-    kith_search_params params = kith_search_params_default();
-    kith_neighbors truth = test_answer_make(points->rows, k);
-    params.metric = metric;
-    params.k = k;
-    params.flags = flags;
-    params.method = KITH_METHOD_EXACT;
-    assert_int_equal(kith_graph_exact(ctx, points, &params, &truth), KITH_OK);
-    kith_ctx_free(ctx);
-    return truth;
-}
-
-static kith_neighbors solve(bench *b, const char *name, const kith_matrix *points,
-                            const kin_descent_request *request, kin_descent_outcome *outcome)
-{
-    kith_neighbors graph = test_answer_make(points->rows, request->k);
-    const kith_status status =
-        kin_cascade_graph_make(b->ctx, b->gpu, points, request, 0, &graph, outcome);
-    if (status != KITH_OK) {
-        fail_msg("%s: %s", name, kith_ctx_detail(b->ctx));
-    }
-    test_graph_is_sound(b->cpu, name, points, request->distance.metric, &graph,
-                        (request->flags & KITH_INCLUDE_SELF) != 0);
-    return graph;
-}
-
-/* A graph that is sound; its recall@10. */
-static double recall_of(bench *b, const char *name, const kith_matrix *points,
-                        const kin_descent_request *request)
-{
-    const kith_metric metric = request->distance.metric;
-    kin_descent_outcome outcome;
-    kith_neighbors graph = solve(b, name, points, request, &outcome);
-    kith_neighbors truth = truth_of(points, metric, request->k, request->flags);
-    const int64_t at = request->k < 10 ? request->k : 10;
-    const double recall = test_graph_recall(metric, &graph, &truth, at);
-    printf("    %-22s %-13s k %4lld  recall@%lld %.4f  rounds %2d  start %.4f s, rounds %.4f s  "
-           "%.0f costs a row%s\n",
-           name, kith_metric_name(metric), (long long)request->k, (long long)at, recall,
-           (int)outcome.rounds, outcome.seconds_start, outcome.seconds_rounds,
-           outcome.evaluations / (double)points->rows, outcome.exact ? "  exact" : "");
-    (void)fflush(stdout);
-    test_answer_free(&truth);
-    test_answer_free(&graph);
-    return recall;
-}
-
 /* ---- Recall ---------------------------------------------------------------------------------- */
 
 static void mixtures(void **state)
@@ -108,7 +28,7 @@ static void mixtures(void **state)
     (void)state;
     static const kith_dtype dtypes[] = {KITH_F32, KITH_U8};
     static const int32_t widths[] = {32, 128};
-    bench b = bench_make(0);
+    test_cascade b = test_cascade_make(0);
     int poor = 0;
     for (int d = 0; d < 2; d++) {
         for (int w = 0; w < 2; w++) {
@@ -120,20 +40,21 @@ static void mixtures(void **state)
                                           .spread = 0.5,
                                           .seed = 7};
             kith_matrix points = test_mixture_make(&mixture);
-            const kin_descent_request request = request_of(&points, KITH_EUCLIDEAN, 10);
-            poor += recall_of(&b, d == 0 ? "mixture f32" : "mixture u8", &points, &request) < 0.99;
+            const kin_descent_request request = test_cascade_request(&points, KITH_EUCLIDEAN, 10);
+            poor += test_cascade_recall(&b, d == 0 ? "mixture f32" : "mixture u8", &points,
+                                        &request) < 0.99;
             test_mixture_free(&points);
         }
     }
     assert_int_equal(poor, 0);
     printf("mixtures of 50,000 points: recall@10 at least 0.99\n");
-    bench_free(&b);
+    test_cascade_free(&b);
 }
 
 static void metrics(void **state)
 {
     (void)state;
-    bench b = bench_make(0);
+    test_cascade b = test_cascade_make(0);
     const test_mixture mixture = {.dtype = KITH_F32,
                                   .rows = 20000,
                                   .cols = 24,
@@ -145,22 +66,22 @@ static void metrics(void **state)
     kith_matrix points = test_mixture_make(&mixture);
     int poor = 0;
     for (int metric = KITH_EUCLIDEAN; metric < KITH_CUSTOM; metric++) {
-        const kin_descent_request request = request_of(&points, (kith_metric)metric, 10);
+        const kin_descent_request request = test_cascade_request(&points, (kith_metric)metric, 10);
         /* Of products few rows are everybody's neighbours, whom reverse edges cannot all reach. */
         const double least = metric == KITH_INNER_PRODUCT ? 0.8 : 0.95;
-        poor += recall_of(&b, "mixture f32 x 24", &points, &request) < least;
+        poor += test_cascade_recall(&b, "mixture f32 x 24", &points, &request) < least;
     }
     assert_int_equal(poor, 0);
     printf("all metrics: recall@10 at least 0.95, of products 0.8\n");
     test_mixture_free(&points);
-    bench_free(&b);
+    test_cascade_free(&b);
 }
 
 static void numbers_of_neighbours(void **state)
 {
     (void)state;
     static const int64_t ks[] = {1, 10, 64, 256};
-    bench b = bench_make(0);
+    test_cascade b = test_cascade_make(0);
     const test_mixture mixture = {.dtype = KITH_F32,
                                   .rows = 15000,
                                   .cols = 48,
@@ -171,17 +92,17 @@ static void numbers_of_neighbours(void **state)
     kith_matrix points = test_mixture_make(&mixture);
     int poor = 0;
     for (size_t i = 0; i < sizeof ks / sizeof *ks; i++) {
-        kin_descent_request request = request_of(&points, KITH_EUCLIDEAN, ks[i]);
-        poor += recall_of(&b, "15,000 x 48", &points, &request) < 0.98;
+        kin_descent_request request = test_cascade_request(&points, KITH_EUCLIDEAN, ks[i]);
+        poor += test_cascade_recall(&b, "15,000 x 48", &points, &request) < 0.98;
         request.flags = KITH_INCLUDE_SELF;
-        poor += recall_of(&b, "  own ids among them", &points, &request) < 0.98;
-        request = request_of(&points, KITH_MANHATTAN, ks[i]);
-        poor += recall_of(&b, "15,000 x 48", &points, &request) < 0.95;
+        poor += test_cascade_recall(&b, "  own ids among them", &points, &request) < 0.98;
+        request = test_cascade_request(&points, KITH_MANHATTAN, ks[i]);
+        poor += test_cascade_recall(&b, "15,000 x 48", &points, &request) < 0.95;
     }
     assert_int_equal(poor, 0);
     printf("k of 1, 10, 64, 256\n");
     test_mixture_free(&points);
-    bench_free(&b);
+    test_cascade_free(&b);
 }
 
 /* ---- Hard data ------------------------------------------------------------------------------- */
@@ -189,7 +110,7 @@ static void numbers_of_neighbours(void **state)
 static void few_points(void **state)
 {
     (void)state;
-    bench b = bench_make(0);
+    test_cascade b = test_cascade_make(0);
     for (int64_t k = 1; k <= 1024; k = k * 4 + 3) {
         const test_mixture mixture = {.dtype = KITH_F32,
                                       .rows = k + 1,
@@ -199,20 +120,20 @@ static void few_points(void **state)
                                       .spread = 1.0,
                                       .seed = 17};
         kith_matrix points = test_mixture_make(&mixture);
-        kin_descent_request request = request_of(&points, KITH_EUCLIDEAN, k);
-        assert_true(recall_of(&b, "k + 1 points", &points, &request) == 1.0);
-        request = request_of(&points, KITH_CHEBYSHEV, k);
-        assert_true(recall_of(&b, "k + 1 points", &points, &request) == 1.0);
+        kin_descent_request request = test_cascade_request(&points, KITH_EUCLIDEAN, k);
+        assert_true(test_cascade_recall(&b, "k + 1 points", &points, &request) == 1.0);
+        request = test_cascade_request(&points, KITH_CHEBYSHEV, k);
+        assert_true(test_cascade_recall(&b, "k + 1 points", &points, &request) == 1.0);
         test_mixture_free(&points);
     }
     printf("k + 1 points, from 2 on: exact\n");
-    bench_free(&b);
+    test_cascade_free(&b);
 }
 
 static void equal_rows(void **state)
 {
     (void)state;
-    bench b = bench_make(0);
+    test_cascade b = test_cascade_make(0);
     const test_mixture mixture = {.dtype = KITH_F32,
                                   .rows = 30000,
                                   .cols = 16,
@@ -229,19 +150,19 @@ static void equal_rows(void **state)
         }
     }
     for (int i = 0; i < 4; i++) {
-        kin_descent_request request = request_of(&points, metrics[i], 20);
-        assert_true(recall_of(&b, "80 % copies", &points, &request) > 0.9);
+        kin_descent_request request = test_cascade_request(&points, metrics[i], 20);
+        assert_true(test_cascade_recall(&b, "80 % copies", &points, &request) > 0.9);
         request.flags = KITH_INCLUDE_SELF;
-        assert_true(recall_of(&b, "  own ids among them", &points, &request) > 0.9);
+        assert_true(test_cascade_recall(&b, "  own ids among them", &points, &request) > 0.9);
     }
     for (int64_t row = 0; row < points.rows; row++) {
         test_mixture_copy(&points, row, 0);
     }
-    const kin_descent_request request = request_of(&points, KITH_EUCLIDEAN, 10);
-    assert_true(recall_of(&b, "one row, again", &points, &request) == 1.0);
+    const kin_descent_request request = test_cascade_request(&points, KITH_EUCLIDEAN, 10);
+    assert_true(test_cascade_recall(&b, "one row, again", &points, &request) == 1.0);
     printf("equal rows\n");
     test_mixture_free(&points);
-    bench_free(&b);
+    test_cascade_free(&b);
 }
 
 /* Two blobs so far from each other that rounding sees two points; rows of zeros, which are at
@@ -249,7 +170,7 @@ static void equal_rows(void **state)
 static void blobs(void **state)
 {
     (void)state;
-    bench b = bench_make(0);
+    test_cascade b = test_cascade_make(0);
     const test_mixture mixture = {.dtype = KITH_F32,
                                   .rows = 12000,
                                   .cols = 20,
@@ -262,16 +183,16 @@ static void blobs(void **state)
     for (int64_t i = 0; i < points.rows * points.cols; i++) {
         data[i] += i / points.cols % 2 == 0 ? 1e5F : -1e5F;
     }
-    kin_descent_request request = request_of(&points, KITH_EUCLIDEAN, 10);
-    assert_true(recall_of(&b, "two far blobs", &points, &request) > 0.3);
+    kin_descent_request request = test_cascade_request(&points, KITH_EUCLIDEAN, 10);
+    assert_true(test_cascade_recall(&b, "two far blobs", &points, &request) > 0.3);
     for (int64_t row = 0; row < points.rows; row += 7) {
         memset(data + row * points.cols, 0, (size_t)points.stride_bytes);
     }
-    request = request_of(&points, KITH_COSINE, 10);
-    assert_true(recall_of(&b, "and rows of zeros", &points, &request) > 0.3);
+    request = test_cascade_request(&points, KITH_COSINE, 10);
+    assert_true(test_cascade_recall(&b, "and rows of zeros", &points, &request) > 0.3);
     printf("two far blobs, rows of zeros: sound lists\n");
     test_mixture_free(&points);
-    bench_free(&b);
+    test_cascade_free(&b);
 }
 
 /* ---- One answer ------------------------------------------------------------------------------ */
@@ -292,31 +213,31 @@ static void same_bytes(void **state)
 {
     (void)state;
     static const kith_metric metrics[] = {KITH_EUCLIDEAN, KITH_INNER_PRODUCT, KITH_MANHATTAN};
-    bench b = bench_make(0);
+    test_cascade b = test_cascade_make(0);
     for (int i = 0; i < 6; i++) {
         kith_matrix points = usual_points(i % 2 == 0 ? KITH_F32 : KITH_U8);
-        kin_descent_request request = request_of(&points, metrics[i / 2], 12);
+        kin_descent_request request = test_cascade_request(&points, metrics[i / 2], 12);
         kin_descent_outcome outcome;
-        kith_neighbors first = solve(&b, "first run", &points, &request, &outcome);
-        kith_neighbors second = solve(&b, "second run", &points, &request, &outcome);
+        kith_neighbors first = test_cascade_solve(&b, "first run", &points, &request, &outcome);
+        kith_neighbors second = test_cascade_solve(&b, "second run", &points, &request, &outcome);
         assert_true(test_answers_equal(&first, &second));
         test_answer_free(&second);
         test_answer_free(&first);
         test_mixture_free(&points);
     }
     printf("the same bytes in two runs\n");
-    bench_free(&b);
+    test_cascade_free(&b);
 }
 
 static void device_arrays(void **state)
 {
     (void)state;
     test_caller c = test_caller_open();
-    bench b = bench_make(0);
+    test_cascade b = test_cascade_make(0);
     kith_matrix points = usual_points(KITH_F32);
-    const kin_descent_request request = request_of(&points, KITH_EUCLIDEAN, 10);
+    const kin_descent_request request = test_cascade_request(&points, KITH_EUCLIDEAN, 10);
     kin_descent_outcome outcome;
-    kith_neighbors wanted = solve(&b, "host arrays", &points, &request, &outcome);
+    kith_neighbors wanted = test_cascade_solve(&b, "host arrays", &points, &request, &outcome);
     kith_matrix there = test_caller_copy(&c, &points);
     kith_neighbors out = test_caller_answer(&c, points.rows, 10);
     assert_int_equal(kin_cascade_graph_make(b.ctx, b.gpu, &there, &request,
@@ -331,7 +252,7 @@ static void device_arrays(void **state)
     test_answer_free(&wanted);
     test_caller_release(&c, there.data);
     test_mixture_free(&points);
-    bench_free(&b);
+    test_cascade_free(&b);
     test_caller_close(&c);
 }
 
@@ -340,33 +261,33 @@ static void device_arrays(void **state)
 static void begun_graphs(void **state)
 {
     (void)state;
-    bench b = bench_make(0);
+    test_cascade b = test_cascade_make(0);
     kith_matrix points = usual_points(KITH_F32);
-    kin_descent_request request = request_of(&points, KITH_EUCLIDEAN, 10);
+    kin_descent_request request = test_cascade_request(&points, KITH_EUCLIDEAN, 10);
     kin_descent_outcome outcome;
-    kith_neighbors truth = truth_of(&points, KITH_EUCLIDEAN, 10, 0);
+    kith_neighbors truth = test_cascade_truth(&points, KITH_EUCLIDEAN, 10, 0);
     request.start = KIN_DESCENT_START_RANDOM;
     request.rounds = -1;
-    kith_neighbors random = solve(&b, "random lists", &points, &request, &outcome);
+    kith_neighbors random = test_cascade_solve(&b, "random lists", &points, &request, &outcome);
     assert_int_equal(outcome.rounds, 0);
     assert_true(test_graph_recall(KITH_EUCLIDEAN, &random, &truth, 10) < 0.1);
     request.start = KIN_DESCENT_START_GRAPH;
     request.rounds = 0;
     request.init = &random;
-    assert_true(recall_of(&b, "from random lists", &points, &request) > 0.95);
-    kith_neighbors holes = truth_of(&points, KITH_EUCLIDEAN, 10, 0);
+    assert_true(test_cascade_recall(&b, "from random lists", &points, &request) > 0.95);
+    kith_neighbors holes = test_cascade_truth(&points, KITH_EUCLIDEAN, 10, 0);
     for (int64_t row = 0; row < points.rows; row += 3) {
         memset(holes.ids + row * 10, 0xff, 10 * sizeof *holes.ids);
     }
     request.init = &holes;
     request.rounds = 3;
-    assert_true(recall_of(&b, "from a part of it", &points, &request) > 0.9);
+    assert_true(test_cascade_recall(&b, "from a part of it", &points, &request) > 0.9);
     printf("a graph to begin with\n");
     test_answer_free(&holes);
     test_answer_free(&random);
     test_answer_free(&truth);
     test_mixture_free(&points);
-    bench_free(&b);
+    test_cascade_free(&b);
 }
 
 /* ---- What the caller is told ----------------------------------------------------------------- */
@@ -396,8 +317,8 @@ static kith_status judge(void *arg, const kin_descent_round *round, bool *enough
 }
 
 /* The control rows' recall and phi as told after the last round are those of the answer. */
-static void told_as(bench *b, const char *name, const kith_matrix *points, kith_metric metric,
-                    uint32_t flags)
+static void told_as(test_cascade *b, const char *name, const kith_matrix *points,
+                    kith_metric metric, uint32_t flags)
 {
     enum { K = 10, CONTROLS = 500 };
     uint32_t ids[CONTROLS];
@@ -410,14 +331,14 @@ static void told_as(bench *b, const char *name, const kith_matrix *points, kith_
     kin_descent_control control = {
         .count = CONTROLS, .ids = ids, .at = K, .kth = kth, .found = found};
     told t = {.stop_at = 2, .control = &control};
-    kin_descent_request request = request_of(points, metric, K);
+    kin_descent_request request = test_cascade_request(points, metric, K);
     kin_descent_outcome outcome;
     request.flags = flags;
     request.control = &control;
     request.judge = judge;
     request.judge_arg = &t;
-    kith_neighbors graph = solve(b, name, points, &request, &outcome);
-    kith_neighbors truth = truth_of(points, metric, K, flags);
+    kith_neighbors graph = test_cascade_solve(b, name, points, &request, &outcome);
+    kith_neighbors truth = test_cascade_truth(points, metric, K, flags);
     double phi = 0.0;
     int64_t hits = 0;
     for (int64_t i = 0; i < CONTROLS; i++) {
@@ -444,7 +365,7 @@ static void told_as(bench *b, const char *name, const kith_matrix *points, kith_
 static void controls(void **state)
 {
     (void)state;
-    bench b = bench_make(0);
+    test_cascade b = test_cascade_make(0);
     kith_matrix points = usual_points(KITH_F32);
     told_as(&b, "euclidean", &points, KITH_EUCLIDEAN, 0);
     told_as(&b, "with own", &points, KITH_EUCLIDEAN, KITH_INCLUDE_SELF);
@@ -458,7 +379,7 @@ static void controls(void **state)
     told_as(&b, "with zeros", &points, KITH_COSINE, 0);
     printf("recall and phi between rounds are those of the answer\n");
     test_mixture_free(&points);
-    bench_free(&b);
+    test_cascade_free(&b);
 }
 
 /* ---- Little memory, times -------------------------------------------------------------------- */
@@ -467,11 +388,11 @@ static void little_memory(void **state)
 {
     (void)state;
     kith_matrix points = usual_points(KITH_F32);
-    const kin_descent_request request = request_of(&points, KITH_EUCLIDEAN, 10);
+    const kin_descent_request request = test_cascade_request(&points, KITH_EUCLIDEAN, 10);
     const uint64_t need = kin_cascade_bytes(&points, &request, 0);
     int lacking = 0;
     for (uint64_t budget = need; budget > 1U << 16; budget -= budget / 3) {
-        bench b = bench_make(budget);
+        test_cascade b = test_cascade_make(budget);
         kith_neighbors graph = test_answer_make(points.rows, 10);
         kin_descent_outcome outcome;
         const kith_status status =
@@ -484,7 +405,7 @@ static void little_memory(void **state)
             lacking += 1;
         }
         test_answer_free(&graph);
-        bench_free(&b);
+        test_cascade_free(&b);
     }
     assert_true(lacking > 0);
     printf("the plan's %.1f MB do, little memory is said\n", (double)need / 1e6);
@@ -507,7 +428,7 @@ static void times(void **state)
     if (wanted == NULL) {
         skip();
     }
-    bench b = bench_make(0);
+    test_cascade b = test_cascade_make(0);
     const test_mixture mixture = {.dtype = KITH_F32,
                                   .rows = 1000000,
                                   .cols = 128,
@@ -516,9 +437,9 @@ static void times(void **state)
                                   .spread = 0.5,
                                   .seed = 31};
     kith_matrix points = test_mixture_make(&mixture);
-    kith_neighbors truth = truth_of(&points, KITH_EUCLIDEAN, 10, 0);
+    kith_neighbors truth = test_cascade_truth(&points, KITH_EUCLIDEAN, 10, 0);
     kith_neighbors graph = test_answer_make(points.rows, 10);
-    kin_descent_request request = request_of(&points, KITH_EUCLIDEAN, 10);
+    kin_descent_request request = test_cascade_request(&points, KITH_EUCLIDEAN, 10);
     request.judge = print_round;
     for (int i = 0; i < 3; i++) {
         kin_descent_outcome outcome;
@@ -535,7 +456,7 @@ static void times(void **state)
     test_answer_free(&graph);
     test_answer_free(&truth);
     test_mixture_free(&points);
-    bench_free(&b);
+    test_cascade_free(&b);
 }
 
 int main(void)

@@ -1,127 +1,88 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support/support_cascade.h"
 
-#include "base/base_random.h"
-#include "base/base_size.h"
-#include "select/select_pairs.h"
-#include "support/support_device.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
 
-#include <inttypes.h>
+#include <cmocka.h>
+
+#include "host/host_cpu.h"
+#include "support/support_answers.h"
+#include "support/support_gpu.h"
+#include "support/support_mixture.h"
+
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-uint64_t test_cascade_seed = 11;
-static void *events[2];
-
-const kin_cascade_kernels *test_cascade_kernels(void)
+test_cascade test_cascade_make(uint64_t budget)
 {
-    return test_device->module->cascade;
+    test_cascade b = {.ctx = test_gpu_ctx(4, 0), .cpu = test_cpu_ctx()};
+    assert_int_equal(kin_gpu_open(b.ctx, kin_gpu_first(), budget, &b.gpu), KITH_OK);
+    kin_gpu_enter(b.gpu);
+    return b;
 }
 
-uint32_t test_below(uint64_t bound)
+void test_cascade_free(test_cascade *b)
 {
-    return (uint32_t)kin_random_below(&test_cascade_seed, bound);
+    kin_gpu_leave(b->gpu);
+    kin_gpu_close(b->ctx, b->gpu);
+    kith_ctx_free(b->cpu);
+    kith_ctx_free(b->ctx);
 }
 
-uint32_t test_random_order(int mix)
+kin_descent_request test_cascade_request(const kith_matrix *points, kith_metric metric, int64_t k)
 {
-    const uint64_t bound = mix == 0 ? (uint64_t)1 << 24 : mix == 1 ? 500 : 3;
-    const int32_t cost = (int32_t)test_below(bound) - (mix == 1 ? 250 : 0);
-    return mix == 1 ? kin_descent_order_of_int(cost) : kin_descent_order_of_float((float)cost);
+    return (kin_descent_request){
+        .distance = {.metric = metric, .cols = points->cols, .isa = kin_cpu_best()}, .k = k};
 }
 
-int32_t test_tidy(uint64_t *words, int64_t count, int64_t window, int32_t length, uint64_t *list)
+kith_neighbors test_cascade_truth(const kith_matrix *points, kith_metric metric, int64_t k,
+                                  uint32_t flags)
 {
-    kin_select_sort_words(words, count);
-    int32_t kept = 0;
-    for (int64_t i = 0; i < count && i < window && kept < length; i++) {
-        if (words[i] != KIN_DESCENT_EMPTY && (i == 0 || words[i] != words[i - 1])) {
-            list[kept++] = words[i];
-        }
+    kith_ctx *ctx = test_gpu_ctx(4, 0);
+    kith_search_params params = kith_search_params_default();
+    kith_neighbors truth = test_answer_make(points->rows, k);
+    params.metric = metric;
+    params.k = k;
+    params.flags = flags;
+    params.method = KITH_METHOD_EXACT;
+    assert_int_equal(kith_graph_exact(ctx, points, &params, &truth), KITH_OK);
+    kith_ctx_free(ctx);
+    return truth;
+}
+
+kith_neighbors test_cascade_solve(test_cascade *b, const char *name, const kith_matrix *points,
+                                  const kin_descent_request *request, kin_descent_outcome *outcome)
+{
+    kith_neighbors graph = test_answer_make(points->rows, request->k);
+    const kith_status status =
+        kin_cascade_graph_make(b->ctx, b->gpu, points, request, 0, &graph, outcome);
+    if (status != KITH_OK) {
+        fail_msg("%s: %s", name, kith_ctx_detail(b->ctx));
     }
-    for (int32_t i = kept; i < length; i++) {
-        list[i] = KIN_DESCENT_EMPTY;
-    }
-    return kept;
+    test_graph_is_sound(b->cpu, name, points, request->distance.metric, &graph,
+                        (request->flags & KITH_INCLUDE_SELF) != 0);
+    return graph;
 }
 
-uint64_t *test_make_graph(int64_t points, int32_t length, uint64_t bound, int mix)
+/* A graph that is sound; its recall@10. */
+double test_cascade_recall(test_cascade *b, const char *name, const kith_matrix *points,
+                           const kin_descent_request *request)
 {
-    uint64_t *words = test_host_room((size_t)(points * length) * sizeof *words);
-    uint64_t drawn[KIN_CASCADE_MOST_LIST];
-    for (int64_t p = 0; p < points; p++) {
-        const int32_t most = (int32_t)kin_min_i64(length, (int64_t)(bound - 1) / 2);
-        const int32_t count = p % 5 == 1   ? 0
-                              : p % 5 == 2 ? most
-                                           : (int32_t)test_below((uint64_t)most + 1);
-        /* Positions at even strides, from a random one on, are different. */
-        uint64_t stride = bound / ((uint64_t)count + 1);
-        stride = stride > 0 ? stride : 1;
-        const uint64_t first = test_below(bound);
-        int32_t kept = 0;
-        for (int32_t i = 0; i < count; i++) {
-            const uint64_t position = (first + stride * (uint64_t)i) % (bound > 0 ? bound : 1);
-            if (position != (uint64_t)p) {
-                drawn[kept++] =
-                    kin_descent_word(test_random_order(mix), (uint32_t)position, test_below(2));
-            }
-        }
-        (void)test_tidy(drawn, kept, kept, length, words + p * length);
-    }
-    return words;
-}
-
-void test_compare(const char *what, int64_t points, int32_t length, const void *want,
-                  const void *device, uint64_t bytes)
-{
-    unsigned char *got = test_host_room(bytes);
-    test_download(got, device, bytes);
-    if (bytes > 0 && memcmp(want, got, bytes) != 0) {
-        uint64_t at = 0;
-        while (((const unsigned char *)want)[at] == got[at]) {
-            at++;
-        }
-        test_wrong += 1;
-        if (test_wrong <= TEST_MOST_TOLD) {
-            uint64_t words[2] = {0};
-            const uint64_t word = at / 8 * 8;
-            const size_t width = bytes - word < 8 ? (size_t)(bytes - word) : 8;
-            memcpy(&words[0], (const unsigned char *)want + word, width);
-            memcpy(&words[1], got + word, width);
-            printf("WRONG %s: %lld points, lists of %d, byte %lld: want %016" PRIx64
-                   ", got %016" PRIx64 "\n",
-                   what, (long long)points, length, (long long)at, words[0], words[1]);
-            (void)fflush(stdout);
-        }
-    }
-    free(got);
-}
-
-/* ---- Times ----------------------------------------------------------------------------------- */
-
-bool test_times_wanted(void)
-{
-    return getenv("KITH_TIMES") != NULL;
-}
-
-void test_time_begin(void)
-{
-    const kin_gpu_ops *ops = test_device->module->ops;
-    test_launch(ops->event_make(&events[0]), "an event");
-    test_launch(ops->event_make(&events[1]), "an event");
-    test_launch(ops->event_record(test_device->stream, events[0]), "an event");
-}
-
-void test_time_end(const char *what)
-{
-    const kin_gpu_ops *ops = test_device->module->ops;
-    float milliseconds = 0;
-    test_launch(ops->event_record(test_device->stream, events[1]), "an event");
-    test_launch(ops->event_wait(events[1]), what);
-    test_launch(ops->event_between(events[0], events[1], &milliseconds), "an event");
-    ops->event_free(events[0]);
-    ops->event_free(events[1]);
-    printf("%-60s %8.3f ms\n", what, (double)milliseconds);
+    const kith_metric metric = request->distance.metric;
+    kin_descent_outcome outcome;
+    kith_neighbors graph = test_cascade_solve(b, name, points, request, &outcome);
+    kith_neighbors truth = test_cascade_truth(points, metric, request->k, request->flags);
+    const int64_t at = request->k < 10 ? request->k : 10;
+    const double recall = test_graph_recall(metric, &graph, &truth, at);
+    printf("    %-22s %-13s k %4lld  recall@%lld %.4f  rounds %2d  start %.4f s, rounds %.4f s  "
+           "%.0f costs a row%s\n",
+           name, kith_metric_name(metric), (long long)request->k, (long long)at, recall,
+           (int)outcome.rounds, outcome.seconds_start, outcome.seconds_rounds,
+           outcome.evaluations / (double)points->rows, outcome.exact ? "  exact" : "");
     (void)fflush(stdout);
+    test_answer_free(&truth);
+    test_answer_free(&graph);
+    return recall;
 }

@@ -1,33 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Lists of NN-Descent (descent_word.h) for tests of their kernels: made, tidied, compared with what
- * a device has; and what a launch takes. */
+ * NN-Descent on the first GPU, and what its graphs are held to. */
 #ifndef SUPPORT_CASCADE_H
 #define SUPPORT_CASCADE_H
 
-#include "cascade/cascade_kernels.h"
+#include "cascade/cascade.h"
 
-#include <stdbool.h>
+/* The engine on a device with a budget in bytes (0: the default), and the processor, which checks.
+ */
+typedef struct test_cascade {
+    kith_ctx *ctx;
+    kith_ctx *cpu;
+    kin_gpu *gpu;
+} test_cascade;
 
-enum { TEST_MIXES = 3 }; /* of costs: nearly all different, whole numbers, few different ones */
+/* All of these end the test where something fails. */
+test_cascade test_cascade_make(uint64_t budget);
+void test_cascade_free(test_cascade *t);
 
-extern uint64_t test_cascade_seed;
-
-const kin_cascade_kernels *test_cascade_kernels(void);
-uint32_t test_below(uint64_t bound);
-uint32_t test_random_order(int mix);
-
-/* Sorts `count` words; of the first `window` of them each different one goes to the list, which is
- * filled up with empty places. Returns how many went. */
-int32_t test_tidy(uint64_t *words, int64_t count, int64_t window, int32_t length, uint64_t *list);
-/* Lists of different positions below `bound`, not the own one; some full, some empty. */
-uint64_t *test_make_graph(int64_t points, int32_t length, uint64_t bound, int mix);
-/* What a kernel left on the device against what it should have left; a difference is told. */
-void test_compare(const char *what, int64_t points, int32_t length, const void *want,
-                  const void *device, uint64_t bytes);
-
-/* Milliseconds of what is launched between them. */
-bool test_times_wanted(void);
-void test_time_begin(void);
-void test_time_end(const char *what);
+kin_descent_request test_cascade_request(const kith_matrix *points, kith_metric metric, int64_t k);
+/* The exact engine's graph. */
+kith_neighbors test_cascade_truth(const kith_matrix *points, kith_metric metric, int64_t k,
+                                  uint32_t flags);
+/* A graph that is sound (support_mixture.h). */
+kith_neighbors test_cascade_solve(test_cascade *t, const char *name, const kith_matrix *points,
+                                  const kin_descent_request *request, kin_descent_outcome *outcome);
+/* Its recall@10 (of a smaller k: recall@k), printed with what it took. */
+double test_cascade_recall(test_cascade *t, const char *name, const kith_matrix *points,
+                           const kin_descent_request *request);
 
 #endif
