@@ -211,13 +211,18 @@ static kith_status lengthen(kith_ctx *ctx, kin_gpu *gpu, watch *w, kin_descent_r
     for (int i = 0; i < LENGTHENINGS && !w->reached && !w->report->exact; i++) {
         kin_descent_outcome outcome = {0};
         const kith_report before = ctx->report;
+        const int32_t length = request->list;
         request->start = KIN_DESCENT_START_GRAPH;
         request->init = out;
         request->share = 0.0;
         request->seed += 1;
         request->list *= 2;
         request->candidates += request->candidates / 2;
+        kin_descent_complete(gpu, job->points.rows, request);
         w->may_lengthen = i + 1 < LENGTHENINGS;
+        if (request->list <= length) {
+            return KITH_OK; /* as long as lists of this device can be */
+        }
         const kith_status status = descend(ctx, gpu, job, request, place, out, &outcome);
         if (stands(ctx, status)) {
             ctx->report = before;
@@ -252,7 +257,7 @@ static kith_status run(kith_ctx *ctx, kin_gpu *gpu, watch *w, uint32_t place,
     const kin_descent_job *job = w->job;
     kin_descent_request request = job->request;
     kin_descent_outcome outcome = {0};
-    kin_descent_defaults(&request, job->points.rows);
+    kin_descent_complete(gpu, job->points.rows, &request);
     request.control = job->sample > 0 ? &w->control : NULL;
     request.judge = judge;
     request.judge_arg = w;

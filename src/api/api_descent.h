@@ -25,6 +25,17 @@ kith_status kin_descent_check(kith_ctx *ctx, const kith_matrix *points,
 /* What the caller wants to know, or NULL: before anything is computed. */
 kith_status kin_descent_check_report(kith_ctx *ctx, const kith_descent_report *report);
 
+/* What the request leaves open, as the engine on this device chooses. gpu NULL: the processor. */
+static inline void kin_descent_complete(const kin_gpu *gpu, int64_t rows,
+                                        kin_descent_request *request)
+{
+    if (gpu != NULL) {
+        kin_cascade_defaults(request, rows);
+    } else {
+        kin_descent_defaults(request, rows);
+    }
+}
+
 /* gpu NULL: the processor. place: of fused_search.h. */
 kith_status kin_descent_run(kith_ctx *ctx, kin_gpu *gpu, const kin_descent_job *job, uint32_t place,
                             const kith_neighbors *out, kith_descent_report *report);

@@ -65,7 +65,7 @@ static kith_status finds_gpu(kith_ctx *ctx, const kin_descent_job *job, kin_gpu 
 static bool fits(const kin_descent_job *job, const kin_gpu *gpu)
 {
     kin_descent_request request = job->request;
-    kin_descent_defaults(&request, job->points.rows);
+    kin_cascade_defaults(&request, job->points.rows);
     return kin_cascade_bytes(&job->points, &request, 0) <= kin_gpu_room(gpu);
 }
 
@@ -102,7 +102,7 @@ static kith_status plan_of(kith_ctx *ctx, const kin_descent_job *job, const kin_
     }
     const uint64_t answers = kin_size_mul((uint64_t)job->points.rows, (uint64_t)job->request.k);
     kin_descent_request request = job->request;
-    kin_descent_defaults(&request, job->points.rows);
+    kin_descent_complete(gpu, job->points.rows, &request);
     kith_plan own = {.struct_size = out->struct_size,
                      .threads = ctx->threads,
                      .result_bytes = kin_size_mul(answers, sizeof(uint32_t) + sizeof(float)),

@@ -7,6 +7,9 @@
 #include "descent/descent.h"
 #include "fused/fused_search.h"
 
+/* What kin_descent_defaults is to the processor: a request without zeros, its list as kernels have
+ * it. */
+void kin_cascade_defaults(kin_descent_request *request, int64_t rows);
 /* As kin_descent_graph, on a device; answers are canonical, but not the processor's graph. place:
  * of fused_search.h. E_DEVICE_MEMORY where graph and points do not fit: there are no batches.
  * E_UNSUPPORTED for KITH_CUSTOM. */

@@ -34,7 +34,7 @@ enum {
     STRIDE = SLICE + 4,  /* floats a centre in shared memory: rows of 16 bytes, no bank twice */
     LEAST_SAMPLE = 2048, /* and most of a room that is kept */
     ROOM = LEAST_SAMPLE + THREADS,
-    EXPECTED = 32
+    EXPECTED = 12
 };
 #define ALL_LANES 0xffffffffu
 

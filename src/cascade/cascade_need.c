@@ -82,7 +82,8 @@ static uint64_t start_bytes(const kin_descent_request *request, int64_t rows)
         return 0;
     }
     const int64_t k = request->list + 1;
-    return kin_fused_cut_short_bytes(rows, k, kin_cascade_capacity(rows, k, UINT64_MAX), UINT64_MAX);
+    return kin_fused_cut_short_bytes(rows, k, kin_cascade_capacity(rows, k, UINT64_MAX),
+                                     UINT64_MAX);
 }
 
 /* Lists that are rescored beside the graph, or a batch of keys; outputs that are not the caller's.

@@ -89,33 +89,6 @@ static kith_status run_screen(kin_cascade_run *run, kin_fused_work *work, nearne
     return kin_fused_work_run(work);
 }
 
-/* What a list lost, and so what it kept, depends on who came first: it is emptied, so that a graph
- * is the same in every run. Its row is found again by those who have it in theirs. */
-static kith_status empty_lost(const kin_cascade_run *run, const kin_fused_work *work)
-{
-    kith_ctx *ctx = run->on.ctx;
-    const uint64_t bytes = (uint64_t)run->count * sizeof *work->lists.counts;
-    uint8_t *lost = NULL;
-    int32_t *counts = NULL;
-    int64_t count = 0;
-    KIN_TRY(kin_fused_work_lost(work, &lost, &count));
-    kith_status status = KITH_OK;
-    if (count == 0) {
-        goto done;
-    }
-    KIN_TRY_GOTO(status, kin_alloc(ctx, &counts, bytes, 1, "counts of lists"), done);
-    KIN_TRY_GOTO(status, kin_gpu_download(ctx, run->on.gpu, counts, work->lists.counts, bytes),
-                 done);
-    for (int64_t p = 0; p < run->count; p++) {
-        counts[p] = lost[p] != 0 ? 0 : counts[p];
-    }
-    status = kin_gpu_upload(ctx, run->on.gpu, work->lists.counts, counts, bytes);
-done:
-    kin_free(ctx, counts);
-    kin_free(ctx, lost);
-    return status;
-}
-
 static kith_status adopt(const kin_cascade_run *run, const kin_fused_work *work)
 {
     const kin_cascade_adopt job = {
@@ -130,6 +103,7 @@ static kith_status start_by_screen(kin_cascade_run *run)
                            .rows = run->points.set,
                            .cols = run->points.set,
                            .graph = true,
+                           .cut_short = true,
                            .col_worst = run->corpus->worst};
     nearness near = {0};
     kin_fused_tally tally = {0};
@@ -137,7 +111,6 @@ static kith_status start_by_screen(kin_cascade_run *run)
     KIN_TRY(kin_fused_work_make(&work, k,
                                 kin_cascade_capacity(run->count, k, kin_gpu_scope(run->on.gpu))));
     KIN_TRY_GOTO(status, run_screen(run, &work, &near), done);
-    KIN_TRY_GOTO(status, empty_lost(run, &work), done);
     KIN_TRY_GOTO(status, make_graph(run), done);
     KIN_TRY_GOTO(status, adopt(run, &work), done);
     KIN_TRY_GOTO(status, kin_fused_work_tally(&work, &tally), done);

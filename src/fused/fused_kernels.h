@@ -183,6 +183,9 @@ typedef struct kin_fused_tighten {
     kin_fused_lists lists;
     kin_fused_worst *worst; /* padded / 128 of set, or NULL */
     uint64_t *kept;         /* one number, cleared before: entries left; or NULL */
+    int32_t *before; /* rows, or NULL: entries that the last tightening left (at first 0), then
+                        what this one leaves. A list that overflowed goes back to them, so that
+                        what it keeps does not depend on who came first */
 } kin_fused_tighten;
 
 /* Sorts each KIN_FUSED_RUN consecutive positions by rising reach (ties: by id): ids and reaches are

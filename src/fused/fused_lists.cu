@@ -100,6 +100,29 @@ static __device__ int32_t warp_tighten_any(const kin_fused_tighten &job, int64_t
     return warp_tighten<16>(job, row, count);
 }
 
+/* Entries of a list that are looked at. */
+static __device__ __forceinline__ int32_t entries_of(const kin_fused_tighten &job, int64_t row,
+                                                     int32_t pushed)
+{
+    if (pushed <= job.lists.capacity) {
+        return pushed;
+    }
+    return job.before != NULL ? job.before[row] : job.lists.capacity;
+}
+
+/* By one thread of those that tightened a list. */
+static __device__ __forceinline__ void settle(const kin_fused_tighten &job, int64_t row,
+                                              int32_t pushed, int32_t kept)
+{
+    job.lists.counts[row] = kept;
+    if (pushed > job.lists.capacity) {
+        job.lists.lost[row] = 1;
+    }
+    if (job.before != NULL) {
+        job.before[row] = kept;
+    }
+}
+
 static __global__ void __launch_bounds__(KIN_LIST_THREADS)
     tighten_short(const __grid_constant__ kin_fused_tighten job)
 {
@@ -111,15 +134,12 @@ static __global__ void __launch_bounds__(KIN_LIST_THREADS)
     const int64_t row = (int64_t)blockIdx.x * KIN_LIST_WARPS + threadIdx.x / 32;
     if (row < job.set.points) {
         const int32_t pushed = job.lists.counts[row];
-        const int32_t count = min(pushed, job.lists.capacity);
+        const int32_t count = entries_of(job, row, pushed);
         /* With fewer than k entries nothing is proven that was not known when they came. */
         const int32_t kept = count < job.lists.k ? count : warp_tighten_any(job, row, count);
         __syncwarp();
         if (threadIdx.x % 32 == 0) {
-            job.lists.counts[row] = kept;
-            if (pushed > job.lists.capacity) {
-                job.lists.lost[row] = 1;
-            }
+            settle(job, row, pushed, kept);
             atomicAdd(&left, kept);
         }
     }
@@ -209,14 +229,11 @@ static __global__ void __launch_bounds__(KIN_LIST_THREADS)
     __shared__ list_shared shared;
     const int64_t row = blockIdx.x;
     const int32_t pushed = job.lists.counts[row];
-    const int32_t count = min(pushed, job.lists.capacity);
+    const int32_t count = entries_of(job, row, pushed);
     const int32_t kept = count < job.lists.k ? count : block_tighten(job, row, count, &shared);
     __syncthreads();
     if (threadIdx.x == 0) {
-        job.lists.counts[row] = kept;
-        if (pushed > job.lists.capacity) {
-            job.lists.lost[row] = 1;
-        }
+        settle(job, row, pushed, kept);
         if (job.kept != NULL) {
             atomicAdd((unsigned long long *)job.kept, (unsigned long long)kept);
         }

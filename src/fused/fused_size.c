@@ -28,6 +28,7 @@ enum {
 };
 static const uint64_t MATRIX_BYTES = 256u << 20;
 static const uint64_t TILE_BYTES = 128u << 20;
+static const uint64_t CUT_SHORT_TILE_BYTES = 1u << 30;
 static const uint64_t TILE_COLUMN_BYTES = KIN_FUSED_TILE * sizeof(uint32_t);
 
 int32_t kin_fused_capacity(int64_t k)
@@ -88,7 +89,8 @@ bool kin_fused_wants_homes(int64_t rows, int64_t cols, int64_t k)
 kin_fused_sizes kin_fused_sizes_of(int64_t rows, int64_t cols, int64_t k, kin_fused_seeding how,
                                    uint64_t room)
 {
-    const bool graph = how == KIN_FUSED_SEED_GRAPH;
+    const bool cut_short = how == KIN_FUSED_SEED_CUT_SHORT;
+    const bool graph = how == KIN_FUSED_SEED_GRAPH || cut_short;
     const int64_t blocks = kin_fused_blocks_of(rows);
     const int64_t tiles = kin_fused_tiles_of(cols);
     kin_fused_sizes s = {0};
@@ -110,7 +112,8 @@ kin_fused_sizes kin_fused_sizes_of(int64_t rows, int64_t cols, int64_t k, kin_fu
     s.batch_blocks = kin_max_i64(1, kin_min_i64((int64_t)(bytes / block_bytes), blocks));
     const int64_t step_tiles = graph ? 2 : 1;
     const int64_t most = graph ? kin_fused_offsets_end(blocks) : tiles;
-    const uint64_t table = TILE_BYTES < room / 8 ? TILE_BYTES : room / 8;
+    const uint64_t wide = cut_short ? CUT_SHORT_TILE_BYTES : TILE_BYTES;
+    const uint64_t table = wide < room / 8 ? wide : room / 8;
     const int64_t fitting =
         (int64_t)(table / sizeof(uint32_t)) / (kin_max_i64(blocks, 1) * step_tiles);
     s.stretch = kin_max_i64(1, kin_min_i64(fitting, most));
@@ -143,6 +146,13 @@ uint64_t kin_fused_seedless_bytes(int64_t rows, int64_t cols, int64_t k, uint64_
     const kin_fused_sizes s = kin_fused_sizes_of(rows, cols, k, KIN_FUSED_SEED_SPREAD, room);
     const int32_t capacity = kin_fused_search_capacity(rows, cols, k, room);
     return kin_size_add(lists_bytes(rows, capacity), tables_bytes(&s, rows));
+}
+
+uint64_t kin_fused_cut_short_bytes(int64_t rows, int64_t k, int32_t capacity, uint64_t room)
+{
+    const uint64_t before = (uint64_t)kin_round_up(rows, KIN_FUSED_BLOCK) * sizeof(int32_t);
+    const uint64_t work = work_bytes(rows, rows, k, KIN_FUSED_SEED_CUT_SHORT, room);
+    return kin_size_add(lists_bytes(rows, capacity), kin_size_add(work, before));
 }
 
 uint64_t kin_fused_work_bytes(int64_t rows, int64_t cols, int64_t k, uint64_t room)

@@ -18,6 +18,8 @@ int32_t kin_fused_search_capacity(int64_t rows, int64_t cols, int64_t k, uint64_
 bool kin_fused_wants_homes(int64_t rows, int64_t cols, int64_t k);
 /* Device memory that a work takes at most, where so much room is left. */
 uint64_t kin_fused_work_bytes(int64_t rows, int64_t cols, int64_t k, uint64_t room);
+/* The same of a graph that is cut short. */
+uint64_t kin_fused_cut_short_bytes(int64_t rows, int64_t k, int32_t capacity, uint64_t room);
 /* The same of one without seeds, which is a search. */
 uint64_t kin_fused_seedless_bytes(int64_t rows, int64_t cols, int64_t k, uint64_t room);
 
@@ -27,6 +29,7 @@ enum { KIN_FUSED_SEED_UNIT_TILES = 8 }; /* most tiles of a unit of a seed */
  * block's home in the corpus. */
 typedef enum kin_fused_seeding {
     KIN_FUSED_SEED_GRAPH,
+    KIN_FUSED_SEED_CUT_SHORT, /* a graph's, whose stages meet few tiles and so are long */
     KIN_FUSED_SEED_SPREAD,
     KIN_FUSED_SEED_NEAR
 } kin_fused_seeding;

@@ -43,7 +43,8 @@ enum { GRAPH_GROWTH = 1, SEARCH_GROWTH = 2, NEAR_GROWTH = 15 };
 kith_status kin_fused_work_make(kin_fused_work *w, int64_t k, int32_t capacity)
 {
     const kin_fused_device *on = &w->on;
-    const kin_fused_seeding how = w->graph           ? KIN_FUSED_SEED_GRAPH
+    const kin_fused_seeding how = w->cut_short       ? KIN_FUSED_SEED_CUT_SHORT
+                                  : w->graph         ? KIN_FUSED_SEED_GRAPH
                                   : w->homes != NULL ? KIN_FUSED_SEED_NEAR
                                                      : KIN_FUSED_SEED_SPREAD;
     const kin_fused_sizes s =
@@ -73,6 +74,12 @@ kith_status kin_fused_work_make(kin_fused_work *w, int64_t k, int32_t capacity)
                                sizeof *w->units, "units of work"),
                  done);
     KIN_TRY_GOTO(status, kin_gpu_fill(on->ctx, on->gpu, w->counters, 0, sizeof *w->counters), done);
+    if (w->cut_short) {
+        const uint64_t bytes = (uint64_t)w->rows.padded * sizeof *w->before;
+        KIN_TRY_GOTO(
+            status, kin_gpu_alloc(on->ctx, on->gpu, &w->before, bytes, 1, "counts of lists"), done);
+        KIN_TRY_GOTO(status, kin_gpu_fill(on->ctx, on->gpu, w->before, 0, bytes), done);
+    }
     for (int i = 0; i < 2; i++) {
         KIN_TRY_GOTO(
             status,
@@ -99,12 +106,14 @@ void kin_fused_work_free(kin_fused_work *w)
     kin_gpu_free(gpu, w->units);
     kin_gpu_free(gpu, w->tiles);
     kin_gpu_free(gpu, w->counters);
+    kin_gpu_free(gpu, w->before);
     kin_gpu_free(gpu, w->worst);
     kin_fused_lists_free(&w->on, &w->lists);
     w->matrix = NULL;
     w->units = NULL;
     w->tiles = NULL;
     w->counters = NULL;
+    w->before = NULL;
     w->worst = NULL;
 }
 
@@ -152,8 +161,11 @@ static kith_status end_stage(kin_fused_work *w, double share)
 
 static kith_status tighten(const kin_fused_work *w)
 {
-    const kin_fused_tighten job = {
-        .set = w->rows, .cols_set = w->cols, .lists = w->lists, .worst = w->worst};
+    const kin_fused_tighten job = {.set = w->rows,
+                                   .cols_set = w->cols,
+                                   .lists = w->lists,
+                                   .worst = w->worst,
+                                   .before = w->before};
     return checked(w, w->on.kernels->tighten(w->on.stream, &job), "tightening lists");
 }
 

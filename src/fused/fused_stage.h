@@ -34,11 +34,14 @@ typedef struct kin_fused_work {
     kin_fused_lists lists;
     kin_fused_worst *worst;           /* of the tiles of rows */
     const kin_fused_worst *col_worst; /* of the tiles of cols: kin_fused_worst_make */
-    /* A graph that is cut short, for engines whose answers are approximate: stages meet the pairs
-     * of tiles whose centres are within the larger `far` of both (integer bounds: the root of the
-     * larger `integer`), and no others. points_radii: a zero a tile. NULL: all that can matter. */
+    /* A graph that is cut short, for engines whose answers are approximate (set before the work is
+     * made): stages meet the pairs of tiles whose centres are within the larger `far` of both
+     * (integer bounds: the root of the larger `integer`), and no others. points_radii: a zero a
+     * tile. NULL: all that can matter. Lists that overflow keep what they had before that stage. */
+    bool cut_short;
     const kin_fused_worst *near;
     const float *points_radii;
+    int32_t *before;              /* of kin_fused_tighten, where the graph is cut short */
     kin_fused_counters *counters; /* device */
     uint32_t *tiles;
     kin_fused_unit *units;
