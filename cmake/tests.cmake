@@ -60,10 +60,13 @@ else()
     add_dependencies(test_gpu_module stub_${stub})
   endforeach()
   target_sources(stub_kernels PRIVATE ${CMAKE_SOURCE_DIR}/tests/modules/stub_kernels.c
-                 ${CMAKE_SOURCE_DIR}/tests/modules/stub_grove.c)
+                 ${CMAKE_SOURCE_DIR}/tests/modules/stub_grove.c
+                 ${CMAKE_SOURCE_DIR}/tests/modules/stub_cascade.c)
   target_compile_definitions(stub_kernels PRIVATE STUB_KERNELS)
-  add_dependencies(test_gpu_budgets stub_kernels)
-  target_compile_definitions(test_gpu_budgets PRIVATE KITH_STUBS="${stubs}")
+  foreach(test test_gpu_budgets test_cascade_budgets)
+    add_dependencies(${test} stub_kernels)
+    target_compile_definitions(${test} PRIVATE KITH_STUBS="${stubs}")
+  endforeach()
   target_compile_definitions(stub_version PRIVATE STUB_VERSION=9999)
   target_compile_definitions(test_gpu_module PRIVATE KITH_STUBS="${stubs}")
 

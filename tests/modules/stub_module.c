@@ -7,7 +7,7 @@
  *   STUB_BYTES    memory of the device (default 64 MiB)
  *
  * STUB_VERSION, at compile time, makes it a module of another version; STUB_KERNELS adds the
- * kernels of stub_kernels.c and stub_grove.c. */
+ * kernels of stub_kernels.c, stub_grove.c and stub_cascade.c. */
 #include "gpu/gpu_module.h"
 
 #include <stdlib.h>
@@ -21,13 +21,16 @@
 extern const struct kin_fused_kernels stub_kernels;
 extern const struct kin_select_kernels stub_select;
 extern const struct kin_grove_kernels stub_grove;
+extern const struct kin_cascade_kernels stub_cascade;
 #define KERNELS (&stub_kernels)
 #define SELECTS (&stub_select)
 #define GROVE (&stub_grove)
+#define CASCADE (&stub_cascade)
 #else
 #define KERNELS NULL
 #define SELECTS NULL
 #define GROVE NULL
+#define CASCADE NULL
 #endif
 
 enum { MOST_BLOCKS = 4096, OUT_OF_RANGE = 1 };
@@ -258,4 +261,5 @@ const kin_gpu_module kith_cuda_module = {.version = STUB_VERSION,
                                          .ops = &ops,
                                          .fused = KERNELS,
                                          .select = SELECTS,
-                                         .grove = GROVE};
+                                         .grove = GROVE,
+                                         .cascade = CASCADE};

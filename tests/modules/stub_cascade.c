@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Kernels of NN-Descent for the device of stub_module.c, as those of stub_kernels.c are: memory is
+ * written where kernels write, answers mean nothing. */
+#include "cascade/cascade_kernels.h"
+
+#include <string.h>
+
+extern const kin_cascade_kernels stub_cascade;
+
+static int near_tiles(kin_gpu_stream *stream, const kin_cascade_near *job)
+{
+    (void)stream;
+    memset(job->worst, 0, (size_t)(job->set.padded / KIN_FUSED_TILE) * sizeof *job->worst);
+    return 0;
+}
+
+/* Everybody's neighbours are those behind. */
+static void follow(const kin_cascade_graph *graph)
+{
+    for (int64_t p = 0; p < graph->points; p++) {
+        for (int32_t j = 0; j < graph->length; j++) {
+            const int64_t other = (p + 1 + j) % graph->points;
+            graph->words[p * graph->length + j] = kin_descent_word((uint32_t)j, (uint32_t)other, 1);
+        }
+    }
+}
+
+static int adopt(kin_gpu_stream *stream, const kin_cascade_adopt *job)
+{
+    (void)stream;
+    follow(&job->graph);
+    return 0;
+}
+
+static int fill(kin_gpu_stream *stream, const kin_cascade_fill *job)
+{
+    (void)stream;
+    follow(&job->graph);
+    return 0;
+}
+
+static int sample(kin_gpu_stream *stream, const kin_cascade_sample *job)
+{
+    const kin_cascade_samples *s = &job->samples;
+    const size_t points = (size_t)job->graph.points;
+    const size_t ids = points * (size_t)(s->forward + s->reverse);
+    (void)stream;
+    memset(s->new_slots, 0, points * (size_t)s->reverse * sizeof *s->new_slots);
+    memset(s->old_slots, 0, points * (size_t)s->reverse * sizeof *s->old_slots);
+    memset(s->new_ids, 0, ids * sizeof *s->new_ids);
+    memset(s->old_ids, 0, ids * sizeof *s->old_ids);
+    memset(s->new_counts, 0, points * sizeof *s->new_counts);
+    memset(s->old_counts, 0, points * sizeof *s->old_counts);
+    return 0;
+}
+
+static int collect(kin_gpu_stream *stream, const kin_cascade_sample *job)
+{
+    (void)stream;
+    (void)job;
+    return 0;
+}
+
+static int join(kin_gpu_stream *stream, const kin_cascade_join *job)
+{
+    (void)stream;
+    memset(job->offers, 0xff, (size_t)job->graph.points * KIN_CASCADE_SLOTS * sizeof *job->offers);
+    *job->evaluations += 1;
+    return 0;
+}
+
+static int merge(kin_gpu_stream *stream, const kin_cascade_merge *job)
+{
+    (void)stream;
+    *job->updates += (uint64_t)job->graph.points * 8;
+    return 0;
+}
+
+static int keys(kin_gpu_stream *stream, const kin_cascade_keys *job)
+{
+    const int32_t length = job->graph.length;
+    (void)stream;
+    for (int64_t i = 0; i < job->control_count * length; i++) {
+        const int64_t own = job->controls[i / length];
+        const uint64_t word = job->graph.words[own * length + i % length];
+        const int exists = word != KIN_DESCENT_EMPTY;
+        job->keys[i] = (double)(i % length);
+        job->entries[i] = exists ? job->ids[kin_descent_position(word)] : KITH_ID_NONE;
+    }
+    return 0;
+}
+
+static int hand(kin_gpu_stream *stream, const kin_cascade_hand *job)
+{
+    (void)stream;
+    memset(job->lists.words, 0,
+           (size_t)(job->lists.rows * job->lists.capacity) * sizeof *job->lists.words);
+    for (int64_t p = 0; p < job->lists.rows; p++) {
+        job->lists.counts[p] = job->graph.length;
+    }
+    return 0;
+}
+
+const kin_cascade_kernels stub_cascade = {.near_tiles = near_tiles,
+                                          .adopt = adopt,
+                                          .fill = fill,
+                                          .sample = sample,
+                                          .collect = collect,
+                                          .join = join,
+                                          .merge = merge,
+                                          .keys = keys,
+                                          .hand = hand};
