@@ -73,7 +73,7 @@ static void check_near(const near_case *c, const float *centres, int64_t tile,
     /* What the kernel may be off by: rounding in fp32, and that it tells a little more. */
     const int64_t above = rank_of(c, centres, tile, far * far * (1 + 0x1p-16));
     const int64_t below = rank_of(c, centres, tile, far * far * (1 - 0x1p-8));
-    const double slack = c->sampled ? 1.8 : 1.0;
+    const double slack = c->sampled ? 2.5 : 1.0; /* of 12 that are expected, over all tiles */
     if ((double)above * slack < (double)c->count || (double)below > (double)c->count * slack) {
         tell(c, "rank", tile, (double)above);
     }
@@ -120,7 +120,7 @@ static void test_near(void **state)
     static const near_case cases[] = {
         {1, 5, 1, false},      {2, 5, 1, false},      {3, 1, 1, false},     {9, 33, 3, false},
         {257, 16, 1, false},   {257, 17, 255, false}, {600, 8, 40, false},  {2048, 4, 2000, false},
-        {3001, 6, 5, false},   {3001, 6, 32, false},  {3001, 6, 400, true}, {2999, 3, 90, true},
+        {3001, 6, 5, false},   {3001, 6, 32, true},   {3001, 6, 400, true}, {2999, 3, 90, true},
         {300, 20, 400, false},
     };
     test_wrong = 0;
