@@ -21,7 +21,7 @@ static const cli_command commands[CLI_COMMAND_COUNT] = {
          "  kith graph " DIGITS " -k 10 --recall 0.99 -o graph.kith\n"
          "  kith graph " DIGITS " -k 10 --method descent --init graph.kith --rounds 2\n"},
     [CLI_SEARCH] =
-        {"search", "CORPUS QUERIES -k N [options]", 2, 2,
+        {"search", "CORPUS QUERIES | GRAPH POINTS QUERIES -k N [options]", 2, 3,
          "the k nearest rows of a corpus for each query",
          "Finds for each row of QUERIES the k nearest rows of CORPUS, exactly; CORPUS may be a "
          "tree\n"
@@ -31,11 +31,16 @@ static const cli_command commands[CLI_COMMAND_COUNT] = {
          "written. Without -o nothing is written. With --stream, and where the answer does not "
          "fit\n"
          "--memory, queries are solved and written in chunks; interrupted, the same command goes\n"
-         "on behind the last chunk.\n",
+         "on behind the last chunk.\n"
+         "With a GRAPH of POINTS in front neighbours are found approximately, by walks on it, "
+         "wide\n"
+         "enough for --recall; the recall is measured and printed.\n",
          "  kith search " DIGITS " " DIGITS " -k 3 -o found.npz\n"
          "  kith search " DIGITS " " DIGITS " -k 3 --chunk 500 -o chunked.npz\n"
          "  kith search " DIGITS " " DIGITS " -k 3 --both -o found.npz --output-back back.npz\n"
-         "  kith search " DIGITS " " DIGITS " -k 1 --mutual -o pairs.csv\n"},
+         "  kith search " DIGITS " " DIGITS " -k 1 --mutual -o pairs.csv\n"
+         "  kith graph " DIGITS " -k 10 -o graph.kith\n"
+         "  kith search graph.kith " DIGITS " " DIGITS " -k 3 --recall 0.99 -o walked.npz\n"},
     [CLI_EVAL] =
         {"eval", "RESULT TRUTH | GRAPH --points FILE [options]", 1, 2,
          "recall of a result, from the truth or estimated",

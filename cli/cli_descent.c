@@ -192,19 +192,25 @@ void cli_descent_print_rounds(const cli_job *job)
 }
 
 /* The interval lies lower than the estimate near 1, and reaches as far as its farther end. */
-void cli_descent_print_recall(const cli_job *job)
+void cli_descent_print_estimate(const kith_recall *recall, const char *what)
 {
-    const kith_recall *r = &job->descent.recall;
     char rows[32];
-    const double down = r->recall - r->low;
-    const double up = r->high - r->recall;
-    if (job->descent.exact == 1) {
-        (void)printf("exact: the points are so few that every pair was looked at\n");
-    } else if (r->rows == 0) {
+    const double down = recall->recall - recall->low;
+    const double up = recall->high - recall->recall;
+    if (recall->rows == 0) {
         (void)printf("recall: not estimated (leave --sample 0 out)\n");
     } else {
-        (void)printf("recall@%" PRId64 " = %.4f +- %.4f (%s points solved exactly)\n", r->at,
-                     r->recall, down > up ? down : up, grouped(r->rows, rows));
+        (void)printf("recall@%" PRId64 " = %.4f +- %.4f (%s %s solved exactly)\n", recall->at,
+                     recall->recall, down > up ? down : up, grouped(recall->rows, rows), what);
+    }
+}
+
+void cli_descent_print_recall(const cli_job *job)
+{
+    if (job->descent.exact == 1) {
+        (void)printf("exact: the points are so few that every pair was looked at\n");
+    } else {
+        cli_descent_print_estimate(&job->descent.recall, "points");
     }
 }
 
@@ -239,17 +245,22 @@ static void put_rounds(const kith_descent_report *d, cli_json *json)
     cli_json_close_array(json);
 }
 
+void cli_descent_put_estimate(const kith_recall *recall, cli_json *json)
+{
+    cli_json_open(json, "recall");
+    cli_json_int(json, "at", recall->at);
+    cli_json_number(json, "estimate", recall->recall);
+    cli_json_number(json, "low", recall->low);
+    cli_json_number(json, "high", recall->high);
+    cli_json_int(json, "sample", recall->rows);
+    cli_json_close(json);
+}
+
 void cli_descent_put(const cli_job *job, cli_json *json)
 {
     const kith_descent_report *d = &job->descent;
     if (d->exact == 0 && d->recall.rows > 0) {
-        cli_json_open(json, "recall");
-        cli_json_int(json, "at", d->recall.at);
-        cli_json_number(json, "estimate", d->recall.recall);
-        cli_json_number(json, "low", d->recall.low);
-        cli_json_number(json, "high", d->recall.high);
-        cli_json_int(json, "sample", d->recall.rows);
-        cli_json_close(json);
+        cli_descent_put_estimate(&d->recall, json);
     }
     if (job->args->recall > 0.0) {
         cli_json_number(json, "recall_wanted", job->args->recall);

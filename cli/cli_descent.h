@@ -16,6 +16,9 @@ int cli_descent_hint(cli_job *job);
 void cli_descent_print_choice(const cli_job *job);
 void cli_descent_print_rounds(const cli_job *job);
 void cli_descent_print_recall(const cli_job *job);
+/* An estimate of rows that are "points" or "queries". */
+void cli_descent_print_estimate(const kith_recall *recall, const char *what);
+void cli_descent_put_estimate(const kith_recall *recall, cli_json *json);
 void cli_descent_put_choice(const cli_job *job, cli_json *json);
 void cli_descent_put(const cli_job *job, cli_json *json);
 

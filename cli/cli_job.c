@@ -9,6 +9,7 @@
 #include "cli_report.h"
 #include "cli_signal.h"
 #include "cli_stream.h"
+#include "cli_walk.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -77,9 +78,9 @@ static int read_points(cli_job *job)
 {
     const cli_args *args = job->args;
     const double start = cli_clock_now();
-    int code = cli_job_read_corpus(job);
-    if (code == CLI_DONE && args->path_count == 2) {
-        code = cli_session_read(&job->session, args->paths[1], &job->queries);
+    int code = cli_is_graph_search(args) ? cli_walk_read(job) : cli_job_read_corpus(job);
+    if (code == CLI_DONE && args->path_count > 1) {
+        code = cli_session_read(&job->session, args->paths[args->path_count - 1], &job->queries);
     }
     job->seconds_read = cli_clock_now() - start;
     if (code != CLI_DONE || job->queries.matrix == NULL ||
@@ -237,10 +238,12 @@ kith_result_meta cli_job_meta(const cli_job *job, int64_t corpus_rows)
     kith_result_meta meta = kith_result_meta_default();
     meta.kind = job->queries.matrix == NULL ? KITH_KIND_GRAPH : KITH_KIND_RESULT;
     meta.metric = cli_job_metric(job);
-    meta.exact = !job->descends || job->descent.exact == 1;
-    if (job->descends && job->descent.recall.rows > 0) {
-        meta.recall = job->descent.recall.recall;
-        meta.recall_at = job->descent.recall.at;
+    const bool walks = job->graph != NULL;
+    const kith_recall *recall = walks ? &job->walk.recall : &job->descent.recall;
+    meta.exact = walks ? job->walk.exact : !job->descends || job->descent.exact == 1;
+    if (meta.exact == 0 && recall->rows > 0) {
+        meta.recall = recall->recall;
+        meta.recall_at = recall->at;
     }
     meta.corpus_rows = corpus_rows;
     return meta;
@@ -286,7 +289,7 @@ static int solve_and_save(cli_job *job, const cli_engine *engine)
     if (code != CLI_DONE) {
         return code;
     }
-    if (job->report.exact != 1 && !job->descends) {
+    if (job->report.exact != 1 && !job->descends && job->graph == NULL) {
         return cli_fail(job->corpus.path, "the answer was not certified, nothing was written "
                                           "(this should be impossible, please report it)");
     }
@@ -331,6 +334,7 @@ static void close_job(cli_job *job)
 {
     kith_ranges_free(job->ranges);
     kith_result_free(job->init);
+    kith_result_free(job->graph);
     kith_corpus_free(job->prepared);
     free(job->forward.ids);
     free(job->forward.distances);

@@ -269,6 +269,11 @@ static bool read_list(const char *value, cli_args *args, cli_error *error)
     return read_count(value, 2, &args->list, error);
 }
 
+static bool read_width(const char *value, cli_args *args, cli_error *error)
+{
+    return read_count(value, 1, &args->width, error);
+}
+
 static bool read_share(const char *value, double *share, cli_error *error)
 {
     return (cli_value_number(value, share) && *share > 0.0 && *share <= 1.0) ||
@@ -430,13 +435,13 @@ static const cli_option options[CLI_OPTION_COUNT] = {
                               "let a point compete for its own list like any other", NULL},
     [CLI_OPT_POINTS] = {"points", 0, "FILE", EVAL,
                         "the points of the graph: estimate recall from exact answers", read_points},
-    [CLI_OPT_RECALL] = {"recall", 0, "R[@K]", GRAPH,
+    [CLI_OPT_RECALL] = {"recall", 0, "R[@K]", SOLVES,
                         "approximate: until a sample has this recall, 0.99 or 0.99@10",
                         read_recall},
-    [CLI_OPT_SAMPLE] = {"sample", 0, "N", EVAL | GRAPH,
+    [CLI_OPT_SAMPLE] = {"sample", 0, "N", EVAL | SOLVES,
                         "rows to solve exactly, by which recall is told (1000)", read_sample},
-    [CLI_OPT_SEED] = {"seed", 0, "S", EVAL | GRAPH,
-                      "draws these rows, and what descent tries (default 0)", read_seed},
+    [CLI_OPT_SEED] = {"seed", 0, "S", EVAL | SOLVES,
+                      "draws these rows, and what descent and walks try (default 0)", read_seed},
     [CLI_OPT_ROUNDS] = {"rounds", 0, "N", GRAPH,
                         "descent: at most so many; 0: what the start finds", read_rounds},
     [CLI_OPT_CANDIDATES] = {"candidates", 0, "P", GRAPH,
@@ -444,6 +449,8 @@ static const cli_option options[CLI_OPTION_COUNT] = {
                             read_candidates},
     [CLI_OPT_LIST] = {"list", 0, "L", GRAPH,
                       "descent: entries of a list while it descends, more than k", read_list},
+    [CLI_OPT_WIDTH] = {"width", 0, "W", SEARCH,
+                       "on a graph: nearest points that a walk keeps (64, or 2 k)", read_width},
     [CLI_OPT_DELTA] = {"delta", 0, "D", GRAPH,
                        "descent: end when less than this share changes (0.001)", read_delta},
     [CLI_OPT_START] = {"start", 0, "NAME", GRAPH,

@@ -54,6 +54,7 @@ typedef enum cli_option_id {
     CLI_OPT_ROUNDS,
     CLI_OPT_CANDIDATES,
     CLI_OPT_LIST,
+    CLI_OPT_WIDTH,
     CLI_OPT_DELTA,
     CLI_OPT_START,
     CLI_OPT_START_SHARE,
@@ -107,6 +108,7 @@ typedef struct cli_args {
     int32_t rounds;
     int32_t candidates;
     int32_t list;
+    int32_t width; /* 0: by k, or by a recall */
     double delta;
     kith_start start;
     double start_share;
@@ -163,6 +165,12 @@ static inline bool cli_given(const cli_args *args, cli_option_id id)
 static inline bool cli_is_radius_search(const cli_args *args)
 {
     return cli_given(args, CLI_OPT_RADIUS) && !cli_given(args, CLI_OPT_K);
+}
+
+/* By walks on a graph that the first file holds. */
+static inline bool cli_is_graph_search(const cli_args *args)
+{
+    return args->command == CLI_SEARCH && args->path_count == 3;
 }
 
 /* A class is predicted, not a number. */

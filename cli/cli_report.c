@@ -3,6 +3,7 @@
 
 #include "cli_clock.h"
 #include "cli_descent.h"
+#include "cli_walk.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -108,7 +109,10 @@ static void print_output(const cli_job *job)
 /* The engine, as --method names it. */
 static const char *method_of(const cli_job *job, const char *screen)
 {
-    return job->descends ? "descent" : strcmp(screen, "tree") == 0 ? "tree" : "exact";
+    return job->graph != NULL            ? "graph"
+           : job->descends               ? "descent"
+           : strcmp(screen, "tree") == 0 ? "tree"
+                                         : "exact";
 }
 
 /* What an exact search has to say of its bounds. */
@@ -134,7 +138,9 @@ static void print_done(const cli_job *job, const cli_engine *engine)
         (void)printf("peak gpu memory: %s\n", cli_report_size(report->gpu_peak_bytes, peak));
     }
     cli_descent_print_choice(job);
-    if (job->descends) {
+    if (job->graph != NULL) {
+        cli_walk_print(job);
+    } else if (job->descends) {
         cli_descent_print_rounds(job);
     } else {
         print_bounds(report);
@@ -142,7 +148,7 @@ static void print_done(const cli_job *job, const cli_engine *engine)
     if (engine->pairs != NULL) {
         (void)printf("%s: %" PRId64 "\n", engine->pairs, job->pairs);
     }
-    if (!job->descends) {
+    if (!job->descends && job->graph == NULL) {
         (void)printf("exact: certified\n");
     }
     print_output(job);
@@ -158,7 +164,9 @@ static void print_done(const cli_job *job, const cli_engine *engine)
                  job->seconds_read, report->seconds_check, report->seconds_prepare,
                  report->seconds_screen, report->seconds_rescore, job->seconds_write,
                  seconds_total(job));
-    if (job->descends) {
+    if (job->graph != NULL) {
+        cli_walk_print_recall(job);
+    } else if (job->descends) {
         cli_descent_print_recall(job);
     }
 }
@@ -254,7 +262,9 @@ static void put_done(const cli_job *job, const cli_engine *engine, cli_json *jso
     put_plan(job, json);
     put_selected(job, json);
     cli_descent_put_choice(job, json);
-    if (job->descends) {
+    if (job->graph != NULL) {
+        cli_walk_put(job, json);
+    } else if (job->descends) {
         cli_descent_put(job, json);
     } else {
         cli_json_number(json, "candidates", job->report.candidates);

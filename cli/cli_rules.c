@@ -27,6 +27,7 @@ static const rule rules[] = {
     {CLI_OPT_RESTART, false, CLI_OPT_BOTH},        {CLI_OPT_RESTART, false, CLI_OPT_MUTUAL},
     {CLI_OPT_RESTART, false, CLI_OPT_DISTANCES},   {CLI_OPT_RECALL, false, CLI_OPT_RADIUS},
     {CLI_OPT_INIT, false, CLI_OPT_START},          {CLI_OPT_INIT, false, CLI_OPT_START_SHARE},
+    {CLI_OPT_RECALL, false, CLI_OPT_WIDTH},
 };
 
 /* What a radius has beside -k alone. */
@@ -186,6 +187,34 @@ static bool check_descent(const cli_args *args, cli_error *error)
     return check_descent_numbers(args, error);
 }
 
+/* Walks on a graph have options of their own, and are the processor's, at once, in one direction.
+ */
+static bool check_walk(const cli_args *args, cli_error *error)
+{
+    static const cli_option_id own[] = {CLI_OPT_RECALL, CLI_OPT_SAMPLE, CLI_OPT_SEED,
+                                        CLI_OPT_WIDTH};
+    static const cli_option_id others[] = {CLI_OPT_METHOD, CLI_OPT_TREE_HEIGHT, CLI_OPT_PIPELINE,
+                                           CLI_OPT_SELECT, CLI_OPT_HEAP_SAMPLE, CLI_OPT_OUTPUT_BACK,
+                                           CLI_OPT_RADIUS, CLI_OPT_BOTH,        CLI_OPT_MUTUAL,
+                                           CLI_OPT_STREAM, CLI_OPT_CHUNK,       CLI_OPT_RESTART,
+                                           CLI_OPT_DRY_RUN};
+    const bool walks = cli_is_graph_search(args);
+    const cli_option_id *wrong = walks ? others : own;
+    const size_t count = walks ? sizeof others / sizeof others[0] : sizeof own / sizeof own[0];
+    for (size_t i = 0; args->command == CLI_SEARCH && i < count; i++) {
+        if (cli_given(args, wrong[i])) {
+            char option[32];
+            return refuse(error, written(wrong[i], option),
+                          walks ? "does not go together with a search on a graph (leave it out)"
+                                : "goes with a search on a graph (give GRAPH POINTS QUERIES)");
+        }
+    }
+    if (walks && cli_given(args, CLI_OPT_WIDTH) && args->width < args->k) {
+        return refuse(error, "--width", "must be at least k (give more, or leave it out)");
+    }
+    return !walks || check_descent_numbers(args, error);
+}
+
 /* Only a tree has a height. */
 static bool check_height(const cli_args *args, cli_error *error)
 {
@@ -306,6 +335,6 @@ bool cli_rules_check(const cli_args *args, cli_error *error)
 {
     return check_wants(args, error) && check_pairs(args, error) && check_outputs(args, error) &&
            check_radius(args, error) && check_method(args, error) && check_descent(args, error) &&
-           check_height(args, error) && check_pipeline(args, error) &&
+           check_walk(args, error) && check_height(args, error) && check_pipeline(args, error) &&
            check_switches(args, error) && check_mode(args, error) && check_tree(args, error);
 }

@@ -5,6 +5,7 @@
 #include "cli_job.h"
 #include "cli_message.h"
 #include "cli_output.h"
+#include "cli_walk.h"
 
 #include <stdlib.h>
 
@@ -118,6 +119,11 @@ int cli_search(const cli_args *args)
     static const cli_engine both = {CLI_ENDINGS_RESULT, plan_both, solve_both, save_both, NULL};
     static const cli_engine mutual = {CLI_ENDINGS_PAIRS, plan_both, solve_both, save_mutual,
                                       "mutual pairs"};
+    static const cli_engine walk = {CLI_ENDINGS_RESULT, NULL, cli_walk_solve, cli_job_save_forward,
+                                    NULL};
+    if (cli_is_graph_search(args)) {
+        return cli_job_run(args, &walk);
+    }
     if (cli_is_radius_search(args)) {
         return cli_job_run(args, &cli_engine_radius);
     }

@@ -36,8 +36,8 @@ bool cli_stream_wanted(const cli_job *job)
         return true;
     }
     const bool one_table = args->command == CLI_SEARCH && !cli_is_radius_search(args) &&
-                           !cli_given(args, CLI_OPT_BOTH) && !cli_given(args, CLI_OPT_MUTUAL) &&
-                           !cli_given(args, CLI_OPT_DISTANCES);
+                           !cli_is_graph_search(args) && !cli_given(args, CLI_OPT_BOTH) &&
+                           !cli_given(args, CLI_OPT_MUTUAL) && !cli_given(args, CLI_OPT_DISTANCES);
     return one_table && args->memory_bytes != 0 && job->need_bytes > args->memory_bytes &&
            args->output != NULL && args->format != KITH_FORMAT_CSR &&
            (args->format != KITH_FORMAT_AUTO || cli_output_ends(args->output, ENDINGS_STREAM));

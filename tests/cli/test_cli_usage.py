@@ -152,7 +152,7 @@ class WrongUsage(CliCase):
         self.wrong("graph a -k 3 --heap-sample 9", "--heap-sample: means nothing without --pipeline")
         self.wrong("graph a -k 3 --heap-sample 9 --pipeline matrix", "--pipeline hybrid alone")
         self.wrong("search a b -k 3 --heap-sample 1025 --pipeline hybrid", "give 1 to 1024")
-        self.wrong("search a b -k 3 --sample 9 --pipeline hybrid", "no such option, kith graph has")
+        self.wrong("search a b -k 3 --rounds 9 --pipeline hybrid", "no such option, kith graph has")
         self.wrong("search a b -k 3 -o x.npz --output-back y.npz", "means nothing without --both")
         self.wrong("search a b -k 3 --both -o x.npz", "give --output-back FILE too")
         self.wrong("search a b -k 3 --both -o x.npz --output-back x.npz", "named for two outputs")

@@ -10,7 +10,8 @@ _kith_options() {
         echo "$solve --include-self --recall --sample --seed --rounds --candidates --list --delta
             --start --start-share --init --all-updates --deterministic"
         ;;
-    search) echo "$solve --output-back --both --mutual --stream --chunk --restart" ;;
+    search) echo "$solve --output-back --both --mutual --stream --chunk --restart --recall --width
+        --sample --seed" ;;
     select)
         echo "-k --select --buffer --group --aligned --heap-sample --largest --unsorted --kth -o --output
             --device --threads --memory --gpu-memory --dry-run -q --quiet --json -h --help"
