@@ -16,7 +16,8 @@
 enum {
     CROWD = KIN_DESCENT_CROWD,
     MOST = 4096,
-    SLOTS = 4 * MOST,
+    SLOT_BITS = 14,
+    SLOTS = 1 << SLOT_BITS,
     PART = 96,
     SLACK = 32,
     CROWDS_A_TASK = 8,
@@ -26,6 +27,7 @@ enum {
 typedef struct worker {
     uint32_t *met;   /* MOST positions, each once */
     uint32_t *slots; /* SLOTS: 1 + place in met[], 0 for none */
+    uint8_t *fresh;  /* whether the way to it was new */
     int32_t met_count;
     uint32_t *rows; /* PART gathered rows */
     kin_word *row_terms;
@@ -49,27 +51,34 @@ typedef struct expanding {
 
 /* ---- Who is met ----------------------------------------------------------------------------- */
 
-/* One that there is no room for is not met. */
-static void meet(worker *w, uint32_t position)
+/* One that there is no room for is not met. fresh: over an edge that the expansion before has not
+ * seen. */
+static void meet(worker *w, uint32_t position, uint32_t fresh)
 {
-    uint32_t slot = kin_descent_hash(0, position) & (SLOTS - 1);
+    uint32_t slot = position * 0x9e3779b1u >> (32 - SLOT_BITS);
     while (w->slots[slot] != 0) {
-        if (w->met[w->slots[slot] - 1] == position) {
+        const uint32_t place = w->slots[slot] - 1;
+        if (w->met[place] == position) {
+            w->fresh[place] |= (uint8_t)fresh;
             return;
         }
         slot = (slot + 1) & (SLOTS - 1);
     }
     if (w->met_count < MOST) {
-        w->met[w->met_count++] = position;
+        w->met[w->met_count] = position;
+        w->fresh[w->met_count] = (uint8_t)fresh;
+        w->met_count += 1;
         w->slots[slot] = (uint32_t)w->met_count;
     }
 }
 
-static void meet_words(worker *w, const uint64_t *words, int32_t count)
+/* all: entries that are not new, too. */
+static void meet_words(worker *w, const uint64_t *words, int32_t count, bool all)
 {
     for (int32_t i = 0; i < count; i++) {
-        if (words[i] != KIN_DESCENT_EMPTY) {
-            meet(w, kin_descent_position(words[i]));
+        const uint32_t fresh = kin_descent_is_new(words[i]);
+        if (words[i] != KIN_DESCENT_EMPTY && (all || fresh != 0)) {
+            meet(w, kin_descent_position(words[i]), fresh);
         }
     }
 }
@@ -84,17 +93,18 @@ static const uint64_t *reverse_of(const kin_descent_expansion *e, int64_t positi
     return e->reverse + position * e->reverse_each;
 }
 
-/* Lists of neighbours lie anywhere: memory is asked for them some neighbours ahead. */
+/* Over two edges of which one is new: the others have met before. Lists of neighbours lie anywhere:
+ * memory is asked for them some neighbours ahead. */
 static void meet_neighbours(const kin_descent_expansion *e, worker *w, int32_t neighbours)
 {
     for (int32_t i = 0; i < neighbours; i++) {
         const uint32_t ahead = w->met[kin_min_i64(i + AHEAD, neighbours - 1)];
+        const bool all = w->fresh[i] != 0;
         __builtin_prefetch(list_of(e, ahead));
-        __builtin_prefetch(list_of(e, ahead) + 8);
-        meet_words(w, list_of(e, w->met[i]), e->far);
+        meet_words(w, list_of(e, w->met[i]), e->far, all);
         if (e->reverse_far > 0) {
             __builtin_prefetch(reverse_of(e, ahead));
-            meet_words(w, reverse_of(e, w->met[i]), e->reverse_far);
+            meet_words(w, reverse_of(e, w->met[i]), e->reverse_far, all);
         }
     }
 }
@@ -106,17 +116,17 @@ static void gather_met(const kin_descent_expansion *e, worker *w, int64_t first,
     memset(w->slots, 0, SLOTS * sizeof *w->slots);
     w->met_count = 0;
     for (int32_t i = 0; i < count; i++) {
-        meet(w, (uint32_t)(first + i));
+        meet(w, (uint32_t)(first + i), 0);
     }
     for (int32_t i = 0; i < count; i++) {
-        meet_words(w, list_of(e, first + i), e->near);
+        meet_words(w, list_of(e, first + i), e->near, true);
         if (e->reverse != NULL) {
-            meet_words(w, reverse_of(e, first + i), e->reverse_each);
+            meet_words(w, reverse_of(e, first + i), e->reverse_each, true);
         }
     }
     const int32_t neighbours = w->met_count;
     for (int32_t i = 0; i < count; i++) {
-        meet_words(w, list_of(e, first + i), e->length);
+        meet_words(w, list_of(e, first + i), e->length, true);
     }
     meet_neighbours(e, w, neighbours);
 }
@@ -152,17 +162,23 @@ static void take_hits(const expanding *x, worker *w, int64_t first, const uint32
     }
 }
 
-static int64_t count_updates(const uint64_t *before, const uint64_t *now, int32_t length)
+/* Entries of `now` that stood in `before` are no longer new. Returns how many are. */
+static int64_t mark_known(const uint64_t *before, uint64_t *now, int32_t length)
 {
-    int64_t same = 0;
-    for (int32_t i = 0, j = 0; i < length && j < length;) {
-        const uint64_t a = before[i] | 1;
-        const uint64_t b = now[j] | 1;
-        same += a == b;
-        i += a <= b;
-        j += b <= a;
+    int64_t fresh = 0;
+    for (int32_t i = 0, j = 0; j < length && now[j] != KIN_DESCENT_EMPTY;) {
+        const uint64_t there = i < length ? before[i] | 1 : KIN_DESCENT_EMPTY;
+        if (there < now[j]) {
+            i += 1;
+            continue;
+        }
+        if (there == now[j]) {
+            now[j] &= ~(uint64_t)1;
+        }
+        fresh += (int64_t)(now[j] & 1);
+        j += 1;
     }
-    return length - same;
+    return fresh;
 }
 
 static void write_lists(const expanding *x, worker *w, int64_t first, int32_t count)
@@ -177,7 +193,7 @@ static void write_lists(const expanding *x, worker *w, int64_t first, int32_t co
             to[i] = i < w->counts[j] ? w->words[j * x->room + i] : KIN_DESCENT_EMPTY;
         }
         w->updates +=
-            e->from == NULL ? w->counts[j] : count_updates(list_of(e, first + j), to, length);
+            e->from == NULL ? w->counts[j] : mark_known(list_of(e, first + j), to, length);
     }
 }
 
@@ -287,6 +303,7 @@ static kith_status make_worker(kith_ctx *ctx, const expanding *x, worker *w)
 {
     const uint64_t wide = (uint64_t)x->wide;
     KIN_TRY(kin_alloc(ctx, &w->met, MOST, sizeof *w->met, "points to meet"));
+    KIN_TRY(kin_alloc(ctx, &w->fresh, MOST, sizeof *w->fresh, "points to meet"));
     KIN_TRY(kin_alloc(ctx, &w->slots, SLOTS, sizeof *w->slots, "points to meet"));
     KIN_TRY(kin_alloc_zero(ctx, &w->rows, PART * wide, sizeof *w->rows, "gathered rows"));
     KIN_TRY(kin_alloc_zero(ctx, &w->row_terms, PART, sizeof *w->row_terms, "terms of samples"));
@@ -305,6 +322,7 @@ static void free_worker(kith_ctx *ctx, worker *w)
     kin_free(ctx, w->row_terms);
     kin_free(ctx, w->rows);
     kin_free(ctx, w->slots);
+    kin_free(ctx, w->fresh);
     kin_free(ctx, w->met);
 }
 
@@ -341,9 +359,10 @@ done:
 uint64_t kin_descent_expand_bytes(const kin_frame *frame, int32_t length, int32_t threads)
 {
     const uint64_t wide = (uint64_t)kin_round_up(frame->groups, KIN_DESCENT_WIDE_STEP);
-    const uint64_t a_worker =
-        sizeof(worker) + (MOST + SLOTS) * sizeof(uint32_t) + PART * (wide + 1) * sizeof(uint32_t) +
-        2 * PART * CROWD * sizeof(uint32_t) + CROWD * ((uint64_t)length + SLACK) * sizeof(uint64_t);
+    const uint64_t a_worker = sizeof(worker) + MOST + (MOST + SLOTS) * sizeof(uint32_t) +
+                              PART * (wide + 1) * sizeof(uint32_t) +
+                              2 * PART * CROWD * sizeof(uint32_t) +
+                              CROWD * ((uint64_t)length + SLACK) * sizeof(uint64_t);
     return kin_size_mul(a_worker, (uint64_t)threads);
 }
 
@@ -379,7 +398,8 @@ static kith_status tell_named(void *arg, int64_t task, int32_t thread)
         for (int32_t i = 0; i < r->near && list[i] != KIN_DESCENT_EMPTY; i++) {
             const int64_t named = kin_descent_position(list[i]);
             offer(&r->reverse[named * r->each + slot],
-                  kin_descent_word((uint32_t)(list[i] >> 32), (uint32_t)p, 1));
+                  kin_descent_word((uint32_t)(list[i] >> 32), (uint32_t)p,
+                                   kin_descent_is_new(list[i])));
         }
     }
     return KITH_OK;

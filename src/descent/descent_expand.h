@@ -20,15 +20,15 @@ typedef struct kin_descent_expansion {
     int32_t length;                   /* words a list */
     const uint32_t *tiles;            /* tiles_each a crowd, near ones first; NULL: none are met */
     int64_t tiles_each;
-    const uint64_t *from; /* count x length, as kin_descent_start_screen leaves them; NULL: nothing
-                             is known yet */
-    int32_t near;         /* of each list of the crowd: these are neighbours, */
-    int32_t far;          /* and so many of each of their lists are met as well */
+    const uint64_t *from;    /* count x length, ascending; marked new is what the expansion before
+                                brought; NULL: nothing is known yet */
+    int32_t near;            /* of each list of the crowd: these are neighbours, */
+    int32_t far;             /* and so many of each of their lists are met as well */
     const uint64_t *reverse; /* reverse_each words a position, KIN_DESCENT_EMPTY among them: who
                                 names it. All are neighbours of the crowd */
     int32_t reverse_each;
     int32_t reverse_far; /* of each neighbour, met as well */
-    uint64_t *to;        /* as from, not the same memory; all marked new */
+    uint64_t *to;        /* as from, not the same memory */
     double evaluations;  /* out */
     int64_t updates;     /* out: entries that came into lists */
 } kin_descent_expansion;

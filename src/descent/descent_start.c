@@ -12,10 +12,18 @@
 
 enum { POSITIONS_A_TASK = 256, ROWS_A_MATCH = 63 };
 
-/* By tiles: how many at least, and what comes of lists of neighbours. */
-enum { LEAST_TILES = 8, EXPANSIONS = 2, NEAR = 10, FAR = 6, REVERSE = 10, REVERSE_FAR = 4 };
+/* By tiles: how many at least, and how far lists of neighbours are followed. What brings less than
+ * ENOUGH new entries a hundred positions is the last expansion. */
+enum {
+    LEAST_TILES = 8,
+    MOST_EXPANSIONS = 4,
+    ENOUGH = 40,
+    NEAR = 14,
+    FAR = 14,
+    REVERSE = 10,
+    REVERSE_FAR = 10
+};
 _Static_assert(KIN_DESCENT_CROWD == (int)KIN_FINE_STEP, "a crowd is a tile of the cover");
-_Static_assert(EXPANSIONS % 2 == 0, "the last expansion writes to the caller's words");
 
 /* Of the blocks that a block chooses, about this share chose it as well: those pairs count once. */
 static const double MUTUAL = 0.6;
@@ -168,27 +176,46 @@ static kith_status near_tiles(kith_ctx *ctx, const kin_prepared *prepared, int64
     return status;
 }
 
-/* Lists from near tiles, then from neighbours of neighbours, from `words` to `other` and back. */
-static kith_status run_tiles(kith_ctx *ctx, const kin_descent_points *points, int32_t length,
-                             const uint32_t *tiles, int64_t each, uint64_t *words, uint64_t *other,
-                             uint64_t *reverse, double *evaluations)
+/* Lists from near tiles. */
+static kith_status meet_tiles(kith_ctx *ctx, const kin_descent_points *points, int32_t length,
+                              const uint32_t *tiles, int64_t each, uint64_t *words,
+                              double *evaluations)
 {
     kin_descent_expansion e = {
         .points = points, .length = length, .tiles = tiles, .tiles_each = each, .to = words};
     KIN_TRY(kin_descent_expand(ctx, &e));
-    *evaluations = e.evaluations;
-    e.tiles = NULL;
-    e.near = NEAR;
-    e.far = FAR;
-    e.reverse = reverse;
-    e.reverse_each = REVERSE;
-    e.reverse_far = REVERSE_FAR;
-    for (int i = 0; i < EXPANSIONS; i++) {
-        e.from = i % 2 == 0 ? words : other;
-        e.to = i % 2 == 0 ? other : words;
+    *evaluations += e.evaluations;
+    return KITH_OK;
+}
+
+/* Then from neighbours of neighbours, until little is new. The best lists end in `words`, all
+ * entries new to whoever goes on. */
+static kith_status meet_neighbours(kith_ctx *ctx, const kin_descent_points *points, int32_t length,
+                                   uint64_t *words, uint64_t *other, uint64_t *reverse,
+                                   double *evaluations)
+{
+    kin_descent_expansion e = {.points = points,
+                               .length = length,
+                               .near = (int32_t)kin_min_i64(NEAR, length),
+                               .far = (int32_t)kin_min_i64(FAR, length),
+                               .reverse = reverse,
+                               .reverse_each = REVERSE,
+                               .reverse_far = REVERSE_FAR,
+                               .from = words,
+                               .to = other};
+    for (int i = 0; i < MOST_EXPANSIONS; i++) {
         KIN_TRY(kin_descent_reverse(ctx, points, length, length, e.from, REVERSE, reverse));
         KIN_TRY(kin_descent_expand(ctx, &e));
         *evaluations += e.evaluations;
+        uint64_t *from = e.to;
+        e.to = e.to == words ? other : words;
+        e.from = from;
+        if (e.updates * 100 < points->count * ENOUGH) {
+            break;
+        }
+    }
+    for (int64_t i = 0; i < points->count * length; i++) {
+        words[i] = e.from[i] | 1; /* of an empty place, too, all bits are ones */
     }
     return KITH_OK;
 }
@@ -215,10 +242,11 @@ static kith_status start_by_tiles(kith_ctx *ctx, const kin_descent_points *point
         status,
         kin_alloc(ctx, &reverse, kin_size_mul(count, REVERSE), sizeof *reverse, "reverse edges"),
         done);
-    KIN_TRY_GOTO(
-        status,
-        run_tiles(ctx, points, length, ids, each, words, other, reverse, &started->evaluations),
-        done);
+    KIN_TRY_GOTO(status, meet_tiles(ctx, points, length, ids, each, words, &started->evaluations),
+                 done);
+    KIN_TRY_GOTO(status,
+                 meet_neighbours(ctx, points, length, words, other, reverse, &started->evaluations),
+                 done);
 done:
     kin_free(ctx, reverse);
     kin_free(ctx, other);
