@@ -30,8 +30,10 @@ static void refusals(void **state)
     test_rows points = test_trees_rows(KITH_F32, 50, 3, SHAPE_GAUSS, 16);
     kith_search_params params = kith_search_params_default();
     params.k = 3;
-    params.method = (kith_method)3;
+    params.method = (kith_method)17;
     refuses(ctx, &points.matrix, params, KITH_E_ARGUMENT, "no method");
+    params.method = KITH_METHOD_DESCENT;
+    refuses(ctx, &points.matrix, params, KITH_E_ARGUMENT, "kith_graph_descent");
     params.method = KITH_METHOD_TREE;
     params.pipeline = KITH_PIPELINE_MATRIX;
     refuses(ctx, &points.matrix, params, KITH_E_ARGUMENT, "pipeline");
