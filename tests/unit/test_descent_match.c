@@ -286,6 +286,37 @@ static void nearest_of_meetings(void **state)
     printf("%d samples find their nearest NEW and OLD one, the first of equals\n", checked);
 }
 
+static void hits_of_bodies(void **state)
+{
+    (void)state;
+    enum { ROWS = 37, COLS = 32, STRIDE = 48 };
+    uint32_t orders[ROWS * STRIDE];
+    uint32_t limits[COLS];
+    uint32_t plain[ROWS * COLS];
+    uint32_t hits[ROWS * COLS];
+    uint64_t seed = 11;
+    int64_t found = 0;
+    for (int isa = 0; isa < KIN_ISA_COUNT; isa++) {
+        for (int trial = 0; trial < 30 && kin_cpu_has((kin_isa)isa); trial++) {
+            for (int i = 0; i < ROWS * STRIDE; i++) {
+                orders[i] = 0x7ffffff0u + (uint32_t)(test_uniform(&seed) * 32.0);
+            }
+            for (int j = 0; j < COLS; j++) {
+                limits[j] = j % 7 == 0 ? UINT32_MAX * (uint32_t)(trial % 2)
+                                       : 0x7ffffff0u + (uint32_t)(test_uniform(&seed) * 16.0);
+            }
+            const int64_t count =
+                kin_descent_hits_get((kin_isa)isa)(orders, STRIDE, ROWS, COLS, limits, hits);
+            assert_int_equal(kin_descent_hits_portable(orders, STRIDE, ROWS, COLS, limits, plain),
+                             count);
+            assert_memory_equal(hits, plain, (size_t)count * sizeof *hits);
+            found += count;
+        }
+    }
+    assert_true(found > 0);
+    printf("%lld pairs within their limits are the same on every body\n", (long long)found);
+}
+
 /* ---- Direct metrics ------------------------------------------------------------------------- */
 
 static double lopsided(void *arg, const void *a, const void *b, int32_t cols)
@@ -517,9 +548,8 @@ static void starts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_kernel),
-        cmocka_unit_test(nearest_of_meetings),
-        cmocka_unit_test(direct_metrics),
+        cmocka_unit_test(every_kernel),   cmocka_unit_test(nearest_of_meetings),
+        cmocka_unit_test(hits_of_bodies), cmocka_unit_test(direct_metrics),
         cmocka_unit_test(starts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
