@@ -13,7 +13,8 @@
  *
  * The nanoseconds are of an H200 with all its processors at work; on another device both sides
  * change alike. All pairs: 100,000 x 1,000,000 rows in 128 columns in 55 ms, in up to 64 columns
- * 60 % of it (measured: 3.4e-4 to 3.7e-4 ns a pair in 8 to 15), a graph half; metrics without a
+ * 60 % of it, in up to 16 half (measured: 2.6e-4 to 2.8e-4 ns a pair in 8 to 16, 3.3e-4 in 24), a
+ * graph half; metrics without a
  * product: 1e12 components a second. The tree: bench_tree_gpu.py, 4 to 15 columns, k = 10, within a
  * quarter of each. They decide which way, never what.
  */
@@ -39,7 +40,8 @@ static const double BUILD_POINT_NS = 5.0;
 static const double START_NS = 3e6; /* launches of building and searching, and waiting for them */
 static const double SAMPLE_NS = 4e6;
 static const double SCREEN_PAIR_NS = 5.5e-4;
-static const double SCREEN_NARROW = 0.6;
+static const double SCREEN_NARROW = 0.6; /* up to 64 columns */
+static const double SCREEN_SHORT = 0.5;  /* up to 16 */
 static const double DIRECT_COMPONENT_NS = 1e-3;
 /* A sample may cost this share of all pairs, and the tree must win by that much. */
 static const double SMALL_SHARE = 1.0 / 12.0;
@@ -63,7 +65,8 @@ static double all_pairs_ns(const kin_grove_choice *c, int32_t cols)
     if (!kin_fused_screens(c->request, c->points, c->queries)) {
         return pairs * (double)cols * DIRECT_COMPONENT_NS;
     }
-    const double pair = SCREEN_PAIR_NS * (cols <= 64 ? SCREEN_NARROW : (double)cols / 128.0);
+    const double narrow = cols <= 16 ? SCREEN_SHORT : SCREEN_NARROW;
+    const double pair = SCREEN_PAIR_NS * (cols <= 64 ? narrow : (double)cols / 128.0);
     return pairs * pair * (c->graph ? 0.5 : 1.0);
 }
 
