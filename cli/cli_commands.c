@@ -91,7 +91,8 @@ static const cli_command commands[CLI_COMMAND_COUNT] = {
     [CLI_INFO] =
         {"info", "FILE [--json]", 1, 1, "what a file holds",
          "Says what a file of points, a graph, a result, a prepared corpus or a tree holds, from\n"
-         "its header and its size.\n",
+         "its header and its size; of a graph also by how many rows a row is named, and in how\n"
+         "many connected parts it falls.\n",
          "  kith info " DIGITS "\n"},
     [CLI_CONVERT] =
         {"convert", "IN OUT [options]", 2, 2, "points or results to another format",

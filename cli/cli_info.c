@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli.h"
+#include "cli_quality.h"
 #include "cli_report.h"
 #include "cli_tree.h"
 
@@ -31,7 +32,7 @@ static bool is_table(kith_kind kind)
     return kind == KITH_KIND_GRAPH || kind == KITH_KIND_RESULT;
 }
 
-static void print_json(const char *path, const kith_file_info *info)
+static void print_json(const char *path, const kith_file_info *info, const cli_quality *quality)
 {
     cli_json json;
     cli_json_begin(&json, stdout);
@@ -55,11 +56,12 @@ static void print_json(const char *path, const kith_file_info *info)
     if (info->kind == KITH_KIND_TREE) {
         cli_tree_put(info, &json);
     }
+    cli_quality_put(quality, &json);
     cli_json_uint(&json, "bytes", info->file_bytes);
     cli_report_end_json(&json);
 }
 
-static void print_text(const char *path, const kith_file_info *info)
+static void print_text(const char *path, const kith_file_info *info, const cli_quality *quality)
 {
     char size[CLI_SIZE_BYTES];
     (void)printf("file: %s\nkind: %s\nformat: %s\n", path, kind_name(info->kind), info->format);
@@ -80,6 +82,7 @@ static void print_text(const char *path, const kith_file_info *info)
     if (info->kind == KITH_KIND_TREE) {
         cli_tree_print(info);
     }
+    cli_quality_print(quality);
     (void)printf("size: %s (%" PRIu64 " bytes)\n", cli_report_size(info->file_bytes, size),
                  info->file_bytes);
 }
@@ -88,16 +91,20 @@ int cli_info(const cli_args *args)
 {
     cli_session session = {.ctx = NULL};
     kith_file_info info = {.struct_size = (uint32_t)sizeof info};
+    cli_quality quality = {0};
     const char *path = args->paths[0];
     int code = cli_session_open(&session, args);
     if (code == CLI_DONE) {
         code = cli_session_check(&session, kith_file_inspect(session.ctx, path, &info), path);
     }
+    if (code == CLI_DONE && info.kind == KITH_KIND_GRAPH) {
+        code = cli_quality_measure(&session, path, &quality);
+    }
     if (code == CLI_DONE) {
         if (cli_given(args, CLI_OPT_JSON)) {
-            print_json(path, &info);
+            print_json(path, &info, &quality);
         } else {
-            print_text(path, &info);
+            print_text(path, &info, &quality);
         }
     }
     cli_session_close(&session);

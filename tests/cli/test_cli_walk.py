@@ -87,6 +87,26 @@ class Walk(CliCase):
         self.assertEqual(read_npz(self.folder / "few.npz")["ids"][0],
                          support.ids_of(plain_lists(points, points, 20, False)))
 
+    def test_info(self):
+        """kith info of a graph: who is named how often, and the parts that it has"""
+        near = [[i] for i in (0, 1, 2, 3, 100, 101, 102)]
+        self.write("n.u8bin", matrix_bin(near, "B"))
+        self.works("graph", "n.u8bin", "-k", 1, "-o", "n.npz")  # 1 0 1 2 | 5 4 5
+        info = self.works_json("info", "n.npz")
+        self.assertEqual(info["in_degree"], {"least": 0, "median": 1, "most": 2, "none": 2})
+        self.assertEqual(info["parts"], 2)
+        self.assertIn("named by: 0 to 2 rows, median 1; by nobody: 2 rows\nconnected parts: 2\n",
+                      self.works("info", "n.npz"))
+        degrees = [0] * ROWS
+        self.works("graph", "p.u8bin", "-k", 12, "-o", "g.npz")
+        for row in read_npz(self.folder / "g.npz")["ids"][0]:
+            degrees[row] += 1
+        info = self.works_json("info", "g.kith")
+        self.assertEqual(info["in_degree"], {
+            "least": min(degrees), "median": sorted(degrees)[(ROWS - 1) // 2],
+            "most": max(degrees), "none": degrees.count(0)})
+        self.assertNotIn("parts", self.works_json("info", "p.u8bin"))
+
     def test_refused(self):
         """graphs of other points, results, too many neighbours, a GPU"""
         self.points("few.u8bin", 50, COLUMNS)
