@@ -35,10 +35,22 @@ typedef struct kin_leaf_job {
     uint64_t *words;
 } kin_leaf_job;
 
+/* The two children of a node and a packet. Masks have a bit for each of its queries. */
+typedef struct kin_boxes_job {
+    const float *boxes; /* of both, one behind the other */
+    int32_t cols;
+    const float *columns; /* the packet, [column][query] */
+    const float *reach;   /* by query */
+    const float *lost;    /* of both */
+    float widen;
+    uint32_t waiting; /* which queries */
+    float *values;    /* [child][query]: at most the float32 distance to any point of the box */
+    uint32_t who[2];  /* by child: which of those that wait are within their limit */
+    int32_t votes;    /* of those who are within both: how many more are nearer to the first */
+} kin_boxes_job;
+
 typedef struct kin_tree_body {
-    /* values[i][q] is at most the float32 distance of query q to any point in box i of the two at
-     * `boxes`; columns: the packet, [column][query]. */
-    void (*boxes)(const float *boxes, int32_t cols, const float *columns, float *values);
+    void (*boxes)(kin_boxes_job *job);
     /* Which of 16 values are within the limit of their query. */
     uint32_t (*within)(const float *values, const float *reach, float lost, float widen);
     void (*leaf)(const kin_leaf_job *job);

@@ -20,6 +20,7 @@ typedef struct lanes {
 LANES_OF_TWO(lanes_sub, _mm256_sub_ps)
 LANES_OF_TWO(lanes_add, _mm256_add_ps)
 LANES_OF_TWO(lanes_mul, _mm256_mul_ps)
+LANES_OF_TWO(lanes_min, _mm256_min_ps)
 LANES_OF_TWO(lanes_max, _mm256_max_ps)
 
 static inline __attribute__((always_inline)) lanes lanes_load(const float *from)

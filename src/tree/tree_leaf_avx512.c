@@ -15,6 +15,7 @@ typedef __m512 lanes;
 #define lanes_sub(a, b) _mm512_sub_ps(a, b)
 #define lanes_add(a, b) _mm512_add_ps(a, b)
 #define lanes_mul(a, b) _mm512_mul_ps(a, b)
+#define lanes_min(a, b) _mm512_min_ps(a, b)
 #define lanes_max(a, b) _mm512_max_ps(a, b)
 #define lanes_abs(x) _mm512_abs_ps(x)
 #define lanes_square(x, acc) _mm512_fmadd_ps(x, x, acc)

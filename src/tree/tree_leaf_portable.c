@@ -42,6 +42,12 @@ PORTABLE f32x4 mul_f32x4(f32x4 a, f32x4 b)
     return a * b;
 }
 
+PORTABLE f32x4 min_f32x4(f32x4 a, f32x4 b)
+{
+    const i32x4 less = a < b;
+    return (f32x4)(((i32x4)a & less) | ((i32x4)b & ~less));
+}
+
 PORTABLE f32x4 max_f32x4(f32x4 a, f32x4 b)
 {
     const i32x4 more = a > b;
@@ -56,6 +62,7 @@ PORTABLE f32x4 square_f32x4(f32x4 x, f32x4 acc)
 LANES_OF_TWO(lanes_sub, sub_f32x4)
 LANES_OF_TWO(lanes_add, add_f32x4)
 LANES_OF_TWO(lanes_mul, mul_f32x4)
+LANES_OF_TWO(lanes_min, min_f32x4)
 LANES_OF_TWO(lanes_max, max_f32x4)
 LANES_OF_TWO(lanes_square, square_f32x4)
 

@@ -14,7 +14,7 @@
 #include "tree/tree.h"
 
 /* Up to so many are kept sorted. */
-enum { KIN_LIST_SORTED = 48, KIN_LIST_SLACK = 16 };
+enum { KIN_LIST_SORTED = 48, KIN_LIST_SLACK = 16, KIN_LIST_SHORT = 16 };
 
 typedef struct kin_tree_list {
     uint64_t *words;
@@ -73,6 +73,29 @@ static inline void kin_tree_list_note(kin_tree_list *list, float kth)
     }
 }
 
+/* Enters a word into `count` sorted ones; returns its place. Short lists are passed through as a
+ * whole: where the word stops cannot be guessed, and a wrong guess costs as much as ten places. */
+static inline int32_t kin_tree_list_insert(uint64_t *words, int32_t count, uint64_t word)
+{
+    int32_t at = count;
+    if (count > KIN_LIST_SHORT) {
+        for (; at > 0 && words[at - 1] > word; at--) {
+            words[at] = words[at - 1];
+        }
+        words[at] = word;
+        return at;
+    }
+    for (int32_t i = 0; i < count; i++) {
+        const uint64_t other = words[i];
+        const bool later = other > word;
+        words[i] = later ? word : other;
+        word = later ? other : word;
+        at -= later;
+    }
+    words[count] = word;
+    return at;
+}
+
 /* One more candidate; true: the list is full and must be squeezed before the next one. */
 static inline bool kin_tree_list_add(kin_tree_list *list, uint64_t word)
 {
@@ -85,10 +108,7 @@ static inline bool kin_tree_list_add(kin_tree_list *list, uint64_t word)
         words[at] = word;
         return list->count == list->capacity;
     }
-    for (; at > 0 && words[at - 1] > word; at--) {
-        words[at] = words[at - 1];
-    }
-    words[at] = word;
+    at = kin_tree_list_insert(words, at, word);
     if (list->count >= list->wanted) {
         if (at < list->wanted) {
             kin_tree_list_note(list, kin_tree_value(words[list->wanted - 1]));

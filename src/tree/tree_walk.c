@@ -24,24 +24,30 @@
 
 static const char *const PACKET = "a packet of queries";
 
-/* Which child comes first: 0 or 1. */
-static int32_t nearer_child(const kin_tree_walk *w, int64_t node, uint32_t left, uint32_t right,
-                            const float *values)
+/* Lines of a leaf that are asked for in one go: what a core can wait for at a time. */
+enum { LINES_AT_ONCE = 12 };
+
+/* Asks for some more lines of the leaf that is to come, between other work: asked for all at once
+ * they would stand in each other's way, and the core with them. */
+static void fetch_ahead(kin_tree_walk *w)
 {
-    if (left == 0 || right == 0) {
-        return left == 0;
+    for (int32_t i = 0; i < LINES_AT_ONCE && w->ahead < w->ahead_end; i++) {
+        __builtin_prefetch(w->ahead);
+        w->ahead += KIN_TREE_LANES;
     }
-    int32_t votes = 0;
-    for (uint32_t both = left & right; both != 0; both &= both - 1) {
-        const int32_t q = __builtin_ctz(both);
-        votes += values[q] < values[KIN_PACKET + q] ? 1 : 0;
-        votes -= values[q] > values[KIN_PACKET + q] ? 1 : 0;
+}
+
+/* Which child comes first: 0 or 1. */
+static int32_t nearer_child(const kin_tree_walk *w, int64_t node, const kin_boxes_job *job)
+{
+    if (job->who[0] == 0 || job->who[1] == 0) {
+        return job->who[0] == 0;
     }
-    if (votes != 0) {
-        return votes < 0;
+    if (job->votes != 0) {
+        return job->votes < 0;
     }
     const kin_tree *tree = w->tree;
-    const int32_t q = __builtin_ctz(left);
+    const int32_t q = __builtin_ctz(job->who[0]);
     return !(w->columns[(int64_t)tree->planes[node] * KIN_PACKET + q] < tree->splits[node]);
 }
 
@@ -52,24 +58,32 @@ static bool descend(kin_tree_walk *w, kin_tree_visit *at, int32_t *top)
     const kin_tree *tree = w->tree;
     const int64_t leaves = kin_tree_leaves(tree);
     float values[2 * KIN_PACKET];
+    kin_boxes_job job = {.cols = tree->cols,
+                         .columns = w->columns,
+                         .reach = w->reach,
+                         .widen = tree->widen,
+                         .values = values};
+    bool moved = false;
+    int32_t first = 0;
     while (at->node < leaves && at->waiting != 0) {
-        w->body->boxes(kin_tree_box(tree, 2 * at->node), tree->cols, w->columns, values);
-        uint32_t who[2];
-        for (int32_t child = 0; child < 2; child++) {
-            who[child] =
-                at->waiting & w->body->within(values + (int64_t)child * KIN_PACKET, w->reach,
-                                              tree->lost[2 * at->node + child], tree->widen);
-        }
-        const int32_t first = nearer_child(w, at->node, who[0], who[1], values);
+        job.boxes = kin_tree_box(tree, 2 * at->node);
+        job.lost = tree->lost + 2 * at->node;
+        job.waiting = at->waiting;
+        w->body->boxes(&job);
+        fetch_ahead(w);
+        first = nearer_child(w, at->node, &job);
         const int32_t other = 1 - first;
-        if (who[other] != 0) {
+        if (job.who[other] != 0) {
             kin_tree_visit *put_off = &w->visits[(*top)++];
             put_off->node = 2 * at->node + other;
-            put_off->waiting = who[other];
+            put_off->waiting = job.who[other];
             memcpy(put_off->values, values + (int64_t)other * KIN_PACKET, sizeof put_off->values);
         }
         at->node = 2 * at->node + first;
-        at->waiting = who[first];
+        at->waiting = job.who[first];
+        moved = true;
+    }
+    if (moved) {
         memcpy(at->values, values + (int64_t)first * KIN_PACKET, sizeof at->values);
     }
     return at->waiting != 0;
@@ -82,26 +96,27 @@ static uint32_t still_waiting(const kin_tree_walk *w, const kin_tree_visit *visi
            w->body->within(visit->values, w->reach, w->tree->lost[visit->node], w->tree->widen);
 }
 
-/* The next leaf that somebody waits for, its points on their way into the cache. */
+/* The next leaf that somebody waits for. */
 static bool next_leaf(kin_tree_walk *w, kin_tree_visit *leaf, int32_t *top)
 {
-    const kin_tree *tree = w->tree;
     while (*top > 0) {
         *leaf = w->visits[--*top];
         leaf->waiting = still_waiting(w, leaf);
-        if (!descend(w, leaf, top)) {
-            continue;
+        if (descend(w, leaf, top)) {
+            return true;
         }
-        const int64_t number = leaf->node - kin_tree_leaves(tree);
-        const int64_t floats = (int64_t)KIN_TREE_LANES * tree->cols;
-        const float *at = tree->values + (int64_t)tree->starts[number] * floats;
-        const float *end = at + kin_ceil_div(tree->counts[number], KIN_TREE_LANES) * floats;
-        for (; at < end; at += KIN_TREE_LANES) {
-            __builtin_prefetch(at);
-        }
-        return true;
     }
     return false;
+}
+
+static void plan_ahead(kin_tree_walk *w, const kin_tree_visit *leaf)
+{
+    const kin_tree *tree = w->tree;
+    const int64_t number = leaf->node - kin_tree_leaves(tree);
+    const int64_t floats = (int64_t)KIN_TREE_LANES * tree->cols;
+    w->ahead = tree->values + (int64_t)tree->starts[number] * floats;
+    w->ahead_end = w->ahead + kin_ceil_div(tree->counts[number], KIN_TREE_LANES) * floats;
+    fetch_ahead(w);
 }
 
 static void to_list(kin_tree_walk *w, int32_t q)
@@ -179,9 +194,13 @@ void kin_tree_walk_run(kin_tree_walk *w)
     memset(w->visits[0].values, 0, sizeof w->visits[0].values);
     kin_tree_visit at;
     kin_tree_visit next;
+    w->ahead = w->ahead_end = NULL;
     bool more = next_leaf(w, &at, &top);
     while (more) {
         more = next_leaf(w, &next, &top);
+        if (more) {
+            plan_ahead(w, &next);
+        }
         const uint32_t waiting = still_waiting(w, &at);
         if (waiting != 0) {
             screen_leaf(w, at.node, waiting);

@@ -27,6 +27,8 @@ struct kin_tree_walk {
     float reach[KIN_PACKET]; /* may shrink on the way */
     kin_tree_list lists[KIN_PACKET];
     kin_tree_visit visits[KIN_TREE_MOST_HEIGHT + 2];
+    const float *ahead; /* what of the next leaf has not been asked for */
+    const float *ahead_end;
     int32_t found[KIN_PACKET];
     uint64_t *words; /* [query][room]: what the leaf at hand left of each that waited */
     int32_t room;
