@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Idea. A node's points are split at a median of the column in which their box is widest
- * (tree_split.c). Large nodes at the top are split by all threads together, below, subtrees are
- * dealt to threads (tree_deal.c). The two parts of a node are a fact of the data, and numbers rise
- * in each: the tree has the same bytes for any number of threads.
+ * (tree_split.c). Where nodes are fewer than threads, all threads split one together; below,
+ * subtrees are dealt to threads (tree_deal.c). The two parts of a node are a fact of the data, and
+ * numbers rise in each: the tree has the same bytes for any number of threads.
  *
  * Cost. n log2(n / leaf) steps, a few nanoseconds each.
  */
@@ -158,17 +158,26 @@ static kith_status build_subtree(void *arg, int64_t task, int32_t thread)
     return KITH_OK;
 }
 
-/* Whether threads share each node of the level at hand, or take one each. */
+/* Threads share a node where there are fewer nodes than threads, if it is worth meeting for. */
 static bool splits_together(const kin_tree_build *b)
 {
-    return b->ctx->threads > 1 && b->points >> b->subtree_level >= TOGETHER_LEAST;
+    return (int64_t)1 << b->subtree_level < b->ctx->threads &&
+           b->points >> b->subtree_level >= TOGETHER_LEAST;
+}
+
+/* Enough for all threads; where nodes are large, so many that a late thread is waited for less. */
+static bool has_enough_subtrees(const kin_tree_build *b)
+{
+    const int64_t nodes = (int64_t)1 << b->subtree_level;
+    const int64_t threads = b->ctx->threads;
+    const bool small = b->points >> b->subtree_level <= b->plot_points;
+    return nodes >= (small ? threads : SUBTREES_A_THREAD * threads);
 }
 
 static kith_status build_levels(kin_tree_build *b)
 {
-    const int64_t subtrees = (int64_t)SUBTREES_A_THREAD * b->ctx->threads;
-    b->subtree_level = 0;
-    while (b->subtree_level < b->tree->height && (int64_t)1 << b->subtree_level < subtrees) {
+    for (b->subtree_level = 0; b->subtree_level < b->tree->height && !has_enough_subtrees(b);
+         b->subtree_level++) {
         const int64_t nodes = (int64_t)1 << b->subtree_level;
         if (!splits_together(b)) {
             KIN_TRY(kin_parallel(b->ctx, "tree", nodes, split_node, b));
@@ -176,7 +185,6 @@ static kith_status build_levels(kin_tree_build *b)
         for (int64_t i = 0; i < nodes && splits_together(b); i++) {
             KIN_TRY(kin_tree_split_together(b, b->subtree_level, i, box_room(b, 0)));
         }
-        b->subtree_level += 1;
     }
     return kin_parallel(b->ctx, "tree", (int64_t)1 << b->subtree_level, build_subtree, b);
 }
