@@ -17,18 +17,18 @@
 
 test_cascade test_cascade_make(uint64_t budget)
 {
-    test_cascade b = {.ctx = test_gpu_ctx(4, 0), .cpu = test_cpu_ctx()};
-    assert_int_equal(kin_gpu_open(b.ctx, kin_gpu_first(), budget, &b.gpu), KITH_OK);
-    kin_gpu_enter(b.gpu);
-    return b;
+    test_cascade t = {.ctx = test_gpu_ctx(4, 0), .cpu = test_cpu_ctx()};
+    assert_int_equal(kin_gpu_open(t.ctx, kin_gpu_first(), budget, &t.gpu), KITH_OK);
+    kin_gpu_enter(t.gpu);
+    return t;
 }
 
-void test_cascade_free(test_cascade *b)
+void test_cascade_free(test_cascade *t)
 {
-    kin_gpu_leave(b->gpu);
-    kin_gpu_close(b->ctx, b->gpu);
-    kith_ctx_free(b->cpu);
-    kith_ctx_free(b->ctx);
+    kin_gpu_leave(t->gpu);
+    kin_gpu_close(t->ctx, t->gpu);
+    kith_ctx_free(t->cpu);
+    kith_ctx_free(t->ctx);
 }
 
 kin_descent_request test_cascade_request(const kith_matrix *points, kith_metric metric, int64_t k)
@@ -52,27 +52,27 @@ kith_neighbors test_cascade_truth(const kith_matrix *points, kith_metric metric,
     return truth;
 }
 
-kith_neighbors test_cascade_solve(test_cascade *b, const char *name, const kith_matrix *points,
+kith_neighbors test_cascade_solve(test_cascade *t, const char *name, const kith_matrix *points,
                                   const kin_descent_request *request, kin_descent_outcome *outcome)
 {
     kith_neighbors graph = test_answer_make(points->rows, request->k);
     const kith_status status =
-        kin_cascade_graph_make(b->ctx, b->gpu, points, request, 0, &graph, outcome);
+        kin_cascade_graph_make(t->ctx, t->gpu, points, request, 0, &graph, outcome);
     if (status != KITH_OK) {
-        fail_msg("%s: %s", name, kith_ctx_detail(b->ctx));
+        fail_msg("%s: %s", name, kith_ctx_detail(t->ctx));
     }
-    test_graph_is_sound(b->cpu, name, points, request->distance.metric, &graph,
+    test_graph_is_sound(t->cpu, name, points, request->distance.metric, &graph,
                         (request->flags & KITH_INCLUDE_SELF) != 0);
     return graph;
 }
 
 /* A graph that is sound; its recall@10. */
-double test_cascade_recall(test_cascade *b, const char *name, const kith_matrix *points,
+double test_cascade_recall(test_cascade *t, const char *name, const kith_matrix *points,
                            const kin_descent_request *request)
 {
     const kith_metric metric = request->distance.metric;
     kin_descent_outcome outcome;
-    kith_neighbors graph = test_cascade_solve(b, name, points, request, &outcome);
+    kith_neighbors graph = test_cascade_solve(t, name, points, request, &outcome);
     kith_neighbors truth = test_cascade_truth(points, metric, request->k, request->flags);
     const int64_t at = request->k < 10 ? request->k : 10;
     const double recall = test_graph_recall(metric, &graph, &truth, at);

@@ -275,11 +275,7 @@ static int arrange(kin_gpu_stream *stream, const kin_fused_arrange *job)
 
 static int tighten(kin_gpu_stream *stream, const kin_fused_tighten *job)
 {
-    const int32_t loses = test_fake_cascade.losing_lists;
     (void)stream;
-    for (int64_t p = 0; loses != 0 && job->lists.words != NULL && p < job->set.points; p += loses) {
-        job->lists.lost[p] = 1;
-    }
     if (job->worst != NULL) {
         memset(job->worst, 0, (size_t)(job->set.padded / KIN_FUSED_TILE) * sizeof *job->worst);
     }

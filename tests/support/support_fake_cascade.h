@@ -13,8 +13,7 @@ typedef struct test_fake_cascade_counts {
     int64_t far_pairs;
     int64_t rounds;
     int32_t
-        losing_lists;    /* to be set: every so many-th list of the start lost something; 0: none */
-    int32_t short_lists; /* to be set: of lists that are handed over has one entry; 0: none */
+        short_lists; /* to be set: of so many lists one is handed over with one entry; 0: none */
 } test_fake_cascade_counts;
 extern test_fake_cascade_counts test_fake_cascade;
 

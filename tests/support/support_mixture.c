@@ -64,7 +64,10 @@ kith_matrix test_mixture_make(const test_mixture *mixture)
     double *plane = malloc((size_t)(cols * mixture->inner) * sizeof *plane);
     uint64_t seed = mixture->seed;
     m.data = malloc((size_t)(mixture->rows * cols * bytes));
-    assert_true(m.data != NULL && centre != NULL && plane != NULL && mixture->inner <= 64);
+    assert_non_null(m.data);
+    assert_non_null(centre);
+    assert_non_null(plane);
+    assert_true(mixture->inner <= 64);
     /* Rows of a cluster are spread over the matrix: no engine may live from their order. */
     for (int64_t cluster = 0; cluster < mixture->clusters; cluster++) {
         draw(centre, cols, 1.0, &seed);
@@ -144,7 +147,9 @@ void test_graph_is_sound(kith_ctx *ctx, const char *name, const kith_matrix *poi
     uint32_t *rows = malloc(cells * sizeof *rows);
     uint32_t *sorted = malloc((size_t)graph->k * sizeof *sorted);
     double *distances = malloc(cells * sizeof *distances);
-    assert_true(rows != NULL && sorted != NULL && distances != NULL);
+    if (rows == NULL || sorted == NULL || distances == NULL) {
+        abort();
+    }
     for (int64_t row = 0; row < graph->rows; row++) {
         check_ids(name, graph, row, own, sorted);
         for (int64_t j = 0; j < graph->k; j++) {

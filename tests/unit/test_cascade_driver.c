@@ -91,7 +91,7 @@ typedef struct solved {
     kin_descent_outcome outcome;
 } solved;
 
-/* cut: every so many-th list of the start lost something, and is too short at the end. */
+/* cut: every so many-th list is too short at the end. */
 static solved solve(const char *name, const kith_matrix *points, const kin_descent_request *request,
                     uint64_t budget, int32_t cut)
 {
@@ -100,7 +100,6 @@ static solved solve(const char *name, const kith_matrix *points, const kin_desce
     kith_neighbors graph = test_answer_make(points->rows, request->k);
     solved s = {0};
     test_fake_cascade_into(gpu);
-    test_fake_cascade.losing_lists = cut;
     test_fake_cascade.short_lists = cut;
     s.status = kin_cascade_graph_make(ctx, gpu, points, request, 0, &graph, &s.outcome);
     assert_true(gpu->peak <= budget);
