@@ -6,20 +6,17 @@
 #include "base/base_try.h"
 #include "descent/descent_kernel.h"
 #include "host/host_threads.h"
-#include "select/select_pairs.h"
 
 #include <stdatomic.h>
 
 /* A crowd is two panels. It meets at most MOST points by their lists, gathered PART at a time;
- * SLOTS is a power of two, and some times more. SLACK: words that a list may have beside its own
- * before it is cut. */
+ * SLOTS is a power of two, and some times more. */
 enum {
     CROWD = KIN_DESCENT_CROWD,
     MOST = 4096,
     SLOT_BITS = 14,
     SLOTS = 1 << SLOT_BITS,
     PART = 96,
-    SLACK = 32,
     CROWDS_A_TASK = 8,
     AHEAD = 8
 };
@@ -36,7 +33,7 @@ typedef struct worker {
     uint32_t *hits;
     uint32_t limits[CROWD];
     int32_t counts[CROWD];
-    uint64_t *words; /* CROWD x room */
+    uint64_t *words; /* CROWD lists */
     double evaluations;
     int64_t updates;
 } worker;
@@ -45,7 +42,6 @@ typedef struct expanding {
     kin_descent_expansion *e;
     kin_descent_hits_fn hits;
     int64_t wide;
-    int64_t room; /* words a list may grow to before it is cut */
     worker *workers;
 } expanding;
 
@@ -133,13 +129,25 @@ static void gather_met(const kin_descent_expansion *e, worker *w, int64_t first,
 
 /* ---- Lists ---------------------------------------------------------------------------------- */
 
-static void cut_list(const expanding *x, worker *w, int32_t j)
+/* Into a list that is kept in order: a limit that is always the end of its list lets few pass, and
+ * most of these go near the end. */
+static void insert(const expanding *x, worker *w, int64_t j, uint64_t word)
 {
     const int32_t length = x->e->length;
-    uint64_t *words = w->words + j * x->room;
-    if (w->counts[j] >= length) {
-        kin_select_nth_word(words, w->counts[j], length - 1);
-        w->counts[j] = length;
+    uint64_t *words = w->words + j * length;
+    int32_t at = w->counts[j];
+    if (at == length) {
+        at -= 1;
+        if (word >= words[at]) {
+            return;
+        }
+    }
+    w->counts[j] = at + 1;
+    for (; at > 0 && words[at - 1] > word; at--) {
+        words[at] = words[at - 1];
+    }
+    words[at] = word;
+    if (w->counts[j] == length) {
         w->limits[j] = (uint32_t)(words[length - 1] >> 32);
     }
 }
@@ -150,14 +158,9 @@ static void take_hits(const expanding *x, worker *w, int64_t first, const uint32
     for (int64_t h = 0; h < count; h++) {
         const uint32_t i = w->hits[h] >> 16;
         const uint32_t j = w->hits[h] & 0xffff;
-        const uint32_t position = met[i];
         const uint32_t order = w->orders[i * CROWD + j];
-        if (position == first + j || order > w->limits[j]) {
-            continue;
-        }
-        w->words[j * x->room + w->counts[j]++] = kin_descent_word(order, position, 1);
-        if (w->counts[j] == x->room) {
-            cut_list(x, w, (int32_t)j);
+        if (met[i] != first + j && order <= w->limits[j]) {
+            insert(x, w, j, kin_descent_word(order, met[i], 1));
         }
     }
 }
@@ -187,10 +190,8 @@ static void write_lists(const expanding *x, worker *w, int64_t first, int32_t co
     const int32_t length = e->length;
     for (int32_t j = 0; j < count; j++) {
         uint64_t *to = e->to + (first + j) * length;
-        cut_list(x, w, j);
-        kin_select_sort_words(w->words + j * x->room, w->counts[j]);
         for (int32_t i = 0; i < length; i++) {
-            to[i] = i < w->counts[j] ? w->words[j * x->room + i] : KIN_DESCENT_EMPTY;
+            to[i] = i < w->counts[j] ? w->words[j * length + i] : KIN_DESCENT_EMPTY;
         }
         w->updates +=
             e->from == NULL ? w->counts[j] : mark_known(list_of(e, first + j), to, length);
@@ -310,7 +311,7 @@ static kith_status make_worker(kith_ctx *ctx, const expanding *x, worker *w)
     KIN_TRY(kin_alloc_zero(ctx, &w->col_terms, CROWD, sizeof *w->col_terms, "terms of samples"));
     KIN_TRY(kin_alloc(ctx, &w->orders, PART * CROWD, sizeof *w->orders, "costs of samples"));
     KIN_TRY(kin_alloc(ctx, &w->hits, PART * CROWD, sizeof *w->hits, "near samples"));
-    return kin_alloc(ctx, &w->words, CROWD * (uint64_t)x->room, sizeof *w->words, "entries");
+    return kin_alloc(ctx, &w->words, CROWD * (uint64_t)x->e->length, sizeof *w->words, "entries");
 }
 
 static void free_worker(kith_ctx *ctx, worker *w)
@@ -331,8 +332,7 @@ kith_status kin_descent_expand(kith_ctx *ctx, kin_descent_expansion *expansion)
     const kin_frame *frame = &expansion->points->prepared->frame;
     expanding x = {.e = expansion,
                    .hits = kin_descent_hits_get(ctx->isa),
-                   .wide = kin_round_up(frame->groups, KIN_DESCENT_WIDE_STEP),
-                   .room = expansion->length + SLACK};
+                   .wide = kin_round_up(frame->groups, KIN_DESCENT_WIDE_STEP)};
     kith_status status = KITH_OK;
     KIN_TRY_GOTO(
         status,
@@ -362,7 +362,7 @@ uint64_t kin_descent_expand_bytes(const kin_frame *frame, int32_t length, int32_
     const uint64_t a_worker = sizeof(worker) + MOST + (MOST + SLOTS) * sizeof(uint32_t) +
                               PART * (wide + 1) * sizeof(uint32_t) +
                               2 * PART * CROWD * sizeof(uint32_t) +
-                              CROWD * ((uint64_t)length + SLACK) * sizeof(uint64_t);
+                              CROWD * (uint64_t)length * sizeof(uint64_t);
     return kin_size_mul(a_worker, (uint64_t)threads);
 }
 
