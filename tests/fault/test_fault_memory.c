@@ -86,6 +86,23 @@ static kith_status do_descent(kith_ctx *ctx, const input *in, int metric)
     return kith_graph_descent(ctx, &in->many.matrix, &params, &out, NULL);
 }
 
+/* On a ring: with a wanted recall, for which the exact engine answers at last; or without. */
+static kith_status do_walk(kith_ctx *ctx, const input *in, int metric)
+{
+    kith_graph_search_params params = kith_graph_search_params_default();
+    params.metric = (kith_metric)metric;
+    params.k = K;
+    params.recall = metric == KITH_EUCLIDEAN ? 1.0 : 0.0;
+    params.sample = 20;
+    const kith_neighbors graph = view(&in->back, ROWS);
+    for (int64_t i = 0; i < ROWS * K; i++) {
+        graph.ids[i] = (uint32_t)((i / K + 1 + i % K) % ROWS);
+    }
+    const kith_neighbors out = view(&in->out, QUERIES);
+    return kith_graph_search(ctx, &in->floats.matrix, &graph, &in->queries.matrix, &params, &out,
+                             NULL);
+}
+
 static kith_status do_search(kith_ctx *ctx, const input *in, int metric)
 {
     kith_search_params params = params_of(metric);
@@ -299,6 +316,8 @@ static const job jobs[] = {
     {"graph by a tree", do_tree_graph, KITH_EUCLIDEAN},
     {"graph by descent, euclidean", do_descent, KITH_EUCLIDEAN},
     {"graph by descent, chebyshev", do_descent, KITH_CHEBYSHEV},
+    {"search on a graph, euclidean", do_walk, KITH_EUCLIDEAN},
+    {"search on a graph, manhattan", do_walk, KITH_MANHATTAN},
     {"search by a tree", do_tree_search, KITH_CHEBYSHEV},
     {"both, euclidean", do_both, KITH_EUCLIDEAN},
     {"both, cosine", do_both, KITH_COSINE},
