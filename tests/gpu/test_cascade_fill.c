@@ -12,7 +12,7 @@
 
 #include "base/base_random.h"
 #include "base/base_size.h"
-#include "support/support_cascade.h"
+#include "support/support_words.h"
 #include "support/support_device.h"
 #include "support/support_gpu.h"
 

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/base_size.h"
-#include "support/support_cascade.h"
+#include "support/support_words.h"
 #include "support/support_device.h"
 #include "support/support_gpu.h"
 

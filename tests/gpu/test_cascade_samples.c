@@ -11,7 +11,7 @@
 
 #include "base/base_random.h"
 #include "select/select_pairs.h"
-#include "support/support_cascade.h"
+#include "support/support_words.h"
 #include "support/support_device.h"
 #include "support/support_gpu.h"
 
