@@ -12,9 +12,9 @@
 
 #include "base/base_random.h"
 #include "base/base_size.h"
-#include "support/support_words.h"
 #include "support/support_device.h"
 #include "support/support_gpu.h"
+#include "support/support_words.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -133,7 +133,7 @@ static void fill_case_run(const fill_case *c, const char *what, const kin_cascad
     for (int run = 0; run < 2; run++) {
         job.graph.words = test_device_copy(before, bytes);
         test_launch(test_cascade_kernels()->fill(test_device->stream, &job), "fill");
-        test_compare(what, c->points, c->length, want, job.graph.words, bytes);
+        test_compare_words(what, c->points, c->length, want, job.graph.words, bytes);
         kin_gpu_free(test_device, job.graph.words);
     }
     kin_gpu_free(test_device, device_given);
@@ -304,8 +304,9 @@ static void keys_case(const given_points *g, const uint32_t *ids, int32_t length
         .keys = test_device_room(count * sizeof *keys),
         .entries = test_device_room(count * sizeof *entries)};
     test_launch(test_cascade_kernels()->keys(test_device->stream, &job), "keys");
-    test_compare("keys", POINTS, length, keys, job.keys, count * sizeof *keys);
-    test_compare("keys: entries", POINTS, length, entries, job.entries, count * sizeof *entries);
+    test_compare_words("keys", POINTS, length, keys, job.keys, count * sizeof *keys);
+    test_compare_words("keys: entries", POINTS, length, entries, job.entries,
+                       count * sizeof *entries);
     kin_gpu_free(test_device, job.entries);
     kin_gpu_free(test_device, job.keys);
     kin_gpu_free(test_device, (void *)(uintptr_t)job.controls);

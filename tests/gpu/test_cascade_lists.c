@@ -10,9 +10,9 @@
 #include <cmocka.h>
 
 #include "base/base_size.h"
-#include "support/support_words.h"
 #include "support/support_device.h"
 #include "support/support_gpu.h"
+#include "support/support_words.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,7 +68,7 @@ static void adopt_case(int64_t points, int32_t length, int32_t capacity, int mix
         job.graph.words = test_device_room(bytes);
         test_must(kin_gpu_fill(test_device_ctx, test_device, job.graph.words, 0x5a, bytes));
         test_launch(test_cascade_kernels()->adopt(test_device->stream, &job), "adopt");
-        test_compare("adopt", points, length, want, job.graph.words, bytes);
+        test_compare_words("adopt", points, length, want, job.graph.words, bytes);
         kin_gpu_free(test_device, job.graph.words);
     }
     kin_gpu_free(test_device, job.lists.words);
@@ -127,8 +127,9 @@ static void hand_case(int64_t points, int32_t length, int mix)
     test_must(
         kin_gpu_fill(test_device_ctx, test_device, job.lists.counts, 0x5a, (uint64_t)rows * 4));
     test_launch(test_cascade_kernels()->hand(test_device->stream, &job), "hand");
-    test_compare("hand", points, length, want, job.lists.words, bytes);
-    test_compare("hand: counts", points, length, counts, job.lists.counts, (uint64_t)rows * 4);
+    test_compare_words("hand", points, length, want, job.lists.words, bytes);
+    test_compare_words("hand: counts", points, length, counts, job.lists.counts,
+                       (uint64_t)rows * 4);
     kin_gpu_free(test_device, job.lists.counts);
     kin_gpu_free(test_device, job.lists.words);
     kin_gpu_free(test_device, job.graph.words);
@@ -229,9 +230,9 @@ static void merge_case(int64_t points, int32_t length, int mix)
                                        .offers = test_device_copy(offers, offer_bytes),
                                        .updates = test_device_copy(&before, 8)};
         test_launch(test_cascade_kernels()->merge(test_device->stream, &job), "merge");
-        test_compare("merge", points, length, want, job.graph.words, graph_bytes);
-        test_compare("merge: offers", points, length, none, job.offers, offer_bytes);
-        test_compare("merge: updates", points, length, &updates, job.updates, 8);
+        test_compare_words("merge", points, length, want, job.graph.words, graph_bytes);
+        test_compare_words("merge: offers", points, length, none, job.offers, offer_bytes);
+        test_compare_words("merge: updates", points, length, &updates, job.updates, 8);
         kin_gpu_free(test_device, job.updates);
         kin_gpu_free(test_device, job.offers);
         kin_gpu_free(test_device, job.graph.words);

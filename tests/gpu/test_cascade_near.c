@@ -10,9 +10,9 @@
 #include <cmocka.h>
 
 #include "base/base_size.h"
-#include "support/support_words.h"
 #include "support/support_device.h"
 #include "support/support_gpu.h"
+#include "support/support_words.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -102,7 +102,7 @@ static void near_case_run(const near_case *c)
         if (run == 0) {
             test_download(worst, job.worst, bytes);
         } else {
-            test_compare("near tiles, again", points, c->cols, worst, job.worst, bytes);
+            test_compare_words("near tiles, again", points, c->cols, worst, job.worst, bytes);
         }
         kin_gpu_free(test_device, job.worst);
     }

@@ -11,9 +11,9 @@
 
 #include "base/base_random.h"
 #include "select/select_pairs.h"
-#include "support/support_words.h"
 #include "support/support_device.h"
 #include "support/support_gpu.h"
+#include "support/support_words.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -112,10 +112,10 @@ static void compare_kinds(const char *what, const sample_case *c, const both_kin
 {
     const uint64_t points = (uint64_t)c->points;
     const uint64_t slots = points * (uint64_t)c->reverse * 8;
-    test_compare(what, c->points, c->length, want->slots[0], got->new_slots, slots);
-    test_compare(what, c->points, c->length, want->slots[1], got->old_slots, slots);
-    test_compare(what, c->points, c->length, want->counts[0], got->new_counts, points * 4);
-    test_compare(what, c->points, c->length, want->counts[1], got->old_counts, points * 4);
+    test_compare_words(what, c->points, c->length, want->slots[0], got->new_slots, slots);
+    test_compare_words(what, c->points, c->length, want->slots[1], got->old_slots, slots);
+    test_compare_words(what, c->points, c->length, want->counts[0], got->new_counts, points * 4);
+    test_compare_words(what, c->points, c->length, want->counts[1], got->old_counts, points * 4);
 }
 
 static void sample_case_run(const sample_case *c, int mix)
@@ -151,13 +151,16 @@ static void sample_case_run(const sample_case *c, int mix)
             .salt = salt};
         plain_sample(c, salt, words, &want);
         test_launch(test_cascade_kernels()->sample(test_device->stream, &job), "sample");
-        test_compare("sample: lists", c->points, c->length, words, job.graph.words, graph_bytes);
+        test_compare_words("sample: lists", c->points, c->length, words, job.graph.words,
+                           graph_bytes);
         compare_kinds("sample", c, &want, &job.samples);
         plain_collect(c, &want);
         test_launch(test_cascade_kernels()->collect(test_device->stream, &job), "collect");
         compare_kinds("collect", c, &want, &job.samples);
-        test_compare("collect: new", c->points, c->length, want.ids[0], job.samples.new_ids, ids);
-        test_compare("collect: old", c->points, c->length, want.ids[1], job.samples.old_ids, ids);
+        test_compare_words("collect: new", c->points, c->length, want.ids[0], job.samples.new_ids,
+                           ids);
+        test_compare_words("collect: old", c->points, c->length, want.ids[1], job.samples.old_ids,
+                           ids);
         void *device[] = {job.graph.words,       job.samples.new_slots, job.samples.old_slots,
                           job.samples.new_ids,   job.samples.old_ids,   job.samples.new_counts,
                           job.samples.old_counts};

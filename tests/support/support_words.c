@@ -72,8 +72,8 @@ uint64_t *test_make_graph(int64_t points, int32_t length, uint64_t bound, int mi
     return words;
 }
 
-void test_compare(const char *what, int64_t points, int32_t length, const void *want,
-                  const void *device, uint64_t bytes)
+void test_compare_words(const char *what, int64_t points, int32_t length, const void *want,
+                        const void *device, uint64_t bytes)
 {
     unsigned char *got = test_host_room(bytes);
     test_download(got, device, bytes);

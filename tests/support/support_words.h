@@ -22,8 +22,8 @@ int32_t test_tidy(uint64_t *words, int64_t count, int64_t window, int32_t length
 /* Lists of different positions below `bound`, not the own one; some full, some empty. */
 uint64_t *test_make_graph(int64_t points, int32_t length, uint64_t bound, int mix);
 /* What a kernel left on the device against what it should have left; a difference is told. */
-void test_compare(const char *what, int64_t points, int32_t length, const void *want,
-                  const void *device, uint64_t bytes);
+void test_compare_words(const char *what, int64_t points, int32_t length, const void *want,
+                        const void *device, uint64_t bytes);
 
 /* Milliseconds of what is launched between them. */
 bool test_times_wanted(void);
