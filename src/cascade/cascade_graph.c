@@ -3,6 +3,7 @@
  *      prepare   fused_prepare.c: check, groups of equal rows, order, rounded rows, balls
  *      control   some rows solved exactly, if anybody asks               (cascade_control.c)
  *      start     the screen cut short, or chance, or a graph             (cascade_start.c)
+ *      rounding  rows as given, where rounded ones are all alike         (cascade_coarse.c)
  *      rounds    sample, collect, join, merge; one wait each             (cascade_round.c)
  *      end       canonical keys of the lists, sorted and written         (cascade_end.c)
  *
@@ -120,6 +121,7 @@ static kith_status descend(kin_cascade_run *run, kin_descent_outcome *outcome)
     run->start_ns = clock;
     *outcome = (kin_descent_outcome){.start = start};
     KIN_TRY(kin_cascade_begin(run, start));
+    KIN_TRY(kin_cascade_refine(run));
     outcome->seconds_start = kin_clock_since(clock);
     clock = kin_clock_ns();
     KIN_TRY(kin_cascade_descend(run, outcome));

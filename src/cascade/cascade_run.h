@@ -81,6 +81,12 @@ kith_status kin_cascade_begin(kin_cascade_run *run, kin_descent_start start);
 kith_status kin_cascade_fill_up(kin_cascade_run *run, int32_t wanted, const uint32_t *given,
                                 int32_t given_length);
 
+/* ---- Rounding (cascade_coarse.c) ------------------------------------------------------------- */
+
+/* Where rounded rows cannot tell neighbours apart, points.set.rounded becomes NULL and the graph
+ * has costs of rows as given from here on. Waits. */
+kith_status kin_cascade_refine(kin_cascade_run *run);
+
 /* ---- Rounds (cascade_round.c) ---------------------------------------------------------------- */
 
 /* All rounds, judged in between, until one of the request's reasons to end. */
