@@ -23,11 +23,17 @@
 #include "descent/descent_start.h"
 #include "exact/exact_order.h"
 #include "exact/exact_search.h"
+#include "exact/exact_type.h"
 #include "host/host_clock.h"
 
+#include <stdio.h>
+#include <string.h>
+
 /* Sets of up to FEW groups are solved exactly before a descent would have begun, and so are those
- * of which a list would hold a good part. */
-enum { FEW = 4096, LISTS = 4 };
+ * of which a list would hold a good part: rounds would look at more pairs than there are. Where
+ * there is a screen they may be twice as many: up to there nobody asks whether the cheap type is
+ * fine enough (exact_type.h), and lists by cost alone need one that is. */
+enum { FEW = 4096, LISTS = 32 };
 
 typedef struct descending {
     kith_ctx *ctx;
@@ -72,7 +78,30 @@ static kith_status prepare_rows(descending *d, const kith_matrix *points)
 static bool has_few(const descending *d)
 {
     const int64_t groups = d->prepared.groups.count;
-    return groups <= FEW || groups <= (int64_t)d->request.list * LISTS;
+    return groups <= FEW || groups <= (int64_t)d->request.list * LISTS ||
+           (kin_exact_screens(&d->request.distance) && kin_type_settled(groups, d->request.k + 1));
+}
+
+/* The finest type has to do for the exact engine, which proves what costs say. Here it has to be
+ * fine: otherwise costs are canonical keys, as of metrics that have no screen. */
+static kith_status drop_coarse_rows(descending *d)
+{
+    kin_prepared *prepared = &d->prepared;
+    const kin_tile_kernel *ladder[KIN_TYPE_LADDER];
+    const int count = kin_type_ladder(d->ctx->isa, prepared->distance.cols, ladder);
+    bool fine = true;
+    if (prepared->set.panels != NULL && prepared->frame.bound != KIN_BOUND_INTEGER &&
+        prepared->frame.kernel == ladder[count - 1]) {
+        KIN_TRY(kin_type_try(d->ctx, prepared, d->request.k + 1, &fine));
+    }
+    if (!fine) {
+        kin_cover_free(d->ctx, &prepared->cover);
+        kin_set_free(d->ctx, &prepared->set);
+        prepared->frame.kernel = NULL;
+        d->request.start = d->request.start == KIN_DESCENT_START_SCREEN ? KIN_DESCENT_START_RANDOM
+                                                                        : d->request.start;
+    }
+    return KITH_OK;
 }
 
 static kith_status prepare_order(descending *d)
@@ -165,12 +194,27 @@ static kith_status solve_exactly(descending *d, const kith_matrix *points)
 
 /* ---- Start ---------------------------------------------------------------------------------- */
 
+/* Where there are no tiles with centres, the start is blocks that met, and what they know is closed
+ * in itself: of lists that are full of it nobody's neighbours are outside, and rounds find nobody
+ * there. So the farther half makes room for points that are drawn from all. */
+static void keep_nearer_half(const kin_descent_lists *lists)
+{
+    const int32_t kept = lists->length / 2;
+    for (int64_t p = 0; p < lists->points; p++) {
+        memset(kin_descent_list(lists, p) + kept, 0xff,
+               (size_t)(lists->length - kept) * sizeof *lists->words);
+    }
+}
+
 static kith_status start_by_screen(descending *d)
 {
     const kin_descent_lists *lists = &d->rounds.lists;
     kin_descent_started started;
     KIN_TRY(kin_descent_start_screen(d->ctx, &d->points, d->request.share, lists->length,
                                      lists->words, &started));
+    if (!started.all && d->prepared.cover.centres[KIN_COVER_FINE] == NULL) {
+        keep_nearer_half(lists);
+    }
     for (int64_t p = 0; p < lists->points; p++) {
         kin_descent_list_measure(lists, p);
     }
@@ -188,7 +232,8 @@ static kith_status start(descending *d)
     } else if (d->request.start == KIN_DESCENT_START_GRAPH) {
         KIN_TRY(kin_descent_fill_graph(&d->rounds, d->request.init, d->owner));
     }
-    KIN_TRY(kin_descent_fill_random(&d->rounds, is_ordered(d)));
+    const bool near_too = d->request.start != KIN_DESCENT_START_SCREEN && is_ordered(d);
+    KIN_TRY(kin_descent_fill_random(&d->rounds, near_too));
     d->outcome->seconds_start = kin_clock_since(start_ns);
     d->ctx->report.seconds_screen += d->outcome->seconds_start;
     return KITH_OK;
@@ -236,6 +281,9 @@ static kith_status write_answers(descending *d)
     d->ctx->report.candidates = keys / (double)d->prepared.rows.matrix.rows;
     d->ctx->report.seconds_rescore += kin_clock_since(start_ns);
     kin_exact_report(d->ctx, &d->prepared);
+    if (d->points.kernel == NULL) {
+        (void)snprintf(d->ctx->report.screen, sizeof d->ctx->report.screen, "direct");
+    }
     return status;
 }
 
@@ -244,6 +292,7 @@ static kith_status approximate(descending *d)
     KIN_TRY(prepare_order(d));
     note_preparation(d);
     KIN_TRY(solve_control(d));
+    KIN_TRY(drop_coarse_rows(d));
     KIN_TRY(kin_descent_points_make(d->ctx, &d->prepared, &d->points));
     KIN_TRY(kin_descent_rounds_make(d->ctx, &d->points, d->request.list, d->request.candidates,
                                     &d->rounds));

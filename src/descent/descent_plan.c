@@ -23,20 +23,19 @@ enum {
 };
 static const double DELTA = 0.001;
 
-/* Of all pairs, what the screen of the start looks at: so many points for each point, which cost
- * about what two rounds cost. */
-static const double POINTS_TO_MEET = 24000.0;
+/* Of all pairs, what the screen of the start looks at: so many points for each point. */
+static const double POINTS_TO_MEET = 6000.0;
 static const double MOST_SHARE = 0.5;
 static const double LEAST_SHARE = 0.0005;
 
 void kin_descent_defaults(kin_descent_request *request, int64_t rows)
 {
     if (request->list == 0) {
-        const int64_t wished = kin_max_i64(LEAST_LIST, request->k + 1 + request->k / 16);
+        const int64_t wished = kin_max_i64(LEAST_LIST, request->k + 1 + request->k / 4);
         request->list = (int32_t)kin_round_up(wished, LIST_STEP);
     }
     if (request->candidates == 0) {
-        const int64_t wished = kin_max_i64(LEAST_CANDIDATES, request->k / 4);
+        const int64_t wished = kin_max_i64(LEAST_CANDIDATES, request->k / 2);
         request->candidates = (int32_t)kin_min_i64(wished, MOST_CANDIDATES);
     }
     if (request->rounds == 0) {

@@ -85,8 +85,7 @@ kith_status kin_descent_points_make(kith_ctx *ctx, const kin_prepared *prepared,
         .ids = prepared->order,
         .symmetric = kin_metric_get_traits(prepared->distance.metric)->symmetric,
     };
-    return kin_exact_screens(&prepared->distance) && points->count > 0 ? take_rows(ctx, points)
-                                                                       : KITH_OK;
+    return prepared->set.panels != NULL ? take_rows(ctx, points) : KITH_OK;
 }
 
 void kin_descent_points_free(kith_ctx *ctx, kin_descent_points *points)

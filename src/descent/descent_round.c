@@ -35,6 +35,7 @@ static kith_status make_worker(kin_descent_rounds *rounds, int32_t candidates,
         KIN_TRY(kin_alloc(ctx, &worker->meetings[i].positions, (uint64_t)most * KINDS,
                           sizeof(uint32_t), "samples"));
     }
+    KIN_TRY(kin_alloc(ctx, &worker->worst, (uint64_t)most * KINDS, sizeof(uint32_t), "samples"));
     KIN_TRY(kin_alloc(ctx, &worker->words, words_of(length, candidates), sizeof(uint64_t),
                       "offers of a meeting"));
     return kin_alloc(ctx, &worker->orders, 2 * (uint64_t)length, sizeof(uint32_t),
@@ -44,6 +45,7 @@ static kith_status make_worker(kin_descent_rounds *rounds, int32_t candidates,
 static void free_worker(kith_ctx *ctx, kin_descent_worker *worker)
 {
     kin_free(ctx, worker->orders);
+    kin_free(ctx, worker->worst);
     kin_free(ctx, worker->words);
     for (int i = 0; i < 2; i++) {
         kin_free(ctx, worker->meetings[i].positions);
@@ -93,7 +95,7 @@ uint64_t kin_descent_rounds_bytes(const kin_frame *frame, int32_t cols, int64_t 
     uint64_t a_thread = kin_descent_matcher_bytes(frame, cols, most, most);
     a_thread = kin_size_add(a_thread, sizeof(kin_descent_worker));
     a_thread = kin_size_add(a_thread, kin_descent_seen_bytes(candidates));
-    a_thread = kin_size_add(a_thread, 2 * (uint64_t)most * KINDS * sizeof(uint32_t));
+    a_thread = kin_size_add(a_thread, 3 * (uint64_t)most * KINDS * sizeof(uint32_t));
     a_thread = kin_size_add(a_thread, words_of(length, candidates) * sizeof(uint64_t));
     a_thread = kin_size_add(a_thread, 2 * (uint64_t)length * sizeof(uint32_t));
     return kin_size_add(kin_descent_samples_bytes(points, candidates),
@@ -180,18 +182,30 @@ static void offer_nearest(const kin_descent_rounds *r, kin_descent_worker *w,
     }
 }
 
-static void offer_all(const kin_descent_rounds *r, const kin_descent_worker *w,
+/* Every pair to both, as before that section. Most are too far for both lists. */
+static void offer_all(const kin_descent_rounds *r, kin_descent_worker *w,
                       const kin_descent_meeting *m)
 {
     const kin_descent_matcher *matcher = &w->matcher;
-    for (int32_t i = 1; i < m->new_count + m->old_count; i++) {
+    const int32_t count = m->new_count + m->old_count;
+    const uint32_t *who = m->positions;
+    uint32_t *worst = w->worst;
+    for (int32_t i = 0; i < count; i++) {
+        worst[i] = r->lists.worst[who[i]];
+    }
+    for (int32_t i = 1; i < count; i++) {
         const uint32_t *orders = matcher->orders + i * matcher->stride;
         const uint32_t *back = matcher->back + i * matcher->stride;
-        for (int32_t j = 0; j < kin_min_i64(i, m->new_count); j++) {
-            const uint32_t a = m->positions[i];
-            const uint32_t b = m->positions[j];
-            kin_descent_list_offer(&r->lists, a, kin_descent_word(orders[j], b, 1), r->salt);
-            kin_descent_list_offer(&r->lists, b, kin_descent_word(back[j], a, 1), r->salt);
+        const int32_t met = i < m->new_count ? i : m->new_count;
+        for (int32_t j = 0; j < met; j++) {
+            if (orders[j] < worst[i]) {
+                kin_descent_list_offer(&r->lists, who[i], kin_descent_word(orders[j], who[j], 1),
+                                       r->salt);
+            }
+            if (back[j] < worst[j]) {
+                kin_descent_list_offer(&r->lists, who[j], kin_descent_word(back[j], who[i], 1),
+                                       r->salt);
+            }
         }
     }
 }

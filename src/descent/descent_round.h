@@ -14,8 +14,9 @@ typedef struct kin_descent_worker {
     kin_descent_seen seen;
     kin_descent_meeting meetings[2]; /* the one that is matched, and the next, whose rows are on
                                         their way from memory */
-    uint64_t *words; /* nearest samples of a meeting; or a list's offers and its next state */
-    uint32_t *orders;
+    uint64_t *words;  /* nearest samples of a meeting; or a list's offers and its next state */
+    uint32_t *worst;  /* of each sample of a meeting: kin_descent_lists.worst */
+    uint32_t *orders; /* of what comes into one list at the start, and before them its positions */
     int64_t updates;
 } kin_descent_worker;
 

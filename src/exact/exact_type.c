@@ -74,6 +74,17 @@ static bool judge(kin_lists *lists, const kin_screen *screen, kin_list_scratch *
            reran * 100 <= PILOT_ROWS;
 }
 
+/* With one thread: how many candidates are left depends on the order in which blocks met, and the
+ * type must not (approximate graphs are the same bytes with any number of threads). */
+static kith_status run_alone(kith_ctx *ctx, kin_screen *screen)
+{
+    const int32_t threads = ctx->threads;
+    ctx->threads = 1;
+    const kith_status status = kin_screen_run(ctx, screen);
+    ctx->threads = threads;
+    return status;
+}
+
 kith_status kin_type_try(kith_ctx *ctx, const kin_prepared *prepared, int64_t k, bool *fine)
 {
     *fine = true;
@@ -96,7 +107,7 @@ kith_status kin_type_try(kith_ctx *ctx, const kin_prepared *prepared, int64_t k,
                          .points = &prepared->set,
                          .row_lists = &lists,
                          .block = kin_screen_block(&prepared->frame)};
-    KIN_TRY_GOTO(status, kin_screen_run(ctx, &screen), done);
+    KIN_TRY_GOTO(status, run_alone(ctx, &screen), done);
     *fine = judge(&lists, &screen, &scratch);
 done:
     kin_list_scratch_free(ctx, &scratch);
