@@ -15,6 +15,7 @@
 #include "support/support_answers.h"
 #include "support/support_fake_cascade.h"
 #include "support/support_fake_gpu.h"
+#include "support/support_fake_screen.h"
 #include "support/support_mixture.h"
 #include "support/support_shapes.h"
 
@@ -28,6 +29,8 @@ enum { ROWS = 4500 }; /* more than are solved exactly */
 
 static int asked;   /* how often the progress function was */
 static int stop_at; /* when it says stop; 0: never */
+
+static float rounding; /* how far the device's rounding moves rows */
 
 static int progress(void *arg, const char *phase, double done, double total)
 {
@@ -101,6 +104,7 @@ static solved solve(const char *name, const kith_matrix *points, const kin_desce
     solved s = {0};
     test_fake_cascade_into(gpu);
     test_fake_cascade.short_lists = cut;
+    test_fake_plans.lost = rounding;
     s.status = kin_cascade_graph_make(ctx, gpu, points, request, 0, &graph, &s.outcome);
     assert_true(gpu->peak <= budget);
     if (s.status == KITH_OK && budget == PLENTY) {
@@ -144,15 +148,15 @@ static void starts(void **state)
         kith_matrix points = points_of(type == 0 ? KITH_F32 : KITH_U8);
         kin_descent_request request = request_of(&points, KITH_EUCLIDEAN, 10);
         expect("near tiles", &points, &request, 0, 0.99);
-        assert_true(test_fake_cascade.near_pairs > 0);
-        assert_true(test_fake_cascade.far_pairs > 2 * test_fake_cascade.near_pairs);
+        assert_true(test_fake_plans.near_pairs > 0);
+        assert_true(test_fake_plans.far_pairs > 2 * test_fake_plans.near_pairs);
         request.rounds = -1;
         expect("near tiles alone", &points, &request, 0, 0.5);
         assert_int_equal(test_fake_cascade.rounds, 0);
         request.rounds = 9;
         request.start = KIN_DESCENT_START_RANDOM;
         expect("random lists", &points, &request, 0, 0.95);
-        assert_true(test_fake_cascade.near_pairs == 0);
+        assert_true(test_fake_plans.near_pairs == 0);
         request.all_updates = 1;
         request.flags = KITH_INCLUDE_SELF;
         expect("own ids among them", &points, &request, 0, 0.95);
@@ -161,6 +165,32 @@ static void starts(void **state)
         test_mixture_free(&points);
     }
     printf("starts: near tiles, random lists, rows as given\n");
+}
+
+/* Rounding that makes neighbours equal: rounds go by rows as given. */
+static void coarse(void **state)
+{
+    (void)state;
+    kith_matrix points = points_of(KITH_F32);
+    kin_descent_request request = request_of(&points, KITH_EUCLIDEAN, 10);
+    request.rounds = 14;
+    rounding = 0.001F;
+    expect("a little rounding", &points, &request, 0, 0.99);
+    assert_int_equal(test_fake_cascade.given_fills, 0);
+    rounding = 4.0F;
+    expect("rounded to one point", &points, &request, 9, 0.9);
+    assert_int_equal(test_fake_cascade.given_fills, 1);
+    request.start = KIN_DESCENT_START_RANDOM;
+    request.flags = KITH_INCLUDE_SELF;
+    expect("  from random lists", &points, &request, 0, 0.9);
+    assert_int_equal(test_fake_cascade.given_fills, 1);
+    request = request_of(&points, KITH_INNER_PRODUCT, 10);
+    rounding = 0.001F;
+    expect("products", &points, &request, 0, 0.8);
+    assert_int_equal(test_fake_cascade.given_fills, 0);
+    rounding = 0.0F;
+    printf("rows as given where rounded ones are alike\n");
+    test_mixture_free(&points);
 }
 
 static void graphs(void **state)
@@ -374,9 +404,9 @@ static void faults(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(starts),   cmocka_unit_test(graphs),
-                                       cmocka_unit_test(ends),     cmocka_unit_test(exact),
-                                       cmocka_unit_test(controls), cmocka_unit_test(budgets),
-                                       cmocka_unit_test(faults)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(starts),  cmocka_unit_test(coarse),
+                                       cmocka_unit_test(graphs),  cmocka_unit_test(ends),
+                                       cmocka_unit_test(exact),   cmocka_unit_test(controls),
+                                       cmocka_unit_test(budgets), cmocka_unit_test(faults)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
