@@ -11,7 +11,7 @@
  * was there, the rest is drawn by chance: where all costs of a start are equal the lists of a block
  * are equal, too, and rounds would learn nothing from them.
  *
- * Integers are exact. Products have no distance that rounding could be compared with.
+ * Whole numbers are exact. Products have no distance that rounding could be compared with.
  *
  * Memory. Half a graph of positions while it is filled, before rounds take theirs.
  */
@@ -25,18 +25,24 @@ enum {
     SAMPLED = PLACES * NEIGHBOURS,
     BATCH = 1 << 16 /* lists whose positions the host copies at a time */
 };
-/* Distances below so many times what rounding may do to them are not told apart. */
+/* Distances below so many times what rounding may do to them are not told apart. Rounding to bytes
+ * was tried on these very points (fused_prepare.c) before they were taken, and they make rounds
+ * fast. */
 static const double TIMES_LOST = 4.0;
+static const double TIMES_LOST_BYTES = 2.0;
 static const double MOST_COARSE = 0.25; /* share of the lists */
 
 /* ---- Looking --------------------------------------------------------------------------------- */
 
-static float cost_of_order(uint32_t order)
+static double cost_of_order(kin_fused_type type, uint32_t order)
 {
+    if (type == KIN_FUSED_S8) {
+        return (double)(int32_t)(order ^ 0x80000000u);
+    }
     const uint32_t bits = (order >> 31) != 0 ? order & 0x7fffffffu : ~order;
     float cost;
     memcpy(&cost, &bits, sizeof cost);
-    return cost;
+    return (double)cost;
 }
 
 /* The other end of the pair is taken to be like this one: they are neighbours. */
@@ -46,8 +52,9 @@ static bool is_blurred(const kin_fused_frame *frame, uint64_t word, const kin_fu
         return false;
     }
     const kin_bound_row row = {.norm = (double)facts->norm, .lost = (double)facts->lost};
-    const double blur = TIMES_LOST * (row.lost + row.lost);
-    return (double)cost_of_order((uint32_t)(word >> 32)) <
+    const double times = frame->type == KIN_FUSED_S8 ? TIMES_LOST_BYTES : TIMES_LOST;
+    const double blur = times * (row.lost + row.lost);
+    return cost_of_order(frame->type, (uint32_t)(word >> 32)) <
            blur * blur + kin_bound_error(frame->kappa, row, row);
 }
 
