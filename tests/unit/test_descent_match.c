@@ -399,18 +399,20 @@ typedef struct starting {
     kin_descent_matcher matcher;
 } starting;
 
-static starting start_make(const test_rows *rows, kith_metric metric, kin_isa isa, int32_t threads)
+/* In place: sets and points know where what they were made from stands. */
+static void start_make(starting *s, const test_rows *rows, kith_metric metric, kin_isa isa,
+                       int32_t threads)
 {
-    starting s = {.ctx = test_ctx(isa, threads)};
+    s->ctx = test_ctx(isa, threads);
     const kith_matrix *m = &rows->matrix;
     const kin_distance distance = {.metric = metric, .cols = m->cols, .isa = isa};
-    assert_int_equal(kin_prepare_rows(s.ctx, m, &distance, "points", false, false, &s.prepared),
+    assert_int_equal(kin_prepare_rows(s->ctx, m, &distance, "points", false, false, &s->prepared),
                      KITH_OK);
     assert_int_equal(
-        kin_prepare_corpus(s.ctx, kin_frame_is_integer(&distance, m, m), 11, &s.prepared), KITH_OK);
-    assert_int_equal(kin_descent_points_make(s.ctx, &s.prepared, &s.points), KITH_OK);
-    assert_int_equal(kin_descent_matcher_make(s.ctx, &s.points, 1, 64, &s.matcher), KITH_OK);
-    return s;
+        kin_prepare_corpus(s->ctx, kin_frame_is_integer(&distance, m, m), 11, &s->prepared),
+        KITH_OK);
+    assert_int_equal(kin_descent_points_make(s->ctx, &s->prepared, &s->points), KITH_OK);
+    assert_int_equal(kin_descent_matcher_make(s->ctx, &s->points, 1, 64, &s->matcher), KITH_OK);
 }
 
 static void start_free(starting *s)
@@ -497,7 +499,8 @@ static void start_twice(const test_rows *rows, kith_metric metric, kin_isa isa, 
     kin_descent_started started[2];
     int64_t count = 0;
     for (int i = 0; i < 2; i++) {
-        starting s = start_make(rows, metric, isa, i == 0 ? 1 : 4);
+        starting s;
+        start_make(&s, rows, metric, isa, i == 0 ? 1 : 4);
         count = s.points.count;
         assert_int_equal(
             kin_descent_start_screen(s.ctx, &s.points, share, LENGTH, words[i], &started[i]),
