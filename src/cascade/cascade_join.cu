@@ -143,10 +143,17 @@ static __device__ __forceinline__ void copy_step(const params &p, join_shared<CA
 
 /* ---- The kernel ------------------------------------------------------------------------------ */
 
+/* Blocks that a processor can hold at all: 16 on sm_86, 24 on sm_89, 32 on the others. */
+#if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ == 860 || __CUDA_ARCH__ == 890)
+enum { MOST_BLOCKS = 16 };
+#else
+enum { MOST_BLOCKS = 32 };
+#endif
+
 /* Blocks that a processor shall hold: what registers leave without spilling in earnest. */
 static constexpr int blocks_for(int cap)
 {
-    return cap == 64 ? 4 : 320 / cap;
+    return cap == 64 ? 4 : cap * MOST_BLOCKS < 320 ? MOST_BLOCKS : 320 / cap;
 }
 
 template <kin_fused_type TYPE, int CAP, typename ACC>
