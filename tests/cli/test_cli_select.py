@@ -239,7 +239,7 @@ class Mistakes(SelectCase):
         wrong("a -k 3 --select heap --aligned", "kith: --aligned: goes with --select merge_queue")
         wrong("a -k 3 --select scan --heap-sample 8",
               "kith: --heap-sample: goes with --select threshold_heap alone")
-        wrong("a -k 3 --select threshold_heap --sample 8", "no such option, kith eval has")
+        wrong("a -k 3 --select threshold_heap --sample 8", "no such option, kith graph has")
         wrong("a -k 3 --kth --unsorted", "does not go together with --unsorted")
         wrong("a -k 3 --metric l2", "kith select has no such option, kith graph has")
         wrong("a -k 3 -o out.npy", "kith: out.npy: ", ".npz")
