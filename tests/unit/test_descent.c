@@ -118,23 +118,25 @@ typedef struct descent {
     kin_descent_rounds rounds;
 } descent;
 
-static descent descent_of(int32_t threads, kith_metric metric, int32_t candidates, bool all)
+/* Parts of it point to each other: it stays where it was begun. */
+static void descent_begin(descent *d, int32_t threads, kith_metric metric, int32_t candidates,
+                          bool all)
 {
-    descent d = {.ctx = test_descent_ctx(threads),
-                 .rows = test_descent_rows(KITH_F32, 2000, COLS, SHAPE_CLUSTERS, false)};
-    const kin_distance distance = test_descent_request(d.ctx, &d.rows, metric, 1).distance;
+    *d = (descent){.ctx = test_descent_ctx(threads),
+                   .rows = test_descent_rows(KITH_F32, 2000, COLS, SHAPE_CLUSTERS, false)};
+    const kin_distance distance = test_descent_request(d->ctx, &d->rows, metric, 1).distance;
     assert_int_equal(
-        kin_prepare_rows(d.ctx, &d.rows.matrix, &distance, "points", false, false, &d.prepared),
+        kin_prepare_rows(d->ctx, &d->rows.matrix, &distance, "points", false, false, &d->prepared),
         KITH_OK);
     if (kin_exact_screens(&distance)) {
-        assert_int_equal(kin_prepare_corpus(d.ctx, false, 10, &d.prepared), KITH_OK);
+        assert_int_equal(kin_prepare_corpus(d->ctx, false, 10, &d->prepared), KITH_OK);
     }
-    assert_int_equal(kin_descent_points_make(d.ctx, &d.prepared, &d.points), KITH_OK);
-    assert_int_equal(kin_descent_rounds_make(d.ctx, &d.points, 24, candidates, &d.rounds), KITH_OK);
-    d.rounds.seed = 7;
-    d.rounds.all = all;
-    assert_int_equal(kin_descent_fill_random(&d.rounds, false), KITH_OK);
-    return d;
+    assert_int_equal(kin_descent_points_make(d->ctx, &d->prepared, &d->points), KITH_OK);
+    assert_int_equal(kin_descent_rounds_make(d->ctx, &d->points, 24, candidates, &d->rounds),
+                     KITH_OK);
+    d->rounds.seed = 7;
+    d->rounds.all = all;
+    assert_int_equal(kin_descent_fill_random(&d->rounds, false), KITH_OK);
 }
 
 static void descent_free(descent *d)
@@ -186,7 +188,8 @@ static int64_t check_meeting(const descent *d, const kin_descent_meeting *m, uin
 static void samples_are_forward_and_reverse(void **state)
 {
     (void)state;
-    descent d = descent_of(1, KITH_EUCLIDEAN, 5, false);
+    descent d;
+    descent_begin(&d, 1, KITH_EUCLIDEAN, 5, false);
     kin_descent_rounds *r = &d.rounds;
     int64_t reverse = 0;
     int64_t updates = 0;
@@ -215,7 +218,8 @@ static void lists_stay_sound(void **state)
     static const kith_metric metrics[] = {KITH_EUCLIDEAN, KITH_MANHATTAN, KITH_COSINE};
     int64_t checked = 0;
     for (int i = 0; i < 6; i++) {
-        descent d = descent_of(2, metrics[i / 2], 6, i % 2 == 1);
+        descent d;
+        descent_begin(&d, 2, metrics[i / 2], 6, i % 2 == 1);
         int64_t updates = 1;
         for (int32_t round = 0; round <= 6; round++) {
             if (round > 0) {
