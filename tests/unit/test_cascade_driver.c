@@ -153,6 +153,10 @@ static void starts(void **state)
         request.rounds = -1;
         expect("near tiles alone", &points, &request, 0, 0.5);
         assert_int_equal(test_fake_cascade.rounds, 0);
+        if (test_is_slow_build()) {
+            test_mixture_free(&points);
+            break;
+        }
         request.rounds = 9;
         request.start = KIN_DESCENT_START_RANDOM;
         expect("random lists", &points, &request, 0, 0.95);
@@ -171,6 +175,9 @@ static void starts(void **state)
 static void coarse(void **state)
 {
     (void)state;
+    if (test_is_slow_build()) {
+        skip(); /* one thread drives a device */
+    }
     kith_matrix points = points_of(KITH_F32);
     kin_descent_request request = request_of(&points, KITH_EUCLIDEAN, 10);
     request.rounds = 14;
@@ -196,6 +203,9 @@ static void coarse(void **state)
 static void graphs(void **state)
 {
     (void)state;
+    if (test_is_slow_build()) {
+        skip(); /* one thread drives a device */
+    }
     kith_ctx *ctx = make_ctx();
     kith_matrix points = points_of(KITH_F32);
     for (int64_t row = 0; row < ROWS; row += 20) {
@@ -336,6 +346,9 @@ static void controls(void **state)
 static void budgets(void **state)
 {
     (void)state;
+    if (test_is_slow_build()) {
+        skip(); /* memory alone is looked at */
+    }
     kith_matrix points = points_of(KITH_U8);
     static const kith_metric metrics[] = {KITH_EUCLIDEAN, KITH_MANHATTAN};
     for (int m = 0; m < 2; m++) {
@@ -344,8 +357,7 @@ static void budgets(void **state)
         const uint64_t need = kin_cascade_bytes(&points, &request, 0);
         int worked = 0;
         int lacking = 0;
-        for (uint64_t budget = need; budget > 1U << 16;
-             budget -= budget / (test_is_slow_build() ? 2 : 3)) {
+        for (uint64_t budget = need; budget > 1U << 16; budget -= budget / 3) {
             const solved s = solve("a budget", &points, &request, budget, 0);
             worked += s.status == KITH_OK;
             lacking += s.status != KITH_OK;

@@ -435,6 +435,9 @@ static void memory_runs_out(void **state)
 static void plans_hold(void **state)
 {
     (void)state;
+    if (test_is_slow_build()) {
+        skip(); /* memory alone is looked at */
+    }
     static const kith_metric metrics[] = {KITH_EUCLIDEAN, KITH_COSINE, KITH_CHEBYSHEV};
     for (int i = 0; i < 9; i++) {
         kith_ctx *ctx = test_descent_ctx(1 + i % 3);
