@@ -8,6 +8,10 @@
  *   8 distances, recall   9 files   10 plans, reports, devices   11 selection   12 prediction
  * kith_descent.h, which this file includes:
  *   13 approximate graphs
+ * kith_merge.h, which it includes, too:
+ *   14 graphs that grow
+ * kith_shard.h, and this:
+ *   15 graphs from shards
  * kith_cuda.h adds calls on matrices that already lie in the memory of a GPU.
  *
  * Rules that hold everywhere
@@ -774,5 +778,7 @@ KITH_API kith_status kith_predict(kith_ctx *ctx, const kith_neighbors *neighbors
 #endif
 
 #include "kith/kith_descent.h"
+#include "kith/kith_merge.h"
+#include "kith/kith_shard.h"
 
 #endif

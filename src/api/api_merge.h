@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Two graphs behind the public functions: their arguments. */
+#ifndef KIN_API_MERGE_H
+#define KIN_API_MERGE_H
+
+#include "api/api_check.h"
+
+/* Two sets in one matrix, and their graphs; of an empty set graph.rows is 0. */
+typedef struct kin_merge_sets {
+    kith_matrix points; /* checked */
+    int64_t first_rows;
+    kith_neighbors graph[2];
+} kin_merge_sets;
+
+/* points, first_rows and both graphs: shapes, ids, and that their lists are long enough for k.
+ * place: of fused_search.h; what lies on a device is not looked at. */
+kith_status kin_merge_check(kith_ctx *ctx, const kith_matrix *points, int64_t first_rows,
+                            const kith_neighbors *graph1, const kith_neighbors *graph2, int64_t k,
+                            uint32_t flags, uint32_t place, kin_merge_sets *sets);
+
+#endif

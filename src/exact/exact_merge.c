@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "exact/exact_merge.h"
+
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "host/host_threads.h"
+#include "select/select_pairs.h"
+
+enum { ROWS_A_TASK = 64 };
+
+typedef struct worker {
+    double *query;
+    uint32_t *ids; /* of the graph's list, and the own */
+    double *keys;
+    kin_pair *pairs;
+} worker;
+
+typedef struct merging {
+    kith_ctx *ctx;
+    const kin_prepared *points;
+    const kin_merge_side *side;
+    const kith_neighbors *out;
+    bool self;
+    worker *workers; /* by thread */
+} merging;
+
+/* Ids of the graph's list in rows of all points; where the own counts it is there. */
+static int64_t gather(const merging *m, int64_t row, uint32_t *ids)
+{
+    const kith_neighbors *graph = m->side->graph;
+    const uint32_t *from = graph->ids + row * graph->k;
+    int64_t count = 0;
+    for (int64_t i = 0; i < graph->k; i++) {
+        if (from[i] != KITH_ID_NONE && (int64_t)from[i] != row) {
+            ids[count++] = (uint32_t)(m->side->first + from[i]);
+        }
+    }
+    if (m->self) {
+        ids[count++] = (uint32_t)(m->side->first + row);
+    }
+    return count;
+}
+
+/* The list with its keys, ascending, each id once. An id has one key, so that twice the same stand
+ * side by side. */
+static kith_status own_list(const merging *m, int64_t row, worker *w, int64_t *listed)
+{
+    const kin_distance *distance = &m->points->distance;
+    const int64_t given = gather(m, row, w->ids);
+    const kin_query query =
+        kin_metric_load(distance, &m->points->rows, m->side->first + row, w->query);
+    kin_metric_keys(distance, &query, &m->points->rows, w->ids, 0, given, w->keys);
+    for (int64_t i = 0; i < given; i++) {
+        if (w->keys[i] != w->keys[i]) {
+            return kin_fail(m->ctx, KITH_E_DATA,
+                            "the caller's distance of points %lld and %lu is NaN (a distance must "
+                            "be a number)",
+                            (long long)(m->side->first + row), (unsigned long)w->ids[i]);
+        }
+        w->pairs[i] = (kin_pair){w->keys[i], w->ids[i], 1};
+    }
+    kin_select_sort_pairs(w->pairs, given);
+    int64_t count = 0;
+    for (int64_t i = 0; i < given; i++) {
+        if (count == 0 || w->pairs[count - 1].id != w->pairs[i].id) {
+            w->pairs[count++] = w->pairs[i];
+        }
+    }
+    *listed = count;
+    return KITH_OK;
+}
+
+static void put(const merging *m, int64_t at, uint32_t id, double distance)
+{
+    if (m->out->ids != NULL) {
+        m->out->ids[at] = id;
+    }
+    if (m->out->distances != NULL) {
+        m->out->distances[at] = (float)distance;
+    }
+    if (m->out->distances64 != NULL) {
+        m->out->distances64[at] = distance;
+    }
+}
+
+static void write_row(const merging *m, int64_t row, const kin_pair *own, int64_t count)
+{
+    const kith_neighbors *across = m->side->across;
+    const kith_metric metric = m->points->distance.metric;
+    int64_t at = (m->side->first + row) * m->out->k;
+    const int64_t last = at + m->out->k;
+    int64_t i = 0;
+    int64_t j = 0;
+    while (at < last && (i < count || j < across->k)) {
+        kin_pair other = {0};
+        if (j < across->k) {
+            other.key = across->distances64[row * across->k + j];
+            other.id = (uint32_t)(m->side->other_first + across->ids[row * across->k + j]);
+        }
+        const bool mine = j == across->k || (i < count && kin_pair_less(&own[i], &other));
+        const kin_pair *next = mine ? &own[i] : &other;
+        put(m, at++, next->id, kin_metric_distance(metric, next->key));
+        i += mine;
+        j += !mine;
+    }
+    for (; at < last; at++) {
+        put(m, at, KITH_ID_NONE, metric == KITH_INNER_PRODUCT ? -INFINITY : INFINITY);
+    }
+}
+
+static kith_status merge_rows(void *arg, int64_t task, int32_t thread)
+{
+    const merging *m = arg;
+    const kith_neighbors *graph = m->side->graph;
+    worker *w = &m->workers[thread];
+    const int64_t enough = kin_min_i64(m->out->k, graph->rows - (m->self ? 0 : 1));
+    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, graph->rows);
+    for (int64_t row = task * ROWS_A_TASK; row < last; row++) {
+        int64_t count = 0;
+        KIN_TRY(own_list(m, row, w, &count));
+        if (count < enough) {
+            return kin_fail(m->ctx, KITH_E_DATA,
+                            "%s has %lld different neighbours in row %lld, an exact merge needs "
+                            "%lld (give a graph with longer lists, or merge approximately)",
+                            m->side->name, (long long)count, (long long)row, (long long)enough);
+        }
+        write_row(m, row, w->pairs, count);
+    }
+    return KITH_OK;
+}
+
+static kith_status make_worker(const merging *m, worker *w)
+{
+    const uint64_t most = (uint64_t)m->side->graph->k + 1;
+    const uint64_t cols = (uint64_t)m->points->distance.cols;
+    KIN_TRY(kin_alloc(m->ctx, &w->query, cols + KIN_METRIC_LANES, sizeof *w->query, "a query"));
+    KIN_TRY(kin_alloc(m->ctx, &w->ids, most, sizeof *w->ids, "the list of a row"));
+    KIN_TRY(kin_alloc(m->ctx, &w->keys, most, sizeof *w->keys, "the list of a row"));
+    return kin_alloc(m->ctx, &w->pairs, most, sizeof *w->pairs, "the list of a row");
+}
+
+kith_status kin_merge_write(kith_ctx *ctx, const kin_prepared *points, const kin_merge_side *side,
+                            uint32_t flags, const kith_neighbors *out)
+{
+    merging m = {.ctx = ctx,
+                 .points = points,
+                 .side = side,
+                 .out = out,
+                 .self = (flags & KITH_INCLUDE_SELF) != 0};
+    kith_status status = KITH_OK;
+    KIN_TRY(kin_alloc_zero(ctx, &m.workers, (uint64_t)ctx->threads, sizeof *m.workers, "threads"));
+    for (int32_t t = 0; t < ctx->threads; t++) {
+        KIN_TRY_GOTO(status, make_worker(&m, &m.workers[t]), done);
+    }
+    status =
+        kin_parallel(ctx, "merge", kin_ceil_div(side->graph->rows, ROWS_A_TASK), merge_rows, &m);
+done:
+    for (int32_t t = 0; t < ctx->threads; t++) {
+        kin_free(ctx, m.workers[t].pairs);
+        kin_free(ctx, m.workers[t].keys);
+        kin_free(ctx, m.workers[t].ids);
+        kin_free(ctx, m.workers[t].query);
+    }
+    kin_free(ctx, m.workers);
+    return status;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Lists of two graphs made one: each row's own list, with ids alone, and the list of what it has
+ * nearest in the other set, with canonical keys, become the first k of both by (key, id). */
+#ifndef KIN_EXACT_MERGE_H
+#define KIN_EXACT_MERGE_H
+
+#include "exact/exact_prepare.h"
+
+/* Rows of one set, and what is known of their neighbours. */
+typedef struct kin_merge_side {
+    const char *name;             /* of the graph, for messages */
+    int64_t first;                /* row of all points at which the set begins */
+    const kith_neighbors *graph;  /* ids count from `first`, in any order, empty slots among them */
+    int64_t other_first;          /* the other set's, from which the ids of `across` count */
+    const kith_neighbors *across; /* rows of the set: ids, and in distances64 the keys, ascending by
+                                     (key, id), no slot empty; k 0: the other set is empty */
+} kin_merge_side;
+
+/* points: after kin_prepare_rows; of all sets. out: rows of all points, of which those of the side
+ * are written, ids counting from the first of all; what a short list leaves is empty. E_DATA where
+ * a graph's list has fewer different ids than out->k and than the set has to give. Ids are checked
+ * to be below the set's rows by the caller. flags: KITH_INCLUDE_SELF. */
+kith_status kin_merge_write(kith_ctx *ctx, const kin_prepared *points, const kin_merge_side *side,
+                            uint32_t flags, const kith_neighbors *out);
+
+#endif

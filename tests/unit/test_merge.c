@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Two graphs made one by the public calls: an exact merge has the bytes of the exact graph of all
+ * points, and what is wrong with arguments is said. Runs with several threads. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "support/support_answers.h"
+#include "support/support_engines.h"
+#include "support/support_shapes.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS = 700, COLS = 9, K = 10, LONGER = 13 };
+
+static void works(const kith_ctx *ctx, kith_status status)
+{
+    if (status != KITH_OK) {
+        fail_msg("%s", kith_ctx_detail(ctx));
+    }
+}
+
+static kith_matrix part_of(const kith_matrix *all, int64_t first, int64_t rows)
+{
+    kith_matrix part = *all;
+    part.data = (const char *)all->data + first * all->stride_bytes;
+    part.rows = rows;
+    return part;
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Room for lists; of no rows, too. */
+static kith_neighbors room_for(int64_t rows, int64_t k)
+{
+    return rows > 0 ? test_answer_make(rows, k) : (kith_neighbors){.k = k};
+}
+
+/* An exact graph whose lists are as long as they can be, and `k` wide: the rest are empty slots. */
+static kith_neighbors graph_of(kith_ctx *ctx, const kith_matrix *points, int64_t k,
+                               const kith_search_params *like)
+{
+    const int64_t self = (like->flags & KITH_INCLUDE_SELF) != 0;
+    const int64_t has = smaller(k, points->rows - 1 + self);
+    kith_neighbors wide = room_for(points->rows, k);
+    for (int64_t i = 0; i < points->rows * k; i++) {
+        wide.ids[i] = KITH_ID_NONE;
+    }
+    if (has < 1) {
+        return wide;
+    }
+    kith_neighbors graph = room_for(points->rows, has);
+    kith_search_params params = *like;
+    params.k = has;
+    works(ctx, kith_graph_exact(ctx, points, &params, &graph));
+    for (int64_t row = 0; row < points->rows; row++) {
+        memcpy(wide.ids + row * k, graph.ids + row * has, (size_t)has * sizeof *graph.ids);
+    }
+    test_answer_free(&graph);
+    return wide;
+}
+
+/* Whether merging graphs of the first rows and of the others gives the graph of all. */
+static void merge_is_true(kith_ctx *ctx, const kith_matrix *points, int64_t first_rows,
+                          const kith_search_params *params, const kith_neighbors *truth)
+{
+    const kith_matrix part[] = {part_of(points, 0, first_rows),
+                                part_of(points, first_rows, points->rows - first_rows)};
+    kith_neighbors graph1 = graph_of(ctx, &part[0], params->k, params);
+    kith_neighbors graph2 = graph_of(ctx, &part[1], LONGER, params);
+    kith_neighbors out = test_answer_make(points->rows, params->k);
+    works(ctx, kith_graph_merge_exact(ctx, points, first_rows, &graph1, &graph2, params, &out));
+    if (!test_answers_equal(&out, truth)) {
+        fail_msg("%s, %lld of %lld rows: not the graph of all", kith_metric_name(params->metric),
+                 (long long)first_rows, (long long)points->rows);
+    }
+    kith_report report = {.struct_size = (uint32_t)sizeof report};
+    works(ctx, kith_ctx_report(ctx, &report));
+    assert_int_equal(report.exact, 1);
+    test_answer_free(&out);
+    test_answer_free(&graph2);
+    test_answer_free(&graph1);
+}
+
+/* ---- Exact ---------------------------------------------------------------------------------- */
+
+static void each_split(kith_ctx *ctx, const kith_matrix *points, const kith_search_params *params)
+{
+    static const int64_t splits[] = {0, 1, 4, K, K + 1, 97, ROWS / 2, ROWS - 3, ROWS};
+    kith_neighbors truth = test_answer_make(points->rows, params->k);
+    works(ctx, kith_graph_exact(ctx, points, params, &truth));
+    for (size_t i = 0; i < sizeof splits / sizeof *splits; i++) {
+        merge_is_true(ctx, points, splits[i], params, &truth);
+    }
+    test_answer_free(&truth);
+}
+
+static void exact_is_the_graph_of_all(void **state)
+{
+    (void)state;
+    static const test_shape shapes[] = {SHAPE_GAUSS, SHAPE_GRID, SHAPE_COPIES, SHAPE_SPARSE};
+    kith_ctx *ctx = test_engine_best_ctx(2);
+    kith_search_params params = kith_search_params_default();
+    params.k = K;
+    uint64_t seed = 7;
+    test_rows points = test_rows_make(KITH_F32, ROWS, COLS, 8);
+    for (int metric = KITH_EUCLIDEAN; metric < KITH_CUSTOM; metric++) {
+        test_shape_fill(&points, shapes[metric % 4], true, &seed);
+        params.metric = (kith_metric)metric;
+        params.flags = metric % 3 == 0 ? KITH_INCLUDE_SELF : 0;
+        each_split(ctx, &points.matrix, &params);
+    }
+    test_rows_free(&points);
+    kith_ctx_free(ctx);
+    (void)printf("merged exactly: the bytes of the exact graph, every metric, every split, copies "
+                 "on both sides, sets of less than k points and of none\n");
+}
+
+static void methods_are_passed_on(void **state)
+{
+    (void)state;
+    kith_ctx *ctx = test_engine_best_ctx(2);
+    uint64_t seed = 9;
+    test_rows points = test_rows_make(KITH_U8, ROWS, 3, 0);
+    test_shape_fill(&points, SHAPE_CLUSTERS, true, &seed);
+    kith_search_params params = kith_search_params_default();
+    params.k = K;
+    params.method = KITH_METHOD_TREE;
+    each_split(ctx, &points.matrix, &params);
+    params.method = KITH_METHOD_AUTO;
+    params.pipeline = KITH_PIPELINE_MATRIX;
+    each_split(ctx, &points.matrix, &params);
+    test_rows_free(&points);
+    kith_ctx_free(ctx);
+    (void)printf("by the tree and by the pipeline matrix, too\n");
+}
+
+/* ---- Arguments ------------------------------------------------------------------------------ */
+
+static void says(const kith_ctx *ctx, kith_status status, kith_status expected, const char *text)
+{
+    assert_int_equal(status, expected);
+    if (strstr(kith_ctx_detail(ctx), text) == NULL) {
+        fail_msg("\"%s\" does not say \"%s\"", kith_ctx_detail(ctx), text);
+    }
+}
+
+static void mistakes_are_named(void **state)
+{
+    (void)state;
+    enum { FIRST = 40, SECOND = 30 };
+    kith_ctx *ctx = test_engine_best_ctx(1);
+    uint64_t seed = 11;
+    test_rows points = test_rows_make(KITH_F32, FIRST + SECOND, COLS, 0);
+    test_shape_fill(&points, SHAPE_GAUSS, false, &seed);
+    kith_search_params params = kith_search_params_default();
+    params.k = K;
+    const kith_matrix part[] = {part_of(&points.matrix, 0, FIRST),
+                                part_of(&points.matrix, FIRST, SECOND)};
+    kith_neighbors one = graph_of(ctx, &part[0], K, &params);
+    kith_neighbors two = graph_of(ctx, &part[1], K, &params);
+    kith_neighbors out = test_answer_make(FIRST + SECOND, K);
+    const kith_matrix *all = &points.matrix;
+    says(ctx, kith_graph_merge_exact(ctx, all, FIRST + 1, &one, &two, &params, &out),
+         KITH_E_ARGUMENT, "graph1 has 40 rows and its set 41 points");
+    says(ctx, kith_graph_merge_exact(ctx, all, -1, &one, &two, &params, &out), KITH_E_ARGUMENT,
+         "first_rows is -1");
+    says(ctx, kith_graph_merge_exact(ctx, all, FIRST, &one, NULL, &params, &out), KITH_E_ARGUMENT,
+         "graph2 is NULL");
+    params.radius = 1.0;
+    says(ctx, kith_graph_merge_exact(ctx, all, FIRST, &one, &two, &params, &out), KITH_E_ARGUMENT,
+         "radius");
+    params.radius = 0.0;
+    two.k = K / 2;
+    says(ctx, kith_graph_merge_exact(ctx, all, FIRST, &one, &two, &params, &out), KITH_E_ARGUMENT,
+         "k is 10 and graph2 has lists of 5");
+    two.k = K;
+    two.ids[3 * K + 1] = SECOND;
+    says(ctx, kith_graph_merge_exact(ctx, all, FIRST, &one, &two, &params, &out), KITH_E_DATA,
+         "graph2[3, 1] is id 30");
+    two.ids[3 * K + 1] = two.ids[3 * K];
+    says(ctx, kith_graph_merge_exact(ctx, all, FIRST, &one, &two, &params, &out), KITH_E_DATA,
+         "graph2 has 9 different neighbours in row 3");
+    test_answer_free(&out);
+    test_answer_free(&two);
+    test_answer_free(&one);
+    test_rows_free(&points);
+    kith_ctx_free(ctx);
+    (void)printf("mistakes are named: rows, ids, lists that are too short\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(exact_is_the_graph_of_all),
+                                       cmocka_unit_test(methods_are_passed_on),
+                                       cmocka_unit_test(mistakes_are_named)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
