@@ -19,6 +19,7 @@
  */
 #include "fused/fused_gate.cuh"
 #include "fused/fused_launch.cuh"
+#include "fused/fused_mma.cuh"
 #include "fused/fused_screen.cuh"
 #include "gpu/gpu_stream.cuh"
 
@@ -103,64 +104,19 @@ static __device__ __forceinline__ int32_t least_of(int32_t row, int32_t col, int
     return min(row, col - gate);
 }
 
-/* ---- Instructions --------------------------------------------------------------------------- */
-
-static __device__ __forceinline__ uint32_t shared_address(const void *p)
-{
-    return (uint32_t)__cvta_generic_to_shared(p);
-}
-
-static __device__ __forceinline__ void copy_ahead(void *to, const void *from)
-{
-    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(shared_address(to)),
-                 "l"(__cvta_generic_to_global(from))
-                 : "memory");
-}
-
-static __device__ __forceinline__ void close_copies(void)
-{
-    asm volatile("cp.async.commit_group;" ::: "memory");
-}
+/* ---- The ring ------------------------------------------------------------------------------- */
 
 /* Until at most stages - 2 of the copies that were closed are under way. */
 static __device__ __forceinline__ void wait_copies(int32_t stages)
 {
     if (stages == 2) {
-        asm volatile("cp.async.wait_group 0;" ::: "memory");
+        mma_wait_copies<0>();
     } else if (stages == 3) {
-        asm volatile("cp.async.wait_group 1;" ::: "memory");
+        mma_wait_copies<1>();
     } else {
-        asm volatile("cp.async.wait_group 2;" ::: "memory");
+        mma_wait_copies<2>();
     }
 }
-
-static __device__ __forceinline__ void load_matrices(uint32_t (&r)[4], uint32_t address)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(address)
-                 : "memory");
-}
-
-static __device__ __forceinline__ void multiply(float (&c)[4], const uint32_t (&a)[4], uint32_t b0,
-                                                uint32_t b1)
-{
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
-                 "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
-static __device__ __forceinline__ void multiply(int32_t (&c)[4], const uint32_t (&a)[4],
-                                                uint32_t b0, uint32_t b1)
-{
-    asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, "
-                 "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                 : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
-/* ---- The ring ------------------------------------------------------------------------------- */
 
 static __device__ __forceinline__ void advance(const params &p, cursor *at)
 {
@@ -190,8 +146,8 @@ static __device__ __forceinline__ void copy_slice(const kin_fused_set &set, uint
         const int number = (int)threadIdx.x + i * THREADS;
         const int row = number / (SLICE / CHUNK);
         const int chunk = number % (SLICE / CHUNK);
-        copy_ahead(to + row * SLICE + (chunk ^ row % 8) * CHUNK,
-                   from + row * row_bytes + chunk * CHUNK);
+        mma_copy<CHUNK>(to + row * SLICE + (chunk ^ row % 8) * CHUNK,
+                        from + row * row_bytes + chunk * CHUNK);
     }
 }
 
@@ -201,13 +157,13 @@ static __device__ __forceinline__ void copy_facts(const params &p, uint32_t tile
     enum { HALF_CHUNKS = sizeof to->half / CHUNK, WORST_CHUNKS = sizeof to->worst / CHUNK };
     const int32_t thread = (int32_t)threadIdx.x;
     if (thread < HALF_CHUNKS) {
-        copy_ahead((unsigned char *)to->half + thread * CHUNK,
-                   (const unsigned char *)(p.job.cols.half + (int64_t)tile * KIN_FUSED_TILE) +
-                       thread * CHUNK);
+        mma_copy<CHUNK>((unsigned char *)to->half + thread * CHUNK,
+                        (const unsigned char *)(p.job.cols.half + (int64_t)tile * KIN_FUSED_TILE) +
+                            thread * CHUNK);
     } else if (MODE == KIN_FUSED_LISTS && thread < HALF_CHUNKS + WORST_CHUNKS) {
         const int32_t chunk = thread - HALF_CHUNKS;
-        copy_ahead((unsigned char *)&to->worst + chunk * CHUNK,
-                   (const unsigned char *)(p.job.worst + tile) + chunk * CHUNK);
+        mma_copy<CHUNK>((unsigned char *)&to->worst + chunk * CHUNK,
+                        (const unsigned char *)(p.job.worst + tile) + chunk * CHUNK);
     }
 }
 
@@ -225,7 +181,7 @@ static __device__ __forceinline__ void copy_step(const params &p, const work &w,
             copy_facts<MODE>(p, tile, w.facts + at.stage);
         }
     }
-    close_copies(); /* one group a step, if empty, so that waiting can count */
+    mma_close_copies(); /* one group a step, if empty, so that waiting can count */
 }
 
 /* ---- Products ------------------------------------------------------------------------------- */
@@ -260,8 +216,8 @@ multiply_slice(const unsigned char *rows, const unsigned char *cols, int32_t ste
 {
     const int32_t row = warp / WARPS_A_ROW * WARP_ROWS + lane % 16;
     const int32_t col = warp % WARPS_A_ROW * WARP_COLS + lane / 16 * 8 + lane % 8;
-    const uint32_t a_at = shared_address(rows) + (uint32_t)(row * SLICE);
-    const uint32_t b_at = shared_address(cols) + (uint32_t)(col * SLICE);
+    const uint32_t a_at = mma_shared(rows) + (uint32_t)(row * SLICE);
+    const uint32_t b_at = mma_shared(cols) + (uint32_t)(col * SLICE);
     const uint32_t a_chunk = (uint32_t)((lane / 16) ^ lane % 8) * CHUNK;
     const uint32_t b_chunk = (uint32_t)((lane / 8 % 2) ^ lane % 8) * CHUNK;
 #pragma unroll
@@ -273,17 +229,17 @@ multiply_slice(const unsigned char *rows, const unsigned char *cols, int32_t ste
         uint32_t b[COL_PARTS / 2][4];
 #pragma unroll
         for (int m = 0; m < ROW_PARTS; m++) {
-            load_matrices(a[m], a_at + (uint32_t)(m * 16 * SLICE) + (a_chunk ^ k * STEP_BYTES));
+            mma_load(a[m], a_at + (uint32_t)(m * 16 * SLICE) + (a_chunk ^ k * STEP_BYTES));
         }
 #pragma unroll
         for (int n = 0; n < COL_PARTS / 2; n++) {
-            load_matrices(b[n], b_at + (uint32_t)(n * 16 * SLICE) + (b_chunk ^ k * STEP_BYTES));
+            mma_load(b[n], b_at + (uint32_t)(n * 16 * SLICE) + (b_chunk ^ k * STEP_BYTES));
         }
 #pragma unroll
         for (int m = 0; m < ROW_PARTS; m++) {
 #pragma unroll
             for (int n = 0; n < COL_PARTS; n++) {
-                multiply(acc[m][n], a[m], b[n / 2][n % 2 * 2], b[n / 2][n % 2 * 2 + 1]);
+                mma_multiply(acc[m][n], a[m], b[n / 2][n % 2 * 2], b[n / 2][n % 2 * 2 + 1]);
             }
         }
     }
