@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shard/shard_file.h"
+
+#include "base/base_mem.h"
+#include "base/base_try.h"
+#include "file/file_container.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define TAG_FACTS "shard"
+#define TAG_MET "met"
+#define TAG_KEYS "keys"
+#define TAG_OWN "own"
+enum { SECTIONS = 5 };
+
+/* ---- Names ---------------------------------------------------------------------------------- */
+
+void kin_shard_name_print(kin_shard_name name, char text[KIN_SHARD_NAME_BYTES])
+{
+    (void)snprintf(text, KIN_SHARD_NAME_BYTES, "shard-%05d.%06" PRId64 ".kith", (int)name.shard,
+                   name.version);
+}
+
+bool kin_shard_name_parse(const char *text, kin_shard_name *name)
+{
+    static const char before[] = "shard-";
+    char again[KIN_SHARD_NAME_BYTES];
+    char *end = NULL;
+    if (strncmp(text, before, sizeof before - 1) != 0) {
+        return false;
+    }
+    const long shard = strtol(text + sizeof before - 1, &end, 10);
+    if (*end != '.' || shard < 0 || shard >= KIN_SHARD_MOST) {
+        return false;
+    }
+    name->shard = (int32_t)shard;
+    name->version = strtoll(end + 1, NULL, 10);
+    kin_shard_name_print(*name, again);
+    return name->version >= 0 && strcmp(text, again) == 0;
+}
+
+static kith_status path_of(kith_ctx *ctx, const kin_shard_folder *folder, kin_shard_name name,
+                           char **path)
+{
+    char text[KIN_SHARD_NAME_BYTES];
+    const size_t room = strlen(folder->path) + 1 + sizeof text;
+    kin_shard_name_print(name, text);
+    KIN_TRY(kin_alloc(ctx, path, room, 1, "a file's path"));
+    (void)snprintf(*path, room, "%s/%s", folder->path, text);
+    return KITH_OK;
+}
+
+/* ---- Reading -------------------------------------------------------------------------------- */
+
+static int64_t rows_of(const kin_shard_folder *folder, int32_t shard)
+{
+    return kin_shard_rows(folder->shape.rows, folder->shape.shards, shard);
+}
+
+static kith_status open_file(kith_ctx *ctx, const kin_shard_folder *folder, kin_shard_name name,
+                             kin_container **out)
+{
+    char *path = NULL;
+    KIN_TRY(path_of(ctx, folder, name, &path));
+    const kith_status status = kin_container_open(ctx, path, out);
+    kin_free(ctx, path);
+    return status;
+}
+
+static bool is_ours(const kin_shard_folder *folder, kin_shard_name name,
+                    const kin_shard_facts *facts, const kin_container_header *header)
+{
+    return facts->format == KIN_SHARD_FACTS_FORMAT && facts->job == folder->job &&
+           facts->shards == folder->shape.shards && facts->shard == name.shard &&
+           facts->shard < facts->shards && facts->version == name.version && facts->last >= 0 &&
+           facts->last < facts->shards && header->k == folder->shape.k &&
+           header->rows == rows_of(folder, name.shard);
+}
+
+static kith_status facts_of(kith_ctx *ctx, const kin_shard_folder *folder, kin_shard_name name,
+                            const kin_container *file, kin_shard_facts *facts)
+{
+    char text[KIN_SHARD_NAME_BYTES];
+    const void *data = NULL;
+    KIN_TRY(kin_container_table(ctx, file, TAG_FACTS, 1, sizeof *facts, &data));
+    memcpy(facts, data, sizeof *facts);
+    if (!is_ours(folder, name, facts, kin_container_get_header(file))) {
+        kin_shard_name_print(name, text);
+        return kin_fail(ctx, KITH_E_FORMAT, "%s/%s: is of another job or another shard",
+                        folder->path, text);
+    }
+    return KITH_OK;
+}
+
+kith_status kin_shard_file_facts(kith_ctx *ctx, const kin_shard_folder *folder, kin_shard_name name,
+                                 kin_shard_facts *facts)
+{
+    kin_container *file = NULL;
+    const void *met = NULL;
+    KIN_TRY(open_file(ctx, folder, name, &file));
+    kith_status status = facts_of(ctx, folder, name, file, facts);
+    if (status == KITH_OK) {
+        status = kin_container_table(ctx, file, TAG_MET, (uint64_t)folder->shape.shards, 1, &met);
+    }
+    kin_container_close(file);
+    return status;
+}
+
+kith_status kin_shard_file_met(kith_ctx *ctx, const kin_shard_folder *folder, kin_shard_name name,
+                               unsigned char *met)
+{
+    kin_container *file = NULL;
+    const void *data = NULL;
+    const uint64_t shards = (uint64_t)folder->shape.shards;
+    KIN_TRY(open_file(ctx, folder, name, &file));
+    const kith_status status = kin_container_table(ctx, file, TAG_MET, shards, 1, &data);
+    if (status == KITH_OK) {
+        memcpy(met, data, (size_t)shards);
+    }
+    kin_container_close(file);
+    return status;
+}
+
+static kith_status copy_table(kith_ctx *ctx, const kin_container *file, const char *tag,
+                              uint64_t count, uint64_t item, void *out)
+{
+    const void *data = NULL;
+    KIN_TRY(kin_container_table(ctx, file, tag, count, item, &data));
+    memcpy(out, data, (size_t)(count * item));
+    return KITH_OK;
+}
+
+static kith_status copy_lists(kith_ctx *ctx, kin_shard_folder *folder, kin_shard_name name,
+                              const kin_container *file, const kin_shard_lists *lists)
+{
+    kin_shard_facts facts;
+    const uint64_t count = (uint64_t)rows_of(folder, name.shard) * (uint64_t)folder->shape.k;
+    KIN_TRY(facts_of(ctx, folder, name, file, &facts));
+    KIN_TRY(copy_table(ctx, file, KIN_TAG_IDS, count, sizeof *lists->ids, lists->ids));
+    KIN_TRY(copy_table(ctx, file, TAG_KEYS, count, sizeof *lists->keys, lists->keys));
+    if (folder->shape.own) {
+        KIN_TRY(copy_table(ctx, file, TAG_OWN, count, sizeof *lists->own, lists->own));
+    }
+    folder->bytes_read += kin_container_file_bytes(file);
+    return KITH_OK;
+}
+
+kith_status kin_shard_load(kith_ctx *ctx, kin_shard_folder *folder, int32_t shard,
+                           const kin_shard_lists *lists)
+{
+    const kin_shard_name name = {shard, folder->versions[shard]};
+    kin_container *file = NULL;
+    KIN_TRY(open_file(ctx, folder, name, &file));
+    const kith_status status = copy_lists(ctx, folder, name, file, lists);
+    kin_container_close(file);
+    return status;
+}
+
+/* ---- Writing -------------------------------------------------------------------------------- */
+
+kith_status kin_shard_store(kith_ctx *ctx, kin_shard_folder *folder, int32_t shard, int32_t last,
+                            const kin_shard_lists *lists)
+{
+    const kin_shard_shape *shape = &folder->shape;
+    const kin_shard_name name = {shard, folder->versions[shard] + 1};
+    const uint64_t count = (uint64_t)rows_of(folder, shard) * (uint64_t)shape->k;
+    const kin_shard_facts facts = {.format = KIN_SHARD_FACTS_FORMAT,
+                                   .shards = shape->shards,
+                                   .shard = shard,
+                                   .last = last,
+                                   .version = name.version,
+                                   .job = folder->job};
+    const kin_container_header header = {.kind = KITH_KIND_RESULT,
+                                         .metric = shape->metric,
+                                         .rows = rows_of(folder, shard),
+                                         .k = shape->k,
+                                         .corpus_rows = shape->rows,
+                                         .recall = -1.0};
+    const kin_section sections[SECTIONS] = {
+        {.tag = TAG_FACTS, .data = &facts, .bytes = sizeof facts},
+        {.tag = TAG_MET,
+         .data = folder->met + (int64_t)shard * shape->shards,
+         .bytes = (uint64_t)shape->shards},
+        {.tag = KIN_TAG_IDS, .data = lists->ids, .bytes = count * sizeof *lists->ids},
+        {.tag = TAG_KEYS, .data = lists->keys, .bytes = count * sizeof *lists->keys},
+        {.tag = TAG_OWN, .data = lists->own, .bytes = count * sizeof *lists->own}};
+    char *path = NULL;
+    KIN_TRY(path_of(ctx, folder, name, &path));
+    const kith_status status =
+        kin_container_write(ctx, path, &header, sections, SECTIONS - (shape->own ? 0 : 1));
+    if (status == KITH_OK) {
+        folder->versions[shard] = name.version;
+        folder->bytes_written += count * (sizeof *lists->ids + sizeof *lists->keys);
+    }
+    kin_free(ctx, path);
+    return status;
+}

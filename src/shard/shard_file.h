@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * One version of one shard's lists in a file: shard-00003.000007.kith, a container with the
+ * sections shard (facts), met, ids, keys and, of approximate graphs, own. */
+#ifndef KIN_SHARD_FILE_H
+#define KIN_SHARD_FILE_H
+
+#include "shard/shard_folder.h"
+
+enum { KIN_SHARD_NAME_BYTES = 32, KIN_SHARD_FACTS_FORMAT = 1 };
+
+typedef struct kin_shard_name {
+    int32_t shard;
+    int64_t version;
+} kin_shard_name;
+
+typedef struct kin_shard_facts {
+    uint32_t format;
+    int32_t shards;
+    int32_t shard;
+    int32_t last; /* whom it has met last */
+    int64_t version;
+    uint64_t job; /* checksum of the journal's head */
+} kin_shard_facts;
+
+void kin_shard_name_print(kin_shard_name name, char text[KIN_SHARD_NAME_BYTES]);
+/* False where it is no name of a shard's file. */
+bool kin_shard_name_parse(const char *text, kin_shard_name *name);
+
+/* What a file says of itself, held against the folder's job: KITH_E_FORMAT where it is damaged or
+ * another job's. */
+kith_status kin_shard_file_facts(kith_ctx *ctx, const kin_shard_folder *folder, kin_shard_name name,
+                                 kin_shard_facts *facts);
+/* met: one byte a shard. */
+kith_status kin_shard_file_met(kith_ctx *ctx, const kin_shard_folder *folder, kin_shard_name name,
+                               unsigned char *met);
+
+#endif

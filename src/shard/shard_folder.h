@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The folder of a graph from shards: the lists of every shard on disk, and whom it has met.
+ *
+ *     shards.journal             what job it is: a head of lines with their checksum, no records
+ *     shard-00003.000007.kith    lists of shard 3 as they are after its seventh step but one
+ *
+ * A shard's file is its own record: a .kith container with ids, keys, and in two small sections the
+ * job's checksum and whom the shard has met. It appears whole, under its name, after an fsync
+ * (file_atomic.h), so that it never says what is not there. A pair writes the next version of both
+ * shards, then removes both old ones: of two versions of a shard the newer one counts if the shard
+ * that it met last has met it, too; else the pair was on its way to the disk when somebody died,
+ * and the older one counts. So a pair stands as a whole, or not at all.
+ *
+ *     time ->        write a.8    write b.5    remove a.7   remove b.4
+ *     dies here:  |            |            |             |            |
+ *     stands:     a.7 b.4      a.7 b.4      a.8 b.5       a.8 b.5
+ *
+ * A file that is damaged, or of another job, is named in the log and removed: its shard has then
+ * met nobody, not even itself, and the steps that it took part in are to be done again. The lists
+ * of the others have in them what they got in these steps, and nothing is merged twice into a list.
+ * flock keeps a second process out. */
+#ifndef KIN_SHARD_FOLDER_H
+#define KIN_SHARD_FOLDER_H
+
+#include "file/file_journal.h"
+#include "shard/shard_schedule.h"
+
+enum { KIN_SHARD_MOST = 4096 };
+
+/* Of the rows of one shard: rows x k, ascending by (key, id), each id once; at the end, where
+ * nothing is found yet, KITH_ID_NONE at key infinity. Ids count from the first row of all. */
+typedef struct kin_shard_lists {
+    uint32_t *ids;
+    double *keys;  /* canonical */
+    uint32_t *own; /* NULL, or rows x k: the graph of the shard alone, ids from its first row, as
+                      its build has left it */
+} kin_shard_lists;
+
+/* What a job is, as far as the folder knows. */
+typedef struct kin_shard_shape {
+    const char *job; /* lines, each ended by '\n', that say what the lists depend on */
+    kith_metric metric;
+    int32_t shards;
+    int64_t rows; /* of all points */
+    int64_t k;
+    bool own; /* lists have `own` */
+} kin_shard_shape;
+
+typedef struct kin_shard_folder {
+    kith_ctx *ctx;
+    char *path;
+    int file;      /* the folder itself, locked */
+    bool made;     /* by us */
+    int32_t found; /* shards of the job that is there; 0: none */
+    kin_shard_shape shape;
+    kin_journal journal;
+    uint64_t job;       /* checksum of the journal's head */
+    int64_t *versions;  /* by shard; -1: no file */
+    unsigned char *met; /* shards x shards: [a][b]: the lists of a have what b has to give */
+    int32_t lost;       /* files that were damaged */
+    uint64_t bytes_read;
+    uint64_t bytes_written;
+} kin_shard_folder;
+
+/* Makes the folder where there is none, and locks it. KITH_E_IO where another process has it. */
+kith_status kin_shard_folder_open(kith_ctx *ctx, const char *path, kin_shard_folder *folder);
+/* Takes up the job that is there, or begins. shape.job is needed for the call alone.
+ * KITH_E_ARGUMENT where it is another job, KITH_E_FORMAT where the journal is none; restart: begins
+ * whatever is there. */
+kith_status kin_shard_folder_begin(kin_shard_folder *folder, const kin_shard_shape *shape,
+                                   bool restart);
+/* Removes all files of the job. */
+void kin_shard_folder_empty(kin_shard_folder *folder);
+/* A job that has no step done leaves nothing. After an open that failed, too. */
+void kin_shard_folder_close(kin_shard_folder *folder);
+
+static inline bool kin_shard_has_met(const kin_shard_folder *folder, int32_t a, int32_t b)
+{
+    return folder->met[(int64_t)a * folder->shape.shards + b] != 0;
+}
+/* A build: shard a has met itself. A pair: both have met the other. */
+bool kin_shard_is_done(const kin_shard_folder *folder, kin_shard_step step);
+int64_t kin_shard_count_done(const kin_shard_folder *folder);
+void kin_shard_mark_done(kin_shard_folder *folder, kin_shard_step step);
+
+/* ---- Files; ctx may be another than the folder's, of another thread ------------------------- */
+
+/* The newest version. KITH_E_FORMAT, KITH_E_IO: it is damaged, or gone. */
+kith_status kin_shard_load(kith_ctx *ctx, kin_shard_folder *folder, int32_t shard,
+                           const kin_shard_lists *lists);
+/* A version more; last: whom it has met last, itself after its build. */
+kith_status kin_shard_store(kith_ctx *ctx, kin_shard_folder *folder, int32_t shard, int32_t last,
+                            const kin_shard_lists *lists);
+/* Removes the version before, when all that belongs together is stored. */
+void kin_shard_settle(kin_shard_folder *folder, int32_t shard);
+/* The shard's file is no good: says so, removes it, and the shard has met nobody. */
+void kin_shard_lose(kin_shard_folder *folder, int32_t shard, const char *why);
+
+#endif

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shard/shard_run.h"
+
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "host/host_clock.h"
+#include "shard/shard_disk.h"
+
+/* ---- Making --------------------------------------------------------------------------------- */
+
+static kith_status make_lists(kin_shard_run *run, int64_t rows, kin_shard_lists *lists)
+{
+    const uint64_t count = kin_size_mul((uint64_t)rows, (uint64_t)run->folder->shape.k);
+    KIN_TRY(kin_alloc(run->ctx, &lists->ids, count, sizeof *lists->ids, "lists of a shard"));
+    KIN_TRY(kin_alloc(run->ctx, &lists->keys, count, sizeof *lists->keys, "lists of a shard"));
+    return run->folder->shape.own
+               ? kin_alloc(run->ctx, &lists->own, count, sizeof *lists->own, "graph of a shard")
+               : KITH_OK;
+}
+
+kith_status kin_shard_run_make(kith_ctx *ctx, kith_ctx *disk, kin_shard_folder *folder,
+                               kin_shard_run *run)
+{
+    const int32_t shards = folder->shape.shards;
+    memset(run, 0, sizeof *run);
+    run->ctx = ctx;
+    run->disk = disk;
+    run->folder = folder;
+    run->slot_count = shards < KIN_SHARD_SLOTS ? shards : KIN_SHARD_SLOTS;
+    run->steps_stood = kin_shard_count_done(folder);
+    for (int32_t i = 0; i < KIN_SHARD_SLOTS; i++) {
+        run->slots[i].shard = -1;
+    }
+    for (int32_t i = 0; i < run->slot_count; i++) {
+        KIN_TRY(make_lists(run, kin_ceil_div(folder->shape.rows, shards), &run->slots[i].lists));
+    }
+    return KITH_OK;
+}
+
+void kin_shard_run_free(kin_shard_run *run)
+{
+    for (int32_t i = 0; i < run->slot_count; i++) {
+        kin_free(run->ctx, run->slots[i].lists.ids);
+        kin_free(run->ctx, run->slots[i].lists.keys);
+        kin_free(run->ctx, run->slots[i].lists.own);
+    }
+    memset(run, 0, sizeof *run);
+}
+
+/* ---- Slots ---------------------------------------------------------------------------------- */
+
+static kin_shard_part part_of(const kin_shard_run *run, int32_t shard)
+{
+    const kin_shard_shape *shape = &run->folder->shape;
+    return (kin_shard_part){.shard = shard,
+                            .first = kin_shard_first(shape->rows, shape->shards, shard),
+                            .rows = kin_shard_rows(shape->rows, shape->shards, shard),
+                            .lists = run->slots[kin_shard_slot_of(run, shard)].lists};
+}
+
+static bool is_of(int32_t shard, kin_shard_step step)
+{
+    return shard == step.a || shard == step.b;
+}
+
+/* A slot for a shard of the step: one whose lists the step does not need and `but` does not name.
+ * What is not on disk yet is taken last. */
+static int32_t free_slot(const kin_shard_run *run, kin_shard_step step, int32_t but)
+{
+    int32_t chosen = -1;
+    for (int32_t i = 0; i < run->slot_count; i++) {
+        const kin_shard_slot *slot = &run->slots[i];
+        if (i == but || (slot->shard >= 0 && is_of(slot->shard, step))) {
+            continue;
+        }
+        if (chosen < 0 || (run->slots[chosen].dirty && !slot->dirty)) {
+            chosen = i;
+        }
+    }
+    return chosen;
+}
+
+/* Everything on disk, in the caller's time. */
+static kith_status flush(kin_shard_run *run)
+{
+    kin_shard_disk disk = {.wanted = {-1, -1}};
+    kin_shard_disk_start(run, &disk);
+    return kin_shard_disk_wait(&disk);
+}
+
+/* Reads a shard now, where it is not there. *lost: its file is damaged. */
+static kith_status need(kin_shard_run *run, kin_shard_step step, int32_t shard, bool *lost)
+{
+    if (kin_shard_slot_of(run, shard) >= 0) {
+        return KITH_OK;
+    }
+    const int32_t at = free_slot(run, step, -1);
+    if (run->slots[at].dirty) {
+        KIN_TRY(flush(run));
+    }
+    kin_shard_slot *slot = &run->slots[at];
+    slot->shard = -1;
+    const int64_t start = kin_clock_ns();
+    kin_forgive(run->disk);
+    const kith_status status = kin_shard_load(run->disk, run->folder, shard, &slot->lists);
+    run->seconds_wait += kin_clock_since(start);
+    if (status == KITH_E_FORMAT) {
+        kin_shard_lose(run->folder, shard, run->disk->detail);
+        run->cursor = 0;
+        *lost = true;
+        return KITH_OK;
+    }
+    if (status != KITH_OK) {
+        return kin_fail(run->ctx, status, "%s", run->disk->detail);
+    }
+    slot->shard = shard;
+    return KITH_OK;
+}
+
+/* ---- Steps ---------------------------------------------------------------------------------- */
+
+/* The first step from *number on that is to be done; false: there is none. */
+static bool next_step(const kin_shard_run *run, int64_t *number, kin_shard_step *step)
+{
+    const int32_t shards = run->folder->shape.shards;
+    for (; *number < kin_shard_steps(shards); *number += 1) {
+        *step = kin_shard_step_at(shards, *number);
+        if (!kin_shard_is_done(run->folder, *step)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What the thread reads while `step` is computed: shards of the one after it, as far as they stand
+ * and have slots. */
+static void look_ahead(const kin_shard_run *run, int64_t number, kin_shard_step step,
+                       kin_shard_disk *disk)
+{
+    kin_shard_step next;
+    int32_t used = -1;
+    int64_t later = number + 1;
+    if (!next_step(run, &later, &next) || kin_shard_is_build(next)) {
+        return;
+    }
+    const int32_t shards[2] = {next.a, next.b};
+    for (int i = 0; i < 2; i++) {
+        if (kin_shard_slot_of(run, shards[i]) >= 0 || run->folder->versions[shards[i]] < 0) {
+            continue;
+        }
+        const kin_shard_step both[] = {step, next};
+        int32_t at = -1;
+        for (int32_t j = 0; j < run->slot_count && at < 0; j++) {
+            const int32_t held = run->slots[j].shard;
+            const bool kept = held >= 0 && (is_of(held, both[0]) || is_of(held, both[1]));
+            at = j != used && !kept ? j : -1;
+        }
+        if (at >= 0) {
+            disk->wanted[i] = shards[i];
+            disk->slots[i] = at;
+            used = at;
+        }
+    }
+}
+
+/* Rows that the step after this one does not need. */
+static void return_rows(const kin_shard_run *run, int64_t number, kin_shard_step step)
+{
+    kin_shard_step next = {-1, -1};
+    int64_t later = number + 1;
+    (void)next_step(run, &later, &next);
+    const int32_t shards[2] = {step.a, step.b};
+    for (int i = 0; i < 2; i++) {
+        if (!is_of(shards[i], next)) {
+            kin_shard_rows_return(run, shards[i]);
+        }
+    }
+}
+
+static void mark(kin_shard_run *run, kin_shard_step step)
+{
+    kin_shard_slot *a = &run->slots[kin_shard_slot_of(run, step.a)];
+    kin_shard_slot *b = &run->slots[kin_shard_slot_of(run, step.b)];
+    kin_shard_mark_done(run->folder, step);
+    a->last = step.b;
+    b->last = step.a;
+    a->dirty = true;
+    b->dirty = true;
+}
+
+static kith_status build(kin_shard_run *run, int64_t number, kin_shard_step step)
+{
+    kin_shard_disk disk = {.wanted = {-1, -1}};
+    const int32_t at = free_slot(run, step, -1);
+    if (run->slots[at].dirty) {
+        KIN_TRY(flush(run));
+    }
+    run->slots[at].shard = step.a;
+    look_ahead(run, number, step, &disk);
+    const kin_shard_part part = part_of(run, step.a);
+    kin_shard_disk_start(run, &disk);
+    const int64_t start = kin_clock_ns();
+    kith_status status = run->engine.build(run->engine.arg, &part);
+    run->seconds_compute += kin_clock_since(start);
+    KIN_KEEP(status, kin_shard_disk_wait(&disk));
+    if (status != KITH_OK) {
+        run->slots[at].shard = -1;
+        return status;
+    }
+    mark(run, step);
+    return KITH_OK;
+}
+
+static kith_status meet(kin_shard_run *run, int64_t number, kin_shard_step step)
+{
+    kin_shard_disk disk = {.wanted = {-1, -1}};
+    bool lost = false;
+    KIN_TRY(need(run, step, step.a, &lost));
+    if (!lost) {
+        KIN_TRY(need(run, step, step.b, &lost));
+    }
+    if (lost) {
+        return KITH_OK;
+    }
+    look_ahead(run, number, step, &disk);
+    const kin_shard_part a = part_of(run, step.a);
+    const kin_shard_part b = part_of(run, step.b);
+    kin_shard_disk_start(run, &disk);
+    int64_t start = kin_clock_ns();
+    kith_status status = run->engine.meet(run->engine.arg, &a, &b);
+    run->seconds_compute += kin_clock_since(start);
+    KIN_KEEP(status, kin_shard_disk_wait(&disk));
+    KIN_TRY(status);
+    start = kin_clock_ns();
+    KIN_TRY(run->engine.merge(run->engine.arg, &a, &b));
+    run->seconds_compute += kin_clock_since(start);
+    mark(run, step);
+    return KITH_OK;
+}
+
+kith_status kin_shard_run_steps(kin_shard_run *run)
+{
+    kin_shard_step step;
+    run->cursor = 0;
+    while (next_step(run, &run->cursor, &step)) {
+        const int64_t number = run->cursor;
+        KIN_TRY(kin_shard_is_build(step) ? build(run, number, step) : meet(run, number, step));
+        return_rows(run, number, step);
+    }
+    return flush(run);
+}
+
+/* ---- At the end ----------------------------------------------------------------------------- */
+
+kith_status kin_shard_each(kin_shard_run *run, kin_shard_each_fn fn, void *arg, bool *lost)
+{
+    const int32_t shards = run->folder->shape.shards;
+    *lost = false;
+    for (int32_t i = 0; i < shards; i++) {
+        const kin_shard_step step = {i, i + 1};
+        KIN_TRY(need(run, step, i, lost));
+        if (*lost) {
+            return KITH_OK;
+        }
+        kin_shard_disk disk = {.wanted = {-1, -1}};
+        if (i + 1 < shards && kin_shard_slot_of(run, i + 1) < 0) {
+            disk.wanted[0] = i + 1;
+            disk.slots[0] = free_slot(run, step, -1);
+        }
+        const kin_shard_part part = part_of(run, i);
+        kin_shard_disk_start(run, &disk);
+        kith_status status = fn(arg, &part);
+        KIN_KEEP(status, kin_shard_disk_wait(&disk));
+        KIN_TRY(status);
+    }
+    return KITH_OK;
+}

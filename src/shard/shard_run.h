@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * All steps of a graph from shards, with the disk at work beside the engine. Knows no engine, no
+ * metric and no hardware: who builds and who lets two shards meet is told by a table of functions.
+ *
+ *     time ->        step (0,1)        step (0,2)              step (0,3)
+ *     engine         | meet 0 1  |merge| meet 0 2        |merge| meet 0 3        |merge|
+ *     thread         | read 2    |     | write 0 1, read 3 |   | write 0 2, read 4 |   | ...
+ *     in memory       0 1 .       0 1 2  0 2 (1)          0 2 3  0 3 (2)          0 3 4
+ *
+ * Three slots hold lists: two shards that meet, and one that was written and becomes the next one
+ * to be read. While two shards meet their lists are only read, so that the thread writes what the
+ * step before has left; what the meeting has found is merged into them when the thread is done. A
+ * step is on disk, as a whole, before the merge of the next one ends. */
+#ifndef KIN_SHARD_RUN_H
+#define KIN_SHARD_RUN_H
+
+#include "shard/shard_folder.h"
+
+enum { KIN_SHARD_SLOTS = 3 };
+
+typedef struct kin_shard_part {
+    int32_t shard;
+    int64_t first; /* row of all points */
+    int64_t rows;
+    kin_shard_lists lists;
+} kin_shard_part;
+
+/* Functions fail with a status that they have explained. They run in the thread that called
+ * kin_shard_run, and may report progress. */
+typedef struct kin_shard_engine {
+    void *arg;
+    /* Fills in the lists of a shard from its own points. */
+    kith_status (*build)(void *arg, const kin_shard_part *a);
+    /* Finds, and keeps to itself, what the lists of each get from the other. Does not write them.
+     */
+    kith_status (*meet)(void *arg, const kin_shard_part *a, const kin_shard_part *b);
+    /* Takes what the last meeting has found into the lists of both. */
+    kith_status (*merge)(void *arg, const kin_shard_part *a, const kin_shard_part *b);
+} kin_shard_engine;
+
+typedef struct kin_shard_slot {
+    int32_t shard; /* -1: none */
+    int32_t last;  /* whom it has met last */
+    bool dirty;    /* is not on disk yet */
+    kin_shard_lists lists;
+} kin_shard_slot;
+
+typedef struct kin_shard_run {
+    kith_ctx *ctx;
+    kith_ctx *disk; /* of the thread; reports no progress */
+    kin_shard_folder *folder;
+    const kith_matrix *points; /* the stride is told */
+    bool mapped;               /* points.data: see kith_shard_params */
+    kin_shard_engine engine;
+    int64_t steps_stood;
+    int64_t cursor; /* no step before it is to be done */
+    int32_t slot_count;
+    kin_shard_slot slots[KIN_SHARD_SLOTS];
+    double seconds_compute;
+    double seconds_wait;
+} kin_shard_run;
+
+/* After kin_shard_folder_begin. engine and points are the caller's to fill in. */
+kith_status kin_shard_run_make(kith_ctx *ctx, kith_ctx *disk, kin_shard_folder *folder,
+                               kin_shard_run *run);
+void kin_shard_run_free(kin_shard_run *run);
+
+/* Every step that is to be done; all of it is on disk when this returns KITH_OK. */
+kith_status kin_shard_run_steps(kin_shard_run *run);
+
+/* Calls fn for every shard with its final lists, in the order of rows; the next one is read
+ * meanwhile. A damaged file: *lost, and the steps are to be run again. */
+typedef kith_status (*kin_shard_each_fn)(void *arg, const kin_shard_part *part);
+kith_status kin_shard_each(kin_shard_run *run, kin_shard_each_fn fn, void *arg, bool *lost);
+
+#endif
