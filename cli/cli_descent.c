@@ -26,7 +26,7 @@ static kith_descent_params params_of(const cli_job *job)
     params.rounds = cli_given(args, CLI_OPT_ROUNDS) && args->rounds == 0 ? -1 : args->rounds;
     params.candidates = args->candidates;
     params.list = args->list;
-    params.all_updates = cli_given(args, CLI_OPT_ALL_UPDATES);
+    params.all_updates = args->all_updates;
     params.delta = args->delta;
     params.start_share = args->start_share;
     params.init = job->init != NULL ? kith_result_neighbors(job->init) : NULL;

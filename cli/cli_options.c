@@ -320,6 +320,24 @@ static bool read_start(const char *value, cli_args *args, cli_error *error)
     return refuse_name(error, value, "start", start_name, KITH_START_AUTO, KITH_START_SCREEN);
 }
 
+/* 0, 1 and 2 are -1 (nearest), 0 (auto) and 1 (all) of the library. */
+static const char *updates_name(int updates)
+{
+    static const char *const names[] = {"nearest", "auto", "all"};
+    return names[updates];
+}
+
+static bool read_updates(const char *value, cli_args *args, cli_error *error)
+{
+    for (int updates = 0; updates < 3; updates++) {
+        if (strcmp(value, updates_name(updates)) == 0) {
+            args->all_updates = updates - 1;
+            return true;
+        }
+    }
+    return refuse_name(error, value, "choice of updates", updates_name, 0, 2);
+}
+
 static bool read_chunk(const char *value, cli_args *args, cli_error *error)
 {
     return cli_value_int(value, 1, UINT32_MAX - 1, &args->chunk) ||
@@ -460,8 +478,9 @@ static const cli_option options[CLI_OPTION_COUNT] = {
                              read_start_share},
     [CLI_OPT_INIT] = {"init", 0, "GRAPH", GRAPH, "descent: start from this graph, and refine it",
                       read_init},
-    [CLI_OPT_ALL_UPDATES] = {"all-updates", 0, NULL, GRAPH,
-                             "descent: offer every pair that met (slower; for comparison)", NULL},
+    [CLI_OPT_UPDATES] = {"updates", 0, "NAME", GRAPH,
+                         "descent: auto (default), all pairs that met are offered, or nearest",
+                         read_updates},
     [CLI_OPT_DETERMINISTIC] = {"deterministic", 0, NULL, GRAPH,
                                "descent: the same bytes for a seed, as always; costs nothing",
                                NULL},

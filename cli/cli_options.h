@@ -59,7 +59,7 @@ typedef enum cli_option_id {
     CLI_OPT_START,
     CLI_OPT_START_SHARE,
     CLI_OPT_INIT,
-    CLI_OPT_ALL_UPDATES,
+    CLI_OPT_UPDATES,
     CLI_OPT_DETERMINISTIC,
     CLI_OPT_DEVICE,
     CLI_OPT_THREADS,
@@ -111,6 +111,7 @@ typedef struct cli_args {
     int32_t width; /* 0: by k, or by a recall */
     double delta;
     kith_start start;
+    int32_t all_updates; /* as kith_descent_params */
     double start_share;
     const char *init;
     int64_t chunk; /* rows */

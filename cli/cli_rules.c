@@ -159,10 +159,10 @@ static bool check_descent_numbers(const cli_args *args, cli_error *error)
 /* NN-Descent makes graphs of the k nearest, and is asked for by its name or by a recall. */
 static bool check_descent(const cli_args *args, cli_error *error)
 {
-    static const cli_option_id own[] = {
-        CLI_OPT_SAMPLE,      CLI_OPT_SEED,          CLI_OPT_ROUNDS, CLI_OPT_CANDIDATES,
-        CLI_OPT_LIST,        CLI_OPT_DELTA,         CLI_OPT_START,  CLI_OPT_START_SHARE,
-        CLI_OPT_ALL_UPDATES, CLI_OPT_DETERMINISTIC, CLI_OPT_INIT};
+    static const cli_option_id own[] = {CLI_OPT_SAMPLE,        CLI_OPT_SEED,        CLI_OPT_ROUNDS,
+                                        CLI_OPT_CANDIDATES,    CLI_OPT_LIST,        CLI_OPT_DELTA,
+                                        CLI_OPT_START,         CLI_OPT_START_SHARE, CLI_OPT_UPDATES,
+                                        CLI_OPT_DETERMINISTIC, CLI_OPT_INIT};
     const bool named = args->method == KITH_METHOD_DESCENT;
     const bool wanted = named || cli_given(args, CLI_OPT_RECALL);
     if (args->command != CLI_GRAPH) {

@@ -27,6 +27,7 @@ from bench_gpu import Kith, Matrix, Neighbors, SearchParams, stream, timed
 
 METRICS = {"euclidean": 1, "cosine": 4}
 STARTS = {"random": 1, "screen": 2}
+UPDATES = {"nearest": -1, "all": 1}
 DTYPES = {torch.float32: 1, torch.uint8: 5}
 CHECKED, AT = 1000, 10
 COMPARED = 1 << 16  # points at a time
@@ -98,7 +99,10 @@ def params_of(work, k, setting, sample):
     for name, value in setting.items():
         if name == "rounds" and value == 0:
             value = -1
-        setattr(params, name, STARTS[value] if name == "start" else value)
+        if name == "updates":
+            params.all_updates = UPDATES[value]
+        else:
+            setattr(params, name, STARTS[value] if name == "start" else value)
     return params
 
 

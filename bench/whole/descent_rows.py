@@ -25,7 +25,8 @@ CURVE = {
     "1 round": {"rounds": 1},
     "2 rounds": {"rounds": 2},
     "default": {},
-    "all updates": {"all_updates": True},
+    "nearest updates": {"updates": "nearest"},
+    "all updates": {"updates": "all"},
     "candidates 6": {"candidates": 6},
     "candidates 24": {"candidates": 24},
     "list 64": {"list": 64},
@@ -37,10 +38,10 @@ CURVE = {
 # Each round is looked at: the paper's figures 4 and 5. k is 10 there, too.
 LONG = {"rounds": 15, "delta": 1e-9}
 ABLATION = {
-    "random": {"start": "random", **LONG},
-    "random, all updates": {"start": "random", "all_updates": True, **LONG},
-    "screen": {"start": "screen", **LONG},
-    "screen, all updates": {"start": "screen", "all_updates": True, **LONG},
+    "random": {"start": "random", "updates": "nearest", **LONG},
+    "random, all updates": {"start": "random", "updates": "all", **LONG},
+    "screen": {"start": "screen", "updates": "nearest", **LONG},
+    "screen, all updates": {"start": "screen", "updates": "all", **LONG},
 }
 GROUPS = {"curve": CURVE, "ablation": ABLATION}
 

@@ -41,8 +41,10 @@ typedef struct kith_descent_params {
     int32_t candidates;  /* entries of a list that meet others in a round, new ones and as many old
                             ones (the paper's p); 0 = by k */
     int32_t list;        /* entries of a list while it descends, >= k + 1; 0 = by k */
-    int32_t all_updates; /* 1: every pair that met is offered to lists, not the nearest alone: the
-                            original method, slower; for comparison */
+    int32_t all_updates; /* 1: every pair that met is offered to lists, as in the original method;
+                            -1: to each point the nearest that it met alone (GNND's selective
+                            update); 0 = what finds more in the same time: on a GPU every pair, on
+                            the processor the nearest */
     double delta;        /* rounds end when one changed less than this share of rows * k; 0 = 0.001,
                             with a wanted recall 0.0001 */
     double start_share;  /* START_SCREEN: of all pairs that it may look at; 0 = by rows */

@@ -20,8 +20,9 @@
 
 enum { DECIDES = 1 << 0, TELLS = 1 << 1 };
 
-/* Longer lists, twice as long each time, before we say that there is no further gain. */
-enum { LENGTHENINGS = 2 };
+/* Longer lists, twice as long each time, before we say that there is no further gain. A GPU makes
+ * them longer where they are, and the first time without more candidates. */
+enum { LENGTHENINGS = 2, GPU_LENGTHENINGS = 3 };
 
 /* Rounds that would have to find as much as the last one so many times more to reach the mark are
  * left out, and lists become longer at once: each finds less than the one before. Said once less
@@ -144,7 +145,7 @@ static bool is_hopeless(const watch *w, const kin_descent_round *round, double r
 }
 
 /* kin_descent_request.judge */
-static kith_status judge(void *arg, const kin_descent_round *round, bool *enough)
+static kith_status judge(void *arg, const kin_descent_round *round, kin_descent_verdict *verdict)
 {
     watch *w = arg;
     kith_descent_report *report = w->report;
@@ -163,7 +164,9 @@ static kith_status judge(void *arg, const kin_descent_round *round, bool *enough
                                  .seconds = w->seconds + round->seconds};
     }
     w->reached = w->job->recall > 0.0 && recall >= w->job->recall;
-    *enough = w->reached || is_hopeless(w, round, recall);
+    *verdict = w->reached                      ? KIN_DESCENT_ENOUGH
+               : is_hopeless(w, round, recall) ? KIN_DESCENT_STUCK
+                                               : KIN_DESCENT_GO_ON;
     w->before = recall;
     return KITH_OK;
 }
@@ -183,8 +186,8 @@ static void add_outcome(watch *w, const kin_descent_request *request,
     kith_descent_report *report = w->report;
     report->rounds += outcome->rounds;
     report->exact = outcome->exact;
-    report->list = request->list;
-    report->candidates = request->candidates;
+    report->list = outcome->list != 0 ? outcome->list : request->list;
+    report->candidates = outcome->list != 0 ? outcome->candidates : request->candidates;
     report->evaluations += outcome->evaluations;
     report->seconds_start += outcome->seconds_start;
     report->seconds_rounds += outcome->seconds_rounds;
@@ -203,27 +206,23 @@ static bool stands(kith_ctx *ctx, kith_status status)
     return yes;
 }
 
-/* The graph that was found starts another descent, with longer lists. */
-static kith_status lengthen(kith_ctx *ctx, kin_gpu *gpu, watch *w, kin_descent_request *request,
-                            uint32_t place, const kith_neighbors *out)
+/* On the processor: the graph that was found starts another descent, with longer lists. */
+static kith_status lengthen(kith_ctx *ctx, watch *w, kin_descent_request *request,
+                            const kith_neighbors *out)
 {
     const kin_descent_job *job = w->job;
     for (int i = 0; i < LENGTHENINGS && !w->reached && !w->report->exact; i++) {
         kin_descent_outcome outcome = {0};
         const kith_report before = ctx->report;
-        const int32_t length = request->list;
         request->start = KIN_DESCENT_START_GRAPH;
         request->init = out;
         request->share = 0.0;
         request->seed += 1;
         request->list *= 2;
         request->candidates += request->candidates / 2;
-        kin_descent_complete(gpu, job->points.rows, request);
+        kin_descent_complete(NULL, job->points.rows, request);
         w->may_lengthen = i + 1 < LENGTHENINGS;
-        if (request->list <= length) {
-            return KITH_OK; /* as long as lists of this device can be */
-        }
-        const kith_status status = descend(ctx, gpu, job, request, place, out, &outcome);
+        const kith_status status = kin_descent_graph(ctx, &job->points, request, out, &outcome);
         if (stands(ctx, status)) {
             ctx->report = before;
             return KITH_OK;
@@ -261,12 +260,13 @@ static kith_status run(kith_ctx *ctx, kin_gpu *gpu, watch *w, uint32_t place,
     request.control = job->sample > 0 ? &w->control : NULL;
     request.judge = judge;
     request.judge_arg = w;
-    w->may_lengthen = job->may_lengthen && out->ids != NULL;
-    const bool lengthens = w->may_lengthen;
+    w->may_lengthen = job->may_lengthen && (gpu != NULL || out->ids != NULL);
+    const bool lengthens = w->may_lengthen && gpu == NULL;
+    request.lengthenings = w->may_lengthen && gpu != NULL ? GPU_LENGTHENINGS : 0;
     KIN_TRY(descend(ctx, gpu, job, &request, place, out, &outcome));
     w->report->start = (kith_start)outcome.start;
     add_outcome(w, &request, &outcome);
-    return lengthens ? lengthen(ctx, gpu, w, &request, place, out) : KITH_OK;
+    return lengthens ? lengthen(ctx, w, &request, out) : KITH_OK;
 }
 
 kith_status kin_descent_run(kith_ctx *ctx, kin_gpu *gpu, const kin_descent_job *job, uint32_t place,

@@ -70,6 +70,10 @@ static kith_status check_numbers(kith_ctx *ctx, const kith_descent_params *param
                         "list is %d, must be at least %lld, one more than k (or 0: by k)",
                         (int)params->list, (long long)params->k + 1);
     }
+    if (params->all_updates < -1 || params->all_updates > 1) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "all_updates is %d, must be 1, -1 or 0",
+                        (int)params->all_updates);
+    }
     return KITH_OK;
 }
 
@@ -153,7 +157,7 @@ static void take_job(const kith_descent_params *params, const kin_distance *dist
         .share = params->start_share,
         .seed = params->seed,
         .start = start,
-        .all_updates = params->all_updates != 0,
+        .all_updates = params->all_updates,
         .init = params->init};
     job->recall = params->recall;
     job->at =

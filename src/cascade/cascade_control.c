@@ -237,7 +237,8 @@ static kith_status make_room(kin_cascade_run *run)
     const kin_descent_control *control = run->request->control;
     kin_cascade_watch *w = &run->watch;
     const uint64_t n = (uint64_t)control->count;
-    const uint64_t length = (uint64_t)run->graph.length;
+    const uint64_t length =
+        (uint64_t)kin_cascade_longest(run->graph.length, run->request->lengthenings);
     const uint64_t cells = kin_size_mul(n, length);
     const char *what = "lists of control rows";
     w->wanted = kin_max_i64(control->at, run->request->k);
@@ -360,7 +361,8 @@ static kith_status look(kin_cascade_run *run, double *sum)
     return KITH_OK;
 }
 
-kith_status kin_cascade_judge(kin_cascade_run *run, kin_descent_round *round, bool *enough)
+kith_status kin_cascade_judge(kin_cascade_run *run, kin_descent_round *round,
+                              kin_descent_verdict *verdict)
 {
     const kin_descent_request *request = run->request;
     const kin_descent_control *control = request->control;
@@ -369,5 +371,5 @@ kith_status kin_cascade_judge(kin_cascade_run *run, kin_descent_round *round, bo
         KIN_TRY(look(run, &sum));
         round->phi = sum * (double)run->rows / (double)control->count;
     }
-    return request->judge != NULL ? request->judge(request->judge_arg, round, enough) : KITH_OK;
+    return request->judge != NULL ? request->judge(request->judge_arg, round, verdict) : KITH_OK;
 }

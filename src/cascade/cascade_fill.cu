@@ -92,7 +92,7 @@ static __device__ __forceinline__ int32_t enter(const kin_cascade_fill &job, kit
         }
     }
     const int32_t length = job.graph.length;
-    return kin_cascade_insert(list, length, list[length - 1], word);
+    return kin_cascade_insert(list, length, length, list[length - 1], word);
 }
 
 template <typename Cost>

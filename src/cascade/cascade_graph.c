@@ -37,7 +37,7 @@ static kith_status judge_exact(const kin_descent_request *request, double second
 {
     const kin_descent_control *control = request->control;
     const kin_descent_round round = {.seconds = seconds};
-    bool enough = true;
+    kin_descent_verdict verdict = KIN_DESCENT_ENOUGH;
     for (int64_t i = 0; control != NULL && i < control->count; i++) {
         for (int64_t j = 0; j < control->at; j++) {
             control->found[i * control->at + j] = 0.0;
@@ -46,7 +46,7 @@ static kith_status judge_exact(const kin_descent_request *request, double second
             control->kth[i] = 0.0;
         }
     }
-    return request->judge != NULL ? request->judge(request->judge_arg, &round, &enough) : KITH_OK;
+    return request->judge != NULL ? request->judge(request->judge_arg, &round, &verdict) : KITH_OK;
 }
 
 static kith_status solve_exactly(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *points,
@@ -127,6 +127,8 @@ static kith_status descend(kin_cascade_run *run, kin_descent_outcome *outcome)
     KIN_TRY(kin_cascade_descend(run, outcome));
     outcome->seconds_rounds = kin_clock_since(clock);
     outcome->evaluations = run->evaluations;
+    outcome->list = run->graph.length;
+    outcome->candidates = run->candidates;
     report->seconds_screen += outcome->seconds_start + outcome->seconds_rounds;
     clock = kin_clock_ns();
     KIN_TRY(kin_cascade_end(run));
@@ -178,6 +180,7 @@ static kith_status attempt(kin_cascade_run *run, const kith_matrix *points,
     KIN_TRY_GOTO(status, prepare(run, points), done);
     KIN_TRY_GOTO(status, take_points(run), done);
     run->graph = (kin_cascade_graph){.points = run->count, .length = request->list};
+    run->candidates = request->candidates;
     *few = is_exact(request, run->count);
     if (*few) {
         goto done;

@@ -69,9 +69,10 @@ static __device__ __forceinline__ int32_t kin_cascade_words_before(uint64_t word
 }
 
 /* Words of different positions, KIN_DESCENT_EMPTY for none, enter a sorted list, whose last word is
- * `last`. Returns how many did; what they pushed out is gone. */
+ * `last`; what they push out is gone. Returns how many came to stand among the first `counted`. */
 static __device__ __forceinline__ int32_t kin_cascade_insert(uint64_t *list, int32_t length,
-                                                             uint64_t last, uint64_t word)
+                                                             int32_t counted, uint64_t last,
+                                                             uint64_t word)
 {
     const int lane = kin_cascade_lane();
     uint32_t enter = __ballot_sync(KIN_CASCADE_LANES, word < last);
@@ -102,7 +103,7 @@ static __device__ __forceinline__ int32_t kin_cascade_insert(uint64_t *list, int
         list[place] = words[0];
     }
     __syncwarp(); /* the list is whole for every lane */
-    return __popc(__ballot_sync(KIN_CASCADE_LANES, enters));
+    return __popc(__ballot_sync(KIN_CASCADE_LANES, place < counted));
 }
 
 #endif

@@ -53,6 +53,13 @@ typedef struct kin_cascade_fill {
     uint64_t seed;
 } kin_cascade_fill;
 
+/* Lists of one graph become the first entries of the other's, longer ones: all NEW, EMPTY behind.
+ */
+typedef struct kin_cascade_stretch {
+    kin_cascade_graph from;
+    kin_cascade_graph to;
+} kin_cascade_stretch;
+
 /* Samples of a round: of each kind `forward` places for entries of the list and `reverse` slots for
  * points whose lists sampled this one. Empty: KIN_DESCENT_EMPTY in slots, UINT32_MAX in ids. */
 typedef struct kin_cascade_samples {
@@ -103,10 +110,12 @@ KIN_HD uint32_t kin_cascade_slot(uint64_t salt, uint32_t position)
 }
 
 /* Offers go to lists: sorted, without duplicates (a position that is there stays as it is).
- * *updates, added to: entries that came. Offers are reset to EMPTY. */
+ * *updates, added to: entries that came to stand among the first `counted` of their lists. Offers
+ * are reset to EMPTY. */
 typedef struct kin_cascade_merge {
     kin_cascade_graph graph;
     uint64_t *offers;
+    int32_t counted;   /* at most the length of a list */
     uint64_t *updates; /* one number */
 } kin_cascade_merge;
 
@@ -142,6 +151,7 @@ typedef struct kin_cascade_kernels {
     int (*near_tiles)(kin_gpu_stream *stream, const kin_cascade_near *job);
     int (*adopt)(kin_gpu_stream *stream, const kin_cascade_adopt *job);
     int (*fill)(kin_gpu_stream *stream, const kin_cascade_fill *job);
+    int (*stretch)(kin_gpu_stream *stream, const kin_cascade_stretch *job);
     int (*sample)(kin_gpu_stream *stream, const kin_cascade_sample *job);
     int (*collect)(kin_gpu_stream *stream, const kin_cascade_sample *job);
     int (*join)(kin_gpu_stream *stream, const kin_cascade_join *job);

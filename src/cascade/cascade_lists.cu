@@ -2,7 +2,8 @@
  *
  * Idea. Lists change hands three times: the screen's become a graph (adopt), what points were
  * offered enters them (merge), and at the end they become lists of the screen again, whose
- * rescoring finishes the answer (hand). A warp has a list.
+ * rescoring finishes the answer (hand). Where they shall find more they become longer (stretch). A
+ * warp has a list.
  *
  *   adopt   up to 128 entries wanted: a bitonic network in registers sorts 32 R entries; longer
  *           lists come in turns, each merged into the best so far, and those with nothing better
@@ -204,7 +205,7 @@ static __global__ void __launch_bounds__(KIN_CASCADE_THREADS)
             continue;
         }
         *slot = KIN_DESCENT_EMPTY;
-        own += (uint32_t)kin_cascade_insert(list, length, last, offer);
+        own += (uint32_t)kin_cascade_insert(list, length, job.counted, last, offer);
     }
     if (lane == 0 && own != 0) {
         atomicAdd(&entered, own);
@@ -222,6 +223,31 @@ extern "C" int kin_cascade_launch_merge(kin_gpu_stream *stream, const kin_cascad
     }
     const unsigned blocks = kin_cascade_blocks(stream, job->graph.points);
     merge_offers<<<blocks, KIN_CASCADE_THREADS, 0, stream->stream>>>(*job);
+    return kin_gpu_launched();
+}
+
+/* ---- stretch --------------------------------------------------------------------------------- */
+
+static __global__ void __launch_bounds__(KIN_CASCADE_THREADS)
+    stretch_lists(const __grid_constant__ kin_cascade_stretch job)
+{
+    const int32_t length = job.to.length;
+    for (int64_t point = kin_cascade_first(); point < job.to.points; point += kin_cascade_step()) {
+        const uint64_t *from = job.from.words + point * job.from.length;
+        for (int32_t i = kin_cascade_lane(); i < length; i += 32) {
+            job.to.words[point * length + i] =
+                i < job.from.length ? from[i] | kin_descent_word(0, 0, 1) : KIN_DESCENT_EMPTY;
+        }
+    }
+}
+
+extern "C" int kin_cascade_launch_stretch(kin_gpu_stream *stream, const kin_cascade_stretch *job)
+{
+    if (job->to.points == 0) {
+        return 0;
+    }
+    const unsigned blocks = kin_cascade_blocks(stream, job->to.points);
+    stretch_lists<<<blocks, KIN_CASCADE_THREADS, 0, stream->stream>>>(*job);
     return kin_gpu_launched();
 }
 

@@ -12,6 +12,8 @@ enum {
     KIN_CASCADE_SMALL = 4096   /* rows: all pairs take less time than launches do */
 };
 
+/* Least entries that the start's screen proves, the own one among them. */
+int64_t kin_cascade_start_k(const kin_descent_request *request);
 /* Entries of a list of the start that keeps k: as many as keep it from losing any, fewer where
  * there is no room. */
 int32_t kin_cascade_capacity(int64_t rows, int64_t k, uint64_t room);

@@ -24,11 +24,10 @@ typedef struct rounds {
     kin_cascade_counters *counters;
 } rounds;
 
-void kin_cascade_sample_sizes(const kin_descent_request *request, int32_t *forward,
-                              int32_t *reverse)
+void kin_cascade_sample_sizes(int32_t candidates, int32_t *forward, int32_t *reverse)
 {
     const int32_t most = KIN_CASCADE_MOST_SAMPLES / 2;
-    *forward = request->candidates < most ? request->candidates : most;
+    *forward = candidates < most ? candidates : most;
     *reverse = *forward;
 }
 
@@ -56,7 +55,7 @@ static kith_status make_rounds(rounds *r)
     kin_gpu *gpu = r->run->on.gpu;
     kin_cascade_samples *s = &r->samples;
     const uint64_t n = (uint64_t)r->run->count;
-    kin_cascade_sample_sizes(r->run->request, &s->forward, &s->reverse);
+    kin_cascade_sample_sizes(r->run->candidates, &s->forward, &s->reverse);
     const uint64_t ids = kin_size_mul(n, (uint64_t)(s->forward + s->reverse));
     const uint64_t words = kin_size_mul(n, (uint64_t)kin_cascade_slot_words(s->reverse));
     r->bytes = kin_size_mul(words, sizeof *r->words);
@@ -83,11 +82,13 @@ static kith_status launch_round(const rounds *r, int32_t number)
                                    .graph = run->graph,
                                    .samples = r->samples,
                                    .offers = r->words,
-                                   .all = run->request->all_updates,
+                                   .all = run->request->all_updates > 0,
                                    .salt = salt,
                                    .evaluations = &r->counters->evaluations};
-    const kin_cascade_merge merge = {
-        .graph = run->graph, .offers = r->words, .updates = &r->counters->updates};
+    const kin_cascade_merge merge = {.graph = run->graph,
+                                     .offers = r->words,
+                                     .counted = (int32_t)run->wanted,
+                                     .updates = &r->counters->updates};
     const uint64_t offers = (uint64_t)run->count * KIN_CASCADE_SLOTS * sizeof *r->words;
     KIN_TRY(kin_gpu_fill(run->on.ctx, run->on.gpu, r->counters, 0, sizeof *r->counters));
     KIN_TRY(kin_gpu_fill(run->on.ctx, run->on.gpu, r->words, 0xff, r->bytes));
@@ -114,39 +115,60 @@ static kith_status run_round(const rounds *r, kin_descent_round *round)
 
 /* ---- All of them ----------------------------------------------------------------------------- */
 
-static kith_status run_rounds(const rounds *r, kin_descent_outcome *outcome)
+/* Rounds until the judge speaks, lists change little, or there were enough of them. Lists that will
+ * not become longer do what they can, stuck or not. */
+static kith_status run_rounds(const rounds *r, bool lengthens, kin_descent_outcome *outcome,
+                              kin_descent_verdict *verdict)
 {
     kin_cascade_run *run = r->run;
     const kin_descent_request *request = run->request;
     const double few = request->delta * (double)run->count * (double)run->wanted;
-    bool enough = false;
-    for (int32_t number = 1; number <= request->rounds && !enough; number++) {
-        kin_descent_round round = {.number = number};
-        KIN_TRY(
-            kin_progress(run->on.ctx, "descend", (double)(number - 1), (double)request->rounds));
+    const int32_t last = outcome->rounds + request->rounds;
+    while (outcome->rounds < last && *verdict == KIN_DESCENT_GO_ON) {
+        kin_descent_round round = {.number = outcome->rounds + 1};
+        KIN_TRY(kin_progress(run->on.ctx, "descend", (double)outcome->rounds, (double)last));
         KIN_TRY(run_round(r, &round));
-        outcome->rounds = number;
+        outcome->rounds = round.number;
         outcome->updates = round.updates;
-        KIN_TRY(kin_cascade_judge(run, &round, &enough));
-        enough = enough || (double)round.updates < few || round.updates == 0;
+        KIN_TRY(kin_cascade_judge(run, &round, verdict));
+        const bool changes_little = (double)round.updates < few || round.updates == 0;
+        if (*verdict != KIN_DESCENT_ENOUGH) {
+            const bool stuck = changes_little || (lengthens && *verdict == KIN_DESCENT_STUCK);
+            *verdict = stuck ? KIN_DESCENT_STUCK : KIN_DESCENT_GO_ON;
+        }
     }
     return KITH_OK;
+}
+
+/* With lists of one length. */
+static kith_status run_stage(kin_cascade_run *run, bool lengthens, kin_descent_outcome *outcome,
+                             kin_descent_verdict *verdict)
+{
+    rounds r = {.run = run};
+    kith_status status = make_rounds(&r);
+    if (status == KITH_OK) {
+        status = run_rounds(&r, lengthens, outcome, verdict);
+    }
+    free_rounds(&r);
+    return status;
 }
 
 kith_status kin_cascade_descend(kin_cascade_run *run, kin_descent_outcome *outcome)
 {
     kin_descent_round start = {.evaluations = run->evaluations,
                                .seconds = kin_clock_since(run->start_ns)};
-    bool enough = false;
-    KIN_TRY(kin_cascade_judge(run, &start, &enough));
-    if (enough || run->request->rounds < 1) {
-        return KITH_OK;
+    kin_descent_verdict verdict = KIN_DESCENT_GO_ON;
+    bool goes_on = run->request->rounds > 0;
+    KIN_TRY(kin_cascade_judge(run, &start, &verdict));
+    goes_on = goes_on && verdict != KIN_DESCENT_ENOUGH;
+    for (int32_t times = 1; goes_on; times++) {
+        const bool lengthens = times <= run->request->lengthenings;
+        verdict = KIN_DESCENT_GO_ON;
+        KIN_TRY(run_stage(run, lengthens, outcome, &verdict));
+        goes_on = lengthens && verdict != KIN_DESCENT_ENOUGH;
+        if (goes_on) {
+            KIN_TRY(kin_cascade_lengthen(run, times, &goes_on));
+        }
     }
-    rounds r = {.run = run};
-    kith_status status = make_rounds(&r);
-    if (status == KITH_OK) {
-        status = run_rounds(&r, outcome);
-    }
-    free_rounds(&r);
-    return status;
+    return KITH_OK;
 }

@@ -50,6 +50,7 @@ typedef struct kin_cascade_run {
     uint32_t *own_ids;       /* position -> row where there is no set; ours */
     kin_cascade_graph graph; /* ours */
     int64_t wanted;          /* other positions that a list must have: k, or all there are */
+    int32_t candidates;      /* of each kind that a list samples; they rise as lists do */
     kin_cascade_watch watch;
     double evaluations;
     int64_t start_ns;
@@ -91,11 +92,19 @@ kith_status kin_cascade_refine(kin_cascade_run *run);
 
 /* All rounds, judged in between, until one of the request's reasons to end. */
 kith_status kin_cascade_descend(kin_cascade_run *run, kin_descent_outcome *outcome);
-/* Samples forward and reverse of a kind that a request leads to. */
-void kin_cascade_sample_sizes(const kin_descent_request *request, int32_t *forward,
-                              int32_t *reverse);
+/* Samples forward and reverse of a kind, of so many candidates. */
+void kin_cascade_sample_sizes(int32_t candidates, int32_t *forward, int32_t *reverse);
 /* Words that slots of samples, and then offers, take a point. */
 int64_t kin_cascade_slot_words(int32_t reverse);
+
+/* ---- Longer lists (cascade_longer.c) --------------------------------------------------------- */
+
+/* The entries of a list that lengthens so many times, each time to twice as many. */
+int32_t kin_cascade_longest(int32_t length, int32_t lengthenings);
+/* The graph's lists become twice as long: what they have is NEW again, the rest is drawn by chance.
+ * *longer: false where lists are as long as they can be, or there is no memory for it; nothing has
+ * changed then. */
+kith_status kin_cascade_lengthen(kin_cascade_run *run, int32_t times, bool *longer);
 
 /* ---- Control (cascade_control.c) ------------------------------------------------------------- */
 
@@ -103,7 +112,8 @@ int64_t kin_cascade_slot_words(int32_t reverse);
 kith_status kin_cascade_watch_make(kin_cascade_run *run);
 void kin_cascade_watch_free(kin_cascade_run *run);
 /* Looks, and asks the caller; round->phi is filled. */
-kith_status kin_cascade_judge(kin_cascade_run *run, kin_descent_round *round, bool *enough);
+kith_status kin_cascade_judge(kin_cascade_run *run, kin_descent_round *round,
+                              kin_descent_verdict *verdict);
 
 /* ---- Keys (cascade_keys.c) ------------------------------------------------------------------- */
 

@@ -98,7 +98,7 @@ static kith_status adopt(const kin_cascade_run *run, const kin_fused_work *work)
 
 static kith_status start_by_screen(kin_cascade_run *run)
 {
-    const int64_t k = kin_min_i64(run->graph.length + 1, run->count);
+    const int64_t k = kin_min_i64(kin_cascade_start_k(run->request), run->count);
     kin_fused_work work = {.on = run->on,
                            .rows = run->points.set,
                            .cols = run->points.set,

@@ -9,6 +9,7 @@ static constexpr kin_cascade_kernels make_table()
     table.near_tiles = kin_cascade_launch_near_tiles;
     table.adopt = kin_cascade_launch_adopt;
     table.fill = kin_cascade_launch_fill;
+    table.stretch = kin_cascade_launch_stretch;
     table.sample = kin_cascade_launch_sample;
     table.collect = kin_cascade_launch_collect;
     table.join = kin_cascade_launch_join;

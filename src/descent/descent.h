@@ -26,13 +26,20 @@ typedef enum kin_descent_start {
 /* What a round did. Round 0 is the start. */
 typedef struct kin_descent_round {
     int32_t number;
-    int64_t updates; /* entries of lists that changed */
+    int64_t updates; /* entries of lists that changed; on a GPU among the first k of a list */
     double
         evaluations; /* costs computed since the beginning, those of the start's screen included */
     double phi;      /* sum of the canonical distances of the control points' first k entries,
                         times rows / control points: the paper's phi(G), estimated */
     double seconds;  /* since the beginning */
 } kin_descent_round;
+
+/* What a judge says after the start and after each round. */
+typedef enum kin_descent_verdict {
+    KIN_DESCENT_GO_ON = 0,
+    KIN_DESCENT_STUCK, /* rounds of such lists will not get there: longer ones, or end */
+    KIN_DESCENT_ENOUGH
+} kin_descent_verdict;
 
 /* Rows whose lists are looked at between rounds. The engine fills kth and found. */
 typedef struct kin_descent_control {
@@ -57,16 +64,20 @@ typedef struct kin_descent_request {
     uint64_t seed;
     kin_descent_start start;
     int32_t all_updates; /* 1: everything that met is offered to lists, as in NN-Descent before the
-                            paper's selective update (its section 4.3), for comparison */
+                            paper's selective update (its section 4.3); -1: selective; 0: default */
     const kith_neighbors *init; /* START_GRAPH: ids alone are read; empty slots may be among them */
     kin_descent_control *control; /* NULL: nobody asks */
-    /* After the start and after each round; control->found is filled. Sets *enough to end. */
-    kith_status (*judge)(void *arg, const kin_descent_round *round, bool *enough);
+    /* After the start and after each round; control->found is filled. */
+    kith_status (*judge)(void *arg, const kin_descent_round *round, kin_descent_verdict *verdict);
     void *judge_arg;
+    int32_t lengthenings; /* on a GPU: times that lists become twice as long, once rounds change
+                             little or a judge says STUCK, before the descent ends without ENOUGH */
 } kin_descent_request;
 
 typedef struct kin_descent_outcome {
-    int32_t rounds;  /* run, the start not counted */
+    int32_t rounds; /* run, the start not counted */
+    int32_t list;   /* as they were at the end; 0: as the request says */
+    int32_t candidates;
     int64_t updates; /* of the last round */
     double evaluations;
     double seconds_start;

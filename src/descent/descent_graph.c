@@ -142,6 +142,7 @@ static kith_status solve_control(descending *d)
 /* lists NULL: the answer is exact. */
 static kith_status judge(descending *d, const kin_descent_lists *lists, bool *enough)
 {
+    kin_descent_verdict verdict = KIN_DESCENT_GO_ON;
     const kin_descent_points *points = lists != NULL ? &d->points : NULL;
     kin_descent_round round = {.number = d->outcome->rounds,
                                .updates = d->outcome->updates,
@@ -151,8 +152,11 @@ static kith_status judge(descending *d, const kin_descent_lists *lists, bool *en
                                          &round.phi));
     }
     round.seconds = kin_clock_since(d->began_ns);
-    return d->request.judge == NULL ? KITH_OK
-                                    : d->request.judge(d->request.judge_arg, &round, enough);
+    if (d->request.judge != NULL) {
+        KIN_TRY(d->request.judge(d->request.judge_arg, &round, &verdict));
+    }
+    *enough = verdict != KIN_DESCENT_GO_ON;
+    return KITH_OK;
 }
 
 /* ---- Few points ------------------------------------------------------------------------------ */
@@ -297,7 +301,7 @@ static kith_status approximate(descending *d)
     KIN_TRY(kin_descent_rounds_make(d->ctx, &d->points, d->request.list, d->request.candidates,
                                     &d->rounds));
     d->rounds.seed = d->request.seed;
-    d->rounds.all = d->request.all_updates != 0;
+    d->rounds.all = d->request.all_updates > 0;
     KIN_TRY(start(d));
     KIN_TRY(descend(d));
     d->ctx->report.exact = 0;

@@ -44,6 +44,9 @@ void kin_descent_defaults(kin_descent_request *request, int64_t rows)
     if (request->delta == 0.0) {
         request->delta = DELTA;
     }
+    if (request->all_updates == 0) {
+        request->all_updates = -1;
+    }
     if (request->share == 0.0) {
         const double share = POINTS_TO_MEET / (double)kin_max_i64(rows, 1);
         request->share = fmin(MOST_SHARE, fmax(LEAST_SHARE, share));

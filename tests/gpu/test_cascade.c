@@ -303,7 +303,7 @@ typedef struct told {
     kin_descent_control *control;
 } told;
 
-static kith_status judge(void *arg, const kin_descent_round *round, bool *enough)
+static kith_status judge(void *arg, const kin_descent_round *round, kin_descent_verdict *verdict)
 {
     told *t = arg;
     const kin_descent_control *c = t->control;
@@ -315,7 +315,7 @@ static kith_status judge(void *arg, const kin_descent_round *round, bool *enough
     t->rounds += 1;
     t->phi = round->phi;
     t->recall = (double)hits / (double)(c->count * c->at);
-    *enough = round->number == t->stop_at;
+    *verdict = round->number == t->stop_at ? KIN_DESCENT_ENOUGH : KIN_DESCENT_GO_ON;
     return KITH_OK;
 }
 
@@ -385,6 +385,42 @@ static void controls(void **state)
     test_cascade_free(&b);
 }
 
+/* ---- Longer lists ---------------------------------------------------------------------------- */
+
+/* Points without clusters, of which short lists find little. */
+static void longer(void **state)
+{
+    (void)state;
+    test_cascade b = test_cascade_make(0);
+    const test_mixture blob = {.dtype = KITH_F32,
+                               .rows = 30000,
+                               .cols = 64,
+                               .inner = 24,
+                               .clusters = 1,
+                               .spread = 1.0,
+                               .seed = 7};
+    kith_matrix points = test_mixture_make(&blob);
+    kin_descent_request request = test_cascade_request(&points, KITH_EUCLIDEAN, 10);
+    kith_neighbors truth = test_cascade_truth(&points, KITH_EUCLIDEAN, 10, 0);
+    double recall[3];
+    request.share = 0.02;
+    for (int32_t times = 0; times < 3; times++) {
+        kin_descent_outcome outcome;
+        request.lengthenings = times;
+        kith_neighbors graph = test_cascade_solve(&b, "longer", &points, &request, &outcome);
+        recall[times] = test_graph_recall(KITH_EUCLIDEAN, &graph, &truth, 10);
+        printf("    lists of %3d, %2d candidates: recall %.4f after %d rounds\n", (int)outcome.list,
+               (int)outcome.candidates, recall[times], (int)outcome.rounds);
+        assert_int_equal(outcome.list, 32 << times);
+        test_answer_free(&graph);
+    }
+    assert_true(recall[1] > recall[0] && recall[2] > recall[1] && recall[2] > 0.9);
+    printf("lists that become longer find more\n");
+    test_answer_free(&truth);
+    test_mixture_free(&points);
+    test_cascade_free(&b);
+}
+
 /* ---- Little memory, times -------------------------------------------------------------------- */
 
 static void little_memory(void **state)
@@ -415,10 +451,11 @@ static void little_memory(void **state)
     test_mixture_free(&points);
 }
 
-static kith_status print_round(void *arg, const kin_descent_round *round, bool *enough)
+static kith_status print_round(void *arg, const kin_descent_round *round,
+                               kin_descent_verdict *verdict)
 {
     (void)arg;
-    (void)enough;
+    (void)verdict;
     printf("      round %2d: %11lld updates, %8.4f s\n", (int)round->number,
            (long long)round->updates, round->seconds);
     return KITH_OK;
@@ -470,6 +507,7 @@ int main(void)
         cmocka_unit_test(equal_rows),    cmocka_unit_test(blobs),
         cmocka_unit_test(same_bytes),    cmocka_unit_test(device_arrays),
         cmocka_unit_test(begun_graphs),  cmocka_unit_test(controls),
-        cmocka_unit_test(little_memory), cmocka_unit_test(times)};
+        cmocka_unit_test(little_memory), cmocka_unit_test(longer),
+        cmocka_unit_test(times)};
     return test_gpu_is_absent() ? TEST_SKIPPED : cmocka_run_group_tests(tests, NULL, NULL);
 }

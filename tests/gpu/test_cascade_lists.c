@@ -177,8 +177,8 @@ static void make_offers(int64_t point, const uint64_t *list, int32_t length, int
     }
 }
 
-/* Returns how many entered. */
-static uint64_t plain_merge(uint64_t *list, int32_t length, const uint64_t *offers)
+/* Returns how many came to stand among the first `counted`. */
+static uint64_t plain_merge(uint64_t *list, int32_t length, int32_t counted, const uint64_t *offers)
 {
     uint64_t words[MOST + SLOTS];
     int32_t count = 0;
@@ -202,9 +202,31 @@ static uint64_t plain_merge(uint64_t *list, int32_t length, const uint64_t *offe
     const int32_t kept = test_tidy(words, count, count, length, list);
     uint64_t entered = 0;
     for (int32_t i = 0; i < fresh_count; i++) {
-        entered += kept > 0 && fresh[i] <= list[kept - 1];
+        entered += kept > 0 && fresh[i] <= list[(kept < counted ? kept : counted) - 1];
     }
     return entered;
+}
+
+/* Lists in front of longer ones. */
+static void stretch_case(int64_t points, int32_t length, const uint64_t *words)
+{
+    const int32_t longer = length + 8 + length / 2;
+    const uint64_t bytes = (uint64_t)(points * longer) * 8;
+    uint64_t *want = test_host_room(bytes);
+    memset(want, 0xff, bytes);
+    for (int64_t i = 0; i < points * length; i++) {
+        want[i / length * longer + i % length] = words[i] | 1u;
+    }
+    const kin_cascade_stretch job = {
+        .from = {.points = points,
+                 .length = length,
+                 .words = test_device_copy(words, (uint64_t)(points * length) * 8)},
+        .to = {.points = points, .length = longer, .words = test_device_room(bytes)}};
+    test_launch(test_cascade_kernels()->stretch(test_device->stream, &job), "stretch");
+    test_compare_words("stretch", points, longer, want, job.to.words, bytes);
+    kin_gpu_free(test_device, job.to.words);
+    kin_gpu_free(test_device, job.from.words);
+    free(want);
 }
 
 static void merge_case(int64_t points, int32_t length, int mix)
@@ -215,19 +237,22 @@ static void merge_case(int64_t points, int32_t length, int mix)
     uint64_t *want = test_host_room(graph_bytes);
     uint64_t *offers = test_host_room(offer_bytes);
     uint64_t *none = test_host_room(offer_bytes);
+    const int32_t counted = mix % 2 == 0 ? length : 1 + length / 3;
     uint64_t updates = 5;
     memcpy(want, words, graph_bytes);
     memset(none, 0xff, offer_bytes);
     for (int64_t p = 0; p < points; p++) {
         make_offers(p, words + p * length, length, mix, offers + p * SLOTS);
-        updates += plain_merge(want + p * length, length, offers + p * SLOTS);
+        updates += plain_merge(want + p * length, length, counted, offers + p * SLOTS);
     }
+    stretch_case(points, length, words);
     for (int run = 0; run < 2; run++) {
         const uint64_t before = 5;
         const kin_cascade_merge job = {.graph = {.points = points,
                                                  .length = length,
                                                  .words = test_device_copy(words, graph_bytes)},
                                        .offers = test_device_copy(offers, offer_bytes),
+                                       .counted = counted,
                                        .updates = test_device_copy(&before, 8)};
         test_launch(test_cascade_kernels()->merge(test_device->stream, &job), "merge");
         test_compare_words("merge", points, length, want, job.graph.words, graph_bytes);
@@ -295,6 +320,7 @@ static void time_length(int64_t points, int32_t length)
     uint64_t *offers = test_host_room(offer_bytes);
     kin_cascade_merge merge = {.graph = adopt.graph,
                                .offers = test_device_room(offer_bytes),
+                               .counted = length,
                                .updates = test_device_copy(&none, sizeof none)};
     static const uint32_t shares[] = {32, 8, 1, 0}; /* of SLOTS */
     for (size_t s = 0; s < sizeof shares / sizeof shares[0]; s++) {

@@ -61,6 +61,18 @@ static int collect(kin_gpu_stream *stream, const kin_cascade_sample *job)
     return 0;
 }
 
+static int stretch(kin_gpu_stream *stream, const kin_cascade_stretch *job)
+{
+    (void)stream;
+    for (int64_t p = 0; p < job->to.points; p++) {
+        memset(job->to.words + p * job->to.length, 0xff,
+               (size_t)job->to.length * sizeof *job->to.words);
+        memcpy(job->to.words + p * job->to.length, job->from.words + p * job->from.length,
+               (size_t)job->from.length * sizeof *job->from.words);
+    }
+    return 0;
+}
+
 static int join(kin_gpu_stream *stream, const kin_cascade_join *job)
 {
     (void)stream;
@@ -104,6 +116,7 @@ static int hand(kin_gpu_stream *stream, const kin_cascade_hand *job)
 const kin_cascade_kernels stub_cascade = {.near_tiles = near_tiles,
                                           .adopt = adopt,
                                           .fill = fill,
+                                          .stretch = stretch,
                                           .sample = sample,
                                           .collect = collect,
                                           .join = join,

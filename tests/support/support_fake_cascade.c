@@ -93,15 +93,15 @@ static int list_keys(kin_gpu_stream *stream, const kin_cascade_keys *job)
 
 /* ---- Descent: rounds ------------------------------------------------------------------------- */
 
-/* A word enters a sorted list, unless its position is there. */
-static bool enter(uint64_t *list, int32_t length, uint64_t word)
+/* A word enters a sorted list, unless its position is there. Returns its place, or length. */
+static int32_t enter(uint64_t *list, int32_t length, uint64_t word)
 {
     if (word >= list[length - 1]) {
-        return false;
+        return length;
     }
     for (int32_t j = 0; j < length && list[j] != KIN_DESCENT_EMPTY; j++) {
         if (kin_descent_position(list[j]) == kin_descent_position(word)) {
-            return false;
+            return length;
         }
     }
     int32_t at = length - 1;
@@ -109,7 +109,7 @@ static bool enter(uint64_t *list, int32_t length, uint64_t word)
         list[at] = list[at - 1];
     }
     list[at] = word;
-    return true;
+    return at;
 }
 
 static uint32_t order_of_points(const kin_cascade_points *points, uint32_t i, uint32_t j)
@@ -135,8 +135,8 @@ static int fill(kin_gpu_stream *stream, const kin_cascade_fill *job)
              j++) {
             const uint32_t other = job->given[(int64_t)p * job->given_length + j];
             if (other != UINT32_MAX && other != p) {
-                count += enter(list, length,
-                               kin_descent_word(order_of_points(&job->points, p, other), other, 1));
+                const uint32_t order = order_of_points(&job->points, p, other);
+                count += enter(list, length, kin_descent_word(order, other, 1)) < length;
             }
         }
         for (int32_t place = count; place < job->wanted; place++) {
@@ -147,6 +147,19 @@ static int fill(kin_gpu_stream *stream, const kin_cascade_fill *job)
                             kin_descent_word(order_of_points(&job->points, p, other), other, 1));
             }
         }
+    }
+    return 0;
+}
+
+static int stretch(kin_gpu_stream *stream, const kin_cascade_stretch *job)
+{
+    const int32_t length = job->to.length;
+    (void)stream;
+    for (int64_t i = 0; i < job->to.points * length; i++) {
+        const int64_t j = i % length;
+        job->to.words[i] = j < job->from.length
+                               ? job->from.words[i / length * job->from.length + j] | 1u
+                               : KIN_DESCENT_EMPTY;
     }
     return 0;
 }
@@ -259,7 +272,7 @@ static int merge(kin_gpu_stream *stream, const kin_cascade_merge *job)
     for (int64_t i = 0; i < job->graph.points * KIN_CASCADE_SLOTS; i++) {
         uint64_t *list = job->graph.words + i / KIN_CASCADE_SLOTS * job->graph.length;
         if (job->offers[i] != KIN_DESCENT_EMPTY) {
-            *job->updates += enter(list, job->graph.length, job->offers[i]);
+            *job->updates += enter(list, job->graph.length, job->offers[i]) < job->counted;
         }
         job->offers[i] = KIN_DESCENT_EMPTY;
     }
@@ -278,6 +291,7 @@ static int copy_within(kin_gpu_stream *stream, void *to, const void *from, uint6
 static const kin_cascade_kernels cascade = {.near_tiles = near_tiles,
                                             .adopt = adopt,
                                             .fill = fill,
+                                            .stretch = stretch,
                                             .sample = sample,
                                             .collect = collect,
                                             .join = join,

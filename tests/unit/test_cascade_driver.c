@@ -278,7 +278,7 @@ typedef struct told {
     const kin_descent_control *control;
 } told;
 
-static kith_status judge(void *arg, const kin_descent_round *round, bool *enough)
+static kith_status judge(void *arg, const kin_descent_round *round, kin_descent_verdict *verdict)
 {
     told *t = arg;
     const kin_descent_control *c = t->control;
@@ -291,7 +291,7 @@ static kith_status judge(void *arg, const kin_descent_round *round, bool *enough
     assert_true(round->phi > 0.0);
     t->calls += 1;
     t->recall = (double)hits / (double)(c->count * c->at);
-    *enough = t->calls == 3;
+    *verdict = t->calls == 3 ? KIN_DESCENT_ENOUGH : KIN_DESCENT_GO_ON;
     return KITH_OK;
 }
 

@@ -299,7 +299,7 @@ typedef struct judging {
     double last_phi;
 } judging;
 
-static kith_status judge(void *arg, const kin_descent_round *round, bool *enough)
+static kith_status judge(void *arg, const kin_descent_round *round, kin_descent_verdict *verdict)
 {
     judging *j = arg;
     int64_t hits = 0;
@@ -320,7 +320,7 @@ static kith_status judge(void *arg, const kin_descent_round *round, bool *enough
     j->last_recall = recall;
     j->last_phi = round->phi;
     j->calls += 1;
-    *enough = j->calls == j->enough_at;
+    *verdict = j->calls == j->enough_at ? KIN_DESCENT_ENOUGH : KIN_DESCENT_GO_ON;
     j->ctx->progress_ns = 0; /* the next task asks again */
     return KITH_OK;
 }
@@ -469,10 +469,11 @@ static int stop_in(void *arg, const char *phase, double done, double total)
     return strcmp(phase, arg) == 0;
 }
 
-static kith_status ask_again(void *arg, const kin_descent_round *round, bool *enough)
+static kith_status ask_again(void *arg, const kin_descent_round *round,
+                             kin_descent_verdict *verdict)
 {
     (void)round;
-    (void)enough;
+    (void)verdict;
     ((kith_ctx *)arg)->progress_ns = 0; /* else progress is asked every 50 ms at most */
     return KITH_OK;
 }

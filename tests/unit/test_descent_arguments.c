@@ -99,6 +99,7 @@ static void mistakes_are_named(void **state)
         {FIELD(sample), -2, 'l', "sample is -2, must be at least 1"},
         {FIELD(rounds), -2, 'i', "rounds is -2, must be at least 1"},
         {FIELD(candidates), -1, 'i', "candidates is -1, must be at least 1"},
+        {FIELD(all_updates), 2, 'i', "all_updates is 2, must be 1, -1 or 0"},
         {FIELD(list), 10, 'i', "list is 10, must be at least 11"},
         {FIELD(start), 4, 'i', "start is 4, which is no start"},
         {FIELD(start), KITH_START_GRAPH, 'i', "init is NULL (set both or none)"},

@@ -8,7 +8,7 @@ _kith_options() {
     case $1 in
     graph)
         echo "$solve --include-self --recall --sample --seed --rounds --candidates --list --delta
-            --start --start-share --init --all-updates --deterministic"
+            --start --start-share --init --updates --deterministic"
         ;;
     search) echo "$solve --output-back --both --mutual --stream --chunk --restart --recall --width
         --sample --seed" ;;
