@@ -154,6 +154,15 @@ kith_status kin_device_enter_tree(kith_ctx *ctx, const kin_distance *distance, d
     return enter(ctx, distance, kin_device_seconds_of_tree(ctx, points, queries), gpu);
 }
 
+kith_status kin_device_enter_walks(kith_ctx *ctx, const kin_distance *distance, double keys,
+                                   kin_gpu **gpu)
+{
+    const double work = keys * (double)distance->cols;
+    const kin_device_seconds seconds = {.cpu = work / (CPU_DIRECT_RATE * (double)ctx->threads),
+                                        .gpu = work / GPU_DIRECT_RATE};
+    return enter(ctx, distance, seconds, gpu);
+}
+
 kith_status kin_device_enter_named(kith_ctx *ctx, kin_gpu **gpu)
 {
     int32_t index = -1;

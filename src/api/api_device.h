@@ -18,6 +18,9 @@ kith_status kin_device_enter(kith_ctx *ctx, const kin_distance *distance, double
 /* The same for a tree of `points` rows that so many queries go through. */
 kith_status kin_device_enter_tree(kith_ctx *ctx, const kin_distance *distance, double points,
                                   double queries, kin_gpu **gpu);
+/* And for walks on a graph that take so many keys. */
+kith_status kin_device_enter_walks(kith_ctx *ctx, const kin_distance *distance, double keys,
+                                   kin_gpu **gpu);
 /* *gpu: that of a context which names one, else NULL: for work on host memory that is done sooner
  * than the memory is copied. */
 kith_status kin_device_enter_named(kith_ctx *ctx, kin_gpu **gpu);

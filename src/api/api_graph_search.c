@@ -7,11 +7,12 @@
  * width and the seed alone. */
 #include "api/api_call.h"
 #include "api/api_check.h"
+#include "api/api_device.h"
 #include "api/api_sample.h"
+#include "api/api_walks.h"
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
-#include "descent/descent_walk.h"
 #include "host/host_clock.h"
 #include "host/host_cpu.h"
 
@@ -22,28 +23,25 @@ enum { USUAL_SAMPLE = 1000, USUAL_AT = 10, USUAL_WIDTH = 64 };
 /* Walks that look at more than one of so many points are slower than the exact engine. */
 enum { WORTH = 8 };
 
+/* Of a walk, for each of those that it keeps: seen with graphs of 10 to 32 neighbours. */
+static const double KEYS_A_PLACE = 25.0;
+
 /* Makes the seed of the deciding sample another one than the telling one's. */
 static const uint64_t DECIDING_SEED = 0x6b697468206b6e6eu;
 
 typedef struct searching {
     kith_ctx *ctx;
     kith_graph_search_params params; /* no zeros but recall and seed; sample 0: none */
-    kin_distance distance;
-    const kith_neighbors *graph;
+    kin_walks walks;
     const kith_neighbors *out;
-    kin_prepared points;
-    kin_prepared queries;
-    kin_descent_links links;
-    bool prepared; /* points are ready for the exact engine */
     double sample_seconds;
     kith_graph_search_report report;
 } searching;
 
 /* Queries that are solved exactly. */
 typedef struct sample {
-    int64_t count;
+    kin_walks_sample of;
     uint32_t *rows;
-    unsigned char *copy;
     kith_neighbors truth; /* distances64 alone, as of found */
     kith_neighbors found;
 } sample;
@@ -94,19 +92,13 @@ static kith_status check_width(kith_ctx *ctx, const kith_graph_search_params *pa
                           (long long)params->width, (long long)params->k);
 }
 
-/* What is needed beside the numbers. */
 static kith_status check_report(kith_ctx *ctx, const kith_graph_search_report *report)
 {
-    if (report != NULL && report->struct_size < sizeof report->struct_size) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "report.struct_size is %lu, must be sizeof(kith_graph_search_report)",
-                        (unsigned long)report->struct_size);
-    }
-    return ctx->device == KIN_DEVICE_CUDA
-               ? kin_fail(ctx, KITH_E_UNSUPPORTED,
-                          "a search on a graph is the processor's, and the device is cuda (use "
-                          "auto or cpu)")
-               : KITH_OK;
+    return report == NULL || report->struct_size >= sizeof report->struct_size
+               ? KITH_OK
+               : kin_fail(ctx, KITH_E_ARGUMENT,
+                          "report.struct_size is %lu, must be sizeof(kith_graph_search_report)",
+                          (unsigned long)report->struct_size);
 }
 
 /* The zeros that mean a default. */
@@ -120,69 +112,34 @@ static void complete(kith_graph_search_params *params, int64_t points, int64_t q
         params->recall_at == 0 ? kin_min_i64((int64_t)USUAL_AT, params->k) : params->recall_at;
 }
 
-/* ---- Exact answers -------------------------------------------------------------------------- */
-
-static kin_descent_walk walk_of(const searching *s, const sample *of, int64_t width)
-{
-    return (kin_descent_walk){.links = &s->links,
-                              .distance = &s->distance,
-                              .points = &s->points.rows,
-                              .queries = &s->queries.rows,
-                              .rows = of != NULL ? of->rows : NULL,
-                              .count = of != NULL ? of->count : s->queries.rows.matrix.rows,
-                              .width = width,
-                              .seed = s->params.seed};
-}
-
-/* Of a sample (NULL: of all queries). A caller's function is asked of the rows themselves, whose
- * addresses it may know. */
-static kith_status solve(searching *s, const sample *of, const kith_neighbors *out)
-{
-    const kith_matrix *points = &s->points.rows.matrix;
-    const kith_matrix *queries = &s->queries.rows.matrix;
-    if (!kin_exact_screens(&s->distance)) {
-        const kin_descent_walk walk = walk_of(s, of, points->rows);
-        double evaluations = 0.0;
-        return kin_descent_walk_run(s->ctx, &walk, out, &evaluations);
-    }
-    if (!s->prepared) {
-        const bool integer = kin_frame_is_integer(&s->distance, points, queries);
-        KIN_TRY(kin_prepare_corpus(s->ctx, integer, s->params.k, &s->points));
-        s->prepared = true;
-    }
-    const kin_request request = {.distance = s->distance, .k = out->k};
-    const kith_matrix asked =
-        of != NULL ? kin_sample_gather(queries, of->rows, of->count, of->copy) : *queries;
-    return kin_exact_search(s->ctx, &s->points, &asked, &request, out);
-}
-
 /* ---- Samples -------------------------------------------------------------------------------- */
 
 static void sample_free(kith_ctx *ctx, sample *of)
 {
     kin_free(ctx, of->found.distances64);
     kin_free(ctx, of->truth.distances64);
-    kin_free(ctx, of->copy);
+    kin_free(ctx, of->of.copy);
     kin_free(ctx, of->rows);
 }
 
 static kith_status sample_make(searching *s, uint64_t seed, sample *of)
 {
     kith_ctx *ctx = s->ctx;
-    const kith_matrix *queries = &s->queries.rows.matrix;
+    const kith_matrix *queries = &s->walks.queries;
     const uint64_t count = (uint64_t)s->params.sample;
     const uint64_t entries = kin_size_mul(count, (uint64_t)s->params.recall_at);
     const uint64_t row_bytes = (uint64_t)queries->cols * (uint64_t)kith_dtype_bytes(queries->dtype);
     const kith_neighbors shape = {.rows = s->params.sample, .k = s->params.recall_at};
     const int64_t start_ns = kin_clock_ns();
-    *of = (sample){.count = s->params.sample, .truth = shape, .found = shape};
+    *of = (sample){.of.count = s->params.sample, .truth = shape, .found = shape};
     KIN_TRY(kin_alloc(ctx, &of->rows, count, sizeof *of->rows, "sample rows"));
-    KIN_TRY(kin_alloc(ctx, &of->copy, count, row_bytes, "sample queries"));
+    KIN_TRY(kin_alloc(ctx, &of->of.copy, count, row_bytes, "sample queries"));
     KIN_TRY(kin_alloc(ctx, &of->truth.distances64, entries, sizeof(double), "sample distances"));
     KIN_TRY(kin_alloc(ctx, &of->found.distances64, entries, sizeof(double), "sample distances"));
-    kin_sample_draw(queries->rows, of->count, seed, of->rows);
+    kin_sample_draw(queries->rows, of->of.count, seed, of->rows);
+    of->of.rows = of->rows;
     const kith_report before = ctx->report; /* which is the answer's */
-    const kith_status status = solve(s, of, &of->truth);
+    const kith_status status = kin_walks_solve(&s->walks, &of->of, &of->truth);
     ctx->report = before;
     s->sample_seconds += kin_clock_since(start_ns);
     return status;
@@ -193,14 +150,13 @@ static kith_status look(searching *s, const sample *of, int64_t width, kin_sampl
                         double *evaluations)
 {
     const int64_t at = of->found.k;
-    const kin_descent_walk walk = walk_of(s, of, width);
-    KIN_TRY(kin_descent_walk_run(s->ctx, &walk, &of->found, evaluations));
+    KIN_TRY(kin_walks_run(&s->walks, &of->of, width, s->params.seed, &of->found, evaluations));
     *sums = (kin_sample_sums){0};
-    for (int64_t i = 0; i < of->count; i++) {
+    for (int64_t i = 0; i < of->of.count; i++) {
         const double *found = of->found.distances64 + i * at;
         const double last = of->truth.distances64[i * at + at - 1];
         int64_t hits = 0;
-        while (hits < at && kin_metric_within(s->distance.metric, found[hits], last)) {
+        while (hits < at && kin_metric_within(s->walks.distance.metric, found[hits], last)) {
             hits += 1;
         }
         kin_sample_add(sums, (double)hits / (double)at);
@@ -208,11 +164,17 @@ static kith_status look(searching *s, const sample *of, int64_t width, kin_sampl
     return KITH_OK;
 }
 
+/* Wider than walks are: all points. */
+static int64_t width_or_all(const searching *s, int64_t width)
+{
+    return width <= s->walks.most ? width : s->walks.points.rows;
+}
+
 /* As wide as the deciding sample wants it. */
 static kith_status widen(searching *s, const sample *deciding)
 {
-    const int64_t points = s->points.rows.matrix.rows;
-    const double worth = (double)points * (double)deciding->count / WORTH;
+    const int64_t points = s->walks.points.rows;
+    const double worth = (double)points * (double)deciding->of.count / WORTH;
     double evaluations = 0.0;
     kin_sample_sums sums;
     while (s->params.width < points) {
@@ -221,7 +183,9 @@ static kith_status widen(searching *s, const sample *deciding)
             s->report.reached = 1;
             return KITH_OK;
         }
-        s->params.width = evaluations > worth ? points : kin_min_i64(2 * s->params.width, points);
+        s->params.width = evaluations > worth
+                              ? points
+                              : width_or_all(s, kin_min_i64(2 * s->params.width, points));
     }
     return KITH_OK;
 }
@@ -229,7 +193,7 @@ static kith_status widen(searching *s, const sample *deciding)
 static kith_status choose_width(searching *s)
 {
     sample deciding = {0};
-    if (s->params.recall == 0.0 || s->params.width == s->points.rows.matrix.rows) {
+    if (s->params.recall == 0.0 || s->params.width == s->walks.points.rows) {
         return KITH_OK;
     }
     kith_status status = sample_make(s, s->params.seed ^ DECIDING_SEED, &deciding);
@@ -253,7 +217,7 @@ static kith_status tell(searching *s)
         status = look(s, &telling, s->params.width, &sums, &evaluations);
     }
     if (status == KITH_OK) {
-        const bool all = sums.rows == s->queries.rows.matrix.rows;
+        const bool all = sums.rows == s->walks.queries.rows;
         kin_sample_interval(&sums, all, &s->report.recall);
         s->report.recall.at = telling.found.k;
     }
@@ -265,89 +229,98 @@ static kith_status tell(searching *s)
 
 static kith_status answer_exactly(searching *s)
 {
-    const double rows = (double)s->queries.rows.matrix.rows;
+    const double rows = (double)s->walks.queries.rows;
     s->report.exact = 1;
     s->report.reached = 1;
-    s->report.evaluations = rows * (double)s->points.rows.matrix.rows;
+    s->report.evaluations = rows * (double)s->walks.points.rows;
     s->report.recall = (kith_recall){.recall = 1.0,
                                      .low = 1.0,
                                      .high = 1.0,
-                                     .rows = s->queries.rows.matrix.rows,
+                                     .rows = s->walks.queries.rows,
                                      .at = s->params.recall_at};
-    KIN_TRY(solve(s, NULL, s->out));
-    kin_exact_report(s->ctx, &s->points);
-    return KITH_OK;
+    return kin_walks_solve(&s->walks, NULL, s->out);
 }
 
 static kith_status answer(searching *s)
 {
     kith_report *report = &s->ctx->report;
+    s->params.width = width_or_all(s, s->params.width);
     KIN_TRY(choose_width(s));
     s->report.width = s->params.width;
-    if (s->params.width == s->points.rows.matrix.rows) {
+    if (s->params.width == s->walks.points.rows) {
         return answer_exactly(s);
     }
     const int64_t start_ns = kin_clock_ns();
-    const kin_descent_walk walk = walk_of(s, NULL, s->params.width);
-    KIN_TRY(kin_descent_walk_run(s->ctx, &walk, s->out, &s->report.evaluations));
+    KIN_TRY(kin_walks_run(&s->walks, NULL, s->params.width, s->params.seed, s->out,
+                          &s->report.evaluations));
     report->seconds_screen += kin_clock_since(start_ns);
-    report->candidates = s->report.evaluations / (double)s->queries.rows.matrix.rows;
+    report->candidates = s->report.evaluations / (double)s->walks.queries.rows;
     (void)snprintf(report->screen, sizeof report->screen, "walk");
     (void)snprintf(report->isa, sizeof report->isa, "%s", kin_isa_name(s->ctx->isa));
     return tell(s);
 }
 
-static kith_status prepare(searching *s, const kith_matrix *points, const kith_matrix *queries)
+static kith_status run(searching *s)
 {
-    kith_report *report = &s->ctx->report;
-    const bool screens = kin_exact_screens(&s->distance);
-    KIN_TRY(kin_prepare_rows(s->ctx, points, &s->distance, "points", !screens, false, &s->points));
-    KIN_TRY(kin_prepare_rows(s->ctx, queries, &s->distance, "queries", true, false, &s->queries));
-    const int64_t start_ns = kin_clock_ns();
-    KIN_TRY(kin_descent_links_make(s->ctx, s->graph, &s->links));
-    s->report.parts = s->links.part_count;
-    report->seconds_check = s->points.seconds_check + s->queries.seconds_check;
-    report->seconds_prepare =
-        s->points.seconds_prepare + s->queries.seconds_prepare + kin_clock_since(start_ns);
-    report->distinct_rows = s->points.groups.count;
-    return KITH_OK;
-}
-
-static kith_status run(searching *s, const kith_matrix *points, const kith_matrix *queries)
-{
-    kith_status status = prepare(s, points, queries);
+    kith_status status = kin_walks_make(&s->walks);
+    s->report.parts = s->walks.parts;
     if (status == KITH_OK) {
         status = answer(s);
     }
     s->ctx->report.seconds_rescore += s->sample_seconds;
     s->ctx->report.exact = s->report.exact;
-    kin_descent_links_free(s->ctx, &s->links);
-    kin_prepared_free(s->ctx, &s->queries);
-    kin_prepared_free(s->ctx, &s->points);
+    kin_walks_free(&s->walks);
     return status;
+}
+
+/* Keys that walks of this width may take. */
+static double guess_keys(const searching *s)
+{
+    const double width = (double)s->params.width;
+    const kin_descent_entries entries =
+        kin_descent_count_entries(s->walks.points.rows, 1, s->params.width);
+    return (double)s->walks.queries.rows * ((double)entries.random + KEYS_A_PLACE * width);
+}
+
+static kith_status run_somewhere(searching *s)
+{
+    const searching before = *s;
+    kith_status status = KITH_OK;
+    KIN_TRY(kin_device_enter_walks(s->ctx, &s->walks.distance, guess_keys(s), &s->walks.gpu));
+    if (s->walks.gpu != NULL) {
+        kin_gpu *gpu = s->walks.gpu;
+        status = run(s);
+        kin_device_leave(s->ctx, gpu);
+        if (!kin_device_yields(s->ctx, status)) {
+            return status;
+        }
+        *s = before;
+    }
+    return run(s);
 }
 
 static kith_status search(kith_ctx *ctx, const kith_matrix *points, const kith_neighbors *graph,
                           const kith_matrix *queries, const kith_graph_search_params *params,
                           const kith_neighbors *out, kith_graph_search_report *report)
 {
-    kith_matrix corpus;
-    kith_matrix asked;
-    searching s = {.ctx = ctx, .graph = graph, .out = out};
+    searching s = {.ctx = ctx, .out = out, .walks = {.ctx = ctx, .graph = graph}};
+    kin_walks *walks = &s.walks;
     KIN_TRY(take_params(ctx, params, &s.params));
-    KIN_TRY(kin_check_matrix(ctx, points, "points", &corpus));
-    KIN_TRY(kin_check_matrix(ctx, queries, "queries", &asked));
-    KIN_TRY(kin_check_cols(ctx, &corpus, "points", &asked, "queries"));
+    KIN_TRY(kin_check_matrix(ctx, points, "points", &walks->points));
+    KIN_TRY(kin_check_matrix(ctx, queries, "queries", &walks->queries));
+    KIN_TRY(kin_check_cols(ctx, &walks->points, "points", &walks->queries, "queries"));
     KIN_TRY(kin_check_metric(ctx, s.params.metric, s.params.custom, s.params.custom_arg,
-                             corpus.cols, &s.distance));
-    KIN_TRY(kin_check_output(ctx, s.params.k, corpus.rows, "there are no more points", out,
-                             asked.rows));
+                             walks->points.cols, &walks->distance));
+    KIN_TRY(kin_check_output(ctx, s.params.k, walks->points.rows, "there are no more points", out,
+                             walks->queries.rows));
     KIN_TRY(check_recall(ctx, &s.params));
     KIN_TRY(check_width(ctx, &s.params));
     KIN_TRY(check_report(ctx, report));
-    KIN_TRY(kin_check_graph(ctx, graph, corpus.rows));
-    complete(&s.params, corpus.rows, asked.rows);
-    KIN_TRY(run(&s, &corpus, &asked));
+    KIN_TRY(kin_check_graph(ctx, graph, walks->points.rows));
+    complete(&s.params, walks->points.rows, walks->queries.rows);
+    walks->k = s.params.k;
+    walks->samples = s.params.sample > 0;
+    KIN_TRY(run_somewhere(&s));
     if (report != NULL) {
         s.report.struct_size = report->struct_size;
         memcpy(report, &s.report,

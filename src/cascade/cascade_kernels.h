@@ -2,20 +2,21 @@
  * The kernels of NN-Descent on a GPU, as a table of launches; conventions as in
  * fused/fused_kernels.h: device pointers, no launch waits, 0 or a number of the CUDA runtime.
  *
- * Everything is by position of a set (fused_set.h), so that neighbours lie near each other in
- * memory. All slots are filled by 64-bit atomic minima (descent/descent_word.h): a round gives the
- * same bytes in every run. */
+ * Everything but walks is by position of a set (fused_set.h), so that neighbours lie near each
+ * other in memory. All slots are filled by 64-bit atomic minima (descent/descent_word.h): a round
+ * gives the same bytes in every run. */
 #ifndef KIN_CASCADE_KERNELS_H
 #define KIN_CASCADE_KERNELS_H
 
 #include "descent/descent_word.h"
-#include "fused/fused_set.h"
+#include "fused/fused_kernels.h"
 #include "gpu/gpu_module.h"
 
 enum {
     KIN_CASCADE_MOST_LIST = 1088,  /* entries of a list: k up to 1,024 */
     KIN_CASCADE_MOST_SAMPLES = 64, /* forward + reverse samples of a kind (NEW, OLD) a point */
-    KIN_CASCADE_SLOTS = 32         /* offers that a point takes in a round; a power of two */
+    KIN_CASCADE_SLOTS = 32,        /* offers that a point takes in a round; a power of two */
+    KIN_CASCADE_MOST_WIDTH = 4096  /* points that a walk keeps */
 };
 
 /* Sorted lists without duplicates and without the own position; KIN_DESCENT_EMPTY behind. */
@@ -147,6 +148,48 @@ typedef struct kin_cascade_hand {
     kin_fused_lists lists; /* capacity >= length */
 } kin_cascade_hand;
 
+/* Edges of a graph both ways, and without the own row: of each row the ids of its list, then rows
+ * whose lists name it. These go to slots: what meets in a slot leaves the one that stands nearer in
+ * its list there, the others try one more slot. KITH_ID_NONE behind. */
+typedef struct kin_cascade_link {
+    int64_t points;
+    int32_t k;             /* of the graph */
+    const uint32_t *graph; /* points x k; KITH_ID_NONE: none */
+    uint64_t *slots;       /* points x k, filled with 0xff before */
+    uint32_t *links;       /* points x 2 k */
+} kin_cascade_link;
+
+/* Weakly connected parts of a graph. words, *count of them, in any order: UINT32_MAX - rows of the
+ * part << 32 | its lowest row. */
+typedef struct kin_cascade_parts {
+    int64_t points;
+    int32_t k;
+    const uint32_t *graph; /* points x k; KITH_ID_NONE: none */
+    uint32_t *roots;       /* points */
+    uint32_t *sizes;       /* points, cleared before */
+    uint64_t *words;       /* points: room */
+    uint32_t *count;       /* one number, cleared before */
+} kin_cascade_parts;
+
+/* Best-first walks (descent/descent_walk.h), by rows: of queries query0 .. query0 + count - 1 the k
+ * first of those that a walk of `width` kept, in the order (canonical key, id). The same pairs in
+ * every run, whatever other queries there are. */
+typedef struct kin_cascade_walk {
+    kin_fused_rows points; /* below KIN_DESCENT_MOST_POINTS */
+    kin_fused_rows queries;
+    int64_t query0;
+    int64_t count;
+    const uint32_t *links; /* points x most; KITH_ID_NONE: none */
+    int32_t most;
+    const uint32_t *entries; /* rows where walks begin; some may be equal */
+    int32_t entry_count;
+    int32_t width; /* >= k, <= MOST_WIDTH */
+    int32_t k;
+    kin_fused_pair *pairs; /* count x k */
+    int32_t *found;        /* count: pairs in use, fewer than k where a walk met no more */
+    uint64_t *evaluations; /* one number, added to: keys that led */
+} kin_cascade_walk;
+
 typedef struct kin_cascade_kernels {
     int (*near_tiles)(kin_gpu_stream *stream, const kin_cascade_near *job);
     int (*adopt)(kin_gpu_stream *stream, const kin_cascade_adopt *job);
@@ -158,6 +201,9 @@ typedef struct kin_cascade_kernels {
     int (*merge)(kin_gpu_stream *stream, const kin_cascade_merge *job);
     int (*keys)(kin_gpu_stream *stream, const kin_cascade_keys *job);
     int (*hand)(kin_gpu_stream *stream, const kin_cascade_hand *job);
+    int (*link)(kin_gpu_stream *stream, const kin_cascade_link *job);
+    int (*parts)(kin_gpu_stream *stream, const kin_cascade_parts *job);
+    int (*walk)(kin_gpu_stream *stream, const kin_cascade_walk *job);
 } kin_cascade_kernels;
 
 #endif

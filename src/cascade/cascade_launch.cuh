@@ -17,6 +17,9 @@ int kin_cascade_launch_join(kin_gpu_stream *stream, const kin_cascade_join *job)
 int kin_cascade_launch_merge(kin_gpu_stream *stream, const kin_cascade_merge *job);
 int kin_cascade_launch_keys(kin_gpu_stream *stream, const kin_cascade_keys *job);
 int kin_cascade_launch_hand(kin_gpu_stream *stream, const kin_cascade_hand *job);
+int kin_cascade_launch_link(kin_gpu_stream *stream, const kin_cascade_link *job);
+int kin_cascade_launch_parts(kin_gpu_stream *stream, const kin_cascade_parts *job);
+int kin_cascade_launch_walk(kin_gpu_stream *stream, const kin_cascade_walk *job);
 
 } /* extern "C" */
 

@@ -16,6 +16,9 @@ static constexpr kin_cascade_kernels make_table()
     table.merge = kin_cascade_launch_merge;
     table.keys = kin_cascade_launch_keys;
     table.hand = kin_cascade_launch_hand;
+    table.link = kin_cascade_launch_link;
+    table.parts = kin_cascade_launch_parts;
+    table.walk = kin_cascade_launch_walk;
     return table;
 }
 

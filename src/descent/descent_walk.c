@@ -55,20 +55,31 @@ static bool walks(const kin_descent_walk *walk)
 
 /* ---- Entries -------------------------------------------------------------------------------- */
 
+kin_descent_entries kin_descent_count_entries(int64_t rows, int64_t part_count, int64_t width)
+{
+    const double wide = fmax(1.0, (double)width / NARROW);
+    const double some = ceil(ROOTS * sqrt((double)rows) * wide);
+    return (kin_descent_entries){.parts = (int64_t)fmin(some * PARTS, (double)part_count),
+                                 .random = (int64_t)fmin(some, (double)rows)};
+}
+
+void kin_descent_draw_entries(const kin_descent_entries *entries, int64_t rows,
+                              const uint32_t *parts, uint64_t seed, uint32_t *ids)
+{
+    for (int64_t i = 0; i < entries->parts + entries->random; i++) {
+        ids[i] = i < entries->parts ? parts[i] : (uint32_t)kin_random_below(&seed, (uint64_t)rows);
+    }
+}
+
 static kith_status choose_entries(walking *w)
 {
     const kin_descent_links *links = w->walk->links;
-    const double wide = fmax(1.0, (double)w->walk->width / NARROW);
-    const double some = ceil(ROOTS * sqrt((double)links->rows) * wide);
-    const int64_t parts = (int64_t)fmin(some * PARTS, (double)links->part_count);
-    w->entry_count = parts + (int64_t)fmin(some, (double)links->rows);
+    const kin_descent_entries entries =
+        kin_descent_count_entries(links->rows, links->part_count, w->walk->width);
+    w->entry_count = entries.parts + entries.random;
     KIN_TRY(kin_alloc(w->ctx, &w->entries, (uint64_t)w->entry_count, sizeof *w->entries,
                       "entries of walks"));
-    uint64_t seed = w->walk->seed;
-    for (int64_t i = 0; i < w->entry_count; i++) {
-        w->entries[i] =
-            i < parts ? links->parts[i] : (uint32_t)kin_random_below(&seed, (uint64_t)links->rows);
-    }
+    kin_descent_draw_entries(&entries, links->rows, links->parts, w->walk->seed, w->entries);
     return KITH_OK;
 }
 

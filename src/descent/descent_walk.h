@@ -25,6 +25,17 @@ typedef struct kin_descent_walk {
     uint64_t seed;
 } kin_descent_walk;
 
+/* Where walks of this width enter a graph: so many parts, the first of links.parts, and so many
+ * rows by chance. */
+typedef struct kin_descent_entries {
+    int64_t parts;
+    int64_t random;
+} kin_descent_entries;
+kin_descent_entries kin_descent_count_entries(int64_t rows, int64_t part_count, int64_t width);
+/* ids: entries.parts + entries.random of them, some of which may be equal. */
+void kin_descent_draw_entries(const kin_descent_entries *entries, int64_t rows,
+                              const uint32_t *parts, uint64_t seed, uint32_t *ids);
+
 /* out: count x k, k at most the points. No slot is empty: where a walk has met fewer than k rows it
  * looks at all of them. *evaluations is what was computed in all. The same bytes whatever the
  * number of threads. Fails with E_DATA where a caller's function gives NaN. */

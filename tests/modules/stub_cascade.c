@@ -113,6 +113,37 @@ static int hand(kin_gpu_stream *stream, const kin_cascade_hand *job)
     return 0;
 }
 
+static int link(kin_gpu_stream *stream, const kin_cascade_link *job)
+{
+    const size_t entries = (size_t)job->points * (size_t)job->k;
+    (void)stream;
+    memset(job->slots, 0, entries * sizeof *job->slots);
+    memset(job->links, 0, 2 * entries * sizeof *job->links);
+    return 0;
+}
+
+static int parts(kin_gpu_stream *stream, const kin_cascade_parts *job)
+{
+    (void)stream;
+    memset(job->roots, 0, (size_t)job->points * sizeof *job->roots);
+    memset(job->words, 0, (size_t)job->points * sizeof *job->words);
+    *job->count = 1;
+    return 0;
+}
+
+/* Rows from the first one on, at the distances 0, 1, 2 ... */
+static int walk(kin_gpu_stream *stream, const kin_cascade_walk *job)
+{
+    (void)stream;
+    for (int64_t i = 0; i < job->count * job->k; i++) {
+        const int64_t place = i % job->k;
+        job->pairs[i] = (kin_fused_pair){(double)place, (uint32_t)place, 0};
+        job->found[i / job->k] = job->k;
+    }
+    *job->evaluations += (uint64_t)job->count;
+    return 0;
+}
+
 const kin_cascade_kernels stub_cascade = {.near_tiles = near_tiles,
                                           .adopt = adopt,
                                           .fill = fill,
@@ -122,4 +153,7 @@ const kin_cascade_kernels stub_cascade = {.near_tiles = near_tiles,
                                           .join = join,
                                           .merge = merge,
                                           .keys = keys,
-                                          .hand = hand};
+                                          .hand = hand,
+                                          .link = link,
+                                          .parts = parts,
+                                          .walk = walk};

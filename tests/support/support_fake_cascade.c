@@ -3,6 +3,7 @@
 
 #include "select/select_pairs.h"
 #include "support/support_fake_screen.h"
+#include "support/support_fake_walk.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -304,6 +305,7 @@ void test_fake_cascade_into(kin_gpu *gpu)
     static kin_gpu_ops ops;
     static kin_fused_kernels fused;
     static kin_gpu_module module;
+    static kin_cascade_kernels kernels;
     ops = *gpu->module->ops;
     ops.copy_within = copy_within;
     fused = *gpu->module->fused;
@@ -311,7 +313,9 @@ void test_fake_cascade_into(kin_gpu *gpu)
     module = *gpu->module;
     module.ops = &ops;
     module.fused = &fused;
-    module.cascade = &cascade;
+    kernels = cascade;
+    test_fake_walk_into(&kernels);
+    module.cascade = &kernels;
     gpu->module = &module;
     memset(&test_fake_cascade, 0, sizeof test_fake_cascade);
 }

@@ -420,11 +420,6 @@ static void mistakes_are_named(void **state)
         kith_graph_search(s.ctx, &s.points, &s.graph, &s.queries, &usual, &s.out, &report),
         KITH_E_ARGUMENT);
     assert_non_null(strstr(kith_ctx_detail(s.ctx), "report.struct_size is 1"));
-    kith_ctx_free(s.ctx);
-    kith_ctx_params params = kith_ctx_params_default();
-    params.device = "cuda";
-    assert_int_equal(kith_ctx_create(&params, &s.ctx), KITH_OK);
-    refused(&s, &usual, KITH_E_UNSUPPORTED, "is the processor's, and the device is cuda");
     set_free(&s);
 }
 
