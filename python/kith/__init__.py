@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exact, certified and reproducible nearest neighbours and k-NN graphs.
+
+>>> import numpy as np, kith
+>>> X = np.random.default_rng(0).random((1000, 8), dtype=np.float32)
+>>> distances, indices = kith.knn_graph(X, k=15, metric="cosine")
+
+Functions: `knn`, `knn_graph`, `radius_neighbors`, `select_k`, `recall`, `devices`. Points that are
+searched more than once: `Corpus`, `Tree`. Graphs as files, matrices and edges: `Graph`. With
+scikit-learn installed, its interface: `NearestNeighbors`, `KNeighborsTransformer`,
+`RadiusNeighborsTransformer`, `KNeighborsClassifier`, `KNeighborsRegressor`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from ._corpus import Corpus, Tree
+from ._devices import DeviceInfo, devices
+from ._graph import Graph
+from ._library import version as __version__
+from ._radius import Ranges, radius_neighbors
+from ._recall import Recall, recall
+from ._results import Neighbors
+from ._search import knn, knn_graph
+from ._select import Selection, select_k
+
+if TYPE_CHECKING:
+    from ._models import KNeighborsClassifier, KNeighborsRegressor
+    from ._nearest import NearestNeighbors
+    from ._transformers import KNeighborsTransformer, RadiusNeighborsTransformer
+
+# scikit-learn takes longer to import than all of kith: it is imported by who asks for these.
+_ESTIMATORS = {
+    "NearestNeighbors": "_nearest",
+    "KNeighborsTransformer": "_transformers",
+    "RadiusNeighborsTransformer": "_transformers",
+    "KNeighborsClassifier": "_models",
+    "KNeighborsRegressor": "_models",
+}
+
+__all__ = [
+    "Corpus",
+    "DeviceInfo",
+    "Graph",
+    "KNeighborsClassifier",
+    "KNeighborsRegressor",
+    "KNeighborsTransformer",
+    "NearestNeighbors",
+    "Neighbors",
+    "RadiusNeighborsTransformer",
+    "Ranges",
+    "Recall",
+    "Selection",
+    "Tree",
+    "__version__",
+    "devices",
+    "knn",
+    "knn_graph",
+    "radius_neighbors",
+    "recall",
+    "select_k",
+]
+
+
+def __getattr__(name: str) -> Any:
+    module = _ESTIMATORS.get(name)
+    if module is None:
+        raise AttributeError(f"module 'kith' has no attribute {name!r}")
+    try:
+        return getattr(importlib.import_module(f"kith.{module}"), name)
+    except ModuleNotFoundError as error:
+        raise ImportError(f"kith.{name} needs scikit-learn (pip install scikit-learn)") from error
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays of all kinds as matrices of the library, without a copy where memory allows it.
+
+Taken as they lie: rows of float16, float32, float64, uint8, int8 or bfloat16 whose values are
+contiguous, whatever the step from row to row. Copied once: other types (to the smallest float that
+holds them), Fortran order, unaligned values. A memory-mapped file is never copied.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import _structs as s
+
+BFLOAT16 = 4
+_CODES = {
+    np.dtype(np.float32): 1,
+    np.dtype(np.float64): 2,
+    np.dtype(np.float16): 3,
+    np.dtype(np.uint8): 5,
+    np.dtype(np.int8): 6,
+}
+_BOOL = np.dtype(bool)
+_CPU_DEVICES = (1, 3)  # kDLCPU, kDLCUDAHost
+
+
+class HostMatrix(NamedTuple):
+    """A matrix in host memory, and the array that its memory belongs to."""
+
+    struct: s.Matrix
+    array: np.ndarray[Any, Any]
+
+    @property
+    def rows(self) -> int:
+        return int(self.array.shape[0])
+
+    @property
+    def is_double(self) -> bool:
+        return self.struct.dtype == 2
+
+
+def is_torch(x: Any) -> bool:
+    """Whether x is a torch.Tensor; does not import torch."""
+    return type(x).__module__.partition(".")[0] == "torch"
+
+
+def is_sparse(x: Any) -> bool:
+    """Whether x is one of SciPy's sparse matrices or arrays; does not import SciPy."""
+    return not isinstance(x, np.ndarray) and hasattr(x, "tocsr")
+
+
+def on_device(x: Any) -> bool:
+    """Whether x lies in the memory of a GPU."""
+    if isinstance(x, np.ndarray):
+        return False
+    if is_torch(x):
+        return bool(x.is_cuda)
+    if hasattr(x, "__cuda_array_interface__"):
+        return True
+    return hasattr(x, "__dlpack_device__") and int(x.__dlpack_device__()[0]) == 2
+
+
+def _from_torch(x: Any) -> tuple[np.ndarray[Any, Any], int]:
+    import torch
+
+    x = x.detach()
+    if x.dtype == torch.bfloat16:
+        return x.view(torch.int16).numpy().view(np.uint16), BFLOAT16
+    return x.numpy(), 0
+
+
+def to_numpy(x: Any) -> tuple[np.ndarray[Any, Any], int]:
+    """The array of anything in host memory, and BFLOAT16 where its 16-bit words are such."""
+    if isinstance(x, np.ndarray):
+        array = x
+    elif is_torch(x):
+        return _from_torch(x)
+    elif hasattr(x, "__dlpack__") and x.__dlpack_device__()[0] in _CPU_DEVICES:
+        try:
+            array = np.from_dlpack(x)
+        except (BufferError, RuntimeError, TypeError):  # a type that NumPy's DLPack has not
+            array = np.asarray(x)
+    else:
+        array = np.asarray(x)
+    if array.dtype.name == "bfloat16":  # of the package ml_dtypes, as JAX has it
+        return array.view(np.uint16), BFLOAT16
+    return array, 0
+
+
+def _convert(array: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any]:
+    """array in a type of the library, and in the machine's byte order."""
+    dtype = array.dtype
+    if dtype == _BOOL:
+        return array.view(np.uint8)
+    native = dtype.newbyteorder("=")
+    if native in _CODES:
+        wanted = native
+    elif dtype.kind in "iu":
+        wanted = np.dtype(np.float32 if dtype.itemsize <= 2 else np.float64)
+    elif dtype.kind in "fO":
+        wanted = np.dtype(np.float64)
+    elif dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: {name} is {dtype}")
+    else:
+        raise ValueError(f"{name} is of type {dtype}, must be of numbers")
+    _refuse_copy(array, name, f"of type {dtype}", f"write it as {wanted}")
+    return array.astype(wanted)
+
+
+def _refuse_copy(array: np.ndarray[Any, Any], name: str, what: str, advice: str) -> None:
+    if isinstance(array, np.memmap):
+        raise ValueError(
+            f"{name} is a memory-mapped file {what}: it would have to be copied ({advice})"
+        )
+
+
+def _rows_lie_well(array: np.ndarray[Any, Any]) -> bool:
+    item = array.itemsize
+    rows, cols = array.shape
+    return (
+        array.flags.aligned
+        and (cols == 1 or array.strides[1] == item)
+        and (rows == 1 or array.strides[0] >= cols * item)
+    )
+
+
+def as_matrix(x: Any, name: str) -> HostMatrix:
+    """x as a matrix of the library; name is what errors call it."""
+    array, code = to_numpy(x)
+    if array.ndim != 2:
+        raise ValueError(
+            f"{name} has {array.ndim} axes, must have 2: a row for each point "
+            "(x.reshape(1, -1) makes one point of a vector)"
+        )
+    if code == 0:
+        code = _CODES.get(array.dtype, 0)
+        if code == 0:
+            array = _convert(array, name)
+            code = _CODES[array.dtype]
+    if not array.flags.c_contiguous and not _rows_lie_well(array):
+        _refuse_copy(array, name, "whose rows are not contiguous", "write it in C order")
+        array = np.ascontiguousarray(array)
+    rows, cols = array.shape
+    stride = 0 if array.flags.c_contiguous else array.strides[0]
+    data = array.__array_interface__["data"][0]
+    return HostMatrix(s.Matrix(data, rows, stride, cols, code), array)

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Metrics by scikit-learn's and the library's names, and those that are a Python function."""
+
+from __future__ import annotations
+
+import ctypes as c
+import functools
+from typing import Any, Callable, NamedTuple, Union
+
+import numpy as np
+
+from . import _structs as s
+from ._library import lib
+
+Metric = Union[str, Callable[[Any, Any], float]]
+
+EUCLIDEAN = 1
+SQEUCLIDEAN = 2
+INNER_PRODUCT = 3
+_CUSTOM = 12
+_MINKOWSKI = {1.0: "manhattan", 2.0: "euclidean", float("inf"): "chebyshev"}
+
+
+@functools.lru_cache(maxsize=None)
+def code(name: str, p: float = 2) -> int:
+    """The number of a metric. p is minkowski's."""
+    if name == "minkowski":
+        if p not in _MINKOWSKI:
+            raise ValueError(f"metric 'minkowski' has p = 1, 2 or inf here, not {p}")
+        name = _MINKOWSKI[p]
+    found = lib.kith_metric_parse(name.encode())
+    if found == 0:
+        raise ValueError(
+            f"metric {name!r} is not known (there are: euclidean, sqeuclidean, inner_product, "
+            "cosine, correlation, manhattan, chebyshev, chi2, hamming, jaccard, kl, minkowski "
+            "with p, and any function of two rows)"
+        )
+    return int(found)
+
+
+def name(number: int) -> str:
+    """The name of a metric's number."""
+    text: bytes = lib.kith_metric_name(number)
+    return text.decode()
+
+
+class Distance(NamedTuple):
+    """A metric as parameters have it. What failed in a Python function stands in `errors`."""
+
+    number: int
+    function: Any  # s.DISTANCE; a null pointer but for a Python function
+    errors: list[BaseException]
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """metric and custom of any parameter struct."""
+        return {"metric": self.number, "custom": self.function}
+
+    def reraise(self, error: BaseException) -> None:
+        """Raises what a Python function raised first, else error."""
+        raise self.errors[0] if self.errors else error
+
+
+_NO_FUNCTION = s.DISTANCE()
+
+
+def resolve(metric: Metric, p: float, dtype: np.dtype[Any]) -> Distance:
+    """A metric on rows of a dtype."""
+    if isinstance(metric, str):
+        return Distance(code(metric, p), _NO_FUNCTION, [])
+    if not callable(metric):
+        raise ValueError(f"metric is {metric!r}, must be a name or a function of two rows")
+    errors: list[BaseException] = []
+
+    def distance(arg: int | None, query: int, point: int, cols: int) -> float:
+        try:
+            size = cols * dtype.itemsize
+            rows = ((c.c_char * size).from_address(at) for at in (query, point))
+            return float(metric(*(np.frombuffer(row, dtype) for row in rows)))
+        except BaseException as error:
+            errors.append(error)
+            return float("nan")  # which ends the call
+
+    return Distance(_CUSTOM, s.DISTANCE(distance), errors)

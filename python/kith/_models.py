@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Classification and regression by the nearest neighbours, as scikit-learn has them."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Callable, Optional, Union
+
+import numpy as np
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.exceptions import DataConversionWarning
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from . import _metrics
+from ._estimator import NeighborsEstimator
+
+Weights = Union[str, Callable[[Any], Any], None]
+
+
+class _Model(NeighborsEstimator):
+    """Neighbours with labels, and their weights."""
+
+    def __init__(
+        self,
+        n_neighbors: int = 5,
+        *,
+        weights: Weights = "uniform",
+        algorithm: str = "auto",
+        leaf_size: int = 30,
+        p: float = 2,
+        metric: _metrics.Metric = "minkowski",
+        metric_params: Optional[dict[str, Any]] = None,
+        n_jobs: Optional[int] = None,
+        device: Optional[str] = None,
+        recall: Optional[float] = None,
+        random_state: Any = None,
+    ) -> None:
+        self.n_neighbors = n_neighbors
+        self.weights = weights
+        self.algorithm = algorithm
+        self.leaf_size = leaf_size
+        self.p = p
+        self.metric = metric
+        self.metric_params = metric_params
+        self.n_jobs = n_jobs
+        self.device = device
+        self.recall = recall
+        self.random_state = random_state
+
+    def _fit_labelled(self, X: Any, y: Any, numeric: bool) -> Any:
+        if not (self.weights in ("uniform", "distance", None) or callable(self.weights)):
+            raise ValueError(
+                f"weights is {self.weights!r}, must be 'uniform', 'distance' or a function"
+            )
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", multi_output=True, y_numeric=numeric
+        )
+        self._fit_points(X)
+        return y
+
+    def _neighbors_and_weights(self, X: Any) -> tuple[Any, Any]:
+        """Indices, and a weight for each; uniform weights are ones."""
+        distances, indices = self.kneighbors(X)
+        if self.weights in ("uniform", None):
+            return indices, np.ones(indices.shape)
+        if callable(self.weights):
+            return indices, np.asarray(self.weights(distances), np.float64)
+        with np.errstate(divide="ignore"):
+            weights = 1.0 / np.asarray(distances, np.float64)
+        infinite = np.isinf(weights)  # where neighbours are at 0, these alone count
+        rows = infinite.any(axis=1)
+        weights[rows] = infinite[rows]
+        return indices, weights
+
+
+class KNeighborsClassifier(ClassifierMixin, _Model):  # type: ignore[misc]
+    """Classification by a vote of the nearest neighbours, as scikit-learn's.
+
+    Parameters
+    ----------
+    n_neighbors : int
+    weights : {"uniform", "distance"} or callable
+        distance: by 1 / distance; where neighbours are at 0, these alone. A function makes weights
+        of an array of distances.
+    algorithm, leaf_size, p, metric, metric_params, n_jobs, device, recall, random_state
+        As in `kith.NearestNeighbors`.
+
+    Attributes
+    ----------
+    classes_ : array, or list of arrays where y has several columns
+    effective_metric_ : str or callable
+    n_features_in_, n_samples_fit_ : int
+    outputs_2d_ : bool
+    """
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
+
+    def fit(self, X: Any, y: Any) -> KNeighborsClassifier:
+        """Keeps the points and their classes, one or several columns."""
+        y = self._fit_labelled(X, y, numeric=False)
+        check_classification_targets(y)
+        if y.ndim == 2 and y.shape[1] == 1:
+            warnings.warn(
+                "A column-vector y was passed when a 1d array was expected. Please change the "
+                "shape of y to (n_samples,), for example using ravel().",
+                DataConversionWarning,
+                stacklevel=2,
+            )
+        self.outputs_2d_ = y.ndim == 2 and y.shape[1] > 1
+        columns = y.reshape(len(y), -1)
+        found = [np.unique(column, return_inverse=True) for column in columns.T]
+        self._codes = np.stack([codes.ravel() for _, codes in found], axis=1)
+        classes = [names for names, _ in found]
+        self.classes_ = classes if self.outputs_2d_ else classes[0]
+        return self
+
+    def _votes(self, X: Any) -> list[Any]:
+        """For each column of y the weight of each class."""
+        check_is_fitted(self)
+        indices, weights = self._neighbors_and_weights(X)
+        if (weights == 0).all(axis=1).any():
+            raise ValueError("All neighbors of some sample are getting zero weights (see weights)")
+        rows = np.arange(len(indices))
+        result = []
+        for column in range(self._codes.shape[1]):
+            codes = self._codes[indices, column]
+            votes = np.zeros((len(indices), int(self._codes[:, column].max()) + 1))
+            for place in range(indices.shape[1]):
+                votes[rows, codes[:, place]] += weights[:, place]
+            result.append(votes)
+        return result
+
+    def predict(self, X: Any) -> Any:
+        """The class of each row of X; of several with equal votes the first. None: of the points."""
+        votes = self._votes(X)
+        classes = self.classes_ if self.outputs_2d_ else [self.classes_]
+        chosen = [names[np.argmax(each, axis=1)] for names, each in zip(classes, votes)]
+        return np.stack(chosen, axis=1) if self.outputs_2d_ else chosen[0]
+
+    def predict_proba(self, X: Any) -> Any:
+        """The share of votes that each class has; a list where y has several columns."""
+        shares = [votes / votes.sum(axis=1, keepdims=True) for votes in self._votes(X)]
+        return shares if self.outputs_2d_ else shares[0]
+
+
+class KNeighborsRegressor(RegressorMixin, _Model):  # type: ignore[misc]
+    """Regression by the mean of the nearest neighbours, as scikit-learn's.
+
+    Parameters
+    ----------
+    n_neighbors, weights, algorithm, leaf_size, p, metric, metric_params, n_jobs, device, recall, \
+random_state
+        As in `kith.KNeighborsClassifier`.
+
+    Attributes
+    ----------
+    effective_metric_ : str or callable
+    n_features_in_, n_samples_fit_ : int
+    """
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    def fit(self, X: Any, y: Any) -> KNeighborsRegressor:
+        """Keeps the points and their values, one or several columns."""
+        self._y = self._fit_labelled(X, y, numeric=True)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        """The mean of each row's neighbours. X None: of the points, each without itself."""
+        check_is_fitted(self)
+        indices, weights = self._neighbors_and_weights(X)
+        values = self._y.reshape(len(self._y), -1)[indices]  # (rows, k, columns)
+        sums = (values * weights[:, :, None]).sum(axis=1)
+        means = sums / weights.sum(axis=1, keepdims=True)
+        return means if self._y.ndim == 2 else means.ravel()

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Preparations that pay when the same points are searched again."""
+
+from __future__ import annotations
+
+import ctypes as c
+from typing import Any, Optional
+
+from . import _structs as s
+from ._arrays import HostMatrix
+from ._context import Settings, context
+from ._corpus import Corpus, Tree
+from ._library import lib
+from ._metrics import Metric, code, resolve
+from ._results import Neighbors
+from ._search import search, search_params
+
+
+class Prepared:
+    """Searches points; from the second search on they are prepared once and kept so.
+
+    Nothing of it is pickled, copied, or part of what an estimator has learnt.
+    """
+
+    def __init__(self) -> None:
+        self._searched = False
+        self._corpus: Optional[Corpus] = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Prepared, ()
+
+    def search(
+        self,
+        points: HostMatrix,
+        queries: HostMatrix,
+        k: int,
+        metric: Metric,
+        p: float,
+        method: int,
+        wanted: Settings,
+    ) -> Neighbors:
+        """knn; the same points, metric and method every time."""
+        if not isinstance(metric, str) or not self._searched:
+            self._searched = True
+            return search(
+                points, queries, k, metric=metric, p=p, method=method, wanted=wanted
+            )
+        corpus = self._corpus
+        if corpus is None:
+            number = code(metric, p)
+            kind = Tree if _takes_tree(points, queries, k, metric, p, method, wanted) else Corpus
+            corpus = self._corpus = kind.of_matrix(points, number, wanted)
+        return corpus.search(queries, k, wanted=wanted)
+
+
+def _takes_tree(
+    points: HostMatrix,
+    queries: HostMatrix,
+    k: int,
+    metric: Metric,
+    p: float,
+    method: int,
+    wanted: Settings,
+) -> bool:
+    """Whether kith_knn_exact would take a tree on the processor."""
+    params = search_params(resolve(metric, p, queries.array.dtype), k, method=method)
+    plan = s.sized(s.Plan)
+    context(wanted).call(
+        lib.kith_plan_exact,
+        c.byref(points.struct),
+        c.byref(queries.struct),
+        c.byref(params),
+        c.byref(plan),
+    )
+    return bool(plan.method == b"tree" and plan.backend == b"cpu")

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many of the true neighbours a result has."""
+
+from __future__ import annotations
+
+import ctypes as c
+from typing import Any, NamedTuple, Optional, Sequence
+
+from . import _options, _structs as s
+from ._arrays import as_matrix
+from ._context import context, settings
+from ._library import lib
+from ._metrics import Metric, code
+from ._progress import Progress
+from ._results import narrow
+
+
+class Recall(NamedTuple):
+    """A recall at K, with its 95 % interval over rows.
+
+    Attributes
+    ----------
+    recall : float
+        Share of the first K whose distance is at most the true K-th: ties are no mistakes.
+    low, high : float
+        The interval; equal to recall where all rows were compared.
+    equal_ids : float
+        Share of the first K true indices that were found.
+    distance_ratio : float
+        Mean of found K-th by true K-th distance.
+    rows : int
+        Rows that were compared.
+    at : int
+        K.
+    """
+
+    recall: float
+    low: float
+    high: float
+    equal_ids: float
+    distance_ratio: float
+    rows: int
+    at: int
+
+
+def recall(
+    found: Sequence[Any],
+    truth: Optional[Sequence[Any]] = None,
+    *,
+    X: Any = None,
+    metric: Metric = "euclidean",
+    p: float = 2,
+    at: Optional[int] = None,
+    sample: int = 1000,
+    random_state: Any = None,
+    n_jobs: Optional[int] = None,
+    device: Optional[str] = None,
+    memory_limit: Optional[int] = None,
+    progress: Progress = None,
+) -> Recall:
+    """The recall of anybody's neighbours: against the truth, or estimated from the points.
+
+    Parameters
+    ----------
+    found : (distances, indices)
+        What is judged.
+    truth : (distances, indices), optional
+        What is right; both with distances in the same metric.
+    X : array of shape (n, d), optional
+        Instead of the truth, the points that `found` is a graph of: a sample of its rows is solved
+        exactly. The distances of `found` are not read.
+    at : int, optional
+        K; min(10, k) unless given.
+    sample : int
+        Rows to solve.
+    random_state
+        Seed of the sample.
+    metric, p, n_jobs, device, memory_limit, progress
+        As in `knn`; the metric is a name here.
+
+    Returns
+    -------
+    Recall
+
+    Examples
+    --------
+    >>> import numpy as np, kith
+    >>> X = np.random.default_rng(0).random((200, 8))
+    >>> kith.recall(kith.knn_graph(X, 5), X=X).recall
+    1.0
+    """
+    if (truth is None) == (X is None):
+        raise ValueError("give either the truth or X, the points")
+    if not isinstance(metric, str):
+        raise ValueError("metric must be a name")
+    number = code(metric, p)
+    table, keep = narrow(found)
+    result = s.RecallValues()
+    wanted = context(settings(n_jobs, device, memory_limit))
+    if truth is not None:
+        true_table, true_keep = narrow(truth)
+        wanted.call(
+            lib.kith_recall_measure,
+            c.byref(table),
+            c.byref(true_table),
+            number,
+            at or 0,
+            c.byref(result),
+            progress=progress,
+        )
+        del true_keep
+    else:
+        points = as_matrix(X, "X")
+        wanted.call(
+            lib.kith_recall_estimate,
+            c.byref(points.struct),
+            c.byref(table),
+            number,
+            at or 0,
+            sample,
+            _options.seed(random_state),
+            c.byref(result),
+            progress=progress,
+        )
+    del keep
+    return Recall(*(getattr(result, field) for field in Recall._fields))

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results as arrays: int64 ids outward, -1 and inf where nothing exists."""
+
+from __future__ import annotations
+
+import ctypes as c
+from typing import Any, NamedTuple, Optional, Sequence
+
+import numpy as np
+
+from . import _structs as s
+
+Array = np.ndarray[Any, Any]
+
+
+class Neighbors(NamedTuple):
+    """Neighbours of a number of points, a row for each, the nearest first.
+
+    Attributes
+    ----------
+    distances : array of shape (n, k)
+        float64 where points or queries were float64, else float32: the distance in double
+        precision, rounded once.
+    indices : array of shape (n, k), int64
+        Rows of the corpus; -1, at distance inf, where there is no neighbour (beyond a radius).
+    """
+
+    distances: Any
+    indices: Any
+
+
+class Table:
+    """Room for a table of neighbours, and what the caller gets of it."""
+
+    __slots__ = ("struct", "distances", "_ids", "_given", "_may_be_empty")
+
+    def __init__(
+        self,
+        rows: int,
+        k: int,
+        most: int,
+        double: bool,
+        out: Optional[Sequence[Any]] = None,
+        may_be_empty: bool = False,
+    ) -> None:
+        self._may_be_empty = may_be_empty
+        self._given: Optional[Array] = None
+        if out is None:
+            # A k below 1 or above `most` is an error that the library tells: it gets no room.
+            shape = (rows, k if 0 < k <= most else 0)
+            self.distances = np.empty(shape, np.float64 if double else np.float32)
+            self._ids = np.empty(shape, np.uint32)
+        else:
+            self._take(out, (rows, k))
+        at = self.distances.__array_interface__["data"][0]
+        wide = self.distances.dtype == np.float64
+        ids = self._ids.__array_interface__["data"][0]
+        self.struct = s.NeighborTable(ids, None if wide else at, at if wide else None, rows, k)
+
+    def _take(self, out: Sequence[Any], shape: tuple[int, int]) -> None:
+        distances, ids = out
+        for name, array, kinds in (
+            ("distances", distances, (np.float32, np.float64)),
+            ("indices", ids, (np.int64, np.uint32)),
+        ):
+            if not isinstance(array, np.ndarray) or array.dtype not in kinds:
+                names = " or ".join(kind.__name__ for kind in kinds)
+                raise ValueError(f"out: {name} must be a NumPy array of {names}")
+            if array.shape != shape or not array.flags.carray:
+                raise ValueError(
+                    f"out: {name} must be {shape[0]} x {shape[1]}, contiguous and writeable"
+                )
+        self.distances = distances
+        self._given = ids
+        self._ids = np.empty(shape, np.uint32) if ids.dtype == np.int64 else ids
+
+    def result(self) -> Neighbors:
+        """The table, when it is filled."""
+        wide = self._given
+        if wide is self._ids:  # the caller wants uint32 and is given what the library wrote
+            return Neighbors(self.distances, wide)
+        if wide is None:
+            wide = self._ids.astype(np.int64)
+        else:
+            np.copyto(wide, self._ids)
+        if self._may_be_empty:
+            wide[self._ids == s.ID_NONE] = -1
+        return Neighbors(self.distances, wide)
+
+
+def narrow(neighbors: Sequence[Any]) -> tuple[s.NeighborTable, tuple[Array, ...]]:
+    """Anybody's (distances, indices) as a table of the library, and the arrays that hold it."""
+    distances, indices = (np.asarray(part) for part in neighbors)
+    if indices.ndim != 2 or distances.shape != indices.shape:
+        raise ValueError(
+            f"distances are {distances.shape} and indices {indices.shape}: both must have the "
+            "same two axes"
+        )
+    if distances.dtype not in (np.float32, np.float64):
+        distances = distances.astype(np.float64)
+    distances = np.ascontiguousarray(distances)
+    if indices.dtype.kind not in "iu":
+        raise ValueError(f"indices are {indices.dtype}, must be integers (distances come first)")
+    if indices.dtype != np.uint32:
+        if indices.size and (indices.min() < -1 or indices.max() >= s.ID_NONE):
+            raise ValueError(f"indices must be -1 to {s.ID_NONE - 1}")
+        indices = indices.astype(np.uint32)  # -1 becomes ID_NONE
+    indices = np.ascontiguousarray(indices)
+    double = distances.dtype == np.float64
+    table = s.NeighborTable(
+        indices.ctypes.data,
+        None if double else distances.ctypes.data,
+        distances.ctypes.data if double else None,
+        *indices.shape,
+    )
+    return table, (distances, indices)
+
+
+def copy_of(address: Optional[int], count: int, dtype: Any) -> Array:
+    """A copy of count values in the library's memory."""
+    result = np.empty(count, dtype)
+    if count > 0:
+        c.memmove(result.ctypes.data, address, result.nbytes)
+    return result

@@ -1,0 +1,326 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nearest neighbours of queries, and graphs."""
+
+from __future__ import annotations
+
+import ctypes as c
+from typing import Any, Optional, Sequence
+
+import numpy as np
+
+from . import _options, _structs as s
+from ._arrays import HostMatrix, as_matrix, is_sparse, is_torch, on_device
+from ._context import Settings, context, settings
+from ._library import lib
+from ._metrics import INNER_PRODUCT, Distance, Metric, resolve
+from ._progress import Progress
+from ._results import Neighbors, Table
+
+
+def knn(
+    corpus: Any,
+    queries: Any,
+    k: int,
+    *,
+    metric: Metric = "euclidean",
+    p: float = 2,
+    algorithm: str = "auto",
+    radius: Optional[float] = None,
+    exclude: Any = None,
+    n_jobs: Optional[int] = None,
+    device: Optional[str] = None,
+    memory_limit: Optional[int] = None,
+    progress: Progress = None,
+    out: Optional[Sequence[Any]] = None,
+) -> Neighbors:
+    """The k nearest rows of corpus for each query, exactly.
+
+    Rows are ordered by (distance in double precision, row of the corpus): ties go to the lower
+    row. The answer is the same, bit for bit, on every processor and GPU.
+
+    Parameters
+    ----------
+    corpus, queries : array of shape (n, d), (m, d)
+        NumPy arrays and memory-mapped files of float16, float32, float64, uint8 or int8 are read
+        where they lie. Other arrays are taken by DLPack, ``__array_interface__`` or
+        ``__cuda_array_interface__``; SciPy's sparse matrices are made dense block by block.
+    k : int
+        Neighbours of a query, 1 to n.
+    metric : str or callable
+        ``euclidean``, ``sqeuclidean``, ``inner_product`` (largest first), ``cosine``,
+        ``correlation``, ``manhattan``, ``chebyshev``, ``chi2``, ``hamming``, ``jaccard``, ``kl``,
+        ``minkowski`` with `p`, their usual other names, or a function of two rows (slow: Python
+        is called for every pair).
+    p : {1, 2, inf}
+        Of ``minkowski``.
+    algorithm : {"auto", "brute", "kd_tree"}
+        How. The answers are the same bytes; ``auto`` takes the faster one. scikit-learn's
+        ``ball_tree`` is taken for ``auto``.
+    radius : float, optional
+        No neighbour is farther away; slots that stay empty have index -1 and distance inf.
+    exclude : array of m integers, optional
+        One row of the corpus that each query may not get; -1: none.
+    n_jobs : int, optional
+        Threads. None and -1: all processors, or as many as the variable KITH_THREADS says.
+    device : str, optional
+        ``"auto"`` (default), ``"cpu"``, ``"cuda"``, ``"cuda:1"``.
+    memory_limit : int, optional
+        Bytes that the call may take beside its input; MemoryError where it needs more.
+    progress : bool or callable
+        True shows tqdm's bar. A function is called as ``f(phase, done, total)`` some ten times a
+        second; an exception that it raises ends the call.
+    out : (distances, indices), optional
+        Arrays to write to: float32 or float64, and int64 or uint32, of shape (m, k).
+
+    Returns
+    -------
+    Neighbors
+        ``(distances, indices)``, where the corpus lives: PyTorch tensors for tensors, arrays on
+        the GPU for arrays there, else NumPy arrays.
+
+    Examples
+    --------
+    >>> import numpy as np, kith
+    >>> kith.knn(np.array([[0.0], [1.0], [3.0]]), np.array([[1.2]]), k=2).indices
+    array([[1, 0]])
+    """
+    wanted = settings(n_jobs, device, memory_limit)
+    method = _options.method(algorithm)
+    if method == s.METHOD_DESCENT:
+        raise ValueError(
+            "algorithm is nn_descent, which makes graphs (use knn_graph, or NearestNeighbors)"
+        )
+    if on_device(corpus) or on_device(queries):
+        from . import _cuda
+
+        _cuda.refuse(radius=radius, progress=progress)
+        params = _cuda.search_params(metric, p, k, method, 0, exclude)
+        return _cuda.knn(corpus, queries, params, wanted, out)
+    if is_sparse(corpus) or is_sparse(queries):
+        from ._sparse import blockwise
+
+        refused = {"radius": radius, "exclude": exclude, "out": out}
+        return blockwise(corpus, queries, k, metric, p, method, wanted, progress, refused)
+    found = search(
+        as_matrix(corpus, "corpus"),
+        as_matrix(queries, "queries"),
+        k,
+        metric=metric,
+        p=p,
+        method=method,
+        radius=radius,
+        exclude=exclude,
+        wanted=wanted,
+        progress=progress,
+        out=out,
+    )
+    return like(corpus, found)
+
+
+def search(
+    corpus: HostMatrix,
+    queries: HostMatrix,
+    k: int,
+    *,
+    metric: Metric = "euclidean",
+    p: float = 2,
+    method: int = 0,
+    radius: Optional[float] = None,
+    exclude: Any = None,
+    wanted: Settings = Settings(),
+    progress: Progress = None,
+    out: Optional[Sequence[Any]] = None,
+) -> Neighbors:
+    """knn of matrices in host memory."""
+    distance = resolve(metric, p, queries.array.dtype)
+    check_types(distance, corpus, queries)
+    table = table_for(corpus, queries, k, out, radius)
+    params = search_params(distance, k, method=method, radius=limit(radius, distance))
+    keep = excluded(exclude, queries.rows, params)
+    call(
+        distance,
+        wanted,
+        progress,
+        lib.kith_knn_exact,
+        corpus.struct,
+        queries.struct,
+        params,
+        table.struct,
+    )
+    del keep
+    return table.result()
+
+
+def knn_graph(
+    X: Any,
+    k: int = 15,
+    *,
+    metric: Metric = "euclidean",
+    p: float = 2,
+    algorithm: str = "auto",
+    recall: Optional[float] = None,
+    include_self: bool = False,
+    radius: Optional[float] = None,
+    random_state: Any = None,
+    n_jobs: Optional[int] = None,
+    device: Optional[str] = None,
+    memory_limit: Optional[int] = None,
+    progress: Progress = None,
+    out: Optional[Sequence[Any]] = None,
+) -> Neighbors:
+    """Each point's k nearest among the others.
+
+    Exact, unless `recall` or ``algorithm="nn_descent"`` says otherwise. A point is left out of its
+    own row by its number: points that are equal to it stay.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+        The points, as in `knn`.
+    k : int
+        Neighbours of a point, 1 to n - 1.
+    algorithm : {"auto", "brute", "kd_tree", "nn_descent"}
+        ``nn_descent`` is approximate: rounds end when they change little, or when a sample has the
+        wanted recall.
+    recall : float, optional
+        Below 1: this share of the true neighbours is enough (estimated from rows that are solved
+        exactly). With ``auto`` the graph is exact all the same where that is as fast.
+    include_self : bool
+        A point competes for its own row like any other.
+    random_state : int, Generator, RandomState, optional
+        Seed of ``nn_descent``; the same seed gives the same bytes with any number of threads.
+    metric, p, radius, n_jobs, device, memory_limit, progress, out
+        As in `knn`.
+
+    Returns
+    -------
+    Neighbors
+        ``(distances, indices)``, where X lives.
+
+    Examples
+    --------
+    >>> import numpy as np, kith
+    >>> kith.knn_graph(np.array([[0.0], [1.0], [3.0]]), k=1).indices.ravel()
+    array([1, 0, 1])
+    """
+    wanted = settings(n_jobs, device, memory_limit)
+    method = _options.method(algorithm)
+    flags = s.INCLUDE_SELF if include_self else 0
+    if recall is not None and not 0.0 < recall <= 1.0:
+        raise ValueError(f"recall is {recall}, must be above 0 and at most 1")
+    if method == s.METHOD_DESCENT and radius is not None:
+        raise ValueError("radius goes with exact graphs, not with nn_descent (leave one out)")
+    seed = _options.seed(random_state)
+    if on_device(X):
+        from . import _cuda
+
+        _cuda.refuse(radius=radius, progress=progress)
+        if method == s.METHOD_DESCENT or (method == 0 and recall is not None and recall < 1.0):
+            descent = _cuda.descent_params(metric, p, k, flags, recall, seed)
+            return _cuda.graph_descent(X, descent, wanted, out)
+        return _cuda.graph(X, _cuda.search_params(metric, p, k, method, flags), wanted, out)
+    if is_sparse(X):
+        from ._sparse import dense
+
+        points = as_matrix(dense(X), "X")
+    else:
+        points = as_matrix(X, "X")
+    distance = resolve(metric, p, points.array.dtype)
+    most = points.rows - (not include_self)
+    table = Table(points.rows, k, most, points.is_double, out, radius is not None)
+    descent = s.sized(
+        s.DescentParams, k=k, flags=flags, recall=recall or 0.0, seed=seed, **distance.fields
+    )
+    if method == 0 and recall is not None and recall < 1.0 and radius is None:
+        method = s.METHOD_DESCENT if descent_pays(points, descent, wanted) else 0
+    if method == s.METHOD_DESCENT:
+        descent.sample = 0 if recall is not None else -1
+        arguments = (lib.kith_graph_descent, points.struct, descent, table.struct, None)
+    else:
+        params = search_params(distance, k, flags=flags, method=method, radius=limit(radius, distance))
+        arguments = (lib.kith_graph_exact, points.struct, params, table.struct)
+    call(distance, wanted, progress, *arguments)
+    return like(X, table.result())
+
+
+def descent_pays(points: HostMatrix, params: s.DescentParams, wanted: Settings) -> bool:
+    """Whether an approximate graph is made faster than an exact one."""
+    estimate = s.sized(s.DescentEstimate)
+    context(wanted).call(
+        lib.kith_plan_descent, c.byref(points.struct), c.byref(params), None, c.byref(estimate)
+    )
+    return bool(estimate.pays == 1)
+
+
+def search_params(
+    distance: Distance, k: int, *, flags: int = 0, method: int = 0, radius: float = 0.0
+) -> s.SearchParams:
+    """kith_search_params of a metric."""
+    params = s.SearchParams(c.sizeof(s.SearchParams), distance.number, k, flags)
+    params.custom = distance.function
+    params.method = method
+    params.radius = radius
+    return params
+
+
+def limit(radius: Optional[float], distance: Distance) -> float:
+    """The radius as kith_search_params has it, where 0 is "no limit": next to 0 instead."""
+    if radius is None:
+        return 0.0
+    return float(radius) or (-5e-324 if distance.number == INNER_PRODUCT else 5e-324)
+
+
+def excluded(exclude: Any, rows: int, params: s.SearchParams) -> Any:
+    """Sets params.exclude; what it returns must live as long as params are used."""
+    if exclude is None:
+        return None
+    wide = np.asarray(exclude)
+    if wide.shape != (rows,) or wide.dtype.kind not in "iu":
+        raise ValueError(f"exclude must be {rows} integers, one for each query")
+    ids = np.ascontiguousarray(wide.astype(np.uint32))  # -1 becomes "none"
+    params.exclude = ids.ctypes.data
+    return ids
+
+
+def check_types(distance: Distance, corpus: HostMatrix, queries: HostMatrix) -> None:
+    """A Python function gets two rows of one type."""
+    if distance.function and corpus.array.dtype != queries.array.dtype:
+        raise ValueError(
+            f"with a function as metric corpus and queries must be of one type, not "
+            f"{corpus.array.dtype} and {queries.array.dtype}"
+        )
+
+
+def table_for(
+    corpus: HostMatrix,
+    queries: HostMatrix,
+    k: int,
+    out: Optional[Sequence[Any]],
+    radius: Optional[float],
+) -> Table:
+    """Room for the neighbours of queries in corpus."""
+    double = corpus.is_double or queries.is_double
+    return Table(queries.rows, k, corpus.rows, double, out, radius is not None)
+
+
+def call(
+    distance: Distance, wanted: Settings, progress: Progress, function: Any, *structs: Any
+) -> None:
+    """A call of the library on structs; None is NULL."""
+    try:
+        context(wanted).call(
+            function,
+            *(None if each is None else c.byref(each) for each in structs),
+            progress=progress,
+        )
+    except ValueError as error:
+        distance.reraise(error)
+
+
+def like(given: Any, found: Neighbors) -> Neighbors:
+    """Neighbours as tensors where the points were a PyTorch tensor."""
+    if not is_torch(given):
+        return found
+    import torch
+
+    return Neighbors(*(torch.from_numpy(part) for part in found))

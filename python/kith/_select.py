@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The k smallest or largest values of each row of a matrix."""
+
+from __future__ import annotations
+
+import ctypes as c
+from typing import Any, NamedTuple, Optional
+
+import numpy as np
+
+from . import _structs as s
+from ._arrays import BFLOAT16, as_matrix, is_torch, on_device
+from ._context import context, settings
+from ._library import lib
+from ._progress import Progress
+
+_FLOATS = (1, 2, 3, BFLOAT16)
+
+
+class Selection(NamedTuple):
+    """The chosen values of each row, and where in the row they stand (int64)."""
+
+    values: Any
+    indices: Any
+
+
+def select_params(k: int, largest: bool, sorted: bool, method: str) -> s.SelectParams:
+    """kith_select_params from select_k's arguments."""
+    number = lib.kith_select_method_parse(method.encode())
+    if number < 0:
+        raise ValueError(
+            f"method is {method!r}, must be auto, scan, insertion, heap, merge_queue, quick, "
+            "bitonic, radix or threshold_heap"
+        )
+    flags = (s.SELECT_LARGEST if largest else 0) | (0 if sorted else s.SELECT_UNSORTED)
+    return s.sized(s.SelectParams, method=number, k=k, flags=flags)
+
+
+def select_k(
+    values: Any,
+    k: int,
+    *,
+    largest: bool = False,
+    sorted: bool = True,
+    method: str = "auto",
+    n_jobs: Optional[int] = None,
+    device: Optional[str] = None,
+    memory_limit: Optional[int] = None,
+    progress: Progress = None,
+) -> Selection:
+    """The k smallest (or largest) values of each row of a matrix.
+
+    Equal values stand by their place in the row; NaN comes last, whichever end is asked for.
+
+    Parameters
+    ----------
+    values : array of shape (n, m)
+        float16, float32, float64 or bfloat16, as in `knn`.
+    k : int
+        1 to m.
+    largest : bool
+        The largest instead, largest first.
+    sorted : bool
+        False: the same k, in any order.
+    method : str
+        ``auto`` (the fastest), ``scan``, ``insertion``, ``heap``, ``merge_queue``, ``quick``,
+        ``bitonic``, ``radix``, ``threshold_heap``: the same answers.
+    n_jobs, device, memory_limit, progress
+        As in `knn`.
+
+    Returns
+    -------
+    Selection
+        ``(values, indices)``, where the values live and in their type.
+
+    Examples
+    --------
+    >>> import numpy as np, kith
+    >>> kith.select_k(np.array([[3.0, 1.0, 2.0]]), 2).indices
+    array([[1, 2]])
+    """
+    params = select_params(k, largest, sorted, method)
+    wanted = settings(n_jobs, device, memory_limit)
+    if on_device(values):
+        from . import _cuda
+
+        _cuda.refuse(progress=progress)
+        return _cuda.select(values, params, wanted)
+    matrix = as_matrix(values, "values")
+    if matrix.struct.dtype not in _FLOATS:
+        raise ValueError(f"values are {matrix.array.dtype}, must be floats")
+    rows, cols = matrix.array.shape
+    shape = (rows, k if 0 < k <= cols else 0)
+    best = np.empty(shape, matrix.array.dtype)
+    ids = np.empty(shape, np.uint32)
+    given = s.Values(
+        matrix.struct.data, None, rows, cols, matrix.struct.stride_bytes, 0, matrix.struct.dtype
+    )
+    table = s.SelectionTable(best.ctypes.data, ids.ctypes.data)
+    context(wanted).call(
+        lib.kith_select, c.byref(given), c.byref(params), c.byref(table), progress=progress
+    )
+    found = Selection(best, ids.astype(np.int64))
+    if not is_torch(values):
+        return Selection(best.view(values.dtype), found.indices) if _is_bfloat(values) else found
+    import torch
+
+    chosen = torch.from_numpy(best.view(np.int16) if values.dtype == torch.bfloat16 else best)
+    return Selection(chosen.view(values.dtype), torch.from_numpy(found.indices))
+
+
+def _is_bfloat(values: Any) -> bool:
+    return isinstance(values, np.ndarray) and values.dtype.name == "bfloat16"

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SciPy's sparse matrices, made dense block by block."""
+
+from __future__ import annotations
+
+from typing import Any, Iterator, Optional
+
+import numpy as np
+
+from ._arrays import as_matrix, is_sparse
+from ._context import Settings
+from ._metrics import EUCLIDEAN, INNER_PRODUCT, SQEUCLIDEAN, Metric, code, name
+from ._progress import Progress
+from ._results import Array, Neighbors
+
+BLOCK_BYTES = 256 << 20
+_DTYPES = (np.float32, np.float64, np.uint8, np.int8)
+
+
+def _rows_of(x: Any) -> Any:
+    """x by rows, in a type of the library that SciPy has."""
+    x = x.tocsr()
+    return x if x.dtype in _DTYPES else x.astype(np.float64)
+
+
+def dense(x: Any) -> Array:
+    """All of x as one array, which is all that is made beside x."""
+    x = _rows_of(x)
+    result = np.zeros(x.shape, x.dtype)
+    for start, block in _blocks(x):
+        block.toarray(out=result[start : start + block.shape[0]])
+    return result
+
+
+def _blocks(x: Any) -> Iterator[tuple[int, Any]]:
+    rows = max(1, BLOCK_BYTES // max(1, x.shape[1] * x.dtype.itemsize))
+    for start in range(0, x.shape[0], rows):
+        yield start, x[start : start + rows]
+
+
+def _dense_blocks(x: Any) -> Iterator[tuple[int, Array]]:
+    if not is_sparse(x):
+        yield 0, as_matrix(x, "X").array
+        return
+    for start, block in _blocks(_rows_of(x)):
+        yield start, block.toarray()
+
+
+def _merge(first: Optional[Neighbors], second: Neighbors, k: int, sign: float) -> Neighbors:
+    """The k best of two answers; those of the first one have the lower indices."""
+    if first is None:
+        return second
+    distances = np.concatenate([first.distances, second.distances], axis=1)
+    indices = np.concatenate([first.indices, second.indices], axis=1)
+    best = np.argsort(sign * distances, axis=1, kind="stable")[:, :k]
+    return Neighbors(
+        np.take_along_axis(distances, best, axis=1), np.take_along_axis(indices, best, axis=1)
+    )
+
+
+def blockwise(
+    corpus: Any,
+    queries: Any,
+    k: int,
+    metric: Metric,
+    p: float,
+    method: int,
+    wanted: Settings,
+    progress: Progress,
+    refused: dict[str, Any],
+) -> Neighbors:
+    """knn where corpus or queries are sparse: blocks against blocks, in double."""
+    from ._search import search
+
+    for option, value in refused.items():
+        if value is not None:
+            raise ValueError(f"{option} does not go with sparse matrices (use X.toarray())")
+    if not isinstance(metric, str):
+        raise ValueError("a function as metric does not go with sparse matrices (use X.toarray())")
+    if k > corpus.shape[0]:
+        raise ValueError(f"k is {k}, must be at most {corpus.shape[0]} (rows of corpus)")
+    number = code(metric, p)
+    # Blocks are merged by what rows are ordered by, which is the square.
+    root = number == EUCLIDEAN
+    sign = -1.0 if number == INNER_PRODUCT else 1.0
+    rows = queries.shape[0]
+    result = Neighbors(np.empty((rows, k)), np.empty((rows, k), np.int64))
+    for first_query, query_block in _dense_blocks(queries):
+        asked = as_matrix(query_block, "queries")
+        best: Optional[Neighbors] = None
+        for first_point, point_block in _dense_blocks(corpus):
+            points = as_matrix(point_block, "corpus")
+            size = min(k, points.rows)
+            found = search(
+                points,
+                asked,
+                size,
+                metric=name(SQEUCLIDEAN if root else number),
+                method=method,
+                wanted=wanted,
+                progress=progress,
+                out=(np.empty((asked.rows, size)), np.empty((asked.rows, size), np.int64)),
+            )
+            found.indices[...] += first_point
+            best = _merge(best, found, k, sign)
+        assert best is not None
+        block = slice(first_query, first_query + asked.rows)
+        result.distances[block] = np.sqrt(best.distances) if root else best.distances
+        result.indices[block] = best.indices
+    double = np.float64 in (corpus.dtype, queries.dtype)
+    return result if double else Neighbors(result.distances.astype(np.float32), result.indices)
