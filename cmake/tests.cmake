@@ -63,7 +63,7 @@ else()
                  ${CMAKE_SOURCE_DIR}/tests/modules/stub_grove.c
                  ${CMAKE_SOURCE_DIR}/tests/modules/stub_cascade.c)
   target_compile_definitions(stub_kernels PRIVATE STUB_KERNELS)
-  foreach(test test_gpu_budgets test_cascade_budgets)
+  foreach(test test_gpu_budgets test_cascade_budgets test_team_driver)
     add_dependencies(${test} stub_kernels)
     target_compile_definitions(${test} PRIVATE KITH_STUBS="${stubs}")
   endforeach()

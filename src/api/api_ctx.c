@@ -40,7 +40,8 @@ static void choose_device(kith_ctx *ctx)
 {
     const char *value = NULL;
     if (!kin_device_parse(ctx, &value)) {
-        refuse(ctx, "device: '%s' is no device (use auto, cpu, cuda or cuda:N)", value);
+        refuse(ctx, "device: '%s' is no device (use auto, cpu, cuda, cuda:N, cuda:N,M or cuda:all)",
+               value);
         ctx->device = KIN_DEVICE_CPU;
     }
 }

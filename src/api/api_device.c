@@ -12,6 +12,7 @@
 #include "api/api_device.h"
 
 #include "base/base_try.h"
+#include "gpu/gpu_team.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,15 +43,43 @@ static double cpu_rate(kin_isa isa)
 /* ---- What was asked for -------------------------------------------------------------------------
  */
 
-static bool parse_index(const char *text, int32_t *index)
+static bool is_among(const int32_t *known, int32_t count, long value)
 {
-    char *end = NULL;
-    if (text[0] < '0' || text[0] > '9') {
-        return false;
+    for (int32_t i = 0; i < count; i++) {
+        if (known[i] == value) {
+            return true;
+        }
     }
-    const long value = strtol(text, &end, 10);
-    *index = (int32_t)value;
-    return *end == '\0' && value < 1024;
+    return false;
+}
+
+/* "2", "0,2,3": different numbers; "all". */
+static bool parse_indices(kith_ctx *ctx, const char *text)
+{
+    if (strcmp(text, "all") == 0) {
+        ctx->device_count = -1;
+        return true;
+    }
+    for (const char *at = text;; at++) {
+        char *end = NULL;
+        if (at[0] < '0' || at[0] > '9' || ctx->device_count == KIN_MOST_DEVICES) {
+            return false;
+        }
+        const long value = strtol(at, &end, 10);
+        if (value >= 1024 || is_among(ctx->devices, ctx->device_count, value)) {
+            return false;
+        }
+        ctx->devices[ctx->device_count++] = (int32_t)value;
+        if (*end == '\0') {
+            break;
+        }
+        if (*end != ',') {
+            return false;
+        }
+        at = end;
+    }
+    ctx->device_index = ctx->devices[0];
+    return true;
 }
 
 bool kin_device_parse(kith_ctx *ctx, const char **value)
@@ -59,6 +88,7 @@ bool kin_device_parse(kith_ctx *ctx, const char **value)
     ctx->params.device = NULL; /* the caller's string need not live as long as we do */
     ctx->device = KIN_DEVICE_AUTO;
     ctx->device_index = -1;
+    ctx->device_count = 0;
     *value = name;
     if (name == NULL || name[0] == '\0' || strcmp(name, "auto") == 0) {
         return true;
@@ -69,7 +99,7 @@ bool kin_device_parse(kith_ctx *ctx, const char **value)
     }
     ctx->device = KIN_DEVICE_CUDA;
     return strcmp(name, "cuda") == 0 ||
-           (strncmp(name, "cuda:", 5) == 0 && parse_index(name + 5, &ctx->device_index));
+           (strncmp(name, "cuda:", 5) == 0 && parse_indices(ctx, name + 5));
 }
 
 /* ---- The choice ---------------------------------------------------------------------------------
@@ -174,11 +204,41 @@ kith_status kin_device_enter_named(kith_ctx *ctx, kin_gpu **gpu)
     return kin_device_enter_gpu(ctx, index, gpu);
 }
 
+/* The numbers that "all" stands for. */
+static int32_t find_all(int32_t *indices)
+{
+    kin_gpu_info info;
+    int32_t count = 0;
+    for (int32_t i = 0; i < kin_gpu_count() && count < KIN_MOST_DEVICES; i++) {
+        if (kin_gpu_describe(i, &info) && kin_gpu_usable(&info)) {
+            indices[count++] = i;
+        }
+    }
+    return count;
+}
+
+/* The context's GPU, and the others beside it where several were named. */
+static kith_status open_devices(kith_ctx *ctx, int32_t index)
+{
+    const uint64_t budget = ctx->params.gpu_memory_limit;
+    const int32_t count = ctx->device_count < 0 ? find_all(ctx->devices) : ctx->device_count;
+    KIN_TRY(kin_gpu_open(ctx, index, budget, &ctx->gpu));
+    if (ctx->device != KIN_DEVICE_CUDA || count < 2 || ctx->devices[0] != index) {
+        return KITH_OK;
+    }
+    const kith_status status = kin_gpu_team_open(ctx, ctx->gpu, ctx->devices, count, budget);
+    if (status != KITH_OK) {
+        kin_gpu_close(ctx, ctx->gpu);
+        ctx->gpu = NULL;
+    }
+    return status;
+}
+
 kith_status kin_device_enter_gpu(kith_ctx *ctx, int32_t index, kin_gpu **gpu)
 {
     *gpu = NULL;
     if (ctx->gpu == NULL) {
-        KIN_TRY(kin_gpu_open(ctx, index, ctx->params.gpu_memory_limit, &ctx->gpu));
+        KIN_TRY(open_devices(ctx, index));
     }
     if (ctx->gpu->index != index) {
         return kin_fail(ctx, KITH_E_ARGUMENT,
@@ -195,10 +255,18 @@ kith_status kin_device_enter_gpu(kith_ctx *ctx, int32_t index, kin_gpu **gpu)
 void kin_device_leave(kith_ctx *ctx, kin_gpu *gpu)
 {
     kith_report *report = &ctx->report;
-    (void)snprintf(report->backend, sizeof report->backend, "cuda:%d", (int)gpu->index);
-    (void)snprintf(report->gpu, sizeof report->gpu, "%.*s", (int)sizeof report->gpu - 1,
-                   gpu->info.name);
-    report->gpu_peak_bytes = gpu->peak;
+    if (gpu->team == NULL) {
+        (void)snprintf(report->backend, sizeof report->backend, "cuda:%d", (int)gpu->index);
+        (void)snprintf(report->gpu, sizeof report->gpu, "%.*s", (int)sizeof report->gpu - 1,
+                       gpu->info.name);
+        report->gpu_peak_bytes = gpu->peak;
+    } else {
+        kin_gpu_team_name(gpu->team, report->backend, sizeof report->backend);
+        (void)snprintf(report->gpu, sizeof report->gpu, "%d x %.*s",
+                       (int)kin_gpu_team_count(gpu->team), (int)sizeof report->gpu - 8,
+                       gpu->info.name);
+        report->gpu_peak_bytes = kin_gpu_team_peak(gpu->team);
+    }
     kin_gpu_leave(gpu);
 }
 

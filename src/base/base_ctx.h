@@ -27,7 +27,7 @@ typedef enum kin_device {
     KIN_DEVICE_CUDA /* and nothing else */
 } kin_device;
 
-enum { KIN_DETAIL_BYTES = 1024 };
+enum { KIN_DETAIL_BYTES = 1024, KIN_MOST_DEVICES = 16 };
 
 struct kith_ctx {
     kith_ctx_params params;
@@ -35,8 +35,10 @@ struct kith_ctx {
     kin_isa isa;
     kin_device device;
     int32_t device_index; /* CUDA: -1 is the first that can be used */
-    struct kin_gpu *gpu;  /* opened at first use by api/, NULL until then */
-    kith_status setup;    /* why this context cannot compute, told by kin_ctx_ready */
+    int32_t device_count; /* CUDA: named, of which device_index is the first; -1: all there are */
+    int32_t devices[KIN_MOST_DEVICES];
+    struct kin_gpu *gpu; /* opened at first use by api/, NULL until then */
+    kith_status setup;   /* why this context cannot compute, told by kin_ctx_ready */
     char setup_detail[KIN_DETAIL_BYTES];
 
     pthread_mutex_t lock; /* guards detail and failed while threads run */

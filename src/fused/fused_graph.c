@@ -15,6 +15,7 @@
 #include "fused/fused_hybrid.h"
 #include "fused/fused_pipeline.h"
 #include "fused/fused_side.h"
+#include "fused/fused_team.h"
 #include "host/host_clock.h"
 
 static bool leaves_own_out(const kin_request *request)
@@ -53,6 +54,7 @@ static kith_status screen_graph(kin_fused_answers *a, kin_fused_prepared *points
     kin_fused_work work = {.on = a->on,
                            .rows = points->set,
                            .graph = fused && (request->flags & KITH_NO_SYMMETRY) == 0,
+                           .shared = kin_gpu_parts(a->on.gpu) > 1,
                            .col_worst = worst};
     if ((request->flags & KITH_NO_SKIP) != 0) {
         work.rows.centres = NULL;
@@ -67,7 +69,8 @@ static kith_status screen_graph(kin_fused_answers *a, kin_fused_prepared *points
     KIN_TRY_GOTO(status, kin_gpu_wait(ctx, a->on.gpu), done);
     ctx->report.seconds_screen += kin_clock_since(start);
     start = kin_clock_ns();
-    status = kin_fused_answers_take(a, &work, &points->rows, &points->rows);
+    status = work.shared ? kin_fused_answers_take_shared(a, &work, &points->rows, &points->rows)
+                         : kin_fused_answers_take(a, &work, &points->rows, &points->rows);
     ctx->report.seconds_rescore += kin_clock_since(start);
 done:
     kin_fused_work_free(&work);
@@ -167,6 +170,82 @@ static kith_status graph_of(kith_ctx *ctx, kin_fused_corpus *corpus, const kin_r
     return graph_in_stripes(ctx, corpus, request, place, out);
 }
 
+/* ---- By several GPUs ------------------------------------------------------------------------- */
+
+typedef struct team_job {
+    const kith_matrix *points;
+    const kin_request *request;
+    uint32_t place;
+    const kith_neighbors *out;
+} team_job;
+
+/* What a member that does not write does: its lists, which the first one asks for. */
+static kith_status serve_graph(kith_ctx *ctx, kin_fused_corpus *corpus, const kin_request *request)
+{
+    kin_fused_prepared *points = &corpus->prepared;
+    const int64_t wanted = request->k + (leaves_own_out(request) ? 1 : 0);
+    kin_fused_answers a = {.on = kin_fused_device_of(ctx, corpus->gpu),
+                           .metric = request->distance.metric,
+                           .groups = &points->groups,
+                           .kernels_write = true, /* nothing is brought to the host */
+                           .wanted = kin_min_i64(wanted, points->groups.rows)};
+    return screen_graph(&a, points, corpus->worst, request);
+}
+
+/* Members see the same rows by the same kernels, so they agree; a stage would hang if they did not.
+ */
+static kith_status compare_sets(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_prepared *points)
+{
+    const uint64_t own = (uint64_t)points->groups.count << 16 | (uint64_t)points->set.frame.type;
+    uint64_t least = 0;
+    uint64_t most = 0;
+    KIN_TRY(kin_gpu_agree(gpu, own, &least));
+    KIN_TRY(kin_gpu_agree(gpu, UINT64_MAX - own, &most));
+    return UINT64_MAX - most == least
+               ? KITH_OK
+               : kin_fail(ctx, KITH_E_INTERNAL, "GPUs of one model prepared different sets");
+}
+
+static kith_status graph_of_member(void *arg, kith_ctx *ctx, kin_gpu *gpu, int32_t part,
+                                   int32_t parts)
+{
+    const team_job *job = arg;
+    kin_fused_corpus *corpus = NULL;
+    (void)parts;
+    kith_status status =
+        kin_fused_corpus_make(ctx, gpu, job->points, &job->request->distance, job->points->dtype,
+                              job->request->k + 1, "points", job->place, &corpus);
+    if (status == KITH_OK) {
+        status = compare_sets(ctx, gpu, &corpus->prepared);
+    }
+    if (status == KITH_OK && part == 0) {
+        status = graph_at_once(ctx, corpus, job->request, job->place, job->out);
+    } else if (status == KITH_OK && corpus->prepared.groups.count > 0) {
+        status = serve_graph(ctx, corpus, job->request);
+    }
+    kin_fused_corpus_free(ctx, corpus);
+    return status;
+}
+
+bool kin_fused_team_graphs(const kin_gpu *gpu, const kith_matrix *points,
+                           const kin_request *request, uint32_t place)
+{
+    return (place & KIN_FUSED_DATA_ON_DEVICE) == 0 &&
+           kin_gpu_team_takes(gpu, points->rows, KIN_FUSED_TEAM_ROWS) &&
+           request->pipeline == KITH_PIPELINE_FUSED && (request->flags & KITH_NO_SYMMETRY) == 0 &&
+           kin_fused_screens(request, points->rows, points->rows);
+}
+
+kith_status kin_fused_team_graph(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *points,
+                                 const kin_request *request, uint32_t place,
+                                 const kith_neighbors *out)
+{
+    team_job job = {points, request, place, out};
+    return kin_gpu_team_run(ctx, gpu->team, true, graph_of_member, &job);
+}
+
+/* ---- All of it ------------------------------------------------------------------------------- */
+
 static kith_status try_graph(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *points,
                              const kin_request *request, uint32_t place, const kith_neighbors *out)
 {
@@ -189,6 +268,12 @@ kith_status kin_fused_graph(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *poin
                             const kin_request *request, uint32_t place, const kith_neighbors *out)
 {
     kith_status status = KITH_OK;
+    if (kin_fused_team_graphs(gpu, points, request, place)) {
+        status = kin_fused_team_graph(ctx, gpu, points, request, place, out);
+        if (!kin_fused_team_yields(ctx, status)) {
+            return status;
+        }
+    }
     do {
         status = try_graph(ctx, gpu, points, request, place, out);
     } while (kin_fused_again(ctx, gpu, status));

@@ -205,18 +205,54 @@ typedef struct kin_fused_plan {
     kin_fused_set rows;
     kin_fused_set cols;
     int32_t graph; /* 1: rows and cols are one set, two-sided, block offsets */
+    /* Of the groups of KIN_FUSED_PLAN_GROUP blocks of rows every parts-th, from the part-th on;
+     * parts 0: all. Their tiles stand side by side. */
+    int32_t part;
+    int32_t parts;
     int64_t
         first; /* graph: offset in blocks, 0 for screens that are one-sided; search: first tile */
     int64_t last;                     /* behind it */
     const kin_fused_worst *row_worst; /* by tile of rows */
     const kin_fused_worst *col_worst; /* graph: the same; search: NULL */
-    uint32_t *tiles;                  /* blocks of rows x tiles_a_block */
+    uint32_t *tiles;                  /* blocks of rows that are planned x tiles_a_block */
     uint32_t tiles_a_block;           /* room: graph 2 (last - first), search last - first */
     uint32_t unit_tiles;
     kin_fused_unit *units;
     uint32_t *unit_count;
     uint64_t *met; /* [0] met, [1] skipped */
 } kin_fused_plan;
+
+/* ---- Lists of a team (fused_share.cu) -------------------------------------------------------- */
+
+/* Rows belong to parts: firsts[p] .. firsts[p + 1] - 1 to part p, multiples of KIN_FUSED_BLOCK. The
+ * lists of rows of other parts are packed for them, and become empty: words and their rows, the
+ * segment of part p from p * room on. Lists that overflowed: `capacity` words and one that says so;
+ * whole: nothing but the latter. What finds no room stays where it is, for another time.
+ * counts[2 p], cleared before: words that were to go to part p; counts[2 p + 1], filled with 0xff:
+ * where the first list begins that found no room. */
+enum { KIN_FUSED_MOST_PARTS = 16 };
+typedef struct kin_fused_pack {
+    kin_fused_lists lists;
+    int64_t points;
+    int32_t part;
+    int32_t parts;
+    int32_t whole;
+    int64_t firsts[KIN_FUSED_MOST_PARTS + 1];
+    uint64_t room; /* words of a segment, at least 32 (capacity + 1) */
+    uint64_t *words;
+    uint32_t *rows;
+    uint64_t *counts;
+} kin_fused_pack;
+
+/* What another part has packed joins the lists, as if the screen had pushed it. whole: as packed.
+ */
+typedef struct kin_fused_accept {
+    kin_fused_lists lists;
+    const uint64_t *words;
+    const uint32_t *rows;
+    int64_t count;
+    int32_t whole;
+} kin_fused_accept;
 
 /* ---- Answers (fused_rescore.cu) -------------------------------------------------------------- */
 
@@ -380,6 +416,8 @@ typedef struct kin_fused_kernels {
     int (*tighten)(kin_gpu_stream *stream, const kin_fused_tighten *job);
     int (*arrange)(kin_gpu_stream *stream, const kin_fused_arrange *job);
     int (*plan)(kin_gpu_stream *stream, const kin_fused_plan *job);
+    int (*pack)(kin_gpu_stream *stream, const kin_fused_pack *job);
+    int (*accept)(kin_gpu_stream *stream, const kin_fused_accept *job);
     int (*rescore)(kin_gpu_stream *stream, const kin_fused_rescore *job);
     int (*write)(kin_gpu_stream *stream, const kin_fused_write *job);
     int (*keys)(kin_gpu_stream *stream, const kin_fused_keys *job);

@@ -32,6 +32,10 @@ int kin_fused_launch_tighten(kin_gpu_stream *stream, const kin_fused_tighten *jo
 int kin_fused_launch_arrange(kin_gpu_stream *stream, const kin_fused_arrange *job);
 int kin_fused_launch_plan(kin_gpu_stream *stream, const kin_fused_plan *job);
 
+/* fused_share.cu */
+int kin_fused_launch_pack(kin_gpu_stream *stream, const kin_fused_pack *job);
+int kin_fused_launch_accept(kin_gpu_stream *stream, const kin_fused_accept *job);
+
 /* fused_rescore.cu, fused_keys.cu */
 int kin_fused_launch_rescore(kin_gpu_stream *stream, const kin_fused_rescore *job);
 int kin_fused_launch_write(kin_gpu_stream *stream, const kin_fused_write *job);

@@ -24,11 +24,11 @@
 
 enum {
     THREADS = 256,
-    GROUP = 16,            /* blocks of rows of a thread block */
-    ROW_TILES = 2 * GROUP, /* 32 */
-    COL_TILES = 64,        /* at a time */
-    SLICE = 16,            /* columns of a centre at a time */
-    STRIDE = SLICE + 4,    /* floats a centre in shared memory: rows of 16 bytes, no bank twice */
+    GROUP = KIN_FUSED_PLAN_GROUP, /* blocks of rows of a thread block */
+    ROW_TILES = 2 * GROUP,        /* 32 */
+    COL_TILES = 64,               /* at a time */
+    SLICE = 16,                   /* columns of a centre at a time */
+    STRIDE = SLICE + 4, /* floats a centre in shared memory: rows of 16 bytes, no bank twice */
     ROWS_A_THREAD = 4,
     COLS_A_THREAD = 2
 };
@@ -39,6 +39,7 @@ typedef struct plan_args {
     int64_t blocks;    /* of rows */
     int64_t col_tiles; /* with points */
     int64_t step;      /* of a search's sequence */
+    int64_t parts;     /* at least 1 */
     int64_t length;    /* of a group's stretch, in tiles */
     int64_t piece;     /* tiles of it that a thread block takes */
     float shrink;
@@ -226,13 +227,12 @@ static __device__ void mark_near(const plan_args &a, int64_t first, plan_shared 
 /* ---- Lists of tiles and units ---------------------------------------------------------------- */
 
 /* A warp appends what its blocks of the group have to meet among the tiles from place q on. */
-static __device__ void append(const plan_args &a, int64_t first, int64_t from, int64_t q,
-                              bool balls, plan_shared *shared)
+static __device__ void append(const plan_args &a, int64_t first, int64_t own, int64_t from,
+                              int64_t q, bool balls, plan_shared *shared)
 {
     const int lane = (int)threadIdx.x % 32;
     for (int g = (int)threadIdx.x / 32; g < GROUP; g += THREADS / 32) {
-        uint32_t *tiles =
-            a.job.tiles + (first + g) * a.job.tiles_a_block + slots_before(a, g, from);
+        uint32_t *tiles = a.job.tiles + (own + g) * a.job.tiles_a_block + slots_before(a, g, from);
         uint32_t count = shared->count[g];
         uint32_t left_out = 0;
         for (int part = 0; part < COL_TILES / 32; part++) {
@@ -255,7 +255,7 @@ static __device__ void append(const plan_args &a, int64_t first, int64_t from, i
 }
 
 /* The tiles of each block as units of nearly equal size. */
-static __device__ void make_units(const plan_args &a, int64_t first, int64_t from,
+static __device__ void make_units(const plan_args &a, int64_t first, int64_t own, int64_t from,
                                   plan_shared *shared)
 {
     const int g = (int)threadIdx.x;
@@ -265,7 +265,7 @@ static __device__ void make_units(const plan_args &a, int64_t first, int64_t fro
     const uint32_t count = shared->count[g];
     const uint32_t units = (count + a.job.unit_tiles - 1) / a.job.unit_tiles;
     const uint32_t place = atomicAdd(a.job.unit_count, units);
-    const uint32_t slot = (uint32_t)((first + g) * a.job.tiles_a_block + slots_before(a, g, from));
+    const uint32_t slot = (uint32_t)((own + g) * a.job.tiles_a_block + slots_before(a, g, from));
     for (uint32_t i = 0; i < units; i++) {
         const uint32_t begin = (uint32_t)((uint64_t)count * i / units);
         const uint32_t end = (uint32_t)((uint64_t)count * (i + 1) / units);
@@ -278,7 +278,8 @@ static __device__ void make_units(const plan_args &a, int64_t first, int64_t fro
 static __global__ void __launch_bounds__(THREADS) plan_tiles(const __grid_constant__ plan_args a)
 {
     __shared__ __align__(16) plan_shared shared;
-    const int64_t first = (int64_t)blockIdx.x * GROUP;
+    const int64_t own = (int64_t)blockIdx.x * GROUP; /* of the blocks that are planned */
+    const int64_t first = ((int64_t)blockIdx.x * a.parts + a.job.part) * GROUP;
     const int64_t from = (int64_t)blockIdx.y * a.piece;
     const int64_t to = min(from + a.piece, a.length);
     const bool balls =
@@ -304,10 +305,10 @@ static __global__ void __launch_bounds__(THREADS) plan_tiles(const __grid_consta
             mark_near(a, first, &shared);
             __syncthreads();
         }
-        append(a, first, from, q, balls, &shared);
+        append(a, first, own, from, q, balls, &shared);
     }
     __syncthreads();
-    make_units(a, first, from, &shared);
+    make_units(a, first, own, from, &shared);
     __syncthreads();
     if (threadIdx.x == 0 && a.job.met != NULL) {
         atomicAdd((unsigned long long *)&a.job.met[0], shared.met);
@@ -339,7 +340,12 @@ extern "C" int kin_fused_launch_plan(kin_gpu_stream *stream, const kin_fused_pla
     }
     a.step = kin_fused_sequence_step(a.col_tiles);
     a.length = job->graph != 0 ? 2 * (stretch + GROUP - 1) : stretch;
-    const int64_t groups = (a.blocks + GROUP - 1) / GROUP;
+    a.parts = job->parts > 1 ? job->parts : 1;
+    const int64_t all = (a.blocks + GROUP - 1) / GROUP;
+    const int64_t groups = (all - job->part + a.parts - 1) / a.parts;
+    if (groups <= 0) {
+        return 0;
+    }
     const int64_t pieces = pieces_of(stream, groups, a.length);
     a.piece = ((a.length + pieces - 1) / pieces + COL_TILES - 1) / COL_TILES * COL_TILES;
     a.shrink = kin_ball_shrink(job->rows.frame.cols);

@@ -221,9 +221,9 @@ done:
 
 /* lost: by position of work's rows, `count` of them 1. In the end by canonical keys of all pairs,
  * so this always ends. */
-static kith_status rerun_lost(kin_fused_answers *a, const kin_fused_work *work,
-                              const kin_fused_rows *rows, const kin_fused_rows *cols,
-                              const uint8_t *lost, int64_t count)
+kith_status kin_fused_answers_rerun(kin_fused_answers *a, const kin_fused_work *work,
+                                    const kin_fused_rows *rows, const kin_fused_rows *cols,
+                                    const uint8_t *lost, int64_t count)
 {
     rerun r = {.a = a, .work = work, .rows = rows, .cols = cols};
     const uint64_t room = kin_gpu_scope(a->on.gpu) / 4;
@@ -260,7 +260,7 @@ kith_status kin_fused_answers_take(kin_fused_answers *a, kin_fused_work *work,
     }
     if (status == KITH_OK && count > 0) {
         a->tally.reruns += (double)count;
-        status = rerun_lost(a, work, rows, cols, lost, count);
+        status = kin_fused_answers_rerun(a, work, rows, cols, lost, count);
     }
     kin_free(a->on.ctx, lost);
     return status;

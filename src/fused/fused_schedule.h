@@ -102,6 +102,16 @@ KIN_HD int64_t kin_fused_near_tile(int64_t tiles, int64_t first, int64_t end, in
 /* The range of a plan is cut into at most so many pieces, each of which makes units of its own. */
 enum { KIN_FUSED_PLAN_PIECES = 16 };
 
+/* Blocks of rows that are planned together; those of several GPUs' shares are dealt by so many. */
+enum { KIN_FUSED_PLAN_GROUP = 16 };
+
+/* Blocks of which one of `parts` plans has the tiles, at most. */
+KIN_HD int64_t kin_fused_plan_share(int64_t blocks, int32_t parts)
+{
+    const int64_t groups = (blocks + KIN_FUSED_PLAN_GROUP - 1) / KIN_FUSED_PLAN_GROUP;
+    return parts <= 1 ? blocks : (groups + parts - 1) / parts * KIN_FUSED_PLAN_GROUP;
+}
+
 /* Units that a plan makes at most. */
 KIN_HD int64_t kin_fused_plan_units(int64_t blocks, int64_t tiles_a_block, int64_t unit_tiles)
 {

@@ -17,6 +17,7 @@
 #include "base/base_try.h"
 #include "fused/fused_batch.h"
 #include "fused/fused_side.h"
+#include "fused/fused_team.h"
 
 /* ---- Corpora --------------------------------------------------------------------------------- */
 
@@ -153,6 +154,12 @@ kith_status kin_fused_search(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *cor
                              const kith_neighbors *out)
 {
     kith_status status = KITH_OK;
+    if (kin_fused_team_searches(gpu, queries->rows, place)) {
+        status = kin_fused_team_search(ctx, gpu, corpus, queries, request, out);
+        if (!kin_fused_team_yields(ctx, status)) {
+            return status;
+        }
+    }
     do {
         status = try_search(ctx, gpu, corpus, queries, request, place, out);
     } while (kin_fused_again(ctx, gpu, status));
@@ -206,6 +213,15 @@ kith_status kin_fused_both(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *a, co
 {
     kin_request back = *request;
     back.k = ba->k;
+    if (kin_fused_team_searches(gpu, kin_min_i64(a->rows, b->rows), place)) {
+        kith_status status = kin_fused_team_search(ctx, gpu, b, a, request, ab);
+        if (status == KITH_OK) {
+            status = kin_fused_team_search(ctx, gpu, a, b, &back, ba);
+        }
+        if (!kin_fused_team_yields(ctx, status)) {
+            return status;
+        }
+    }
     const kin_fused_asking forth = {a, "a", request, place, ab};
     const kin_fused_asking and_back = {b, "b", &back, place, ba};
     kith_status status = KITH_OK;

@@ -126,6 +126,18 @@ kin_fused_sizes kin_fused_sizes_of(int64_t rows, int64_t cols, int64_t k, kin_fu
     return s;
 }
 
+void kin_fused_sizes_share(kin_fused_sizes *sizes, int64_t rows, int32_t parts)
+{
+    const int64_t blocks = kin_fused_blocks_of(rows);
+    const int64_t planned = kin_fused_plan_share(blocks, parts);
+    const int64_t fitting = sizes->tile_count / kin_max_i64(1, 2 * planned);
+    const int64_t stretch = kin_min_i64(fitting, kin_fused_offsets_end(blocks));
+    sizes->stretch = kin_max_i64(sizes->stretch, stretch);
+    sizes->tile_count = kin_max_i64(sizes->tile_count, planned * sizes->stretch * 2);
+    sizes->unit_count = kin_max_i64(
+        sizes->unit_count, kin_fused_plan_units(planned, sizes->stretch * 2, sizes->unit_tiles));
+}
+
 static uint64_t tables_bytes(const kin_fused_sizes *s, int64_t rows)
 {
     return (uint64_t)s->tile_count * sizeof(uint32_t) +

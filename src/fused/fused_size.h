@@ -46,6 +46,9 @@ typedef struct kin_fused_sizes {
 
 kin_fused_sizes kin_fused_sizes_of(int64_t rows, int64_t cols, int64_t k, kin_fused_seeding how,
                                    uint64_t room);
+/* Of a graph that `parts` GPUs share: in the same tables stages find room that are as many times as
+ * long. */
+void kin_fused_sizes_share(kin_fused_sizes *sizes, int64_t rows, int32_t parts);
 
 static inline int64_t kin_fused_tiles_of(int64_t points)
 {

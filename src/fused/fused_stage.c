@@ -47,10 +47,17 @@ kith_status kin_fused_work_make(kin_fused_work *w, int64_t k, int32_t capacity)
                                   : w->graph         ? KIN_FUSED_SEED_GRAPH
                                   : w->homes != NULL ? KIN_FUSED_SEED_NEAR
                                                      : KIN_FUSED_SEED_SPREAD;
-    const kin_fused_sizes s =
-        kin_fused_sizes_of(w->rows.points, w->cols.points, k, how, kin_gpu_scope(on->gpu));
     const kin_gpu_ops *ops = on->gpu->module->ops;
+    uint64_t scope = kin_gpu_scope(on->gpu);
     kith_status status = KITH_OK;
+    if (w->shared) {
+        KIN_TRY(kin_gpu_agree(on->gpu, scope, &scope)); /* stages are of one length for all */
+        KIN_TRY(kin_fused_share_make(on, &w->rows, capacity, &w->share));
+    }
+    kin_fused_sizes s = kin_fused_sizes_of(w->rows.points, w->cols.points, k, how, scope);
+    if (w->share.parts > 0 && !w->cut_short) {
+        kin_fused_sizes_share(&s, w->rows.points, w->share.parts);
+    }
     w->seed_blocks = s.seed_blocks;
     w->seed_tiles = s.seed_tiles;
     w->batch_blocks = s.batch_blocks;
@@ -102,6 +109,7 @@ void kin_fused_work_free(kin_fused_work *w)
             w->events[i] = NULL;
         }
     }
+    kin_fused_share_free(&w->on, &w->share);
     kin_gpu_free(gpu, w->matrix);
     kin_gpu_free(gpu, w->units);
     kin_gpu_free(gpu, w->tiles);
@@ -159,8 +167,30 @@ static kith_status end_stage(kin_fused_work *w, double share)
     return checked(w, w->on.gpu->module->ops->event_record(w->on.stream, event), "screening");
 }
 
-static kith_status tighten(const kin_fused_work *w)
+static kith_status find_worst(const kin_fused_work *w);
+
+/* Lists go to their owners, who tighten them and tell all others what they found. */
+static kith_status tighten_shared(kin_fused_work *w)
 {
+    kin_fused_share *share = &w->share;
+    const int64_t first = kin_fused_share_first(share);
+    const int64_t rows = kin_fused_share_count(share);
+    const bool whole = w->before != NULL;
+    KIN_TRY(kin_fused_share_lists(&w->on, share, &w->lists, w->rows.points, whole));
+    const kin_fused_tighten job = {.set = kin_fused_set_part(&w->rows, first, rows),
+                                   .cols_set = w->cols,
+                                   .lists = kin_fused_lists_part(&w->lists, first, rows),
+                                   .before = whole ? w->before + first : NULL};
+    KIN_TRY(checked(w, w->on.kernels->tighten(w->on.stream, &job), "tightening lists"));
+    KIN_TRY(kin_fused_share_reach(&w->on, share, &w->lists));
+    return find_worst(w);
+}
+
+static kith_status tighten(kin_fused_work *w)
+{
+    if (w->share.parts > 0) {
+        return tighten_shared(w);
+    }
     const kin_fused_tighten job = {.set = w->rows,
                                    .cols_set = w->cols,
                                    .lists = w->lists,
@@ -178,6 +208,19 @@ static kith_status find_worst(const kin_fused_work *w)
 }
 
 /* ---- Seed ------------------------------------------------------------------------------------ */
+
+/* Blocks whose rows are this GPU's: first .. end - 1. */
+static int64_t own_first(const kin_fused_work *w)
+{
+    return w->share.parts > 0 ? kin_fused_share_first(&w->share) / KIN_FUSED_BLOCK : 0;
+}
+
+static int64_t own_end(const kin_fused_work *w)
+{
+    return w->share.parts > 0
+               ? own_first(w) + kin_ceil_div(kin_fused_share_count(&w->share), KIN_FUSED_BLOCK)
+               : w->rows.padded / KIN_FUSED_BLOCK;
+}
 
 /* From one block's tiles in the table to the next one's: 0 where all have the same. */
 static int64_t seed_stride(const kin_fused_work *w)
@@ -224,8 +267,10 @@ static kith_status upload_seed_units(const kin_fused_work *w)
     const int64_t tiles_a_block = seed_stride(w);
     const int64_t a_block = kin_ceil_div(w->seed_tiles, KIN_FUSED_SEED_UNIT_TILES);
     const int64_t count = blocks * a_block;
+    const int64_t own = own_end(w) - own_first(w);
     const uint32_t counts[3] = {(uint32_t)(w->batch_blocks * a_block),
-                                (uint32_t)(blocks % w->batch_blocks * a_block), (uint32_t)count};
+                                (uint32_t)(own % w->batch_blocks * a_block),
+                                (uint32_t)(own * a_block)};
     kin_fused_unit *units = NULL;
     KIN_TRY(kin_alloc(w->on.ctx, &units, (uint64_t)count, sizeof *units, "units of seeds"));
     for (int64_t i = 0; i < count; i++) {
@@ -296,19 +341,21 @@ static kith_status seed_batch(const kin_fused_work *w, int64_t first, int64_t bl
 static kith_status run_seed(kin_fused_work *w, bool gathers)
 {
     const kin_fused_device *on = &w->on;
-    const int64_t blocks = w->rows.padded / KIN_FUSED_BLOCK;
+    const int64_t end = own_end(w);
     const uint64_t words =
         (uint64_t)(w->batch_blocks * KIN_FUSED_BLOCK * w->seed_tiles * KIN_FUSED_TILE);
     KIN_TRY(
         kin_gpu_alloc(on->ctx, on->gpu, &w->matrix, words, sizeof *w->matrix, "costs of a batch"));
     KIN_TRY(upload_seed_tiles(w));
     KIN_TRY(upload_seed_units(w));
-    for (int64_t first = 0; first < blocks; first += w->batch_blocks) {
-        KIN_TRY(seed_batch(w, first, kin_min_i64(w->batch_blocks, blocks - first), gathers));
+    for (int64_t first = own_first(w); first < end; first += w->batch_blocks) {
+        KIN_TRY(seed_batch(w, first, kin_min_i64(w->batch_blocks, end - first), gathers));
     }
-    w->seed_pairs = (double)blocks * (double)w->seed_tiles;
+    w->seed_pairs = (double)(end - own_first(w)) * (double)w->seed_tiles;
     if (gathers) {
         KIN_TRY(tighten(w));
+    } else if (w->share.parts > 0) {
+        KIN_TRY(kin_fused_share_reach(on, &w->share, &w->lists));
     }
     kin_gpu_free(on->gpu, w->matrix);
     w->matrix = NULL;
@@ -319,10 +366,11 @@ static kith_status run_seed(kin_fused_work *w, bool gathers)
  * have each other in their seeds, so one end collects. */
 static kith_status screen_seeds(kin_fused_work *w)
 {
+    const int64_t a_block = kin_ceil_div(w->seed_tiles, KIN_FUSED_SEED_UNIT_TILES);
     const kin_fused_screen job = {.mode = KIN_FUSED_LISTS,
                                   .rows = w->rows,
                                   .cols = w->cols,
-                                  .units = w->units,
+                                  .units = w->units + own_first(w) * a_block,
                                   .unit_count = &w->counters->seed_units[2],
                                   .next = &w->counters->next,
                                   .tiles = w->tiles,
@@ -355,6 +403,8 @@ static kith_status run_stage(kin_fused_work *w, int64_t first, int64_t last)
     const kin_fused_plan plan = {.rows = planned(w, &w->rows),
                                  .cols = planned(w, &w->cols),
                                  .graph = w->graph,
+                                 .part = w->share.part,
+                                 .parts = w->share.parts,
                                  .first = first,
                                  .last = last,
                                  .row_worst = apart,

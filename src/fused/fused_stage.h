@@ -4,7 +4,7 @@
 #ifndef KIN_FUSED_STAGE_H
 #define KIN_FUSED_STAGE_H
 
-#include "fused/fused_lists.h"
+#include "fused/fused_share.h"
 #include "fused/fused_size.h"
 
 /* Numbers that kernels count in, one block of device memory. */
@@ -31,6 +31,10 @@ typedef struct kin_fused_work {
     kin_fused_set cols;
     bool graph;                  /* rows are the columns, each pair serves both ends */
     const kin_fused_home *homes; /* search: of each block, in host memory; NULL: not known */
+    /* A graph, set before the work is made: each member of the team that is in lockstep has the
+     * same sets and makes the same calls. Lists are then whole where their rows' owner is. */
+    bool shared;
+    kin_fused_share share; /* no parts: not shared */
     kin_fused_lists lists;
     kin_fused_worst *worst;           /* of the tiles of rows */
     const kin_fused_worst *col_worst; /* of the tiles of cols: kin_fused_worst_make */

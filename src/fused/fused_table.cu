@@ -50,6 +50,8 @@ static constexpr kin_fused_kernels make_table()
     table.tighten = kin_fused_launch_tighten;
     table.arrange = kin_fused_launch_arrange;
     table.plan = kin_fused_launch_plan;
+    table.pack = kin_fused_launch_pack;
+    table.accept = kin_fused_launch_accept;
     table.rescore = kin_fused_launch_rescore;
     table.write = kin_fused_launch_write;
     table.keys = kin_fused_launch_keys;

@@ -38,7 +38,10 @@ typedef struct kin_gpu {
     struct kin_gpu_ahead *ahead;     /* uploads beside work (gpu_ahead.h); NULL until the first */
     bool ahead_off;                  /* for comparison: hints are not taken */
     kin_gpu_ahead_tally ahead_tally; /* since it was opened */
-    kith_ctx *home;                  /* pays for host memory */
+    struct kin_gpu_team *team; /* the one that it leads, where there are several (gpu_team.h); it
+                                  is closed with it */
+    struct kin_gpu_seat *seat; /* in a team's lockstep; NULL: it works alone */
+    kith_ctx *home;            /* pays for host memory */
     pthread_mutex_t lock;
     int32_t found; /* the device that was the thread's before kin_gpu_enter */
 } kin_gpu;

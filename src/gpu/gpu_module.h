@@ -71,6 +71,13 @@ typedef struct kin_gpu_ops {
     int (*copy_out)(kin_gpu_stream *stream, void *to, const void *from, uint64_t bytes);
     int (*copy_within)(kin_gpu_stream *stream, void *to, const void *from, uint64_t bytes);
     int (*fill)(kin_gpu_stream *stream, void *to, int byte, uint64_t bytes);
+    /* From memory of the device `from_index` to memory of the stream's own. Goes through the host
+     * where the devices do not see each other. */
+    int (*copy_peer)(kin_gpu_stream *stream, void *to, const void *from, int32_t from_index,
+                     uint64_t bytes);
+    /* Lets the current device see the memory of `peer` from now on, if the hardware can: *direct is
+     * 1 then. */
+    int (*see_peer)(int32_t index, int32_t peer, int32_t *direct);
     /* 1 in *device where kernels may read `address` (memory of a device, managed memory), and which
      * device owns it; 0 for plain host memory. */
     int (*where)(const void *address, int32_t *device, int32_t *index);

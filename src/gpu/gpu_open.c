@@ -8,6 +8,7 @@
 #include "base/base_try.h"
 #include "gpu/gpu_ahead.h"
 #include "gpu/gpu_cache.h"
+#include "gpu/gpu_team.h"
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -271,6 +272,7 @@ void kin_gpu_close(kith_ctx *ctx, kin_gpu *gpu)
     if (gpu == NULL) {
         return;
     }
+    kin_gpu_team_close(ctx, gpu->team);
     kin_gpu_enter(gpu);
     if (gpu->stream != NULL) {
         (void)gpu->module->ops->wait(gpu->stream); /* its error was somebody's who did not ask */

@@ -192,6 +192,29 @@ static int fill(kin_gpu_stream *stream, void *to, int byte, uint64_t bytes)
     return told(cudaMemsetAsync(to, byte, bytes, stream->stream));
 }
 
+static int copy_peer(kin_gpu_stream *stream, void *to, const void *from, int32_t from_index,
+                     uint64_t bytes)
+{
+    return told(cudaMemcpyPeerAsync(to, stream->device, from, from_index, bytes, stream->stream));
+}
+
+static int see_peer(int32_t index, int32_t peer, int32_t *direct)
+{
+    int can = 0;
+    *direct = 0;
+    KIN_CUDA_TRY(cudaDeviceCanAccessPeer(&can, index, peer));
+    if (can == 0) {
+        return 0;
+    }
+    const cudaError_t error = cudaDeviceEnablePeerAccess(peer, 0);
+    if (error != cudaSuccess && error != cudaErrorPeerAccessAlreadyEnabled) {
+        return told(error);
+    }
+    (void)cudaGetLastError();
+    *direct = 1;
+    return 0;
+}
+
 static int where(const void *address, int32_t *device, int32_t *index)
 {
     cudaPointerAttributes found;
@@ -277,6 +300,8 @@ static constexpr kin_gpu_ops make_ops()
     ops.copy_out = copy_out;
     ops.copy_within = copy_within;
     ops.fill = fill;
+    ops.copy_peer = copy_peer;
+    ops.see_peer = see_peer;
     ops.where = where;
     ops.event_make = event_make;
     ops.event_free = event_free;

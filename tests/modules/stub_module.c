@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A GPU module for machines without a GPU: its one device is host memory, its kernels do not exist.
+ * A GPU module for machines without a GPU: its devices are host memory, its kernels do not exist.
  * What it pretends comes from the environment:
  *
  *   STUB_ERROR    the CUDA error that counting devices gives
  *   STUB_MAJOR    compute capability of the device (default 9)
- *   STUB_BYTES    memory of the device (default 64 MiB)
+ *   STUB_BYTES    memory of the devices, in all (default 64 MiB)
+ *   STUB_DEVICES  how many devices there are (default 1)
  *
  * STUB_VERSION, at compile time, makes it a module of another version; STUB_KERNELS adds the
  * kernels of stub_kernels.c, stub_grove.c and stub_cascade.c. */
 #include "gpu/gpu_module.h"
 
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,16 +55,25 @@ struct kin_gpu_stream {
     int32_t index;
 };
 
+/* Devices of a team are worked with by threads of their own. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static _Thread_local int32_t current_index;
+
 static int64_t setting(const char *name, int64_t otherwise)
 {
     const char *text = getenv(name);
     return text != NULL && text[0] != '\0' ? strtoll(text, NULL, 10) : otherwise;
 }
 
+static bool exists(int32_t index)
+{
+    return index >= 0 && index < setting("STUB_DEVICES", 1);
+}
+
 static int count_devices(int32_t *count)
 {
     const int error = (int)setting("STUB_ERROR", 0);
-    *count = error == 0 ? 1 : 0;
+    *count = error == 0 ? (int32_t)setting("STUB_DEVICES", 1) : 0;
     return error;
 }
 
@@ -71,7 +83,7 @@ static int describe(int32_t index, kin_gpu_info *info)
     strcpy(info->name, "Stub");
     info->major = (int32_t)setting("STUB_MAJOR", 9);
     info->total_bytes = (uint64_t)setting("STUB_BYTES", 64 << 20);
-    return index == 0 ? 0 : OUT_OF_RANGE;
+    return exists(index) ? 0 : OUT_OF_RANGE;
 }
 
 static const char *error_text(int error)
@@ -94,18 +106,19 @@ static void close_stream(kin_gpu_stream *stream)
 
 static int enter(kin_gpu_stream *stream)
 {
-    return stream->index == 0 ? 0 : OUT_OF_RANGE;
+    return exists(stream->index) ? 0 : OUT_OF_RANGE;
 }
 
 static int current(int32_t *index)
 {
-    *index = 0;
+    *index = current_index;
     return 0;
 }
 
 static int make_current(int32_t index)
 {
-    return index == 0 ? 0 : OUT_OF_RANGE;
+    current_index = exists(index) ? index : current_index;
+    return exists(index) ? 0 : OUT_OF_RANGE;
 }
 
 static int free_bytes(kin_gpu_stream *stream, uint64_t *bytes)
@@ -115,7 +128,7 @@ static int free_bytes(kin_gpu_stream *stream, uint64_t *bytes)
     return 0;
 }
 
-static int allocate(kin_gpu_stream *stream, uint64_t bytes, void **out)
+static int allocate_alone(kin_gpu_stream *stream, uint64_t bytes, void **out)
 {
     uint64_t available = 0;
     (void)free_bytes(stream, &available);
@@ -134,37 +147,65 @@ static int allocate(kin_gpu_stream *stream, uint64_t bytes, void **out)
     return KIN_GPU_ERROR_MEMORY;
 }
 
+static int allocate(kin_gpu_stream *stream, uint64_t bytes, void **out)
+{
+    pthread_mutex_lock(&lock);
+    const int error = allocate_alone(stream, bytes, out);
+    pthread_mutex_unlock(&lock);
+    return error;
+}
+
 static void release(kin_gpu_stream *stream, void *block)
 {
     (void)stream;
-    for (int i = 0; i < MOST_BLOCKS; i++) {
-        if (blocks[i].address == block) {
-            free(block);
-            blocks[i].address = NULL;
-            stub_held_bytes -= blocks[i].bytes;
-            return;
-        }
+    pthread_mutex_lock(&lock);
+    int i = 0;
+    while (i < MOST_BLOCKS && blocks[i].address != block) {
+        i++;
     }
-    abort(); /* nobody gave this block out */
+    if (i == MOST_BLOCKS) {
+        abort(); /* nobody gave this block out */
+    }
+    free(block);
+    blocks[i].address = NULL;
+    stub_held_bytes -= blocks[i].bytes;
+    pthread_mutex_unlock(&lock);
 }
 
 static int allocate_pinned(uint64_t bytes, void **out)
 {
     *out = malloc((size_t)bytes);
+    pthread_mutex_lock(&lock);
     stub_pinned += 1;
+    pthread_mutex_unlock(&lock);
     return 0;
 }
 
 static void release_pinned(void *block)
 {
     free(block);
+    pthread_mutex_lock(&lock);
     stub_pinned -= 1;
+    pthread_mutex_unlock(&lock);
 }
 
 static int copy(kin_gpu_stream *stream, void *to, const void *from, uint64_t bytes)
 {
     (void)stream;
     memcpy(to, from, (size_t)bytes);
+    return 0;
+}
+
+static int copy_peer(kin_gpu_stream *stream, void *to, const void *from, int32_t from_index,
+                     uint64_t bytes)
+{
+    (void)from_index;
+    return copy(stream, to, from, bytes);
+}
+
+static int see_peer(int32_t index, int32_t peer, int32_t *direct)
+{
+    *direct = index != peer ? 1 : 0;
     return 0;
 }
 
@@ -245,6 +286,8 @@ static const kin_gpu_ops ops = {.count = count_devices,
                                 .copy_out = copy,
                                 .copy_within = copy,
                                 .fill = fill,
+                                .copy_peer = copy_peer,
+                                .see_peer = see_peer,
                                 .where = where,
                                 .event_make = event_make,
                                 .event_free = event_free,

@@ -8,6 +8,7 @@
 #include "support/support_fake_gpu.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -331,12 +332,28 @@ static bool is_near(const kin_fused_plan *job, int64_t block, int64_t tile)
     return false;
 }
 
+/* By the threads of a team. */
+static void count_pair(bool near)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    test_fake_plans.near_pairs += near ? 1 : 0;
+    test_fake_plans.far_pairs += near ? 0 : 1;
+    pthread_mutex_unlock(&lock);
+}
+
 static void plan_block(const kin_fused_plan *job, int64_t block, int64_t blocks, int64_t col_tiles)
 {
-    const uint32_t slot = (uint32_t)block * job->tiles_a_block;
+    const int64_t parts = job->parts > 1 ? job->parts : 1;
+    const int64_t group = block / KIN_FUSED_PLAN_GROUP;
+    const int64_t own = group / parts * KIN_FUSED_PLAN_GROUP + block % KIN_FUSED_PLAN_GROUP;
+    const uint32_t slot = (uint32_t)own * job->tiles_a_block;
     const int64_t step = kin_fused_sequence_step(col_tiles);
     const int64_t a_place = job->graph ? 2 : 1;
     uint32_t count = 0;
+    if (group % parts != job->part) {
+        return;
+    }
     for (int64_t q = job->first * a_place; q < job->last * a_place; q++) {
         const int64_t offset = q / a_place;
         const int64_t tile = job->graph ? (block + offset) % blocks * 2 + q % 2
@@ -346,8 +363,7 @@ static void plan_block(const kin_fused_plan *job, int64_t block, int64_t blocks,
         }
         const bool near = is_near(job, block, tile);
         job->met[near ? 0 : 1] += 1;
-        test_fake_plans.near_pairs += near ? 1 : 0;
-        test_fake_plans.far_pairs += near ? 0 : 1;
+        count_pair(near);
         if (near) {
             job->tiles[slot + count++] = (uint32_t)tile;
         }
@@ -365,6 +381,41 @@ static int plan(kin_gpu_stream *stream, const kin_fused_plan *job)
     (void)stream;
     for (int64_t block = 0; block < blocks; block++) {
         plan_block(job, block, blocks, (job->cols.points + KIN_FUSED_TILE - 1) / KIN_FUSED_TILE);
+    }
+    return 0;
+}
+
+/* ---- A team's lists -------------------------------------------------------------------------- */
+
+static int pack(kin_gpu_stream *stream, const kin_fused_pack *job)
+{
+    (void)stream;
+    for (int32_t p = 0; p < job->parts; p++) {
+        uint64_t *counts = job->counts + (ptrdiff_t)2 * p;
+        for (int64_t row = job->firsts[p]; p != job->part && row < job->firsts[p + 1]; row++) {
+            const uint64_t own = (uint64_t)job->lists.counts[row];
+            const uint64_t place = counts[0];
+            counts[0] += own;
+            if (place + own > job->room) {
+                counts[1] = place < counts[1] ? place : counts[1];
+                continue;
+            }
+            for (uint64_t i = 0; i < own; i++) {
+                const uint64_t to = (uint64_t)p * job->room + place + i;
+                job->words[to] = job->lists.words[row * job->lists.capacity + (int64_t)i];
+                job->rows[to] = (uint32_t)row;
+            }
+            job->lists.counts[row] = 0;
+        }
+    }
+    return 0;
+}
+
+static int accept(kin_gpu_stream *stream, const kin_fused_accept *job)
+{
+    (void)stream;
+    for (int64_t i = 0; i < job->count; i++) {
+        push(&job->lists, job->rows[i], job->words[i]);
     }
     return 0;
 }
@@ -406,6 +457,8 @@ void test_fake_screen_into(kin_fused_kernels *kernels)
     kernels->tighten = tighten;
     kernels->arrange = arrange;
     kernels->plan = plan;
+    kernels->pack = pack;
+    kernels->accept = accept;
     kernels->rescore = rescore;
     memset(&test_fake_plans, 0, sizeof test_fake_plans);
 }

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Several GPUs that are host memory (tests/modules, support_fake_screen.h) and work in threads of
+ * their own: exact graphs and searches are the processor's, byte for byte, whatever their number,
+ * with uneven sizes and with equal rows; meetings tell all the same; numbers are agreed on, arrays
+ * gathered; a GPU that fails is left out and the others do its work; a failure of all is told once,
+ * and nothing is left behind. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/base_mem.h"
+#include "fused/fused_kernels.h"
+#include "fused/fused_search.h"
+#include "gpu/gpu_team.h"
+#include "host/host_cpu.h"
+#include "support/support_answers.h"
+#include "support/support_fake_cascade.h"
+#include "support/support_fake_gpu.h"
+#include "support/support_mixture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STUB KITH_STUBS "/stub_kernels.so"
+enum { MOST = 5, ANY_ERROR = 719 };
+
+static kin_gpu_ops ops;
+static kin_gpu_module module;
+static int (*true_copy_peer)(kin_gpu_stream *, void *, const void *, int32_t, uint64_t);
+
+/* What a failing device does: its copies from others fail from the failing_copy-th on. */
+static int32_t failing_device;
+static int32_t failing_copy;
+static char logged[256];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* The thread's own device is the one that copies. */
+static int copy_peer(kin_gpu_stream *stream, void *to, const void *from, int32_t from_index,
+                     uint64_t bytes)
+{
+    int32_t own = -1;
+    bool fails = false;
+    assert_int_equal(ops.current(&own), 0);
+    assert_int_not_equal(own, from_index);
+    if (own == failing_device) {
+        pthread_mutex_lock(&lock);
+        failing_copy -= 1;
+        fails = failing_copy < 0;
+        pthread_mutex_unlock(&lock);
+    }
+    return fails ? ANY_ERROR : true_copy_peer(stream, to, from, from_index, bytes);
+}
+
+static void take_log(void *arg, int level, const char *line)
+{
+    (void)arg;
+    (void)level;
+    (void)snprintf(logged, sizeof logged, "%s", line);
+}
+
+static kith_ctx *make_ctx(void)
+{
+    kith_ctx_params params = kith_ctx_params_default();
+    kith_ctx *ctx = NULL;
+    params.device = "cpu";
+    params.threads = 2;
+    params.log = take_log;
+    failing_device = -1;
+    logged[0] = '\0';
+    assert_int_equal(kith_ctx_create(&params, &ctx), KITH_OK);
+    return ctx;
+}
+
+/* The stub's devices with kernels that compute. */
+static void give_kernels(kith_ctx *ctx, kin_gpu *gpu)
+{
+    static kin_fused_kernels fused;
+    kin_gpu *fake = test_fake_gpu(ctx, 1 << 30);
+    test_fake_cascade_into(fake);
+    ops = *gpu->module->ops;
+    true_copy_peer = ops.copy_peer;
+    ops.copy_peer = copy_peer;
+    module = *fake->module;
+    fused = *fake->module->fused;
+    module.ops = &ops;
+    module.fused = &fused;
+    kin_gpu_close(ctx, fake);
+}
+
+static kin_gpu *open_team(kith_ctx *ctx, int32_t count)
+{
+    const int32_t indices[MOST] = {3, 0, 4, 1, 2};
+    kin_gpu *gpu = NULL;
+    assert_int_equal(kin_gpu_open(ctx, indices[0], 0, &gpu), KITH_OK);
+    assert_int_equal(kin_gpu_team_open(ctx, gpu, indices, count, 0), KITH_OK);
+    give_kernels(ctx, gpu);
+    for (int32_t i = 0; i < count; i++) {
+        kin_gpu_team_member(gpu->team, i)->module = &module;
+    }
+    return gpu;
+}
+
+static kith_matrix points_of(int64_t rows)
+{
+    const test_mixture mixture = {.dtype = KITH_F32,
+                                  .rows = rows,
+                                  .cols = 6,
+                                  .inner = 4,
+                                  .clusters = 7,
+                                  .spread = 0.5,
+                                  .seed = 5};
+    return test_mixture_make(&mixture);
+}
+
+static kith_search_params params_of(int64_t k)
+{
+    kith_search_params params = kith_search_params_default();
+    params.metric = KITH_EUCLIDEAN;
+    params.k = k;
+    return params;
+}
+
+static kin_request request_of(const kith_matrix *points, int64_t k)
+{
+    return (kin_request){
+        .distance = {.metric = KITH_EUCLIDEAN, .cols = points->cols, .isa = kin_cpu_best()},
+        .k = k,
+        .method = KITH_METHOD_EXACT};
+}
+
+/* ---- Jobs ------------------------------------------------------------------------------------ */
+
+static kith_status solve_graph(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *points, int64_t k,
+                               kith_neighbors *out)
+{
+    const kin_request request = request_of(points, k);
+    kin_gpu_enter(gpu);
+    const kith_status status = kin_fused_graph(ctx, gpu, points, &request, 0, out);
+    kin_gpu_leave(gpu);
+    return status;
+}
+
+static void graphs_are_the_same(int64_t rows, int64_t equal)
+{
+    enum { K = 7 };
+    kith_ctx *ctx = make_ctx();
+    kith_matrix points = points_of(rows);
+    for (int64_t i = 0; i < equal; i++) {
+        test_mixture_copy(&points, rows - 1 - 11 * i, 5 * i);
+    }
+    kith_neighbors truth = test_answer_make(rows, K);
+    const kith_search_params params = params_of(K);
+    assert_int_equal(kith_graph_exact(ctx, &points, &params, &truth), KITH_OK);
+    for (int32_t count = 2; count <= MOST; count++) {
+        kith_neighbors graph = test_answer_make(rows, K);
+        kin_gpu *gpu = open_team(ctx, count);
+        if (solve_graph(ctx, gpu, &points, K, &graph) != KITH_OK) {
+            fail_msg("%d GPUs: %s", (int)count, kith_ctx_detail(ctx));
+        }
+        assert_true(test_answers_equal(&graph, &truth));
+        for (int32_t i = 0; i < count; i++) {
+            assert_int_equal(kin_gpu_team_member(gpu->team, i)->held, 0);
+            assert_true(i == 0 || rows < (int64_t)count * 1024 ||
+                        kin_gpu_team_member(gpu->team, i)->peak > 0);
+        }
+        kin_gpu_close(ctx, gpu);
+        test_answer_free(&graph);
+    }
+    printf("graphs of %d rows, %d of them equal to others, are the same on 2 to %d GPUs\n",
+           (int)rows, (int)equal, MOST);
+    test_answer_free(&truth);
+    test_mixture_free(&points);
+    kith_ctx_free(ctx);
+}
+
+static void graphs_are_those_of_the_processor(void **state)
+{
+    (void)state;
+    graphs_are_the_same(5 * 1024, 0);
+    graphs_are_the_same(5 * 1024 + 261, 40);
+}
+
+static void searches_are_divided(void **state)
+{
+    enum { K = 5, ROWS = 700, QUERIES = 3 * 1024 + 17 };
+    (void)state;
+    kith_ctx *ctx = make_ctx();
+    kith_matrix points = points_of(ROWS);
+    kith_matrix queries = points_of(QUERIES);
+    kith_neighbors truth = test_answer_make(QUERIES, K);
+    kith_neighbors found = test_answer_make(QUERIES, K);
+    uint32_t *left_out = malloc(QUERIES * sizeof *left_out);
+    for (uint32_t i = 0; i < QUERIES; i++) {
+        left_out[i] = i % 700;
+    }
+    kith_search_params params = params_of(K);
+    params.exclude = left_out;
+    kin_request request = request_of(&points, K);
+    request.exclude = left_out;
+    assert_int_equal(kith_knn_exact(ctx, &points, &queries, &params, &truth), KITH_OK);
+    kin_gpu *gpu = open_team(ctx, 3);
+    kin_gpu_enter(gpu);
+    assert_int_equal(kin_fused_search(ctx, gpu, &points, &queries, &request, 0, &found), KITH_OK);
+    kin_gpu_leave(gpu);
+    assert_true(test_answers_equal(&found, &truth));
+    assert_true(kin_gpu_team_member(gpu->team, 2)->peak > 0);
+    printf("%d queries on 3 GPUs have the processor's answers\n", QUERIES);
+    kin_gpu_close(ctx, gpu);
+    free(left_out);
+    test_answer_free(&found);
+    test_answer_free(&truth);
+    test_mixture_free(&queries);
+    test_mixture_free(&points);
+    kith_ctx_free(ctx);
+}
+
+/* ---- Failures -------------------------------------------------------------------------------- */
+
+static void a_gpu_that_fails_is_left_out(void **state)
+{
+    enum { K = 4, ROWS = 3 * 1024 + 100 };
+    (void)state;
+    const int32_t copies[] = {0, 1, 5, 12, 24};
+    kith_ctx *ctx = make_ctx();
+    kith_matrix points = points_of(ROWS);
+    kith_neighbors truth = test_answer_make(ROWS, K);
+    const kith_search_params params = params_of(K);
+    assert_int_equal(kith_graph_exact(ctx, &points, &params, &truth), KITH_OK);
+    for (size_t i = 0; i < sizeof copies / sizeof copies[0]; i++) {
+        kith_neighbors graph = test_answer_make(ROWS, K);
+        kin_gpu *gpu = open_team(ctx, 3);
+        failing_device = i % 2 == 0 ? 4 : 3; /* the third member, the leader */
+        failing_copy = copies[i];
+        if (solve_graph(ctx, gpu, &points, K, &graph) != KITH_OK) {
+            fail_msg("%s", kith_ctx_detail(ctx));
+        }
+        assert_true(test_answers_equal(&graph, &truth));
+        assert_int_equal(kin_gpu_team_count(gpu->team), 2);
+        assert_non_null(
+            strstr(logged, failing_device == 4 ? "cuda:4 is left out" : "cuda:3 is left out"));
+        assert_string_equal(kith_ctx_detail(ctx), "");
+        for (int32_t m = 0; m < 3; m++) {
+            assert_int_equal(kin_gpu_team_member(gpu->team, m)->held, 0);
+        }
+        char name[32];
+        kin_gpu_team_name(gpu->team, name, sizeof name);
+        assert_string_equal(name, failing_device == 4 ? "cuda:3,0" : "cuda:0,4");
+        kin_gpu_close(ctx, gpu);
+        test_answer_free(&graph);
+    }
+    printf("a GPU of three that fails is left out, the graph is the same: '%s'\n", logged);
+    test_answer_free(&truth);
+    test_mixture_free(&points);
+    kith_ctx_free(ctx);
+}
+
+static kith_status stop_some(void *arg, kith_ctx *ctx, kin_gpu *gpu, int32_t part, int32_t parts)
+{
+    const int32_t who = *(const int32_t *)arg;
+    (void)parts;
+    for (int i = 0; i < 100; i++) {
+        if (part == who && i == 50) {
+            return kin_fail(ctx, KITH_E_LIMIT, "part %d has enough", (int)part);
+        }
+        const kith_status status = kin_gpu_meet(gpu, KITH_OK);
+        if (status != KITH_OK) {
+            assert_true(i == 50);
+            return status;
+        }
+    }
+    return KITH_OK;
+}
+
+static void a_failure_ends_all(void **state)
+{
+    (void)state;
+    for (int32_t who = 0; who < 4; who++) {
+        kith_ctx *ctx = make_ctx();
+        kin_gpu *gpu = open_team(ctx, 4);
+        kin_gpu_enter(gpu);
+        assert_int_equal(kin_gpu_team_run(ctx, gpu->team, true, stop_some, &who), KITH_E_LIMIT);
+        kin_gpu_leave(gpu);
+        char expected[32];
+        (void)snprintf(expected, sizeof expected, "part %d has enough", (int)who);
+        assert_string_equal(kith_ctx_detail(ctx), expected);
+        assert_int_equal(kin_gpu_team_count(gpu->team), 4);
+        kin_gpu_close(ctx, gpu);
+        kith_ctx_free(ctx);
+    }
+    printf("a member that ends wakes those who wait for it; its sentence is told\n");
+}
+
+/* ---- Exchange -------------------------------------------------------------------------------- */
+
+static kith_status exchange(void *arg, kith_ctx *ctx, kin_gpu *gpu, int32_t part, int32_t parts)
+{
+    enum { ITEMS = 1001 };
+    int64_t firsts[KIN_GPU_TEAM_MOST + 1];
+    uint64_t least = 0;
+    int32_t *items = NULL;
+    (void)arg;
+    kin_gpu_divide(ITEMS, 16, parts, firsts);
+    for (int round = 0; round < 20; round++) {
+        if (kin_gpu_agree(gpu, (uint64_t)(7 + (part + round) % parts), &least) != KITH_OK ||
+            least != 7) {
+            return kin_fail(ctx, KITH_E_INTERNAL, "%d is not the least", (int)least);
+        }
+        if (kin_gpu_alloc(ctx, gpu, &items, ITEMS, sizeof *items, "items") != KITH_OK) {
+            return KITH_E_MEMORY;
+        }
+        memset(items, 0xff, ITEMS * sizeof *items);
+        for (int64_t i = firsts[part]; i < firsts[part + 1]; i++) {
+            items[i] = (int32_t)i * round;
+        }
+        const kith_status status = kin_gpu_gather(ctx, gpu, items, sizeof *items, firsts);
+        for (int32_t i = 0; i < ITEMS && status == KITH_OK; i++) {
+            if (items[i] != i * round) {
+                return kin_fail(ctx, KITH_E_INTERNAL, "item %d is %d", (int)i, (int)items[i]);
+            }
+        }
+        kin_gpu_free(gpu, items);
+    }
+    return KITH_OK;
+}
+
+static void members_exchange(void **state)
+{
+    (void)state;
+    for (int32_t count = 2; count <= MOST; count++) {
+        kith_ctx *ctx = make_ctx();
+        kin_gpu *gpu = open_team(ctx, count);
+        kin_gpu_enter(gpu);
+        if (kin_gpu_team_run(ctx, gpu->team, true, exchange, NULL) != KITH_OK) {
+            fail_msg("%s", kith_ctx_detail(ctx));
+        }
+        kin_gpu_leave(gpu);
+        kin_gpu_close(ctx, gpu);
+        kith_ctx_free(ctx);
+    }
+    printf("2 to %d members agree on numbers and gather arrays\n", MOST);
+}
+
+static void devices_are_named(void **state)
+{
+    static const char *const good[] = {"cuda:0,2", "cuda:all", "cuda:3"};
+    static const char *const bad[] = {"cuda:", "cuda:0,", "cuda:1,1", "cuda:a", "cuda:0;1"};
+    (void)state;
+    for (size_t i = 0; i < 8; i++) {
+        kith_ctx_params params = kith_ctx_params_default();
+        kith_ctx *ctx = NULL;
+        kith_matrix points = points_of(20);
+        kith_neighbors out = test_answer_make(20, 2);
+        const kith_search_params search = params_of(2);
+        const bool is_good = i < 3;
+        kith_report report = {.struct_size = sizeof report};
+        params.device = is_good ? good[i] : bad[i - 3];
+        assert_int_equal(kith_ctx_create(&params, &ctx), KITH_OK);
+        const kith_status status = kith_graph_exact(ctx, &points, &search, &out);
+        (void)kith_ctx_report(ctx, &report);
+        printf("%s: %s %s %s\n", is_good ? good[i] : bad[i - 3], kith_status_text(status),
+               report.backend, report.gpu);
+        assert_int_equal(status == KITH_E_UNSUPPORTED, !is_good);
+        if (is_good) {
+            static const char *const backends[] = {"cuda:0,2", "cuda:0,1,2,3,4", "cuda:3"};
+            static const char *const gpus[] = {"2 x Stub", "5 x Stub", "Stub"};
+            assert_string_equal(report.backend, backends[i]);
+            assert_string_equal(report.gpu, gpus[i]);
+        }
+        kith_ctx_free(ctx);
+        test_answer_free(&out);
+        test_mixture_free(&points);
+    }
+}
+
+int main(void)
+{
+    (void)setenv("KITH_CUDA_MODULE", STUB, 1);
+    (void)setenv("STUB_DEVICES", "5", 1);
+    (void)setenv("STUB_BYTES", "4000000000", 1);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(members_exchange),
+        cmocka_unit_test(a_failure_ends_all),
+        cmocka_unit_test(searches_are_divided),
+        cmocka_unit_test(graphs_are_those_of_the_processor),
+        cmocka_unit_test(a_gpu_that_fails_is_left_out),
+        cmocka_unit_test(devices_are_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
