@@ -19,7 +19,8 @@ static const cli_command commands[CLI_COMMAND_COUNT] = {
          "  kith graph " DIGITS " -k 5 --metric cosine --json\n"
          "  kith graph " DIGITS " --radius 20 -o near.npz\n"
          "  kith graph " DIGITS " -k 10 --recall 0.99 -o graph.kith\n"
-         "  kith graph " DIGITS " -k 10 --method descent --init graph.kith --rounds 2\n"},
+         "  kith graph " DIGITS " -k 10 --method descent --init graph.kith --rounds 2\n"
+         "  kith graph " DIGITS " -k 10 --memory 64M --shards work -o graph.kith\n"},
     [CLI_SEARCH] =
         {"search", "CORPUS QUERIES | GRAPH POINTS QUERIES -k N [options]", 2, 3,
          "the k nearest rows of a corpus for each query",

@@ -11,7 +11,7 @@ static const double LONG_SECONDS = 60.0;
 
 /* ---- The job -------------------------------------------------------------------------------- */
 
-static kith_descent_params params_of(const cli_job *job)
+kith_descent_params cli_descent_params(const cli_job *job)
 {
     const cli_args *args = job->args;
     kith_descent_params params = kith_descent_params_default();
@@ -52,7 +52,7 @@ static int open_init(cli_job *job)
 
 static int estimate(cli_job *job, kith_plan *plan)
 {
-    const kith_descent_params params = params_of(job);
+    const kith_descent_params params = cli_descent_params(job);
     job->estimate.struct_size = (uint32_t)sizeof job->estimate;
     return cli_job_check(job, kith_plan_descent(job->session.ctx, job->corpus.matrix, &params, plan,
                                                 &job->estimate));
@@ -86,7 +86,7 @@ int cli_descent_plan(cli_job *job)
 
 int cli_descent_solve(cli_job *job)
 {
-    const kith_descent_params params = params_of(job);
+    const kith_descent_params params = cli_descent_params(job);
     job->descent.struct_size = (uint32_t)sizeof job->descent;
     return cli_job_check(job, kith_graph_descent(job->session.ctx, job->corpus.matrix, &params,
                                                  &job->forward, &job->descent));

@@ -2,6 +2,7 @@
 #include "cli.h"
 #include "cli_descent.h"
 #include "cli_output.h"
+#include "cli_shards.h"
 
 static int plan_exact(cli_job *job)
 {
@@ -31,6 +32,9 @@ int cli_graph(const cli_args *args)
                                       cli_job_save_forward, NULL};
     if (cli_is_radius_search(args)) {
         return cli_job_run(args, &cli_engine_radius);
+    }
+    if (cli_given(args, CLI_OPT_SHARDS)) {
+        return cli_job_run(args, &cli_engine_shards);
     }
     const bool may_descend = args->method == KITH_METHOD_DESCENT || cli_given(args, CLI_OPT_RECALL);
     return cli_job_run(args, may_descend ? &either : &exact);

@@ -29,6 +29,8 @@ typedef struct cli_job {
     kith_descent_estimate estimate;
     kith_result *init; /* a graph to start from; NULL: none */
     kith_descent_report descent;
+    kith_shard_plan shard_plan; /* of --shards */
+    kith_shard_report sharded;
     kith_result *graph; /* that a search walks on; NULL: none does */
     kith_graph_search_report walk;
     kith_report report;

@@ -344,6 +344,21 @@ static bool read_chunk(const char *value, cli_args *args, cli_error *error)
            refuse(error, "'%s' is no number of rows (give a whole number from 1)", value);
 }
 
+static bool read_shards(const char *value, cli_args *args, cli_error *error)
+{
+    return read_path(value, &args->shards, error);
+}
+
+static bool read_shard_count(const char *value, cli_args *args, cli_error *error)
+{
+    int64_t count = 0;
+    if (!cli_value_int(value, 1, 4096, &count)) {
+        return refuse(error, "'%s' is no number of shards (give 1 to 4096)", value);
+    }
+    args->shard_count = (int32_t)count;
+    return true;
+}
+
 static bool read_seed(const char *value, cli_args *args, cli_error *error)
 {
     return cli_value_uint(value, &args->seed) ||
@@ -497,8 +512,15 @@ static const cli_option options[CLI_OPTION_COUNT] = {
                         "solve and write in chunks, and go on where such a job was left", NULL},
     [CLI_OPT_CHUNK] = {"chunk", 0, "ROWS", SEARCH,
                        "with --stream, which it means: so many queries at a time", read_chunk},
-    [CLI_OPT_RESTART] = {"restart", 0, NULL, SEARCH,
-                         "with --stream, which it means: begin anew, whatever is left", NULL},
+    [CLI_OPT_RESTART] = {"restart", 0, NULL, SOLVES,
+                         "with --stream or --shards: begin anew, whatever is left", NULL},
+    [CLI_OPT_SHARDS] = {"shards", 0, "DIR", GRAPH,
+                        "from parts, with lists in DIR; goes on where such a job was left",
+                        read_shards},
+    [CLI_OPT_SHARD_COUNT] = {"shard-count", 0, "N", GRAPH,
+                             "so many parts (default: as few as --memory allows)",
+                             read_shard_count},
+    [CLI_OPT_KEEP_SHARDS] = {"keep-shards", 0, NULL, GRAPH, "do not empty DIR at the end", NULL},
     [CLI_OPT_DRY_RUN] = {"dry-run", 0, NULL, ANSWERS, "print the plan and stop", NULL},
     [CLI_OPT_QUIET] = {"quiet", 'q', NULL, COMPUTES | TREE | CONVERT,
                        "no progress and no report; errors and --json stay", NULL},

@@ -68,6 +68,9 @@ typedef enum cli_option_id {
     CLI_OPT_STREAM,
     CLI_OPT_CHUNK,
     CLI_OPT_RESTART,
+    CLI_OPT_SHARDS,
+    CLI_OPT_SHARD_COUNT,
+    CLI_OPT_KEEP_SHARDS,
     CLI_OPT_DRY_RUN,
     CLI_OPT_QUIET,
     CLI_OPT_JSON,
@@ -115,6 +118,8 @@ typedef struct cli_args {
     double start_share;
     const char *init;
     int64_t chunk; /* rows */
+    const char *shards;
+    int32_t shard_count;
     uint64_t seed;
     uint64_t memory_bytes;
     uint64_t gpu_memory_bytes;

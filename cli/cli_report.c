@@ -3,6 +3,7 @@
 
 #include "cli_clock.h"
 #include "cli_descent.h"
+#include "cli_shards.h"
 #include "cli_walk.h"
 
 #include <inttypes.h>
@@ -140,6 +141,8 @@ static void print_done(const cli_job *job, const cli_engine *engine)
     cli_descent_print_choice(job);
     if (job->graph != NULL) {
         cli_walk_print(job);
+    } else if (job->sharded.shards > 0) {
+        cli_shards_print(job, false);
     } else if (job->descends) {
         cli_descent_print_rounds(job);
     } else {
@@ -264,6 +267,8 @@ static void put_done(const cli_job *job, const cli_engine *engine, cli_json *jso
     cli_descent_put_choice(job, json);
     if (job->graph != NULL) {
         cli_walk_put(job, json);
+    } else if (job->sharded.shards > 0) {
+        cli_shards_put(job, false, json);
     } else if (job->descends) {
         cli_descent_put(job, json);
     } else {
@@ -302,6 +307,9 @@ void cli_report_print_plan(const cli_job *job)
         cli_descent_put_choice(job, &json);
         put_chunks(job, &json);
         put_plan(job, &json);
+        if (job->shard_plan.shards > 0) {
+            cli_shards_put(job, true, &json);
+        }
         cli_report_end_json(&json);
         return;
     }
@@ -312,4 +320,7 @@ void cli_report_print_plan(const cli_job *job)
     cli_descent_print_choice(job);
     print_chunks(job);
     print_memory(job);
+    if (job->shard_plan.shards > 0) {
+        cli_shards_print(job, true);
+    }
 }

@@ -27,7 +27,11 @@ static const rule rules[] = {
     {CLI_OPT_RESTART, false, CLI_OPT_BOTH},        {CLI_OPT_RESTART, false, CLI_OPT_MUTUAL},
     {CLI_OPT_RESTART, false, CLI_OPT_DISTANCES},   {CLI_OPT_RECALL, false, CLI_OPT_RADIUS},
     {CLI_OPT_INIT, false, CLI_OPT_START},          {CLI_OPT_INIT, false, CLI_OPT_START_SHARE},
-    {CLI_OPT_RECALL, false, CLI_OPT_WIDTH},
+    {CLI_OPT_RECALL, false, CLI_OPT_WIDTH},        {CLI_OPT_RESTART, true, CLI_OPT_SHARDS},
+    {CLI_OPT_SHARD_COUNT, true, CLI_OPT_SHARDS},   {CLI_OPT_KEEP_SHARDS, true, CLI_OPT_SHARDS},
+    {CLI_OPT_SHARDS, true, CLI_OPT_OUTPUT},        {CLI_OPT_SHARDS, false, CLI_OPT_RADIUS},
+    {CLI_OPT_SHARDS, false, CLI_OPT_DISTANCES},    {CLI_OPT_SHARDS, false, CLI_OPT_INIT},
+    {CLI_OPT_SHARDS, false, CLI_OPT_TREE_HEIGHT},  {CLI_OPT_SHARDS, false, CLI_OPT_PIPELINE},
 };
 
 /* What a radius has beside -k alone. */

@@ -83,7 +83,7 @@ int cli_same_describe(const cli_args *args, char text[CLI_SAME_BYTES])
     size_t used = (size_t)snprintf(text, CLI_SAME_BYTES, "kith %s\nradius %.17g\n", kith_version(),
                                    args->radius);
     int code = CLI_DONE;
-    for (int i = 0; i < 2 && code == CLI_DONE; i++) {
+    for (int i = 0; i < 2 && i < args->path_count && code == CLI_DONE; i++) {
         code = describe_file(names[i], args->paths[i], text + used, CLI_SAME_BYTES - used);
         used += code == CLI_DONE ? strlen(text + used) : 0;
     }

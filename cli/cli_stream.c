@@ -31,6 +31,9 @@ typedef struct streaming {
 bool cli_stream_wanted(const cli_job *job)
 {
     const cli_args *args = job->args;
+    if (cli_given(args, CLI_OPT_SHARDS)) {
+        return false; /* pieces of another kind */
+    }
     if (cli_given(args, CLI_OPT_STREAM) || cli_given(args, CLI_OPT_CHUNK) ||
         cli_given(args, CLI_OPT_RESTART)) {
         return true;

@@ -8,7 +8,8 @@ _kith_options() {
     case $1 in
     graph)
         echo "$solve --include-self --recall --sample --seed --rounds --candidates --list --delta
-            --start --start-share --init --updates --deterministic"
+            --start --start-share --init --updates --deterministic --shards --shard-count --keep-shards
+            --restart"
         ;;
     search) echo "$solve --output-back --both --mutual --stream --chunk --restart --recall --width
         --sample --seed" ;;
@@ -73,7 +74,8 @@ _kith() {
         return
         ;;
     -k | --tree-height | --radius | --heap-sample | --sample | --chunk | --seed | --threads | --memory | \
-        --gpu-memory | --recall | --rounds | --candidates | --list | --delta | --start-share) return ;;
+        --gpu-memory | --recall | --rounds | --candidates | --list | --delta | --start-share | \
+        --shard-count) return ;;
     esac
     if [[ $word == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$(_kith_options "$command")" -- "$word")

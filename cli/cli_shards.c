@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli_shards.h"
+
+#include "cli.h"
+#include "cli_descent.h"
+#include "cli_message.h"
+#include "cli_output.h"
+#include "cli_report.h"
+#include "cli_same.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* ---- The job -------------------------------------------------------------------------------- */
+
+/* Parameters of a call; what they point to. */
+typedef struct request {
+    kith_search_params exact;
+    kith_descent_params descent;
+    kith_shard_params shards;
+} request;
+
+static void make_request(const cli_job *job, request *r)
+{
+    const cli_args *args = job->args;
+    r->exact = cli_job_params(job);
+    r->descent = cli_descent_params(job);
+    r->shards = kith_shard_params_default();
+    r->shards.shards = args->shard_count;
+    r->shards.exact = job->descends ? NULL : &r->exact;
+    r->shards.descent = job->descends ? &r->descent : NULL;
+    r->shards.format = args->format;
+    r->shards.keep = cli_given(args, CLI_OPT_KEEP_SHARDS);
+    r->shards.restart = cli_given(args, CLI_OPT_RESTART);
+    r->shards.mapped = kith_points_mapped(job->corpus.handle) != 0;
+}
+
+static int choose_way(cli_job *job)
+{
+    const cli_args *args = job->args;
+    if (args->method == KITH_METHOD_DESCENT || cli_given(args, CLI_OPT_RECALL)) {
+        return cli_descent_plan(job);
+    }
+    const bool self = cli_given(args, CLI_OPT_INCLUDE_SELF);
+    return cli_job_check_k(job->corpus.path, args->k, job->corpus.matrix->rows - (self ? 0 : 1),
+                           self ? "points" : "other points");
+}
+
+static int plan(cli_job *job)
+{
+    request r;
+    int code = choose_way(job);
+    if (code != CLI_DONE) {
+        return code;
+    }
+    make_request(job, &r);
+    job->shard_plan.struct_size = (uint32_t)sizeof job->shard_plan;
+    code = cli_job_check(
+        job, kith_plan_shards(job->session.ctx, job->corpus.matrix, &r.shards, &job->shard_plan));
+    job->planned = false; /* the plan of the whole at once is none of this job's */
+    job->plan = (kith_plan){.peak_bytes = job->shard_plan.peak_bytes};
+    memcpy(job->plan.backend, job->shard_plan.backend, sizeof job->plan.backend);
+    (void)snprintf(job->plan.method, sizeof job->plan.method, "shards");
+    (void)snprintf(job->plan.isa, sizeof job->plan.isa, "%s", kith_ctx_isa(job->session.ctx));
+    job->plan.threads = kith_ctx_threads(job->session.ctx);
+    return code;
+}
+
+static int tell_interrupted(const cli_job *job)
+{
+    const kith_shard_report *s = &job->sharded;
+    (void)cli_fail(NULL,
+                   "interrupted (%s has %" PRId64 " of %" PRId64 " steps; the same command goes on "
+                   "there)",
+                   job->args->shards, s->steps_done, s->steps);
+    return CLI_INTERRUPTED;
+}
+
+static int solve(cli_job *job)
+{
+    request r;
+    char same[CLI_SAME_BYTES];
+    const cli_args *args = job->args;
+    int code = cli_same_describe(args, same);
+    if (code != CLI_DONE) {
+        return code;
+    }
+    make_request(job, &r);
+    r.shards.job = same;
+    job->session.silent = true;
+    job->sharded.struct_size = (uint32_t)sizeof job->sharded;
+    code = cli_job_check(job, kith_graph_shards(job->session.ctx, job->corpus.matrix, &r.shards,
+                                                args->shards, args->output, &job->sharded));
+    job->descent.recall = job->sharded.recall;
+    return code == CLI_INTERRUPTED ? tell_interrupted(job) : code;
+}
+
+/* The library has written the result while it was made. */
+static int save(cli_job *job)
+{
+    (void)job;
+    return CLI_DONE;
+}
+
+const cli_engine cli_engine_shards = {CLI_ENDINGS_RESULT, plan, solve, save, NULL};
+
+/* ---- The report ----------------------------------------------------------------------------- */
+
+void cli_shards_print(const cli_job *job, bool planned)
+{
+    char text[2][CLI_SIZE_BYTES];
+    const kith_shard_plan *p = &job->shard_plan;
+    const kith_shard_report *s = &job->sharded;
+    if (planned) {
+        (void)printf("shards: %" PRId32 " of at most %" PRId64 " rows, %" PRId64 " steps\n",
+                     p->shards, p->rows, p->steps);
+        (void)printf("memory: planned %s\n", cli_report_size(p->peak_bytes, text[0]));
+        (void)printf("disk: %s in %s, result %s\n", cli_report_size(p->folder_bytes, text[0]),
+                     job->args->shards, cli_report_size(p->result_bytes, text[1]));
+        return;
+    }
+    (void)printf("shards: %" PRId32 ", %" PRId64 " steps, %" PRId64 " stood already", s->shards,
+                 s->steps, s->steps_stood);
+    if (s->rebuilt > 0) {
+        (void)printf(", %" PRId32 " shards were made again", s->rebuilt);
+    }
+    (void)printf("\ndisk: %s read, %s written\n", cli_report_size(s->bytes_read, text[0]),
+                 cli_report_size(s->bytes_written, text[1]));
+    (void)printf("seconds of shards: compute %.3f, wait for the disk %.3f, result %.3f, total "
+                 "%.3f\n",
+                 s->seconds_compute, s->seconds_wait, s->seconds_result, s->seconds_total);
+}
+
+void cli_shards_put(const cli_job *job, bool planned, cli_json *json)
+{
+    const kith_shard_plan *p = &job->shard_plan;
+    const kith_shard_report *s = &job->sharded;
+    cli_json_open(json, "shards");
+    cli_json_int(json, "count", planned ? p->shards : s->shards);
+    cli_json_int(json, "steps", planned ? p->steps : s->steps);
+    if (planned) {
+        cli_json_int(json, "rows", p->rows);
+        cli_json_uint(json, "peak_bytes", p->peak_bytes);
+        cli_json_uint(json, "gpu_bytes", p->gpu_bytes);
+        cli_json_uint(json, "folder_bytes", p->folder_bytes);
+        cli_json_uint(json, "result_bytes", p->result_bytes);
+    } else {
+        cli_json_int(json, "stood", s->steps_stood);
+        cli_json_int(json, "rebuilt", s->rebuilt);
+        cli_json_uint(json, "bytes_read", s->bytes_read);
+        cli_json_uint(json, "bytes_written", s->bytes_written);
+        cli_json_number(json, "compute_seconds", s->seconds_compute);
+        cli_json_number(json, "wait_seconds", s->seconds_wait);
+        cli_json_number(json, "result_seconds", s->seconds_result);
+        cli_json_number(json, "total_seconds", s->seconds_total);
+        cli_json_number(json, "compute_share",
+                        s->seconds_total > 0.0 ? s->seconds_compute / s->seconds_total : 0.0);
+    }
+    cli_json_close(json);
+}

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Graphs from shards: the folder, the steps, and the result in pieces. */
+#include "api/api_shard.h"
+
+#include "api/api_call.h"
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "file/file_stream.h"
+#include "host/host_clock.h"
+#include "metric/metric.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+enum { JOB_BYTES = 768 };
+
+/* What one call holds. */
+typedef struct sharded {
+    kin_sharding job;
+    kith_ctx *disk;
+    kin_shard_folder folder;
+    kin_shard_run run;
+    kith_result_stream *stream;
+    char *text; /* what the lists and the result depend on */
+    const char *path;
+    double seconds_result;
+} sharded;
+
+/* ---- Progress ------------------------------------------------------------------------------- */
+
+/* The caller's function hears the step before the phase. */
+static int tell(void *arg, const char *phase, double done, double total)
+{
+    kin_sharding *job = arg;
+    char text[2 * KIN_SHARDING_PHASE];
+    (void)snprintf(text, sizeof text, "%s%s%.64s", job->phase, job->phase[0] != '\0' ? ": " : "",
+                   phase);
+    return job->progress(job->progress_arg, text, done, total);
+}
+
+static void begin_progress(kin_sharding *job)
+{
+    kith_ctx_params *params = &job->ctx->params;
+    job->progress = params->progress;
+    job->progress_arg = params->progress_arg;
+    if (job->progress != NULL) {
+        params->progress = tell;
+        params->progress_arg = job;
+    }
+}
+
+static void end_progress(const kin_sharding *job)
+{
+    job->ctx->params.progress = job->progress;
+    job->ctx->params.progress_arg = job->progress_arg;
+}
+
+static kith_status build(void *arg, const kin_shard_part *a)
+{
+    kin_sharding *job = arg;
+    (void)snprintf(job->phase, sizeof job->phase, "shard %d of %d", (int)a->shard + 1,
+                   (int)job->shards);
+    return kin_sharding_build_exact(job, a);
+}
+
+static kith_status meet(void *arg, const kin_shard_part *a, const kin_shard_part *b)
+{
+    kin_sharding *job = arg;
+    const int64_t stand = kin_shard_count_done(job->folder);
+    (void)snprintf(job->phase, sizeof job->phase, "pair %d+%d (%" PRId64 " of %" PRId64 ")",
+                   (int)a->shard + 1, (int)b->shard + 1, stand - job->shards + 1,
+                   kin_shard_steps(job->shards) - job->shards);
+    return kin_sharding_meet_exact(job, a, b);
+}
+
+/* ---- Opening -------------------------------------------------------------------------------- */
+
+static kith_status describe(sharded *s)
+{
+    const kin_sharding *job = &s->job;
+    const char *given = job->params.job != NULL ? job->params.job : "";
+    const size_t room = strlen(given) + JOB_BYTES;
+    const bool ends = given[0] == '\0' || given[strlen(given) - 1] == '\n';
+    KIN_TRY(kin_alloc(job->ctx, &s->text, room, 1, "a journal"));
+    (void)snprintf(s->text, room, "way %s\ncols %" PRId32 "\ntype %s\nself %d\n%s%s",
+                   job->descends ? "descent" : "exact", job->points.cols,
+                   kith_dtype_name(job->points.dtype), (int)job->self, given, ends ? "" : "\n");
+    return KITH_OK;
+}
+
+/* For the thread at the disk: it has errors of its own, and reports no progress. */
+static kith_status make_disk_ctx(sharded *s)
+{
+    const kith_ctx_params *ours = &s->job.ctx->params;
+    kith_ctx_params params = kith_ctx_params_default();
+    params.threads = 1;
+    params.device = "cpu";
+    params.allocate = ours->allocate;
+    params.release = ours->release;
+    params.allocate_arg = ours->allocate_arg;
+    const kith_status status = kith_ctx_create(&params, &s->disk);
+    return status == KITH_OK ? KITH_OK
+                             : kin_fail(s->job.ctx, status, "no memory for a context of the disk");
+}
+
+static kith_status open_folder(sharded *s, const char *path)
+{
+    kin_sharding *job = &s->job;
+    const bool restart = job->params.restart != 0;
+    KIN_TRY(kin_shard_folder_open(job->ctx, path, &s->folder));
+    KIN_TRY(kin_sharding_choose(job, restart ? 0 : s->folder.found));
+    KIN_TRY(describe(s));
+    const kin_shard_shape shape = {.job = s->text,
+                                   .metric = job->metric,
+                                   .shards = job->shards,
+                                   .rows = job->points.rows,
+                                   .k = job->k,
+                                   .own = job->descends};
+    job->folder = &s->folder;
+    return kin_shard_folder_begin(&s->folder, &shape, restart);
+}
+
+static kith_status make_tables(sharded *s)
+{
+    kin_sharding *job = &s->job;
+    const int64_t rows = kin_ceil_div(job->points.rows, job->shards);
+    const int64_t sides = kin_min_i64(KIN_SHARDING_SIDES, job->shards);
+    const uint64_t entries = kin_size_mul((uint64_t)(sides * rows), (uint64_t)job->k);
+    KIN_TRY(make_disk_ctx(s));
+    KIN_TRY(kin_alloc(job->ctx, &job->found_ids, entries, sizeof *job->found_ids,
+                      "what two shards find"));
+    KIN_TRY(kin_alloc(job->ctx, &job->found_keys, entries, sizeof *job->found_keys,
+                      "what two shards find"));
+    KIN_TRY(kin_shard_run_make(job->ctx, s->disk, &s->folder, &s->run));
+    s->run.points = &job->points;
+    s->run.mapped = job->params.mapped != 0;
+    s->run.engine = (kin_shard_engine){job, build, meet, kin_sharding_merge};
+    return KITH_OK;
+}
+
+/* ---- The result ----------------------------------------------------------------------------- */
+
+static kith_status open_stream(sharded *s, bool restart)
+{
+    const kin_sharding *job = &s->job;
+    kith_result_meta meta = kith_result_meta_default();
+    kith_result_stream_params params = kith_result_stream_params_default();
+    meta.kind = KITH_KIND_GRAPH;
+    meta.metric = job->metric;
+    meta.exact = !job->descends;
+    meta.corpus_rows = job->points.rows;
+    params.format = job->params.format;
+    params.rows = job->points.rows;
+    params.k = job->k;
+    params.job = s->text;
+    params.restart = restart;
+    return kin_stream_open(job->ctx, s->path, &params, &meta, &s->stream);
+}
+
+/* The rows of a shard that are not there yet. The table of found keys is free by now, and as large
+ * as the distances. */
+static kith_status write_part(void *arg, const kin_shard_part *part)
+{
+    sharded *s = arg;
+    const kin_sharding *job = &s->job;
+    const int64_t stand = kith_result_stream_rows(s->stream) - part->first;
+    if (stand >= part->rows) {
+        return KITH_OK;
+    }
+    float *distances = (float *)(void *)job->found_keys;
+    for (int64_t i = 0; i < part->rows * job->k; i++) {
+        const double key = part->lists.keys[i];
+        distances[i] = (float)kin_metric_distance(job->metric, key);
+    }
+    const kith_neighbors rows = {.ids = part->lists.ids + stand * job->k,
+                                 .distances = distances + stand * job->k,
+                                 .rows = part->rows - stand,
+                                 .k = job->k};
+    return kin_stream_put(job->ctx, s->stream, &rows);
+}
+
+/* Steps until all stand and no file of theirs is found to be damaged when it is read. */
+static kith_status solve(sharded *s)
+{
+    bool lost = true;
+    while (lost) {
+        KIN_TRY(kin_shard_run_steps(&s->run));
+        s->job.phase[0] = '\0';
+        const int64_t start = kin_clock_ns();
+        KIN_TRY(kin_shard_each(&s->run, write_part, s, &lost));
+        s->seconds_result += kin_clock_since(start);
+    }
+    const int64_t start = kin_clock_ns();
+    KIN_TRY(kin_stream_finish(s->job.ctx, s->stream));
+    s->seconds_result += kin_clock_since(start);
+    return KITH_OK;
+}
+
+/* ---- The call ------------------------------------------------------------------------------- */
+
+static kith_status check_report(kith_ctx *ctx, const kith_shard_report *report)
+{
+    return report == NULL || report->struct_size >= sizeof *report
+               ? KITH_OK
+               : kin_fail(ctx, KITH_E_ARGUMENT,
+                          "report.struct_size is %lu, must be sizeof(kith_shard_report)",
+                          (unsigned long)report->struct_size);
+}
+
+static void fill_report(const sharded *s, double seconds, kith_shard_report *report)
+{
+    const uint32_t size = report->struct_size;
+    *report = (kith_shard_report){.struct_size = size,
+                                  .shards = s->job.shards,
+                                  .exact = !s->job.descends,
+                                  .rebuilt = s->folder.lost,
+                                  .steps = kin_shard_steps(s->job.shards),
+                                  .steps_stood = s->run.steps_stood,
+                                  .seconds_total = seconds,
+                                  .seconds_compute = s->run.seconds_compute,
+                                  .seconds_wait = s->run.seconds_wait,
+                                  .seconds_result = s->seconds_result,
+                                  .bytes_read = s->folder.bytes_read,
+                                  .bytes_written = s->folder.bytes_written,
+                                  .peak_bytes = s->job.peak_bytes,
+                                  .gpu_peak_bytes = s->job.gpu_peak_bytes};
+    if (s->folder.met != NULL) {
+        report->steps_done = kin_shard_count_done(&s->folder);
+    }
+}
+
+static void release(sharded *s)
+{
+    kith_ctx *ctx = s->job.ctx;
+    kin_stream_close(s->stream);
+    kin_shard_run_free(&s->run);
+    kin_shard_folder_close(&s->folder);
+    kin_free(ctx, s->job.found_keys);
+    kin_free(ctx, s->job.found_ids);
+    kin_free(ctx, s->text);
+    kith_ctx_free(s->disk);
+}
+
+static kith_status graph_shards(sharded *s, const char *folder)
+{
+    kith_status status = KITH_OK;
+    KIN_TRY(open_folder(s, folder));
+    KIN_TRY(make_tables(s));
+    KIN_TRY(open_stream(s, s->job.params.restart != 0));
+    begin_progress(&s->job);
+    status = solve(s);
+    end_progress(&s->job);
+    if (status == KITH_OK && s->job.params.keep == 0) {
+        kin_shard_folder_empty(&s->folder);
+    }
+    return status;
+}
+
+static kith_status run(kith_ctx *ctx, const kith_matrix *points, const kith_shard_params *params,
+                       const char *folder, const char *path, kith_shard_report *report)
+{
+    sharded s = {.path = path, .folder = {.file = -1, .journal = {.file = -1}}};
+    const int64_t start = kin_clock_ns();
+    KIN_TRY(check_report(ctx, report));
+    if (folder == NULL || path == NULL) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "%s is NULL (give a path)",
+                        folder == NULL ? "folder" : "path");
+    }
+    KIN_TRY(kin_sharding_check(ctx, points, params, &s.job));
+    const kith_status status = graph_shards(&s, folder);
+    if (report != NULL && s.job.shards > 0) {
+        fill_report(&s, kin_clock_since(start), report);
+    }
+    ctx->report.exact = status == KITH_OK && !s.job.descends;
+    release(&s);
+    return status;
+}
+
+kith_status kith_graph_shards(kith_ctx *ctx, const kith_matrix *points,
+                              const kith_shard_params *params, const char *folder, const char *path,
+                              kith_shard_report *report)
+{
+    kin_call call;
+    KIN_TRY(kin_call_begin(ctx, &call));
+    return kin_call_end(&call, run(ctx, points, params, folder, path, report));
+}

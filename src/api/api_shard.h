@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Graphs from shards: what the job is, what it needs, and the engines that build shards and let
+ * them meet. Lists are merged by canonical keys. Engines give distances, which are keys, or their
+ * negatives, but for euclidean, where they are roots and two keys may have one: engines are asked
+ * for sqeuclidean, in the same order. */
+#ifndef KIN_API_SHARD_H
+#define KIN_API_SHARD_H
+
+#include "api/api_check.h"
+#include "shard/shard_run.h"
+
+enum { KIN_SHARDING_SIDES = 2, KIN_SHARDING_PHASE = 96 };
+
+typedef struct kin_sharding {
+    kith_ctx *ctx;
+    kith_shard_params params; /* as this library knows them */
+    kith_matrix points;       /* the stride is told */
+    kith_metric metric;       /* the caller's */
+    int64_t k;
+    bool self; /* KITH_INCLUDE_SELF */
+    bool descends;
+    kith_search_params exact;    /* by keys */
+    kith_descent_params descent; /* by keys */
+    int32_t shards;
+
+    kith_neighbors found[KIN_SHARDING_SIDES]; /* of the meeting; both in one table of ids and one of
+                                                 keys, the second behind the first */
+    uint32_t *found_ids;
+    double *found_keys;
+    kin_shard_folder *folder;
+
+    kith_progress_fn progress; /* the caller's, behind ours */
+    void *progress_arg;
+    char phase[KIN_SHARDING_PHASE];
+    uint64_t peak_bytes; /* of engines */
+    uint64_t gpu_peak_bytes;
+} kin_sharding;
+
+/* What so many shards need. */
+typedef struct kin_sharding_need {
+    uint64_t host_bytes;
+    uint64_t gpu_bytes;
+    uint64_t gpu_budget_bytes;
+    char backend[16];
+} kin_sharding_need;
+
+/* Checked arguments; nothing is allocated. */
+kith_status kin_sharding_check(kith_ctx *ctx, const kith_matrix *points,
+                               const kith_shard_params *params, kin_sharding *job);
+/* job->shards: what was asked for; else `found`, that of the folder, where it is not 0; else as few
+ * as fit. KITH_E_LIMIT where they do not. */
+kith_status kin_sharding_choose(kin_sharding *job, int32_t found);
+kith_status kin_sharding_needs(const kin_sharding *job, int32_t shards, kin_sharding_need *need);
+
+/* Rows of a shard as a matrix. */
+static inline kith_matrix kin_sharding_rows(const kin_sharding *job, const kin_shard_part *part)
+{
+    kith_matrix rows = job->points;
+    rows.data = (const char *)rows.data + part->first * rows.stride_bytes;
+    rows.rows = part->rows;
+    return rows;
+}
+
+/* The tables of what a meeting finds: `sides` of them, rows x k each. */
+void kin_sharding_aim(kin_sharding *job, const kin_shard_part *const *parts, const int64_t *k,
+                      int32_t sides);
+/* Lists that are empty. */
+void kin_sharding_clear(const kin_sharding *job, const kin_shard_part *part);
+/* Found neighbours whose ids count from row `first` of all into the lists of a shard: each id once,
+ * the first k by (key, id). */
+kith_status kin_sharding_take(const kin_sharding *job, const kith_neighbors *found, int64_t first,
+                              const kin_shard_part *part);
+/* After a call of an engine: its peaks; and a message that counts rows from the shard's first one
+ * counts them from the first of all. */
+kith_status kin_sharding_note(kin_sharding *job, kith_status status, const kin_shard_part *part);
+
+/* Engines: see kin_shard_engine. arg: the job. */
+kith_status kin_sharding_build_exact(void *arg, const kin_shard_part *a);
+kith_status kin_sharding_meet_exact(void *arg, const kin_shard_part *a, const kin_shard_part *b);
+kith_status kin_sharding_merge(void *arg, const kin_shard_part *a, const kin_shard_part *b);
+
+#endif

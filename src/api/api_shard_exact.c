@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Exact graphs of shards, and what each shard gets from another one. */
+#include "api/api_method.h"
+#include "api/api_shard.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+/* "points[17, 3] is NaN" of a shard that begins at row 1000 becomes "points[1017, 3] is NaN". */
+static kith_status count_from_all(kith_ctx *ctx, kith_status status, int64_t first)
+{
+    static const char before[] = "points[";
+    char detail[KIN_DETAIL_BYTES];
+    char *rest = NULL;
+    memcpy(detail, ctx->detail, sizeof detail);
+    if (status != KITH_E_DATA || strncmp(detail, before, sizeof before - 1) != 0) {
+        return status;
+    }
+    const int64_t row = strtoll(detail + sizeof before - 1, &rest, 10);
+    kin_forgive(ctx);
+    return kin_fail(ctx, status, "%s%" PRId64 "%s", before, row + first, rest);
+}
+
+kith_status kin_sharding_note(kin_sharding *job, kith_status status, const kin_shard_part *part)
+{
+    const kith_report *report = &job->ctx->report;
+    if (job->peak_bytes < report->peak_bytes) {
+        job->peak_bytes = report->peak_bytes;
+    }
+    if (job->gpu_peak_bytes < report->gpu_peak_bytes) {
+        job->gpu_peak_bytes = report->gpu_peak_bytes;
+    }
+    return count_from_all(job->ctx, status, part->first);
+}
+
+kith_status kin_sharding_build_exact(void *arg, const kin_shard_part *a)
+{
+    kin_sharding *job = arg;
+    kith_search_params params = job->exact;
+    const kith_matrix rows = kin_sharding_rows(job, a);
+    params.k = kin_min_i64(job->k, a->rows - (job->self ? 0 : 1));
+    kin_sharding_clear(job, a);
+    kin_sharding_aim(job, &a, &params.k, 1);
+    if (params.k == 0) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_sharding_note(job, kith_graph_exact(job->ctx, &rows, &params, &job->found[0]), a));
+    return kin_sharding_take(job, &job->found[0], a->first, a);
+}
+
+/* By a tree, or with lists of two lengths, in two searches. */
+static bool goes_twice(const kin_sharding *job, const kith_matrix rows[KIN_SHARDING_SIDES])
+{
+    const kin_request request = {.distance = {.metric = job->exact.metric, .cols = rows[0].cols},
+                                 .k = job->k,
+                                 .method = job->exact.method};
+    return job->found[0].k != job->found[1].k ||
+           (kin_method_takes_tree(&request, &rows[0], &rows[1]) &&
+            kin_method_takes_tree(&request, &rows[1], &rows[0]));
+}
+
+kith_status kin_sharding_meet_exact(void *arg, const kin_shard_part *a, const kin_shard_part *b)
+{
+    kin_sharding *job = arg;
+    const kin_shard_part *const parts[] = {a, b};
+    const int64_t k[] = {kin_min_i64(job->k, b->rows), kin_min_i64(job->k, a->rows)};
+    const kith_matrix rows[] = {kin_sharding_rows(job, a), kin_sharding_rows(job, b)};
+    kith_search_params params = job->exact;
+    params.flags &= ~(uint32_t)KITH_INCLUDE_SELF;
+    params.k = job->k;
+    kin_sharding_aim(job, parts, k, KIN_SHARDING_SIDES);
+    if (!goes_twice(job, rows)) {
+        params.k = k[0];
+        params.method = KITH_METHOD_EXACT;
+        return kin_sharding_note(
+            job,
+            kith_knn_both(job->ctx, &rows[0], &rows[1], &params, &job->found[0], &job->found[1]),
+            a);
+    }
+    for (int i = 0; i < KIN_SHARDING_SIDES; i++) {
+        params.k = k[i];
+        KIN_TRY(kin_sharding_note(
+            job, kith_knn_exact(job->ctx, &rows[1 - i], &rows[i], &params, &job->found[i]), a));
+    }
+    return KITH_OK;
+}
+
+kith_status kin_sharding_merge(void *arg, const kin_shard_part *a, const kin_shard_part *b)
+{
+    const kin_sharding *job = arg;
+    KIN_TRY(kin_sharding_take(job, &job->found[0], b->first, a));
+    return kin_sharding_take(job, &job->found[1], a->first, b);
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Found neighbours into the lists of shards. */
+#include "api/api_shard.h"
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "host/host_threads.h"
+
+#include <math.h>
+
+enum { ROWS_A_TASK = 256 };
+
+void kin_sharding_aim(kin_sharding *job, const kin_shard_part *const *parts, const int64_t *k,
+                      int32_t sides)
+{
+    int64_t at = 0;
+    for (int32_t i = 0; i < sides; i++) {
+        job->found[i] = (kith_neighbors){.ids = job->found_ids + at,
+                                         .distances64 = job->found_keys + at,
+                                         .rows = parts[i]->rows,
+                                         .k = k[i]};
+        at += parts[i]->rows * k[i];
+    }
+}
+
+void kin_sharding_clear(const kin_sharding *job, const kin_shard_part *part)
+{
+    for (int64_t i = 0; i < part->rows * job->k; i++) {
+        part->lists.ids[i] = KITH_ID_NONE;
+        part->lists.keys[i] = INFINITY;
+    }
+}
+
+typedef struct taking {
+    const kith_neighbors *found;
+    const kin_shard_part *part;
+    uint32_t *ids; /* k a thread */
+    double *keys;
+    int64_t k;
+    uint32_t first;
+    bool negates;
+} taking;
+
+/* One list and what was found, both ascending by (key, id). An id has one key wherever it is, so
+ * that twice the same are met side by side. */
+static void take_row(const taking *t, int64_t row, uint32_t *ids, double *keys)
+{
+    const int64_t wide = t->found->k;
+    uint32_t *own_ids = t->part->lists.ids + row * t->k;
+    double *own_keys = t->part->lists.keys + row * t->k;
+    const uint32_t *new_ids = t->found->ids + row * wide;
+    const double *new_keys = t->found->distances64 + row * wide;
+    int64_t i = 0;
+    int64_t j = 0;
+    for (int64_t at = 0; at < t->k; at++) {
+        const bool has_own = i < t->k && own_ids[i] != KITH_ID_NONE;
+        const bool has_new = j < wide && new_ids[j] != KITH_ID_NONE;
+        const uint32_t id = has_new ? t->first + new_ids[j] : KITH_ID_NONE;
+        const double key = !has_new ? INFINITY : t->negates ? -new_keys[j] : new_keys[j];
+        const bool same = has_own && has_new && own_ids[i] == id;
+        const bool mine =
+            has_own && (!has_new || own_keys[i] < key || (own_keys[i] == key && own_ids[i] <= id));
+        ids[at] = mine ? own_ids[i] : id;
+        keys[at] = mine ? own_keys[i] : key;
+        i += mine || same;
+        j += !mine || same;
+    }
+    memcpy(own_ids, ids, (size_t)t->k * sizeof *ids);
+    memcpy(own_keys, keys, (size_t)t->k * sizeof *keys);
+}
+
+/* Whether the nearest of what was found comes behind the last of a list that is full. */
+static bool is_too_far(const taking *t, int64_t row)
+{
+    const int64_t last = row * t->k + t->k - 1;
+    const double key = t->found->distances64[row * t->found->k];
+    return t->part->lists.ids[last] != KITH_ID_NONE &&
+           (t->negates ? -key : key) > t->part->lists.keys[last];
+}
+
+static kith_status take_rows(void *arg, int64_t task, int32_t thread)
+{
+    const taking *t = arg;
+    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, t->part->rows);
+    for (int64_t row = task * ROWS_A_TASK; row < last; row++) {
+        if (!is_too_far(t, row)) {
+            take_row(t, row, t->ids + thread * t->k, t->keys + thread * t->k);
+        }
+    }
+    return KITH_OK;
+}
+
+kith_status kin_sharding_take(const kin_sharding *job, const kith_neighbors *found, int64_t first,
+                              const kin_shard_part *part)
+{
+    kith_ctx *ctx = job->ctx;
+    const uint64_t room = (uint64_t)ctx->threads * (uint64_t)job->k;
+    taking t = {.found = found,
+                .part = part,
+                .k = job->k,
+                .first = (uint32_t)first,
+                .negates = job->metric == KITH_INNER_PRODUCT};
+    kith_status status = KITH_OK;
+    if (found->k == 0) {
+        return KITH_OK;
+    }
+    KIN_TRY_GOTO(status, kin_alloc(ctx, &t.ids, room, sizeof *t.ids, "lists of threads"), done);
+    KIN_TRY_GOTO(status, kin_alloc(ctx, &t.keys, room, sizeof *t.keys, "lists of threads"), done);
+    status = kin_parallel(ctx, NULL, kin_ceil_div(part->rows, ROWS_A_TASK), take_rows, &t);
+done:
+    kin_free(ctx, t.keys);
+    kin_free(ctx, t.ids);
+    return status;
+}

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Graphs from shards: arguments, and how many shards there are.
+ *
+ * In host memory at the same time, of shards of s rows:
+ *
+ *     rows      3 s, mapped: two that meet, and the next one
+ *     lists     3 s k entries of 12 bytes (16 of an approximate graph), and once more that of a
+ * file which is being read found     2 s k entries of 12 bytes engine    what a graph of 2 s points
+ * holds, of which a pair is a part
+ */
+#include "api/api_call.h"
+#include "api/api_descent.h"
+#include "api/api_search.h"
+#include "api/api_shard.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+enum { ENTRY_BYTES = 12, OWN_BYTES = 4, RESULT_ENTRY_BYTES = 8 };
+/* The program itself, its threads' stacks, buffers of files. */
+static const uint64_t RESERVE_BYTES = (uint64_t)32 << 20;
+
+/* ---- Arguments ------------------------------------------------------------------------------ */
+
+/* As this library knows them. */
+static kith_status take_params(kith_ctx *ctx, const kith_shard_params *given,
+                               kith_shard_params *known)
+{
+    *known = kith_shard_params_default();
+    if (given == NULL || given->struct_size < offsetof(kith_shard_params, format)) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "params is NULL or was not made by kith_shard_params_default()");
+    }
+    memcpy(known, given, given->struct_size < sizeof *known ? given->struct_size : sizeof *known);
+    if ((known->exact == NULL) == (known->descent == NULL)) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "params.exact and params.descent are both %s (set one of them)",
+                        known->exact == NULL ? "NULL" : "set");
+    }
+    if (known->format == KITH_FORMAT_CSR) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "format is csr, which is written at once, and this result comes in pieces "
+                        "(take npz, kith, knn, ibin or ivecs)");
+    }
+    return KITH_OK;
+}
+
+static kith_metric key_metric(kith_metric metric)
+{
+    return metric == KITH_EUCLIDEAN ? KITH_SQEUCLIDEAN : metric;
+}
+
+static kith_status check_exact(kin_sharding *job, const kith_matrix *points)
+{
+    kin_graph_job graph;
+    KIN_TRY(kin_check_search_params(job->ctx, job->params.exact, &job->exact));
+    const kith_neighbors out = {.rows = points != NULL ? points->rows : 0, .k = job->exact.k};
+    KIN_TRY(kin_api_check_graph(job->ctx, points, &job->exact, &out, &graph));
+    if (job->exact.radius != 0.0 || job->exact.exclude != NULL ||
+        job->exact.pipeline != KITH_PIPELINE_FUSED || job->exact.tree_height != 0) {
+        return kin_fail(job->ctx, KITH_E_ARGUMENT,
+                        "radius, exclude, pipeline or tree_height is set, and graphs from shards "
+                        "have none (leave it out)");
+    }
+    job->points = graph.points;
+    job->metric = graph.request.distance.metric;
+    job->self = (job->exact.flags & KITH_INCLUDE_SELF) != 0;
+    job->k = job->exact.k;
+    job->exact.metric = key_metric(job->metric);
+    return KITH_OK;
+}
+
+static kith_status check_descent(kin_sharding *job, const kith_matrix *points)
+{
+    kin_descent_job graph;
+    const kith_descent_params *given = job->params.descent;
+    const bool sized = given->struct_size >= offsetof(kith_descent_params, flags);
+    const kith_neighbors out = {.rows = points != NULL ? points->rows : 0,
+                                .k = sized ? given->k : 0};
+    KIN_TRY(kin_descent_check(job->ctx, points, given, 0, &out, &graph));
+    job->descent = kith_descent_params_default();
+    memcpy(&job->descent, given,
+           given->struct_size < sizeof job->descent ? given->struct_size : sizeof job->descent);
+    job->descent.struct_size = (uint32_t)sizeof job->descent;
+    if (job->descent.init != NULL || job->descent.start == KITH_START_GRAPH) {
+        return kin_fail(job->ctx, KITH_E_ARGUMENT,
+                        "init is set, and shards begin without a graph (leave it out)");
+    }
+    job->descends = true;
+    job->points = graph.points;
+    job->metric = graph.request.distance.metric;
+    job->self = (job->descent.flags & KITH_INCLUDE_SELF) != 0;
+    job->k = job->descent.k;
+    job->descent.metric = key_metric(job->metric);
+    return KITH_OK;
+}
+
+kith_status kin_sharding_check(kith_ctx *ctx, const kith_matrix *points,
+                               const kith_shard_params *params, kin_sharding *job)
+{
+    memset(job, 0, sizeof *job);
+    job->ctx = ctx;
+    KIN_TRY(take_params(ctx, params, &job->params));
+    KIN_TRY(job->params.exact != NULL ? check_exact(job, points) : check_descent(job, points));
+    const int64_t most = kin_min_i64(KIN_SHARD_MOST, job->points.rows);
+    if (job->params.shards < 0 || job->params.shards > most) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "shards is %d, must be 1 to %" PRId64 " (or 0)",
+                        (int)job->params.shards, most);
+    }
+    if (job->descends) {
+        return kin_fail(ctx, KITH_E_UNSUPPORTED,
+                        "approximate graphs from shards are not available in this version (leave "
+                        "params.descent out)");
+    }
+    if (job->metric == KITH_CUSTOM) {
+        return kin_fail(ctx, KITH_E_UNSUPPORTED,
+                        "the metric is the caller's own, and a folder cannot tell one from another "
+                        "(use a metric that has a name)");
+    }
+    return KITH_OK;
+}
+
+/* ---- What so many shards need --------------------------------------------------------------- */
+
+/* The engine on `rows` points: its memory without the answer. */
+static kith_status plan_engine(const kin_sharding *job, int64_t rows, kith_plan *plan)
+{
+    static const char nothing;
+    kith_matrix shape = job->points;
+    const int64_t most = rows - (job->self ? 0 : 1);
+    shape.rows = rows;
+    shape.data = shape.data != NULL ? shape.data : &nothing;
+    plan->struct_size = (uint32_t)sizeof *plan;
+    if (job->descends) {
+        kith_descent_params params = job->descent;
+        params.k = kin_min_i64(params.k, most);
+        params.recall_at = kin_min_i64(params.recall_at, params.k);
+        return kith_plan_descent(job->ctx, &shape, &params, plan, NULL);
+    }
+    kith_search_params params = job->exact;
+    params.k = kin_min_i64(params.k, most);
+    return kith_plan_exact(job->ctx, &shape, NULL, &params, plan);
+}
+
+kith_status kin_sharding_needs(const kin_sharding *job, int32_t shards, kin_sharding_need *need)
+{
+    const int64_t rows = kin_ceil_div(job->points.rows, shards);
+    const int64_t two = kin_min_i64(2 * rows, job->points.rows);
+    const uint64_t slots = (uint64_t)kin_min_i64(KIN_SHARD_SLOTS, shards);
+    const uint64_t sides = (uint64_t)kin_min_i64(KIN_SHARDING_SIDES, shards);
+    const uint64_t entries = kin_size_mul((uint64_t)rows, (uint64_t)job->k);
+    const uint64_t row_bytes = (uint64_t)job->points.stride_bytes;
+    const uint64_t entry = ENTRY_BYTES + (job->descends ? OWN_BYTES : 0);
+    kith_plan plan = {.struct_size = (uint32_t)sizeof plan};
+    KIN_TRY(plan_engine(job, two, &plan));
+    uint64_t bytes = plan.peak_bytes - plan.result_bytes;
+    bytes = kin_size_add(bytes, kin_size_mul(entries, (slots + 1) * entry + sides * ENTRY_BYTES));
+    if (job->params.mapped != 0) {
+        bytes = kin_size_add(bytes, kin_size_mul((uint64_t)rows, slots * row_bytes));
+    }
+    if (job->descends) {
+        bytes = kin_size_add(bytes, kin_size_mul((uint64_t)two, row_bytes));
+    }
+    *need = (kin_sharding_need){.host_bytes = kin_size_add(bytes, RESERVE_BYTES),
+                                .gpu_bytes = plan.gpu_bytes,
+                                .gpu_budget_bytes = plan.gpu_budget_bytes};
+    memcpy(need->backend, plan.backend, sizeof need->backend);
+    return KITH_OK;
+}
+
+/* ---- How many ------------------------------------------------------------------------------- */
+
+/* Exact engines on a GPU have batches; a descent has none. */
+static kith_status fits(const kin_sharding *job, int32_t shards, bool *yes, kin_sharding_need *need)
+{
+    const uint64_t limit = job->ctx->params.memory_limit;
+    KIN_TRY(kin_sharding_needs(job, shards, need));
+    *yes = (limit == 0 || need->host_bytes <= limit) &&
+           (!job->descends || need->gpu_bytes <= need->gpu_budget_bytes);
+    return KITH_OK;
+}
+
+static kith_status refuse(const kin_sharding *job, int32_t shards, const kin_sharding_need *need)
+{
+    const bool gpu = job->descends && need->gpu_bytes > need->gpu_budget_bytes;
+    return kin_fail(job->ctx, KITH_E_LIMIT,
+                    "%d shards need %" PRIu64 " bytes of %s, above the limit of %" PRIu64
+                    " (allow more memory%s)",
+                    (int)shards, gpu ? need->gpu_bytes : need->host_bytes,
+                    gpu ? "device memory" : "memory",
+                    gpu ? need->gpu_budget_bytes : job->ctx->params.memory_limit,
+                    job->params.shards != 0 ? ", or more shards" : "");
+}
+
+/* The fewest that fit: doubled until they do, then halved in between. */
+static kith_status find_fewest(const kin_sharding *job, int32_t *shards)
+{
+    const int32_t most = (int32_t)kin_min_i64(KIN_SHARD_MOST, job->points.rows);
+    kin_sharding_need need;
+    bool yes = false;
+    int32_t low = 0; /* does not fit */
+    int32_t high = 1;
+    KIN_TRY(fits(job, high, &yes, &need));
+    while (!yes && high < most) {
+        low = high;
+        high = (int32_t)kin_min_i64(2 * (int64_t)high, most);
+        KIN_TRY(fits(job, high, &yes, &need));
+    }
+    if (!yes) {
+        return refuse(job, high, &need);
+    }
+    while (high - low > 1) {
+        const int32_t middle = low + (high - low) / 2;
+        KIN_TRY(fits(job, middle, &yes, &need));
+        low = yes ? low : middle;
+        high = yes ? middle : high;
+    }
+    *shards = high;
+    return KITH_OK;
+}
+
+kith_status kin_sharding_choose(kin_sharding *job, int32_t found)
+{
+    kin_sharding_need need;
+    bool yes = false;
+    job->shards = job->params.shards != 0 ? job->params.shards : found;
+    if (job->shards == 0) {
+        return find_fewest(job, &job->shards);
+    }
+    if (job->shards > job->points.rows) {
+        return find_fewest(job, &job->shards); /* of another job, and the folder will say so */
+    }
+    KIN_TRY(fits(job, job->shards, &yes, &need));
+    return yes ? KITH_OK : refuse(job, job->shards, &need);
+}
+
+/* ---- For the caller ------------------------------------------------------------------------- */
+
+static kith_status plan_shards(kith_ctx *ctx, const kith_matrix *points,
+                               const kith_shard_params *params, kith_shard_plan *plan)
+{
+    static const char nothing;
+    kin_sharding job;
+    kin_sharding_need need;
+    kith_matrix shape = {0};
+    if (plan == NULL || plan->struct_size < sizeof *plan) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "plan is NULL or its struct_size is not set (to sizeof(kith_shard_plan))");
+    }
+    if (points != NULL) {
+        shape = *points;
+        shape.data = shape.data != NULL ? shape.data : &nothing;
+    }
+    KIN_TRY(kin_sharding_check(ctx, points != NULL ? &shape : NULL, params, &job));
+    KIN_TRY(kin_sharding_choose(&job, 0));
+    KIN_TRY(kin_sharding_needs(&job, job.shards, &need));
+    const uint64_t entries = kin_size_mul((uint64_t)job.points.rows, (uint64_t)job.k);
+    const uint64_t entry = ENTRY_BYTES + (job.descends ? OWN_BYTES : 0);
+    const int64_t rows = kin_ceil_div(job.points.rows, job.shards);
+    const uint64_t pair = kin_size_mul(kin_size_mul((uint64_t)rows, (uint64_t)job.k), 2 * entry);
+    *plan = (kith_shard_plan){.struct_size = plan->struct_size,
+                              .shards = job.shards,
+                              .rows = rows,
+                              .steps = kin_shard_steps(job.shards),
+                              .peak_bytes = need.host_bytes,
+                              .gpu_bytes = need.gpu_bytes,
+                              .folder_bytes = kin_size_add(kin_size_mul(entries, entry), pair),
+                              .result_bytes = kin_size_mul(entries, RESULT_ENTRY_BYTES)};
+    memcpy(plan->backend, need.backend, sizeof plan->backend);
+    return KITH_OK;
+}
+
+kith_status kith_plan_shards(kith_ctx *ctx, const kith_matrix *points,
+                             const kith_shard_params *params, kith_shard_plan *plan)
+{
+    kin_call call;
+    KIN_TRY(kin_call_begin(ctx, &call));
+    return kin_call_end(&call, plan_shards(ctx, points, params, plan));
+}
