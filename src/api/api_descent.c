@@ -216,6 +216,7 @@ static kith_status lengthen(kith_ctx *ctx, watch *w, kin_descent_request *reques
         const kith_report before = ctx->report;
         request->start = KIN_DESCENT_START_GRAPH;
         request->init = out;
+        request->split = 0;
         request->share = 0.0;
         request->seed += 1;
         request->list *= 2;

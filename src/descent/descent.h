@@ -60,12 +60,19 @@ typedef struct kin_descent_request {
     int32_t candidates; /* p: NEW, and OLD, sampled of a list; 0: default */
     int32_t rounds;     /* at most; 0: default; -1: the start alone */
     double delta;       /* ends when a round changed less than this share of rows x k; 0: default */
-    double share;       /* START_SCREEN: of all pairs that the start may look at; 0: default */
+    double share;       /* START_SCREEN, or with a split: of all pairs that the start may look at;
+                           0: default */
     uint64_t seed;
     kin_descent_start start;
     int32_t all_updates; /* 1: everything that met is offered to lists, as in NN-Descent before the
                             paper's selective update (its section 4.3); -1: selective; 0: default */
     const kith_neighbors *init; /* START_GRAPH: ids alone are read; empty slots may be among them */
+    int64_t split; /* START_GRAPH, a merge: init is a finished graph of the rows below, init2 one of
+                      the others, whose ids count from this row. What they have is known, and is
+                      joined by candidates from across. 0: init is one graph, to be improved */
+    const kith_neighbors *init2;
+    int32_t by_chance; /* with a split: candidates from across are drawn, not screened, as of
+                          metrics that have no screen; for comparison */
     kin_descent_control *control; /* NULL: nobody asks */
     /* After the start and after each round; control->found is filled. */
     kith_status (*judge)(void *arg, const kin_descent_round *round, kin_descent_verdict *verdict);

@@ -10,7 +10,7 @@ enum { POINTS_A_TASK = 64, MOST_TRIES = 8 };
 
 typedef struct filling {
     kin_descent_rounds *rounds;
-    const kith_neighbors *graph;
+    const kin_descent_request *request;
     const uint32_t *owner;
     bool ordered;
 } filling;
@@ -30,9 +30,28 @@ void kin_descent_owners(const kin_prepared *prepared, uint32_t *owner)
     }
 }
 
+/* The row of a group that begins at `row` which is the first at or behind the split. */
+static uint32_t first_behind(const kin_groups *groups, uint32_t row, int64_t split)
+{
+    while (row != KITH_ID_NONE && (int64_t)row < split) { /* a group's rows ascend */
+        row = groups->next == NULL ? KITH_ID_NONE : groups->next[row];
+    }
+    return row;
+}
+
+void kin_descent_sides(const kin_prepared *prepared, int64_t split, uint8_t *sides)
+{
+    for (int64_t p = 0; p < prepared->groups.count; p++) {
+        const uint32_t row = prepared->order[p];
+        const bool behind = first_behind(&prepared->groups, row, split) != KITH_ID_NONE;
+        sides[p] = (uint8_t)(((int64_t)row < split ? KIN_DESCENT_BELOW : 0) |
+                             (behind ? KIN_DESCENT_BEHIND : 0));
+    }
+}
+
 /* The worker's first `count` numbers are positions, not the own: their costs, and into the list. */
 static kith_status take(kin_descent_rounds *rounds, kin_descent_worker *w, int64_t position,
-                        int32_t count)
+                        int32_t count, uint32_t is_new)
 {
     const int32_t length = rounds->lists.length;
     const uint32_t *positions = w->orders;
@@ -42,7 +61,7 @@ static kith_status take(kin_descent_rounds *rounds, kin_descent_worker *w, int64
         KIN_TRY(kin_descent_check_orders(rounds, orders, count));
     }
     for (int32_t i = 0; i < count; i++) {
-        w->words[i] = kin_descent_word(orders[i], positions[i], 1);
+        w->words[i] = kin_descent_word(orders[i], positions[i], is_new);
     }
     (void)kin_descent_list_join(&rounds->lists, position, w->words, count, w->words + length);
     return KITH_OK;
@@ -50,34 +69,51 @@ static kith_status take(kin_descent_rounds *rounds, kin_descent_worker *w, int64
 
 /* ---- A graph that is given ------------------------------------------------------------------- */
 
-static kith_status fill_from_graph(void *arg, int64_t task, int32_t thread)
+/* Row `row` of the graph into the list of its group. */
+static kith_status take_row(const filling *f, kin_descent_worker *w, int64_t p, uint32_t row)
 {
-    const filling *f = arg;
     kin_descent_rounds *rounds = f->rounds;
-    kin_descent_worker *w = &rounds->workers[thread];
-    const kin_prepared *prepared = rounds->points->prepared;
-    const int64_t last = kin_min_i64((task + 1) * POINTS_A_TASK, rounds->lists.points);
-    for (int64_t p = task * POINTS_A_TASK; p < last; p++) {
-        const uint32_t *ids = f->graph->ids + (int64_t)prepared->order[p] * f->graph->k;
-        int32_t count = 0;
-        for (int64_t i = 0; i < f->graph->k; i++) {
-            const uint32_t other = ids[i] < prepared->groups.rows ? f->owner[ids[i]] : KITH_ID_NONE;
-            if (other != KITH_ID_NONE && other != (uint32_t)p) {
-                w->orders[count++] = other;
-            }
-            if (count > 0 && (count == rounds->lists.length || i + 1 == f->graph->k)) {
-                KIN_TRY(take(rounds, w, p, count));
-                count = 0;
-            }
+    const int64_t split = f->request->split;
+    const bool behind = split > 0 && (int64_t)row >= split;
+    const kith_neighbors *graph = behind ? f->request->init2 : f->request->init;
+    const int64_t first = behind ? split : 0;
+    const uint32_t *ids = graph->ids + ((int64_t)row - first) * graph->k;
+    int32_t count = 0;
+    for (int64_t i = 0; i < graph->k; i++) {
+        const uint32_t other =
+            (int64_t)ids[i] < graph->rows ? f->owner[first + ids[i]] : KITH_ID_NONE;
+        if (other != KITH_ID_NONE && other != (uint32_t)p) {
+            w->orders[count++] = other;
+        }
+        if (count > 0 && (count == rounds->lists.length || i + 1 == graph->k)) {
+            KIN_TRY(take(rounds, w, p, count, split == 0));
+            count = 0;
         }
     }
     return KITH_OK;
 }
 
-kith_status kin_descent_fill_graph(kin_descent_rounds *rounds, const kith_neighbors *graph,
+static kith_status fill_from_graph(void *arg, int64_t task, int32_t thread)
+{
+    const filling *f = arg;
+    kin_descent_worker *w = &f->rounds->workers[thread];
+    const kin_prepared *prepared = f->rounds->points->prepared;
+    const int64_t last = kin_min_i64((task + 1) * POINTS_A_TASK, f->rounds->lists.points);
+    for (int64_t p = task * POINTS_A_TASK; p < last; p++) {
+        const uint32_t row = prepared->order[p];
+        KIN_TRY(take_row(f, w, p, row));
+        if ((int64_t)row < f->request->split) {
+            const uint32_t twin = first_behind(&prepared->groups, row, f->request->split);
+            KIN_TRY(twin == KITH_ID_NONE ? KITH_OK : take_row(f, w, p, twin));
+        }
+    }
+    return KITH_OK;
+}
+
+kith_status kin_descent_fill_graph(kin_descent_rounds *rounds, const kin_descent_request *request,
                                    const uint32_t *owner)
 {
-    filling f = {.rounds = rounds, .graph = graph, .owner = owner};
+    filling f = {.rounds = rounds, .request = request, .owner = owner};
     return kin_parallel(rounds->ctx, "start", kin_ceil_div(rounds->lists.points, POINTS_A_TASK),
                         fill_from_graph, &f);
 }
@@ -116,7 +152,7 @@ static kith_status fill_list(const filling *f, kin_descent_worker *w, int64_t po
             const uint32_t other = (uint32_t)kin_random_below(&state, (uint64_t)lists->points - 1);
             w->orders[drawn++] = other + (other >= (uint32_t)position ? 1u : 0u);
         }
-        KIN_TRY(take(rounds, w, position, drawn));
+        KIN_TRY(take(rounds, w, position, drawn, 1));
     }
     return KITH_OK;
 }

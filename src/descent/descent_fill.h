@@ -3,15 +3,23 @@
 #ifndef KIN_DESCENT_DESCENT_FILL_H
 #define KIN_DESCENT_DESCENT_FILL_H
 
+#include "descent/descent.h"
 #include "descent/descent_round.h"
 
 /* Rows in the order of positions: owner[row] is the position of its group, KITH_ID_NONE of
  * degenerate rows. owner: a number for each row of the matrix. */
 void kin_descent_owners(const kin_prepared *prepared, uint32_t *owner);
 
-/* The ids of `graph`, a row for each row of the matrix, come into the lists of their groups; of a
- * group the row of its first. Ids that are no row's are passed over. */
-kith_status kin_descent_fill_graph(kin_descent_rounds *rounds, const kith_neighbors *graph,
+/* Which sets rows of a group belong to: one side of a split, or both. */
+enum { KIN_DESCENT_BELOW = 1, KIN_DESCENT_BEHIND = 2 };
+
+/* sides: a number for each position. */
+void kin_descent_sides(const kin_prepared *prepared, int64_t split, uint8_t *sides);
+
+/* The ids of request->init, a row for each row of the matrix, come into the lists of their groups,
+ * marked new; of a group the row of its first. Ids that are no row's are passed over. Of a merge:
+ * the ids of init and init2, not marked new; of a group the rows of the first in each set. */
+kith_status kin_descent_fill_graph(kin_descent_rounds *rounds, const kin_descent_request *request,
                                    const uint32_t *owner);
 
 /* Lists with empty places get positions that seed and place draw; where near rows stand together

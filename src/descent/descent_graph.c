@@ -227,6 +227,24 @@ static kith_status start_by_screen(descending *d)
     return KITH_OK;
 }
 
+/* Lists of two graphs are joined by what the screen finds on the other side. */
+static kith_status start_across(descending *d)
+{
+    const kin_descent_lists *lists = &d->rounds.lists;
+    kin_descent_started started = {0};
+    uint8_t *sides = NULL;
+    KIN_TRY(kin_alloc(d->ctx, &sides, (uint64_t)lists->points, sizeof *sides, "sides"));
+    kin_descent_sides(&d->prepared, d->request.split, sides);
+    const kith_status status = kin_descent_start_across(d->ctx, &d->points, d->request.share, sides,
+                                                        lists->length, lists->words, &started);
+    kin_free(d->ctx, sides);
+    for (int64_t p = 0; p < lists->points; p++) {
+        kin_descent_list_measure(lists, p);
+    }
+    d->start_evaluations = started.evaluations;
+    return status;
+}
+
 static kith_status start(descending *d)
 {
     const int64_t start_ns = kin_clock_ns();
@@ -234,7 +252,10 @@ static kith_status start(descending *d)
     if (d->request.start == KIN_DESCENT_START_SCREEN) {
         KIN_TRY(start_by_screen(d));
     } else if (d->request.start == KIN_DESCENT_START_GRAPH) {
-        KIN_TRY(kin_descent_fill_graph(&d->rounds, d->request.init, d->owner));
+        KIN_TRY(kin_descent_fill_graph(&d->rounds, &d->request, d->owner));
+        if (d->request.split > 0 && d->points.kernel != NULL && d->request.by_chance == 0) {
+            KIN_TRY(start_across(d));
+        }
     }
     const bool near_too = d->request.start != KIN_DESCENT_START_SCREEN && is_ordered(d);
     KIN_TRY(kin_descent_fill_random(&d->rounds, near_too));

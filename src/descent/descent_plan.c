@@ -25,6 +25,8 @@ static const double DELTA = 0.001;
 
 /* Of all pairs, what the screen of the start looks at: so many points for each point. */
 static const double POINTS_TO_MEET = 6000.0;
+/* Where two graphs are made one their own lists lead on. */
+static const double POINTS_ACROSS = 1000.0;
 static const double MOST_SHARE = 0.5;
 static const double LEAST_SHARE = 0.0005;
 
@@ -48,7 +50,8 @@ void kin_descent_defaults(kin_descent_request *request, int64_t rows)
         request->all_updates = -1;
     }
     if (request->share == 0.0) {
-        const double share = POINTS_TO_MEET / (double)kin_max_i64(rows, 1);
+        const double points = request->split > 0 ? POINTS_ACROSS : POINTS_TO_MEET;
+        const double share = points / (double)kin_max_i64(rows, 1);
         request->share = fmin(MOST_SHARE, fmax(LEAST_SHARE, share));
     }
     if (request->start == KIN_DESCENT_START_AUTO) {

@@ -5,6 +5,7 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "descent/descent_expand.h"
+#include "descent/descent_fill.h"
 #include "descent/descent_kernel.h"
 #include "exact/exact_screen.h"
 #include "exact/exact_search.h"
@@ -17,6 +18,7 @@ enum { POSITIONS_A_TASK = 256, ROWS_A_MATCH = 63 };
 enum {
     LEAST_TILES = 8,
     MOST_EXPANSIONS = 4,
+    EXPANSIONS_ACROSS = 2,
     ENOUGH = 40,
     NEAR = 14,
     FAR = 14,
@@ -176,6 +178,63 @@ static kith_status near_tiles(kith_ctx *ctx, const kin_prepared *prepared, int64
     return status;
 }
 
+/* Lists of both graphs, and what was met on the other side. */
+typedef struct joining {
+    const uint8_t *sides;
+    int32_t length;
+    int64_t count;
+    const uint64_t *met;
+    uint64_t *words;
+    uint64_t *scratch; /* by thread: length */
+} joining;
+
+/* A group of rows from both sets is across from everybody. */
+static bool is_across(const uint8_t *sides, int64_t position, uint64_t word)
+{
+    return (sides[position] | sides[kin_descent_position(word)]) ==
+           (KIN_DESCENT_BELOW | KIN_DESCENT_BEHIND);
+}
+
+static void join_list(const joining *j, int64_t position, uint64_t *list)
+{
+    const uint64_t *known = j->words + position * j->length;
+    const uint64_t *met = j->met + position * j->length;
+    int32_t next = 0;
+    for (int32_t i = 0, made = 0; made < j->length; made++) {
+        while (next < j->length && met[next] != KIN_DESCENT_EMPTY &&
+               (!is_across(j->sides, position, met[next]) || (known[i] | 1) == met[next])) {
+            next += 1;
+        }
+        const bool comes = next < j->length && met[next] < known[i];
+        list[made] = comes ? met[next++] : known[i++];
+    }
+}
+
+static kith_status join_lists(void *arg, int64_t task, int32_t thread)
+{
+    const joining *j = arg;
+    uint64_t *list = j->scratch + (int64_t)thread * j->length;
+    const int64_t last = kin_min_i64((task + 1) * POSITIONS_A_TASK, j->count);
+    for (int64_t p = task * POSITIONS_A_TASK; p < last; p++) {
+        join_list(j, p, list);
+        memcpy(j->words + p * j->length, list, (size_t)j->length * sizeof *list);
+    }
+    return KITH_OK;
+}
+
+static kith_status join_all(kith_ctx *ctx, const kin_descent_points *points, const uint8_t *sides,
+                            int32_t length, const uint64_t *met, uint64_t *words)
+{
+    joining j = {
+        .sides = sides, .length = length, .count = points->count, .met = met, .words = words};
+    KIN_TRY(kin_alloc(ctx, &j.scratch, (uint64_t)ctx->threads * (uint64_t)length, sizeof *j.scratch,
+                      "entries"));
+    const kith_status status =
+        kin_parallel(ctx, "start", kin_ceil_div(j.count, POSITIONS_A_TASK), join_lists, &j);
+    kin_free(ctx, j.scratch);
+    return status;
+}
+
 /* Lists from near tiles. */
 static kith_status meet_tiles(kith_ctx *ctx, const kin_descent_points *points, int32_t length,
                               const uint32_t *tiles, int64_t each, uint64_t *words,
@@ -189,10 +248,11 @@ static kith_status meet_tiles(kith_ctx *ctx, const kin_descent_points *points, i
 }
 
 /* Then from neighbours of neighbours, until little is new. The best lists end in `words`, all
- * entries new to whoever goes on. */
-static kith_status meet_neighbours(kith_ctx *ctx, const kin_descent_points *points, int32_t length,
-                                   uint64_t *words, uint64_t *other, uint64_t *reverse,
-                                   double *evaluations)
+ * entries new to whoever goes on; where two graphs are made one, those from across and what the
+ * last expansion brought. */
+static kith_status meet_neighbours(kith_ctx *ctx, const kin_descent_points *points,
+                                   const uint8_t *sides, int32_t length, uint64_t *words,
+                                   uint64_t *other, uint64_t *reverse, double *evaluations)
 {
     kin_descent_expansion e = {.points = points,
                                .length = length,
@@ -203,7 +263,7 @@ static kith_status meet_neighbours(kith_ctx *ctx, const kin_descent_points *poin
                                .reverse_far = REVERSE_FAR,
                                .from = words,
                                .to = other};
-    for (int i = 0; i < MOST_EXPANSIONS; i++) {
+    for (int i = 0; i < (sides != NULL ? EXPANSIONS_ACROSS : MOST_EXPANSIONS); i++) {
         KIN_TRY(kin_descent_reverse(ctx, points, length, length, e.from, REVERSE, reverse));
         KIN_TRY(kin_descent_expand(ctx, &e));
         *evaluations += e.evaluations;
@@ -214,14 +274,21 @@ static kith_status meet_neighbours(kith_ctx *ctx, const kin_descent_points *poin
             break;
         }
     }
-    for (int64_t i = 0; i < points->count * length; i++) {
-        words[i] = e.from[i] | 1; /* of an empty place, too, all bits are ones */
+    for (int64_t p = 0; p < points->count; p++) {
+        const uint64_t *from = e.from + p * length;
+        for (int32_t i = 0; i < length; i++) {
+            const bool known =
+                sides != NULL && from[i] != KIN_DESCENT_EMPTY && !is_across(sides, p, from[i]);
+            words[p * length + i] = known ? from[i] : from[i] | 1;
+        }
     }
     return KITH_OK;
 }
 
+/* sides NULL: nothing is known before. */
 static kith_status start_by_tiles(kith_ctx *ctx, const kin_descent_points *points, int64_t each,
-                                  int32_t length, uint64_t *words, kin_descent_started *started)
+                                  const uint8_t *sides, int32_t length, uint64_t *words,
+                                  kin_descent_started *started)
 {
     const int64_t tiles = kin_ceil_div(points->count, KIN_FINE_STEP);
     const uint64_t count = (uint64_t)points->count;
@@ -242,11 +309,17 @@ static kith_status start_by_tiles(kith_ctx *ctx, const kin_descent_points *point
         status,
         kin_alloc(ctx, &reverse, kin_size_mul(count, REVERSE), sizeof *reverse, "reverse edges"),
         done);
-    KIN_TRY_GOTO(status, meet_tiles(ctx, points, length, ids, each, words, &started->evaluations),
-                 done);
     KIN_TRY_GOTO(status,
-                 meet_neighbours(ctx, points, length, words, other, reverse, &started->evaluations),
+                 meet_tiles(ctx, points, length, ids, each, sides != NULL ? other : words,
+                            &started->evaluations),
                  done);
+    if (sides != NULL) {
+        KIN_TRY_GOTO(status, join_all(ctx, points, sides, length, other, words), done);
+    }
+    KIN_TRY_GOTO(
+        status,
+        meet_neighbours(ctx, points, sides, length, words, other, reverse, &started->evaluations),
+        done);
 done:
     kin_free(ctx, reverse);
     kin_free(ctx, other);
@@ -272,8 +345,28 @@ kith_status kin_descent_start_screen(kith_ctx *ctx, const kin_descent_points *po
 {
     const int64_t each = tiles_each(points, share);
     *started = (kin_descent_started){0};
-    return each > 0 ? start_by_tiles(ctx, points, each, length, words, started)
+    return each > 0 ? start_by_tiles(ctx, points, each, NULL, length, words, started)
                     : start_by_blocks(ctx, points, share, length, words, started);
+}
+
+kith_status kin_descent_start_across(kith_ctx *ctx, const kin_descent_points *points, double share,
+                                     const uint8_t *sides, int32_t length, uint64_t *words,
+                                     kin_descent_started *started)
+{
+    const int64_t each = tiles_each(points, share);
+    uint64_t *met = NULL;
+    *started = (kin_descent_started){0};
+    if (each > 0) {
+        return start_by_tiles(ctx, points, each, sides, length, words, started);
+    }
+    KIN_TRY(kin_alloc(ctx, &met, kin_size_mul((uint64_t)points->count, (uint64_t)length),
+                      sizeof *met, "lists"));
+    kith_status status = start_by_blocks(ctx, points, share, length, met, started);
+    if (status == KITH_OK) {
+        status = join_all(ctx, points, sides, length, met, words);
+    }
+    kin_free(ctx, met);
+    return status;
 }
 
 uint64_t kin_descent_start_bytes(const kin_frame *frame, int64_t points, int32_t length,

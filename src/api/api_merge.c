@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Two approximate graphs made one: a descent that begins with both. */
+#include "api/api_merge.h"
+#include "api/api_call.h"
+#include "api/api_descent.h"
+#include "base/base_try.h"
+
+typedef struct merging {
+    kin_merge_sets sets;
+    kin_descent_job job;
+} merging;
+
+/* What the caller gave is a descent's, but for its start. */
+static kith_status check_params(kith_ctx *ctx, const kith_descent_params *given,
+                                kith_descent_params *params)
+{
+    if (given == NULL || given->struct_size < offsetof(kith_descent_params, flags)) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "params is NULL or was not made by kith_descent_params_default()");
+    }
+    *params = kith_descent_params_default();
+    memcpy(params, given,
+           given->struct_size < sizeof *params ? given->struct_size : sizeof *params);
+    params->struct_size = (uint32_t)sizeof *params;
+    if (params->init != NULL || (int)params->start == KITH_START_GRAPH) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "%s, and a merge begins with its two graphs (leave it out)",
+                        params->init != NULL ? "init is set" : "start is KITH_START_GRAPH");
+    }
+    return KITH_OK;
+}
+
+static kith_status check(kith_ctx *ctx, const kith_matrix *points, int64_t first_rows,
+                         const kith_neighbors *graph1, const kith_neighbors *graph2,
+                         const kith_descent_params *given, uint32_t place,
+                         const kith_neighbors *out, merging *m)
+{
+    kith_descent_params params;
+    kin_descent_request *request = &m->job.request;
+    KIN_TRY(check_params(ctx, given, &params));
+    KIN_TRY(kin_descent_check(ctx, points, &params, place, out, &m->job));
+    KIN_TRY(kin_merge_check(ctx, points, first_rows, graph1, graph2, params.k, params.flags, place,
+                            &m->sets));
+    const bool one_sided = first_rows == 0 || first_rows == points->rows;
+    request->by_chance = request->start == KIN_DESCENT_START_RANDOM;
+    request->start = KIN_DESCENT_START_GRAPH;
+    request->init = first_rows == 0 ? &m->sets.graph[1] : &m->sets.graph[0];
+    request->init2 = one_sided ? NULL : &m->sets.graph[1];
+    request->split = one_sided ? 0 : first_rows;
+    return KITH_OK;
+}
+
+static kith_status merge(kith_ctx *ctx, const merging *m, const kith_neighbors *out,
+                         kith_descent_report *report)
+{
+    KIN_TRY(kin_descent_check_report(ctx, report));
+    return kin_descent_run(ctx, NULL, &m->job, 0, out, report);
+}
+
+kith_status kith_graph_merge(kith_ctx *ctx, const kith_matrix *points, int64_t first_rows,
+                             const kith_neighbors *graph1, const kith_neighbors *graph2,
+                             const kith_descent_params *params, const kith_neighbors *out,
+                             kith_descent_report *report)
+{
+    kin_call call;
+    merging m;
+    memset(&m, 0, sizeof m);
+    KIN_TRY(kin_call_begin(ctx, &call));
+    kith_status status = check(ctx, points, first_rows, graph1, graph2, params, 0, out, &m);
+    if (status == KITH_OK) {
+        status = merge(ctx, &m, out, report);
+    }
+    return kin_call_end(&call, status);
+}
