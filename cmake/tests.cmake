@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Each tests/unit/test_x.c and tests/backends/test_x.c is one program, run by ctest. It prints what
 # it proves. Labels: cpu (programs that compute), threads (also run under the thread sanitizer),
-# house (the source itself), example, cli, fuzz.
+# house (the source itself), example, cli, fuzz, python.
 
 enable_testing()
 
@@ -97,7 +97,7 @@ else()
   endif()
 endif()
 
-foreach(folder tests/cli tests/fuzz tests/files examples)
+foreach(folder tests/cli tests/fuzz tests/files tests/python examples)
   if(EXISTS ${CMAKE_SOURCE_DIR}/${folder}/CMakeLists.txt)
     add_subdirectory(${folder})
   endif()

@@ -106,6 +106,13 @@ make_venv() {
     .venv/bin/python -m pip install -q --disable-pip-version-check numpy scipy matplotlib >>setup.log 2>&1
 }
 
+# What the Python package gives to scikit-learn and tqdm is tested where they are.
+want_for_package() {
+    .venv/bin/python -c 'import sklearn, tqdm' >/dev/null 2>&1 && return 0
+    echo "setup: pip installs into .venv: scikit-learn tqdm"
+    .venv/bin/python -m pip install -q --disable-pip-version-check scikit-learn tqdm >>setup.log 2>&1
+}
+
 case $goal in
     check | full | demo)
         if ! make_venv; then
@@ -114,6 +121,8 @@ case $goal in
             else
                 echo "setup: no NumPy, SciPy and Matplotlib: tests that load .npz with them are skipped (see setup.log)"
             fi
+        elif [ "$goal" != demo ] && ! want_for_package; then
+            echo "setup: no scikit-learn: tests of the Python package's estimators are skipped (see setup.log)"
         fi
         ;;
 esac

@@ -127,7 +127,11 @@ def _rows_lie_well(array: np.ndarray[Any, Any]) -> bool:
 
 
 def as_matrix(x: Any, name: str) -> HostMatrix:
-    """x as a matrix of the library; name is what errors call it."""
+    """x as a matrix of the library; name is what errors call it. Sparse ones are made dense."""
+    if is_sparse(x):
+        from ._sparse import dense
+
+        x = dense(x)
     array, code = to_numpy(x)
     if array.ndim != 2:
         raise ValueError(

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Optional, Sequence, Union
 import numpy as np
 
 from . import _options, _structs as s
-from ._arrays import as_matrix, is_sparse
+from ._arrays import as_matrix
 from ._context import context, settings
 from ._library import lib
 from ._metrics import Metric, resolve
@@ -76,8 +76,8 @@ def radius_neighbors(
     >>> kith.radius_neighbors(np.array([[0.0], [1.0], [3.0]]), radius=1.5).indices
     array([1, 0])
     """
-    points = _matrix(corpus, "corpus")
-    asked = points if queries is None else _matrix(queries, "queries")
+    points = as_matrix(corpus, "corpus")
+    asked = points if queries is None else as_matrix(queries, "queries")
     distance = resolve(metric, p, asked.array.dtype)
     check_types(distance, points, asked)
     params = s.sized(
@@ -111,14 +111,6 @@ def radius_neighbors(
         return _copied(found, points.is_double or asked.is_double, count_only)
     finally:
         lib.kith_ranges_free(found)
-
-
-def _matrix(x: Any, name: str) -> Any:
-    if is_sparse(x):
-        from ._sparse import dense
-
-        x = dense(x)
-    return as_matrix(x, name)
 
 
 def _copied(found: c.c_void_p, double: bool, count_only: bool) -> Ranges:

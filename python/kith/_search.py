@@ -97,10 +97,10 @@ def knn(
         params = _cuda.search_params(metric, p, k, method, 0, exclude)
         return _cuda.knn(corpus, queries, params, wanted, out)
     if is_sparse(corpus) or is_sparse(queries):
-        from ._sparse import blockwise
+        from ._sparse import blockwise, refuse
 
-        refused = {"radius": radius, "exclude": exclude, "out": out}
-        return blockwise(corpus, queries, k, metric, p, method, wanted, progress, refused)
+        refuse(radius=radius, exclude=exclude, out=out)
+        return blockwise(corpus, queries, k, metric, p, method, wanted, progress)
     found = search(
         as_matrix(corpus, "corpus"),
         as_matrix(queries, "queries"),
@@ -219,12 +219,12 @@ def knn_graph(
             descent = _cuda.descent_params(metric, p, k, flags, recall, seed)
             return _cuda.graph_descent(X, descent, wanted, out)
         return _cuda.graph(X, _cuda.search_params(metric, p, k, method, flags), wanted, out)
-    if is_sparse(X):
-        from ._sparse import dense
+    if is_sparse(X) and method != s.METHOD_DESCENT:
+        from ._sparse import blockwise, refuse
 
-        points = as_matrix(dense(X), "X")
-    else:
-        points = as_matrix(X, "X")
+        refuse(radius=radius, recall=recall, out=out)
+        return blockwise(X, X, k, metric, p, method, wanted, progress, not include_self)
+    points = as_matrix(X, "X")
     distance = resolve(metric, p, points.array.dtype)
     most = points.rows - (not include_self)
     table = Table(points.rows, k, most, points.is_double, out, radius is not None)

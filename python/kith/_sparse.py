@@ -58,6 +58,13 @@ def _merge(first: Optional[Neighbors], second: Neighbors, k: int, sign: float) -
     )
 
 
+def refuse(**options: Any) -> None:
+    """What does not go with sparse matrices, by its name."""
+    for name, value in options.items():
+        if value is not None:
+            raise ValueError(f"{name} does not go with sparse matrices (use X.toarray())")
+
+
 def blockwise(
     corpus: Any,
     queries: Any,
@@ -67,18 +74,19 @@ def blockwise(
     method: int,
     wanted: Settings,
     progress: Progress,
-    refused: dict[str, Any],
+    without_self: bool = False,
 ) -> Neighbors:
-    """knn where corpus or queries are sparse: blocks against blocks, in double."""
+    """knn where corpus or queries are sparse: blocks against blocks, in double.
+
+    without_self: the queries are the corpus, and none of them is its own neighbour.
+    """
     from ._search import search
 
-    for option, value in refused.items():
-        if value is not None:
-            raise ValueError(f"{option} does not go with sparse matrices (use X.toarray())")
     if not isinstance(metric, str):
         raise ValueError("a function as metric does not go with sparse matrices (use X.toarray())")
-    if k > corpus.shape[0]:
-        raise ValueError(f"k is {k}, must be at most {corpus.shape[0]} (rows of corpus)")
+    most = corpus.shape[0] - without_self
+    if not 1 <= k <= most:
+        raise ValueError(f"k is {k}, must be 1 to {most}")
     number = code(metric, p)
     # Blocks are merged by what rows are ordered by, which is the square.
     root = number == EUCLIDEAN
@@ -90,13 +98,21 @@ def blockwise(
         best: Optional[Neighbors] = None
         for first_point, point_block in _dense_blocks(corpus):
             points = as_matrix(point_block, "corpus")
-            size = min(k, points.rows)
+            own = None
+            if without_self:
+                own = np.arange(first_query, first_query + asked.rows) - first_point
+                own[(own < 0) | (own >= points.rows)] = -1
+            # Queries that meet themselves have one row less to find.
+            size = min(k, points.rows - bool(own is not None and (own >= 0).any()))
+            if size == 0:
+                continue
             found = search(
                 points,
                 asked,
                 size,
                 metric=name(SQEUCLIDEAN if root else number),
                 method=method,
+                exclude=own,
                 wanted=wanted,
                 progress=progress,
                 out=(np.empty((asked.rows, size)), np.empty((asked.rows, size), np.int64)),

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Radius search, selection, recall, corpora, trees, graphs and their files."""
+import copy
+import os
+import tempfile
+import threading
+import unittest
+
+import kith
+import numpy as np
+import support
+
+try:
+    import scipy.sparse
+except ImportError:
+    scipy = None
+
+
+class Functions(unittest.TestCase):
+    def test_a_radius_gives_all_within_it(self):
+        x, q = support.points(120, 3), support.points(15, 3, seed=1)
+        truth = support.distances_between(q, x)
+        radii = np.linspace(0, 2, 15)
+        found = kith.radius_neighbors(x, q, radius=radii)
+        for i in range(15):
+            order = np.argsort(truth[i], kind="stable")
+            within = order[truth[i][order] <= radii[i]]
+            part = slice(found.offsets[i], found.offsets[i + 1])
+            np.testing.assert_array_equal(found.indices[part], within)
+            np.testing.assert_allclose(found.distances[part], truth[i][within], rtol=1e-6)
+        count = kith.radius_neighbors(x, q, radius=radii, count_only=True)
+        np.testing.assert_array_equal(count.offsets, found.offsets)
+        self.assertIsNone(count.indices)
+        own = kith.radius_neighbors(x.astype(np.float64), radius=0, include_self=True)
+        np.testing.assert_array_equal(own.indices, np.arange(120))
+        self.assertEqual(own.distances.dtype, np.float64)
+        with self.assertRaisesRegex(ValueError, "one for each query"):
+            kith.radius_neighbors(x, q, radius=[1, 2])
+
+    def test_selection_is_numpys_sort(self):
+        for dtype in np.float16, np.float32, np.float64:
+            x = support.points(30, 50, dtype)
+            x[3, 7] = x[3, 9] = x[3].min()
+            values, indices = kith.select_k(x, 6)
+            np.testing.assert_array_equal(indices, np.argsort(x, axis=1, kind="stable")[:, :6])
+            np.testing.assert_array_equal(values, np.take_along_axis(x, indices, 1))
+            self.assertEqual(values.dtype, dtype)
+            most = kith.select_k(x[:, ::-1][:, ::-1], 6, largest=True, method="radix").values
+            np.testing.assert_array_equal(most, -np.sort(-x, axis=1)[:, :6])
+        self.assertTrue(np.isnan(kith.select_k(np.array([[np.nan, 1.0]]), 2).values[0, 1]))
+        with self.assertRaisesRegex(ValueError, "values are uint8, must be floats"):
+            kith.select_k(np.zeros((2, 2), np.uint8), 1)
+        with self.assertRaisesRegex(ValueError, "k is 60, must be"):
+            kith.select_k(x, 60)
+
+    def test_recall_counts_distances_not_names(self):
+        x = support.points(300, 5)
+        truth = kith.knn_graph(x, 10)
+        self.assertEqual(kith.recall(truth, truth).recall, 1.0)
+        wrong = truth.indices.copy(), truth.distances.copy()
+        wrong[0][:, 9] = -1
+        wrong[1][:, 9] = np.inf
+        judged = kith.recall((wrong[1], wrong[0]), truth)
+        self.assertAlmostEqual(judged.recall, 0.9)
+        self.assertEqual((judged.rows, judged.at), (300, 10))
+        estimate = kith.recall((wrong[1], wrong[0]), X=x, sample=100, random_state=1)
+        self.assertAlmostEqual(estimate.recall, 0.9)
+        self.assertEqual(estimate.rows, 100)
+        with self.assertRaisesRegex(ValueError, "either the truth or X"):
+            kith.recall(truth)
+
+    def test_devices_are_listed(self):
+        self.assertEqual(kith.devices()[0].name, "cpu")
+        self.assertTrue(kith.devices()[0].available)
+
+
+class Prepared(unittest.TestCase):
+    def test_a_corpus_answers_as_knn_from_several_threads(self):
+        x, q = support.points(2000, 20), support.points(64, 20, seed=1)
+        for metric in "euclidean", "cosine", "inner_product", "manhattan":
+            corpus = kith.Corpus(x, metric)
+            truth = kith.knn(x, q, 5, metric=metric)
+            found = [None] * 4
+
+            def ask(slot):
+                found[slot] = corpus.query(q, 5)
+
+            threads = [threading.Thread(target=ask, args=(slot,)) for slot in range(4)]
+            for each in threads:
+                each.start()
+            for each in threads:
+                each.join()
+            for each in found:
+                self.assertEqual(each.indices.tobytes(), truth.indices.tobytes())
+                self.assertEqual(each.distances.tobytes(), truth.distances.tobytes())
+        self.assertEqual((corpus.shape, corpus.metric, len(corpus)), ((2000, 20), "manhattan", 2000))
+
+    def test_rows_come_and_go_in_a_tree_and_in_its_file(self):
+        x, q = support.points(500, 3), support.points(20, 3, seed=1)
+        tree = kith.Tree(x[:400])
+        tree.add(x[400:])
+        gone = [3, 499, 77, 3]
+        tree.remove(gone)
+        left = np.delete(x, gone, axis=0)
+        truth = kith.knn(left, q, 4)
+        self.assertEqual(tree.query(q, 4).indices.tobytes(), truth.indices.tobytes())
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "tree.kith")
+            tree.save(path)
+            again = kith.Tree.open(path)
+            self.assertEqual(again.query(q, 4, radius=5).indices.tobytes(), truth.indices.tobytes())
+            self.assertIn("497 x 3 float32, euclidean", repr(again))
+        with self.assertRaisesRegex(ValueError, "0 or more"):
+            tree.remove([-1])
+        with self.assertRaises(FileNotFoundError):
+            kith.Tree.open("/nowhere/tree.kith")
+
+
+class Graphs(unittest.TestCase):
+    def setUp(self):
+        self.x = support.points(80, 4)
+        self.found = kith.knn_graph(self.x, 5, metric="cosine")
+        self.graph = kith.Graph(*self.found, metric="cosine")
+
+    def test_files_hold_what_was_saved(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in "g.npz", "g.kith", "g.knn", "g.ivecs":
+                path = os.path.join(folder, name)
+                self.graph.save(path)
+                for graph in kith.Graph.load(path), kith.Graph.map(path):
+                    np.testing.assert_array_equal(graph.indices, self.found.indices)
+                    if name != "g.ivecs":
+                        np.testing.assert_array_equal(graph.distances, self.found.distances)
+                    if name in ("g.npz", "g.kith"):
+                        self.assertEqual((graph.metric, graph.exact, graph.n_points), ("cosine", True, 80))
+                kept = kith.Graph.map(path).distances  # outlives what it was taken from
+                np.testing.assert_array_equal(np.isnan(kept) | (kept >= 0), True)
+            path = os.path.join(folder, "wide.npz")
+            wide = kith.Graph(*kith.knn(self.x.astype(float), self.x[:7], 3), n_points=80)
+            wide.save(path)
+            self.assertEqual(kith.Graph.load(path).n_points, 80)
+            with self.assertRaises(FileNotFoundError):
+                kith.Graph.load(os.path.join(folder, "absent.npz"))
+            with self.assertRaisesRegex(ValueError, "format is 'xml'"):
+                self.graph.save(path, format="xml")
+
+    @unittest.skipIf(scipy is None, "SciPy is missing")
+    def test_matrices_and_edges_are_one_sided_united_or_mutual(self):
+        plain = self.graph.to_csr()
+        np.testing.assert_array_equal(plain.indices, self.found.indices.ravel())
+        dense = plain.toarray()
+        union, mutual = (self.graph.to_csr(symmetrize=how).toarray() for how in ("union", "mutual"))
+        np.testing.assert_array_equal(union, np.maximum(dense, dense.T))
+        both = (dense > 0) & (dense.T > 0)
+        np.testing.assert_array_equal(mutual, np.where(both, dense, 0))
+        ones = self.graph.to_csr(mode="connectivity", symmetrize="union").toarray()
+        np.testing.assert_array_equal(ones, union > 0)
+        for how, matrix in ("union", union), ("mutual", mutual):
+            i, j, distance = self.graph.edges(how)
+            self.assertTrue((i < j).all())
+            self.assertEqual(len(i), np.count_nonzero(np.triu(matrix)))
+            np.testing.assert_array_equal(distance, matrix[i, j])
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "csr.npz")
+            self.graph.save(path, format="csr")
+            self.assertEqual((scipy.sparse.load_npz(path) != plain).nnz, 0)
+
+    def test_empty_slots_are_no_edges(self):
+        x = np.array([[0.0], [1.0], [5.0]])
+        graph = kith.Graph(*kith.knn_graph(x, 2, radius=2))
+        i, j, _ = graph.edges()
+        np.testing.assert_array_equal([i, j], [[0, 1], [1, 0]])
+        np.testing.assert_array_equal(graph.indices[2], [-1, -1])
+        self.assertEqual(copy.deepcopy(graph).shape, (3, 2))
+        with self.assertRaisesRegex(ValueError, "must be union or mutual"):
+            graph.edges("both")
+        with self.assertRaisesRegex(ValueError, "distances come first"):
+            kith.Graph(self.found.indices, self.found.distances)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""knn and knn_graph: what NumPy computes in double, and arrays of every kind."""
+import os
+import tempfile
+import unittest
+
+import kith
+import numpy as np
+import support
+from kith._arrays import as_matrix
+
+try:
+    import scipy.sparse
+except ImportError:
+    scipy = None
+try:
+    import torch
+except ImportError:
+    torch = None
+
+DTYPES = (np.float32, np.float64, np.float16, np.uint8, np.int8)
+
+
+class Answers(unittest.TestCase):
+    def test_neighbours_are_those_of_numpy_for_every_type(self):
+        for dtype in DTYPES:
+            x, q = support.points(150, 6, dtype), support.points(20, 6, dtype, seed=1)
+            truth = support.distances_between(q, x)
+            distances, indices = kith.knn(x, q, 5)
+            np.testing.assert_array_equal(indices, support.first(truth, 5), str(dtype))
+            self.assertEqual(indices.dtype, np.int64)
+            double = dtype == np.float64
+            self.assertEqual(distances.dtype, np.float64 if double else np.float32)
+            np.testing.assert_allclose(
+                distances, np.take_along_axis(truth, indices, 1), rtol=1e-12 if double else 1e-6
+            )
+            np.testing.assert_array_equal(kith.knn_graph(x, 5).indices, support.graph(x, 5))
+
+    def test_equal_points_stand_by_index_and_a_point_is_left_out_by_number(self):
+        x = np.zeros((6, 3), np.float32)
+        np.testing.assert_array_equal(kith.knn(x, x[:1], 4).indices, [[0, 1, 2, 3]])
+        np.testing.assert_array_equal(kith.knn_graph(x, 2).indices[[0, 1, 5]], [[1, 2], [0, 2], [0, 1]])
+        self.assertEqual(kith.knn_graph(x, 6, include_self=True).indices[3].tolist(), list(range(6)))
+
+    def test_algorithms_and_threads_give_the_same_bytes(self):
+        x = support.points(3000, 4)
+        first = kith.knn_graph(x, 7, algorithm="brute")
+        for options in {"algorithm": "kd_tree"}, {"algorithm": "ball_tree"}, {"n_jobs": 1}, {"n_jobs": -2}:
+            for part, same in zip(first, kith.knn_graph(x, 7, **options)):
+                self.assertEqual(part.tobytes(), same.tobytes(), options)
+
+    def test_metrics_have_their_usual_names(self):
+        x = np.abs(support.points(60, 5))
+        for names in ("l1", "cityblock", "manhattan"), ("l2", "euclidean"), ("linf", "chebyshev"):
+            answers = {kith.knn_graph(x, 3, metric=name).indices.tobytes() for name in names}
+            self.assertEqual(len(answers), 1)
+        for p, name in (1, "manhattan"), (2, "euclidean"), (np.inf, "chebyshev"):
+            same = kith.knn_graph(x, 3, metric="minkowski", p=p), kith.knn_graph(x, 3, metric=name)
+            self.assertEqual(same[0].distances.tobytes(), same[1].distances.tobytes())
+        best = kith.knn(x, x, 1, metric="inner_product")
+        np.testing.assert_array_equal(best.indices[:, 0], np.argmax(x @ x.T, axis=1))
+
+    def test_a_function_may_be_the_metric_and_what_it_raises_arrives(self):
+        x = support.points(40, 5)
+        own = kith.knn_graph(x, 3, metric=lambda a, b: np.abs(a.astype(float) - b).sum())
+        np.testing.assert_array_equal(own.indices, kith.knn_graph(x, 3, metric="l1").indices)
+
+        def broken(a, b):
+            raise KeyError("mine")
+
+        with self.assertRaisesRegex(KeyError, "mine"):
+            kith.knn_graph(x, 3, metric=broken)
+
+    def test_beyond_a_radius_there_is_nobody(self):
+        x = np.array([[0.0], [1.0], [5.0], [1.0]])
+        found = kith.knn_graph(x, 2, radius=1.0)
+        np.testing.assert_array_equal(found.indices, [[1, 3], [3, 0], [-1, -1], [1, 0]])
+        np.testing.assert_array_equal(found.distances[2], [np.inf, np.inf])
+        np.testing.assert_array_equal(kith.knn(x, x, 2, radius=0).indices[:2], [[0, -1], [1, 3]])
+
+    def test_one_row_may_be_excluded_for_each_query(self):
+        x = support.points(50, 4)
+        own = kith.knn(x, x, 3, exclude=np.arange(50))
+        np.testing.assert_array_equal(own.indices, kith.knn_graph(x, 3).indices)
+        none = kith.knn(x, x, 1, exclude=np.full(50, -1))
+        np.testing.assert_array_equal(none.indices[:, 0], np.arange(50))
+
+    def test_approximate_graphs_repeat_and_have_the_recall_that_was_wanted(self):
+        x = support.points(4000, 16)
+        options = {"algorithm": "nn_descent", "recall": 0.9, "random_state": 3}
+        first, again = kith.knn_graph(x, 10, **options), kith.knn_graph(x, 10, n_jobs=1, **options)
+        self.assertEqual(first.indices.tobytes(), again.indices.tobytes())
+        judged = kith.recall(first, kith.knn_graph(x, 10))
+        self.assertGreater(judged.recall, 0.88)
+        exact = kith.knn_graph(x[:500], 5, recall=0.9)  # where exact is as fast
+        np.testing.assert_array_equal(exact.indices, kith.knn_graph(x[:500], 5).indices)
+
+
+class Memory(unittest.TestCase):
+    def assert_in_place(self, x):
+        self.assertEqual(as_matrix(x, "x").struct.data, x.__array_interface__["data"][0])
+
+    def test_contiguous_rows_are_read_where_they_lie(self):
+        for dtype in DTYPES:
+            x = support.points(30, 8, dtype)
+            for view in x, x[5:], x[::2], x[:, 1:6], x[3:4, 2:]:
+                self.assert_in_place(view)
+                copy = np.ascontiguousarray(view)
+                q = copy[:1]
+                same = kith.knn(view, q, 1), kith.knn(copy, q, 1)
+                self.assertEqual(same[0].distances.tobytes(), same[1].distances.tobytes())
+            x.flags.writeable = False
+            self.assert_in_place(x)
+
+    def test_files_are_mapped_and_never_copied(self):
+        x = support.points(100, 8)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "x.npy")
+            np.save(path, x)
+            mapped = np.load(path, mmap_mode="r")
+            self.assert_in_place(mapped)
+            np.testing.assert_array_equal(kith.knn_graph(mapped, 3).indices, support.graph(x, 3))
+            np.save(path, np.asfortranarray(x))
+            with self.assertRaisesRegex(ValueError, "memory-mapped file whose rows"):
+                kith.knn_graph(np.load(path, mmap_mode="r"), 3)
+            np.save(path, x.astype(np.int32))
+            with self.assertRaisesRegex(ValueError, "memory-mapped file of type int32"):
+                kith.knn_graph(np.load(path, mmap_mode="r"), 3)
+
+    def test_what_cannot_be_read_in_place_is_converted(self):
+        x = support.points(40, 5)
+        truth = kith.knn_graph(x, 3).indices
+        wide = np.zeros((40, 10), np.float32)
+        wide[:, ::2] = x
+        for other in np.asfortranarray(x), x.astype(">f4"), x.tolist(), wide[:, ::2], x[::-1][::-1]:
+            np.testing.assert_array_equal(kith.knn_graph(other, 3).indices, truth)
+        whole = support.points(40, 5, np.int8)
+        truth = kith.knn_graph(whole, 3).indices
+        for dtype in np.int16, np.uint32, np.int64, object:
+            shifted = (whole.astype(int) + 128).astype(dtype)
+            np.testing.assert_array_equal(kith.knn_graph(shifted, 3).indices, truth)
+        bits = np.random.default_rng(0).random((20, 30)) < 0.5
+        same = kith.knn_graph(bits, 2, metric="hamming"), kith.knn_graph(bits * 1.0, 2, metric="hamming")
+        np.testing.assert_array_equal(same[0].indices, same[1].indices)
+
+    def test_results_are_written_where_the_caller_wants_them(self):
+        x = support.points(50, 4)
+        found = kith.knn_graph(x, 3, radius=1.0)
+        for real in np.float32, np.float64:
+            for whole in np.int64, np.uint32:
+                out = np.empty((50, 3), real), np.empty((50, 3), whole)
+                given = kith.knn_graph(x, 3, radius=1.0, out=out)
+                self.assertIs(given.distances, out[0])
+                self.assertIs(given.indices, out[1])
+                np.testing.assert_allclose(out[0], found.distances, rtol=1e-7)
+                np.testing.assert_array_equal(out[1], found.indices.astype(whole))
+        for wrong in (np.empty((50, 2), np.float32), np.empty((50, 3), np.int32)), (out[0].T, out[1].T):
+            with self.assertRaisesRegex(ValueError, "^out: "):
+                kith.knn_graph(x, 3, out=wrong)
+
+    @unittest.skipIf(torch is None, "PyTorch is missing")
+    def test_tensors_give_tensors(self):
+        x = support.points(60, 8)
+        truth = kith.knn_graph(x, 3)
+        for dtype in torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.uint8, torch.int8:
+            tensor = torch.from_numpy(x * 20).abs().to(dtype)
+            found = kith.knn_graph(tensor, 3)
+            self.assertIsInstance(found.indices, torch.Tensor)
+            same = kith.knn_graph(tensor.to(torch.float64).numpy(), 3)
+            np.testing.assert_array_equal(found.indices.numpy(), same.indices, str(dtype))
+        tensor = torch.from_numpy(x).requires_grad_()
+        self.assertEqual(as_matrix(tensor, "x").struct.data, tensor.data_ptr())
+        np.testing.assert_array_equal(kith.knn_graph(tensor, 3).indices.numpy(), truth.indices)
+        low = torch.from_numpy(x).to(torch.bfloat16)
+        chosen = kith.select_k(low, 2, largest=True)
+        self.assertTrue(torch.equal(chosen.values, torch.topk(low, 2).values))
+
+    def test_anything_with_dlpack_is_read_in_place(self):
+        x = support.points(30, 4)
+
+        class Other:
+            def __dlpack__(self, **options):
+                return x.__dlpack__(**options)
+
+            def __dlpack_device__(self):
+                return x.__dlpack_device__()
+
+        self.assertEqual(as_matrix(Other(), "x").struct.data, x.ctypes.data)
+
+    @unittest.skipIf(scipy is None, "SciPy is missing")
+    def test_sparse_matrices_are_made_dense_block_by_block(self):
+        from kith import _sparse
+
+        x = support.points(90, 12)
+        x[x < 0.5] = 0
+        x[40:52] = x[:12]
+        sparse = scipy.sparse.csr_matrix(x)
+        block, _sparse.BLOCK_BYTES = _sparse.BLOCK_BYTES, 12 * 4 * 16  # 16 rows
+        try:
+            for metric in "euclidean", "cosine", "inner_product":
+                for pair in (sparse, x[:30]), (x, sparse[:30]), (sparse.tocoo(), sparse[:30]):
+                    found = kith.knn(*pair, 20, metric=metric)
+                    truth = kith.knn(x, x[:30], 20, metric=metric)
+                    self.assertEqual(found.distances.tobytes(), truth.distances.tobytes())
+                    self.assertEqual(found.indices.tobytes(), truth.indices.tobytes())
+                own, truth = kith.knn_graph(sparse, 5, metric=metric), kith.knn_graph(x, 5, metric=metric)
+                self.assertEqual(own.indices.tobytes(), truth.indices.tobytes())
+        finally:
+            _sparse.BLOCK_BYTES = block
+
+
+class Errors(unittest.TestCase):
+    def test_they_are_pythons_with_the_librarys_sentence(self):
+        x = support.points(20, 3)
+        bad = x.copy()
+        bad[4, 1] = np.nan
+        for error, text, call in (
+            (ValueError, "k is 20, must be at most 19", lambda: kith.knn_graph(x, 20)),
+            (ValueError, "k is -1, must be at least 1", lambda: kith.knn_graph(x, -1)),
+            (ValueError, r"points\[4, 1\] is NaN", lambda: kith.knn_graph(bad, 3)),
+            (ValueError, "3 columns and queries has 2", lambda: kith.knn(x, x[:, :2], 3)),
+            (ValueError, "must have 2", lambda: kith.knn(x, x[0], 3)),
+            (ValueError, "metric 'nearest' is not known", lambda: kith.knn_graph(x, 3, metric="nearest")),
+            (ValueError, "p = 1, 2 or inf", lambda: kith.knn_graph(x, 3, metric="minkowski", p=3)),
+            (ValueError, "algorithm is 'best'", lambda: kith.knn_graph(x, 3, algorithm="best")),
+            (ValueError, "recall is 2", lambda: kith.knn_graph(x, 3, recall=2)),
+            (ValueError, "n_jobs is 0", lambda: kith.knn_graph(x, 3, n_jobs=0)),
+            (ValueError, "Complex data", lambda: kith.knn_graph(x * 1j, 3)),
+            (MemoryError, "limit", lambda: kith.knn_graph(x, 3, memory_limit=100)),
+            (NotImplementedError, "'tpu' is no device", lambda: kith.knn_graph(x, 3, device="tpu")),
+        ):
+            with self.assertRaisesRegex(error, text):
+                call()
+
+    def test_a_wrong_library_says_what_to_do(self):
+        import subprocess
+        import sys
+
+        environment = dict(os.environ, KITH_LIBRARY="/nowhere/libkith.so")
+        ran = subprocess.run(
+            [sys.executable, "-c", "import kith"], env=environment, capture_output=True, text=True
+        )
+        self.assertIn("let KITH_LIBRARY name libkith.so", ran.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The estimators: scikit-learn's own checks, and its own answers."""
+import os
+import pickle
+import unittest
+import warnings
+
+import kith
+import numpy as np
+import support
+
+try:
+    import sklearn.neighbors as theirs
+    from scipy.sparse import csr_matrix
+    from sklearn.base import clone
+    from sklearn.utils.estimator_checks import check_estimator
+except ImportError as missing:
+    raise unittest.SkipTest(f"scikit-learn is missing: {missing}") from None
+
+X = support.points(300, 5, np.float64)
+Q = support.points(40, 5, np.float64, seed=1)
+Y = np.stack([np.arange(300) % 3, np.arange(300) % 2], axis=1)
+
+
+class Checks(unittest.TestCase):
+    def test_check_estimator(self):
+        for name in (
+            "NearestNeighbors",
+            "KNeighborsTransformer",
+            "RadiusNeighborsTransformer",
+            "KNeighborsClassifier",
+            "KNeighborsRegressor",
+        ):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                results = check_estimator(getattr(kith, name)(), on_fail=None)
+            failed = [each["check_name"] for each in results if each["status"] == "failed"]
+            self.assertEqual(failed, [], name)
+            self.assertGreater(len(results), 30)
+
+    def test_estimators_are_cloned_pickled_and_survive_a_fork(self):
+        nearest = kith.NearestNeighbors(n_neighbors=4, metric="cosine").fit(X)
+        truth = [nearest.kneighbors(Q).indices for _ in range(3)][0]  # the third is prepared
+        again = pickle.loads(pickle.dumps(nearest))
+        np.testing.assert_array_equal(again.kneighbors(Q).indices, truth)
+        self.assertEqual(clone(nearest).get_params(), nearest.get_params())
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if (nearest.kneighbors(Q).indices == truth).all() else 1)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+
+
+def assert_same_csr(ours, their):
+    assert ours.shape == their.shape
+    np.testing.assert_array_equal(ours.indptr, their.indptr)
+    np.testing.assert_array_equal(ours.indices, their.indices)
+    np.testing.assert_allclose(ours.data, their.data, atol=1e-7)
+
+
+class Answers(unittest.TestCase):
+    def test_neighbours_for_metrics_and_algorithms(self):
+        options = [{"metric": name} for name in ("euclidean", "cosine", "manhattan", "chebyshev", "correlation")]
+        options += [{"p": 1}, {"p": np.inf}, {"algorithm": "kd_tree"}, {"algorithm": "ball_tree"}]
+        options += [{"metric_params": {"p": 1}}, {"metric": lambda a, b: np.abs(a - b).max()}]
+        for each in options:
+            ours = kith.NearestNeighbors(n_neighbors=6, **each).fit(X)
+            if "metric_params" in each:
+                each = {"p": 1}
+            their = theirs.NearestNeighbors(n_neighbors=6, **each).fit(X)
+            for queries in Q, Q, None:  # the second time the points are prepared
+                distances, indices = ours.kneighbors(queries)
+                true_distances, true_indices = their.kneighbors(queries)
+                np.testing.assert_array_equal(indices, true_indices, str(each))
+                np.testing.assert_allclose(distances, true_distances, atol=1e-7)
+        only = ours.kneighbors(Q, n_neighbors=2, return_distance=False)
+        np.testing.assert_array_equal(only, true_indices_of(their, 2))
+
+    def test_a_point_with_many_twins_is_never_its_own_neighbour(self):
+        x = np.zeros((20, 2))
+        found = kith.NearestNeighbors(n_neighbors=3).fit(x).kneighbors()
+        self.assertFalse((found.indices == np.arange(20)[:, None]).any())
+        graph = kith.KNeighborsTransformer(n_neighbors=3).fit_transform(x)
+        np.testing.assert_array_equal(graph.indices.reshape(20, 4)[:, 0], np.arange(20))
+
+    def test_graphs_and_radius(self):
+        ours, their = kith.NearestNeighbors(radius=1.5).fit(X), theirs.NearestNeighbors(radius=1.5).fit(X)
+        for mode in "connectivity", "distance":
+            assert_same_csr(ours.kneighbors_graph(Q, 4, mode), their.kneighbors_graph(Q, 4, mode))
+            assert_same_csr(
+                ours.radius_neighbors_graph(mode=mode),
+                their.radius_neighbors_graph(mode=mode, sort_results=True)
+                if mode == "distance"
+                else sorted_connectivity(their),
+            )
+        distances, indices = ours.radius_neighbors(Q)
+        true_distances, true_indices = their.radius_neighbors(Q, sort_results=True)
+        for row in range(len(Q)):
+            np.testing.assert_array_equal(indices[row], true_indices[row])
+            np.testing.assert_allclose(distances[row], true_distances[row])
+        with self.assertRaisesRegex(ValueError, "Expected n_neighbors < n_samples_fit"):
+            ours.kneighbors(n_neighbors=300)
+
+    def test_transformers(self):
+        for mode in "distance", "connectivity":
+            ours = kith.KNeighborsTransformer(mode=mode, n_neighbors=4)
+            their = theirs.KNeighborsTransformer(mode=mode, n_neighbors=4)
+            assert_same_csr(ours.fit_transform(X), their.fit_transform(X))
+            assert_same_csr(ours.transform(Q), their.transform(Q))
+        ours = kith.RadiusNeighborsTransformer(radius=1.5)
+        their = theirs.RadiusNeighborsTransformer(radius=1.5)
+        assert_same_csr(ours.fit_transform(X), their.fit_transform(X))
+        assert_same_csr(ours.transform(Q), their.transform(Q))
+
+    def test_models(self):
+        names = np.array(["a", "b", "c"])
+        for weights in "uniform", "distance", lambda d: np.exp(-d):
+            for y in Y[:, 0], names[Y[:, 0]], Y:
+                ours = kith.KNeighborsClassifier(5, weights=weights).fit(X, y)
+                their = theirs.KNeighborsClassifier(5, weights=weights).fit(X, y)
+                for queries in Q, X:  # X: distances of 0
+                    np.testing.assert_array_equal(ours.predict(queries), their.predict(queries))
+                    shares = ours.predict_proba(queries), their.predict_proba(queries)
+                    for column in zip(*shares) if y.ndim == 2 else [shares]:
+                        np.testing.assert_allclose(*column)
+            for y in X[:, 0], X[:, :2]:
+                ours = kith.KNeighborsRegressor(5, weights=weights).fit(X, y)
+                their = theirs.KNeighborsRegressor(5, weights=weights).fit(X, y)
+                for queries in Q, X:
+                    np.testing.assert_allclose(ours.predict(queries), their.predict(queries))
+
+    def test_sparse_points(self):
+        x = np.where(X > 0.3, X, 0)
+        ours = kith.NearestNeighbors(metric="cosine").fit(csr_matrix(x))
+        dense = kith.NearestNeighbors(metric="cosine").fit(x)
+        for queries in csr_matrix(Q), Q, None:
+            full = Q if queries is not None else None
+            np.testing.assert_array_equal(ours.kneighbors(queries).indices, dense.kneighbors(full).indices)
+
+    def test_nn_descent(self):
+        x, q = support.points(3000, 12), support.points(100, 12, seed=1)
+        ours = kith.NearestNeighbors(n_neighbors=10, algorithm="nn_descent", recall=0.95, random_state=0)
+        ours.fit(x)
+        for found, truth in (ours.kneighbors(), kith.knn_graph(x, 10)), (ours.kneighbors(q), kith.knn(x, q, 10)):
+            self.assertGreater(kith.recall(found, truth).recall, 0.93)
+        transformer = kith.KNeighborsTransformer(n_neighbors=10, algorithm="nn_descent", random_state=0)
+        self.assertEqual(transformer.fit_transform(x).nnz, 11 * 3000)
+
+    def test_what_cannot_be_is_said(self):
+        for error, text, options in (
+            (ValueError, "no parameters", {"metric": "euclidean", "metric_params": {"w": 1}}),
+            (ValueError, "'precomputed' is not there", {"metric": "precomputed"}),
+            (ValueError, "algorithm is 'hnsw'", {"algorithm": "hnsw"}),
+        ):
+            with self.assertRaisesRegex(error, text):
+                kith.NearestNeighbors(**options).fit(X)
+
+
+def true_indices_of(their, k):
+    return their.kneighbors(Q, n_neighbors=k, return_distance=False)
+
+
+def sorted_connectivity(their):
+    """Ones, in the order of distance."""
+    graph = their.radius_neighbors_graph(mode="distance", sort_results=True)
+    graph.data[:] = 1
+    return graph
+
+
+if __name__ == "__main__":
+    unittest.main()
