@@ -20,7 +20,7 @@ static bool get(int32_t index, kith_device *device)
  * kith devices, which stands for all that are not there. */
 static bool meant(const char *name, const char *device)
 {
-    if (strcmp(name, "cuda") == 0 || strcmp(device, "cuda") == 0) {
+    if (strcmp(name, "cuda") == 0 || strcmp(name, "cuda:all") == 0 || strcmp(device, "cuda") == 0) {
         return strncmp(device, "cuda", 4) == 0;
     }
     return strcmp(name, device) == 0;
@@ -36,17 +36,9 @@ static int refuse(const char *where, const char *reason)
     return cli_fail(where, "%s (use --device cpu)", reason);
 }
 
-int cli_device_check(const char *given)
+static int check_one(const char *where, const char *name)
 {
-    const char *name = given != NULL ? given : getenv("KITH_DEVICE");
-    const char *where = given != NULL ? given : "KITH_DEVICE";
     kith_device refused = {0};
-    if (name == NULL || name[0] == '\0' || strcmp(name, "auto") == 0 || strcmp(name, "cpu") == 0) {
-        return CLI_DONE;
-    }
-    if (!cli_value_is_device(name)) {
-        return cli_fail(where, "'%s' is no device (use auto, cpu, cuda or cuda:N)", name);
-    }
     for (int32_t i = 0; i < kith_device_count(); i++) {
         kith_device device;
         if (get(i, &device) && meant(name, device.name)) {
@@ -60,6 +52,31 @@ int cli_device_check(const char *given)
                ? refuse(where, refused.text)
                : cli_fail(where, "there is no such device (kith devices lists what there is; use "
                                  "--device cpu)");
+}
+
+int cli_device_check(const char *given)
+{
+    const char *name = given != NULL ? given : getenv("KITH_DEVICE");
+    const char *where = given != NULL ? given : "KITH_DEVICE";
+    if (name == NULL || name[0] == '\0' || strcmp(name, "auto") == 0 || strcmp(name, "cpu") == 0) {
+        return CLI_DONE;
+    }
+    if (!cli_value_is_device(name)) {
+        return cli_fail(
+            where, "'%s' is no device (use auto, cpu, cuda, cuda:N, cuda:N,M or cuda:all)", name);
+    }
+    if (strchr(name, ',') == NULL) {
+        return check_one(where, name);
+    }
+    int code = CLI_DONE;
+    for (const char *at = name + strlen("cuda:"); *at != '\0' && code == CLI_DONE;) {
+        char one[16];
+        const size_t digits = strcspn(at, ",");
+        (void)snprintf(one, sizeof one, "cuda:%.*s", (int)digits, at);
+        code = check_one(where, one);
+        at += digits + (at[digits] == ',' ? 1 : 0);
+    }
+    return code;
 }
 
 static void print_json(void)

@@ -369,7 +369,8 @@ static bool read_device(const char *value, cli_args *args, cli_error *error)
 {
     args->device = value;
     return cli_value_is_device(value) ||
-           refuse(error, "'%s' is no device (use auto, cpu, cuda or cuda:N)", value);
+           refuse(error, "'%s' is no device (use auto, cpu, cuda, cuda:N, cuda:N,M or cuda:all)",
+                  value);
 }
 
 static bool read_threads(const char *value, cli_args *args, cli_error *error)
@@ -500,7 +501,8 @@ static const cli_option options[CLI_OPTION_COUNT] = {
                                "descent: the same bytes for a seed, as always; costs nothing",
                                NULL},
     [CLI_OPT_DEVICE] = {"device", 0, "NAME", ANSWERS,
-                        "auto (default: a GPU where it pays), cpu, cuda, cuda:N", read_device},
+                        "auto (default: a GPU where it pays), cpu, cuda, cuda:N, cuda:all",
+                        read_device},
     [CLI_OPT_THREADS] = {"threads", 0, "N", COMPUTES | TREE, "default: all processors",
                          read_threads},
     [CLI_OPT_MEMORY] = {"memory", 0, "SIZE", COMPUTES | TREE,

@@ -66,9 +66,26 @@ bool cli_value_bytes(const char *text, uint64_t *value)
     return true;
 }
 
+/* Numbers with commas between them. */
+static bool is_list(const char *text)
+{
+    for (;;) {
+        const size_t digits = strspn(text, "0123456789");
+        if (digits == 0 || digits > 3) {
+            return false;
+        }
+        text += digits;
+        if (*text == '\0') {
+            return true;
+        }
+        if (*text++ != ',') {
+            return false;
+        }
+    }
+}
+
 bool cli_value_is_device(const char *text)
 {
-    uint64_t number = 0;
     return strcmp(text, "auto") == 0 || strcmp(text, "cpu") == 0 || strcmp(text, "cuda") == 0 ||
-           (strncmp(text, "cuda:", 5) == 0 && cli_value_uint(text + 5, &number));
+           strcmp(text, "cuda:all") == 0 || (strncmp(text, "cuda:", 5) == 0 && is_list(text + 5));
 }

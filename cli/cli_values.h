@@ -14,7 +14,7 @@ bool cli_value_uint(const char *text, uint64_t *value);
 bool cli_value_number(const char *text, double *value);
 /* Bytes: "1000000", "512K", "1.5G"; K, M, G, T are powers of 1024. At least 1 byte. */
 bool cli_value_bytes(const char *text, uint64_t *value);
-/* auto, cpu, cuda or cuda:N. */
+/* auto, cpu, cuda, cuda:N, cuda:N,M,... or cuda:all. */
 bool cli_value_is_device(const char *text);
 
 #endif

@@ -126,7 +126,7 @@ class WrongUsage(CliCase):
         self.wrong("graph a --radius -1", "is negative")
         self.wrong("graph a -k 3 --device gpu", "'gpu' is no device")
         self.wrong("graph a -k 3 --device cuda:x", "'cuda:x' is no device")
-        self.wrong("graph a -k 3 --device cuda:all", "'cuda:all' is no device")
+        self.wrong("graph a -k 3 --device cuda:0,", "'cuda:0,' is no device")
         self.wrong("graph a -k 3 --threads 0", "no number of threads")
         self.wrong("graph a -k 3 --threads 3000000000", "no number of threads")
         for memory in ("0", "8X", "8GB", "-1", "G", "1e999", "nan"):

@@ -46,7 +46,7 @@ _kith_values() {
     --buffer) echo "none plain full sorted" ;;
     --group) echo "2 4 8" ;;
     --format) echo "npz csr ivecs ibin knn kith" ;;
-    --device) echo "auto cpu cuda cuda:0" ;;
+    --device) echo "auto cpu cuda cuda:0 cuda:all" ;;
     esac
 }
 

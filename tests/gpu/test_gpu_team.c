@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Several real GPUs: graphs, searches and descents have the bytes of one, for uneven sizes, few
+ * rows, equal rows, bytes and floats, lists that overflow, and with little memory on each. Exits
+ * with 77 where there are fewer than two. KITH_LONG=1: more rows, and how long both take. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "support/support_answers.h"
+#include "support/support_gpu.h"
+#include "support/support_mixture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static int32_t gpus;
+static bool is_long;
+
+static kith_ctx *ctx_of(const char *device, uint64_t gpu_memory)
+{
+    kith_ctx_params params = kith_ctx_params_default();
+    kith_ctx *ctx = NULL;
+    params.device = device;
+    params.gpu_memory_limit = gpu_memory;
+    assert_int_equal(kith_ctx_create(&params, &ctx), KITH_OK);
+    return ctx;
+}
+
+static double now(void)
+{
+    struct timespec at;
+    (void)clock_gettime(CLOCK_MONOTONIC, &at);
+    return (double)at.tv_sec + 1e-9 * (double)at.tv_nsec;
+}
+
+typedef struct setting {
+    const char *name;
+    kith_dtype dtype;
+    kith_metric metric;
+    int64_t rows;
+    int32_t cols;
+    int64_t k;
+    int64_t clusters;
+    double spread;
+    int64_t equal; /* rows that are copies */
+    uint64_t gpu_memory;
+} setting;
+
+static kith_matrix points_of(const setting *s, int64_t rows, uint64_t seed)
+{
+    const test_mixture mixture = {.dtype = s->dtype,
+                                  .rows = rows,
+                                  .cols = s->cols,
+                                  .inner = s->cols < 12 ? s->cols : 12,
+                                  .clusters = s->clusters,
+                                  .spread = s->spread,
+                                  .seed = seed};
+    kith_matrix points = test_mixture_make(&mixture);
+    for (int64_t i = 0; i < s->equal; i++) {
+        test_mixture_copy(&points, rows - 1 - 3 * i, 7 * i);
+    }
+    return points;
+}
+
+/* One device, then several: both the same bytes. */
+typedef kith_status (*job_fn)(kith_ctx *ctx, const setting *s, const kith_matrix *points,
+                              const kith_matrix *queries, kith_neighbors *out);
+
+static double solve(const char *device, const setting *s, job_fn job, const kith_matrix *points,
+                    const kith_matrix *queries, kith_neighbors *out)
+{
+    kith_ctx *ctx = ctx_of(device, s->gpu_memory);
+    kith_report report = {.struct_size = sizeof report};
+    const double begin = now();
+    if (job(ctx, s, points, queries, out) != KITH_OK) {
+        fail_msg("%s on %s: %s", s->name, device, kith_ctx_detail(ctx));
+    }
+    const double first = now() - begin;
+    double again = first;
+    if (is_long) {
+        const double start = now();
+        assert_int_equal(job(ctx, s, points, queries, out), KITH_OK);
+        again = now() - start;
+    }
+    (void)kith_ctx_report(ctx, &report);
+    printf("    %-10s %8.3f s, then %8.3f s  prepare %.3f screen %.3f rescore %.3f  %s\n",
+           report.backend, first, again, report.seconds_prepare, report.seconds_screen,
+           report.seconds_rescore, report.gpu);
+    kith_ctx_free(ctx);
+    return again;
+}
+
+static void compare(const setting *s, job_fn job)
+{
+    kith_matrix points = points_of(s, s->rows, 3);
+    kith_matrix queries = points_of(s, s->rows / 2 + 5, 4);
+    kith_neighbors one = test_answer_make(s->rows, s->k);
+    kith_neighbors all = test_answer_make(s->rows, s->k);
+    printf("  %s\n", s->name);
+    (void)solve("cuda:0", s, job, &points, &queries, &one);
+    (void)solve("cuda:all", s, job, &points, &queries, &all);
+    assert_true(test_answers_equal(&one, &all));
+    if (gpus > 2) {
+        test_answer_free(&all);
+        all = test_answer_make(s->rows, s->k);
+        (void)solve("cuda:2,0", s, job, &points, &queries, &all);
+        assert_true(test_answers_equal(&one, &all));
+    }
+    test_answer_free(&all);
+    test_answer_free(&one);
+    test_mixture_free(&queries);
+    test_mixture_free(&points);
+}
+
+/* ---- Jobs ------------------------------------------------------------------------------------ */
+
+static kith_status graph(kith_ctx *ctx, const setting *s, const kith_matrix *points,
+                         const kith_matrix *queries, kith_neighbors *out)
+{
+    kith_search_params params = kith_search_params_default();
+    (void)queries;
+    params.metric = s->metric;
+    params.k = s->k;
+    params.method = KITH_METHOD_EXACT;
+    return kith_graph_exact(ctx, points, &params, out);
+}
+
+static kith_status search(kith_ctx *ctx, const setting *s, const kith_matrix *points,
+                          const kith_matrix *queries, kith_neighbors *out)
+{
+    kith_search_params params = kith_search_params_default();
+    kith_neighbors part = *out;
+    part.rows = queries->rows;
+    params.metric = s->metric;
+    params.k = s->k;
+    params.method = KITH_METHOD_EXACT;
+    return kith_knn_exact(ctx, points, queries, &params, &part);
+}
+
+static kith_status descend(kith_ctx *ctx, const setting *s, const kith_matrix *points,
+                           const kith_matrix *queries, kith_neighbors *out)
+{
+    kith_descent_params params = kith_descent_params_default();
+    (void)queries;
+    params.metric = s->metric;
+    params.k = s->k;
+    return kith_graph_descent(ctx, points, &params, out, NULL);
+}
+
+static const setting settings[] = {
+    {"few rows", KITH_F32, KITH_EUCLIDEAN, 300, 16, 10, 3, 0.5, 0, 0},
+    {"floats", KITH_F32, KITH_EUCLIDEAN, 60001, 48, 10, 40, 0.5, 0, 0},
+    {"floats, equal rows", KITH_F32, KITH_EUCLIDEAN, 50177, 20, 10, 40, 0.5, 400, 0},
+    {"bytes", KITH_U8, KITH_EUCLIDEAN, 70003, 96, 32, 60, 0.5, 0, 0},
+    {"cosine", KITH_F32, KITH_COSINE, 40960, 64, 15, 60, 0.7, 3, 0},
+    {"products", KITH_F32, KITH_INNER_PRODUCT, 33333, 40, 12, 60, 0.7, 0, 0},
+    {"one fine cluster, lists overflow", KITH_F32, KITH_EUCLIDEAN, 40000, 30, 10, 1, 1e-7, 0, 0},
+    {"many neighbours", KITH_F32, KITH_EUCLIDEAN, 30000, 24, 300, 20, 0.5, 0, 0},
+    {"little memory", KITH_F32, KITH_EUCLIDEAN, 60000, 48, 10, 40, 0.5, 0, 48 << 20},
+};
+static const setting large[] = {
+    {"1,000,000 x 96", KITH_F32, KITH_EUCLIDEAN, 1000000, 96, 10, 1000, 0.5, 0, 0},
+    {"2,000,000 x 96 bytes", KITH_U8, KITH_EUCLIDEAN, 2000000, 96, 32, 2000, 0.5, 0, 0},
+};
+
+static void compare_all(const char *what, job_fn job)
+{
+    printf("%s:\n", what);
+    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
+        compare(&settings[i], job);
+    }
+    for (size_t i = 0; is_long && i < sizeof large / sizeof large[0]; i++) {
+        compare(&large[i], job);
+    }
+}
+
+static void graphs(void **state)
+{
+    (void)state;
+    compare_all("exact graphs", graph);
+}
+
+static void searches(void **state)
+{
+    (void)state;
+    compare_all("searches", search);
+}
+
+static void descents(void **state)
+{
+    (void)state;
+    compare_all("descents", descend);
+}
+
+static int32_t count_gpus(void)
+{
+    int32_t count = 0;
+    for (int32_t i = 0; i < kith_device_count(); i++) {
+        kith_device device = {.struct_size = sizeof device};
+        if (kith_device_get(i, &device) == KITH_OK && device.available != 0 &&
+            strncmp(device.name, "cuda:", 5) == 0) {
+            count += 1;
+        }
+    }
+    return count;
+}
+
+int main(void)
+{
+    const char *wants = getenv("KITH_LONG");
+    if (test_gpu_is_absent()) {
+        return TEST_SKIPPED;
+    }
+    gpus = count_gpus();
+    is_long = wants != NULL && strcmp(wants, "1") == 0;
+    if (gpus < 2) {
+        printf("there is one GPU: nothing to test\n");
+        return TEST_SKIPPED;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(graphs),
+        cmocka_unit_test(searches),
+        cmocka_unit_test(descents),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
