@@ -163,9 +163,12 @@ typedef struct kith_graph_search_report {
 /* out: queries.rows x k, k at most the points; no slot is empty, ids of a row differ, distances are
  * canonical and in the order of an exact search. graph: a graph of points, whose ids alone are
  * read; empty slots may be among them. report may be NULL. The same bytes for the same seed,
- * whatever the number of threads. On the processor: KITH_E_UNSUPPORTED where a GPU was named.
- * Memory: 8 bytes an id of the graph. Returns KITH_E_ARGUMENT, E_DATA, E_MEMORY, E_LIMIT,
- * E_UNSUPPORTED, E_CANCELLED; out then holds nothing of use. */
+ * whatever the number of threads and of queries, on one kind of device: walks of the processor and
+ * of a GPU may find different neighbours. A GPU's keep at most 4,096 points: what is wider is exact
+ * there; no KITH_CUSTOM. Memory: 8 bytes an id of the graph, on a GPU beside the points, and once
+ * more 12 while links are made; queries come in batches where memory is short. Returns
+ * KITH_E_ARGUMENT, E_DATA, E_MEMORY, E_LIMIT, E_DEVICE_MEMORY (a GPU that was named has no room for
+ * points and links), E_UNSUPPORTED, E_CANCELLED; out then holds nothing of use. */
 KITH_API kith_status kith_graph_search(kith_ctx *ctx, const kith_matrix *points,
                                        const kith_neighbors *graph, const kith_matrix *queries,
                                        const kith_graph_search_params *params,

@@ -1,0 +1,611 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Search on a graph on a GPU: links and parts against plain C; what walks find of every metric,
+ * type and k against the exact engine and beside the processor's walks, at canonical distances;
+ * sets in which a walk gets lost; equal points; empty lists; few points; the same bytes in two
+ * runs, in stripes and with little memory; the recall that is wanted. KITH_TIMES=1: queries a
+ * second of a million points. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/base_size.h"
+#include "select/select_pairs.h"
+#include "support/support_answers.h"
+#include "support/support_device.h"
+#include "support/support_gpu.h"
+#include "support/support_mixture.h"
+#include "support/support_words.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Links and parts, in plain C ------------------------------------------------------------- */
+
+enum { SALT_1 = 1, SALT_2 };
+
+static uint64_t *slot_of(uint64_t *slots, int32_t k, int which, uint32_t id, uint32_t row)
+{
+    const uint64_t salt = which == SALT_1 ? 0x6c696e6b31u : 0x6c696e6b32u;
+    return slots + (int64_t)id * k + kin_descent_slot(kin_descent_hash(salt, row), (uint32_t)k);
+}
+
+static void plain_slots(const uint32_t *graph, int64_t points, int32_t k, uint64_t *slots)
+{
+    for (int which = SALT_1; which <= SALT_2; which++) {
+        for (int64_t i = 0; i < points * k; i++) {
+            const uint32_t row = (uint32_t)(i / k);
+            const uint64_t word = (uint64_t)(i % k) << 32 | row;
+            if (graph[i] == KITH_ID_NONE || graph[i] == row) {
+                continue;
+            }
+            uint64_t *slot = slot_of(slots, k, SALT_1, graph[i], row);
+            if (which == SALT_1) {
+                *slot = word < *slot ? word : *slot;
+            } else if (*slot != word) {
+                slot = slot_of(slots, k, SALT_2, graph[i], row);
+                const uint64_t later = word | (uint64_t)1 << 63;
+                *slot = later < *slot ? later : *slot;
+            }
+        }
+    }
+}
+
+static bool names(const uint32_t *list, int32_t k, uint32_t id)
+{
+    for (int32_t i = 0; i < k; i++) {
+        if (list[i] == id) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void plain_links(const uint32_t *graph, int64_t points, int32_t k, const uint64_t *slots,
+                        uint32_t *links)
+{
+    memset(links, 0xff, (size_t)(points * k) * 2 * sizeof *links);
+    for (int64_t row = 0; row < points; row++) {
+        int32_t count = 0;
+        for (int32_t j = 0; j < k; j++) {
+            const uint32_t id = graph[row * k + j];
+            if (id != KITH_ID_NONE && id != (uint32_t)row) {
+                links[row * k * 2 + count++] = id;
+            }
+        }
+        for (int32_t j = 0; j < k; j++) {
+            const uint64_t word = slots[row * k + j];
+            if (word != UINT64_MAX && !names(graph + row * k, k, (uint32_t)word)) {
+                links[row * k * 2 + count++] = (uint32_t)word;
+            }
+        }
+    }
+}
+
+static int64_t plain_parts(const uint32_t *graph, int64_t points, int32_t k, uint64_t *words)
+{
+    uint32_t *roots = test_host_room((size_t)points * sizeof *roots);
+    uint32_t *sizes = test_host_room((size_t)points * sizeof *sizes);
+    int64_t count = 0;
+    for (int64_t row = 0; row < points; row++) {
+        roots[row] = (uint32_t)row;
+    }
+    for (bool changes = true; changes;) {
+        changes = false;
+        for (int64_t i = 0; i < points * k; i++) {
+            uint32_t *a = &roots[i / k];
+            uint32_t *b = graph[i] != KITH_ID_NONE ? &roots[graph[i]] : a;
+            changes = changes || *a != *b;
+            *a = *a < *b ? *a : *b;
+            *b = *a;
+        }
+    }
+    for (int64_t row = 0; row < points; row++) {
+        sizes[roots[row]] += 1;
+    }
+    for (int64_t row = 0; row < points; row++) {
+        if (sizes[row] > 0) {
+            words[count++] = (uint64_t)(UINT32_MAX - sizes[row]) << 32 | (uint64_t)row;
+        }
+    }
+    kin_select_sort_words(words, count);
+    free(sizes);
+    free(roots);
+    return count;
+}
+
+static void graph_case(int64_t points, int32_t k, int64_t reach, uint32_t holes)
+{
+    const uint64_t entries = (uint64_t)(points * k);
+    uint32_t *graph = test_host_room(entries * sizeof *graph);
+    uint64_t *slots = test_host_room(entries * sizeof *slots);
+    uint32_t *links = test_host_room(entries * 2 * sizeof *links);
+    uint64_t *words = test_host_room((size_t)points * sizeof *words);
+    for (uint64_t i = 0; i < entries; i++) {
+        const int64_t row = (int64_t)i / k;
+        const int64_t block = row / reach * reach;
+        const int64_t last = block + reach < points ? reach : points - block;
+        graph[i] = holes > 0 && test_below(holes) == 0
+                       ? KITH_ID_NONE
+                       : (uint32_t)(block + (int64_t)test_below((uint64_t)last));
+    }
+    memset(slots, 0xff, entries * sizeof *slots);
+    kin_cascade_link job = {.points = points,
+                            .k = k,
+                            .graph = test_device_copy(graph, entries * sizeof *graph),
+                            .slots = test_device_copy(slots, entries * sizeof *slots),
+                            .links = test_device_room(entries * 2 * sizeof *links)};
+    test_launch(test_cascade_kernels()->link(test_device->stream, &job), "link");
+    plain_slots(graph, points, k, slots);
+    plain_links(graph, points, k, slots, links);
+    test_compare_words("slots", points, k, slots, job.slots, entries * sizeof *slots);
+    test_compare_words("links", points, 2 * k, links, job.links, entries * 2 * sizeof *links);
+
+    uint32_t *zeros = test_host_room((size_t)points * sizeof *zeros);
+    kin_cascade_parts parts = {.points = points,
+                               .k = k,
+                               .graph = job.graph,
+                               .roots = test_device_room((uint64_t)points * sizeof *zeros),
+                               .sizes = test_device_copy(zeros, (uint64_t)points * sizeof *zeros),
+                               .words = test_device_room((uint64_t)points * sizeof *words),
+                               .count = test_device_copy(zeros, sizeof *zeros)};
+    uint32_t count = 0;
+    test_launch(test_cascade_kernels()->parts(test_device->stream, &parts), "parts");
+    test_download(&count, parts.count, sizeof count);
+    const int64_t want = plain_parts(graph, points, k, words);
+    uint64_t *got = test_host_room((size_t)points * sizeof *got);
+    if (count <= points) {
+        test_download(got, parts.words, count * sizeof *got);
+        kin_select_sort_words(got, count);
+    }
+    if (want != count || memcmp(got, words, (size_t)want * sizeof *got) != 0) {
+        printf("  WRONG parts of %lld points: %u, should be %lld\n", (long long)points, count,
+               (long long)want);
+        test_wrong += 1;
+    }
+    void *blocks[] = {parts.count, parts.words, parts.sizes, parts.roots, job.links, job.slots};
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
+        kin_gpu_free(test_device, blocks[i]);
+    }
+    kin_gpu_free(test_device, (void *)(uintptr_t)job.graph);
+    free(got);
+    free(zeros);
+    free(words);
+    free(links);
+    free(slots);
+    free(graph);
+}
+
+static void links_and_parts(void **state)
+{
+    (void)state;
+    test_wrong = 0;
+    static const int64_t cases[][4] = {
+        /* points, k, in one another's reach, holes */
+        {1, 1, 1, 0},       {2, 3, 2, 2},      {33, 1, 33, 0},      {500, 8, 500, 0},
+        {500, 33, 7, 3},    {3000, 5, 40, 2},  {3000, 64, 3000, 0}, {20000, 12, 20000, 0},
+        {20000, 2, 100, 2}, {300, 200, 300, 4}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        graph_case(cases[i][0], (int32_t)cases[i][1], cases[i][2], (uint32_t)cases[i][3]);
+    }
+    printf("links and parts of %d graphs: %d differences\n", (int)(sizeof cases / sizeof cases[0]),
+           test_wrong);
+    assert_int_equal(test_wrong, 0);
+}
+
+/* ---- Searches -------------------------------------------------------------------------------- */
+
+typedef struct set {
+    kith_ctx *gpu;
+    kith_ctx *cpu;
+    kith_matrix all; /* points, then queries */
+    kith_matrix points;
+    kith_matrix queries;
+    kith_metric metric;
+    kith_neighbors graph;
+    kith_neighbors truth;
+    kith_neighbors out;
+} set;
+
+static void works(kith_ctx *ctx, kith_status status)
+{
+    if (status != KITH_OK) {
+        fail_msg("%s", kith_ctx_detail(ctx));
+    }
+}
+
+static set set_of(kith_matrix all, int64_t queries, kith_metric metric, int64_t links, int64_t k)
+{
+    set s = {.gpu = test_gpu_ctx(4, 0),
+             .cpu = test_cpu_ctx(),
+             .all = all,
+             .points = all,
+             .queries = all,
+             .metric = metric};
+    kith_search_params params = kith_search_params_default();
+    s.points.rows -= queries;
+    s.queries.rows = queries;
+    s.queries.data = (const char *)all.data + s.points.rows * all.stride_bytes;
+    s.graph = test_answer_make(s.points.rows, links);
+    s.truth = test_answer_make(queries, k);
+    s.out = test_answer_make(queries, k);
+    params.metric = metric;
+    params.method = KITH_METHOD_EXACT;
+    params.k = links;
+    works(s.gpu, kith_graph_exact(s.gpu, &s.points, &params, &s.graph));
+    params.k = k;
+    works(s.gpu, kith_knn_exact(s.gpu, &s.points, &s.queries, &params, &s.truth));
+    return s;
+}
+
+static void set_free(set *s)
+{
+    test_answer_free(&s->out);
+    test_answer_free(&s->truth);
+    test_answer_free(&s->graph);
+    test_mixture_free(&s->all);
+    kith_ctx_free(s->cpu);
+    kith_ctx_free(s->gpu);
+}
+
+static kith_graph_search_params params_of(const set *s)
+{
+    kith_graph_search_params params = kith_graph_search_params_default();
+    params.metric = s->metric;
+    params.k = s->out.k;
+    return params;
+}
+
+static kith_graph_search_report search(const set *s, kith_ctx *ctx,
+                                       const kith_graph_search_params *params)
+{
+    kith_graph_search_report report = {.struct_size = (uint32_t)sizeof report};
+    works(ctx,
+          kith_graph_search(ctx, &s->points, &s->graph, &s->queries, params, &s->out, &report));
+    return report;
+}
+
+/* Ids that differ, in the order (distance, id), at canonical distances. */
+static void check_rows(const char *name, const set *s)
+{
+    const int64_t count = s->out.rows * s->out.k;
+    const double sign = s->metric == KITH_INNER_PRODUCT ? -1.0 : 1.0;
+    uint32_t *rows = test_host_room((size_t)count * sizeof *rows);
+    double *distances = test_host_room((size_t)count * sizeof *distances);
+    for (int64_t i = 0; i < count; i++) {
+        const double *d = s->out.distances64 + i;
+        rows[i] = (uint32_t)(i / s->out.k);
+        if ((int64_t)s->out.ids[i] >= s->points.rows || s->out.distances[i] != (float)*d) {
+            fail_msg("%s: slot %lld", name, (long long)i);
+        }
+        if (i % s->out.k > 0 &&
+            !(sign * d[-1] < sign * d[0] || (d[-1] == d[0] && s->out.ids[i - 1] < s->out.ids[i]))) {
+            fail_msg("%s: row %lld is not in order at %lld", name, (long long)(i / s->out.k),
+                     (long long)(i % s->out.k));
+        }
+    }
+    works(s->cpu, kith_distances(s->cpu, &s->points, &s->queries, s->metric, count, rows,
+                                 s->out.ids, distances));
+    for (int64_t i = 0; i < count; i++) {
+        if (test_bits(distances[i]) != test_bits(s->out.distances64[i])) {
+            fail_msg("%s: %s: slot %lld is %a, canonical is %a", name, kith_metric_name(s->metric),
+                     (long long)i, s->out.distances64[i], distances[i]);
+        }
+    }
+    free(distances);
+    free(rows);
+}
+
+static double recall_of(const set *s)
+{
+    return test_graph_recall(s->metric, &s->out, &s->truth, s->out.k);
+}
+
+/* The recall on the GPU, after the processor's. */
+static double compare(const char *name, const set *s, const kith_graph_search_params *params)
+{
+    const kith_graph_search_report cpu = search(s, s->cpu, params);
+    const double on_cpu = recall_of(s);
+    const kith_graph_search_report gpu = search(s, s->gpu, params);
+    const double on_gpu = recall_of(s);
+    check_rows(name, s);
+    printf("    %-18s %-13s k %3lld, width %4lld  recall %.4f with %.0f keys, the processor %.4f "
+           "with %.0f%s\n",
+           name, kith_metric_name(s->metric), (long long)params->k, (long long)gpu.width, on_gpu,
+           gpu.evaluations / (double)s->out.rows, on_cpu, cpu.evaluations / (double)s->out.rows,
+           gpu.exact == 1 ? ", exact" : "");
+    (void)fflush(stdout);
+    assert_int_equal(gpu.parts, cpu.parts);
+    if (gpu.recall.rows == s->out.rows && gpu.recall.at == s->out.k) {
+        assert_true(fabs(gpu.recall.recall - on_gpu) < 1e-12); /* all were solved */
+    }
+    return on_gpu - on_cpu;
+}
+
+static kith_matrix data_of(kith_dtype dtype, int64_t rows, int32_t cols, int64_t clusters,
+                           double spread)
+{
+    const test_mixture mixture = {.dtype = dtype,
+                                  .rows = rows,
+                                  .cols = cols,
+                                  .inner = cols < 12 ? cols : 12,
+                                  .clusters = clusters,
+                                  .spread = spread,
+                                  .nonnegative = 1,
+                                  .seed = 7};
+    return test_mixture_make(&mixture);
+}
+
+/* Shares of few values, so that many distances are equal. */
+static void coarsen(const kith_matrix *all)
+{
+    union {
+        const void *read;
+        unsigned char *own;
+    } data = {all->data};
+    for (int64_t i = 0; i < all->rows * all->cols; i++) {
+        data.own[i] = (unsigned char)(data.own[i] < 160 ? 0 : data.own[i] / 16);
+    }
+}
+
+static void metrics(void **state)
+{
+    (void)state;
+    for (kith_metric metric = KITH_EUCLIDEAN; metric < KITH_CUSTOM; metric++) {
+        const bool shares = metric == KITH_HAMMING || metric == KITH_JACCARD;
+        kith_matrix all = data_of(shares ? KITH_U8 : KITH_F32, 12000, 24, 30, 0.4);
+        if (shares) {
+            coarsen(&all);
+        }
+        set s = set_of(all, 1000, metric, 16, 10);
+        kith_graph_search_params params = params_of(&s);
+        assert_true(compare("mixture", &s, &params) > -0.02);
+        assert_true(recall_of(&s) > (metric == KITH_INNER_PRODUCT ? 0.5 : 0.9));
+        set_free(&s);
+    }
+}
+
+/* Types, rows that are wider than what shared memory holds, k and widths. */
+static void shapes(void **state)
+{
+    (void)state;
+    static const struct {
+        kith_dtype dtype;
+        int32_t cols;
+        int64_t links;
+        int64_t k;
+        int64_t width;
+        kith_metric metric;
+    } cases[] = {
+        {KITH_U8, 128, 32, 1, 1, KITH_EUCLIDEAN},     {KITH_U8, 100, 10, 64, 64, KITH_SQEUCLIDEAN},
+        {KITH_F32, 1, 20, 5, 16, KITH_EUCLIDEAN},     {KITH_F32, 1030, 16, 10, 33, KITH_COSINE},
+        {KITH_F32, 1024, 8, 10, 100, KITH_MANHATTAN}, {KITH_F32, 3, 1, 7, 200, KITH_CHEBYSHEV},
+        {KITH_F32, 65, 100, 33, 1000, KITH_KL},       {KITH_F32, 960, 64, 10, 64, KITH_CORRELATION},
+        {KITH_U8, 2500, 12, 10, 64, KITH_CHI2},       {KITH_F32, 16, 200, 64, 4000, KITH_EUCLIDEAN},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        set s = set_of(data_of(cases[i].dtype, 6300, cases[i].cols, 20, 0.4), 300, cases[i].metric,
+                       cases[i].links, cases[i].k);
+        kith_graph_search_params params = params_of(&s);
+        params.width = cases[i].width;
+        assert_true(compare("shape", &s, &params) > -0.05);
+        set_free(&s);
+    }
+}
+
+/* What a walk may get lost in. */
+static void hard_sets(void **state)
+{
+    (void)state;
+    set s = set_of(data_of(KITH_F32, 12000, 16, 2, 0.001), 500, KITH_EUCLIDEAN, 12, 10);
+    kith_graph_search_params params = params_of(&s);
+    (void)compare("two far blobs", &s, &params);
+    assert_true(recall_of(&s) > 0.95);
+    set_free(&s);
+    s = set_of(data_of(KITH_F32, 12000, 16, 150, 0.001), 500, KITH_EUCLIDEAN, 12, 10);
+    params = params_of(&s);
+    (void)compare("many far blobs", &s, &params);
+    assert_true(recall_of(&s) > 0.95);
+    set_free(&s);
+    s = set_of(data_of(KITH_F32, 12000, 12, 1, 1.0), 500, KITH_EUCLIDEAN, 24, 10);
+    params = params_of(&s);
+    assert_true(compare("one blob", &s, &params) > -0.03);
+    set_free(&s);
+    kith_matrix all = data_of(KITH_F32, 12000, 16, 20, 0.4);
+    for (int64_t row = 1; row < all.rows; row += 3) {
+        test_mixture_copy(&all, row, 1);
+    }
+    s = set_of(all, 500, KITH_EUCLIDEAN, 12, 10);
+    params = params_of(&s);
+    (void)compare("a third is one", &s, &params);
+    assert_true(recall_of(&s) > 0.9);
+    set_free(&s);
+    all = data_of(KITH_F32, 6000, 8, 20, 0.4);
+    for (int64_t row = 1; row < all.rows; row++) {
+        test_mixture_copy(&all, row, 0);
+    }
+    s = set_of(all, 100, KITH_COSINE, 12, 40);
+    params = params_of(&s);
+    (void)compare("all are one", &s, &params);
+    set_free(&s);
+}
+
+/* Lists without anybody; as wide as all points; fewer points than a warp has lanes. */
+static void ends(void **state)
+{
+    (void)state;
+    set s = set_of(data_of(KITH_F32, 5200, 16, 20, 0.4), 200, KITH_EUCLIDEAN, 12, 10);
+    kith_graph_search_params params = params_of(&s);
+    params.width = s.points.rows + 1;
+    kith_graph_search_report report = search(&s, s.gpu, &params);
+    assert_int_equal(report.exact, 1);
+    assert_int_equal(report.width, s.points.rows);
+    assert_true(test_answers_equal(&s.out, &s.truth));
+    params.width = 4500; /* wider than walks are */
+    assert_int_equal(search(&s, s.gpu, &params).exact, 1);
+    assert_true(test_answers_equal(&s.out, &s.truth));
+    params.width = 0;
+    for (int64_t i = 0; i < s.graph.rows * s.graph.k; i += 2) {
+        s.graph.ids[i] = KITH_ID_NONE;
+    }
+    (void)compare("holes", &s, &params);
+    for (int64_t i = 0; i < s.graph.rows * s.graph.k; i++) {
+        s.graph.ids[i] = KITH_ID_NONE;
+    }
+    report = search(&s, s.gpu, &params);
+    check_rows("no links", &s);
+    assert_int_equal(report.parts, s.points.rows);
+    params.recall = 0.99;
+    assert_int_equal(search(&s, s.gpu, &params).exact, 1);
+    assert_true(test_answers_equal(&s.out, &s.truth));
+    set_free(&s);
+    static const int64_t few[][2] = {{2, 1}, {2, 2}, {3, 2}, {60, 60}, {500, 499}};
+    for (size_t i = 0; i < sizeof few / sizeof few[0]; i++) {
+        for (kith_metric metric = KITH_EUCLIDEAN; metric <= KITH_MANHATTAN; metric += 5) {
+            s = set_of(data_of(KITH_F32, few[i][0] + 5, 4, 2, 0.1), 5, metric, 1, few[i][1]);
+            params = params_of(&s);
+            (void)search(&s, s.gpu, &params);
+            check_rows("few points", &s);
+            params.width = few[i][1];
+            (void)search(&s, s.gpu, &params);
+            check_rows("few points", &s);
+            set_free(&s);
+        }
+    }
+}
+
+/* ---- The same bytes, and the recall ---------------------------------------------------------- */
+
+static void same_bytes(void **state)
+{
+    (void)state;
+    set s = set_of(data_of(KITH_F32, 40000, 32, 20, 0.4), 20000, KITH_COSINE, 16, 10);
+    kith_graph_search_params params = params_of(&s);
+    params.seed = 3;
+    params.width = 24;
+    const kith_graph_search_report one = search(&s, s.gpu, &params);
+    kith_neighbors kept = s.out;
+    s.out = test_answer_make(kept.rows, kept.k);
+    const kith_graph_search_report two = search(&s, s.gpu, &params);
+    assert_true(test_answers_equal(&s.out, &kept));
+    assert_true(one.evaluations == two.evaluations);
+    /* Every query as it would walk alone. */
+    const kith_matrix queries = s.queries;
+    const kith_neighbors whole = s.out;
+    for (int64_t row = 0; row < queries.rows; row += 4999) {
+        s.queries.data = (const char *)queries.data + row * queries.stride_bytes;
+        s.queries.rows = 3 < queries.rows - row ? 3 : queries.rows - row;
+        s.out = test_answer_make(s.queries.rows, kept.k);
+        (void)search(&s, s.gpu, &params);
+        assert_memory_equal(s.out.ids, kept.ids + row * kept.k,
+                            (size_t)(s.out.rows * kept.k) * sizeof *kept.ids);
+        test_answer_free(&s.out);
+    }
+    s.queries = queries;
+    s.out = whole;
+    int worked = 0;
+    for (uint64_t budget = (uint64_t)64 << 20; budget > 1 << 20; budget -= budget / 6) {
+        kith_ctx *ctx = test_gpu_ctx(2, budget);
+        const kith_status status =
+            kith_graph_search(ctx, &s.points, &s.graph, &s.queries, &params, &s.out, NULL);
+        if (status == KITH_OK) {
+            worked += 1;
+            assert_true(test_answers_equal(&s.out, &kept));
+        } else if (status != KITH_E_DEVICE_MEMORY) {
+            fail_msg("%llu bytes: %s", (unsigned long long)budget, kith_ctx_detail(ctx));
+        }
+        kith_ctx_free(ctx);
+    }
+    printf("    the same bytes: alone, and in %d budgets\n", worked);
+    assert_true(worked > 2);
+    test_answer_free(&kept);
+    set_free(&s);
+}
+
+static void wanted_recall(void **state)
+{
+    (void)state;
+    set s = set_of(data_of(KITH_F32, 60000, 32, 1, 1.0), 3000, KITH_EUCLIDEAN, 16, 10);
+    kith_graph_search_params params = params_of(&s);
+    static const double wanted[] = {0.9, 0.99, 0.999};
+    for (int i = 0; i < 3; i++) {
+        params.recall = wanted[i];
+        const kith_graph_search_report report = search(&s, s.gpu, &params);
+        printf("    wanted %.3f: width %lld, recall %.4f, told %.4f to %.4f%s\n", wanted[i],
+               (long long)report.width, recall_of(&s), report.recall.low, report.recall.high,
+               report.exact == 1 ? ", exact" : "");
+        assert_int_equal(report.reached, 1);
+        assert_true(recall_of(&s) > wanted[i] - 0.02);
+    }
+    set_free(&s);
+}
+
+static void mistakes(void **state)
+{
+    (void)state;
+    set s = set_of(data_of(KITH_F32, 5300, 16, 20, 0.4), 300, KITH_EUCLIDEAN, 12, 10);
+    kith_graph_search_params params = params_of(&s);
+    union {
+        const void *read;
+        float *own;
+    } data = {s.queries.data};
+    data.own[297 * 16 + 5] = NAN;
+    for (int64_t sample = -1; sample <= 0; sample++) {
+        params.sample = sample;
+        assert_int_equal(
+            kith_graph_search(s.gpu, &s.points, &s.graph, &s.queries, &params, &s.out, NULL),
+            KITH_E_DATA);
+        if (strstr(kith_ctx_detail(s.gpu), "queries[297, 5] is NaN") == NULL) {
+            fail_msg("%s", kith_ctx_detail(s.gpu));
+        }
+    }
+    set_free(&s);
+}
+
+/* ---- Times ----------------------------------------------------------------------------------- */
+
+static void times(void **state)
+{
+    (void)state;
+    if (!test_times_wanted()) {
+        skip();
+    }
+    for (int type = 0; type < 2; type++) {
+        set s = set_of(data_of(type == 0 ? KITH_F32 : KITH_U8, 1100000, 128, 1000, 0.5), 100000,
+                       KITH_EUCLIDEAN, 32, 10);
+        kith_graph_search_params params = params_of(&s);
+        params.sample = -1;
+        for (params.width = 16; params.width <= 512; params.width *= 2) {
+            const kith_graph_search_report report = search(&s, s.gpu, &params);
+            kith_report told = {.struct_size = sizeof told};
+            assert_int_equal(kith_ctx_report(s.gpu, &told), KITH_OK);
+            printf("    %s width %3lld: recall %.4f, %.0f keys a query, %.4f s (%.0f queries a "
+                   "second), before that %.4f s\n",
+                   type == 0 ? "f32" : "u8", (long long)params.width, recall_of(&s),
+                   report.evaluations / 1e5, told.seconds_screen, 1e5 / told.seconds_screen,
+                   told.seconds_prepare);
+            (void)fflush(stdout);
+        }
+        set_free(&s);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(links_and_parts, test_device_open, test_device_close),
+        cmocka_unit_test(metrics),
+        cmocka_unit_test(shapes),
+        cmocka_unit_test(hard_sets),
+        cmocka_unit_test(ends),
+        cmocka_unit_test(same_bytes),
+        cmocka_unit_test(wanted_recall),
+        cmocka_unit_test(mistakes),
+        cmocka_unit_test(times),
+    };
+    return test_gpu_is_absent() ? TEST_SKIPPED : cmocka_run_group_tests(tests, NULL, NULL);
+}
