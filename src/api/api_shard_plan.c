@@ -103,7 +103,7 @@ kith_status kin_sharding_check(kith_ctx *ctx, const kith_matrix *points,
     memset(job, 0, sizeof *job);
     job->ctx = ctx;
     KIN_TRY(take_params(ctx, params, &job->params));
-    KIN_TRY(job->params.exact != NULL ? check_exact(job, points) : check_descent(job, points));
+    KIN_TRY(job->params.descent == NULL ? check_exact(job, points) : check_descent(job, points));
     const int64_t most = kin_min_i64(KIN_SHARD_MOST, job->points.rows);
     if (job->params.shards < 0 || job->params.shards > most) {
         return kin_fail(ctx, KITH_E_ARGUMENT, "shards is %d, must be 1 to %" PRId64 " (or 0)",

@@ -19,6 +19,7 @@ static struct {
     int fail_at;   /* the n-th call and all after it fail; 0 = none */
     int error;     /* with which errno; 0: the disk is full */
     int calls;
+    int lazy; /* nothing is brought to disk, which takes its time: no machine crashes here */
 } test_disk;
 
 static void test_disk_works(void)
@@ -61,12 +62,12 @@ ssize_t pwrite(int file, const void *data, size_t bytes, off_t offset)
 
 int fsync(int file)
 {
-    return test_disk_refuses() ? -1 : (int)syscall(SYS_fsync, file);
+    return test_disk_refuses() ? -1 : test_disk.lazy ? 0 : (int)syscall(SYS_fsync, file);
 }
 
 int fdatasync(int file)
 {
-    return test_disk_refuses() ? -1 : (int)syscall(SYS_fdatasync, file);
+    return test_disk_refuses() ? -1 : test_disk.lazy ? 0 : (int)syscall(SYS_fdatasync, file);
 }
 
 int fallocate(int file, int mode, off_t offset, off_t bytes)
