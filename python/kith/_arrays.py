@@ -48,7 +48,7 @@ def is_torch(x: Any) -> bool:
 
 def is_sparse(x: Any) -> bool:
     """Whether x is one of SciPy's sparse matrices or arrays; does not import SciPy."""
-    return not isinstance(x, np.ndarray) and hasattr(x, "tocsr")
+    return hasattr(x, "tocsr")
 
 
 def on_device(x: Any) -> bool:
@@ -84,7 +84,7 @@ def to_numpy(x: Any) -> tuple[np.ndarray[Any, Any], int]:
             array = np.asarray(x)
     else:
         array = np.asarray(x)
-    if array.dtype.name == "bfloat16":  # of the package ml_dtypes, as JAX has it
+    if array.dtype.kind == "V" and array.dtype.name == "bfloat16":  # ml_dtypes' and JAX's
         return array.view(np.uint16), BFLOAT16
     return array, 0
 

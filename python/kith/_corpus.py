@@ -6,17 +6,20 @@ from __future__ import annotations
 import ctypes as c
 import os
 import threading
-from typing import Any, Optional, Sequence, TypeVar, Union
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
-from . import _metrics, _structs as s
+from . import _metrics
+from . import _structs as s
 from ._arrays import HostMatrix, as_matrix
 from ._context import Context, Settings, context, settings
 from ._library import lib
+from ._options import excluded
 from ._progress import Progress
 from ._results import Neighbors, Table
-from ._search import excluded, like, limit, search_params
+from ._search import like, limit, search_params
 
 _Self = TypeVar("_Self", bound="Corpus")
 _DTYPES = {1: np.float32, 2: np.float64, 3: np.float16, 4: np.uint16, 5: np.uint8, 6: np.int8}
@@ -52,9 +55,9 @@ class Corpus:
         metric: str = "euclidean",
         *,
         p: float = 2,
-        n_jobs: Optional[int] = None,
-        device: Optional[str] = None,
-        memory_limit: Optional[int] = None,
+        n_jobs: int | None = None,
+        device: str | None = None,
+        memory_limit: int | None = None,
     ) -> None:
         wanted = settings(n_jobs, device, memory_limit)
         self._prepare(as_matrix(X, "X"), _metrics.code(metric, p), 0, wanted)
@@ -88,14 +91,14 @@ class Corpus:
             lib.kith_corpus_free(handle)
 
     @classmethod
-    def open(cls: type[_Self], path: Union[str, os.PathLike[str]]) -> _Self:
+    def open(cls: type[_Self], path: str | os.PathLike[str]) -> _Self:
         """A corpus from its file, which is mapped: no row is read before it is needed."""
         self = cls.__new__(cls)
         self._start(Context(settings()), None)
         self._context.call(lib.kith_corpus_open, os.fsencode(path), c.byref(self._handle))
         return self
 
-    def save(self, path: Union[str, os.PathLike[str]]) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Writes points and preparation to a .kith file, whole or not at all."""
         with self._lock:
             self._context.call(lib.kith_corpus_save, self._handle, os.fsencode(path))
@@ -129,12 +132,12 @@ class Corpus:
         queries: Any,
         k: int = 1,
         *,
-        radius: Optional[float] = None,
+        radius: float | None = None,
         exclude: Any = None,
-        n_jobs: Optional[int] = None,
-        memory_limit: Optional[int] = None,
+        n_jobs: int | None = None,
+        memory_limit: int | None = None,
         progress: Progress = None,
-        out: Optional[Sequence[Any]] = None,
+        out: Sequence[Any] | None = None,
     ) -> Neighbors:
         """The k nearest points of each query: `kith.knn` without its preparations.
 
@@ -157,11 +160,11 @@ class Corpus:
         self,
         asked: HostMatrix,
         k: int,
-        radius: Optional[float] = None,
+        radius: float | None = None,
         exclude: Any = None,
         wanted: Settings = Settings(),
         progress: Progress = None,
-        out: Optional[Sequence[Any]] = None,
+        out: Sequence[Any] | None = None,
     ) -> Neighbors:
         """query of a matrix, with settings."""
         points = self._points()
@@ -215,8 +218,8 @@ class Tree(Corpus):
         *,
         p: float = 2,
         height: int = 0,
-        n_jobs: Optional[int] = None,
-        memory_limit: Optional[int] = None,
+        n_jobs: int | None = None,
+        memory_limit: int | None = None,
     ) -> None:
         wanted = settings(n_jobs, "cpu", memory_limit)
         self._prepare(as_matrix(X, "X"), _metrics.code(metric, p), height, wanted)

@@ -5,14 +5,15 @@ from __future__ import annotations
 
 import functools
 import numbers
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_matrix, issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from . import _metrics, _options, _structs as s
+from . import _metrics, _options
+from . import _structs as s
 from ._arrays import HostMatrix, as_matrix
 from ._context import Settings, settings
 from ._prepared import Prepared
@@ -28,10 +29,10 @@ class NeighborsEstimator(BaseEstimator):  # type: ignore[misc]
     leaf_size: int
     metric: _metrics.Metric
     p: float
-    metric_params: Optional[dict[str, Any]]
-    n_jobs: Optional[int]
-    device: Optional[str]
-    recall: Optional[float]
+    metric_params: dict[str, Any] | None
+    n_jobs: int | None
+    device: str | None
+    recall: float | None
     random_state: Any
 
     def __sklearn_tags__(self) -> Any:
@@ -120,7 +121,7 @@ class NeighborsEstimator(BaseEstimator):  # type: ignore[misc]
         return self._prepared.search(points, queries, k, metric, p, method, self._settings())
 
     def kneighbors(
-        self, X: Any = None, n_neighbors: Optional[int] = None, return_distance: bool = True
+        self, X: Any = None, n_neighbors: int | None = None, return_distance: bool = True
     ) -> Any:
         """The nearest fitted points of each row of X.
 
@@ -157,7 +158,7 @@ class NeighborsEstimator(BaseEstimator):  # type: ignore[misc]
         return found if return_distance else found.indices
 
     def kneighbors_graph(
-        self, X: Any = None, n_neighbors: Optional[int] = None, mode: str = "connectivity"
+        self, X: Any = None, n_neighbors: int | None = None, mode: str = "connectivity"
     ) -> csr_matrix:
         """kneighbors as a sparse matrix.
 

@@ -6,16 +6,17 @@ from __future__ import annotations
 import ctypes as c
 import os
 import pathlib
-from typing import Any, Optional, Union
+from typing import Any
 
 import numpy as np
 
-from . import _metrics, _structs as s
+from . import _metrics
+from . import _structs as s
 from ._context import Context, context, settings
 from ._library import lib
 from ._results import Array, Neighbors, narrow
 
-Path = Union[str, os.PathLike[str]]
+Path = str | os.PathLike[str]
 
 
 class Graph:
@@ -43,7 +44,7 @@ class Graph:
         indices: Any,
         *,
         metric: str = "euclidean",
-        n_points: Optional[int] = None,
+        n_points: int | None = None,
         exact: bool = True,
     ) -> None:
         table, (kept, ids) = narrow((distances, indices))
@@ -90,7 +91,7 @@ class Graph:
 
     # ---- Files -----------------------------------------------------------------------------------
 
-    def save(self, path: Path, format: Optional[str] = None) -> None:
+    def save(self, path: Path, format: str | None = None) -> None:
         """Writes a file, whole or not at all.
 
         Parameters
@@ -104,7 +105,9 @@ class Graph:
         if format is not None:
             number = lib.kith_format_parse(format.encode())
             if number == 0:
-                raise ValueError(f"format is {format!r}, must be npz, csr, ivecs, ibin, knn or kith")
+                raise ValueError(
+                    f"format is {format!r}, must be npz, csr, ivecs, ibin, knn or kith"
+                )
         table, keep = narrow((self.distances, self._ids.astype(np.uint32, copy=False)))
         if keep[0].dtype == np.float64:  # files have float32, as the library rounds it
             keep = (self.distances.astype(np.float32), keep[1])
@@ -148,7 +151,7 @@ class Graph:
 
     # ---- Other shapes ----------------------------------------------------------------------------
 
-    def to_csr(self, mode: str = "distance", symmetrize: Optional[str] = None) -> Any:
+    def to_csr(self, mode: str = "distance", symmetrize: str | None = None) -> Any:
         """The graph as a SciPy CSR matrix of shape (n, n_points).
 
         Parameters
@@ -169,7 +172,7 @@ class Graph:
         np.cumsum(np.bincount(rows, minlength=len(self)), out=indptr[1:])
         return csr_matrix((values, cols, indptr), shape=(len(self), self.n_points))
 
-    def edges(self, symmetrize: Optional[str] = None) -> tuple[Array, Array, Array]:
+    def edges(self, symmetrize: str | None = None) -> tuple[Array, Array, Array]:
         """The graph as a list of edges: from, to, distance (for networkx, igraph, PyG).
 
         Parameters
@@ -187,7 +190,7 @@ class Graph:
             rows, cols, values = rows[once], cols[once], values[once]
         return rows, cols, values
 
-    def _edges(self, symmetrize: Optional[str]) -> tuple[Array, Array, Array]:
+    def _edges(self, symmetrize: str | None) -> tuple[Array, Array, Array]:
         full = self._ids != s.ID_NONE
         rows = np.repeat(np.arange(len(self)), np.count_nonzero(full, axis=1))
         cols = self._ids[full].astype(np.int64)

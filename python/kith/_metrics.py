@@ -5,14 +5,15 @@ from __future__ import annotations
 
 import ctypes as c
 import functools
-from typing import Any, Callable, NamedTuple, Union
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import _structs as s
 from ._library import lib
 
-Metric = Union[str, Callable[[Any, Any], float]]
+Metric = str | Callable[[Any, Any], float]
 
 EUCLIDEAN = 1
 SQEUCLIDEAN = 2
@@ -21,7 +22,7 @@ _CUSTOM = 12
 _MINKOWSKI = {1.0: "manhattan", 2.0: "euclidean", float("inf"): "chebyshev"}
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def code(name: str, p: float = 2) -> int:
     """The number of a metric. p is minkowski's."""
     if name == "minkowski":
@@ -76,7 +77,7 @@ def resolve(metric: Metric, p: float, dtype: np.dtype[Any]) -> Distance:
         try:
             size = cols * dtype.itemsize
             rows = ((c.c_char * size).from_address(at) for at in (query, point))
-            return float(metric(*(np.frombuffer(row, dtype) for row in rows)))
+            return float(metric(*(np.frombuffer(memoryview(row), dtype) for row in rows)))
         except BaseException as error:
             errors.append(error)
             return float("nan")  # which ends the call

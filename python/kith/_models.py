@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Callable, Optional, Union
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
@@ -15,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from . import _metrics
 from ._estimator import NeighborsEstimator
 
-Weights = Union[str, Callable[[Any], Any], None]
+Weights = str | Callable[[Any], Any] | None
 
 
 class _Model(NeighborsEstimator):
@@ -30,10 +31,10 @@ class _Model(NeighborsEstimator):
         leaf_size: int = 30,
         p: float = 2,
         metric: _metrics.Metric = "minkowski",
-        metric_params: Optional[dict[str, Any]] = None,
-        n_jobs: Optional[int] = None,
-        device: Optional[str] = None,
-        recall: Optional[float] = None,
+        metric_params: dict[str, Any] | None = None,
+        n_jobs: int | None = None,
+        device: str | None = None,
+        recall: float | None = None,
         random_state: Any = None,
     ) -> None:
         self.n_neighbors = n_neighbors
@@ -53,9 +54,7 @@ class _Model(NeighborsEstimator):
             raise ValueError(
                 f"weights is {self.weights!r}, must be 'uniform', 'distance' or a function"
             )
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", multi_output=True, y_numeric=numeric
-        )
+        X, y = validate_data(self, X, y, accept_sparse="csr", multi_output=True, y_numeric=numeric)
         self._fit_points(X)
         return y
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -137,10 +137,10 @@ class NearestNeighbors(RadiusMixin):
         leaf_size: int = 30,
         metric: _metrics.Metric = "minkowski",
         p: float = 2,
-        metric_params: Optional[dict[str, Any]] = None,
-        n_jobs: Optional[int] = None,
-        device: Optional[str] = None,
-        recall: Optional[float] = None,
+        metric_params: dict[str, Any] | None = None,
+        n_jobs: int | None = None,
+        device: str | None = None,
+        recall: float | None = None,
         random_state: Any = None,
     ) -> None:
         self.n_neighbors = n_neighbors

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from . import _structs as s
+
 _METHODS = {
     "auto": 0,
     "ball_tree": 0,  # scikit-learn's name: the answers are the same
@@ -34,3 +36,15 @@ def seed(random_state: Any) -> int:
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**32, dtype=np.uint32))
     return int(random_state) % 2**64
+
+
+def excluded(exclude: Any, rows: int, params: s.SearchParams) -> Any:
+    """Sets params.exclude; what it returns must live as long as params are used."""
+    if exclude is None:
+        return None
+    wide = np.asarray(exclude)
+    if wide.shape != (rows,) or wide.dtype.kind not in "iu":
+        raise ValueError(f"exclude must be {rows} integers, one for each query")
+    ids = np.ascontiguousarray(wide.astype(np.uint32))  # -1 becomes "none"
+    params.exclude = ids.ctypes.data
+    return ids

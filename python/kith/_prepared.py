@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import ctypes as c
-from typing import Any, Optional
+from typing import Any
 
 from . import _structs as s
 from ._arrays import HostMatrix
@@ -24,7 +24,7 @@ class Prepared:
 
     def __init__(self) -> None:
         self._searched = False
-        self._corpus: Optional[Corpus] = None
+        self._corpus: Corpus | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Prepared, ()
@@ -42,9 +42,7 @@ class Prepared:
         """knn; the same points, metric and method every time."""
         if not isinstance(metric, str) or not self._searched:
             self._searched = True
-            return search(
-                points, queries, k, metric=metric, p=p, method=method, wanted=wanted
-            )
+            return search(points, queries, k, metric=metric, p=p, method=method, wanted=wanted)
         corpus = self._corpus
         if corpus is None:
             number = code(metric, p)

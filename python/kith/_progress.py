@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Callable
 from types import FrameType
-from typing import Any, Callable, Optional, Union
+from typing import Any
 
 ProgressFunction = Callable[[str, float, float], object]
-Progress = Union[bool, ProgressFunction, None]
+Progress = bool | ProgressFunction | None
 
 
 class Bar:
@@ -72,7 +73,7 @@ class Watch:
         if isinstance(function, Bar):
             function.close()
 
-    def _interrupted(self, number: int, frame: Optional[FrameType]) -> None:
+    def _interrupted(self, number: int, frame: FrameType | None) -> None:
         try:
             self._previous(number, frame)
         except BaseException as error:

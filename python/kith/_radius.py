@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import ctypes as c
-from typing import Any, NamedTuple, Optional, Sequence, Union
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import _options, _structs as s
+from . import _options
+from . import _structs as s
 from ._arrays import as_matrix
 from ._context import context, settings
 from ._library import lib
@@ -39,15 +41,15 @@ def radius_neighbors(
     corpus: Any,
     queries: Any = None,
     *,
-    radius: Union[float, Sequence[float]],
+    radius: float | Sequence[float],
     metric: Metric = "euclidean",
     p: float = 2,
     algorithm: str = "auto",
     include_self: bool = False,
     count_only: bool = False,
-    n_jobs: Optional[int] = None,
-    device: Optional[str] = None,
-    memory_limit: Optional[int] = None,
+    n_jobs: int | None = None,
+    device: str | None = None,
+    memory_limit: int | None = None,
     progress: Progress = None,
 ) -> Ranges:
     """All rows of corpus within a radius of each query.

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import ctypes as c
-from typing import Any, NamedTuple, Optional, Sequence
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-from . import _options, _structs as s
+from . import _options
+from . import _structs as s
 from ._arrays import as_matrix
 from ._context import context, settings
 from ._library import lib
@@ -45,17 +47,17 @@ class Recall(NamedTuple):
 
 def recall(
     found: Sequence[Any],
-    truth: Optional[Sequence[Any]] = None,
+    truth: Sequence[Any] | None = None,
     *,
     X: Any = None,
     metric: Metric = "euclidean",
     p: float = 2,
-    at: Optional[int] = None,
+    at: int | None = None,
     sample: int = 1000,
     random_state: Any = None,
-    n_jobs: Optional[int] = None,
-    device: Optional[str] = None,
-    memory_limit: Optional[int] = None,
+    n_jobs: int | None = None,
+    device: str | None = None,
+    memory_limit: int | None = None,
     progress: Progress = None,
 ) -> Recall:
     """The recall of anybody's neighbours: against the truth, or estimated from the points.

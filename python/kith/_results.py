@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import ctypes as c
-from typing import Any, NamedTuple, Optional, Sequence
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,11 +41,11 @@ class Table:
         k: int,
         most: int,
         double: bool,
-        out: Optional[Sequence[Any]] = None,
+        out: Sequence[Any] | None = None,
         may_be_empty: bool = False,
     ) -> None:
         self._may_be_empty = may_be_empty
-        self._given: Optional[Array] = None
+        self._given: Array | None = None
         if out is None:
             # A k below 1 or above `most` is an error that the library tells: it gets no room.
             shape = (rows, k if 0 < k <= most else 0)
@@ -116,9 +117,9 @@ def narrow(neighbors: Sequence[Any]) -> tuple[s.NeighborTable, tuple[Array, ...]
     return table, (distances, indices)
 
 
-def copy_of(address: Optional[int], count: int, dtype: Any) -> Array:
+def copy_of(address: int | None, count: int, dtype: Any) -> Array:
     """A copy of count values in the library's memory."""
     result = np.empty(count, dtype)
-    if count > 0:
+    if address is not None and count > 0:
         c.memmove(result.ctypes.data, address, result.nbytes)
     return result

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import ctypes as c
-from typing import Any, Optional, Sequence
+from collections.abc import Sequence
+from typing import Any
 
-import numpy as np
-
-from . import _options, _structs as s
+from . import _options
+from . import _structs as s
 from ._arrays import HostMatrix, as_matrix, is_sparse, is_torch, on_device
 from ._context import Settings, context, settings
 from ._library import lib
@@ -25,13 +25,13 @@ def knn(
     metric: Metric = "euclidean",
     p: float = 2,
     algorithm: str = "auto",
-    radius: Optional[float] = None,
+    radius: float | None = None,
     exclude: Any = None,
-    n_jobs: Optional[int] = None,
-    device: Optional[str] = None,
-    memory_limit: Optional[int] = None,
+    n_jobs: int | None = None,
+    device: str | None = None,
+    memory_limit: int | None = None,
     progress: Progress = None,
-    out: Optional[Sequence[Any]] = None,
+    out: Sequence[Any] | None = None,
 ) -> Neighbors:
     """The k nearest rows of corpus for each query, exactly.
 
@@ -93,9 +93,9 @@ def knn(
     if on_device(corpus) or on_device(queries):
         from . import _cuda
 
-        _cuda.refuse(radius=radius, progress=progress)
-        params = _cuda.search_params(metric, p, k, method, 0, exclude)
-        return _cuda.knn(corpus, queries, params, wanted, out)
+        _cuda.refuse(radius=radius, progress=progress or None)
+        params = _cuda.search_params(metric, p, k, method, 0)
+        return _cuda.knn(corpus, queries, params, exclude, wanted, out)
     if is_sparse(corpus) or is_sparse(queries):
         from ._sparse import blockwise, refuse
 
@@ -125,18 +125,18 @@ def search(
     metric: Metric = "euclidean",
     p: float = 2,
     method: int = 0,
-    radius: Optional[float] = None,
+    radius: float | None = None,
     exclude: Any = None,
     wanted: Settings = Settings(),
     progress: Progress = None,
-    out: Optional[Sequence[Any]] = None,
+    out: Sequence[Any] | None = None,
 ) -> Neighbors:
     """knn of matrices in host memory."""
     distance = resolve(metric, p, queries.array.dtype)
     check_types(distance, corpus, queries)
     table = table_for(corpus, queries, k, out, radius)
     params = search_params(distance, k, method=method, radius=limit(radius, distance))
-    keep = excluded(exclude, queries.rows, params)
+    keep = _options.excluded(exclude, queries.rows, params)
     call(
         distance,
         wanted,
@@ -158,15 +158,15 @@ def knn_graph(
     metric: Metric = "euclidean",
     p: float = 2,
     algorithm: str = "auto",
-    recall: Optional[float] = None,
+    recall: float | None = None,
     include_self: bool = False,
-    radius: Optional[float] = None,
+    radius: float | None = None,
     random_state: Any = None,
-    n_jobs: Optional[int] = None,
-    device: Optional[str] = None,
-    memory_limit: Optional[int] = None,
+    n_jobs: int | None = None,
+    device: str | None = None,
+    memory_limit: int | None = None,
     progress: Progress = None,
-    out: Optional[Sequence[Any]] = None,
+    out: Sequence[Any] | None = None,
 ) -> Neighbors:
     """Each point's k nearest among the others.
 
@@ -214,7 +214,7 @@ def knn_graph(
     if on_device(X):
         from . import _cuda
 
-        _cuda.refuse(radius=radius, progress=progress)
+        _cuda.refuse(radius=radius, progress=progress or None)
         if method == s.METHOD_DESCENT or (method == 0 and recall is not None and recall < 1.0):
             descent = _cuda.descent_params(metric, p, k, flags, recall, seed)
             return _cuda.graph_descent(X, descent, wanted, out)
@@ -235,11 +235,22 @@ def knn_graph(
         method = s.METHOD_DESCENT if descent_pays(points, descent, wanted) else 0
     if method == s.METHOD_DESCENT:
         descent.sample = 0 if recall is not None else -1
-        arguments = (lib.kith_graph_descent, points.struct, descent, table.struct, None)
+        call(
+            distance,
+            wanted,
+            progress,
+            lib.kith_graph_descent,
+            points.struct,
+            descent,
+            table.struct,
+            None,
+        )
     else:
-        params = search_params(distance, k, flags=flags, method=method, radius=limit(radius, distance))
-        arguments = (lib.kith_graph_exact, points.struct, params, table.struct)
-    call(distance, wanted, progress, *arguments)
+        params = search_params(
+            distance, k, flags=flags, method=method, radius=limit(radius, distance)
+        )
+        exact = lib.kith_graph_exact
+        call(distance, wanted, progress, exact, points.struct, params, table.struct)
     return like(X, table.result())
 
 
@@ -263,23 +274,11 @@ def search_params(
     return params
 
 
-def limit(radius: Optional[float], distance: Distance) -> float:
+def limit(radius: float | None, distance: Distance) -> float:
     """The radius as kith_search_params has it, where 0 is "no limit": next to 0 instead."""
     if radius is None:
         return 0.0
     return float(radius) or (-5e-324 if distance.number == INNER_PRODUCT else 5e-324)
-
-
-def excluded(exclude: Any, rows: int, params: s.SearchParams) -> Any:
-    """Sets params.exclude; what it returns must live as long as params are used."""
-    if exclude is None:
-        return None
-    wide = np.asarray(exclude)
-    if wide.shape != (rows,) or wide.dtype.kind not in "iu":
-        raise ValueError(f"exclude must be {rows} integers, one for each query")
-    ids = np.ascontiguousarray(wide.astype(np.uint32))  # -1 becomes "none"
-    params.exclude = ids.ctypes.data
-    return ids
 
 
 def check_types(distance: Distance, corpus: HostMatrix, queries: HostMatrix) -> None:
@@ -295,8 +294,8 @@ def table_for(
     corpus: HostMatrix,
     queries: HostMatrix,
     k: int,
-    out: Optional[Sequence[Any]],
-    radius: Optional[float],
+    out: Sequence[Any] | None,
+    radius: float | None,
 ) -> Table:
     """Room for the neighbours of queries in corpus."""
     double = corpus.is_double or queries.is_double

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import ctypes as c
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -43,9 +43,9 @@ def select_k(
     largest: bool = False,
     sorted: bool = True,
     method: str = "auto",
-    n_jobs: Optional[int] = None,
-    device: Optional[str] = None,
-    memory_limit: Optional[int] = None,
+    n_jobs: int | None = None,
+    device: str | None = None,
+    memory_limit: int | None = None,
     progress: Progress = None,
 ) -> Selection:
     """The k smallest (or largest) values of each row of a matrix.
@@ -84,7 +84,7 @@ def select_k(
     if on_device(values):
         from . import _cuda
 
-        _cuda.refuse(progress=progress)
+        _cuda.refuse(progress=progress or None)
         return _cuda.select(values, params, wanted)
     matrix = as_matrix(values, "values")
     if matrix.struct.dtype not in _FLOATS:

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator, Optional
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -46,7 +47,7 @@ def _dense_blocks(x: Any) -> Iterator[tuple[int, Array]]:
         yield start, block.toarray()
 
 
-def _merge(first: Optional[Neighbors], second: Neighbors, k: int, sign: float) -> Neighbors:
+def _merge(first: Neighbors | None, second: Neighbors, k: int, sign: float) -> Neighbors:
     """The k best of two answers; those of the first one have the lower indices."""
     if first is None:
         return second
@@ -60,9 +61,9 @@ def _merge(first: Optional[Neighbors], second: Neighbors, k: int, sign: float) -
 
 def refuse(**options: Any) -> None:
     """What does not go with sparse matrices, by its name."""
-    for name, value in options.items():
+    for option, value in options.items():
         if value is not None:
-            raise ValueError(f"{name} does not go with sparse matrices (use X.toarray())")
+            raise ValueError(f"{option} does not go with sparse matrices (use X.toarray())")
 
 
 def blockwise(
@@ -95,7 +96,7 @@ def blockwise(
     result = Neighbors(np.empty((rows, k)), np.empty((rows, k), np.int64))
     for first_query, query_block in _dense_blocks(queries):
         asked = as_matrix(query_block, "queries")
-        best: Optional[Neighbors] = None
+        best: Neighbors | None = None
         for first_point, point_block in _dense_blocks(corpus):
             points = as_matrix(point_block, "corpus")
             own = None

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -19,8 +19,10 @@ from ._results import Neighbors
 _SELF_MAY_BE_FAR = ("inner_product", "kl")
 
 
-class KNeighborsTransformer(  # type: ignore[misc]
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, NeighborsEstimator
+class KNeighborsTransformer(
+    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
+    TransformerMixin,  # type: ignore[misc]
+    NeighborsEstimator,
 ):
     """Points to the sparse matrix of their nearest neighbours, as scikit-learn's.
 
@@ -50,10 +52,10 @@ class KNeighborsTransformer(  # type: ignore[misc]
         leaf_size: int = 30,
         metric: _metrics.Metric = "minkowski",
         p: float = 2,
-        metric_params: Optional[dict[str, Any]] = None,
-        n_jobs: Optional[int] = None,
-        device: Optional[str] = None,
-        recall: Optional[float] = None,
+        metric_params: dict[str, Any] | None = None,
+        n_jobs: int | None = None,
+        device: str | None = None,
+        recall: float | None = None,
         random_state: Any = None,
     ) -> None:
         self.mode = mode
@@ -103,8 +105,10 @@ class KNeighborsTransformer(  # type: ignore[misc]
         return self._to_csr(Neighbors(distances, indices), self.mode)
 
 
-class RadiusNeighborsTransformer(  # type: ignore[misc]
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, RadiusMixin
+class RadiusNeighborsTransformer(
+    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
+    TransformerMixin,  # type: ignore[misc]
+    RadiusMixin,
 ):
     """Points to the sparse matrix of their neighbours within a radius, as scikit-learn's.
 
@@ -129,9 +133,9 @@ class RadiusNeighborsTransformer(  # type: ignore[misc]
         leaf_size: int = 30,
         metric: _metrics.Metric = "minkowski",
         p: float = 2,
-        metric_params: Optional[dict[str, Any]] = None,
-        n_jobs: Optional[int] = None,
-        device: Optional[str] = None,
+        metric_params: dict[str, Any] | None = None,
+        n_jobs: int | None = None,
+        device: str | None = None,
     ) -> None:
         self.mode = mode
         self.radius = radius

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import Optional
-
 from . import _structs as s
 from ._arrays import HostMatrix
 from ._context import Settings
@@ -21,7 +19,7 @@ def graph_search(
     k: int,
     metric: Metric,
     p: float,
-    recall: Optional[float],
+    recall: float | None,
     seed: int,
     wanted: Settings,
 ) -> Neighbors:

@@ -4,6 +4,7 @@
 
 usage: run.py LIBKITH.SO [TEST...]        exits with 77 when NumPy is missing
 """
+
 import os
 import pathlib
 import sys

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Points of the Python tests, and answers that NumPy computes in double."""
+
 import numpy as np
 
 

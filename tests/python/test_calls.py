@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """How calls behave: Ctrl-C, progress, threads, forks, imports, the structs of the header."""
+
 import ctypes
 import doctest
 import importlib
@@ -19,7 +20,6 @@ import unittest
 from unittest import mock
 
 import kith
-import numpy as np
 import support
 from kith import _structs
 
@@ -67,7 +67,9 @@ class Stopping(unittest.TestCase):
 
     def test_progress_is_told_and_may_stop_a_call(self):
         told = []
-        kith.knn_graph(LONG[:12000], 10, metric="manhattan", progress=lambda *each: told.append(each))
+        kith.knn_graph(
+            LONG[:12000], 10, metric="manhattan", progress=lambda *each: told.append(each)
+        )
         self.assertTrue(told)
         for phase, done, total in told:
             self.assertIsInstance(phase, str)
@@ -96,7 +98,9 @@ class Stopping(unittest.TestCase):
 class Together(unittest.TestCase):
     def test_python_goes_on_while_a_call_computes(self):
         worker = threading.Thread(
-            target=kith.knn_graph, args=(LONG[:12000], 10), kwargs={"metric": "manhattan", "n_jobs": 1}
+            target=kith.knn_graph,
+            args=(LONG[:12000], 10),
+            kwargs={"metric": "manhattan", "n_jobs": 1},
         )
         worker.start()
         count = 0
@@ -229,7 +233,9 @@ class Package(unittest.TestCase):
                 for _ in range(200):
                     kith.knn(x, x[:10], 10)
                 times.append((time.perf_counter() - begin) / 200)
-        print(f"knn(1000 x 64) without the library's part: {min(times) * 1e6:.0f} us", file=sys.stderr)
+        print(
+            f"knn(1000 x 64) without the library's part: {min(times) * 1e6:.0f} us", file=sys.stderr
+        )
         self.assertLess(min(times), 250e-6)  # 50 on a machine that does nothing else
 
 

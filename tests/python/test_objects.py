@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Radius search, selection, recall, corpora, trees, graphs and their files."""
+
 import copy
 import os
 import tempfile
@@ -93,7 +94,9 @@ class Prepared(unittest.TestCase):
             for each in found:
                 self.assertEqual(each.indices.tobytes(), truth.indices.tobytes())
                 self.assertEqual(each.distances.tobytes(), truth.distances.tobytes())
-        self.assertEqual((corpus.shape, corpus.metric, len(corpus)), ((2000, 20), "manhattan", 2000))
+        self.assertEqual(
+            (corpus.shape, corpus.metric, len(corpus)), ((2000, 20), "manhattan", 2000)
+        )
 
     def test_rows_come_and_go_in_a_tree_and_in_its_file(self):
         x, q = support.points(500, 3), support.points(20, 3, seed=1)
@@ -132,7 +135,9 @@ class Graphs(unittest.TestCase):
                     if name != "g.ivecs":
                         np.testing.assert_array_equal(graph.distances, self.found.distances)
                     if name in ("g.npz", "g.kith"):
-                        self.assertEqual((graph.metric, graph.exact, graph.n_points), ("cosine", True, 80))
+                        self.assertEqual(
+                            (graph.metric, graph.exact, graph.n_points), ("cosine", True, 80)
+                        )
                 kept = kith.Graph.map(path).distances  # outlives what it was taken from
                 np.testing.assert_array_equal(np.isnan(kept) | (kept >= 0), True)
             path = os.path.join(folder, "wide.npz")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """knn and knn_graph: what NumPy computes in double, and arrays of every kind."""
+
 import os
 import tempfile
 import unittest
@@ -39,13 +40,22 @@ class Answers(unittest.TestCase):
     def test_equal_points_stand_by_index_and_a_point_is_left_out_by_number(self):
         x = np.zeros((6, 3), np.float32)
         np.testing.assert_array_equal(kith.knn(x, x[:1], 4).indices, [[0, 1, 2, 3]])
-        np.testing.assert_array_equal(kith.knn_graph(x, 2).indices[[0, 1, 5]], [[1, 2], [0, 2], [0, 1]])
-        self.assertEqual(kith.knn_graph(x, 6, include_self=True).indices[3].tolist(), list(range(6)))
+        np.testing.assert_array_equal(
+            kith.knn_graph(x, 2).indices[[0, 1, 5]], [[1, 2], [0, 2], [0, 1]]
+        )
+        self.assertEqual(
+            kith.knn_graph(x, 6, include_self=True).indices[3].tolist(), list(range(6))
+        )
 
     def test_algorithms_and_threads_give_the_same_bytes(self):
         x = support.points(3000, 4)
         first = kith.knn_graph(x, 7, algorithm="brute")
-        for options in {"algorithm": "kd_tree"}, {"algorithm": "ball_tree"}, {"n_jobs": 1}, {"n_jobs": -2}:
+        for options in (
+            {"algorithm": "kd_tree"},
+            {"algorithm": "ball_tree"},
+            {"n_jobs": 1},
+            {"n_jobs": -2},
+        ):
             for part, same in zip(first, kith.knn_graph(x, 7, **options)):
                 self.assertEqual(part.tobytes(), same.tobytes(), options)
 
@@ -140,7 +150,10 @@ class Memory(unittest.TestCase):
             shifted = (whole.astype(int) + 128).astype(dtype)
             np.testing.assert_array_equal(kith.knn_graph(shifted, 3).indices, truth)
         bits = np.random.default_rng(0).random((20, 30)) < 0.5
-        same = kith.knn_graph(bits, 2, metric="hamming"), kith.knn_graph(bits * 1.0, 2, metric="hamming")
+        same = (
+            kith.knn_graph(bits, 2, metric="hamming"),
+            kith.knn_graph(bits * 1.0, 2, metric="hamming"),
+        )
         np.testing.assert_array_equal(same[0].indices, same[1].indices)
 
     def test_results_are_written_where_the_caller_wants_them(self):
@@ -154,7 +167,10 @@ class Memory(unittest.TestCase):
                 self.assertIs(given.indices, out[1])
                 np.testing.assert_allclose(out[0], found.distances, rtol=1e-7)
                 np.testing.assert_array_equal(out[1], found.indices.astype(whole))
-        for wrong in (np.empty((50, 2), np.float32), np.empty((50, 3), np.int32)), (out[0].T, out[1].T):
+        for wrong in (
+            (np.empty((50, 2), np.float32), np.empty((50, 3), np.int32)),
+            (out[0].T, out[1].T),
+        ):
             with self.assertRaisesRegex(ValueError, "^out: "):
                 kith.knn_graph(x, 3, out=wrong)
 
@@ -162,7 +178,14 @@ class Memory(unittest.TestCase):
     def test_tensors_give_tensors(self):
         x = support.points(60, 8)
         truth = kith.knn_graph(x, 3)
-        for dtype in torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.uint8, torch.int8:
+        for dtype in (
+            torch.float32,
+            torch.float64,
+            torch.float16,
+            torch.bfloat16,
+            torch.uint8,
+            torch.int8,
+        ):
             tensor = torch.from_numpy(x * 20).abs().to(dtype)
             found = kith.knn_graph(tensor, 3)
             self.assertIsInstance(found.indices, torch.Tensor)
@@ -203,7 +226,10 @@ class Memory(unittest.TestCase):
                     truth = kith.knn(x, x[:30], 20, metric=metric)
                     self.assertEqual(found.distances.tobytes(), truth.distances.tobytes())
                     self.assertEqual(found.indices.tobytes(), truth.indices.tobytes())
-                own, truth = kith.knn_graph(sparse, 5, metric=metric), kith.knn_graph(x, 5, metric=metric)
+                own, truth = (
+                    kith.knn_graph(sparse, 5, metric=metric),
+                    kith.knn_graph(x, 5, metric=metric),
+                )
                 self.assertEqual(own.indices.tobytes(), truth.indices.tobytes())
         finally:
             _sparse.BLOCK_BYTES = block
@@ -220,7 +246,11 @@ class Errors(unittest.TestCase):
             (ValueError, r"points\[4, 1\] is NaN", lambda: kith.knn_graph(bad, 3)),
             (ValueError, "3 columns and queries has 2", lambda: kith.knn(x, x[:, :2], 3)),
             (ValueError, "must have 2", lambda: kith.knn(x, x[0], 3)),
-            (ValueError, "metric 'nearest' is not known", lambda: kith.knn_graph(x, 3, metric="nearest")),
+            (
+                ValueError,
+                "metric 'nearest' is not known",
+                lambda: kith.knn_graph(x, 3, metric="nearest"),
+            ),
             (ValueError, "p = 1, 2 or inf", lambda: kith.knn_graph(x, 3, metric="minkowski", p=3)),
             (ValueError, "algorithm is 'best'", lambda: kith.knn_graph(x, 3, algorithm="best")),
             (ValueError, "recall is 2", lambda: kith.knn_graph(x, 3, recall=2)),

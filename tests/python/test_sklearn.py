@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The estimators: scikit-learn's own checks, and its own answers."""
+
 import os
 import pickle
 import unittest
@@ -40,7 +41,8 @@ class Checks(unittest.TestCase):
 
     def test_estimators_are_cloned_pickled_and_survive_a_fork(self):
         nearest = kith.NearestNeighbors(n_neighbors=4, metric="cosine").fit(X)
-        truth = [nearest.kneighbors(Q).indices for _ in range(3)][0]  # the third is prepared
+        for _ in range(3):  # from the second on the points are prepared
+            truth = nearest.kneighbors(Q).indices
         again = pickle.loads(pickle.dumps(nearest))
         np.testing.assert_array_equal(again.kneighbors(Q).indices, truth)
         self.assertEqual(clone(nearest).get_params(), nearest.get_params())
@@ -59,7 +61,10 @@ def assert_same_csr(ours, their):
 
 class Answers(unittest.TestCase):
     def test_neighbours_for_metrics_and_algorithms(self):
-        options = [{"metric": name} for name in ("euclidean", "cosine", "manhattan", "chebyshev", "correlation")]
+        options = [
+            {"metric": name}
+            for name in ("euclidean", "cosine", "manhattan", "chebyshev", "correlation")
+        ]
         options += [{"p": 1}, {"p": np.inf}, {"algorithm": "kd_tree"}, {"algorithm": "ball_tree"}]
         options += [{"metric_params": {"p": 1}}, {"metric": lambda a, b: np.abs(a - b).max()}]
         for each in options:
@@ -83,7 +88,10 @@ class Answers(unittest.TestCase):
         np.testing.assert_array_equal(graph.indices.reshape(20, 4)[:, 0], np.arange(20))
 
     def test_graphs_and_radius(self):
-        ours, their = kith.NearestNeighbors(radius=1.5).fit(X), theirs.NearestNeighbors(radius=1.5).fit(X)
+        ours, their = (
+            kith.NearestNeighbors(radius=1.5).fit(X),
+            theirs.NearestNeighbors(radius=1.5).fit(X),
+        )
         for mode in "connectivity", "distance":
             assert_same_csr(ours.kneighbors_graph(Q, 4, mode), their.kneighbors_graph(Q, 4, mode))
             assert_same_csr(
@@ -134,15 +142,24 @@ class Answers(unittest.TestCase):
         dense = kith.NearestNeighbors(metric="cosine").fit(x)
         for queries in csr_matrix(Q), Q, None:
             full = Q if queries is not None else None
-            np.testing.assert_array_equal(ours.kneighbors(queries).indices, dense.kneighbors(full).indices)
+            np.testing.assert_array_equal(
+                ours.kneighbors(queries).indices, dense.kneighbors(full).indices
+            )
 
     def test_nn_descent(self):
         x, q = support.points(3000, 12), support.points(100, 12, seed=1)
-        ours = kith.NearestNeighbors(n_neighbors=10, algorithm="nn_descent", recall=0.95, random_state=0)
+        ours = kith.NearestNeighbors(
+            n_neighbors=10, algorithm="nn_descent", recall=0.95, random_state=0
+        )
         ours.fit(x)
-        for found, truth in (ours.kneighbors(), kith.knn_graph(x, 10)), (ours.kneighbors(q), kith.knn(x, q, 10)):
+        for found, truth in (
+            (ours.kneighbors(), kith.knn_graph(x, 10)),
+            (ours.kneighbors(q), kith.knn(x, q, 10)),
+        ):
             self.assertGreater(kith.recall(found, truth).recall, 0.93)
-        transformer = kith.KNeighborsTransformer(n_neighbors=10, algorithm="nn_descent", random_state=0)
+        transformer = kith.KNeighborsTransformer(
+            n_neighbors=10, algorithm="nn_descent", random_state=0
+        )
         self.assertEqual(transformer.fit_transform(x).nnz, 11 * 3000)
 
     def test_what_cannot_be_is_said(self):

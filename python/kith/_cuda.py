@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Matrices that lie in the memory of a GPU: what is found stays there.
+
+Arrays are read by ``__cuda_array_interface__`` (PyTorch, CuPy, JAX, Numba), the results are made by
+PyTorch for its tensors, else by CuPy.
+"""
+
+from __future__ import annotations
+
+import ctypes as c
+from collections.abc import Sequence
+from typing import Any, NamedTuple, NoReturn
+
+from . import _structs as s
+from ._arrays import BFLOAT16, is_torch
+from ._context import Settings, context
+from ._library import lib
+from ._metrics import Metric, code
+from ._options import excluded
+from ._results import Neighbors
+from ._select import Selection
+
+_CODES = {"<f4": 1, "<f8": 2, "<f2": 3, "|u1": 5, "|b1": 5, "|i1": 6}
+
+
+class DeviceMatrix(NamedTuple):
+    """A matrix in device memory, the array it belongs to, and the stream that fills it."""
+
+    struct: s.Matrix
+    array: Any
+    maker: Any  # of arrays on the same device
+    stream: int
+
+    @property
+    def settings_device(self) -> str:
+        return f"cuda:{self.maker.index}"
+
+
+class _Torch:
+    """Makes tensors beside a tensor."""
+
+    def __init__(self, tensor: Any) -> None:
+        import torch
+
+        self._torch = torch
+        self._device = tensor.device
+        self.index = tensor.device.index
+        self.stream = int(torch.cuda.current_stream(tensor.device).cuda_stream)
+
+    def empty(self, shape: tuple[int, ...], name: str) -> Any:
+        # PyTorch computes little with uint32: ids have int32 as long as the library writes them.
+        kind = getattr(self._torch, "int32" if name == "uint32" else name)
+        return self._torch.empty(shape, dtype=kind, device=self._device)
+
+    def wide(self, ids: Any) -> Any:
+        return ids.long() & 0xFFFFFFFF
+
+
+class _Cupy:
+    """Makes CuPy arrays on the device of an array."""
+
+    def __init__(self, array: Any) -> None:
+        import cupy
+
+        self._cupy = cupy
+        self.index = cupy.asarray(array).device.id
+        with cupy.cuda.Device(self.index):
+            self.stream = int(cupy.cuda.get_current_stream().ptr)
+
+    def empty(self, shape: tuple[int, ...], name: str) -> Any:
+        with self._cupy.cuda.Device(self.index):
+            return self._cupy.empty(shape, name)
+
+    def wide(self, ids: Any) -> Any:
+        with self._cupy.cuda.Device(self.index):
+            wide = ids.astype("int64")
+            self._cupy.cuda.get_current_stream().synchronize()
+            return wide
+
+
+def _maker(array: Any) -> Any:
+    if is_torch(array):
+        return _Torch(array)
+    try:
+        return _Cupy(array)
+    except ImportError as error:
+        raise ImportError(
+            "results on a GPU are made by CuPy where the points are no PyTorch tensor "
+            "(install CuPy, or pass torch.as_tensor(x))"
+        ) from error
+
+
+def as_device_matrix(x: Any, name: str) -> DeviceMatrix:
+    """x as a matrix of the library, without a copy."""
+    from ._arrays import on_device
+
+    if not on_device(x):
+        raise ValueError(f"{name} must lie where the other matrix does, on the GPU")
+    maker = _maker(x)
+    if is_torch(x):
+        array, number = _torch_array(x)
+    else:
+        array = x if hasattr(x, "__cuda_array_interface__") else _from_dlpack(x)
+        number = _CODES.get(array.__cuda_array_interface__["typestr"], 0)
+    about = array.__cuda_array_interface__
+    shape, strides = about["shape"], about.get("strides")
+    if len(shape) != 2:
+        raise ValueError(f"{name} has {len(shape)} axes, must have 2: a row for each point")
+    if number == 0:
+        raise ValueError(
+            f"{name} is of type {about['typestr']}, must be float16, float32, float64, bfloat16, "
+            "uint8 or int8 on a GPU"
+        )
+    item = int(about["typestr"][2:])
+    if strides is not None and (strides[1] != item or strides[0] < shape[1] * item):
+        raise ValueError(f"{name} must have contiguous rows on a GPU (x.contiguous() makes them)")
+    stride = 0 if strides is None else int(strides[0])
+    matrix = s.Matrix(about["data"][0], shape[0], stride, shape[1], number)
+    # The interface's own word on streams is for those who do not know the library of the array.
+    stream = int(about.get("stream") or 0) or maker.stream
+    return DeviceMatrix(matrix, array, maker, stream)
+
+
+def _torch_array(x: Any) -> tuple[Any, int]:
+    import torch
+
+    x = x.detach()
+    if x.dtype == torch.bfloat16:
+        return x.view(torch.int16), BFLOAT16
+    return x, _CODES.get(x.__cuda_array_interface__["typestr"], 0)
+
+
+def _from_dlpack(x: Any) -> Any:
+    import cupy
+
+    return cupy.from_dlpack(x)
+
+
+def refuse(**options: Any) -> None:
+    """What does not go with matrices on a GPU, by its name."""
+    for name, value in options.items():
+        if value is not None:
+            _unsupported(name)
+
+
+def _unsupported(name: str) -> NoReturn:
+    raise NotImplementedError(f"{name} does not go with matrices that lie on a GPU")
+
+
+def search_params(metric: Metric, p: float, k: int, method: int, flags: int) -> s.SearchParams:
+    """kith_search_params of arguments."""
+    params = s.SearchParams(c.sizeof(s.SearchParams), _number(metric, p), k, flags)
+    params.method = method
+    return params
+
+
+def descent_params(
+    metric: Metric, p: float, k: int, flags: int, recall: float | None, seed: int
+) -> s.DescentParams:
+    """kith_descent_params of arguments."""
+    return s.sized(
+        s.DescentParams,
+        metric=_number(metric, p),
+        k=k,
+        flags=flags,
+        recall=recall or 0.0,
+        sample=-1 if recall is None else 0,
+        seed=seed,
+    )
+
+
+def _number(metric: Metric, p: float) -> int:
+    if not isinstance(metric, str):
+        _unsupported("a function as metric")
+    return code(metric, p)
+
+
+class _Table:
+    """Room for neighbours beside a matrix."""
+
+    def __init__(self, beside: DeviceMatrix, rows: int, k: int, most: int, out: Any) -> None:
+        self._maker = beside.maker
+        shape = (rows, k if 0 < k <= most else 0)
+        double = beside.struct.dtype == 2
+        if out is None:
+            self._distances = self._maker.empty(shape, "float64" if double else "float32")
+            self._ids = self._maker.empty(shape, "uint32")
+        else:
+            self._distances, self._ids = out
+            double = _check_out(self._distances, shape, ("<f4", "<f8")) == "<f8"
+            _check_out(self._ids, shape, ("<u4", "<i4"))
+        self._given = out is not None
+        at = _address(self._distances)
+        self.struct = s.NeighborTable(
+            _address(self._ids), None if double else at, at if double else None, rows, k
+        )
+
+    def result(self) -> Neighbors:
+        ids = self._ids if self._given else self._maker.wide(self._ids)
+        return Neighbors(self._distances, ids)
+
+
+def _address(array: Any) -> int:
+    return int(array.__cuda_array_interface__["data"][0])
+
+
+def _check_out(array: Any, shape: tuple[int, int], kinds: tuple[str, ...]) -> str:
+    about = array.__cuda_array_interface__
+    kind: str = about["typestr"]
+    if tuple(about["shape"]) != shape or kind not in kinds or about.get("strides") is not None:
+        raise ValueError(
+            f"out: must be {shape[0]} x {shape[1]}, contiguous, of {' or '.join(kinds)} on the GPU"
+        )
+    return kind
+
+
+def _call(wanted: Settings, beside: DeviceMatrix, function: Any, *structs: Any) -> None:
+    """A call of the library on structs, on the device of a matrix; None is NULL."""
+    if wanted.device in (None, "auto", "cuda"):
+        wanted = wanted._replace(device=beside.settings_device)
+    context(wanted).call(
+        function,
+        *(None if each is None else c.byref(each) for each in structs),
+        c.c_void_p(beside.stream),
+    )
+
+
+def knn(
+    corpus: Any,
+    queries: Any,
+    params: s.SearchParams,
+    exclude: Any,
+    wanted: Settings,
+    out: Sequence[Any] | None,
+) -> Neighbors:
+    """kith_cuda_knn_exact."""
+    points, asked = as_device_matrix(corpus, "corpus"), as_device_matrix(queries, "queries")
+    rows = asked.struct.rows
+    keep = excluded(exclude, rows, params)
+    table = _Table(points, rows, params.k, points.struct.rows, out)
+    _call(
+        wanted,
+        points,
+        lib.kith_cuda_knn_exact,
+        points.struct,
+        asked.struct,
+        params,
+        table.struct,
+    )
+    del keep
+    return table.result()
+
+
+def graph(X: Any, params: s.SearchParams, wanted: Settings, out: Sequence[Any] | None) -> Neighbors:
+    """kith_cuda_graph_exact."""
+    points = as_device_matrix(X, "X")
+    table = _Table(points, points.struct.rows, params.k, points.struct.rows, out)
+    _call(wanted, points, lib.kith_cuda_graph_exact, points.struct, params, table.struct)
+    return table.result()
+
+
+def graph_descent(
+    X: Any, params: s.DescentParams, wanted: Settings, out: Sequence[Any] | None
+) -> Neighbors:
+    """kith_cuda_graph_descent."""
+    points = as_device_matrix(X, "X")
+    table = _Table(points, points.struct.rows, params.k, points.struct.rows, out)
+    function = lib.kith_cuda_graph_descent
+    _call(wanted, points, function, points.struct, params, table.struct, None)
+    return table.result()
+
+
+def select(values: Any, params: s.SelectParams, wanted: Settings) -> Selection:
+    """kith_cuda_select."""
+    matrix = as_device_matrix(values, "values")
+    m = matrix.struct
+    if m.dtype not in (1, 2, 3, BFLOAT16):
+        raise ValueError("values must be floats")
+    kind = {1: "float32", 2: "float64", 3: "float16", BFLOAT16: "int16"}[m.dtype]
+    shape = (m.rows, params.k if 0 < params.k <= m.cols else 0)
+    best = matrix.maker.empty(shape, kind)
+    ids = matrix.maker.empty(shape, "uint32")
+    given = s.Values(m.data, None, m.rows, m.cols, m.stride_bytes, 0, m.dtype)
+    table = s.SelectionTable(_address(best), _address(ids))
+    _call(wanted, matrix, lib.kith_cuda_select, given, params, table)
+    if m.dtype == BFLOAT16:
+        best = best.view(values.dtype)
+    return Selection(best, matrix.maker.wide(ids))

@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The Python package on a GPU: what lies there stays there, and the bytes are the processor's.
+
+usage: check_cuda.py LIBKITH.SO        beside libkith_cuda.so; exits with 77 where PyTorch has no GPU
+"""
+
+import os
+import pathlib
+import sys
+
+os.environ["KITH_LIBRARY"] = str(pathlib.Path(sys.argv[1]).resolve())
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
+
+try:
+    import torch
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+if not torch.cuda.is_available():
+    print("skipped: PyTorch has no GPU")
+    sys.exit(77)
+
+import kith
+import numpy as np
+import support
+
+try:
+    import cupy
+except ImportError:
+    cupy = None
+
+
+def same(found, truth):
+    """The bytes of the processor, in tensors on the GPU."""
+    for part, other in zip(found, truth):
+        assert part.is_cuda, part.device
+        np.testing.assert_array_equal(part.cpu().numpy(), other)
+
+
+def refused(error, text, call):
+    try:
+        call()
+    except error as told:
+        assert text in str(told), told
+    else:
+        raise AssertionError(f"not refused: {text}")
+
+
+def check_types():
+    for dtype in (np.float32, np.float64, np.float16, np.uint8, np.int8):
+        x, q = support.points(3000, 32, dtype), support.points(100, 32, dtype, seed=1)
+        tensors = torch.from_numpy(x).cuda(), torch.from_numpy(q).cuda()
+        same(kith.knn(*tensors, 10), kith.knn(x, q, 10, device="cpu"))
+        same(kith.knn_graph(tensors[0], 10), kith.knn_graph(x, 10, device="cpu"))
+    low = torch.from_numpy(support.points(500, 16)).to(torch.bfloat16)
+    same(
+        kith.knn_graph(low.cuda(), 5),
+        (part.numpy() for part in kith.knn_graph(low, 5, device="cpu")),
+    )
+
+
+def check_views_and_streams():
+    x = torch.from_numpy(support.points(2000, 40)).cuda()
+    view = x[::2, 8:24]
+    same(kith.knn_graph(view, 5), kith.knn_graph(view.cpu().numpy(), 5, device="cpu"))
+    refused(ValueError, "contiguous rows", lambda: kith.knn_graph(x.T, 5))
+    with torch.cuda.stream(torch.cuda.Stream()):
+        late = torch.zeros_like(x)
+        for _ in range(50):
+            late = late * 0 + x  # still under way when kith is called
+        same(kith.knn_graph(late, 5), kith.knn_graph(x.cpu().numpy(), 5, device="cpu"))
+    needs_grad = x.clone().requires_grad_()
+    same(kith.knn_graph(needs_grad, 5), kith.knn_graph(x.cpu().numpy(), 5, device="cpu"))
+
+
+def check_options():
+    x = support.points(1500, 24)
+    tensor = torch.from_numpy(x).cuda()
+    for metric in "cosine", "inner_product", "manhattan":
+        same(
+            kith.knn(tensor, tensor, 4, metric=metric),
+            kith.knn(x, x, 4, metric=metric, device="cpu"),
+        )
+    own = kith.knn(tensor, tensor, 3, exclude=np.arange(1500))
+    same(own, kith.knn_graph(x, 3, device="cpu"))
+    out = (
+        torch.empty(1500, 3, device="cuda"),
+        torch.empty(1500, 3, dtype=torch.int32, device="cuda"),
+    )
+    given = kith.knn_graph(tensor, 3, out=out)
+    assert given.distances is out[0] and given.indices is out[1]
+    same(given, kith.knn_graph(x, 3, device="cpu"))
+    approximate = kith.knn_graph(tensor, 10, algorithm="nn_descent", recall=0.9, random_state=1)
+    judged = kith.recall([part.cpu().numpy() for part in approximate], kith.knn_graph(x, 10))
+    assert judged.recall > 0.88, judged
+    refused(NotImplementedError, "radius", lambda: kith.knn_graph(tensor, 3, radius=1.0))
+    refused(
+        NotImplementedError, "a function as metric", lambda: kith.knn_graph(tensor, 3, metric=min)
+    )
+    refused(ValueError, "must lie where", lambda: kith.knn(tensor, x, 3))
+    refused(ValueError, "k is 1500", lambda: kith.knn_graph(tensor, 1500))
+
+
+def check_select():
+    for dtype in torch.float32, torch.float64, torch.float16, torch.bfloat16:
+        x = torch.from_numpy(support.points(200, 500)).to(dtype).cuda()
+        values, indices = kith.select_k(x, 7, largest=True)
+        assert values.is_cuda and values.dtype == dtype
+        assert torch.equal(values, torch.topk(x, 7).values)
+        assert torch.equal(torch.gather(x, 1, indices), values)
+
+
+def check_host_arrays():
+    x = support.points(20000, 64)
+    on_gpu, on_cpu = (kith.knn_graph(x, 10, device=device) for device in ("cuda", "cpu"))
+    assert isinstance(on_gpu.indices, np.ndarray)
+    for part, other in zip(on_gpu, on_cpu):
+        assert part.tobytes() == other.tobytes()
+
+
+def check_cupy():
+    if cupy is None:
+        return print("  CuPy is missing")
+    x = support.points(1000, 16)
+    found = kith.knn_graph(cupy.asarray(x), 5)
+    assert isinstance(found.indices, cupy.ndarray)
+    np.testing.assert_array_equal(found.indices.get(), kith.knn_graph(x, 5, device="cpu").indices)
+
+
+print(kith.devices())
+for check in (
+    check_types,
+    check_views_and_streams,
+    check_options,
+    check_select,
+    check_host_arrays,
+    check_cupy,
+):
+    check()
+    print(f"{check.__name__[6:]}: as on the processor")
