@@ -14,7 +14,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { JOB_BYTES = 768 };
+enum { JOB_BYTES = 1024 };
 
 /* What one call holds. */
 typedef struct sharded {
@@ -25,6 +25,7 @@ typedef struct sharded {
     kith_result_stream *stream;
     char *text; /* what the lists and the result depend on */
     const char *path;
+    kith_recall recall; /* of an approximate graph */
     double seconds_result;
 } sharded;
 
@@ -62,7 +63,7 @@ static kith_status build(void *arg, const kin_shard_part *a)
     kin_sharding *job = arg;
     (void)snprintf(job->phase, sizeof job->phase, "shard %d of %d", (int)a->shard + 1,
                    (int)job->shards);
-    return kin_sharding_build_exact(job, a);
+    return job->descends ? kin_sharding_build_descent(job, a) : kin_sharding_build_exact(job, a);
 }
 
 static kith_status meet(void *arg, const kin_shard_part *a, const kin_shard_part *b)
@@ -72,21 +73,37 @@ static kith_status meet(void *arg, const kin_shard_part *a, const kin_shard_part
     (void)snprintf(job->phase, sizeof job->phase, "pair %d+%d (%" PRId64 " of %" PRId64 ")",
                    (int)a->shard + 1, (int)b->shard + 1, stand - job->shards + 1,
                    kin_shard_steps(job->shards) - job->shards);
-    return kin_sharding_meet_exact(job, a, b);
+    return job->descends ? kin_sharding_meet_descent(job, a, b)
+                         : kin_sharding_meet_exact(job, a, b);
 }
 
 /* ---- Opening -------------------------------------------------------------------------------- */
+
+static void describe_descent(const kith_descent_params *p, char *text, size_t room)
+{
+    (void)snprintf(text, room,
+                   "seed %" PRIu64 "\nrecall %.17g at %" PRId64 " of %" PRId64 " rows\n"
+                   "rounds %" PRId32 "\ncandidates %" PRId32 "\nlist %" PRId32 "\n"
+                   "updates %" PRId32 "\ndelta %.17g\nstart %d %.17g\n",
+                   p->seed, p->recall, p->recall_at, p->sample, p->rounds, p->candidates, p->list,
+                   p->all_updates, p->delta, (int)p->start, p->start_share);
+}
 
 static kith_status describe(sharded *s)
 {
     const kin_sharding *job = &s->job;
     const char *given = job->params.job != NULL ? job->params.job : "";
-    const size_t room = strlen(given) + JOB_BYTES;
+    const size_t room = strlen(given) + 2 * JOB_BYTES;
     const bool ends = given[0] == '\0' || given[strlen(given) - 1] == '\n';
+    char way[JOB_BYTES] = "";
+    if (job->descends) {
+        describe_descent(&job->descent, way, sizeof way);
+    }
     KIN_TRY(kin_alloc(job->ctx, &s->text, room, 1, "a journal"));
-    (void)snprintf(s->text, room, "way %s\ncols %" PRId32 "\ntype %s\nself %d\n%s%s",
+    (void)snprintf(s->text, room, "way %s\ncols %" PRId32 "\ntype %s\nself %d\n%s%s%s",
                    job->descends ? "descent" : "exact", job->points.cols,
-                   kith_dtype_name(job->points.dtype), (int)job->self, given, ends ? "" : "\n");
+                   kith_dtype_name(job->points.dtype), (int)job->self, way, given,
+                   ends ? "" : "\n");
     return KITH_OK;
 }
 
@@ -129,6 +146,9 @@ static kith_status make_tables(sharded *s)
     const int64_t sides = kin_min_i64(KIN_SHARDING_SIDES, job->shards);
     const uint64_t entries = kin_size_mul((uint64_t)(sides * rows), (uint64_t)job->k);
     KIN_TRY(make_disk_ctx(s));
+    if (job->descends) {
+        KIN_TRY(kin_sharding_sample_make(job));
+    }
     KIN_TRY(kin_alloc(job->ctx, &job->found_ids, entries, sizeof *job->found_ids,
                       "what two shards find"));
     KIN_TRY(kin_alloc(job->ctx, &job->found_keys, entries, sizeof *job->found_keys,
@@ -142,6 +162,8 @@ static kith_status make_tables(sharded *s)
 
 /* ---- The result ----------------------------------------------------------------------------- */
 
+/* An exact result has its place on disk from the beginning; of an approximate one the recall must
+ * be known first. */
 static kith_status open_stream(sharded *s, bool restart)
 {
     const kin_sharding *job = &s->job;
@@ -151,6 +173,8 @@ static kith_status open_stream(sharded *s, bool restart)
     meta.metric = job->metric;
     meta.exact = !job->descends;
     meta.corpus_rows = job->points.rows;
+    meta.recall = s->recall.rows > 0 ? s->recall.recall : meta.recall;
+    meta.recall_at = s->recall.rows > 0 ? s->recall.at : 0;
     params.format = job->params.format;
     params.rows = job->points.rows;
     params.k = job->k;
@@ -181,20 +205,33 @@ static kith_status write_part(void *arg, const kin_shard_part *part)
     return kin_stream_put(job->ctx, s->stream, &rows);
 }
 
+static kith_status write_result(sharded *s, bool *lost)
+{
+    if (s->job.descends) {
+        const bool again = s->stream != NULL;
+        KIN_TRY(kin_sharding_recall(&s->job, &s->run, &s->recall, lost));
+        if (*lost) {
+            return KITH_OK;
+        }
+        kin_stream_close(s->stream);
+        s->stream = NULL;
+        KIN_TRY(open_stream(s, again || s->job.params.restart != 0));
+    }
+    KIN_TRY(kin_shard_each(&s->run, write_part, s, lost));
+    return *lost ? KITH_OK : kin_stream_finish(s->job.ctx, s->stream);
+}
+
 /* Steps until all stand and no file of theirs is found to be damaged when it is read. */
 static kith_status solve(sharded *s)
 {
-    bool lost = true;
-    while (lost) {
+    for (bool lost = true; lost;) {
         KIN_TRY(kin_shard_run_steps(&s->run));
         s->job.phase[0] = '\0';
         const int64_t start = kin_clock_ns();
-        KIN_TRY(kin_shard_each(&s->run, write_part, s, &lost));
+        const kith_status status = write_result(s, &lost);
         s->seconds_result += kin_clock_since(start);
+        KIN_TRY(status);
     }
-    const int64_t start = kin_clock_ns();
-    KIN_TRY(kin_stream_finish(s->job.ctx, s->stream));
-    s->seconds_result += kin_clock_since(start);
     return KITH_OK;
 }
 
@@ -225,7 +262,8 @@ static void fill_report(const sharded *s, double seconds, kith_shard_report *rep
                                   .bytes_read = s->folder.bytes_read,
                                   .bytes_written = s->folder.bytes_written,
                                   .peak_bytes = s->job.peak_bytes,
-                                  .gpu_peak_bytes = s->job.gpu_peak_bytes};
+                                  .gpu_peak_bytes = s->job.gpu_peak_bytes,
+                                  .recall = s->recall};
     if (s->folder.met != NULL) {
         report->steps_done = kin_shard_count_done(&s->folder);
     }
@@ -237,6 +275,8 @@ static void release(sharded *s)
     kin_stream_close(s->stream);
     kin_shard_run_free(&s->run);
     kin_shard_folder_close(&s->folder);
+    kin_sharding_sample_free(&s->job);
+    kin_free(ctx, s->job.pair_rows);
     kin_free(ctx, s->job.found_keys);
     kin_free(ctx, s->job.found_ids);
     kin_free(ctx, s->text);
@@ -248,7 +288,9 @@ static kith_status graph_shards(sharded *s, const char *folder)
     kith_status status = KITH_OK;
     KIN_TRY(open_folder(s, folder));
     KIN_TRY(make_tables(s));
-    KIN_TRY(open_stream(s, s->job.params.restart != 0));
+    if (!s->job.descends) {
+        KIN_TRY(open_stream(s, s->job.params.restart != 0));
+    }
     begin_progress(&s->job);
     status = solve(s);
     end_progress(&s->job);

@@ -11,6 +11,16 @@
 
 enum { KIN_SHARDING_SIDES = 2, KIN_SHARDING_PHASE = 96 };
 
+/* Rows that tell the recall of an approximate graph. */
+typedef struct kin_sharding_sample {
+    int64_t count;
+    int64_t at;     /* K of recall@K */
+    uint32_t *rows; /* rising */
+    double *found;  /* count x at: the keys of their lists */
+    double *truth;
+    unsigned char *noted; /* by shard: found has what its lists hold now */
+} kin_sharding_sample;
+
 typedef struct kin_sharding {
     kith_ctx *ctx;
     kith_shard_params params; /* as this library knows them */
@@ -32,6 +42,9 @@ typedef struct kin_sharding {
     kith_progress_fn progress; /* the caller's, behind ours */
     void *progress_arg;
     char phase[KIN_SHARDING_PHASE];
+    unsigned char *pair_rows; /* of two shards that are merged; NULL: not yet */
+    int32_t gathered;         /* the shard whose rows stand first there */
+    kin_sharding_sample sample;
     uint64_t peak_bytes; /* of engines */
     uint64_t gpu_peak_bytes;
 } kin_sharding;
@@ -77,6 +90,16 @@ kith_status kin_sharding_note(kin_sharding *job, kith_status status, const kin_s
 /* Engines: see kin_shard_engine. arg: the job. */
 kith_status kin_sharding_build_exact(void *arg, const kin_shard_part *a);
 kith_status kin_sharding_meet_exact(void *arg, const kin_shard_part *a, const kin_shard_part *b);
+kith_status kin_sharding_build_descent(void *arg, const kin_shard_part *a);
+kith_status kin_sharding_meet_descent(void *arg, const kin_shard_part *a, const kin_shard_part *b);
 kith_status kin_sharding_merge(void *arg, const kin_shard_part *a, const kin_shard_part *b);
+
+/* The sample of an approximate graph; what the lists of a shard have of it; and the recall, once
+ * all steps stand. *lost: see kin_shard_each. */
+kith_status kin_sharding_sample_make(kin_sharding *job);
+void kin_sharding_sample_free(kin_sharding *job);
+void kin_sharding_sample_note(kin_sharding *job, const kin_shard_part *part);
+kith_status kin_sharding_recall(kin_sharding *job, kin_shard_run *run, kith_recall *recall,
+                                bool *lost);
 
 #endif

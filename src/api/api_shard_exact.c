@@ -89,7 +89,12 @@ kith_status kin_sharding_meet_exact(void *arg, const kin_shard_part *a, const ki
 
 kith_status kin_sharding_merge(void *arg, const kin_shard_part *a, const kin_shard_part *b)
 {
-    const kin_sharding *job = arg;
-    KIN_TRY(kin_sharding_take(job, &job->found[0], b->first, a));
-    return kin_sharding_take(job, &job->found[1], a->first, b);
+    kin_sharding *job = arg;
+    KIN_TRY(kin_sharding_take(job, &job->found[0], job->descends ? 0 : b->first, a));
+    KIN_TRY(kin_sharding_take(job, &job->found[1], job->descends ? 0 : a->first, b));
+    if (job->sample.count > 0) {
+        kin_sharding_sample_note(job, a);
+        kin_sharding_sample_note(job, b);
+    }
+    return KITH_OK;
 }

@@ -109,11 +109,6 @@ kith_status kin_sharding_check(kith_ctx *ctx, const kith_matrix *points,
         return kin_fail(ctx, KITH_E_ARGUMENT, "shards is %d, must be 1 to %" PRId64 " (or 0)",
                         (int)job->params.shards, most);
     }
-    if (job->descends) {
-        return kin_fail(ctx, KITH_E_UNSUPPORTED,
-                        "approximate graphs from shards are not available in this version (leave "
-                        "params.descent out)");
-    }
     if (job->metric == KITH_CUSTOM) {
         return kin_fail(ctx, KITH_E_UNSUPPORTED,
                         "the metric is the caller's own, and a folder cannot tell one from another "

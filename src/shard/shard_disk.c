@@ -37,7 +37,7 @@ static bool pages_of(const kin_shard_run *run, int32_t shard, unsigned char **st
     return run->mapped && to > from;
 }
 
-void kin_shard_rows_touch(const kin_shard_run *run, int32_t shard)
+void kin_shard_touch_rows(const kin_shard_run *run, int32_t shard)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     unsigned char *start = NULL;
@@ -50,7 +50,7 @@ void kin_shard_rows_touch(const kin_shard_run *run, int32_t shard)
     }
 }
 
-void kin_shard_rows_return(const kin_shard_run *run, int32_t shard)
+void kin_shard_return_rows(const kin_shard_run *run, int32_t shard)
 {
     unsigned char *start = NULL;
     size_t bytes = 0;
@@ -92,7 +92,7 @@ static void read_wanted(const kin_shard_disk *disk)
         slot->shard = -1;
         if (kin_shard_load(run->disk, run->folder, shard, &slot->lists) == KITH_OK) {
             slot->shard = shard;
-            kin_shard_rows_touch(run, shard);
+            kin_shard_touch_rows(run, shard);
         }
     }
 }

@@ -173,7 +173,7 @@ static void return_rows(const kin_shard_run *run, int64_t number, kin_shard_step
     const int32_t shards[2] = {step.a, step.b};
     for (int i = 0; i < 2; i++) {
         if (!is_of(shards[i], next)) {
-            kin_shard_rows_return(run, shards[i]);
+            kin_shard_return_rows(run, shards[i]);
         }
     }
 }

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The recall of an approximate graph from shards: rows of a sample are solved exactly against one
+ * shard after another. What the lists of the sample have is noted while they are in memory. */
+#include "api/api_sample.h"
+#include "api/api_shard.h"
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+
+#include <math.h>
+
+enum { USUAL_SAMPLE = 1000, USUAL_AT = 10 };
+
+kith_status kin_sharding_sample_make(kin_sharding *job)
+{
+    kin_sharding_sample *s = &job->sample;
+    const int64_t wanted = job->descent.sample == 0 ? USUAL_SAMPLE : job->descent.sample;
+    s->count = wanted < 0 ? 0 : kin_min_i64(wanted, job->points.rows);
+    s->at = job->descent.recall_at != 0 ? job->descent.recall_at
+                                        : kin_min_i64((int64_t)USUAL_AT, job->k);
+    const uint64_t entries = kin_size_mul((uint64_t)s->count, (uint64_t)s->at);
+    KIN_TRY(kin_alloc(job->ctx, &s->rows, (uint64_t)s->count, sizeof *s->rows, "sample rows"));
+    KIN_TRY(kin_alloc(job->ctx, &s->found, entries, sizeof *s->found, "lists of the sample"));
+    KIN_TRY(kin_alloc(job->ctx, &s->truth, entries, sizeof *s->truth, "lists of the sample"));
+    KIN_TRY(kin_alloc_zero(job->ctx, &s->noted, (uint64_t)job->shards, 1, "shards"));
+    kin_sample_draw(job->points.rows, s->count, job->descent.seed + 1, s->rows);
+    return KITH_OK;
+}
+
+void kin_sharding_sample_free(kin_sharding *job)
+{
+    kin_free(job->ctx, job->sample.noted);
+    kin_free(job->ctx, job->sample.truth);
+    kin_free(job->ctx, job->sample.found);
+    kin_free(job->ctx, job->sample.rows);
+    memset(&job->sample, 0, sizeof job->sample);
+}
+
+void kin_sharding_sample_note(kin_sharding *job, const kin_shard_part *part)
+{
+    kin_sharding_sample *s = &job->sample;
+    for (int64_t i = 0; i < s->count; i++) {
+        const int64_t row = (int64_t)s->rows[i] - part->first;
+        if (row >= 0 && row < part->rows) {
+            memcpy(s->found + i * s->at, part->lists.keys + row * job->k,
+                   (size_t)s->at * sizeof *s->found);
+        }
+    }
+    s->noted[part->shard] = 1;
+}
+
+static kith_status note_part(void *arg, const kin_shard_part *part)
+{
+    kin_sharding_sample_note(arg, part);
+    return KITH_OK;
+}
+
+/* ---- The truth ------------------------------------------------------------------------------ */
+
+/* One key into an ascending list of `at`. */
+static void insert(double *keys, int64_t at, double key)
+{
+    int64_t i = at - 1;
+    if (key >= keys[i]) {
+        return;
+    }
+    for (; i > 0 && keys[i - 1] > key; i--) {
+        keys[i] = keys[i - 1];
+    }
+    keys[i] = key;
+}
+
+/* The sample against the rows of one shard, one more than `at` where the own row may be there. */
+static kith_status solve_shard(kin_sharding *job, const kin_shard_part *part,
+                               const kith_matrix *queries, const kith_neighbors *room)
+{
+    kin_sharding_sample *s = &job->sample;
+    const kith_matrix rows = kin_sharding_rows(job, part);
+    kith_search_params params = kith_search_params_default();
+    kith_neighbors near = *room;
+    near.k = kin_min_i64(s->at + 1, part->rows);
+    params.metric = job->descent.metric;
+    params.k = near.k;
+    KIN_TRY(kin_sharding_note(job, kith_knn_exact(job->ctx, &rows, queries, &params, &near), part));
+    for (int64_t i = 0; i < s->count; i++) {
+        for (int64_t j = 0; j < near.k; j++) {
+            const uint32_t id = (uint32_t)part->first + near.ids[i * near.k + j];
+            const double distance = near.distances64[i * near.k + j];
+            if (id != s->rows[i] || job->self) {
+                insert(s->truth + i * s->at, s->at,
+                       job->metric == KITH_INNER_PRODUCT ? -distance : distance);
+            }
+        }
+    }
+    return KITH_OK;
+}
+
+static kith_status solve_sample(kin_sharding *job, kin_shard_run *run)
+{
+    kin_sharding_sample *s = &job->sample;
+    const uint64_t row_bytes =
+        (uint64_t)job->points.cols * (uint64_t)kith_dtype_bytes(job->points.dtype);
+    const uint64_t entries = kin_size_mul((uint64_t)s->count, (uint64_t)s->at + 1);
+    kith_neighbors room = {.rows = s->count};
+    unsigned char *copy = NULL;
+    kith_status status = KITH_OK;
+    KIN_TRY_GOTO(status, kin_alloc(job->ctx, &copy, (uint64_t)s->count, row_bytes, "sample points"),
+                 done);
+    KIN_TRY_GOTO(status,
+                 kin_alloc(job->ctx, &room.ids, entries, sizeof *room.ids, "lists of the sample"),
+                 done);
+    KIN_TRY_GOTO(status,
+                 kin_alloc(job->ctx, &room.distances64, entries, sizeof *room.distances64,
+                           "lists of the sample"),
+                 done);
+    const kith_matrix queries = kin_sample_gather(&job->points, s->rows, s->count, copy);
+    for (int64_t i = 0; i < s->count * s->at; i++) {
+        s->truth[i] = INFINITY;
+    }
+    for (int32_t shard = 0; shard < job->shards; shard++) {
+        const kin_shard_part part = {.shard = shard,
+                                     .first = kin_shard_first(job->points.rows, job->shards, shard),
+                                     .rows = kin_shard_rows(job->points.rows, job->shards, shard)};
+        KIN_TRY_GOTO(status, solve_shard(job, &part, &queries, &room), done);
+        kin_shard_return_rows(run, shard);
+    }
+done:
+    kin_free(job->ctx, room.distances64);
+    kin_free(job->ctx, room.ids);
+    kin_free(job->ctx, copy);
+    return status;
+}
+
+/* ---- The estimate --------------------------------------------------------------------------- */
+
+/* A found neighbour counts when it is at most as far as the true K-th. */
+static void estimate(const kin_sharding *job, kith_recall *recall)
+{
+    const kin_sharding_sample *s = &job->sample;
+    kin_sample_sums sums = {0};
+    for (int64_t i = 0; i < s->count; i++) {
+        int64_t hits = 0;
+        for (int64_t j = 0; j < s->at; j++) {
+            const double key = s->found[i * s->at + j];
+            hits += key <= s->truth[(i + 1) * s->at - 1] && key < INFINITY;
+        }
+        kin_sample_add(&sums, (double)hits / (double)s->at);
+    }
+    *recall = (kith_recall){.at = s->at};
+    kin_sample_interval(&sums, s->count == job->points.rows, recall);
+}
+
+kith_status kin_sharding_recall(kin_sharding *job, kin_shard_run *run, kith_recall *recall,
+                                bool *lost)
+{
+    kin_sharding_sample *s = &job->sample;
+    *lost = false;
+    *recall = (kith_recall){.at = s->at};
+    if (s->count == 0) {
+        return KITH_OK;
+    }
+    bool all = true;
+    for (int32_t i = 0; i < job->shards; i++) {
+        all = all && s->noted[i] != 0;
+    }
+    if (!all) {
+        KIN_TRY(kin_shard_each(run, note_part, job, lost));
+    }
+    if (*lost) {
+        return KITH_OK;
+    }
+    KIN_TRY(solve_sample(job, run));
+    estimate(job, recall);
+    return KITH_OK;
+}
