@@ -38,6 +38,15 @@ KITH_API kith_status kith_cuda_graph_descent(kith_ctx *ctx, const kith_matrix *p
                                              const kith_neighbors *out, kith_descent_report *report,
                                              void *stream);
 
+/* As kith_graph_merge: ids of both graphs lie in device memory, too. They are not looked at before:
+ * an id that is no row of its set is left out. */
+KITH_API kith_status kith_cuda_graph_merge(kith_ctx *ctx, const kith_matrix *points,
+                                           int64_t first_rows, const kith_neighbors *graph1,
+                                           const kith_neighbors *graph2,
+                                           const kith_descent_params *params,
+                                           const kith_neighbors *out, kith_descent_report *report,
+                                           void *stream);
+
 /* As kith_select: data and ids of the values, and both outputs, lie in device memory. */
 KITH_API kith_status kith_cuda_select(kith_ctx *ctx, const kith_values *values,
                                       const kith_select_params *params, const kith_selection *out,

@@ -8,6 +8,7 @@
 #include "api/api_descent.h"
 #include "api/api_device.h"
 #include "api/api_limit.h"
+#include "api/api_merge.h"
 #include "api/api_method.h"
 #include "api/api_search.h"
 #include "api/api_select.h"
@@ -172,6 +173,45 @@ kith_status kith_cuda_graph_descent(kith_ctx *ctx, const kith_matrix *points,
     kin_call call;
     KIN_TRY(kin_call_begin(ctx, &call));
     return kin_call_end(&call, descend(ctx, points, params, out, report, stream));
+}
+
+/* ---- Graphs that grow ----------------------------------------------------------------------- */
+
+static kith_status merge(kith_ctx *ctx, const kin_merge_job *job, const kith_neighbors *out,
+                         kith_descent_report *report, void *stream)
+{
+    kin_gpu *gpu = NULL;
+    int32_t index = -1;
+    KIN_TRY(kin_descent_check_report(ctx, report));
+    KIN_TRY(find_all(ctx, job->sets.points.data, NULL, out, &index));
+    KIN_TRY(find_device(ctx, job->sets.graph[0].ids, "graph1.ids", &index));
+    KIN_TRY(find_device(ctx, job->sets.graph[1].ids, "graph2.ids", &index));
+    KIN_TRY(check_metric(ctx, &job->descent.request.distance));
+    KIN_TRY(enter(ctx, index, &gpu));
+    kith_status status = kin_gpu_follow(ctx, gpu, stream != NULL ? stream : DEFAULT_STREAM);
+    if (status == KITH_OK) {
+        status = kin_descent_run(ctx, gpu, &job->descent, ON_DEVICE, out, report);
+    }
+    KIN_KEEP(status, kin_gpu_wait(ctx, gpu));
+    kin_device_leave(ctx, gpu);
+    return status;
+}
+
+kith_status kith_cuda_graph_merge(kith_ctx *ctx, const kith_matrix *points, int64_t first_rows,
+                                  const kith_neighbors *graph1, const kith_neighbors *graph2,
+                                  const kith_descent_params *params, const kith_neighbors *out,
+                                  kith_descent_report *report, void *stream)
+{
+    kin_call call;
+    kin_merge_job job;
+    memset(&job, 0, sizeof job);
+    KIN_TRY(kin_call_begin(ctx, &call));
+    kith_status status =
+        kin_merge_check_job(ctx, points, first_rows, graph1, graph2, params, ON_DEVICE, out, &job);
+    if (status == KITH_OK) {
+        status = merge(ctx, &job, out, report, stream);
+    }
+    return kin_call_end(&call, status);
 }
 
 /* ---- Selection ------------------------------------------------------------------------------ */

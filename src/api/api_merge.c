@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Two approximate graphs made one: a descent that begins with both. */
 #include "api/api_merge.h"
-#include "api/api_call.h"
-#include "api/api_descent.h"
-#include "base/base_try.h"
 
-typedef struct merging {
-    kin_merge_sets sets;
-    kin_descent_job job;
-} merging;
+#include "api/api_call.h"
+#include "api/api_device.h"
+#include "base/base_try.h"
 
 /* What the caller gave is a descent's, but for its start. */
 static kith_status check_params(kith_ctx *ctx, const kith_descent_params *given,
@@ -30,15 +26,15 @@ static kith_status check_params(kith_ctx *ctx, const kith_descent_params *given,
     return KITH_OK;
 }
 
-static kith_status check(kith_ctx *ctx, const kith_matrix *points, int64_t first_rows,
-                         const kith_neighbors *graph1, const kith_neighbors *graph2,
-                         const kith_descent_params *given, uint32_t place,
-                         const kith_neighbors *out, merging *m)
+kith_status kin_merge_check_job(kith_ctx *ctx, const kith_matrix *points, int64_t first_rows,
+                                const kith_neighbors *graph1, const kith_neighbors *graph2,
+                                const kith_descent_params *given, uint32_t place,
+                                const kith_neighbors *out, kin_merge_job *m)
 {
     kith_descent_params params;
-    kin_descent_request *request = &m->job.request;
+    kin_descent_request *request = &m->descent.request;
     KIN_TRY(check_params(ctx, given, &params));
-    KIN_TRY(kin_descent_check(ctx, points, &params, place, out, &m->job));
+    KIN_TRY(kin_descent_check(ctx, points, &params, place, out, &m->descent));
     KIN_TRY(kin_merge_check(ctx, points, first_rows, graph1, graph2, params.k, params.flags, place,
                             &m->sets));
     const bool one_sided = first_rows == 0 || first_rows == points->rows;
@@ -50,11 +46,20 @@ static kith_status check(kith_ctx *ctx, const kith_matrix *points, int64_t first
     return KITH_OK;
 }
 
-static kith_status merge(kith_ctx *ctx, const merging *m, const kith_neighbors *out,
+static kith_status merge(kith_ctx *ctx, const kin_merge_job *m, const kith_neighbors *out,
                          kith_descent_report *report)
 {
+    kin_gpu *gpu = NULL;
     KIN_TRY(kin_descent_check_report(ctx, report));
-    return kin_descent_run(ctx, NULL, &m->job, 0, out, report);
+    KIN_TRY(kin_descent_enter(ctx, &m->descent, &gpu));
+    if (gpu != NULL) {
+        const kith_status status = kin_descent_run(ctx, gpu, &m->descent, 0, out, report);
+        kin_device_leave(ctx, gpu);
+        if (!kin_device_yields(ctx, status)) {
+            return status;
+        }
+    }
+    return kin_descent_run(ctx, NULL, &m->descent, 0, out, report);
 }
 
 kith_status kith_graph_merge(kith_ctx *ctx, const kith_matrix *points, int64_t first_rows,
@@ -63,10 +68,11 @@ kith_status kith_graph_merge(kith_ctx *ctx, const kith_matrix *points, int64_t f
                              kith_descent_report *report)
 {
     kin_call call;
-    merging m;
+    kin_merge_job m;
     memset(&m, 0, sizeof m);
     KIN_TRY(kin_call_begin(ctx, &call));
-    kith_status status = check(ctx, points, first_rows, graph1, graph2, params, 0, out, &m);
+    kith_status status =
+        kin_merge_check_job(ctx, points, first_rows, graph1, graph2, params, 0, out, &m);
     if (status == KITH_OK) {
         status = merge(ctx, &m, out, report);
     }

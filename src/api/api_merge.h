@@ -4,6 +4,7 @@
 #define KIN_API_MERGE_H
 
 #include "api/api_check.h"
+#include "api/api_descent.h"
 
 /* Two sets in one matrix, and their graphs; of an empty set graph.rows is 0. */
 typedef struct kin_merge_sets {
@@ -17,5 +18,16 @@ typedef struct kin_merge_sets {
 kith_status kin_merge_check(kith_ctx *ctx, const kith_matrix *points, int64_t first_rows,
                             const kith_neighbors *graph1, const kith_neighbors *graph2, int64_t k,
                             uint32_t flags, uint32_t place, kin_merge_sets *sets);
+
+/* A descent that begins with two graphs; descent.request points into sets. */
+typedef struct kin_merge_job {
+    kin_merge_sets sets;
+    kin_descent_job descent;
+} kin_merge_job;
+
+kith_status kin_merge_check_job(kith_ctx *ctx, const kith_matrix *points, int64_t first_rows,
+                                const kith_neighbors *graph1, const kith_neighbors *graph2,
+                                const kith_descent_params *given, uint32_t place,
+                                const kith_neighbors *out, kin_merge_job *job);
 
 #endif

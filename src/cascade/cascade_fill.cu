@@ -88,7 +88,7 @@ static __device__ __forceinline__ int32_t enter(const kin_cascade_fill &job, kit
             Cost::order(job.points, dtype, point, other != NO_POSITION ? other : point);
         const uint32_t own = __shfl_sync(KIN_CASCADE_LANES, order, lane % 4 * 8);
         if (lane / 4 == round && position != NO_POSITION) {
-            word = kin_descent_word(own, position, 1);
+            word = kin_descent_word(own, position, job.known == 0 ? 1 : 0);
         }
     }
     const int32_t length = job.graph.length;
@@ -111,12 +111,15 @@ static __global__ void __launch_bounds__(KIN_CASCADE_THREADS, 3)
         int32_t place = -1; /* of the next draw; -1: given ones come first */
         while (true) {
             uint32_t position = NO_POSITION;
-            if (given < given_length && count < job.wanted) {
-                const int32_t taken = min(min(32, job.wanted - count), given_length - given);
+            if (given < given_length && (count < job.wanted || job.known != 0)) {
+                const int32_t room = job.known != 0 ? 32 : min(32, job.wanted - count);
+                const int32_t taken = min(room, given_length - given);
                 if (lane < taken) {
                     position = job.given[at * given_length + given + lane];
                 }
                 given += taken;
+            } else if (job.known != 0) {
+                break;
             } else {
                 place = place >= 0 ? place : all ? 0 : count;
                 if (place >= job.wanted) {

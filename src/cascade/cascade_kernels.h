@@ -51,6 +51,7 @@ typedef struct kin_cascade_fill {
     int32_t wanted;
     const uint32_t *given;
     int32_t given_length;
+    int32_t known; /* 1: the given ones alone, none of them NEW; in full lists the nearest stay */
     uint64_t seed;
 } kin_cascade_fill;
 
@@ -60,6 +61,28 @@ typedef struct kin_cascade_stretch {
     kin_cascade_graph from;
     kin_cascade_graph to;
 } kin_cascade_stretch;
+
+/* Where rows that are all positions stand: places[ids[p]] = p. */
+typedef struct kin_cascade_place {
+    int64_t points;
+    const uint32_t *ids; /* position -> row */
+    uint32_t *places;    /* row -> position */
+} kin_cascade_place;
+
+/* Lists of a graph as positions, for fill: given[p * length + j] is the position of entry j of the
+ * list of row ids[p], UINT32_MAX where there is none, or it is p. Of rows that the graph does not
+ * have `given` stays as it is. */
+typedef struct kin_cascade_give {
+    int64_t points;
+    const uint32_t *ids;    /* position -> row; UINT32_MAX: none */
+    const uint32_t *places; /* row -> position; UINT32_MAX: none */
+    const uint32_t *graph;  /* rows x k; ids count from `first`, others than rows are none */
+    int64_t first;          /* the graph has rows first .. first + rows - 1 */
+    int64_t rows;
+    int64_t k;
+    int32_t length; /* entries of a list that are taken */
+    uint32_t *given;
+} kin_cascade_give;
 
 /* Samples of a round: of each kind `forward` places for entries of the list and `reverse` slots for
  * points whose lists sampled this one. Empty: KIN_DESCENT_EMPTY in slots, UINT32_MAX in ids. */
@@ -194,6 +217,8 @@ typedef struct kin_cascade_kernels {
     int (*near_tiles)(kin_gpu_stream *stream, const kin_cascade_near *job);
     int (*adopt)(kin_gpu_stream *stream, const kin_cascade_adopt *job);
     int (*fill)(kin_gpu_stream *stream, const kin_cascade_fill *job);
+    int (*place)(kin_gpu_stream *stream, const kin_cascade_place *job);
+    int (*give)(kin_gpu_stream *stream, const kin_cascade_give *job);
     int (*stretch)(kin_gpu_stream *stream, const kin_cascade_stretch *job);
     int (*sample)(kin_gpu_stream *stream, const kin_cascade_sample *job);
     int (*collect)(kin_gpu_stream *stream, const kin_cascade_sample *job);

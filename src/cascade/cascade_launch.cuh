@@ -11,6 +11,8 @@ int kin_cascade_launch_near_tiles(kin_gpu_stream *stream, const kin_cascade_near
 int kin_cascade_launch_adopt(kin_gpu_stream *stream, const kin_cascade_adopt *job);
 int kin_cascade_launch_stretch(kin_gpu_stream *stream, const kin_cascade_stretch *job);
 int kin_cascade_launch_fill(kin_gpu_stream *stream, const kin_cascade_fill *job);
+int kin_cascade_launch_place(kin_gpu_stream *stream, const kin_cascade_place *job);
+int kin_cascade_launch_give(kin_gpu_stream *stream, const kin_cascade_give *job);
 int kin_cascade_launch_sample(kin_gpu_stream *stream, const kin_cascade_sample *job);
 int kin_cascade_launch_collect(kin_gpu_stream *stream, const kin_cascade_sample *job);
 int kin_cascade_launch_join(kin_gpu_stream *stream, const kin_cascade_join *job);

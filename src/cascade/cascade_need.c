@@ -16,12 +16,15 @@ enum {
  * take 31 ms with 3,000 or 6,000 of them, 43 with 24,000, and two rounds, of 3 ms each, gain more.
  */
 static const double POINTS_TO_MEET = 6000.0;
+/* Where two graphs are made one their own lists lead on. */
+static const double POINTS_ACROSS = 1000.0;
 static const double MOST_SHARE = 0.5;
 
 void kin_cascade_defaults(kin_descent_request *request, int64_t rows)
 {
     if (request->share == 0.0) {
-        request->share = fmin(MOST_SHARE, POINTS_TO_MEET / (double)kin_max_i64(rows, 1));
+        const double points = request->split > 0 ? POINTS_ACROSS : POINTS_TO_MEET;
+        request->share = fmin(MOST_SHARE, points / (double)kin_max_i64(rows, 1));
     }
     if (request->candidates == 0) {
         request->candidates = (int32_t)kin_max_i64(LEAST_CANDIDATES, request->k / 4);
@@ -95,8 +98,10 @@ static uint64_t start_bytes(const kin_descent_request *request, int64_t rows)
         return 0;
     }
     const int64_t k = kin_cascade_start_k(request);
-    return kin_fused_cut_short_bytes(rows, k, kin_cascade_capacity(rows, k, UINT64_MAX),
-                                     UINT64_MAX);
+    const uint64_t found = KIN_CASCADE_SLOTS * sizeof(uint64_t);
+    return kin_size_add(
+        kin_fused_cut_short_bytes(rows, k, kin_cascade_capacity(rows, k, UINT64_MAX), UINT64_MAX),
+        request->split > 0 ? kin_size_mul((uint64_t)rows, found) : 0);
 }
 
 /* Lists that are rescored beside the graph, or a batch of keys; outputs that are not the caller's.

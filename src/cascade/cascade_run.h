@@ -78,6 +78,10 @@ static inline bool kin_cascade_is_plain(const kin_groups *groups)
 kin_descent_start kin_cascade_start_of(const kin_cascade_run *run);
 /* Makes run->graph and fills it: every list has `length` entries, or nearly. Waits. */
 kith_status kin_cascade_begin(kin_cascade_run *run, kin_descent_start start);
+/* Makes graph->words of its length and fills them with what the screen finds, all NEW. */
+kith_status kin_cascade_screen(kin_cascade_run *run, kin_cascade_graph *graph);
+/* The request's graphs come into run->graph, which is empty (cascade_given.c). */
+kith_status kin_cascade_take_given(kin_cascade_run *run);
 /* Empty places up to `wanted` entries, by chance. */
 kith_status kin_cascade_fill_up(kin_cascade_run *run, int32_t wanted, const uint32_t *given,
                                 int32_t given_length);

@@ -9,6 +9,8 @@ static constexpr kin_cascade_kernels make_table()
     table.near_tiles = kin_cascade_launch_near_tiles;
     table.adopt = kin_cascade_launch_adopt;
     table.fill = kin_cascade_launch_fill;
+    table.place = kin_cascade_launch_place;
+    table.give = kin_cascade_launch_give;
     table.stretch = kin_cascade_launch_stretch;
     table.sample = kin_cascade_launch_sample;
     table.collect = kin_cascade_launch_collect;

@@ -132,21 +132,45 @@ static int fill(kin_gpu_stream *stream, const kin_cascade_fill *job)
         while (count < length && list[count] != KIN_DESCENT_EMPTY) {
             count += 1;
         }
-        for (int32_t j = 0; job->given != NULL && j < job->given_length && count < job->wanted;
-             j++) {
+        const bool known = job->known != 0;
+        for (int32_t j = 0;
+             job->given != NULL && j < job->given_length && (known || count < job->wanted); j++) {
             const uint32_t other = job->given[(int64_t)p * job->given_length + j];
             if (other != UINT32_MAX && other != p) {
                 const uint32_t order = order_of_points(&job->points, p, other);
-                count += enter(list, length, kin_descent_word(order, other, 1)) < length;
+                count += enter(list, length, kin_descent_word(order, other, !known)) < length;
             }
         }
-        for (int32_t place = count; place < job->wanted; place++) {
+        for (int32_t place = count; !known && place < job->wanted; place++) {
             const uint32_t hash = kin_descent_hash(kin_descent_mix(job->seed + (uint64_t)place), p);
             const uint32_t other = kin_descent_slot(hash, (uint32_t)job->graph.points);
             if (other != p) {
                 (void)enter(list, length,
                             kin_descent_word(order_of_points(&job->points, p, other), other, 1));
             }
+        }
+    }
+    return 0;
+}
+
+static int place(kin_gpu_stream *stream, const kin_cascade_place *job)
+{
+    (void)stream;
+    for (int64_t p = 0; p < job->points; p++) {
+        job->places[job->ids[p]] = (uint32_t)p;
+    }
+    return 0;
+}
+
+static int give(kin_gpu_stream *stream, const kin_cascade_give *job)
+{
+    (void)stream;
+    for (int64_t p = 0; p < job->points; p++) {
+        const int64_t row = (int64_t)job->ids[p] - job->first;
+        for (int32_t j = 0; row >= 0 && row < job->rows && j < job->length; j++) {
+            const uint32_t other = j < job->k ? job->graph[row * job->k + j] : UINT32_MAX;
+            const uint32_t there = other < job->rows ? job->places[job->first + other] : UINT32_MAX;
+            job->given[p * job->length + j] = there == (uint32_t)p ? UINT32_MAX : there;
         }
     }
     return 0;
@@ -292,6 +316,8 @@ static int copy_within(kin_gpu_stream *stream, void *to, const void *from, uint6
 static const kin_cascade_kernels cascade = {.near_tiles = near_tiles,
                                             .adopt = adopt,
                                             .fill = fill,
+                                            .place = place,
+                                            .give = give,
                                             .stretch = stretch,
                                             .sample = sample,
                                             .collect = collect,

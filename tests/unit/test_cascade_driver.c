@@ -228,6 +228,49 @@ static void graphs(void **state)
     printf("a graph to begin with\n");
 }
 
+/* Two graphs made one: copies stand in both sets, lists of one are shorter than those of the other.
+ */
+static void merges(void **state)
+{
+    (void)state;
+    enum { FIRST = 1700 };
+    if (test_is_slow_build()) {
+        skip(); /* one thread drives a device */
+    }
+    static const kith_metric metrics[] = {KITH_EUCLIDEAN, KITH_MANHATTAN};
+    kith_ctx *ctx = make_ctx();
+    kith_matrix points = points_of(KITH_F32);
+    for (int64_t row = 0; row < ROWS; row += 20) {
+        test_mixture_copy(&points, row, row / 2);
+    }
+    kith_matrix part[] = {points, points};
+    part[0].rows = FIRST;
+    part[1].rows = ROWS - FIRST;
+    part[1].data = (const char *)points.data + FIRST * points.stride_bytes;
+    for (int m = 0; m < 2; m++) {
+        kin_descent_request request = request_of(&points, metrics[m], 12);
+        kith_neighbors init = truth_of(ctx, &part[0], &request);
+        request.k = 10;
+        kith_neighbors init2 = truth_of(ctx, &part[1], &request);
+        request.start = KIN_DESCENT_START_GRAPH;
+        request.init = &init;
+        request.init2 = &init2;
+        request.split = FIRST;
+        request.rounds = -1;
+        request.share = 0.02;
+        expect("merged, the start alone", &points, &request, 0, 0.5);
+        request.rounds = 5;
+        expect("and five rounds", &points, &request, 0, 0.9);
+        request.by_chance = 1;
+        expect("by chance", &points, &request, 0, 0.85);
+        test_answer_free(&init2);
+        test_answer_free(&init);
+    }
+    test_mixture_free(&points);
+    kith_ctx_free(ctx);
+    printf("two graphs made one\n");
+}
+
 /* ---- Ends ------------------------------------------------------------------------------------ */
 
 static void ends(void **state)
@@ -416,9 +459,9 @@ static void faults(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(starts),  cmocka_unit_test(coarse),
-                                       cmocka_unit_test(graphs),  cmocka_unit_test(ends),
-                                       cmocka_unit_test(exact),   cmocka_unit_test(controls),
-                                       cmocka_unit_test(budgets), cmocka_unit_test(faults)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(starts),   cmocka_unit_test(coarse),  cmocka_unit_test(graphs),
+        cmocka_unit_test(merges),   cmocka_unit_test(ends),    cmocka_unit_test(exact),
+        cmocka_unit_test(controls), cmocka_unit_test(budgets), cmocka_unit_test(faults)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
