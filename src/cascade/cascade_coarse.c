@@ -87,8 +87,12 @@ static kith_status look(const kin_cascade_run *run, bool *coarse)
     int64_t blurred = 0;
     KIN_TRY(kin_alloc(ctx, &words, (uint64_t)NEIGHBOURS * (uint64_t)run->graph.length,
                       sizeof *words, "lists that are looked at"));
-    const kith_status status = count_blurred(run, words, facts, &blurred);
-    *coarse = (double)blurred > MOST_COARSE * SAMPLED;
+    double all = 0.0;
+    kith_status status = count_blurred(run, words, facts, &blurred);
+    if (status == KITH_OK) {
+        status = kin_gpu_add_up(run->on.gpu, (double)blurred, &all);
+    }
+    *coarse = all > MOST_COARSE * SAMPLED;
     kin_free(ctx, words);
     return status;
 }

@@ -261,7 +261,7 @@ kith_status kin_cascade_watch_make(kin_cascade_run *run)
     if (control == NULL || control->count == 0) {
         return KITH_OK;
     }
-    if (control->kth != NULL) {
+    if (control->kth != NULL && run->share.part == 0) {
         KIN_TRY(find_truth(run));
     }
     finding f = {0};
@@ -328,11 +328,11 @@ static double look_at(kin_cascade_run *run, int64_t i)
     return take_found(run, w->which[i]);
 }
 
-static kith_status look(kin_cascade_run *run, double *sum)
+/* Keys and entries of the controls' lists, to the host. */
+static kith_status read_lists(kin_cascade_run *run)
 {
     kith_ctx *ctx = run->on.ctx;
     kin_cascade_watch *w = &run->watch;
-    const kin_descent_control *control = run->request->control;
     const uint64_t cells = (uint64_t)w->count * (uint64_t)run->graph.length;
     const kin_cascade_keys job = {.rows = run->corpus->prepared.rows,
                                   .ids = run->points.set.ids,
@@ -341,20 +341,31 @@ static kith_status look(kin_cascade_run *run, double *sum)
                                   .control_count = w->count,
                                   .keys = w->keys,
                                   .entries = w->entries};
+    KIN_TRY(kin_cascade_check(run, run->kernels->keys(run->on.stream, &job), "computing keys"));
+    KIN_TRY(kin_gpu_download(ctx, run->on.gpu, w->host_keys, w->keys, cells * sizeof *w->keys));
+    KIN_TRY(kin_gpu_download(ctx, run->on.gpu, w->host_entries, w->entries,
+                             cells * sizeof *w->entries));
+    return kin_cascade_share_watch(run);
+}
+
+/* Of a team the first member alone looks. */
+static kith_status look(kin_cascade_run *run, double *sum)
+{
+    kin_cascade_watch *w = &run->watch;
+    const kin_descent_control *control = run->request->control;
     *sum = 0.0;
+    if (w->count > 0) {
+        KIN_TRY(read_lists(run));
+    }
+    if (run->share.part > 0) {
+        return KITH_OK;
+    }
     kin_answer_degenerate(&w->answer);
     for (int64_t i = 0; i < control->count; i++) {
         if (w->count < control->count && is_degenerate(run->groups, control->ids[i])) {
             *sum += take_found(run, i);
         }
     }
-    if (w->count == 0) {
-        return KITH_OK;
-    }
-    KIN_TRY(kin_cascade_check(run, run->kernels->keys(run->on.stream, &job), "computing keys"));
-    KIN_TRY(kin_gpu_download(ctx, run->on.gpu, w->host_keys, w->keys, cells * sizeof *w->keys));
-    KIN_TRY(kin_gpu_download(ctx, run->on.gpu, w->host_entries, w->entries,
-                             cells * sizeof *w->entries));
     for (int64_t i = 0; i < w->count; i++) {
         *sum += look_at(run, i);
     }
@@ -371,5 +382,8 @@ kith_status kin_cascade_judge(kin_cascade_run *run, kin_descent_round *round,
         KIN_TRY(look(run, &sum));
         round->phi = sum * (double)run->rows / (double)control->count;
     }
-    return request->judge != NULL ? request->judge(request->judge_arg, round, verdict) : KITH_OK;
+    if (request->judge != NULL && run->share.part == 0) {
+        KIN_TRY(request->judge(request->judge_arg, round, verdict));
+    }
+    return kin_cascade_share_verdict(run, verdict);
 }

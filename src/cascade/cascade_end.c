@@ -16,6 +16,7 @@
 #include "cascade/cascade_run.h"
 #include "fused/fused_answer.h"
 #include "fused/fused_host.h"
+#include "fused/fused_team.h"
 #include "host/host_threads.h"
 
 enum { ROWS_A_TASK = 256 };
@@ -119,7 +120,10 @@ static kith_status hand_over(ending *e)
     KIN_TRY(kin_fused_lists_make(&run->on, &run->points.set, run->wanted, run->graph.length,
                                  &e->lists));
     const kin_cascade_hand job = {.graph = run->graph, .lists = e->lists};
-    return kin_cascade_check(run, run->kernels->hand(run->on.stream, &job), "handing lists over");
+    KIN_TRY(kin_cascade_check(run, run->kernels->hand(run->on.stream, &job), "handing lists over"));
+    return run->share.parts > 0 ? kin_gpu_gather(run->on.ctx, run->on.gpu, e->lists.counts,
+                                                 sizeof *e->lists.counts, run->share.firsts)
+                                : KITH_OK;
 }
 
 /* Kernels write what there is, and count rows that have too little: mostly there are none. */
@@ -164,8 +168,9 @@ static kith_status deliver_by_host(ending *e, const kin_fused_delivery *d, int64
     return write_batch(&b);
 }
 
-static kith_status rescore(ending *e, kin_fused_delivery *d, int64_t row0, int64_t rows)
+static kith_status rescore(void *arg, kin_fused_delivery *d, int64_t row0, int64_t rows)
 {
+    const ending *e = arg;
     const kin_cascade_run *run = e->run;
     const kin_fused_rescore job = {.set = run->points.set,
                                    .cols_set = run->points.set,
@@ -176,11 +181,38 @@ static kith_status rescore(ending *e, kin_fused_delivery *d, int64_t row0, int64
                                    .rows = rows,
                                    .pairs = d->pairs,
                                    .count = d->counts};
-    KIN_TRY(kin_cascade_check(run, run->on.kernels->rescore(run->on.stream, &job),
-                              "computing canonical distances"));
-    return e->answers.kernels_write
-               ? kin_fused_delivery_run(&e->answers, d, run->points.set.ids + row0, rows, NULL)
-               : deliver_by_host(e, d, row0, rows);
+    return kin_cascade_check(run, run->on.kernels->rescore(run->on.stream, &job),
+                             "computing canonical distances");
+}
+
+static kith_status deliver(void *arg, kin_fused_delivery *d, int64_t row0, int64_t rows)
+{
+    ending *e = arg;
+    const uint32_t *ids = e->run->points.set.ids + row0;
+    return e->answers.kernels_write ? kin_fused_delivery_run(&e->answers, d, ids, rows, NULL)
+                                    : deliver_by_host(e, d, row0, rows);
+}
+
+static kith_status make_host_batch(void *arg, kin_fused_delivery *d)
+{
+    ending *e = arg;
+    return e->answers.kernels_write ? KITH_OK : make_batch(e, d->most, d->k + 1);
+}
+
+/* By all members of a team: what they own. */
+static kith_status end_shared(ending *e)
+{
+    const kin_cascade_run *run = e->run;
+    const kin_fused_relay relay = {.answers = &e->answers,
+                                   .firsts = run->share.firsts,
+                                   .rows = run->count,
+                                   .k = e->lists.k,
+                                   .compute = rescore,
+                                   .deliver = deliver,
+                                   .begin = make_host_batch,
+                                   .arg = e};
+    KIN_TRY(kin_fused_team_relay(&relay));
+    return run->share.part == 0 && e->answers.kernels_write ? find_lacking(e) : KITH_OK;
 }
 
 static kith_status end_screened(ending *e)
@@ -189,12 +221,15 @@ static kith_status end_screened(ending *e)
     kin_fused_delivery d = {0};
     kith_status status = KITH_OK;
     KIN_TRY(hand_over(e));
-    KIN_TRY(kin_fused_delivery_make(&e->answers, count, e->lists.k, &d));
-    if (!e->answers.kernels_write) {
-        KIN_TRY_GOTO(status, make_batch(e, d.most, d.k + 1), done);
+    if (e->run->share.parts > 0) {
+        return end_shared(e);
     }
+    KIN_TRY(kin_fused_delivery_make(&e->answers, count, e->lists.k, &d));
+    KIN_TRY_GOTO(status, make_host_batch(e, &d), done);
     for (int64_t row0 = 0; row0 < count; row0 += d.most) {
-        KIN_TRY_GOTO(status, rescore(e, &d, row0, kin_min_i64(d.most, count - row0)), done);
+        const int64_t rows = kin_min_i64(d.most, count - row0);
+        KIN_TRY_GOTO(status, rescore(e, &d, row0, rows), done);
+        KIN_TRY_GOTO(status, deliver(e, &d, row0, rows), done);
         KIN_TRY_GOTO(status, kin_progress(e->run->on.ctx, "rescore", (double)row0, (double)count),
                      done);
     }
@@ -345,8 +380,21 @@ static void free_ending(ending *e)
     kin_fused_answers_free(&e->answers);
 }
 
+/* What a member of a team that does not write does at the end: its own lists' keys. */
+static kith_status serve_end(kin_cascade_run *run)
+{
+    ending e = {.run = run};
+    e.answers = (kin_fused_answers){.on = run->on, .groups = run->groups, .kernels_write = true};
+    const kith_status status = end_screened(&e);
+    kin_fused_lists_free(&run->on, &e.lists);
+    return status;
+}
+
 kith_status kin_cascade_end(kin_cascade_run *run)
 {
+    if (run->share.part > 0) {
+        return serve_end(run);
+    }
     const kin_descent_request *request = run->request;
     const bool leaves = kin_cascade_leaves_own_out(request);
     ending e = {.run = run, .owns = !leaves || !kin_cascade_is_plain(run->groups)};

@@ -103,7 +103,8 @@ static __global__ void __launch_bounds__(KIN_CASCADE_THREADS, 3)
     const int32_t given_length = job.given != NULL ? job.given_length : 0;
     /* A set that is taken whole needs all places, whatever was there. */
     const bool all = job.graph.points - 1 <= job.wanted;
-    for (int64_t at = kin_cascade_first(); at < job.graph.points; at += kin_cascade_step()) {
+    for (int64_t at = job.graph.first + kin_cascade_first(); at < kin_cascade_behind(&job.graph);
+         at += kin_cascade_step()) {
         const uint32_t point = (uint32_t)at;
         uint64_t *list = job.graph.words + at * job.graph.length;
         int32_t count = entries_of(list, job.graph.length);
@@ -140,7 +141,8 @@ extern "C" int kin_cascade_launch_fill(kin_gpu_stream *stream, const kin_cascade
     if (job->graph.points == 0 || job->wanted <= 0) {
         return 0;
     }
-    const unsigned blocks = kin_cascade_blocks(stream, job->graph.points);
+    const unsigned blocks =
+        kin_cascade_blocks(stream, kin_cascade_behind(&job->graph) - job->graph.first);
     if (job->points.set.rounded != NULL) {
         fill_lists<rounded_cost>
             <<<blocks, KIN_CASCADE_THREADS, 0, stream->stream>>>(*job, KITH_DTYPE_NONE);

@@ -19,6 +19,7 @@
 #include "base/base_try.h"
 #include "cascade/cascade_need.h"
 #include "cascade/cascade_run.h"
+#include "fused/fused_team.h"
 #include "host/host_clock.h"
 #include "host/host_cpu.h"
 
@@ -140,6 +141,7 @@ static kith_status descend(kin_cascade_run *run, kin_descent_outcome *outcome)
 static void free_run(kin_cascade_run *run)
 {
     kin_cascade_watch_free(run);
+    kin_cascade_share_free(run);
     kin_gpu_free(run->on.gpu, run->graph.words);
     kin_gpu_free(run->on.gpu, run->own_ids);
     kin_fused_corpus_free(run->on.ctx, run->corpus);
@@ -185,6 +187,7 @@ static kith_status attempt(kin_cascade_run *run, const kith_matrix *points,
     if (*few) {
         goto done;
     }
+    KIN_TRY_GOTO(status, kin_cascade_share_make(run), done);
     KIN_TRY_GOTO(status, look_for_room(run), done);
     status = descend(run, outcome);
 done:
@@ -223,6 +226,70 @@ static kith_status refuse(kith_ctx *ctx, const kith_matrix *points,
     return KITH_OK;
 }
 
+/* ---- By several GPUs ------------------------------------------------------------------------- */
+
+typedef struct team_job {
+    const kith_matrix *points;
+    const kin_descent_request *request;
+    uint32_t place;
+    const kith_neighbors *out;
+    kin_descent_outcome *outcome;
+    bool few;
+} team_job;
+
+static kin_cascade_run run_of(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *points,
+                              const kin_descent_request *request, uint32_t place,
+                              const kith_neighbors *out)
+{
+    return (kin_cascade_run){.on = kin_fused_device_of(ctx, gpu),
+                             .kernels = gpu->module->cascade,
+                             .request = request,
+                             .place = place,
+                             .out = out,
+                             .screened = kin_exact_screens(&request->distance),
+                             .rows = points->rows};
+}
+
+static kith_status member(void *arg, kith_ctx *ctx, kin_gpu *gpu, int32_t part, int32_t parts)
+{
+    team_job *job = arg;
+    kin_cascade_run run = run_of(ctx, gpu, job->points, job->request, job->place, job->out);
+    kin_descent_outcome outcome = {0};
+    bool few = false;
+    (void)parts;
+    KIN_TRY(attempt(&run, job->points, &outcome, &few));
+    if (part == 0) {
+        *job->outcome = outcome;
+        job->few = few;
+    }
+    return KITH_OK;
+}
+
+/* Points that the host has, and lists of positions of a set. */
+static bool is_shared(const kin_gpu *gpu, const kith_matrix *points,
+                      const kin_descent_request *request, uint32_t place)
+{
+    return (place & KIN_FUSED_DATA_ON_DEVICE) == 0 && kin_exact_screens(&request->distance) &&
+           kin_gpu_team_takes(gpu, points->rows, KIN_FUSED_TEAM_ROWS);
+}
+
+/* By all GPUs, or by one where there is one, or where copies for all find no room. */
+static kith_status solve(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *points,
+                         const kin_descent_request *request, uint32_t place,
+                         const kith_neighbors *out, kin_descent_outcome *outcome, bool *few)
+{
+    if (is_shared(gpu, points, request, place)) {
+        team_job job = {points, request, place, out, outcome, false};
+        const kith_status status = kin_gpu_team_run(ctx, gpu->team, true, member, &job);
+        *few = job.few;
+        if (!kin_fused_team_yields(ctx, status)) {
+            return status;
+        }
+    }
+    kin_cascade_run run = run_of(ctx, gpu, points, request, place, out);
+    return attempt(&run, points, outcome, few);
+}
+
 kith_status kin_cascade_graph_make(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *points,
                                    const kin_descent_request *request, uint32_t place,
                                    const kith_neighbors *out, kin_descent_outcome *outcome)
@@ -236,14 +303,7 @@ kith_status kin_cascade_graph_make(kith_ctx *ctx, kin_gpu *gpu, const kith_matri
     if (is_exact(&full, points->rows)) {
         return solve_exactly(ctx, gpu, points, &full, place, out, outcome);
     }
-    kin_cascade_run run = {.on = kin_fused_device_of(ctx, gpu),
-                           .kernels = gpu->module->cascade,
-                           .request = &full,
-                           .place = place,
-                           .out = out,
-                           .screened = kin_exact_screens(&full.distance),
-                           .rows = points->rows};
-    const kith_status status = attempt(&run, points, outcome, &few);
+    const kith_status status = solve(ctx, gpu, points, &full, place, out, outcome, &few);
     if (status == KITH_E_DEVICE_MEMORY) {
         return too_large(ctx, points);
     }

@@ -39,6 +39,7 @@ typedef struct params {
     int32_t slices;     /* of a rounded row */
     int32_t last_steps; /* of the last slice; what lies behind is zero */
     int32_t run;        /* points that a block takes one after the other */
+    uint32_t end;       /* behind the last point */
 } params;
 
 /* ---- Which points a block takes -------------------------------------------------------------- */
@@ -60,7 +61,7 @@ static __device__ __forceinline__ void read_run(const params &p, walk *w)
 {
     const uint32_t lane = threadIdx.x % 32;
     const uint32_t point = w->first + lane;
-    const bool is_there = lane < (uint32_t)p.run && point < p.job.graph.points;
+    const bool is_there = lane < (uint32_t)p.run && point < p.end;
     const uint32_t news = is_there ? (uint32_t)p.job.samples.new_counts[point] : 0;
     const uint32_t olds = is_there ? (uint32_t)p.job.samples.old_counts[point] : 0;
     w->counts = join_counts(news, olds);
@@ -72,7 +73,7 @@ template <int CAP> static __device__ __forceinline__ arrival next_point(const pa
     arrival a = {0, JOIN_NO_ID};
     while (w->left == 0) {
         w->first += gridDim.x * (uint32_t)p.run;
-        if (w->first >= p.job.graph.points) {
+        if (w->first >= p.end) {
             return a;
         }
         read_run(p, w);
@@ -137,7 +138,7 @@ static __device__ __forceinline__ void copy_step(const params &p, join_shared<CA
     }
     if (at.slice == 0 && id[thread] != JOIN_NO_ID) {
         mma_copy<4>(&s->term[at.number % JOIN_TURNS][thread], &set.facts[id[thread]].term);
-        mma_copy<8>(&s->last[at.number % JOIN_TURNS][thread], join_last(p.job.graph, id[thread]));
+        mma_copy<8>(&s->last[at.number % JOIN_TURNS][thread], join_last(p.job, id[thread]));
     }
 }
 
@@ -161,7 +162,7 @@ static __global__ void __launch_bounds__(2 * CAP, blocks_for(CAP))
     join(const __grid_constant__ params p)
 {
     __shared__ __align__(128) join_shared<CAP> s;
-    walk w = {blockIdx.x * (uint32_t)p.run, 0, 0};
+    walk w = {(uint32_t)p.job.graph.first + blockIdx.x * (uint32_t)p.run, 0, 0};
     read_run(p, &w);
     arrival next = next_point<CAP>(p, &w);
     uint32_t entered = 0;
@@ -239,7 +240,8 @@ static __global__ void __launch_bounds__(2 * CAP, blocks_for(CAP))
 static params make_params(const kin_cascade_join *job)
 {
     const kin_fused_frame *frame = &job->points.set.frame;
-    params p = {*job, frame->row_bytes / JOIN_SLICE, 0, MOST_RUN};
+    params p = {*job, frame->row_bytes / JOIN_SLICE, 0, MOST_RUN,
+                (uint32_t)kin_cascade_behind(&job->graph)};
     const int64_t used = (int64_t)frame->cols * (frame->type == KIN_FUSED_S8 ? 1 : 2);
     const int64_t last = used - (int64_t)(p.slices - 1) * JOIN_SLICE;
     p.last_steps = (int32_t)((last + JOIN_STEP - 1) / JOIN_STEP);
@@ -250,7 +252,7 @@ template <kin_fused_type TYPE, int CAP, typename ACC>
 static int launch(kin_gpu_stream *stream, const kin_cascade_join *job)
 {
     params p = make_params(job);
-    const int64_t points = job->graph.points;
+    const int64_t points = kin_cascade_behind(&job->graph) - job->graph.first;
     int blocks = 0;
     KIN_CUDA_TRY(cudaFuncSetAttribute(join<TYPE, CAP, ACC>,
                                       cudaFuncAttributePreferredSharedMemoryCarveout,

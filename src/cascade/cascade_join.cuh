@@ -9,10 +9,11 @@
 
 /* Nothing that is not below this can enter the list of a position; lists do not change while
  * samples meet. */
-static __device__ __forceinline__ const uint64_t *join_last(const kin_cascade_graph &graph,
+static __device__ __forceinline__ const uint64_t *join_last(const kin_cascade_join &job,
                                                             uint32_t position)
 {
-    return graph.words + ((int64_t)position + 1) * graph.length - 1;
+    return job.lasts != NULL ? job.lasts + position
+                             : job.graph.words + ((int64_t)position + 1) * job.graph.length - 1;
 }
 
 /* The position `other` is offered to `to`, whose last word is `last`. */

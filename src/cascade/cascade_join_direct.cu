@@ -154,7 +154,7 @@ static __device__ __forceinline__ bool enter(const kin_cascade_join &job, shared
         const int64_t row = point * (job.samples.forward + job.samples.reverse);
         const uint32_t id = (old ? job.samples.old_ids : job.samples.new_ids)[row + place];
         s->id[threadIdx.x] = id;
-        s->last[threadIdx.x] = *join_last(job.graph, id);
+        s->last[threadIdx.x] = *join_last(job, id);
         s->near_new[threadIdx.x] = KIN_DESCENT_EMPTY;
         s->near_old[threadIdx.x] = KIN_DESCENT_EMPTY;
     }
@@ -169,7 +169,8 @@ static __global__ void __launch_bounds__(THREADS)
     const int32_t team = (int32_t)threadIdx.x / KIN_METRIC_LANES;
     const int32_t of_warp = team % TEAMS_A_WARP;
     uint64_t evaluations = 0;
-    for (int64_t point = blockIdx.x; point < job.graph.points; point += gridDim.x) {
+    for (int64_t point = job.graph.first + blockIdx.x; point < kin_cascade_behind(&job.graph);
+         point += gridDim.x) {
         const int32_t news = job.samples.new_counts[point];
         const int32_t olds = job.samples.old_counts[point];
         const int32_t pairs = news * (news - 1) / 2 + news * olds;
@@ -209,7 +210,7 @@ template <kith_metric STEP> static int launch(kin_gpu_stream *stream, const kin_
         return (int)cudaErrorInvalidConfiguration;
     }
     const int64_t most = (int64_t)stream->processors * blocks;
-    const int64_t points = job->graph.points;
+    const int64_t points = kin_cascade_behind(&job->graph) - job->graph.first;
     const kin_fused_rows *rows = &job->points.rows;
     join_direct<STEP><<<(unsigned)(points < most ? points : most), THREADS, 0, stream->stream>>>(
         *job, kin_pair_dtype(rows->data, rows->stride_bytes, rows->dtype));

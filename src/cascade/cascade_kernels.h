@@ -24,7 +24,17 @@ typedef struct kin_cascade_graph {
     int64_t points;
     int32_t length;  /* entries a list, a multiple of 8, <= MOST_LIST */
     uint64_t *words; /* points x length */
+    /* The lists that a launch cares for, those of points first .. end - 1; end 0: all. The others
+     * are another GPU's of a team, and empty here. */
+    int64_t first;
+    int64_t end;
 } kin_cascade_graph;
+
+/* Behind the last of them. */
+KIN_HD int64_t kin_cascade_behind(const kin_cascade_graph *graph)
+{
+    return graph->end > 0 ? graph->end : graph->points;
+}
 
 /* What is compared: the rounded rows of a set, or rows as given by canonical keys. */
 typedef struct kin_cascade_points {
@@ -55,8 +65,7 @@ typedef struct kin_cascade_fill {
     uint64_t seed;
 } kin_cascade_fill;
 
-/* Lists of one graph become the first entries of the other's, longer ones: all NEW, EMPTY behind.
- */
+/* Lists of one graph become the first entries of the other's, longer ones: all NEW, EMPTY behind. */
 typedef struct kin_cascade_stretch {
     kin_cascade_graph from;
     kin_cascade_graph to;
@@ -122,6 +131,7 @@ typedef struct kin_cascade_join {
     int32_t all;
     uint64_t salt;         /* seed and round: other positions share a slot in each round */
     uint64_t *evaluations; /* one number */
+    const uint64_t *lasts; /* points: the last words of all lists; NULL: they are in the lists */
 } kin_cascade_join;
 
 /* The slot in which a position is offered. Candidates of a point stand near each other, often side
@@ -152,6 +162,19 @@ typedef struct kin_cascade_near {
     int64_t count;
     kin_fused_worst *worst; /* padded / 128 */
 } kin_cascade_near;
+
+/* lasts[point]: the last word of each list that the graph cares for. */
+typedef struct kin_cascade_ends {
+    kin_cascade_graph graph;
+    uint64_t *lasts; /* points */
+} kin_cascade_ends;
+
+/* words[i] becomes the lesser one of it and others[i]: what two GPUs left in the same slots. */
+typedef struct kin_cascade_least {
+    uint64_t *words;
+    const uint64_t *others;
+    int64_t count; /* even, and both addresses of 16 bytes */
+} kin_cascade_least;
 
 /* keys[i * length + j]: the canonical key of control i and entry j of its list, +inf where it is
  * empty. */
@@ -224,6 +247,8 @@ typedef struct kin_cascade_kernels {
     int (*collect)(kin_gpu_stream *stream, const kin_cascade_sample *job);
     int (*join)(kin_gpu_stream *stream, const kin_cascade_join *job);
     int (*merge)(kin_gpu_stream *stream, const kin_cascade_merge *job);
+    int (*ends)(kin_gpu_stream *stream, const kin_cascade_ends *job);
+    int (*least)(kin_gpu_stream *stream, const kin_cascade_least *job);
     int (*keys)(kin_gpu_stream *stream, const kin_cascade_keys *job);
     int (*hand)(kin_gpu_stream *stream, const kin_cascade_hand *job);
     int (*link)(kin_gpu_stream *stream, const kin_cascade_link *job);

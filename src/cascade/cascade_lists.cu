@@ -67,8 +67,8 @@ static __global__ void __launch_bounds__(KIN_CASCADE_THREADS)
 {
     const int lane = kin_cascade_lane();
     const int32_t length = job.graph.length;
-    for (int64_t point = kin_cascade_first(); point < job.graph.points;
-         point += kin_cascade_step()) {
+    for (int64_t point = job.graph.first + kin_cascade_first();
+         point < kin_cascade_behind(&job.graph); point += kin_cascade_step()) {
         const uint64_t *list = job.lists.words + point * job.lists.capacity;
         const int32_t count = min(job.lists.counts[point], job.lists.capacity);
         uint64_t best[R];
@@ -125,7 +125,8 @@ static __global__ void __launch_bounds__(BLOCK)
     __shared__ uint64_t words[SHARED_WORDS];
     const int32_t length = job.graph.length;
     const int32_t thread = (int32_t)threadIdx.x;
-    for (int64_t point = blockIdx.x; point < job.graph.points; point += gridDim.x) {
+    for (int64_t point = job.graph.first + blockIdx.x; point < kin_cascade_behind(&job.graph);
+         point += gridDim.x) {
         const uint64_t *list = job.lists.words + point * job.lists.capacity;
         const int32_t count = min(job.lists.counts[point], job.lists.capacity);
         int32_t kept = 0;
@@ -163,7 +164,7 @@ static __global__ void __launch_bounds__(BLOCK)
 
 extern "C" int kin_cascade_launch_adopt(kin_gpu_stream *stream, const kin_cascade_adopt *job)
 {
-    const int64_t points = job->graph.points;
+    const int64_t points = kin_cascade_behind(&job->graph) - job->graph.first;
     if (points == 0) {
         return 0;
     }
@@ -195,8 +196,8 @@ static __global__ void __launch_bounds__(KIN_CASCADE_THREADS)
     const int lane = kin_cascade_lane();
     const int32_t length = job.graph.length;
     uint32_t own = 0;
-    for (int64_t point = kin_cascade_first(); point < job.graph.points;
-         point += kin_cascade_step()) {
+    for (int64_t point = job.graph.first + kin_cascade_first();
+         point < kin_cascade_behind(&job.graph); point += kin_cascade_step()) {
         uint64_t *slot = job.offers + point * KIN_CASCADE_SLOTS + lane;
         uint64_t *list = job.graph.words + point * length;
         const uint64_t offer = *slot;
@@ -221,7 +222,8 @@ extern "C" int kin_cascade_launch_merge(kin_gpu_stream *stream, const kin_cascad
     if (job->graph.points == 0) {
         return 0;
     }
-    const unsigned blocks = kin_cascade_blocks(stream, job->graph.points);
+    const unsigned blocks =
+        kin_cascade_blocks(stream, kin_cascade_behind(&job->graph) - job->graph.first);
     merge_offers<<<blocks, KIN_CASCADE_THREADS, 0, stream->stream>>>(*job);
     return kin_gpu_launched();
 }

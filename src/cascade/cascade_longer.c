@@ -38,7 +38,10 @@ kith_status kin_cascade_lengthen(kin_cascade_run *run, int32_t times, bool *long
 {
     kith_ctx *ctx = run->on.ctx;
     kin_cascade_graph next = {.points = run->count,
-                              .length = kin_cascade_longest(run->graph.length, 1)};
+                              .length = kin_cascade_longest(run->graph.length, 1),
+                              .first = run->graph.first,
+                              .end = run->graph.end};
+    uint64_t all_can = 0;
     *longer = next.length > run->graph.length && run->count - 1 > run->graph.length;
     const kith_status status = *longer ? make_longer(run, &next) : KITH_OK;
     if (status == KITH_E_DEVICE_MEMORY) {
@@ -47,7 +50,10 @@ kith_status kin_cascade_lengthen(kin_cascade_run *run, int32_t times, bool *long
     } else {
         KIN_TRY(status);
     }
-    if (!*longer) {
+    KIN_TRY(kin_gpu_agree(run->on.gpu, *longer ? 1 : 0, &all_can));
+    if (all_can == 0) {
+        kin_gpu_free(run->on.gpu, next.words);
+        *longer = false;
         return KITH_OK;
     }
     const kin_cascade_stretch job = {.from = run->graph, .to = next};

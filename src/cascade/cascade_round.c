@@ -84,7 +84,8 @@ static kith_status launch_round(const rounds *r, int32_t number)
                                    .offers = r->words,
                                    .all = run->request->all_updates > 0,
                                    .salt = salt,
-                                   .evaluations = &r->counters->evaluations};
+                                   .evaluations = &r->counters->evaluations,
+                                   .lasts = run->share.lasts};
     const kin_cascade_merge merge = {.graph = run->graph,
                                      .offers = r->words,
                                      .counted = (int32_t)run->wanted,
@@ -93,9 +94,13 @@ static kith_status launch_round(const rounds *r, int32_t number)
     KIN_TRY(kin_gpu_fill(run->on.ctx, run->on.gpu, r->counters, 0, sizeof *r->counters));
     KIN_TRY(kin_gpu_fill(run->on.ctx, run->on.gpu, r->words, 0xff, r->bytes));
     KIN_TRY(kin_cascade_check(run, kernels->sample(stream, &sample), "sampling lists"));
+    KIN_TRY(kin_cascade_share_least(run, r->samples.new_slots, r->samples.reverse));
+    KIN_TRY(kin_cascade_share_least(run, r->samples.old_slots, r->samples.reverse));
     KIN_TRY(kin_cascade_check(run, kernels->collect(stream, &sample), "collecting samples"));
+    KIN_TRY(kin_cascade_share_lasts(run));
     KIN_TRY(kin_gpu_fill(run->on.ctx, run->on.gpu, r->words, 0xff, offers));
     KIN_TRY(kin_cascade_check(run, kernels->join(stream, &join), "comparing samples"));
+    KIN_TRY(kin_cascade_share_least(run, r->words, KIN_CASCADE_SLOTS));
     return kin_cascade_check(run, kernels->merge(stream, &merge), "updating lists");
 }
 
@@ -104,10 +109,14 @@ static kith_status run_round(const rounds *r, kin_descent_round *round)
 {
     kin_cascade_run *run = r->run;
     kin_cascade_counters seen;
+    double evaluations = 0.0;
+    double updates = 0.0;
     KIN_TRY(launch_round(r, round->number));
     KIN_TRY(kin_gpu_download(run->on.ctx, run->on.gpu, &seen, r->counters, sizeof seen));
-    run->evaluations += (double)seen.evaluations;
-    round->updates = (int64_t)seen.updates;
+    KIN_TRY(kin_gpu_add_up(run->on.gpu, (double)seen.evaluations, &evaluations));
+    KIN_TRY(kin_gpu_add_up(run->on.gpu, (double)seen.updates, &updates));
+    run->evaluations += evaluations;
+    round->updates = (int64_t)updates;
     round->evaluations = run->evaluations;
     round->seconds = kin_clock_since(run->start_ns);
     return KITH_OK;

@@ -12,6 +12,7 @@
 #include "cascade/cascade_kernels.h"
 #include "exact/exact_answer.h"
 #include "fused/fused_side.h"
+#include "gpu/gpu_team.h"
 
 /* What kernels count in a round, one block of device memory. */
 typedef struct kin_cascade_counters {
@@ -35,6 +36,16 @@ typedef struct kin_cascade_watch {
     uint32_t *entries;
 } kin_cascade_watch;
 
+/* What is this GPU's where several make one graph (cascade_share.c). */
+typedef struct kin_cascade_share {
+    int32_t part;
+    int32_t parts; /* 0: it is alone */
+    int64_t firsts[KIN_GPU_TEAM_MOST + 1];
+    uint64_t *lasts; /* device: the last words of all lists */
+    uint64_t *got;   /* device: a piece of others' slots */
+    uint64_t got_words;
+} kin_cascade_share;
+
 typedef struct kin_cascade_run {
     kin_fused_device on;
     const kin_cascade_kernels *kernels;
@@ -52,6 +63,7 @@ typedef struct kin_cascade_run {
     int64_t wanted;          /* other positions that a list must have: k, or all there are */
     int32_t candidates;      /* of each kind that a list samples; they rise as lists do */
     kin_cascade_watch watch;
+    kin_cascade_share share;
     double evaluations;
     int64_t start_ns;
 } kin_cascade_run;
@@ -85,6 +97,21 @@ kith_status kin_cascade_take_given(kin_cascade_run *run);
 /* Empty places up to `wanted` entries, by chance. */
 kith_status kin_cascade_fill_up(kin_cascade_run *run, int32_t wanted, const uint32_t *given,
                                 int32_t given_length);
+
+/* ---- Several GPUs (cascade_share.c): nothing where there is one --------------------------------
+ */
+
+/* After count and graph are known: whose positions they are. */
+kith_status kin_cascade_share_make(kin_cascade_run *run);
+void kin_cascade_share_free(kin_cascade_run *run);
+/* Slots of so many words a point: the least that any GPU left, where the point is owned. Waits. */
+kith_status kin_cascade_share_least(const kin_cascade_run *run, uint64_t *words, int64_t a_point);
+/* share.lasts of all points. Waits. */
+kith_status kin_cascade_share_lasts(const kin_cascade_run *run);
+/* The first member gets the keys and entries of control rows that the others have read. */
+kith_status kin_cascade_share_watch(kin_cascade_run *run);
+/* What the first member decided, to all. */
+kith_status kin_cascade_share_verdict(const kin_cascade_run *run, kin_descent_verdict *verdict);
 
 /* ---- Rounding (cascade_coarse.c) ------------------------------------------------------------- */
 

@@ -45,8 +45,8 @@ static __global__ void __launch_bounds__(KIN_CASCADE_THREADS)
     const kin_cascade_samples &samples = job.samples;
     const int lane = kin_cascade_lane();
     const int32_t length = job.graph.length;
-    for (int64_t point = kin_cascade_first(); point < job.graph.points;
-         point += kin_cascade_step()) {
+    for (int64_t point = job.graph.first + kin_cascade_first();
+         point < kin_cascade_behind(&job.graph); point += kin_cascade_step()) {
         uint64_t *list = job.graph.words + point * length;
         const uint32_t hash = kin_descent_hash(job.salt, (uint32_t)point);
         int32_t news = 0;
@@ -86,7 +86,8 @@ extern "C" int kin_cascade_launch_sample(kin_gpu_stream *stream, const kin_casca
     if (job->graph.points == 0) {
         return 0;
     }
-    const unsigned blocks = kin_cascade_blocks(stream, job->graph.points);
+    const unsigned blocks =
+        kin_cascade_blocks(stream, kin_cascade_behind(&job->graph) - job->graph.first);
     sample_lists<<<blocks, KIN_CASCADE_THREADS, 0, stream->stream>>>(*job);
     return kin_gpu_launched();
 }
@@ -144,8 +145,8 @@ static __global__ void __launch_bounds__(KIN_CASCADE_THREADS)
     const kin_cascade_samples &samples = job.samples;
     const int lane = kin_cascade_lane();
     const int32_t width = samples.forward + samples.reverse;
-    for (int64_t point = kin_cascade_first(); point < job.graph.points;
-         point += kin_cascade_step()) {
+    for (int64_t point = job.graph.first + kin_cascade_first();
+         point < kin_cascade_behind(&job.graph); point += kin_cascade_step()) {
         const int32_t news = samples.new_counts[point];
         const int32_t olds = samples.old_counts[point];
         uint32_t words[R];
@@ -187,7 +188,8 @@ extern "C" int kin_cascade_launch_collect(kin_gpu_stream *stream, const kin_casc
     if (job->graph.points == 0) {
         return 0;
     }
-    const unsigned blocks = kin_cascade_blocks(stream, job->graph.points);
+    const unsigned blocks =
+        kin_cascade_blocks(stream, kin_cascade_behind(&job->graph) - job->graph.first);
     if (job->samples.forward + job->samples.reverse <= 32) {
         collect_samples<2><<<blocks, KIN_CASCADE_THREADS, 0, stream->stream>>>(*job);
     } else {

@@ -102,17 +102,23 @@ kith_status kin_cascade_screen(kin_cascade_run *run, kin_cascade_graph *graph)
                            .cols = run->points.set,
                            .graph = true,
                            .cut_short = true,
+                           .shared = run->share.parts > 0,
                            .col_worst = run->corpus->worst};
     nearness near = {0};
     kin_fused_tally tally = {0};
+    double met = 0.0;
+    uint64_t scope = 0;
     kith_status status = KITH_OK;
-    KIN_TRY(kin_fused_work_make(&work, k,
-                                kin_cascade_capacity(run->count, k, kin_gpu_scope(run->on.gpu))));
+    KIN_TRY(kin_gpu_agree(run->on.gpu, kin_gpu_scope(run->on.gpu), &scope));
+    KIN_TRY(kin_fused_work_make(&work, k, kin_cascade_capacity(run->count, k, scope)));
     KIN_TRY_GOTO(status, run_screen(run, &work, &near), done);
-    KIN_TRY_GOTO(status, make_graph(run, graph), done);
+    KIN_TRY_GOTO(
+        status,
+        run->share.parts > 0 ? make_empty_graph(run, graph) : make_graph(run, graph), done);
     KIN_TRY_GOTO(status, adopt(run, &work, graph), done);
     KIN_TRY_GOTO(status, kin_fused_work_tally(&work, &tally), done);
-    run->evaluations += (tally.pairs - tally.skipped) * (double)(KIN_FUSED_BLOCK * KIN_FUSED_TILE);
+    KIN_TRY_GOTO(status, kin_gpu_add_up(run->on.gpu, tally.pairs - tally.skipped, &met), done);
+    run->evaluations += met * (double)(KIN_FUSED_BLOCK * KIN_FUSED_TILE);
 done:
     kin_gpu_free(run->on.gpu, near.radii);
     kin_gpu_free(run->on.gpu, near.worst);

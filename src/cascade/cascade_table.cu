@@ -16,6 +16,8 @@ static constexpr kin_cascade_kernels make_table()
     table.collect = kin_cascade_launch_collect;
     table.join = kin_cascade_launch_join;
     table.merge = kin_cascade_launch_merge;
+    table.ends = kin_cascade_launch_ends;
+    table.least = kin_cascade_launch_least;
     table.keys = kin_cascade_launch_keys;
     table.hand = kin_cascade_launch_hand;
     table.link = kin_cascade_launch_link;

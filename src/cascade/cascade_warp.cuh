@@ -34,7 +34,8 @@ static __device__ __forceinline__ int kin_cascade_lane(void)
     return (int)threadIdx.x % 32;
 }
 
-/* The first point of this warp, and how far its next one is. */
+/* The first point of this warp, counted from the first that is cared for, and how far its next one
+ * is. */
 static __device__ __forceinline__ int64_t kin_cascade_first(void)
 {
     return (int64_t)blockIdx.x * KIN_CASCADE_WARPS + threadIdx.x / 32;

@@ -161,6 +161,9 @@ void kin_fused_cut_chunks(kin_fused_chunked *c)
 
 bool kin_fused_again(kith_ctx *ctx, kin_gpu *gpu, kith_status status)
 {
+    if (gpu->seat != NULL) {
+        return false; /* in lockstep nobody goes back alone */
+    }
     if (status != KITH_E_DEVICE_MEMORY || !kin_gpu_narrow(gpu)) {
         kin_gpu_widen(gpu);
         return false;

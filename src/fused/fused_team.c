@@ -70,7 +70,7 @@ bool kin_fused_team_yields(kith_ctx *ctx, kith_status status)
     return true;
 }
 
-/* ---- The answers of a graph ------------------------------------------------------------------ */
+/* ---- Lists on their way ---------------------------------------------------------------------- */
 
 /* What a member shows of a batch. */
 typedef struct batch {
@@ -79,30 +79,29 @@ typedef struct batch {
 } batch;
 
 /* Rows of batch number b of a part: *row0 and how many. */
-static int64_t rows_of(const kin_fused_share *share, int32_t part, int64_t b, int64_t most,
+static int64_t rows_of(const kin_fused_relay *relay, int32_t part, int64_t b, int64_t most,
                        int64_t *row0)
 {
-    *row0 = share->firsts[part] + b * most;
-    return kin_max_i64(0, kin_min_i64(most, share->firsts[part + 1] - *row0));
+    *row0 = relay->firsts[part] + b * most;
+    return kin_max_i64(0, kin_min_i64(most, relay->firsts[part + 1] - *row0));
 }
 
-static int64_t batches_of(const kin_fused_share *share, int64_t most)
+static int64_t batches_of(const kin_fused_relay *relay, int32_t parts, int64_t most)
 {
     int64_t count = 0;
-    for (int32_t p = 0; p < share->parts; p++) {
-        count = kin_max_i64(count, kin_ceil_div(share->firsts[p + 1] - share->firsts[p], most));
+    for (int32_t p = 0; p < parts; p++) {
+        count = kin_max_i64(count, kin_ceil_div(relay->firsts[p + 1] - relay->firsts[p], most));
     }
     return count;
 }
 
 /* By the first member: its own batch, then those of the others, by way of its own memory. */
-static kith_status deliver(kin_fused_answers *a, const kin_fused_work *work, kin_fused_delivery *d,
-                           int64_t b, const uint8_t *lost)
+static kith_status deliver_batch(const kin_fused_relay *relay, kin_fused_delivery *d, int64_t b)
 {
-    const kin_fused_device *on = &a->on;
-    for (int32_t p = 0; p < work->share.parts; p++) {
+    const kin_fused_device *on = &relay->answers->on;
+    for (int32_t p = 0; p < kin_gpu_parts(on->gpu); p++) {
         int64_t row0 = 0;
-        const int64_t rows = rows_of(&work->share, p, b, d->most, &row0);
+        const int64_t rows = rows_of(relay, p, b, d->most, &row0);
         const uint64_t n = (uint64_t)rows;
         if (rows == 0) {
             continue;
@@ -114,46 +113,70 @@ static kith_status deliver(kin_fused_answers *a, const kin_fused_work *work, kin
             KIN_TRY(kin_gpu_copy_from(on->ctx, on->gpu, p, d->counts, theirs->counts,
                                       n * sizeof *d->counts));
         }
-        KIN_TRY(kin_fused_delivery_run(a, d, work->rows.ids + row0, rows,
-                                       lost == NULL ? NULL : lost + row0));
+        KIN_TRY(relay->deliver(relay->arg, d, row0, rows));
     }
     return kin_gpu_wait(on->ctx, on->gpu);
 }
 
-static kith_status rescore_batch(const kin_fused_work *work, const kin_fused_delivery *d,
-                                 const kin_fused_rows *rows, const kin_fused_rows *cols, int64_t b)
+static kith_status compute_batch(const kin_fused_relay *relay, kin_fused_delivery *d, int64_t b)
 {
+    const kin_fused_device *on = &relay->answers->on;
     int64_t row0 = 0;
-    const int64_t count = rows_of(&work->share, work->share.part, b, d->most, &row0);
-    if (count > 0) {
-        KIN_TRY(kin_fused_delivery_rescore(d, work, rows, cols, row0, count));
+    const int64_t rows = rows_of(relay, kin_gpu_part(on->gpu), b, d->most, &row0);
+    if (rows > 0) {
+        KIN_TRY(relay->compute(relay->arg, d, row0, rows));
     }
-    return kin_gpu_wait(work->on.ctx, work->on.gpu);
+    return kin_gpu_wait(on->ctx, on->gpu);
 }
 
-static kith_status rescore_all(kin_fused_answers *a, const kin_fused_work *work,
-                               const kin_fused_rows *rows, const kin_fused_rows *cols,
-                               const uint8_t *lost)
+kith_status kin_fused_team_relay(const kin_fused_relay *relay)
 {
-    kin_gpu *gpu = a->on.gpu;
+    kin_gpu *gpu = relay->answers->on.gpu;
+    const bool delivers = kin_gpu_part(gpu) == 0;
     kin_fused_delivery d = {0};
-    const kith_status made = kin_fused_delivery_make(a, work->rows.points, work->lists.k, &d);
-    kith_status status = kin_gpu_meet(gpu, made);
-    const int64_t batches = status == KITH_OK ? batches_of(&work->share, d.most) : 0;
+    const kith_status made = kin_fused_delivery_make(relay->answers, relay->rows, relay->k, &d);
+    kith_status status = made;
+    if (status == KITH_OK && delivers && relay->begin != NULL) {
+        status = relay->begin(relay->arg, &d);
+    }
+    status = kin_gpu_meet(gpu, status);
+    const int64_t batches = status == KITH_OK ? batches_of(relay, kin_gpu_parts(gpu), d.most) : 0;
     for (int64_t b = 0; b < batches && status == KITH_OK; b++) {
-        const kith_status own = rescore_batch(work, &d, rows, cols, b);
+        const kith_status own = compute_batch(relay, &d, b);
         const batch mine = {d.pairs, d.counts};
         kin_gpu_show(gpu, &mine);
         status = kin_gpu_meet(gpu, own);
         if (status == KITH_OK) {
-            status =
-                kin_gpu_meet(gpu, work->share.part == 0 ? deliver(a, work, &d, b, lost) : KITH_OK);
+            status = kin_gpu_meet(gpu, delivers ? deliver_batch(relay, &d, b) : KITH_OK);
         }
     }
     if (made == KITH_OK) {
-        kin_fused_delivery_free(a, &d);
+        kin_fused_delivery_free(relay->answers, &d);
     }
     return status;
+}
+
+/* ---- The answers of a graph ------------------------------------------------------------------ */
+
+typedef struct answering {
+    kin_fused_answers *a;
+    const kin_fused_work *work;
+    const kin_fused_rows *rows;
+    const kin_fused_rows *cols;
+    const uint8_t *lost;
+} answering;
+
+static kith_status rescore_some(void *arg, kin_fused_delivery *d, int64_t row0, int64_t rows)
+{
+    const answering *g = arg;
+    return kin_fused_delivery_rescore(d, g->work, g->rows, g->cols, row0, rows);
+}
+
+static kith_status deliver_some(void *arg, kin_fused_delivery *d, int64_t row0, int64_t rows)
+{
+    const answering *g = arg;
+    return kin_fused_delivery_run(g->a, d, g->work->rows.ids + row0, rows,
+                                  g->lost == NULL ? NULL : g->lost + row0);
 }
 
 /* Sums of all members, to the first one. */
@@ -185,7 +208,15 @@ kith_status kin_fused_answers_take_shared(kin_fused_answers *a, kin_fused_work *
         status = kin_fused_work_lost(work, &lost, &count);
     }
     KIN_TRY_GOTO(status, kin_gpu_meet(a->on.gpu, status), done);
-    KIN_TRY_GOTO(status, rescore_all(a, work, rows, cols, count > 0 ? lost : NULL), done);
+    answering g = {a, work, rows, cols, count > 0 ? lost : NULL};
+    const kin_fused_relay relay = {.answers = a,
+                                   .firsts = work->share.firsts,
+                                   .rows = work->rows.points,
+                                   .k = work->lists.k,
+                                   .compute = rescore_some,
+                                   .deliver = deliver_some,
+                                   .arg = &g};
+    KIN_TRY_GOTO(status, kin_fused_team_relay(&relay), done);
     KIN_TRY_GOTO(status, add_tallies(a, work), done);
     if (first && count > 0) {
         a->tally.reruns += (double)count;

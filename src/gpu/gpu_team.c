@@ -347,6 +347,21 @@ kith_status kin_gpu_agree(kin_gpu *gpu, uint64_t own, uint64_t *least)
     return kin_gpu_meet(gpu, KITH_OK);
 }
 
+kith_status kin_gpu_add_up(kin_gpu *gpu, double own, double *sum)
+{
+    *sum = own;
+    if (gpu->seat == NULL) {
+        return KITH_OK;
+    }
+    kin_gpu_show(gpu, &own);
+    KIN_TRY(kin_gpu_meet(gpu, KITH_OK));
+    *sum = 0.0;
+    for (int32_t p = 0; p < gpu->seat->parts; p++) {
+        *sum += *(const double *)kin_gpu_shown(gpu, p);
+    }
+    return kin_gpu_meet(gpu, KITH_OK);
+}
+
 static kith_status fetch_all(kith_ctx *ctx, kin_gpu *gpu, void *base, uint64_t item_bytes,
                              const int64_t *firsts)
 {

@@ -82,6 +82,8 @@ kith_status kin_gpu_copy_from(kith_ctx *ctx, kin_gpu *gpu, int32_t part, void *t
 
 /* The least number that a member gives, to all. */
 kith_status kin_gpu_agree(kin_gpu *gpu, uint64_t own, uint64_t *least);
+/* The sum of what all members give, in their order, to all. */
+kith_status kin_gpu_add_up(kin_gpu *gpu, double own, double *sum);
 /* Items firsts[p] .. firsts[p + 1] - 1 of an array, which each member has at `base` of its own,
  * are made by part p: afterwards everybody has all of them. Waits. */
 kith_status kin_gpu_gather(kith_ctx *ctx, kin_gpu *gpu, void *base, uint64_t item_bytes,

@@ -41,7 +41,7 @@ static int near_tiles(kin_gpu_stream *stream, const kin_cascade_near *job)
 static int adopt(kin_gpu_stream *stream, const kin_cascade_adopt *job)
 {
     (void)stream;
-    for (int64_t p = 0; p < job->graph.points; p++) {
+    for (int64_t p = job->graph.first; p < kin_cascade_behind(&job->graph); p++) {
         const uint64_t *from = job->lists.words + p * job->lists.capacity;
         uint64_t *to = job->graph.words + p * job->graph.length;
         int32_t count = 0;
@@ -125,8 +125,10 @@ static int fill(kin_gpu_stream *stream, const kin_cascade_fill *job)
 {
     const int32_t length = job->graph.length;
     (void)stream;
-    test_fake_cascade.given_fills += job->points.set.rounded == NULL && job->given != NULL;
-    for (uint32_t p = 0; p < job->graph.points; p++) {
+    if (job->graph.first == 0) {
+        test_fake_cascade.given_fills += job->points.set.rounded == NULL && job->given != NULL;
+    }
+    for (uint32_t p = (uint32_t)job->graph.first; p < kin_cascade_behind(&job->graph); p++) {
         uint64_t *list = job->graph.words + (int64_t)p * length;
         int32_t count = 0;
         while (count < length && list[count] != KIN_DESCENT_EMPTY) {
@@ -199,8 +201,8 @@ static int sample(kin_gpu_stream *stream, const kin_cascade_sample *job)
     const kin_cascade_samples *s = &job->samples;
     const int32_t width = s->forward + s->reverse;
     (void)stream;
-    test_fake_cascade.rounds += 1;
-    for (int64_t p = 0; p < job->graph.points; p++) {
+    test_fake_cascade.rounds += job->graph.first == 0 ? 1 : 0;
+    for (int64_t p = job->graph.first; p < kin_cascade_behind(&job->graph); p++) {
         const uint32_t hash = kin_descent_hash(job->salt, (uint32_t)p);
         uint64_t *list = job->graph.words + p * job->graph.length;
         s->new_counts[p] = 0;
@@ -238,7 +240,7 @@ static int collect(kin_gpu_stream *stream, const kin_cascade_sample *job)
     const kin_cascade_samples *s = &job->samples;
     const int32_t width = s->forward + s->reverse;
     (void)stream;
-    for (int64_t p = 0; p < job->graph.points; p++) {
+    for (int64_t p = job->graph.first; p < kin_cascade_behind(&job->graph); p++) {
         uint32_t *news = s->new_ids + p * width;
         uint32_t *olds = s->old_ids + p * width;
         for (int32_t i = 0; i < s->reverse; i++) {
@@ -264,7 +266,10 @@ static int collect(kin_gpu_stream *stream, const kin_cascade_sample *job)
 static void offer(const kin_cascade_join *job, uint32_t to, uint32_t other, uint32_t order)
 {
     const uint64_t word = kin_descent_word(order, other, 1);
-    if (to != other && word < job->graph.words[((int64_t)to + 1) * job->graph.length - 1]) {
+    const uint64_t last = job->lasts != NULL
+                              ? job->lasts[to]
+                              : job->graph.words[((int64_t)to + 1) * job->graph.length - 1];
+    if (to != other && word < last) {
         least(&job->offers[(int64_t)to * KIN_CASCADE_SLOTS + other % KIN_CASCADE_SLOTS], word);
     }
 }
@@ -275,7 +280,7 @@ static int join(kin_gpu_stream *stream, const kin_cascade_join *job)
     const kin_cascade_samples *s = &job->samples;
     const int32_t width = s->forward + s->reverse;
     (void)stream;
-    for (int64_t p = 0; p < job->graph.points; p++) {
+    for (int64_t p = job->graph.first; p < kin_cascade_behind(&job->graph); p++) {
         const uint32_t *news = s->new_ids + p * width;
         const uint32_t *olds = s->old_ids + p * width;
         for (int32_t i = 0; i < s->new_counts[p]; i++) {
@@ -294,12 +299,31 @@ static int join(kin_gpu_stream *stream, const kin_cascade_join *job)
 static int merge(kin_gpu_stream *stream, const kin_cascade_merge *job)
 {
     (void)stream;
-    for (int64_t i = 0; i < job->graph.points * KIN_CASCADE_SLOTS; i++) {
+    for (int64_t i = job->graph.first * KIN_CASCADE_SLOTS;
+         i < kin_cascade_behind(&job->graph) * KIN_CASCADE_SLOTS; i++) {
         uint64_t *list = job->graph.words + i / KIN_CASCADE_SLOTS * job->graph.length;
         if (job->offers[i] != KIN_DESCENT_EMPTY) {
             *job->updates += enter(list, job->graph.length, job->offers[i]) < job->counted;
         }
         job->offers[i] = KIN_DESCENT_EMPTY;
+    }
+    return 0;
+}
+
+static int ends(kin_gpu_stream *stream, const kin_cascade_ends *job)
+{
+    (void)stream;
+    for (int64_t p = job->graph.first; p < kin_cascade_behind(&job->graph); p++) {
+        job->lasts[p] = job->graph.words[(p + 1) * job->graph.length - 1];
+    }
+    return 0;
+}
+
+static int least_of_both(kin_gpu_stream *stream, const kin_cascade_least *job)
+{
+    (void)stream;
+    for (int64_t i = 0; i < job->count; i++) {
+        least(&job->words[i], job->others[i]);
     }
     return 0;
 }
@@ -323,6 +347,8 @@ static const kin_cascade_kernels cascade = {.near_tiles = near_tiles,
                                             .collect = collect,
                                             .join = join,
                                             .merge = merge,
+                                            .ends = ends,
+                                            .least = least_of_both,
                                             .keys = list_keys,
                                             .hand = hand};
 

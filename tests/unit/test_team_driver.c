@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Several GPUs that are host memory (tests/modules, support_fake_screen.h) and work in threads of
- * their own: exact graphs and searches are the processor's, byte for byte, whatever their number,
- * with uneven sizes and with equal rows; meetings tell all the same; numbers are agreed on, arrays
- * gathered; a GPU that fails is left out and the others do its work; a failure of all is told once,
- * and nothing is left behind. */
+ * their own: exact graphs and searches are the processor's, descents those of one GPU, byte for
+ * byte, with uneven sizes and with equal rows; meetings tell all the same; numbers are agreed on,
+ * arrays gathered; a GPU that fails is left out and the others do its work; a failure of all is
+ * told once, and nothing is left behind. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "base/base_mem.h"
+#include "cascade/cascade.h"
 #include "fused/fused_kernels.h"
 #include "fused/fused_search.h"
 #include "gpu/gpu_team.h"
@@ -97,6 +98,7 @@ static kin_gpu *open_team(kith_ctx *ctx, int32_t count)
     kin_gpu *gpu = NULL;
     assert_int_equal(kin_gpu_open(ctx, indices[0], 0, &gpu), KITH_OK);
     assert_int_equal(kin_gpu_team_open(ctx, gpu, indices, count, 0), KITH_OK);
+    gpu->peak = 0;
     give_kernels(ctx, gpu);
     for (int32_t i = 0; i < count; i++) {
         kin_gpu_team_member(gpu->team, i)->module = &module;
@@ -216,6 +218,98 @@ static void searches_are_divided(void **state)
     test_mixture_free(&queries);
     test_mixture_free(&points);
     kith_ctx_free(ctx);
+}
+
+/* ---- Descent --------------------------------------------------------------------------------- */
+
+typedef struct judging {
+    int32_t rounds;
+    int32_t stop_at; /* asks no more after that many; 0: goes on */
+} judging;
+
+static kith_status judge(void *arg, const kin_descent_round *round, kin_descent_verdict *verdict)
+{
+    judging *j = arg;
+    j->rounds = round->number;
+    *verdict =
+        j->stop_at != 0 && round->number >= j->stop_at ? KIN_DESCENT_ENOUGH : KIN_DESCENT_GO_ON;
+    return KITH_OK;
+}
+
+/* Lists of control rows are looked at after every round: their keys are part of what is compared.
+ */
+typedef struct descended {
+    kith_neighbors graph;
+    kin_descent_outcome outcome;
+    double found[8 * 3];
+    double kth[8];
+} descended;
+
+static void descend(kith_ctx *ctx, const kith_matrix *points, int32_t count, descended *d)
+{
+    enum { K = 5 };
+    static const uint32_t controls[8] = {3, 700, 1500, 2222, 3100, 3999, 4200, 4400};
+    judging j = {.stop_at = 3};
+    kin_descent_control control = {
+        .ids = controls, .count = 8, .at = 3, .found = d->found, .kth = d->kth};
+    const kin_descent_request request = {
+        .distance = {.metric = KITH_EUCLIDEAN, .cols = points->cols, .isa = kin_cpu_best()},
+        .k = K,
+        .candidates = 6,
+        .rounds = 5,
+        .share = 0.1,
+        .control = &control,
+        .judge = judge,
+        .judge_arg = &j};
+    kin_gpu *gpu = open_team(ctx, count);
+    d->graph = test_answer_make(points->rows, K);
+    kin_gpu_enter(gpu);
+    if (kin_cascade_graph_make(ctx, gpu, points, &request, 0, &d->graph, &d->outcome) != KITH_OK) {
+        fail_msg("%d GPUs: %s", (int)count, kith_ctx_detail(ctx));
+    }
+    kin_gpu_leave(gpu);
+    assert_int_equal(j.rounds, d->outcome.rounds);
+    for (int32_t i = 0; i < count; i++) {
+        assert_int_equal(kin_gpu_team_member(gpu->team, i)->held, 0);
+        assert_true(kin_gpu_team_member(gpu->team, i)->peak > 0 || count == 1);
+    }
+    kin_gpu_close(ctx, gpu);
+}
+
+static void descents_have_the_bytes_of_one(int64_t equal)
+{
+    enum { ROWS = 4 * 1024 + 405 };
+    kith_ctx *ctx = make_ctx();
+    kith_matrix points = points_of(ROWS);
+    for (int64_t i = 0; i < equal; i++) {
+        test_mixture_copy(&points, ROWS - 1 - 11 * i, 5 * i);
+    }
+    descended one;
+    descend(ctx, &points, 1, &one);
+    for (int32_t count = 2; count <= 4; count += 2) {
+        descended all;
+        descend(ctx, &points, count, &all);
+        assert_true(test_answers_equal(&one.graph, &all.graph));
+        assert_int_equal(one.outcome.rounds, all.outcome.rounds);
+        assert_int_equal(one.outcome.updates, all.outcome.updates);
+        assert_memory_equal(one.found, all.found, sizeof one.found);
+        assert_memory_equal(one.kth, all.kth, sizeof one.kth);
+        assert_true(one.outcome.evaluations == all.outcome.evaluations);
+        test_answer_free(&all.graph);
+    }
+    printf("descents of %d rows, %d of them equal to others: the bytes of one GPU on 2 and 4, "
+           "after %d rounds\n",
+           ROWS, (int)equal, (int)one.outcome.rounds);
+    test_answer_free(&one.graph);
+    test_mixture_free(&points);
+    kith_ctx_free(ctx);
+}
+
+static void descents_are_those_of_one(void **state)
+{
+    (void)state;
+    descents_have_the_bytes_of_one(0);
+    descents_have_the_bytes_of_one(40);
 }
 
 /* ---- Failures -------------------------------------------------------------------------------- */
@@ -386,6 +480,7 @@ int main(void)
         cmocka_unit_test(a_failure_ends_all),
         cmocka_unit_test(searches_are_divided),
         cmocka_unit_test(graphs_are_those_of_the_processor),
+        cmocka_unit_test(descents_are_those_of_one),
         cmocka_unit_test(a_gpu_that_fails_is_left_out),
         cmocka_unit_test(devices_are_named),
     };
