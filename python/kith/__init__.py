@@ -5,7 +5,7 @@
 >>> X = np.random.default_rng(0).random((1000, 8), dtype=np.float32)
 >>> distances, indices = kith.knn_graph(X, k=15, metric="cosine")
 
-Functions: `knn`, `knn_graph`, `radius_neighbors`, `select_k`, `recall`, `devices`. Points that are
+Functions: `knn`, `knn_graph`, `radius_neighbors`, `select_k`, `merge`, `recall`, `devices`. Points that are
 searched more than once: `Corpus`, `Tree`. Graphs as files, matrices and edges: `Graph`. With
 scikit-learn installed, its interface: `NearestNeighbors`, `KNeighborsTransformer`,
 `RadiusNeighborsTransformer`, `KNeighborsClassifier`, `KNeighborsRegressor`.
@@ -20,6 +20,7 @@ from ._corpus import Corpus, Tree
 from ._devices import DeviceInfo, devices
 from ._graph import Graph
 from ._library import version as __version__
+from ._merge import merge
 from ._radius import Ranges, radius_neighbors
 from ._recall import Recall, recall
 from ._results import Neighbors
@@ -58,6 +59,7 @@ __all__ = [
     "devices",
     "knn",
     "knn_graph",
+    "merge",
     "radius_neighbors",
     "recall",
     "select_k",

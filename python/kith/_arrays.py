@@ -38,7 +38,7 @@ class HostMatrix(NamedTuple):
 
     @property
     def is_double(self) -> bool:
-        return self.struct.dtype == 2
+        return bool(self.struct.dtype == 2)
 
 
 def is_torch(x: Any) -> bool:

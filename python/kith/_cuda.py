@@ -98,15 +98,15 @@ def as_device_matrix(x: Any, name: str) -> DeviceMatrix:
         raise ValueError(f"{name} must lie where the other matrix does, on the GPU")
     maker = _maker(x)
     if is_torch(x):
-        array, number = _torch_array(x)
+        array, dtype = _torch_array(x)
     else:
         array = x if hasattr(x, "__cuda_array_interface__") else _from_dlpack(x)
-        number = _CODES.get(array.__cuda_array_interface__["typestr"], 0)
+        dtype = _CODES.get(array.__cuda_array_interface__["typestr"], 0)
     about = array.__cuda_array_interface__
     shape, strides = about["shape"], about.get("strides")
     if len(shape) != 2:
         raise ValueError(f"{name} has {len(shape)} axes, must have 2: a row for each point")
-    if number == 0:
+    if dtype == 0:
         raise ValueError(
             f"{name} is of type {about['typestr']}, must be float16, float32, float64, bfloat16, "
             "uint8 or int8 on a GPU"
@@ -115,7 +115,7 @@ def as_device_matrix(x: Any, name: str) -> DeviceMatrix:
     if strides is not None and (strides[1] != item or strides[0] < shape[1] * item):
         raise ValueError(f"{name} must have contiguous rows on a GPU (x.contiguous() makes them)")
     stride = 0 if strides is None else int(strides[0])
-    matrix = s.Matrix(about["data"][0], shape[0], stride, shape[1], number)
+    matrix = s.Matrix(about["data"][0], shape[0], stride, shape[1], dtype)
     # The interface's own word on streams is for those who do not know the library of the array.
     stream = int(about.get("stream") or 0) or maker.stream
     return DeviceMatrix(matrix, array, maker, stream)
@@ -149,27 +149,13 @@ def _unsupported(name: str) -> NoReturn:
 
 def search_params(metric: Metric, p: float, k: int, method: int, flags: int) -> s.SearchParams:
     """kith_search_params of arguments."""
-    params = s.SearchParams(c.sizeof(s.SearchParams), _number(metric, p), k, flags)
+    params = s.SearchParams(c.sizeof(s.SearchParams), number(metric, p), k, flags)
     params.method = method
     return params
 
 
-def descent_params(
-    metric: Metric, p: float, k: int, flags: int, recall: float | None, seed: int
-) -> s.DescentParams:
-    """kith_descent_params of arguments."""
-    return s.sized(
-        s.DescentParams,
-        metric=_number(metric, p),
-        k=k,
-        flags=flags,
-        recall=recall or 0.0,
-        sample=-1 if recall is None else 0,
-        seed=seed,
-    )
-
-
-def _number(metric: Metric, p: float) -> int:
+def number(metric: Metric, p: float) -> int:
+    """The number of a metric that a GPU has."""
     if not isinstance(metric, str):
         _unsupported("a function as metric")
     return code(metric, p)

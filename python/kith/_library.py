@@ -36,6 +36,8 @@ _SIGNATURES: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "kith_knn_exact": (c.c_int, (_P, _P, _P, _P, _P)),
     "kith_graph_exact": (c.c_int, (_P, _P, _P, _P)),
     "kith_graph_descent": (c.c_int, (_P, _P, _P, _P, _P)),
+    "kith_graph_merge": (c.c_int, (_P, _P, c.c_int64, _P, _P, _P, _P, _P)),
+    "kith_graph_merge_exact": (c.c_int, (_P, _P, c.c_int64, _P, _P, _P, _P)),
     "kith_graph_search": (c.c_int, (_P, _P, _P, _P, _P, _P, _P)),
     "kith_plan_exact": (c.c_int, (_P, _P, _P, _P, _P)),
     "kith_plan_descent": (c.c_int, (_P, _P, _P, _P, _P)),

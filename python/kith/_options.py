@@ -38,6 +38,21 @@ def seed(random_state: Any) -> int:
     return int(random_state) % 2**64
 
 
+def descent_params(
+    metric: dict[str, Any], k: int, flags: int, recall: float | None, random_state: Any
+) -> s.DescentParams:
+    """kith_descent_params; metric has its fields. Without a recall none is estimated."""
+    return s.sized(
+        s.DescentParams,
+        k=k,
+        flags=flags,
+        recall=recall or 0.0,
+        sample=-1 if recall is None else 0,
+        seed=seed(random_state),
+        **metric,
+    )
+
+
 def excluded(exclude: Any, rows: int, params: s.SearchParams) -> Any:
     """Sets params.exclude; what it returns must live as long as params are used."""
     if exclude is None:

@@ -210,13 +210,13 @@ def knn_graph(
         raise ValueError(f"recall is {recall}, must be above 0 and at most 1")
     if method == s.METHOD_DESCENT and radius is not None:
         raise ValueError("radius goes with exact graphs, not with nn_descent (leave one out)")
-    seed = _options.seed(random_state)
     if on_device(X):
         from . import _cuda
 
         _cuda.refuse(radius=radius, progress=progress or None)
         if method == s.METHOD_DESCENT or (method == 0 and recall is not None and recall < 1.0):
-            descent = _cuda.descent_params(metric, p, k, flags, recall, seed)
+            number = {"metric": _cuda.number(metric, p)}
+            descent = _options.descent_params(number, k, flags, recall, random_state)
             return _cuda.graph_descent(X, descent, wanted, out)
         return _cuda.graph(X, _cuda.search_params(metric, p, k, method, flags), wanted, out)
     if is_sparse(X) and method != s.METHOD_DESCENT:
@@ -228,13 +228,10 @@ def knn_graph(
     distance = resolve(metric, p, points.array.dtype)
     most = points.rows - (not include_self)
     table = Table(points.rows, k, most, points.is_double, out, radius is not None)
-    descent = s.sized(
-        s.DescentParams, k=k, flags=flags, recall=recall or 0.0, seed=seed, **distance.fields
-    )
+    descent = _options.descent_params(distance.fields, k, flags, recall, random_state)
     if method == 0 and recall is not None and recall < 1.0 and radius is None:
         method = s.METHOD_DESCENT if descent_pays(points, descent, wanted) else 0
     if method == s.METHOD_DESCENT:
-        descent.sample = 0 if recall is not None else -1
         call(
             distance,
             wanted,
@@ -303,13 +300,13 @@ def table_for(
 
 
 def call(
-    distance: Distance, wanted: Settings, progress: Progress, function: Any, *structs: Any
+    distance: Distance, wanted: Settings, progress: Progress, function: Any, *arguments: Any
 ) -> None:
-    """A call of the library on structs; None is NULL."""
+    """A call of the library; structs are passed by their address, None is NULL."""
     try:
         context(wanted).call(
             function,
-            *(None if each is None else c.byref(each) for each in structs),
+            *(c.byref(each) if isinstance(each, c.Structure) else each for each in arguments),
             progress=progress,
         )
     except ValueError as error:

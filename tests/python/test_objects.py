@@ -70,6 +70,18 @@ class Functions(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "either the truth or X"):
             kith.recall(truth)
 
+    def test_two_graphs_are_made_one(self):
+        x = support.points(900, 6)
+        parts = kith.knn_graph(x[:600], 8), kith.knn_graph(x[600:], 8)
+        truth = kith.knn_graph(x, 8)
+        merged = kith.merge(x, *parts)
+        self.assertEqual(merged.indices.tobytes(), truth.indices.tobytes())
+        self.assertEqual(merged.distances.tobytes(), truth.distances.tobytes())
+        near = kith.merge(x, *parts, 5, algorithm="nn_descent", recall=0.9)
+        self.assertGreater(kith.recall(near, kith.knn_graph(x, 5)).recall, 0.85)
+        with self.assertRaisesRegex(ValueError, "600 and 300 points, X has 899"):
+            kith.merge(x[1:], *parts)
+
     def test_devices_are_listed(self):
         self.assertEqual(kith.devices()[0].name, "cpu")
         self.assertTrue(kith.devices()[0].available)
