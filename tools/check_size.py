@@ -7,7 +7,7 @@ import sys
 SOFT = 500
 HARD = 800
 SUFFIXES = {".c", ".h", ".cu", ".cuh", ".inc", ".py", ".sh"}
-FOLDERS = ("src", "include", "cli", "tests", "bench", "examples", "tools")
+FOLDERS = ("src", "include", "cli", "python", "tests", "bench", "examples", "tools")
 
 
 def main():

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The wheel is built, is small, and works where there is nothing but NumPy and no compiler.
+#
+# check_wheel.sh [pipelines]    pipelines: then UMAP, Scanpy and others are installed beside it and run
+#                               with its neighbours (tests/python/check_pipelines.py)
+# KITH_WHEEL=FILE takes a wheel that was built before. Exits with 77 where pip cannot install.
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+python3 -m venv "$work/venv" || { echo "wheel: skipped, no venv"; exit 77; }
+pip() { "$work/venv/bin/python" -m pip -q --disable-pip-version-check "$@"; }
+pip install numpy || { echo "wheel: skipped, pip cannot install NumPy"; exit 77; }
+
+wheel=${KITH_WHEEL:-}
+if [ -z "$wheel" ]; then
+    pip wheel --no-deps -w "$work" "$root" -C build-dir="$work/build"
+    wheel=$(echo "$work"/kith-*.whl)
+fi
+bytes=$(stat -c %s "$wheel")
+case $wheel in *-py3-none-linux_*.whl) ;; *) echo "wheel: $wheel is not for every Python"; exit 1 ;; esac
+echo "wheel: $(basename "$wheel"), $bytes bytes"
+[ "$bytes" -lt 20000000 ]
+pip install --no-index "$wheel"
+
+# The first example of README.md's Python, and that of docs/python.md, in an empty folder without PATH.
+example() { awk '/^```python$/ { inside = 1; next } /^```$/ { if (inside) exit } inside' "$1"; }
+example "$root/README.md" >"$work/readme.py"
+example "$root/docs/python.md" | grep -v to_csr >"$work/start.py" # SciPy's
+mkdir "$work/empty"
+for name in readme start; do
+    (cd "$work/empty" && env -i KITH_DEVICE=cpu "$work/venv/bin/python" -I "$work/$name.py")
+done
+echo "wheel: both examples ran with NumPy alone"
+
+if [ "${1:-}" = pipelines ]; then
+    pip install scikit-learn umap-learn scanpy leidenalg igraph || { echo "pipelines: skipped, pip failed"; exit 77; }
+    "$work/venv/bin/python" "$root/tests/python/check_pipelines.py"
+fi
