@@ -1,0 +1,321 @@
+# SPDX-License-Identifier: Apache-2.0
+"""kith graph --shards: the bytes of a graph at once, whatever the shards are, however often the job
+is killed, and whatever becomes of its folder. KITH_KILLS=50 kills more often."""
+import os
+import random
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+import cli_support as support
+from cli_support import CliCase
+
+FORMATS = ("npz", "kith", "knn", "ibin", "ivecs")
+KILLS = int(os.environ.get("KITH_KILLS", "8"))
+
+
+if os.access("/dev/shm", os.W_OK):
+    tempfile.tempdir = "/dev/shm"  # hundreds of files are brought to disk here
+
+
+class ShardCase(CliCase):
+    def case(self, rows=600, columns=8, letters=256, name="points.u8bin"):
+        generator = random.Random(rows)
+        data = bytes(generator.randrange(letters) for _ in range(rows * columns))
+        self.write(name, rows.to_bytes(4, "little") + columns.to_bytes(4, "little") + data)
+
+    def graph(self, *words, k=9, points="points.u8bin"):
+        return ["graph", points, "-k", k, *words]
+
+    def bytes_of(self, name):
+        return (self.folder / name).read_bytes()
+
+    def whole(self, ending, *words, k=9, points="points.u8bin"):
+        self.works(*self.graph("-q", "-o", f"whole.{ending}", *words, k=k, points=points))
+        return self.bytes_of(f"whole.{ending}")
+
+    def shards(self):
+        work = self.folder / "work"
+        return sorted(work.glob("shard-*.kith")) if work.exists() else []
+
+    def start(self, *words):
+        child = subprocess.Popen([support.KITH, *map(str, words)], cwd=self.folder, text=True,
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.addCleanup(lambda: child.poll() is None and child.kill())
+        return child
+
+    def slow(self, *words, count=6):
+        """Some seconds of steps."""
+        self.case(rows=6000, columns=40)
+        return self.graph("-q", "-o", "out.kith", "--shards", "work", "--shard-count", count,
+                          "--metric", "chi2", *words)
+
+    def wait_for(self, child, version):
+        """Until a shard has been written so often."""
+        end = time.monotonic() + 120
+        while child.poll() is None and time.monotonic() < end:
+            if any(int(path.name.split(".")[1]) >= version for path in self.shards()):
+                return
+            time.sleep(0.002)
+        self.fail("the job was done before it had come so far")
+
+    def ended(self):
+        """Nothing is left but the result; the folder may be, where it was there before."""
+        work = self.folder / "work"
+        self.assertFalse(work.exists() and list(work.iterdir()))
+        self.assertEqual([name for name in self.files() if "partial" in name or "journal" in name],
+                         [])
+
+
+class Bytes(ShardCase):
+    def test_formats(self):
+        """every format; 1 to 8 shards of uneven size; shards with fewer points than k; copies"""
+        self.case(rows=67, columns=3, letters=4)
+        for i, ending in enumerate(FORMATS):
+            expected = self.whole(ending)
+            for count in ((1, 2, 3, 5, 8, 67) if i < 2 else (3,)):
+                self.works(*self.graph("-q", "-o", f"out.{ending}", "--shards", "work",
+                                       "--shard-count", count))
+                self.assertEqual(self.bytes_of(f"out.{ending}"), expected, (ending, count))
+                self.ended()
+
+    def test_metrics(self):
+        """screened, direct and one-sided metrics, the tree, a point's own id"""
+        self.case(letters=3, rows=300, columns=4)
+        for words in (["--metric", "cosine"], ["--metric", "ip"], ["--metric", "kl"],
+                      ["--metric", "manhattan"], ["--metric", "jaccard"], ["--method", "tree"],
+                      ["--method", "exact"], ["--include-self"]):
+            expected = self.whole("kith", *words)
+            self.works(*self.graph("-q", "-o", "out.kith", "--shards", "work", "--shard-count", 4,
+                                   *words))
+            self.assertEqual(self.bytes_of("out.kith"), expected, words)
+        self.ended()
+
+    def test_types(self):
+        """other files, mapped and read: .fbin, .npy, .csv"""
+        self.case(rows=200, columns=4)
+        for name in ("points.fbin", "points.npy", "points.csv"):
+            self.works("convert", "points.u8bin", name, "-q")
+            expected = self.whole("npz", points=name)
+            self.works(*self.graph("-q", "-o", "out.npz", "--shards", "work", "--shard-count", 3,
+                                   points=name))
+            self.assertEqual(self.bytes_of("out.npz"), expected, name)
+
+    def test_report(self):
+        """the plan, the report, and what --keep-shards keeps"""
+        self.case()
+        words = self.graph("-o", "out.kith", "--shards", "work", "--shard-count", 4)
+        planned = self.works_json(*words, "--dry-run")["shards"]
+        self.assertEqual((planned["count"], planned["rows"], planned["steps"]), (4, 150, 10))
+        self.assertEqual(self.files(), ["points.u8bin"])
+        said = self.works_json(*words, "--keep-shards")
+        self.assertTrue(said["exact"])
+        self.assertEqual([said["shards"][name] for name in ("count", "steps", "stood", "rebuilt")],
+                         [4, 10, 0, 0])
+        self.assertEqual(len(self.shards()), 4)
+        self.assertLessEqual(sum(path.stat().st_size for path in self.shards()),
+                             planned["folder_bytes"] + 8192)
+        self.assertIn("shards: 4, 10 steps, 10 stood already\n", self.works(*words))
+        self.ended()
+
+    def test_approximate(self):
+        """descents and merges: the same bytes each time, and the recall that is told"""
+        self.case(rows=4000, columns=12)
+        words = self.graph("-q", "-o", "out.kith", "--shards", "work", "--shard-count", 3,
+                           "--method", "descent", "--sample", 300)
+        self.works(*words)
+        first = self.bytes_of("out.kith")
+        self.works(*words, "--threads", 1)
+        self.assertEqual(self.bytes_of("out.kith"), first)
+        self.whole("kith")
+        said = support.json.loads(self.works("eval", "out.kith", "whole.kith", "--json"))
+        told = support.json.loads(self.works("info", "out.kith", "--json"))
+        print(f"recall {said['recall']}, told {told['recall']}", end=" ... ", flush=True)
+
+
+class Memory(ShardCase):
+    def test_limit(self):
+        """as few shards as --memory allows; the process stays within it"""
+        self.case(rows=40000, columns=16)
+        expected = self.whole("kith", k=40)
+        words = self.graph("-o", "out.kith", "--shards", "work", "--memory", "64M", k=40)
+        said = self.works_json(*words, "-q")
+        self.assertGreaterEqual(said["shards"]["count"], 3)
+        if not support.SLOW:
+            self.assertLessEqual(said["peak_bytes"]["host"], 64 << 20)
+        print(f"{said['shards']['count']} shards, {said['peak_bytes']['host'] / 2**20:.1f} MiB",
+              end=" ... ", flush=True)
+        self.assertEqual(self.bytes_of("out.kith"), expected)
+        self.fails(1, *self.graph("-o", "out.kith", "--shards", "work", "--memory", "20M", k=40),
+                   says=["shards need", "allow more memory"])
+
+
+class Resume(ShardCase):
+    def test_kill(self):
+        """kill -9 at random moments; each run goes on, and the end is the same bytes"""
+        words = self.slow()
+        began = time.monotonic()
+        self.works(*words)
+        span = time.monotonic() - began
+        expected = self.bytes_of("out.kith")
+        self.assertEqual(expected, self.whole("kith", "--metric", "chi2"))
+        generator = random.Random(KILLS)
+        killed = ended = 0
+        while killed < (KILLS if not support.SLOW else 3):
+            child = self.start(*words)
+            time.sleep(generator.uniform(0.02, span / 2))
+            child.kill()
+            child.communicate(timeout=120)
+            if child.returncode == 0:
+                ended += 1
+                self.assertEqual(self.bytes_of("out.kith"), expected)
+            else:
+                self.assertEqual(child.returncode, -signal.SIGKILL)
+                killed += 1
+        self.works(*words)
+        self.assertEqual(self.bytes_of("out.kith"), expected)
+        self.ended()
+        print(f"{killed} kills, {ended} ends between them", end=" ... ", flush=True)
+
+    def test_interrupt(self):
+        """Ctrl-C says how far it came; other threads may go on; what stood is not done again"""
+        words = self.slow("--keep-shards")
+        child = self.start(*words)
+        self.wait_for(child, 2)
+        child.send_signal(signal.SIGINT)
+        _, told = child.communicate(timeout=120)
+        self.assertEqual(child.returncode, 130)
+        self.assertRegex(told.splitlines()[-1], r"^kith: interrupted \(work has \d+ of 21 steps; "
+                                                r"the same command goes on there\)$")
+        said = self.works_json(*words, "--threads", 1)
+        self.assertGreaterEqual(said["shards"]["stood"], 8)
+        self.assertEqual(self.bytes_of("out.kith"), self.whole("kith", "--metric", "chi2"))
+
+    def test_two(self):
+        """a second process keeps away from the folder that the first is at"""
+        words = self.slow()
+        child = self.start(*words)
+        self.wait_for(child, 0)
+        for more in ([], ["--restart"]):
+            self.fails(1, *words, *more, says=["work: another process is at work in it"])
+        child.kill()
+        child.communicate()
+
+
+class Left(ShardCase):
+    """What a job has left, and what becomes of it."""
+
+    def setUp(self):
+        super().setUp()
+        self.case()
+        self.expected = self.whole("kith")
+        self.words = self.graph("-q", "-o", "out.kith", "--shards", "work", "--shard-count", 4)
+        self.works(*self.words, "--keep-shards")
+
+    def test_options(self):
+        """another k, metric, number of shards or file is told with both; --restart begins anew"""
+        for k, *words in ([8], [9, "--metric", "l1"], [9, "--shard-count", 5],
+                          [9, "--include-self"], [9, "--method", "descent"]):
+            told = self.fails(1, *self.graph("-q", "-o", "out.kith", "--shards", "work", *words,
+                                             k=k),
+                              says=["work: the folder is of another job, it says '", "--restart"])
+            print(told.split("it says")[1].split("(")[0].strip(), end="; ", flush=True)
+        self.case(rows=601)
+        self.fails(1, *self.words, says=["it says 'rows 600', this one 'rows 601'"])
+        self.works(*self.words, "--restart")
+        self.assertEqual(self.bytes_of("out.kith"), self.whole("kith"))
+        self.ended()
+
+    def test_inputs(self):
+        """points that were touched are told"""
+        time.sleep(0.01)
+        os.utime(self.folder / "points.u8bin")
+        self.fails(1, *self.words, says=["it says 'corpus 4808 bytes", "this one 'corpus 4808 "])
+
+    def test_count(self):
+        """who does not ask for a number gets that of the folder"""
+        words = self.graph("-o", "out.kith", "--shards", "work")
+        self.assertEqual(self.works_json(*words)["shards"]["stood"], 10)
+
+    def test_damage(self):
+        """a file that is damaged, cut or gone is named, and made again; the same bytes"""
+        generator = random.Random(5)
+        for i in range(12 if not support.SLOW else 3):
+            path = generator.choice(self.shards())
+            data = bytearray(path.read_bytes())
+            if i % 3 == 2:
+                path.unlink()
+            else:
+                data[generator.randrange(len(data))] ^= 1 << generator.randrange(8)
+                path.write_bytes(data[:len(data) // (1 + i % 3)])
+            done = self.kith(*self.words, "--keep-shards", "--json")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            said = support.json.loads(done.stdout)["shards"]
+            if i % 3 != 2:
+                self.assertIn(path.name, done.stderr)
+                self.assertEqual(said["rebuilt"], 1)
+            self.assertEqual(said["steps"] - said["stood"], 4 if said["stood"] < 10 else 0)
+            self.assertEqual(self.bytes_of("out.kith"), self.expected)
+            self.assertEqual(len(self.shards()), 4)
+
+
+class Disk(ShardCase):
+    def test_full(self):
+        """a disk that is full is told; with room the same command goes on"""
+        disk = self.folder / "disk"
+        disk.mkdir()
+        mount = shutil.which("mount")
+        if mount is None or subprocess.run([mount, "-t", "tmpfs", "-o", "size=64k", "none", disk],
+                                           capture_output=True, check=False).returncode != 0:
+            raise unittest.SkipTest("no right to mount a small file system")
+        self.addCleanup(subprocess.run, ["umount", disk], check=False)
+        self.case()
+        words = self.graph("-q", "-o", "out.kith", "--shards", "disk/work", "--shard-count", 5)
+        for size in ("size=76k", "size=84k", "size=92k"):
+            self.fails(1, *words, says=["disk/work/shard", "No space left on device",
+                                        "free some space"])
+            subprocess.run([mount, "-o", f"remount,{size}", disk], check=True)
+        subprocess.run([mount, "-o", "remount,size=2m", disk], check=True)
+        stood = self.works_json(*words)["shards"]["stood"]
+        self.assertGreater(stood, 0)
+        print(f"{stood} steps stood", end=" ... ", flush=True)
+        self.assertEqual(self.bytes_of("out.kith"), self.whole("kith"))
+
+
+class Mistakes(ShardCase):
+    def test_usage(self):
+        """what does not go together with shards, or needs them"""
+        for option in ("--shard-count 3", "--keep-shards", "--restart"):
+            self.fails(2, *f"graph a -k 3 -o c.npz {option}".split(),
+                       says=[f"kith: {option.split()[0]}: means nothing without --shards"])
+        self.fails(2, *"graph a -k 3 --shards w".split(), says=["means nothing without --output"])
+        for other in ("--radius 3", "--distances d.fbin", "--init g.npz --method descent",
+                      "--pipeline matrix", "--tree-height 3"):
+            self.fails(2, *f"graph a -k 3 -o c.npz --shards w {other}".split(),
+                       says=[f"--shards: does not go together with {other.split()[0]}"])
+        for count in ("0", "-1", "many", "5000"):
+            self.fails(2, *f"graph a -k 3 -o c.npz --shards w --shard-count {count}".split(),
+                       says=["no number of shards"])
+
+    def test_refused(self):
+        """csr, more shards than points, a folder that is a file, a value that is wrong"""
+        self.case()
+        self.fails(1, *self.graph("-o", "out.npz", "--shards", "work", "--format", "csr"),
+                   says=["npz, kith, knn, ibin or ivecs"])
+        self.fails(1, *self.graph("-o", "out.npz", "--shards", "work", "--shard-count", 601),
+                   says=["shards is 601, must be 1 to 600"])
+        self.fails(1, *self.graph("-o", "out.npz", "--shards", "points.u8bin"),
+                   says=["points.u8bin: cannot be opened as a folder"])
+        rows = [[float(i), 2.0] for i in range(100)]
+        rows[77][1] = float("nan")
+        self.write("bad.fbin", support.matrix_bin(rows, "f"))
+        self.fails(1, *self.graph("-q", "-o", "out.npz", "--shards", "work", "--shard-count", 4,
+                                  points="bad.fbin"), says=["bad.fbin: points[77, 1] is NaN"])
+        self.assertEqual(self.files(), ["bad.fbin", "points.u8bin", "work"])
+
+
+if __name__ == "__main__":
+    support.main()
