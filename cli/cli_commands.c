@@ -18,6 +18,7 @@ static const cli_command commands[CLI_COMMAND_COUNT] = {
          "  kith graph " DIGITS " -k 10 -o graph.npz\n"
          "  kith graph " DIGITS " -k 5 --metric cosine --json\n"
          "  kith graph " DIGITS " --radius 20 -o near.npz\n"
+         "  kith graph " DIGITS " -k 10 --symmetric union -o both.npz\n"
          "  kith graph " DIGITS " -k 10 --recall 0.99 -o graph.kith\n"
          "  kith graph " DIGITS " -k 10 --method descent --init graph.kith --rounds 2\n"
          "  kith graph " DIGITS " -k 10 --memory 64M --shards work -o graph.kith\n"},

@@ -338,6 +338,7 @@ static void close_job(cli_job *job)
     kith_corpus_free(job->prepared);
     free(job->forward.ids);
     free(job->forward.distances);
+    free(job->forward.distances64);
     free(job->back.ids);
     free(job->back.distances);
     cli_points_close(&job->queries);

@@ -23,7 +23,7 @@ typedef struct cli_job {
     kith_neighbors forward; /* of each query, or of each point of a graph; owned */
     kith_neighbors back;    /* of each row of the corpus among the queries; owned */
     kith_ranges *ranges;
-    int64_t pairs; /* found within the radius, or mutual */
+    int64_t pairs; /* found within the radius, or mutual; edges of a symmetric graph */
     bool descends; /* a graph by NN-Descent */
     bool chose;    /* between that and an exact one, by this estimate: */
     kith_descent_estimate estimate;
@@ -83,6 +83,8 @@ int cli_job_allocate(cli_job *job, kith_neighbors *table, int64_t rows);
 int cli_job_save(cli_job *job, const char *path, const kith_neighbors *table, int64_t corpus_rows);
 /* Writes the forward table to -o, and its distances to --distances. */
 int cli_job_save_forward(cli_job *job);
+/* Writes the ranges to -o. */
+int cli_job_save_ranges(cli_job *job);
 kith_result_meta cli_job_meta(const cli_job *job, int64_t corpus_rows);
 
 /* Radius search, with or without queries. */

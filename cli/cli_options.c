@@ -338,6 +338,23 @@ static bool read_updates(const char *value, cli_args *args, cli_error *error)
     return refuse_name(error, value, "choice of updates", updates_name, 0, 2);
 }
 
+static const char *symmetry_name(int symmetry)
+{
+    return symmetry == KITH_SYMMETRY_UNION ? "union" : "mutual";
+}
+
+static bool read_symmetric(const char *value, cli_args *args, cli_error *error)
+{
+    for (int symmetry = KITH_SYMMETRY_UNION; symmetry <= KITH_SYMMETRY_MUTUAL; symmetry++) {
+        if (strcmp(value, symmetry_name(symmetry)) == 0) {
+            args->symmetry = (kith_symmetry)symmetry;
+            return true;
+        }
+    }
+    return refuse_name(error, value, "symmetry", symmetry_name, KITH_SYMMETRY_UNION,
+                       KITH_SYMMETRY_MUTUAL);
+}
+
 static bool read_chunk(const char *value, cli_args *args, cli_error *error)
 {
     return cli_value_int(value, 1, UINT32_MAX - 1, &args->chunk) ||
@@ -467,6 +484,9 @@ static const cli_option options[CLI_OPTION_COUNT] = {
                         "pairs that choose each other: .ivecs .ibin .csv .tsv", NULL},
     [CLI_OPT_INCLUDE_SELF] = {"include-self", 0, NULL, GRAPH,
                               "let a point compete for its own list like any other", NULL},
+    [CLI_OPT_SYMMETRIC] = {"symmetric", 0, "NAME", GRAPH,
+                           "edges both ways, as csr in .npz: union, or mutual (both have it)",
+                           read_symmetric},
     [CLI_OPT_POINTS] = {"points", 0, "FILE", EVAL,
                         "the points of the graph: estimate recall from exact answers", read_points},
     [CLI_OPT_RECALL] = {"recall", 0, "R[@K]", SOLVES,

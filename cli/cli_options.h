@@ -47,6 +47,7 @@ typedef enum cli_option_id {
     CLI_OPT_BOTH,
     CLI_OPT_MUTUAL,
     CLI_OPT_INCLUDE_SELF,
+    CLI_OPT_SYMMETRIC,
     CLI_OPT_POINTS,
     CLI_OPT_RECALL,
     CLI_OPT_SAMPLE,
@@ -98,6 +99,7 @@ typedef struct cli_args {
     int32_t heap_sample; /* in multiples of k */
     kith_predict_mode mode;
     kith_format format;
+    kith_symmetry symmetry; /* 0: lists as they are */
     const char *output;
     const char *output_back;
     const char *distances;

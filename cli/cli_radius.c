@@ -21,7 +21,7 @@ static int solve(cli_job *job)
     return code;
 }
 
-static int save(cli_job *job)
+int cli_job_save_ranges(cli_job *job)
 {
     const char *path = job->args->output;
     if (path == NULL) {
@@ -33,5 +33,5 @@ static int save(cli_job *job)
                              kith_ranges_save(job->session.ctx, path, job->ranges, &meta), path);
 }
 
-const cli_engine cli_engine_radius = {CLI_ENDINGS_RANGES, NULL, solve, save,
+const cli_engine cli_engine_radius = {CLI_ENDINGS_RANGES, NULL, solve, cli_job_save_ranges,
                                       "neighbours within the radius"};

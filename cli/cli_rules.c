@@ -31,7 +31,9 @@ static const rule rules[] = {
     {CLI_OPT_SHARD_COUNT, true, CLI_OPT_SHARDS},   {CLI_OPT_KEEP_SHARDS, true, CLI_OPT_SHARDS},
     {CLI_OPT_SHARDS, true, CLI_OPT_OUTPUT},        {CLI_OPT_SHARDS, false, CLI_OPT_RADIUS},
     {CLI_OPT_SHARDS, false, CLI_OPT_DISTANCES},    {CLI_OPT_SHARDS, false, CLI_OPT_INIT},
-    {CLI_OPT_SHARDS, false, CLI_OPT_TREE_HEIGHT},  {CLI_OPT_SHARDS, false, CLI_OPT_PIPELINE},
+    {CLI_OPT_SYMMETRIC, false, CLI_OPT_RADIUS},    {CLI_OPT_SYMMETRIC, false, CLI_OPT_DISTANCES},
+    {CLI_OPT_SHARDS, false, CLI_OPT_SYMMETRIC},    {CLI_OPT_SHARDS, false, CLI_OPT_TREE_HEIGHT},
+    {CLI_OPT_SHARDS, false, CLI_OPT_PIPELINE},
 };
 
 /* What a radius has beside -k alone. */
@@ -97,6 +99,11 @@ static bool check_outputs(const cli_args *args, cli_error *error)
     if (cli_is_radius_search(args) && cli_given(args, CLI_OPT_FORMAT) &&
         args->format != KITH_FORMAT_CSR) {
         return refuse(error, "--format", "a radius search is written as csr alone (leave it out)");
+    }
+    if (cli_given(args, CLI_OPT_SYMMETRIC) && cli_given(args, CLI_OPT_FORMAT) &&
+        args->format != KITH_FORMAT_CSR) {
+        return refuse(error, "--format",
+                      "a symmetric graph is written as csr alone (leave it out)");
     }
     return true;
 }
@@ -191,8 +198,7 @@ static bool check_descent(const cli_args *args, cli_error *error)
     return check_descent_numbers(args, error);
 }
 
-/* Walks on a graph have options of their own, and are the processor's, at once, in one direction.
- */
+/* Walks on a graph have options of their own, and go at once, in one direction. */
 static bool check_walk(const cli_args *args, cli_error *error)
 {
     static const cli_option_id own[] = {CLI_OPT_RECALL, CLI_OPT_SAMPLE, CLI_OPT_SEED,

@@ -134,6 +134,36 @@ class Graph(CliCase):
         self.assertEqual((self.folder / "tree.npz").read_bytes(),
                          (self.folder / "near.npz").read_bytes())
 
+    def test_symmetric(self):
+        """--symmetric writes the edges that one of two rows has, or both, at their distances"""
+        self.points("points.u8bin", 90, 5)
+        self.works("graph", "points.u8bin", "-k", "4", "-o", "g.npz")
+        graph = read_npz(self.folder / "g.npz")
+        near = [{} for _ in range(90)]
+        for at, other in enumerate(graph["ids"][0]):
+            near[at // 4][other] = graph["distances"][0][at]
+        for name, keeps in (("union", any), ("mutual", all)):
+            for more in ([], ["--method", "descent", "--sample", "0"]):
+                told = self.works_json("graph", "points.u8bin", "-k", "4", "--symmetric", name, "-o",
+                                       "s.npz", *more)
+                arrays = read_npz(self.folder / "s.npz")
+                first = arrays["indptr"][0]
+                self.assertEqual((told["pairs"], len(first)), (first[-1], 91))
+                for row in range(90):
+                    span = slice(first[row], first[row + 1])
+                    edges = sorted((near[row].get(other, near[other].get(row)), other)
+                                   for other in range(90)
+                                   if keeps((other in near[row], row in near[other])))
+                    self.assertEqual(list(arrays["indices"][0][span]), [e[1] for e in edges])
+                    self.assertEqual(list(arrays["data"][0][span]), [e[0] for e in edges])
+        self.assertIn("edges: ", self.works("graph", "points.u8bin", "-k", "4", "--symmetric", "union"))
+        for words, says in (("--symmetric both", "--symmetric: 'both' is no symmetry"),
+                            ("--symmetric union --radius 3", "does not go together with --radius"),
+                            ("--symmetric union --distances d.npy -o s.npz", "with --distances"),
+                            ("--symmetric union --format npz -o s.npz", "written as csr alone"),
+                            ("--symmetric union -o s.kith", "its ending names no format for this")):
+            self.fails(2, "graph", "points.u8bin", "-k", "4", *words.split(), says=[says])
+
     def test_radius_limit(self):
         """-k with --radius: the k nearest within it, empty slots behind them"""
         points = self.points(rows=50, columns=3)

@@ -7,7 +7,7 @@ _kith_options() {
         --json -h --help"
     case $1 in
     graph)
-        echo "$solve --include-self --recall --sample --seed --rounds --candidates --list --delta
+        echo "$solve --include-self --symmetric --recall --sample --seed --rounds --candidates --list --delta
             --start --start-share --init --updates --deterministic --shards --shard-count --keep-shards
             --restart"
         ;;
@@ -38,6 +38,7 @@ _kith_values() {
         ;;
     --method) echo "auto exact tree descent" ;;
     --start) echo "auto random screen" ;;
+    --symmetric) echo "union mutual" ;;
     --pipeline) echo "fused matrix hybrid" ;;
     --select)
         echo "auto scan insertion heap merge_queue quick bitonic radix threshold_heap"
