@@ -265,12 +265,12 @@ static kith_status member(void *arg, kith_ctx *ctx, kin_gpu *gpu, int32_t part, 
     return KITH_OK;
 }
 
-/* Points that the host has, and lists of positions of a set. */
+/* Points that the host has, lists of positions of a set, no graph that is given. */
 static bool is_shared(const kin_gpu *gpu, const kith_matrix *points,
                       const kin_descent_request *request, uint32_t place)
 {
     return (place & KIN_FUSED_DATA_ON_DEVICE) == 0 && kin_exact_screens(&request->distance) &&
-           kin_gpu_team_takes(gpu, points->rows, KIN_FUSED_TEAM_ROWS);
+           request->init == NULL && kin_gpu_team_takes(gpu, points->rows, KIN_FUSED_TEAM_ROWS);
 }
 
 /* By all GPUs, or by one where there is one, or where copies for all find no room. */

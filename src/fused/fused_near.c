@@ -30,6 +30,7 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "exact/exact_order.h"
+#include "gpu/gpu_team.h"
 
 /* Pivots are powers of two: what SHARE divides, as long as it is more than MOST_ON_HOST, is whole
  * tiles. */
@@ -191,9 +192,10 @@ static void free_dealing(const kin_fused_device *on, dealing *d)
     kin_gpu_free(on->gpu, d->units);
 }
 
-/* Every block of points meets all tiles of pivots, which one list names for all. */
-static kith_status upload_units(const kin_fused_device *on, int64_t blocks, int64_t tiles,
-                                const dealing *d)
+/* Every block of points meets all tiles of pivots, which one list names for all. Blocks from
+ * `first` on. */
+static kith_status upload_units(const kin_fused_device *on, int64_t first, int64_t blocks,
+                                int64_t tiles, const dealing *d)
 {
     kith_ctx *ctx = on->ctx;
     kin_fused_unit *units = NULL;
@@ -202,7 +204,7 @@ static kith_status upload_units(const kin_fused_device *on, int64_t blocks, int6
     kith_status status = KITH_OK;
     KIN_TRY_GOTO(status, kin_alloc(ctx, &units, (uint64_t)blocks, sizeof *units, "units"), done);
     for (int64_t i = 0; i < blocks; i++) {
-        units[i] = (kin_fused_unit){(uint32_t)i, 0, (uint32_t)tiles, 0};
+        units[i] = (kin_fused_unit){(uint32_t)(first + i), 0, (uint32_t)tiles, 0};
     }
     for (int64_t i = 0; i < tiles; i++) {
         numbers[i] = (uint32_t)i;
@@ -220,19 +222,25 @@ done:
     return status;
 }
 
+/* shared: members of a team in lockstep have the same points, and each looks for a part of them. */
 static kith_status find_nearest(const kin_fused_device *on, const kin_fused_set *points,
-                                const kin_fused_set *cells, dealing *d)
+                                const kin_fused_set *cells, bool shared, dealing *d)
 {
     kith_ctx *ctx = on->ctx;
     kin_gpu *gpu = on->gpu;
-    const int64_t blocks = points->padded / KIN_FUSED_BLOCK;
+    const int32_t part = shared ? kin_gpu_part(gpu) : 0;
+    int64_t firsts[KIN_GPU_TEAM_MOST + 1];
+    kin_gpu_divide(points->padded, KIN_FUSED_BLOCK, shared ? kin_gpu_parts(gpu) : 1, firsts);
+    const int64_t first = firsts[part] / KIN_FUSED_BLOCK;
+    const int64_t blocks = firsts[part + 1] / KIN_FUSED_BLOCK - first;
     const int64_t tiles = cells->points / KIN_FUSED_TILE;
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &d->units, (uint64_t)blocks, sizeof *d->units, "units"));
+    KIN_TRY(kin_gpu_alloc(ctx, gpu, &d->units, (uint64_t)kin_max_i64(1, blocks), sizeof *d->units,
+                          "units"));
     KIN_TRY(kin_gpu_alloc(ctx, gpu, &d->tiles, (uint64_t)tiles, sizeof *d->tiles, "tiles"));
     KIN_TRY(kin_gpu_alloc(ctx, gpu, &d->counters, 2, sizeof *d->counters, "counters"));
     KIN_TRY(kin_gpu_alloc(ctx, gpu, &d->nearest, (uint64_t)points->padded, sizeof *d->nearest,
                           "nearest pivots"));
-    KIN_TRY(upload_units(on, blocks, tiles, d));
+    KIN_TRY(upload_units(on, first, blocks, tiles, d));
     KIN_TRY(
         kin_gpu_fill(ctx, gpu, d->nearest, 0xff, (uint64_t)points->padded * sizeof *d->nearest));
     const kin_fused_screen job = {.mode = KIN_FUSED_NEAREST,
@@ -243,7 +251,9 @@ static kith_status find_nearest(const kin_fused_device *on, const kin_fused_set 
                                   .next = &d->counters[1],
                                   .tiles = d->tiles,
                                   .nearest = d->nearest};
-    return kin_gpu_check(ctx, gpu, on->kernels->screen(on->stream, &job), "finding nearest pivots");
+    KIN_TRY(
+        kin_gpu_check(ctx, gpu, on->kernels->screen(on->stream, &job), "finding nearest pivots"));
+    return shared ? kin_gpu_gather(ctx, gpu, d->nearest, sizeof *d->nearest, firsts) : KITH_OK;
 }
 
 /* Rows `from` by the cells of their nearest pivots; marks: by tile, or NULL. */
@@ -303,7 +313,7 @@ static kith_status make_finer(const kin_fused_device *on, const kin_fused_prepar
     dealing d = {0};
     kith_status status = KITH_OK;
     KIN_TRY_GOTO(status, make_pivots(on, prepared, count, p), done);
-    KIN_TRY_GOTO(status, find_nearest(on, &p->set, coarse, &d), done);
+    KIN_TRY_GOTO(status, find_nearest(on, &p->set, coarse, false, &d), done);
     KIN_TRY_GOTO(status, sort_by_cell(on, count, coarse->points, p->ids, p->ids, NULL, &d), done);
     status = round_pivots(on, prepared, p);
 done:
@@ -347,7 +357,7 @@ kith_status kin_fused_order_points(const kin_fused_device *on, kin_fused_prepare
     }
     KIN_TRY_GOTO(status, make_order(on, prepared, count, &p), done);
     KIN_TRY_GOTO(status, round_listed(on, prepared, listed, p.worst), done);
-    KIN_TRY_GOTO(status, find_nearest(on, &prepared->set, &p.set, &d), done);
+    KIN_TRY_GOTO(status, find_nearest(on, &prepared->set, &p.set, true, &d), done);
     KIN_TRY_GOTO(status, allocate_marks(on, points, &prepared->marks), done);
     KIN_TRY_GOTO(status,
                  sort_by_cell(on, points, count, listed, prepared->ids, prepared->marks, &d), done);
@@ -436,7 +446,7 @@ kith_status kin_fused_order_queries(const kin_fused_device *on, const kin_fused_
     p.set.ids = corpus->pivots;
     KIN_TRY_GOTO(status, allocate_pivots(on, &p), done);
     KIN_TRY_GOTO(status, round_pivots(on, corpus, &p), done);
-    KIN_TRY_GOTO(status, find_nearest(on, &queries->set, &p.set, &d), done);
+    KIN_TRY_GOTO(status, find_nearest(on, &queries->set, &p.set, false, &d), done);
     KIN_TRY_GOTO(status, allocate_marks(on, points, &marks), done);
     KIN_TRY_GOTO(
         status,

@@ -14,6 +14,7 @@
 #include "fused/fused_near.h"
 #include "fused/fused_pilot.h"
 #include "gpu/gpu_ahead.h"
+#include "gpu/gpu_team.h"
 #include "host/host_clock.h"
 
 enum { COVERED = 4096 /* fewer points have nothing to skip */ };
@@ -68,6 +69,20 @@ void kin_fused_prepare_ahead(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *mat
     kin_gpu_ahead_begin(ctx, gpu, &rows);
 }
 
+/* Of a team in lockstep each brings a part of the rows, and gets the others' from them. */
+static kith_status upload_share(const preparing *p, const kin_gpu_rows *rows)
+{
+    kin_gpu *gpu = p->on.gpu;
+    const int32_t part = kin_gpu_part(gpu);
+    int64_t firsts[KIN_GPU_TEAM_MOST + 1];
+    kin_gpu_divide(rows->count, 1, kin_gpu_parts(gpu), firsts);
+    const int64_t first = firsts[part];
+    KIN_TRY(kin_gpu_upload_rows(p->on.ctx, gpu, (char *)p->out->data + first * rows->row_bytes,
+                                (const char *)rows->from + first * rows->stride_bytes,
+                                firsts[part + 1] - first, rows->row_bytes, rows->stride_bytes));
+    return kin_gpu_gather(p->on.ctx, gpu, p->out->data, (uint64_t)rows->row_bytes, firsts);
+}
+
 static kith_status upload(const preparing *p, const kin_gpu_rows *rows)
 {
     kith_ctx *ctx = p->on.ctx;
@@ -79,8 +94,10 @@ static kith_status upload(const preparing *p, const kin_gpu_rows *rows)
     }
     KIN_TRY(kin_gpu_alloc(ctx, gpu, &out->data, (uint64_t)rows->count, (uint64_t)rows->row_bytes,
                           "the points"));
-    return kin_gpu_upload_rows(ctx, gpu, out->data, rows->from, rows->count, rows->row_bytes,
-                               rows->stride_bytes);
+    return kin_gpu_parts(gpu) > 1
+               ? upload_share(p, rows)
+               : kin_gpu_upload_rows(ctx, gpu, out->data, rows->from, rows->count, rows->row_bytes,
+                                     rows->stride_bytes);
 }
 
 static kith_status take_rows(preparing *p, int64_t first, int64_t count)
