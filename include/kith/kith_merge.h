@@ -50,6 +50,46 @@ KITH_API kith_status kith_graph_merge(kith_ctx *ctx, const kith_matrix *points, 
                                       const kith_descent_params *params, const kith_neighbors *out,
                                       kith_descent_report *report);
 
+/* Points leave a graph. */
+typedef struct kith_remove_params {
+    uint32_t struct_size; /* set by kith_remove_params_default() */
+    kith_metric metric;   /* 0 = KITH_EUCLIDEAN; the graph's own */
+    int64_t k;           /* neighbours a row of the answer, at most the graph's; no default, 0 is an
+                            error */
+    uint32_t flags;      /* KITH_INCLUDE_SELF */
+    int32_t approximate; /* 1: the graph is, and what is made anew is made by kith_graph_descent */
+    kith_distance_fn custom; /* for KITH_CUSTOM; it gets rows of copies */
+    void *custom_arg;
+} kith_remove_params;
+
+static inline kith_remove_params kith_remove_params_default(void)
+{
+    kith_remove_params params;
+    memset(&params, 0, sizeof params);
+    params.struct_size = (uint32_t)sizeof params;
+    return params;
+}
+
+typedef struct kith_remove_report {
+    uint32_t struct_size; /* set by the caller to sizeof(kith_remove_report) */
+    int32_t anew;         /* 1: so many rows lost neighbours that the graph was made anew */
+    int64_t left;         /* rows of the answer */
+    int64_t repaired;     /* of them, those that were searched for again */
+} kith_remove_report;
+
+/* Rows whose byte of `removed` (points.rows of them) is not 0 leave points and graph. Rows that are
+ * left keep their order and move up. out: so many rows as are left x k. map, where it is not NULL:
+ * points.rows numbers, the new id of each row, KITH_ID_NONE of those that left. Rows that have
+ * fewer than k neighbours afterwards are searched for, exactly, in what is left; where they are
+ * more than half, the graph is made anew. So an exact graph stays exact: the bytes of
+ * kith_graph_exact of what is left. An approximate one stays approximate. report may be NULL. Cost:
+ * a search for the rows that lost neighbours, and a canonical distance for each id of the graph.
+ * Memory: a copy of the points and of the graph's ids. Errors as kith_graph_exact. */
+KITH_API kith_status kith_graph_remove(kith_ctx *ctx, const kith_matrix *points,
+                                       const kith_neighbors *graph, const uint8_t *removed,
+                                       const kith_remove_params *params, const kith_neighbors *out,
+                                       uint32_t *map, kith_remove_report *report);
+
 #ifdef __cplusplus
 }
 #endif

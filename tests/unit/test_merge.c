@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Two graphs made one by the public calls: an exact merge has the bytes of the exact graph of all
- * points, and what is wrong with arguments is said. Runs with several threads. */
+ * Graphs that grow and shrink by the public calls: an exact merge has the bytes of the exact graph
+ * of all points, and so has a removal of what is left; an approximate merge finds what a descent of
+ * all finds; what is wrong with arguments is said. Runs with several threads. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -97,7 +98,7 @@ static void each_split(kith_ctx *ctx, const kith_matrix *points, const kith_sear
     static const int64_t splits[] = {0, 1, 4, K, K + 1, 97, ROWS / 2, ROWS - 3, ROWS};
     kith_neighbors truth = test_answer_make(points->rows, params->k);
     works(ctx, kith_graph_exact(ctx, points, params, &truth));
-    for (size_t i = 0; i < sizeof splits / sizeof *splits; i++) {
+    for (size_t i = 0; i < sizeof splits / sizeof *splits; i += test_is_sanitized_build() ? 3 : 1) {
         merge_is_true(ctx, points, splits[i], params, &truth);
     }
     test_answer_free(&truth);
@@ -141,6 +142,174 @@ static void methods_are_passed_on(void **state)
     test_rows_free(&points);
     kith_ctx_free(ctx);
     (void)printf("by the tree and by the pipeline matrix, too\n");
+}
+
+/* ---- Approximate ---------------------------------------------------------------------------- */
+
+static double recall_of(kith_ctx *ctx, const kith_neighbors *found, const kith_neighbors *truth,
+                        kith_metric metric)
+{
+    kith_recall recall;
+    works(ctx, kith_recall_measure(ctx, found, truth, metric, 0, &recall));
+    return recall.recall;
+}
+
+/* No id twice, none its own, no empty slot. */
+static void is_sound(const kith_neighbors *graph)
+{
+    for (int64_t row = 0; row < graph->rows; row++) {
+        const uint32_t *ids = graph->ids + row * graph->k;
+        for (int64_t i = 0; i < graph->k; i++) {
+            assert_true((int64_t)ids[i] < graph->rows && (int64_t)ids[i] != row);
+            for (int64_t j = 0; j < i; j++) {
+                assert_int_not_equal(ids[i], ids[j]);
+            }
+        }
+    }
+}
+
+/* Recall of merged graphs against that of a descent of all points. */
+static void merge_is_near(kith_ctx *ctx, const kith_matrix *points, kith_metric metric,
+                          const char *name)
+{
+    const int64_t first_rows = points->rows / 3;
+    const kith_matrix part[] = {part_of(points, 0, first_rows),
+                                part_of(points, first_rows, points->rows - first_rows)};
+    kith_search_params exact = kith_search_params_default();
+    exact.k = K;
+    exact.metric = metric;
+    kith_descent_params params = kith_descent_params_default();
+    params.k = K;
+    params.metric = metric;
+    kith_neighbors truth = test_answer_make(points->rows, K);
+    kith_neighbors direct = test_answer_make(points->rows, K);
+    kith_neighbors merged = test_answer_make(points->rows, K);
+    kith_neighbors again = test_answer_make(points->rows, K);
+    kith_neighbors graph1 = test_answer_make(part[0].rows, K);
+    kith_neighbors graph2 = test_answer_make(part[1].rows, K);
+    kith_descent_report report = {.struct_size = (uint32_t)sizeof report};
+    works(ctx, kith_graph_exact(ctx, points, &exact, &truth));
+    works(ctx, kith_graph_descent(ctx, points, &params, &direct, NULL));
+    works(ctx, kith_graph_descent(ctx, &part[0], &params, &graph1, NULL));
+    works(ctx, kith_graph_descent(ctx, &part[1], &params, &graph2, NULL));
+    works(ctx,
+          kith_graph_merge(ctx, points, first_rows, &graph1, &graph2, &params, &merged, &report));
+    works(ctx, kith_graph_merge(ctx, points, first_rows, &graph1, &graph2, &params, &again, NULL));
+    const double by_descent = recall_of(ctx, &direct, &truth, metric);
+    const double by_merge = recall_of(ctx, &merged, &truth, metric);
+    (void)printf("    %-10s %-13s direct %.4f, merged %.4f, told %.4f\n", name,
+                 kith_metric_name(metric), by_descent, by_merge, report.recall.recall);
+    is_sound(&merged);
+    assert_true(by_merge >= by_descent - 0.005);
+    assert_true(by_merge >= report.recall.low - 0.01 && by_merge <= report.recall.high + 0.01);
+    assert_int_equal(report.start, KITH_START_GRAPH);
+    assert_int_equal(report.exact, 0);
+    assert_true(test_answers_equal(&merged, &again));
+    test_answer_free(&graph2);
+    test_answer_free(&graph1);
+    test_answer_free(&again);
+    test_answer_free(&merged);
+    test_answer_free(&direct);
+    test_answer_free(&truth);
+}
+
+static void approximate_loses_little(void **state)
+{
+    (void)state;
+    /* More than engines solve exactly: twice as many where there is a screen. */
+    enum { MANY = 9000, FEWER = 4800 };
+    kith_ctx *ctx = test_engine_best_ctx(2);
+    uint64_t seed = 5;
+    test_rows points = test_rows_make(KITH_F32, MANY, COLS, 0);
+    test_shape_fill(&points, SHAPE_GAUSS, false, &seed);
+    for (int64_t row = 0; row < MANY; row += 29) {
+        test_rows_copy(&points, row, &points, (row + MANY / 2) % MANY); /* across the sets */
+    }
+    merge_is_near(ctx, &points.matrix, KITH_EUCLIDEAN, "copies");
+    if (!test_is_sanitized_build()) {
+        test_shape_fill(&points, SHAPE_HEAVY, false, &seed);
+        merge_is_near(ctx, &points.matrix, KITH_INNER_PRODUCT, "heavy");
+        test_shape_fill(&points, SHAPE_GAUSS, false, &seed);
+        const kith_matrix fewer = part_of(&points.matrix, 0, FEWER);
+        merge_is_near(ctx, &fewer, KITH_MANHATTAN, "gauss");
+    }
+    test_rows_free(&points);
+    kith_ctx_free(ctx);
+    (void)printf("merged by a descent: no more than 0.005 below a descent of all, sound lists, the "
+                 "same bytes again\n");
+}
+
+/* ---- Removal -------------------------------------------------------------------------------- */
+
+/* A graph without some of its points is the exact graph of the others. */
+static void rest_is_true(kith_ctx *ctx, const test_rows *points, const uint8_t *removed,
+                         const kith_search_params *params, int32_t anew)
+{
+    const int64_t rows = points->matrix.rows;
+    test_rows rest = test_rows_make(points->matrix.dtype, rows, points->matrix.cols, 0);
+    uint32_t *map = malloc((size_t)rows * sizeof *map);
+    int64_t left = 0;
+    for (int64_t row = 0; row < rows; row++) {
+        if (removed[row] == 0) {
+            test_rows_copy(&rest, left++, points, row);
+        }
+    }
+    const kith_matrix matrix = part_of(&rest.matrix, 0, left);
+    kith_neighbors graph = graph_of(ctx, &points->matrix, LONGER, params);
+    kith_neighbors truth = test_answer_make(left, params->k);
+    kith_neighbors out = test_answer_make(left, params->k);
+    kith_remove_params remove = kith_remove_params_default();
+    kith_remove_report report = {.struct_size = (uint32_t)sizeof report};
+    remove.metric = params->metric;
+    remove.k = params->k;
+    remove.flags = params->flags;
+    works(ctx, kith_graph_exact(ctx, &matrix, params, &truth));
+    works(ctx,
+          kith_graph_remove(ctx, &points->matrix, &graph, removed, &remove, &out, map, &report));
+    if (!test_answers_equal(&out, &truth)) {
+        fail_msg("%s: not the graph of what is left", kith_metric_name(params->metric));
+    }
+    assert_int_equal(report.left, left);
+    assert_int_equal(report.anew, anew);
+    for (int64_t row = 0, next = 0; row < rows; row++) {
+        assert_int_equal(map[row], removed[row] != 0 ? KITH_ID_NONE : (uint32_t)next);
+        next += removed[row] == 0;
+    }
+    free(map);
+    test_answer_free(&out);
+    test_answer_free(&truth);
+    test_answer_free(&graph);
+    test_rows_free(&rest);
+}
+
+static void removal_leaves_the_graph_of_the_rest(void **state)
+{
+    (void)state;
+    static const test_shape shapes[] = {SHAPE_GAUSS, SHAPE_GRID, SHAPE_COPIES, SHAPE_SPARSE};
+    kith_ctx *ctx = test_engine_best_ctx(2);
+    kith_search_params params = kith_search_params_default();
+    params.k = K;
+    uint64_t seed = 13;
+    uint8_t removed[ROWS] = {0};
+    test_rows points = test_rows_make(KITH_F32, ROWS, COLS, 8);
+    for (int metric = KITH_EUCLIDEAN; metric < KITH_CUSTOM;
+         metric += test_is_sanitized_build() ? 2 : 1) {
+        test_shape_fill(&points, shapes[metric % 4], true, &seed);
+        params.metric = (kith_metric)metric;
+        params.flags = metric % 3 == 0 ? KITH_INCLUDE_SELF : 0;
+        memset(removed, 0, sizeof removed);
+        rest_is_true(ctx, &points, removed, &params, 0);
+        for (int64_t row = 3; row < ROWS; row += 60) {
+            removed[row] = 1;
+        }
+        rest_is_true(ctx, &points, removed, &params, 0);
+        memset(removed, 1, ROWS - 40);
+        rest_is_true(ctx, &points, removed, &params, 1);
+    }
+    test_rows_free(&points);
+    kith_ctx_free(ctx);
+    (void)printf("after a removal: the bytes of the exact graph of the rest, every metric, few and "
+                 "most points gone\n");
 }
 
 /* ---- Arguments ------------------------------------------------------------------------------ */
@@ -201,6 +370,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(exact_is_the_graph_of_all),
                                        cmocka_unit_test(methods_are_passed_on),
+                                       cmocka_unit_test(approximate_loses_little),
+                                       cmocka_unit_test(removal_leaves_the_graph_of_the_rest),
                                        cmocka_unit_test(mistakes_are_named)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Points leave a graph: lists without them, canonical distances of what is left, and rows that lost
+ * neighbours are searched for again. */
+#include "api/api_call.h"
+#include "api/api_check.h"
+#include "api/api_sample.h"
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "exact/exact_merge.h"
+#include "exact/exact_remove.h"
+
+/* An exact graph looks at every pair once, a search at each of its own: beyond this share of the
+ * rows a graph is the sooner way. */
+static const double MOST_REPAIRED = 0.5;
+
+typedef struct removal {
+    kith_ctx *ctx;
+    kith_remove_params params;
+    kith_matrix points;
+    const kith_neighbors *graph;
+    kin_distance distance;
+    int64_t left;
+    uint32_t *map;  /* old -> new */
+    uint32_t *rows; /* new -> old */
+    void *copy;     /* of the points that are left */
+    kith_matrix rest;
+    uint32_t *ids; /* lists of the graph without those that left */
+    uint32_t *lacking;
+    int64_t lacking_count;
+} removal;
+
+/* ---- Arguments ------------------------------------------------------------------------------ */
+
+static kith_status take_params(kith_ctx *ctx, const kith_remove_params *given,
+                               kith_remove_params *params)
+{
+    *params = kith_remove_params_default();
+    if (given == NULL || given->struct_size < offsetof(kith_remove_params, flags)) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "params is NULL or was not made by kith_remove_params_default()");
+    }
+    memcpy(params, given,
+           given->struct_size < sizeof *params ? given->struct_size : sizeof *params);
+    return (params->flags & ~(uint32_t)KITH_INCLUDE_SELF) == 0
+               ? KITH_OK
+               : kin_fail(ctx, KITH_E_ARGUMENT,
+                          "flags is 0x%x, of which only KITH_INCLUDE_SELF is "
+                          "a flag here",
+                          (unsigned)params->flags);
+}
+
+static kith_status check(removal *r, const kith_matrix *points, const kith_neighbors *graph,
+                         const uint8_t *removed, const kith_remove_params *given,
+                         const kith_remove_report *report)
+{
+    kith_ctx *ctx = r->ctx;
+    KIN_TRY(take_params(ctx, given, &r->params));
+    KIN_TRY(kin_check_matrix(ctx, points, "points", &r->points));
+    KIN_TRY(kin_check_metric(ctx, r->params.metric, r->params.custom, r->params.custom_arg,
+                             r->points.cols, &r->distance));
+    KIN_TRY(kin_check_graph(ctx, graph, r->points.rows));
+    r->graph = graph;
+    if (removed == NULL) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "removed is NULL (give a byte for each point)");
+    }
+    if (r->params.k > graph->k) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "k is %lld and the graph has lists of %lld (take a k of at most that)",
+                        (long long)r->params.k, (long long)graph->k);
+    }
+    return report == NULL || report->struct_size >= sizeof report->struct_size
+               ? KITH_OK
+               : kin_fail(ctx, KITH_E_ARGUMENT,
+                          "report.struct_size is %lu, must be sizeof(kith_remove_report)",
+                          (unsigned long)report->struct_size);
+}
+
+/* ---- What is left --------------------------------------------------------------------------- */
+
+static bool counts_self(const removal *r)
+{
+    return (r->params.flags & KITH_INCLUDE_SELF) != 0;
+}
+
+static kith_status keep(removal *r, const uint8_t *removed, const kith_neighbors *out)
+{
+    kith_ctx *ctx = r->ctx;
+    const uint64_t rows = (uint64_t)r->points.rows;
+    KIN_TRY(kin_alloc(ctx, &r->map, rows, sizeof *r->map, "new ids"));
+    KIN_TRY(kin_alloc(ctx, &r->rows, rows, sizeof *r->rows, "rows that are left"));
+    r->left = kin_remove_map(removed, r->points.rows, r->map, r->rows);
+    if (r->left == 0) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "all %lld points are removed (leave at least one)",
+                        (long long)r->points.rows);
+    }
+    KIN_TRY(kin_check_output(ctx, r->params.k, r->left - (counts_self(r) ? 0 : 1),
+                             "so many neighbours has a point of those that are left", out,
+                             r->left));
+    const uint64_t row_bytes =
+        (uint64_t)r->points.cols * (uint64_t)kith_dtype_bytes(r->points.dtype);
+    KIN_TRY(kin_alloc(ctx, &r->copy, (uint64_t)r->left, row_bytes, "points that are left"));
+    r->rest = kin_sample_gather(&r->points, r->rows, r->left, r->copy);
+    KIN_TRY(kin_alloc(ctx, &r->ids, kin_size_mul((uint64_t)r->left, (uint64_t)r->graph->k),
+                      sizeof *r->ids, "lists that are left"));
+    KIN_TRY(kin_alloc(ctx, &r->lacking, (uint64_t)r->left, sizeof *r->lacking,
+                      "rows that lost neighbours"));
+    return kin_remove_lists(ctx, r->graph, r->map, r->rows, r->left, r->params.k, counts_self(r),
+                            r->ids, r->lacking, &r->lacking_count);
+}
+
+static kith_status write_lists(const removal *r, const kith_neighbors *out)
+{
+    kin_prepared points;
+    const kith_neighbors graph = {.ids = r->ids, .rows = r->left, .k = r->graph->k};
+    const kith_neighbors nobody = {.rows = r->left};
+    const kin_merge_side side = {
+        .name = "graph", .graph = &graph, .across = &nobody, .may_be_short = true};
+    KIN_TRY(kin_prepare_rows(r->ctx, &r->rest, &r->distance, "points", true, false, &points));
+    const kith_status status = kin_merge_write(r->ctx, &points, &side, r->params.flags, out);
+    kin_prepared_free(r->ctx, &points);
+    return status;
+}
+
+/* ---- Repair --------------------------------------------------------------------------------- */
+
+static kith_search_params search_params(const removal *r)
+{
+    kith_search_params params = kith_search_params_default();
+    params.metric = r->params.metric;
+    params.k = r->params.k;
+    params.custom = r->params.custom;
+    params.custom_arg = r->params.custom_arg;
+    return params;
+}
+
+static kith_status make_anew(const removal *r, const kith_neighbors *out)
+{
+    kith_search_params exact = search_params(r);
+    kith_descent_params params = kith_descent_params_default();
+    if (r->params.approximate == 0) {
+        exact.flags = r->params.flags;
+        return kith_graph_exact(r->ctx, &r->rest, &exact, out);
+    }
+    params.metric = r->params.metric;
+    params.k = r->params.k;
+    params.flags = r->params.flags;
+    params.sample = -1;
+    params.custom = r->params.custom;
+    params.custom_arg = r->params.custom_arg;
+    return kith_graph_descent(r->ctx, &r->rest, &params, out, NULL);
+}
+
+static void put_back(const removal *r, const kith_neighbors *found, const kith_neighbors *out)
+{
+    const size_t k = (size_t)out->k;
+    for (int64_t i = 0; i < r->lacking_count; i++) {
+        const int64_t to = (int64_t)r->lacking[i] * out->k;
+        const int64_t from = i * out->k;
+        if (out->ids != NULL) {
+            memcpy(out->ids + to, found->ids + from, k * sizeof *out->ids);
+        }
+        if (out->distances != NULL) {
+            memcpy(out->distances + to, found->distances + from, k * sizeof *out->distances);
+        }
+        if (out->distances64 != NULL) {
+            memcpy(out->distances64 + to, found->distances64 + from, k * sizeof *out->distances64);
+        }
+    }
+}
+
+static kith_status repair(const removal *r, const kith_neighbors *out)
+{
+    kith_ctx *ctx = r->ctx;
+    const uint64_t rows = (uint64_t)r->lacking_count;
+    const uint64_t entries = kin_size_mul(rows, (uint64_t)out->k);
+    kith_neighbors found = {.rows = r->lacking_count, .k = out->k};
+    void *copy = NULL;
+    kith_status status = KITH_OK;
+    KIN_TRY_GOTO(status,
+                 kin_alloc(ctx, &copy, rows,
+                           (uint64_t)r->rest.cols * (uint64_t)kith_dtype_bytes(r->rest.dtype),
+                           "rows that lost neighbours"),
+                 done);
+    KIN_TRY_GOTO(status, kin_alloc(ctx, &found.ids, entries, sizeof(uint32_t), "neighbours"), done);
+    KIN_TRY_GOTO(status, kin_alloc(ctx, &found.distances, entries, sizeof(float), "neighbours"),
+                 done);
+    KIN_TRY_GOTO(status, kin_alloc(ctx, &found.distances64, entries, sizeof(double), "neighbours"),
+                 done);
+    const kith_matrix queries = kin_sample_gather(&r->rest, r->lacking, r->lacking_count, copy);
+    kith_search_params params = search_params(r);
+    params.exclude = counts_self(r) ? NULL : r->lacking;
+    KIN_TRY_GOTO(status, kith_knn_exact(ctx, &r->rest, &queries, &params, &found), done);
+    put_back(r, &found, out);
+done:
+    kin_free(ctx, found.distances64);
+    kin_free(ctx, found.distances);
+    kin_free(ctx, found.ids);
+    kin_free(ctx, copy);
+    return status;
+}
+
+static kith_status run(removal *r, const uint8_t *removed, const kith_neighbors *out, uint32_t *map,
+                       kith_remove_report *report)
+{
+    KIN_TRY(keep(r, removed, out));
+    const bool anew = (double)r->lacking_count > MOST_REPAIRED * (double)r->left;
+    if (anew) {
+        KIN_TRY(make_anew(r, out));
+    } else {
+        KIN_TRY(write_lists(r, out));
+        KIN_TRY(r->lacking_count > 0 ? repair(r, out) : KITH_OK);
+    }
+    r->ctx->report.exact = r->params.approximate == 0;
+    if (map != NULL) {
+        memcpy(map, r->map, (size_t)r->points.rows * sizeof *map);
+    }
+    if (report != NULL) {
+        const kith_remove_report own = {.struct_size = report->struct_size,
+                                        .anew = anew,
+                                        .left = r->left,
+                                        .repaired = anew ? r->left : r->lacking_count};
+        memcpy(report, &own, own.struct_size < sizeof own ? own.struct_size : sizeof own);
+    }
+    return KITH_OK;
+}
+
+kith_status kith_graph_remove(kith_ctx *ctx, const kith_matrix *points, const kith_neighbors *graph,
+                              const uint8_t *removed, const kith_remove_params *params,
+                              const kith_neighbors *out, uint32_t *map, kith_remove_report *report)
+{
+    kin_call call;
+    removal r = {.ctx = ctx};
+    KIN_TRY(kin_call_begin(ctx, &call));
+    kith_status status = check(&r, points, graph, removed, params, report);
+    if (status == KITH_OK) {
+        status = run(&r, removed, out, map, report);
+    }
+    kin_free(ctx, r.lacking);
+    kin_free(ctx, r.ids);
+    kin_free(ctx, r.copy);
+    kin_free(ctx, r.rows);
+    kin_free(ctx, r.map);
+    return kin_call_end(&call, status);
+}
