@@ -48,6 +48,7 @@ class Corpus:
     """
 
     _method = 0
+    _device: str | None = None  # that searches name; None: where the corpus is
 
     def __init__(
         self,
@@ -94,7 +95,7 @@ class Corpus:
     def open(cls: type[_Self], path: str | os.PathLike[str]) -> _Self:
         """A corpus from its file, which is mapped: no row is read before it is needed."""
         self = cls.__new__(cls)
-        self._start(Context(settings()), None)
+        self._start(Context(settings(device=cls._device)), None)
         self._context.call(lib.kith_corpus_open, os.fsencode(path), c.byref(self._handle))
         return self
 
@@ -153,7 +154,7 @@ class Corpus:
         Neighbors
         """
         asked = as_matrix(queries, "queries")
-        wanted = settings(n_jobs, None, memory_limit)
+        wanted = settings(n_jobs, self._device, memory_limit)
         return like(queries, self.search(asked, k, radius, exclude, wanted, progress, out))
 
     def search(
@@ -210,6 +211,7 @@ class Tree(Corpus):
     """
 
     _method = s.METHOD_TREE
+    _device = "cpu"
 
     def __init__(
         self,
@@ -221,7 +223,7 @@ class Tree(Corpus):
         n_jobs: int | None = None,
         memory_limit: int | None = None,
     ) -> None:
-        wanted = settings(n_jobs, "cpu", memory_limit)
+        wanted = settings(n_jobs, self._device, memory_limit)
         self._prepare(as_matrix(X, "X"), _metrics.code(metric, p), height, wanted)
 
     def add(self, X: Any) -> None:

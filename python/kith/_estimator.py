@@ -59,6 +59,7 @@ class NeighborsEstimator(BaseEstimator):  # type: ignore[misc]
         self._fit_X = X.tocsr() if issparse(X) else as_matrix(X, "X").array
         self.n_samples_fit_ = int(X.shape[0])
         self._prepared = Prepared()
+        self._graph: Neighbors | None = None
         if method == s.METHOD_DESCENT:
             self._graph = self._make_graph(min(self.n_neighbors, self.n_samples_fit_ - 1))
 
@@ -96,7 +97,7 @@ class NeighborsEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _graph_of_points(self, k: int) -> Neighbors:
         """Each fitted point's k nearest among the others."""
-        kept = getattr(self, "_graph", None)
+        kept = self._graph
         if kept is None or k > kept.indices.shape[1]:
             return self._make_graph(k)
         return Neighbors(kept.distances[:, :k], kept.indices[:, :k])
@@ -114,6 +115,7 @@ class NeighborsEstimator(BaseEstimator):  # type: ignore[misc]
 
             seed = _options.seed(self.random_state)
             graph = self._graph
+            assert graph is not None
             return graph_search(
                 points, graph, queries, k, metric, p, self.recall, seed, self._settings()
             )

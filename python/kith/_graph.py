@@ -60,6 +60,10 @@ class Graph:
         self.exact = bool(exact)
         self._owner = owner  # of the memory, where that is a mapped file
 
+    def __getstate__(self) -> dict[str, Any]:
+        """In memory: a mapped file does not travel."""
+        return {**self.__dict__, "_owner": None}
+
     @property
     def metric(self) -> str:
         return _metrics.name(self._metric)

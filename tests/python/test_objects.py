@@ -3,6 +3,7 @@
 
 import copy
 import os
+import pickle
 import tempfile
 import threading
 import unittest
@@ -150,6 +151,8 @@ class Graphs(unittest.TestCase):
                         self.assertEqual(
                             (graph.metric, graph.exact, graph.n_points), ("cosine", True, 80)
                         )
+                same = pickle.loads(pickle.dumps(kith.Graph.map(path)))
+                np.testing.assert_array_equal(same.indices, self.found.indices)
                 kept = kith.Graph.map(path).distances  # outlives what it was taken from
                 np.testing.assert_array_equal(np.isnan(kept) | (kept >= 0), True)
             path = os.path.join(folder, "wide.npz")

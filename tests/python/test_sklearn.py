@@ -157,6 +157,9 @@ class Answers(unittest.TestCase):
             (ours.kneighbors(q), kith.knn(x, q, 10)),
         ):
             self.assertGreater(kith.recall(found, truth).recall, 0.93)
+        ours.set_params(algorithm="brute").fit(x[:100])
+        exact = kith.knn_graph(x[:100], 10)
+        np.testing.assert_array_equal(ours.kneighbors().indices, exact.indices)
         transformer = kith.KNeighborsTransformer(
             n_neighbors=10, algorithm="nn_descent", random_state=0
         )
