@@ -117,7 +117,7 @@ static kith_status plan_of(kith_ctx *ctx, const kin_descent_job *job, const kin_
         own.gpu_budget_bytes = kin_gpu_room(gpu);
         own.gpu_corpus_chunks = 1;
         own.gpu_query_stripes = 1;
-        (void)snprintf(own.backend, sizeof own.backend, "cuda:%d", (int)gpu->index);
+        kin_device_name(gpu, own.backend, sizeof own.backend);
     }
     own.peak_bytes = kin_size_add(own.state_bytes, own.result_bytes);
     (void)snprintf(own.isa, sizeof own.isa, "%s", kin_isa_name(ctx->isa));

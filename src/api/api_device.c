@@ -252,16 +252,24 @@ kith_status kin_device_enter_gpu(kith_ctx *ctx, int32_t index, kin_gpu **gpu)
     return KITH_OK;
 }
 
+void kin_device_name(const kin_gpu *gpu, char *text, size_t size)
+{
+    if (gpu->team != NULL) {
+        kin_gpu_team_name(gpu->team, text, size);
+    } else {
+        (void)snprintf(text, size, "cuda:%d", (int)gpu->index);
+    }
+}
+
 void kin_device_leave(kith_ctx *ctx, kin_gpu *gpu)
 {
     kith_report *report = &ctx->report;
+    kin_device_name(gpu, report->backend, sizeof report->backend);
     if (gpu->team == NULL) {
-        (void)snprintf(report->backend, sizeof report->backend, "cuda:%d", (int)gpu->index);
         (void)snprintf(report->gpu, sizeof report->gpu, "%.*s", (int)sizeof report->gpu - 1,
                        gpu->info.name);
         report->gpu_peak_bytes = gpu->peak;
     } else {
-        kin_gpu_team_name(gpu->team, report->backend, sizeof report->backend);
         (void)snprintf(report->gpu, sizeof report->gpu, "%d x %.*s",
                        (int)kin_gpu_team_count(gpu->team), (int)sizeof report->gpu - 8,
                        gpu->info.name);

@@ -26,6 +26,8 @@ kith_status kin_device_enter_walks(kith_ctx *ctx, const kin_distance *distance, 
 kith_status kin_device_enter_named(kith_ctx *ctx, kin_gpu **gpu);
 /* The GPU of device `index` (-1: the first that can be used), locked, whatever the job. */
 kith_status kin_device_enter_gpu(kith_ctx *ctx, int32_t index, kin_gpu **gpu);
+/* "cuda:0", or "cuda:0,1,2" where several work together. */
+void kin_device_name(const kin_gpu *gpu, char *text, size_t size);
 /* Fills in the report's part about the GPU. */
 void kin_device_leave(kith_ctx *ctx, kin_gpu *gpu);
 

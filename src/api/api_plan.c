@@ -2,6 +2,7 @@
  * What a job will take, before it runs. */
 #include "api/api_call.h"
 #include "api/api_check.h"
+#include "api/api_device.h"
 #include "api/api_limit.h"
 #include "api/api_method.h"
 #include "base/base_size.h"
@@ -96,7 +97,7 @@ static kith_status plan_gpu(kith_ctx *ctx, const kith_matrix *corpus, const kith
     plan->gpu_corpus_chunks = need.corpus_chunks;
     plan->gpu_query_stripes = need.query_stripes;
     plan_host(corpus, queries, request, &need, plan);
-    (void)snprintf(plan->backend, sizeof plan->backend, "cuda:%d", (int)gpu->index);
+    kin_device_name(gpu, plan->backend, sizeof plan->backend);
     kin_gpu_leave(gpu);
     return KITH_OK;
 }

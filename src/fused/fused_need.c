@@ -22,6 +22,7 @@
 #include "fused/fused_hybrid_size.h"
 #include "fused/fused_pipeline.h"
 #include "fused/fused_side.h"
+#include "fused/fused_team.h"
 
 #include "base/base_size.h"
 
@@ -240,6 +241,12 @@ kin_fused_need kin_fused_plan_need(const kith_matrix *corpus, const kith_matrix 
                            request, corpus->rows, queries != NULL ? queries->rows : corpus->rows)};
     kin_fused_need need = {.least_bytes = least_need(&n), .corpus_chunks = 1, .query_stripes = 1};
     need.whole_bytes = sum_need(&n, corpus->rows, n.queries->rows, n.graph, UINT64_MAX);
+    if (queries == NULL && kin_fused_team_graphs(gpu, corpus, request, 0)) { /* on each GPU */
+        need.whole_bytes =
+            kin_size_add(need.whole_bytes,
+                         kin_fused_share_bytes(corpus->rows, kin_gpu_team_count(gpu->team),
+                                               kin_fused_capacity(request->k + 1), UINT64_MAX));
+    }
     need.whole_bytes = need.whole_bytes > need.least_bytes ? need.whole_bytes : need.least_bytes;
     if (need.whole_bytes > budget) {
         cut(&n, budget, &need);

@@ -42,15 +42,20 @@ void kin_fused_share_free(const kin_fused_device *on, kin_fused_share *share)
     *share = (kin_fused_share){0};
 }
 
-static uint64_t room_of(const kin_fused_share *share, int64_t points, int32_t capacity,
-                        uint64_t scope)
+static const uint64_t WORD_BYTES = sizeof(uint64_t) + sizeof(uint32_t); /* with its row */
+
+static uint64_t room_of(int64_t points, int32_t parts, int32_t capacity, uint64_t scope)
 {
-    const uint64_t a_word = sizeof *share->words + sizeof *share->rows;
     const uint64_t least = 32 * ((uint64_t)capacity + 1);
-    const uint64_t wished = (uint64_t)(points / share->parts) * WORDS_A_ROW;
-    const uint64_t fit = scope / SHARE_OF_SCOPE / ((uint64_t)(share->parts + 1) * a_word);
+    const uint64_t wished = (uint64_t)(points / parts) * WORDS_A_ROW;
+    const uint64_t fit = scope / SHARE_OF_SCOPE / ((uint64_t)(parts + 1) * WORD_BYTES);
     const uint64_t room = wished < fit ? wished : fit;
     return room > least ? room : least;
+}
+
+uint64_t kin_fused_share_bytes(int64_t points, int32_t parts, int32_t capacity, uint64_t room)
+{
+    return kin_size_mul(room_of(points, parts, capacity, room), (uint64_t)(parts + 1) * WORD_BYTES);
 }
 
 static kith_status allocate(const kin_fused_device *on, kin_fused_share *share)
@@ -76,7 +81,7 @@ kith_status kin_fused_share_make(const kin_fused_device *on, const kin_fused_set
         return KITH_OK;
     }
     kin_gpu_divide(set->points, KIN_FUSED_BLOCK, share->parts, share->firsts);
-    share->room = room_of(share, set->points, capacity, kin_gpu_scope(on->gpu));
+    share->room = room_of(set->points, share->parts, capacity, kin_gpu_scope(on->gpu));
     const kith_status status = allocate(on, share);
     if (status != KITH_OK) {
         kin_fused_share_free(on, share);

@@ -30,6 +30,9 @@ kith_status kin_fused_share_make(const kin_fused_device *on, const kin_fused_set
                                  int32_t capacity, kin_fused_share *share);
 void kin_fused_share_free(const kin_fused_device *on, kin_fused_share *share);
 
+/* Device memory that it takes, of so much room. */
+uint64_t kin_fused_share_bytes(int64_t points, int32_t parts, int32_t capacity, uint64_t room);
+
 static inline int64_t kin_fused_share_first(const kin_fused_share *share)
 {
     return share->firsts[share->part];
