@@ -4,9 +4,10 @@
  * construction on GPU", sections 3 and 4; Dong, Moses, Li 2011). cascade/ is the same on a GPU and
  * takes this request.
  *
- *   start    the exact engine's screen, cut short: each block of points meets the nearest blocks
- * alone; or random lists; or a graph that is given round    sample p NEW and p OLD of each list,
- * and reverse edges | meet NEW x NEW, NEW x OLD | the nearest that each sample met goes to its list
+ *   start    points meet the members of their nearest cells; or random lists; or a graph
+ *   round    all neighbours of neighbours of crowds, as long as they bring much; then: sample p NEW
+ *            and p OLD of each list, and reverse edges | meet NEW x NEW, NEW x OLD | the nearest
+ *            that each sample met goes to its list
  *   end      canonical distances of the lists, sorted by (distance, id), equal rows expanded
  *
  * Everything between start and end is in positions of the prepared rows (descent_word.h). */

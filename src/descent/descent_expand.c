@@ -21,6 +21,9 @@ enum {
     AHEAD = 8
 };
 
+/* How far lists of neighbours are followed. */
+enum { NEAR = 14, FAR = 14, REVERSE = 10, REVERSE_FAR = 10 };
+
 typedef struct worker {
     uint32_t *met;   /* MOST positions, each once */
     uint32_t *slots; /* SLOTS: 1 + place in met[], 0 for none */
@@ -31,6 +34,7 @@ typedef struct worker {
     kin_word *col_terms;
     uint32_t *orders;
     uint32_t *hits;
+    uint32_t no_limits[PART]; /* zeros: rows ask for nobody */
     uint32_t limits[CROWD];
     int32_t counts[CROWD];
     uint64_t *words; /* CROWD lists */
@@ -165,8 +169,8 @@ static void take_hits(const expanding *x, worker *w, int64_t first, const uint32
     }
 }
 
-/* Entries of `now` that stood in `before` are no longer new. Returns how many are. */
-static int64_t mark_known(const uint64_t *before, uint64_t *now, int32_t length)
+/* Entries of `now` that stood in `before` are no longer new. Returns how many of the first are. */
+static int64_t mark_known(const uint64_t *before, uint64_t *now, int32_t length, int32_t first)
 {
     int64_t fresh = 0;
     for (int32_t i = 0, j = 0; j < length && now[j] != KIN_DESCENT_EMPTY;) {
@@ -178,7 +182,7 @@ static int64_t mark_known(const uint64_t *before, uint64_t *now, int32_t length)
         if (there == now[j]) {
             now[j] &= ~(uint64_t)1;
         }
-        fresh += (int64_t)(now[j] & 1);
+        fresh += j < first ? (int64_t)(now[j] & 1) : 0;
         j += 1;
     }
     return fresh;
@@ -193,8 +197,7 @@ static void write_lists(const expanding *x, worker *w, int64_t first, int32_t co
         for (int32_t i = 0; i < length; i++) {
             to[i] = i < w->counts[j] ? w->words[j * length + i] : KIN_DESCENT_EMPTY;
         }
-        w->updates +=
-            e->from == NULL ? w->counts[j] : mark_known(list_of(e, first + j), to, length);
+        w->updates += mark_known(list_of(e, first + j), to, length, e->watched);
     }
 }
 
@@ -222,7 +225,8 @@ static void meet_rows(const expanding *x, worker *w, int64_t first, const uint32
                                          .orders = w->orders,
                                          .stride = CROWD};
     points->kernel->multiply(&product);
-    take_hits(x, w, first, met, x->hits(w->orders, CROWD, count, CROWD, w->limits, w->hits));
+    take_hits(x, w, first, met,
+              x->hits(w->orders, CROWD, count, CROWD, w->no_limits, w->limits, w->hits));
 }
 
 static void set_columns(const expanding *x, worker *w, int64_t first, int32_t count)
@@ -233,7 +237,7 @@ static void set_columns(const expanding *x, worker *w, int64_t first, int32_t co
         w->counts[j] = 0;
         w->col_terms[j] = here ? e->points->terms[first + j].col : (kin_word){.i = 0};
         w->limits[j] = here ? UINT32_MAX : 0;
-        if (here && e->from != NULL) {
+        if (here) {
             /* The end of the list itself passes, and an empty place lets everything pass. */
             w->limits[j] = (uint32_t)(list_of(e, first + j)[e->length - 1] >> 32);
         }
@@ -252,38 +256,12 @@ static void meet_lists(const expanding *x, worker *w, int64_t first, int32_t cou
     w->evaluations += (double)count * w->met_count;
 }
 
-/* Rows of whole tiles are read where they stand; the last tile of all, and rows of less than a
- * line, are gathered. */
-static void meet_tile(const expanding *x, worker *w, int64_t first, int32_t count, int64_t tile)
-{
-    const kin_descent_points *points = x->e->points;
-    const int32_t rows = (int32_t)kin_min_i64(CROWD, points->count - tile * CROWD);
-    for (int32_t i = 0; i < rows; i++) {
-        w->met[i] = (uint32_t)(tile * CROWD + i);
-    }
-    const uint32_t *from = points->rows + tile * CROWD * points->stride;
-    if (rows < CROWD || points->stride != x->wide) {
-        points->kernel->gather(points, w->met, rows, x->wide, w->rows);
-        from = w->rows;
-    }
-    meet_rows(x, w, first, from, w->met, rows);
-    w->evaluations += (double)count * rows;
-}
-
 static void expand_crowd(const expanding *x, worker *w, int64_t first)
 {
     const kin_descent_expansion *e = x->e;
     const int32_t count = (int32_t)kin_min_i64(CROWD, e->points->count - first);
     set_columns(x, w, first, count);
-    if (e->tiles != NULL) {
-        const int64_t own = first / CROWD;
-        meet_tile(x, w, first, count, own);
-        for (int64_t i = 0; i < e->tiles_each; i++) {
-            meet_tile(x, w, first, count, e->tiles[own * e->tiles_each + i]);
-        }
-    } else {
-        meet_lists(x, w, first, count);
-    }
+    meet_lists(x, w, first, count);
     write_lists(x, w, first, count);
 }
 
@@ -341,7 +319,7 @@ kith_status kin_descent_expand(kith_ctx *ctx, kin_descent_expansion *expansion)
     for (int32_t t = 0; t < ctx->threads; t++) {
         KIN_TRY_GOTO(status, make_worker(ctx, &x, &x.workers[t]), done);
     }
-    status = kin_parallel(ctx, "start",
+    status = kin_parallel(ctx, "descend",
                           kin_ceil_div(expansion->points->count, (int64_t)CROWD * CROWDS_A_TASK),
                           expand_crowds, &x);
 done:
@@ -417,6 +395,53 @@ kith_status kin_descent_reverse(kith_ctx *ctx, const kin_descent_points *points,
     for (int64_t i = 0; i < points->count * each; i++) {
         reverse[i] = KIN_DESCENT_EMPTY;
     }
-    return kin_parallel(ctx, "start", kin_ceil_div(points->count, (int64_t)CROWD * CROWDS_A_TASK),
+    return kin_parallel(ctx, "descend", kin_ceil_div(points->count, (int64_t)CROWD * CROWDS_A_TASK),
                         tell_named, &r);
+}
+
+/* ---- In place ------------------------------------------------------------------------------- */
+
+kith_status kin_descent_expand_lists(kith_ctx *ctx, const kin_descent_points *points,
+                                     int32_t length, int32_t watched, uint64_t *words,
+                                     double *evaluations, int64_t *updates)
+{
+    const uint64_t count = (uint64_t)points->count;
+    uint64_t *to = NULL;
+    uint64_t *reverse = NULL;
+    kith_status status = KITH_OK;
+    KIN_TRY_GOTO(status,
+                 kin_alloc(ctx, &to, kin_size_mul(count, (uint64_t)length), sizeof *to, "lists"),
+                 done);
+    KIN_TRY_GOTO(
+        status,
+        kin_alloc(ctx, &reverse, kin_size_mul(count, REVERSE), sizeof *reverse, "reverse edges"),
+        done);
+    kin_descent_expansion e = {.points = points,
+                               .length = length,
+                               .watched = watched,
+                               .near = (int32_t)kin_min_i64(NEAR, length),
+                               .far = (int32_t)kin_min_i64(FAR, length),
+                               .reverse = reverse,
+                               .reverse_each = REVERSE,
+                               .reverse_far = REVERSE_FAR,
+                               .from = words,
+                               .to = to};
+    KIN_TRY_GOTO(status, kin_descent_reverse(ctx, points, length, length, words, REVERSE, reverse),
+                 done);
+    KIN_TRY_GOTO(status, kin_descent_expand(ctx, &e), done);
+    memcpy(words, to, (size_t)points->count * (size_t)length * sizeof *words);
+    *evaluations += e.evaluations;
+    *updates = e.updates;
+done:
+    kin_free(ctx, reverse);
+    kin_free(ctx, to);
+    return status;
+}
+
+uint64_t kin_descent_expand_lists_bytes(const kin_frame *frame, int64_t points, int32_t length,
+                                        int32_t threads)
+{
+    const uint64_t a_row = ((uint64_t)length + REVERSE) * sizeof(uint64_t);
+    return kin_size_add(kin_size_mul((uint64_t)points, a_row),
+                        kin_descent_expand_bytes(frame, length, threads));
 }

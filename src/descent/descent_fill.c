@@ -12,6 +12,7 @@ typedef struct filling {
     kin_descent_rounds *rounds;
     const kin_descent_request *request;
     const uint32_t *owner;
+    int32_t least;
     bool ordered;
 } filling;
 
@@ -140,9 +141,10 @@ static kith_status fill_list(const filling *f, kin_descent_worker *w, int64_t po
     const kin_descent_lists *lists = &rounds->lists;
     uint64_t state = kin_descent_mix(rounds->seed ^ kin_descent_mix((uint64_t)position + 1));
     for (int tries = 0; tries < MOST_TRIES; tries++) {
-        const int32_t missing = lists->length - kin_descent_list_count(lists, position);
+        const int32_t count = kin_descent_list_count(lists, position);
+        const int32_t missing = lists->length - count;
         int32_t drawn = 0;
-        if (missing == 0) {
+        if (count >= f->least) {
             break;
         }
         if (f->ordered && tries == 0) {
@@ -167,9 +169,9 @@ static kith_status fill_at_random(void *arg, int64_t task, int32_t thread)
     return KITH_OK;
 }
 
-kith_status kin_descent_fill_random(kin_descent_rounds *rounds, bool ordered)
+kith_status kin_descent_fill_random(kin_descent_rounds *rounds, int32_t least, bool ordered)
 {
-    filling f = {.rounds = rounds, .ordered = ordered};
+    filling f = {.rounds = rounds, .least = least, .ordered = ordered};
     return kin_parallel(rounds->ctx, "start", kin_ceil_div(rounds->lists.points, POINTS_A_TASK),
                         fill_at_random, &f);
 }

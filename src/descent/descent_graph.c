@@ -18,6 +18,7 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "descent/descent_control.h"
+#include "descent/descent_expand.h"
 #include "descent/descent_fill.h"
 #include "descent/descent_round.h"
 #include "descent/descent_start.h"
@@ -35,6 +36,9 @@
  * fine enough (exact_type.h), and lists by cost alone need one that is. */
 enum { FEW = 4096, LISTS = 32 };
 
+/* Rounds of crowds: what brings less than ENOUGH new entries a hundred positions is the last. */
+enum { MOST_EXPANSIONS = 4, ENOUGH = 10 };
+
 typedef struct descending {
     kith_ctx *ctx;
     kin_descent_request request; /* complete */
@@ -45,7 +49,8 @@ typedef struct descending {
     kin_descent_rounds rounds;
     uint32_t *owner; /* by row; where there is a control or a graph to start from */
     double start_evaluations;
-    bool all_met; /* in the start: rounds have nothing to find */
+    bool by_cells; /* the start: lists have near entries alone, and crowds go on */
+    bool all_met;  /* in the start: rounds have nothing to find */
     int64_t began_ns;
 } descending;
 
@@ -210,15 +215,22 @@ static void keep_nearer_half(const kin_descent_lists *lists)
     }
 }
 
+/* Entries of a list that hold an answer. */
+static int32_t wanted_of(const descending *d)
+{
+    return (int32_t)kin_min_i64(d->request.k + 1, d->rounds.lists.length);
+}
+
 static kith_status start_by_screen(descending *d)
 {
     const kin_descent_lists *lists = &d->rounds.lists;
     kin_descent_started started;
-    KIN_TRY(kin_descent_start_screen(d->ctx, &d->points, d->request.share, lists->length,
-                                     lists->words, &started));
-    if (!started.all && d->prepared.cover.centres[KIN_COVER_FINE] == NULL) {
+    KIN_TRY(kin_descent_start_screen(d->ctx, &d->points, d->request.share, wanted_of(d),
+                                     lists->length, lists->words, &started));
+    if (started.closed) {
         keep_nearer_half(lists);
     }
+    d->by_cells = !started.closed && !started.all;
     for (int64_t p = 0; p < lists->points; p++) {
         kin_descent_list_measure(lists, p);
     }
@@ -257,8 +269,10 @@ static kith_status start(descending *d)
             KIN_TRY(start_across(d));
         }
     }
+    const int32_t length = d->rounds.lists.length;
+    const int32_t least = d->by_cells ? wanted_of(d) : length;
     const bool near_too = d->request.start != KIN_DESCENT_START_SCREEN && is_ordered(d);
-    KIN_TRY(kin_descent_fill_random(&d->rounds, near_too));
+    KIN_TRY(kin_descent_fill_random(&d->rounds, least, near_too));
     d->outcome->seconds_start = kin_clock_since(start_ns);
     d->ctx->report.seconds_screen += d->outcome->seconds_start;
     return KITH_OK;
@@ -271,17 +285,41 @@ static double evaluations_of(const descending *d)
     return d->start_evaluations + kin_descent_rounds_evaluations(&d->rounds);
 }
 
+/* Neighbours of neighbours of crowds, as long as they bring much: a round that looks at all that
+ * there is. `crowds`: whether the next round is one again. */
+static kith_status expand(descending *d, bool *crowds)
+{
+    const kin_descent_lists *lists = &d->rounds.lists;
+    KIN_TRY(kin_descent_expand_lists(d->ctx, &d->points, lists->length, wanted_of(d), lists->words,
+                                     &d->start_evaluations, &d->outcome->updates));
+    *crowds =
+        d->outcome->rounds < MOST_EXPANSIONS && d->outcome->updates * 100 >= lists->points * ENOUGH;
+    for (int64_t p = 0; p < lists->points; p++) {
+        kin_descent_list_measure(lists, p);
+    }
+    /* All entries are new to rounds that sample; of an empty place all bits are ones. */
+    for (int64_t i = 0; !*crowds && i < lists->points * lists->length; i++) {
+        lists->words[i] |= 1;
+    }
+    return KITH_OK;
+}
+
 static kith_status descend(descending *d)
 {
     const int64_t start_ns = kin_clock_ns();
     kin_descent_outcome *outcome = d->outcome;
     const double least = d->request.delta * (double)d->rounds.lists.points * (double)d->request.k;
     bool enough = false;
+    bool crowds = d->by_cells;
     outcome->evaluations = evaluations_of(d);
     KIN_TRY(judge(d, &d->rounds.lists, &enough));
     while (!enough && !d->all_met && outcome->rounds < d->request.rounds) {
         outcome->rounds += 1;
-        KIN_TRY(kin_descent_round_run(&d->rounds, outcome->rounds, &outcome->updates));
+        if (crowds) {
+            KIN_TRY(expand(d, &crowds));
+        } else {
+            KIN_TRY(kin_descent_round_run(&d->rounds, outcome->rounds, &outcome->updates));
+        }
         outcome->evaluations = evaluations_of(d);
         KIN_TRY(judge(d, &d->rounds.lists, &enough));
         enough |= (double)outcome->updates <= least;

@@ -67,18 +67,23 @@ typedef struct kin_descent_kernel {
 
 kin_descent_least_fn kin_descent_least_get(kin_isa isa);
 
-/* Pairs of a matrix whose order is at most their column's limit, as row << 16 | column, row after
- * row; returns how many. cols: a multiple of KIN_PANEL. hits: room for all pairs. */
+/* Pairs of a matrix whose order is at most the larger limit of their row and their column, as
+ * row << 16 | column, row after row; returns how many. cols: a multiple of KIN_PANEL. hits: room
+ * for all pairs. */
 typedef int64_t (*kin_descent_hits_fn)(const uint32_t *orders, int64_t stride, int64_t rows,
-                                       int64_t cols, const uint32_t *limits, uint32_t *hits);
+                                       int64_t cols, const uint32_t *row_limits,
+                                       const uint32_t *col_limits, uint32_t *hits);
 kin_descent_hits_fn kin_descent_hits_get(kin_isa isa);
 int64_t kin_descent_hits_portable(const uint32_t *orders, int64_t stride, int64_t rows,
-                                  int64_t cols, const uint32_t *limits, uint32_t *hits);
+                                  int64_t cols, const uint32_t *row_limits,
+                                  const uint32_t *col_limits, uint32_t *hits);
 #if defined(__x86_64__)
 int64_t kin_descent_hits_avx2(const uint32_t *orders, int64_t stride, int64_t rows, int64_t cols,
-                              const uint32_t *limits, uint32_t *hits);
+                              const uint32_t *row_limits, const uint32_t *col_limits,
+                              uint32_t *hits);
 int64_t kin_descent_hits_avx512(const uint32_t *orders, int64_t stride, int64_t rows, int64_t cols,
-                                const uint32_t *limits, uint32_t *hits);
+                                const uint32_t *row_limits, const uint32_t *col_limits,
+                                uint32_t *hits);
 #endif
 
 void kin_descent_least_portable(const uint32_t *orders, const uint32_t *back, int64_t stride,

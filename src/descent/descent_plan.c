@@ -4,6 +4,7 @@
 
 #include "base/base_size.h"
 #include "descent/descent_control.h"
+#include "descent/descent_expand.h"
 #include "descent/descent_finish.h"
 #include "descent/descent_round.h"
 #include "descent/descent_start.h"
@@ -23,8 +24,10 @@ enum {
 };
 static const double DELTA = 0.001;
 
-/* Of all pairs, what the screen of the start looks at: so many points for each point. */
-static const double POINTS_TO_MEET = 6000.0;
+/* Of all pairs, what the start may look at: so many points for each point. By cells it ends where
+ * little is new, by blocks it does not know. */
+static const double POINTS_IN_CELLS = 40000.0;
+static const double POINTS_IN_BLOCKS = 6000.0;
 /* Where two graphs are made one their own lists lead on. */
 static const double POINTS_ACROSS = 1000.0;
 static const double MOST_SHARE = 0.5;
@@ -50,7 +53,10 @@ void kin_descent_defaults(kin_descent_request *request, int64_t rows)
         request->all_updates = -1;
     }
     if (request->share == 0.0) {
-        const double points = request->split > 0 ? POINTS_ACROSS : POINTS_TO_MEET;
+        const bool in_cells =
+            kin_metric_get_traits(request->distance.metric)->screen == KIN_SCREEN_DISTANCE;
+        const double alone = in_cells ? POINTS_IN_CELLS : POINTS_IN_BLOCKS;
+        const double points = request->split > 0 ? POINTS_ACROSS : alone;
         const double share = points / (double)kin_max_i64(rows, 1);
         request->share = fmin(MOST_SHARE, fmax(LEAST_SHARE, share));
     }
@@ -70,6 +76,20 @@ static uint64_t max_u64(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
+/* Cells or blocks, and crowds that follow; where two graphs are made one, what was met, too. */
+static uint64_t start_bytes(const kin_frame *frame, int64_t points,
+                            const kin_descent_request *request, int32_t threads)
+{
+    if (frame == NULL || (request->start != KIN_DESCENT_START_SCREEN && request->split == 0)) {
+        return 0;
+    }
+    const uint64_t a_point = (uint64_t)request->list * sizeof(uint64_t) + 1;
+    const uint64_t across = request->split == 0 ? 0 : kin_size_mul((uint64_t)points, a_point);
+    return max_u64(
+        kin_size_add(kin_descent_start_bytes(frame, points, request->list, threads), across),
+        kin_descent_expand_lists_bytes(frame, points, request->list, threads));
+}
+
 /* Beside what is prepared, in one type (NULL: a direct metric). */
 static uint64_t graph_bytes(const kin_frame *frame, const kith_matrix *points,
                             const kin_descent_request *request, int32_t threads)
@@ -82,9 +102,7 @@ static uint64_t graph_bytes(const kin_frame *frame, const kith_matrix *points,
                                                      request->candidates, threads);
     const uint64_t finish =
         kin_descent_finish_bytes(frame, points->cols, request->list, wanted, threads);
-    const uint64_t start = frame != NULL && request->start == KIN_DESCENT_START_SCREEN
-                               ? kin_descent_start_bytes(frame, n, request->list, threads)
-                               : 0;
+    const uint64_t start = start_bytes(frame, n, request, threads);
     const uint64_t owners =
         request->control != NULL || request->init != NULL ? (uint64_t)n * sizeof(uint32_t) : 0;
     uint64_t sum = kin_size_add(kin_size_add(rows, lists), kin_size_add(rounds, owners));

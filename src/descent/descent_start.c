@@ -7,25 +7,21 @@
 #include "descent/descent_expand.h"
 #include "descent/descent_fill.h"
 #include "descent/descent_kernel.h"
+#include "descent/descent_probe.h"
 #include "exact/exact_screen.h"
 #include "exact/exact_search.h"
 #include "host/host_threads.h"
 
 enum { POSITIONS_A_TASK = 256, ROWS_A_MATCH = 63 };
 
-/* By tiles: how many at least, and how far lists of neighbours are followed. What brings less than
- * ENOUGH new entries a hundred positions is the last expansion. */
-enum {
-    LEAST_TILES = 8,
-    MOST_EXPANSIONS = 4,
-    EXPANSIONS_ACROSS = 2,
-    ENOUGH = 40,
-    NEAR = 14,
-    FAR = 14,
-    REVERSE = 10,
-    REVERSE_FAR = 10
-};
-_Static_assert(KIN_DESCENT_CROWD == (int)KIN_FINE_STEP, "a crowd is a tile of the cover");
+/* By cells: how many each point meets at first, and how many words of a list are kept; when less
+ * than a SETTLED share of the first words is new, there is little left to find. */
+enum { LEAST_POINTS = 1024, FIRST_CELLS = 4, LEAST_KEPT = 16, WATCHED = 10, LISTS_TO_WATCH = 4096 };
+static const double SETTLED = 0.02;
+
+/* Where two graphs are made one: what brings less than ENOUGH new entries a hundred positions is
+ * the last expansion. */
+enum { EXPANSIONS_ACROSS = 2, ENOUGH = 40 };
 
 /* Of the blocks that a block chooses, about this share chose it as well: those pairs count once. */
 static const double MUTUAL = 0.6;
@@ -145,7 +141,8 @@ static kith_status start_by_blocks(kith_ctx *ctx, const kin_descent_points *poin
                          .near = near_blocks(kin_ceil_div(points->count, block), share)};
     handing h = {.points = points, .lists = &lists, .length = length, .words = words};
     kith_status status = kin_screen_run(ctx, &screen);
-    *started = (kin_descent_started){.evaluations = (double)screen.pairs, .all = screen.near == 0};
+    *started = (kin_descent_started){
+        .evaluations = (double)screen.pairs, .closed = screen.near != 0, .all = screen.near == 0};
     if (status == KITH_OK) {
         status = hand_all(ctx, &h);
     }
@@ -153,30 +150,141 @@ static kith_status start_by_blocks(kith_ctx *ctx, const kin_descent_points *poin
     return status;
 }
 
-/* ---- By tiles ------------------------------------------------------------------------------- */
+/* ---- By cells ------------------------------------------------------------------------------- */
 
-/* The tiles whose centres are nearest to each one's own: the exact graph of the centres, which are
- * few. What the context reports is of the points, not of these. */
-static kith_status near_tiles(kith_ctx *ctx, const kin_prepared *prepared, int64_t tiles,
-                              int64_t each, uint32_t *ids)
+/* What the first WATCHED words of every STEP-th list were. */
+typedef struct watching {
+    int64_t step;
+    int64_t lists;
+    int32_t watched;
+    uint64_t *before;
+} watching;
+
+static int64_t count_new(const uint64_t *before, const uint64_t *now, int32_t watched)
 {
-    const kin_cover *cover = &prepared->cover;
-    const kith_matrix centres = {.data = cover->centres[KIN_COVER_FINE],
-                                 .rows = tiles,
-                                 .cols = (int32_t)cover->wide,
-                                 .dtype = KITH_F32,
-                                 .stride_bytes = cover->wide * (int64_t)sizeof(float)};
-    const kin_request request = {.distance = {.metric = KITH_SQEUCLIDEAN,
-                                              .cols = (int32_t)cover->wide,
-                                              .isa = prepared->distance.isa},
-                                 .k = each,
-                                 .pipeline = KITH_PIPELINE_FUSED};
-    const kith_neighbors out = {.ids = ids, .rows = tiles, .k = each};
-    const kith_report report = ctx->report;
-    const kith_status status = kin_exact_graph(ctx, &centres, &request, &out);
-    ctx->report = report;
+    int64_t fresh = 0;
+    for (int32_t i = 0, j = 0; j < watched && now[j] != KIN_DESCENT_EMPTY;) {
+        if (i < watched && before[i] < now[j]) {
+            i += 1;
+            continue;
+        }
+        fresh += i == watched || before[i] != now[j];
+        j += 1;
+    }
+    return fresh;
+}
+
+/* The share of the watched words that is new since the last look. */
+static double look(watching *w, const uint64_t *words, int32_t length)
+{
+    int64_t fresh = 0;
+    for (int64_t i = 0; i < w->lists; i++) {
+        const uint64_t *now = words + i * w->step * length;
+        uint64_t *before = w->before + i * w->watched;
+        fresh += count_new(before, now, w->watched);
+        memcpy(before, now, (size_t)w->watched * sizeof *before);
+    }
+    return (double)fresh / (double)(w->lists * w->watched);
+}
+
+/* Pairs of points and members of their near cells first .. last - 1. */
+static double visits(const kin_descent_cells *cells, int64_t points, const int64_t *sizes,
+                     int32_t first, int32_t last)
+{
+    double sum = 0.0;
+    for (int64_t p = 0; p < points; p++) {
+        for (int32_t i = first; i < last; i++) {
+            sum += (double)sizes[cells->near[p * cells->each + i]];
+        }
+    }
+    return sum;
+}
+
+/* Near cells, more and more, until little is new or as many pairs were met as may be. */
+static kith_status visit_cells(kith_ctx *ctx, kin_descent_probe *probe, const int64_t *sizes,
+                               double budget, watching *watch, double *fresh)
+{
+    const kin_descent_cells *cells = probe->cells;
+    const int64_t points = probe->points->count;
+    int32_t first = 0;
+    *fresh = 1.0;
+    for (int32_t last = FIRST_CELLS; first<cells->each && * fresh> SETTLED; last *= 2) {
+        last = (int32_t)kin_min_i64(last, cells->each);
+        const double pairs = visits(cells, points, sizes, first, last);
+        if (first > 0 && probe->evaluations + pairs > budget) {
+            break;
+        }
+        KIN_TRY(kin_descent_probe_run(ctx, probe, first, last));
+        *fresh = look(watch, probe->words, probe->length);
+        first = last;
+    }
+    return KITH_OK;
+}
+
+typedef struct cell_start {
+    kin_descent_cells cells;
+    kin_descent_probe probe;
+    watching watch;
+    int64_t *sizes;
+} cell_start;
+
+static kith_status make_cell_start(kith_ctx *ctx, const kin_descent_points *points, double budget,
+                                   cell_start *s, double *evaluations)
+{
+    const int64_t count = kin_descent_cells_wished(points->count);
+    const double size = (double)points->count / (double)count;
+    const int64_t each =
+        kin_min_i64(kin_min_i64(KIN_DESCENT_MOST_NEAR, count),
+                    kin_max_i64(FIRST_CELLS, (int64_t)(budget / (double)points->count / size)));
+    KIN_TRY(kin_descent_cells_make(ctx, points, count, (int32_t)each, &s->cells, evaluations));
+    KIN_TRY(kin_alloc_zero(ctx, &s->sizes, (uint64_t)count, sizeof *s->sizes, "cells"));
+    for (int64_t p = 0; p < points->count; p++) {
+        s->sizes[s->cells.near[p * each]] += 1;
+    }
+    s->watch.lists = kin_min_i64(points->count, LISTS_TO_WATCH);
+    s->watch.step = points->count / s->watch.lists;
+    KIN_TRY(kin_alloc(ctx, &s->watch.before, (uint64_t)s->watch.lists * (uint64_t)s->watch.watched,
+                      sizeof *s->watch.before, "lists"));
+    memset(s->watch.before, 0xff,
+           (size_t)(s->watch.lists * s->watch.watched) * sizeof *s->watch.before);
+    return KITH_OK;
+}
+
+static kith_status start_by_cells(kith_ctx *ctx, const kin_descent_points *points, double share,
+                                  int32_t wanted, int32_t length, uint64_t *words,
+                                  kin_descent_started *started)
+{
+    const double count = (double)points->count;
+    const double budget = 0.5 * share * count * count;
+    const int32_t kept = (int32_t)kin_min_i64(length, kin_max_i64(LEAST_KEPT, wanted + wanted / 4));
+    double fresh;
+    cell_start s = {.watch = {.watched = (int32_t)kin_min_i64(WATCHED, wanted)}};
+    kith_status status = KITH_OK;
+    memset(words, 0xff, (size_t)(points->count * length) * sizeof *words);
+    KIN_TRY_GOTO(status, make_cell_start(ctx, points, budget, &s, &started->evaluations), done);
+    s.probe = (kin_descent_probe){
+        .points = points, .cells = &s.cells, .words = words, .length = length, .kept = kept};
+    KIN_TRY_GOTO(status, visit_cells(ctx, &s.probe, s.sizes, budget, &s.watch, &fresh), done);
+    started->evaluations += s.probe.evaluations;
+done:
+    kin_free(ctx, s.watch.before);
+    kin_free(ctx, s.sizes);
+    kin_descent_cells_free(ctx, &s.cells);
     return status;
 }
+
+kith_status kin_descent_start_screen(kith_ctx *ctx, const kin_descent_points *points, double share,
+                                     int32_t wanted, int32_t length, uint64_t *words,
+                                     kin_descent_started *started)
+{
+    *started = (kin_descent_started){0};
+    const bool by_cells =
+        share < 1.0 && points->count >= LEAST_POINTS && kin_descent_cells_possible(points);
+    return by_cells ? start_by_cells(ctx, points, share, wanted, length, words, started)
+                    : start_by_blocks(ctx, points, share, length, words, started);
+}
+
+/* ---- Two graphs made one -------------------------------------------------------------------- */
 
 /* Lists of both graphs, and what was met on the other side. */
 typedef struct joining {
@@ -235,138 +343,43 @@ static kith_status join_all(kith_ctx *ctx, const kin_descent_points *points, con
     return status;
 }
 
-/* Lists from near tiles. */
-static kith_status meet_tiles(kith_ctx *ctx, const kin_descent_points *points, int32_t length,
-                              const uint32_t *tiles, int64_t each, uint64_t *words,
-                              double *evaluations)
+/* Neighbours of neighbours over edges that are new. In the end those are that lead across, and
+ * those that the last expansion brought. */
+static kith_status expand_across(kith_ctx *ctx, const kin_descent_points *points,
+                                 const uint8_t *sides, int32_t length, uint64_t *words,
+                                 double *evaluations)
 {
-    kin_descent_expansion e = {
-        .points = points, .length = length, .tiles = tiles, .tiles_each = each, .to = words};
-    KIN_TRY(kin_descent_expand(ctx, &e));
-    *evaluations += e.evaluations;
-    return KITH_OK;
-}
-
-/* Then from neighbours of neighbours, until little is new. The best lists end in `words`, all
- * entries new to whoever goes on; where two graphs are made one, those from across and what the
- * last expansion brought. */
-static kith_status meet_neighbours(kith_ctx *ctx, const kin_descent_points *points,
-                                   const uint8_t *sides, int32_t length, uint64_t *words,
-                                   uint64_t *other, uint64_t *reverse, double *evaluations)
-{
-    kin_descent_expansion e = {.points = points,
-                               .length = length,
-                               .near = (int32_t)kin_min_i64(NEAR, length),
-                               .far = (int32_t)kin_min_i64(FAR, length),
-                               .reverse = reverse,
-                               .reverse_each = REVERSE,
-                               .reverse_far = REVERSE_FAR,
-                               .from = words,
-                               .to = other};
-    for (int i = 0; i < (sides != NULL ? EXPANSIONS_ACROSS : MOST_EXPANSIONS); i++) {
-        KIN_TRY(kin_descent_reverse(ctx, points, length, length, e.from, REVERSE, reverse));
-        KIN_TRY(kin_descent_expand(ctx, &e));
-        *evaluations += e.evaluations;
-        uint64_t *from = e.to;
-        e.to = e.to == words ? other : words;
-        e.from = from;
-        if (e.updates * 100 < points->count * ENOUGH) {
+    for (int i = 0; i < EXPANSIONS_ACROSS; i++) {
+        int64_t updates;
+        KIN_TRY(
+            kin_descent_expand_lists(ctx, points, length, length, words, evaluations, &updates));
+        if (updates * 100 < points->count * ENOUGH) {
             break;
         }
     }
     for (int64_t p = 0; p < points->count; p++) {
-        const uint64_t *from = e.from + p * length;
-        for (int32_t i = 0; i < length; i++) {
-            const bool known =
-                sides != NULL && from[i] != KIN_DESCENT_EMPTY && !is_across(sides, p, from[i]);
-            words[p * length + i] = known ? from[i] : from[i] | 1;
+        for (uint64_t *word = words + p * length; word < words + (p + 1) * length; word++) {
+            *word |= *word == KIN_DESCENT_EMPTY || is_across(sides, p, *word) ? 1 : 0;
         }
     }
     return KITH_OK;
-}
-
-/* sides NULL: nothing is known before. */
-static kith_status start_by_tiles(kith_ctx *ctx, const kin_descent_points *points, int64_t each,
-                                  const uint8_t *sides, int32_t length, uint64_t *words,
-                                  kin_descent_started *started)
-{
-    const int64_t tiles = kin_ceil_div(points->count, KIN_FINE_STEP);
-    const uint64_t count = (uint64_t)points->count;
-    uint32_t *ids = NULL;
-    uint64_t *other = NULL;
-    uint64_t *reverse = NULL;
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status,
-                 kin_alloc(ctx, &ids, kin_size_mul((uint64_t)tiles, (uint64_t)each), sizeof *ids,
-                           "near tiles"),
-                 done);
-    KIN_TRY_GOTO(status, near_tiles(ctx, points->prepared, tiles, each, ids), done);
-    KIN_TRY_GOTO(
-        status,
-        kin_alloc(ctx, &other, kin_size_mul(count, (uint64_t)length), sizeof *other, "lists"),
-        done);
-    KIN_TRY_GOTO(
-        status,
-        kin_alloc(ctx, &reverse, kin_size_mul(count, REVERSE), sizeof *reverse, "reverse edges"),
-        done);
-    KIN_TRY_GOTO(status,
-                 meet_tiles(ctx, points, length, ids, each, sides != NULL ? other : words,
-                            &started->evaluations),
-                 done);
-    if (sides != NULL) {
-        KIN_TRY_GOTO(status, join_all(ctx, points, sides, length, other, words), done);
-    }
-    KIN_TRY_GOTO(
-        status,
-        meet_neighbours(ctx, points, sides, length, words, other, reverse, &started->evaluations),
-        done);
-done:
-    kin_free(ctx, reverse);
-    kin_free(ctx, other);
-    kin_free(ctx, ids);
-    return status;
-}
-
-/* Tiles that each crowd meets beside its own; 0: not by tiles. A pair that two crowds meet is
- * looked at twice. */
-static int64_t tiles_each(const kin_descent_points *points, double share)
-{
-    const kin_cover *cover = &points->prepared->cover;
-    const int64_t tiles = kin_ceil_div(points->count, KIN_FINE_STEP);
-    if (cover->wide == 0 || share >= 1.0 || tiles < 4 * LEAST_TILES) {
-        return 0;
-    }
-    const int64_t asked = llround(share * (double)tiles / 2.0) - 1;
-    return kin_min_i64(kin_max_i64(asked, LEAST_TILES), tiles / 2);
-}
-
-kith_status kin_descent_start_screen(kith_ctx *ctx, const kin_descent_points *points, double share,
-                                     int32_t length, uint64_t *words, kin_descent_started *started)
-{
-    const int64_t each = tiles_each(points, share);
-    *started = (kin_descent_started){0};
-    return each > 0 ? start_by_tiles(ctx, points, each, NULL, length, words, started)
-                    : start_by_blocks(ctx, points, share, length, words, started);
 }
 
 kith_status kin_descent_start_across(kith_ctx *ctx, const kin_descent_points *points, double share,
                                      const uint8_t *sides, int32_t length, uint64_t *words,
                                      kin_descent_started *started)
 {
-    const int64_t each = tiles_each(points, share);
     uint64_t *met = NULL;
-    *started = (kin_descent_started){0};
-    if (each > 0) {
-        return start_by_tiles(ctx, points, each, sides, length, words, started);
-    }
     KIN_TRY(kin_alloc(ctx, &met, kin_size_mul((uint64_t)points->count, (uint64_t)length),
                       sizeof *met, "lists"));
-    kith_status status = start_by_blocks(ctx, points, share, length, met, started);
+    kith_status status = kin_descent_start_screen(ctx, points, share, length, length, met, started);
     if (status == KITH_OK) {
         status = join_all(ctx, points, sides, length, met, words);
     }
     kin_free(ctx, met);
-    return status;
+    return status != KITH_OK || started->closed || started->all
+               ? status
+               : expand_across(ctx, points, sides, length, words, &started->evaluations);
 }
 
 uint64_t kin_descent_start_bytes(const kin_frame *frame, int64_t points, int32_t length,
@@ -382,8 +395,9 @@ uint64_t kin_descent_start_bytes(const kin_frame *frame, int64_t points, int32_t
         kin_size_add(kin_size_add(kin_lists_bytes((int64_t)length + 1, points),
                                   kin_screen_bytes(frame, (int64_t)length + 1, threads)),
                      schedule);
-    const uint64_t a_row = ((uint64_t)length + REVERSE) * sizeof(uint64_t) + 16;
-    const uint64_t by_tiles = kin_size_add(kin_size_mul((uint64_t)points, a_row),
-                                           kin_descent_expand_bytes(frame, length, threads));
-    return by_blocks > by_tiles ? by_blocks : by_tiles;
+    const uint64_t by_cells =
+        kin_size_add(kin_descent_cells_bytes(frame, points, threads),
+                     kin_size_add(kin_descent_probe_bytes(frame, points, length, threads),
+                                  (uint64_t)LISTS_TO_WATCH * WATCHED * sizeof(uint64_t)));
+    return by_blocks > by_cells ? by_blocks : by_cells;
 }

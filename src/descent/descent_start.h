@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The start where there is a screen.
  *
- *   by tiles    a crowd of 32 positions meets the tiles of 32 whose centres are nearest to its own,
- *               then, twice, neighbours of neighbours (descent_expand.h)
+ *   by cells    a point meets the members of its nearest cells (descent_cells.h), of more and more
+ *               of them, until little is new
  *   by blocks   products have no centres: each block of the exact engine's screen meets itself and
  *               the blocks that stand next to it. All pairs, too, are by blocks
  */
@@ -13,18 +13,21 @@
 
 typedef struct kin_descent_started {
     double evaluations;
-    bool all; /* every pair was looked at: the lists are exact but for the rounding of costs */
+    bool closed; /* blocks met: what they know is closed in itself */
+    bool all;    /* every pair was looked at: the lists are exact but for the rounding of costs */
 } kin_descent_started;
 
-/* words: count x length, each row ascending: of what its position met the `length` least by (order,
- * position), itself left out, all marked new; KIN_DESCENT_EMPTY behind. Orders are those of
- * kin_descent_match. share: of all pairs, (0, 1], that tiles or blocks may look at; a small one
- * still has the nearest few. The same bytes whatever the threads. Only where the metric has a
- * screen (points->kernel). */
+/* words: count x length, each row ascending: of what its position met the least by (order,
+ * position), itself left out, all marked new; KIN_DESCENT_EMPTY behind. By blocks they are `length`
+ * if so many were met, by cells some more than `wanted`, which is at most length. Orders are those
+ * of kin_descent_match. share: of all pairs, (0, 1], that may be looked at; a small one still has
+ * the nearest few. The same bytes whatever the threads. Only where the metric has a screen
+ * (points->kernel). */
 kith_status kin_descent_start_screen(kith_ctx *ctx, const kin_descent_points *points, double share,
-                                     int32_t length, uint64_t *words, kin_descent_started *started);
+                                     int32_t wanted, int32_t length, uint64_t *words,
+                                     kin_descent_started *started);
 /* The same where two graphs are made one: words has their lists, as kin_descent_fill_graph left
- * them, sides the sets of each position (descent_fill.h). Of what a position meets in tiles or
+ * them, sides the sets of each position (descent_fill.h). Of what a position meets in cells or
  * blocks those on the other side join its list; what is from there is new in the end. */
 kith_status kin_descent_start_across(kith_ctx *ctx, const kin_descent_points *points, double share,
                                      const uint8_t *sides, int32_t length, uint64_t *words,

@@ -136,7 +136,7 @@ static void descent_begin(descent *d, int32_t threads, kith_metric metric, int32
                      KITH_OK);
     d->rounds.seed = 7;
     d->rounds.all = all;
-    assert_int_equal(kin_descent_fill_random(&d->rounds, false), KITH_OK);
+    assert_int_equal(kin_descent_fill_random(&d->rounds, 24, false), KITH_OK);
 }
 
 static void descent_free(descent *d)

@@ -292,6 +292,7 @@ static void hits_of_bodies(void **state)
     enum { ROWS = 37, COLS = 32, STRIDE = 48 };
     uint32_t orders[ROWS * STRIDE];
     uint32_t limits[COLS];
+    uint32_t row_limits[ROWS];
     uint32_t plain[ROWS * COLS];
     uint32_t hits[ROWS * COLS];
     uint64_t seed = 11;
@@ -305,10 +306,15 @@ static void hits_of_bodies(void **state)
                 limits[j] = j % 7 == 0 ? UINT32_MAX * (uint32_t)(trial % 2)
                                        : 0x7ffffff0u + (uint32_t)(test_uniform(&seed) * 16.0);
             }
-            const int64_t count =
-                kin_descent_hits_get((kin_isa)isa)(orders, STRIDE, ROWS, COLS, limits, hits);
-            assert_int_equal(kin_descent_hits_portable(orders, STRIDE, ROWS, COLS, limits, plain),
-                             count);
+            for (int i = 0; i < ROWS; i++) {
+                row_limits[i] =
+                    i % 3 == 0 ? 0x7ffffff0u + (uint32_t)(test_uniform(&seed) * 8.0) : 0;
+            }
+            const int64_t count = kin_descent_hits_get((kin_isa)isa)(orders, STRIDE, ROWS, COLS,
+                                                                     row_limits, limits, hits);
+            assert_int_equal(
+                kin_descent_hits_portable(orders, STRIDE, ROWS, COLS, row_limits, limits, plain),
+                count);
             assert_memory_equal(hits, plain, (size_t)count * sizeof *hits);
             found += count;
         }
@@ -502,9 +508,9 @@ static void start_twice(const test_rows *rows, kith_metric metric, kin_isa isa, 
         starting s;
         start_make(&s, rows, metric, isa, i == 0 ? 1 : 4);
         count = s.points.count;
-        assert_int_equal(
-            kin_descent_start_screen(s.ctx, &s.points, share, LENGTH, words[i], &started[i]),
-            KITH_OK);
+        assert_int_equal(kin_descent_start_screen(s.ctx, &s.points, share, LENGTH, LENGTH, words[i],
+                                                  &started[i]),
+                         KITH_OK);
         if (i == 0) {
             const double found = check_start(&s, share, LENGTH, words[0], &started[0]);
             printf("  %s, %lld points, share %.3f of which %.3f was looked at: %.3f of the lists\n",

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "descent/descent_centres.h"
+
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "descent/descent_kernel.h"
+#include "host/host_threads.h"
+
+#include <math.h>
+
+enum { CENTRES_A_TASK = 16 };
+
+typedef struct moving {
+    const kin_descent_points *points;
+    const int64_t *starts;
+    const uint32_t *members;
+    kin_descent_centres *centres;
+    double scale;
+} moving;
+
+/* ---- Values of rounded rows ----------------------------------------------------------------- */
+
+static void add_bytes(const uint32_t *row, int64_t width, double *sums)
+{
+    const int8_t *values = (const int8_t *)row;
+    for (int64_t i = 0; i < width; i++) {
+        sums[i] += values[i];
+    }
+}
+
+static void add_halves(const uint32_t *row, int64_t width, double *sums)
+{
+    for (int64_t i = 0; i < width; i++) {
+        sums[i] += (int16_t)(row[i / 2] >> i % 2 * 16 & 0xffff);
+    }
+}
+
+static void add_floats(const uint32_t *row, int64_t width, bool narrow, double *sums)
+{
+    for (int64_t i = 0; i < width; i++) {
+        const kin_word word = {.u = narrow ? (row[i / 2] >> i % 2 * 16) << 16 : row[i]};
+        sums[i] += (double)word.f;
+    }
+}
+
+static void add_row(const kin_descent_points *points, uint32_t position, int64_t width,
+                    double *sums)
+{
+    const uint32_t *row = points->rows + (int64_t)position * points->stride;
+    switch (points->kernel->type) {
+    case KIN_TILE_S8:
+        add_bytes(row, width, sums);
+        break;
+    case KIN_TILE_S16:
+        add_halves(row, width, sums);
+        break;
+    case KIN_TILE_BF16:
+        add_floats(row, width, true, sums);
+        break;
+    default:
+        add_floats(row, width, false, sums);
+        break;
+    }
+}
+
+/* ---- Where centres are ---------------------------------------------------------------------- */
+
+/* Sums of whole numbers are exact in any order, so integer types have the same centres on every
+ * machine. */
+static kith_status take_means(void *arg, int64_t task, int32_t thread)
+{
+    (void)thread;
+    const moving *m = arg;
+    kin_descent_centres *centres = m->centres;
+    const int64_t last = kin_min_i64((task + 1) * CENTRES_A_TASK, centres->count);
+    for (int64_t c = task * CENTRES_A_TASK; c < last; c++) {
+        const int64_t count = m->starts[c + 1] - m->starts[c];
+        double *values = centres->values + c * centres->width;
+        if (count == 0) {
+            continue;
+        }
+        memset(values, 0, (size_t)centres->width * sizeof *values);
+        for (int64_t i = m->starts[c]; i < m->starts[c + 1]; i++) {
+            add_row(m->points, m->members[i], centres->width, values);
+        }
+        for (int64_t i = 0; i < centres->width; i++) {
+            values[i] /= (double)count;
+        }
+    }
+    return KITH_OK;
+}
+
+/* The middle of integer types, in whole numbers, and the largest of all |e|. */
+static double measure(const kin_descent_centres *centres, bool is_float)
+{
+    double most = 0.0;
+    memset(centres->middle, 0, (size_t)centres->width * sizeof *centres->middle);
+    for (int64_t c = 0; c < centres->count && !is_float; c++) {
+        for (int64_t i = 0; i < centres->width; i++) {
+            centres->middle[i] += centres->values[c * centres->width + i];
+        }
+    }
+    for (int64_t i = 0; i < centres->width; i++) {
+        centres->middle[i] = rint(centres->middle[i] / (double)centres->count);
+    }
+    for (int64_t c = 0; c < centres->count; c++) {
+        for (int64_t i = 0; i < centres->width; i++) {
+            most = fmax(most, fabs(centres->values[c * centres->width + i] - centres->middle[i]));
+        }
+    }
+    return most;
+}
+
+/* ---- As columns ----------------------------------------------------------------------------- */
+
+static uint32_t half_of_float(float value)
+{
+    const kin_word word = {.f = value};
+    return (word.u + 0x7fff + (word.u >> 16 & 1)) >> 16;
+}
+
+/* One value into its word; returns what is stored, in units of the rows. */
+static double store(const moving *m, int64_t i, double e, uint32_t *word)
+{
+    kin_word cell = {.f = (float)e};
+    switch (m->points->kernel->type) {
+    case KIN_TILE_S8:
+        cell.i = (int32_t)rint(e * m->scale);
+        *word |= ((cell.u + 128) & 0xff) << i % 4 * 8;
+        return cell.i;
+    case KIN_TILE_S16:
+        cell.i = (int32_t)rint(e * m->scale);
+        *word |= (cell.u & 0xffff) << i % 2 * 16;
+        return cell.i;
+    case KIN_TILE_BF16:
+        cell.u = half_of_float(cell.f) << 16;
+        *word |= cell.u >> 16 << i % 2 * 16;
+        return (double)cell.f;
+    default:
+        *word = cell.u;
+        return (double)cell.f;
+    }
+}
+
+static kith_status store_centres(void *arg, int64_t task, int32_t thread)
+{
+    (void)thread;
+    const moving *m = arg;
+    kin_descent_centres *centres = m->centres;
+    const kin_tile_type type = m->points->kernel->type;
+    const int64_t size = kin_tile_group_size(type);
+    const int64_t last = kin_min_i64((task + 1) * CENTRES_A_TASK, centres->count);
+    for (int64_t c = task * CENTRES_A_TASK; c < last; c++) {
+        uint32_t *words =
+            centres->panels + c / KIN_PANEL * centres->pitch * KIN_PANEL + c % KIN_PANEL;
+        const double *values = centres->values + c * centres->width;
+        double squares = 0.0;
+        double across = 0.0;
+        for (int64_t i = 0; i < centres->width; i++) {
+            uint32_t *word = &words[i / size * KIN_PANEL];
+            *word = i % size == 0 ? 0 : *word;
+            const double stored = store(m, i, values[i] - centres->middle[i], word);
+            squares += stored * stored;
+            across += stored * centres->middle[i];
+        }
+        if (kin_tile_is_float(type)) {
+            centres->terms[c].f = (float)squares;
+        } else {
+            centres->terms[c].i = (int32_t)rint(squares / m->scale) + 2 * (int32_t)across;
+        }
+    }
+    return KITH_OK;
+}
+
+kith_status kin_descent_centres_move(kith_ctx *ctx, const kin_descent_points *points,
+                                     const int64_t *starts, const uint32_t *members,
+                                     kin_descent_centres *centres)
+{
+    moving m = {.points = points, .starts = starts, .members = members, .centres = centres};
+    const int64_t tasks = kin_ceil_div(centres->count, CENTRES_A_TASK);
+    KIN_TRY(kin_parallel(ctx, "start", tasks, take_means, &m));
+    const double most = measure(centres, kin_tile_is_float(points->kernel->type));
+    m.scale = most > 0.0 ? 127.0 / most : 1.0;
+    return kin_parallel(ctx, "start", tasks, store_centres, &m);
+}
+
+/* ---- Memory --------------------------------------------------------------------------------- */
+
+kith_status kin_descent_centres_make(kith_ctx *ctx, const kin_descent_points *points, int64_t count,
+                                     kin_descent_centres *centres)
+{
+    const kin_frame *frame = &points->prepared->frame;
+    const bool is_float = kin_tile_is_float(points->kernel->type);
+    *centres = (kin_descent_centres){.count = count,
+                                     .padded = kin_round_up(count, KIN_DESCENT_COLS_STEP),
+                                     .width = (int64_t)frame->groups *
+                                              kin_tile_group_size(points->kernel->type),
+                                     .pitch = kin_round_up(frame->groups, KIN_DESCENT_WIDE_STEP)};
+    const uint64_t width = (uint64_t)centres->width;
+    const uint64_t padded = (uint64_t)centres->padded;
+    kith_status status = KITH_OK;
+    KIN_TRY_GOTO(status,
+                 kin_alloc_zero(ctx, &centres->values, kin_size_mul((uint64_t)count, width),
+                                sizeof *centres->values, "centres"),
+                 done);
+    KIN_TRY_GOTO(status,
+                 kin_alloc_zero(ctx, &centres->middle, width, sizeof *centres->middle, "centres"),
+                 done);
+    KIN_TRY_GOTO(status,
+                 kin_alloc_zero(ctx, &centres->panels,
+                                kin_size_mul(padded, (uint64_t)centres->pitch),
+                                sizeof *centres->panels, "centres"),
+                 done);
+    KIN_TRY_GOTO(status, kin_alloc(ctx, &centres->terms, padded, sizeof *centres->terms, "centres"),
+                 done);
+    for (int64_t c = count; c < centres->padded; c++) {
+        centres->terms[c] =
+            is_float ? (kin_word){.f = KIN_LIMIT_ALL_F} : (kin_word){.i = KIN_LIMIT_ALL};
+    }
+done:
+    if (status != KITH_OK) {
+        kin_descent_centres_free(ctx, centres);
+    }
+    return status;
+}
+
+void kin_descent_centres_free(kith_ctx *ctx, kin_descent_centres *centres)
+{
+    kin_free(ctx, centres->terms);
+    kin_free(ctx, centres->panels);
+    kin_free(ctx, centres->middle);
+    kin_free(ctx, centres->values);
+    *centres = (kin_descent_centres){0};
+}

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A piece of work is up to COLS members of a cell: columns of a product, gathered once. Rows are
+ * who has the cell among its near ones, PART at a time. The members' lists are copied to the
+ * worker, change there, and are joined with the lists of all in the end; a visitor's list gets its
+ * words under a lock, all of a piece at once. Most visitors get none: their limits are read without
+ * the lock, and one that is read too early only lets more pass.
+ *
+ * A list keeps the least words of all that came, each once, in whatever order they come: so it is
+ * the same with any number of threads. */
+#include "descent/descent_probe.h"
+
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "descent/descent_kernel.h"
+#include "descent/descent_put.h"
+#include "host/host_threads.h"
+
+#include <stdatomic.h>
+
+/* PART rows of orders stay in the first-level cache. */
+enum { COLS = 128, PART = 32, POSITIONS_A_LOCK = 16 };
+
+typedef struct worker {
+    uint32_t *cols;   /* COLS gathered rows, */
+    uint32_t *panels; /* and turned */
+    uint32_t *rows;   /* PART gathered rows, and as many as a kernel looks at */
+    uint64_t *words;  /* COLS lists */
+    uint64_t *joined; /* one list */
+    kin_word col_terms[COLS];
+    kin_word row_terms[KIN_DESCENT_ROWS_STEP];
+    uint32_t col_limits[COLS];
+    uint32_t row_limits[PART];
+    uint32_t orders[KIN_DESCENT_ROWS_STEP * COLS];
+    uint32_t hits[PART * COLS];
+    double evaluations;
+} worker;
+
+typedef struct piece {
+    int64_t cell;
+    const uint32_t *members;
+    int32_t count;
+} piece;
+
+typedef struct probing {
+    const kin_descent_probe *p;
+    kin_descent_hits_fn hits;
+    int64_t wide;
+    bool own; /* members meet each other */
+    piece *pieces;
+    int64_t piece_count;
+    int64_t *member_starts;
+    uint32_t *members;
+    int64_t *visitor_starts;
+    uint32_t *visitors;
+    _Atomic uint32_t *limits; /* order of a list's last word, or larger */
+    pthread_mutex_t *locks;
+    int64_t lock_count;
+    worker *workers;
+} probing;
+
+static pthread_mutex_t *lock_of(const probing *x, uint32_t position)
+{
+    return &x->locks[position / POSITIONS_A_LOCK];
+}
+
+static uint64_t *list_of(const probing *x, uint32_t position)
+{
+    return x->p->words + (int64_t)position * x->p->length;
+}
+
+static void set_limit(const probing *x, uint32_t position, const uint64_t *words)
+{
+    atomic_store_explicit(&x->limits[position], (uint32_t)(words[x->p->kept - 1] >> 32),
+                          memory_order_relaxed);
+}
+
+/* ---- Members -------------------------------------------------------------------------------- */
+
+static void take_members(const probing *x, worker *w, const piece *own)
+{
+    const kin_descent_points *points = x->p->points;
+    const int32_t kept = x->p->kept;
+    points->kernel->gather(points, own->members, own->count, x->wide, w->cols);
+    points->kernel->transpose(w->cols, x->wide, (int32_t)kin_round_up(own->count, KIN_PANEL),
+                              w->panels);
+    for (int32_t j = 0; j < own->count; j++) {
+        const uint32_t member = own->members[j];
+        w->col_terms[j] = points->terms[member].col;
+        pthread_mutex_lock(lock_of(x, member));
+        memcpy(w->words + (int64_t)j * kept, list_of(x, member), (size_t)kept * sizeof *w->words);
+        pthread_mutex_unlock(lock_of(x, member));
+        w->col_limits[j] = (uint32_t)(w->words[(int64_t)j * kept + kept - 1] >> 32);
+    }
+    for (int32_t j = own->count; j < COLS; j++) {
+        w->col_limits[j] = 0;
+    }
+}
+
+/* Of two ascending lists the first words, each once. */
+static void join(const uint64_t *a, const uint64_t *b, int32_t length, uint64_t *out)
+{
+    for (int32_t i = 0, j = 0, at = 0; at < length; at++) {
+        const uint64_t x = a[i];
+        const uint64_t y = b[j];
+        out[at] = x < y ? x : y;
+        i += x <= y;
+        j += y <= x;
+    }
+}
+
+static void give_members(const probing *x, worker *w, const piece *own)
+{
+    const int32_t kept = x->p->kept;
+    for (int32_t j = 0; j < own->count; j++) {
+        const uint32_t member = own->members[j];
+        uint64_t *list = list_of(x, member);
+        pthread_mutex_lock(lock_of(x, member));
+        join(w->words + (int64_t)j * kept, list, kept, w->joined);
+        memcpy(list, w->joined, (size_t)kept * sizeof *list);
+        set_limit(x, member, list);
+        pthread_mutex_unlock(lock_of(x, member));
+    }
+}
+
+/* ---- Meetings ------------------------------------------------------------------------------- */
+
+static void to_member(const probing *x, worker *w, const piece *own, uint32_t j, uint32_t order,
+                      uint32_t other)
+{
+    const int32_t kept = x->p->kept;
+    uint64_t *words = w->words + (int64_t)j * kept;
+    if (order <= w->col_limits[j] && other != own->members[j]) {
+        kin_descent_put(words, kept, kin_descent_word(order, other, 1));
+        w->col_limits[j] = (uint32_t)(words[kept - 1] >> 32);
+    }
+}
+
+/* Lists of visitors lie anywhere: memory is asked for all that will be needed. */
+static void prefetch_visitors(const probing *x, const worker *w, const uint32_t *who, int64_t count)
+{
+    for (int64_t h = 0; h < count; h++) {
+        const uint32_t i = w->hits[h] >> 16;
+        if (w->orders[i * COLS + (w->hits[h] & 0xffff)] <= w->row_limits[i]) {
+            __builtin_prefetch(list_of(x, who[i]), 1);
+            __builtin_prefetch(list_of(x, who[i]) + x->p->kept - 1, 1);
+        }
+    }
+}
+
+/* Hits of a row follow each other. */
+static void take_hits(const probing *x, worker *w, const piece *own, const uint32_t *who,
+                      int64_t count, bool both)
+{
+    for (int64_t h = 0; h < count;) {
+        const uint32_t i = w->hits[h] >> 16;
+        const uint32_t limit = both ? w->row_limits[i] : 0;
+        bool held = false;
+        for (; h < count && w->hits[h] >> 16 == i; h++) {
+            const uint32_t j = w->hits[h] & 0xffff;
+            const uint32_t order = w->orders[i * COLS + j];
+            if (j >= (uint32_t)own->count) {
+                continue;
+            }
+            to_member(x, w, own, j, order, who[i]);
+            if (order <= limit && both) {
+                if (!held) {
+                    pthread_mutex_lock(lock_of(x, who[i]));
+                    held = true;
+                }
+                kin_descent_put(list_of(x, who[i]), x->p->kept,
+                                kin_descent_word(order, own->members[j], 1));
+            }
+        }
+        if (held) {
+            set_limit(x, who[i], list_of(x, who[i]));
+            pthread_mutex_unlock(lock_of(x, who[i]));
+        }
+    }
+}
+
+/* both: who is met remembers the members, too. */
+static void meet(const probing *x, worker *w, const piece *own, const uint32_t *who, int64_t count,
+                 bool both)
+{
+    const kin_descent_points *points = x->p->points;
+    const int32_t cols = (int32_t)kin_round_up(own->count, KIN_PANEL);
+    for (int64_t first = 0; first < count; first += PART) {
+        const int32_t rows = (int32_t)kin_min_i64(PART, count - first);
+        points->kernel->gather(points, who + first, rows, x->wide, w->rows);
+        for (int32_t i = 0; i < rows; i++) {
+            w->row_terms[i] = points->terms[who[first + i]].row;
+            w->row_limits[i] =
+                both ? atomic_load_explicit(&x->limits[who[first + i]], memory_order_relaxed) : 0;
+        }
+        const kin_descent_product product = {.rows = w->rows,
+                                             .panels = w->panels,
+                                             .wide = x->wide,
+                                             .pitch = x->wide,
+                                             .groups = points->prepared->frame.groups,
+                                             .before = cols,
+                                             .row_count = rows,
+                                             .col_count = cols,
+                                             .row_terms = w->row_terms,
+                                             .col_terms = w->col_terms,
+                                             .orders = w->orders,
+                                             .stride = COLS};
+        points->kernel->multiply(&product);
+        const int64_t hits =
+            x->hits(w->orders, COLS, rows, cols, w->row_limits, w->col_limits, w->hits);
+        prefetch_visitors(x, w, who + first, both ? hits : 0);
+        take_hits(x, w, own, who + first, hits, both);
+    }
+    w->evaluations += (double)count * own->count;
+}
+
+static kith_status run_piece(void *arg, int64_t task, int32_t thread)
+{
+    const probing *x = arg;
+    worker *w = &x->workers[thread];
+    const piece *own = &x->pieces[task];
+    const int64_t *members = x->member_starts + own->cell;
+    const int64_t *visitors = x->visitor_starts + own->cell;
+    take_members(x, w, own);
+    if (x->own) {
+        meet(x, w, own, x->members + members[0], members[1] - members[0], false);
+    }
+    meet(x, w, own, x->visitors + visitors[0], visitors[1] - visitors[0], true);
+    give_members(x, w, own);
+    return KITH_OK;
+}
+
+/* ---- Memory --------------------------------------------------------------------------------- */
+
+static kith_status make_worker(kith_ctx *ctx, const probing *x, worker *w)
+{
+    const uint64_t wide = (uint64_t)x->wide;
+    const uint64_t kept = (uint64_t)x->p->kept;
+    KIN_TRY(kin_alloc_zero(ctx, &w->cols, COLS * wide, sizeof *w->cols, "gathered rows"));
+    KIN_TRY(kin_alloc_zero(ctx, &w->panels, COLS * wide, sizeof *w->panels, "gathered rows"));
+    KIN_TRY(kin_alloc_zero(ctx, &w->rows, KIN_DESCENT_ROWS_STEP * wide, sizeof *w->rows,
+                           "gathered rows"));
+    KIN_TRY(kin_alloc(ctx, &w->words, COLS * kept, sizeof *w->words, "entries"));
+    return kin_alloc(ctx, &w->joined, kept, sizeof *w->joined, "entries");
+}
+
+static void free_probing(kith_ctx *ctx, probing *x)
+{
+    for (int32_t t = 0; x->workers != NULL && t < ctx->threads; t++) {
+        kin_free(ctx, x->workers[t].joined);
+        kin_free(ctx, x->workers[t].words);
+        kin_free(ctx, x->workers[t].rows);
+        kin_free(ctx, x->workers[t].panels);
+        kin_free(ctx, x->workers[t].cols);
+    }
+    kin_free(ctx, x->workers);
+    for (int64_t i = 0; i < x->lock_count; i++) {
+        (void)pthread_mutex_destroy(&x->locks[i]);
+    }
+    kin_free(ctx, x->locks);
+    kin_free(ctx, x->limits);
+    kin_free(ctx, x->visitors);
+    kin_free(ctx, x->visitor_starts);
+    kin_free(ctx, x->members);
+    kin_free(ctx, x->member_starts);
+    kin_free(ctx, x->pieces);
+}
+
+static int64_t most_pieces(int64_t cells, int64_t points)
+{
+    return cells + points / COLS;
+}
+
+static kith_status make_lists(kith_ctx *ctx, probing *x, int32_t first, int32_t last)
+{
+    const uint64_t cells = (uint64_t)x->p->cells->count;
+    const int64_t points = x->p->points->count;
+    const uint64_t visits = kin_size_mul((uint64_t)points, (uint64_t)(last - first));
+    KIN_TRY(kin_alloc(ctx, &x->member_starts, cells + 1, sizeof *x->member_starts, "cells"));
+    KIN_TRY(kin_alloc(ctx, &x->visitor_starts, cells + 1, sizeof *x->visitor_starts, "cells"));
+    KIN_TRY(kin_alloc(ctx, &x->members, (uint64_t)points, sizeof *x->members, "cells"));
+    KIN_TRY(kin_alloc(ctx, &x->visitors, visits, sizeof *x->visitors, "cells"));
+    KIN_TRY(kin_alloc(ctx, &x->pieces, (uint64_t)most_pieces((int64_t)cells, points),
+                      sizeof *x->pieces, "cells"));
+    kin_descent_cells_list(x->p->cells, points, 0, 1, x->member_starts, x->members);
+    kin_descent_cells_list(x->p->cells, points, first, last, x->visitor_starts, x->visitors);
+    for (int64_t c = 0; c < x->p->cells->count; c++) {
+        for (int64_t at = x->member_starts[c]; at < x->member_starts[c + 1]; at += COLS) {
+            x->pieces[x->piece_count++] =
+                (piece){.cell = c,
+                        .members = x->members + at,
+                        .count = (int32_t)kin_min_i64(COLS, x->member_starts[c + 1] - at)};
+        }
+    }
+    return KITH_OK;
+}
+
+static kith_status make_locks(kith_ctx *ctx, probing *x)
+{
+    const int64_t points = x->p->points->count;
+    const int64_t locks = kin_ceil_div(points, POSITIONS_A_LOCK);
+    KIN_TRY(kin_alloc(ctx, &x->limits, (uint64_t)points, sizeof *x->limits, "limits"));
+    KIN_TRY(kin_alloc(ctx, &x->locks, (uint64_t)locks, sizeof *x->locks, "locks"));
+    for (; x->lock_count < locks; x->lock_count++) {
+        if (pthread_mutex_init(&x->locks[x->lock_count], NULL) != 0) {
+            return kin_fail(ctx, KITH_E_MEMORY, "no memory for locks");
+        }
+    }
+    for (int64_t p = 0; p < points; p++) {
+        set_limit(x, (uint32_t)p, list_of(x, (uint32_t)p));
+    }
+    return KITH_OK;
+}
+
+kith_status kin_descent_probe_run(kith_ctx *ctx, kin_descent_probe *probe, int32_t first,
+                                  int32_t last)
+{
+    const kin_frame *frame = &probe->points->prepared->frame;
+    probing x = {.p = probe,
+                 .own = first == 0,
+                 .hits = kin_descent_hits_get(ctx->isa),
+                 .wide = kin_round_up(frame->groups, KIN_DESCENT_WIDE_STEP)};
+    kith_status status = KITH_OK;
+    KIN_TRY_GOTO(status, make_lists(ctx, &x, first > 0 ? first : 1, last), done);
+    KIN_TRY_GOTO(status, make_locks(ctx, &x), done);
+    KIN_TRY_GOTO(
+        status,
+        kin_alloc_zero(ctx, &x.workers, (uint64_t)ctx->threads, sizeof *x.workers, "threads"),
+        done);
+    for (int32_t t = 0; t < ctx->threads; t++) {
+        KIN_TRY_GOTO(status, make_worker(ctx, &x, &x.workers[t]), done);
+    }
+    status = kin_parallel(ctx, "start", x.piece_count, run_piece, &x);
+done:
+    for (int32_t t = 0; x.workers != NULL && t < ctx->threads; t++) {
+        probe->evaluations += x.workers[t].evaluations;
+    }
+    free_probing(ctx, &x);
+    return status;
+}
+
+uint64_t kin_descent_probe_bytes(const kin_frame *frame, int64_t points, int32_t length,
+                                 int32_t threads)
+{
+    const uint64_t n = (uint64_t)points;
+    const uint64_t cells = (uint64_t)kin_descent_cells_wished(points);
+    const uint64_t wide = (uint64_t)kin_round_up(frame->groups, KIN_DESCENT_WIDE_STEP);
+    const uint64_t a_worker = sizeof(worker) +
+                              (2 * COLS + KIN_DESCENT_ROWS_STEP) * wide * sizeof(uint32_t) +
+                              (COLS + 1) * (uint64_t)length * sizeof(uint64_t);
+    const uint64_t a_point = (2 + KIN_DESCENT_MOST_NEAR) * sizeof(uint32_t) +
+                             sizeof(pthread_mutex_t) / POSITIONS_A_LOCK + 1;
+    const uint64_t a_cell = 2 * sizeof(int64_t) + sizeof(piece);
+    return kin_size_add(
+        kin_size_add(kin_size_mul(n, a_point), kin_size_mul(cells + n / COLS + 8, a_cell)),
+        kin_size_mul((uint64_t)threads, a_worker));
+}
