@@ -173,7 +173,7 @@ typedef struct kin_cascade_ends {
 typedef struct kin_cascade_least {
     uint64_t *words;
     const uint64_t *others;
-    int64_t count; /* even, and both addresses of 16 bytes */
+    int64_t count;
 } kin_cascade_least;
 
 /* keys[i * length + j]: the canonical key of control i and entry j of its list, +inf where it is

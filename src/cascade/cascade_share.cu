@@ -28,21 +28,12 @@ extern "C" int kin_cascade_launch_ends(kin_gpu_stream *stream, const kin_cascade
     return kin_gpu_launched();
 }
 
-static __device__ __forceinline__ unsigned long long lesser(unsigned long long a,
-                                                            unsigned long long b)
-{
-    return a < b ? a : b;
-}
-
 static __global__ void __launch_bounds__(THREADS)
     take_least(const __grid_constant__ kin_cascade_least job)
 {
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
-    if (i < job.count / 2) {
-        ulonglong2 *own = (ulonglong2 *)job.words + i;
-        const ulonglong2 before = *own;
-        const ulonglong2 other = ((const ulonglong2 *)job.others)[i];
-        *own = make_ulonglong2(lesser(before.x, other.x), lesser(before.y, other.y));
+    if (i < job.count && job.others[i] < job.words[i]) {
+        job.words[i] = job.others[i];
     }
 }
 
@@ -51,7 +42,7 @@ extern "C" int kin_cascade_launch_least(kin_gpu_stream *stream, const kin_cascad
     if (job->count <= 0) {
         return 0;
     }
-    const int64_t blocks = (job->count / 2 + THREADS - 1) / THREADS;
+    const int64_t blocks = (job->count + THREADS - 1) / THREADS;
     take_least<<<(unsigned)blocks, THREADS, 0, stream->stream>>>(*job);
     return kin_gpu_launched();
 }
