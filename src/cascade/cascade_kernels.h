@@ -65,7 +65,8 @@ typedef struct kin_cascade_fill {
     uint64_t seed;
 } kin_cascade_fill;
 
-/* Lists of one graph become the first entries of the other's, longer ones: all NEW, EMPTY behind. */
+/* Lists of one graph become the first entries of the other's, longer ones: all NEW, EMPTY behind.
+ */
 typedef struct kin_cascade_stretch {
     kin_cascade_graph from;
     kin_cascade_graph to;
