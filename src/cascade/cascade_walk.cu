@@ -29,7 +29,7 @@
  * Limits. Rows below 2^31; width up to KIN_CASCADE_MOST_WIDTH. */
 #include "cascade/cascade_launch.cuh"
 #include "cascade/cascade_pair.cuh"
-#include "cascade/cascade_warp.cuh"
+#include "cascade/cascade_walk.cuh"
 
 enum {
     WARPS = 4, /* of a block, or fewer where a walk is wide */
@@ -79,7 +79,7 @@ typedef struct walker {
     uint64_t evaluations;
 } walker;
 
-/* ---- Words ----------------------------------------------------------------------------------- */
+/* ---- weigh ----------------------------------------------------------------------------------- */
 
 /* The high half of a double, ascending as an unsigned number; -0 and +0 have one order. */
 static __device__ __forceinline__ uint32_t order_of(double key)
@@ -87,126 +87,6 @@ static __device__ __forceinline__ uint32_t order_of(double key)
     const uint32_t bits = (uint32_t)__double2hiint(key + 0.0);
     return (bits >> 31) != 0 ? ~bits : bits | 0x80000000u;
 }
-
-/* The first of `count` ascending words that is not below `word`. */
-static __device__ __forceinline__ int32_t place_of(const uint64_t *words, int32_t count,
-                                                   uint64_t word)
-{
-    int32_t low = 0;
-    int32_t high = count;
-    while (low < high) {
-        const int32_t middle = (low + high) / 2;
-        if (words[middle] < word) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
-}
-
-static __device__ __forceinline__ uint32_t lanes_below(void)
-{
-    return (1u << kin_cascade_lane()) - 1u;
-}
-
-/* ---- merge ----------------------------------------------------------------------------------- */
-
-/* A sorted list and words that may enter it. */
-typedef struct merging {
-    uint64_t *list;
-    uint64_t *batch;
-    int32_t count; /* of the list */
-    int32_t width; /* that it may have */
-} merging;
-
-/* Sorts `kept` words of the batch; those that stand there twice, or in the list, become empty.
- * Returns how many are left. */
-template <int R>
-static __device__ __forceinline__ int32_t sort_batch(const merging &m, int32_t kept,
-                                                     uint64_t (&words)[R])
-{
-    const int32_t first = kin_cascade_lane() * R;
-#pragma unroll
-    for (int r = 0; r < R; r++) {
-        words[r] = first + r < kept ? m.batch[first + r] : KIN_DESCENT_EMPTY;
-    }
-    for (uint32_t found = 1; found != 0;) {
-        bool same[R];
-        kin_cascade_sort<R>(words);
-        kin_cascade_same<R>(words, same);
-        bool some = false;
-#pragma unroll
-        for (int r = 0; r < R; r++) {
-            const int32_t at = place_of(m.list, m.count, words[r] & ~(uint64_t)1);
-            const bool known = at < m.count && (m.list[at] ^ words[r]) < 2;
-            if (words[r] != KIN_DESCENT_EMPTY && (same[r] || known)) {
-                words[r] = KIN_DESCENT_EMPTY;
-                some = true;
-            }
-        }
-        found = __ballot_sync(KIN_CASCADE_LANES, some);
-    }
-    int32_t left = 0;
-#pragma unroll
-    for (int r = 0; r < R; r++) {
-        left += __popc(__ballot_sync(KIN_CASCADE_LANES, words[r] != KIN_DESCENT_EMPTY));
-    }
-    __syncwarp(); /* the batch has been read */
-#pragma unroll
-    for (int r = 0; r < R; r++) {
-        m.batch[first + r] = words[r];
-    }
-    __syncwarp(); /* it is sorted */
-    return left;
-}
-
-/* Words of the list move behind those of the sorted batch that come before them: from the last ones
- * on, so that none is overwritten before it has moved. */
-static __device__ __forceinline__ void make_way(const merging &m, int32_t left)
-{
-    for (int32_t base = (m.count + 31) / 32 * 32 - 32; base >= 0; base -= 32) {
-        const int32_t at = base + kin_cascade_lane();
-        const uint64_t word = m.list[at];
-        const int32_t away = at < m.count ? place_of(m.batch, left, word) : 0;
-        __syncwarp(); /* all have read theirs */
-        if (away > 0 && at + away < m.width) {
-            m.list[at + away] = word;
-        }
-        if (__ballot_sync(KIN_CASCADE_LANES, away > 0) == 0) {
-            break; /* nor does anybody before */
-        }
-    }
-}
-
-/* Words of the batch enter the list: how many there are then, and the place of the first one that
- * came. */
-template <int R> static __device__ __noinline__ int2 merge(const merging m, int32_t kept)
-{
-    uint64_t words[R];
-    int32_t places[R];
-    const int32_t left = sort_batch<R>(m, kept, words);
-    if (left == 0) {
-        return make_int2(m.count, m.count);
-    }
-#pragma unroll
-    for (int r = 0; r < R; r++) {
-        places[r] = kin_cascade_lane() * R + r + place_of(m.list, m.count, words[r]);
-    }
-    __syncwarp(); /* the list has been read */
-    make_way(m, left);
-    __syncwarp(); /* it has made way */
-#pragma unroll
-    for (int r = 0; r < R; r++) {
-        if (words[r] != KIN_DESCENT_EMPTY && places[r] < m.width) {
-            m.list[places[r]] = words[r];
-        }
-    }
-    __syncwarp(); /* it is whole */
-    return make_int2(min(m.count + left, m.width), __shfl_sync(KIN_CASCADE_LANES, places[0], 0));
-}
-
-/* ---- weigh ----------------------------------------------------------------------------------- */
 
 /* Components of the query as kin_cascade_components has them. */
 static __device__ __forceinline__ void query_components(const kin_cascade_walk &job, const shape &s,
@@ -284,7 +164,7 @@ static __device__ __forceinline__ int32_t weigh(const kin_cascade_walk &job, con
                 at[c] < w.waiting && word < last && kin_cascade_lane() % KIN_METRIC_LANES == 0;
             const uint32_t all = __ballot_sync(KIN_CASCADE_LANES, keeps);
             if (keeps) {
-                w.batch[kept + __popc(all & lanes_below())] = word;
+                w.batch[kept + __popc(all & kin_cascade_walk_lanes_below())] = word;
             }
             kept += __popc(all);
         }
@@ -303,8 +183,9 @@ static __device__ __forceinline__ void take(const kin_cascade_walk &job, const s
     w.waiting = 0;
     __syncwarp(); /* the batch is there, and rows may be written again */
     if (kept > 0) {
-        const merging m = {w.list, w.batch, w.count, job.width};
-        const int2 merged = kept > 32 ? merge<BATCH / 32>(m, kept) : merge<1>(m, kept);
+        const kin_cascade_walk_merging m = {w.list, w.batch, w.count, job.width};
+        const int2 merged = kept > 32 ? kin_cascade_walk_merge<BATCH / 32>(m, kept)
+                                      : kin_cascade_walk_merge<1>(m, kept);
         w.count = merged.x;
         w.next = min(w.next, merged.y);
     }
@@ -329,7 +210,7 @@ static __device__ __forceinline__ void meet(const shape &s, walker &w, uint32_t 
     const bool waits = is_new && !twin;
     const uint32_t all = __ballot_sync(KIN_CASCADE_LANES, waits);
     if (waits) {
-        w.rows[w.waiting + __popc(all & lanes_below())] = row;
+        w.rows[w.waiting + __popc(all & kin_cascade_walk_lanes_below())] = row;
     }
     w.waiting += __popc(all);
     __syncwarp(); /* marks have been written */
@@ -360,7 +241,7 @@ static __device__ __forceinline__ int32_t pick(walker &w, int32_t fan)
         const uint64_t word = w.list[at];
         const bool fresh = at < w.count && kin_descent_is_new(word) != 0;
         const uint32_t all = __ballot_sync(KIN_CASCADE_LANES, fresh);
-        const int32_t place = picked + __popc(all & lanes_below());
+        const int32_t place = picked + __popc(all & kin_cascade_walk_lanes_below());
         if (fresh && place < fan) {
             w.picked[place] = kin_descent_position(word);
             w.list[at] = word & ~(uint64_t)1;
@@ -421,7 +302,7 @@ static __device__ __forceinline__ int32_t contenders(const kin_cascade_walk &job
         return w.count;
     }
     const uint64_t order = w.list[job.k - 1] >> 32;
-    return place_of(w.list, w.count, (order + 1) << 32);
+    return kin_cascade_walk_place(w.list, w.count, (order + 1) << 32);
 }
 
 template <kith_metric STEP>
