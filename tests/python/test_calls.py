@@ -59,7 +59,7 @@ class Stopping(unittest.TestCase):
         try:
             pressed = threading.Timer(0.1, signal.raise_signal, [signal.SIGINT])
             pressed.start()
-            kith.knn_graph(LONG[:12000], 10, metric="manhattan", n_jobs=1)
+            kith.knn_graph(LONG[:8000], 10, metric="manhattan", n_jobs=1)
             pressed.join()
             self.assertEqual(seen, [signal.SIGINT])
         finally:
@@ -68,7 +68,7 @@ class Stopping(unittest.TestCase):
     def test_progress_is_told_and_may_stop_a_call(self):
         told = []
         kith.knn_graph(
-            LONG[:12000], 10, metric="manhattan", progress=lambda *each: told.append(each)
+            LONG[:8000], 10, metric="manhattan", progress=lambda *each: told.append(each)
         )
         self.assertTrue(told)
         for phase, done, total in told:
@@ -90,7 +90,7 @@ class Stopping(unittest.TestCase):
                 kith.knn_graph(LONG[:50], 2, progress=True)
             self.skipTest("tqdm is missing")
         with tempfile.TemporaryFile("w+") as file, mock.patch("sys.stderr", file):
-            kith.knn_graph(LONG[:12000], 10, metric="manhattan", n_jobs=1, progress=True)
+            kith.knn_graph(LONG[:8000], 10, metric="manhattan", n_jobs=1, progress=True)
             file.seek(0)
             self.assertIn("kith: ", file.read())
 
@@ -99,7 +99,7 @@ class Together(unittest.TestCase):
     def test_python_goes_on_while_a_call_computes(self):
         worker = threading.Thread(
             target=kith.knn_graph,
-            args=(LONG[:12000], 10),
+            args=(LONG[:8000], 10),
             kwargs={"metric": "manhattan", "n_jobs": 1},
         )
         worker.start()
