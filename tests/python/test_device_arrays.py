@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays on a GPU, where there is none: host memory that calls itself a device's, and calls of the
+library for device memory that are those for host memory. check_cuda.py has the true ones."""
+
+import types
+import unittest
+from unittest import mock
+
+import kith
+import numpy as np
+import support
+from kith import _cuda
+from kith._library import lib
+
+
+class Pretended:
+    """A NumPy array that says that it lies on a GPU."""
+
+    def __init__(self, array):
+        self.array = array
+        contiguous = array.flags.c_contiguous
+        self.__cuda_array_interface__ = {
+            "shape": array.shape,
+            "typestr": array.dtype.str,
+            "data": (array.ctypes.data, False),
+            "strides": None if contiguous else array.strides,
+            "version": 3,
+            "stream": 7,
+        }
+
+
+class Maker:
+    """What CuPy is for its arrays."""
+
+    index = 0
+    stream = 5
+
+    def empty(self, shape, name):
+        return Pretended(np.empty(shape, name))
+
+    def wide(self, ids):
+        return Pretended(ids.array.astype(np.int64))
+
+
+streams = []
+
+
+def host_call(name):
+    def call(context, *arguments):
+        streams.append(arguments[-1].value)
+        return getattr(lib, name)(context, *arguments[:-1])
+
+    return call
+
+
+LIBRARY = types.SimpleNamespace(
+    kith_cuda_knn_exact=host_call("kith_knn_exact"),
+    kith_cuda_graph_exact=host_call("kith_graph_exact"),
+    kith_cuda_graph_descent=host_call("kith_graph_descent"),
+    kith_cuda_select=host_call("kith_select"),
+)
+
+
+@mock.patch.object(_cuda, "lib", LIBRARY)
+@mock.patch.object(_cuda, "_maker", lambda array: Maker())
+class DeviceArrays(unittest.TestCase):
+    def setUp(self):
+        self.x, self.q = support.points(400, 8), support.points(30, 8, seed=1)
+        self.on_gpu = Pretended(self.x)
+
+    def assert_same(self, found, truth):
+        for part, other in zip(found, truth, strict=True):
+            self.assertEqual(part.array.tobytes(), other.tobytes())
+
+    def test_neighbours_lie_where_the_points_do(self):
+        for dtype in np.float32, np.float64, np.float16, np.uint8, np.int8:
+            x, q = support.points(100, 6, dtype), support.points(9, 6, dtype, seed=1)
+            found = kith.knn(Pretended(x), Pretended(q), 4, device="cpu")
+            self.assert_same(found, kith.knn(x, q, 4))
+        self.assertEqual(streams[-1], 7)
+        self.assert_same(kith.knn_graph(self.on_gpu, 5, device="cpu"), kith.knn_graph(self.x, 5))
+        view = Pretended(self.x[::2, 1:7])
+        self.assert_same(kith.knn_graph(view, 3, device="cpu"), kith.knn_graph(self.x[::2, 1:7], 3))
+        excluded = kith.knn(self.on_gpu, self.on_gpu, 5, exclude=np.arange(400), device="cpu")
+        self.assert_same(excluded, kith.knn_graph(self.x, 5))
+        found = kith.knn_graph(
+            self.on_gpu, 5, algorithm="nn_descent", metric="cosine", random_state=4, device="cpu"
+        )
+        truth = kith.knn_graph(self.x, 5, algorithm="nn_descent", metric="cosine", random_state=4)
+        self.assert_same(found, truth)
+
+    def test_out_and_selection(self):
+        out = Pretended(np.empty((400, 5))), Pretended(np.empty((400, 5), np.uint32))
+        given = kith.knn_graph(self.on_gpu, 5, out=out, device="cpu")
+        self.assertIs(given.indices, out[1])
+        truth = kith.knn_graph(self.x, 5)
+        np.testing.assert_array_equal(out[1].array, truth.indices)
+        found = kith.select_k(self.on_gpu, 3, largest=True, device="cpu")
+        self.assert_same(found, kith.select_k(self.x, 3, largest=True))
+
+    def test_what_cannot_be_is_said(self):
+        for error, text, call in (
+            (NotImplementedError, "radius", lambda: kith.knn_graph(self.on_gpu, 5, radius=1.0)),
+            (
+                NotImplementedError,
+                "progress",
+                lambda: kith.knn_graph(self.on_gpu, 5, progress=True),
+            ),
+            (NotImplementedError, "a function", lambda: kith.knn_graph(self.on_gpu, 5, metric=min)),
+            (ValueError, "must lie where", lambda: kith.knn(self.on_gpu, self.q, 5)),
+            (ValueError, "contiguous rows", lambda: kith.knn_graph(Pretended(self.x.T), 5)),
+            (ValueError, "2 axes|must have 2", lambda: kith.knn_graph(Pretended(self.x[0]), 5)),
+            (ValueError, "type <i4", lambda: kith.knn_graph(Pretended(self.x.astype("i4")), 5)),
+            (
+                ValueError,
+                "^out: ",
+                lambda: kith.knn_graph(self.on_gpu, 5, out=(self.on_gpu, self.on_gpu)),
+            ),
+            (NotImplementedError, "GPU", lambda: kith.knn_graph(self.on_gpu, 5, device="cuda:9")),
+        ):
+            with self.assertRaisesRegex(error, text):
+                call()
+
+
+if __name__ == "__main__":
+    unittest.main()
