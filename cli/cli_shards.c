@@ -157,4 +157,7 @@ void cli_shards_put(const cli_job *job, bool planned, cli_json *json)
                         s->seconds_total > 0.0 ? s->seconds_compute / s->seconds_total : 0.0);
     }
     cli_json_close(json);
+    if (!planned && s->recall.rows > 0) {
+        cli_descent_put_estimate(&s->recall, json);
+    }
 }

@@ -119,7 +119,28 @@ kith_status kin_sharding_check(kith_ctx *ctx, const kith_matrix *points,
 
 /* ---- What so many shards need --------------------------------------------------------------- */
 
-/* The engine on `rows` points: its memory without the answer. */
+/* A merge of two graphs takes a little more than a descent on all their points. */
+static kith_status plan_merge(const kin_sharding *job, const kith_matrix *shape,
+                              const kith_descent_params *params, kith_plan *plan)
+{
+    kin_descent_job merge;
+    const kith_neighbors out = {.rows = shape->rows, .k = params->k};
+    KIN_TRY(kin_descent_check(job->ctx, shape, params, 0, &out, &merge));
+    merge.request.split = shape->rows / 2;
+    if (plan->gpu_bytes > 0) {
+        kin_cascade_defaults(&merge.request, shape->rows);
+        const uint64_t bytes = kin_cascade_bytes(shape, &merge.request, 0);
+        plan->gpu_bytes = bytes > plan->gpu_bytes ? bytes : plan->gpu_bytes;
+        return KITH_OK;
+    }
+    kin_descent_defaults(&merge.request, shape->rows);
+    const uint64_t bytes = kin_size_add(kin_descent_bytes(shape, &merge.request, job->ctx->threads),
+                                        plan->result_bytes);
+    plan->peak_bytes = bytes > plan->peak_bytes ? bytes : plan->peak_bytes;
+    return KITH_OK;
+}
+
+/* The engine on `rows` points, which are two shards: its memory and that of the answer. */
 static kith_status plan_engine(const kin_sharding *job, int64_t rows, kith_plan *plan)
 {
     static const char nothing;
@@ -132,7 +153,8 @@ static kith_status plan_engine(const kin_sharding *job, int64_t rows, kith_plan 
         kith_descent_params params = job->descent;
         params.k = kin_min_i64(params.k, most);
         params.recall_at = kin_min_i64(params.recall_at, params.k);
-        return kith_plan_descent(job->ctx, &shape, &params, plan, NULL);
+        KIN_TRY(kith_plan_descent(job->ctx, &shape, &params, plan, NULL));
+        return plan_merge(job, &shape, &params, plan);
     }
     kith_search_params params = job->exact;
     params.k = kin_min_i64(params.k, most);

@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A graph of points in a file, at once and from shards (kith graph --shards); rows go to bench/results/shards.csv.
+
+    bench/whole/bench_shards.py --build build --rows 20000000 --columns 96 -k 32 --device cuda \\
+        --gpu-memory 16G --memory 24G --method descent --recall 0.95@10
+
+Points are clusters of about a thousand, of which half the variance lies in twelve directions; made once (on the
+first GPU where PyTorch finds one, else by NumPy) and kept as FOLDER/points-ROWS-COLUMNS.fbin. Their pages are
+given back to the disk before each run, so that both are read from there. The run at once has no limits.
+
+  ratio    seconds of all shards / seconds at once, of the whole command
+  overlap  seconds in engines / seconds of the job, from the report of the shards
+  same     exact graphs: whether both files have the same bytes
+"""
+import argparse
+import csv
+import datetime
+import filecmp
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+COLUMNS = ["date", "commit", "machine", "backend", "gpu", "rows", "columns", "k", "method", "memory", "gpu_memory",
+           "shards", "steps", "seconds", "seconds_at_once", "ratio", "overlap", "compute_seconds", "wait_seconds",
+           "result_seconds", "bytes_read", "bytes_written", "peak_mib", "gpu_peak_mib", "recall",
+           "recall_at_once", "same", "command"]
+CLUSTER = 1000
+DIRECTIONS = 12
+BLOCK = 1_000_000
+
+
+def blocks_torch(rows, columns):
+    import torch
+    if not torch.cuda.is_available():
+        raise ImportError("no GPU")
+    made = torch.Generator("cuda").manual_seed(1)
+    basis = torch.randn(DIRECTIONS, columns, generator=made, device="cuda")
+    for first in range(0, rows, BLOCK):
+        count = min(BLOCK, rows - first)
+        clusters = max(1, count // CLUSTER)
+        centers = torch.randn(clusters, columns, generator=made, device="cuda") * 3
+        picked = torch.randint(clusters, (count,), generator=made, device="cuda")
+        spread = torch.randn(count, DIRECTIONS, generator=made, device="cuda") @ basis
+        noise = torch.randn(count, columns, generator=made, device="cuda")
+        yield (centers[picked] + spread * 0.3 + noise).float().cpu().numpy()
+
+
+def blocks_numpy(rows, columns):
+    import numpy
+    made = numpy.random.Generator(numpy.random.SFC64(1))
+    basis = made.standard_normal((DIRECTIONS, columns), numpy.float32)
+    for first in range(0, rows, BLOCK):
+        count = min(BLOCK, rows - first)
+        clusters = max(1, count // CLUSTER)
+        centers = made.standard_normal((clusters, columns), numpy.float32) * 3
+        spread = made.standard_normal((count, DIRECTIONS), numpy.float32) @ basis
+        yield (centers[made.integers(clusters, size=count)] + spread * numpy.float32(0.3) +
+               made.standard_normal((count, columns), numpy.float32))
+
+
+def make_points(path, rows, columns):
+    if path.exists() and path.stat().st_size == 8 + 4 * rows * columns:
+        return
+    for blocks in (blocks_torch, blocks_numpy):
+        try:
+            with open(path, "wb") as file:
+                file.write(rows.to_bytes(4, "little") + columns.to_bytes(4, "little"))
+                for block in blocks(rows, columns):
+                    block.tofile(file)
+                os.fsync(file.fileno())
+            return
+        except ImportError:
+            continue
+    sys.exit("bench_shards: neither PyTorch with a GPU nor NumPy is there")
+
+
+def forget(path):
+    """The file's pages leave the memory."""
+    file = os.open(path, os.O_RDONLY)
+    os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+    os.close(file)
+
+
+def run(words, path):
+    forget(path)
+    start = time.monotonic()
+    done = subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, text=True, check=False)
+    seconds = time.monotonic() - start
+    if done.returncode != 0:
+        sys.exit(f"bench_shards: {' '.join(map(str, words))}: exit code {done.returncode}")
+    return json.loads(done.stdout), seconds
+
+
+def recall_of(said):
+    return said.get("recall", {}).get("estimate", 1.0 if said["exact"] else "")
+
+
+def measure(options, points, work):
+    kith = options.build / "kith"
+    common = [kith, "graph", points, "-k", options.k, "--json", "--device", options.device]
+    common += ["--method", options.method] if options.method else []
+    common += ["--recall", options.recall] if options.recall else []
+    row = {"date": datetime.date.today().isoformat(), "machine": options.machine, "rows": options.rows,
+           "columns": options.columns, "k": options.k, "memory": options.memory,
+           "gpu_memory": options.gpu_memory, "command": "bench/whole/bench_shards.py " + " ".join(sys.argv[1:])}
+    at_once = None
+    if not options.skip_at_once:
+        at_once, row["seconds_at_once"] = run(common + ["-o", work / "once.kith"], points)
+        row["recall_at_once"] = recall_of(at_once)
+        print(f"at once: {row['seconds_at_once']:.1f} s, recall {row['recall_at_once']}", flush=True)
+    words = common + ["-o", work / "shards.kith", "--shards", work / "shards", "--memory", options.memory]
+    words += ["--gpu-memory", options.gpu_memory] if options.gpu_memory else []
+    words += ["--shard-count", options.shard_count] if options.shard_count else []
+    said, row["seconds"] = run(words, points)
+    shards = said["shards"]
+    row |= {"commit": said["commit"], "backend": said["backend"], "gpu": said["gpu"] or "", "method": said["method"],
+            "shards": shards["count"], "steps": shards["steps"], "overlap": shards["compute_share"],
+            "peak_mib": said["peak_bytes"]["host"] >> 20, "gpu_peak_mib": said["peak_bytes"]["gpu"] >> 20,
+            "recall": recall_of(said)}
+    for name in ("compute_seconds", "wait_seconds", "result_seconds", "bytes_read", "bytes_written"):
+        row[name] = shards[name]
+    if at_once is not None:
+        row["ratio"] = row["seconds"] / row["seconds_at_once"]
+        if said["exact"] and at_once["exact"]:
+            row["same"] = int(filecmp.cmp(work / "once.kith", work / "shards.kith", shallow=False))
+    return row
+
+
+def append(path, row):
+    new = not path.exists()
+    with open(path, "a", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        if new:
+            writer.writeheader()
+        writer.writerow({name: f"{value:.4g}" if isinstance(value, float) else value
+                         for name, value in row.items()})
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    parser.add_argument("--work", type=pathlib.Path, default=pathlib.Path("/tmp/kith-shards"))
+    parser.add_argument("--rows", type=int, default=20_000_000)
+    parser.add_argument("--columns", type=int, default=96)
+    parser.add_argument("-k", type=int, default=32)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--memory", default="24G")
+    parser.add_argument("--gpu-memory", default="")
+    parser.add_argument("--method", default="")
+    parser.add_argument("--recall", default="")
+    parser.add_argument("--shard-count", type=int, default=0)
+    parser.add_argument("--skip-at-once", action="store_true")
+    parser.add_argument("--machine", default="")
+    parser.add_argument("--csv", type=pathlib.Path)
+    options = parser.parse_args()
+    options.work.mkdir(parents=True, exist_ok=True)
+    points = options.work / f"points-{options.rows}-{options.columns}.fbin"
+    make_points(points, options.rows, options.columns)
+    row = measure(options, points, options.work)
+    for name, value in row.items():
+        print(f"{name:16} {value}")
+    if options.csv:
+        append(options.csv, row)
+
+
+if __name__ == "__main__":
+    main()
