@@ -12,12 +12,13 @@ foreach(source ${MICRO_SOURCES})
   target_compile_options(bench_${idea} PRIVATE ${KITH_EXACT_FLAGS})
 endforeach()
 
-# bench/micro/x.cu likewise, where the GPU module is built. Each speaks to the CUDA runtime itself.
+# bench/micro/x.cu likewise, where the GPU module is built. Each speaks to the CUDA runtime itself; they
+# are compiled for the newest chip, and as PTX for all others.
 file(GLOB MICRO_CUDA_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/bench/micro/*.cu)
 if(KITH_HAS_CUDA)
   foreach(source ${MICRO_CUDA_SOURCES})
     get_filename_component(idea ${source} NAME_WE)
-    kith_cuda_objects(bench_${idea}_objects "${archs}" ${source})
+    kith_cuda_objects(bench_${idea}_objects "${newest}-real;${oldest}-virtual" ${source})
     add_executable(bench_${idea} $<TARGET_OBJECTS:bench_${idea}_objects>)
     target_link_libraries(bench_${idea} PRIVATE kith_inside CUDA::cudart_static)
     set_target_properties(bench_${idea} PROPERTIES LINKER_LANGUAGE C)

@@ -48,8 +48,16 @@ set(archs "")
 foreach(arch ${KITH_CUDA_ARCHS})
   list(APPEND archs ${arch}-real)
 endforeach()
+list(GET KITH_CUDA_ARCHS 0 oldest)
 list(GET KITH_CUDA_ARCHS -1 newest)
 list(APPEND archs ${newest}-virtual)
+# Nothing here is compiled otherwise for sm_89 than for sm_86: it is assembled from the same PTX, which
+# saves the longer half of a compilation.
+set(KITH_CUDA_SAME "")
+if(86 IN_LIST KITH_CUDA_ARCHS AND 89 IN_LIST KITH_CUDA_ARCHS)
+  list(REMOVE_ITEM archs 89-real)
+  set(KITH_CUDA_SAME "SHELL:-gencode arch=compute_86,code=sm_89")
+endif()
 
 # A suffix is a machine here, too: name_wgmma.cu is for sm_90a alone, whose instructions no other chip
 # has. No file calls device code of another one, so there is no device linking.
@@ -67,6 +75,7 @@ function(kith_cuda_objects name architectures)
 endfunction()
 
 kith_cuda_objects(kith_cuda_objects "${archs}" ${CUDA_SOURCES})
+target_compile_options(kith_cuda_objects PRIVATE ${KITH_CUDA_SAME})
 set(cuda_objects $<TARGET_OBJECTS:kith_cuda_objects>)
 if(CUDA_WGMMA_SOURCES)
   kith_cuda_objects(kith_cuda_wgmma_objects 90a-real ${CUDA_WGMMA_SOURCES})

@@ -49,6 +49,10 @@ else()
                          ENVIRONMENT "KITH_SOURCE=${CMAKE_SOURCE_DIR};KITH_DEVICE=cpu")
   endforeach()
 
+  # The longest begin first, so that no core waits for one of them at the end.
+  set_tests_properties(test_exact_oracle test_gpu_budgets test_exact_same_bytes test_tree_build
+                       test_tree_search test_fault_memory test_select_scan PROPERTIES COST 100)
+
   # GPU modules for a machine that has no GPU: one has memory, one is of another version, one has
   # kernels, too.
   set(stubs ${CMAKE_BINARY_DIR}/stubs)

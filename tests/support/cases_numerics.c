@@ -103,7 +103,7 @@ static void identical_points(void **state)
     static const kith_metric metrics[] = {KITH_EUCLIDEAN, KITH_COSINE, KITH_INNER_PRODUCT};
     static const kith_dtype dtypes[] = {KITH_F32, KITH_U8};
     uint64_t seed = 1;
-    for (int i = 0; i < 6; i += test_is_slow_build() ? 3 : 1) {
+    for (int i = 0; i < 6; i += test_is_thread_build() ? 3 : 1) {
         test_rows rows = test_rows_make(dtypes[i % 2], COPIES, 6, 0);
         test_shape_fill(&rows, SHAPE_EQUAL, false, &seed);
         task t = {.points = &rows.matrix, .metric = metrics[i / 2], .k = 10};

@@ -44,7 +44,7 @@ const char *test_engine_name(const kith_ctx *ctx)
 
 void test_on_each_engine(void (*fn)(kith_ctx *ctx, void *arg), void *arg)
 {
-    const int first = test_is_slow_build() && !on_gpu ? (int)kin_cpu_best() : 0;
+    const int first = test_is_thread_build() && !on_gpu ? (int)kin_cpu_best() : 0;
     for (int engine = first; engine < test_engine_count(); engine++) {
         kith_ctx *ctx = test_engine_ctx(engine, 1 + engine % 3);
         if (ctx != NULL) {

@@ -4,6 +4,8 @@
 #include "base/base_random.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 const char *test_shape_name(test_shape shape)
 {
@@ -127,24 +129,30 @@ void test_shape_fill(const test_rows *rows, test_shape shape, bool nonnegative, 
 
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
-#define SLOW_BUILD 1
+#define THREAD_BUILD 1
 #endif
 #if __has_feature(address_sanitizer)
 #define ADDRESS_BUILD 1
 #endif
 #elif defined(__SANITIZE_THREAD__)
-#define SLOW_BUILD 1
+#define THREAD_BUILD 1
 #elif defined(__SANITIZE_ADDRESS__)
 #define ADDRESS_BUILD 1
 #endif
 
-bool test_is_slow_build(void)
+bool test_is_thread_build(void)
 {
-#ifdef SLOW_BUILD
+#ifdef THREAD_BUILD
     return true;
 #else
     return false;
 #endif
+}
+
+bool test_is_slow_build(void)
+{
+    const char *cases = getenv("KITH_CASES");
+    return test_is_thread_build() || (cases != NULL && strcmp(cases, "few") == 0);
 }
 
 bool test_is_sanitized_build(void)

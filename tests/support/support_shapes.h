@@ -33,7 +33,10 @@ void test_shape_fill(const test_rows *rows, test_shape shape, bool nonnegative, 
 /* Standard normal, near enough. */
 double test_gauss(uint64_t *seed);
 
-/* Whether this build runs many times slower than others, so that a part of the cases must do. */
+/* Whether the thread sanitizer watches: what one thread does alone is left to other builds. */
+bool test_is_thread_build(void);
+/* The same, or KITH_CASES=few in the environment (a second compiler): a part of the cases must do.
+ */
 bool test_is_slow_build(void);
 /* The same, or some times slower: where every other of very many cases will do. */
 bool test_is_sanitized_build(void);

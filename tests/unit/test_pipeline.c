@@ -309,12 +309,12 @@ static void refusals(void **state)
     printf("wrong numbers, a method without a matrix, hybrid without a GPU, NaN: refused\n");
 }
 
-/* What is planned is what is held at most. */
+/* What is planned is what is held at most, also where the matrix is cut into strips. */
 static void plans(void **state)
 {
     (void)state;
     kith_ctx *ctx = test_engine_best_ctx(0);
-    test_rows points = made(KITH_F32, 20000, 8, SHAPE_GAUSS, KITH_EUCLIDEAN, 12);
+    test_rows points = made(KITH_F32, 6000, 8, SHAPE_GAUSS, KITH_EUCLIDEAN, 12);
     kith_search_params params = kith_search_params_default();
     params.k = 20;
     params.pipeline = KITH_PIPELINE_MATRIX;

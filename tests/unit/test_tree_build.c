@@ -147,7 +147,8 @@ static void builds(void **state)
     (void)state;
     static const test_shape shapes[] = {SHAPE_GAUSS, SHAPE_GRID, SHAPE_OUTLIER, SHAPE_LINE};
     int cases = 0;
-    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+    const size_t step = test_is_slow_build() ? 2 : 1;
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s += step) {
         for (int wide = 0; wide < 2; wide++) {
             test_rows rows = made(wide ? KITH_F64 : KITH_F32, 150000, wide ? 6 : 3, shapes[s], 20);
             build_with_all(&rows, shapes[s] == SHAPE_GAUSS, &cases);
@@ -306,6 +307,9 @@ static int wrong_of(kith_metric metric, weak data, weak how)
 static void weakened(void **state)
 {
     (void)state;
+    if (test_is_thread_build()) {
+        skip(); /* one thread walks */
+    }
     static const char *const names[] = {"", "without widening", "without what rounding lost",
                                         "boxes a fifth too small"};
     static const kith_metric metrics[] = {KITH_EUCLIDEAN, KITH_MANHATTAN, KITH_CHEBYSHEV};
@@ -382,6 +386,9 @@ static void thread_counts(void **state)
 static void plans(void **state)
 {
     (void)state;
+    if (test_is_thread_build()) {
+        skip(); /* memory alone is looked at */
+    }
     int cases = 0;
     for (int32_t threads = 1; threads <= 4; threads += 3) {
         for (int32_t cols = 2; cols <= 20; cols += 9) {
