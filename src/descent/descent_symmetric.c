@@ -160,7 +160,7 @@ static kith_status make_own(turning *t)
 {
     const uint64_t threads = (uint64_t)t->ctx->threads;
     KIN_TRY(kin_alloc_zero(t->ctx, &t->own, threads, sizeof *t->own, "threads"));
-    KIN_TRY(kin_alloc_zero(t->ctx, &t->list, threads, sizeof *t->list, "threads"));
+    KIN_TRY(kin_alloc_zero(t->ctx, &t->list, threads, sizeof(kin_pair *), "threads"));
     for (uint64_t i = 0; i < threads; i++) {
         KIN_TRY(kin_alloc(t->ctx, &t->own[i], (uint64_t)t->graph->k, sizeof(uint64_t), "a row"));
     }

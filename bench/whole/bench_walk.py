@@ -1,0 +1,269 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Search on a graph: queries a second against recall, by the width of walks, beside kith's exact search; on
+the processor beside hnswlib and pynndescent, where they are installed.
+
+    python3 bench/whole/bench_walk.py --device cpu --csv bench/results/walk.csv
+    python3 bench/whole/bench_walk.py --device cuda --rows 1000000 --queries 100000 --csv bench/results/walk.csv
+
+  mixture  rows x columns float32 of clusters of intrinsic dimension 12, the queries of the same clusters
+  blob     one Gaussian of intrinsic dimension 24
+  sift     of the folder KITH_DATA: the last rows are the queries
+
+The graph is made once, by kith on the same device, and its time is told apart (build). seconds: of the walks,
+or of the exact screen and what follows it, as the program tells them; total_seconds: of its whole process,
+reading and preparing with it. A peer is timed in memory: the call that searches; building is told apart.
+recall: share of all first K = 10 whose distance is at most that of the exact K-th (kith eval); of a peer by
+distances in double from its ids. Runs alternate; the median counts.
+"""
+import argparse
+import csv
+import datetime
+import json
+import os
+import pathlib
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy
+
+from bench_data import shared_file, write_points
+from peer import read_points
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+K, LINKS = 10, 32
+WIDTHS = (10, 16, 32, 64, 128, 256, 512)
+COLUMNS = ["date", "commit", "machine", "side", "threads", "work", "rows", "queries", "columns", "dtype", "k",
+           "engine", "version", "setting", "runs", "seconds", "queries_a_second", "keys_a_query", "recall",
+           "build_seconds", "total_seconds", "command"]
+
+
+# ---- Data -------------------------------------------------------------------------------------------
+
+
+def clustered(count, cols, clusters, inner, spread):
+    """Rows around centres, each cluster on a plane of its own."""
+    random = numpy.random.default_rng(7)
+    centres = random.standard_normal((clusters, cols), dtype=numpy.float32)
+    label = random.integers(clusters, size=count)
+    rows = numpy.empty((count, cols), dtype=numpy.float32)
+    for cluster in range(clusters):
+        mine = numpy.flatnonzero(label == cluster)
+        plane = random.standard_normal((inner, cols), dtype=numpy.float32) * (spread / inner**0.5)
+        place = random.standard_normal((len(mine), inner), dtype=numpy.float32)
+        rows[mine] = centres[cluster] + place @ plane
+    return rows
+
+
+def make_work(name, options):
+    """Points and queries, or None where the data is missing."""
+    if name == "sift":
+        path = shared_file("sift_imagenet400k_base.u8bin")
+        both = read_points(str(path)) if path else None
+        count = min(options.queries, len(both) // 10) if path else 0
+        return (both[:-count], both[-count:]) if path else None
+    clusters, inner, spread = (max(1, options.rows // 1000), 12, 0.5) if name == "mixture" else (1, 24, 1.0)
+    both = clustered(options.rows + options.queries, options.columns, clusters, inner, spread)
+    return both[:options.rows], both[options.rows:]
+
+
+# ---- kith -------------------------------------------------------------------------------------------
+
+
+class Kith:
+    """The program, on one device."""
+
+    def __init__(self, program, options):
+        self.program = str(program)
+        self.more = ["--device", options.device, "--threads", str(options.threads)]
+
+    def run(self, *words):
+        words = [self.program, *map(str, words)]
+        device = [] if words[1] == "eval" else self.more
+        done = subprocess.run([*words, *device, "--json", "--quiet"], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            sys.exit(f"bench_walk.py: {' '.join(words)}: {done.stderr.strip()}")
+        return json.loads(done.stdout)
+
+
+def time_of(told):
+    phases = told["seconds"]
+    return sum(phases.get(name, 0.0) for name in ("screen", "select"))
+
+
+def repeat(runs, call):
+    """What was told in the middle one of some runs."""
+    told = sorted((call() for _ in range(runs)), key=time_of)
+    return told[len(told) // 2]
+
+
+def kith_rows(kith, files, options):
+    exact = repeat(options.runs, lambda: kith.run("search", files["points"], files["queries"], "-k", K, "-o",
+                                                  files["exact"]))
+    graph = kith.run("graph", files["points"], "-k", LINKS, "--recall", "0.99", "-o", files["graph"])
+    exact["seconds"]["screen"] += exact["seconds"].get("rescore", 0.0)
+    yield {"engine": "kith exact", "setting": "", "told": exact, "recall": 1.0, "build": 0.0,
+           "command": f"kith search points queries -k {K}"}
+    for width in WIDTHS:
+        words = ("search", files["graph"], files["points"], files["queries"], "-k", K, "--width", width,
+                 "--sample", 0, "-o", files["found"])
+        told = repeat(options.runs, lambda words=words: kith.run(*words))
+        judged = kith.run("eval", files["found"], files["exact"], "-k", K)
+        yield {"engine": "kith walk", "setting": f"width {width}", "told": told,
+               "recall": judged["recall"]["estimate"], "build": graph["seconds"]["total"],
+               "command": f"kith search graph points queries -k {K} --width {width} --sample 0"}
+
+
+# ---- Peers ------------------------------------------------------------------------------------------
+
+
+def prepare_hnswlib(points, options):
+    import hnswlib
+
+    index = hnswlib.Index(space="l2", dim=points.shape[1])
+    index.init_index(max_elements=len(points), M=16, ef_construction=200)
+    index.set_num_threads(options.threads)
+    index.add_items(points)
+
+    def search(queries, setting):
+        index.set_ef(setting)
+        return index.knn_query(queries, k=K)[0]
+
+    return search, getattr(hnswlib, "__version__", ""), {f"M 16, ef {ef}": ef for ef in WIDTHS}
+
+
+def prepare_pynndescent(points, options):
+    import pynndescent
+
+    index = pynndescent.NNDescent(points, n_neighbors=LINKS, n_jobs=options.threads, random_state=1)
+    index.prepare()
+    index.query(points[:100], k=K)
+    return (lambda queries, epsilon: index.query(queries, k=K, epsilon=epsilon)[0], pynndescent.__version__,
+            {f"epsilon {e}": e for e in (0.0, 0.05, 0.1, 0.2, 0.3)})
+
+
+PEERS = {"hnswlib": prepare_hnswlib, "pynndescent": prepare_pynndescent}
+
+
+def recall_of(points, queries, ids, kth):
+    hits = 0
+    for first in range(0, len(queries), 1000):
+        part = slice(first, first + 1000)
+        near = points[ids[part].astype(numpy.int64)].astype(numpy.float64)
+        far = numpy.sqrt(((near - queries[part, None].astype(numpy.float64)) ** 2).sum(axis=2))
+        hits += int((far <= kth[part, None] * (1 + 1e-6)).sum())
+    return hits / (len(queries) * K)
+
+
+def peer_rows(name, points, queries, kth, options):
+    points, queries = (numpy.ascontiguousarray(rows, dtype=numpy.float32) for rows in (points, queries))
+    start = time.perf_counter()
+    try:
+        search, version, settings = PEERS[name](points, options)
+    except ImportError:
+        print(f"  {name}: not installed", file=sys.stderr)
+        return
+    build = time.perf_counter() - start
+    for setting, value in settings.items():
+        seconds = []
+        for _ in range(options.runs):
+            start = time.perf_counter()
+            ids = search(queries, value)
+            seconds.append(time.perf_counter() - start)
+        middle = statistics.median(seconds)
+        yield {"engine": name, "version": version, "setting": setting, "told": {"seconds": {"screen": middle}},
+               "recall": recall_of(points, queries, ids, kth), "build": build, "command": name}
+
+
+# ---- The run ----------------------------------------------------------------------------------------
+
+
+def write_row(options, base, row, queries):
+    told = row["told"]
+    seconds = time_of(told)
+    base["machine"] = base["machine"] or machine_of(told.get("gpu"))
+    out = base | {"engine": row["engine"], "version": row.get("version", told.get("version", "")),
+                  "setting": row["setting"], "runs": options.runs, "seconds": f"{seconds:.5f}",
+                  "queries_a_second": f"{queries / seconds:.0f}" if seconds > 0 else "",
+                  "keys_a_query": f"{told['evaluations'] / queries:.0f}" if "evaluations" in told else "",
+                  "recall": f"{row['recall']:.5f}", "build_seconds": f"{row['build']:.3f}",
+                  "total_seconds": f"{told['seconds'].get('total', seconds):.4f}", "command": row["command"]}
+    print(f"  {out['engine']:12} {out['setting']:14} recall {out['recall']}  {out['seconds']} s, "
+          f"{out['queries_a_second']} queries a second, keys {out['keys_a_query'] or '-'}")
+    sys.stdout.flush()
+    if options.csv is None:
+        return
+    is_new = not options.csv.exists()
+    with open(options.csv, "a", newline="", encoding="utf-8") as target:
+        writer = csv.DictWriter(target, COLUMNS, lineterminator="\n")
+        if is_new:
+            writer.writeheader()
+        writer.writerow(out)
+
+
+def commit_of():
+    done = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], capture_output=True, text=True,
+                          check=False)
+    return done.stdout.strip()
+
+
+def machine_of(gpu):
+    """As the program tells it, or the processor's model."""
+    if gpu:
+        return gpu
+    model = [line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo", encoding="utf-8")
+             if line.startswith("model name")]
+    return model[0] if model else platform.machine()
+
+
+def run_work(name, kith, folder, options):
+    made = make_work(name, options)
+    if made is None:
+        print(f"{name}: no data (KITH_DATA)", file=sys.stderr)
+        return
+    points, queries = made
+    ending = "u8bin" if points.dtype == numpy.uint8 else "fbin"
+    files = {each: folder / f"{name}_{each}.{end}" for each, end in
+             (("points", ending), ("queries", ending), ("graph", "kith"), ("exact", "npz"), ("found", "npz"))}
+    write_points(files["points"], points)
+    write_points(files["queries"], queries)
+    base = {"date": datetime.date.today().isoformat(), "commit": commit_of(), "machine": "",
+            "side": "cuda" if options.device.startswith("cuda") else "cpu", "threads": options.threads,
+            "work": name, "rows": len(points), "queries": len(queries), "columns": points.shape[1],
+            "dtype": "u8" if ending == "u8bin" else "f32", "k": K}
+    print(f"{name}: {len(points)} x {points.shape[1]}, {len(queries)} queries")
+    for row in kith_rows(kith, files, options):
+        write_row(options, base, row, len(queries))
+    if base["side"] == "cuda":
+        return
+    kth = numpy.load(files["exact"])["distances"][:, K - 1].astype(numpy.float64)
+    for peer in options.peers:
+        for row in peer_rows(peer, points, queries, kth, options):
+            write_row(options, base, row, len(queries))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--program", type=pathlib.Path, default=ROOT / "build" / "kith")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--rows", type=int, default=200_000)
+    parser.add_argument("--queries", type=int, default=10_000)
+    parser.add_argument("--columns", type=int, default=128)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--works", nargs="*", default=["mixture", "blob", "sift"])
+    parser.add_argument("--peers", nargs="*", default=list(PEERS))
+    parser.add_argument("--csv", type=pathlib.Path)
+    options = parser.parse_args()
+    kith = Kith(options.program, options)
+    with tempfile.TemporaryDirectory() as folder:
+        for name in options.works:
+            run_work(name, kith, pathlib.Path(folder), options)
+
+
+if __name__ == "__main__":
+    main()
