@@ -201,7 +201,9 @@ static int sample(kin_gpu_stream *stream, const kin_cascade_sample *job)
     const kin_cascade_samples *s = &job->samples;
     const int32_t width = s->forward + s->reverse;
     (void)stream;
-    test_fake_cascade.rounds += job->graph.first == 0 ? 1 : 0;
+    if (job->graph.first == 0) { /* of a team one counts */
+        test_fake_cascade.rounds += 1;
+    }
     for (int64_t p = job->graph.first; p < kin_cascade_behind(&job->graph); p++) {
         const uint32_t hash = kin_descent_hash(job->salt, (uint32_t)p);
         uint64_t *list = job->graph.words + p * job->graph.length;
