@@ -90,6 +90,35 @@ static const cli_command commands[CLI_COMMAND_COUNT] = {
          "  kith tree add digits.kith " DIGITS " -o twice.kith\n"
          "  kith tree remove twice.kith found.ivecs -o rest.kith\n"
          "  kith info rest.kith\n"},
+    [CLI_MERGE] =
+        {"merge", "GRAPH1 POINTS1 GRAPH2 POINTS2 -o FILE [options]", 4, 4, "two graphs made one",
+         "Writes the graph of the points of both files: those of POINTS1 keep their ids, those of\n"
+         "POINTS2 come behind them. The merged graph is approximate: a descent that begins with "
+         "both\n"
+         "graphs, far sooner than a new one; its recall is measured and printed. With --exact all\n"
+         "pairs across the two are looked at, and of exact graphs it is the exact graph.\n",
+         "  kith graph " DIGITS " -k 10 -o one.kith\n"
+         "  kith merge one.kith " DIGITS " one.kith " DIGITS " --exact -o two.kith\n"},
+    [CLI_ADD] =
+        {"add", "GRAPH OLD_POINTS NEW_POINTS -o FILE [options]", 3, 3,
+         "new points come into a graph",
+         "Builds the graph of NEW_POINTS and merges it with GRAPH, which is one of OLD_POINTS: "
+         "old\n"
+         "ids stay, new points come behind them. Where all pairs of an old and a new point are "
+         "looked\n"
+         "at sooner than rounds are run, this is done, and an exact graph stays exact.\n",
+         "  kith graph " DIGITS " -k 10 -o one.kith\n"
+         "  kith add one.kith " DIGITS " " DIGITS " -o two.kith --points-out two.u8bin\n"},
+    [CLI_REMOVE] =
+        {"remove", "GRAPH POINTS IDS -o FILE [options]", 3, 3, "points leave a graph",
+         "Writes GRAPH, which is one of POINTS, without some rows, of which later ones move up. "
+         "IDS\n"
+         "is a file of row numbers in any format of points. Rows that lost neighbours are "
+         "searched\n"
+         "for again in what is left, exactly: an exact graph stays exact.\n",
+         "  kith graph " DIGITS " -k 10 -o one.kith\n"
+         "  kith remove one.kith " DIGITS " " DIGIT_LABELS
+         " -o less.kith --points-out less.u8bin\n"},
     [CLI_INFO] =
         {"info", "FILE [--json]", 1, 1, "what a file holds",
          "Says what a file of points, a graph, a result, a prepared corpus or a tree holds, from\n"

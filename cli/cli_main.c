@@ -13,6 +13,7 @@ static int run(const cli_args *args)
         [CLI_GRAPH] = cli_graph,     [CLI_SEARCH] = cli_search,   [CLI_SELECT] = cli_select,
         [CLI_EVAL] = cli_eval,       [CLI_INFO] = cli_info,       [CLI_CONVERT] = cli_convert,
         [CLI_DEVICES] = cli_devices, [CLI_PREDICT] = cli_predict, [CLI_TREE] = cli_tree,
+        [CLI_MERGE] = cli_merge,     [CLI_ADD] = cli_merge,       [CLI_REMOVE] = cli_remove,
     };
     return commands[args->command](args);
 }

@@ -17,6 +17,9 @@ typedef enum cli_command_id {
     CLI_SELECT,
     CLI_PREDICT,
     CLI_TREE,
+    CLI_MERGE,
+    CLI_ADD,
+    CLI_REMOVE,
     CLI_INFO,
     CLI_CONVERT,
     CLI_DEVICES,
@@ -49,6 +52,9 @@ typedef enum cli_option_id {
     CLI_OPT_INCLUDE_SELF,
     CLI_OPT_SYMMETRIC,
     CLI_OPT_POINTS,
+    CLI_OPT_EXACT,
+    CLI_OPT_POINTS_OUT,
+    CLI_OPT_MAP,
     CLI_OPT_RECALL,
     CLI_OPT_SAMPLE,
     CLI_OPT_SEED,
@@ -79,7 +85,7 @@ typedef enum cli_option_id {
     CLI_OPTION_COUNT
 } cli_option_id;
 
-enum { CLI_MAX_PATHS = 3, CLI_ERROR_BYTES = 768 };
+enum { CLI_MAX_PATHS = 4, CLI_ERROR_BYTES = 768 };
 
 /* The command line, understood. Text points into argv. A field without its option keeps the value
  * that cli_parse gave it: 0 or NULL, but for sample. */
@@ -104,6 +110,8 @@ typedef struct cli_args {
     const char *output_back;
     const char *distances;
     const char *points;
+    const char *points_out;
+    const char *map;
     const char *truth;
     const char *device;
     double radius;

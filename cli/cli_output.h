@@ -15,6 +15,7 @@
 #define CLI_ENDINGS_DISTANCES ".fbin .fvecs .npy"
 #define CLI_ENDINGS_PREDICTION ".npy .csv .tsv .fbin"
 #define CLI_ENDINGS_CLASSES ".npy .csv .tsv .fbin .ibin"
+#define CLI_ENDINGS_MAP ".ibin .npy .csv .tsv"
 #define CLI_ENDINGS_POINTS ".fvecs .bvecs .ivecs .fbin .u8bin .i8bin .ibin .npy .csv .tsv .kith"
 
 /* Exit code. A NULL path is fine. endings: what the name may end in, NULL = anything, because the

@@ -266,6 +266,39 @@ static bool check_tree(const cli_args *args, cli_error *error)
     return true;
 }
 
+/* Commands that change a graph write it; pairs that are all looked at need no descent. */
+static bool check_grow(const cli_args *args, cli_error *error)
+{
+    static const cli_option_id own[] = {CLI_OPT_RECALL,      CLI_OPT_ROUNDS, CLI_OPT_CANDIDATES,
+                                        CLI_OPT_LIST,        CLI_OPT_DELTA,  CLI_OPT_START,
+                                        CLI_OPT_START_SHARE, CLI_OPT_UPDATES};
+    if (args->command != CLI_MERGE && args->command != CLI_ADD && args->command != CLI_REMOVE) {
+        return true;
+    }
+    if (args->output == NULL) {
+        return refuse(error, cli_command_get(args->command)->name,
+                      "-o is missing (say where the graph is to be written)");
+    }
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
+        if (cli_given(args, CLI_OPT_EXACT) && cli_given(args, own[i])) {
+            char option[32];
+            return refuse(error, written(own[i], option), "does not go together with --exact");
+        }
+    }
+    if (same(args->output, args->points_out) || same(args->output, args->map) ||
+        same(args->points_out, args->map)) {
+        return refuse(error, same(args->points_out, args->map) ? args->map : args->output,
+                      "is named for two outputs (give two names)");
+    }
+    if (args->start == KITH_START_RANDOM && cli_given(args, CLI_OPT_START_SHARE)) {
+        return refuse(error, "--start-share", "goes with --start screen or auto alone");
+    }
+    if (cli_given(args, CLI_OPT_RECALL) && args->sample == 0) {
+        return refuse(error, "--recall", "is not known without a sample (leave --sample 0 out)");
+    }
+    return true;
+}
+
 /* A product says how near two rows are, not how far. */
 static bool check_mode(const cli_args *args, cli_error *error)
 {
@@ -346,5 +379,6 @@ bool cli_rules_check(const cli_args *args, cli_error *error)
     return check_wants(args, error) && check_pairs(args, error) && check_outputs(args, error) &&
            check_radius(args, error) && check_method(args, error) && check_descent(args, error) &&
            check_walk(args, error) && check_height(args, error) && check_pipeline(args, error) &&
-           check_switches(args, error) && check_mode(args, error) && check_tree(args, error);
+           check_switches(args, error) && check_mode(args, error) && check_tree(args, error) &&
+           check_grow(args, error);
 }

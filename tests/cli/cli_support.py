@@ -23,7 +23,8 @@ SOURCE = pathlib.Path()
 SLOW = False
 METRICS = ("euclidean sqeuclidean inner_product cosine correlation manhattan chebyshev chi2 "
            "hamming jaccard kl").split()
-COMMANDS = ("graph", "search", "eval", "select", "predict", "tree", "info", "convert", "devices")
+COMMANDS = ("graph", "search", "eval", "select", "predict", "tree", "merge", "add",
+            "remove", "info", "convert", "devices")
 
 
 def main():

@@ -5,6 +5,8 @@ _kith_options() {
     local solve="-k --metric --method --tree-height --pipeline --select --heap-sample -o --output
         --format --distances --radius --device --threads --memory --gpu-memory --dry-run -q --quiet
         --json -h --help"
+    local change="-k --metric --include-self -o --output --points-out --format --sample --seed --device
+        --threads --memory --gpu-memory --dry-run -q --quiet --json -h --help"
     case $1 in
     graph)
         echo "$solve --include-self --symmetric --recall --sample --seed --rounds --candidates --list --delta
@@ -21,6 +23,10 @@ _kith_options() {
         echo "-k --metric --method --tree-height --mode --truth -o --output
             --device --threads --memory --gpu-memory --dry-run -q --quiet --json -h --help"
         ;;
+    merge | add)
+        echo "$change --exact --recall --rounds --candidates --list --delta --start --start-share --updates"
+        ;;
+    remove) echo "$change --map" ;;
     tree)
         echo "--metric --tree-height -o --output --threads --memory -q --quiet --json -h --help"
         ;;
@@ -52,7 +58,7 @@ _kith_values() {
 }
 
 _kith() {
-    local commands="graph search select predict tree eval info convert devices help"
+    local commands="graph search select predict tree merge add remove eval info convert devices help"
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
     local command=${COMP_WORDS[1]}
     COMPREPLY=()

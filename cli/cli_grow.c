@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli_grow.h"
+
+#include "cli.h"
+#include "cli_clock.h"
+#include "cli_descent.h"
+#include "cli_message.h"
+#include "cli_output.h"
+#include "cli_report.h"
+#include "cli_signal.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* ---- Before --------------------------------------------------------------------------------- */
+
+int cli_grow_check_outputs(const cli_args *args)
+{
+    const char *const outputs[] = {args->output, args->points_out, args->map};
+    const char *const endings[] = {cli_given(args, CLI_OPT_FORMAT) ? NULL : CLI_ENDINGS_RESULT,
+                                   CLI_ENDINGS_POINTS, CLI_ENDINGS_MAP};
+    int code = CLI_DONE;
+    for (int i = 0; i < 3 && code == CLI_DONE; i++) {
+        code = cli_output_check(outputs[i], endings[i]);
+        for (int j = 0; outputs[i] != NULL && j < args->path_count && code == CLI_DONE; j++) {
+            code = cli_output_check_input(outputs[i], args->paths[j]);
+        }
+    }
+    return code;
+}
+
+static int check_metric(cli_grown *g, const cli_old_graph *old)
+{
+    const kith_metric own = kith_result_get_meta(old->result)->metric;
+    if (own == KITH_METRIC_DEFAULT || own == g->args.metric) {
+        return CLI_DONE;
+    }
+    if (g->args.metric == KITH_METRIC_DEFAULT) {
+        g->args.metric = own;
+        return CLI_DONE;
+    }
+    return cli_fail(old->path,
+                    cli_given(&g->args, CLI_OPT_METRIC)
+                        ? "is a graph of the metric %s, --metric is %s (leave --metric out)"
+                        : "is a graph of the metric %s, the other one is of %s (give graphs of one "
+                          "metric)",
+                    kith_metric_name(own), kith_metric_name(g->args.metric));
+}
+
+int cli_grow_open(cli_grown *g, const char *graph, const char *points, cli_old_graph *old)
+{
+    cli_session *session = &g->job.session;
+    old->path = graph;
+    int code =
+        cli_session_check(session, kith_result_open(session->ctx, graph, &old->result), graph);
+    if (code == CLI_DONE) {
+        code = check_metric(g, old);
+    }
+    if (code == CLI_DONE) {
+        code = cli_session_read(session, points, &old->points);
+    }
+    if (code != CLI_DONE || kith_result_neighbors(old->result)->rows == old->points.matrix->rows) {
+        return code;
+    }
+    return cli_fail(graph,
+                    "has %" PRId64 " rows, %s has %" PRId64
+                    " (give the points that the graph was built of)",
+                    kith_result_neighbors(old->result)->rows, points, old->points.matrix->rows);
+}
+
+void cli_grow_close(cli_old_graph *old)
+{
+    kith_result_free(old->result);
+    cli_points_close(&old->points);
+}
+
+int cli_grow_check_points(const cli_points *first, const cli_points *second)
+{
+    const kith_matrix *a = first->matrix;
+    const kith_matrix *b = second->matrix;
+    if (a->cols != b->cols) {
+        return cli_fail(second->path,
+                        "has %" PRId32 " columns, %s has %" PRId32
+                        " (give points of one dimension)",
+                        b->cols, first->path, a->cols);
+    }
+    return a->dtype == b->dtype
+               ? CLI_DONE
+               : cli_fail(second->path, "holds %s, %s holds %s (kith convert changes the type)",
+                          kith_dtype_name(b->dtype), first->path, kith_dtype_name(a->dtype));
+}
+
+bool cli_grow_is_exact(const cli_old_graph *old)
+{
+    return kith_result_get_meta(old->result)->exact == 1;
+}
+
+/* ---- After ---------------------------------------------------------------------------------- */
+
+int cli_grow_estimate(cli_grown *g)
+{
+    cli_session *session = &g->job.session;
+    kith_recall *recall = &g->job.descent.recall;
+    if (g->exact || recall->rows > 0 || g->args.sample == 0) {
+        return CLI_DONE;
+    }
+    return cli_job_check(&g->job, kith_recall_estimate(session->ctx, &g->points, &g->job.forward,
+                                                       g->args.metric, g->args.recall_at,
+                                                       g->args.sample, g->args.seed, recall));
+}
+
+int cli_grow_save(cli_grown *g)
+{
+    cli_session *session = &g->job.session;
+    const char *points = g->args.points_out;
+    if (cli_signal_came()) {
+        return cli_session_check(session, KITH_E_CANCELLED, g->args.output);
+    }
+    const double start = cli_clock_now();
+    g->job.descends = !g->exact;
+    int code = cli_job_save(&g->job, g->args.output, &g->job.forward, g->points.rows);
+    if (code == CLI_DONE && points != NULL) {
+        code =
+            cli_session_check(session, kith_points_save(session->ctx, points, &g->points), points);
+    }
+    g->seconds_write = cli_clock_now() - start;
+    return code;
+}
+
+void cli_grow_print(const cli_grown *g)
+{
+    char text[CLI_SIZE_BYTES];
+    (void)printf("points: %" PRId64 " x %" PRId32 " %s\nmetric: %s\nk: %" PRId64 "\nmethod: %s\n",
+                 g->points.rows, g->points.cols, kith_dtype_name(g->points.dtype),
+                 kith_metric_name(g->args.metric), g->args.k, g->method);
+    if (g->job.descent.round_count > 0 && !g->exact) {
+        cli_descent_print_rounds(&g->job);
+    }
+    (void)printf("memory: peak %s\noutput: %s\n", cli_report_size(cli_clock_peak_bytes(), text),
+                 g->args.output);
+    (void)printf("seconds: read %.3f, build %.3f, %s %.3f, write %.3f, total %.3f\n",
+                 g->seconds_read, g->seconds_build,
+                 g->args.command == CLI_REMOVE ? "remove" : "merge", g->seconds_work,
+                 g->seconds_write, cli_clock_now() - g->job.session.start);
+    if (g->exact) {
+        (void)printf("exact: certified\n");
+    } else {
+        cli_descent_print_estimate(&g->job.descent.recall, "points");
+    }
+}
+
+void cli_grow_put(const cli_grown *g, cli_json *json)
+{
+    cli_json_text(json, "method", g->method);
+    cli_json_text(json, "backend", g->job.report.backend);
+    cli_json_int(json, "threads", kith_ctx_threads(g->job.session.ctx));
+    cli_json_int(json, "n", g->points.rows);
+    cli_json_int(json, "d", g->points.cols);
+    cli_json_text(json, "dtype", kith_dtype_name(g->points.dtype));
+    cli_json_int(json, "k", g->args.k);
+    cli_json_text(json, "metric", kith_metric_name(g->args.metric));
+    cli_json_bool(json, "exact", g->exact);
+    if (g->job.descent.round_count > 0 && !g->exact) {
+        cli_descent_put(&g->job, json);
+    } else if (!g->exact && g->job.descent.recall.rows > 0) {
+        cli_descent_put_estimate(&g->job.descent.recall, json);
+    }
+    cli_json_open(json, "seconds");
+    cli_json_number(json, "total", cli_clock_now() - g->job.session.start);
+    cli_json_number(json, "read", g->seconds_read);
+    cli_json_number(json, "build", g->seconds_build);
+    cli_json_number(json, g->args.command == CLI_REMOVE ? "remove" : "merge", g->seconds_work);
+    cli_json_number(json, "write", g->seconds_write);
+    cli_json_close(json);
+    cli_json_open(json, "peak_bytes");
+    cli_json_uint(json, "host", cli_clock_peak_bytes());
+    cli_json_uint(json, "gpu", g->job.report.gpu_peak_bytes);
+    cli_json_close(json);
+    cli_json_text(json, "output", g->args.output);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What commands share that change a graph: kith merge, kith add, kith remove. */
+#ifndef CLI_GROW_H
+#define CLI_GROW_H
+
+#include "cli_job.h"
+
+/* A graph in a file, and the points that it was built of. */
+typedef struct cli_old_graph {
+    const char *path;
+    kith_result *result;
+    cli_points points;
+} cli_old_graph;
+
+typedef struct cli_grown {
+    cli_args args;      /* with metric and k in force */
+    cli_job job;        /* of the answer; corpus.matrix is what it is a graph of */
+    kith_matrix points; /* of the answer */
+    bool exact;         /* the answer is */
+    const char *method; /* "exact", "descent", "search" */
+    double seconds_read;
+    double seconds_build; /* of a graph that had to be built first */
+    double seconds_work;
+    double seconds_write;
+} cli_grown;
+
+/* All return an exit code, and have printed why when it is not CLI_DONE. */
+
+/* -o and --points-out can be written, and are no input. */
+int cli_grow_check_outputs(const cli_args *args);
+/* Opens both, and checks that the graph is one of the points, and of the metric that is asked for;
+ * of the first one that says its metric it is taken. */
+int cli_grow_open(cli_grown *g, const char *graph, const char *points, cli_old_graph *old);
+void cli_grow_close(cli_old_graph *old);
+/* Points of two files have the same columns and the same type. */
+int cli_grow_check_points(const cli_points *first, const cli_points *second);
+/* Whether a file says that its graph is exact. */
+bool cli_grow_is_exact(const cli_old_graph *old);
+/* Of an answer that is not exact, where its recall is not known yet. */
+int cli_grow_estimate(cli_grown *g);
+/* The table to -o, the points to --points-out. */
+int cli_grow_save(cli_grown *g);
+
+/* Lines for people, members for programs. */
+void cli_grow_print(const cli_grown *g);
+void cli_grow_put(const cli_grown *g, cli_json *json);
+
+#endif

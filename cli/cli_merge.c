@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * kith merge: two graphs made one. kith add: a graph of new points is built, and merged. */
+#include "cli.h"
+#include "cli_clock.h"
+#include "cli_descent.h"
+#include "cli_grow.h"
+#include "cli_message.h"
+#include "cli_report.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+enum { SETS = 2 };
+
+typedef struct merging {
+    cli_grown grown;
+    cli_old_graph old[SETS]; /* of kith add the second has no result */
+    kith_neighbors lists[SETS];
+    uint32_t *built; /* ids of the graph of new points */
+    bool built_exactly;
+    void *joined; /* rows of both files */
+    bool across;  /* the exact engine looks at all pairs across */
+    bool chose;   /* kith add did, by these seconds: */
+    double exact_seconds;
+    double descent_seconds;
+    kith_plan plan;
+} merging;
+
+static bool adds(const merging *m)
+{
+    return m->grown.args.command == CLI_ADD;
+}
+
+/* ---- Read ----------------------------------------------------------------------------------- */
+
+static int64_t neighbours_of(const merging *m, int set)
+{
+    return m->old[set].points.matrix->rows -
+           (cli_given(&m->grown.args, CLI_OPT_INCLUDE_SELF) ? 0 : 1);
+}
+
+/* The longest lists that both graphs have; of a set that has not more a shorter one is complete. */
+static int choose_k(merging *m)
+{
+    cli_args *args = &m->grown.args;
+    const int64_t most = neighbours_of(m, 0) + m->old[1].points.matrix->rows;
+    int64_t least = INT64_MAX;
+    int64_t longest = 0;
+    for (int i = 0; i < SETS && m->old[i].result != NULL; i++) {
+        const int64_t k = kith_result_neighbors(m->old[i].result)->k;
+        longest = k > longest ? k : longest;
+        least = k < neighbours_of(m, i) && k < least ? k : least;
+    }
+    if (!cli_given(args, CLI_OPT_K)) {
+        args->k = least < longest ? least : longest;
+        args->k = args->k < most ? args->k : most;
+    }
+    for (int i = 0; i < SETS && m->old[i].result != NULL; i++) {
+        const int64_t k = kith_result_neighbors(m->old[i].result)->k;
+        if (args->k > k && k < neighbours_of(m, i)) {
+            return cli_fail(m->old[i].path,
+                            "has lists of %" PRId64 ", -k is %" PRId64 " (take -k %" PRId64
+                            ", or a graph with longer lists)",
+                            k, args->k, k);
+        }
+    }
+    return cli_job_check_k(m->old[1].points.path, args->k, most, "other points");
+}
+
+static int join_points(merging *m)
+{
+    const kith_matrix *first = m->old[0].points.matrix;
+    const kith_matrix *second = m->old[1].points.matrix;
+    const size_t row_bytes = (size_t)first->cols * (size_t)kith_dtype_bytes(first->dtype);
+    const int64_t rows = first->rows + second->rows;
+    m->joined = malloc((size_t)rows * row_bytes);
+    if (m->joined == NULL) {
+        return cli_fail(m->old[1].points.path, "no memory for the points of both files");
+    }
+    char *to = m->joined;
+    for (int i = 0; i < SETS; i++) {
+        const kith_matrix *from = m->old[i].points.matrix;
+        const size_t stride = from->stride_bytes != 0 ? (size_t)from->stride_bytes : row_bytes;
+        for (int64_t row = 0; row < from->rows; row++, to += row_bytes) {
+            memcpy(to, (const char *)from->data + (size_t)row * stride, row_bytes);
+        }
+    }
+    m->grown.points = (kith_matrix){.data = m->joined,
+                                    .rows = rows,
+                                    .stride_bytes = (int64_t)row_bytes,
+                                    .cols = first->cols,
+                                    .dtype = first->dtype};
+    m->grown.job.corpus.matrix = &m->grown.points;
+    m->grown.job.corpus.path = m->old[0].points.path;
+    return CLI_DONE;
+}
+
+static int read_all(merging *m)
+{
+    cli_grown *g = &m->grown;
+    const char *const *paths = g->args.paths;
+    int code = cli_grow_open(g, paths[0], paths[1], &m->old[0]);
+    if (code == CLI_DONE) {
+        code = adds(m) ? cli_session_read(&g->job.session, paths[2], &m->old[1].points)
+                       : cli_grow_open(g, paths[2], paths[3], &m->old[1]);
+    }
+    if (code == CLI_DONE) {
+        code = cli_grow_check_points(&m->old[0].points, &m->old[1].points);
+    }
+    if (code == CLI_DONE) {
+        code = choose_k(m);
+    }
+    if (g->args.metric == KITH_METRIC_DEFAULT) {
+        g->args.metric = KITH_EUCLIDEAN;
+    }
+    return code == CLI_DONE ? join_points(m) : code;
+}
+
+/* ---- Plan ----------------------------------------------------------------------------------- */
+
+static kith_search_params exact_params(const merging *m)
+{
+    kith_search_params params = kith_search_params_default();
+    params.metric = m->grown.args.metric;
+    params.k = m->grown.args.k;
+    params.flags =
+        cli_given(&m->grown.args, CLI_OPT_INCLUDE_SELF) ? (uint32_t)KITH_INCLUDE_SELF : 0;
+    return params;
+}
+
+/* All pairs across by the exact engine, where few rows are added that takes less time than rounds
+ * with all. */
+static int choose_way(merging *m)
+{
+    cli_grown *g = &m->grown;
+    const kith_descent_params params = cli_descent_params(&g->job);
+    kith_descent_estimate estimate = {.struct_size = (uint32_t)sizeof estimate};
+    const double first = (double)m->old[0].points.matrix->rows;
+    const double second = (double)m->old[1].points.matrix->rows;
+    m->plan.struct_size = (uint32_t)sizeof m->plan;
+    const int code = cli_job_check(
+        &g->job, kith_plan_descent(g->job.session.ctx, &g->points, &params, &m->plan, &estimate));
+    if (code != CLI_DONE) {
+        return code;
+    }
+    const double all = first + second;
+    m->exact_seconds = estimate.seconds_exact * 2.0 * (first / all) * (second / all);
+    m->descent_seconds = estimate.seconds_descent;
+    m->across = cli_given(&g->args, CLI_OPT_EXACT);
+    m->chose = adds(m) && !m->across && g->args.recall == 0.0 &&
+               !cli_given(&g->args, CLI_OPT_ROUNDS) && !cli_given(&g->args, CLI_OPT_START);
+    m->across |= m->chose && m->exact_seconds <= m->descent_seconds;
+    if (m->across) {
+        const kith_search_params exact = exact_params(m);
+        return cli_job_check(
+            &g->job, kith_plan_exact(g->job.session.ctx, &g->points, NULL, &exact, &m->plan));
+    }
+    return CLI_DONE;
+}
+
+static uint64_t need_of(const merging *m)
+{
+    const kith_matrix *points = &m->grown.points;
+    return m->plan.peak_bytes + (uint64_t)points->rows * (uint64_t)points->stride_bytes;
+}
+
+static void print_choice(const merging *m)
+{
+    if (m->chose) {
+        (void)printf("choice: %s, all pairs across take about %.1f seconds, rounds about %.1f\n",
+                     m->across ? "exact" : "descent", m->exact_seconds, m->descent_seconds);
+    }
+}
+
+static void print_plan(const merging *m)
+{
+    const cli_grown *g = &m->grown;
+    char text[CLI_SIZE_BYTES];
+    if (!cli_given(&g->args, CLI_OPT_JSON)) {
+        (void)printf("points: %" PRId64 " x %" PRId32 " %s\nmetric: %s\nk: %" PRId64
+                     "\nmethod: %s\nbackend: %s\n",
+                     g->points.rows, g->points.cols, kith_dtype_name(g->points.dtype),
+                     kith_metric_name(g->args.metric), g->args.k, g->method, m->plan.backend);
+        print_choice(m);
+        (void)printf("memory: planned %s\n", cli_report_size(need_of(m), text));
+        return;
+    }
+    cli_json json;
+    cli_json_begin(&json, stdout);
+    cli_json_text(&json, "command", adds(m) ? "add" : "merge");
+    cli_json_bool(&json, "dry_run", true);
+    cli_json_text(&json, "method", g->method);
+    cli_json_text(&json, "backend", m->plan.backend);
+    cli_json_int(&json, "n", g->points.rows);
+    cli_json_int(&json, "d", g->points.cols);
+    cli_json_int(&json, "k", g->args.k);
+    cli_json_text(&json, "metric", kith_metric_name(g->args.metric));
+    cli_json_open(&json, "plan_bytes");
+    cli_json_uint(&json, "peak", need_of(m));
+    cli_json_uint(&json, "gpu", m->plan.gpu_bytes);
+    cli_json_close(&json);
+    cli_report_end_json(&json);
+}
+
+/* ---- Merge ---------------------------------------------------------------------------------- */
+
+/* The graph of new points: exact where they are met exactly, or are few. */
+static int build(merging *m)
+{
+    cli_grown *g = &m->grown;
+    const kith_matrix *points = m->old[1].points.matrix;
+    const int64_t has = neighbours_of(m, 1) < g->args.k ? neighbours_of(m, 1) : g->args.k;
+    const int64_t wide = has > 0 ? has : 1;
+    m->built = malloc((size_t)(points->rows * wide) * sizeof *m->built);
+    if (m->built == NULL) {
+        return cli_fail(m->old[1].points.path, "no memory for a graph of the new points");
+    }
+    m->lists[1] = (kith_neighbors){.ids = m->built, .rows = points->rows, .k = wide};
+    m->built_exactly = true;
+    if (has == 0) {
+        m->built[0] = KITH_ID_NONE;
+        return CLI_DONE;
+    }
+    const double start = cli_clock_now();
+    kith_status status = KITH_OK;
+    kith_ctx *ctx = g->job.session.ctx;
+    kith_search_params exact = exact_params(m);
+    exact.k = has;
+    kith_descent_params params = cli_descent_params(&g->job);
+    kith_descent_estimate estimate = {.struct_size = (uint32_t)sizeof estimate};
+    kith_descent_report report = {.struct_size = (uint32_t)sizeof report};
+    params.k = has;
+    params.sample = g->args.recall > 0.0 ? params.sample : -1;
+    params.list = params.list > has ? params.list : 0;
+    params.recall_at = params.recall_at > has ? has : params.recall_at;
+    status = kith_plan_descent(ctx, points, &params, NULL, &estimate);
+    if (status == KITH_OK && (m->across || estimate.pays == 0)) {
+        status = kith_graph_exact(ctx, points, &exact, &m->lists[1]);
+    } else if (status == KITH_OK) {
+        status = kith_graph_descent(ctx, points, &params, &m->lists[1], &report);
+        m->built_exactly = report.exact == 1;
+    }
+    g->seconds_build = cli_clock_now() - start;
+    return cli_session_check(&g->job.session, status, m->old[1].points.path);
+}
+
+static int merge(merging *m)
+{
+    cli_grown *g = &m->grown;
+    kith_ctx *ctx = g->job.session.ctx;
+    const int64_t first_rows = m->old[0].points.matrix->rows;
+    kith_status status = KITH_OK;
+    const double start = cli_clock_now();
+    if (m->across) {
+        const kith_search_params params = exact_params(m);
+        status = kith_graph_merge_exact(ctx, &g->points, first_rows, &m->lists[0], &m->lists[1],
+                                        &params, &g->job.forward);
+    } else {
+        const kith_descent_params params = cli_descent_params(&g->job);
+        g->job.descent.struct_size = (uint32_t)sizeof g->job.descent;
+        status = kith_graph_merge(ctx, &g->points, first_rows, &m->lists[0], &m->lists[1], &params,
+                                  &g->job.forward, &g->job.descent);
+    }
+    g->seconds_work = cli_clock_now() - start;
+    if (status != KITH_OK) {
+        return cli_job_check(&g->job, status);
+    }
+    const bool both = cli_grow_is_exact(&m->old[0]) &&
+                      (adds(m) ? m->built_exactly : cli_grow_is_exact(&m->old[1]));
+    g->exact = m->across ? both : g->job.descent.exact == 1;
+    g->job.report.struct_size = (uint32_t)sizeof g->job.report;
+    return cli_job_check(&g->job, kith_ctx_report(ctx, &g->job.report));
+}
+
+static void print(const merging *m)
+{
+    const cli_grown *g = &m->grown;
+    if (cli_given(&g->args, CLI_OPT_JSON)) {
+        cli_json json;
+        cli_json_begin(&json, stdout);
+        cli_json_text(&json, "command", adds(m) ? "add" : "merge");
+        cli_json_int(&json, "first", m->old[0].points.matrix->rows);
+        cli_json_int(&json, "second", m->old[1].points.matrix->rows);
+        if (m->chose) {
+            cli_json_open(&json, "choice");
+            cli_json_number(&json, "exact_seconds", m->exact_seconds);
+            cli_json_number(&json, "descent_seconds", m->descent_seconds);
+            cli_json_close(&json);
+        }
+        cli_grow_put(g, &json);
+        cli_report_end_json(&json);
+    } else if (!cli_given(&g->args, CLI_OPT_QUIET)) {
+        (void)printf("first: %s, %s, %" PRId64 " points\nsecond: %s, %s, %" PRId64 " points\n",
+                     m->old[0].path, m->old[0].points.path, m->old[0].points.matrix->rows,
+                     adds(m) ? "new" : m->old[1].path, m->old[1].points.path,
+                     m->old[1].points.matrix->rows);
+        print_choice(m);
+        cli_grow_print(g);
+    }
+}
+
+static int solve(merging *m)
+{
+    cli_grown *g = &m->grown;
+    m->lists[0] = *kith_result_neighbors(m->old[0].result);
+    int code = cli_job_check_memory(g->job.corpus.path, need_of(m), g->args.memory_bytes);
+    if (code == CLI_DONE) {
+        code = cli_job_allocate(&g->job, &g->job.forward, g->points.rows);
+    }
+    if (code == CLI_DONE && adds(m)) {
+        code = build(m);
+    } else if (code == CLI_DONE) {
+        m->lists[1] = *kith_result_neighbors(m->old[1].result);
+    }
+    if (code == CLI_DONE) {
+        code = merge(m);
+    }
+    if (code == CLI_DONE) {
+        code = cli_grow_estimate(g);
+    }
+    return code == CLI_DONE ? cli_grow_save(g) : code;
+}
+
+static int run(merging *m)
+{
+    cli_grown *g = &m->grown;
+    const double start = cli_clock_now();
+    int code = read_all(m);
+    g->seconds_read = cli_clock_now() - start;
+    if (code == CLI_DONE) {
+        code = choose_way(m);
+        g->method = m->across ? "exact" : "descent";
+    }
+    if (code == CLI_DONE && cli_given(&g->args, CLI_OPT_DRY_RUN)) {
+        print_plan(m);
+        return CLI_DONE;
+    }
+    if (code == CLI_DONE) {
+        code = solve(m);
+    }
+    if (code == CLI_DONE) {
+        print(m);
+    }
+    return code;
+}
+
+int cli_merge(const cli_args *args)
+{
+    merging m = {.grown = {.args = *args}};
+    cli_job *job = &m.grown.job;
+    job->args = &m.grown.args;
+    int code = cli_grow_check_outputs(args);
+    if (code == CLI_DONE) {
+        code = cli_session_open(&job->session, args);
+        if (code == CLI_DONE) {
+            code = run(&m);
+        }
+        free(job->forward.ids);
+        free(job->forward.distances);
+        free(m.built);
+        free(m.joined);
+        for (int i = 0; i < SETS; i++) {
+            cli_grow_close(&m.old[i]);
+        }
+        cli_session_close(&job->session);
+    }
+    return code;
+}

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * kith remove: points leave a graph. */
+#include "cli.h"
+#include "cli_clock.h"
+#include "cli_grow.h"
+#include "cli_ids.h"
+#include "cli_message.h"
+#include "cli_report.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+typedef struct removing {
+    cli_grown grown;
+    cli_old_graph old;
+    cli_ids ids;
+    uint8_t *removed; /* a byte a point */
+    uint32_t *map;
+    void *rest; /* points that are left */
+    int64_t left;
+    kith_remove_report report;
+} removing;
+
+/* ---- Before --------------------------------------------------------------------------------- */
+
+static int mark(removing *r)
+{
+    const int64_t rows = r->old.points.matrix->rows;
+    r->removed = calloc((size_t)rows, sizeof *r->removed);
+    r->map = malloc((size_t)rows * sizeof *r->map);
+    if (r->removed == NULL || r->map == NULL) {
+        return cli_fail(r->old.points.path, "no memory for marks of its rows (5 bytes a row)");
+    }
+    r->left = rows;
+    for (int64_t i = 0; i < r->ids.count; i++) {
+        r->left -= r->removed[r->ids.values[i]] == 0;
+        r->removed[r->ids.values[i]] = 1;
+    }
+    return r->left > 0 ? CLI_DONE
+                       : cli_fail(r->grown.args.paths[2],
+                                  "names all %" PRId64 " points (leave at least one)", rows);
+}
+
+/* The points that are left, for --points-out and for the estimate. */
+static int keep_points(removing *r)
+{
+    const kith_matrix *from = r->old.points.matrix;
+    const size_t row_bytes = (size_t)from->cols * (size_t)kith_dtype_bytes(from->dtype);
+    const size_t stride = from->stride_bytes != 0 ? (size_t)from->stride_bytes : row_bytes;
+    r->rest = malloc((size_t)r->left * row_bytes);
+    if (r->rest == NULL) {
+        return cli_fail(r->old.points.path, "no memory for the points that are left");
+    }
+    char *to = r->rest;
+    for (int64_t row = 0; row < from->rows; row++) {
+        if (r->removed[row] == 0) {
+            memcpy(to, (const char *)from->data + (size_t)row * stride, row_bytes);
+            to += row_bytes;
+        }
+    }
+    r->grown.points = (kith_matrix){.data = r->rest,
+                                    .rows = r->left,
+                                    .stride_bytes = (int64_t)row_bytes,
+                                    .cols = from->cols,
+                                    .dtype = from->dtype};
+    r->grown.job.corpus.matrix = &r->grown.points;
+    return CLI_DONE;
+}
+
+static int choose_k(removing *r)
+{
+    cli_args *args = &r->grown.args;
+    const int64_t have = kith_result_neighbors(r->old.result)->k;
+    const int64_t most = r->left - (cli_given(args, CLI_OPT_INCLUDE_SELF) ? 0 : 1);
+    if (!cli_given(args, CLI_OPT_K)) {
+        args->k = have < most ? have : most;
+    }
+    if (args->k > have) {
+        return cli_fail(r->old.path,
+                        "has lists of %" PRId64 ", -k is %" PRId64 " (take -k %" PRId64 ")", have,
+                        args->k, have);
+    }
+    return cli_job_check_k(r->old.points.path, args->k, most, "other points that are left");
+}
+
+static int read_all(removing *r)
+{
+    cli_grown *g = &r->grown;
+    const char *const *paths = g->args.paths;
+    int code = cli_grow_open(g, paths[0], paths[1], &r->old);
+    g->job.corpus.path = paths[1];
+    if (code == CLI_DONE) {
+        code =
+            cli_ids_read(&g->job.session, paths[2], paths[1], r->old.points.matrix->rows, &r->ids);
+    }
+    if (code == CLI_DONE) {
+        code = mark(r);
+    }
+    if (code == CLI_DONE) {
+        code = choose_k(r);
+    }
+    if (g->args.metric == KITH_METRIC_DEFAULT) {
+        g->args.metric = KITH_EUCLIDEAN;
+    }
+    g->exact = code == CLI_DONE && cli_grow_is_exact(&r->old);
+    return code == CLI_DONE ? keep_points(r) : code;
+}
+
+/* Points, lists, marks, the answer: the library's copies among them. */
+static uint64_t need_of(const removing *r)
+{
+    const uint64_t rows = (uint64_t)r->old.points.matrix->rows;
+    const uint64_t points = (uint64_t)r->left * (uint64_t)r->grown.points.stride_bytes;
+    const uint64_t k = (uint64_t)kith_result_neighbors(r->old.result)->k;
+    return 2 * points + rows * 17 + (uint64_t)r->left * (4 * k + 8 * (uint64_t)r->grown.args.k);
+}
+
+/* ---- Remove --------------------------------------------------------------------------------- */
+
+static int remove_points(removing *r)
+{
+    cli_grown *g = &r->grown;
+    kith_ctx *ctx = g->job.session.ctx;
+    kith_remove_params params = kith_remove_params_default();
+    params.metric = g->args.metric;
+    params.k = g->args.k;
+    params.flags = cli_given(&g->args, CLI_OPT_INCLUDE_SELF) ? (uint32_t)KITH_INCLUDE_SELF : 0;
+    params.approximate = !g->exact;
+    r->report.struct_size = (uint32_t)sizeof r->report;
+    const double start = cli_clock_now();
+    const kith_status status =
+        kith_graph_remove(ctx, r->old.points.matrix, kith_result_neighbors(r->old.result),
+                          r->removed, &params, &g->job.forward, r->map, &r->report);
+    g->seconds_work = cli_clock_now() - start;
+    const int code = cli_job_check(&g->job, status);
+    g->job.report.struct_size = (uint32_t)sizeof g->job.report;
+    g->method = r->report.anew == 0 ? "search" : g->exact ? "exact" : "descent";
+    return code == CLI_DONE ? cli_job_check(&g->job, kith_ctx_report(ctx, &g->job.report)) : code;
+}
+
+/* New ids as numbers of a file, -1 of rows that left. */
+static int save_map(removing *r)
+{
+    const char *path = r->grown.args.map;
+    const int64_t rows = r->old.points.matrix->rows;
+    if (path == NULL) {
+        return CLI_DONE;
+    }
+    double *numbers = malloc((size_t)rows * sizeof *numbers);
+    if (numbers == NULL) {
+        return cli_fail(path, "no memory for the map (8 bytes a row)");
+    }
+    for (int64_t i = 0; i < rows; i++) {
+        numbers[i] = r->map[i] == KITH_ID_NONE ? -1.0 : (double)r->map[i];
+    }
+    const kith_matrix matrix = {.data = numbers, .rows = rows, .cols = 1, .dtype = KITH_F64};
+    cli_session *session = &r->grown.job.session;
+    const int code =
+        cli_session_check(session, kith_points_save(session->ctx, path, &matrix), path);
+    free(numbers);
+    return code;
+}
+
+static int solve(removing *r)
+{
+    cli_grown *g = &r->grown;
+    int code = cli_job_check_memory(g->job.corpus.path, need_of(r), g->args.memory_bytes);
+    if (code == CLI_DONE) {
+        code = cli_job_allocate(&g->job, &g->job.forward, r->left);
+    }
+    if (code == CLI_DONE) {
+        code = remove_points(r);
+    }
+    if (code == CLI_DONE) {
+        code = cli_grow_estimate(g);
+    }
+    if (code == CLI_DONE) {
+        code = save_map(r);
+    }
+    return code == CLI_DONE ? cli_grow_save(g) : code;
+}
+
+static void print(const removing *r, bool dry)
+{
+    const cli_grown *g = &r->grown;
+    const int64_t gone = r->old.points.matrix->rows - r->left;
+    char text[CLI_SIZE_BYTES];
+    if (cli_given(&g->args, CLI_OPT_JSON)) {
+        cli_json json;
+        cli_json_begin(&json, stdout);
+        cli_json_text(&json, "command", "remove");
+        cli_json_int(&json, "removed", gone);
+        if (dry) {
+            cli_json_bool(&json, "dry_run", true);
+            cli_json_int(&json, "n", r->left);
+            cli_json_int(&json, "k", g->args.k);
+            cli_json_open(&json, "plan_bytes");
+            cli_json_uint(&json, "peak", need_of(r));
+            cli_json_close(&json);
+        } else {
+            cli_json_int(&json, "repaired", r->report.repaired);
+            cli_json_bool(&json, "anew", r->report.anew == 1);
+            cli_grow_put(g, &json);
+        }
+        cli_report_end_json(&json);
+    } else if (dry) {
+        (void)printf("removed: %" PRId64 " of %" PRId64 " points\nk: %" PRId64
+                     "\nmemory: planned %s, and what a search takes\n",
+                     gone, gone + r->left, g->args.k, cli_report_size(need_of(r), text));
+    } else if (!cli_given(&g->args, CLI_OPT_QUIET)) {
+        (void)printf("removed: %" PRId64 " of %" PRId64 " points, %" PRId64 " rows %s\n", gone,
+                     gone + r->left, r->report.repaired,
+                     r->report.anew == 1 ? "made anew" : "searched for again");
+        cli_grow_print(g);
+    }
+}
+
+static int run(removing *r)
+{
+    const double start = cli_clock_now();
+    const bool dry = cli_given(&r->grown.args, CLI_OPT_DRY_RUN);
+    int code = read_all(r);
+    r->grown.seconds_read = cli_clock_now() - start;
+    if (code == CLI_DONE && !dry) {
+        code = solve(r);
+    }
+    if (code == CLI_DONE) {
+        print(r, dry);
+    }
+    return code;
+}
+
+int cli_remove(const cli_args *args)
+{
+    removing r = {.grown = {.args = *args}};
+    cli_job *job = &r.grown.job;
+    job->args = &r.grown.args;
+    int code = cli_grow_check_outputs(args);
+    if (code == CLI_DONE) {
+        code = cli_session_open(&job->session, args);
+        if (code == CLI_DONE) {
+            code = run(&r);
+        }
+        free(job->forward.ids);
+        free(job->forward.distances);
+        free(r.rest);
+        free(r.map);
+        free(r.removed);
+        cli_ids_free(&r.ids);
+        cli_grow_close(&r.old);
+        cli_session_close(&job->session);
+    }
+    return code;
+}
