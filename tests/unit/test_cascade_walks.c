@@ -194,10 +194,11 @@ static void budgets(void **state)
     double evaluations = 0.0;
     int refused = 0;
     int64_t most_stripes = 0;
+    const uint64_t part = test_is_slow_build() ? 3 : 8;
     assert_int_equal(solve(&s, &a, &evaluations), KITH_OK);
     assert_int_equal(test_fake_walks.stripes, 1);
     kith_neighbors kept = copy_of(&s.out);
-    for (a.budget = (uint64_t)1 << 21; a.budget > 4096; a.budget -= a.budget / 8) {
+    for (a.budget = (uint64_t)1 << 21; a.budget > 4096; a.budget -= a.budget / part) {
         double again = 0.0;
         const kith_status status = solve(&s, &a, &again);
         if (status == KITH_OK) {
