@@ -104,14 +104,8 @@ static const cli_command commands[CLI_COMMAND_COUNT] = {
          "new points come into a graph",
          "Builds the graph of NEW_POINTS and merges it with GRAPH, which is one of OLD_POINTS: "
          "old\n"
-<<<<<<< HEAD
          "ids stay, new points come behind them. Where all pairs of an old and a new point take\n"
          "less time than rounds, they are looked at, and an exact graph stays exact.\n",
-=======
-         "ids stay, new points come behind them. Where all pairs of an old and a new point are "
-         "looked\n"
-         "at sooner than rounds are run, this is done, and an exact graph stays exact.\n",
->>>>>>> up
          "  kith graph " DIGITS " -k 10 -o one.kith\n"
          "  kith add one.kith " DIGITS " " DIGITS " -o two.kith --points-out two.u8bin\n"},
     [CLI_REMOVE] =
