@@ -216,7 +216,9 @@ static void shapes(void **state)
                        cases[i].links, cases[i].k);
         kith_graph_search_params params = params_of(&s);
         params.width = cases[i].width;
-        assert_true(compare("shape", &s, &params) > -0.05);
+        /* With one link a row it is chance which of those that name it becomes its way back. */
+        const double most_below = cases[i].links == 1 ? 0.15 : 0.05;
+        assert_true(compare("shape", &s, &params) > -most_below);
         set_free(&s);
     }
 }
