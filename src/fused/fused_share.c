@@ -73,7 +73,7 @@ static kith_status allocate(const kin_fused_device *on, kin_fused_share *share)
 }
 
 kith_status kin_fused_share_make(const kin_fused_device *on, const kin_fused_set *set,
-                                 int32_t capacity, kin_fused_share *share)
+                                 int32_t capacity, uint64_t scope, kin_fused_share *share)
 {
     *share = (kin_fused_share){.part = kin_gpu_part(on->gpu), .parts = kin_gpu_parts(on->gpu)};
     if (share->parts < 2) {
@@ -81,7 +81,7 @@ kith_status kin_fused_share_make(const kin_fused_device *on, const kin_fused_set
         return KITH_OK;
     }
     kin_gpu_divide(set->points, KIN_FUSED_BLOCK, share->parts, share->firsts);
-    share->room = room_of(set->points, share->parts, capacity, kin_gpu_scope(on->gpu));
+    share->room = room_of(set->points, share->parts, capacity, scope);
     const kith_status status = allocate(on, share);
     if (status != KITH_OK) {
         kin_fused_share_free(on, share);

@@ -25,9 +25,10 @@ typedef struct kin_fused_share {
     uint64_t *counts; /* device: 2 a part */
 } kin_fused_share;
 
-/* Nothing where the GPU is not in lockstep with others. */
+/* Nothing where the GPU is not in lockstep with others. scope: what all have agreed on, since what
+ * one packs the others must have room for. */
 kith_status kin_fused_share_make(const kin_fused_device *on, const kin_fused_set *set,
-                                 int32_t capacity, kin_fused_share *share);
+                                 int32_t capacity, uint64_t scope, kin_fused_share *share);
 void kin_fused_share_free(const kin_fused_device *on, kin_fused_share *share);
 
 /* Device memory that it takes, of so much room. */

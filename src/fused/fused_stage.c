@@ -52,7 +52,7 @@ kith_status kin_fused_work_make(kin_fused_work *w, int64_t k, int32_t capacity)
     kith_status status = KITH_OK;
     if (w->shared) {
         KIN_TRY(kin_gpu_agree(on->gpu, scope, &scope)); /* stages are of one length for all */
-        KIN_TRY(kin_fused_share_make(on, &w->rows, capacity, &w->share));
+        KIN_TRY(kin_fused_share_make(on, &w->rows, capacity, scope, &w->share));
     }
     kin_fused_sizes s = kin_fused_sizes_of(w->rows.points, w->cols.points, k, how, scope);
     if (w->share.parts > 0 && !w->cut_short) {
