@@ -27,21 +27,54 @@ typedef struct team_search {
     const kith_neighbors *out;
 } team_search;
 
-static kith_status search_of_member(void *arg, kith_ctx *ctx, kin_gpu *gpu, int32_t part,
-                                    int32_t parts)
+/* What one member is asked. */
+typedef struct team_share {
+    kith_matrix queries;
+    kin_request request;
+    kith_neighbors out;
+} team_share;
+
+static team_share share_of(const team_search *job, int32_t part, int32_t parts)
 {
-    const team_search *job = arg;
     const int64_t rows = job->queries->rows;
     const int64_t first = rows * part / parts;
     const int64_t count = rows * (part + 1) / parts - first;
-    kin_request request = *job->request;
-    if (count == 0) {
-        return KITH_OK;
+    team_share share = {kin_fused_part_of(job->queries, first, count), *job->request,
+                        kin_fused_rows_of(job->out, first, count)};
+    if (share.request.exclude != NULL) {
+        share.request.exclude += first;
     }
-    const kith_matrix queries = kin_fused_part_of(job->queries, first, count);
-    const kith_neighbors out = kin_fused_rows_of(job->out, first, count);
-    request.exclude = request.exclude == NULL ? NULL : request.exclude + first;
-    return kin_fused_search(ctx, gpu, job->corpus, &queries, &request, 0, &out);
+    return share;
+}
+
+/* The corpus is prepared in lockstep, which brings it to the GPUs once; then each works alone. */
+static kith_status search_resident(void *arg, kith_ctx *ctx, kin_gpu *gpu, int32_t part,
+                                   int32_t parts)
+{
+    const team_search *job = arg;
+    const team_share share = share_of(job, part, parts);
+    kin_fused_corpus *corpus = NULL;
+    kith_status status =
+        kin_fused_corpus_make(ctx, gpu, job->corpus, &share.request.distance, job->queries->dtype,
+                              share.request.k, "corpus", 0, &corpus);
+    status = kin_gpu_meet(gpu, status);
+    kin_gpu_break_step(gpu);
+    if (status == KITH_OK && share.queries.rows > 0) {
+        status =
+            kin_fused_corpus_search(ctx, corpus, &share.queries, &share.request, 0, &share.out);
+    }
+    kin_fused_corpus_free(ctx, corpus);
+    return status;
+}
+
+/* A corpus that does not fit comes to each in chunks. */
+static kith_status search_alone(void *arg, kith_ctx *ctx, kin_gpu *gpu, int32_t part, int32_t parts)
+{
+    const team_search *job = arg;
+    const team_share share = share_of(job, part, parts);
+    return share.queries.rows == 0 ? KITH_OK
+                                   : kin_fused_search(ctx, gpu, job->corpus, &share.queries,
+                                                      &share.request, 0, &share.out);
 }
 
 bool kin_fused_team_searches(const kin_gpu *gpu, int64_t queries, uint32_t place)
@@ -54,7 +87,12 @@ kith_status kin_fused_team_search(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix
                                   const kith_neighbors *out)
 {
     team_search job = {corpus, queries, request, out};
-    return kin_gpu_team_run(ctx, gpu->team, false, search_of_member, &job);
+    const kith_status status = kin_gpu_team_run(ctx, gpu->team, true, search_resident, &job);
+    if (status != KITH_E_DEVICE_MEMORY) {
+        return status;
+    }
+    kin_forgive(ctx);
+    return kin_gpu_team_run(ctx, gpu->team, false, search_alone, &job);
 }
 
 bool kin_fused_team_yields(kith_ctx *ctx, kith_status status)

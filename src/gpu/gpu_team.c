@@ -296,6 +296,11 @@ static void go(kin_gpu_team *team, int32_t part, kith_status status)
     pthread_mutex_unlock(&team->lock);
 }
 
+void kin_gpu_break_step(kin_gpu *gpu)
+{
+    gpu->seat = NULL;
+}
+
 void kin_gpu_show(kin_gpu *gpu, const void *what)
 {
     gpu->seat->team->shown[gpu->seat->part] = what;

@@ -72,6 +72,8 @@ static inline int32_t kin_gpu_parts(const kin_gpu *gpu)
 /* Waits until all are here. `own` is how the caller's part went; the first failure of any comes
  * back to all. */
 kith_status kin_gpu_meet(kin_gpu *gpu, kith_status own);
+/* From here on this member works alone; so do all others from this place on. */
+void kin_gpu_break_step(kin_gpu *gpu);
 /* A place that the others may read between this meeting and the next one. */
 void kin_gpu_show(kin_gpu *gpu, const void *what);
 const void *kin_gpu_shown(const kin_gpu *gpu, int32_t part);
