@@ -2,11 +2,25 @@
 # SPDX-License-Identifier: Apache-2.0
 # The wheel is built, is small, and works where there is nothing but NumPy and no compiler.
 #
-# check_wheel.sh [pipelines]    pipelines: then UMAP, Scanpy and others are installed beside it and run
-#                               with its neighbours (tests/python/check_pipelines.py)
-# KITH_WHEEL=FILE takes a wheel that was built before. Where pip cannot install, that is said and no error.
+# check_wheel.sh [--built FOLDER] [--pipelines]
+#
+# --built FOLDER   with the libraries of a build folder, instead of building them once more
+# --pipelines      then UMAP, Scanpy and others are installed beside it and run with its neighbours
+#                  (tests/python/check_pipelines.py)
+#
+# Where pip cannot install, that is said and no error.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
+options=()
+pipelines=no
+while [ $# -gt 0 ]; do
+    case $1 in
+        --built) options=(-C "cmake.define.KITH_BUILT=$(realpath "$2")" -C cmake.define.KITH_CUDA=OFF) && shift ;;
+        --pipelines) pipelines=yes ;;
+        *) echo "check_wheel: $1 is no option" >&2 && exit 2 ;;
+    esac
+    shift
+done
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -14,11 +28,8 @@ python3 -m venv "$work/venv" || { echo "wheel: skipped, no venv"; exit 0; }
 pip() { "$work/venv/bin/python" -m pip -q --disable-pip-version-check "$@"; }
 pip install numpy || { echo "wheel: skipped, pip cannot install NumPy"; exit 0; }
 
-wheel=${KITH_WHEEL:-}
-if [ -z "$wheel" ]; then
-    pip wheel --no-deps -w "$work" "$root" -C build-dir="$work/build"
-    wheel=$(echo "$work"/kith-*.whl)
-fi
+pip wheel --no-deps -w "$work" "$root" -C build-dir="$work/build" "${options[@]}"
+wheel=$(echo "$work"/kith-*.whl)
 bytes=$(stat -c %s "$wheel")
 case $wheel in *-py3-none-linux_*.whl) ;; *) echo "wheel: $wheel is not for every Python"; exit 1 ;; esac
 echo "wheel: $(basename "$wheel"), $bytes bytes"
@@ -35,7 +46,7 @@ for name in readme start; do
 done
 echo "wheel: both examples ran with NumPy alone"
 
-if [ "${1:-}" = pipelines ]; then
+if [ $pipelines = yes ]; then
     pip install scikit-learn umap-learn scanpy leidenalg igraph || { echo "pipelines: skipped, pip failed"; exit 0; }
     "$work/venv/bin/python" "$root/tests/python/check_pipelines.py"
 fi
