@@ -13,15 +13,24 @@
 
 /* ROWS points at a time meet all centres: their orders stay in the second-level cache. Each move
  * looks at one of SAMPLE points, another one each time. */
-enum { ROWS = 32, STRIPS_A_TASK = 8, MOVES = 2, SAMPLE = 3, MOST_STEPS = 8, MOST_CELLS = 32768 };
+enum {
+    ROWS = 32,
+    STRIPS_A_TASK = 8,
+    MOVES = 2,
+    SAMPLE = 3,
+    MOST_STEPS = 8,
+    SORTED = 8,
+    MOST_CELLS = 32768
+};
 static const double CELLS = 2.5;
 
 typedef struct worker {
     uint32_t *rows; /* gathered rows, as many as a kernel looks at */
     uint32_t *orders;
     uint32_t *hits;
-    uint32_t *no_limits;                       /* zeros: cells ask for nobody */
-    uint64_t *words;                           /* near cells, and who may be one */
+    uint32_t *no_limits; /* zeros: cells ask for nobody */
+    uint64_t *words;     /* near cells, and who may be one */
+    double share;        /* of the way between two limits, where the last point had its own */
     kin_word row_terms[KIN_DESCENT_ROWS_STEP]; /* zeros */
     uint32_t positions[ROWS];
 } worker;
@@ -60,8 +69,9 @@ static void meet_centres(const finding *f, worker *w, const uint32_t *rows, int3
 
 /* Hits of a limit within which are at least `each` cells, and not many more; returns how many.
  * Points that follow each other have nearly the same near cells: of those that the last point had
- * the farthest is a limit, and the nearest too tight a one. Between them it is halved. */
-static int64_t hit_cells(const finding *f, const worker *w, const uint32_t *orders, bool follows)
+ * the farthest is a limit, and the nearest too tight a one. Between them what did for the last
+ * point is tried, then halves. */
+static int64_t hit_cells(const finding *f, worker *w, const uint32_t *orders, bool follows)
 {
     const int64_t padded = f->centres->padded;
     uint32_t tight = UINT32_MAX;
@@ -72,8 +82,11 @@ static int64_t hit_cells(const finding *f, const worker *w, const uint32_t *orde
         tight = order < tight ? order : tight;
     }
     int64_t hits = f->hits(orders, padded, 1, padded, &limit, w->no_limits, w->hits);
-    for (int step = 0; step < MOST_STEPS && hits > 2 * f->each; step++) {
-        const uint32_t middle = tight < limit ? tight + (limit - tight) / 2 : limit;
+    const uint32_t first_tight = tight;
+    const double first_wide = follows ? (double)limit - (double)tight : 0.0;
+    for (int step = 0; step < MOST_STEPS && hits > 2 * f->each && limit > tight; step++) {
+        const double share = step == 0 ? w->share : 0.5;
+        const uint32_t middle = tight + (uint32_t)((double)(limit - tight) * share);
         const int64_t within = f->hits(orders, padded, 1, padded, &middle, w->no_limits, w->hits);
         if (within < f->each) {
             tight = middle;
@@ -82,10 +95,13 @@ static int64_t hit_cells(const finding *f, const worker *w, const uint32_t *orde
             hits = within;
         }
     }
+    if (first_wide > 0.0) {
+        w->share = ((double)limit - (double)first_tight) / first_wide;
+    }
     return f->hits(orders, padded, 1, padded, &limit, w->no_limits, w->hits);
 }
 
-/* The nearest cells of row i of a strip, ascending, to words[0 .. each - 1]. */
+/* The nearest cells of row i of a strip to words[0 .. each - 1], in the order of the contract. */
 static void choose(const finding *f, worker *w, int32_t i, bool follows)
 {
     const uint32_t *orders = w->orders + i * f->centres->padded;
@@ -96,10 +112,15 @@ static void choose(const finding *f, worker *w, int32_t i, bool follows)
             w->words[count++] = (uint64_t)orders[w->hits[h]] << 32 | w->hits[h];
         }
     }
-    if (count > f->each) {
-        kin_select_nth_word(w->words, count, f->each - 1);
+    int64_t first = f->each;
+    for (int64_t half = KIN_DESCENT_MOST_NEAR / 2; count > SORTED; half /= 2) {
+        if (first < count) {
+            kin_select_nth_word(w->words, count, first - 1);
+        }
+        count = first;
+        first = half < first ? half : first;
     }
-    kin_select_sort_words(w->words, f->each);
+    kin_select_sort_words(w->words, count);
 }
 
 /* Rows that follow each other are read where they stand. */
@@ -169,15 +190,16 @@ void kin_descent_cells_list(const kin_descent_cells *cells, int64_t points, int3
 
 /* ---- Moves ---------------------------------------------------------------------------------- */
 
-/* The means of runs of positions. */
+/* The means of runs of positions, of a sample of them. */
 static kith_status begin(kith_ctx *ctx, const finding *f, kin_descent_centres *centres,
                          int64_t *starts, uint32_t *who)
 {
-    for (int64_t p = 0; p < f->points->count; p++) {
-        who[p] = (uint32_t)p;
+    const int64_t sample = kin_ceil_div(f->points->count, SAMPLE);
+    for (int64_t i = 0; i < sample; i++) {
+        who[i] = (uint32_t)(i * SAMPLE);
     }
     for (int64_t c = 0; c <= centres->count; c++) {
-        starts[c] = c * f->points->count / centres->count;
+        starts[c] = c * sample / centres->count;
     }
     return kin_descent_centres_move(ctx, f->points, starts, who, centres);
 }
@@ -232,8 +254,9 @@ done:
 
 bool kin_descent_cells_possible(const kin_descent_points *points)
 {
-    return points->prepared->cover.wide > 0 && points->symmetric &&
-           points->prepared->frame.cols <= KIN_DESCENT_CENTRE_COLS;
+    const kin_distance *distance = &points->prepared->distance;
+    return kin_metric_get_traits(distance->metric)->screen == KIN_SCREEN_DISTANCE &&
+           points->symmetric && distance->cols <= KIN_DESCENT_CENTRE_COLS;
 }
 
 /* Meetings with centres cost as cells are many, meetings with points as cells are large. A cell's

@@ -12,7 +12,8 @@ enum { KIN_DESCENT_MOST_NEAR = 64 };
 typedef struct kin_descent_cells {
     int64_t count;
     int32_t each;   /* near cells of a point */
-    uint16_t *near; /* points x each, nearest first */
+    uint16_t *near; /* points x each: the nearest first; the first 4, 8, 16, ... are the nearest so
+                       many */
 } kin_descent_cells;
 
 /* Whether points have centres: where costs are distances, and in the range of centres. */

@@ -36,7 +36,6 @@ typedef struct worker {
     uint32_t *hits;
     uint32_t no_limits[PART]; /* zeros: rows ask for nobody */
     uint32_t limits[CROWD];
-    int32_t counts[CROWD];
     uint64_t *words; /* CROWD lists */
     double evaluations;
     int64_t updates;
@@ -45,6 +44,7 @@ typedef struct worker {
 typedef struct expanding {
     kin_descent_expansion *e;
     kin_descent_hits_fn hits;
+    kin_descent_put_fn put;
     int64_t wide;
     worker *workers;
 } expanding;
@@ -133,38 +133,18 @@ static void gather_met(const kin_descent_expansion *e, worker *w, int64_t first,
 
 /* ---- Lists ---------------------------------------------------------------------------------- */
 
-/* Into a list that is kept in order: a limit that is always the end of its list lets few pass, and
- * most of these go near the end. */
-static void insert(const expanding *x, worker *w, int64_t j, uint64_t word)
-{
-    const int32_t length = x->e->length;
-    uint64_t *words = w->words + j * length;
-    int32_t at = w->counts[j];
-    if (at == length) {
-        at -= 1;
-        if (word >= words[at]) {
-            return;
-        }
-    }
-    w->counts[j] = at + 1;
-    for (; at > 0 && words[at - 1] > word; at--) {
-        words[at] = words[at - 1];
-    }
-    words[at] = word;
-    if (w->counts[j] == length) {
-        w->limits[j] = (uint32_t)(words[length - 1] >> 32);
-    }
-}
-
 static void take_hits(const expanding *x, worker *w, int64_t first, const uint32_t *met,
                       int64_t count)
 {
+    const int32_t length = x->e->length;
     for (int64_t h = 0; h < count; h++) {
         const uint32_t i = w->hits[h] >> 16;
         const uint32_t j = w->hits[h] & 0xffff;
         const uint32_t order = w->orders[i * CROWD + j];
         if (met[i] != first + j && order <= w->limits[j]) {
-            insert(x, w, j, kin_descent_word(order, met[i], 1));
+            uint64_t *words = w->words + (int64_t)j * length;
+            x->put(words, length, kin_descent_word(order, met[i], 1));
+            w->limits[j] = (uint32_t)kin_min_i64(w->limits[j], (int64_t)(words[length - 1] >> 32));
         }
     }
 }
@@ -194,9 +174,7 @@ static void write_lists(const expanding *x, worker *w, int64_t first, int32_t co
     const int32_t length = e->length;
     for (int32_t j = 0; j < count; j++) {
         uint64_t *to = e->to + (first + j) * length;
-        for (int32_t i = 0; i < length; i++) {
-            to[i] = i < w->counts[j] ? w->words[j * length + i] : KIN_DESCENT_EMPTY;
-        }
+        memcpy(to, w->words + j * length, (size_t)length * sizeof *to);
         w->updates += mark_known(list_of(e, first + j), to, length, e->watched);
     }
 }
@@ -229,18 +207,15 @@ static void meet_rows(const expanding *x, worker *w, int64_t first, const uint32
               x->hits(w->orders, CROWD, count, CROWD, w->no_limits, w->limits, w->hits));
 }
 
+/* The end of the list itself passes, and an empty place lets everything pass. */
 static void set_columns(const expanding *x, worker *w, int64_t first, int32_t count)
 {
     const kin_descent_expansion *e = x->e;
+    memset(w->words, 0xff, (size_t)CROWD * (size_t)e->length * sizeof *w->words);
     for (int32_t j = 0; j < CROWD; j++) {
         const bool here = j < count;
-        w->counts[j] = 0;
         w->col_terms[j] = here ? e->points->terms[first + j].col : (kin_word){.i = 0};
-        w->limits[j] = here ? UINT32_MAX : 0;
-        if (here) {
-            /* The end of the list itself passes, and an empty place lets everything pass. */
-            w->limits[j] = (uint32_t)(list_of(e, first + j)[e->length - 1] >> 32);
-        }
+        w->limits[j] = here ? (uint32_t)(list_of(e, first + j)[e->length - 1] >> 32) : 0;
     }
 }
 
@@ -310,6 +285,7 @@ kith_status kin_descent_expand(kith_ctx *ctx, kin_descent_expansion *expansion)
     const kin_frame *frame = &expansion->points->prepared->frame;
     expanding x = {.e = expansion,
                    .hits = kin_descent_hits_get(ctx->isa),
+                   .put = kin_descent_put_get(ctx->isa),
                    .wide = kin_round_up(frame->groups, KIN_DESCENT_WIDE_STEP)};
     kith_status status = KITH_OK;
     KIN_TRY_GOTO(

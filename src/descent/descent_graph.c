@@ -115,7 +115,7 @@ static kith_status prepare_order(descending *d)
     if (kin_exact_screens(&prepared->distance)) {
         const kith_matrix *points = &prepared->rows.matrix;
         const bool integer = kin_frame_is_integer(&prepared->distance, points, points);
-        return kin_prepare_corpus(d->ctx, integer, d->request.k + 1, prepared);
+        return kin_prepare_set(d->ctx, integer, d->request.k + 1, prepared);
     }
     return is_ordered(d) ? kin_order_make(d->ctx, &prepared->rows, &prepared->distance,
                                           prepared->groups.count, prepared->order)

@@ -86,6 +86,16 @@ int64_t kin_descent_hits_avx512(const uint32_t *orders, int64_t stride, int64_t 
                                 uint32_t *hits);
 #endif
 
+/* Puts a word into `length` ascending ones, of which KIN_DESCENT_EMPTY are the last; what was last
+ * goes. One that is there already, or comes behind all, stays out. So what a list holds in the end
+ * does not depend on the order in which words came. */
+typedef void (*kin_descent_put_fn)(uint64_t *words, int64_t length, uint64_t word);
+kin_descent_put_fn kin_descent_put_get(kin_isa isa);
+void kin_descent_put_portable(uint64_t *words, int64_t length, uint64_t word);
+#if defined(__x86_64__)
+void kin_descent_put_avx512(uint64_t *words, int64_t length, uint64_t word);
+#endif
+
 void kin_descent_least_portable(const uint32_t *orders, const uint32_t *back, int64_t stride,
                                 int32_t new_count, int32_t count, const kin_descent_least *least);
 #if defined(__x86_64__)

@@ -44,7 +44,7 @@ typedef struct kin_descent_points {
     bool symmetric;
 } kin_descent_points;
 
-/* prepared: kin_prepare_rows, and kin_prepare_corpus where kin_exact_screens(); stays. */
+/* prepared: kin_prepare_rows, and kin_prepare_set where kin_exact_screens(); stays. */
 kith_status kin_descent_points_make(kith_ctx *ctx, const kin_prepared *prepared,
                                     kin_descent_points *points);
 void kin_descent_points_free(kith_ctx *ctx, kin_descent_points *points);

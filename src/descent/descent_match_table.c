@@ -42,6 +42,17 @@ kin_descent_hits_fn kin_descent_hits_get(kin_isa isa)
     return kin_descent_hits_portable;
 }
 
+kin_descent_put_fn kin_descent_put_get(kin_isa isa)
+{
+#if defined(__x86_64__)
+    if (kin_isa_includes(isa, KIN_ISA_AVX512)) {
+        return kin_descent_put_avx512;
+    }
+#endif
+    (void)isa;
+    return kin_descent_put_portable;
+}
+
 const kin_descent_kernel *kin_descent_kernel_get(kin_isa isa, kin_tile_type type)
 {
     const kin_descent_kernel *best = NULL;

@@ -14,7 +14,6 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "descent/descent_kernel.h"
-#include "descent/descent_put.h"
 #include "host/host_threads.h"
 
 #include <stdatomic.h>
@@ -46,6 +45,7 @@ typedef struct piece {
 typedef struct probing {
     const kin_descent_probe *p;
     kin_descent_hits_fn hits;
+    kin_descent_put_fn put;
     int64_t wide;
     bool own; /* members meet each other */
     piece *pieces;
@@ -132,20 +132,20 @@ static void to_member(const probing *x, worker *w, const piece *own, uint32_t j,
     const int32_t kept = x->p->kept;
     uint64_t *words = w->words + (int64_t)j * kept;
     if (order <= w->col_limits[j] && other != own->members[j]) {
-        kin_descent_put(words, kept, kin_descent_word(order, other, 1));
+        x->put(words, kept, kin_descent_word(order, other, 1));
         w->col_limits[j] = (uint32_t)(words[kept - 1] >> 32);
     }
 }
 
-/* Lists of visitors lie anywhere: memory is asked for all that will be needed. */
-static void prefetch_visitors(const probing *x, const worker *w, const uint32_t *who, int64_t count)
+/* What lies anywhere and will be looked at soon: memory is asked for it while others meet. */
+static void prefetch_visitors(const probing *x, const uint32_t *who, int64_t count)
 {
-    for (int64_t h = 0; h < count; h++) {
-        const uint32_t i = w->hits[h] >> 16;
-        if (w->orders[i * COLS + (w->hits[h] & 0xffff)] <= w->row_limits[i]) {
-            __builtin_prefetch(list_of(x, who[i]), 1);
-            __builtin_prefetch(list_of(x, who[i]) + x->p->kept - 1, 1);
-        }
+    const int32_t rows = (int32_t)kin_min_i64(PART, count);
+    kin_descent_prefetch(x->p->points, who, rows);
+    for (int32_t i = 0; i < rows; i++) {
+        __builtin_prefetch(&x->p->points->terms[who[i]]);
+        __builtin_prefetch(list_of(x, who[i]), 1);
+        __builtin_prefetch(list_of(x, who[i]) + x->p->kept - 1, 1);
     }
 }
 
@@ -169,8 +169,7 @@ static void take_hits(const probing *x, worker *w, const piece *own, const uint3
                     pthread_mutex_lock(lock_of(x, who[i]));
                     held = true;
                 }
-                kin_descent_put(list_of(x, who[i]), x->p->kept,
-                                kin_descent_word(order, own->members[j], 1));
+                x->put(list_of(x, who[i]), x->p->kept, kin_descent_word(order, own->members[j], 1));
             }
         }
         if (held) {
@@ -188,6 +187,7 @@ static void meet(const probing *x, worker *w, const piece *own, const uint32_t *
     const int32_t cols = (int32_t)kin_round_up(own->count, KIN_PANEL);
     for (int64_t first = 0; first < count; first += PART) {
         const int32_t rows = (int32_t)kin_min_i64(PART, count - first);
+        prefetch_visitors(x, who + first + rows, count - first - rows);
         points->kernel->gather(points, who + first, rows, x->wide, w->rows);
         for (int32_t i = 0; i < rows; i++) {
             w->row_terms[i] = points->terms[who[first + i]].row;
@@ -209,7 +209,6 @@ static void meet(const probing *x, worker *w, const piece *own, const uint32_t *
         points->kernel->multiply(&product);
         const int64_t hits =
             x->hits(w->orders, COLS, rows, cols, w->row_limits, w->col_limits, w->hits);
-        prefetch_visitors(x, w, who + first, both ? hits : 0);
         take_hits(x, w, own, who + first, hits, both);
     }
     w->evaluations += (double)count * own->count;
@@ -320,6 +319,7 @@ kith_status kin_descent_probe_run(kith_ctx *ctx, kin_descent_probe *probe, int32
     probing x = {.p = probe,
                  .own = first == 0,
                  .hits = kin_descent_hits_get(ctx->isa),
+                 .put = kin_descent_put_get(ctx->isa),
                  .wide = kin_round_up(frame->groups, KIN_DESCENT_WIDE_STEP)};
     kith_status status = KITH_OK;
     KIN_TRY_GOTO(status, make_lists(ctx, &x, first > 0 ? first : 1, last), done);

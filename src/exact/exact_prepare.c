@@ -80,7 +80,7 @@ static kith_status round_integers(kith_ctx *ctx, kin_prepared *prepared)
                         prepared->groups.count, &prepared->set);
 }
 
-kith_status kin_prepare_corpus(kith_ctx *ctx, bool integer, int64_t k, kin_prepared *prepared)
+kith_status kin_prepare_set(kith_ctx *ctx, bool integer, int64_t k, kin_prepared *prepared)
 {
     const int64_t start = kin_clock_ns();
     if (prepared->groups.count == 0) {
@@ -94,7 +94,17 @@ kith_status kin_prepare_corpus(kith_ctx *ctx, bool integer, int64_t k, kin_prepa
         KIN_TRY(kin_frame_measure(ctx, &prepared->distance, &prepared->rows, &prepared->stats));
         KIN_TRY(round_in_best_type(ctx, k, prepared));
     }
-    KIN_TRY(kin_cover_make(ctx, &prepared->set, &prepared->cover));
+    prepared->seconds_prepare += kin_clock_since(start);
+    return KITH_OK;
+}
+
+kith_status kin_prepare_corpus(kith_ctx *ctx, bool integer, int64_t k, kin_prepared *prepared)
+{
+    KIN_TRY(kin_prepare_set(ctx, integer, k, prepared));
+    const int64_t start = kin_clock_ns();
+    if (prepared->groups.count > 0) {
+        KIN_TRY(kin_cover_make(ctx, &prepared->set, &prepared->cover));
+    }
     prepared->seconds_prepare += kin_clock_since(start);
     return KITH_OK;
 }

@@ -26,8 +26,11 @@ typedef struct kin_prepared {
 kith_status kin_prepare_rows(kith_ctx *ctx, const kith_matrix *matrix, const kin_distance *distance,
                              const char *name, bool distinguish, bool checked,
                              kin_prepared *prepared);
-/* The frame of a corpus and its rounded copy. integer: see kin_frame_is_integer. k: ids a row that
- * will be asked for, by which the cheap type is chosen. */
+/* An order in which near ones stand together, the frame of a corpus and its rounded copy. integer:
+ * see kin_frame_is_integer. k: ids a row that will be asked for, by which the cheap type is chosen.
+ */
+kith_status kin_prepare_set(kith_ctx *ctx, bool integer, int64_t k, kin_prepared *prepared);
+/* And the cover, for those who skip what is far. */
 kith_status kin_prepare_corpus(kith_ctx *ctx, bool integer, int64_t k, kin_prepared *prepared);
 /* Queries `first` .. `first + count - 1` of order[] in the frame of their corpus. May be called
  * again for other queries. */

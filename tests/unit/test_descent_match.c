@@ -323,6 +323,39 @@ static void hits_of_bodies(void **state)
     printf("%lld pairs within their limits are the same on every body\n", (long long)found);
 }
 
+/* Lists hold the least words that came, each once, in whatever order they came. */
+static void puts_of_bodies(void **state)
+{
+    (void)state;
+    enum { MOST = 37, WORDS = 120 };
+    uint64_t words[WORDS];
+    uint64_t plain[MOST];
+    uint64_t list[MOST];
+    uint64_t seed = 3;
+    for (int64_t length = 1; length <= MOST; length++) {
+        memset(plain, 0xff, sizeof plain);
+        for (int i = 0; i < WORDS; i++) {
+            words[i] = (uint64_t)(test_uniform(&seed) * 90.0) << 40 | 1;
+            kin_descent_put_portable(plain, length, words[i]);
+        }
+        for (int isa = 0; isa < KIN_ISA_COUNT; isa++) {
+            memset(list, 0xff, sizeof list);
+            for (int i = WORDS; i > 0 && kin_cpu_has((kin_isa)isa); i--) {
+                kin_descent_put_get((kin_isa)isa)(list, length, words[i - 1]);
+            }
+            assert_true(!kin_cpu_has((kin_isa)isa) || memcmp(list, plain, sizeof list) == 0);
+        }
+        kin_select_sort_words(words, WORDS);
+        for (int64_t i = 0, at = 0; i < WORDS && at < length; i++) {
+            if (i == 0 || words[i] != words[i - 1]) {
+                assert_true(plain[at] == words[i]);
+                at += 1;
+            }
+        }
+    }
+    printf("lists of 1 to %d words hold the least of %d, on every body\n", (int)MOST, (int)WORDS);
+}
+
 /* ---- Direct metrics ------------------------------------------------------------------------- */
 
 static double lopsided(void *arg, const void *a, const void *b, int32_t cols)
@@ -558,8 +591,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kernel),   cmocka_unit_test(nearest_of_meetings),
-        cmocka_unit_test(hits_of_bodies), cmocka_unit_test(direct_metrics),
-        cmocka_unit_test(starts),
+        cmocka_unit_test(hits_of_bodies), cmocka_unit_test(puts_of_bodies),
+        cmocka_unit_test(direct_metrics), cmocka_unit_test(starts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
