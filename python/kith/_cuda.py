@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from . import _structs as s
-from ._arrays import BFLOAT16, is_torch
+from ._arrays import BFLOAT16, is_torch, on_device
 from ._context import Settings, context
 from ._library import lib
 from ._metrics import Metric, code
@@ -92,8 +92,6 @@ def _maker(array: Any) -> Any:
 
 def as_device_matrix(x: Any, name: str) -> DeviceMatrix:
     """x as a matrix of the library, without a copy."""
-    from ._arrays import on_device
-
     if not on_device(x):
         raise ValueError(f"{name} must lie where the other matrix does, on the GPU")
     maker = _maker(x)
