@@ -18,7 +18,8 @@ extern "C" {
  * it found. Two shards are in memory, the lists of the others lie in a folder on disk: the next
  * ones are read, and the last ones written, while two are computed. An exact graph has the bytes of
  * kith_graph_exact and kith_result_save, whatever the shards are. An approximate one is made of
- * descents and merges.
+ * descents and merges; or, of three shards and more, where a sample's true neighbours say that it
+ * will do, shards are groups of near points that overlap, each a descent, and none has to meet.
  *
  * Whoever dies leaves the folder, and the same job goes on there: what is lost is the pair of
  * shards in work, and the one before it where its lists were on their way to the disk. Another job
@@ -53,7 +54,7 @@ typedef struct kith_shard_plan {
     uint32_t struct_size; /* set by the caller to sizeof(kith_shard_plan) */
     int32_t shards;
     int64_t rows;          /* of the largest shard */
-    int64_t steps;         /* shards, and pairs of shards */
+    int64_t steps;         /* shards, and pairs of shards; of groups that overlap fewer are done */
     uint64_t peak_bytes;   /* host memory: rows and lists of the shards at work, and of the next
                               one, and what the engine holds of two of them */
     uint64_t gpu_bytes;    /* device memory that a pair wants; 0 on the processor */

@@ -128,13 +128,20 @@ static kith_status open_folder(sharded *s, const char *path)
     const bool restart = job->params.restart != 0;
     KIN_TRY(kin_shard_folder_open(job->ctx, path, &s->folder));
     KIN_TRY(kin_sharding_choose(job, restart ? 0 : s->folder.found));
+    if (job->descends) {
+        KIN_TRY(kin_sharding_sample_make(job));
+    }
+    if (kin_sharding_may_follow(job)) {
+        KIN_TRY(kin_sharding_group(job));
+    }
     KIN_TRY(describe(s));
     const kin_shard_shape shape = {.job = s->text,
                                    .metric = job->metric,
                                    .shards = job->shards,
                                    .rows = job->points.rows,
+                                   .sizes = job->groups.sizes,
                                    .k = job->k,
-                                   .own = job->descends};
+                                   .own = job->descends && !job->follows};
     job->folder = &s->folder;
     return kin_shard_folder_begin(&s->folder, &shape, restart);
 }
@@ -143,12 +150,9 @@ static kith_status make_tables(sharded *s)
 {
     kin_sharding *job = &s->job;
     const int64_t rows = kin_ceil_div(job->points.rows, job->shards);
-    const int64_t sides = kin_min_i64(KIN_SHARDING_SIDES, job->shards);
+    const int64_t sides = job->follows ? 1 : kin_min_i64(KIN_SHARDING_SIDES, job->shards);
     const uint64_t entries = kin_size_mul((uint64_t)(sides * rows), (uint64_t)job->k);
     KIN_TRY(make_disk_ctx(s));
-    if (job->descends) {
-        KIN_TRY(kin_sharding_sample_make(job));
-    }
     KIN_TRY(kin_alloc(job->ctx, &job->found_ids, entries, sizeof *job->found_ids,
                       "what two shards find"));
     KIN_TRY(kin_alloc(job->ctx, &job->found_keys, entries, sizeof *job->found_keys,
@@ -217,7 +221,8 @@ static kith_status write_result(sharded *s, bool *lost)
         s->stream = NULL;
         KIN_TRY(open_stream(s, again || s->job.params.restart != 0));
     }
-    KIN_TRY(kin_shard_each(&s->run, write_part, s, lost));
+    KIN_TRY(s->job.follows ? kin_sharding_unite(&s->job, &s->run, write_part, s, lost)
+                           : kin_shard_each(&s->run, write_part, s, lost));
     return *lost ? KITH_OK : kin_stream_finish(s->job.ctx, s->stream);
 }
 
@@ -225,7 +230,8 @@ static kith_status write_result(sharded *s, bool *lost)
 static kith_status solve(sharded *s)
 {
     for (bool lost = true; lost;) {
-        KIN_TRY(kin_shard_run_steps(&s->run));
+        KIN_TRY(s->job.follows ? kin_sharding_follow(&s->job, &s->run)
+                               : kin_shard_run_steps(&s->run));
         s->job.phase[0] = '\0';
         const int64_t start = kin_clock_ns();
         const kith_status status = write_result(s, &lost);
@@ -253,7 +259,8 @@ static void fill_report(const sharded *s, double seconds, kith_shard_report *rep
                                   .shards = s->job.shards,
                                   .exact = !s->job.descends,
                                   .rebuilt = s->folder.lost,
-                                  .steps = kin_shard_steps(s->job.shards),
+                                  .steps = s->job.follows ? s->job.shards
+                                                          : kin_shard_steps(s->job.shards),
                                   .steps_stood = s->run.steps_stood,
                                   .seconds_total = seconds,
                                   .seconds_compute = s->run.seconds_compute,
@@ -275,6 +282,7 @@ static void release(sharded *s)
     kin_stream_close(s->stream);
     kin_shard_run_free(&s->run);
     kin_shard_folder_close(&s->folder);
+    kin_sharding_group_free(&s->job);
     kin_sharding_sample_free(&s->job);
     kin_free(ctx, s->job.pair_rows);
     kin_free(ctx, s->job.found_keys);

@@ -13,13 +13,25 @@ enum { KIN_SHARDING_SIDES = 2, KIN_SHARDING_PHASE = 96 };
 
 /* Rows that tell the recall of an approximate graph. */
 typedef struct kin_sharding_sample {
+    bool told; /* the caller wants to know */
     int64_t count;
     int64_t at;     /* K of recall@K */
     uint32_t *rows; /* rising */
     double *found;  /* count x at: the keys of their lists */
     double *truth;
+    uint32_t *truth_ids;
     unsigned char *noted; /* by shard: found has what its lists hold now */
 } kin_sharding_sample;
+
+enum { KIN_SHARDING_NO_GROUP = UINT16_MAX };
+
+/* Groups of near points that overlap: as many as there are shards. */
+typedef struct kin_sharding_groups {
+    uint16_t *home[2]; /* by row: its group, and another one or none */
+    int64_t *sizes;    /* by group */
+    int64_t most;      /* rows that a group may have */
+    double cover;      /* share of a sample's true neighbours that share a group with their point */
+} kin_sharding_groups;
 
 typedef struct kin_sharding {
     kith_ctx *ctx;
@@ -45,6 +57,8 @@ typedef struct kin_sharding {
     unsigned char *pair_rows; /* of two shards that are merged; NULL: not yet */
     int32_t gathered;         /* the shard whose rows stand first there */
     kin_sharding_sample sample;
+    bool follows; /* shards are groups */
+    kin_sharding_groups groups;
     uint64_t peak_bytes; /* of engines */
     uint64_t gpu_peak_bytes;
 } kin_sharding;
@@ -93,6 +107,23 @@ kith_status kin_sharding_meet_exact(void *arg, const kin_shard_part *a, const ki
 kith_status kin_sharding_build_descent(void *arg, const kin_shard_part *a);
 kith_status kin_sharding_meet_descent(void *arg, const kin_shard_part *a, const kin_shard_part *b);
 kith_status kin_sharding_merge(void *arg, const kin_shard_part *a, const kin_shard_part *b);
+
+/* Whether groups come into question; whether they are taken (job->follows). After the sample. */
+bool kin_sharding_may_follow(const kin_sharding *job);
+kith_status kin_sharding_group(kin_sharding *job);
+void kin_sharding_group_free(kin_sharding *job);
+/* Builds every group that is to be built. */
+kith_status kin_sharding_follow(kin_sharding *job, kin_shard_run *run);
+/* As kin_shard_each, with the lists of all groups. fn NULL: notes those of the sample. */
+kith_status kin_sharding_unite(kin_sharding *job, kin_shard_run *run, kin_shard_each_fn fn,
+                               void *arg, bool *lost);
+/* Gives back the pages of some rows, where they are those of a mapped file. */
+static inline void kin_sharding_return(const kin_sharding *job, int64_t first, int64_t rows)
+{
+    if (job->params.mapped != 0) {
+        kin_shard_return_rows(&job->points, first, rows);
+    }
+}
 
 /* The sample of an approximate graph; what the lists of a shard have of it; and the recall, once
  * all steps stand. *lost: see kin_shard_each. */

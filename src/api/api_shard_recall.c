@@ -11,25 +11,10 @@
 
 enum { USUAL_SAMPLE = 1000, USUAL_AT = 10 };
 
-kith_status kin_sharding_sample_make(kin_sharding *job)
-{
-    kin_sharding_sample *s = &job->sample;
-    const int64_t wanted = job->descent.sample == 0 ? USUAL_SAMPLE : job->descent.sample;
-    s->count = wanted < 0 ? 0 : kin_min_i64(wanted, job->points.rows);
-    s->at = job->descent.recall_at != 0 ? job->descent.recall_at
-                                        : kin_min_i64((int64_t)USUAL_AT, job->k);
-    const uint64_t entries = kin_size_mul((uint64_t)s->count, (uint64_t)s->at);
-    KIN_TRY(kin_alloc(job->ctx, &s->rows, (uint64_t)s->count, sizeof *s->rows, "sample rows"));
-    KIN_TRY(kin_alloc(job->ctx, &s->found, entries, sizeof *s->found, "lists of the sample"));
-    KIN_TRY(kin_alloc(job->ctx, &s->truth, entries, sizeof *s->truth, "lists of the sample"));
-    KIN_TRY(kin_alloc_zero(job->ctx, &s->noted, (uint64_t)job->shards, 1, "shards"));
-    kin_sample_draw(job->points.rows, s->count, job->descent.seed + 1, s->rows);
-    return KITH_OK;
-}
-
 void kin_sharding_sample_free(kin_sharding *job)
 {
     kin_free(job->ctx, job->sample.noted);
+    kin_free(job->ctx, job->sample.truth_ids);
     kin_free(job->ctx, job->sample.truth);
     kin_free(job->ctx, job->sample.found);
     kin_free(job->ctx, job->sample.rows);
@@ -57,17 +42,21 @@ static kith_status note_part(void *arg, const kin_shard_part *part)
 
 /* ---- The truth ------------------------------------------------------------------------------ */
 
-/* One key into an ascending list of `at`. */
-static void insert(double *keys, int64_t at, double key)
+/* One neighbour into a list that ascends by key. */
+static void insert(kin_sharding_sample *s, int64_t row, double key, uint32_t id)
 {
-    int64_t i = at - 1;
+    double *keys = s->truth + row * s->at;
+    uint32_t *ids = s->truth_ids + row * s->at;
+    int64_t i = s->at - 1;
     if (key >= keys[i]) {
         return;
     }
     for (; i > 0 && keys[i - 1] > key; i--) {
         keys[i] = keys[i - 1];
+        ids[i] = ids[i - 1];
     }
     keys[i] = key;
+    ids[i] = id;
 }
 
 /* The sample against the rows of one shard, one more than `at` where the own row may be there. */
@@ -87,15 +76,14 @@ static kith_status solve_shard(kin_sharding *job, const kin_shard_part *part,
             const uint32_t id = (uint32_t)part->first + near.ids[i * near.k + j];
             const double distance = near.distances64[i * near.k + j];
             if (id != s->rows[i] || job->self) {
-                insert(s->truth + i * s->at, s->at,
-                       job->metric == KITH_INNER_PRODUCT ? -distance : distance);
+                insert(s, i, job->metric == KITH_INNER_PRODUCT ? -distance : distance, id);
             }
         }
     }
     return KITH_OK;
 }
 
-static kith_status solve_sample(kin_sharding *job, kin_shard_run *run)
+static kith_status solve_sample(kin_sharding *job)
 {
     kin_sharding_sample *s = &job->sample;
     const uint64_t row_bytes =
@@ -116,19 +104,44 @@ static kith_status solve_sample(kin_sharding *job, kin_shard_run *run)
     const kith_matrix queries = kin_sample_gather(&job->points, s->rows, s->count, copy);
     for (int64_t i = 0; i < s->count * s->at; i++) {
         s->truth[i] = INFINITY;
+        s->truth_ids[i] = s->rows[i / s->at];
     }
     for (int32_t shard = 0; shard < job->shards; shard++) {
         const kin_shard_part part = {.shard = shard,
                                      .first = kin_shard_first(job->points.rows, job->shards, shard),
                                      .rows = kin_shard_rows(job->points.rows, job->shards, shard)};
         KIN_TRY_GOTO(status, solve_shard(job, &part, &queries, &room), done);
-        kin_shard_return_rows(run, shard);
+        kin_sharding_return(job, part.first, part.rows);
     }
 done:
     kin_free(job->ctx, room.distances64);
     kin_free(job->ctx, room.ids);
     kin_free(job->ctx, copy);
     return status;
+}
+
+kith_status kin_sharding_sample_make(kin_sharding *job)
+{
+    kin_sharding_sample *s = &job->sample;
+    const bool asks = kin_sharding_may_follow(job); /* whether groups would do */
+    const int64_t given = job->descent.sample;
+    const int64_t wanted = given > 0 ? given : given == 0 || asks ? USUAL_SAMPLE : 0;
+    s->told = given >= 0;
+    s->count = kin_min_i64(wanted, job->points.rows);
+    s->at = job->descent.recall_at != 0 ? job->descent.recall_at
+                                        : kin_min_i64((int64_t)USUAL_AT, job->k);
+    const uint64_t entries = kin_size_mul((uint64_t)s->count, (uint64_t)s->at);
+    KIN_TRY(kin_alloc(job->ctx, &s->rows, (uint64_t)s->count, sizeof *s->rows, "sample rows"));
+    KIN_TRY(kin_alloc(job->ctx, &s->found, entries, sizeof *s->found, "lists of the sample"));
+    KIN_TRY(kin_alloc(job->ctx, &s->truth, entries, sizeof *s->truth, "lists of the sample"));
+    KIN_TRY(
+        kin_alloc(job->ctx, &s->truth_ids, entries, sizeof *s->truth_ids, "lists of the sample"));
+    KIN_TRY(kin_alloc_zero(job->ctx, &s->noted, (uint64_t)job->shards, 1, "shards"));
+    if (s->count == 0) {
+        return KITH_OK;
+    }
+    kin_sample_draw(job->points.rows, s->count, job->descent.seed + 1, s->rows);
+    return solve_sample(job);
 }
 
 /* ---- The estimate --------------------------------------------------------------------------- */
@@ -156,7 +169,7 @@ kith_status kin_sharding_recall(kin_sharding *job, kin_shard_run *run, kith_reca
     kin_sharding_sample *s = &job->sample;
     *lost = false;
     *recall = (kith_recall){.at = s->at};
-    if (s->count == 0) {
+    if (s->count == 0 || !s->told) {
         return KITH_OK;
     }
     bool all = true;
@@ -164,12 +177,11 @@ kith_status kin_sharding_recall(kin_sharding *job, kin_shard_run *run, kith_reca
         all = all && s->noted[i] != 0;
     }
     if (!all) {
-        KIN_TRY(kin_shard_each(run, note_part, job, lost));
+        KIN_TRY(job->follows ? kin_sharding_unite(job, run, NULL, NULL, lost)
+                             : kin_shard_each(run, note_part, job, lost));
     }
-    if (*lost) {
-        return KITH_OK;
+    if (!*lost) {
+        estimate(job, recall);
     }
-    KIN_TRY(solve_sample(job, run));
-    estimate(job, recall);
     return KITH_OK;
 }

@@ -21,20 +21,18 @@ int32_t kin_shard_slot_of(const kin_shard_run *run, int32_t shard)
 
 /* ---- Rows ----------------------------------------------------------------------------------- */
 
-/* The bytes of a shard's rows, on whole pages that it shares with no other shard. */
-static bool pages_of(const kin_shard_run *run, int32_t shard, unsigned char **start, size_t *bytes)
+/* The bytes of some rows, on whole pages that they share with no others. */
+static bool pages_of(const kith_matrix *points, int64_t first, int64_t rows, unsigned char **start,
+                     size_t *bytes)
 {
-    const kith_matrix *points = run->points;
-    const int32_t shards = run->folder->shape.shards;
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    const int64_t first = kin_shard_first(points->rows, shards, shard);
-    const int64_t end = kin_shard_first(points->rows, shards, shard + 1);
+    const int64_t end = first + rows;
     const uintptr_t base = (uintptr_t)points->data;
     const uintptr_t from = (base + (uintptr_t)(first * points->stride_bytes) + page - 1) / page;
     const uintptr_t to = (base + (uintptr_t)(end * points->stride_bytes)) / page;
     *start = (unsigned char *)(from * page);
     *bytes = to > from ? (to - from) * page : 0;
-    return run->mapped && to > from;
+    return to > from;
 }
 
 void kin_shard_touch_rows(const kin_shard_run *run, int32_t shard)
@@ -42,7 +40,10 @@ void kin_shard_touch_rows(const kin_shard_run *run, int32_t shard)
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     unsigned char *start = NULL;
     size_t bytes = 0;
-    if (pages_of(run, shard, &start, &bytes)) {
+    const kin_shard_shape *shape = &run->folder->shape;
+    const int64_t first = kin_shard_first(shape->rows, shape->shards, shard);
+    const int64_t rows = kin_shard_rows(shape->rows, shape->shards, shard);
+    if (run->mapped && pages_of(run->points, first, rows, &start, &bytes)) {
         (void)madvise(start, bytes, MADV_WILLNEED);
         for (size_t i = 0; i < bytes; i += page) {
             (void)*(volatile const unsigned char *)(start + i);
@@ -50,11 +51,11 @@ void kin_shard_touch_rows(const kin_shard_run *run, int32_t shard)
     }
 }
 
-void kin_shard_return_rows(const kin_shard_run *run, int32_t shard)
+void kin_shard_return_rows(const kith_matrix *points, int64_t first, int64_t rows)
 {
     unsigned char *start = NULL;
     size_t bytes = 0;
-    if (pages_of(run, shard, &start, &bytes)) {
+    if (pages_of(points, first, rows, &start, &bytes)) {
         (void)madvise(start, bytes, MADV_DONTNEED);
     }
 }

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
 #include "shard/shard_file.h"
 
 #include "base/base_mem.h"
 #include "base/base_try.h"
-#include "file/file_container.h"
+#include "shard/shard_view.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #define TAG_FACTS "shard"
 #define TAG_MET "met"
@@ -56,7 +59,9 @@ static kith_status path_of(kith_ctx *ctx, const kin_shard_folder *folder, kin_sh
 
 static int64_t rows_of(const kin_shard_folder *folder, int32_t shard)
 {
-    return kin_shard_rows(folder->shape.rows, folder->shape.shards, shard);
+    return folder->shape.sizes != NULL
+               ? folder->shape.sizes[shard]
+               : kin_shard_rows(folder->shape.rows, folder->shape.shards, shard);
 }
 
 static kith_status open_file(kith_ctx *ctx, const kin_shard_folder *folder, kin_shard_name name,
@@ -156,6 +161,62 @@ kith_status kin_shard_load(kith_ctx *ctx, kin_shard_folder *folder, int32_t shar
     const kith_status status = copy_lists(ctx, folder, name, file, lists);
     kin_container_close(file);
     return status;
+}
+
+/* ---- Mapped --------------------------------------------------------------------------------- */
+
+static void return_pages(const void *from, const void *to)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    const uintptr_t first = ((uintptr_t)from + page - 1) / page * page;
+    const uintptr_t last = (uintptr_t)to / page * page;
+    if (last > first) {
+        (void)madvise((unsigned char *)first, last - first, MADV_DONTNEED);
+    }
+}
+
+void kin_shard_view_return(kin_shard_view *view)
+{
+    const int64_t first = view->returned * view->k;
+    const int64_t last = view->row * view->k;
+    return_pages(view->ids + first, view->ids + last);
+    return_pages(view->keys + first, view->keys + last);
+    view->returned = view->row;
+}
+
+void kin_shard_view_rewind(kin_shard_view *view)
+{
+    view->returned = 0;
+    kin_shard_view_return(view);
+    view->row = 0;
+    view->returned = 0;
+}
+
+kith_status kin_shard_view_open(kith_ctx *ctx, const kin_shard_folder *folder, int32_t shard,
+                                kin_shard_view *view)
+{
+    const kin_shard_name name = {shard, folder->versions[shard]};
+    const uint64_t count = (uint64_t)rows_of(folder, shard) * (uint64_t)folder->shape.k;
+    kin_shard_facts facts;
+    const void *ids = NULL;
+    const void *keys = NULL;
+    memset(view, 0, sizeof *view);
+    view->k = folder->shape.k;
+    KIN_TRY(open_file(ctx, folder, name, &view->file));
+    KIN_TRY(facts_of(ctx, folder, name, view->file, &facts));
+    KIN_TRY(kin_container_table(ctx, view->file, KIN_TAG_IDS, count, sizeof *view->ids, &ids));
+    KIN_TRY(kin_container_table(ctx, view->file, TAG_KEYS, count, sizeof *view->keys, &keys));
+    view->ids = ids;
+    view->keys = keys;
+    view->row = rows_of(folder, shard);
+    kin_shard_view_rewind(view);
+    return KITH_OK;
+}
+
+void kin_shard_view_close(kin_shard_view *view)
+{
+    kin_container_close(view->file);
+    memset(view, 0, sizeof *view);
 }
 
 /* ---- Writing -------------------------------------------------------------------------------- */

@@ -41,7 +41,8 @@ typedef struct kin_shard_shape {
     const char *job; /* lines, each ended by '\n', that say what the lists depend on */
     kith_metric metric;
     int32_t shards;
-    int64_t rows; /* of all points */
+    int64_t rows;         /* of all points */
+    const int64_t *sizes; /* rows of each shard; NULL: as kin_shard_rows has them */
     int64_t k;
     bool own; /* lists have `own` */
 } kin_shard_shape;

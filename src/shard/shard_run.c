@@ -28,6 +28,9 @@ kith_status kin_shard_run_make(kith_ctx *ctx, kith_ctx *disk, kin_shard_folder *
     run->disk = disk;
     run->folder = folder;
     run->slot_count = shards < KIN_SHARD_SLOTS ? shards : KIN_SHARD_SLOTS;
+    if (folder->shape.sizes != NULL) {
+        run->slot_count = 1; /* shards that meet nobody */
+    }
     run->steps_stood = kin_shard_count_done(folder);
     for (int32_t i = 0; i < KIN_SHARD_SLOTS; i++) {
         run->slots[i].shard = -1;
@@ -172,8 +175,9 @@ static void return_rows(const kin_shard_run *run, int64_t number, kin_shard_step
     (void)next_step(run, &later, &next);
     const int32_t shards[2] = {step.a, step.b};
     for (int i = 0; i < 2; i++) {
-        if (!is_of(shards[i], next)) {
-            kin_shard_return_rows(run, shards[i]);
+        if (run->mapped && !is_of(shards[i], next)) {
+            const kin_shard_part part = part_of(run, shards[i]);
+            kin_shard_return_rows(run->points, part.first, part.rows);
         }
     }
 }

@@ -73,7 +73,7 @@ kith_status kin_shard_run_steps(kin_shard_run *run);
 typedef kith_status (*kin_shard_each_fn)(void *arg, const kin_shard_part *part);
 kith_status kin_shard_each(kin_shard_run *run, kin_shard_each_fn fn, void *arg, bool *lost);
 
-/* Gives back the pages of a shard's rows, where they are those of a mapped file. */
-void kin_shard_return_rows(const kin_shard_run *run, int32_t shard);
+/* Gives back the pages of some rows of a mapped file. */
+void kin_shard_return_rows(const kith_matrix *points, int64_t first, int64_t rows);
 
 #endif

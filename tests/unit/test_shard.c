@@ -115,7 +115,7 @@ static kith_status run_job(test_folder *folder, int32_t shards, const char *job,
 {
     static const float points[ROWS];
     const kith_matrix matrix = {points, ROWS, sizeof(float), 1, KITH_F32};
-    const kin_shard_shape shape = {job, KITH_MANHATTAN, shards, ROWS, K, true};
+    const kin_shard_shape shape = {job, KITH_MANHATTAN, shards, ROWS, NULL, K, true};
     kin_shard_folder work;
     kin_shard_run run = {.slot_count = 0};
     kith_ctx *disk = NULL;
