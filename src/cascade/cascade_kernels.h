@@ -177,6 +177,32 @@ typedef struct kin_cascade_least {
     int64_t count;
 } kin_cascade_least;
 
+/* A word of a slot on its way to another GPU. */
+typedef struct kin_cascade_sent {
+    uint64_t place; /* of all slots */
+    uint64_t word;
+} kin_cascade_sent;
+
+/* Slots that are not empty, of points of other parts: those of part p from p * room on, *counts[p]
+ * of them, cleared before; what is beyond room is counted, not written. bounds: the slots of part p
+ * are bounds[p] .. bounds[p + 1] - 1, bounds multiples of 32 but for the last. */
+typedef struct kin_cascade_gather {
+    const uint64_t *words;
+    int32_t part;
+    int32_t parts;
+    int64_t bounds[KIN_FUSED_MOST_PARTS + 1];
+    int64_t room;
+    kin_cascade_sent *sent; /* parts x room */
+    uint64_t *counts;       /* parts */
+} kin_cascade_gather;
+
+/* What came to be least of each of them; all places differ. */
+typedef struct kin_cascade_settle {
+    uint64_t *words;
+    const kin_cascade_sent *sent;
+    int64_t count;
+} kin_cascade_settle;
+
 /* keys[i * length + j]: the canonical key of control i and entry j of its list, +inf where it is
  * empty. */
 typedef struct kin_cascade_keys {
@@ -250,6 +276,8 @@ typedef struct kin_cascade_kernels {
     int (*merge)(kin_gpu_stream *stream, const kin_cascade_merge *job);
     int (*ends)(kin_gpu_stream *stream, const kin_cascade_ends *job);
     int (*least)(kin_gpu_stream *stream, const kin_cascade_least *job);
+    int (*gather)(kin_gpu_stream *stream, const kin_cascade_gather *job);
+    int (*settle)(kin_gpu_stream *stream, const kin_cascade_settle *job);
     int (*keys)(kin_gpu_stream *stream, const kin_cascade_keys *job);
     int (*hand)(kin_gpu_stream *stream, const kin_cascade_hand *job);
     int (*link)(kin_gpu_stream *stream, const kin_cascade_link *job);

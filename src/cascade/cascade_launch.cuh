@@ -19,6 +19,8 @@ int kin_cascade_launch_join(kin_gpu_stream *stream, const kin_cascade_join *job)
 int kin_cascade_launch_merge(kin_gpu_stream *stream, const kin_cascade_merge *job);
 int kin_cascade_launch_ends(kin_gpu_stream *stream, const kin_cascade_ends *job);
 int kin_cascade_launch_least(kin_gpu_stream *stream, const kin_cascade_least *job);
+int kin_cascade_launch_gather(kin_gpu_stream *stream, const kin_cascade_gather *job);
+int kin_cascade_launch_settle(kin_gpu_stream *stream, const kin_cascade_settle *job);
 int kin_cascade_launch_keys(kin_gpu_stream *stream, const kin_cascade_keys *job);
 int kin_cascade_launch_hand(kin_gpu_stream *stream, const kin_cascade_hand *job);
 int kin_cascade_launch_link(kin_gpu_stream *stream, const kin_cascade_link *job);

@@ -44,6 +44,9 @@ typedef struct kin_cascade_share {
     uint64_t *lasts; /* device: the last words of all lists */
     uint64_t *got;   /* device: a piece of others' slots */
     uint64_t got_words;
+    kin_cascade_sent *sent; /* device: parts x room; NULL: slots go as a whole */
+    int64_t room;
+    uint64_t *counts; /* device: by part */
 } kin_cascade_share;
 
 typedef struct kin_cascade_run {

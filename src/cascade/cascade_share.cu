@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What GPUs of a team exchange of a graph beside their slots: the last words of lists, which tell
- * what need not be offered, and the lesser ones of the words that two of them left in the same
- * slots. Both are one pass over memory. */
+ * What GPUs of a team exchange of a graph: the last words of lists, which tell what need not be
+ * offered, and what they left in the slots of each other's points. Positions are in an order in
+ * which neighbours stand together, so that nearly all of these are empty: the others are gathered,
+ * each with its place. Where they are many, whole slots are compared. */
 #include "cascade/cascade_launch.cuh"
 #include "gpu/gpu_stream.cuh"
 
 #include <cuda_runtime.h>
 
-enum { THREADS = 256 };
+enum { THREADS = 256, BLOCKS_A_PROCESSOR = 8 };
+#define ALL_LANES 0xffffffffu
 
 static __global__ void __launch_bounds__(THREADS)
     take_ends(const __grid_constant__ kin_cascade_ends job)
@@ -44,5 +46,72 @@ extern "C" int kin_cascade_launch_least(kin_gpu_stream *stream, const kin_cascad
     }
     const int64_t blocks = (job->count + THREADS - 1) / THREADS;
     take_least<<<(unsigned)blocks, THREADS, 0, stream->stream>>>(*job);
+    return kin_gpu_launched();
+}
+
+/* A warp has 32 slots of one part at a time, nearly always empty ones. */
+static __global__ void __launch_bounds__(THREADS)
+    gather_slots(const __grid_constant__ kin_cascade_gather job)
+{
+    const int lane = (int)threadIdx.x % 32;
+    const int64_t step = (int64_t)gridDim.x * THREADS;
+    int32_t part = 0;
+    for (int64_t first = (int64_t)blockIdx.x * THREADS + (int64_t)threadIdx.x - lane;
+         first < job.bounds[job.parts]; first += step) {
+        while (first >= job.bounds[part + 1]) {
+            part++;
+        }
+        if (part == job.part) {
+            continue;
+        }
+        const int64_t i = first + lane;
+        const uint64_t word = i < job.bounds[job.parts] ? job.words[i] : KIN_DESCENT_EMPTY;
+        const uint32_t votes = __ballot_sync(ALL_LANES, word != KIN_DESCENT_EMPTY);
+        if (votes == 0) {
+            continue;
+        }
+        unsigned long long place = 0;
+        if (lane == 0) {
+            place = atomicAdd((unsigned long long *)&job.counts[part],
+                              (unsigned long long)__popc(votes));
+        }
+        place = __shfl_sync(ALL_LANES, place, 0) + (unsigned)__popc(votes & ((1u << lane) - 1));
+        if (word != KIN_DESCENT_EMPTY && place < (unsigned long long)job.room) {
+            job.sent[(int64_t)part * job.room + (int64_t)place] =
+                kin_cascade_sent{(uint64_t)i, word};
+        }
+    }
+}
+
+extern "C" int kin_cascade_launch_gather(kin_gpu_stream *stream, const kin_cascade_gather *job)
+{
+    const int64_t wished = (job->bounds[job->parts] + THREADS - 1) / THREADS;
+    const int64_t most = (int64_t)stream->processors * BLOCKS_A_PROCESSOR;
+    if (wished == 0) {
+        return 0;
+    }
+    gather_slots<<<(unsigned)(wished < most ? wished : most), THREADS, 0, stream->stream>>>(*job);
+    return kin_gpu_launched();
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    settle_slots(const __grid_constant__ kin_cascade_settle job)
+{
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    if (i < job.count) {
+        const kin_cascade_sent sent = job.sent[i];
+        if (sent.word < job.words[sent.place]) {
+            job.words[sent.place] = sent.word;
+        }
+    }
+}
+
+extern "C" int kin_cascade_launch_settle(kin_gpu_stream *stream, const kin_cascade_settle *job)
+{
+    if (job->count <= 0) {
+        return 0;
+    }
+    const int64_t blocks = (job->count + THREADS - 1) / THREADS;
+    settle_slots<<<(unsigned)blocks, THREADS, 0, stream->stream>>>(*job);
     return kin_gpu_launched();
 }

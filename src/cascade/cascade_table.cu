@@ -18,6 +18,8 @@ static constexpr kin_cascade_kernels make_table()
     table.merge = kin_cascade_launch_merge;
     table.ends = kin_cascade_launch_ends;
     table.least = kin_cascade_launch_least;
+    table.gather = kin_cascade_launch_gather;
+    table.settle = kin_cascade_launch_settle;
     table.keys = kin_cascade_launch_keys;
     table.hand = kin_cascade_launch_hand;
     table.link = kin_cascade_launch_link;

@@ -205,10 +205,12 @@ typedef struct kin_fused_plan {
     kin_fused_set rows;
     kin_fused_set cols;
     int32_t graph; /* 1: rows and cols are one set, two-sided, block offsets */
-    /* Of the groups of KIN_FUSED_PLAN_GROUP blocks of rows every parts-th, from the part-th on;
-     * parts 0: all. Their tiles stand side by side. */
+    /* Of the groups of KIN_FUSED_PLAN_GROUP blocks of rows every parts-th, from the part-th on, or
+     * where they are `adjoining` the part-th of so many stretches; parts 0: all. Their tiles stand
+     * side by side. */
     int32_t part;
     int32_t parts;
+    int32_t adjoining;
     int64_t
         first; /* graph: offset in blocks, 0 for screens that are one-sided; search: first tile */
     int64_t last;                     /* behind it */

@@ -36,12 +36,13 @@ enum {
 
 typedef struct plan_args {
     kin_fused_plan job;
-    int64_t blocks;    /* of rows */
-    int64_t col_tiles; /* with points */
-    int64_t step;      /* of a search's sequence */
-    int64_t parts;     /* at least 1 */
-    int64_t length;    /* of a group's stretch, in tiles */
-    int64_t piece;     /* tiles of it that a thread block takes */
+    int64_t blocks;      /* of rows */
+    int64_t col_tiles;   /* with points */
+    int64_t step;        /* of a search's sequence */
+    int64_t first_group; /* of those that are planned, and how far the next one is */
+    int64_t group_step;
+    int64_t length; /* of a group's stretch, in tiles */
+    int64_t piece;  /* tiles of it that a thread block takes */
     float shrink;
 } plan_args;
 
@@ -279,7 +280,7 @@ static __global__ void __launch_bounds__(THREADS) plan_tiles(const __grid_consta
 {
     __shared__ __align__(16) plan_shared shared;
     const int64_t own = (int64_t)blockIdx.x * GROUP; /* of the blocks that are planned */
-    const int64_t first = ((int64_t)blockIdx.x * a.parts + a.job.part) * GROUP;
+    const int64_t first = (a.first_group + (int64_t)blockIdx.x * a.group_step) * GROUP;
     const int64_t from = (int64_t)blockIdx.y * a.piece;
     const int64_t to = min(from + a.piece, a.length);
     const bool balls =
@@ -340,9 +341,12 @@ extern "C" int kin_fused_launch_plan(kin_gpu_stream *stream, const kin_fused_pla
     }
     a.step = kin_fused_sequence_step(a.col_tiles);
     a.length = job->graph != 0 ? 2 * (stretch + GROUP - 1) : stretch;
-    a.parts = job->parts > 1 ? job->parts : 1;
+    const int64_t parts = job->parts > 1 ? job->parts : 1;
     const int64_t all = (a.blocks + GROUP - 1) / GROUP;
-    const int64_t groups = (all - job->part + a.parts - 1) / a.parts;
+    a.first_group = job->adjoining != 0 ? all * job->part / parts : job->part;
+    a.group_step = job->adjoining != 0 ? 1 : parts;
+    const int64_t groups = job->adjoining != 0 ? all * (job->part + 1) / parts - a.first_group
+                                               : (all - job->part + parts - 1) / parts;
     if (groups <= 0) {
         return 0;
     }

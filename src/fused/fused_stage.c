@@ -405,6 +405,7 @@ static kith_status run_stage(kin_fused_work *w, int64_t first, int64_t last)
                                  .graph = w->graph,
                                  .part = w->share.part,
                                  .parts = w->share.parts,
+                                 .adjoining = w->cut_short, /* near pairs stay with their owners */
                                  .first = first,
                                  .last = last,
                                  .row_worst = apart,

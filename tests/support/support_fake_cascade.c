@@ -330,6 +330,33 @@ static int least_of_both(kin_gpu_stream *stream, const kin_cascade_least *job)
     return 0;
 }
 
+static int gather(kin_gpu_stream *stream, const kin_cascade_gather *job)
+{
+    (void)stream;
+    for (int32_t p = 0; p < job->parts; p++) {
+        for (int64_t i = job->bounds[p]; p != job->part && i < job->bounds[p + 1]; i++) {
+            if (job->words[i] == KIN_DESCENT_EMPTY) {
+                continue;
+            }
+            if (job->counts[p] < (uint64_t)job->room) {
+                job->sent[(uint64_t)p * (uint64_t)job->room + job->counts[p]] =
+                    (kin_cascade_sent){(uint64_t)i, job->words[i]};
+            }
+            job->counts[p] += 1;
+        }
+    }
+    return 0;
+}
+
+static int settle(kin_gpu_stream *stream, const kin_cascade_settle *job)
+{
+    (void)stream;
+    for (int64_t i = 0; i < job->count; i++) {
+        least(&job->words[job->sent[i].place], job->sent[i].word);
+    }
+    return 0;
+}
+
 /* ---- The tables ------------------------------------------------------------------------------ */
 
 static int copy_within(kin_gpu_stream *stream, void *to, const void *from, uint64_t bytes)
@@ -351,6 +378,8 @@ static const kin_cascade_kernels cascade = {.near_tiles = near_tiles,
                                             .merge = merge,
                                             .ends = ends,
                                             .least = least_of_both,
+                                            .gather = gather,
+                                            .settle = settle,
                                             .keys = list_keys,
                                             .hand = hand};
 

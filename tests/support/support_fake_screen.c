@@ -346,12 +346,18 @@ static void plan_block(const kin_fused_plan *job, int64_t block, int64_t blocks,
 {
     const int64_t parts = job->parts > 1 ? job->parts : 1;
     const int64_t group = block / KIN_FUSED_PLAN_GROUP;
-    const int64_t own = group / parts * KIN_FUSED_PLAN_GROUP + block % KIN_FUSED_PLAN_GROUP;
+    const int64_t groups = (blocks + KIN_FUSED_PLAN_GROUP - 1) / KIN_FUSED_PLAN_GROUP;
+    const int64_t begin = groups * job->part / parts;
+    const bool is_planned = job->adjoining != 0
+                                ? group >= begin && group < groups * (job->part + 1) / parts
+                                : group % parts == job->part;
+    const int64_t number = job->adjoining != 0 ? group - begin : group / parts;
+    const int64_t own = number * KIN_FUSED_PLAN_GROUP + block % KIN_FUSED_PLAN_GROUP;
     const uint32_t slot = (uint32_t)own * job->tiles_a_block;
     const int64_t step = kin_fused_sequence_step(col_tiles);
     const int64_t a_place = job->graph ? 2 : 1;
     uint32_t count = 0;
-    if (group % parts != job->part) {
+    if (!is_planned) {
         return;
     }
     for (int64_t q = job->first * a_place; q < job->last * a_place; q++) {
