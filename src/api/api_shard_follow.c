@@ -17,7 +17,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { SIDES = 2 };
+enum { SIDES = 2, ENTRIES_A_TASK = 1 << 16 };
 /* What borders take has to be found elsewhere; but not every neighbour. */
 static const double MOST_RECALL = 0.999;
 
@@ -40,6 +40,11 @@ typedef struct following {
     pthread_t thread;
     bool started;
 } following;
+
+typedef struct counting {
+    const side *side;
+    int64_t count;
+} counting;
 
 static int64_t size_of(const kin_sharding *job, int32_t group)
 {
@@ -138,6 +143,19 @@ static int32_t next_group(const following *f, int32_t after)
     return -1;
 }
 
+/* Rows of the group become rows of all points. */
+static kith_status count_from_all(void *arg, int64_t task, int32_t thread)
+{
+    (void)thread;
+    const counting *c = arg;
+    uint32_t *ids = c->side->lists.ids;
+    const int64_t last = kin_min_i64((task + 1) * ENTRIES_A_TASK, c->count);
+    for (int64_t i = task * ENTRIES_A_TASK; i < last; i++) {
+        ids[i] = ids[i] != KITH_ID_NONE ? c->side->members[ids[i]] : KITH_ID_NONE;
+    }
+    return KITH_OK;
+}
+
 static kith_status solve(following *f, side *s)
 {
     kin_sharding *job = f->job;
@@ -158,12 +176,10 @@ static kith_status solve(following *f, side *s)
     const int64_t begin = kin_clock_ns();
     KIN_TRY(
         kin_sharding_note(job, kith_graph_descent(job->ctx, &matrix, &params, &out, NULL), &part));
+    counting c = {s, entries};
+    KIN_TRY(
+        kin_parallel(job->ctx, NULL, kin_ceil_div(entries, ENTRIES_A_TASK), count_from_all, &c));
     f->run->seconds_compute += kin_clock_since(begin);
-    for (int64_t i = 0; i < entries; i++) {
-        s->lists.ids[i] =
-            s->lists.ids[i] != KITH_ID_NONE ? s->members[s->lists.ids[i]] : KITH_ID_NONE;
-        s->lists.keys[i] = job->metric == KITH_INNER_PRODUCT ? -s->lists.keys[i] : s->lists.keys[i];
-    }
     s->dirty = true;
     return KITH_OK;
 }

@@ -3,20 +3,26 @@
  * side by side, from their first row to their last. */
 #include "api/api_shard.h"
 #include "base/base_mem.h"
+#include "base/base_size.h"
 #include "base/base_try.h"
+#include "host/host_threads.h"
 #include "shard/shard_view.h"
 
 #include <math.h>
+
+enum { ROWS_A_TASK = 4096 };
 
 typedef struct uniting {
     kin_sharding *job;
     kin_shard_run *run;
     kin_shard_view *views; /* by group */
     const kin_shard_lists *lists;
+    const kin_shard_part *part; /* whose rows are taken */
+    int64_t *starts;            /* of each task: where it begins in every view */
 } uniting;
 
-/* The row's list in a group's file, or an empty one. */
-static void copy_row(uniting *u, uint16_t group, uint32_t *ids, double *keys)
+/* The row's list in a group's file, or an empty one. next: the row of each view. */
+static void copy_row(const uniting *u, int64_t *next, uint16_t group, uint32_t *ids, double *keys)
 {
     const int64_t k = u->job->k;
     if (group == KIN_SHARDING_NO_GROUP) {
@@ -26,25 +32,27 @@ static void copy_row(uniting *u, uint16_t group, uint32_t *ids, double *keys)
         }
         return;
     }
-    kin_shard_view *view = &u->views[group];
-    memcpy(ids, view->ids + view->row * k, (size_t)k * sizeof *ids);
-    memcpy(keys, view->keys + view->row * k, (size_t)k * sizeof *keys);
-    view->row += 1;
+    const kin_shard_view *view = &u->views[group];
+    memcpy(ids, view->ids + next[group] * k, (size_t)k * sizeof *ids);
+    memcpy(keys, view->keys + next[group] * k, (size_t)k * sizeof *keys);
+    next[group] += 1;
 }
 
-/* The next rows, into the lists. */
-static kith_status take_rows(uniting *u, const kin_shard_part *part)
+static kith_status copy_rows(void *arg, int64_t task, int32_t thread)
 {
-    kin_sharding *job = u->job;
-    const kin_shard_part *const parts[] = {part};
-    kin_sharding_aim(job, parts, &job->k, 1);
-    for (int64_t i = 0; i < part->rows; i++) {
+    (void)thread;
+    const uniting *u = arg;
+    const kin_sharding *job = u->job;
+    const kin_shard_part *part = u->part;
+    int64_t *next = u->starts + task * job->shards;
+    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, part->rows);
+    for (int64_t i = task * ROWS_A_TASK; i < last; i++) {
         const int64_t row = part->first + i;
         const int64_t at = i * job->k;
-        copy_row(u, job->groups.home[0][row], part->lists.ids + at, part->lists.keys + at);
-        copy_row(u, job->groups.home[1][row], job->found_ids + at, job->found_keys + at);
+        copy_row(u, next, job->groups.home[0][row], part->lists.ids + at, part->lists.keys + at);
+        copy_row(u, next, job->groups.home[1][row], job->found_ids + at, job->found_keys + at);
     }
-    return kin_sharding_take(job, &job->found[0], 0, part);
+    return KITH_OK;
 }
 
 static void pass_row(uniting *u, int64_t row)
@@ -55,6 +63,23 @@ static void pass_row(uniting *u, int64_t row)
             u->views[group].row += 1;
         }
     }
+}
+
+/* The next rows, into the lists. Where each task begins is counted first. */
+static kith_status take_rows(uniting *u, const kin_shard_part *part)
+{
+    kin_sharding *job = u->job;
+    const kin_shard_part *const parts[] = {part};
+    u->part = part;
+    kin_sharding_aim(job, parts, &job->k, 1);
+    for (int64_t i = 0; i < part->rows; i++) {
+        for (int32_t j = 0; i % ROWS_A_TASK == 0 && j < job->shards; j++) {
+            u->starts[i / ROWS_A_TASK * job->shards + j] = u->views[j].row;
+        }
+        pass_row(u, part->first + i);
+    }
+    KIN_TRY(kin_parallel(job->ctx, NULL, kin_ceil_div(part->rows, ROWS_A_TASK), copy_rows, u));
+    return kin_sharding_take(job, &job->found[0], 0, part);
 }
 
 /* What the lists of the sample have, before anything is written: the result says its recall. */
@@ -102,7 +127,11 @@ kith_status kin_sharding_unite(kin_sharding *job, kin_shard_run *run, kin_shard_
     uniting u = {.job = job, .run = run, .lists = &run->slots[0].lists};
     kith_status status = KITH_OK;
     *lost = false;
+    const uint64_t tasks =
+        (uint64_t)kin_ceil_div(kin_ceil_div(job->points.rows, job->shards), ROWS_A_TASK);
     KIN_TRY(kin_alloc_zero(job->ctx, &u.views, (uint64_t)job->shards, sizeof *u.views, "groups"));
+    status =
+        kin_alloc(job->ctx, &u.starts, tasks * (uint64_t)job->shards, sizeof *u.starts, "groups");
     for (int32_t i = 0; i < job->shards && status == KITH_OK; i++) {
         kin_forgive(run->disk);
         status = kin_shard_view_open(run->disk, job->folder, i, &u.views[i]);
@@ -121,6 +150,7 @@ kith_status kin_sharding_unite(kin_sharding *job, kin_shard_run *run, kin_shard_
     for (int32_t i = 0; i < job->shards; i++) {
         kin_shard_view_close(&u.views[i]);
     }
+    kin_free(job->ctx, u.starts);
     kin_free(job->ctx, u.views);
     return status;
 }
