@@ -49,6 +49,7 @@ typedef struct descending {
     kin_descent_rounds rounds;
     uint32_t *owner; /* by row; where there is a control or a graph to start from */
     double start_evaluations;
+    bool joins;    /* the start: two graphs, and near entries from both */
     bool by_cells; /* the start: lists have near entries alone, and crowds go on */
     bool all_met;  /* in the start: rounds have nothing to find */
     int64_t began_ns;
@@ -254,6 +255,7 @@ static kith_status start_across(descending *d)
         kin_descent_list_measure(lists, p);
     }
     d->start_evaluations = started.evaluations;
+    d->joins = !started.closed;
     return status;
 }
 
@@ -270,7 +272,8 @@ static kith_status start(descending *d)
         }
     }
     const int32_t length = d->rounds.lists.length;
-    const int32_t least = d->by_cells ? wanted_of(d) : length;
+    const bool has_near = d->by_cells || d->joins;
+    const int32_t least = has_near ? wanted_of(d) : length;
     const bool near_too = d->request.start != KIN_DESCENT_START_SCREEN && is_ordered(d);
     KIN_TRY(kin_descent_fill_random(&d->rounds, least, near_too));
     d->outcome->seconds_start = kin_clock_since(start_ns);

@@ -29,7 +29,8 @@ static const double DELTA = 0.001;
 static const double POINTS_IN_CELLS = 40000.0;
 static const double POINTS_IN_BLOCKS = 6000.0;
 /* Where two graphs are made one their own lists lead on. */
-static const double POINTS_ACROSS = 1000.0;
+static const double POINTS_ACROSS_CELLS = 15000.0;
+static const double POINTS_ACROSS_BLOCKS = 1000.0;
 static const double MOST_SHARE = 0.5;
 static const double LEAST_SHARE = 0.0005;
 
@@ -56,7 +57,8 @@ void kin_descent_defaults(kin_descent_request *request, int64_t rows)
         const bool in_cells =
             kin_metric_get_traits(request->distance.metric)->screen == KIN_SCREEN_DISTANCE;
         const double alone = in_cells ? POINTS_IN_CELLS : POINTS_IN_BLOCKS;
-        const double points = request->split > 0 ? POINTS_ACROSS : alone;
+        const double across = in_cells ? POINTS_ACROSS_CELLS : POINTS_ACROSS_BLOCKS;
+        const double points = request->split > 0 ? across : alone;
         const double share = points / (double)kin_max_i64(rows, 1);
         request->share = fmin(MOST_SHARE, fmax(LEAST_SHARE, share));
     }
