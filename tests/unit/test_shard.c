@@ -7,6 +7,7 @@
 #include "shard/shard_file.h"
 #include "shard/shard_run.h"
 #include "support/support_disk.h"
+#include "support/support_faulty.h"
 #include "support/support_files.h"
 #include "support/support_shapes.h"
 
@@ -448,6 +449,46 @@ static void two_processes(void **state)
     assert_int_equal(rmdir(test_path(folder, "work")), 0);
 }
 
+/* ---- Memory --------------------------------------------------------------------------------- */
+
+static void memory_runs_out(void **state)
+{
+    test_folder *folder = *state;
+    enum { POINTS = 90, COLS = 3 };
+    static uint8_t data[POINTS * COLS];
+    const int stride = test_is_sanitized_build() ? 17 : 5;
+    int tried = 0;
+    print_message(
+        "no memory at the n-th allocation of kith_graph_shards: an error, nothing held\n");
+    for (int i = 0; i < POINTS * COLS; i++) {
+        data[i] = (uint8_t)(i * i % 251);
+    }
+    const kith_matrix points = {data, POINTS, COLS, COLS, KITH_U8};
+    kith_search_params exact = kith_search_params_default();
+    kith_shard_params params = kith_shard_params_default();
+    exact.k = K;
+    params.exact = &exact;
+    params.shards = 3;
+    kith_status status = KITH_E_MEMORY;
+    for (long n = 1; status != KITH_OK; n += stride) {
+        test_faulty faulty = {.fails_at = 0};
+        kith_ctx *ctx = test_faulty_ctx("cpu", &faulty, 0);
+        faulty.fails_at = atomic_load(&faulty.asked) + n;
+        status = kith_graph_shards(ctx, &points, &params, test_path(folder, "work"),
+                                   test_path(folder, "graph.kith"), NULL);
+        assert_true(status == KITH_OK || status == KITH_E_MEMORY);
+        assert_true(status == KITH_OK || kith_ctx_detail(ctx)[0] != '\0');
+        kith_ctx_free(ctx);
+        assert_int_equal(atomic_load(&faulty.blocks), 0);
+        assert_true(++tried < 1000);
+        (void)unlink(test_path(folder, "graph.kith"));
+        (void)unlink(test_path(folder, "graph.kith.partial"));
+        (void)unlink(test_path(folder, "graph.kith.journal"));
+        clean(folder);
+    }
+    print_message("%d runs\n", tried);
+}
+
 static int setup(void **state)
 {
     disk_works();
@@ -469,6 +510,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(damaged_files, setup, test_folder_teardown),
         cmocka_unit_test_setup_teardown(half_a_pair, setup, test_folder_teardown),
         cmocka_unit_test_setup_teardown(other_jobs, setup, test_folder_teardown),
+        cmocka_unit_test_setup_teardown(memory_runs_out, setup, test_folder_teardown),
         cmocka_unit_test_setup_teardown(two_processes, setup, test_folder_teardown),
     };
     return cmocka_run_group_tests_name("shards", tests, NULL, NULL);
