@@ -29,19 +29,19 @@ static kith_status check_params(kith_ctx *ctx, const kith_descent_params *given,
 kith_status kin_merge_check_job(kith_ctx *ctx, const kith_matrix *points, int64_t first_rows,
                                 const kith_neighbors *graph1, const kith_neighbors *graph2,
                                 const kith_descent_params *given, uint32_t place,
-                                const kith_neighbors *out, kin_merge_job *m)
+                                const kith_neighbors *out, kin_merge_job *job)
 {
     kith_descent_params params;
-    kin_descent_request *request = &m->descent.request;
+    kin_descent_request *request = &job->descent.request;
     KIN_TRY(check_params(ctx, given, &params));
-    KIN_TRY(kin_descent_check(ctx, points, &params, place, out, &m->descent));
+    KIN_TRY(kin_descent_check(ctx, points, &params, place, out, &job->descent));
     KIN_TRY(kin_merge_check(ctx, points, first_rows, graph1, graph2, params.k, params.flags, place,
-                            &m->sets));
+                            &job->sets));
     const bool one_sided = first_rows == 0 || first_rows == points->rows;
     request->by_chance = request->start == KIN_DESCENT_START_RANDOM;
     request->start = KIN_DESCENT_START_GRAPH;
-    request->init = first_rows == 0 ? &m->sets.graph[1] : &m->sets.graph[0];
-    request->init2 = one_sided ? NULL : &m->sets.graph[1];
+    request->init = first_rows == 0 ? &job->sets.graph[1] : &job->sets.graph[0];
+    request->init2 = one_sided ? NULL : &job->sets.graph[1];
     request->split = one_sided ? 0 : first_rows;
     return KITH_OK;
 }
