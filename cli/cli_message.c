@@ -5,10 +5,18 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
-static void print_line(const char *where, const char *format, va_list list)
+static char *kept = NULL;
+
+void cli_message_keep(char line[CLI_LINE_BYTES])
 {
-    char line[2048];
+    kept = line;
+}
+
+static void print_line(const char *where, const char *format, va_list list, char *keep)
+{
+    char line[CLI_LINE_BYTES];
     size_t used = (size_t)snprintf(line, sizeof line, "kith: ");
     if (where != NULL) {
         used += (size_t)snprintf(line + used, sizeof line - used, "%s: ", where);
@@ -23,14 +31,18 @@ static void print_line(const char *where, const char *format, va_list list)
             *c = '?';
         }
     }
-    (void)fprintf(stderr, "%s\n", line);
+    if (keep == NULL) {
+        (void)fprintf(stderr, "%s\n", line);
+    } else if (keep[0] == '\0') {
+        memcpy(keep, line, sizeof line);
+    }
 }
 
 int cli_fail(const char *where, const char *format, ...)
 {
     va_list list;
     va_start(list, format);
-    print_line(where, format, list);
+    print_line(where, format, list, kept);
     va_end(list);
     return CLI_FAILED;
 }
@@ -39,7 +51,15 @@ int cli_wrong(const char *where, const char *format, ...)
 {
     va_list list;
     va_start(list, format);
-    print_line(where, format, list);
+    print_line(where, format, list, kept);
     va_end(list);
     return CLI_WRONG_USAGE;
+}
+
+void cli_warn(const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    print_line("warning", format, list, NULL);
+    va_end(list);
 }

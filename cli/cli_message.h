@@ -8,4 +8,10 @@
 int cli_fail(const char *where, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int cli_wrong(const char *where, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+enum { CLI_LINE_BYTES = 2048 };
+/* From now on a line is not printed but kept there, the first one: where many processes find the
+ * same mistake, one of them tells it. Warnings are printed all the same. */
+void cli_message_keep(char line[CLI_LINE_BYTES]);
+void cli_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 #endif

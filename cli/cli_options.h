@@ -134,6 +134,7 @@ typedef struct cli_args {
     uint64_t memory_bytes;
     uint64_t gpu_memory_bytes;
     int32_t threads;
+    const struct cli_team *team; /* of kith-mpi (cli_shards.h); NULL: kith */
 } cli_args;
 
 typedef enum cli_request {

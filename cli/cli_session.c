@@ -14,7 +14,7 @@ static void log_line(void *arg, int level, const char *line)
     enum { WARNING = 1 };
     if (level == WARNING) {
         cli_progress_clear(arg);
-        (void)cli_fail(NULL, "warning: %s", line);
+        cli_warn("%s", line);
     }
 }
 

@@ -33,6 +33,7 @@ static void make_request(const cli_job *job, request *r)
     r->shards.keep = cli_given(args, CLI_OPT_KEEP_SHARDS);
     r->shards.restart = cli_given(args, CLI_OPT_RESTART);
     r->shards.mapped = kith_points_mapped(job->corpus.handle) != 0;
+    r->shards.team = args->team != NULL ? &args->team->shards : NULL;
 }
 
 static int choose_way(cli_job *job)
@@ -82,6 +83,9 @@ static int solve(cli_job *job)
     char same[CLI_SAME_BYTES];
     const cli_args *args = job->args;
     int code = cli_same_describe(args, same);
+    if (args->team != NULL) {
+        code = args->team->ready(args->team->shards.arg, code);
+    }
     if (code != CLI_DONE) {
         return code;
     }

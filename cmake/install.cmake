@@ -16,6 +16,10 @@ if(TARGET kith_cli)
   set_target_properties(kith_cli PROPERTIES INSTALL_RPATH "$ORIGIN/${bin_to_lib}")
   install(TARGETS kith_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
+if(TARGET kith_mpi)
+  set_target_properties(kith_mpi PROPERTIES INSTALL_RPATH "$ORIGIN/${bin_to_lib}")
+  install(TARGETS kith_mpi RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/kith)
 configure_package_config_file(cmake/kith-config.cmake.in ${CMAKE_BINARY_DIR}/kith-config.cmake

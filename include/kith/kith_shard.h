@@ -13,6 +13,21 @@ extern "C" {
 
 /* ---- 15. Graphs from shards ----------------------------------------------------------------- */
 
+/* Several processes, on one machine or on many, at one job: each calls kith_graph_shards with the
+ * same points, parameters, folder and path, on a file system that all of them see. Steps of shards
+ * that have none in common are done at the same time; the answer is that of one process, byte for
+ * byte. Worker 0 looks after the folder and writes the result. What fails one worker ends all, with
+ * its text; who dies leaves a folder where a team of any size, or one process, goes on. */
+typedef struct kith_shard_team {
+    uint32_t struct_size; /* set by the caller to sizeof(kith_shard_team) */
+    int32_t workers;
+    int32_t worker; /* 0 to workers - 1: who this process is */
+    /* Called by all workers equally often, with as many bytes: each byte becomes the greatest that
+     * a worker has in its place. Returns 0, or else the job ends (KITH_E_IO). */
+    int (*combine)(void *arg, unsigned char *bytes, uint64_t count);
+    void *arg;
+} kith_shard_team;
+
 /* Points in a mapped file are cut into shards, runs of rows. Each shard gets the graph of its own
  * points, then every two shards meet once and each point keeps the best of what it had and of what
  * it found. Two shards are in memory, the lists of the others lie in a folder on disk: the next
@@ -39,6 +54,7 @@ typedef struct kith_shard_params {
     uint32_t restart; /* 1: begins anew, whatever is in the folder */
     const char *job;  /* lines of text that say what else the answer depends on (the file of the
                          points); who comes with other lines is refused. NULL = nothing */
+    const kith_shard_team *team; /* NULL = one process; a team makes exact graphs alone */
 } kith_shard_params;
 
 static inline kith_shard_params kith_shard_params_default(void)

@@ -124,11 +124,17 @@ static kith_status make_disk_ctx(sharded *s)
                              : kin_fail(s->job.ctx, status, "no memory for a context of the disk");
 }
 
+static bool leads(const sharded *s)
+{
+    return kin_shard_leads(s->job.params.team);
+}
+
 static kith_status open_folder(sharded *s, const char *path)
 {
     kin_sharding *job = &s->job;
-    const bool restart = job->params.restart != 0;
-    KIN_TRY(kin_shard_folder_open(job->ctx, path, &s->folder));
+    const bool restart = job->params.restart != 0 && leads(s);
+    KIN_TRY(leads(s) ? kin_shard_folder_open(job->ctx, path, &s->folder)
+                     : kin_shard_folder_enter(job->ctx, path, &s->folder));
     KIN_TRY(kin_sharding_choose(job, restart ? 0 : s->folder.found));
     const int64_t start = kin_clock_ns();
     if (job->descends) {
@@ -148,6 +154,17 @@ static kith_status open_folder(sharded *s, const char *path)
                                    .own = job->descends && !job->follows};
     job->folder = &s->folder;
     return kin_shard_folder_begin(&s->folder, &shape, restart);
+}
+
+/* Worker 0 before the others. */
+static kith_status open_together(sharded *s, const char *path)
+{
+    const kith_shard_team *team = s->job.params.team;
+    if (team == NULL) {
+        return open_folder(s, path);
+    }
+    KIN_TRY(kin_shard_agree(s->job.ctx, team, leads(s) ? open_folder(s, path) : KITH_OK));
+    return kin_shard_join(&s->folder, team, leads(s) ? KITH_OK : open_folder(s, path));
 }
 
 static kith_status make_tables(sharded *s)
@@ -261,6 +278,23 @@ static kith_status solve(sharded *s)
     return KITH_OK;
 }
 
+/* The same by a team, whose first worker reads what all have written. */
+static kith_status solve_together(sharded *s)
+{
+    kith_ctx *ctx = s->job.ctx;
+    const kith_shard_team *team = s->job.params.team;
+    for (bool lost = true; lost;) {
+        KIN_TRY(kin_shard_run_rounds(&s->run, team));
+        s->job.phase[0] = '\0';
+        const int64_t start = kin_clock_ns();
+        const kith_status status = leads(s) ? write_result(s, &lost) : KITH_OK;
+        s->seconds_result += kin_clock_since(start);
+        KIN_TRY(kin_shard_agree(ctx, team, status));
+        KIN_TRY(kin_shard_tell(ctx, team, &lost, sizeof lost));
+    }
+    return KITH_OK;
+}
+
 /* ---- The call ------------------------------------------------------------------------------- */
 
 static kith_status check_report(kith_ctx *ctx, const kith_shard_report *report)
@@ -313,16 +347,17 @@ static void release(sharded *s)
 
 static kith_status graph_shards(sharded *s, const char *folder)
 {
-    kith_status status = KITH_OK;
-    KIN_TRY(open_folder(s, folder));
-    KIN_TRY(make_tables(s));
-    if (!s->job.descends) {
-        KIN_TRY(open_stream(s, s->job.params.restart != 0));
+    const kith_shard_team *team = s->job.params.team;
+    KIN_TRY(open_together(s, folder));
+    kith_status status = make_tables(s);
+    if (status == KITH_OK && !s->job.descends && leads(s)) {
+        status = open_stream(s, s->job.params.restart != 0);
     }
+    KIN_TRY(kin_shard_agree(s->job.ctx, team, status));
     begin_progress(&s->job);
-    status = solve(s);
+    status = team != NULL ? solve_together(s) : solve(s);
     end_progress(&s->job);
-    if (status == KITH_OK && s->job.params.keep == 0) {
+    if (status == KITH_OK && s->job.params.keep == 0 && leads(s)) {
         kin_shard_folder_empty(&s->folder);
     }
     return status;
@@ -338,8 +373,9 @@ static kith_status run(kith_ctx *ctx, const kith_matrix *points, const kith_shar
         return kin_fail(ctx, KITH_E_ARGUMENT, "%s is NULL (give a path)",
                         folder == NULL ? "folder" : "path");
     }
-    KIN_TRY(kin_sharding_check(ctx, points, params, &s.job));
-    const kith_status status = graph_shards(&s, folder);
+    kith_status status = kin_sharding_check(ctx, points, params, &s.job);
+    KIN_TRY(kin_shard_agree(ctx, s.job.params.team, status));
+    status = graph_shards(&s, folder);
     if (report != NULL && s.job.shards > 0) {
         fill_report(&s, kin_clock_since(start), report);
     }

@@ -7,7 +7,7 @@
 #define KIN_API_SHARD_H
 
 #include "api/api_check.h"
-#include "shard/shard_run.h"
+#include "shard/shard_team.h"
 
 enum { KIN_SHARDING_SIDES = 2, KIN_SHARDING_PHASE = 96 };
 

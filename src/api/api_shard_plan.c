@@ -47,6 +47,26 @@ static kith_status take_params(kith_ctx *ctx, const kith_shard_params *given,
     return KITH_OK;
 }
 
+static kith_status check_team(kith_ctx *ctx, kith_shard_params *known)
+{
+    const kith_shard_team *team = known->team;
+    if (team == NULL) {
+        return KITH_OK;
+    }
+    if (team->struct_size < sizeof *team || team->combine == NULL || team->workers < 1 ||
+        team->worker < 0 || team->worker >= team->workers) {
+        known->team = NULL; /* there is nobody to be told */
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "params.team: struct_size, combine, worker or workers is wrong (worker is "
+                        "0 to workers - 1)");
+    }
+    return known->descent == NULL
+               ? KITH_OK
+               : kin_fail(ctx, KITH_E_UNSUPPORTED,
+                          "several processes make exact graphs alone (leave the recall and the "
+                          "method out, or take one process)");
+}
+
 static kith_metric key_metric(kith_metric metric)
 {
     return metric == KITH_EUCLIDEAN ? KITH_SQEUCLIDEAN : metric;
@@ -103,6 +123,7 @@ kith_status kin_sharding_check(kith_ctx *ctx, const kith_matrix *points,
     memset(job, 0, sizeof *job);
     job->ctx = ctx;
     KIN_TRY(take_params(ctx, params, &job->params));
+    KIN_TRY(check_team(ctx, &job->params));
     KIN_TRY(job->params.descent == NULL ? check_exact(job, points) : check_descent(job, points));
     const int64_t most = kin_min_i64(KIN_SHARD_MOST, job->points.rows);
     if (job->params.shards < 0 || job->params.shards > most) {
@@ -238,13 +259,24 @@ static kith_status find_fewest(const kin_sharding *job, int32_t *shards)
     return KITH_OK;
 }
 
+/* A pair for each worker of a team in a round. */
+static void give_work(kin_sharding *job)
+{
+    const kith_shard_team *team = job->params.team;
+    const int64_t most = kin_min_i64(KIN_SHARD_MOST, job->points.rows);
+    const int64_t wanted = kin_min_i64(team != NULL ? 2 * (int64_t)team->workers : 1, most);
+    job->shards = job->shards < wanted ? (int32_t)wanted : job->shards;
+}
+
 kith_status kin_sharding_choose(kin_sharding *job, int32_t found)
 {
     kin_sharding_need need;
     bool yes = false;
     job->shards = job->params.shards != 0 ? job->params.shards : found;
     if (job->shards == 0) {
-        return find_fewest(job, &job->shards);
+        KIN_TRY(find_fewest(job, &job->shards));
+        give_work(job);
+        return KITH_OK;
     }
     if (job->shards > job->points.rows) {
         return find_fewest(job, &job->shards); /* of another job, and the folder will say so */

@@ -30,16 +30,20 @@ static kith_status fail_io(const kin_shard_folder *folder, const char *what, con
                     advice);
 }
 
+static kith_status open_path(kin_shard_folder *folder)
+{
+    folder->file = open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return folder->file >= 0 ? KITH_OK
+                             : fail_io(folder, "cannot be opened as a folder", "give another one");
+}
+
 static kith_status lock(kin_shard_folder *folder)
 {
     folder->made = mkdir(folder->path, MODE) == 0;
     if (!folder->made && errno != EEXIST) {
         return fail_io(folder, "the folder cannot be made", "check the path");
     }
-    folder->file = open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder->file < 0) {
-        return fail_io(folder, "cannot be opened as a folder", "give another one");
-    }
+    KIN_TRY(open_path(folder));
     /* File systems without locks do without. */
     if (flock(folder->file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
         return kin_fail(folder->ctx, KITH_E_IO,
@@ -87,7 +91,8 @@ static kith_status find_job(kin_shard_folder *folder)
     return status;
 }
 
-kith_status kin_shard_folder_open(kith_ctx *ctx, const char *path, kin_shard_folder *folder)
+static kith_status open_folder(kith_ctx *ctx, const char *path, bool enters,
+                               kin_shard_folder *folder)
 {
     const size_t bytes = strlen(path) + 1;
     memset(folder, 0, sizeof *folder);
@@ -96,8 +101,19 @@ kith_status kin_shard_folder_open(kith_ctx *ctx, const char *path, kin_shard_fol
     folder->journal.file = -1;
     KIN_TRY(kin_alloc(ctx, &folder->path, bytes, 1, "a file's path"));
     memcpy(folder->path, path, bytes);
-    KIN_TRY(lock(folder));
+    folder->entered = enters;
+    KIN_TRY(enters ? open_path(folder) : lock(folder));
     return find_job(folder);
+}
+
+kith_status kin_shard_folder_open(kith_ctx *ctx, const char *path, kin_shard_folder *folder)
+{
+    return open_folder(ctx, path, false, folder);
+}
+
+kith_status kin_shard_folder_enter(kith_ctx *ctx, const char *path, kin_shard_folder *folder)
+{
+    return open_folder(ctx, path, true, folder);
 }
 
 /* ---- What is there -------------------------------------------------------------------------- */
@@ -291,6 +307,13 @@ kith_status kin_shard_folder_begin(kin_shard_folder *folder, const kin_shard_sha
     }
     if (!restart) {
         KIN_TRY(judge(folder, &same));
+    }
+    if (folder->entered) {
+        return same ? KITH_OK
+                    : kin_fail(folder->ctx, KITH_E_IO,
+                               "%s: has no job, but worker 0 has begun one (give a folder on a "
+                               "file system that all machines share)",
+                               folder->path);
     }
     if (same) {
         return scan(folder);

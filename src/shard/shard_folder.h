@@ -52,6 +52,7 @@ typedef struct kin_shard_folder {
     char *path;
     int file;      /* the folder itself, locked */
     bool made;     /* by us */
+    bool entered;  /* another process has begun here, and has the lock */
     int32_t found; /* shards of the job that is there; 0: none */
     kin_shard_shape shape;
     kin_journal journal;
@@ -65,7 +66,10 @@ typedef struct kin_shard_folder {
 
 /* Makes the folder where there is none, and locks it. KITH_E_IO where another process has it. */
 kith_status kin_shard_folder_open(kith_ctx *ctx, const char *path, kin_shard_folder *folder);
-/* Takes up the job that is there, or begins. shape.job is needed for the call alone.
+/* For the others of a team, after its first worker has begun: neither makes nor locks it. */
+kith_status kin_shard_folder_enter(kith_ctx *ctx, const char *path, kin_shard_folder *folder);
+/* Takes up the job that is there, or begins (an entered folder: its job must be this one, and who
+ * has met whom is for others to tell). shape.job is needed for the call alone.
  * KITH_E_ARGUMENT where it is another job, KITH_E_FORMAT where the journal is none; restart: begins
  * whatever is there. */
 kith_status kin_shard_folder_begin(kin_shard_folder *folder, const kin_shard_shape *shape,

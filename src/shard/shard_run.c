@@ -123,13 +123,23 @@ static kith_status need(kin_shard_run *run, kin_shard_step step, int32_t shard, 
 
 /* ---- Steps ---------------------------------------------------------------------------------- */
 
+/* Of a list, a pair with a damaged shard waits until the team has heard of that. */
+static bool may_run(const kin_shard_run *run, kin_shard_step step)
+{
+    const int64_t *versions = run->folder->versions;
+    return !kin_shard_is_done(run->folder, step) &&
+           (run->listed == NULL || kin_shard_is_build(step) ||
+            (versions[step.a] >= 0 && versions[step.b] >= 0));
+}
+
 /* The first step from *number on that is to be done; false: there is none. */
 static bool next_step(const kin_shard_run *run, int64_t *number, kin_shard_step *step)
 {
     const int32_t shards = run->folder->shape.shards;
-    for (; *number < kin_shard_steps(shards); *number += 1) {
-        *step = kin_shard_step_at(shards, *number);
-        if (!kin_shard_is_done(run->folder, *step)) {
+    const int64_t count = run->listed != NULL ? run->listed_count : kin_shard_steps(shards);
+    for (; *number < count; *number += 1) {
+        *step = run->listed != NULL ? run->listed[*number] : kin_shard_step_at(shards, *number);
+        if (may_run(run, *step)) {
             return true;
         }
     }

@@ -53,7 +53,9 @@ typedef struct kin_shard_run {
     bool mapped;               /* points.data: see kith_shard_params */
     kin_shard_engine engine;
     int64_t steps_stood;
-    int64_t cursor; /* no step before it is to be done */
+    int64_t cursor;               /* no step before it is to be done */
+    const kin_shard_step *listed; /* the steps that are ours, of a round of a team; NULL: all */
+    int64_t listed_count;
     int32_t slot_count;
     kin_shard_slot slots[KIN_SHARD_SLOTS];
     double seconds_compute;

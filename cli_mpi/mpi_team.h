@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The ranks of kith-mpi as a team of kith's: who they are, and what each of them has. Alone in
+ * knowing MPI. */
+#ifndef MPI_TEAM_H
+#define MPI_TEAM_H
+
+#include "cli_message.h"
+#include "cli_shards.h"
+
+typedef struct mpi_team {
+    cli_team team;
+    bool is_ready; /* ready() was called */
+    char device[64];
+    char line[CLI_LINE_BYTES]; /* what this rank would have printed */
+} mpi_team;
+
+/* Begins, and keeps this rank's messages. */
+void mpi_team_begin(int *argc, char ***argv, mpi_team *team);
+/* One line of all that were kept, from worker 0. */
+void mpi_team_end(mpi_team *team);
+
+/* This rank's part of its machine: processors that it may use and does not share, and a GPU where
+ * the options leave the choice. */
+void mpi_team_divide(mpi_team *team, cli_args *args);
+
+#endif
