@@ -63,6 +63,7 @@ kith_status kin_cascade_lengthen(kin_cascade_run *run, int32_t times, bool *long
     run->candidates += times > ALONE ? run->candidates / 2 : 0;
     KIN_TRY(kin_cascade_check(run, error, "making lists longer"));
     KIN_TRY(kin_cascade_fill_up(run, next.length, NULL, 0));
-    run->evaluations += (double)run->count * (double)(next.length / 2);
+    const int32_t half = next.length / 2;
+    run->evaluations += (double)run->count * (double)half;
     return kin_gpu_wait(ctx, run->on.gpu);
 }

@@ -113,8 +113,7 @@ kith_status kin_cascade_screen(kin_cascade_run *run, kin_cascade_graph *graph)
     KIN_TRY(kin_fused_work_make(&work, k, kin_cascade_capacity(run->count, k, scope)));
     KIN_TRY_GOTO(status, run_screen(run, &work, &near), done);
     KIN_TRY_GOTO(
-        status,
-        run->share.parts > 0 ? make_empty_graph(run, graph) : make_graph(run, graph), done);
+        status, run->share.parts > 0 ? make_empty_graph(run, graph) : make_graph(run, graph), done);
     KIN_TRY_GOTO(status, adopt(run, &work, graph), done);
     KIN_TRY_GOTO(status, kin_fused_work_tally(&work, &tally), done);
     KIN_TRY_GOTO(status, kin_gpu_add_up(run->on.gpu, tally.pairs - tally.skipped, &met), done);

@@ -14,7 +14,7 @@ typedef struct kin_merge_side {
     int64_t other_first;          /* the other set's, from which the ids of `across` count */
     const kith_neighbors *across; /* rows of the set: ids, and in distances64 the keys, ascending by
                                      (key, id), no slot empty; k 0: the other set is empty */
-    bool may_be_short; /* a list of too few ids is no error, what it leaves is empty */
+    bool may_be_short;            /* a list of too few ids is no error, what it leaves is empty */
 } kin_merge_side;
 
 /* points: after kin_prepare_rows; of all sets. out: rows of all points, of which those of the side
