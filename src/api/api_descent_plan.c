@@ -15,10 +15,10 @@
  * most in few columns, distances in many. The processor's are of a thread. Exact engines read rows
  * in order and in narrow types, a descent reads them here and there, so that a pair costs it more,
  * and the number of its pairs grows with the rows instead of their square: the lines cross near
- * 900,000 rows of 128 columns on two threads with AMX, and near a million on a GPU. Data of many
+ * 150,000 rows of 128 columns on two threads with AMX, and near a million on a GPU. Data of many
  * dimensions in earnest take some times longer, others less: nobody knows before. */
-static const double CPU_ROW = 5e-5;
-static const double CPU_VALUE = 2e-8;
+static const double CPU_ROW = 2e-5;
+static const double CPU_VALUE = 5e-9;
 static const double CPU_DIRECT_VALUE = 2e-7; /* metrics without matrix products */
 static const double GPU_ROW = 2e-7;
 static const double GPU_VALUE = 1.5e-9;

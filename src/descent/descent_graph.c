@@ -39,6 +39,10 @@ enum { FEW = 4096, LISTS = 32 };
 /* Rounds of crowds: what brings less than ENOUGH new entries a hundred positions is the last. */
 enum { MOST_EXPANSIONS = 4, ENOUGH = 10 };
 
+/* A start that settled is the end for whoever asks for no less than this: some thousandths are
+ * missing, and rounds for these cost more than the start. */
+static const double USUAL_DELTA = 0.001;
+
 typedef struct descending {
     kith_ctx *ctx;
     kin_descent_request request; /* complete */
@@ -49,8 +53,8 @@ typedef struct descending {
     kin_descent_rounds rounds;
     uint32_t *owner; /* by row; where there is a control or a graph to start from */
     double start_evaluations;
-    bool joins;    /* the start: two graphs, and near entries from both */
     bool by_cells; /* the start: lists have near entries alone, and crowds go on */
+    bool settled;  /* the start brought little in the end */
     bool all_met;  /* in the start: rounds have nothing to find */
     int64_t began_ns;
 } descending;
@@ -232,6 +236,7 @@ static kith_status start_by_screen(descending *d)
         keep_nearer_half(lists);
     }
     d->by_cells = !started.closed && !started.all;
+    d->settled = started.settled;
     for (int64_t p = 0; p < lists->points; p++) {
         kin_descent_list_measure(lists, p);
     }
@@ -255,7 +260,6 @@ static kith_status start_across(descending *d)
         kin_descent_list_measure(lists, p);
     }
     d->start_evaluations = started.evaluations;
-    d->joins = !started.closed;
     return status;
 }
 
@@ -272,8 +276,7 @@ static kith_status start(descending *d)
         }
     }
     const int32_t length = d->rounds.lists.length;
-    const bool has_near = d->by_cells || d->joins;
-    const int32_t least = has_near ? wanted_of(d) : length;
+    const int32_t least = d->by_cells ? wanted_of(d) : length;
     const bool near_too = d->request.start != KIN_DESCENT_START_SCREEN && is_ordered(d);
     KIN_TRY(kin_descent_fill_random(&d->rounds, least, near_too));
     d->outcome->seconds_start = kin_clock_since(start_ns);
@@ -316,6 +319,7 @@ static kith_status descend(descending *d)
     bool crowds = d->by_cells;
     outcome->evaluations = evaluations_of(d);
     KIN_TRY(judge(d, &d->rounds.lists, &enough));
+    enough |= d->settled && d->request.delta >= USUAL_DELTA;
     while (!enough && !d->all_met && outcome->rounds < d->request.rounds) {
         outcome->rounds += 1;
         if (crowds) {

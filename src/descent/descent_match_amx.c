@@ -5,23 +5,9 @@
  * rows each, as they were gathered; 6, 7 sixteen groups of 16 columns. */
 #if defined(__x86_64__)
 #include "descent/descent_match_zmm.h"
+#include "exact/exact_tile_eight.h"
 
 enum { SIDE = 16, BLOCK = 32 };
-
-typedef struct __attribute__((packed)) tile_config {
-    uint8_t palette;
-    uint8_t start_row;
-    uint8_t reserved[14];
-    uint16_t row_bytes[16];
-    uint8_t rows[16];
-} tile_config;
-
-/* Eight tiles of 16 rows x 64 bytes; in static memory, as in exact_tile_amx.c. */
-static const tile_config eight_tiles = {
-    .palette = 1,
-    .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64},
-    .rows = {16, 16, 16, 16, 16, 16, 16, 16},
-};
 
 typedef struct corner {
     kin_word products[SIDE][SIDE] __attribute__((aligned(64)));

@@ -13,8 +13,9 @@
 
 typedef struct kin_descent_started {
     double evaluations;
-    bool closed; /* blocks met: what they know is closed in itself */
-    bool all;    /* every pair was looked at: the lists are exact but for the rounding of costs */
+    bool closed;  /* blocks met: what they know is closed in itself */
+    bool settled; /* the last cells brought little that is new */
+    bool all;     /* every pair was looked at: the lists are exact but for the rounding of costs */
 } kin_descent_started;
 
 /* words: count x length, each row ascending: of what its position met the least by (order,
@@ -27,8 +28,8 @@ kith_status kin_descent_start_screen(kith_ctx *ctx, const kin_descent_points *po
                                      int32_t wanted, int32_t length, uint64_t *words,
                                      kin_descent_started *started);
 /* The same where two graphs are made one: words has their lists, as kin_descent_fill_graph left
- * them, sides the sets of each position (descent_fill.h). What a position meets in cells or
- * blocks joins its list; what is from the other side is new. */
+ * them, sides the sets of each position (descent_fill.h). Of what a position meets in cells or
+ * blocks those on the other side join its list; what is from there is new in the end. */
 kith_status kin_descent_start_across(kith_ctx *ctx, const kin_descent_points *points, double share,
                                      const uint8_t *sides, int32_t length, uint64_t *words,
                                      kin_descent_started *started);

@@ -17,27 +17,12 @@
  * whatever MXCSR says; subnormals count as zero on both sides, and none are stored (exact_round.c).
  */
 #if defined(__x86_64__)
+#include "exact/exact_tile_eight.h"
 #include "exact/exact_tile_hit.h"
 #include "exact/exact_tile_machines.h"
 #include "exact/exact_tile_zmm.h"
 
 enum { ROWS = 32, POINTS = 32, SIDE = 16, TILE_WORDS = 256, STEP_GROUPS = 16, LINES = 64 };
-
-typedef struct __attribute__((packed)) tile_config {
-    uint8_t palette;
-    uint8_t start_row;
-    uint8_t reserved[14];
-    uint16_t row_bytes[16];
-    uint8_t rows[16];
-} tile_config;
-
-/* Eight tiles of 16 rows x 64 bytes. In static memory: the compiler's ldtilecfg names only the
- * first bytes of its operand as read, and may drop what was stored into the rest of a local one. */
-static const tile_config eight_tiles = {
-    .palette = 1,
-    .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64},
-    .rows = {16, 16, 16, 16, 16, 16, 16, 16},
-};
 
 /* A finished block of 32 x 32 accumulators that waits for its comparisons. Line l holds the 16
  * accumulators of one row: rows 0-15 and points 0-15, then points 16-31, then rows 16-31. */
