@@ -158,10 +158,17 @@ static int choose_way(merging *m)
     return CLI_DONE;
 }
 
+/* What is planned for a graph of all points, and beside it the points and, of a row, lists from
+ * across with their keys, or the entries that join a list: at most as many as stand in one. */
 static uint64_t need_of(const merging *m)
 {
+    enum { KEYED = 12, WORD = 8, LEAST_LIST = 40 };
+    const cli_args *args = &m->grown.args;
     const kith_matrix *points = &m->grown.points;
-    return m->plan.peak_bytes + (uint64_t)points->rows * (uint64_t)points->stride_bytes;
+    const uint64_t k = (uint64_t)args->k;
+    const uint64_t list = args->list > 0 ? (uint64_t)args->list : LEAST_LIST + k + k / 4;
+    const uint64_t more = m->across ? KEYED * k : WORD * list;
+    return m->plan.peak_bytes + (uint64_t)points->rows * ((uint64_t)points->stride_bytes + more);
 }
 
 static void print_choice(const merging *m)

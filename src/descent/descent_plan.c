@@ -105,10 +105,14 @@ static uint64_t graph_bytes(const kin_frame *frame, const kith_matrix *points,
     const uint64_t finish =
         kin_descent_finish_bytes(frame, points->cols, request->list, wanted, threads);
     const uint64_t start = start_bytes(frame, n, request, threads);
+    const uint64_t joined =
+        request->split > 0
+            ? kin_size_mul((uint64_t)n, (uint64_t)request->list * sizeof(uint64_t) + 1)
+            : 0;
     const uint64_t owners =
         request->control != NULL || request->init != NULL ? (uint64_t)n * sizeof(uint32_t) : 0;
     uint64_t sum = kin_size_add(kin_size_add(rows, lists), kin_size_add(rounds, owners));
-    sum = kin_size_add(sum, max_u64(start, finish));
+    sum = kin_size_add(kin_size_add(sum, joined), max_u64(start, finish));
     return kin_size_add(sum, SLACK_JOB + SLACK_THREAD * (uint64_t)threads);
 }
 
