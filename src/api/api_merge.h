@@ -28,6 +28,6 @@ typedef struct kin_merge_job {
 kith_status kin_merge_check_job(kith_ctx *ctx, const kith_matrix *points, int64_t first_rows,
                                 const kith_neighbors *graph1, const kith_neighbors *graph2,
                                 const kith_descent_params *given, uint32_t place,
-                                const kith_neighbors *out, kin_merge_job *m);
+                                const kith_neighbors *out, kin_merge_job *job);
 
 #endif
