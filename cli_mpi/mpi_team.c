@@ -11,29 +11,20 @@
 #include <string.h>
 #include <time.h>
 
-/* MPI's own waiting keeps a processor busy, which the ranks that still compute can use. */
-static int wait_for(MPI_Request *request)
-{
-    static const struct timespec pause = {.tv_nsec = 200000};
-    int done = 0;
-    int status = MPI_Test(request, &done, MPI_STATUS_IGNORE);
-    while (status == MPI_SUCCESS && done == 0) {
-        (void)nanosleep(&pause, NULL);
-        status = MPI_Test(request, &done, MPI_STATUS_IGNORE);
-    }
-    return status;
-}
-
+/* At most 4096 x 4096 bytes, which an int counts. MPI itself ends the ranks when it fails. Its own
+ * waiting would keep a processor busy, which ranks that still compute can use. */
 static int combine(void *arg, unsigned char *bytes, uint64_t count)
 {
-    (void)arg; /* at most 4096 x 4096 bytes, which an int counts */
+    static const struct timespec pause = {.tv_nsec = 200000};
     MPI_Request request;
-    int status = MPI_Iallreduce(MPI_IN_PLACE, bytes, (int)count, MPI_UNSIGNED_CHAR, MPI_MAX,
-                                MPI_COMM_WORLD, &request);
-    if (status == MPI_SUCCESS) {
-        status = wait_for(&request);
+    int done = 0;
+    (void)arg;
+    (void)MPI_Iallreduce(MPI_IN_PLACE, bytes, (int)count, MPI_UNSIGNED_CHAR, MPI_MAX,
+                         MPI_COMM_WORLD, &request);
+    while (MPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done == 0) {
+        (void)nanosleep(&pause, NULL);
     }
-    return status == MPI_SUCCESS ? 0 : 1;
+    return MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS ? 0 : 1; /* it is done */
 }
 
 /* The gravest code of all. */
@@ -49,7 +40,7 @@ void mpi_team_begin(int *argc, char ***argv, mpi_team *team)
 {
     kith_shard_team *shards = &team->team.shards;
     memset(team, 0, sizeof *team);
-    (void)MPI_Init(argc, argv); /* MPI itself ends the ranks when it fails */
+    (void)MPI_Init(argc, argv);
     (void)MPI_Comm_size(MPI_COMM_WORLD, &shards->workers);
     (void)MPI_Comm_rank(MPI_COMM_WORLD, &shards->worker);
     shards->struct_size = (uint32_t)sizeof *shards;
@@ -101,7 +92,7 @@ static void choose_gpu(int rank, mpi_team *team, cli_args *args)
         for (int32_t i = 0; i < kith_device_count(); i++) {
             const bool gpu = kith_device_get(i, &device) == KITH_OK && device.available != 0 &&
                              strncmp(device.name, "cuda:", 5) == 0;
-            if (gpu && pass == 1 && seen == rank % usable) {
+            if (gpu && usable > 0 && seen == rank % usable) {
                 (void)snprintf(team->device, sizeof team->device, "%s", device.name);
                 args->device = team->device;
             }

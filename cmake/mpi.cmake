@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # kith-mpi, where an MPI is found (Open MPI, MPICH). The library does not know of it.
 
+# Not under a sanitizer, which would complain of MPI's own: there the team is tested by threads
+# (tests/unit/test_shard_team.c).
+
 option(KITH_MPI "Build kith-mpi where MPI is found" ON)
-if(KITH_MPI AND TARGET kith_cli)
+if(KITH_MPI AND TARGET kith_cli AND NOT CMAKE_C_FLAGS MATCHES "-fsanitize")
   find_package(MPI COMPONENTS C QUIET)
 endif()
 if(MPI_C_FOUND)

@@ -16,6 +16,7 @@ has_header() { has_command cc && echo "#include <$1>" | cc -E -x c - >/dev/null 
 has_include() { has_command cc && printf '#if !__has_include(<%s>)\n#error no\n#endif\n' "$1" | cc -E -x c - >/dev/null 2>&1; }
 has_venv() { has_command python3 && python3 -c 'import ensurepip, venv' >/dev/null 2>&1; }
 has_hdf5() { has_command h5cc || (has_command pkg-config && pkg-config --exists hdf5); }
+has_mpi() { has_command mpicc && has_command mpirun; }
 has_clang_format() { has_command clang-format-14 || (clang-format --version 2>/dev/null | grep -q 'version 14\.'); }
 has_cpp() { has_command g++; }
 has_nvcc() { has_command nvcc || [ -x /usr/local/cuda/bin/nvcc ]; }
@@ -45,6 +46,8 @@ case $goal in
         need python3 has_command python3
         want g++ has_cpp
         want pkg-config has_command pkg-config
+        want libopenmpi-dev has_mpi
+        want openmpi-bin has_mpi
         want clang-format-14 has_clang_format
         want python3-venv has_venv
         ;;&

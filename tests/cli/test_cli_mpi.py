@@ -15,6 +15,8 @@ from cli_support import CliCase
 MPI = os.environ.get("KITH_MPI", "")
 MPIRUN = shutil.which("mpirun")
 
+# Open MPI gives ranks a second to end when another one has failed; these have ended by then.
+os.environ.setdefault("OMPI_MCA_odls_base_sigkill_timeout", "0")
 if os.access("/dev/shm", os.W_OK):
     tempfile.tempdir = "/dev/shm"
 
@@ -101,7 +103,7 @@ class Ranks(CliCase):
     def test_killed(self):
         """one rank dies, all end; other ranks go on, then one process; what is damaged is made
         again"""
-        self.case(1500 if support.SLOW else 4000, 24)
+        self.case(1000 if support.SLOW else 3000, 24)
         words = self.words("--metric", "chi2", "--keep-shards", count=6)
         expected = self.whole("--metric", "chi2")
         for ranks, version in ((3, 2), (2, 4)):
@@ -130,14 +132,10 @@ class Ranks(CliCase):
         self.case(60, 4)
         self.works(*self.words("--keep-shards"))
         shutil.copytree(self.folder / "work", self.folder / "other")
-        for other, says in (("other", "other: is another folder than that of worker 0"),
-                            ("none", "none: cannot be opened as a folder")):
-            two = mpirun(1) + [MPI, *self.words(), ":", "-n", "1", MPI,
-                               *self.words(folder=other)]
-            _, told = self.run_to_end(*two, code=1)
-            self.assertEqual(len(told), 1, told)
-            self.assertIn(says, told[0])
-            self.assertIn("[worker 1]", told[0])
+        two = mpirun(1) + [MPI, *self.words(), ":", "-n", "1", MPI, *self.words(folder="other")]
+        _, told = self.run_to_end(*two, code=1)
+        self.assertEqual(len(told), 1, told)
+        self.assertRegex(told[0], r"other: is another folder than that of worker 0.*\[worker 1\]")
         (self.folder / "copy.u8bin").write_bytes((self.folder / "points.u8bin").read_bytes())
         for name, says in (("gone.u8bin", "kith: gone.u8bin: "),
                            ("copy.u8bin", "the folder is of another job")):
