@@ -53,6 +53,7 @@ typedef struct descending {
     kin_descent_rounds rounds;
     uint32_t *owner; /* by row; where there is a control or a graph to start from */
     double start_evaluations;
+    bool joins;    /* the start: two graphs, and near entries from both */
     bool by_cells; /* the start: lists have near entries alone, and crowds go on */
     bool settled;  /* the start brought little in the end */
     bool all_met;  /* in the start: rounds have nothing to find */
@@ -253,13 +254,18 @@ static kith_status start_across(descending *d)
     uint8_t *sides = NULL;
     KIN_TRY(kin_alloc(d->ctx, &sides, (uint64_t)lists->points, sizeof *sides, "sides"));
     kin_descent_sides(&d->prepared, d->request.split, sides);
-    const kith_status status = kin_descent_start_across(d->ctx, &d->points, d->request.share, sides,
-                                                        lists->length, lists->words, &started);
+    const kith_status status =
+        kin_descent_start_across(d->ctx, &d->points, d->request.share, sides, wanted_of(d),
+                                 lists->length, lists->words, &started);
     kin_free(d->ctx, sides);
     for (int64_t p = 0; p < lists->points; p++) {
         kin_descent_list_measure(lists, p);
     }
     d->start_evaluations = started.evaluations;
+    /* Lists of both graphs know their own sides already: what near cells add is as good as a start
+     * that settled. */
+    d->joins = !started.closed;
+    d->settled = d->joins;
     return status;
 }
 
@@ -276,7 +282,8 @@ static kith_status start(descending *d)
         }
     }
     const int32_t length = d->rounds.lists.length;
-    const int32_t least = d->by_cells ? wanted_of(d) : length;
+    const bool has_near = d->by_cells || d->joins;
+    const int32_t least = has_near ? wanted_of(d) : length;
     const bool near_too = d->request.start != KIN_DESCENT_START_SCREEN && is_ordered(d);
     KIN_TRY(kin_descent_fill_random(&d->rounds, least, near_too));
     d->outcome->seconds_start = kin_clock_since(start_ns);

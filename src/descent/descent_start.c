@@ -19,10 +19,6 @@ enum { POSITIONS_A_TASK = 256, ROWS_A_MATCH = 63 };
 enum { LEAST_POINTS = 1024, FIRST_CELLS = 4, LEAST_KEPT = 16, WATCHED = 10, LISTS_TO_WATCH = 4096 };
 static const double SETTLED = 0.02;
 
-/* Where two graphs are made one: what brings less than ENOUGH new entries a hundred positions is
- * the last expansion. */
-enum { EXPANSIONS_ACROSS = 2, ENOUGH = 40 };
-
 /* Of the blocks that a block chooses, about this share chose it as well: those pairs count once. */
 static const double MUTUAL = 0.6;
 
@@ -304,18 +300,21 @@ static bool is_across(const uint8_t *sides, int64_t position, uint64_t word)
            (KIN_DESCENT_BELOW | KIN_DESCENT_BEHIND);
 }
 
+/* What was met on the own side fills the list where the graph's was shorter; it is not new: its
+ * neighbours have met each other. */
 static void join_list(const joining *j, int64_t position, uint64_t *list)
 {
     const uint64_t *known = j->words + position * j->length;
     const uint64_t *met = j->met + position * j->length;
     int32_t next = 0;
     for (int32_t i = 0, made = 0; made < j->length; made++) {
-        while (next < j->length && met[next] != KIN_DESCENT_EMPTY &&
-               (!is_across(j->sides, position, met[next]) || (known[i] | 1) == met[next])) {
+        while (next < j->length && met[next] != KIN_DESCENT_EMPTY && (known[i] | 1) == met[next]) {
             next += 1;
         }
         const bool comes = next < j->length && met[next] < known[i];
-        list[made] = comes ? met[next++] : known[i++];
+        const uint64_t word = comes ? met[next++] : known[i++];
+        const bool is_new = word == KIN_DESCENT_EMPTY || is_across(j->sides, position, word);
+        list[made] = is_new ? word : word & ~(uint64_t)1;
     }
 }
 
@@ -344,43 +343,19 @@ static kith_status join_all(kith_ctx *ctx, const kin_descent_points *points, con
     return status;
 }
 
-/* Neighbours of neighbours over edges that are new. In the end those are that lead across, and
- * those that the last expansion brought. */
-static kith_status expand_across(kith_ctx *ctx, const kin_descent_points *points,
-                                 const uint8_t *sides, int32_t length, uint64_t *words,
-                                 double *evaluations)
-{
-    for (int i = 0; i < EXPANSIONS_ACROSS; i++) {
-        int64_t updates;
-        KIN_TRY(
-            kin_descent_expand_lists(ctx, points, length, length, words, evaluations, &updates));
-        if (updates * 100 < points->count * ENOUGH) {
-            break;
-        }
-    }
-    for (int64_t p = 0; p < points->count; p++) {
-        for (uint64_t *word = words + p * length; word < words + (p + 1) * length; word++) {
-            *word |= *word == KIN_DESCENT_EMPTY || is_across(sides, p, *word) ? 1 : 0;
-        }
-    }
-    return KITH_OK;
-}
-
 kith_status kin_descent_start_across(kith_ctx *ctx, const kin_descent_points *points, double share,
-                                     const uint8_t *sides, int32_t length, uint64_t *words,
-                                     kin_descent_started *started)
+                                     const uint8_t *sides, int32_t wanted, int32_t length,
+                                     uint64_t *words, kin_descent_started *started)
 {
     uint64_t *met = NULL;
     KIN_TRY(kin_alloc(ctx, &met, kin_size_mul((uint64_t)points->count, (uint64_t)length),
                       sizeof *met, "lists"));
-    kith_status status = kin_descent_start_screen(ctx, points, share, length, length, met, started);
+    kith_status status = kin_descent_start_screen(ctx, points, share, wanted, length, met, started);
     if (status == KITH_OK) {
         status = join_all(ctx, points, sides, length, met, words);
     }
     kin_free(ctx, met);
-    return status != KITH_OK || started->closed || started->all
-               ? status
-               : expand_across(ctx, points, sides, length, words, &started->evaluations);
+    return status;
 }
 
 uint64_t kin_descent_start_bytes(const kin_frame *frame, int64_t points, int32_t length,
