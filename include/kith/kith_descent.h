@@ -2,10 +2,10 @@
  *
  * The course of kith.h goes on: approximate graphs, and search on a graph. kith.h includes this
  * file, nobody else needs to. */
+#include "kith/kith.h" /* before the guard: headers behind this one need its types */
+
 #ifndef KITH_KITH_DESCENT_H
 #define KITH_KITH_DESCENT_H
-
-#include "kith/kith.h"
 
 #ifdef __cplusplus
 extern "C" {
