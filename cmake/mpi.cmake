@@ -10,9 +10,8 @@ if(KITH_MPI AND TARGET kith_cli AND NOT CMAKE_C_FLAGS MATCHES "-fsanitize")
 endif()
 if(MPI_C_FOUND)
   file(GLOB MPI_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/cli_mpi/*.c)
-  set(mpi_cli ${CLI_SOURCES})
-  list(FILTER mpi_cli EXCLUDE REGEX "cli_main\\.c$")
-  add_executable(kith_mpi ${MPI_SOURCES} ${mpi_cli})
+  add_executable(kith_mpi ${MPI_SOURCES}
+                 $<FILTER:$<TARGET_OBJECTS:kith_cli>,EXCLUDE,cli_main>) # compiled once
   set_target_properties(kith_mpi PROPERTIES OUTPUT_NAME kith-mpi)
   target_include_directories(kith_mpi PRIVATE ${CMAKE_SOURCE_DIR}/cli)
   target_link_libraries(kith_mpi PRIVATE kith MPI::MPI_C Threads::Threads m)
