@@ -112,11 +112,26 @@ kith_status kith_cuda_graph_exact(kith_ctx *ctx, const kith_matrix *points,
     return kin_call_end(&call, graph(ctx, points, params, out, stream));
 }
 
+/* The caller's excluded ids are host memory; engines expect them where the queries are. *copy: to
+ * be freed. */
+static kith_status bring_excluded(kith_ctx *ctx, kin_gpu *gpu, kin_knn_job *job, uint32_t **copy)
+{
+    const uint64_t rows = (uint64_t)job->queries.rows;
+    if (job->request.exclude == NULL) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_gpu_alloc(ctx, gpu, copy, rows, sizeof **copy, "excluded ids"));
+    KIN_TRY(kin_gpu_upload(ctx, gpu, *copy, job->request.exclude, rows * sizeof **copy));
+    job->request.exclude = *copy;
+    return KITH_OK;
+}
+
 static kith_status knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
                        const kith_search_params *given, const kith_neighbors *out, void *stream)
 {
     kin_knn_job job;
     kin_gpu *gpu = NULL;
+    uint32_t *excluded = NULL;
     int32_t index = -1;
     KIN_TRY(kin_api_check_knn(ctx, corpus, queries, given, out, &job));
     KIN_TRY(kin_method_check(ctx, &job.request));
@@ -127,9 +142,13 @@ static kith_status knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_matr
     KIN_TRY(enter(ctx, index, &gpu));
     kith_status status = kin_gpu_follow(ctx, gpu, stream != NULL ? stream : DEFAULT_STREAM);
     if (status == KITH_OK) {
+        status = bring_excluded(ctx, gpu, &job, &excluded);
+    }
+    if (status == KITH_OK) {
         status = kin_method_knn_on_gpu(ctx, gpu, &job, ON_DEVICE, out);
     }
     KIN_KEEP(status, kin_gpu_wait(ctx, gpu));
+    kin_gpu_free(gpu, excluded);
     kin_device_leave(ctx, gpu);
     return status;
 }
