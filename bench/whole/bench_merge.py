@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Two graphs made one, beside a descent of all points; rows go to bench/results/merge.csv.
+"""Two graphs made one, beside a descent of all points; rows go to bench/results/graph_merge.csv.
 
   --side cuda   points and graphs stay on the device (PyTorch alone is needed): mixture1m, blob1m and sift
                 of bench_descent.py, cut in the middle
