@@ -41,10 +41,12 @@ static void check_args(const cli_args *args)
                "only options that the command has");
     }
     const bool solves = args->command == CLI_GRAPH || args->command == CLI_SEARCH;
-    demand(!solves || cli_given(args, CLI_OPT_RADIUS) != (args->k >= 1), "k or a radius");
+    demand(!solves || cli_given(args, CLI_OPT_RADIUS) || args->k >= 1, "k, a radius, or both");
+    demand(!solves || !cli_given(args, CLI_OPT_K) || args->k >= 1, "a k that is given is one");
     demand(args->command != CLI_SELECT || args->k >= 1, "k of a selection");
     demand(args->group == 0 || args->select != KITH_SELECT_AUTO, "switches with their method");
-    demand(args->k >= 0 && args->sample >= 1 && args->threads >= 0, "numbers in their range");
+    demand(args->k >= 0 && args->sample >= 0 && args->threads >= 0, "numbers in their range");
+    demand(args->sample >= 1 || args->command != CLI_EVAL, "rows to estimate recall from");
     demand(args->heap_sample >= 0 && args->heap_sample <= 1024, "a heap's sample in its range");
     demand(args->heap_sample == 0 || args->command != CLI_EVAL, "two samples, two options");
     demand(args->command != CLI_PREDICT || args->k >= 1, "k of a prediction");
