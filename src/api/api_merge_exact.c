@@ -85,7 +85,6 @@ static kith_status make_across(merging *m)
     return KITH_OK;
 }
 
-/* By a tree, or with lists of two lengths, in two searches. */
 static bool goes_twice(const merging *m)
 {
     const kin_request request = {.distance = m->distance,
@@ -94,8 +93,7 @@ static bool goes_twice(const merging *m)
                                  .method = m->params.method,
                                  .tree_height = m->params.tree_height};
     return m->across[0].k != m->across[1].k ||
-           (kin_method_takes_tree(&request, &m->part[0], &m->part[1]) &&
-            kin_method_takes_tree(&request, &m->part[1], &m->part[0]));
+           kin_method_goes_twice(&request, &m->part[0], &m->part[1]);
 }
 
 static kith_status search_twice(merging *m)

@@ -86,6 +86,12 @@ bool kin_method_takes_tree(const kin_request *request, const kith_matrix *corpus
     return kin_tree_worth_trying(corpus, rows, queries == NULL, request);
 }
 
+bool kin_method_goes_twice(const kin_request *request, const kith_matrix *one,
+                           const kith_matrix *other)
+{
+    return kin_method_takes_tree(request, one, other) && kin_method_takes_tree(request, other, one);
+}
+
 /* ---- On a GPU -------------------------------------------------------------------------------- */
 
 bool kin_method_takes_grove(const kin_request *request, const kith_matrix *corpus,

@@ -50,15 +50,13 @@ kith_status kin_sharding_build_exact(void *arg, const kin_shard_part *a)
     return kin_sharding_take(job, &job->found[0], a->first, a);
 }
 
-/* By a tree, or with lists of two lengths, in two searches. */
 static bool goes_twice(const kin_sharding *job, const kith_matrix rows[KIN_SHARDING_SIDES])
 {
     const kin_request request = {.distance = {.metric = job->exact.metric, .cols = rows[0].cols},
                                  .k = job->k,
                                  .method = job->exact.method};
     return job->found[0].k != job->found[1].k ||
-           (kin_method_takes_tree(&request, &rows[0], &rows[1]) &&
-            kin_method_takes_tree(&request, &rows[1], &rows[0]));
+           kin_method_goes_twice(&request, &rows[0], &rows[1]);
 }
 
 kith_status kin_sharding_meet_exact(void *arg, const kin_shard_part *a, const kin_shard_part *b)
