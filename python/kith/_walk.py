@@ -23,7 +23,7 @@ def graph_search(
     seed: int,
     wanted: Settings,
 ) -> Neighbors:
-    """kith_graph_search, on the processor."""
+    """kith_graph_search, of arrays in host memory."""
     distance = resolve(metric, p, queries.array.dtype)
     check_types(distance, points, queries)
     known, keep = narrow(graph)
