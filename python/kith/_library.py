@@ -13,7 +13,7 @@ from . import _structs as s
 def _open() -> c.CDLL:
     """The library that KITH_LIBRARY names, else the one of this package, else the system's."""
     beside = pathlib.Path(__file__).with_name("libkith.so")
-    path = os.environ.get("KITH_LIBRARY") or (str(beside) if beside.exists() else "libkith.so.0")
+    path = os.environ.get("KITH_LIBRARY") or (str(beside) if beside.exists() else "libkith.so.1")
     try:
         return c.CDLL(path)
     except OSError as error:

@@ -5,6 +5,7 @@
 #include "base/base_mem.h"
 #include "base/base_try.h"
 #include "file/file_points.h"
+#include "host/host_beside.h"
 #include "host/host_threads.h"
 
 #include <dlfcn.h>
@@ -19,18 +20,10 @@ enum { CHUNK_BYTES = 4 << 20 };
 static void *open_module(void)
 {
     const int flags = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;
-    static const char here;
-    Dl_info info;
+    char path[PATH_MAX];
     void *module = NULL;
-    if (dladdr(&here, &info) != 0 && info.dli_fname != NULL) {
-        char path[PATH_MAX];
-        const char *slash = strrchr(info.dli_fname, '/');
-        const int folder = slash != NULL ? (int)(slash - info.dli_fname) + 1 : 0;
-        const int length =
-            snprintf(path, sizeof path, "%.*s" KIN_HDF5_LIBRARY, folder, info.dli_fname);
-        if (slash != NULL && length > 0 && (size_t)length < sizeof path) {
-            module = dlopen(path, flags);
-        }
+    if (kin_host_beside(KIN_HDF5_LIBRARY, path, sizeof path)) {
+        module = dlopen(path, flags);
     }
     return module != NULL ? module : dlopen(KIN_HDF5_LIBRARY, flags);
 }

@@ -9,6 +9,7 @@
 #include "gpu/gpu_ahead.h"
 #include "gpu/gpu_cache.h"
 #include "gpu/gpu_team.h"
+#include "host/host_beside.h"
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -63,20 +64,6 @@ static void *open_path(const char *path, const char *what_to_do)
     return library;
 }
 
-/* The module beside the library that this code is in; false where none is. */
-static bool find_beside(char *path, size_t size)
-{
-    static const char here;
-    Dl_info info;
-    if (dladdr(&here, &info) == 0 || info.dli_fname == NULL) {
-        return false;
-    }
-    const char *slash = strrchr(info.dli_fname, '/');
-    const int folder = slash != NULL ? (int)(slash - info.dli_fname) + 1 : 0;
-    const int length = snprintf(path, size, "%.*s" KIN_GPU_LIBRARY, folder, info.dli_fname);
-    return slash != NULL && length > 0 && (size_t)length < size && access(path, F_OK) == 0;
-}
-
 /* KITH_CUDA_MODULE names it; else it is beside libkith, else wherever the loader looks. What is
  * found and wrong is what there is to tell. The module stays: a driver does not survive being
  * unloaded. */
@@ -89,7 +76,7 @@ static void *open_library(const char **what_to_do)
         return open_path(given, *what_to_do);
     }
     *what_to_do = "install kith again";
-    if (find_beside(path, sizeof path)) {
+    if (kin_host_beside(KIN_GPU_LIBRARY, path, sizeof path)) {
         return open_path(path, *what_to_do);
     }
     return open_path(KIN_GPU_LIBRARY, "build kith where nvcc is installed");
