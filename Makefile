@@ -8,6 +8,8 @@
 #   make check-full  also sanitizers, valgrind, clang, clang-tidy, long fuzz
 #   make bench       kith beside its peers; ARGS="--threads 2 --isa avx2" and PYTHON are passed on
 #   make tune        measures all methods of selection and rewrites their table; DEVICE=cuda on a GPU
+#   make site        the documents as a site, with the gallery: build/site
+#   make gallery     the gallery's pictures alone: build/gallery
 #   make fmt         clang-format on every C file
 #   make tidy        clang-tidy on every C file
 #   make coverage    which lines the tests reach
@@ -21,7 +23,7 @@ ifneq ($(shell command -v ninja 2>/dev/null),)
 export CMAKE_GENERATOR ?= Ninja
 endif
 
-.PHONY: build demo check check-gpu check-full bench tune fmt tidy coverage install clean
+.PHONY: build demo check check-gpu check-full bench tune site gallery fmt tidy coverage install clean
 
 build:
 	@cmake --preset release >build.log 2>&1 || { cat build.log; exit 1; }
@@ -50,6 +52,12 @@ bench: build
 
 tune: build
 	@build/bench_select --device $(or $(DEVICE),cpu) --tune src/select/select_tune.inc
+
+site: build
+	@tools/site.sh
+
+gallery: build
+	@tools/site.sh --gallery
 
 fmt:
 	@tools/check_format.sh --fix

@@ -2,21 +2,24 @@
 # SPDX-License-Identifier: Apache-2.0
 # The wheel is built, is small, and works where there is nothing but NumPy and no compiler.
 #
-# check_wheel.sh [--built FOLDER] [--pipelines]
+# check_wheel.sh [--built FOLDER] [--pipelines] [--site]
 #
 # --built FOLDER   with the libraries of a build folder, instead of building them once more
 # --pipelines      then UMAP, Scanpy and others are installed beside it and run with its neighbours
 #                  (tests/python/check_pipelines.py)
+# --site           then the gallery is drawn and the site built with it (tools/site.sh)
 #
 # Where pip cannot install, that is said and no error.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 options=()
 pipelines=no
+site=no
 while [ $# -gt 0 ]; do
     case $1 in
         --built) options=(-C "cmake.define.KITH_BUILT=$(realpath "$2")" -C cmake.define.KITH_CUDA=OFF) && shift ;;
         --pipelines) pipelines=yes ;;
+        --site) site=yes ;;
         *) echo "check_wheel: $1 is no option" >&2 && exit 2 ;;
     esac
     shift
@@ -47,8 +50,10 @@ done
 echo "wheel: both examples ran with NumPy alone"
 
 if [ $pipelines = yes ]; then
-    # Of versions that work with each other, which the newest need not do.
-    pip install numpy==2.4.6 scikit-learn==1.9.1 umap-learn==0.5.12 scanpy==1.11.5 leidenalg==0.12.0 igraph==1.0.0 ||
+    pip install -r "$root/tests/python/pipelines.txt" ||
         { echo "pipelines: skipped, pip cannot install them"; exit 0; }
     "$work/venv/bin/python" "$root/tests/python/check_pipelines.py"
+fi
+if [ $site = yes ]; then
+    KITH_DEVICE=cpu "$root/tools/site.sh" --python "$work/venv/bin/python"
 fi

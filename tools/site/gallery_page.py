@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pages of the gallery: of each script of examples/gallery its text, its pictures, what it said, its code.
+
+build/gallery has what the scripts made on this machine (tools/site.sh runs them). docs/pictures has
+pictures of data that is not in the repository: gallery_NAME.png, and what the script said in gallery_NAME.txt.
+"""
+
+import ast
+
+ORDER = ("image_neighbours", "image_map", "photometric_redshifts", "cell_types")
+HEAD = """# Gallery
+
+Each page is a script of `examples/gallery`: what it does, what it drew and said when this site was built, and
+its code. The scripts need no other data than the repository and Scanpy have; of the folder that `KITH_DATA` names
+they take larger sets, where they are there.
+
+```sh
+make gallery                                                 # all of them, build/gallery
+python3 examples/gallery/image_neighbours.py out             # one, with kith installed
+KITH_DATA=folder python3 examples/gallery/image_map.py out
+```
+
+"""
+
+
+def title_and_text(path):
+    title, _, text = ast.get_docstring(ast.parse(path.read_text())).partition("\n")
+    return title.rstrip("."), text.strip()
+
+
+def code_of(path):
+    source = path.read_text()
+    first = ast.parse(source).body[0]
+    code = "\n".join(source.splitlines()[first.end_lineno :]).strip()
+    return f"```python\n{code}\n```"
+
+
+def said(picture):
+    """What the script printed, but for the last line, which names the picture."""
+    lines = picture.with_suffix(".txt").read_text().strip().splitlines()
+    return "\n".join(
+        ["```text", *(line for line in lines if not line.startswith("picture:")), "```"]
+    )
+
+
+def page(root, path, lead):
+    title, text = title_and_text(path)
+    text = lead(text, f"gallery/{path.stem}.md", str(path.relative_to(root)))
+    out = [f"# {title}", text]
+    made = root / "build" / "gallery" / f"{path.stem}.png"
+    kept = root / "docs" / "pictures" / f"gallery_{path.stem}.png"
+    if made.is_file():
+        out += ["## Drawn when this site was built", f"![{title}]({made.name})", said(made)]
+    if kept.is_file():
+        command = f"`KITH_DATA=folder python3 examples/gallery/{path.name} out`"
+        out += ["## Drawn from larger data", f"By {command}:"]
+        out += [f"![{title}](../pictures/{kept.name})", said(kept)]
+    out += ["## The script", f"`examples/gallery/{path.name}`:", code_of(path)]
+    out += ["`gallery.py`, which is beside it:", code_of(path.with_name("gallery.py"))]
+    return "\n\n".join(out) + "\n"
+
+
+def pages(root, lead):
+    """{page of the site: its text}; lead(text, page, file) turns links of a file to those of a page."""
+    folder = root / "examples" / "gallery"
+    made, cards = {}, []
+    for name in ORDER:
+        path = folder / f"{name}.py"
+        made[f"gallery/{name}.md"] = page(root, path, lead)
+        title, text = title_and_text(path)
+        cards += [f"## [{title}]({name}.md)", text.split("\n\n")[0]]
+        if (root / "build" / "gallery" / f"{name}.png").is_file():
+            cards += [f"[![{title}]({name}.png){{width=480px}}]({name}.md)"]
+    contents = "\n".join(["```{toctree}", ":hidden:", "", *ORDER, "```", ""])
+    return {"gallery/index.md": "\n\n".join([HEAD, *cards, contents]), **made}
+
+
+def pictures(root):
+    """{name: file} of what the scripts drew."""
+    return {path.name: path for path in sorted((root / "build" / "gallery").glob("*.png"))}
