@@ -15,9 +15,11 @@ extern "C" {
 
 /* Several processes, on one machine or on many, at one job: each calls kith_graph_shards with the
  * same points, parameters, folder and path, on a file system that all of them see. Steps of shards
- * that have none in common are done at the same time; the answer is that of one process, byte for
- * byte. Worker 0 looks after the folder and writes the result. What fails one worker ends all, with
- * its text; who dies leaves a folder where a team of any size, or one process, goes on. */
+ * that have none in common are done at the same time; the answer is that of one process with as
+ * many shards, byte for byte (an exact one has no need of as many; of an approximate one, all have
+ * the same kind of device). Worker 0 looks after the folder and writes the result. What fails one
+ * worker ends all, with its text; who dies leaves a folder where a team of any size, or one
+ * process, goes on. */
 typedef struct kith_shard_team {
     uint32_t struct_size; /* set by the caller to sizeof(kith_shard_team) */
     int32_t workers;
@@ -54,7 +56,7 @@ typedef struct kith_shard_params {
     uint32_t restart; /* 1: begins anew, whatever is in the folder */
     const char *job;  /* lines of text that say what else the answer depends on (the file of the
                          points); who comes with other lines is refused. NULL = nothing */
-    const kith_shard_team *team; /* NULL = one process; a team makes exact graphs alone */
+    const kith_shard_team *team; /* NULL = one process */
 } kith_shard_params;
 
 static inline kith_shard_params kith_shard_params_default(void)

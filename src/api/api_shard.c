@@ -132,10 +132,24 @@ static bool leads(const sharded *s)
 static kith_status open_folder(sharded *s, const char *path)
 {
     kin_sharding *job = &s->job;
-    const bool restart = job->params.restart != 0 && leads(s);
-    KIN_TRY(leads(s) ? kin_shard_folder_open(job->ctx, path, &s->folder)
-                     : kin_shard_folder_enter(job->ctx, path, &s->folder));
-    KIN_TRY(kin_sharding_choose(job, restart ? 0 : s->folder.found));
+    job->folder = &s->folder;
+    KIN_TRY(kin_shard_folder_open(job->ctx, path, &s->folder));
+    return kin_sharding_choose(job, job->params.restart != 0 ? 0 : s->folder.found);
+}
+
+/* Worker 0 has chosen `shards`. */
+static kith_status enter_folder(sharded *s, const char *path, int32_t shards)
+{
+    kin_sharding *job = &s->job;
+    job->folder = &s->folder;
+    KIN_TRY(kin_shard_folder_enter(job->ctx, path, &s->folder));
+    return kin_sharding_choose(job, shards);
+}
+
+/* What an approximate graph's job depends on, the sample and groups; and the job's text. */
+static kith_status prepare(sharded *s)
+{
+    kin_sharding *job = &s->job;
     const int64_t start = kin_clock_ns();
     if (job->descends) {
         KIN_TRY(kin_sharding_sample_make(job));
@@ -144,7 +158,12 @@ static kith_status open_folder(sharded *s, const char *path)
         KIN_TRY(kin_sharding_group(job));
     }
     s->seconds_sample = kin_clock_since(start);
-    KIN_TRY(describe(s));
+    return KITH_OK;
+}
+
+static kith_status begin_job(sharded *s)
+{
+    const kin_sharding *job = &s->job;
     const kin_shard_shape shape = {.job = s->text,
                                    .metric = job->metric,
                                    .shards = job->shards,
@@ -152,19 +171,44 @@ static kith_status open_folder(sharded *s, const char *path)
                                    .sizes = job->groups.sizes,
                                    .k = job->k,
                                    .own = job->descends && !job->follows};
-    job->folder = &s->folder;
-    return kin_shard_folder_begin(&s->folder, &shape, restart);
+    return kin_shard_folder_begin(&s->folder, &shape, leads(s) && job->params.restart != 0);
 }
 
-/* Worker 0 before the others. */
+/* All that must be the same for workers that are to find the same. */
+static kith_status compare(const sharded *s)
+{
+    const kin_sharding *job = &s->job;
+    char *lines = NULL;
+    const size_t room = strlen(s->text) + JOB_BYTES;
+    KIN_TRY(kin_alloc(job->ctx, &lines, room, 1, "a job's text"));
+    (void)snprintf(lines, room, "program kith %s (%s)\nshards %d\nk %" PRId64 "\nmetric %s\n%s",
+                   kith_version(), kith_commit(), (int)job->shards, job->k,
+                   kith_metric_name(job->metric), s->text);
+    const kith_status status = kin_shard_compare(job->ctx, job->params.team, lines);
+    kin_free(job->ctx, lines);
+    return status;
+}
+
+/* Worker 0 before the others; the sample together, once it is known that all have one job. */
 static kith_status open_together(sharded *s, const char *path)
 {
+    kith_ctx *ctx = s->job.ctx;
     const kith_shard_team *team = s->job.params.team;
-    if (team == NULL) {
-        return open_folder(s, path);
+    KIN_TRY(kin_shard_agree(ctx, team, leads(s) ? open_folder(s, path) : KITH_OK));
+    int32_t shards = s->job.shards;
+    if (team != NULL) {
+        KIN_TRY(kin_shard_tell(ctx, team, &shards, sizeof shards));
     }
-    KIN_TRY(kin_shard_agree(s->job.ctx, team, leads(s) ? open_folder(s, path) : KITH_OK));
-    return kin_shard_join(&s->folder, team, leads(s) ? KITH_OK : open_folder(s, path));
+    kith_status status = leads(s) ? KITH_OK : enter_folder(s, path, shards);
+    KIN_KEEP(status, describe(s));
+    KIN_TRY(kin_shard_agree(ctx, team, status));
+    if (team != NULL) {
+        KIN_TRY(compare(s));
+    }
+    KIN_TRY(kin_shard_agree(ctx, team, prepare(s)));
+    KIN_TRY(kin_shard_agree(ctx, team, leads(s) ? begin_job(s) : KITH_OK));
+    return team == NULL ? KITH_OK
+                        : kin_shard_join(&s->folder, team, leads(s) ? KITH_OK : begin_job(s));
 }
 
 static kith_status make_tables(sharded *s)
@@ -181,7 +225,8 @@ static kith_status make_tables(sharded *s)
     KIN_TRY(kin_shard_run_make(job->ctx, s->disk, &s->folder, &s->run));
     s->run.points = &job->points;
     s->run.mapped = job->params.mapped != 0;
-    s->run.engine = (kin_shard_engine){job, build, meet, kin_sharding_merge};
+    s->run.engine = (kin_shard_engine){job, build, meet, kin_sharding_merge,
+                                       job->follows ? kin_sharding_follow : NULL};
     return KITH_OK;
 }
 
@@ -267,8 +312,7 @@ static kith_status write_result(sharded *s, bool *lost)
 static kith_status solve(sharded *s)
 {
     for (bool lost = true; lost;) {
-        KIN_TRY(s->job.follows ? kin_sharding_follow(&s->job, &s->run)
-                               : kin_shard_run_steps(&s->run));
+        KIN_TRY(kin_shard_run_steps(&s->run));
         s->job.phase[0] = '\0';
         const int64_t start = kin_clock_ns();
         const kith_status status = write_result(s, &lost);

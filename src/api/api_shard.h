@@ -112,8 +112,8 @@ kith_status kin_sharding_merge(void *arg, const kin_shard_part *a, const kin_sha
 bool kin_sharding_may_follow(const kin_sharding *job);
 kith_status kin_sharding_group(kin_sharding *job);
 void kin_sharding_group_free(kin_sharding *job);
-/* Builds every group that is to be built. */
-kith_status kin_sharding_follow(kin_sharding *job, kin_shard_run *run);
+/* Builds every group that is to be built: build_all of an engine. */
+kith_status kin_sharding_follow(void *arg, kin_shard_run *run);
 /* As kin_shard_each, with the lists of all groups. fn NULL: notes those of the sample. */
 kith_status kin_sharding_unite(kin_sharding *job, kin_shard_run *run, kin_shard_each_fn fn,
                                void *arg, bool *lost);

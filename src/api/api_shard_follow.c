@@ -136,7 +136,7 @@ static kith_status wait(following *f)
 static int32_t next_group(const following *f, int32_t after)
 {
     for (int32_t i = after + 1; i < f->job->shards; i++) {
-        if (!kin_shard_has_met(f->job->folder, i, i)) {
+        if (kin_shard_run_wants(f->run, (kin_shard_step){i, i})) {
             return i;
         }
     }
@@ -221,8 +221,9 @@ static kith_status make_sides(following *f)
     return KITH_OK;
 }
 
-kith_status kin_sharding_follow(kin_sharding *job, kin_shard_run *run)
+kith_status kin_sharding_follow(void *arg, kin_shard_run *run)
 {
+    kin_sharding *job = arg;
     following f = {.job = job, .run = run};
     kith_status status = make_sides(&f);
     if (status == KITH_OK) {

@@ -60,11 +60,7 @@ static kith_status check_team(kith_ctx *ctx, kith_shard_params *known)
                         "params.team: struct_size, combine, worker or workers is wrong (worker is "
                         "0 to workers - 1)");
     }
-    return known->descent == NULL
-               ? KITH_OK
-               : kin_fail(ctx, KITH_E_UNSUPPORTED,
-                          "several processes make exact graphs alone (leave the recall and the "
-                          "method out, or take one process)");
+    return KITH_OK;
 }
 
 static kith_metric key_metric(kith_metric metric)

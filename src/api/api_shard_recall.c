@@ -42,16 +42,21 @@ static kith_status note_part(void *arg, const kin_shard_part *part)
 
 /* ---- The truth ------------------------------------------------------------------------------ */
 
-/* One neighbour into a list that ascends by key. */
+static bool is_before(double key, uint32_t id, double other, uint32_t other_id)
+{
+    return key < other || (key == other && id < other_id);
+}
+
+/* One neighbour into a list that ascends by (key, id), whatever came before. */
 static void insert(kin_sharding_sample *s, int64_t row, double key, uint32_t id)
 {
     double *keys = s->truth + row * s->at;
     uint32_t *ids = s->truth_ids + row * s->at;
     int64_t i = s->at - 1;
-    if (key >= keys[i]) {
+    if (!is_before(key, id, keys[i], ids[i])) {
         return;
     }
-    for (; i > 0 && keys[i - 1] > key; i--) {
+    for (; i > 0 && is_before(key, id, keys[i - 1], ids[i - 1]); i--) {
         keys[i] = keys[i - 1];
         ids[i] = ids[i - 1];
     }
@@ -90,6 +95,7 @@ static kith_status solve_sample(kin_sharding *job)
         (uint64_t)job->points.cols * (uint64_t)kith_dtype_bytes(job->points.dtype);
     const uint64_t entries = kin_size_mul((uint64_t)s->count, (uint64_t)s->at + 1);
     kith_neighbors room = {.rows = s->count};
+    const kith_shard_team *team = job->params.team;
     unsigned char *copy = NULL;
     kith_status status = KITH_OK;
     KIN_TRY_GOTO(status, kin_alloc(job->ctx, &copy, (uint64_t)s->count, row_bytes, "sample points"),
@@ -106,7 +112,8 @@ static kith_status solve_sample(kin_sharding *job)
         s->truth[i] = INFINITY;
         s->truth_ids[i] = s->rows[i / s->at];
     }
-    for (int32_t shard = 0; shard < job->shards; shard++) {
+    for (int32_t shard = team != NULL ? team->worker : 0; shard < job->shards;
+         shard += team != NULL ? team->workers : 1) {
         const kin_shard_part part = {.shard = shard,
                                      .first = kin_shard_first(job->points.rows, job->shards, shard),
                                      .rows = kin_shard_rows(job->points.rows, job->shards, shard)};
@@ -120,6 +127,79 @@ done:
     return status;
 }
 
+/* One worker's lists, as they are before others' are taken in. */
+typedef struct told {
+    double *keys;
+    uint32_t *ids;
+} told;
+
+static kith_status make_told(const kin_sharding *job, told *t)
+{
+    const uint64_t entries = (uint64_t)(job->sample.count * job->sample.at);
+    KIN_TRY(kin_alloc(job->ctx, &t->keys, entries, sizeof *t->keys, "a worker's lists"));
+    return kin_alloc(job->ctx, &t->ids, entries, sizeof *t->ids, "a worker's lists");
+}
+
+static void free_told(const kin_sharding *job, told *t)
+{
+    kin_free(job->ctx, t->ids);
+    kin_free(job->ctx, t->keys);
+}
+
+static kith_status take_from(kin_sharding *job, int32_t worker, const told *own, const told *heard)
+{
+    const kith_shard_team *team = job->params.team;
+    const int64_t entries = job->sample.count * job->sample.at;
+    const uint64_t key_bytes = (uint64_t)entries * sizeof *own->keys;
+    const uint64_t id_bytes = (uint64_t)entries * sizeof *own->ids;
+    if (worker == team->worker) {
+        KIN_TRY(kin_shard_tell_from(job->ctx, team, worker, own->keys, key_bytes));
+        return kin_shard_tell_from(job->ctx, team, worker, own->ids, id_bytes);
+    }
+    KIN_TRY(kin_shard_tell_from(job->ctx, team, worker, heard->keys, key_bytes));
+    KIN_TRY(kin_shard_tell_from(job->ctx, team, worker, heard->ids, id_bytes));
+    for (int64_t i = 0; i < entries; i++) {
+        insert(&job->sample, i / job->sample.at, heard->keys[i], heard->ids[i]);
+    }
+    return KITH_OK;
+}
+
+/* What each worker of a team has found in its shards, into the lists of all. */
+static kith_status share_truth(kin_sharding *job, kith_status status)
+{
+    const kin_sharding_sample *s = &job->sample;
+    const kith_shard_team *team = job->params.team;
+    told own = {NULL, NULL};
+    told heard = {NULL, NULL};
+    if (team == NULL) {
+        return status;
+    }
+    if (status == KITH_OK) {
+        status = make_told(job, &own);
+        KIN_KEEP(status, make_told(job, &heard));
+    }
+    status = kin_shard_agree(job->ctx, team, status);
+    if (status == KITH_OK) {
+        memcpy(own.keys, s->truth, (size_t)(s->count * s->at) * sizeof *own.keys);
+        memcpy(own.ids, s->truth_ids, (size_t)(s->count * s->at) * sizeof *own.ids);
+    }
+    for (int32_t i = 0; i < team->workers && status == KITH_OK; i++) {
+        status = take_from(job, i, &own, &heard);
+    }
+    free_told(job, &heard);
+    free_told(job, &own);
+    return status;
+}
+
+static kith_status make_lists(kin_sharding *job, uint64_t entries)
+{
+    kin_sharding_sample *s = &job->sample;
+    KIN_TRY(kin_alloc(job->ctx, &s->rows, (uint64_t)s->count, sizeof *s->rows, "sample rows"));
+    KIN_TRY(kin_alloc(job->ctx, &s->found, entries, sizeof *s->found, "lists of the sample"));
+    KIN_TRY(kin_alloc(job->ctx, &s->truth, entries, sizeof *s->truth, "lists of the sample"));
+    return kin_alloc(job->ctx, &s->truth_ids, entries, sizeof *s->truth_ids, "lists of the sample");
+}
+
 kith_status kin_sharding_sample_make(kin_sharding *job)
 {
     kin_sharding_sample *s = &job->sample;
@@ -131,17 +211,16 @@ kith_status kin_sharding_sample_make(kin_sharding *job)
     s->at = job->descent.recall_at != 0 ? job->descent.recall_at
                                         : kin_min_i64((int64_t)USUAL_AT, job->k);
     const uint64_t entries = kin_size_mul((uint64_t)s->count, (uint64_t)s->at);
-    KIN_TRY(kin_alloc(job->ctx, &s->rows, (uint64_t)s->count, sizeof *s->rows, "sample rows"));
-    KIN_TRY(kin_alloc(job->ctx, &s->found, entries, sizeof *s->found, "lists of the sample"));
-    KIN_TRY(kin_alloc(job->ctx, &s->truth, entries, sizeof *s->truth, "lists of the sample"));
-    KIN_TRY(
-        kin_alloc(job->ctx, &s->truth_ids, entries, sizeof *s->truth_ids, "lists of the sample"));
-    KIN_TRY(kin_alloc_zero(job->ctx, &s->noted, (uint64_t)job->shards, 1, "shards"));
+    kith_status status = kin_alloc_zero(job->ctx, &s->noted, (uint64_t)job->shards, 1, "shards");
     if (s->count == 0) {
-        return KITH_OK;
+        return status;
     }
+    KIN_TRY_GOTO(status, status, done);
+    KIN_TRY_GOTO(status, make_lists(job, entries), done);
     kin_sample_draw(job->points.rows, s->count, job->descent.seed + 1, s->rows);
-    return solve_sample(job);
+    status = solve_sample(job);
+done:
+    return share_truth(job, status);
 }
 
 /* ---- The estimate --------------------------------------------------------------------------- */
@@ -172,7 +251,7 @@ kith_status kin_sharding_recall(kin_sharding *job, kin_shard_run *run, kith_reca
     if (s->count == 0 || !s->told) {
         return KITH_OK;
     }
-    bool all = true;
+    bool all = job->params.team == NULL; /* or others merge into what was noted here */
     for (int32_t i = 0; i < job->shards; i++) {
         all = all && s->noted[i] != 0;
     }

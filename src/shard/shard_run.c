@@ -253,9 +253,21 @@ static kith_status meet(kin_shard_run *run, int64_t number, kin_shard_step step)
     return KITH_OK;
 }
 
+bool kin_shard_run_wants(const kin_shard_run *run, kin_shard_step step)
+{
+    bool ours = run->listed == NULL;
+    for (int64_t i = 0; i < run->listed_count && !ours; i++) {
+        ours = run->listed[i].a == step.a && run->listed[i].b == step.b;
+    }
+    return ours && !kin_shard_is_done(run->folder, step);
+}
+
 kith_status kin_shard_run_steps(kin_shard_run *run)
 {
     kin_shard_step step;
+    if (run->engine.build_all != NULL) {
+        return run->engine.build_all(run->engine.arg, run);
+    }
     run->cursor = 0;
     while (next_step(run, &run->cursor, &step)) {
         const int64_t number = run->cursor;

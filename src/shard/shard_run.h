@@ -25,6 +25,8 @@ typedef struct kin_shard_part {
     kin_shard_lists lists;
 } kin_shard_part;
 
+struct kin_shard_run;
+
 /* Functions fail with a status that they have explained. They run in the thread that called
  * kin_shard_run, and may report progress. */
 typedef struct kin_shard_engine {
@@ -36,6 +38,8 @@ typedef struct kin_shard_engine {
     kith_status (*meet)(void *arg, const kin_shard_part *a, const kin_shard_part *b);
     /* Takes what the last meeting has found into the lists of both. */
     kith_status (*merge)(void *arg, const kin_shard_part *a, const kin_shard_part *b);
+    /* NULL; or, of shards that meet nobody, does every build that is to be done, on disk. */
+    kith_status (*build_all)(void *arg, struct kin_shard_run *run);
 } kin_shard_engine;
 
 typedef struct kin_shard_slot {
@@ -69,6 +73,9 @@ void kin_shard_run_free(kin_shard_run *run);
 
 /* Every step that is to be done; all of it is on disk when this returns KITH_OK. */
 kith_status kin_shard_run_steps(kin_shard_run *run);
+
+/* Whether the step is ours to do, once more. */
+bool kin_shard_run_wants(const kin_shard_run *run, kin_shard_step step);
 
 /* Calls fn for every shard with its final lists, in the order of rows; the next one is read
  * meanwhile. A damaged file: *lost, and the steps are to be run again. */

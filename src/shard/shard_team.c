@@ -13,22 +13,35 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+enum { PIECE_BYTES = 1 << 24 };
+
 /* ---- One word of all ------------------------------------------------------------------------ */
 
+/* In pieces that a caller can count by an int. */
 static kith_status combine(kith_ctx *ctx, const kith_shard_team *team, void *data, uint64_t bytes)
 {
-    return team->combine(team->arg, data, bytes) == 0
-               ? KITH_OK
-               : kin_fail(ctx, KITH_E_IO, "worker %d: the other workers cannot be reached",
-                          (int)team->worker);
+    for (uint64_t done = 0; done < bytes; done += PIECE_BYTES) {
+        const uint64_t piece = bytes - done < PIECE_BYTES ? bytes - done : PIECE_BYTES;
+        if (team->combine(team->arg, (unsigned char *)data + done, piece) != 0) {
+            return kin_fail(ctx, KITH_E_IO, "worker %d: the other workers cannot be reached",
+                            (int)team->worker);
+        }
+    }
+    return KITH_OK;
+}
+
+kith_status kin_shard_tell_from(kith_ctx *ctx, const kith_shard_team *team, int32_t worker,
+                                void *data, uint64_t bytes)
+{
+    if (team->worker != worker) {
+        memset(data, 0, (size_t)bytes);
+    }
+    return combine(ctx, team, data, bytes);
 }
 
 kith_status kin_shard_tell(kith_ctx *ctx, const kith_shard_team *team, void *data, uint64_t bytes)
 {
-    if (!kin_shard_leads(team)) {
-        memset(data, 0, (size_t)bytes);
-    }
-    return combine(ctx, team, data, bytes);
+    return kin_shard_tell_from(ctx, team, 0, data, bytes);
 }
 
 /* The text of worker `first`, whose failure becomes everyone's. */
@@ -63,6 +76,42 @@ kith_status kin_shard_agree(kith_ctx *ctx, const kith_shard_team *team, kith_sta
     }
     kin_free(ctx, said);
     return all;
+}
+
+/* ---- One job -------------------------------------------------------------------------------- */
+
+static kith_status judge(kith_ctx *ctx, const kin_journal *ours, const char *told, uint64_t bytes)
+{
+    char theirs[KIN_JOURNAL_EXCERPT] = "";
+    char mine[KIN_JOURNAL_EXCERPT] = "";
+    return kin_journal_judge(ours, told, bytes, theirs, mine) == KIN_JOURNAL_SAME
+               ? KITH_OK
+               : kin_fail(ctx, KITH_E_ARGUMENT,
+                          "worker 0 has another job, it says '%s', this one '%s' (give all workers "
+                          "the same program, points and parameters)",
+                          theirs, mine);
+}
+
+/* As journals are compared, which name the first line that differs. */
+kith_status kin_shard_compare(kith_ctx *ctx, const kith_shard_team *team, const char *lines)
+{
+    kin_journal ours = {.file = -1};
+    char *told = NULL;
+    kith_status status = kin_journal_init(ctx, "", lines, &ours);
+    uint64_t bytes = ours.head_bytes;
+    KIN_TRY_GOTO(status, kin_shard_agree(ctx, team, status), done);
+    KIN_TRY_GOTO(status, kin_shard_tell(ctx, team, &bytes, sizeof bytes), done);
+    status = kin_alloc(ctx, &told, bytes, 1, "worker 0's job");
+    KIN_TRY_GOTO(status, kin_shard_agree(ctx, team, status), done);
+    if (kin_shard_leads(team)) {
+        memcpy(told, ours.head, (size_t)bytes);
+    }
+    KIN_TRY_GOTO(status, kin_shard_tell(ctx, team, told, bytes), done);
+    status = kin_shard_agree(ctx, team, judge(ctx, &ours, told, bytes));
+done:
+    kin_free(ctx, told);
+    kin_journal_free(ctx, &ours);
+    return status;
 }
 
 /* ---- One folder ----------------------------------------------------------------------------- */
@@ -226,8 +275,8 @@ static kith_status report(round *r, bool *lost)
     for (int32_t i = 0; i < r->count; i++) {
         const kin_shard_step step = r->steps[i];
         if (is_mine(r, i)) {
-            done[step.a] = kin_shard_is_done(folder, step) && !is_dirty(r->run, step.a) &&
-                           !is_dirty(r->run, step.b);
+            done[step.a] = kin_shard_is_done(folder, step) && folder->versions[step.a] >= 0 &&
+                           !is_dirty(r->run, step.a) && !is_dirty(r->run, step.b);
             gone[step.a] = !kin_shard_is_build(step) && folder->versions[step.a] < 0;
             gone[step.b] = !kin_shard_is_build(step) && folder->versions[step.b] < 0;
         }
@@ -253,7 +302,8 @@ static kith_status report(round *r, bool *lost)
 /* *lost: a file was damaged, and rounds that are over have steps to be done again. */
 static kith_status play(round *r, bool *lost)
 {
-    const int32_t rounds = kin_shard_rounds(r->run->folder->shape.shards);
+    const kin_shard_shape *shape = &r->run->folder->shape;
+    const int32_t rounds = shape->sizes != NULL ? 0 : kin_shard_rounds(shape->shards);
     *lost = false;
     for (int32_t i = 0; i <= rounds && !*lost; i++) {
         collect(r, i);

@@ -25,6 +25,12 @@ kith_status kin_shard_agree(kith_ctx *ctx, const kith_shard_team *team, kith_sta
 /* Worker 0's bytes for everyone. */
 kith_status kin_shard_tell(kith_ctx *ctx, const kith_shard_team *team, void *data, uint64_t bytes);
 
+/* Of any worker; the others' bytes are written over. */
+kith_status kin_shard_tell_from(kith_ctx *ctx, const kith_shard_team *team, int32_t worker,
+                                void *data, uint64_t bytes);
+/* Makes sure that all have these lines, each ended by '\n', which say what the job is. */
+kith_status kin_shard_compare(kith_ctx *ctx, const kith_shard_team *team, const char *lines);
+
 /* After worker 0 has begun in its folder and the others have entered theirs, which `status` tells:
  * makes sure that it is one folder, and tells what stands in it. */
 kith_status kin_shard_join(kin_shard_folder *folder, const kith_shard_team *team,

@@ -6,6 +6,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 
 #include <cmocka.h>
 #include <pthread.h>
@@ -13,19 +14,31 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { ROWS = 150, COLS = 4, K = 6, MOST = 4, SHARDS = 5, STEPS = 15 };
+enum { COLS = 4, K = 6, MOST = 4, STEPS = 15, MOST_ROWS = 12300 };
 
-static unsigned char points[ROWS * COLS];
+static unsigned char points[MOST_ROWS * COLS];
+
+/* What is made of the first so many points. */
+typedef struct graph_case {
+    const char *name;
+    int64_t rows;
+    int32_t shards;
+    int64_t steps;
+    bool descends;
+} graph_case;
+
+static const graph_case exact_graph = {"an exact graph", 150, 5, STEPS, false};
 
 /* What combine works on: everyone adds, waits, reads, waits. */
 static struct {
     pthread_barrier_t all;
     pthread_mutex_t lock;
-    unsigned char greatest[4096];
+    unsigned char greatest[1 << 16];
 } table;
 
 typedef struct worker {
     kith_shard_team team;
+    const graph_case *graph;
     const char *folder;
     const char *path;
     int stop_at; /* this call of combine: ticks from there on say so; 0: never */
@@ -73,20 +86,23 @@ static int tick(void *arg, const char *phase, double done, double total)
 static void *work(void *arg)
 {
     worker *w = arg;
-    const kith_matrix matrix = {points, ROWS, COLS, COLS, KITH_U8};
+    const kith_matrix matrix = {points, w->graph->rows, COLS, COLS, KITH_U8};
     kith_search_params exact = kith_search_params_default();
+    kith_descent_params descent = kith_descent_params_default();
     kith_shard_params params = kith_shard_params_default();
     kith_ctx_params ours = kith_ctx_params_default();
     kith_ctx *ctx = NULL;
-    ours.threads = 1;
+    ours.threads = w->team.workers > 0 ? 1 : 2;
     ours.device = "cpu";
     ours.progress = tick;
     ours.progress_arg = w;
     assert_int_equal(kith_ctx_create(&ours, &ctx), KITH_OK);
     exact.k = w->k;
-    params.exact = &exact;
+    descent.k = w->k;
+    params.exact = w->graph->descends ? NULL : &exact;
+    params.descent = w->graph->descends ? &descent : NULL;
     params.format = KITH_FORMAT_KITH;
-    params.shards = w->team.workers > 0 ? SHARDS : 1;
+    params.shards = w->graph->shards;
     params.team = w->team.workers > 0 ? &w->team : NULL;
     w->report.struct_size = (uint32_t)sizeof w->report;
     w->status = kith_graph_shards(ctx, &matrix, &params, w->folder, w->path, &w->report);
@@ -95,7 +111,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-static void prepare(test_folder *folder, int workers, worker team[MOST])
+static void prepare(test_folder *folder, const graph_case *graph, int workers, worker team[MOST])
 {
     memset(team, 0, MOST * sizeof *team);
     for (int i = 0; i < workers; i++) {
@@ -104,6 +120,7 @@ static void prepare(test_folder *folder, int workers, worker team[MOST])
                                     .worker = i,
                                     .combine = combine,
                                     .arg = &team[i]},
+                           .graph = graph,
                            .folder = test_path(folder, "work"),
                            .path = test_path(folder, "team.kith"),
                            .k = K};
@@ -132,29 +149,41 @@ static void same_bytes(const char *one, const char *other)
     free(data[1]);
 }
 
-static void alone(test_folder *folder)
+static void alone(test_folder *folder, const graph_case *graph)
 {
-    worker one = {
-        .folder = test_path(folder, "own"), .path = test_path(folder, "one.kith"), .k = K};
+    worker one = {.graph = graph,
+                  .folder = test_path(folder, "own"),
+                  .path = test_path(folder, "one.kith"),
+                  .k = K};
     (void)work(&one);
     assert_int_equal(one.status, KITH_OK);
+    assert_int_equal(one.report.steps_done, graph->steps);
 }
 
 static void the_bytes_of_one(void **state)
 {
+    static const graph_case descents[] = {
+        {"an approximate graph of pairs", 600, 5, STEPS, true},
+        {"an approximate graph of groups", MOST_ROWS, 3, 3, true},
+    };
+    const graph_case *const graphs[] = {&exact_graph, &descents[0], &descents[1]};
     test_folder *folder = *state;
     worker team[MOST];
-    print_message("1 to 4 workers write the bytes of one process, and leave no folder\n");
-    alone(folder);
-    for (int workers = 1; workers <= MOST; workers++) {
-        prepare(folder, workers, team);
-        run(workers, team);
-        for (int i = 0; i < workers; i++) {
-            assert_int_equal(team[i].status, KITH_OK);
-            assert_int_equal(team[i].report.steps_done, STEPS);
+    for (size_t i = 0; i < sizeof graphs / sizeof *graphs; i++) {
+        print_message("%s: 1 to 4 workers write the bytes of one process, and leave no folder\n",
+                      graphs[i]->name);
+        alone(folder, graphs[i]);
+        for (int workers = 1; workers <= MOST; workers++) {
+            prepare(folder, graphs[i], workers, team);
+            run(workers, team);
+            for (int j = 0; j < workers; j++) {
+                assert_int_equal(team[j].status, KITH_OK);
+                assert_int_equal(team[j].report.steps_done, graphs[i]->steps);
+            }
+            assert_true(!graphs[i]->descends || team[0].report.recall.recall > 0.99);
+            same_bytes(test_path(folder, "one.kith"), test_path(folder, "team.kith"));
+            assert_int_equal(test_folder_count(folder), 2);
         }
-        same_bytes(test_path(folder, "one.kith"), test_path(folder, "team.kith"));
-        assert_int_equal(test_folder_count(folder), 2);
     }
 }
 
@@ -164,30 +193,30 @@ static void one_failure(void **state)
     worker team[MOST];
     print_message("a worker that is stopped, has other parameters or no folder: all hear the same, "
                   "and other workers go on\n");
-    alone(folder);
-    prepare(folder, 3, team);
-    team[2].stop_at = 13; /* the end of the builds */
+    alone(folder, &exact_graph);
+    prepare(folder, &exact_graph, 3, team);
+    team[2].stop_at = 21; /* the end of the builds */
     run(3, team);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(team[i].status, KITH_E_CANCELLED);
     }
     const int64_t stood = team[0].report.steps_done;
     assert_true(stood > 0 && stood < STEPS);
-    prepare(folder, 2, team);
+    prepare(folder, &exact_graph, 2, team);
     team[1].k = K - 1;
     run(2, team);
     assert_int_equal(team[0].status, KITH_E_ARGUMENT);
     assert_int_equal(team[1].status, KITH_E_ARGUMENT);
-    assert_non_null(strstr(team[0].detail, "of another job"));
+    assert_non_null(strstr(team[0].detail, "it says 'k 6', this one 'k 5'"));
     assert_non_null(strstr(team[0].detail, "[worker 1]"));
     assert_string_equal(team[0].detail, team[1].detail);
-    prepare(folder, 2, team);
+    prepare(folder, &exact_graph, 2, team);
     team[1].folder = test_path(folder, "nowhere");
     run(2, team);
     assert_int_equal(team[0].status, KITH_E_IO);
     assert_non_null(strstr(team[0].detail, "nowhere: cannot be opened as a folder"));
     assert_string_equal(team[0].detail, team[1].detail);
-    prepare(folder, 2, team);
+    prepare(folder, &exact_graph, 2, team);
     run(2, team);
     assert_int_equal(team[0].status, KITH_OK);
     assert_int_equal(team[0].report.steps_stood, stood);
@@ -196,8 +225,8 @@ static void one_failure(void **state)
 
 int main(void)
 {
-    for (int i = 0; i < ROWS * COLS; i++) {
-        points[i] = (unsigned char)(i * 7919 % 251);
+    for (int i = 0; i < MOST_ROWS * COLS; i++) {
+        points[i] = (unsigned char)((uint32_t)i * 2654435761U >> 24);
     }
     (void)pthread_mutex_init(&table.lock, NULL);
     const struct CMUnitTest tests[] = {
