@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Idea. One graph that is given comes into empty lists, all of it NEW. Of two graphs that are made
- * one, what each has is known: its entries are not NEW. What the screen, cut short, finds near is
- * then offered to their lists: positions of both sets stand in one order, so that a block's near
- * tiles hold points of both. Rounds begin with what came.
+ * one, what each has is known: its entries are not NEW, and no neighbour in the union is farther
+ * than the k-th of them. That is the reach with which the screen, cut short, begins: it needs no
+ * seeds, and little passes that is not wanted. What it finds near is then offered to the lists:
+ * positions of both sets stand in one order, so that a block's near tiles hold points of both.
+ * Rounds begin with what came, and nothing is drawn by chance.
  *
  *      graphs, by row  ->  places of rows  ->  given, by position  ->  lists, known
- *      screen          ->  32 NEW entries a position               ->  offers to lists
+ *      lists           ->  reach  ->  screen  ->  NEW entries      ->  offers to lists
  *
  * A group of equal rows has the list of its first row; where it has rows of both sets, also that of
  * its first row in the other.
@@ -227,10 +229,33 @@ static kith_status look_across(kin_cascade_run *run)
     return status;
 }
 
+bool kin_cascade_looks_across(const kin_cascade_run *run)
+{
+    return run->request->split > 0 && run->screened && run->request->by_chance == 0;
+}
+
+/* What is farther than the k-th entry of a list is not among the k of the union. Entries serve as
+ * reach and go: the screen meets those that are near once more, and of what it finds no two may be
+ * one. */
+kith_status kin_cascade_reach_of_given(const kin_cascade_run *run, kin_fused_work *work)
+{
+    if (!kin_cascade_looks_across(run) || run->graph.length > work->lists.capacity) {
+        return KITH_OK;
+    }
+    const kin_fused_device *on = &run->on;
+    kin_fused_lists known = work->lists;
+    known.k = (int32_t)run->wanted;
+    const kin_cascade_hand hand = {.graph = run->graph, .lists = known};
+    const kin_fused_tighten reach = {.set = work->rows, .cols_set = work->cols, .lists = known};
+    KIN_TRY(kin_cascade_check(run, run->kernels->hand(on->stream, &hand), "handing lists over"));
+    KIN_TRY(kin_cascade_check(run, on->kernels->tighten(on->stream, &reach), "finding thresholds"));
+    KIN_TRY(kin_gpu_fill(on->ctx, on->gpu, known.counts, 0,
+                         (uint64_t)known.rows * sizeof *known.counts));
+    return kin_fused_work_reached(work);
+}
+
 kith_status kin_cascade_take_given(kin_cascade_run *run)
 {
-    const kin_descent_request *request = run->request;
     KIN_TRY(take_graphs(run));
-    return request->split > 0 && run->screened && request->by_chance == 0 ? look_across(run)
-                                                                          : KITH_OK;
+    return kin_cascade_looks_across(run) ? look_across(run) : KITH_OK;
 }

@@ -12,6 +12,7 @@
 #include "cascade/cascade_kernels.h"
 #include "exact/exact_answer.h"
 #include "fused/fused_side.h"
+#include "fused/fused_stage.h"
 #include "gpu/gpu_team.h"
 
 /* What kernels count in a round, one block of device memory. */
@@ -97,6 +98,11 @@ kith_status kin_cascade_begin(kin_cascade_run *run, kin_descent_start start);
 kith_status kin_cascade_screen(kin_cascade_run *run, kin_cascade_graph *graph);
 /* The request's graphs come into run->graph, which is empty (cascade_given.c). */
 kith_status kin_cascade_take_given(kin_cascade_run *run);
+/* Two graphs are made one by what the screen finds near: no list waits for chance. */
+bool kin_cascade_looks_across(const kin_cascade_run *run);
+/* Of two graphs: what they know is the reach of the screen's rows. Work is made, with near tiles.
+ */
+kith_status kin_cascade_reach_of_given(const kin_cascade_run *run, kin_fused_work *work);
 /* Empty places up to `wanted` entries, by chance. */
 kith_status kin_cascade_fill_up(kin_cascade_run *run, int32_t wanted, const uint32_t *given,
                                 int32_t given_length);

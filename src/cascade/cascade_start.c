@@ -83,6 +83,7 @@ static kith_status run_screen(kin_cascade_run *run, kin_fused_work *work, nearne
     KIN_TRY(find_near(run, near));
     work->near = near->worst;
     work->points_radii = near->radii;
+    KIN_TRY(kin_cascade_reach_of_given(run, work));
     return kin_fused_work_run(work);
 }
 
@@ -139,7 +140,9 @@ static kith_status begin(kin_cascade_run *run, kin_descent_start start)
             KIN_TRY(kin_cascade_take_given(run));
         }
     }
-    KIN_TRY(kin_cascade_fill_up(run, run->graph.length, NULL, 0));
+    const int64_t few = kin_min_i64(kin_cascade_start_k(run->request), run->graph.length);
+    const int32_t wanted = kin_cascade_looks_across(run) ? (int32_t)few : run->graph.length;
+    KIN_TRY(kin_cascade_fill_up(run, wanted, NULL, 0));
     return kin_gpu_wait(run->on.ctx, run->on.gpu);
 }
 

@@ -472,6 +472,14 @@ kith_status kin_fused_work_reach(kin_fused_work *w)
     return run_seed(w, false);
 }
 
+kith_status kin_fused_work_reached(kin_fused_work *w)
+{
+    w->reached = true;
+    w->seed_pairs = (double)(own_end(w) - own_first(w)) * (double)w->seed_tiles;
+    KIN_TRY(upload_seed_tiles(w));
+    return upload_seed_units(w);
+}
+
 kith_status kin_fused_work_seed(kin_fused_work *w)
 {
     return run_seed(w, true);
@@ -490,8 +498,12 @@ kith_status kin_fused_work_run(kin_fused_work *w)
         return KITH_OK; /* the seeds were everything */
     }
     const int64_t first = w->seed_blocks / 2 + 1;
-    return run_stages(w, first, kin_fused_offsets_end(w->rows.padded / KIN_FUSED_BLOCK), first,
-                      w->near != NULL ? NEAR_GROWTH : GRAPH_GROWTH);
+    const int64_t end = kin_fused_offsets_end(w->rows.padded / KIN_FUSED_BLOCK);
+    if (w->near == NULL) {
+        return run_stages(w, first, end, first, GRAPH_GROWTH);
+    }
+    /* Near tiles of rows that know their reach are one stage. */
+    return run_stages(w, first, end, w->reached ? end : first, NEAR_GROWTH);
 }
 
 kith_status kin_fused_work_rerun(kin_fused_work *w)

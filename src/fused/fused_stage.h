@@ -55,7 +55,7 @@ typedef struct kin_fused_work {
     int64_t batch_blocks; /* blocks of rows that one matrix holds */
     int64_t stretch;      /* offsets or tiles that a plan may take at once */
     uint32_t unit_tiles;
-    bool reached; /* kin_fused_work_reach was here: tiles and units of the seeds stand ready */
+    bool reached; /* rows have a reach: tiles and units of the seeds stand ready */
     void *events[2];
     int64_t stages;    /* so far */
     double seed_pairs; /* pairs of (block, tile) in seeds */
@@ -68,6 +68,9 @@ void kin_fused_work_free(kin_fused_work *work);
  * rows may then be arranged. */
 bool kin_fused_work_has_stages(const kin_fused_work *work);
 kith_status kin_fused_work_reach(kin_fused_work *work);
+/* In its place, for a graph of which the caller knows neighbours: every row's reach in work->lists
+ * is proven. */
+kith_status kin_fused_work_reached(kin_fused_work *work);
 /* The seeds alone: lists of what each block finds in its own surroundings. */
 kith_status kin_fused_work_seed(kin_fused_work *work);
 /* Seed and all stages. Returns with work under way. */
