@@ -123,6 +123,51 @@ static void choose(const finding *f, worker *w, int32_t i, bool follows)
     kin_select_sort_words(w->words, count);
 }
 
+/* The cell of an inner product that a point is a member of: the nearest of those with heights.
+ * Overwrites row i of the orders. */
+static uint16_t own_cell(const finding *f, const worker *w, int32_t i, int64_t position)
+{
+    const kin_descent_centres *centres = f->centres;
+    const bool is_float = kin_tile_is_float(f->points->kernel->type);
+    const float height = centres->heights[position];
+    uint32_t *orders = w->orders + i * centres->padded;
+    uint32_t least = UINT32_MAX;
+    uint16_t cell = 0;
+    for (int64_t c = 0; c < centres->count; c++) {
+        const float cost = is_float ? kin_descent_float_of_order(orders[c])
+                                    : (float)kin_descent_int_of_order(orders[c]);
+        const float whole = cost + (centres->lifts[c] + centres->slopes[c] * height);
+        orders[c] = kin_descent_order_of_float(whole);
+    }
+    for (int64_t c = 0; c < centres->count; c++) {
+        least = orders[c] < least ? orders[c] : least;
+    }
+    while (orders[cell] != least) {
+        cell += 1;
+    }
+    return cell;
+}
+
+/* The near cells of row i of a strip, a point's own first. */
+static void take_near(const finding *f, worker *w, int32_t i, int64_t position, bool follows,
+                      uint16_t *near)
+{
+    const bool raised = f->centres->heights != NULL;
+    int32_t count = 0;
+    if (!raised || f->each > 1) {
+        choose(f, w, i, follows);
+    }
+    if (raised) {
+        near[count++] = own_cell(f, w, i, position);
+    }
+    for (int32_t e = 0; count < f->each; e++) {
+        const uint16_t cell = (uint16_t)w->words[e];
+        if (!raised || cell != near[0]) {
+            near[count++] = cell;
+        }
+    }
+}
+
 /* Rows that follow each other are read where they stand. */
 static const uint32_t *rows_of(const finding *f, worker *w, int64_t first, int32_t count)
 {
@@ -148,10 +193,8 @@ static kith_status find_near(void *arg, int64_t task, int32_t thread)
         const int32_t count = (int32_t)kin_min_i64(ROWS, last - first);
         meet_centres(f, w, rows_of(f, w, first, count), count);
         for (int32_t i = 0; i < count; i++) {
-            choose(f, w, i, first + i > begin);
-            for (int32_t e = 0; e < f->each; e++) {
-                f->near[(first + i) * f->each + e] = (uint16_t)w->words[e];
-            }
+            take_near(f, w, i, f->first + (first + i) * f->step, first + i > begin,
+                      f->near + (first + i) * f->each);
         }
     }
     return KITH_OK;
@@ -255,7 +298,7 @@ done:
 bool kin_descent_cells_possible(const kin_descent_points *points)
 {
     const kin_distance *distance = &points->prepared->distance;
-    return kin_metric_get_traits(distance->metric)->screen == KIN_SCREEN_DISTANCE &&
+    return kin_metric_get_traits(distance->metric)->screen != KIN_SCREEN_DIRECT &&
            points->symmetric && distance->cols <= KIN_DESCENT_CENTRE_COLS;
 }
 
@@ -331,11 +374,13 @@ uint64_t kin_descent_cells_bytes(const kin_frame *frame, int64_t points, int32_t
     const uint64_t count = (uint64_t)kin_descent_cells_wished(points);
     const uint64_t pitch = (uint64_t)kin_round_up(frame->groups, KIN_DESCENT_WIDE_STEP);
     const uint64_t width = (uint64_t)frame->groups * 4;
-    const uint64_t a_point = KIN_DESCENT_MOST_NEAR * sizeof(uint16_t) + sizeof(uint32_t);
-    const uint64_t a_centre = width * sizeof(double) + pitch * sizeof(uint32_t) + 16;
+    const uint64_t a_point =
+        KIN_DESCENT_MOST_NEAR * sizeof(uint16_t) + sizeof(uint32_t) + sizeof(float);
+    const uint64_t a_centre = width * sizeof(double) + pitch * sizeof(uint32_t) + 32;
     const uint64_t padded = (uint64_t)kin_round_up((int64_t)count, KIN_DESCENT_COLS_STEP);
     const uint64_t a_worker = sizeof(worker) + KIN_DESCENT_ROWS_STEP * pitch * sizeof(uint32_t) +
-                              padded * (KIN_DESCENT_ROWS_STEP + 4) * sizeof(uint32_t);
+                              padded * (KIN_DESCENT_ROWS_STEP + 4) * sizeof(uint32_t) +
+                              (width + 1) * sizeof(double);
     const uint64_t centres =
         kin_size_mul(count + KIN_DESCENT_COLS_STEP, a_centre) + width * sizeof(double);
     return kin_size_add(kin_size_add(centres, kin_size_mul((uint64_t)points, a_point)),

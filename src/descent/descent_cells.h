@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Cells: which centres each point is nearest to (k-means: Lloyd 1982). Centres begin as means of
  * runs of positions, which stand together already, and move a few times, for samples of the points.
- * Then each point knows its nearest cells; the first is its own. */
+ * Then each point knows its nearest cells; the first is its own. Of inner products the others are
+ * those whose centres have the largest products with it (descent_centres.h). */
 #ifndef KIN_DESCENT_DESCENT_CELLS_H
 #define KIN_DESCENT_DESCENT_CELLS_H
 
@@ -16,7 +17,7 @@ typedef struct kin_descent_cells {
                        many */
 } kin_descent_cells;
 
-/* Whether points have centres: where costs are distances, and in the range of centres. */
+/* Whether points have centres: not of direct metrics, and in the range of centres. */
 bool kin_descent_cells_possible(const kin_descent_points *points);
 /* A good number of cells for so many points. */
 int64_t kin_descent_cells_wished(int64_t points);

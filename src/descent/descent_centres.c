@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-enum { CENTRES_A_TASK = 16 };
+enum { CENTRES_A_TASK = 16, POINTS_A_TASK = 1024 };
 
 typedef struct moving {
     const kin_descent_points *points;
@@ -64,6 +64,87 @@ static void add_row(const kin_descent_points *points, uint32_t position, int64_t
     }
 }
 
+/* ---- Heights -------------------------------------------------------------------------------- */
+
+/* Rows of bytes without a sign are stored with this taken off (exact_set.c): no difference knows of
+ * it, but products do. */
+static double taken_off(const kin_descent_points *points)
+{
+    const kin_prepared *prepared = points->prepared;
+    const bool off =
+        prepared->frame.bound == KIN_BOUND_INTEGER && prepared->rows.matrix.dtype == KITH_U8;
+    return off ? 128.0 : 0.0;
+}
+
+static double square_of(const double *values, int32_t cols, double off)
+{
+    double sum = 0.0;
+    for (int32_t i = 0; i < cols; i++) {
+        sum += (values[i] + off) * (values[i] + off);
+    }
+    return sum;
+}
+
+typedef struct raising {
+    const kin_descent_points *points;
+    const kin_descent_centres *centres;
+    double *rows; /* by thread: width */
+    double *most; /* by thread: the largest square */
+    double square;
+} raising;
+
+/* Squares first, where heights will stand. */
+static kith_status take_squares(void *arg, int64_t task, int32_t thread)
+{
+    const raising *r = arg;
+    const int64_t width = r->centres->width;
+    double *row = r->rows + thread * width;
+    const int64_t last = kin_min_i64((task + 1) * POINTS_A_TASK, r->points->count);
+    for (int64_t p = task * POINTS_A_TASK; p < last; p++) {
+        memset(row, 0, (size_t)width * sizeof *row);
+        add_row(r->points, (uint32_t)p, width, row);
+        const double square = square_of(row, r->points->prepared->frame.cols, taken_off(r->points));
+        r->centres->heights[p] = (float)square;
+        r->most[thread] = fmax(r->most[thread], square);
+    }
+    return KITH_OK;
+}
+
+static kith_status take_heights(void *arg, int64_t task, int32_t thread)
+{
+    (void)thread;
+    const raising *r = arg;
+    float *heights = r->centres->heights;
+    const int64_t last = kin_min_i64((task + 1) * POINTS_A_TASK, r->points->count);
+    for (int64_t p = task * POINTS_A_TASK; p < last; p++) {
+        heights[p] = (float)sqrt(fmax(r->square - (double)heights[p], 0.0));
+    }
+    return KITH_OK;
+}
+
+static kith_status raise_points(kith_ctx *ctx, const kin_descent_points *points,
+                                kin_descent_centres *centres)
+{
+    raising r = {.points = points, .centres = centres};
+    const uint64_t threads = (uint64_t)ctx->threads;
+    const int64_t tasks = kin_ceil_div(points->count, POINTS_A_TASK);
+    kith_status status = KITH_OK;
+    KIN_TRY_GOTO(status,
+                 kin_alloc(ctx, &r.rows, kin_size_mul(threads, (uint64_t)centres->width),
+                           sizeof *r.rows, "threads"),
+                 done);
+    KIN_TRY_GOTO(status, kin_alloc_zero(ctx, &r.most, threads, sizeof *r.most, "threads"), done);
+    KIN_TRY_GOTO(status, kin_parallel(ctx, "start", tasks, take_squares, &r), done);
+    for (int32_t t = 0; t < ctx->threads; t++) {
+        r.square = fmax(r.square, r.most[t]);
+    }
+    status = kin_parallel(ctx, "start", tasks, take_heights, &r);
+done:
+    kin_free(ctx, r.most);
+    kin_free(ctx, r.rows);
+    return status;
+}
+
 /* ---- Where centres are ---------------------------------------------------------------------- */
 
 /* Sums of whole numbers are exact in any order, so integer types have the same centres on every
@@ -80,9 +161,14 @@ static kith_status take_means(void *arg, int64_t task, int32_t thread)
         if (count == 0) {
             continue;
         }
+        double height = 0.0;
         memset(values, 0, (size_t)centres->width * sizeof *values);
         for (int64_t i = m->starts[c]; i < m->starts[c + 1]; i++) {
             add_row(m->points, m->members[i], centres->width, values);
+            height += centres->heights != NULL ? (double)centres->heights[m->members[i]] : 0.0;
+        }
+        if (centres->heights != NULL) {
+            centres->height[c] = (float)(height / (double)count);
         }
         for (int64_t i = 0; i < centres->width; i++) {
             values[i] /= (double)count;
@@ -143,6 +229,30 @@ static double store(const moving *m, int64_t i, double e, uint32_t *word)
     }
 }
 
+/* The term of a centre as a column. squares, across: of what is stored. */
+static kin_word term_of(const moving *m, double squares, double across)
+{
+    if (kin_tile_is_float(m->points->kernel->type)) {
+        return (kin_word){.f = (float)squares};
+    }
+    return (kin_word){.i = (int32_t)rint(squares / m->scale) + 2 * (int32_t)across};
+}
+
+/* The same of a product, and what heights add. sum: of what is stored. */
+static kin_word product_term_of(const moving *m, int64_t c, double sum)
+{
+    kin_descent_centres *centres = m->centres;
+    const bool is_float = kin_tile_is_float(m->points->kernel->type);
+    const double off = taken_off(m->points);
+    const double scale = is_float ? 1.0 : m->scale;
+    const double height = (double)centres->height[c];
+    const double square =
+        square_of(centres->values + c * centres->width, m->points->prepared->frame.cols, off);
+    centres->lifts[c] = (float)(scale * (square + height * height));
+    centres->slopes[c] = (float)(-2.0 * scale * height);
+    return is_float ? (kin_word){.f = 0.0F} : (kin_word){.i = -2 * (int32_t)(off * sum)};
+}
+
 static kith_status store_centres(void *arg, int64_t task, int32_t thread)
 {
     (void)thread;
@@ -157,18 +267,17 @@ static kith_status store_centres(void *arg, int64_t task, int32_t thread)
         const double *values = centres->values + c * centres->width;
         double squares = 0.0;
         double across = 0.0;
+        double sum = 0.0;
         for (int64_t i = 0; i < centres->width; i++) {
             uint32_t *word = &words[i / size * KIN_PANEL];
             *word = i % size == 0 ? 0 : *word;
             const double stored = store(m, i, values[i] - centres->middle[i], word);
             squares += stored * stored;
             across += stored * centres->middle[i];
+            sum += stored;
         }
-        if (kin_tile_is_float(type)) {
-            centres->terms[c].f = (float)squares;
-        } else {
-            centres->terms[c].i = (int32_t)rint(squares / m->scale) + 2 * (int32_t)across;
-        }
+        centres->terms[c] =
+            centres->heights != NULL ? product_term_of(m, c, sum) : term_of(m, squares, across);
     }
     return KITH_OK;
 }
@@ -186,6 +295,18 @@ kith_status kin_descent_centres_move(kith_ctx *ctx, const kin_descent_points *po
 }
 
 /* ---- Memory --------------------------------------------------------------------------------- */
+
+static kith_status make_heights(kith_ctx *ctx, const kin_descent_points *points,
+                                kin_descent_centres *centres)
+{
+    const uint64_t count = (uint64_t)centres->count;
+    KIN_TRY(kin_alloc(ctx, &centres->heights, (uint64_t)points->count, sizeof *centres->heights,
+                      "heights"));
+    KIN_TRY(kin_alloc_zero(ctx, &centres->height, count, sizeof *centres->height, "centres"));
+    KIN_TRY(kin_alloc_zero(ctx, &centres->lifts, count, sizeof *centres->lifts, "centres"));
+    KIN_TRY(kin_alloc_zero(ctx, &centres->slopes, count, sizeof *centres->slopes, "centres"));
+    return raise_points(ctx, points, centres);
+}
 
 kith_status kin_descent_centres_make(kith_ctx *ctx, const kin_descent_points *points, int64_t count,
                                      kin_descent_centres *centres)
@@ -218,6 +339,9 @@ kith_status kin_descent_centres_make(kith_ctx *ctx, const kin_descent_points *po
         centres->terms[c] =
             is_float ? (kin_word){.f = KIN_LIMIT_ALL_F} : (kin_word){.i = KIN_LIMIT_ALL};
     }
+    if (kin_metric_get_traits(frame->distance.metric)->screen == KIN_SCREEN_PRODUCT) {
+        status = make_heights(ctx, points, centres);
+    }
 done:
     if (status != KITH_OK) {
         kin_descent_centres_free(ctx, centres);
@@ -227,6 +351,10 @@ done:
 
 void kin_descent_centres_free(kith_ctx *ctx, kin_descent_centres *centres)
 {
+    kin_free(ctx, centres->slopes);
+    kin_free(ctx, centres->lifts);
+    kin_free(ctx, centres->height);
+    kin_free(ctx, centres->heights);
     kin_free(ctx, centres->terms);
     kin_free(ctx, centres->panels);
     kin_free(ctx, centres->middle);

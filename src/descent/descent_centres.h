@@ -6,7 +6,15 @@
  *   |p - c|^2 = |p - m|^2 + |e|^2 + 2 m.e - 2 p.e       m: about the mean of all, e = c - m
  *
  * Integer types hold s e, s as large as a byte allows: centres of points that differ by few units
- * are not rounded to points. */
+ * are not rounded to points.
+ *
+ * Inner products have no nearest centre until each point gets a height, one more value:
+ *
+ *   |(p, 0) - (c, h_c)|^2 = |p|^2 - 2 p.c + M^2         h_c^2 = M^2 - |c|^2, M the longest point
+ *
+ * So who asks stands on the ground, and whoever is near it up there has a large product with it.
+ * Points with their heights have cells like any others. Who asks is told the order of -2 p.c alone:
+ * a mean of points that stand far apart is lower than they are, but no worse to ask. */
 #ifndef KIN_DESCENT_DESCENT_CENTRES_H
 #define KIN_DESCENT_DESCENT_CENTRES_H
 
@@ -24,6 +32,12 @@ typedef struct kin_descent_centres {
     double *middle; /* width: what e is counted from; zeros for float types */
     uint32_t *panels;
     kin_word *terms;
+    /* Of inner products, else NULL. A centre's place among points with heights costs, beside the
+     * order of its product, lift + slope x the point's height. */
+    float *heights; /* of points, by position */
+    float *height;  /* of centres */
+    float *lifts;
+    float *slopes;
 } kin_descent_centres;
 
 /* No centre has a place yet. */

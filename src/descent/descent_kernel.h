@@ -52,6 +52,20 @@ typedef void (*kin_descent_least_fn)(const uint32_t *orders, const uint32_t *bac
                                      int32_t new_count, int32_t count,
                                      const kin_descent_least *least);
 
+/* Costs of orders (descent_word.h). */
+static inline float kin_descent_float_of_order(uint32_t order)
+{
+    const uint32_t bits = (order >> 31) != 0 ? order ^ 0x80000000u : ~order;
+    float cost;
+    memcpy(&cost, &bits, sizeof cost);
+    return cost;
+}
+
+static inline int32_t kin_descent_int_of_order(uint32_t order)
+{
+    return (int32_t)(order ^ 0x80000000u);
+}
+
 typedef struct kin_descent_kernel {
     const char *name;
     kin_tile_type type;

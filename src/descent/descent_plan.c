@@ -55,7 +55,7 @@ void kin_descent_defaults(kin_descent_request *request, int64_t rows)
     }
     if (request->share == 0.0) {
         const bool in_cells =
-            kin_metric_get_traits(request->distance.metric)->screen == KIN_SCREEN_DISTANCE;
+            kin_metric_get_traits(request->distance.metric)->screen != KIN_SCREEN_DIRECT;
         const double alone = in_cells ? POINTS_IN_CELLS : POINTS_IN_BLOCKS;
         const double across = in_cells ? POINTS_ACROSS_CELLS : POINTS_ACROSS_BLOCKS;
         const double points = request->split > 0 ? across : alone;
