@@ -157,12 +157,20 @@ typedef struct kin_cascade_merge {
 /* For each tile of a set the distance of centres within which `count` other tiles' centres are (its
  * count-th nearest; all if there are fewer), as `far` of worst[tile], `integer` its square rounded
  * up where the frame's bound is of integers. So that kin_fused_plan with radii of zero plans near
- * tiles. */
+ * tiles. coarse: the groups whose tiles are looked at; then a tile that finds fewer has +inf. */
 typedef struct kin_cascade_near {
     kin_fused_set set; /* with centres */
+    kin_fused_coarse coarse;
     int64_t count;
     kin_fused_worst *worst; /* padded / 128 */
 } kin_cascade_near;
+
+/* Of each `tiles` tiles the mean of centres. */
+typedef struct kin_cascade_groups {
+    kin_fused_set set; /* with centres */
+    int32_t tiles;
+    float *centres; /* groups x cols */
+} kin_cascade_groups;
 
 /* lasts[point]: the last word of each list that the graph cares for. */
 typedef struct kin_cascade_ends {
@@ -265,6 +273,7 @@ typedef struct kin_cascade_walk {
 
 typedef struct kin_cascade_kernels {
     int (*near_tiles)(kin_gpu_stream *stream, const kin_cascade_near *job);
+    int (*group_centres)(kin_gpu_stream *stream, const kin_cascade_groups *job);
     int (*adopt)(kin_gpu_stream *stream, const kin_cascade_adopt *job);
     int (*fill)(kin_gpu_stream *stream, const kin_cascade_fill *job);
     int (*place)(kin_gpu_stream *stream, const kin_cascade_place *job);

@@ -8,6 +8,7 @@
 extern "C" {
 
 int kin_cascade_launch_near_tiles(kin_gpu_stream *stream, const kin_cascade_near *job);
+int kin_cascade_launch_group_centres(kin_gpu_stream *stream, const kin_cascade_groups *job);
 int kin_cascade_launch_adopt(kin_gpu_stream *stream, const kin_cascade_adopt *job);
 int kin_cascade_launch_stretch(kin_gpu_stream *stream, const kin_cascade_stretch *job);
 int kin_cascade_launch_fill(kin_gpu_stream *stream, const kin_cascade_fill *job);

@@ -15,6 +15,9 @@
  * for fp32). Either the sample is LEAST_SAMPLE, and the room holds it all, or about EXPECTED are
  * wanted of a longer one, and the room is nearly empty after it was tightened.
  *
+ * Where near groups are known (fused_kernels.h: kin_fused_coarse), their tiles are the columns, all
+ * of them, and cost no more for many points than for few.
+ *
  * The order of a room depends on who came first; the wanted number does not.
  *
  * Cost. One subtraction and one fma a component, tile and column. On an H200 all columns of 78,125
@@ -168,6 +171,27 @@ static __device__ void write_worst(const near_args &a, int64_t tile, float squar
     a.job.worst[tile] = worst;
 }
 
+/* Columns of a block, and the tile of each. A block's rows are of one pair of groups. */
+static __device__ __forceinline__ int64_t columns_of(const near_args &a, int64_t first)
+{
+    const kin_fused_coarse &coarse = a.job.coarse;
+    return coarse.groups == NULL
+               ? a.sample
+               : (int64_t)coarse.counts[first / (2 * coarse.tiles)] * coarse.tiles;
+}
+
+static __device__ __forceinline__ int64_t tile_of(const near_args &a, int64_t first, int64_t place)
+{
+    const kin_fused_coarse &coarse = a.job.coarse;
+    if (coarse.groups == NULL) {
+        return place * a.tiles / a.sample;
+    }
+    const uint32_t *groups = coarse.groups + first / (2 * coarse.tiles) * coarse.room;
+    const int64_t tile =
+        (int64_t)groups[place / coarse.tiles] * coarse.tiles + place % coarse.tiles;
+    return tile < a.tiles ? tile : -1;
+}
+
 static __global__ void __launch_bounds__(THREADS, 2) near_tiles(const __grid_constant__ near_args a)
 {
     extern __shared__ __align__(16) unsigned char memory[];
@@ -178,9 +202,10 @@ static __global__ void __launch_bounds__(THREADS, 2) near_tiles(const __grid_con
         shared->threshold[threadIdx.x] = INFINITY;
         shared->count[threadIdx.x] = 0;
     }
-    for (int64_t at = 0; at < a.sample; at += THREADS) {
+    const int64_t columns = columns_of(a, first);
+    for (int64_t at = 0; at < columns; at += THREADS) {
         const int64_t place = at + threadIdx.x;
-        const int64_t tile = place < a.sample ? place * a.tiles / a.sample : -1;
+        const int64_t tile = place < columns ? tile_of(a, first, place) : -1;
         shared->tile[threadIdx.x] = (int32_t)tile;
         float squares[ROWS] = {};
         measure(a, first, shared, squares);
@@ -223,7 +248,7 @@ extern "C" int kin_cascade_launch_near_tiles(kin_gpu_stream *stream, const kin_c
     near_args a = {};
     a.job = *job;
     a.tiles = (job->set.points + KIN_FUSED_TILE - 1) / KIN_FUSED_TILE;
-    if (job->count >= a.tiles - 1) {
+    if (job->coarse.groups == NULL && job->count >= a.tiles - 1) {
         const unsigned blocks = (unsigned)((all + THREADS - 1) / THREADS);
         near_all<<<blocks, THREADS, 0, stream->stream>>>(a);
         return kin_gpu_launched();
@@ -232,9 +257,41 @@ extern "C" int kin_cascade_launch_near_tiles(kin_gpu_stream *stream, const kin_c
     const int64_t holding = (EXPECTED * a.tiles + count - 1) / count;
     a.sample = min(max(holding, (int64_t)LEAST_SAMPLE), a.tiles);
     a.wanted = (int32_t)min((count * a.sample + a.tiles - 1) / a.tiles, a.sample - 1);
+    if (job->coarse.groups != NULL) {
+        a.wanted = (int32_t)min(count, (int64_t)LEAST_SAMPLE);
+    }
     const int bytes = (int)sizeof(near_shared);
     KIN_CUDA_TRY(
         cudaFuncSetAttribute(near_tiles, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
     near_tiles<<<(unsigned)((all + ROWS - 1) / ROWS), THREADS, (size_t)bytes, stream->stream>>>(a);
+    return kin_gpu_launched();
+}
+
+/* ---- Groups ---------------------------------------------------------------------------------- */
+
+/* A thread block a group, a thread a component. */
+static __global__ void group_centres(const __grid_constant__ kin_cascade_groups job)
+{
+    const int64_t tiles = (job.set.points + KIN_FUSED_TILE - 1) / KIN_FUSED_TILE;
+    const int32_t cols = job.set.frame.cols;
+    const int64_t first = (int64_t)blockIdx.x * job.tiles;
+    const int64_t end = min(first + job.tiles, tiles);
+    for (int32_t col = (int32_t)threadIdx.x; col < cols; col += (int32_t)blockDim.x) {
+        float sum = 0.0F;
+        for (int64_t tile = first; tile < end; tile++) {
+            sum += job.set.centres[tile * cols + col];
+        }
+        job.centres[(int64_t)blockIdx.x * cols + col] = sum / (float)(end - first);
+    }
+}
+
+extern "C" int kin_cascade_launch_group_centres(kin_gpu_stream *stream,
+                                                const kin_cascade_groups *job)
+{
+    const int64_t tiles = (job->set.points + KIN_FUSED_TILE - 1) / KIN_FUSED_TILE;
+    const int64_t groups = (tiles + job->tiles - 1) / job->tiles;
+    if (groups > 0) {
+        group_centres<<<(unsigned)groups, 128, 0, stream->stream>>>(*job);
+    }
     return kin_gpu_launched();
 }

@@ -11,6 +11,7 @@
 #include "cascade/cascade_run.h"
 
 #include "base/base_try.h"
+#include "cascade/cascade_near.h"
 #include "cascade/cascade_need.h"
 
 kin_descent_start kin_cascade_start_of(const kin_cascade_run *run)
@@ -50,39 +51,16 @@ kith_status kin_cascade_fill_up(kin_cascade_run *run, int32_t wanted, const uint
 
 /* ---- The screen ------------------------------------------------------------------------------ */
 
-/* What tells near tiles from others. */
-typedef struct nearness {
-    kin_fused_worst *worst;
-    float *radii;
-} nearness;
-
-static kith_status find_near(const kin_cascade_run *run, nearness *near)
-{
-    kith_ctx *ctx = run->on.ctx;
-    kin_gpu *gpu = run->on.gpu;
-    const kin_fused_set *set = &run->points.set;
-    const int64_t tiles = set->padded / KIN_FUSED_TILE;
-    const uint64_t bytes = (uint64_t)tiles * sizeof *near->radii;
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &near->worst, (uint64_t)tiles, sizeof *near->worst,
-                          "how far near tiles are"));
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &near->radii, bytes, 1, "how far near tiles are"));
-    KIN_TRY(kin_gpu_fill(ctx, gpu, near->worst, 0, (uint64_t)tiles * sizeof *near->worst));
-    KIN_TRY(kin_gpu_fill(ctx, gpu, near->radii, 0, bytes));
-    const int64_t count =
-        kin_max_i64(1, (int64_t)(run->request->share * (double)kin_fused_tiles_of(set->points)));
-    const kin_cascade_near job = {.set = *set, .count = count, .worst = near->worst};
-    return kin_cascade_check(run, run->kernels->near_tiles(run->on.stream, &job),
-                             "finding near tiles");
-}
-
-static kith_status run_screen(kin_cascade_run *run, kin_fused_work *work, nearness *near)
+static kith_status run_screen(kin_cascade_run *run, kin_fused_work *work,
+                              kin_cascade_nearness *near)
 {
     if (!kin_fused_work_has_stages(work) || work->rows.centres == NULL) {
         return kin_fused_work_seed(work);
     }
-    KIN_TRY(find_near(run, near));
+    KIN_TRY(kin_cascade_nearness_make(run, near));
     work->near = near->worst;
     work->points_radii = near->radii;
+    work->coarse = near->coarse;
     KIN_TRY(kin_cascade_reach_of_given(run, work));
     return kin_fused_work_run(work);
 }
@@ -105,7 +83,7 @@ kith_status kin_cascade_screen(kin_cascade_run *run, kin_cascade_graph *graph)
                            .cut_short = true,
                            .shared = run->share.parts > 0,
                            .col_worst = run->corpus->worst};
-    nearness near = {0};
+    kin_cascade_nearness near = {0};
     kin_fused_tally tally = {0};
     double met = 0.0;
     uint64_t scope = 0;
@@ -120,8 +98,7 @@ kith_status kin_cascade_screen(kin_cascade_run *run, kin_cascade_graph *graph)
     KIN_TRY_GOTO(status, kin_gpu_add_up(run->on.gpu, tally.pairs - tally.skipped, &met), done);
     run->evaluations += met * (double)(KIN_FUSED_BLOCK * KIN_FUSED_TILE);
 done:
-    kin_gpu_free(run->on.gpu, near.radii);
-    kin_gpu_free(run->on.gpu, near.worst);
+    kin_cascade_nearness_free(run, &near);
     kin_fused_work_free(&work);
     return status;
 }

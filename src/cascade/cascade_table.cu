@@ -7,6 +7,7 @@ static constexpr kin_cascade_kernels make_table()
 {
     kin_cascade_kernels table = {};
     table.near_tiles = kin_cascade_launch_near_tiles;
+    table.group_centres = kin_cascade_launch_group_centres;
     table.adopt = kin_cascade_launch_adopt;
     table.fill = kin_cascade_launch_fill;
     table.place = kin_cascade_launch_place;

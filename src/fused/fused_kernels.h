@@ -197,6 +197,17 @@ typedef struct kin_fused_arrange {
     double *reach;
 } kin_fused_arrange;
 
+/* Tiles in groups of `tiles` (4, 8 or 16), and of each two groups of rows the groups of columns
+ * that are near to them: what a plan has written whose tiles are groups (counts, tiles). groups
+ * NULL: not known. */
+enum { KIN_FUSED_COARSE_PARTS = 16 };
+typedef struct kin_fused_coarse {
+    const uint32_t *groups; /* of each two `room` */
+    const uint32_t *counts;
+    uint32_t room;
+    int32_t tiles;
+} kin_fused_coarse;
+
 /* The tiles of columns that each block of rows must meet, offsets first_offset .. last_offset in
  * tiles (graph: blocks ahead on the circle, pairs once; search: tiles in `sequence`), without those
  * that balls prove to be apart. Appends units of at most unit_tiles. unit_count cleared before.
@@ -205,6 +216,10 @@ typedef struct kin_fused_plan {
     kin_fused_set rows;
     kin_fused_set cols;
     int32_t graph; /* 1: rows and cols are one set, two-sided, block offsets */
+    /* A graph: only tiles of these groups are looked at. first and last are then a part of each
+     * list, of KIN_FUSED_COARSE_PARTS, and blocks that are at most `reach` apart do not meet. */
+    kin_fused_coarse coarse;
+    int64_t reach;
     /* Of the groups of KIN_FUSED_PLAN_GROUP blocks of rows every parts-th, from the part-th on, or
      * where they are `adjoining` the part-th of so many stretches; parts 0: all. Their tiles stand
      * side by side. */
@@ -217,9 +232,11 @@ typedef struct kin_fused_plan {
     const kin_fused_worst *row_worst; /* by tile of rows */
     const kin_fused_worst *col_worst; /* graph: the same; search: NULL */
     uint32_t *tiles;                  /* blocks of rows that are planned x tiles_a_block */
-    uint32_t tiles_a_block;           /* room: graph 2 (last - first), search last - first */
+    uint32_t tiles_a_block;           /* room: graph 2 (last - first), search last - first; with
+                                         groups or counts any: what finds none counts as skipped */
+    uint32_t *counts;                 /* NULL, or tiles of each block that is planned */
     uint32_t unit_tiles;
-    kin_fused_unit *units;
+    kin_fused_unit *units; /* NULL: none are made */
     uint32_t *unit_count;
     uint64_t *met; /* [0] met, [1] skipped */
 } kin_fused_plan;

@@ -10,6 +10,11 @@
  *        a thread: 4 x 2 distances, one subtraction and one fma a column
  *        -> a bit a (block, tile) -> the block's list of tiles, packed by votes
  *
+ * Coarse and fine. Pairs of tiles grow with the square of the points: from some millions on, who is
+ * content with near tiles looks for near groups first. A group, the tiles of 16 blocks, is a tile
+ * of a coarser set then, and the plan of that set says which groups a plan of the tiles walks
+ * through.
+ *
  * Proof: fused_ball.h. A sum that overflows, an infinite radius or a NaN skips nothing.
  *
  * Cost. d subtractions and fma a pair of tiles: 10^7 points of 96 columns have 3 * 10^9 pairs, some
@@ -39,12 +44,21 @@ typedef struct plan_args {
     int64_t blocks;      /* of rows */
     int64_t col_tiles;   /* with points */
     int64_t step;        /* of a search's sequence */
+    int64_t tall;        /* blocks of rows of a thread block, GROUP or fewer */
     int64_t first_group; /* of those that are planned, and how far the next one is */
     int64_t group_step;
-    int64_t length; /* of a group's stretch, in tiles */
+    int64_t length; /* of a group's stretch, in tiles, where all groups have the same */
     int64_t piece;  /* tiles of it that a thread block takes */
     float shrink;
 } plan_args;
+
+/* What a thread block walks through. */
+typedef struct plan_walk {
+    int64_t first;          /* block of rows, of a group of them */
+    int64_t own;            /* the same among those that are planned */
+    int64_t length;         /* places */
+    const uint32_t *groups; /* of columns, NULL: the schedule's tiles */
+} plan_walk;
 
 typedef struct plan_shared {
     float rows[ROW_TILES][STRIDE];
@@ -63,38 +77,64 @@ typedef struct plan_shared {
 /* ---- The schedule ------------------------------------------------------------------------------
  */
 
-/* The tile at place q of the stretch of the group that begins with block `first`, or -1. */
-static __device__ int64_t tile_at(const plan_args &a, int64_t first, int64_t q)
+static __device__ plan_walk walk_of(const plan_args &a)
 {
-    if (q >= a.length) {
+    plan_walk w = {};
+    const int64_t group = a.first_group + (int64_t)blockIdx.x * a.group_step;
+    w.own = (int64_t)blockIdx.x * a.tall;
+    w.first = group * a.tall;
+    w.length = a.length;
+    const kin_fused_coarse &coarse = a.job.coarse;
+    if (coarse.groups != NULL) {
+        const int64_t count = coarse.counts[group];
+        const int64_t begin = count * a.job.first / KIN_FUSED_COARSE_PARTS;
+        const int64_t end = count * a.job.last / KIN_FUSED_COARSE_PARTS;
+        w.groups = coarse.groups + group * coarse.room + begin;
+        w.length = (end - begin) * coarse.tiles;
+    }
+    return w;
+}
+
+/* The tile at place q, or -1. */
+static __device__ int64_t tile_at(const plan_args &a, const plan_walk &w, int64_t q)
+{
+    if (q >= w.length) {
         return -1;
     }
     if (a.job.graph == 0) {
         return kin_fused_sequence_tile(a.col_tiles, a.step, a.job.first + q);
     }
-    const int64_t tile = (first + a.job.first + q / 2) % a.blocks * 2 + q % 2;
+    const int64_t wide = a.job.coarse.tiles;
+    const int64_t tile = w.groups != NULL ? (int64_t)w.groups[q / wide] * wide + q % wide
+                                          : (w.first + a.job.first + q / 2) % a.blocks * 2 + q % 2;
     return tile < a.col_tiles ? tile : -1;
 }
 
-/* Whether block first + g meets what stands at place q. */
-static __device__ bool meets(const plan_args &a, int64_t first, int64_t g, int64_t q)
+/* Whether block w.first + g meets the tile, which stands at place q. */
+static __device__ bool meets(const plan_args &a, const plan_walk &w, int64_t g, int64_t q,
+                             int64_t tile)
 {
-    if (first + g >= a.blocks) {
+    const int64_t block = w.first + g;
+    if (g >= a.tall || block >= a.blocks) {
         return false;
     }
     if (a.job.graph == 0) {
         return true;
     }
+    if (w.groups != NULL) {
+        const int64_t ahead = tile / 2 >= block ? tile / 2 - block : tile / 2 - block + a.blocks;
+        return ahead > a.job.reach && a.blocks - ahead > a.job.reach &&
+               kin_fused_takes(a.blocks, block, ahead);
+    }
     const int64_t offset = a.job.first + q / 2 - g;
-    return offset >= a.job.first && offset < a.job.last &&
-           kin_fused_takes(a.blocks, first + g, offset);
+    return offset >= a.job.first && offset < a.job.last && kin_fused_takes(a.blocks, block, offset);
 }
 
-/* Where in the tiles of block first + g those begin that a thread block may write which starts at
+/* Where in the tiles of the g-th block those begin that a thread block may write which starts at
  * place q: behind all that earlier pieces can have. */
-static __device__ int64_t slots_before(const plan_args &a, int64_t g, int64_t q)
+static __device__ uint32_t slots_before(const plan_args &a, int64_t g, int64_t q)
 {
-    return a.job.graph == 0 ? q : max(q - 2 * g, (int64_t)0);
+    return (uint32_t)(a.job.graph == 0 ? q : max(q - 2 * g, (int64_t)0));
 }
 
 /* ---- Balls ----------------------------------------------------------------------------------- */
@@ -125,11 +165,11 @@ static __device__ void load_rows(const plan_args &a, int64_t first, plan_shared 
     }
 }
 
-static __device__ void load_cols(const plan_args &a, int64_t first, int64_t q, bool balls,
+static __device__ void load_cols(const plan_args &a, const plan_walk &w, int64_t q, bool balls,
                                  plan_shared *shared)
 {
     if (threadIdx.x < COL_TILES) {
-        const int64_t tile = tile_at(a, first, q + threadIdx.x);
+        const int64_t tile = tile_at(a, w, q + threadIdx.x);
         shared->col_tile[threadIdx.x] = tile;
         if (balls) {
             const bool reaches = tile >= 0 && a.job.col_worst != NULL;
@@ -228,24 +268,29 @@ static __device__ void mark_near(const plan_args &a, int64_t first, plan_shared 
 /* ---- Lists of tiles and units ---------------------------------------------------------------- */
 
 /* A warp appends what its blocks of the group have to meet among the tiles from place q on. */
-static __device__ void append(const plan_args &a, int64_t first, int64_t own, int64_t from,
-                              int64_t q, bool balls, plan_shared *shared)
+static __device__ void append(const plan_args &a, const plan_walk &w, int64_t from, int64_t q,
+                              bool balls, plan_shared *shared)
 {
     const int lane = (int)threadIdx.x % 32;
-    for (int g = (int)threadIdx.x / 32; g < GROUP; g += THREADS / 32) {
-        uint32_t *tiles = a.job.tiles + (own + g) * a.job.tiles_a_block + slots_before(a, g, from);
+    for (int g = (int)threadIdx.x / 32; g < a.tall; g += THREADS / 32) {
+        const uint32_t before = slots_before(a, g, from);
+        const uint32_t room = a.job.tiles_a_block > before ? a.job.tiles_a_block - before : 0;
+        uint32_t *tiles = a.job.tiles + (w.own + g) * a.job.tiles_a_block + before;
         uint32_t count = shared->count[g];
         uint32_t left_out = 0;
         for (int part = 0; part < COL_TILES / 32; part++) {
             const int64_t tile = shared->col_tile[part * 32 + lane];
-            const bool meeting = tile >= 0 && meets(a, first, g, q + part * 32 + lane);
+            const bool meeting = tile >= 0 && meets(a, w, g, q + part * 32 + lane, tile);
             const bool near = !balls || (shared->near[g][part] >> lane & 1) != 0;
             const uint32_t vote = __ballot_sync(ALL_LANES, meeting && near);
-            left_out += (uint32_t)__popc(__ballot_sync(ALL_LANES, meeting && !near));
-            if (meeting && near) {
-                tiles[count + (uint32_t)__popc(vote & ((1u << lane) - 1))] = (uint32_t)tile;
+            const uint32_t place = count + (uint32_t)__popc(vote & ((1u << lane) - 1));
+            if (meeting && near && place < room) {
+                tiles[place] = (uint32_t)tile;
             }
-            count += (uint32_t)__popc(vote);
+            const uint32_t wanted = count + (uint32_t)__popc(vote);
+            count = min(wanted, room);
+            left_out += (uint32_t)__popc(__ballot_sync(ALL_LANES, meeting && !near));
+            left_out += wanted - count;
         }
         __syncwarp();
         if (lane == 0) {
@@ -256,22 +301,28 @@ static __device__ void append(const plan_args &a, int64_t first, int64_t own, in
 }
 
 /* The tiles of each block as units of nearly equal size. */
-static __device__ void make_units(const plan_args &a, int64_t first, int64_t own, int64_t from,
+static __device__ void make_units(const plan_args &a, const plan_walk &w, int64_t from,
                                   plan_shared *shared)
 {
     const int g = (int)threadIdx.x;
-    if (g >= GROUP || shared->count[g] == 0) {
+    if (g >= a.tall) {
         return;
     }
     const uint32_t count = shared->count[g];
+    if (a.job.counts != NULL && w.first + g < a.blocks) {
+        a.job.counts[w.own + g] = count;
+    }
+    if (count == 0 || a.job.units == NULL) {
+        return;
+    }
     const uint32_t units = (count + a.job.unit_tiles - 1) / a.job.unit_tiles;
     const uint32_t place = atomicAdd(a.job.unit_count, units);
-    const uint32_t slot = (uint32_t)((own + g) * a.job.tiles_a_block + slots_before(a, g, from));
+    const uint32_t slot = (uint32_t)((w.own + g) * a.job.tiles_a_block) + slots_before(a, g, from);
     for (uint32_t i = 0; i < units; i++) {
         const uint32_t begin = (uint32_t)((uint64_t)count * i / units);
         const uint32_t end = (uint32_t)((uint64_t)count * (i + 1) / units);
         a.job.units[place + i] =
-            kin_fused_unit{(uint32_t)(first + g), slot + begin, end - begin, 0};
+            kin_fused_unit{(uint32_t)(w.first + g), slot + begin, end - begin, 0};
     }
     atomicAdd(&shared->met, (unsigned long long)count);
 }
@@ -279,10 +330,9 @@ static __device__ void make_units(const plan_args &a, int64_t first, int64_t own
 static __global__ void __launch_bounds__(THREADS) plan_tiles(const __grid_constant__ plan_args a)
 {
     __shared__ __align__(16) plan_shared shared;
-    const int64_t own = (int64_t)blockIdx.x * GROUP; /* of the blocks that are planned */
-    const int64_t first = (a.first_group + (int64_t)blockIdx.x * a.group_step) * GROUP;
+    const plan_walk w = walk_of(a);
     const int64_t from = (int64_t)blockIdx.y * a.piece;
-    const int64_t to = min(from + a.piece, a.length);
+    const int64_t to = min(from + a.piece, w.length);
     const bool balls =
         a.job.rows.centres != NULL && a.job.cols.centres != NULL && a.job.row_worst != NULL;
     if (threadIdx.x < GROUP) {
@@ -293,23 +343,23 @@ static __global__ void __launch_bounds__(THREADS) plan_tiles(const __grid_consta
         shared.skipped = 0;
     }
     if (balls) {
-        load_rows(a, first, &shared);
+        load_rows(a, w.first, &shared);
     }
     for (int64_t q = from; q < to; q += COL_TILES) {
         __syncthreads();
-        load_cols(a, first, q, balls, &shared);
+        load_cols(a, w, q, balls, &shared);
         if (threadIdx.x < GROUP * COL_TILES / 32) {
             shared.near[threadIdx.x / 2][threadIdx.x % 2] = 0;
         }
         __syncthreads();
         if (balls) {
-            mark_near(a, first, &shared);
+            mark_near(a, w.first, &shared);
             __syncthreads();
         }
-        append(a, first, own, from, q, balls, &shared);
+        append(a, w, from, q, balls, &shared);
     }
     __syncthreads();
-    make_units(a, first, own, from, &shared);
+    make_units(a, w, from, &shared);
     __syncthreads();
     if (threadIdx.x == 0 && a.job.met != NULL) {
         atomicAdd((unsigned long long *)&a.job.met[0], shared.met);
@@ -342,7 +392,8 @@ extern "C" int kin_fused_launch_plan(kin_gpu_stream *stream, const kin_fused_pla
     a.step = kin_fused_sequence_step(a.col_tiles);
     a.length = job->graph != 0 ? 2 * (stretch + GROUP - 1) : stretch;
     const int64_t parts = job->parts > 1 ? job->parts : 1;
-    const int64_t all = (a.blocks + GROUP - 1) / GROUP;
+    a.tall = job->coarse.groups != NULL ? job->coarse.tiles : GROUP;
+    const int64_t all = (a.blocks + a.tall - 1) / a.tall;
     a.first_group = job->adjoining != 0 ? all * job->part / parts : job->part;
     a.group_step = job->adjoining != 0 ? 1 : parts;
     const int64_t groups = job->adjoining != 0 ? all * (job->part + 1) / parts - a.first_group
@@ -350,10 +401,13 @@ extern "C" int kin_fused_launch_plan(kin_gpu_stream *stream, const kin_fused_pla
     if (groups <= 0) {
         return 0;
     }
-    const int64_t pieces = pieces_of(stream, groups, a.length);
-    a.piece = ((a.length + pieces - 1) / pieces + COL_TILES - 1) / COL_TILES * COL_TILES;
+    /* Lists of bounded room are filled in one order. */
+    const bool whole = job->coarse.groups != NULL || job->counts != NULL;
+    const int64_t pieces = whole ? 1 : pieces_of(stream, groups, a.length);
+    a.piece = whole ? INT64_MAX / 2
+                    : ((a.length + pieces - 1) / pieces + COL_TILES - 1) / COL_TILES * COL_TILES;
     a.shrink = kin_ball_shrink(job->rows.frame.cols);
-    const dim3 grid((unsigned)groups, (unsigned)((a.length + a.piece - 1) / a.piece));
+    const dim3 grid((unsigned)groups, (unsigned)(whole ? 1 : (a.length + a.piece - 1) / a.piece));
     plan_tiles<<<grid, THREADS, 0, stream->stream>>>(a);
     return kin_gpu_launched();
 }

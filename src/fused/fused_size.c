@@ -21,6 +21,7 @@ enum {
     SEED_SHARE = 8,         /* as long as seeds are at most this part of all columns */
     AMPLE = 4096,           /* entries of lists of few rows, */
     AMPLE_A_NEIGHBOUR = 32, /* and for each of the k */
+    WIDE_POINTS = 16000000,
     LEAST_UNIT_TILES = 8,
     MOST_UNIT_TILES = 64,
     UNITS_A_PROCESSOR = 16,
@@ -30,6 +31,11 @@ static const uint64_t MATRIX_BYTES = 256u << 20;
 static const uint64_t TILE_BYTES = 128u << 20;
 static const uint64_t CUT_SHORT_TILE_BYTES = 1u << 30;
 static const uint64_t TILE_COLUMN_BYTES = KIN_FUSED_TILE * sizeof(uint32_t);
+
+bool kin_fused_is_wide(int64_t points)
+{
+    return points >= WIDE_POINTS;
+}
 
 int32_t kin_fused_capacity(int64_t k)
 {
@@ -119,10 +125,11 @@ kin_fused_sizes kin_fused_sizes_of(int64_t rows, int64_t cols, int64_t k, kin_fu
     s.stretch = kin_max_i64(1, kin_min_i64(fitting, most));
     s.unit_tiles = unit_tiles_of(blocks, graph ? tiles / 2 : tiles);
     const int64_t seed_table = how == KIN_FUSED_SEED_SPREAD ? s.seed_tiles : blocks * s.seed_tiles;
-    s.tile_count = kin_max_i64(seed_table, blocks * s.stretch * step_tiles);
+    const int64_t stage_tiles =
+        cut_short && kin_fused_is_wide(rows) ? KIN_FUSED_WIDE_TILES : s.stretch * step_tiles;
+    s.tile_count = kin_max_i64(seed_table, blocks * stage_tiles);
     const int64_t seed_units = blocks * kin_ceil_div(s.seed_tiles, KIN_FUSED_SEED_UNIT_TILES);
-    s.unit_count =
-        kin_max_i64(seed_units, kin_fused_plan_units(blocks, s.stretch * step_tiles, s.unit_tiles));
+    s.unit_count = kin_max_i64(seed_units, kin_fused_plan_units(blocks, stage_tiles, s.unit_tiles));
     return s;
 }
 

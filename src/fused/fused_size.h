@@ -25,6 +25,11 @@ uint64_t kin_fused_seedless_bytes(int64_t rows, int64_t cols, int64_t k, uint64_
 
 enum { KIN_FUSED_SEED_UNIT_TILES = 8 }; /* most tiles of a unit of a seed */
 
+/* Whether a graph that is cut short has so many tiles that near ones are looked for in near groups
+ * alone, and then the most tiles that a block meets in a stage. */
+enum { KIN_FUSED_WIDE_TILES = 256 };
+bool kin_fused_is_wide(int64_t points);
+
 /* Where the tiles of seeds come from: the rows' own surroundings, a spread sample, or near to a
  * block's home in the corpus. */
 typedef enum kin_fused_seeding {

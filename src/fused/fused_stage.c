@@ -15,6 +15,9 @@
  *
  *      a stage  plan (tiles that balls cannot skip -> units) -> screen (-> lists) -> tighten
  *
+ * Where near tiles alone are wanted of many, groups of them are known beforehand, and a stage takes
+ * some of each block's groups in place of offsets.
+ *
  * Launches do not wait for each other on the host; it keeps two stages ahead of the device, and
  * asks the caller's progress function while it waits.
  *
@@ -394,7 +397,14 @@ static kin_fused_set planned(const kin_fused_work *w, const kin_fused_set *set)
     return seen;
 }
 
-/* Offsets or places of the sequence [first, last). */
+/* Tiles that a block of rows may have in a stage. */
+static uint32_t tiles_a_block(const kin_fused_work *w, int64_t first, int64_t last)
+{
+    return w->coarse.groups != NULL ? KIN_FUSED_WIDE_TILES
+                                    : (uint32_t)((last - first) * (w->graph ? 2 : 1));
+}
+
+/* Offsets, places of the sequence, or parts of lists of near groups [first, last). */
 static kith_status run_stage(kin_fused_work *w, int64_t first, int64_t last)
 {
     const kin_fused_device *on = &w->on;
@@ -403,6 +413,8 @@ static kith_status run_stage(kin_fused_work *w, int64_t first, int64_t last)
     const kin_fused_plan plan = {.rows = planned(w, &w->rows),
                                  .cols = planned(w, &w->cols),
                                  .graph = w->graph,
+                                 .coarse = w->coarse,
+                                 .reach = w->seed_blocks / 2,
                                  .part = w->share.part,
                                  .parts = w->share.parts,
                                  .adjoining = w->cut_short, /* near pairs stay with their owners */
@@ -411,7 +423,7 @@ static kith_status run_stage(kin_fused_work *w, int64_t first, int64_t last)
                                  .row_worst = apart,
                                  .col_worst = w->graph ? apart : NULL,
                                  .tiles = w->tiles,
-                                 .tiles_a_block = (uint32_t)((last - first) * (w->graph ? 2 : 1)),
+                                 .tiles_a_block = tiles_a_block(w, first, last),
                                  .unit_tiles = w->unit_tiles,
                                  .units = w->units,
                                  .unit_count = &w->counters->unit_count,
@@ -445,6 +457,19 @@ static kith_status run_stages(kin_fused_work *w, int64_t first, int64_t end, int
         KIN_TRY(run_stage(w, first, last));
         KIN_TRY(end_stage(w, (double)first / (double)end));
         first = last;
+    }
+    return KITH_OK;
+}
+
+/* All near groups of wide sets. A list has room for its k entries and some more, and the first
+ * parts are short, since limits are wide. */
+static kith_status run_wide_stages(kin_fused_work *w)
+{
+    static const int64_t ends[] = {1, 3, 7, KIN_FUSED_COARSE_PARTS};
+    const int count = (int)(sizeof ends / sizeof ends[0]);
+    for (int i = 0; i < count; i++) {
+        KIN_TRY(run_stage(w, i == 0 ? 0 : ends[i - 1], ends[i]));
+        KIN_TRY(end_stage(w, (double)(i + 1) / (double)count));
     }
     return KITH_OK;
 }
@@ -496,6 +521,9 @@ kith_status kin_fused_work_run(kin_fused_work *w)
     KIN_TRY(w->reached ? screen_seeds(w) : run_seed(w, true));
     if (!kin_fused_work_has_stages(w)) {
         return KITH_OK; /* the seeds were everything */
+    }
+    if (w->coarse.groups != NULL) {
+        return run_wide_stages(w);
     }
     const int64_t first = w->seed_blocks / 2 + 1;
     const int64_t end = kin_fused_offsets_end(w->rows.padded / KIN_FUSED_BLOCK);

@@ -45,7 +45,8 @@ typedef struct kin_fused_work {
     bool cut_short;
     const kin_fused_worst *near;
     const float *points_radii;
-    int32_t *before;              /* of kin_fused_tighten, where the graph is cut short */
+    kin_fused_coarse coarse; /* with `near`, where kin_fused_is_wide: the groups of near tiles */
+    int32_t *before;         /* of kin_fused_tighten, where the graph is cut short */
     kin_fused_counters *counters; /* device */
     uint32_t *tiles;
     kin_fused_unit *units;

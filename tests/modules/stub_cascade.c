@@ -14,6 +14,13 @@ static int near_tiles(kin_gpu_stream *stream, const kin_cascade_near *job)
     return 0;
 }
 
+static int group_centres(kin_gpu_stream *stream, const kin_cascade_groups *job)
+{
+    (void)stream;
+    job->centres[0] = 0.0F;
+    return 0;
+}
+
 /* Everybody's neighbours are those behind. */
 static void follow(const kin_cascade_graph *graph)
 {
@@ -145,6 +152,7 @@ static int walk(kin_gpu_stream *stream, const kin_cascade_walk *job)
 }
 
 const kin_cascade_kernels stub_cascade = {.near_tiles = near_tiles,
+                                          .group_centres = group_centres,
                                           .adopt = adopt,
                                           .fill = fill,
                                           .stretch = stretch,
