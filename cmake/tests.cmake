@@ -129,6 +129,8 @@ if(KITH_HOUSE_TESTS)
   if(Python3_EXECUTABLE)
     kith_house_test(house_rooms ${Python3_EXECUTABLE} ${tools}/check_rooms.py ${CMAKE_SOURCE_DIR})
     kith_house_test(house_rooms_notices ${Python3_EXECUTABLE} ${tools}/check_rooms_test.py)
+    kith_house_test(house_report ${Python3_EXECUTABLE} -B
+                    ${CMAKE_SOURCE_DIR}/tests/report/test_report.py)
     kith_house_test(house_size ${Python3_EXECUTABLE} ${tools}/check_size.py ${CMAKE_SOURCE_DIR})
   endif()
   kith_house_test(house_format ${tools}/check_format.sh)

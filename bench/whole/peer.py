@@ -59,11 +59,28 @@ def prepare_usearch(threads):
     return run, usearch.__version__
 
 
+def prepare_hnswlib(threads):
+    import importlib.metadata
+
+    import hnswlib
+
+    def run(corpus, queries, k):
+        index = hnswlib.Index(space="l2", dim=corpus.shape[1])
+        index.init_index(max_elements=len(corpus), M=16, ef_construction=200, random_seed=1)
+        index.set_num_threads(threads)
+        index.add_items(corpus)
+        index.set_ef(max(64, 2 * k))
+        return index.knn_query(queries, k)[0]
+
+    return run, importlib.metadata.version("hnswlib")
+
+
 PEERS = {
     "faiss": prepare_faiss,
     "sklearn": prepare_sklearn,
     "pynndescent": prepare_pynndescent,
     "usearch": prepare_usearch,
+    "hnswlib": prepare_hnswlib,
 }
 COMPILES = {"pynndescent"}
 WARM_ROWS = 5000

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the jobs of one side in their order, within a time, and writes results after each: what was
+measured stays when the rest is cut short."""
+
+import datetime
+import os
+import pathlib
+import time
+import traceback
+
+import report_goals
+import report_rows
+
+MINUTES = {("cpu", False): 12, ("cpu", True): 3, ("cuda", False): 5, ("cuda", True): 2}
+
+
+def side_of(name):
+    """Every id of a job says its side."""
+    return "cuda" if "cuda" in name else "cpu"
+
+
+def now():
+    return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def memory_gib():
+    return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
+
+
+def chosen(plan, options):
+    """Jobs that are asked for, in the plan's order. With --only also those of its curve."""
+    wanted = [name for name in options.only.split(",") if name]
+    found = {
+        each: [name for name in plan if name == each or name.startswith(each + "-")]
+        for each in wanted
+    }
+    unknown = [each for each, names in found.items() if not names]
+    if unknown:
+        raise SystemExit(
+            f"report: no row is called {', '.join(unknown)} (--list says which there are)"
+        )
+    if wanted:
+        return {
+            name: job
+            for name, job in plan.items()
+            if any(name in names for names in found.values())
+        }
+    return {name: job for name, job in plan.items() if job[1] or not options.quick}
+
+
+def head(options, side, bench):
+    return {
+        "format": report_rows.FORMAT,
+        "side": options.device,
+        "date": now(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gib": memory_gib(),
+        "load": [os.getloadavg()[0]],
+        "quick": options.quick,
+        "scale": options.scale,
+        "jobs": [],
+        "left_out": {},
+        "seconds": 0.0,
+        "command": options.command,
+    } | side.describe(bench)
+
+
+def keep(report, options):
+    """Jobs of the file that is there already, to be replaced one by one."""
+    if options.keep and pathlib.Path(options.json).exists():
+        report["jobs"] = report_rows.read(options.json)["jobs"]
+
+
+def put(report, job):
+    """At the place of the same job, or behind all others."""
+    places = [at for at, each in enumerate(report["jobs"]) if each["id"] == job["id"]]
+    if places:
+        report["jobs"][places[0]] = job
+    else:
+        report["jobs"].append(job)
+
+
+def measure(side, bench, name, call, report):
+    """One job: None, or why there is none."""
+    start = time.monotonic()
+    try:
+        job = side.run(bench, name, call)
+    except (Exception, SystemExit) as error:  # a row that fails must not take the others with it
+        traceback.print_exc()
+        return f"failed: {(str(error).splitlines() or [type(error).__name__])[0]}"
+    if job is None:
+        return "its data is absent (KITH_DATA names no folder that has it)"
+    job.update(
+        job_seconds=round(time.monotonic() - start, 1),
+        date=now(),
+        commit=report["commit"],
+        command=f"bench/report --only {name}",
+    )
+    put(report, job)
+    print_job(job)
+    return None
+
+
+def print_job(job):
+    print(
+        f"\n{job['id']}: {job['work']}, {job['rows']:,} x {job['columns']}, k = {job['k']}, "
+        f"{job['data']}",
+        flush=True,
+    )
+    best = report_rows.base(job, recall_of(job["id"])) or next(iter(job["engines"]), None)
+    for each in job["engines"]:
+        recall = (
+            "exact"
+            if each["exact"]
+            else "" if each["recall"] is None else f"recall {each['recall']:.4f}"
+        )
+        share = (
+            f"  {100 * job['floor'] / each['seconds']:.0f} % of the limit"
+            if job["floor"] and each["kith"]
+            else ""
+        )
+        print(
+            f"  {report_rows.label(each):34} {report_goals.seconds_text(each['seconds']):>9}"
+            f"  {each['seconds'] / best['seconds']:8.2f} x  {recall}{share}  {each['note'] or ''}",
+            flush=True,
+        )
+    for name, why in job["absent"].items():
+        print(f"  {name:34} {why}", flush=True)
+    if job["id"] in report_goals.BY_ID:
+        goal = report_goals.BY_ID[job["id"]]
+        print(
+            f"  target {goal.target()}: "
+            f"{report_goals.judge(goal, report_rows.figure(job, goal.recall))[1]}",
+            flush=True,
+        )
+
+
+def recall_of(name):
+    return report_goals.BY_ID[name].recall if name in report_goals.BY_ID else 1.0
+
+
+def run_all(side, options):
+    """The report, or None where the side is not there."""
+    start = time.monotonic()
+    bench = side.start(options)
+    if bench is None:
+        return None
+    report = head(options, side, bench)
+    keep(report, options)
+    print(
+        f"{report['machine']}, commit {report['commit']}, load average {report['load'][0]:.1f}",
+        flush=True,
+    )
+    for limit in report["limits"]:
+        print(f"  {limit['name']:14} {limit['value']:.3g} {limit['unit']} at most", flush=True)
+    for name, (expected, _, call) in chosen(side.plan(options), options).items():
+        left = 60 * options.minutes - (time.monotonic() - start)
+        if expected > left and not options.only:
+            why = f"{options.minutes:g} minutes were nearly over (--minutes)"
+        else:
+            why = measure(side, bench, name, call, report)
+        if why:
+            print(f"\n{name}: {why}", flush=True)
+            report["left_out"][name] = why
+        report["seconds"] = round(time.monotonic() - start, 1)
+        report["load"] = [report["load"][0], os.getloadavg()[0]]
+        report_rows.write(options.json, report)
+    print(f"\n{len(report['jobs'])} rows, {report['seconds']:.0f} s: {options.json}", flush=True)
+    return report

@@ -1,0 +1,400 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""bench/report without a clock: verdicts, the gate, figures out of tables and the page, on forged
+results. Needs nothing but Python."""
+
+import contextlib
+import copy
+import io
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "bench" / "whole"))
+
+import report_earlier  # noqa: E402
+import report_gate  # noqa: E402
+import report_goals  # noqa: E402
+import report_page  # noqa: E402
+import report_rows  # noqa: E402
+import report_run  # noqa: E402
+
+GRAPH = "graph-cpu-fashion"
+
+
+def engine(name, seconds, **more):
+    kith = name.startswith("kith")
+    return report_rows.engine(
+        engine=name,
+        kith=kith,
+        **{
+            "exact": kith,
+            "recall": 1.0,
+            "seconds": seconds,
+            "low": seconds,
+            "high": seconds,
+            "runs": 3,
+            "version": "1",
+        }
+        | more,
+    )
+
+
+def forged(**more):
+    """Results of one job: kith takes 1 s, two peers take 10 and 20; the limit allows half a second."""
+    job = report_rows.job(
+        id=GRAPH,
+        work="exact graph",
+        data="real",
+        rows=60000,
+        queries=60000,
+        columns=784,
+        dtype="u8",
+        bytes=47_040_000,
+        floor=0.5,
+        date="2026-01-01",
+        commit="abc",
+        command=f"bench/report --only {GRAPH}",
+        engines=[
+            engine("kith exact", 1.0, peak_mib=100.0),
+            engine("faiss", 10.0),
+            engine("sklearn", 20.0),
+            engine("pynndescent", 2.0, recall=0.992),
+        ],
+    )
+    return {
+        "format": report_rows.FORMAT,
+        "side": "cpu",
+        "date": "2026-01-01",
+        "commit": "abc",
+        "machine": "forged",
+        "cores": 2,
+        "threads": 2,
+        "memory_gib": 16.0,
+        "load": [0.1, 2.0],
+        "quick": False,
+        "scale": 1,
+        "versions": {"kith": "1"},
+        "absent": {"usearch": "not installed"},
+        "jobs": [job],
+        "left_out": {},
+        "limits": [{"name": "read", "value": 2e10, "unit": "byte/s", "command": "forged"}],
+        "seconds": 30.0,
+        "command": "bench/report",
+    } | more
+
+
+def changed(change):
+    """Forged results after change(job)."""
+    report = forged()
+    change(report["jobs"][0])
+    return report
+
+
+def slower(*names, factor, times=("seconds", "low", "high")):
+    def change(job):
+        for each in job["engines"]:
+            if each["engine"] in names:
+                each.update({name: factor * each[name] for name in times})
+
+    return change
+
+
+class Verdicts(unittest.TestCase):
+    def judge(self, name, **figure):
+        return report_goals.judge(report_goals.BY_ID[name], figure)
+
+    def test_every_row_of_the_targets_is_there_once(self):
+        names = [goal.id for goal in report_goals.GOALS]
+        self.assertEqual(len(names), len(set(names)))
+        self.assertEqual(len(names), 18)  # 11 lines of the table, some with several figures
+        for goal in report_goals.GOALS:
+            self.assertEqual(report_run.side_of(goal.id), goal.side)
+            self.assertTrue(goal.target() and goal.peers and goal.needs)
+
+    def test_a_time_at_its_limit_is_met_and_above_it_is_missed(self):
+        self.assertEqual(self.judge("select-cpu-32", seconds=0.07, recall=1.0)[0], "met")
+        self.assertEqual(
+            self.judge("select-cpu-32", seconds=0.14, recall=1.0),
+            ("missed", "missed, 2.00 times the target"),
+        )
+
+    def test_what_came_then_is_told_apart(self):
+        self.assertEqual(
+            self.judge("graph-cuda-10m", seconds=15.0, recall=1.0), ("met", "both met")
+        )
+        self.assertEqual(
+            self.judge("graph-cuda-10m", seconds=18.0, recall=1.0),
+            ("met in part", "met; what came then is missed, 1.20 times"),
+        )
+
+    def test_a_recall_that_is_too_low_misses_whatever_the_time(self):
+        self.assertEqual(self.judge("descent-cuda-1m", seconds=0.01, recall=0.98)[0], "missed")
+        self.assertEqual(self.judge("descent-cuda-1m", seconds=0.01, recall=0.99)[0], "met")
+
+    def test_a_named_rival_must_be_slower_in_the_same_run(self):
+        self.assertEqual(
+            self.judge(GRAPH, seconds=0.9, recall=1.0, near={"pynndescent, n 15": 0.8})[1],
+            "missed: slower than pynndescent",
+        )
+        self.assertEqual(
+            self.judge(GRAPH, seconds=0.9, recall=1.0, near={"pynndescent, n 15": 1.8})[0], "met"
+        )
+        self.assertEqual(
+            self.judge(GRAPH, seconds=0.9, recall=1.0)[0], "met"
+        )  # beside what was known then
+
+    def test_times_faster_than_the_best_peer(self):
+        met = self.judge(
+            "tree-cpu-10", seconds=1.0, recall=1.0, peers={"pykdtree": 10.5, "cKDTree": 40.0}
+        )
+        self.assertEqual(met, ("met", "met: 10.5 times faster than pykdtree"))
+        missed = self.judge(
+            "tree-cpu-10", seconds=1.0, recall=1.0, peers={"pykdtree": 9.0, "cKDTree": 40.0}
+        )
+        self.assertEqual(missed, ("missed", "missed by 10 %: 9 times faster than pykdtree"))
+        self.assertEqual(
+            self.judge("tree-cpu-10", seconds=1.0, recall=1.0, peers={})[0], "not measured"
+        )
+
+    def test_without_a_figure_it_says_what_is_needed(self):
+        for goal in report_goals.GOALS:
+            self.assertEqual(
+                report_goals.judge(goal, None),
+                ("not measured", f"not measured here: needs {goal.needs}"),
+            )
+
+
+class Rows(unittest.TestCase):
+    def test_the_figure_is_the_fastest_answer_that_finds_enough(self):
+        job = forged()["jobs"][0]
+        job["engines"] += [
+            engine("kith descent", 0.1, exact=False, recall=0.95),
+            engine("kith descent", 0.3, exact=False, recall=0.995, setting="longer"),
+        ]
+        self.assertEqual(report_rows.figure(job)["engine"], "kith exact")
+        self.assertEqual(report_rows.figure(job, 0.99)["engine"], "kith descent, longer")
+        self.assertEqual(report_rows.figure(job)["share"], 0.5)
+
+    def test_approximate_peers_are_beside_it_but_not_its_equals(self):
+        figure = report_rows.figure(forged()["jobs"][0])
+        self.assertEqual(figure["peers"], {"faiss": 10.0, "sklearn": 20.0})
+        self.assertIn("pynndescent", figure["near"])
+
+    def test_an_answer_that_is_wrong_is_no_figure(self):
+        report = changed(
+            lambda job: job["engines"][0].update(exact=False, recall=None, note="WRONG")
+        )
+        self.assertIsNone(report_rows.figure(report["jobs"][0]))
+
+    def test_files_come_back_and_others_are_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "deep", "report-cpu.json")
+            report_rows.write(path, forged())
+            self.assertEqual(report_rows.read(path), forged())
+            path.write_text('{"format": 99}', encoding="utf-8")
+            self.assertRaises(ValueError, report_rows.read, path)
+        self.assertRaises(KeyError, report_rows.job, id="x", colour="red")
+
+    def test_names_choose_rows_and_curves(self):
+        class Options:
+            only, quick = "graph-cpu-n", False
+
+        plan = {
+            name: (1, name.endswith("5"), None)
+            for name in ("graph-cpu-n-5", "graph-cpu-n-6", "graph-cpu-new")
+        }
+        self.assertEqual(list(report_run.chosen(plan, Options)), ["graph-cpu-n-5", "graph-cpu-n-6"])
+        Options.only, Options.quick = "", True
+        self.assertEqual(list(report_run.chosen(plan, Options)), ["graph-cpu-n-5"])
+        Options.only = "graph-cpu-m"
+        self.assertRaises(SystemExit, report_run.chosen, plan, Options)
+
+
+class Gate(unittest.TestCase):
+    def status(self, fresh, accepted=None):
+        self.said = io.StringIO()
+        with contextlib.redirect_stdout(self.said):
+            return report_gate.run(accepted or forged(), fresh)
+
+    def worse(self, fresh):
+        return [
+            each.what
+            for each in report_gate.compare(forged(), fresh)
+            if each.verdict == report_gate.WORSE
+        ]
+
+    def test_the_same_results_pass(self):
+        self.assertEqual(self.status(forged()), 0)
+        self.assertEqual(
+            len(report_gate.compare(forged(), forged())), 5
+        )  # three peers, the limit, memory
+
+    def test_a_machine_twice_as_slow_changes_no_ratio(self):
+        def change(job):
+            slower("kith exact", "faiss", "sklearn", "pynndescent", factor=2.0)(job)
+            job["floor"] *= 2.0
+
+        self.assertEqual(self.status(changed(change)), 0)
+
+    def test_kith_alone_slower_fails_beside_every_peer_and_the_limit(self):
+        fresh = changed(slower("kith exact", factor=1.5))
+        self.assertEqual(self.status(fresh), 1)
+        self.assertEqual(len(self.worse(fresh)), 4)
+        self.assertIn("WORSE", self.said.getvalue())
+        self.assertIn("times faster than faiss", self.said.getvalue())
+
+    def test_a_loss_within_the_tolerance_passes(self):
+        self.assertEqual(self.status(changed(slower("kith exact", factor=1.2))), 0)
+        self.assertEqual(self.status(changed(slower("kith exact", factor=1.4))), 1)
+
+    def test_runs_that_differ_widen_it_but_not_without_end(self):
+        def noisy(factor, high):
+            def change(job):
+                job["engines"][0].update(seconds=factor, low=1.0, high=high)
+
+            return changed(change)
+
+        self.assertEqual(self.worse(noisy(1.5, 2.0)), [])  # its own runs differ by two
+        self.assertEqual(len(self.worse(noisy(3.0, 100.0))), 4)
+
+    def test_a_gpu_is_held_more_tightly(self):
+        fresh = changed(slower("kith exact", factor=1.2))
+        self.assertEqual(self.status(fresh | {"side": "cuda"}, forged(side="cuda")), 1)
+
+    def test_a_peer_of_another_version_is_not_judged(self):
+        def change(job):
+            job["engines"][1].update(seconds=1.0, low=1.0, high=1.0, version="2")
+
+        self.assertEqual(self.status(changed(change)), 0)
+        self.assertIn("faiss 1 is 2 now", self.said.getvalue())
+
+    def test_times_too_short_to_trust_are_not_judged(self):
+        accepted = changed(slower("kith exact", factor=0.01))
+        fresh = changed(slower("kith exact", factor=0.02))
+        self.assertEqual(self.status(fresh, accepted), 0)
+        self.assertIn("too short", self.said.getvalue())
+
+    def test_memory_recall_and_exactness_count(self):
+        self.assertEqual(
+            self.worse(changed(lambda job: job["engines"][0].update(peak_mib=130.0))),
+            ["kith exact: points by peak memory"],
+        )
+        self.assertIn(
+            "kith exact: exact",
+            self.worse(changed(lambda job: job["engines"][0].update(exact=False, note="WRONG"))),
+        )
+
+        def descent(recall):
+            return changed(
+                lambda job: job["engines"].append(
+                    engine("kith descent", 0.5, exact=False, recall=recall)
+                )
+            )
+
+        found = report_gate.compare(descent(0.99), descent(0.98))
+        self.assertEqual(
+            [each.what for each in found if each.verdict == report_gate.WORSE],
+            ["kith descent: recall"],
+        )
+        found = report_gate.compare(descent(0.99), descent(0.988))
+        self.assertEqual([each.what for each in found if each.verdict == report_gate.WORSE], [])
+
+    def test_a_row_that_fails_now_fails_and_one_that_was_left_out_does_not(self):
+        failed = forged(jobs=[], left_out={GRAPH: "failed: no memory"})
+        self.assertEqual(self.status(failed), 1)
+        late = forged(jobs=[], left_out={GRAPH: "12 minutes were nearly over (--minutes)"})
+        self.assertEqual(self.status(late), 2)
+
+    def test_what_cannot_be_compared_is_said(self):
+        self.assertEqual(self.status(forged(machine="another")), 2)
+        self.assertEqual(self.status(forged(threads=4)), 2)
+        self.assertEqual(self.status(forged(scale=8)), 2)
+        self.assertEqual(self.status(changed(lambda job: job.update(rows=50000))), 2)
+        self.assertIn("no row in common", self.said.getvalue())
+
+    def test_the_command_has_the_same_exit_status(self):
+        with tempfile.TemporaryDirectory() as folder:
+            paths = [
+                pathlib.Path(folder, name) for name in ("accepted.json", "same.json", "slow.json")
+            ]
+            for path, report in zip(
+                paths, (forged(), forged(), changed(slower("kith exact", factor=2.0)))
+            ):
+                path.write_text(json.dumps(report), encoding="utf-8")
+            for path, code in zip(paths[1:], (0, 1)):
+                done = subprocess.run(
+                    [
+                        sys.executable,
+                        "-B",
+                        ROOT / "bench" / "report",
+                        "--gate",
+                        paths[0],
+                        "--with",
+                        path,
+                    ],
+                    capture_output=True,
+                    text=True,
+                    check=False,
+                )
+                self.assertEqual(done.returncode, code, done.stderr)
+
+
+class Page(unittest.TestCase):
+    def test_every_row_is_on_the_page_before_anything_was_measured(self):
+        with tempfile.TemporaryDirectory() as folder:
+            page = report_page.page(folder, pathlib.Path(folder, "evidence.md"))
+        for goal in report_goals.GOALS:
+            self.assertIn(f"bench/report --only {goal.id}", page)
+            self.assertIn(f"not measured here: needs {goal.needs}", page)
+
+    def test_every_row_is_in_the_document(self):
+        page = (ROOT / "docs" / "evidence.md").read_text(encoding="utf-8")
+        for goal in report_goals.GOALS:
+            self.assertIn(f"| `{goal.id}` | {goal.work} | {goal.target()} |", page)
+            self.assertIn(f"| `{goal.id}` | `bench/report --only {goal.id}` |", page)
+
+    def test_figures_come_from_the_newest_row_of_a_table(self):
+        head = (
+            "work,engine,seconds,seconds_min,seconds_max,runs,floor,share,checked,device,commit\n"
+        )
+        rows = [
+            "graph 262144x128 k10,kith,0.050,0.049,0.051,5,0.01,0.2,same,forged,old",
+            "graph 262144x128 k10,kith,0.025,0.024,0.026,5,0.01,0.4,same,forged,new",
+            "graph 262144x128 k10,kith,0.001,0.001,0.001,5,0.01,0.4,WRONG 3,forged,wrong",
+            "graph 262144x128 k10,torch,1.0,1.0,1.0,3,0.01,0.01,-,forged,2.0",
+        ]
+        with tempfile.TemporaryDirectory() as folder:
+            pathlib.Path(folder, "gpu.csv").write_text(
+                head + "\n".join(rows) + "\n", encoding="utf-8"
+            )
+            found = report_earlier.find(folder, report_goals.GOALS)
+        self.assertEqual(
+            (found["graph-cuda-262k"]["commit"], found["graph-cuda-262k"]["seconds"]),
+            ("new", 0.025),
+        )
+        self.assertIn("build/bench_gpu", found["graph-cuda-262k"]["command"])
+        self.assertIsNone(found["tree-cpu-3"])
+
+    def test_results_of_the_report_go_before_older_tables(self):
+        with tempfile.TemporaryDirectory() as folder:
+            report_rows.write(pathlib.Path(folder, "report-cpu.json"), forged())
+            page = report_page.page(folder, pathlib.Path(folder, "evidence.md"))
+        self.assertIn(
+            f"| `{GRAPH}` | `bench/report --only {GRAPH}` |  | abc | forged | 2026-01-01 |", page
+        )
+        self.assertIn("faiss 10 s (10 ×)", page)
+        self.assertIn("usearch (peer): not installed", page)
+
+    def test_forged_results_were_left_as_they_are(self):
+        accepted, fresh = forged(), forged()
+        report_gate.compare(accepted, fresh)
+        self.assertEqual((accepted, fresh), (copy.deepcopy(forged()), forged()))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)
