@@ -128,11 +128,18 @@ void cli_shards_print(const cli_job *job, bool planned)
     if (s->rebuilt > 0) {
         (void)printf(", %" PRId32 " shards were made again", s->rebuilt);
     }
+    if (s->groups_cover > 0.0) {
+        (void)printf("\ngroups: %s%.4f of a sample's true neighbours share one (%.4f wanted), a "
+                     "point is in %.3f",
+                     s->groups > 0 ? "" : "none, ", s->groups_cover, s->groups_wanted,
+                     s->groups_overlap);
+    }
     (void)printf("\ndisk: %s read, %s written\n", cli_report_size(s->bytes_read, text[0]),
                  cli_report_size(s->bytes_written, text[1]));
-    (void)printf("seconds of shards: compute %.3f, wait for the disk %.3f, result %.3f, total "
-                 "%.3f\n",
-                 s->seconds_compute, s->seconds_wait, s->seconds_result, s->seconds_total);
+    (void)printf("seconds of shards: compute %.3f (sample %.3f, groups %.3f), wait for the disk "
+                 "%.3f, result %.3f, total %.3f\n",
+                 s->seconds_compute, s->seconds_sample, s->seconds_group, s->seconds_wait,
+                 s->seconds_result, s->seconds_total);
 }
 
 void cli_shards_put(const cli_job *job, bool planned, cli_json *json)
@@ -157,6 +164,12 @@ void cli_shards_put(const cli_job *job, bool planned, cli_json *json)
         cli_json_number(json, "wait_seconds", s->seconds_wait);
         cli_json_number(json, "result_seconds", s->seconds_result);
         cli_json_number(json, "total_seconds", s->seconds_total);
+        cli_json_number(json, "sample_seconds", s->seconds_sample);
+        cli_json_number(json, "group_seconds", s->seconds_group);
+        cli_json_int(json, "groups", s->groups);
+        cli_json_number(json, "groups_cover", s->groups_cover);
+        cli_json_number(json, "groups_wanted", s->groups_wanted);
+        cli_json_number(json, "groups_overlap", s->groups_overlap);
         cli_json_number(json, "compute_share",
                         s->seconds_total > 0.0 ? s->seconds_compute / s->seconds_total : 0.0);
     }

@@ -106,6 +106,14 @@ typedef struct kith_shard_report {
     uint64_t gpu_peak_bytes; /* most device memory */
     kith_recall recall;      /* of an approximate graph; rows 0: not estimated. equal_ids and
                                 distance_ratio are 0 */
+    int32_t groups;          /* shards are so many groups of near points that overlap; 0: runs of
+                                rows */
+    double groups_cover;     /* of a sample's true neighbours, those that share a group with their
+                                point, in the groups that were found last; 0: none were looked for */
+    double groups_wanted;    /* what it must be for groups to be taken */
+    double groups_overlap;   /* groups that a point is in, in the mean */
+    double seconds_sample;   /* solving the sample; a part of seconds_compute */
+    double seconds_group;    /* finding groups; a part of seconds_compute, too */
 } kith_shard_report;
 
 /* The graph of points in the file at path, by lists in the folder, which is made where there is

@@ -27,7 +27,8 @@ typedef struct sharded {
     char *text; /* what the lists and the result depend on */
     const char *path;
     kith_recall recall;    /* of an approximate graph */
-    double seconds_sample; /* solving it, and finding groups */
+    double seconds_sample; /* solving it */
+    double seconds_group;  /* finding groups */
     double seconds_result;
 } sharded;
 
@@ -81,14 +82,16 @@ static kith_status meet(void *arg, const kin_shard_part *a, const kin_shard_part
 
 /* ---- Opening -------------------------------------------------------------------------------- */
 
-static void describe_descent(const kith_descent_params *p, char *text, size_t room)
+static void describe_descent(const kin_sharding *job, char *text, size_t room)
 {
+    const kith_descent_params *p = &job->descent;
     (void)snprintf(text, room,
                    "seed %" PRIu64 "\nrecall %.17g at %" PRId64 " of %" PRId64 " rows\n"
                    "rounds %" PRId32 "\ncandidates %" PRId32 "\nlist %" PRId32 "\n"
-                   "updates %" PRId32 "\ndelta %.17g\nstart %d %.17g\n",
+                   "updates %" PRId32 "\ndelta %.17g\nstart %d %.17g\ngroups %016" PRIx64 "\n",
                    p->seed, p->recall, p->recall_at, p->sample, p->rounds, p->candidates, p->list,
-                   p->all_updates, p->delta, (int)p->start, p->start_share);
+                   p->all_updates, p->delta, (int)p->start, p->start_share,
+                   job->follows ? job->groups.checksum : 0);
 }
 
 static kith_status describe(sharded *s)
@@ -99,7 +102,7 @@ static kith_status describe(sharded *s)
     const bool ends = given[0] == '\0' || given[strlen(given) - 1] == '\n';
     char way[JOB_BYTES] = "";
     if (job->descends) {
-        describe_descent(&job->descent, way, sizeof way);
+        describe_descent(job, way, sizeof way);
     }
     KIN_TRY(kin_alloc(job->ctx, &s->text, room, 1, "a journal"));
     (void)snprintf(s->text, room, "way %s\ncols %" PRId32 "\ntype %s\nself %d\n%s%s%s",
@@ -109,19 +112,18 @@ static kith_status describe(sharded *s)
     return KITH_OK;
 }
 
-/* For the thread at the disk: it has errors of its own, and reports no progress. */
-static kith_status make_disk_ctx(sharded *s)
+kith_status kin_sharding_make_ctx(const kin_sharding *job, int32_t threads, kith_ctx **ctx)
 {
-    const kith_ctx_params *ours = &s->job.ctx->params;
+    const kith_ctx_params *ours = &job->ctx->params;
     kith_ctx_params params = kith_ctx_params_default();
-    params.threads = 1;
+    params.threads = threads;
     params.device = "cpu";
     params.allocate = ours->allocate;
     params.release = ours->release;
     params.allocate_arg = ours->allocate_arg;
-    const kith_status status = kith_ctx_create(&params, &s->disk);
+    const kith_status status = kith_ctx_create(&params, ctx);
     return status == KITH_OK ? KITH_OK
-                             : kin_fail(s->job.ctx, status, "no memory for a context of the disk");
+                             : kin_fail(job->ctx, status, "no memory for a thread's context");
 }
 
 static bool leads(const sharded *s)
@@ -129,12 +131,19 @@ static bool leads(const sharded *s)
     return kin_shard_leads(s->job.params.team);
 }
 
+/* The number of groups says nothing of pairs. */
+static int32_t pairs_found(const sharded *s)
+{
+    const bool restart = s->job.params.restart != 0 && leads(s);
+    return restart || (s->job.descends && s->folder.found_groups) ? 0 : s->folder.found;
+}
+
 static kith_status open_folder(sharded *s, const char *path)
 {
     kin_sharding *job = &s->job;
     job->folder = &s->folder;
     KIN_TRY(kin_shard_folder_open(job->ctx, path, &s->folder));
-    return kin_sharding_choose(job, job->params.restart != 0 ? 0 : s->folder.found);
+    return kin_sharding_choose(job, pairs_found(s));
 }
 
 /* Worker 0 has chosen `shards`. */
@@ -146,19 +155,24 @@ static kith_status enter_folder(sharded *s, const char *path, int32_t shards)
     return kin_sharding_choose(job, shards);
 }
 
-/* What an approximate graph's job depends on, the sample and groups; and the job's text. */
+/* What an approximate graph's job depends on, the sample and groups. */
 static kith_status prepare(sharded *s)
 {
     kin_sharding *job = &s->job;
-    const int64_t start = kin_clock_ns();
-    if (job->descends) {
-        KIN_TRY(kin_sharding_sample_make(job));
+    const int32_t found = job->params.restart != 0 ? 0 : s->folder.found;
+    int64_t start = kin_clock_ns();
+    if (!job->descends) {
+        return KITH_OK;
     }
-    if (kin_sharding_may_follow(job)) {
-        KIN_TRY(kin_sharding_group(job));
-    }
+    KIN_TRY(kin_sharding_sample_make(job));
     s->seconds_sample = kin_clock_since(start);
-    return KITH_OK;
+    start = kin_clock_ns();
+    if (kin_sharding_may_follow(job) && (found == 0 || s->folder.found_groups)) {
+        KIN_TRY(kin_sharding_group(job, job->params.shards != 0 ? job->params.shards : found));
+    }
+    s->seconds_group = kin_clock_since(start);
+    kin_free(job->ctx, s->text);
+    return describe(s);
 }
 
 static kith_status begin_job(sharded *s)
@@ -215,13 +229,15 @@ static kith_status make_tables(sharded *s)
 {
     kin_sharding *job = &s->job;
     const int64_t rows = kin_ceil_div(job->points.rows, job->shards);
-    const int64_t sides = job->follows ? 1 : kin_min_i64(KIN_SHARDING_SIDES, job->shards);
+    const int64_t sides = kin_min_i64(KIN_SHARDING_SIDES, job->shards);
     const uint64_t entries = kin_size_mul((uint64_t)(sides * rows), (uint64_t)job->k);
-    KIN_TRY(make_disk_ctx(s));
-    KIN_TRY(kin_alloc(job->ctx, &job->found_ids, entries, sizeof *job->found_ids,
-                      "what two shards find"));
-    KIN_TRY(kin_alloc(job->ctx, &job->found_keys, entries, sizeof *job->found_keys,
-                      "what two shards find"));
+    KIN_TRY(kin_sharding_make_ctx(job, 1, &s->disk));
+    if (!job->follows) {
+        KIN_TRY(kin_alloc(job->ctx, &job->found_ids, entries, sizeof *job->found_ids,
+                          "what two shards find"));
+        KIN_TRY(kin_alloc(job->ctx, &job->found_keys, entries, sizeof *job->found_keys,
+                          "what two shards find"));
+    }
     KIN_TRY(kin_shard_run_make(job->ctx, s->disk, &s->folder, &s->run));
     s->run.points = &job->points;
     s->run.mapped = job->params.mapped != 0;
@@ -271,40 +287,72 @@ static kith_status convert(void *arg, int64_t task, int32_t thread)
     return KITH_OK;
 }
 
+static kith_status put_rest(sharded *s, kith_ctx *ctx, int64_t first, const kith_neighbors *rows)
+{
+    const int64_t stand = kin_max_i64(kith_result_stream_rows(s->stream) - first, 0);
+    if (stand >= rows->rows) {
+        return KITH_OK;
+    }
+    kith_neighbors rest = *rows;
+    rest.ids += stand * rows->k;
+    rest.distances += stand * rows->k;
+    rest.rows -= stand;
+    return kin_stream_put(ctx, s->stream, &rest);
+}
+
 /* The rows of a shard that are not there yet. The table of found keys is free by now, and as large
  * as the distances. */
 static kith_status write_part(void *arg, const kin_shard_part *part)
 {
     sharded *s = arg;
     const kin_sharding *job = &s->job;
-    const int64_t stand = kith_result_stream_rows(s->stream) - part->first;
-    if (stand >= part->rows) {
+    if (kith_result_stream_rows(s->stream) >= part->first + part->rows) {
         return KITH_OK;
     }
     float *distances = (float *)(void *)job->found_keys;
     converting c = {part->lists.keys, distances, part->rows * job->k, job->metric};
     KIN_TRY(kin_parallel(job->ctx, NULL, kin_ceil_div(c.count, ENTRIES_A_TASK), convert, &c));
-    const kith_neighbors rows = {.ids = part->lists.ids + stand * job->k,
-                                 .distances = distances + stand * job->k,
-                                 .rows = part->rows - stand,
-                                 .k = job->k};
-    return kin_stream_put(job->ctx, s->stream, &rows);
+    const kith_neighbors rows = {
+        .ids = part->lists.ids, .distances = distances, .rows = part->rows, .k = job->k};
+    return put_rest(s, job->ctx, part->first, &rows);
+}
+
+static kith_status put_rows(void *arg, kith_ctx *ctx, int64_t first, const kith_neighbors *rows)
+{
+    return put_rest(arg, ctx, first, rows);
+}
+
+/* Of an approximate result, whose recall is known by now. */
+static kith_status open_told_stream(sharded *s)
+{
+    const bool again = s->stream != NULL;
+    kin_stream_close(s->stream);
+    s->stream = NULL;
+    return open_stream(s, again || s->job.params.restart != 0);
+}
+
+static kith_status tell_recall(void *arg)
+{
+    sharded *s = arg;
+    kin_sharding_estimate(&s->job, &s->recall);
+    return open_told_stream(s);
 }
 
 static kith_status write_result(sharded *s, bool *lost)
 {
+    const kin_sharding_sink sink = {s, tell_recall, put_rows};
+    if (s->job.follows) {
+        KIN_TRY(kin_sharding_unite(&s->job, &s->run, &sink, lost));
+        return *lost ? KITH_OK : kin_stream_finish(s->job.ctx, s->stream);
+    }
     if (s->job.descends) {
-        const bool again = s->stream != NULL;
         KIN_TRY(kin_sharding_recall(&s->job, &s->run, &s->recall, lost));
         if (*lost) {
             return KITH_OK;
         }
-        kin_stream_close(s->stream);
-        s->stream = NULL;
-        KIN_TRY(open_stream(s, again || s->job.params.restart != 0));
+        KIN_TRY(open_told_stream(s));
     }
-    KIN_TRY(s->job.follows ? kin_sharding_unite(&s->job, &s->run, write_part, s, lost)
-                           : kin_shard_each(&s->run, write_part, s, lost));
+    KIN_TRY(kin_shard_each(&s->run, write_part, s, lost));
     return *lost ? KITH_OK : kin_stream_finish(s->job.ctx, s->stream);
 }
 
@@ -353,22 +401,28 @@ static kith_status check_report(kith_ctx *ctx, const kith_shard_report *report)
 static void fill_report(const sharded *s, double seconds, kith_shard_report *report)
 {
     const uint32_t size = report->struct_size;
-    *report = (kith_shard_report){.struct_size = size,
-                                  .shards = s->job.shards,
-                                  .exact = !s->job.descends,
-                                  .rebuilt = s->folder.lost,
-                                  .steps = s->job.follows ? s->job.shards
-                                                          : kin_shard_steps(s->job.shards),
-                                  .steps_stood = s->run.steps_stood,
-                                  .seconds_total = seconds,
-                                  .seconds_compute = s->seconds_sample + s->run.seconds_compute,
-                                  .seconds_wait = s->run.seconds_wait,
-                                  .seconds_result = s->seconds_result,
-                                  .bytes_read = s->folder.bytes_read,
-                                  .bytes_written = s->folder.bytes_written,
-                                  .peak_bytes = s->job.peak_bytes,
-                                  .gpu_peak_bytes = s->job.gpu_peak_bytes,
-                                  .recall = s->recall};
+    *report = (kith_shard_report){
+        .struct_size = size,
+        .shards = s->job.shards,
+        .exact = !s->job.descends,
+        .rebuilt = s->folder.lost,
+        .steps = s->job.follows ? s->job.shards : kin_shard_steps(s->job.shards),
+        .steps_stood = s->run.steps_stood,
+        .seconds_total = seconds,
+        .seconds_compute = s->seconds_sample + s->seconds_group + s->run.seconds_compute,
+        .seconds_wait = s->run.seconds_wait,
+        .seconds_result = s->seconds_result,
+        .bytes_read = s->folder.bytes_read,
+        .bytes_written = s->folder.bytes_written,
+        .peak_bytes = s->job.peak_bytes,
+        .gpu_peak_bytes = s->job.gpu_peak_bytes,
+        .recall = s->recall,
+        .groups = s->job.follows ? s->job.shards : 0,
+        .groups_cover = s->job.groups.cover,
+        .groups_wanted = s->job.groups.wanted,
+        .groups_overlap = s->job.groups.overlap,
+        .seconds_sample = s->seconds_sample,
+        .seconds_group = s->seconds_group};
     if (s->folder.met != NULL) {
         report->steps_done = kin_shard_count_done(&s->folder);
     }

@@ -23,14 +23,17 @@ typedef struct kin_sharding_sample {
     unsigned char *noted; /* by shard: found has what its lists hold now */
 } kin_sharding_sample;
 
-enum { KIN_SHARDING_NO_GROUP = UINT16_MAX };
+enum { KIN_SHARDING_NO_GROUP = UINT16_MAX, KIN_SHARDING_HOMES = 4 };
 
-/* Groups of near points that overlap: as many as there are shards. */
+/* Groups of near points that overlap: as many as there are shards then. */
 typedef struct kin_sharding_groups {
-    uint16_t *home[2]; /* by row: its group, and another one or none */
-    int64_t *sizes;    /* by group */
-    int64_t most;      /* rows that a group may have */
-    double cover;      /* share of a sample's true neighbours that share a group with their point */
+    uint16_t *homes; /* KIN_SHARDING_HOMES a row: its own group, those where it is a guest, none */
+    int64_t *sizes;  /* by group */
+    int64_t most;    /* rows of the largest group */
+    uint64_t checksum; /* of homes */
+    double wanted;     /* share of a sample's true neighbours that groups have to cover: */
+    double cover;      /* those that share a group with their point; 0: nobody has asked */
+    double overlap;    /* groups that a row has, in the mean */
 } kin_sharding_groups;
 
 typedef struct kin_sharding {
@@ -41,6 +44,7 @@ typedef struct kin_sharding {
     int64_t k;
     bool self; /* KITH_INCLUDE_SELF */
     bool descends;
+    bool on_gpu;                 /* descents are a GPU's; known when groups are looked for */
     kith_search_params exact;    /* by keys */
     kith_descent_params descent; /* by keys */
     int32_t shards;
@@ -97,6 +101,9 @@ void kin_sharding_clear(const kin_sharding *job, const kin_shard_part *part);
  * the first k by (key, id). */
 kith_status kin_sharding_take(const kin_sharding *job, const kith_neighbors *found, int64_t first,
                               const kin_shard_part *part);
+/* One list of another group's: ids count from the first row of all. room: k ids and k keys. */
+void kin_sharding_take_list(int64_t k, uint32_t *ids, double *keys, const uint32_t *more_ids,
+                            const double *more_keys, const kin_shard_lists *room);
 /* After a call of an engine: its peaks; and a message that counts rows from the shard's first one
  * counts them from the first of all. */
 kith_status kin_sharding_note(kin_sharding *job, kith_status status, const kin_shard_part *part);
@@ -110,13 +117,22 @@ kith_status kin_sharding_merge(void *arg, const kin_shard_part *a, const kin_sha
 
 /* Whether groups come into question; whether they are taken (job->follows). After the sample. */
 bool kin_sharding_may_follow(const kin_sharding *job);
-kith_status kin_sharding_group(kin_sharding *job);
+/* asked: so many groups, or none; 0: as few as fit. They are then job->shards. */
+kith_status kin_sharding_group(kin_sharding *job, int32_t asked);
+/* Rows of the largest group that the limits of the context allow; 0: there is none. */
+kith_status kin_sharding_group_room(kin_sharding *job, int64_t *rows);
 void kin_sharding_group_free(kin_sharding *job);
 /* Builds every group that is to be built: build_all of an engine. */
 kith_status kin_sharding_follow(void *arg, kin_shard_run *run);
-/* As kin_shard_each, with the lists of all groups. fn NULL: notes those of the sample. */
-kith_status kin_sharding_unite(kin_sharding *job, kin_shard_run *run, kin_shard_each_fn fn,
-                               void *arg, bool *lost);
+/* Lists of all groups made one: those of the sample are noted, ready is called, then put with the
+ * rows of all points in their order, piece after piece, in a thread that may fail by ctx alone. */
+typedef struct kin_sharding_sink {
+    void *arg;
+    kith_status (*ready)(void *arg);
+    kith_status (*put)(void *arg, kith_ctx *ctx, int64_t first, const kith_neighbors *rows);
+} kin_sharding_sink;
+kith_status kin_sharding_unite(kin_sharding *job, kin_shard_run *run, const kin_sharding_sink *sink,
+                               bool *lost);
 /* Gives back the pages of some rows, where they are those of a mapped file. */
 static inline void kin_sharding_return(const kin_sharding *job, int64_t first, int64_t rows)
 {
@@ -132,5 +148,9 @@ void kin_sharding_sample_free(kin_sharding *job);
 void kin_sharding_sample_note(kin_sharding *job, const kin_shard_part *part);
 kith_status kin_sharding_recall(kin_sharding *job, kin_shard_run *run, kith_recall *recall,
                                 bool *lost);
+/* The same of lists that are noted. */
+void kin_sharding_estimate(const kin_sharding *job, kith_recall *recall);
+/* A context for a thread beside: it has errors of its own, and reports no progress. */
+kith_status kin_sharding_make_ctx(const kin_sharding *job, int32_t threads, kith_ctx **ctx);
 
 #endif

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Graphs of groups that overlap (api_shard_group.c), and their lists made one.
+ * Graphs of groups that overlap (api_shard_group.c), each alone.
  *
- *     time ->     engine    | group 0      | group 1                | group 2      ...
- *                 thread    | gather 1     | write 0, gather 2      | write 1, gather 3
+ *     time ->     engine         | group 0      | group 1        | group 2        ...
+ *                 some threads   | gather 1     | gather 2       | gather 3
+ *                 one thread     |              | write 0        | write 1
  *
  * A step is a group: its rows are gathered, a descent makes their graph, and the lists go to the
  * folder as those of a shard that meets nobody. Rows of a group stand in rising order, so that at
- * the end one pass over all files, side by side, has both lists of every point. */
+ * the end one pass over all files, side by side, has all lists of every point
+ * (api_shard_union.c). */
 #include "api/api_shard.h"
 #include "base/base_mem.h"
 #include "base/base_size.h"
@@ -17,118 +19,146 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { SIDES = 2, ENTRIES_A_TASK = 1 << 16 };
+enum { SIDES = 2, ENTRIES_A_TASK = 1 << 16, ROWS_A_TASK = 1 << 13, MOST_GATHERERS = 4 };
 /* What borders take has to be found elsewhere; but not every neighbour. */
 static const double MOST_RECALL = 0.999;
 
-/* What is computed, and what the thread is at. */
+/* Of one side the engine has rows and lists; of the other one rows are gathered, and lists written.
+ */
 typedef struct side {
-    int32_t group; /* -1: none */
-    bool dirty;
+    int32_t group;   /* whose rows are there; -1: none */
+    int32_t written; /* whose lists are not on disk yet; -1: none */
     unsigned char *rows;
     uint32_t *members; /* rising */
     kin_shard_lists lists;
 } side;
 
+typedef struct beside {
+    pthread_t thread;
+    bool started;
+    kith_status status;
+} beside;
+
 typedef struct following {
     kin_sharding *job;
     kin_shard_run *run;
+    kith_ctx *gatherer;
     side sides[SIDES];
-    int32_t wanted; /* group that the thread gathers; -1: none */
-    int32_t at;     /* the side of the engine; the other one is the thread's */
-    kith_status status;
-    pthread_t thread;
-    bool started;
+    int32_t wanted; /* group that is gathered; -1: none */
+    int32_t at;     /* the side of the engine */
+    beside writing;
+    beside gathering;
 } following;
 
-typedef struct counting {
+/* ---- Gathering ------------------------------------------------------------------------------ */
+
+typedef struct copying {
+    const kin_sharding *job;
     const side *side;
     int64_t count;
-} counting;
+} copying;
 
-static int64_t size_of(const kin_sharding *job, int32_t group)
+static int64_t list_members(const kin_sharding *job, int32_t group, uint32_t *members)
 {
-    return job->groups.sizes[group];
-}
-
-static void list_members(const kin_sharding *job, int32_t group, uint32_t *members)
-{
-    const kin_sharding_groups *all = &job->groups;
     int64_t count = 0;
     for (int64_t row = 0; row < job->points.rows; row++) {
-        if (all->home[0][row] == group || all->home[1][row] == group) {
-            members[count++] = (uint32_t)row;
+        const uint16_t *homes = job->groups.homes + row * KIN_SHARDING_HOMES;
+        bool there = homes[0] == group;
+        for (int i = 1; i < KIN_SHARDING_HOMES && homes[i] != KIN_SHARDING_NO_GROUP; i++) {
+            there = there || homes[i] == group;
         }
+        members[count] = (uint32_t)row; /* one place more than members: see make_sides */
+        count += there;
     }
+    return count;
 }
 
 /* Rows in rising order, so that a disk is read from one end to the other. */
-static void gather(const kin_sharding *job, side *s, int32_t group)
+static kith_status copy_rows(void *arg, int64_t task, int32_t thread)
 {
-    const kith_matrix *points = &job->points;
+    (void)thread;
+    const copying *c = arg;
+    const kith_matrix *points = &c->job->points;
     const size_t bytes = (size_t)points->cols * (size_t)kith_dtype_bytes(points->dtype);
-    const int64_t count = size_of(job, group);
-    const int64_t window = kin_ceil_div(points->rows, job->shards);
-    int64_t given_back = 0;
-    list_members(job, group, s->members);
-    for (int64_t i = 0; i < count; i++) {
-        const int64_t row = s->members[i];
-        memcpy(s->rows + (size_t)i * bytes,
-               (const unsigned char *)points->data + row * points->stride_bytes, bytes);
-        if (row - given_back > window) {
-            kin_sharding_return(job, given_back, row - given_back);
-            given_back = row;
-        }
+    const int64_t first = task * ROWS_A_TASK;
+    const int64_t last = kin_min_i64(first + ROWS_A_TASK, c->count);
+    const uint32_t *members = c->side->members;
+    for (int64_t i = first; i < last; i++) {
+        memcpy(c->side->rows + (size_t)i * bytes,
+               (const unsigned char *)points->data + members[i] * points->stride_bytes, bytes);
     }
-    kin_sharding_return(job, given_back, points->rows - given_back);
-    s->group = group;
-}
-
-/* ---- The thread ----------------------------------------------------------------------------- */
-
-static kith_status write_side(following *f, side *s)
-{
-    if (!s->dirty) {
-        return KITH_OK;
-    }
-    const kin_shard_step step = {s->group, s->group};
-    kin_shard_mark_done(f->job->folder, step);
-    KIN_TRY(kin_shard_store(f->run->disk, f->job->folder, s->group, s->group, &s->lists));
-    s->dirty = false;
+    kin_sharding_return(c->job, members[first], (int64_t)members[last - 1] + 1 - members[first]);
     return KITH_OK;
 }
 
-static void *body(void *arg)
+static kith_status gather(const following *f, kith_ctx *ctx, side *s, int32_t group)
+{
+    copying c = {f->job, s, list_members(f->job, group, s->members)};
+    KIN_TRY(kin_parallel(ctx, NULL, kin_ceil_div(c.count, ROWS_A_TASK), copy_rows, &c));
+    s->group = group;
+    return KITH_OK;
+}
+
+/* ---- Threads -------------------------------------------------------------------------------- */
+
+static void *write_beside(void *arg)
 {
     following *f = arg;
     side *s = &f->sides[1 - f->at];
-    f->status = write_side(f, s);
-    if (f->status == KITH_OK && f->wanted >= 0) {
-        gather(f->job, s, f->wanted);
-    }
+    const kin_shard_step step = {s->written, s->written};
+    kin_forgive(f->run->disk);
+    kin_shard_mark_done(f->job->folder, step);
+    f->writing.status =
+        kin_shard_store(f->run->disk, f->job->folder, s->written, s->written, &s->lists);
+    s->written = -1;
     return NULL;
 }
 
-static void start(following *f, int32_t wanted)
+static void *gather_beside(void *arg)
 {
-    f->wanted = wanted;
-    kin_forgive(f->run->disk);
-    f->started = kin_thread_start(&f->thread, body, f) == 0;
-    if (!f->started) {
+    following *f = arg;
+    kin_forgive(f->gatherer);
+    f->gathering.status = gather(f, f->gatherer, &f->sides[1 - f->at], f->wanted);
+    return NULL;
+}
+
+static void start(following *f, beside *b, void *(*body)(void *))
+{
+    b->status = KITH_OK;
+    b->started = kin_thread_start(&b->thread, body, f) == 0;
+    if (!b->started) {
         (void)body(f);
     }
 }
 
-static kith_status wait(following *f)
+static kith_status wait(following *f, beside *b, const kith_ctx *theirs)
 {
     const int64_t begin = kin_clock_ns();
-    if (f->started) {
-        (void)pthread_join(f->thread, NULL);
-        f->started = false;
+    if (b->started) {
+        (void)pthread_join(b->thread, NULL);
+        b->started = false;
     }
     f->run->seconds_wait += kin_clock_since(begin);
-    return f->status == KITH_OK ? KITH_OK
-                                : kin_fail(f->job->ctx, f->status, "%s", f->run->disk->detail);
+    return b->status == KITH_OK ? KITH_OK : kin_fail(f->job->ctx, b->status, "%s", theirs->detail);
+}
+
+static void start_both(following *f)
+{
+    f->writing.status = KITH_OK;
+    f->gathering.status = KITH_OK;
+    if (f->sides[1 - f->at].written >= 0) {
+        start(f, &f->writing, write_beside);
+    }
+    if (f->wanted >= 0) {
+        start(f, &f->gathering, gather_beside);
+    }
+}
+
+static kith_status wait_for_both(following *f)
+{
+    kith_status status = wait(f, &f->gathering, f->gatherer);
+    KIN_KEEP(status, wait(f, &f->writing, f->run->disk));
+    return status;
 }
 
 /* ---- Steps ---------------------------------------------------------------------------------- */
@@ -147,7 +177,7 @@ static int32_t next_group(const following *f, int32_t after)
 static kith_status count_from_all(void *arg, int64_t task, int32_t thread)
 {
     (void)thread;
-    const counting *c = arg;
+    const copying *c = arg;
     uint32_t *ids = c->side->lists.ids;
     const int64_t last = kin_min_i64((task + 1) * ENTRIES_A_TASK, c->count);
     for (int64_t i = task * ENTRIES_A_TASK; i < last; i++) {
@@ -159,8 +189,7 @@ static kith_status count_from_all(void *arg, int64_t task, int32_t thread)
 static kith_status solve(following *f, side *s)
 {
     kin_sharding *job = f->job;
-    const int64_t rows = size_of(job, s->group);
-    const int64_t entries = rows * job->k;
+    const int64_t rows = job->groups.sizes[s->group];
     kith_matrix matrix = job->points;
     kith_descent_params params = job->descent;
     matrix.data = s->rows;
@@ -176,11 +205,11 @@ static kith_status solve(following *f, side *s)
     const int64_t begin = kin_clock_ns();
     KIN_TRY(
         kin_sharding_note(job, kith_graph_descent(job->ctx, &matrix, &params, &out, NULL), &part));
-    counting c = {s, entries};
+    copying c = {job, s, rows * job->k};
     KIN_TRY(
-        kin_parallel(job->ctx, NULL, kin_ceil_div(entries, ENTRIES_A_TASK), count_from_all, &c));
+        kin_parallel(job->ctx, NULL, kin_ceil_div(c.count, ENTRIES_A_TASK), count_from_all, &c));
     f->run->seconds_compute += kin_clock_since(begin);
-    s->dirty = true;
+    s->written = s->group;
     return KITH_OK;
 }
 
@@ -188,19 +217,22 @@ static kith_status solve_all(following *f)
 {
     int32_t group = next_group(f, -1);
     if (group >= 0) {
-        gather(f->job, &f->sides[f->at], group);
+        const int64_t begin = kin_clock_ns();
+        KIN_TRY(gather(f, f->job->ctx, &f->sides[f->at], group));
+        f->run->seconds_wait += kin_clock_since(begin);
     }
     while (group >= 0) {
-        const int32_t next = next_group(f, group);
-        start(f, next);
+        f->wanted = next_group(f, group);
+        group = f->wanted;
+        start_both(f);
         kith_status status = solve(f, &f->sides[f->at]);
-        KIN_KEEP(status, wait(f));
+        KIN_KEEP(status, wait_for_both(f));
         KIN_TRY(status);
         f->at = 1 - f->at;
-        group = next;
     }
-    start(f, -1);
-    return wait(f);
+    f->wanted = -1;
+    start_both(f);
+    return wait_for_both(f);
 }
 
 static kith_status make_sides(following *f)
@@ -210,11 +242,14 @@ static kith_status make_sides(following *f)
     const uint64_t entries = kin_size_mul(most, (uint64_t)f->job->k);
     const uint64_t row_bytes =
         (uint64_t)f->job->points.cols * (uint64_t)kith_dtype_bytes(f->job->points.dtype);
+    const int32_t gatherers = ctx->threads < MOST_GATHERERS ? ctx->threads : MOST_GATHERERS;
+    KIN_TRY(kin_sharding_make_ctx(f->job, gatherers, &f->gatherer));
     for (int i = 0; i < SIDES; i++) {
         side *s = &f->sides[i];
         s->group = -1;
+        s->written = -1;
         KIN_TRY(kin_alloc(ctx, &s->rows, most, row_bytes, "rows of a group"));
-        KIN_TRY(kin_alloc(ctx, &s->members, most, sizeof *s->members, "rows of a group"));
+        KIN_TRY(kin_alloc(ctx, &s->members, most + 1, sizeof *s->members, "rows of a group"));
         KIN_TRY(kin_alloc(ctx, &s->lists.ids, entries, sizeof(uint32_t), "lists of a group"));
         KIN_TRY(kin_alloc(ctx, &s->lists.keys, entries, sizeof(double), "lists of a group"));
     }
@@ -225,7 +260,11 @@ kith_status kin_sharding_follow(void *arg, kin_shard_run *run)
 {
     kin_sharding *job = arg;
     following f = {.job = job, .run = run};
-    kith_status status = make_sides(&f);
+    kith_status status = KITH_OK;
+    if (next_group(&f, -1) < 0) {
+        return KITH_OK; /* all stand */
+    }
+    status = make_sides(&f);
     if (status == KITH_OK) {
         status = solve_all(&f);
     }
@@ -235,5 +274,6 @@ kith_status kin_sharding_follow(void *arg, kin_shard_run *run)
         kin_free(job->ctx, f.sides[i].members);
         kin_free(job->ctx, f.sides[i].rows);
     }
+    kith_ctx_free(f.gatherer);
     return status;
 }

@@ -19,6 +19,8 @@
 #include <stdio.h>
 
 enum { ENTRY_BYTES = 12, OWN_BYTES = 4, RESULT_ENTRY_BYTES = 8 };
+/* How finely the size of groups is looked for. */
+enum { LEAST_SHARE = 1000 };
 /* The program itself, its threads' stacks, buffers of files. */
 static const uint64_t RESERVE_BYTES = (uint64_t)32 << 20;
 
@@ -157,8 +159,8 @@ static kith_status plan_merge(const kin_sharding *job, const kith_matrix *shape,
     return KITH_OK;
 }
 
-/* The engine on `rows` points, which are two shards: its memory and that of the answer. */
-static kith_status plan_engine(const kin_sharding *job, int64_t rows, kith_plan *plan)
+/* The engine on `rows` points: its memory and that of the answer. merges: they are two shards. */
+static kith_status plan_engine(const kin_sharding *job, int64_t rows, bool merges, kith_plan *plan)
 {
     static const char nothing;
     kith_matrix shape = job->points;
@@ -171,7 +173,7 @@ static kith_status plan_engine(const kin_sharding *job, int64_t rows, kith_plan 
         params.k = kin_min_i64(params.k, most);
         params.recall_at = kin_min_i64(params.recall_at, params.k);
         KIN_TRY(kith_plan_descent(job->ctx, &shape, &params, plan, NULL));
-        return plan_merge(job, &shape, &params, plan);
+        return merges ? plan_merge(job, &shape, &params, plan) : KITH_OK;
     }
     kith_search_params params = job->exact;
     params.k = kin_min_i64(params.k, most);
@@ -188,7 +190,7 @@ kith_status kin_sharding_needs(const kin_sharding *job, int32_t shards, kin_shar
     const uint64_t row_bytes = (uint64_t)job->points.stride_bytes;
     const uint64_t entry = ENTRY_BYTES + (job->descends ? OWN_BYTES : 0);
     kith_plan plan = {.struct_size = (uint32_t)sizeof plan};
-    KIN_TRY(plan_engine(job, two, &plan));
+    KIN_TRY(plan_engine(job, two, true, &plan));
     uint64_t bytes = plan.peak_bytes - plan.result_bytes;
     bytes = kin_size_add(bytes, kin_size_mul(entries, (slots + 1) * entry + sides * ENTRY_BYTES));
     if (job->params.mapped != 0) {
@@ -204,15 +206,63 @@ kith_status kin_sharding_needs(const kin_sharding *job, int32_t shards, kin_shar
     return KITH_OK;
 }
 
+/* What groups of `rows` rows at most need: of two of them rows and lists, one of which is computed,
+ * and of all points their groups. Their beginning, cells of some rows, is a part of that. */
+static kith_status group_needs(const kin_sharding *job, int64_t rows, kin_sharding_need *need)
+{
+    const uint64_t row_bytes =
+        (uint64_t)job->points.cols * (uint64_t)kith_dtype_bytes(job->points.dtype);
+    const uint64_t list_bytes = kin_size_mul((uint64_t)job->k, ENTRY_BYTES);
+    const uint64_t homes = (uint64_t)job->points.rows * KIN_SHARDING_HOMES * sizeof(uint16_t);
+    kith_plan plan = {.struct_size = (uint32_t)sizeof plan};
+    KIN_TRY(plan_engine(job, rows, false, &plan));
+    const uint64_t sides =
+        kin_size_mul(2 * (uint64_t)rows, kin_size_add(row_bytes + sizeof(uint32_t), list_bytes));
+    const uint64_t bytes = kin_size_add(plan.peak_bytes - plan.result_bytes, homes);
+    *need =
+        (kin_sharding_need){.host_bytes = kin_size_add(kin_size_add(bytes, sides), RESERVE_BYTES),
+                            .gpu_bytes = plan.gpu_bytes,
+                            .gpu_budget_bytes = plan.gpu_budget_bytes};
+    memcpy(need->backend, plan.backend, sizeof need->backend);
+    return KITH_OK;
+}
+
 /* ---- How many ------------------------------------------------------------------------------- */
+
+static bool is_within(const kin_sharding *job, const kin_sharding_need *need)
+{
+    const uint64_t limit = job->ctx->params.memory_limit;
+    return (limit == 0 || need->host_bytes <= limit) &&
+           (!job->descends || need->gpu_bytes <= need->gpu_budget_bytes);
+}
+
+kith_status kin_sharding_group_room(kin_sharding *job, int64_t *rows)
+{
+    kin_sharding_need need;
+    int64_t low = 0;
+    int64_t high = job->points.rows; /* does not fit, or is not tried: groups are two at least */
+    while (high - low > kin_max_i64(job->points.rows / LEAST_SHARE, 1)) {
+        const int64_t middle = low + (high - low) / 2;
+        if (middle <= job->k) {
+            break;
+        }
+        KIN_TRY(group_needs(job, middle, &need));
+        job->on_gpu = need.gpu_bytes > 0;
+        if (is_within(job, &need)) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    *rows = low;
+    return KITH_OK;
+}
 
 /* Exact engines on a GPU have batches; a descent has none. */
 static kith_status fits(const kin_sharding *job, int32_t shards, bool *yes, kin_sharding_need *need)
 {
-    const uint64_t limit = job->ctx->params.memory_limit;
     KIN_TRY(kin_sharding_needs(job, shards, need));
-    *yes = (limit == 0 || need->host_bytes <= limit) &&
-           (!job->descends || need->gpu_bytes <= need->gpu_budget_bytes);
+    *yes = is_within(job, need);
     return KITH_OK;
 }
 

@@ -226,10 +226,14 @@ done:
 /* ---- The estimate --------------------------------------------------------------------------- */
 
 /* A found neighbour counts when it is at most as far as the true K-th. */
-static void estimate(const kin_sharding *job, kith_recall *recall)
+void kin_sharding_estimate(const kin_sharding *job, kith_recall *recall)
 {
     const kin_sharding_sample *s = &job->sample;
     kin_sample_sums sums = {0};
+    *recall = (kith_recall){.at = s->at};
+    if (s->count == 0 || !s->told) {
+        return;
+    }
     for (int64_t i = 0; i < s->count; i++) {
         int64_t hits = 0;
         for (int64_t j = 0; j < s->at; j++) {
@@ -238,29 +242,23 @@ static void estimate(const kin_sharding *job, kith_recall *recall)
         }
         kin_sample_add(&sums, (double)hits / (double)s->at);
     }
-    *recall = (kith_recall){.at = s->at};
     kin_sample_interval(&sums, s->count == job->points.rows, recall);
 }
 
 kith_status kin_sharding_recall(kin_sharding *job, kin_shard_run *run, kith_recall *recall,
                                 bool *lost)
 {
-    kin_sharding_sample *s = &job->sample;
+    const kin_sharding_sample *s = &job->sample;
     *lost = false;
-    *recall = (kith_recall){.at = s->at};
-    if (s->count == 0 || !s->told) {
-        return KITH_OK;
-    }
     bool all = job->params.team == NULL; /* or others merge into what was noted here */
     for (int32_t i = 0; i < job->shards; i++) {
         all = all && s->noted[i] != 0;
     }
-    if (!all) {
-        KIN_TRY(job->follows ? kin_sharding_unite(job, run, NULL, NULL, lost)
-                             : kin_shard_each(run, note_part, job, lost));
+    if (!all && s->count > 0 && s->told) {
+        KIN_TRY(kin_shard_each(run, note_part, job, lost));
     }
     if (!*lost) {
-        estimate(job, recall);
+        kin_sharding_estimate(job, recall);
     }
     return KITH_OK;
 }

@@ -1,85 +1,107 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Both lists of every point, from the files of groups that overlap, made one: all files are read
- * side by side, from their first row to their last. */
+ * All lists of every point, from the files of groups that overlap, made one: all files are read
+ * side by side, from their first row to their last.
+ *
+ *     time ->     all threads    | piece 0 | piece 1 | piece 2 ...
+ *                 one thread     |         | put 0   | put 1
+ */
 #include "api/api_shard.h"
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "host/host_threads.h"
+#include "metric/metric.h"
 #include "shard/shard_view.h"
 
-#include <math.h>
+enum { ROWS_A_TASK = 2048, ROWS_A_PIECE = 1 << 18, SIDES = 2 };
 
-enum { ROWS_A_TASK = 4096 };
+/* Rows whose lists are one. */
+typedef struct piece {
+    int64_t first;
+    int64_t rows;
+    kin_shard_lists lists;
+    float *distances;
+} piece;
 
 typedef struct uniting {
     kin_sharding *job;
     kin_shard_run *run;
+    const kin_sharding_sink *sink;
     kin_shard_view *views; /* by group */
-    const kin_shard_lists *lists;
-    const kin_shard_part *part; /* whose rows are taken */
-    int64_t *starts;            /* of each task: where it begins in every view */
+    unsigned char *lost;   /* by group: its file is damaged */
+    int64_t *starts;       /* of each task: where it begins in every view */
+    kin_shard_lists room;  /* k entries a thread */
+    piece sides[SIDES];
+    const piece *piece; /* whose rows are taken */
+    const piece *put;   /* that the thread is at */
+    pthread_t thread;
+    bool started;
+    kith_status status;
 } uniting;
 
-/* The row's list in a group's file, or an empty one. next: the row of each view. */
-static void copy_row(const uniting *u, int64_t *next, uint16_t group, uint32_t *ids, double *keys)
+/* ---- A piece -------------------------------------------------------------------------------- */
+
+/* next: the row of each view. */
+static void take_row(const uniting *u, const uint16_t *homes, int64_t *next, int64_t at,
+                     const kin_shard_lists *room)
 {
     const int64_t k = u->job->k;
-    if (group == KIN_SHARDING_NO_GROUP) {
-        for (int64_t i = 0; i < k; i++) {
-            ids[i] = KITH_ID_NONE;
-            keys[i] = INFINITY;
+    uint32_t *ids = u->piece->lists.ids + at * k;
+    double *keys = u->piece->lists.keys + at * k;
+    for (int i = 0; i < KIN_SHARDING_HOMES && homes[i] != KIN_SHARDING_NO_GROUP; i++) {
+        const kin_shard_view *view = &u->views[homes[i]];
+        const int64_t from = next[homes[i]]++ * k;
+        if (i == 0) {
+            memcpy(ids, view->ids + from, (size_t)k * sizeof *ids);
+            memcpy(keys, view->keys + from, (size_t)k * sizeof *keys);
+        } else {
+            kin_sharding_take_list(k, ids, keys, view->ids + from, view->keys + from, room);
         }
-        return;
     }
-    const kin_shard_view *view = &u->views[group];
-    memcpy(ids, view->ids + next[group] * k, (size_t)k * sizeof *ids);
-    memcpy(keys, view->keys + next[group] * k, (size_t)k * sizeof *keys);
-    next[group] += 1;
+    for (int64_t i = 0; i < k; i++) {
+        u->piece->distances[at * k + i] = (float)kin_metric_distance(u->job->metric, keys[i]);
+    }
 }
 
-static kith_status copy_rows(void *arg, int64_t task, int32_t thread)
+static const uint16_t *homes_of(const uniting *u, int64_t row)
 {
-    (void)thread;
+    return u->job->groups.homes + row * KIN_SHARDING_HOMES;
+}
+
+static kith_status take_rows(void *arg, int64_t task, int32_t thread)
+{
     const uniting *u = arg;
-    const kin_sharding *job = u->job;
-    const kin_shard_part *part = u->part;
-    int64_t *next = u->starts + task * job->shards;
-    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, part->rows);
+    const int64_t k = u->job->k;
+    const kin_shard_lists room = {.ids = u->room.ids + thread * k,
+                                  .keys = u->room.keys + thread * k};
+    int64_t *next = u->starts + task * u->job->shards;
+    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, u->piece->rows);
     for (int64_t i = task * ROWS_A_TASK; i < last; i++) {
-        const int64_t row = part->first + i;
-        const int64_t at = i * job->k;
-        copy_row(u, next, job->groups.home[0][row], part->lists.ids + at, part->lists.keys + at);
-        copy_row(u, next, job->groups.home[1][row], job->found_ids + at, job->found_keys + at);
+        take_row(u, homes_of(u, u->piece->first + i), next, i, &room);
     }
     return KITH_OK;
 }
 
-static void pass_row(uniting *u, int64_t row)
+static void pass_row(const uniting *u, int64_t row)
 {
-    for (int i = 0; i < 2; i++) {
-        const uint16_t group = u->job->groups.home[i][row];
-        if (group != KIN_SHARDING_NO_GROUP) {
-            u->views[group].row += 1;
-        }
+    const uint16_t *homes = homes_of(u, row);
+    for (int i = 0; i < KIN_SHARDING_HOMES && homes[i] != KIN_SHARDING_NO_GROUP; i++) {
+        u->views[homes[i]].row += 1;
     }
 }
 
-/* The next rows, into the lists. Where each task begins is counted first. */
-static kith_status take_rows(uniting *u, const kin_shard_part *part)
+/* The next rows. Where each task begins is counted first. */
+static kith_status take_piece(uniting *u, const piece *p)
 {
-    kin_sharding *job = u->job;
-    const kin_shard_part *const parts[] = {part};
-    u->part = part;
-    kin_sharding_aim(job, parts, &job->k, 1);
-    for (int64_t i = 0; i < part->rows; i++) {
-        for (int32_t j = 0; i % ROWS_A_TASK == 0 && j < job->shards; j++) {
-            u->starts[i / ROWS_A_TASK * job->shards + j] = u->views[j].row;
+    const int32_t groups = u->job->shards;
+    u->piece = p;
+    for (int64_t i = 0; i < p->rows; i++) {
+        for (int32_t j = 0; i % ROWS_A_TASK == 0 && j < groups; j++) {
+            u->starts[i / ROWS_A_TASK * groups + j] = u->views[j].row;
         }
-        pass_row(u, part->first + i);
+        pass_row(u, p->first + i);
     }
-    KIN_TRY(kin_parallel(job->ctx, NULL, kin_ceil_div(part->rows, ROWS_A_TASK), copy_rows, u));
-    return kin_sharding_take(job, &job->found[0], 0, part);
+    return kin_parallel(u->job->ctx, NULL, kin_ceil_div(p->rows, ROWS_A_TASK), take_rows, u);
 }
 
 /* What the lists of the sample have, before anything is written: the result says its recall. */
@@ -87,14 +109,17 @@ static kith_status note_sample(uniting *u)
 {
     kin_sharding *job = u->job;
     const kin_sharding_sample *s = &job->sample;
+    piece *p = &u->sides[0];
     int64_t next = 0;
     for (int64_t row = 0; row < job->points.rows && next < s->count; row++) {
         if (s->rows[next] != row) {
             pass_row(u, row);
             continue;
         }
-        const kin_shard_part part = {.first = row, .rows = 1, .lists = *u->lists};
-        KIN_TRY(take_rows(u, &part));
+        p->first = row;
+        p->rows = 1;
+        KIN_TRY(take_piece(u, p));
+        const kin_shard_part part = {.first = row, .rows = 1, .lists = p->lists};
         kin_sharding_sample_note(job, &part);
         next += 1;
     }
@@ -104,53 +129,162 @@ static kith_status note_sample(uniting *u)
     return KITH_OK;
 }
 
-static kith_status unite(uniting *u, kin_shard_each_fn fn, void *arg)
+/* ---- All pieces ----------------------------------------------------------------------------- */
+
+static void *put_beside(void *arg)
+{
+    uniting *u = arg;
+    const piece *p = u->put;
+    const kith_neighbors rows = {
+        .ids = p->lists.ids, .distances = p->distances, .rows = p->rows, .k = u->job->k};
+    u->status = u->sink->put(u->sink->arg, u->run->disk, p->first, &rows);
+    return NULL;
+}
+
+static void start_put(uniting *u, const piece *p)
+{
+    u->put = p;
+    kin_forgive(u->run->disk);
+    u->started = kin_thread_start(&u->thread, put_beside, u) == 0;
+    if (!u->started) {
+        (void)put_beside(u);
+    }
+}
+
+static kith_status wait_for_put(uniting *u)
+{
+    if (u->started) {
+        (void)pthread_join(u->thread, NULL);
+        u->started = false;
+    }
+    return u->status == KITH_OK ? KITH_OK
+                                : kin_fail(u->job->ctx, u->status, "%s", u->run->disk->detail);
+}
+
+static kith_status put_all(uniting *u)
 {
     kin_sharding *job = u->job;
-    for (int32_t i = 0; i < job->shards; i++) {
-        const kin_shard_part part = {.shard = i,
-                                     .first = kin_shard_first(job->points.rows, job->shards, i),
-                                     .rows = kin_shard_rows(job->points.rows, job->shards, i),
-                                     .lists = *u->lists};
-        KIN_TRY(take_rows(u, &part));
-        KIN_TRY(fn(arg, &part));
+    kith_status status = KITH_OK;
+    int at = 0;
+    for (int64_t first = 0; first < job->points.rows && status == KITH_OK; first += ROWS_A_PIECE) {
+        piece *p = &u->sides[at];
+        p->first = first;
+        p->rows = kin_min_i64(ROWS_A_PIECE, job->points.rows - first);
+        status = take_piece(u, p);
+        KIN_KEEP(status, wait_for_put(u));
+        if (status == KITH_OK) {
+            start_put(u, p);
+        }
         for (int32_t j = 0; j < job->shards; j++) {
             kin_shard_view_return(&u->views[j]);
+        }
+        at = 1 - at;
+    }
+    KIN_KEEP(status, wait_for_put(u));
+    return status;
+}
+
+/* ---- Files ---------------------------------------------------------------------------------- */
+
+static kith_status open_view(kith_ctx *ctx, uniting *u, int32_t group)
+{
+    const kith_status status = kin_shard_view_open(ctx, u->job->folder, group, &u->views[group]);
+    if (status != KITH_OK) {
+        kin_shard_view_close(&u->views[group]);
+    }
+    return status;
+}
+
+/* Several files at the same time: their checksums are looked at. What does not open is tried again,
+ * so that each has its own message. */
+static kith_status try_view(void *arg, int64_t task, int32_t thread)
+{
+    (void)thread;
+    uniting *u = arg;
+    u->lost[task] = open_view(u->job->ctx, u, (int32_t)task) != KITH_OK;
+    return KITH_OK;
+}
+
+static kith_status open_views(uniting *u, bool *lost)
+{
+    kin_sharding *job = u->job;
+    KIN_TRY(kin_parallel(job->ctx, NULL, job->shards, try_view, u));
+    for (int32_t i = 0; i < job->shards; i++) {
+        kith_status status = KITH_OK;
+        if (u->lost[i] != 0) {
+            kin_forgive(job->ctx);
+            kin_forgive(u->run->disk);
+            status = open_view(u->run->disk, u, i);
+        }
+        if (status == KITH_E_FORMAT) {
+            kin_shard_lose(job->folder, i, u->run->disk->detail);
+            *lost = true;
+        } else if (status != KITH_OK) {
+            return kin_fail(job->ctx, status, "%s", u->run->disk->detail);
         }
     }
     return KITH_OK;
 }
 
-kith_status kin_sharding_unite(kin_sharding *job, kin_shard_run *run, kin_shard_each_fn fn,
-                               void *arg, bool *lost)
+static kith_status make(uniting *u)
 {
-    uniting u = {.job = job, .run = run, .lists = &run->slots[0].lists};
-    kith_status status = KITH_OK;
+    kith_ctx *ctx = u->job->ctx;
+    const uint64_t groups = (uint64_t)u->job->shards;
+    const int64_t rows = kin_min_i64(ROWS_A_PIECE, u->job->points.rows);
+    const uint64_t k = (uint64_t)u->job->k;
+    const uint64_t entries = kin_size_mul((uint64_t)rows, k);
+    const uint64_t tasks = (uint64_t)kin_ceil_div(rows, ROWS_A_TASK);
+    const uint64_t room = (uint64_t)ctx->threads * k;
+    KIN_TRY(kin_alloc_zero(ctx, &u->views, groups, sizeof *u->views, "groups"));
+    KIN_TRY(kin_alloc_zero(ctx, &u->lost, groups, 1, "groups"));
+    KIN_TRY(kin_alloc(ctx, &u->starts, tasks * groups, sizeof *u->starts, "groups"));
+    KIN_TRY(kin_alloc(ctx, &u->room.ids, room, sizeof(uint32_t), "lists of threads"));
+    KIN_TRY(kin_alloc(ctx, &u->room.keys, room, sizeof(double), "lists of threads"));
+    for (int i = 0; i < SIDES; i++) {
+        piece *p = &u->sides[i];
+        KIN_TRY(kin_alloc(ctx, &p->lists.ids, entries, sizeof(uint32_t), "lists of rows"));
+        KIN_TRY(kin_alloc(ctx, &p->lists.keys, entries, sizeof(double), "lists of rows"));
+        KIN_TRY(kin_alloc(ctx, &p->distances, entries, sizeof(float), "lists of rows"));
+    }
+    return KITH_OK;
+}
+
+static void release(uniting *u)
+{
+    kith_ctx *ctx = u->job->ctx;
+    for (int32_t i = 0; u->views != NULL && i < u->job->shards; i++) {
+        kin_shard_view_close(&u->views[i]);
+    }
+    for (int i = 0; i < SIDES; i++) {
+        kin_free(ctx, u->sides[i].distances);
+        kin_free(ctx, u->sides[i].lists.keys);
+        kin_free(ctx, u->sides[i].lists.ids);
+    }
+    kin_free(ctx, u->room.keys);
+    kin_free(ctx, u->room.ids);
+    kin_free(ctx, u->starts);
+    kin_free(ctx, u->lost);
+    kin_free(ctx, u->views);
+}
+
+static kith_status unite(uniting *u, bool *lost)
+{
+    KIN_TRY(make(u));
+    KIN_TRY(open_views(u, lost));
+    if (*lost) {
+        return KITH_OK;
+    }
+    KIN_TRY(note_sample(u));
+    KIN_TRY(u->sink->ready(u->sink->arg));
+    return put_all(u);
+}
+
+kith_status kin_sharding_unite(kin_sharding *job, kin_shard_run *run, const kin_sharding_sink *sink,
+                               bool *lost)
+{
+    uniting u = {.job = job, .run = run, .sink = sink};
     *lost = false;
-    const uint64_t tasks =
-        (uint64_t)kin_ceil_div(kin_ceil_div(job->points.rows, job->shards), ROWS_A_TASK);
-    KIN_TRY(kin_alloc_zero(job->ctx, &u.views, (uint64_t)job->shards, sizeof *u.views, "groups"));
-    status =
-        kin_alloc(job->ctx, &u.starts, tasks * (uint64_t)job->shards, sizeof *u.starts, "groups");
-    for (int32_t i = 0; i < job->shards && status == KITH_OK; i++) {
-        kin_forgive(run->disk);
-        status = kin_shard_view_open(run->disk, job->folder, i, &u.views[i]);
-        if (status == KITH_E_FORMAT) {
-            kin_shard_view_close(&u.views[i]);
-            kin_shard_lose(job->folder, i, run->disk->detail);
-            *lost = true;
-            status = KITH_OK;
-        } else if (status != KITH_OK) {
-            (void)kin_fail(job->ctx, status, "%s", run->disk->detail);
-        }
-    }
-    if (status == KITH_OK && !*lost) {
-        status = fn == NULL ? note_sample(&u) : unite(&u, fn, arg);
-    }
-    for (int32_t i = 0; i < job->shards; i++) {
-        kin_shard_view_close(&u.views[i]);
-    }
-    kin_free(job->ctx, u.starts);
-    kin_free(job->ctx, u.views);
+    const kith_status status = unite(&u, lost);
+    release(&u);
     return status;
 }

@@ -21,6 +21,7 @@
 
 enum { SHAPE_BYTES = 256, NAME_BYTES = 64, MODE = 0777 };
 static const char shards_line[] = "\nshards ";
+static const char groups_line[] = "\nown 0\n";
 
 /* ---- Opening -------------------------------------------------------------------------------- */
 
@@ -84,6 +85,8 @@ static kith_status find_job(kin_shard_folder *folder)
     if (status == KITH_OK && access(folder->journal.path, F_OK) == 0) {
         status = kin_map_open(folder->ctx, folder->journal.path, &map);
         folder->found = read_shards(&map);
+        folder->found_groups = map.data != NULL && memmem(map.data, map.bytes, groups_line,
+                                                          sizeof groups_line - 1) != NULL;
     }
     kin_map_close(&map);
     kin_journal_free(folder->ctx, &folder->journal);

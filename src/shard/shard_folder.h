@@ -50,10 +50,11 @@ typedef struct kin_shard_shape {
 typedef struct kin_shard_folder {
     kith_ctx *ctx;
     char *path;
-    int file;      /* the folder itself, locked */
-    bool made;     /* by us */
-    bool entered;  /* another process has begun here, and has the lock */
-    int32_t found; /* shards of the job that is there; 0: none */
+    int file;          /* the folder itself, locked */
+    bool made;         /* by us */
+    bool entered;      /* another process has begun here, and has the lock */
+    int32_t found;     /* shards of the job that is there; 0: none */
+    bool found_groups; /* they have no graphs of their own: an exact job's, or groups */
     kin_shard_shape shape;
     kin_journal journal;
     uint64_t job;       /* checksum of the journal's head */

@@ -29,7 +29,7 @@ kith_status kin_shard_run_make(kith_ctx *ctx, kith_ctx *disk, kin_shard_folder *
     run->folder = folder;
     run->slot_count = shards < KIN_SHARD_SLOTS ? shards : KIN_SHARD_SLOTS;
     if (folder->shape.sizes != NULL) {
-        run->slot_count = 1; /* shards that meet nobody */
+        run->slot_count = 0; /* shards that meet nobody */
     }
     run->steps_stood = kin_shard_count_done(folder);
     for (int32_t i = 0; i < KIN_SHARD_SLOTS; i++) {

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Cells of near points. Centers are rows that were drawn; of some times as many rows each finds its
+ * nearest center, and centers move to the mean of those: once, after which hardly a cluster that
+ * has a center shares it with another one. More rounds move centers within clusters alone. */
+#include "api/api_sample.h"
+#include "api/api_shard_group.h"
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "file/file_item.h"
+#include "host/host_threads.h"
+
+/* A cluster that has no center is torn: there should be some of them in each. On a processor
+ * finding the nearest of so many would take longer than the graphs. */
+enum { ROWS_A_CELL = 64, MOST_CELLS = 65536, MOST_CELLS_OF_CPU = 8192, TRAINED_A_CELL = 4 };
+enum { CELLS_A_TASK = 64 };
+
+void kin_sharding_near_free(kith_ctx *ctx, kin_sharding_near *near)
+{
+    kin_free(ctx, near->keys);
+    kin_free(ctx, near->cells);
+    memset(near, 0, sizeof *near);
+}
+
+kith_status kin_sharding_near_make(kith_ctx *ctx, int64_t rows, kin_sharding_near *near)
+{
+    const uint64_t entries = kin_size_mul((uint64_t)rows, KIN_SHARDING_NEAREST);
+    near->rows = rows;
+    KIN_TRY(kin_alloc(ctx, &near->cells, entries, sizeof *near->cells, "nearest cells"));
+    return kin_alloc(ctx, &near->keys, entries, sizeof *near->keys, "nearest cells");
+}
+
+void kin_sharding_cells_free(kin_sharding_cells *cells)
+{
+    kith_ctx *ctx = cells->job->ctx;
+    kin_sharding_near_free(ctx, &cells->trained);
+    kin_free(ctx, cells->weights);
+    kin_free(ctx, cells->values);
+}
+
+kith_status kin_sharding_find_cells(const kin_sharding_cells *cells, const kith_matrix *rows,
+                                    int64_t count, const kin_sharding_near *near)
+{
+    kith_search_params params = kith_search_params_default();
+    params.metric = cells->job->descent.metric;
+    params.k = count;
+    const kith_neighbors out = {
+        .ids = near->cells, .distances64 = near->keys, .rows = rows->rows, .k = count};
+    return kith_knn_exact(cells->job->ctx, &cells->centers, rows, &params, &out);
+}
+
+/* ---- Training ------------------------------------------------------------------------------- */
+
+typedef struct training {
+    kin_sharding_cells *cells;
+    unsigned char *copy;
+    kith_matrix rows;
+    int64_t *starts; /* by cell: where its rows begin in `order` */
+    uint32_t *order; /* rows by their nearest cell */
+    double *sums;    /* a row of values for each thread */
+} training;
+
+static void load_row(const kith_matrix *rows, int64_t row, double *values)
+{
+    const kin_item item = kin_item_of(rows->dtype);
+    const unsigned char *data = (const unsigned char *)rows->data + row * rows->stride_bytes;
+    for (int32_t i = 0; i < rows->cols; i++) {
+        (void)kin_item_load(item, data + (int64_t)i * item.bytes, &values[i]);
+    }
+}
+
+static kith_status move_centers(void *arg, int64_t task, int32_t thread)
+{
+    const training *t = arg;
+    const int64_t cols = t->rows.cols;
+    double *sum = t->sums + 2 * thread * cols;
+    double *values = sum + cols;
+    const int64_t last = kin_min_i64((task + 1) * CELLS_A_TASK, t->cells->centers.rows);
+    for (int64_t cell = task * CELLS_A_TASK; cell < last; cell++) {
+        const int64_t count = t->starts[cell + 1] - t->starts[cell];
+        memset(sum, 0, (size_t)cols * sizeof *sum);
+        for (int64_t i = 0; i < count; i++) {
+            load_row(&t->rows, t->order[t->starts[cell] + i], values);
+            for (int64_t j = 0; j < cols; j++) {
+                sum[j] += values[j];
+            }
+        }
+        for (int64_t j = 0; j < cols && count > 0; j++) {
+            t->cells->values[cell * cols + j] = (float)(sum[j] / (double)count);
+        }
+    }
+    return KITH_OK;
+}
+
+/* Rows in the order of their nearest cells; weights. */
+static void sort_rows(const training *t, int64_t each)
+{
+    int64_t *weights = t->cells->weights;
+    const int64_t count = t->cells->centers.rows;
+    const uint32_t *nearest = t->cells->trained.cells;
+    memset(weights, 0, (size_t)count * sizeof *weights);
+    for (int64_t i = 0; i < t->rows.rows; i++) {
+        weights[nearest[i * each]] += 1;
+    }
+    t->starts[0] = 0;
+    for (int64_t i = 0; i < count; i++) {
+        t->starts[i + 1] = t->starts[i] + weights[i];
+    }
+    for (int64_t i = t->rows.rows - 1; i >= 0; i--) {
+        const uint32_t cell = nearest[i * each];
+        t->order[t->starts[cell] + --weights[cell]] = (uint32_t)i;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        weights[i] = t->starts[i + 1] - t->starts[i];
+    }
+}
+
+static kith_status train(training *t)
+{
+    kin_sharding_cells *cells = t->cells;
+    KIN_TRY(kin_sharding_find_cells(cells, &t->rows, 1, &cells->trained));
+    sort_rows(t, 1);
+    KIN_TRY(kin_parallel(cells->job->ctx, NULL, kin_ceil_div(cells->centers.rows, CELLS_A_TASK),
+                         move_centers, t));
+    KIN_TRY(kin_sharding_find_cells(cells, &t->rows, cells->near, &cells->trained));
+    sort_rows(t, cells->near);
+    return KITH_OK;
+}
+
+static int64_t cell_count(const kin_sharding *job)
+{
+    const int64_t most = job->on_gpu ? MOST_CELLS : MOST_CELLS_OF_CPU;
+    return kin_min_i64(kin_max_i64(job->points.rows / ROWS_A_CELL, 1), most);
+}
+
+/* The rows of the training, and of these the first centers. */
+static kith_status draw(training *t)
+{
+    kin_sharding_cells *cells = t->cells;
+    const kin_sharding *job = cells->job;
+    const kith_matrix *points = &job->points;
+    const int64_t count = cell_count(job);
+    const int64_t trained = kin_min_i64(TRAINED_A_CELL * count, points->rows);
+    const uint64_t cols = (uint64_t)points->cols;
+    const uint64_t row_bytes = cols * (uint64_t)kith_dtype_bytes(points->dtype);
+    const uint64_t threads = (uint64_t)job->ctx->threads;
+    double *values = NULL;
+    KIN_TRY(kin_alloc(job->ctx, &t->order, (uint64_t)trained, sizeof *t->order, "sample rows"));
+    KIN_TRY(kin_alloc(job->ctx, &t->copy, (uint64_t)trained, row_bytes, "sample points"));
+    KIN_TRY(kin_alloc(job->ctx, &t->starts, (uint64_t)count + 1, sizeof *t->starts, "cells"));
+    KIN_TRY(kin_alloc(job->ctx, &t->sums, 2 * threads * cols, sizeof *t->sums, "cells"));
+    KIN_TRY(kin_alloc(job->ctx, &cells->values, (uint64_t)count * cols, sizeof(float), "cells"));
+    KIN_TRY(kin_alloc_zero(job->ctx, &cells->weights, (uint64_t)count, sizeof(int64_t), "cells"));
+    KIN_TRY(kin_sharding_near_make(job->ctx, trained, &cells->trained));
+    kin_sample_draw(points->rows, trained, job->descent.seed + 2, t->order);
+    t->rows = kin_sample_gather(points, t->order, trained, t->copy);
+    kin_sample_draw(trained, count, job->descent.seed + 3, t->order);
+    values = t->sums;
+    for (int64_t i = 0; i < count; i++) {
+        load_row(&t->rows, t->order[i], values);
+        for (int32_t j = 0; j < points->cols; j++) {
+            cells->values[i * points->cols + j] = (float)values[j];
+        }
+    }
+    cells->near = kin_min_i64(KIN_SHARDING_NEAREST, count);
+    cells->centers = (kith_matrix){.data = cells->values,
+                                   .rows = count,
+                                   .stride_bytes = points->cols * (int64_t)sizeof(float),
+                                   .cols = points->cols,
+                                   .dtype = KITH_F32};
+    return KITH_OK;
+}
+
+kith_status kin_sharding_cells_make(kin_sharding *job, kin_sharding_cells *cells)
+{
+    *cells = (kin_sharding_cells){.job = job};
+    training t = {.cells = cells};
+    kith_status status = draw(&t);
+    if (status == KITH_OK) {
+        status = train(&t);
+    }
+    kin_free(job->ctx, t.sums);
+    kin_free(job->ctx, t.starts);
+    kin_free(job->ctx, t.copy);
+    kin_free(job->ctx, t.order);
+    return status;
+}

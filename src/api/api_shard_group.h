@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Cells of near points, and their division into groups. */
+#ifndef KIN_API_SHARD_GROUP_H
+#define KIN_API_SHARD_GROUP_H
+
+#include "api/api_shard.h"
+
+enum { KIN_SHARDING_NEAREST = 8 };
+
+/* Of rows: their nearest cells, ascending by (key, cell). */
+typedef struct kin_sharding_near {
+    int64_t rows;
+    uint32_t *cells; /* rows x KIN_SHARDING_NEAREST, of which the first `near` are told */
+    double *keys;
+} kin_sharding_near;
+
+typedef struct kin_sharding_cells {
+    kin_sharding *job;
+    kith_matrix centers; /* float32 */
+    float *values;
+    int64_t near;              /* cells that are told of a row: there may be fewer in all */
+    int64_t *weights;          /* by cell: rows of the training to which it is the nearest */
+    kin_sharding_near trained; /* of these rows */
+} kin_sharding_cells;
+
+/* Centers are rows of the points, moved once to the mean of the rows that they are nearest to. */
+kith_status kin_sharding_cells_make(kin_sharding *job, kin_sharding_cells *cells);
+void kin_sharding_cells_free(kin_sharding_cells *cells);
+
+kith_status kin_sharding_near_make(kith_ctx *ctx, int64_t rows, kin_sharding_near *near);
+void kin_sharding_near_free(kith_ctx *ctx, kin_sharding_near *near);
+/* The first `count` of each row's nearest cells, side by side: row i begins at i * count. */
+kith_status kin_sharding_find_cells(const kin_sharding_cells *cells, const kith_matrix *rows,
+                                    int64_t count, const kin_sharding_near *near);
+
+/* group: by cell. Groups have about as many rows each, and near cells one group. */
+kith_status kin_sharding_divide(const kin_sharding_cells *cells, int32_t groups, uint16_t *group);
+
+#endif
