@@ -6,6 +6,8 @@
 #   make check       set up what is missing, build, all CPU tests
 #   make check-gpu   build, all tests that need a GPU; TESTS="test_x ..." for some of them
 #   make check-full  also sanitizers, valgrind, clang, clang-tidy, long fuzz
+#   make fuzz        every fuzz target for MINUTES=5 with libFuzzer; TARGETS="fuzz_tree ..."
+#   make soak        10,000 mixed calls of the whole interface; CALLS, THREADS, SEED
 #   make bench       kith beside its peers; ARGS="--threads 2 --isa avx2" and PYTHON are passed on
 #   make tune        measures all methods of selection and rewrites their table; DEVICE=cuda on a GPU
 #   make site        the documents as a site, with the gallery: build/site
@@ -23,7 +25,7 @@ ifneq ($(shell command -v ninja 2>/dev/null),)
 export CMAKE_GENERATOR ?= Ninja
 endif
 
-.PHONY: build demo check check-gpu check-full bench tune site gallery fmt tidy coverage install clean
+.PHONY: build demo check check-gpu check-full fuzz soak bench tune site gallery fmt tidy coverage install clean
 
 build:
 	@cmake --preset release >build.log 2>&1 || { cat build.log; exit 1; }
@@ -46,6 +48,13 @@ check-gpu: build
 check-full: check
 	@tools/setup.sh full
 	@tools/check_full.sh
+
+fuzz:
+	@tools/setup.sh full
+	@FUZZ_SECONDS=$$(($(or $(MINUTES),5) * 60)) tools/fuzz.sh $(TARGETS)
+
+soak: build
+	@build/tests/soak/soak_calls $(or $(CALLS),10000) $(or $(THREADS),1) $(SEED)
 
 bench: build
 	@PYTHON=$(PYTHON) tools/bench.sh $(ARGS)

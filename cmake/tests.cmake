@@ -101,7 +101,7 @@ else()
   endif()
 endif()
 
-foreach(folder tests/cli tests/fuzz tests/files tests/python examples)
+foreach(folder tests/cli tests/fuzz tests/soak tests/files tests/python examples)
   if(EXISTS ${CMAKE_SOURCE_DIR}/${folder}/CMakeLists.txt)
     add_subdirectory(${folder})
   endif()

@@ -1,27 +1,39 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The long fuzz: each target fuzz_x_libfuzzer for FUZZ_SECONDS (60). What it finds stays in
-# build-fuzz/NAME.found/; an input that broke something goes to tests/fuzz/corpus/NAME/ with the fix.
+# The long fuzz: each target of tests/fuzz, or those that are named, for FUZZ_SECONDS (60). It begins
+# with the valid files that the target makes itself and with tests/fuzz/corpus/TARGET. What it finds
+# stays in build-fuzz/TARGET.found/; an input that broke something goes to tests/fuzz/corpus/TARGET/
+# with the fix, and is replayed by ctest from then on.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 seconds=${FUZZ_SECONDS:-60}
 cmake --preset fuzz >/dev/null || exit 1
-mapfile -t names < <(cmake --build build-fuzz --target help | grep -oE '\bfuzz_[a-z_]+_libfuzzer\b' | sort -u)
-cmake --build build-fuzz -j "$(nproc)" --target "${names[@]}" | tail -n 3
+if [ $# = 0 ]; then
+    mapfile -t targets < <(cmake --build build-fuzz --target help | grep -oE '\bfuzz_[a-z_]+_libfuzzer\b' | sort -u)
+    set -- "${targets[@]%_libfuzzer}"
+fi
+wanted=()
+for target in "$@"; do
+    wanted+=("${target}_libfuzzer")
+    [ "$target" = fuzz_arguments ] || wanted+=("${target}_replay")
+done
+cmake --build build-fuzz -j "$(nproc)" --target "${wanted[@]}" | tail -n 3
 [ "${PIPESTATUS[0]}" = 0 ] || exit 1
 failed=0
-for name in "${names[@]}"; do
-    program=$(find build-fuzz -type f -name "$name" -perm -u+x)
-    seeds=build-fuzz/$name.corpus
-    found=build-fuzz/$name.found
+for target in "$@"; do
+    program=$(find build-fuzz -type f -name "${target}_libfuzzer" -perm -u+x)
+    replay=$(find build-fuzz -type f -name "${target}_replay" -perm -u+x)
+    seeds=build-fuzz/$target.corpus
+    found=build-fuzz/$target.found
     mkdir -p "$seeds" "$found"
-    cp tests/fuzz/corpus/"${name%_libfuzzer}"/* "$seeds"/ 2>/dev/null
-    if ! "$program" -max_total_time="$seconds" -max_len=8192 -timeout=20 -rss_limit_mb=4096 \
-        -artifact_prefix="$found/" "$seeds" >"build-fuzz/$name.log" 2>&1; then
-        tail -n 40 "build-fuzz/$name.log"
-        echo "fuzz: $name broke something; the input is in $found"
+    [ -z "$replay" ] || "$replay" --seeds "$seeds" || exit 1
+    cp tests/fuzz/corpus/"$target"/* "$seeds"/ 2>/dev/null
+    if ! "$program" -max_total_time="$seconds" -max_len=16384 -timeout=20 -rss_limit_mb=4096 \
+        -artifact_prefix="$found/" "$seeds" >"build-fuzz/$target.log" 2>&1; then
+        tail -n 40 "build-fuzz/$target.log"
+        echo "fuzz: $target broke something; the input is in $found"
         failed=1
     fi
-    echo "fuzz: $name: $(grep -oE '^#[0-9]+' "build-fuzz/$name.log" | tail -n 1 | tr -d '#') inputs in $seconds s"
+    echo "fuzz: $target: $(grep -oE '^#[0-9]+' "build-fuzz/$target.log" | tail -n 1 | tr -d '#') inputs in $seconds s"
 done
 exit $failed

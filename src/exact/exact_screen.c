@@ -172,7 +172,9 @@ static bool close_open_lists(const run *r, worker *w, const side *to, int64_t bl
     return closed;
 }
 
-/* The pairs of a log to the lists of the rows' block, or, turned round, of the points' block. */
+/* The pairs of a log to the lists of the rows' block, or, turned round, of the points' block.
+ * Padding is too far for any list; but what is far in a corpus from a file is what the file says,
+ * and behind the last position are no lists. */
 static bool deliver(const run *r, worker *w, const side *to, int64_t to_block, const side *from,
                     int64_t from_block, bool turned, kin_tile_log *log, limits *l)
 {
@@ -189,6 +191,9 @@ static bool deliver(const run *r, worker *w, const side *to, int64_t to_block, c
         const uint32_t point = log->pair[i] & 0xffff;
         const int64_t own = to_first + (turned ? point : row);
         const int64_t other = from_first + (turned ? row : point);
+        if (own >= to->set->points || other >= from->set->points) {
+            continue;
+        }
         const uint32_t name = by_id ? from->set->ids[other] : (uint32_t)other;
         tightened |= kin_lists_add(to->lists, own, log->order[i], name, &w->scratch);
     }

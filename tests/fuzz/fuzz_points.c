@@ -21,8 +21,9 @@ static unsigned touch(const kith_matrix *m)
     return sum;
 }
 
-int fuzz_seed(int i, const char *path)
+int fuzz_seed(int extension, int i, const char *path)
 {
+    (void)extension;
     (void)i;
     (void)path;
     return 0;

@@ -28,8 +28,9 @@ static uint32_t touch(const kith_result *result)
     return sum;
 }
 
-int fuzz_seed(int i, const char *path)
+int fuzz_seed(int extension, int i, const char *path)
 {
+    (void)extension;
     (void)i;
     (void)path;
     return 0;

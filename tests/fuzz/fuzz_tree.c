@@ -1,14 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Trees in files: a file of any bytes, its checksums right or wrong, gives a corpus that can be
- * searched and changed, or an error that names it. What its numbers are worth is another matter. */
+ * Trees and prepared corpora in files: a file of any bytes, its checksums right or wrong, gives a
+ * corpus that can be searched and changed, or an error that names it. What its numbers are worth is
+ * another matter. */
 #include "replay_file.h"
 
 const char *const fuzz_extensions[] = {"kith", NULL};
 
 enum { MOST_ASKED = 20 };
 
-int fuzz_seed(int i, const char *path)
+/* Corpora for the exact engine: with rounded rows and balls, of bytes, and of rows' transforms. */
+static int seed_corpus(int i, const kith_matrix *points, const char *path)
 {
+    static const kith_metric metrics[] = {KITH_SQEUCLIDEAN, KITH_INNER_PRODUCT, KITH_CORRELATION};
+    kith_corpus *corpus = NULL;
+    kith_matrix rows = *points;
+    if (i == 1) { /* bytes */
+        rows.dtype = KITH_U8;
+        rows.stride_bytes = 0;
+    }
+    fuzz_require(kith_corpus_create(fuzz_ctx(), &rows, metrics[i], &corpus) == KITH_OK,
+                 "a corpus can be made");
+    fuzz_require(kith_corpus_save(fuzz_ctx(), corpus, path) == KITH_OK, "a corpus can be saved");
+    kith_corpus_free(corpus);
+    return 1;
+}
+
+int fuzz_seed(int extension, int i, const char *path)
+{
+    (void)extension;
     static float values[90][3];
     kith_corpus *corpus = NULL;
     kith_corpus_params params = kith_corpus_params_default();
@@ -16,8 +35,8 @@ int fuzz_seed(int i, const char *path)
     for (int j = 0; j < 90 * 3; j++) {
         values[j / 3][j % 3] = (float)(j * 37 % 64);
     }
-    if (i == 3) {
-        return 0;
+    if (i >= 3) {
+        return i < 6 ? seed_corpus(i - 3, &points, path) : 0;
     }
     params.metric = i == 0 ? KITH_EUCLIDEAN : i == 1 ? KITH_MANHATTAN : KITH_CHEBYSHEV;
     params.method = KITH_METHOD_TREE;

@@ -13,12 +13,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 /* The extensions that the target knows, by number; NULL behind the last. */
 extern const char *const fuzz_extensions[];
 
-/* Writes the i-th valid file that is neither points nor neighbours; false: there are no more. */
-int fuzz_seed(int i, const char *path);
+/* Writes the i-th valid file, for that extension, that is neither points nor neighbours; false:
+ * there are no more. */
+int fuzz_seed(int extension, int i, const char *path);
 
 /* Puts data into a file of that extension in a folder of this process; the name is valid until the
  * next call. Ends the program when the machine does not allow it. */
 const char *fuzz_file(const char *extension, const uint8_t *data, size_t bytes);
+/* The folder itself, which is removed with what is in it at the end. */
+const char *fuzz_folder(void);
+/* The same for a file of any name in it, which stays; and its path, valid for four more calls. */
+const char *fuzz_put(const char *name, const uint8_t *data, size_t bytes);
+const char *fuzz_path(const char *name);
 /* Where a target puts what it has read, so that the reading is not left out. */
 extern volatile uint32_t fuzz_kept;
 /* One context for all inputs, with a memory limit: what asks for more is refused. */

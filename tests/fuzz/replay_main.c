@@ -3,7 +3,9 @@
  * valid files that it makes itself, from a generator with a fixed start, so that a failure comes
  * again.
  *
- *     fuzz_points_replay [MUTANTS_PER_SEED | FILE ...]
+ *     fuzz_points_replay [MUTANTS_PER_SEED | FILE ... | --seeds FOLDER]
+ *
+ * --seeds writes the valid files, for libFuzzer to begin with.
  */
 #include "base/base_random.h"
 #include "replay_file.h"
@@ -62,7 +64,7 @@ static void make_seeds(void)
             kith_result_save(fuzz_ctx(), path, KITH_FORMAT_CSR, &neighbors, &meta) == KITH_OK) {
             take_seed(path, i);
         }
-        for (int j = 0; fuzz_seed(j, path); j++) {
+        for (int j = 0; fuzz_seed(i, j, path); j++) {
             take_seed(path, i);
         }
     }
@@ -152,8 +154,26 @@ static void run_file(const char *path)
     (void)LLVMFuzzerTestOneInput(data, bytes);
 }
 
+static void write_seeds(const char *folder)
+{
+    for (int i = 0; i < seed_count; i++) {
+        char path[512];
+        (void)snprintf(path, sizeof path, "%s/seed-%02d", folder, i);
+        FILE *file = fopen(path, "wb");
+        fuzz_require(file != NULL &&
+                         fwrite(seeds[i].data, 1, seeds[i].bytes, file) == seeds[i].bytes,
+                     "a seed can be written");
+        (void)fclose(file);
+    }
+}
+
 int main(int count, char **arguments)
 {
+    if (count == 3 && strcmp(arguments[1], "--seeds") == 0) {
+        make_seeds();
+        write_seeds(arguments[2]);
+        return 0;
+    }
     const int64_t each = count == 2 ? strtoll(arguments[1], NULL, 10) : 0;
     if (count > 1 && each == 0) {
         for (int i = 1; i < count; i++) {
