@@ -16,6 +16,8 @@
 #   make tidy        clang-tidy on every C file
 #   make coverage    which lines the tests reach
 #   make install     PREFIX=/usr/local
+#   make dist        source tarball of the last commit: dist/
+#   make deb         Debian packages of the last commit: dist/
 #   make clean       remove build folders
 
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
@@ -25,7 +27,7 @@ ifneq ($(shell command -v ninja 2>/dev/null),)
 export CMAKE_GENERATOR ?= Ninja
 endif
 
-.PHONY: build demo check check-gpu check-full fuzz soak bench tune site gallery fmt tidy coverage install clean
+.PHONY: build demo check check-gpu check-full fuzz soak bench tune site gallery fmt tidy coverage install dist deb clean
 
 build:
 	@cmake --preset release >build.log 2>&1 || { cat build.log; exit 1; }
@@ -80,5 +82,12 @@ coverage:
 install: build
 	cmake --install build --prefix $(PREFIX)
 
+dist:
+	@tools/make_dist.sh
+
+deb:
+	@tools/setup.sh deb
+	@tools/make_debs.sh
+
 clean:
-	rm -rf build build-clang build-asan build-tsan build-fuzz build-coverage demo-out
+	rm -rf build build-clang build-asan build-tsan build-fuzz build-coverage demo-out dist

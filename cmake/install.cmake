@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# cmake --install: library, header, command, pkg-config file, CMake package, man pages, completion.
+# cmake --install: library, headers, command, pkg-config file, CMake package, man pages, completion, licence.
 
 install(TARGETS kith EXPORT kith-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 file(GLOB PUBLIC_HEADERS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/include/kith/*.h)
@@ -55,6 +55,7 @@ install(CODE "
   configure_file(\"${CMAKE_SOURCE_DIR}/cmake/kith.pc.in\" \"${CMAKE_BINARY_DIR}/kith.pc\" @ONLY)")
 install(FILES ${CMAKE_BINARY_DIR}/kith.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
+install(FILES LICENSE NOTICE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 file(GLOB MAN_PAGES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/docs/man/*.1)
 if(MAN_PAGES)
   install(FILES ${MAN_PAGES} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)

@@ -39,5 +39,12 @@ cmake --build "$work/user/build" >"$work/log" || { cat "$work/log"; exit 1; }
 (cd "$root" && "$work/user/build/user" examples/data/digits.u8bin >/dev/null)
 
 "$work/moved/bin/kith" --version
+version=$(sed -n 's/^Version: //p' "$libdir/pkgconfig/kith.pc")
+[ "$version" = "$("$root/tools/version.sh")" ]
+if [ -n "$(find "$libdir" -name libkith_hdf5.so)" ]; then
+    printf 'no such file' >"$work/no.hdf5"
+    ! "$work/moved/bin/kith" info "$work/no.hdf5" 2>"$work/said" || exit 1
+    grep -q 'is not an HDF5 file' "$work/said" || { cat "$work/said"; exit 1; } # the module's words
+fi
 find "$work/moved" -type f -o -type l | sed "s|$work/moved/||" | sort
 echo "install: found by pkg-config and find_package; the command runs after the tree was moved"

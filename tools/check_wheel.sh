@@ -37,6 +37,10 @@ bytes=$(stat -c %s "$wheel")
 case $wheel in *-py3-none-linux_*.whl) ;; *) echo "wheel: $wheel is not for every Python"; exit 1 ;; esac
 echo "wheel: $(basename "$wheel"), $bytes bytes"
 [ "$bytes" -lt 20000000 ]
+case $(basename "$wheel") in kith-"$("$root/tools/version.sh")"-*) ;; *) echo "wheel: of another version"; exit 1 ;; esac
+for name in LICENSE NOTICE; do
+    python3 -m zipfile -l "$wheel" | grep -q "dist-info/.*$name" || { echo "wheel: has no $name"; exit 1; }
+done
 pip install --no-index "$wheel"
 
 # The first example of README.md's Python, and that of docs/python.md, in an empty folder without PATH.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Sets up what is missing, and says what it does: setup.sh build|check|demo|full
+# Sets up what is missing, and says what it does: setup.sh build|check|demo|full|deb
 #
 # What is looked for are commands and headers, not packages: on a machine that has them, whatever its
 # system, nothing is installed and no network is needed. What is missing comes from Debian's packages
@@ -18,6 +18,7 @@ has_venv() { has_command python3 && python3 -c 'import ensurepip, venv' >/dev/nu
 has_hdf5() { has_command h5cc || (has_command pkg-config && pkg-config --exists hdf5); }
 has_mpi() { has_command mpicc && has_command mpirun; }
 has_clang_format() { has_command clang-format-14 || (clang-format --version 2>/dev/null | grep -q 'version 14\.'); }
+has_package() { dpkg -s "$1" >/dev/null 2>&1; }
 has_cpp() { has_command g++; }
 has_nvcc() { has_command nvcc || [ -x /usr/local/cuda/bin/nvcc ]; }
 
@@ -59,6 +60,15 @@ case $goal in
         need clang has_command clang
         need clang-tidy has_command clang-tidy
         need valgrind has_command valgrind
+        ;;
+    deb)
+        need git has_command git
+        need lintian has_command lintian
+        need dpkg-dev has_command dpkg-buildpackage
+        # Debian's tools look for packages, so these are packages: debian/control's Build-Depends.
+        for package in cmake debhelper dh-python libhdf5-dev libopenmpi-dev ninja-build pkg-config python3 zlib1g-dev; do
+            need $package has_package $package
+        done
         ;;
 esac
 as_root() {

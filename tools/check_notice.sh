@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# NOTICE names every library that what was built is linked with: check_notice.sh FILE...
+set -euo pipefail
+notice=$(dirname "$0")/../NOTICE
+wrong=0
+count=0
+for file in "$@"; do
+    for needed in $(readelf -d "$file" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'); do
+        name=${needed%%.so*} # libhdf5_serial is Debian's libhdf5
+        count=$((count + 1))
+        if ! grep -q "${name%_serial}" "$notice" && [ "$name" != libkith ]; then
+            echo "notice: $(basename "$file") needs $needed, which NOTICE does not name"
+            wrong=1
+        fi
+    done
+done
+[ $wrong = 0 ] && echo "notice: names all $count that $# files need"
+exit $wrong
