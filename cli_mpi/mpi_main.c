@@ -11,13 +11,60 @@
 #include <string.h>
 
 static const char usage[] =
-    "Usage: mpirun -n RANKS kith-mpi graph POINTS -k K --shards FOLDER -o FILE [OPTION]...\n"
+    "Usage: mpirun -n RANKS kith-mpi graph POINTS -k K -o FILE [--shards FOLDER] [OPTION]...\n"
     "\n"
     "The graph of kith graph --shards, byte for byte, by many processes. All see POINTS, FOLDER "
     "and\n"
-    "the folder of FILE. Options are those of kith graph; --threads, --memory and --gpu-memory "
-    "are\n"
-    "each rank's own. See man kith-mpi.\n";
+    "the folder of FILE. Without --shards FOLDER is FILE.shards. Options are those of kith graph;\n"
+    "--threads, --memory and --gpu-memory are each rank's own. See man kith-mpi.\n";
+
+enum { MOST_WORDS = 512 };
+
+typedef struct request {
+    cli_request what;
+    cli_args args;
+    cli_error error;
+    const char *words[MOST_WORDS];
+    char folder[4096]; /* where none was given */
+} request;
+
+/* FILE.shards where no folder is given: parsed once more, since it is not for every option. */
+static void read_words(int count, char **words, request *r)
+{
+    r->what = cli_parse(count, (const char *const *)words, &r->args, &r->error);
+    const cli_args *args = &r->args;
+    if (r->what != CLI_REQUEST_RUN || args->command != CLI_GRAPH || args->output == NULL ||
+        cli_given(args, CLI_OPT_SHARDS) || count + 2 > MOST_WORDS ||
+        strlen(args->output) + sizeof "--shards=.shards" > sizeof r->folder) {
+        return;
+    }
+    (void)snprintf(r->folder, sizeof r->folder, "--shards=%s.shards", args->output);
+    memcpy(r->words, words, (size_t)count * sizeof *words);
+    memmove(r->words + 3, r->words + 2, (size_t)(count - 2) * sizeof *r->words);
+    r->words[2] = r->folder;
+    r->what = cli_parse(count + 1, r->words, &r->args, &r->error);
+}
+
+/* What is wrong with a request before anything is done. */
+static int check(const request *r)
+{
+    const cli_error *error = &r->error;
+    if (r->what == CLI_REQUEST_WRONG) {
+        return cli_wrong(error->where[0] != '\0' ? error->where : NULL, "%s", error->text);
+    }
+    if (r->what == CLI_REQUEST_RUN &&
+        (r->args.command != CLI_GRAPH || !cli_given(&r->args, CLI_OPT_SHARDS))) {
+        return cli_wrong("kith-mpi", "makes graphs that are written to a file (give graph and "
+                                     "--output, or use kith)");
+    }
+    return CLI_DONE;
+}
+
+/* A number for all that ranks do alike. */
+static int way_of(const request *r)
+{
+    return (int)r->what << 1 | cli_given(&r->args, CLI_OPT_DRY_RUN);
+}
 
 /* Rank 0 reports. */
 static int graph(mpi_team *team, cli_args *args)
@@ -27,21 +74,20 @@ static int graph(mpi_team *team, cli_args *args)
         args->given |= (uint64_t)1 << CLI_OPT_QUIET;
         args->given &= ~((uint64_t)1 << CLI_OPT_JSON);
     }
-    if (args->command != CLI_GRAPH || !cli_given(args, CLI_OPT_SHARDS)) {
-        return cli_wrong("kith-mpi", "makes graphs from shards (give graph and --shards, or use "
-                                     "kith)");
-    }
-    if (cli_given(args, CLI_OPT_DRY_RUN) && team->team.shards.worker > 0) {
-        return CLI_DONE;
-    }
     mpi_team_divide(team, args);
-    return cli_graph(args);
+    const bool idle = cli_given(args, CLI_OPT_DRY_RUN) && team->team.shards.worker > 0;
+    const int code = idle ? CLI_DONE : cli_graph(args);
+    if (team->is_ready) {
+        return code;
+    }
+    const int all = team->team.ready(team, code);
+    return code != CLI_DONE ? code : all;
 }
 
-static int answer(mpi_team *team, cli_request request, cli_args *args, const cli_error *error)
+static int answer(mpi_team *team, request *r)
 {
     const bool speaks = team->team.shards.worker == 0;
-    switch (request) {
+    switch (r->what) {
     case CLI_REQUEST_HELP:
     case CLI_REQUEST_COMMAND_HELP:
         (void)(speaks && fputs(usage, stdout));
@@ -50,24 +96,22 @@ static int answer(mpi_team *team, cli_request request, cli_args *args, const cli
         (void)(speaks && printf("kith-mpi %s (%s)\n", kith_version(), kith_commit()));
         return CLI_DONE;
     case CLI_REQUEST_WRONG:
-        return cli_wrong(error->where[0] != '\0' ? error->where : NULL, "%s", error->text);
+        break; /* was told */
     case CLI_REQUEST_RUN:
-        break;
+        return graph(team, &r->args);
     }
-    return graph(team, args);
+    return CLI_WRONG_USAGE;
 }
 
 int main(int argc, char **argv)
 {
+    static request r;
     mpi_team team;
-    cli_args args;
-    cli_error error;
     mpi_team_begin(&argc, &argv, &team);
-    const cli_request request = cli_parse(argc, (const char *const *)argv, &args, &error);
-    int code = answer(&team, request, &args, &error);
-    if (!team.is_ready) {
-        const int all = team.team.ready(&team, code);
-        code = code != CLI_DONE ? code : all;
+    read_words(argc, argv, &r);
+    int code = mpi_team_start(&team, check(&r), way_of(&r));
+    if (code == CLI_DONE) {
+        code = answer(&team, &r);
     }
     if ((fflush(stdout) != 0 || ferror(stdout) != 0) && code == CLI_DONE) {
         code = cli_fail("standard output", "%s", strerror(errno));

@@ -6,25 +6,46 @@
 
 #include <mpi.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-/* At most 4096 x 4096 bytes, which an int counts. MPI itself ends the ranks when it fails. Its own
- * waiting would keep a processor busy, which ranks that still compute can use. */
-static int combine(void *arg, unsigned char *bytes, uint64_t count)
+/* ---- Meetings -------------------------------------------------------------------------------
+ * Every meeting begins with the same few numbers: what for, and how many bytes. So a rank that has
+ * left the others' way, whatever was the reason, is noticed by all, and nobody waits for it. */
+
+typedef enum meeting { AT_START = 1, AT_WORK, AT_END } meeting;
+
+/* MPI itself ends the ranks when it fails. Its own waiting would keep a processor busy, which ranks
+ * that still compute can use. */
+static bool greatest(void *data, uint64_t count, MPI_Datatype type)
 {
     static const struct timespec pause = {.tv_nsec = 200000};
     MPI_Request request;
     int done = 0;
-    (void)arg;
-    (void)MPI_Iallreduce(MPI_IN_PLACE, bytes, (int)count, MPI_UNSIGNED_CHAR, MPI_MAX,
-                         MPI_COMM_WORLD, &request);
+    (void)MPI_Iallreduce(MPI_IN_PLACE, data, (int)count, type, MPI_MAX, MPI_COMM_WORLD, &request);
     while (MPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done == 0) {
         (void)nanosleep(&pause, NULL);
     }
-    return MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS ? 0 : 1; /* it is done */
+    return MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS; /* it is done */
+}
+
+/* Whether all are here for the same. */
+static bool meet(meeting what, uint64_t count)
+{
+    uint64_t said[4] = {what, ~(uint64_t)what, count, ~count};
+    return greatest(said, 4, MPI_UINT64_T) && said[0] == ~said[1] && said[2] == ~said[3];
+}
+
+/* At most as many bytes as an int counts. */
+static int combine(void *arg, unsigned char *bytes, uint64_t count)
+{
+    mpi_team *team = arg;
+    team->is_cut =
+        team->is_cut || !meet(AT_WORK, count) || !greatest(bytes, count, MPI_UNSIGNED_CHAR);
+    return team->is_cut ? 1 : 0;
 }
 
 /* The gravest code of all. */
@@ -34,6 +55,22 @@ static int ready(void *arg, int code)
     unsigned char all = (unsigned char)code;
     team->is_ready = true;
     return combine(team, &all, 1) == 0 ? all : CLI_FAILED;
+}
+
+int mpi_team_start(mpi_team *team, int code, int command)
+{
+    unsigned char said[3] = {(unsigned char)code, (unsigned char)command,
+                             (unsigned char)~(unsigned)command};
+    team->is_cut = !meet(AT_START, sizeof said) || !greatest(said, sizeof said, MPI_UNSIGNED_CHAR);
+    if (team->is_cut) {
+        return CLI_FAILED;
+    }
+    if (said[0] != CLI_DONE) {
+        return said[0];
+    }
+    return said[1] == (unsigned char)~(unsigned)said[2]
+               ? CLI_DONE
+               : cli_wrong("kith-mpi", "ranks have different commands (give all the same)");
 }
 
 void mpi_team_begin(int *argc, char ***argv, mpi_team *team)
@@ -50,18 +87,68 @@ void mpi_team_begin(int *argc, char ***argv, mpi_team *team)
     cli_message_keep(team->line);
 }
 
-void mpi_team_end(mpi_team *team)
+/* ---- One line of all ------------------------------------------------------------------------ */
+
+/* Whom the library's "[worker N]" at the end of a line names; -1: nobody. */
+static int worker_named(const char *line)
+{
+    const char *at = strrchr(line, '[');
+    int worker = -1;
+    return at != NULL && sscanf(at, "[worker %d]", &worker) == 1 ? worker : -1;
+}
+
+/* Who shall tell: who is named; else the first who has something to say, but that others are gone.
+ */
+static int choose_speaker(const mpi_team *team)
 {
     const kith_shard_team *shards = &team->team.shards;
-    int first = team->line[0] != '\0' ? shards->worker : shards->workers;
+    const int named = worker_named(team->line);
+    int first = named >= 0 ? named : shards->worker + (team->is_cut ? shards->workers : 0);
+    first = team->line[0] != '\0' ? first : 2 * shards->workers;
     (void)MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
-    if (first < shards->workers) {
-        (void)MPI_Bcast(team->line, CLI_LINE_BYTES, MPI_CHAR, first, MPI_COMM_WORLD);
+    return first < 2 * shards->workers ? first % shards->workers : -1;
+}
+
+/* Rank and machine, where not all ranks have the same to say. */
+static void sign(const kith_shard_team *shards, bool same, char line[CLI_LINE_BYTES])
+{
+    char machine[MPI_MAX_PROCESSOR_NAME + 1] = "";
+    int length = 0;
+    const bool named = worker_named(line) >= 0;
+    const size_t used = named ? (size_t)(strrchr(line, '[') - line) : strlen(line);
+    if (!named && same) {
+        return;
     }
-    if (first < shards->workers && shards->worker == 0) {
+    (void)MPI_Get_processor_name(machine, &length);
+    (void)snprintf(line + used, CLI_LINE_BYTES - used, "%s[rank %d on %s]", named ? "" : " ",
+                   (int)shards->worker, machine);
+}
+
+static void tell(mpi_team *team)
+{
+    const kith_shard_team *shards = &team->team.shards;
+    const int speaker = choose_speaker(team);
+    char line[CLI_LINE_BYTES];
+    if (speaker < 0) {
+        return;
+    }
+    memcpy(line, team->line, sizeof line);
+    (void)MPI_Bcast(line, CLI_LINE_BYTES, MPI_CHAR, speaker, MPI_COMM_WORLD);
+    int same = strcmp(line, team->line) == 0;
+    (void)MPI_Allreduce(MPI_IN_PLACE, &same, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    sign(shards, same != 0, team->line);
+    (void)MPI_Bcast(team->line, CLI_LINE_BYTES, MPI_CHAR, speaker, MPI_COMM_WORLD);
+    if (shards->worker == 0) {
         (void)fprintf(stderr, "%s\n", team->line);
         (void)fflush(stderr);
     }
+}
+
+void mpi_team_end(mpi_team *team)
+{
+    while (!meet(AT_END, 0)) { /* who is still at work now hears that it is over */
+    }
+    tell(team);
     (void)MPI_Finalize();
 }
 

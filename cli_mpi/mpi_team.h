@@ -10,12 +10,15 @@
 typedef struct mpi_team {
     cli_team team;
     bool is_ready; /* ready() was called */
+    bool is_cut;   /* a rank has left the others' way */
     char device[64];
     char line[CLI_LINE_BYTES]; /* what this rank would have printed */
 } mpi_team;
 
 /* Begins, and keeps this rank's messages. */
 void mpi_team_begin(int *argc, char ***argv, mpi_team *team);
+/* What all ranks are going to do, unless one of them may not: the gravest exit code of all. */
+int mpi_team_start(mpi_team *team, int code, int command);
 /* One line of all that were kept, from worker 0. */
 void mpi_team_end(mpi_team *team);
 

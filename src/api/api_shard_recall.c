@@ -178,11 +178,11 @@ static kith_status share_truth(kin_sharding *job, kith_status status)
         status = make_told(job, &own);
         KIN_KEEP(status, make_told(job, &heard));
     }
-    status = kin_shard_agree(job->ctx, team, status);
     if (status == KITH_OK) {
         memcpy(own.keys, s->truth, (size_t)(s->count * s->at) * sizeof *own.keys);
         memcpy(own.ids, s->truth_ids, (size_t)(s->count * s->at) * sizeof *own.ids);
     }
+    KIN_KEEP(status, kin_shard_agree(job->ctx, team, status));
     for (int32_t i = 0; i < team->workers && status == KITH_OK; i++) {
         status = take_from(job, i, &own, &heard);
     }

@@ -23,8 +23,11 @@ static kith_status combine(kith_ctx *ctx, const kith_shard_team *team, void *dat
     for (uint64_t done = 0; done < bytes; done += PIECE_BYTES) {
         const uint64_t piece = bytes - done < PIECE_BYTES ? bytes - done : PIECE_BYTES;
         if (team->combine(team->arg, (unsigned char *)data + done, piece) != 0) {
-            return kin_fail(ctx, KITH_E_IO, "worker %d: the other workers cannot be reached",
-                            (int)team->worker);
+            return kin_fail(
+                ctx, KITH_E_IO,
+                "worker %d: the other workers cannot be reached (one has ended, see what "
+                "it says)",
+                (int)team->worker);
         }
     }
     return KITH_OK;
@@ -55,8 +58,9 @@ static kith_status fail_together(kith_ctx *ctx, const kith_shard_team *team, int
     KIN_TRY(combine(ctx, team, text, sizeof text));
     text[sizeof text - 1] = '\0';
     kin_forgive(ctx);
-    return first == 0 ? kin_fail(ctx, status, "%s", (const char *)text)
-                      : kin_fail(ctx, status, "%s [worker %d]", (const char *)text, (int)first);
+    return team->workers == 1
+               ? kin_fail(ctx, status, "%s", (const char *)text)
+               : kin_fail(ctx, status, "%s [worker %d]", (const char *)text, (int)first);
 }
 
 kith_status kin_shard_agree(kith_ctx *ctx, const kith_shard_team *team, kith_status status)
