@@ -17,7 +17,7 @@
 #   make coverage    which lines the tests reach
 #   make install     PREFIX=/usr/local
 #   make dist        source tarball of the last commit: dist/
-#   make deb         Debian packages of the last commit: dist/
+#   make deb         Debian packages of the last commit: dist/; ARGS=--no-cuda without the GPU module
 #   make clean       remove build folders
 
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
@@ -87,7 +87,7 @@ dist:
 
 deb:
 	@tools/setup.sh deb
-	@tools/make_debs.sh
+	@tools/make_debs.sh $(ARGS)
 
 clean:
 	rm -rf build build-clang build-asan build-tsan build-fuzz build-coverage demo-out dist

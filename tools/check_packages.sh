@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Source tarball and Debian packages are what a user can live with: check_packages.sh [--built FOLDER]
+# Source tarball and Debian packages are what a user can live with: check_packages.sh [--built FOLDER | --no-cuda]
 #
 # The tarball is the same bytes twice, the packages are built from it (and so without git), lintian finds
 # nothing, and in a machine that has none of them they are installed, tried by debian/tests, and purged.
-# For that machine the packages are installed into this one: it is for CI, and wants root. --built is that
-# of make_debs.sh.
+# For that machine the packages are installed into this one: it is for CI, and wants root. The options
+# are those of make_debs.sh.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
@@ -34,7 +34,7 @@ echo "packages: lintian finds nothing"
 version=$(tools/version.sh)
 packages=(dist/*_"$version"-*.deb)
 trap 'purge; rm -rf "$work"' EXIT
-apt install --no-install-recommends "${packages[@]/#/./}" libhdf5-103-1
+apt install --no-install-recommends "${packages[@]/#/./}"
 said=$(kith --version)
 if [ "$said" != "kith $version ($(git rev-parse HEAD | cut -c1-7))" ]; then
     echo "packages: the last commit is another one than $said"

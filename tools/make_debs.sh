@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Debian packages of the last commit, source and binary, into dist/: make_debs.sh [--built FOLDER]
+# Debian packages of the last commit, source and binary, into dist/: make_debs.sh [--built FOLDER | --no-cuda]
 #
 # They are built from the source tarball, in a folder of its own. The GPU module's package is made where
 # nvcc is found, or from the libkith_cuda.so of a build folder, which saves the minutes of compiling it.
@@ -8,7 +8,13 @@
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 built=""
-if [ "${1:-}" = --built ]; then built=$(realpath "$2/libkith_cuda.so"); fi
+nvcc=$(PATH=$PATH:/usr/local/cuda/bin command -v nvcc || true)
+case ${1:-} in
+    "") ;;
+    --built) built=$(realpath "$2/libkith_cuda.so") ;;
+    --no-cuda) nvcc="" ;;
+    *) echo "debs: $1 is no option" >&2 && exit 2 ;;
+esac
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -21,10 +27,10 @@ profiles=()
 if [ -f "$built" ]; then
     profiles=(--build-profiles=pkg.kith.cuda)
     export KITH_BUILT_CUDA=$built
-elif PATH=$PATH:/usr/local/cuda/bin nvcc --version >/dev/null 2>&1; then
+elif [ -n "$nvcc" ] && "$nvcc" --version >/dev/null 2>&1; then
     profiles=(--build-profiles=pkg.kith.cuda)
 else
-    echo "debs: libkith1-cuda is left out, no nvcc"
+    echo "debs: libkith1-cuda is left out, no nvcc that is wanted"
 fi
 # Sanitized and prefixed flags of this shell are no part of a package.
 unset CFLAGS CXXFLAGS CPPFLAGS LDFLAGS
