@@ -7,10 +7,12 @@
 
 Points are clusters of about a thousand, of which half the variance lies in twelve directions; made once (on the
 first GPU where PyTorch finds one, else by NumPy) and kept as FOLDER/points-ROWS-COLUMNS.fbin. Their pages are
-given back to the disk before each run, so that both are read from there. The run at once has no limits.
+given back to the disk before each run, so that both are read from there (files in /dev/shm stay in memory). The run
+at once has no limits.
 
   ratio    seconds of all shards / seconds at once, of the whole command
-  overlap  seconds in engines / seconds of the job, from the report of the shards
+  overlap  seconds in engines / seconds of the job, from the report of the shards; an approximate graph's sample and
+           groups count as engines
   same     exact graphs: whether both files have the same bytes
 """
 import argparse
@@ -27,8 +29,10 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COLUMNS = ["date", "commit", "machine", "backend", "gpu", "rows", "columns", "k", "method", "memory", "gpu_memory",
            "shards", "steps", "seconds", "seconds_at_once", "ratio", "overlap", "compute_seconds", "wait_seconds",
-           "result_seconds", "bytes_read", "bytes_written", "peak_mib", "gpu_peak_mib", "recall",
-           "recall_at_once", "same", "command"]
+           "result_seconds", "sample_seconds", "group_seconds", "groups", "groups_cover", "groups_overlap", "bytes_read",
+           "bytes_written", "peak_mib", "gpu_peak_mib", "recall", "recall_at_once", "same", "command"]
+REPORTED = ("compute_seconds", "wait_seconds", "result_seconds", "sample_seconds", "group_seconds", "groups",
+            "groups_cover", "groups_overlap", "bytes_read", "bytes_written")
 CLUSTER = 1000
 DIRECTIONS = 12
 BLOCK = 1_000_000
@@ -122,7 +126,7 @@ def measure(options, points, work):
             "shards": shards["count"], "steps": shards["steps"], "overlap": shards["compute_share"],
             "peak_mib": said["peak_bytes"]["host"] >> 20, "gpu_peak_mib": said["peak_bytes"]["gpu"] >> 20,
             "recall": recall_of(said)}
-    for name in ("compute_seconds", "wait_seconds", "result_seconds", "bytes_read", "bytes_written"):
+    for name in REPORTED:
         row[name] = shards[name]
     if at_once is not None:
         row["ratio"] = row["seconds"] / row["seconds_at_once"]
@@ -160,7 +164,9 @@ def main():
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
     points = options.work / f"points-{options.rows}-{options.columns}.fbin"
+    start = time.monotonic()
     make_points(points, options.rows, options.columns)
+    print(f"points: {time.monotonic() - start:.1f} s", flush=True)
     row = measure(options, points, options.work)
     for name, value in row.items():
         print(f"{name:16} {value}")
