@@ -66,12 +66,12 @@ def plan(options):
     for columns, expected in {3: 25, 5: 20, 10: 60}.items():
         jobs[f"tree-cpu-{columns}"] = expected, False, partial(patches_job, columns=columns)
     jobs["graph-cpu-fashion"] = (
-        40 if options.quick else 260,
+        10 if options.quick else 260,
         True,
         partial(
             shared_job,
             file="fashion_mnist_base.u8bin",
-            peers=("hnswlib",) if options.quick else MANY,
+            peers=() if options.quick else MANY,
             descends=True,
         ),
     )

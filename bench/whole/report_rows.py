@@ -125,6 +125,11 @@ def enough(each, recall):
     return each["exact"] or (each["recall"] is not None and each["recall"] >= recall - 5e-6)
 
 
+def share(work, each):
+    """Of the limit, which is that of an exact answer."""
+    return work["floor"] / each["seconds"] if work["floor"] and each["exact"] else None
+
+
 def figure(work, recall=1.0):
     """What report_goals.judge looks at; peers are those that find as much."""
     best = base(work, recall)
@@ -140,7 +145,6 @@ def figure(work, recall=1.0):
         for each in work["engines"]
         if not each["kith"] and (each["recall"] or 0.0) >= NEAR_RECALL
     }
-    share = work["floor"] / best["seconds"] if work["floor"] else None
     return {
         "seconds": best["seconds"],
         "low": best["low"],
@@ -150,7 +154,7 @@ def figure(work, recall=1.0):
         "engine": label(best),
         "peers": peers,
         "near": near,
-        "share": share,
+        "share": share(work, best),
         "peak_mib": best["peak_mib"],
     }
 

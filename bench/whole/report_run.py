@@ -10,6 +10,7 @@ import traceback
 
 import report_goals
 import report_rows
+import report_tables
 
 MINUTES = {("cpu", False): 12, ("cpu", True): 3, ("cuda", False): 5, ("cuda", True): 2}
 
@@ -68,7 +69,10 @@ def head(options, side, bench):
 def keep(report, options):
     """Jobs of the file that is there already, to be replaced one by one."""
     if options.keep and pathlib.Path(options.json).exists():
-        report["jobs"] = report_rows.read(options.json)["jobs"]
+        known = report_rows.read(options.json)
+        if any(known[name] != report[name] for name in ("side", "machine", "threads", "scale")):
+            raise SystemExit(f"report: {options.json} is of another machine (no --keep, or --json)")
+        report["jobs"] = known["jobs"]
 
 
 def put(report, job):
@@ -109,23 +113,15 @@ def print_job(job):
     )
     best = report_rows.base(job, recall_of(job["id"])) or next(iter(job["engines"]), None)
     for each in job["engines"]:
-        recall = (
-            "exact"
-            if each["exact"]
-            else "" if each["recall"] is None else f"recall {each['recall']:.4f}"
-        )
-        share = (
-            f"  {100 * job['floor'] / each['seconds']:.0f} % of the limit"
-            if job["floor"] and each["kith"]
-            else ""
-        )
+        share = report_tables.share_text(report_rows.share(job, each))
         print(
-            f"  {report_rows.label(each):34} {report_goals.seconds_text(each['seconds']):>9}"
-            f"  {each['seconds'] / best['seconds']:8.2f} x  {recall}{share}  {each['note'] or ''}",
+            f"  {report_rows.label(each):38} {report_goals.seconds_text(each['seconds']):>9}"
+            f"  {each['seconds'] / best['seconds']:8.2f} x  {report_tables.recall_text(each):6}"
+            f"  {share + ' of the limit' if share else ''}  {each['note'] or ''}",
             flush=True,
         )
     for name, why in job["absent"].items():
-        print(f"  {name:34} {why}", flush=True)
+        print(f"  {name:38} {why}", flush=True)
     if job["id"] in report_goals.BY_ID:
         goal = report_goals.BY_ID[job["id"]]
         print(

@@ -91,7 +91,7 @@ def job_lines(job):
             range_text(each),
             f"{each['seconds'] / best['seconds']:.2f}" if best else "",
             recall_text(each),
-            share_text(job["floor"] / each["seconds"]) if job["floor"] and each["kith"] else "",
+            share_text(report_rows.share(job, each)),
             f"{each['peak_mib']:,.0f}" if each["peak_mib"] else "",
             seconds_text(each["build"]),
             each["note"] or "",
@@ -143,7 +143,7 @@ def curve(report, series):
             [shape_text(job)]
             + [cell(by_name.get(name)) for name in names]
             + [
-                share_text(job["floor"] / best["seconds"]) if best and job["floor"] else "",
+                share_text(report_rows.share(job, best)) if best else "",
                 f"{best['peak_mib']:,.0f}" if best and best["peak_mib"] else "",
             ]
         )

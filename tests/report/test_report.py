@@ -3,6 +3,7 @@
 """bench/report without a clock: verdicts, the gate, figures out of tables and the page, on forged
 results. Needs nothing but Python."""
 
+import argparse
 import contextlib
 import copy
 import io
@@ -213,6 +214,95 @@ class Rows(unittest.TestCase):
         self.assertEqual(list(report_run.chosen(plan, Options)), ["graph-cpu-n-5"])
         Options.only = "graph-cpu-m"
         self.assertRaises(SystemExit, report_run.chosen, plan, Options)
+
+
+class Side:
+    """Stands in for report_cpu and report_cuda."""
+
+    @staticmethod
+    def start(_options):
+        return "bench"
+
+    @staticmethod
+    def describe(_bench):
+        head = forged()
+        return {
+            name: head[name]
+            for name in ("machine", "threads", "commit", "versions", "absent", "limits")
+        }
+
+    @staticmethod
+    def run(bench, name, call):
+        return call(bench, name)
+
+    @staticmethod
+    def fail(_bench, _name):
+        raise MemoryError("too large")
+
+    @staticmethod
+    def leave(_bench, _name):
+        sys.exit("an answer is WRONG")
+
+    @classmethod
+    def plan(cls, _options):
+        good = forged()["jobs"][0]
+        return {
+            "a-cpu-fails": (1, True, cls.fail),
+            "a-cpu-leaves": (1, True, cls.leave),
+            "a-cpu-absent": (1, True, lambda *_: None),
+            GRAPH: (1, True, lambda *_: good),
+            "a-cpu-long": (1e6, True, cls.fail),
+            "a-cpu-slow": (1, False, cls.fail),
+        }
+
+
+class Runs(unittest.TestCase):
+    def run_all(self, path, **more):
+        options = argparse.Namespace(
+            **{
+                "only": "",
+                "quick": True,
+                "device": "cpu",
+                "scale": 1,
+                "command": "bench/report",
+                "minutes": 1.0,
+                "keep": False,
+                "json": path,
+            }
+            | more
+        )
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            return report_run.run_all(Side, options)
+
+    def test_a_row_that_fails_leaves_the_others_and_is_named(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "report.json")
+            report = self.run_all(path)
+            self.assertEqual(report_rows.read(path), report)
+        self.assertEqual([job["id"] for job in report["jobs"]], [GRAPH])
+        self.assertEqual(report["jobs"][0]["command"], f"bench/report --only {GRAPH}")
+        self.assertEqual(
+            report["left_out"],
+            {
+                "a-cpu-fails": "failed: too large",
+                "a-cpu-leaves": "failed: an answer is WRONG",
+                "a-cpu-absent": "its data is absent (KITH_DATA names no folder that has it)",
+                "a-cpu-long": "1 minutes were nearly over (--minutes)",
+            },
+        )
+
+    def test_rows_that_are_kept_are_replaced_one_by_one(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "report.json")
+            old = forged()
+            old["jobs"].append(old["jobs"][0] | {"id": "b-cpu-other"})
+            old["jobs"][0]["commit"] = "old"
+            report_rows.write(path, old)
+            report = self.run_all(path, only=GRAPH, keep=True)
+        self.assertEqual(
+            [(job["id"], job["commit"]) for job in report["jobs"]],
+            [(GRAPH, "abc"), ("b-cpu-other", "abc")],
+        )
 
 
 class Gate(unittest.TestCase):
