@@ -234,12 +234,17 @@ bool kin_cascade_looks_across(const kin_cascade_run *run)
     return run->request->split > 0 && run->screened && run->request->by_chance == 0;
 }
 
+bool kin_cascade_knows_reach(const kin_cascade_run *run)
+{
+    return kin_cascade_looks_across(run) && run->points.set.centres != NULL;
+}
+
 /* What is farther than the k-th entry of a list is not among the k of the union. Entries serve as
  * reach and go: the screen meets those that are near once more, and of what it finds no two may be
  * one. */
 kith_status kin_cascade_reach_of_given(const kin_cascade_run *run, kin_fused_work *work)
 {
-    if (!kin_cascade_looks_across(run) || run->graph.length > work->lists.capacity) {
+    if (!kin_cascade_knows_reach(run) || run->graph.length > work->lists.capacity) {
         return KITH_OK;
     }
     const kin_fused_device *on = &run->on;

@@ -98,8 +98,10 @@ kith_status kin_cascade_begin(kin_cascade_run *run, kin_descent_start start);
 kith_status kin_cascade_screen(kin_cascade_run *run, kin_cascade_graph *graph);
 /* The request's graphs come into run->graph, which is empty (cascade_given.c). */
 kith_status kin_cascade_take_given(kin_cascade_run *run);
-/* Two graphs are made one by what the screen finds near: no list waits for chance. */
+/* Two graphs are made one by what the screen finds near. */
 bool kin_cascade_looks_across(const kin_cascade_run *run);
+/* Then, where there are near tiles: lists have what they need, and none is drawn by chance. */
+bool kin_cascade_knows_reach(const kin_cascade_run *run);
 /* Of two graphs: what they know is the reach of the screen's rows. Work is made, with near tiles.
  */
 kith_status kin_cascade_reach_of_given(const kin_cascade_run *run, kin_fused_work *work);

@@ -118,7 +118,7 @@ static kith_status begin(kin_cascade_run *run, kin_descent_start start)
         }
     }
     const int64_t few = kin_min_i64(kin_cascade_start_k(run->request), run->graph.length);
-    const int32_t wanted = kin_cascade_looks_across(run) ? (int32_t)few : run->graph.length;
+    const int32_t wanted = kin_cascade_knows_reach(run) ? (int32_t)few : run->graph.length;
     KIN_TRY(kin_cascade_fill_up(run, wanted, NULL, 0));
     return kin_gpu_wait(run->on.ctx, run->on.gpu);
 }
