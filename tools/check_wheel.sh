@@ -59,5 +59,6 @@ if [ $pipelines = yes ]; then
     "$work/venv/bin/python" "$root/tests/python/check_pipelines.py"
 fi
 if [ $site = yes ]; then
+    KITH_DEVICE=cpu KITH_PEERS=1 "$work/venv/bin/python" -B "$root/tests/python/test_documents.py"
     KITH_DEVICE=cpu "$root/tools/site.sh" --python "$work/venv/bin/python"
 fi
