@@ -22,6 +22,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SHELL = re.compile(r"^build/kith .*$", re.M)
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
 NEEDED = ("sklearn", "scipy")  # what docs/migration.md's examples want beside NumPy
+# Run where KITH_PEERS=1: one of them compiles for half a minute.
+PEERS = re.compile(r"faiss|pynndescent|pykdtree")
 ALIKE = 0.9  # the share of neighbours that two approximations, or one and the truth, have in common
 # How a distance of theirs may follow from ours, and the word with which the page has to say so.
 MADE = {
