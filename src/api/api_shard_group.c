@@ -166,11 +166,14 @@ static verdict choose_reach(grouping *g)
     return VERDICT_NONE;
 }
 
-/* asked: groups there must be; 0: as few as have room. */
+/* asked: groups there must be; 0: as few as have room, and give each worker of a team one (and as
+ * many as one process can be asked for). */
 static kith_status choose_groups(grouping *g, int32_t asked, bool *taken)
 {
     kin_sharding *job = g->job;
-    const int64_t fewest = kin_ceil_div(job->points.rows, g->room);
+    const kith_shard_team *team = job->params.team;
+    const int64_t least = team != NULL ? kin_max_i64(team->workers, LEAST_SHARDS) : 1;
+    const int64_t fewest = kin_max_i64(kin_ceil_div(job->points.rows, g->room), least);
     verdict said = VERDICT_MORE_GROUPS;
     *taken = false;
     g->groups = asked != 0 ? asked : (int32_t)kin_max_i64(fewest, 2);
@@ -272,6 +275,19 @@ done:
     return status;
 }
 
+/* Workers of a team make the same groups, so that what they depend on is the same. */
+static kith_status find_room(grouping *g)
+{
+    kin_sharding *job = g->job;
+    const kith_shard_team *team = job->params.team;
+    KIN_TRY(kin_shard_agree(job->ctx, team, kin_sharding_group_room(job, &g->room)));
+    if (team == NULL) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_shard_least(job->ctx, team, &g->room));
+    return kin_shard_tell(job->ctx, team, &job->on_gpu, sizeof job->on_gpu);
+}
+
 static kith_status run(grouping *g, int32_t asked)
 {
     kin_sharding *job = g->job;
@@ -279,7 +295,7 @@ static kith_status run(grouping *g, int32_t asked)
     const double wanted = job->descent.recall;
     job->groups.wanted =
         wanted > 0.0 ? wanted + (1.0 - wanted) * (1.0 - SHARE_OF_LOSS) : USUAL_COVER;
-    KIN_TRY(kin_sharding_group_room(job, &g->room));
+    KIN_TRY(find_room(g));
     if (g->room == 0) {
         return KITH_OK;
     }

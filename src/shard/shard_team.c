@@ -47,6 +47,19 @@ kith_status kin_shard_tell(kith_ctx *ctx, const kith_shard_team *team, void *dat
     return kin_shard_tell_from(ctx, team, 0, data, bytes);
 }
 
+kith_status kin_shard_least(kith_ctx *ctx, const kith_shard_team *team, int64_t *number)
+{
+    int64_t *said = NULL;
+    KIN_TRY(kin_alloc_zero(ctx, &said, (uint64_t)team->workers, sizeof *said, "workers"));
+    said[team->worker] = *number;
+    const kith_status status = combine(ctx, team, said, (uint64_t)team->workers * sizeof *said);
+    for (int32_t i = 0; i < team->workers && status == KITH_OK; i++) {
+        *number = said[i] < *number ? said[i] : *number;
+    }
+    kin_free(ctx, said);
+    return status;
+}
+
 /* The text of worker `first`, whose failure becomes everyone's. */
 static kith_status fail_together(kith_ctx *ctx, const kith_shard_team *team, int32_t first,
                                  kith_status status)

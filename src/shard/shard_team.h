@@ -28,6 +28,8 @@ kith_status kin_shard_tell(kith_ctx *ctx, const kith_shard_team *team, void *dat
 /* Of any worker; the others' bytes are written over. */
 kith_status kin_shard_tell_from(kith_ctx *ctx, const kith_shard_team *team, int32_t worker,
                                 void *data, uint64_t bytes);
+/* The least of all workers' numbers. */
+kith_status kin_shard_least(kith_ctx *ctx, const kith_shard_team *team, int64_t *number);
 /* Makes sure that all have these lines, each ended by '\n', which say what the job is. */
 kith_status kin_shard_compare(kith_ctx *ctx, const kith_shard_team *team, const char *lines);
 

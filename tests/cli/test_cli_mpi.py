@@ -101,8 +101,14 @@ class Ranks(CliCase):
         words = ["--method", "descent", "--recall", "0.95", "--seed", "3"]
         self.case(800, 8)
         self.approximate("pairs", [*self.words(), *words], 15, 2, 3)
-        self.case(12300, 3)
-        self.approximate("groups", [*self.words(count=3), *words], 3, 4)
+        self.case(16500, 3)
+        free = [word for word in self.words() if word not in ("--shard-count", "5")]
+        out, _ = self.ranks(2, *free, *words, "--json")
+        count = support.json.loads(out)["shards"]["count"]
+        self.assertEqual(count, 3)
+        told = (self.folder / "out.kith").read_bytes()
+        self.approximate("groups", [*self.words(count=count), *words], count, 4)
+        self.assertEqual((self.folder / "out.kith").read_bytes(), told)
 
     def wait_for(self, child, version):
         """Until a shard has been written so often."""
