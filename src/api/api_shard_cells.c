@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Cells of near points. Centers are rows that were drawn; of some times as many rows each finds its
  * nearest center, and centers move to the mean of those: once, after which hardly a cluster that
- * has a center shares it with another one. More rounds move centers within clusters alone. */
+ * has a center shares it with another one. More rounds move centers within clusters alone. What
+ * cells are like is then told by other rows: centers are nearer to those that they were made of. */
 #include "api/api_sample.h"
 #include "api/api_shard_group.h"
 #include "base/base_mem.h"
@@ -33,7 +34,7 @@ kith_status kin_sharding_near_make(kith_ctx *ctx, int64_t rows, kin_sharding_nea
 void kin_sharding_cells_free(kin_sharding_cells *cells)
 {
     kith_ctx *ctx = cells->job->ctx;
-    kin_sharding_near_free(ctx, &cells->trained);
+    kin_sharding_near_free(ctx, &cells->seen);
     kin_free(ctx, cells->weights);
     kin_free(ctx, cells->values);
 }
@@ -97,7 +98,7 @@ static void sort_rows(const training *t, int64_t each)
 {
     int64_t *weights = t->cells->weights;
     const int64_t count = t->cells->centers.rows;
-    const uint32_t *nearest = t->cells->trained.cells;
+    const uint32_t *nearest = t->cells->seen.cells;
     memset(weights, 0, (size_t)count * sizeof *weights);
     for (int64_t i = 0; i < t->rows.rows; i++) {
         weights[nearest[i * each]] += 1;
@@ -115,14 +116,25 @@ static void sort_rows(const training *t, int64_t each)
     }
 }
 
+/* As many rows as there is room for, drawn by a seed. */
+static void draw_rows(training *t, uint64_t seed)
+{
+    const kith_matrix *points = &t->cells->job->points;
+    const int64_t count = t->cells->seen.rows;
+    kin_sample_draw(points->rows, count, seed, t->order);
+    t->rows = kin_sample_gather(points, t->order, count, t->copy);
+}
+
 static kith_status train(training *t)
 {
     kin_sharding_cells *cells = t->cells;
-    KIN_TRY(kin_sharding_find_cells(cells, &t->rows, 1, &cells->trained));
+    const uint64_t seed = cells->job->descent.seed;
+    KIN_TRY(kin_sharding_find_cells(cells, &t->rows, 1, &cells->seen));
     sort_rows(t, 1);
     KIN_TRY(kin_parallel(cells->job->ctx, NULL, kin_ceil_div(cells->centers.rows, CELLS_A_TASK),
                          move_centers, t));
-    KIN_TRY(kin_sharding_find_cells(cells, &t->rows, cells->near, &cells->trained));
+    draw_rows(t, seed + 4);
+    KIN_TRY(kin_sharding_find_cells(cells, &t->rows, cells->near, &cells->seen));
     sort_rows(t, cells->near);
     return KITH_OK;
 }
@@ -151,9 +163,8 @@ static kith_status draw(training *t)
     KIN_TRY(kin_alloc(job->ctx, &t->sums, 2 * threads * cols, sizeof *t->sums, "cells"));
     KIN_TRY(kin_alloc(job->ctx, &cells->values, (uint64_t)count * cols, sizeof(float), "cells"));
     KIN_TRY(kin_alloc_zero(job->ctx, &cells->weights, (uint64_t)count, sizeof(int64_t), "cells"));
-    KIN_TRY(kin_sharding_near_make(job->ctx, trained, &cells->trained));
-    kin_sample_draw(points->rows, trained, job->descent.seed + 2, t->order);
-    t->rows = kin_sample_gather(points, t->order, trained, t->copy);
+    KIN_TRY(kin_sharding_near_make(job->ctx, trained, &cells->seen));
+    draw_rows(t, job->descent.seed + 2);
     kin_sample_draw(trained, count, job->descent.seed + 3, t->order);
     values = t->sums;
     for (int64_t i = 0; i < count; i++) {

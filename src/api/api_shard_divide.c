@@ -4,7 +4,7 @@
  * after another and some times over, to the group of most of their neighbours, as long as there is
  * room: the few cells of a torn cluster follow the others, and borders become short.
  *
- * Neighbours are cells that are near to the same rows: the nearest one of a row of the training and
+ * Neighbours are cells that are near to the same rows: the nearest one of a row that was seen and
  * each of its next ones, the less the farther these are. */
 #include "api/api_shard_group.h"
 #include "base/base_mem.h"
@@ -172,7 +172,7 @@ static float pull_of(double nearest, double key)
 static void put_edges(const dividing *d, int64_t *next, bool fills)
 {
     const int64_t near = d->cells->near;
-    const kin_sharding_near *t = &d->cells->trained;
+    const kin_sharding_near *t = &d->cells->seen;
     for (int64_t i = 0; i < t->rows; i++) {
         const uint32_t *cells = t->cells + i * near;
         const double *keys = t->keys + i * near;
@@ -193,7 +193,7 @@ static kith_status make_edges(dividing *d)
     kith_ctx *ctx = d->cells->job->ctx;
     const int64_t cells = d->cells->centers.rows;
     int64_t *next = NULL;
-    const uint64_t edges = 2 * (uint64_t)(d->cells->trained.rows * (d->cells->near - 1));
+    const uint64_t edges = 2 * (uint64_t)(d->cells->seen.rows * (d->cells->near - 1));
     KIN_TRY(kin_alloc(ctx, &d->edges, edges, sizeof *d->edges, "neighbours of cells"));
     KIN_TRY(kin_alloc(ctx, &d->starts, (uint64_t)cells + 1, sizeof *d->starts, "cells"));
     KIN_TRY(kin_alloc_zero(ctx, &next, (uint64_t)cells, sizeof *next, "cells"));

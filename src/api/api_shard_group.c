@@ -6,8 +6,8 @@
  * reach: a factor of the nearest key. So every group is built alone, and nobody has to meet.
  *
  * Reach decides what that finds, and what it costs. Both are known beforehand: of the true
- * neighbours of a sample, those that share a group with their point, and of the training, the rows
- * that each group gets. The least reach that covers enough is taken. Groups are as few as memory
+ * neighbours of a sample, those that share a group with their point, and of other rows, how many
+ * each group gets. The least reach that covers enough is taken. Groups are as few as memory
  * allows; guests may make more of them necessary, which makes more borders: then all begins again
  * with one more. Where no reach does at a cost that is below that of pairs, there are no groups. */
 #include "api/api_shard_group.h"
@@ -19,9 +19,9 @@
 
 #include <math.h>
 
-enum { LEAST_SHARDS = 3, LEAST_ROWS = 4096, ROWS_AT_ONCE = 1 << 20, REACHES = 18 };
+enum { LEAST_SHARDS = 3, LEAST_ROWS = 1024, ROWS_AT_ONCE = 1 << 20, REACHES = 18 };
 /* Without a wanted recall; and the share of what a wanted one leaves that borders may take. */
-static const double USUAL_COVER = 0.97;
+static const double USUAL_COVER = 0.99;
 static const double SHARE_OF_LOSS = 0.5;
 /* Reaches that are tried beside none, each so many times as far beyond 1 as the one before. */
 static const double FIRST_REACH = 0.005;
@@ -29,8 +29,8 @@ static const double NEXT_REACH = 1.5;
 /* Pairs of S shards cost S graphs, about; groups that overlap should cost clearly less. */
 static const double SHARE_OF_PAIRS = 0.6;
 static const double MOST_OVERLAP = 3.0;
-/* What a sample may have told wrong about the largest group. */
-static const double SIZE_DOUBT = 1.02;
+/* What was seen of the largest group may be so many standard deviations too few. */
+static const double DOUBT = 3.0;
 
 /* Groups of one row. */
 typedef struct homes {
@@ -43,7 +43,7 @@ typedef struct grouping {
     uint16_t *group;          /* by cell */
     kin_sharding_near sample; /* of the sample's rows, then of their true neighbours */
     kin_sharding_near chunk;
-    int64_t *sizes; /* by group: rows of the training */
+    int64_t *sizes; /* by group: rows that were seen */
     int32_t groups;
     int64_t room;   /* rows that a group may have */
     double largest; /* that the largest one will have */
@@ -116,15 +116,15 @@ static double find_cover(const grouping *g)
     return (double)shared / (double)(s->count * s->at);
 }
 
-/* Groups that a row of the training has, in the mean. */
+/* Groups that a row has, in the mean. */
 static double find_overlap(grouping *g)
 {
-    const int64_t rows = g->cells.trained.rows;
+    const int64_t rows = g->cells.seen.rows;
     int64_t all = 0;
     int64_t most = 0;
     memset(g->sizes, 0, (size_t)g->groups * sizeof *g->sizes);
     for (int64_t i = 0; i < rows; i++) {
-        const homes h = homes_at(g, &g->cells.trained, i);
+        const homes h = homes_at(g, &g->cells.seen, i);
         for (int j = 0; j < KIN_SHARDING_HOMES && h.group[j] != KIN_SHARDING_NO_GROUP; j++) {
             g->sizes[h.group[j]] += 1;
             all += 1;
@@ -133,7 +133,8 @@ static double find_overlap(grouping *g)
     for (int32_t i = 0; i < g->groups; i++) {
         most = kin_max_i64(most, g->sizes[i]);
     }
-    g->largest = SIZE_DOUBT * (double)most / (double)rows * (double)g->job->points.rows;
+    g->largest =
+        ((double)most + DOUBT * sqrt((double)most)) / (double)rows * (double)g->job->points.rows;
     return (double)all / (double)rows;
 }
 
@@ -166,27 +167,20 @@ static verdict choose_reach(grouping *g)
     return VERDICT_NONE;
 }
 
-/* asked: groups there must be; 0: as few as have room, and give each worker of a team one (and as
- * many as one process can be asked for). */
-static kith_status choose_groups(grouping *g, int32_t asked, bool *taken)
+/* g->groups of them, or as many more as have room. */
+static kith_status choose_groups(grouping *g, bool may_be_more, verdict *said)
 {
-    kin_sharding *job = g->job;
-    const kith_shard_team *team = job->params.team;
-    const int64_t least = team != NULL ? kin_max_i64(team->workers, LEAST_SHARDS) : 1;
-    const int64_t fewest = kin_max_i64(kin_ceil_div(job->points.rows, g->room), least);
-    verdict said = VERDICT_MORE_GROUPS;
-    *taken = false;
-    g->groups = asked != 0 ? asked : (int32_t)kin_max_i64(fewest, 2);
-    while (said == VERDICT_MORE_GROUPS && g->groups <= KIN_SHARD_MOST) {
-        kin_free(job->ctx, g->sizes);
-        KIN_TRY(kin_alloc(job->ctx, &g->sizes, (uint64_t)g->groups, sizeof *g->sizes, "groups"));
+    kith_ctx *ctx = g->job->ctx;
+    *said = VERDICT_MORE_GROUPS;
+    while (*said == VERDICT_MORE_GROUPS && g->groups <= KIN_SHARD_MOST) {
+        kin_free(ctx, g->sizes);
+        KIN_TRY(kin_alloc(ctx, &g->sizes, (uint64_t)g->groups, sizeof *g->sizes, "groups"));
         KIN_TRY(kin_sharding_divide(&g->cells, g->groups, g->group));
-        said = choose_reach(g);
-        *taken = said == VERDICT_TAKEN;
-        if (said == VERDICT_MORE_GROUPS && asked != 0) {
+        *said = choose_reach(g);
+        if (!may_be_more) {
             return KITH_OK;
         }
-        if (said == VERDICT_MORE_GROUPS) {
+        if (*said == VERDICT_MORE_GROUPS) {
             const double wanted = ceil(g->groups * g->largest / (double)g->room);
             g->groups = (int32_t)fmax(fmin(wanted, KIN_SHARD_MOST + 1), g->groups + 1);
         }
@@ -222,6 +216,8 @@ static kith_status assign(grouping *g)
     const int64_t rows = job->points.rows;
     const int64_t at_once = kin_min_i64(ROWS_AT_ONCE, kin_min_i64(rows, g->room));
     const int64_t near = g->reach < 1.0 ? 1 : g->cells.near;
+    kin_sharding_near_free(job->ctx, &g->chunk);
+    kin_sharding_group_free(job);
     KIN_TRY(kin_alloc(job->ctx, &all->homes, (uint64_t)rows, sizeof(homes), "groups of rows"));
     KIN_TRY(
         kin_alloc_zero(job->ctx, &all->sizes, (uint64_t)g->groups, sizeof *all->sizes, "groups"));
@@ -233,21 +229,46 @@ static kith_status assign(grouping *g)
     return KITH_OK;
 }
 
-/* Whether no group is larger than was expected, or has too few rows for its lists. */
-static bool holds(const grouping *g)
+/* Whether a group is larger than was expected, or has too few rows for its lists. */
+static verdict judge(const grouping *g)
 {
     kin_sharding_groups *all = &g->job->groups;
+    int64_t least = INT64_MAX;
     int64_t sum = 0;
+    all->most = 0;
     for (int32_t i = 0; i < g->groups; i++) {
-        if (all->sizes[i] <= g->job->k || all->sizes[i] > g->room) {
-            return false;
-        }
+        least = kin_min_i64(least, all->sizes[i]);
         all->most = kin_max_i64(all->most, all->sizes[i]);
         sum += all->sizes[i];
     }
     all->overlap = (double)sum / (double)g->job->points.rows;
     all->checksum = kin_checksum_of(all->homes, (uint64_t)g->job->points.rows * sizeof(homes));
-    return true;
+    return least <= g->job->k    ? VERDICT_NONE
+           : all->most > g->room ? VERDICT_MORE_GROUPS
+                                 : VERDICT_TAKEN;
+}
+
+static kith_status find_groups(grouping *g, int32_t asked)
+{
+    kin_sharding *job = g->job;
+    const kith_shard_team *team = job->params.team;
+    const int64_t least = team != NULL ? kin_max_i64(team->workers, LEAST_SHARDS) : 2;
+    const int64_t fewest = kin_max_i64(kin_ceil_div(job->points.rows, g->room), least);
+    verdict said = VERDICT_MORE_GROUPS;
+    g->groups = asked != 0 ? asked : (int32_t)fewest;
+    while (said == VERDICT_MORE_GROUPS && g->groups <= KIN_SHARD_MOST) {
+        KIN_TRY(choose_groups(g, asked == 0, &said));
+        if (said == VERDICT_TAKEN) {
+            KIN_TRY(assign(g));
+            said = judge(g);
+        }
+        if (said == VERDICT_MORE_GROUPS && asked != 0) {
+            return KITH_OK;
+        }
+        g->groups += said == VERDICT_MORE_GROUPS;
+    }
+    job->follows = said == VERDICT_TAKEN;
+    return KITH_OK;
 }
 
 /* ---- The sample ----------------------------------------------------------------------------- */
@@ -291,7 +312,6 @@ static kith_status find_room(grouping *g)
 static kith_status run(grouping *g, int32_t asked)
 {
     kin_sharding *job = g->job;
-    bool taken = false;
     const double wanted = job->descent.recall;
     job->groups.wanted =
         wanted > 0.0 ? wanted + (1.0 - wanted) * (1.0 - SHARE_OF_LOSS) : USUAL_COVER;
@@ -304,12 +324,7 @@ static kith_status run(grouping *g, int32_t asked)
         kin_alloc(job->ctx, &g->group, (uint64_t)g->cells.centers.rows, sizeof *g->group, "cells"));
     KIN_TRY(find_sample(g));
     kin_sharding_return(job, 0, job->points.rows);
-    KIN_TRY(choose_groups(g, asked, &taken));
-    if (taken) {
-        KIN_TRY(assign(g));
-        job->follows = holds(g);
-    }
-    return KITH_OK;
+    return find_groups(g, asked);
 }
 
 kith_status kin_sharding_group(kin_sharding *job, int32_t asked)

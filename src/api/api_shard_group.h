@@ -18,9 +18,9 @@ typedef struct kin_sharding_cells {
     kin_sharding *job;
     kith_matrix centers; /* float32 */
     float *values;
-    int64_t near;              /* cells that are told of a row: there may be fewer in all */
-    int64_t *weights;          /* by cell: rows of the training to which it is the nearest */
-    kin_sharding_near trained; /* of these rows */
+    int64_t near;           /* cells that are told of a row: there may be fewer in all */
+    int64_t *weights;       /* by cell: rows seen to which it is the nearest */
+    kin_sharding_near seen; /* rows that tell what cells are like */
 } kin_sharding_cells;
 
 /* Centers are rows of the points, moved once to the mean of the rows that they are nearest to. */

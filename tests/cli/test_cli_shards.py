@@ -27,6 +27,13 @@ class ShardCase(CliCase):
         data = bytes(generator.randrange(letters) for _ in range(rows * columns))
         self.write(name, rows.to_bytes(4, "little") + columns.to_bytes(4, "little") + data)
 
+    def clusters(self, count):
+        generator = random.Random(3)
+        centers = [generator.randbytes(6) for _ in range(80)]
+        rows = [[max(0, min(255, value + generator.randrange(-6, 7)))
+                 for value in generator.choice(centers)] for _ in range(count)]
+        self.write("points.u8bin", support.matrix_bin(rows, "B"))
+
     def graph(self, *words, k=9, points="points.u8bin"):
         return ["graph", points, "-k", k, *words]
 
@@ -123,7 +130,7 @@ class Bytes(ShardCase):
 
     def test_approximate(self):
         """descents and merges: the same bytes each time, and the recall that is told"""
-        self.case(rows=4000, columns=12)
+        self.case(rows=3000, columns=12)
         words = self.graph("-q", "-o", "out.kith", "--shards", "work", "--shard-count", 3,
                            "--method", "descent", "--sample", 300)
         self.assertEqual(self.works_json(*words)["recall"]["sample"], 300)
@@ -135,19 +142,30 @@ class Bytes(ShardCase):
         told = support.json.loads(self.works("info", "out.kith", "--json"))
         print(f"recall {said['recall']}, told {told['recall']}", end=" ... ", flush=True)
 
+    def test_declined(self):
+        """points without clusters in many columns: groups are looked for, told of and not taken"""
+        self.case(rows=6000, columns=40)
+        said = self.works_json(*self.graph("-q", "-o", "out.kith", "--shards", "work", "--recall",
+                                           "0.95", "--method", "descent", "--shard-count", 3))
+        self.assertEqual([said["shards"][name] for name in ("groups", "steps", "groups_wanted")],
+                         [0, 6, 0.975])
+        self.assertGreater(said["shards"]["groups_overlap"], 1.0)
+        self.assertLess(said["shards"]["groups_cover"], 0.975)
+        self.whole("kith")
+        said = self.works_json("eval", "out.kith", "whole.kith")["recall"]
+        print(f"recall {said}", end=" ... ", flush=True)
+        self.assertGreater(said["estimate"], 0.94)
 
     def test_groups(self):
         """points in clusters: groups that overlap, a step each; resumed, damaged: the same bytes"""
-        generator = random.Random(3)
-        centers = [generator.randbytes(6) for _ in range(80)]
-        rows = [[max(0, min(255, value + generator.randrange(-6, 7)))
-                 for value in generator.choice(centers)] for _ in range(13000)]
-        self.write("points.u8bin", support.matrix_bin(rows, "B"))
+        self.clusters(13000)
         words = self.graph("-q", "-o", "out.kith", "--shards", "work", "--shard-count", 3,
                            "--recall", "0.95", "--method", "descent", "--keep-shards")
         said = self.works_json(*words)
-        self.assertEqual([said["shards"][name] for name in ("count", "steps")], [3, 3])
+        self.assertEqual([said["shards"][name] for name in ("count", "steps", "groups")], [3, 3, 3])
         self.assertGreater(said["recall"]["estimate"], 0.94)
+        self.assertGreaterEqual(said["shards"]["groups_cover"], 0.975)
+        self.assertLess(said["shards"]["groups_overlap"], 1.2)
         first = self.bytes_of("out.kith")
         for stood in (2, 3):  # a file that is short is found at once, a wrong byte when it is read
             path = self.shards()[1]
@@ -159,8 +177,10 @@ class Bytes(ShardCase):
             said = support.json.loads(done.stdout)["shards"]
             self.assertEqual((said["stood"], said["rebuilt"]), (stood, 1))
             self.assertEqual(self.bytes_of("out.kith"), first)
-        said = self.works_json("eval", "out.kith", "--points", "points.u8bin")
-        self.assertGreater(said["recall"]["estimate"], 0.94)
+        self.whole("kith")
+        said = self.works_json("eval", "out.kith", "whole.kith")["recall"]
+        print(f"recall {said}", end=" ... ", flush=True)
+        self.assertGreater(said["estimate"], 0.94)
 
 
 class Memory(ShardCase):
@@ -206,6 +226,29 @@ class Resume(ShardCase):
         self.assertEqual(self.bytes_of("out.kith"), expected)
         self.ended()
         print(f"{killed} kills, {ended} ends between them", end=" ... ", flush=True)
+
+    def test_kill_groups(self):
+        """the same of groups, as many as --memory allows; more memory, and as many as there were"""
+        self.clusters(20000)
+        words = self.graph("-q", "-o", "out.kith", "--shards", "work", "--recall", "0.95",
+                           "--method", "descent", "--memory")
+        said = self.works_json(*words, "44M")
+        groups = said["shards"]["groups"]
+        self.assertGreaterEqual(groups, 3)
+        if not support.SLOW:
+            self.assertLessEqual(said["peak_bytes"]["host"], 44 << 20)
+        expected = self.bytes_of("out.kith")
+        child = self.start(*words, "44M")
+        self.wait_for(child, 0)
+        child.kill()
+        child.communicate(timeout=120)
+        self.assertEqual(child.returncode, -signal.SIGKILL)
+        said = self.works_json(*words, "52M")["shards"]
+        print(f"{groups} groups, {said['stood']} stood", end=" ... ", flush=True)
+        self.assertGreaterEqual(said["stood"], 1)
+        self.assertEqual(said["groups"], groups)
+        self.assertEqual(self.bytes_of("out.kith"), expected)
+        self.ended()
 
     def test_interrupt(self):
         """Ctrl-C says how far it came; other threads may go on; what stood is not done again"""
