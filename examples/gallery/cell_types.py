@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cell types.
 
-Which cells of the blood are which? Genes that a cell reads say so, if one looks at cells that read alike:
-Scanpy makes a graph of neighbours, clusters and maps it. `transformer=` gives it kith's graph.
+Which cells of the blood are which? Genes that a cell reads say so, if one looks at cells that
+read alike: Scanpy makes a graph of neighbours, clusters and maps it. `transformer=` gives it
+kith's graph.
 
-700 cells that come with Scanpy (`scanpy.datasets.pbmc68k_reduced()`: a part of Zheng et al., *Massively
-parallel digital transcriptional profiling of single cells*, 2017, with types that were told by cells
-sorted beforehand), and with `KITH_DATA` 5,000 cells of a mouse brain (10x Genomics), about which
-nobody told.
+700 cells that come with Scanpy (`scanpy.datasets.pbmc68k_reduced()`: a part of Zheng et al.,
+*Massively parallel digital transcriptional profiling of single cells*, 2017, with types that were
+told by comparing them with cells that had been sorted), and with `KITH_DATA` 5,000 cells of a mouse
+brain (10x Genomics), about which nobody told.
 """
 
 import warnings
@@ -50,9 +51,8 @@ def main():
     if types is not None:
         model = kith.KNeighborsClassifier(n_neighbors=K, metric="cosine", weights="distance")
         told = cross_val_predict(model, cells.obsm["X_pca"], types, cv=5)
-        print(
-            f"the {K} nearest say the type of {(told == types).mean():.1%} of cells that were left out"
-        )
+        right = (told == types).mean()
+        print(f"the {K} nearest say the type of {right:.1%} of cells that were left out")
         drawn.insert(0, ("types", types))
     figure, sheets = gallery.pyplot.subplots(
         1, len(drawn), figsize=(6.5 * len(drawn), 5), squeeze=False

@@ -2,14 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Image neighbours.
 
-Which images are most like this one? Pixels are 8-bit integers, and kith takes them as they are: integer
-products are exact, so nothing is rounded on the way.
+Which images are most like this one? Pixels are 8-bit integers, and kith takes them as they are:
+integer products are exact, so nothing is rounded on the way.
 
-Ten images that the corpus does not have, and the ten nearest of each. The neighbours know what they
-are; a vote of five says what the image is, and for how many of all held-out images that is right.
+Ten images that the corpus does not have, and the ten nearest of each. The neighbours know what
+they are; a vote of five says what the image is, and for how many of all held-out images that is
+right.
+
+The digits are 1,797 that the repository has, the last 297 of them held out. The clothes are
+Fashion-MNIST (Zalando Research, MIT licence): `KITH_DATA` has its images as
+fashion_mnist_base.u8bin and fashion_mnist_query.u8bin, 60,000 and 10,000, and
+fashion_mnist_base_labels.ibin and fashion_mnist_query_labels.ibin.
 """
-
-import time
 
 import gallery
 import kith
@@ -47,12 +51,8 @@ def load():
 
 def main():
     name, corpus, labels, queries, truth, names, side = load()
-    begin = time.perf_counter()
     distances, indices = kith.knn(corpus, queries, k=SHOWN)
-    seconds = time.perf_counter() - begin
-    print(
-        f"{name}: {len(queries):,} queries in {len(corpus):,} images of {side} x {side} pixels, {seconds:.3f} s"
-    )
+    print(f"{name}: {len(queries):,} queries in {len(corpus):,} images of {side} x {side} pixels")
 
     voted = np.array([np.bincount(row).argmax() for row in labels[indices[:, :5]]])
     print(f"the vote of the five nearest is right for {(voted == truth).mean():.1%} of them")

@@ -2,24 +2,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """Photometric redshifts.
 
-How far away is a galaxy? Its spectrum says so, and takes a night; its brightness in a few bands is
-measured for a hundred million galaxies at once. One asks those that look alike and whose redshift is known.
+How far away is a galaxy? Its spectrum says so, and takes a night; its brightness in a few bands
+is measured for a hundred million galaxies at once. One asks those that look alike and whose
+redshift is known.
 
 With PHAT0, the catalogue of a contest of methods (`KITH_DATA`; it is not in this repository,
-[examples/photo_z](../photo_z/README.md) says where it comes from), or else with galaxies that this
-script makes up: spectra that fall at 400 nm by some amount and rise to the red by another, seen
-through five filters at redshifts of 0.02 to 1.2, with errors of 2 %. They are no measurement; they show how
-it is done.
+[examples/photo_z](../photo_z/README.md) says where it comes from), or else with galaxies that
+this script makes up: spectra that fall at 400 nm by some amount and rise to the red by another,
+seen through five filters at redshifts of 0.02 to 1.2, with errors of 2 %. They are no
+measurement; they show how it is done.
 """
-
-import time
 
 import gallery
 import kith
 import numpy as np
 
 K = 10
-PARTS = "phat0_mag11_base.fbin phat0_base_redshift.fbin phat0_mag11_query.fbin phat0_query_redshift.fbin".split()
+PARTS = [
+    f"phat0_{part}.fbin"
+    for part in ("mag11_base", "base_redshift", "mag11_query", "query_redshift")
+]
 
 
 def made_up(count, seed):
@@ -53,21 +55,16 @@ def main():
     name, catalogue, known, queries, truth = load()
     if name != "PHAT0":  # whose galaxies are brighter where they are nearer
         catalogue, queries = colours_of(catalogue), colours_of(queries)
-    begin = time.perf_counter()
     distances, indices = kith.knn(catalogue, queries, k=K)
-    seconds = time.perf_counter() - begin
-    print(
-        f"{name}: {len(queries):,} of unknown redshift among {len(catalogue):,} in {catalogue.shape[1]} columns, {seconds:.2f} s"
-    )
+    asked, (rows, columns) = len(queries), catalogue.shape
+    print(f"{name}: {asked:,} are asked for, {rows:,} are known, {columns} columns")
 
     weights = 1 / np.maximum(distances, 1e-6)
     found = (weights * known[indices]).sum(axis=1) / weights.sum(axis=1)
     error = (found - truth) / (1 + truth)
     middle = np.median(error)
-    print(
-        f"error / (1 + z): median {middle:+.4f}, NMAD {1.4826 * np.median(abs(error - middle)):.4f}, "
-        f"beyond 0.15: {(abs(error) > 0.15).mean():.2%}"
-    )
+    spread, far = 1.4826 * np.median(abs(error - middle)), (abs(error) > 0.15).mean()
+    print(f"error / (1 + z): median {middle:+.4f}, NMAD {spread:.4f}, beyond 0.15: {far:.2%}")
 
     figure, axes = gallery.pyplot.subplots(figsize=(6.4, 5.6))
     most = float(max(truth.max(), found.max()))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the documents say about Python is so: their examples run, and in docs/migration.md both sides of each
-row find the same neighbours.
+"""What the documents say about Python is so: their examples run, and in docs/migration.md both sides
+of each row find the same neighbours.
 
-FAISS, pynndescent and pykdtree are asked where KITH_PEERS=1 says so and they are installed; kith's side is
-run all the same.
+FAISS, pynndescent and pykdtree are asked where KITH_PEERS=1 says so and they are installed; kith's
+side is run all the same.
 """
 
 import ast

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A page of the reference for C from a header: its comments as text, its declarations as code.
 
-The headers are a course that is read from top to bottom, and the page keeps their order: a section for
-each `/* ---- N. Title ---- */`, and in it a comment with what stands below it.
+The headers are a course that is read from top to bottom, and the page keeps their order: a
+section for each `/* ---- N. Title ---- */`, and in it a comment with what stands below it.
 """
 
 import re
@@ -15,7 +15,8 @@ NOISE = re.compile(
     re.M | re.S,
 )
 NAMED = re.compile(
-    r"^KITH_API [^(;]*?\b(kith_\w+)\(|^(?:typedef )?(?:struct|enum) (kith_\w+)(?: \{|;| kith)|^#define (KITH_\w+)"
+    r"^KITH_API [^(;]*?\b(kith_\w+)\(|^#define (KITH_\w+)"
+    r"|^(?:typedef )?(?:struct|enum) (kith_\w+)(?: \{|;| kith)"
     r"|^typedef .*?\(\*(kith_\w+)\)|^static inline \w+ (kith_\w+)\(",
     re.M,
 )
@@ -30,7 +31,7 @@ def comment_lines(text):
 
 
 def as_text(text, known):
-    """A comment as Markdown: paragraphs, lists, names as code that leads to where they are declared."""
+    """A comment as Markdown, its names as code that leads to where they are declared."""
 
     def mark(match):
         name = match[0].removesuffix("()")
@@ -118,7 +119,8 @@ def render(header, known):
         for comment, code in pieces(body):
             names = declared(code)
             if names:
-                heading = ", ".join(f"`{name}`" for name in names[:3]) + (" …" if names[3:] else "")
+                more = " …" if names[3:] else ""
+                heading = ", ".join(f"`{name}`" for name in names[:3]) + more
                 out += ["\n".join(f"({name})=" for name in names) + f"\n{level} {heading}"]
             if comment:
                 out += [as_text(comment, known)]

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every link and picture of a built site leads to a file that is there, and to a place in it that is there.
+"""Every link and picture of a built site leads to a file that is there, and to a place in it that
+is there.
 
 check_links.py FOLDER      prints what does not; links to other sites are counted, not followed
 """
@@ -48,7 +49,8 @@ def main():
                 wrong.append(f"{path.relative_to(root)}: {address}")
     print("\n".join(dict.fromkeys(wrong)), end="\n" if wrong else "")
     print(
-        f"links: {len(pages)} pages, {inside} links within the site, {len(wrong)} of them broken; {outside} lead elsewhere"
+        f"links: {len(pages)} pages, {inside} links within the site, {len(wrong)} of them broken; "
+        f"{outside} lead elsewhere"
     )
     return 1 if wrong else 0
 

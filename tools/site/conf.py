@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sphinx with MyST: the pages are Markdown that is read in a checkout, too, with the anchors that it has there."""
+"""Sphinx with MyST: the pages are Markdown that is read in a checkout, too, with the anchors that
+it has there.
+"""
 
 import pathlib
 import re

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages of the gallery: of each script of examples/gallery its text, its pictures, what it said, its code.
+"""Pages of the gallery: of each script of examples/gallery its text, its pictures, what it said,
+its code.
 
-build/gallery has what the scripts made on this machine (tools/site.sh runs them). docs/pictures has
-pictures of data that is not in the repository: gallery_NAME.png, and what the script said in gallery_NAME.txt.
+build/gallery has what the scripts made on this machine (tools/site.sh runs them). docs/pictures
+has pictures of data that is not in the repository: gallery_NAME.png, and what the script said in
+gallery_NAME.txt.
 """
 
 import ast
@@ -10,9 +12,9 @@ import ast
 ORDER = ("image_neighbours", "image_map", "photometric_redshifts", "cell_types")
 HEAD = """# Gallery
 
-Each page is a script of `examples/gallery`: what it does, what it drew and said when this site was built, and
-its code. The scripts need no other data than the repository and Scanpy have; of the folder that `KITH_DATA` names
-they take larger sets, where they are there.
+Each page is a script of `examples/gallery`: what it does, what it drew and said when this site was
+built, and its code. The scripts need no other data than the repository and Scanpy have; of the
+folder that `KITH_DATA` names they take larger sets, where they are there.
 
 ```sh
 make gallery                                                 # all of them, build/gallery
@@ -61,7 +63,7 @@ def page(root, path, lead):
 
 
 def pages(root, lead):
-    """{page of the site: its text}; lead(text, page, file) turns links of a file to those of a page."""
+    """{page: its text}; lead(text, page, file) turns links of a file to those of a page."""
     folder = root / "examples" / "gallery"
     made, cards = {}, []
     for name in ORDER:
@@ -71,7 +73,7 @@ def pages(root, lead):
         cards += [f"## [{title}]({name}.md)", text.split("\n\n")[0]]
         if (root / "build" / "gallery" / f"{name}.png").is_file():
             cards += [f"[![{title}]({name}.png){{width=480px}}]({name}.md)"]
-    contents = "\n".join(["```{toctree}", ":hidden:", "", *ORDER, "```", ""])
+    contents = "\n".join(["```{toctree}", ":hidden:", "", *ORDER, "photo_z", "```", ""])
     return {"gallery/index.md": "\n\n".join([HEAD, *cards, contents]), **made}
 
 

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The folder that Sphinx reads: make_pages.py FOLDER
 
-docs/*.md come into it, with their links. Other pages are made of files that stand elsewhere: README.md is the
-home page; headers, man pages and docstrings are the reference; examples/gallery and what its scripts
-left in build/gallery are the gallery. A link to another file of the repository leads to a page that
-shows that file.
+docs/*.md come into it, with their links. Other pages are made of files that stand elsewhere:
+README.md is the home page; headers, man pages and docstrings are the reference; examples/gallery
+and what its scripts left in build/gallery are the gallery. A link to another file of the
+repository leads to a page that shows that file.
 """
 
 import os
@@ -36,6 +36,8 @@ PLACES = {
     "CONTRIBUTING.md": "project/contributing.md",
     "examples": "gallery/index.md",
     "examples/gallery": "gallery/index.md",
+    "examples/photo_z/README.md": "gallery/photo_z.md",
+    **{f"examples/gallery/{name}.py": f"gallery/{name}.md" for name in gallery_page.ORDER},
     **{f"include/kith/{header.name}": f"reference/c/{header.stem}.md" for header in HEADERS},
     **{f"docs/man/{page.name}": f"reference/man/{page.stem}.md" for page in MAN},
 }
@@ -93,7 +95,8 @@ def indented(text):
 def shown_file(path):
     """A page that shows a file of the repository; its own contents are no part of the site's."""
     language = LANGUAGES.get(path.suffix, "text")
-    return f"---\norphan: true\n---\n\n# {path.relative_to(ROOT)}\n\n`````{language}\n{path.read_text()}`````\n"
+    title = path.relative_to(ROOT)
+    return f"---\norphan: true\n---\n\n# {title}\n\n`````{language}\n{path.read_text()}`````\n"
 
 
 class Site:

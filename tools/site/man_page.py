@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A page of the site from a man page: of roff what docs/man uses, and an error for anything else."""
+"""A page of the site from a man page: of roff what docs/man uses, an error for all else."""
 
 import html
 import re
