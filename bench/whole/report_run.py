@@ -101,11 +101,11 @@ def measure(side, bench, name, call, report):
         command=f"bench/report --only {name}",
     )
     put(report, job)
-    print_job(job)
+    print_job(job, report["scale"])
     return None
 
 
-def print_job(job):
+def print_job(job, scale):
     print(
         f"\n{job['id']}: {job['work']}, {job['rows']:,} x {job['columns']}, k = {job['k']}, "
         f"{job['data']}",
@@ -122,7 +122,7 @@ def print_job(job):
         )
     for name, why in job["absent"].items():
         print(f"  {name:38} {why}", flush=True)
-    if job["id"] in report_goals.BY_ID:
+    if job["id"] in report_goals.BY_ID and scale == 1:
         goal = report_goals.BY_ID[job["id"]]
         print(
             f"  target {goal.target()}: "
