@@ -31,6 +31,9 @@ made of the files in `bench/results` by `bench/report --page`; nobody edits it.
     bench/report --only tree-cpu-10        # one row
     bench/report --device cpu --quick --gate bench/results/report-cpu.json      # did a ratio get worse?
 
+Peers are those that the interpreter has (`bench/.venv/bin/python bench/report ...`); `bench/report --help`
+says how to get them. One that is absent is named. `KITH_DATA` names the folder of real data.
+
 A figure is the median of a few runs in one run of the program, peers beside it. kith's time of a graph
 on the processor is that of its whole process, file read and written; a peer's that of its call alone,
 rows in memory and code compiled. On a GPU rows and answers lie in device memory. Trees: the search,
