@@ -6,7 +6,8 @@ notice=$(dirname "$0")/../NOTICE
 wrong=0
 count=0
 for file in "$@"; do
-    for needed in $(readelf -d "$file" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'); do
+    section=$(readelf -d "$file")
+    for needed in $(sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' <<<"$section"); do
         name=${needed%%.so*} # libhdf5_serial is Debian's libhdf5
         count=$((count + 1))
         if ! grep -q "${name%_serial}" "$notice" && [ "$name" != libkith ]; then

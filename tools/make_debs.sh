@@ -4,7 +4,7 @@
 #
 # They are built from the source tarball, in a folder of its own. The GPU module's package is made where
 # nvcc is found, or from the libkith_cuda.so of a build folder, which saves the minutes of compiling it.
-# DEB_BUILD_OPTIONS is passed on ("noautodbgsym": no debug symbols, "parallel=4").
+# DEB_BUILD_OPTIONS is passed on; without it, "noautodbgsym" (no packages of debug symbols) and all processors.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 built=""
@@ -34,7 +34,7 @@ else
 fi
 # Sanitized and prefixed flags of this shell are no part of a package.
 unset CFLAGS CXXFLAGS CPPFLAGS LDFLAGS
-export DEB_BUILD_OPTIONS=${DEB_BUILD_OPTIONS:-parallel=$(nproc)}
+export DEB_BUILD_OPTIONS=${DEB_BUILD_OPTIONS:-noautodbgsym parallel=$(nproc)}
 if ! (cd "$work/kith-$version" && dpkg-buildpackage -us -uc "${profiles[@]}") >"$work/log" 2>&1; then
     tail -n 40 "$work/log" >&2
     echo "debs: not built (tools/setup.sh deb installs what building needs)" >&2
