@@ -249,17 +249,12 @@ def tree_job(bench, name):
                 commit=bench.kith.commit() if is_kith else None,
                 build=float(row["build_seconds"]) if row["build_seconds"] else None,
                 whole=of_all * float(row["whole_seconds"]),
-                note=tree_note(row, of_all, is_kith),
+                setting="" if of_all == 1 else f"of {int(row['queries']):,}, in proportion",
+                note=f"WRONG: {row['recall']}" if is_kith and row["recall"] != "1.00000" else "",
                 **row_times(row, of_all),
             )
         )
     return job
-
-
-def tree_note(row, of_all, is_kith):
-    wrong = [f"WRONG: {row['recall']}"] if is_kith and row["recall"] != "1.00000" else []
-    fewer = [f"of {int(row['queries']):,} queries, in proportion"] if of_all != 1 else []
-    return "; ".join(wrong + fewer)
 
 
 # ---- Selection --------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ import report_goals
 import report_rows
 from report_goals import seconds_text
 
+QUIET = 1.5  # load average at the beginning
 SERIES = {"n": "points", "d": "columns", "k": "neighbours", "threads": "threads"}
 
 
@@ -42,6 +43,8 @@ def origin(report):
     """Machine, versions, date, commit in a line."""
     versions = ", ".join(f"{name} {version}" for name, version in report["versions"].items())
     threads = f", {report['threads']} threads" if report["threads"] else ""
+    busy = report["threads"] and report["load"] and report["load"][0] > QUIET
+    busy = " **Others had the processor, too: times are too long.**" if busy else ""
     load = (
         f", load average {report['load'][0]:.1f} to {report['load'][-1]:.1f}"
         if report["load"]
@@ -54,7 +57,7 @@ def origin(report):
     )
     return (
         f"*{report['machine']}{threads}, {report['cores']} cores, {report['memory_gib']:g} GiB{load}; "
-        f"{report['date']}, commit {report['commit']}; {versions}.*{tried}"
+        f"{report['date']}, commit {report['commit']}; {versions}.*{busy}{tried}"
     )
 
 
