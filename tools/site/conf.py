@@ -19,7 +19,7 @@ release = ".".join(
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
 source_suffix = {".md": "markdown"}
 nitpicky = True
-myst_heading_anchors = 4
+myst_heading_anchors = 5
 myst_enable_extensions = ["attrs_inline"]
 
 autodoc_typehints = "none"
@@ -33,6 +33,8 @@ python_maximum_signature_line_length = 90
 add_module_names = False
 
 html_theme = "furo"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
 html_title = f"kith {release}"
 html_copy_source = False
 html_show_sphinx = False

@@ -73,7 +73,9 @@ def pages(root, lead):
         cards += [f"## [{title}]({name}.md)", text.split("\n\n")[0]]
         if (root / "build" / "gallery" / f"{name}.png").is_file():
             cards += [f"[![{title}]({name}.png){{width=480px}}]({name}.md)"]
-    contents = "\n".join(["```{toctree}", ":hidden:", "", *ORDER, "photo_z", "```", ""])
+    contents = "\n".join(
+        ["```{toctree}", ":hidden:", "", *ORDER, "PHAT0 in the shell <photo_z>", "```", ""]
+    )
     return {"gallery/index.md": "\n\n".join([HEAD, *cards, contents]), **made}
 
 

@@ -24,7 +24,7 @@ HEADERS = [
     ROOT / "include" / "kith" / f"{name}.h"
     for name in ("kith", "kith_descent", "kith_merge", "kith_shard", "kith_cuda")
 ]
-MAN = sorted((ROOT / "docs" / "man").glob("*.1"))
+MAN = sorted((ROOT / "docs" / "man").glob("*.1"), key=lambda page: (page.stem != "kith", page.stem))
 LANGUAGES = {".py": "python", ".c": "c", ".h": "c", ".sh": "bash", ".md": "markdown"}
 LINK = re.compile(r"(?<=\]\()(?!https?:|mailto:|#)([^)\s#]+)(#[^)\s]*)?(?=\))")
 CODE = re.compile(r"^```.*?^```|`[^`\n]+`", re.M | re.S)
@@ -65,6 +65,8 @@ SHORT = {
     "architecture": "Architecture",
     "ownership": "Ownership",
     "tour": "A tour of the source",
+    "project/changelog": "Changes",
+    "project/contributing": "Contributing",
 }
 
 
@@ -73,6 +75,17 @@ def toctree(entries, caption=None, hidden=True):
     options += [":hidden:"] if hidden else []
     lines = [f"{SHORT[entry]} <{entry}>" if entry in SHORT else entry for entry in entries]
     return "\n".join(["```{toctree}", *options, "", *lines, "```", ""])
+
+
+def with_one_title(text):
+    """A page with parts of equal rank has one title here: from the second part on headings go down."""
+    lines, titles, fenced = [], 0, False
+    for line in text.splitlines(keepends=True):
+        fenced ^= line.startswith("```")
+        titles += not fenced and line.startswith("# ")
+        lower = titles > 1 and not fenced and re.match("#+ ", line)
+        lines.append("#" + line if lower else line)
+    return "".join(lines)
 
 
 def python_page():
@@ -142,7 +155,8 @@ class Site:
     def add_docs(self):
         shutil.copytree(ROOT / "docs" / "pictures", self.folder / "pictures")
         for path in sorted((ROOT / "docs").glob("*.md")):
-            self.write(path.name, self.led(path.read_text(), path.name, f"docs/{path.name}"))
+            text = with_one_title(path.read_text())
+            self.write(path.name, self.led(text, path.name, f"docs/{path.name}"))
 
     def add_reference(self):
         self.write("reference/python.md", python_page())
