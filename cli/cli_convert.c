@@ -21,7 +21,7 @@ static void report(const cli_args *args, int64_t rows, int64_t cols, const char 
         cli_report_end_json(&json);
     } else if (!cli_given(args, CLI_OPT_QUIET)) {
         (void)printf("%s: %" PRId64 " x %" PRId64 "\noutput: %s\n", what, rows, cols,
-                     args->paths[1]);
+                     cli_message_safe(args->paths[1]));
     }
 }
 

@@ -137,7 +137,7 @@ void cli_grow_print(const cli_grown *g)
         cli_descent_print_rounds(&g->job);
     }
     (void)printf("memory: peak %s\noutput: %s\n", cli_report_size(cli_clock_peak_bytes(), text),
-                 g->args.output);
+                 cli_message_safe(g->args.output));
     (void)printf("seconds: read %.3f, build %.3f, %s %.3f, write %.3f, total %.3f\n",
                  g->seconds_read, g->seconds_build,
                  g->args.command == CLI_REMOVE ? "remove" : "merge", g->seconds_work,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli.h"
+#include "cli_message.h"
 #include "cli_quality.h"
 #include "cli_report.h"
 #include "cli_tree.h"
@@ -64,7 +65,8 @@ static void print_json(const char *path, const kith_file_info *info, const cli_q
 static void print_text(const char *path, const kith_file_info *info, const cli_quality *quality)
 {
     char size[CLI_SIZE_BYTES];
-    (void)printf("file: %s\nkind: %s\nformat: %s\n", path, kind_name(info->kind), info->format);
+    (void)printf("file: %s\nkind: %s\nformat: %s\n", cli_message_safe(path), kind_name(info->kind),
+                 info->format);
     (void)printf("rows: %" PRId64 "\n%s: %" PRId64 "\n", info->rows,
                  is_table(info->kind) ? "k" : "columns", info->cols);
     if (info->dtype != KITH_DTYPE_NONE) {

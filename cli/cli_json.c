@@ -37,8 +37,10 @@ static void put_string(FILE *out, const char *text)
             (void)fputs("\\ufffd", out);
         } else if (*bytes == '"' || *bytes == '\\') {
             (void)fprintf(out, "\\%c", *bytes);
-        } else if (*bytes < 0x20) {
+        } else if (*bytes < 0x20 || *bytes == 0x7f) {
             (void)fprintf(out, "\\u%04x", *bytes);
+        } else if (*bytes == 0xc2 && bytes[1] < 0xa0) { /* controls, too */
+            (void)fprintf(out, "\\u%04x", bytes[1]);
         } else {
             (void)fwrite(bytes, 1, (size_t)length, out);
         }

@@ -298,9 +298,10 @@ static void print(const merging *m)
         cli_report_end_json(&json);
     } else if (!cli_given(&g->args, CLI_OPT_QUIET)) {
         (void)printf("first: %s, %s, %" PRId64 " points\nsecond: %s, %s, %" PRId64 " points\n",
-                     m->old[0].path, m->old[0].points.path, m->old[0].points.matrix->rows,
-                     adds(m) ? "new" : m->old[1].path, m->old[1].points.path,
-                     m->old[1].points.matrix->rows);
+                     cli_message_safe(m->old[0].path), cli_message_safe(m->old[0].points.path),
+                     m->old[0].points.matrix->rows,
+                     adds(m) ? "new" : cli_message_safe(m->old[1].path),
+                     cli_message_safe(m->old[1].points.path), m->old[1].points.matrix->rows);
         print_choice(m);
         cli_grow_print(g);
     }

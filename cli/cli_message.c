@@ -14,6 +14,46 @@ void cli_message_keep(char line[CLI_LINE_BYTES])
     kept = line;
 }
 
+/* A file name may hold anything: control bytes, and U+0080 to U+009F, of which some terminals take
+ * U+009B for an escape. */
+static int control_bytes(const char *at)
+{
+    const unsigned char byte = (unsigned char)at[0];
+    const unsigned char next = byte != 0 ? (unsigned char)at[1] : 0;
+    if (byte < 0x20 || byte == 0x7f) {
+        return byte != 0;
+    }
+    return byte == 0xc2 && next >= 0x80 && next < 0xa0 ? 2 : 0;
+}
+
+void cli_message_clean(char *text)
+{
+    for (char *c = text; *c != '\0'; c++) {
+        const int bytes = control_bytes(c);
+        if (bytes > 0) {
+            memset(c, '?', (size_t)bytes);
+        }
+    }
+}
+
+const char *cli_message_safe(const char *text)
+{
+    enum { SHOWN = 4 };
+    static char shown[SHOWN][CLI_LINE_BYTES];
+    static int next = 0;
+    const char *c = text;
+    while (*c != '\0' && control_bytes(c) == 0) {
+        c++;
+    }
+    if (*c == '\0') {
+        return text;
+    }
+    char *copy = shown[next++ % SHOWN];
+    (void)snprintf(copy, CLI_LINE_BYTES, "%s", text);
+    cli_message_clean(copy);
+    return copy;
+}
+
 static void print_line(const char *where, const char *format, va_list list, char *keep)
 {
     char line[CLI_LINE_BYTES];
@@ -24,13 +64,7 @@ static void print_line(const char *where, const char *format, va_list list, char
     if (used < sizeof line) {
         (void)vsnprintf(line + used, sizeof line - used, format, list);
     }
-    /* A file name may hold anything; the line stays one line and moves no cursor. */
-    for (char *c = line; *c != '\0'; c++) {
-        const unsigned char byte = (unsigned char)*c;
-        if (byte < 0x20 || byte == 0x7f) {
-            *c = '?';
-        }
-    }
+    cli_message_clean(line);
     if (keep == NULL) {
         (void)fprintf(stderr, "%s\n", line);
     } else if (keep[0] == '\0') {

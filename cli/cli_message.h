@@ -12,6 +12,11 @@ enum { CLI_LINE_BYTES = 2048 };
 /* From now on a line is not printed but kept there, the first one: where many processes find the
  * same mistake, one of them tells it. Warnings are printed all the same. */
 void cli_message_keep(char line[CLI_LINE_BYTES]);
+/* Bytes that would move a terminal's cursor become '?'. */
+void cli_message_clean(char *text);
+/* The same for a file's name that is printed: itself where it has none of them, else a copy that is
+ * valid for four more calls. */
+const char *cli_message_safe(const char *text);
 void cli_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

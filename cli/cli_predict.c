@@ -252,12 +252,12 @@ static void print_text(const predicting *p)
     const cli_job *job = &p->job;
     const kith_report *report = &job->report;
     char text[2][CLI_SIZE_BYTES];
-    (void)printf("catalogue: %s, %" PRId64 " x %" PRId32 " %s\n", job->corpus.path,
-                 job->corpus.matrix->rows, job->corpus.matrix->cols,
-                 kith_dtype_name(job->corpus.matrix->dtype));
-    (void)printf("labels: %s\nqueries: %s, %" PRId64 " in %" PRId64 " chunk%s\n", p->labels.path,
-                 job->queries.path, job->queries.matrix->rows, chunks(p),
-                 chunks(p) == 1 ? "" : "s");
+    (void)printf("catalogue: %s, %" PRId64 " x %" PRId32 " %s\n",
+                 cli_message_safe(job->corpus.path), job->corpus.matrix->rows,
+                 job->corpus.matrix->cols, kith_dtype_name(job->corpus.matrix->dtype));
+    (void)printf("labels: %s\nqueries: %s, %" PRId64 " in %" PRId64 " chunk%s\n",
+                 cli_message_safe(p->labels.path), cli_message_safe(job->queries.path),
+                 job->queries.matrix->rows, chunks(p), chunks(p) == 1 ? "" : "s");
     (void)printf("mode: %s\nmetric: %s\nk: %" PRId64 "\n", kith_predict_mode_name(job->args->mode),
                  kith_metric_name(cli_job_metric(job)), job->args->k);
     if (report->gpu[0] != '\0') {
@@ -271,7 +271,7 @@ static void print_text(const predicting *p)
         cli_errors_print(&p->errors);
     }
     if (job->args->output != NULL) {
-        (void)printf("output: %s\n", job->args->output);
+        (void)printf("output: %s\n", cli_message_safe(job->args->output));
     }
     (void)printf("seconds: read %.3f, search %.3f, predict %.3f, write %.3f, total %.3f\n",
                  job->seconds_read, p->seconds_search, p->seconds_predict, job->seconds_write,

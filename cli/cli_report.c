@@ -3,6 +3,7 @@
 
 #include "cli_clock.h"
 #include "cli_descent.h"
+#include "cli_message.h"
 #include "cli_shards.h"
 #include "cli_walk.h"
 
@@ -39,8 +40,9 @@ static double seconds_total(const cli_job *job)
 
 static void print_points(const char *name, const cli_points *points)
 {
-    (void)printf("%s: %s, %" PRId64 " x %" PRId32 " %s\n", name, points->path, points->matrix->rows,
-                 points->matrix->cols, kith_dtype_name(points->matrix->dtype));
+    (void)printf("%s: %s, %" PRId64 " x %" PRId32 " %s\n", name, cli_message_safe(points->path),
+                 points->matrix->rows, points->matrix->cols,
+                 kith_dtype_name(points->matrix->dtype));
 }
 
 static void print_input(const cli_job *job)
@@ -102,7 +104,7 @@ static void print_output(const cli_job *job)
     const char *const paths[] = {job->args->output, job->args->output_back, job->args->distances};
     for (int i = 0; i < 3; i++) {
         if (paths[i] != NULL) {
-            (void)printf("output: %s\n", paths[i]);
+            (void)printf("output: %s\n", cli_message_safe(paths[i]));
         }
     }
 }

@@ -151,8 +151,8 @@ static int save(selecting *s)
 
 static void print_input(const selecting *s)
 {
-    (void)printf("matrix: %s, %" PRId64 " x %" PRId64 " %s\n", path_of(s), s->values->rows,
-                 s->values->cols, kith_dtype_name(s->values->dtype));
+    (void)printf("matrix: %s, %" PRId64 " x %" PRId64 " %s\n", cli_message_safe(path_of(s)),
+                 s->values->rows, s->values->cols, kith_dtype_name(s->values->dtype));
     (void)printf("k: %" PRId64 ", %s%s\n", s->params.k,
                  cli_given(s->args, CLI_OPT_LARGEST) ? "largest" : "smallest",
                  wants_kth(s)                           ? ", the k-th alone"
@@ -174,7 +174,7 @@ static void print_done(const selecting *s)
         (void)printf("peak gpu memory: %s\n", cli_report_size(report->gpu_peak_bytes, peak));
     }
     if (s->args->output != NULL) {
-        (void)printf("output: %s\n", s->args->output);
+        (void)printf("output: %s\n", cli_message_safe(s->args->output));
     }
     (void)printf("seconds: read %.3f, select %.3f, write %.3f, total %.3f\n", s->seconds_read,
                  s->seconds_select, s->seconds_write, cli_clock_now() - s->session.start);

@@ -118,9 +118,15 @@ void cli_shards_print(const cli_job *job, bool planned)
     if (planned) {
         (void)printf("shards: %" PRId32 " of at most %" PRId64 " rows, %" PRId64 " steps\n",
                      p->shards, p->rows, p->steps);
+        if (p->groups > 0) {
+            (void)printf("or groups, if points allow: %" PRId32 " or more, of at most %" PRId64
+                         " rows, a step each\n",
+                         p->groups, p->group_rows);
+        }
         (void)printf("memory: planned %s\n", cli_report_size(p->peak_bytes, text[0]));
         (void)printf("disk: %s in %s, result %s\n", cli_report_size(p->folder_bytes, text[0]),
-                     job->args->shards, cli_report_size(p->result_bytes, text[1]));
+                     cli_message_safe(job->args->shards),
+                     cli_report_size(p->result_bytes, text[1]));
         return;
     }
     (void)printf("shards: %" PRId32 ", %" PRId64 " steps, %" PRId64 " stood already", s->shards,
@@ -151,6 +157,8 @@ void cli_shards_put(const cli_job *job, bool planned, cli_json *json)
     cli_json_int(json, "steps", planned ? p->steps : s->steps);
     if (planned) {
         cli_json_int(json, "rows", p->rows);
+        cli_json_int(json, "groups", p->groups);
+        cli_json_int(json, "group_rows", p->group_rows);
         cli_json_uint(json, "peak_bytes", p->peak_bytes);
         cli_json_uint(json, "gpu_bytes", p->gpu_bytes);
         cli_json_uint(json, "folder_bytes", p->folder_bytes);

@@ -140,7 +140,8 @@ static int open_output(streaming *s)
     }
     if (s->chunks.first > 0 && !cli_given(args, CLI_OPT_QUIET)) {
         (void)fprintf(stderr, "kith: %s: %" PRId64 " of %" PRId64 " rows stand, going on there\n",
-                      kith_result_stream_path(s->out), s->chunks.first, params.rows);
+                      cli_message_safe(kith_result_stream_path(s->out)), s->chunks.first,
+                      params.rows);
     }
     return code;
 }

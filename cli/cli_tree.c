@@ -204,8 +204,8 @@ static void print_text(const growing *g)
         (void)printf("memory: peak %s\n", cli_report_size(cli_clock_peak_bytes(), text[1]));
     }
     (void)printf("output: %s, %s\nseconds: read %.3f, %s %.3f, write %.3f, total %.3f\n",
-                 g->args.output, cli_report_size(g->info.file_bytes, text[0]), g->seconds_read,
-                 g->args.paths[0], g->seconds_work, g->seconds_write,
+                 cli_message_safe(g->args.output), cli_report_size(g->info.file_bytes, text[0]),
+                 g->seconds_read, g->args.paths[0], g->seconds_work, g->seconds_write,
                  cli_clock_now() - g->session.start);
 }
 

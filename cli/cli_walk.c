@@ -77,7 +77,8 @@ void cli_walk_print(const cli_job *job)
     const kith_graph_search_report *walk = &job->walk;
     const double distances = walk->evaluations / (double)job->queries.matrix->rows;
     (void)printf("graph: %s, %" PRId64 " neighbours a row, connected parts: %" PRId64 "\n",
-                 job->args->paths[0], kith_result_neighbors(job->graph)->k, walk->parts);
+                 cli_message_safe(job->args->paths[0]), kith_result_neighbors(job->graph)->k,
+                 walk->parts);
     if (walk->exact == 0) {
         (void)printf("width: %" PRId64 "\n", walk->width);
     }

@@ -43,11 +43,13 @@ static kith_status copy_text(kith_ctx *ctx, const char *text, size_t bytes, char
     return KITH_OK;
 }
 
-/* The path that the new file takes: where path is a symbolic link, what it points to. */
-static kith_status find_target(kin_writer *w)
+/* The path that the new file takes: where path is a symbolic link that is followed, what it points
+ * to. */
+static kith_status find_target(kin_writer *w, bool follows)
 {
     struct stat info;
-    if (lstat(w->path, &info) == 0 && S_ISLNK(info.st_mode)) {
+    const bool there = lstat(w->path, &info) == 0;
+    if (there && S_ISLNK(info.st_mode) && follows) {
         char *real = realpath(w->path, NULL);
         if (real == NULL) {
             return fail_io(w, "is a symbolic link that leads nowhere", errno);
@@ -58,7 +60,8 @@ static kith_status find_target(kin_writer *w)
     } else {
         KIN_TRY(copy_text(w->ctx, w->path, strlen(w->path), &w->target));
     }
-    if (stat(w->target, &info) == 0 && !S_ISREG(info.st_mode)) {
+    if (follows ? stat(w->target, &info) == 0 && !S_ISREG(info.st_mode)
+                : there && !S_ISREG(info.st_mode) && !S_ISLNK(info.st_mode)) {
         return kin_fail(w->ctx, KITH_E_IO,
                         "%s: is %s, not a file, and cannot be replaced by one (give another path)",
                         w->path, S_ISDIR(info.st_mode) ? "a folder" : "a device or pipe");
@@ -99,7 +102,7 @@ static int open_unnamed(const kin_writer *w)
 static void keep_mode(const kin_writer *w)
 {
     struct stat old;
-    if (stat(w->target, &old) == 0) {
+    if (lstat(w->target, &old) == 0 && S_ISREG(old.st_mode)) {
         (void)fchmod(w->file, old.st_mode & 07777);
     }
 }
@@ -138,14 +141,14 @@ static void release(kin_writer *w)
     w->file = -1;
 }
 
-kith_status kin_writer_open(kith_ctx *ctx, const char *path, kin_writer *w)
+static kith_status open_writer(kith_ctx *ctx, const char *path, bool follows, kin_writer *w)
 {
     memset(w, 0, sizeof *w);
     w->ctx = ctx;
     w->path = path;
     w->file = -1;
     kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, find_target(w), done);
+    KIN_TRY_GOTO(status, find_target(w, follows), done);
     KIN_TRY_GOTO(status, kin_alloc(ctx, &w->buffer, BUFFER_BYTES, 1, "a write buffer"), done);
     KIN_TRY_GOTO(status, open_temporary(w), done);
 done:
@@ -153,6 +156,16 @@ done:
         release(w);
     }
     return status;
+}
+
+kith_status kin_writer_open(kith_ctx *ctx, const char *path, kin_writer *w)
+{
+    return open_writer(ctx, path, true, w);
+}
+
+kith_status kin_writer_open_own(kith_ctx *ctx, const char *path, kin_writer *w)
+{
+    return open_writer(ctx, path, false, w);
 }
 
 /* One process at a time, and the file that now has the name: whoever was at it before may have
@@ -201,7 +214,7 @@ kith_status kin_writer_open_partial(kith_ctx *ctx, const char *path, kin_writer 
     w->path = path;
     w->file = -1;
     kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, find_target(w), done);
+    KIN_TRY_GOTO(status, find_target(w, true), done);
     KIN_TRY_GOTO(status, kin_alloc(ctx, &w->buffer, BUFFER_BYTES, 1, "a write buffer"), done);
     KIN_TRY_GOTO(status, open_partial(w, found), done);
 done:

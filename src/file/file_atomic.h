@@ -32,6 +32,9 @@ typedef struct kin_writer {
 /* KITH_E_IO when there is no folder to write to, no right to, or when path is there and is no
  * regular file: renaming over a device would destroy it. */
 kith_status kin_writer_open(kith_ctx *ctx, const char *path, kin_writer *writer);
+/* For a name that is kith's own, in a folder where others may write: a symbolic link there is
+ * replaced itself, and not what it points to. */
+kith_status kin_writer_open_own(kith_ctx *ctx, const char *path, kin_writer *writer);
 
 /* A file of many hours: what is put goes to TARGET.partial, which stays when this is closed with
  * anything but KITH_OK, or when the process dies. *found: it was there already, with what somebody

@@ -153,14 +153,14 @@ kith_status kin_journal_init(kith_ctx *ctx, const char *target, const char *job,
 
 static kith_status open_to_append(kith_ctx *ctx, kin_journal *journal)
 {
-    journal->file = open(journal->path, O_WRONLY | O_APPEND | O_CLOEXEC);
+    journal->file = open(journal->path, O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC);
     return journal->file >= 0 ? KITH_OK : fail_io(ctx, journal);
 }
 
 kith_status kin_journal_create(kith_ctx *ctx, kin_journal *journal)
 {
     kin_writer writer;
-    KIN_TRY(kin_writer_open(ctx, journal->path, &writer));
+    KIN_TRY(kin_writer_open_own(ctx, journal->path, &writer));
     KIN_TRY(kin_writer_close(&writer, kin_writer_put(&writer, journal->head, journal->head_bytes)));
     return open_to_append(ctx, journal);
 }

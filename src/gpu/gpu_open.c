@@ -64,13 +64,13 @@ static void *open_path(const char *path, const char *what_to_do)
     return library;
 }
 
-/* KITH_CUDA_MODULE names it; else it is beside libkith, else wherever the loader looks. What is
- * found and wrong is what there is to tell. The module stays: a driver does not survive being
- * unloaded. */
+/* KITH_CUDA_MODULE names it (but not for a program that runs with more rights than its caller);
+ * else it is beside libkith, else wherever the loader looks. What is found and wrong is what there
+ * is to tell. The module stays: a driver does not survive being unloaded. */
 static void *open_library(const char **what_to_do)
 {
     char path[PATH_MAX];
-    const char *given = getenv("KITH_CUDA_MODULE");
+    const char *given = secure_getenv("KITH_CUDA_MODULE");
     if (given != NULL && given[0] != '\0') {
         *what_to_do = "unset KITH_CUDA_MODULE, or let it name libkith_cuda.so";
         return open_path(given, *what_to_do);

@@ -4,6 +4,7 @@
 
 #include "base/base_mem.h"
 #include "base/base_try.h"
+#include "file/file_atomic.h"
 #include "shard/shard_view.h"
 
 #include <inttypes.h>
@@ -128,12 +129,26 @@ kith_status kin_shard_file_met(kith_ctx *ctx, const kin_shard_folder *folder, ki
     return status;
 }
 
-static kith_status copy_table(kith_ctx *ctx, const kin_container *file, const char *tag,
-                              uint64_t count, uint64_t item, void *out)
+/* A table of ids that are rows or none. Checksums find damage; who forges them, too, is not to send
+ * anybody outside of the points. */
+static kith_status view_ids(kith_ctx *ctx, const kin_shard_folder *folder, kin_shard_name name,
+                            const kin_container *file, const char *tag, int64_t rows,
+                            const void **data)
 {
-    const void *data = NULL;
-    KIN_TRY(kin_container_table(ctx, file, tag, count, item, &data));
-    memcpy(out, data, (size_t)(count * item));
+    char text[KIN_SHARD_NAME_BYTES];
+    const int64_t count = rows_of(folder, name.shard) * folder->shape.k;
+    uint32_t most = 0;
+    KIN_TRY(kin_container_table(ctx, file, tag, (uint64_t)count, sizeof most, data));
+    const uint32_t *ids = *data;
+    for (int64_t i = 0; i < count; i++) {
+        const uint32_t id = ids[i] != KITH_ID_NONE ? ids[i] : 0;
+        most = id > most ? id : most;
+    }
+    if ((int64_t)most >= rows) {
+        kin_shard_name_print(name, text);
+        return kin_fail(ctx, KITH_E_FORMAT, "%s/%s: its section '%s' names rows that there are not",
+                        folder->path, text, tag);
+    }
     return KITH_OK;
 }
 
@@ -141,12 +156,17 @@ static kith_status copy_lists(kith_ctx *ctx, kin_shard_folder *folder, kin_shard
                               const kin_container *file, const kin_shard_lists *lists)
 {
     kin_shard_facts facts;
-    const uint64_t count = (uint64_t)rows_of(folder, name.shard) * (uint64_t)folder->shape.k;
+    const void *data = NULL;
+    const int64_t rows = rows_of(folder, name.shard);
+    const uint64_t count = (uint64_t)rows * (uint64_t)folder->shape.k;
     KIN_TRY(facts_of(ctx, folder, name, file, &facts));
-    KIN_TRY(copy_table(ctx, file, KIN_TAG_IDS, count, sizeof *lists->ids, lists->ids));
-    KIN_TRY(copy_table(ctx, file, TAG_KEYS, count, sizeof *lists->keys, lists->keys));
+    KIN_TRY(view_ids(ctx, folder, name, file, KIN_TAG_IDS, folder->shape.rows, &data));
+    memcpy(lists->ids, data, (size_t)count * sizeof *lists->ids);
+    KIN_TRY(kin_container_table(ctx, file, TAG_KEYS, count, sizeof *lists->keys, &data));
+    memcpy(lists->keys, data, (size_t)count * sizeof *lists->keys);
     if (folder->shape.own) {
-        KIN_TRY(copy_table(ctx, file, TAG_OWN, count, sizeof *lists->own, lists->own));
+        KIN_TRY(view_ids(ctx, folder, name, file, TAG_OWN, rows, &data));
+        memcpy(lists->own, data, (size_t)count * sizeof *lists->own);
     }
     folder->bytes_read += kin_container_file_bytes(file);
     return KITH_OK;
@@ -204,7 +224,7 @@ kith_status kin_shard_view_open(kith_ctx *ctx, const kin_shard_folder *folder, i
     view->k = folder->shape.k;
     KIN_TRY(open_file(ctx, folder, name, &view->file));
     KIN_TRY(facts_of(ctx, folder, name, view->file, &facts));
-    KIN_TRY(kin_container_table(ctx, view->file, KIN_TAG_IDS, count, sizeof *view->ids, &ids));
+    KIN_TRY(view_ids(ctx, folder, name, view->file, KIN_TAG_IDS, folder->shape.rows, &ids));
     KIN_TRY(kin_container_table(ctx, view->file, TAG_KEYS, count, sizeof *view->keys, &keys));
     view->ids = ids;
     view->keys = keys;
@@ -248,9 +268,14 @@ kith_status kin_shard_store(kith_ctx *ctx, kin_shard_folder *folder, int32_t sha
         {.tag = TAG_KEYS, .data = lists->keys, .bytes = count * sizeof *lists->keys},
         {.tag = TAG_OWN, .data = lists->own, .bytes = count * sizeof *lists->own}};
     char *path = NULL;
+    kin_writer writer;
     KIN_TRY(path_of(ctx, folder, name, &path));
-    const kith_status status =
-        kin_container_write(ctx, path, &header, sections, SECTIONS - (shape->own ? 0 : 1));
+    kith_status status = kin_writer_open_own(ctx, path, &writer);
+    if (status == KITH_OK) {
+        const int32_t count_of_sections = SECTIONS - (shape->own ? 0 : 1);
+        status = kin_writer_close(&writer,
+                                  kin_container_put(&writer, &header, sections, count_of_sections));
+    }
     if (status == KITH_OK) {
         folder->versions[shard] = name.version;
         folder->bytes_written += count * (sizeof *lists->ids + sizeof *lists->keys);

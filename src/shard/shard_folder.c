@@ -223,7 +223,8 @@ static kith_status choose(kin_shard_folder *folder, const standing *all, int32_t
 static kith_status remove_others(kin_shard_folder *folder, kin_shard_name name, void *arg)
 {
     (void)arg;
-    if (folder->versions[name.shard] != name.version) {
+    /* What could not be removed before, or has come since, may be no shard of this job. */
+    if (name.shard >= folder->shape.shards || folder->versions[name.shard] != name.version) {
         remove_file(folder, name);
     }
     return KITH_OK;

@@ -60,9 +60,9 @@ static kith_status build(void *arg, const kin_shard_part *a)
     KIN_TRY(count_step(f, a->shard, a->shard));
     f->built[a->shard] += 1;
     for (int64_t i = 0; i < a->rows * K; i++) {
-        a->lists.ids[i] = (uint32_t)(a->first * K + i);
+        a->lists.ids[i] = (uint32_t)((a->first * K + i) % ROWS);
         a->lists.keys[i] = (double)(1 << a->shard);
-        a->lists.own[i] = (uint32_t)i;
+        a->lists.own[i] = (uint32_t)(i % a->rows);
     }
     return KITH_OK;
 }
@@ -102,9 +102,9 @@ static kith_status check_part(void *arg, const kin_shard_part *part)
     checking *c = arg;
     assert_int_equal(part->first, c->rows);
     for (int64_t i = 0; i < part->rows * K; i++) {
-        assert_int_equal(part->lists.ids[i], part->first * K + i);
+        assert_int_equal(part->lists.ids[i], (part->first * K + i) % ROWS);
         assert_int_equal((int)part->lists.keys[i], (1 << c->shards) - 1);
-        assert_int_equal(part->lists.own[i], i);
+        assert_int_equal(part->lists.own[i], i % part->rows);
     }
     c->rows += part->rows;
     return KITH_OK;
