@@ -123,6 +123,11 @@ void cli_shards_print(const cli_job *job, bool planned)
                          " rows, a step each\n",
                          p->groups, p->group_rows);
         }
+        if (p->groups > 0) {
+            (void)printf("or groups, if points allow: %" PRId32 " or more, of at most %" PRId64
+                         " rows, a step each\n",
+                         p->groups, p->group_rows);
+        }
         (void)printf("memory: planned %s\n", cli_report_size(p->peak_bytes, text[0]));
         (void)printf("disk: %s in %s, result %s\n", cli_report_size(p->folder_bytes, text[0]),
                      cli_message_safe(job->args->shards),
@@ -157,6 +162,8 @@ void cli_shards_put(const cli_job *job, bool planned, cli_json *json)
     cli_json_int(json, "steps", planned ? p->steps : s->steps);
     if (planned) {
         cli_json_int(json, "rows", p->rows);
+        cli_json_int(json, "groups", p->groups);
+        cli_json_int(json, "group_rows", p->group_rows);
         cli_json_int(json, "groups", p->groups);
         cli_json_int(json, "group_rows", p->group_rows);
         cli_json_uint(json, "peak_bytes", p->peak_bytes);

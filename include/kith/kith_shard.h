@@ -35,8 +35,9 @@ typedef struct kith_shard_team {
  * it found. Two shards are in memory, the lists of the others lie in a folder on disk: the next
  * ones are read, and the last ones written, while two are computed. An exact graph has the bytes of
  * kith_graph_exact and kith_result_save, whatever the shards are. An approximate one is made of
- * descents and merges; or, of three shards and more, where a sample's true neighbours say that it
- * will do, shards are groups of near points that overlap, each a descent, and none has to meet.
+ * descents and merges; or, where that would take three shards and more and a sample's true
+ * neighbours say that it will do, shards are groups of near points that overlap, each a descent,
+ * and none has to meet. Groups are as many as the limits of the context allow, or as was asked for.
  *
  * Whoever dies leaves the folder, and the same job goes on there: what is lost is the pair of
  * shards in work, and the one before it where its lists were on their way to the disk. Another job
@@ -79,6 +80,9 @@ typedef struct kith_shard_plan {
     uint64_t folder_bytes; /* disk space that the folder takes at most */
     uint64_t result_bytes; /* and ids and distances of the result */
     char backend[16];      /* "cpu", "cuda:0" */
+    int32_t groups;        /* instead of shards, if points allow: groups of near points, at least;
+                              0: do not come into question. Bytes above are the most of both */
+    int64_t group_rows;    /* of a group, at most */
 } kith_shard_plan;
 
 /* Only shapes and types of the points are read. KITH_E_LIMIT where the limits of the context are

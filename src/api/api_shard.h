@@ -23,7 +23,8 @@ typedef struct kin_sharding_sample {
     unsigned char *noted; /* by shard: found has what its lists hold now */
 } kin_sharding_sample;
 
-enum { KIN_SHARDING_NO_GROUP = UINT16_MAX, KIN_SHARDING_HOMES = 4 };
+/* OVERLAP: groups that a row may have in the mean. */
+enum { KIN_SHARDING_NO_GROUP = UINT16_MAX, KIN_SHARDING_HOMES = 4, KIN_SHARDING_OVERLAP = 3 };
 
 /* Groups of near points that overlap: as many as there are shards then. */
 typedef struct kin_sharding_groups {

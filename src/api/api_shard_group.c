@@ -28,7 +28,6 @@ static const double FIRST_REACH = 0.005;
 static const double NEXT_REACH = 1.5;
 /* Pairs of S shards cost S graphs, about; groups that overlap should cost clearly less. */
 static const double SHARE_OF_PAIRS = 0.6;
-static const double MOST_OVERLAP = 3.0;
 /* What was seen of the largest group may be so many standard deviations too few. */
 static const double DOUBT = 3.0;
 
@@ -140,7 +139,7 @@ static double find_overlap(grouping *g)
 
 static double most_overlap(const kin_sharding *job)
 {
-    return fmin(MOST_OVERLAP, SHARE_OF_PAIRS * (double)job->shards);
+    return fmin(KIN_SHARDING_OVERLAP, SHARE_OF_PAIRS * (double)job->shards);
 }
 
 typedef enum verdict { VERDICT_TAKEN, VERDICT_MORE_GROUPS, VERDICT_NONE } verdict;

@@ -333,6 +333,29 @@ kith_status kin_sharding_choose(kin_sharding *job, int32_t found)
 
 /* ---- For the caller ------------------------------------------------------------------------- */
 
+/* Where groups come into question, what they need instead: it depends on the points whether they
+ * are taken, and how large they are. */
+static kith_status plan_groups(kin_sharding *job, kith_shard_plan *plan)
+{
+    kin_sharding_need need;
+    int64_t room = 0;
+    KIN_TRY(kin_sharding_group_room(job, &room));
+    if (room == 0) {
+        return KITH_OK;
+    }
+    const int64_t fewest = kin_max_i64(kin_ceil_div(job->points.rows, room), 2);
+    plan->groups = job->params.shards != 0 ? job->params.shards : (int32_t)fewest;
+    const double mean = (double)job->points.rows / plan->groups;
+    plan->group_rows = kin_min_i64(room, (int64_t)(KIN_SHARDING_OVERLAP * mean));
+    KIN_TRY(group_needs(job, plan->group_rows, &need));
+    const uint64_t lists = kin_size_mul((uint64_t)job->points.rows, (uint64_t)job->k);
+    const uint64_t folder = kin_size_mul(lists, KIN_SHARDING_OVERLAP * ENTRY_BYTES);
+    plan->peak_bytes = plan->peak_bytes > need.host_bytes ? plan->peak_bytes : need.host_bytes;
+    plan->gpu_bytes = plan->gpu_bytes > need.gpu_bytes ? plan->gpu_bytes : need.gpu_bytes;
+    plan->folder_bytes = plan->folder_bytes > folder ? plan->folder_bytes : folder;
+    return KITH_OK;
+}
+
 static kith_status plan_shards(kith_ctx *ctx, const kith_matrix *points,
                                const kith_shard_params *params, kith_shard_plan *plan)
 {
@@ -364,7 +387,7 @@ static kith_status plan_shards(kith_ctx *ctx, const kith_matrix *points,
                               .folder_bytes = kin_size_add(kin_size_mul(entries, entry), pair),
                               .result_bytes = kin_size_mul(entries, RESULT_ENTRY_BYTES)};
     memcpy(plan->backend, need.backend, sizeof plan->backend);
-    return KITH_OK;
+    return kin_sharding_may_follow(&job) ? plan_groups(&job, plan) : KITH_OK;
 }
 
 kith_status kith_plan_shards(kith_ctx *ctx, const kith_matrix *points,

@@ -232,8 +232,11 @@ class Resume(ShardCase):
         self.clusters(20000)
         words = self.graph("-q", "-o", "out.kith", "--shards", "work", "--recall", "0.95",
                            "--method", "descent", "--memory")
+        planned = self.works_json(*words, "44M", "--dry-run")["shards"]
         said = self.works_json(*words, "44M")
         groups = said["shards"]["groups"]
+        self.assertGreaterEqual(groups, planned["groups"])
+        self.assertLessEqual(said["shards"]["bytes_written"], planned["folder_bytes"])
         self.assertGreaterEqual(groups, 3)
         if not support.SLOW:
             self.assertLessEqual(said["peak_bytes"]["host"], 44 << 20)
