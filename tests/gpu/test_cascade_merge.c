@@ -13,6 +13,7 @@
 #include "kith/kith_cuda.h"
 #include "support/support_answers.h"
 #include "support/support_caller.h"
+#include "support/support_calls.h"
 #include "support/support_gpu.h"
 #include "support/support_mixture.h"
 
@@ -28,21 +29,6 @@ static double now(void)
     struct timespec time;
     (void)clock_gettime(CLOCK_MONOTONIC, &time);
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
-static void works(const kith_ctx *ctx, kith_status status)
-{
-    if (status != KITH_OK) {
-        fail_msg("%s", kith_ctx_detail(ctx));
-    }
-}
-
-static kith_matrix part_of(const kith_matrix *all, int64_t first, int64_t rows)
-{
-    kith_matrix part = *all;
-    part.data = (const char *)all->data + first * all->stride_bytes;
-    part.rows = rows;
-    return part;
 }
 
 static kith_matrix points_of(int64_t rows, int32_t cols, int64_t clusters, int nonnegative)
@@ -65,7 +51,7 @@ static kith_neighbors exact_of(kith_ctx *ctx, const kith_matrix *points, kith_me
     kith_neighbors graph = test_answer_make(points->rows, k);
     params.metric = metric;
     params.k = k;
-    works(ctx, kith_graph_exact(ctx, points, &params, &graph));
+    test_works(ctx, kith_graph_exact(ctx, points, &params, &graph));
     return graph;
 }
 
@@ -78,7 +64,7 @@ static kith_neighbors descent_of(kith_ctx *ctx, const kith_matrix *points, kith_
     params.metric = metric;
     params.k = k;
     params.sample = -1;
-    works(ctx, kith_graph_descent(ctx, points, &params, &graph, NULL));
+    test_works(ctx, kith_graph_descent(ctx, points, &params, &graph, NULL));
     return graph;
 }
 
@@ -86,8 +72,8 @@ static kith_neighbors descent_of(kith_ctx *ctx, const kith_matrix *points, kith_
 static double loss(kith_ctx *gpu, kith_ctx *cpu, const char *name, const kith_matrix *points,
                    kith_metric metric, kith_start start)
 {
-    const kith_matrix part[] = {part_of(points, 0, FIRST),
-                                part_of(points, FIRST, points->rows - FIRST)};
+    const kith_matrix part[] = {test_part_of(points, 0, FIRST),
+                                test_part_of(points, FIRST, points->rows - FIRST)};
     kith_neighbors truth = exact_of(gpu, points, metric, K);
     kith_neighbors direct = descent_of(gpu, points, metric, K);
     kith_neighbors one = descent_of(gpu, &part[0], metric, LONGER);
@@ -98,7 +84,7 @@ static double loss(kith_ctx *gpu, kith_ctx *cpu, const char *name, const kith_ma
     params.metric = metric;
     params.k = K;
     params.start = start;
-    works(gpu, kith_graph_merge(gpu, points, FIRST, &one, &two, &params, &out, &report));
+    test_works(gpu, kith_graph_merge(gpu, points, FIRST, &one, &two, &params, &out, &report));
     test_graph_is_sound(cpu, name, points, metric, &out, 0);
     const double by_descent = test_graph_recall(metric, &direct, &truth, K);
     const double by_merge = test_graph_recall(metric, &out, &truth, K);
@@ -157,22 +143,23 @@ static void bytes_are_the_same(void **state)
     kith_ctx *gpu = test_gpu_ctx(0, 0);
     test_caller c = test_caller_open();
     kith_matrix points = points_of(ROWS, 32, 40, 0);
-    const kith_matrix part[] = {part_of(&points, 0, FIRST), part_of(&points, FIRST, ROWS - FIRST)};
+    const kith_matrix part[] = {test_part_of(&points, 0, FIRST),
+                                test_part_of(&points, FIRST, ROWS - FIRST)};
     kith_neighbors one = descent_of(gpu, &part[0], KITH_EUCLIDEAN, LONGER);
     kith_neighbors two = descent_of(gpu, &part[1], KITH_EUCLIDEAN, K);
     kith_neighbors out[] = {test_answer_make(ROWS, K), test_answer_make(ROWS, K)};
     kith_descent_params params = kith_descent_params_default();
     params.k = K;
     for (int i = 0; i < 2; i++) {
-        works(gpu, kith_graph_merge(gpu, &points, FIRST, &one, &two, &params, &out[i], NULL));
+        test_works(gpu, kith_graph_merge(gpu, &points, FIRST, &one, &two, &params, &out[i], NULL));
     }
     assert_true(test_answers_equal(&out[0], &out[1]));
     kith_matrix there = test_caller_copy(&c, &points);
     kith_neighbors one_there = on_device(&c, &one);
     kith_neighbors two_there = on_device(&c, &two);
     kith_neighbors out_there = test_caller_answer(&c, ROWS, K);
-    works(gpu, kith_cuda_graph_merge(gpu, &there, FIRST, &one_there, &two_there, &params,
-                                     &out_there, NULL, c.handle));
+    test_works(gpu, kith_cuda_graph_merge(gpu, &there, FIRST, &one_there, &two_there, &params,
+                                          &out_there, NULL, c.handle));
     kith_neighbors got = test_caller_fetch(&c, &out_there);
     assert_true(test_answers_equal(&out[0], &got));
     printf("the same bytes in two runs, and from device arrays\n");
@@ -197,14 +184,15 @@ static void exact_stays_exact(void **state)
     for (int64_t row = 0; row < ROWS; row += 17) {
         test_mixture_copy(&points, row, (row + ROWS / 2) % ROWS);
     }
-    const kith_matrix part[] = {part_of(&points, 0, FIRST), part_of(&points, FIRST, ROWS - FIRST)};
+    const kith_matrix part[] = {test_part_of(&points, 0, FIRST),
+                                test_part_of(&points, FIRST, ROWS - FIRST)};
     kith_neighbors truth = exact_of(gpu, &points, KITH_EUCLIDEAN, K);
     kith_neighbors one = exact_of(gpu, &part[0], KITH_EUCLIDEAN, K);
     kith_neighbors two = exact_of(gpu, &part[1], KITH_EUCLIDEAN, LONGER);
     kith_neighbors out = test_answer_make(ROWS, K);
     kith_search_params params = kith_search_params_default();
     params.k = K;
-    works(gpu, kith_graph_merge_exact(gpu, &points, FIRST, &one, &two, &params, &out));
+    test_works(gpu, kith_graph_merge_exact(gpu, &points, FIRST, &one, &two, &params, &out));
     assert_true(test_answers_equal(&out, &truth));
     uint8_t *removed = calloc(ROWS, 1);
     memset(removed + FIRST, 1, 100);
@@ -223,7 +211,7 @@ static void exact_stays_exact(void **state)
     kith_neighbors less = test_answer_make(left, K);
     kith_remove_params remove = kith_remove_params_default();
     remove.k = K;
-    works(gpu, kith_graph_remove(gpu, &points, &truth, removed, &remove, &less, NULL, NULL));
+    test_works(gpu, kith_graph_remove(gpu, &points, &truth, removed, &remove, &less, NULL, NULL));
     assert_true(test_answers_equal(&less, &wanted));
     printf("exact graphs stay exact, merged and with points removed\n");
     free(removed);
@@ -248,8 +236,8 @@ static void times(void **state)
     kith_ctx *gpu = test_gpu_ctx(0, 0);
     test_caller c = test_caller_open();
     kith_matrix points = points_of(MANY, 128, 1000, 0);
-    const kith_matrix part[] = {part_of(&points, 0, MANY / 2),
-                                part_of(&points, MANY / 2, MANY / 2)};
+    const kith_matrix part[] = {test_part_of(&points, 0, MANY / 2),
+                                test_part_of(&points, MANY / 2, MANY / 2)};
     kith_neighbors truth = exact_of(gpu, &points, KITH_EUCLIDEAN, K);
     kith_neighbors one = descent_of(gpu, &part[0], KITH_EUCLIDEAN, K);
     kith_neighbors two = descent_of(gpu, &part[1], KITH_EUCLIDEAN, K);
@@ -264,9 +252,10 @@ static void times(void **state)
         params.k = K;
         params.sample = -1;
         const double start = now();
-        works(gpu, direct ? kith_cuda_graph_descent(gpu, &there, &params, &out, &report, c.handle)
-                          : kith_cuda_graph_merge(gpu, &there, MANY / 2, &one_there, &two_there,
-                                                  &params, &out, &report, c.handle));
+        test_works(gpu, direct
+                            ? kith_cuda_graph_descent(gpu, &there, &params, &out, &report, c.handle)
+                            : kith_cuda_graph_merge(gpu, &there, MANY / 2, &one_there, &two_there,
+                                                    &params, &out, &report, c.handle));
         const double seconds = now() - start;
         kith_neighbors got = test_caller_fetch(&c, &out);
         printf("    %s: %.1f ms, start %.1f, %d rounds %.1f, recall@10 %.5f\n",

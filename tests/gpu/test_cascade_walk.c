@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "support/support_answers.h"
+#include "support/support_calls.h"
 #include "support/support_device.h"
 #include "support/support_gpu.h"
 #include "support/support_mixture.h"
@@ -35,13 +36,6 @@ typedef struct set {
     kith_neighbors out;
 } set;
 
-static void works(kith_ctx *ctx, kith_status status)
-{
-    if (status != KITH_OK) {
-        fail_msg("%s", kith_ctx_detail(ctx));
-    }
-}
-
 static set set_of(kith_matrix all, int64_t queries, kith_metric metric, int64_t links, int64_t k)
 {
     set s = {.gpu = test_gpu_ctx(4, 0),
@@ -60,9 +54,9 @@ static set set_of(kith_matrix all, int64_t queries, kith_metric metric, int64_t 
     params.metric = metric;
     params.method = KITH_METHOD_EXACT;
     params.k = links;
-    works(s.gpu, kith_graph_exact(s.gpu, &s.points, &params, &s.graph));
+    test_works(s.gpu, kith_graph_exact(s.gpu, &s.points, &params, &s.graph));
     params.k = k;
-    works(s.gpu, kith_knn_exact(s.gpu, &s.points, &s.queries, &params, &s.truth));
+    test_works(s.gpu, kith_knn_exact(s.gpu, &s.points, &s.queries, &params, &s.truth));
     return s;
 }
 
@@ -88,8 +82,8 @@ static kith_graph_search_report search(const set *s, kith_ctx *ctx,
                                        const kith_graph_search_params *params)
 {
     kith_graph_search_report report = {.struct_size = (uint32_t)sizeof report};
-    works(ctx,
-          kith_graph_search(ctx, &s->points, &s->graph, &s->queries, params, &s->out, &report));
+    test_works(
+        ctx, kith_graph_search(ctx, &s->points, &s->graph, &s->queries, params, &s->out, &report));
     return report;
 }
 
@@ -112,8 +106,8 @@ static void check_rows(const char *name, const set *s)
                      (long long)(i % s->out.k));
         }
     }
-    works(s->cpu, kith_distances(s->cpu, &s->points, &s->queries, s->metric, count, rows,
-                                 s->out.ids, distances));
+    test_works(s->cpu, kith_distances(s->cpu, &s->points, &s->queries, s->metric, count, rows,
+                                      s->out.ids, distances));
     for (int64_t i = 0; i < count; i++) {
         if (test_bits(distances[i]) != test_bits(s->out.distances64[i])) {
             fail_msg("%s: %s: slot %lld is %a, canonical is %a", name, kith_metric_name(s->metric),

@@ -60,6 +60,25 @@ double test_descent_manhattan(void *arg, const void *query, const void *point, i
     return sum;
 }
 
+/* ---- Public calls --------------------------------------------------------------------------- */
+
+int test_descent_drop(void **state)
+{
+    test_descent_fixture *f = *state;
+    test_answer_free(&f->out);
+    test_answer_free(&f->truth);
+    test_rows_free(&f->points);
+    kith_ctx_free(f->ctx);
+    return 0;
+}
+
+kith_descent_params test_descent_params(int64_t k)
+{
+    kith_descent_params params = kith_descent_params_default();
+    params.k = k;
+    return params;
+}
+
 /* ---- The truth ------------------------------------------------------------------------------ */
 
 test_descent_truth test_descent_truth_make(kith_ctx *ctx, const test_rows *rows,

@@ -37,6 +37,16 @@ kith_neighbors test_descent_solve(kith_ctx *ctx, const test_rows *rows,
 void test_descent_check(kith_ctx *ctx, const char *name, const test_rows *rows,
                         const kin_descent_request *request, double floor);
 
+/* What a test of public calls has made; the state of its cases. */
+typedef struct test_descent_fixture {
+    kith_ctx *ctx;
+    test_rows points;
+    kith_neighbors truth; /* of some graph */
+    kith_neighbors out;
+} test_descent_fixture;
+int test_descent_drop(void **state);
+kith_descent_params test_descent_params(int64_t k);
+
 /* A distance of a caller: Manhattan, of float rows. */
 double test_descent_manhattan(void *arg, const void *query, const void *point, int32_t cols);
 

@@ -10,6 +10,7 @@
 
 #include "base/base_ctx.h"
 #include "support/support_answers.h"
+#include "support/support_calls.h"
 #include "support/support_shapes.h"
 
 #include <math.h>
@@ -161,24 +162,13 @@ static kith_status call_run(const call *c, kith_ctx *on)
 static void make_mistake(call *c, int number)
 {
     int row = 0;
-#define DO(kinds, what, says) \
-    if (row++ == number) {    \
-        what;                 \
-        return;               \
-    }
-    MISTAKES(DO)
-#undef DO
+    MISTAKES(TEST_MISTAKE_DO)
 }
 
 static void mistakes(void **state)
 {
     (void)state;
-#define ROW(kinds, what, says) {kinds, says},
-    static const struct {
-        const char *kinds;
-        const char *says;
-    } rows[] = {MISTAKES(ROW)};
-#undef ROW
+    static const test_mistake rows[] = {MISTAKES(TEST_MISTAKE_ROW)};
     const int count = (int)(sizeof rows / sizeof *rows);
     int made = 0;
     for (int i = 0; i < count; i++) {

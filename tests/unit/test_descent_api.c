@@ -10,6 +10,8 @@
 #include <cmocka.h>
 
 #include "support/support_answers.h"
+#include "support/support_calls.h"
+#include "support/support_descents.h"
 #include "support/support_engines.h"
 #include "support/support_shapes.h"
 
@@ -20,13 +22,6 @@
 /* More than engines solve exactly. */
 enum { ROWS = 8400, COLS = 10, K = 10, FEW = 60 };
 
-typedef struct fixture {
-    kith_ctx *ctx;
-    test_rows points;
-    kith_neighbors truth;
-    kith_neighbors out;
-} fixture;
-
 static kith_ctx *new_ctx(int32_t threads)
 {
     kith_ctx_params params = kith_ctx_params_default();
@@ -36,16 +31,9 @@ static kith_ctx *new_ctx(int32_t threads)
     return ctx;
 }
 
-static void works(const kith_ctx *ctx, kith_status status)
-{
-    if (status != KITH_OK) {
-        fail_msg("%s", kith_ctx_detail(ctx));
-    }
-}
-
 static int make(void **state)
 {
-    static fixture f;
+    static test_descent_fixture f;
     uint64_t seed = 3;
     f.ctx = new_ctx(2);
     f.points = test_rows_make(KITH_F32, ROWS, COLS, 8);
@@ -54,39 +42,23 @@ static int make(void **state)
     f.out = test_answer_make(ROWS, K);
     kith_search_params params = kith_search_params_default();
     params.k = K;
-    works(f.ctx, kith_graph_exact(f.ctx, &f.points.matrix, &params, &f.truth));
+    test_works(f.ctx, kith_graph_exact(f.ctx, &f.points.matrix, &params, &f.truth));
     *state = &f;
     return 0;
 }
 
-static int drop(void **state)
-{
-    fixture *f = *state;
-    test_answer_free(&f->out);
-    test_answer_free(&f->truth);
-    test_rows_free(&f->points);
-    kith_ctx_free(f->ctx);
-    return 0;
-}
-
-static kith_descent_params usual(void)
-{
-    kith_descent_params params = kith_descent_params_default();
-    params.k = K;
-    return params;
-}
-
-static kith_descent_report descend(const fixture *f, const kith_descent_params *params)
+static kith_descent_report descend(const test_descent_fixture *f, const kith_descent_params *params)
 {
     kith_descent_report report = {.struct_size = (uint32_t)sizeof report};
-    works(f->ctx, kith_graph_descent(f->ctx, &f->points.matrix, params, &f->out, &report));
+    test_works(f->ctx, kith_graph_descent(f->ctx, &f->points.matrix, params, &f->out, &report));
     return report;
 }
 
-static double true_recall(const fixture *f, int64_t at)
+static double true_recall(const test_descent_fixture *f, int64_t at)
 {
     kith_recall recall;
-    works(f->ctx, kith_recall_measure(f->ctx, &f->out, &f->truth, KITH_EUCLIDEAN, at, &recall));
+    test_works(f->ctx,
+               kith_recall_measure(f->ctx, &f->out, &f->truth, KITH_EUCLIDEAN, at, &recall));
     return recall.recall;
 }
 
@@ -95,8 +67,8 @@ static double true_recall(const fixture *f, int64_t at)
 
 static void sizes_are_obeyed(void **state)
 {
-    const fixture *f = *state;
-    kith_descent_params params = usual();
+    const test_descent_fixture *f = *state;
+    kith_descent_params params = test_descent_params(K);
     /* Who knows of nothing behind k gets the defaults, whatever lies there. */
     params.start = (kith_start)77;
     params.recall = 77.0;
@@ -104,7 +76,7 @@ static void sizes_are_obeyed(void **state)
     kith_descent_report report;
     memset(&report, 0x5a, sizeof report);
     report.struct_size = (uint32_t)offsetof(kith_descent_report, evaluations);
-    works(f->ctx, kith_graph_descent(f->ctx, &f->points.matrix, &params, &f->out, &report));
+    test_works(f->ctx, kith_graph_descent(f->ctx, &f->points.matrix, &params, &f->out, &report));
     assert_int_equal(report.struct_size, offsetof(kith_descent_report, evaluations));
     assert_true(report.rounds >= 0 && report.list > K);
     const unsigned char *bytes = (const unsigned char *)&report;
@@ -119,11 +91,11 @@ static void sizes_are_obeyed(void **state)
 
 static void rounds_end_by_recall(void **state)
 {
-    const fixture *f = *state;
+    const test_descent_fixture *f = *state;
     int32_t before = -1;
     const double wanted[] = {0.3, 0.8, 0.95, 0.995};
     for (size_t i = test_is_slow_build() ? 3 : 0; i < sizeof wanted / sizeof wanted[0]; i++) {
-        kith_descent_params params = usual();
+        kith_descent_params params = test_descent_params(K);
         params.start = KITH_START_RANDOM;
         params.recall = wanted[i];
         const kith_descent_report report = descend(f, &params);
@@ -145,8 +117,8 @@ static void rounds_end_by_recall(void **state)
 
 static void rounds_end_without_it(void **state)
 {
-    const fixture *f = *state;
-    kith_descent_params params = usual();
+    const test_descent_fixture *f = *state;
+    kith_descent_params params = test_descent_params(K);
     params.start = KITH_START_RANDOM;
     params.recall = 1.0;
     params.rounds = 2;
@@ -159,7 +131,7 @@ static void rounds_end_without_it(void **state)
     assert_int_equal(report.rounds, 0);
     assert_int_equal(report.round_count, 1);
     /* Candidates so few that short lists cannot do it: they become longer. */
-    params = usual();
+    params = test_descent_params(K);
     params.start = KITH_START_RANDOM;
     params.candidates = 2;
     params.recall = 0.999;
@@ -177,10 +149,10 @@ static void rounds_end_without_it(void **state)
 /* The report's recall is what kith_recall_estimate says of the graph for the same seed. */
 static void recall_is_that_of_the_graph(void **state)
 {
-    const fixture *f = *state;
+    const test_descent_fixture *f = *state;
     const int64_t ats[] = {0, 1, 5};
     for (size_t i = test_is_slow_build() ? 2 : 0; i < sizeof ats / sizeof ats[0]; i++) {
-        kith_descent_params params = usual();
+        kith_descent_params params = test_descent_params(K);
         kith_recall told;
         params.recall = 0.9;
         params.recall_at = ats[i];
@@ -188,8 +160,8 @@ static void recall_is_that_of_the_graph(void **state)
         params.seed = 40 + i;
         params.start = KITH_START_RANDOM;
         const kith_descent_report report = descend(f, &params);
-        works(f->ctx, kith_recall_estimate(f->ctx, &f->points.matrix, &f->out, KITH_EUCLIDEAN,
-                                           ats[i], 300, 40 + i, &told));
+        test_works(f->ctx, kith_recall_estimate(f->ctx, &f->points.matrix, &f->out, KITH_EUCLIDEAN,
+                                                ats[i], 300, 40 + i, &told));
         assert_true(fabs(told.recall - report.recall.recall) < 1e-12);
         assert_true(fabs(told.low - report.recall.low) < 1e-12);
         assert_true(fabs(told.high - report.recall.high) < 1e-12);
@@ -213,13 +185,13 @@ static void recall_is_that_of_the_graph(void **state)
 /* Rounds end by a sample that is good enough; the interval is of another one. */
 static void interval_holds_the_truth(void **state)
 {
-    const fixture *f = *state;
+    const test_descent_fixture *f = *state;
     const int most = getenv("KITH_LONG") != NULL ? 100 : 24;
     const int seeds = test_is_slow_build() ? 2 : test_is_sanitized_build() ? 10 : most;
     int within = 0;
     double above = 0.0;
     for (int seed = 0; seed < seeds; seed++) {
-        kith_descent_params params = usual();
+        kith_descent_params params = test_descent_params(K);
         params.start = KITH_START_RANDOM;
         params.seed = (uint64_t)seed;
         params.recall = seed % 2 == 0 ? 0.8 : 0.95;
@@ -239,8 +211,8 @@ static void interval_holds_the_truth(void **state)
 
 static void starts_from_graphs(void **state)
 {
-    const fixture *f = *state;
-    kith_descent_params params = usual();
+    const test_descent_fixture *f = *state;
+    kith_descent_params params = test_descent_params(K);
     params.init = &f->truth;
     params.rounds = 1;
     kith_descent_report report = descend(f, &params);
@@ -261,10 +233,10 @@ static void starts_from_graphs(void **state)
 
 static void threads_do_not_matter(void **state)
 {
-    fixture *f = *state;
+    test_descent_fixture *f = *state;
     kith_neighbors first = test_answer_make(ROWS, K);
     kith_ctx *own = f->ctx;
-    kith_descent_params params = usual();
+    kith_descent_params params = test_descent_params(K);
     params.recall = 0.97;
     params.start = KITH_START_RANDOM;
     const kith_descent_report a = descend(f, &params);
@@ -283,7 +255,7 @@ static void threads_do_not_matter(void **state)
 }
 
 typedef struct table {
-    const fixture *f;
+    const test_descent_fixture *f;
     int strangers; /* pointers that were no row */
 } table;
 
@@ -308,9 +280,9 @@ static double by_index(void *arg, const void *query, const void *point, int32_t 
 
 static void functions_of_row_numbers(void **state)
 {
-    fixture *f = *state;
+    test_descent_fixture *f = *state;
     table t = {.f = f};
-    kith_descent_params params = usual();
+    kith_descent_params params = test_descent_params(K);
     params.metric = KITH_CUSTOM;
     params.custom = by_index;
     params.custom_arg = &t;
@@ -320,7 +292,7 @@ static void functions_of_row_numbers(void **state)
     kith_neighbors out = f->out;
     out.k = 4;
     kith_descent_report report = {.struct_size = (uint32_t)sizeof report};
-    works(f->ctx, kith_graph_descent(f->ctx, &f->points.matrix, &params, &out, &report));
+    test_works(f->ctx, kith_graph_descent(f->ctx, &f->points.matrix, &params, &out, &report));
     assert_int_equal(t.strangers, 0);
     int64_t right = 0;
     for (int64_t i = 0; i < ROWS * 4; i++) {
@@ -334,7 +306,7 @@ static void functions_of_row_numbers(void **state)
 
 static void few_points_are_exact(void **state)
 {
-    const fixture *f = *state;
+    const test_descent_fixture *f = *state;
     const kith_matrix few = {.data = f->points.matrix.data,
                              .rows = FEW,
                              .stride_bytes = f->points.matrix.stride_bytes,
@@ -343,12 +315,12 @@ static void few_points_are_exact(void **state)
     kith_neighbors exact = test_answer_make(FEW, K);
     kith_neighbors found = test_answer_make(FEW, K);
     kith_search_params search = kith_search_params_default();
-    kith_descent_params params = usual();
+    kith_descent_params params = test_descent_params(K);
     kith_descent_report report = {.struct_size = (uint32_t)sizeof report};
     search.k = K;
     params.recall = 0.99;
-    works(f->ctx, kith_graph_exact(f->ctx, &few, &search, &exact));
-    works(f->ctx, kith_graph_descent(f->ctx, &few, &params, &found, &report));
+    test_works(f->ctx, kith_graph_exact(f->ctx, &few, &search, &exact));
+    test_works(f->ctx, kith_graph_descent(f->ctx, &few, &params, &found, &report));
     assert_true(test_answers_equal(&exact, &found));
     assert_true(report.exact == 1 && report.reached == 1 && report.recall.low == 1.0);
     test_answer_free(&found);
@@ -360,19 +332,19 @@ static void few_points_are_exact(void **state)
 
 static void plans_hold(void **state)
 {
-    const fixture *f = *state;
+    const test_descent_fixture *f = *state;
     const kith_metric metrics[] = {KITH_EUCLIDEAN, KITH_COSINE, KITH_MANHATTAN};
     for (size_t i = test_is_slow_build() ? 1 : 0; i < sizeof metrics / sizeof metrics[0]; i++) {
         kith_matrix shape = f->points.matrix;
-        kith_descent_params params = usual();
+        kith_descent_params params = test_descent_params(K);
         kith_plan plan = {.struct_size = (uint32_t)sizeof plan};
         kith_report report = {.struct_size = (uint32_t)sizeof report};
         shape.data = NULL;
         params.metric = metrics[i];
-        works(f->ctx, kith_plan_descent(f->ctx, &shape, &params, &plan, NULL));
+        test_works(f->ctx, kith_plan_descent(f->ctx, &shape, &params, &plan, NULL));
         assert_string_equal(plan.method, "descent");
         (void)descend(f, &params);
-        works(f->ctx, kith_ctx_report(f->ctx, &report));
+        test_works(f->ctx, kith_ctx_report(f->ctx, &report));
         assert_int_equal(report.exact, 0);
         assert_true(report.peak_bytes <= plan.peak_bytes);
         assert_true(plan.peak_bytes < 8 * (report.peak_bytes + plan.result_bytes));
@@ -384,13 +356,13 @@ static void plans_hold(void **state)
 
 static void estimates_cross_once(void **state)
 {
-    const fixture *f = *state;
-    kith_descent_params params = usual();
+    const test_descent_fixture *f = *state;
+    kith_descent_params params = test_descent_params(K);
     kith_descent_estimate estimate = {.struct_size = (uint32_t)sizeof estimate};
     int32_t paid = 0;
     for (int64_t rows = 1000; rows < 200000000; rows *= 10) {
         kith_matrix shape = {.rows = rows, .cols = 128, .dtype = KITH_F32};
-        works(f->ctx, kith_plan_descent(f->ctx, &shape, &params, NULL, &estimate));
+        test_works(f->ctx, kith_plan_descent(f->ctx, &shape, &params, NULL, &estimate));
         assert_true(estimate.seconds_exact > 0.0 && estimate.seconds_descent > 0.0);
         assert_true(estimate.pays >= paid);
         assert_true(rows >= 10000 || estimate.pays == 0);
@@ -419,13 +391,13 @@ static int stop(void *arg, const char *phase, double done, double total)
 
 static void stops(void **state)
 {
-    const fixture *f = *state;
+    const test_descent_fixture *f = *state;
     kith_ctx_params how = kith_ctx_params_default();
     kith_ctx *ctx = NULL;
     how.threads = 2;
     how.progress = stop;
     assert_int_equal(kith_ctx_create(&how, &ctx), KITH_OK);
-    kith_descent_params params = usual();
+    kith_descent_params params = test_descent_params(K);
     params.recall = 0.99;
     assert_int_equal(kith_graph_descent(ctx, &f->points.matrix, &params, &f->out, NULL),
                      KITH_E_CANCELLED);
@@ -449,5 +421,5 @@ int main(void)
         cmocka_unit_test(estimates_cross_once),
         cmocka_unit_test(stops),
     };
-    return cmocka_run_group_tests(tests, make, drop);
+    return cmocka_run_group_tests(tests, make, test_descent_drop);
 }

@@ -10,6 +10,8 @@
 
 #include "kith/kith_cuda.h"
 #include "support/support_answers.h"
+#include "support/support_calls.h"
+#include "support/support_descents.h"
 #include "support/support_rows.h"
 
 #include <math.h>
@@ -18,16 +20,9 @@
 
 enum { ROWS = 8400, COLS = 2, K = 10 };
 
-typedef struct fixture {
-    kith_ctx *ctx;
-    test_rows points;
-    kith_neighbors truth; /* of some graph */
-    kith_neighbors out;
-} fixture;
-
 static int make(void **state)
 {
-    static fixture f;
+    static test_descent_fixture f;
     assert_int_equal(kith_ctx_create(NULL, &f.ctx), KITH_OK);
     f.points = test_rows_make(KITH_F32, ROWS, COLS, 0);
     f.truth = test_answer_make(ROWS, K);
@@ -39,30 +34,11 @@ static int make(void **state)
     return 0;
 }
 
-static int drop(void **state)
+static void refused(const test_descent_fixture *f, const kith_descent_params *params,
+                    kith_status status, const char *text)
 {
-    fixture *f = *state;
-    test_answer_free(&f->out);
-    test_answer_free(&f->truth);
-    test_rows_free(&f->points);
-    kith_ctx_free(f->ctx);
-    return 0;
-}
-
-static kith_descent_params usual(void)
-{
-    kith_descent_params params = kith_descent_params_default();
-    params.k = K;
-    return params;
-}
-
-static void refused(const fixture *f, const kith_descent_params *params, kith_status status,
-                    const char *text)
-{
-    const kith_status got = kith_graph_descent(f->ctx, &f->points.matrix, params, &f->out, NULL);
-    if (got != status || strstr(kith_ctx_detail(f->ctx), text) == NULL) {
-        fail_msg("%s: %s (should say '%s')", kith_status_name(got), kith_ctx_detail(f->ctx), text);
-    }
+    test_fails(f->ctx, kith_graph_descent(f->ctx, &f->points.matrix, params, &f->out, NULL), status,
+               text);
 }
 
 static double lazy(void *arg, const void *query, const void *point, int32_t cols)
@@ -104,10 +80,10 @@ static void mistakes_are_named(void **state)
         {FIELD(start), 4, 'i', "start is 4, which is no start"},
         {FIELD(start), KITH_START_GRAPH, 'i', "init is NULL (set both or none)"},
     };
-    const fixture *f = *state;
+    const test_descent_fixture *f = *state;
     for (size_t i = 0; i < sizeof mistakes / sizeof mistakes[0]; i++) {
         const mistake *m = &mistakes[i];
-        kith_descent_params params = usual();
+        kith_descent_params params = test_descent_params(K);
         unsigned char *field = (unsigned char *)&params + m->offset;
         const int32_t narrow = m->type == 'i' ? (int32_t)m->value : 0;
         const int64_t wide = m->type == 'l' ? (int64_t)m->value : 0;
@@ -123,19 +99,19 @@ static void mistakes_are_named(void **state)
 
 static void what_does_not_go_together(void **state)
 {
-    const fixture *f = *state;
-    kith_descent_params params = usual();
+    const test_descent_fixture *f = *state;
+    kith_descent_params params = test_descent_params(K);
     params.recall = 0.9;
     params.sample = -1;
     refused(f, &params, KITH_E_ARGUMENT, "without which nobody knows the recall");
-    params = usual();
+    params = test_descent_params(K);
     params.custom = lazy;
     refused(f, &params, KITH_E_ARGUMENT, "custom is set and the metric is not KITH_CUSTOM");
-    params = usual();
+    params = test_descent_params(K);
     params.metric = KITH_MANHATTAN;
     params.start = KITH_START_SCREEN;
     refused(f, &params, KITH_E_ARGUMENT, "start is screen and the metric is manhattan");
-    params = usual();
+    params = test_descent_params(K);
     params.start = KITH_START_RANDOM;
     params.start_share = 0.5;
     refused(f, &params, KITH_E_ARGUMENT, "the start is no screen");
@@ -158,7 +134,7 @@ static void what_does_not_go_together(void **state)
     refused(f, &params, KITH_E_DATA, "init has id 8400 in row 7, must be below 8400");
     free(ids);
     refused(f, NULL, KITH_E_ARGUMENT, "kith_descent_params_default()");
-    params = usual();
+    params = test_descent_params(K);
     kith_descent_report report = {.struct_size = 0};
     assert_int_equal(kith_graph_descent(f->ctx, &f->points.matrix, &params, &f->out, &report),
                      KITH_E_ARGUMENT);
@@ -176,7 +152,7 @@ static void what_does_not_go_together(void **state)
 
 static void exact_calls_refuse(void **state)
 {
-    const fixture *f = *state;
+    const test_descent_fixture *f = *state;
     kith_search_params params = kith_search_params_default();
     kith_plan plan = {.struct_size = (uint32_t)sizeof plan};
     kith_corpus *corpus = NULL;
@@ -212,5 +188,5 @@ int main(void)
         cmocka_unit_test(what_does_not_go_together),
         cmocka_unit_test(exact_calls_refuse),
     };
-    return cmocka_run_group_tests(tests, make, drop);
+    return cmocka_run_group_tests(tests, make, test_descent_drop);
 }

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "support/support_answers.h"
+#include "support/support_calls.h"
 #include "support/support_engines.h"
 #include "support/support_shapes.h"
 
@@ -18,21 +19,6 @@
 #include <string.h>
 
 enum { ROWS = 700, COLS = 9, K = 10, LONGER = 13 };
-
-static void works(const kith_ctx *ctx, kith_status status)
-{
-    if (status != KITH_OK) {
-        fail_msg("%s", kith_ctx_detail(ctx));
-    }
-}
-
-static kith_matrix part_of(const kith_matrix *all, int64_t first, int64_t rows)
-{
-    kith_matrix part = *all;
-    part.data = (const char *)all->data + first * all->stride_bytes;
-    part.rows = rows;
-    return part;
-}
 
 static int64_t smaller(int64_t a, int64_t b)
 {
@@ -61,7 +47,7 @@ static kith_neighbors graph_of(kith_ctx *ctx, const kith_matrix *points, int64_t
     kith_neighbors graph = room_for(points->rows, has);
     kith_search_params params = *like;
     params.k = has;
-    works(ctx, kith_graph_exact(ctx, points, &params, &graph));
+    test_works(ctx, kith_graph_exact(ctx, points, &params, &graph));
     for (int64_t row = 0; row < points->rows; row++) {
         memcpy(wide.ids + row * k, graph.ids + row * has, (size_t)has * sizeof *graph.ids);
     }
@@ -73,18 +59,19 @@ static kith_neighbors graph_of(kith_ctx *ctx, const kith_matrix *points, int64_t
 static void merge_is_true(kith_ctx *ctx, const kith_matrix *points, int64_t first_rows,
                           const kith_search_params *params, const kith_neighbors *truth)
 {
-    const kith_matrix part[] = {part_of(points, 0, first_rows),
-                                part_of(points, first_rows, points->rows - first_rows)};
+    const kith_matrix part[] = {test_part_of(points, 0, first_rows),
+                                test_part_of(points, first_rows, points->rows - first_rows)};
     kith_neighbors graph1 = graph_of(ctx, &part[0], params->k, params);
     kith_neighbors graph2 = graph_of(ctx, &part[1], LONGER, params);
     kith_neighbors out = test_answer_make(points->rows, params->k);
-    works(ctx, kith_graph_merge_exact(ctx, points, first_rows, &graph1, &graph2, params, &out));
+    test_works(ctx,
+               kith_graph_merge_exact(ctx, points, first_rows, &graph1, &graph2, params, &out));
     if (!test_answers_equal(&out, truth)) {
         fail_msg("%s, %lld of %lld rows: not the graph of all", kith_metric_name(params->metric),
                  (long long)first_rows, (long long)points->rows);
     }
     kith_report report = {.struct_size = (uint32_t)sizeof report};
-    works(ctx, kith_ctx_report(ctx, &report));
+    test_works(ctx, kith_ctx_report(ctx, &report));
     assert_int_equal(report.exact, 1);
     test_answer_free(&out);
     test_answer_free(&graph2);
@@ -97,7 +84,7 @@ static void each_split(kith_ctx *ctx, const kith_matrix *points, const kith_sear
 {
     static const int64_t splits[] = {0, 1, 4, K, K + 1, 97, ROWS / 2, ROWS - 3, ROWS};
     kith_neighbors truth = test_answer_make(points->rows, params->k);
-    works(ctx, kith_graph_exact(ctx, points, params, &truth));
+    test_works(ctx, kith_graph_exact(ctx, points, params, &truth));
     for (size_t i = 0; i < sizeof splits / sizeof *splits; i += test_is_sanitized_build() ? 3 : 1) {
         merge_is_true(ctx, points, splits[i], params, &truth);
     }
@@ -150,7 +137,7 @@ static double recall_of(kith_ctx *ctx, const kith_neighbors *found, const kith_n
                         kith_metric metric)
 {
     kith_recall recall;
-    works(ctx, kith_recall_measure(ctx, found, truth, metric, 0, &recall));
+    test_works(ctx, kith_recall_measure(ctx, found, truth, metric, 0, &recall));
     return recall.recall;
 }
 
@@ -173,8 +160,8 @@ static void merge_is_near(kith_ctx *ctx, const kith_matrix *points, kith_metric 
                           const char *name)
 {
     const int64_t first_rows = points->rows / 3;
-    const kith_matrix part[] = {part_of(points, 0, first_rows),
-                                part_of(points, first_rows, points->rows - first_rows)};
+    const kith_matrix part[] = {test_part_of(points, 0, first_rows),
+                                test_part_of(points, first_rows, points->rows - first_rows)};
     kith_search_params exact = kith_search_params_default();
     exact.k = K;
     exact.metric = metric;
@@ -188,13 +175,14 @@ static void merge_is_near(kith_ctx *ctx, const kith_matrix *points, kith_metric 
     kith_neighbors graph1 = test_answer_make(part[0].rows, K);
     kith_neighbors graph2 = test_answer_make(part[1].rows, K);
     kith_descent_report report = {.struct_size = (uint32_t)sizeof report};
-    works(ctx, kith_graph_exact(ctx, points, &exact, &truth));
-    works(ctx, kith_graph_descent(ctx, points, &params, &direct, NULL));
-    works(ctx, kith_graph_descent(ctx, &part[0], &params, &graph1, NULL));
-    works(ctx, kith_graph_descent(ctx, &part[1], &params, &graph2, NULL));
-    works(ctx,
-          kith_graph_merge(ctx, points, first_rows, &graph1, &graph2, &params, &merged, &report));
-    works(ctx, kith_graph_merge(ctx, points, first_rows, &graph1, &graph2, &params, &again, NULL));
+    test_works(ctx, kith_graph_exact(ctx, points, &exact, &truth));
+    test_works(ctx, kith_graph_descent(ctx, points, &params, &direct, NULL));
+    test_works(ctx, kith_graph_descent(ctx, &part[0], &params, &graph1, NULL));
+    test_works(ctx, kith_graph_descent(ctx, &part[1], &params, &graph2, NULL));
+    test_works(ctx, kith_graph_merge(ctx, points, first_rows, &graph1, &graph2, &params, &merged,
+                                     &report));
+    test_works(ctx,
+               kith_graph_merge(ctx, points, first_rows, &graph1, &graph2, &params, &again, NULL));
     const double by_descent = recall_of(ctx, &direct, &truth, metric);
     const double by_merge = recall_of(ctx, &merged, &truth, metric);
     (void)printf("    %-10s %-13s direct %.4f, merged %.4f, told %.4f\n", name,
@@ -230,7 +218,7 @@ static void approximate_loses_little(void **state)
         test_shape_fill(&points, SHAPE_HEAVY, false, &seed);
         merge_is_near(ctx, &points.matrix, KITH_INNER_PRODUCT, "heavy");
         test_shape_fill(&points, SHAPE_GAUSS, false, &seed);
-        const kith_matrix fewer = part_of(&points.matrix, 0, FEWER);
+        const kith_matrix fewer = test_part_of(&points.matrix, 0, FEWER);
         merge_is_near(ctx, &fewer, KITH_MANHATTAN, "gauss");
     }
     test_rows_free(&points);
@@ -254,7 +242,7 @@ static void rest_is_true(kith_ctx *ctx, const test_rows *points, const uint8_t *
             test_rows_copy(&rest, left++, points, row);
         }
     }
-    const kith_matrix matrix = part_of(&rest.matrix, 0, left);
+    const kith_matrix matrix = test_part_of(&rest.matrix, 0, left);
     kith_neighbors graph = graph_of(ctx, &points->matrix, LONGER, params);
     kith_neighbors truth = test_answer_make(left, params->k);
     kith_neighbors out = test_answer_make(left, params->k);
@@ -263,9 +251,9 @@ static void rest_is_true(kith_ctx *ctx, const test_rows *points, const uint8_t *
     remove.metric = params->metric;
     remove.k = params->k;
     remove.flags = params->flags;
-    works(ctx, kith_graph_exact(ctx, &matrix, params, &truth));
-    works(ctx,
-          kith_graph_remove(ctx, &points->matrix, &graph, removed, &remove, &out, map, &report));
+    test_works(ctx, kith_graph_exact(ctx, &matrix, params, &truth));
+    test_works(
+        ctx, kith_graph_remove(ctx, &points->matrix, &graph, removed, &remove, &out, map, &report));
     if (!test_answers_equal(&out, &truth)) {
         fail_msg("%s: not the graph of what is left", kith_metric_name(params->metric));
     }
@@ -314,14 +302,6 @@ static void removal_leaves_the_graph_of_the_rest(void **state)
 
 /* ---- Arguments ------------------------------------------------------------------------------ */
 
-static void says(const kith_ctx *ctx, kith_status status, kith_status expected, const char *text)
-{
-    assert_int_equal(status, expected);
-    if (strstr(kith_ctx_detail(ctx), text) == NULL) {
-        fail_msg("\"%s\" does not say \"%s\"", kith_ctx_detail(ctx), text);
-    }
-}
-
 static void mistakes_are_named(void **state)
 {
     (void)state;
@@ -332,32 +312,32 @@ static void mistakes_are_named(void **state)
     test_shape_fill(&points, SHAPE_GAUSS, false, &seed);
     kith_search_params params = kith_search_params_default();
     params.k = K;
-    const kith_matrix part[] = {part_of(&points.matrix, 0, FIRST),
-                                part_of(&points.matrix, FIRST, SECOND)};
+    const kith_matrix part[] = {test_part_of(&points.matrix, 0, FIRST),
+                                test_part_of(&points.matrix, FIRST, SECOND)};
     kith_neighbors one = graph_of(ctx, &part[0], K, &params);
     kith_neighbors two = graph_of(ctx, &part[1], K, &params);
     kith_neighbors out = test_answer_make(FIRST + SECOND, K);
     const kith_matrix *all = &points.matrix;
-    says(ctx, kith_graph_merge_exact(ctx, all, FIRST + 1, &one, &two, &params, &out),
-         KITH_E_ARGUMENT, "graph1 has 40 rows and its set 41 points");
-    says(ctx, kith_graph_merge_exact(ctx, all, -1, &one, &two, &params, &out), KITH_E_ARGUMENT,
-         "first_rows is -1");
-    says(ctx, kith_graph_merge_exact(ctx, all, FIRST, &one, NULL, &params, &out), KITH_E_ARGUMENT,
-         "graph2 is NULL");
+    test_fails(ctx, kith_graph_merge_exact(ctx, all, FIRST + 1, &one, &two, &params, &out),
+               KITH_E_ARGUMENT, "graph1 has 40 rows and its set 41 points");
+    test_fails(ctx, kith_graph_merge_exact(ctx, all, -1, &one, &two, &params, &out),
+               KITH_E_ARGUMENT, "first_rows is -1");
+    test_fails(ctx, kith_graph_merge_exact(ctx, all, FIRST, &one, NULL, &params, &out),
+               KITH_E_ARGUMENT, "graph2 is NULL");
     params.radius = 1.0;
-    says(ctx, kith_graph_merge_exact(ctx, all, FIRST, &one, &two, &params, &out), KITH_E_ARGUMENT,
-         "radius");
+    test_fails(ctx, kith_graph_merge_exact(ctx, all, FIRST, &one, &two, &params, &out),
+               KITH_E_ARGUMENT, "radius");
     params.radius = 0.0;
     two.k = K / 2;
-    says(ctx, kith_graph_merge_exact(ctx, all, FIRST, &one, &two, &params, &out), KITH_E_ARGUMENT,
-         "k is 10 and graph2 has lists of 5");
+    test_fails(ctx, kith_graph_merge_exact(ctx, all, FIRST, &one, &two, &params, &out),
+               KITH_E_ARGUMENT, "k is 10 and graph2 has lists of 5");
     two.k = K;
     two.ids[3 * K + 1] = SECOND;
-    says(ctx, kith_graph_merge_exact(ctx, all, FIRST, &one, &two, &params, &out), KITH_E_DATA,
-         "graph2[3, 1] is id 30");
+    test_fails(ctx, kith_graph_merge_exact(ctx, all, FIRST, &one, &two, &params, &out), KITH_E_DATA,
+               "graph2[3, 1] is id 30");
     two.ids[3 * K + 1] = two.ids[3 * K];
-    says(ctx, kith_graph_merge_exact(ctx, all, FIRST, &one, &two, &params, &out), KITH_E_DATA,
-         "graph2 has 9 different neighbours in row 3");
+    test_fails(ctx, kith_graph_merge_exact(ctx, all, FIRST, &one, &two, &params, &out), KITH_E_DATA,
+               "graph2 has 9 different neighbours in row 3");
     test_answer_free(&out);
     test_answer_free(&two);
     test_answer_free(&one);

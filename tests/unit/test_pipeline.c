@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "support/support_answers.h"
+#include "support/support_calls.h"
 #include "support/support_compare.h"
 #include "support/support_engines.h"
 #include "support/support_shapes.h"
@@ -266,17 +267,6 @@ static double not_a_number(void *arg, const void *query, const void *point, int3
     return *(const float *)query > *(const float *)point ? NAN : 1.0;
 }
 
-static void refuses(kith_ctx *ctx, const kith_matrix *points, kith_search_params params,
-                    kith_status status, const char *says)
-{
-    kith_neighbors out = test_answer_make(points->rows, params.k);
-    assert_int_equal(kith_graph_exact(ctx, points, &params, &out), status);
-    if (strstr(kith_ctx_detail(ctx), says) == NULL) {
-        fail_msg("'%s' does not say '%s'", kith_ctx_detail(ctx), says);
-    }
-    test_answer_free(&out);
-}
-
 static void refusals(void **state)
 {
     (void)state;
@@ -285,25 +275,26 @@ static void refusals(void **state)
     kith_search_params params = kith_search_params_default();
     params.k = 3;
     params.pipeline = (kith_pipeline)3;
-    refuses(ctx, &points.matrix, params, KITH_E_ARGUMENT, "no pipeline");
+    test_graph_refused(ctx, &points.matrix, &params, KITH_E_ARGUMENT, "no pipeline");
     params.pipeline = KITH_PIPELINE_MATRIX;
     params.select = (kith_select_method)METHODS;
-    refuses(ctx, &points.matrix, params, KITH_E_ARGUMENT, "no method of selection");
+    test_graph_refused(ctx, &points.matrix, &params, KITH_E_ARGUMENT, "no method of selection");
     params.select = KITH_SELECT_HEAP;
     params.pipeline = KITH_PIPELINE_FUSED;
-    refuses(ctx, &points.matrix, params, KITH_E_ARGUMENT, "KITH_PIPELINE_MATRIX");
+    test_graph_refused(ctx, &points.matrix, &params, KITH_E_ARGUMENT, "KITH_PIPELINE_MATRIX");
     params.select = KITH_SELECT_AUTO;
     params.pipeline = KITH_PIPELINE_HYBRID;
-    refuses(ctx, &points.matrix, params, KITH_E_UNSUPPORTED, "the device cpu was asked for");
+    test_graph_refused(ctx, &points.matrix, &params, KITH_E_UNSUPPORTED,
+                       "the device cpu was asked for");
     params.sample = 1025;
-    refuses(ctx, &points.matrix, params, KITH_E_ARGUMENT, "must be 0 to 1024");
+    test_graph_refused(ctx, &points.matrix, &params, KITH_E_ARGUMENT, "must be 0 to 1024");
     params.sample = 8;
     params.pipeline = KITH_PIPELINE_MATRIX;
-    refuses(ctx, &points.matrix, params, KITH_E_ARGUMENT, "KITH_PIPELINE_HYBRID");
+    test_graph_refused(ctx, &points.matrix, &params, KITH_E_ARGUMENT, "KITH_PIPELINE_HYBRID");
     params.sample = 0;
     params.metric = KITH_CUSTOM;
     params.custom = not_a_number;
-    refuses(ctx, &points.matrix, params, KITH_E_DATA, "is NaN");
+    test_graph_refused(ctx, &points.matrix, &params, KITH_E_DATA, "is NaN");
     test_rows_free(&points);
     kith_ctx_free(ctx);
     printf("wrong numbers, a method without a matrix, hybrid without a GPU, NaN: refused\n");

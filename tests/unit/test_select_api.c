@@ -8,6 +8,8 @@
 
 #include <cmocka.h>
 
+#include "support/support_calls.h"
+
 #include "kith/kith_cuda.h"
 
 #include <math.h>
@@ -141,24 +143,13 @@ static void *beside(const void *address, size_t bytes)
 static void make_mistake(call *c, int number)
 {
     int row = 0;
-#define DO(kinds, what, says) \
-    if (row++ == number) {    \
-        what;                 \
-        return;               \
-    }
-    MISTAKES(DO)
-#undef DO
+    MISTAKES(TEST_MISTAKE_DO)
 }
 
 static void mistakes(void **state)
 {
     (void)state;
-#define ROW(kinds, what, says) {kinds, says},
-    static const struct {
-        const char *kinds;
-        const char *says;
-    } rows[] = {MISTAKES(ROW)};
-#undef ROW
+    static const test_mistake rows[] = {MISTAKES(TEST_MISTAKE_ROW)};
     const int count = (int)(sizeof rows / sizeof *rows);
     int made = 0;
     for (int i = 0; i < 2 * count; i++) {

@@ -13,6 +13,7 @@
 #include "support/support_compare.h"
 #include "support/support_engines.h"
 #include "support/support_shapes.h"
+#include "support/support_trees.h"
 #include "tree/tree_walk.h"
 
 #include <math.h>
@@ -345,17 +346,6 @@ static void ends_of_bounds(void **state)
 /* ---- Searches ----------------------------------------------------------------------------------
  */
 
-static kith_status solve(kith_ctx *ctx, const test_job *job, kith_method method,
-                         kith_neighbors *out)
-{
-    kith_search_params params = kith_search_params_default();
-    params.k = job->k;
-    params.method = method;
-    *out = test_answer_make(job->queries != NULL ? job->queries->rows : job->points->rows, job->k);
-    return job->queries != NULL ? kith_knn_exact(ctx, job->points, job->queries, &params, out)
-                                : kith_graph_exact(ctx, job->points, &params, out);
-}
-
 static void thread_counts(void **state)
 {
     (void)state;
@@ -366,11 +356,11 @@ static void thread_counts(void **state)
     test_job job = {.name = "tight", .points = &points.matrix, .queries = &queries.matrix, .k = 10};
     kith_ctx *alone = ctx_of(1);
     kith_neighbors wanted;
-    assert_int_equal(solve(alone, &job, KITH_METHOD_EXACT, &wanted), KITH_OK);
+    assert_int_equal(test_trees_solve(alone, &job, KITH_METHOD_EXACT, &wanted), KITH_OK);
     for (int32_t threads = 1; threads <= 8; threads += threads < 3 ? 1 : 5) {
         kith_ctx *ctx = ctx_of(threads);
         kith_neighbors got;
-        assert_int_equal(solve(ctx, &job, KITH_METHOD_TREE, &got), KITH_OK);
+        assert_int_equal(test_trees_solve(ctx, &job, KITH_METHOD_TREE, &got), KITH_OK);
         assert_false(test_answers_differ("threads", &wanted, &got));
         test_answer_free(&got);
         kith_ctx_free(ctx);
@@ -407,7 +397,7 @@ static void plans(void **state)
                 assert_int_equal(kith_plan_exact(ctx, job.points, job.queries, &params, &plan),
                                  KITH_OK);
                 assert_string_equal(plan.method, "tree");
-                assert_int_equal(solve(ctx, &job, KITH_METHOD_TREE, &out), KITH_OK);
+                assert_int_equal(test_trees_solve(ctx, &job, KITH_METHOD_TREE, &out), KITH_OK);
                 assert_int_equal(kith_ctx_report(ctx, &report), KITH_OK);
                 printf("%d threads, %d columns: held %.2f MB, planned %.2f MB\n", (int)threads,
                        (int)cols, (double)report.peak_bytes / 1e6, (double)plan.peak_bytes / 1e6);

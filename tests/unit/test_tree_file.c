@@ -11,6 +11,7 @@
 
 #include "host/host_cpu.h"
 #include "support/support_answers.h"
+#include "support/support_calls.h"
 #include "support/support_compare.h"
 #include "support/support_files.h"
 #include "support/support_keys.h"
@@ -77,21 +78,6 @@ static void model_remove(model *own, const uint32_t *ids, int64_t count)
 
 /* ---- Answers -------------------------------------------------------------------------------- */
 
-static void works(kith_ctx *ctx, kith_status status)
-{
-    if (status != KITH_OK) {
-        fail_msg("%s: %s", kith_status_name(status), kith_ctx_detail(ctx));
-    }
-}
-
-static void fails(kith_ctx *ctx, kith_status status, kith_status wanted, const char *text)
-{
-    if (status != wanted || strstr(kith_ctx_detail(ctx), text) == NULL) {
-        fail_msg("%s, not %s; '%s' should say '%s'", kith_status_name(status),
-                 kith_status_name(wanted), kith_ctx_detail(ctx), text);
-    }
-}
-
 static kith_corpus *make_tree(kith_ctx *ctx, const kith_matrix *points, kith_metric metric,
                               int32_t height)
 {
@@ -100,7 +86,7 @@ static kith_corpus *make_tree(kith_ctx *ctx, const kith_matrix *points, kith_met
     params.metric = metric;
     params.method = KITH_METHOD_TREE;
     params.tree_height = height;
-    works(ctx, kith_corpus_create_with(ctx, points, &params, &corpus));
+    test_works(ctx, kith_corpus_create_with(ctx, points, &params, &corpus));
     return corpus;
 }
 
@@ -115,17 +101,17 @@ static void check(kith_ctx *ctx, const kith_corpus *corpus, const kith_matrix *p
     kith_report report = {.struct_size = sizeof report};
     kith_plan plan = {.struct_size = sizeof plan};
     assert_int_equal(kith_corpus_points(corpus)->rows, points->rows);
-    works(ctx, kith_corpus_plan(ctx, corpus, queries, &params, &plan));
+    test_works(ctx, kith_corpus_plan(ctx, corpus, queries, &params, &plan));
     assert_string_equal(plan.method, "tree");
     const uint64_t held = kith_corpus_bytes(corpus);
-    works(ctx, kith_corpus_search(ctx, corpus, queries, &params, &got));
+    test_works(ctx, kith_corpus_search(ctx, corpus, queries, &params, &got));
     assert_int_equal(kith_corpus_bytes(corpus), held);
-    works(ctx, kith_ctx_report(ctx, &report));
+    test_works(ctx, kith_ctx_report(ctx, &report));
     assert_string_equal(report.screen, "tree");
     assert_string_equal(report.backend, "cpu");
     params.metric = kith_corpus_metric(corpus);
     params.method = KITH_METHOD_EXACT;
-    works(ctx, kith_knn_exact(ctx, points, queries, &params, &wanted));
+    test_works(ctx, kith_knn_exact(ctx, points, queries, &params, &wanted));
     assert_false(test_answers_differ(what, &wanted, &got));
     test_answer_free(&wanted);
     test_answer_free(&got);
@@ -155,23 +141,23 @@ static void round_trip(test_folder *folder, kith_metric metric, kith_dtype dtype
     kith_corpus *corpus = make_tree(ctx, &points.matrix, metric, 0);
     check(ctx, corpus, &points.matrix, &asked.matrix, "fresh");
     const char *path = test_path(folder, "tree.kith");
-    works(ctx, kith_corpus_save(ctx, corpus, path));
+    test_works(ctx, kith_corpus_save(ctx, corpus, path));
     kith_corpus_free(corpus);
     for (int isa = 0; isa < KIN_ISA_COUNT; isa++) {
         if (!kin_cpu_has((kin_isa)isa)) {
             continue;
         }
         kith_ctx *other = test_ctx((kin_isa)isa, 1 + isa % 3);
-        works(other, kith_corpus_open(other, path, &corpus));
+        test_works(other, kith_corpus_open(other, path, &corpus));
         assert_int_equal(kith_corpus_metric(corpus), metric);
         check(other, corpus, &points.matrix, &asked.matrix, "opened");
         check(ctx, corpus, &points.matrix, &asked.matrix, "searched by another context");
         const char *second = test_path(folder, "again.kith");
-        works(other, kith_corpus_save(other, corpus, second));
+        test_works(other, kith_corpus_save(other, corpus, second));
         assert_true(same_files(path, second));
         kith_corpus_free(corpus);
         corpus = make_tree(other, &points.matrix, metric, 0);
-        works(other, kith_corpus_save(other, corpus, second));
+        test_works(other, kith_corpus_save(other, corpus, second));
         assert_true(same_files(path, second)); /* built by this one: the same tree */
         kith_corpus_free(corpus);
         kith_ctx_free(other);
@@ -211,9 +197,9 @@ static void a_file_says_what_it_is(void **state)
         kith_file_info info = {.struct_size = sizeof info};
         kith_corpus *corpus = make_tree(folder->ctx, &points.matrix, KITH_MANHATTAN, height);
         check(folder->ctx, corpus, &points.matrix, &points.matrix, "its own points");
-        works(folder->ctx, kith_corpus_save(folder->ctx, corpus, path));
+        test_works(folder->ctx, kith_corpus_save(folder->ctx, corpus, path));
         kith_corpus_free(corpus);
-        works(folder->ctx, kith_file_inspect(folder->ctx, path, &info));
+        test_works(folder->ctx, kith_file_inspect(folder->ctx, path, &info));
         assert_int_equal(info.kind, KITH_KIND_TREE);
         assert_int_equal(info.metric, KITH_MANHATTAN);
         assert_true(info.rows == 1000 && info.cols == 3 && info.dtype == KITH_F32);
@@ -221,7 +207,7 @@ static void a_file_says_what_it_is(void **state)
         assert_true(info.tree_rows > 300 && info.tree_rows < 1000);
         assert_true(info.tree_slack >= 0 && info.tree_slack < 16);
         kith_points *read = NULL;
-        works(folder->ctx, kith_points_open(folder->ctx, path, &read));
+        test_works(folder->ctx, kith_points_open(folder->ctx, path, &read));
         assert_true(kith_points_matrix(read)->rows == 1000 && kith_points_mapped(read));
         kith_points_free(read);
     }
@@ -235,10 +221,10 @@ static void a_file_says_what_it_is(void **state)
 static kith_corpus *through_file(test_folder *folder, kith_ctx *ctx, kith_corpus *corpus)
 {
     const char *path = test_path(folder, "changed.kith");
-    works(ctx, kith_corpus_save(ctx, corpus, path));
+    test_works(ctx, kith_corpus_save(ctx, corpus, path));
     kith_corpus_free(corpus);
     corpus = NULL;
-    works(ctx, kith_corpus_open(ctx, path, &corpus));
+    test_works(ctx, kith_corpus_open(ctx, path, &corpus));
     return corpus;
 }
 
@@ -258,7 +244,7 @@ static void change(test_folder *folder, kith_metric metric, kith_dtype dtype, te
             const int64_t count = 1 + (int64_t)(test_uniform(&seed) * (step % 4 == 0 ? 400 : 30));
             test_rows more = test_rows_make(dtype, count, cols, 8);
             test_shape_fill(&more, step % 5 == 4 ? SHAPE_LINE : shape, false, &seed);
-            works(ctx, kith_corpus_add(ctx, corpus, &more.matrix));
+            test_works(ctx, kith_corpus_add(ctx, corpus, &more.matrix));
             model_add(&rows, &more.matrix);
             test_rows_free(&more);
         } else {
@@ -267,7 +253,7 @@ static void change(test_folder *folder, kith_metric metric, kith_dtype dtype, te
             for (int64_t i = 0; i < count; i++) {
                 ids[i] = (uint32_t)(test_uniform(&seed) * (double)rows.matrix.rows);
             }
-            works(ctx, kith_corpus_remove(ctx, corpus, ids, count));
+            test_works(ctx, kith_corpus_remove(ctx, corpus, ids, count));
             model_remove(&rows, ids, count);
         }
         const kith_matrix *now = kith_corpus_points(corpus);
@@ -322,13 +308,13 @@ static void down_to_one_and_up(void **state)
     for (uint32_t i = 0; i < 499; i++) {
         ids[i] = 499 - i;
     }
-    works(folder->ctx, kith_corpus_remove(folder->ctx, corpus, ids, 499));
+    test_works(folder->ctx, kith_corpus_remove(folder->ctx, corpus, ids, 499));
     model_remove(&rows, ids, 499);
     check(folder->ctx, corpus, &rows.matrix, &points.matrix, "one row");
     corpus = through_file(folder, folder->ctx, corpus);
     check(folder->ctx, corpus, &rows.matrix, &points.matrix, "one row of a file");
     for (int i = 0; i < 3; i++) {
-        works(folder->ctx, kith_corpus_add(folder->ctx, corpus, &points.matrix));
+        test_works(folder->ctx, kith_corpus_add(folder->ctx, corpus, &points.matrix));
         model_add(&rows, &points.matrix);
         check(folder->ctx, corpus, &rows.matrix, &points.matrix, "up again");
         check_bytes(folder->ctx, corpus, &rows.matrix);
@@ -358,62 +344,68 @@ static void refusals(void **state)
     kith_corpus *corpus = NULL;
     const kith_matrix *m = &points.matrix;
     made.method = KITH_METHOD_TREE;
-    fails(ctx, kith_corpus_create_with(ctx, m, NULL, &corpus), KITH_E_ARGUMENT, "params is NULL");
+    test_fails(ctx, kith_corpus_create_with(ctx, m, NULL, &corpus), KITH_E_ARGUMENT,
+               "params is NULL");
     made.tree_height = 3;
-    fails(ctx, kith_corpus_create_with(ctx, m, &made, &corpus), KITH_E_ARGUMENT,
-          "tree_height is 3, must be 0 to 2 for 100 rows");
+    test_fails(ctx, kith_corpus_create_with(ctx, m, &made, &corpus), KITH_E_ARGUMENT,
+               "tree_height is 3, must be 0 to 2 for 100 rows");
     made.tree_height = -1;
-    fails(ctx, kith_corpus_create_with(ctx, m, &made, &corpus), KITH_E_ARGUMENT, "is -1");
+    test_fails(ctx, kith_corpus_create_with(ctx, m, &made, &corpus), KITH_E_ARGUMENT, "is -1");
     made.tree_height = 1;
     made.method = KITH_METHOD_EXACT;
-    fails(ctx, kith_corpus_create_with(ctx, m, &made, &corpus), KITH_E_ARGUMENT, "is 1 and the");
+    test_fails(ctx, kith_corpus_create_with(ctx, m, &made, &corpus), KITH_E_ARGUMENT,
+               "is 1 and the");
     made.method = (kith_method)7;
-    fails(ctx, kith_corpus_create_with(ctx, m, &made, &corpus), KITH_E_ARGUMENT, "no method");
+    test_fails(ctx, kith_corpus_create_with(ctx, m, &made, &corpus), KITH_E_ARGUMENT, "no method");
     made.method = KITH_METHOD_TREE;
     made.metric = KITH_COSINE;
-    fails(ctx, kith_corpus_create_with(ctx, m, &made, &corpus), KITH_E_ARGUMENT, "cosine");
+    test_fails(ctx, kith_corpus_create_with(ctx, m, &made, &corpus), KITH_E_ARGUMENT, "cosine");
     assert_null(corpus);
     corpus = make_tree(ctx, m, KITH_EUCLIDEAN, 1);
     params.k = 2;
     params.method = KITH_METHOD_EXACT;
-    fails(ctx, kith_corpus_search(ctx, corpus, m, &params, &out), KITH_E_UNSUPPORTED, "exact");
+    test_fails(ctx, kith_corpus_search(ctx, corpus, m, &params, &out), KITH_E_UNSUPPORTED, "exact");
     params.method = KITH_METHOD_AUTO;
     params.tree_height = 1;
-    fails(ctx, kith_corpus_search(ctx, corpus, m, &params, &out), KITH_E_ARGUMENT, "already");
-    fails(ctx, kith_corpus_plan(ctx, corpus, m, &params, &plan), KITH_E_ARGUMENT, "already");
+    test_fails(ctx, kith_corpus_search(ctx, corpus, m, &params, &out), KITH_E_ARGUMENT, "already");
+    test_fails(ctx, kith_corpus_plan(ctx, corpus, m, &params, &plan), KITH_E_ARGUMENT, "already");
     params.tree_height = 0;
     params.pipeline = KITH_PIPELINE_MATRIX;
-    fails(ctx, kith_corpus_search(ctx, corpus, m, &params, &out), KITH_E_ARGUMENT, "pipelines");
+    test_fails(ctx, kith_corpus_search(ctx, corpus, m, &params, &out), KITH_E_ARGUMENT,
+               "pipelines");
     params.pipeline = KITH_PIPELINE_FUSED;
     params.metric = KITH_MANHATTAN;
-    fails(ctx, kith_corpus_search(ctx, corpus, m, &params, &out), KITH_E_ARGUMENT, "manhattan");
+    test_fails(ctx, kith_corpus_search(ctx, corpus, m, &params, &out), KITH_E_ARGUMENT,
+               "manhattan");
     params.metric = KITH_METRIC_DEFAULT;
-    fails(ctx, kith_corpus_add(ctx, corpus, &wide.matrix), KITH_E_ARGUMENT, "4");
-    fails(ctx, kith_corpus_add(ctx, corpus, &doubles.matrix), KITH_E_ARGUMENT, "float64");
+    test_fails(ctx, kith_corpus_add(ctx, corpus, &wide.matrix), KITH_E_ARGUMENT, "4");
+    test_fails(ctx, kith_corpus_add(ctx, corpus, &doubles.matrix), KITH_E_ARGUMENT, "float64");
     test_rows_set(&wide, 0, 0, NAN);
     const kith_matrix with_nan = {wide.matrix.data, 5, 0, 3, KITH_F32};
-    fails(ctx, kith_corpus_add(ctx, corpus, &with_nan), KITH_E_DATA, "points[0, 0]");
-    fails(ctx, kith_corpus_add(ctx, corpus, NULL), KITH_E_ARGUMENT, "points is NULL");
-    fails(ctx, kith_corpus_remove(ctx, corpus, (uint32_t[]){5, 100}, 2), KITH_E_ARGUMENT,
-          "ids[1] is 100, must be below 100");
-    fails(ctx, kith_corpus_remove(ctx, corpus, NULL, 2), KITH_E_ARGUMENT, "ids NULL");
+    test_fails(ctx, kith_corpus_add(ctx, corpus, &with_nan), KITH_E_DATA, "points[0, 0]");
+    test_fails(ctx, kith_corpus_add(ctx, corpus, NULL), KITH_E_ARGUMENT, "points is NULL");
+    test_fails(ctx, kith_corpus_remove(ctx, corpus, (uint32_t[]){5, 100}, 2), KITH_E_ARGUMENT,
+               "ids[1] is 100, must be below 100");
+    test_fails(ctx, kith_corpus_remove(ctx, corpus, NULL, 2), KITH_E_ARGUMENT, "ids NULL");
     uint32_t all[100];
     for (uint32_t i = 0; i < 100; i++) {
         all[i] = i;
     }
-    fails(ctx, kith_corpus_remove(ctx, corpus, all, 100), KITH_E_ARGUMENT, "all 100 rows");
+    test_fails(ctx, kith_corpus_remove(ctx, corpus, all, 100), KITH_E_ARGUMENT, "all 100 rows");
     kith_ctx *other = test_ctx(KIN_ISA_PORTABLE, 1);
-    fails(other, kith_corpus_add(other, corpus, m), KITH_E_ARGUMENT, "not the one that created");
+    test_fails(other, kith_corpus_add(other, corpus, m), KITH_E_ARGUMENT,
+               "not the one that created");
     kith_ctx_free(other);
-    works(ctx, kith_corpus_remove(ctx, corpus, NULL, 0));
+    test_works(ctx, kith_corpus_remove(ctx, corpus, NULL, 0));
     check(ctx, corpus, m, m, "after all that was refused");
     kith_corpus_free(corpus);
-    works(ctx, kith_corpus_create(ctx, m, KITH_EUCLIDEAN, &corpus));
-    fails(ctx, kith_corpus_add(ctx, corpus, m), KITH_E_UNSUPPORTED, "has no tree");
-    fails(ctx, kith_corpus_remove(ctx, corpus, all, 1), KITH_E_UNSUPPORTED, "has no tree");
-    fails(ctx, kith_corpus_plan(ctx, corpus, m, &params, &plan), KITH_E_UNSUPPORTED, "has no tree");
+    test_works(ctx, kith_corpus_create(ctx, m, KITH_EUCLIDEAN, &corpus));
+    test_fails(ctx, kith_corpus_add(ctx, corpus, m), KITH_E_UNSUPPORTED, "has no tree");
+    test_fails(ctx, kith_corpus_remove(ctx, corpus, all, 1), KITH_E_UNSUPPORTED, "has no tree");
+    test_fails(ctx, kith_corpus_plan(ctx, corpus, m, &params, &plan), KITH_E_UNSUPPORTED,
+               "has no tree");
     params.method = KITH_METHOD_TREE;
-    fails(ctx, kith_corpus_search(ctx, corpus, m, &params, &out), KITH_E_UNSUPPORTED, "tree");
+    test_fails(ctx, kith_corpus_search(ctx, corpus, m, &params, &out), KITH_E_UNSUPPORTED, "tree");
     kith_corpus_free(corpus);
     test_answer_free(&out);
     test_rows_free(&doubles);
@@ -434,8 +426,8 @@ static void named_gpus_are_refused(void **state)
     params.device = "cuda";
     made.method = KITH_METHOD_TREE;
     assert_int_equal(kith_ctx_create(&params, &ctx), KITH_OK);
-    fails(ctx, kith_corpus_create_with(ctx, &points, &made, &corpus), KITH_E_UNSUPPORTED,
-          "is the processor's");
+    test_fails(ctx, kith_corpus_create_with(ctx, &points, &made, &corpus), KITH_E_UNSUPPORTED,
+               "is the processor's");
     kith_ctx_free(ctx);
     printf("a GPU that was named is refused\n");
 }

@@ -3,6 +3,7 @@
  * the tree refuses. */
 #include "support/cases.h"
 #include "support/support_answers.h"
+#include "support/support_calls.h"
 #include "support/support_engines.h"
 #include "support/support_trees.h"
 
@@ -12,17 +13,6 @@
 /* ---- What is refused --------------------------------------------------------------------------
  */
 
-static void refuses(kith_ctx *ctx, const kith_matrix *points, kith_search_params params,
-                    kith_status status, const char *says)
-{
-    kith_neighbors out = test_answer_make(points->rows, params.k);
-    assert_int_equal(kith_graph_exact(ctx, points, &params, &out), status);
-    if (strstr(kith_ctx_detail(ctx), says) == NULL) {
-        fail_msg("'%s' does not say '%s'", kith_ctx_detail(ctx), says);
-    }
-    test_answer_free(&out);
-}
-
 static void refusals(void **state)
 {
     (void)state;
@@ -31,20 +21,20 @@ static void refusals(void **state)
     kith_search_params params = kith_search_params_default();
     params.k = 3;
     params.method = (kith_method)17;
-    refuses(ctx, &points.matrix, params, KITH_E_ARGUMENT, "no method");
+    test_graph_refused(ctx, &points.matrix, &params, KITH_E_ARGUMENT, "no method");
     params.method = KITH_METHOD_DESCENT;
-    refuses(ctx, &points.matrix, params, KITH_E_ARGUMENT, "kith_graph_descent");
+    test_graph_refused(ctx, &points.matrix, &params, KITH_E_ARGUMENT, "kith_graph_descent");
     params.method = KITH_METHOD_TREE;
     params.pipeline = KITH_PIPELINE_MATRIX;
-    refuses(ctx, &points.matrix, params, KITH_E_ARGUMENT, "pipeline");
+    test_graph_refused(ctx, &points.matrix, &params, KITH_E_ARGUMENT, "pipeline");
     params.pipeline = KITH_PIPELINE_FUSED;
     for (int metric = KITH_EUCLIDEAN; metric <= KITH_KL; metric++) {
         const bool has = metric == KITH_EUCLIDEAN || metric == KITH_SQEUCLIDEAN ||
                          metric == KITH_MANHATTAN || metric == KITH_CHEBYSHEV;
         params.metric = (kith_metric)metric;
         if (!has) {
-            refuses(ctx, &points.matrix, params, KITH_E_ARGUMENT,
-                    kith_metric_name((kith_metric)metric));
+            test_graph_refused(ctx, &points.matrix, &params, KITH_E_ARGUMENT,
+                               kith_metric_name((kith_metric)metric));
         }
     }
     params.metric = KITH_EUCLIDEAN;

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What tests of public calls ask again and again: that one works, or is refused with the right
+ * words; and tables of mistakes.
+ *
+ * A table is a macro of rows X(kinds, what, says): the kinds of calls that the mistake is made in,
+ * the statement that makes it, and what the call then says. */
+#ifndef SUPPORT_CALLS_H
+#define SUPPORT_CALLS_H
+
+#include "kith/kith.h"
+
+/* Ends the test with what the context says. */
+void test_works(const kith_ctx *ctx, kith_status status);
+/* ... where the status is not `wanted`, or the context does not say `says`. */
+void test_fails(const kith_ctx *ctx, kith_status status, kith_status wanted, const char *says);
+/* An exact graph that is refused. */
+void test_graph_refused(kith_ctx *ctx, const kith_matrix *points, const kith_search_params *params,
+                        kith_status wanted, const char *says);
+
+/* Some rows of all. */
+kith_matrix test_part_of(const kith_matrix *all, int64_t first, int64_t rows);
+
+typedef struct test_mistake {
+    const char *kinds;
+    const char *says;
+} test_mistake;
+
+/* For a table's X: an entry of an array of test_mistake. */
+#define TEST_MISTAKE_ROW(kinds, what, says) {kinds, says},
+/* For its X where `row` counts from 0: does what row `number` says, and returns. */
+#define TEST_MISTAKE_DO(kinds, what, says) \
+    if (row++ == number) {                 \
+        what;                              \
+        return;                            \
+    }
+
+#endif
