@@ -264,11 +264,17 @@ kith_status kin_cascade_watch_make(kin_cascade_run *run)
     if (control->kth != NULL && run->share.part == 0) {
         KIN_TRY(find_truth(run));
     }
-    finding f = {0};
-    kith_status status = make_room(run);
-    if (status == KITH_OK) {
-        status = find_controls(run, &f);
+    return make_room(run);
+}
+
+kith_status kin_cascade_watch_place(kin_cascade_run *run)
+{
+    const kin_descent_control *control = run->request->control;
+    if (control == NULL || control->count == 0) {
+        return KITH_OK;
     }
+    finding f = {0};
+    kith_status status = find_controls(run, &f);
     if (status == KITH_OK) {
         status = kin_cascade_own_keys(run, run->watch.firsts, run->watch.count, run->watch.own);
     }

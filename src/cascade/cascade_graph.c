@@ -125,6 +125,9 @@ static kith_status descend(kin_cascade_run *run, kin_descent_outcome *outcome)
     KIN_TRY(kin_cascade_refine(run));
     outcome->seconds_start = kin_clock_since(clock);
     clock = kin_clock_ns();
+    KIN_TRY(kin_cascade_watch_place(run));
+    run->start_ns += kin_clock_ns() - clock; /* of the report, not of the descent */
+    clock = kin_clock_ns();
     KIN_TRY(kin_cascade_descend(run, outcome));
     outcome->seconds_rounds = kin_clock_since(clock);
     outcome->evaluations = run->evaluations;

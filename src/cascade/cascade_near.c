@@ -2,8 +2,9 @@
  *
  * Idea. A tile's near ones are a share of all tiles, by the distance of centres. Of some thousand
  * tiles all pairs are looked at. Their number grows with the square of the points, so that larger
- * sets are looked at from a distance first: the tiles of 16 blocks are a group, a group is a tile
- * of a coarser set, and what is near among groups says where near tiles are looked for.
+ * sets are looked at from a distance first: consecutive tiles are a group, a group is a tile of a
+ * coarser set, and what is near among groups says where near tiles are looked for. Groups are as
+ * small as their pairs allow: what holds several clusters is near to nothing.
  *
  *      groups   . . o o O o . . . o .     the NEAR_GROUPS nearest of all groups
  *      tiles          oooOooo             the nearest tiles of those

@@ -152,6 +152,8 @@ kith_status kin_cascade_lengthen(kin_cascade_run *run, int32_t times, bool *long
 
 /* The true keys, once, and what looking takes. Nothing where nobody asks. */
 kith_status kin_cascade_watch_make(kin_cascade_run *run);
+/* Where controls stand, once positions will not change any more. */
+kith_status kin_cascade_watch_place(kin_cascade_run *run);
 void kin_cascade_watch_free(kin_cascade_run *run);
 /* Looks, and asks the caller; round->phi is filled. */
 kith_status kin_cascade_judge(kin_cascade_run *run, kin_descent_round *round,

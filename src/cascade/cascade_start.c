@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Idea. The exact engine's screen, cut short: seeds (a block's own surroundings), then stages that
- * meet near tiles alone (fused_stage.h: near). Its lists become the graph. Sets without balls have
- * their seeds alone. Metrics that have no screen, and who asks for it, begin with lists that are
- * drawn by chance; graphs that are given come first into their lists (cascade_given.c).
+ * meet near tiles alone (fused_stage.h: near). Rows of a tile stand by their reach then, as those
+ * of the exact engine's runs do. Its lists become the graph. Sets without balls have their seeds
+ * alone. Metrics that have no screen, and who asks for it, begin with lists that are drawn by
+ * chance; graphs that are given come first into their lists (cascade_given.c).
  *
  * Memory. Lists with the room that the exact engine gives them, less where that does not fit; what
  * runs out of memory is begun again in a narrower scope. Lists are gone before the rounds begin.
@@ -13,6 +14,7 @@
 #include "base/base_try.h"
 #include "cascade/cascade_near.h"
 #include "cascade/cascade_need.h"
+#include "fused/fused_runs.h"
 
 kin_descent_start kin_cascade_start_of(const kin_cascade_run *run)
 {
@@ -57,9 +59,14 @@ static kith_status run_screen(kin_cascade_run *run, kin_fused_work *work,
     if (!kin_fused_work_has_stages(work) || work->rows.centres == NULL) {
         return kin_fused_work_seed(work);
     }
+    if (!kin_cascade_knows_reach(run)) {
+        KIN_TRY(kin_fused_runs_arrange(work, &run->corpus->prepared, KIN_FUSED_TILE));
+        run->points.set = work->rows;
+    }
     KIN_TRY(kin_cascade_nearness_make(run, near));
     work->near = near->worst;
     work->points_radii = near->radii;
+    work->near_share = run->request->share;
     work->coarse = near->coarse;
     KIN_TRY(kin_cascade_reach_of_given(run, work));
     return kin_fused_work_run(work);

@@ -33,11 +33,11 @@ static __global__ void __launch_bounds__(KIN_FUSED_RUN / 2)
         const item last = {INFINITY, UINT32_MAX};
         items[i] = p < job.points ? item{job.reach[p], job.ids[p]} : last;
     }
-    for (int size = 2; size <= KIN_FUSED_RUN; size *= 2) {
+    for (int size = 2; size <= job.run; size *= 2) {
         for (int step = size / 2; step > 0; step /= 2) {
             __syncthreads();
             const int low = thread / step * 2 * step + thread % step;
-            const bool rising = (low & size) == 0;
+            const bool rising = (low & size) == 0 || size == job.run;
             const item a = items[low];
             const item b = items[low + step];
             if (comes_after(a, b) == rising) {

@@ -14,6 +14,7 @@
 #include "fused/fused_direct.h"
 #include "fused/fused_hybrid.h"
 #include "fused/fused_pipeline.h"
+#include "fused/fused_runs.h"
 #include "fused/fused_side.h"
 #include "fused/fused_team.h"
 #include "host/host_clock.h"
@@ -24,22 +25,6 @@ static bool leaves_own_out(const kin_request *request)
 }
 
 /* ---- Two-sided ------------------------------------------------------------------------------- */
-
-static kith_status arrange(kin_fused_work *work, kin_fused_prepared *points)
-{
-    const kin_fused_device *on = &work->on;
-    const kin_fused_arrange job = {
-        .points = work->rows.points, .ids = points->ids, .reach = work->lists.reach};
-    const kin_fused_set before = work->rows;
-    KIN_TRY(kin_fused_work_reach(work));
-    KIN_TRY(
-        kin_gpu_check(on->ctx, on->gpu, on->kernels->arrange(on->stream, &job), "arranging rows"));
-    KIN_TRY(kin_fused_prepared_round(on->ctx, on->gpu, points));
-    work->rows = points->set;
-    work->rows.centres = before.centres; /* of the same tiles, or NULL where none are skipped */
-    work->cols = work->rows;
-    return KITH_OK;
-}
 
 static kith_status screen_graph(kin_fused_answers *a, kin_fused_prepared *points,
                                 const kin_fused_worst *worst, const kin_request *request)
@@ -63,7 +48,7 @@ static kith_status screen_graph(kin_fused_answers *a, kin_fused_prepared *points
     kith_status status = KITH_OK;
     KIN_TRY(kin_fused_work_make(&work, k, kin_fused_capacity(k)));
     if (kin_fused_work_has_stages(&work)) {
-        KIN_TRY_GOTO(status, arrange(&work, points), done);
+        KIN_TRY_GOTO(status, kin_fused_runs_arrange(&work, points, KIN_FUSED_RUN), done);
     }
     KIN_TRY_GOTO(status, kin_fused_pipeline_run(&work, request), done);
     KIN_TRY_GOTO(status, kin_gpu_wait(ctx, a->on.gpu), done);

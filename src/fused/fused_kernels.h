@@ -188,11 +188,12 @@ typedef struct kin_fused_tighten {
                         what it keeps does not depend on who came first */
 } kin_fused_tighten;
 
-/* Sorts each KIN_FUSED_RUN consecutive positions by rising reach (ties: by id): ids and reaches are
+/* Sorts each `run` consecutive positions by rising reach (ties: by id): ids and reaches are
  * permuted in place. Thresholds of a column then differ little from those of its neighbours, which
  * is what makes one test serve both ends of a pair. */
 typedef struct kin_fused_arrange {
     int64_t points;
+    int32_t run; /* a power of two from 2 on, at most KIN_FUSED_RUN */
     uint32_t *ids;
     double *reach;
 } kin_fused_arrange;

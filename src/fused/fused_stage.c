@@ -37,9 +37,9 @@
 #include <stddef.h>
 #include <time.h>
 
-/* A stage, in units of all that went before. Stages of near tiles are short, and what ends each of
- * them costs more than the candidates that it saves. */
-enum { GRAPH_GROWTH = 1, SEARCH_GROWTH = 2, NEAR_GROWTH = 15 };
+/* A stage, in units of all that went before; of near tiles in units of what was met. What ends a
+ * stage of those costs more than the candidates that it saves, until lists overflow. */
+enum { GRAPH_GROWTH = 1, SEARCH_GROWTH = 2, NEAR_GROWTH = 3 };
 
 /* ---- Work ------------------------------------------------------------------------------------ */
 
@@ -461,6 +461,22 @@ static kith_status run_stages(kin_fused_work *w, int64_t first, int64_t end, int
     return KITH_OK;
 }
 
+/* The same of near tiles, which are a share of all. */
+static kith_status run_near_stages(kin_fused_work *w, int64_t first, int64_t end)
+{
+    double met = (double)first;
+    while (first < end) {
+        const double longest = w->known ? (double)end : NEAR_GROWTH * met / w->near_share;
+        const int64_t left = kin_min_i64(end - first, w->stretch);
+        const int64_t length = longest < (double)left ? kin_max_i64(1, (int64_t)longest) : left;
+        KIN_TRY(run_stage(w, first, first + length));
+        KIN_TRY(end_stage(w, (double)first / (double)end));
+        met += w->near_share * (double)length;
+        first += length;
+    }
+    return KITH_OK;
+}
+
 /* All near groups of wide sets. A list has room for its k entries and some more, and the first
  * parts are short, since limits are wide. */
 static kith_status run_wide_stages(kin_fused_work *w)
@@ -500,6 +516,7 @@ kith_status kin_fused_work_reach(kin_fused_work *w)
 kith_status kin_fused_work_reached(kin_fused_work *w)
 {
     w->reached = true;
+    w->known = true;
     w->seed_pairs = (double)(own_end(w) - own_first(w)) * (double)w->seed_tiles;
     KIN_TRY(upload_seed_tiles(w));
     return upload_seed_units(w);
@@ -527,11 +544,8 @@ kith_status kin_fused_work_run(kin_fused_work *w)
     }
     const int64_t first = w->seed_blocks / 2 + 1;
     const int64_t end = kin_fused_offsets_end(w->rows.padded / KIN_FUSED_BLOCK);
-    if (w->near == NULL) {
-        return run_stages(w, first, end, first, GRAPH_GROWTH);
-    }
-    /* Near tiles of rows that know their reach are one stage. */
-    return run_stages(w, first, end, w->reached ? end : first, NEAR_GROWTH);
+    return w->near != NULL ? run_near_stages(w, first, end)
+                           : run_stages(w, first, end, first, GRAPH_GROWTH);
 }
 
 kith_status kin_fused_work_rerun(kin_fused_work *w)

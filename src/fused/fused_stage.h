@@ -45,6 +45,7 @@ typedef struct kin_fused_work {
     bool cut_short;
     const kin_fused_worst *near;
     const float *points_radii;
+    double near_share;       /* of all pairs, about */
     kin_fused_coarse coarse; /* with `near`, where kin_fused_is_wide: the groups of near tiles */
     int32_t *before;         /* of kin_fused_tighten, where the graph is cut short */
     kin_fused_counters *counters; /* device */
@@ -56,6 +57,7 @@ typedef struct kin_fused_work {
     int64_t batch_blocks; /* blocks of rows that one matrix holds */
     int64_t stretch;      /* offsets or tiles that a plan may take at once */
     uint32_t unit_tiles;
+    bool known;   /* kin_fused_work_reached was here: limits will not become much less */
     bool reached; /* rows have a reach: tiles and units of the seeds stand ready */
     void *events[2];
     int64_t stages;    /* so far */
