@@ -44,7 +44,8 @@ extern "C" {
 #define KITH_VERSION_MINOR 1
 #define KITH_VERSION_PATCH 0
 
-/* "0.1.0", and the commit the library was built from ("unknown" outside a checkout). */
+/* "0.1.0", and the commit the library was built from ("unknown" outside a checkout and a
+ * source tarball). */
 KITH_API const char *kith_version(void);
 KITH_API const char *kith_commit(void);
 
