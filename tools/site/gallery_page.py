@@ -45,18 +45,21 @@ def said(picture):
     )
 
 
+def kept(root, path):
+    return root / "docs" / "pictures" / f"gallery_{path.stem}.png"
+
+
 def page(root, path, lead):
     title, text = title_and_text(path)
     text = lead(text, f"gallery/{path.stem}.md", str(path.relative_to(root)))
     out = [f"# {title}", text]
     made = root / "build" / "gallery" / f"{path.stem}.png"
-    kept = root / "docs" / "pictures" / f"gallery_{path.stem}.png"
+    larger = kept(root, path)
     if made.is_file():
         out += ["## Drawn when this site was built", f"![{title}]({made.name})", said(made)]
-    if kept.is_file():
-        command = f"`KITH_DATA=folder python3 examples/gallery/{path.name} out`"
-        out += ["## Drawn from larger data", f"By {command}:"]
-        out += [f"![{title}](../pictures/{kept.name})", said(kept)]
+    command = f"`KITH_DATA=folder python3 examples/gallery/{path.name} out`"
+    out += ["## Drawn from larger data", f"By {command}:"]
+    out += [f"![{title}](../pictures/{larger.name})", said(larger)]
     out += ["## The script", f"`examples/gallery/{path.name}`:", code_of(path)]
     out += ["`gallery.py`, which is beside it:", code_of(path.with_name("gallery.py"))]
     return "\n\n".join(out) + "\n"
@@ -71,8 +74,7 @@ def pages(root, lead):
         made[f"gallery/{name}.md"] = page(root, path, lead)
         title, text = title_and_text(path)
         cards += [f"## [{title}]({name}.md)", text.split("\n\n")[0]]
-        if (root / "build" / "gallery" / f"{name}.png").is_file():
-            cards += [f"[![{title}]({name}.png){{width=480px}}]({name}.md)"]
+        cards += [f"[![{title}](../pictures/{kept(root, path).name}){{width=480px}}]({name}.md)"]
     contents = "\n".join(
         ["```{toctree}", ":hidden:", "", *ORDER, "PHAT0 in the shell <photo_z>", "```", ""]
     )

@@ -78,7 +78,7 @@ def toctree(entries, caption=None, hidden=True):
 
 
 def with_one_title(text):
-    """A page with parts of equal rank has one title here: from the second part on headings go down."""
+    """A page with parts of equal rank has one title here: the headings of later ones go down."""
     lines, titles, fenced = [], 0, False
     for line in text.splitlines(keepends=True):
         fenced ^= line.startswith("```")
