@@ -10,17 +10,17 @@
 #
 # Warnings are errors, and so are links that lead nowhere.
 set -euo pipefail
-cd "$(dirname "$0")/.."
 python=""
 gallery_alone=no
 while [ $# -gt 0 ]; do
     case $1 in
-        --python) python=$2 && shift ;;
+        --python) python=$(realpath -s "$(command -v "$2")") && shift ;;
         --gallery) gallery_alone=yes ;;
         *) echo "site: $1 is no option" >&2 && exit 2 ;;
     esac
     shift
 done
+cd "$(dirname "$0")/.."
 if [ -z "$python" ]; then
     python=build/site-venv/bin/python
     [ -x "$python" ] || python3 -m venv build/site-venv
