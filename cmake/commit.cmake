@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Run at build time: writes ${OUTPUT} with the commit of ${SOURCE}, only when it changed. In a source
-# tarball git has written it into commit.txt (.gitattributes).
+# Run at build time: writes ${OUTPUT} with the commit of ${SOURCE}, only when it changed. In a
+# source tarball git has written it into commit.txt (.gitattributes).
 set(commit "unknown")
 find_program(GIT git)
 if(GIT AND EXISTS ${SOURCE}/.git)

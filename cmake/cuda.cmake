@@ -5,7 +5,8 @@
 set(KITH_CUDA AUTO CACHE STRING "Build the GPU module: AUTO (where nvcc is found), ON, OFF")
 set(KITH_CUDA_ARCHS 80 86 89 90 CACHE STRING
     "Chips to compile for; the last one also as PTX, for chips that come later")
-set(KITH_BUILT_CUDA "" CACHE FILEPATH "A libkith_cuda.so that is installed instead of building one")
+set(KITH_BUILT_CUDA "" CACHE FILEPATH
+    "A libkith_cuda.so that is installed instead of building one")
 set(KITH_HAS_CUDA OFF)
 
 if(NOT KITH_CUDA STREQUAL "OFF")

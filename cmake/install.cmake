@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# cmake --install: library, headers, command, pkg-config file, CMake package, man pages, completion, licence.
+# cmake --install: library, headers, command, pkg-config file, CMake package, man pages, completion,
+# licence.
 
 install(TARGETS kith EXPORT kith-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 file(GLOB PUBLIC_HEADERS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/include/kith/*.h)
@@ -15,8 +16,8 @@ elseif(TARGET kith_cuda)
   install(TARGETS kith_cuda LIBRARY DESTINATION ${modules_dir})
 endif()
 if(TARGET kith_cli)
-  # The installed command finds its library wherever the tree is moved to; that of a system's package
-  # leaves it to the loader.
+  # The installed command finds its library wherever the tree is moved to; that of a system's
+  # package leaves it to the loader.
   set(command_rpath "")
   if(NOT CMAKE_INSTALL_PREFIX STREQUAL "/usr")
     file(RELATIVE_PATH bin_to_lib ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
