@@ -22,7 +22,9 @@ PEERS = {
     "pykdtree": "pykdtree",
     "scipy": "scipy",
 }
-MANY, FEW = ("faiss", "sklearn", "usearch", "hnswlib"), ("faiss", "hnswlib")
+# usearch's exact search takes far longer than the others': it stands beside the smallest jobs alone.
+ALL = ("faiss", "sklearn", "hnswlib", "usearch")
+MANY, FEW = ALL[:3], ("faiss", "hnswlib")
 
 
 def plan_curves(threads):
@@ -37,10 +39,12 @@ def plan_curves(threads):
         for rows, columns, k in points:
             at = {"n": rows, "d": columns, "k": k}[series]
             small = rows <= 20_000
-            call = partial(generated_job, shape=(rows, columns), peers=MANY if small else FEW, k=k)
+            quick = series == "n" and small
+            peers = ALL if quick else MANY if small else FEW
+            call = partial(generated_job, shape=(rows, columns), peers=peers, k=k)
             jobs[f"graph-cpu-{series}-{at}"] = (
-                12 if small else 40,
-                series == "n" and small,
+                25 if quick else 12 if small else 40,
+                quick,
                 partial(call, series=series, at=at),
             )
     for used in (each for each in (1, 2, 4, 8, 16, 32) if each <= threads):

@@ -2,11 +2,13 @@
 """What all jobs of bench/report on processors share: programs, sizes, which peers, the machine's limits."""
 
 import argparse
+import importlib.util
 import pathlib
 import subprocess
 import tempfile
 
 import bench_graph
+import peer
 
 LONG = 5.0  # seconds: a peer that has used more is not run again
 LIMITS_READ = (1024, 65536)  # a matrix of 256 MiB, read by all threads
@@ -43,6 +45,11 @@ class Bench:
 
     def fewer(self, rows):
         return max(1000, rows // self.scale)
+
+    def left_out(self, names):
+        """Peers for graphs that are installed and not among these."""
+        installed = [name for name in peer.PEERS if importlib.util.find_spec(name) is not None]
+        return [name for name in installed if name not in names]
 
     def peers(self, names):
         wanted = [name for name in self.options.peers.split(",") if name]

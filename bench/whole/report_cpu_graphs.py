@@ -112,6 +112,7 @@ def graph_job(
     options = bench.graph_options(threads)
     options.peers = bench.peers(peers)
     rows, _, columns = work.shape()
+    absent = {name: "not run beside this one" for name in bench.left_out(options.peers)}
     job = report_rows.job(
         id=name,
         series=series,
@@ -124,6 +125,7 @@ def graph_job(
         k=k,
         dtype=bench_graph.DTYPE_NAMES[path.suffix],
         bytes=path.stat().st_size - 8,
+        absent=absent,
     )
     with tempfile.TemporaryDirectory(dir=bench.cache) as folder:
         found = engines_of(bench, work, options, pathlib.Path(folder), descends)
@@ -133,6 +135,7 @@ def graph_job(
         truth = bench_graph.distances_of(work, sampled, found[0][0].ids().astype(numpy.int64))
         for each, setting in found:
             if each.seconds:
+                job["absent"].pop(each.name, None)
                 job["engines"].append(engine_row(bench, each, setting, work, sampled, truth))
             else:
                 job["absent"][each.name] = why(each, bench.options.patience)
