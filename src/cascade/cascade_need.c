@@ -16,8 +16,10 @@ enum {
  * take 31 ms with 3,000 or 6,000 of them, 43 with 24,000, and two rounds, of 3 ms each, gain more.
  */
 static const double POINTS_TO_MEET = 6000.0;
-/* Where two graphs are made one their own lists lead on. */
-static const double POINTS_ACROSS = 1000.0;
+/* Where two graphs are made one their own lists limit what passes, so that points cost little; and
+ * rounds that bring less than this share of the answer cost more than they are worth. */
+static const double POINTS_ACROSS = 4000.0;
+static const double DELTA_ACROSS = 0.01;
 static const double MOST_SHARE = 0.5;
 
 void kin_cascade_defaults(kin_descent_request *request, int64_t rows)
@@ -25,6 +27,11 @@ void kin_cascade_defaults(kin_descent_request *request, int64_t rows)
     if (request->share == 0.0) {
         const double points = request->split > 0 ? POINTS_ACROSS : POINTS_TO_MEET;
         request->share = fmin(MOST_SHARE, points / (double)kin_max_i64(rows, 1));
+    }
+    /* What is drawn by chance brings little at first. */
+    if (request->delta == 0.0 && request->split > 0 && request->by_chance == 0 &&
+        kin_metric_get_traits(request->distance.metric)->screen == KIN_SCREEN_DISTANCE) {
+        request->delta = DELTA_ACROSS;
     }
     if (request->candidates == 0) {
         request->candidates = (int32_t)kin_max_i64(LEAST_CANDIDATES, request->k / 4);
