@@ -91,7 +91,7 @@ def wrong(work, rows, ids, truth):
 def why(engine, patience):
     return (
         f"more than {patience:.0f} s (--patience)"
-        if engine.failure == "exit code 124"
+        if engine.failure in ("exit code 124", "exit code 137")
         else engine.failure
     )
 

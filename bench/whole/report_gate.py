@@ -6,12 +6,14 @@ memory as a multiple of the points. Seconds of two runs are never compared."""
 from dataclasses import dataclass
 
 import report_rows
+from report_tables import QUIET
 
 TOLERANCE = {"cpu": 0.25, "cuda": 0.08}  # EXPLAINED says where they come from
 MOST = 0.60  # however much the runs of an engine vary
 RECALL, MEMORY, MEMORY_MIB = 0.005, 0.15, 8.0
 SHORT = {"cpu": 0.05, "cuda": 0.0001}  # seconds: a shorter time is shown and not judged
 WORSE, SAME, BETTER, OPEN = "WORSE", "as before", "better", "not judged"
+ALONE = "worse alone"
 
 EXPLAINED = f"""## The gate
 
@@ -22,10 +24,19 @@ of the limit measured in the same run, recall, and peak memory as a multiple of 
 times of two runs are never compared. A ratio is worse if it fell by more than
 {100 * TOLERANCE['cpu']:.0f} % (a GPU: {100 * TOLERANCE['cuda']:.0f} %), or by more than the runs of
 either engine differ among themselves where that is more; beyond {100 * MOST:.0f} % it is worse in any
-case. Of recall {RECALL:g} may be lost, of memory {100 * MEMORY:.0f} % more be used. Times below
-{1e3 * SHORT['cpu']:.0f} ms on the processor, and ratios to a peer of another version, are shown and
-not judged. The exit status is 1 where a ratio got worse, 2 where the results cannot be compared:
-another machine, other threads, no row in common.
+case. kith's time is in all ratios of a row, so the row is worse where at least half of them are: one
+peer that was quick that day is shown, and is no loss of ours. Of recall {RECALL:g} may be lost, of
+memory {100 * MEMORY:.0f} % more be used. Times below {1e3 * SHORT['cpu']:.0f} ms on the processor, and
+ratios to a peer of another version, are shown and not judged. The exit status is 1 where a row got
+worse, 2 where the results cannot be compared: another machine, other threads, no row in common, or
+processors that others used (load average above {QUIET:g} at the beginning).
+
+Where the tolerance comes from. Processor: the same version of pykdtree took 1.45 and 1.36, 2.52 and
+2.20, 13.1 and 11.7 s in two quiet runs (`tree.csv`, 6ecf0f6 and 89e0858), up to 15 %, and quiet runs of
+kith in one run differ by up to 10 % (`select.csv`, 6e8ddd3); both together are 25 %. On two cores that
+others used, ratios of the same program changed by -70 to +340 % between two runs: so it is not judged
+there. GPU: graphs, trees, descents and selection of three or four commits that changed nothing there
+differ by at most 3 % (`gpu.csv`, `tree.csv`, `select.csv`).
 """
 
 
@@ -72,75 +83,71 @@ def too_short(side, *engines):
     return "too short" if shortest < SHORT[side] else ""
 
 
-def compare_engine(side, job, name, before, now, peers_before, peers_now):
-    """One engine of kith."""
-    for peer in (each for each in peers_before if each in peers_now):
-        old, new = peers_before[peer], peers_now[peer]
-        changed = (
-            ""
-            if old["version"] == new["version"]
-            else f"{peer} {old['version']} is {new['version']} now"
-        )
-        yield judged(
-            job,
-            f"{name}: times faster than {peer}",
-            old["seconds"] / before["seconds"],
-            new["seconds"] / now["seconds"],
-            allowed_loss(side, (before, now, old, new)),
-            changed or too_short(side, before, now, old, new),
-        )
-    if before["exact"] and not now["exact"]:
-        yield Finding(job, f"{name}: exact", 1.0, 0.0, 0.0, WORSE)
-    elif not before["exact"] and None not in (before["recall"], now["recall"]):
-        lost = before["recall"] - now["recall"]
-        yield Finding(
-            job,
-            f"{name}: recall",
-            before["recall"],
-            now["recall"],
-            RECALL,
-            WORSE if lost > RECALL else SAME,
-        )
+def together(findings):
+    """Ratios that all hold one time of kith's: worse where at least half of the judged ones are."""
+    judged_ones = [each for each in findings if each.verdict != OPEN]
+    worse = [each for each in judged_ones if each.verdict == WORSE]
+    if 2 * len(worse) < len(judged_ones):
+        for each in worse:
+            each.verdict = ALONE
+    return findings
 
 
-def compare_limits(side, job, before, now):
-    """Share of the limit, memory: of kith's first engine."""
-    old, new = (
-        next((each for each in work["engines"] if each["kith"]), None) for work in (before, now)
-    )
-    if old is None or new is None:
-        return
+def compare_times(side, before, now, old, new):
+    """One engine of kith beside each peer, and beside the limit."""
+    job, name = before["id"], report_rows.label(old)
+    peers = by_label(now, False)
+    found = []
+    for peer, other in by_label(before, False).items():
+        if peer not in peers:
+            continue
+        fresh = peers[peer]
+        versions = f"{peer} {other['version']} is {fresh['version']} now"
+        changed = "" if other["version"] == fresh["version"] else versions
+        found.append(
+            judged(
+                job,
+                f"{name}: times faster than {peer}",
+                other["seconds"] / old["seconds"],
+                fresh["seconds"] / new["seconds"],
+                allowed_loss(side, (old, new, other, fresh)),
+                changed or too_short(side, old, new, other, fresh),
+            )
+        )
+    shares = report_rows.share(before, old), report_rows.share(now, new)
+    if None not in shares:
+        allowed = allowed_loss(side, (old, new))
+        short = too_short(side, old, new)
+        found.append(judged(job, f"{name}: share of the limit", *shares, allowed, short))
+    return together(found)
+
+
+def compare_answers(job, old, new):
+    """What was exact stays so; a recall may vary a little."""
     name = report_rows.label(old)
-    if before["floor"] and now["floor"]:
-        yield judged(
-            job,
-            f"{name}: share of the limit",
-            before["floor"] / old["seconds"],
-            now["floor"] / new["seconds"],
-            allowed_loss(side, (old, new)),
-            too_short(side, old, new),
-        )
+    if old["exact"] and not new["exact"]:
+        yield Finding(job, f"{name}: exact", 1.0, 0.0, 0.0, WORSE)
+    elif not old["exact"] and None not in (old["recall"], new["recall"]):
+        verdict = WORSE if old["recall"] - new["recall"] > RECALL else SAME
+        yield Finding(job, f"{name}: recall", old["recall"], new["recall"], RECALL, verdict)
+
+
+def compare_memory(before, old, new):
     if old["peak_mib"] and new["peak_mib"] and before["bytes"]:
         points = before["bytes"] / 2**20
-        yield judged(
-            job,
-            f"{name}: points by peak memory",
-            points / old["peak_mib"],
-            points / new["peak_mib"],
-            MEMORY,
-            "" if old["peak_mib"] > MEMORY_MIB else "too little",
-        )
+        ratios = points / old["peak_mib"], points / new["peak_mib"]
+        little = "" if old["peak_mib"] > MEMORY_MIB else "too little"
+        what = f"{report_rows.label(old)}: points by peak memory"
+        yield judged(before["id"], what, *ratios, MEMORY, little)
 
 
 def compare_job(side, before, now):
-    old_peers, new_peers = by_label(before, False), by_label(now, False)
-    new_kith = by_label(now, True)
+    fresh = by_label(now, True)
     for name, old in by_label(before, True).items():
-        if name in new_kith:
-            yield from compare_engine(
-                side, before["id"], name, old, new_kith[name], old_peers, new_peers
-            )
-    yield from compare_limits(side, before["id"], before, now)
+        if name in fresh:
+            yield from compare_times(side, before, now, old, fresh[name])
+            yield from compare_answers(before["id"], old, fresh[name])
+            yield from compare_memory(before, old, fresh[name])
 
 
 def obstacle(accepted, fresh):
@@ -148,6 +155,8 @@ def obstacle(accepted, fresh):
     for name in ("side", "machine", "threads"):
         if accepted[name] != fresh[name]:
             return f"another {name}: {accepted[name]} was accepted, this is {fresh[name]}"
+    if fresh["side"] == "cpu" and fresh["load"][0] > QUIET:
+        return f"others have the processor, the load average was {fresh['load'][0]:.1f}"
     if accepted.get("scale", 1) != fresh.get("scale", 1):
         return "other sizes (--scale)"
     return ""

@@ -352,13 +352,19 @@ class Gate(unittest.TestCase):
         self.assertEqual(self.worse(noisy(1.5, 2.0)), [])  # its own runs differ by two
         self.assertEqual(len(self.worse(noisy(3.0, 100.0))), 4)
 
+    def test_one_peer_that_was_quick_is_shown_and_no_loss(self):
+        fresh = changed(slower("faiss", factor=0.5))
+        self.assertEqual(self.status(fresh), 0)
+        self.assertIn(report_gate.ALONE, self.said.getvalue())
+
     def test_a_gpu_is_held_more_tightly(self):
         fresh = changed(slower("kith exact", factor=1.2))
         self.assertEqual(self.status(fresh | {"side": "cuda"}, forged(side="cuda")), 1)
 
     def test_a_peer_of_another_version_is_not_judged(self):
         def change(job):
-            job["engines"][1].update(seconds=1.0, low=1.0, high=1.0, version="2")
+            for each in job["engines"][1:]:
+                each.update(seconds=1.0, low=1.0, high=1.0, version="2")
 
         self.assertEqual(self.status(changed(change)), 0)
         self.assertIn("faiss 1 is 2 now", self.said.getvalue())
@@ -404,6 +410,8 @@ class Gate(unittest.TestCase):
         self.assertEqual(self.status(forged(machine="another")), 2)
         self.assertEqual(self.status(forged(threads=4)), 2)
         self.assertEqual(self.status(forged(scale=8)), 2)
+        self.assertEqual(self.status(forged(load=[11.0, 12.0])), 2)
+        self.assertIn("load average was 11.0", self.said.getvalue())
         self.assertEqual(self.status(changed(lambda job: job.update(rows=50000))), 2)
         self.assertIn("no row in common", self.said.getvalue())
 
