@@ -30,6 +30,7 @@ enum { LENGTHENINGS = 2, GPU_LENGTHENINGS = 3 };
  * Rounds with longer lists cost more, so that those with short ones must not end too early. */
 static const double AS_MUCH_AGAIN = 8.0;
 static const double SETTLED = 0.1;
+static const double NEAR_ENOUGH = 0.75; /* of the wanted recall, for a start */
 
 /* Pairs that a descent costs as much as, a row: by which "auto" chooses the device. */
 static const double PAIRS_A_ROW = 5e4;
@@ -144,6 +145,13 @@ static bool is_hopeless(const watch *w, const kin_descent_round *round, double r
            recall + AS_MUCH_AGAIN * (recall - w->before) < w->job->recall;
 }
 
+/* Points without clusters: rounds would take longer than a start that looks at more of them. */
+static bool is_far(const watch *w, const kin_descent_round *round, double recall)
+{
+    return w->job->request.share == 0.0 && round->number == 0 &&
+           recall < NEAR_ENOUGH * w->job->recall;
+}
+
 /* kin_descent_request.judge */
 static kith_status judge(void *arg, const kin_descent_round *round, kin_descent_verdict *verdict)
 {
@@ -165,6 +173,7 @@ static kith_status judge(void *arg, const kin_descent_round *round, kin_descent_
     }
     w->reached = w->job->recall > 0.0 && recall >= w->job->recall;
     *verdict = w->reached                      ? KIN_DESCENT_ENOUGH
+               : is_far(w, round, recall)      ? KIN_DESCENT_FAR
                : is_hopeless(w, round, recall) ? KIN_DESCENT_STUCK
                                                : KIN_DESCENT_GO_ON;
     w->before = recall;

@@ -87,6 +87,7 @@ static kith_status take_points(kin_cascade_run *run)
     run->count = prepared->groups.count;
     run->points = (kin_cascade_points){.set = prepared->set, .rows = prepared->rows};
     run->wanted = kin_min_i64(run->request->k, run->count - 1);
+    run->near_share = run->request->share;
     if (run->screened || run->count == 0) {
         return KITH_OK;
     }
@@ -127,9 +128,8 @@ static kith_status descend(kin_cascade_run *run, kin_descent_outcome *outcome)
     clock = kin_clock_ns();
     KIN_TRY(kin_cascade_watch_place(run));
     run->start_ns += kin_clock_ns() - clock; /* of the report, not of the descent */
-    clock = kin_clock_ns();
     KIN_TRY(kin_cascade_descend(run, outcome));
-    outcome->seconds_rounds = kin_clock_since(clock);
+    outcome->seconds_rounds = kin_clock_since(run->start_ns) - outcome->seconds_start;
     outcome->evaluations = run->evaluations;
     outcome->list = run->graph.length;
     outcome->candidates = run->candidates;

@@ -152,7 +152,7 @@ kith_status kin_cascade_nearness_make(const kin_cascade_run *run, kin_cascade_ne
         KIN_TRY(find_groups(run, nearness));
     }
     const int64_t count =
-        kin_max_i64(1, (int64_t)(run->request->share * (double)kin_fused_tiles_of(set->points)));
+        kin_max_i64(1, (int64_t)(run->near_share * (double)kin_fused_tiles_of(set->points)));
     const kin_cascade_near job = {
         .set = *set, .coarse = nearness->coarse, .count = count, .worst = nearness->worst};
     return find_near(run, &job);

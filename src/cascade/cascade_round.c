@@ -162,6 +162,24 @@ static kith_status run_stage(kin_cascade_run *run, bool lengthens, kin_descent_o
     return status;
 }
 
+/* In place of many rounds; judged once more. */
+static kith_status begin_wider(kin_cascade_run *run, kin_descent_outcome *outcome,
+                               kin_descent_verdict *verdict)
+{
+    bool wider = false;
+    *verdict = KIN_DESCENT_GO_ON;
+    KIN_TRY(kin_cascade_widen(run, outcome->start, &wider));
+    if (!wider) {
+        return KITH_OK;
+    }
+    kin_descent_round start = {.evaluations = run->evaluations,
+                               .seconds = kin_clock_since(run->start_ns)};
+    outcome->seconds_start = start.seconds;
+    KIN_TRY(kin_cascade_judge(run, &start, verdict));
+    *verdict = *verdict == KIN_DESCENT_ENOUGH ? KIN_DESCENT_ENOUGH : KIN_DESCENT_GO_ON;
+    return KITH_OK;
+}
+
 kith_status kin_cascade_descend(kin_cascade_run *run, kin_descent_outcome *outcome)
 {
     kin_descent_round start = {.evaluations = run->evaluations,
@@ -169,6 +187,9 @@ kith_status kin_cascade_descend(kin_cascade_run *run, kin_descent_outcome *outco
     kin_descent_verdict verdict = KIN_DESCENT_GO_ON;
     bool goes_on = run->request->rounds > 0;
     KIN_TRY(kin_cascade_judge(run, &start, &verdict));
+    if (verdict == KIN_DESCENT_FAR) {
+        KIN_TRY(begin_wider(run, outcome, &verdict));
+    }
     goes_on = goes_on && verdict != KIN_DESCENT_ENOUGH;
     for (int32_t times = 1; goes_on; times++) {
         const bool lengthens = times <= run->request->lengthenings;

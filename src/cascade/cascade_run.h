@@ -68,6 +68,7 @@ typedef struct kin_cascade_run {
     int32_t candidates;      /* of each kind that a list samples; they rise as lists do */
     kin_cascade_watch watch;
     kin_cascade_share share;
+    double near_share; /* of all pairs that the start looks at, about */
     double evaluations;
     int64_t start_ns;
 } kin_cascade_run;
@@ -94,6 +95,8 @@ static inline bool kin_cascade_is_plain(const kin_groups *groups)
 kin_descent_start kin_cascade_start_of(const kin_cascade_run *run);
 /* Makes run->graph and fills it: every list has `length` entries, or nearly. Waits. */
 kith_status kin_cascade_begin(kin_cascade_run *run, kin_descent_start start);
+/* The graph anew, by a start that looks at more pairs; wider: whether there is such. Waits. */
+kith_status kin_cascade_widen(kin_cascade_run *run, kin_descent_start start, bool *wider);
 /* Makes graph->words of its length and fills them with what the screen finds, all NEW. */
 kith_status kin_cascade_screen(kin_cascade_run *run, kin_cascade_graph *graph);
 /* The request's graphs come into run->graph, which is empty (cascade_given.c). */

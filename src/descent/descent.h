@@ -18,10 +18,10 @@
 #include "metric/metric.h"
 
 typedef enum kin_descent_start {
-    KIN_DESCENT_START_AUTO = 0, /* screen where the metric has one, else random */
+    KIN_DESCENT_START_AUTO = 0, /* screen where the metric or its relative has one, else random */
     KIN_DESCENT_START_RANDOM,
-    KIN_DESCENT_START_SCREEN,
-    KIN_DESCENT_START_GRAPH /* init */
+    KIN_DESCENT_START_SCREEN, /* near cells or blocks; without products: of the metric's relative */
+    KIN_DESCENT_START_GRAPH   /* init */
 } kin_descent_start;
 
 /* What a round did. Round 0 is the start. */
@@ -39,7 +39,8 @@ typedef struct kin_descent_round {
 typedef enum kin_descent_verdict {
     KIN_DESCENT_GO_ON = 0,
     KIN_DESCENT_STUCK, /* rounds of such lists will not get there: longer ones, or end */
-    KIN_DESCENT_ENOUGH
+    KIN_DESCENT_ENOUGH,
+    KIN_DESCENT_FAR /* after a start: one that looks at more pairs is wanted, if there is such */
 } kin_descent_verdict;
 
 /* Rows whose lists are looked at between rounds. The engine fills kth and found. */

@@ -166,7 +166,7 @@ static kith_status judge(descending *d, const kin_descent_lists *lists, bool *en
     if (d->request.judge != NULL) {
         KIN_TRY(d->request.judge(d->request.judge_arg, &round, &verdict));
     }
-    *enough = verdict != KIN_DESCENT_GO_ON;
+    *enough = verdict == KIN_DESCENT_STUCK || verdict == KIN_DESCENT_ENOUGH;
     return KITH_OK;
 }
 
