@@ -6,7 +6,6 @@ memory as a multiple of the points. Seconds of two runs are never compared."""
 from dataclasses import dataclass
 
 import report_rows
-from report_tables import QUIET
 
 TOLERANCE = {"cpu": 0.25, "cuda": 0.08}  # EXPLAINED says where they come from
 MOST = 0.60  # however much the runs of an engine vary
@@ -29,7 +28,7 @@ peer that was quick that day is shown, and is no loss of ours. Of recall {RECALL
 memory {100 * MEMORY:.0f} % more be used. Times below {1e3 * SHORT['cpu']:.0f} ms on the processor, and
 ratios to a peer of another version, are shown and not judged. The exit status is 1 where a row got
 worse, 2 where the results cannot be compared: another machine, other threads, no row in common, or
-processors that others used (load average above {QUIET:g} at the beginning).
+processors that others used (more than {report_rows.QUIET:g} cores before or after the run).
 
 Where the tolerance comes from. Processor: the same version of pykdtree took 1.45 and 1.36, 2.52 and
 2.20, 13.1 and 11.7 s in two quiet runs (`tree.csv`, 6ecf0f6 and 89e0858), up to 15 %, and quiet runs of
@@ -155,8 +154,10 @@ def obstacle(accepted, fresh):
     for name in ("side", "machine", "threads"):
         if accepted[name] != fresh[name]:
             return f"another {name}: {accepted[name]} was accepted, this is {fresh[name]}"
-    if fresh["side"] == "cpu" and fresh["load"][0] > QUIET:
-        return f"others have the processor, the load average was {fresh['load'][0]:.1f}"
+    for each in (accepted, fresh):
+        others = report_rows.busiest(each)
+        if each["side"] == "cpu" and others > report_rows.QUIET:
+            return f"others had {others:.1f} cores beside the run of {each['date']}"
     if accepted.get("scale", 1) != fresh.get("scale", 1):
         return "other sizes (--scale)"
     return ""

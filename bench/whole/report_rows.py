@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The results of bench/report: one JSON file a machine.
 
-    {"format", "side", "date", "commit", "machine", "cores", "threads", "memory_gib", "load", "quick",
+    {"format", "side", "date", "commit", "machine", "cores", "threads", "memory_gib", "others", "quick",
      "versions", "absent", "limits", "jobs", "seconds", "command"}
 
 A job is one piece of work, solved by several engines side by side:
@@ -62,6 +62,7 @@ ENGINE = [
     "note",
 ]
 SAME_RECALL = 0.002  # two recalls that differ by less are alike
+QUIET = 0.3  # cores that others may use beside a run on processors
 NEAR_RECALL = 0.99  # what an approximate peer must find to be a rival of an exact answer
 
 
@@ -104,6 +105,11 @@ def read(path):
     if not isinstance(report, dict) or report.get("format") != FORMAT:
         raise ValueError(f"{path}: no results of bench/report of format {FORMAT}")
     return report
+
+
+def busiest(report):
+    """Cores that others used before or after the run, as far as it is known."""
+    return max((cores for cores in report.get("others", []) if cores is not None), default=0.0)
 
 
 def find(report, name):

@@ -5,7 +5,6 @@ import report_goals
 import report_rows
 from report_goals import seconds_text
 
-QUIET = 1.5  # load average at the beginning
 SERIES = {"n": "points", "d": "columns", "k": "neighbours", "threads": "threads"}
 
 
@@ -43,13 +42,10 @@ def origin(report):
     """Machine, versions, date, commit in a line."""
     versions = ", ".join(f"{name} {version}" for name, version in report["versions"].items())
     threads = f", {report['threads']} threads" if report["threads"] else ""
-    busy = report["threads"] and report["load"] and report["load"][0] > QUIET
+    others = report_rows.busiest(report)
+    busy = report["threads"] and others > report_rows.QUIET
     busy = " **Others had the processor, too: times are too long.**" if busy else ""
-    load = (
-        f", load average {report['load'][0]:.1f} to {report['load'][-1]:.1f}"
-        if report["load"]
-        else ""
-    )
+    load = f", others used at most {others:.1f} cores before and after"
     tried = (
         f" **Sizes divided by {report['scale']}: a trial, no results.**"
         if report.get("scale", 1) > 1

@@ -76,7 +76,7 @@ def forged(**more):
         "cores": 2,
         "threads": 2,
         "memory_gib": 16.0,
-        "load": [0.1, 2.0],
+        "others": [0.0, None],
         "quick": False,
         "scale": 1,
         "versions": {"kith": "1"},
@@ -410,8 +410,8 @@ class Gate(unittest.TestCase):
         self.assertEqual(self.status(forged(machine="another")), 2)
         self.assertEqual(self.status(forged(threads=4)), 2)
         self.assertEqual(self.status(forged(scale=8)), 2)
-        self.assertEqual(self.status(forged(load=[11.0, 12.0])), 2)
-        self.assertIn("load average was 11.0", self.said.getvalue())
+        self.assertEqual(self.status(forged(others=[0.1, 1.9])), 2)
+        self.assertIn("others had 1.9 cores", self.said.getvalue())
         self.assertEqual(self.status(changed(lambda job: job.update(rows=50000))), 2)
         self.assertIn("no row in common", self.said.getvalue())
 
