@@ -10,7 +10,7 @@ import report_rows
 TOLERANCE = {"cpu": 0.25, "cuda": 0.08}  # EXPLAINED says where they come from
 MOST = 0.60  # however much the runs of an engine vary
 RECALL, MEMORY, MEMORY_MIB = 0.005, 0.15, 8.0
-SHORT = {"cpu": 0.05, "cuda": 0.0001}  # seconds: a shorter time is shown and not judged
+SHORT = {"cpu": 0.02, "cuda": 0.0001}  # seconds: a shorter time is shown and not judged
 WORSE, SAME, BETTER, OPEN = "WORSE", "as before", "better", "not judged"
 ALONE = "worse alone"
 

@@ -156,6 +156,7 @@ def recall_of(name):
 def run_all(side, options):
     """The report, or None where the side is not there."""
     start = time.monotonic()
+    jobs = chosen(side.plan(options), options)
     bench = side.start(options)
     if bench is None:
         return None
@@ -167,7 +168,7 @@ def run_all(side, options):
     )
     for limit in report["limits"]:
         print(f"  {limit['name']:14} {limit['value']:.3g} {limit['unit']} at most", flush=True)
-    for name, (expected, _, call) in chosen(side.plan(options), options).items():
+    for name, (expected, _, call) in jobs.items():
         left = 60 * options.minutes - (time.monotonic() - start)
         if expected > left and not options.only:
             why = f"{options.minutes:g} minutes were nearly over (--minutes)"

@@ -424,7 +424,8 @@ class Gate(unittest.TestCase):
                 paths, (forged(), forged(), changed(slower("kith exact", factor=2.0)))
             ):
                 path.write_text(json.dumps(report), encoding="utf-8")
-            for path, code in zip(paths[1:], (0, 1)):
+            paths.append(pathlib.Path(folder, "absent.json"))
+            for path, code in zip(paths[1:], (0, 1, 2)):
                 done = subprocess.run(
                     [
                         sys.executable,
