@@ -6,6 +6,7 @@
 #include "api/api_sample.h"
 #include "api/api_shard_group.h"
 #include "base/base_mem.h"
+#include "base/base_random.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "file/file_item.h"
@@ -14,7 +15,7 @@
 /* A cluster that has no center is torn: there should be some of them in each. On a processor
  * finding the nearest of so many would take longer than the graphs. */
 enum { ROWS_A_CELL = 64, MOST_CELLS = 65536, MOST_CELLS_OF_CPU = 8192, TRAINED_A_CELL = 4 };
-enum { CELLS_A_TASK = 64 };
+enum { CELLS_A_TASK = 64, ROWS_A_TASK = 1024 };
 
 void kin_sharding_near_free(kith_ctx *ctx, kin_sharding_near *near)
 {
@@ -23,9 +24,10 @@ void kin_sharding_near_free(kith_ctx *ctx, kin_sharding_near *near)
     memset(near, 0, sizeof *near);
 }
 
-kith_status kin_sharding_near_make(kith_ctx *ctx, int64_t rows, kin_sharding_near *near)
+kith_status kin_sharding_near_make(kith_ctx *ctx, int64_t rows, int64_t count,
+                                   kin_sharding_near *near)
 {
-    const uint64_t entries = kin_size_mul((uint64_t)rows, KIN_SHARDING_NEAREST);
+    const uint64_t entries = kin_size_mul((uint64_t)rows, (uint64_t)count);
     near->rows = rows;
     KIN_TRY(kin_alloc(ctx, &near->cells, entries, sizeof *near->cells, "nearest cells"));
     return kin_alloc(ctx, &near->keys, entries, sizeof *near->keys, "nearest cells");
@@ -116,13 +118,37 @@ static void sort_rows(const training *t, int64_t each)
     }
 }
 
-/* As many rows as there is room for, drawn by a seed. */
-static void draw_rows(training *t, uint64_t seed)
+static kith_status copy_rows(void *arg, int64_t task, int32_t thread)
+{
+    (void)thread;
+    const training *t = arg;
+    const int64_t first = task * ROWS_A_TASK;
+    const int64_t count = kin_min_i64(ROWS_A_TASK, t->cells->seen.rows - first);
+    const uint64_t row_bytes = (uint64_t)t->rows.stride_bytes;
+    (void)kin_sample_gather(&t->cells->job->points, t->order + first, count,
+                            t->copy + (uint64_t)first * row_bytes);
+    return KITH_OK;
+}
+
+/* As many rows as there is room for: the points are cut into as many runs, and one row is drawn of
+ * each. */
+static kith_status draw_rows(training *t, uint64_t seed)
 {
     const kith_matrix *points = &t->cells->job->points;
     const int64_t count = t->cells->seen.rows;
-    kin_sample_draw(points->rows, count, seed, t->order);
-    t->rows = kin_sample_gather(points, t->order, count, t->copy);
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t first = points->rows / count * i + points->rows % count * i / count;
+        const int64_t next =
+            points->rows / count * (i + 1) + points->rows % count * (i + 1) / count;
+        t->order[i] =
+            (uint32_t)(first + (int64_t)kin_random_below(&seed, (uint64_t)(next - first)));
+    }
+    t->rows = (kith_matrix){.data = t->copy,
+                            .rows = count,
+                            .stride_bytes = (int64_t)points->cols * kith_dtype_bytes(points->dtype),
+                            .cols = points->cols,
+                            .dtype = points->dtype};
+    return kin_parallel(t->cells->job->ctx, NULL, kin_ceil_div(count, ROWS_A_TASK), copy_rows, t);
 }
 
 static kith_status train(training *t)
@@ -133,7 +159,7 @@ static kith_status train(training *t)
     sort_rows(t, 1);
     KIN_TRY(kin_parallel(cells->job->ctx, NULL, kin_ceil_div(cells->centers.rows, CELLS_A_TASK),
                          move_centers, t));
-    draw_rows(t, seed + 4);
+    KIN_TRY(draw_rows(t, seed + 4));
     KIN_TRY(kin_sharding_find_cells(cells, &t->rows, cells->near, &cells->seen));
     sort_rows(t, cells->near);
     return KITH_OK;
@@ -163,8 +189,9 @@ static kith_status draw(training *t)
     KIN_TRY(kin_alloc(job->ctx, &t->sums, 2 * threads * cols, sizeof *t->sums, "cells"));
     KIN_TRY(kin_alloc(job->ctx, &cells->values, (uint64_t)count * cols, sizeof(float), "cells"));
     KIN_TRY(kin_alloc_zero(job->ctx, &cells->weights, (uint64_t)count, sizeof(int64_t), "cells"));
-    KIN_TRY(kin_sharding_near_make(job->ctx, trained, &cells->seen));
-    draw_rows(t, job->descent.seed + 2);
+    cells->near = kin_min_i64(KIN_SHARDING_NEAREST, count);
+    KIN_TRY(kin_sharding_near_make(job->ctx, trained, cells->near, &cells->seen));
+    KIN_TRY(draw_rows(t, job->descent.seed + 2));
     kin_sample_draw(trained, count, job->descent.seed + 3, t->order);
     values = t->sums;
     for (int64_t i = 0; i < count; i++) {
@@ -173,7 +200,6 @@ static kith_status draw(training *t)
             cells->values[i * points->cols + j] = (float)values[j];
         }
     }
-    cells->near = kin_min_i64(KIN_SHARDING_NEAREST, count);
     cells->centers = (kith_matrix){.data = cells->values,
                                    .rows = count,
                                    .stride_bytes = points->cols * (int64_t)sizeof(float),

@@ -14,7 +14,7 @@
 
 #include <math.h>
 
-enum { TURNS = 20, DIRECTION_CELLS = 2048, DIRECTION_TURNS = 16 };
+enum { TURNS = 20, DIRECTION_CELLS = 2048, DIRECTION_TURNS = 16, FEW_MOVED = 1000 };
 /* Rows that a group may have beyond its share. */
 static const double SLACK = 1.03;
 
@@ -250,8 +250,8 @@ static void straighten(const dividing *d)
         d->sizes[d->group[i]] += weight_of(d, (uint32_t)i);
         all += weight_of(d, (uint32_t)i);
     }
-    int64_t moved = 1;
-    for (int i = 0; i < TURNS && moved > 0; i++) {
+    int64_t moved = d->cells->centers.rows;
+    for (int i = 0; i < TURNS && moved > d->cells->centers.rows / FEW_MOVED; i++) {
         moved = turn(d, SLACK * all / d->groups);
     }
 }

@@ -16,10 +16,17 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "file/file_checksum.h"
+#include "host/host_threads.h"
 
 #include <math.h>
 
-enum { LEAST_SHARDS = 3, LEAST_ROWS = 1024, ROWS_AT_ONCE = 1 << 20, REACHES = 18 };
+enum {
+    LEAST_SHARDS = 3,
+    LEAST_ROWS = 1024,
+    ENTRIES_AT_ONCE = 1 << 22,
+    ROWS_A_TASK = 1 << 14,
+    REACHES = 18
+};
 /* Without a wanted recall; and the share of what a wanted one leaves that borders may take. */
 static const double USUAL_COVER = 0.99;
 static const double SHARE_OF_LOSS = 0.5;
@@ -189,21 +196,48 @@ static kith_status choose_groups(grouping *g, bool may_be_more, verdict *said)
 
 /* ---- All rows ------------------------------------------------------------------------------- */
 
+typedef struct assigning {
+    const grouping *g;
+    int64_t first; /* row of all points */
+    int64_t rows;
+    int64_t near;
+} assigning;
+
+static kith_status assign_rows(void *arg, int64_t task, int32_t thread)
+{
+    (void)thread;
+    const assigning *a = arg;
+    const kin_sharding_near *near = &a->g->chunk;
+    uint16_t *all = a->g->job->groups.homes;
+    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, a->rows);
+    for (int64_t i = task * ROWS_A_TASK; i < last; i++) {
+        const int64_t at = i * a->near;
+        const homes h = homes_of(a->g, near->cells + at, near->keys + at, a->near);
+        memcpy(all + (a->first + i) * KIN_SHARDING_HOMES, &h, sizeof h);
+    }
+    return KITH_OK;
+}
+
+static void count_rows(const assigning *a)
+{
+    kin_sharding_groups *all = &a->g->job->groups;
+    for (int64_t i = a->first; i < a->first + a->rows; i++) {
+        const uint16_t *group = all->homes + i * KIN_SHARDING_HOMES;
+        for (int j = 0; j < KIN_SHARDING_HOMES && group[j] != KIN_SHARDING_NO_GROUP; j++) {
+            all->sizes[group[j]] += 1;
+        }
+    }
+}
+
 static kith_status assign_chunk(grouping *g, const kin_shard_part *part, int64_t near)
 {
     kin_sharding *job = g->job;
-    kin_sharding_groups *all = &job->groups;
     const kith_matrix rows = kin_sharding_rows(job, part);
+    assigning a = {g, part->first, part->rows, near};
     KIN_TRY(
         kin_sharding_note(job, kin_sharding_find_cells(&g->cells, &rows, near, &g->chunk), part));
-    for (int64_t i = 0; i < part->rows; i++) {
-        const int64_t at = i * near;
-        const homes h = homes_of(g, g->chunk.cells + at, g->chunk.keys + at, near);
-        memcpy(all->homes + (part->first + i) * KIN_SHARDING_HOMES, &h, sizeof h);
-        for (int j = 0; j < KIN_SHARDING_HOMES && h.group[j] != KIN_SHARDING_NO_GROUP; j++) {
-            all->sizes[h.group[j]] += 1;
-        }
-    }
+    KIN_TRY(kin_parallel(job->ctx, NULL, kin_ceil_div(part->rows, ROWS_A_TASK), assign_rows, &a));
+    count_rows(&a);
     kin_sharding_return(job, part->first, part->rows);
     return KITH_OK;
 }
@@ -213,14 +247,14 @@ static kith_status assign(grouping *g)
     kin_sharding *job = g->job;
     kin_sharding_groups *all = &job->groups;
     const int64_t rows = job->points.rows;
-    const int64_t at_once = kin_min_i64(ROWS_AT_ONCE, kin_min_i64(rows, g->room));
     const int64_t near = g->reach < 1.0 ? 1 : g->cells.near;
+    const int64_t at_once = kin_min_i64(ENTRIES_AT_ONCE / near, kin_min_i64(rows, g->room));
     kin_sharding_near_free(job->ctx, &g->chunk);
     kin_sharding_group_free(job);
     KIN_TRY(kin_alloc(job->ctx, &all->homes, (uint64_t)rows, sizeof(homes), "groups of rows"));
     KIN_TRY(
         kin_alloc_zero(job->ctx, &all->sizes, (uint64_t)g->groups, sizeof *all->sizes, "groups"));
-    KIN_TRY(kin_sharding_near_make(job->ctx, at_once, &g->chunk));
+    KIN_TRY(kin_sharding_near_make(job->ctx, at_once, near, &g->chunk));
     for (int64_t first = 0; first < rows; first += at_once) {
         const kin_shard_part part = {.first = first, .rows = kin_min_i64(at_once, rows - first)};
         KIN_TRY(assign_chunk(g, &part, near));
@@ -282,7 +316,7 @@ static kith_status find_sample(grouping *g)
     uint32_t *ids = NULL;
     unsigned char *copy = NULL;
     kith_status status = KITH_OK;
-    KIN_TRY(kin_sharding_near_make(job->ctx, rows, &g->sample));
+    KIN_TRY(kin_sharding_near_make(job->ctx, rows, g->cells.near, &g->sample));
     KIN_TRY_GOTO(status, kin_alloc(job->ctx, &ids, (uint64_t)rows, sizeof *ids, "a sample"), done);
     KIN_TRY_GOTO(status, kin_alloc(job->ctx, &copy, (uint64_t)rows, row_bytes, "a sample"), done);
     memcpy(ids, s->rows, (size_t)s->count * sizeof *ids);

@@ -7,10 +7,10 @@
 
 enum { KIN_SHARDING_NEAREST = 8 };
 
-/* Of rows: their nearest cells, ascending by (key, cell). */
+/* Of rows: some of their nearest cells, ascending by (key, cell). */
 typedef struct kin_sharding_near {
     int64_t rows;
-    uint32_t *cells; /* rows x KIN_SHARDING_NEAREST, of which the first `near` are told */
+    uint32_t *cells; /* rows x count */
     double *keys;
 } kin_sharding_near;
 
@@ -27,9 +27,10 @@ typedef struct kin_sharding_cells {
 kith_status kin_sharding_cells_make(kin_sharding *job, kin_sharding_cells *cells);
 void kin_sharding_cells_free(kin_sharding_cells *cells);
 
-kith_status kin_sharding_near_make(kith_ctx *ctx, int64_t rows, kin_sharding_near *near);
+kith_status kin_sharding_near_make(kith_ctx *ctx, int64_t rows, int64_t count,
+                                   kin_sharding_near *near);
 void kin_sharding_near_free(kith_ctx *ctx, kin_sharding_near *near);
-/* The first `count` of each row's nearest cells, side by side: row i begins at i * count. */
+/* The `count` nearest cells of each row. */
 kith_status kin_sharding_find_cells(const kin_sharding_cells *cells, const kith_matrix *rows,
                                     int64_t count, const kin_sharding_near *near);
 
