@@ -21,20 +21,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* float32 points of clusters. */
-static kith_matrix make_points(int64_t rows, int32_t cols, int32_t inner, int64_t clusters,
-                               double spread, uint64_t seed)
-{
-    const test_mixture mixture = {.dtype = KITH_F32,
-                                  .rows = rows,
-                                  .cols = cols,
-                                  .inner = inner,
-                                  .clusters = clusters,
-                                  .spread = spread,
-                                  .seed = seed};
-    return test_mixture_make(&mixture);
-}
-
 /* ---- Recall ---------------------------------------------------------------------------------- */
 
 static void mixtures(void **state)
@@ -99,7 +85,7 @@ static void numbers_of_neighbours(void **state)
     (void)state;
     static const int64_t ks[] = {1, 10, 64, 256};
     test_cascade b = test_cascade_make(0);
-    kith_matrix points = make_points(15000, 48, 10, 15, 0.5, 13);
+    kith_matrix points = test_mixture_points(15000, 48, 10, 15, 0.5, 13);
     int poor = 0;
     for (size_t i = 0; i < sizeof ks / sizeof *ks; i++) {
         kin_descent_request request = test_cascade_request(&points, KITH_EUCLIDEAN, ks[i]);
@@ -122,7 +108,7 @@ static void few_points(void **state)
     (void)state;
     test_cascade b = test_cascade_make(0);
     for (int64_t k = 1; k <= 1024; k = k * 4 + 3) {
-        kith_matrix points = make_points(k + 1, 9, 3, 1, 1.0, 17);
+        kith_matrix points = test_mixture_points(k + 1, 9, 3, 1, 1.0, 17);
         kin_descent_request request = test_cascade_request(&points, KITH_EUCLIDEAN, k);
         assert_true(test_cascade_recall(&b, "k + 1 points", &points, &request) == 1.0);
         request = test_cascade_request(&points, KITH_CHEBYSHEV, k);
@@ -137,7 +123,7 @@ static void equal_rows(void **state)
 {
     (void)state;
     test_cascade b = test_cascade_make(0);
-    kith_matrix points = make_points(30000, 16, 6, 10, 0.5, 19);
+    kith_matrix points = test_mixture_points(30000, 16, 6, 10, 0.5, 19);
     static const kith_metric metrics[] = {KITH_EUCLIDEAN, KITH_COSINE, KITH_INNER_PRODUCT,
                                           KITH_MANHATTAN};
     for (int64_t row = 0; row < points.rows; row++) { /* four fifths are copies */
@@ -167,7 +153,7 @@ static void blobs(void **state)
 {
     (void)state;
     test_cascade b = test_cascade_make(0);
-    kith_matrix points = make_points(12000, 20, 10, 1, 0.1, 23);
+    kith_matrix points = test_mixture_points(12000, 20, 10, 1, 0.1, 23);
     float *data = (float *)(uintptr_t)points.data;
     for (int64_t i = 0; i < points.rows * points.cols; i++) {
         data[i] += i / points.cols % 2 == 0 ? 1e5F : -1e5F;
@@ -378,7 +364,7 @@ static void longer(void **state)
 {
     (void)state;
     test_cascade b = test_cascade_make(0);
-    kith_matrix points = make_points(30000, 64, 24, 1, 1.0, 7);
+    kith_matrix points = test_mixture_points(30000, 64, 24, 1, 1.0, 7);
     kin_descent_request request = test_cascade_request(&points, KITH_EUCLIDEAN, 10);
     kith_neighbors truth = test_cascade_truth(&points, KITH_EUCLIDEAN, 10, 0);
     double recall[3];
@@ -448,7 +434,7 @@ static void times(void **state)
         skip();
     }
     test_cascade b = test_cascade_make(0);
-    kith_matrix points = make_points(1000000, 128, 12, 1000, 0.5, 31);
+    kith_matrix points = test_mixture_points(1000000, 128, 12, 1000, 0.5, 31);
     kith_neighbors truth = test_cascade_truth(&points, KITH_EUCLIDEAN, 10, 0);
     kith_neighbors graph = test_answer_make(points.rows, 10);
     kin_descent_request request = test_cascade_request(&points, KITH_EUCLIDEAN, 10);

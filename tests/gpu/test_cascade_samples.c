@@ -118,6 +118,16 @@ static void compare_kinds(const char *what, const sample_case *c, const both_kin
     test_compare_words(what, c->points, c->length, want->counts[1], got->old_counts, points * 4);
 }
 
+static void free_sample(const kin_cascade_sample *job)
+{
+    void *const device[] = {job->graph.words,       job->samples.new_slots, job->samples.old_slots,
+                            job->samples.new_ids,   job->samples.old_ids,   job->samples.new_counts,
+                            job->samples.old_counts};
+    for (size_t i = 0; i < sizeof device / sizeof device[0]; i++) {
+        kin_gpu_free(test_device, device[i]);
+    }
+}
+
 static void sample_case_run(const sample_case *c, int mix)
 {
     const uint64_t points = (uint64_t)c->points;
@@ -161,12 +171,7 @@ static void sample_case_run(const sample_case *c, int mix)
                            ids);
         test_compare_words("collect: old", c->points, c->length, want.ids[1], job.samples.old_ids,
                            ids);
-        void *device[] = {job.graph.words,       job.samples.new_slots, job.samples.old_slots,
-                          job.samples.new_ids,   job.samples.old_ids,   job.samples.new_counts,
-                          job.samples.old_counts};
-        for (size_t i = 0; i < sizeof device / sizeof device[0]; i++) {
-            kin_gpu_free(test_device, device[i]);
-        }
+        free_sample(&job);
         for (int kind = 0; kind < 2; kind++) {
             free(want.counts[kind]);
             free(want.ids[kind]);
@@ -230,12 +235,7 @@ static void test_times(void **state)
     test_time_begin();
     test_launch(test_cascade_kernels()->collect(test_device->stream, &job), "collect");
     test_time_end("collect, 1000000 points, 16 and 16 of a kind");
-    void *device[] = {job.graph.words,       job.samples.new_slots, job.samples.old_slots,
-                      job.samples.new_ids,   job.samples.old_ids,   job.samples.new_counts,
-                      job.samples.old_counts};
-    for (size_t i = 0; i < sizeof device / sizeof device[0]; i++) {
-        kin_gpu_free(test_device, device[i]);
-    }
+    free_sample(&job);
     free(words);
 }
 

@@ -152,6 +152,12 @@ static void best_lists(void **state)
     assert_int_equal(test_wrong, 0);
 }
 
+static bool differ_at(const kith_neighbors *a, const kith_neighbors *b, size_t i)
+{
+    return a->ids[i] != b->ids[i] || memcmp(&a->distances[i], &b->distances[i], 4) != 0 ||
+           test_bits(a->distances64[i]) != test_bits(b->distances64[i]);
+}
+
 /* ---- write ------------------------------------------------------------------------------------
  */
 
@@ -218,8 +224,7 @@ static void try_write(kith_metric metric, int32_t k, int32_t k_out, int own, int
     test_download(got.distances64, job.out_distances64, places * 8);
     test_download(&short_rows, job.short_rows, sizeof short_rows);
     for (size_t i = 0; i < places; i++) {
-        if (want.ids[i] != got.ids[i] || memcmp(&want.distances[i], &got.distances[i], 4) != 0 ||
-            test_bits(want.distances64[i]) != test_bits(got.distances64[i])) {
+        if (differ_at(&want, &got, i)) {
             test_wrong += 1;
             if (test_wrong <= TEST_MOST_TOLD) {
                 printf("WRONG write %s k %d of %d own %d exclude %d row %zu place %zu: want id %u "
@@ -317,9 +322,7 @@ static void try_direct(kith_metric metric, int64_t corpus_rows, int64_t query_ro
                                    graph ? &points.on_device : &queries.on_device, &request, 0,
                                    &got));
         for (size_t i = 0; i < places; i++) {
-            if (want.ids[i] != got.ids[i] ||
-                memcmp(&want.distances[i], &got.distances[i], 4) != 0 ||
-                test_bits(want.distances64[i]) != test_bits(got.distances64[i])) {
+            if (differ_at(&want, &got, i)) {
                 test_wrong += 1;
                 printf("WRONG direct %s graph %d rows %lld of %lld k %lld row %zu place %zu: want "
                        "%u %a, got %u %a\n",

@@ -5,6 +5,7 @@
 #include "fused/fused_schedule.h"
 #include "metric/metric.h"
 #include "select/select_pairs.h"
+#include "support/support_blank.h"
 #include "support/support_fake_gpu.h"
 
 #include <math.h>
@@ -110,18 +111,14 @@ double test_fake_key(const kin_fused_rows *a, int64_t i, const kin_fused_rows *b
 static int measure(kin_gpu_stream *stream, const kin_fused_measure *job)
 {
     (void)stream;
-    memset(job->mean, 0, (size_t)job->rows.cols * sizeof(double));
-    job->largest[0] = 1.0;
-    job->largest[1] = (double)job->rows.cols;
+    test_blank_measure(job);
     return 0;
 }
 
 static int round_rows(kin_gpu_stream *stream, const kin_fused_round *job)
 {
     (void)stream;
-    memset(job->rounded, 0, (size_t)job->padded * (size_t)job->frame.row_bytes);
-    memset(job->facts, 0, (size_t)job->padded * sizeof *job->facts);
-    memset(job->half, 0, (size_t)job->padded * sizeof *job->half);
+    test_blank_round(job);
     for (int64_t p = 0; p < job->points; p++) {
         const row_place place = {
             .rows = job->rows, .row = job->ids != NULL ? job->ids[p] : (uint32_t)(job->first + p)};

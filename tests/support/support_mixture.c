@@ -81,6 +81,19 @@ kith_matrix test_mixture_make(const test_mixture *mixture)
     return m;
 }
 
+kith_matrix test_mixture_points(int64_t rows, int32_t cols, int32_t inner, int64_t clusters,
+                                double spread, uint64_t seed)
+{
+    const test_mixture mixture = {.dtype = KITH_F32,
+                                  .rows = rows,
+                                  .cols = cols,
+                                  .inner = inner,
+                                  .clusters = clusters,
+                                  .spread = spread,
+                                  .seed = seed};
+    return test_mixture_make(&mixture);
+}
+
 void test_mixture_copy(const kith_matrix *points, int64_t to, int64_t from)
 {
     char *data = (char *)(uintptr_t)points->data;

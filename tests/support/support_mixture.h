@@ -20,6 +20,9 @@ typedef struct test_mixture {
 
 /* malloc'd data, contiguous, the stride filled in. */
 kith_matrix test_mixture_make(const test_mixture *mixture);
+/* float32, of any sign. */
+kith_matrix test_mixture_points(int64_t rows, int32_t cols, int32_t inner, int64_t clusters,
+                                double spread, uint64_t seed);
 /* Row `to` becomes a copy of row `from`. */
 void test_mixture_copy(const kith_matrix *points, int64_t to, int64_t from);
 void test_mixture_free(kith_matrix *points);

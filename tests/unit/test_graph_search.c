@@ -204,14 +204,7 @@ static void far_blobs_are_found(void **state)
 static void duplicates_are_found(void **state)
 {
     (void)state;
-    const test_mixture mixture = {.dtype = KITH_F32,
-                                  .rows = POINTS + QUERIES,
-                                  .cols = COLS,
-                                  .inner = 6,
-                                  .clusters = 20,
-                                  .spread = 0.4,
-                                  .seed = 5};
-    kith_matrix all = test_mixture_make(&mixture);
+    kith_matrix all = test_mixture_points(POINTS + QUERIES, COLS, 6, 20, 0.4, 5);
     for (int64_t row = 1; row < all.rows; row += 3) {
         test_mixture_copy(&all, row, 1);
     }
@@ -231,14 +224,8 @@ static void few_points_are_exact(void **state)
     static const int64_t shapes[][2] = {{2, 1}, {2, 2}, {3, 2}, {60, 60}, {500, 500}};
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         for (kith_metric metric = KITH_EUCLIDEAN; metric <= KITH_MANHATTAN; metric += 5) {
-            const test_mixture mixture = {.dtype = KITH_F32,
-                                          .rows = shapes[i][0] + 5,
-                                          .cols = 4,
-                                          .inner = 2,
-                                          .clusters = 2,
-                                          .spread = 0.1,
-                                          .seed = i};
-            set s = set_of(test_mixture_make(&mixture), 5, metric, 1, shapes[i][1]);
+            set s = set_of(test_mixture_points(shapes[i][0] + 5, 4, 2, 2, 0.1, i), 5, metric, 1,
+                           shapes[i][1]);
             kith_graph_search_params params = params_of(&s);
             (void)search(&s, &params);
             assert_true(test_answers_equal(&s.out, &s.truth));

@@ -109,14 +109,7 @@ static kin_gpu *open_team(kith_ctx *ctx, int32_t count)
 
 static kith_matrix points_of(int64_t rows)
 {
-    const test_mixture mixture = {.dtype = KITH_F32,
-                                  .rows = rows,
-                                  .cols = 6,
-                                  .inner = 4,
-                                  .clusters = 7,
-                                  .spread = 0.5,
-                                  .seed = 5};
-    return test_mixture_make(&mixture);
+    return test_mixture_points(rows, 6, 4, 7, 0.5, 5);
 }
 
 static kith_search_params params_of(int64_t k)
