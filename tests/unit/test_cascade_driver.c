@@ -384,6 +384,43 @@ static void controls(void **state)
     test_mixture_free(&points);
 }
 
+/* Is never content with a start. */
+static kith_status want_more(void *arg, const kin_descent_round *round,
+                             kin_descent_verdict *verdict)
+{
+    int32_t *numbers = arg;
+    numbers[0] += round->number == 0;
+    numbers[1] += round->number == 1;
+    *verdict = round->number == 0 ? KIN_DESCENT_FAR : KIN_DESCENT_ENOUGH;
+    return KITH_OK;
+}
+
+/* There is one wider start, where near tiles are looked for and not all are near yet. */
+static void wider_starts(void **state)
+{
+    (void)state;
+    kith_matrix points = points_of(KITH_U8);
+    static const struct {
+        kith_metric metric;
+        double share;
+        int32_t starts;
+    } cases[] = {{KITH_EUCLIDEAN, 0.05, 2}, {KITH_EUCLIDEAN, 0.25, 1}, {KITH_MANHATTAN, 0.05, 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        int32_t numbers[2] = {0, 0};
+        kin_descent_request request = request_of(&points, cases[i].metric, 4);
+        request.share = cases[i].share;
+        request.judge = want_more;
+        request.judge_arg = numbers;
+        const solved s = solve("a wider start", &points, &request, PLENTY, 0);
+        assert_int_equal(s.status, KITH_OK);
+        assert_int_equal(numbers[0], cases[i].starts);
+        assert_int_equal(numbers[1], 1);
+        assert_int_equal(s.outcome.rounds, 1);
+    }
+    printf("who is not content with a start gets one wider start, or rounds\n");
+    test_mixture_free(&points);
+}
+
 /* ---- What goes wrong ------------------------------------------------------------------------- */
 
 static void budgets(void **state)
@@ -459,9 +496,10 @@ static void faults(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(starts),   cmocka_unit_test(coarse),  cmocka_unit_test(graphs),
-        cmocka_unit_test(merges),   cmocka_unit_test(ends),    cmocka_unit_test(exact),
-        cmocka_unit_test(controls), cmocka_unit_test(budgets), cmocka_unit_test(faults)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(starts),   cmocka_unit_test(coarse),
+                                       cmocka_unit_test(graphs),   cmocka_unit_test(merges),
+                                       cmocka_unit_test(ends),     cmocka_unit_test(exact),
+                                       cmocka_unit_test(controls), cmocka_unit_test(wider_starts),
+                                       cmocka_unit_test(budgets),  cmocka_unit_test(faults)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
