@@ -20,7 +20,8 @@ extern "C" {
  * whatever the number of threads, on one kind of device: the processor's and a GPU's graphs differ.
  */
 typedef enum kith_start {
-    KITH_START_AUTO = 0,   /* screen where the metric has matrix products, else random */
+    KITH_START_AUTO = 0,   /* screen where the metric has matrix products, or on the processor a
+                              relative of it (docs/nn-descent.md), else random */
     KITH_START_RANDOM = 1, /* random lists */
     KITH_START_SCREEN = 2, /* the exact engine's screen, of the pairs of near blocks alone */
     KITH_START_GRAPH = 3   /* init */

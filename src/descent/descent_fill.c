@@ -119,6 +119,35 @@ kith_status kin_descent_fill_graph(kin_descent_rounds *rounds, const kin_descent
                         fill_from_graph, &f);
 }
 
+typedef struct giving {
+    kin_descent_rounds *rounds;
+    const uint32_t *ids;
+    int32_t each;
+} giving;
+
+static kith_status fill_from_ids(void *arg, int64_t task, int32_t thread)
+{
+    const giving *g = arg;
+    const kin_descent_lists *lists = &g->rounds->lists;
+    kin_descent_worker *w = &g->rounds->workers[thread];
+    const int64_t last = kin_min_i64((task + 1) * POINTS_A_TASK, lists->points);
+    for (int64_t p = task * POINTS_A_TASK; p < last; p++) {
+        for (int32_t first = 0; first < g->each; first += lists->length) {
+            const int32_t count = (int32_t)kin_min_i64(lists->length, g->each - first);
+            memcpy(w->orders, g->ids + p * g->each + first, (size_t)count * sizeof *w->orders);
+            KIN_TRY(take(g->rounds, w, p, count, 1));
+        }
+    }
+    return KITH_OK;
+}
+
+kith_status kin_descent_fill_ids(kin_descent_rounds *rounds, const uint32_t *ids, int32_t each)
+{
+    giving g = {.rounds = rounds, .ids = ids, .each = each};
+    return kin_parallel(rounds->ctx, "start", kin_ceil_div(rounds->lists.points, POINTS_A_TASK),
+                        fill_from_ids, &g);
+}
+
 /* ---- At random ------------------------------------------------------------------------------- */
 
 /* `count` positions around the own, which is not among them. */

@@ -22,10 +22,13 @@ void kin_descent_sides(const kin_prepared *prepared, int64_t split, uint8_t *sid
 kith_status kin_descent_fill_graph(kin_descent_rounds *rounds, const kin_descent_request *request,
                                    const uint32_t *owner);
 
+/* ids: of each position `each` others, different ones. The nearest come into its list, marked new.
+ */
+kith_status kin_descent_fill_ids(kin_descent_rounds *rounds, const uint32_t *ids, int32_t each);
+
 /* Lists of fewer than `least` entries get positions that seed and place draw; where near rows stand
- * together
- * (`ordered`), half of them from the places around. Draws may meet: a list of a small set may stay
- * short. */
+ * together (`ordered`), half of them from the places around. Draws may meet: a list of a small set
+ * may stay short. */
 kith_status kin_descent_fill_random(kin_descent_rounds *rounds, int32_t least, bool ordered);
 
 #endif

@@ -2,7 +2,7 @@
  *
  *   prepare    groups of equal rows, an order in which near ones stand together, rounded rows
  *   control    some rows exactly, where somebody judges
- *   start      lists from the screen, from a graph, at random
+ *   start      lists from the screen, of a relative, from a graph, at random
  *   rounds     until somebody has enough, or too little changes, or there were as many as allowed
  *   end        canonical keys, answers
  *
@@ -20,6 +20,7 @@
 #include "descent/descent_control.h"
 #include "descent/descent_expand.h"
 #include "descent/descent_fill.h"
+#include "descent/descent_relative.h"
 #include "descent/descent_round.h"
 #include "descent/descent_start.h"
 #include "exact/exact_order.h"
@@ -55,6 +56,7 @@ typedef struct descending {
     double start_evaluations;
     bool joins;    /* the start: two graphs, and near entries from both */
     bool by_cells; /* the start: lists have near entries alone, and crowds go on */
+    bool related;  /* the start: lists of another metric */
     bool settled;  /* the start brought little in the end */
     bool all_met;  /* in the start: rounds have nothing to find */
     int64_t began_ns;
@@ -273,7 +275,10 @@ static kith_status start(descending *d)
 {
     const int64_t start_ns = kin_clock_ns();
     d->outcome->start = d->request.start;
-    if (d->request.start == KIN_DESCENT_START_SCREEN) {
+    if (d->request.start == KIN_DESCENT_START_SCREEN && d->points.kernel == NULL) {
+        d->related = true;
+        KIN_TRY(kin_descent_start_relative(&d->rounds, &d->request, &d->start_evaluations));
+    } else if (d->request.start == KIN_DESCENT_START_SCREEN) {
         KIN_TRY(start_by_screen(d));
     } else if (d->request.start == KIN_DESCENT_START_GRAPH) {
         KIN_TRY(kin_descent_fill_graph(&d->rounds, &d->request, d->owner));
@@ -282,7 +287,7 @@ static kith_status start(descending *d)
         }
     }
     const int32_t length = d->rounds.lists.length;
-    const bool has_near = d->by_cells || d->joins;
+    const bool has_near = d->by_cells || d->joins || d->related;
     const int32_t least = has_near ? wanted_of(d) : length;
     const bool near_too = d->request.start != KIN_DESCENT_START_SCREEN && is_ordered(d);
     KIN_TRY(kin_descent_fill_random(&d->rounds, least, near_too));

@@ -6,6 +6,7 @@
 #include "descent/descent_control.h"
 #include "descent/descent_expand.h"
 #include "descent/descent_finish.h"
+#include "descent/descent_relative.h"
 #include "descent/descent_round.h"
 #include "descent/descent_start.h"
 #include "exact/exact_plan.h"
@@ -63,8 +64,9 @@ void kin_descent_defaults(kin_descent_request *request, int64_t rows)
         request->share = fmin(MOST_SHARE, fmax(LEAST_SHARE, share));
     }
     if (request->start == KIN_DESCENT_START_AUTO) {
-        request->start = kin_exact_screens(&request->distance) ? KIN_DESCENT_START_SCREEN
-                                                               : KIN_DESCENT_START_RANDOM;
+        const bool near = kin_exact_screens(&request->distance) ||
+                          kin_descent_has_relative(request->distance.metric);
+        request->start = near ? KIN_DESCENT_START_SCREEN : KIN_DESCENT_START_RANDOM;
     }
 }
 
@@ -104,7 +106,10 @@ static uint64_t graph_bytes(const kin_frame *frame, const kith_matrix *points,
                                                      request->candidates, threads);
     const uint64_t finish =
         kin_descent_finish_bytes(frame, points->cols, request->list, wanted, threads);
-    const uint64_t start = start_bytes(frame, n, request, threads);
+    const bool related = frame == NULL && request->start == KIN_DESCENT_START_SCREEN &&
+                         kin_descent_has_relative(request->distance.metric);
+    const uint64_t start = related ? kin_descent_relative_bytes(points, request, threads)
+                                   : start_bytes(frame, n, request, threads);
     const uint64_t joined =
         request->split > 0
             ? kin_size_mul((uint64_t)n, (uint64_t)request->list * sizeof(uint64_t) + 1)

@@ -3,7 +3,7 @@
  *
  *   by cells    a point meets the members of its nearest cells (descent_cells.h), of more and more
  *               of them, until little is new
- *   by blocks   of too many columns for centres: each block of the exact engine's screen meets itself
+ *   by blocks   of too many columns for centres: each block of the exact engine meets itself
  *               and the blocks that stand next to it. All pairs, too, are by blocks
  */
 #ifndef KIN_DESCENT_DESCENT_START_H
