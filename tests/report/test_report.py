@@ -17,6 +17,7 @@ import report_goals
 import report_page
 import report_rows
 import report_run
+import report_tables
 
 
 class Verdicts(unittest.TestCase):
@@ -254,6 +255,25 @@ class Page(unittest.TestCase):
         )
         self.assertIn("build/bench_gpu", found["graph-cuda-262k"]["command"])
         self.assertIsNone(found["tree-cpu-3"])
+
+    def test_jobs_of_a_curve_are_lines_of_one_table(self):
+        report = forged()
+        for at in (200, 100):
+            point = forged()["jobs"][0]
+            point.update(id=f"graph-cpu-n-{at}", series="n", x=at, rows=at, queries=at)
+            report["jobs"].append(point)
+        report["jobs"][1]["engines"].pop()  # a peer that did not run at that point
+        table = report_tables.curve(report, "n").splitlines()
+        self.assertEqual(table[0].split(" | ")[:3], ["| points", "kith exact", "faiss"])
+        self.assertEqual([line.split(" ")[1] for line in table[2:]], ["100", "200"])
+        self.assertIn("| 2 s, 0.9920 | 50 % |", table[2])
+        self.assertIn("| 20 s |  | 50 % |", table[3])
+        self.assertIsNone(report_tables.curve(report, "d"))
+        self.assertNotIn("graph-cpu-n-100", report_tables.side_by_side(report))
+
+    def test_a_machine_that_others_used_is_told(self):
+        self.assertNotIn("Others had", report_tables.whole(forged()))
+        self.assertIn("Others had", report_tables.whole(forged(others=[0.0, 1.5])))
 
     def test_results_of_the_report_go_before_older_tables(self):
         with tempfile.TemporaryDirectory() as folder:
