@@ -157,6 +157,23 @@ class Ranks(CliCase):
         self.assertEqual((said["stood"], said["steps"]), (21, 21))
         self.assertEqual((self.folder / "out.kith").read_bytes(), expected)
 
+    def test_descent_killed(self):
+        """an approximate graph of which a rank died: other ranks go on to the same bytes"""
+        self.case(1500, 16)
+        words = [*self.words(count=6), "--method", "descent", "--recall", "0.95"]
+        self.works(*words)
+        expected = (self.folder / "out.kith").read_bytes()
+        (self.folder / "out.kith").unlink()
+        child = self.start(*mpirun(3), MPI, *words)
+        self.wait_for(child, 1)
+        os.kill(self.children_of(child.pid)[0], signal.SIGKILL)
+        child.communicate(timeout=60)
+        self.assertNotEqual(child.returncode, 0)
+        self.assertFalse((self.folder / "out.kith").exists())
+        out, _ = self.ranks(2, *words, "--json")
+        self.assertGreater(support.json.loads(out)["shards"]["stood"], 0)
+        self.assertEqual((self.folder / "out.kith").read_bytes(), expected)
+
     def other_program(self):
         """Words that run kith-mpi with a library that says it is of another commit."""
         out, _ = self.ranks(1, "--version")
