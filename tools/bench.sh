@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 if [ -z "${PYTHON:-}" ]; then
     PYTHON=bench/.venv/bin/python
     [ -x "$PYTHON" ] || python3 -m venv bench/.venv
-    for package in numpy faiss-cpu scikit-learn pynndescent usearch; do
+    for package in numpy faiss-cpu scikit-learn pynndescent usearch hnswlib; do
         "$PYTHON" -m pip show -q "$package" >/dev/null 2>&1 ||
             "$PYTHON" -m pip install -q --disable-pip-version-check "$package" ||
             echo "bench: $package could not be installed; it will be named as absent"
