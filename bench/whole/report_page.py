@@ -23,7 +23,7 @@ PICTURES = {
 }
 HEAD = """# Evidence
 
-Every target of the design, what was measured, and the command that measures it again. This page is
+Every target that the project set itself, what was measured, and the command for it. This page is
 made of the files in `bench/results` by `bench/report --page`; nobody edits it.
 
     bench/report --device cpu              # kith and installed peers, 12 minutes on two cores at most
