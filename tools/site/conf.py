@@ -5,11 +5,8 @@ it has there.
 
 import pathlib
 import re
-import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "python"))
-
 project = "kith"
 copyright = "the authors of kith, Apache-2.0"
 release = ".".join(
