@@ -342,7 +342,7 @@ static kith_status write_result(sharded *s, bool *lost)
 {
     const kin_sharding_sink sink = {s, tell_recall, put_rows};
     if (s->job.follows) {
-        KIN_TRY(kin_sharding_unite(&s->job, &s->run, &sink, lost));
+        KIN_TRY(kin_sharding_unite(&s->job, &sink, lost));
         return *lost ? KITH_OK : kin_stream_finish(s->job.ctx, s->stream);
     }
     if (s->job.descends) {
@@ -432,6 +432,7 @@ static void release(sharded *s)
 {
     kith_ctx *ctx = s->job.ctx;
     kin_stream_close(s->stream);
+    (void)kin_sharding_follow_end(&s->job);
     kin_shard_run_free(&s->run);
     kin_shard_folder_close(&s->folder);
     kin_sharding_group_free(&s->job);

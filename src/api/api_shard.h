@@ -64,7 +64,8 @@ typedef struct kin_sharding {
     kin_sharding_sample sample;
     bool follows; /* shards are groups */
     kin_sharding_groups groups;
-    uint64_t peak_bytes; /* of engines */
+    struct kin_sharding_last *last; /* the group that is on its way to the disk, or NULL */
+    uint64_t peak_bytes;            /* of engines */
     uint64_t gpu_peak_bytes;
 } kin_sharding;
 
@@ -123,17 +124,22 @@ kith_status kin_sharding_group(kin_sharding *job, int32_t asked);
 /* Rows of the largest group that the limits of the context allow; 0: there is none. */
 kith_status kin_sharding_group_room(kin_sharding *job, int64_t *rows);
 void kin_sharding_group_free(kin_sharding *job);
-/* Builds every group that is to be built: build_all of an engine. */
+/* Builds every group that is to be built; the last one, where nobody else waits for it, is still on
+ * its way to the disk then, and its lists are in memory until the end. */
 kith_status kin_sharding_follow(void *arg, kin_shard_run *run);
+/* NULL: the group's lists are in its file alone. */
+const kin_shard_lists *kin_sharding_follow_lists(const kin_sharding *job, int32_t group);
+/* Waits for the disk. May be called at any time, and often. */
+kith_status kin_sharding_follow_end(kin_sharding *job);
 /* Lists of all groups made one: those of the sample are noted, ready is called, then put with the
- * rows of all points in their order, piece after piece, in a thread that may fail by ctx alone. */
+ * rows of all points in their order, piece after piece, in a thread that may fail by ctx alone.
+ * All groups are on disk when this returns KITH_OK. */
 typedef struct kin_sharding_sink {
     void *arg;
     kith_status (*ready)(void *arg);
     kith_status (*put)(void *arg, kith_ctx *ctx, int64_t first, const kith_neighbors *rows);
 } kin_sharding_sink;
-kith_status kin_sharding_unite(kin_sharding *job, kin_shard_run *run, const kin_sharding_sink *sink,
-                               bool *lost);
+kith_status kin_sharding_unite(kin_sharding *job, const kin_sharding_sink *sink, bool *lost);
 /* Gives back the pages of some rows, where they are those of a mapped file. */
 static inline void kin_sharding_return(const kin_sharding *job, int64_t first, int64_t rows)
 {

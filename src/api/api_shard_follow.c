@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Graphs of groups that overlap (api_shard_group.c), each alone.
  *
- *     time ->     engine         | group 0      | group 1        | group 2        ...
- *                 some threads   | gather 1     | gather 2       | gather 3
- *                 one thread     |              | write 0        | write 1
+ *     time ->     engine         | group 0      | group 1        | group 2        | union
+ *                 some threads   | gather 1     | gather 2       |                |
+ *                 one thread     |              | write 0        | write 1        | write 2
  *
  * A step is a group: its rows are gathered, a descent makes their graph, and the lists go to the
  * folder as those of a shard that meets nobody. Rows of a group stand in rising order, so that at
@@ -39,16 +39,19 @@ typedef struct beside {
     kith_status status;
 } beside;
 
-typedef struct following {
+struct kin_sharding_last {
     kin_sharding *job;
     kin_shard_run *run;
     kith_ctx *gatherer;
     side sides[SIDES];
     int32_t wanted; /* group that is gathered; -1: none */
     int32_t at;     /* the side of the engine */
+    int32_t group;  /* the last one, which is written when all are computed; -1: none */
     beside writing;
     beside gathering;
-} following;
+};
+
+typedef struct kin_sharding_last following;
 
 /* ---- Gathering ------------------------------------------------------------------------------ */
 
@@ -231,8 +234,7 @@ static kith_status solve_all(following *f)
         f->at = 1 - f->at;
     }
     f->wanted = -1;
-    start_both(f);
-    return wait_for_both(f);
+    return KITH_OK;
 }
 
 static kith_status make_sides(following *f)
@@ -256,24 +258,77 @@ static kith_status make_sides(following *f)
     return KITH_OK;
 }
 
+static void free_lists(const following *f, side *s)
+{
+    kin_free(f->job->ctx, s->lists.keys);
+    kin_free(f->job->ctx, s->lists.ids);
+    s->lists = (kin_shard_lists){NULL, NULL, NULL};
+}
+
+static void free_rows(const following *f, side *s)
+{
+    kin_free(f->job->ctx, s->members);
+    kin_free(f->job->ctx, s->rows);
+    s->members = NULL;
+    s->rows = NULL;
+}
+
+kith_status kin_sharding_follow_end(kin_sharding *job)
+{
+    following *f = job->last;
+    if (f == NULL) {
+        return KITH_OK;
+    }
+    const kith_status status = wait_for_both(f);
+    for (int i = 0; i < SIDES; i++) {
+        free_lists(f, &f->sides[i]);
+        free_rows(f, &f->sides[i]);
+    }
+    kith_ctx_free(f->gatherer);
+    kin_free(job->ctx, f);
+    job->last = NULL;
+    return status;
+}
+
+const kin_shard_lists *kin_sharding_follow_lists(const kin_sharding *job, int32_t group)
+{
+    const following *f = job->last;
+    return f != NULL && f->group == group ? &f->sides[1 - f->at].lists : NULL;
+}
+
+/* The last group is the other side's by now. */
+static void write_last(following *f)
+{
+    f->group = f->sides[1 - f->at].written;
+    free_lists(f, &f->sides[f->at]);
+    for (int i = 0; i < SIDES; i++) {
+        free_rows(f, &f->sides[i]);
+    }
+    start_both(f);
+}
+
 kith_status kin_sharding_follow(void *arg, kin_shard_run *run)
 {
     kin_sharding *job = arg;
-    following f = {.job = job, .run = run};
+    KIN_TRY(kin_sharding_follow_end(job));
+    KIN_TRY(kin_alloc_zero(job->ctx, &job->last, 1, sizeof *job->last, "groups"));
+    following *f = job->last;
+    f->job = job;
+    f->run = run;
+    f->group = -1;
     kith_status status = KITH_OK;
-    if (next_group(&f, -1) < 0) {
-        return KITH_OK; /* all stand */
+    const bool any = next_group(f, -1) >= 0;
+    if (any) {
+        status = make_sides(f);
     }
-    status = make_sides(&f);
-    if (status == KITH_OK) {
-        status = solve_all(&f);
+    if (any && status == KITH_OK) {
+        status = solve_all(f);
     }
-    for (int i = 0; i < SIDES; i++) {
-        kin_free(job->ctx, f.sides[i].lists.keys);
-        kin_free(job->ctx, f.sides[i].lists.ids);
-        kin_free(job->ctx, f.sides[i].members);
-        kin_free(job->ctx, f.sides[i].rows);
+    if (any && status == KITH_OK) {
+        write_last(f);
     }
-    kith_ctx_free(f.gatherer);
+    if (status != KITH_OK || run->listed != NULL || !any) {
+        KIN_KEEP(status, kin_sharding_follow_end(job));
+    }
     return status;
 }

@@ -25,7 +25,7 @@ typedef struct piece {
 
 typedef struct uniting {
     kin_sharding *job;
-    kin_shard_run *run;
+    kith_ctx *beside; /* of the thread */
     const kin_sharding_sink *sink;
     kin_shard_view *views; /* by group */
     unsigned char *lost;   /* by group: its file is damaged */
@@ -137,14 +137,14 @@ static void *put_beside(void *arg)
     const piece *p = u->put;
     const kith_neighbors rows = {
         .ids = p->lists.ids, .distances = p->distances, .rows = p->rows, .k = u->job->k};
-    u->status = u->sink->put(u->sink->arg, u->run->disk, p->first, &rows);
+    u->status = u->sink->put(u->sink->arg, u->beside, p->first, &rows);
     return NULL;
 }
 
 static void start_put(uniting *u, const piece *p)
 {
     u->put = p;
-    kin_forgive(u->run->disk);
+    kin_forgive(u->beside);
     u->started = kin_thread_start(&u->thread, put_beside, u) == 0;
     if (!u->started) {
         (void)put_beside(u);
@@ -158,7 +158,7 @@ static kith_status wait_for_put(uniting *u)
         u->started = false;
     }
     return u->status == KITH_OK ? KITH_OK
-                                : kin_fail(u->job->ctx, u->status, "%s", u->run->disk->detail);
+                                : kin_fail(u->job->ctx, u->status, "%s", u->beside->detail);
 }
 
 static kith_status put_all(uniting *u)
@@ -201,6 +201,11 @@ static kith_status try_view(void *arg, int64_t task, int32_t thread)
 {
     (void)thread;
     uniting *u = arg;
+    const kin_shard_lists *lists = kin_sharding_follow_lists(u->job, (int32_t)task);
+    if (lists != NULL) {
+        u->views[task] = (kin_shard_view){.ids = lists->ids, .keys = lists->keys, .k = u->job->k};
+        return KITH_OK;
+    }
     u->lost[task] = open_view(u->job->ctx, u, (int32_t)task) != KITH_OK;
     return KITH_OK;
 }
@@ -213,14 +218,14 @@ static kith_status open_views(uniting *u, bool *lost)
         kith_status status = KITH_OK;
         if (u->lost[i] != 0) {
             kin_forgive(job->ctx);
-            kin_forgive(u->run->disk);
-            status = open_view(u->run->disk, u, i);
+            kin_forgive(u->beside);
+            status = open_view(u->beside, u, i);
         }
         if (status == KITH_E_FORMAT) {
-            kin_shard_lose(job->folder, i, u->run->disk->detail);
+            kin_shard_lose(job->folder, i, u->beside->detail);
             *lost = true;
         } else if (status != KITH_OK) {
-            return kin_fail(job->ctx, status, "%s", u->run->disk->detail);
+            return kin_fail(job->ctx, status, "%s", u->beside->detail);
         }
     }
     return KITH_OK;
@@ -235,6 +240,7 @@ static kith_status make(uniting *u)
     const uint64_t entries = kin_size_mul((uint64_t)rows, k);
     const uint64_t tasks = (uint64_t)kin_ceil_div(rows, ROWS_A_TASK);
     const uint64_t room = (uint64_t)ctx->threads * k;
+    KIN_TRY(kin_sharding_make_ctx(u->job, 1, &u->beside));
     KIN_TRY(kin_alloc_zero(ctx, &u->views, groups, sizeof *u->views, "groups"));
     KIN_TRY(kin_alloc_zero(ctx, &u->lost, groups, 1, "groups"));
     KIN_TRY(kin_alloc(ctx, &u->starts, tasks * groups, sizeof *u->starts, "groups"));
@@ -265,6 +271,7 @@ static void release(uniting *u)
     kin_free(ctx, u->starts);
     kin_free(ctx, u->lost);
     kin_free(ctx, u->views);
+    kith_ctx_free(u->beside);
 }
 
 static kith_status unite(uniting *u, bool *lost)
@@ -279,12 +286,12 @@ static kith_status unite(uniting *u, bool *lost)
     return put_all(u);
 }
 
-kith_status kin_sharding_unite(kin_sharding *job, kin_shard_run *run, const kin_sharding_sink *sink,
-                               bool *lost)
+kith_status kin_sharding_unite(kin_sharding *job, const kin_sharding_sink *sink, bool *lost)
 {
-    uniting u = {.job = job, .run = run, .sink = sink};
+    uniting u = {.job = job, .sink = sink};
     *lost = false;
-    const kith_status status = unite(&u, lost);
+    kith_status status = unite(&u, lost);
     release(&u);
+    KIN_KEEP(status, kin_sharding_follow_end(job));
     return status;
 }

@@ -199,8 +199,10 @@ void kin_shard_view_return(kin_shard_view *view)
 {
     const int64_t first = view->returned * view->k;
     const int64_t last = view->row * view->k;
-    return_pages(view->ids + first, view->ids + last);
-    return_pages(view->keys + first, view->keys + last);
+    if (view->file != NULL) {
+        return_pages(view->ids + first, view->ids + last);
+        return_pages(view->keys + first, view->keys + last);
+    }
     view->returned = view->row;
 }
 

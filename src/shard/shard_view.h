@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A shard's lists in its mapped file, read from the first row to the last. */
+ * A shard's lists in its mapped file, or in memory, read from the first row to the last. */
 #ifndef KIN_SHARD_VIEW_H
 #define KIN_SHARD_VIEW_H
 
@@ -7,7 +7,7 @@
 #include "shard/shard_folder.h"
 
 typedef struct kin_shard_view {
-    kin_container *file;
+    kin_container *file; /* NULL: lists in memory */
     const uint32_t *ids;
     const double *keys;
     int64_t k;
