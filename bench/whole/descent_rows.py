@@ -43,7 +43,12 @@ ABLATION = {
     "screen": {"start": "screen", "updates": "nearest", **LONG},
     "screen, all updates": {"start": "screen", "updates": "all", **LONG},
 }
-GROUPS = {"curve": CURVE, "ablation": ABLATION}
+# Starts that look at more pairs, for points without clusters.
+WIDE = {
+    "share 0.35, 2 rounds": {"start_share": 0.35, "rounds": 2, "list": 16, "candidates": 8},
+    "share 0.5, 2 rounds": {"start_share": 0.5, "rounds": 2},
+}
+GROUPS = {"curve": CURVE, "ablation": ABLATION, "wide": WIDE}
 
 
 def settings_of(groups, only):

@@ -85,7 +85,8 @@ typedef struct kith_descent_report {
     int32_t exact;        /* 1: the points are so few that the graph is exact (recall is 1) */
     int32_t reached;      /* 1: a sample had the recall that was wanted, or exact */
     int32_t rounds;       /* run, the start not counted */
-    int32_t round_count;  /* of round[]: the start, then the rounds, the first of them */
+    int32_t round_count;  /* of round[]: the start (twice where it was made wider), then the rounds,
+                             the first of them */
     int32_t list;         /* as they were at the end */
     int32_t candidates;
     double evaluations;
