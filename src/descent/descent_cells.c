@@ -13,15 +13,7 @@
 
 /* ROWS points at a time meet all centres: their orders stay in the second-level cache. Each move
  * looks at one of SAMPLE points, another one each time. */
-enum {
-    ROWS = 32,
-    STRIPS_A_TASK = 8,
-    MOVES = 2,
-    SAMPLE = 3,
-    MOST_STEPS = 8,
-    SORTED = 8,
-    MOST_CELLS = 32768
-};
+enum { ROWS = 32, STRIPS_A_TASK = 8, SAMPLE = 3, MOST_STEPS = 8, SORTED = 8, MOST_CELLS = 32768 };
 static const double CELLS = 2.5;
 
 typedef struct worker {
@@ -266,7 +258,7 @@ static kith_status move(kith_ctx *ctx, finding *f, kin_descent_centres *centres,
 }
 
 static kith_status place(kith_ctx *ctx, finding *f, kin_descent_centres *centres,
-                         kin_descent_cells *cells, double *evaluations)
+                         kin_descent_cells *cells, int32_t moves, double *evaluations)
 {
     const uint64_t points = (uint64_t)f->points->count;
     int64_t *starts = NULL;
@@ -277,7 +269,7 @@ static kith_status place(kith_ctx *ctx, finding *f, kin_descent_centres *centres
                  done);
     KIN_TRY_GOTO(status, kin_alloc(ctx, &who, points, sizeof *who, "cells"), done);
     KIN_TRY_GOTO(status, begin(ctx, f, centres, starts, who), done);
-    for (int32_t number = 0; number < MOVES; number++) {
+    for (int32_t number = 0; number < moves; number++) {
         KIN_TRY_GOTO(status, move(ctx, f, centres, number, cells->near, starts, who), done);
         *evaluations += (double)f->count * (double)centres->count;
     }
@@ -334,7 +326,8 @@ static void free_workers(kith_ctx *ctx, worker *workers)
 }
 
 kith_status kin_descent_cells_make(kith_ctx *ctx, const kin_descent_points *points, int64_t count,
-                                   int32_t each, kin_descent_cells *cells, double *evaluations)
+                                   int32_t each, int32_t moves, kin_descent_cells *cells,
+                                   double *evaluations)
 {
     kin_descent_centres centres;
     KIN_TRY(kin_descent_centres_make(ctx, points, count, &centres));
@@ -353,7 +346,7 @@ kith_status kin_descent_cells_make(kith_ctx *ctx, const kin_descent_points *poin
                            sizeof *cells->near, "near cells"),
                  done);
     f.near = cells->near;
-    status = place(ctx, &f, &centres, cells, evaluations);
+    status = place(ctx, &f, &centres, cells, moves, evaluations);
 done:
     free_workers(ctx, f.workers);
     kin_descent_centres_free(ctx, &centres);

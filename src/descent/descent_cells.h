@@ -22,10 +22,11 @@ bool kin_descent_cells_possible(const kin_descent_points *points);
 /* A good number of cells for so many points. */
 int64_t kin_descent_cells_wished(int64_t points);
 
-/* each: at most KIN_DESCENT_MOST_NEAR and count. The same cells with any number of threads; of
- * integer types on any machine. evaluations: products are added. */
+/* each: at most KIN_DESCENT_MOST_NEAR and count. moves: of the centres. The same cells with any
+ * number of threads; of integer types on any machine. evaluations: products are added. */
 kith_status kin_descent_cells_make(kith_ctx *ctx, const kin_descent_points *points, int64_t count,
-                                   int32_t each, kin_descent_cells *cells, double *evaluations);
+                                   int32_t each, int32_t moves, kin_descent_cells *cells,
+                                   double *evaluations);
 void kin_descent_cells_free(kith_ctx *ctx, kin_descent_cells *cells);
 /* What stays, and what it takes beside while it is made. */
 uint64_t kin_descent_cells_bytes(const kin_frame *frame, int64_t points, int32_t threads);

@@ -30,7 +30,7 @@ static const double DELTA = 0.001;
 static const double POINTS_IN_CELLS = 40000.0;
 static const double POINTS_IN_BLOCKS = 6000.0;
 /* Where two graphs are made one their own lists lead on. */
-static const double POINTS_ACROSS_CELLS = 15000.0;
+static const double POINTS_ACROSS_CELLS = 20000.0;
 static const double POINTS_ACROSS_BLOCKS = 1000.0;
 static const double MOST_SHARE = 0.5;
 static const double LEAST_SHARE = 0.0005;

@@ -6,6 +6,9 @@
  * words under a lock, all of a piece at once. Most visitors get none: their limits are read without
  * the lock, and one that is read too early only lets more pass.
  *
+ * Where pairs across two sets are wanted a cell is two: the members of each set, and who visits
+ * them is of the other one. A position of both sets is in both.
+ *
  * A list keeps the least words of all that came, each once, in whatever order they come: so it is
  * the same with any number of threads. */
 #include "descent/descent_probe.h"
@@ -13,6 +16,7 @@
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
+#include "descent/descent_fill.h"
 #include "descent/descent_kernel.h"
 #include "host/host_threads.h"
 
@@ -37,7 +41,7 @@ typedef struct worker {
 } worker;
 
 typedef struct piece {
-    int64_t cell;
+    int64_t cell; /* of those that have members: 2 c and 2 c + 1 where there are sides */
     const uint32_t *members;
     int32_t count;
 } piece;
@@ -47,7 +51,8 @@ typedef struct probing {
     kin_descent_hits_fn hits;
     kin_descent_put_fn put;
     int64_t wide;
-    bool own; /* members meet each other */
+    bool own;      /* members meet each other */
+    int64_t cells; /* of members */
     piece *pieces;
     int64_t piece_count;
     int64_t *member_starts;
@@ -164,7 +169,7 @@ static void take_hits(const probing *x, worker *w, const piece *own, const uint3
                 continue;
             }
             to_member(x, w, own, j, order, who[i]);
-            if (order <= limit && both) {
+            if (order <= limit && both && own->members[j] != who[i]) {
                 if (!held) {
                     pthread_mutex_lock(lock_of(x, who[i]));
                     held = true;
@@ -222,8 +227,10 @@ static kith_status run_piece(void *arg, int64_t task, int32_t thread)
     const int64_t *members = x->member_starts + own->cell;
     const int64_t *visitors = x->visitor_starts + own->cell;
     take_members(x, w, own);
-    if (x->own) {
+    if (x->own && x->p->sides == NULL) {
         meet(x, w, own, x->members + members[0], members[1] - members[0], false);
+    } else if (x->own && own->cell % 2 == 0) {
+        meet(x, w, own, x->members + members[1], members[2] - members[1], true);
     }
     meet(x, w, own, x->visitors + visitors[0], visitors[1] - visitors[0], true);
     give_members(x, w, own);
@@ -271,20 +278,68 @@ static int64_t most_pieces(int64_t cells, int64_t points)
     return cells + points / COLS;
 }
 
+/* Members of a cell by their own set, visitors by the other one. */
+static void list_sides(const probing *x, int32_t first, int32_t last, bool visit, int64_t *starts,
+                       uint32_t *who)
+{
+    const kin_descent_cells *cells = x->p->cells;
+    const int64_t points = x->p->points->count;
+    memset(starts, 0, (size_t)(x->cells + 1) * sizeof *starts);
+    for (int pass = 0; pass < 2; pass++) {
+        for (int64_t p = 0; p < points; p++) {
+            for (int32_t i = first; i < last; i++) {
+                const int64_t cell = 2 * (int64_t)cells->near[p * cells->each + i];
+                for (int side = 0; side < 2; side++) {
+                    int64_t *at = &starts[cell + (visit ? 1 - side : side)];
+                    if ((x->p->sides[p] >> side & 1) == 0) {
+                        continue;
+                    }
+                    if (pass == 0) {
+                        at[1] += 1;
+                    } else {
+                        who[at[0]++] = (uint32_t)p;
+                    }
+                }
+            }
+        }
+        for (int64_t c = 0; pass == 0 && c < x->cells; c++) {
+            starts[c + 1] += starts[c];
+        }
+    }
+    memmove(starts + 1, starts, (size_t)x->cells * sizeof *starts);
+    starts[0] = 0;
+}
+
+/* Positions that are of both sets count twice. */
+static int64_t members_of(const kin_descent_probe *p)
+{
+    int64_t count = p->points->count;
+    for (int64_t i = 0; p->sides != NULL && i < p->points->count; i++) {
+        count += p->sides[i] == (KIN_DESCENT_BELOW | KIN_DESCENT_BEHIND);
+    }
+    return count;
+}
+
 static kith_status make_lists(kith_ctx *ctx, probing *x, int32_t first, int32_t last)
 {
-    const uint64_t cells = (uint64_t)x->p->cells->count;
+    const uint64_t cells = (uint64_t)x->cells;
     const int64_t points = x->p->points->count;
-    const uint64_t visits = kin_size_mul((uint64_t)points, (uint64_t)(last - first));
+    const int64_t members = members_of(x->p);
+    const uint64_t visits = kin_size_mul((uint64_t)members, (uint64_t)(last - first));
     KIN_TRY(kin_alloc(ctx, &x->member_starts, cells + 1, sizeof *x->member_starts, "cells"));
     KIN_TRY(kin_alloc(ctx, &x->visitor_starts, cells + 1, sizeof *x->visitor_starts, "cells"));
-    KIN_TRY(kin_alloc(ctx, &x->members, (uint64_t)points, sizeof *x->members, "cells"));
+    KIN_TRY(kin_alloc(ctx, &x->members, (uint64_t)members, sizeof *x->members, "cells"));
     KIN_TRY(kin_alloc(ctx, &x->visitors, visits, sizeof *x->visitors, "cells"));
-    KIN_TRY(kin_alloc(ctx, &x->pieces, (uint64_t)most_pieces((int64_t)cells, points),
-                      sizeof *x->pieces, "cells"));
-    kin_descent_cells_list(x->p->cells, points, 0, 1, x->member_starts, x->members);
-    kin_descent_cells_list(x->p->cells, points, first, last, x->visitor_starts, x->visitors);
-    for (int64_t c = 0; c < x->p->cells->count; c++) {
+    KIN_TRY(kin_alloc(ctx, &x->pieces, (uint64_t)most_pieces(x->cells, members), sizeof *x->pieces,
+                      "cells"));
+    if (x->p->sides != NULL) {
+        list_sides(x, 0, 1, false, x->member_starts, x->members);
+        list_sides(x, first, last, true, x->visitor_starts, x->visitors);
+    } else {
+        kin_descent_cells_list(x->p->cells, points, 0, 1, x->member_starts, x->members);
+        kin_descent_cells_list(x->p->cells, points, first, last, x->visitor_starts, x->visitors);
+    }
+    for (int64_t c = 0; c < x->cells; c++) {
         for (int64_t at = x->member_starts[c]; at < x->member_starts[c + 1]; at += COLS) {
             x->pieces[x->piece_count++] =
                 (piece){.cell = c,
@@ -318,6 +373,7 @@ kith_status kin_descent_probe_run(kith_ctx *ctx, kin_descent_probe *probe, int32
     const kin_frame *frame = &probe->points->prepared->frame;
     probing x = {.p = probe,
                  .own = first == 0,
+                 .cells = (probe->sides != NULL ? 2 : 1) * probe->cells->count,
                  .hits = kin_descent_hits_get(ctx->isa),
                  .put = kin_descent_put_get(ctx->isa),
                  .wide = kin_round_up(frame->groups, KIN_DESCENT_WIDE_STEP)};

@@ -17,6 +17,9 @@ enum { POSITIONS_A_TASK = 256, ROWS_A_MATCH = 63 };
 /* By cells: how many each point meets at first, and how many words of a list are kept; when less
  * than a SETTLED share of the first words is new, there is little left to find. */
 enum { LEAST_POINTS = 1024, FIRST_CELLS = 4, LEAST_KEPT = 16, WATCHED = 10, LISTS_TO_WATCH = 4096 };
+/* Times that centres move. Two sets that are made one have fewer cells, and those not as good: few
+ * visits are left, and half of each. */
+enum { MOVES = 2, MOVES_ACROSS = 1, ACROSS = 2 };
 static const double SETTLED = 0.02;
 
 /* Of the blocks that a block chooses, about this share chose it as well: those pairs count once. */
@@ -202,11 +205,12 @@ static kith_status visit_cells(kith_ctx *ctx, kin_descent_probe *probe, const in
 {
     const kin_descent_cells *cells = probe->cells;
     const int64_t points = probe->points->count;
+    const double part = probe->sides != NULL ? 0.5 : 1.0;
     int32_t first = 0;
     *fresh = 1.0;
     for (int32_t last = FIRST_CELLS; first<cells->each && * fresh> SETTLED; last *= 2) {
         last = (int32_t)kin_min_i64(last, cells->each);
-        const double pairs = visits(cells, points, sizes, first, last);
+        const double pairs = part * visits(cells, points, sizes, first, last);
         if (first > 0 && probe->evaluations + pairs > budget) {
             break;
         }
@@ -225,14 +229,16 @@ typedef struct cell_start {
 } cell_start;
 
 static kith_status make_cell_start(kith_ctx *ctx, const kin_descent_points *points, double budget,
-                                   cell_start *s, double *evaluations)
+                                   bool across, cell_start *s, double *evaluations)
 {
-    const int64_t count = kin_descent_cells_wished(points->count);
+    const int64_t wished = kin_descent_cells_wished(points->count);
+    const int64_t count = across ? kin_ceil_div(wished, ACROSS) : wished;
     const double size = (double)points->count / (double)count;
     const int64_t each =
         kin_min_i64(kin_min_i64(KIN_DESCENT_MOST_NEAR, count),
                     kin_max_i64(FIRST_CELLS, (int64_t)(budget / (double)points->count / size)));
-    KIN_TRY(kin_descent_cells_make(ctx, points, count, (int32_t)each, &s->cells, evaluations));
+    KIN_TRY(kin_descent_cells_make(ctx, points, count, (int32_t)each, across ? MOVES_ACROSS : MOVES,
+                                   &s->cells, evaluations));
     KIN_TRY(kin_alloc_zero(ctx, &s->sizes, (uint64_t)count, sizeof *s->sizes, "cells"));
     for (int64_t p = 0; p < points->count; p++) {
         s->sizes[s->cells.near[p * each]] += 1;
@@ -246,20 +252,28 @@ static kith_status make_cell_start(kith_ctx *ctx, const kin_descent_points *poin
     return KITH_OK;
 }
 
+/* With sides what words have is known, and pairs across meet alone. */
 static kith_status start_by_cells(kith_ctx *ctx, const kin_descent_points *points, double share,
-                                  int32_t wanted, int32_t length, uint64_t *words,
-                                  kin_descent_started *started)
+                                  const uint8_t *sides, int32_t kept, int32_t length,
+                                  uint64_t *words, kin_descent_started *started)
 {
     const double count = (double)points->count;
     const double budget = 0.5 * share * count * count;
-    const int32_t kept = (int32_t)kin_min_i64(length, kin_max_i64(LEAST_KEPT, wanted + wanted / 4));
     double fresh;
-    cell_start s = {.watch = {.watched = (int32_t)kin_min_i64(WATCHED, wanted)}};
+    cell_start s = {.watch = {.watched = (int32_t)kin_min_i64(WATCHED, kept)}};
     kith_status status = KITH_OK;
-    memset(words, 0xff, (size_t)(points->count * length) * sizeof *words);
-    KIN_TRY_GOTO(status, make_cell_start(ctx, points, budget, &s, &started->evaluations), done);
-    s.probe = (kin_descent_probe){
-        .points = points, .cells = &s.cells, .words = words, .length = length, .kept = kept};
+    KIN_TRY_GOTO(status,
+                 make_cell_start(ctx, points, budget, sides != NULL, &s, &started->evaluations),
+                 done);
+    s.probe = (kin_descent_probe){.points = points,
+                                  .cells = &s.cells,
+                                  .words = words,
+                                  .length = length,
+                                  .kept = kept,
+                                  .sides = sides};
+    if (sides != NULL) {
+        (void)look(&s.watch, words, length);
+    }
     KIN_TRY_GOTO(status, visit_cells(ctx, &s.probe, s.sizes, budget, &s.watch, &fresh), done);
     started->evaluations += s.probe.evaluations;
     started->settled = fresh <= SETTLED;
@@ -270,15 +284,22 @@ done:
     return status;
 }
 
+static bool goes_by_cells(const kin_descent_points *points, double share)
+{
+    return share < 1.0 && points->count >= LEAST_POINTS && kin_descent_cells_possible(points);
+}
+
 kith_status kin_descent_start_screen(kith_ctx *ctx, const kin_descent_points *points, double share,
                                      int32_t wanted, int32_t length, uint64_t *words,
                                      kin_descent_started *started)
 {
     *started = (kin_descent_started){0};
-    const bool by_cells =
-        share < 1.0 && points->count >= LEAST_POINTS && kin_descent_cells_possible(points);
-    return by_cells ? start_by_cells(ctx, points, share, wanted, length, words, started)
-                    : start_by_blocks(ctx, points, share, length, words, started);
+    if (!goes_by_cells(points, share)) {
+        return start_by_blocks(ctx, points, share, length, words, started);
+    }
+    const int32_t kept = (int32_t)kin_min_i64(length, kin_max_i64(LEAST_KEPT, wanted + wanted / 4));
+    memset(words, 0xff, (size_t)(points->count * length) * sizeof *words);
+    return start_by_cells(ctx, points, share, NULL, kept, length, words, started);
 }
 
 /* ---- Two graphs made one -------------------------------------------------------------------- */
@@ -343,10 +364,29 @@ static kith_status join_all(kith_ctx *ctx, const kin_descent_points *points, con
     return status;
 }
 
+/* Words that are known are new for as long as cells meet, so that a pair is one word. */
+static kith_status cells_across(kith_ctx *ctx, const kin_descent_points *points, double share,
+                                const uint8_t *sides, int32_t wanted, int32_t length,
+                                uint64_t *words, kin_descent_started *started)
+{
+    for (int64_t i = 0; i < points->count * length; i++) {
+        words[i] |= 1;
+    }
+    KIN_TRY(start_by_cells(ctx, points, share, sides, wanted, length, words, started));
+    for (int64_t i = 0; i < points->count * length; i++) {
+        const bool is_new = words[i] == KIN_DESCENT_EMPTY || is_across(sides, i / length, words[i]);
+        words[i] = is_new ? words[i] : words[i] & ~(uint64_t)1;
+    }
+    return KITH_OK;
+}
+
 kith_status kin_descent_start_across(kith_ctx *ctx, const kin_descent_points *points, double share,
                                      const uint8_t *sides, int32_t wanted, int32_t length,
                                      uint64_t *words, kin_descent_started *started)
 {
+    if (goes_by_cells(points, share)) {
+        return cells_across(ctx, points, share, sides, wanted, length, words, started);
+    }
     uint64_t *met = NULL;
     KIN_TRY(kin_alloc(ctx, &met, kin_size_mul((uint64_t)points->count, (uint64_t)length),
                       sizeof *met, "lists"));

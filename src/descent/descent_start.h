@@ -29,7 +29,8 @@ kith_status kin_descent_start_screen(kith_ctx *ctx, const kin_descent_points *po
                                      kin_descent_started *started);
 /* The same where two graphs are made one: words has their lists, as kin_descent_fill_graph left
  * them, sides the sets of each position (descent_fill.h). The `wanted` nearest that a
- * position meets in cells or blocks join its list; what is from the other side is new. */
+ * position meets in blocks, or on the other side in cells, join its list; what is from the other
+ * side is new. */
 kith_status kin_descent_start_across(kith_ctx *ctx, const kin_descent_points *points, double share,
                                      const uint8_t *sides, int32_t wanted, int32_t length,
                                      uint64_t *words, kin_descent_started *started);
