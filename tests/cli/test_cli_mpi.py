@@ -33,7 +33,7 @@ def mpirun(ranks):
     return [MPIRUN, *extra, "-n", str(ranks)]
 
 
-class Ranks(CliCase):
+class RankCase(CliCase):
     def setUp(self):
         if MPIRUN is None:
             self.skipTest("no mpirun")
@@ -68,6 +68,8 @@ class Ranks(CliCase):
     def ranks(self, ranks, *words, code=0):
         return self.run_to_end(*mpirun(ranks), MPI, *words, code=code)
 
+
+class Ranks(RankCase):
     def test_bytes(self):
         """1 to 4 ranks, more ranks than pairs, a number of shards that was not given"""
         self.case(400, 6)
@@ -254,6 +256,65 @@ class Ranks(CliCase):
         (self.folder / "out.kith.shards" / "shards.journal").unlink()
         self.ranks(2, *words)
         self.assertEqual((self.folder / "out.kith").read_bytes(), self.whole())
+
+
+AGENT = """#!/bin/sh
+host=$1; shift
+exec ip netns exec {bridge}$host unshare --uts sh -c "hostname host-$host; $*"
+"""
+
+
+class Hosts(RankCase):
+    """Ranks in network namespaces with names of their own: hosts that share a disk alone."""
+
+    def setUp(self):
+        super().setUp()
+        if os.geteuid() != 0 or "--allow-run-as-root" not in mpirun(1):
+            self.skipTest("no root with Open MPI, who may make network namespaces")
+        self.bridge = f"kith{os.getpid()}"
+        self.net = f"10.{100 + os.getpid() % 100}.{os.getpid() // 100 % 250}"
+        try:
+            self.network("link", "add", self.bridge, "type", "bridge")
+            self.addCleanup(subprocess.run, ["ip", "link", "del", self.bridge], check=False)
+            self.network("addr", "add", f"{self.net}.1/24", "dev", self.bridge)
+            self.network("link", "set", self.bridge, "up")
+            for number in ("1", "2"):
+                self.make_host(f"{self.net}.1{number}", f"{self.bridge}v{number}")
+        except (OSError, subprocess.CalledProcessError):
+            self.skipTest("no right to make network namespaces")
+        agent = self.folder / self.write("agent", AGENT.format(bridge=self.bridge + "-").encode())
+        agent.chmod(0o755)
+        here = f"{self.net}.0/24"
+        self.mpirun = [*mpirun(4), "--host", f"{self.net}.11:2,{self.net}.12:2",
+                       "--wdir", self.folder]
+        for name, value in (("plm_rsh_agent", agent), ("btl", "tcp,self"),
+                            ("btl_tcp_if_include", here), ("oob_tcp_if_include", here)):
+            self.mpirun += ["--mca", name, value]
+
+    @staticmethod
+    def network(*words):
+        subprocess.run(["ip", *words], check=True, capture_output=True)
+
+    def make_host(self, address, wire):
+        name = f"{self.bridge}-{address}"
+        self.network("netns", "add", name)
+        self.addCleanup(subprocess.run, ["ip", "netns", "del", name], check=False)
+        self.network("link", "add", wire, "type", "veth", "peer", "name", "eth0", "netns", name)
+        self.network("link", "set", wire, "master", self.bridge, "up")
+        self.network("-n", name, "addr", "add", f"{address}/24", "dev", "eth0")
+        for device in ("eth0", "lo"):
+            self.network("-n", name, "link", "set", device, "up")
+
+    def test_hosts(self):
+        """two ranks on each of two hosts: the bytes of one process; whose host is wrong is told"""
+        self.case(400, 6)
+        self.run_to_end(*self.mpirun, MPI, *self.words())
+        self.assertEqual((self.folder / "out.kith").read_bytes(), self.whole())
+        two = [*self.mpirun, MPI, *self.words(), ":", "-n", "1", "--host", f"{self.net}.12", MPI,
+               *self.words("-k", "8")]
+        _, told = self.run_to_end(*two, code=1)
+        self.assertEqual(len(told), 1, told)
+        self.assertRegex(told[0], rf"this one 'k 8'.* \[rank 4 on host-{self.net}.12\]$")
 
 
 if __name__ == "__main__":
