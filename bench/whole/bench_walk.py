@@ -51,8 +51,10 @@ def clustered(count, cols, clusters, inner, spread):
     centres = random.standard_normal((clusters, cols), dtype=numpy.float32)
     label = random.integers(clusters, size=count)
     rows = numpy.empty((count, cols), dtype=numpy.float32)
+    order = numpy.argsort(label, kind="stable")
+    bounds = numpy.searchsorted(label[order], numpy.arange(clusters + 1))
     for cluster in range(clusters):
-        mine = numpy.flatnonzero(label == cluster)
+        mine = order[bounds[cluster]:bounds[cluster + 1]]
         plane = random.standard_normal((inner, cols), dtype=numpy.float32) * (spread / inner**0.5)
         place = random.standard_normal((len(mine), inner), dtype=numpy.float32)
         rows[mine] = centres[cluster] + place @ plane

@@ -24,6 +24,7 @@ import torch
 import bench_data
 import descent_rows
 from bench_gpu import Kith, Matrix, Neighbors, SearchParams, stream, timed
+from descent_types import DescentParams, DescentReport
 
 METRICS = {"euclidean": 1, "cosine": 4}
 STARTS = {"random": 1, "screen": 2}
@@ -62,36 +63,6 @@ LARGEST = [Work("bytes100m", 100_000_000, 96, clusters=10_000, kind="bytes", che
 
 
 # ---- libkith: section 13 of kith.h ------------------------------------------------------------------
-
-
-class DescentParams(ctypes.Structure):
-    _fields_ = [("struct_size", ctypes.c_uint32), ("metric", ctypes.c_int), ("k", ctypes.c_int64),
-                ("flags", ctypes.c_uint32), ("start", ctypes.c_int), ("recall", ctypes.c_double),
-                ("recall_at", ctypes.c_int64), ("sample", ctypes.c_int64), ("seed", ctypes.c_uint64),
-                ("rounds", ctypes.c_int32), ("candidates", ctypes.c_int32), ("list", ctypes.c_int32),
-                ("all_updates", ctypes.c_int32), ("delta", ctypes.c_double),
-                ("start_share", ctypes.c_double), ("init", ctypes.c_void_p), ("custom", ctypes.c_void_p),
-                ("custom_arg", ctypes.c_void_p)]
-
-
-class Recall(ctypes.Structure):
-    _fields_ = [("recall", ctypes.c_double), ("low", ctypes.c_double), ("high", ctypes.c_double),
-                ("equal_ids", ctypes.c_double), ("distance_ratio", ctypes.c_double),
-                ("rows", ctypes.c_int64), ("at", ctypes.c_int64)]
-
-
-class DescentRound(ctypes.Structure):
-    _fields_ = [("number", ctypes.c_int32), ("reserved", ctypes.c_int32), ("updates", ctypes.c_int64),
-                ("evaluations", ctypes.c_double), ("phi", ctypes.c_double), ("recall", ctypes.c_double),
-                ("seconds", ctypes.c_double)]
-
-
-class DescentReport(ctypes.Structure):
-    _fields_ = [("struct_size", ctypes.c_uint32), ("start", ctypes.c_int), ("exact", ctypes.c_int32),
-                ("reached", ctypes.c_int32), ("rounds", ctypes.c_int32), ("round_count", ctypes.c_int32),
-                ("list", ctypes.c_int32), ("candidates", ctypes.c_int32), ("evaluations", ctypes.c_double),
-                ("seconds_start", ctypes.c_double), ("seconds_rounds", ctypes.c_double), ("recall", Recall),
-                ("round", DescentRound * 128)]
 
 
 def params_of(work, k, setting, sample):

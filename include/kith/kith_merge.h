@@ -40,11 +40,12 @@ KITH_API kith_status kith_graph_merge_exact(kith_ctx *ctx, const kith_matrix *po
 
 /* The graph of both by a descent that begins with the lists of both and with a few candidates of
  * the other set: far sooner than a new graph. Lists may be those of approximate graphs, with empty
- * slots among them. params: as for kith_graph_descent, but start is auto and init NULL; recall,
- * sample, rounds, seed and report mean what they mean there, report.start is KITH_START_GRAPH. Few
- * points are solved exactly, whatever the graphs say (report.exact). No slot of the answer is
- * empty. Same bytes for the same seed, whatever the number of threads, on one kind of device.
- * Memory and errors as kith_graph_descent. */
+ * slots among them. params: as for kith_graph_descent, but start is auto and init NULL, and delta 0
+ * is 0.01 on a GPU where near points of the other set can be screened; recall, sample, rounds, seed
+ * and report mean what they mean there, report.start is KITH_START_GRAPH. Few points are solved
+ * exactly, whatever the graphs say (report.exact). No slot of the answer is empty. Same bytes for
+ * the same seed, whatever the number of threads, on one kind of device. Memory and errors as
+ * kith_graph_descent. */
 KITH_API kith_status kith_graph_merge(kith_ctx *ctx, const kith_matrix *points, int64_t first_rows,
                                       const kith_neighbors *graph1, const kith_neighbors *graph2,
                                       const kith_descent_params *params, const kith_neighbors *out,
