@@ -39,11 +39,15 @@ html_theme_options = {"navigation_with_keys": True}
 copybutton_exclude = ".linenos, .gp"
 
 
+# What the package's own modules call of each other.
+INNER = {"of_matrix", "search"}
+
+
 def skip_member(app, what, name, member, skip, options):
     """Members that come from scikit-learn or a tuple are described where they come from."""
     member = getattr(member, "fget", None) or member
     module = getattr(member, "__module__", None) or ""
-    return skip or name.startswith("_") or not module.startswith("kith")
+    return skip or name in INNER or name.startswith("_") or not module.startswith("kith")
 
 
 def setup(app):
