@@ -60,5 +60,5 @@ if [ $pipelines = yes ]; then
 fi
 if [ $site = yes ]; then
     KITH_DEVICE=cpu KITH_PEERS=1 "$work/venv/bin/python" -B "$root/tests/python/test_documents.py"
-    KITH_DEVICE=cpu "$root/tools/site.sh" --python "$work/venv/bin/python"
+    env -u KITH_DATA KITH_DEVICE=cpu "$root/tools/site.sh" --python "$work/venv/bin/python"
 fi
