@@ -251,8 +251,8 @@ def check(work, points, queries, ids):
 # ---- Timing -----------------------------------------------------------------------------------------
 
 
-def timed(runs, call):
-    """Seconds of each run after one for warming up; what takes long runs once."""
+def timed(runs, call, cold=False):
+    """Seconds of each run after one for warming up; what takes long runs once. cold: of the first run alone."""
 
     def once():
         torch.cuda.synchronize()
@@ -261,7 +261,8 @@ def timed(runs, call):
         torch.cuda.synchronize()
         return time.perf_counter() - start
 
-    return [once() for _ in range(1 if once() > LONG else runs)]
+    first = once()
+    return [first] if cold else [once() for _ in range(1 if first > LONG else runs)]
 
 
 def row_of(work, engine, seconds, floor, **more):

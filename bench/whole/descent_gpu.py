@@ -257,14 +257,16 @@ def measure_exact(solver, truth, base, options, command):
 
 
 def measure(solver, truth, base, options, name, setting, command):
-    """The row, and rows of the rounds. A setting without a recall is timed without a sample."""
+    """The row, and rows of the rounds. A setting without a recall is timed without a sample. A work of which few
+    rows are checked is so large that it is run once, with its sample."""
     told = []
-    sample = 0 if "recall" in setting else -1
+    once = solver.work.checked < CHECKED
+    sample = 0 if once or "recall" in setting else -1
 
     def call():
         told[:] = [solver.descend(setting, sample)]
 
-    seconds = timed(options.runs, call)
+    seconds = timed(options.runs, call, once)
     row = row_of(solver.kith, base, "kith-descent", name, seconds, truth.recall(solver.ids), command)
     add_report(row, told[0])
     report = told[0] if sample == 0 else solver.descend(setting, 0)
