@@ -166,10 +166,11 @@ static void the_bytes_of_one(void **state)
         {"an approximate graph of pairs", 600, 5, STEPS, true},
         {"an approximate graph of groups", MOST_ROWS, 3, 3, true},
     };
-    const graph_case *const graphs[] = {&exact_graph, &descents[0], &descents[1]};
+    enum { GRAPHS = 3 };
+    const graph_case *const graphs[GRAPHS] = {&exact_graph, &descents[0], &descents[1]};
     test_folder *folder = *state;
     worker team[MOST];
-    for (size_t i = 0; i < sizeof graphs / sizeof *graphs; i++) {
+    for (int i = 0; i < GRAPHS; i++) {
         print_message("%s: 1 to 4 workers write the bytes of one process, and leave no folder\n",
                       graphs[i]->name);
         alone(folder, graphs[i]);
