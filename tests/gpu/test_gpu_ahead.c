@@ -18,23 +18,13 @@
 #include "support/support_caller.h"
 #include "support/support_compare.h"
 #include "support/support_gpu.h"
+#include "support/support_settings.h"
 #include "support/support_shapes.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-typedef struct setting {
-    test_call call;
-    kith_dtype dtype;
-    test_shape shape;
-    kith_metric metric;
-    int64_t rows;
-    int64_t asked;
-    int32_t cols;
-    int64_t k;
-} setting;
-
-static const setting settings[] = {
+static const test_setting settings[] = {
     {TEST_SEARCH, KITH_F32, SHAPE_GAUSS, KITH_EUCLIDEAN, 300000, 40000, 128, 10},
     {TEST_SEARCH, KITH_F32, SHAPE_CLUSTERS, KITH_EUCLIDEAN, 20000, 300000, 96, 10},
     {TEST_SEARCH, KITH_U8, SHAPE_COPIES, KITH_EUCLIDEAN, 300000, 60000, 100, 20},
@@ -100,37 +90,27 @@ static kith_plan plan_of(const test_job *job)
     return plan;
 }
 
-static int run_setting(const setting *set, kith_ctx *cpu)
+static int run_setting(const test_setting *set, kith_ctx *cpu)
 {
-    uint64_t seed = 41;
     char text[320];
-    test_rows points = test_rows_make(set->dtype, set->rows, set->cols, 0);
-    test_rows queries = test_rows_make(set->dtype, set->asked, set->cols, 0);
-    test_shape_fill(&points, set->shape, false, &seed);
-    test_shape_fill(&queries, set->shape, false, &seed);
-    const test_job job = {.name = test_shape_name(set->shape),
-                          .call = set->call,
-                          .points = &points.matrix,
-                          .queries = set->call == TEST_GRAPH ? NULL : &queries.matrix,
-                          .metric = set->metric,
-                          .k = set->k};
-    kith_neighbors wanted;
-    assert_int_equal(test_job_solve(cpu, &job, &wanted), KITH_OK);
-    const kith_plan plan = plan_of(&job);
+    test_setting_data data;
+    test_setting_make(set, cpu, 41, &data);
+    const test_job *job = &data.job;
+    const kith_plan plan = plan_of(job);
     swept s[2] = {{0}, {0}};
     const uint64_t eighth = plan.gpu_bytes / 8; /* below it there are thousands of batches */
     for (uint64_t budget = plan.gpu_bytes - plan.gpu_bytes / 16;
          budget > plan.gpu_least_bytes && budget > eighth; budget -= budget / 3) {
         const int64_t begin = kin_clock_ns();
-        with_budget(&job, &wanted, budget, false, &s[0]);
+        with_budget(job, &data.wanted, budget, false, &s[0]);
         const int64_t between = kin_clock_ns();
-        with_budget(&job, &wanted, budget, true, &s[1]);
+        with_budget(job, &data.wanted, budget, true, &s[1]);
         printf("  %" PRIu64 " bytes: %.3f s, with rows ahead %.3f s\n", budget,
                1e-9 * (double)(between - begin), 1e-9 * (double)(kin_clock_ns() - between));
         (void)fflush(stdout);
     }
     printf("%s: %d budgets, %" PRId64 " uploads ahead of %.1f ms, %.0f %% of it hidden\n",
-           test_job_text(&job, text, sizeof text), s[1].worked, s[1].tally.uploads,
+           test_job_text(job, text, sizeof text), s[1].worked, s[1].tally.uploads,
            1e-6 * (double)s[1].tally.copying_ns,
            s[1].tally.copying_ns == 0
                ? 0.0
@@ -138,9 +118,7 @@ static int run_setting(const setting *set, kith_ctx *cpu)
     (void)fflush(stdout);
     const bool as_many = s[0].worked == s[1].worked && s[0].refused == s[1].refused;
     const bool tried = s[0].tally.uploads == 0 && s[1].tally.uploads > 0;
-    test_answer_free(&wanted);
-    test_rows_free(&queries);
-    test_rows_free(&points);
+    test_setting_free(&data);
     return s[0].wrong + s[1].wrong + (as_many && tried ? 0 : 1);
 }
 

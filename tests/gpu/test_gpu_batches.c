@@ -13,23 +13,13 @@
 #include "support/support_answers.h"
 #include "support/support_compare.h"
 #include "support/support_gpu.h"
+#include "support/support_settings.h"
 #include "support/support_shapes.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-typedef struct setting {
-    test_call call;
-    kith_dtype dtype;
-    test_shape shape;
-    kith_metric metric;
-    int64_t rows;
-    int64_t asked;
-    int32_t cols;
-    int64_t k;
-} setting;
-
-static const setting settings[] = {
+static const test_setting settings[] = {
     {TEST_GRAPH, KITH_F32, SHAPE_GAUSS, KITH_EUCLIDEAN, 6000, 1, 32, 10},
     {TEST_GRAPH, KITH_U8, SHAPE_CLUSTERS, KITH_EUCLIDEAN, 9000, 1, 100, 25},
     {TEST_GRAPH, KITH_F32, SHAPE_COPIES, KITH_COSINE, 5000, 1, 20, 10},
@@ -159,26 +149,14 @@ static void sweep_budgets(sweep *s)
     (void)fflush(stdout);
 }
 
-static int run_setting(const setting *set, kith_ctx *cpu)
+static int run_setting(const test_setting *set, kith_ctx *cpu)
 {
-    const bool nonnegative = set->metric == KITH_KL;
-    uint64_t seed = 21;
-    test_rows points = test_rows_make(set->dtype, set->rows, set->cols, 0);
-    test_rows queries = test_rows_make(set->dtype, set->asked, set->cols, 0);
-    test_shape_fill(&points, set->shape, nonnegative, &seed);
-    test_shape_fill(&queries, set->shape, nonnegative, &seed);
-    sweep s = {.job = {.name = test_shape_name(set->shape),
-                       .call = set->call,
-                       .points = &points.matrix,
-                       .queries = set->call == TEST_GRAPH ? NULL : &queries.matrix,
-                       .metric = set->metric,
-                       .k = set->k}};
+    test_setting_data data;
+    test_setting_make(set, cpu, 21, &data);
+    sweep s = {.job = data.job, .wanted = data.wanted};
     test_job_text(&s.job, s.text, sizeof s.text);
-    assert_int_equal(test_job_solve(cpu, &s.job, &s.wanted), KITH_OK);
     sweep_budgets(&s);
-    test_answer_free(&s.wanted);
-    test_rows_free(&queries);
-    test_rows_free(&points);
+    test_setting_free(&data);
     return s.wrong;
 }
 
