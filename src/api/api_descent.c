@@ -148,7 +148,7 @@ static bool is_hopeless(const watch *w, const kin_descent_round *round, double r
 /* Points without clusters: rounds would take longer than a start that looks at more of them. */
 static bool is_far(const watch *w, const kin_descent_round *round, double recall)
 {
-    return w->job->request.share == 0.0 && round->number == 0 &&
+    return w->job->recall > 0.0 && w->job->request.share == 0.0 && round->number == 0 &&
            recall < NEAR_ENOUGH * w->job->recall;
 }
 
