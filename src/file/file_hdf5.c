@@ -97,14 +97,62 @@ static kith_status take_shape(kin_hdf5_table *table, const char *dataset)
     return KITH_OK;
 }
 
+/* A file that somebody sent is not to say which other files of this machine are read: links to
+ * other files are not followed, */
+static herr_t refuse_link(const char *file, const char *group, const char *other,
+                          const char *object, unsigned *flags, hid_t access, void *refused)
+{
+    (void)file;
+    (void)group;
+    (void)other;
+    (void)object;
+    (void)flags;
+    (void)access;
+    *(bool *)refused = true;
+    return -1;
+}
+
+static hid_t open_own(hid_t file, const char *dataset, bool *refused)
+{
+    const hid_t access = H5Pcreate(H5P_DATASET_ACCESS);
+    hid_t opened = H5I_INVALID_HID;
+    if (access >= 0 && H5Pset_elink_cb(access, refuse_link, refused) >= 0) {
+        opened = H5Dopen2(file, dataset, access);
+    }
+    (void)H5Pclose(access);
+    return opened;
+}
+
+/* and neither are datasets whose values stand elsewhere. */
+static bool stands_elsewhere(hid_t dataset)
+{
+    const hid_t made = H5Dget_create_plist(dataset);
+    const bool elsewhere =
+        made < 0 || H5Pget_external_count(made) != 0 || H5Pget_layout(made) == H5D_VIRTUAL;
+    (void)H5Pclose(made);
+    return elsewhere;
+}
+
+static kith_status fail_elsewhere(kin_hdf5_table *table, const char *dataset)
+{
+    return fail(table, KITH_E_FORMAT,
+                "dataset '%s' stands in other files, which are not read for this one (give the "
+                "file that holds it, or copy it with h5repack)",
+                dataset);
+}
+
 static kith_status open_quietly(const char *path, const char *dataset, kin_hdf5_table *table)
 {
     table->file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
     if (table->file < 0) {
         return fail(table, KITH_E_FORMAT, "is not an HDF5 file, or damaged (make it again)");
     }
+    bool refused = false;
     table->dataset =
-        dataset[0] != '\0' ? H5Dopen2(table->file, dataset, H5P_DEFAULT) : H5I_INVALID_HID;
+        dataset[0] != '\0' ? open_own(table->file, dataset, &refused) : H5I_INVALID_HID;
+    if (refused || (table->dataset >= 0 && stands_elsewhere(table->dataset))) {
+        return fail_elsewhere(table, dataset);
+    }
     if (table->dataset < 0) {
         char names[256];
         list_names(table->file, names, sizeof names);

@@ -42,6 +42,47 @@ static void make(const char *path)
     assert_true(H5Sclose(flat) >= 0 && H5Sclose(space) >= 0 && H5Fclose(file) >= 0);
 }
 
+/* Datasets that are, or are linked to, other files of the machine. */
+static void make_hostile(test_folder *folder)
+{
+    const hsize_t shape[2] = {ROWS, COLS};
+    const float secret[ROWS * COLS] = {0};
+    (void)test_write(folder, "secret.bin", secret, sizeof secret);
+    make(test_path(folder, "other.hdf5"));
+    const hid_t file =
+        H5Fcreate(test_path(folder, "evil.hdf5"), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    const hid_t space = H5Screate_simple(2, shape, NULL);
+    const hid_t outside = H5Pcreate(H5P_DATASET_CREATE);
+    const hid_t virtual = H5Pcreate(H5P_DATASET_CREATE);
+    assert_true(H5Pset_external(outside, test_path(folder, "secret.bin"), 0, sizeof secret) >= 0);
+    assert_true(H5Pset_virtual(virtual, space, test_path(folder, "other.hdf5"), "train", space) >=
+                0);
+    const hid_t sets[] = {
+        H5Dcreate2(file, "outside", H5T_IEEE_F32LE, space, H5P_DEFAULT, outside, H5P_DEFAULT),
+        H5Dcreate2(file, "virtual", H5T_IEEE_F32LE, space, H5P_DEFAULT, virtual, H5P_DEFAULT)};
+    assert_true(H5Lcreate_external(test_path(folder, "other.hdf5"), "train", file, "link",
+                                   H5P_DEFAULT, H5P_DEFAULT) >= 0);
+    assert_true(H5Dclose(sets[0]) >= 0 && H5Dclose(sets[1]) >= 0);
+    assert_true(H5Pclose(outside) >= 0 && H5Pclose(virtual) >= 0 && H5Sclose(space) >= 0 &&
+                H5Fclose(file) >= 0);
+}
+
+static void other_files(void **state)
+{
+    test_folder *folder = *state;
+    static const char *const sets[] = {"evil.hdf5:outside", "evil.hdf5:virtual", "evil.hdf5:link"};
+    make_hostile(folder);
+    print_message("a file cannot make kith read another one: external storage, virtual datasets "
+                  "and external links are refused\n");
+    for (int i = 0; i < 3; i++) {
+        kith_points *points = NULL;
+        const char *path = test_path(folder, sets[i]);
+        const kith_status status = kith_points_open(folder->ctx, path, &points);
+        test_failed(folder, status, KITH_E_FORMAT, test_path(folder, "evil.hdf5"), "other files");
+        assert_null(points);
+    }
+}
+
 static void ann_benchmarks_layout(void **state)
 {
     test_folder *folder = *state;
@@ -105,6 +146,7 @@ static void refusals(void **state)
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, test_folder_setup, test_folder_teardown)
-    const struct CMUnitTest tests[] = {TEST(ann_benchmarks_layout), TEST(refusals)};
+    const struct CMUnitTest tests[] = {TEST(ann_benchmarks_layout), TEST(refusals),
+                                       TEST(other_files)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
