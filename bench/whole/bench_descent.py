@@ -139,7 +139,8 @@ def build_engines(options, path, work, folder):
     for name, setting in descent_rows.settings_of(options.settings, options.only).items():
         engines.append(kith_engine(options, path, work, folder, name, setting))
     for name in options.peers:
-        for label, setting in PEER_SETTINGS[name].items():
+        for label in options.peer_settings.get(name, PEER_SETTINGS[name]):
+            setting = PEER_SETTINGS[name][label]
             engines.append(peer_engine(options, path, work, folder, name, label, setting))
     return engines
 
@@ -281,6 +282,8 @@ def parse_options():
     parser.add_argument("--settings", default="curve,ablation", help="groups of kith's settings, by comma")
     parser.add_argument("--only", default="", help="settings whose name holds this")
     parser.add_argument("--peers", default=",".join(PEER_SETTINGS), help="cpu: by comma; '' = none")
+    parser.add_argument("--peer-settings", default="", help="cpu: of each peer, 'name: setting; name: setting'; "
+                        "default: all")
     parser.add_argument("--python", default=sys.executable, help="interpreter of the peers")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--runs", type=int, default=3)
@@ -291,6 +294,12 @@ def parse_options():
     options = parser.parse_args()
     options.settings = [name for name in options.settings.split(",") if name]
     options.peers = [name for name in options.peers.split(",") if name]
+    pairs = [[word.strip() for word in pair.partition(":")[::2]] for pair in options.peer_settings.split(";") if pair]
+    options.peer_settings = {}
+    for name, label in pairs:
+        if label not in PEER_SETTINGS.get(name, {}):
+            parser.error(f"--peer-settings: {name} has no setting '{label}' (known: {PEER_SETTINGS})")
+        options.peer_settings.setdefault(name, []).append(label)
     options.work = [name for name in options.work.split(",") if name]
     return options
 
