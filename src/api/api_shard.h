@@ -148,6 +148,11 @@ static inline void kin_sharding_return(const kin_sharding *job, int64_t first, i
     }
 }
 
+/* Copies rows in rising order, so that a disk is read from one end to the other, and gives back
+ * what lies behind. */
+void kin_sharding_copy(const kin_sharding *job, const uint32_t *rows, int64_t count,
+                       unsigned char *to);
+
 /* The sample of an approximate graph; what the lists of a shard have of it; and the recall, once
  * all steps stand. *lost: see kin_shard_each. */
 kith_status kin_sharding_sample_make(kin_sharding *job);

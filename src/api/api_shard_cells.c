@@ -15,6 +15,7 @@
 /* A cluster that has no center is torn: there should be some of them in each. On a processor
  * finding the nearest of so many would take longer than the graphs. */
 enum { ROWS_A_CELL = 64, MOST_CELLS = 65536, MOST_CELLS_OF_CPU = 8192, TRAINED_A_CELL = 4 };
+enum { BYTES_OF_TRAINING = 256, SHARE_OF_MEMORY = 4 };
 enum { CELLS_A_TASK = 64, ROWS_A_TASK = 1024 };
 
 void kin_sharding_near_free(kith_ctx *ctx, kin_sharding_near *near)
@@ -124,9 +125,8 @@ static kith_status copy_rows(void *arg, int64_t task, int32_t thread)
     const training *t = arg;
     const int64_t first = task * ROWS_A_TASK;
     const int64_t count = kin_min_i64(ROWS_A_TASK, t->cells->seen.rows - first);
-    const uint64_t row_bytes = (uint64_t)t->rows.stride_bytes;
-    (void)kin_sample_gather(&t->cells->job->points, t->order + first, count,
-                            t->copy + (uint64_t)first * row_bytes);
+    kin_sharding_copy(t->cells->job, t->order + first, count,
+                      t->copy + first * t->rows.stride_bytes);
     return KITH_OK;
 }
 
@@ -165,10 +165,19 @@ static kith_status train(training *t)
     return KITH_OK;
 }
 
+/* As many as points and the processor ask for, in a part of the memory: of each row of the training
+ * its values, its nearest cells, and what divides these (api_shard_divide.c). */
 static int64_t cell_count(const kin_sharding *job)
 {
-    const int64_t most = job->on_gpu ? MOST_CELLS : MOST_CELLS_OF_CPU;
-    return kin_min_i64(kin_max_i64(job->points.rows / ROWS_A_CELL, 1), most);
+    const uint64_t row_bytes =
+        (uint64_t)job->points.cols * (uint64_t)kith_dtype_bytes(job->points.dtype);
+    const uint64_t a_cell = TRAINED_A_CELL * (row_bytes + BYTES_OF_TRAINING);
+    const uint64_t limit = job->ctx->params.memory_limit;
+    int64_t most = job->on_gpu ? MOST_CELLS : MOST_CELLS_OF_CPU;
+    if (limit > 0 && limit / SHARE_OF_MEMORY / a_cell < (uint64_t)most) {
+        most = (int64_t)(limit / SHARE_OF_MEMORY / a_cell);
+    }
+    return kin_max_i64(kin_min_i64(job->points.rows / ROWS_A_CELL, most), 1);
 }
 
 /* The rows of the training, and of these the first centers. */

@@ -20,6 +20,7 @@
 #include <stdio.h>
 
 enum { SIDES = 2, ENTRIES_A_TASK = 1 << 16, ROWS_A_TASK = 1 << 13, MOST_GATHERERS = 4 };
+enum { WINDOW_BYTES = 1 << 20 };
 /* What borders take has to be found elsewhere; but not every neighbour. */
 static const double MOST_RECALL = 0.999;
 
@@ -76,21 +77,33 @@ static int64_t list_members(const kin_sharding *job, int32_t group, uint32_t *me
     return count;
 }
 
-/* Rows in rising order, so that a disk is read from one end to the other. */
+void kin_sharding_copy(const kin_sharding *job, const uint32_t *rows, int64_t count,
+                       unsigned char *to)
+{
+    const kith_matrix *points = &job->points;
+    const unsigned char *data = points->data;
+    const size_t bytes = (size_t)points->cols * (size_t)kith_dtype_bytes(points->dtype);
+    const int64_t window = kin_max_i64(WINDOW_BYTES / points->stride_bytes, 1);
+    int64_t given_back = rows[0];
+    for (int64_t i = 0; i < count; i++) {
+        memcpy(to + (size_t)i * bytes, data + rows[i] * points->stride_bytes, bytes);
+        if (rows[i] - given_back >= window) {
+            kin_sharding_return(job, given_back, rows[i] - given_back);
+            given_back = rows[i];
+        }
+    }
+    kin_sharding_return(job, given_back, (int64_t)rows[count - 1] + 1 - given_back);
+}
+
 static kith_status copy_rows(void *arg, int64_t task, int32_t thread)
 {
     (void)thread;
     const copying *c = arg;
     const kith_matrix *points = &c->job->points;
-    const size_t bytes = (size_t)points->cols * (size_t)kith_dtype_bytes(points->dtype);
+    const int64_t bytes = (int64_t)points->cols * kith_dtype_bytes(points->dtype);
     const int64_t first = task * ROWS_A_TASK;
-    const int64_t last = kin_min_i64(first + ROWS_A_TASK, c->count);
-    const uint32_t *members = c->side->members;
-    for (int64_t i = first; i < last; i++) {
-        memcpy(c->side->rows + (size_t)i * bytes,
-               (const unsigned char *)points->data + members[i] * points->stride_bytes, bytes);
-    }
-    kin_sharding_return(c->job, members[first], (int64_t)members[last - 1] + 1 - members[first]);
+    kin_sharding_copy(c->job, c->side->members + first, kin_min_i64(ROWS_A_TASK, c->count - first),
+                      c->side->rows + first * bytes);
     return KITH_OK;
 }
 

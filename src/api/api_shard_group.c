@@ -25,6 +25,7 @@ enum {
     LEAST_ROWS = 1024,
     ENTRIES_AT_ONCE = 1 << 22,
     ROWS_A_TASK = 1 << 14,
+    ROWS_A_GATHER = 256,
     REACHES = 18
 };
 /* Without a wanted recall; and the share of what a wanted one leaves that borders may take. */
@@ -306,6 +307,22 @@ static kith_status find_groups(grouping *g, int32_t asked)
 
 /* ---- The sample ----------------------------------------------------------------------------- */
 
+/* Rows here and there: a page, and what comes with it, for each. */
+static kith_matrix gather(const kin_sharding *job, const uint32_t *ids, int64_t rows,
+                          unsigned char *copy)
+{
+    kith_matrix matrix = {0};
+    for (int64_t first = 0; first < rows; first += ROWS_A_GATHER) {
+        const int64_t count = kin_min_i64(ROWS_A_GATHER, rows - first);
+        const int64_t row_bytes = matrix.stride_bytes;
+        matrix = kin_sample_gather(&job->points, ids + first, count, copy + first * row_bytes);
+        kin_sharding_return(job, 0, job->points.rows);
+    }
+    matrix.data = copy;
+    matrix.rows = rows;
+    return matrix;
+}
+
 static kith_status find_sample(grouping *g)
 {
     kin_sharding *job = g->job;
@@ -321,7 +338,7 @@ static kith_status find_sample(grouping *g)
     KIN_TRY_GOTO(status, kin_alloc(job->ctx, &copy, (uint64_t)rows, row_bytes, "a sample"), done);
     memcpy(ids, s->rows, (size_t)s->count * sizeof *ids);
     memcpy(ids + s->count, s->truth_ids, (size_t)(s->count * s->at) * sizeof *ids);
-    const kith_matrix matrix = kin_sample_gather(&job->points, ids, rows, copy);
+    const kith_matrix matrix = gather(job, ids, rows, copy);
     status = kin_sharding_find_cells(&g->cells, &matrix, g->cells.near, &g->sample);
 done:
     kin_free(job->ctx, copy);
@@ -356,7 +373,6 @@ static kith_status run(grouping *g, int32_t asked)
     KIN_TRY(
         kin_alloc(job->ctx, &g->group, (uint64_t)g->cells.centers.rows, sizeof *g->group, "cells"));
     KIN_TRY(find_sample(g));
-    kin_sharding_return(job, 0, job->points.rows);
     return find_groups(g, asked);
 }
 

@@ -29,6 +29,7 @@ typedef struct uniting {
     const kin_sharding_sink *sink;
     kin_shard_view *views; /* by group */
     unsigned char *lost;   /* by group: its file is damaged */
+    int64_t most;          /* rows of a piece */
     int64_t *starts;       /* of each task: where it begins in every view */
     kin_shard_lists room;  /* k entries a thread */
     piece sides[SIDES];
@@ -166,10 +167,10 @@ static kith_status put_all(uniting *u)
     kin_sharding *job = u->job;
     kith_status status = KITH_OK;
     int at = 0;
-    for (int64_t first = 0; first < job->points.rows && status == KITH_OK; first += ROWS_A_PIECE) {
+    for (int64_t first = 0; first < job->points.rows && status == KITH_OK; first += u->most) {
         piece *p = &u->sides[at];
         p->first = first;
-        p->rows = kin_min_i64(ROWS_A_PIECE, job->points.rows - first);
+        p->rows = kin_min_i64(u->most, job->points.rows - first);
         status = take_piece(u, p);
         KIN_KEEP(status, wait_for_put(u));
         if (status == KITH_OK) {
@@ -235,11 +236,12 @@ static kith_status make(uniting *u)
 {
     kith_ctx *ctx = u->job->ctx;
     const uint64_t groups = (uint64_t)u->job->shards;
-    const int64_t rows = kin_min_i64(ROWS_A_PIECE, u->job->points.rows);
+    const int64_t rows = kin_max_i64(kin_min_i64(ROWS_A_PIECE, u->job->groups.most), ROWS_A_TASK);
     const uint64_t k = (uint64_t)u->job->k;
     const uint64_t entries = kin_size_mul((uint64_t)rows, k);
     const uint64_t tasks = (uint64_t)kin_ceil_div(rows, ROWS_A_TASK);
     const uint64_t room = (uint64_t)ctx->threads * k;
+    u->most = rows;
     KIN_TRY(kin_sharding_make_ctx(u->job, 1, &u->beside));
     KIN_TRY(kin_alloc_zero(ctx, &u->views, groups, sizeof *u->views, "groups"));
     KIN_TRY(kin_alloc_zero(ctx, &u->lost, groups, 1, "groups"));
