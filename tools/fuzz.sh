@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # The long fuzz: each target of tests/fuzz, or those that are named, for FUZZ_SECONDS (60). It begins
-# with the valid files that the target makes itself and with tests/fuzz/corpus/TARGET. What it finds
-# stays in build-fuzz/TARGET.found/; an input that broke something goes to tests/fuzz/corpus/TARGET/
+# with the valid files that the target makes itself and with what is in tests/fuzz/corpus. What breaks
+# something stays in build-fuzz/TARGET.found/; an input that broke something goes to tests/fuzz/corpus/TARGET/
 # with the fix, and is replayed by ctest from then on.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -27,7 +27,9 @@ for target in "$@"; do
     found=build-fuzz/$target.found
     mkdir -p "$seeds" "$found"
     [ -z "$replay" ] || "$replay" --seeds "$seeds" || exit 1
-    cp tests/fuzz/corpus/"$target"/* "$seeds"/ 2>/dev/null
+    kept=tests/fuzz/corpus/$target
+    [ ! -f "$kept.tar.gz" ] || tar -xzf "$kept.tar.gz" -C "$seeds" --strip-components=1
+    cp "$kept"/* "$seeds"/ 2>/dev/null
     if ! "$program" -max_total_time="$seconds" -max_len=16384 -timeout=20 -rss_limit_mb=4096 \
         -artifact_prefix="$found/" "$seeds" >"build-fuzz/$target.log" 2>&1; then
         tail -n 40 "build-fuzz/$target.log"

@@ -213,7 +213,7 @@ static kith_status run_job(const input *in, int at, long fails_at)
 static void nth_allocation_fails(void **state)
 {
     const input *in = *state;
-    const long step = test_is_slow_build() ? 7 : 1;
+    const long step = test_is_slow_build() ? 7 : test_is_sanitized_build() ? 3 : 1;
     long failures = 0;
     for (int i = 0; i < JOBS; i++) {
         kith_status status = KITH_E_MEMORY;
