@@ -57,7 +57,7 @@ class Model:
         self.powers = {part: max(1.0, math.log(large[part] / small[part]) / decade) for part in PARTS}
         merge = self.measured["merge"]
         self.merge = merge["seconds"] / merge["direct"]
-        self.merge_one_round = merge["seconds_one_round"] / merge["direct"]
+        self.merge_blob = merge["seconds_blob"] / merge["direct_blob"]
 
     def of(self, work):
         return [row for row in self.team if row["work"] == work]
@@ -344,10 +344,10 @@ def show_shards(model):
     """One GPU, 20M x 96 f32, k = 32: what cutting costs, without any disk."""
     lines = []
     for shards in (1, 2, 3, 4, 8, 16):
-        cost = [1 + ratio * (shards - 1) for ratio in (model.merge, model.merge_one_round)]
+        cost = [1 + ratio * (shards - 1) for ratio in (model.merge, model.merge_blob)]
         lines.append([shards, shards * (shards - 1) // 2, *(f"{value:.2f}" for value in cost)])
     return table(["shards", "pairs", f"times direct, merge = {model.merge:.2f} of a build",
-                  f"one round, {model.merge_one_round:.2f}"], lines)
+                  f"without clusters, {model.merge_blob:.2f}"], lines)
 
 
 def show_memory(model):
