@@ -36,7 +36,8 @@ def works_of(rows, side):
     found = {}
     for row in rows:
         if row["side"] == side:
-            found.setdefault((row["work"], int(row["rows"]), int(row["first_rows"]), int(row["columns"])), []).append(row)
+            work = row["work"], int(row["rows"]), int(row["first_rows"]), int(row["columns"])
+            found.setdefault(work, []).append(row)
     return sorted(found.items(), key=lambda item: (item[0][1], item[0]))
 
 
@@ -92,7 +93,8 @@ def cell(rows, way, goal):
     if not rows:
         return ""
     enough = [row for row in rows if float(row["recall"]) >= goal - 0.0005]
-    best = min(enough, key=lambda row: float(row["seconds"])) if enough else max(rows, key=lambda row: float(row["recall"]))
+    best = (min(enough, key=lambda row: float(row["seconds"])) if enough
+            else max(rows, key=lambda row: float(row["recall"])))
     told = f"{float(best['seconds']):.3g} ({float(best['recall']):.4f})"
     return told + (f", {best['setting']}" if way == "search" else "")
 
