@@ -162,6 +162,7 @@ static void set_float_terms(kin_set *set, int64_t p, const row_facts *facts)
 {
     const float term = set->frame->bound == KIN_BOUND_PRODUCT ? 0.0F : (float)facts->stored_sq;
     set->start[p].f = -0.5F * term;
+    set->odd[p].i = 0; /* nobody reads it, but it goes into files */
     set->row_term[p].f = term;
     set->half_term[p].f = 0.5F * term;
 }
@@ -185,6 +186,7 @@ static void set_padding(kin_set *set, int64_t p)
 {
     if (kin_tile_is_float(set->frame->kernel->type)) {
         set->start[p].f = KIN_PAD_START_F;
+        set->odd[p].i = 0;
         set->half_term[p].f = KIN_PAD_TERM_F;
         set->row_term[p].f = KIN_PAD_TERM_F;
     } else {
