@@ -9,6 +9,7 @@ for file in "$@"; do
     section=$(readelf -d "$file")
     for needed in $(sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' <<<"$section"); do
         name=${needed%%.so*} # libhdf5_serial is Debian's libhdf5
+        [ "${name#ld-linux}" = "$name" ] || name=ld-linux # one for each architecture
         count=$((count + 1))
         if ! grep -q "${name%_serial}" "$notice" && [ "$name" != libkith ]; then
             echo "notice: $(basename "$file") needs $needed, which NOTICE does not name"
