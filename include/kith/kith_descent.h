@@ -40,7 +40,7 @@ typedef struct kith_descent_params {
     uint64_t seed;       /* of samples and of the descent */
     int32_t rounds;      /* at most; 0 = 30, with a wanted recall 60; -1 = the start alone */
     int32_t candidates;  /* entries of a list that meet others in a round, new ones and as many old
-                            ones (the paper's p); 0 = by k */
+                            ones (the paper's p), at most 2^20; 0 = by k */
     int32_t list;        /* entries of a list while it descends, >= k + 1; 0 = by k */
     int32_t all_updates; /* 1: every pair that met is offered to lists, as in the original method;
                             -1: to each point the nearest that it met alone (GNND's selective

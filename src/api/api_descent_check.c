@@ -5,7 +5,7 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 
-enum { USUAL_SAMPLE = 1000, USUAL_AT = 10 };
+enum { USUAL_SAMPLE = 1000, USUAL_AT = 10, MOST_CANDIDATES = 1 << 20 };
 
 /* With a wanted recall rounds end by it, and the rest keeps them from going on for nothing. */
 enum { MOST_ROUNDS_TO_RECALL = 60 };
@@ -61,9 +61,9 @@ static kith_status check_numbers(kith_ctx *ctx, const kith_descent_params *param
                         "rounds is %d, must be at least 1 (or 0: enough; or -1: the start alone)",
                         (int)params->rounds);
     }
-    if (params->candidates < 0) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "candidates is %d, must be at least 1 (or 0: by k)",
-                        (int)params->candidates);
+    if (params->candidates < 0 || params->candidates > MOST_CANDIDATES) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "candidates is %d, must be 1 to %d (or 0: by k)",
+                        (int)params->candidates, (int)MOST_CANDIDATES);
     }
     if (params->list != 0 && params->list <= params->k) {
         return kin_fail(ctx, KITH_E_ARGUMENT,

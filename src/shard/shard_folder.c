@@ -58,7 +58,10 @@ static kith_status lock(kin_shard_folder *folder)
 static int32_t read_shards(const kin_map *map)
 {
     const size_t length = sizeof shards_line - 1;
-    const char *at = map->data == NULL ? NULL : memmem(map->data, map->bytes, shards_line, length);
+    if (map->data == NULL) {
+        return 0;
+    }
+    const char *at = memmem(map->data, map->bytes, shards_line, length);
     const char *end = (const char *)map->data + map->bytes;
     int32_t shards = 0;
     for (at = at == NULL ? end : at + length; at < end && *at >= '0' && *at <= '9'; at++) {
