@@ -262,7 +262,7 @@ kith_neighbors soak_room(soak *s, int place, int64_t rows, int64_t k)
     out.distances64 = parts == 2 ? NULL : out.distances64;
     out.ids = parts == 3 ? NULL : out.ids;
     out.rows = soak_spoil(s, out.rows);
-    out.k = spoils(s) ? out.k + 1 : out.k;
+    out.k = !spoils(s) ? out.k : out.k == 1 ? 2 : 1;
     return out;
 }
 
