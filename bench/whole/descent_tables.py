@@ -77,8 +77,10 @@ def goals_gpu(rows, _rounds, _intervals):
 def goals_cpu(rows, _rounds, _intervals):
     rows = rows.where(side="cpu", k=10)
     lines, used = [], []
-    for _, work in in_order(rows):
-        some = rows.where(work=work)
+    for count, work in in_order(rows):
+        some = rows.where(work=work, rows=count)
+        if count < max(row["rows"] for row in rows.where(work=work).rows):
+            continue  # a part of the same points, for another table
         kith = best(some.where(engine="kith-descent"), CPU_RECALL)
         peers = [best(some.where(engine=name), CPU_RECALL) for name in PEERS]
         exact = some.where(engine="kith-exact").rows
