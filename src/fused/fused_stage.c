@@ -383,7 +383,7 @@ static kith_status screen_seeds(kin_fused_work *w)
     KIN_TRY(find_worst(w));
     KIN_TRY(clear_words(w, &w->counters->next, 1));
     KIN_TRY(checked(w, w->on.kernels->screen(w->on.stream, &job), "screening seeds"));
-    if (w->near == NULL) { /* of few tiles more than seeds one tightening does for all */
+    if (!w->known) { /* else the one stage that follows ends with the tightening of both */
         KIN_TRY(tighten(w));
     }
     return end_stage(w, 0.0);
