@@ -9,11 +9,16 @@
 #include <unistd.h>
 
 /* What an input is put in place of: the files of an exact job, in the order of their names, then
- * those of an approximate one; their journals; and the second pair's older version beside it. */
+ * those of an approximate one; their journals; then files and journal of a job whose shards are
+ * groups of near points. */
 const char *const fuzz_extensions[] = {"kith", "kith",    "kith",    "kith", "kith",
-                                       "kith", "journal", "journal", NULL};
+                                       "kith", "journal", "journal", "kith", "kith",
+                                       "kith", "journal", NULL};
 enum { COUNT = sizeof fuzz_extensions / sizeof fuzz_extensions[0] - 1 };
-enum { JOBS = 2, SHARDS = 3, ROWS = 13, COLS = 2, K = 2, NAME = 64, FILE_MOST = 1 << 13 };
+enum { EXACT, DESCENT, GROUPS, JOBS };
+enum { SHARDS = 3, COLS = 2, NAME = 64, FILE_MOST = 1 << 16 };
+/* The fewest rows that are looked at for groups, with lists that are short: inputs are small. */
+enum { ROWS = SHARDS * 1024, FEW_ROWS = 13, K = 2, GROUPS_K = 1 };
 
 typedef struct content {
     char name[NAME];
@@ -24,7 +29,7 @@ typedef struct content {
 static content files[JOBS][SHARDS + 1]; /* the journal last */
 static content graphs[JOBS];
 static float values[ROWS][COLS];
-static const char *const folders[JOBS] = {"exact", "descent"};
+static const char *const folders[JOBS] = {"exact", "descent", "groups"};
 
 static void take(const char *path, content *to)
 {
@@ -37,20 +42,24 @@ static void take(const char *path, content *to)
 
 static kith_status run(int job, uint32_t restart)
 {
-    const kith_matrix points = {values, ROWS, 0, COLS, KITH_F32};
+    const kith_matrix points = {values, job == GROUPS ? ROWS : FEW_ROWS, 0, COLS, KITH_F32};
+    kith_shard_report report = {.struct_size = (uint32_t)sizeof report};
     kith_search_params exact = kith_search_params_default();
     kith_descent_params descent = kith_descent_params_default();
     kith_shard_params params = kith_shard_params_default();
     exact.k = K;
-    descent.k = K;
+    descent.k = job == GROUPS ? GROUPS_K : K;
     descent.sample = 4;
-    params.exact = job == 0 ? &exact : NULL;
-    params.descent = job == 0 ? NULL : &descent;
+    params.exact = job == EXACT ? &exact : NULL;
+    params.descent = job == EXACT ? NULL : &descent;
     params.shards = SHARDS;
     params.keep = 1;
     params.restart = restart;
-    return kith_graph_shards(fuzz_ctx(), &points, &params, fuzz_path(folders[job]),
-                             fuzz_path("graph.kith"), NULL);
+    const kith_status status = kith_graph_shards(
+        fuzz_ctx(), &points, &params, fuzz_path(folders[job]), fuzz_path("graph.kith"), &report);
+    fuzz_require(status != KITH_OK || (report.groups > 0) == (job == GROUPS),
+                 "the job is of its kind");
+    return status;
 }
 
 /* Removes what a job has left. */
@@ -99,7 +108,9 @@ static void list(int job)
 static void prepare(void)
 {
     for (int i = 0; i < ROWS * COLS && graphs[0].bytes == 0; i++) {
-        values[i / COLS][i % COLS] = (float)(i * 37 % 64);
+        const int row = i / COLS; /* three lumps far from each other */
+        const int lump = row < FEW_ROWS ? 0 : row % SHARDS;
+        values[row][i % COLS] = (float)(i * 37 % (row < FEW_ROWS ? 64 : 6151) + lump * 100000);
     }
     for (int job = 0; job < JOBS && graphs[job].bytes == 0; job++) {
         fuzz_require(run(job, 0) == KITH_OK, "a job ends");
@@ -109,10 +120,21 @@ static void prepare(void)
     }
 }
 
+static int job_of(int extension)
+{
+    const int pairs = 2 * SHARDS; /* files of the two jobs of pairs, before their journals */
+    return extension >= pairs + 2 ? GROUPS
+                                  : (extension < pairs ? extension / SHARDS : extension - pairs);
+}
+
 static content *file_of(int extension)
 {
-    return extension < JOBS * SHARDS ? &files[extension / SHARDS][extension % SHARDS]
-                                     : &files[extension - JOBS * SHARDS][SHARDS];
+    const int pairs = 2 * SHARDS;
+    const int job = job_of(extension);
+    if (job == GROUPS) {
+        return &files[job][extension - pairs - 2];
+    }
+    return &files[job][extension < pairs ? extension % SHARDS : SHARDS];
 }
 
 int fuzz_seed(int extension, int i, const char *path)
@@ -142,7 +164,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     }
     prepare();
     const int which = data[0] % COUNT;
-    const int job = which < JOBS * SHARDS ? which / SHARDS : which - JOBS * SHARDS;
+    const int job = job_of(which);
     const content *replaced = file_of(which);
     for (int i = 0; i <= SHARDS; i++) {
         const content *file = &files[job][i];
@@ -155,7 +177,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
                  "a failure is explained");
     fuzz_require(status != KITH_E_INTERNAL, "nothing impossible happens");
     if (status == KITH_OK) {
-        check_graph(job, which < JOBS * SHARDS);
+        check_graph(job, strcmp(fuzz_extensions[which], "kith") == 0);
     } else {
         fuzz_require(run(job, 1) == KITH_OK, "the job can begin anew");
         check_graph(job, 0);
