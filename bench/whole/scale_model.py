@@ -25,7 +25,7 @@ PARTS = ("prepare", "start", "rounds", "end")
 TEAM_PARTS = ("prepare_seconds", "screen_seconds", "rescore_seconds")
 GROWTHS = ("line", "curve")
 FIT_ERROR, LEFT_OUT_ERROR, MEMORY_ERROR = 0.03, 0.05, 0.01  # that docs/scale.md names,
-MILLION_ERROR = {"line": 0.45, "curve": 0.20}               # of a million points by the growths, too
+GROWTH_ERROR = {"line": 0.20, "curve": 0.10}                # of ten million points by the growths, too
 CELL = 512            # points of a cell up to which cells were measured to be small enough, and
 MOST_PIVOTS = 65536   # as many as there are at most: src/fused/fused_near.c
 
@@ -52,7 +52,7 @@ class Model:
         newest = {(row["work"], row["rows"], row["k"], row["gpus"]): row for row in rows}
         self.team = [row for key, row in sorted(newest.items(), key=lambda item: (item[0][0], int(item[0][3])))
                      if key[:3] in (("exact", "10000000", "10"), ("descent", "20000000", "32"))]
-        small, large = self.measured["descent_1M"], self.measured["descent_10M"]
+        small, large = self.measured["descent_10M"], self.measured["descent_100M"]
         decade = math.log(large["rows"] / small["rows"])
         self.powers = {part: max(1.0, math.log(large[part] / small[part]) / decade) for part in PARTS}
         merge = self.measured["merge"]
@@ -76,7 +76,7 @@ class Model:
     def descent(self, rows, k, growth):
         """Seconds of one GPU; k = 10: rows on the device, k = 32: on the host."""
         if k <= 10:
-            base = self.measured["descent_10M"]
+            base = self.measured["descent_100M"]
             parts = {part: base[part] for part in PARTS}
             of_rows = base["rows"]
         else:
@@ -253,9 +253,9 @@ def show_teams(model):
 def show_growth(model):
     lines = []
     for part in PARTS:
-        small, large = model.measured["descent_1M"][part], model.measured["descent_10M"][part]
-        lines.append([part, f"{1e9 * small / 1e6:.0f}", f"{1e9 * large / 1e7:.0f}", f"{model.powers[part]:.2f}"])
-    return table(["part", "1M × 128: ns a point", "10M × 96: ns a point", "power of the curve"], lines)
+        small, large = model.measured["descent_10M"][part], model.measured["descent_100M"][part]
+        lines.append([part, f"{1e9 * small / 1e7:.0f}", f"{1e9 * large / 1e8:.0f}", f"{model.powers[part]:.2f}"])
+    return table(["part", "10M × 96 float32: ns a point", "100M × 96 bytes: ns a point", "power of the curve"], lines)
 
 
 def times(values):
@@ -400,12 +400,12 @@ def check(model):
     for name, limit in (("fit", FIT_ERROR), ("left out", LEFT_OUT_ERROR), ("memory", MEMORY_ERROR)):
         print(f"{name}: error at most {100 * worst[name]:.1f} %, {100 * limit:.0f} % are allowed")
         assert worst[name] <= limit, name
-    for name in ("descent_1M", "descent_10M"):
+    for name in ("descent_10M", "descent_100M"):
         row = model.measured[name]
         true = sum(row[part] for part in PARTS)
         for growth in GROWTHS:
             error = model.descent(row["rows"], row["k"], growth) / true - 1
-            limit = MILLION_ERROR[growth] if name == "descent_1M" else FIT_ERROR
+            limit = GROWTH_ERROR[growth] if name == "descent_10M" else FIT_ERROR
             print(f"{name} by the {growth}: {100 * error:+.0f} % of {true:.3f} s, {100 * limit:.0f} % are allowed")
             assert abs(error) <= limit, name
     print("schedule: " + check_schedule())
