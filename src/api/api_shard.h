@@ -23,13 +23,15 @@ typedef struct kin_sharding_sample {
     unsigned char *noted; /* by shard: found has what its lists hold now */
 } kin_sharding_sample;
 
-/* OVERLAP: groups that a row may have in the mean. */
+/* OVERLAP: groups that a row may have in the mean. PLACES: for lists of groups. */
 enum { KIN_SHARDING_NO_GROUP = UINT16_MAX, KIN_SHARDING_HOMES = 4, KIN_SHARDING_OVERLAP = 3 };
+enum { KIN_SHARDING_LEAST_PLACES = 2, KIN_SHARDING_PLACES = 4 };
 
 /* Groups of near points that overlap: as many as there are shards then. */
 typedef struct kin_sharding_groups {
     uint16_t *homes; /* KIN_SHARDING_HOMES a row: its own group, those where it is a guest, none */
     int64_t *sizes;  /* by group */
+    int64_t *shared; /* by group: rows that others have, too */
     int64_t most;    /* rows of the largest group */
     uint64_t checksum; /* of homes */
     double wanted;     /* share of a sample's true neighbours that groups have to cover: */
@@ -64,7 +66,8 @@ typedef struct kin_sharding {
     kin_sharding_sample sample;
     bool follows; /* shards are groups */
     kin_sharding_groups groups;
-    struct kin_sharding_last *last; /* the group that is on its way to the disk, or NULL */
+    struct kin_sharding_last *last; /* groups that are on their way to the disk, or NULL */
+    double seconds_check;           /* until the lists of all groups could be read */
     uint64_t peak_bytes;            /* of engines */
     uint64_t gpu_peak_bytes;
 } kin_sharding;
@@ -84,6 +87,8 @@ kith_status kin_sharding_check(kith_ctx *ctx, const kith_matrix *points,
  * as fit. KITH_E_LIMIT where they do not. */
 kith_status kin_sharding_choose(kin_sharding *job, int32_t found);
 kith_status kin_sharding_needs(const kin_sharding *job, int32_t shards, kin_sharding_need *need);
+/* Of a team: whether all workers have what must be the same for all, of which text is a part. */
+kith_status kin_sharding_compare(const kin_sharding *job, const char *text);
 
 /* Rows of a shard as a matrix. */
 static inline kith_matrix kin_sharding_rows(const kin_sharding *job, const kin_shard_part *part)
@@ -124,8 +129,10 @@ kith_status kin_sharding_group(kin_sharding *job, int32_t asked);
 /* Rows of the largest group that the limits of the context allow; 0: there is none. */
 kith_status kin_sharding_group_room(kin_sharding *job, int64_t *rows);
 void kin_sharding_group_free(kin_sharding *job);
-/* Builds every group that is to be built; the last one, where nobody else waits for it, is still on
- * its way to the disk then, and its lists are in memory until the end. */
+/* How many groups' lists are in memory at a time, of the groups that were found. */
+kith_status kin_sharding_group_places(const kin_sharding *job, int32_t *places);
+/* Builds every group that is to be built; the last ones, where nobody else waits for them, are
+ * still on their way to the disk then, and their lists are in memory until the end. */
 kith_status kin_sharding_follow(void *arg, kin_shard_run *run);
 /* NULL: the group's lists are in its file alone. */
 const kin_shard_lists *kin_sharding_follow_lists(const kin_sharding *job, int32_t group);
@@ -148,6 +155,10 @@ static inline void kin_sharding_return(const kin_sharding *job, int64_t first, i
     }
 }
 
+/* Of keys, as the result has them; arg: the job. */
+void kin_sharding_to_distances(const void *arg, const double *keys, int64_t count,
+                               float *distances);
+
 /* Copies rows in rising order, so that a disk is read from one end to the other, and gives back
  * what lies behind. */
 void kin_sharding_copy(const kin_sharding *job, const uint32_t *rows, int64_t count,
@@ -158,6 +169,8 @@ void kin_sharding_copy(const kin_sharding *job, const uint32_t *rows, int64_t co
 kith_status kin_sharding_sample_make(kin_sharding *job);
 void kin_sharding_sample_free(kin_sharding *job);
 void kin_sharding_sample_note(kin_sharding *job, const kin_shard_part *part);
+/* Of groups: the list of the sample's row `at`. */
+void kin_sharding_sample_note_distances(kin_sharding *job, int64_t at, const float *distances);
 kith_status kin_sharding_recall(kin_sharding *job, kin_shard_run *run, kith_recall *recall,
                                 bool *lost);
 /* The same of lists that are noted. */

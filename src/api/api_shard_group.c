@@ -226,6 +226,7 @@ static void count_rows(const assigning *a)
         const uint16_t *group = all->homes + i * KIN_SHARDING_HOMES;
         for (int j = 0; j < KIN_SHARDING_HOMES && group[j] != KIN_SHARDING_NO_GROUP; j++) {
             all->sizes[group[j]] += 1;
+            all->shared[group[j]] += group[1] != KIN_SHARDING_NO_GROUP;
         }
     }
 }
@@ -255,6 +256,8 @@ static kith_status assign(grouping *g)
     KIN_TRY(kin_alloc(job->ctx, &all->homes, (uint64_t)rows, sizeof(homes), "groups of rows"));
     KIN_TRY(
         kin_alloc_zero(job->ctx, &all->sizes, (uint64_t)g->groups, sizeof *all->sizes, "groups"));
+    KIN_TRY(
+        kin_alloc_zero(job->ctx, &all->shared, (uint64_t)g->groups, sizeof *all->shared, "groups"));
     KIN_TRY(kin_sharding_near_make(job->ctx, at_once, near, &g->chunk));
     for (int64_t first = 0; first < rows; first += at_once) {
         const kin_shard_part part = {.first = first, .rows = kin_min_i64(at_once, rows - first)};
@@ -396,7 +399,9 @@ kith_status kin_sharding_group(kin_sharding *job, int32_t asked)
 void kin_sharding_group_free(kin_sharding *job)
 {
     kin_free(job->ctx, job->groups.homes);
+    kin_free(job->ctx, job->groups.shared);
     kin_free(job->ctx, job->groups.sizes);
     job->groups.homes = NULL;
+    job->groups.shared = NULL;
     job->groups.sizes = NULL;
 }

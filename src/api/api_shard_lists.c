@@ -5,6 +5,7 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "host/host_threads.h"
+#include "metric/metric.h"
 
 #include <math.h>
 
@@ -130,4 +131,12 @@ done:
     kin_free(ctx, t.keys);
     kin_free(ctx, t.ids);
     return status;
+}
+
+void kin_sharding_to_distances(const void *arg, const double *keys, int64_t count, float *distances)
+{
+    const kin_sharding *job = arg;
+    for (int64_t i = 0; i < count; i++) {
+        distances[i] = (float)kin_metric_distance(job->metric, keys[i]);
+    }
 }

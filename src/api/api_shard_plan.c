@@ -216,8 +216,10 @@ static kith_status group_needs(const kin_sharding *job, int64_t rows, kin_shardi
     const uint64_t homes = (uint64_t)job->points.rows * KIN_SHARDING_HOMES * sizeof(uint16_t);
     kith_plan plan = {.struct_size = (uint32_t)sizeof plan};
     KIN_TRY(plan_engine(job, rows, false, &plan));
+    const uint64_t facts =
+        sizeof(uint32_t) + 2; /* of a row: which it is, and twice who shares it */
     const uint64_t sides =
-        kin_size_mul(2 * (uint64_t)rows, kin_size_add(row_bytes + sizeof(uint32_t), list_bytes));
+        kin_size_mul(2 * (uint64_t)rows, kin_size_add(row_bytes + facts, list_bytes));
     const uint64_t bytes = kin_size_add(plan.peak_bytes - plan.result_bytes, homes);
     *need =
         (kin_sharding_need){.host_bytes = kin_size_add(kin_size_add(bytes, sides), RESERVE_BYTES),
@@ -255,6 +257,26 @@ kith_status kin_sharding_group_room(kin_sharding *job, int64_t *rows)
         }
     }
     *rows = low;
+    return KITH_OK;
+}
+
+/* What the plan of the largest group leaves, as far as there are groups. */
+kith_status kin_sharding_group_places(const kin_sharding *job, int32_t *places)
+{
+    const uint64_t limit = job->ctx->params.memory_limit;
+    const int64_t most = job->groups.most;
+    const uint64_t bytes =
+        kin_size_mul((uint64_t)most, kin_size_mul((uint64_t)job->k, ENTRY_BYTES));
+    kin_sharding_need need;
+    int64_t more = KIN_SHARDING_PLACES;
+    KIN_TRY(group_needs(job, most, &need));
+    if (limit != 0) {
+        const uint64_t spare = limit > need.host_bytes ? limit - need.host_bytes : 0;
+        more = (int64_t)(spare / (bytes + (uint64_t)most));
+    }
+    const int64_t wanted = kin_min_i64(job->shards, KIN_SHARDING_PLACES);
+    *places = (int32_t)kin_max_i64(kin_min_i64(KIN_SHARDING_LEAST_PLACES + more, wanted),
+                                   KIN_SHARDING_LEAST_PLACES);
     return KITH_OK;
 }
 

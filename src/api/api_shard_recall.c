@@ -34,6 +34,25 @@ void kin_sharding_sample_note(kin_sharding *job, const kin_shard_part *part)
     s->noted[part->shard] = 1;
 }
 
+void kin_sharding_sample_note_distances(kin_sharding *job, int64_t at, const float *distances)
+{
+    kin_sharding_sample *s = &job->sample;
+    for (int64_t i = 0; i < s->at; i++) {
+        s->found[at * s->at + i] = (double)distances[i];
+    }
+}
+
+/* As the sample has it: keys, or of groups, whose files have no others, distances of the result. */
+static double as_noted(const kin_sharding *job, double key)
+{
+    float distance = 0.0F;
+    if (!job->follows) {
+        return key;
+    }
+    kin_sharding_to_distances(job, &key, 1, &distance);
+    return (double)distance;
+}
+
 static kith_status note_part(void *arg, const kin_shard_part *part)
 {
     kin_sharding_sample_note(arg, part);
@@ -235,10 +254,11 @@ void kin_sharding_estimate(const kin_sharding *job, kith_recall *recall)
         return;
     }
     for (int64_t i = 0; i < s->count; i++) {
+        const double last = as_noted(job, s->truth[(i + 1) * s->at - 1]);
         int64_t hits = 0;
         for (int64_t j = 0; j < s->at; j++) {
-            const double key = s->found[i * s->at + j];
-            hits += key <= s->truth[(i + 1) * s->at - 1] && key < INFINITY;
+            const double found = s->found[i * s->at + j];
+            hits += found <= last && found < INFINITY;
         }
         kin_sample_add(&sums, (double)hits / (double)s->at);
     }

@@ -1,27 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0
- * All lists of every point, from the files of groups that overlap, made one: all files are read
- * side by side, from their first row to their last.
+ * All lists of every point, from groups that overlap, made one: lists that are still in memory, and
+ * the files of the others, are read side by side, from their first row to their last.
  *
- *     time ->     all threads    | piece 0 | piece 1 | piece 2 ...
- *                 one thread     |         | put 0   | put 1
- */
+ *     time ->     all threads    | piece 0 | piece 1   | piece 2 ...
+ *                 one thread     |         | put 0     | put 1
+ *                 and another    |         | its sums  | its sums    (file_stream.c)
+ *
+ * Most points are in one group, and what its file has of them goes to the result as it is: ids and
+ * distances. Of the others there are keys, by which lists are merged. */
 #include "api/api_shard.h"
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
+#include "host/host_clock.h"
 #include "host/host_threads.h"
-#include "metric/metric.h"
 #include "shard/shard_view.h"
 
-enum { ROWS_A_TASK = 2048, ROWS_A_PIECE = 1 << 18, SIDES = 2 };
+enum { ROWS_A_TASK = 2048, ENTRIES_A_PIECE = 1 << 23, SIDES = 2 };
 
 /* Rows whose lists are one. */
 typedef struct piece {
     int64_t first;
     int64_t rows;
-    kin_shard_lists lists;
+    uint32_t *ids;
     float *distances;
 } piece;
+
+/* Where the next row of a group is: see kin_shard_view. */
+typedef struct place {
+    int64_t row;
+    int64_t shared;
+} place;
 
 typedef struct uniting {
     kin_sharding *job;
@@ -30,8 +39,8 @@ typedef struct uniting {
     kin_shard_view *views; /* by group */
     unsigned char *lost;   /* by group: its file is damaged */
     int64_t most;          /* rows of a piece */
-    int64_t *starts;       /* of each task: where it begins in every view */
-    kin_shard_lists room;  /* k entries a thread */
+    place *starts;         /* of each task: where it begins in every view */
+    kin_shard_lists room;  /* 2 k entries a thread */
     piece sides[SIDES];
     const piece *piece; /* whose rows are taken */
     const piece *put;   /* that the thread is at */
@@ -42,26 +51,56 @@ typedef struct uniting {
 
 /* ---- A piece -------------------------------------------------------------------------------- */
 
-/* next: the row of each view. */
-static void take_row(const uniting *u, const uint16_t *homes, int64_t *next, int64_t at,
+static bool is_shared(const uint16_t *homes)
+{
+    return homes[1] != KIN_SHARDING_NO_GROUP;
+}
+
+static const double *keys_of(const kin_shard_view *view, place at)
+{
+    return view->keys + (view->distances != NULL ? at.shared : at.row) * view->k;
+}
+
+/* The row of one group alone. */
+static void copy_list(const uniting *u, const kin_shard_view *view, place at, uint32_t *ids,
+                      float *distances)
+{
+    const int64_t k = view->k;
+    memcpy(ids, view->ids + at.row * k, (size_t)k * sizeof *ids);
+    if (view->distances != NULL) {
+        memcpy(distances, view->distances + at.row * k, (size_t)k * sizeof *distances);
+    } else {
+        kin_sharding_to_distances(u->job, view->keys + at.row * k, k, distances);
+    }
+}
+
+/* next: the place in each view. room: twice k. */
+static void take_row(const uniting *u, const uint16_t *homes, place *next, int64_t row,
                      const kin_shard_lists *room)
 {
     const int64_t k = u->job->k;
-    uint32_t *ids = u->piece->lists.ids + at * k;
-    double *keys = u->piece->lists.keys + at * k;
+    const kin_shard_lists spare = {.ids = room->ids + k, .keys = room->keys + k};
+    uint32_t *ids = u->piece->ids + row * k;
+    float *distances = u->piece->distances + row * k;
+    if (!is_shared(homes)) {
+        copy_list(u, &u->views[homes[0]], next[homes[0]], ids, distances);
+        next[homes[0]].row += 1;
+        return;
+    }
     for (int i = 0; i < KIN_SHARDING_HOMES && homes[i] != KIN_SHARDING_NO_GROUP; i++) {
         const kin_shard_view *view = &u->views[homes[i]];
-        const int64_t from = next[homes[i]]++ * k;
+        place *at = &next[homes[i]];
+        const uint32_t *more = view->ids + at->row * k;
         if (i == 0) {
-            memcpy(ids, view->ids + from, (size_t)k * sizeof *ids);
-            memcpy(keys, view->keys + from, (size_t)k * sizeof *keys);
+            memcpy(ids, more, (size_t)k * sizeof *ids);
+            memcpy(room->keys, keys_of(view, *at), (size_t)k * sizeof *room->keys);
         } else {
-            kin_sharding_take_list(k, ids, keys, view->ids + from, view->keys + from, room);
+            kin_sharding_take_list(k, ids, room->keys, more, keys_of(view, *at), &spare);
         }
+        at->row += 1;
+        at->shared += 1;
     }
-    for (int64_t i = 0; i < k; i++) {
-        u->piece->distances[at * k + i] = (float)kin_metric_distance(u->job->metric, keys[i]);
-    }
+    kin_sharding_to_distances(u->job, room->keys, k, distances);
 }
 
 static const uint16_t *homes_of(const uniting *u, int64_t row)
@@ -73,9 +112,9 @@ static kith_status take_rows(void *arg, int64_t task, int32_t thread)
 {
     const uniting *u = arg;
     const int64_t k = u->job->k;
-    const kin_shard_lists room = {.ids = u->room.ids + thread * k,
-                                  .keys = u->room.keys + thread * k};
-    int64_t *next = u->starts + task * u->job->shards;
+    const kin_shard_lists room = {.ids = u->room.ids + 2 * thread * k,
+                                  .keys = u->room.keys + 2 * thread * k};
+    place *next = u->starts + task * u->job->shards;
     const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, u->piece->rows);
     for (int64_t i = task * ROWS_A_TASK; i < last; i++) {
         take_row(u, homes_of(u, u->piece->first + i), next, i, &room);
@@ -88,6 +127,7 @@ static void pass_row(const uniting *u, int64_t row)
     const uint16_t *homes = homes_of(u, row);
     for (int i = 0; i < KIN_SHARDING_HOMES && homes[i] != KIN_SHARDING_NO_GROUP; i++) {
         u->views[homes[i]].row += 1;
+        u->views[homes[i]].shared += is_shared(homes);
     }
 }
 
@@ -98,7 +138,7 @@ static kith_status take_piece(uniting *u, const piece *p)
     u->piece = p;
     for (int64_t i = 0; i < p->rows; i++) {
         for (int32_t j = 0; i % ROWS_A_TASK == 0 && j < groups; j++) {
-            u->starts[i / ROWS_A_TASK * groups + j] = u->views[j].row;
+            u->starts[i / ROWS_A_TASK * groups + j] = (place){u->views[j].row, u->views[j].shared};
         }
         pass_row(u, p->first + i);
     }
@@ -120,8 +160,7 @@ static kith_status note_sample(uniting *u)
         p->first = row;
         p->rows = 1;
         KIN_TRY(take_piece(u, p));
-        const kin_shard_part part = {.first = row, .rows = 1, .lists = p->lists};
-        kin_sharding_sample_note(job, &part);
+        kin_sharding_sample_note_distances(job, next, p->distances);
         next += 1;
     }
     for (int32_t i = 0; i < job->shards; i++) {
@@ -137,7 +176,7 @@ static void *put_beside(void *arg)
     uniting *u = arg;
     const piece *p = u->put;
     const kith_neighbors rows = {
-        .ids = p->lists.ids, .distances = p->distances, .rows = p->rows, .k = u->job->k};
+        .ids = p->ids, .distances = p->distances, .rows = p->rows, .k = u->job->k};
     u->status = u->sink->put(u->sink->arg, u->beside, p->first, &rows);
     return NULL;
 }
@@ -189,7 +228,8 @@ static kith_status put_all(uniting *u)
 
 static kith_status open_view(kith_ctx *ctx, uniting *u, int32_t group)
 {
-    const kith_status status = kin_shard_view_open(ctx, u->job->folder, group, &u->views[group]);
+    const kith_status status = kin_shard_view_open(ctx, u->job->folder, group,
+                                                   u->job->groups.shared[group], &u->views[group]);
     if (status != KITH_OK) {
         kin_shard_view_close(&u->views[group]);
     }
@@ -223,8 +263,8 @@ static kith_status open_views(uniting *u, bool *lost)
             status = open_view(u->beside, u, i);
         }
         if (status == KITH_E_FORMAT) {
-            kin_shard_lose(job->folder, i, u->beside->detail);
             *lost = true;
+            KIN_TRY(kin_shard_lose(job->folder, i, u->beside->detail));
         } else if (status != KITH_OK) {
             return kin_fail(job->ctx, status, "%s", u->beside->detail);
         }
@@ -236,11 +276,12 @@ static kith_status make(uniting *u)
 {
     kith_ctx *ctx = u->job->ctx;
     const uint64_t groups = (uint64_t)u->job->shards;
-    const int64_t rows = kin_max_i64(kin_min_i64(ROWS_A_PIECE, u->job->groups.most), ROWS_A_TASK);
+    const int64_t wanted = kin_min_i64(ENTRIES_A_PIECE / u->job->k, u->job->groups.most);
+    const int64_t rows = kin_max_i64(wanted, ROWS_A_TASK);
     const uint64_t k = (uint64_t)u->job->k;
     const uint64_t entries = kin_size_mul((uint64_t)rows, k);
     const uint64_t tasks = (uint64_t)kin_ceil_div(rows, ROWS_A_TASK);
-    const uint64_t room = (uint64_t)ctx->threads * k;
+    const uint64_t room = 2 * (uint64_t)ctx->threads * k;
     u->most = rows;
     KIN_TRY(kin_sharding_make_ctx(u->job, 1, &u->beside));
     KIN_TRY(kin_alloc_zero(ctx, &u->views, groups, sizeof *u->views, "groups"));
@@ -250,8 +291,7 @@ static kith_status make(uniting *u)
     KIN_TRY(kin_alloc(ctx, &u->room.keys, room, sizeof(double), "lists of threads"));
     for (int i = 0; i < SIDES; i++) {
         piece *p = &u->sides[i];
-        KIN_TRY(kin_alloc(ctx, &p->lists.ids, entries, sizeof(uint32_t), "lists of rows"));
-        KIN_TRY(kin_alloc(ctx, &p->lists.keys, entries, sizeof(double), "lists of rows"));
+        KIN_TRY(kin_alloc(ctx, &p->ids, entries, sizeof(uint32_t), "lists of rows"));
         KIN_TRY(kin_alloc(ctx, &p->distances, entries, sizeof(float), "lists of rows"));
     }
     return KITH_OK;
@@ -265,8 +305,7 @@ static void release(uniting *u)
     }
     for (int i = 0; i < SIDES; i++) {
         kin_free(ctx, u->sides[i].distances);
-        kin_free(ctx, u->sides[i].lists.keys);
-        kin_free(ctx, u->sides[i].lists.ids);
+        kin_free(ctx, u->sides[i].ids);
     }
     kin_free(ctx, u->room.keys);
     kin_free(ctx, u->room.ids);
@@ -278,12 +317,14 @@ static void release(uniting *u)
 
 static kith_status unite(uniting *u, bool *lost)
 {
+    const int64_t start = kin_clock_ns();
     KIN_TRY(make(u));
     KIN_TRY(open_views(u, lost));
     if (*lost) {
         return KITH_OK;
     }
     KIN_TRY(note_sample(u));
+    u->job->seconds_check += kin_clock_since(start);
     KIN_TRY(u->sink->ready(u->sink->arg));
     return put_all(u);
 }

@@ -318,6 +318,11 @@ kith_status kin_writer_patch(kin_writer *w, uint64_t offset, const void *data, u
     return KITH_OK;
 }
 
+void kin_writer_urge(const kin_writer *w, uint64_t offset, uint64_t bytes)
+{
+    (void)sync_file_range(w->file, (off_t)offset, (off_t)bytes, SYNC_FILE_RANGE_WRITE);
+}
+
 uint64_t kin_writer_offset(const kin_writer *w)
 {
     return w->written + w->used;

@@ -10,7 +10,7 @@
 
 #include "base/base_ctx.h"
 
-enum { KIN_WRITER_HOLES = 2 };
+enum { KIN_WRITER_HOLES = 3 };
 
 typedef struct kin_writer {
     kith_ctx *ctx;
@@ -56,6 +56,8 @@ kith_status kin_writer_pad(kin_writer *writer, uint64_t bytes);
 kith_status kin_writer_skip(kin_writer *writer, uint64_t bytes);
 /* Overwrites bytes that were put before. */
 kith_status kin_writer_patch(kin_writer *writer, uint64_t offset, const void *data, uint64_t bytes);
+/* The disk may begin with these bytes, which were patched: who syncs later waits less. */
+void kin_writer_urge(const kin_writer *writer, uint64_t offset, uint64_t bytes);
 /* Bytes put so far. */
 uint64_t kin_writer_offset(const kin_writer *writer);
 /* What was put and patched is on disk. */

@@ -16,7 +16,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-enum { BUFFER_BYTES = 1 << 20, JOB_BYTES = 512 };
+enum { BUFFER_BYTES = 1 << 20, JOB_BYTES = 512, IDS_AT_ONCE = 4096, BESIDE_BYTES = 1 << 22 };
 
 /* ---- What stands around ids and distances --------------------------------------------------- */
 
@@ -302,6 +302,38 @@ static kith_status place_bytes(kith_result_stream *s, kin_stream_region *region,
     return kin_writer_patch(&s->writer, region->offset + offset, data, bytes);
 }
 
+/* Sums of a piece, by a thread while another one brings its bytes to the file. */
+typedef struct summing {
+    kith_result_stream *stream;
+    const void *tables[KIN_WRITER_HOLES];
+    int64_t rows;
+} summing;
+
+static void *sum_beside(void *arg)
+{
+    const summing *sums = arg;
+    kith_result_stream *s = sums->stream;
+    for (int i = 0; i < KIN_WRITER_HOLES && i < s->region_count; i++) {
+        kin_stream_region *region = &s->regions[i];
+        add(s, region, sums->tables[i], (uint64_t)sums->rows * region->row_bytes);
+    }
+    return NULL;
+}
+
+static kith_status patch_tables(kith_result_stream *s, const summing *sums)
+{
+    for (int i = 0; i < KIN_WRITER_HOLES && i < s->region_count; i++) {
+        const kin_stream_region *region = &s->regions[i];
+        const uint64_t offset = region->offset + (uint64_t)s->done * region->row_bytes;
+        const uint64_t bytes = (uint64_t)sums->rows * region->row_bytes;
+        KIN_TRY(kin_writer_patch(&s->writer, offset, sums->tables[i], bytes));
+        if (s->record_bytes > 0) {
+            kin_writer_urge(&s->writer, offset, bytes);
+        }
+    }
+    return KITH_OK;
+}
+
 /* As many rows at a time as the buffer takes; one that is longer goes alone, in two pieces. */
 static kith_status place_ivecs(kith_result_stream *s, const kith_neighbors *neighbors)
 {
@@ -332,16 +364,39 @@ static kith_status place_ivecs(kith_result_stream *s, const kith_neighbors *neig
 
 static kith_status place_rows(kith_result_stream *s, const kith_neighbors *neighbors)
 {
-    const void *const tables[] = {neighbors->ids, neighbors->distances};
+    summing sums = {s, {neighbors->ids, neighbors->distances}, neighbors->rows};
+    pthread_t thread;
     if (s->format == KITH_FORMAT_IVECS) {
         return place_ivecs(s, neighbors);
     }
-    for (int i = 0; i < KIN_WRITER_HOLES && i < s->region_count; i++) {
-        kin_stream_region *region = &s->regions[i];
-        KIN_TRY(place_bytes(s, region, (uint64_t)s->done * region->row_bytes, tables[i],
-                            (uint64_t)neighbors->rows * region->row_bytes));
+    const uint64_t bytes = (uint64_t)neighbors->rows * s->regions[0].row_bytes;
+    const bool beside = bytes >= BESIDE_BYTES && kin_thread_start(&thread, sum_beside, &sums) == 0;
+    const kith_status status = patch_tables(s, &sums);
+    if (beside) {
+        (void)pthread_join(thread, NULL);
+    } else {
+        (void)sum_beside(&sums);
     }
-    return KITH_OK;
+    return status;
+}
+
+/* A run of ids where one is wrong, or the end: a loop without a way out takes several at a time. */
+static int64_t first_wrong(const kith_result_stream *s, const kith_neighbors *neighbors)
+{
+    const int64_t count = neighbors->rows * s->k;
+    const uint32_t rows = (uint32_t)kin_min_i64(s->meta.corpus_rows, KITH_ID_NONE);
+    for (int64_t first = 0; first < count; first += IDS_AT_ONCE) {
+        const int64_t last = kin_min_i64(first + IDS_AT_ONCE, count);
+        uint32_t wrong = 0;
+        for (int64_t i = first; i < last; i++) {
+            wrong |= (uint32_t)(neighbors->ids[i] >= rows) &
+                     (uint32_t)(neighbors->ids[i] != KITH_ID_NONE);
+        }
+        if (wrong != 0) {
+            return first;
+        }
+    }
+    return count;
 }
 
 static kith_status check_piece(kith_ctx *ctx, const kith_result_stream *s,
@@ -361,7 +416,7 @@ static kith_status check_piece(kith_ctx *ctx, const kith_result_stream *s,
         return kin_fail(ctx, KITH_E_ARGUMENT, "neighbors.%s is NULL, and the format has it",
                         neighbors->ids == NULL ? "ids" : "distances");
     }
-    for (int64_t i = 0; i < neighbors->rows * s->k; i++) {
+    for (int64_t i = first_wrong(s, neighbors); i < neighbors->rows * s->k; i++) {
         if ((int64_t)neighbors->ids[i] >= s->meta.corpus_rows &&
             neighbors->ids[i] != KITH_ID_NONE) {
             return kin_fail(ctx, KITH_E_ARGUMENT,
@@ -373,17 +428,30 @@ static kith_status check_piece(kith_ctx *ctx, const kith_result_stream *s,
     return KITH_OK;
 }
 
+static kith_status record(kith_ctx *ctx, kith_result_stream *s)
+{
+    KIN_TRY(kin_writer_sync(&s->writer));
+    const kin_journal_record record = {
+        .rows = s->done,
+        .sums = {sum_of(&s->regions[0]), s->region_count == 2 ? sum_of(&s->regions[1]) : 0}};
+    s->unrecorded = 0;
+    return kin_journal_append(ctx, &s->journal, &record);
+}
+
 static kith_status write_piece(kith_ctx *ctx, kith_result_stream *s,
                                const kith_neighbors *neighbors)
 {
     KIN_TRY(place_rows(s, neighbors));
-    KIN_TRY(kin_writer_sync(&s->writer));
-    const kin_journal_record record = {
-        .rows = s->done + neighbors->rows,
-        .sums = {sum_of(&s->regions[0]), s->region_count == 2 ? sum_of(&s->regions[1]) : 0}};
-    KIN_TRY(kin_journal_append(ctx, &s->journal, &record));
-    s->done = record.rows;
-    return KITH_OK;
+    s->done += neighbors->rows;
+    for (int i = 0; i < s->region_count; i++) {
+        s->unrecorded += (uint64_t)neighbors->rows * s->regions[i].row_bytes;
+    }
+    if (s->unrecorded < s->record_bytes) {
+        return KITH_OK;
+    }
+    const kith_status status = record(ctx, s);
+    s->done -= status == KITH_OK ? 0 : neighbors->rows;
+    return status;
 }
 
 kith_status kin_stream_put(kith_ctx *ctx, kith_result_stream *s, const kith_neighbors *neighbors)
@@ -421,6 +489,9 @@ void kin_stream_close(kith_result_stream *s)
     }
     kith_ctx *home = s->home;
     if (!s->finished) {
+        if (s->unrecorded > 0 && !s->broken) {
+            (void)record(home, s); /* who goes on has it, or else less of it */
+        }
         if (s->done == 0) {
             kin_writer_drop(&s->writer);
             kin_journal_remove(&s->journal);

@@ -27,7 +27,9 @@ struct kith_result_stream {
     kith_result_meta meta;
     int64_t rows;
     int64_t k;
-    int64_t done; /* rows that stand */
+    int64_t done;          /* rows that stand, or will when the next record does */
+    uint64_t record_bytes; /* how much is put between two records; 0: they follow each piece */
+    uint64_t unrecorded;
     kin_writer writer;
     kin_journal journal;
     kin_stream_region regions[KIN_WRITER_HOLES]; /* ids, distances */
@@ -45,5 +47,10 @@ kith_status kin_stream_put(kith_ctx *ctx, kith_result_stream *stream,
                            const kith_neighbors *neighbors);
 kith_status kin_stream_finish(kith_ctx *ctx, kith_result_stream *stream);
 void kin_stream_close(kith_result_stream *stream);
+/* For pieces that are quickly made again: waiting for the disk after each would take longer. */
+static inline void kin_stream_record_after(kith_result_stream *stream, uint64_t bytes)
+{
+    stream->record_bytes = bytes;
+}
 
 #endif

@@ -9,6 +9,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+/* Below, a page that is filled in part would count beside what was planned. */
+enum { LARGE_PAGE = 2 << 20, LEAST_LARGE = 256 << 20 };
+
 int32_t kin_shard_slot_of(const kin_shard_run *run, int32_t shard)
 {
     for (int32_t i = 0; i < run->slot_count; i++) {
@@ -60,6 +63,15 @@ void kin_shard_return_rows(const kith_matrix *points, int64_t first, int64_t row
     }
 }
 
+void kin_shard_use_large_pages(void *data, uint64_t bytes)
+{
+    const uintptr_t from = ((uintptr_t)data + LARGE_PAGE - 1) / LARGE_PAGE * LARGE_PAGE;
+    const uintptr_t to = ((uintptr_t)data + (uintptr_t)bytes) / LARGE_PAGE * LARGE_PAGE;
+    if (bytes >= LEAST_LARGE && to > from) {
+        (void)madvise((unsigned char *)data + (from - (uintptr_t)data), to - from, MADV_HUGEPAGE);
+    }
+}
+
 /* ---- The thread ----------------------------------------------------------------------------- */
 
 /* Both shards of a pair before the old version of either goes. */
@@ -68,7 +80,8 @@ static kith_status write_dirty(kin_shard_run *run)
     for (int32_t i = 0; i < run->slot_count; i++) {
         const kin_shard_slot *slot = &run->slots[i];
         if (slot->dirty) {
-            KIN_TRY(kin_shard_store(run->disk, run->folder, slot->shard, slot->last, &slot->lists));
+            KIN_TRY(kin_shard_store(run->disk, run->folder, slot->shard, slot->last, &slot->lists,
+                                    NULL));
         }
     }
     for (int32_t i = 0; i < run->slot_count; i++) {

@@ -4,7 +4,6 @@
 
 #include "base/base_mem.h"
 #include "base/base_try.h"
-#include "file/file_atomic.h"
 #include "shard/shard_view.h"
 
 #include <inttypes.h>
@@ -12,12 +11,6 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#define TAG_FACTS "shard"
-#define TAG_MET "met"
-#define TAG_KEYS "keys"
-#define TAG_OWN "own"
-enum { SECTIONS = 5 };
 
 /* ---- Names ---------------------------------------------------------------------------------- */
 
@@ -45,8 +38,8 @@ bool kin_shard_name_parse(const char *text, kin_shard_name *name)
     return name->version >= 0 && strcmp(text, again) == 0;
 }
 
-static kith_status path_of(kith_ctx *ctx, const kin_shard_folder *folder, kin_shard_name name,
-                           char **path)
+kith_status kin_shard_file_path(kith_ctx *ctx, const kin_shard_folder *folder, kin_shard_name name,
+                                char **path)
 {
     char text[KIN_SHARD_NAME_BYTES];
     const size_t room = strlen(folder->path) + 1 + sizeof text;
@@ -58,7 +51,7 @@ static kith_status path_of(kith_ctx *ctx, const kin_shard_folder *folder, kin_sh
 
 /* ---- Reading -------------------------------------------------------------------------------- */
 
-static int64_t rows_of(const kin_shard_folder *folder, int32_t shard)
+int64_t kin_shard_file_rows(const kin_shard_folder *folder, int32_t shard)
 {
     return folder->shape.sizes != NULL
                ? folder->shape.sizes[shard]
@@ -69,7 +62,7 @@ static kith_status open_file(kith_ctx *ctx, const kin_shard_folder *folder, kin_
                              kin_container **out)
 {
     char *path = NULL;
-    KIN_TRY(path_of(ctx, folder, name, &path));
+    KIN_TRY(kin_shard_file_path(ctx, folder, name, &path));
     const kith_status status = kin_container_open(ctx, path, out);
     kin_free(ctx, path);
     return status;
@@ -82,7 +75,7 @@ static bool is_ours(const kin_shard_folder *folder, kin_shard_name name,
            facts->shards == folder->shape.shards && facts->shard == name.shard &&
            facts->shard < facts->shards && facts->version == name.version && facts->last >= 0 &&
            facts->last < facts->shards && header->k == folder->shape.k &&
-           header->rows == rows_of(folder, name.shard);
+           header->rows == kin_shard_file_rows(folder, name.shard);
 }
 
 static kith_status facts_of(kith_ctx *ctx, const kin_shard_folder *folder, kin_shard_name name,
@@ -90,7 +83,7 @@ static kith_status facts_of(kith_ctx *ctx, const kin_shard_folder *folder, kin_s
 {
     char text[KIN_SHARD_NAME_BYTES];
     const void *data = NULL;
-    KIN_TRY(kin_container_table(ctx, file, TAG_FACTS, 1, sizeof *facts, &data));
+    KIN_TRY(kin_container_table(ctx, file, KIN_SHARD_TAG_FACTS, 1, sizeof *facts, &data));
     memcpy(facts, data, sizeof *facts);
     if (!is_ours(folder, name, facts, kin_container_get_header(file))) {
         kin_shard_name_print(name, text);
@@ -108,7 +101,8 @@ kith_status kin_shard_file_facts(kith_ctx *ctx, const kin_shard_folder *folder, 
     KIN_TRY(open_file(ctx, folder, name, &file));
     kith_status status = facts_of(ctx, folder, name, file, facts);
     if (status == KITH_OK) {
-        status = kin_container_table(ctx, file, TAG_MET, (uint64_t)folder->shape.shards, 1, &met);
+        status = kin_container_table(ctx, file, KIN_SHARD_TAG_MET, (uint64_t)folder->shape.shards,
+                                     1, &met);
     }
     kin_container_close(file);
     return status;
@@ -121,7 +115,7 @@ kith_status kin_shard_file_met(kith_ctx *ctx, const kin_shard_folder *folder, ki
     const void *data = NULL;
     const uint64_t shards = (uint64_t)folder->shape.shards;
     KIN_TRY(open_file(ctx, folder, name, &file));
-    const kith_status status = kin_container_table(ctx, file, TAG_MET, shards, 1, &data);
+    const kith_status status = kin_container_table(ctx, file, KIN_SHARD_TAG_MET, shards, 1, &data);
     if (status == KITH_OK) {
         memcpy(met, data, (size_t)shards);
     }
@@ -136,7 +130,7 @@ static kith_status view_ids(kith_ctx *ctx, const kin_shard_folder *folder, kin_s
                             const void **data)
 {
     char text[KIN_SHARD_NAME_BYTES];
-    const int64_t count = rows_of(folder, name.shard) * folder->shape.k;
+    const int64_t count = kin_shard_file_rows(folder, name.shard) * folder->shape.k;
     uint32_t most = 0;
     KIN_TRY(kin_container_table(ctx, file, tag, (uint64_t)count, sizeof most, data));
     const uint32_t *ids = *data;
@@ -157,15 +151,15 @@ static kith_status copy_lists(kith_ctx *ctx, kin_shard_folder *folder, kin_shard
 {
     kin_shard_facts facts;
     const void *data = NULL;
-    const int64_t rows = rows_of(folder, name.shard);
+    const int64_t rows = kin_shard_file_rows(folder, name.shard);
     const uint64_t count = (uint64_t)rows * (uint64_t)folder->shape.k;
     KIN_TRY(facts_of(ctx, folder, name, file, &facts));
     KIN_TRY(view_ids(ctx, folder, name, file, KIN_TAG_IDS, folder->shape.rows, &data));
     memcpy(lists->ids, data, (size_t)count * sizeof *lists->ids);
-    KIN_TRY(kin_container_table(ctx, file, TAG_KEYS, count, sizeof *lists->keys, &data));
+    KIN_TRY(kin_container_table(ctx, file, KIN_SHARD_TAG_KEYS, count, sizeof *lists->keys, &data));
     memcpy(lists->keys, data, (size_t)count * sizeof *lists->keys);
     if (folder->shape.own) {
-        KIN_TRY(view_ids(ctx, folder, name, file, TAG_OWN, rows, &data));
+        KIN_TRY(view_ids(ctx, folder, name, file, KIN_SHARD_TAG_OWN, rows, &data));
         memcpy(lists->own, data, (size_t)count * sizeof *lists->own);
     }
     folder->bytes_read += kin_container_file_bytes(file);
@@ -201,36 +195,67 @@ void kin_shard_view_return(kin_shard_view *view)
     const int64_t last = view->row * view->k;
     if (view->file != NULL) {
         return_pages(view->ids + first, view->ids + last);
-        return_pages(view->keys + first, view->keys + last);
+        return_pages(view->distances + first, view->distances + last);
+        return_pages(view->keys + view->shared_returned * view->k,
+                     view->keys + view->shared * view->k);
     }
     view->returned = view->row;
+    view->shared_returned = view->shared;
 }
 
 void kin_shard_view_rewind(kin_shard_view *view)
 {
     view->returned = 0;
+    view->shared_returned = 0;
     kin_shard_view_return(view);
     view->row = 0;
+    view->shared = 0;
     view->returned = 0;
+    view->shared_returned = 0;
+}
+
+/* Keys of as many rows as the file says. */
+static kith_status view_keys(kith_ctx *ctx, kin_shard_view *view)
+{
+    const uint64_t row_bytes = (uint64_t)view->k * sizeof *view->keys;
+    const void *data = NULL;
+    uint64_t bytes = 0;
+    KIN_TRY(kin_container_section(ctx, view->file, KIN_SHARD_TAG_KEYS, &data, &bytes));
+    view->keys = data;
+    view->shared = (int64_t)(bytes / row_bytes);
+    return KITH_OK;
+}
+
+static kith_status view_lists(kith_ctx *ctx, const kin_shard_folder *folder, kin_shard_name name,
+                              kin_shard_view *view)
+{
+    const uint64_t rows = (uint64_t)kin_shard_file_rows(folder, name.shard);
+    const uint64_t row_bytes = (uint64_t)view->k * sizeof *view->distances;
+    kin_shard_facts facts;
+    const void *data = NULL;
+    KIN_TRY(facts_of(ctx, folder, name, view->file, &facts));
+    KIN_TRY(view_ids(ctx, folder, name, view->file, KIN_TAG_IDS, folder->shape.rows, &data));
+    view->ids = data;
+    KIN_TRY(kin_container_table(ctx, view->file, KIN_TAG_DISTANCES, rows, row_bytes, &data));
+    view->distances = data;
+    return view_keys(ctx, view);
 }
 
 kith_status kin_shard_view_open(kith_ctx *ctx, const kin_shard_folder *folder, int32_t shard,
-                                kin_shard_view *view)
+                                int64_t shared, kin_shard_view *view)
 {
     const kin_shard_name name = {shard, folder->versions[shard]};
-    const uint64_t count = (uint64_t)rows_of(folder, shard) * (uint64_t)folder->shape.k;
-    kin_shard_facts facts;
-    const void *ids = NULL;
-    const void *keys = NULL;
+    char text[KIN_SHARD_NAME_BYTES];
     memset(view, 0, sizeof *view);
     view->k = folder->shape.k;
     KIN_TRY(open_file(ctx, folder, name, &view->file));
-    KIN_TRY(facts_of(ctx, folder, name, view->file, &facts));
-    KIN_TRY(view_ids(ctx, folder, name, view->file, KIN_TAG_IDS, folder->shape.rows, &ids));
-    KIN_TRY(kin_container_table(ctx, view->file, TAG_KEYS, count, sizeof *view->keys, &keys));
-    view->ids = ids;
-    view->keys = keys;
-    view->row = rows_of(folder, shard);
+    KIN_TRY(view_lists(ctx, folder, name, view));
+    if (view->shared != shared) {
+        kin_shard_name_print(name, text);
+        return kin_fail(ctx, KITH_E_FORMAT, "%s/%s: has keys of other rows than it should",
+                        folder->path, text);
+    }
+    view->row = kin_shard_file_rows(folder, shard);
     kin_shard_view_rewind(view);
     return KITH_OK;
 }
@@ -239,49 +264,4 @@ void kin_shard_view_close(kin_shard_view *view)
 {
     kin_container_close(view->file);
     memset(view, 0, sizeof *view);
-}
-
-/* ---- Writing -------------------------------------------------------------------------------- */
-
-kith_status kin_shard_store(kith_ctx *ctx, kin_shard_folder *folder, int32_t shard, int32_t last,
-                            const kin_shard_lists *lists)
-{
-    const kin_shard_shape *shape = &folder->shape;
-    const kin_shard_name name = {shard, folder->versions[shard] + 1};
-    const uint64_t count = (uint64_t)rows_of(folder, shard) * (uint64_t)shape->k;
-    const kin_shard_facts facts = {.format = KIN_SHARD_FACTS_FORMAT,
-                                   .shards = shape->shards,
-                                   .shard = shard,
-                                   .last = last,
-                                   .version = name.version,
-                                   .job = folder->job};
-    const kin_container_header header = {.kind = KITH_KIND_RESULT,
-                                         .metric = shape->metric,
-                                         .rows = rows_of(folder, shard),
-                                         .k = shape->k,
-                                         .corpus_rows = shape->rows,
-                                         .recall = -1.0};
-    const kin_section sections[SECTIONS] = {
-        {.tag = TAG_FACTS, .data = &facts, .bytes = sizeof facts},
-        {.tag = TAG_MET,
-         .data = folder->met + (int64_t)shard * shape->shards,
-         .bytes = (uint64_t)shape->shards},
-        {.tag = KIN_TAG_IDS, .data = lists->ids, .bytes = count * sizeof *lists->ids},
-        {.tag = TAG_KEYS, .data = lists->keys, .bytes = count * sizeof *lists->keys},
-        {.tag = TAG_OWN, .data = lists->own, .bytes = count * sizeof *lists->own}};
-    char *path = NULL;
-    kin_writer writer;
-    KIN_TRY(path_of(ctx, folder, name, &path));
-    kith_status status = kin_writer_open_own(ctx, path, &writer);
-    if (status == KITH_OK) {
-        const int32_t count_of_sections = SECTIONS - (shape->own ? 0 : 1);
-        status = kin_writer_close(&writer,
-                                  kin_container_put(&writer, &header, sections, count_of_sections));
-    }
-    if (status == KITH_OK) {
-        folder->versions[shard] = name.version;
-        folder->bytes_written += count * (sizeof *lists->ids + sizeof *lists->keys);
-    }
-    kin_free(ctx, path);
-    return status;
 }

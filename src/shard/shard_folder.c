@@ -19,7 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { SHAPE_BYTES = 256, NAME_BYTES = 64, MODE = 0777 };
+enum { SHAPE_BYTES = 256, NAME_BYTES = 64, MODE = 0777, MOST_LOSSES = 2 };
 static const char shards_line[] = "\nshards ";
 static const char groups_line[] = "\nown 0\n";
 
@@ -309,6 +309,7 @@ kith_status kin_shard_folder_begin(kin_shard_folder *folder, const kin_shard_sha
     folder->shape.job = NULL;
     KIN_TRY(kin_alloc_zero(folder->ctx, &folder->met, shards * shards, 1, "pairs of shards"));
     KIN_TRY(kin_alloc(folder->ctx, &folder->versions, shards, sizeof *folder->versions, "shards"));
+    KIN_TRY(kin_alloc_zero(folder->ctx, &folder->losses, shards, 1, "shards"));
     for (uint64_t i = 0; i < shards; i++) {
         folder->versions[i] = -1;
     }
@@ -355,6 +356,7 @@ void kin_shard_folder_close(kin_shard_folder *folder)
     }
     kin_journal_free(folder->ctx, &folder->journal);
     kin_free(folder->ctx, folder->versions);
+    kin_free(folder->ctx, folder->losses);
     kin_free(folder->ctx, folder->met);
     kin_free(folder->ctx, folder->path);
     memset(folder, 0, sizeof *folder);
@@ -387,15 +389,24 @@ void kin_shard_mark_done(kin_shard_folder *folder, kin_shard_step step)
     folder->met[step.b * shards + step.a] = 1;
 }
 
-void kin_shard_lose(kin_shard_folder *folder, int32_t shard, const char *why)
+kith_status kin_shard_lose(kin_shard_folder *folder, int32_t shard, const char *why)
 {
     const kin_shard_name name = {shard, folder->versions[shard]};
+    char text[KIN_SHARD_NAME_BYTES];
+    kin_shard_name_print(name, text);
     tell_lost(folder, shard, why);
     if (name.version >= 0) {
         remove_file(folder, name);
     }
     folder->versions[shard] = -1;
     memset(folder->met + (int64_t)shard * folder->shape.shards, 0, (size_t)folder->shape.shards);
+    folder->losses[shard] += 1;
+    return folder->losses[shard] < MOST_LOSSES
+               ? KITH_OK
+               : kin_fail(folder->ctx, KITH_E_IO,
+                          "%s/%s: was damaged again after it had been written anew (check the disk "
+                          "and the memory of this machine, or give a folder on another disk)",
+                          folder->path, text);
 }
 
 void kin_shard_settle(kin_shard_folder *folder, int32_t shard)

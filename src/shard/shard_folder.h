@@ -36,6 +36,14 @@ typedef struct kin_shard_lists {
                       its build has left it */
 } kin_shard_lists;
 
+/* Of lists that meet nobody the file has distances, as the result will have them, instead of keys,
+ * which take twice the bytes; and keys of those rows alone that other shards have, too. */
+typedef struct kin_shard_brief {
+    const unsigned char *shared; /* by row: 1, others have it */
+    void (*convert)(const void *arg, const double *keys, int64_t count, float *distances);
+    const void *arg;
+} kin_shard_brief;
+
 /* What a job is, as far as the folder knows. */
 typedef struct kin_shard_shape {
     const char *job; /* lines, each ended by '\n', that say what the lists depend on */
@@ -57,12 +65,13 @@ typedef struct kin_shard_folder {
     bool found_groups; /* they have no graphs of their own: an exact job's, or groups */
     kin_shard_shape shape;
     kin_journal journal;
-    uint64_t job;       /* checksum of the journal's head */
-    int64_t *versions;  /* by shard; -1: no file */
-    unsigned char *met; /* shards x shards: [a][b]: the lists of a have what b has to give */
-    int32_t lost;       /* files that were damaged */
+    uint64_t job;          /* checksum of the journal's head */
+    int64_t *versions;     /* by shard; -1: no file */
+    unsigned char *met;    /* shards x shards: [a][b]: the lists of a have what b has to give */
+    unsigned char *losses; /* by shard: times that its file was damaged */
+    int32_t lost;          /* files that were damaged */
     uint64_t bytes_read;
-    uint64_t bytes_written;
+    _Atomic uint64_t bytes_written; /* several files may be on their way */
 } kin_shard_folder;
 
 /* Makes the folder where there is none, and locks it. KITH_E_IO where another process has it. */
@@ -94,12 +103,14 @@ void kin_shard_mark_done(kin_shard_folder *folder, kin_shard_step step);
 /* The newest version. KITH_E_FORMAT, KITH_E_IO: it is damaged, or gone. */
 kith_status kin_shard_load(kith_ctx *ctx, kin_shard_folder *folder, int32_t shard,
                            const kin_shard_lists *lists);
-/* A version more; last: whom it has met last, itself after its build. */
+/* A version more; last: whom it has met last, itself after its build. brief: NULL, or what becomes
+ * of the keys. Different shards may be stored at the same time. */
 kith_status kin_shard_store(kith_ctx *ctx, kin_shard_folder *folder, int32_t shard, int32_t last,
-                            const kin_shard_lists *lists);
+                            const kin_shard_lists *lists, const kin_shard_brief *brief);
 /* Removes the version before, when all that belongs together is stored. */
 void kin_shard_settle(kin_shard_folder *folder, int32_t shard);
-/* The shard's file is no good: says so, removes it, and the shard has met nobody. */
-void kin_shard_lose(kin_shard_folder *folder, int32_t shard, const char *why);
+/* The shard's file is no good: says so, removes it, and the shard has met nobody. KITH_E_IO when
+ * that happens to one shard again: making it once more would go on for ever. */
+kith_status kin_shard_lose(kin_shard_folder *folder, int32_t shard, const char *why);
 
 #endif

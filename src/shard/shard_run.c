@@ -109,10 +109,9 @@ static kith_status need(kin_shard_run *run, kin_shard_step step, int32_t shard, 
     const kith_status status = kin_shard_load(run->disk, run->folder, shard, &slot->lists);
     run->seconds_wait += kin_clock_since(start);
     if (status == KITH_E_FORMAT) {
-        kin_shard_lose(run->folder, shard, run->disk->detail);
         run->cursor = 0;
         *lost = true;
-        return KITH_OK;
+        return kin_shard_lose(run->folder, shard, run->disk->detail);
     }
     if (status != KITH_OK) {
         return kin_fail(run->ctx, status, "%s", run->disk->detail);

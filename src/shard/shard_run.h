@@ -63,7 +63,8 @@ typedef struct kin_shard_run {
     int32_t slot_count;
     kin_shard_slot slots[KIN_SHARD_SLOTS];
     double seconds_compute;
-    double seconds_wait;
+    double seconds_wait; /* for lists */
+    double seconds_rows; /* for rows that are gathered */
 } kin_shard_run;
 
 /* After kin_shard_folder_begin. engine and points are the caller's to fill in. */
@@ -84,5 +85,8 @@ kith_status kin_shard_each(kin_shard_run *run, kin_shard_each_fn fn, void *arg, 
 
 /* Gives back the pages of some rows of a mapped file. */
 void kin_shard_return_rows(const kith_matrix *points, int64_t first, int64_t rows);
+/* Of a table that is going to be filled: fewer, larger pages, where the table is large and the
+ * system has such. */
+void kin_shard_use_large_pages(void *data, uint64_t bytes);
 
 #endif

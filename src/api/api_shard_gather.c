@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * All rows are cut into runs; once it is known how many members of the group each has, runs are
+ * copied in any order. */
+#include "api/api_shard_gather.h"
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "host/host_threads.h"
+
+enum { ROWS_A_RUN = 1 << 15, WINDOW_BYTES = 1 << 20 };
+
+typedef struct gathering {
+    const kin_sharding *job;
+    kin_sharding_bag *bag;
+    int32_t group;
+} gathering;
+
+kith_status kin_sharding_bag_make(const kin_sharding *job, int64_t most, kin_sharding_bag *bag)
+{
+    const uint64_t rows = (uint64_t)most;
+    const uint64_t runs = (uint64_t)kin_ceil_div(job->points.rows, ROWS_A_RUN);
+    const uint64_t row_bytes =
+        (uint64_t)job->points.cols * (uint64_t)kith_dtype_bytes(job->points.dtype);
+    bag->group = -1;
+    KIN_TRY(kin_alloc(job->ctx, &bag->starts, runs + 1, sizeof *bag->starts, "rows of a group"));
+    KIN_TRY(kin_alloc(job->ctx, &bag->rows, rows, row_bytes, "rows of a group"));
+    KIN_TRY(kin_alloc(job->ctx, &bag->members, rows, sizeof *bag->members, "rows of a group"));
+    KIN_TRY(kin_alloc(job->ctx, &bag->shared, rows, 1, "rows of a group"));
+    kin_shard_use_large_pages(bag->rows, kin_size_mul(rows, row_bytes));
+    return KITH_OK;
+}
+
+void kin_sharding_bag_free(const kin_sharding *job, kin_sharding_bag *bag)
+{
+    kin_free(job->ctx, bag->shared);
+    kin_free(job->ctx, bag->members);
+    kin_free(job->ctx, bag->rows);
+    kin_free(job->ctx, bag->starts);
+    *bag = (kin_sharding_bag){.group = -1};
+}
+
+void kin_sharding_copy(const kin_sharding *job, const uint32_t *rows, int64_t count,
+                       unsigned char *to)
+{
+    const kith_matrix *points = &job->points;
+    const unsigned char *data = points->data;
+    const size_t bytes = (size_t)points->cols * (size_t)kith_dtype_bytes(points->dtype);
+    const int64_t window = kin_max_i64(WINDOW_BYTES / points->stride_bytes, 1);
+    int64_t given_back = rows[0];
+    for (int64_t i = 0; i < count; i++) {
+        memcpy(to + (size_t)i * bytes, data + rows[i] * points->stride_bytes, bytes);
+        if (rows[i] - given_back >= window) {
+            kin_sharding_return(job, given_back, rows[i] - given_back);
+            given_back = rows[i];
+        }
+    }
+    kin_sharding_return(job, given_back, (int64_t)rows[count - 1] + 1 - given_back);
+}
+
+static bool has_member(const gathering *g, int64_t row)
+{
+    const uint16_t *homes = g->job->groups.homes + row * KIN_SHARDING_HOMES;
+    bool there = homes[0] == g->group;
+    for (int i = 1; i < KIN_SHARDING_HOMES && homes[i] != KIN_SHARDING_NO_GROUP; i++) {
+        there = there || homes[i] == g->group;
+    }
+    return there;
+}
+
+static int64_t end_of(const gathering *g, int64_t run)
+{
+    return kin_min_i64((run + 1) * ROWS_A_RUN, g->job->points.rows);
+}
+
+static kith_status count_run(void *arg, int64_t run, int32_t thread)
+{
+    (void)thread;
+    const gathering *g = arg;
+    int64_t count = 0;
+    for (int64_t row = run * ROWS_A_RUN; row < end_of(g, run); row++) {
+        count += has_member(g, row);
+    }
+    g->bag->starts[run + 1] = count;
+    return KITH_OK;
+}
+
+static kith_status copy_run(void *arg, int64_t run, int32_t thread)
+{
+    (void)thread;
+    const gathering *g = arg;
+    const kin_sharding *job = g->job;
+    const kin_sharding_bag *bag = g->bag;
+    const int64_t bytes = (int64_t)job->points.cols * kith_dtype_bytes(job->points.dtype);
+    const int64_t first = bag->starts[run];
+    int64_t at = first;
+    for (int64_t row = run * ROWS_A_RUN; row < end_of(g, run); row++) {
+        if (has_member(g, row)) {
+            const uint16_t *homes = job->groups.homes + row * KIN_SHARDING_HOMES;
+            bag->shared[at] = homes[1] != KIN_SHARDING_NO_GROUP;
+            bag->members[at++] = (uint32_t)row;
+        }
+    }
+    if (at > first) {
+        kin_sharding_copy(job, bag->members + first, at - first, bag->rows + first * bytes);
+    }
+    return KITH_OK;
+}
+
+kith_status kin_sharding_gather(const kin_sharding *job, kith_ctx *ctx, int32_t group,
+                                kin_sharding_bag *bag)
+{
+    gathering g = {job, bag, group};
+    const int64_t runs = kin_ceil_div(job->points.rows, ROWS_A_RUN);
+    KIN_TRY(kin_parallel(ctx, NULL, runs, count_run, &g));
+    bag->starts[0] = 0;
+    for (int64_t i = 0; i < runs; i++) {
+        bag->starts[i + 1] += bag->starts[i];
+    }
+    KIN_TRY(kin_parallel(ctx, NULL, runs, copy_run, &g));
+    bag->group = group;
+    return KITH_OK;
+}
