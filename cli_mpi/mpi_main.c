@@ -28,13 +28,15 @@ typedef struct request {
     char folder[4096]; /* where none was given */
 } request;
 
-/* FILE.shards where no folder is given: parsed once more, since it is not for every option. */
+/* FILE.shards where no folder is given: parsed once more, since it is not for every option, and
+ * some mean nothing without it. */
 static void read_words(int count, char **words, request *r)
 {
     r->what = cli_parse(count, (const char *const *)words, &r->args, &r->error);
     const cli_args *args = &r->args;
-    if (r->what != CLI_REQUEST_RUN || args->command != CLI_GRAPH || args->output == NULL ||
-        cli_given(args, CLI_OPT_SHARDS) || count + 2 > MOST_WORDS ||
+    if ((r->what != CLI_REQUEST_RUN && r->what != CLI_REQUEST_WRONG) ||
+        args->command != CLI_GRAPH || args->output == NULL || cli_given(args, CLI_OPT_SHARDS) ||
+        count + 2 > MOST_WORDS ||
         strlen(args->output) + sizeof "--shards=.shards" > sizeof r->folder) {
         return;
     }
@@ -43,6 +45,9 @@ static void read_words(int count, char **words, request *r)
     memmove(r->words + 3, r->words + 2, (size_t)(count - 2) * sizeof *r->words);
     r->words[2] = r->folder;
     r->what = cli_parse(count + 1, r->words, &r->args, &r->error);
+    if (strcmp(r->error.where, "--shards") == 0) { /* nobody has written that */
+        (void)snprintf(r->error.where, sizeof r->error.where, "kith-mpi");
+    }
 }
 
 /* What is wrong with a request before anything is done. */

@@ -169,42 +169,41 @@ static int32_t count_threads(MPI_Comm machine)
     return threads > 1 ? threads : 1;
 }
 
-/* The GPU with this number among those that can be used, counted round and round. */
-static void choose_gpu(int rank, mpi_team *team, cli_args *args)
+/* Ranks that share a GPU divide what is free there, before any of them takes something. The least
+ * of all ranks is each one's, so that shards that fit one of them fit all. Asked twice: for each
+ * process that opens a device the driver itself takes memory. */
+static void divide_gpu_memory(const mpi_device *own, cli_args *args)
 {
-    kith_device device = {.struct_size = (uint32_t)sizeof device};
-    int usable = 0;
+    const bool asks = args->gpu_memory_bytes == 0;
+    uint64_t least = UINT64_MAX;
     for (int pass = 0; pass < 2; pass++) {
-        int seen = 0;
-        for (int32_t i = 0; i < kith_device_count(); i++) {
-            const bool gpu = kith_device_get(i, &device) == KITH_OK && device.available != 0 &&
-                             strncmp(device.name, "cuda:", 5) == 0;
-            if (gpu && usable > 0 && seen == rank % usable) {
-                (void)snprintf(team->device, sizeof team->device, "%s", device.name);
-                args->device = team->device;
-            }
-            seen += gpu;
-        }
-        usable = seen;
+        const uint64_t share = asks ? mpi_device_share(own) : 0;
+        least = share > 0 ? share : UINT64_MAX;
+        (void)MPI_Allreduce(MPI_IN_PLACE, &least, 1, MPI_UINT64_T, MPI_MIN, MPI_COMM_WORLD);
+    }
+    if (asks && least < UINT64_MAX) {
+        args->gpu_memory_bytes = least;
     }
 }
 
 void mpi_team_divide(mpi_team *team, cli_args *args)
 {
-    const char *device = args->device != NULL ? args->device : getenv("KITH_DEVICE");
-    const bool any = device == NULL || device[0] == '\0' || strcmp(device, "auto") == 0 ||
-                     strcmp(device, "cuda") == 0 || strcmp(device, "cuda:all") == 0;
     MPI_Comm machine;
     int rank = 0;
+    int ranks = 1;
     (void)MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, team->team.shards.worker,
                               MPI_INFO_NULL, &machine);
     (void)MPI_Comm_rank(machine, &rank);
+    (void)MPI_Comm_size(machine, &ranks);
     const int32_t threads = count_threads(machine);
     (void)MPI_Comm_free(&machine);
     if (args->threads == 0) {
         args->threads = threads;
     }
-    if (any) {
-        choose_gpu(rank, team, args);
+    mpi_device_divide(args->device != NULL ? args->device : getenv("KITH_DEVICE"), rank, ranks,
+                      &team->device);
+    if (team->device.name[0] != '\0') {
+        args->device = team->device.name;
     }
+    divide_gpu_memory(&team->device, args);
 }

@@ -6,12 +6,13 @@
 
 #include "cli_message.h"
 #include "cli_shards.h"
+#include "mpi_device.h"
 
 typedef struct mpi_team {
     cli_team team;
     bool is_ready; /* ready() was called */
     bool is_cut;   /* a rank has left the others' way */
-    char device[64];
+    mpi_device device;
     char line[CLI_LINE_BYTES]; /* what this rank would have printed */
 } mpi_team;
 
@@ -22,8 +23,8 @@ int mpi_team_start(mpi_team *team, int code, int command);
 /* One line of all that were kept, from worker 0. */
 void mpi_team_end(mpi_team *team);
 
-/* This rank's part of its machine: processors that it may use and does not share, and a GPU where
- * the options leave the choice. */
+/* This rank's part of its machine: processors that it may use and does not share, and GPUs with
+ * their memory. Called by all ranks. */
 void mpi_team_divide(mpi_team *team, cli_args *args);
 
 #endif

@@ -68,6 +68,14 @@ else()
                  ${CMAKE_SOURCE_DIR}/tests/modules/stub_grove.c
                  ${CMAKE_SOURCE_DIR}/tests/modules/stub_cascade.c)
   target_compile_definitions(stub_kernels PRIVATE STUB_KERNELS)
+  if(TARGET kith_mpi)
+    add_library(stub_answers MODULE ${CMAKE_SOURCE_DIR}/tests/modules/stub_module.c
+                ${CMAKE_SOURCE_DIR}/tests/modules/stub_answers.c)
+    target_compile_definitions(stub_answers PRIVATE STUB_ANSWERS)
+    target_link_libraries(stub_answers PRIVATE -Wl,--no-as-needed kith_test_support kith_inside)
+    set_target_properties(stub_answers PROPERTIES PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${stubs}
+                          C_VISIBILITY_PRESET default)
+  endif()
   foreach(test test_gpu_budgets test_cascade_budgets test_team_driver)
     add_dependencies(${test} stub_kernels)
     target_compile_definitions(${test} PRIVATE KITH_STUBS="${stubs}")

@@ -188,21 +188,6 @@ static kith_status begin_job(sharded *s)
     return kin_shard_folder_begin(&s->folder, &shape, leads(s) && job->params.restart != 0);
 }
 
-/* All that must be the same for workers that are to find the same. */
-static kith_status compare(const sharded *s)
-{
-    const kin_sharding *job = &s->job;
-    char *lines = NULL;
-    const size_t room = strlen(s->text) + JOB_BYTES;
-    KIN_TRY(kin_alloc(job->ctx, &lines, room, 1, "a job's text"));
-    (void)snprintf(lines, room, "program kith %s (%s)\nshards %d\nk %" PRId64 "\nmetric %s\n%s",
-                   kith_version(), kith_commit(), (int)job->shards, job->k,
-                   kith_metric_name(job->metric), s->text);
-    const kith_status status = kin_shard_compare(job->ctx, job->params.team, lines);
-    kin_free(job->ctx, lines);
-    return status;
-}
-
 /* Worker 0 before the others; the sample together, once it is known that all have one job. */
 static kith_status open_together(sharded *s, const char *path)
 {
@@ -217,7 +202,7 @@ static kith_status open_together(sharded *s, const char *path)
     KIN_KEEP(status, describe(s));
     KIN_TRY(kin_shard_agree(ctx, team, status));
     if (team != NULL) {
-        KIN_TRY(compare(s));
+        KIN_TRY(kin_sharding_compare(&s->job, s->text));
     }
     KIN_TRY(kin_shard_agree(ctx, team, prepare(s)));
     KIN_TRY(kin_shard_agree(ctx, team, leads(s) ? begin_job(s) : KITH_OK));

@@ -89,6 +89,8 @@ kith_status kin_sharding_choose(kin_sharding *job, int32_t found);
 kith_status kin_sharding_needs(const kin_sharding *job, int32_t shards, kin_sharding_need *need);
 /* Of a team: whether all workers have what must be the same for all, of which text is a part. */
 kith_status kin_sharding_compare(const kin_sharding *job, const char *text);
+/* Of a team: whether all workers have what must be the same for all, of which text is a part. */
+kith_status kin_sharding_compare(const kin_sharding *job, const char *text);
 
 /* Rows of a shard as a matrix. */
 static inline kith_matrix kin_sharding_rows(const kin_sharding *job, const kin_shard_part *part)

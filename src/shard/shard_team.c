@@ -105,7 +105,7 @@ static kith_status judge(kith_ctx *ctx, const kin_journal *ours, const char *tol
                ? KITH_OK
                : kin_fail(ctx, KITH_E_ARGUMENT,
                           "worker 0 has another job, it says '%s', this one '%s' (give all workers "
-                          "the same program, points and parameters)",
+                          "the same program, points, parameters and kind of device)",
                           theirs, mine);
 }
 

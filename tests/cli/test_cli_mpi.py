@@ -15,6 +15,7 @@ import cli_support as support
 from cli_support import CliCase
 
 MPI = os.environ.get("KITH_MPI", "")
+STUB = os.environ.get("KITH_STUB", "")  # a GPU module whose devices are host memory
 MPIRUN = shutil.which("mpirun")
 
 # Open MPI gives ranks a second to end when another one has failed; these have ended by then.
@@ -68,6 +69,26 @@ class RankCase(CliCase):
     def ranks(self, ranks, *words, code=0):
         return self.run_to_end(*mpirun(ranks), MPI, *words, code=code)
 
+    def wait_for(self, child, version):
+        """Until a shard has been written so often."""
+        end = time.monotonic() + 60
+        while child.poll() is None and time.monotonic() < end:
+            if list((self.folder / "work").glob(f"shard-*.{version:06}.kith")):
+                return
+            time.sleep(0.002)
+        self.fail("the job was done before it had come so far")
+
+    @staticmethod
+    def children_of(pid):
+        found = []
+        for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
+            try:
+                words = path.read_text(encoding="ascii", errors="replace").rsplit(")", 1)[1].split()
+            except OSError:
+                continue  # it has ended
+            found += [int(path.parent.name)] if int(words[1]) == pid else []
+        return sorted(found)
+
 
 class Ranks(RankCase):
     def test_bytes(self):
@@ -111,26 +132,6 @@ class Ranks(RankCase):
         told = (self.folder / "out.kith").read_bytes()
         self.approximate("groups", [*self.words(count=count), *words], count, 4)
         self.assertEqual((self.folder / "out.kith").read_bytes(), told)
-
-    def wait_for(self, child, version):
-        """Until a shard has been written so often."""
-        end = time.monotonic() + 60
-        while child.poll() is None and time.monotonic() < end:
-            if list((self.folder / "work").glob(f"shard-*.{version:06}.kith")):
-                return
-            time.sleep(0.002)
-        self.fail("the job was done before it had come so far")
-
-    @staticmethod
-    def children_of(pid):
-        found = []
-        for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
-            try:
-                words = path.read_text(encoding="ascii", errors="replace").rsplit(")", 1)[1].split()
-            except OSError:
-                continue  # it has ended
-            found += [int(path.parent.name)] if int(words[1]) == pid else []
-        return sorted(found)
 
     def test_killed(self):
         """one rank dies, all end; other ranks go on, then one process; what is damaged is made
@@ -246,16 +247,115 @@ class Ranks(RankCase):
         _, told = self.ranks(2, "info", "points.u8bin", code=2)
         self.assertEqual(told, ["kith: kith-mpi: makes graphs that are written to a file (give "
                                 "graph and --output, or use kith)"])
+        words = ["graph", "points.u8bin", "-k", "9", "-q", "-o", "out.kith"]
+        for more in (["--radius", "3"], ["--init", "points.u8bin", "--recall", "0.9"]):
+            _, told = self.ranks(2, *words, *more, code=2)
+            self.assertEqual(told, [f"kith: kith-mpi: does not go together with {more[0]} (leave "
+                                    "one out)"])
         out, _ = self.ranks(2, "--version")
         self.assertRegex(out, r"^kith-mpi \S+ \(\S+\)\n$")
         (self.folder / "out.kith.shards").mkdir()
         (self.folder / "out.kith.shards" / "shards.journal").write_text("of somebody else")
-        words = ["graph", "points.u8bin", "-k", "9", "-q", "-o", "out.kith"]
         _, told = self.ranks(2, *words, code=1)
         self.assertIn("out.kith.shards/shards.journal: is no journal of kith", told[0])
         (self.folder / "out.kith.shards" / "shards.journal").unlink()
-        self.ranks(2, *words)
+        self.ranks(2, *words, "--shard-count", "3")
         self.assertEqual((self.folder / "out.kith").read_bytes(), self.whole())
+
+
+class Gpus(RankCase):
+    """Ranks on GPUs that are host memory (tests/modules): who computes where, and the same bytes."""
+
+    MODULE = "KITH_CUDA_MODULE"
+
+    def setUp(self):
+        if not os.path.exists(STUB):
+            self.skipTest("no GPU module for machines without a GPU")
+        super().setUp()
+        self.gpus(1)
+
+    def gpus(self, count, mebibytes=2048):
+        for name, value in ((self.MODULE, STUB), ("STUB_DEVICES", str(count)),
+                            ("STUB_BYTES", str(mebibytes << 20))):
+            before = os.environ.get(name)
+            os.environ[name] = value
+            if before is None:
+                self.addCleanup(os.environ.pop, name, None)
+
+    def made(self, ranks, *words):
+        """The device of rank 0, and the bytes."""
+        out, _ = self.ranks(ranks, *words, "--json")
+        data = (self.folder / "out.kith").read_bytes()
+        (self.folder / "out.kith").unlink()
+        return support.json.loads(out)["backend"], data
+
+    def test_exact(self):
+        """exact graphs are those of the processor, whoever has which GPUs; a rank has one, or its
+        part of a list"""
+        self.case(400, 6)
+        expected = self.whole("--device", "cpu")
+        for ranks, count, given, first in ((4, 1, "cuda", "cuda:0"), (2, 2, "auto", "cuda:0"),
+                                           (2, 5, "cuda:all", "cuda:0,1"),
+                                           (2, 4, "cuda:3,1,0", "cuda:3"),
+                                           (1, 3, "cuda:2,0", "cuda:2,0"),
+                                           (3, 2, "cuda:1", "cuda:1")):
+            self.gpus(count)
+            device, data = self.made(ranks, *self.words("--device", given))
+            self.assertEqual(device, first, (ranks, given))
+            self.assertEqual(data, expected, (ranks, given))
+        _, told = self.ranks(2, *self.words("--device", "cuda:0,7"), code=1)
+        self.assertEqual(len(told), 1, told)
+        self.assertRegex(told[0], r"^kith: cuda:7: there is no such device.* \[rank 1 on \S+\]$")
+
+    def test_descent(self):
+        """approximate graphs on GPUs are those of one process there; one of which a rank died is
+        ended by others, on other GPUs"""
+        self.case(800, 8)
+        words = [*self.words(count=6), "--method", "descent", "--recall", "0.95", "--device",
+                 "cuda"]
+        self.works(*words)
+        expected = (self.folder / "out.kith").read_bytes()
+        (self.folder / "out.kith").unlink()
+        child = self.start(*mpirun(3), MPI, *words)
+        self.wait_for(child, 1)
+        os.kill(self.children_of(child.pid)[0], signal.SIGKILL)
+        child.communicate(timeout=60)
+        self.assertFalse((self.folder / "out.kith").exists())
+        self.gpus(2)
+        device, data = self.made(2, *words)
+        self.assertEqual((device, data), ("cuda:0", expected))
+
+    def test_memory(self):
+        """ranks that share a GPU divide its memory: as many shards as with half of it each"""
+        self.case(1500, 6)
+        words = [word for word in self.words() if word not in ("--shard-count", "5")]
+        words += ["--method", "descent", "--device", "cuda", "--dry-run", "--json"]
+        counts = []
+        for gpus, mebibytes in ((1, 32), (2, 16), (2, 32)):
+            self.gpus(gpus, mebibytes)
+            out, _ = self.ranks(2, *words)
+            counts.append(support.json.loads(out)["shards"]["count"])
+        self.assertEqual(counts, [6, 6, 4])
+
+    def test_refused(self):
+        """a rank without a GPU ends all, in one line that names it; so does one that has another
+        kind of device, where answers depend on it"""
+        self.case(60, 4)
+        descent = ["--method", "descent"]
+        without = ["env", "STUB_ERROR=100", MPI]
+        for more, other, says in (
+                (["--device", "cuda"], without, r"cuda: not used: the NVIDIA driver shows no GPU"),
+                (["--device", "cuda:all", *descent], without, r"cuda:all: not used: .* no GPU"),
+                (descent, without, "worker 0 has another job, it says 'computes on Stub', this one "
+                                   "'computes on cpu' .*kind of device")):
+            words = self.words(*more)
+            two = mpirun(1) + [MPI, *words, ":", "-n", "1", *other, *words]
+            _, told = self.run_to_end(*two, code=1)
+            self.assertEqual(len(told), 1, told)
+            self.assertRegex(told[0], says + r".* \[rank 1 on \S+\]$")
+            self.assertFalse((self.folder / "out.kith").exists())
+        self.run_to_end(*mpirun(1), MPI, *self.words(), ":", "-n", "1", *without, *self.words())
+        self.assertEqual((self.folder / "out.kith").read_bytes(), self.whole("--device", "cpu"))
 
 
 AGENT = """#!/bin/sh

@@ -8,7 +8,8 @@
  *   STUB_DEVICES  how many devices there are (default 1)
  *
  * STUB_VERSION, at compile time, makes it a module of another version; STUB_KERNELS adds the
- * kernels of stub_kernels.c, stub_grove.c and stub_cascade.c. */
+ * kernels of stub_kernels.c, stub_grove.c and stub_cascade.c, STUB_ANSWERS those of stub_answers.c,
+ * which compute. */
 #include "gpu/gpu_module.h"
 
 #include <pthread.h>
@@ -298,11 +299,25 @@ static const kin_gpu_ops ops = {.count = count_devices,
                                 .event_between = event_between,
                                 .wait = wait_all};
 
-extern const kin_gpu_module kith_cuda_module;
-const kin_gpu_module kith_cuda_module = {.version = STUB_VERSION,
-                                         .bytes = sizeof(kin_gpu_module),
-                                         .ops = &ops,
-                                         .fused = KERNELS,
-                                         .select = SELECTS,
-                                         .grove = GROVE,
-                                         .cascade = CASCADE};
+#ifdef STUB_ANSWERS
+#define MODULE kin_gpu_module
+extern void stub_answer(kin_gpu_module *module);
+#else
+#define MODULE const kin_gpu_module
+#endif
+
+extern MODULE kith_cuda_module;
+MODULE kith_cuda_module = {.version = STUB_VERSION,
+                           .bytes = sizeof(kin_gpu_module),
+                           .ops = &ops,
+                           .fused = KERNELS,
+                           .select = SELECTS,
+                           .grove = GROVE,
+                           .cascade = CASCADE};
+
+#ifdef STUB_ANSWERS
+__attribute__((constructor)) static void answer(void)
+{
+    stub_answer(&kith_cuda_module);
+}
+#endif

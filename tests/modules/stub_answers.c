@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The devices of stub_module.c, for programs that are run from outside, with kernels that compute:
+ * those of tests/support, on the processor. */
+#include "fused/fused_kernels.h"
+#include "support/support_fake_cascade.h"
+#include "support/support_fake_gpu.h"
+
+#include <kith/kith.h>
+
+extern void stub_answer(kin_gpu_module *module);
+
+/* The table of the fake device, which goes, but for its copies and memory. */
+void stub_answer(kin_gpu_module *module)
+{
+    static kin_fused_kernels fused;
+    static kin_cascade_kernels cascade;
+    kith_ctx_params params = kith_ctx_params_default();
+    kith_ctx *ctx = NULL;
+    params.device = "cpu";
+    params.threads = 1;
+    if (kith_ctx_create(&params, &ctx) != KITH_OK) {
+        return;
+    }
+    kin_gpu *fake = test_fake_gpu(ctx, UINT64_C(1) << 30);
+    test_fake_cascade_into(fake);
+    fused = *fake->module->fused;
+    cascade = *fake->module->cascade;
+    module->fused = &fused;
+    module->cascade = &cascade;
+    module->grove = fake->module->grove;
+    kin_gpu_close(ctx, fake);
+    kith_ctx_free(ctx);
+}
