@@ -175,21 +175,30 @@ static kith_status solve_knn(kith_ctx *ctx, const kin_knn_job *job, const kith_n
 }
 
 static kith_status knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
-                       const kith_search_params *given, const kith_neighbors *out)
+                       const kith_search_params *given, kin_within within,
+                       const kith_neighbors *out)
 {
     kin_knn_job job;
     kin_limit limit;
     KIN_TRY(kin_api_check_knn(ctx, corpus, queries, given, out, &job));
+    job.request.within[0] = within;
     KIN_TRY(kin_limit_begin(ctx, &job.request, out, &limit));
     return kin_limit_end(&limit, solve_knn(ctx, &job, &limit.out));
+}
+
+kith_status kin_api_knn_within(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
+                               const kith_search_params *params, kin_within within,
+                               const kith_neighbors *out)
+{
+    kin_call call;
+    KIN_TRY(kin_call_begin(ctx, &call));
+    return kin_call_end(&call, knn(ctx, corpus, queries, params, within, out));
 }
 
 kith_status kith_knn_exact(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
                            const kith_search_params *params, const kith_neighbors *out)
 {
-    kin_call call;
-    KIN_TRY(kin_call_begin(ctx, &call));
-    return kin_call_end(&call, knn(ctx, corpus, queries, params, out));
+    return kin_api_knn_within(ctx, corpus, queries, params, (kin_within){NULL, 0}, out);
 }
 
 /* ---- Both directions ------------------------------------------------------------------------ */
@@ -211,8 +220,8 @@ static kith_status solve_both(kith_ctx *ctx, const kith_matrix *a, const kith_ma
 }
 
 static kith_status both(kith_ctx *ctx, const kith_matrix *a, const kith_matrix *b,
-                        const kith_search_params *given, const kith_neighbors *ab,
-                        const kith_neighbors *ba)
+                        const kith_search_params *given, const kin_within *within,
+                        const kith_neighbors *ab, const kith_neighbors *ba)
 {
     kin_limit there;
     kin_limit back;
@@ -232,7 +241,8 @@ static kith_status both(kith_ctx *ctx, const kith_matrix *a, const kith_matrix *
         return kin_fail(ctx, KITH_E_ARGUMENT, "exclude has no meaning in both directions at once");
     }
     KIN_TRY(kin_check_radius(ctx, distance.metric, params.radius));
-    const kin_request request = request_of(&params, &distance);
+    kin_request request = request_of(&params, &distance);
+    memcpy(request.within, within, sizeof request.within);
     KIN_TRY(kin_method_refuse_tree(ctx, &request, "both directions at once have none"));
     KIN_TRY(kin_limit_begin(ctx, &request, ab, &there));
     kith_status status = kin_limit_begin(ctx, &request, ba, &back);
@@ -243,13 +253,21 @@ static kith_status both(kith_ctx *ctx, const kith_matrix *a, const kith_matrix *
     return kin_limit_end(&there, status);
 }
 
+kith_status kin_api_both_within(kith_ctx *ctx, const kith_matrix *a, const kith_matrix *b,
+                                const kith_search_params *params, const kin_within within[2],
+                                const kith_neighbors *ab, const kith_neighbors *ba)
+{
+    kin_call call;
+    KIN_TRY(kin_call_begin(ctx, &call));
+    return kin_call_end(&call, both(ctx, a, b, params, within, ab, ba));
+}
+
 kith_status kith_knn_both(kith_ctx *ctx, const kith_matrix *a, const kith_matrix *b,
                           const kith_search_params *params, const kith_neighbors *ab,
                           const kith_neighbors *ba)
 {
-    kin_call call;
-    KIN_TRY(kin_call_begin(ctx, &call));
-    return kin_call_end(&call, both(ctx, a, b, params, ab, ba));
+    static const kin_within nothing[2];
+    return kin_api_both_within(ctx, a, b, params, nothing, ab, ba);
 }
 
 /* ---- Distances ------------------------------------------------------------------------------ */

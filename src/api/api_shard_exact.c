@@ -6,6 +6,7 @@
 #include "base/base_try.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 
 /* "points[17, 3] is NaN" of a shard that begins at row 1000 becomes "points[1017, 3] is NaN". */
@@ -59,6 +60,22 @@ static bool goes_twice(const kin_sharding *job, const kith_matrix rows[KIN_SHARD
            kin_method_goes_twice(&request, &rows[0], &rows[1]);
 }
 
+/* What is not found is not there. */
+static void empty(const kin_sharding *job, const kith_neighbors *found)
+{
+    const double far = job->metric == KITH_INNER_PRODUCT ? -INFINITY : INFINITY;
+    for (int64_t i = 0; i < found->rows * found->k; i++) {
+        found->ids[i] = KITH_ID_NONE;
+        found->distances64[i] = far;
+    }
+}
+
+/* Lists that are full say how far is too far. */
+static kin_within known_of(const kin_sharding *job, const kin_shard_part *part)
+{
+    return (kin_within){part->lists.keys + job->k - 1, job->k};
+}
+
 kith_status kin_sharding_meet_exact(void *arg, const kin_shard_part *a, const kin_shard_part *b)
 {
     kin_sharding *job = arg;
@@ -69,18 +86,24 @@ kith_status kin_sharding_meet_exact(void *arg, const kin_shard_part *a, const ki
     params.flags &= ~(uint32_t)KITH_INCLUDE_SELF;
     params.k = job->k;
     kin_sharding_aim(job, parts, k, KIN_SHARDING_SIDES);
+    const kin_within known[] = {known_of(job, a), known_of(job, b)};
+    for (int i = 0; i < KIN_SHARDING_SIDES; i++) {
+        empty(job, &job->found[i]);
+    }
     if (!goes_twice(job, rows)) {
         params.k = k[0];
         params.method = KITH_METHOD_EXACT;
-        return kin_sharding_note(
-            job,
-            kith_knn_both(job->ctx, &rows[0], &rows[1], &params, &job->found[0], &job->found[1]),
-            a);
+        return kin_sharding_note(job,
+                                 kin_api_both_within(job->ctx, &rows[0], &rows[1], &params, known,
+                                                     &job->found[0], &job->found[1]),
+                                 a);
     }
     for (int i = 0; i < KIN_SHARDING_SIDES; i++) {
         params.k = k[i];
         KIN_TRY(kin_sharding_note(
-            job, kith_knn_exact(job->ctx, &rows[1 - i], &rows[i], &params, &job->found[i]), a));
+            job,
+            kin_api_knn_within(job->ctx, &rows[1 - i], &rows[i], &params, known[i], &job->found[i]),
+            a));
     }
     return KITH_OK;
 }

@@ -78,9 +78,10 @@ static kith_status scan(const direct *d, worker *w, int64_t row, int64_t first, 
 {
     const kin_distance *distance = &d->request->distance;
     const kin_query query = kin_metric_load(distance, &d->queries->rows, row, w->query);
+    const kin_within within = d->request->within[0];
     list *l = &w->list;
     l->count = 0;
-    l->worst = INFINITY;
+    l->worst = within.keys != NULL ? within.keys[row * within.step] : INFINITY;
     for (int64_t at = first; at < last; at += CHUNK) {
         const int64_t count = kin_min_i64(CHUNK, last - at);
         kin_metric_keys(distance, &query, &d->corpus->rows, NULL, at, count, w->keys);

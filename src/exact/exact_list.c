@@ -64,6 +64,30 @@ done:
     return status;
 }
 
+/* The reach that a key proves; costs of integers are keys, and twice that of products. */
+static double reach_of_key(const kin_lists *lists, int64_t row, double key)
+{
+    const kin_frame *frame = lists->points->frame;
+    const kin_screen_kind kind = kin_metric_get_traits(frame->distance.metric)->screen;
+    if (frame->bound == KIN_BOUND_INTEGER) {
+        return kind == KIN_SCREEN_PRODUCT ? 2.0 * key : key;
+    }
+    return kin_bound_reach_of_key(frame->bound, key, frame->key_scale, frame->scale,
+                                  kin_set_row(lists->rows, row), lists->points->worst);
+}
+
+void kin_lists_begin_within(kin_lists *lists, const uint32_t *next, kin_within within)
+{
+    for (int64_t i = 0; within.keys != NULL && i < lists->rows->points; i++) {
+        uint32_t row = lists->rows->ids[i];
+        double key = within.keys[row * within.step];
+        for (row = next != NULL ? next[row] : KITH_ID_NONE; row != KITH_ID_NONE; row = next[row]) {
+            key = fmax(key, within.keys[row * within.step]);
+        }
+        lists->reach[i] = reach_of_key(lists, i, key);
+    }
+}
+
 void kin_lists_free(kith_ctx *ctx, kin_lists *lists)
 {
     kin_free(ctx, lists->reran);

@@ -22,6 +22,13 @@
 #include "exact/exact_set.h"
 #include "select/select_pairs.h"
 
+/* What is known of rows before they are searched: of row i no neighbour with a key above
+ * keys[i * step] is wanted, and its answer may be short. keys NULL: nothing is known. */
+typedef struct kin_within {
+    const double *keys;
+    int64_t step;
+} kin_within;
+
 typedef struct kin_lists {
     const kin_set *rows;
     const kin_set *points;   /* the candidates' */
@@ -54,6 +61,8 @@ uint64_t kin_lists_bytes(int64_t k, int64_t rows);
 kith_status kin_lists_make(kith_ctx *ctx, const kin_set *rows, const kin_set *points,
                            const uint32_t *weights, int64_t k, kin_lists *lists);
 void kin_lists_free(kith_ctx *ctx, kin_lists *lists);
+/* Reaches from what is known. next: groups of equal rows (exact_group.h), which have one list. */
+void kin_lists_begin_within(kin_lists *lists, const uint32_t *next, kin_within within);
 
 kith_status kin_list_scratch_make(kith_ctx *ctx, const kin_lists *lists, int64_t cols,
                                   kin_list_scratch *scratch);

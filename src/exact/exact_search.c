@@ -256,6 +256,7 @@ static kith_status search_stripe(kith_ctx *ctx, searching *s, int64_t first, int
     kin_lists lists;
     KIN_TRY(kin_lists_make(ctx, &s->queries->set, &s->corpus->set, s->corpus->groups.weights,
                            s->wanted, &lists));
+    kin_lists_begin_within(&lists, s->queries->groups.next, s->request->within[0]);
     kin_screen screen = {.rows = &s->queries->set,
                          .points = &s->corpus->set,
                          .row_lists = &lists,
@@ -267,7 +268,10 @@ static kith_status search_stripe(kith_ctx *ctx, searching *s, int64_t first, int
     groups.degenerate = first == 0 ? groups.degenerate : 0;
     writing w = {.ctx = ctx,
                  .lists = &lists,
-                 .target = {.groups = &groups, .exclude = s->request->exclude, .out = s->out}};
+                 .target = {.groups = &groups,
+                            .exclude = s->request->exclude,
+                            .may_be_short = s->request->within[0].keys != NULL,
+                            .out = s->out}};
     kith_status status = run_screen(ctx, &screen, &s->pairs);
     if (status == KITH_OK) {
         status = write_all(ctx, &w, s->corpus, s->wanted);
@@ -358,8 +362,11 @@ static kith_status both_by_screen(kith_ctx *ctx, kin_prepared *a, kin_prepared *
 {
     kin_lists a_lists = {0};
     kin_lists b_lists = {0};
-    writing to_b = {.ctx = ctx, .target = {.groups = &a->groups, .out = ab}};
-    writing to_a = {.ctx = ctx, .target = {.groups = &b->groups, .out = ba}};
+    const bool may_be_short = request->within[0].keys != NULL;
+    writing to_b = {.ctx = ctx,
+                    .target = {.groups = &a->groups, .may_be_short = may_be_short, .out = ab}};
+    writing to_a = {.ctx = ctx,
+                    .target = {.groups = &b->groups, .may_be_short = may_be_short, .out = ba}};
     double pairs = 0.0;
     kith_status status = KITH_OK;
     if (a->groups.count > 0 && b->groups.count > 0) {
@@ -369,6 +376,8 @@ static kith_status both_by_screen(kith_ctx *ctx, kin_prepared *a, kin_prepared *
         KIN_TRY_GOTO(status,
                      kin_lists_make(ctx, &b->set, &a->set, a->groups.weights, ba->k, &b_lists),
                      done);
+        kin_lists_begin_within(&a_lists, a->groups.next, request->within[0]);
+        kin_lists_begin_within(&b_lists, b->groups.next, request->within[1]);
         kin_screen screen = {.rows = &a->set,
                              .points = &b->set,
                              .row_lists = &a_lists,
@@ -405,8 +414,10 @@ kith_status kin_exact_both(kith_ctx *ctx, const kith_matrix *a, const kith_matri
     KIN_TRY_GOTO(status, kin_prepare_rows(ctx, b, &request->distance, "b", !screens, false, &pb),
                  done);
     if (!screens) {
+        kin_request back = *request;
+        back.within[0] = request->within[1];
         KIN_TRY_GOTO(status, run_all_pairs(ctx, &pb, &pa, request, ab), done);
-        status = run_all_pairs(ctx, &pa, &pb, request, ba);
+        status = run_all_pairs(ctx, &pa, &pb, &back, ba);
         goto done;
     }
     if (pb.groups.count > 0) {

@@ -4,6 +4,7 @@
 #ifndef KIN_EXACT_SEARCH_H
 #define KIN_EXACT_SEARCH_H
 
+#include "exact/exact_list.h"
 #include "exact/exact_prepare.h"
 
 typedef struct kin_request {
@@ -13,12 +14,14 @@ typedef struct kin_request {
     const uint32_t *exclude; /* search: by query; may be NULL */
     kith_pipeline pipeline;  /* on the processor never HYBRID */
     kith_select_method select;
-    kith_method method;  /* api/ has decided; nothing here reads it */
-    int32_t sample;      /* HYBRID: columns for each of the k; 0: as many as suit */
-    double radius;       /* 0: none; else api/ cuts, and engines may leave out what is beyond */
-    int32_t tree_height; /* 0: by the columns; else api/ has checked that the rows allow it */
-    const double *share; /* HYBRID, for comparison: of the rows, those that the processor selects
-                            from; NULL: by measured rates */
+    kith_method method;   /* api/ has decided; nothing here reads it */
+    int32_t sample;       /* HYBRID: columns for each of the k; 0: as many as suit */
+    double radius;        /* 0: none; else api/ cuts, and engines may leave out what is beyond */
+    int32_t tree_height;  /* 0: by the columns; else api/ has checked that the rows allow it */
+    const double *share;  /* HYBRID, for comparison: of the rows, those that the processor selects
+                             from; NULL: by measured rates */
+    kin_within within[2]; /* of queries, or of a and of b in both directions; engines may leave out
+                             what is beyond. Not of graphs */
 } kin_request;
 
 /* Each point against all others. */

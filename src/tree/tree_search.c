@@ -86,14 +86,21 @@ static int64_t packets_of(const searching *s)
 }
 
 /* From where a query of the packet begins. */
-static float first_reach(const searching *s, float lost)
+static float first_reach(const searching *s, int64_t query, float lost)
 {
     const kin_tree *tree = s->tree;
     const double radius = s->request->radius;
-    if (radius == 0.0) {
+    const kin_within within = s->request->within[0];
+    if (radius == 0.0 && within.keys == NULL) {
         return INFINITY;
     }
-    const double key = kin_radius_key(s->request->distance.metric, radius);
+    double key = INFINITY;
+    if (radius != 0.0) {
+        key = kin_radius_key(s->request->distance.metric, radius);
+    }
+    if (within.keys != NULL) {
+        key = fmin(key, within.keys[query * within.step]);
+    }
     return kin_tree_reach_of_key(tree->norm, key, tree->scale, (double)lost, tree->floor);
 }
 
@@ -105,7 +112,7 @@ static void fill_from_queries(const searching *s, kin_tree_walk *w, int64_t pack
         const uint32_t query = queries->order[packet * KIN_PACKET + q];
         const float lost = queries->lost[query];
         kin_tree_list_begin(s->tree, s->wanted, queries->first + query, lost, &w->lists[q]);
-        w->reach[q] = first_reach(s, lost);
+        w->reach[q] = first_reach(s, queries->first + query, lost);
     }
     w->waiting = 0xffffu >> (KIN_PACKET - count);
 }
@@ -119,7 +126,7 @@ static void fill_from_tree(const searching *s, kin_tree_walk *w, int64_t packet)
     w->waiting = 0;
     for (int32_t q = 0; q < KIN_PACKET && tree->ids[first + q] != KITH_ID_NONE; q++) {
         kin_tree_list_begin(tree, s->wanted, tree->ids[first + q], tree->lost[1], &w->lists[q]);
-        w->reach[q] = first_reach(s, tree->lost[1]);
+        w->reach[q] = first_reach(s, tree->ids[first + q], tree->lost[1]);
         w->waiting |= 1u << q;
     }
 }
@@ -311,13 +318,15 @@ static kith_status ask_small_tree(kith_ctx *ctx, const kith_matrix *corpus,
     kin_tree_queries sorted = {0};
     kin_tree tree;
     const int64_t sample = kin_tree_sample_of(corpus, rows, queries == NULL, request);
+    kin_request like = *request; /* of other rows */
+    memset(like.within, 0, sizeof like.within);
     const kith_matrix some = spread(corpus, sample);
     const kith_matrix few = queries != NULL ? spread(queries, sample) : some;
-    KIN_TRY(prepare(ctx, &some, request, "corpus", &prepared, &tree));
+    KIN_TRY(prepare(ctx, &some, &like, "corpus", &prepared, &tree));
     searching s = {.ctx = ctx,
                    .tree = &tree,
                    .corpus = &prepared,
-                   .request = request,
+                   .request = &like,
                    .wanted = kin_min_i64(request->k, tree.points)};
     const kith_status status =
         ask_sample(&s, queries != NULL ? &few : NULL, &asked, &sorted, &pairs);
@@ -416,7 +425,8 @@ kith_status kin_tree_search(kith_ctx *ctx, const kin_prepared *corpus, const kin
         kin_min_i64(request->k + (request->exclude != NULL ? 1 : 0), corpus->groups.rows);
     s.target = (kin_answer_target){.groups = &asked.groups,
                                    .exclude = request->exclude,
-                                   .may_be_short = request->radius != 0.0,
+                                   .may_be_short =
+                                       request->radius != 0.0 || request->within[0].keys != NULL,
                                    .out = out};
     s.wanted = kin_min_i64(wanted, tree->points);
     KIN_TRY_GOTO(status, make_workers(&s, &asked.rows, wanted), done);
