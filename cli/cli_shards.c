@@ -123,11 +123,6 @@ void cli_shards_print(const cli_job *job, bool planned)
                          " rows, a step each\n",
                          p->groups, p->group_rows);
         }
-        if (p->groups > 0) {
-            (void)printf("or groups, if points allow: %" PRId32 " or more, of at most %" PRId64
-                         " rows, a step each\n",
-                         p->groups, p->group_rows);
-        }
         (void)printf("memory: planned %s\n", cli_report_size(p->peak_bytes, text[0]));
         (void)printf("disk: %s in %s, result %s\n", cli_report_size(p->folder_bytes, text[0]),
                      cli_message_safe(job->args->shards),
@@ -153,6 +148,22 @@ void cli_shards_print(const cli_job *job, bool planned)
                  s->seconds_result, s->seconds_total);
 }
 
+/* Seconds that the job took, one after another: their sum is the total. */
+static void put_stages(const kith_shard_report *s, cli_json *json)
+{
+    const double spent = s->seconds_compute + s->seconds_wait + s->seconds_result;
+    cli_json_open(json, "stages");
+    cli_json_number(json, "sample", s->seconds_sample);
+    cli_json_number(json, "groups", s->seconds_group);
+    cli_json_number(json, "graphs", s->seconds_compute - s->seconds_sample - s->seconds_group);
+    cli_json_number(json, "wait_for_rows", s->seconds_rows);
+    cli_json_number(json, "wait_for_lists", s->seconds_wait - s->seconds_rows);
+    cli_json_number(json, "check", s->seconds_check);
+    cli_json_number(json, "result", s->seconds_result - s->seconds_check);
+    cli_json_number(json, "rest", s->seconds_total - spent);
+    cli_json_close(json);
+}
+
 void cli_shards_put(const cli_job *job, bool planned, cli_json *json)
 {
     const kith_shard_plan *p = &job->shard_plan;
@@ -162,8 +173,6 @@ void cli_shards_put(const cli_job *job, bool planned, cli_json *json)
     cli_json_int(json, "steps", planned ? p->steps : s->steps);
     if (planned) {
         cli_json_int(json, "rows", p->rows);
-        cli_json_int(json, "groups", p->groups);
-        cli_json_int(json, "group_rows", p->group_rows);
         cli_json_int(json, "groups", p->groups);
         cli_json_int(json, "group_rows", p->group_rows);
         cli_json_uint(json, "peak_bytes", p->peak_bytes);
@@ -187,6 +196,7 @@ void cli_shards_put(const cli_job *job, bool planned, cli_json *json)
         cli_json_number(json, "groups_overlap", s->groups_overlap);
         cli_json_number(json, "compute_share",
                         s->seconds_total > 0.0 ? s->seconds_compute / s->seconds_total : 0.0);
+        put_stages(s, json);
     }
     cli_json_close(json);
     if (!planned && s->recall.rows > 0) {

@@ -118,6 +118,8 @@ typedef struct kith_shard_report {
     double groups_overlap;   /* groups that a point is in, in the mean */
     double seconds_sample;   /* solving the sample; a part of seconds_compute */
     double seconds_group;    /* finding groups; a part of seconds_compute, too */
+    double seconds_rows;     /* for rows of groups to be gathered; a part of seconds_wait */
+    double seconds_check;    /* until lists of groups could be read; a part of seconds_result */
 } kith_shard_report;
 
 /* The graph of points in the file at path, by lists in the folder, which is made where there is

@@ -16,6 +16,8 @@
 #include <stdio.h>
 
 enum { JOB_BYTES = 1024, ENTRIES_A_TASK = 1 << 16 };
+/* Of a result whose lists stand: it is copied. */
+enum { RECORD_BYTES = 1 << 30 };
 
 /* What one call holds. */
 typedef struct sharded {
@@ -251,7 +253,11 @@ static kith_status open_stream(sharded *s, bool restart)
     params.k = job->k;
     params.job = s->text;
     params.restart = restart;
-    return kin_stream_open(job->ctx, s->path, &params, &meta, &s->stream);
+    KIN_TRY(kin_stream_open(job->ctx, s->path, &params, &meta, &s->stream));
+    if (job->follows) {
+        kin_stream_record_after(s->stream, RECORD_BYTES);
+    }
+    return KITH_OK;
 }
 
 typedef struct converting {
@@ -395,7 +401,7 @@ static void fill_report(const sharded *s, double seconds, kith_shard_report *rep
         .steps_stood = s->run.steps_stood,
         .seconds_total = seconds,
         .seconds_compute = s->seconds_sample + s->seconds_group + s->run.seconds_compute,
-        .seconds_wait = s->run.seconds_wait,
+        .seconds_wait = s->run.seconds_wait + s->run.seconds_rows,
         .seconds_result = s->seconds_result,
         .bytes_read = s->folder.bytes_read,
         .bytes_written = s->folder.bytes_written,
@@ -407,7 +413,9 @@ static void fill_report(const sharded *s, double seconds, kith_shard_report *rep
         .groups_wanted = s->job.groups.wanted,
         .groups_overlap = s->job.groups.overlap,
         .seconds_sample = s->seconds_sample,
-        .seconds_group = s->seconds_group};
+        .seconds_group = s->seconds_group,
+        .seconds_rows = s->run.seconds_rows,
+        .seconds_check = s->job.seconds_check};
     if (s->folder.met != NULL) {
         report->steps_done = kin_shard_count_done(&s->folder);
     }
