@@ -8,6 +8,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 build=${1:-build}
 shift || true
+small="test_gpu_paths test_cascade_near test_cascade_groups test_cascade_fill test_cascade_links test_cascade_lists test_cascade_samples"
 tools=("$@")
 [ ${#tools[@]} = 0 ] && tools=(memcheck racecheck initcheck synccheck)
 sanitizer=${SANITIZER:-$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)}
@@ -31,7 +32,7 @@ for unit in best mma; do
         # racecheck knows barriers alone: the rings of the Hopper screen, one writer and one reader that
         # fence, are hazards to it (fused_wgmma_test.cuh). Its products are checked with the mma unit.
         [ "$tool" = racecheck ] && [ $unit = best ] && options+=(--kernel-name-exclude kns=screen)
-        for name in ${TESTS:-test_gpu_paths}; do
+        for name in ${TESTS:-$small}; do
             echo "== $tool, $unit unit: $name"
             "$sanitizer" "${options[@]}" "$build/tests-gpu/$name"
             code=$?

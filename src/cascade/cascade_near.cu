@@ -202,6 +202,7 @@ static __global__ void __launch_bounds__(THREADS, 2) near_tiles(const __grid_con
         shared->threshold[threadIdx.x] = INFINITY;
         shared->count[threadIdx.x] = 0;
     }
+    __syncthreads(); /* where there are no columns they are read at once */
     const int64_t columns = columns_of(a, first);
     for (int64_t at = 0; at < columns; at += THREADS) {
         const int64_t place = at + threadIdx.x;
@@ -222,6 +223,7 @@ static __global__ void __launch_bounds__(THREADS, 2) near_tiles(const __grid_con
             __syncthreads();
         }
     }
+    __syncthreads(); /* all have seen that the rooms are not full */
     tighten(a.wanted, shared);
     __syncwarp();
     const int64_t tile = first + row;

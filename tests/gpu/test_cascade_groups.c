@@ -236,7 +236,7 @@ static void read_units(const scene *s, const kin_fused_plan *job, int *met)
     uint32_t *table = test_host_room(table_words * sizeof *table);
     test_download(&count, job->unit_count, sizeof count);
     assert_true(count <= most);
-    test_download(units, job->units, most * sizeof *units);
+    test_download(units, job->units, count * sizeof *units);
     test_download(table, job->tiles, table_words * sizeof *table);
     for (uint32_t u = 0; u < count; u++) {
         for (uint32_t t = 0; t < units[u].count; t++) {
@@ -259,6 +259,8 @@ static void check_plan(const scene *s, int64_t first, int64_t last, int *met)
     const uint64_t units = (uint64_t)kin_fused_plan_units(s->blocks, room, UNIT_TILES);
     uint64_t tally[2] = {0, 0};
     kin_fused_worst *worst = test_device_copy(s->worst, tiles * sizeof *worst);
+    const uint64_t table_bytes = (uint64_t)s->blocks * room * sizeof(uint32_t);
+    uint32_t *nothing = test_host_room(table_bytes); /* a block's places behind its tiles */
     const kin_fused_plan job = {.rows = s->set,
                                 .cols = s->set,
                                 .graph = 1,
@@ -268,13 +270,14 @@ static void check_plan(const scene *s, int64_t first, int64_t last, int *met)
                                 .last = last,
                                 .row_worst = worst,
                                 .col_worst = worst,
-                                .tiles = test_device_room((uint64_t)s->blocks * room * 4),
+                                .tiles = test_device_copy(nothing, table_bytes),
                                 .tiles_a_block = room,
                                 .unit_tiles = UNIT_TILES,
                                 .units = test_device_room(units * sizeof(kin_fused_unit)),
                                 .unit_count = test_device_copy(tally, sizeof(uint32_t)),
                                 .met = test_device_copy(tally, sizeof tally)};
     test_launch(test_device->module->fused->plan(test_device->stream, &job), "plan");
+    free(nothing);
     read_units(s, &job, met);
     kin_gpu_free(test_device, job.met);
     kin_gpu_free(test_device, job.unit_count);
