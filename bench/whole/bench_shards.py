@@ -14,6 +14,9 @@ at once has no limits.
   overlap  seconds in engines / seconds of the job, from the report of the shards; an approximate graph's sample and
            groups count as engines
   same     exact graphs: whether both files have the same bytes
+  disk     bytes a second that the folder takes, after a sync, by one thread into one file, and by four into one each
+           (--measure-disk, the better of two); least_seconds: what lists and result take at the first rate, the result being one file
+           (lists at the second)
 """
 import argparse
 import csv
@@ -24,15 +27,20 @@ import os
 import pathlib
 import subprocess
 import sys
+import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COLUMNS = ["date", "commit", "machine", "backend", "gpu", "rows", "columns", "k", "method", "memory", "gpu_memory",
            "shards", "steps", "seconds", "seconds_at_once", "ratio", "overlap", "compute_seconds", "wait_seconds",
            "result_seconds", "sample_seconds", "group_seconds", "groups", "groups_cover", "groups_overlap", "bytes_read",
-           "bytes_written", "peak_mib", "gpu_peak_mib", "recall", "recall_at_once", "same", "command"]
+           "bytes_written", "wait_for_rows", "wait_for_lists", "check_seconds", "copy_seconds", "rest_seconds",
+           "result_bytes", "disk_one", "disk_four", "least_seconds", "peak_mib", "gpu_peak_mib", "recall", "recall_at_once", "same", "command"]
 REPORTED = ("compute_seconds", "wait_seconds", "result_seconds", "sample_seconds", "group_seconds", "groups",
             "groups_cover", "groups_overlap", "bytes_read", "bytes_written")
+STAGES = {"wait_for_rows": "wait_for_rows", "wait_for_lists": "wait_for_lists", "check_seconds": "check",
+          "copy_seconds": "result", "rest_seconds": "rest"}
+DISK_BYTES = 4 << 30
 CLUSTER = 1000
 DIRECTIONS = 12
 BLOCK = 1_000_000
@@ -100,6 +108,28 @@ def run(words, path):
     return json.loads(done.stdout), seconds
 
 
+def fill(path, data, count):
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    for _ in range(count):
+        os.write(file, data)
+    os.fsync(file)
+    os.close(file)
+    os.unlink(path)
+
+
+def disk_rate(work, threads):
+    """Bytes a second: so many threads, a file each, 4 GiB in all; os.write lets other threads run."""
+    data = os.urandom(1 << 20) * 16
+    each = DISK_BYTES // len(data) // threads
+    team = [threading.Thread(target=fill, args=(work / f"rate-{i}", data, each)) for i in range(threads)]
+    start = time.monotonic()
+    for thread in team:
+        thread.start()
+    for thread in team:
+        thread.join()
+    return each * threads * len(data) / (time.monotonic() - start)
+
+
 def recall_of(said):
     return said.get("recall", {}).get("estimate", 1.0 if said["exact"] else "")
 
@@ -128,6 +158,12 @@ def measure(options, points, work):
             "recall": recall_of(said)}
     for name in REPORTED:
         row[name] = shards[name]
+    for name, stage in STAGES.items():
+        row[name] = shards["stages"][stage]
+    row["result_bytes"] = (work / "shards.kith").stat().st_size
+    if options.measure_disk:
+        row["disk_one"], row["disk_four"] = (max(disk_rate(work, threads) for _ in range(2)) for threads in (1, 4))
+        row["least_seconds"] = row["bytes_written"] / row["disk_four"] + row["result_bytes"] / row["disk_one"]
     if at_once is not None:
         row["ratio"] = row["seconds"] / row["seconds_at_once"]
         if said["exact"] and at_once["exact"]:
@@ -159,6 +195,7 @@ def main():
     parser.add_argument("--recall", default="")
     parser.add_argument("--shard-count", type=int, default=0)
     parser.add_argument("--skip-at-once", action="store_true")
+    parser.add_argument("--measure-disk", action="store_true")
     parser.add_argument("--machine", default="")
     parser.add_argument("--csv", type=pathlib.Path)
     options = parser.parse_args()
