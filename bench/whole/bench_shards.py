@@ -15,8 +15,8 @@ at once has no limits.
            groups count as engines
   same     exact graphs: whether both files have the same bytes
   disk     bytes a second that the folder takes, after a sync, by one thread into one file, and by four into one each
-           (--measure-disk, the better of two); least_seconds: what lists and result take at the first rate, the result being one file
-           (lists at the second)
+           (--measure-disk, the better of two); least_seconds: what the result takes at the first rate, and lists at
+           the second
 """
 import argparse
 import csv
@@ -33,9 +33,10 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COLUMNS = ["date", "commit", "machine", "backend", "gpu", "rows", "columns", "k", "method", "memory", "gpu_memory",
            "shards", "steps", "seconds", "seconds_at_once", "ratio", "overlap", "compute_seconds", "wait_seconds",
-           "result_seconds", "sample_seconds", "group_seconds", "groups", "groups_cover", "groups_overlap", "bytes_read",
-           "bytes_written", "wait_for_rows", "wait_for_lists", "check_seconds", "copy_seconds", "rest_seconds",
-           "result_bytes", "disk_one", "disk_four", "least_seconds", "peak_mib", "gpu_peak_mib", "recall", "recall_at_once", "same", "command"]
+           "result_seconds", "sample_seconds", "group_seconds", "groups", "groups_cover", "groups_overlap",
+           "bytes_read", "bytes_written", "wait_for_rows", "wait_for_lists", "check_seconds", "copy_seconds",
+           "rest_seconds", "result_bytes", "disk_one", "disk_four", "least_seconds", "peak_mib", "gpu_peak_mib",
+           "recall", "recall_at_once", "same", "command"]
 REPORTED = ("compute_seconds", "wait_seconds", "result_seconds", "sample_seconds", "group_seconds", "groups",
             "groups_cover", "groups_overlap", "bytes_read", "bytes_written")
 STAGES = {"wait_for_rows": "wait_for_rows", "wait_for_lists": "wait_for_lists", "check_seconds": "check",
