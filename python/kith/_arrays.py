@@ -46,6 +46,11 @@ def is_torch(x: Any) -> bool:
     return type(x).__module__.partition(".")[0] == "torch"
 
 
+def is_jax(x: Any) -> bool:
+    """Whether x is a jax.Array; does not import JAX."""
+    return type(x).__module__.partition(".")[0] in ("jaxlib", "jax")
+
+
 def is_sparse(x: Any) -> bool:
     """Whether x is one of SciPy's sparse matrices or arrays; does not import SciPy."""
     return hasattr(x, "tocsr")
@@ -77,7 +82,7 @@ def to_numpy(x: Any) -> tuple[np.ndarray[Any, Any], int]:
         array = x
     elif is_torch(x):
         return _from_torch(x)
-    elif hasattr(x, "__dlpack__") and x.__dlpack_device__()[0] in _CPU_DEVICES:
+    elif hasattr(x, "__dlpack_device__") and x.__dlpack_device__()[0] in _CPU_DEVICES:
         try:
             array = np.from_dlpack(x)
         except (BufferError, RuntimeError, TypeError):  # a type that NumPy's DLPack has not
@@ -87,6 +92,28 @@ def to_numpy(x: Any) -> tuple[np.ndarray[Any, Any], int]:
     if array.dtype.kind == "V" and array.dtype.name == "bfloat16":  # ml_dtypes' and JAX's
         return array.view(np.uint16), BFLOAT16
     return array, 0
+
+
+def given_back(given: Any, array: np.ndarray[Any, Any]) -> Any:
+    """A result as an array of the kind that was given: a tensor, a JAX array, else NumPy's.
+
+    Words of 16 bits are bfloat16. JAX holds integers and floats of 64 bits only where its
+    ``jax_enable_x64`` is set, and else makes them 32.
+    """
+    is_bfloat = array.dtype == np.uint16
+    if is_torch(given):
+        import torch
+
+        if is_bfloat:
+            return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+        return torch.from_numpy(array)
+    if is_bfloat and (isinstance(given, np.ndarray) or is_jax(given)):
+        array = array.view(given.dtype)
+    if is_jax(given):
+        import jax
+
+        return jax.device_put(array, min(given.devices(), key=lambda device: device.id))
+    return array
 
 
 def _convert(array: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any]:

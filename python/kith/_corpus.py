@@ -155,7 +155,7 @@ class Corpus:
         """
         asked = as_matrix(queries, "queries")
         wanted = settings(n_jobs, self._device, memory_limit)
-        return like(queries, self.search(asked, k, radius, exclude, wanted, progress, out))
+        return like(queries, self.search(asked, k, radius, exclude, wanted, progress, out), out)
 
     def search(
         self,

@@ -115,4 +115,4 @@ def merge(
             table.struct,
         )
     del keep_one, keep_two
-    return like(X, table.result())
+    return like(X, table.result(), out)

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+import ctypes as c
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import _structs as s
+from ._results import narrow_indices
 
 _METHODS = {
     "auto": 0,
@@ -38,19 +40,60 @@ def seed(random_state: Any) -> int:
     return int(random_state) % 2**64
 
 
+class Descent(NamedTuple):
+    """What only a descent has; None: the library's choice."""
+
+    init: Any = None
+    rounds: int | None = None
+    candidates: int | None = None
+    delta: float | None = None
+    recall_at: int | None = None
+
+    def method(self, method: int) -> int:
+        """The number of an algorithm, given that of what was named: auto becomes a descent where
+        something is said of it."""
+        said = [name for name, value in zip(self._fields, self) if value is not None]
+        if not said or method == s.METHOD_DESCENT or said == ["recall_at"]:
+            return method
+        if method != 0:
+            raise ValueError(f"{said[0]} goes with nn_descent (leave one out)")
+        return s.METHOD_DESCENT
+
+
 def descent_params(
-    metric: dict[str, Any], k: int, flags: int, recall: float | None, random_state: Any
+    metric: dict[str, Any],
+    k: int,
+    flags: int,
+    recall: float | None,
+    random_state: Any,
+    descent: Descent = Descent(),
 ) -> s.DescentParams:
     """kith_descent_params; metric has its fields. Without a recall none is estimated."""
-    return s.sized(
+    params = s.sized(
         s.DescentParams,
         k=k,
         flags=flags,
         recall=recall or 0.0,
+        recall_at=descent.recall_at or 0,
         sample=-1 if recall is None else 0,
         seed=seed(random_state),
+        rounds=0 if descent.rounds is None else descent.rounds or -1,
+        candidates=descent.candidates or 0,
+        delta=descent.delta or 0.0,
         **metric,
     )
+    if descent.init is not None:
+        table, ids = narrow_indices(_indices_of(descent.init))
+        params.init = c.addressof(table)
+        params.keep = table, ids  # for as long as the parameters live
+    return params
+
+
+def _indices_of(graph: Any) -> Any:
+    """Of a kith.Graph, of (distances, indices), or of an array of indices."""
+    if isinstance(graph, tuple):
+        return graph[1]
+    return getattr(graph, "indices", graph)
 
 
 def excluded(exclude: Any, rows: int, params: s.SearchParams) -> Any:

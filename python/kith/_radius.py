@@ -11,7 +11,7 @@ import numpy as np
 
 from . import _options
 from . import _structs as s
-from ._arrays import as_matrix
+from ._arrays import as_matrix, given_back
 from ._context import context, settings
 from ._library import lib
 from ._metrics import Metric, resolve
@@ -110,9 +110,12 @@ def radius_neighbors(
     except ValueError as error:
         distance.reraise(error)
     try:
-        return _copied(found, points.is_double or asked.is_double, count_only)
+        ranges = _copied(found, points.is_double or asked.is_double, count_only)
     finally:
         lib.kith_ranges_free(found)
+    if isinstance(corpus, np.ndarray):
+        return ranges
+    return Ranges(*(None if part is None else given_back(corpus, part) for part in ranges))
 
 
 def _copied(found: c.c_void_p, double: bool, count_only: bool) -> Ranges:

@@ -100,13 +100,7 @@ def narrow(neighbors: Sequence[Any]) -> tuple[s.NeighborTable, tuple[Array, ...]
     if distances.dtype not in (np.float32, np.float64):
         distances = distances.astype(np.float64)
     distances = np.ascontiguousarray(distances)
-    if indices.dtype.kind not in "iu":
-        raise ValueError(f"indices are {indices.dtype}, must be integers (distances come first)")
-    if indices.dtype != np.uint32:
-        if indices.size and (indices.min() < -1 or indices.max() >= s.ID_NONE):
-            raise ValueError(f"indices must be -1 to {s.ID_NONE - 1}")
-        indices = indices.astype(np.uint32)  # -1 becomes ID_NONE
-    indices = np.ascontiguousarray(indices)
+    indices = _narrow_ids(indices)
     double = distances.dtype == np.float64
     table = s.NeighborTable(
         indices.ctypes.data,
@@ -115,6 +109,24 @@ def narrow(neighbors: Sequence[Any]) -> tuple[s.NeighborTable, tuple[Array, ...]
         *indices.shape,
     )
     return table, (distances, indices)
+
+
+def narrow_indices(indices: Any) -> tuple[s.NeighborTable, Array]:
+    """Anybody's indices as a table of the library without distances, and the array that holds it."""
+    ids = _narrow_ids(np.asarray(indices))
+    if ids.ndim != 2:
+        raise ValueError(f"indices are {ids.shape}: they must have two axes")
+    return s.NeighborTable(ids.ctypes.data, None, None, *ids.shape), ids
+
+
+def _narrow_ids(indices: Array) -> Array:
+    if indices.dtype.kind not in "iu":
+        raise ValueError(f"indices are {indices.dtype}, must be integers (distances come first)")
+    if indices.dtype != np.uint32:
+        if indices.size and (indices.min() < -1 or indices.max() >= s.ID_NONE):
+            raise ValueError(f"indices must be -1 to {s.ID_NONE - 1}")
+        indices = indices.astype(np.uint32)  # -1 becomes ID_NONE
+    return np.ascontiguousarray(indices)
 
 
 def copy_of(address: int | None, count: int, dtype: Any) -> Array:

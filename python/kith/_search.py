@@ -7,9 +7,11 @@ import ctypes as c
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from . import _options
 from . import _structs as s
-from ._arrays import HostMatrix, as_matrix, is_sparse, is_torch, on_device
+from ._arrays import HostMatrix, as_matrix, given_back, is_sparse, on_device
 from ._context import Settings, context, settings
 from ._library import lib
 from ._metrics import INNER_PRODUCT, Distance, Metric, resolve
@@ -75,8 +77,8 @@ def knn(
     Returns
     -------
     Neighbors
-        ``(distances, indices)``, where the corpus lives: PyTorch tensors for tensors, arrays on
-        the GPU for arrays there, else NumPy arrays.
+        ``(distances, indices)``, where the corpus lives: PyTorch tensors for tensors, JAX arrays
+        for those, arrays on the GPU for arrays there, else NumPy arrays.
 
     Examples
     --------
@@ -114,7 +116,7 @@ def knn(
         progress=progress,
         out=out,
     )
-    return like(corpus, found)
+    return like(corpus, found, out)
 
 
 def search(
@@ -161,7 +163,12 @@ def knn_graph(
     recall: float | None = None,
     include_self: bool = False,
     radius: float | None = None,
+    recall_at: int | None = None,
     random_state: Any = None,
+    init: Any = None,
+    rounds: int | None = None,
+    candidates: int | None = None,
+    delta: float | None = None,
     n_jobs: int | None = None,
     device: str | None = None,
     memory_limit: int | None = None,
@@ -170,8 +177,9 @@ def knn_graph(
 ) -> Neighbors:
     """Each point's k nearest among the others.
 
-    Exact, unless `recall` or ``algorithm="nn_descent"`` says otherwise. A point is left out of its
-    own row by its number: points that are equal to it stay.
+    Exact, unless `recall`, ``algorithm="nn_descent"`` or one of nn_descent's own arguments (`init`,
+    `rounds`, `candidates`, `delta`) says otherwise. A point is left out of its own row by its
+    number: points that are equal to it stay.
 
     Parameters
     ----------
@@ -185,10 +193,21 @@ def knn_graph(
     recall : float, optional
         Below 1: this share of the true neighbours is enough (estimated from rows that are solved
         exactly). With ``auto`` the graph is exact all the same where that is as fast.
+    recall_at : int, optional
+        The recall is of so many first neighbours; unless given, of min(10, k).
     include_self : bool
         A point competes for its own row like any other.
     random_state : int, Generator, RandomState, optional
         Seed of ``nn_descent``; the same seed gives the same bytes with any number of threads.
+    init : Graph, Neighbors, or array of n rows of indices, optional
+        ``nn_descent`` begins with this graph, of these points or of similar ones; -1: no neighbour.
+        Distances are computed anew. Not for arrays on a GPU.
+    rounds : int, optional
+        Of ``nn_descent`` at most; 0: only what it begins with.
+    candidates : int, optional
+        Neighbours of a point, old and new ones, that meet others in a round.
+    delta : float, optional
+        Rounds end when less than this share of the neighbours changes.
     metric, p, radius, n_jobs, device, memory_limit, progress, out
         As in `knn`.
 
@@ -204,7 +223,8 @@ def knn_graph(
     array([1, 0, 1])
     """
     wanted = settings(n_jobs, device, memory_limit)
-    method = _options.method(algorithm)
+    own = _options.Descent(init, rounds, candidates, delta, recall_at)
+    method = own.method(_options.method(algorithm))
     flags = s.INCLUDE_SELF if include_self else 0
     if recall is not None and not 0.0 < recall <= 1.0:
         raise ValueError(f"recall is {recall}, must be above 0 and at most 1")
@@ -213,10 +233,10 @@ def knn_graph(
     if on_device(X):
         from . import _cuda
 
-        _cuda.refuse(radius=radius, progress=progress or None)
+        _cuda.refuse(radius=radius, progress=progress or None, init=init)
         if method == s.METHOD_DESCENT or (method == 0 and recall is not None and recall < 1.0):
             number = {"metric": _cuda.number(metric, p)}
-            descent = _options.descent_params(number, k, flags, recall, random_state)
+            descent = _options.descent_params(number, k, flags, recall, random_state, own)
             return _cuda.graph_descent(X, descent, wanted, out)
         return _cuda.graph(X, _cuda.search_params(metric, p, k, method, flags), wanted, out)
     if is_sparse(X) and method != s.METHOD_DESCENT:
@@ -228,9 +248,11 @@ def knn_graph(
     distance = resolve(metric, p, points.array.dtype)
     most = points.rows - (not include_self)
     table = Table(points.rows, k, most, points.is_double, out, radius is not None)
-    descent = _options.descent_params(distance.fields, k, flags, recall, random_state)
-    if method == 0 and recall is not None and recall < 1.0 and radius is None:
-        method = s.METHOD_DESCENT if descent_pays(points, descent, wanted) else 0
+    may_descend = method == 0 and recall is not None and recall < 1.0 and radius is None
+    if may_descend or method == s.METHOD_DESCENT:
+        descent = _options.descent_params(distance.fields, k, flags, recall, random_state, own)
+        if may_descend and descent_pays(points, descent, wanted):
+            method = s.METHOD_DESCENT
     if method == s.METHOD_DESCENT:
         call(
             distance,
@@ -248,7 +270,7 @@ def knn_graph(
         )
         exact = lib.kith_graph_exact
         call(distance, wanted, progress, exact, points.struct, params, table.struct)
-    return like(X, table.result())
+    return like(X, table.result(), out)
 
 
 def descent_pays(points: HostMatrix, params: s.DescentParams, wanted: Settings) -> bool:
@@ -313,10 +335,8 @@ def call(
         distance.reraise(error)
 
 
-def like(given: Any, found: Neighbors) -> Neighbors:
-    """Neighbours as tensors where the points were a PyTorch tensor."""
-    if not is_torch(given):
+def like(given: Any, found: Neighbors, out: Sequence[Any] | None = None) -> Neighbors:
+    """Neighbours as arrays of the kind that was given, unless they stand in the caller's own."""
+    if out is not None or isinstance(given, np.ndarray):
         return found
-    import torch
-
-    return Neighbors(*(torch.from_numpy(part) for part in found))
+    return Neighbors(*(given_back(given, part) for part in found))

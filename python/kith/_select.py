@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _structs as s
-from ._arrays import BFLOAT16, as_matrix, is_torch, on_device
+from ._arrays import BFLOAT16, as_matrix, given_back, on_device
 from ._context import context, settings
 from ._library import lib
 from ._progress import Progress
@@ -100,14 +100,4 @@ def select_k(
     context(wanted).call(
         lib.kith_select, c.byref(given), c.byref(params), c.byref(table), progress=progress
     )
-    found = Selection(best, ids.astype(np.int64))
-    if not is_torch(values):
-        return Selection(best.view(values.dtype), found.indices) if _is_bfloat(values) else found
-    import torch
-
-    chosen = torch.from_numpy(best.view(np.int16) if values.dtype == torch.bfloat16 else best)
-    return Selection(chosen.view(values.dtype), torch.from_numpy(found.indices))
-
-
-def _is_bfloat(values: Any) -> bool:
-    return isinstance(values, np.ndarray) and values.dtype.name == "bfloat16"
+    return Selection(given_back(values, best), given_back(values, ids.astype(np.int64)))

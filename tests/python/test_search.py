@@ -105,6 +105,45 @@ class Answers(unittest.TestCase):
         exact = kith.knn_graph(x[:500], 5, recall=0.9)  # where exact is as fast
         np.testing.assert_array_equal(exact.indices, kith.knn_graph(x[:500], 5).indices)
 
+    def test_a_descent_begins_with_a_graph(self):
+        x = support.points(9000, 24)  # fewer are exact all the same
+        truth = kith.knn_graph(x, 8)
+        graph = kith.Graph(*truth)
+        start = {"rounds": 0, "random_state": 1}
+        for init in truth, graph, truth.indices, truth.indices.astype(np.uint32):
+            same = kith.knn_graph(x, 8, init=init, **start)
+            self.assertEqual(same.indices.tobytes(), truth.indices.tobytes())
+            self.assertEqual(same.distances.tobytes(), truth.distances.tobytes())
+        holes = truth.indices.copy()  # of fewer columns, with empty places
+        holes[::3, 2:] = -1
+        part = kith.recall(kith.knn_graph(x, 8, init=holes, **start), truth, at=8).recall
+        self.assertLess(part, 0.95)
+        better = kith.knn_graph(x, 8, init=holes[:, :6], recall=0.98, recall_at=8, candidates=12)
+        self.assertGreater(kith.recall(better, truth, at=8).recall, 0.95)
+        one = kith.knn_graph(x, 8, init=holes, delta=0.99, random_state=1)
+        self.assertEqual(
+            one.indices.tobytes(),
+            kith.knn_graph(x, 8, init=holes, rounds=1, random_state=1).indices.tobytes(),
+        )
+
+    def test_what_only_a_descent_has_does_not_go_with_exact_graphs(self):
+        x = support.points(50, 3)
+        ids = kith.knn_graph(x, 3).indices
+        for text, call in (
+            (
+                "init goes with nn_descent",
+                lambda: kith.knn_graph(x, 3, init=ids, algorithm="brute"),
+            ),
+            ("rounds goes with", lambda: kith.knn_graph(x, 3, rounds=2, algorithm="kd_tree")),
+            ("radius goes with exact", lambda: kith.knn_graph(x, 3, init=ids, radius=1.0)),
+            ("graph of 50 rows", lambda: kith.knn_graph(x, 3, init=ids[:9])),
+            ("init has id", lambda: kith.knn_graph(x, 3, init=ids + 90)),
+            ("must be integers", lambda: kith.knn_graph(x, 3, init=ids.astype(float))),
+            ("two axes", lambda: kith.knn_graph(x, 3, init=ids[0])),
+        ):
+            with self.assertRaisesRegex(ValueError, text):
+                call()
+
 
 class Memory(unittest.TestCase):
     def assert_in_place(self, x):
