@@ -3,21 +3,16 @@
 #include "api/api_shard.h"
 
 #include "api/api_call.h"
+#include "api/api_shard_result.h"
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
-#include "file/file_stream.h"
 #include "host/host_clock.h"
-#include "host/host_threads.h"
-#include "metric/metric.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 
-enum { JOB_BYTES = 1024, ENTRIES_A_TASK = 1 << 16 };
-/* Of a result whose lists stand: it is copied. */
-enum { RECORD_BYTES = 1 << 30 };
+enum { JOB_BYTES = 1024 };
 
 /* What one call holds. */
 typedef struct sharded {
@@ -25,10 +20,8 @@ typedef struct sharded {
     kith_ctx *disk;
     kin_shard_folder folder;
     kin_shard_run run;
-    kith_result_stream *stream;
-    char *text; /* what the lists and the result depend on */
-    const char *path;
-    kith_recall recall;    /* of an approximate graph */
+    kin_sharding_result result;
+    char *text;            /* what the lists and the result depend on */
     double seconds_sample; /* solving it */
     double seconds_group;  /* finding groups */
     double seconds_result;
@@ -228,124 +221,14 @@ static kith_status make_tables(sharded *s)
     KIN_TRY(kin_shard_run_make(job->ctx, s->disk, &s->folder, &s->run));
     s->run.points = &job->points;
     s->run.mapped = job->params.mapped != 0;
+    job->between = kin_sharding_result_look;
+    job->between_arg = &s->result;
     s->run.engine = (kin_shard_engine){job, build, meet, kin_sharding_merge,
                                        job->follows ? kin_sharding_follow : NULL};
     return KITH_OK;
 }
 
-/* ---- The result ----------------------------------------------------------------------------- */
-
-/* An exact result has its place on disk from the beginning; of an approximate one the recall must
- * be known first. */
-static kith_status open_stream(sharded *s, bool restart)
-{
-    const kin_sharding *job = &s->job;
-    kith_result_meta meta = kith_result_meta_default();
-    kith_result_stream_params params = kith_result_stream_params_default();
-    meta.kind = KITH_KIND_GRAPH;
-    meta.metric = job->metric;
-    meta.exact = !job->descends;
-    meta.corpus_rows = job->points.rows;
-    meta.recall = s->recall.rows > 0 ? s->recall.recall : meta.recall;
-    meta.recall_at = s->recall.rows > 0 ? s->recall.at : 0;
-    params.format = job->params.format;
-    params.rows = job->points.rows;
-    params.k = job->k;
-    params.job = s->text;
-    params.restart = restart;
-    KIN_TRY(kin_stream_open(job->ctx, s->path, &params, &meta, &s->stream));
-    if (job->follows) {
-        kin_stream_record_after(s->stream, RECORD_BYTES);
-    }
-    return KITH_OK;
-}
-
-typedef struct converting {
-    const double *keys;
-    float *distances;
-    int64_t count;
-    kith_metric metric;
-} converting;
-
-static kith_status convert(void *arg, int64_t task, int32_t thread)
-{
-    (void)thread;
-    const converting *c = arg;
-    const int64_t last = kin_min_i64((task + 1) * ENTRIES_A_TASK, c->count);
-    for (int64_t i = task * ENTRIES_A_TASK; i < last; i++) {
-        c->distances[i] = (float)kin_metric_distance(c->metric, c->keys[i]);
-    }
-    return KITH_OK;
-}
-
-static kith_status put_rest(sharded *s, kith_ctx *ctx, int64_t first, const kith_neighbors *rows)
-{
-    const int64_t stand = kin_max_i64(kith_result_stream_rows(s->stream) - first, 0);
-    if (stand >= rows->rows) {
-        return KITH_OK;
-    }
-    kith_neighbors rest = *rows;
-    rest.ids += stand * rows->k;
-    rest.distances += stand * rows->k;
-    rest.rows -= stand;
-    return kin_stream_put(ctx, s->stream, &rest);
-}
-
-/* The rows of a shard that are not there yet. The table of found keys is free by now, and as large
- * as the distances. */
-static kith_status write_part(void *arg, const kin_shard_part *part)
-{
-    sharded *s = arg;
-    const kin_sharding *job = &s->job;
-    if (kith_result_stream_rows(s->stream) >= part->first + part->rows) {
-        return KITH_OK;
-    }
-    float *distances = (float *)(void *)job->found_keys;
-    converting c = {part->lists.keys, distances, part->rows * job->k, job->metric};
-    KIN_TRY(kin_parallel(job->ctx, NULL, kin_ceil_div(c.count, ENTRIES_A_TASK), convert, &c));
-    const kith_neighbors rows = {
-        .ids = part->lists.ids, .distances = distances, .rows = part->rows, .k = job->k};
-    return put_rest(s, job->ctx, part->first, &rows);
-}
-
-static kith_status put_rows(void *arg, kith_ctx *ctx, int64_t first, const kith_neighbors *rows)
-{
-    return put_rest(arg, ctx, first, rows);
-}
-
-/* Of an approximate result, whose recall is known by now. */
-static kith_status open_told_stream(sharded *s)
-{
-    const bool again = s->stream != NULL;
-    kin_stream_close(s->stream);
-    s->stream = NULL;
-    return open_stream(s, again || s->job.params.restart != 0);
-}
-
-static kith_status tell_recall(void *arg)
-{
-    sharded *s = arg;
-    kin_sharding_estimate(&s->job, &s->recall);
-    return open_told_stream(s);
-}
-
-static kith_status write_result(sharded *s, bool *lost)
-{
-    const kin_sharding_sink sink = {s, tell_recall, put_rows};
-    if (s->job.follows) {
-        KIN_TRY(kin_sharding_unite(&s->job, &sink, lost));
-        return *lost ? KITH_OK : kin_stream_finish(s->job.ctx, s->stream);
-    }
-    if (s->job.descends) {
-        KIN_TRY(kin_sharding_recall(&s->job, &s->run, &s->recall, lost));
-        if (*lost) {
-            return KITH_OK;
-        }
-        KIN_TRY(open_told_stream(s));
-    }
-    KIN_TRY(kin_shard_each(&s->run, write_part, s, lost));
-    return *lost ? KITH_OK : kin_stream_finish(s->job.ctx, s->stream);
-}
+/* ---- Solving -------------------------------------------------------------------------------- */
 
 /* Steps until all stand and no file of theirs is found to be damaged when it is read. */
 static kith_status solve(sharded *s)
@@ -354,7 +237,7 @@ static kith_status solve(sharded *s)
         KIN_TRY(kin_shard_run_steps(&s->run));
         s->job.phase[0] = '\0';
         const int64_t start = kin_clock_ns();
-        const kith_status status = write_result(s, &lost);
+        const kith_status status = kin_sharding_result_write(&s->result, &lost);
         s->seconds_result += kin_clock_since(start);
         KIN_TRY(status);
     }
@@ -370,7 +253,8 @@ static kith_status solve_together(sharded *s)
         KIN_TRY(kin_shard_run_rounds(&s->run, team));
         s->job.phase[0] = '\0';
         const int64_t start = kin_clock_ns();
-        const kith_status status = leads(s) ? write_result(s, &lost) : KITH_OK;
+        const kith_status status =
+            leads(s) ? kin_sharding_result_write(&s->result, &lost) : KITH_OK;
         s->seconds_result += kin_clock_since(start);
         KIN_TRY(kin_shard_agree(ctx, team, status));
         KIN_TRY(kin_shard_tell(ctx, team, &lost, sizeof lost));
@@ -407,7 +291,7 @@ static void fill_report(const sharded *s, double seconds, kith_shard_report *rep
         .bytes_written = s->folder.bytes_written,
         .peak_bytes = s->job.peak_bytes,
         .gpu_peak_bytes = s->job.gpu_peak_bytes,
-        .recall = s->recall,
+        .recall = s->result.recall,
         .groups = s->job.follows ? s->job.shards : 0,
         .groups_cover = s->job.groups.cover,
         .groups_wanted = s->job.groups.wanted,
@@ -424,7 +308,7 @@ static void fill_report(const sharded *s, double seconds, kith_shard_report *rep
 static void release(sharded *s)
 {
     kith_ctx *ctx = s->job.ctx;
-    kin_stream_close(s->stream);
+    kin_sharding_result_end(&s->result);
     (void)kin_sharding_follow_end(&s->job);
     kin_shard_run_free(&s->run);
     kin_shard_folder_close(&s->folder);
@@ -442,8 +326,11 @@ static kith_status graph_shards(sharded *s, const char *folder)
     const kith_shard_team *team = s->job.params.team;
     KIN_TRY(open_together(s, folder));
     kith_status status = make_tables(s);
-    if (status == KITH_OK && !s->job.descends && leads(s)) {
-        status = open_stream(s, s->job.params.restart != 0);
+    if (status == KITH_OK && leads(s)) {
+        s->result.job = &s->job;
+        s->result.run = &s->run;
+        s->result.text = s->text;
+        status = kin_sharding_result_begin(&s->result);
     }
     KIN_TRY(kin_shard_agree(s->job.ctx, team, status));
     begin_progress(&s->job);
@@ -458,7 +345,7 @@ static kith_status graph_shards(sharded *s, const char *folder)
 static kith_status run(kith_ctx *ctx, const kith_matrix *points, const kith_shard_params *params,
                        const char *folder, const char *path, kith_shard_report *report)
 {
-    sharded s = {.path = path, .folder = {.file = -1, .journal = {.file = -1}}};
+    sharded s = {.result = {.path = path}, .folder = {.file = -1, .journal = {.file = -1}}};
     const int64_t start = kin_clock_ns();
     KIN_TRY(check_report(ctx, report));
     if (folder == NULL || path == NULL) {

@@ -66,9 +66,11 @@ typedef struct kin_sharding {
     kin_sharding_sample sample;
     bool follows; /* shards are groups */
     kin_sharding_groups groups;
-    struct kin_sharding_last *last; /* groups that are on their way to the disk, or NULL */
-    double seconds_check;           /* until the lists of all groups could be read */
-    uint64_t peak_bytes;            /* of engines */
+    struct kin_sharding_last *last;    /* groups that are on their way to the disk, or NULL */
+    kith_status (*between)(void *arg); /* is called between groups, and may end all */
+    void *between_arg;
+    double seconds_check; /* until the lists of all groups could be read */
+    uint64_t peak_bytes;  /* of engines */
     uint64_t gpu_peak_bytes;
 } kin_sharding;
 
@@ -87,8 +89,6 @@ kith_status kin_sharding_check(kith_ctx *ctx, const kith_matrix *points,
  * as fit. KITH_E_LIMIT where they do not. */
 kith_status kin_sharding_choose(kin_sharding *job, int32_t found);
 kith_status kin_sharding_needs(const kin_sharding *job, int32_t shards, kin_sharding_need *need);
-/* Of a team: whether all workers have what must be the same for all, of which text is a part. */
-kith_status kin_sharding_compare(const kin_sharding *job, const char *text);
 /* Of a team: whether all workers have what must be the same for all, of which text is a part. */
 kith_status kin_sharding_compare(const kin_sharding *job, const char *text);
 

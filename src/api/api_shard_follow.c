@@ -129,6 +129,7 @@ static kith_status wait_for_lists(const following *f, place *p)
 static kith_status take_place(following *f, int32_t group, place **out)
 {
     place *chosen = &f->places[0];
+    KIN_TRY(f->job->between(f->job->between_arg));
     for (int32_t i = 0; i < f->place_count; i++) {
         place *p = &f->places[i];
         if (atomic_load(&p->writing.ended)) {

@@ -13,6 +13,8 @@
 #include "file/file_checksum.h"
 #include "file/file_journal.h"
 
+enum { KIN_STREAM_BUFFER = 1 << 20 };
+
 /* Bytes of each row, one row after the other. */
 typedef struct kin_stream_region {
     uint64_t offset;
@@ -43,10 +45,20 @@ struct kith_result_stream {
 kith_status kin_stream_open(kith_ctx *ctx, const char *path,
                             const kith_result_stream_params *params, const kith_result_meta *meta,
                             kith_result_stream **out);
+/* What opening it did not know. anew, or where that moves ids or distances within the file: nothing
+ * of them stands any more. */
+kith_status kin_stream_tell_recall(kith_ctx *ctx, kith_result_stream *stream,
+                                   const kith_recall *recall, bool anew);
 kith_status kin_stream_put(kith_ctx *ctx, kith_result_stream *stream,
                            const kith_neighbors *neighbors);
 kith_status kin_stream_finish(kith_ctx *ctx, kith_result_stream *stream);
 void kin_stream_close(kith_result_stream *stream);
+/* Brings all to disk, and says so in the journal. */
+kith_status kin_stream_record(kith_ctx *ctx, kith_result_stream *stream);
+/* Sums of a region: rows are added to them, in their order. */
+void kin_stream_add(const kith_result_stream *stream, kin_stream_region *region, const void *data,
+                    uint64_t bytes);
+uint64_t kin_stream_sum(const kin_stream_region *region);
 /* For pieces that are quickly made again: waiting for the disk after each would take longer. */
 static inline void kin_stream_record_after(kith_result_stream *stream, uint64_t bytes)
 {

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/api_shard_result.h"
+
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "file/file_stream.h"
+#include "host/host_threads.h"
+
+enum { ENTRIES_A_TASK = 1 << 16 };
+/* Between two records of a result that is copied from lists on disk. */
+enum { RECORD_BYTES = 1 << 30 };
+
+/* ---- Opening -------------------------------------------------------------------------------- */
+
+static void *open_beside(void *arg)
+{
+    kin_sharding_result *r = arg;
+    r->status = kin_stream_open(r->ctx, r->path, &r->params, &r->meta, &r->stream);
+    atomic_store(&r->ended, true);
+    return NULL;
+}
+
+/* To the job's caller. */
+static kith_status explain(const kin_sharding_result *r, kith_status status)
+{
+    return status == KITH_OK ? KITH_OK : kin_fail(r->job->ctx, status, "%s", r->ctx->detail);
+}
+
+/* Once after the start; at other times KITH_OK. */
+static kith_status wait(kin_sharding_result *r)
+{
+    if (!r->started) {
+        return KITH_OK;
+    }
+    if (r->threaded) {
+        (void)pthread_join(r->thread, NULL);
+    }
+    r->started = false;
+    return explain(r, r->status);
+}
+
+static void describe(kin_sharding_result *r)
+{
+    const kin_sharding *job = r->job;
+    r->meta = kith_result_meta_default();
+    r->meta.kind = KITH_KIND_GRAPH;
+    r->meta.metric = job->metric;
+    r->meta.exact = !job->descends;
+    r->meta.corpus_rows = job->points.rows;
+    r->params = kith_result_stream_params_default();
+    r->params.format = job->params.format;
+    r->params.rows = job->points.rows;
+    r->params.k = job->k;
+    r->params.job = r->text;
+    r->params.restart = job->params.restart;
+}
+
+kith_status kin_sharding_result_begin(kin_sharding_result *result)
+{
+    describe(result);
+    KIN_TRY(kin_sharding_make_ctx(result->job, 1, &result->ctx));
+    result->started = true;
+    result->threaded =
+        result->job->follows && kin_thread_start(&result->thread, open_beside, result) == 0;
+    if (!result->threaded) {
+        (void)open_beside(result);
+        return wait(result);
+    }
+    return KITH_OK;
+}
+
+kith_status kin_sharding_result_look(void *arg)
+{
+    kin_sharding_result *r = arg;
+    return atomic_load(&r->ended) ? wait(r) : KITH_OK;
+}
+
+void kin_sharding_result_end(kin_sharding_result *result)
+{
+    if (result->ctx != NULL) {
+        (void)wait(result);
+        kin_stream_close(result->stream);
+        kith_ctx_free(result->ctx);
+        result->stream = NULL;
+        result->ctx = NULL;
+    }
+}
+
+/* ---- Lists ---------------------------------------------------------------------------------- */
+
+typedef struct converting {
+    const kin_sharding *job;
+    const double *keys;
+    float *distances;
+    int64_t count;
+} converting;
+
+static kith_status convert(void *arg, int64_t task, int32_t thread)
+{
+    (void)thread;
+    const converting *c = arg;
+    const int64_t first = task * ENTRIES_A_TASK;
+    kin_sharding_to_distances(c->job, c->keys + first,
+                              kin_min_i64(ENTRIES_A_TASK, c->count - first), c->distances + first);
+    return KITH_OK;
+}
+
+/* Rows that are not there yet. */
+static kith_status put_rows(void *arg, kith_ctx *ctx, int64_t first, const kith_neighbors *rows)
+{
+    const kin_sharding_result *r = arg;
+    const int64_t stand = kin_max_i64(kith_result_stream_rows(r->stream) - first, 0);
+    if (stand >= rows->rows) {
+        return KITH_OK;
+    }
+    kith_neighbors rest = *rows;
+    rest.ids += stand * rows->k;
+    rest.distances += stand * rows->k;
+    rest.rows -= stand;
+    return kin_stream_put(ctx, r->stream, &rest);
+}
+
+/* The table of found keys is free by now, and as large as the distances. */
+static kith_status write_part(void *arg, const kin_shard_part *part)
+{
+    kin_sharding_result *r = arg;
+    const kin_sharding *job = r->job;
+    if (kith_result_stream_rows(r->stream) >= part->first + part->rows) {
+        return KITH_OK;
+    }
+    float *distances = (float *)(void *)job->found_keys;
+    converting c = {job, part->lists.keys, distances, part->rows * job->k};
+    KIN_TRY(kin_parallel(job->ctx, NULL, kin_ceil_div(c.count, ENTRIES_A_TASK), convert, &c));
+    const kith_neighbors rows = {
+        .ids = part->lists.ids, .distances = distances, .rows = part->rows, .k = job->k};
+    return put_rows(r, job->ctx, part->first, &rows);
+}
+
+/* Of an approximate graph; told again, lists may be others than before. */
+static kith_status tell_recall(void *arg)
+{
+    kin_sharding_result *r = arg;
+    KIN_TRY(wait(r));
+    if (r->job->follows) {
+        kin_sharding_estimate(r->job, &r->recall);
+        kin_stream_record_after(r->stream, RECORD_BYTES);
+    }
+    const kith_status status = kin_stream_tell_recall(r->ctx, r->stream, &r->recall, r->told);
+    r->told = true;
+    return explain(r, status);
+}
+
+static kith_status write_groups(kin_sharding_result *r, bool *lost)
+{
+    const kin_sharding_sink sink = {r, tell_recall, put_rows};
+    return kin_sharding_unite(r->job, &sink, lost);
+}
+
+static kith_status write_shards(kin_sharding_result *r, bool *lost)
+{
+    if (r->job->descends) {
+        KIN_TRY(kin_sharding_recall(r->job, r->run, &r->recall, lost));
+        if (*lost) {
+            return KITH_OK;
+        }
+        KIN_TRY(tell_recall(r));
+    }
+    return kin_shard_each(r->run, write_part, r, lost);
+}
+
+kith_status kin_sharding_result_write(kin_sharding_result *result, bool *lost)
+{
+    *lost = false;
+    KIN_TRY(result->job->follows ? write_groups(result, lost) : write_shards(result, lost));
+    return *lost ? KITH_OK : explain(result, kin_stream_finish(result->ctx, result->stream));
+}
