@@ -89,7 +89,7 @@ void cli_walk_print(const cli_job *job)
 void cli_walk_print_recall(const cli_job *job)
 {
     if (job->walk.exact == 1) {
-        (void)printf("exact: walks would have looked at so many points that all were compared\n");
+        (void)printf("exact: walks would have taken longer than to compare all points\n");
     } else {
         cli_descent_print_estimate(&job->walk.recall, "queries");
     }

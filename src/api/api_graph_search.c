@@ -20,9 +20,6 @@
 
 enum { USUAL_SAMPLE = 1000, USUAL_AT = 10, USUAL_WIDTH = 64 };
 
-/* Walks that look at more than one of so many points are slower than the exact engine. */
-enum { WORTH = 8 };
-
 /* Of a walk, for each of those that it keeps: seen with graphs of 10 to 32 neighbours. */
 static const double KEYS_A_PLACE = 25.0;
 
@@ -106,7 +103,8 @@ static void complete(kith_graph_search_params *params, int64_t points, int64_t q
 {
     const int64_t usual = kin_max_i64((int64_t)USUAL_WIDTH, 2 * params->k);
     const int64_t rows = params->sample == 0 ? (int64_t)USUAL_SAMPLE : params->sample;
-    params->width = kin_min_i64(params->width == 0 ? usual : params->width, points);
+    const int64_t width = params->recall > 0.0 ? params->k : usual;
+    params->width = kin_min_i64(params->width == 0 ? width : params->width, points);
     params->sample = rows < 0 ? 0 : kin_min_i64(rows, queries);
     params->recall_at =
         params->recall_at == 0 ? kin_min_i64((int64_t)USUAL_AT, params->k) : params->recall_at;
@@ -147,10 +145,10 @@ static kith_status sample_make(searching *s, uint64_t seed, sample *of)
 
 /* Recalls of a sample's queries, at this width of walks of at most k. */
 static kith_status look(searching *s, const sample *of, int64_t width, kin_sample_sums *sums,
-                        double *evaluations)
+                        kin_walks_effort *effort)
 {
     const int64_t at = of->found.k;
-    KIN_TRY(kin_walks_run(&s->walks, &of->of, width, s->params.seed, &of->found, evaluations));
+    KIN_TRY(kin_walks_run(&s->walks, &of->of, width, s->params.seed, &of->found, effort));
     *sums = (kin_sample_sums){0};
     for (int64_t i = 0; i < of->of.count; i++) {
         const double *found = of->found.distances64 + i * at;
@@ -170,22 +168,22 @@ static int64_t width_or_all(const searching *s, int64_t width)
     return width <= s->walks.most ? width : s->walks.points.rows;
 }
 
-/* As wide as the deciding sample wants it. */
+/* As wide as the deciding sample wants it, but no slower than the exact engine. */
 static kith_status widen(searching *s, const sample *deciding)
 {
     const int64_t points = s->walks.points.rows;
-    const double worth = (double)points * (double)deciding->of.count / WORTH;
-    double evaluations = 0.0;
+    kin_walks_effort effort;
     kin_sample_sums sums;
     while (s->params.width < points) {
-        KIN_TRY(look(s, deciding, s->params.width, &sums, &evaluations));
-        if (sums.sum >= s->params.recall * (double)sums.rows) {
+        KIN_TRY(look(s, deciding, s->params.width, &sums, &effort));
+        if (effort.share >= 1.0) {
+            s->params.width = points;
+        } else if (sums.sum >= s->params.recall * (double)sums.rows) {
             s->report.reached = 1;
             return KITH_OK;
+        } else {
+            s->params.width = width_or_all(s, kin_min_i64(2 * s->params.width, points));
         }
-        s->params.width = evaluations > worth
-                              ? points
-                              : width_or_all(s, kin_min_i64(2 * s->params.width, points));
     }
     return KITH_OK;
 }
@@ -208,13 +206,13 @@ static kith_status tell(searching *s)
 {
     sample telling = {0};
     kin_sample_sums sums;
-    double evaluations = 0.0;
+    kin_walks_effort effort;
     if (s->params.sample == 0) {
         return KITH_OK;
     }
     kith_status status = sample_make(s, s->params.seed, &telling);
     if (status == KITH_OK) {
-        status = look(s, &telling, s->params.width, &sums, &evaluations);
+        status = look(s, &telling, s->params.width, &sums, &effort);
     }
     if (status == KITH_OK) {
         const bool all = sums.rows == s->walks.queries.rows;
@@ -251,8 +249,9 @@ static kith_status answer(searching *s)
         return answer_exactly(s);
     }
     const int64_t start_ns = kin_clock_ns();
-    KIN_TRY(kin_walks_run(&s->walks, NULL, s->params.width, s->params.seed, s->out,
-                          &s->report.evaluations));
+    kin_walks_effort effort;
+    KIN_TRY(kin_walks_run(&s->walks, NULL, s->params.width, s->params.seed, s->out, &effort));
+    s->report.evaluations = effort.evaluations;
     report->seconds_screen += kin_clock_since(start_ns);
     report->candidates = s->report.evaluations / (double)s->walks.queries.rows;
     (void)snprintf(report->screen, sizeof report->screen, "walk");

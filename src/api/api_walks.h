@@ -23,8 +23,7 @@ typedef struct kin_walks {
     /* The processor's. */
     kin_prepared prepared_points;
     kin_prepared prepared_queries;
-    kin_descent_links links;
-    bool is_corpus; /* points are ready for the exact engine */
+    kin_descent_ground ground;
 
     /* A GPU's. */
     kin_cascade_paths *paths;
@@ -37,13 +36,19 @@ typedef struct kin_walks_sample {
     unsigned char *copy;
 } kin_walks_sample;
 
+/* What walks took. */
+typedef struct kin_walks_effort {
+    double evaluations; /* distances */
+    double share;       /* about, of the time that the exact engine takes for the same queries */
+} kin_walks_effort;
+
 /* The first fields, up to samples, are set, the rest zero. Checks the values of points and queries.
  * Freed by the caller in any case. */
 kith_status kin_walks_make(kin_walks *walks);
 void kin_walks_free(kin_walks *walks);
 /* Walks of `width` for a sample (NULL: for all queries), k of out at most the width. */
 kith_status kin_walks_run(kin_walks *walks, const kin_walks_sample *of, int64_t width,
-                          uint64_t seed, const kith_neighbors *out, double *evaluations);
+                          uint64_t seed, const kith_neighbors *out, kin_walks_effort *effort);
 /* The exact answers of a sample (NULL: of all queries). */
 kith_status kin_walks_solve(kin_walks *walks, const kin_walks_sample *of,
                             const kith_neighbors *out);

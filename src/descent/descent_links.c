@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ *      forward     each position takes the edges of its rows
+ *      back        a task is a range of positions, which takes the edges that lead into it from
+ *                  all of the graph, near places of lists first
+ *      parts       union of positions along edges, until all is one */
 #include "descent/descent_links.h"
 
 #include "base/base_mem.h"
@@ -7,122 +12,155 @@
 #include "host/host_threads.h"
 #include "select/select_pairs.h"
 
-enum { ROWS_A_TASK = 4096 };
+/* Each range reads all edges. */
+enum { POSITIONS_A_TASK = 4096, MOST_RANGES = 16 };
 
 typedef struct linking {
     const kith_neighbors *graph;
+    const kin_descent_points *points;
     kin_descent_links *links;
+    uint32_t *places; /* row -> position, or KITH_ID_NONE */
+    uint32_t *heads;  /* by position: forward edges */
+    int64_t range;    /* positions of a range */
 } linking;
 
-/* ---- Edges ---------------------------------------------------------------------------------- */
+/* ---- Forward -------------------------------------------------------------------------------- */
 
-static bool leads_to(const kin_descent_links *links, uint32_t row, uint32_t id)
-{
-    const uint32_t *ids = links->ids + (int64_t)row * links->most;
-    for (uint32_t i = 0; i < links->counts[row]; i++) {
-        if (ids[i] == id) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static void lead(kin_descent_links *links, uint32_t row, uint32_t id)
-{
-    links->ids[(int64_t)row * links->most + links->counts[row]++] = id;
-}
-
-static kith_status take_edges(void *arg, int64_t task, int32_t thread)
+static kith_status find_places(void *arg, int64_t task, int32_t thread)
 {
     (void)thread;
     const linking *l = arg;
-    const int64_t k = l->graph->k;
-    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, l->links->rows);
-    for (int64_t row = task * ROWS_A_TASK; row < last; row++) {
-        const uint32_t *ids = l->graph->ids + row * k;
-        l->links->counts[row] = 0;
-        for (int64_t i = 0; i < k; i++) {
-            if (ids[i] != KITH_ID_NONE && (int64_t)ids[i] != row) {
-                lead(l->links, (uint32_t)row, ids[i]);
-            }
+    const uint32_t *next = l->points->prepared->groups.next;
+    const int64_t last = kin_min_i64((task + 1) * POSITIONS_A_TASK, l->links->count);
+    for (int64_t p = task * POSITIONS_A_TASK; p < last; p++) {
+        for (uint32_t row = l->points->ids[p]; row != KITH_ID_NONE;) {
+            l->places[row] = (uint32_t)p;
+            row = next == NULL ? KITH_ID_NONE : next[row];
         }
     }
     return KITH_OK;
 }
 
-/* One thread: whose edge comes first is part of the answer. Rows that everybody names have room for
- * a part of them alone, and those that are nearest to them are worth most. */
-static kith_status turn_edges(kith_ctx *ctx, const linking *l)
+/* The edges of one row, k in all at most: a half of the room is for edges back. */
+static void take_row(const linking *l, uint32_t position, uint32_t row)
 {
-    const kith_neighbors *graph = l->graph;
-    for (int64_t place = 0; place < graph->k; place++) {
-        for (int64_t row = 0; row < graph->rows; row++) {
-            const uint32_t id = graph->ids[row * graph->k + place];
-            if (id != KITH_ID_NONE && (int64_t)id != row &&
-                (int64_t)l->links->counts[id] < l->links->most &&
-                !leads_to(l->links, id, (uint32_t)row)) {
-                lead(l->links, id, (uint32_t)row);
+    const int64_t k = l->graph->k;
+    const uint32_t *from = l->graph->ids + (int64_t)row * k;
+    uint32_t *ids = l->links->ids + (int64_t)position * l->links->most;
+    uint32_t count = l->links->counts[position];
+    for (int64_t i = 0; i < k && (int64_t)count < k; i++) {
+        const uint32_t place = from[i] == KITH_ID_NONE ? KITH_ID_NONE : l->places[from[i]];
+        if (place != KITH_ID_NONE && place != position) {
+            ids[count++] = place;
+        }
+    }
+    l->links->counts[position] = count;
+}
+
+static kith_status take_forward(void *arg, int64_t task, int32_t thread)
+{
+    (void)thread;
+    const linking *l = arg;
+    const uint32_t *next = l->points->prepared->groups.next;
+    const int64_t last = kin_min_i64((task + 1) * POSITIONS_A_TASK, l->links->count);
+    for (int64_t p = task * POSITIONS_A_TASK; p < last; p++) {
+        l->links->counts[p] = 0;
+        for (uint32_t row = l->points->ids[p]; row != KITH_ID_NONE;) {
+            take_row(l, (uint32_t)p, row);
+            row = next == NULL ? KITH_ID_NONE : next[row];
+        }
+        l->heads[p] = l->links->counts[p];
+    }
+    return KITH_OK;
+}
+
+/* ---- Back ----------------------------------------------------------------------------------- */
+
+/* An edge that goes both ways stands in each list twice, which a walk sees sooner than a search of
+ * the list would. Rows that everybody names have room for a part of them alone. Whose list they
+ * stand near the front of is worth most: so places are taken in three turns, an eighth, a quarter,
+ * the rest. */
+static kith_status take_back(void *arg, int64_t task, int32_t thread)
+{
+    (void)thread;
+    const linking *l = arg;
+    kin_descent_links *links = l->links;
+    const int64_t k = l->graph->k;
+    const int64_t turns[] = {0, kin_ceil_div(k, 8), kin_ceil_div(k, 4), k};
+    const uint32_t first = (uint32_t)(task * l->range);
+    for (int turn = 0; turn < 3; turn++) {
+        for (int64_t p = 0; p < links->count; p++) {
+            const uint32_t *own = links->ids + p * links->most;
+            const int64_t last = kin_min_i64(turns[turn + 1], l->heads[p]);
+            for (int64_t i = turns[turn]; i < last; i++) {
+                if (own[i] - first < (uint32_t)l->range &&
+                    (int64_t)links->counts[own[i]] < links->most) {
+                    links->ids[(int64_t)own[i] * links->most + links->counts[own[i]]++] =
+                        (uint32_t)p;
+                }
             }
         }
-        KIN_TRY(kin_progress(ctx, "links", (double)place, (double)graph->k));
     }
     return KITH_OK;
 }
 
 /* ---- Parts ---------------------------------------------------------------------------------- */
 
-static uint32_t root_of(uint32_t *parents, uint32_t row)
+static uint32_t root_of(uint32_t *parents, uint32_t position)
 {
-    while (parents[row] != row) {
-        parents[row] = parents[parents[row]];
-        row = parents[row];
+    while (parents[position] != position) {
+        parents[position] = parents[parents[position]];
+        position = parents[position];
     }
-    return row;
+    return position;
 }
 
-/* The lowest row of a part is its root. */
-static void unite(uint32_t *parents, const kith_neighbors *graph)
+/* The lowest position of a part is its root. Near places first: they mostly do. */
+static void unite(uint32_t *parents, const kin_descent_links *links)
 {
-    for (int64_t i = 0; i < graph->rows * graph->k; i++) {
-        if (graph->ids[i] != KITH_ID_NONE) {
-            const uint32_t a = root_of(parents, (uint32_t)(i / graph->k));
-            const uint32_t b = root_of(parents, graph->ids[i]);
-            parents[a > b ? a : b] = a > b ? b : a;
+    int64_t parts = links->count;
+    for (int64_t i = 0; i < links->most && parts > 1; i++) {
+        for (int64_t p = 0; p < links->count; p++) {
+            if (i < (int64_t)links->counts[p]) {
+                const uint32_t a = root_of(parents, (uint32_t)p);
+                const uint32_t b = root_of(parents, links->ids[p * links->most + i]);
+                parents[a > b ? a : b] = a > b ? b : a;
+                parts -= a != b;
+            }
         }
     }
 }
 
-/* words: (rows that are not in it, its root), so that the largest comes first. */
-static int64_t rank_parts(uint32_t *parents, int64_t rows, uint32_t *sizes, uint64_t *words)
+/* words: (positions that are not in it, its root), so that the largest comes first. */
+static int64_t rank_parts(uint32_t *parents, int64_t count, uint32_t *sizes, uint64_t *words)
 {
-    int64_t count = 0;
-    for (int64_t row = 0; row < rows; row++) {
-        sizes[root_of(parents, (uint32_t)row)] += 1;
+    int64_t parts = 0;
+    for (int64_t p = 0; p < count; p++) {
+        sizes[root_of(parents, (uint32_t)p)] += 1;
     }
-    for (int64_t row = 0; row < rows; row++) {
-        if (sizes[row] > 0) {
-            words[count++] = (uint64_t)(UINT32_MAX - sizes[row]) << 32 | (uint64_t)row;
+    for (int64_t p = 0; p < count; p++) {
+        if (sizes[p] > 0) {
+            words[parts++] = (uint64_t)(UINT32_MAX - sizes[p]) << 32 | (uint64_t)p;
         }
     }
-    kin_select_sort_words(words, count);
-    return count;
+    kin_select_sort_words(words, parts);
+    return parts;
 }
 
-static kith_status find_parts(kith_ctx *ctx, const linking *l)
+static kith_status find_parts(kith_ctx *ctx, kin_descent_links *links)
 {
-    const int64_t rows = l->graph->rows;
-    kin_descent_links *links = l->links;
+    const uint64_t count = (uint64_t)links->count;
     uint32_t *sizes = NULL;
     uint64_t *words = NULL;
     kith_status status = KITH_OK;
-    KIN_TRY(kin_alloc(ctx, &links->parts, (uint64_t)rows, sizeof *links->parts, "parts"));
-    KIN_TRY_GOTO(status, kin_alloc_zero(ctx, &sizes, (uint64_t)rows, sizeof *sizes, "parts"), done);
-    KIN_TRY_GOTO(status, kin_alloc(ctx, &words, (uint64_t)rows, sizeof *words, "parts"), done);
-    for (int64_t row = 0; row < rows; row++) {
-        links->parts[row] = (uint32_t)row;
+    KIN_TRY(kin_alloc(ctx, &links->parts, count, sizeof *links->parts, "parts"));
+    KIN_TRY_GOTO(status, kin_alloc_zero(ctx, &sizes, count, sizeof *sizes, "parts"), done);
+    KIN_TRY_GOTO(status, kin_alloc(ctx, &words, count, sizeof *words, "parts"), done);
+    for (int64_t p = 0; p < links->count; p++) {
+        links->parts[p] = (uint32_t)p;
     }
-    unite(links->parts, l->graph);
-    links->part_count = rank_parts(links->parts, rows, sizes, words);
+    unite(links->parts, links);
+    links->part_count = rank_parts(links->parts, links->count, sizes, words);
     for (int64_t i = 0; i < links->part_count; i++) {
         links->parts[i] = (uint32_t)(words[i] & UINT32_MAX);
     }
@@ -134,25 +172,42 @@ done:
 
 /* ---- All of it ------------------------------------------------------------------------------ */
 
-kith_status kin_descent_links_make(kith_ctx *ctx, const kith_neighbors *graph,
-                                   kin_descent_links *links)
+static kith_status allocate(kith_ctx *ctx, linking *l)
 {
-    *links = (kin_descent_links){.rows = graph->rows, .most = 2 * graph->k};
-    linking l = {graph, links};
-    const uint64_t rows = (uint64_t)graph->rows;
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status,
-                 kin_alloc(ctx, &links->ids, kin_size_mul(rows, (uint64_t)links->most),
-                           sizeof *links->ids, "links"),
-                 done);
-    KIN_TRY_GOTO(status, kin_alloc(ctx, &links->counts, rows, sizeof *links->counts, "links"),
-                 done);
-    KIN_TRY_GOTO(status,
-                 kin_parallel(ctx, "links", kin_ceil_div(graph->rows, ROWS_A_TASK), take_edges, &l),
-                 done);
-    KIN_TRY_GOTO(status, turn_edges(ctx, &l), done);
-    status = find_parts(ctx, &l);
-done:
+    kin_descent_links *links = l->links;
+    const uint64_t rows = (uint64_t)l->graph->rows;
+    const uint64_t count = (uint64_t)links->count;
+    KIN_TRY(kin_alloc(ctx, &links->ids, kin_size_mul(count, (uint64_t)links->most),
+                      sizeof *links->ids, "links"));
+    KIN_TRY(kin_alloc(ctx, &links->counts, count, sizeof *links->counts, "links"));
+    KIN_TRY(kin_alloc(ctx, &l->heads, count, sizeof *l->heads, "links"));
+    KIN_TRY(kin_alloc(ctx, &l->places, rows, sizeof *l->places, "places of rows"));
+    memset(l->places, 0xff, (size_t)rows * sizeof *l->places);
+    return KITH_OK;
+}
+
+static kith_status link_all(kith_ctx *ctx, linking *l)
+{
+    const int64_t tasks = kin_ceil_div(l->links->count, POSITIONS_A_TASK);
+    const int64_t ranges = kin_min_i64(ctx->threads, (int64_t)MOST_RANGES);
+    l->range = kin_max_i64(kin_ceil_div(l->links->count, ranges), 1);
+    KIN_TRY(kin_parallel(ctx, "links", tasks, find_places, l));
+    KIN_TRY(kin_parallel(ctx, "links", tasks, take_forward, l));
+    KIN_TRY(kin_parallel(ctx, "links", kin_ceil_div(l->links->count, l->range), take_back, l));
+    return find_parts(ctx, l->links);
+}
+
+kith_status kin_descent_links_make(kith_ctx *ctx, const kith_neighbors *graph,
+                                   const kin_descent_points *points, kin_descent_links *links)
+{
+    *links = (kin_descent_links){.count = points->count, .most = 2 * graph->k};
+    linking l = {.graph = graph, .points = points, .links = links};
+    kith_status status = allocate(ctx, &l);
+    if (status == KITH_OK) {
+        status = link_all(ctx, &l);
+    }
+    kin_free(ctx, l.heads);
+    kin_free(ctx, l.places);
     if (status != KITH_OK) {
         kin_descent_links_free(ctx, links);
     }

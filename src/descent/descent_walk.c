@@ -1,301 +1,312 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ *      stripe      queries that are rounded together, in an order in which near ones follow each
+ *                  other
+ *      block       a task: its queries go through the gate together, then walk one by one */
 #include "descent/descent_walk.h"
 
 #include "base/base_mem.h"
 #include "base/base_random.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
+#include "descent/descent_walker.h"
+#include "exact/exact_order.h"
+#include "exact/exact_search.h"
 #include "host/host_threads.h"
 
 #include <math.h>
 
-/* Rows whose keys are computed together; queries of a task; ids of rows that a walk has met and
- * remembers, to forget them one by one. */
-enum { TOGETHER = 256, QUERIES_A_TASK = 4, REMEMBERED = 1 << 15 };
-/* Random entries of a walk of this width, in roots of the rows, and for each of these so many may
- * be parts of the graph; wider ones have more in proportion. */
+/* Queries of a stripe; of a block, a multiple of the last; words that lists of a block may take;
+ * blocks a thread, that none is idle for long. */
+enum { STRIPE = 1 << 16, BLOCK_STEP = 32, BLOCK_WORDS = 1 << 20, BLOCKS_A_THREAD = 4 };
+/* Points whose rounding is tried; one of so many may be coarse. */
+enum { TRIED = 256, COARSE = 10 };
+/* A point is, where its farthest neighbour is nearer than so many times what it lost. */
+static const double FINE = 2.0;
+/* Random entries of a walk of this width, in roots of the positions, and for each of these so many
+ * may be parts of the graph; wider ones have more in proportion. */
 enum { NARROW = 64, ROOTS = 2, PARTS = 2 };
 
-typedef struct candidate {
-    double key;
-    uint32_t id;
-    bool looked; /* at its links */
-} candidate;
+/* ---- The ground ----------------------------------------------------------------------------- */
 
-typedef struct walker {
-    double *values; /* the query */
-    kin_query query;
-    int64_t row;
-    candidate *pool; /* ascending by (key, id) */
-    int64_t count;
-    int64_t limit; /* of count */
-    int64_t next;  /* nobody before it has links to be looked at */
-    uint64_t *met; /* a bit for each point */
-    uint32_t *remembered;
-    int64_t remembered_count; /* beyond REMEMBERED: all bits must be cleared */
-    uint32_t ids[TOGETHER];   /* that wait for their keys */
-    double keys[TOGETHER];
-    int32_t waiting;
-    double evaluations;
-} walker;
+/* Whether rounded rows tell neighbours apart: whether what they lost is well below the distance of
+ * the farthest neighbour of a point, for nearly all of a sample. Two clusters that are far from
+ * each other fill the range of a narrow type, and within each all points round to one. */
+static kith_status try_rounded(kith_ctx *ctx, const kith_neighbors *graph,
+                               const kin_prepared *prepared, bool *fine)
+{
+    const kin_frame *frame = &prepared->frame;
+    const int64_t count = kin_min_i64(prepared->groups.count, TRIED);
+    const int64_t expanded = kin_round_up(prepared->distance.cols, KIN_METRIC_LANES);
+    double *values = NULL;
+    int64_t coarse = 0;
+    *fine = true;
+    if (frame->kernel == NULL || frame->bound != KIN_BOUND_DISTANCE) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_alloc(ctx, &values, (uint64_t)expanded, sizeof *values, "a row"));
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t position = i * prepared->groups.count / count;
+        const uint32_t row = prepared->order[position];
+        const uint32_t *ids = graph->ids + (int64_t)row * graph->k;
+        double farthest = 0.0;
+        for (int64_t j = 0; j < graph->k; j++) {
+            if (ids[j] != KITH_ID_NONE) {
+                double key = 0.0;
+                const kin_query query =
+                    kin_metric_load(&prepared->distance, &prepared->rows, row, values);
+                kin_metric_keys(&prepared->distance, &query, &prepared->rows, &ids[j], 0, 1, &key);
+                farthest = fmax(farthest, key);
+            }
+        }
+        const double far = sqrt(farthest / frame->key_scale) / frame->scale;
+        coarse += far > 0.0 && far < FINE * kin_set_row(&prepared->set, position).lost;
+    }
+    *fine = coarse * COARSE <= count;
+    kin_free(ctx, values);
+    return KITH_OK;
+}
+
+kith_status kin_descent_ground_make(kith_ctx *ctx, const kin_prepared *prepared,
+                                    const kith_neighbors *graph, kin_descent_ground *ground)
+{
+    *ground = (kin_descent_ground){.prepared = prepared};
+    kith_status status = KITH_OK;
+    bool fine = true;
+    if (prepared->groups.count >= KIN_DESCENT_MOST_POINTS) {
+        return kin_fail(ctx, KITH_E_UNSUPPORTED,
+                        "%lld points are more than a walk takes (at most %lld)",
+                        (long long)prepared->groups.count, (long long)KIN_DESCENT_MOST_POINTS - 1);
+    }
+    KIN_TRY_GOTO(status, try_rounded(ctx, graph, prepared, &fine), done);
+    KIN_TRY_GOTO(status, kin_descent_points_make(ctx, prepared, &ground->points), done);
+    if (!fine) {
+        ground->points.kernel = NULL; /* keys */
+    }
+    KIN_TRY_GOTO(status, kin_descent_links_make(ctx, graph, &ground->points, &ground->links), done);
+    if (kin_descent_gate_possible(&ground->points)) {
+        ground->has_gate = true;
+        status = kin_descent_gate_make(ctx, &ground->points, &ground->gate);
+    }
+done:
+    if (status != KITH_OK) {
+        kin_descent_ground_free(ctx, ground);
+    }
+    return status;
+}
+
+void kin_descent_ground_free(kith_ctx *ctx, kin_descent_ground *ground)
+{
+    if (ground->has_gate) {
+        kin_descent_gate_free(ctx, &ground->gate);
+    }
+    kin_descent_links_free(ctx, &ground->links);
+    kin_descent_points_free(ctx, &ground->points);
+    *ground = (kin_descent_ground){0};
+}
+
+/* ---- Entries -------------------------------------------------------------------------------- */
+
+kin_descent_entries kin_descent_count_entries(int64_t count, int64_t part_count, int64_t width)
+{
+    const double wide = fmax(1.0, (double)width / NARROW);
+    const double some = ceil(ROOTS * sqrt((double)count) * wide);
+    return (kin_descent_entries){.parts = (int64_t)fmin(some * PARTS, (double)part_count),
+                                 .random = (int64_t)fmin(some, (double)count)};
+}
+
+void kin_descent_draw_entries(const kin_descent_entries *entries, int64_t count,
+                              const uint32_t *parts, uint64_t seed, uint32_t *ids)
+{
+    for (int64_t i = 0; i < entries->parts + entries->random; i++) {
+        ids[i] = i < entries->parts ? parts[i] : (uint32_t)kin_random_below(&seed, (uint64_t)count);
+    }
+}
+
+/* ---- A block -------------------------------------------------------------------------------- */
+
+typedef struct worker {
+    kin_descent_walker walker;
+    kin_descent_guide guide;
+    uint64_t *lists;
+} worker;
 
 typedef struct walking {
     kith_ctx *ctx;
     const kin_descent_walk *walk;
     const kith_neighbors *out;
+    bool walks; /* else all positions are looked at */
+    int64_t block;
     uint32_t *entries;
     int64_t entry_count;
-    walker *walkers; /* by thread */
+    worker *workers; /* by thread */
+
+    /* The stripe. */
+    uint32_t *ids; /* its rows of the queries */
+    int64_t first; /* of what is asked */
+    int64_t count;
+    kin_prepared rounded;
+    kin_descent_points asked;
 } walking;
 
-static bool walks(const kin_descent_walk *walk)
+static kith_status walk_one(walking *w, worker *own, int64_t i, int64_t begin)
 {
-    return walk->width < walk->links->rows;
-}
-
-/* ---- Entries -------------------------------------------------------------------------------- */
-
-kin_descent_entries kin_descent_count_entries(int64_t rows, int64_t part_count, int64_t width)
-{
-    const double wide = fmax(1.0, (double)width / NARROW);
-    const double some = ceil(ROOTS * sqrt((double)rows) * wide);
-    return (kin_descent_entries){.parts = (int64_t)fmin(some * PARTS, (double)part_count),
-                                 .random = (int64_t)fmin(some, (double)rows)};
-}
-
-void kin_descent_draw_entries(const kin_descent_entries *entries, int64_t rows,
-                              const uint32_t *parts, uint64_t seed, uint32_t *ids)
-{
-    for (int64_t i = 0; i < entries->parts + entries->random; i++) {
-        ids[i] = i < entries->parts ? parts[i] : (uint32_t)kin_random_below(&seed, (uint64_t)rows);
-    }
-}
-
-static kith_status choose_entries(walking *w)
-{
-    const kin_descent_links *links = w->walk->links;
-    const kin_descent_entries entries =
-        kin_descent_count_entries(links->rows, links->part_count, w->walk->width);
-    w->entry_count = entries.parts + entries.random;
-    KIN_TRY(kin_alloc(w->ctx, &w->entries, (uint64_t)w->entry_count, sizeof *w->entries,
-                      "entries of walks"));
-    kin_descent_draw_entries(&entries, links->rows, links->parts, w->walk->seed, w->entries);
-    return KITH_OK;
-}
-
-/* ---- The pool ------------------------------------------------------------------------------- */
-
-static bool precedes(double key, uint32_t id, const candidate *other)
-{
-    return key < other->key || (key == other->key && id < other->id);
-}
-
-static void insert(walker *w, double key, uint32_t id)
-{
-    int64_t low = 0;
-    int64_t high = w->count;
-    if (w->count == w->limit) {
-        if (!precedes(key, id, &w->pool[w->count - 1])) {
-            return;
-        }
-        w->count -= 1;
-        high = w->count;
-    }
-    while (low < high) {
-        const int64_t middle = (low + high) / 2;
-        if (precedes(key, id, &w->pool[middle])) {
-            high = middle;
-        } else {
-            low = middle + 1;
-        }
-    }
-    memmove(w->pool + low + 1, w->pool + low, (size_t)(w->count - low) * sizeof *w->pool);
-    w->pool[low] = (candidate){key, id, false};
-    w->count += 1;
-    w->next = kin_min_i64(w->next, low);
-}
-
-static kith_status complain(const walking *w, const walker *one, uint32_t id)
-{
-    return kin_fail(w->ctx, KITH_E_DATA,
-                    "the caller's distance of query %lld and point %lu is NaN (a distance must be "
-                    "a number)",
-                    (long long)one->row, (unsigned long)id);
-}
-
-/* Keys of those that wait, and into the pool. */
-static kith_status evaluate(const walking *w, walker *one)
-{
-    kin_metric_keys(w->walk->distance, &one->query, w->walk->points, one->ids, 0, one->waiting,
-                    one->keys);
-    for (int32_t i = 0; i < one->waiting; i++) {
-        if (one->keys[i] != one->keys[i]) {
-            return complain(w, one, one->ids[i]);
-        }
-        insert(one, one->keys[i], one->ids[i]);
-    }
-    one->evaluations += one->waiting;
-    one->waiting = 0;
-    return KITH_OK;
-}
-
-/* ---- A walk --------------------------------------------------------------------------------- */
-
-static void forget(const walking *w, walker *one)
-{
-    const uint64_t words = ((uint64_t)w->walk->links->rows + 63) / 64;
-    if (one->remembered_count > REMEMBERED) {
-        memset(one->met, 0, (size_t)words * sizeof *one->met);
-    } else {
-        for (int64_t i = 0; i < one->remembered_count; i++) {
-            one->met[one->remembered[i] / 64] = 0;
-        }
-    }
-    one->remembered_count = 0;
-}
-
-/* Each row once. */
-static kith_status meet(const walking *w, walker *one, const uint32_t *ids, int64_t count)
-{
-    for (int64_t i = 0; i < count; i++) {
-        uint64_t *word = &one->met[ids[i] / 64];
-        const uint64_t bit = (uint64_t)1 << ids[i] % 64;
-        if ((*word & bit) != 0) {
-            continue;
-        }
-        *word |= bit;
-        if (one->remembered_count < REMEMBERED) {
-            one->remembered[one->remembered_count] = ids[i];
-        }
-        one->remembered_count += one->remembered_count <= REMEMBERED;
-        one->ids[one->waiting++] = ids[i];
-        if (one->waiting == TOGETHER) {
-            KIN_TRY(evaluate(w, one));
-        }
-    }
-    return evaluate(w, one);
-}
-
-static kith_status go(const walking *w, walker *one)
-{
-    const kin_descent_links *links = w->walk->links;
-    kith_status status = meet(w, one, w->entries, w->entry_count);
-    while (status == KITH_OK && one->next < one->count) {
-        candidate *nearest = &one->pool[one->next];
-        if (nearest->looked) {
-            one->next += 1;
-            continue;
-        }
-        nearest->looked = true;
-        status = meet(w, one, links->ids + (int64_t)nearest->id * links->most,
-                      links->counts[nearest->id]);
-    }
-    forget(w, one);
-    return status;
-}
-
-static kith_status look_at_all(const walking *w, walker *one)
-{
-    one->count = 0;
-    one->limit = w->out->k;
-    for (int64_t row = 0; row < w->walk->links->rows; row++) {
-        one->ids[one->waiting++] = (uint32_t)row;
-        if (one->waiting == TOGETHER) {
-            KIN_TRY(evaluate(w, one));
-        }
-    }
-    return evaluate(w, one);
-}
-
-static void write_row(const walking *w, const walker *one, int64_t at)
-{
-    const kith_neighbors *out = w->out;
-    for (int64_t i = 0; i < out->k; i++) {
-        const int64_t slot = at * out->k + i;
-        const double distance = kin_metric_distance(w->walk->distance->metric, one->pool[i].key);
-        if (out->ids != NULL) {
-            out->ids[slot] = one->pool[i].id;
-        }
-        if (out->distances != NULL) {
-            out->distances[slot] = (float)distance;
-        }
-        if (out->distances64 != NULL) {
-            out->distances64[slot] = distance;
-        }
-    }
-}
-
-static kith_status answer_queries(void *arg, int64_t task, int32_t thread)
-{
-    const walking *w = arg;
-    walker *one = &w->walkers[thread];
     const kin_descent_walk *walk = w->walk;
-    const int64_t last = kin_min_i64((task + 1) * QUERIES_A_TASK, walk->count);
-    for (int64_t i = task * QUERIES_A_TASK; i < last; i++) {
-        one->row = walk->rows != NULL ? (int64_t)walk->rows[i] : i;
-        one->query = kin_metric_load(walk->distance, walk->queries, one->row, one->values);
-        one->count = 0;
-        one->next = 0;
-        one->waiting = 0;
-        one->limit = walk->width;
-        if (walks(walk)) {
-            KIN_TRY(go(w, one));
+    const kin_descent_gate *gate = &walk->ground->gate;
+    kin_descent_walker *walker = &own->walker;
+    uint64_t *list = own->lists + (i - begin) * walk->width;
+    const int64_t at = walk->rows != NULL ? w->first + i : (int64_t)w->ids[i];
+    kin_descent_walker_ask(walker, walk->queries, w->ids[i], &w->asked, i, list, walk->width);
+    if (!w->walks || walker->query.degenerate) {
+        return kin_descent_walker_write(w->ctx, walker, true, w->out, at);
+    }
+    if (walk->ground->has_gate) {
+        const uint32_t *runs = own->guide.runs + (i - begin) * gate->most;
+        for (uint32_t r = 0; r < own->guide.counts[i - begin]; r++) {
+            kin_descent_walker_has_met(walker, runs[r]);
         }
-        if (one->count < w->out->k) {
-            KIN_TRY(look_at_all(w, one));
-        }
-        write_row(w, one, i);
+    } else {
+        memset(list, 0xff, (size_t)walk->width * sizeof *list);
+        KIN_TRY(kin_descent_walker_meet(w->ctx, walker, w->entries, w->entry_count));
+    }
+    KIN_TRY(kin_descent_walker_go(w->ctx, walker));
+    return kin_descent_walker_write(w->ctx, walker, false, w->out, at);
+}
+
+static kith_status walk_block(void *arg, int64_t task, int32_t thread)
+{
+    walking *w = arg;
+    worker *own = &w->workers[thread];
+    const int64_t begin = task * w->block;
+    const int64_t last = kin_min_i64(begin + w->block, w->count);
+    if (w->walks && w->walk->ground->has_gate) {
+        kin_descent_guide_lead(&own->guide, &w->asked, begin, (int32_t)(last - begin), own->lists,
+                               w->walk->width);
+    }
+    for (int64_t i = begin; i < last; i++) {
+        KIN_TRY(walk_one(w, own, i, begin));
     }
     return KITH_OK;
+}
+
+/* ---- A stripe ------------------------------------------------------------------------------- */
+
+/* Queries as rows in the frame of the points. */
+static kith_status round_stripe(walking *w)
+{
+    kith_ctx *ctx = w->ctx;
+    const kin_prepared *prepared = w->walk->ground->prepared;
+    w->rounded = (kin_prepared){.rows = *w->walk->queries,
+                                .distance = prepared->distance,
+                                .groups = {.rows = w->count, .count = w->count},
+                                .order = w->ids,
+                                .frame = prepared->frame};
+    if (w->walk->rows == NULL) {
+        KIN_TRY(kin_order_make(ctx, w->walk->queries, &prepared->distance, w->count, w->ids));
+    }
+    KIN_TRY(
+        kin_set_make(ctx, &w->rounded.frame, w->walk->queries, w->ids, w->count, &w->rounded.set));
+    return kin_descent_points_make(ctx, &w->rounded, &w->asked);
+}
+
+static kith_status run_stripe(walking *w, int64_t first)
+{
+    kith_ctx *ctx = w->ctx;
+    const kin_descent_walk *walk = w->walk;
+    kith_status status = KITH_OK;
+    w->first = first;
+    w->count = kin_min_i64(STRIPE, walk->count - first);
+    for (int64_t i = 0; i < w->count; i++) {
+        w->ids[i] = walk->rows != NULL ? walk->rows[first + i] : (uint32_t)(first + i);
+    }
+    if (walk->ground->points.kernel != NULL) {
+        status = round_stripe(w);
+    }
+    if (status == KITH_OK) {
+        status = kin_parallel(ctx, "search", kin_ceil_div(w->count, w->block), walk_block, w);
+    }
+    kin_descent_points_free(ctx, &w->asked);
+    kin_set_free(ctx, &w->rounded.set);
+    return status;
 }
 
 /* ---- All of them ---------------------------------------------------------------------------- */
 
-static kith_status make_walkers(walking *w)
+/* As large as lists allow, and so small that every thread has some. */
+static int64_t block_of(const kin_descent_walk *walk, int32_t threads)
 {
-    const uint64_t rows = (uint64_t)w->walk->links->rows;
-    const int64_t pool = walks(w->walk) ? w->walk->width : w->out->k;
-    KIN_TRY(kin_alloc_zero(w->ctx, &w->walkers, (uint64_t)w->ctx->threads, sizeof *w->walkers,
-                           "threads"));
-    for (int32_t t = 0; t < w->ctx->threads; t++) {
-        walker *one = &w->walkers[t];
-        KIN_TRY(kin_alloc(w->ctx, &one->values,
-                          (uint64_t)kin_round_up(w->walk->distance->cols, KIN_METRIC_LANES),
-                          sizeof *one->values, "a query"));
-        KIN_TRY(kin_alloc(w->ctx, &one->pool, (uint64_t)pool, sizeof *one->pool, "candidates"));
-        KIN_TRY(kin_alloc_zero(w->ctx, &one->met, (rows + 63) / 64, sizeof *one->met, "a walk"));
-        KIN_TRY(kin_alloc(w->ctx, &one->remembered, REMEMBERED, sizeof *one->remembered, "a walk"));
+    const int64_t count = kin_min_i64(walk->count, STRIPE);
+    const int64_t shared = kin_ceil_div(count, (int64_t)threads * BLOCKS_A_THREAD);
+    const int64_t room = kin_min_i64(KIN_DESCENT_LED, BLOCK_WORDS / walk->width);
+    return kin_max_i64(kin_min_i64(kin_round_up(shared, BLOCK_STEP), room), 1);
+}
+
+static kith_status choose_entries(walking *w)
+{
+    const kin_descent_links *links = &w->walk->ground->links;
+    const kin_descent_entries entries =
+        kin_descent_count_entries(links->count, links->part_count, w->walk->width);
+    w->entry_count = entries.parts + entries.random;
+    KIN_TRY(kin_alloc(w->ctx, &w->entries, (uint64_t)w->entry_count, sizeof *w->entries,
+                      "entries of walks"));
+    kin_descent_draw_entries(&entries, links->count, links->parts, w->walk->seed, w->entries);
+    return KITH_OK;
+}
+
+static kith_status make_workers(walking *w)
+{
+    kith_ctx *ctx = w->ctx;
+    const kin_descent_walk *walk = w->walk;
+    const uint64_t words = w->walks ? kin_size_mul((uint64_t)w->block, (uint64_t)walk->width) : 1;
+    KIN_TRY(
+        kin_alloc_zero(ctx, &w->workers, (uint64_t)ctx->threads, sizeof *w->workers, "threads"));
+    for (int32_t t = 0; t < ctx->threads; t++) {
+        worker *own = &w->workers[t];
+        KIN_TRY(kin_descent_walker_make(ctx, walk->ground, w->walks ? walk->width : 0, w->out->k,
+                                        &own->walker));
+        KIN_TRY(kin_alloc(ctx, &own->lists, words, sizeof *own->lists, "candidates"));
+        if (w->walks && walk->ground->has_gate) {
+            KIN_TRY(kin_descent_guide_make(ctx, &walk->ground->gate, w->block, &own->guide));
+        }
     }
     return KITH_OK;
 }
 
-static void free_walkers(walking *w)
+static void free_workers(walking *w, kin_descent_effort *effort)
 {
-    for (int32_t t = 0; w->walkers != NULL && t < w->ctx->threads; t++) {
-        walker *one = &w->walkers[t];
-        kin_free(w->ctx, one->remembered);
-        kin_free(w->ctx, one->met);
-        kin_free(w->ctx, one->pool);
-        kin_free(w->ctx, one->values);
+    for (int32_t t = 0; w->workers != NULL && t < w->ctx->threads; t++) {
+        worker *own = &w->workers[t];
+        effort->met += own->guide.evaluations;
+        effort->walked += own->walker.evaluations;
+        kin_descent_guide_free(w->ctx, &own->guide);
+        kin_free(w->ctx, own->lists);
+        kin_descent_walker_free(w->ctx, &own->walker);
     }
-    kin_free(w->ctx, w->walkers);
+    kin_free(w->ctx, w->workers);
 }
 
 kith_status kin_descent_walk_run(kith_ctx *ctx, const kin_descent_walk *walk,
-                                 const kith_neighbors *out, double *evaluations)
+                                 const kith_neighbors *out, kin_descent_effort *effort)
 {
-    walking w = {.ctx = ctx, .walk = walk, .out = out};
+    walking w = {.ctx = ctx,
+                 .walk = walk,
+                 .out = out,
+                 .walks = walk->width < walk->ground->points.count,
+                 .block = block_of(walk, ctx->threads)};
     kith_status status = KITH_OK;
-    *evaluations = 0.0;
+    *effort = (kin_descent_effort){0};
     KIN_TRY_GOTO(status, choose_entries(&w), done);
-    KIN_TRY_GOTO(status, make_walkers(&w), done);
-    status =
-        kin_parallel(ctx, "search", kin_ceil_div(walk->count, QUERIES_A_TASK), answer_queries, &w);
-    for (int32_t t = 0; t < ctx->threads; t++) {
-        *evaluations += w.walkers[t].evaluations;
+    KIN_TRY_GOTO(status, make_workers(&w), done);
+    KIN_TRY_GOTO(status,
+                 kin_alloc(ctx, &w.ids, (uint64_t)kin_min_i64(STRIPE, walk->count), sizeof *w.ids,
+                           "queries"),
+                 done);
+    for (int64_t first = 0; first < walk->count && status == KITH_OK; first += STRIPE) {
+        status = run_stripe(&w, first);
     }
 done:
-    free_walkers(&w);
+    kin_free(ctx, w.ids);
+    free_workers(&w, effort);
     kin_free(ctx, w.entries);
     return status;
 }

@@ -1,23 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Best-first search on a graph: the rows that are near a query, from row to row.
+ * Best-first search on a graph: the points that are near a query, from position to position.
  *
- * A walk keeps the `width` nearest rows that it has met. Of those whose links it has not looked at
- * the nearest is next; it ends when there is none. Distances are canonical keys throughout, so that
- * the order is that of the exact engine, and what may be missing is a row that no way led to.
+ * A walk keeps the `width` nearest positions that it has met. Of those whose links it has not
+ * looked at the nearest are next; it ends when there are none. Costs are those of the exact
+ * engine's rounded rows, or canonical keys where the metric has no products; what is written has
+ * canonical distances in the exact engine's order, so that what may be missing is a row that no way
+ * led to.
  *
- * Walks enter at the lowest row of each part of the graph and at random rows, but at no more than
- * some times the root of all rows: where there are more parts, the largest. The wider a walk is,
- * the more entries it has. */
+ * Walks begin with what a gate shows them (descent_gate.h). Where there is none they enter at the
+ * lowest position of each part of the graph and at random ones, but at no more than some times the
+ * root of all: where there are more parts, the largest. The wider a walk is, the more of these. */
 #ifndef KIN_DESCENT_DESCENT_WALK_H
 #define KIN_DESCENT_DESCENT_WALK_H
 
+#include "descent/descent_gate.h"
 #include "descent/descent_links.h"
-#include "metric/metric.h"
+
+/* Points made ready: for direct metrics kin_prepare_rows is enough, else kin_prepare_corpus. */
+typedef struct kin_descent_ground {
+    const kin_prepared *prepared;
+    kin_descent_points points;
+    kin_descent_links links;
+    kin_descent_gate gate;
+    bool has_gate;
+} kin_descent_ground;
+
+kith_status kin_descent_ground_make(kith_ctx *ctx, const kin_prepared *prepared,
+                                    const kith_neighbors *graph, kin_descent_ground *ground);
+void kin_descent_ground_free(kith_ctx *ctx, kin_descent_ground *ground);
 
 typedef struct kin_descent_walk {
-    const kin_descent_links *links;
-    const kin_distance *distance;
-    const kin_rows *points;
+    const kin_descent_ground *ground;
     const kin_rows *queries;
     const uint32_t *rows; /* queries to answer; NULL: all of them */
     int64_t count;
@@ -25,21 +38,27 @@ typedef struct kin_descent_walk {
     uint64_t seed;
 } kin_descent_walk;
 
-/* Where walks of this width enter a graph: so many parts, the first of links.parts, and so many
- * rows by chance. */
+/* Where walks of this width enter a graph that has no gate: so many parts, the first of
+ * links.parts, and so many positions by chance. */
 typedef struct kin_descent_entries {
     int64_t parts;
     int64_t random;
 } kin_descent_entries;
-kin_descent_entries kin_descent_count_entries(int64_t rows, int64_t part_count, int64_t width);
+kin_descent_entries kin_descent_count_entries(int64_t count, int64_t part_count, int64_t width);
 /* ids: entries.parts + entries.random of them, some of which may be equal. */
-void kin_descent_draw_entries(const kin_descent_entries *entries, int64_t rows,
+void kin_descent_draw_entries(const kin_descent_entries *entries, int64_t count,
                               const uint32_t *parts, uint64_t seed, uint32_t *ids);
 
-/* out: count x k, k at most the points. No slot is empty: where a walk has met fewer than k rows it
- * looks at all of them. *evaluations is what was computed in all. The same bytes whatever the
- * number of threads. Fails with E_DATA where a caller's function gives NaN. */
+/* Distances that walks took. */
+typedef struct kin_descent_effort {
+    double met;    /* at gates, in dense products */
+    double walked; /* of rows anywhere in memory */
+} kin_descent_effort;
+
+/* out: count x k, k at most the points. No slot is empty: where a walk has met fewer than k rows
+ * all are looked at. The same bytes whatever the number of threads and of queries. Fails with
+ * E_DATA where a caller's function gives NaN. */
 kith_status kin_descent_walk_run(kith_ctx *ctx, const kin_descent_walk *walk,
-                                 const kith_neighbors *out, double *evaluations);
+                                 const kith_neighbors *out, kin_descent_effort *effort);
 
 #endif

@@ -18,17 +18,28 @@ class Walk(CliCase):
 
     def test_recall(self):
         """the wanted recall is reached, the one that is told is true, the file says it"""
+        self.works("graph", "p.u8bin", "-k", 12, "--metric", "manhattan", "-o", "g.kith")
         found = self.walk("--recall", "0.95@5", "-o", "w.kith")
         self.assertEqual((found["method"], found["exact"], found["reached"]), ("graph", False, True))
         self.assertEqual((found["recall"]["at"], found["recall"]["sample"]), (5, QUERIES))
         self.assertLess(found["evaluations"], ROWS * QUERIES / 2)
-        self.works("search", "p.u8bin", "q.u8bin", "-k", K, "-o", "e.npz")
+        self.works("search", "p.u8bin", "q.u8bin", "-k", K, "--metric", "manhattan", "-o", "e.npz")
         true = self.works_json("eval", "w.kith", "e.npz", "-k", 5)["recall"]["estimate"]
         self.assertAlmostEqual(true, found["recall"]["estimate"], places=12)
         self.assertGreaterEqual(true, 0.95)
         info = self.works_json("info", "w.kith")
         self.assertEqual((info["kind"], info["exact"], info["recall"]["at"]), ("result", False, 5))
         print(f"recall {true:.4f}, width {found['width']} ... ", end="")
+
+    def test_exact(self):
+        """few points are compared sooner than walks are over, which is said"""
+        found = self.walk("--recall", "0.9", "-o", "w.npz")
+        self.assertEqual((found["exact"], found["reached"]), (True, True))
+        self.works("search", "p.u8bin", "q.u8bin", "-k", K, "-o", "e.npz")
+        exact, walked = read_npz(self.folder / "e.npz"), read_npz(self.folder / "w.npz")
+        self.assertEqual(walked["ids"], exact["ids"])
+        lines = self.works("search", "g.kith", "p.u8bin", "q.u8bin", "-k", K, "--recall", 0.9).splitlines()
+        self.assertEqual(lines[-1], "exact: walks would have taken longer than to compare all points")
 
     def test_width(self):
         """wider walks look at more and find more; as wide as all points they are exact"""
@@ -53,7 +64,7 @@ class Walk(CliCase):
         lines = self.works(*words, "--sample", 0).splitlines()
         self.assertTrue(lines[-1].startswith("recall: not estimated"), lines[-1])
         lines = self.works(*words, "--recall", 1).splitlines()
-        self.assertRegex(lines[-1], r"^(exact: walks would have looked|recall@10 = 1\.0000)")
+        self.assertRegex(lines[-1], r"^(exact: walks would have taken longer|recall@10 = 1\.0000)")
 
     def test_same_bytes(self):
         """the same file for a seed, whatever the threads"""

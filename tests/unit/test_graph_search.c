@@ -261,27 +261,47 @@ static void empty_lists_are_no_obstacle(void **state)
 
 /* ---- Recall --------------------------------------------------------------------------------- */
 
+/* Few distances of dear ones: walks pay. */
 static void walks_widen_until_the_recall(void **state)
+{
+    (void)state;
+    set s = mixture_set(KITH_MANHATTAN, POINTS, 1, 1.0);
+    kith_graph_search_params params = params_of(&s);
+    params.recall = 0.9;
+    params.recall_at = 1;
+    params.sample = QUERIES / 2;
+    kith_graph_search_report report = search(&s, &params);
+    (void)printf("0.9 at 1: width %lld, recall %.4f, %.0f distances a query\n",
+                 (long long)report.width, report.recall.recall, report.evaluations / QUERIES);
+    assert_int_equal(report.exact, 0);
+    assert_int_equal(report.reached, 1);
+    assert_int_equal(report.recall.at, 1);
+    assert_int_equal(report.recall.rows, QUERIES / 2);
+    assert_true(report.recall.low < report.recall.high);
+    const int64_t narrow = report.width;
+    params.recall = 0.99;
+    params.recall_at = K;
+    report = search(&s, &params);
+    assert_int_equal(report.reached, 1);
+    assert_true(report.exact == 1 || report.width > narrow);
+    assert_true(report.exact == 0 || recall_of(&s) == 1.0);
+    set_free(&s);
+}
+
+/* Of few points all are compared sooner than a walk is over. */
+static void walks_give_way_to_the_exact_engine(void **state)
 {
     (void)state;
     set s = mixture_set(KITH_EUCLIDEAN, POINTS, 1, 1.0);
     kith_graph_search_params params = params_of(&s);
-    params.k = s.out.k;
-    params.recall = 1.0;
+    params.recall = 0.5;
     params.sample = QUERIES;
     kith_graph_search_report report = search(&s, &params);
+    assert_int_equal(report.exact, 1);
     assert_int_equal(report.reached, 1);
-    assert_true(recall_of(&s) == 1.0);
     assert_true(report.recall.recall == 1.0);
-    params.recall = 0.9;
-    params.recall_at = 1;
-    params.sample = QUERIES / 2;
-    report = search(&s, &params);
-    assert_int_equal(report.reached, 1);
-    assert_int_equal(report.recall.at, 1);
-    assert_int_equal(report.recall.rows, QUERIES / 2);
-    assert_true(report.recall.low < report.recall.high || report.exact == 1);
-    /* As wide as all points: the exact engine. */
+    assert_true(test_answers_equal(&s.out, &s.truth));
+    /* As wide as all points. */
     params = params_of(&s);
     params.width = s.points.rows + 1;
     report = search(&s, &params);
@@ -400,6 +420,7 @@ int main(void)
         cmocka_unit_test(few_points_are_exact),
         cmocka_unit_test(empty_lists_are_no_obstacle),
         cmocka_unit_test(walks_widen_until_the_recall),
+        cmocka_unit_test(walks_give_way_to_the_exact_engine),
         cmocka_unit_test(threads_give_the_same_bytes),
         cmocka_unit_test(mistakes_are_named),
     };
