@@ -112,14 +112,14 @@ static __global__ void __launch_bounds__(KIN_CASCADE_THREADS, 3)
         int32_t place = -1; /* of the next draw; -1: given ones come first */
         while (true) {
             uint32_t position = NO_POSITION;
-            if (given < given_length && (count < job.wanted || job.known != 0)) {
-                const int32_t room = job.known != 0 ? 32 : min(32, job.wanted - count);
+            if (given < given_length && (count < job.wanted || job.given_alone != 0)) {
+                const int32_t room = job.given_alone != 0 ? 32 : min(32, job.wanted - count);
                 const int32_t taken = min(room, given_length - given);
                 if (lane < taken) {
                     position = job.given[at * given_length + given + lane];
                 }
                 given += taken;
-            } else if (job.known != 0) {
+            } else if (job.given_alone != 0) {
                 break;
             } else {
                 place = place >= 0 ? place : all ? 0 : count;

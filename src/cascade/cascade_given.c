@@ -13,10 +13,13 @@
  * A group of equal rows has the list of its first row; where it has rows of both sets, also that of
  * its first row in the other.
  *
+ * What was found of a relative (cascade_relative.h) comes likewise, all of it compared, the nearest
+ * kept, NEW.
+ *
  * Memory. 4 bytes an id of the graphs twice, 4 a row, and 8 x 32 a position for what the screen
  * found; all is gone before the rounds begin.
  */
-#include "cascade/cascade_run.h"
+#include "cascade/cascade_relative.h"
 
 #include "base/base_mem.h"
 #include "base/base_try.h"
@@ -33,6 +36,16 @@ typedef struct giving {
     const uint32_t *ids[GRAPHS]; /* device */
     uint32_t *given;             /* device: count x length */
 } giving;
+
+static void free_giving(const giving *g)
+{
+    kin_gpu *gpu = g->run->on.gpu;
+    kin_gpu_free(gpu, g->given);
+    kin_gpu_free(gpu, g->copies[1]);
+    kin_gpu_free(gpu, g->copies[0]);
+    kin_gpu_free(gpu, g->twins);
+    kin_gpu_free(gpu, g->places);
+}
 
 static const kith_neighbors *graph_of(const giving *g, int which)
 {
@@ -150,6 +163,7 @@ static kith_status fill(const giving *g)
                                   .wanted = run->graph.length,
                                   .given = g->given,
                                   .given_length = g->length,
+                                  .given_alone = run->request->split > 0,
                                   .known = run->request->split > 0,
                                   .seed = run->request->seed};
     return kin_cascade_check(run, run->kernels->fill(run->on.stream, &job), "filling lists");
@@ -178,7 +192,6 @@ static kith_status take(giving *g)
 static kith_status take_graphs(kin_cascade_run *run)
 {
     giving g = {.run = run};
-    kin_gpu *gpu = run->on.gpu;
     int64_t longest = 1;
     for (int which = 0; which < graphs_of(&g); which++) {
         longest = kin_max_i64(longest, graph_of(&g, which)->k);
@@ -186,13 +199,68 @@ static kith_status take_graphs(kin_cascade_run *run)
     g.length = (int32_t)kin_min_i64(longest, run->graph.length);
     kith_status status = take(&g);
     if (status == KITH_OK) {
-        status = kin_gpu_wait(run->on.ctx, gpu); /* what is freed below is read until then */
+        status = kin_gpu_wait(run->on.ctx, run->on.gpu); /* what is freed is read until then */
     }
-    kin_gpu_free(gpu, g.given);
-    kin_gpu_free(gpu, g.copies[1]);
-    kin_gpu_free(gpu, g.copies[0]);
-    kin_gpu_free(gpu, g.twins);
-    kin_gpu_free(gpu, g.places);
+    free_giving(&g);
+    return status;
+}
+
+/* ---- Found ----------------------------------------------------------------------------------- */
+
+/* The position of each number that ids count; with rows themselves all places are known. */
+static kith_status place_found(giving *g, const kin_cascade_found *found)
+{
+    const kin_cascade_run *run = g->run;
+    const uint64_t count = (uint64_t)found->of_count;
+    KIN_TRY(place(g));
+    if (found->of == NULL) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_gpu_alloc(run->on.ctx, run->on.gpu, &g->copies[0], count, sizeof *g->copies[0],
+                          "places of rows"));
+    const kin_cascade_pick job = {.from = g->places,
+                                  .stride_bytes = sizeof *g->places,
+                                  .bytes = sizeof *g->places,
+                                  .rows = found->of,
+                                  .count = found->of_count,
+                                  .to = g->copies[0]};
+    return kin_cascade_check(run, run->kernels->pick(run->on.stream, &job), "placing rows");
+}
+
+static kith_status take_one(giving *g, const kin_cascade_found *found)
+{
+    const kin_cascade_run *run = g->run;
+    KIN_TRY(place_found(g, found));
+    KIN_TRY(kin_gpu_alloc(run->on.ctx, run->on.gpu, &g->given,
+                          kin_size_mul((uint64_t)run->count, (uint64_t)g->length), sizeof *g->given,
+                          "what was found"));
+    const kin_cascade_give give = {.points = run->count,
+                                   .ids = run->points.set.ids,
+                                   .places = found->of == NULL ? g->places : g->copies[0],
+                                   .graph = found->ids,
+                                   .rows = run->rows,
+                                   .k = found->k,
+                                   .length = g->length,
+                                   .given = g->given};
+    const kin_cascade_fill fill = {.points = run->points,
+                                   .graph = run->graph,
+                                   .wanted = run->graph.length,
+                                   .given = g->given,
+                                   .given_length = g->length,
+                                   .given_alone = 1,
+                                   .seed = run->request->seed};
+    KIN_TRY(kin_cascade_check(run, run->kernels->give(run->on.stream, &give), "reading a graph"));
+    return kin_cascade_check(run, run->kernels->fill(run->on.stream, &fill), "filling lists");
+}
+
+kith_status kin_cascade_take_found(kin_cascade_run *run, const kin_cascade_found *found)
+{
+    giving g = {.run = run, .length = (int32_t)found->k};
+    kith_status status = take_one(&g, found);
+    if (status == KITH_OK) {
+        status = kin_gpu_wait(run->on.ctx, run->on.gpu);
+    }
+    free_giving(&g);
     return status;
 }
 

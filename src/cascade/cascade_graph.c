@@ -18,7 +18,7 @@
 #include "base/base_mem.h"
 #include "base/base_try.h"
 #include "cascade/cascade_need.h"
-#include "cascade/cascade_run.h"
+#include "cascade/cascade_relative.h"
 #include "fused/fused_team.h"
 #include "host/host_clock.h"
 #include "host/host_cpu.h"
@@ -268,12 +268,14 @@ static kith_status member(void *arg, kith_ctx *ctx, kin_gpu *gpu, int32_t part, 
     return KITH_OK;
 }
 
-/* Points that the host has, lists of positions of a set, no graph that is given. */
+/* Points that the host has, lists of positions of a set, no graph that is given or of a relative.
+ */
 static bool is_shared(const kin_gpu *gpu, const kith_matrix *points,
                       const kin_descent_request *request, uint32_t place)
 {
     return (place & KIN_FUSED_DATA_ON_DEVICE) == 0 && kin_exact_screens(&request->distance) &&
-           request->init == NULL && kin_gpu_team_takes(gpu, points->rows, KIN_FUSED_TEAM_ROWS);
+           request->init == NULL && !kin_cascade_is_related(request) &&
+           kin_gpu_team_takes(gpu, points->rows, KIN_FUSED_TEAM_ROWS);
 }
 
 /* By all GPUs, or by one where there is one, or where copies for all find no room. */

@@ -61,7 +61,8 @@ typedef struct kin_cascade_fill {
     int32_t wanted;
     const uint32_t *given;
     int32_t given_length;
-    int32_t known; /* 1: the given ones alone, none of them NEW; in full lists the nearest stay */
+    int32_t given_alone; /* 1: nothing is drawn, and in full lists the nearest stay */
+    int32_t known;       /* 1: none of the given ones is NEW */
     uint64_t seed;
 } kin_cascade_fill;
 
@@ -93,6 +94,34 @@ typedef struct kin_cascade_give {
     int32_t length; /* entries of a list that are taken */
     uint32_t *given;
 } kin_cascade_give;
+
+/* Rows whose Euclidean distances stand for another metric (cascade_relative.h). */
+typedef enum kin_cascade_relation {
+    KIN_CASCADE_AS_GIVEN = 0, /* no rows are made */
+    KIN_CASCADE_ROOTS,        /* the root of each value; values are not negative */
+    KIN_CASCADE_PATTERNS,     /* 1 where a value is not 0, the row then of length 1 */
+    KIN_CASCADE_DIRECTIONS    /* the row of length 1 */
+} kin_cascade_relation;
+
+/* related (or NULL): rows x cols floats; values beyond 2^100 become that. lengths (or NULL): what
+ * the sort of fused_kernels.h takes, the longest first: the low half of a word falls as the sum of
+ * squares before the row was made of length 1, rounded to float, rises. */
+typedef struct kin_cascade_relate {
+    kin_fused_rows rows;
+    kin_cascade_relation relation;
+    float *related;
+    uint64_t *lengths;
+} kin_cascade_relate;
+
+/* Rows by number, one behind the other. */
+typedef struct kin_cascade_pick {
+    const void *from;
+    int64_t stride_bytes;
+    int64_t bytes; /* of a row */
+    const uint32_t *rows;
+    int64_t count;
+    void *to; /* count x bytes */
+} kin_cascade_pick;
 
 /* Samples of a round: of each kind `forward` places for entries of the list and `reverse` slots for
  * points whose lists sampled this one. Empty: KIN_DESCENT_EMPTY in slots, UINT32_MAX in ids. */
@@ -278,6 +307,8 @@ typedef struct kin_cascade_kernels {
     int (*fill)(kin_gpu_stream *stream, const kin_cascade_fill *job);
     int (*place)(kin_gpu_stream *stream, const kin_cascade_place *job);
     int (*give)(kin_gpu_stream *stream, const kin_cascade_give *job);
+    int (*relate)(kin_gpu_stream *stream, const kin_cascade_relate *job);
+    int (*pick)(kin_gpu_stream *stream, const kin_cascade_pick *job);
     int (*stretch)(kin_gpu_stream *stream, const kin_cascade_stretch *job);
     int (*sample)(kin_gpu_stream *stream, const kin_cascade_sample *job);
     int (*collect)(kin_gpu_stream *stream, const kin_cascade_sample *job);

@@ -14,6 +14,8 @@ int kin_cascade_launch_stretch(kin_gpu_stream *stream, const kin_cascade_stretch
 int kin_cascade_launch_fill(kin_gpu_stream *stream, const kin_cascade_fill *job);
 int kin_cascade_launch_place(kin_gpu_stream *stream, const kin_cascade_place *job);
 int kin_cascade_launch_give(kin_gpu_stream *stream, const kin_cascade_give *job);
+int kin_cascade_launch_relate(kin_gpu_stream *stream, const kin_cascade_relate *job);
+int kin_cascade_launch_pick(kin_gpu_stream *stream, const kin_cascade_pick *job);
 int kin_cascade_launch_sample(kin_gpu_stream *stream, const kin_cascade_sample *job);
 int kin_cascade_launch_collect(kin_gpu_stream *stream, const kin_cascade_sample *job);
 int kin_cascade_launch_join(kin_gpu_stream *stream, const kin_cascade_join *job);

@@ -2,7 +2,7 @@
 #include "cascade/cascade_need.h"
 
 #include "base/base_size.h"
-#include "cascade/cascade_run.h"
+#include "cascade/cascade_relative.h"
 
 #include <math.h>
 
@@ -21,6 +21,7 @@ static const double POINTS_TO_MEET = 6000.0;
 static const double POINTS_ACROSS = 4000.0;
 static const double DELTA_ACROSS = 0.01;
 static const double MOST_SHARE = 0.5;
+static const int32_t RELATED = -1;
 
 void kin_cascade_defaults(kin_descent_request *request, int64_t rows)
 {
@@ -39,6 +40,7 @@ void kin_cascade_defaults(kin_descent_request *request, int64_t rows)
     if (request->all_updates == 0) {
         request->all_updates = 1;
     }
+    request->related = request->related == 0 ? RELATED : request->related;
     kin_descent_defaults(request, rows);
     const int64_t least = kin_max_i64(request->k + 1, request->list);
     request->list = (int32_t)kin_min_i64(kin_round_up(least, 8), KIN_CASCADE_MOST_LIST);
@@ -99,8 +101,12 @@ int64_t kin_cascade_key_rows(int64_t rows, int32_t length)
 
 /* ---- The plan -------------------------------------------------------------------------------- */
 
-static uint64_t start_bytes(const kin_descent_request *request, int64_t rows)
+static uint64_t start_bytes(const kith_matrix *points, const kin_descent_request *request)
 {
+    const int64_t rows = points->rows;
+    if (kin_cascade_is_related(request)) {
+        return kin_cascade_relatives_bytes(points, request);
+    }
     if (!kin_exact_screens(&request->distance)) {
         return 0;
     }
@@ -144,7 +150,7 @@ uint64_t kin_cascade_bytes(const kith_matrix *points, const kin_descent_request 
     kin_cascade_defaults(&full, rows);
     const kin_fused_prepared_need corpus = kin_fused_prepared_bytes(
         points, rows, &full.distance, points->dtype, place, kin_exact_screens(&full.distance));
-    const uint64_t parts[] = {start_bytes(&full, rows), rounds_bytes(&full, rows),
+    const uint64_t parts[] = {start_bytes(points, &full), rounds_bytes(&full, rows),
                               end_bytes(&full, rows)};
     uint64_t most = 0;
     for (int i = 0; i < 3; i++) {

@@ -3,7 +3,8 @@
  * Idea. The exact engine's screen, cut short: seeds (a block's own surroundings), then stages that
  * meet near tiles alone (fused_stage.h: near). Rows of a tile stand by their reach then, as those
  * of the exact engine's runs do. Its lists become the graph. Sets without balls have their seeds
- * alone. Metrics that have no screen, and who asks for it, begin with lists that are drawn by
+ * alone. Inner products, and metrics that have no screen, begin with what is near under a relative
+ * (cascade_relative.c); those that have none, and who asks for it, with lists that are drawn by
  * chance; graphs that are given come first into their lists (cascade_given.c).
  *
  * Memory. Lists with the room that the exact engine gives them, less where that does not fit; what
@@ -14,6 +15,7 @@
 #include "base/base_try.h"
 #include "cascade/cascade_near.h"
 #include "cascade/cascade_need.h"
+#include "cascade/cascade_relative.h"
 #include "fused/fused_runs.h"
 
 #include <math.h>
@@ -30,7 +32,8 @@ kin_descent_start kin_cascade_start_of(const kin_cascade_run *run)
     if (asked == KIN_DESCENT_START_GRAPH || asked == KIN_DESCENT_START_RANDOM) {
         return asked;
     }
-    return run->screened ? KIN_DESCENT_START_SCREEN : KIN_DESCENT_START_RANDOM;
+    return run->screened || kin_cascade_is_related(run->request) ? KIN_DESCENT_START_SCREEN
+                                                                 : KIN_DESCENT_START_RANDOM;
 }
 
 static kith_status make_graph(const kin_cascade_run *run, kin_cascade_graph *graph)
@@ -120,10 +123,27 @@ done:
 
 /* ---- All of it ------------------------------------------------------------------------------- */
 
-static kith_status begin(kin_cascade_run *run, kin_descent_start start)
+static kith_status take_relatives(kin_cascade_run *run, const kin_cascade_relatives *relatives)
+{
+    const kin_cascade_found *found[] = {&relatives->near, &relatives->among};
+    run->evaluations = relatives->evaluations;
+    KIN_TRY(make_empty_graph(run, &run->graph));
+    for (int i = 0; i < 2; i++) {
+        if (found[i]->ids != NULL) {
+            run->evaluations += (double)run->count * (double)found[i]->k;
+            KIN_TRY(kin_cascade_take_found(run, found[i]));
+        }
+    }
+    return KITH_OK;
+}
+
+static kith_status begin(kin_cascade_run *run, kin_descent_start start,
+                         const kin_cascade_relatives *relatives)
 {
     run->evaluations = 0.0;
-    if (start == KIN_DESCENT_START_SCREEN) {
+    if (relatives->near.ids != NULL) {
+        KIN_TRY(take_relatives(run, relatives));
+    } else if (start == KIN_DESCENT_START_SCREEN) {
         KIN_TRY(kin_cascade_screen(run, &run->graph));
     } else {
         run->evaluations = (double)run->count * (double)run->graph.length;
@@ -140,14 +160,20 @@ static kith_status begin(kin_cascade_run *run, kin_descent_start start)
 
 kith_status kin_cascade_begin(kin_cascade_run *run, kin_descent_start start)
 {
+    kin_cascade_relatives relatives = {0};
     kith_status status = KITH_OK;
+    if (kin_cascade_is_related(run->request)) { /* its own jobs adapt to little memory */
+        KIN_TRY_GOTO(status, kin_cascade_relatives_make(run, &relatives), done);
+    }
     do {
-        status = begin(run, start);
+        status = begin(run, start, &relatives);
         if (status != KITH_OK) {
             kin_gpu_free(run->on.gpu, run->graph.words);
             run->graph.words = NULL;
         }
     } while (kin_fused_again(run->on.ctx, run->on.gpu, status));
+done:
+    kin_cascade_relatives_free(run, &relatives);
     return status;
 }
 

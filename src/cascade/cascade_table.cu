@@ -12,6 +12,8 @@ static constexpr kin_cascade_kernels make_table()
     table.fill = kin_cascade_launch_fill;
     table.place = kin_cascade_launch_place;
     table.give = kin_cascade_launch_give;
+    table.relate = kin_cascade_launch_relate;
+    table.pick = kin_cascade_launch_pick;
     table.stretch = kin_cascade_launch_stretch;
     table.sample = kin_cascade_launch_sample;
     table.collect = kin_cascade_launch_collect;

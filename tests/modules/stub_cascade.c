@@ -46,6 +46,41 @@ static int fill(kin_gpu_stream *stream, const kin_cascade_fill *job)
     return 0;
 }
 
+static int place(kin_gpu_stream *stream, const kin_cascade_place *job)
+{
+    (void)stream;
+    for (int64_t p = 0; p < job->points; p++) {
+        job->places[job->ids[p]] = (uint32_t)p;
+    }
+    return 0;
+}
+
+static int give(kin_gpu_stream *stream, const kin_cascade_give *job)
+{
+    (void)stream;
+    memset(job->given, 0xff, (size_t)(job->points * job->length) * sizeof *job->given);
+    return 0;
+}
+
+static int relate(kin_gpu_stream *stream, const kin_cascade_relate *job)
+{
+    (void)stream;
+    for (int64_t i = 0; job->related != NULL && i < job->rows.rows * job->rows.cols; i++) {
+        job->related[i] = (float)i;
+    }
+    for (int64_t row = 0; job->lengths != NULL && row < job->rows.rows; row++) {
+        job->lengths[row] = (uint64_t)row;
+    }
+    return 0;
+}
+
+static int pick(kin_gpu_stream *stream, const kin_cascade_pick *job)
+{
+    (void)stream;
+    memset(job->to, 1, (size_t)(job->count * job->bytes));
+    return 0;
+}
+
 static int sample(kin_gpu_stream *stream, const kin_cascade_sample *job)
 {
     const kin_cascade_samples *s = &job->samples;
@@ -155,6 +190,10 @@ const kin_cascade_kernels stub_cascade = {.near_tiles = near_tiles,
                                           .group_centres = group_centres,
                                           .adopt = adopt,
                                           .fill = fill,
+                                          .place = place,
+                                          .give = give,
+                                          .relate = relate,
+                                          .pick = pick,
                                           .stretch = stretch,
                                           .sample = sample,
                                           .collect = collect,

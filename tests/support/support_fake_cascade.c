@@ -116,6 +116,11 @@ static int32_t enter(uint64_t *list, int32_t length, uint64_t word)
 static uint32_t order_of_points(const kin_cascade_points *points, uint32_t i, uint32_t j)
 {
     const bool integer = points->set.rounded != NULL && points->set.frame.type == KIN_FUSED_S8;
+    const kith_metric metric = points->rows.metric;
+    if (points->set.rounded == NULL && metric >= KITH_CHEBYSHEV) {
+        return test_fake_order(false, test_fake_key(&points->rows, points->set.ids[i],
+                                                    &points->rows, points->set.ids[j]));
+    }
     const double cost =
         test_fake_cost(&points->rows, points->set.ids[i], &points->rows, points->set.ids[j]);
     return test_fake_order(integer, points->set.rounded != NULL ? test_fake_blurred(cost) : cost);
@@ -134,16 +139,17 @@ static int fill(kin_gpu_stream *stream, const kin_cascade_fill *job)
         while (count < length && list[count] != KIN_DESCENT_EMPTY) {
             count += 1;
         }
-        const bool known = job->known != 0;
+        const bool alone = job->given_alone != 0;
         for (int32_t j = 0;
-             job->given != NULL && j < job->given_length && (known || count < job->wanted); j++) {
+             job->given != NULL && j < job->given_length && (alone || count < job->wanted); j++) {
             const uint32_t other = job->given[(int64_t)p * job->given_length + j];
             if (other != UINT32_MAX && other != p) {
                 const uint32_t order = order_of_points(&job->points, p, other);
-                count += enter(list, length, kin_descent_word(order, other, !known)) < length;
+                count +=
+                    enter(list, length, kin_descent_word(order, other, job->known == 0)) < length;
             }
         }
-        for (int32_t place = count; !known && place < job->wanted; place++) {
+        for (int32_t place = count; !alone && place < job->wanted; place++) {
             const uint32_t hash = kin_descent_hash(kin_descent_mix(job->seed + (uint64_t)place), p);
             const uint32_t other = kin_descent_slot(hash, (uint32_t)job->graph.points);
             if (other != p) {
@@ -174,6 +180,46 @@ static int give(kin_gpu_stream *stream, const kin_cascade_give *job)
             const uint32_t there = other < job->rows ? job->places[job->first + other] : UINT32_MAX;
             job->given[p * job->length + j] = there == (uint32_t)p ? UINT32_MAX : there;
         }
+    }
+    return 0;
+}
+
+/* As the header says, by loops. */
+static int relate(kin_gpu_stream *stream, const kin_cascade_relate *job)
+{
+    const kin_fused_rows *rows = &job->rows;
+    (void)stream;
+    test_fake_cascade.related += job->related != NULL;
+    for (int64_t row = 0; row < rows->rows; row++) {
+        double squares = 0.0;
+        for (int32_t c = 0; c < rows->cols; c++) {
+            const double value = test_fake_value(rows, row, c);
+            const double kept = job->relation == KIN_CASCADE_PATTERNS ? value != 0.0
+                                : job->relation == KIN_CASCADE_ROOTS  ? sqrt(value)
+                                                                      : value;
+            squares += kept * kept;
+            if (job->related != NULL) {
+                job->related[row * rows->cols + c] = (float)kept;
+            }
+        }
+        for (int32_t c = 0;
+             job->related != NULL && job->relation != KIN_CASCADE_ROOTS && c < rows->cols; c++) {
+            job->related[row * rows->cols + c] /= (float)(squares > 0.0 ? sqrt(squares) : 1.0);
+        }
+        if (job->lengths != NULL) {
+            job->lengths[row] = ~kin_descent_order_of_float((float)squares);
+        }
+    }
+    return 0;
+}
+
+static int pick(kin_gpu_stream *stream, const kin_cascade_pick *job)
+{
+    (void)stream;
+    for (int64_t i = 0; i < job->count; i++) {
+        memcpy((char *)job->to + i * job->bytes,
+               (const char *)job->from + (int64_t)job->rows[i] * job->stride_bytes,
+               (size_t)job->bytes);
     }
     return 0;
 }
@@ -371,6 +417,8 @@ static const kin_cascade_kernels cascade = {.near_tiles = near_tiles,
                                             .fill = fill,
                                             .place = place,
                                             .give = give,
+                                            .relate = relate,
+                                            .pick = pick,
                                             .stretch = stretch,
                                             .sample = sample,
                                             .collect = collect,

@@ -10,6 +10,7 @@
 typedef struct test_fake_cascade_counts {
     int64_t rounds;
     int64_t given_fills; /* of given positions, by costs of rows as given */
+    int64_t related;     /* times that rows of a relative were made */
     int32_t
         short_lists; /* to be set: of so many lists one is handed over with one entry; 0: none */
 } test_fake_cascade_counts;

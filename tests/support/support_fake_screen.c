@@ -23,7 +23,7 @@ typedef struct row_place {
     uint32_t row;
 } row_place;
 
-static double component(const kin_fused_rows *rows, int64_t row, int32_t col)
+double test_fake_value(const kin_fused_rows *rows, int64_t row, int32_t col)
 {
     const char *data = (const char *)rows->data + row * rows->stride_bytes;
     if (rows->dtype == KITH_U8) {
@@ -143,7 +143,7 @@ static int cover(kin_gpu_stream *stream, const kin_fused_cover *job)
             const row_place *place = place_of(&job->set, p);
             for (int32_t c = 0; c < job->set.frame.cols; c++) {
                 centre[c] +=
-                    (float)(component(&place->rows, place->row, c) / (double)(last - first));
+                    (float)(test_fake_value(&place->rows, place->row, c) / (double)(last - first));
             }
         }
     }

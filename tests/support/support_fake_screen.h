@@ -19,6 +19,8 @@ extern test_fake_plan_counts test_fake_plans;
 /* Adds the kernels, and forgets the counts. */
 void test_fake_screen_into(kin_fused_kernels *kernels);
 
+/* A value of a row as given. */
+double test_fake_value(const kin_fused_rows *rows, int64_t row, int32_t col);
 /* Of rows i and j a plain sum, which is a screen's cost; its order; the metric's own key. */
 double test_fake_cost(const kin_fused_rows *a, int64_t i, const kin_fused_rows *b, int64_t j);
 uint32_t test_fake_order(bool integer, double cost);

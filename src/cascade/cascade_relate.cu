@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Idea. A team of eight threads reads a row twice: for the sum of its squares, and to write what
+ * stands for it. The second time it comes from the cache.
+ *
+ * Cost. A read of the rows and a write of 4 bytes a value: 1,000,000 x 128 floats are 1 GB.
+ */
+#include "cascade/cascade_launch.cuh"
+#include "cascade/cascade_pair.cuh"
+#include "gpu/gpu_stream.cuh"
+
+enum { THREADS = 256, TEAMS = THREADS / KIN_METRIC_LANES, BLOCKS_A_PROCESSOR = 32 };
+#define LARGEST 0x1p100
+
+static unsigned blocks_of(const kin_gpu_stream *stream, int64_t parts, int64_t a_block)
+{
+    const int64_t wished = (parts + a_block - 1) / a_block;
+    const int64_t most = (int64_t)stream->processors * BLOCKS_A_PROCESSOR;
+    return (unsigned)(wished < most ? wished : most);
+}
+
+static __device__ __forceinline__ double related_value(kin_cascade_relation relation, double value)
+{
+    if (relation == KIN_CASCADE_ROOTS) {
+        return sqrt(value > 0.0 ? value : 0.0);
+    }
+    return relation == KIN_CASCADE_PATTERNS ? (value != 0.0 ? 1.0 : 0.0) : value;
+}
+
+/* Of the whole row, in all threads of the team. */
+static __device__ double sum_of_squares(const kin_cascade_relate &job, kith_dtype dtype,
+                                        uint32_t row)
+{
+    double sum = 0.0;
+    for (int32_t first = 0; first < job.rows.cols; first += KIN_CASCADE_BATCH) {
+        double values[KIN_CASCADE_UNROLL];
+        kin_cascade_components(job.rows, dtype, row,
+                               first + (int32_t)threadIdx.x % KIN_METRIC_LANES, values);
+#pragma unroll
+        for (int u = 0; u < KIN_CASCADE_UNROLL; u++) {
+            const double value = related_value(job.relation, values[u]);
+            sum = fma(value, value, sum);
+        }
+    }
+    for (int away = KIN_METRIC_LANES / 2; away > 0; away /= 2) {
+        sum += __shfl_xor_sync(0xffffffffu, sum, away);
+    }
+    return sum;
+}
+
+static __device__ void write_row(const kin_cascade_relate &job, kith_dtype dtype, uint32_t row,
+                                 double scale)
+{
+    float *to = job.related + (int64_t)row * job.rows.cols;
+    for (int32_t first = 0; first < job.rows.cols; first += KIN_CASCADE_BATCH) {
+        const int32_t own = first + (int32_t)threadIdx.x % KIN_METRIC_LANES;
+        double values[KIN_CASCADE_UNROLL];
+        kin_cascade_components(job.rows, dtype, row, own, values);
+        for (int u = 0; u < KIN_CASCADE_UNROLL; u++) {
+            const double value = scale * related_value(job.relation, values[u]);
+            if (own + u * KIN_METRIC_LANES < job.rows.cols) {
+                to[own + u * KIN_METRIC_LANES] = (float)fmin(fmax(value, -LARGEST), LARGEST);
+            }
+        }
+    }
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    relate_rows(const __grid_constant__ kin_cascade_relate job, kith_dtype dtype)
+{
+    /* Teams behind the last row take it once more, so that warps stay whole. */
+    for (int64_t at = (int64_t)blockIdx.x * TEAMS; at < job.rows.rows;
+         at += (int64_t)gridDim.x * TEAMS) {
+        const int64_t own = at + threadIdx.x / KIN_METRIC_LANES;
+        const uint32_t row = (uint32_t)(own < job.rows.rows ? own : job.rows.rows - 1);
+        const double sum = sum_of_squares(job, dtype, row);
+        if (job.lengths != NULL && threadIdx.x % KIN_METRIC_LANES == 0) {
+            job.lengths[row] = ~kin_descent_order_of_float((float)sum);
+        }
+        if (job.related != NULL) {
+            const bool scaled = job.relation != KIN_CASCADE_ROOTS && sum > 0.0;
+            write_row(job, dtype, row, scaled ? 1.0 / sqrt(sum) : 1.0);
+        }
+    }
+}
+
+extern "C" int kin_cascade_launch_relate(kin_gpu_stream *stream, const kin_cascade_relate *job)
+{
+    const kin_fused_rows *rows = &job->rows;
+    if (rows->rows == 0) {
+        return 0;
+    }
+    const kith_dtype dtype = kin_pair_dtype(rows->data, rows->stride_bytes, rows->dtype);
+    relate_rows<<<blocks_of(stream, rows->rows, TEAMS), THREADS, 0, stream->stream>>>(*job, dtype);
+    return kin_gpu_launched();
+}
+
+/* ---- Picking --------------------------------------------------------------------------------- */
+
+static __global__ void __launch_bounds__(THREADS)
+    pick_rows(const __grid_constant__ kin_cascade_pick job)
+{
+    const int64_t all = job.count * job.bytes;
+    for (int64_t at = (int64_t)blockIdx.x * THREADS + threadIdx.x; at < all;
+         at += (int64_t)gridDim.x * THREADS) {
+        const int64_t i = at / job.bytes;
+        const char *row = (const char *)job.from + (int64_t)job.rows[i] * job.stride_bytes;
+        ((char *)job.to)[at] = row[at - i * job.bytes];
+    }
+}
+
+extern "C" int kin_cascade_launch_pick(kin_gpu_stream *stream, const kin_cascade_pick *job)
+{
+    const int64_t bytes = job->count * job->bytes;
+    if (bytes > 0) {
+        pick_rows<<<blocks_of(stream, bytes, THREADS), THREADS, 0, stream->stream>>>(*job);
+    }
+    return kin_gpu_launched();
+}
