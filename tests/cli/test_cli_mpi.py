@@ -294,10 +294,7 @@ class Gpus(RankCase):
         part of a list"""
         self.case(400, 6)
         expected = self.whole("--device", "cpu")
-        for ranks, count, given, first in ((4, 1, "cuda", "cuda:0"), (2, 2, "auto", "cuda:0"),
-                                           (2, 5, "cuda:all", "cuda:0,1"),
-                                           (2, 4, "cuda:3,1,0", "cuda:3"),
-                                           (1, 3, "cuda:2,0", "cuda:2,0"),
+        for ranks, count, given, first in ((4, 1, "cuda", "cuda:0"), (2, 5, "cuda:all", "cuda:0,1"),
                                            (3, 2, "cuda:1", "cuda:1")):
             self.gpus(count)
             device, data = self.made(ranks, *self.words("--device", given))
