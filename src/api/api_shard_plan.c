@@ -20,7 +20,8 @@
 
 enum { ENTRY_BYTES = 12, OWN_BYTES = 4, RESULT_ENTRY_BYTES = 8 };
 /* How finely the size of groups is looked for. */
-enum { LEAST_SHARE = 1000 };
+enum { LEAST_SHARE = 1000, ADVICE_BYTES = 64 };
+static const uint64_t MEBIBYTE = (uint64_t)1 << 20;
 /* The program itself, its threads' stacks, buffers of files. */
 static const uint64_t RESERVE_BYTES = (uint64_t)32 << 20;
 
@@ -288,16 +289,38 @@ static kith_status fits(const kin_sharding *job, int32_t shards, bool *yes, kin_
     return KITH_OK;
 }
 
-static kith_status refuse(const kin_sharding *job, int32_t shards, const kin_sharding_need *need)
+static bool lacks_gpu(const kin_sharding *job, const kin_sharding_need *need)
 {
-    const bool gpu = job->descends && need->gpu_bytes > need->gpu_budget_bytes;
+    return job->descends && need->gpu_bytes > need->gpu_budget_bytes;
+}
+
+/* least: no number of shards needs less. */
+static kith_status refuse(const kin_sharding *job, int32_t shards, const kin_sharding_need *need,
+                          bool least)
+{
+    const bool gpu = lacks_gpu(job, need);
+    const uint64_t bytes = gpu ? need->gpu_bytes : need->host_bytes;
+    const uint64_t mebibytes = kin_size_add(bytes, MEBIBYTE - 1) / MEBIBYTE;
+    char advice[ADVICE_BYTES] = ", or more shards";
+    if (least) {
+        (void)snprintf(advice, sizeof advice, ": %" PRIu64 "M", mebibytes);
+    }
     return kin_fail(job->ctx, KITH_E_LIMIT,
-                    "%d shards need %" PRIu64 " bytes of %s, above the limit of %" PRIu64
+                    "%d shards need %" PRIu64 " bytes of %s%s, above the limit of %" PRIu64
                     " (allow more memory%s)",
-                    (int)shards, gpu ? need->gpu_bytes : need->host_bytes,
-                    gpu ? "device memory" : "memory",
-                    gpu ? need->gpu_budget_bytes : job->ctx->params.memory_limit,
-                    job->params.shards != 0 ? ", or more shards" : "");
+                    (int)shards, bytes, gpu ? "device memory" : "memory",
+                    least ? ", and no other number less" : "",
+                    gpu ? need->gpu_budget_bytes : job->ctx->params.memory_limit, advice);
+}
+
+/* Of two numbers of shards that do not fit. */
+static bool needs_less(const kin_sharding *job, const kin_sharding_need *a,
+                       const kin_sharding_need *b)
+{
+    if (lacks_gpu(job, a) || lacks_gpu(job, b)) {
+        return a->gpu_bytes < b->gpu_bytes;
+    }
+    return a->host_bytes < b->host_bytes;
 }
 
 /* The fewest that fit: doubled until they do, then halved in between. */
@@ -305,17 +328,22 @@ static kith_status find_fewest(const kin_sharding *job, int32_t *shards)
 {
     const int32_t most = (int32_t)kin_min_i64(KIN_SHARD_MOST, job->points.rows);
     kin_sharding_need need;
+    kin_sharding_need least = {0};
+    int32_t thriftiest = 0;
     bool yes = false;
     int32_t low = 0; /* does not fit */
-    int32_t high = 1;
-    KIN_TRY(fits(job, high, &yes, &need));
+    int32_t high = 0;
     while (!yes && high < most) {
         low = high;
-        high = (int32_t)kin_min_i64(2 * (int64_t)high, most);
+        high = (int32_t)kin_min_i64(high > 0 ? 2 * (int64_t)high : 1, most);
         KIN_TRY(fits(job, high, &yes, &need));
+        if (thriftiest == 0 || needs_less(job, &need, &least)) {
+            least = need;
+            thriftiest = high;
+        }
     }
     if (!yes) {
-        return refuse(job, high, &need);
+        return refuse(job, thriftiest, &least, true);
     }
     while (high - low > 1) {
         const int32_t middle = low + (high - low) / 2;
@@ -350,7 +378,7 @@ kith_status kin_sharding_choose(kin_sharding *job, int32_t found)
         return find_fewest(job, &job->shards); /* of another job, and the folder will say so */
     }
     KIN_TRY(fits(job, job->shards, &yes, &need));
-    return yes ? KITH_OK : refuse(job, job->shards, &need);
+    return yes ? KITH_OK : refuse(job, job->shards, &need, false);
 }
 
 /* ---- For the caller ------------------------------------------------------------------------- */

@@ -196,8 +196,14 @@ class Memory(ShardCase):
         print(f"{said['shards']['count']} shards, {said['peak_bytes']['host'] / 2**20:.1f} MiB",
               end=" ... ", flush=True)
         self.assertEqual(self.bytes_of("out.kith"), expected)
-        self.fails(1, *self.graph("-o", "out.kith", "--shards", "work", "--memory", "20M", k=50),
-                   says=["shards need", "allow more memory"])
+        told = self.fails(1, *self.graph("-o", "out.kith", "--shards", "work", "--memory", "1K",
+                                         k=50),
+                          says=["shards need", "no other number less", "allow more memory: "])
+        least = told.split("allow more memory: ")[1].split(")")[0]
+        print(f"at least {least}", end=" ... ", flush=True)
+        words = self.graph("-o", "out.kith", "--shards", "work", "--dry-run", "--memory", k=50)
+        self.works(*words, least)
+        self.fails(1, *words, f"{int(least[:-1]) - 1}M", says=["shards need"])
 
 
 class Resume(ShardCase):
