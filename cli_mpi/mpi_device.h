@@ -10,7 +10,11 @@
 
 #include <stdint.h>
 
+enum { MPI_DEVICE_MOST = 16 }; /* as kith has them */
+
 typedef struct mpi_device {
+    int32_t index[MPI_DEVICE_MOST];
+    int count;
     char name[64]; /* "cuda:0", "cuda:2,3"; "": no GPU, or none that is known: what was given stands
                       and is judged by who reads it */
     int sharers;   /* ranks of the machine that compute there, with this one */
@@ -20,8 +24,8 @@ typedef struct mpi_device {
  * cuda, auto and nothing are one GPU each. */
 void mpi_device_divide(const char *given, int rank, int ranks, mpi_device *own);
 
-/* Bytes that each who shares it may take of its memory, as long as nobody has taken any; 0: it does
- * not say. */
+/* Bytes that each who shares them may take of each one's memory, as long as nobody has taken any;
+ * 0: one does not say. */
 uint64_t mpi_device_share(const mpi_device *own);
 
 #endif

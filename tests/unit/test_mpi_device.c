@@ -77,7 +77,9 @@ static void memory_is_divided(void **state)
     mpi_device_divide("cuda:1", 2, 3, &own);
     assert_true(whole > (512 << 20) && whole < (1024 << 20));
     assert_int_equal(mpi_device_share(&own), whole / 3);
-    mpi_device_divide("cuda:7", 0, 1, &own);
+    mpi_device_divide("cuda:all", 1, 2, &own);
+    assert_int_equal(mpi_device_share(&own), whole);
+    mpi_device_divide("cuda:0,7", 0, 1, &own);
     assert_int_equal(mpi_device_share(&own), 0);
     mpi_device_divide("cpu", 0, 1, &own);
     assert_int_equal(mpi_device_share(&own), 0);
