@@ -140,6 +140,11 @@ void cli_shards_print(const cli_job *job, bool planned)
                      s->groups > 0 ? "" : "none, ", s->groups_cover, s->groups_wanted,
                      s->groups_overlap);
     }
+    if (s->pairs_met + s->pairs_skipped > 0) {
+        (void)printf("\npairs of shards: %" PRId64 " met, %" PRId64
+                     " are too far apart; %.1f %% of the pairs of rows were left out",
+                     s->pairs_met, s->pairs_skipped, 100.0 * s->rows_skipped);
+    }
     (void)printf("\ndisk: %s read, %s written\n", cli_report_size(s->bytes_read, text[0]),
                  cli_report_size(s->bytes_written, text[1]));
     (void)printf("seconds of shards: compute %.3f (sample %.3f, groups %.3f), wait for the disk "
@@ -182,6 +187,9 @@ void cli_shards_put(const cli_job *job, bool planned, cli_json *json)
     } else {
         cli_json_int(json, "stood", s->steps_stood);
         cli_json_int(json, "rebuilt", s->rebuilt);
+        cli_json_int(json, "pairs_met", s->pairs_met);
+        cli_json_int(json, "pairs_skipped", s->pairs_skipped);
+        cli_json_number(json, "rows_skipped", s->rows_skipped);
         cli_json_uint(json, "bytes_read", s->bytes_read);
         cli_json_uint(json, "bytes_written", s->bytes_written);
         cli_json_number(json, "compute_seconds", s->seconds_compute);

@@ -120,6 +120,9 @@ typedef struct kith_shard_report {
     double seconds_group;    /* finding groups; a part of seconds_compute, too */
     double seconds_rows;     /* for rows of groups to be gathered; a part of seconds_wait */
     double seconds_check;    /* until lists of groups could be read; a part of seconds_result */
+    int64_t pairs_met;       /* of an exact graph: pairs of shards that met in this run, */
+    int64_t pairs_skipped;   /* and that had nothing for each other, as bounds have shown */
+    double rows_skipped;     /* of the pairs of rows in these, the share that bounds left out */
 } kith_shard_report;
 
 /* The graph of points in the file at path, by lists in the folder, which is made where there is

@@ -3,6 +3,7 @@
 #include "api/api_shard.h"
 
 #include "api/api_call.h"
+#include "api/api_shard_bounds.h"
 #include "api/api_shard_result.h"
 #include "base/base_mem.h"
 #include "base/base_size.h"
@@ -68,9 +69,14 @@ static kith_status meet(void *arg, const kin_shard_part *a, const kin_shard_part
 {
     kin_sharding *job = arg;
     const int64_t stand = kin_shard_count_done(job->folder);
-    (void)snprintf(job->phase, sizeof job->phase, "pair %d+%d (%" PRId64 " of %" PRId64 ")",
+    const int64_t skipped = job->bounds->skipped.skipped;
+    char more[KIN_SHARDING_PHASE / 2] = "";
+    if (skipped > 0) {
+        (void)snprintf(more, sizeof more, ", %" PRId64 " skipped", skipped);
+    }
+    (void)snprintf(job->phase, sizeof job->phase, "pair %d+%d (%" PRId64 " of %" PRId64 "%s)",
                    (int)a->shard + 1, (int)b->shard + 1, stand - job->shards + 1,
-                   kin_shard_steps(job->shards) - job->shards);
+                   kin_shard_steps(job->shards) - job->shards, more);
     return job->descends ? kin_sharding_meet_descent(job, a, b)
                          : kin_sharding_meet_exact(job, a, b);
 }
@@ -212,6 +218,7 @@ static kith_status make_tables(sharded *s)
     const int64_t sides = kin_min_i64(KIN_SHARDING_SIDES, job->shards);
     const uint64_t entries = kin_size_mul((uint64_t)(sides * rows), (uint64_t)job->k);
     KIN_TRY(kin_sharding_make_ctx(job, 1, &s->disk));
+    KIN_TRY(kin_sharding_bounds_make(job));
     if (!job->follows) {
         KIN_TRY(kin_alloc(job->ctx, &job->found_ids, entries, sizeof *job->found_ids,
                           "what two shards find"));
@@ -223,8 +230,13 @@ static kith_status make_tables(sharded *s)
     s->run.mapped = job->params.mapped != 0;
     job->between = kin_sharding_result_look;
     job->between_arg = &s->result;
-    s->run.engine = (kin_shard_engine){job, build, meet, kin_sharding_merge,
-                                       job->follows ? kin_sharding_follow : NULL};
+    s->run.engine = (kin_shard_engine){
+        job,
+        build,
+        meet,
+        kin_sharding_merge,
+        job->follows ? kin_sharding_follow : NULL,
+        job->params.team == NULL && job->bounds->usable ? kin_sharding_apart : NULL};
     return KITH_OK;
 }
 
@@ -300,6 +312,12 @@ static void fill_report(const sharded *s, double seconds, kith_shard_report *rep
         .seconds_group = s->seconds_group,
         .seconds_rows = s->run.seconds_rows,
         .seconds_check = s->job.seconds_check};
+    if (s->job.bounds != NULL) {
+        const kin_sharding_skipped *skipped = &s->job.bounds->skipped;
+        report->pairs_met = skipped->met;
+        report->pairs_skipped = skipped->skipped;
+        report->rows_skipped = skipped->rows > 0.0 ? skipped->left_out / skipped->rows : 0.0;
+    }
     if (s->folder.met != NULL) {
         report->steps_done = kin_shard_count_done(&s->folder);
     }
@@ -312,6 +330,7 @@ static void release(sharded *s)
     (void)kin_sharding_follow_end(&s->job);
     kin_shard_run_free(&s->run);
     kin_shard_folder_close(&s->folder);
+    kin_sharding_bounds_free(&s->job);
     kin_sharding_group_free(&s->job);
     kin_sharding_sample_free(&s->job);
     kin_free(ctx, s->job.pair_rows);

@@ -56,6 +56,8 @@ typedef struct kin_sharding {
                                                  keys, the second behind the first */
     uint32_t *found_ids;
     double *found_keys;
+    kin_shard_part near[KIN_SHARDING_SIDES]; /* whose rows have met */
+    struct kin_sharding_bounds *bounds;      /* of exact graphs: api_shard_bounds.h */
     kin_shard_folder *folder;
 
     kith_progress_fn progress; /* the caller's, behind ours */

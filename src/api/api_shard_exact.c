@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Exact graphs of shards, and what each shard gets from another one. */
 #include "api/api_method.h"
-#include "api/api_shard.h"
+#include "api/api_shard_bounds.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
+#include "tree/tree_choose.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -48,14 +49,32 @@ kith_status kin_sharding_build_exact(void *arg, const kin_shard_part *a)
         return KITH_OK;
     }
     KIN_TRY(kin_sharding_note(job, kith_graph_exact(job->ctx, &rows, &params, &job->found[0]), a));
-    return kin_sharding_take(job, &job->found[0], a->first, a);
+    KIN_TRY(kin_sharding_take(job, &job->found[0], a->first, a));
+    return kin_sharding_bound(job, a);
+}
+
+static kin_request request_of(const kin_sharding *job)
+{
+    return (kin_request){
+        .distance = {.metric = job->exact.metric, .cols = job->points.cols, .isa = job->ctx->isa},
+        .k = job->k,
+        .method = job->exact.method};
+}
+
+/* Whether trees are what whole shards would be searched by: few rows of them that can meet have no
+ * better way, though for so few alone nobody would try one. */
+static bool suits_tree(const kin_sharding *job)
+{
+    kith_matrix rows = job->points;
+    const kin_request request = request_of(job);
+    rows.rows /= job->shards;
+    return request.method == KITH_METHOD_AUTO && job->ctx->device != KIN_DEVICE_CUDA &&
+           kin_tree_chance_of(&rows, rows.rows, false, &request) == KIN_TREE_LIKELY;
 }
 
 static bool goes_twice(const kin_sharding *job, const kith_matrix rows[KIN_SHARDING_SIDES])
 {
-    const kin_request request = {.distance = {.metric = job->exact.metric, .cols = rows[0].cols},
-                                 .k = job->k,
-                                 .method = job->exact.method};
+    const kin_request request = request_of(job);
     return job->found[0].k != job->found[1].k ||
            kin_method_goes_twice(&request, &rows[0], &rows[1]);
 }
@@ -76,9 +95,9 @@ static kin_within known_of(const kin_sharding *job, const kin_shard_part *part)
     return (kin_within){part->lists.keys + job->k - 1, job->k};
 }
 
-kith_status kin_sharding_meet_exact(void *arg, const kin_shard_part *a, const kin_shard_part *b)
+/* Those rows of both that can meet: found ids count from the first of them. */
+static kith_status meet_near(kin_sharding *job, const kin_shard_part *a, const kin_shard_part *b)
 {
-    kin_sharding *job = arg;
     const kin_shard_part *const parts[] = {a, b};
     const int64_t k[] = {kin_min_i64(job->k, b->rows), kin_min_i64(job->k, a->rows)};
     const kith_matrix rows[] = {kin_sharding_rows(job, a), kin_sharding_rows(job, b)};
@@ -90,7 +109,9 @@ kith_status kin_sharding_meet_exact(void *arg, const kin_shard_part *a, const ki
     for (int i = 0; i < KIN_SHARDING_SIDES; i++) {
         empty(job, &job->found[i]);
     }
-    if (!goes_twice(job, rows)) {
+    if (suits_tree(job)) {
+        params.method = KITH_METHOD_TREE;
+    } else if (!goes_twice(job, rows)) {
         params.k = k[0];
         params.method = KITH_METHOD_EXACT;
         return kin_sharding_note(job,
@@ -108,11 +129,33 @@ kith_status kin_sharding_meet_exact(void *arg, const kin_shard_part *a, const ki
     return KITH_OK;
 }
 
+kith_status kin_sharding_meet_exact(void *arg, const kin_shard_part *a, const kin_shard_part *b)
+{
+    kin_sharding *job = arg;
+    kin_shard_part *near = job->near;
+    bool any = false;
+    near[0] = *a;
+    near[1] = *b;
+    memset(job->found, 0, sizeof job->found);
+    KIN_TRY(kin_sharding_narrow(job, near, &any));
+    return any ? meet_near(job, &near[0], &near[1]) : KITH_OK;
+}
+
+static kith_status merge_near(kin_sharding *job)
+{
+    const kin_shard_part *near = job->near;
+    KIN_TRY(kin_sharding_take(job, &job->found[0], near[1].first, &near[0]));
+    return kin_sharding_take(job, &job->found[1], near[0].first, &near[1]);
+}
+
 kith_status kin_sharding_merge(void *arg, const kin_shard_part *a, const kin_shard_part *b)
 {
     kin_sharding *job = arg;
-    KIN_TRY(kin_sharding_take(job, &job->found[0], job->descends ? 0 : b->first, a));
-    KIN_TRY(kin_sharding_take(job, &job->found[1], job->descends ? 0 : a->first, b));
+    if (!job->descends) {
+        return merge_near(job);
+    }
+    KIN_TRY(kin_sharding_take(job, &job->found[0], 0, a));
+    KIN_TRY(kin_sharding_take(job, &job->found[1], 0, b));
     if (job->sample.count > 0) {
         kin_sharding_sample_note(job, a);
         kin_sharding_sample_note(job, b);

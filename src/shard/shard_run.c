@@ -261,6 +261,25 @@ bool kin_shard_run_wants(const kin_shard_run *run, kin_shard_step step)
     return ours && !kin_shard_is_done(run->folder, step);
 }
 
+/* Pairs from a step on that have nothing for each other are done, up to the first that is not, so
+ * that nothing is read for them. That they are, their files say when they are written next: who
+ * goes on without asks again. */
+static kith_status pass_over(kin_shard_run *run, int64_t number)
+{
+    kin_shard_step step;
+    bool apart = run->engine.apart != NULL;
+    while (apart && next_step(run, &number, &step)) {
+        apart = false;
+        if (!kin_shard_is_build(step)) {
+            KIN_TRY(run->engine.apart(run->engine.arg, step.a, step.b, &apart));
+        }
+        if (apart) {
+            kin_shard_mark_done(run->folder, step);
+        }
+    }
+    return KITH_OK;
+}
+
 kith_status kin_shard_run_steps(kin_shard_run *run)
 {
     kin_shard_step step;
@@ -268,8 +287,10 @@ kith_status kin_shard_run_steps(kin_shard_run *run)
         return run->engine.build_all(run->engine.arg, run);
     }
     run->cursor = 0;
+    KIN_TRY(pass_over(run, 0));
     while (next_step(run, &run->cursor, &step)) {
         const int64_t number = run->cursor;
+        KIN_TRY(pass_over(run, number + 1));
         KIN_TRY(kin_shard_is_build(step) ? build(run, number, step) : meet(run, number, step));
         return_rows(run, number, step);
     }

@@ -40,6 +40,9 @@ typedef struct kin_shard_engine {
     kith_status (*merge)(void *arg, const kin_shard_part *a, const kin_shard_part *b);
     /* NULL; or, of shards that meet nobody, does every build that is to be done, on disk. */
     kith_status (*build_all)(void *arg, struct kin_shard_run *run);
+    /* NULL; or, of two shards that need not be in memory, whether they have nothing for each other.
+     * Of a process alone. */
+    kith_status (*apart)(void *arg, int32_t a, int32_t b, bool *yes);
 } kin_shard_engine;
 
 typedef struct kin_shard_slot {

@@ -183,6 +183,84 @@ class Bytes(ShardCase):
         self.assertGreater(said["estimate"], 0.94)
 
 
+class Apart(ShardCase):
+    """Exact graphs of points in the order of their clusters: what is too far apart is left out."""
+
+    def in_order(self, count=4100, clusters=12, copies=3):
+        """Runs of rows from one cluster each; copies, beside each other and from end to end; some
+        rows of zeros, which no angle has"""
+        generator = random.Random(count)
+        rows = []
+        for _ in range(clusters):
+            center = [generator.randrange(10, 240) for _ in range(6)]
+            for _ in range(count // clusters // copies):
+                row = [max(1, min(255, value + generator.randrange(-6, 7))) for value in center]
+                rows += [row] * generator.randrange(1, 2 * copies)
+        rows += rows[:5] + [[0] * 6] * 3
+        self.write("points.u8bin", support.matrix_bin(rows, "B"))
+        self.works("convert", "points.u8bin", "points.fbin", "-q")
+
+    def sharded(self, *words, points="points.u8bin", count=8, k=9):
+        said = self.works_json(*self.graph("-q", "-o", "out.kith", "--shards", "work",
+                                           "--shard-count", count, *words, k=k, points=points))
+        self.assertEqual(self.bytes_of("out.kith"),
+                         self.whole("kith", *words, k=k, points=points), (words, points, count, k))
+        self.ended()
+        shards = said["shards"]
+        self.assertEqual(shards["pairs_met"] + shards["pairs_skipped"], count * (count - 1) // 2)
+        return shards["pairs_skipped"], shards["rows_skipped"]
+
+    def test_bytes(self):
+        """pairs are skipped, rows left out, and the bytes are those of the graph at once"""
+        self.in_order()
+        for words in ([], ["--metric", "sqeuclidean"], ["--metric", "manhattan"],
+                      ["--metric", "chebyshev"], ["--metric", "cosine"],
+                      ["--metric", "correlation"], ["--method", "tree"], ["--include-self"]):
+            for points in ("points.u8bin", "points.fbin"):
+                pairs, rows = self.sharded(*words, points=points)
+                self.assertGreater(pairs, 5, words)
+                self.assertGreater(rows, 0.3, words)
+        print(f"of 28 pairs {pairs}, rows {rows:.3f}", end=" ... ", flush=True)
+        for count in (2, 3, 13):
+            self.sharded(count=count)
+
+    def test_none(self):
+        """other metrics; lists that a shard cannot fill; points without order: all pairs meet"""
+        self.in_order(count=900)
+        for metric in ("ip", "kl", "jaccard", "hamming", "chi2"):
+            self.assertEqual(self.sharded("--metric", metric, count=4), (0, 0.0), metric)
+        self.assertEqual(self.sharded(k=300, count=4), (0, 0.0))
+        self.case(rows=1100)
+        self.assertEqual(self.sharded(count=4), (0, 0.0))
+
+    def test_kill(self):
+        """kill -9 while pairs are passed over: the next run goes on, and the end is the same"""
+        self.in_order(count=9000, clusters=24)
+        expected = self.whole("kith", "--metric", "manhattan")
+        words = self.graph("-q", "-o", "out.kith", "--shards", "work", "--shard-count", 16,
+                           "--metric", "manhattan")
+        killed = 0
+        for version in (0, 1, 1, 2) if not support.SLOW else (1,):
+            child = self.start(*words)
+            self.wait_for(child, version)
+            child.kill()
+            child.communicate(timeout=120)
+            killed += child.returncode == -signal.SIGKILL
+        said = self.works_json(*words)["shards"]
+        print(f"{killed} kills, {said['stood']} of 136 steps stood, {said['pairs_skipped']} pairs "
+              "are too far apart", end=" ... ", flush=True)
+        self.assertGreater(said["pairs_skipped"], 20)
+        self.assertEqual(self.bytes_of("out.kith"), expected)
+        self.ended()
+
+    def test_progress(self):
+        """the report and the progress tell of it"""
+        self.in_order()
+        done = self.kith(*self.graph("-o", "out.kith", "--shards", "work", "--shard-count", 8))
+        self.assertRegex(done.stdout, r"pairs of shards: \d+ met, \d+ are too far apart; \d+\.\d % "
+                                      r"of the pairs of rows were left out\n")
+
+
 class Memory(ShardCase):
     def test_limit(self):
         """as few shards as --memory allows; the process stays within it"""

@@ -132,7 +132,7 @@ static kith_status run_job(test_folder *folder, int32_t shards, const char *job,
         status = kin_shard_run_make(folder->ctx, disk, &work, &run);
     }
     run.points = &matrix;
-    run.engine = (kin_shard_engine){f, build, meet, merge, NULL};
+    run.engine = (kin_shard_engine){f, build, meet, merge, NULL, NULL};
     for (bool lost = true; status == KITH_OK && lost;) {
         checking c = {.shards = shards};
         status = kin_shard_run_steps(&run);
