@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Search on a graph: queries a second against recall, by the width of walks, beside kith's exact search; on
-the processor beside hnswlib and pynndescent, where they are installed.
+the processor beside hnswlib, usearch, FAISS (HNSW, and cells: IVF) and pynndescent, where they are installed.
 
     python3 bench/whole/bench_walk.py --device cpu --csv bench/results/walk.csv
     python3 bench/whole/bench_walk.py --device cuda --rows 1000000 --queries 100000 --csv bench/results/walk.csv
@@ -9,10 +9,13 @@ the processor beside hnswlib and pynndescent, where they are installed.
   mixture  rows x columns float32 of clusters of intrinsic dimension 12, the queries of the same clusters
   blob     one Gaussian of intrinsic dimension 24
   sift     of the folder KITH_DATA: the last rows are the queries
+  fashion  of the same folder, with its own queries
 
 The graph is made once, by kith on the same device, and its time is told apart (build). seconds: of the walks,
 or of the exact screen and what follows it, as the program tells them; total_seconds: of its whole process,
 reading and preparing with it. A peer is timed in memory: the call that searches; building is told apart.
+cpu_seconds: of all threads, of kith's whole process and of a peer's call: what can be compared on a machine
+that others use. --recall adds searches whose width a wanted recall chooses.
 recall: share of all first K = 10 whose distance is at most that of the exact K-th (kith eval); of a peer by
 distances in double from its ids. Runs alternate; the median counts.
 """
@@ -23,6 +26,7 @@ import json
 import os
 import pathlib
 import platform
+import resource
 import statistics
 import subprocess
 import sys
@@ -36,10 +40,12 @@ from peer import read_points
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 K, LINKS = 10, 32
-WIDTHS = (10, 16, 32, 64, 128, 256, 512)
+WIDTHS = (10, 16, 24, 32, 48, 64, 128, 256)
+EFS = (10, 20, 40, 60, 80, 120, 200, 400)
+RECALLS = (0.95, 0.99)
 COLUMNS = ["date", "commit", "machine", "side", "threads", "work", "rows", "queries", "columns", "dtype", "k",
            "engine", "version", "setting", "runs", "seconds", "queries_a_second", "keys_a_query", "recall",
-           "build_seconds", "total_seconds", "command"]
+           "build_seconds", "total_seconds", "cpu_seconds", "command"]
 
 
 # ---- Data -------------------------------------------------------------------------------------------
@@ -68,6 +74,9 @@ def make_work(name, options):
         both = read_points(str(path)) if path else None
         count = min(options.queries, len(both) // 10) if path else 0
         return (both[:-count], both[-count:]) if path else None
+    if name == "fashion":
+        paths = [shared_file(f"fashion_mnist_{part}.u8bin") for part in ("base", "query")]
+        return tuple(read_points(str(path)) for path in paths) if all(paths) else None
     clusters, inner, spread = (max(1, options.rows // 1000), 12, 0.5) if name == "mixture" else (1, 24, 1.0)
     both = clustered(options.rows + options.queries, options.columns, clusters, inner, spread)
     return both[:options.rows], both[options.rows:]
@@ -86,10 +95,12 @@ class Kith:
     def run(self, *words):
         words = [self.program, *map(str, words)]
         device = [] if words[1] == "eval" else self.more
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         done = subprocess.run([*words, *device, "--json", "--quiet"], capture_output=True, text=True, check=False)
         if done.returncode != 0:
             sys.exit(f"bench_walk.py: {' '.join(words)}: {done.stderr.strip()}")
-        return json.loads(done.stdout)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return json.loads(done.stdout) | {"cpu": after.ru_utime - before.ru_utime}
 
 
 def time_of(told):
@@ -110,14 +121,15 @@ def kith_rows(kith, files, options):
     exact["seconds"]["screen"] += exact["seconds"].get("rescore", 0.0)
     yield {"engine": "kith exact", "setting": "", "told": exact, "recall": 1.0, "build": 0.0,
            "command": f"kith search points queries -k {K}"}
-    for width in WIDTHS:
-        words = ("search", files["graph"], files["points"], files["queries"], "-k", K, "--width", width,
-                 "--sample", 0, "-o", files["found"])
+    settings = [(f"width {width}", ("--width", width, "--sample", 0)) for width in WIDTHS]
+    settings += [(f"recall {recall}", ("--recall", recall)) for recall in (RECALLS if options.recall else ())]
+    for setting, more in settings:
+        words = ("search", files["graph"], files["points"], files["queries"], "-k", K, *more, "-o", files["found"])
         told = repeat(options.runs, lambda words=words: kith.run(*words))
         judged = kith.run("eval", files["found"], files["exact"], "-k", K)
-        yield {"engine": "kith walk", "setting": f"width {width}", "told": told,
+        yield {"engine": "kith walk", "setting": setting, "told": told,
                "recall": judged["recall"]["estimate"], "build": graph["seconds"]["total"],
-               "command": f"kith search graph points queries -k {K} --width {width} --sample 0"}
+               "command": "kith search graph points queries " + " ".join(map(str, ("-k", K, *more)))}
 
 
 # ---- Peers ------------------------------------------------------------------------------------------
@@ -135,7 +147,53 @@ def prepare_hnswlib(points, options):
         index.set_ef(setting)
         return index.knn_query(queries, k=K)[0]
 
-    return search, getattr(hnswlib, "__version__", ""), {f"M 16, ef {ef}": ef for ef in WIDTHS}
+    return search, getattr(hnswlib, "__version__", ""), {f"M 16, ef {ef}": ef for ef in EFS}
+
+
+def prepare_usearch(points, options):
+    import usearch
+    from usearch.index import Index
+
+    index = Index(ndim=points.shape[1], metric="l2sq", dtype="f32", connectivity=16, expansion_add=200)
+    index.add(numpy.arange(len(points)), points, threads=options.threads)
+
+    def search(queries, setting):
+        index.expansion_search = setting
+        return index.search(queries, K, threads=options.threads).keys
+
+    return search, usearch.__version__, {f"M 16, ef {ef}": ef for ef in EFS}
+
+
+def prepare_faiss_hnsw(points, options):
+    import faiss
+
+    faiss.omp_set_num_threads(options.threads)
+    index = faiss.IndexHNSWFlat(points.shape[1], 16)
+    index.hnsw.efConstruction = 200
+    index.add(points)
+
+    def search(queries, setting):
+        index.hnsw.efSearch = setting
+        return index.search(queries, K)[1]
+
+    return search, faiss.__version__, {f"M 16, ef {ef}": ef for ef in EFS}
+
+
+def prepare_faiss_ivf(points, options):
+    import faiss
+
+    faiss.omp_set_num_threads(options.threads)
+    lists = int(4 * len(points) ** 0.5)
+    quantizer = faiss.IndexFlatL2(points.shape[1])
+    index = faiss.IndexIVFFlat(quantizer, points.shape[1], lists)
+    index.train(points)
+    index.add(points)
+
+    def search(queries, setting):
+        index.nprobe = setting
+        return index.search(queries, K)[1]
+
+    return search, faiss.__version__, {f"{lists} cells, {probes} asked": probes for probes in (8, 16, 32, 64, 128)}
 
 
 def prepare_pynndescent(points, options):
@@ -148,7 +206,8 @@ def prepare_pynndescent(points, options):
             {f"epsilon {e}": e for e in (0.0, 0.05, 0.1, 0.2, 0.3)})
 
 
-PEERS = {"hnswlib": prepare_hnswlib, "pynndescent": prepare_pynndescent}
+PEERS = {"hnswlib": prepare_hnswlib, "usearch": prepare_usearch, "faiss hnsw": prepare_faiss_hnsw,
+         "faiss ivf": prepare_faiss_ivf, "pynndescent": prepare_pynndescent}
 
 
 def recall_of(points, queries, ids, kth):
@@ -171,13 +230,14 @@ def peer_rows(name, points, queries, kth, options):
         return
     build = time.perf_counter() - start
     for setting, value in settings.items():
-        seconds = []
+        seconds, spent = [], []
         for _ in range(options.runs):
-            start = time.perf_counter()
+            start, used = time.perf_counter(), time.process_time()
             ids = search(queries, value)
             seconds.append(time.perf_counter() - start)
-        middle = statistics.median(seconds)
-        yield {"engine": name, "version": version, "setting": setting, "told": {"seconds": {"screen": middle}},
+            spent.append(time.process_time() - used)
+        told = {"seconds": {"screen": statistics.median(seconds)}, "cpu": statistics.median(spent)}
+        yield {"engine": name, "version": version, "setting": setting, "told": told,
                "recall": recall_of(points, queries, ids, kth), "build": build, "command": name}
 
 
@@ -193,9 +253,10 @@ def write_row(options, base, row, queries):
                   "queries_a_second": f"{queries / seconds:.0f}" if seconds > 0 else "",
                   "keys_a_query": f"{told['evaluations'] / queries:.0f}" if "evaluations" in told else "",
                   "recall": f"{row['recall']:.5f}", "build_seconds": f"{row['build']:.3f}",
-                  "total_seconds": f"{told['seconds'].get('total', seconds):.4f}", "command": row["command"]}
-    print(f"  {out['engine']:12} {out['setting']:14} recall {out['recall']}  {out['seconds']} s, "
-          f"{out['queries_a_second']} queries a second, keys {out['keys_a_query'] or '-'}")
+                  "total_seconds": f"{told['seconds'].get('total', seconds):.4f}",
+                  "cpu_seconds": f"{told['cpu']:.3f}", "command": row["command"]}
+    print(f"  {out['engine']:12} {out['setting']:22} recall {out['recall']}  {out['seconds']} s, "
+          f"{out['queries_a_second']} queries a second, cpu {out['cpu_seconds']} s, keys {out['keys_a_query'] or '-'}")
     sys.stdout.flush()
     if options.csv is None:
         return
@@ -257,8 +318,9 @@ def main():
     parser.add_argument("--queries", type=int, default=10_000)
     parser.add_argument("--columns", type=int, default=128)
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--works", nargs="*", default=["mixture", "blob", "sift"])
+    parser.add_argument("--works", nargs="*", default=["mixture", "blob", "sift", "fashion"])
     parser.add_argument("--peers", nargs="*", default=list(PEERS))
+    parser.add_argument("--recall", action="store_true")
     parser.add_argument("--csv", type=pathlib.Path)
     options = parser.parse_args()
     kith = Kith(options.program, options)

@@ -141,6 +141,9 @@ static void find_products(kin_descent_walker *w)
 /* Costs of those that wait, and into the list. */
 static kith_status evaluate(kith_ctx *ctx, kin_descent_walker *w)
 {
+    if (w->waiting == 0) {
+        return KITH_OK;
+    }
     if (w->ground->points.kernel != NULL) {
         find_products(w);
     } else {
@@ -192,23 +195,41 @@ void kin_descent_walker_has_met(kin_descent_walker *walker, int64_t run)
     }
 }
 
-/* Who has not been met waits, and memory is asked for its row. */
+/* Of at most TOGETHER ids those that have not been met wait. Nobody can guess who: no branches. */
+static void filter(kin_descent_walker *w, const uint32_t *ids, int32_t count)
+{
+    int32_t waiting = w->waiting;
+    int64_t noted = w->remembered_count;
+    const bool notes = noted + count <= REMEMBERED;
+    uint32_t *notebook = notes ? w->remembered + noted : w->ids; /* whose values nobody needs */
+    int32_t fresh = 0;
+    for (int32_t i = 0; i < count; i++) {
+        const uint32_t word = ids[i] / 32;
+        const uint32_t met = w->met[word];
+        const uint32_t bit = (uint32_t)1 << ids[i] % 32;
+        w->met[word] = met | bit;
+        w->who[waiting + fresh] = ids[i];
+        notebook[fresh] = word;
+        fresh += (met & bit) == 0;
+    }
+    w->waiting = waiting + fresh;
+    w->remembered_count = notes ? noted + fresh : REMEMBERED + 1;
+}
+
+/* Memory is asked for the rows of those who wait. */
 static kith_status await(kith_ctx *ctx, kin_descent_walker *w, const uint32_t *ids, int64_t count)
 {
     const kin_descent_points *points = &w->ground->points;
-    for (int64_t i = 0; i < count; i++) {
-        const uint32_t word = ids[i] / 32;
-        const uint32_t bit = (uint32_t)1 << ids[i] % 32;
-        if ((w->met[word] & bit) != 0) {
-            continue;
-        }
-        w->met[word] |= bit;
-        remember(w, word);
-        kin_descent_prefetch(points, &ids[i], 1);
-        __builtin_prefetch(points->terms != NULL ? (const void *)&points->terms[ids[i]] : w->met);
-        w->who[w->waiting++] = ids[i];
-        if (w->waiting == TOGETHER) {
+    for (int64_t first = 0; first < count; first += TOGETHER) {
+        const int32_t part = (int32_t)kin_min_i64(TOGETHER, count - first);
+        if (w->waiting + part > TOGETHER) {
             KIN_TRY(evaluate(ctx, w));
+        }
+        const int32_t begin = w->waiting;
+        filter(w, ids + first, part);
+        kin_descent_prefetch(points, w->who + begin, w->waiting - begin);
+        for (int32_t i = begin; points->terms != NULL && i < w->waiting; i++) {
+            __builtin_prefetch(&points->terms[w->who[i]]);
         }
     }
     return KITH_OK;

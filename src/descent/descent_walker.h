@@ -33,7 +33,7 @@ typedef struct kin_descent_walker {
     uint32_t *remembered; /* words of met, to forget them one by one */
     int64_t remembered_count;
     int32_t waiting;
-    uint32_t who[KIN_DESCENT_TOGETHER]; /* positions that wait for their costs */
+    uint32_t who[KIN_DESCENT_TOGETHER + 1]; /* positions that wait for their costs */
     uint32_t orders[KIN_DESCENT_TOGETHER * 16];
     uint32_t ids[KIN_DESCENT_TOGETHER];
     double keys[KIN_DESCENT_TOGETHER];
