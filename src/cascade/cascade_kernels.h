@@ -97,10 +97,12 @@ typedef struct kin_cascade_give {
 
 /* Rows whose Euclidean distances stand for another metric (cascade_relative.h). */
 typedef enum kin_cascade_relation {
-    KIN_CASCADE_AS_GIVEN = 0, /* no rows are made */
-    KIN_CASCADE_ROOTS,        /* the root of each value; values are not negative */
-    KIN_CASCADE_PATTERNS,     /* 1 where a value is not 0, the row then of length 1 */
-    KIN_CASCADE_DIRECTIONS    /* the row of length 1 */
+    KIN_CASCADE_AS_GIVEN = 0,
+    KIN_CASCADE_ROOTS,      /* the root of each value; values are not negative */
+    KIN_CASCADE_SHARES,     /* the same, the row then of length 1 */
+    KIN_CASCADE_PATTERNS,   /* 1 where a value is not 0, the row then of length 1 */
+    KIN_CASCADE_DIRECTIONS, /* the row of length 1 */
+    KIN_CASCADE_LOGS        /* ln of each value, -100 at least; values are not negative */
 } kin_cascade_relation;
 
 /* related (or NULL): rows x cols floats; values beyond 2^100 become that. lengths (or NULL): what

@@ -11,6 +11,7 @@
 
 enum { THREADS = 256, TEAMS = THREADS / KIN_METRIC_LANES, BLOCKS_A_PROCESSOR = 32 };
 #define LARGEST 0x1p100
+#define LEAST_LOG (-100.0)
 
 static unsigned blocks_of(const kin_gpu_stream *stream, int64_t parts, int64_t a_block)
 {
@@ -21,10 +22,23 @@ static unsigned blocks_of(const kin_gpu_stream *stream, int64_t parts, int64_t a
 
 static __device__ __forceinline__ double related_value(kin_cascade_relation relation, double value)
 {
-    if (relation == KIN_CASCADE_ROOTS) {
+    switch (relation) {
+    case KIN_CASCADE_ROOTS:
+    case KIN_CASCADE_SHARES:
         return sqrt(value > 0.0 ? value : 0.0);
+    case KIN_CASCADE_PATTERNS:
+        return value != 0.0 ? 1.0 : 0.0;
+    case KIN_CASCADE_LOGS:
+        return value > 0.0 ? fmax(log(value), LEAST_LOG) : LEAST_LOG;
+    default:
+        return value;
     }
-    return relation == KIN_CASCADE_PATTERNS ? (value != 0.0 ? 1.0 : 0.0) : value;
+}
+
+static __device__ __forceinline__ bool has_length(kin_cascade_relation relation)
+{
+    return relation == KIN_CASCADE_SHARES || relation == KIN_CASCADE_PATTERNS ||
+           relation == KIN_CASCADE_DIRECTIONS;
 }
 
 /* Of the whole row, in all threads of the team. */
@@ -78,7 +92,7 @@ static __global__ void __launch_bounds__(THREADS)
             job.lengths[row] = ~kin_descent_order_of_float((float)sum);
         }
         if (job.related != NULL) {
-            const bool scaled = job.relation != KIN_CASCADE_ROOTS && sum > 0.0;
+            const bool scaled = has_length(job.relation) && sum > 0.0;
             write_row(job, dtype, row, scaled ? 1.0 / sqrt(sum) : 1.0);
         }
     }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  *      rows as given -> related rows -> their graph, by this engine -> ids            all of them
- *      rows as given -> lengths, sorted -> the longest -> search by the exact engine  products
+ *      rows as given -> lengths, sorted -> the longest -> search by the exact engine  products, kl
  *
  * What was found is compared by the metric itself, and lists keep the nearest of it. Of 20,000 rows
  * in clusters whose lengths vary by a third, 64 neighbours in direction hold 0.80 of the first ten
  * under the inner product, and 0.87 together with the best 16 of the 400 longest rows; of rows
- * like word vectors 0.17 and 1.00.
+ * like word vectors 0.17 and 1.00. kl is a product, too: sum q ln q - sum q ln c, where the first
+ * sum is the row's own; and of rows that are shares of 1 it is a divergence.
  *
  * Memory. Related rows, 4 bytes a value, where they are not the rows as given; the graph of those
  * as if it were asked for; 4 bytes an id that was found, until lists have it.
@@ -25,23 +26,29 @@ enum {
 };
 static const double ENOUGH = 0.01; /* rounds of a relative that change less are not worth it */
 
-static bool is_product(const kin_descent_request *request)
+/* Rows that are no longer than so many times the middle one, by squares, are alike. */
+static const double ALIKE = 1.05;
+
+/* Whether some rows are near to everybody. */
+static bool has_hubs(const kin_descent_request *request)
 {
-    return request->distance.metric == KITH_INNER_PRODUCT;
+    return request->distance.metric == KITH_INNER_PRODUCT || request->distance.metric == KITH_KL;
 }
 
 bool kin_cascade_is_related(const kin_descent_request *request)
 {
     return request->related > 0 && request->start == KIN_DESCENT_START_SCREEN &&
-           (is_product(request) || kin_descent_has_relative(request->distance.metric));
+           (request->distance.metric == KITH_INNER_PRODUCT ||
+            kin_descent_has_relative(request->distance.metric));
 }
 
 static kin_cascade_relation relation_of(kith_metric metric)
 {
     switch (metric) {
     case KITH_CHI2:
-    case KITH_KL:
         return KIN_CASCADE_ROOTS;
+    case KITH_KL:
+        return KIN_CASCADE_SHARES;
     case KITH_JACCARD:
         return KIN_CASCADE_PATTERNS;
     case KITH_INNER_PRODUCT:
@@ -71,19 +78,30 @@ static kin_descent_request near_request(const kin_descent_request *request, int6
 
 static kin_request longest_request(const kin_descent_request *request, int64_t rows)
 {
-    return (kin_request){.distance = request->distance,
+    return (kin_request){.distance = {.metric = KITH_INNER_PRODUCT,
+                                      .cols = request->distance.cols,
+                                      .isa = request->distance.isa},
                          .k = kin_min_i64(OF_LONGEST, longest_of(rows)),
                          .method = KITH_METHOD_EXACT};
 }
 
-static kith_matrix related_shape(const kith_matrix *points, kin_cascade_relation relation)
+static kith_matrix floats_of(const kith_matrix *points)
 {
     kith_matrix shape = *points;
-    if (relation != KIN_CASCADE_AS_GIVEN) {
-        shape.dtype = KITH_F32;
-        shape.stride_bytes = points->cols * (int64_t)sizeof(float);
-    }
+    shape.dtype = KITH_F32;
+    shape.stride_bytes = points->cols * (int64_t)sizeof(float);
     return shape;
+}
+
+static kith_matrix related_shape(const kith_matrix *points, kin_cascade_relation relation)
+{
+    return relation == KIN_CASCADE_AS_GIVEN ? *points : floats_of(points);
+}
+
+/* Logarithms are floats, and so are those who ask for them. */
+static bool wants_floats(const kin_descent_request *request, kith_dtype dtype)
+{
+    return request->distance.metric == KITH_KL && dtype != KITH_F32;
 }
 
 static kith_matrix matrix_of(const kin_fused_rows *rows)
@@ -106,11 +124,11 @@ static kith_status make_ids(const kin_cascade_run *run, int64_t k, kin_cascade_f
 /* ---- The relative ---------------------------------------------------------------------------- */
 
 /* data: related rows, or NULL. words: of each row its length, or NULL. */
-static kith_status relate(const kin_cascade_run *run, kin_cascade_relation relation, float *data,
-                          uint64_t *words)
+static kith_status relate(const kin_cascade_run *run, const kin_fused_rows *rows,
+                          kin_cascade_relation relation, float *data, uint64_t *words)
 {
     const kin_cascade_relate job = {
-        .rows = run->points.rows, .relation = relation, .related = data, .lengths = words};
+        .rows = *rows, .relation = relation, .related = data, .lengths = words};
     return kin_cascade_check(run, run->kernels->relate(run->on.stream, &job), "relating rows");
 }
 
@@ -130,7 +148,7 @@ static kith_status find_near(kin_cascade_run *run, kin_cascade_relatives *relati
         KIN_TRY(kin_gpu_alloc(ctx, gpu, &data, (uint64_t)points.rows,
                               (uint64_t)points.cols * sizeof *data, "rows of a relative"));
         points.data = data;
-        KIN_TRY_GOTO(status, relate(run, relation, data, NULL), done);
+        KIN_TRY_GOTO(status, relate(run, &run->points.rows, relation, data, NULL), done);
     }
     const kith_neighbors out = {.rows = run->rows, .k = request.k, .ids = relatives->near.ids};
     KIN_TRY_GOTO(status,
@@ -146,10 +164,35 @@ done:
 
 /* ---- The longest rows ------------------------------------------------------------------------ */
 
+static kith_status square_of(const kin_cascade_run *run, const uint64_t *words, const uint32_t *row,
+                             float *square)
+{
+    uint32_t id = 0;
+    uint64_t word = 0;
+    KIN_TRY(kin_gpu_download(run->on.ctx, run->on.gpu, &id, row, sizeof id));
+    KIN_TRY(kin_gpu_download(run->on.ctx, run->on.gpu, &word, words + id, sizeof word));
+    const uint32_t bits = ~(uint32_t)word & 0x7fffffffu; /* of an order of what is not negative */
+    memcpy(square, &bits, sizeof bits);
+    return KITH_OK;
+}
+
+/* Where rows are about equally long none is near to everybody. */
+static kith_status compare_lengths(const kin_cascade_run *run, const uint64_t *words,
+                                   const uint32_t *order, bool *differ)
+{
+    float longest = 0.0F;
+    float middle = 0.0F;
+    KIN_TRY(square_of(run, words, order, &longest));
+    KIN_TRY(square_of(run, words, order + run->rows / 2, &middle));
+    *differ = (double)longest > ALIKE * (double)middle;
+    return KITH_OK;
+}
+
 /* Rows by falling length; of those that are equally long the first. */
-static kith_status sort_rows(const kin_cascade_run *run, uint32_t *order)
+static kith_status sort_rows(const kin_cascade_run *run, uint32_t *order, bool *differ)
 {
     const kin_fused_device *on = &run->on;
+    const kin_cascade_relation relation = relation_of(run->request->distance.metric);
     uint64_t *words = NULL;
     void *scratch = NULL;
     uint64_t bytes = 0;
@@ -160,21 +203,25 @@ static kith_status sort_rows(const kin_cascade_run *run, uint32_t *order)
                           .cell_count = UINT32_MAX,
                           .order = order,
                           .scratch_bytes = &bytes};
-    KIN_TRY_GOTO(status, relate(run, KIN_CASCADE_DIRECTIONS, NULL, words), done);
+    KIN_TRY_GOTO(status, relate(run, &run->points.rows, relation, NULL, words), done);
     KIN_TRY_GOTO(status,
                  kin_cascade_check(run, on->kernels->sort(on->stream, &job), "planning a sort"),
                  done);
     KIN_TRY_GOTO(status, kin_gpu_alloc(on->ctx, on->gpu, &scratch, bytes, 1, "room for sorting"),
                  done);
     job.scratch = scratch;
-    status = kin_cascade_check(run, on->kernels->sort(on->stream, &job), "sorting rows by length");
+    KIN_TRY_GOTO(
+        status,
+        kin_cascade_check(run, on->kernels->sort(on->stream, &job), "sorting rows by length"),
+        done);
+    status = compare_lengths(run, words, order, differ);
 done:
     kin_gpu_free(on->gpu, scratch);
     kin_gpu_free(on->gpu, words);
     return status;
 }
 
-static kith_status find_longest(kin_cascade_run *run, kin_cascade_found *found)
+static kith_status find_longest(kin_cascade_run *run, kin_cascade_found *found, bool *differ)
 {
     kith_ctx *ctx = run->on.ctx;
     kin_gpu *gpu = run->on.gpu;
@@ -183,7 +230,7 @@ static kith_status find_longest(kin_cascade_run *run, kin_cascade_found *found)
     const uint64_t count = (uint64_t)found->of_count;
     KIN_TRY(kin_gpu_alloc(ctx, gpu, &found->of, count, sizeof *found->of, "the longest rows"));
     KIN_TRY(kin_gpu_alloc(ctx, gpu, &order, (uint64_t)run->rows, sizeof *order, "rows by length"));
-    kith_status status = sort_rows(run, order);
+    kith_status status = sort_rows(run, order, differ);
     if (status == KITH_OK) {
         status = kin_cascade_check(
             run,
@@ -194,41 +241,82 @@ static kith_status find_longest(kin_cascade_run *run, kin_cascade_found *found)
     return status;
 }
 
-static kith_status search_longest(kin_cascade_run *run, kin_cascade_relatives *relatives)
+/* What the exact engine is asked; all device memory. */
+typedef struct asking {
+    kith_matrix corpus;
+    kith_matrix queries;
+    unsigned char *rows; /* the longest, as given */
+    float *logs;         /* of them */
+    float *floats;       /* of all */
+} asking;
+
+static kith_status make_corpus(const kin_cascade_run *run, const kin_cascade_found *found,
+                               asking *a)
 {
     kith_ctx *ctx = run->on.ctx;
-    kin_gpu *gpu = run->on.gpu;
-    kin_cascade_found *found = &relatives->among;
-    const kith_matrix queries = matrix_of(&run->points.rows);
-    const kin_request request = longest_request(run->request, run->rows);
-    const uint64_t row_bytes = (uint64_t)queries.cols * (uint64_t)kith_dtype_bytes(queries.dtype);
-    unsigned char *data = NULL;
-    kith_status status = KITH_OK;
-    KIN_TRY(find_longest(run, found));
-    KIN_TRY(make_ids(run, request.k, found));
-    KIN_TRY(
-        kin_gpu_alloc(ctx, gpu, &data, (uint64_t)found->of_count, row_bytes, "the longest rows"));
-    const kin_cascade_pick pick = {.from = queries.data,
-                                   .stride_bytes = queries.stride_bytes,
-                                   .bytes = (int64_t)row_bytes,
+    kin_fused_rows longest = run->points.rows;
+    longest.rows = found->of_count;
+    longest.stride_bytes = (int64_t)longest.cols * kith_dtype_bytes(longest.dtype);
+    KIN_TRY(kin_gpu_alloc(ctx, run->on.gpu, &a->rows, (uint64_t)longest.rows,
+                          (uint64_t)longest.stride_bytes, "the longest rows"));
+    longest.data = a->rows;
+    const kin_cascade_pick pick = {.from = run->points.rows.data,
+                                   .stride_bytes = run->points.rows.stride_bytes,
+                                   .bytes = longest.stride_bytes,
                                    .rows = found->of,
                                    .count = found->of_count,
-                                   .to = data};
-    kith_matrix corpus = queries;
-    corpus.data = data;
-    corpus.rows = found->of_count;
-    corpus.stride_bytes = (int64_t)row_bytes;
+                                   .to = a->rows};
+    KIN_TRY(kin_cascade_check(run, run->kernels->pick(run->on.stream, &pick), "copying rows"));
+    a->corpus = matrix_of(&longest);
+    if (run->request->distance.metric != KITH_KL) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_gpu_alloc(ctx, run->on.gpu, &a->logs, (uint64_t)longest.rows,
+                          (uint64_t)longest.cols * sizeof *a->logs, "the longest rows"));
+    a->corpus = floats_of(&a->corpus);
+    a->corpus.data = a->logs;
+    return relate(run, &longest, KIN_CASCADE_LOGS, a->logs, NULL);
+}
+
+static kith_status make_queries(const kin_cascade_run *run, asking *a)
+{
+    const kin_fused_rows *rows = &run->points.rows;
+    a->queries = matrix_of(rows);
+    if (!wants_floats(run->request, rows->dtype)) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_gpu_alloc(run->on.ctx, run->on.gpu, &a->floats, (uint64_t)rows->rows,
+                          (uint64_t)rows->cols * sizeof *a->floats, "rows of a relative"));
+    a->queries = floats_of(&a->queries);
+    a->queries.data = a->floats;
+    return relate(run, rows, KIN_CASCADE_AS_GIVEN, a->floats, NULL);
+}
+
+static kith_status search_longest(kin_cascade_run *run, kin_cascade_relatives *relatives)
+{
+    kin_gpu *gpu = run->on.gpu;
+    kin_cascade_found *found = &relatives->among;
+    const kin_request request = longest_request(run->request, run->rows);
+    asking a = {0};
+    bool differ = false;
+    kith_status status = KITH_OK;
+    KIN_TRY(find_longest(run, found, &differ));
+    if (!differ) {
+        return KITH_OK;
+    }
+    KIN_TRY(make_ids(run, request.k, found));
     const kith_neighbors out = {.rows = run->rows, .k = request.k, .ids = found->ids};
+    KIN_TRY_GOTO(status, make_corpus(run, found, &a), done);
+    KIN_TRY_GOTO(status, make_queries(run, &a), done);
     KIN_TRY_GOTO(status,
-                 kin_cascade_check(run, run->kernels->pick(run->on.stream, &pick), "copying rows"),
-                 done);
-    KIN_TRY_GOTO(status,
-                 kin_fused_search(ctx, gpu, &corpus, &queries, &request,
+                 kin_fused_search(run->on.ctx, gpu, &a.corpus, &a.queries, &request,
                                   KIN_FUSED_DATA_ON_DEVICE | KIN_FUSED_OUT_ON_DEVICE, &out),
                  done);
     relatives->evaluations += (double)run->rows * (double)found->of_count;
 done:
-    kin_gpu_free(gpu, data);
+    kin_gpu_free(gpu, a.floats);
+    kin_gpu_free(gpu, a.logs);
+    kin_gpu_free(gpu, a.rows);
     return status;
 }
 
@@ -246,7 +334,7 @@ kith_status kin_cascade_relatives_make(kin_cascade_run *run, kin_cascade_relativ
 {
     const kith_report before = run->on.ctx->report;
     kith_status status = find_near(run, relatives);
-    if (status == KITH_OK && is_product(run->request)) {
+    if (status == KITH_OK && has_hubs(run->request)) {
         status = search_longest(run, relatives);
     }
     run->on.ctx->report = before;
@@ -258,23 +346,30 @@ kith_status kin_cascade_relatives_make(kin_cascade_run *run, kin_cascade_relativ
 static uint64_t longest_bytes(const kith_matrix *points, const kin_descent_request *request)
 {
     const int64_t rows = points->rows;
+    const uint64_t n = (uint64_t)rows;
+    const uint64_t floats = (uint64_t)points->cols * sizeof(float);
     const kin_request search = longest_request(request, rows);
-    kith_matrix corpus = *points;
+    const bool logs = request->distance.metric == KITH_KL;
+    const kith_matrix queries = logs ? floats_of(points) : *points;
+    kith_matrix corpus = queries;
     corpus.rows = longest_of(rows);
     const uint64_t a_word = sizeof(uint64_t) + 6 * sizeof(uint32_t); /* with the room of a sort */
-    const uint64_t sorting = kin_size_add(kin_size_mul((uint64_t)rows, a_word), 1u << 20);
-    const kin_fused_meeting meeting = {.queries = points,
+    const uint64_t sorting = kin_size_add(kin_size_mul(n, a_word), 1u << 20);
+    const kin_fused_meeting meeting = {.queries = &queries,
                                        .request = &search,
                                        .place = KIN_FUSED_DATA_ON_DEVICE,
-                                       .corpus_dtype = points->dtype,
+                                       .corpus_dtype = queries.dtype,
                                        .corpus_rows = corpus.rows,
                                        .screens = kin_fused_screens(&search, corpus.rows, rows)};
     const uint64_t own =
-        kin_fused_prepared_bytes(&corpus, corpus.rows, &search.distance, points->dtype, 0, true)
+        kin_fused_prepared_bytes(&corpus, corpus.rows, &search.distance, queries.dtype, 0, true)
             .most;
+    const uint64_t others =
+        kin_size_add(logs ? kin_size_mul((uint64_t)corpus.rows, floats) : 0,
+                     wants_floats(request, points->dtype) ? kin_size_mul(n, floats) : 0);
     const uint64_t searching =
-        kin_size_add(own, kin_fused_stripe_bytes(&meeting, rows, UINT64_MAX));
-    const uint64_t ids = kin_size_mul((uint64_t)rows, (uint64_t)search.k * sizeof(uint32_t));
+        kin_size_add(kin_size_add(own, others), kin_fused_stripe_bytes(&meeting, rows, UINT64_MAX));
+    const uint64_t ids = kin_size_mul(n, (uint64_t)search.k * sizeof(uint32_t));
     return kin_size_add(ids, searching > sorting ? searching : sorting);
 }
 
@@ -293,7 +388,7 @@ uint64_t kin_cascade_relatives_bytes(const kith_matrix *points, const kin_descen
     uint64_t most = kin_size_add(
         related,
         kin_cascade_bytes(&shape, &near, KIN_FUSED_DATA_ON_DEVICE | KIN_FUSED_OUT_ON_DEVICE));
-    const uint64_t longest = is_product(request) ? longest_bytes(points, request) : 0;
+    const uint64_t longest = has_hubs(request) ? longest_bytes(points, request) : 0;
     most = most > longest ? most : longest;
     /* Ids of both, as rows and as positions. */
     const uint64_t a_row = (2 * (uint64_t)near.k + (uint64_t)OF_LONGEST + 1) * sizeof(uint32_t);

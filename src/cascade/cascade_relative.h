@@ -3,11 +3,12 @@
  * processor's). Each has a relative, the Euclidean distance of other rows, and near under one is
  * mostly near under the other:
  *
- *   chi2, kl                 |sqrt a - sqrt b|
+ *   chi2                     |sqrt a - sqrt b|
  *   jaccard                  of the patterns, zeros and ones, each of length 1
  *   manhattan, chebyshev     of the rows as they are
  *   inner_product            of rows of length 1; and who is long is near to everybody, so that the
- *                            longest rows are looked at by all */
+ *                            longest rows are looked at by all
+ *   kl                       the same of sqrt a */
 #ifndef KIN_CASCADE_CASCADE_RELATIVE_H
 #define KIN_CASCADE_CASCADE_RELATIVE_H
 

@@ -184,6 +184,27 @@ static int give(kin_gpu_stream *stream, const kin_cascade_give *job)
     return 0;
 }
 
+static double related_value(kin_cascade_relation relation, double value)
+{
+    switch (relation) {
+    case KIN_CASCADE_ROOTS:
+    case KIN_CASCADE_SHARES:
+        return sqrt(value);
+    case KIN_CASCADE_PATTERNS:
+        return value != 0.0;
+    case KIN_CASCADE_LOGS:
+        return value > 0.0 ? fmax(log(value), -100.0) : -100.0;
+    default:
+        return value;
+    }
+}
+
+static bool has_length(kin_cascade_relation relation)
+{
+    return relation == KIN_CASCADE_SHARES || relation == KIN_CASCADE_PATTERNS ||
+           relation == KIN_CASCADE_DIRECTIONS;
+}
+
 /* As the header says, by loops. */
 static int relate(kin_gpu_stream *stream, const kin_cascade_relate *job)
 {
@@ -194,16 +215,14 @@ static int relate(kin_gpu_stream *stream, const kin_cascade_relate *job)
         double squares = 0.0;
         for (int32_t c = 0; c < rows->cols; c++) {
             const double value = test_fake_value(rows, row, c);
-            const double kept = job->relation == KIN_CASCADE_PATTERNS ? value != 0.0
-                                : job->relation == KIN_CASCADE_ROOTS  ? sqrt(value)
-                                                                      : value;
+            const double kept = related_value(job->relation, value);
             squares += kept * kept;
             if (job->related != NULL) {
                 job->related[row * rows->cols + c] = (float)kept;
             }
         }
-        for (int32_t c = 0;
-             job->related != NULL && job->relation != KIN_CASCADE_ROOTS && c < rows->cols; c++) {
+        for (int32_t c = 0; job->related != NULL && has_length(job->relation) && c < rows->cols;
+             c++) {
             job->related[row * rows->cols + c] /= (float)(squares > 0.0 ? sqrt(squares) : 1.0);
         }
         if (job->lengths != NULL) {
