@@ -216,12 +216,12 @@ static void failing_copies(void **state)
     (void)state;
     /* 147 pieces in portions of 64, 64 and 19. */
     static const int64_t places[] = {1, 2, 64, 65, 147, 148};
+    const kin_gpu_rows rows = rows_make(300000, 512, 512);
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         const int64_t at = places[i];
         bench b;
         bench_open(&b, 3);
         test_fake.failing_copy = at;
-        const kin_gpu_rows rows = rows_make(300000, 512, 512);
         void *block = NULL;
         kin_gpu_ahead_begin(b.ctx, b.gpu, &rows);
         assert_int_equal(b.ctx->failed, KITH_OK); /* nobody was told so far */
@@ -236,9 +236,9 @@ static void failing_copies(void **state)
         kin_gpu_ahead_begin(b.ctx, b.gpu, &rows);
         assert_true(kin_gpu_ahead_end(b.gpu));
         assert_int_equal(b.ctx->failed, KITH_OK);
-        rows_free(&rows);
         bench_close(&b);
     }
+    rows_free(&rows);
     printf("copies that fail are told where the rows are wanted, with the device's words\n");
 }
 
