@@ -56,6 +56,7 @@ struct kin_sharding_last {
     int at;         /* the bag of the engine */
     int32_t wanted; /* group that is gathered into the other one */
     beside gathering;
+    beside freeing;
     place places[KIN_SHARDING_PLACES];
     int32_t place_count;
     int64_t turns;
@@ -160,13 +161,18 @@ static kith_status make_place(following *f, place *p)
     return KITH_OK;
 }
 
-static void free_place(const following *f, place *p)
+/* Giving back gigabytes takes a while. */
+static kith_status free_place(void *arg, int64_t task, int32_t thread)
 {
+    (void)thread;
+    following *f = arg;
+    place *p = &f->places[task];
     kin_free(f->job->ctx, p->shared);
     kin_free(f->job->ctx, p->lists.keys);
     kin_free(f->job->ctx, p->lists.ids);
     kith_ctx_free(p->ctx);
     *p = (place){.group = -1};
+    return KITH_OK;
 }
 
 static kith_status make(following *f)
@@ -274,6 +280,12 @@ static void free_bags(following *f)
     }
 }
 
+static void *free_beside(void *arg)
+{
+    free_bags(arg);
+    return NULL;
+}
+
 kith_status kin_sharding_follow_end(kin_sharding *job)
 {
     following *f = job->last;
@@ -285,10 +297,9 @@ kith_status kin_sharding_follow_end(kin_sharding *job)
     for (int32_t i = 0; i < f->place_count; i++) {
         KIN_KEEP(status, wait_for_lists(f, &f->places[i]));
     }
-    for (int32_t i = 0; i < f->place_count; i++) {
-        free_place(f, &f->places[i]);
-    }
+    (void)wait(f, &f->freeing, f->gatherer, &f->run->seconds_wait);
     free_bags(f);
+    (void)kin_parallel(job->ctx, NULL, f->place_count, free_place, f);
     kith_ctx_free(f->gatherer);
     kin_free(job->ctx, f);
     job->last = NULL;
@@ -322,7 +333,7 @@ kith_status kin_sharding_follow(void *arg, kin_shard_run *run)
     if (any && status == KITH_OK) {
         status = solve_all(f);
     }
-    free_bags(f);
+    start(&f->freeing, free_beside, f);
     if (status != KITH_OK || run->listed != NULL || !any) {
         KIN_KEEP(status, kin_sharding_follow_end(job));
     }

@@ -143,7 +143,7 @@ static kith_status tell_recall(void *arg)
     KIN_TRY(wait(r));
     if (r->job->follows) {
         kin_sharding_estimate(r->job, &r->recall);
-        kin_stream_record_after(r->stream, RECORD_BYTES);
+        kin_stream_hurry(r->stream, RECORD_BYTES);
     }
     const kith_status status = kin_stream_tell_recall(r->ctx, r->stream, &r->recall, r->told);
     r->told = true;

@@ -3,8 +3,8 @@
  * the files of the others, are read side by side, from their first row to their last.
  *
  *     time ->     all threads    | piece 0 | piece 1   | piece 2 ...
- *                 one thread     |         | put 0     | put 1
- *                 and another    |         | its sums  | its sums    (file_stream.c)
+ *                 some threads   |         | put 0     | put 1       (file_stream_put.c)
+ *                 two threads    |         | its sums  | its sums
  *
  * Most points are in one group, and what its file has of them goes to the result as it is: ids and
  * distances. Of the others there are keys, by which lists are merged. */
@@ -16,7 +16,7 @@
 #include "host/host_threads.h"
 #include "shard/shard_view.h"
 
-enum { ROWS_A_TASK = 2048, ENTRIES_A_PIECE = 1 << 23, SIDES = 2 };
+enum { ROWS_A_TASK = 2048, ENTRIES_A_PIECE = 1 << 23, SIDES = 2, MOST_PUTTERS = 8 };
 
 /* Rows whose lists are one. */
 typedef struct piece {
@@ -282,8 +282,9 @@ static kith_status make(uniting *u)
     const uint64_t entries = kin_size_mul((uint64_t)rows, k);
     const uint64_t tasks = (uint64_t)kin_ceil_div(rows, ROWS_A_TASK);
     const uint64_t room = 2 * (uint64_t)ctx->threads * k;
+    const int32_t putters = ctx->threads < MOST_PUTTERS ? ctx->threads : MOST_PUTTERS;
     u->most = rows;
-    KIN_TRY(kin_sharding_make_ctx(u->job, 1, &u->beside));
+    KIN_TRY(kin_sharding_make_ctx(u->job, putters, &u->beside));
     KIN_TRY(kin_alloc_zero(ctx, &u->views, groups, sizeof *u->views, "groups"));
     KIN_TRY(kin_alloc_zero(ctx, &u->lost, groups, 1, "groups"));
     KIN_TRY(kin_alloc(ctx, &u->starts, tasks * groups, sizeof *u->starts, "groups"));

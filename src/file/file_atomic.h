@@ -25,8 +25,9 @@ typedef struct kin_writer {
     uint64_t holes[KIN_WRITER_HOLES]; /* where what was left out begins, in its order */
     int hole_count;
     int file;
-    bool named; /* the temporary name exists */
-    bool kept;  /* and stays when it is not finished */
+    bool named;    /* the temporary name exists */
+    bool kept;     /* and stays when it is not finished */
+    bool reserved; /* all bytes have their places on the disk, and keep them */
 } kin_writer;
 
 /* KITH_E_IO when there is no folder to write to, no right to, or when path is there and is no
@@ -56,6 +57,12 @@ kith_status kin_writer_pad(kin_writer *writer, uint64_t bytes);
 kith_status kin_writer_skip(kin_writer *writer, uint64_t bytes);
 /* Overwrites bytes that were put before. */
 kith_status kin_writer_patch(kin_writer *writer, uint64_t offset, const void *data, uint64_t bytes);
+/* The disk is asked for all of the file now, not after hours; some file systems cannot say, and
+ * that is KITH_OK. Bytes are then the size of the file. */
+kith_status kin_writer_reserve(kin_writer *writer, uint64_t bytes);
+/* Patches what is reserved, by all threads of the writer's context where that is possible. */
+kith_status kin_writer_patch_wide(kin_writer *writer, uint64_t offset, const void *data,
+                                  uint64_t bytes);
 /* The disk may begin with these bytes, which were patched: who syncs later waits less. */
 void kin_writer_urge(const kin_writer *writer, uint64_t offset, uint64_t bytes);
 /* Bytes put so far. */

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#define _GNU_SOURCE
 #include "file/file_stream.h"
 
 #include "base/base_mem.h"
@@ -10,7 +9,6 @@
 #include "host/host_threads.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -185,32 +183,13 @@ static kith_status judge(kith_ctx *ctx, const kith_result_stream *s, const kin_m
     return KITH_OK;
 }
 
-/* The disk is asked for all of the file now, not after hours; some file systems cannot say. */
-static kith_status reserve(kith_ctx *ctx, kith_result_stream *s)
-{
-    const int file = s->writer.file;
-    const off_t bytes = (off_t)kin_writer_offset(&s->writer);
-    int result = 0;
-    do {
-        result = fallocate(file, 0, 0, bytes);
-    } while (result != 0 && errno == EINTR);
-    const bool refused = result != 0 && (errno == ENOSPC || errno == EDQUOT || errno == EFBIG);
-    if (!refused && ftruncate(file, bytes) == 0) {
-        return KITH_OK;
-    }
-    return kin_fail(ctx, KITH_E_IO,
-                    "%s: %" PRId64 " bytes cannot be had: %s (free some space there or write "
-                    "elsewhere)",
-                    s->writer.temporary, (int64_t)bytes, strerror(errno));
-}
-
-static kith_status place(kith_ctx *ctx, kith_result_stream *s)
+static kith_status place(kith_result_stream *s)
 {
     KIN_TRY(put_frame(s));
     for (int i = 0; i < s->region_count; i++) {
         s->regions[i].offset = s->writer.holes[i];
     }
-    return reserve(ctx, s);
+    return kin_writer_reserve(&s->writer, kin_writer_offset(&s->writer));
 }
 
 static kith_status begin(kith_ctx *ctx, kith_result_stream *s, bool restart)
@@ -229,7 +208,7 @@ static kith_status begin(kith_ctx *ctx, kith_result_stream *s, bool restart)
         status = kin_journal_create(ctx, &s->journal);
     }
     if (status == KITH_OK) {
-        status = place(ctx, s);
+        status = place(s);
     }
     if (status == KITH_OK && resume) {
         status = take_records(ctx, s, &map);
@@ -303,7 +282,7 @@ kith_status kin_stream_tell_recall(kith_ctx *ctx, kith_result_stream *s, const k
         return kin_fail(ctx, KITH_E_IO, "%s: cannot be written: %s", s->journal.path,
                         strerror(errno));
     }
-    return place(ctx, s);
+    return place(s);
 }
 
 /* ---- The end -------------------------------------------------------------------------------- */

@@ -30,7 +30,7 @@ struct kith_result_stream {
     int64_t rows;
     int64_t k;
     int64_t done;          /* rows that stand, or will when the next record does */
-    uint64_t record_bytes; /* how much is put between two records; 0: they follow each piece */
+    uint64_t record_bytes; /* what is put between two records (kin_stream_hurry); 0: a piece */
     uint64_t unrecorded;
     kin_writer writer;
     kin_journal journal;
@@ -59,10 +59,11 @@ kith_status kin_stream_record(kith_ctx *ctx, kith_result_stream *stream);
 void kin_stream_add(const kith_result_stream *stream, kin_stream_region *region, const void *data,
                     uint64_t bytes);
 uint64_t kin_stream_sum(const kin_stream_region *region);
-/* For pieces that are quickly made again: waiting for the disk after each would take longer. */
-static inline void kin_stream_record_after(kith_result_stream *stream, uint64_t bytes)
+/* For pieces of kith's own, which need no check, and which are quickly made again: waiting for the
+ * disk after each would take longer. */
+static inline void kin_stream_hurry(kith_result_stream *stream, uint64_t record_bytes)
 {
-    stream->record_bytes = bytes;
+    stream->record_bytes = record_bytes;
 }
 
 #endif

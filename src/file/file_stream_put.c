@@ -36,35 +36,51 @@ static kith_status place_bytes(kith_result_stream *s, kin_stream_region *region,
     return kin_writer_patch(&s->writer, region->offset + offset, data, bytes);
 }
 
-/* Sums of a piece, by a thread while another one brings its bytes to the file. */
+/* Sums of a piece, by a thread for each table while others bring its bytes to the file. */
 typedef struct summing {
     kith_result_stream *stream;
-    const void *tables[KIN_WRITER_HOLES];
-    int64_t rows;
+    kin_stream_region *region;
+    const void *table;
+    uint64_t bytes;
+    pthread_t thread;
+    bool beside;
 } summing;
 
 static void *sum_beside(void *arg)
 {
-    const summing *sums = arg;
-    kith_result_stream *s = sums->stream;
-    for (int i = 0; i < KIN_WRITER_HOLES && i < s->region_count; i++) {
-        kin_stream_region *region = &s->regions[i];
-        kin_stream_add(s, region, sums->tables[i], (uint64_t)sums->rows * region->row_bytes);
-    }
+    const summing *sum = arg;
+    kin_stream_add(sum->stream, sum->region, sum->table, sum->bytes);
     return NULL;
 }
 
-static kith_status patch_tables(kith_result_stream *s, const summing *sums)
+static void start_sum(kith_result_stream *s, int region, const void *table, int64_t rows,
+                      summing *sum)
 {
-    for (int i = 0; i < KIN_WRITER_HOLES && i < s->region_count; i++) {
-        const kin_stream_region *region = &s->regions[i];
-        const uint64_t offset = region->offset + (uint64_t)s->done * region->row_bytes;
-        const uint64_t bytes = (uint64_t)sums->rows * region->row_bytes;
-        KIN_TRY(kin_writer_patch(&s->writer, offset, sums->tables[i], bytes));
-        if (s->record_bytes > 0) {
-            kin_writer_urge(&s->writer, offset, bytes);
-        }
+    *sum = (summing){.stream = s,
+                     .region = &s->regions[region],
+                     .table = table,
+                     .bytes = (uint64_t)rows * s->regions[region].row_bytes};
+    sum->beside =
+        sum->bytes >= BESIDE_BYTES && kin_thread_start(&sum->thread, sum_beside, sum) == 0;
+}
+
+static void end_sum(summing *sum)
+{
+    if (sum->beside) {
+        (void)pthread_join(sum->thread, NULL);
+    } else {
+        (void)sum_beside(sum);
     }
+}
+
+static kith_status patch_table(kith_result_stream *s, const summing *sum)
+{
+    const uint64_t offset = sum->region->offset + (uint64_t)s->done * sum->region->row_bytes;
+    if (s->record_bytes == 0) {
+        return kin_writer_patch(&s->writer, offset, sum->table, sum->bytes);
+    }
+    KIN_TRY(kin_writer_patch_wide(&s->writer, offset, sum->table, sum->bytes));
+    kin_writer_urge(&s->writer, offset, sum->bytes);
     return KITH_OK;
 }
 
@@ -98,26 +114,28 @@ static kith_status place_ivecs(kith_result_stream *s, const kith_neighbors *neig
 
 static kith_status place_rows(kith_result_stream *s, const kith_neighbors *neighbors)
 {
-    summing sums = {s, {neighbors->ids, neighbors->distances}, neighbors->rows};
-    pthread_t thread;
+    const void *const tables[KIN_WRITER_HOLES] = {neighbors->ids, neighbors->distances};
+    summing sums[KIN_WRITER_HOLES];
+    kith_status status = KITH_OK;
     if (s->format == KITH_FORMAT_IVECS) {
         return place_ivecs(s, neighbors);
     }
-    const uint64_t bytes = (uint64_t)neighbors->rows * s->regions[0].row_bytes;
-    const bool beside = bytes >= BESIDE_BYTES && kin_thread_start(&thread, sum_beside, &sums) == 0;
-    const kith_status status = patch_tables(s, &sums);
-    if (beside) {
-        (void)pthread_join(thread, NULL);
-    } else {
-        (void)sum_beside(&sums);
+    for (int i = 0; i < s->region_count; i++) {
+        start_sum(s, i, tables[i], neighbors->rows, &sums[i]);
+    }
+    for (int i = 0; i < s->region_count && status == KITH_OK; i++) {
+        status = patch_table(s, &sums[i]);
+    }
+    for (int i = 0; i < s->region_count; i++) {
+        end_sum(&sums[i]);
     }
     return status;
 }
 
 /* A run of ids where one is wrong, or the end: a loop without a way out takes several at a time. */
-static int64_t first_wrong(const kith_result_stream *s, const kith_neighbors *neighbors)
+static int64_t first_wrong(const kith_result_stream *s, const kith_neighbors *neighbors,
+                           int64_t count)
 {
-    const int64_t count = neighbors->rows * s->k;
     const uint32_t rows = (uint32_t)kin_min_i64(s->meta.corpus_rows, KITH_ID_NONE);
     for (int64_t first = 0; first < count; first += IDS_AT_ONCE) {
         const int64_t last = kin_min_i64(first + IDS_AT_ONCE, count);
@@ -150,7 +168,8 @@ static kith_status check_piece(kith_ctx *ctx, const kith_result_stream *s,
         return kin_fail(ctx, KITH_E_ARGUMENT, "neighbors.%s is NULL, and the format has it",
                         neighbors->ids == NULL ? "ids" : "distances");
     }
-    for (int64_t i = first_wrong(s, neighbors); i < neighbors->rows * s->k; i++) {
+    const int64_t count = s->record_bytes == 0 ? neighbors->rows * s->k : 0;
+    for (int64_t i = first_wrong(s, neighbors, count); i < count; i++) {
         if ((int64_t)neighbors->ids[i] >= s->meta.corpus_rows &&
             neighbors->ids[i] != KITH_ID_NONE) {
             return kin_fail(ctx, KITH_E_ARGUMENT,

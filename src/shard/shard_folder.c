@@ -7,6 +7,7 @@
 #include "base/base_try.h"
 #include "file/file_checksum.h"
 #include "host/host_map.h"
+#include "host/host_threads.h"
 #include "shard/shard_file.h"
 
 #include <dirent.h>
@@ -333,9 +334,18 @@ kith_status kin_shard_folder_begin(kin_shard_folder *folder, const kin_shard_sha
     return kin_journal_create(folder->ctx, &folder->journal);
 }
 
+static kith_status remove_newest(void *arg, int64_t shard, int32_t thread)
+{
+    (void)thread;
+    kin_shard_folder *folder = arg;
+    remove_file(folder, (kin_shard_name){(int32_t)shard, folder->versions[shard]});
+    return KITH_OK;
+}
+
 void kin_shard_folder_empty(kin_shard_folder *folder)
 {
     kin_journal_remove(&folder->journal);
+    (void)kin_parallel(folder->ctx, NULL, folder->shape.shards, remove_newest, folder);
     (void)each_file(folder, remove_each, NULL);
 }
 
