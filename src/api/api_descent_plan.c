@@ -23,7 +23,7 @@ static const double CPU_VALUE = 5e-9;
 static const double CPU_DIRECT_VALUE = 2e-7; /* metrics without matrix products */
 static const double GPU_ROW = 2e-7;
 static const double GPU_VALUE = 1.5e-9;
-static const double GPU_DIRECT_VALUE = 1e-8;
+static const double GPU_DIRECT_VALUE = 5e-9;
 
 /* Of exact answers we are certain, of these rates within some tens of percent. */
 static const double IN_DOUBT = 0.7;

@@ -21,7 +21,6 @@ static const double POINTS_TO_MEET = 6000.0;
 static const double POINTS_ACROSS = 4000.0;
 static const double DELTA_ACROSS = 0.01;
 static const double MOST_SHARE = 0.5;
-static const int32_t RELATED = -1;
 
 void kin_cascade_defaults(kin_descent_request *request, int64_t rows)
 {
@@ -40,7 +39,10 @@ void kin_cascade_defaults(kin_descent_request *request, int64_t rows)
     if (request->all_updates == 0) {
         request->all_updates = 1;
     }
-    request->related = request->related == 0 ? RELATED : request->related;
+    if (request->related == 0) {
+        /* Of products the longest rows alone take as long as an exact graph of a million. */
+        request->related = kin_exact_screens(&request->distance) ? -1 : 1;
+    }
     kin_descent_defaults(request, rows);
     const int64_t least = kin_max_i64(request->k + 1, request->list);
     request->list = (int32_t)kin_min_i64(kin_round_up(least, 8), KIN_CASCADE_MOST_LIST);
