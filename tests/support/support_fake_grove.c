@@ -222,8 +222,8 @@ static int by_key(const void *a, const void *b)
     return x->key != y->key ? (x->key < y->key ? -1 : 1) : x->id < y->id ? -1 : 1;
 }
 
-static void finish_place(const kin_grove_finish *job, int64_t i, kin_fused_pair *all,
-                         double *scratch)
+static void finish_place(const kin_grove_finish *job, const kin_distance *distance, int64_t i,
+                         kin_fused_pair *all, double *scratch)
 {
     const int64_t place = job->place0 + i;
     const uint64_t *words = job->lists.words +
@@ -233,12 +233,10 @@ static void finish_place(const kin_grove_finish *job, int64_t i, kin_fused_pair 
     const int32_t count = row == KITH_ID_NONE ? 0 : job->lists.counts[place];
     const kin_rows corpus = test_fake_rows(&job->corpus);
     const kin_rows queries = test_fake_rows(&job->queries);
-    const kin_distance distance = {
-        .metric = job->corpus.metric, .cols = job->corpus.cols, .isa = kin_cpu_best()};
     for (int32_t c = 0; c < count; c++) {
-        const kin_query query = kin_metric_load(&distance, &queries, row, scratch);
+        const kin_query query = kin_metric_load(distance, &queries, row, scratch);
         all[c].id = job->tree.ids[(uint32_t)words[(int64_t)c * KIN_GROVE_PACKET]];
-        kin_metric_keys(&distance, &query, &corpus, &all[c].id, 0, 1, &all[c].key);
+        kin_metric_keys(distance, &query, &corpus, &all[c].id, 0, 1, &all[c].key);
     }
     qsort(all, (size_t)count, sizeof *all, by_key);
     job->counts[i] = count < job->lists.wanted ? count : job->lists.wanted;
@@ -250,9 +248,12 @@ static int finish(kin_gpu_stream *stream, const kin_grove_finish *job)
 {
     kin_fused_pair *all = malloc((size_t)job->lists.capacity * sizeof *all);
     double *scratch = scratch_of(job->corpus.cols);
+    /* Asked once: a virtual machine takes long to say what its processor can do. */
+    const kin_distance distance = {
+        .metric = job->corpus.metric, .cols = job->corpus.cols, .isa = kin_cpu_best()};
     (void)stream;
     for (int64_t i = 0; i < job->count; i++) {
-        finish_place(job, i, all, scratch);
+        finish_place(job, &distance, i, all, scratch);
     }
     free(scratch);
     free(all);
