@@ -50,7 +50,23 @@ static bool is_half(hid_t type)
     size_t fraction_bits = 0;
     return H5Tget_fields(type, &sign, &exponent, &exponent_bits, &fraction, &fraction_bits) >= 0 &&
            sign == 15 && exponent == 10 && exponent_bits == 5 && fraction == 0 &&
-           fraction_bits == 10;
+           fraction_bits == 10 && H5Tget_ebias(type) == 15 && H5Tget_norm(type) == H5T_NORM_IMPLIED;
+}
+
+/* IEEE's, in either order of bytes; HDF5 would round others as they are read. */
+static bool is_float(hid_t type, size_t bytes)
+{
+    return H5Tset_order(type, H5T_ORDER_LE) >= 0 &&
+           ((bytes == 2 && is_half(type)) || (bytes == 4 && H5Tequal(type, H5T_IEEE_F32LE) > 0) ||
+            (bytes == 8 && H5Tequal(type, H5T_IEEE_F64LE) > 0));
+}
+
+/* Some have fewer bits than their bytes, and these anywhere: they are read as whole bytes. */
+static bool is_integer(hid_t type, size_t bytes)
+{
+    return (bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8) &&
+           H5Tset_order(type, H5T_ORDER_LE) >= 0 && H5Tset_offset(type, 0) >= 0 &&
+           H5Tset_precision(type, 8 * bytes) >= 0;
 }
 
 static kith_status take_type(kin_hdf5_table *table, const char *dataset)
@@ -64,15 +80,16 @@ static kith_status take_type(kin_hdf5_table *table, const char *dataset)
     bool known = false;
     if (class == H5T_FLOAT) {
         table->kind = 'f';
-        known = bytes == 4 || bytes == 8 || (bytes == 2 && is_half(type));
+        known = is_float(type, bytes);
     } else if (class == H5T_INTEGER) {
         table->kind = H5Tget_sign(type) == H5T_SGN_NONE ? 'u' : 'i';
-        known = bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8;
+        known = is_integer(type, bytes);
     }
     table->bytes = (int32_t)bytes;
-    if (!known || H5Tset_order(type, H5T_ORDER_LE) < 0) {
+    if (!known) {
         return fail(table, KITH_E_FORMAT,
-                    "dataset '%s' holds no integers or floats of 8 to 64 bits (store numbers)",
+                    "dataset '%s' holds no integers or IEEE floats of 8 to 64 bits (store "
+                    "numbers)",
                     dataset);
     }
     return KITH_OK;
@@ -133,6 +150,22 @@ static bool stands_elsewhere(hid_t dataset)
     return elsewhere;
 }
 
+/* Values that stand in the dataset's own header: HDF5 1.10 copies as many as the rows say, however
+ * few a forged header has. Those of other layouts it looks for in the file. */
+static bool holds_rows(const kin_hdf5_table *table)
+{
+    const hid_t stored = H5Dget_type(table->dataset);
+    const hid_t made = H5Dget_create_plist(table->dataset);
+    const H5D_layout_t layout = made >= 0 ? H5Pget_layout(made) : H5D_LAYOUT_ERROR;
+    const uint64_t there = H5Dget_storage_size(table->dataset);
+    uint64_t all = stored >= 0 ? H5Tget_size(stored) : 0;
+    (void)H5Tclose(stored);
+    (void)H5Pclose(made);
+    return layout == H5D_CONTIGUOUS || layout == H5D_CHUNKED ||
+           (layout == H5D_COMPACT && !__builtin_mul_overflow(table->rows, all, &all) &&
+            !__builtin_mul_overflow(table->cols, all, &all) && there == all);
+}
+
 static kith_status fail_elsewhere(kin_hdf5_table *table, const char *dataset)
 {
     return fail(table, KITH_E_FORMAT,
@@ -162,8 +195,15 @@ static kith_status open_quietly(const char *path, const char *dataset, kin_hdf5_
         }
         return fail(table, KITH_E_FORMAT, "has no dataset '%s' (there are: %s)", dataset, names);
     }
-    const kith_status status = take_type(table, dataset);
-    return status != KITH_OK ? status : take_shape(table, dataset);
+    kith_status status = take_type(table, dataset);
+    if (status == KITH_OK) {
+        status = take_shape(table, dataset);
+    }
+    if (status == KITH_OK && !holds_rows(table)) {
+        return fail(table, KITH_E_FORMAT,
+                    "dataset '%s' is shorter than its rows (the file is damaged)", dataset);
+    }
+    return status;
 }
 
 static kith_status open_table(const char *path, const char *dataset, kin_hdf5_table *table)

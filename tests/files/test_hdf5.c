@@ -143,10 +143,127 @@ static void refusals(void **state)
     }
 }
 
+/* A dataset of nothing but its type and shape; axes -1: none at all, 0: a scalar. */
+static void make_odd(hid_t file, const char *name, hid_t type, int axes, const hsize_t *shape)
+{
+    const hid_t space = axes > 0 ? H5Screate_simple(axes, shape, NULL)
+                                 : H5Screate(axes < 0 ? H5S_NULL : H5S_SCALAR);
+    const hid_t set = H5Dcreate2(file, name, type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    assert_true(set >= 0 && H5Dclose(set) >= 0 && H5Sclose(space) >= 0);
+}
+
+static void make_odd_types(hid_t file, const hsize_t *shape)
+{
+    const hid_t text = H5Tcopy(H5T_C_S1);
+    const hid_t words = H5Tcopy(H5T_C_S1);
+    const hid_t record = H5Tcreate(H5T_COMPOUND, 8);
+    const hid_t array = H5Tarray_create2(H5T_IEEE_F32LE, 1, shape);
+    const hid_t bfloat = H5Tcopy(H5T_IEEE_F32LE);
+    assert_true(H5Tset_size(text, 8) >= 0 && H5Tset_size(words, H5T_VARIABLE) >= 0 &&
+                H5Tinsert(record, "x", 0, H5T_IEEE_F32LE) >= 0 &&
+                H5Tset_fields(bfloat, 15, 7, 8, 0, 7) >= 0 && H5Tset_size(bfloat, 2) >= 0);
+    const struct {
+        const char *name;
+        hid_t type;
+    } odd[] = {{"text", text},          {"words", words},
+               {"record", record},      {"array", array},
+               {"bfloat", bfloat},      {"vax", H5T_VAX_F32},
+               {"bits", H5T_STD_B32LE}, {"reference", H5T_STD_REF_OBJ}};
+    for (size_t i = 0; i < sizeof odd / sizeof odd[0]; i++) {
+        make_odd(file, odd[i].name, odd[i].type, 2, shape);
+    }
+    assert_true(H5Tclose(text) >= 0 && H5Tclose(words) >= 0 && H5Tclose(record) >= 0 &&
+                H5Tclose(array) >= 0 && H5Tclose(bfloat) >= 0);
+}
+
+static void odd_datasets(void **state)
+{
+    test_folder *folder = *state;
+    const hsize_t shape[3] = {ROWS, COLS, 2};
+    const hsize_t empty[2] = {0, COLS};
+    const hsize_t huge[2] = {(hsize_t)1 << 62, COLS};
+    static const struct {
+        const char *name;
+        const char *text;
+    } lies[] = {{"text", "no integers or IEEE floats"},
+                {"words", "no integers or IEEE floats"},
+                {"record", "no integers or IEEE floats"},
+                {"array", "no integers or IEEE floats"},
+                {"bfloat", "no integers or IEEE floats"},
+                {"vax", "no integers or IEEE floats"},
+                {"bits", "no integers or IEEE floats"},
+                {"reference", "no integers or IEEE floats"},
+                {"scalar", "has 0 axes"},
+                {"null", "axes; points have 2"},
+                {"cube", "has 3 axes"},
+                {"empty", "holds 0 rows"},
+                {"huge", "rows"},
+                {"folder", "has no dataset 'folder'"},
+                {"folder/none", "has no dataset 'folder/none'"}};
+    const hid_t file =
+        H5Fcreate(test_path(folder, "odd.h5"), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    make_odd_types(file, shape);
+    make_odd(file, "scalar", H5T_IEEE_F32LE, 0, NULL);
+    make_odd(file, "null", H5T_IEEE_F32LE, -1, NULL);
+    make_odd(file, "cube", H5T_IEEE_F32LE, 3, shape);
+    make_odd(file, "empty", H5T_IEEE_F32LE, 2, empty);
+    const hid_t chunked = H5Pcreate(H5P_DATASET_CREATE);
+    const hid_t space = H5Screate_simple(2, huge, NULL);
+    assert_true(H5Pset_chunk(chunked, 2, shape) >= 0);
+    const hid_t set =
+        H5Dcreate2(file, "huge", H5T_IEEE_F32LE, space, H5P_DEFAULT, chunked, H5P_DEFAULT);
+    const hid_t group = H5Gcreate2(file, "folder", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    assert_true(H5Dclose(set) >= 0 && H5Gclose(group) >= 0 && H5Sclose(space) >= 0 &&
+                H5Pclose(chunked) >= 0 && H5Fclose(file) >= 0);
+    print_message(
+        "no numbers, no two axes, no rows, no dataset, more rows than can be: each is told\n");
+    for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
+        char name[64];
+        kith_points *points = NULL;
+        (void)snprintf(name, sizeof name, "odd.h5:%s", lies[i].name);
+        const kith_status status = kith_points_open(folder->ctx, test_path(folder, name), &points);
+        assert_true(status != KITH_OK);
+        test_failed(folder, status, status, NULL, lies[i].text);
+        assert_null(points);
+    }
+}
+
+/* 12 bits in the middle of two bytes, by the filter that stores no others. */
+static void narrow_integers(void **state)
+{
+    test_folder *folder = *state;
+    const hsize_t shape[2] = {ROWS, COLS};
+    int16_t values[ROWS * COLS];
+    for (int i = 0; i < ROWS * COLS; i++) {
+        values[i] = (int16_t)(i * 97 - 999);
+    }
+    const hid_t file =
+        H5Fcreate(test_path(folder, "n.h5"), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    const hid_t type = H5Tcopy(H5T_STD_I16BE);
+    const hid_t how = H5Pcreate(H5P_DATASET_CREATE);
+    const hid_t space = H5Screate_simple(2, shape, NULL);
+    assert_true(H5Tset_precision(type, 12) >= 0 && H5Tset_offset(type, 3) >= 0 &&
+                H5Pset_chunk(how, 2, shape) >= 0 && H5Pset_nbit(how) >= 0);
+    const hid_t set = H5Dcreate2(file, "d", type, space, H5P_DEFAULT, how, H5P_DEFAULT);
+    assert_true(H5Dwrite(set, H5T_NATIVE_INT16, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) >= 0);
+    assert_true(H5Dclose(set) >= 0 && H5Tclose(type) >= 0 && H5Pclose(how) >= 0 &&
+                H5Sclose(space) >= 0 && H5Fclose(file) >= 0);
+    print_message("integers of 12 bits at an offset are read as their numbers\n");
+    kith_points *points = NULL;
+    assert_int_equal(kith_points_open(folder->ctx, test_path(folder, "n.h5:d"), &points), KITH_OK);
+    const kith_matrix *m = kith_points_matrix(points);
+    assert_int_equal(m->dtype, KITH_F64);
+    for (int i = 0; i < ROWS * COLS; i++) {
+        assert_true(((const double *)m->data)[i] == (double)values[i]);
+    }
+    kith_points_free(points);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, test_folder_setup, test_folder_teardown)
     const struct CMUnitTest tests[] = {TEST(ann_benchmarks_layout), TEST(refusals),
-                                       TEST(other_files)};
+                                       TEST(other_files), TEST(odd_datasets),
+                                       TEST(narrow_integers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

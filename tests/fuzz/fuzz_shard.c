@@ -89,7 +89,7 @@ static void list(int job)
     const struct dirent *entry = NULL;
     int count = 0;
     fuzz_require(entries != NULL, "a job has a folder");
-    while ((entry = readdir(entries)) != NULL) {
+    while (entries != NULL && (entry = readdir(entries)) != NULL) {
         if (entry->d_name[0] == '.') {
             continue;
         }
