@@ -131,11 +131,11 @@ typedef struct kith_graph_search_params {
     int64_t k;            /* neighbours a query; no default, 0 is an error */
     int64_t width;        /* nearest points that a walk keeps, >= k: more take longer and find more;
                              0 = 64 or 2 k, whichever is more */
-    double recall;     /* 0 .. 1: walks become wider until a sample has this recall (width must be
-                          0). 0 = nothing is wanted */
-    int64_t recall_at; /* K of recall@K; 0 = min(10, k) */
-    int64_t sample;    /* queries to solve exactly; 0 = 1,000, -1 = none, and recall is not known */
-    uint64_t seed;     /* of samples and of the places where walks begin */
+    double recall;        /* 0 .. 1: walks become wider, from k on, until a sample has this recall
+                             (width must be 0). 0 = nothing is wanted */
+    int64_t recall_at;    /* K of recall@K; 0 = min(10, k) */
+    int64_t sample; /* queries to solve exactly; 0 = 1,000, -1 = none, and recall is not known */
+    uint64_t seed;  /* of samples and of the places where walks begin */
     kith_distance_fn custom; /* for KITH_CUSTOM */
     void *custom_arg;
 } kith_graph_search_params;
@@ -151,12 +151,13 @@ static inline kith_graph_search_params kith_graph_search_params_default(void)
 /* What a search on a graph did. */
 typedef struct kith_graph_search_report {
     uint32_t struct_size; /* set by the caller to sizeof(kith_graph_search_report) */
-    int32_t exact;   /* 1: walks would have looked at so much that the exact engine answered (recall
-                        is 1) */
+    int32_t exact;   /* 1: walks would have taken so long that the exact engine answered (recall is
+                        1) */
     int32_t reached; /* 1: a sample had the recall that was wanted, or exact */
     int32_t reserved;
     int64_t width;      /* as it was at the end */
-    int64_t parts;      /* weakly connected components of the graph */
+    int64_t parts;      /* weakly connected components of the graph (the processor's: equal rows are
+                           one) */
     double evaluations; /* distances that the answer took */
     kith_recall recall; /* rows 0: not estimated. Of other queries than those that chose the width;
                            equal_ids and distance_ratio are 0 */
@@ -167,8 +168,9 @@ typedef struct kith_graph_search_report {
  * read; empty slots may be among them. report may be NULL. The same bytes for the same seed,
  * whatever the number of threads and of queries, on one kind of device: walks of the processor and
  * of a GPU may find different neighbours. A GPU's keep at most 4,096 points: what is wider is exact
- * there; no KITH_CUSTOM. Memory: 8 bytes an id of the graph, on a GPU beside the points, and once
- * more 12 while links are made; queries come in batches where memory is short. Returns
+ * there; no KITH_CUSTOM. Memory: 8 bytes an id of the graph, and two rounded copies of the points
+ * (none for metrics without products); on a GPU beside the points, and once more 12 while links are
+ * made; queries come in batches where memory is short. Returns
  * KITH_E_ARGUMENT, E_DATA, E_MEMORY, E_LIMIT, E_DEVICE_MEMORY (a GPU that was named has no room for
  * points and links), E_UNSUPPORTED, E_CANCELLED; out then holds nothing of use. */
 KITH_API kith_status kith_graph_search(kith_ctx *ctx, const kith_matrix *points,

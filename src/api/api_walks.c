@@ -8,13 +8,23 @@
 
 /* What a distance of a walk costs beside one of the exact engine's: at a gate, where lists are kept
  * of what is met; of a row anywhere in memory, with the way there, by the unit that the exact
- * engine uses; where both compute canonical keys, and on a GPU. Measured on SIFT
- * (docs/nn-descent.md) and rounded. */
+ * engine uses; and where both compute canonical keys. Measured (docs/nn-descent.md) and rounded. */
 static const double MET = 4.0;
 static const double WALKED_AMX = 160.0;
-static const double WALKED = 50.0;
+static const double WALKED_VECTOR = 50.0;
+static const double WALKED_GPU = 700.0;
 static const double WALKED_DIRECT = 8.0;
-static const double WALKED_GPU = 8.0;
+
+static double walked_cost(const kin_walks *w)
+{
+    if (!kin_exact_screens(&w->distance)) {
+        return WALKED_DIRECT;
+    }
+    if (w->gpu != NULL) {
+        return WALKED_GPU;
+    }
+    return kin_isa_includes(w->ctx->isa, KIN_ISA_AMX) ? WALKED_AMX : WALKED_VECTOR;
+}
 
 static kith_matrix asked_of(const kin_walks *w, const kin_walks_sample *of)
 {
@@ -56,13 +66,10 @@ static kith_status run_on_cpu(const kin_walks *w, const kin_walks_sample *of, in
                                    .width = width,
                                    .seed = seed};
     const double pairs = (double)walk.count * (double)w->points.rows;
-    const bool amx = kin_isa_includes(w->ctx->isa, KIN_ISA_AMX);
-    const double walked =
-        kin_exact_screens(&w->distance) ? (amx ? WALKED_AMX : WALKED) : WALKED_DIRECT;
     kin_descent_effort sums;
     KIN_TRY(kin_descent_walk_run(w->ctx, &walk, out, &sums));
     effort->evaluations = sums.met + sums.walked;
-    effort->share = (MET * sums.met + walked * sums.walked) / pairs;
+    effort->share = (MET * sums.met + walked_cost(w) * sums.walked) / pairs;
     return KITH_OK;
 }
 
@@ -112,8 +119,8 @@ static kith_status run_on_gpu(const kin_walks *w, const kin_walks_sample *of, in
     const kith_matrix asked = asked_of(w, of);
     const kin_cascade_walkers walkers = {.queries = &asked, .width = width, .seed = seed};
     KIN_TRY(kin_cascade_walk_run(w->ctx, w->paths, &walkers, out, &effort->evaluations));
-    effort->share =
-        WALKED_GPU * effort->evaluations / ((double)asked.rows * (double)w->points.rows);
+    const double pairs = (double)asked.rows * (double)w->points.rows;
+    effort->share = walked_cost(w) * effort->evaluations / pairs;
     return KITH_OK;
 }
 

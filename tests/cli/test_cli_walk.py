@@ -33,6 +33,8 @@ class Walk(CliCase):
 
     def test_exact(self):
         """few points are compared sooner than walks are over, which is said"""
+        self.points("p.u8bin", 400, COLUMNS, 3)
+        self.works("graph", "p.u8bin", "-k", 12, "-o", "g.kith")
         found = self.walk("--recall", "0.9", "-o", "w.npz")
         self.assertEqual((found["exact"], found["reached"]), (True, True))
         self.works("search", "p.u8bin", "q.u8bin", "-k", K, "-o", "e.npz")

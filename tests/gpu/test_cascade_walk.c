@@ -346,22 +346,28 @@ static void same_bytes(void **state)
     set_free(&s);
 }
 
+/* Of metrics with products the exact engine is the faster way for so few points, which is said; of
+ * others walks are. */
 static void wanted_recall(void **state)
 {
     (void)state;
-    set s = set_of(data_of(KITH_F32, 60000, 32, 1, 1.0), 3000, KITH_EUCLIDEAN, 16, 10);
-    kith_graph_search_params params = params_of(&s);
+    static const kith_metric metrics[] = {KITH_EUCLIDEAN, KITH_MANHATTAN};
     static const double wanted[] = {0.9, 0.99, 0.999};
-    for (int i = 0; i < 3; i++) {
-        params.recall = wanted[i];
-        const kith_graph_search_report report = search(&s, s.gpu, &params);
-        printf("    wanted %.3f: width %lld, recall %.4f, told %.4f to %.4f%s\n", wanted[i],
-               (long long)report.width, recall_of(&s), report.recall.low, report.recall.high,
-               report.exact == 1 ? ", exact" : "");
-        assert_int_equal(report.reached, 1);
-        assert_true(recall_of(&s) > wanted[i] - 0.02);
+    for (int m = 0; m < 2; m++) {
+        set s = set_of(data_of(KITH_F32, 60000, 32, 1, 1.0), 3000, metrics[m], 16, 10);
+        kith_graph_search_params params = params_of(&s);
+        for (int i = 0; i < 3; i++) {
+            params.recall = wanted[i];
+            const kith_graph_search_report report = search(&s, s.gpu, &params);
+            printf("    %s, wanted %.3f: width %lld, recall %.4f, told %.4f to %.4f%s\n",
+                   kith_metric_name(metrics[m]), wanted[i], (long long)report.width, recall_of(&s),
+                   report.recall.low, report.recall.high, report.exact == 1 ? ", exact" : "");
+            assert_int_equal(report.reached, 1);
+            assert_true(recall_of(&s) > wanted[i] - 0.02);
+            assert_true(m == 1 || report.exact == 1);
+        }
+        set_free(&s);
     }
-    set_free(&s);
 }
 
 static void mistakes(void **state)

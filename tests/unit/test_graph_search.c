@@ -292,7 +292,7 @@ static void walks_widen_until_the_recall(void **state)
 static void walks_give_way_to_the_exact_engine(void **state)
 {
     (void)state;
-    set s = mixture_set(KITH_EUCLIDEAN, POINTS, 1, 1.0);
+    set s = mixture_set(KITH_EUCLIDEAN, POINTS / 8, 1, 1.0);
     kith_graph_search_params params = params_of(&s);
     params.recall = 0.5;
     params.sample = QUERIES;
