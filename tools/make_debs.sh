@@ -3,7 +3,8 @@
 # Debian packages of the last commit, source and binary, into dist/: make_debs.sh [--built FOLDER | --no-cuda]
 #
 # They are built from the source tarball, in a folder of its own. The GPU module's package is made where
-# nvcc is found, or from the libkith_cuda.so of a build folder, which saves the minutes of compiling it.
+# nvcc is found, or from the libkith_cuda.so of a build folder, which saves the minutes of compiling it;
+# KITH_CUDA_ARCHS=90 compiles it for one chip.
 # DEB_BUILD_OPTIONS is passed on; without it, "noautodbgsym" (no packages of debug symbols) and all processors.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
