@@ -13,7 +13,7 @@
 #include "select/select_pairs.h"
 
 /* Each range reads all edges. */
-enum { POSITIONS_A_TASK = 4096, MOST_RANGES = 16 };
+enum { POSITIONS_A_TASK = 4096, MOST_RANGES = 16, FIRST_PLACES = 3 };
 
 typedef struct linking {
     const kith_neighbors *graph;
@@ -115,18 +115,30 @@ static uint32_t root_of(uint32_t *parents, uint32_t position)
     return position;
 }
 
-/* The lowest position of a part is its root. Near places first: they mostly do. */
-static void unite(uint32_t *parents, const kin_descent_links *links)
+/* The lowest position of a part is its root. */
+static int64_t unite_two(uint32_t *parents, uint32_t one, uint32_t two)
 {
+    const uint32_t a = root_of(parents, one);
+    const uint32_t b = root_of(parents, two);
+    parents[a > b ? a : b] = a > b ? b : a;
+    return a != b;
+}
+
+/* The first places of all lists mostly make one part of all; if not, the others. */
+static void unite(uint32_t *parents, const linking *l)
+{
+    const kin_descent_links *links = l->links;
     int64_t parts = links->count;
-    for (int64_t i = 0; i < links->most && parts > 1; i++) {
+    for (int64_t i = 0; i < FIRST_PLACES && parts > 1; i++) {
         for (int64_t p = 0; p < links->count; p++) {
-            if (i < (int64_t)links->counts[p]) {
-                const uint32_t a = root_of(parents, (uint32_t)p);
-                const uint32_t b = root_of(parents, links->ids[p * links->most + i]);
-                parents[a > b ? a : b] = a > b ? b : a;
-                parts -= a != b;
+            if (i < (int64_t)l->heads[p]) {
+                parts -= unite_two(parents, (uint32_t)p, links->ids[p * links->most + i]);
             }
+        }
+    }
+    for (int64_t p = 0; p < links->count && parts > 1; p++) {
+        for (int64_t i = FIRST_PLACES; i < (int64_t)l->heads[p]; i++) {
+            parts -= unite_two(parents, (uint32_t)p, links->ids[p * links->most + i]);
         }
     }
 }
@@ -147,8 +159,9 @@ static int64_t rank_parts(uint32_t *parents, int64_t count, uint32_t *sizes, uin
     return parts;
 }
 
-static kith_status find_parts(kith_ctx *ctx, kin_descent_links *links)
+static kith_status find_parts(kith_ctx *ctx, const linking *l)
 {
+    kin_descent_links *links = l->links;
     const uint64_t count = (uint64_t)links->count;
     uint32_t *sizes = NULL;
     uint64_t *words = NULL;
@@ -159,7 +172,7 @@ static kith_status find_parts(kith_ctx *ctx, kin_descent_links *links)
     for (int64_t p = 0; p < links->count; p++) {
         links->parts[p] = (uint32_t)p;
     }
-    unite(links->parts, links);
+    unite(links->parts, l);
     links->part_count = rank_parts(links->parts, links->count, sizes, words);
     for (int64_t i = 0; i < links->part_count; i++) {
         links->parts[i] = (uint32_t)(words[i] & UINT32_MAX);
@@ -194,7 +207,7 @@ static kith_status link_all(kith_ctx *ctx, linking *l)
     KIN_TRY(kin_parallel(ctx, "links", tasks, find_places, l));
     KIN_TRY(kin_parallel(ctx, "links", tasks, take_forward, l));
     KIN_TRY(kin_parallel(ctx, "links", kin_ceil_div(l->links->count, l->range), take_back, l));
-    return find_parts(ctx, l->links);
+    return find_parts(ctx, l);
 }
 
 kith_status kin_descent_links_make(kith_ctx *ctx, const kith_neighbors *graph,
