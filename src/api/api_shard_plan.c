@@ -3,10 +3,10 @@
  *
  * In host memory at the same time, of shards of s rows:
  *
- *     rows      3 s, mapped: two that meet, and the next one
- *     lists     3 s k entries of 12 bytes (16 of an approximate graph), and once more that of a
- * file which is being read found     2 s k entries of 12 bytes engine    what a graph of 2 s points
- * holds, of which a pair is a part
+ *     rows     3 s, mapped: two that meet, and the next one
+ *     lists    3 s k entries of 12 bytes (16 of an approximate graph), and once more that of a file
+ *     found    2 s k entries of 12 bytes
+ *     engine   what a graph of 2 s points holds, of which a pair is a part
  */
 #include "api/api_call.h"
 #include "api/api_descent.h"

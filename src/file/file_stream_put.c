@@ -115,18 +115,19 @@ static kith_status place_ivecs(kith_result_stream *s, const kith_neighbors *neig
 static kith_status place_rows(kith_result_stream *s, const kith_neighbors *neighbors)
 {
     const void *const tables[KIN_WRITER_HOLES] = {neighbors->ids, neighbors->distances};
-    summing sums[KIN_WRITER_HOLES];
+    summing sums[KIN_WRITER_HOLES] = {{.stream = s}};
     kith_status status = KITH_OK;
     if (s->format == KITH_FORMAT_IVECS) {
         return place_ivecs(s, neighbors);
     }
-    for (int i = 0; i < s->region_count; i++) {
+    const int count = s->region_count < KIN_WRITER_HOLES ? s->region_count : KIN_WRITER_HOLES;
+    for (int i = 0; i < count; i++) {
         start_sum(s, i, tables[i], neighbors->rows, &sums[i]);
     }
-    for (int i = 0; i < s->region_count && status == KITH_OK; i++) {
+    for (int i = 0; i < count && status == KITH_OK; i++) {
         status = patch_table(s, &sums[i]);
     }
-    for (int i = 0; i < s->region_count; i++) {
+    for (int i = 0; i < count; i++) {
         end_sum(&sums[i]);
     }
     return status;
