@@ -39,10 +39,7 @@ void kin_cascade_defaults(kin_descent_request *request, int64_t rows)
     if (request->all_updates == 0) {
         request->all_updates = 1;
     }
-    if (request->related == 0) {
-        /* Of products the longest rows alone take as long as an exact graph of a million. */
-        request->related = kin_exact_screens(&request->distance) ? -1 : 1;
-    }
+    request->related = request->related == 0 ? 1 : request->related;
     kin_descent_defaults(request, rows);
     const int64_t least = kin_max_i64(request->k + 1, request->list);
     request->list = (int32_t)kin_min_i64(kin_round_up(least, 8), KIN_CASCADE_MOST_LIST);

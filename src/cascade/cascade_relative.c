@@ -19,13 +19,10 @@
 #include "descent/descent_relative.h"
 
 enum {
-    NEIGHBOURS = 64, /* of the relative: a few more cost much less than a round */
+    NEIGHBOURS = 64, /* of the relative: a few more cost much less than a round of another metric */
     LONGEST = 32768, /* rows that all look at, but */
-    LEAST_SHORT = 4, /* no more than one in so many */
-    OF_LONGEST = 32  /* each keeps of them */
+    LEAST_SHORT = 4  /* no more than one in so many */
 };
-static const double ENOUGH = 0.01; /* rounds of a relative that change less are not worth it */
-
 /* Rows that are no longer than so many times the middle one, by squares, are alike. */
 static const double ALIKE = 1.05;
 
@@ -63,25 +60,37 @@ static int64_t longest_of(int64_t rows)
     return kin_max_i64(1, kin_min_i64(LONGEST, rows / LEAST_SHORT));
 }
 
+static bool is_product(const kin_descent_request *request)
+{
+    return request->distance.metric == KITH_INNER_PRODUCT;
+}
+
+/* Rounds of products cost what rounds of their relative do, and are the better ones. On an H200 a
+ * million points of 128 columns take 163 ms to recall 0.9993 so, 218 to 0.9980 with 64 neighbours
+ * from rounds, and an exact graph 350. */
 static kin_descent_request near_request(const kin_descent_request *request, int64_t rows)
 {
-    const int64_t wished = kin_max_i64(request->list, NEIGHBOURS);
+    const int64_t wished =
+        is_product(request) ? request->list : kin_max_i64(request->list, NEIGHBOURS);
     return (kin_descent_request){
         .distance = {.metric = KITH_SQEUCLIDEAN,
                      .cols = request->distance.cols,
                      .isa = request->distance.isa},
         .k = kin_min_i64(kin_min_i64(wished, KIN_CASCADE_MOST_K), kin_max_i64(rows - 1, 1)),
         .share = request->share,
-        .delta = ENOUGH,
+        .rounds = is_product(request) ? -1 : 0,
         .seed = request->seed};
 }
 
+/* A round of kl is dear: as many as lists hold. */
 static kin_request longest_request(const kin_descent_request *request, int64_t rows)
 {
+    const int64_t wished = is_product(request) ? request->list / 2 : request->list;
     return (kin_request){.distance = {.metric = KITH_INNER_PRODUCT,
                                       .cols = request->distance.cols,
                                       .isa = request->distance.isa},
-                         .k = kin_min_i64(OF_LONGEST, longest_of(rows)),
+                         .k =
+                             kin_min_i64(kin_min_i64(wished, KIN_CASCADE_MOST_K), longest_of(rows)),
                          .method = KITH_METHOD_EXACT};
 }
 
@@ -391,6 +400,7 @@ uint64_t kin_cascade_relatives_bytes(const kith_matrix *points, const kin_descen
     const uint64_t longest = has_hubs(request) ? longest_bytes(points, request) : 0;
     most = most > longest ? most : longest;
     /* Ids of both, as rows and as positions. */
-    const uint64_t a_row = (2 * (uint64_t)near.k + (uint64_t)OF_LONGEST + 1) * sizeof(uint32_t);
+    const uint64_t among = (uint64_t)longest_request(request, points->rows).k;
+    const uint64_t a_row = (2 * (uint64_t)near.k + 2 * among + 1) * sizeof(uint32_t);
     return kin_size_add(most, kin_size_mul(rows, a_row));
 }
