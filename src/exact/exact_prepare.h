@@ -6,6 +6,7 @@
 
 #include "exact/exact_cover.h"
 #include "exact/exact_group.h"
+#include "exact/exact_list.h"
 #include "exact/exact_set.h"
 
 typedef struct kin_prepared {
@@ -17,6 +18,7 @@ typedef struct kin_prepared {
     kin_frame frame;
     kin_set set;
     kin_cover cover;
+    kin_within within; /* what is known of the rows, before their type is chosen */
     double seconds_check;
     double seconds_prepare;
 } kin_prepared;

@@ -420,6 +420,7 @@ kith_status kin_exact_both(kith_ctx *ctx, const kith_matrix *a, const kith_matri
         status = run_all_pairs(ctx, &pa, &pb, &back, ba);
         goto done;
     }
+    pb.within = request->within[1];
     if (pb.groups.count > 0) {
         KIN_TRY_GOTO(status, kin_prepare_corpus(ctx, integer, request->k, &pb), done);
     }

@@ -4,7 +4,6 @@
 #ifndef KIN_EXACT_SEARCH_H
 #define KIN_EXACT_SEARCH_H
 
-#include "exact/exact_list.h"
 #include "exact/exact_prepare.h"
 
 typedef struct kin_request {

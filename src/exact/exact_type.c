@@ -102,6 +102,7 @@ kith_status kin_type_try(kith_ctx *ctx, const kin_prepared *prepared, int64_t k,
     KIN_TRY_GOTO(status,
                  kin_lists_make(ctx, &rows, &prepared->set, prepared->groups.weights, k, &lists),
                  done);
+    kin_lists_begin_within(&lists, prepared->groups.next, prepared->within);
     KIN_TRY_GOTO(status, kin_list_scratch_make(ctx, &lists, prepared->frame.cols, &scratch), done);
     kin_screen screen = {.rows = &rows,
                          .points = &prepared->set,
