@@ -8,6 +8,10 @@
   vectors1m    1,000,000 x 100, cosine, in the manner of word vectors
   sift, fashion  of the folder KITH_DATA
   bytes100m    100,000,000 x 96 bytes, 10,000 clusters; only when it is named
+  METRIC300k   300,000 x 64, 300 clusters of intrinsic dimension 12, under manhattan, chebyshev, chi2 and kl (values
+               not negative, shares of 1), jaccard (most values 0); only when they are named
+  products1m   1,000,000 x 128, 1,000 clusters, lengths of rows multiplied by exp(0.3 z), inner_product; likewise
+  hubs1m       vectors1m under inner_product; likewise
 
 Points are made on the device and stay there, and so does the answer. The time is that of a call, the first
 one not counted; its phases are in the row. recall: of rows drawn at random, solved exactly here, by PyTorch
@@ -26,7 +30,8 @@ import descent_rows
 from bench_gpu import Kith, Matrix, Neighbors, SearchParams, stream, timed
 from descent_types import DescentParams, DescentReport
 
-METRICS = {"euclidean": 1, "cosine": 4}
+METRICS = {"euclidean": 1, "inner_product": 3, "cosine": 4, "manhattan": 6, "chebyshev": 7, "chi2": 8, "jaccard": 10,
+           "kl": 11}
 STARTS = {"random": 1, "screen": 2}
 UPDATES = {"nearest": -1, "all": 1}
 DTYPES = {torch.float32: 1, torch.uint8: 5}
@@ -59,7 +64,16 @@ WORKS = [
     Work("sift", 0, 0, kind="sift_imagenet400k_base.u8bin"),
     Work("fashion", 0, 0, kind="fashion_mnist_base.u8bin"),
 ]
-LARGEST = [Work("bytes100m", 100_000_000, 96, clusters=10_000, kind="bytes", checked=200)]
+NAMED = [
+    Work("bytes100m", 100_000_000, 96, clusters=10_000, kind="bytes", checked=200),
+    Work("products1m", 1_000_000, 128, kind="lengths", metric="inner_product"),
+    Work("hubs1m", 1_000_000, 100, kind="vectors", metric="inner_product"),
+    Work("manhattan300k", 300_000, 64, clusters=300, metric="manhattan"),
+    Work("chebyshev300k", 300_000, 64, clusters=300, metric="chebyshev"),
+    Work("chi2300k", 300_000, 64, clusters=300, kind="shares", metric="chi2"),
+    Work("kl300k", 300_000, 64, clusters=300, kind="shares", metric="kl"),
+    Work("jaccard300k", 300_000, 64, clusters=300, kind="patterns", metric="jaccard"),
+]
 
 
 # ---- libkith: section 13 of kith.h ------------------------------------------------------------------
@@ -127,10 +141,42 @@ def make(work, rows):
     work.rows = min(rows or work.rows, work.rows)
     if work.kind == "vectors":
         return make_vectors(work)
-    return make_bytes(work) if work.kind == "bytes" else clustered(work, work.rows, 1)
+    return make_bytes(work) if work.kind == "bytes" else changed(work, clustered(work, work.rows, 1))
+
+
+def changed(work, points):
+    """As the metric of a work wants its rows."""
+    if work.kind == "lengths":
+        random = torch.Generator(device="cuda").manual_seed(5)
+        return points * torch.exp(0.3 * torch.randn(len(points), 1, device="cuda", generator=random))
+    if work.kind == "shares":
+        points = points.abs() + 1e-3
+        return points / points.sum(dim=1, keepdim=True)
+    return torch.where(points > 0.7, points, 0) if work.kind == "patterns" else points
 
 
 # ---- Truth ------------------------------------------------------------------------------------------
+
+
+def keys_of(metric, asked, some):
+    """Of rows along the last dimension, ascending as neighbours are nearer."""
+    if metric == "inner_product":
+        return -(asked * some).sum(dim=-1)
+    if metric == "chi2":
+        return ((asked - some)**2 / (asked + some).clamp_min(1e-300)).sum(dim=-1)
+    if metric == "kl":
+        return (asked * (asked / some).log()).sum(dim=-1)
+    if metric == "jaccard":
+        one, other = asked != 0, some != 0
+        return 1 - (one & other).sum(dim=-1).double() / (one | other).sum(dim=-1).clamp_min(1)
+    power = {"manhattan": 1, "chebyshev": float("inf")}.get(metric, 2)
+    return torch.linalg.vector_norm(asked - some, ord=power, dim=-1)
+
+
+def all_keys_of(metric, asked, some):
+    if metric in ("euclidean", "cosine"):
+        return torch.cdist(asked, some, compute_mode="donot_use_mm_for_euclid_dist")
+    return torch.stack([keys_of(metric, row, some) for row in asked])
 
 
 class Truth:
@@ -145,7 +191,7 @@ class Truth:
         places = torch.arange(len(self.rows), device="cuda")
         for first in range(0, len(points), COMPARED):
             some = self.doubles(points[first:first + COMPARED])
-            found = torch.cdist(self.asked, some, compute_mode="donot_use_mm_for_euclid_dist")
+            found = all_keys_of(work.metric, self.asked, some)
             own = self.rows - first
             inside = (own >= 0) & (own < len(some))
             found[places[inside], own[inside]] = float("inf")
@@ -165,11 +211,12 @@ class Truth:
         chosen = ids[self.rows, :AT].long() & 0xFFFFFFFF
         wrong = (chosen >= len(self.points)) | (chosen == self.rows[:, None])
         some = self.doubles(self.points[chosen.clamp(max=len(self.points) - 1).flatten()])
-        found = (self.asked[:, None, :] - some.view(*chosen.shape, -1)).pow_(2).sum(dim=2).sqrt()
+        found = keys_of(self.work.metric, self.asked[:, None, :], some.view(*chosen.shape, -1))
         repeated = torch.zeros_like(wrong)
         ordered, order = chosen.sort(dim=1)
         repeated.scatter_(1, order[:, 1:], ordered.diff(dim=1) == 0)
-        near = (found <= self.limit[:, None] * (1 + 1e-12)) & ~wrong & ~repeated
+        limit = self.limit + 1e-12 * self.limit.abs()
+        near = (found <= limit[:, None]) & ~wrong & ~repeated
         return near.double().mean().item()
 
 
@@ -304,12 +351,12 @@ def run(options):
     if not torch.cuda.is_available():
         print("bench_descent: no GPU")
         return 77
-    unknown = set(options.work) - {work.name for work in WORKS + LARGEST}
+    unknown = set(options.work) - {work.name for work in WORKS + NAMED}
     if unknown:
         sys.exit(f"bench_descent: no work is called {', '.join(sorted(unknown))}")
     torch.backends.cuda.matmul.allow_tf32 = False
     kith = Kith(options.build)
-    for work in WORKS + LARGEST:
+    for work in WORKS + NAMED:
         if work.name in options.work or (not options.work and work in WORKS):
             bench(kith, work, options)
             torch.cuda.empty_cache()

@@ -67,10 +67,9 @@ static void metrics(void **state)
     int poor = 0;
     for (int metric = KITH_EUCLIDEAN; metric < KITH_CUSTOM; metric++) {
         const kin_descent_request request = test_cascade_request(&points, (kith_metric)metric, 10);
-        /* Products are no distances: neighbours of a point's neighbours need not be its own, there
-         * are no near tiles to start from, and few rows are everybody's neighbours, whom reverse
-         * edges cannot all reach. KL is not symmetric: who is near in a list's direction need not
-         * be in the other. */
+        /* Products are no distances: neighbours of a point's neighbours need not be its own, and
+         * few rows are everybody's neighbours, whom reverse edges cannot all reach. KL is not
+         * symmetric: who is near in a list's direction need not be in the other. */
         const double least = metric == KITH_INNER_PRODUCT ? 0.70 : metric == KITH_KL ? 0.78 : 0.95;
         poor += test_cascade_recall(&b, "mixture f32 x 24", &points, &request) < least;
     }
