@@ -131,6 +131,25 @@ def disk_rate(work, threads):
     return each * threads * len(data) / (time.monotonic() - start)
 
 
+def read_rate(path, threads):
+    """Bytes a second of a file that is not in memory: so many threads read a part each, 4 GiB in all at most."""
+    forget(path)
+    each = min(DISK_BYTES, path.stat().st_size) // threads
+
+    def read(first):
+        file = os.open(path, os.O_RDONLY)
+        for at in range(first, first + each, 1 << 24):
+            os.pread(file, min(1 << 24, first + each - at), at)
+        os.close(file)
+    team = [threading.Thread(target=read, args=(i * each,)) for i in range(threads)]
+    start = time.monotonic()
+    for thread in team:
+        thread.start()
+    for thread in team:
+        thread.join()
+    return each * threads / (time.monotonic() - start)
+
+
 def recall_of(said):
     return said.get("recall", {}).get("estimate", 1.0 if said["exact"] else "")
 
@@ -164,6 +183,8 @@ def measure(options, points, work):
     row["result_bytes"] = (work / "shards.kith").stat().st_size
     if options.measure_disk:
         row["disk_one"], row["disk_four"] = (max(disk_rate(work, threads) for _ in range(2)) for threads in (1, 4))
+        print(f"cold reads: {read_rate(points, 1) / 1e9:.2f} GB/s by one thread, {read_rate(points, 4) / 1e9:.2f} by four",
+              flush=True)
         row["least_seconds"] = row["bytes_written"] / row["disk_four"] + row["result_bytes"] / row["disk_one"]
     if at_once is not None:
         row["ratio"] = row["seconds"] / row["seconds_at_once"]
