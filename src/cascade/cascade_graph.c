@@ -201,11 +201,12 @@ done:
 static kith_status too_large(kith_ctx *ctx, const kith_matrix *points)
 {
     kin_forgive(ctx);
-    return kin_fail(ctx, KITH_E_DEVICE_MEMORY,
-                    "method is descent, and %lld points in %ld columns with their lists do not fit "
-                    "into the memory of the GPU (give it more of it, make lists shorter, start with "
-                    "random ones, or use exact, which works in batches)",
-                    (long long)points->rows, (long)points->cols);
+    return kin_fail(
+        ctx, KITH_E_DEVICE_MEMORY,
+        "method is descent, and %lld points in %ld columns with their lists do not fit "
+        "into the memory of the GPU (give it more of it, make lists shorter, start with "
+        "random ones, or use exact, which works in batches)",
+        (long long)points->rows, (long)points->cols);
 }
 
 /* ---- The call -------------------------------------------------------------------------------- */
