@@ -183,8 +183,8 @@ def measure(options, points, work):
     row["result_bytes"] = (work / "shards.kith").stat().st_size
     if options.measure_disk:
         row["disk_one"], row["disk_four"] = (max(disk_rate(work, threads) for _ in range(2)) for threads in (1, 4))
-        print(f"cold reads: {read_rate(points, 1) / 1e9:.2f} GB/s by one thread, {read_rate(points, 4) / 1e9:.2f} by four",
-              flush=True)
+        one, four = (read_rate(points, threads) / 1e9 for threads in (1, 4))
+        print(f"cold reads: {one:.2f} GB/s by one thread, {four:.2f} by four", flush=True)
         row["least_seconds"] = row["bytes_written"] / row["disk_four"] + row["result_bytes"] / row["disk_one"]
     if at_once is not None:
         row["ratio"] = row["seconds"] / row["seconds_at_once"]

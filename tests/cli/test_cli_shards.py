@@ -166,6 +166,9 @@ class Bytes(ShardCase):
         self.assertGreater(said["recall"]["estimate"], 0.94)
         self.assertGreaterEqual(said["shards"]["groups_cover"], 0.975)
         self.assertLess(said["shards"]["groups_overlap"], 1.2)
+        stages = said["shards"]["stages"]
+        self.assertAlmostEqual(sum(stages.values()), said["shards"]["total_seconds"], places=6)
+        self.assertGreater(min(stages.values()), -1e-6)
         first = self.bytes_of("out.kith")
         for stood in (2, 3):  # a file that is short is found at once, a wrong byte when it is read
             path = self.shards()[1]
