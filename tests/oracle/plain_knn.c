@@ -138,16 +138,29 @@ static double key_of(kith_metric metric, const double *q, const double *c, int32
     return key + 0.0; /* -0 becomes +0 */
 }
 
-double oracle_key(kith_metric metric, const kith_matrix *q, int64_t qi, const kith_matrix *c,
-                  int64_t ci)
+void oracle_keys(kith_metric metric, const kith_matrix *q, int64_t qi, const kith_matrix *c,
+                 double *keys)
 {
     double *x = malloc(2 * (size_t)q->cols * sizeof *x);
     assert(x != NULL);
     double *y = x + q->cols;
     read_row(metric, q, qi, x);
-    read_row(metric, c, ci, y);
-    const double key = key_of(metric, x, y, q->cols);
+    for (int64_t i = 0; i < c->rows; i++) {
+        read_row(metric, c, i, y);
+        keys[i] = key_of(metric, x, y, q->cols);
+    }
     free(x);
+}
+
+double oracle_key(kith_metric metric, const kith_matrix *q, int64_t qi, const kith_matrix *c,
+                  int64_t ci)
+{
+    const int64_t stride = c->stride_bytes ? c->stride_bytes : c->cols * kith_dtype_bytes(c->dtype);
+    kith_matrix one = *c;
+    double key = 0.0;
+    one.data = (const char *)c->data + ci * stride;
+    one.rows = 1;
+    oracle_keys(metric, q, qi, &one, &key);
     return key;
 }
 

@@ -10,6 +10,9 @@
 /* What neighbours are ordered by: row qi of q against row ci of c. */
 double oracle_key(kith_metric metric, const kith_matrix *q, int64_t qi, const kith_matrix *c,
                   int64_t ci);
+/* The same against every row of c: c.rows keys. */
+void oracle_keys(kith_metric metric, const kith_matrix *q, int64_t qi, const kith_matrix *c,
+                 double *keys);
 
 /* What the user sees of a key. (float) of it is the float32 of results. */
 double oracle_distance(kith_metric metric, double key);

@@ -38,13 +38,9 @@ static int within(kith_metric metric, double key, double radius)
     return metric == KITH_INNER_PRODUCT ? distance >= radius : distance <= radius;
 }
 
-/* Keys of one query to all points; a radius that is one of its distances, to the last bit. */
-static double keys_of(const job *j, const kith_matrix *queries, const kith_matrix *points,
-                      int64_t query, double share, double *keys)
+/* A radius that is one of a query's distances, to the last bit. */
+static double radius_at(const job *j, const double *keys, double share)
 {
-    for (int64_t i = 0; i < j->rows; i++) {
-        keys[i] = oracle_key(j->metric, queries, query, points, i);
-    }
     double *sorted = malloc((size_t)j->rows * sizeof *sorted);
     assert_non_null(sorted);
     memcpy(sorted, keys, (size_t)j->rows * sizeof *sorted);
@@ -85,18 +81,15 @@ static int64_t check_row(const job *j, const kith_ranges *ranges, int64_t query,
     return count;
 }
 
-static void check_ranges(const job *j, const kith_ranges *ranges, const kith_matrix *queries,
-                         const kith_matrix *points, const double *radii, double radius)
+/* `keys` of each query to all points. */
+static void check_ranges(const job *j, const kith_ranges *ranges, int64_t queries,
+                         const double *keys, const double *radii, double radius)
 {
-    double *keys = malloc((size_t)j->rows * sizeof *keys);
-    assert_non_null(keys);
-    assert_int_equal(kith_ranges_rows(ranges), queries->rows);
+    assert_int_equal(kith_ranges_rows(ranges), queries);
     assert_int_equal(kith_ranges_offsets(ranges)[0], 0);
-    for (int64_t q = 0; q < queries->rows; q++) {
-        (void)keys_of(j, queries, points, q, 0.0, keys);
-        (void)check_row(j, ranges, q, radii != NULL ? radii[q] : radius, keys);
+    for (int64_t q = 0; q < queries; q++) {
+        (void)check_row(j, ranges, q, radii != NULL ? radii[q] : radius, keys + q * j->rows);
     }
-    free(keys);
 }
 
 static kith_ranges *search(kith_ctx *ctx, const job *j, const kith_matrix *points,
@@ -138,10 +131,11 @@ static void run(const job *j, kin_isa isa, int32_t threads)
     fill(j, &asked, &seed);
     const kith_matrix *queries = j->queries > 0 ? &asked.matrix : &points.matrix;
     double *radii = malloc((size_t)queries->rows * sizeof *radii);
-    double *keys = malloc((size_t)j->rows * sizeof *keys);
+    double *keys = malloc((size_t)(queries->rows * j->rows) * sizeof *keys);
     assert_true(radii != NULL && keys != NULL);
     for (int64_t q = 0; q < queries->rows; q++) {
-        radii[q] = keys_of(j, queries, &points.matrix, q, (double)(q % 11) / 20.0, keys);
+        oracle_keys(j->metric, queries, q, &points.matrix, keys + q * j->rows);
+        radii[q] = radius_at(j, keys + q * j->rows, (double)(q % 11) / 20.0);
     }
     kith_radius_params params = kith_radius_params_default();
     params.metric = j->metric;
@@ -152,7 +146,7 @@ static void run(const job *j, kin_isa isa, int32_t threads)
         params.count_only = which & 1;
         kith_ranges *ranges = search(ctx, j, &points.matrix, queries, &params);
         assert_true((kith_ranges_ids(ranges) == NULL) == (params.count_only != 0));
-        check_ranges(j, ranges, queries, &points.matrix, params.radii, params.radius);
+        check_ranges(j, ranges, queries->rows, keys, params.radii, params.radius);
         kith_ranges_free(ranges);
     }
     free(keys);
@@ -215,7 +209,7 @@ static void large_searches_agree(void **state)
         double *keys = malloc((size_t)j->rows * sizeof *keys);
         assert_non_null(keys);
         for (int64_t q = 0; q < queries->rows; q += 37) {
-            (void)keys_of(j, queries, &points.matrix, q, 0.0, keys);
+            oracle_keys(j->metric, queries, q, &points.matrix, keys);
             (void)check_row(j, ranges, q, params.radius, keys);
         }
         free(keys);
