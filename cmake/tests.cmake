@@ -99,7 +99,8 @@ else()
   target_compile_definitions(test_gpu_module PRIVATE KITH_STUBS="${stubs}")
 
   # Tests that need a GPU are built everywhere and run by tools/check_gpu.sh, on a machine that has one
-  # and perhaps no compiler: what they load stands beside them.
+  # and perhaps no compiler: what they load stands beside them. Nothing runs them under a sanitizer of
+  # the processor: there they are built when asked for by name.
   file(GLOB GPU_TESTS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/gpu/test_*.c)
   foreach(test ${GPU_TESTS})
     get_filename_component(name ${test} NAME_WE)
@@ -108,6 +109,9 @@ else()
     target_link_libraries(${name} PRIVATE kith_test_support kith_inside)
     set_target_properties(${name} PROPERTIES BUILD_RPATH "$ORIGIN"
                           RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests-gpu)
+    if(CMAKE_C_FLAGS MATCHES "-fsanitize")
+      set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL TRUE)
+    endif()
   endforeach()
   if(GPU_TESTS)
     get_filename_component(cmocka_file ${CMOCKA_LIBRARY} REALPATH)
