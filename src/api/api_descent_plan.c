@@ -9,6 +9,7 @@
 #include "host/host_cpu.h"
 #include "tree/tree_choose.h"
 
+#include <math.h>
 #include <stdio.h>
 
 /* Seconds of a descent to a recall of about 0.99: a row, and each of its values. The lists cost
@@ -69,6 +70,18 @@ static bool fits(const kin_descent_job *job, const kin_gpu *gpu)
     return kin_cascade_bytes(&job->points, &request, 0) <= kin_gpu_room(gpu);
 }
 
+/* Whether lists are of hubs, and a GPU's start knows none: of many rows it has no relatives
+ * (cascade_relative.h). Rounds then may end without the recall that is wanted, so that exact graphs
+ * are the sooner ones. */
+static bool is_lost(const kin_descent_job *job, const kin_gpu *gpu)
+{
+    const kith_metric metric = job->request.distance.metric;
+    kin_descent_request request = job->request;
+    kin_cascade_defaults(&request, job->points.rows);
+    return gpu != NULL && request.related < 0 &&
+           (metric == KITH_INNER_PRODUCT || metric == KITH_KL);
+}
+
 static kith_status estimate_of(kith_ctx *ctx, const kin_descent_job *job, const kin_gpu *gpu,
                                kith_descent_estimate *out)
 {
@@ -80,6 +93,9 @@ static kith_status estimate_of(kith_ctx *ctx, const kin_descent_job *job, const 
     kith_descent_estimate own = {.struct_size = out->struct_size,
                                  .seconds_exact = seconds_of_exact(ctx, job, gpu != NULL)};
     own.seconds_descent = seconds_of_descent(ctx, job, gpu != NULL && fits(job, gpu));
+    if (is_lost(job, gpu)) {
+        own.seconds_descent = fmax(own.seconds_descent, own.seconds_exact);
+    }
     own.pays = job->points.rows <= KIN_DESCENT_MOST_POINTS &&
                own.seconds_descent < IN_DOUBT * own.seconds_exact;
     memcpy(out, &own, own.struct_size < sizeof own ? own.struct_size : sizeof own);

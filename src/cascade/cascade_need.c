@@ -21,6 +21,10 @@ static const double POINTS_TO_MEET = 6000.0;
 static const double POINTS_ACROSS = 4000.0;
 static const double DELTA_ACROSS = 0.01;
 static const double MOST_SHARE = 0.5;
+/* Rows whose starts by relatives were measured (docs/nn-descent.md), and some more: beyond, their
+ * graph takes five times the memory that the descent itself does. */
+static const int64_t LEAST_RELATED = (int64_t)1 << 14;
+static const int64_t MOST_RELATED = (int64_t)1 << 22;
 
 void kin_cascade_defaults(kin_descent_request *request, int64_t rows)
 {
@@ -39,7 +43,9 @@ void kin_cascade_defaults(kin_descent_request *request, int64_t rows)
     if (request->all_updates == 0) {
         request->all_updates = 1;
     }
-    request->related = request->related == 0 ? 1 : request->related;
+    if (request->related == 0) {
+        request->related = rows >= LEAST_RELATED && rows <= MOST_RELATED ? 1 : -1;
+    }
     kin_descent_defaults(request, rows);
     const int64_t least = kin_max_i64(request->k + 1, request->list);
     request->list = (int32_t)kin_min_i64(kin_round_up(least, 8), KIN_CASCADE_MOST_LIST);
