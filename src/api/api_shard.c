@@ -242,16 +242,23 @@ static kith_status make_tables(sharded *s)
 
 /* ---- Solving -------------------------------------------------------------------------------- */
 
+/* Waiting for lists is counted for itself. */
+static kith_status write_result(sharded *s, bool *lost)
+{
+    const int64_t start = kin_clock_ns();
+    const double waited = s->run.seconds_wait;
+    s->job.phase[0] = '\0';
+    const kith_status status = kin_sharding_result_write(&s->result, lost);
+    s->seconds_result += kin_clock_since(start) - (s->run.seconds_wait - waited);
+    return status;
+}
+
 /* Steps until all stand and no file of theirs is found to be damaged when it is read. */
 static kith_status solve(sharded *s)
 {
     for (bool lost = true; lost;) {
         KIN_TRY(kin_shard_run_steps(&s->run));
-        s->job.phase[0] = '\0';
-        const int64_t start = kin_clock_ns();
-        const kith_status status = kin_sharding_result_write(&s->result, &lost);
-        s->seconds_result += kin_clock_since(start);
-        KIN_TRY(status);
+        KIN_TRY(write_result(s, &lost));
     }
     return KITH_OK;
 }
@@ -263,12 +270,7 @@ static kith_status solve_together(sharded *s)
     const kith_shard_team *team = s->job.params.team;
     for (bool lost = true; lost;) {
         KIN_TRY(kin_shard_run_rounds(&s->run, team));
-        s->job.phase[0] = '\0';
-        const int64_t start = kin_clock_ns();
-        const kith_status status =
-            leads(s) ? kin_sharding_result_write(&s->result, &lost) : KITH_OK;
-        s->seconds_result += kin_clock_since(start);
-        KIN_TRY(kin_shard_agree(ctx, team, status));
+        KIN_TRY(kin_shard_agree(ctx, team, leads(s) ? write_result(s, &lost) : KITH_OK));
         KIN_TRY(kin_shard_tell(ctx, team, &lost, sizeof lost));
     }
     return KITH_OK;
