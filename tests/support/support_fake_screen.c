@@ -225,6 +225,12 @@ static void meet(const kin_fused_screen *job, const kin_fused_unit *unit, uint32
 static int screen(kin_gpu_stream *stream, const kin_fused_screen *job)
 {
     (void)stream;
+    if (job->mode == KIN_FUSED_LISTS && *job->unit_count > 0) {
+        test_fake_plans.loose += 1;
+        test_fake_plans.most_loose = test_fake_plans.loose > test_fake_plans.most_loose
+                                         ? test_fake_plans.loose
+                                         : test_fake_plans.most_loose;
+    }
     for (uint32_t u = 0; u < *job->unit_count; u++) {
         const kin_fused_unit *unit = &job->units[u];
         const int64_t row0 = (int64_t)unit->block * KIN_FUSED_BLOCK;
@@ -285,6 +291,9 @@ static int tighten(kin_gpu_stream *stream, const kin_fused_tighten *job)
     (void)stream;
     if (job->worst != NULL) {
         memset(job->worst, 0, (size_t)(job->set.padded / KIN_FUSED_TILE) * sizeof *job->worst);
+    }
+    if (job->lists.words != NULL) {
+        test_fake_plans.loose = 0;
     }
     return 0;
 }

@@ -12,7 +12,9 @@
 typedef struct test_fake_plan_counts {
     int64_t near_pairs; /* of tiles, that plans let through; and that they skipped */
     int64_t far_pairs;
-    float lost; /* to be set: how far rounding moves a row */
+    int32_t loose;      /* screens since lists were tightened, */
+    int32_t most_loose; /* and the most there ever were */
+    float lost;         /* to be set: how far rounding moves a row */
 } test_fake_plan_counts;
 extern test_fake_plan_counts test_fake_plans;
 
