@@ -40,6 +40,7 @@ from peer import read_points
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 K, LINKS = 10, 32
+WORKS = ["mixture", "blob", "sift", "fashion"]
 WIDTHS = (10, 16, 24, 32, 48, 64, 128, 256)
 EFS = (10, 20, 40, 60, 80, 120, 200, 400)
 RECALLS = (0.95, 0.99)
@@ -318,8 +319,8 @@ def main():
     parser.add_argument("--queries", type=int, default=10_000)
     parser.add_argument("--columns", type=int, default=128)
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--works", nargs="*", default=["mixture", "blob", "sift", "fashion"])
-    parser.add_argument("--peers", nargs="*", default=list(PEERS))
+    parser.add_argument("--works", nargs="*", choices=WORKS, default=WORKS)
+    parser.add_argument("--peers", nargs="*", choices=list(PEERS), default=list(PEERS))
     parser.add_argument("--recall", action="store_true")
     parser.add_argument("--csv", type=pathlib.Path)
     options = parser.parse_args()
