@@ -20,6 +20,7 @@ import filecmp
 import json
 import os
 import pathlib
+import platform
 import shutil
 import statistics
 import subprocess
@@ -86,8 +87,8 @@ def measure(options, points, folder, method):
                "command_seconds": f"{statistics.median(each[1] for each in runs):.3f}",
                "speedup": f"{first[0] / seconds:.2f}", "recall": said.get("recall", {}).get("estimate", 1),
                "same": int(filecmp.cmp(*files, shallow=False)),
-               "command": "bench/whole/bench_mpi.py " + " ".join(sys.argv[1:]).replace(
-                   str(options.points), options.points.name)}
+               "command": "bench_mpi.py " + " ".join(pathlib.Path(word).name if "/" in word else word
+                                                     for word in sys.argv[1:])}
         row |= {name: f"{said['shards'][name]:.3f}" for name in REPORTED}
         print(f"{method}, {team[0]} x {team[1]}: {row['seconds']} s, {row['speedup']} times as fast, "
               f"recall {row['recall']}, {'the same bytes' if row['same'] else 'OTHER BYTES'}", flush=True)
@@ -114,7 +115,7 @@ def main():
     parser.add_argument("--method", default="exact,descent")
     parser.add_argument("--recall", default="0.95")
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--machine", default=os.uname().nodename)
+    parser.add_argument("--machine", default=platform.machine())
     parser.add_argument("--csv", type=pathlib.Path)
     options = parser.parse_args()
     options.teams = [tuple(int(number) for number in team.split("x")) for team in options.teams.split(",")]
