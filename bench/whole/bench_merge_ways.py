@@ -34,7 +34,7 @@ import numpy
 
 from bench_data import read_points, shared_file
 from bench_gpu import CtxParams, EUCLIDEAN, Matrix, Neighbors, Report, SearchParams
-from bench_walk import clustered
+from bench_walk import clustered, machine_of
 from descent_types import DescentParams, DescentReport, Recall
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -108,7 +108,7 @@ class Kith:
     def machine(self):
         report = Report(struct_size=ctypes.sizeof(Report))
         self.must(self.lib.kith_ctx_report(self.ctx, ctypes.byref(report)))
-        return report.gpu.decode() or report.isa.decode()
+        return machine_of(report.gpu.decode())
 
     def params(self, rounds=0):
         """Rounds that are asked for are run, whatever they bring."""
