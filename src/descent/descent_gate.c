@@ -5,6 +5,7 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "descent/descent_kernel.h"
+#include "exact/exact_sequence.h"
 
 /* Runs become longer rather than more; points that a query meets, where there are many times as
  * many, and of how many one in few sets; columns of a product, rows of one. */
@@ -43,23 +44,10 @@ bool kin_descent_gate_possible(const kin_descent_points *points)
     return points->kernel != NULL && points->prepared->distance.cols <= KIN_DESCENT_CENTRE_COLS;
 }
 
-static int64_t common_divisor(int64_t a, int64_t b)
-{
-    while (b != 0) {
-        const int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
-/* Runs in steps of about the golden section: any piece of the centres is a sample of all. */
+/* Any piece of the centres is a sample of all. */
 static void name_centres(kin_descent_gate *gate)
 {
-    int64_t step = kin_max_i64((int64_t)(0.618034 * (double)gate->runs), 1);
-    while (common_divisor(step, gate->runs) != 1) {
-        step += 1;
-    }
+    const int64_t step = kin_sequence_step(gate->runs);
     for (int64_t c = 0; c < gate->runs; c++) {
         gate->names[c] = (uint32_t)(c * step % gate->runs);
     }

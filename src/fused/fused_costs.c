@@ -84,7 +84,7 @@ static kith_status upload_tiles(const kin_fused_costs *c)
 {
     const kin_fused_device *on = &c->on;
     const int64_t count = kin_fused_tiles_of(c->cols.points);
-    const int64_t step = kin_fused_sequence_step(count);
+    const int64_t step = kin_sequence_step(count);
     uint32_t *tiles = NULL;
     KIN_TRY(kin_alloc(on->ctx, &tiles, (uint64_t)count, sizeof *tiles, "tiles"));
     for (int64_t i = 0; i < count; i++) {

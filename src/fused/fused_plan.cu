@@ -389,7 +389,7 @@ extern "C" int kin_fused_launch_plan(kin_gpu_stream *stream, const kin_fused_pla
     if (a.blocks == 0 || a.col_tiles == 0 || stretch <= 0) {
         return 0;
     }
-    a.step = kin_fused_sequence_step(a.col_tiles);
+    a.step = kin_sequence_step(a.col_tiles);
     a.length = job->graph != 0 ? 2 * (stretch + GROUP - 1) : stretch;
     const int64_t parts = job->parts > 1 ? job->parts : 1;
     a.tall = job->coarse.groups != NULL ? job->coarse.tiles : GROUP;

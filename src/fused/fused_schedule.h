@@ -19,7 +19,7 @@
 #ifndef KIN_FUSED_SCHEDULE_H
 #define KIN_FUSED_SCHEDULE_H
 
-#include "metric/metric_arith.h"
+#include "exact/exact_sequence.h"
 
 #include <stdint.h>
 
@@ -51,30 +51,6 @@ KIN_HD int kin_fused_takes(int64_t blocks, int64_t block, int64_t offset)
 }
 
 /* ---- Search --------------------------------------------------------------------------------- */
-
-KIN_HD int64_t kin_fused_common_divisor(int64_t a, int64_t b)
-{
-    while (b != 0) {
-        const int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
-/* The step of the sequence: near the golden section, whose multiples spread best. */
-KIN_HD int64_t kin_fused_sequence_step(int64_t tiles)
-{
-    const int64_t golden = (int64_t)((double)tiles * 0.6180339887498949);
-    for (int64_t away = 0;; away++) {
-        if (kin_fused_common_divisor(golden + away, tiles) == 1) {
-            return golden + away;
-        }
-        if (away < golden && kin_fused_common_divisor(golden - away, tiles) == 1) {
-            return golden - away;
-        }
-    }
-}
 
 /* The i-th tile of the sequence, 0 <= i < tiles < 2^31. */
 KIN_HD int64_t kin_fused_sequence_tile(int64_t tiles, int64_t step, int64_t i)

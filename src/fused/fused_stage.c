@@ -248,7 +248,7 @@ static int64_t seed_tile(const kin_fused_work *w, int64_t step, int64_t block, i
 
 static kith_status upload_seed_tiles(const kin_fused_work *w)
 {
-    const int64_t step = kin_fused_sequence_step(kin_fused_tiles_of(w->cols.points));
+    const int64_t step = kin_sequence_step(kin_fused_tiles_of(w->cols.points));
     const int64_t lists = seed_stride(w) == 0 ? 1 : w->rows.padded / KIN_FUSED_BLOCK;
     uint32_t *table = NULL;
     KIN_TRY(kin_alloc(w->on.ctx, &table, (uint64_t)(lists * w->seed_tiles), sizeof *table,

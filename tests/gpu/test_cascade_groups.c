@@ -64,7 +64,7 @@ static scene make_scene(const groups_case *c)
     for (int64_t pair = 0; pair < s.pairs; pair++) {
         const uint32_t most = (uint32_t)kin_min_i64(c->room, s.groups);
         const uint32_t first = (uint32_t)test_below((uint32_t)s.groups);
-        const int64_t step = kin_fused_sequence_step(s.groups);
+        const int64_t step = kin_sequence_step(s.groups);
         s.counts[pair] = (uint32_t)test_below(most + 1);
         for (uint32_t i = 0; i < s.counts[pair]; i++) {
             s.lists[pair * c->room + i] =

@@ -12,6 +12,7 @@
 #include "support/support_answers.h"
 #include "support/support_cascade.h"
 #include "support/support_device.h"
+#include "support/support_fake_cascade.h"
 #include "support/support_gpu.h"
 #include "support/support_mixture.h"
 #include "support/support_words.h"
@@ -22,27 +23,6 @@
 #include <string.h>
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
-
-static double related_value(kin_cascade_relation relation, double value)
-{
-    switch (relation) {
-    case KIN_CASCADE_ROOTS:
-    case KIN_CASCADE_SHARES:
-        return sqrt(value);
-    case KIN_CASCADE_PATTERNS:
-        return value != 0.0;
-    case KIN_CASCADE_LOGS:
-        return value > 0.0 ? fmax(log(value), -100.0) : -100.0;
-    default:
-        return value;
-    }
-}
-
-static bool has_length(kin_cascade_relation relation)
-{
-    return relation == KIN_CASCADE_SHARES || relation == KIN_CASCADE_PATTERNS ||
-           relation == KIN_CASCADE_DIRECTIONS;
-}
 
 static void told(const char *what, const kith_matrix *m, int64_t row, double got, double want)
 {
@@ -64,10 +44,10 @@ static void compare_row(const test_device_rows *both, kin_cascade_relation relat
     double sum = 0.0;
     (void)kin_metric_load(&distance, &both->on_host, row, values);
     for (int32_t c = 0; c < m->cols; c++) {
-        values[c] = related_value(relation, values[c]);
+        values[c] = test_related_value(relation, values[c]);
         sum += values[c] * values[c];
     }
-    const double scale = has_length(relation) && sum > 0.0 ? 1.0 / sqrt(sum) : 1.0;
+    const double scale = test_relation_has_length(relation) && sum > 0.0 ? 1.0 / sqrt(sum) : 1.0;
     for (int32_t c = 0; c < m->cols; c++) {
         const double want = scale * values[c];
         if (!(fabs((double)got[c] - want) <= 1e-6 * fabs(want) + 1e-30)) {

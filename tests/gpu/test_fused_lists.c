@@ -642,7 +642,7 @@ static bool scheduled(const plan_case *c, int64_t blocks, int64_t tiles, int64_t
         const int64_t offset = (tile / 2 - block + blocks) % blocks;
         return offset >= c->first && offset < c->last && kin_fused_takes(blocks, block, offset);
     }
-    const int64_t step = kin_fused_sequence_step(tiles);
+    const int64_t step = kin_sequence_step(tiles);
     for (int64_t i = c->first; i < c->last; i++) {
         if (kin_fused_sequence_tile(tiles, step, i) == tile) {
             return true;

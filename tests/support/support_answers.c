@@ -33,6 +33,20 @@ void test_answer_free(kith_neighbors *answer)
     *answer = (kith_neighbors){0};
 }
 
+kith_neighbors test_answer_exact(kith_ctx *ctx, const kith_matrix *points, kith_metric metric,
+                                 int64_t k, uint32_t flags)
+{
+    kith_search_params params = kith_search_params_default();
+    kith_neighbors answer = test_answer_make(points->rows, k);
+    params.metric = metric;
+    params.k = k;
+    params.flags = flags;
+    const kith_status status = kith_graph_exact(ctx, points, &params, &answer);
+    assert(status == KITH_OK);
+    (void)status;
+    return answer;
+}
+
 bool test_answers_equal(const kith_neighbors *a, const kith_neighbors *b)
 {
     const size_t count = (size_t)(a->rows * a->k);

@@ -11,6 +11,9 @@
 kith_neighbors test_answer_make(int64_t rows, int64_t k);
 void test_answer_free(kith_neighbors *answer);
 bool test_answers_equal(const kith_neighbors *a, const kith_neighbors *b);
+/* The library's exact graph; its flags are those of kith_search_params. */
+kith_neighbors test_answer_exact(kith_ctx *ctx, const kith_matrix *points, kith_metric metric,
+                                 int64_t k, uint32_t flags);
 
 /* What the oracle says of some rows: `wide` entries each, nobody left out. */
 typedef struct test_truth {

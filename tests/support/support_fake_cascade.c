@@ -184,7 +184,7 @@ static int give(kin_gpu_stream *stream, const kin_cascade_give *job)
     return 0;
 }
 
-static double related_value(kin_cascade_relation relation, double value)
+double test_related_value(kin_cascade_relation relation, double value)
 {
     switch (relation) {
     case KIN_CASCADE_ROOTS:
@@ -199,7 +199,7 @@ static double related_value(kin_cascade_relation relation, double value)
     }
 }
 
-static bool has_length(kin_cascade_relation relation)
+bool test_relation_has_length(kin_cascade_relation relation)
 {
     return relation == KIN_CASCADE_SHARES || relation == KIN_CASCADE_PATTERNS ||
            relation == KIN_CASCADE_DIRECTIONS;
@@ -215,13 +215,14 @@ static int relate(kin_gpu_stream *stream, const kin_cascade_relate *job)
         double squares = 0.0;
         for (int32_t c = 0; c < rows->cols; c++) {
             const double value = test_fake_value(rows, row, c);
-            const double kept = related_value(job->relation, value);
+            const double kept = test_related_value(job->relation, value);
             squares += kept * kept;
             if (job->related != NULL) {
                 job->related[row * rows->cols + c] = (float)kept;
             }
         }
-        for (int32_t c = 0; job->related != NULL && has_length(job->relation) && c < rows->cols;
+        for (int32_t c = 0;
+             job->related != NULL && test_relation_has_length(job->relation) && c < rows->cols;
              c++) {
             job->related[row * rows->cols + c] /= (float)(squares > 0.0 ? sqrt(squares) : 1.0);
         }

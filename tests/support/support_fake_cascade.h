@@ -7,6 +7,8 @@
 #include "cascade/cascade_kernels.h"
 #include "gpu/gpu.h"
 
+#include <stdbool.h>
+
 typedef struct test_fake_cascade_counts {
     int64_t rounds;
     int64_t given_fills; /* of given positions, by costs of rows as given */
@@ -18,5 +20,10 @@ extern test_fake_cascade_counts test_fake_cascade;
 
 /* A device of test_fake_gpu gets these kernels, for as long as it lives. */
 void test_fake_cascade_into(kin_gpu *gpu);
+
+/* What a value becomes in a row of a relative, before the row gets its length, and whether it gets
+ * one. */
+double test_related_value(kin_cascade_relation relation, double value);
+bool test_relation_has_length(kin_cascade_relation relation);
 
 #endif

@@ -360,7 +360,7 @@ static void plan_block(const kin_fused_plan *job, int64_t block, int64_t blocks,
     const int64_t number = job->adjoining != 0 ? group - begin : group / parts;
     const int64_t own = number * KIN_FUSED_PLAN_GROUP + block % KIN_FUSED_PLAN_GROUP;
     const uint32_t slot = (uint32_t)own * job->tiles_a_block;
-    const int64_t step = kin_fused_sequence_step(col_tiles);
+    const int64_t step = kin_sequence_step(col_tiles);
     const int64_t a_place = job->graph ? 2 : 1;
     uint32_t count = 0;
     if (!is_planned) {

@@ -76,18 +76,6 @@ static kin_descent_request request_of(const kith_matrix *points, kith_metric met
         .share = 0.1};
 }
 
-static kith_neighbors truth_of(kith_ctx *ctx, const kith_matrix *points,
-                               const kin_descent_request *request)
-{
-    kith_search_params params = kith_search_params_default();
-    kith_neighbors truth = test_answer_make(points->rows, request->k);
-    params.metric = request->distance.metric;
-    params.k = request->k;
-    params.flags = request->flags;
-    assert_int_equal(kith_graph_exact(ctx, points, &params, &truth), KITH_OK);
-    return truth;
-}
-
 typedef struct solved {
     kith_status status;
     double recall;
@@ -108,7 +96,8 @@ static solved solve(const char *name, const kith_matrix *points, const kin_desce
     s.status = kin_cascade_graph_make(ctx, gpu, points, request, 0, &graph, &s.outcome);
     assert_true(gpu->peak <= budget);
     if (s.status == KITH_OK && budget == PLENTY) {
-        kith_neighbors truth = truth_of(ctx, points, request);
+        kith_neighbors truth =
+            test_answer_exact(ctx, points, request->distance.metric, request->k, request->flags);
         const kith_metric metric = request->distance.metric;
         test_graph_is_sound(ctx, name, points, metric, &graph,
                             (request->flags & KITH_INCLUDE_SELF) != 0);
@@ -214,7 +203,8 @@ static void graphs(void **state)
         test_mixture_copy(&points, row, row / 2);
     }
     kin_descent_request request = request_of(&points, KITH_EUCLIDEAN, 10);
-    kith_neighbors init = truth_of(ctx, &points, &request);
+    kith_neighbors init =
+        test_answer_exact(ctx, &points, request.distance.metric, request.k, request.flags);
     for (int64_t row = 0; row < ROWS; row += 3) { /* holes */
         memset(init.ids + row * 10, 0xff, 10 * sizeof *init.ids);
     }
@@ -251,9 +241,11 @@ static void merges(void **state)
     part[1].data = (const char *)points.data + FIRST * points.stride_bytes;
     for (int m = 0; m < 2; m++) {
         kin_descent_request request = request_of(&points, metrics[m], 12);
-        kith_neighbors init = truth_of(ctx, &part[0], &request);
+        kith_neighbors init =
+            test_answer_exact(ctx, &part[0], request.distance.metric, request.k, request.flags);
         request.k = 10;
-        kith_neighbors init2 = truth_of(ctx, &part[1], &request);
+        kith_neighbors init2 =
+            test_answer_exact(ctx, &part[1], request.distance.metric, request.k, request.flags);
         request.start = KIN_DESCENT_START_GRAPH;
         request.init = &init;
         request.init2 = &init2;

@@ -88,18 +88,6 @@ static kin_descent_request request_of(const kith_matrix *points, kith_metric met
         .share = 0.1};
 }
 
-static kith_neighbors truth_of(kith_ctx *ctx, const kith_matrix *points,
-                               const kin_descent_request *request)
-{
-    kith_search_params params = kith_search_params_default();
-    kith_neighbors truth = test_answer_make(points->rows, request->k);
-    params.metric = request->distance.metric;
-    params.k = request->k;
-    params.flags = request->flags;
-    assert_int_equal(kith_graph_exact(ctx, points, &params, &truth), KITH_OK);
-    return truth;
-}
-
 /* budget: of device memory. *held: what was held at most. */
 static kith_status solve(kith_ctx *ctx, const kith_matrix *points,
                          const kin_descent_request *request, uint64_t budget, kith_neighbors *graph,
@@ -120,7 +108,8 @@ static double recall_of(const char *name, const kith_matrix *points,
     kith_ctx *ctx = make_ctx();
     const kith_metric metric = request->distance.metric;
     kith_neighbors graph = test_answer_make(ROWS, K);
-    kith_neighbors truth = truth_of(ctx, points, request);
+    kith_neighbors truth =
+        test_answer_exact(ctx, points, request->distance.metric, request->k, request->flags);
     kin_descent_outcome outcome;
     const kith_status status = solve(ctx, points, request, PLENTY, &graph, &outcome);
     if (status != KITH_OK) {

@@ -80,7 +80,7 @@ static void test_every_tile_once(void **state)
     (void)state;
     static unsigned char seen[MOST_TILES];
     for (int64_t tiles = 1; tiles <= MOST_TILES; tiles++) {
-        const int64_t step = kin_fused_sequence_step(tiles);
+        const int64_t step = kin_sequence_step(tiles);
         for (int64_t i = 0; i < tiles; i++) {
             seen[i] = 0;
         }
@@ -94,8 +94,8 @@ static void test_every_tile_once(void **state)
         }
     }
     const int64_t largest = ((int64_t)1 << 32) / 128;
-    const int64_t step = kin_fused_sequence_step(largest);
-    assert_int_equal(kin_fused_common_divisor(step, largest), 1);
+    const int64_t step = kin_sequence_step(largest);
+    assert_int_equal(kin_common_divisor(step, largest), 1);
     assert_true(kin_fused_sequence_tile(largest, step, largest - 1) >= 0);
     puts("a search visits every tile once: 1 to 3,000 tiles");
 }
@@ -104,7 +104,7 @@ static void test_every_tile_once(void **state)
 static int64_t widest_gap(int64_t tiles, int64_t count)
 {
     static unsigned char seen[MOST_TILES];
-    const int64_t step = kin_fused_sequence_step(tiles);
+    const int64_t step = kin_sequence_step(tiles);
     int64_t gap = 0;
     int64_t widest = 0;
     for (int64_t i = 0; i < tiles; i++) {
