@@ -7,12 +7,13 @@
 #include "cascade/cascade_kernels.h"
 #include "gpu/gpu.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 typedef struct test_fake_cascade_counts {
     int64_t rounds;
-    int64_t given_fills; /* of given positions, by costs of rows as given */
-    int64_t related;     /* times that rows of a relative were made */
+    int64_t given_fills;         /* of given positions, by costs of rows as given */
+    atomic_int_fast64_t related; /* times that rows of a relative were made, by any of a team */
     int32_t
         short_lists; /* to be set: of so many lists one is handed over with one entry; 0: none */
 } test_fake_cascade_counts;

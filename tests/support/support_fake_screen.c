@@ -15,6 +15,35 @@
 
 test_fake_plan_counts test_fake_plans;
 
+/* ---- Counts, by the threads of a team -------------------------------------------------------- */
+
+static pthread_mutex_t counting = PTHREAD_MUTEX_INITIALIZER;
+
+static void count_pair(bool near)
+{
+    pthread_mutex_lock(&counting);
+    test_fake_plans.near_pairs += near ? 1 : 0;
+    test_fake_plans.far_pairs += near ? 0 : 1;
+    pthread_mutex_unlock(&counting);
+}
+
+static void count_loose(void)
+{
+    pthread_mutex_lock(&counting);
+    test_fake_plans.loose += 1;
+    if (test_fake_plans.most_loose < test_fake_plans.loose) {
+        test_fake_plans.most_loose = test_fake_plans.loose;
+    }
+    pthread_mutex_unlock(&counting);
+}
+
+static void count_tightened(void)
+{
+    pthread_mutex_lock(&counting);
+    test_fake_plans.loose = 0;
+    pthread_mutex_unlock(&counting);
+}
+
 /* ---- Costs ----------------------------------------------------------------------------------- */
 
 /* What stands in a rounded row: where the row as given is. */
@@ -226,10 +255,7 @@ static int screen(kin_gpu_stream *stream, const kin_fused_screen *job)
 {
     (void)stream;
     if (job->mode == KIN_FUSED_LISTS && *job->unit_count > 0) {
-        test_fake_plans.loose += 1;
-        test_fake_plans.most_loose = test_fake_plans.loose > test_fake_plans.most_loose
-                                         ? test_fake_plans.loose
-                                         : test_fake_plans.most_loose;
+        count_loose();
     }
     for (uint32_t u = 0; u < *job->unit_count; u++) {
         const kin_fused_unit *unit = &job->units[u];
@@ -293,7 +319,7 @@ static int tighten(kin_gpu_stream *stream, const kin_fused_tighten *job)
         memset(job->worst, 0, (size_t)(job->set.padded / KIN_FUSED_TILE) * sizeof *job->worst);
     }
     if (job->lists.words != NULL) {
-        test_fake_plans.loose = 0;
+        count_tightened();
     }
     return 0;
 }
@@ -336,16 +362,6 @@ static bool is_near(const kin_fused_plan *job, int64_t block, int64_t tile)
         }
     }
     return false;
-}
-
-/* By the threads of a team. */
-static void count_pair(bool near)
-{
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    pthread_mutex_lock(&lock);
-    test_fake_plans.near_pairs += near ? 1 : 0;
-    test_fake_plans.far_pairs += near ? 0 : 1;
-    pthread_mutex_unlock(&lock);
 }
 
 static void plan_block(const kin_fused_plan *job, int64_t block, int64_t blocks, int64_t col_tiles)
