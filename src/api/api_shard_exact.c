@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Exact graphs of shards, and what each shard gets from another one. */
+#include "api/api_bounds.h"
 #include "api/api_method.h"
-#include "api/api_shard_bounds.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "tree/tree_choose.h"
@@ -50,7 +50,7 @@ kith_status kin_sharding_build_exact(void *arg, const kin_shard_part *a)
     }
     KIN_TRY(kin_sharding_note(job, kith_graph_exact(job->ctx, &rows, &params, &job->found[0]), a));
     KIN_TRY(kin_sharding_take(job, &job->found[0], a->first, a));
-    return kin_sharding_bound(job, a);
+    return kin_bounds_measure(job, a);
 }
 
 static kin_request request_of(const kin_sharding *job)
@@ -137,7 +137,7 @@ kith_status kin_sharding_meet_exact(void *arg, const kin_shard_part *a, const ki
     near[0] = *a;
     near[1] = *b;
     memset(job->found, 0, sizeof job->found);
-    KIN_TRY(kin_sharding_narrow(job, near, &any));
+    KIN_TRY(kin_bounds_narrow(job, near, &any));
     return any ? meet_near(job, &near[0], &near[1]) : KITH_OK;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/api_shard_bounds.h"
+#include "api/api_bounds.h"
 
 #include "base/base_mem.h"
 #include "base/base_size.h"
@@ -10,14 +10,14 @@
 
 /* Comparing runs costs 1 / RUN^2 of comparing rows. All centers are in memory: of many columns runs
  * are longer. */
-enum { RUN = 256, RUNS_A_TASK = 16, BALLS = KIN_SHARDING_BALLS };
+enum { RUN = 256, RUNS_A_TASK = 16, BALLS = KIN_BOUNDS_BALLS };
 static const uint64_t MOST_BYTES = (uint64_t)16 << 20;
 /* Squares of what is nearer may underflow. */
 static const double TINY = 0x1p-500;
 
 /* ---- Making --------------------------------------------------------------------------------- */
 
-static bool is_squared(const kin_sharding_bounds *bounds)
+static bool is_squared(const kin_bounds *bounds)
 {
     return bounds->distance.metric == KITH_SQEUCLIDEAN;
 }
@@ -34,7 +34,7 @@ static bool choose_metric(const kin_sharding *job, kith_metric *metric)
     return given == KITH_MANHATTAN || given == KITH_CHEBYSHEV;
 }
 
-static void choose_runs(const kin_sharding *job, int32_t shards, kin_sharding_bounds *bounds)
+static void choose_runs(const kin_sharding *job, int32_t shards, kin_bounds *bounds)
 {
     const int64_t rows = kin_ceil_div(job->points.rows, shards);
     bounds->wide = kin_round_up(job->points.cols, KIN_METRIC_LANES);
@@ -45,9 +45,9 @@ static void choose_runs(const kin_sharding *job, int32_t shards, kin_sharding_bo
     bounds->usable = !job->descends && shards > 1 && choose_metric(job, &bounds->distance.metric);
 }
 
-uint64_t kin_sharding_bounds_bytes(const kin_sharding *job, int32_t shards)
+uint64_t kin_bounds_bytes(const kin_sharding *job, int32_t shards)
 {
-    kin_sharding_bounds b;
+    kin_bounds b;
     memset(&b, 0, sizeof b);
     choose_runs(job, shards, &b);
     const uint64_t runs = (uint64_t)b.runs;
@@ -57,10 +57,10 @@ uint64_t kin_sharding_bounds_bytes(const kin_sharding *job, int32_t shards)
     return b.usable ? kin_size_mul(kin_size_add(all, each), sizeof(double)) : 0;
 }
 
-kith_status kin_sharding_bounds_make(kin_sharding *job)
+kith_status kin_bounds_make(kin_sharding *job)
 {
     kith_ctx *ctx = job->ctx;
-    kin_sharding_bounds *b = NULL;
+    kin_bounds *b = NULL;
     KIN_TRY(kin_alloc_zero(ctx, &b, 1, sizeof *b, "bounds of shards"));
     job->bounds = b;
     choose_runs(job, job->shards, b);
@@ -84,10 +84,10 @@ kith_status kin_sharding_bounds_make(kin_sharding *job)
     return kin_alloc(ctx, &b->near, 2 * (uint64_t)b->runs, sizeof *b->near, "runs that meet");
 }
 
-void kin_sharding_bounds_free(kin_sharding *job)
+void kin_bounds_free(kin_sharding *job)
 {
     kith_ctx *ctx = job->ctx;
-    kin_sharding_bounds *b = job->bounds;
+    kin_bounds *b = job->bounds;
     if (b != NULL) {
         kin_free(ctx, b->near);
         kin_free(ctx, b->balls);
@@ -105,19 +105,19 @@ void kin_sharding_bounds_free(kin_sharding *job)
 /* ---- One shard ------------------------------------------------------------------------------ */
 
 typedef struct measuring {
-    kin_sharding_bounds *bounds;
+    kin_bounds *bounds;
     const kin_shard_part *part;
     kin_distance distance; /* of rows as they are given */
     kin_rows rows;
     int64_t k;
 } measuring;
 
-static int64_t runs_of(const kin_sharding_bounds *bounds, int64_t rows)
+static int64_t runs_of(const kin_bounds *bounds, int64_t rows)
 {
     return kin_ceil_div(rows, bounds->run);
 }
 
-static kin_rows centers_of(const kin_sharding_bounds *bounds, int32_t shard)
+static kin_rows centers_of(const kin_bounds *bounds, int32_t shard)
 {
     const int64_t balls = bounds->runs * BALLS;
     return (kin_rows){
@@ -130,7 +130,7 @@ static kin_rows centers_of(const kin_sharding_bounds *bounds, int32_t shard)
 }
 
 /* A distance of centers and rows from their key. */
-static double distance_of(const kin_sharding_bounds *bounds, double key)
+static double distance_of(const kin_bounds *bounds, double key)
 {
     return is_squared(bounds) ? sqrt(key) : key;
 }
@@ -149,14 +149,14 @@ typedef struct cutting {
 
 static double *center_of(const cutting *c, int ball)
 {
-    const kin_sharding_bounds *b = c->m->bounds;
+    const kin_bounds *b = c->m->bounds;
     const int64_t at = c->m->part->shard * b->runs * BALLS + c->ball + ball;
     return b->centers + at * b->wide;
 }
 
 static double *radius_of(const cutting *c, int ball)
 {
-    const kin_sharding_bounds *b = c->m->bounds;
+    const kin_bounds *b = c->m->bounds;
     return b->radii + c->m->part->shard * b->runs * BALLS + c->ball + ball;
 }
 
@@ -241,7 +241,7 @@ static bool cut_ball(cutting *c, int ball, int other)
 static kith_status measure_run(void *arg, int64_t task, int32_t thread)
 {
     const measuring *m = arg;
-    const kin_sharding_bounds *b = m->bounds;
+    const kin_bounds *b = m->bounds;
     cutting c = {.m = m,
                  .first = task * b->run,
                  .rows = kin_min_i64(b->run, m->part->rows - task * b->run),
@@ -273,7 +273,7 @@ static kith_status measure_run(void *arg, int64_t task, int32_t thread)
 static kith_status measure(kin_sharding *job, const kin_shard_part *part)
 {
     kith_ctx *ctx = job->ctx;
-    kin_sharding_bounds *b = job->bounds;
+    kin_bounds *b = job->bounds;
     kin_row_transform *transforms = NULL;
     measuring m = {.bounds = b, .part = part, .rows = {.matrix = kin_sharding_rows(job, part)}};
     kith_status status = KITH_OK;
@@ -302,7 +302,7 @@ done:
 /* How far the k-th neighbours of a shard's rows are, in its lists as they are now. */
 static void find_reaches(const kin_sharding *job, const kin_shard_part *part)
 {
-    const kin_sharding_bounds *b = job->bounds;
+    const kin_bounds *b = job->bounds;
     double *reaches = b->reaches + part->shard * b->runs;
     for (int64_t first = 0; first < part->rows; first += b->run) {
         double most = 0.0;
@@ -315,7 +315,7 @@ static void find_reaches(const kin_sharding *job, const kin_shard_part *part)
     }
 }
 
-kith_status kin_sharding_bound(kin_sharding *job, const kin_shard_part *part)
+kith_status kin_bounds_measure(kin_sharding *job, const kin_shard_part *part)
 {
     if (!job->bounds->usable) {
         return KITH_OK;
@@ -328,7 +328,7 @@ kith_status kin_sharding_bound(kin_sharding *job, const kin_shard_part *part)
 /* ---- Two shards ----------------------------------------------------------------------------- */
 
 typedef struct comparing {
-    const kin_sharding_bounds *bounds;
+    const kin_bounds *bounds;
     int32_t shards[KIN_SHARDING_SIDES];
     int64_t runs[KIN_SHARDING_SIDES];
 } comparing;
@@ -336,7 +336,7 @@ typedef struct comparing {
 /* keys: of the centers of one ball of the run, and those of the other shard. */
 static void compare_run(const comparing *c, int64_t run, double *keys)
 {
-    const kin_sharding_bounds *b = c->bounds;
+    const kin_bounds *b = c->bounds;
     const int64_t own_run = c->shards[0] * b->runs + run;
     const int64_t other_run = c->shards[1] * b->runs;
     const kin_rows centers = centers_of(b, c->shards[1]);
@@ -379,7 +379,7 @@ typedef struct range {
 /* From the first to the last run of each shard that can meet one of the other. */
 static kith_status compare(kin_sharding *job, comparing *c, range near[KIN_SHARDING_SIDES])
 {
-    const kin_sharding_bounds *b = job->bounds;
+    const kin_bounds *b = job->bounds;
     c->bounds = b;
     KIN_TRY(kin_parallel(job->ctx, NULL, kin_ceil_div(c->runs[0], RUNS_A_TASK), compare_runs, c));
     near[0] = (range){c->runs[0], -1};
@@ -407,18 +407,18 @@ static kin_shard_part rows_of(const kin_sharding *job, const kin_shard_part *par
     return some;
 }
 
-kith_status kin_sharding_narrow(kin_sharding *job, kin_shard_part parts[KIN_SHARDING_SIDES],
-                                bool *any)
+kith_status kin_bounds_narrow(kin_sharding *job, kin_shard_part parts[KIN_SHARDING_SIDES],
+                              bool *any)
 {
-    kin_sharding_bounds *b = job->bounds;
-    kin_sharding_skipped *s = &b->skipped;
+    kin_bounds *b = job->bounds;
+    kin_bounds_skipped *s = &b->skipped;
     const double all = (double)parts[0].rows * (double)parts[1].rows;
     comparing c = {.bounds = b};
     range near[KIN_SHARDING_SIDES];
     *any = true;
     s->rows += all;
     for (int i = 0; i < KIN_SHARDING_SIDES && b->usable; i++) {
-        KIN_TRY(kin_sharding_bound(job, &parts[i]));
+        KIN_TRY(kin_bounds_measure(job, &parts[i]));
         c.shards[i] = parts[i].shard;
         c.runs[i] = runs_of(b, parts[i].rows);
     }
@@ -435,10 +435,10 @@ kith_status kin_sharding_narrow(kin_sharding *job, kin_shard_part parts[KIN_SHAR
     return KITH_OK;
 }
 
-kith_status kin_sharding_apart(void *arg, int32_t a, int32_t b, bool *yes)
+kith_status kin_bounds_apart(void *arg, int32_t a, int32_t b, bool *yes)
 {
     kin_sharding *job = arg;
-    kin_sharding_bounds *bounds = job->bounds;
+    kin_bounds *bounds = job->bounds;
     comparing c = {.shards = {a, b}};
     double rows = 1.0;
     range near[KIN_SHARDING_SIDES];

@@ -17,25 +17,25 @@
  * either, so it is in no list, whatever its ids. A degenerate row stands at the origin, which is
  * nearer to others than the distance that it is given. Metrics without a triangle inequality have
  * no bounds, and all rows meet. */
-#ifndef KIN_API_SHARD_BOUNDS_H
-#define KIN_API_SHARD_BOUNDS_H
+#ifndef KIN_API_BOUNDS_H
+#define KIN_API_BOUNDS_H
 
 #include "api/api_shard.h"
 
 /* What a job leaves out. */
-typedef struct kin_sharding_skipped {
+typedef struct kin_bounds_skipped {
     int64_t met;     /* pairs of shards that have met */
     int64_t skipped; /* or need not */
     double rows;     /* pairs of rows in all of these */
     double left_out; /* of them, those that were not looked at */
-} kin_sharding_skipped;
+} kin_bounds_skipped;
 
 /* Balls of a run. */
-enum { KIN_SHARDING_BALLS = 4 };
+enum { KIN_BOUNDS_BALLS = 4 };
 
-typedef struct kin_sharding_bounds {
+typedef struct kin_bounds {
     bool usable; /* the metric has a triangle inequality, and there are shards to meet */
-    kin_sharding_skipped skipped;
+    kin_bounds_skipped skipped;
     int64_t run;           /* rows of a run; the last one of a shard may have fewer */
     int64_t runs;          /* that a shard has room for */
     int64_t wide;          /* doubles of a center */
@@ -49,20 +49,20 @@ typedef struct kin_sharding_bounds {
     double *values;      /* threads x wide */
     uint8_t *balls;      /* threads x run: whose ball a row of the run is in */
     int64_t *near;       /* runs: the first run of the other shard that can meet it, and the last */
-} kin_sharding_bounds;
+} kin_bounds;
 
-uint64_t kin_sharding_bounds_bytes(const kin_sharding *job, int32_t shards);
+uint64_t kin_bounds_bytes(const kin_sharding *job, int32_t shards);
 /* job->bounds. After the number of shards is known. */
-kith_status kin_sharding_bounds_make(kin_sharding *job);
-void kin_sharding_bounds_free(kin_sharding *job);
+kith_status kin_bounds_make(kin_sharding *job);
+void kin_bounds_free(kin_sharding *job);
 
 /* A shard whose lists and rows are in memory. */
-kith_status kin_sharding_bound(kin_sharding *job, const kin_shard_part *part);
+kith_status kin_bounds_measure(kin_sharding *job, const kin_shard_part *part);
 /* Rows of two shards whose lists are in memory that can meet, as parts of both. False: none. */
-kith_status kin_sharding_narrow(kin_sharding *job, kin_shard_part parts[KIN_SHARDING_SIDES],
-                                bool *any);
+kith_status kin_bounds_narrow(kin_sharding *job, kin_shard_part parts[KIN_SHARDING_SIDES],
+                              bool *any);
 /* Whether it is known that two shards need not meet, wherever their lists are: a reach that was
  * true once stays true, whatever becomes of lists. */
-kith_status kin_sharding_apart(void *arg, int32_t a, int32_t b, bool *yes);
+kith_status kin_bounds_apart(void *arg, int32_t a, int32_t b, bool *yes);
 
 #endif
