@@ -10,6 +10,7 @@
 #include "select/select_kernels.h"
 #include "support/support_blank.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,11 +18,16 @@ extern const kin_fused_kernels stub_kernels;
 extern int stub_loses(void);
 extern const kin_select_kernels stub_select;
 
+/* Launches of a team's members draw from one sequence. */
 static uint32_t next_random(void)
 {
-    static uint32_t state = 12345;
-    state = state * 1664525U + 1013904223U;
-    return state >> 8;
+    static _Atomic uint32_t state = 12345;
+    uint32_t before = atomic_load(&state);
+    uint32_t after = 0;
+    do {
+        after = before * 1664525U + 1013904223U;
+    } while (!atomic_compare_exchange_weak(&state, &before, after));
+    return after >> 8;
 }
 
 static int check(kin_gpu_stream *stream, const kin_fused_check *job)

@@ -122,18 +122,25 @@ static int make_current(int32_t index)
     return exists(index) ? 0 : OUT_OF_RANGE;
 }
 
+/* The lock is held. */
+static uint64_t available(void)
+{
+    return (uint64_t)(setting("STUB_BYTES", 64 << 20) - stub_held_bytes);
+}
+
 static int free_bytes(kin_gpu_stream *stream, uint64_t *bytes)
 {
     (void)stream;
-    *bytes = (uint64_t)(setting("STUB_BYTES", 64 << 20) - stub_held_bytes);
+    pthread_mutex_lock(&lock);
+    *bytes = available();
+    pthread_mutex_unlock(&lock);
     return 0;
 }
 
-static int allocate_alone(kin_gpu_stream *stream, uint64_t bytes, void **out)
+/* The lock is held. */
+static int allocate_alone(uint64_t bytes, void **out)
 {
-    uint64_t available = 0;
-    (void)free_bytes(stream, &available);
-    if (bytes > available) {
+    if (bytes > available()) {
         return KIN_GPU_ERROR_MEMORY;
     }
     for (int i = 0; i < MOST_BLOCKS; i++) {
@@ -150,8 +157,9 @@ static int allocate_alone(kin_gpu_stream *stream, uint64_t bytes, void **out)
 
 static int allocate(kin_gpu_stream *stream, uint64_t bytes, void **out)
 {
+    (void)stream;
     pthread_mutex_lock(&lock);
-    const int error = allocate_alone(stream, bytes, out);
+    const int error = allocate_alone(bytes, out);
     pthread_mutex_unlock(&lock);
     return error;
 }
@@ -221,6 +229,7 @@ static int where(const void *address, int32_t *device, int32_t *index)
 {
     *device = 0;
     *index = 0;
+    pthread_mutex_lock(&lock);
     for (int i = 0; i < MOST_BLOCKS; i++) {
         const unsigned char *start = blocks[i].address;
         const unsigned char *asked = address;
@@ -228,6 +237,7 @@ static int where(const void *address, int32_t *device, int32_t *index)
             *device = 1;
         }
     }
+    pthread_mutex_unlock(&lock);
     return 0;
 }
 

@@ -10,10 +10,11 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+/* Members of a team that have nothing count as the first one does: at the same time. */
 typedef struct test_fake_cascade_counts {
-    int64_t rounds;
-    int64_t given_fills;         /* of given positions, by costs of rows as given */
-    atomic_int_fast64_t related; /* times that rows of a relative were made, by any of a team */
+    atomic_int_fast64_t rounds;
+    atomic_int_fast64_t given_fills; /* of given positions, by costs of rows as given */
+    atomic_int_fast64_t related;     /* times that rows of a relative were made */
     int32_t
         short_lists; /* to be set: of so many lists one is handed over with one entry; 0: none */
 } test_fake_cascade_counts;

@@ -36,9 +36,9 @@ static int (*true_copy_peer)(kin_gpu_stream *, void *, const void *, int32_t, ui
 
 /* What a failing device does: its copies from others fail from the failing_copy-th on. */
 static int32_t failing_device;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* what members write is under it */
 static int32_t failing_copy;
 static char logged[256];
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* The thread's own device is the one that copies. */
 static int copy_peer(kin_gpu_stream *stream, void *to, const void *from, int32_t from_index,
@@ -61,7 +61,9 @@ static void take_log(void *arg, int level, const char *line)
 {
     (void)arg;
     (void)level;
+    pthread_mutex_lock(&lock);
     (void)snprintf(logged, sizeof logged, "%s", line);
+    pthread_mutex_unlock(&lock);
 }
 
 static kith_ctx *make_ctx(void)
