@@ -178,6 +178,52 @@ KITH_API kith_status kith_graph_search(kith_ctx *ctx, const kith_matrix *points,
                                        const kith_graph_search_params *params,
                                        const kith_neighbors *out, kith_graph_search_report *report);
 
+/* The same for many calls: links, rounded copies of the points and the places where walks begin are
+ * made once, and a call costs its walks alone: one query at a time some tenths of a millisecond.
+ * Keeps ctx and points.data until it is freed, and a function that KITH_CUSTOM names; the graph is
+ * not needed any more. Read-only after creation: several contexts may search it at once. On the
+ * processor: KITH_E_UNSUPPORTED where the context of either call names a GPU. */
+typedef struct kith_walks kith_walks;
+
+typedef struct kith_walks_params {
+    uint32_t struct_size; /* set by kith_walks_params_default() */
+    kith_metric metric;   /* 0 = KITH_EUCLIDEAN */
+    kith_dtype queries;   /* type of the queries to come; 0 = that of the points. It matters for
+                             8-bit points, whose distances to their own type are whole numbers: with
+                             another one than was said here they are KITH_E_ARGUMENT */
+    int32_t reserved;
+    kith_distance_fn custom; /* for KITH_CUSTOM */
+    void *custom_arg;
+} kith_walks_params;
+
+static inline kith_walks_params kith_walks_params_default(void)
+{
+    kith_walks_params params;
+    memset(&params, 0, sizeof params);
+    params.struct_size = (uint32_t)sizeof params;
+    return params;
+}
+
+/* Memory and statuses are those of kith_graph_search. */
+KITH_API kith_status kith_walks_create(kith_ctx *ctx, const kith_matrix *points,
+                                       const kith_neighbors *graph, const kith_walks_params *params,
+                                       kith_walks **out);
+/* The bytes of kith_graph_search for the same parameters, however many queries are asked at once.
+ * params.metric must be 0 or the walks' own, custom NULL or the same. No recall is told unless it
+ * is asked for: sample 0 means none where params.recall is 0. A wanted recall is measured in each
+ * call that wants one, by its own queries; nothing of it is kept. So choose a width once, with some
+ * hundred queries and params.recall, and give report.width as params.width from then on: what other
+ * libraries call ef. */
+KITH_API kith_status kith_walks_search(kith_ctx *ctx, const kith_walks *walks,
+                                       const kith_matrix *queries,
+                                       const kith_graph_search_params *params,
+                                       const kith_neighbors *out, kith_graph_search_report *report);
+/* A view of the points, valid until the walks are freed. */
+KITH_API const kith_matrix *kith_walks_points(const kith_walks *walks);
+KITH_API kith_metric kith_walks_metric(const kith_walks *walks);
+KITH_API uint64_t kith_walks_bytes(const kith_walks *walks); /* memory it holds, points apart */
+KITH_API void kith_walks_free(kith_walks *walks);
+
 /* Which edges a graph keeps that shall go both ways. */
 typedef enum kith_symmetry {
     KITH_SYMMETRY_UNION = 1, /* those that one of two rows has */

@@ -1,47 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Search on a graph, and the recall that chooses how wide its walks are.
- *
- * As for approximate graphs (api_descent.c) two samples are drawn: walks of the deciding one become
- * wider until its recall is the wanted one, the telling one knows nothing of that and is reported.
- * What a sample finds is what its queries find in the answer: a walk depends on its query, its
- * width and the seed alone. */
+ * Search on a graph: walks that are made for one call, and walks that are kept. */
 #include "api/api_call.h"
 #include "api/api_check.h"
 #include "api/api_device.h"
-#include "api/api_sample.h"
-#include "api/api_walks.h"
-#include "base/base_mem.h"
+#include "api/api_walks_recall.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
-#include "host/host_clock.h"
-#include "host/host_cpu.h"
-
-#include <stdio.h>
 
 enum { USUAL_SAMPLE = 1000, USUAL_AT = 10, USUAL_WIDTH = 64 };
 
 /* Of a walk, for each of those that it keeps: seen with graphs of 10 to 32 neighbours. */
 static const double KEYS_A_PLACE = 25.0;
-
-/* Makes the seed of the deciding sample another one than the telling one's. */
-static const uint64_t DECIDING_SEED = 0x6b697468206b6e6eu;
-
-typedef struct searching {
-    kith_ctx *ctx;
-    kith_graph_search_params params; /* no zeros but recall and seed; sample 0: none */
-    kin_walks walks;
-    const kith_neighbors *out;
-    double sample_seconds;
-    kith_graph_search_report report;
-} searching;
-
-/* Queries that are solved exactly. */
-typedef struct sample {
-    kin_walks_sample of;
-    uint32_t *rows;
-    kith_neighbors truth; /* distances64 alone, as of found */
-    kith_neighbors found;
-} sample;
 
 /* ---- Arguments ------------------------------------------------------------------------------ */
 
@@ -110,221 +79,85 @@ static void complete(kith_graph_search_params *params, int64_t points, int64_t q
         params->recall_at == 0 ? kin_min_i64((int64_t)USUAL_AT, params->k) : params->recall_at;
 }
 
-/* ---- Samples -------------------------------------------------------------------------------- */
-
-static void sample_free(kith_ctx *ctx, sample *of)
+/* What both kinds of search check alike, once the points and the metric are known. */
+static kith_status check_search(kith_ctx *ctx, const kith_matrix *points,
+                                const kith_matrix *queries, const kith_neighbors *out,
+                                const kith_graph_search_report *report, kin_walks_search *job)
 {
-    kin_free(ctx, of->found.distances64);
-    kin_free(ctx, of->truth.distances64);
-    kin_free(ctx, of->of.copy);
-    kin_free(ctx, of->rows);
-}
-
-static kith_status sample_make(searching *s, uint64_t seed, sample *of)
-{
-    kith_ctx *ctx = s->ctx;
-    const kith_matrix *queries = &s->walks.queries;
-    const uint64_t count = (uint64_t)s->params.sample;
-    const uint64_t entries = kin_size_mul(count, (uint64_t)s->params.recall_at);
-    const uint64_t row_bytes = (uint64_t)queries->cols * (uint64_t)kith_dtype_bytes(queries->dtype);
-    const kith_neighbors shape = {.rows = s->params.sample, .k = s->params.recall_at};
-    const int64_t start_ns = kin_clock_ns();
-    *of = (sample){.of.count = s->params.sample, .truth = shape, .found = shape};
-    KIN_TRY(kin_alloc(ctx, &of->rows, count, sizeof *of->rows, "sample rows"));
-    KIN_TRY(kin_alloc(ctx, &of->of.copy, count, row_bytes, "sample queries"));
-    KIN_TRY(kin_alloc(ctx, &of->truth.distances64, entries, sizeof(double), "sample distances"));
-    KIN_TRY(kin_alloc(ctx, &of->found.distances64, entries, sizeof(double), "sample distances"));
-    kin_sample_draw(queries->rows, of->of.count, seed, of->rows);
-    of->of.rows = of->rows;
-    const kith_report before = ctx->report; /* which is the answer's */
-    const kith_status status = kin_walks_solve(&s->walks, &of->of, &of->truth);
-    ctx->report = before;
-    s->sample_seconds += kin_clock_since(start_ns);
-    return status;
-}
-
-/* Recalls of a sample's queries, at this width of walks of at most k. */
-static kith_status look(searching *s, const sample *of, int64_t width, kin_sample_sums *sums,
-                        kin_walks_effort *effort)
-{
-    const int64_t at = of->found.k;
-    KIN_TRY(kin_walks_run(&s->walks, &of->of, width, s->params.seed, &of->found, effort));
-    *sums = (kin_sample_sums){0};
-    for (int64_t i = 0; i < of->of.count; i++) {
-        const double *found = of->found.distances64 + i * at;
-        const double last = of->truth.distances64[i * at + at - 1];
-        int64_t hits = 0;
-        while (hits < at && kin_metric_within(s->walks.distance.metric, found[hits], last)) {
-            hits += 1;
-        }
-        kin_sample_add(sums, (double)hits / (double)at);
-    }
+    KIN_TRY(kin_check_matrix(ctx, queries, "queries", &job->queries));
+    KIN_TRY(kin_check_cols(ctx, points, "points", &job->queries, "queries"));
+    KIN_TRY(kin_check_output(ctx, job->params.k, points->rows, "there are no more points", out,
+                             job->queries.rows));
+    KIN_TRY(check_recall(ctx, &job->params));
+    KIN_TRY(check_width(ctx, &job->params));
+    KIN_TRY(check_report(ctx, report));
+    job->out = out;
+    complete(&job->params, points->rows, job->queries.rows);
     return KITH_OK;
 }
 
-/* Wider than walks are: all points. */
-static int64_t width_or_all(const searching *s, int64_t width)
+static void give_report(const kith_graph_search_report *known, kith_graph_search_report *report)
 {
-    return width <= s->walks.most ? width : s->walks.points.rows;
+    if (report != NULL) {
+        const uint32_t size = report->struct_size;
+        memcpy(report, known, size < sizeof *known ? size : sizeof *known);
+        report->struct_size = size;
+    }
 }
 
-/* As wide as the deciding sample wants it, but no slower than the exact engine. */
-static kith_status widen(searching *s, const sample *deciding)
-{
-    const int64_t points = s->walks.points.rows;
-    kin_walks_effort effort;
-    kin_sample_sums sums;
-    while (s->params.width < points) {
-        KIN_TRY(look(s, deciding, s->params.width, &sums, &effort));
-        if (effort.share >= 1.0) {
-            s->params.width = points;
-        } else if (sums.sum >= s->params.recall * (double)sums.rows) {
-            s->report.reached = 1;
-            return KITH_OK;
-        } else {
-            s->params.width = width_or_all(s, kin_min_i64(2 * s->params.width, points));
-        }
-    }
-    return KITH_OK;
-}
-
-static kith_status choose_width(searching *s)
-{
-    sample deciding = {0};
-    if (s->params.recall == 0.0 || s->params.width == s->walks.points.rows) {
-        return KITH_OK;
-    }
-    kith_status status = sample_make(s, s->params.seed ^ DECIDING_SEED, &deciding);
-    if (status == KITH_OK) {
-        status = widen(s, &deciding);
-    }
-    sample_free(s->ctx, &deciding);
-    return status;
-}
-
-static kith_status tell(searching *s)
-{
-    sample telling = {0};
-    kin_sample_sums sums;
-    kin_walks_effort effort;
-    if (s->params.sample == 0) {
-        return KITH_OK;
-    }
-    kith_status status = sample_make(s, s->params.seed, &telling);
-    if (status == KITH_OK) {
-        status = look(s, &telling, s->params.width, &sums, &effort);
-    }
-    if (status == KITH_OK) {
-        const bool all = sums.rows == s->walks.queries.rows;
-        kin_sample_interval(&sums, all, &s->report.recall);
-        s->report.recall.at = telling.found.k;
-    }
-    sample_free(s->ctx, &telling);
-    return status;
-}
-
-/* ---- The call ------------------------------------------------------------------------------- */
-
-static kith_status answer_exactly(searching *s)
-{
-    const double rows = (double)s->walks.queries.rows;
-    s->report.exact = 1;
-    s->report.reached = 1;
-    s->report.evaluations = rows * (double)s->walks.points.rows;
-    s->report.recall = (kith_recall){.recall = 1.0,
-                                     .low = 1.0,
-                                     .high = 1.0,
-                                     .rows = s->walks.queries.rows,
-                                     .at = s->params.recall_at};
-    return kin_walks_solve(&s->walks, NULL, s->out);
-}
-
-static kith_status answer(searching *s)
-{
-    kith_report *report = &s->ctx->report;
-    s->params.width = width_or_all(s, s->params.width);
-    KIN_TRY(choose_width(s));
-    s->report.width = s->params.width;
-    if (s->params.width == s->walks.points.rows) {
-        return answer_exactly(s);
-    }
-    const int64_t start_ns = kin_clock_ns();
-    kin_walks_effort effort;
-    KIN_TRY(kin_walks_run(&s->walks, NULL, s->params.width, s->params.seed, s->out, &effort));
-    s->report.evaluations = effort.evaluations;
-    report->seconds_screen += kin_clock_since(start_ns);
-    report->candidates = s->report.evaluations / (double)s->walks.queries.rows;
-    (void)snprintf(report->screen, sizeof report->screen, "walk");
-    (void)snprintf(report->isa, sizeof report->isa, "%s", kin_isa_name(s->ctx->isa));
-    return tell(s);
-}
-
-static kith_status run(searching *s)
-{
-    kith_status status = kin_walks_make(&s->walks);
-    s->report.parts = s->walks.parts;
-    if (status == KITH_OK) {
-        status = answer(s);
-    }
-    s->ctx->report.seconds_rescore += s->sample_seconds;
-    s->ctx->report.exact = s->report.exact;
-    kin_walks_free(&s->walks);
-    return status;
-}
+/* ---- One call ------------------------------------------------------------------------------- */
 
 /* Keys that walks of this width may take. */
-static double guess_keys(const searching *s)
+static double guess_keys(const kin_walks_source *source, const kin_walks_search *job)
 {
-    const double width = (double)s->params.width;
+    const double width = (double)job->params.width;
     const kin_descent_entries entries =
-        kin_descent_count_entries(s->walks.points.rows, 1, s->params.width);
-    return (double)s->walks.queries.rows * ((double)entries.random + KEYS_A_PLACE * width);
+        kin_descent_count_entries(source->points.rows, 1, job->params.width);
+    return (double)job->queries.rows * ((double)entries.random + KEYS_A_PLACE * width);
 }
 
-static kith_status run_somewhere(searching *s)
+static kith_status run(kith_ctx *ctx, kin_gpu *gpu, const kin_walks_source *source,
+                       const kin_walks_search *job, kith_graph_search_report *report)
 {
-    const searching before = *s;
-    kith_status status = KITH_OK;
-    KIN_TRY(kin_device_enter_walks(s->ctx, &s->walks.distance, guess_keys(s), &s->walks.gpu));
-    if (s->walks.gpu != NULL) {
-        kin_gpu *gpu = s->walks.gpu;
-        status = run(s);
-        kin_device_leave(s->ctx, gpu);
-        if (!kin_device_yields(s->ctx, status)) {
+    kith_walks *walks = NULL;
+    KIN_TRY(kin_walks_make(ctx, gpu, source, &walks));
+    const kith_status status = kin_walks_answer(ctx, walks, job, report);
+    kith_walks_free(walks);
+    return status;
+}
+
+static kith_status run_somewhere(kith_ctx *ctx, const kin_walks_source *source,
+                                 const kin_walks_search *job, kith_graph_search_report *report)
+{
+    kin_gpu *gpu = NULL;
+    KIN_TRY(kin_device_enter_walks(ctx, &source->distance, guess_keys(source, job), &gpu));
+    if (gpu != NULL) {
+        const kith_status status = run(ctx, gpu, source, job, report);
+        kin_device_leave(ctx, gpu);
+        if (!kin_device_yields(ctx, status)) {
             return status;
         }
-        *s = before;
     }
-    return run(s);
+    return run(ctx, NULL, source, job, report);
 }
 
 static kith_status search(kith_ctx *ctx, const kith_matrix *points, const kith_neighbors *graph,
                           const kith_matrix *queries, const kith_graph_search_params *params,
                           const kith_neighbors *out, kith_graph_search_report *report)
 {
-    searching s = {.ctx = ctx, .out = out, .walks = {.ctx = ctx, .graph = graph}};
-    kin_walks *walks = &s.walks;
-    KIN_TRY(take_params(ctx, params, &s.params));
-    KIN_TRY(kin_check_matrix(ctx, points, "points", &walks->points));
-    KIN_TRY(kin_check_matrix(ctx, queries, "queries", &walks->queries));
-    KIN_TRY(kin_check_cols(ctx, &walks->points, "points", &walks->queries, "queries"));
-    KIN_TRY(kin_check_metric(ctx, s.params.metric, s.params.custom, s.params.custom_arg,
-                             walks->points.cols, &walks->distance));
-    KIN_TRY(kin_check_output(ctx, s.params.k, walks->points.rows, "there are no more points", out,
-                             walks->queries.rows));
-    KIN_TRY(check_recall(ctx, &s.params));
-    KIN_TRY(check_width(ctx, &s.params));
-    KIN_TRY(check_report(ctx, report));
-    KIN_TRY(kin_check_graph(ctx, graph, walks->points.rows));
-    complete(&s.params, walks->points.rows, walks->queries.rows);
-    walks->k = s.params.k;
-    walks->samples = s.params.sample > 0;
-    KIN_TRY(run_somewhere(&s));
-    if (report != NULL) {
-        s.report.struct_size = report->struct_size;
-        memcpy(report, &s.report,
-               report->struct_size < sizeof s.report ? report->struct_size : sizeof s.report);
-    }
+    kin_walks_source source = {.graph = graph};
+    kin_walks_search job;
+    kith_graph_search_report known;
+    KIN_TRY(take_params(ctx, params, &job.params));
+    KIN_TRY(kin_check_matrix(ctx, points, "points", &source.points));
+    KIN_TRY(kin_check_metric(ctx, job.params.metric, job.params.custom, job.params.custom_arg,
+                             source.points.cols, &source.distance));
+    KIN_TRY(check_search(ctx, &source.points, queries, out, report, &job));
+    KIN_TRY(kin_check_graph(ctx, graph, source.points.rows));
+    source.asked = job.queries.dtype;
+    source.k = job.params.k;
+    KIN_TRY(run_somewhere(ctx, &source, &job, &known));
+    give_report(&known, report);
     return KITH_OK;
 }
 
@@ -335,4 +168,139 @@ kith_status kith_graph_search(kith_ctx *ctx, const kith_matrix *points, const ki
     kin_call call;
     KIN_TRY(kin_call_begin(ctx, &call));
     return kin_call_end(&call, search(ctx, points, graph, queries, params, out, report));
+}
+
+/* ---- Kept walks ----------------------------------------------------------------------------- */
+
+static kith_status refuse_gpu(kith_ctx *ctx)
+{
+    return ctx->device == KIN_DEVICE_CUDA
+               ? kin_fail(ctx, KITH_E_UNSUPPORTED,
+                          "walks that are kept are the processor's, and the device is cuda (use "
+                          "auto or cpu; or kith_graph_search)")
+               : KITH_OK;
+}
+
+static kith_status take_walks_params(kith_ctx *ctx, const kith_walks_params *given,
+                                     kith_walks_params *known)
+{
+    *known = kith_walks_params_default();
+    if (given == NULL || given->struct_size < offsetof(kith_walks_params, queries)) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "params is NULL or was not made by kith_walks_params_default()");
+    }
+    memcpy(known, given, given->struct_size < sizeof *known ? given->struct_size : sizeof *known);
+    if (known->queries != KITH_DTYPE_NONE && kith_dtype_bytes(known->queries) == 0) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "params.queries is %d, must be a kith_dtype (or 0: that of the points)",
+                        (int)known->queries);
+    }
+    return KITH_OK;
+}
+
+static kith_status create(kith_ctx *ctx, const kith_matrix *points, const kith_neighbors *graph,
+                          const kith_walks_params *given, kith_walks **out)
+{
+    kith_walks_params params;
+    kin_walks_source source = {.graph = graph};
+    if (out == NULL) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "out is NULL (give room for a pointer)");
+    }
+    KIN_TRY(take_walks_params(ctx, given, &params));
+    KIN_TRY(kin_check_matrix(ctx, points, "points", &source.points));
+    KIN_TRY(kin_check_metric(ctx, params.metric, params.custom, params.custom_arg,
+                             source.points.cols, &source.distance));
+    KIN_TRY(kin_check_graph(ctx, graph, source.points.rows));
+    KIN_TRY(refuse_gpu(ctx));
+    source.asked = params.queries == KITH_DTYPE_NONE ? source.points.dtype : params.queries;
+    KIN_TRY(kin_walks_make(ctx, NULL, &source, out));
+    ctx->report.distinct_rows = (*out)->prepared.groups.count;
+    return KITH_OK;
+}
+
+kith_status kith_walks_create(kith_ctx *ctx, const kith_matrix *points, const kith_neighbors *graph,
+                              const kith_walks_params *params, kith_walks **out)
+{
+    if (out != NULL) {
+        *out = NULL;
+    }
+    kin_call call;
+    KIN_TRY(kin_call_begin(ctx, &call));
+    return kin_call_end(&call, create(ctx, points, graph, params, out));
+}
+
+static kith_status check_walks(kith_ctx *ctx, const kith_walks *walks,
+                               const kith_graph_search_params *params)
+{
+    const kin_distance *own = &walks->distance;
+    if (params->metric != KITH_METRIC_DEFAULT && params->metric != own->metric) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "params.metric is %s and the walks were prepared for %s (give 0 or the "
+                        "same)",
+                        kith_metric_name(params->metric), kith_metric_name(own->metric));
+    }
+    return params->custom == NULL || params->custom == own->custom
+               ? KITH_OK
+               : kin_fail(ctx, KITH_E_ARGUMENT,
+                          "params.custom is not the function that the walks were prepared for "
+                          "(give NULL or the same)");
+}
+
+/* Costs of 8-bit points are whole numbers where queries are of their type, and only there. */
+static kith_status check_type(kith_ctx *ctx, const kith_walks *walks, const kith_matrix *queries)
+{
+    if (kin_frame_is_integer(&walks->distance, &walks->points, queries) == walks->integer) {
+        return KITH_OK;
+    }
+    return kin_fail(ctx, KITH_E_ARGUMENT,
+                    "queries are %s, and the walks on %s were prepared for %s (say so in "
+                    "kith_walks_params.queries)",
+                    kith_dtype_name(queries->dtype), kith_dtype_name(walks->points.dtype),
+                    walks->integer ? "that type" : "another type");
+}
+
+static kith_status search_kept(kith_ctx *ctx, const kith_walks *walks, const kith_matrix *queries,
+                               const kith_graph_search_params *params, const kith_neighbors *out,
+                               kith_graph_search_report *report)
+{
+    kin_walks_search job;
+    kith_graph_search_report known;
+    if (walks == NULL) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "walks is NULL (give walks)");
+    }
+    KIN_TRY(refuse_gpu(ctx));
+    KIN_TRY(take_params(ctx, params, &job.params));
+    KIN_TRY(check_walks(ctx, walks, &job.params));
+    if (job.params.sample == 0 && job.params.recall == 0.0) {
+        job.params.sample = -1; /* nobody who asks for one query wants it solved exactly */
+    }
+    KIN_TRY(check_search(ctx, &walks->points, queries, out, report, &job));
+    KIN_TRY(check_type(ctx, walks, &job.queries));
+    KIN_TRY(kin_walks_answer(ctx, walks, &job, &known));
+    give_report(&known, report);
+    return KITH_OK;
+}
+
+kith_status kith_walks_search(kith_ctx *ctx, const kith_walks *walks, const kith_matrix *queries,
+                              const kith_graph_search_params *params, const kith_neighbors *out,
+                              kith_graph_search_report *report)
+{
+    kin_call call;
+    KIN_TRY(kin_call_begin(ctx, &call));
+    return kin_call_end(&call, search_kept(ctx, walks, queries, params, out, report));
+}
+
+const kith_matrix *kith_walks_points(const kith_walks *walks)
+{
+    return &walks->points;
+}
+
+kith_metric kith_walks_metric(const kith_walks *walks)
+{
+    return walks->distance.metric;
+}
+
+uint64_t kith_walks_bytes(const kith_walks *walks)
+{
+    return walks->bytes;
 }

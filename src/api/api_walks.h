@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Walks on a graph, and the exact answers that they are judged by, on either device: what a search
- * on a graph asks of engines. */
+ * on a graph asks of engines.
+ *
+ * What is made of points and graph is read-only from then on; what a call makes of its queries is
+ * the call's. So one kith_walks serves many calls, in several threads at once. */
 #ifndef KIN_API_WALKS_H
 #define KIN_API_WALKS_H
 
@@ -8,26 +11,49 @@
 #include "descent/descent_walk.h"
 #include "exact/exact_search.h"
 
-typedef struct kin_walks {
-    kith_ctx *ctx;
-    kin_gpu *gpu;       /* entered; NULL: the processor */
-    kith_matrix points; /* with strides */
-    kith_matrix queries;
-    kin_distance distance;
+/* What walks are made of. */
+typedef struct kin_walks_source {
+    kith_matrix points;          /* checked, with strides */
     const kith_neighbors *graph; /* checked */
-    int64_t k;
-    bool samples;  /* some of the queries will be asked alone */
-    int64_t parts; /* of the graph; made */
+    kin_distance distance;
+    kith_dtype asked; /* of the queries to come */
+    int64_t k;        /* ids a row that will be asked for; a GPU's alone */
+} kin_walks_source;
+
+struct kith_walks {
+    kith_ctx *home; /* its memory */
+    kin_gpu *gpu;   /* entered by whoever calls; NULL: the processor */
+    kith_matrix points;
+    kin_distance distance;
+    bool integer;  /* queries are of the points' 8-bit type, costs are whole numbers */
+    int64_t parts; /* of the graph */
     int64_t most;  /* the widest walk */
+    uint64_t bytes;
 
     /* The processor's. */
-    kin_prepared prepared_points;
-    kin_prepared prepared_queries;
+    kin_prepared prepared;
     kin_descent_ground ground;
 
     /* A GPU's. */
     kin_cascade_paths *paths;
-} kin_walks;
+};
+
+/* Checks the values of the points; NULL in *out on failure. kith_walks_free frees. */
+kith_status kin_walks_make(kith_ctx *ctx, kin_gpu *gpu, const kin_walks_source *source,
+                           kith_walks **out);
+
+/* The queries of one call. */
+typedef struct kin_walks_asked {
+    kith_ctx *ctx; /* of the call */
+    const kith_walks *walks;
+    kith_matrix queries;
+    kin_prepared prepared; /* the processor's */
+} kin_walks_asked;
+
+/* The first fields are set, the rest zero. Checks the values of the queries; on a GPU where some of
+ * them will be asked alone (samples). Freed by the caller in any case. */
+kith_status kin_walks_ask(kin_walks_asked *asked, bool samples);
+void kin_walks_asked_free(kin_walks_asked *asked);
 
 /* Some of the queries, and room for copies of them. */
 typedef struct kin_walks_sample {
@@ -42,15 +68,11 @@ typedef struct kin_walks_effort {
     double share;       /* about, of the time that the exact engine takes for the same queries */
 } kin_walks_effort;
 
-/* The first fields, up to samples, are set, the rest zero. Checks the values of points and queries.
- * Freed by the caller in any case. */
-kith_status kin_walks_make(kin_walks *walks);
-void kin_walks_free(kin_walks *walks);
 /* Walks of `width` for a sample (NULL: for all queries), k of out at most the width. */
-kith_status kin_walks_run(kin_walks *walks, const kin_walks_sample *of, int64_t width,
+kith_status kin_walks_run(const kin_walks_asked *asked, const kin_walks_sample *of, int64_t width,
                           uint64_t seed, const kith_neighbors *out, kin_walks_effort *effort);
 /* The exact answers of a sample (NULL: of all queries). */
-kith_status kin_walks_solve(kin_walks *walks, const kin_walks_sample *of,
+kith_status kin_walks_solve(const kin_walks_asked *asked, const kin_walks_sample *of,
                             const kith_neighbors *out);
 
 #endif

@@ -56,7 +56,7 @@ static kith_status take_panels(void *arg, int64_t task, int32_t thread)
 static kith_status take_rows(kith_ctx *ctx, kin_descent_points *points)
 {
     const kin_frame *frame = &points->prepared->frame;
-    points->kernel = kin_descent_kernel_get(ctx->isa, frame->kernel->type);
+    points->kernel = kin_descent_kernel_get(points->prepared->distance.isa, frame->kernel->type);
     points->stride = row_stride(frame->groups);
     const uint64_t count = (uint64_t)points->count;
     kith_status status = KITH_OK;

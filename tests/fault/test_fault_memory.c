@@ -86,6 +86,16 @@ static kith_status do_descent(kith_ctx *ctx, const input *in, int metric)
     return kith_graph_descent(ctx, &in->many.matrix, &params, &out, NULL);
 }
 
+/* A graph of the floats in which each row leads to those behind it. */
+static kith_neighbors ring_of(const input *in)
+{
+    const kith_neighbors graph = view(&in->back, ROWS);
+    for (int64_t i = 0; i < ROWS * K; i++) {
+        graph.ids[i] = (uint32_t)((i / K + 1 + i % K) % ROWS);
+    }
+    return graph;
+}
+
 /* On a ring: with a wanted recall, for which the exact engine answers at last; or without. */
 static kith_status do_walk(kith_ctx *ctx, const input *in, int metric)
 {
@@ -94,13 +104,31 @@ static kith_status do_walk(kith_ctx *ctx, const input *in, int metric)
     params.k = K;
     params.recall = metric == KITH_EUCLIDEAN ? 1.0 : 0.0;
     params.sample = 20;
-    const kith_neighbors graph = view(&in->back, ROWS);
-    for (int64_t i = 0; i < ROWS * K; i++) {
-        graph.ids[i] = (uint32_t)((i / K + 1 + i % K) % ROWS);
-    }
+    const kith_neighbors graph = ring_of(in);
     const kith_neighbors out = view(&in->out, QUERIES);
     return kith_graph_search(ctx, &in->floats.matrix, &graph, &in->queries.matrix, &params, &out,
                              NULL);
+}
+
+/* Walks are made, and asked one query after another. */
+static kith_status do_kept_walks(kith_ctx *ctx, const input *in, int metric)
+{
+    kith_walks_params made = kith_walks_params_default();
+    kith_graph_search_params params = kith_graph_search_params_default();
+    kith_walks *walks = NULL;
+    kith_neighbors out = view(&in->out, 1);
+    kith_matrix query = in->queries.matrix;
+    const kith_neighbors graph = ring_of(in);
+    made.metric = (kith_metric)metric;
+    params.k = K;
+    query.rows = 1;
+    kith_status status = kith_walks_create(ctx, &in->floats.matrix, &graph, &made, &walks);
+    assert_int_equal(status == KITH_OK, walks != NULL);
+    for (int i = 0; i < 2 && status == KITH_OK; i++) {
+        status = kith_walks_search(ctx, walks, &query, &params, &out, NULL);
+    }
+    kith_walks_free(walks);
+    return status;
 }
 
 static kith_status do_search(kith_ctx *ctx, const input *in, int metric)
@@ -318,6 +346,7 @@ static const job jobs[] = {
     {"graph by descent, chebyshev", do_descent, KITH_CHEBYSHEV},
     {"search on a graph, euclidean", do_walk, KITH_EUCLIDEAN},
     {"search on a graph, manhattan", do_walk, KITH_MANHATTAN},
+    {"kept walks, cosine", do_kept_walks, KITH_COSINE},
     {"search by a tree", do_tree_search, KITH_CHEBYSHEV},
     {"both, euclidean", do_both, KITH_EUCLIDEAN},
     {"both, cosine", do_both, KITH_COSINE},

@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Walks that are kept: the bytes of kith_graph_search whatever is asked at once and by whom, a
+ * width that is chosen once, several threads at once, mistakes. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "support/support_answers.h"
+#include "support/support_calls.h"
+#include "support/support_descents.h"
+#include "support/support_mixture.h"
+#include "support/support_shapes.h"
+
+#include <pthread.h>
+#include <stdio.h>
+
+enum { POINTS = 3000, QUERIES = 60, COLS = 16, LINKS = 12, K = 10, USERS = 4 };
+
+/* Points, queries of the same kind, a graph of the points, and walks on it. */
+typedef struct set {
+    kith_ctx *ctx;
+    kith_matrix all; /* points, then queries */
+    kith_matrix points;
+    kith_matrix queries;
+    kith_walks_params params;
+    kith_walks *walks;
+    kith_neighbors graph;
+    kith_neighbors whole; /* of kith_graph_search */
+    kith_neighbors out;
+} set;
+
+static kith_ctx *new_ctx(int32_t threads, const char *isa, const char *device)
+{
+    kith_ctx_params params = kith_ctx_params_default();
+    params.threads = threads;
+    params.isa = isa;
+    params.device = device;
+    kith_ctx *ctx = NULL;
+    assert_int_equal(kith_ctx_create(&params, &ctx), KITH_OK);
+    return ctx;
+}
+
+static set set_of(kith_metric metric, kith_dtype dtype, const char *isa)
+{
+    const int64_t points = test_is_slow_build() ? POINTS / 2 : POINTS;
+    const test_mixture mixture = {.dtype = dtype,
+                                  .rows = points + QUERIES,
+                                  .cols = COLS,
+                                  .inner = 6,
+                                  .clusters = 20,
+                                  .spread = 0.4,
+                                  .nonnegative = 1,
+                                  .seed = 7};
+    set s = {.ctx = new_ctx(2, isa, "cpu"), .all = test_mixture_make(&mixture)};
+    for (int64_t row = 1; row < s.all.rows; row += 9) { /* some rows are equal */
+        test_mixture_copy(&s.all, row, 1);
+    }
+    s.points = test_part_of(&s.all, 0, points);
+    s.queries = test_part_of(&s.all, points, QUERIES);
+    s.graph = test_answer_make(points, LINKS);
+    s.whole = test_answer_make(QUERIES, K);
+    s.out = test_answer_make(QUERIES, K);
+    s.params = kith_walks_params_default();
+    s.params.metric = metric;
+    s.params.custom = metric == KITH_CUSTOM ? test_descent_manhattan : NULL;
+    kith_search_params params = kith_search_params_default();
+    params.metric = metric;
+    params.custom = s.params.custom;
+    params.k = LINKS;
+    test_works(s.ctx, kith_graph_exact(s.ctx, &s.points, &params, &s.graph));
+    test_works(s.ctx, kith_walks_create(s.ctx, &s.points, &s.graph, &s.params, &s.walks));
+    return s;
+}
+
+static void set_free(set *s)
+{
+    kith_walks_free(s->walks);
+    test_answer_free(&s->out);
+    test_answer_free(&s->whole);
+    test_answer_free(&s->graph);
+    test_mixture_free(&s->all);
+    kith_ctx_free(s->ctx);
+}
+
+static kith_graph_search_params params_of(int64_t k, int64_t width)
+{
+    kith_graph_search_params params = kith_graph_search_params_default();
+    params.k = k;
+    params.width = width;
+    params.seed = 5;
+    return params;
+}
+
+static void search_whole(const set *s, const kith_graph_search_params *given,
+                         kith_graph_search_report *report)
+{
+    kith_graph_search_params params = *given;
+    params.metric = s->params.metric;
+    params.custom = s->params.custom;
+    test_works(s->ctx, kith_graph_search(s->ctx, &s->points, &s->graph, &s->queries, &params,
+                                         &s->whole, report));
+}
+
+/* Queries first, first + step ..., one after another. Nothing of cmocka: threads call this. */
+static bool search_singly(kith_ctx *ctx, const set *s, const kith_graph_search_params *params,
+                          int64_t first, int64_t step, const kith_neighbors *out)
+{
+    for (int64_t i = first; i < QUERIES; i += step) {
+        const kith_matrix one = test_part_of(&s->queries, i, 1);
+        const kith_neighbors row = {.ids = out->ids + i * out->k,
+                                    .distances = out->distances + i * out->k,
+                                    .distances64 = out->distances64 + i * out->k,
+                                    .rows = 1,
+                                    .k = out->k};
+        if (kith_walks_search(ctx, s->walks, &one, params, &row, NULL) != KITH_OK) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- The same bytes ------------------------------------------------------------------------- */
+
+static void check_same_bytes(const char *name, set *s, int64_t width)
+{
+    kith_ctx *other = new_ctx(1, "portable", "cpu");
+    const kith_graph_search_params params = params_of(K, width);
+    kith_graph_search_report whole = {.struct_size = (uint32_t)sizeof whole};
+    kith_graph_search_report kept = whole;
+    search_whole(s, &params, &whole);
+    test_works(s->ctx, kith_walks_search(s->ctx, s->walks, &s->queries, &params, &s->out, &kept));
+    assert_true(test_answers_equal(&s->out, &s->whole));
+    assert_true(kept.evaluations == whole.evaluations && kept.parts == whole.parts);
+    assert_int_equal(kept.width, width);
+    assert_int_equal(kept.recall.rows, 0); /* not asked for */
+    memset(s->out.ids, 0xff, (size_t)(QUERIES * K) * sizeof *s->out.ids);
+    assert_true(search_singly(s->ctx, s, &params, 0, 1, &s->out));
+    assert_true(test_answers_equal(&s->out, &s->whole));
+    memset(s->out.ids, 0xff, (size_t)(QUERIES * K) * sizeof *s->out.ids);
+    assert_true(search_singly(other, s, &params, 0, 1, &s->out));
+    assert_true(test_answers_equal(&s->out, &s->whole));
+    (void)printf("%s, width %lld: alone, together and of another context the same bytes\n", name,
+                 (long long)width);
+    kith_ctx_free(other);
+}
+
+static void the_bytes_of_a_search_on_a_graph(void **state)
+{
+    (void)state;
+    static const struct {
+        kith_metric metric;
+        kith_dtype dtype;
+        const char *isa;
+    } kinds[] = {{KITH_EUCLIDEAN, KITH_F32, NULL},       {KITH_EUCLIDEAN, KITH_U8, NULL},
+                 {KITH_INNER_PRODUCT, KITH_F32, NULL},   {KITH_COSINE, KITH_F32, "avx2"},
+                 {KITH_EUCLIDEAN, KITH_F32, "portable"}, {KITH_SQEUCLIDEAN, KITH_U8, "portable"},
+                 {KITH_MANHATTAN, KITH_F32, NULL},       {KITH_CUSTOM, KITH_F32, NULL}};
+    const size_t count = sizeof kinds / sizeof kinds[0];
+    for (size_t i = 0; i < count; i++) {
+        set s = set_of(kinds[i].metric, kinds[i].dtype, kinds[i].isa);
+        assert_int_equal(kith_walks_metric(s.walks), kinds[i].metric);
+        assert_ptr_equal(kith_walks_points(s.walks)->data, s.points.data);
+        assert_true(kith_walks_bytes(s.walks) > 8 * (uint64_t)(s.points.rows * LINKS));
+        check_same_bytes(kith_metric_name(kinds[i].metric), &s, 16);
+        check_same_bytes(kith_metric_name(kinds[i].metric), &s, 300);
+        set_free(&s);
+    }
+}
+
+/* Links and rounded rows are of their own: the graph may go. */
+static void the_graph_may_go(void **state)
+{
+    (void)state;
+    set s = set_of(KITH_EUCLIDEAN, KITH_F32, NULL);
+    const kith_graph_search_params params = params_of(K, 16);
+    search_whole(&s, &params, NULL);
+    memset(s.graph.ids, 0xff, (size_t)(s.graph.rows * LINKS) * sizeof *s.graph.ids);
+    test_works(s.ctx, kith_walks_search(s.ctx, s.walks, &s.queries, &params, &s.out, NULL));
+    assert_true(test_answers_equal(&s.out, &s.whole));
+    set_free(&s);
+}
+
+/* Bytes that are asked with floats are other walks, which are said when they are made. */
+static void types_of_queries_are_said_before(void **state)
+{
+    (void)state;
+    set s = set_of(KITH_EUCLIDEAN, KITH_U8, NULL);
+    const kith_graph_search_params params = params_of(K, 16);
+    const kith_matrix bytes = s.queries;
+    float floats[QUERIES * COLS];
+    for (int64_t i = 0; i < (int64_t)QUERIES * COLS; i++) {
+        floats[i] = (float)((const unsigned char *)bytes.data)[i] + 0.25F;
+    }
+    s.queries = (kith_matrix){.data = floats, .rows = QUERIES, .cols = COLS, .dtype = KITH_F32};
+    test_fails(s.ctx, kith_walks_search(s.ctx, s.walks, &s.queries, &params, &s.out, NULL),
+               KITH_E_ARGUMENT, "queries are float32, and the walks on uint8 were prepared for");
+    kith_walks_free(s.walks);
+    s.params.queries = KITH_F32;
+    test_works(s.ctx, kith_walks_create(s.ctx, &s.points, &s.graph, &s.params, &s.walks));
+    test_works(s.ctx, kith_walks_search(s.ctx, s.walks, &s.queries, &params, &s.out, NULL));
+    search_whole(&s, &params, NULL);
+    assert_true(test_answers_equal(&s.out, &s.whole));
+    test_fails(s.ctx, kith_walks_search(s.ctx, s.walks, &bytes, &params, &s.out, NULL),
+               KITH_E_ARGUMENT, "queries are uint8, and the walks on uint8 were prepared for");
+    set_free(&s);
+}
+
+/* ---- Recall --------------------------------------------------------------------------------- */
+
+/* A call that wants a recall says which width has it; later ones give that width, and measure
+ * nothing. */
+static void a_width_is_chosen_once(void **state)
+{
+    (void)state;
+    set s = set_of(KITH_MANHATTAN, KITH_F32, NULL);
+    kith_graph_search_params params = params_of(K, 0);
+    kith_graph_search_report whole = {.struct_size = (uint32_t)sizeof whole};
+    kith_graph_search_report kept = whole;
+    params.recall = 0.9;
+    params.sample = QUERIES / 2;
+    search_whole(&s, &params, &whole);
+    test_works(s.ctx, kith_walks_search(s.ctx, s.walks, &s.queries, &params, &s.out, &kept));
+    assert_memory_equal(&kept, &whole, sizeof kept);
+    assert_int_equal(kept.reached, 1);
+    assert_int_equal(kept.exact, 0);
+    assert_int_equal(kept.recall.rows, QUERIES / 2);
+    assert_true(test_answers_equal(&s.out, &s.whole));
+    (void)printf("0.9: width %lld, recall %.4f\n", (long long)kept.width, kept.recall.recall);
+    params = params_of(K, kept.width);
+    assert_true(search_singly(s.ctx, &s, &params, 0, 1, &s.out));
+    assert_true(test_answers_equal(&s.out, &s.whole));
+    set_free(&s);
+}
+
+/* ---- Several threads ------------------------------------------------------------------------ */
+
+/* Who asks, with a context of its own. */
+typedef struct user {
+    const set *of;
+    kith_neighbors out; /* shared; rows are one user's each */
+    int64_t number;
+    bool right;
+} user;
+
+static void *use(void *arg)
+{
+    user *u = arg;
+    const kith_graph_search_params params = params_of(K, 24);
+    kith_ctx_params given = kith_ctx_params_default();
+    given.threads = 1 + (int32_t)u->number % 2;
+    given.device = "cpu";
+    kith_ctx *ctx = NULL;
+    u->right = kith_ctx_create(&given, &ctx) == KITH_OK;
+    for (int round = 0; round < 3 && u->right; round++) {
+        u->right = search_singly(ctx, u->of, &params, u->number, USERS, &u->out);
+    }
+    kith_ctx_free(ctx);
+    return NULL;
+}
+
+/* One of the users is the context that made the walks. */
+static void several_threads_share_walks(void **state)
+{
+    (void)state;
+    static const kith_metric metrics[] = {KITH_EUCLIDEAN, KITH_MANHATTAN};
+    for (size_t i = 0; i < sizeof metrics / sizeof metrics[0]; i++) {
+        set s = set_of(metrics[i], KITH_F32, NULL);
+        const kith_graph_search_params params = params_of(K, 24);
+        user users[USERS];
+        pthread_t threads[USERS];
+        search_whole(&s, &params, NULL);
+        for (int64_t u = 1; u < USERS; u++) {
+            users[u] = (user){.of = &s, .out = s.out, .number = u};
+            assert_int_equal(pthread_create(&threads[u], NULL, use, &users[u]), 0);
+        }
+        const bool own = search_singly(s.ctx, &s, &params, 0, USERS, &s.out);
+        for (int64_t u = 1; u < USERS; u++) {
+            assert_int_equal(pthread_join(threads[u], NULL), 0);
+            assert_true(users[u].right);
+        }
+        assert_true(own && test_answers_equal(&s.out, &s.whole));
+        (void)printf("%s: %d threads at once, the bytes of one\n", kith_metric_name(metrics[i]),
+                     (int)USERS);
+        set_free(&s);
+    }
+}
+
+/* ---- Mistakes ------------------------------------------------------------------------------- */
+
+static void not_made(const set *s, kith_ctx *ctx, const kith_walks_params *params,
+                     kith_status status, const char *says)
+{
+    kith_walks *walks = s->walks;
+    test_fails(ctx, kith_walks_create(ctx, &s->points, &s->graph, params, &walks), status, says);
+    assert_null(walks);
+}
+
+static void not_found(const set *s, const kith_walks *walks, const kith_graph_search_params *params,
+                      const char *says)
+{
+    test_fails(s->ctx, kith_walks_search(s->ctx, walks, &s->queries, params, &s->out, NULL),
+               KITH_E_ARGUMENT, says);
+}
+
+static void mistakes_of_making_are_named(void **state)
+{
+    (void)state;
+    set s = set_of(KITH_EUCLIDEAN, KITH_F32, NULL);
+    kith_walks_params params = s.params;
+    test_fails(s.ctx, kith_walks_create(s.ctx, &s.points, &s.graph, &params, NULL), KITH_E_ARGUMENT,
+               "out is NULL");
+    not_made(&s, s.ctx, NULL, KITH_E_ARGUMENT, "kith_walks_params_default()");
+    params.metric = (kith_metric)99;
+    not_made(&s, s.ctx, &params, KITH_E_ARGUMENT, "metric is 99");
+    params.metric = KITH_CUSTOM;
+    not_made(&s, s.ctx, &params, KITH_E_ARGUMENT, "the function for it is NULL");
+    params = s.params;
+    params.queries = (kith_dtype)77;
+    not_made(&s, s.ctx, &params, KITH_E_ARGUMENT, "params.queries is 77, must be a kith_dtype");
+    s.graph.rows -= 1;
+    not_made(&s, s.ctx, &s.params, KITH_E_ARGUMENT, "rows and there are");
+    s.graph.rows += 1;
+    s.graph.ids[5 * LINKS + 2] = (uint32_t)s.points.rows;
+    not_made(&s, s.ctx, &s.params, KITH_E_DATA, "graph[5, 2] is id");
+    s.graph.ids[5 * LINKS + 2] = KITH_ID_NONE;
+    kith_ctx *gpu = new_ctx(1, NULL, "cuda");
+    not_made(&s, gpu, &s.params, KITH_E_UNSUPPORTED, "walks that are kept are the processor's");
+    const kith_graph_search_params asked = params_of(K, 16);
+    test_fails(gpu, kith_walks_search(gpu, s.walks, &s.queries, &asked, &s.out, NULL),
+               KITH_E_UNSUPPORTED, "walks that are kept are the processor's");
+    kith_ctx_free(gpu);
+    kith_walks_free(NULL);
+    set_free(&s);
+}
+
+static void mistakes_of_searching_are_named(void **state)
+{
+    (void)state;
+    set s = set_of(KITH_EUCLIDEAN, KITH_F32, NULL);
+    kith_graph_search_params params = params_of(K, 16);
+    not_found(&s, NULL, &params, "walks is NULL");
+    not_found(&s, s.walks, NULL, "kith_graph_search_params_default()");
+    params.metric = KITH_COSINE;
+    not_found(&s, s.walks, &params, "params.metric is cosine and the walks were prepared for");
+    params.metric = KITH_EUCLIDEAN;
+    params.custom = test_descent_manhattan;
+    not_found(&s, s.walks, &params, "params.custom is not the function");
+    params.custom = NULL;
+    params.width = K - 1;
+    not_found(&s, s.walks, &params, "width is 9, must be at least k, 10");
+    params.recall = 0.5;
+    not_found(&s, s.walks, &params, "recall is 0.5 and width is 9");
+    params = params_of(s.points.rows + 1, 0);
+    not_found(&s, s.walks, &params, "there are no more points");
+    params = params_of(K, 16);
+    s.queries.cols -= 1;
+    not_found(&s, s.walks, &params, "points has 16 columns and queries has 15");
+    set_free(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_bytes_of_a_search_on_a_graph),
+        cmocka_unit_test(the_graph_may_go),
+        cmocka_unit_test(types_of_queries_are_said_before),
+        cmocka_unit_test(a_width_is_chosen_once),
+        cmocka_unit_test(several_threads_share_walks),
+        cmocka_unit_test(mistakes_of_making_are_named),
+        cmocka_unit_test(mistakes_of_searching_are_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
