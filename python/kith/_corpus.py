@@ -237,6 +237,8 @@ class Tree(Corpus):
         wide = np.atleast_1d(np.asarray(indices))
         if wide.ndim != 1 or wide.dtype.kind not in "iu" or (wide.size and wide.min() < 0):
             raise ValueError("indices must be whole numbers, 0 or more")
+        if wide.size and wide.max() > s.ID_NONE:
+            raise ValueError(f"indices hold {wide.max()}, must be below {len(self)}")
         ids = np.ascontiguousarray(wide, np.uint32)
         with self._lock:
             self._context.call(lib.kith_corpus_remove, self._handle, ids.ctypes.data, ids.size)

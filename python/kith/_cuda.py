@@ -17,7 +17,7 @@ from ._context import Settings, context
 from ._library import lib
 from ._metrics import Metric, code
 from ._options import excluded
-from ._results import Neighbors
+from ._results import Neighbors, room
 from ._select import Selection
 
 _CODES = {"<f4": 1, "<f8": 2, "<f2": 3, "|u1": 5, "|b1": 5, "|i1": 6}
@@ -164,7 +164,7 @@ class _Table:
 
     def __init__(self, beside: DeviceMatrix, rows: int, k: int, most: int, out: Any) -> None:
         self._maker = beside.maker
-        shape = (rows, k if 0 < k <= most else 0)
+        shape = room(rows, k, most)
         double = beside.struct.dtype == 2
         if out is None:
             self._distances = self._maker.empty(shape, "float64" if double else "float32")

@@ -103,6 +103,8 @@ def excluded(exclude: Any, rows: int, params: s.SearchParams) -> Any:
     wide = np.asarray(exclude)
     if wide.shape != (rows,) or wide.dtype.kind not in "iu":
         raise ValueError(f"exclude must be {rows} integers, one for each query")
+    if wide.size and (wide.min() < -1 or wide.max() >= s.ID_NONE):
+        raise ValueError(f"exclude must be -1 (none) to {s.ID_NONE - 1}")
     ids = np.ascontiguousarray(wide.astype(np.uint32))  # -1 becomes "none"
     params.exclude = ids.ctypes.data
     return ids

@@ -30,6 +30,16 @@ class Neighbors(NamedTuple):
     indices: Any
 
 
+def room(rows: int, k: int, most: int) -> tuple[int, int]:
+    """The shape of a table. A k below 1 or above `most` is an error that the library tells: it gets
+    no room; but what is no int64 would come there as another number."""
+    if 0 < k <= most:
+        return rows, k
+    if not -(2**63) <= k < 2**63:
+        raise ValueError(f"k is {k}, must be 1 to {most}")
+    return rows, 0
+
+
 class Table:
     """Room for a table of neighbours, and what the caller gets of it."""
 
@@ -47,8 +57,7 @@ class Table:
         self._may_be_empty = may_be_empty
         self._given: Array | None = None
         if out is None:
-            # A k below 1 or above `most` is an error that the library tells: it gets no room.
-            shape = (rows, k if 0 < k <= most else 0)
+            shape = room(rows, k, most)
             self.distances = np.empty(shape, np.float64 if double else np.float32)
             self._ids = np.empty(shape, np.uint32)
         else:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes as c
+from numbers import Integral
 from typing import Any, TypeVar
 
 ID_NONE = 0xFFFFFFFF
@@ -23,7 +24,11 @@ _Struct = TypeVar("_Struct", bound=c.Structure)
 
 def sized(kind: type[_Struct], /, **fields: Any) -> _Struct:
     """A struct whose first field says how large it is; what is not given is 0, "the default"."""
-    return kind(c.sizeof(kind), **fields)
+    made = kind(c.sizeof(kind), **fields)
+    for name, value in fields.items():  # ctypes drops the bits of a number that do not fit
+        if isinstance(value, Integral) and getattr(made, name) != value:
+            raise ValueError(f"{name} is {value}, which is out of range")
+    return made
 
 
 class CtxParams(c.Structure):

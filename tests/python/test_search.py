@@ -95,6 +95,24 @@ class Answers(unittest.TestCase):
         none = kith.knn(x, x, 1, exclude=np.full(50, -1))
         np.testing.assert_array_equal(none.indices[:, 0], np.arange(50))
 
+    def test_a_number_that_no_field_of_the_library_holds_is_an_error_not_another_number(self):
+        x = support.points(50, 4)
+        tree = kith.Tree(x)
+        for call in (
+            lambda: kith.knn(x, x, 2**64 + 3),  # as 64 bits: 3, and the answer would have no room
+            lambda: kith.knn_graph(x, 2**64 + 3),
+            lambda: kith.select_k(x, 2**64 + 1),
+            lambda: kith.knn_graph(x, 3, candidates=2**32 + 5),
+            lambda: kith.knn(x, x[:1], 1, exclude=[2**32]),
+            lambda: kith.knn(x, x[:1], 1, exclude=[-2]),
+            lambda: kith.knn(x, x, 1, memory_limit=-1),
+            lambda: kith.knn(x, x, 1, n_jobs=2**32),
+            lambda: tree.remove([2**32 + 1]),
+        ):
+            with self.assertRaises(ValueError):
+                call()
+        self.assertEqual(tree.shape, (50, 4))
+
     def test_approximate_graphs_repeat_and_have_the_recall_that_was_wanted(self):
         x = support.points(4000, 16)
         options = {"algorithm": "nn_descent", "recall": 0.9, "random_state": 3}
