@@ -15,6 +15,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 import zipfile
 
@@ -150,3 +151,40 @@ class CliCase(unittest.TestCase):
 
     def files(self):
         return sorted(path.name for path in self.folder.iterdir())
+
+    def spawn(self, *command, **options):
+        """A process beside the test, which does not outlive it."""
+        child = subprocess.Popen(list(map(str, command)), cwd=self.folder, text=True,
+                                 **{"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE,
+                                    "stderr": subprocess.PIPE, **options})
+        self.addCleanup(self.end, child)
+        return child
+
+    @staticmethod
+    def end(child):
+        with child:  # closes pipes, waits
+            if child.poll() is None:
+                child.kill()
+
+    def wait_until(self, reached, child):
+        """Until the process has come so far."""
+        end = time.monotonic() + 120
+        while not reached():
+            self.assertIsNone(child.poll(), "the job was done before it had come so far")
+            self.assertLess(time.monotonic(), end, "the job does not come so far")
+            time.sleep(0.002)
+
+    def small_disk(self, size):
+        """A folder that is a file system of its own; where that may not be made, a skip."""
+        disk = self.folder / "disk"
+        disk.mkdir()
+        made = ["mount", "-t", "tmpfs", "-o", f"size={size}", "none", disk]
+        if shutil.which("mount") is None or \
+                subprocess.run(made, capture_output=True, check=False).returncode != 0:
+            self.skipTest("no right to mount a small file system")
+        self.addCleanup(subprocess.run, ["umount", disk], check=False)
+        return disk
+
+    @staticmethod
+    def resize_disk(disk, size):
+        subprocess.run(["mount", "-o", f"remount,size={size}", disk], check=True)

@@ -8,8 +8,6 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
-import unittest
 
 import cli_support as support
 from cli_support import CliCase
@@ -53,15 +51,8 @@ class RankCase(CliCase):
         self.works("graph", "points.u8bin", "-k", 9, "-q", "-o", "whole.kith", *more)
         return (self.folder / "whole.kith").read_bytes()
 
-    def start(self, *words):
-        child = subprocess.Popen(list(map(str, words)), cwd=self.folder, text=True,
-                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                 stderr=subprocess.PIPE)
-        self.addCleanup(lambda: child.poll() is None and child.kill())
-        return child
-
     def run_to_end(self, *words, code=0):
-        child = self.start(*words)
+        child = self.spawn(*words)
         out, told = child.communicate(timeout=60)
         self.assertEqual(child.returncode, code, told)
         return out, [line for line in told.splitlines() if line.startswith("kith: ")]
@@ -71,12 +62,8 @@ class RankCase(CliCase):
 
     def wait_for(self, child, version):
         """Until a shard has been written so often."""
-        end = time.monotonic() + 60
-        while child.poll() is None and time.monotonic() < end:
-            if list((self.folder / "work").glob(f"shard-*.{version:06}.kith")):
-                return
-            time.sleep(0.002)
-        self.fail("the job was done before it had come so far")
+        self.wait_until(lambda: any((self.folder / "work").glob(f"shard-*.{version:06}.kith")),
+                        child)
 
     @staticmethod
     def children_of(pid):
@@ -140,7 +127,7 @@ class Ranks(RankCase):
         words = self.words("--metric", "chi2", "--keep-shards", count=6)
         expected = self.whole("--metric", "chi2")
         for ranks, version in ((3, 2), (2, 4)):
-            child = self.start(*mpirun(ranks), MPI, *words)
+            child = self.spawn(*mpirun(ranks), MPI, *words)
             self.wait_for(child, version)
             os.kill(self.children_of(child.pid)[-1], signal.SIGKILL)
             child.communicate(timeout=60)
@@ -167,7 +154,7 @@ class Ranks(RankCase):
         self.works(*words)
         expected = (self.folder / "out.kith").read_bytes()
         (self.folder / "out.kith").unlink()
-        child = self.start(*mpirun(3), MPI, *words)
+        child = self.spawn(*mpirun(3), MPI, *words)
         self.wait_for(child, 1)
         os.kill(self.children_of(child.pid)[0], signal.SIGKILL)
         child.communicate(timeout=60)
@@ -224,20 +211,14 @@ class Ranks(RankCase):
 
     def test_full(self):
         """a full disk is told by the rank that has met it; with room the same command goes on"""
-        disk = self.folder / "disk"
-        disk.mkdir()
-        mount = shutil.which("mount")
-        if mount is None or subprocess.run([mount, "-t", "tmpfs", "-o", "size=48k", "none", disk],
-                                           capture_output=True, check=False).returncode != 0:
-            raise unittest.SkipTest("no right to mount a small file system")
-        self.addCleanup(subprocess.run, ["umount", disk], check=False)
+        disk = self.small_disk("48k")
         self.case(400, 6)
         words = self.words(folder="disk/work")
         _, told = self.ranks(2, *words, code=1)
         self.assertEqual(len(told), 1, told)
         self.assertRegex(told[0], r"disk/work/shard\S+: .*No space left on device.*free some space"
                                   r".* \[rank [01] on \S+\]$")
-        subprocess.run([mount, "-o", "remount,size=2m", disk], check=True)
+        self.resize_disk(disk, "2m")
         self.ranks(2, *words)
         self.assertEqual((self.folder / "out.kith").read_bytes(), self.whole())
 
@@ -313,7 +294,7 @@ class Gpus(RankCase):
         self.works(*words)
         expected = (self.folder / "out.kith").read_bytes()
         (self.folder / "out.kith").unlink()
-        child = self.start(*mpirun(3), MPI, *words)
+        child = self.spawn(*mpirun(3), MPI, *words)
         self.wait_for(child, 1)
         os.kill(self.children_of(child.pid)[0], signal.SIGKILL)
         child.communicate(timeout=60)

@@ -3,12 +3,9 @@
 is killed, and whatever becomes of its folder. KITH_KILLS=50 kills more often."""
 import os
 import random
-import shutil
 import signal
-import subprocess
 import tempfile
 import time
-import unittest
 
 import cli_support as support
 from cli_support import CliCase
@@ -49,10 +46,7 @@ class ShardCase(CliCase):
         return sorted(work.glob("shard-*.kith")) if work.exists() else []
 
     def start(self, *words):
-        child = subprocess.Popen([support.KITH, *map(str, words)], cwd=self.folder, text=True,
-                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        self.addCleanup(lambda: child.poll() is None and child.kill())
-        return child
+        return self.spawn(support.KITH, *words)
 
     def slow(self, *words, count=6):
         """Some seconds of steps."""
@@ -62,12 +56,8 @@ class ShardCase(CliCase):
 
     def wait_for(self, child, version):
         """Until a shard has been written so often."""
-        end = time.monotonic() + 120
-        while child.poll() is None and time.monotonic() < end:
-            if any(int(path.name.split(".")[1]) >= version for path in self.shards()):
-                return
-            time.sleep(0.002)
-        self.fail("the job was done before it had come so far")
+        self.wait_until(lambda: any(int(path.name.split(".")[1]) >= version
+                                    for path in self.shards()), child)
 
     def ended(self):
         """Nothing is left but the result; the folder may be, where it was there before."""
@@ -425,20 +415,14 @@ class Left(ShardCase):
 class Disk(ShardCase):
     def test_full(self):
         """a disk that is full is told; with room the same command goes on"""
-        disk = self.folder / "disk"
-        disk.mkdir()
-        mount = shutil.which("mount")
-        if mount is None or subprocess.run([mount, "-t", "tmpfs", "-o", "size=64k", "none", disk],
-                                           capture_output=True, check=False).returncode != 0:
-            raise unittest.SkipTest("no right to mount a small file system")
-        self.addCleanup(subprocess.run, ["umount", disk], check=False)
+        disk = self.small_disk("64k")
         self.case()
         words = self.graph("-q", "-o", "out.kith", "--shards", "disk/work", "--shard-count", 5)
-        for size in ("size=76k", "size=84k", "size=92k"):
+        for size in ("76k", "84k", "92k"):
             self.fails(1, *words, says=["disk/work/shard", "No space left on device",
                                         "free some space"])
-            subprocess.run([mount, "-o", f"remount,{size}", disk], check=True)
-        subprocess.run([mount, "-o", "remount,size=2m", disk], check=True)
+            self.resize_disk(disk, size)
+        self.resize_disk(disk, "2m")
         stood = self.works_json(*words)["shards"]["stood"]
         self.assertGreater(stood, 0)
         print(f"{stood} steps stood", end=" ... ", flush=True)

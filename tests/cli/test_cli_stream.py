@@ -7,8 +7,6 @@ import resource
 import shutil
 import signal
 import subprocess
-import time
-import unittest
 
 import cli_support as support
 from cli_support import CliCase
@@ -42,12 +40,8 @@ class StreamCase(CliCase):
 
     def kill_after(self, records, *words, name="out.kith", number=signal.SIGKILL):
         """Starts a search and kills it when so many chunks are on disk; what it said."""
-        child = subprocess.Popen([support.KITH, *map(str, words)], cwd=self.folder, text=True,
-                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        self.addCleanup(lambda: child.poll() is None and child.kill())
-        end = time.monotonic() + 120
-        while self.records(name) < records and child.poll() is None and time.monotonic() < end:
-            time.sleep(0.002)
+        child = self.spawn(support.KITH, *words)
+        self.wait_until(lambda: self.records(name) >= records, child)
         self.assertIsNone(child.poll(), "the job was done before it was to be killed")
         child.send_signal(number)
         out, told = child.communicate(timeout=120)
@@ -196,10 +190,8 @@ class Resume(StreamCase):
     def test_interrupt_early(self):
         """before the first chunk is on disk nothing is left"""
         words = self.slow(chunk=2000)
-        child = subprocess.Popen([support.KITH, *map(str, words)], cwd=self.folder, text=True,
-                                 stderr=subprocess.PIPE)
-        while "out.kith.journal" not in self.files():
-            time.sleep(0.01)
+        child = self.spawn(support.KITH, *words)
+        self.wait_until(lambda: "out.kith.journal" in self.files(), child)
         child.send_signal(signal.SIGINT)
         _, told = child.communicate(timeout=60)
         self.assertEqual(child.returncode, 130)
@@ -210,11 +202,8 @@ class Resume(StreamCase):
     def test_two(self):
         """a second process keeps away from what the first is at"""
         words = self.slow()
-        child = subprocess.Popen([support.KITH, *map(str, words), "-q"], cwd=self.folder)
-        self.addCleanup(child.wait)
-        self.addCleanup(child.kill)
-        while self.records() < 1:
-            time.sleep(0.002)
+        child = self.spawn(support.KITH, *words, "-q")
+        self.wait_until(lambda: self.records() >= 1, child)
         for more in ([], ["--restart"]):
             self.fails(1, *words, *more, says=["another process is at work on it"])
         self.assertIsNone(child.poll())
@@ -385,18 +374,12 @@ class Disk(StreamCase):
 
     def test_full(self):
         """the same on a file system that is full; with room the same command works"""
-        disk = self.folder / "disk"
-        disk.mkdir()
-        mount = shutil.which("mount")
-        if mount is None or subprocess.run([mount, "-t", "tmpfs", "-o", "size=64k", "none", disk],
-                                           capture_output=True, check=False).returncode != 0:
-            raise unittest.SkipTest("no right to mount a small file system")
-        self.addCleanup(subprocess.run, ["umount", disk], check=False)
+        disk = self.small_disk("64k")
         self.case(queries=2000)
         words = self.search("-o", "disk/out.kith", "--chunk", 100)
         self.fails(1, *words, says=["cannot be had: No space left on device", "free some space"])
         self.assertEqual(list(disk.iterdir()), [])
-        subprocess.run([mount, "-o", "remount,size=1m", disk], check=True)
+        self.resize_disk(disk, "1m")
         self.works(*words, "-q")
         self.assertEqual((disk / "out.kith").read_bytes(), self.whole("kith"))
 
