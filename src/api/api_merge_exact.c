@@ -1,16 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Two exact graphs made one.
  *
- *   across   what each row has nearest in the other set: kith_knn_both, or where a tree is the
- *            faster way or the sets are smaller than k, a search in each direction
- *   merge    the graphs' own lists with canonical keys, and those from across (exact_merge.h)
+ *   own      the graphs' own lists with canonical keys go to the answer, and tell of each row how
+ * far is too far: its k-th key across   what each row has nearest in the other set and no farther
+ * than that (api_across.h) merge    rows that found something: both lists (exact_merge.h)
+ *
+ * A GPU, which makes no use of such limits, looks across first.
+ *
+ * Why it is right. What is left out has a key above the k-th of the row's own list, so k others
+ * come before it whatever its id; what has the same key stays, and the merge decides by ids.
  *
  * Searches give distances, lists are merged by keys. A distance is its key, or the key's negative,
  * but under euclidean, where it is the key's root and two keys may have one: across is searched by
  * sqeuclidean, in the same order. */
+#include "api/api_across.h"
 #include "api/api_call.h"
 #include "api/api_merge.h"
 #include "api/api_method.h"
+#include "api/api_pipeline.h"
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
@@ -23,10 +30,13 @@ typedef struct merging {
     kith_ctx *ctx;
     kin_merge_sets sets;
     kin_distance distance;
-    kith_search_params params;    /* of the searches across */
-    uint32_t flags;               /* of the answer */
-    kith_matrix part[SIDES];      /* rows of a set */
-    kith_neighbors across[SIDES]; /* of rows of a set in the other one */
+    kith_search_params params; /* of the searches across */
+    uint32_t flags;            /* of the answer */
+    int64_t first[SIDES];      /* row of all points at which a set begins */
+    kith_matrix part[SIDES];   /* rows of a set */
+    bool knows;                /* rows know how far is too far: */
+    double *limits;            /* no key above it is wanted */
+    kin_across across;         /* of rows of a set in the other one */
 } merging;
 
 static bool is_one_sided(const merging *m)
@@ -64,62 +74,59 @@ static kith_status check(merging *m, const kith_matrix *points, int64_t first_ro
         m->part[i] = m->sets.points;
         m->part[i].rows = rows[i];
     }
+    m->first[1] = first_rows;
     m->part[1].data = (const char *)m->sets.points.data + first_rows * m->sets.points.stride_bytes;
     return KITH_OK;
 }
 
 /* ---- Across --------------------------------------------------------------------------------- */
 
-static kith_status make_across(merging *m)
+/* Whether the processor computes, which makes use of what lists know. */
+static kith_status choose_device(merging *m)
 {
-    for (int i = 0; i < SIDES; i++) {
-        kith_neighbors *across = &m->across[i];
-        across->rows = m->part[i].rows;
-        across->k = kin_min_i64(m->params.k, m->part[1 - i].rows);
-        const uint64_t entries = kin_size_mul((uint64_t)across->rows, (uint64_t)across->k);
-        KIN_TRY(kin_alloc(m->ctx, &across->ids, entries, sizeof(uint32_t),
-                          "neighbours across the sets"));
-        KIN_TRY(kin_alloc(m->ctx, &across->distances64, entries, sizeof(double),
-                          "neighbours across the sets"));
+    const kin_request request = {.distance = m->distance, .pipeline = m->params.pipeline};
+    const double pairs = (double)m->part[0].rows * (double)m->part[1].rows;
+    kin_gpu *gpu = NULL;
+    if (!is_one_sided(m)) {
+        KIN_TRY(kin_pipeline_enter(m->ctx, &request, pairs, &gpu));
+    }
+    m->knows = gpu == NULL;
+    if (gpu != NULL) {
+        kin_device_leave(m->ctx, gpu);
     }
     return KITH_OK;
 }
 
-static bool goes_twice(const merging *m)
+static kith_status make_across(merging *m)
 {
-    const kin_request request = {.distance = m->distance,
-                                 .k = m->params.k,
-                                 .pipeline = m->params.pipeline,
-                                 .method = m->params.method,
-                                 .tree_height = m->params.tree_height};
-    return m->across[0].k != m->across[1].k ||
-           kin_method_goes_twice(&request, &m->part[0], &m->part[1]);
-}
-
-static kith_status search_twice(merging *m)
-{
-    double seconds[3] = {0.0};
+    kin_across *across = &m->across;
+    kith_matrix half = m->sets.points;
+    half.rows /= SIDES;
+    across->suits_tree = m->knows && kin_across_suits_tree(m->ctx, &half, &m->params);
+    across->checked = m->knows;
+    across->params = m->params;
     for (int i = 0; i < SIDES; i++) {
-        kith_search_params params = m->params;
-        params.k = m->across[i].k;
-        KIN_TRY(kith_knn_exact(m->ctx, &m->part[1 - i], &m->part[i], &params, &m->across[i]));
-        seconds[0] += m->ctx->report.seconds_check;
-        seconds[1] += m->ctx->report.seconds_prepare;
-        seconds[2] += m->ctx->report.seconds_screen;
+        kith_neighbors *found = &across->found[i];
+        across->rows[i] = m->part[i];
+        across->known[i] = (kin_within){m->knows ? m->limits + m->first[i] : NULL, 1};
+        found->rows = m->part[i].rows;
+        found->k = kin_min_i64(m->params.k, m->part[1 - i].rows);
+        const uint64_t entries = kin_size_mul((uint64_t)found->rows, (uint64_t)found->k);
+        KIN_TRY(kin_alloc(m->ctx, &found->ids, entries, sizeof(uint32_t),
+                          "neighbours across the sets"));
+        KIN_TRY(kin_alloc(m->ctx, &found->distances64, entries, sizeof(double),
+                          "neighbours across the sets"));
     }
-    m->ctx->report.seconds_check = seconds[0];
-    m->ctx->report.seconds_prepare = seconds[1];
-    m->ctx->report.seconds_screen = seconds[2];
     return KITH_OK;
 }
 
 static kith_status negate(void *arg, int64_t task, int32_t thread)
 {
     (void)thread;
-    const kith_neighbors *across = arg;
-    const int64_t last = kin_min_i64((task + 1) * ENTRIES_A_TASK, across->rows * across->k);
+    const kith_neighbors *found = arg;
+    const int64_t last = kin_min_i64((task + 1) * ENTRIES_A_TASK, found->rows * found->k);
     for (int64_t i = task * ENTRIES_A_TASK; i < last; i++) {
-        across->distances64[i] = -across->distances64[i];
+        found->distances64[i] = -found->distances64[i];
     }
     return KITH_OK;
 }
@@ -127,53 +134,71 @@ static kith_status negate(void *arg, int64_t task, int32_t thread)
 static kith_status search_across(merging *m)
 {
     KIN_TRY(make_across(m));
-    if (is_one_sided(m)) {
-        return KITH_OK;
-    }
-    KIN_TRY(goes_twice(m) ? search_twice(m)
-                          : kith_knn_both(m->ctx, &m->part[0], &m->part[1], &m->params,
-                                          &m->across[0], &m->across[1]));
+    KIN_TRY(kin_across_search(m->ctx, &m->across));
     for (int i = 0; m->distance.metric == KITH_INNER_PRODUCT && i < SIDES; i++) {
-        const int64_t entries = m->across[i].rows * m->across[i].k;
-        KIN_TRY(kin_parallel(m->ctx, NULL, kin_ceil_div(entries, ENTRIES_A_TASK), negate,
-                             &m->across[i]));
+        kith_neighbors *found = &m->across.found[i];
+        KIN_TRY(kin_parallel(m->ctx, NULL, kin_ceil_div(found->rows * found->k, ENTRIES_A_TASK),
+                             negate, found));
     }
     return KITH_OK;
 }
 
 /* ---- Merge ---------------------------------------------------------------------------------- */
 
-static kith_status write_sides(merging *m, const kith_neighbors *out)
+/* The graphs' own lists, which tell the limits, where nothing across is known yet; else those of
+ * both. */
+static kith_status write_sides(const merging *m, const kin_prepared *points, bool own, bool written,
+                               const kith_neighbors *out)
 {
     static const char *const names[SIDES] = {"graph1", "graph2"};
-    kin_prepared points;
-    kith_status status = KITH_OK;
-    KIN_TRY(kin_prepare_rows(m->ctx, &m->sets.points, &m->distance, "points", true,
-                             !is_one_sided(m), &points));
-    const int64_t first[SIDES] = {0, m->sets.first_rows};
+    static const kith_neighbors nothing;
     for (int i = 0; i < SIDES; i++) {
         const kin_merge_side side = {.name = names[i],
-                                     .first = first[i],
+                                     .first = m->first[i],
                                      .graph = &m->sets.graph[i],
-                                     .other_first = first[1 - i],
-                                     .across = &m->across[i]};
-        KIN_TRY_GOTO(status, kin_merge_write(m->ctx, &points, &side, m->flags, out), done);
+                                     .other_first = m->first[1 - i],
+                                     .across = own ? &nothing : &m->across.found[i],
+                                     .written = written,
+                                     .limits = own ? m->limits + m->first[i] : NULL};
+        KIN_TRY(kin_merge_write(m->ctx, points, &side, m->flags, out));
     }
-done:
-    kin_prepared_free(m->ctx, &points);
-    return status;
+    return KITH_OK;
+}
+
+static kith_status merge_known(merging *m, const kin_prepared *points, const kith_neighbors *out)
+{
+    KIN_TRY(kin_alloc(m->ctx, &m->limits, (uint64_t)m->sets.points.rows, sizeof *m->limits,
+                      "limits of rows"));
+    KIN_TRY(write_sides(m, points, true, false, out));
+    if (is_one_sided(m)) {
+        return KITH_OK;
+    }
+    KIN_TRY(search_across(m));
+    return write_sides(m, points, false, true, out);
 }
 
 static kith_status merge(merging *m, const kith_neighbors *out)
 {
-    kith_status status = search_across(m);
-    if (status == KITH_OK) {
-        status = write_sides(m, out);
+    kin_prepared points = {0};
+    kith_status status = KITH_OK;
+    KIN_TRY_GOTO(status, choose_device(m), done);
+    if (!m->knows) {
+        KIN_TRY_GOTO(status, search_across(m), done);
     }
+    KIN_TRY_GOTO(
+        status,
+        kin_prepare_rows(m->ctx, &m->sets.points, &m->distance, "points", true, !m->knows, &points),
+        done);
+    m->ctx->report.seconds_check += points.seconds_check;
+    m->ctx->report.seconds_prepare += points.seconds_prepare;
+    status = m->knows ? merge_known(m, &points, out) : write_sides(m, &points, false, false, out);
+done:
     m->ctx->report.exact = status == KITH_OK;
+    kin_prepared_free(m->ctx, &points);
+    kin_free(m->ctx, m->limits);
     for (int i = 0; i < SIDES; i++) {
-        kin_free(m->ctx, m->across[i].distances64);
-        kin_free(m->ctx, m->across[i].ids);
+        kin_free(m->ctx, m->across.found[i].distances64);
+        kin_free(m->ctx, m->across.found[i].ids);
     }
     return status;
 }

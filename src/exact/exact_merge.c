@@ -84,7 +84,19 @@ static void put(const merging *m, int64_t at, uint32_t id, double distance)
     }
 }
 
-static void write_row(const merging *m, int64_t row, const kin_pair *own, int64_t count)
+/* Neighbours of a row in the other set. */
+static int64_t count_across(const merging *m, int64_t row)
+{
+    const kith_neighbors *across = m->side->across;
+    int64_t count = 0;
+    while (count < across->k && across->ids[row * across->k + count] != KITH_ID_NONE) {
+        count += 1;
+    }
+    return count;
+}
+
+static void write_row(const merging *m, int64_t row, const kin_pair *own, int64_t count,
+                      int64_t others)
 {
     const kith_neighbors *across = m->side->across;
     const kith_metric metric = m->points->distance.metric;
@@ -92,13 +104,13 @@ static void write_row(const merging *m, int64_t row, const kin_pair *own, int64_
     const int64_t last = at + m->out->k;
     int64_t i = 0;
     int64_t j = 0;
-    while (at < last && (i < count || j < across->k)) {
+    while (at < last && (i < count || j < others)) {
         kin_pair other = {0};
-        if (j < across->k) {
+        if (j < others) {
             other.key = across->distances64[row * across->k + j];
             other.id = (uint32_t)(m->side->other_first + across->ids[row * across->k + j]);
         }
-        const bool mine = j == across->k || (i < count && kin_pair_less(&own[i], &other));
+        const bool mine = j == others || (i < count && kin_pair_less(&own[i], &other));
         const kin_pair *next = mine ? &own[i] : &other;
         put(m, at++, next->id, kin_metric_distance(metric, next->key));
         i += mine;
@@ -117,7 +129,11 @@ static kith_status merge_rows(void *arg, int64_t task, int32_t thread)
     const int64_t enough = kin_min_i64(m->out->k, graph->rows - (m->self ? 0 : 1));
     const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, graph->rows);
     for (int64_t row = task * ROWS_A_TASK; row < last; row++) {
+        const int64_t others = count_across(m, row);
         int64_t count = 0;
+        if (others == 0 && m->side->written) {
+            continue;
+        }
         KIN_TRY(own_list(m, row, w, &count));
         if (count < enough && !m->side->may_be_short) {
             return kin_fail(m->ctx, KITH_E_DATA,
@@ -125,7 +141,10 @@ static kith_status merge_rows(void *arg, int64_t task, int32_t thread)
                             "%lld (give a graph with longer lists, or merge approximately)",
                             m->side->name, (long long)count, (long long)row, (long long)enough);
         }
-        write_row(m, row, w->pairs, count);
+        write_row(m, row, w->pairs, count, others);
+        if (m->side->limits != NULL) {
+            m->side->limits[row] = count < m->out->k ? INFINITY : w->pairs[m->out->k - 1].key;
+        }
     }
     return KITH_OK;
 }

@@ -13,8 +13,11 @@ typedef struct kin_merge_side {
     const kith_neighbors *graph;  /* ids count from `first`, in any order, empty slots among them */
     int64_t other_first;          /* the other set's, from which the ids of `across` count */
     const kith_neighbors *across; /* rows of the set: ids, and in distances64 the keys, ascending by
-                                     (key, id), no slot empty; k 0: the other set is empty */
+                                     (key, id), empty slots last; k 0: nothing is known of them */
     bool may_be_short;            /* a list of too few ids is no error, what it leaves is empty */
+    bool written;                 /* out has the own lists: rows with nothing across stay */
+    double *limits; /* a key for each row, or NULL: its k-th neighbour's; of a list that
+                       is shorter INFINITY */
 } kin_merge_side;
 
 /* points: after kin_prepare_rows; of all sets. out: rows of all points, of which those of the side

@@ -59,13 +59,18 @@ static double screened_pair_ns(const kin_request *request)
                                                    : 0.45;
 }
 
+double kin_tree_key_ns(int32_t cols)
+{
+    return 3.0 + 0.25 * (double)cols;
+}
+
 /* A pair of the exact engine, of which a graph computes each once for both ends, and a row's list,
  * spread over its pairs. */
 static double exact_pair_ns(const kin_request *request, int64_t points, bool graph)
 {
     const double lists = 300.0 * (double)request->k / (double)points;
     if (!kin_exact_screens(&request->distance)) {
-        return 3.0 + 0.25 * (double)request->distance.cols;
+        return kin_tree_key_ns(request->distance.cols);
     }
     const double pair = screened_pair_ns(request);
     return (graph ? 0.5 * pair : pair) + lists;
@@ -93,7 +98,12 @@ static double tree_query_ns(const kin_request *request, double pairs)
     return QUERY_NS + pairs * tree_pair_ns(request);
 }
 
-static double build_ns(int64_t points, int32_t cols)
+double kin_tree_screen_ns(const kin_request *request, int64_t points, int64_t queries)
+{
+    return (double)queries * exact_query_ns(request, points, queries, false);
+}
+
+double kin_tree_build_ns(int64_t points, int32_t cols)
 {
     return (double)points * (BUILD_POINT_NS + BUILD_COLUMN_NS * (double)cols);
 }
@@ -101,7 +111,7 @@ static double build_ns(int64_t points, int32_t cols)
 static double sample_ns(int64_t points, int32_t cols, int64_t queries, const kin_request *request)
 {
     const double few = (double)kin_min_i64(queries, (int64_t)KIN_TREE_PILOT * KIN_PACKET);
-    return build_ns(points, cols) + few * tree_query_ns(request, (double)points);
+    return kin_tree_build_ns(points, cols) + few * tree_query_ns(request, (double)points);
 }
 
 int64_t kin_tree_sample_of(const kith_matrix *corpus, int64_t queries, bool graph,
@@ -127,7 +137,7 @@ kin_tree_chance kin_tree_chance_of(const kith_matrix *corpus, int64_t queries, b
     }
     const double asked = (double)queries;
     const double all = asked * exact_query_ns(request, points, queries, graph);
-    const double build = build_ns(points, corpus->cols);
+    const double build = kin_tree_build_ns(points, corpus->cols);
     const double worst = build + asked * tree_query_ns(request, (double)points);
     if (build <= all * (corpus->cols <= SAFE_COLS ? SAFE_SHARE : SMALL_SHARE) ||
         worst <= MARGIN * all) {
@@ -158,8 +168,8 @@ bool kin_tree_worth_building(double pairs, double sample, const kith_matrix *cor
 {
     const double unit = (double)(kin_tree_leaf_points(corpus->cols) + request->k);
     const double looked = looked_at(pairs, sample, (double)corpus->rows, unit);
-    const double tree =
-        build_ns(corpus->rows, corpus->cols) + (double)queries * tree_query_ns(request, looked);
+    const double tree = kin_tree_build_ns(corpus->rows, corpus->cols) +
+                        (double)queries * tree_query_ns(request, looked);
     return tree < MARGIN * (double)queries * exact_query_ns(request, corpus->rows, queries, graph);
 }
 

@@ -10,6 +10,7 @@
 #include "exact/exact_search.h"
 #include "host/host_cpu.h"
 #include "tree/tree.h"
+#include "tree/tree_choose.h"
 
 enum { LEAST_POINTS = 20000, MOST_COLS = 32, FEW_COLS = 6 };
 /* A tree that is given up costs this share of all pairs at most; in few columns, where it is nearly
@@ -21,7 +22,7 @@ static const double MARGIN = 0.9;
 static double exact_pair_ns(const kin_distance *distance)
 {
     if (!kin_exact_screens(distance)) {
-        return 3.0 + 0.25 * (double)distance->cols;
+        return kin_tree_key_ns(distance->cols);
     }
     return kin_isa_includes(distance->isa, KIN_ISA_AVX512) ? 0.2
            : kin_isa_includes(distance->isa, KIN_ISA_AVX2) ? 0.3

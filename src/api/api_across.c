@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/api_across.h"
+
+#include "api/api_method.h"
+#include "api/api_search.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "exact/exact_direct.h"
+#include "host/host_threads.h"
+#include "tree/tree_choose.h"
+
+#include <math.h>
+#include <stdatomic.h>
+
+enum { ROWS_A_TASK = 4096 };
+
+static kin_request request_of(const kith_ctx *ctx, const kith_matrix *rows,
+                              const kith_search_params *params)
+{
+    return (kin_request){
+        .distance = {.metric = params->metric, .cols = rows->cols, .isa = ctx->isa},
+        .k = params->k,
+        .pipeline = params->pipeline,
+        .method = params->method,
+        .tree_height = params->tree_height};
+}
+
+bool kin_across_suits_tree(const kith_ctx *ctx, const kith_matrix *rows,
+                           const kith_search_params *params)
+{
+    const kin_request request = request_of(ctx, rows, params);
+    return params->method == KITH_METHOD_AUTO && params->pipeline == KITH_PIPELINE_FUSED &&
+           params->tree_height == 0 && ctx->device != KIN_DEVICE_CUDA &&
+           kin_tree_chance_of(rows, rows->rows, false, &request) == KIN_TREE_LIKELY;
+}
+
+/* Whether keys of all pairs take less time than a tree, or what a screen must know of the rows
+ * before. */
+static bool suits_keys(const kith_ctx *ctx, const kin_across *across)
+{
+    const kith_matrix *rows = across->rows;
+    const kin_request request = request_of(ctx, &rows[0], &across->params);
+    const double pairs = (double)rows[0].rows * (double)rows[1].rows;
+    const double both = 2.0 * pairs * kin_tree_key_ns(rows[0].cols);
+    const int large = rows[1].rows > rows[0].rows;
+    const double other = across->suits_tree
+                             ? kin_tree_build_ns(rows[large].rows, rows[large].cols)
+                             : kin_tree_screen_ns(&request, rows[large].rows, rows[1 - large].rows);
+    return across->params.pipeline == KITH_PIPELINE_FUSED &&
+           across->params.method != KITH_METHOD_TREE && kin_exact_screens(&request.distance) &&
+           both < other;
+}
+
+/* What is not found is not there. */
+static kith_status empty(void *arg, int64_t task, int32_t thread)
+{
+    (void)thread;
+    const kin_across *across = arg;
+    const double far = across->params.metric == KITH_INNER_PRODUCT ? -INFINITY : INFINITY;
+    for (int side = 0; side < KIN_ACROSS_SIDES; side++) {
+        const kith_neighbors *found = &across->found[side];
+        const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, found->rows) * found->k;
+        for (int64_t i = task * ROWS_A_TASK * found->k; i < last; i++) {
+            found->ids[i] = KITH_ID_NONE;
+            found->distances64[i] = far;
+        }
+    }
+    return KITH_OK;
+}
+
+/* Reports and peaks of calls that one call makes. */
+typedef struct summing {
+    kith_report sum;
+    uint64_t peak;
+} summing;
+
+static void add_report(kith_ctx *ctx, summing *s)
+{
+    kith_report *report = &ctx->report;
+    const uint64_t peak = atomic_load(&ctx->peak_bytes);
+    report->seconds_check += s->sum.seconds_check;
+    report->seconds_prepare += s->sum.seconds_prepare;
+    report->seconds_screen += s->sum.seconds_screen;
+    report->seconds_rescore += s->sum.seconds_rescore;
+    report->peak_bytes =
+        report->peak_bytes > s->sum.peak_bytes ? report->peak_bytes : s->sum.peak_bytes;
+    s->sum = *report;
+    s->peak = peak > s->peak ? peak : s->peak;
+    atomic_store(&ctx->peak_bytes, s->peak);
+}
+
+/* ---- Ways ----------------------------------------------------------------------------------- */
+
+/* Canonical keys of all pairs, one direction after the other: nothing but the keys is computed. */
+static kith_status search_directly(kith_ctx *ctx, const kin_across *across)
+{
+    kin_request request = request_of(ctx, &across->rows[0], &across->params);
+    kin_prepared sides[KIN_ACROSS_SIDES] = {0};
+    kith_status status = KITH_OK;
+    for (int i = 0; i < KIN_ACROSS_SIDES; i++) {
+        KIN_TRY_GOTO(status,
+                     kin_prepare_rows(ctx, &across->rows[i], &request.distance, "points", true,
+                                      true, &sides[i]),
+                     done);
+    }
+    for (int i = 0; i < KIN_ACROSS_SIDES; i++) {
+        request.k = across->found[i].k;
+        request.within[0] = across->known[i];
+        KIN_TRY_GOTO(status,
+                     kin_direct_run(ctx, &sides[1 - i], &sides[i], &request, &across->found[i]),
+                     done);
+    }
+done:
+    for (int i = 0; i < KIN_ACROSS_SIDES; i++) {
+        kin_prepared_free(ctx, &sides[i]);
+    }
+    return status;
+}
+
+static kith_status search_twice(kith_ctx *ctx, const kin_across *across, kith_method method,
+                                summing *s)
+{
+    kith_search_params params = across->params;
+    params.method = method;
+    for (int i = 0; i < KIN_ACROSS_SIDES; i++) {
+        params.k = across->found[i].k;
+        const kith_status status = kin_api_knn_within(ctx, &across->rows[1 - i], &across->rows[i],
+                                                      &params, across->known[i], &across->found[i]);
+        add_report(ctx, s);
+        KIN_TRY(status);
+    }
+    return KITH_OK;
+}
+
+kith_status kin_across_search(kith_ctx *ctx, kin_across *across)
+{
+    const kith_neighbors *found = across->found;
+    const int64_t most = kin_max_i64(found[0].rows, found[1].rows);
+    const kin_request request = request_of(ctx, &across->rows[0], &across->params);
+    summing s = {.sum = ctx->report, .peak = atomic_load(&ctx->peak_bytes)};
+    if (across->known[0].keys != NULL) {
+        KIN_TRY(kin_parallel(ctx, NULL, kin_ceil_div(most, ROWS_A_TASK), empty, across));
+    }
+    if (across->checked && suits_keys(ctx, across)) {
+        return search_directly(ctx, across);
+    }
+    if (across->suits_tree) {
+        return search_twice(ctx, across, KITH_METHOD_TREE, &s);
+    }
+    if (found[0].k != found[1].k ||
+        kin_method_goes_twice(&request, &across->rows[0], &across->rows[1])) {
+        return search_twice(ctx, across, across->params.method, &s);
+    }
+    kith_search_params params = across->params;
+    params.k = found[0].k;
+    const kith_status status =
+        kin_api_both_within(ctx, &across->rows[0], &across->rows[1], &params, across->known,
+                            &across->found[0], &across->found[1]);
+    add_report(ctx, &s);
+    return status;
+}

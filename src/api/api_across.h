@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What rows of two sets have nearest in one another, exactly, where each row knows how far is too
+ * far: exact merges, and exact graphs from shards. */
+#ifndef KIN_API_ACROSS_H
+#define KIN_API_ACROSS_H
+
+#include "exact/exact_search.h"
+
+enum { KIN_ACROSS_SIDES = 2 };
+
+typedef struct kin_across {
+    kith_matrix rows[KIN_ACROSS_SIDES];
+    kin_within known[KIN_ACROSS_SIDES];
+    kith_neighbors found[KIN_ACROSS_SIDES]; /* of rows of a side in the other one: ids and keys;
+                                               lists that are shorter end with empty slots */
+    kith_search_params params; /* by keys: the metric is not euclidean; the caller's k and method */
+    bool suits_tree;           /* where the method is the library's choice, it is the tree */
+    bool checked;              /* values are trusted, and the processor computes */
+} kin_across;
+
+/* Whether the processor solves sets of such sizes by trees; of some rows that are left of them no
+ * other way is better. */
+bool kin_across_suits_tree(const kith_ctx *ctx, const kith_matrix *rows,
+                           const kith_search_params *params);
+/* The report is that of all searches together. */
+kith_status kin_across_search(kith_ctx *ctx, kin_across *across);
+
+#endif
