@@ -57,6 +57,13 @@ static void print_json(const char *path, const kith_file_info *info, const cli_q
     if (info->kind == KITH_KIND_TREE) {
         cli_tree_put(info, &json);
     }
+    if (info->parts > 0) {
+        cli_json_int(&json, "files", info->parts);
+    }
+    if (info->part > 0) {
+        cli_json_int(&json, "part", info->part);
+        cli_json_int(&json, "first_row", info->first_row);
+    }
     cli_quality_put(quality, &json);
     cli_json_uint(&json, "bytes", info->file_bytes);
     cli_report_end_json(&json);
@@ -83,6 +90,13 @@ static void print_text(const char *path, const kith_file_info *info, const cli_q
     }
     if (info->kind == KITH_KIND_TREE) {
         cli_tree_print(info);
+    }
+    if (info->part > 0) {
+        (void)printf("part: %" PRId32 " of %" PRId32 ", rows %" PRId64 " to %" PRId64
+                     " of the graph\n",
+                     info->part, info->parts, info->first_row, info->first_row + info->rows - 1);
+    } else if (info->parts > 0) {
+        (void)printf("parts: %" PRId32 " files, all there\n", info->parts);
     }
     cli_quality_print(quality);
     (void)printf("size: %s (%" PRIu64 " bytes)\n", cli_report_size(info->file_bytes, size),

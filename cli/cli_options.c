@@ -386,6 +386,16 @@ static bool read_shard_count(const char *value, cli_args *args, cli_error *error
     return true;
 }
 
+static bool read_parts(const char *value, cli_args *args, cli_error *error)
+{
+    int64_t count = KITH_PARTS_AUTO;
+    if (strcmp(value, "auto") != 0 && !cli_value_int(value, 1, KITH_PARTS_MAX, &count)) {
+        return refuse(error, "'%s' is no number of files (give 1 to 256, or auto)", value);
+    }
+    args->parts = (int32_t)count;
+    return true;
+}
+
 static bool read_seed(const char *value, cli_args *args, cli_error *error)
 {
     return cli_value_uint(value, &args->seed) ||
@@ -563,6 +573,8 @@ static const cli_option options[CLI_OPTION_COUNT] = {
                              "so many parts (default: as few as --memory allows)",
                              read_shard_count},
     [CLI_OPT_KEEP_SHARDS] = {"keep-shards", 0, NULL, GRAPH, "do not empty DIR at the end", NULL},
+    [CLI_OPT_PARTS] = {"parts", 0, "N", GRAPH,
+                       "with --shards: FILE names so many others (auto: one a shard)", read_parts},
     [CLI_OPT_DRY_RUN] = {"dry-run", 0, NULL, ANSWERS | CHANGES, "print the plan and stop", NULL},
     [CLI_OPT_QUIET] = {"quiet", 'q', NULL, COMPUTES | TREE | CHANGES | CONVERT,
                        "no progress and no report; errors and --json stay", NULL},

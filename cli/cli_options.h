@@ -78,6 +78,7 @@ typedef enum cli_option_id {
     CLI_OPT_SHARDS,
     CLI_OPT_SHARD_COUNT,
     CLI_OPT_KEEP_SHARDS,
+    CLI_OPT_PARTS,
     CLI_OPT_DRY_RUN,
     CLI_OPT_QUIET,
     CLI_OPT_JSON,
@@ -130,6 +131,7 @@ typedef struct cli_args {
     int64_t chunk; /* rows */
     const char *shards;
     int32_t shard_count;
+    int32_t parts; /* as kith_shard_params */
     uint64_t seed;
     uint64_t memory_bytes;
     uint64_t gpu_memory_bytes;

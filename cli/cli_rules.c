@@ -33,7 +33,7 @@ static const rule rules[] = {
     {CLI_OPT_SHARDS, false, CLI_OPT_DISTANCES},    {CLI_OPT_SHARDS, false, CLI_OPT_INIT},
     {CLI_OPT_SYMMETRIC, false, CLI_OPT_RADIUS},    {CLI_OPT_SYMMETRIC, false, CLI_OPT_DISTANCES},
     {CLI_OPT_SHARDS, false, CLI_OPT_SYMMETRIC},    {CLI_OPT_SHARDS, false, CLI_OPT_TREE_HEIGHT},
-    {CLI_OPT_SHARDS, false, CLI_OPT_PIPELINE},
+    {CLI_OPT_SHARDS, false, CLI_OPT_PIPELINE},     {CLI_OPT_PARTS, true, CLI_OPT_SHARDS},
 };
 
 /* What a radius has beside -k alone. */
@@ -99,6 +99,10 @@ static bool check_outputs(const cli_args *args, cli_error *error)
     if (cli_is_radius_search(args) && cli_given(args, CLI_OPT_FORMAT) &&
         args->format != KITH_FORMAT_CSR) {
         return refuse(error, "--format", "a radius search is written as csr alone (leave it out)");
+    }
+    if (cli_given(args, CLI_OPT_PARTS) && cli_given(args, CLI_OPT_FORMAT) &&
+        args->format != KITH_FORMAT_KITH) {
+        return refuse(error, "--parts", "are written as .kith alone (leave --format out)");
     }
     if (cli_given(args, CLI_OPT_SYMMETRIC) && cli_given(args, CLI_OPT_FORMAT) &&
         args->format != KITH_FORMAT_CSR) {

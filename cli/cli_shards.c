@@ -33,6 +33,7 @@ static void make_request(const cli_job *job, request *r)
     r->shards.keep = cli_given(args, CLI_OPT_KEEP_SHARDS);
     r->shards.restart = cli_given(args, CLI_OPT_RESTART);
     r->shards.mapped = kith_points_mapped(job->corpus.handle) != 0;
+    r->shards.parts = args->parts;
     r->shards.team = args->team != NULL ? &args->team->shards : NULL;
 }
 
@@ -47,10 +48,23 @@ static int choose_way(cli_job *job)
                            self ? "points" : "other points");
 }
 
+/* Before hours of work: the library would say it then. */
+static int check_parts(const cli_args *args)
+{
+    const bool wrong = cli_given(args, CLI_OPT_PARTS) && !cli_given(args, CLI_OPT_FORMAT) &&
+                       !cli_output_ends(args->output, ".kith");
+    return wrong ? cli_wrong(args->output, "--parts writes .kith files (give -o a name that ends "
+                                           "in .kith)")
+                 : CLI_DONE;
+}
+
 static int plan(cli_job *job)
 {
     request r;
-    int code = choose_way(job);
+    int code = check_parts(job->args);
+    if (code == CLI_DONE) {
+        code = choose_way(job);
+    }
     if (code != CLI_DONE) {
         return code;
     }
@@ -145,6 +159,9 @@ void cli_shards_print(const cli_job *job, bool planned)
                      " are too far apart; %.1f %% of the pairs of rows were left out",
                      s->pairs_met, s->pairs_skipped, 100.0 * s->rows_skipped);
     }
+    if (s->parts > 0) {
+        (void)printf("\nparts: %" PRId32 " files beside the one that names them", s->parts);
+    }
     (void)printf("\ndisk: %s read, %s written\n", cli_report_size(s->bytes_read, text[0]),
                  cli_report_size(s->bytes_written, text[1]));
     (void)printf("seconds of shards: compute %.3f (sample %.3f, groups %.3f), wait for the disk "
@@ -187,6 +204,7 @@ void cli_shards_put(const cli_job *job, bool planned, cli_json *json)
     } else {
         cli_json_int(json, "stood", s->steps_stood);
         cli_json_int(json, "rebuilt", s->rebuilt);
+        cli_json_int(json, "parts", s->parts);
         cli_json_int(json, "pairs_met", s->pairs_met);
         cli_json_int(json, "pairs_skipped", s->pairs_skipped);
         cli_json_number(json, "rows_skipped", s->rows_skipped);

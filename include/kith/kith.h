@@ -474,6 +474,7 @@ typedef struct kith_result_meta {
     int64_t corpus_rows; /* 0 = unknown */
     double recall;       /* when not exact: estimate, < 0 = unknown */
     int64_t recall_at;
+    int64_t first_row; /* of a part of a graph that was opened alone; is not saved */
 } kith_result_meta;
 
 static inline kith_result_meta kith_result_meta_default(void)
@@ -496,6 +497,8 @@ KITH_API kith_status kith_result_save(kith_ctx *ctx, const char *path, kith_form
 KITH_API kith_status kith_ranges_save(kith_ctx *ctx, const char *path, const kith_ranges *ranges,
                                       const kith_result_meta *meta);
 typedef struct kith_result kith_result;
+/* A .kith file that names parts (kith_shard.h) is the whole graph: ids and distances of all parts
+ * stand one behind the other, mapped from their files, whose checksums are right. */
 KITH_API kith_status kith_result_open(kith_ctx *ctx, const char *path, kith_result **out);
 /* ids always; distances NULL where the format has none. Valid as long as the result. The view is
  * read-only although its pointers are not const: it may lie in a mapped file. */
@@ -566,8 +569,12 @@ typedef struct kith_file_info {
     int64_t tree_slack; /* places that are free for more of them */
     double recall;      /* of an approximate graph or result: the estimate; < 0 = not known */
     int64_t recall_at;
+    int32_t parts;     /* a graph in so many files, or of so many; 0: in one. file_bytes: of all */
+    int32_t part;      /* this file is one of them, counted from 1; 0: it names them all */
+    int64_t first_row; /* of a part: the row of the graph that its first one is */
 } kith_file_info;
-/* What a file holds, from its header and size alone. */
+/* What a file holds, from its header and size alone; of one that names parts, theirs too: a part
+ * that is missing, or not the one that was written with the others, is an error. */
 KITH_API kith_status kith_file_inspect(kith_ctx *ctx, const char *path, kith_file_info *info);
 
 /* ---- 10. Plans, reports, devices ------------------------------------------------------------ */

@@ -30,6 +30,9 @@ typedef struct kith_shard_team {
     void *arg;
 } kith_shard_team;
 
+/* Files of a result (kith_shard_params). */
+enum { KITH_PARTS_AUTO = -1, KITH_PARTS_MAX = 256 };
+
 /* Points in a mapped file are cut into shards, runs of rows. Each shard gets the graph of its own
  * points, then every two shards meet once and each point keeps the best of what it had and of what
  * it found. Two shards are in memory, the lists of the others lie in a folder on disk: the next
@@ -58,6 +61,12 @@ typedef struct kith_shard_params {
     const char *job;  /* lines of text that say what else the answer depends on (the file of the
                          points); who comes with other lines is refused. NULL = nothing */
     const kith_shard_team *team; /* NULL = one process */
+    int32_t parts; /* 0: the result is one file. Else the .kith file at path names so many others
+                      beside it (KITH_PARTS_MAX at most, fewer where rows are few; KITH_PARTS_AUTO:
+                      one for each shard), NAME-00000-of-00008.kith, each with the lists of a run of
+                      rows; they get their names when all are whole, and it comes last.
+                      kith_result_open of it is the whole graph, of a part its rows */
+    int32_t reserved;
 } kith_shard_params;
 
 static inline kith_shard_params kith_shard_params_default(void)
@@ -123,6 +132,8 @@ typedef struct kith_shard_report {
     int64_t pairs_met;       /* of an exact graph: pairs of shards that met in this run, */
     int64_t pairs_skipped;   /* and that had nothing for each other, as bounds have shown */
     double rows_skipped;     /* of the pairs of rows in these, the share that bounds left out */
+    int32_t parts; /* files that have the result, beside the one that names them; 0: one */
+    int32_t reserved;
 } kith_shard_report;
 
 /* The graph of points in the file at path, by lists in the folder, which is made where there is

@@ -252,7 +252,7 @@ kith_status kith_result_stream_open(kith_ctx *ctx, const char *path,
     KIN_TRY(begin(ctx, path, out));
     KIN_TRY(take_meta(ctx, meta, &own));
     KIN_TRY(take_stream(ctx, params, &own, &known));
-    return kin_stream_open(ctx, path, &known, &own, out);
+    return kin_stream_open(ctx, path, &known, &own, NULL, out);
 }
 
 int64_t kith_result_stream_rows(const kith_result_stream *stream)

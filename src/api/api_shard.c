@@ -313,7 +313,8 @@ static void fill_report(const sharded *s, double seconds, kith_shard_report *rep
         .seconds_sample = s->seconds_sample,
         .seconds_group = s->seconds_group,
         .seconds_rows = s->run.seconds_rows,
-        .seconds_check = s->job.seconds_check};
+        .seconds_check = s->job.seconds_check,
+        .parts = kin_sharding_result_parts(&s->result)};
     if (s->job.bounds != NULL) {
         const kin_bounds_skipped *skipped = &s->job.bounds->skipped;
         report->pairs_met = skipped->met;

@@ -47,6 +47,16 @@ static kith_status take_params(kith_ctx *ctx, const kith_shard_params *given,
                         "format is csr, which is written at once, and this result comes in pieces "
                         "(take npz, kith, knn, ibin or ivecs)");
     }
+    if (known->parts < KITH_PARTS_AUTO || known->parts > KITH_PARTS_MAX) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "parts is %" PRId32 ", must be 0 to %d, or KITH_PARTS_AUTO", known->parts,
+                        KITH_PARTS_MAX);
+    }
+    if (known->parts != 0 && known->format != KITH_FORMAT_AUTO &&
+        known->format != KITH_FORMAT_KITH) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "parts is set, and only .kith is written in parts (take that format)");
+    }
     return KITH_OK;
 }
 

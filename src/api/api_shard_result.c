@@ -3,7 +3,6 @@
 
 #include "base/base_size.h"
 #include "base/base_try.h"
-#include "file/file_stream.h"
 #include "host/host_threads.h"
 
 enum { ENTRIES_A_TASK = 1 << 16 };
@@ -15,7 +14,7 @@ enum { RECORD_BYTES = 1 << 30 };
 static void *open_beside(void *arg)
 {
     kin_sharding_result *r = arg;
-    r->status = kin_stream_open(r->ctx, r->path, &r->params, &r->meta, &r->stream);
+    r->status = kin_parts_open(r->ctx, r->path, &r->params, &r->meta, r->wanted, &r->parts);
     atomic_store(&r->ended, true);
     return NULL;
 }
@@ -53,6 +52,9 @@ static void describe(kin_sharding_result *r)
     r->params.k = job->k;
     r->params.job = r->text;
     r->params.restart = job->params.restart;
+    r->wanted = job->params.parts == KITH_PARTS_AUTO
+                    ? (int32_t)kin_min_i64(job->shards, KITH_PARTS_MAX)
+                    : job->params.parts;
 }
 
 kith_status kin_sharding_result_begin(kin_sharding_result *result)
@@ -69,6 +71,12 @@ kith_status kin_sharding_result_begin(kin_sharding_result *result)
     return KITH_OK;
 }
 
+int32_t kin_sharding_result_parts(const kin_sharding_result *result)
+{
+    const bool open = !result->started && result->parts != NULL;
+    return open && result->wanted > 0 ? result->parts->count : 0;
+}
+
 kith_status kin_sharding_result_look(void *arg)
 {
     kin_sharding_result *r = arg;
@@ -79,9 +87,9 @@ void kin_sharding_result_end(kin_sharding_result *result)
 {
     if (result->ctx != NULL) {
         (void)wait(result);
-        kin_stream_close(result->stream);
+        kin_parts_close(result->parts);
         kith_ctx_free(result->ctx);
-        result->stream = NULL;
+        result->parts = NULL;
         result->ctx = NULL;
     }
 }
@@ -105,19 +113,10 @@ static kith_status convert(void *arg, int64_t task, int32_t thread)
     return KITH_OK;
 }
 
-/* Rows that are not there yet. */
 static kith_status put_rows(void *arg, kith_ctx *ctx, int64_t first, const kith_neighbors *rows)
 {
     const kin_sharding_result *r = arg;
-    const int64_t stand = kin_max_i64(kith_result_stream_rows(r->stream) - first, 0);
-    if (stand >= rows->rows) {
-        return KITH_OK;
-    }
-    kith_neighbors rest = *rows;
-    rest.ids += stand * rows->k;
-    rest.distances += stand * rows->k;
-    rest.rows -= stand;
-    return kin_stream_put(ctx, r->stream, &rest);
+    return kin_parts_put(ctx, r->parts, first, rows);
 }
 
 /* The table of found keys is free by now, and as large as the distances. */
@@ -125,7 +124,7 @@ static kith_status write_part(void *arg, const kin_shard_part *part)
 {
     kin_sharding_result *r = arg;
     const kin_sharding *job = r->job;
-    if (kith_result_stream_rows(r->stream) >= part->first + part->rows) {
+    if (kin_parts_stand(r->parts, part->first, part->rows)) {
         return KITH_OK;
     }
     float *distances = (float *)(void *)job->found_keys;
@@ -143,9 +142,9 @@ static kith_status tell_recall(void *arg)
     KIN_TRY(wait(r));
     if (r->job->follows) {
         kin_sharding_estimate(r->job, &r->recall);
-        kin_stream_hurry(r->stream, RECORD_BYTES);
+        kin_parts_hurry(r->parts, RECORD_BYTES);
     }
-    const kith_status status = kin_stream_tell_recall(r->ctx, r->stream, &r->recall, r->told);
+    const kith_status status = kin_parts_tell_recall(r->ctx, r->parts, &r->recall, r->told);
     r->told = true;
     return explain(r, status);
 }
@@ -172,5 +171,5 @@ kith_status kin_sharding_result_write(kin_sharding_result *result, bool *lost)
 {
     *lost = false;
     KIN_TRY(result->job->follows ? write_groups(result, lost) : write_shards(result, lost));
-    return *lost ? KITH_OK : explain(result, kin_stream_finish(result->ctx, result->stream));
+    return *lost ? KITH_OK : explain(result, kin_parts_finish(result->ctx, result->parts));
 }

@@ -7,6 +7,7 @@
 #define KIN_API_SHARD_RESULT_H
 
 #include "api/api_shard.h"
+#include "file/file_parts.h"
 
 #include <stdatomic.h>
 
@@ -17,8 +18,9 @@ typedef struct kin_sharding_result {
     const char *text;   /* what lists and result depend on */
     kith_recall recall; /* of an approximate graph, when it is written */
     bool told;          /* lists have begun to be put after the recall was told */
-    kith_ctx *ctx;      /* of the thread that opens the stream, and then of the stream */
-    kith_result_stream *stream;
+    kith_ctx *ctx;      /* of the thread that opens the files, and then of the files */
+    kin_parts *parts;
+    int32_t wanted; /* parts; 0: one file */
     kith_result_stream_params params;
     kith_result_meta meta;
     kith_status status;
@@ -29,6 +31,8 @@ typedef struct kin_sharding_result {
 } kin_sharding_result;
 
 kith_status kin_sharding_result_begin(kin_sharding_result *result);
+/* Files that have the result beside the one that names them; 0: one, or none is open. */
+int32_t kin_sharding_result_parts(const kin_sharding_result *result);
 /* What has gone wrong beside, as soon as it is known. arg: the result. */
 kith_status kin_sharding_result_look(void *arg);
 /* All lists, after all steps. *lost: see kin_shard_each. */

@@ -149,7 +149,6 @@ static kith_status open_writer(kith_ctx *ctx, const char *path, bool follows, ki
     w->file = -1;
     kith_status status = KITH_OK;
     KIN_TRY_GOTO(status, find_target(w, follows), done);
-    KIN_TRY_GOTO(status, kin_alloc(ctx, &w->buffer, BUFFER_BYTES, 1, "a write buffer"), done);
     KIN_TRY_GOTO(status, open_temporary(w), done);
 done:
     if (status != KITH_OK) {
@@ -215,7 +214,6 @@ kith_status kin_writer_open_partial(kith_ctx *ctx, const char *path, kin_writer 
     w->file = -1;
     kith_status status = KITH_OK;
     KIN_TRY_GOTO(status, find_target(w, true), done);
-    KIN_TRY_GOTO(status, kin_alloc(ctx, &w->buffer, BUFFER_BYTES, 1, "a write buffer"), done);
     KIN_TRY_GOTO(status, open_partial(w, found), done);
 done:
     if (status != KITH_OK) {
@@ -256,6 +254,9 @@ static kith_status flush(kin_writer *w)
 kith_status kin_writer_put(kin_writer *w, const void *data, uint64_t bytes)
 {
     const unsigned char *from = data;
+    if (w->buffer == NULL) {
+        KIN_TRY(kin_alloc(w->ctx, &w->buffer, BUFFER_BYTES, 1, "a write buffer"));
+    }
     while (bytes > 0) {
         const uint64_t room = BUFFER_BYTES - w->used;
         const uint64_t piece = bytes < room ? bytes : room;
@@ -268,6 +269,14 @@ kith_status kin_writer_put(kin_writer *w, const void *data, uint64_t bytes)
         }
     }
     return KITH_OK;
+}
+
+void kin_writer_rest(kin_writer *w)
+{
+    if (w->used == 0) {
+        kin_free(w->ctx, w->buffer);
+        w->buffer = NULL;
+    }
 }
 
 kith_status kin_writer_pad(kin_writer *w, uint64_t bytes)

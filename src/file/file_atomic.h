@@ -57,6 +57,8 @@ kith_status kin_writer_pad(kin_writer *writer, uint64_t bytes);
 kith_status kin_writer_skip(kin_writer *writer, uint64_t bytes);
 /* Overwrites bytes that were put before. */
 kith_status kin_writer_patch(kin_writer *writer, uint64_t offset, const void *data, uint64_t bytes);
+/* Gives back the buffer, if it is empty, until somebody puts again. */
+void kin_writer_rest(kin_writer *writer);
 /* The disk is asked for all of the file now, not after hours; some file systems cannot say, and
  * that is KITH_OK. Bytes are then the size of the file. */
 kith_status kin_writer_reserve(kin_writer *writer, uint64_t bytes);

@@ -53,7 +53,7 @@ typedef struct kin_container_header {
 /* One section to write: `bytes` at data, or the rows of a matrix, which may have a stride. */
 typedef struct kin_section {
     const char *tag;
-    const void *data;
+    const void *data; /* NULL: zeros, where nothing below says otherwise */
     uint64_t bytes;
     const kith_matrix *matrix; /* NULL, or instead of data and bytes */
     const uint64_t *placed;    /* NULL, or instead of data: the checksum of bytes that somebody else
@@ -82,11 +82,22 @@ kith_status kin_container_section(kith_ctx *ctx, const kin_container *container,
 /* The same for one that must have rows x row_bytes. */
 kith_status kin_container_table(kith_ctx *ctx, const kin_container *container, const char *tag,
                                 uint64_t rows, uint64_t row_bytes, const void **data);
+/* Where a section lies, unread: who maps it elsewhere holds it against its checksum there. */
+typedef struct kin_section_place {
+    uint64_t offset;
+    uint64_t bytes;
+    uint64_t checksum;
+} kin_section_place;
+kith_status kin_container_find(kith_ctx *ctx, const kin_container *container, const char *tag,
+                               kin_section_place *place);
+/* Of header and table, which has the checksums of all sections: it stands for the whole file. */
+uint64_t kin_container_checksum(const kin_container *container);
 /* The facts of a tree file, sane in themselves: KITH_E_FORMAT where they are not. */
 kith_status kin_container_tree(kith_ctx *ctx, const kin_container *container,
                                kin_stored_tree *tree);
 /* Whether the kind has points. */
 bool kin_container_has_points(const kin_container *container);
+const char *kin_container_path(const kin_container *container);
 uint64_t kin_container_file_bytes(const kin_container *container);
 /* Accepts NULL. */
 void kin_container_close(kin_container *container);

@@ -15,6 +15,7 @@ struct kin_container {
     kin_container_header header;
     const kin_layout_entry *table;
     uint32_t count;
+    uint64_t checksum;
 };
 
 static kith_status check_magic(kith_ctx *ctx, const kin_container *c)
@@ -111,6 +112,7 @@ static kith_status take_header(kith_ctx *ctx, kin_container *c)
     c->header.corpus_rows = layout->corpus_rows;
     c->header.recall = layout->recall;
     c->header.recall_at = layout->recall_at;
+    c->checksum = layout->checksum;
     c->table = (const void *)(layout + 1);
     c->count = layout->section_count;
     return KITH_OK;
@@ -144,6 +146,11 @@ const kin_container_header *kin_container_get_header(const kin_container *contai
     return &container->header;
 }
 
+const char *kin_container_path(const kin_container *container)
+{
+    return container->path;
+}
+
 uint64_t kin_container_file_bytes(const kin_container *container)
 {
     return container->map.bytes;
@@ -164,23 +171,37 @@ bool kin_container_has(const kin_container *container, const char *tag)
     return find(container, tag) != NULL;
 }
 
-kith_status kin_container_section(kith_ctx *ctx, const kin_container *c, const char *tag,
-                                  const void **data, uint64_t *bytes)
+uint64_t kin_container_checksum(const kin_container *container)
+{
+    return container->checksum;
+}
+
+kith_status kin_container_find(kith_ctx *ctx, const kin_container *c, const char *tag,
+                               kin_section_place *place)
 {
     const kin_layout_entry *entry = find(c, tag);
     if (entry == NULL) {
         return kin_fail(ctx, KITH_E_FORMAT, "%s: has no section '%s' (it is of another kind)",
                         c->path, tag);
     }
-    const unsigned char *start = c->map.data + entry->offset;
-    if (kin_checksum_of(start, entry->bytes) != entry->checksum) {
+    *place = (kin_section_place){entry->offset, entry->bytes, entry->checksum};
+    return KITH_OK;
+}
+
+kith_status kin_container_section(kith_ctx *ctx, const kin_container *c, const char *tag,
+                                  const void **data, uint64_t *bytes)
+{
+    kin_section_place place;
+    KIN_TRY(kin_container_find(ctx, c, tag, &place));
+    const unsigned char *start = c->map.data + place.offset;
+    if (kin_checksum_of(start, place.bytes) != place.checksum) {
         return kin_fail(ctx, KITH_E_FORMAT,
                         "%s: the checksum of its section '%s' is wrong (it is damaged: make it "
                         "again)",
                         c->path, tag);
     }
     *data = start;
-    *bytes = entry->bytes;
+    *bytes = place.bytes;
     return KITH_OK;
 }
 

@@ -41,6 +41,18 @@ static kith_status put_bytes(kin_writer *writer, const void *data, uint64_t byte
     return KITH_OK;
 }
 
+static kith_status put_zeros(kin_writer *writer, uint64_t bytes, kin_checksum *sum)
+{
+    static const unsigned char zeros[4096];
+    while (bytes > 0) {
+        const uint64_t piece = bytes < sizeof zeros ? bytes : sizeof zeros;
+        kin_checksum_add(sum, zeros, piece);
+        KIN_TRY(kin_writer_put(writer, zeros, piece));
+        bytes -= piece;
+    }
+    return KITH_OK;
+}
+
 static kith_status put_section(kin_writer *writer, const kin_section *section,
                                kin_layout_entry *entry)
 {
@@ -58,6 +70,8 @@ static kith_status put_section(kin_writer *writer, const kin_section *section,
     kin_checksum_begin(&sum);
     if (section->matrix != NULL) {
         KIN_TRY(put_matrix(writer, section->matrix, &sum));
+    } else if (section->data == NULL) {
+        KIN_TRY(put_zeros(writer, section->bytes, &sum));
     } else {
         KIN_TRY(put_bytes(writer, section->data, section->bytes, &sum));
     }

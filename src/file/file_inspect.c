@@ -5,6 +5,7 @@
 #include "base/base_try.h"
 #include "file/file_npy.h"
 #include "file/file_number.h"
+#include "file/file_part.h"
 #include "file/file_points.h"
 #include "file/file_result.h"
 
@@ -40,6 +41,26 @@ static kith_status take_tree(kith_ctx *ctx, const kin_container *container, kith
     return KITH_OK;
 }
 
+/* What a container of a certain kind has beside its header. */
+static kith_status take_more(kith_ctx *ctx, const char *path, const kin_container *container,
+                             kith_file_info *info)
+{
+    if (info->kind == KITH_KIND_TREE) {
+        return take_tree(ctx, container, info);
+    }
+    if (kin_container_has(container, KIN_TAG_PART)) {
+        kin_part part;
+        KIN_TRY(kin_part_read(ctx, container, &part));
+        info->part = part.number + 1;
+        info->parts = part.count;
+        info->first_row = part.first;
+        return KITH_OK;
+    }
+    return kin_container_has(container, KIN_TAG_PARTS)
+               ? kin_parts_inspect(ctx, path, container, &info->parts, &info->file_bytes)
+               : KITH_OK;
+}
+
 static kith_status inspect_kith(kith_ctx *ctx, const char *path, kith_file_info *info)
 {
     kin_container *container = NULL;
@@ -53,8 +74,7 @@ static kith_status inspect_kith(kith_ctx *ctx, const char *path, kith_file_info 
     info->rows = header->rows;
     info->cols = kin_container_has_points(container) ? header->cols : header->k;
     info->file_bytes = kin_container_file_bytes(container);
-    const kith_status status =
-        header->kind == KITH_KIND_TREE ? take_tree(ctx, container, info) : KITH_OK;
+    const kith_status status = take_more(ctx, path, container, info);
     kin_container_close(container);
     return status;
 }

@@ -8,12 +8,13 @@
 
 enum { KIN_RESULT_BLOCKS = 8 };
 
-/* The tables lie in the map, in the container's map, or in blocks. */
+/* The tables lie in the map, in the container's map, in maps of their own, or in blocks. */
 struct kith_result {
     kith_ctx *ctx;
     kith_neighbors neighbors;
     kith_result_meta meta;
     kin_map map;
+    kin_map tables[2]; /* of a set of parts: ids and distances of all */
     kin_container *container;
     void *blocks[KIN_RESULT_BLOCKS];
     int block_count;

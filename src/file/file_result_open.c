@@ -2,6 +2,7 @@
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
+#include "file/file_part.h"
 #include "file/file_result.h"
 
 #include <inttypes.h>
@@ -185,7 +186,8 @@ static kith_status open_kith(kith_result *result, const char *path)
                         header->kind == KITH_KIND_RANGES ? "lists of different lengths" : "points");
     }
     KIN_TRY(kin_shape_check(ctx, path, (uint64_t)header->rows, (uint64_t)header->k, KIN_ROWS_MAX));
-    if (!kin_container_has(result->container, KIN_TAG_IDS)) {
+    const bool parts = kin_container_has(result->container, KIN_TAG_PARTS);
+    if (!parts && !kin_container_has(result->container, KIN_TAG_IDS)) {
         return kin_fail(ctx, KITH_E_FORMAT, "%s: has no ids (it is damaged: make it again)", path);
     }
     result->meta.kind = header->kind;
@@ -197,6 +199,15 @@ static kith_status open_kith(kith_result *result, const char *path)
     kith_neighbors *n = &result->neighbors;
     n->rows = header->rows;
     n->k = header->k;
+    if (parts) {
+        KIN_TRY(kin_parts_map(result, path));
+        return check_ids(result, path, false);
+    }
+    if (kin_container_has(result->container, KIN_TAG_PART)) {
+        kin_part part;
+        KIN_TRY(kin_part_read(ctx, result->container, &part));
+        result->meta.first_row = part.first;
+    }
     KIN_TRY(take_section(result, KIN_TAG_IDS, sizeof *n->ids, &n->ids));
     KIN_TRY(take_section(result, KIN_TAG_DISTANCES, sizeof *n->distances, &n->distances));
     KIN_TRY(take_section(result, KIN_TAG_DISTANCES64, sizeof *n->distances64, &n->distances64));
@@ -253,6 +264,8 @@ void kin_result_close(kith_result *result)
         kin_free(ctx, result->blocks[i]);
     }
     kin_map_close(&result->map);
+    kin_map_close(&result->tables[0]);
+    kin_map_close(&result->tables[1]);
     kin_container_close(result->container);
     kin_free(ctx, result);
 }

@@ -24,10 +24,11 @@ static kith_status put_kith(kith_result_stream *s)
     const uint64_t sums[2] = {kin_stream_sum(&s->regions[0]), kin_stream_sum(&s->regions[1])};
     const kith_kind kind = s->meta.kind == KITH_KIND_GRAPH ? KITH_KIND_GRAPH : KITH_KIND_RESULT;
     const kin_container_header header = kin_result_header(kind, s->rows, s->k, &s->meta);
-    const kin_section sections[2] = {
+    kin_section sections[KIN_PART_SECTIONS] = {
         {.tag = KIN_TAG_IDS, .bytes = bytes, .placed = &sums[0]},
         {.tag = KIN_TAG_DISTANCES, .bytes = bytes, .placed = &sums[1]}};
-    return kin_container_put(&s->writer, &header, sections, 2);
+    const int32_t count = s->part.count > 0 ? kin_part_arrange(&s->part, sections) : 2;
+    return kin_container_put(&s->writer, &header, sections, count);
 }
 
 static kith_status put_bin(kith_result_stream *s)
@@ -225,7 +226,7 @@ static kith_status begin(kith_ctx *ctx, kith_result_stream *s, bool restart)
 
 kith_status kin_stream_open(kith_ctx *ctx, const char *path,
                             const kith_result_stream_params *params, const kith_result_meta *meta,
-                            kith_result_stream **out)
+                            const kin_part *part, kith_result_stream **out)
 {
     kith_result_stream *s = NULL;
     bool found = false;
@@ -235,6 +236,7 @@ kith_status kin_stream_open(kith_ctx *ctx, const char *path,
     s->meta = *meta;
     s->rows = params->rows;
     s->k = params->k;
+    s->part = part != NULL ? *part : (kin_part){.count = 0};
     s->journal.file = -1;
     kith_status status = KITH_OK;
     KIN_TRY_GOTO(status, choose(ctx, path, s), fail);
@@ -243,6 +245,11 @@ kith_status kin_stream_open(kith_ctx *ctx, const char *path,
     KIN_TRY_GOTO(status, kin_alloc(ctx, &s->buffer, KIN_STREAM_BUFFER, 1, "a read buffer"), close);
     KIN_TRY_GOTO(status, begin(ctx, s, params->restart != 0), close);
     s->writer.path = s->writer.target; /* the caller's may be gone when it is needed */
+    if (part != NULL) {                /* there are many */
+        kin_free(ctx, s->buffer);
+        s->buffer = NULL;
+        kin_writer_rest(&s->writer);
+    }
     *out = s;
     return KITH_OK;
 close:

@@ -12,6 +12,7 @@
 #include "file/file_atomic.h"
 #include "file/file_checksum.h"
 #include "file/file_journal.h"
+#include "file/file_part.h"
 
 enum { KIN_STREAM_BUFFER = 1 << 20 };
 
@@ -27,6 +28,7 @@ struct kith_result_stream {
     kith_ctx *home;
     kith_format format;
     kith_result_meta meta;
+    kin_part part; /* count 0: the whole */
     int64_t rows;
     int64_t k;
     int64_t done;          /* rows that stand, or will when the next record does */
@@ -41,10 +43,11 @@ struct kith_result_stream {
     bool finished;
 };
 
-/* Of checked parameters; meta.corpus_rows is known. */
+/* Of checked parameters; meta.corpus_rows is known. part: NULL, or of which the file is one
+ * (.kith alone). */
 kith_status kin_stream_open(kith_ctx *ctx, const char *path,
                             const kith_result_stream_params *params, const kith_result_meta *meta,
-                            kith_result_stream **out);
+                            const kin_part *part, kith_result_stream **out);
 /* What opening it did not know. anew, or where that moves ids or distances within the file: nothing
  * of them stands any more. */
 kith_status kin_stream_tell_recall(kith_ctx *ctx, kith_result_stream *stream,

@@ -201,7 +201,8 @@ static kith_status write_piece(kith_ctx *ctx, kith_result_stream *s,
     for (int i = 0; i < s->region_count; i++) {
         s->unrecorded += (uint64_t)neighbors->rows * s->regions[i].row_bytes;
     }
-    if (s->unrecorded < s->record_bytes) {
+    const bool full = s->part.count > 0 && s->done == s->rows;
+    if (s->unrecorded < s->record_bytes && !full) {
         return KITH_OK;
     }
     const kith_status status = kin_stream_record(ctx, s);

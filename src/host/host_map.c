@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
 #include "host/host_map.h"
+
+#include "base/base_try.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -32,7 +35,7 @@ static const char *open_advice(int error)
     }
 }
 
-static kith_status map_open_file(kith_ctx *ctx, const char *path, int file, kin_map *map)
+static kith_status measure(kith_ctx *ctx, const char *path, int file, uint64_t *bytes)
 {
     struct stat info;
     if (fstat(file, &info) != 0) {
@@ -43,32 +46,75 @@ static kith_status map_open_file(kith_ctx *ctx, const char *path, int file, kin_
                         "%s: is %s, not a file (kith maps its input into memory; give a file)",
                         path, kind_of(info.st_mode));
     }
-    if (info.st_size == 0) {
-        return KITH_OK;
-    }
-    void *data = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_SHARED, file, 0);
-    if (data == MAP_FAILED) {
-        return kin_fail(ctx, errno == ENOMEM ? KITH_E_MEMORY : KITH_E_IO,
-                        "%s: cannot be mapped into memory: %s", path, strerror(errno));
-    }
-    map->data = data;
-    map->bytes = (uint64_t)info.st_size;
+    *bytes = (uint64_t)info.st_size;
     return KITH_OK;
+}
+
+static kith_status open_input(kith_ctx *ctx, const char *path, int *file)
+{
+    /* Without O_NONBLOCK a pipe that nobody writes to would hold us here for ever. */
+    do {
+        *file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    } while (*file < 0 && errno == EINTR);
+    return *file >= 0 ? KITH_OK
+                      : kin_fail(ctx, KITH_E_IO, "%s: cannot be opened: %s (%s)", path,
+                                 strerror(errno), open_advice(errno));
+}
+
+static kith_status fail_map(kith_ctx *ctx, const char *path)
+{
+    return kin_fail(ctx, errno == ENOMEM ? KITH_E_MEMORY : KITH_E_IO,
+                    "%s: cannot be mapped into memory: %s", path, strerror(errno));
 }
 
 kith_status kin_map_open(kith_ctx *ctx, const char *path, kin_map *map)
 {
-    memset(map, 0, sizeof *map);
-    /* Without O_NONBLOCK a pipe that nobody writes to would hold us here for ever. */
     int file = -1;
-    do {
-        file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    } while (file < 0 && errno == EINTR);
-    if (file < 0) {
-        return kin_fail(ctx, KITH_E_IO, "%s: cannot be opened: %s (%s)", path, strerror(errno),
-                        open_advice(errno));
+    uint64_t bytes = 0;
+    memset(map, 0, sizeof *map);
+    KIN_TRY(open_input(ctx, path, &file));
+    kith_status status = measure(ctx, path, file, &bytes);
+    if (status == KITH_OK && bytes > 0) {
+        void *data = mmap(NULL, (size_t)bytes, PROT_READ, MAP_SHARED, file, 0);
+        if (data != MAP_FAILED) {
+            map->data = data;
+            map->bytes = bytes;
+        } else {
+            status = fail_map(ctx, path);
+        }
     }
-    const kith_status status = map_open_file(ctx, path, file, map);
+    (void)close(file);
+    return status;
+}
+
+kith_status kin_map_reserve(kith_ctx *ctx, uint64_t bytes, kin_map *map)
+{
+    memset(map, 0, sizeof *map);
+    void *data =
+        mmap(NULL, (size_t)bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (data == MAP_FAILED) {
+        return kin_fail(ctx, KITH_E_MEMORY, "no addresses for %llu bytes of files",
+                        (unsigned long long)bytes);
+    }
+    map->data = data;
+    map->bytes = bytes;
+    return KITH_OK;
+}
+
+kith_status kin_map_place(kith_ctx *ctx, const char *path, uint64_t from, uint64_t bytes,
+                          const kin_map *map, uint64_t at)
+{
+    int file = -1;
+    uint64_t there = 0;
+    KIN_TRY(open_input(ctx, path, &file));
+    kith_status status = measure(ctx, path, file, &there);
+    if (status == KITH_OK && (there < from || there - from < bytes)) {
+        status = kin_fail(ctx, KITH_E_IO, "%s: has become shorter (make it again)", path);
+    }
+    if (status == KITH_OK && mmap((void *)(uintptr_t)(map->data + at), (size_t)bytes, PROT_READ,
+                                  MAP_SHARED | MAP_FIXED, file, (off_t)from) == MAP_FAILED) {
+        status = fail_map(ctx, path);
+    }
     (void)close(file);
     return status;
 }

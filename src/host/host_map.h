@@ -14,6 +14,13 @@ typedef struct kin_map {
  * message that starts with the path; a pipe does not block. Whoever shortens the file while it is
  * mapped ends this process with SIGBUS, as with any mapping: kith itself only replaces files. */
 kith_status kin_map_open(kith_ctx *ctx, const char *path, kin_map *map);
+/* Addresses for what lies in several files and is to stand side by side; nothing can be read there
+ * yet. */
+kith_status kin_map_reserve(kith_ctx *ctx, uint64_t bytes, kin_map *map);
+/* Maps bytes of a regular file, from `from` on, to `at` bytes behind the beginning of what is
+ * reserved; both are multiples of the size of a page. KITH_E_IO where the file has not so many. */
+kith_status kin_map_place(kith_ctx *ctx, const char *path, uint64_t from, uint64_t bytes,
+                          const kin_map *map, uint64_t at);
 /* Accepts a map that is all zero, and leaves one. */
 void kin_map_close(kin_map *map);
 

@@ -10,7 +10,7 @@ _kith_options() {
     case $1 in
     graph)
         echo "$solve --include-self --symmetric --recall --sample --seed --rounds --candidates --list --delta
-            --start --start-share --init --updates --deterministic --shards --shard-count --keep-shards
+            --start --start-share --init --updates --deterministic --shards --shard-count --keep-shards --parts
             --restart"
         ;;
     search) echo "$solve --output-back --both --mutual --stream --chunk --restart --recall --width
@@ -82,7 +82,7 @@ _kith() {
         ;;
     -k | --tree-height | --radius | --heap-sample | --sample | --chunk | --seed | --threads | --memory | \
         --gpu-memory | --recall | --rounds | --candidates | --list | --delta | --start-share | \
-        --shard-count) return ;;
+        --shard-count | --parts) return ;;
     esac
     if [[ $word == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$(_kith_options "$command")" -- "$word")
