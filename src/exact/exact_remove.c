@@ -18,7 +18,7 @@ typedef struct removing {
     bool self;
     uint32_t *ids;
     uint8_t *lacks;    /* by new id */
-    uint64_t *scratch; /* by thread: graph->k and one */
+    uint64_t *scratch; /* by thread: graph->k */
 } removing;
 
 int64_t kin_remove_map(const uint8_t *removed, int64_t count, uint32_t *map, uint32_t *rows)
@@ -33,18 +33,17 @@ int64_t kin_remove_map(const uint8_t *removed, int64_t count, uint32_t *map, uin
     return left;
 }
 
-/* Different ids of a list that count. */
+/* Different ids of a list that count. A row's own counts where it stands in the list, not because
+ * it may: k others can be before it, of equal points the lower ones, of products the larger ones.
+ */
 static int64_t different(const removing *r, int64_t row, const uint32_t *ids, uint64_t *sorted)
 {
     int64_t count = 0;
     int64_t distinct = 0;
     for (int64_t i = 0; i < r->graph->k; i++) {
-        if (ids[i] != KITH_ID_NONE && (int64_t)ids[i] != row) {
+        if (ids[i] != KITH_ID_NONE && (r->self || (int64_t)ids[i] != row)) {
             sorted[count++] = ids[i];
         }
-    }
-    if (r->self) {
-        sorted[count++] = (uint64_t)row;
     }
     kin_select_sort_words(sorted, count);
     for (int64_t i = 0; i < count; i++) {
@@ -57,7 +56,7 @@ static kith_status take_lists(void *arg, int64_t task, int32_t thread)
 {
     const removing *r = arg;
     const int64_t k = r->graph->k;
-    uint64_t *sorted = r->scratch + (int64_t)thread * (k + 1);
+    uint64_t *sorted = r->scratch + (int64_t)thread * k;
     const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, r->left);
     for (int64_t row = task * ROWS_A_TASK; row < last; row++) {
         const uint32_t *from = r->graph->ids + (int64_t)r->rows[row] * k;
@@ -89,7 +88,7 @@ kith_status kin_remove_lists(kith_ctx *ctx, const kith_neighbors *graph, const u
         done);
     KIN_TRY_GOTO(status,
                  kin_alloc(ctx, &r.scratch,
-                           kin_size_mul((uint64_t)ctx->threads, (uint64_t)graph->k + 1),
+                           kin_size_mul((uint64_t)ctx->threads, (uint64_t)graph->k),
                            sizeof *r.scratch, "the list of a row"),
                  done);
     KIN_TRY_GOTO(
