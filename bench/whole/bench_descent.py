@@ -30,6 +30,7 @@ import sys
 import tempfile
 import time
 
+import bench_rows
 import descent_rows
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -180,10 +181,8 @@ def recall(work, ids, truth):
 
 def base_of(work, options, said):
     """said: what kith printed, which knows its commit."""
-    import bench_graph
-
     return {"date": datetime.date.today().isoformat(), "commit": said["commit"],
-            "machine": bench_graph.machine_name(), "side": "cpu", "threads": options.threads, "work": work.name,
+            "machine": bench_rows.processor_name(), "side": "cpu", "threads": options.threads, "work": work.name,
             "rows": len(work.points), "columns": work.points.shape[1], "dtype": work.dtype,
             "metric": work.metric, "k": options.k}
 
@@ -261,8 +260,8 @@ def bench(work, options, folder):
         print_row(row)
         rows.append(row)
     if options.csv:
-        descent_rows.append(options.csv, descent_rows.COLUMNS, rows)
-        descent_rows.append(options.csv.with_name("descent_rounds.csv"), descent_rows.ROUND_COLUMNS, rounds)
+        bench_rows.append(options.csv, descent_rows.COLUMNS, rows)
+        bench_rows.append(options.csv.with_name("descent_rounds.csv"), descent_rows.ROUND_COLUMNS, rounds)
     for file in folder.iterdir():
         file.unlink()
     return True

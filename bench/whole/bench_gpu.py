@@ -11,7 +11,6 @@ no PyTorch the program bench_gpu (bench/micro/gpu.c) makes the same kind of poin
 mixture, floor and share are defined in bench/micro/gpu.c.
 """
 import argparse
-import csv
 import ctypes
 import pathlib
 import statistics
@@ -25,6 +24,8 @@ try:
     import torch
 except ImportError:
     torch = None
+
+import bench_rows
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COLUMNS = ["work", "engine", "seconds", "seconds_min", "seconds_max", "runs", "floor", "share",
@@ -319,16 +320,6 @@ def print_table(rows):
               f"{100 * float(row['rerun']):>6.2f}% {100 * float(row['skipped']):>7.1f}% {row['checked']:>6}")
 
 
-def append_rows(path, rows):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    is_new = not path.exists() or path.stat().st_size == 0
-    with open(path, "a", newline="") as out:
-        writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
-        if is_new:
-            writer.writeheader()
-        writer.writerows(rows)
-
-
 def run_all(options):
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.set_float32_matmul_precision("highest")
@@ -349,8 +340,7 @@ def run_all(options):
     for row in rows:
         row["device"] = torch.cuda.get_device_name(0)
     print_table(rows)
-    if options.csv:
-        append_rows(options.csv, rows)
+    bench_rows.append(options.csv, COLUMNS, rows)
     return any(row["checked"].startswith("WRONG") for row in rows)
 
 

@@ -28,6 +28,7 @@ from dataclasses import dataclass, field
 import numpy
 
 import bench_data
+import bench_rows
 import peer
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -96,22 +97,6 @@ class Engine:
             with numpy.load(self.output) as result:
                 return result["ids"]
         return numpy.load(self.output)
-
-
-def machine_name():
-    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.split(":", 1)[1].strip()
-    return "unknown"
-
-
-def commit_name():
-    def git(*words):
-        done = subprocess.run(["git", "-C", ROOT, *words], capture_output=True, text=True)
-        return done.stdout.strip() if done.returncode == 0 else ""
-
-    name = git("rev-parse", "--short", "HEAD") or "unknown"
-    return name + "+" if git("status", "--porcelain", "--", "src", "include", "cli", "CMakeLists.txt") else name
 
 
 def measure_peak(options, known):
@@ -266,8 +251,8 @@ def parse_options():
     options = parser.parse_args()
     options.isa = options.isa.split(",")
     options.peers = [name for name in options.peers.split(",") if name]
-    options.machine = machine_name()
-    options.commit = commit_name()
+    options.machine = bench_rows.processor_name()
+    options.commit = bench_rows.commit_name()
 
     def shown(engine):
         """The command without the folders of this machine."""

@@ -14,7 +14,6 @@ says of descending or merging, reading and writing left out. recall@10: on a GPU
 double; on the processor that of the program's own sample of 1,000 rows.
 """
 import argparse
-import csv
 import datetime
 import json
 import os
@@ -24,6 +23,8 @@ import struct
 import subprocess
 import sys
 import tempfile
+
+import bench_rows
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COLUMNS = ["date", "commit", "machine", "side", "threads", "work", "rows", "columns", "k", "way", "start_share", "runs",
@@ -40,21 +41,16 @@ def finish(rows, options):
             row["share_of_direct"] = f"{float(row['seconds']) / float(direct['seconds']):.3f}"
             if row["recall"]:
                 row["loss"] = f"{float(direct['recall']) - float(row['recall']):.5f}"
-        print(f"  {row['way']:7} {row['start_share']:>8} {float(row['seconds']):10.4f} s  share {row['share_of_direct']}  "
-              f"start {row['start_seconds']}  {row['rounds']} rounds {row['rounds_seconds']}  recall {row['recall']}  "
-              f"loss {row['loss']}", flush=True)
-    if options.csv:
-        new = not options.csv.exists()
-        with open(options.csv, "a", newline="", encoding="utf-8") as file:
-            table = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-            if new:
-                table.writeheader()
-            table.writerows(rows)
+        print(f"  {row['way']:7} {row['start_share']:>8} {float(row['seconds']):10.4f} s  "
+              f"share {row['share_of_direct']}  start {row['start_seconds']}  {row['rounds']} rounds "
+              f"{row['rounds_seconds']}  recall {row['recall']}  loss {row['loss']}", flush=True)
+    bench_rows.append(options.csv, COLUMNS, rows)
 
 
 def timed_row(base, way, share, seconds, recall):
-    return base | {"way": way, "start_share": share, "runs": len(seconds), "seconds": f"{statistics.median(seconds):.5f}",
-                   "seconds_min": f"{min(seconds):.5f}", "seconds_max": f"{max(seconds):.5f}",
+    return base | {"way": way, "start_share": share, "runs": len(seconds),
+                   "seconds": f"{statistics.median(seconds):.5f}", "seconds_min": f"{min(seconds):.5f}",
+                   "seconds_max": f"{max(seconds):.5f}",
                    "recall": f"{recall:.5f}" if recall is not None else ""}
 
 
@@ -62,61 +58,66 @@ def timed_row(base, way, share, seconds, recall):
 
 
 def bench_cuda(options):
-    import ctypes
     import torch
     import descent_gpu
-    from bench_gpu import Kith, stream, timed
+    from bench_gpu import Kith
 
     kith = Kith(options.build)
     for work in descent_gpu.WORKS:
-        if work.name not in options.work:
-            continue
-        points = descent_gpu.make(work, options.rows)
-        if points is None:
-            print(f"{work.name}: absent, KITH_DATA names no folder that has it")
-            continue
-        half, k = len(points) // 2, options.k
-        print(f"\n{work.name}: 2 x {half:,} x {points.shape[1]}, k = {k}", flush=True)
-        truth = descent_gpu.Truth(work, points)
-        part = [points[:half], points[half:]]
-        whole = descent_gpu.Solver(kith, work, points, k)
-        halves = [descent_gpu.Solver(kith, work, each, k) for each in part]
-        torch.cuda.empty_cache()
-        base = dict.fromkeys(COLUMNS, "") | {
-            "date": datetime.date.today().isoformat(), "commit": kith.commit(), "side": "cuda", "work": work.name,
-            "machine": torch.cuda.get_device_name(0), "rows": len(points), "columns": points.shape[1], "k": k,
-            "command": f"bench_merge.py --side cuda --work {work.name}"}
-        told = []
+        if work.name in options.work:
+            bench_work(kith, work, options)
+            torch.cuda.empty_cache()
 
-        def merge(setting):
-            params = descent_gpu.params_of(work, k, setting, -1)
-            report = descent_gpu.DescentReport(struct_size=ctypes.sizeof(descent_gpu.DescentReport))
-            kith.must(kith.lib.kith_cuda_graph_merge(
-                kith.ctx, ctypes.byref(whole.points), ctypes.c_int64(half), ctypes.byref(halves[0].out),
-                ctypes.byref(halves[1].out), ctypes.byref(params), ctypes.byref(whole.out), ctypes.byref(report),
-                stream()))
-            told[:] = [report]
 
-        def add(way, share, call, checked=True):
-            told.clear()
-            seconds = timed(options.runs, call)
-            row = timed_row(base, way, share, seconds, truth.recall(whole.ids) if checked else None)
-            for report in told:
-                row |= {"start_seconds": f"{report.seconds_start:.5f}", "rounds": report.rounds,
-                        "rounds_seconds": f"{report.seconds_rounds:.5f}", "evaluations": f"{report.evaluations:.6g}"}
-            rows.append(row)
+def bench_work(kith, work, options):
+    import ctypes
+    import torch
+    import descent_gpu
+    from bench_gpu import stream, timed
 
-        rows = []
-        add("direct", "", lambda: told.__setitem__(slice(None), [whole.descend({}, -1)]))
-        add("halves", "", lambda: [each.descend({}, -1) for each in halves], checked=False)
-        for share in options.share:
-            setting = {"start_share": share / len(points)} if share else {}
-            add("merge", f"{share:g}" if share else "", lambda setting=setting: merge(setting))
-        add("merge, 5 rounds", "", lambda: merge({"rounds": 5}))
-        add("chance", "", lambda: merge({"start": "random"}))
-        finish(rows, options)
-        del truth, whole, halves, part, points
-        torch.cuda.empty_cache()
+    points = descent_gpu.make(work, options.rows)
+    if points is None:
+        print(f"{work.name}: absent, KITH_DATA names no folder that has it")
+        return
+    half, k = len(points) // 2, options.k
+    print(f"\n{work.name}: 2 x {half:,} x {points.shape[1]}, k = {k}", flush=True)
+    truth = descent_gpu.Truth(work, points)
+    whole = descent_gpu.Solver(kith, work, points, k)
+    halves = [descent_gpu.Solver(kith, work, each, k) for each in (points[:half], points[half:])]
+    torch.cuda.empty_cache()
+    base = dict.fromkeys(COLUMNS, "") | {
+        "date": datetime.date.today().isoformat(), "commit": kith.commit(), "side": "cuda", "work": work.name,
+        "machine": torch.cuda.get_device_name(0), "rows": len(points), "columns": points.shape[1], "k": k,
+        "command": f"bench_merge.py --side cuda --work {work.name}"}
+    told = []
+
+    def merge(setting):
+        params = descent_gpu.params_of(work, k, setting, -1)
+        report = descent_gpu.DescentReport(struct_size=ctypes.sizeof(descent_gpu.DescentReport))
+        kith.must(kith.lib.kith_cuda_graph_merge(
+            kith.ctx, ctypes.byref(whole.points), ctypes.c_int64(half), ctypes.byref(halves[0].out),
+            ctypes.byref(halves[1].out), ctypes.byref(params), ctypes.byref(whole.out), ctypes.byref(report),
+            stream()))
+        told[:] = [report]
+
+    def add(way, share, call, checked=True):
+        told.clear()
+        seconds = timed(options.runs, call)
+        row = timed_row(base, way, share, seconds, truth.recall(whole.ids) if checked else None)
+        for report in told:
+            row |= {"start_seconds": f"{report.seconds_start:.5f}", "rounds": report.rounds,
+                    "rounds_seconds": f"{report.seconds_rounds:.5f}", "evaluations": f"{report.evaluations:.6g}"}
+        rows.append(row)
+
+    rows = []
+    add("direct", "", lambda: told.__setitem__(slice(None), [whole.descend({}, -1)]))
+    add("halves", "", lambda: [each.descend({}, -1) for each in halves], checked=False)
+    for share in options.share:
+        setting = {"start_share": share / len(points)} if share else {}
+        add("merge", f"{share:g}" if share else "", lambda setting=setting: merge(setting))
+    add("merge, 5 rounds", "", lambda: merge({"rounds": 5}))
+    add("chance", "", lambda: merge({"start": "random"}))
+    finish(rows, options)
 
 
 # ---- Processor --------------------------------------------------------------------------------------
@@ -160,8 +161,8 @@ def bench_files(options, run, here, work, rows, columns):
     halves = [run("graph", here / f"{side}.u8bin", *graph, "-o", here / f"{side}.kith") for side in "ab"]
     base = dict.fromkeys(COLUMNS, "") | {
         "date": datetime.date.today().isoformat(), "commit": halves[0]["commit"], "side": "cpu", "work": work,
-        "machine": halves[0]["isa"], "threads": halves[0]["threads"], "rows": rows, "columns": columns, "k": options.k,
-        "command": f"bench_merge.py --side cpu --work {work}"}
+        "machine": bench_rows.processor_name(), "threads": halves[0]["threads"], "rows": rows, "columns": columns,
+        "k": options.k, "command": f"bench_merge.py --side cpu --work {work}"}
     print(f"\n{work}: 2 x {rows // 2:,} x {columns}, k = {options.k}", flush=True)
 
     def of_graph(said):

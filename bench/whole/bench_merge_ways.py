@@ -21,7 +21,6 @@ Works: mixture (clusters of 1,000 points, intrinsic dimension 12) and blob (one 
 sift and fashion of the folder KITH_DATA; NAME:ROWS:COLUMNS:FIRST cuts behind FIRST rows in place of the middle.
 """
 import argparse
-import csv
 import ctypes
 import datetime
 import os
@@ -32,6 +31,7 @@ import time
 
 import numpy
 
+import bench_rows
 from bench_data import read_points, shared_file
 from bench_gpu import CtxParams, EUCLIDEAN, Matrix, Neighbors, Report, SearchParams
 from bench_walk import clustered, machine_of
@@ -262,15 +262,6 @@ class Bench:
                  numpy.concatenate([distances for _, distances in lists]))
 
 
-def write(path, rows):
-    new = not path.exists()
-    with open(path, "a", newline="", encoding="utf-8") as file:
-        table = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        if new:
-            table.writeheader()
-        table.writerows(rows)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu")
@@ -299,7 +290,7 @@ def main():
         for count in SHARDS if name == sharded else ():
             bench.sharded(count)
         if options.csv:
-            write(options.csv, bench.rows)
+            bench_rows.append(options.csv, COLUMNS, bench.rows)
     return 0
 
 

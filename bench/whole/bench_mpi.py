@@ -14,19 +14,19 @@ stay in memory, as the lists do. Each team runs --runs times after one that does
   same              whether the file has the bytes of the first team's
 """
 import argparse
-import csv
 import datetime
 import filecmp
 import json
 import os
 import pathlib
-import platform
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+
+import bench_rows
 
 REPORTED = ["compute_seconds", "wait_seconds", "sample_seconds", "group_seconds", "result_seconds"]
 COLUMNS = ["date", "commit", "machine", "method", "rows", "columns", "k", "shards", "steps", "ranks", "threads",
@@ -95,15 +95,6 @@ def measure(options, points, folder, method):
         yield row
 
 
-def append(path, row):
-    new = not path.exists()
-    with open(path, "a", newline="", encoding="utf-8") as file:
-        table = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        if new:
-            table.writeheader()
-        table.writerow(row)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default="build")
@@ -115,7 +106,7 @@ def main():
     parser.add_argument("--method", default="exact,descent")
     parser.add_argument("--recall", default="0.95")
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--machine", default=platform.machine())
+    parser.add_argument("--machine", default=bench_rows.processor_name())
     parser.add_argument("--csv", type=pathlib.Path)
     options = parser.parse_args()
     options.teams = [tuple(int(number) for number in team.split("x")) for team in options.teams.split(",")]
@@ -126,8 +117,7 @@ def main():
         points = first_rows(options.points, options.rows, folder)
         for method in options.method.split(","):
             for row in measure(options, points, folder, method):
-                if options.csv is not None:
-                    append(options.csv, row)
+                bench_rows.append(options.csv, COLUMNS, [row])
 
 
 if __name__ == "__main__":

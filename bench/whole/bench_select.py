@@ -11,17 +11,16 @@ select_heap.py (a paper each) and select_goals.py; plot_select.py draws them. An
 full sort before anything is timed. --quick: small sizes, to see that everything runs.
 """
 import argparse
-import csv
 import datetime
 import os
 import pathlib
-import platform
 import statistics
 import sys
 import time
 
 import numpy
 
+import bench_rows
 import select_goals
 import select_heap
 import select_queue
@@ -123,19 +122,8 @@ class Bench:
         for row in fresh:
             row.update(date=datetime.date.today().isoformat(), commit=self.kith.commit(),
                        machine=machine_name(self.side), side=self.side, command=self.command)
-        if self.csv and fresh:
-            append_rows(self.csv, fresh)
+        bench_rows.append(self.csv, COLUMNS, [{name: row[name] for name in COLUMNS} for row in fresh])
         self.written = len(self.rows)
-
-
-def append_rows(path, rows):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    is_new = not path.exists() or path.stat().st_size == 0
-    with open(path, "a", newline="", encoding="utf-8") as out:
-        writer = csv.DictWriter(out, COLUMNS, lineterminator="\n", extrasaction="ignore")
-        if is_new:
-            writer.writeheader()
-        writer.writerows(rows)
 
 
 def check(bench):
@@ -152,13 +140,7 @@ def check(bench):
 
 
 def machine_name(side):
-    if side == "cuda":
-        return torch.cuda.get_device_name(0)
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as info:
-            return next(line.split(":", 1)[1].strip() for line in info if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.machine()
+    return torch.cuda.get_device_name(0) if side == "cuda" else bench_rows.processor_name()
 
 
 def main():

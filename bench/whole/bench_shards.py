@@ -19,7 +19,6 @@ at once has no limits.
            the second
 """
 import argparse
-import csv
 import datetime
 import filecmp
 import json
@@ -29,6 +28,8 @@ import subprocess
 import sys
 import threading
 import time
+
+import bench_rows
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COLUMNS = ["date", "commit", "machine", "backend", "gpu", "rows", "columns", "k", "method", "memory", "gpu_memory",
@@ -193,16 +194,6 @@ def measure(options, points, work):
     return row
 
 
-def append(path, row):
-    new = not path.exists()
-    with open(path, "a", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        if new:
-            writer.writeheader()
-        writer.writerow({name: f"{value:.4g}" if isinstance(value, float) else value
-                         for name, value in row.items()})
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
@@ -218,7 +209,7 @@ def main():
     parser.add_argument("--shard-count", type=int, default=0)
     parser.add_argument("--skip-at-once", action="store_true")
     parser.add_argument("--measure-disk", action="store_true")
-    parser.add_argument("--machine", default="")
+    parser.add_argument("--machine", default=bench_rows.processor_name())
     parser.add_argument("--csv", type=pathlib.Path)
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
@@ -229,8 +220,8 @@ def main():
     row = measure(options, points, options.work)
     for name, value in row.items():
         print(f"{name:16} {value}")
-    if options.csv:
-        append(options.csv, row)
+    bench_rows.append(options.csv, COLUMNS, [{name: f"{value:.4g}" if isinstance(value, float) else value
+                                              for name, value in row.items()}])
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ same: whether the ids and distances have the bytes of one GPU. recall of a desce
 solved exactly by PyTorch in double on the first GPU.
 """
 import argparse
-import csv
 import ctypes
 import datetime
 import hashlib
@@ -24,6 +23,7 @@ import time
 
 import torch
 
+import bench_rows
 import descent_gpu
 from bench_gpu import CtxParams, EUCLIDEAN, Matrix, Neighbors, Report, SearchParams
 
@@ -187,20 +187,8 @@ def bench(options, work, rows, k):
               f"{row['screen_seconds']}  rescore {row['rescore_seconds']}  same {row['same']}  recall "
               f"{row.get('recall', '')}  device {row['peak_mib']} MiB", flush=True)
         found.append(row)
-        append(options.csv, [row])
+        bench_rows.append(options.csv, COLUMNS, [row])
     return found
-
-
-def append(path, rows):
-    if path is None:
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    is_new = not path.exists()
-    with open(path, "a", newline="", encoding="utf-8") as out:
-        writer = csv.DictWriter(out, COLUMNS)
-        if is_new:
-            writer.writeheader()
-        writer.writerows(rows)
 
 
 def main():

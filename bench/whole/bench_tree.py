@@ -26,7 +26,6 @@ memory. Whole is a process from its start, kith's alone.
   KITH_DATA=... peers/bin/python bench/whole/bench_tree.py --work catalogue --csv bench/results/tree.csv
 """
 import argparse
-import csv
 import datetime
 import json
 import os
@@ -37,7 +36,7 @@ import sys
 import tempfile
 import time
 
-import bench_graph
+import bench_rows
 import tree_peers
 import tree_work
 
@@ -138,8 +137,8 @@ def recall(ids, truth, work, k):
 def row_of(result, work, k, options, best_peer, truth):
     seconds = statistics.median(result["seconds"])
     compared = best_peer and result["queries"] == len(work.queries)
-    return {"date": datetime.date.today().isoformat(), "commit": bench_graph.commit_name(),
-            "machine": bench_graph.machine_name(), "threads": options.threads, "work": work.name,
+    return {"date": datetime.date.today().isoformat(), "commit": bench_rows.commit_name(),
+            "machine": bench_rows.processor_name(), "threads": options.threads, "work": work.name,
             "rows": len(work.corpus), "queries": result["queries"], "columns": work.corpus.shape[1],
             "dtype": "u8" if work.corpus.dtype.itemsize == 1 else "f32", "k": k,
             "engine": result["engine"], "version": result["version"], "isa": result["isa"],
@@ -152,15 +151,6 @@ def row_of(result, work, k, options, best_peer, truth):
             "recall": f"{recall(result['ids'], truth, work, k):.5f}",
             "pairs_share": result["pairs_share"] and f"{result['pairs_share']:.6f}",
             "command": result["command"]}
-
-
-def write_rows(path, rows):
-    new = not path.exists()
-    with open(path, "a", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        if new:
-            writer.writeheader()
-        writer.writerows(rows)
 
 
 def bench(work, k, options, folder):
@@ -179,7 +169,7 @@ def bench(work, k, options, folder):
     if not same:
         print(f"{work.name}: DIFFERENT ids of kith's methods")
     if options.csv:
-        write_rows(options.csv, rows)
+        bench_rows.append(options.csv, COLUMNS, rows)
     return same
 
 

@@ -21,7 +21,6 @@ Brute force of many queries is measured with fewer (the column `asked`) and not 
 Where a work is solved by two engines, their ids must be the same. PyTorch's distances are fp32.
 """
 import argparse
-import csv
 import ctypes
 import datetime
 import pathlib
@@ -31,6 +30,8 @@ import time
 from dataclasses import dataclass
 
 import torch
+
+import bench_rows
 from bench_gpu import (ROOT, Kith, Neighbors, SearchParams, check, matrix, stream, timed,
                        torch_search)
 
@@ -224,13 +225,7 @@ def main():
     for work in (w for w in SWEEPS[options.sweep] if options.only in w.name):
         rows = run_work(kith, work, options)
         failed |= any(row["recall"] not in ("", "1.00000") for row in rows)
-        if options.csv:
-            new = not options.csv.exists()
-            with open(options.csv, "a", newline="") as out:
-                writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
-                if new:
-                    writer.writeheader()
-                writer.writerows(rows)
+        bench_rows.append(options.csv, COLUMNS, rows)
         torch.cuda.empty_cache()
     return 1 if failed else 0
 

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 import torch
 
 import bench_data
+import bench_rows
 import descent_rows
 from bench_gpu import Kith, Matrix, Neighbors, SearchParams, stream, timed
 from descent_types import DescentParams, DescentReport
@@ -343,8 +344,8 @@ def bench(kith, work, options):
         rows.append(row)
         rounds += more
     if options.csv:
-        descent_rows.append(options.csv, descent_rows.COLUMNS, rows)
-        descent_rows.append(options.csv.with_name("descent_rounds.csv"), descent_rows.ROUND_COLUMNS, rounds)
+        bench_rows.append(options.csv, descent_rows.COLUMNS, rows)
+        bench_rows.append(options.csv.with_name("descent_rounds.csv"), descent_rows.ROUND_COLUMNS, rounds)
 
 
 def run(options):

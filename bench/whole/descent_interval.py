@@ -20,6 +20,7 @@ import tempfile
 import numpy
 
 import bench_descent
+import bench_rows
 import descent_rows
 import descent_work
 
@@ -87,7 +88,7 @@ def main():
                 "recall_min": f"{min(recalls):.5f}", "recall_max": f"{max(recalls):.5f}",
                 "width": f"{numpy.mean(widths):.5f}",
                 "command": f"descent_interval.py --work {work.name} --rows {len(work.points)}"}
-            descent_rows.append(options.csv, descent_rows.INTERVAL_COLUMNS, [row])
+            bench_rows.append(options.csv, descent_rows.INTERVAL_COLUMNS, [row])
             enough = inside >= LEAST * options.seeds and enough
     return 0 if enough else 1
 

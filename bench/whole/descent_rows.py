@@ -57,18 +57,6 @@ def settings_of(groups, only):
     return {name: setting for name, setting in found.items() if only in name}
 
 
-def append(path, columns, rows):
-    if path is None or not rows:
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    is_new = not path.exists()
-    with open(path, "a", newline="", encoding="utf-8") as out:
-        writer = csv.DictWriter(out, columns, lineterminator="\n")
-        if is_new:
-            writer.writeheader()
-        writer.writerows(rows)
-
-
 def rounds_of(base, setting, command, rounds):
     """Rows of rounds: dictionaries with number, updates, evaluations, phi, recall, seconds."""
     return [base | {"setting": setting, "command": command, "number": each["number"],

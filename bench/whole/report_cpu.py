@@ -6,7 +6,7 @@ import importlib.util
 import pathlib
 from functools import partial
 
-import bench_graph
+import bench_rows
 from report_cpu_bench import Bench, measure_limits
 from report_cpu_graphs import generated_job, shared_job
 from report_cpu_select import select_job
@@ -119,7 +119,7 @@ def describe(bench):
         for name, rate in bench.limits.items()
     ]
     return {
-        "machine": bench_graph.machine_name(),
+        "machine": bench_rows.processor_name(),
         "threads": threads,
         "commit": bench.commit,
         "versions": versions,
