@@ -47,12 +47,14 @@ static __device__ double sum_of_squares(const kin_cascade_relate &job, kith_dtyp
 {
     double sum = 0.0;
     for (int32_t first = 0; first < job.rows.cols; first += KIN_CASCADE_BATCH) {
+        const int32_t own = first + (int32_t)threadIdx.x % KIN_METRIC_LANES;
         double values[KIN_CASCADE_UNROLL];
-        kin_cascade_components(job.rows, dtype, row,
-                               first + (int32_t)threadIdx.x % KIN_METRIC_LANES, values);
+        kin_cascade_components(job.rows, dtype, row, own, values);
 #pragma unroll
         for (int u = 0; u < KIN_CASCADE_UNROLL; u++) {
-            const double value = related_value(job.relation, values[u]);
+            /* Behind the last one are zeros, and what stands for a zero may be none. */
+            const bool exists = own + u * KIN_METRIC_LANES < job.rows.cols;
+            const double value = exists ? related_value(job.relation, values[u]) : 0.0;
             sum = fma(value, value, sum);
         }
     }

@@ -66,7 +66,7 @@ static void relate_case(kith_dtype dtype, int64_t rows, int32_t cols, int64_t ga
     const uint64_t cells = (uint64_t)(rows * cols);
     float *got = test_host_room(cells * sizeof *got);
     uint64_t *lengths = test_host_room((size_t)rows * sizeof *lengths);
-    double *values = aligned_alloc(64, (size_t)(cols + 64) * sizeof *values);
+    double *values = aligned_alloc(64, (size_t)(cols + 64) / 8 * 64);
     uint64_t seed = 3 + cells;
     assert_non_null(values);
     test_rows_fill(&both.rows, 100.0, 1, &seed);
