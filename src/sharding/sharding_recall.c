@@ -2,10 +2,10 @@
  * The recall of an approximate graph from shards: rows of a sample are solved exactly against one
  * shard after another. What the lists of the sample have is noted while they are in memory. */
 #include "api/api_sample.h"
-#include "api/api_shard.h"
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
+#include "sharding/sharding.h"
 
 #include <math.h>
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Found neighbours into the lists of shards. */
-#include "api/api_shard.h"
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "host/host_threads.h"
 #include "metric/metric.h"
+#include "sharding/sharding.h"
 
 #include <math.h>
 

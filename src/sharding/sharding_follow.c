@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Graphs of groups that overlap (api_shard_group.c), each alone.
+ * Graphs of groups that overlap (sharding_group.c), each alone.
  *
  *     time ->     engine         | group 0      | group 1        | group 2        | union
  *                 some threads   | gather 1     | gather 2       |                |
@@ -11,14 +11,14 @@
  * least: the engine waits for the disk where all of them are on their way there, and what is still
  * in its place at the end need not be read again. Rows of a group stand in rising order, so that
  * at the end one pass over all lists, side by side, has those of every point
- * (api_shard_union.c). */
-#include "api/api_shard_gather.h"
+ * (sharding_union.c). */
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
 #include "metric/metric.h"
+#include "sharding/sharding_gather.h"
 
 #include <math.h>
 #include <stdatomic.h>

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Graphs from shards: the folder, the steps, and the result in pieces. */
-#include "api/api_shard.h"
+#include "sharding/sharding.h"
 
-#include "api/api_bounds.h"
 #include "api/api_call.h"
-#include "api/api_shard_result.h"
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "host/host_clock.h"
+#include "sharding/sharding_bounds.h"
+#include "sharding/sharding_result.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Rows of a group, copied from all points in rising order. */
-#ifndef KIN_API_SHARD_GATHER_H
-#define KIN_API_SHARD_GATHER_H
+#ifndef KIN_SHARDING_GATHER_H
+#define KIN_SHARDING_GATHER_H
 
-#include "api/api_shard.h"
+#include "sharding/sharding.h"
 
 typedef struct kin_sharding_bag {
     int32_t group; /* whose rows are there; -1: none */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Exact graphs of shards, and what each shard gets from another one. */
-#include "api/api_bounds.h"
 #include "api/api_method.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
+#include "sharding/sharding_bounds.h"
 #include "tree/tree_choose.h"
 
 #include <inttypes.h>

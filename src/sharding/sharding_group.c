@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Shards that follow clusters, for approximate graphs: groups of near points that overlap.
  *
- * Points are in cells (api_shard_cells.c), cells in groups (api_shard_divide.c). A point belongs to
+ * Points are in cells (sharding_cells.c), cells in groups (sharding_divide.c). A point belongs to
  * the group of its nearest cell, and as a guest to those of its next ones whose keys are within its
  * reach: a factor of the nearest key. So every group is built alone, and nobody has to meet.
  *
@@ -10,7 +10,7 @@
  * each group gets. The least reach that covers enough is taken. Groups are as few as memory
  * allows; guests may make more of them necessary, which makes more borders: then all begins again
  * with one more. Where no reach does at a cost that is below that of pairs, there are no groups. */
-#include "api/api_shard_group.h"
+#include "sharding/sharding_group.h"
 #include "api/api_sample.h"
 #include "base/base_mem.h"
 #include "base/base_size.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/api_bounds.h"
+#include "sharding/sharding_bounds.h"
 
 #include "base/base_mem.h"
 #include "base/base_size.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/api_shard_result.h"
+#include "sharding/sharding_result.h"
 
 #include "base/base_size.h"
 #include "base/base_try.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Cells of near points, and their division into groups. */
-#ifndef KIN_API_SHARD_GROUP_H
-#define KIN_API_SHARD_GROUP_H
+#ifndef KIN_SHARDING_GROUP_H
+#define KIN_SHARDING_GROUP_H
 
-#include "api/api_shard.h"
+#include "sharding/sharding.h"
 
 enum { KIN_SHARDING_NEAREST = 8 };
 

@@ -6,11 +6,11 @@
  *
  * Neighbours are cells that are near to the same rows: the nearest one of a row that was seen and
  * each of its next ones, the less the farther these are. */
-#include "api/api_shard_group.h"
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "select/select_pairs.h"
+#include "sharding/sharding_group.h"
 
 #include <math.h>
 

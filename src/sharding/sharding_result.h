@@ -3,11 +3,11 @@
  * that who has no room for it hears of that before the work is done; lists come when all stand.
  * Where shards are groups the file is opened beside the first ones: asking for the place may take
  * long. */
-#ifndef KIN_API_SHARD_RESULT_H
-#define KIN_API_SHARD_RESULT_H
+#ifndef KIN_SHARDING_RESULT_H
+#define KIN_SHARDING_RESULT_H
 
-#include "api/api_shard.h"
 #include "file/file_parts.h"
+#include "sharding/sharding.h"
 
 #include <stdatomic.h>
 

@@ -3,8 +3,8 @@
  * them meet. Lists are merged by canonical keys. Engines give distances, which are keys, or their
  * negatives, but for euclidean, where they are roots and two keys may have one: engines are asked
  * for sqeuclidean, in the same order. */
-#ifndef KIN_API_SHARD_H
-#define KIN_API_SHARD_H
+#ifndef KIN_SHARDING_H
+#define KIN_SHARDING_H
 
 #include "api/api_check.h"
 #include "shard/shard_team.h"
@@ -57,7 +57,7 @@ typedef struct kin_sharding {
     uint32_t *found_ids;
     double *found_keys;
     kin_shard_part near[KIN_SHARDING_SIDES]; /* whose rows have met */
-    struct kin_bounds *bounds;               /* of exact graphs: api_bounds.h */
+    struct kin_bounds *bounds;               /* of exact graphs: sharding_bounds.h */
     kin_shard_folder *folder;
 
     kith_progress_fn progress; /* the caller's, behind ours */

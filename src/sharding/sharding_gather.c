@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * All rows are cut into runs; once it is known how many members of the group each has, runs are
  * copied in any order. */
-#include "api/api_shard_gather.h"
+#include "sharding/sharding_gather.h"
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"

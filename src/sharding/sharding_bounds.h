@@ -17,10 +17,10 @@
  * either, so it is in no list, whatever its ids. A degenerate row stands at the origin, which is
  * nearer to others than the distance that it is given. Metrics without a triangle inequality have
  * no bounds, and all rows meet. */
-#ifndef KIN_API_BOUNDS_H
-#define KIN_API_BOUNDS_H
+#ifndef KIN_SHARDING_BOUNDS_H
+#define KIN_SHARDING_BOUNDS_H
 
-#include "api/api_shard.h"
+#include "sharding/sharding.h"
 
 /* What a job leaves out. */
 typedef struct kin_bounds_skipped {

@@ -8,13 +8,13 @@
  *
  * Most points are in one group, and what its file has of them goes to the result as it is: ids and
  * distances. Of the others there are keys, by which lists are merged. */
-#include "api/api_shard.h"
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
 #include "shard/shard_view.h"
+#include "sharding/sharding.h"
 
 enum { ROWS_A_TASK = 2048, ENTRIES_A_PIECE = 1 << 23, SIDES = 2, MOST_PUTTERS = 8 };
 

@@ -4,13 +4,13 @@
  * has a center shares it with another one. More rounds move centers within clusters alone. What
  * cells are like is then told by other rows: centers are nearer to those that they were made of. */
 #include "api/api_sample.h"
-#include "api/api_shard_group.h"
 #include "base/base_mem.h"
 #include "base/base_random.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "file/file_item.h"
 #include "host/host_threads.h"
+#include "sharding/sharding_group.h"
 
 /* A cluster that has no center is torn: there should be some of them in each. On a processor
  * finding the nearest of so many would take longer than the graphs. */
@@ -166,7 +166,7 @@ static kith_status train(training *t)
 }
 
 /* As many as points and the processor ask for, in a part of the memory: of each row of the training
- * its values, its nearest cells, and what divides these (api_shard_divide.c). */
+ * its values, its nearest cells, and what divides these (sharding_divide.c). */
 static int64_t cell_count(const kin_sharding *job)
 {
     const uint64_t row_bytes =

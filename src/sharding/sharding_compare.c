@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Graphs from shards by a team: whether all have the same job, before anything begins. */
-#include "api/api_shard.h"
 #include "base/base_mem.h"
 #include "base/base_try.h"
 #include "gpu/gpu.h"
+#include "sharding/sharding.h"
 
 #include <inttypes.h>
 #include <stdio.h>
