@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # What `make check-full` adds to `make check`; every step runs, failures are counted at the end.
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit
 jobs=$(nproc)
 failed=()
 step() {

@@ -7,7 +7,7 @@
 # KITH_SANITIZER="compute-sanitizer --tool memcheck" runs each program under it (tools/sanitize_gpu.sh).
 # KITH_DATA=FOLDER: real data, too. KITH_LONG=1: sizes beyond 2^32, too.
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit
 build=${1:-build}
 shift || true
 export KITH_CUDA_MODULE=${KITH_CUDA_MODULE:-$PWD/$build/libkith_cuda.so}

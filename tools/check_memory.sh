@@ -4,7 +4,7 @@
 # (ctest keeps the times). valgrind knows AVX2 and nothing above it, and shows that to the program.
 # It computes long double in double, so test_metric_log, which measures with long double, is left out.
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit
 costs=build/Testing/Temporary/CTestCostData.txt
 if [ ! -s "$costs" ]; then
     echo "memory: $costs is missing; run make check first" >&2

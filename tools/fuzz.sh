@@ -5,7 +5,7 @@
 # something stays in build-fuzz/TARGET.found/; an input that broke something goes to tests/fuzz/corpus/TARGET/
 # with the fix, and is replayed by ctest from then on.
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit
 seconds=${FUZZ_SECONDS:-60}
 cmake --preset fuzz >/dev/null || exit 1
 if [ $# = 0 ]; then

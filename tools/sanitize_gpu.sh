@@ -5,7 +5,7 @@
 # that was never written (initcheck), barriers that not all threads reach (synccheck). For both units.
 #   sanitize_gpu.sh [BUILD_FOLDER [TOOL...]]     SANITIZER names the program; TESTS other tests
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit
 build=${1:-build}
 shift || true
 small="test_gpu_paths test_cascade_near test_cascade_groups test_cascade_fill test_cascade_links test_cascade_lists test_cascade_samples"
