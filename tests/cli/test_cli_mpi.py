@@ -393,7 +393,7 @@ class Hosts(RankCase):
                *self.words("-k", "8")]
         _, told = self.run_to_end(*two, code=1)
         self.assertEqual(len(told), 1, told)
-        self.assertRegex(told[0], rf"this one 'k 8'.* \[rank 4 on host-12\]$")
+        self.assertRegex(told[0], r"this one 'k 8'.* \[rank 4 on host-12\]$")
         if os.path.exists(STUB):
             self.divide_gpus(["env", f"KITH_CUDA_MODULE={STUB}", MPI])
 
@@ -401,7 +401,7 @@ class Hosts(RankCase):
         """Each host's ranks divide its own GPUs: of two on each host one is missing."""
         _, told = self.run_to_end(*self.mpirun, *stub, *self.words("--device", "cuda:0,9"), code=1)
         self.assertEqual(len(told), 1, told)
-        self.assertRegex(told[0], rf"cuda:9: there is no such .* \[rank 1 on host-11\]$")
+        self.assertRegex(told[0], r"cuda:9: there is no such .* \[rank 1 on host-11\]$")
         (self.folder / "out.kith").unlink()
         self.run_to_end(*self.mpirun, *stub, *self.words("--device", "cuda:all"))
         self.assertEqual((self.folder / "out.kith").read_bytes(), self.whole())
