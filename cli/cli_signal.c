@@ -29,6 +29,7 @@ void cli_signal_install(void)
 {
     install(SIGINT);
     install(SIGTERM);
+    (void)signal(SIGXFSZ, SIG_IGN); /* a file beyond ulimit -f is then an error of the write */
 }
 
 bool cli_signal_came(void)

@@ -113,8 +113,8 @@ class Files(CliCase):
         before = sorted(os.listdir(self.folder))
 
         def limit():
+            signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
             resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
-            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 
         done = self.kith("graph", "points.u8bin", "-k", "9", "-o", "g.npz", preexec_fn=limit)
         self.assertEqual(done.returncode, 1, done.stderr)
