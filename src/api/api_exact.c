@@ -254,7 +254,7 @@ static kith_status both(kith_ctx *ctx, const kith_matrix *a, const kith_matrix *
 }
 
 kith_status kin_api_both_within(kith_ctx *ctx, const kith_matrix *a, const kith_matrix *b,
-                                const kith_search_params *params, const kin_within within[2],
+                                const kith_search_params *params, const kin_within *within,
                                 const kith_neighbors *ab, const kith_neighbors *ba)
 {
     kin_call call;

@@ -31,12 +31,13 @@ kith_status kin_api_check_queries(kith_ctx *ctx, const kith_matrix *corpus,
                                   kin_knn_job *job);
 
 /* kith_knn_exact and kith_knn_both where something is known (exact_list.h), of which engines may
- * make use: slots of the answer that they do not write stay as they are. */
+ * make use: slots of the answer that they do not write stay as they are. In both directions: two.
+ */
 kith_status kin_api_knn_within(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
                                const kith_search_params *params, kin_within within,
                                const kith_neighbors *out);
 kith_status kin_api_both_within(kith_ctx *ctx, const kith_matrix *a, const kith_matrix *b,
-                                const kith_search_params *params, const kin_within within[2],
+                                const kith_search_params *params, const kin_within *within,
                                 const kith_neighbors *ab, const kith_neighbors *ba);
 
 /* A corpus in host memory that waits for queries of the type of `queries`, and for k ids each.
