@@ -84,6 +84,8 @@ static void add_report(kith_ctx *ctx, summing *s)
     report->seconds_rescore += s->sum.seconds_rescore;
     report->peak_bytes =
         report->peak_bytes > s->sum.peak_bytes ? report->peak_bytes : s->sum.peak_bytes;
+    report->gpu_peak_bytes = report->gpu_peak_bytes > s->sum.gpu_peak_bytes ? report->gpu_peak_bytes
+                                                                            : s->sum.gpu_peak_bytes;
     s->sum = *report;
     s->peak = peak > s->peak ? peak : s->peak;
     atomic_store(&ctx->peak_bytes, s->peak);

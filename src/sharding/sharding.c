@@ -69,7 +69,7 @@ static kith_status meet(void *arg, const kin_shard_part *a, const kin_shard_part
 {
     kin_sharding *job = arg;
     const int64_t stand = kin_shard_count_done(job->folder);
-    const int64_t skipped = job->bounds->skipped.skipped;
+    const int64_t skipped = job->bounds->skipped;
     char more[KIN_SHARDING_PHASE / 2] = "";
     if (skipped > 0) {
         (void)snprintf(more, sizeof more, ", %" PRId64 " skipped", skipped);
@@ -218,7 +218,7 @@ static kith_status make_tables(sharded *s)
     const int64_t sides = kin_min_i64(KIN_SHARDING_SIDES, job->shards);
     const uint64_t entries = kin_size_mul((uint64_t)(sides * rows), (uint64_t)job->k);
     KIN_TRY(kin_sharding_make_ctx(job, 1, &s->disk));
-    KIN_TRY(kin_bounds_make(job));
+    KIN_TRY(kin_sharding_bounds_make(job));
     if (!job->follows) {
         KIN_TRY(kin_alloc(job->ctx, &job->found_ids, entries, sizeof *job->found_ids,
                           "what two shards find"));
@@ -236,7 +236,7 @@ static kith_status make_tables(sharded *s)
         meet,
         kin_sharding_merge,
         job->follows ? kin_sharding_follow : NULL,
-        job->params.team == NULL && job->bounds->usable ? kin_bounds_apart : NULL};
+        job->params.team == NULL && job->bounds->bounds.usable ? kin_sharding_apart : NULL};
     return KITH_OK;
 }
 
@@ -316,10 +316,10 @@ static void fill_report(const sharded *s, double seconds, kith_shard_report *rep
         .seconds_check = s->job.seconds_check,
         .parts = kin_sharding_result_parts(&s->result)};
     if (s->job.bounds != NULL) {
-        const kin_bounds_skipped *skipped = &s->job.bounds->skipped;
-        report->pairs_met = skipped->met;
-        report->pairs_skipped = skipped->skipped;
-        report->rows_skipped = skipped->rows > 0.0 ? skipped->left_out / skipped->rows : 0.0;
+        const kin_sharding_bounds *bounds = s->job.bounds;
+        report->pairs_met = bounds->met;
+        report->pairs_skipped = bounds->skipped;
+        report->rows_skipped = bounds->rows > 0.0 ? bounds->left_out / bounds->rows : 0.0;
     }
     if (s->folder.met != NULL) {
         report->steps_done = kin_shard_count_done(&s->folder);
@@ -333,7 +333,7 @@ static void release(sharded *s)
     (void)kin_sharding_follow_end(&s->job);
     kin_shard_run_free(&s->run);
     kin_shard_folder_close(&s->folder);
-    kin_bounds_free(&s->job);
+    kin_sharding_bounds_free(&s->job);
     kin_sharding_group_free(&s->job);
     kin_sharding_sample_free(&s->job);
     kin_free(ctx, s->job.pair_rows);

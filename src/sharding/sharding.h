@@ -57,7 +57,7 @@ typedef struct kin_sharding {
     uint32_t *found_ids;
     double *found_keys;
     kin_shard_part near[KIN_SHARDING_SIDES]; /* whose rows have met */
-    struct kin_bounds *bounds;               /* of exact graphs: sharding_bounds.h */
+    struct kin_sharding_bounds *bounds;      /* of exact graphs: sharding_bounds.h */
     kin_shard_folder *folder;
 
     kith_progress_fn progress; /* the caller's, behind ours */

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Exact graphs of shards, and what each shard gets from another one. */
-#include "api/api_method.h"
+#include "api/api_across.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "sharding/sharding_bounds.h"
-#include "tree/tree_choose.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 
 /* "points[17, 3] is NaN" of a shard that begins at row 1000 becomes "points[1017, 3] is NaN". */
@@ -50,49 +48,7 @@ kith_status kin_sharding_build_exact(void *arg, const kin_shard_part *a)
     }
     KIN_TRY(kin_sharding_note(job, kith_graph_exact(job->ctx, &rows, &params, &job->found[0]), a));
     KIN_TRY(kin_sharding_take(job, &job->found[0], a->first, a));
-    return kin_bounds_measure(job, a);
-}
-
-static kin_request request_of(const kin_sharding *job)
-{
-    return (kin_request){
-        .distance = {.metric = job->exact.metric, .cols = job->points.cols, .isa = job->ctx->isa},
-        .k = job->k,
-        .method = job->exact.method};
-}
-
-/* Whether trees are what whole shards would be searched by: few rows of them that can meet have no
- * better way, though for so few alone nobody would try one. */
-static bool suits_tree(const kin_sharding *job)
-{
-    kith_matrix rows = job->points;
-    const kin_request request = request_of(job);
-    rows.rows /= job->shards;
-    return request.method == KITH_METHOD_AUTO && job->ctx->device != KIN_DEVICE_CUDA &&
-           kin_tree_chance_of(&rows, rows.rows, false, &request) == KIN_TREE_LIKELY;
-}
-
-static bool goes_twice(const kin_sharding *job, const kith_matrix rows[KIN_SHARDING_SIDES])
-{
-    const kin_request request = request_of(job);
-    return job->found[0].k != job->found[1].k ||
-           kin_method_goes_twice(&request, &rows[0], &rows[1]);
-}
-
-/* What is not found is not there. */
-static void empty(const kin_sharding *job, const kith_neighbors *found)
-{
-    const double far = job->metric == KITH_INNER_PRODUCT ? -INFINITY : INFINITY;
-    for (int64_t i = 0; i < found->rows * found->k; i++) {
-        found->ids[i] = KITH_ID_NONE;
-        found->distances64[i] = far;
-    }
-}
-
-/* Lists that are full say how far is too far. */
-static kin_within known_of(const kin_sharding *job, const kin_shard_part *part)
-{
-    return (kin_within){part->lists.keys + job->k - 1, job->k};
+    return kin_sharding_measure(job, a);
 }
 
 /* Those rows of both that can meet: found ids count from the first of them. */
@@ -100,33 +56,17 @@ static kith_status meet_near(kin_sharding *job, const kin_shard_part *a, const k
 {
     const kin_shard_part *const parts[] = {a, b};
     const int64_t k[] = {kin_min_i64(job->k, b->rows), kin_min_i64(job->k, a->rows)};
-    const kith_matrix rows[] = {kin_sharding_rows(job, a), kin_sharding_rows(job, b)};
-    kith_search_params params = job->exact;
-    params.flags &= ~(uint32_t)KITH_INCLUDE_SELF;
-    params.k = job->k;
+    kith_matrix rows = job->points;
     kin_sharding_aim(job, parts, k, KIN_SHARDING_SIDES);
-    const kin_within known[] = {known_of(job, a), known_of(job, b)};
-    for (int i = 0; i < KIN_SHARDING_SIDES; i++) {
-        empty(job, &job->found[i]);
-    }
-    if (suits_tree(job)) {
-        params.method = KITH_METHOD_TREE;
-    } else if (!goes_twice(job, rows)) {
-        params.k = k[0];
-        params.method = KITH_METHOD_EXACT;
-        return kin_sharding_note(job,
-                                 kin_api_both_within(job->ctx, &rows[0], &rows[1], &params, known,
-                                                     &job->found[0], &job->found[1]),
-                                 a);
-    }
-    for (int i = 0; i < KIN_SHARDING_SIDES; i++) {
-        params.k = k[i];
-        KIN_TRY(kin_sharding_note(
-            job,
-            kin_api_knn_within(job->ctx, &rows[1 - i], &rows[i], &params, known[i], &job->found[i]),
-            a));
-    }
-    return KITH_OK;
+    rows.rows /= job->shards;
+    kin_across across = {.rows = {kin_sharding_rows(job, a), kin_sharding_rows(job, b)},
+                         .known = {kin_sharding_known(job, a), kin_sharding_known(job, b)},
+                         .found = {job->found[0], job->found[1]},
+                         .params = job->exact,
+                         .suits_tree = kin_across_suits_tree(job->ctx, &rows, &job->exact)};
+    across.params.k = job->k;
+    across.params.flags &= ~(uint32_t)KITH_INCLUDE_SELF;
+    return kin_sharding_note(job, kin_across_search(job->ctx, &across), a);
 }
 
 kith_status kin_sharding_meet_exact(void *arg, const kin_shard_part *a, const kin_shard_part *b)
@@ -137,7 +77,7 @@ kith_status kin_sharding_meet_exact(void *arg, const kin_shard_part *a, const ki
     near[0] = *a;
     near[1] = *b;
     memset(job->found, 0, sizeof job->found);
-    KIN_TRY(kin_bounds_narrow(job, near, &any));
+    KIN_TRY(kin_sharding_narrow(job, near, &any));
     return any ? meet_near(job, &near[0], &near[1]) : KITH_OK;
 }
 

@@ -204,7 +204,7 @@ kith_status kin_sharding_needs(const kin_sharding *job, int32_t shards, kin_shar
     KIN_TRY(plan_engine(job, two, true, &plan));
     uint64_t bytes = plan.peak_bytes - plan.result_bytes;
     bytes = kin_size_add(bytes, kin_size_mul(entries, (slots + 1) * entry + sides * ENTRY_BYTES));
-    bytes = kin_size_add(bytes, kin_bounds_bytes(job, shards));
+    bytes = kin_size_add(bytes, kin_sharding_bounds_bytes(job, shards));
     if (job->params.mapped != 0) {
         bytes = kin_size_add(bytes, kin_size_mul((uint64_t)rows, slots * row_bytes));
     }
