@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Candidate lists on a device against plain C: thresholds from cost matrices (kth), candidates from
- * them (gather), compaction (tighten), and which tiles are met (plan). Costs are random, tied, or
- * padding; counts go beyond capacities.
- */
+ * them (gather), compaction (tighten). Costs are random, tied, or padding; counts go beyond
+ * capacities. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,9 +11,9 @@
 
 #include "base/base_random.h"
 #include "base/base_size.h"
-#include "fused/fused_schedule.h"
 #include "select/select_pairs.h"
 #include "support/support_gpu.h"
+#include "support/support_rows.h"
 #include "support/support_screen.h"
 
 #include <math.h>
@@ -22,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS = 300, COLS_POINTS = 1500, MOST_TOLD = 20 };
+enum { ROWS = 300, COLS_POINTS = 1500 };
 
 static const kin_bound_kind kinds[] = {KIN_BOUND_INTEGER, KIN_BOUND_DISTANCE, KIN_BOUND_PRODUCT};
 static const char *const kind_names[] = {"integer", "distance", "product"};
@@ -36,30 +35,14 @@ typedef struct test_facts {
     kin_fused_facts *facts;
 } test_facts;
 
-static double uniform(uint64_t *seed)
-{
-    return (double)(kin_random_next(seed) >> 11) * 0x1p-53;
-}
-
-static kin_fused_frame frame_of(kin_bound_kind kind)
-{
-    return (kin_fused_frame){.type = kind == KIN_BOUND_INTEGER ? KIN_FUSED_S8 : KIN_FUSED_F16,
-                             .bound = kind,
-                             .cols = 8,
-                             .row_bytes = 128,
-                             .scale = kind == KIN_BOUND_INTEGER ? 1.0 : 0x1p-7,
-                             .kappa = kind == KIN_BOUND_INTEGER ? 0.0 : 128 * 0x1p-24,
-                             .key_scale = 1.0};
-}
-
 static test_facts make_facts(test_bench *b, kin_bound_kind kind, int64_t points)
 {
     const int64_t padded = kin_round_up(points, KIN_FUSED_BLOCK);
     test_facts t = {.facts = test_host_block((uint64_t)padded, sizeof *t.facts)};
-    t.host = (kin_fused_set){.frame = frame_of(kind), .points = points, .padded = padded};
+    t.host = (kin_fused_set){.frame = test_screen_frame(kind), .points = points, .padded = padded};
     for (int64_t p = 0; p < points && kind != KIN_BOUND_INTEGER; p++) {
-        t.facts[p].norm = (float)(50.0 + 50.0 * uniform(&b->seed));
-        t.facts[p].lost = (float)(0.05 * uniform(&b->seed));
+        t.facts[p].norm = (float)(50.0 + 50.0 * test_uniform(&b->seed));
+        t.facts[p].lost = (float)(0.05 * test_uniform(&b->seed));
         t.host.worst.norm = fmax(t.host.worst.norm, (double)t.facts[p].norm);
         t.host.worst.lost = fmax(t.host.worst.lost, (double)t.facts[p].lost);
     }
@@ -77,7 +60,8 @@ static kin_bound_row row_of(const test_facts *t, int64_t p)
 /* Orders of costs; few different ones where they are to be tied. */
 static uint32_t random_order(test_bench *b, kin_bound_kind kind, bool tied)
 {
-    const double x = tied ? floor(20.0 * uniform(&b->seed)) * 200.0 : 4000.0 * uniform(&b->seed);
+    const double x =
+        tied ? floor(20.0 * test_uniform(&b->seed)) * 200.0 : 4000.0 * test_uniform(&b->seed);
     kin_fused_word w;
     if (kind == KIN_BOUND_INTEGER) {
         w.i = (int32_t)x;
@@ -101,25 +85,6 @@ static double proven_by(const test_facts *rows, int64_t row, kin_bound_row col, 
                                    row_of(rows, row), col);
 }
 
-static void tell(test_bench *b, const char *what, const char *kind, int64_t k, int64_t row,
-                 double want, double got)
-{
-    b->wrong += 1;
-    if (b->wrong <= MOST_TOLD) {
-        printf("WRONG %s: %s, k %lld, row %lld: want %.17g, got %.17g\n", what, kind, (long long)k,
-               (long long)row, want, got);
-        (void)fflush(stdout);
-    }
-}
-
-static void launched(test_bench *b, int error, const char *what)
-{
-    if (kin_gpu_check(b->ctx, b->gpu, error, what) != KITH_OK ||
-        kin_gpu_wait(b->ctx, b->gpu) != KITH_OK) {
-        fail_msg("%s: %s", what, kith_ctx_detail(b->ctx));
-    }
-}
-
 static int by_order(const void *a, const void *b)
 {
     const uint32_t x = *(const uint32_t *)a;
@@ -127,8 +92,7 @@ static int by_order(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* ---- tighten -----------------------------------------------------------------------------------
- */
+/* ---- tighten -------------------------------------------------------------------------------- */
 
 typedef struct list_case {
     int32_t k;
@@ -217,20 +181,20 @@ static void compare_lists(test_bench *b, const char *kind, const test_lists *t)
     for (int64_t row = 0; row < ROWS; row++) {
         uint64_t *list = words + row * l->capacity;
         if (reach[row] != l->reach[row]) {
-            tell(b, "reach", kind, l->k, row, l->reach[row], reach[row]);
+            test_bench_tell(b, "reach", kind, l->k, row, l->reach[row], reach[row]);
         }
         if (lost[row] != l->lost[row]) {
-            tell(b, "lost", kind, l->k, row, l->lost[row], lost[row]);
+            test_bench_tell(b, "lost", kind, l->k, row, l->lost[row], lost[row]);
         }
         if (counts[row] != l->counts[row]) {
-            tell(b, "count", kind, l->k, row, l->counts[row], counts[row]);
+            test_bench_tell(b, "count", kind, l->k, row, l->counts[row], counts[row]);
             continue;
         }
         kin_select_sort_words(list, counts[row]);
         for (int32_t i = 0; i < counts[row]; i++) {
             if (list[i] != l->words[row * l->capacity + i]) {
-                tell(b, "entry", kind, l->k, row, (double)l->words[row * l->capacity + i],
-                     (double)list[i]);
+                test_bench_tell(b, "entry", kind, l->k, row,
+                                (double)l->words[row * l->capacity + i], (double)list[i]);
                 break;
             }
         }
@@ -255,15 +219,16 @@ static void compare_worst(test_bench *b, const char *kind, const test_facts *row
             far = fmax(far, t->host.reach[p] + (distance ? (double)rows->facts[p].lost : 0.0));
         }
         if ((double)worst[tile].norm != norm) {
-            tell(b, "worst norm", kind, t->host.k, tile, norm, (double)worst[tile].norm);
+            test_bench_tell(b, "worst norm", kind, t->host.k, tile, norm, (double)worst[tile].norm);
         }
         const double got = (double)worst[tile].far;
         if (got < far || got > (double)nextafterf(test_float_above(far), INFINITY)) {
-            tell(b, "worst reach", kind, t->host.k, tile, far, got);
+            test_bench_tell(b, "worst reach", kind, t->host.k, tile, far, got);
         }
         if (rows->host.frame.bound == KIN_BOUND_INTEGER && far < 1e9 && far >= 0.0 &&
             (double)worst[tile].integer != far) {
-            tell(b, "integer reach", kind, t->host.k, tile, far, (double)worst[tile].integer);
+            test_bench_tell(b, "integer reach", kind, t->host.k, tile, far,
+                            (double)worst[tile].integer);
         }
     }
 }
@@ -283,7 +248,7 @@ static void tighten_case(test_bench *b, kin_bound_kind kind, const list_case *c)
                                    .lists = t.device,
                                    .worst = worst,
                                    .kept = kept};
-    launched(b, b->gpu->module->fused->tighten(b->gpu->stream, &job), "tighten");
+    test_bench_launched(b, b->gpu->module->fused->tighten(b->gpu->stream, &job), "tighten");
     uint64_t total = 0;
     for (int64_t row = 0; row < ROWS; row++) {
         plain_tighten(&rows, &cols, &t.host, row);
@@ -294,7 +259,8 @@ static void tighten_case(test_bench *b, kin_bound_kind kind, const list_case *c)
     compare_worst(b, kind_names[kind], &rows, &t, host_worst);
     uint64_t *host_kept = test_host_copy(b, kept, sizeof *kept);
     if (*host_kept != total) {
-        tell(b, "entries left", kind_names[kind], c->k, 0, (double)total, (double)*host_kept);
+        test_bench_tell(b, "entries left", kind_names[kind], c->k, 0, (double)total,
+                        (double)*host_kept);
     }
     free(host_kept);
     free(host_worst);
@@ -324,8 +290,7 @@ static void test_tighten(void **state)
     assert_int_equal(b->wrong, 0);
 }
 
-/* ---- kth and gather
- * ------------------------------------------------------------------------------- */
+/* ---- kth and gather ------------------------------------------------------------------------- */
 
 typedef struct matrix_case {
     int64_t rows;
@@ -393,7 +358,7 @@ static void check_reach(test_bench *b, const matrix_case *c, const test_facts *r
     const bool enough = count >= c->k && sorted[c->k - 1] != UINT32_MAX;
     if (!enough) {
         if (got != INFINITY) {
-            tell(b, "reach of too few", kind, c->k, row, INFINITY, got);
+            test_bench_tell(b, "reach of too few", kind, c->k, row, INFINITY, got);
         }
     } else {
         const double least = proven_by(rows, row, cols->host.worst, sorted[c->k - 1]);
@@ -403,9 +368,9 @@ static void check_reach(test_bench *b, const matrix_case *c, const test_facts *r
         }
         const double most = proven_by(rows, row, cols->host.worst, sorted[loose - 1]);
         if (got < least) {
-            tell(b, "reach that is not proven", kind, c->k, row, least, got);
+            test_bench_tell(b, "reach that is not proven", kind, c->k, row, least, got);
         } else if (got > most) {
-            tell(b, "loose reach", kind, c->k, row, most, got);
+            test_bench_tell(b, "loose reach", kind, c->k, row, most, got);
         }
     }
     free(sorted);
@@ -430,13 +395,13 @@ static void check_gathered(test_bench *b, const matrix_case *c, const test_facts
         }
     }
     if (count != wanted) {
-        tell(b, "candidates", kind, c->k, row, wanted, count);
+        test_bench_tell(b, "candidates", kind, c->k, row, wanted, count);
     } else if (count <= capacity) {
         kin_select_sort_words(want, wanted);
         kin_select_sort_words(list, count);
         for (int32_t i = 0; i < count; i++) {
             if (list[i] != want[i]) {
-                tell(b, "candidate", kind, c->k, row, (double)want[i], (double)list[i]);
+                test_bench_tell(b, "candidate", kind, c->k, row, (double)want[i], (double)list[i]);
                 break;
             }
         }
@@ -481,8 +446,8 @@ static void matrix_case_run(test_bench *b, kin_bound_kind kind, const matrix_cas
                                      .pitch = m.pitch,
                                      .count = m.pitch,
                                      .tiles = m.device_tiles};
-    launched(b, b->gpu->module->fused->kth(b->gpu->stream, &kth), "kth");
-    launched(b, b->gpu->module->fused->gather(b->gpu->stream, &gather), "gather");
+    test_bench_launched(b, b->gpu->module->fused->kth(b->gpu->stream, &kth), "kth");
+    test_bench_launched(b, b->gpu->module->fused->gather(b->gpu->stream, &gather), "gather");
     double *found = test_host_copy(b, lists.reach, n * sizeof *found);
     int32_t *counts = test_host_copy(b, lists.counts, n * sizeof *counts);
     uint64_t *words = test_host_copy(b, lists.words, n * (uint64_t)capacity * sizeof *words);
@@ -526,245 +491,11 @@ static void test_matrices(void **state)
     assert_int_equal(b->wrong, 0);
 }
 
-/* ---- plan
- * -------------------------------------------------------------------------------------------- */
-
-enum { DIMENSIONS = 21, UNIT_TILES = 7 };
-
-/* Tiles of two sets as balls. */
-typedef struct test_balls {
-    kin_fused_set set;
-    float *centres;
-    float *radii;
-    kin_fused_worst *worst;
-    kin_fused_worst *device_worst;
-} test_balls;
-
-static test_balls make_balls(test_bench *b, kin_bound_kind kind, int64_t points)
-{
-    test_balls t = {.set = {.frame = frame_of(kind),
-                            .points = points,
-                            .padded = kin_round_up(points, KIN_FUSED_BLOCK)}};
-    t.set.frame.cols = DIMENSIONS;
-    const uint64_t tiles = (uint64_t)(t.set.padded / KIN_FUSED_TILE);
-    t.centres = test_host_block(tiles * DIMENSIONS, sizeof *t.centres);
-    t.radii = test_host_block(tiles, sizeof *t.radii);
-    t.worst = test_host_block(tiles, sizeof *t.worst);
-    for (uint64_t i = 0; i < tiles; i++) {
-        for (int d = 0; d < DIMENSIONS; d++) {
-            t.centres[i * DIMENSIONS + (uint64_t)d] = (float)(100.0 * uniform(&b->seed));
-        }
-        const double reach = i % 29 == 3 ? INFINITY : 40.0 + 60.0 * uniform(&b->seed);
-        t.radii[i] = (float)(20.0 + 40.0 * uniform(&b->seed));
-        t.worst[i].far = (float)reach;
-        t.worst[i].integer = reach < 1e9 ? (int32_t)(reach * reach) : INT32_MAX;
-    }
-    t.set.centres = test_bench_copy(b, t.centres, tiles * DIMENSIONS * sizeof *t.centres);
-    t.set.radii = test_bench_copy(b, t.radii, tiles * sizeof *t.radii);
-    t.device_worst = test_bench_copy(b, t.worst, tiles * sizeof *t.worst);
-    return t;
-}
-
-static void free_balls(test_balls *t)
-{
-    free(t->centres);
-    free(t->radii);
-    free(t->worst);
-}
-
-static double ball_reach(const test_balls *t, int64_t tile)
-{
-    if (t->set.frame.bound != KIN_BOUND_INTEGER) {
-        return (double)t->worst[tile].far;
-    }
-    return t->worst[tile].integer == INT32_MAX ? INFINITY : sqrt((double)t->worst[tile].integer);
-}
-
-/* By how much the balls of two tiles are farther apart than they need be. */
-static double gap_of(const test_balls *rows, const test_balls *cols, bool two_sided, int64_t i,
-                     int64_t j)
-{
-    double sum = 0.0;
-    for (int d = 0; d < DIMENSIONS; d++) {
-        const double t =
-            (double)rows->centres[i * DIMENSIONS + d] - (double)cols->centres[j * DIMENSIONS + d];
-        sum += t * t;
-    }
-    const double reach =
-        two_sided ? fmax(ball_reach(rows, i), ball_reach(cols, j)) : ball_reach(rows, i);
-    return sqrt(sum) - (reach + (double)rows->radii[i] + (double)cols->radii[j]);
-}
-
-typedef struct plan_case {
-    int64_t rows;
-    int64_t cols; /* 0: a graph */
-    int64_t first;
-    int64_t last;
-    bool balls;
-} plan_case;
-
-/* met[block * tiles + tile] = how often units name it. */
-static void read_units(test_bench *b, const kin_fused_plan *job, int64_t blocks, int64_t tiles,
-                       int *met)
-{
-    uint32_t *count = test_host_copy(b, job->unit_count, sizeof *count);
-    const uint64_t room = (uint64_t)kin_fused_plan_units(blocks, job->tiles_a_block, UNIT_TILES);
-    assert_true(*count <= room);
-    kin_fused_unit *units = test_host_copy(b, job->units, room * sizeof *units);
-    uint32_t *table =
-        test_host_copy(b, job->tiles, (uint64_t)(blocks * job->tiles_a_block) * sizeof *table);
-    for (uint32_t u = 0; u < *count; u++) {
-        if (units[u].block >= blocks || units[u].count == 0 || units[u].count > UNIT_TILES ||
-            units[u].first < units[u].block * job->tiles_a_block ||
-            units[u].first + units[u].count > (units[u].block + 1) * job->tiles_a_block) {
-            tell(b, "unit", "plan", units[u].block, u, units[u].first, units[u].count);
-            continue;
-        }
-        for (uint32_t t = 0; t < units[u].count; t++) {
-            const uint32_t tile = table[units[u].first + t];
-            if (tile >= tiles) {
-                tell(b, "tile of a unit", "plan", units[u].block, u, (double)tiles, tile);
-                continue;
-            }
-            met[units[u].block * tiles + tile] += 1;
-        }
-    }
-    free(table);
-    free(units);
-    free(count);
-}
-
-/* Whether the schedule lets block and tile meet. */
-static bool scheduled(const plan_case *c, int64_t blocks, int64_t tiles, int64_t block,
-                      int64_t tile)
-{
-    if (c->cols == 0) {
-        const int64_t offset = (tile / 2 - block + blocks) % blocks;
-        return offset >= c->first && offset < c->last && kin_fused_takes(blocks, block, offset);
-    }
-    const int64_t step = kin_sequence_step(tiles);
-    for (int64_t i = c->first; i < c->last; i++) {
-        if (kin_fused_sequence_tile(tiles, step, i) == tile) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static void check_plan(test_bench *b, const plan_case *c, const char *kind, const test_balls *rows,
-                       const test_balls *cols, const int *met, const uint64_t *tally)
-{
-    const int64_t blocks = rows->set.padded / KIN_FUSED_BLOCK;
-    const int64_t tiles = kin_ceil_div(cols->set.points, KIN_FUSED_TILE);
-    uint64_t total = 0;
-    uint64_t skipped = 0;
-    for (int64_t block = 0; block < blocks; block++) {
-        for (int64_t tile = 0; tile < tiles; tile++) {
-            const bool due = scheduled(c, blocks, tiles, block, tile);
-            double gap = c->balls ? gap_of(rows, cols, c->cols == 0, 2 * block, tile) : -1.0;
-            if (c->balls && (2 * block + 1) * KIN_FUSED_TILE < rows->set.points) {
-                gap = fmin(gap, gap_of(rows, cols, c->cols == 0, 2 * block + 1, tile));
-            }
-            const int got = met[block * tiles + tile];
-            const bool near = !(gap > 0.0);
-            total += due;
-            skipped += due && got == 0;
-            if (got > 1 || (got == 1 && !due) || (got == 0 && due && near) ||
-                (got == 1 && gap > 0.01)) {
-                tell(b, "meeting", kind, block, tile, due && near ? 1.0 : 0.0, got);
-            }
-        }
-    }
-    if (tally[0] + tally[1] != total || tally[1] != skipped) {
-        tell(b, "tally", kind, (int64_t)total, (int64_t)skipped, (double)tally[0],
-             (double)tally[1]);
-    }
-}
-
-static void plan_case_run(test_bench *b, kin_bound_kind kind, const plan_case *c)
-{
-    const int held = b->block_count;
-    const bool graph = c->cols == 0;
-    test_balls rows = make_balls(b, kind, c->rows);
-    test_balls cols = graph ? rows : make_balls(b, kind, c->cols);
-    const int64_t blocks = rows.set.padded / KIN_FUSED_BLOCK;
-    const int64_t tiles = kin_ceil_div(cols.set.points, KIN_FUSED_TILE);
-    const int64_t tiles_a_block = (c->last - c->first) * (graph ? 2 : 1);
-    const uint64_t units = (uint64_t)kin_fused_plan_units(blocks, tiles_a_block, UNIT_TILES);
-    kin_fused_plan job = {.rows = rows.set,
-                          .cols = cols.set,
-                          .graph = graph,
-                          .first = c->first,
-                          .last = c->last,
-                          .row_worst = rows.device_worst,
-                          .col_worst = graph ? rows.device_worst : NULL,
-                          .tiles =
-                              test_bench_block(b, (uint64_t)(blocks * tiles_a_block) * 4, 0xff),
-                          .tiles_a_block = (uint32_t)tiles_a_block,
-                          .unit_tiles = UNIT_TILES,
-                          .units = test_bench_block(b, units * sizeof(kin_fused_unit), 0xff),
-                          .unit_count = test_bench_block(b, sizeof(uint32_t), 0),
-                          .met = test_bench_block(b, 2 * sizeof(uint64_t), 0)};
-    if (!c->balls) {
-        job.rows.centres = NULL;
-        job.cols.centres = NULL;
-    }
-    launched(b, b->gpu->module->fused->plan(b->gpu->stream, &job), "plan");
-    int *met = test_host_block((uint64_t)(blocks * tiles), sizeof *met);
-    read_units(b, &job, blocks, tiles, met);
-    uint64_t *tally = test_host_copy(b, job.met, 2 * sizeof *tally);
-    check_plan(b, c, kind_names[kind], &rows, &cols, met, tally);
-    free(tally);
-    free(met);
-    if (!graph) {
-        free_balls(&cols);
-    }
-    free_balls(&rows);
-    test_give_back(b, held);
-}
-
-static void test_plans(void **state)
-{
-    test_bench *b = *state;
-    static const plan_case cases[] = {
-        {20000, 0, 1, 40, true},    {20000, 0, 3, 6, true},     {19900, 0, 20, 40, true},
-        {10240, 0, 1, 21, true},    {9985, 0, 1, 20, true},     {5000, 0, 3, 11, false},
-        {700, 30000, 0, 235, true}, {5000, 9000, 10, 71, true}, {100, 20000, 32, 157, false},
-        {300, 100, 0, 1, true},     {60000, 0, 60, 118, true},
-    };
-    b->wrong = 0;
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        plan_case_run(b, KIN_BOUND_DISTANCE, &cases[i]);
-        plan_case_run(b, KIN_BOUND_INTEGER, &cases[i]);
-    }
-    printf("plan: %zu stretches of graphs and searches, with balls and without: %lld differences\n",
-           2 * sizeof cases / sizeof cases[0], (long long)b->wrong);
-    assert_int_equal(b->wrong, 0);
-}
-
-/* --------------------------------------------------------------------------------------------------------
- */
-
-static int open_bench(void **state)
-{
-    static test_bench bench;
-    bench = test_bench_open();
-    bench.seed = 7;
-    *state = &bench;
-    return 0;
-}
-
-static int close_bench(void **state)
-{
-    test_bench_close(*state);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_tighten),
-                                       cmocka_unit_test(test_matrices),
-                                       cmocka_unit_test(test_plans)};
-    return test_gpu_is_absent() ? TEST_SKIPPED
-                                : cmocka_run_group_tests(tests, open_bench, close_bench);
+                                       cmocka_unit_test(test_matrices)};
+    return test_gpu_is_absent()
+               ? TEST_SKIPPED
+               : cmocka_run_group_tests(tests, test_bench_setup, test_bench_teardown);
 }

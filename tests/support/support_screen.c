@@ -9,7 +9,10 @@
 #include "support/support_screen.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+
+enum { MOST_TOLD = 20 };
 
 test_bench test_bench_open(void)
 {
@@ -32,6 +35,21 @@ void test_bench_close(test_bench *b)
     kin_gpu_leave(b->gpu);
     kin_gpu_close(b->ctx, b->gpu);
     kith_ctx_free(b->ctx);
+}
+
+int test_bench_setup(void **state)
+{
+    static test_bench bench;
+    bench = test_bench_open();
+    bench.seed = 7;
+    *state = &bench;
+    return 0;
+}
+
+int test_bench_teardown(void **state)
+{
+    test_bench_close(*state);
+    return 0;
 }
 
 void *test_host_block(uint64_t count, size_t item)
@@ -72,14 +90,40 @@ void test_give_back(test_bench *b, int count)
     }
 }
 
+void test_bench_launched(test_bench *b, int error, const char *what)
+{
+    if (kin_gpu_check(b->ctx, b->gpu, error, what) != KITH_OK ||
+        kin_gpu_wait(b->ctx, b->gpu) != KITH_OK) {
+        fail_msg("%s: %s", what, kith_ctx_detail(b->ctx));
+    }
+}
+
+void test_bench_tell(test_bench *b, const char *what, const char *kind, int64_t k, int64_t row,
+                     double want, double got)
+{
+    b->wrong += 1;
+    if (b->wrong <= MOST_TOLD) {
+        printf("WRONG %s: %s, k %lld, row %lld: want %.17g, got %.17g\n", what, kind, (long long)k,
+               (long long)row, want, got);
+        (void)fflush(stdout);
+    }
+}
+
+kin_fused_frame test_screen_frame(kin_bound_kind kind)
+{
+    return (kin_fused_frame){.type = kind == KIN_BOUND_INTEGER ? KIN_FUSED_S8 : KIN_FUSED_F16,
+                             .bound = kind,
+                             .cols = 8,
+                             .row_bytes = 128,
+                             .scale = kind == KIN_BOUND_INTEGER ? 1.0 : 0x1p-7,
+                             .kappa = kind == KIN_BOUND_INTEGER ? 0.0 : 128 * 0x1p-24,
+                             .key_scale = 1.0};
+}
+
 void test_screen_run(test_bench *b, const kin_fused_screen *job)
 {
     assert_int_equal(setenv("KITH_GPU_UNIT", b->unit, 1), 0);
-    const int error = b->gpu->module->fused->screen(b->gpu->stream, job);
-    if (kin_gpu_check(b->ctx, b->gpu, error, "screen") != KITH_OK ||
-        kin_gpu_wait(b->ctx, b->gpu) != KITH_OK) {
-        fail_msg("%s: %s", b->unit, kith_ctx_detail(b->ctx));
-    }
+    test_bench_launched(b, b->gpu->module->fused->screen(b->gpu->stream, job), b->unit);
 }
 
 double test_cost_of_order(kin_fused_type type, uint32_t order)

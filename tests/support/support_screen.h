@@ -24,6 +24,9 @@ typedef struct test_bench {
 /* All of these end the test where something fails. */
 test_bench test_bench_open(void);
 void test_bench_close(test_bench *b);
+/* The same for a group of tests. */
+int test_bench_setup(void **state);
+int test_bench_teardown(void **state);
 
 /* Zeros; free() takes it back. */
 void *test_host_block(uint64_t count, size_t item);
@@ -35,6 +38,14 @@ void *test_host_copy(test_bench *b, const void *from, uint64_t bytes);
 /* Frees the youngest device blocks until `count` are left. */
 void test_give_back(test_bench *b, int count);
 
+/* Waits for what gave this error, or none. */
+void test_bench_launched(test_bench *b, int error, const char *what);
+/* Counts what is wrong, and says what the first ones are. */
+void test_bench_tell(test_bench *b, const char *what, const char *kind, int64_t k, int64_t row,
+                     double want, double got);
+
+/* A frame of few columns for a bound of that kind. */
+kin_fused_frame test_screen_frame(kin_bound_kind kind);
 /* Sets KITH_GPU_UNIT, launches, waits. */
 void test_screen_run(test_bench *b, const kin_fused_screen *job);
 
