@@ -20,8 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- best -------------------------------------------------------------------------------------
- */
+/* ---- best ----------------------------------------------------------------------------------- */
 
 typedef enum kind { RANDOM = 0, TIES, EQUAL, FALLING, RISING, INFINITE, KINDS } kind;
 
@@ -158,8 +157,7 @@ static bool differ_at(const kith_neighbors *a, const kith_neighbors *b, size_t i
            test_bits(a->distances64[i]) != test_bits(b->distances64[i]);
 }
 
-/* ---- write ------------------------------------------------------------------------------------
- */
+/* ---- write ---------------------------------------------------------------------------------- */
 
 enum { ROWS_OUT = 70 };
 
@@ -279,8 +277,7 @@ static void final_rows(void **state)
     assert_int_equal(test_wrong, 0);
 }
 
-/* ---- The driver -------------------------------------------------------------------------------
- */
+/* ---- The driver ----------------------------------------------------------------------------- */
 
 static void try_direct(kith_metric metric, int64_t corpus_rows, int64_t query_rows, int64_t k,
                        uint64_t budget)

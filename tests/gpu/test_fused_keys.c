@@ -85,8 +85,7 @@ static void host_keys(kith_metric metric, const test_device_rows *queries,
     free(values);
 }
 
-/* ---- keys -------------------------------------------------------------------------------------
- */
+/* ---- keys ----------------------------------------------------------------------------------- */
 
 typedef struct one_case {
     kith_metric metric;
@@ -150,8 +149,7 @@ static void try_keys(const one_case *c, const test_device_rows *queries,
     kin_gpu_free(test_device, device_ids);
 }
 
-/* ---- rescore ----------------------------------------------------------------------------------
- */
+/* ---- rescore -------------------------------------------------------------------------------- */
 
 /* Positions of the sets are rows in reverse; a list repeats no candidate but where the capacity is
  * above the points there are, then ids stand for themselves several times. */

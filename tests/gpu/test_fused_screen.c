@@ -68,11 +68,7 @@ typedef struct scene {
     double *product; /* rows x points, in double */
 } scene;
 
-/* ---- Memory -------------------------------------------------------------------------------------
- */
-
-/* ---- Sets ---------------------------------------------------------------------------------------
- */
+/* ---- Sets ----------------------------------------------------------------------------------- */
 
 static int64_t padded_of(int64_t points)
 {
@@ -182,8 +178,7 @@ static kin_bound_row bound_row(const side *s, int64_t p)
     return (kin_bound_row){(double)s->facts[p].norm, (double)s->facts[p].lost};
 }
 
-/* ---- The truth ----------------------------------------------------------------------------------
- */
+/* ---- The truth ------------------------------------------------------------------------------ */
 
 /* |x^_i - x^_j|^2 or -2 x^_i.x^_j; of integers the cost, which is a whole number. */
 static double true_cost(const scene *s, int64_t i, int64_t j)
@@ -387,8 +382,7 @@ static bool tell(const scene *s, const char *test)
     return true;
 }
 
-/* ---- The tests ----------------------------------------------------------------------------------
- */
+/* ---- The tests ------------------------------------------------------------------------------ */
 
 static bool cost_is_right(const scene *s, const char *test, int64_t i, int64_t j, uint32_t order)
 {

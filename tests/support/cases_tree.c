@@ -109,8 +109,7 @@ static void many_neighbours(void **state)
     test_trees_free(&t);
 }
 
-/* ---- Places where trees go wrong ---------------------------------------------------------------
- */
+/* ---- Places where trees go wrong ------------------------------------------------------------ */
 
 /* Points on split planes whose distances tie: an integer grid, in order and shuffled. */
 static void grids(void **state)
@@ -200,8 +199,7 @@ static void doubles(void **state)
     test_trees_free(&t);
 }
 
-/* ---- The suite -------------------------------------------------------------------------------
- */
+/* ---- The suite ------------------------------------------------------------------------------ */
 
 static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(shapes),          cmocka_unit_test(types), cmocka_unit_test(sizes),

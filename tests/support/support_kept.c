@@ -19,8 +19,7 @@
 
 enum { MOST_COLS = 32, QUERIES = 40, NEIGHBOURS = 10 };
 
-/* ---- A kept tree -------------------------------------------------------------------------------
- */
+/* ---- A kept tree ---------------------------------------------------------------------------- */
 
 int64_t test_kept_below(test_kept *k, int64_t count)
 {
@@ -117,8 +116,7 @@ void test_kept_free(test_kept *k)
     free(k->data);
 }
 
-/* ---- What a tree must be -----------------------------------------------------------------------
- */
+/* ---- What a tree must be -------------------------------------------------------------------- */
 
 static float component(const kin_tree *tree, int64_t at, int32_t column)
 {
@@ -193,8 +191,7 @@ static void assert_whole(const test_kept *k)
     free(missing);
 }
 
-/* ---- Searches ----------------------------------------------------------------------------------
- */
+/* ---- Searches ------------------------------------------------------------------------------- */
 
 /* Half of the queries are rows, the others stand anywhere. */
 static test_rows queries_of(test_kept *k)
@@ -246,8 +243,7 @@ void test_kept_look(test_kept *k)
     k->looks += 1;
 }
 
-/* ---- Steps -------------------------------------------------------------------------------------
- */
+/* ---- Steps ---------------------------------------------------------------------------------- */
 
 void test_kept_append(test_kept *k, test_coming what, int64_t count, kin_prepared *after)
 {
@@ -335,8 +331,7 @@ void test_kept_remove_all_but(test_kept *k, int64_t row)
     free(gone);
 }
 
-/* ---- Bytes -------------------------------------------------------------------------------------
- */
+/* ---- Bytes ---------------------------------------------------------------------------------- */
 
 bool test_trees_equal(const kin_tree *a, const kin_tree *b)
 {

@@ -62,8 +62,7 @@ static double true_recall(const test_descent_fixture *f, int64_t at)
     return recall.recall;
 }
 
-/* ---- Callers of other versions ----------------------------------------------------------------
- */
+/* ---- Callers of other versions -------------------------------------------------------------- */
 
 static void sizes_are_obeyed(void **state)
 {

@@ -51,8 +51,7 @@ static kin_fused_timed seen(const kin_fused_rates *r, int64_t rows, int64_t cpu_
                              .gpu_rest = r->gpu_rest * (double)rows};
 }
 
-/* ---- The best share ---------------------------------------------------------------------------
- */
+/* ---- The best share ------------------------------------------------------------------------- */
 
 static void best(void **state)
 {

@@ -23,8 +23,7 @@
 #define STUB KITH_STUBS "/stub_module.so"
 #define OTHER_VERSION KITH_STUBS "/stub_version.so"
 
-/* ---- A process a case ---------------------------------------------------------------------------
- */
+/* ---- A process a case ----------------------------------------------------------------------- */
 
 static int failures;
 
@@ -67,8 +66,7 @@ static kith_ctx *make_ctx(const char *device)
     return ctx;
 }
 
-/* ---- What is told -------------------------------------------------------------------------------
- */
+/* ---- What is told --------------------------------------------------------------------------- */
 
 static kith_status graph_on(const char *device, const char **detail, kith_report *report)
 {
@@ -223,8 +221,7 @@ static void test_names(void **state)
     in_process(STUB, names);
 }
 
-/* ---- Memory -------------------------------------------------------------------------------------
- */
+/* ---- Memory --------------------------------------------------------------------------------- */
 
 static int64_t stub_value(const char *name)
 {
@@ -328,8 +325,7 @@ static void test_memory(void **state)
     in_process(STUB, many_blocks);
 }
 
-/* ---- Copies -------------------------------------------------------------------------------------
- */
+/* ---- Copies --------------------------------------------------------------------------------- */
 
 static void round_trip(kith_ctx *ctx, kin_gpu *gpu, const unsigned char *from, uint64_t bytes)
 {

@@ -52,8 +52,7 @@ static kin_prepared prepare(kith_ctx *ctx, const test_rows *rows, kith_metric me
     return prepared;
 }
 
-/* ---- The tree's bytes --------------------------------------------------------------------------
- */
+/* ---- The tree's bytes ----------------------------------------------------------------------- */
 
 static void assert_same_tree(const kin_tree *a, const kin_tree *b)
 {
@@ -159,8 +158,7 @@ static void builds(void **state)
     printf("%d trees of 150,000 points from 2 to 8 threads have the bytes of one thread\n", cases);
 }
 
-/* ---- Bounds ------------------------------------------------------------------------------------
- */
+/* ---- Bounds --------------------------------------------------------------------------------- */
 
 /* How a tree is made worse than it must be. */
 typedef enum weak { SOUND = 0, NO_WIDENING, NO_LOSS, SHRUNKEN_BOXES, WEAK_COUNT } weak;
@@ -343,8 +341,7 @@ static void ends_of_bounds(void **state)
     printf("bounds at zero, at infinity and for 2^20 columns\n");
 }
 
-/* ---- Searches ----------------------------------------------------------------------------------
- */
+/* ---- Searches ------------------------------------------------------------------------------- */
 
 static void thread_counts(void **state)
 {

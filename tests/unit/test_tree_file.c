@@ -25,8 +25,7 @@ static const kith_metric METRICS[] = {KITH_EUCLIDEAN, KITH_SQEUCLIDEAN, KITH_MAN
                                       KITH_CHEBYSHEV};
 enum { METRIC_COUNT = sizeof METRICS / sizeof METRICS[0], QUERIES = 60, K = 7 };
 
-/* ---- Rows that a corpus should have -----------------------------------------------------------
- */
+/* ---- Rows that a corpus should have --------------------------------------------------------- */
 
 typedef struct model {
     kith_matrix matrix;

@@ -43,8 +43,7 @@ static void random_step(test_kept *k)
     }
 }
 
-/* ---- Tests -------------------------------------------------------------------------------------
- */
+/* ---- Tests ---------------------------------------------------------------------------------- */
 
 static void sequences(void **state)
 {
@@ -169,8 +168,7 @@ static void equal_rows(void **state)
     printf("one point for many equal rows, named by the lowest that is left\n");
 }
 
-/* ---- Bytes -------------------------------------------------------------------------------------
- */
+/* ---- Bytes ---------------------------------------------------------------------------------- */
 
 static void thread_counts(void **state)
 {
@@ -192,8 +190,7 @@ static void thread_counts(void **state)
     printf("12 steps with 1 to 8 threads: the same tree\n");
 }
 
-/* ---- Failures ----------------------------------------------------------------------------------
- */
+/* ---- Failures ------------------------------------------------------------------------------- */
 
 /* Adds rows while one allocation after the other fails; returns how many did. */
 static int add_with_faults(test_kept *k, test_faulty *f, test_coming what, int64_t count)
