@@ -77,9 +77,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     } else {
         fuzz_require(status != KITH_E_UNSUPPORTED && status != KITH_E_INTERNAL,
                      "the module is there, and nothing impossible happens");
-        fuzz_require(strncmp(kith_ctx_detail(ctx), file, strlen(file)) == 0 ||
-                         status == KITH_E_LIMIT || status == KITH_E_MEMORY,
-                     "an error begins with the path");
+        fuzz_blames(status, file);
     }
     kith_points_free(points);
     return 0;

@@ -21,14 +21,6 @@ static unsigned touch(const kith_matrix *m)
     return sum;
 }
 
-int fuzz_seed(int extension, int i, const char *path)
-{
-    (void)extension;
-    (void)i;
-    (void)path;
-    return 0;
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     if (bytes == 0) {
@@ -42,9 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     if (status == KITH_OK) {
         fuzz_kept = touch(kith_points_matrix(points));
     } else {
-        fuzz_require(strncmp(kith_ctx_detail(ctx), path, strlen(path)) == 0 ||
-                         status == KITH_E_LIMIT || status == KITH_E_MEMORY,
-                     "an error begins with the path");
+        fuzz_blames(status, path);
     }
     kith_file_info info = {.struct_size = (uint32_t)sizeof info};
     const kith_status inspected = kith_file_inspect(ctx, path, &info);

@@ -28,14 +28,6 @@ static uint32_t touch(const kith_result *result)
     return sum;
 }
 
-int fuzz_seed(int extension, int i, const char *path)
-{
-    (void)extension;
-    (void)i;
-    (void)path;
-    return 0;
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     if (bytes == 0) {
@@ -49,9 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     if (status == KITH_OK) {
         fuzz_kept = touch(result);
     } else {
-        fuzz_require(strncmp(kith_ctx_detail(ctx), path, strlen(path)) == 0 ||
-                         status == KITH_E_LIMIT || status == KITH_E_MEMORY,
-                     "an error begins with the path");
+        fuzz_blames(status, path);
     }
     kith_result_free(result);
     kith_file_info info = {.struct_size = (uint32_t)sizeof info};

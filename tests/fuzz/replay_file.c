@@ -97,6 +97,21 @@ kith_ctx *fuzz_ctx(void)
     return ctx;
 }
 
+__attribute__((weak)) int fuzz_seed(int extension, int i, const char *to)
+{
+    (void)extension;
+    (void)i;
+    (void)to;
+    return 0;
+}
+
+void fuzz_blames(kith_status status, const char *file)
+{
+    fuzz_require(status == KITH_E_LIMIT || status == KITH_E_MEMORY ||
+                     strncmp(kith_ctx_detail(fuzz_ctx()), file, strlen(file)) == 0,
+                 "an error begins with the path");
+}
+
 void fuzz_require(int condition, const char *what)
 {
     if (!condition) {

@@ -14,8 +14,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 extern const char *const fuzz_extensions[];
 
 /* Writes the i-th valid file, for that extension, that is neither points nor neighbours; false:
- * there are no more. */
-int fuzz_seed(int extension, int i, const char *path);
+ * there are no more. A target of points or neighbours needs none of its own. */
+int fuzz_seed(int extension, int i, const char *to);
 
 /* Puts data into a file of that extension in a folder of this process; the name is valid until the
  * next call. Ends the program when the machine does not allow it. */
@@ -29,6 +29,8 @@ const char *fuzz_path(const char *name);
 extern volatile uint32_t fuzz_kept;
 /* One context for all inputs, with a memory limit: what asks for more is refused. */
 kith_ctx *fuzz_ctx(void);
+/* That an error begins with the file's path, unless it is of memory. */
+void fuzz_blames(kith_status status, const char *file);
 /* Ends the program, and keeps the file, unless the condition holds. */
 void fuzz_require(int condition, const char *what);
 
