@@ -208,6 +208,7 @@ class ResultMeta(c.Structure):
         ("corpus_rows", c.c_int64),
         ("recall", c.c_double),
         ("recall_at", c.c_int64),
+        ("first_row", c.c_int64),
     ]
 
 

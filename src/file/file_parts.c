@@ -85,7 +85,8 @@ static kith_status open_all(kin_parts *p, const char *path, const kith_result_st
     p->part_rows = kin_round_up(kin_ceil_div(p->rows, parts), kin_part_unit(p->k));
     p->count = (int32_t)kin_ceil_div(p->rows, p->part_rows);
     KIN_TRY(kin_part_home(ctx, path, &p->index));
-    KIN_TRY(kin_alloc_zero(ctx, &p->streams, (uint64_t)p->count, sizeof *p->streams, "parts"));
+    KIN_TRY(kin_alloc_zero(ctx, &p->streams, (uint64_t)p->count, sizeof(kith_result_stream *),
+                           "parts"));
     for (int32_t i = 0; i < p->count; i++) {
         KIN_TRY(open_part(p, params, i));
     }
@@ -96,7 +97,7 @@ static kith_status open_one(kin_parts *p, const char *path, const kith_result_st
 {
     p->part_rows = p->rows;
     p->count = 1;
-    KIN_TRY(kin_alloc_zero(p->home, &p->streams, 1, sizeof *p->streams, "a result"));
+    KIN_TRY(kin_alloc_zero(p->home, &p->streams, 1, sizeof(kith_result_stream *), "a result"));
     return kin_stream_open(p->home, path, params, &p->meta, NULL, &p->streams[0]);
 }
 
