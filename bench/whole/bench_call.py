@@ -118,7 +118,7 @@ def main():
             lib.kith_metric_name(1)
 
         direct, called, empty = by_turns((in_c, python, nothing), options.repeats)
-        with mock.patch("kith._search.lib", idle):
+        with mock.patch("kith._search.lib", idle), mock.patch("kith._small.lib", idle):
             (alone,) = by_turns((python,), options.repeats)
         direct -= empty
         worst = max(worst, called - direct)

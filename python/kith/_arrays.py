@@ -8,6 +8,7 @@ holds them), Fortran order, unaligned values. A memory-mapped file is never copi
 
 from __future__ import annotations
 
+import ctypes as c
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from . import _structs as s
 
 BFLOAT16 = 4
-_CODES = {
+CODES = {
     np.dtype(np.float32): 1,
     np.dtype(np.float64): 2,
     np.dtype(np.float16): 3,
@@ -31,14 +32,16 @@ class HostMatrix(NamedTuple):
 
     struct: s.Matrix
     array: np.ndarray[Any, Any]
+    rows: int
+    is_double: bool
 
-    @property
-    def rows(self) -> int:
-        return int(self.array.shape[0])
 
-    @property
-    def is_double(self) -> bool:
-        return bool(self.struct.dtype == 2)
+def address(array: np.ndarray[Any, Any]) -> int:
+    """Where the values of an array begin."""
+    try:  # a fourth of the time that NumPy's own ways take
+        return c.addressof(c.c_char.from_buffer(array))  # type: ignore[arg-type]
+    except (TypeError, ValueError):  # read-only, not contiguous, or empty
+        return int(array.__array_interface__["data"][0])
 
 
 def is_torch(x: Any) -> bool:
@@ -122,7 +125,7 @@ def _convert(array: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any]:
     if dtype == _BOOL:
         return array.view(np.uint8)
     native = dtype.newbyteorder("=")
-    if native in _CODES:
+    if native in CODES:
         wanted = native
     elif dtype.kind in "iu":
         wanted = np.dtype(np.float32 if dtype.itemsize <= 2 else np.float64)
@@ -155,25 +158,31 @@ def _rows_lie_well(array: np.ndarray[Any, Any]) -> bool:
 
 def as_matrix(x: Any, name: str) -> HostMatrix:
     """x as a matrix of the library; name is what errors call it. Sparse ones are made dense."""
-    if is_sparse(x):
-        from ._sparse import dense
+    array = x
+    code = CODES.get(x.dtype, 0) if type(x) is np.ndarray else 0  # known at once
+    if code == 0:
+        if is_sparse(x):
+            from ._sparse import dense
 
-        x = dense(x)
-    array, code = to_numpy(x)
+            x = dense(x)
+        array, code = to_numpy(x)
     if array.ndim != 2:
         raise ValueError(
             f"{name} has {array.ndim} axes, must have 2: a row for each point "
             "(x.reshape(1, -1) makes one point of a vector)"
         )
     if code == 0:
-        code = _CODES.get(array.dtype, 0)
+        code = CODES.get(array.dtype, 0)
         if code == 0:
             array = _convert(array, name)
-            code = _CODES[array.dtype]
-    if not array.flags.c_contiguous and not _rows_lie_well(array):
-        _refuse_copy(array, name, "whose rows are not contiguous", "write it in C order")
-        array = np.ascontiguousarray(array)
+            code = CODES[array.dtype]
+    stride = 0
+    if not array.flags.c_contiguous:
+        if _rows_lie_well(array):
+            stride = array.strides[0]
+        else:
+            _refuse_copy(array, name, "whose rows are not contiguous", "write it in C order")
+            array = np.ascontiguousarray(array)
     rows, cols = array.shape
-    stride = 0 if array.flags.c_contiguous else array.strides[0]
-    data = array.__array_interface__["data"][0]
-    return HostMatrix(s.Matrix(data, rows, stride, cols, code), array)
+    struct = s.Matrix(address(array), rows, stride, cols, code)
+    return HostMatrix(struct, array, rows, code == 2)

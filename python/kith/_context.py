@@ -38,15 +38,15 @@ def settings(
 
 
 class Context:
-    """A kith_ctx, freed with the last object that needs it."""
+    """A kith_ctx, freed with the last object that needs it. Unless it is watched nothing ends a call."""
 
     __slots__ = ("handle", "busy", "_watch", "_tick", "__weakref__")
 
-    def __init__(self, wanted: Settings) -> None:
+    def __init__(self, wanted: Settings, watched: bool = True) -> None:
         self.handle = c.c_void_p()
         self.busy = False
         self._watch = Watch()
-        self._tick = s.PROGRESS(self._watch.tick)
+        self._tick = s.PROGRESS(self._watch.tick) if watched else s.PROGRESS()
         params = s.sized(
             s.CtxParams,
             threads=wanted.threads,

@@ -65,10 +65,15 @@ class Distance(NamedTuple):
 _NO_FUNCTION = s.DISTANCE()
 
 
+@functools.cache
+def _named(metric: str, p: float) -> Distance:
+    return Distance(code(metric, p), _NO_FUNCTION, [])
+
+
 def resolve(metric: Metric, p: float, dtype: np.dtype[Any]) -> Distance:
     """A metric on rows of a dtype."""
     if isinstance(metric, str):
-        return Distance(code(metric, p), _NO_FUNCTION, [])
+        return _named(metric, p)
     if not callable(metric):
         raise ValueError(f"metric is {metric!r}, must be a name or a function of two rows")
     errors: list[BaseException] = []

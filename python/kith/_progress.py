@@ -15,6 +15,11 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+try:  # what `signal` calls, without looking for an enum in all that it takes and returns
+    import _signal as signals  # type: ignore[import-not-found]
+except ImportError:
+    signals = signal
+
 ProgressFunction = Callable[[str, float, float], object]
 Progress = bool | ProgressFunction | None
 
@@ -60,14 +65,14 @@ class Watch:
         self.function = (Bar() if progress is True else progress) or None
         self._previous = None
         if threading.current_thread() is threading.main_thread():
-            previous = signal.getsignal(signal.SIGINT)
+            previous = signals.getsignal(signal.SIGINT)
             if callable(previous):  # else Ctrl-C is ignored, or ends the process without us
                 self._previous = previous
-                signal.signal(signal.SIGINT, self._interrupted)
+                signals.signal(signal.SIGINT, self._interrupted)
 
     def end(self) -> None:
         if self._previous is not None:
-            signal.signal(signal.SIGINT, self._previous)
+            signals.signal(signal.SIGINT, self._previous)
             self._previous = None
         function, self.function = self.function, None
         if isinstance(function, Bar):

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _structs as s
+from ._arrays import address
 
 Array = np.ndarray[Any, Any]
 
@@ -62,10 +63,9 @@ class Table:
             self._ids = np.empty(shape, np.uint32)
         else:
             self._take(out, (rows, k))
-        at = self.distances.__array_interface__["data"][0]
-        wide = self.distances.dtype == np.float64
-        ids = self._ids.__array_interface__["data"][0]
-        self.struct = s.NeighborTable(ids, None if wide else at, at if wide else None, rows, k)
+            double = self.distances.dtype == np.float64
+        at, ids = address(self.distances), address(self._ids)
+        self.struct = s.NeighborTable(ids, None if double else at, at if double else None, rows, k)
 
     def _take(self, out: Sequence[Any], shape: tuple[int, int]) -> None:
         distances, ids = out

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _options
+from . import _options, _small
 from . import _structs as s
 from ._arrays import HostMatrix, as_matrix, given_back, is_sparse, on_device
 from ._context import Settings, context, settings
@@ -17,6 +17,8 @@ from ._library import lib
 from ._metrics import INNER_PRODUCT, Distance, Metric, resolve
 from ._progress import Progress
 from ._results import Neighbors, Table
+
+_PARAMS_SIZE = c.sizeof(s.SearchParams)
 
 
 def knn(
@@ -86,8 +88,19 @@ def knn(
     >>> kith.knn(np.array([[0.0], [1.0], [3.0]]), np.array([[1.2]]), k=2).indices
     array([[1, 0]])
     """
-    wanted = settings(n_jobs, device, memory_limit)
     method = _options.method(algorithm)
+    if (
+        radius is None
+        and exclude is None
+        and out is None
+        and not progress
+        and method <= s.METHOD_TREE
+    ):
+        limits = n_jobs, device, memory_limit
+        small = _small.search(corpus, queries, k, metric, p, method, limits)
+        if small is not None:
+            return small
+    wanted = settings(n_jobs, device, memory_limit)
     if method == s.METHOD_DESCENT:
         raise ValueError(
             "algorithm is nn_descent, which makes graphs (use knn_graph, or NearestNeighbors)"
@@ -222,10 +235,20 @@ def knn_graph(
     >>> kith.knn_graph(np.array([[0.0], [1.0], [3.0]]), k=1).indices.ravel()
     array([1, 0, 1])
     """
+    method = _options.method(algorithm)
+    flags = s.INCLUDE_SELF if include_self else 0
+    if (
+        (radius is None and recall is None and recall_at is None and init is None)
+        and (rounds is None and candidates is None and delta is None and out is None)
+        and (not progress and method <= s.METHOD_TREE)
+    ):
+        limits = n_jobs, device, memory_limit
+        small = _small.search(X, None, k, metric, p, method, limits, flags)
+        if small is not None:
+            return small
     wanted = settings(n_jobs, device, memory_limit)
     own = _options.Descent(init, rounds, candidates, delta, recall_at)
-    method = own.method(_options.method(algorithm))
-    flags = s.INCLUDE_SELF if include_self else 0
+    method = own.method(method)
     if recall is not None and not 0.0 < recall <= 1.0:
         raise ValueError(f"recall is {recall}, must be above 0 and at most 1")
     if method == s.METHOD_DESCENT and radius is not None:
@@ -286,10 +309,13 @@ def search_params(
     distance: Distance, k: int, *, flags: int = 0, method: int = 0, radius: float = 0.0
 ) -> s.SearchParams:
     """kith_search_params of a metric."""
-    params = s.SearchParams(c.sizeof(s.SearchParams), distance.number, k, flags)
-    params.custom = distance.function
-    params.method = method
-    params.radius = radius
+    params = s.SearchParams(_PARAMS_SIZE, distance.number, k, flags)
+    if distance.function:
+        params.custom = distance.function
+    if method != 0:
+        params.method = method
+    if radius != 0.0:
+        params.radius = radius
     return params
 
 

@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small searches go a way of their own (kith/_small.py): same bytes, same errors, nothing lost."""
+
+import ctypes
+import os
+import signal
+import struct
+import sys
+import threading
+import time
+import unittest
+from unittest import mock
+
+import kith
+import numpy as np
+import support
+from kith import _small
+
+X = support.points(300, 16)
+
+
+def long_way():
+    """A context in which no search is small."""
+    return mock.patch.object(_small, "MOST_STEPS", -1)
+
+
+def counted():
+    """A context in which searches that go the short way are counted."""
+    return mock.patch.object(_small._Seat, "call", autospec=True, side_effect=_small._Seat.call)
+
+
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
+class BothWays(unittest.TestCase):
+    def same(self, call):
+        with counted() as short:
+            found = call()
+        self.assertEqual(short.call_count, 1)
+        with long_way(), counted() as short:
+            expected = call()
+        self.assertEqual(short.call_count, 0)
+        self.assertIs(type(found), kith.Neighbors)
+        for ours, theirs in zip(found, expected, strict=True):
+            self.assertEqual((ours.dtype, ours.shape), (theirs.dtype, theirs.shape))
+            self.assertEqual(ours.tobytes(), theirs.tobytes())
+            self.assertTrue(ours.flags.owndata and ours.flags.writeable)
+
+    def test_give_the_same_bytes(self):
+        tried = 0
+        for dtype in "f2", "f4", "f8", "u1", "i1":
+            x = support.points(200, 9, dtype)
+            for asked in "f4", dtype:
+                q = support.points(7, 9, asked, seed=1)
+                self.same(lambda: kith.knn(x, q, 5))
+                tried += 1
+        names = "euclidean sqeuclidean inner_product cosine correlation manhattan chebyshev chi2"
+        for metric in [*names.split(), "hamming", "jaccard", "minkowski"]:
+            x = np.abs(X[:150])
+            for algorithm in "auto", "brute", "ball_tree":
+                options = dict(metric=metric, p=1, algorithm=algorithm, n_jobs=1)
+                self.same(lambda: kith.knn(x, x[:3], 4, **options))
+                self.same(lambda: kith.knn_graph(x, 4, **options))
+                tried += 2
+        for k in 1, 299, 300:
+            self.same(lambda: kith.knn_graph(X, k, include_self=True, algorithm="kd_tree"))
+            self.same(
+                lambda: kith.knn(X, X[:1], k, n_jobs=None, device="cpu", memory_limit=1 << 28)
+            )
+            tried += 2
+        print(f"{tried} searches: the short way's bytes are the long one's", file=sys.stderr)
+
+    def test_say_the_same_about_what_is_wrong(self):
+        kinds = ValueError, MemoryError, NotImplementedError
+        bad = X.copy()
+        bad[7, 3] = np.nan
+        for call in (
+            lambda: kith.knn_graph(bad, 3),
+            lambda: kith.knn(bad, X, 3),
+            lambda: kith.knn(X, X[:, :5].copy(), 3),
+            lambda: kith.knn(X, X, 301),
+            lambda: kith.knn_graph(X, 300),
+            lambda: kith.knn_graph(X, 3, metric="no such"),
+            lambda: kith.knn_graph(X, 3, device="no such"),
+            lambda: kith.knn_graph(X, 3, memory_limit=1000),
+            lambda: kith.knn(X, X[0], 3),
+            lambda: kith.knn_graph(X, 3, n_jobs=0),
+        ):
+            said = []
+            for way in long_way, counted:
+                with way(), self.assertRaises(kinds) as caught:
+                    call()
+                said.append((type(caught.exception), str(caught.exception)))
+            self.assertEqual(*said)
+        self.same(lambda: kith.knn_graph(X, 3))  # a context is as good as before
+
+    def test_the_long_one_has_all_that_is_not_plain_or_not_small(self):
+        fixed = X.copy()
+        fixed.flags.writeable = False
+        self.same(lambda: kith.knn_graph(fixed, 3))  # read-only is plain
+        wide, out = support.points(2000, 64), (np.empty((300, 3), "f4"), np.empty((300, 3), "i8"))
+        with counted() as short:
+            kith.knn_graph(X[:, ::2], 3)
+            kith.knn_graph(np.asfortranarray(X), 3)
+            kith.knn_graph(X.tolist(), 3)
+            kith.knn_graph(X.astype(">f4"), 3)
+            kith.knn_graph(np.abs(X), 3, metric="kl")
+            kith.knn_graph(X[:40], 3, metric=lambda a, b: float(abs(a - b).sum()))
+            kith.knn_graph(X, np.int64(3))
+            kith.knn_graph(X, 3, n_jobs=-2)
+            kith.knn_graph(X, 3, progress=lambda *told: None)
+            kith.knn_graph(X, 3, recall=0.9)
+            kith.knn_graph(X, 3, radius=1.0)
+            kith.knn_graph(X, 3, out=out)
+            kith.knn_graph(X, 3, algorithm="nn_descent")
+            kith.knn(X, X, 3, exclude=np.arange(300))
+            kith.knn_graph(wide, 3)
+            self.assertEqual(short.call_count, 0)
+
+    def test_write_the_structs_that_ctypes_reads(self):
+        layout = "Pqqii Pqqii IiqIIPPPiiiiid PPPqq"
+        self.assertEqual(struct.calcsize(layout), ctypes.sizeof(_small.Frame))
+        frame = _small.Frame()
+        values = [*range(1, 24), 24.5, *range(25, 30)]
+        _small.write(frame, 0, *values)
+        read = []
+        for part, _ in _small.Frame._fields_:
+            for field, kind in getattr(frame, part)._fields_:
+                value = getattr(getattr(frame, part), field)
+                pointer = issubclass(kind, ctypes._CFuncPtr)
+                read.append(ctypes.cast(value, ctypes.c_void_p).value if pointer else value)
+        self.assertEqual(read, values)
+
+
+class Nothing(unittest.TestCase):
+    """is lost."""
+
+    def test_of_ctrl_c(self):
+        handler = signal.getsignal(signal.SIGINT)
+        pressed = threading.Timer(0.2, signal.raise_signal, [signal.SIGINT])
+        pressed.start()
+        begin = time.monotonic()
+        with self.assertRaises(KeyboardInterrupt):
+            while time.monotonic() - begin < 30:
+                kith.knn_graph(X, 5)
+        self.assertLess(time.monotonic() - begin, 5.0)
+        self.assertIs(signal.getsignal(signal.SIGINT), handler)
+        with counted() as short:
+            kith.knn_graph(X, 5)
+        self.assertEqual(short.call_count, 1)
+
+    def test_since_small_calls_end_soon(self):
+        rows = 1
+        while _small.steps(rows + 1, 64, rows + 1, 10) <= _small.MOST_STEPS:
+            rows += 1
+        x = np.abs(support.points(rows, 64))
+        self.assertGreater(rows, 1000)
+        with mock.patch.dict(os.environ, KITH_ISA="portable"), counted() as short:
+            _small._seats.free.clear()
+            begin = time.perf_counter()
+            kith.knn_graph(x, 10, metric="jaccard", n_jobs=1)
+            took = time.perf_counter() - begin
+            self.assertEqual(short.call_count, 1)
+        _small._seats.free.clear()
+        print(f"{rows} x 64 is small: {took * 1e3:.0f} ms at the slowest", file=sys.stderr)
+        self.assertLess(took, 10.0)  # half a second on a machine that does nothing else
+
+    def test_where_a_signal_handler_searches(self):
+        truth = kith.knn_graph(X, 5)
+        other = kith.knn(X[:90], X, 4)
+        heard = []
+
+        def search(number, frame):
+            found = kith.knn(X[:90], X, 4)
+            heard.append(found.indices.tobytes() == other.indices.tobytes())
+
+        before = signal.signal(signal.SIGALRM, search)
+        signal.setitimer(signal.ITIMER_REAL, 0.002, 0.002)
+        try:
+            begin = time.monotonic()
+            while len(heard) < 50 and time.monotonic() - begin < 3:
+                found = kith.knn_graph(X, 5)
+                self.assertEqual(found.indices.tobytes(), truth.indices.tobytes())
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+        self.assertTrue(heard and all(heard))
+
+    def test_among_threads(self):
+        wrong = []
+
+        def ask(rows):
+            x = X[:rows]
+            truth = support.graph(x, 3)
+            for _ in range(30):
+                if (kith.knn_graph(x, 3, n_jobs=1).indices != truth).any():
+                    wrong.append(rows)
+
+        threads = [threading.Thread(target=ask, args=(50 + each,)) for each in range(8)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+        self.assertEqual(wrong, [])
+
+    def test_in_a_forked_process(self):
+        truth = kith.knn_graph(X, 5)
+        child = os.fork()
+        if child == 0:
+            same = kith.knn_graph(X, 5).indices.tobytes() == truth.indices.tobytes()
+            os._exit(0 if same else 1)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+
+    def test_not_even_memory(self):
+        bad = X.copy()
+        bad[0] = np.nan
+
+        def all_kinds():
+            for jobs in range(1, 12):  # more than are kept
+                kith.knn(X, X[:5], 3, n_jobs=jobs)
+            for _ in range(20):
+                kith.knn_graph(X, 250)  # more ids than a seat keeps room for
+                with self.assertRaises(ValueError):
+                    kith.knn_graph(bad, 3)
+
+        for _ in range(5):
+            all_kinds()
+        before = resident()
+        for _ in range(25):
+            all_kinds()
+        grown = resident() - before
+        print(f"1,275 more small searches: {grown >> 10} KiB more", file=sys.stderr)
+        self.assertLess(grown, 4 << 20)
+        seats = _small._seats.free
+        self.assertLessEqual(len(seats), 8)
+        self.assertLessEqual(sum(seat.ids.nbytes for seat in seats.values()), 8 << 18)
+
+
+if __name__ == "__main__":
+    unittest.main()
