@@ -9,7 +9,7 @@
 
 /* Runs become longer rather than more; points that a query meets, where there are many times as
  * many, and of how many one in few sets; columns of a product, rows of one. */
-enum { MOST_RUNS = 1 << 14, MEETS = 8192, ONE_OF = 16, LEAST_RUNS = 4, COLS = 1024, ROWS = 32 };
+enum { MOST_RUNS = 1 << 14, MEETS = 4096, ONE_OF = 16, LEAST_RUNS = 8, COLS = 1024, ROWS = 32 };
 /* Points of a run are met so many at a time. */
 enum { PART = 128 };
 /* A limit is looked for until no more than this times the wanted runs are within. */
@@ -312,18 +312,23 @@ static void put_hits(kin_descent_guide *g, const leading *l, const uint16_t *who
     }
 }
 
+static void take_points(kin_descent_guide *g, int64_t begin, int32_t count)
+{
+    const kin_descent_points *points = g->gate->points;
+    for (int32_t j = 0; j < (int32_t)kin_round_up(count, KIN_PANEL); j++) {
+        g->col_terms[j] = points->terms[kin_min_i64(begin + j, points->count - 1)].col;
+    }
+}
+
 /* Points begin .. begin + count - 1 meet those who come to their run. */
 static void meet(kin_descent_guide *g, strip *s, const leading *l, const uint16_t *who,
                  int64_t visitors, int64_t begin, int32_t count)
 {
-    const kin_descent_points *points = g->gate->points;
-    const kin_set *set = &points->prepared->set;
-    const int64_t groups = points->prepared->frame.groups;
+    const kin_prepared *prepared = g->gate->points->prepared;
+    const int64_t groups = prepared->frame.groups;
     const int32_t cols = (int32_t)kin_round_up(count, KIN_PANEL);
     uint32_t queries[ROWS];
-    for (int32_t j = 0; j < cols; j++) {
-        g->col_terms[j] = points->terms[kin_min_i64(begin + j, points->count - 1)].col;
-    }
+    take_points(g, begin, count);
     for (int64_t first = 0; first < visitors; first += ROWS) {
         const int32_t rows = (int32_t)kin_min_i64(ROWS, visitors - first);
         for (int32_t i = 0; i < rows; i++) {
@@ -332,12 +337,53 @@ static void meet(kin_descent_guide *g, strip *s, const leading *l, const uint16_
             s->limits[i] = (uint32_t)(l->lists[(query + 1) * l->length - 1] >> 32);
         }
         take_queries(g, s, queries, rows);
-        multiply(g, s, set->panels + begin * groups, groups, g->col_terms, cols);
+        multiply(g, s, prepared->set.panels + begin * groups, groups, g->col_terms, cols);
         const int64_t hits =
             g->hits_of(g->orders, COLS, rows, cols, s->limits, g->no_limits, g->hits);
         put_hits(g, l, who + first, begin, count, hits);
     }
     g->evaluations += (double)visitors * count;
+}
+
+/* Memory is asked for the points of a run, which lie one behind the other. */
+static void await(const kin_descent_gate *gate, int64_t run)
+{
+    enum { WORDS_A_LINE = 16, TERMS_A_LINE = 8 };
+    const kin_prepared *prepared = gate->points->prepared;
+    const int64_t groups = prepared->frame.groups;
+    const uint32_t *panels = prepared->set.panels;
+    for (int64_t w = run * gate->run * groups; w < end_of(gate, run) * groups; w += WORDS_A_LINE) {
+        __builtin_prefetch(panels + w, 0, 2);
+    }
+    for (int64_t p = run * gate->run; p < end_of(gate, run); p += TERMS_A_LINE) {
+        __builtin_prefetch(&gate->points->terms[p]);
+    }
+}
+
+/* One query, which choose_runs has taken: nobody else comes to its runs. */
+static void meet_alone(kin_descent_guide *g, strip *s, const leading *l)
+{
+    const kin_descent_gate *gate = g->gate;
+    const kin_prepared *prepared = gate->points->prepared;
+    const int64_t groups = prepared->frame.groups;
+    const uint16_t nobody_else = 0;
+    await(gate, g->counts[0] > 0 ? g->runs[0] : 0);
+    for (uint32_t r = 0; r < g->counts[0]; r++) {
+        const int64_t run = g->runs[r];
+        if (r + 1 < g->counts[0]) {
+            await(gate, g->runs[r + 1]);
+        }
+        for (int64_t p = run * gate->run; p < end_of(gate, run); p += PART) {
+            const int32_t count = (int32_t)kin_min_i64(PART, end_of(gate, run) - p);
+            const int32_t cols = (int32_t)kin_round_up(count, KIN_PANEL);
+            s->limits[0] = (uint32_t)(l->lists[l->length - 1] >> 32);
+            take_points(g, p, count);
+            multiply(g, s, prepared->set.panels + p * groups, groups, g->col_terms, cols);
+            put_hits(g, l, &nobody_else, p, count,
+                     g->hits_of(g->orders, COLS, 1, cols, s->limits, g->no_limits, g->hits));
+            g->evaluations += (double)count;
+        }
+    }
 }
 
 void kin_descent_guide_lead(kin_descent_guide *guide, const kin_descent_points *asked,
@@ -352,8 +398,12 @@ void kin_descent_guide_lead(kin_descent_guide *guide, const kin_descent_points *
     for (int32_t i = 0; i < count; i += ROWS) {
         choose_runs(guide, &s, i, (int32_t)kin_min_i64(ROWS, count - i));
     }
-    sort_by_run(guide, count);
     memset(lists, 0xff, (size_t)(count * length) * sizeof *lists);
+    if (count == 1) {
+        meet_alone(guide, &s, &l);
+        return;
+    }
+    sort_by_run(guide, count);
     for (int64_t run = 0; run < gate->runs; run++) {
         const int64_t visitors = guide->starts[run + 1] - guide->starts[run];
         for (int64_t p = run * gate->run; visitors > 0 && p < end_of(gate, run); p += PART) {

@@ -11,7 +11,7 @@
 #include "descent/descent_centres.h"
 
 /* Positions of a run are a multiple of the first; queries at a time, at most. */
-enum { KIN_DESCENT_RUN = 32, KIN_DESCENT_LED = 2048 };
+enum { KIN_DESCENT_RUN = 64, KIN_DESCENT_LED = 2048 };
 
 typedef struct kin_descent_gate {
     const kin_descent_points *points;

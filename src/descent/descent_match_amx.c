@@ -9,6 +9,13 @@
 
 enum { SIDE = 16, BLOCK = 32 };
 
+/* Accumulators and rows of one row, panels of sixteen groups. */
+static const tile_config tiles_alone = {
+    .palette = 1,
+    .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64},
+    .rows = {1, 1, 1, 1, 1, 16, 16, 16},
+};
+
 typedef struct corner {
     kin_word products[SIDE][SIDE] __attribute__((aligned(64)));
 } corner;
@@ -92,14 +99,68 @@ static inline __attribute__((always_inline)) void multiply(const kin_descent_pro
     _tile_release();
 }
 
+/* One row alone, with the sums that it has among others: tiles of one row, three panels at a time.
+ */
+static inline __attribute__((always_inline)) void panels_alone(const kin_descent_product *p,
+                                                               int64_t col, int count)
+{
+    const uint32_t *panels = p->panels + col * p->pitch;
+    kin_word products[3][SIDE] __attribute__((aligned(64)));
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    for (int64_t g = 0; g < p->groups; g += SIDE) {
+        _tile_loadd(4, p->rows + g, 64);
+        _tile_loadd(5, panels + g * SIDE, 64);
+        _tile_dpbf16ps(0, 4, 5);
+        if (count > 1) {
+            _tile_loadd(6, panels + (p->pitch + g) * SIDE, 64);
+            _tile_dpbf16ps(1, 4, 6);
+            _tile_loadd(7, panels + (2 * p->pitch + g) * SIDE, 64);
+            _tile_dpbf16ps(2, 4, 7);
+        }
+    }
+    _tile_stored(0, products[0], 64);
+    _tile_stored(1, products[1], 64);
+    _tile_stored(2, products[2], 64);
+    for (int i = 0; i < count; i++) {
+        const int64_t at = col + (int64_t)i * SIDE;
+        orders_f32x16(p->orders + at, load_f32x16(products[i]), splat_f32x16(p->row_terms),
+                      load_f32x16(&p->col_terms[at]));
+    }
+}
+
+static void multiply_alone(const kin_descent_product *p)
+{
+    const int64_t last = kin_min_i64(p->col_count, p->before);
+    int64_t col = 0;
+    _tile_loadconfig(&tiles_alone);
+    for (; last - col >= 3 * SIDE; col += 3 * SIDE) {
+        panels_alone(p, col, 3);
+    }
+    for (; col < last; col += SIDE) {
+        panels_alone(p, col, 1);
+    }
+    _tile_release();
+}
+
+/* Whole numbers are the same by any unit, and one row is no tile's work. */
 static void s8_multiply(const kin_descent_product *product)
 {
-    multiply(product, false);
+    if (product->row_count == 1) {
+        kin_descent_s8_avx512vnni.multiply(product);
+    } else {
+        multiply(product, false);
+    }
 }
 
 static void bf16_multiply(const kin_descent_product *product)
 {
-    multiply(product, true);
+    if (product->row_count == 1) {
+        multiply_alone(product);
+    } else {
+        multiply(product, true);
+    }
 }
 
 static inline __attribute__((always_inline)) void

@@ -84,6 +84,10 @@ kith_status kin_descent_ground_make(kith_ctx *ctx, const kin_prepared *prepared,
         ground->points.kernel = NULL; /* keys */
     }
     KIN_TRY_GOTO(status, kin_descent_links_make(ctx, graph, &ground->points, &ground->links), done);
+    KIN_TRY_GOTO(status,
+                 kin_descent_spares_make(ctx, kin_descent_walker_words(ground->points.count),
+                                         &ground->spares),
+                 done);
     if (kin_descent_gate_possible(&ground->points)) {
         ground->has_gate = true;
         status = kin_descent_gate_make(ctx, &ground->points, &ground->gate);
@@ -100,6 +104,7 @@ void kin_descent_ground_free(kith_ctx *ctx, kin_descent_ground *ground)
     if (ground->has_gate) {
         kin_descent_gate_free(ctx, &ground->gate);
     }
+    kin_descent_spares_free(ctx, &ground->spares);
     kin_descent_links_free(ctx, &ground->links);
     kin_descent_points_free(ctx, &ground->points);
     *ground = (kin_descent_ground){0};
@@ -137,6 +142,7 @@ typedef struct walking {
     const kith_neighbors *out;
     bool walks; /* else all positions are looked at */
     int64_t block;
+    int32_t threads; /* that blocks are for */
     uint32_t *entries;
     int64_t entry_count;
     worker *workers; /* by thread */
@@ -258,9 +264,8 @@ static kith_status make_workers(walking *w)
     kith_ctx *ctx = w->ctx;
     const kin_descent_walk *walk = w->walk;
     const uint64_t words = w->walks ? kin_size_mul((uint64_t)w->block, (uint64_t)walk->width) : 1;
-    KIN_TRY(
-        kin_alloc_zero(ctx, &w->workers, (uint64_t)ctx->threads, sizeof *w->workers, "threads"));
-    for (int32_t t = 0; t < ctx->threads; t++) {
+    KIN_TRY(kin_alloc_zero(ctx, &w->workers, (uint64_t)w->threads, sizeof *w->workers, "threads"));
+    for (int32_t t = 0; t < w->threads; t++) {
         worker *own = &w->workers[t];
         KIN_TRY(kin_descent_walker_make(ctx, walk->ground, w->walks ? walk->width : 0, w->out->k,
                                         &own->walker));
@@ -274,7 +279,7 @@ static kith_status make_workers(walking *w)
 
 static void free_workers(walking *w, kin_descent_effort *effort)
 {
-    for (int32_t t = 0; w->workers != NULL && t < w->ctx->threads; t++) {
+    for (int32_t t = 0; w->workers != NULL && t < w->threads; t++) {
         worker *own = &w->workers[t];
         effort->met += own->guide.evaluations;
         effort->walked += own->walker.evaluations;
@@ -294,8 +299,12 @@ kith_status kin_descent_walk_run(kith_ctx *ctx, const kin_descent_walk *walk,
                  .walks = walk->width < walk->ground->points.count,
                  .block = block_of(walk, ctx->threads)};
     kith_status status = KITH_OK;
+    const int64_t blocks = kin_ceil_div(kin_min_i64(walk->count, STRIPE), w.block);
+    w.threads = (int32_t)kin_min_i64(ctx->threads, blocks);
     *effort = (kin_descent_effort){0};
-    KIN_TRY_GOTO(status, choose_entries(&w), done);
+    if (w.walks && !walk->ground->has_gate) {
+        KIN_TRY_GOTO(status, choose_entries(&w), done);
+    }
     KIN_TRY_GOTO(status, make_workers(&w), done);
     KIN_TRY_GOTO(status,
                  kin_alloc(ctx, &w.ids, (uint64_t)kin_min_i64(STRIPE, walk->count), sizeof *w.ids,

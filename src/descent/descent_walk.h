@@ -15,6 +15,7 @@
 
 #include "descent/descent_gate.h"
 #include "descent/descent_links.h"
+#include "descent/descent_spare.h"
 
 /* Points made ready: for direct metrics kin_prepare_rows is enough, else kin_prepare_corpus. */
 typedef struct kin_descent_ground {
@@ -23,6 +24,7 @@ typedef struct kin_descent_ground {
     kin_descent_links links;
     kin_descent_gate gate;
     bool has_gate;
+    kin_descent_spares spares;
 } kin_descent_ground;
 
 kith_status kin_descent_ground_make(kith_ctx *ctx, const kin_prepared *prepared,

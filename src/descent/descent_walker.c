@@ -14,18 +14,33 @@ enum { REMEMBERED = 1 << 15, FAN = 4, TOGETHER = KIN_DESCENT_TOGETHER };
 
 /* ---- Memory --------------------------------------------------------------------------------- */
 
+uint64_t kin_descent_walker_words(int64_t positions)
+{
+    return (uint64_t)kin_ceil_div(positions, 32) + REMEMBERED;
+}
+
+static kith_status take_notes(kith_ctx *ctx, kin_descent_walker *w)
+{
+    const uint64_t words = kin_descent_walker_words(w->ground->points.count);
+    w->met = kin_descent_spare_take(&w->ground->spares);
+    w->borrowed = w->met != NULL;
+    if (!w->borrowed) {
+        KIN_TRY(kin_alloc_zero(ctx, &w->met, words, sizeof *w->met, "a walk"));
+    }
+    w->remembered = w->met + words - REMEMBERED;
+    return KITH_OK;
+}
+
 static kith_status allocate(kith_ctx *ctx, int64_t length, int64_t k, kin_descent_walker *w)
 {
     const kin_prepared *prepared = w->ground->prepared;
-    const uint64_t met = (uint64_t)kin_ceil_div(w->ground->points.count, 32);
     const uint64_t expanded = (uint64_t)kin_round_up(prepared->distance.cols, KIN_METRIC_LANES);
     const uint64_t wide = (uint64_t)w->wide;
     KIN_TRY(kin_alloc(ctx, &w->values, expanded, sizeof *w->values, "a query"));
     KIN_TRY(kin_alloc_zero(ctx, &w->panels, wide * KIN_PANEL, sizeof *w->panels, "a query"));
     KIN_TRY(kin_alloc_zero(ctx, &w->column, wide * KIN_PANEL, sizeof *w->column, "a query"));
     KIN_TRY(kin_alloc_zero(ctx, &w->rows, TOGETHER * wide, sizeof *w->rows, "gathered rows"));
-    KIN_TRY(kin_alloc_zero(ctx, &w->met, met, sizeof *w->met, "a walk"));
-    KIN_TRY(kin_alloc(ctx, &w->remembered, REMEMBERED, sizeof *w->remembered, "a walk"));
+    KIN_TRY(take_notes(ctx, w));
     KIN_TRY(kin_alloc(ctx, &w->pairs, (uint64_t)kin_max_i64(length, k), sizeof *w->pairs,
                       "candidates"));
     return kin_answer_make(ctx, &prepared->groups, prepared->distance.metric, k, &w->answer);
@@ -40,18 +55,6 @@ kith_status kin_descent_walker_make(kith_ctx *ctx, const kin_descent_ground *gro
         .put = kin_descent_put_get(ctx->isa),
         .wide = rounded ? kin_round_up(ground->prepared->frame.groups, KIN_DESCENT_WIDE_STEP) : 0};
     return allocate(ctx, length, k, walker);
-}
-
-void kin_descent_walker_free(kith_ctx *ctx, kin_descent_walker *walker)
-{
-    kin_answer_free(ctx, &walker->answer);
-    kin_free(ctx, walker->pairs);
-    kin_free(ctx, walker->remembered);
-    kin_free(ctx, walker->met);
-    kin_free(ctx, walker->rows);
-    kin_free(ctx, walker->column);
-    kin_free(ctx, walker->panels);
-    kin_free(ctx, walker->values);
 }
 
 /* ---- A query -------------------------------------------------------------------------------- */
@@ -182,6 +185,22 @@ static void forget(kin_descent_walker *w)
         }
     }
     w->remembered_count = 0;
+}
+
+void kin_descent_walker_free(kith_ctx *ctx, kin_descent_walker *walker)
+{
+    if (walker->borrowed) {
+        forget(walker); /* a walk that failed has not */
+        kin_descent_spare_give(&walker->ground->spares, walker->met);
+    } else {
+        kin_free(ctx, walker->met);
+    }
+    kin_answer_free(ctx, &walker->answer);
+    kin_free(ctx, walker->pairs);
+    kin_free(ctx, walker->rows);
+    kin_free(ctx, walker->column);
+    kin_free(ctx, walker->panels);
+    kin_free(ctx, walker->values);
 }
 
 void kin_descent_walker_has_met(kin_descent_walker *walker, int64_t run)

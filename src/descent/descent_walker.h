@@ -29,8 +29,9 @@ typedef struct kin_descent_walker {
     int64_t length;
     int64_t next;         /* nobody before it has links to be looked at */
     uint64_t least;       /* word that came since `next` was known */
-    uint32_t *met;        /* a bit for each position */
-    uint32_t *remembered; /* words of met, to forget them one by one */
+    uint32_t *met;        /* a bit for each position; zeros between walks */
+    uint32_t *remembered; /* words of met, to forget them one by one; behind it, one block */
+    bool borrowed;        /* which is the ground's */
     int64_t remembered_count;
     int32_t waiting;
     uint32_t who[KIN_DESCENT_TOGETHER + 1]; /* positions that wait for their costs */
@@ -46,6 +47,8 @@ typedef struct kin_descent_walker {
     double evaluations;
 } kin_descent_walker;
 
+/* Words that a walk remembers itself by, on a ground of so many positions. */
+uint64_t kin_descent_walker_words(int64_t positions);
 /* Lists of at most `length` words, answers of k. */
 kith_status kin_descent_walker_make(kith_ctx *ctx, const kin_descent_ground *ground, int64_t length,
                                     int64_t k, kin_descent_walker *walker);

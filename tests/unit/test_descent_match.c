@@ -176,6 +176,54 @@ static void check_meeting(bench *b, int32_t new_count, int32_t old_count, uint64
     }
 }
 
+/* Rows among others, and each alone, which is what one query is: the same bits. */
+static void check_alone(const bench *b)
+{
+    enum { COLS = 80, SOME = 3, ROOM = KIN_DESCENT_ROWS_STEP };
+    static uint32_t orders[ROOM * COLS];
+    static uint32_t alone[COLS];
+    const kin_descent_kernel *kernel = b->points.kernel;
+    const int64_t wide = kin_round_up(b->prepared.frame.groups, KIN_DESCENT_WIDE_STEP);
+    const size_t row_bytes = (size_t)wide * sizeof(uint32_t);
+    uint32_t *rows = aligned_alloc(64, ROOM * row_bytes);
+    uint32_t *panels = aligned_alloc(64, COLS * row_bytes);
+    uint32_t samples[ROOM];
+    kin_word row_terms[ROOM];
+    kin_word col_terms[ROOM];
+    assert_true(rows != NULL && panels != NULL);
+    memset(rows, 0, ROOM * row_bytes);
+    for (uint32_t i = 0; i < ROOM; i++) {
+        samples[i] = i + 1;
+        row_terms[i] = b->points.terms[i + 1].row;
+        col_terms[i] = b->points.terms[i + 1].col;
+    }
+    kernel->gather(&b->points, samples, ROOM, wide, rows);
+    kernel->transpose(rows, wide, COLS, panels);
+    kin_descent_product product = {.rows = rows,
+                                   .panels = panels,
+                                   .wide = wide,
+                                   .pitch = wide,
+                                   .groups = b->prepared.frame.groups,
+                                   .before = COLS,
+                                   .row_count = SOME,
+                                   .col_count = COLS,
+                                   .row_terms = row_terms,
+                                   .col_terms = col_terms,
+                                   .orders = orders,
+                                   .stride = COLS};
+    kernel->multiply(&product);
+    for (int i = 0; i < SOME; i++) {
+        product.rows = rows + i * wide;
+        product.row_terms = row_terms + i;
+        product.row_count = 1;
+        product.orders = alone;
+        kernel->multiply(&product);
+        assert_memory_equal(alone, orders + (size_t)i * COLS, sizeof alone);
+    }
+    free(panels);
+    free(rows);
+}
+
 static int check_setting(const setting *s, kin_isa isa, int32_t cols)
 {
     if (kin_tile_get(isa, s->type) == NULL || (s->type == KIN_TILE_S8 && cols > 4096)) {
@@ -197,6 +245,7 @@ static int check_setting(const setting *s, kin_isa isa, int32_t cols)
         evaluations += n * (n - 1) + n * meetings[i][1] + n + meetings[i][1] - 1;
     }
     assert_true(b.matcher.evaluations == evaluations);
+    check_alone(&b);
     bench_free(&b);
     return 1;
 }
@@ -214,7 +263,7 @@ static void every_kernel(void **state)
         }
     }
     printf("%d kernels, types and widths give the costs of plain loops: integers exactly, floats "
-           "within their bound, the same bits in every meeting and in both directions\n",
+           "within their bound, the same bits in every meeting, in both directions and alone\n",
            cases);
 }
 
