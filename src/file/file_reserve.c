@@ -2,9 +2,11 @@
  * A file whose bytes have their places before they are written.
  *
  * The system takes what is written to one file from one thread at a time, which copies some 3 GB/s
- * where memory takes ten times that. Several threads can copy through a mapping. There a disk that
- * turns out to be full is no error of a call but a signal that ends the process: so this is done
- * where space was reserved, on file systems that are known to keep it. */
+ * where memory takes ten times that. Several threads can copy through a mapping. There a page that
+ * cannot be had is a signal that ends the process, so that not they copy but the system does for
+ * them: where a disk is full after all, or somebody has cut the file, its call fails, and all is
+ * written once more, which tells why. This is done where space was reserved, on file systems that
+ * are known to keep it. */
 #define _GNU_SOURCE
 #include "base/base_size.h"
 #include "base/base_try.h"
@@ -14,7 +16,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -51,15 +55,20 @@ typedef struct copying {
     unsigned char *to;
     const unsigned char *from;
     uint64_t bytes;
+    atomic_bool failed;
 } copying;
 
 static kith_status copy(void *arg, int64_t task, int32_t thread)
 {
     (void)thread;
-    const copying *c = arg;
+    copying *c = arg;
     const uint64_t first = (uint64_t)task * BYTES_A_TASK;
     const uint64_t bytes = c->bytes - first < BYTES_A_TASK ? c->bytes - first : BYTES_A_TASK;
-    memcpy(c->to + first, c->from + first, (size_t)bytes);
+    const struct iovec to = {c->to + first, (size_t)bytes};
+    const struct iovec from = {(void *)(uintptr_t)(c->from + first), (size_t)bytes};
+    if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) != (ssize_t)bytes) {
+        atomic_store(&c->failed, true);
+    }
     return KITH_OK;
 }
 
@@ -76,9 +85,10 @@ kith_status kin_writer_patch_wide(kin_writer *w, uint64_t offset, const void *da
     if (map == MAP_FAILED) {
         return kin_writer_patch(w, offset, data, bytes);
     }
-    copying c = {map + (offset - start), data, bytes};
+    copying c = {map + (offset - start), data, bytes, false};
     const int64_t tasks = kin_ceil_div((int64_t)bytes, BYTES_A_TASK);
     const kith_status status = kin_parallel(w->ctx, NULL, tasks, copy, &c);
     (void)munmap(map, mapped);
-    return status;
+    return status == KITH_OK && atomic_load(&c.failed) ? kin_writer_patch(w, offset, data, bytes)
+                                                       : status;
 }
