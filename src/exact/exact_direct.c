@@ -39,6 +39,7 @@ typedef struct direct {
     const kin_prepared *queries;
     const kin_request *request;
     const kith_neighbors *out;
+    kin_groups each; /* every row is met, those at distance 1 from everything, too: nobody joins */
     int64_t wanted;
     int64_t capacity;
     int64_t ranges;       /* a query's corpus is cut into this many */
@@ -173,8 +174,7 @@ static kith_status make_workers(kith_ctx *ctx, direct *d)
         KIN_TRY(kin_alloc(ctx, &w->keys, CHUNK, sizeof(double), "keys"));
         KIN_TRY(
             kin_alloc(ctx, &w->list.pairs, (uint64_t)d->capacity, sizeof(kin_pair), "candidates"));
-        KIN_TRY(kin_answer_make(ctx, &d->corpus->groups, d->corpus->distance.metric, d->wanted,
-                                &w->answer));
+        KIN_TRY(kin_answer_make(ctx, &d->each, d->corpus->distance.metric, d->wanted, &w->answer));
     }
     if (d->ranges > 1) {
         const uint64_t lists = (uint64_t)(d->queries->rows.matrix.rows * d->ranges);
@@ -209,6 +209,7 @@ kith_status kin_direct_run(kith_ctx *ctx, const kin_prepared *corpus, const kin_
                 .queries = queries,
                 .request = request,
                 .out = out,
+                .each = {.rows = rows, .count = rows},
                 .graph = corpus == queries,
                 .ranges = choose_ranges(rows, count, ctx->threads)};
     const bool leaves_out =

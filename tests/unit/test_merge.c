@@ -112,6 +112,32 @@ static void exact_is_the_graph_of_all(void **state)
                  "on both sides, sets of less than k points and of none\n");
 }
 
+/* Rows of zeros and constant rows are at distance 1 from everything: each stands in a list once. */
+static void rows_that_are_far_from_all(void **state)
+{
+    (void)state;
+    kith_ctx *ctx = test_engine_best_ctx(2);
+    kith_search_params params = kith_search_params_default();
+    params.k = K;
+    uint64_t seed = 21;
+    test_rows points = test_rows_make(KITH_F32, ROWS, COLS, 8);
+    for (int i = 0; i < 4; i++) {
+        test_shape_fill(&points, SHAPE_GAUSS, false, &seed);
+        for (int64_t row = 0; row < points.matrix.rows; row += i < 2 ? 5 : 2) {
+            for (int64_t col = 0; col < COLS; col++) {
+                test_rows_set(&points, row, col, i % 2 == 0 ? 0.0 : 0.75);
+            }
+        }
+        params.metric = i % 2 == 0 ? KITH_COSINE : KITH_CORRELATION;
+        each_split(ctx, &points.matrix, &params);
+    }
+    test_rows_free(&points);
+    kith_ctx_free(ctx);
+    (void)printf(
+        "merged where a fifth and a half of the rows are at distance 1 from everything: the "
+        "bytes of the exact graph\n");
+}
+
 static void methods_are_passed_on(void **state)
 {
     (void)state;
@@ -382,6 +408,7 @@ static void mistakes_are_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(exact_is_the_graph_of_all),
+                                       cmocka_unit_test(rows_that_are_far_from_all),
                                        cmocka_unit_test(methods_are_passed_on),
                                        cmocka_unit_test(approximate_loses_little),
                                        cmocka_unit_test(removal_leaves_the_graph_of_the_rest),
