@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Each tests/unit/test_x.c and tests/backends/test_x.c is one program, run by ctest. It prints what
-# it proves. Labels: cpu (programs that compute), threads (also run under the thread sanitizer),
+# Each tests/unit/test_x.c, tests/backends/test_x.c and tests/fault/test_x.c is one program, run by
+# ctest. It prints what it proves. Labels: cpu (programs that compute), threads (also run under the thread sanitizer),
 # house (the source itself), example, cli, fuzz, python.
 
 enable_testing()
@@ -14,8 +14,7 @@ endif()
 
 find_library(CMOCKA_LIBRARY cmocka)
 file(GLOB UNIT_TESTS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/test_*.c
-     ${CMAKE_SOURCE_DIR}/tests/backends/test_*.c ${CMAKE_SOURCE_DIR}/tests/fault/test_*.c
-     ${CMAKE_SOURCE_DIR}/tests/api/test_*.c)
+     ${CMAKE_SOURCE_DIR}/tests/backends/test_*.c ${CMAKE_SOURCE_DIR}/tests/fault/test_*.c)
 file(GLOB TEST_SUPPORT CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/support/*.c
      ${CMAKE_SOURCE_DIR}/tests/oracle/*.c)
 list(FILTER TEST_SUPPORT EXCLUDE REGEX "fail_always\\.c$")

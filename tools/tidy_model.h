@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Read by clang-tidy before each file of src (tools/check_tidy.sh): its analyser looks at one file at
- * a time and cannot know that kin_fail gives back the status that it was given. */
+ * Read by clang-tidy before each file of src (tools/check_tidy.sh): its analyser looks at one file
+ * at a time and cannot know that kin_fail gives back the status that it was given. */
 #ifndef TIDY_MODEL_H
 #define TIDY_MODEL_H
 

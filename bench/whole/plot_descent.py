@@ -54,8 +54,8 @@ def draw_phi(plt, rounds, side, path):
     for place, work in enumerate(works):
         some = rounds.where(work=work)
         settings = [(name, some.where(setting=name)) for name in descent_tables.ABLATION]
-        panel(axes[2 * place], f"4  {work}: phi(G), k = 10", "round", [(name, by_round(of, "phi")) for name, of in settings],
-              "", log_x=False)
+        panel(axes[2 * place], f"4  {work}: phi(G), k = 10", "round",
+              [(name, by_round(of, "phi")) for name, of in settings], "", log_x=False)
         lines = [(name, {row["seconds"]: max(1.0 - row["recall"], 1e-5)
                          for row in sorted(of.rows, key=lambda row: row["seconds"]) if row["recall"] is not None})
                  for name, of in settings]

@@ -147,7 +147,8 @@ def claims_of_others(rows):
     eight = rows.where(work="quick.8")
     if eight:
         found.append(("quick finds k neighbours sooner than radix select the k-th alone",
-                      ratio(by_setting(eight.where(method="radix", at="kth")), by_setting(eight.where(method="quick")))))
+                      ratio(by_setting(eight.where(method="radix", at="kth")),
+                            by_setting(eight.where(method="quick")))))
     for work, name in (("heap.10", "the points"), ("heap.11", "k"), ("heap.12", "the queries")):
         some = rows.where(work=work, quantity="seconds").all_threads()
         at = {"heap.12": "rows", "heap.11": "k", "heap.10": "cols"}[work]
