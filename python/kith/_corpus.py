@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from . import _metrics
+from . import _metrics, _small
 from . import _structs as s
 from ._arrays import HostMatrix, as_matrix
 from ._context import Context, Settings, context, settings
@@ -169,9 +169,14 @@ class Corpus:
     ) -> Neighbors:
         """query of a matrix, with settings."""
         points = self._points()
+        number = lib.kith_corpus_metric(self._handle)
+        if radius is None and exclude is None and out is None and not progress:
+            limits = wanted.threads or None, wanted.device, wanted.memory_limit or None
+            small = _small.search_corpus(self._handle, points, asked.array, k, number, limits)
+            if small is not None:
+                return small
         double = asked.is_double or points.dtype == 2
         table = Table(asked.rows, k, points.rows, double, out, radius is not None)
-        number = lib.kith_corpus_metric(self._handle)
         distance = _metrics.Distance(number, s.DISTANCE(), [])
         params = search_params(distance, k, radius=limit(radius, distance))
         keep = excluded(exclude, asked.rows, params)

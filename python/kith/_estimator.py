@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import numbers
 from typing import Any
 
@@ -19,6 +20,8 @@ from ._context import Settings, settings
 from ._prepared import Prepared
 from ._results import Neighbors
 from ._search import knn, knn_graph
+
+_PLAIN = np.dtype(np.float32), np.dtype(np.float64)
 
 
 class NeighborsEstimator(BaseEstimator):  # type: ignore[misc]
@@ -80,7 +83,19 @@ class NeighborsEstimator(BaseEstimator):  # type: ignore[misc]
         return {"metric": metric, "p": p, "n_jobs": self.n_jobs, "device": self.device}
 
     def _validated(self, X: Any) -> Any:
+        if self._is_plain(X):
+            return X
         return validate_data(self, X, accept_sparse="csr", reset=False)
+
+    def _is_plain(self, X: Any) -> bool:
+        """Whether X is what validate_data would give back: to find out so takes it longer than a
+        small search does."""
+        if type(X) is not np.ndarray or X.dtype not in _PLAIN or X.ndim != 2:
+            return False
+        if not X.size or X.shape[1] != self.n_features_in_ or hasattr(self, "feature_names_in_"):
+            return False
+        with np.errstate(over="ignore", invalid="ignore"):
+            return math.isfinite(X.sum())
 
     # ---- Neighbours ------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from ._arrays import CODES, address
 from ._context import Context, settings
 from ._errors import exception
 from ._library import lib
-from ._results import Array, Neighbors
+from ._results import Neighbors
 
 # Portable code needs up to half a second for so many, on one thread (kl more: it takes logarithms).
 MOST_STEPS = 1 << 27
@@ -30,6 +30,8 @@ _LOGARITHMS = 11
 
 Wanted = tuple[int | None, str | None, int | None]
 """n_jobs, device and memory_limit as they were given."""
+Laid = tuple[int, int, int, int, int]
+"""The fields of a kith_matrix; NONE is no matrix."""
 
 
 def steps(points: int, cols: int, queries: int, k: int) -> int:
@@ -52,7 +54,7 @@ write = struct.Struct("Pqqii Pqqii IiqIIPPPiiiiid PPPqq").pack_into
 _PARAMS_SIZE = c.sizeof(s.SearchParams)
 _FLOAT, _DOUBLE, _ID, _INDEX = (np.dtype(each) for each in ("f4", "f8", "u4", "i8"))
 _MOST_IDS = 1 << 16  # that a seat keeps room for
-_NONE = 0, 0, 0, 0, 0  # no matrix
+NONE: Laid = (0, 0, 0, 0, 0)
 _empty = np.empty
 _new = tuple.__new__  # of a named tuple: half of what its own way takes
 
@@ -79,34 +81,33 @@ class _Seat:
 
     def call(
         self,
-        points: Array,
-        code: int,
-        queries: Array | None,
-        asked_code: int,
+        corpus: c.c_void_p | None,
+        points: Laid,
+        queries: Laid,
         shape: tuple[int, int],
-        params: tuple[int, ...],
+        number: int,
+        flags: int = 0,
+        method: int = 0,
     ) -> Neighbors:
-        """A call with kith_search_params, from metric to method."""
+        """kith_corpus_search of queries where there is a corpus, kith_graph_exact where there are no
+        queries, else kith_knn_exact."""
         if self.ids.shape != shape:
             self.make_room(shape)
-        double = code == 2 or asked_code == 2
+        double = points[4] == 2 or queries[4] == 2
         distances = _empty(shape, _DOUBLE if double else _FLOAT)
         at = address(distances)
-        rows, cols = points.shape
-        given = address(points), rows, 0, cols, code
+        params = _PARAMS_SIZE, number, shape[1], flags, 0, 0, 0, 0, 0, 0, method, 0, 0, 0.0
         table = self.ids_at, 0 if double else at, at if double else 0, *shape
-        if queries is None:
-            write(self.frame, 0, *given, *_NONE, _PARAMS_SIZE, *params, 0, 0, 0.0, *table)
-            status = lib.kith_graph_exact(self.handle, self.points, self.params, self.table)
+        write(self.frame, 0, *points, *queries, *params, *table)
+        own = self.handle
+        if corpus is not None:
+            status = lib.kith_corpus_search(own, corpus, self.queries, self.params, self.table)
+        elif queries is NONE:
+            status = lib.kith_graph_exact(own, self.points, self.params, self.table)
         else:
-            rows, cols = queries.shape
-            asked = address(queries), rows, 0, cols, asked_code
-            write(self.frame, 0, *given, *asked, _PARAMS_SIZE, *params, 0, 0, 0.0, *table)
-            status = lib.kith_knn_exact(
-                self.handle, self.points, self.queries, self.params, self.table
-            )
+            status = lib.kith_knn_exact(own, self.points, self.queries, self.params, self.table)
         if status != 0:
-            raise exception(status, lib.kith_ctx_detail(self.handle))
+            raise exception(status, lib.kith_ctx_detail(own))
         indices = self.ids.astype(_INDEX)
         if indices.size > _MOST_IDS:
             self.make_room((1, 1))
@@ -125,6 +126,30 @@ _MOST_KEPT = 8
 _seats = _Seats()
 
 
+def _take(wanted: Wanted) -> _Seat | None:
+    """A seat, which the caller puts back; None: these wishes have none."""
+    free = _seats.free
+    seat = free.pop(wanted, None)
+    if seat is None:
+        if wanted[0] is not None and wanted[0] < -1:  # as many as there are processors now
+            return None
+        if len(free) >= _MOST_KEPT:
+            free.clear()
+        seat = _Seat(wanted)
+    return seat
+
+
+def _lay(array: Any) -> Laid | None:
+    """An array as kith_matrix; None: it is not plain."""
+    if type(array) is not np.ndarray or array.ndim != 2 or not array.flags.c_contiguous:
+        return None
+    code = CODES.get(array.dtype)
+    if code is None:
+        return None
+    rows, cols = array.shape
+    return address(array), rows, 0, cols, code
+
+
 def search(
     points: Any,
     queries: Any,
@@ -136,35 +161,41 @@ def search(
     flags: int = 0,
 ) -> Neighbors | None:
     """kith_knn_exact, or without queries kith_graph_exact; None: it is not plain, or not small."""
-    if not (type(points) is np.ndarray and type(k) is int and type(metric) is str):
+    if type(k) is not int or type(metric) is not str:
         return None
-    code = CODES.get(points.dtype)
-    if code is None or points.ndim != 2 or not points.flags.c_contiguous:
+    given = _lay(points)
+    asked = NONE if queries is None else _lay(queries)
+    if given is None or asked is None:
         return None
-    rows, cols = points.shape
-    asked_code = 0
+    _, rows, _, cols, _ = given
     if queries is None:
-        asked = rows
-        most = rows if flags else rows - 1
-    elif type(queries) is np.ndarray and queries.ndim == 2 and queries.flags.c_contiguous:
-        asked, most = len(queries), rows
-        asked_code = CODES.get(queries.dtype, 0)
-        if asked_code == 0:
-            return None
+        count, most = rows, rows if flags else rows - 1
     else:
-        return None
+        count, most = asked[1], rows
     number = _metrics.code(metric, p)
-    if not (0 < k <= most and steps(rows, cols, asked, k) <= MOST_STEPS and number != _LOGARITHMS):
+    if not (0 < k <= most and steps(rows, cols, count, k) <= MOST_STEPS and number != _LOGARITHMS):
         return None
-    free = _seats.free
-    seat = free.pop(wanted, None)
+    seat = _take(wanted)
     if seat is None:
-        if wanted[0] is not None and wanted[0] < -1:  # as many as there are processors now
-            return None
-        if len(free) >= _MOST_KEPT:
-            free.clear()
-        seat = _Seat(wanted)
-    params = number, k, flags, 0, 0, 0, 0, 0, 0, method
-    found = seat.call(points, code, queries, asked_code, (asked, k), params)
-    free[wanted] = seat
+        return None
+    found = seat.call(None, given, asked, (count, k), number, flags, method)
+    _seats.free[wanted] = seat
+    return found
+
+
+def search_corpus(
+    corpus: c.c_void_p, points: s.Matrix, queries: Any, k: Any, number: int, wanted: Wanted
+) -> Neighbors | None:
+    """kith_corpus_search of a corpus of points; None: it is not plain, or not small."""
+    asked = _lay(queries)
+    if asked is None or type(k) is not int or number == _LOGARITHMS:
+        return None
+    count, rows = asked[1], points.rows
+    if not (0 < k <= rows and steps(rows, points.cols, count, k) <= MOST_STEPS):
+        return None
+    seat = _take(wanted)
+    if seat is None:
+        return None
+    found = seat.call(corpus, (0, rows, 0, 0, points.dtype), asked, (count, k), number)
+    _seats.free[wanted] = seat
     return found

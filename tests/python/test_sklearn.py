@@ -4,6 +4,7 @@
 import os
 import pickle
 import unittest
+import unittest.mock
 import warnings
 
 import kith
@@ -164,6 +165,35 @@ class Answers(unittest.TestCase):
             n_neighbors=10, algorithm="nn_descent", random_state=0
         )
         self.assertEqual(transformer.fit_transform(x).nnz, 11 * 3000)
+
+    def test_plain_queries_are_taken_and_others_validated(self):
+        import kith._estimator as estimator
+
+        fitted = kith.NearestNeighbors(n_neighbors=3, n_jobs=1).fit(X)
+        their = theirs.NearestNeighbors(n_neighbors=3).fit(X)
+        bad, named = Q.copy(), kith.NearestNeighbors().fit(X)
+        bad[3, 2] = np.inf
+        named.feature_names_in_ = np.array(list("abcde"), object)  # as a data frame leaves them
+        validate = estimator.validate_data
+        with unittest.mock.patch.object(estimator, "validate_data", side_effect=validate) as said:
+            for times in range(3):  # the second search prepares the points
+                for q in Q, Q[:1], Q.astype(np.float32), np.asfortranarray(Q), Q[::2]:
+                    self.assertTrue((fitted.kneighbors(q)[1] == their.kneighbors(q)[1]).all())
+            self.assertEqual(said.call_count, 0)
+            for other in Q.tolist(), (8 * Q).astype(int), Q.astype(">f8"):
+                fitted.kneighbors(other)
+            self.assertEqual(said.call_count, 3)
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                named.kneighbors(Q)
+            self.assertIn("does not have valid feature names", str(caught[0].message))
+            for wrong in bad, Q[:, :4], Q[:0], Q[0]:
+                messages = []
+                for each in fitted, their:
+                    with self.assertRaises(ValueError) as raised:
+                        each.kneighbors(wrong)
+                    messages.append(str(raised.exception))
+                self.assertEqual(*messages)
 
     def test_what_cannot_be_is_said(self):
         for error, text, options in (
