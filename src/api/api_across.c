@@ -46,7 +46,7 @@ static bool suits_keys(const kith_ctx *ctx, const kin_across *across)
     const double other = across->suits_tree
                              ? kin_tree_build_ns(rows[large].rows, rows[large].cols)
                              : kin_tree_screen_ns(&request, rows[large].rows, rows[1 - large].rows);
-    return across->params.pipeline == KITH_PIPELINE_FUSED &&
+    return across->checked && across->params.pipeline == KITH_PIPELINE_FUSED &&
            across->params.method != KITH_METHOD_TREE && kin_exact_screens(&request.distance) &&
            both < other;
 }
@@ -134,23 +134,32 @@ static kith_status search_twice(kith_ctx *ctx, const kin_across *across, kith_me
     return KITH_OK;
 }
 
+static bool goes_twice(const kith_ctx *ctx, const kin_across *across)
+{
+    const kin_request request = request_of(ctx, &across->rows[0], &across->params);
+    return kin_method_goes_twice(&request, &across->rows[0], &across->rows[1]);
+}
+
+bool kin_across_meets_all(const kith_ctx *ctx, const kin_across *across)
+{
+    return !across->suits_tree && !suits_keys(ctx, across) && !goes_twice(ctx, across);
+}
+
 kith_status kin_across_search(kith_ctx *ctx, kin_across *across)
 {
     const kith_neighbors *found = across->found;
     const int64_t most = kin_max_i64(found[0].rows, found[1].rows);
-    const kin_request request = request_of(ctx, &across->rows[0], &across->params);
     summing s = {.sum = ctx->report, .peak = atomic_load(&ctx->peak_bytes)};
     if (across->known[0].keys != NULL) {
         KIN_TRY(kin_parallel(ctx, NULL, kin_ceil_div(most, ROWS_A_TASK), empty, across));
     }
-    if (across->checked && suits_keys(ctx, across)) {
+    if (suits_keys(ctx, across)) {
         return search_directly(ctx, across);
     }
     if (across->suits_tree) {
         return search_twice(ctx, across, KITH_METHOD_TREE, &s);
     }
-    if (found[0].k != found[1].k ||
-        kin_method_goes_twice(&request, &across->rows[0], &across->rows[1])) {
+    if (found[0].k != found[1].k || goes_twice(ctx, across)) {
         return search_twice(ctx, across, across->params.method, &s);
     }
     kith_search_params params = across->params;

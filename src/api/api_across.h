@@ -22,6 +22,9 @@ typedef struct kin_across {
  * other way is better. */
 bool kin_across_suits_tree(const kith_ctx *ctx, const kith_matrix *rows,
                            const kith_search_params *params);
+/* Whether all pairs are looked at, so that rows which are left out spare time: no tree leaves out
+ * most, and rows are not so few that their keys are all that is computed. */
+bool kin_across_meets_all(const kith_ctx *ctx, const kin_across *across);
 /* The report is that of all searches together. */
 kith_status kin_across_search(kith_ctx *ctx, kin_across *across);
 

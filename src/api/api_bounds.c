@@ -10,7 +10,7 @@
 
 /* Comparing runs costs 1 / RUN^2 of comparing rows. All centers are in memory: of many columns runs
  * are longer. */
-enum { RUN = 256, RUNS_A_TASK = 16, BALLS = KIN_BOUNDS_BALLS, SIDES = KIN_BOUNDS_SIDES };
+enum { RUN = 256, RUNS_A_TASK = 16, BALLS = KIN_BOUNDS_BALLS, SIDES = KIN_BOUNDS_SIDES, TRIED = 8 };
 static const uint64_t MOST_BYTES = (uint64_t)16 << 20;
 /* Squares of what is nearer may underflow. */
 static const double TINY = 0x1p-500;
@@ -55,7 +55,7 @@ uint64_t kin_bounds_bytes(const kith_ctx *ctx, const kin_bounds_sets *sets)
     const uint64_t all =
         kin_size_mul(runs * (uint64_t)sets->count, BALLS * ((uint64_t)b.wide + 1) + 1);
     const uint64_t a_thread = runs * BALLS + (uint64_t)b.wide + (uint64_t)b.run;
-    const uint64_t each = kin_size_mul((uint64_t)ctx->threads, a_thread) + 2 * runs;
+    const uint64_t each = kin_size_mul((uint64_t)ctx->threads, a_thread) + runs;
     return b.usable ? kin_size_mul(kin_size_add(all, each), sizeof(double)) : 0;
 }
 
@@ -78,12 +78,12 @@ kith_status kin_bounds_make(kith_ctx *ctx, const kin_bounds_sets *sets, kin_boun
     KIN_TRY(kin_alloc(ctx, &b->balls, threads * (uint64_t)b->run, 1, "balls of rows"));
     KIN_TRY(
         kin_alloc_zero(ctx, &b->values, threads * (uint64_t)b->wide, sizeof *b->values, "rows"));
-    return kin_alloc(ctx, &b->near, 2 * (uint64_t)b->runs, sizeof *b->near, "runs that meet");
+    return kin_alloc(ctx, &b->meets, SIDES * (uint64_t)b->runs, sizeof *b->meets, "runs that meet");
 }
 
 void kin_bounds_free(kith_ctx *ctx, kin_bounds *b)
 {
-    kin_free(ctx, b->near);
+    kin_free(ctx, b->meets);
     kin_free(ctx, b->balls);
     kin_free(ctx, b->values);
     kin_free(ctx, b->keys);
@@ -100,6 +100,7 @@ typedef struct measuring {
     const kin_bounds *bounds;
     const kin_bounds_part *part;
     kin_rows rows;
+    int64_t step; /* from run to run */
 } measuring;
 
 static int64_t runs_of(const kin_bounds *bounds, int64_t rows)
@@ -232,10 +233,11 @@ static kith_status measure_run(void *arg, int64_t task, int32_t thread)
 {
     const measuring *m = arg;
     const kin_bounds *b = m->bounds;
+    const int64_t run = task * m->step;
     cutting c = {.m = m,
-                 .first = task * b->run,
-                 .rows = kin_min_i64(b->run, m->part->rows.rows - task * b->run),
-                 .ball = task * BALLS,
+                 .first = run * b->run,
+                 .rows = kin_min_i64(b->run, m->part->rows.rows - run * b->run),
+                 .ball = run * BALLS,
                  .centers = centers_of(b, m->part->set),
                  .values = b->values + thread * b->wide,
                  .ball_of = b->balls + thread * b->run};
@@ -259,14 +261,16 @@ static kith_status measure_run(void *arg, int64_t task, int32_t thread)
     return KITH_OK;
 }
 
-/* Once for each set. */
-static kith_status measure(kith_ctx *ctx, kin_bounds *b, const kin_bounds_part *part)
+/* Every step-th run has balls then, no other one has. */
+static kith_status measure(kith_ctx *ctx, const kin_bounds *b, const kin_bounds_part *part,
+                           int64_t step)
 {
     kin_row_transform *transforms = NULL;
-    measuring m = {.bounds = b, .part = part, .rows = {.matrix = part->rows}};
+    measuring m = {.bounds = b, .part = part, .rows = {.matrix = part->rows}, .step = step};
+    double *radii = b->radii + part->set * b->runs * BALLS;
     kith_status status = KITH_OK;
-    if (b->made[part->set] != 0) {
-        return KITH_OK;
+    for (int64_t i = 0; i < b->runs * BALLS; i++) {
+        radii[i] = -(double)INFINITY;
     }
     if (kin_metric_get_traits(b->given.metric)->transforms) {
         KIN_TRY_GOTO(status,
@@ -277,8 +281,8 @@ static kith_status measure(kith_ctx *ctx, kin_bounds *b, const kin_bounds_part *
                      kin_metric_transforms(ctx, &m.rows.matrix, b->given.metric, transforms), done);
         m.rows.transforms = transforms;
     }
-    status = kin_parallel(ctx, NULL, runs_of(b, part->rows.rows), measure_run, &m);
-    b->made[part->set] = status == KITH_OK;
+    status =
+        kin_parallel(ctx, NULL, kin_ceil_div(runs_of(b, part->rows.rows), step), measure_run, &m);
 done:
     kin_free(ctx, transforms);
     return status;
@@ -304,7 +308,10 @@ kith_status kin_bounds_measure(kith_ctx *ctx, kin_bounds *bounds, const kin_boun
     if (!bounds->usable) {
         return KITH_OK;
     }
-    KIN_TRY(measure(ctx, bounds, part));
+    if (bounds->made[part->set] == 0) {
+        KIN_TRY(measure(ctx, bounds, part, 1));
+        bounds->made[part->set] = 1;
+    }
     find_reaches(bounds, part);
     return KITH_OK;
 }
@@ -324,9 +331,8 @@ static void compare_run(const comparing *c, int64_t run, double *keys)
     const int64_t own_run = c->sets[0] * b->runs + run;
     const int64_t other_run = c->sets[1] * b->runs;
     const kin_rows centers = centers_of(b, c->sets[1]);
-    int64_t *near = b->near + 2 * run;
-    near[0] = c->runs[1];
-    near[1] = -1;
+    atomic_uchar *own_meets = b->meets + run;
+    atomic_uchar *other_meets = b->meets + b->runs;
     for (int64_t own = own_run * BALLS; own < (own_run + 1) * BALLS; own++) {
         const kin_query query = {.values = b->centers + own * b->wide};
         if (b->radii[own] == -(double)INFINITY) {
@@ -338,8 +344,8 @@ static void compare_run(const comparing *c, int64_t run, double *keys)
             const double reach = fmax(b->reaches[own_run], b->reaches[other_run + i / BALLS]);
             /* Not: distance <= ...; a NaN proves nothing. */
             if (!(distance_of(b, keys[i]) > (radii + reach + TINY) * KIN_BOUND_WIDEN)) {
-                near[0] = kin_min_i64(near[0], i / BALLS);
-                near[1] = kin_max_i64(near[1], i / BALLS);
+                atomic_store_explicit(own_meets, 1, memory_order_relaxed);
+                atomic_store_explicit(&other_meets[i / BALLS], 1, memory_order_relaxed);
             }
         }
     }
@@ -355,49 +361,115 @@ static kith_status compare_runs(void *arg, int64_t task, int32_t thread)
     return KITH_OK;
 }
 
-typedef struct range {
-    int64_t first;
-    int64_t last; /* below first: empty */
-} range;
-
-/* From the first to the last run of each set that can meet one of the other. */
-static kith_status compare(kith_ctx *ctx, const comparing *c, range near[SIDES])
+static kith_status compare(kith_ctx *ctx, comparing *c)
 {
-    comparing copy = *c;
-    KIN_TRY(kin_parallel(ctx, NULL, kin_ceil_div(c->runs[0], RUNS_A_TASK), compare_runs, &copy));
-    near[0] = (range){c->runs[0], -1};
-    near[1] = (range){c->runs[1], -1};
-    for (int64_t run = 0; run < c->runs[0]; run++) {
-        const int64_t *other = c->bounds->near + 2 * run;
-        if (other[1] >= 0) {
-            near[0] = (range){kin_min_i64(near[0].first, run), run};
-            near[1] =
-                (range){kin_min_i64(near[1].first, other[0]), kin_max_i64(near[1].last, other[1])};
-        }
+    for (int64_t i = 0; i < SIDES * c->bounds->runs; i++) {
+        atomic_init(&c->bounds->meets[i], 0);
     }
-    return KITH_OK;
+    return kin_parallel(ctx, NULL, kin_ceil_div(c->runs[0], RUNS_A_TASK), compare_runs, c);
+}
+
+static bool can_meet(const comparing *c, int side, int64_t run)
+{
+    return atomic_load_explicit(&c->bounds->meets[side * c->bounds->runs + run],
+                                memory_order_relaxed) != 0;
+}
+
+/* Rows of a run; the last one of a set may have fewer. */
+static int64_t rows_of(const kin_bounds *b, const kin_bounds_part *part, int64_t run)
+{
+    return kin_min_i64(b->run, part->rows.rows - run * b->run);
+}
+
+static comparing comparing_of(const kin_bounds *b, const kin_bounds_part parts[SIDES])
+{
+    comparing c = {.bounds = b};
+    for (int i = 0; i < SIDES; i++) {
+        c.sets[i] = parts[i].set;
+        c.runs[i] = runs_of(b, parts[i].rows.rows);
+    }
+    return c;
+}
+
+/* Measures and compares two sets. */
+static kith_status meet(kith_ctx *ctx, kin_bounds *b, const kin_bounds_part parts[SIDES],
+                        comparing *c)
+{
+    *c = comparing_of(b, parts);
+    for (int i = 0; i < SIDES; i++) {
+        KIN_TRY(kin_bounds_measure(ctx, b, &parts[i]));
+    }
+    return compare(ctx, c);
 }
 
 kith_status kin_bounds_narrow(kith_ctx *ctx, kin_bounds *b, const kin_bounds_part parts[SIDES],
                               kin_bounds_range near[SIDES])
 {
-    comparing c = {.bounds = b};
-    range runs[SIDES];
+    comparing c;
     for (int i = 0; i < SIDES; i++) {
-        near[i] = (kin_bounds_range){0, parts[i].rows.rows};
-        c.sets[i] = parts[i].set;
-        c.runs[i] = b->usable ? runs_of(b, parts[i].rows.rows) : 0;
-        KIN_TRY(kin_bounds_measure(ctx, b, &parts[i]));
+        near[i] = (kin_bounds_range){0, b->usable ? 0 : parts[i].rows.rows};
     }
     if (!b->usable) {
         return KITH_OK;
     }
-    KIN_TRY(compare(ctx, &c, runs));
+    KIN_TRY(meet(ctx, b, parts, &c));
     for (int i = 0; i < SIDES; i++) {
-        const int64_t last = kin_min_i64((runs[i].last + 1) * b->run, parts[i].rows.rows);
-        near[i].first = runs[0].last < 0 ? 0 : runs[i].first * b->run;
-        near[i].rows = runs[0].last < 0 ? 0 : last - near[i].first;
+        for (int64_t run = 0; run < c.runs[i]; run++) {
+            if (can_meet(&c, i, run)) {
+                const int64_t first = run * b->run;
+                near[i].first = near[i].rows == 0 ? first : near[i].first;
+                near[i].rows = first + rows_of(b, &parts[i], run) - near[i].first;
+            }
+        }
     }
+    return KITH_OK;
+}
+
+kith_status kin_bounds_pick(kith_ctx *ctx, kin_bounds *b, const kin_bounds_part parts[SIDES],
+                            kin_bounds_rows picked[SIDES])
+{
+    comparing c;
+    KIN_TRY(meet(ctx, b, parts, &c));
+    for (int i = 0; i < SIDES; i++) {
+        int64_t count = 0;
+        for (int64_t run = 0; run < c.runs[i]; run++) {
+            count += can_meet(&c, i, run) ? rows_of(b, &parts[i], run) : 0;
+        }
+        KIN_TRY(kin_alloc(ctx, &picked[i].rows, (uint64_t)count, sizeof *picked[i].rows,
+                          "rows that meet"));
+        for (int64_t run = 0; run < c.runs[i]; run++) {
+            const int64_t rows = can_meet(&c, i, run) ? rows_of(b, &parts[i], run) : 0;
+            for (int64_t row = 0; row < rows; row++) {
+                picked[i].rows[picked[i].count++] = (uint32_t)(run * b->run + row);
+            }
+        }
+    }
+    return KITH_OK;
+}
+
+kith_status kin_bounds_try(kith_ctx *ctx, kin_bounds *b, const kin_bounds_part parts[SIDES],
+                           bool *yes)
+{
+    double share = 1.0;
+    *yes = false;
+    if (!b->usable) {
+        return KITH_OK;
+    }
+    comparing c = comparing_of(b, parts);
+    for (int i = 0; i < SIDES; i++) {
+        KIN_TRY(measure(ctx, b, &parts[i], kin_ceil_div(c.runs[i], TRIED)));
+        find_reaches(b, &parts[i]);
+    }
+    KIN_TRY(compare(ctx, &c));
+    for (int i = 0; i < SIDES; i++) {
+        const int64_t step = kin_ceil_div(c.runs[i], TRIED);
+        int64_t met = 0;
+        for (int64_t run = 0; run < c.runs[i]; run += step) {
+            met += can_meet(&c, i, run);
+        }
+        share *= (double)met / (double)kin_ceil_div(c.runs[i], step);
+    }
+    *yes = share < 0.5;
     return KITH_OK;
 }
 
@@ -405,7 +477,6 @@ kith_status kin_bounds_apart(kith_ctx *ctx, const kin_bounds *b, const int32_t s
                              const int64_t rows[SIDES], bool *yes)
 {
     comparing c = {.bounds = b, .sets = {sets[0], sets[1]}};
-    range near[SIDES];
     *yes = false;
     if (!b->usable || b->made[sets[0]] == 0 || b->made[sets[1]] == 0) {
         return KITH_OK;
@@ -413,7 +484,10 @@ kith_status kin_bounds_apart(kith_ctx *ctx, const kin_bounds *b, const int32_t s
     for (int i = 0; i < SIDES; i++) {
         c.runs[i] = runs_of(b, rows[i]);
     }
-    KIN_TRY(compare(ctx, &c, near));
-    *yes = near[0].last < 0;
+    KIN_TRY(compare(ctx, &c));
+    *yes = true;
+    for (int64_t run = 0; run < c.runs[0] && *yes; run++) {
+        *yes = !can_meet(&c, 0, run);
+    }
     return KITH_OK;
 }

@@ -8,9 +8,9 @@
  *
  *     |center - center'| - radius - radius'  <=  the larger one of both reaches
  *
- * and from the first to the last run that can, the rows of a set take part in a meeting. Where
- * there is none, two sets need not meet. A file that is in the order of its clusters, or of
- * space, as catalogues are, has few pairs that do.
+ * and the runs that can take part in a meeting: one by one where rows may be copied, else all from
+ * the first to the last. Where there is none, two sets need not meet. A file that is in the order
+ * of its clusters, or of space, as catalogues are, has few pairs that do.
  *
  * Why it is right. Distances are those of rows as their metric transforms them (exact_bound.h), in
  * double; each of these is off by 2^-32 of itself at most, which KIN_BOUND_WIDEN covers, and where
@@ -22,6 +22,8 @@
 #define KIN_API_BOUNDS_H
 
 #include "exact/exact_list.h"
+
+#include <stdatomic.h>
 
 /* Balls of a run. */
 enum { KIN_BOUNDS_BALLS = 4, KIN_BOUNDS_SIDES = 2 };
@@ -46,6 +48,11 @@ typedef struct kin_bounds_range {
     int64_t rows;
 } kin_bounds_range;
 
+typedef struct kin_bounds_rows {
+    uint32_t *rows;
+    int64_t count;
+} kin_bounds_rows;
+
 typedef struct kin_bounds {
     bool usable;           /* the metric has a triangle inequality, and there are sets to meet */
     int64_t run;           /* rows of a run; the last one of a set may have fewer */
@@ -61,7 +68,7 @@ typedef struct kin_bounds {
     double *keys;        /* threads x runs x balls */
     double *values;      /* threads x wide */
     uint8_t *balls;      /* threads x run: whose ball a row of the run is in */
-    int64_t *near;       /* runs: the first run of the other set that can meet it, and the last */
+    atomic_uchar *meets; /* of two sets, one behind the other, x runs: can meet one of the other */
 } kin_bounds;
 
 uint64_t kin_bounds_bytes(const kith_ctx *ctx, const kin_bounds_sets *sets);
@@ -75,6 +82,14 @@ kith_status kin_bounds_measure(kith_ctx *ctx, kin_bounds *bounds, const kin_boun
 kith_status kin_bounds_narrow(kith_ctx *ctx, kin_bounds *bounds,
                               const kin_bounds_part parts[KIN_BOUNDS_SIDES],
                               kin_bounds_range near[KIN_BOUNDS_SIDES]);
+/* Before a set is measured: whether it is likely to pay. A few runs of both, spread over them, say
+ * so where less than half of their pairs of rows can meet. */
+kith_status kin_bounds_try(kith_ctx *ctx, kin_bounds *bounds,
+                           const kin_bounds_part parts[KIN_BOUNDS_SIDES], bool *yes);
+/* As kin_bounds_narrow, each run by itself: rows of each set, rising, to be freed by the caller. */
+kith_status kin_bounds_pick(kith_ctx *ctx, kin_bounds *bounds,
+                            const kin_bounds_part parts[KIN_BOUNDS_SIDES],
+                            kin_bounds_rows picked[KIN_BOUNDS_SIDES]);
 /* Whether it is known that two sets of so many rows need not meet, wherever their rows are: a reach
  * that was true once stays true, whatever becomes of lists. */
 kith_status kin_bounds_apart(kith_ctx *ctx, const kin_bounds *bounds,

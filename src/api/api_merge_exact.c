@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Two exact graphs made one.
  *
- *   own      the graphs' own lists with canonical keys go to the answer, and tell of each row how
- * far is too far: its k-th key across   what each row has nearest in the other set and no farther
- * than that (api_across.h) merge    rows that found something: both lists (exact_merge.h)
+ *   own      the graphs' lists with canonical keys go to the answer; their k-th keys are limits
+ *   bounds   rows proven to be beyond the limits of all pairs across are left out (api_bounds.h)
+ *   across   what each row has nearest in the other set, within its limit (api_across.h)
+ *   merge    rows that found something: both lists (exact_merge.h)
  *
- * A GPU, which makes no use of such limits, looks across first.
+ * A GPU, which makes no use of limits, looks across first.
  *
  * Why it is right. What is left out has a key above the k-th of the row's own list, so k others
  * come before it whatever its id; what has the same key stays, and the merge decides by ids.
@@ -14,10 +15,12 @@
  * but under euclidean, where it is the key's root and two keys may have one: across is searched by
  * sqeuclidean, in the same order. */
 #include "api/api_across.h"
+#include "api/api_bounds.h"
 #include "api/api_call.h"
 #include "api/api_merge.h"
 #include "api/api_method.h"
 #include "api/api_pipeline.h"
+#include "api/api_sample.h"
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
@@ -30,13 +33,15 @@ typedef struct merging {
     kith_ctx *ctx;
     kin_merge_sets sets;
     kin_distance distance;
-    kith_search_params params; /* of the searches across */
-    uint32_t flags;            /* of the answer */
-    int64_t first[SIDES];      /* row of all points at which a set begins */
-    kith_matrix part[SIDES];   /* rows of a set */
-    bool knows;                /* rows know how far is too far: */
-    double *limits;            /* no key above it is wanted */
-    kin_across across;         /* of rows of a set in the other one */
+    kith_search_params params;   /* of the searches across */
+    uint32_t flags;              /* of the answer */
+    int64_t first[SIDES];        /* row of all points at which a set begins */
+    kith_matrix part[SIDES];     /* rows of a set */
+    bool knows;                  /* rows know how far is too far: */
+    double *limits;              /* no key above it is wanted */
+    kin_across across;           /* of rows of a set in the other one */
+    kin_bounds_rows near[SIDES]; /* rows NULL: all of the set; else those that can meet: */
+    void *copies[SIDES];
 } merging;
 
 static bool is_one_sided(const merging *m)
@@ -97,7 +102,7 @@ static kith_status choose_device(merging *m)
     return KITH_OK;
 }
 
-static kith_status make_across(merging *m)
+static void aim(merging *m)
 {
     kin_across *across = &m->across;
     kith_matrix half = m->sets.points;
@@ -106,11 +111,81 @@ static kith_status make_across(merging *m)
     across->checked = m->knows;
     across->params = m->params;
     for (int i = 0; i < SIDES; i++) {
-        kith_neighbors *found = &across->found[i];
         across->rows[i] = m->part[i];
         across->known[i] = (kin_within){m->knows ? m->limits + m->first[i] : NULL, 1};
-        found->rows = m->part[i].rows;
-        found->k = kin_min_i64(m->params.k, m->part[1 - i].rows);
+    }
+}
+
+static void forget_near(merging *m)
+{
+    for (int i = 0; i < SIDES; i++) {
+        kin_free(m->ctx, m->near[i].rows);
+        m->near[i] = (kin_bounds_rows){0};
+    }
+}
+
+/* Rows that can meet stand one behind the other, and so do their limits. */
+static kith_status copy_near(merging *m, int side)
+{
+    const kin_bounds_rows *near = &m->near[side];
+    const uint64_t row_bytes =
+        (uint64_t)m->sets.points.cols * (uint64_t)kith_dtype_bytes(m->sets.points.dtype);
+    double *limits = m->limits + m->first[side];
+    KIN_TRY(kin_alloc(m->ctx, &m->copies[side], (uint64_t)near->count, row_bytes,
+                      "rows that can meet"));
+    m->across.rows[side] =
+        kin_sample_gather(&m->part[side], near->rows, near->count, m->copies[side]);
+    for (int64_t i = 0; i < near->count; i++) {
+        limits[i] = limits[near->rows[i]]; /* rows rise: none is read too late */
+    }
+    return KITH_OK;
+}
+
+/* Where they are less than half of all, rows that can meet do so alone. */
+static kith_status leave_out(merging *m, kin_bounds *bounds)
+{
+    kin_bounds_part parts[SIDES];
+    bool yes = false;
+    for (int i = 0; i < SIDES; i++) {
+        parts[i] = (kin_bounds_part){i, m->part[i], m->across.known[i]};
+    }
+    KIN_TRY(kin_bounds_try(m->ctx, bounds, parts, &yes));
+    if (!yes) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_bounds_pick(m->ctx, bounds, parts, m->near));
+    if (m->near[0].count + m->near[1].count > m->sets.points.rows / 2) {
+        forget_near(m);
+        return KITH_OK;
+    }
+    for (int i = 0; i < SIDES; i++) {
+        KIN_TRY(copy_near(m, i));
+    }
+    return KITH_OK;
+}
+
+static kith_status try_bounds(merging *m)
+{
+    kin_bounds_sets sets = {.distance = m->distance,
+                            .rows = kin_max_i64(m->part[0].rows, m->part[1].rows),
+                            .count = SIDES};
+    kin_bounds bounds;
+    sets.distance.metric = m->params.metric;
+    kith_status status = kin_bounds_make(m->ctx, &sets, &bounds);
+    if (status == KITH_OK) {
+        status = leave_out(m, &bounds);
+    }
+    kin_bounds_free(m->ctx, &bounds);
+    return status;
+}
+
+static kith_status make_found(merging *m)
+{
+    kin_across *across = &m->across;
+    for (int i = 0; i < SIDES; i++) {
+        kith_neighbors *found = &across->found[i];
+        found->rows = across->rows[i].rows;
+        found->k = kin_min_i64(m->params.k, across->rows[1 - i].rows);
         const uint64_t entries = kin_size_mul((uint64_t)found->rows, (uint64_t)found->k);
         KIN_TRY(kin_alloc(m->ctx, &found->ids, entries, sizeof(uint32_t),
                           "neighbours across the sets"));
@@ -133,7 +208,15 @@ static kith_status negate(void *arg, int64_t task, int32_t thread)
 
 static kith_status search_across(merging *m)
 {
-    KIN_TRY(make_across(m));
+    aim(m);
+    if (m->knows && (m->params.flags & KITH_NO_SKIP) == 0 &&
+        kin_across_meets_all(m->ctx, &m->across)) {
+        KIN_TRY(try_bounds(m));
+    }
+    KIN_TRY(make_found(m));
+    if (m->across.rows[0].rows == 0) {
+        return KITH_OK;
+    }
     KIN_TRY(kin_across_search(m->ctx, &m->across));
     for (int i = 0; m->distance.metric == KITH_INNER_PRODUCT && i < SIDES; i++) {
         kith_neighbors *found = &m->across.found[i];
@@ -158,6 +241,8 @@ static kith_status write_sides(const merging *m, const kin_prepared *points, boo
                                      .graph = &m->sets.graph[i],
                                      .other_first = m->first[1 - i],
                                      .across = own ? &nothing : &m->across.found[i],
+                                     .across_rows = own ? NULL : m->near[i].rows,
+                                     .other_rows = m->near[1 - i].rows,
                                      .written = written,
                                      .limits = own ? m->limits + m->first[i] : NULL};
         KIN_TRY(kin_merge_write(m->ctx, points, &side, m->flags, out));
@@ -196,7 +281,9 @@ done:
     m->ctx->report.exact = status == KITH_OK;
     kin_prepared_free(m->ctx, &points);
     kin_free(m->ctx, m->limits);
+    forget_near(m);
     for (int i = 0; i < SIDES; i++) {
+        kin_free(m->ctx, m->copies[i]);
         kin_free(m->ctx, m->across.found[i].distances64);
         kin_free(m->ctx, m->across.found[i].ids);
     }

@@ -85,31 +85,36 @@ static void put(const merging *m, int64_t at, uint32_t id, double distance)
 }
 
 /* Neighbours of a row in the other set. */
-static int64_t count_across(const merging *m, int64_t row)
+static int64_t count_across(const merging *m, int64_t at)
 {
     const kith_neighbors *across = m->side->across;
     int64_t count = 0;
-    while (count < across->k && across->ids[row * across->k + count] != KITH_ID_NONE) {
+    while (count < across->k && across->ids[at * across->k + count] != KITH_ID_NONE) {
         count += 1;
     }
     return count;
 }
 
-static void write_row(const merging *m, int64_t row, const kin_pair *own, int64_t count,
-                      int64_t others)
+/* A neighbour of the other set, with its row of all points. */
+static kin_pair pair_across(const merging *m, int64_t entry)
 {
-    const kith_neighbors *across = m->side->across;
+    const uint32_t id = m->side->across->ids[entry];
+    const uint32_t row = m->side->other_rows != NULL ? m->side->other_rows[id] : id;
+    return (kin_pair){.key = m->side->across->distances64[entry],
+                      .id = (uint32_t)(m->side->other_first + row)};
+}
+
+/* others: neighbours in the other set, from entry `first` of `across`. */
+static void write_row(const merging *m, int64_t row, const kin_pair *own, int64_t count,
+                      int64_t first, int64_t others)
+{
     const kith_metric metric = m->points->distance.metric;
     int64_t at = (m->side->first + row) * m->out->k;
     const int64_t last = at + m->out->k;
     int64_t i = 0;
     int64_t j = 0;
     while (at < last && (i < count || j < others)) {
-        kin_pair other = {0};
-        if (j < others) {
-            other.key = across->distances64[row * across->k + j];
-            other.id = (uint32_t)(m->side->other_first + across->ids[row * across->k + j]);
-        }
+        const kin_pair other = j < others ? pair_across(m, first + j) : (kin_pair){0};
         const bool mine = j == others || (i < count && kin_pair_less(&own[i], &other));
         const kin_pair *next = mine ? &own[i] : &other;
         put(m, at++, next->id, kin_metric_distance(metric, next->key));
@@ -121,15 +126,21 @@ static void write_row(const merging *m, int64_t row, const kin_pair *own, int64_
     }
 }
 
+static int64_t rows_to_write(const kin_merge_side *side)
+{
+    return side->across_rows != NULL ? side->across->rows : side->graph->rows;
+}
+
 static kith_status merge_rows(void *arg, int64_t task, int32_t thread)
 {
     const merging *m = arg;
     const kith_neighbors *graph = m->side->graph;
     worker *w = &m->workers[thread];
     const int64_t enough = kin_min_i64(m->out->k, graph->rows - (m->self ? 0 : 1));
-    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, graph->rows);
-    for (int64_t row = task * ROWS_A_TASK; row < last; row++) {
-        const int64_t others = count_across(m, row);
+    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, rows_to_write(m->side));
+    for (int64_t at = task * ROWS_A_TASK; at < last; at++) {
+        const int64_t row = m->side->across_rows != NULL ? (int64_t)m->side->across_rows[at] : at;
+        const int64_t others = count_across(m, at);
         int64_t count = 0;
         if (others == 0 && m->side->written) {
             continue;
@@ -141,7 +152,7 @@ static kith_status merge_rows(void *arg, int64_t task, int32_t thread)
                             "%lld (give a graph with longer lists, or merge approximately)",
                             m->side->name, (long long)count, (long long)row, (long long)enough);
         }
-        write_row(m, row, w->pairs, count, others);
+        write_row(m, row, w->pairs, count, at * m->side->across->k, others);
         if (m->side->limits != NULL) {
             m->side->limits[row] = count < m->out->k ? INFINITY : w->pairs[m->out->k - 1].key;
         }
@@ -173,7 +184,7 @@ kith_status kin_merge_write(kith_ctx *ctx, const kin_prepared *points, const kin
         KIN_TRY_GOTO(status, make_worker(&m, &m.workers[t]), done);
     }
     status =
-        kin_parallel(ctx, "merge", kin_ceil_div(side->graph->rows, ROWS_A_TASK), merge_rows, &m);
+        kin_parallel(ctx, "merge", kin_ceil_div(rows_to_write(side), ROWS_A_TASK), merge_rows, &m);
 done:
     for (int32_t t = 0; t < ctx->threads; t++) {
         kin_free(ctx, m.workers[t].pairs);

@@ -15,7 +15,11 @@ typedef struct kin_merge_side {
     const kith_neighbors *across; /* rows of the set: ids, and in distances64 the keys, ascending by
                                      (key, id), empty slots last; k 0: nothing is known of them */
     bool may_be_short;            /* a list of too few ids is no error, what it leaves is empty */
-    bool written;                 /* out has the own lists: rows with nothing across stay */
+    const uint32_t
+        *across_rows;           /* whose rows those of `across` are; NULL: of all rows of the set */
+    const uint32_t *other_rows; /* what rows of the other set ids of `across` name; NULL: those */
+    bool written;   /* out has the own lists: rows with nothing across stay. Only then may
+                       across_rows be set */
     double *limits; /* a key for each row, or NULL: its k-th neighbour's; of a list that
                        is shorter INFINITY */
 } kin_merge_side;
