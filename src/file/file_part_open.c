@@ -63,9 +63,15 @@ static kith_status read_index(set *s, const kin_container *index)
     const void *data = NULL;
     uint64_t bytes = 0;
     s->header = kin_container_get_header(index);
+    const uint64_t rows = (uint64_t)s->header->rows;
+    const uint64_t k = (uint64_t)s->header->k;
+    KIN_TRY(kin_shape_check(s->ctx, s->path, rows, k, KIN_ROWS_MAX));
+    if (kin_size_mul(rows, k) > INT64_MAX / sizeof(uint32_t)) {
+        return fail_damaged(s, "it has more entries than files can hold");
+    }
     s->row_bytes = s->header->k * (int64_t)sizeof(uint32_t);
     KIN_TRY(kin_container_section(s->ctx, index, KIN_TAG_PARTS, &data, &bytes));
-    if (s->header->k < 1 || bytes % sizeof *s->entries != 0 || bytes == 0 ||
+    if (bytes % sizeof *s->entries != 0 || bytes == 0 ||
         bytes > KITH_PARTS_MAX * sizeof *s->entries) {
         return fail_damaged(s, "it has no parts");
     }

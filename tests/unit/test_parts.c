@@ -409,6 +409,7 @@ typedef struct lie {
     int64_t rows;
     const char *name;
     const char *says;
+    int64_t k;
 } lie;
 
 /* Whoever forges checksums, too, reads nothing that is not in the files. */
@@ -433,30 +434,35 @@ static void forged(void **state)
     const uint64_t plain_sum = kin_container_checksum(opened);
     kin_container_close(opened);
     const lie lies[] = {
-        {{{0, 256, sum}}, 0, 256, "g", "it has no parts"},
-        {{{0, 256, sum}}, 1, 257, "g", "do not have all rows"},
-        {{{0, 256, sum}, {0, 256, sum}}, 2, 512, "g", "one behind the other"},
-        {{{0, 255, sum}, {255, 1, sum}}, 2, 256, "g", "one behind the other"},
-        {{{0, -1, sum}}, 1, 256, "g", "one behind the other"},
-        {{{0, INT64_MAX, sum}}, 1, 256, "g", "one behind the other"},
-        {{{0, 256, sum}}, 1, 256, "../g", "has no name for its parts"},
-        {{{0, 256, sum}}, 1, 256, "", "has no name for its parts"},
-        {{{0, 7, plain_sum}}, 1, 7, "p", "is no part of"},
-        {{{0, 256, plain_sum}}, 1, 256, "p", "is no part of"},
+        {{{0, 256, sum}}, 0, 256, "g", "it has no parts", K},
+        {{{0, 256, sum}}, 1, 257, "g", "do not have all rows", K},
+        {{{0, 256, sum}, {0, 256, sum}}, 2, 512, "g", "one behind the other", K},
+        {{{0, 255, sum}, {255, 1, sum}}, 2, 256, "g", "one behind the other", K},
+        {{{0, -1, sum}}, 1, 256, "g", "one behind the other", K},
+        {{{0, INT64_MAX, sum}}, 1, 256, "g", "one behind the other", K},
+        {{{0, 256, sum}}, 1, 256, "../g", "has no name for its parts", K},
+        {{{0, 256, sum}}, 1, 256, "", "has no name for its parts", K},
+        {{{0, 256, sum}}, 1, UINT32_MAX - 1, "g", "more entries than files", UINT32_MAX - 1},
+        {{{0, 256, sum}}, 1, 256, "g", "says its rows have", INT64_MAX},
+        {{{0, 7, plain_sum}}, 1, 7, "p", "is no part of", K / 2},
+        {{{0, 7, plain_sum}}, 1, 7, "p", "is no part of", K},
+        {{{0, 256, plain_sum}}, 1, 256, "p", "is no part of", K},
     };
     print_message(
         "an index with right checksums that is wrong: no rows, other rows, names in other "
         "folders, files that are no parts: each is refused\n");
     for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
         const kin_container_header header =
-            kin_result_header(KITH_KIND_GRAPH, lies[i].rows, K, &meta);
+            kin_result_header(KITH_KIND_GRAPH, lies[i].rows, lies[i].k, &meta);
         const kin_section sections[] = {
             {.tag = KIN_TAG_PARTS,
              .data = lies[i].entries,
              .bytes = (uint64_t)lies[i].count * sizeof(kin_part_entry)},
             {.tag = KIN_TAG_NAME, .data = lies[i].name, .bytes = strlen(lies[i].name)}};
         assert_int_equal(kin_container_write(folder->ctx, path, &header, sections, 2), KITH_OK);
+        kith_file_info info = {.struct_size = (uint32_t)sizeof info};
         refuses(folder, path, lies[i].name[0] == 'p' ? plain : path, KITH_E_FORMAT, lies[i].says);
+        assert_int_equal(kith_file_inspect(folder->ctx, path, &info), KITH_E_FORMAT);
     }
     const kin_part numbered = {.first = 0, .number = 5, .count = 3};
     const kin_container_header header = kin_result_header(KITH_KIND_RESULT, 7, K, &meta);
