@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "base/base_size.h"
 #include "descent/descent_kernel.h"
 #include "host/host_cpu.h"
 #include "select/select_pairs.h"
