@@ -243,7 +243,7 @@ def knn_graph(
         and (not progress and method <= s.METHOD_TREE)
     ):
         limits = n_jobs, device, memory_limit
-        small = _small.search(X, None, k, metric, p, method, limits, flags)
+        small = _small.search(X, _small.ITSELF, k, metric, p, method, limits, flags)
         if small is not None:
             return small
     wanted = settings(n_jobs, device, memory_limit)

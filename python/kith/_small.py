@@ -55,6 +55,7 @@ _PARAMS_SIZE = c.sizeof(s.SearchParams)
 _FLOAT, _DOUBLE, _ID, _INDEX = (np.dtype(each) for each in ("f4", "f8", "u4", "i8"))
 _MOST_IDS = 1 << 16  # that a seat keeps room for
 NONE: Laid = (0, 0, 0, 0, 0)
+ITSELF = object()  # as queries: a graph
 _empty = np.empty
 _new = tuple.__new__  # of a named tuple: half of what its own way takes
 
@@ -160,15 +161,15 @@ def search(
     wanted: Wanted,
     flags: int = 0,
 ) -> Neighbors | None:
-    """kith_knn_exact, or without queries kith_graph_exact; None: it is not plain, or not small."""
+    """kith_knn_exact, or of ITSELF kith_graph_exact; None: it is not plain, or not small."""
     if type(k) is not int or type(metric) is not str:
         return None
     given = _lay(points)
-    asked = NONE if queries is None else _lay(queries)
+    asked = NONE if queries is ITSELF else _lay(queries)
     if given is None or asked is None:
         return None
     _, rows, _, cols, _ = given
-    if queries is None:
+    if asked is NONE:
         count, most = rows, rows if flags else rows - 1
     else:
         count, most = asked[1], rows

@@ -87,6 +87,12 @@ class BothWays(unittest.TestCase):
             lambda: kith.knn(bad, X, 3),
             lambda: kith.knn(X, X[:, :5].copy(), 3),
             lambda: kith.knn(X, X, 301),
+            lambda: kith.knn(X, None, 3),
+            lambda: kith.knn(X, X[:0], 3),
+            lambda: kith.knn(X[:, :0], X[:, :0], 3),
+            lambda: kith.knn(X, X, 3, metric="minkowski", p=3),
+            lambda: kith.knn_graph(X, 0),
+            lambda: kith.knn_graph(X[:1], 1),
             lambda: kith.knn_graph(X, 300),
             lambda: kith.knn_graph(X, 3, metric="no such"),
             lambda: kith.knn_graph(X, 3, device="no such"),
@@ -163,19 +169,25 @@ class Nothing(unittest.TestCase):
             kith.knn_graph(X, 5)
         self.assertEqual(short.call_count, 1)
 
-    def test_since_small_calls_end_soon(self):
+    def test_since_small_calls_end_soon_and_hold_no_gil(self):
         rows = 1
         while _small.steps(rows + 1, 64, rows + 1, 10) <= _small.MOST_STEPS:
             rows += 1
-        x = np.abs(support.points(rows, 64))
         self.assertGreater(rows, 1000)
+        x = np.abs(support.points(rows, 64))
+        worker = threading.Thread(  # which has a context of its own, for the slowest code
+            target=kith.knn_graph, args=(x, 10), kwargs={"metric": "jaccard", "n_jobs": 1}
+        )
+        turns = 0
         with mock.patch.dict(os.environ, KITH_ISA="portable"), counted() as short:
-            _small._seats.free.clear()
             begin = time.perf_counter()
-            kith.knn_graph(x, 10, metric="jaccard", n_jobs=1)
+            worker.start()
+            while worker.is_alive():
+                turns += 1
+                time.sleep(0.001)
             took = time.perf_counter() - begin
-            self.assertEqual(short.call_count, 1)
-        _small._seats.free.clear()
+        self.assertEqual(short.call_count, 1)
+        self.assertGreater(turns, 5)
         print(f"{rows} x 64 is small: {took * 1e3:.0f} ms at the slowest", file=sys.stderr)
         self.assertLess(took, 10.0)  # half a second on a machine that does nothing else
 
