@@ -89,13 +89,15 @@ def select_k(
     matrix = as_matrix(values, "values")
     if matrix.struct.dtype not in _FLOATS:
         raise ValueError(f"values are {matrix.array.dtype}, must be floats")
-    rows, cols = matrix.array.shape
+    array, stride = matrix.array, matrix.struct.stride_bytes
+    if not (array.flags.aligned or isinstance(array, np.memmap)):  # points may lie so, values not
+        array, stride = array.copy(), 0
+    rows, cols = array.shape
     shape = (rows, k if 0 < k <= cols else 0)
-    best = np.empty(shape, matrix.array.dtype)
+    best = np.empty(shape, array.dtype)
     ids = np.empty(shape, np.uint32)
-    given = s.Values(
-        matrix.struct.data, None, rows, cols, matrix.struct.stride_bytes, 0, matrix.struct.dtype
-    )
+    at = array.__array_interface__["data"][0]
+    given = s.Values(at, None, rows, cols, stride, 0, matrix.struct.dtype)
     table = s.SelectionTable(best.ctypes.data, ids.ctypes.data)
     context(wanted).call(
         lib.kith_select, c.byref(given), c.byref(params), c.byref(table), progress=progress

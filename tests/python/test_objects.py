@@ -49,6 +49,8 @@ class Functions(unittest.TestCase):
             self.assertEqual(values.dtype, dtype)
             most = kith.select_k(x[:, ::-1][:, ::-1], 6, largest=True, method="radix").values
             np.testing.assert_array_equal(most, -np.sort(-x, axis=1)[:, :6])
+            odd = np.frombuffer(b"." + x.tobytes(), dtype, offset=1).reshape(x.shape)  # not aligned
+            np.testing.assert_array_equal(kith.select_k(odd, 6).indices, indices)
         self.assertTrue(np.isnan(kith.select_k(np.array([[np.nan, 1.0]]), 2).values[0, 1]))
         with self.assertRaisesRegex(ValueError, "values are uint8, must be floats"):
             kith.select_k(np.zeros((2, 2), np.uint8), 1)
