@@ -151,6 +151,7 @@ class TestDocuments(unittest.TestCase):
                     with self.subTest(library=library, row=cells[0]):
                         self.check_row(names, cells, with_peer and library != "cuVS")
                         ran += 1
+        self.assertGreater(ran, 0)
         print(f"docs/migration.md: {ran} rows ran; beside {', '.join(left) or 'nobody'} kith alone")
 
     def test_start(self):
@@ -159,6 +160,7 @@ class TestDocuments(unittest.TestCase):
             if "sklearn" not in block or installed("sklearn"):
                 exec(compile(block, "docs/start.md", "exec"), names)
                 ran += 1
+        self.assertGreater(ran, 0)
         print(f"docs/start.md: {ran} examples ran")
 
     def test_start_in_the_shell(self):
@@ -166,6 +168,7 @@ class TestDocuments(unittest.TestCase):
         if not os.access(command, os.X_OK) or command.is_dir():
             self.skipTest("no kith beside the library")
         lines = SHELL.findall((ROOT / "docs" / "start.md").read_text())
+        self.assertTrue(lines)
         with tempfile.TemporaryDirectory() as folder:
             pathlib.Path(folder, "build").symlink_to(command.parent)
             pathlib.Path(folder, "examples").symlink_to(ROOT / "examples")
