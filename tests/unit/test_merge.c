@@ -12,71 +12,14 @@
 #include "support/support_answers.h"
 #include "support/support_calls.h"
 #include "support/support_engines.h"
+#include "support/support_merges.h"
 #include "support/support_shapes.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS = 700, COLS = 9, K = 10, LONGER = 13 };
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-/* Room for lists; of no rows, too. */
-static kith_neighbors room_for(int64_t rows, int64_t k)
-{
-    return rows > 0 ? test_answer_make(rows, k) : (kith_neighbors){.k = k};
-}
-
-/* An exact graph whose lists are as long as they can be, and `k` wide: the rest are empty slots. */
-static kith_neighbors graph_of(kith_ctx *ctx, const kith_matrix *points, int64_t k,
-                               const kith_search_params *like)
-{
-    const int64_t self = (like->flags & KITH_INCLUDE_SELF) != 0;
-    const int64_t has = smaller(k, points->rows - 1 + self);
-    kith_neighbors wide = room_for(points->rows, k);
-    for (int64_t i = 0; i < points->rows * k; i++) {
-        wide.ids[i] = KITH_ID_NONE;
-    }
-    if (has < 1) {
-        return wide;
-    }
-    kith_neighbors graph = room_for(points->rows, has);
-    kith_search_params params = *like;
-    params.k = has;
-    test_works(ctx, kith_graph_exact(ctx, points, &params, &graph));
-    for (int64_t row = 0; row < points->rows; row++) {
-        memcpy(wide.ids + row * k, graph.ids + row * has, (size_t)has * sizeof *graph.ids);
-    }
-    test_answer_free(&graph);
-    return wide;
-}
-
-/* Whether merging graphs of the first rows and of the others gives the graph of all. */
-static void merge_is_true(kith_ctx *ctx, const kith_matrix *points, int64_t first_rows,
-                          const kith_search_params *params, const kith_neighbors *truth)
-{
-    const kith_matrix part[] = {test_part_of(points, 0, first_rows),
-                                test_part_of(points, first_rows, points->rows - first_rows)};
-    kith_neighbors graph1 = graph_of(ctx, &part[0], params->k, params);
-    kith_neighbors graph2 = graph_of(ctx, &part[1], LONGER, params);
-    kith_neighbors out = test_answer_make(points->rows, params->k);
-    test_works(ctx,
-               kith_graph_merge_exact(ctx, points, first_rows, &graph1, &graph2, params, &out));
-    if (!test_answers_equal(&out, truth)) {
-        fail_msg("%s, %lld of %lld rows: not the graph of all", kith_metric_name(params->metric),
-                 (long long)first_rows, (long long)points->rows);
-    }
-    kith_report report = {.struct_size = (uint32_t)sizeof report};
-    test_works(ctx, kith_ctx_report(ctx, &report));
-    assert_int_equal(report.exact, 1);
-    test_answer_free(&out);
-    test_answer_free(&graph2);
-    test_answer_free(&graph1);
-}
+enum { ROWS = 700, COLS = 9, K = 10, LONGER = TEST_MERGE_LONGER };
 
 /* ---- Exact ---------------------------------------------------------------------------------- */
 
@@ -86,7 +29,7 @@ static void each_split(kith_ctx *ctx, const kith_matrix *points, const kith_sear
     kith_neighbors truth = test_answer_make(points->rows, params->k);
     test_works(ctx, kith_graph_exact(ctx, points, params, &truth));
     for (size_t i = 0; i < sizeof splits / sizeof *splits; i += test_is_sanitized_build() ? 3 : 1) {
-        merge_is_true(ctx, points, splits[i], params, &truth);
+        test_merge_is_true(ctx, points, splits[i], params, &truth);
     }
     test_answer_free(&truth);
 }
@@ -275,7 +218,7 @@ static void rest_is_true(kith_ctx *ctx, const test_rows *points, const uint8_t *
         }
     }
     const kith_matrix matrix = test_part_of(&rest.matrix, 0, left);
-    kith_neighbors graph = graph_of(ctx, &points->matrix, LONGER, params);
+    kith_neighbors graph = test_merge_graph(ctx, &points->matrix, LONGER, params);
     kith_neighbors truth = test_answer_make(left, params->k);
     kith_neighbors out = test_answer_make(left, params->k);
     kith_remove_params remove = kith_remove_params_default();
@@ -373,8 +316,8 @@ static void mistakes_are_named(void **state)
     params.k = K;
     const kith_matrix part[] = {test_part_of(&points.matrix, 0, FIRST),
                                 test_part_of(&points.matrix, FIRST, SECOND)};
-    kith_neighbors one = graph_of(ctx, &part[0], K, &params);
-    kith_neighbors two = graph_of(ctx, &part[1], K, &params);
+    kith_neighbors one = test_merge_graph(ctx, &part[0], K, &params);
+    kith_neighbors two = test_merge_graph(ctx, &part[1], K, &params);
     kith_neighbors out = test_answer_make(FIRST + SECOND, K);
     const kith_matrix *all = &points.matrix;
     test_fails(ctx, kith_graph_merge_exact(ctx, all, FIRST + 1, &one, &two, &params, &out),
