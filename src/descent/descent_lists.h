@@ -7,8 +7,8 @@
  *   offers    `slots` a point; an offer goes to the slot that its position's hash names, and the
  *             least of a slot stays
  *
- * Lists change in kin_descent_lists_merge alone, offers come in between: whoever offers reads lists
- * that stand still. */
+ * In rounds lists change in kin_descent_list_merge alone, offers come in between: whoever offers
+ * reads lists that stand still. */
 #ifndef KIN_DESCENT_DESCENT_LISTS_H
 #define KIN_DESCENT_DESCENT_LISTS_H
 

@@ -14,8 +14,8 @@
  *     vector unit  | comparisons of b-1      | comparisons of b        |
  *
  * s8: rows signed, points unsigned (tdpbsud). bf16: rounding and order of the unit are fixed
- * whatever MXCSR says; subnormals count as zero on both sides, and none are stored (exact_round.c).
- */
+ * whatever MXCSR says; subnormals count as zero on both sides, and none are stored
+ * (exact_round_body.inc). */
 #if defined(__x86_64__)
 #include "exact/exact_tile_eight.h"
 #include "exact/exact_tile_hit.h"

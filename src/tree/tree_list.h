@@ -5,7 +5,7 @@
  * Invariant: every point that was screened against the query and is not in its list comes after
  * `wanted` others in the order (canonical key, id). Short lists are kept sorted; long ones are
  * squeezed when they are full. Where values cannot tell enough points apart, canonical keys do
- * (kin_tree_list_settle), and `wanted` entries are left: nothing is dropped for want of room.
+ * (kin_tree_list_squeeze), and `wanted` entries are left: nothing is dropped for want of room.
  */
 #ifndef KIN_TREE_LIST_H
 #define KIN_TREE_LIST_H
