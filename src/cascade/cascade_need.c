@@ -109,17 +109,15 @@ int64_t kin_cascade_key_rows(int64_t rows, int32_t length)
 static uint64_t start_bytes(const kith_matrix *points, const kin_descent_request *request)
 {
     const int64_t rows = points->rows;
-    if (kin_cascade_is_related(request)) {
-        return kin_cascade_relatives_bytes(points, request);
-    }
-    if (!kin_exact_screens(&request->distance)) {
-        return 0;
+    if (kin_cascade_is_related(request) || !kin_exact_screens(&request->distance)) {
+        return kin_cascade_relatives_bytes(points, request, 0);
     }
     const int64_t k = kin_cascade_start_k(request);
     const uint64_t found = KIN_CASCADE_SLOTS * sizeof(uint64_t);
-    return kin_size_add(
+    const uint64_t screening = kin_size_add(
         kin_fused_cut_short_bytes(rows, k, kin_cascade_capacity(rows, k, UINT64_MAX), UINT64_MAX),
         request->split > 0 ? kin_size_mul((uint64_t)rows, found) : 0);
+    return kin_cascade_relatives_bytes(points, request, screening);
 }
 
 /* Lists that are rescored beside the graph, or a batch of keys; outputs that are not the caller's.

@@ -39,6 +39,13 @@ bool kin_cascade_is_related(const kin_descent_request *request)
             kin_descent_has_relative(request->distance.metric));
 }
 
+static bool asks_longest(const kin_descent_request *request)
+{
+    const bool merges = request->split > 0 && request->by_chance == 0;
+    return has_hubs(request) &&
+           (kin_cascade_is_related(request) || (request->related > 0 && merges));
+}
+
 static kin_cascade_relation relation_of(kith_metric metric)
 {
     switch (metric) {
@@ -342,8 +349,8 @@ void kin_cascade_relatives_free(const kin_cascade_run *run, kin_cascade_relative
 kith_status kin_cascade_relatives_make(kin_cascade_run *run, kin_cascade_relatives *relatives)
 {
     const kith_report before = run->on.ctx->report;
-    kith_status status = find_near(run, relatives);
-    if (status == KITH_OK && has_hubs(run->request)) {
+    kith_status status = kin_cascade_is_related(run->request) ? find_near(run, relatives) : KITH_OK;
+    if (status == KITH_OK && asks_longest(run->request)) {
         status = search_longest(run, relatives);
     }
     run->on.ctx->report = before;
@@ -382,11 +389,8 @@ static uint64_t longest_bytes(const kith_matrix *points, const kin_descent_reque
     return kin_size_add(ids, searching > sorting ? searching : sorting);
 }
 
-uint64_t kin_cascade_relatives_bytes(const kith_matrix *points, const kin_descent_request *request)
+static uint64_t near_bytes(const kith_matrix *points, const kin_descent_request *request)
 {
-    if (!kin_cascade_is_related(request)) {
-        return 0;
-    }
     const uint64_t rows = (uint64_t)points->rows;
     const kin_descent_request near = near_request(request, points->rows);
     const kin_cascade_relation relation = relation_of(request->distance.metric);
@@ -394,13 +398,25 @@ uint64_t kin_cascade_relatives_bytes(const kith_matrix *points, const kin_descen
     const uint64_t related = relation == KIN_CASCADE_AS_GIVEN
                                  ? 0
                                  : kin_size_mul(rows, (uint64_t)points->cols * sizeof(float));
-    uint64_t most = kin_size_add(
+    return kin_size_add(
         related,
         kin_cascade_bytes(&shape, &near, KIN_FUSED_DATA_ON_DEVICE | KIN_FUSED_OUT_ON_DEVICE));
+}
+
+uint64_t kin_cascade_relatives_bytes(const kith_matrix *points, const kin_descent_request *request,
+                                     uint64_t others)
+{
+    const bool related = kin_cascade_is_related(request);
+    if (!related && !asks_longest(request)) {
+        return others;
+    }
+    const uint64_t nearing = related ? near_bytes(points, request) : 0;
     const uint64_t longest = has_hubs(request) ? longest_bytes(points, request) : 0;
-    most = most > longest ? most : longest;
+    uint64_t most = nearing > longest ? nearing : longest;
+    most = most > others ? most : others;
     /* Ids of both, as rows and as positions. */
+    const uint64_t near = related ? (uint64_t)near_request(request, points->rows).k : 0;
     const uint64_t among = (uint64_t)longest_request(request, points->rows).k;
-    const uint64_t a_row = (2 * (uint64_t)near.k + 2 * among + 1) * sizeof(uint32_t);
-    return kin_size_add(most, kin_size_mul(rows, a_row));
+    const uint64_t a_row = (2 * near + 2 * among + 1) * sizeof(uint32_t);
+    return kin_size_add(most, kin_size_mul((uint64_t)points->rows, a_row));
 }

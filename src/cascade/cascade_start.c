@@ -126,8 +126,7 @@ done:
 static kith_status take_relatives(kin_cascade_run *run, const kin_cascade_relatives *relatives)
 {
     const kin_cascade_found *found[] = {&relatives->near, &relatives->among};
-    run->evaluations = relatives->evaluations;
-    KIN_TRY(make_empty_graph(run, &run->graph));
+    run->evaluations += relatives->evaluations;
     for (int i = 0; i < 2; i++) {
         if (found[i]->ids != NULL) {
             run->evaluations += (double)run->count * (double)found[i]->k;
@@ -142,6 +141,7 @@ static kith_status begin(kin_cascade_run *run, kin_descent_start start,
 {
     run->evaluations = 0.0;
     if (relatives->near.ids != NULL) {
+        KIN_TRY(make_empty_graph(run, &run->graph));
         KIN_TRY(take_relatives(run, relatives));
     } else if (start == KIN_DESCENT_START_SCREEN) {
         KIN_TRY(kin_cascade_screen(run, &run->graph));
@@ -150,6 +150,7 @@ static kith_status begin(kin_cascade_run *run, kin_descent_start start,
         KIN_TRY(make_empty_graph(run, &run->graph));
         if (start == KIN_DESCENT_START_GRAPH) {
             KIN_TRY(kin_cascade_take_given(run));
+            KIN_TRY(take_relatives(run, relatives));
         }
     }
     const int64_t few = kin_min_i64(kin_cascade_start_k(run->request), run->graph.length);
@@ -162,9 +163,8 @@ kith_status kin_cascade_begin(kin_cascade_run *run, kin_descent_start start)
 {
     kin_cascade_relatives relatives = {0};
     kith_status status = KITH_OK;
-    if (kin_cascade_is_related(run->request)) { /* its own jobs adapt to little memory */
-        KIN_TRY_GOTO(status, kin_cascade_relatives_make(run, &relatives), done);
-    }
+    /* Its own jobs adapt to little memory. */
+    KIN_TRY_GOTO(status, kin_cascade_relatives_make(run, &relatives), done);
     do {
         status = begin(run, start, &relatives);
         if (status != KITH_OK) {

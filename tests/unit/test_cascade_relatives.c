@@ -12,6 +12,7 @@
 #include "cascade/cascade.h"
 #include "host/host_cpu.h"
 #include "support/support_answers.h"
+#include "support/support_calls.h"
 #include "support/support_fake_cascade.h"
 #include "support/support_fake_gpu.h"
 #include "support/support_mixture.h"
@@ -122,7 +123,8 @@ static double recall_of(const char *name, const kith_matrix *points,
            kith_metric_name(metric), recall, (int)outcome.rounds,
            outcome.evaluations / (double)ROWS);
     assert_false(outcome.exact);
-    assert_int_equal(outcome.start, request->related > 0 || metric == KITH_INNER_PRODUCT
+    assert_int_equal(outcome.start, request->split > 0 ? KIN_DESCENT_START_GRAPH
+                                    : request->related > 0 || metric == KITH_INNER_PRODUCT
                                         ? KIN_DESCENT_START_SCREEN
                                         : KIN_DESCENT_START_RANDOM);
     test_answer_free(&truth);
@@ -169,6 +171,43 @@ static void ends(void **state)
     assert_true(recall_of("copies, own ids", &points, &request) > 0.9);
     test_mixture_free(&points);
     printf("equal rows, own ids, rounds\n");
+}
+
+/* The graphs of two parts, exact: neither knows the longest rows of the other. */
+static void merges(void **state)
+{
+    (void)state;
+    if (test_is_slow_build()) {
+        skip(); /* one thread drives a device */
+    }
+    enum { FIRST = 1500 };
+    kith_ctx *ctx = make_ctx();
+    kith_matrix points = points_of(KITH_F32, KITH_INNER_PRODUCT);
+    const kith_matrix parts[] = {test_part_of(&points, 0, FIRST),
+                                 test_part_of(&points, FIRST, ROWS - FIRST)};
+    kith_neighbors one = test_answer_exact(ctx, &parts[0], KITH_INNER_PRODUCT, K, 0);
+    kith_neighbors two = test_answer_exact(ctx, &parts[1], KITH_INNER_PRODUCT, K, 0);
+    kin_descent_request request = request_of(&points, KITH_INNER_PRODUCT);
+    request.start = KIN_DESCENT_START_GRAPH;
+    request.init = &one;
+    request.init2 = &two;
+    request.split = FIRST;
+    request.rounds = -1;
+    kith_neighbors graph = test_answer_make(ROWS, K);
+    kin_descent_outcome outcome;
+    assert_int_equal(
+        solve(ctx, &points, &request, kin_cascade_bytes(&points, &request, 0), &graph, &outcome),
+        KITH_OK);
+    const double longest = recall_of("two graphs, longest", &points, &request);
+    request.related = -1;
+    assert_true(recall_of("without", &points, &request) < longest - 0.1);
+    assert_true(longest > 0.9);
+    test_answer_free(&graph);
+    test_answer_free(&two);
+    test_answer_free(&one);
+    test_mixture_free(&points);
+    kith_ctx_free(ctx);
+    printf("two graphs that are made one: the longest rows of both are seen\n");
 }
 
 static void budgets(void **state)
@@ -240,6 +279,7 @@ static void faults(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(starts), cmocka_unit_test(ends),
-                                       cmocka_unit_test(budgets), cmocka_unit_test(faults)};
+                                       cmocka_unit_test(merges), cmocka_unit_test(budgets),
+                                       cmocka_unit_test(faults)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
