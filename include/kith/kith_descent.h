@@ -138,6 +138,10 @@ typedef struct kith_graph_search_params {
     uint64_t seed;  /* of samples and of the places where walks begin */
     kith_distance_fn custom; /* for KITH_CUSTOM */
     void *custom_arg;
+    int64_t meets; /* points that a query is compared with densely, in runs of near ones, before it
+                      walks; on the processor, for metrics with products. 0 = 16,384, but no more
+                      than a sixteenth of all: what serves many queries at once. For one at a time
+                      2,048 with a greater width is the faster way to the same recall */
 } kith_graph_search_params;
 
 static inline kith_graph_search_params kith_graph_search_params_default(void)
@@ -213,7 +217,9 @@ KITH_API kith_status kith_walks_create(kith_ctx *ctx, const kith_matrix *points,
  * is asked for: sample 0 means none where params.recall is 0. A wanted recall is measured in each
  * call that wants one, by its own queries; nothing of it is kept. So choose a width once, with some
  * hundred queries and params.recall, and give report.width as params.width from then on: what other
- * libraries call ef. */
+ * libraries call ef. Where report.exact is 1 the exact engine answers so many queries at once as
+ * soon as walks do, which says nothing of one at a time: then try widths, and look at report.recall
+ * with params.sample. */
 KITH_API kith_status kith_walks_search(kith_ctx *ctx, const kith_walks *walks,
                                        const kith_matrix *queries,
                                        const kith_graph_search_params *params,

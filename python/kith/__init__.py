@@ -5,9 +5,9 @@
 >>> X = np.random.default_rng(0).random((1000, 8), dtype=np.float32)
 >>> distances, indices = kith.knn_graph(X, k=15, metric="cosine")
 
-Functions: `knn`, `knn_graph`, `radius_neighbors`, `select_k`, `merge`, `recall`, `devices`. Points that are
-searched more than once: `Corpus`, `Tree`. Graphs as files, matrices and edges: `Graph`. With
-scikit-learn installed, its interface: `NearestNeighbors`, `KNeighborsTransformer`,
+Functions: `knn`, `knn_graph`, `radius_neighbors`, `select_k`, `merge`, `recall`, `devices`. Points
+that are searched more than once: `Corpus`, `Tree`, and approximately `GraphIndex`. Graphs as files,
+matrices and edges: `Graph`. With scikit-learn installed, its interface: `NearestNeighbors`, `KNeighborsTransformer`,
 `RadiusNeighborsTransformer`, `KNeighborsClassifier`, `KNeighborsRegressor`.
 """
 
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from ._corpus import Corpus, Tree
 from ._devices import DeviceInfo, devices
 from ._graph import Graph
+from ._index import GraphIndex
 from ._library import version as __version__
 from ._merge import merge
 from ._radius import Ranges, radius_neighbors
@@ -45,6 +46,7 @@ __all__ = [
     "Corpus",
     "DeviceInfo",
     "Graph",
+    "GraphIndex",
     "KNeighborsClassifier",
     "KNeighborsRegressor",
     "KNeighborsTransformer",

@@ -167,6 +167,18 @@ class GraphSearchParams(c.Structure):
         ("seed", c.c_uint64),
         ("custom", DISTANCE),
         ("custom_arg", c.c_void_p),
+        ("meets", c.c_int64),
+    ]
+
+
+class WalksParams(c.Structure):
+    _fields_ = [
+        ("struct_size", c.c_uint32),
+        ("metric", c.c_int),
+        ("queries", c.c_int),
+        ("reserved", c.c_int32),
+        ("custom", DISTANCE),
+        ("custom_arg", c.c_void_p),
     ]
 
 

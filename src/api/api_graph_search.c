@@ -58,6 +58,16 @@ static kith_status check_width(kith_ctx *ctx, const kith_graph_search_params *pa
                           (long long)params->width, (long long)params->k);
 }
 
+static kith_status check_meets(kith_ctx *ctx, const kith_graph_search_params *params)
+{
+    return params->meets >= 0
+               ? KITH_OK
+               : kin_fail(ctx, KITH_E_ARGUMENT,
+                          "meets is %lld, must be at least 1 (or 0: what serves many queries at "
+                          "once)",
+                          (long long)params->meets);
+}
+
 static kith_status check_report(kith_ctx *ctx, const kith_graph_search_report *report)
 {
     return report == NULL || report->struct_size >= sizeof report->struct_size
@@ -90,6 +100,7 @@ static kith_status check_search(kith_ctx *ctx, const kith_matrix *points,
                              job->queries.rows));
     KIN_TRY(check_recall(ctx, &job->params));
     KIN_TRY(check_width(ctx, &job->params));
+    KIN_TRY(check_meets(ctx, &job->params));
     KIN_TRY(check_report(ctx, report));
     job->out = out;
     complete(&job->params, points->rows, job->queries.rows);

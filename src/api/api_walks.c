@@ -71,7 +71,7 @@ static kith_status ask_on_cpu(kin_walks_asked *asked)
 }
 
 static kith_status run_on_cpu(const kin_walks_asked *asked, const kin_walks_sample *of,
-                              int64_t width, uint64_t seed, const kith_neighbors *out,
+                              kin_walks_way way, const kith_neighbors *out,
                               kin_walks_effort *effort)
 {
     const kith_walks *w = asked->walks;
@@ -79,8 +79,9 @@ static kith_status run_on_cpu(const kin_walks_asked *asked, const kin_walks_samp
                                    .queries = &asked->prepared.rows,
                                    .rows = of != NULL ? of->rows : NULL,
                                    .count = of != NULL ? of->count : asked->queries.rows,
-                                   .width = width,
-                                   .seed = seed};
+                                   .width = way.width,
+                                   .meets = way.meets,
+                                   .seed = way.seed};
     const double pairs = (double)walk.count * (double)w->points.rows;
     kin_descent_effort sums;
     KIN_TRY(kin_descent_walk_run(asked->ctx, &walk, out, &sums));
@@ -97,7 +98,8 @@ static kith_status solve_on_cpu(const kin_walks_asked *asked, const kin_walks_sa
     const kin_request request = {.distance = w->distance, .k = out->k};
     kin_walks_effort effort;
     if (!kin_exact_screens(&w->distance)) {
-        KIN_TRY(run_on_cpu(asked, of, w->points.rows, 0, out, &effort));
+        const kin_walks_way everywhere = {.width = w->points.rows};
+        KIN_TRY(run_on_cpu(asked, of, everywhere, out, &effort));
     } else {
         const kith_matrix queries = matrix_of(asked, of);
         KIN_TRY(kin_exact_search(asked->ctx, &w->prepared, &queries, &request, out));
@@ -137,12 +139,12 @@ static kith_status ask_on_gpu(const kin_walks_asked *asked, bool samples)
 }
 
 static kith_status run_on_gpu(const kin_walks_asked *asked, const kin_walks_sample *of,
-                              int64_t width, uint64_t seed, const kith_neighbors *out,
+                              kin_walks_way way, const kith_neighbors *out,
                               kin_walks_effort *effort)
 {
     const kith_walks *w = asked->walks;
     const kith_matrix queries = matrix_of(asked, of);
-    const kin_cascade_walkers walkers = {.queries = &queries, .width = width, .seed = seed};
+    const kin_cascade_walkers walkers = {.queries = &queries, .width = way.width, .seed = way.seed};
     KIN_TRY(kin_cascade_walk_run(asked->ctx, w->paths, &walkers, out, &effort->evaluations));
     const double pairs = (double)queries.rows * (double)w->points.rows;
     effort->share = walked_cost(w) * effort->evaluations / pairs;
@@ -204,11 +206,11 @@ void kin_walks_asked_free(kin_walks_asked *asked)
     kin_prepared_free(asked->ctx, &asked->prepared);
 }
 
-kith_status kin_walks_run(const kin_walks_asked *asked, const kin_walks_sample *of, int64_t width,
-                          uint64_t seed, const kith_neighbors *out, kin_walks_effort *effort)
+kith_status kin_walks_run(const kin_walks_asked *asked, const kin_walks_sample *of,
+                          kin_walks_way way, const kith_neighbors *out, kin_walks_effort *effort)
 {
-    return asked->walks->gpu == NULL ? run_on_cpu(asked, of, width, seed, out, effort)
-                                     : run_on_gpu(asked, of, width, seed, out, effort);
+    return asked->walks->gpu == NULL ? run_on_cpu(asked, of, way, out, effort)
+                                     : run_on_gpu(asked, of, way, out, effort);
 }
 
 kith_status kin_walks_solve(const kin_walks_asked *asked, const kin_walks_sample *of,

@@ -68,9 +68,16 @@ typedef struct kin_walks_effort {
     double share;       /* about, of the time that the exact engine takes for the same queries */
 } kin_walks_effort;
 
-/* Walks of `width` for a sample (NULL: for all queries), k of out at most the width. */
-kith_status kin_walks_run(const kin_walks_asked *asked, const kin_walks_sample *of, int64_t width,
-                          uint64_t seed, const kith_neighbors *out, kin_walks_effort *effort);
+/* What a walk is, of kith_graph_search_params. */
+typedef struct kin_walks_way {
+    int64_t width; /* at least k of the answers */
+    int64_t meets;
+    uint64_t seed;
+} kin_walks_way;
+
+/* Walks for a sample (NULL: for all queries). */
+kith_status kin_walks_run(const kin_walks_asked *asked, const kin_walks_sample *of,
+                          kin_walks_way way, const kith_neighbors *out, kin_walks_effort *effort);
 /* The exact answers of a sample (NULL: of all queries). */
 kith_status kin_walks_solve(const kin_walks_asked *asked, const kin_walks_sample *of,
                             const kith_neighbors *out);

@@ -68,12 +68,18 @@ static kith_status sample_make(searching *s, uint64_t seed, sample *of)
     return status;
 }
 
+static kin_walks_way way_of(const searching *s, int64_t width)
+{
+    const kith_graph_search_params *params = &s->job->params;
+    return (kin_walks_way){.width = width, .meets = params->meets, .seed = params->seed};
+}
+
 /* Recalls of a sample's queries, at this width of walks of at most k. */
 static kith_status look(searching *s, const sample *of, int64_t width, kin_sample_sums *sums,
                         kin_walks_effort *effort)
 {
     const int64_t at = of->found.k;
-    KIN_TRY(kin_walks_run(&s->asked, &of->of, width, s->job->params.seed, &of->found, effort));
+    KIN_TRY(kin_walks_run(&s->asked, &of->of, way_of(s, width), &of->found, effort));
     *sums = (kin_sample_sums){0};
     for (int64_t i = 0; i < of->of.count; i++) {
         const double *found = of->found.distances64 + i * at;
@@ -175,7 +181,7 @@ static kith_status answer(searching *s)
     }
     const int64_t start_ns = kin_clock_ns();
     kin_walks_effort effort;
-    KIN_TRY(kin_walks_run(&s->asked, NULL, s->width, s->job->params.seed, s->job->out, &effort));
+    KIN_TRY(kin_walks_run(&s->asked, NULL, way_of(s, s->width), s->job->out, &effort));
     s->report->evaluations = effort.evaluations;
     report->seconds_screen += kin_clock_since(start_ns);
     report->candidates = s->report->evaluations / (double)s->asked.queries.rows;

@@ -9,7 +9,7 @@
 
 /* Runs become longer rather than more; points that a query meets, where there are many times as
  * many, and of how many one in few sets; columns of a product, rows of one. */
-enum { MOST_RUNS = 1 << 14, MEETS = 4096, ONE_OF = 16, LEAST_RUNS = 8, COLS = 1024, ROWS = 32 };
+enum { MOST_RUNS = 1 << 14, MEETS = 16384, ONE_OF = 16, LEAST_RUNS = 4, COLS = 1024, ROWS = 32 };
 /* Points of a run are met so many at a time. */
 enum { PART = 128 };
 /* A limit is looked for until no more than this times the wanted runs are within. */
@@ -26,17 +26,11 @@ static int64_t run_of(int64_t points)
     return run;
 }
 
-static int64_t each_of(int64_t runs, int64_t run)
+static int64_t each_of(const kin_descent_gate *gate, int64_t meets)
 {
-    const int64_t wished = kin_min_i64(MEETS / run, runs / ONE_OF);
-    return kin_min_i64(kin_max_i64(wished, LEAST_RUNS), runs);
-}
-
-double kin_descent_gate_meets(int64_t points)
-{
-    const int64_t run = run_of(points);
-    const int64_t runs = kin_ceil_div(points, run);
-    return (double)runs + (double)each_of(runs, run) * (double)run;
+    const int64_t wished =
+        kin_min_i64((meets == 0 ? MEETS : meets) / gate->run, gate->runs / ONE_OF);
+    return kin_min_i64(kin_max_i64(wished, LEAST_RUNS), gate->runs);
 }
 
 bool kin_descent_gate_possible(const kin_descent_points *points)
@@ -88,8 +82,6 @@ kith_status kin_descent_gate_make(kith_ctx *ctx, const kin_descent_points *point
     const int64_t run = run_of(points->count);
     *gate =
         (kin_descent_gate){.points = points, .run = run, .runs = kin_ceil_div(points->count, run)};
-    gate->each = each_of(gate->runs, run);
-    gate->most = kin_min_i64(2 * gate->each, gate->runs);
     kith_status status = KITH_OK;
     KIN_TRY_GOTO(status,
                  kin_alloc(ctx, &gate->names, (uint64_t)gate->runs, sizeof *gate->names, "runs"),
@@ -119,7 +111,7 @@ void kin_descent_gate_free(kith_ctx *ctx, kin_descent_gate *gate)
 static kith_status allocate(kith_ctx *ctx, uint64_t queries, kin_descent_guide *g)
 {
     const kin_descent_gate *gate = g->gate;
-    const uint64_t meetings = kin_size_mul(queries, (uint64_t)gate->most);
+    const uint64_t meetings = kin_size_mul(queries, (uint64_t)g->most);
     KIN_TRY(kin_alloc(ctx, &g->runs, meetings, sizeof *g->runs, "runs of queries"));
     KIN_TRY(kin_alloc(ctx, &g->who, meetings, sizeof *g->who, "queries of runs"));
     KIN_TRY(kin_alloc(ctx, &g->asking, queries, sizeof *g->asking, "queries"));
@@ -135,10 +127,13 @@ static kith_status allocate(kith_ctx *ctx, uint64_t queries, kin_descent_guide *
 }
 
 kith_status kin_descent_guide_make(kith_ctx *ctx, const kin_descent_gate *gate, int64_t queries,
-                                   kin_descent_guide *guide)
+                                   int64_t meets, kin_descent_guide *guide)
 {
+    const int64_t each = each_of(gate, meets);
     *guide = (kin_descent_guide){
         .gate = gate,
+        .each = each,
+        .most = kin_min_i64(2 * each, gate->runs),
         .hits_of = kin_descent_hits_get(ctx->isa),
         .put = kin_descent_put_get(ctx->isa),
         .wide = kin_round_up(gate->points->prepared->frame.groups, KIN_DESCENT_WIDE_STEP)};
@@ -234,7 +229,7 @@ static void set_limits(kin_descent_guide *g, strip *s, int64_t cols)
     const kin_descent_gate *gate = g->gate;
     const double share = (double)cols / (double)gate->runs;
     const double margin = cols < gate->runs ? ENOUGH : 1.0;
-    const int64_t wanted = (int64_t)((double)gate->each * share * margin);
+    const int64_t wanted = (int64_t)((double)g->each * share * margin);
     for (int32_t i = 0; i < s->count; i++) {
         s->limits[i] = limit_of(g, g->orders + (int64_t)i * COLS, cols,
                                 kin_min_i64(kin_max_i64(wanted, LEAST_RUNS), cols));
@@ -260,8 +255,8 @@ static void choose_runs(kin_descent_guide *g, strip *s, int32_t first, int32_t c
         for (int64_t h = 0; h < hits; h++) {
             const int32_t i = first + (int32_t)(g->hits[h] >> 16);
             const int64_t centre = col + (g->hits[h] & 0xffff);
-            if (centre < gate->runs && (int64_t)g->counts[i] < gate->most) {
-                g->runs[i * gate->most + g->counts[i]++] = gate->names[centre];
+            if (centre < gate->runs && (int64_t)g->counts[i] < g->most) {
+                g->runs[i * g->most + g->counts[i]++] = gate->names[centre];
             }
         }
     }
@@ -277,7 +272,7 @@ static void sort_by_run(kin_descent_guide *g, int32_t count)
     memset(g->starts, 0, (size_t)(gate->runs + 1) * sizeof *g->starts);
     for (int32_t i = 0; i < count; i++) {
         for (uint32_t j = 0; j < g->counts[i]; j++) {
-            g->starts[g->runs[i * gate->most + j] + 1] += 1;
+            g->starts[g->runs[i * g->most + j] + 1] += 1;
         }
     }
     for (int64_t r = 0; r < gate->runs; r++) {
@@ -285,7 +280,7 @@ static void sort_by_run(kin_descent_guide *g, int32_t count)
     }
     for (int32_t i = 0; i < count; i++) {
         for (uint32_t j = 0; j < g->counts[i]; j++) {
-            g->who[g->starts[g->runs[i * gate->most + j]]++] = (uint16_t)i;
+            g->who[g->starts[g->runs[i * g->most + j]]++] = (uint16_t)i;
         }
     }
     memmove(g->starts + 1, g->starts, (size_t)gate->runs * sizeof *g->starts);

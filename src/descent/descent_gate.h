@@ -17,8 +17,6 @@ typedef struct kin_descent_gate {
     const kin_descent_points *points;
     int64_t run; /* positions of a run; the last one may have fewer */
     int64_t runs;
-    int64_t each;    /* runs that a query meets, at least */
-    int64_t most;    /* and at most */
     uint32_t *names; /* centre -> run: neighbouring centres are of runs that are not */
     kin_descent_centres centres;
 } kin_descent_gate;
@@ -28,17 +26,17 @@ bool kin_descent_gate_possible(const kin_descent_points *points);
 kith_status kin_descent_gate_make(kith_ctx *ctx, const kin_descent_points *points,
                                   kin_descent_gate *gate);
 void kin_descent_gate_free(kith_ctx *ctx, kin_descent_gate *gate);
-/* About how many points and centres each query will meet. */
-double kin_descent_gate_meets(int64_t points);
 
 /* One thread's way through a gate. */
 typedef struct kin_descent_guide {
     const kin_descent_gate *gate;
+    int64_t each; /* runs that a query meets, about */
+    int64_t most; /* and at most */
     int64_t (*hits_of)(const uint32_t *orders, int64_t stride, int64_t rows, int64_t cols,
                        const uint32_t *row_limits, const uint32_t *col_limits, uint32_t *hits);
     void (*put)(uint64_t *words, int64_t length, uint64_t word);
     int64_t wide;
-    uint32_t *runs;   /* by query: gate.most, of which counts are used */
+    uint32_t *runs;   /* by query: most, of which counts are used */
     uint32_t *counts; /* by query */
     int64_t *starts;  /* by run */
     uint16_t *who;    /* queries, by the run that they meet */
@@ -51,9 +49,10 @@ typedef struct kin_descent_guide {
     double evaluations;
 } kin_descent_guide;
 
-/* At most `queries` at a time, KIN_DESCENT_LED at most. */
+/* At most `queries` at a time, KIN_DESCENT_LED at most. meets: points that each shall meet; 0: what
+ * serves many queries at once. */
 kith_status kin_descent_guide_make(kith_ctx *ctx, const kin_descent_gate *gate, int64_t queries,
-                                   kin_descent_guide *guide);
+                                   int64_t meets, kin_descent_guide *guide);
 void kin_descent_guide_free(kith_ctx *ctx, kin_descent_guide *guide);
 
 /* Queries first .. first + count - 1 of `asked`, rows in the frame of the points: lists, count x

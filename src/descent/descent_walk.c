@@ -158,7 +158,6 @@ typedef struct walking {
 static kith_status walk_one(walking *w, worker *own, int64_t i, int64_t begin)
 {
     const kin_descent_walk *walk = w->walk;
-    const kin_descent_gate *gate = &walk->ground->gate;
     kin_descent_walker *walker = &own->walker;
     uint64_t *list = own->lists + (i - begin) * walk->width;
     const int64_t at = walk->rows != NULL ? w->first + i : (int64_t)w->ids[i];
@@ -167,7 +166,7 @@ static kith_status walk_one(walking *w, worker *own, int64_t i, int64_t begin)
         return kin_descent_walker_write(w->ctx, walker, true, w->out, at);
     }
     if (walk->ground->has_gate) {
-        const uint32_t *runs = own->guide.runs + (i - begin) * gate->most;
+        const uint32_t *runs = own->guide.runs + (i - begin) * own->guide.most;
         for (uint32_t r = 0; r < own->guide.counts[i - begin]; r++) {
             kin_descent_walker_has_met(walker, runs[r]);
         }
@@ -271,7 +270,8 @@ static kith_status make_workers(walking *w)
                                         &own->walker));
         KIN_TRY(kin_alloc(ctx, &own->lists, words, sizeof *own->lists, "candidates"));
         if (w->walks && walk->ground->has_gate) {
-            KIN_TRY(kin_descent_guide_make(ctx, &walk->ground->gate, w->block, &own->guide));
+            KIN_TRY(kin_descent_guide_make(ctx, &walk->ground->gate, w->block, walk->meets,
+                                           &own->guide));
         }
     }
     return KITH_OK;

@@ -38,6 +38,7 @@ typedef struct kin_descent_walk {
     int64_t count;
     int64_t width; /* >= out.k; as many as there are points: no walk, all points are looked at */
     uint64_t seed;
+    int64_t meets; /* of kin_descent_guide_make */
 } kin_descent_walk;
 
 /* Where walks of this width enter a graph that has no gate: so many parts, the first of

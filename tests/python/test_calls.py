@@ -200,7 +200,8 @@ class Package(unittest.TestCase):
             "SearchParams": "kith_search_params", "CorpusParams": "kith_corpus_params",
             "RadiusParams": "kith_radius_params", "RecallValues": "kith_recall",
             "DescentParams": "kith_descent_params", "DescentEstimate": "kith_descent_estimate",
-            "GraphSearchParams": "kith_graph_search_params", "Values": "kith_values",
+            "GraphSearchParams": "kith_graph_search_params",
+            "WalksParams": "kith_walks_params", "Values": "kith_values",
             "SelectParams": "kith_select_params", "SelectionTable": "kith_selection",
             "ResultMeta": "kith_result_meta", "Plan": "kith_plan", "Device": "kith_device",
         }  # fmt: skip

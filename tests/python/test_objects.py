@@ -113,6 +113,62 @@ class Prepared(unittest.TestCase):
             (corpus.shape, corpus.metric, len(corpus)), ((2000, 20), "manhattan", 2000)
         )
 
+    def test_an_index_on_a_graph_answers_alone_as_together(self):
+        x, q = support.points(3000, 12), support.points(40, 12, seed=1)
+        truth = kith.knn(x, q, 10)
+        index = kith.GraphIndex(x, kith.knn_graph(x, 16))
+        self.assertEqual((index.shape, len(index), index.metric), ((3000, 12), 3000, "euclidean"))
+        self.assertGreater(index.nbytes, 3000 * 16 * 8)
+        self.assertEqual(repr(index), "<kith.GraphIndex: 3000 x 12 float32, euclidean>")
+        told = index.tune(q, 10, 0.9)
+        self.assertGreaterEqual(told.recall, 0.9)
+        self.assertGreaterEqual(index.width, 10)
+        together = index.query(q, 10)
+        self.assertEqual(kith.recall(together, truth, at=10).recall, told.recall)
+        alone = [None] * 4
+
+        def ask(slot):
+            alone[slot] = [index.query(each[None], 10) for each in q]
+
+        threads = [threading.Thread(target=ask, args=(slot,)) for slot in range(4)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+        for rows in alone:
+            for part in "indices", "distances":
+                found = np.concatenate([getattr(row, part) for row in rows])
+                self.assertEqual(found.tobytes(), getattr(together, part).tobytes())
+        self.assertEqual(
+            index.query(q, 3, width=3000).indices.tolist(), truth.indices[:, :3].tolist()
+        )
+        distances, indices = index.query(
+            q.astype(np.float64), 2, out=(np.empty((40, 2)), np.empty((40, 2), np.uint32))
+        )
+        self.assertEqual((distances.dtype, indices.dtype), (np.float64, np.uint32))
+
+    def test_an_index_on_a_graph_says_what_is_wrong(self):
+        x = support.points(300, 6)
+        found = kith.knn_graph(x, 8, metric="cosine")
+        index = kith.GraphIndex(x, kith.Graph(*found, metric="cosine"), width=20)
+        self.assertEqual((index.metric, index.width), ("cosine", 20))
+        with self.assertRaisesRegex(TypeError, "cannot be pickled"):
+            pickle.dumps(index)
+        with self.assertRaisesRegex(ValueError, "width is 20, must be at least k, 21"):
+            index.query(x[:1], 21)
+        with self.assertRaisesRegex(ValueError, "300 points"):
+            kith.GraphIndex(x, (found.distances[1:], found.indices[1:]))
+        with self.assertRaisesRegex(ValueError, "recall is 1.5"):
+            index.tune(x[:5], 3, 1.5)
+        with self.assertRaisesRegex(ValueError, "query_dtype is int64"):
+            kith.GraphIndex(x, found, query_dtype=np.int64)
+        bytes_ = (x * 100).clip(0, 255).astype(np.uint8)
+        graph = kith.knn_graph(bytes_, 8)
+        with self.assertRaisesRegex(ValueError, "queries are float32, and the walks on uint8"):
+            kith.GraphIndex(bytes_, graph).query(x[:1], 3)
+        asked = kith.GraphIndex(bytes_, graph, query_dtype="float32").query(x[:1], 3)
+        self.assertEqual(asked.indices.shape, (1, 3))
+
     def test_rows_come_and_go_in_a_tree_and_in_its_file(self):
         x, q = support.points(500, 3), support.points(20, 3, seed=1)
         tree = kith.Tree(x[:400])

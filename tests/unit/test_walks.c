@@ -124,10 +124,11 @@ static bool search_singly(kith_ctx *ctx, const set *s, const kith_graph_search_p
 
 /* ---- The same bytes ------------------------------------------------------------------------- */
 
-static void check_same_bytes(const char *name, set *s, int64_t width)
+static void check_same_bytes(const char *name, set *s, int64_t width, int64_t meets)
 {
     kith_ctx *other = new_ctx(1, "portable", "cpu");
-    const kith_graph_search_params params = params_of(K, width);
+    kith_graph_search_params params = params_of(K, width);
+    params.meets = meets;
     kith_graph_search_report whole = {.struct_size = (uint32_t)sizeof whole};
     kith_graph_search_report kept = whole;
     search_whole(s, &params, &whole);
@@ -164,8 +165,8 @@ static void the_bytes_of_a_search_on_a_graph(void **state)
         assert_int_equal(kith_walks_metric(s.walks), kinds[i].metric);
         assert_ptr_equal(kith_walks_points(s.walks)->data, s.points.data);
         assert_true(kith_walks_bytes(s.walks) > 8 * (uint64_t)(s.points.rows * LINKS));
-        check_same_bytes(kith_metric_name(kinds[i].metric), &s, 16);
-        check_same_bytes(kith_metric_name(kinds[i].metric), &s, 300);
+        check_same_bytes(kith_metric_name(kinds[i].metric), &s, 16, 0);
+        check_same_bytes(kith_metric_name(kinds[i].metric), &s, 300, 64);
         set_free(&s);
     }
 }
@@ -353,6 +354,9 @@ static void mistakes_of_searching_are_named(void **state)
     not_found(&s, s.walks, &params, "width is 9, must be at least k, 10");
     params.recall = 0.5;
     not_found(&s, s.walks, &params, "recall is 0.5 and width is 9");
+    params = params_of(K, 16);
+    params.meets = -1;
+    not_found(&s, s.walks, &params, "meets is -1, must be at least 1");
     params = params_of(s.points.rows + 1, 0);
     not_found(&s, s.walks, &params, "there are no more points");
     params = params_of(K, 16);
