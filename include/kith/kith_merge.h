@@ -24,14 +24,17 @@ extern "C" {
  * empty (KITH_ID_NONE). Own ids in the lists are left out, or with KITH_INCLUDE_SELF compete.
  * One of the sets may be empty (first_rows 0 or points.rows); its graph may then be NULL. */
 
-/* The graph of both, exact where both graphs are: the exact engine screens the pairs across the
- * sets, in both directions from one product, and lists are merged by (canonical key, id). The bytes
- * are those of kith_graph_exact of all points. params: as for kith_graph_exact, but radius and
- * exclude are 0.
- * Cost: first_rows * (points.rows - first_rows) pairs, and a canonical distance for each id of the
- * graphs. Memory: 12 bytes an id of the answer beside what kith_knn_both takes.
- * Returns KITH_E_DATA also where a list has fewer different neighbours than it must (names the
- * graph and the row), for the rest as kith_graph_exact; out then holds nothing of use. */
+/* The graph of both, exact where both graphs are: each row is looked for in the other set, and
+ * lists are merged by (canonical key, id). The bytes are those of kith_graph_exact of all points.
+ * params: as for kith_graph_exact, but radius and exclude are 0. Cost: a canonical distance for
+ * each id of the graphs; and across the sets, on the processor, no row is looked for farther than
+ * its k-th neighbour so far. Few new rows are compared with all one by one; in few columns trees
+ * meet; else the exact engine screens the pairs of rows that bounds do not prove to be too far
+ * apart, in both directions from one product. At most, and on a GPU, first_rows * (points.rows -
+ * first_rows) pairs. Memory: 12 bytes an id of the answer and 32 bytes a row beside what
+ * kith_knn_both takes. Returns KITH_E_DATA also where a list has fewer different neighbours than it
+ * must (names the graph and the row), for the rest as kith_graph_exact; out then holds nothing of
+ * use. */
 KITH_API kith_status kith_graph_merge_exact(kith_ctx *ctx, const kith_matrix *points,
                                             int64_t first_rows, const kith_neighbors *graph1,
                                             const kith_neighbors *graph2,
