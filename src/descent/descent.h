@@ -76,8 +76,9 @@ typedef struct kin_descent_request {
     int32_t by_chance; /* with a split: candidates from across are drawn, not screened, as of
                           metrics that have no screen; for comparison */
     int32_t related;   /* on a GPU: 1: inner products, and metrics that have no screen, begin with
-                          what is near under their relative (START_SCREEN); -1: not; 0: by
-                          the number of rows */
+                          what is near under their relative (START_SCREEN), and two graphs with the
+                          longest rows, where these are near to all; -1: not; 0: by the number of
+                          rows */
     kin_descent_control *control; /* NULL: nobody asks */
     /* After the start and after each round; control->found is filled. */
     kith_status (*judge)(void *arg, const kin_descent_round *round, kin_descent_verdict *verdict);
