@@ -169,12 +169,9 @@ def search(
     if given is None or asked is None:
         return None
     _, rows, _, cols, _ = given
-    if asked is NONE:
-        count, most = rows, rows if flags else rows - 1
-    else:
-        count, most = asked[1], rows
+    count = rows if asked is NONE else asked[1]
     number = _metrics.code(metric, p)
-    if not (0 < k <= most and steps(rows, cols, count, k) <= MOST_STEPS and number != _LOGARITHMS):
+    if not (0 < k <= rows and steps(rows, cols, count, k) <= MOST_STEPS and number != _LOGARITHMS):
         return None
     seat = _take(wanted)
     if seat is None:

@@ -260,7 +260,7 @@ class Nothing(unittest.TestCase):
         self.assertLess(grown, 4 << 20)
         seats = _small._seats.free
         self.assertLessEqual(len(seats), 8)
-        self.assertLessEqual(sum(seat.ids.nbytes for seat in seats.values()), 8 << 18)
+        self.assertLessEqual(max(seat.ids.nbytes for seat in seats.values()), 1 << 18)
 
 
 if __name__ == "__main__":
