@@ -86,11 +86,12 @@ static int estimate(evaluation *e)
     e->metric = choose_metric(e);
     const int64_t rows = e->points.matrix->rows;
     const int64_t sample = e->args->sample < rows ? e->args->sample : rows;
-    return cli_session_check(&e->session,
-                             kith_recall_estimate(e->session.ctx, e->points.matrix,
-                                                  kith_result_neighbors(e->found), e->metric,
-                                                  e->args->k, sample, e->args->seed, &e->recall),
-                             e->args->paths[0]);
+    const kith_status status =
+        kith_recall_estimate(e->session.ctx, e->points.matrix, kith_result_neighbors(e->found),
+                             e->metric, e->args->k, sample, e->args->seed, &e->recall);
+    /* The library's sentence starts with what it complains about. */
+    const bool points = strncmp(kith_ctx_detail(e->session.ctx), "points[", 7) == 0;
+    return cli_session_check(&e->session, status, points ? e->args->points : e->args->paths[0]);
 }
 
 static void print_json(const evaluation *e)

@@ -132,7 +132,10 @@ static int remove_points(removing *r)
         kith_graph_remove(ctx, r->old.points.matrix, kith_result_neighbors(r->old.result),
                           r->removed, &params, &g->job.forward, r->map, &r->report);
     g->seconds_work = cli_clock_now() - start;
-    const int code = cli_job_check(&g->job, status);
+    const bool listed = strncmp(kith_ctx_detail(ctx), "graph[", 6) == 0; /* what it complains of */
+    const int code = status != KITH_OK && listed
+                         ? cli_session_check(&g->job.session, status, r->old.path)
+                         : cli_job_check(&g->job, status);
     g->job.report.struct_size = (uint32_t)sizeof g->job.report;
     g->method = r->report.anew == 0 ? "search" : g->exact ? "exact" : "descent";
     return code == CLI_DONE ? cli_job_check(&g->job, kith_ctx_report(ctx, &g->job.report)) : code;

@@ -106,6 +106,29 @@ class Grow(CliCase):
             self.assertFalse((self.folder / "m.kith").exists())
             self.fails(1, *words, "-o", "m.kith", "--memory", "1K", says=("memory",))
 
+    def blames_the_right_file(self):
+        """a value or an id that is wrong is told with the file that has it"""
+        for name, value in ("good", 1.0), ("bad", float("nan")):
+            rows = [[0.5 * i, 1.0 * (i % 7)] for i in range(20)]
+            rows[3][1] = value
+            (self.folder / f"{name}.csv").write_text("".join(f"{x},{y}\n" for x, y in rows))
+        self.works("graph", "good.csv", "-k", 3, "-o", "good.kith", "-q")
+        wild = struct.pack("<II", 20, 3) + struct.pack("<i", 77) * 60
+        (self.folder / "wild.ibin").write_bytes(wild)
+        for words, says in (
+                (("merge", "good.kith", "good.csv", "good.kith", "bad.csv"),
+                 "kith: bad.csv, whose rows count from 20 on: points[23, 1] is NaN"),
+                (("merge", "good.kith", "bad.csv", "good.kith", "good.csv"),
+                 "kith: bad.csv: points[3, 1] is NaN"),
+                (("merge", "good.kith", "good.csv", "wild.ibin", "good.csv"), "kith: wild.ibin: graph2[0, 0]"),
+                (("merge", "wild.ibin", "good.csv", "good.kith", "good.csv"), "kith: wild.ibin: graph1[0, 0]"),
+                (("remove", "wild.ibin", "good.csv", "wild.ibin"), "wild.ibin")):
+            self.fails(1, *words, "-o", "m.kith", says=(says,))
+        (self.folder / "one.csv").write_text("1\n")
+        self.fails(1, "remove", "wild.ibin", "good.csv", "one.csv", "-o", "m.kith",
+                   says=("kith: wild.ibin: graph[0, 0] is id 77",))
+        self.fails(1, "eval", "good.kith", "--points", "bad.csv", says=("kith: bad.csv: points[3, 1]",))
+
     def test_mistakes(self):
         """what does not fit together is told with the file and what to do"""
         merge = ("merge", "a.kith", "a.u8bin", "b.kith", "b.u8bin", "-o", "m.kith")
@@ -125,6 +148,7 @@ class Grow(CliCase):
                 (("remove", "a.kith", "a.u8bin", "a.kith", "-k", 9), "a.kith")):
             self.fails(1, *words, "-o", "m.kith", says=(says,))
             self.assertFalse((self.folder / "m.kith").exists())
+        self.blames_the_right_file()
         self.fails(1, *merge[:-1], "a.kith", says=("a.kith",))
         for words, says in ((merge[:-2], "-o is missing"), (merge + ("--exact", "--rounds", 3), "--exact"),
                             (merge + ("--points-out", "m.kith"), "two outputs"),
