@@ -5,6 +5,7 @@ the processor beside hnswlib, usearch, FAISS (HNSW, and cells: IVF) and pynndesc
 
     python3 bench/whole/bench_walk.py --device cpu --csv bench/results/walk.csv
     python3 bench/whole/bench_walk.py --device cuda --rows 1000000 --queries 100000 --csv bench/results/walk.csv
+    python3 bench/whole/bench_walk.py --single --works sift --peers hnswlib --csv bench/results/walk_single.csv
 
   mixture  rows x columns float32 of clusters of intrinsic dimension 12, the queries of the same clusters
   blob     one Gaussian of intrinsic dimension 24
@@ -16,6 +17,10 @@ or of the exact screen and what follows it, as the program tells them; total_sec
 reading and preparing with it. A peer is timed in memory: the call that searches; building is told apart.
 cpu_seconds: of all threads, of kith's whole process and of a peer's call: what can be compared on a machine
 that others use. --recall adds searches whose width a wanted recall chooses.
+--single asks one query after another, each in a call of its own on one thread, of what is kept in memory: kith's
+GraphIndex and Corpus, and of the peers hnswlib. microseconds: of a call, the median of all, and 95 of 100 are below
+p95; the wrappers of Python are part of it.
+
 recall: share of all first K = 10 whose distance is at most that of the exact K-th (kith eval); of a peer by
 distances in double from its ids. Runs alternate; the median counts.
 """
@@ -47,6 +52,11 @@ RECALLS = (0.95, 0.99)
 COLUMNS = ["date", "commit", "machine", "side", "threads", "work", "rows", "queries", "columns", "dtype", "k",
            "engine", "version", "setting", "runs", "seconds", "queries_a_second", "keys_a_query", "recall",
            "build_seconds", "total_seconds", "cpu_seconds", "command"]
+
+SINGLE_WIDTHS = (16, 24, 32, 48, 64, 96, 128, 256)
+SINGLE_QUERIES = 2000
+SINGLE_COLUMNS = ["date", "commit", "machine", "work", "rows", "queries", "columns", "dtype", "k", "engine", "version",
+                  "setting", "microseconds", "p95", "recall", "build_seconds"]
 
 
 # ---- Data -------------------------------------------------------------------------------------------
@@ -146,7 +156,7 @@ def prepare_hnswlib(points, options):
 
     def search(queries, setting):
         index.set_ef(setting)
-        return index.knn_query(queries, k=K)[0]
+        return index.knn_query(queries, k=K, num_threads=1 if len(queries) == 1 else -1)[0]
 
     return search, getattr(hnswlib, "__version__", ""), {f"M 16, ef {ef}": ef for ef in EFS}
 
@@ -242,7 +252,80 @@ def peer_rows(name, points, queries, kth, options):
                "recall": recall_of(points, queries, ids, kth), "build": build, "command": name}
 
 
+# ---- One query after another ------------------------------------------------------------------------
+
+
+def single_kith(points, files, options):
+    """What answers of kith's package on the library beside the program, with its settings."""
+    os.environ["KITH_LIBRARY"] = str(options.program.resolve().parent / "libkith.so")
+    sys.path.insert(0, str(ROOT / "python"))
+    import kith
+
+    start = time.perf_counter()
+    index = kith.GraphIndex(points, kith.Graph.load(files["graph"]), n_jobs=options.threads)
+    ready = time.perf_counter()
+    corpus = kith.Corpus(points, n_jobs=options.threads, device="cpu")
+    done = time.perf_counter()
+    for width in SINGLE_WIDTHS:
+        yield ("kith walk", kith.__version__, f"width {width}", ready - start,
+               lambda query, width=width: index.query(query, K, width=width, n_jobs=1).indices)
+    yield "kith exact", kith.__version__, "", done - ready, lambda query: corpus.query(query, K, n_jobs=1).indices
+
+
+def single_peers(points, options):
+    if "hnswlib" not in options.peers:
+        return
+    start = time.perf_counter()
+    try:
+        search, version, settings = prepare_hnswlib(numpy.ascontiguousarray(points, dtype=numpy.float32), options)
+    except ImportError:
+        print("  hnswlib: not installed", file=sys.stderr)
+        return
+    build = time.perf_counter() - start
+    for setting, value in settings.items():
+        yield "hnswlib", version, setting, build, lambda query, value=value: search(query, value)
+
+
+def run_single(name, kith, files, points, queries, base, options):
+    """The graph's own time is part of building."""
+    queries = queries[:SINGLE_QUERIES]
+    graph = kith.run("graph", files["points"], "-k", LINKS, "--recall", "0.99", "-o", files["graph"])
+    kith.run("search", files["points"], files["queries"], "-k", K, "-o", files["exact"])
+    kth = numpy.load(files["exact"])["distances"][:len(queries), K - 1].astype(numpy.float64)
+    floats = queries.astype(numpy.float32)
+    for engine, version, setting, build, ask in [*single_kith(points, files, options), *single_peers(points, options)]:
+        asked = floats if engine == "hnswlib" else queries
+        ids = numpy.empty((len(queries), K), numpy.int64)
+        spent = numpy.empty(len(queries))
+        for _ in range(2):  # the first time warms caches
+            for i in range(len(queries)):
+                query = asked[i:i + 1]
+                start = time.perf_counter()
+                ids[i] = ask(query)[0]
+                spent[i] = time.perf_counter() - start
+        build += graph["seconds"]["total"] if engine == "kith walk" else 0.0
+        out = {each: base[each] for each in SINGLE_COLUMNS if each in base} | {
+            "machine": machine_of(None), "queries": len(queries), "engine": engine, "version": version,
+            "setting": setting, "microseconds": f"{1e6 * numpy.median(spent):.1f}",
+            "p95": f"{1e6 * numpy.quantile(spent, 0.95):.1f}",
+            "recall": f"{recall_of(points, queries, ids, kth):.5f}", "build_seconds": f"{build:.3f}"}
+        print(f"  {engine:12} {setting:16} recall {out['recall']}  {out['microseconds']} us, p95 {out['p95']} us")
+        sys.stdout.flush()
+        write_csv(options.csv, SINGLE_COLUMNS, out)
+
+
 # ---- The run ----------------------------------------------------------------------------------------
+
+
+def write_csv(path, columns, row):
+    if path is None:
+        return
+    is_new = not path.exists()
+    with open(path, "a", newline="", encoding="utf-8") as target:
+        writer = csv.DictWriter(target, columns, lineterminator="\n")
+        if is_new:
+            writer.writeheader()
+        writer.writerow(row)
 
 
 def write_row(options, base, row, queries):
@@ -259,14 +342,7 @@ def write_row(options, base, row, queries):
     print(f"  {out['engine']:12} {out['setting']:22} recall {out['recall']}  {out['seconds']} s, "
           f"{out['queries_a_second']} queries a second, cpu {out['cpu_seconds']} s, keys {out['keys_a_query'] or '-'}")
     sys.stdout.flush()
-    if options.csv is None:
-        return
-    is_new = not options.csv.exists()
-    with open(options.csv, "a", newline="", encoding="utf-8") as target:
-        writer = csv.DictWriter(target, COLUMNS, lineterminator="\n")
-        if is_new:
-            writer.writeheader()
-        writer.writerow(out)
+    write_csv(options.csv, COLUMNS, out)
 
 
 def commit_of():
@@ -300,6 +376,9 @@ def run_work(name, kith, folder, options):
             "work": name, "rows": len(points), "queries": len(queries), "columns": points.shape[1],
             "dtype": "u8" if ending == "u8bin" else "f32", "k": K}
     print(f"{name}: {len(points)} x {points.shape[1]}, {len(queries)} queries")
+    if options.single:
+        run_single(name, kith, files, points, queries, base, options)
+        return
     for row in kith_rows(kith, files, options):
         write_row(options, base, row, len(queries))
     if base["side"] == "cuda":
@@ -322,6 +401,7 @@ def main():
     parser.add_argument("--works", nargs="*", choices=WORKS, default=WORKS)
     parser.add_argument("--peers", nargs="*", choices=list(PEERS), default=list(PEERS))
     parser.add_argument("--recall", action="store_true")
+    parser.add_argument("--single", action="store_true")
     parser.add_argument("--csv", type=pathlib.Path)
     options = parser.parse_args()
     kith = Kith(options.program, options)
