@@ -232,18 +232,24 @@ static double product(void *arg, const void *query, const void *point, int32_t c
     return *(const double *)arg * sum;
 }
 
-static void edges(void **state)
+/* Two of them are equal. */
+static test_rows sixty_rows(void)
 {
-    (void)state;
     uint64_t seed = 4;
-    kith_ctx *ctx = test_ctx(KIN_ISA_PORTABLE, 2);
     test_rows points = test_rows_make(KITH_F32, 60, 4, 0);
     test_rows_fill(&points, 1.0, 0, &seed);
     test_rows_copy(&points, 9, &points, 30);
+    return points;
+}
+
+static void ends_of_radii(void **state)
+{
+    (void)state;
+    kith_ctx *ctx = test_ctx(KIN_ISA_PORTABLE, 2);
+    test_rows points = sixty_rows();
     const kith_matrix *m = &points.matrix;
     kith_radius_params params = kith_radius_params_default();
     kith_ranges *ranges = NULL;
-
     params.radius = 0.0; /* equal rows alone */
     assert_int_equal(kith_radius(ctx, m, NULL, &params, &ranges), KITH_OK);
     assert_int_equal(kith_ranges_offsets(ranges)[60], 2);
@@ -264,8 +270,19 @@ static void edges(void **state)
     assert_int_equal(kith_radius(ctx, m, m, &params, &ranges), KITH_OK);
     assert_int_equal(kith_ranges_offsets(ranges)[60], 60 * 60);
     kith_ranges_free(ranges);
+    test_rows_free(&points);
+    kith_ctx_free(ctx);
+    (void)printf("radii of 0 and infinity, on both sides: equal rows, everybody, nobody\n");
+}
 
-    params.metric = KITH_EUCLIDEAN;
+static void bad_radii(void **state)
+{
+    (void)state;
+    kith_ctx *ctx = test_ctx(KIN_ISA_PORTABLE, 2);
+    test_rows points = sixty_rows();
+    const kith_matrix *m = &points.matrix;
+    kith_radius_params params = kith_radius_params_default();
+    kith_ranges *ranges = (kith_ranges *)(void *)&params; /* what comes back is NULL */
     params.radius = -1.0;
     assert_int_equal(kith_radius(ctx, m, NULL, &params, &ranges), KITH_E_ARGUMENT);
     assert_null(ranges);
@@ -277,9 +294,20 @@ static void edges(void **state)
     assert_int_equal(kith_radius(ctx, m, NULL, &params, &ranges), KITH_E_ARGUMENT);
     assert_non_null(strstr(kith_ctx_detail(ctx), "radii[17]"));
     assert_int_equal(kith_radius(ctx, m, NULL, &params, NULL), KITH_E_ARGUMENT);
+    test_rows_free(&points);
+    kith_ctx_free(ctx);
+    (void)printf("radii of NaN and below 0 are refused, and named where there are many\n");
+}
 
-    double sign = -1.0; /* a caller's own: as an inner product */
-    params = kith_radius_params_default();
+static void own_distances(void **state)
+{
+    (void)state;
+    double sign = -1.0; /* as an inner product */
+    kith_ctx *ctx = test_ctx(KIN_ISA_PORTABLE, 2);
+    test_rows points = sixty_rows();
+    const kith_matrix *m = &points.matrix;
+    kith_radius_params params = kith_radius_params_default();
+    kith_ranges *ranges = NULL;
     params.metric = KITH_CUSTOM;
     params.custom = product;
     params.custom_arg = &sign;
@@ -303,15 +331,15 @@ static void edges(void **state)
     kith_ranges_free(NULL);
     test_rows_free(&points);
     kith_ctx_free(ctx);
-    (void)printf("radii of 0, infinity, NaN and below 0; a caller's own distance\n");
+    (void)printf("a caller's own distance, and one that is NaN\n");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(agrees_with_the_oracle),
-        cmocka_unit_test(large_searches_agree),
-        cmocka_unit_test(edges),
+        cmocka_unit_test(agrees_with_the_oracle), cmocka_unit_test(large_searches_agree),
+        cmocka_unit_test(ends_of_radii),          cmocka_unit_test(bad_radii),
+        cmocka_unit_test(own_distances),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -327,21 +327,22 @@ static void down_to_one_and_up(void **state)
 
 /* ---- What is refused ------------------------------------------------------------------------ */
 
-static void refusals(void **state)
+static test_rows hundred_rows(void)
+{
+    uint64_t seed = 4;
+    test_rows points = test_rows_make(KITH_F32, 100, 3, 0);
+    test_shape_fill(&points, SHAPE_GAUSS, false, &seed);
+    return points;
+}
+
+static void making_is_refused(void **state)
 {
     test_folder *folder = *state;
     kith_ctx *ctx = folder->ctx;
-    uint64_t seed = 4;
-    test_rows points = test_rows_make(KITH_F32, 100, 3, 0);
-    test_rows wide = test_rows_make(KITH_F32, 100, 4, 0);
-    test_rows doubles = test_rows_make(KITH_F64, 2, 3, 0);
-    test_shape_fill(&points, SHAPE_GAUSS, false, &seed);
-    kith_neighbors out = test_answer_make(100, 2);
-    kith_corpus_params made = kith_corpus_params_default();
-    kith_search_params params = kith_search_params_default();
-    kith_plan plan = {.struct_size = sizeof plan};
-    kith_corpus *corpus = NULL;
+    test_rows points = hundred_rows();
     const kith_matrix *m = &points.matrix;
+    kith_corpus_params made = kith_corpus_params_default();
+    kith_corpus *corpus = NULL;
     made.method = KITH_METHOD_TREE;
     test_fails(ctx, kith_corpus_create_with(ctx, m, NULL, &corpus), KITH_E_ARGUMENT,
                "params is NULL");
@@ -360,7 +361,20 @@ static void refusals(void **state)
     made.metric = KITH_COSINE;
     test_fails(ctx, kith_corpus_create_with(ctx, m, &made, &corpus), KITH_E_ARGUMENT, "cosine");
     assert_null(corpus);
-    corpus = make_tree(ctx, m, KITH_EUCLIDEAN, 1);
+    test_rows_free(&points);
+    printf("trees that cannot be made are refused with a reason\n");
+}
+
+static void searches_are_refused(void **state)
+{
+    test_folder *folder = *state;
+    kith_ctx *ctx = folder->ctx;
+    test_rows points = hundred_rows();
+    const kith_matrix *m = &points.matrix;
+    kith_neighbors out = test_answer_make(100, 2);
+    kith_search_params params = kith_search_params_default();
+    kith_plan plan = {.struct_size = sizeof plan};
+    kith_corpus *corpus = make_tree(ctx, m, KITH_EUCLIDEAN, 1);
     params.k = 2;
     params.method = KITH_METHOD_EXACT;
     test_fails(ctx, kith_corpus_search(ctx, corpus, m, &params, &out), KITH_E_UNSUPPORTED, "exact");
@@ -376,7 +390,26 @@ static void refusals(void **state)
     params.metric = KITH_MANHATTAN;
     test_fails(ctx, kith_corpus_search(ctx, corpus, m, &params, &out), KITH_E_ARGUMENT,
                "manhattan");
-    params.metric = KITH_METRIC_DEFAULT;
+    check(ctx, corpus, m, m, "after all that was refused");
+    kith_corpus_free(corpus);
+    test_answer_free(&out);
+    test_rows_free(&points);
+    printf("what a tree cannot search is refused with a reason\n");
+}
+
+static void changes_are_refused(void **state)
+{
+    test_folder *folder = *state;
+    kith_ctx *ctx = folder->ctx;
+    test_rows points = hundred_rows();
+    test_rows wide = test_rows_make(KITH_F32, 100, 4, 0);
+    test_rows doubles = test_rows_make(KITH_F64, 2, 3, 0);
+    uint32_t all[100];
+    const kith_matrix *m = &points.matrix;
+    kith_corpus *corpus = make_tree(ctx, m, KITH_EUCLIDEAN, 1);
+    for (uint32_t i = 0; i < 100; i++) {
+        all[i] = i;
+    }
     test_fails(ctx, kith_corpus_add(ctx, corpus, &wide.matrix), KITH_E_ARGUMENT, "4");
     test_fails(ctx, kith_corpus_add(ctx, corpus, &doubles.matrix), KITH_E_ARGUMENT, "float64");
     test_rows_set(&wide, 0, 0, NAN);
@@ -386,10 +419,6 @@ static void refusals(void **state)
     test_fails(ctx, kith_corpus_remove(ctx, corpus, (uint32_t[]){5, 100}, 2), KITH_E_ARGUMENT,
                "ids[1] is 100, must be below 100");
     test_fails(ctx, kith_corpus_remove(ctx, corpus, NULL, 2), KITH_E_ARGUMENT, "ids NULL");
-    uint32_t all[100];
-    for (uint32_t i = 0; i < 100; i++) {
-        all[i] = i;
-    }
     test_fails(ctx, kith_corpus_remove(ctx, corpus, all, 100), KITH_E_ARGUMENT, "all 100 rows");
     kith_ctx *other = test_ctx(KIN_ISA_PORTABLE, 1);
     test_fails(other, kith_corpus_add(other, corpus, m), KITH_E_ARGUMENT,
@@ -398,19 +427,37 @@ static void refusals(void **state)
     test_works(ctx, kith_corpus_remove(ctx, corpus, NULL, 0));
     check(ctx, corpus, m, m, "after all that was refused");
     kith_corpus_free(corpus);
+    test_rows_free(&doubles);
+    test_rows_free(&wide);
+    test_rows_free(&points);
+    printf(
+        "what cannot be added or removed is refused with a reason, and leaves a tree as it was\n");
+}
+
+static void corpora_without_a_tree(void **state)
+{
+    test_folder *folder = *state;
+    kith_ctx *ctx = folder->ctx;
+    test_rows points = hundred_rows();
+    const kith_matrix *m = &points.matrix;
+    const uint32_t first = 0;
+    kith_neighbors out = test_answer_make(100, 2);
+    kith_search_params params = kith_search_params_default();
+    kith_plan plan = {.struct_size = sizeof plan};
+    kith_corpus *corpus = NULL;
+    params.k = 2;
+    params.pipeline = KITH_PIPELINE_FUSED;
     test_works(ctx, kith_corpus_create(ctx, m, KITH_EUCLIDEAN, &corpus));
     test_fails(ctx, kith_corpus_add(ctx, corpus, m), KITH_E_UNSUPPORTED, "has no tree");
-    test_fails(ctx, kith_corpus_remove(ctx, corpus, all, 1), KITH_E_UNSUPPORTED, "has no tree");
+    test_fails(ctx, kith_corpus_remove(ctx, corpus, &first, 1), KITH_E_UNSUPPORTED, "has no tree");
     test_fails(ctx, kith_corpus_plan(ctx, corpus, m, &params, &plan), KITH_E_UNSUPPORTED,
                "has no tree");
     params.method = KITH_METHOD_TREE;
     test_fails(ctx, kith_corpus_search(ctx, corpus, m, &params, &out), KITH_E_UNSUPPORTED, "tree");
     kith_corpus_free(corpus);
     test_answer_free(&out);
-    test_rows_free(&doubles);
-    test_rows_free(&wide);
     test_rows_free(&points);
-    printf("what a tree cannot do is refused with a reason, and leaves it as it was\n");
+    printf("a corpus without a tree takes and gives no rows, and says so\n");
 }
 
 static void named_gpus_are_refused(void **state)
@@ -438,7 +485,10 @@ int main(void)
                                        TEST(a_file_says_what_it_is),
                                        TEST(rows_come_and_go),
                                        TEST(down_to_one_and_up),
-                                       TEST(refusals),
+                                       TEST(making_is_refused),
+                                       TEST(searches_are_refused),
+                                       TEST(changes_are_refused),
+                                       TEST(corpora_without_a_tree),
                                        cmocka_unit_test(named_gpus_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
