@@ -352,7 +352,7 @@ def show_shards(model):
 
 def show_memory(model):
     lines = []
-    for name, item in model.counted.items():
+    for item in model.counted.values():
         if "merge" in item:
             most = [int(model.assumed["device_gib"] * 2**30 / item[key]) for key in ("value", "merge")]
             lines.append([item["source"], f"{item['value']:,}", f"{item['merge']:,}",

@@ -115,7 +115,7 @@ class Answers(PredictCase):
 
     def test_labels(self):
         """labels may come in any format, with the same result"""
-        corpus, labels, _ = self.case()
+        _, labels, _ = self.case()
         whole = [[label + 2] for label in labels]
         self.column("l.csv", [label for label, in whole])
         self.write("l.u8bin", support.matrix_bin(whole, "B"))
@@ -234,7 +234,7 @@ class Errors(PredictCase):
 
     def test_votes(self):
         """of votes the share that is right"""
-        corpus, labels, _ = self.case()
+        _, labels, _ = self.case()
         truth = [1] * 30
         errors, found = self.reported(labels, truth, "--mode", "vote")
         self.assertEqual(errors, {"rows": 30, "right": found.count(1),
@@ -333,7 +333,7 @@ class Mistakes(PredictCase):
 
     def test_labels(self):
         """labels that are too few, too many columns, NaN or broken are told with their file"""
-        corpus, labels, _ = self.case()
+        _, labels, _ = self.case()
         words = (CATALOGUE, "bad.csv", QUERIES, "-k", 3, "-o", "out.npy")
         self.column("bad.csv", labels[:-1])
         self.wrong(*words, says=["bad.csv: has 79 labels, catalogue.u8bin has 80 rows"])
