@@ -2,6 +2,7 @@
 #include "api/api_across.h"
 
 #include "api/api_method.h"
+#include "api/api_pipeline.h"
 #include "api/api_search.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
@@ -34,21 +35,25 @@ bool kin_across_suits_tree(const kith_ctx *ctx, const kith_matrix *rows,
            kin_tree_chance_of(rows, rows->rows, false, &request) == KIN_TREE_LIKELY;
 }
 
-/* Whether keys of all pairs take less time than a tree, or what a screen must know of the rows
- * before. */
+/* Whether so many keys take less time than a tree, or what a screen must know of the rows before.
+ */
+static bool keys_win(const kin_request *request, double keys, const kith_matrix *large,
+                     int64_t small, bool tree)
+{
+    const double other = tree ? kin_tree_build_ns(large->rows, large->cols)
+                              : kin_tree_screen_ns(request, large->rows, small);
+    return request->pipeline == KITH_PIPELINE_FUSED && request->method != KITH_METHOD_TREE &&
+           kin_exact_screens(&request->distance) && keys * kin_tree_key_ns(large->cols) < other;
+}
+
 static bool suits_keys(const kith_ctx *ctx, const kin_across *across)
 {
     const kith_matrix *rows = across->rows;
     const kin_request request = request_of(ctx, &rows[0], &across->params);
     const double pairs = (double)rows[0].rows * (double)rows[1].rows;
-    const double both = 2.0 * pairs * kin_tree_key_ns(rows[0].cols);
     const int large = rows[1].rows > rows[0].rows;
-    const double other = across->suits_tree
-                             ? kin_tree_build_ns(rows[large].rows, rows[large].cols)
-                             : kin_tree_screen_ns(&request, rows[large].rows, rows[1 - large].rows);
-    return across->checked && across->params.pipeline == KITH_PIPELINE_FUSED &&
-           across->params.method != KITH_METHOD_TREE && kin_exact_screens(&request.distance) &&
-           both < other;
+    return across->checked &&
+           keys_win(&request, 2.0 * pairs, &rows[large], rows[1 - large].rows, across->suits_tree);
 }
 
 /* What is not found is not there. */
@@ -91,31 +96,78 @@ static void add_report(kith_ctx *ctx, summing *s)
     atomic_store(&ctx->peak_bytes, s->peak);
 }
 
+kith_status kin_across_is_processors(kith_ctx *ctx, const kin_request *request, double pairs,
+                                     bool *yes)
+{
+    kin_gpu *gpu = NULL;
+    KIN_TRY(kin_pipeline_enter(ctx, request, pairs, &gpu));
+    *yes = gpu == NULL;
+    if (gpu != NULL) {
+        kin_device_leave(ctx, gpu);
+    }
+    return KITH_OK;
+}
+
 /* ---- Ways ----------------------------------------------------------------------------------- */
+
+static void free_sides(kith_ctx *ctx, kin_prepared sides[KIN_ACROSS_SIDES])
+{
+    for (int i = 0; i < KIN_ACROSS_SIDES; i++) {
+        kin_prepared_free(ctx, &sides[i]);
+    }
+}
+
+static kith_status prepare_sides(kith_ctx *ctx, const kith_matrix *const rows[KIN_ACROSS_SIDES],
+                                 const kin_distance *distance, kin_prepared sides[KIN_ACROSS_SIDES])
+{
+    kith_status status = KITH_OK;
+    memset(sides, 0, KIN_ACROSS_SIDES * sizeof *sides);
+    for (int i = 0; i < KIN_ACROSS_SIDES && status == KITH_OK; i++) {
+        status = kin_prepare_rows(ctx, rows[i], distance, "points", true, true, &sides[i]);
+    }
+    if (status != KITH_OK) {
+        free_sides(ctx, sides);
+    }
+    return status;
+}
 
 /* Canonical keys of all pairs, one direction after the other: nothing but the keys is computed. */
 static kith_status search_directly(kith_ctx *ctx, const kin_across *across)
 {
-    kin_request request = request_of(ctx, &across->rows[0], &across->params);
-    kin_prepared sides[KIN_ACROSS_SIDES] = {0};
+    const kith_matrix *const rows[] = {&across->rows[0], &across->rows[1]};
+    kin_request request = request_of(ctx, rows[0], &across->params);
+    kin_prepared sides[KIN_ACROSS_SIDES];
     kith_status status = KITH_OK;
-    for (int i = 0; i < KIN_ACROSS_SIDES; i++) {
-        KIN_TRY_GOTO(status,
-                     kin_prepare_rows(ctx, &across->rows[i], &request.distance, "points", true,
-                                      true, &sides[i]),
-                     done);
-    }
-    for (int i = 0; i < KIN_ACROSS_SIDES; i++) {
+    KIN_TRY(prepare_sides(ctx, rows, &request.distance, sides));
+    for (int i = 0; i < KIN_ACROSS_SIDES && status == KITH_OK; i++) {
         request.k = across->found[i].k;
         request.within[0] = across->known[i];
-        KIN_TRY_GOTO(status,
-                     kin_direct_run(ctx, &sides[1 - i], &sides[i], &request, &across->found[i]),
-                     done);
+        status = kin_direct_run(ctx, &sides[1 - i], &sides[i], &request, &across->found[i]);
     }
-done:
-    for (int i = 0; i < KIN_ACROSS_SIDES; i++) {
-        kin_prepared_free(ctx, &sides[i]);
+    free_sides(ctx, sides);
+    return status;
+}
+
+kith_status kin_across_few(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
+                           const kith_search_params *params, const kith_neighbors *out, bool *done)
+{
+    const kith_matrix *const rows[] = {corpus, queries};
+    const double pairs = (double)corpus->rows * (double)queries->rows;
+    const bool tree = kin_across_suits_tree(ctx, corpus, params);
+    kin_request request = request_of(ctx, corpus, params);
+    kin_prepared sides[KIN_ACROSS_SIDES];
+    *done = false;
+    if (!keys_win(&request, pairs, corpus, queries->rows, tree)) {
+        return KITH_OK;
     }
+    KIN_TRY(kin_across_is_processors(ctx, &request, pairs, done));
+    if (!*done) {
+        return KITH_OK;
+    }
+    request.exclude = params->exclude;
+    KIN_TRY(prepare_sides(ctx, rows, &request.distance, sides));
+    const kith_status status = kin_direct_run(ctx, &sides[0], &sides[1], &request, out);
+    free_sides(ctx, sides);
     return status;
 }
 

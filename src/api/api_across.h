@@ -18,6 +18,9 @@ typedef struct kin_across {
     bool checked;              /* values are trusted, and the processor computes */
 } kin_across;
 
+/* Whether so many pairs are the processor's, which makes use of what rows know. */
+kith_status kin_across_is_processors(kith_ctx *ctx, const kin_request *request, double pairs,
+                                     bool *yes);
 /* Whether the processor solves sets of such sizes by trees; of some rows that are left of them no
  * other way is better. */
 bool kin_across_suits_tree(const kith_ctx *ctx, const kith_matrix *rows,
@@ -27,5 +30,10 @@ bool kin_across_suits_tree(const kith_ctx *ctx, const kith_matrix *rows,
 bool kin_across_meets_all(const kith_ctx *ctx, const kin_across *across);
 /* The report is that of all searches together. */
 kith_status kin_across_search(kith_ctx *ctx, kin_across *across);
+
+/* kith_knn_exact of rows that were checked, where the processor computes and queries are so few
+ * that keys of all pairs take less time than what is prepared else: *done. No radius. */
+kith_status kin_across_few(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
+                           const kith_search_params *params, const kith_neighbors *out, bool *done);
 
 #endif

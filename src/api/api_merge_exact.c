@@ -18,8 +18,6 @@
 #include "api/api_bounds.h"
 #include "api/api_call.h"
 #include "api/api_merge.h"
-#include "api/api_method.h"
-#include "api/api_pipeline.h"
 #include "api/api_sample.h"
 #include "base/base_mem.h"
 #include "base/base_size.h"
@@ -86,20 +84,12 @@ static kith_status check(merging *m, const kith_matrix *points, int64_t first_ro
 
 /* ---- Across --------------------------------------------------------------------------------- */
 
-/* Whether the processor computes, which makes use of what lists know. */
 static kith_status choose_device(merging *m)
 {
     const kin_request request = {.distance = m->distance, .pipeline = m->params.pipeline};
     const double pairs = (double)m->part[0].rows * (double)m->part[1].rows;
-    kin_gpu *gpu = NULL;
-    if (!is_one_sided(m)) {
-        KIN_TRY(kin_pipeline_enter(m->ctx, &request, pairs, &gpu));
-    }
-    m->knows = gpu == NULL;
-    if (gpu != NULL) {
-        kin_device_leave(m->ctx, gpu);
-    }
-    return KITH_OK;
+    m->knows = true;
+    return is_one_sided(m) ? KITH_OK : kin_across_is_processors(m->ctx, &request, pairs, &m->knows);
 }
 
 static void aim(merging *m)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Points leave a graph: lists without them, canonical distances of what is left, and rows that lost
  * neighbours are searched for again. */
+#include "api/api_across.h"
 #include "api/api_call.h"
 #include "api/api_check.h"
 #include "api/api_sample.h"
@@ -176,6 +177,7 @@ static kith_status repair(const removal *r, const kith_neighbors *out)
     const uint64_t entries = kin_size_mul(rows, (uint64_t)out->k);
     kith_neighbors found = {.rows = r->lacking_count, .k = out->k};
     void *copy = NULL;
+    bool few = false;
     kith_status status = KITH_OK;
     KIN_TRY_GOTO(status,
                  kin_alloc(ctx, &copy, rows,
@@ -190,7 +192,10 @@ static kith_status repair(const removal *r, const kith_neighbors *out)
     const kith_matrix queries = kin_sample_gather(&r->rest, r->lacking, r->lacking_count, copy);
     kith_search_params params = search_params(r);
     params.exclude = counts_self(r) ? NULL : r->lacking;
-    KIN_TRY_GOTO(status, kith_knn_exact(ctx, &r->rest, &queries, &params, &found), done);
+    KIN_TRY_GOTO(status, kin_across_few(ctx, &r->rest, &queries, &params, &found, &few), done);
+    if (!few) {
+        KIN_TRY_GOTO(status, kith_knn_exact(ctx, &r->rest, &queries, &params, &found), done);
+    }
     put_back(r, &found, out);
 done:
     kin_free(ctx, found.distances64);
