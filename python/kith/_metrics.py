@@ -23,8 +23,10 @@ _MINKOWSKI = {1.0: "manhattan", 2.0: "euclidean", float("inf"): "chebyshev"}
 
 
 @functools.cache
-def code(name: str, p: float = 2) -> int:
+def code(name: Any, p: float = 2) -> int:
     """The number of a metric. p is minkowski's."""
+    if not isinstance(name, str):
+        raise ValueError(f"metric is {name!r}, must be a name here")
     if name == "minkowski":
         if p not in _MINKOWSKI:
             raise ValueError(f"metric 'minkowski' has p = 1, 2 or inf here, not {p}")

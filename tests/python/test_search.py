@@ -108,6 +108,7 @@ class Answers(unittest.TestCase):
             lambda: kith.knn(x, x, 1, memory_limit=-1),
             lambda: kith.knn(x, x, 1, n_jobs=2**32),
             lambda: tree.remove([2**32 + 1]),
+            lambda: kith.Corpus(x, lambda a, b: 0.0),  # nor does it hold a function
         ):
             with self.assertRaises(ValueError):
                 call()
