@@ -160,7 +160,7 @@ static void the_bytes_of_a_search_on_a_graph(void **state)
                  {KITH_EUCLIDEAN, KITH_F32, "portable"}, {KITH_SQEUCLIDEAN, KITH_U8, "portable"},
                  {KITH_MANHATTAN, KITH_F32, NULL},       {KITH_CUSTOM, KITH_F32, NULL}};
     const size_t count = sizeof kinds / sizeof kinds[0];
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i += test_is_slow_build() ? 2 : 1) {
         set s = set_of(kinds[i].metric, kinds[i].dtype, kinds[i].isa);
         assert_int_equal(kith_walks_metric(s.walks), kinds[i].metric);
         assert_ptr_equal(kith_walks_points(s.walks)->data, s.points.data);
