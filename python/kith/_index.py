@@ -217,9 +217,7 @@ class GraphIndex:
     ) -> Neighbors:
         double = asked.is_double or self._points.is_double
         table = Table(asked.rows, k, self._points.rows, double, out)
-        params = s.sized(
-            s.GraphSearchParams, k=k, width=width or 0, seed=seed, meets=self.meets
-        )
+        params = s.sized(s.GraphSearchParams, k=k, width=width or 0, seed=seed, meets=self.meets)
         quick = asked.rows <= _FEW and not progress
         (_quick_context if quick else context)(wanted).call(
             lib.kith_walks_search,
