@@ -125,6 +125,18 @@ static double pick_is_enough(kith_ctx *ctx, const kith_matrix *points, int64_t f
     return share;
 }
 
+/* Two rows of points one apart; between them a gap that the k-th neighbour of its ends is beyond.
+ */
+static void fill_with_gap(const test_rows *points, int64_t first_rows)
+{
+    for (int64_t row = 0; row < points->matrix.rows; row++) {
+        for (int col = 0; col < COLS; col++) {
+            const double gap = row < first_rows ? 0.0 : 0.8 * K - 1.0;
+            test_rows_set(points, row, col, col == 0 ? (double)row + gap : 1.0);
+        }
+    }
+}
+
 static void bounds_leave_out_what_is_in_no_list(void **state)
 {
     (void)state;
@@ -149,6 +161,8 @@ static void bounds_leave_out_what_is_in_no_list(void **state)
         (void)printf("    %-12s 7 clusters in order: %.2f of the rows can meet\n",
                      kith_metric_name(metrics[i]), share);
         assert_true(share > 0.0 && share < 0.5);
+        fill_with_gap(&points, FIRST);
+        (void)pick_is_enough(ctx, &points.matrix, FIRST, metrics[i]);
     }
     test_rows_free(&points);
     kith_ctx_free(ctx);
