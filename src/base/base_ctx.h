@@ -38,7 +38,7 @@ struct kith_ctx {
     int32_t device_count; /* CUDA: named, of which device_index is the first; -1: all there are */
     int32_t devices[KIN_MOST_DEVICES];
     struct kin_gpu *gpu; /* opened at first use by api/, NULL until then */
-    kith_status setup;   /* why this context cannot compute, told by kin_ctx_ready */
+    kith_status setup;   /* why this context cannot compute, told by kin_ctx_begin */
     char setup_detail[KIN_DETAIL_BYTES];
 
     pthread_mutex_t lock; /* guards detail and failed while threads run */
