@@ -189,9 +189,10 @@ static void sets_in_order_meet_where_they_touch(void **state)
     for (size_t i = 0; i < count; i++) {
         test_rows points = test_rows_make(i % 2 == 0 ? KITH_F32 : KITH_U8, ROWS, COLS, 0);
         fill_in_order(&points, CLUSTERS, &seed);
-        for (int64_t row = 7; row < ROWS; row += 97) { /* some far from home, and copies */
-            test_rows_copy(&points, row, &points, (row * 31) % ROWS);
+        for (int64_t row = 7; row < ROWS; row += 97) { /* copies, one of them far from home */
+            test_rows_copy(&points, row, &points, row - 3);
         }
+        test_rows_copy(&points, 5, &points, ROWS - 1);
         params.metric = metrics[i];
         params.flags = i % 3 == 1 ? KITH_INCLUDE_SELF : 0;
         is_true(ctx, &points.matrix, &params, splits, test_is_sanitized_build() ? 1 : 3);
