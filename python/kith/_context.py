@@ -81,19 +81,20 @@ class Context:
 
 class _Cache(threading.local):
     def __init__(self) -> None:
-        self.contexts: dict[Settings, Context] = {}
+        self.contexts: dict[tuple[Settings, bool], Context] = {}
 
 
 _KEPT = 8
 _cache = _Cache()
 
 
-def context(wanted: Settings) -> Context:
+def context(wanted: Settings, watched: bool = True) -> Context:
     """This thread's context for these settings; a new one for calls from within a call."""
     contexts = _cache.contexts
-    found = contexts.get(wanted)
+    key = wanted, watched
+    found = contexts.get(key)
     if found is None:
         if len(contexts) >= _KEPT:
             contexts.pop(next(iter(contexts)))
-        found = contexts[wanted] = Context(wanted)
-    return Context(wanted) if found.busy else found
+        found = contexts[key] = Context(wanted, watched)
+    return Context(wanted, watched) if found.busy else found

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import ctypes as c
-import threading
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -21,28 +20,11 @@ from ._recall import Recall
 from ._recall import recall as measure
 from ._results import Neighbors, Table, narrow
 from ._search import like, search
+from ._small import MOST_STEPS
 
 _DEVICE = "cpu"
-_FEW = 64  # queries that are answered before anybody would press Ctrl-C
-
-
-class _Quick(threading.local):
-    """This thread's contexts for few queries, which nothing watches over."""
-
-    def __init__(self) -> None:
-        self.contexts: dict[Settings, Context] = {}
-
-
-_quick = _Quick()
-
-
-def _quick_context(wanted: Settings) -> Context:
-    found = _quick.contexts.get(wanted)
-    if found is None:
-        if len(_quick.contexts) >= 8:
-            _quick.contexts.clear()
-        found = _quick.contexts[wanted] = Context(wanted, watched=False)
-    return Context(wanted, watched=False) if found.busy else found
+_DENSELY = 16_384  # met where `meets` is 0
+_MET = 64  # points at most that a walk meets for each that it keeps, as a rule far fewer
 
 
 def _code(dtype: Any) -> int:
@@ -218,8 +200,7 @@ class GraphIndex:
         double = asked.is_double or self._points.is_double
         table = Table(asked.rows, k, self._points.rows, double, out)
         params = s.sized(s.GraphSearchParams, k=k, width=width or 0, seed=seed, meets=self.meets)
-        quick = asked.rows <= _FEW and not progress
-        (_quick_context if quick else context)(wanted).call(
+        context(wanted, watched=bool(progress) or not self._is_small(asked.rows, k, width)).call(
             lib.kith_walks_search,
             self._handle,
             c.byref(asked.struct),
@@ -229,6 +210,12 @@ class GraphIndex:
             progress=progress,
         )
         return table.result()
+
+    def _is_small(self, queries: int, k: int, width: int | None) -> bool:
+        """Whether a search ends before anybody would press Ctrl-C."""
+        rows, cols = self.shape
+        met = min(rows, (self.meets or _DENSELY) + _MET * max(width or 0, 2 * k, 64))
+        return queries * met * (cols + 16) <= MOST_STEPS
 
     def tune(
         self,
