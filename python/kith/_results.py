@@ -24,7 +24,8 @@ class Neighbors(NamedTuple):
         float64 where points or queries were float64, else float32: the distance in double
         precision, rounded once.
     indices : array of shape (n, k), int64
-        Rows of the corpus; -1, at distance inf, where there is no neighbour (beyond a radius).
+        Rows of the corpus; -1, at distance inf (inner_product: -inf), where there is no neighbour (beyond a
+        radius).
     """
 
     distances: Any

@@ -61,7 +61,8 @@ def knn(
         How. The answers are the same bytes; ``auto`` takes the faster one. scikit-learn's
         ``ball_tree`` is taken for ``auto``.
     radius : float, optional
-        No neighbour is farther away; slots that stay empty have index -1 and distance inf.
+        No neighbour is farther away; slots that stay empty have index -1 and distance inf
+        (inner_product: -inf).
     exclude : array of m integers, optional
         One row of the corpus that each query may not get; -1: none.
     n_jobs : int, optional

@@ -52,7 +52,10 @@ static kith_status find_target(kin_writer *w, bool follows)
     if (there && S_ISLNK(info.st_mode) && follows) {
         char *real = realpath(w->path, NULL);
         if (real == NULL) {
-            return fail_io(w, "is a symbolic link that leads nowhere", errno);
+            return kin_fail(
+                w->ctx, KITH_E_IO,
+                "%s: is a symbolic link that leads nowhere: %s (make what it points to)", w->path,
+                strerror(errno));
         }
         const kith_status status = copy_text(w->ctx, real, strlen(real), &w->target);
         free(real);
