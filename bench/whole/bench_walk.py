@@ -25,12 +25,10 @@ recall: share of all first K = 10 whose distance is at most that of the exact K-
 distances in double from its ids. Runs alternate; the median counts.
 """
 import argparse
-import csv
 import datetime
 import json
 import os
 import pathlib
-import platform
 import resource
 import statistics
 import subprocess
@@ -40,6 +38,7 @@ import time
 
 import numpy
 
+import bench_rows
 from bench_data import shared_file, write_points
 from peer import read_points
 
@@ -305,33 +304,22 @@ def run_single(name, kith, files, points, queries, base, options):
                 spent[i] = time.perf_counter() - start
         build += graph["seconds"]["total"] if engine == "kith walk" else 0.0
         out = {each: base[each] for each in SINGLE_COLUMNS if each in base} | {
-            "machine": machine_of(None), "queries": len(queries), "engine": engine, "version": version,
+            "machine": bench_rows.processor_name(), "queries": len(queries), "engine": engine, "version": version,
             "setting": setting, "microseconds": f"{1e6 * numpy.median(spent):.1f}",
             "p95": f"{1e6 * numpy.quantile(spent, 0.95):.1f}",
             "recall": f"{recall_of(points, queries, ids, kth):.5f}", "build_seconds": f"{build:.3f}"}
         print(f"  {engine:12} {setting:16} recall {out['recall']}  {out['microseconds']} us, p95 {out['p95']} us")
         sys.stdout.flush()
-        write_csv(options.csv, SINGLE_COLUMNS, out)
+        bench_rows.append(options.csv, SINGLE_COLUMNS, [out])
 
 
 # ---- The run ----------------------------------------------------------------------------------------
 
 
-def write_csv(path, columns, row):
-    if path is None:
-        return
-    is_new = not path.exists()
-    with open(path, "a", newline="", encoding="utf-8") as target:
-        writer = csv.DictWriter(target, columns, lineterminator="\n")
-        if is_new:
-            writer.writeheader()
-        writer.writerow(row)
-
-
 def write_row(options, base, row, queries):
     told = row["told"]
     seconds = time_of(told)
-    base["machine"] = base["machine"] or machine_of(told.get("gpu"))
+    base["machine"] = base["machine"] or told.get("gpu") or bench_rows.processor_name()
     out = base | {"engine": row["engine"], "version": row.get("version", told.get("version", "")),
                   "setting": row["setting"], "runs": options.runs, "seconds": f"{seconds:.5f}",
                   "queries_a_second": f"{queries / seconds:.0f}" if seconds > 0 else "",
@@ -342,22 +330,7 @@ def write_row(options, base, row, queries):
     print(f"  {out['engine']:12} {out['setting']:22} recall {out['recall']}  {out['seconds']} s, "
           f"{out['queries_a_second']} queries a second, cpu {out['cpu_seconds']} s, keys {out['keys_a_query'] or '-'}")
     sys.stdout.flush()
-    write_csv(options.csv, COLUMNS, out)
-
-
-def commit_of():
-    done = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], capture_output=True, text=True,
-                          check=False)
-    return done.stdout.strip()
-
-
-def machine_of(gpu):
-    """As the program tells it, or the processor's model."""
-    if gpu:
-        return gpu
-    model = [line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo", encoding="utf-8")
-             if line.startswith("model name")]
-    return model[0] if model else platform.machine()
+    bench_rows.append(options.csv, COLUMNS, [out])
 
 
 def run_work(name, kith, folder, options):
@@ -371,7 +344,7 @@ def run_work(name, kith, folder, options):
              (("points", ending), ("queries", ending), ("graph", "kith"), ("exact", "npz"), ("found", "npz"))}
     write_points(files["points"], points)
     write_points(files["queries"], queries)
-    base = {"date": datetime.date.today().isoformat(), "commit": commit_of(), "machine": "",
+    base = {"date": datetime.date.today().isoformat(), "commit": bench_rows.commit_name(), "machine": "",
             "side": "cuda" if options.device.startswith("cuda") else "cpu", "threads": options.threads,
             "work": name, "rows": len(points), "queries": len(queries), "columns": points.shape[1],
             "dtype": "u8" if ending == "u8bin" else "f32", "k": K}
