@@ -19,8 +19,9 @@ import warnings
 import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SHELL = re.compile(r"^build/kith .*$", re.M)
+SHELL = re.compile(r"^build/kith (?!.*--device cuda).*$", re.M)  # a GPU may be missing
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
+FIRST_PAGES = ("README.md", "docs/start.md")
 NEEDED = ("sklearn", "scipy")  # what docs/migration.md's examples want beside NumPy
 # Run where KITH_PEERS=1: one of them compiles for half a minute.
 PEERS = re.compile(r"faiss|pynndescent|pykdtree")
@@ -154,28 +155,32 @@ class TestDocuments(unittest.TestCase):
         self.assertGreater(ran, 0)
         print(f"docs/migration.md: {ran} rows ran; beside {', '.join(left) or 'nobody'} kith alone")
 
-    def test_start(self):
-        names, ran = {}, 0
-        for block in BLOCK.findall((ROOT / "docs" / "start.md").read_text()):
-            if "sklearn" not in block or installed("sklearn"):
-                exec(compile(block, "docs/start.md", "exec"), names)
-                ran += 1
-        self.assertGreater(ran, 0)
-        print(f"docs/start.md: {ran} examples ran")
+    def test_first_pages(self):
+        for page in FIRST_PAGES:
+            names, ran = {}, 0
+            for block in BLOCK.findall((ROOT / page).read_text()):
+                if "sklearn" not in block or installed("sklearn"):
+                    exec(compile(block, page, "exec"), names)
+                    ran += 1
+            self.assertGreater(ran, 0)
+            print(f"{page}: {ran} examples ran")
 
-    def test_start_in_the_shell(self):
+    def test_first_pages_in_the_shell(self):
         command = pathlib.Path(os.environ.get("KITH_LIBRARY", "")).parent / "kith"
         if not os.access(command, os.X_OK) or command.is_dir():
             self.skipTest("no kith beside the library")
-        lines = SHELL.findall((ROOT / "docs" / "start.md").read_text())
-        self.assertTrue(lines)
-        with tempfile.TemporaryDirectory() as folder:
-            pathlib.Path(folder, "build").symlink_to(command.parent)
-            pathlib.Path(folder, "examples").symlink_to(ROOT / "examples")
-            for line in lines:
-                ran = subprocess.run(line, shell=True, cwd=folder, capture_output=True, text=True)
-                self.assertEqual(ran.returncode, 0, f"{line}: {ran.stderr}")
-        print(f"docs/start.md: {len(lines)} commands ran")
+        for page in FIRST_PAGES:
+            lines = SHELL.findall((ROOT / page).read_text())
+            self.assertTrue(lines)
+            with tempfile.TemporaryDirectory() as folder:
+                pathlib.Path(folder, "build").symlink_to(command.parent)
+                pathlib.Path(folder, "examples").symlink_to(ROOT / "examples")
+                for line in lines:
+                    ran = subprocess.run(
+                        line, shell=True, cwd=folder, capture_output=True, text=True
+                    )
+                    self.assertEqual(ran.returncode, 0, f"{page}: {line}: {ran.stderr}")
+            print(f"{page}: {len(lines)} commands ran")
 
 
 if __name__ == "__main__":
