@@ -5,22 +5,26 @@
  * Read this header from top to bottom; it is written as a course:
  *   1 status   2 context   3 matrices and metrics   4 results
  *   5 exact search and graphs   6 prepared corpora   7 radius search
- *   8 distances, recall   9 files   10 plans, reports, devices   11 selection   12 prediction
- * kith_descent.h, which this file includes:
- *   13 approximate graphs
- * kith_merge.h, which it includes, too:
- *   14 graphs that grow
- * kith_shard.h, and this:
- *   15 graphs from shards
+ *   8 distances, recall   9 files   10 plans, reports, devices   11 prediction
+ * It includes the chapters that follow:
+ *   12 selection, kith_select.h   13 approximate graphs, kith_descent.h
+ *   14 graphs that grow, kith_merge.h   15 graphs from shards, kith_shard.h
  * kith_cuda.h adds calls on matrices that already lie in the memory of a GPU.
  *
  * Rules that hold everywhere
  *   - A function that can fail returns a kith_status; KITH_OK is 0. The sentence that explains the
- *     last failure is kith_ctx_detail(ctx).
+ *     last failure is kith_ctx_detail(ctx). Beside the statuses that a call names, whatever is
+ *     computed on a GPU may end with KITH_E_DEVICE or KITH_E_DEVICE_MEMORY, and any call with
+ *     KITH_E_INTERNAL, which is a bug of kith.
  *   - Inputs are borrowed for the call. What keeps a pointer says so ("keeps").
+ *   - Outputs are the caller's where their size is known beforehand, and overlap nothing else; the
+ *     library's, with a _free of their own that accepts NULL, where it is not.
  *   - A function that creates something sets *out to NULL when it fails.
- *   - A parameter struct is made by its ..._default() and may grow: 0 always means "the default".
+ *   - A parameter struct is made by its ..._default() and may grow: 0 always means "the default". A
+ *     struct that is filled in (plan, report, info) gets its struct_size from the caller, sizeof of
+ *     it, before the call.
  *   - A context serves one thread at a time; different contexts are independent.
+ *   - Rows, columns and ids count from 0.
  *   - Nothing here prints, exits or aborts.
  */
 #ifndef KITH_KITH_H
@@ -133,7 +137,8 @@ static inline kith_ctx_params kith_ctx_params_default(void)
 KITH_API kith_status kith_ctx_create(const kith_ctx_params *params, kith_ctx **out);
 KITH_API void kith_ctx_free(kith_ctx *ctx);
 
-/* Why the last call on this context failed; "" when it did not. Valid until the next call. */
+/* Why the last call on this context failed: what is wrong, with the values, and what to do; "" when
+ * it did not fail. Valid until the next call. */
 KITH_API const char *kith_ctx_detail(const kith_ctx *ctx);
 /* The instruction set in use, and the number of threads. */
 KITH_API const char *kith_ctx_isa(const kith_ctx *ctx);
@@ -155,7 +160,8 @@ KITH_API int32_t kith_dtype_bytes(kith_dtype dtype);    /* 0 for what is no dtyp
 KITH_API const char *kith_dtype_name(kith_dtype dtype); /* "float32" ... */
 
 /* A borrowed row-major matrix: row i starts at data + i * stride_bytes. The library never frees
- * data and never writes to it. 1 <= cols <= 2^20; rows <= 2^32 - 2. */
+ * data and never writes to it. 1 <= cols <= 2^20; 1 <= rows <= 2^32 - 2. data and stride_bytes are
+ * multiples of a value's size. */
 typedef struct kith_matrix {
     const void *data;
     int64_t rows;
@@ -164,8 +170,10 @@ typedef struct kith_matrix {
     kith_dtype dtype;
 } kith_matrix;
 
-/* Canonical distances: docs/numerics.md says which bits. Rows are ordered by the key in brackets.
- */
+/* Canonical distances: computed in double from the values as given, in one fixed order of
+ * operations (docs/numerics.md), so that they are the same bits everywhere. q: a component of the
+ * query, c: of the corpus. Neighbours are ordered by (key, id); the key is the distance unless
+ * brackets say otherwise. */
 typedef enum kith_metric {
     KITH_METRIC_DEFAULT = 0, /* euclidean */
     KITH_EUCLIDEAN = 1,      /* root of the sum of squared differences [its square] */
@@ -197,9 +205,10 @@ typedef double (*kith_distance_fn)(void *arg, const void *query, const void *poi
 /* Marks an empty slot of a list: exact engines leave them behind a radius limit alone. */
 #define KITH_ID_NONE UINT32_MAX
 
-/* A borrowed n x k table of neighbours that the caller owns. Row i is ascending by (key, id).
- * Any of the three pointers may be NULL: that part is then not written.
- * distances is the canonical double rounded once to float32. */
+/* A borrowed rows x k table of neighbours that the caller owns; row i begins at entry i * k. A row
+ * is ascending by (key, id). Of an output any of the three pointers may be NULL: that part is then
+ * not written; of an input the call says which it reads. distances64 is the canonical distance,
+ * distances the same rounded once to float32. */
 typedef struct kith_neighbors {
     uint32_t *ids;
     float *distances;
@@ -238,7 +247,7 @@ typedef enum kith_method {
     KITH_METHOD_DESCENT = 3
 } kith_method;
 
-/* Methods of k-selection: for KITH_PIPELINE_MATRIX, and on their own in section 11. */
+/* Methods of k-selection: for KITH_PIPELINE_MATRIX, and on their own in section 12. */
 typedef enum kith_select_method {
     KITH_SELECT_AUTO = 0,          /* the fastest one here, by a measured table */
     KITH_SELECT_SCAN = 1,          /* reads the row once, against a threshold from a sample */
@@ -285,20 +294,28 @@ static inline kith_search_params kith_search_params_default(void)
 }
 
 /* For each query the k corpus rows that come first in the order (canonical key, id).
- * out: queries.rows x k, caller-owned. Both matrices have the same cols; dtypes may differ.
- * Cost: rows * rows * cols in the processor's narrowest type, plus a few canonical distances a row.
+ * out: queries.rows x k; k is at most corpus.rows, one less with params.exclude. Both matrices
+ * have the same cols; dtypes may differ.
+ * Cost: corpus.rows * queries.rows * cols multiply-accumulates in the narrowest type that the
+ * processor or GPU has and the data allow, and canonical distances of the few pairs that are left;
+ * for metrics without matrix products (manhattan and those behind it) a canonical distance for
+ * every pair; by a tree far fewer pairs. kith_plan_exact tells the memory.
  * Returns KITH_E_ARGUMENT, E_DATA (names row and column), E_MEMORY, E_LIMIT, E_UNSUPPORTED,
  * E_CANCELLED; out then holds nothing of use. */
 KITH_API kith_status kith_knn_exact(kith_ctx *ctx, const kith_matrix *corpus,
                                     const kith_matrix *queries, const kith_search_params *params,
                                     const kith_neighbors *out);
 
-/* The exact k-NN graph: each point against all others. out: points.rows x k. */
+/* The exact k-NN graph: each point against all others. out: points.rows x k; k is at most
+ * points.rows - 1 (KITH_INCLUDE_SELF: points.rows). params.exclude is not read. A point leaves
+ * itself out by its id: rows equal to it are neighbours at distance 0. Cost: half of a search's,
+ * since each pair is computed once for both ends. Statuses as kith_knn_exact. */
 KITH_API kith_status kith_graph_exact(kith_ctx *ctx, const kith_matrix *points,
                                       const kith_search_params *params, const kith_neighbors *out);
 
-/* Neighbours of a in b (ab: a.rows x k) and of b in a (ba: b.rows x k); on the processor from one
- * product. */
+/* Neighbours of a in b (ab: a.rows x k, ids of b) and of b in a (ba: b.rows x k, ids of a); on the
+ * processor from one product, on a GPU from two. k is at most the rows of either; params.exclude is
+ * NULL. Statuses as kith_knn_exact; both outputs then hold nothing of use. */
 KITH_API kith_status kith_knn_both(kith_ctx *ctx, const kith_matrix *a, const kith_matrix *b,
                                    const kith_search_params *params, const kith_neighbors *ab,
                                    const kith_neighbors *ba);
@@ -312,6 +329,8 @@ KITH_API kith_status kith_knn_both(kith_ctx *ctx, const kith_matrix *a, const ki
  * on a GPU their searches wait for each other. */
 typedef struct kith_corpus kith_corpus;
 
+/* metric: 0 = KITH_EUCLIDEAN, not KITH_CUSTOM. Cost: some passes over the points. Returns
+ * KITH_E_ARGUMENT, E_DATA (names row and column), E_MEMORY, E_LIMIT, E_UNSUPPORTED, E_CANCELLED. */
 KITH_API kith_status kith_corpus_create(kith_ctx *ctx, const kith_matrix *points,
                                         kith_metric metric, kith_corpus **out);
 
@@ -388,10 +407,14 @@ static inline kith_radius_params kith_radius_params_default(void)
     return params;
 }
 
-/* The neighbours of query i are entries offsets[i] .. offsets[i + 1] - 1, ascending by (key, id).
- * While it is put together the answer is held twice. Owned by the library; keeps ctx. */
+/* Rows of different lengths: the neighbours of query i are entries offsets[i] .. offsets[i + 1] -
+ * 1, ascending by (key, id). Owned by the library, as are its arrays, until kith_ranges_free; keeps
+ * ctx. */
 typedef struct kith_ranges kith_ranges;
-/* queries NULL: each point of the corpus against all others. */
+/* All corpus rows within the radius of each query; queries NULL: of each point of the corpus, all
+ * others (KITH_INCLUDE_SELF: itself, too). Cost as kith_knn_exact, and a canonical distance for
+ * each neighbour; while it is put together the answer is held twice.
+ * Statuses as kith_knn_exact. */
 KITH_API kith_status kith_radius(kith_ctx *ctx, const kith_matrix *corpus,
                                  const kith_matrix *queries, const kith_radius_params *params,
                                  kith_ranges **out);
@@ -404,7 +427,10 @@ KITH_API void kith_ranges_free(kith_ranges *ranges);
 
 /* ---- 8. Distances, recall ------------------------------------------------------------------- */
 
-/* out[i] = canonical distance of row query_ids[i] of queries and row corpus_ids[i] of corpus. */
+/* out[i] = canonical distance of row query_ids[i] of queries and row corpus_ids[i] of corpus, for
+ * i in 0 .. count - 1, on the processor. Not KITH_CUSTOM. All values of both matrices are checked
+ * first; runs of the same query are fastest.
+ * Returns KITH_E_ARGUMENT (also for an id beyond its matrix), E_DATA, E_MEMORY, E_LIMIT. */
 KITH_API kith_status kith_distances(kith_ctx *ctx, const kith_matrix *corpus,
                                     const kith_matrix *queries, kith_metric metric, int64_t count,
                                     const uint32_t *query_ids, const uint32_t *corpus_ids,
@@ -420,12 +446,16 @@ typedef struct kith_recall {
     int64_t at;            /* K */
 } kith_recall;
 
-/* Compares a result with the truth, both with distances; at 0 = min(10, k). */
+/* Compares a result with the truth: tables of as many rows, both with ids and distances (doubles
+ * where they have them). at: K of recall@K, 0 = min(10, k). Returns KITH_E_ARGUMENT, E_MEMORY,
+ * E_LIMIT, E_CANCELLED. */
 KITH_API kith_status kith_recall_measure(kith_ctx *ctx, const kith_neighbors *found,
                                          const kith_neighbors *truth, kith_metric metric,
                                          int64_t at, kith_recall *out);
-/* Estimates the recall of a graph of points from `sample` rows, drawn by seed, solved exactly.
- * The found distances are computed canonically from the ids. */
+/* Estimates the recall of a graph of points from `sample` rows (at least 1; all of them where there
+ * are no more), drawn by seed, and solved exactly on the processor. Of the graph the ids alone are
+ * read, and their distances computed canonically; empty slots and a point's own id are misses. at
+ * as above, not KITH_CUSTOM. Returns KITH_E_ARGUMENT, E_DATA, E_MEMORY, E_LIMIT, E_CANCELLED. */
 KITH_API kith_status kith_recall_estimate(kith_ctx *ctx, const kith_matrix *points,
                                           const kith_neighbors *graph, kith_metric metric,
                                           int64_t at, int64_t sample, uint64_t seed,
@@ -434,9 +464,12 @@ KITH_API kith_status kith_recall_estimate(kith_ctx *ctx, const kith_matrix *poin
 /* ---- 9. Files ------------------------------------------------------------------------------- */
 
 /* Points from a file, memory-mapped where the format allows: .fvecs .bvecs .ivecs .fbin .u8bin
- * .i8bin .ibin .npy .hdf5/.h5 (FILE:DATASET) .csv .tsv, and .kith (a corpus' points). Keeps ctx. */
+ * .i8bin .ibin .npy .hdf5/.h5 (FILE:DATASET) .csv .tsv, and .kith (a corpus' points). Keeps ctx.
+ * Returns KITH_E_IO (cannot be opened or read), E_FORMAT (not what its header claims), E_DATA,
+ * E_MEMORY, E_LIMIT, E_UNSUPPORTED (.hdf5 without the module for it). */
 typedef struct kith_points kith_points;
 KITH_API kith_status kith_points_open(kith_ctx *ctx, const char *path, kith_points **out);
+/* A view of the points, valid until they are freed. It may lie in a mapped file. */
 KITH_API const kith_matrix *kith_points_matrix(const kith_points *points);
 /* Memory that the points hold beyond the mapped file, and whether they are mapped. */
 KITH_API uint64_t kith_points_bytes(const kith_points *points);
@@ -646,99 +679,7 @@ typedef struct kith_device {
 KITH_API int32_t kith_device_count(void);
 KITH_API kith_status kith_device_get(int32_t index, kith_device *device);
 
-/* ---- 11. Selection -------------------------------------------------------------------------- */
-
-/* The k smallest (or largest) values of each row of a matrix, with their ids. Rows are ordered by
- * (value, id): equal values, 0 and -0 among them, stand by id, and NaN comes last whichever end is
- * asked for. What is returned is the value that was given, a zero as +0 and a NaN as the quiet one.
- * Every method (kith_select_method, section 5) gives the same bytes on every device. */
-
-/* How a queue (insertion, heap, merge_queue) gets its candidates. */
-typedef enum kith_select_buffer {
-    KITH_BUFFER_NONE = 0,  /* one by one */
-    KITH_BUFFER_PLAIN = 1, /* a small buffer a row, emptied when it is full */
-    KITH_BUFFER_FULL = 2,  /* one full buffer makes all rows of a warp empty theirs together */
-    KITH_BUFFER_SORTED = 3 /* and it is sorted first, so that the smallest tighten the threshold */
-} kith_select_buffer;
-
-enum {
-    KITH_SELECT_LARGEST = 1u << 0,  /* the k largest, largest first */
-    KITH_SELECT_UNSORTED = 1u << 1, /* the same k, in any order */
-    KITH_SELECT_ALIGNED = 1u << 2   /* merge_queue: a merge of one row is made by its whole warp */
-};
-
-typedef struct kith_select_params {
-    uint32_t struct_size; /* set by kith_select_params_default() */
-    kith_select_method method;
-    int64_t k;      /* 1 .. cols; no default, 0 is an error */
-    uint32_t flags; /* KITH_SELECT_LARGEST ... */
-    kith_select_buffer buffer;
-    int32_t group;  /* insertion, heap, merge_queue: hierarchical partition, each node above this
-                       many  below it: 2, 4 or 8; 0 = without */
-    int32_t sample; /* threshold_heap: the sample is this many times k, 1 .. 1024; 0 = 8 */
-} kith_select_params;
-
-static inline kith_select_params kith_select_params_default(void)
-{
-    kith_select_params params;
-    memset(&params, 0, sizeof params);
-    params.struct_size = (uint32_t)sizeof params;
-    return params;
-}
-
-/* Borrowed: rows of float32, float64, float16 or bfloat16 values. ids NULL: a value's id is its
- * place in the row, 0 .. cols - 1. Strides of 0 mean contiguous rows. cols <= 2^32 - 2. */
-typedef struct kith_values {
-    const void *data;
-    const uint32_t *ids; /* rows x cols, or NULL; an id that stands twice in a row is two values */
-    int64_t rows;
-    int64_t cols;
-    int64_t stride_bytes;     /* from row to row of data */
-    int64_t ids_stride_bytes; /* from row to row of ids */
-    kith_dtype dtype;
-    int32_t reserved;
-} kith_values;
-
-/* rows x k, contiguous, caller-owned. One of them may be NULL: that part is then not written. */
-typedef struct kith_selection {
-    void *values; /* in the dtype of what was selected from */
-    uint32_t *ids;
-} kith_selection;
-
-/* "auto" "scan" "insertion" ...; kith_select_method_parse gives -1 for what is no name. */
-KITH_API const char *kith_select_method_name(kith_select_method method);
-KITH_API int32_t kith_select_method_parse(const char *name);
-
-/* Cost of scan: one read of the matrix. Switches that a method does not have are an error, rows = 0
- * is none. Data and strides are multiples of a value's size (of ids: of 4).
- * The values are in host memory, and copying them to a GPU takes longer than selecting from them
- * where they are: "auto" computes on the processor. A context that names "cuda" uses the GPU all
- * the same; for values in its memory there is kith_cuda_select. The report's `screen` is the method
- * that was used. Returns KITH_E_ARGUMENT, E_MEMORY, E_LIMIT, E_DEVICE, E_DEVICE_MEMORY,
- * E_UNSUPPORTED, E_CANCELLED; out then holds nothing of use. */
-KITH_API kith_status kith_select(kith_ctx *ctx, const kith_values *values,
-                                 const kith_select_params *params, const kith_selection *out);
-
-/* The k-th of each row alone: out has `rows` values of the dtype. The flag UNSORTED is ignored. */
-KITH_API kith_status kith_select_kth(kith_ctx *ctx, const kith_values *values,
-                                     const kith_select_params *params, void *out);
-
-/* As kith_points_open, with rows of up to 2^32 - 2 values; other types than floats are KITH_E_DATA.
- * kith_points_matrix of it is NULL where a row is too long for a kith_matrix. */
-KITH_API kith_status kith_points_open_values(kith_ctx *ctx, const char *path, kith_points **out);
-/* A view of any points, valid as long as they are. */
-KITH_API const kith_values *kith_points_values(const kith_points *points);
-
-/* Writes what kith_select gave for params, rows x k, as .npz: `ids`, `values` (what of them is not
- * NULL; bfloat16 as float32) and `meta`. Temporary file, fsync, rename. */
-KITH_API kith_status kith_selection_save(kith_ctx *ctx, const char *path,
-                                         const kith_selection *selection, int64_t rows,
-                                         kith_dtype dtype, const kith_select_params *params);
-/* The same for kith_select_kth: .npy, an array of one axis. */
-KITH_API kith_status kith_selection_save_kth(kith_ctx *ctx, const char *path, const void *kth,
-                                             int64_t rows, kith_dtype dtype);
-
-/* ---- 12. Prediction ------------------------------------------------------------------------- */
+/* ---- 11. Prediction ------------------------------------------------------------------------- */
 
 /* kNN models: each point of a catalogue has a label, and a row of neighbours, however they were
  * found, makes one number of the labels of those in it. */
@@ -790,6 +731,7 @@ KITH_API kith_status kith_predict(kith_ctx *ctx, const kith_neighbors *neighbors
 
 #include "kith/kith_descent.h"
 #include "kith/kith_merge.h"
+#include "kith/kith_select.h"
 #include "kith/kith_shard.h"
 
 #endif

@@ -13,8 +13,9 @@ extern "C" {
 
 /* ---- 13. Approximate graphs ----------------------------------------------------------------- */
 
-/* k-NN graphs by NN-Descent: neighbours of a point meet, and who is near stays. Of a million points
- * and more far sooner than an exact graph, in any metric, with a recall that is measured: rows of a
+/* k-NN graphs by NN-Descent (Dong, Moses, Li 2011; on a GPU as Wang, Zhao, Zeng 2021;
+ * docs/nn-descent.md): neighbours of a point meet, and who is near stays. With a million points and
+ * more far faster than an exact graph, in any metric, with a recall that is measured: the rows of a
  * sample are solved exactly. Distances are canonical, ids of a row differ and their order is that
  * of an exact graph; what may be missing is a true neighbour. The same bytes for the same seed,
  * whatever the number of threads, on one kind of device: the processor's and a GPU's graphs differ.
@@ -98,9 +99,12 @@ typedef struct kith_descent_report {
     kith_descent_round round[KITH_DESCENT_ROUNDS];
 } kith_descent_report;
 
-/* out: points.rows x k. report may be NULL. Where the wanted recall is not reached when rounds no
- * longer change lists, they go on with longer lists (twice, unless `list` is given); report.reached
- * says how it ended. The processor where params.metric is KITH_CUSTOM.
+/* out: points.rows x k, no slot empty; k at most points.rows - 1 (KITH_INCLUDE_SELF: points.rows),
+ * and points.rows at most 2^31 - 1. report may be NULL. Where the wanted recall is not reached when
+ * rounds hardly change lists any more, they go on with longer lists (up to twice on the processor
+ * and three times on a GPU, unless `list` or `rounds` is given); report.reached says how it ended.
+ * The processor where params.metric is KITH_CUSTOM. Cost: docs/nn-descent.md, far below rows^2;
+ * kith_plan_descent tells the memory.
  * Returns KITH_E_ARGUMENT, E_DATA, E_MEMORY, E_LIMIT, E_DEVICE_MEMORY (a GPU that was named has no
  * room for points and lists: there are no batches), E_UNSUPPORTED, E_CANCELLED; out then holds
  * nothing of use. */
@@ -123,17 +127,18 @@ KITH_API kith_status kith_plan_descent(kith_ctx *ctx, const kith_matrix *points,
                                        const kith_descent_params *params, kith_plan *plan,
                                        kith_descent_estimate *estimate);
 
-/* Neighbours of new points by walks on a graph, from near points to nearer ones. A graph of any
- * origin serves: exact, approximate, in any metric, that of the search as a rule. */
+/* Neighbours of new points by walks on a graph (best-first search), from near points to nearer
+ * ones. A graph of any origin serves: exact or approximate, as a rule in the metric of the search.
+ */
 typedef struct kith_graph_search_params {
     uint32_t struct_size; /* set by kith_graph_search_params_default() */
-    kith_metric metric;   /* 0 = KITH_EUCLIDEAN; of the search, and of the graph to be any good */
-    int64_t k;            /* neighbours a query; no default, 0 is an error */
-    int64_t width;        /* nearest points that a walk keeps, >= k: more take longer and find more;
-                             0 = 64 or 2 k, whichever is more */
-    double recall;        /* 0 .. 1: walks become wider, from k on, until a sample has this recall
-                             (width must be 0). 0 = nothing is wanted */
-    int64_t recall_at;    /* K of recall@K; 0 = min(10, k) */
+    kith_metric metric; /* 0 = KITH_EUCLIDEAN; of the search, and for a good recall of the graph */
+    int64_t k;          /* neighbours a query; no default, 0 is an error */
+    int64_t width;      /* nearest points that a walk keeps, >= k: more take longer and find more;
+                           0 = 64 or 2 k, whichever is more */
+    double recall;      /* 0 .. 1: walks become wider, from k on, until a sample has this recall
+                           (width must be 0). 0 = nothing is wanted */
+    int64_t recall_at;  /* K of recall@K; 0 = min(10, k) */
     int64_t sample; /* queries to solve exactly; 0 = 1,000, -1 = none, and recall is not known */
     uint64_t seed;  /* of samples and of the places where walks begin */
     kith_distance_fn custom; /* for KITH_CUSTOM */
@@ -168,15 +173,15 @@ typedef struct kith_graph_search_report {
 } kith_graph_search_report;
 
 /* out: queries.rows x k, k at most the points; no slot is empty, ids of a row differ, distances are
- * canonical and in the order of an exact search. graph: a graph of points, whose ids alone are
- * read; empty slots may be among them. report may be NULL. The same bytes for the same seed,
- * whatever the number of threads and of queries, on one kind of device: walks of the processor and
- * of a GPU may find different neighbours. A GPU's keep at most 4,096 points: what is wider is exact
- * there; no KITH_CUSTOM. Memory: 8 bytes an id of the graph, and two rounded copies of the points
- * (none for metrics without products); on a GPU beside the points, and once more 12 while links are
- * made; queries come in batches where memory is short. Returns
- * KITH_E_ARGUMENT, E_DATA, E_MEMORY, E_LIMIT, E_DEVICE_MEMORY (a GPU that was named has no room for
- * points and links), E_UNSUPPORTED, E_CANCELLED; out then holds nothing of use. */
+ * canonical and in the order of an exact search. graph: a graph of points (points.rows rows, any
+ * k), whose ids alone are read; empty slots may be among them. report may be NULL. The same bytes
+ * for the same seed, whatever the number of threads and of queries, on one kind of device: walks of
+ * the processor and of a GPU may find different neighbours. A GPU's keep at most 4,096 points, and
+ * a wider search is exact there; a GPU has no KITH_CUSTOM. Memory: 8 bytes an id of the graph, and
+ * two rounded copies of the points (none for metrics without products); on a GPU 8 bytes an id
+ * beside the points, and 12 more while links are made; queries come in batches where memory is
+ * short. Returns KITH_E_ARGUMENT, E_DATA, E_MEMORY, E_LIMIT, E_DEVICE_MEMORY (a GPU that was named
+ * has no room for points and links), E_UNSUPPORTED, E_CANCELLED; out then holds nothing of use. */
 KITH_API kith_status kith_graph_search(kith_ctx *ctx, const kith_matrix *points,
                                        const kith_neighbors *graph, const kith_matrix *queries,
                                        const kith_graph_search_params *params,

@@ -19,22 +19,22 @@ extern "C" {
  * were. Of both graphs the ids alone are read, in any order: distances of the answer are canonical,
  * whatever the file that the graphs came from says.
  *
- * k of the answer is at most that of each graph, where its set has so many neighbours to give: of a
- * set of n points a list of n - 1 is complete (KITH_INCLUDE_SELF: of n). Slots behind these may be
+ * k of the answer is at most that of each graph, or more where a graph is complete: each list has
+ * all n - 1 others of its set of n points (KITH_INCLUDE_SELF: all n). Slots behind these may be
  * empty (KITH_ID_NONE). Own ids in the lists are left out, or with KITH_INCLUDE_SELF compete.
  * One of the sets may be empty (first_rows 0 or points.rows); its graph may then be NULL. */
 
 /* The graph of both, exact where both graphs are: each row is looked for in the other set, and
  * lists are merged by (canonical key, id). The bytes are those of kith_graph_exact of all points.
- * params: as for kith_graph_exact, but radius and exclude are 0. Cost: a canonical distance for
- * each id of the graphs; and across the sets, on the processor, no row is looked for farther than
- * its k-th neighbour so far. Few new rows are compared with all one by one; in few columns trees
- * meet; else the exact engine screens the pairs of rows that bounds do not prove to be too far
- * apart, in both directions from one product. At most, and on a GPU, first_rows * (points.rows -
- * first_rows) pairs. Memory: 12 bytes an id of the answer and 32 bytes a row beside what
- * kith_knn_both takes. Returns KITH_E_DATA also where a list has fewer different neighbours than it
- * must (names the graph and the row), for the rest as kith_graph_exact; out then holds nothing of
- * use. */
+ * params: as for kith_graph_exact, but radius is 0 and exclude NULL. Cost: a canonical distance
+ * for each id of the graphs, and the pairs across the sets. On the processor no row is looked for
+ * farther than its k-th neighbour so far: a few new rows are compared with all one by one; in few
+ * columns trees meet; else the exact engine screens the pairs of rows that bounds do not prove to
+ * be too far apart, in both directions from one product. On a GPU, and at most, these are
+ * first_rows * (points.rows - first_rows) pairs. Memory: 12 bytes an id of the answer and 32 bytes
+ * a row beside what kith_knn_both takes. Returns KITH_E_DATA also where a list has fewer different
+ * neighbours than it must (names the graph and the row), for the rest as kith_graph_exact; out then
+ * holds nothing of use. */
 KITH_API kith_status kith_graph_merge_exact(kith_ctx *ctx, const kith_matrix *points,
                                             int64_t first_rows, const kith_neighbors *graph1,
                                             const kith_neighbors *graph2,
@@ -44,11 +44,11 @@ KITH_API kith_status kith_graph_merge_exact(kith_ctx *ctx, const kith_matrix *po
 /* The graph of both by a descent that begins with the lists of both and with a few candidates of
  * the other set: far sooner than a new graph. Lists may be those of approximate graphs, with empty
  * slots among them. params: as for kith_graph_descent, but start is auto and init NULL, and delta 0
- * is 0.01 on a GPU where near points of the other set can be screened; recall, sample, rounds, seed
- * and report mean what they mean there, report.start is KITH_START_GRAPH. Few points are solved
- * exactly, whatever the graphs say (report.exact). No slot of the answer is empty. Same bytes for
- * the same seed, whatever the number of threads, on one kind of device. Memory and errors as
- * kith_graph_descent. */
+ * means 0.01 on a GPU where near points of the other set can be screened; recall, sample, rounds,
+ * seed and report mean what they mean there, report.start is KITH_START_GRAPH. Where points
+ * are few they are solved exactly, whatever the graphs say (report.exact). No slot of the answer is
+ * empty. Same bytes for the same seed, whatever the number of threads, on one kind of device.
+ * Memory and errors as kith_graph_descent. */
 KITH_API kith_status kith_graph_merge(kith_ctx *ctx, const kith_matrix *points, int64_t first_rows,
                                       const kith_neighbors *graph1, const kith_neighbors *graph2,
                                       const kith_descent_params *params, const kith_neighbors *out,

@@ -14,18 +14,18 @@ extern "C" {
 /* ---- 15. Graphs from shards ----------------------------------------------------------------- */
 
 /* Several processes, on one machine or on many, at one job: each calls kith_graph_shards with the
- * same points, parameters, folder and path, on a file system that all of them see. Steps of shards
- * that have none in common are done at the same time; the answer is that of one process with as
- * many shards, byte for byte (an exact one has no need of as many; of an approximate one, all have
- * the same kind of device). Worker 0 looks after the folder and writes the result. What fails one
- * worker ends all, with its text; who dies leaves a folder where a team of any size, or one
- * process, goes on. */
+ * same points, parameters, folder and path, on a file system that all of them see. Steps that have
+ * no shard in common are done at the same time. The answer is that of one process, byte for byte
+ * (an approximate one: of one process with as many shards, all on the same kind of device). Worker
+ * 0 looks after the folder and writes the result. A failure of one worker ends all, with its text;
+ * a job that dies leaves a folder where a team of any size, or one process, goes on. */
 typedef struct kith_shard_team {
     uint32_t struct_size; /* set by the caller to sizeof(kith_shard_team) */
     int32_t workers;
     int32_t worker; /* 0 to workers - 1: who this process is */
-    /* Called by all workers equally often, with as many bytes: each byte becomes the greatest that
-     * a worker has in its place. Returns 0, or else the job ends (KITH_E_IO). */
+    /* Called by all workers equally often, with equally many bytes: each byte becomes the greatest
+     * that any worker has in its place (MPI: MPI_Allreduce with MPI_MAX). Returns 0; anything else
+     * ends the job (KITH_E_IO). */
     int (*combine)(void *arg, unsigned char *bytes, uint64_t count);
     void *arg;
 } kith_shard_team;
@@ -42,10 +42,10 @@ enum { KITH_PARTS_AUTO = -1, KITH_PARTS_MAX = 256 };
  * neighbours say that it will do, shards are groups of near points that overlap, each a descent,
  * and none has to meet. Groups are as many as the limits of the context allow, or as was asked for.
  *
- * Whoever dies leaves the folder, and the same job goes on there: what is lost is the pair of
- * shards in work, and the one before it where its lists were on their way to the disk. Another job
- * in the folder (other parameters, other points) is refused; files that are damaged are named in
- * the log, and made again with the pairs they took part in. */
+ * A process that dies leaves the folder, and the same call goes on there: what is lost is the pair
+ * of shards in work, and the one before it where its lists were on their way to the disk. Another
+ * job in the folder (other parameters, other points) is refused; files that are damaged are named
+ * in the log, and made again with the pairs they took part in. */
 typedef struct kith_shard_params {
     uint32_t struct_size;               /* set by kith_shard_params_default() */
     int32_t shards;                     /* 0 = as few as the limits of the context allow, or as the

@@ -14,7 +14,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* Whether x comes before y, by the rules of kith.h. */
+/* Whether x comes before y, by the rules of kith_select.h. */
 static bool comes_before(double x, double y, bool largest)
 {
     if (isnan(x) || isnan(y)) {
