@@ -29,6 +29,12 @@ LANGUAGES = {".py": "python", ".c": "c", ".h": "c", ".sh": "bash", ".md": "markd
 LINK = re.compile(r"(?<=\]\()(?!https?:|mailto:|#)([^)\s#]+)(#[^)\s]*)?(?=\))")
 CODE = re.compile(r"^```.*?^```|`[^`\n]+`", re.M | re.S)
 
+
+def header_page(header):
+    """kith_select.h is a page, kith_select a function on it: one name must not be both."""
+    return f"{header.stem}_h"
+
+
 # Where in the site a file of the repository is.
 PLACES = {
     "README.md": "index.md",
@@ -38,7 +44,7 @@ PLACES = {
     "examples/gallery": "gallery/index.md",
     "examples/photo_z/README.md": "gallery/photo_z.md",
     **{f"examples/gallery/{name}.py": f"gallery/{name}.md" for name in gallery_page.ORDER},
-    **{f"include/kith/{header.name}": f"reference/c/{header.stem}.md" for header in HEADERS},
+    **{f"include/kith/{header.name}": f"reference/c/{header_page(header)}.md" for header in HEADERS},
     **{f"docs/man/{page.name}": f"reference/man/{page.stem}.md" for page in MAN},
 }
 
@@ -46,7 +52,7 @@ PLACES = {
 CONTENTS = {
     "Begin": ["start", "gallery/index", "migration", "python"],
     "Engines": ["performance", "selection", "tree", "nn-descent", "scale", "evidence"],
-    "How it works": ["numerics", "format", "architecture", "ownership", "tour"],
+    "How it works": ["numerics", "format", "architecture", "ownership", "security", "tour"],
     "Reference": ["reference/python", "reference/c/index", "reference/man/index"],
     "Project": ["project/changelog", "project/contributing"],
 }
@@ -64,6 +70,7 @@ SHORT = {
     "format": "Formats",
     "architecture": "Architecture",
     "ownership": "Ownership",
+    "security": "Security",
     "tour": "A tour of the source",
     "project/changelog": "Changes",
     "project/contributing": "Contributing",
@@ -162,8 +169,8 @@ class Site:
         self.write("reference/python.md", python_page())
         known = c_reference.all_declared(HEADERS)
         for header in HEADERS:
-            self.write(f"reference/c/{header.stem}.md", c_reference.render(header, known))
-        names = [header.stem for header in HEADERS]
+            self.write(f"reference/c/{header_page(header)}.md", c_reference.render(header, known))
+        names = [header_page(header) for header in HEADERS]
         self.write(
             "reference/c/index.md",
             "# C reference\n\nFrom the headers of `include/kith`.\n\n"
