@@ -7,9 +7,8 @@
 
 #include <inttypes.h>
 
-/* The corpus that ids point into: as told, a graph's own rows, or as far as the ids go. */
-static kith_status corpus_rows(kith_ctx *ctx, const char *path, const uint32_t *ids, int64_t count,
-                               int64_t rows, const kith_result_meta *meta, int64_t *out)
+/* One more than the largest id. */
+static int64_t rows_named(const uint32_t *ids, int64_t count)
 {
     int64_t most = 0;
     for (int64_t i = 0; i < count; i++) {
@@ -17,17 +16,39 @@ static kith_status corpus_rows(kith_ctx *ctx, const char *path, const uint32_t *
             most = (int64_t)ids[i] + 1;
         }
     }
+    return most;
+}
+
+static kith_status check_corpus(kith_ctx *ctx, const char *path, int64_t named, int64_t rows)
+{
+    return named <= rows
+               ? KITH_OK
+               : kin_fail(ctx, KITH_E_ARGUMENT,
+                          "%s: the neighbours hold id %" PRId64 ", but the corpus has %" PRId64
+                          " rows (give the corpus_rows that they belong to)",
+                          path, named - 1, rows);
+}
+
+/* Where the corpus is known: whoever opens the file refuses ids beyond it. */
+static kith_status check_ids(kith_ctx *ctx, const char *path, const uint32_t *ids, int64_t count,
+                             const kith_result_meta *meta)
+{
+    return meta->corpus_rows == 0
+               ? KITH_OK
+               : check_corpus(ctx, path, rows_named(ids, count), meta->corpus_rows);
+}
+
+/* The corpus that checked ids point into: as told, a graph's own rows, or as far as the ids go. */
+static kith_status corpus_rows(kith_ctx *ctx, const char *path, const uint32_t *ids, int64_t count,
+                               int64_t rows, const kith_result_meta *meta, int64_t *out)
+{
     *out = meta->corpus_rows;
-    if (*out == 0) {
-        *out = meta->kind == KITH_KIND_GRAPH ? rows : most;
+    if (*out != 0) {
+        return KITH_OK;
     }
-    if (most > *out) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "%s: the neighbours hold id %" PRId64 ", but the corpus has %" PRId64
-                        " rows (give the corpus_rows that they belong to)",
-                        path, most - 1, *out);
-    }
-    return KITH_OK;
+    const int64_t named = rows_named(ids, count);
+    *out = meta->kind == KITH_KIND_GRAPH ? rows : named;
+    return check_corpus(ctx, path, named, *out);
 }
 
 static kith_status save_csr(kith_ctx *ctx, const char *path, const kith_neighbors *neighbors,
@@ -177,6 +198,7 @@ kith_status kin_result_save(kith_ctx *ctx, const char *path, kith_format format,
                             const kith_neighbors *neighbors, const kith_result_meta *meta)
 {
     KIN_TRY(kin_result_choose(ctx, path, &format));
+    KIN_TRY(check_ids(ctx, path, neighbors->ids, neighbors->rows * neighbors->k, meta));
     kith_neighbors whole = *neighbors;
     float *rounded = NULL;
     if (whole.distances == NULL && whole.distances64 != NULL) {
@@ -210,6 +232,7 @@ kith_status kin_ranges_save(kith_ctx *ctx, const char *path, const kin_range_lis
                             const kith_result_meta *meta)
 {
     const kin_format format = kin_format_of(path, KIN_RESULT);
+    KIN_TRY(check_ids(ctx, path, lists->ids, lists->offsets[lists->rows], meta));
     if (format == KIN_FORMAT_KITH) {
         return save_ranges_kith(ctx, path, lists, meta);
     }

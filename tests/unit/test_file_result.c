@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Neighbours to files and back, in every format. */
 #include "file/file_atomic.h"
+#include "file/file_container.h"
 #include "file/file_result.h"
 #include "file/file_zip.h"
 #include "support/support_files.h"
@@ -243,11 +244,19 @@ static void ids_beyond_the_corpus(void **state)
     fill(&t);
     kith_result_meta meta = make_meta();
     meta.corpus_rows = 100;
-    print_message("ids beyond the corpus are noticed when written as a matrix and when read:\n");
-    const char *path = test_path(folder, "b.npz");
-    test_failed(folder, kith_result_save(folder->ctx, path, KITH_FORMAT_CSR, &t.view, &meta),
-                KITH_E_ARGUMENT, path, "but the corpus has 100 rows");
-    save(folder, path, KITH_FORMAT_NPZ, &t.view, &meta);
+    print_message("ids beyond the corpus are noticed when written, in every format, and when "
+                  "read:\n");
+    for (int format = KITH_FORMAT_NPZ; format <= KITH_FORMAT_KITH; format++) {
+        const char *path = test_path(folder, "b.kith");
+        test_failed(folder,
+                    kith_result_save(folder->ctx, path, (kith_format)format, &t.view, &meta),
+                    KITH_E_ARGUMENT, path, "but the corpus has 100 rows");
+    }
+    const kin_container_header header = {
+        .kind = KITH_KIND_RESULT, .rows = ROWS, .k = K, .corpus_rows = 100};
+    const kin_section ids = {.tag = KIN_TAG_IDS, .data = t.ids, .bytes = sizeof t.ids};
+    const char *path = test_path(folder, "wrong.kith");
+    assert_int_equal(kin_container_write(folder->ctx, path, &header, &ids, 1), KITH_OK);
     kith_result *result = NULL;
     test_failed(folder, kith_result_open(folder->ctx, path, &result), KITH_E_FORMAT, NULL,
                 "row 0, column 4 holds the id 124, but the corpus has 100 rows");
