@@ -97,6 +97,19 @@ def to_numpy(x: Any) -> tuple[np.ndarray[Any, Any], int]:
     return array, 0
 
 
+def _array_of(x: Any, name: str) -> tuple[np.ndarray[Any, Any], int]:
+    """to_numpy of what may be no matrix at all."""
+    if isinstance(x, np.ma.MaskedArray) and np.ma.is_masked(x):
+        raise ValueError(f"{name} has masked values (fill them, or leave their rows out)")
+    try:
+        array, code = to_numpy(x)
+    except ValueError as error:  # lists of different lengths
+        raise ValueError(f"{name} is no matrix: {error}") from error
+    if array.ndim == 0:
+        raise ValueError(f"{name} is of type {type(x).__name__}, must be an array with 2 axes")
+    return array, code
+
+
 def given_back(given: Any, array: np.ndarray[Any, Any]) -> Any:
     """A result as an array of the kind that was given: a tensor, a JAX array, else NumPy's.
 
@@ -136,7 +149,10 @@ def _convert(array: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any]:
     else:
         raise ValueError(f"{name} is of type {dtype}, must be of numbers")
     _refuse_copy(array, name, f"of type {dtype}", f"write it as {wanted}")
-    return array.astype(wanted)
+    try:
+        return array.astype(wanted)
+    except (TypeError, ValueError) as error:  # of objects that are no numbers
+        raise ValueError(f"{name} must be of numbers: {error}") from error
 
 
 def _refuse_copy(array: np.ndarray[Any, Any], name: str, what: str, advice: str) -> None:
@@ -165,7 +181,7 @@ def as_matrix(x: Any, name: str) -> HostMatrix:
             from ._sparse import dense
 
             x = dense(x)
-        array, code = to_numpy(x)
+        array, code = _array_of(x, name)
     if array.ndim != 2:
         raise ValueError(
             f"{name} has {array.ndim} axes, must have 2: a row for each point "

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from . import _structs as s
 from ._errors import exception
 from ._library import lib
+from ._options import whole
 from ._progress import Progress, Watch
 
 
@@ -26,15 +27,22 @@ def settings(
     n_jobs: int | None = None, device: str | None = None, memory_limit: int | None = None
 ) -> Settings:
     """Settings from arguments as scikit-learn names them: n_jobs -1 or None are all processors."""
-    if n_jobs is None or n_jobs == -1:
-        threads = 0
-    elif n_jobs == 0:
+    jobs = -1 if n_jobs is None else whole(n_jobs, "n_jobs")
+    if jobs == 0:
         raise ValueError("n_jobs is 0, must be 1 or more, or -1 for all processors")
-    elif n_jobs > 0:
-        threads = int(n_jobs)
+    if jobs > 0:
+        threads = jobs
+    elif jobs == -1:
+        threads = 0
     else:
-        threads = max(1, len(os.sched_getaffinity(0)) + 1 + int(n_jobs))
-    return Settings(threads, device, int(memory_limit or 0))
+        threads = max(1, len(os.sched_getaffinity(0)) + 1 + jobs)
+    if device is not None and not isinstance(device, str):
+        raise TypeError(f"device is {device!r}, must be a name such as 'cpu' or 'cuda:0'")
+    try:
+        limit = 0 if memory_limit is None else int(memory_limit)
+    except (TypeError, ValueError, OverflowError):
+        raise TypeError(f"memory_limit is {memory_limit!r}, must be a number of bytes") from None
+    return Settings(threads, device, limit)
 
 
 class Context:
@@ -76,7 +84,7 @@ class Context:
             error, watch.error = watch.error, None
             raise error
         if status != 0:
-            raise exception(status, lib.kith_ctx_detail(self.handle))
+            raise exception(status, lib.kith_ctx_detail(self.handle), function)
 
 
 class _Cache(threading.local):

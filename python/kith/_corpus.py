@@ -16,7 +16,7 @@ from . import _structs as s
 from ._arrays import HostMatrix, as_matrix
 from ._context import Context, Settings, context, settings
 from ._library import lib
-from ._options import excluded
+from ._options import excluded, whole
 from ._progress import Progress
 from ._results import Neighbors, Table
 from ._search import like, limit, search_params
@@ -168,6 +168,7 @@ class Corpus:
         out: Sequence[Any] | None = None,
     ) -> Neighbors:
         """query of a matrix, with settings."""
+        k = whole(k, "k")
         points = self._points()
         number = lib.kith_corpus_metric(self._handle)
         if radius is None and exclude is None and out is None and not progress:
@@ -229,7 +230,7 @@ class Tree(Corpus):
         memory_limit: int | None = None,
     ) -> None:
         wanted = settings(n_jobs, self._device, memory_limit)
-        self._prepare(as_matrix(X, "X"), _metrics.code(metric, p), height, wanted)
+        self._prepare(as_matrix(X, "X"), _metrics.code(metric, p), whole(height, "height"), wanted)
 
     def add(self, X: Any) -> None:
         """Adds rows behind the last one. Nobody may query meanwhile."""
@@ -240,9 +241,11 @@ class Tree(Corpus):
     def remove(self, indices: Any) -> None:
         """Removes rows; later ones move up, as in numpy.delete. Nobody may query meanwhile."""
         wide = np.atleast_1d(np.asarray(indices))
-        if wide.ndim != 1 or wide.dtype.kind not in "iu" or (wide.size and wide.min() < 0):
+        if wide.shape == (0,):  # of floats, where it is a list
+            return
+        if wide.ndim != 1 or wide.dtype.kind not in "iu" or wide.min() < 0:
             raise ValueError("indices must be whole numbers, 0 or more")
-        if wide.size and wide.max() > s.ID_NONE:
+        if wide.max() > s.ID_NONE:
             raise ValueError(f"indices hold {wide.max()}, must be below {len(self)}")
         ids = np.ascontiguousarray(wide, np.uint32)
         with self._lock:

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ._library import lib
+from ._wording import in_python
 
 _EXCEPTIONS: dict[int, type[BaseException]] = {
     -1: ValueError,  # E_ARGUMENT
@@ -20,9 +23,10 @@ _EXCEPTIONS: dict[int, type[BaseException]] = {
 }
 
 
-def exception(status: int, detail: bytes) -> BaseException:
-    """The exception for a status, with the library's sentence."""
-    text = (detail or lib.kith_status_text(status)).decode(errors="replace")
+def exception(status: int, detail: bytes, function: Any = None) -> BaseException:
+    """The exception for a status of a function of the library, with its sentence."""
+    said = (detail or lib.kith_status_text(status)).decode(errors="replace")
+    text = in_python(said, getattr(function, "__name__", ""))
     kind = _EXCEPTIONS.get(status, RuntimeError)
     if kind is OSError and "No such file" in text:
         kind = FileNotFoundError

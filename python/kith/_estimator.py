@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 import math
 import numbers
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_matrix, issparse
@@ -20,8 +20,30 @@ from ._context import Settings, settings
 from ._prepared import Prepared
 from ._results import Neighbors
 from ._search import knn, knn_graph
+from ._walk import Walks
+from ._wording import renamed
 
+# What the library is told, and what it is here.
+_NAMES = {
+    "corpus": "the fitted X",
+    "the corpus": "the fitted X",
+    "the index": "the fitted X",
+    "queries": "X",
+    "k": "n_neighbors",
+}
 _PLAIN = np.dtype(np.float32), np.dtype(np.float64)
+
+
+class Fitted(NamedTuple):
+    """What was said when points were fitted: parameters that are set later wait for the next fit."""
+
+    algorithm: str
+    metric: _metrics.Metric
+    p: float
+
+    def exact(self) -> str:
+        """The algorithm, where an approximate one has no say."""
+        return "auto" if self.algorithm == "nn_descent" else self.algorithm
 
 
 class NeighborsEstimator(BaseEstimator):  # type: ignore[misc]
@@ -55,16 +77,22 @@ class NeighborsEstimator(BaseEstimator):  # type: ignore[misc]
                 "metric 'precomputed' is not there: neighbours come from points "
                 "(kith.select_k takes the smallest distances of each row of a matrix)"
             )
+        _options.check_recall(self.recall)
         metric, p = self._metric_and_p()
+        self._fitted = Fitted(self.algorithm, metric, p)
         number = _metrics.code(metric, p) if isinstance(metric, str) else 0
         self.effective_metric_ = _metrics.name(number) if number else self.metric
         self._settings()
         self._fit_X = X.tocsr() if issparse(X) else as_matrix(X, "X").array
         self.n_samples_fit_ = int(X.shape[0])
         self._prepared = Prepared()
+        self._walks = Walks()
         self._graph: Neighbors | None = None
         if method == s.METHOD_DESCENT:
-            self._graph = self._make_graph(min(self.n_neighbors, self.n_samples_fit_ - 1))
+            if self.n_samples_fit_ < 2:
+                raise ValueError("n_samples = 1, a graph by nn_descent has at least 2 points")
+            k = _checked(self.n_neighbors)
+            self._graph = self._make_graph(min(k, self.n_samples_fit_ - 1))
 
     def _metric_and_p(self) -> tuple[_metrics.Metric, float]:
         more = dict(self.metric_params or {})
@@ -79,7 +107,7 @@ class NeighborsEstimator(BaseEstimator):  # type: ignore[misc]
         return settings(self.n_jobs, self.device)
 
     def _options(self) -> dict[str, Any]:
-        metric, p = self._metric_and_p()
+        _, metric, p = self._fitted
         return {"metric": metric, "p": p, "n_jobs": self.n_jobs, "device": self.device}
 
     def _validated(self, X: Any) -> Any:
@@ -103,7 +131,7 @@ class NeighborsEstimator(BaseEstimator):  # type: ignore[misc]
         return knn_graph(
             self._fit_X,
             k,
-            algorithm=self.algorithm,
+            algorithm=self._fitted.algorithm,
             recall=self.recall,
             random_state=self.random_state,
             include_self=include_self,
@@ -119,22 +147,20 @@ class NeighborsEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _search_points(self, X: Any, k: int) -> Neighbors:
         """The k nearest fitted points of each row of X."""
-        metric, p = self._metric_and_p()
+        algorithm, metric, p = self._fitted
         if issparse(X) or issparse(self._fit_X):
-            algorithm = "auto" if self.algorithm == "nn_descent" else self.algorithm
+            algorithm = self._fitted.exact()
             return knn(self._fit_X, X, k, algorithm=algorithm, **self._options())
         points: HostMatrix = as_matrix(self._fit_X, "the fitted X")
         queries = as_matrix(X, "X")
-        if self.algorithm == "nn_descent":
-            from ._walk import graph_search
-
+        if algorithm == "nn_descent":
             seed = _options.seed(self.random_state)
             graph = self._graph
             assert graph is not None
-            return graph_search(
+            return self._walks.search(
                 points, graph, queries, k, metric, p, self.recall, seed, self._settings()
             )
-        method = _options.method(self.algorithm)
+        method = _options.method(algorithm)
         return self._prepared.search(points, queries, k, metric, p, method, self._settings())
 
     def kneighbors(
@@ -156,11 +182,7 @@ class NeighborsEstimator(BaseEstimator):  # type: ignore[misc]
             ``(distances, indices)``; the indices alone without `return_distance`.
         """
         check_is_fitted(self)
-        k = self.n_neighbors if n_neighbors is None else n_neighbors
-        if not isinstance(k, numbers.Integral):
-            raise TypeError(f"n_neighbors does not take {type(k)} value, enter integer value")
-        if k <= 0:
-            raise ValueError(f"Expected n_neighbors > 0. Got {k}")
+        k = _checked(self.n_neighbors if n_neighbors is None else n_neighbors)
         if X is not None:
             X = self._validated(X)
         most = self.n_samples_fit_ - (X is None)
@@ -171,7 +193,8 @@ class NeighborsEstimator(BaseEstimator):  # type: ignore[misc]
                 f"Expected n_neighbors {sign} n_samples_fit, but n_neighbors = {k}, "
                 f"n_samples_fit = {self.n_samples_fit_}, n_samples = {rows}"
             )
-        found = self._graph_of_points(int(k)) if X is None else self._search_points(X, int(k))
+        with InWords():
+            found = self._graph_of_points(k) if X is None else self._search_points(X, k)
         return found if return_distance else found.indices
 
     def kneighbors_graph(
@@ -200,6 +223,25 @@ class NeighborsEstimator(BaseEstimator):  # type: ignore[misc]
         values = weights_of(mode, found.distances)
         shape = (rows, self.n_samples_fit_)
         return csr_matrix((values, found.indices.ravel(), starts), shape=shape)
+
+
+class InWords:
+    """Errors from within are about an estimator's arguments."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, ValueError):
+            error.args = (renamed(str(error), _NAMES),)
+
+
+def _checked(n_neighbors: Any) -> int:
+    if not isinstance(n_neighbors, numbers.Integral):
+        raise TypeError(f"n_neighbors does not take {type(n_neighbors)} value, enter integer value")
+    if n_neighbors <= 0:
+        raise ValueError(f"Expected n_neighbors > 0. Got {n_neighbors}")
+    return int(n_neighbors)
 
 
 def weights_of(mode: str, distances: Any) -> Any:

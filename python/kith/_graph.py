@@ -14,6 +14,7 @@ from . import _metrics
 from . import _structs as s
 from ._context import Context, context, settings
 from ._library import lib
+from ._options import whole
 from ._results import Array, Neighbors, narrow
 
 Path = str | os.PathLike[str]
@@ -47,8 +48,10 @@ class Graph:
         n_points: int | None = None,
         exact: bool = True,
     ) -> None:
-        table, (kept, ids) = narrow((distances, indices))
-        self._hold(ids, kept, _metrics.code(metric), n_points or table.rows, exact, None)
+        table, (kept, ids) = narrow((distances, indices), "a Graph")
+        points = int(table.rows) if n_points is None else whole(n_points, "n_points")
+        _check_ids(ids, points)
+        self._hold(ids, kept, _metrics.code(metric), points, exact, None)
 
     def _hold(
         self, ids: Array, distances: Array, metric: int, points: int, exact: bool, owner: Any
@@ -107,12 +110,12 @@ class Graph:
         """
         number = 0
         if format is not None:
-            number = lib.kith_format_parse(format.encode())
+            number = lib.kith_format_parse(format.encode()) if isinstance(format, str) else 0
             if number == 0:
                 raise ValueError(
                     f"format is {format!r}, must be npz, csr, ivecs, ibin, knn or kith"
                 )
-        table, keep = narrow((self.distances, self._ids.astype(np.uint32, copy=False)))
+        table, keep = narrow((self.distances, self._ids.astype(np.uint32, copy=False)), "the graph")
         if keep[0].dtype == np.float64:  # files have float32, as the library rounds it
             keep = (self.distances.astype(np.float32), keep[1])
             table.distances = keep[0].ctypes.data
@@ -206,6 +209,18 @@ class Graph:
         if self.n_points != len(self):
             raise ValueError("only a graph of one set of points can be symmetric")
         return _both_ways(rows, cols, values, self.n_points, symmetrize == "mutual")
+
+
+def _check_ids(ids: Array, points: int) -> None:
+    """Whether all ids are of rows of the corpus, or empty."""
+    if not 1 <= points < s.ID_NONE:
+        raise ValueError(f"n_points is {points}, must be 1 to {s.ID_NONE - 1}")
+    most = int(ids.max(initial=0, where=ids != s.ID_NONE))
+    if ids.size and most >= points:
+        raise ValueError(
+            f"indices hold {most}, must be below {points}, the number of points (n_points says how "
+            "many rows the corpus has, where it is another than that of the queries)"
+        )
 
 
 def _both_ways(

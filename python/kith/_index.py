@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from . import _metrics
+from . import _metrics, _options
 from . import _structs as s
 from ._arrays import CODES, HostMatrix, as_matrix
 from ._context import Context, Settings, context, settings
@@ -30,10 +30,20 @@ _MET = 64  # points at most that a walk meets for each that it keeps, as a rule 
 def _code(dtype: Any) -> int:
     if dtype is None:
         return 0
-    found = CODES.get(np.dtype(dtype))
-    if found is None:
-        raise ValueError(f"query_dtype is {np.dtype(dtype)}, must be a type that queries can have")
-    return found
+    try:
+        named = np.dtype(dtype)
+    except TypeError:
+        named = dtype
+    if named not in CODES:
+        known = ", ".join(str(each) for each in CODES)
+        raise ValueError(f"query_dtype is {named}, must be one of {known}")
+    return CODES[named]
+
+
+def is_small(points: int, cols: int, queries: int, k: int, width: int | None, meets: int) -> bool:
+    """Whether a search ends before anybody would press Ctrl-C."""
+    met = min(points, (meets or _DENSELY) + _MET * max(width or 0, 2 * k, 64))
+    return queries * met * (cols + 16) <= MOST_STEPS
 
 
 class GraphIndex:
@@ -95,16 +105,15 @@ class GraphIndex:
         n_jobs: int | None = None,
         memory_limit: int | None = None,
     ) -> None:
-        if isinstance(graph, Graph):
-            metric = graph.metric if metric is None else metric
-            graph = graph.neighbors
+        if isinstance(graph, Graph) and metric is None:
+            metric = graph.metric
         self.width = width
         self.meets = meets
         self._handle = c.c_void_p()
         self._points = as_matrix(X, "X")
         self._context = Context(settings(n_jobs, _DEVICE, memory_limit))  # the library keeps it
         self._number = _metrics.code("euclidean" if metric is None else metric, p)
-        table, keep = narrow(graph)
+        table, keep = narrow(graph, "graph")
         params = s.sized(
             s.WalksParams,
             metric=self._number,
@@ -155,7 +164,7 @@ class GraphIndex:
         k: int = 1,
         *,
         width: int | None = None,
-        random_state: int = 0,
+        random_state: Any = None,
         n_jobs: int | None = None,
         memory_limit: int | None = None,
         progress: Progress = None,
@@ -172,7 +181,7 @@ class GraphIndex:
         k : int
         width : int, optional
             For this call; at least k.
-        random_state : int
+        random_state : int, Generator, RandomState, optional
             Of the places where walks begin, for metrics that have no matrix products.
         n_jobs, memory_limit, progress, out
             As in `kith.knn`.
@@ -183,24 +192,40 @@ class GraphIndex:
             No slot is empty; distances are those of `kith.knn`.
         """
         asked = as_matrix(queries, "queries")
+        k = _options.whole(k, "k")
+        width = _options.optional(width or self.width, "width")
+        seed = _options.seed(random_state)
         wanted = settings(n_jobs, _DEVICE, memory_limit)
-        found = self._search(asked, k, width or self.width, random_state, wanted, progress, out)
+        found = self.search(asked, k, width, seed=seed, wanted=wanted, progress=progress, out=out)
         return like(queries, found, out)
 
-    def _search(
+    def search(
         self,
         asked: HostMatrix,
         k: int,
-        width: int | None,
-        seed: int,
-        wanted: Settings,
-        progress: Progress,
-        out: Sequence[Any] | None,
+        width: int | None = None,
+        *,
+        seed: int = 0,
+        recall: float | None = None,
+        wanted: Settings = Settings(),
+        progress: Progress = None,
+        out: Sequence[Any] | None = None,
     ) -> Neighbors:
+        """query of a matrix, with settings. recall: measured by these queries, it chooses the width."""
+        meets = _options.whole(self.meets, "meets")
         double = asked.is_double or self._points.is_double
         table = Table(asked.rows, k, self._points.rows, double, out)
-        params = s.sized(s.GraphSearchParams, k=k, width=width or 0, seed=seed, meets=self.meets)
-        context(wanted, watched=bool(progress) or not self._is_small(asked.rows, k, width)).call(
+        params = s.sized(
+            s.GraphSearchParams,
+            k=k,
+            width=width or 0,
+            recall=recall or 0.0,
+            sample=-1 if recall is None else 0,
+            seed=seed,
+            meets=meets,
+        )
+        small = recall is None and is_small(*self.shape, asked.rows, k, width, meets)
+        context(wanted._replace(device=_DEVICE), watched=bool(progress) or not small).call(
             lib.kith_walks_search,
             self._handle,
             c.byref(asked.struct),
@@ -210,12 +235,6 @@ class GraphIndex:
             progress=progress,
         )
         return table.result()
-
-    def _is_small(self, queries: int, k: int, width: int | None) -> bool:
-        """Whether a search ends before anybody would press Ctrl-C."""
-        rows, cols = self.shape
-        met = min(rows, (self.meets or _DENSELY) + _MET * max(width or 0, 2 * k, 64))
-        return queries * met * (cols + 16) <= MOST_STEPS
 
     def tune(
         self,
@@ -246,15 +265,16 @@ class GraphIndex:
             Of these queries, at this width. It says a little too much of others, since it was
             looked at until it was good.
         """
-        if not 0.0 <= recall <= 1.0:
+        if not 0.0 <= _options.number(recall, "recall") <= 1.0:
             raise ValueError(f"recall is {recall}, must be 0 to 1")
         asked = as_matrix(queries, "queries")
+        k = _options.whole(k, "k")
         wanted = settings(n_jobs, _DEVICE, memory_limit)
         truth = search(self._points, asked, k, metric=self.metric, wanted=wanted)
         width, judged = k, None
         while judged is None or (judged.recall < recall and width < len(self)):
             width = k if judged is None else min(width + max(width // 2, 1), len(self))
-            found = self._search(asked, k, width, 0, wanted, None, None)
+            found = self.search(asked, k, width, wanted=wanted)
             judged = measure(found, truth, metric=self.metric, at=k)
         self.width = width
         return judged

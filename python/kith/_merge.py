@@ -70,14 +70,14 @@ def merge(
     True
     """
     points = as_matrix(X, "X")
-    one, keep_one = narrow(first)
-    two, keep_two = narrow(second)
+    one, keep_one = narrow(first, "first")
+    two, keep_two = narrow(second, "second")
     if one.rows + two.rows != points.rows:
         raise ValueError(
             f"the graphs are of {one.rows} and {two.rows} points, X has {points.rows} rows"
         )
-    if k is None:
-        k = int(min(one.k, two.k))
+    k = int(min(one.k, two.k)) if k is None else _options.whole(k, "k")
+    _options.check_recall(recall)
     method = _options.method(algorithm)
     if recall is not None and recall < 1.0:
         method = s.METHOD_DESCENT

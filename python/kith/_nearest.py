@@ -10,7 +10,7 @@ from scipy.sparse import csr_matrix
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from . import _metrics
-from ._estimator import NeighborsEstimator, weights_of
+from ._estimator import InWords, NeighborsEstimator, weights_of
 from ._radius import Ranges, radius_neighbors
 
 
@@ -24,15 +24,16 @@ class RadiusMixin(NeighborsEstimator):
     ) -> Ranges:
         check_is_fitted(self)
         queries = None if X is None else self._validated(X)
-        return radius_neighbors(
-            self._fit_X,
-            queries,
-            radius=self.radius if radius is None else radius,
-            algorithm="auto" if self.algorithm == "nn_descent" else self.algorithm,
-            include_self=include_self,
-            count_only=count_only,
-            **self._options(),
-        )
+        with InWords():
+            return radius_neighbors(
+                self._fit_X,
+                queries,
+                radius=self.radius if radius is None else radius,
+                algorithm=self._fitted.exact(),
+                include_self=include_self,
+                count_only=count_only,
+                **self._options(),
+            )
 
     def radius_neighbors(
         self,

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes as c
+import operator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +21,27 @@ _METHODS = {
 }
 
 
+def whole(value: Any, name: str) -> int:
+    """A whole number as int: Python's, NumPy's, or whatever else has an index."""
+    try:
+        return int(operator.index(value))
+    except TypeError:
+        raise TypeError(f"{name} is {value!r}, must be a whole number") from None
+
+
+def number(value: Any, name: str) -> float:
+    """A number as float."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} is {value!r}, must be a number") from None
+
+
+def optional(value: Any, name: str) -> int | None:
+    """The same, or None."""
+    return None if value is None else whole(value, name)
+
+
 def method(algorithm: str) -> int:
     """The library's number of an algorithm."""
     try:
@@ -27,6 +49,12 @@ def method(algorithm: str) -> int:
     except (KeyError, TypeError):
         known = ", ".join(_METHODS)
         raise ValueError(f"algorithm is {algorithm!r}, must be one of {known}") from None
+
+
+def check_recall(recall: float | None) -> None:
+    """Whether it is a share that can be wanted."""
+    if recall is not None and not 0.0 < number(recall, "recall") <= 1.0:
+        raise ValueError(f"recall is {recall}, must be above 0 and at most 1")
 
 
 def seed(random_state: Any) -> int:
@@ -37,7 +65,7 @@ def seed(random_state: Any) -> int:
         return int(random_state.integers(2**32))
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**32, dtype=np.uint32))
-    return int(random_state) % 2**64
+    return whole(random_state, "random_state") % 2**64
 
 
 class Descent(NamedTuple):
@@ -74,19 +102,28 @@ def descent_params(
         k=k,
         flags=flags,
         recall=recall or 0.0,
-        recall_at=descent.recall_at or 0,
+        recall_at=optional(descent.recall_at, "recall_at") or 0,
         sample=-1 if recall is None else 0,
         seed=seed(random_state),
-        rounds=0 if descent.rounds is None else descent.rounds or -1,
-        candidates=descent.candidates or 0,
-        delta=descent.delta or 0.0,
+        rounds=_rounds(descent.rounds),
+        candidates=optional(descent.candidates, "candidates") or 0,
+        delta=number(descent.delta or 0.0, "delta"),
         **metric,
     )
     if descent.init is not None:
-        table, ids = narrow_indices(_indices_of(descent.init))
+        table, ids = narrow_indices(_indices_of(descent.init), "init")
         params.init = c.addressof(table)
         params.keep = table, ids  # for as long as the parameters live
     return params
+
+
+def _rounds(rounds: Any) -> int:
+    """As kith_descent_params has them, where 0 is "enough" and -1 none."""
+    if rounds is None:
+        return 0
+    if whole(rounds, "rounds") < 0:
+        raise ValueError(f"rounds is {rounds}, must be at least 0")
+    return int(rounds) or -1
 
 
 def _indices_of(graph: Any) -> Any:

@@ -78,6 +78,11 @@ def radius_neighbors(
     >>> kith.radius_neighbors(np.array([[0.0], [1.0], [3.0]]), radius=1.5).indices
     array([1, 0])
     """
+    method = _options.method(algorithm)
+    if method == s.METHOD_DESCENT:
+        raise ValueError(
+            "algorithm is nn_descent, which finds a number of neighbours and no radius (leave it out)"
+        )
     points = as_matrix(corpus, "corpus")
     asked = points if queries is None else as_matrix(queries, "queries")
     distance = resolve(metric, p, asked.array.dtype)
@@ -86,10 +91,13 @@ def radius_neighbors(
         s.RadiusParams,
         flags=s.INCLUDE_SELF if include_self else 0,
         count_only=int(count_only),
-        method=_options.method(algorithm),
+        method=method,
         **distance.fields,
     )
-    radii = np.asarray(radius, np.float64, order="C")
+    try:
+        radii = np.asarray(radius, np.float64, order="C")
+    except (TypeError, ValueError):
+        raise TypeError(f"radius is {radius!r}, must be a number, or one for each query") from None
     if radii.ndim == 0:
         params.radius = float(radii)
     elif radii.shape == (asked.rows,):

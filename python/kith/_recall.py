@@ -96,17 +96,18 @@ def recall(
     if not isinstance(metric, str):
         raise ValueError("metric must be a name")
     number = code(metric, p)
-    table, keep = narrow(found)
+    table, keep = narrow(found, "found")
+    place = _options.optional(at, "at") or 0
     result = s.RecallValues()
     wanted = context(settings(n_jobs, device, memory_limit))
     if truth is not None:
-        true_table, true_keep = narrow(truth)
+        true_table, true_keep = narrow(truth, "truth")
         wanted.call(
             lib.kith_recall_measure,
             c.byref(table),
             c.byref(true_table),
             number,
-            at or 0,
+            place,
             c.byref(result),
             progress=progress,
         )
@@ -118,8 +119,8 @@ def recall(
             c.byref(points.struct),
             c.byref(table),
             number,
-            at or 0,
-            sample,
+            place,
+            _options.whole(sample, "sample"),
             _options.seed(random_state),
             c.byref(result),
             progress=progress,

@@ -69,7 +69,10 @@ class Table:
         self.struct = s.NeighborTable(ids, None if double else at, at if double else None, rows, k)
 
     def _take(self, out: Sequence[Any], shape: tuple[int, int]) -> None:
-        distances, ids = out
+        try:
+            distances, ids = out
+        except (TypeError, ValueError):
+            raise TypeError("out must be two arrays, (distances, indices)") from None
         for name, array, kinds in (
             ("distances", distances, (np.float32, np.float64)),
             ("indices", ids, (np.int64, np.uint32)),
@@ -99,18 +102,22 @@ class Table:
         return Neighbors(self.distances, wide)
 
 
-def narrow(neighbors: Sequence[Any]) -> tuple[s.NeighborTable, tuple[Array, ...]]:
-    """Anybody's (distances, indices) as a table of the library, and the arrays that hold it."""
-    distances, indices = (np.asarray(part) for part in neighbors)
+def narrow(neighbors: Any, name: str) -> tuple[s.NeighborTable, tuple[Array, ...]]:
+    """Anybody's (distances, indices) as a table of the library, and the arrays that hold it; a
+    kith.Graph has them. name is what errors call it."""
+    try:
+        distances, indices = (np.asarray(p) for p in getattr(neighbors, "neighbors", neighbors))
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be (distances, indices), or a kith.Graph") from None
     if indices.ndim != 2 or distances.shape != indices.shape:
         raise ValueError(
-            f"distances are {distances.shape} and indices {indices.shape}: both must have the "
-            "same two axes"
+            f"{name}: distances are {distances.shape} and indices {indices.shape}: both must have "
+            "the same two axes"
         )
     if distances.dtype not in (np.float32, np.float64):
         distances = distances.astype(np.float64)
     distances = np.ascontiguousarray(distances)
-    indices = _narrow_ids(indices)
+    indices = _narrow_ids(indices, name)
     double = distances.dtype == np.float64
     table = s.NeighborTable(
         indices.ctypes.data,
@@ -121,20 +128,22 @@ def narrow(neighbors: Sequence[Any]) -> tuple[s.NeighborTable, tuple[Array, ...]
     return table, (distances, indices)
 
 
-def narrow_indices(indices: Any) -> tuple[s.NeighborTable, Array]:
+def narrow_indices(indices: Any, name: str) -> tuple[s.NeighborTable, Array]:
     """Anybody's indices as a table of the library without distances, and the array that holds it."""
-    ids = _narrow_ids(np.asarray(indices))
+    ids = _narrow_ids(np.asarray(indices), name)
     if ids.ndim != 2:
-        raise ValueError(f"indices are {ids.shape}: they must have two axes")
+        raise ValueError(f"{name}: indices are {ids.shape}: they must have two axes")
     return s.NeighborTable(ids.ctypes.data, None, None, *ids.shape), ids
 
 
-def _narrow_ids(indices: Array) -> Array:
+def _narrow_ids(indices: Array, name: str) -> Array:
     if indices.dtype.kind not in "iu":
-        raise ValueError(f"indices are {indices.dtype}, must be integers (distances come first)")
+        raise ValueError(
+            f"{name}: indices are {indices.dtype}, must be integers (distances come first)"
+        )
     if indices.dtype != np.uint32:
         if indices.size and (indices.min() < -1 or indices.max() >= s.ID_NONE):
-            raise ValueError(f"indices must be -1 to {s.ID_NONE - 1}")
+            raise ValueError(f"{name}: indices must be -1 to {s.ID_NONE - 1}")
         indices = indices.astype(np.uint32)  # -1 becomes ID_NONE
     return np.ascontiguousarray(indices)
 

@@ -90,6 +90,7 @@ def knn(
     array([[1, 0]])
     """
     method = _options.method(algorithm)
+    k = _options.whole(k, "k")
     if (
         radius is None
         and exclude is None
@@ -237,6 +238,7 @@ def knn_graph(
     array([1, 0, 1])
     """
     method = _options.method(algorithm)
+    k = _options.whole(k, "k")
     flags = s.INCLUDE_SELF if include_self else 0
     if (
         (radius is None and recall is None and recall_at is None and init is None)
@@ -250,8 +252,7 @@ def knn_graph(
     wanted = settings(n_jobs, device, memory_limit)
     own = _options.Descent(init, rounds, candidates, delta, recall_at)
     method = own.method(method)
-    if recall is not None and not 0.0 < recall <= 1.0:
-        raise ValueError(f"recall is {recall}, must be above 0 and at most 1")
+    _options.check_recall(recall)
     if method == s.METHOD_DESCENT and radius is not None:
         raise ValueError("radius goes with exact graphs, not with nn_descent (leave one out)")
     if on_device(X):
@@ -324,7 +325,9 @@ def limit(radius: float | None, distance: Distance) -> float:
     """The radius as kith_search_params has it, where 0 is "no limit": next to 0 instead."""
     if radius is None:
         return 0.0
-    return float(radius) or (-5e-324 if distance.number == INNER_PRODUCT else 5e-324)
+    return _options.number(radius, "radius") or (
+        -5e-324 if distance.number == INNER_PRODUCT else 5e-324
+    )
 
 
 def check_types(distance: Distance, corpus: HostMatrix, queries: HostMatrix) -> None:

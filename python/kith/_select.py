@@ -12,6 +12,7 @@ from . import _structs as s
 from ._arrays import BFLOAT16, as_matrix, given_back, on_device
 from ._context import context, settings
 from ._library import lib
+from ._options import whole
 from ._progress import Progress
 
 _FLOATS = (1, 2, 3, BFLOAT16)
@@ -26,14 +27,14 @@ class Selection(NamedTuple):
 
 def select_params(k: int, largest: bool, sorted: bool, method: str) -> s.SelectParams:
     """kith_select_params from select_k's arguments."""
-    number = lib.kith_select_method_parse(method.encode())
+    number = lib.kith_select_method_parse(method.encode()) if isinstance(method, str) else -1
     if number < 0:
         raise ValueError(
             f"method is {method!r}, must be auto, scan, insertion, heap, merge_queue, quick, "
             "bitonic, radix or threshold_heap"
         )
     flags = (s.SELECT_LARGEST if largest else 0) | (0 if sorted else s.SELECT_UNSORTED)
-    return s.sized(s.SelectParams, method=number, k=k, flags=flags)
+    return s.sized(s.SelectParams, method=number, k=whole(k, "k"), flags=flags)
 
 
 def select_k(
@@ -93,7 +94,7 @@ def select_k(
     if not (array.flags.aligned or isinstance(array, np.memmap)):  # points may lie so, values not
         array, stride = array.copy(), 0
     rows, cols = array.shape
-    shape = (rows, k if 0 < k <= cols else 0)
+    shape = (rows, params.k if 0 < params.k <= cols else 0)
     best = np.empty(shape, array.dtype)
     ids = np.empty(shape, np.uint32)
     at = array.__array_interface__["data"][0]

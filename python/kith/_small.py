@@ -19,7 +19,7 @@ import numpy as np
 from . import _metrics
 from . import _structs as s
 from ._arrays import CODES, address
-from ._context import Context, settings
+from ._context import Context, Settings, settings
 from ._errors import exception
 from ._library import lib
 from ._results import Neighbors
@@ -65,8 +65,8 @@ class _Seat:
 
     __slots__ = ("handle", "points", "queries", "params", "table", "frame", "ids", "ids_at", "_own")
 
-    def __init__(self, wanted: Wanted) -> None:
-        self._own = Context(settings(*wanted), watched=False)
+    def __init__(self, wanted: Settings) -> None:
+        self._own = Context(wanted, watched=False)
         self.handle = self._own.handle
         self.frame = Frame()
         at = c.addressof(self.frame)
@@ -102,13 +102,16 @@ class _Seat:
         write(self.frame, 0, *points, *queries, *params, *table)
         own = self.handle
         if corpus is not None:
-            status = lib.kith_corpus_search(own, corpus, self.queries, self.params, self.table)
+            function = lib.kith_corpus_search
+            status = function(own, corpus, self.queries, self.params, self.table)
         elif queries is NONE:
-            status = lib.kith_graph_exact(own, self.points, self.params, self.table)
+            function = lib.kith_graph_exact
+            status = function(own, self.points, self.params, self.table)
         else:
-            status = lib.kith_knn_exact(own, self.points, self.queries, self.params, self.table)
+            function = lib.kith_knn_exact
+            status = function(own, self.points, self.queries, self.params, self.table)
         if status != 0:
-            raise exception(status, lib.kith_ctx_detail(own))
+            raise exception(status, lib.kith_ctx_detail(own), function)
         indices = self.ids.astype(_INDEX)
         if indices.size > _MOST_IDS:
             self.make_room((1, 1))
@@ -132,11 +135,12 @@ def _take(wanted: Wanted) -> _Seat | None:
     free = _seats.free
     seat = free.pop(wanted, None)
     if seat is None:
+        known = settings(*wanted)
         if wanted[0] is not None and wanted[0] < -1:  # as many as there are processors now
             return None
         if len(free) >= _MOST_KEPT:
             free.clear()
-        seat = _Seat(wanted)
+        seat = _Seat(known)
     return seat
 
 
@@ -154,7 +158,7 @@ def _lay(array: Any) -> Laid | None:
 def search(
     points: Any,
     queries: Any,
-    k: Any,
+    k: int,
     metric: Any,
     p: float,
     method: int,
@@ -162,7 +166,7 @@ def search(
     flags: int = 0,
 ) -> Neighbors | None:
     """kith_knn_exact, or of ITSELF kith_graph_exact; None: it is not plain, or not small."""
-    if type(k) is not int or type(metric) is not str:
+    if type(metric) is not str:
         return None
     given = _lay(points)
     asked = NONE if queries is ITSELF else _lay(queries)
@@ -182,11 +186,11 @@ def search(
 
 
 def search_corpus(
-    corpus: c.c_void_p, points: s.Matrix, queries: Any, k: Any, number: int, wanted: Wanted
+    corpus: c.c_void_p, points: s.Matrix, queries: Any, k: int, number: int, wanted: Wanted
 ) -> Neighbors | None:
     """kith_corpus_search of a corpus of points; None: it is not plain, or not small."""
     asked = _lay(queries)
-    if asked is None or type(k) is not int or number == _LOGARITHMS:
+    if asked is None or number == _LOGARITHMS:
         return None
     count, rows = asked[1], points.rows
     if not (0 < k <= rows and steps(rows, points.cols, count, k) <= MOST_STEPS):

@@ -7,6 +7,8 @@ import ctypes as c
 from numbers import Integral
 from typing import Any, TypeVar
 
+from ._wording import in_python
+
 ID_NONE = 0xFFFFFFFF
 INCLUDE_SELF = 1
 SELECT_LARGEST = 1
@@ -27,7 +29,7 @@ def sized(kind: type[_Struct], /, **fields: Any) -> _Struct:
     made = kind(c.sizeof(kind), **fields)
     for name, value in fields.items():  # ctypes drops the bits of a number that do not fit
         if isinstance(value, Integral) and getattr(made, name) != value:
-            raise ValueError(f"{name} is {value}, which is out of range")
+            raise ValueError(in_python(f"{name} is {value}, which is out of range"))
     return made
 
 

@@ -1,18 +1,85 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Neighbours of new points by walks on a graph of the old ones."""
+"""Neighbours of new points by walks on a graph of the old ones, for estimators."""
 
 from __future__ import annotations
+
+import functools
+import os
+import threading
+from typing import Any
 
 from . import _structs as s
 from ._arrays import HostMatrix
 from ._context import Settings
+from ._devices import devices
+from ._index import GraphIndex, is_small
 from ._library import lib
 from ._metrics import Metric, resolve
 from ._results import Neighbors, narrow
 from ._search import call, check_types, table_for
 
+_BYTES = (5, 6)  # uint8, int8: they are compared by whole numbers with queries of their type alone
 
-def graph_search(
+
+class Walks:
+    """Searches a graph. Where the processor does so all preparations are kept from the first search
+    on; a GPU, and a function as metric, prepare in every call. The answers are the same.
+
+    Nothing of it is pickled, copied, or part of what an estimator has learnt.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._indexes: dict[int, GraphIndex] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Walks, ()
+
+    def search(
+        self,
+        points: HostMatrix,
+        graph: Neighbors,
+        queries: HostMatrix,
+        k: int,
+        metric: Metric,
+        p: float,
+        recall: float | None,
+        seed: int,
+        wanted: Settings,
+    ) -> Neighbors:
+        """The same points, graph and metric every time."""
+        cols = points.struct.cols
+        small = recall is None and is_small(points.rows, cols, queries.rows, k, None, 0)
+        if not isinstance(metric, str) or not _on_processor(wanted.device, small):
+            return _graph_search(points, graph, queries, k, metric, p, recall, seed, wanted)
+        kind = queries.struct.dtype if points.struct.dtype in _BYTES else 0
+        with self._lock:
+            index = self._indexes.get(kind)
+            if index is None:
+                index = self._indexes[kind] = GraphIndex(
+                    points.array,
+                    graph,
+                    metric,
+                    p=p,
+                    meets=0,
+                    query_dtype=queries.array.dtype if kind else None,
+                    n_jobs=wanted.threads or None,
+                )
+        return index.search(queries, k, seed=seed, recall=recall, wanted=wanted)
+
+
+def _on_processor(device: str | None, small: bool) -> bool:
+    """Whether the processor searches; where a GPU may, it depends on the size of the job."""
+    named = device or os.environ.get("KITH_DEVICE") or "auto"
+    return named == "cpu" or (named == "auto" and (small or not _has_gpu()))
+
+
+@functools.cache
+def _has_gpu() -> bool:
+    return any(each.available for each in devices() if each.name != "cpu")
+
+
+def _graph_search(
     points: HostMatrix,
     graph: Neighbors,
     queries: HostMatrix,
@@ -26,7 +93,7 @@ def graph_search(
     """kith_graph_search, of arrays in host memory."""
     distance = resolve(metric, p, queries.array.dtype)
     check_types(distance, points, queries)
-    known, keep = narrow(graph)
+    known, keep = narrow(graph, "graph")
     table = table_for(points, queries, k, None, None)
     params = s.sized(
         s.GraphSearchParams,

@@ -164,7 +164,7 @@ class Prepared(unittest.TestCase):
             kith.GraphIndex(x, found, query_dtype=np.int64)
         bytes_ = (x * 100).clip(0, 255).astype(np.uint8)
         graph = kith.knn_graph(bytes_, 8)
-        with self.assertRaisesRegex(ValueError, "queries are float32, and the walks on uint8"):
+        with self.assertRaisesRegex(ValueError, "queries are float32, and the index of uint8"):
             kith.GraphIndex(bytes_, graph).query(x[:1], 3)
         asked = kith.GraphIndex(bytes_, graph, query_dtype="float32").query(x[:1], 3)
         self.assertEqual(asked.indices.shape, (1, 3))
@@ -221,6 +221,12 @@ class Graphs(unittest.TestCase):
                 kith.Graph.load(os.path.join(folder, "absent.npz"))
             with self.assertRaisesRegex(ValueError, "format is 'xml'"):
                 self.graph.save(path, format="xml")
+            self.graph.n_points = 7  # a file that says so could not be read
+            for form in "npz", "csr", "kith", "knn", "ibin", "ivecs":
+                with self.assertRaisesRegex(ValueError, "hold id 79, but the corpus has 7 rows"):
+                    self.graph.save(path, format=form)
+        with self.assertRaisesRegex(ValueError, "indices hold .*, must be below 7, the number of"):
+            kith.Graph(*kith.knn(self.x, self.x[:7], 3))
 
     @unittest.skipIf(scipy is None, "SciPy is missing")
     def test_matrices_and_edges_are_one_sided_united_or_mutual(self):

@@ -3,6 +3,7 @@
 
 import os
 import pickle
+import threading
 import unittest
 import unittest.mock
 import warnings
@@ -165,6 +166,64 @@ class Answers(unittest.TestCase):
             n_neighbors=10, algorithm="nn_descent", random_state=0
         )
         self.assertEqual(transformer.fit_transform(x).nnz, 11 * 3000)
+
+    def test_walks_on_a_graph_are_prepared_once(self):
+        from kith import _walk
+        from kith._arrays import as_matrix
+
+        for dtype, metric, recall in (
+            ("float32", "euclidean", None),
+            ("float64", "manhattan", 0.9),
+            ("uint8", "cosine", None),
+        ):
+            x = (40 * abs(support.points(2500, 12))).astype(dtype)
+            q = (40 * abs(support.points(60, 12, seed=1))).astype(dtype)
+            options = {"algorithm": "nn_descent", "metric": metric, "recall": recall}
+            nearest = kith.NearestNeighbors(n_neighbors=6, random_state=5, **options).fit(x)
+            known = nearest._graph, metric, 2, recall, 5
+
+            def prepared_anew(queries):
+                graph, *rest = known
+                points, asked = as_matrix(x, "x"), as_matrix(queries, "queries")
+                return _walk._graph_search(points, graph, asked, 6, *rest, nearest._settings())
+
+            kinds = [q, q[:1], q.astype("float32")] if dtype == "uint8" else [q, q[:1]]
+            truths = [prepared_anew(each) for each in kinds]
+            made = unittest.mock.patch.object(_walk, "GraphIndex", side_effect=kith.GraphIndex)
+            with made as index:
+                found = [[None] * len(kinds) for _ in range(6)]
+
+                def ask(slot):
+                    found[slot] = [nearest.kneighbors(each) for each in kinds]
+
+                threads = [threading.Thread(target=ask, args=(slot,)) for slot in range(6)]
+                for each in threads:
+                    each.start()
+                for each in threads:
+                    each.join()
+                self.assertEqual(index.call_count, 1 + (dtype == "uint8"))  # for float32, too
+            again = pickle.loads(pickle.dumps(nearest))
+            for answers in *found, [again.kneighbors(each) for each in kinds]:
+                for answer, truth in zip(answers, truths):
+                    self.assertEqual(answer.indices.tobytes(), truth.indices.tobytes())
+                    self.assertEqual(answer.distances.tobytes(), truth.distances.tobytes())
+            child = os.fork()
+            if child == 0:
+                same = nearest.kneighbors(q).indices == truths[0].indices
+                os._exit(0 if same.all() else 1)
+            self.assertEqual(os.waitpid(child, 0)[1], 0)
+        labels = x[:, 0] > 20
+        guess = kith.KNeighborsClassifier(5, **options).fit(x, labels)
+        self.assertGreater((guess.predict(x) == labels).mean(), 0.9)
+
+    def test_parameters_that_are_set_wait_for_the_next_fit(self):
+        nearest = kith.NearestNeighbors(n_neighbors=3, metric="manhattan").fit(X)
+        truth = nearest.kneighbors(Q).distances
+        nearest.set_params(metric="chebyshev", algorithm="nn_descent")
+        for _ in range(3):
+            np.testing.assert_array_equal(nearest.kneighbors(Q).distances, truth)
+        other = nearest.fit(X).kneighbors(Q).distances
+        self.assertFalse((other == truth).any())
 
     def test_plain_queries_are_taken_and_others_validated(self):
         import kith._estimator as estimator

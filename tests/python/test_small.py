@@ -115,6 +115,7 @@ class BothWays(unittest.TestCase):
         fixed = X.copy()
         fixed.flags.writeable = False
         self.same(lambda: kith.knn_graph(fixed, 3))  # read-only is plain
+        self.same(lambda: kith.knn_graph(X, np.int64(3)))
         wide, out = support.points(2000, 64), (np.empty((300, 3), "f4"), np.empty((300, 3), "i8"))
         with counted() as short:
             kith.knn_graph(X[:, ::2], 3)
@@ -123,7 +124,6 @@ class BothWays(unittest.TestCase):
             kith.knn_graph(X.astype(">f4"), 3)
             kith.knn_graph(np.abs(X), 3, metric="kl")
             kith.knn_graph(X[:40], 3, metric=lambda a, b: float(abs(a - b).sum()))
-            kith.knn_graph(X, np.int64(3))
             kith.knn_graph(X, 3, n_jobs=-2)
             kith.knn_graph(X, 3, progress=lambda *told: None)
             kith.knn_graph(X, 3, recall=0.9)

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Errors speak of the arguments of the Python call, not of those of the C function behind it."""
+
+import os
+import re
+import tempfile
+import unittest
+
+import kith
+import numpy as np
+import support
+
+X = np.abs(support.points(50, 4))
+Q = np.abs(support.points(7, 4, seed=1))
+BAD, BAD_Q = X.copy(), Q.copy()
+BAD[3, 2] = BAD_Q[5, 1] = np.nan
+FEW = Q[:, :2].copy()
+BYTES = (X * 50).astype(np.uint8)
+G = kith.knn_graph(X, 5)
+BEYOND, SHORT = (kith.Neighbors(G.distances, G.indices.copy()) for _ in range(2))
+BEYOND.indices[0, 3] = 50
+SHORT.indices[0, 4] = -1
+TWICE = np.concatenate([X, X])
+
+# What a C programmer reads.
+FOREIGN = re.compile(
+    r"kith_|KITH_|NULL|params|meta\.|points\[|points has|graph[12]|radii|\.rows|\.cols|tree_height|"
+    r"method is (tree|descent)|threads is|seed is|custom|caller|neighbors has"
+)
+
+SAID = (
+    (lambda: kith.knn(BAD, Q, 3), "corpus[3, 2] is NaN"),
+    (lambda: kith.knn(X, BAD_Q, 3), "queries[5, 1] is NaN"),
+    (lambda: kith.knn(X, FEW, 3), "the corpus has 4 columns and queries has 2"),
+    (lambda: kith.knn(X, Q[:0], 3), "queries.shape[0] is 0, must be 1"),
+    (lambda: kith.knn(X[:, :0], Q, 3), "corpus.shape[1] is 0, must be 1"),
+    (lambda: kith.knn(X, Q, 51), "k is 51, must be at most 50"),
+    (lambda: kith.knn(X, Q, 3.5), "k is 3.5, must be a whole number"),
+    (lambda: kith.knn(X, Q, "3"), "k is '3', must be a whole number"),
+    (lambda: kith.knn(X, Q, 3, radius="a"), "radius is 'a', must be a number"),
+    (lambda: kith.knn(X, Q, 3, n_jobs=1.5), "n_jobs is 1.5, must be a whole number"),
+    (lambda: kith.knn(X, Q, 3, n_jobs=10**12), "n_jobs is 1000000000000, which is out of range"),
+    (lambda: kith.knn(X, Q, 3, memory_limit="8G"), "memory_limit is '8G', must be a number of"),
+    (lambda: kith.knn(X, Q, 3, memory_limit=-1), "memory_limit is -1, which is out of range"),
+    (lambda: kith.knn(X, Q, 3, device=0), "device is 0, must be a name"),
+    (lambda: kith.knn(X, Q, 3, out=Q), "out must be two arrays"),
+    (lambda: kith.knn(X, Q, 3, algorithm="kd_tree", metric="cosine"), "algorithm is kd_tree and"),
+    (lambda: kith.knn(X, Q, 3, metric=lambda a, b: np.nan), "the function's distance of query 0"),
+    (lambda: kith.knn(None, Q, 3), "corpus is of type NoneType"),
+    (lambda: kith.knn([[1, 2], [3]], Q, 3), "corpus is no matrix: "),
+    (lambda: kith.knn(X, [["a"]], 3), "queries is of type <U1"),
+    (lambda: kith.knn(X, np.array([["a"]], object), 3), "queries must be of numbers: "),
+    (lambda: kith.knn(np.ma.masked_less(X, 0.1), Q, 3), "corpus has masked values"),
+    (lambda: kith.knn_graph(BAD, 3), "X[3, 2] is NaN"),
+    (lambda: kith.knn_graph(BAD, 3, progress=lambda *told: None), "X[3, 2] is NaN"),
+    (lambda: kith.knn_graph(BAD, 3, algorithm="nn_descent"), "X[3, 2] is NaN"),
+    (lambda: kith.knn_graph(X[:0], 3), "X.shape[0] is 0, must be 1"),
+    (lambda: kith.knn_graph(X, 3, rounds=-3), "rounds is -3, must be at least 0"),
+    (
+        lambda: kith.knn_graph(X, 3, candidates=-3),
+        "candidates is -3, must be 1 to 1048576 (or None",
+    ),
+    (lambda: kith.knn_graph(X, 3, delta="a"), "delta is 'a', must be a number"),
+    (lambda: kith.knn_graph(X, 3, recall="a"), "recall is 'a', must be a number"),
+    (lambda: kith.knn_graph(X, 3, rounds=1, random_state=1.5), "random_state is 1.5, must be a"),
+    (lambda: kith.knn_graph(X, 3, init=G.distances), "init: indices are float32"),
+    (lambda: kith.radius_neighbors(BAD, radius=1), "corpus[3, 2] is NaN"),
+    (lambda: kith.radius_neighbors(X, BAD_Q, radius=1), "queries[5, 1] is NaN"),
+    (lambda: kith.radius_neighbors(X, Q[:2], radius=[1, -1]), "radius[1] is -1, must be"),
+    (lambda: kith.radius_neighbors(X, radius="a"), "radius is 'a', must be a number"),
+    (lambda: kith.radius_neighbors(X, radius=1, algorithm="nn_descent"), "algorithm is nn_descent"),
+    (lambda: kith.Corpus(BAD), "X[3, 2] is NaN"),
+    (lambda: kith.Corpus(X).query(BAD_Q), "queries[5, 1] is NaN"),
+    (lambda: kith.Corpus(X).query(Q, None), "k is None, must be a whole number"),
+    (lambda: kith.Tree(X, "cosine"), "a Tree is wanted and the metric is cosine"),
+    (lambda: kith.Tree(X, height=99), "height is 99, must be 0 to 1"),
+    (lambda: kith.Tree(X).add(BAD), "X[3, 2] is NaN"),
+    (lambda: kith.Tree(X).add(FEW), "the corpus has 4 columns and X has 2"),
+    (lambda: kith.Tree(X).add(X.astype(float)), "rows of X are float64 and the corpus'"),
+    (lambda: kith.Tree(X).remove([50]), "indices[0] is 50, must be below 50"),
+    (lambda: kith.Tree(X).remove(np.arange(50)), "indices name all 50 rows"),
+    (lambda: kith.GraphIndex(BAD, G), "X[3, 2] is NaN"),
+    (lambda: kith.GraphIndex(X[1:], G), "the graph has 50 rows and there are 49 points"),
+    (lambda: kith.GraphIndex(X, BEYOND), "graph[0, 3] is id 50, must be below 50"),
+    (lambda: kith.GraphIndex(X, G.indices), "graph must be (distances, indices), or a kith.Graph"),
+    (lambda: kith.GraphIndex(X, G, query_dtype="text"), "query_dtype is text, must be one of"),
+    (lambda: kith.GraphIndex(BYTES, G).query(Q), "queries are float32, and the index of uint8 was"),
+    (lambda: kith.GraphIndex(X, G).query(BAD_Q), "queries[5, 1] is NaN"),
+    (lambda: kith.GraphIndex(X, G).query(FEW), "the index has 4 columns and queries has 2"),
+    (
+        lambda: kith.GraphIndex(X, G, width=2).query(Q, 3),
+        "width is 2, must be at least k, 3 (or None",
+    ),
+    (lambda: kith.GraphIndex(X, G, width=2.5).query(Q), "width is 2.5, must be a whole number"),
+    (
+        lambda: kith.GraphIndex(X, G).query(Q, random_state="a"),
+        "random_state is 'a', must be a whole",
+    ),
+    (lambda: kith.merge(TWICE[1:], G, G), "the graphs are of 50 and 50 points, X has 99 rows"),
+    (lambda: kith.merge(np.concatenate([X, BAD]), G, G), "X[53, 2] is NaN"),
+    (lambda: kith.merge(TWICE, BEYOND, G), "first[0, 3] is id 50"),
+    (lambda: kith.merge(TWICE, G, BEYOND, algorithm="nn_descent"), "second[0, 3] is id 50"),
+    (lambda: kith.merge(TWICE, G, SHORT), "second has 4 different neighbours in row 0"),
+    (lambda: kith.merge(TWICE, G, G, 9), "k is 9 and first has lists of 5"),
+    (lambda: kith.merge(TWICE, G.indices, G), "first must be (distances, indices)"),
+    (lambda: kith.merge(TWICE, G, G, recall=2), "recall is 2, must be above 0"),
+    (lambda: kith.recall(G, X=X[1:]), "found has 50 rows and there are 49 points"),
+    (lambda: kith.recall(BEYOND, X=X), "found[0, 3] is id 50"),
+    (lambda: kith.recall(G, X=BAD), "X[3, 2] is NaN"),
+    (lambda: kith.recall(G, G, at=2.5), "at is 2.5, must be a whole number"),
+    (lambda: kith.select_k(X, 9), "k is 9, must be at most 4"),
+    (lambda: kith.select_k(X, 2, method=None), "method is None, must be auto"),
+    (lambda: kith.Graph(*BEYOND), "indices hold 50, must be below 50, the number of points"),
+    (lambda: kith.Graph(*G, n_points=-1), "n_points is -1, must be 1 to"),
+    (lambda: kith.Graph(G.indices, G.distances), "a Graph: indices are float32"),
+    (lambda: kith.Graph(*G).save("g.npz", format=3), "format is 3, must be npz"),
+)
+
+
+class Words(unittest.TestCase):
+    def check(self, said):
+        for number, (call, text) in enumerate(said):
+            with self.subTest(number=number), self.assertRaises((ValueError, TypeError)) as caught:
+                call()
+            self.assertRegex(str(caught.exception), "^" + re.escape(text))
+            self.assertNotRegex(str(caught.exception), FOREIGN)
+
+    def test_of_functions_and_objects(self):
+        self.check(SAID)
+
+    def test_of_estimators(self):
+        try:
+            import sklearn  # noqa: F401
+        except ImportError:
+            self.skipTest("scikit-learn is missing")
+        nearest = kith.NearestNeighbors
+        descent = {"algorithm": "nn_descent"}
+        said = (
+            (lambda: nearest(metric="chi2").fit(X - 9).kneighbors(Q), "the fitted X[0, 0] is -"),
+            (lambda: nearest(metric="chi2").fit(X).kneighbors(Q - 9), "X[0, 0] is -"),
+            (lambda: nearest(metric="chi2", **descent).fit(X).kneighbors(Q - 9), "X[0, 0] is -"),
+            (lambda: nearest(metric="chi2").fit(X).radius_neighbors(Q - 9), "X[0, 0] is -"),
+            (lambda: nearest(radius="a").fit(X).radius_neighbors(Q), "radius is 'a'"),
+            (lambda: nearest(0, **descent).fit(X), "Expected n_neighbors > 0. Got 0"),
+            (lambda: nearest(2.5, **descent).fit(X), "n_neighbors does not take"),
+            (lambda: nearest(**descent).fit(X[:1]), "n_samples = 1, a graph by nn_descent"),
+            (lambda: nearest(recall=2).fit(X), "recall is 2, must be above 0"),
+        )
+        self.check(said)
+
+    def test_a_file_that_is_named_like_an_argument_keeps_its_name(self):
+        before = os.getcwd()
+        with tempfile.TemporaryDirectory() as folder:
+            os.chdir(folder)
+            try:
+                with open("points.kith", "w") as file:
+                    file.write("none")
+                with self.assertRaisesRegex(ValueError, "^points.kith: "):
+                    kith.Corpus.open("points.kith")
+            finally:
+                os.chdir(before)
+
+
+if __name__ == "__main__":
+    unittest.main()
