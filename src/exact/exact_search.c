@@ -400,6 +400,25 @@ done:
     return status;
 }
 
+/* The larger set says which type is fine enough: of few rows that is not asked (exact_type.h). */
+static kith_status prepare_both(kith_ctx *ctx, bool integer, const kin_request *request,
+                                kin_prepared *a, kin_prepared *b)
+{
+    const int large = b->groups.count >= a->groups.count;
+    kin_prepared *corpus = large == 1 ? b : a;
+    kin_prepared *other = large == 1 ? a : b;
+    if (corpus->groups.count == 0) {
+        return KITH_OK;
+    }
+    corpus->within = request->within[large];
+    KIN_TRY(kin_prepare_corpus(ctx, integer, request->k, corpus));
+    if (other->groups.count == 0) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_order_make(ctx, &other->rows, &other->distance, other->groups.count, other->order));
+    return kin_prepare_queries(ctx, &corpus->frame, 0, other->groups.count, other);
+}
+
 kith_status kin_exact_both(kith_ctx *ctx, const kith_matrix *a, const kith_matrix *b,
                            const kin_request *request, const kith_neighbors *ab,
                            const kith_neighbors *ba)
@@ -420,15 +439,7 @@ kith_status kin_exact_both(kith_ctx *ctx, const kith_matrix *a, const kith_matri
         status = run_all_pairs(ctx, &pa, &pb, &back, ba);
         goto done;
     }
-    pb.within = request->within[1];
-    if (pb.groups.count > 0) {
-        KIN_TRY_GOTO(status, kin_prepare_corpus(ctx, integer, request->k, &pb), done);
-    }
-    if (pb.groups.count > 0 && pa.groups.count > 0) {
-        KIN_TRY_GOTO(status, kin_order_make(ctx, &pa.rows, &pa.distance, pa.groups.count, pa.order),
-                     done);
-        KIN_TRY_GOTO(status, kin_prepare_queries(ctx, &pb.frame, 0, pa.groups.count, &pa), done);
-    }
+    KIN_TRY_GOTO(status, prepare_both(ctx, integer, request, &pa, &pb), done);
     note_preparation(ctx, &pa);
     note_preparation(ctx, &pb);
     status = both_by_screen(ctx, &pa, &pb, request, ab, ba);
