@@ -3,6 +3,7 @@
 
 #include "cli.h"
 #include "cli_message.h"
+#include "cli_read.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,439 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli_options.h"
 
-#include "cli_values.h"
-
-#include <stdarg.h>
-#include <stdio.h>
-
-static bool refuse(cli_error *error, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static bool refuse(cli_error *error, const char *format, ...)
-{
-    va_list list;
-    va_start(list, format);
-    (void)vsnprintf(error->text, sizeof error->text, format, list);
-    va_end(list);
-    return false;
-}
-
-/* ---- What each value means ------------------------------------------------------------------ */
-
-static bool read_k(const char *value, cli_args *args, cli_error *error)
-{
-    return cli_value_int(value, 1, INT64_MAX, &args->k) ||
-           refuse(error, "'%s' is no number of %s (give a whole number from 1)", value,
-                  args->command == CLI_SELECT ? "values" : "neighbours");
-}
-
-/* "'x' is no metric (known: a, b)": the names of first .. last. */
-static bool refuse_name(cli_error *error, const char *value, const char *what,
-                        const char *(*name)(int), int first, int last)
-{
-    size_t used =
-        (size_t)snprintf(error->text, sizeof error->text, "'%s' is no %s (known:", value, what);
-    for (int i = first; i <= last && used < sizeof error->text; i++) {
-        used += (size_t)snprintf(error->text + used, sizeof error->text - used, "%s %s",
-                                 i == first ? "" : ",", name(i));
-    }
-    if (used < sizeof error->text) {
-        (void)snprintf(error->text + used, sizeof error->text - used, ")");
-    }
-    return false;
-}
-
-static const char *metric_name(int metric)
-{
-    return kith_metric_name((kith_metric)metric);
-}
-
-static const char *select_name(int method)
-{
-    return kith_select_method_name((kith_select_method)method);
-}
-
-static const char *buffer_name(int buffer)
-{
-    static const char *const names[] = {[KITH_BUFFER_NONE] = "none",
-                                        [KITH_BUFFER_PLAIN] = "plain",
-                                        [KITH_BUFFER_FULL] = "full",
-                                        [KITH_BUFFER_SORTED] = "sorted"};
-    return names[buffer];
-}
-
-static bool read_metric(const char *value, cli_args *args, cli_error *error)
-{
-    args->metric = kith_metric_parse(value);
-    if (args->metric != KITH_METRIC_DEFAULT && args->metric != KITH_CUSTOM) {
-        return true;
-    }
-    return refuse_name(error, value, "metric", metric_name, KITH_EUCLIDEAN, KITH_CUSTOM - 1);
-}
-
-static const char *method_name(int method)
-{
-    static const char *const names[] = {[KITH_METHOD_AUTO] = "auto",
-                                        [KITH_METHOD_EXACT] = "exact",
-                                        [KITH_METHOD_TREE] = "tree",
-                                        [KITH_METHOD_DESCENT] = "descent"};
-    return names[method];
-}
-
-static bool read_method(const char *value, cli_args *args, cli_error *error)
-{
-    for (int method = KITH_METHOD_AUTO; method <= KITH_METHOD_DESCENT; method++) {
-        if (strcmp(value, method_name(method)) == 0) {
-            args->method = (kith_method)method;
-            return true;
-        }
-    }
-    return refuse_name(error, value, "method", method_name, KITH_METHOD_AUTO, KITH_METHOD_DESCENT);
-}
-
-static bool read_tree_height(const char *value, cli_args *args, cli_error *error)
-{
-    int64_t height = 0;
-    if (!cli_value_int(value, 1, 28, &height)) {
-        return refuse(error, "'%s' is no height of a tree (give 1 to 28)", value);
-    }
-    args->tree_height = (int32_t)height;
-    return true;
-}
-
-static const char *pipeline_name(int pipeline)
-{
-    static const char *const names[] = {[KITH_PIPELINE_FUSED] = "fused",
-                                        [KITH_PIPELINE_MATRIX] = "matrix",
-                                        [KITH_PIPELINE_HYBRID] = "hybrid"};
-    return names[pipeline];
-}
-
-static bool read_pipeline(const char *value, cli_args *args, cli_error *error)
-{
-    for (int pipeline = KITH_PIPELINE_FUSED; pipeline <= KITH_PIPELINE_HYBRID; pipeline++) {
-        if (strcmp(value, pipeline_name(pipeline)) == 0) {
-            args->pipeline = (kith_pipeline)pipeline;
-            return true;
-        }
-    }
-    return refuse_name(error, value, "pipeline", pipeline_name, KITH_PIPELINE_FUSED,
-                       KITH_PIPELINE_HYBRID);
-}
-
-static bool read_select(const char *value, cli_args *args, cli_error *error)
-{
-    const int method = kith_select_method_parse(value);
-    args->select = (kith_select_method)method;
-    return method >= 0 || refuse_name(error, value, "method of selection", select_name,
-                                      KITH_SELECT_AUTO, KITH_SELECT_THRESHOLD_HEAP);
-}
-
-static bool read_buffer(const char *value, cli_args *args, cli_error *error)
-{
-    for (int buffer = KITH_BUFFER_NONE; buffer <= KITH_BUFFER_SORTED; buffer++) {
-        if (strcmp(value, buffer_name(buffer)) == 0) {
-            args->buffer = (kith_select_buffer)buffer;
-            return true;
-        }
-    }
-    return refuse_name(error, value, "buffer", buffer_name, KITH_BUFFER_NONE, KITH_BUFFER_SORTED);
-}
-
-static bool read_group(const char *value, cli_args *args, cli_error *error)
-{
-    int64_t group = 0;
-    if (!cli_value_int(value, 2, 8, &group) || (group & (group - 1)) != 0) {
-        return refuse(error, "'%s' is no size of a group (use 2, 4 or 8)", value);
-    }
-    args->group = (int32_t)group;
-    return true;
-}
-
-static bool read_heap_sample(const char *value, cli_args *args, cli_error *error)
-{
-    int64_t sample = 0;
-    if (!cli_value_int(value, 1, 1024, &sample)) {
-        return refuse(error, "'%s' is no sample in multiples of k (give 1 to 1024)", value);
-    }
-    args->heap_sample = (int32_t)sample;
-    return true;
-}
-
-static const char *mode_name(int mode)
-{
-    return kith_predict_mode_name((kith_predict_mode)mode);
-}
-
-static bool read_mode(const char *value, cli_args *args, cli_error *error)
-{
-    const int mode = kith_predict_mode_parse(value);
-    args->mode = (kith_predict_mode)mode;
-    return mode >= 0 || refuse_name(error, value, "mode", mode_name, KITH_PREDICT_MEAN,
-                                    KITH_PREDICT_WEIGHTED_VOTE);
-}
-
-static bool read_path(const char *value, const char **path, cli_error *error)
-{
-    *path = value;
-    return value[0] != '\0' || refuse(error, "the name is empty (give the name of a file)");
-}
-
-static bool read_output(const char *value, cli_args *args, cli_error *error)
-{
-    return read_path(value, &args->output, error);
-}
-
-static bool read_output_back(const char *value, cli_args *args, cli_error *error)
-{
-    return read_path(value, &args->output_back, error);
-}
-
-static bool read_distances(const char *value, cli_args *args, cli_error *error)
-{
-    return read_path(value, &args->distances, error);
-}
-
-static bool read_points(const char *value, cli_args *args, cli_error *error)
-{
-    return read_path(value, &args->points, error);
-}
-
-static bool read_points_out(const char *value, cli_args *args, cli_error *error)
-{
-    return read_path(value, &args->points_out, error);
-}
-
-static bool read_map(const char *value, cli_args *args, cli_error *error)
-{
-    return read_path(value, &args->map, error);
-}
-
-static bool read_truth(const char *value, cli_args *args, cli_error *error)
-{
-    return read_path(value, &args->truth, error);
-}
-
-static bool read_format(const char *value, cli_args *args, cli_error *error)
-{
-    args->format = kith_format_parse(value);
-    return args->format != KITH_FORMAT_AUTO ||
-           refuse(error, "'%s' is no format (known: npz, csr, ivecs, ibin, knn, kith)", value);
-}
-
-static bool read_radius(const char *value, cli_args *args, cli_error *error)
-{
-    return cli_value_number(value, &args->radius) ||
-           refuse(error, "'%s' is no radius (give a finite number)", value);
-}
-
-/* A graph may do without. */
-static bool read_sample(const char *value, cli_args *args, cli_error *error)
-{
-    const int64_t least = args->command == CLI_EVAL ? 1 : 0;
-    return cli_value_int(value, least, INT64_MAX, &args->sample) ||
-           refuse(error, "'%s' is no number of rows (give a whole number from %d)", value,
-                  (int)least);
-}
-
-/* "0.99", "0.99@10" */
-static bool read_recall(const char *value, cli_args *args, cli_error *error)
-{
-    char number[32];
-    const char *at = strchr(value, '@');
-    const size_t length = at != NULL ? (size_t)(at - value) : strlen(value);
-    const bool fits = length < sizeof number;
-    (void)snprintf(number, sizeof number, "%.*s", fits ? (int)length : 0, value);
-    if (cli_value_number(number, &args->recall) && args->recall > 0.0 && args->recall <= 1.0 &&
-        (at == NULL || cli_value_int(at + 1, 1, INT64_MAX, &args->recall_at))) {
-        return true;
-    }
-    return refuse(error,
-                  "'%s' is no recall (give a share from 0 to 1, and of how many neighbours if you "
-                  "like: 0.99, 0.99@10)",
-                  value);
-}
-
-static bool read_count(const char *value, int64_t least, int32_t *count, cli_error *error)
-{
-    int64_t number = 0;
-    if (!cli_value_int(value, least, INT32_MAX, &number)) {
-        return refuse(error, "'%s' is no such number (give a whole number from %d)", value,
-                      (int)least);
-    }
-    *count = (int32_t)number;
-    return true;
-}
-
-static bool read_rounds(const char *value, cli_args *args, cli_error *error)
-{
-    return read_count(value, 0, &args->rounds, error);
-}
-
-static bool read_candidates(const char *value, cli_args *args, cli_error *error)
-{
-    return read_count(value, 1, &args->candidates, error);
-}
-
-static bool read_list(const char *value, cli_args *args, cli_error *error)
-{
-    return read_count(value, 2, &args->list, error);
-}
-
-static bool read_width(const char *value, cli_args *args, cli_error *error)
-{
-    return read_count(value, 1, &args->width, error);
-}
-
-static bool read_share(const char *value, double *share, cli_error *error)
-{
-    return (cli_value_number(value, share) && *share > 0.0 && *share <= 1.0) ||
-           refuse(error, "'%s' is no share (give a number above 0, at most 1)", value);
-}
-
-static bool read_delta(const char *value, cli_args *args, cli_error *error)
-{
-    return read_share(value, &args->delta, error);
-}
-
-static bool read_start_share(const char *value, cli_args *args, cli_error *error)
-{
-    return read_share(value, &args->start_share, error);
-}
-
-static bool read_init(const char *value, cli_args *args, cli_error *error)
-{
-    return read_path(value, &args->init, error);
-}
-
-const char *cli_start_name(kith_start start)
-{
-    static const char *const names[] = {[KITH_START_AUTO] = "auto",
-                                        [KITH_START_RANDOM] = "random",
-                                        [KITH_START_SCREEN] = "screen",
-                                        [KITH_START_GRAPH] = "graph"};
-    return names[start];
-}
-
-static const char *start_name(int start)
-{
-    return cli_start_name((kith_start)start);
-}
-
-static bool read_start(const char *value, cli_args *args, cli_error *error)
-{
-    for (int start = KITH_START_AUTO; start <= KITH_START_SCREEN; start++) {
-        if (strcmp(value, start_name(start)) == 0) {
-            args->start = (kith_start)start;
-            return true;
-        }
-    }
-    return refuse_name(error, value, "start", start_name, KITH_START_AUTO, KITH_START_SCREEN);
-}
-
-/* 0, 1 and 2 are -1 (nearest), 0 (auto) and 1 (all) of the library. */
-static const char *updates_name(int updates)
-{
-    static const char *const names[] = {"nearest", "auto", "all"};
-    return names[updates];
-}
-
-static bool read_updates(const char *value, cli_args *args, cli_error *error)
-{
-    for (int updates = 0; updates < 3; updates++) {
-        if (strcmp(value, updates_name(updates)) == 0) {
-            args->all_updates = updates - 1;
-            return true;
-        }
-    }
-    return refuse_name(error, value, "choice of updates", updates_name, 0, 2);
-}
-
-static const char *symmetry_name(int symmetry)
-{
-    return symmetry == KITH_SYMMETRY_UNION ? "union" : "mutual";
-}
-
-static bool read_symmetric(const char *value, cli_args *args, cli_error *error)
-{
-    for (int symmetry = KITH_SYMMETRY_UNION; symmetry <= KITH_SYMMETRY_MUTUAL; symmetry++) {
-        if (strcmp(value, symmetry_name(symmetry)) == 0) {
-            args->symmetry = (kith_symmetry)symmetry;
-            return true;
-        }
-    }
-    return refuse_name(error, value, "symmetry", symmetry_name, KITH_SYMMETRY_UNION,
-                       KITH_SYMMETRY_MUTUAL);
-}
-
-static bool read_chunk(const char *value, cli_args *args, cli_error *error)
-{
-    return cli_value_int(value, 1, UINT32_MAX - 1, &args->chunk) ||
-           refuse(error, "'%s' is no number of rows (give a whole number from 1)", value);
-}
-
-static bool read_shards(const char *value, cli_args *args, cli_error *error)
-{
-    return read_path(value, &args->shards, error);
-}
-
-static bool read_shard_count(const char *value, cli_args *args, cli_error *error)
-{
-    int64_t count = 0;
-    if (!cli_value_int(value, 1, 4096, &count)) {
-        return refuse(error, "'%s' is no number of shards (give 1 to 4096)", value);
-    }
-    args->shard_count = (int32_t)count;
-    return true;
-}
-
-static bool read_parts(const char *value, cli_args *args, cli_error *error)
-{
-    int64_t count = KITH_PARTS_AUTO;
-    if (strcmp(value, "auto") != 0 && !cli_value_int(value, 1, KITH_PARTS_MAX, &count)) {
-        return refuse(error, "'%s' is no number of files (give 1 to 256, or auto)", value);
-    }
-    args->parts = (int32_t)count;
-    return true;
-}
-
-static bool read_seed(const char *value, cli_args *args, cli_error *error)
-{
-    return cli_value_uint(value, &args->seed) ||
-           refuse(error, "'%s' is no seed (give a whole number from 0 to 2^64-1)", value);
-}
-
-static bool read_device(const char *value, cli_args *args, cli_error *error)
-{
-    args->device = value;
-    return cli_value_is_device(value) ||
-           refuse(error, "'%s' is no device (use auto, cpu, cuda, cuda:N, cuda:N,M or cuda:all)",
-                  value);
-}
-
-static bool read_threads(const char *value, cli_args *args, cli_error *error)
-{
-    int64_t threads = 0;
-    if (!cli_value_int(value, 1, INT32_MAX, &threads)) {
-        return refuse(error, "'%s' is no number of threads (give a whole number from 1)", value);
-    }
-    args->threads = (int32_t)threads;
-    return true;
-}
-
-static bool read_memory(const char *value, cli_args *args, cli_error *error)
-{
-    return cli_value_bytes(value, &args->memory_bytes) ||
-           refuse(error, "'%s' is no amount of memory (give bytes, or 512M, 8G, 1.5T)", value);
-}
-
-static bool read_gpu_memory(const char *value, cli_args *args, cli_error *error)
-{
-    return cli_value_bytes(value, &args->gpu_memory_bytes) ||
-           refuse(error, "'%s' is no amount of memory (give bytes, or 512M, 8G, 1.5T)", value);
-}
-
-/* ---- The tables ----------------------------------------------------------------------------- */
-
 enum {
     GRAPH = 1u << CLI_GRAPH,
     SEARCH = 1u << CLI_SEARCH,
@@ -455,131 +22,107 @@ enum {
 
 static const cli_option options[CLI_OPTION_COUNT] = {
     [CLI_OPT_K] = {NULL, 'k', "N", COMPUTES | CHANGES,
-                   "neighbours (select: values) a row (merge, add, remove: as graphs)", read_k},
+                   "neighbours (select: values) a row (merge, add, remove: as graphs)"},
     [CLI_OPT_METRIC] = {"metric", 0, "NAME", SOLVES | PREDICT | EVAL | TREE | CHANGES,
-                        "one of those below (default: euclidean; eval: what the files say)",
-                        read_metric},
+                        "one of those below (default: euclidean; eval: what the files say)"},
     [CLI_OPT_METHOD] = {"method", 0, "NAME", SOLVES | PREDICT,
-                        "auto (default), exact, tree: the same answer; graph: descent, too",
-                        read_method},
+                        "auto (default), exact, tree: the same answer; graph: descent, too"},
     [CLI_OPT_TREE_HEIGHT] = {"tree-height", 0, "H", SOLVES | PREDICT | TREE,
-                             "with a tree: 2^H leaves (default: by the number of columns)",
-                             read_tree_height},
+                             "with a tree: 2^H leaves (default: by the number of columns)"},
     [CLI_OPT_PIPELINE] = {"pipeline", 0, "NAME", SOLVES,
-                          "fused (default), matrix, hybrid (with a GPU): the same answer",
-                          read_pipeline},
+                          "fused (default), matrix, hybrid (with a GPU): the same answer"},
     [CLI_OPT_SELECT] = {"select", 0, "NAME", SOLVES | SELECT,
-                        "auto, scan, insertion, heap, merge_queue, quick ... (of a matrix)",
-                        read_select},
+                        "auto, scan, insertion, heap, merge_queue, quick ... (of a matrix)"},
     [CLI_OPT_BUFFER] = {"buffer", 0, "NAME", SELECT,
-                        "none, plain, full, sorted: how a queue gets candidates", read_buffer},
-    [CLI_OPT_GROUP] = {"group", 0, "G", SELECT, "2, 4 or 8: a queue's hierarchical partition",
-                       read_group},
+                        "none, plain, full, sorted: how a queue gets candidates"},
+    [CLI_OPT_GROUP] = {"group", 0, "G", SELECT, "2, 4 or 8: a queue's hierarchical partition"},
     [CLI_OPT_ALIGNED] = {"aligned", 0, NULL, SELECT,
-                         "merge_queue: all rows of a warp merge together", NULL},
+                         "merge_queue: all rows of a warp merge together"},
     [CLI_OPT_HEAP_SAMPLE] = {"heap-sample", 0, "N", SOLVES | SELECT,
-                             "a threshold's sample, in k: select threshold_heap (8), hybrid",
-                             read_heap_sample},
-    [CLI_OPT_LARGEST] = {"largest", 0, NULL, SELECT, "the k largest, largest first", NULL},
-    [CLI_OPT_UNSORTED] = {"unsorted", 0, NULL, SELECT, "the same k, in any order", NULL},
-    [CLI_OPT_KTH] = {"kth", 0, NULL, SELECT, "the k-th value of each row alone; written to .npy",
-                     NULL},
+                             "a threshold's sample, in k: select threshold_heap (8), hybrid"},
+    [CLI_OPT_LARGEST] = {"largest", 0, NULL, SELECT, "the k largest, largest first"},
+    [CLI_OPT_UNSORTED] = {"unsorted", 0, NULL, SELECT, "the same k, in any order"},
+    [CLI_OPT_KTH] = {"kth", 0, NULL, SELECT, "the k-th value of each row alone; written to .npy"},
     [CLI_OPT_MODE] = {"mode", 0, "NAME", PREDICT,
-                      "mean (default), weighted, median; of classes: vote, weighted_vote",
-                      read_mode},
+                      "mean (default), weighted, median; of classes: vote, weighted_vote"},
     [CLI_OPT_TRUTH] = {"truth", 0, "FILE", PREDICT,
-                       "the queries' own labels: report how far the predictions are off",
-                       read_truth},
+                       "the queries' own labels: report how far the predictions are off"},
     [CLI_OPT_OUTPUT] = {"output", 'o', "FILE", ANSWERS | TREE | CHANGES,
-                        "write the answer here: .npz .ivecs .ibin .knn .kith; predict: .npy",
-                        read_output},
+                        "write the answer here: .npz .ivecs .ibin .knn .kith; predict: .npy"},
     [CLI_OPT_OUTPUT_BACK] = {"output-back", 0, "FILE", SEARCH,
-                             "with --both: the answer of the corpus' rows", read_output_back},
+                             "with --both: the answer of the corpus' rows"},
     [CLI_OPT_FORMAT] = {"format", 0, "NAME", SOLVES | CONVERT | CHANGES,
-                        "npz csr ivecs ibin knn kith, whatever the file is called", read_format},
+                        "npz csr ivecs ibin knn kith, whatever the file is called"},
     [CLI_OPT_DISTANCES] = {"distances", 0, "FILE", SOLVES | CONVERT,
-                           "write the distances here: .fbin .fvecs .npy", read_distances},
+                           "write the distances here: .fbin .fvecs .npy"},
     [CLI_OPT_RADIUS] = {"radius", 0, "R", SOLVES,
-                        "all within R, as csr in .npz; with -k the k nearest of them", read_radius},
+                        "all within R, as csr in .npz; with -k the k nearest of them"},
     [CLI_OPT_BOTH] = {"both", 0, NULL, SEARCH,
-                      "also the corpus' rows among the queries (--output-back)", NULL},
+                      "also the corpus' rows among the queries (--output-back)"},
     [CLI_OPT_MUTUAL] = {"mutual", 0, NULL, SEARCH,
-                        "pairs that choose each other: .ivecs .ibin .csv .tsv", NULL},
+                        "pairs that choose each other: .ivecs .ibin .csv .tsv"},
     [CLI_OPT_INCLUDE_SELF] = {"include-self", 0, NULL, GRAPH | CHANGES,
-                              "let a point compete for its own list like any other", NULL},
+                              "let a point compete for its own list like any other"},
     [CLI_OPT_SYMMETRIC] = {"symmetric", 0, "NAME", GRAPH,
-                           "edges both ways, as csr in .npz: union, or mutual (both have it)",
-                           read_symmetric},
+                           "edges both ways, as csr in .npz: union, or mutual (both have it)"},
     [CLI_OPT_POINTS] = {"points", 0, "FILE", EVAL,
-                        "the points of the graph: estimate recall from exact answers", read_points},
+                        "the points of the graph: estimate recall from exact answers"},
     [CLI_OPT_EXACT] = {"exact", 0, NULL, GROWS,
-                       "meet all pairs across the sets: of exact graphs the exact graph", NULL},
+                       "meet all pairs across the sets: of exact graphs the exact graph"},
     [CLI_OPT_POINTS_OUT] = {"points-out", 0, "FILE", CHANGES,
-                            "write the points of the new graph here, in a format of points",
-                            read_points_out},
+                            "write the points of the new graph here, in a format of points"},
     [CLI_OPT_MAP] = {"map", 0, "FILE", REMOVE,
-                     "write each row's new id here, -1: it left: .ibin .npy .csv .tsv", read_map},
+                     "write each row's new id here, -1: it left: .ibin .npy .csv .tsv"},
     [CLI_OPT_RECALL] = {"recall", 0, "R[@K]", SOLVES | GROWS,
-                        "approximate: until a sample has this recall, 0.99 or 0.99@10",
-                        read_recall},
+                        "approximate: until a sample has this recall, 0.99 or 0.99@10"},
     [CLI_OPT_SAMPLE] = {"sample", 0, "N", EVAL | SOLVES | CHANGES,
-                        "rows to solve exactly, by which recall is told (1000)", read_sample},
+                        "rows to solve exactly, by which recall is told (1000)"},
     [CLI_OPT_SEED] = {"seed", 0, "S", EVAL | SOLVES | CHANGES,
-                      "draws these rows, and what descent and walks try (default 0)", read_seed},
+                      "draws these rows, and what descent and walks try (default 0)"},
     [CLI_OPT_ROUNDS] = {"rounds", 0, "N", GRAPH | GROWS,
-                        "descent: at most so many; 0: what the start finds", read_rounds},
+                        "descent: at most so many; 0: what the start finds"},
     [CLI_OPT_CANDIDATES] = {"candidates", 0, "P", GRAPH | GROWS,
-                            "descent: new, and old, entries of a list that meet in a round",
-                            read_candidates},
+                            "descent: new, and old, entries of a list that meet in a round"},
     [CLI_OPT_LIST] = {"list", 0, "L", GRAPH | GROWS,
-                      "descent: entries of a list while it descends, more than k", read_list},
+                      "descent: entries of a list while it descends, more than k"},
     [CLI_OPT_WIDTH] = {"width", 0, "W", SEARCH,
-                       "on a graph: nearest points that a walk keeps (64, or 2 k)", read_width},
+                       "on a graph: nearest points that a walk keeps (64, or 2 k)"},
     [CLI_OPT_DELTA] = {"delta", 0, "D", GRAPH | GROWS,
-                       "descent: end when less than this share changes (0.001)", read_delta},
+                       "descent: end when less than this share changes (0.001)"},
     [CLI_OPT_START] = {"start", 0, "NAME", GRAPH | GROWS,
-                       "descent: auto (default), random, screen (of near blocks)", read_start},
+                       "descent: auto (default), random, screen (of near blocks)"},
     [CLI_OPT_START_SHARE] = {"start-share", 0, "X", GRAPH | GROWS,
-                             "descent: share of all pairs that the screen may look at",
-                             read_start_share},
-    [CLI_OPT_INIT] = {"init", 0, "GRAPH", GRAPH, "descent: start from this graph, and refine it",
-                      read_init},
+                             "descent: share of all pairs that the screen may look at"},
+    [CLI_OPT_INIT] = {"init", 0, "GRAPH", GRAPH, "descent: start from this graph, and refine it"},
     [CLI_OPT_UPDATES] = {"updates", 0, "NAME", GRAPH | GROWS,
-                         "descent: auto (default), all pairs that met are offered, or nearest",
-                         read_updates},
+                         "descent: auto (default), all pairs that met are offered, or nearest"},
     [CLI_OPT_DETERMINISTIC] = {"deterministic", 0, NULL, GRAPH,
-                               "descent: the same bytes for a seed, as always; costs nothing",
-                               NULL},
+                               "descent: the same bytes for a seed, as always; costs nothing"},
     [CLI_OPT_DEVICE] = {"device", 0, "NAME", ANSWERS | CHANGES,
-                        "auto (default: a GPU where it pays), cpu, cuda, cuda:N, cuda:all",
-                        read_device},
-    [CLI_OPT_THREADS] = {"threads", 0, "N", COMPUTES | TREE | CHANGES, "default: all processors",
-                         read_threads},
+                        "auto (default: a GPU where it pays), cpu, cuda, cuda:N, cuda:all"},
+    [CLI_OPT_THREADS] = {"threads", 0, "N", COMPUTES | TREE | CHANGES, "default: all processors"},
     [CLI_OPT_MEMORY] = {"memory", 0, "SIZE", COMPUTES | TREE | CHANGES,
-                        "keep to this much host memory, or refuse: 512M, 8G", read_memory},
+                        "keep to this much host memory, or refuse: 512M, 8G"},
     [CLI_OPT_GPU_MEMORY] = {"gpu-memory", 0, "SIZE", ANSWERS | CHANGES,
-                            "keep to this much GPU memory (default: what is free, less a margin)",
-                            read_gpu_memory},
+                            "keep to this much GPU memory (default: what is free, less a margin)"},
     [CLI_OPT_STREAM] = {"stream", 0, NULL, SEARCH,
-                        "solve and write in chunks, and go on where such a job was left", NULL},
+                        "solve and write in chunks, and go on where such a job was left"},
     [CLI_OPT_CHUNK] = {"chunk", 0, "ROWS", SEARCH,
-                       "with --stream, which it means: so many queries at a time", read_chunk},
+                       "with --stream, which it means: so many queries at a time"},
     [CLI_OPT_RESTART] = {"restart", 0, NULL, SOLVES,
-                         "with --stream or --shards: begin anew, whatever is left", NULL},
+                         "with --stream or --shards: begin anew, whatever is left"},
     [CLI_OPT_SHARDS] = {"shards", 0, "DIR", GRAPH,
-                        "from parts, with lists in DIR; goes on where such a job was left",
-                        read_shards},
+                        "from parts, with lists in DIR; goes on where such a job was left"},
     [CLI_OPT_SHARD_COUNT] = {"shard-count", 0, "N", GRAPH,
-                             "so many parts (default: as few as --memory allows)",
-                             read_shard_count},
-    [CLI_OPT_KEEP_SHARDS] = {"keep-shards", 0, NULL, GRAPH, "do not empty DIR at the end", NULL},
+                             "so many parts (default: as few as --memory allows)"},
+    [CLI_OPT_KEEP_SHARDS] = {"keep-shards", 0, NULL, GRAPH, "do not empty DIR at the end"},
     [CLI_OPT_PARTS] = {"parts", 0, "N", GRAPH,
-                       "with --shards: FILE names so many others (auto: one a shard)", read_parts},
-    [CLI_OPT_DRY_RUN] = {"dry-run", 0, NULL, ANSWERS | CHANGES, "print the plan and stop", NULL},
+                       "with --shards: FILE names so many others (auto: one a shard)"},
+    [CLI_OPT_DRY_RUN] = {"dry-run", 0, NULL, ANSWERS | CHANGES, "print the plan and stop"},
     [CLI_OPT_QUIET] = {"quiet", 'q', NULL, COMPUTES | TREE | CHANGES | CONVERT,
-                       "no progress and no report; errors and --json stay", NULL},
-    [CLI_OPT_JSON] = {"json", 0, NULL, ALL, "print one JSON object instead of the report", NULL},
-    [CLI_OPT_HELP] = {"help", 'h', NULL, ALL, "print this", NULL},
+                       "no progress and no report; errors and --json stay"},
+    [CLI_OPT_JSON] = {"json", 0, NULL, ALL, "print one JSON object instead of the report"},
+    [CLI_OPT_HELP] = {"help", 'h', NULL, ALL, "print this"},
 };
 
 const cli_option *cli_option_get(cli_option_id id)

@@ -158,8 +158,6 @@ typedef struct cli_option {
     const char *value; /* what follows it, for people; NULL: nothing does */
     uint32_t commands; /* bit i: command i has it */
     const char *help;
-    /* Understands the value; false with error.text set. NULL: given is all there is to know. */
-    bool (*read)(const char *value, cli_args *args, cli_error *error);
 } cli_option;
 
 typedef struct cli_command {
@@ -203,9 +201,6 @@ static inline bool cli_weighs(const cli_args *args)
 {
     return args->mode == KITH_PREDICT_WEIGHTED || args->mode == KITH_PREDICT_WEIGHTED_VOTE;
 }
-
-/* "auto" "random" "screen" "graph" */
-const char *cli_start_name(kith_start start);
 
 /* argv[0] is the program. */
 cli_request cli_parse(int argc, const char *const *argv, cli_args *args, cli_error *error);

@@ -3,6 +3,7 @@
 #include "cli_options.h"
 
 #include "cli_nearest.h"
+#include "cli_read.h"
 
 #include <limits.h>
 #include <stdarg.h>
@@ -131,7 +132,7 @@ static bool apply(parser *p, cli_option_id id, const char *word, const char *val
         value = p->argv[p->next++];
     }
     p->args->given |= (uint64_t)1 << id;
-    return option->read == NULL || option->read(value, p->args, p->error);
+    return cli_read_value(id, value, p->args, p->error);
 }
 
 /* --name, --name value, --name=value */
