@@ -104,8 +104,8 @@ static const cli_command commands[CLI_COMMAND_COUNT] = {
          "new points come into a graph",
          "Builds the graph of NEW_POINTS and merges it with GRAPH, which is one of OLD_POINTS: "
          "old\n"
-         "ids stay, new points come behind them. Where all pairs of an old and a new point take\n"
-         "less time than rounds, they are looked at, and an exact graph stays exact.\n",
+         "ids stay, new points come behind them. An exact graph stays exact, unless a descent is\n"
+         "estimated to be sooner by more than a doubt: where many points are added to many.\n",
          "  kith graph " DIGITS " -k 10 -o one.kith\n"
          "  kith add one.kith " DIGITS " " DIGITS " -o two.kith --points-out two.u8bin\n"},
     [CLI_REMOVE] =

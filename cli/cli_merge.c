@@ -128,32 +128,32 @@ static kith_search_params exact_params(const merging *m)
     return params;
 }
 
-/* All pairs across by the exact engine, where few rows are added that takes less time than rounds
- * with all. */
+/* kith add meets exactly, unless a descent with all points is sooner by more than a doubt. */
 static int choose_way(merging *m)
 {
     cli_grown *g = &m->grown;
     const kith_descent_params params = cli_descent_params(&g->job);
     kith_descent_estimate estimate = {.struct_size = (uint32_t)sizeof estimate};
-    const double first = (double)m->old[0].points.matrix->rows;
-    const double second = (double)m->old[1].points.matrix->rows;
+    kith_ctx *ctx = g->job.session.ctx;
     m->plan.struct_size = (uint32_t)sizeof m->plan;
-    const int code = cli_job_check(
-        &g->job, kith_plan_descent(g->job.session.ctx, &g->points, &params, &m->plan, &estimate));
+    kith_status status = kith_plan_descent(ctx, &g->points, &params, &m->plan, NULL);
+    if (status == KITH_OK) {
+        status = kith_graph_merge_estimate(ctx, &g->points, m->old[0].points.matrix->rows, &params,
+                                           &estimate);
+    }
+    const int code = cli_job_check(&g->job, status);
     if (code != CLI_DONE) {
         return code;
     }
-    const double all = first + second;
-    m->exact_seconds = estimate.seconds_exact * 2.0 * (first / all) * (second / all);
+    m->exact_seconds = estimate.seconds_exact;
     m->descent_seconds = estimate.seconds_descent;
     m->across = cli_given(&g->args, CLI_OPT_EXACT);
     m->chose = adds(m) && !m->across && g->args.recall == 0.0 &&
                !cli_given(&g->args, CLI_OPT_ROUNDS) && !cli_given(&g->args, CLI_OPT_START);
-    m->across |= m->chose && m->exact_seconds <= m->descent_seconds;
+    m->across |= m->chose && estimate.pays == 0;
     if (m->across) {
         const kith_search_params exact = exact_params(m);
-        return cli_job_check(
-            &g->job, kith_plan_exact(g->job.session.ctx, &g->points, NULL, &exact, &m->plan));
+        return cli_job_check(&g->job, kith_plan_exact(ctx, &g->points, NULL, &exact, &m->plan));
     }
     return CLI_DONE;
 }
@@ -174,8 +174,9 @@ static uint64_t need_of(const merging *m)
 static void print_choice(const merging *m)
 {
     if (m->chose) {
-        (void)printf("choice: %s, all pairs across take about %.1f seconds, rounds about %.1f\n",
-                     m->across ? "exact" : "descent", m->exact_seconds, m->descent_seconds);
+        (void)printf(
+            "choice: %s, all pairs across take %.2f seconds or less, a descent about %.2f\n",
+            m->across ? "exact" : "descent", m->exact_seconds, m->descent_seconds);
     }
 }
 

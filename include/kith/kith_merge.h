@@ -54,6 +54,16 @@ KITH_API kith_status kith_graph_merge(kith_ctx *ctx, const kith_matrix *points, 
                                       const kith_descent_params *params, const kith_neighbors *out,
                                       kith_descent_report *report);
 
+/* How long both of these will take for points of such shapes and types: seconds_exact of
+ * kith_graph_merge_exact, at most, since what limits and bounds leave out is not known before; and
+ * seconds_descent of kith_graph_merge with these params, the sample that tells its recall included.
+ * pays: 1 where the descent is the sooner one by more than a doubt. From rates that were measured
+ * on one machine: within a factor of some two elsewhere. */
+KITH_API kith_status kith_graph_merge_estimate(kith_ctx *ctx, const kith_matrix *points,
+                                               int64_t first_rows,
+                                               const kith_descent_params *params,
+                                               kith_descent_estimate *estimate);
+
 /* Points leave a graph. */
 typedef struct kith_remove_params {
     uint32_t struct_size; /* set by kith_remove_params_default() */

@@ -14,6 +14,8 @@
 #include <stdatomic.h>
 
 enum { ROWS_A_TASK = 4096 };
+/* A row that goes through a tree and knows how far is too far. */
+static const double TREE_ROW_NS = 500.0;
 
 static kin_request request_of(const kith_ctx *ctx, const kith_matrix *rows,
                               const kith_search_params *params)
@@ -33,6 +35,13 @@ bool kin_across_suits_tree(const kith_ctx *ctx, const kith_matrix *rows,
     return params->method == KITH_METHOD_AUTO && params->pipeline == KITH_PIPELINE_FUSED &&
            params->tree_height == 0 && ctx->device != KIN_DEVICE_CUDA &&
            kin_tree_chance_of(rows, rows->rows, false, &request) == KIN_TREE_LIKELY;
+}
+
+void kin_across_aim(const kith_ctx *ctx, const kith_matrix *all, kin_across *across)
+{
+    kith_matrix half = *all;
+    half.rows /= KIN_ACROSS_SIDES;
+    across->suits_tree = across->checked && kin_across_suits_tree(ctx, &half, &across->params);
 }
 
 /* Whether so many keys take less time than a tree, or what a screen must know of the rows before.
@@ -195,6 +204,31 @@ static bool goes_twice(const kith_ctx *ctx, const kin_across *across)
 bool kin_across_meets_all(const kith_ctx *ctx, const kin_across *across)
 {
     return !across->suits_tree && !suits_keys(ctx, across) && !goes_twice(ctx, across);
+}
+
+double kin_across_seconds(const kith_ctx *ctx, const kin_across *across)
+{
+    const kith_matrix *rows = across->rows;
+    const int large = rows[1].rows > rows[0].rows;
+    const int64_t many = rows[large].rows;
+    const int64_t few = rows[1 - large].rows;
+    const int32_t cols = rows[0].cols;
+    const kin_request request = request_of(ctx, &rows[0], &across->params);
+    double ns = 0.0;
+    if (few == 0) {
+        return 0.0;
+    }
+    if (suits_keys(ctx, across)) {
+        ns = 2.0 * (double)many * (double)few * kin_tree_key_ns(cols);
+    } else if (across->suits_tree) {
+        ns = kin_tree_build_ns(many, cols) + kin_tree_build_ns(few, cols) +
+             (double)(many + few) * TREE_ROW_NS;
+    } else if (kin_exact_screens(&request.distance)) {
+        ns = kin_tree_screen_ns(&request, many, few) + kin_tree_screen_ns(&request, few, 1);
+    } else {
+        ns = 2.0 * kin_tree_screen_ns(&request, many, few);
+    }
+    return ns * 1e-9 / (double)ctx->threads;
 }
 
 kith_status kin_across_search(kith_ctx *ctx, kin_across *across)

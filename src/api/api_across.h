@@ -25,9 +25,14 @@ kith_status kin_across_is_processors(kith_ctx *ctx, const kin_request *request, 
  * other way is better. */
 bool kin_across_suits_tree(const kith_ctx *ctx, const kith_matrix *rows,
                            const kith_search_params *params);
+/* suits_tree of two sets that `all` are the points of, where the processor computes (checked). */
+void kin_across_aim(const kith_ctx *ctx, const kith_matrix *all, kin_across *across);
 /* Whether all pairs are looked at, so that rows which are left out spare time: no tree leaves out
  * most, and rows are not so few that their keys are all that is computed. */
 bool kin_across_meets_all(const kith_ctx *ctx, const kin_across *across);
+/* Seconds on the processor, at most: what limits and bounds leave out is not known before. Of rows
+ * shapes and types are read. */
+double kin_across_seconds(const kith_ctx *ctx, const kin_across *across);
 /* The report is that of all searches together. */
 kith_status kin_across_search(kith_ctx *ctx, kin_across *across);
 

@@ -52,8 +52,7 @@ static double seconds_of_exact(const kith_ctx *ctx, const kin_descent_job *job, 
     return gpu ? seconds.gpu : seconds.cpu;
 }
 
-/* Whether a GPU would take it. */
-static kith_status finds_gpu(kith_ctx *ctx, const kin_descent_job *job, kin_gpu **gpu)
+kith_status kin_descent_finds_gpu(kith_ctx *ctx, const kin_descent_job *job, kin_gpu **gpu)
 {
     KIN_TRY(kin_descent_enter(ctx, job, gpu));
     if (*gpu != NULL) {
@@ -82,23 +81,27 @@ static bool is_lost(const kin_descent_job *job, const kin_gpu *gpu)
            (metric == KITH_INNER_PRODUCT || metric == KITH_KL);
 }
 
-static kith_status estimate_of(kith_ctx *ctx, const kin_descent_job *job, const kin_gpu *gpu,
-                               kith_descent_estimate *out)
+kith_status kin_descent_estimate(kith_ctx *ctx, const kin_descent_job *job, const kin_gpu *gpu,
+                                 double scale, kith_descent_estimate *own,
+                                 kith_descent_estimate *out)
 {
+    if (out == NULL) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "estimate is NULL (give a kith_descent_estimate, its struct_size set)");
+    }
     if (out->struct_size < sizeof out->struct_size) {
         return kin_fail(ctx, KITH_E_ARGUMENT,
                         "estimate.struct_size is %lu, must be sizeof(kith_descent_estimate)",
                         (unsigned long)out->struct_size);
     }
-    kith_descent_estimate own = {.struct_size = out->struct_size,
-                                 .seconds_exact = seconds_of_exact(ctx, job, gpu != NULL)};
-    own.seconds_descent = seconds_of_descent(ctx, job, gpu != NULL && fits(job, gpu));
+    own->struct_size = out->struct_size;
+    own->seconds_descent += scale * seconds_of_descent(ctx, job, gpu != NULL && fits(job, gpu));
     if (is_lost(job, gpu)) {
-        own.seconds_descent = fmax(own.seconds_descent, own.seconds_exact);
+        own->seconds_descent = fmax(own->seconds_descent, own->seconds_exact);
     }
-    own.pays = job->points.rows <= KIN_DESCENT_MOST_POINTS &&
-               own.seconds_descent < IN_DOUBT * own.seconds_exact;
-    memcpy(out, &own, own.struct_size < sizeof own ? own.struct_size : sizeof own);
+    own->pays = job->points.rows <= KIN_DESCENT_MOST_POINTS &&
+                own->seconds_descent < IN_DOUBT * own->seconds_exact;
+    memcpy(out, own, own->struct_size < sizeof *own ? own->struct_size : sizeof *own);
     return KITH_OK;
 }
 
@@ -142,12 +145,10 @@ static kith_status plan_of(kith_ctx *ctx, const kin_descent_job *job, const kin_
     return KITH_OK;
 }
 
-static kith_status plan(kith_ctx *ctx, const kith_matrix *points, const kith_descent_params *params,
-                        kith_plan *plan_out, kith_descent_estimate *estimate)
+kith_status kin_descent_check_shape(kith_ctx *ctx, const kith_matrix *points,
+                                    const kith_descent_params *params, kin_descent_job *job)
 {
     static const char nothing;
-    kin_descent_job job;
-    kin_gpu *gpu = NULL;
     kith_matrix shape = {0};
     if (points != NULL) {
         shape = *points;
@@ -156,10 +157,19 @@ static kith_status plan(kith_ctx *ctx, const kith_matrix *points, const kith_des
     const bool sized =
         params != NULL && params->struct_size >= offsetof(kith_descent_params, flags);
     const kith_neighbors out = {.rows = shape.rows, .k = sized ? params->k : 0};
-    KIN_TRY(kin_descent_check(ctx, points != NULL ? &shape : NULL, params, 0, &out, &job));
-    KIN_TRY(finds_gpu(ctx, &job, &gpu));
+    return kin_descent_check(ctx, points != NULL ? &shape : NULL, params, 0, &out, job);
+}
+
+static kith_status plan(kith_ctx *ctx, const kith_matrix *points, const kith_descent_params *params,
+                        kith_plan *plan_out, kith_descent_estimate *estimate)
+{
+    kin_descent_job job;
+    kin_gpu *gpu = NULL;
+    KIN_TRY(kin_descent_check_shape(ctx, points, params, &job));
+    KIN_TRY(kin_descent_finds_gpu(ctx, &job, &gpu));
     if (estimate != NULL) {
-        KIN_TRY(estimate_of(ctx, &job, gpu, estimate));
+        kith_descent_estimate own = {.seconds_exact = seconds_of_exact(ctx, &job, gpu != NULL)};
+        KIN_TRY(kin_descent_estimate(ctx, &job, gpu, 1.0, &own, estimate));
     }
     return plan_out != NULL ? plan_of(ctx, &job, gpu, plan_out) : KITH_OK;
 }

@@ -13,6 +13,9 @@ typedef struct kin_merge_sets {
     kith_neighbors graph[2];
 } kin_merge_sets;
 
+/* first_rows of the points are set 1. */
+kith_status kin_merge_check_first(kith_ctx *ctx, const kith_matrix *points, int64_t first_rows);
+
 /* points, first_rows and both graphs: shapes, ids, and that their lists are long enough for k.
  * place: of fused_search.h; what lies on a device is not looked at. */
 kith_status kin_merge_check(kith_ctx *ctx, const kith_matrix *points, int64_t first_rows,

@@ -48,17 +48,23 @@ static kith_status check_side(kith_ctx *ctx, const kith_neighbors *graph, int si
     return (place & KIN_FUSED_OUT_ON_DEVICE) == 0 ? check_ids(ctx, graph, name) : KITH_OK;
 }
 
+kith_status kin_merge_check_first(kith_ctx *ctx, const kith_matrix *points, int64_t first_rows)
+{
+    if (first_rows < 0 || first_rows > points->rows) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "first_rows is %lld, must be 0 to %lld (the rows of points)",
+                        (long long)first_rows, (long long)points->rows);
+    }
+    return KITH_OK;
+}
+
 kith_status kin_merge_check(kith_ctx *ctx, const kith_matrix *points, int64_t first_rows,
                             const kith_neighbors *graph1, const kith_neighbors *graph2, int64_t k,
                             uint32_t flags, uint32_t place, kin_merge_sets *sets)
 {
     const bool self = (flags & KITH_INCLUDE_SELF) != 0;
     KIN_TRY(kin_check_matrix(ctx, points, "points", &sets->points));
-    if (first_rows < 0 || first_rows > points->rows) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "first_rows is %lld, must be 0 to %lld, the rows of points",
-                        (long long)first_rows, (long long)points->rows);
-    }
+    KIN_TRY(kin_merge_check_first(ctx, points, first_rows));
     sets->first_rows = first_rows;
     KIN_TRY(check_side(ctx, graph1, 0, first_rows, k, self, place, &sets->graph[0]));
     return check_side(ctx, graph2, 1, points->rows - first_rows, k, self, place, &sets->graph[1]);

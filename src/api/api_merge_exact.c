@@ -95,11 +95,9 @@ static kith_status choose_device(merging *m)
 static void aim(merging *m)
 {
     kin_across *across = &m->across;
-    kith_matrix half = m->sets.points;
-    half.rows /= SIDES;
-    across->suits_tree = m->knows && kin_across_suits_tree(m->ctx, &half, &m->params);
     across->checked = m->knows;
     across->params = m->params;
+    kin_across_aim(m->ctx, &m->sets.points, across);
     for (int i = 0; i < SIDES; i++) {
         across->rows[i] = m->part[i];
         across->known[i] = (kin_within){m->knows ? m->limits + m->first[i] : NULL, 1};

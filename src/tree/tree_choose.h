@@ -21,7 +21,8 @@ kin_tree_chance kin_tree_chance_of(const kith_matrix *corpus, int64_t queries, b
 bool kin_tree_worth_trying(const kith_matrix *corpus, int64_t queries, bool graph,
                            const kin_request *request);
 
-/* A canonical key; a tree; all pairs of a search that is screened, what is done before included. */
+/* A canonical key; a tree; all pairs of a search, what is done before included where they are
+ * screened. */
 double kin_tree_key_ns(int32_t cols);
 double kin_tree_build_ns(int64_t points, int32_t cols);
 double kin_tree_screen_ns(const kin_request *request, int64_t points, int64_t queries);

@@ -88,6 +88,8 @@ static void call_merge(soak *s)
                                      soak_graph(s, 2, points.rows - first, k)};
     const kith_descent_params params = draw_descent(s, points.rows);
     const kith_neighbors out = soak_room(s, 0, points.rows, params.k);
+    kith_descent_estimate estimate = {.struct_size = (uint32_t)sizeof estimate};
+    (void)soak_check(s, kith_graph_merge_estimate(s->ctx, &given, first, &params, &estimate));
     const kith_status status =
         kith_graph_merge(s->ctx, &given, soak_spoil(s, first), soak_null(s, &graphs[0]),
                          soak_null(s, &graphs[1]), &params, &out, NULL);

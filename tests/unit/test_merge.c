@@ -302,6 +302,60 @@ static void removal_does_not_count_on_a_row_itself(void **state)
     (void)printf("after a removal: the same where a point may be in its own list and is not\n");
 }
 
+/* ---- Estimates ------------------------------------------------------------------------------- */
+
+/* As many new points as are told; the processor. */
+static kith_descent_estimate estimate_of(kith_ctx *ctx, int64_t rows, int64_t added, int32_t cols,
+                                         int64_t sample)
+{
+    const kith_matrix shape = {.rows = rows, .cols = cols, .dtype = KITH_F32};
+    kith_descent_params params = kith_descent_params_default();
+    kith_descent_estimate estimate = {.struct_size = (uint32_t)sizeof estimate};
+    params.k = K;
+    params.sample = sample;
+    test_works(ctx, kith_graph_merge_estimate(ctx, &shape, rows - added, &params, &estimate));
+    assert_true(estimate.seconds_descent > 0.0 && estimate.seconds_exact > 0.0);
+    return estimate;
+}
+
+static void estimates_follow_the_work(void **state)
+{
+    (void)state;
+    enum { MANY = 4000000, COLUMNS = 128 };
+    kith_ctx *ctx = test_engine_best_ctx(2);
+    kith_descent_estimate last = {0};
+    for (int64_t added = 1; added < MANY / 2; added *= 8) {
+        const kith_descent_estimate told = estimate_of(ctx, MANY, added, COLUMNS, -1);
+        assert_true(told.seconds_exact > last.seconds_exact && told.pays >= last.pays);
+        assert_true(added > 100 || told.pays == 0);
+        last = told;
+    }
+    assert_int_equal(last.pays, 1);
+    /* The graphs' own lists are read, whatever is added; a sample takes its time, too. */
+    assert_true(estimate_of(ctx, MANY, MANY, COLUMNS, -1).seconds_exact > 0.0);
+    assert_true(estimate_of(ctx, MANY, 1, COLUMNS, 1000).seconds_descent >
+                estimate_of(ctx, MANY, 1, COLUMNS, -1).seconds_descent);
+    /* Trees do not meet all pairs. */
+    assert_int_equal(estimate_of(ctx, MANY, MANY / 2, 3, -1).pays, 0);
+    kith_descent_params params = kith_descent_params_default();
+    kith_descent_estimate estimate = {.struct_size = (uint32_t)sizeof estimate};
+    const kith_matrix shape = {.rows = ROWS, .cols = COLS, .dtype = KITH_F32};
+    params.k = K;
+    test_fails(ctx, kith_graph_merge_estimate(ctx, &shape, ROWS + 1, &params, &estimate),
+               KITH_E_ARGUMENT, "first_rows is 701");
+    test_fails(ctx, kith_graph_merge_estimate(ctx, &shape, 1, NULL, &estimate), KITH_E_ARGUMENT,
+               "params");
+    test_fails(ctx, kith_graph_merge_estimate(ctx, NULL, 1, &params, &estimate), KITH_E_ARGUMENT,
+               "points");
+    test_fails(ctx, kith_graph_merge_estimate(ctx, &shape, 1, &params, NULL), KITH_E_ARGUMENT,
+               "estimate is NULL");
+    estimate.struct_size = 0;
+    test_fails(ctx, kith_graph_merge_estimate(ctx, &shape, 1, &params, &estimate), KITH_E_ARGUMENT,
+               "estimate.struct_size is 0");
+    kith_ctx_free(ctx);
+    (void)printf("exact merges are sooner where few points are added or dimensions are few\n");
+}
+
 /* ---- Arguments ------------------------------------------------------------------------------ */
 
 static void mistakes_are_named(void **state)
@@ -356,6 +410,7 @@ int main(void)
                                        cmocka_unit_test(approximate_loses_little),
                                        cmocka_unit_test(removal_leaves_the_graph_of_the_rest),
                                        cmocka_unit_test(removal_does_not_count_on_a_row_itself),
+                                       cmocka_unit_test(estimates_follow_the_work),
                                        cmocka_unit_test(mistakes_are_named)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
