@@ -43,20 +43,7 @@ static inline __m512 flip_f32x16(bool largest)
 #define CELLS(what) what##_f32x16
 #include "select/select_scan_cells.inc"
 
-#define SCAN(what) f32_##what
-#define SCAN_BYTES 4
-#define SCAN_LOAD load_f32
-#include "select/select_scan_lanes.inc"
-
-#define SCAN(what) f16_##what
-#define SCAN_BYTES 2
-#define SCAN_LOAD load_f16
-#include "select/select_scan_lanes.inc"
-
-#define SCAN(what) bf16_##what
-#define SCAN_BYTES 2
-#define SCAN_LOAD load_bf16
-#include "select/select_scan_lanes.inc"
+#include "select/select_scan_floats.inc"
 
 #include "select/select_scan_undef.inc"
 

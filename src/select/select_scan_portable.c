@@ -53,20 +53,7 @@ static inline double load_f64(const char *at)
 #define CELLS(what) what##_f32
 #include "select/select_scan_cells.inc"
 
-#define SCAN(what) f32_##what
-#define SCAN_BYTES 4
-#define SCAN_LOAD load_f32
-#include "select/select_scan_lanes.inc"
-
-#define SCAN(what) f16_##what
-#define SCAN_BYTES 2
-#define SCAN_LOAD load_f16
-#include "select/select_scan_lanes.inc"
-
-#define SCAN(what) bf16_##what
-#define SCAN_BYTES 2
-#define SCAN_LOAD load_bf16
-#include "select/select_scan_lanes.inc"
+#include "select/select_scan_floats.inc"
 
 #undef vec
 #undef lane
