@@ -24,6 +24,7 @@ CODES = {
     np.dtype(np.int8): 6,
 }
 _BOOL = np.dtype(bool)
+_MOST_WHOLE = 2**53
 _CPU_DEVICES = (1, 3)  # kDLCPU, kDLCUDAHost
 
 
@@ -97,10 +98,15 @@ def to_numpy(x: Any) -> tuple[np.ndarray[Any, Any], int]:
     return array, 0
 
 
-def _array_of(x: Any, name: str) -> tuple[np.ndarray[Any, Any], int]:
-    """to_numpy of what may be no matrix at all."""
+def refuse_masked(x: Any, name: str) -> None:
+    """An array knows nothing of a mask: what is masked would be read like anything else."""
     if isinstance(x, np.ma.MaskedArray) and np.ma.is_masked(x):
         raise ValueError(f"{name} has masked values (fill them, or leave their rows out)")
+
+
+def _array_of(x: Any, name: str) -> tuple[np.ndarray[Any, Any], int]:
+    """to_numpy of what may be no matrix at all."""
+    refuse_masked(x, name)
     try:
         array, code = to_numpy(x)
     except ValueError as error:  # lists of different lengths
@@ -142,6 +148,8 @@ def _convert(array: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any]:
         wanted = native
     elif dtype.kind in "iu":
         wanted = np.dtype(np.float32 if dtype.itemsize <= 2 else np.float64)
+        if dtype.itemsize == 8:
+            _refuse_rounding(array, name)
     elif dtype.kind in "fO":
         wanted = np.dtype(np.float64)
     elif dtype.kind == "c":
@@ -153,6 +161,16 @@ def _convert(array: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any]:
         return array.astype(wanted)
     except (TypeError, ValueError) as error:  # of objects that are no numbers
         raise ValueError(f"{name} must be of numbers: {error}") from error
+
+
+def _refuse_rounding(array: np.ndarray[Any, Any], name: str) -> None:
+    """float64 holds whole numbers up to 2^53; distances of others would not be exact."""
+    most = max(int(array.max(initial=0)), -int(array.min(initial=0)))
+    if most > _MOST_WHOLE:
+        raise ValueError(
+            f"{name} has whole numbers up to {most} in magnitude, beyond 2^53, which float64 does "
+            "not hold (subtract what they have in common, or give floats)"
+        )
 
 
 def _refuse_copy(array: np.ndarray[Any, Any], name: str, what: str, advice: str) -> None:

@@ -7,7 +7,7 @@ import ctypes as c
 import os
 import threading
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from ._arrays import HostMatrix, as_matrix
 from ._context import Context, Settings, context, settings
 from ._library import lib
 from ._options import excluded, whole
+from ._options import path as encoded
 from ._progress import Progress
 from ._results import Neighbors, Table
 from ._search import like, limit, search_params
@@ -91,18 +92,24 @@ class Corpus:
         if handle:
             lib.kith_corpus_free(handle)
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"a {type(self).__name__} cannot be pickled or copied (save it, and open its file where "
+            "it is needed)"
+        )
+
     @classmethod
     def open(cls: type[_Self], path: str | os.PathLike[str]) -> _Self:
         """A corpus from its file, which is mapped: no row is read before it is needed."""
         self = cls.__new__(cls)
         self._start(Context(settings(device=cls._device)), None)
-        self._context.call(lib.kith_corpus_open, os.fsencode(path), c.byref(self._handle))
+        self._context.call(lib.kith_corpus_open, encoded(path), c.byref(self._handle))
         return self
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes points and preparation to a .kith file, whole or not at all."""
         with self._lock:
-            self._context.call(lib.kith_corpus_save, self._handle, os.fsencode(path))
+            self._context.call(lib.kith_corpus_save, self._handle, encoded(path))
 
     def _points(self) -> s.Matrix:
         matrix: s.Matrix = lib.kith_corpus_points(self._handle).contents

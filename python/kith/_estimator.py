@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from . import _metrics, _options
 from . import _structs as s
-from ._arrays import HostMatrix, as_matrix
+from ._arrays import HostMatrix, as_matrix, refuse_masked
 from ._context import Settings, settings
 from ._prepared import Prepared
 from ._results import Neighbors
@@ -110,9 +110,15 @@ class NeighborsEstimator(BaseEstimator):  # type: ignore[misc]
         _, metric, p = self._fitted
         return {"metric": metric, "p": p, "n_jobs": self.n_jobs, "device": self.device}
 
+    def _fit_unlabelled(self, X: Any) -> None:
+        """Keeps X, as it was given."""
+        refuse_masked(X, "X")
+        self._fit_points(validate_data(self, X, accept_sparse="csr"))
+
     def _validated(self, X: Any) -> Any:
         if self._is_plain(X):
             return X
+        refuse_masked(X, "X")
         return validate_data(self, X, accept_sparse="csr", reset=False)
 
     def _is_plain(self, X: Any) -> bool:

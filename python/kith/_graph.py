@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import ctypes as c
 import os
-import pathlib
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from . import _metrics
 from . import _structs as s
 from ._context import Context, context, settings
 from ._library import lib
+from ._options import path as encoded
 from ._options import whole
 from ._results import Array, Neighbors, narrow
 
@@ -108,6 +108,7 @@ class Graph:
         format : {"npz", "csr", "ivecs", "ibin", "knn", "kith"}, optional
             Another one; csr is a SciPy sparse matrix in .npz.
         """
+        file = encoded(path)
         number = 0
         if format is not None:
             number = lib.kith_format_parse(format.encode()) if isinstance(format, str) else 0
@@ -128,9 +129,7 @@ class Graph:
             corpus_rows=self.n_points,
             recall=-1.0,
         )
-        context(settings()).call(
-            lib.kith_result_save, os.fsencode(path), number, c.byref(table), c.byref(meta)
-        )
+        context(settings()).call(lib.kith_result_save, file, number, c.byref(table), c.byref(meta))
 
     @classmethod
     def load(cls, path: Path) -> Graph:
@@ -244,9 +243,10 @@ class _Opened:
     def __init__(self, path: Path) -> None:
         self._handle = c.c_void_p()
         self._context = Context(settings())
-        if not pathlib.Path(os.fsdecode(path)).exists():
-            raise FileNotFoundError(f"{os.fsdecode(path)}: no such file")
-        self._context.call(lib.kith_result_open, os.fsencode(path), c.byref(self._handle))
+        file = encoded(path)
+        if not os.path.exists(file):
+            raise FileNotFoundError(f"{os.fsdecode(file)}: no such file")
+        self._context.call(lib.kith_result_open, file, c.byref(self._handle))
         self.table = lib.kith_result_neighbors(self._handle).contents
         self.meta = lib.kith_result_get_meta(self._handle).contents
 

@@ -14,6 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from . import _metrics
+from ._arrays import refuse_masked
 from ._estimator import NeighborsEstimator
 
 Weights = str | Callable[[Any], Any] | None
@@ -54,6 +55,7 @@ class _Model(NeighborsEstimator):
             raise ValueError(
                 f"weights is {self.weights!r}, must be 'uniform', 'distance' or a function"
             )
+        refuse_masked(X, "X")
         X, y = validate_data(self, X, y, accept_sparse="csr", multi_output=True, y_numeric=numeric)
         self._fit_points(X)
         return y

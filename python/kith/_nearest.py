@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_matrix
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from . import _metrics
 from ._estimator import InWords, NeighborsEstimator, weights_of
@@ -158,5 +158,5 @@ class NearestNeighbors(RadiusMixin):
 
     def fit(self, X: Any, y: Any = None) -> NearestNeighbors:
         """Keeps the points; X is not copied where its type allows it."""
-        self._fit_points(validate_data(self, X, accept_sparse="csr"))
+        self._fit_unlabelled(X)
         return self

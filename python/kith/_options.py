@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes as c
 import operator
+import os
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,6 +36,14 @@ def number(value: Any, name: str) -> float:
         return float(value)
     except (TypeError, ValueError):
         raise TypeError(f"{name} is {value!r}, must be a number") from None
+
+
+def path(given: str | os.PathLike[str]) -> bytes:
+    """The name of a file as the library takes it, which ends at the first 0."""
+    name = os.fsencode(given)
+    if b"\0" in name:
+        raise ValueError(f"path is {given!r}, must have no null character")
+    return name
 
 
 def optional(value: Any, name: str) -> int | None:

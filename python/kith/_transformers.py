@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from . import _metrics
 from ._estimator import NeighborsEstimator
@@ -76,7 +76,7 @@ class KNeighborsTransformer(
 
     def fit(self, X: Any, y: Any = None) -> KNeighborsTransformer:
         """Keeps the points."""
-        self._fit_points(validate_data(self, X, accept_sparse="csr"))
+        self._fit_unlabelled(X)
         return self
 
     def _row_length(self) -> int:
@@ -155,7 +155,7 @@ class RadiusNeighborsTransformer(
         """Keeps the points."""
         if self.algorithm == "nn_descent":
             raise ValueError("algorithm nn_descent finds a number of neighbours, not a radius")
-        self._fit_points(validate_data(self, X, accept_sparse="csr"))
+        self._fit_unlabelled(X)
         return self
 
     def transform(self, X: Any) -> csr_matrix:

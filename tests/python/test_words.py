@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Errors speak of the arguments of the Python call, not of those of the C function behind it."""
 
+import copy
 import os
+import pickle
 import re
 import tempfile
 import unittest
@@ -14,6 +16,7 @@ X = np.abs(support.points(50, 4))
 Q = np.abs(support.points(7, 4, seed=1))
 BAD, BAD_Q = X.copy(), Q.copy()
 BAD[3, 2] = BAD_Q[5, 1] = np.nan
+MASKED = np.ma.masked_less(X, 0.1)
 FEW = Q[:, :2].copy()
 BYTES = (X * 50).astype(np.uint8)
 G = kith.knn_graph(X, 5)
@@ -50,7 +53,12 @@ SAID = (
     (lambda: kith.knn([[1, 2], [3]], Q, 3), "corpus is no matrix: "),
     (lambda: kith.knn(X, [["a"]], 3), "queries is of type <U1"),
     (lambda: kith.knn(X, np.array([["a"]], object), 3), "queries must be of numbers: "),
-    (lambda: kith.knn(np.ma.masked_less(X, 0.1), Q, 3), "corpus has masked values"),
+    (lambda: kith.knn(MASKED, Q, 3), "corpus has masked values"),
+    (lambda: kith.knn([[2**53 + 1]], [[1]], 1), "corpus has whole numbers up to 9007199254740993"),
+    (
+        lambda: kith.knn([[-(2**63)]], [[1]], 1),
+        "corpus has whole numbers up to 9223372036854775808",
+    ),
     (lambda: kith.knn_graph(BAD, 3), "X[3, 2] is NaN"),
     (lambda: kith.knn_graph(BAD, 3, progress=lambda *told: None), "X[3, 2] is NaN"),
     (lambda: kith.knn_graph(BAD, 3, algorithm="nn_descent"), "X[3, 2] is NaN"),
@@ -73,6 +81,10 @@ SAID = (
     (lambda: kith.Corpus(X).query(BAD_Q), "queries[5, 1] is NaN"),
     (lambda: kith.Corpus(X).query(Q, None), "k is None, must be a whole number"),
     (lambda: kith.Tree(X, "cosine"), "a Tree is wanted and the metric is cosine"),
+    (lambda: pickle.dumps(kith.Corpus(X)), "a Corpus cannot be pickled or copied (save it"),
+    (lambda: copy.copy(kith.Tree(X)), "a Tree cannot be pickled or copied (save it"),
+    (lambda: kith.Corpus(X).save("a.kith\0b"), "path is 'a.kith\\x00b', must have no null"),
+    (lambda: kith.Corpus.open("a.kith\0b"), "path is 'a.kith\\x00b', must have no null"),
     (lambda: kith.Tree(X, height=99), "height is 99, must be 0 to 1"),
     (lambda: kith.Tree(X).add(BAD), "X[3, 2] is NaN"),
     (lambda: kith.Tree(X).add(FEW), "the corpus has 4 columns and X has 2"),
@@ -113,6 +125,8 @@ SAID = (
     (lambda: kith.Graph(*BEYOND), "indices hold 50, must be below 50, the number of points"),
     (lambda: kith.Graph(*G, n_points=-1), "n_points is -1, must be 1 to"),
     (lambda: kith.Graph(G.indices, G.distances), "a Graph: indices are float32"),
+    (lambda: kith.Graph(*G).save("g.npz\0"), "path is 'g.npz\\x00', must have no null"),
+    (lambda: kith.Graph.load("g.npz\0"), "path is 'g.npz\\x00', must have no null"),
     (lambda: kith.Graph(*G).save("g.npz", format=3), "format is 3, must be npz"),
 )
 
@@ -144,6 +158,10 @@ class Words(unittest.TestCase):
             (lambda: nearest(0, **descent).fit(X), "Expected n_neighbors > 0. Got 0"),
             (lambda: nearest(2.5, **descent).fit(X), "n_neighbors does not take"),
             (lambda: nearest(**descent).fit(X[:1]), "n_samples = 1, a graph by nn_descent"),
+            (lambda: nearest().fit(MASKED), "X has masked values"),
+            (lambda: nearest().fit(X).kneighbors(MASKED), "X has masked values"),
+            (lambda: nearest().fit(X).radius_neighbors(MASKED), "X has masked values"),
+            (lambda: kith.KNeighborsClassifier().fit(MASKED, X[:, 0] > 1), "X has masked values"),
             (lambda: nearest(recall=2).fit(X), "recall is 2, must be above 0"),
         )
         self.check(said)
