@@ -251,9 +251,10 @@ def _checked(n_neighbors: Any) -> int:
 
 
 def weights_of(mode: str, distances: Any) -> Any:
-    """What stands in a sparse matrix of neighbours."""
+    """What stands in a sparse matrix of neighbours: float64, since scikit-learn would convert others
+    and by that lose the order of rows."""
     if mode == "distance":
-        return distances.ravel()
+        return distances.ravel().astype(np.float64, copy=False)
     if mode == "connectivity":
         return np.ones(distances.size)
     raise ValueError(

@@ -121,6 +121,28 @@ class Answers(unittest.TestCase):
         assert_same_csr(ours.fit_transform(X), their.fit_transform(X))
         assert_same_csr(ours.transform(Q), their.transform(Q))
 
+    def test_what_takes_their_graphs_takes_ours_without_a_warning(self):
+        from sklearn.cluster import DBSCAN, SpectralClustering
+        from sklearn.manifold import Isomap
+
+        x = X.astype(np.float32)
+        for transformer, estimator in (
+            (
+                kith.KNeighborsTransformer(n_neighbors=9),
+                SpectralClustering(3, affinity="precomputed_nearest_neighbors", n_neighbors=9),
+            ),
+            (
+                kith.KNeighborsTransformer(n_neighbors=9),
+                Isomap(n_neighbors=8, metric="precomputed"),
+            ),
+            (kith.RadiusNeighborsTransformer(radius=1), DBSCAN(eps=0.9, metric="precomputed")),
+        ):
+            graph = transformer.fit_transform(x)
+            self.assertEqual(graph.dtype, np.float64)
+            with warnings.catch_warnings():
+                warnings.filterwarnings("error", message=".*not sorted by row values.*")
+                estimator.fit(graph)
+
     def test_models(self):
         names = np.array(["a", "b", "c"])
         for weights in "uniform", "distance", lambda d: np.exp(-d):
