@@ -463,10 +463,15 @@ KITH_API kith_status kith_recall_estimate(kith_ctx *ctx, const kith_matrix *poin
 
 /* ---- 9. Files ------------------------------------------------------------------------------- */
 
+/* Calls of this chapter return KITH_E_ARGUMENT, E_IO (the system refused, with its reason),
+ * E_FORMAT (the file is not what its name or header claims), E_DATA (a value that the format or
+ * kith cannot hold, with row and column), E_MEMORY, E_LIMIT, E_UNSUPPORTED (.hdf5 without its
+ * module). Files are written whole or not at all (temporary file, fsync, rename): after a failure
+ * what was there before is there still. Formats byte by byte: docs/format.md. */
+
 /* Points from a file, memory-mapped where the format allows: .fvecs .bvecs .ivecs .fbin .u8bin
- * .i8bin .ibin .npy .hdf5/.h5 (FILE:DATASET) .csv .tsv, and .kith (a corpus' points). Keeps ctx.
- * Returns KITH_E_IO (cannot be opened or read), E_FORMAT (not what its header claims), E_DATA,
- * E_MEMORY, E_LIMIT, E_UNSUPPORTED (.hdf5 without the module for it). */
+ * .i8bin .ibin .npy .hdf5/.h5 (FILE:DATASET) .csv .tsv, and .kith (a corpus' points). int32 becomes
+ * float64. Keeps ctx. */
 typedef struct kith_points kith_points;
 KITH_API kith_status kith_points_open(kith_ctx *ctx, const char *path, kith_points **out);
 /* A view of the points, valid until they are freed. It may lie in a mapped file. */
@@ -476,8 +481,7 @@ KITH_API uint64_t kith_points_bytes(const kith_points *points);
 KITH_API int kith_points_mapped(const kith_points *points);
 KITH_API void kith_points_free(kith_points *points);
 /* Writes points; the format is that of the path's extension (.fvecs .bvecs .fbin .u8bin .i8bin
- * .ibin .ivecs .npy .csv .tsv). Values must fit the format's type exactly, else KITH_E_DATA.
- * Temporary file, fsync, rename. */
+ * .ibin .ivecs .npy .csv .tsv). Values must fit the format's type exactly, else KITH_E_DATA. */
 KITH_API kith_status kith_points_save(kith_ctx *ctx, const char *path, const kith_matrix *points);
 
 typedef enum kith_format {
@@ -523,8 +527,8 @@ static inline kith_result_meta kith_result_meta_default(void)
 /* KITH_FORMAT_AUTO for a name that is none of npz csr ivecs ibin knn kith. */
 KITH_API kith_format kith_format_parse(const char *name);
 
-/* Written whole or not at all (temporary file, fsync, rename). Equal answers are equal files: no
- * date, host or backend is stored. ivecs and ibin hold ids alone. */
+/* neighbors: ids, and distances where the format holds them; ivecs and ibin hold ids alone. Ranges
+ * are written as .npz (csr) or .kith. Equal answers are equal files: no date, host or backend is stored. */
 KITH_API kith_status kith_result_save(kith_ctx *ctx, const char *path, kith_format format,
                                       const kith_neighbors *neighbors,
                                       const kith_result_meta *meta);
@@ -631,7 +635,8 @@ typedef struct kith_plan {
     int64_t gpu_corpus_chunks; /* within the budget: pieces of the corpus, one after another, */
     int64_t gpu_query_stripes; /*   each met by so many batches of queries */
 } kith_plan;
-/* queries NULL: a graph of the corpus. Only shapes and types of the matrices are read. */
+/* queries NULL: a graph of the corpus. Only shapes and types of the matrices are read, and data may
+ * be NULL. Returns KITH_E_ARGUMENT, and what the call itself would refuse by shapes alone. */
 KITH_API kith_status kith_plan_exact(kith_ctx *ctx, const kith_matrix *corpus,
                                      const kith_matrix *queries, const kith_search_params *params,
                                      kith_plan *plan);
@@ -666,6 +671,7 @@ typedef struct kith_report {
     int64_t select_cpu_rows; /* hybrid: rows whose k the processor selected, and the GPU; each */
     int64_t select_gpu_rows; /*   counts once for every chunk of the corpus */
 } kith_report;
+/* KITH_E_ARGUMENT: an argument is NULL, or struct_size is not set. */
 KITH_API kith_status kith_ctx_report(const kith_ctx *ctx, kith_report *report);
 
 typedef struct kith_device {
@@ -675,7 +681,7 @@ typedef struct kith_device {
     char text[192];       /* what it is, or the reason why it is not used */
 } kith_device;
 /* Device i of kith_device_count(), 0 being the processor; then every GPU, or one entry "cuda" that
- * says why there is none. */
+ * says why there is none. They need no context, so the status alone explains a failure. */
 KITH_API int32_t kith_device_count(void);
 KITH_API kith_status kith_device_get(int32_t index, kith_device *device);
 
