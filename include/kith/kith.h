@@ -528,7 +528,8 @@ static inline kith_result_meta kith_result_meta_default(void)
 KITH_API kith_format kith_format_parse(const char *name);
 
 /* neighbors: ids, and distances where the format holds them; ivecs and ibin hold ids alone. Ranges
- * are written as .npz (csr) or .kith. Equal answers are equal files: no date, host or backend is stored. */
+ * are written as .npz (csr) or .kith. Equal answers are equal files: no date, host or backend is
+ * stored. */
 KITH_API kith_status kith_result_save(kith_ctx *ctx, const char *path, kith_format format,
                                       const kith_neighbors *neighbors,
                                       const kith_result_meta *meta);

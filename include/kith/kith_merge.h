@@ -42,7 +42,7 @@ KITH_API kith_status kith_graph_merge_exact(kith_ctx *ctx, const kith_matrix *po
                                             const kith_neighbors *out);
 
 /* The graph of both by a descent that begins with the lists of both and with a few candidates of
- * the other set: far sooner than a new graph. Lists may be those of approximate graphs, with empty
+ * the other set: far faster than a new graph. Lists may be those of approximate graphs, with empty
  * slots among them. params: as for kith_graph_descent, but start is auto and init NULL, and delta 0
  * means 0.01 on a GPU where near points of the other set can be screened; recall, sample, rounds,
  * seed and report mean what they mean there, report.start is KITH_START_GRAPH. Where points
