@@ -84,7 +84,10 @@ def resolve(metric: Metric, p: float, dtype: np.dtype[Any]) -> Distance:
         try:
             size = cols * dtype.itemsize
             rows = ((c.c_char * size).from_address(at) for at in (query, point))
-            return float(metric(*(np.frombuffer(memoryview(row), dtype) for row in rows)))
+            views = (
+                memoryview(row).toreadonly() for row in rows
+            )  # they are the caller's, or a file's
+            return float(metric(*(np.frombuffer(view, dtype) for view in views)))
         except BaseException as error:
             errors.append(error)
             return float("nan")  # which ends the call

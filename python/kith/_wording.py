@@ -40,6 +40,11 @@ _PARTS = (
     ("the walks on ", "the index of "),
     (" were prepared for ", " was prepared for "),
     ("kith_walks_params.queries", "query_dtype"),
+    (
+        "make one of its points: kith tree build, kith_corpus_create_with",
+        "make a kith.Tree of them",
+    ),
+    ("make one with kith_corpus_save", "make one with kith.Corpus.save"),
     ("give the corpus_rows that they belong to", "give n_points, the rows of their corpus"),
 )
 _PARTS_OF = {

@@ -81,6 +81,13 @@ class Answers(unittest.TestCase):
         with self.assertRaisesRegex(KeyError, "mine"):
             kith.knn_graph(x, 3, metric=broken)
 
+        def careless(a, b):
+            a[0] = 9  # of the caller's points, or of a file that is mapped
+
+        with self.assertRaisesRegex(ValueError, "read-only"):
+            kith.knn_graph(x, 3, metric=careless)
+        np.testing.assert_array_equal(x, support.points(40, 5))
+
     def test_beyond_a_radius_there_is_nobody(self):
         x = np.array([[0.0], [1.0], [5.0], [1.0]])
         found = kith.knn_graph(x, 2, radius=1.0)

@@ -166,6 +166,20 @@ class Words(unittest.TestCase):
         )
         self.check(said)
 
+    def test_of_files(self):
+        with tempfile.TemporaryDirectory() as folder:
+            graph, corpus = (os.path.join(folder, name) for name in ("g.kith", "c.kith"))
+            kith.Graph(*G).save(graph)
+            kith.Corpus(X).save(corpus)
+            for call, text in (
+                (lambda: kith.Corpus.open(graph), "make one with kith.Corpus.save"),
+                (lambda: kith.Graph.load(corpus), "holds points, not k neighbours"),
+                (lambda: kith.Tree.open(corpus).add(X), "has no tree .make a kith.Tree of them"),
+            ):
+                with self.assertRaisesRegex((ValueError, NotImplementedError), text) as caught:
+                    call()
+                self.assertNotRegex(str(caught.exception), FOREIGN)
+
     def test_a_file_that_is_named_like_an_argument_keeps_its_name(self):
         before = os.getcwd()
         with tempfile.TemporaryDirectory() as folder:
