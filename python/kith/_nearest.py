@@ -98,7 +98,8 @@ class NearestNeighbors(RadiusMixin):
     radius : float
     algorithm : {"auto", "brute", "kd_tree", "ball_tree", "nn_descent"}
         The first four give the same answers, ``auto`` by the fastest way. ``nn_descent`` makes an
-        approximate graph when it is fitted, and finds the neighbours of new points by it.
+        approximate graph when it is fitted, and finds the neighbours of new points by it; what
+        that needs is prepared by the first search, and kept.
     leaf_size : int
         Taken for scikit-learn's sake; the library chooses the leaves of its tree.
     metric : str or callable
