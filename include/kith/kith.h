@@ -238,8 +238,8 @@ typedef enum kith_pipeline {
  * exact, and the answers are the same bytes. The tree is for euclidean, sqeuclidean, manhattan and
  * chebyshev: far faster in few dimensions (up to some 10), and slower in many. A GPU has it for up
  * to 64 columns and k = 2048 (beyond, KITH_E_UNSUPPORTED where a GPU was named), not for a radius.
- * descent is none of them: its graphs are approximate, and kith_graph_descent (section 13) makes
- * them; calls that are exact refuse it with KITH_E_ARGUMENT. */
+ * KITH_METHOD_DESCENT is none of these: its graphs are approximate, and kith_graph_descent (chapter
+ * 13) makes them; calls that are exact refuse it with KITH_E_ARGUMENT. */
 typedef enum kith_method {
     KITH_METHOD_AUTO = 0,  /* the one that will be faster */
     KITH_METHOD_EXACT = 1, /* all pairs, screened */
@@ -247,7 +247,7 @@ typedef enum kith_method {
     KITH_METHOD_DESCENT = 3
 } kith_method;
 
-/* Methods of k-selection: for KITH_PIPELINE_MATRIX, and on their own in section 12. */
+/* Methods of k-selection: for KITH_PIPELINE_MATRIX, and on their own in chapter 12. */
 typedef enum kith_select_method {
     KITH_SELECT_AUTO = 0,          /* the fastest one here, by a measured table */
     KITH_SELECT_SCAN = 1,          /* reads the row once, against a threshold from a sample */
@@ -361,11 +361,11 @@ KITH_API kith_status kith_corpus_search(kith_ctx *ctx, const kith_corpus *corpus
                                         const kith_search_params *params,
                                         const kith_neighbors *out);
 /* Rows come and go, the tree is kept: what is added gets the ids behind the last one, and where
- * rows are removed later ones move up (numpy.delete; ids in any order, some of them twice or not).
+ * rows are removed later ones move up, as in numpy.delete (ids in any order, also twice).
  * Afterwards a search gives the bytes that a new corpus of these rows gives. From then on the
  * corpus has its points for itself, the caller's and a mapped file's are not kept. ctx is the one
  * that created the corpus, and nobody searches it meanwhile. On failure it is what it was; a
- * removal that is told to stop once all rows are out is done all the same. points: of the same cols
+ * removal that is cancelled when all its rows are out is completed. points: of the same cols
  * and dtype. At least one row must be left. KITH_E_UNSUPPORTED where there is no tree. Cost: a copy
  * of the points, a hash of each, and what changes in the tree. */
 KITH_API kith_status kith_corpus_add(kith_ctx *ctx, kith_corpus *corpus, const kith_matrix *points);
@@ -376,8 +376,8 @@ KITH_API kith_status kith_corpus_remove(kith_ctx *ctx, kith_corpus *corpus, cons
 KITH_API kith_status kith_corpus_save(kith_ctx *ctx, const kith_corpus *corpus, const char *path);
 /* Maps such a file; points and preparation stay in it. On a GPU the points are prepared anew; a
  * tree is the processor's, and KITH_E_UNSUPPORTED where the context names a GPU. A tree's arrays
- * are checked as far as it takes that a search ends and reads nothing else; who forges its numbers
- * and their checksums gets wrong neighbours. */
+ * are checked as far as a search needs to end and to read nothing outside of them; a file with
+ * forged numbers and checksums gives wrong neighbours. Statuses as in chapter 9. */
 KITH_API kith_status kith_corpus_open(kith_ctx *ctx, const char *path, kith_corpus **out);
 /* A view of the points, valid until the corpus is changed or freed. */
 KITH_API const kith_matrix *kith_corpus_points(const kith_corpus *corpus);
@@ -546,8 +546,9 @@ KITH_API const kith_result_meta *kith_result_get_meta(const kith_result *result)
 KITH_API void kith_result_free(kith_result *result);
 
 /* A result that is written in pieces while it is made, and goes on where it was left: what is put
- * goes to PATH.partial, and PATH.journal says how far it came. Finishing gives it its name; whoever
- * dies before leaves the two, and opening the same job again goes on behind the last piece. The
+ * goes to PATH.partial, and PATH.journal says how far it came. Finishing gives it its name; a
+ * process that dies before leaves both, and opening the same job again goes on behind the last
+ * piece. The
  * bytes are those of kith_result_save, whatever the pieces are. Keeps ctx; put and finish may come
  * from another thread than the opener's, with a context of its own. */
 typedef struct kith_result_stream kith_result_stream;
@@ -557,8 +558,8 @@ typedef struct kith_result_stream_params {
     kith_format format;   /* all but CSR; npz, ivecs and ibin for a corpus of at most 2^31 rows */
     int64_t rows;         /* of the whole result */
     int64_t k;
-    const char *job; /* lines of text that say what else the answer depends on (files, options); who
-                        opens with other lines is refused. NULL = nothing */
+    const char *job;  /* lines of text that say what else the answer depends on (files, options);
+                         opening with other lines is refused. NULL = nothing */
     uint32_t restart; /* 1: begins anew, whatever is there */
     uint32_t reserved;
 } kith_result_stream_params;

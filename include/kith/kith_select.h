@@ -16,7 +16,7 @@ extern "C" {
 /* The k smallest (or largest) values of each row of a matrix, with their ids. Rows are ordered by
  * (value, id): equal values, 0 and -0 among them, stand by id, and NaN comes last whichever end is
  * asked for. What is returned is the value that was given, a zero as +0 and a NaN as the quiet one.
- * Every method (kith_select_method, section 5) gives the same bytes on every device. */
+ * Every method (kith_select_method, chapter 5) gives the same bytes on every device. */
 
 /* How a queue (insertion, heap, merge_queue) gets its candidates. */
 typedef enum kith_select_buffer {

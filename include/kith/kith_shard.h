@@ -59,7 +59,7 @@ typedef struct kith_shard_params {
                          those of kith_points_mapped are: pages that are done with are given back */
     uint32_t restart; /* 1: begins anew, whatever is in the folder */
     const char *job;  /* lines of text that say what else the answer depends on (the file of the
-                         points); who comes with other lines is refused. NULL = nothing */
+                         points); a job with other lines is refused. NULL = nothing */
     const kith_shard_team *team; /* NULL = one process */
     int32_t parts; /* 0: the result is one file. Else the .kith file at path names so many others
                       beside it (KITH_PARTS_MAX at most, fewer where rows are few; KITH_PARTS_AUTO:
