@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Lesson 4: an approximate graph with a recall that is measured. Its points are all patches of 4 x
- * 4 pixels of the digits, some 45,000, since of fewer points an exact graph is as soon made.
+ * 4 pixels of the digits, some 45,000: with fewer points an exact graph takes no longer.
  *
  *     04_approximate examples/data/digits.u8bin
  */
