@@ -148,8 +148,7 @@ def _convert(array: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any]:
         wanted = native
     elif dtype.kind in "iu":
         wanted = np.dtype(np.float32 if dtype.itemsize <= 2 else np.float64)
-        if dtype.itemsize == 8:
-            _refuse_rounding(array, name)
+        refuse_rounding(array, name)
     elif dtype.kind in "fO":
         wanted = np.dtype(np.float64)
     elif dtype.kind == "c":
@@ -163,8 +162,10 @@ def _convert(array: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any]:
         raise ValueError(f"{name} must be of numbers: {error}") from error
 
 
-def _refuse_rounding(array: np.ndarray[Any, Any], name: str) -> None:
+def refuse_rounding(array: np.ndarray[Any, Any], name: str) -> None:
     """float64 holds whole numbers up to 2^53; distances of others would not be exact."""
+    if array.dtype.kind not in "iu" or array.dtype.itemsize < 8:
+        return
     most = max(int(array.max(initial=0)), -int(array.min(initial=0)))
     if most > _MOST_WHOLE:
         raise ValueError(

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ._arrays import as_matrix, is_sparse
+from ._arrays import as_matrix, is_sparse, refuse_rounding
 from ._context import Settings
 from ._metrics import EUCLIDEAN, INNER_PRODUCT, SQEUCLIDEAN, Metric, code, name
 from ._progress import Progress
@@ -21,6 +21,7 @@ _DTYPES = (np.float32, np.float64, np.uint8, np.int8)
 def _rows_of(x: Any) -> Any:
     """x by rows, in a type of the library that SciPy has."""
     x = x.tocsr()
+    refuse_rounding(x.data, "the sparse matrix")
     return x if x.dtype in _DTYPES else x.astype(np.float64)
 
 

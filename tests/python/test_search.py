@@ -209,6 +209,15 @@ class Memory(unittest.TestCase):
         wide[:, ::2] = x
         for other in np.asfortranarray(x), x.astype(">f4"), x.tolist(), wide[:, ::2], x[::-1][::-1]:
             np.testing.assert_array_equal(kith.knn_graph(other, 3).indices, truth)
+
+        class Own(np.ndarray):
+            pass
+
+        mirrored = x[::-1, ::-1].copy()[::-1, ::-1]
+        for other in mirrored, x.view(Own), np.ma.array(x), x.astype(np.longdouble), memoryview(x):
+            np.testing.assert_array_equal(kith.knn_graph(other, 3).indices, truth)
+        one = np.broadcast_to(x[7], (4, 5))
+        np.testing.assert_array_equal(kith.knn(x, one, 1).indices, [[7]] * 4)
         whole = support.points(40, 5, np.int8)
         truth = kith.knn_graph(whole, 3).indices
         for dtype in np.int16, np.uint32, np.int64, object:
@@ -298,6 +307,9 @@ class Memory(unittest.TestCase):
                 self.assertEqual(own.indices.tobytes(), truth.indices.tobytes())
         finally:
             _sparse.BLOCK_BYTES = block
+        large = scipy.sparse.csr_matrix(np.array([[0, 2**53 + 1]]))
+        with self.assertRaisesRegex(ValueError, "the sparse matrix has whole numbers up to 9007"):
+            kith.knn(large, large, 1)
 
 
 class Errors(unittest.TestCase):
