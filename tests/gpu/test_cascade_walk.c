@@ -210,8 +210,10 @@ static void shapes(void **state)
                        cases[i].links, cases[i].k);
         kith_graph_search_params params = params_of(&s);
         params.width = cases[i].width;
-        /* With one link a row it is chance which of those that name it becomes its way back. */
-        const double most_below = cases[i].links == 1 ? 0.15 : 0.05;
+        /* With one link a row it is chance which of those that name it becomes its way back. A walk
+         * of one place ends in the first hollow: the processor's begins beside its query, behind a
+         * gate that a GPU has not. */
+        const double most_below = cases[i].links == 1 ? 0.15 : cases[i].width == 1 ? 0.1 : 0.05;
         assert_true(compare("shape", &s, &params) > -most_below);
         set_free(&s);
     }
