@@ -37,6 +37,7 @@
 enum {
     GROVE_WARPS = 4,       /* of a block, where shared memory allows */
     GROVE_QUERIES = 2,     /* that go past the points together */
+    GROVE_LEVELS = 5,      /* above the leaves, whose boxes are not asked: a lane a leaf */
     GROVE_TWO_POINTS = 32, /* columns up to which a lane is two points */
     GROVE_EXACT = 16       /* up to which every width has a kernel by the euclidean norm */
 };
@@ -222,33 +223,120 @@ GROVE_DEVICE void grove_screen(kin_grove_packet<LISTS> &p, const float *blocks, 
     }
 }
 
-/* value: of the leaf's box, by lane, not above it. */
+/* Blocks start .. of a leaf of `count` points, for the queries that wait. */
 template <kin_tree_norm NORM, int WIDE, typename LISTS>
-GROVE_DEVICE void grove_leaf(kin_grove_packet<LISTS> &p, const kin_grove_tree &tree, int32_t leaf,
-                             float value)
+GROVE_DEVICE void grove_leaf(kin_grove_packet<LISTS> &p, const kin_grove_tree &tree, uint32_t start,
+                             int32_t count, uint32_t waiting)
 {
     const int32_t most = WIDE <= GROVE_TWO_POINTS ? 2 * KIN_GROVE_PACKET : KIN_GROVE_PACKET;
-    const uint32_t start = __ldg(tree.starts + leaf);
-    const int32_t count = (int32_t)__ldg(tree.counts + leaf);
     const int32_t wide = grove_wide<NORM, WIDE, LISTS>(tree);
     const float *blocks = tree.values + (int64_t)start * KIN_GROVE_BLOCK * wide;
     const uint32_t position = start * KIN_GROVE_BLOCK;
-    uint32_t waiting = __ballot_sync(GROVE_ALL_LANES, value <= p.own.keep);
     p.leaves += (uint32_t)__popc(waiting);
+    p.pairs += (uint64_t)((uint32_t)__popc(waiting) * (uint32_t)count);
 #pragma unroll 1
-    for (int32_t first = 0; first < count && waiting != 0;) {
+    for (int32_t first = 0; first < count; first += most) {
         const int32_t last = min(count, first + most);
-        p.pairs += (uint64_t)((uint32_t)__popc(waiting) * (uint32_t)(last - first));
         if (WIDE <= GROVE_TWO_POINTS && last - first > KIN_GROVE_PACKET) {
             grove_screen<NORM, WIDE, (WIDE <= GROVE_TWO_POINTS ? 2 : 1)>(p, blocks, wide, position,
                                                                          first, last, waiting);
         } else {
             grove_screen<NORM, WIDE, 1>(p, blocks, wide, position, first, last, waiting);
         }
-        first = last;
-        waiting = __ballot_sync(GROVE_ALL_LANES, value <= p.own.keep);
     }
     grove_settle(p.lists, p.own);
+}
+
+/* ---- Groups ---------------------------------------------------------------------------------- */
+
+/* The leaves below one node, by lane. */
+typedef struct kin_grove_group {
+    const float *box;
+    uint32_t start;
+    int32_t count;
+    uint32_t wanted; /* queries that may get something from the leaf */
+    float nearest;   /* value of its box for the nearest of them */
+    bool open;       /* there is a leaf, and nobody was in it */
+} kin_grove_group;
+
+/* Which leaves the queries `asking` want, as of now. */
+template <kin_tree_norm NORM, int WIDE, typename LISTS>
+GROVE_DEVICE void grove_ask(const kin_grove_packet<LISTS> &p, int32_t wide, uint32_t asking,
+                            kin_grove_group &group)
+{
+    float low[WIDE];
+    float high[WIDE];
+#pragma unroll
+    for (int c = 0; c < WIDE; c += KIN_GROVE_WIDE) {
+        const float4 zeros = {0.0F, 0.0F, 0.0F, 0.0F};
+        const bool real = group.open && c < wide;
+        const float4 from = real ? __ldg((const float4 *)(group.box + c)) : zeros;
+        const float4 upto = real ? __ldg((const float4 *)(group.box + wide + c)) : zeros;
+#pragma unroll
+        for (int i = 0; i < KIN_GROVE_WIDE; i++) {
+            low[c + i] = grove_part(from, i);
+            high[c + i] = grove_part(upto, i);
+        }
+    }
+#pragma unroll 1
+    while (asking != 0) {
+        const int32_t q = __ffs((int)asking) - 1;
+        const uint32_t bit = asking & (0U - asking);
+        const float limit = __shfl_sync(GROVE_ALL_LANES, p.own.keep, q);
+        const float *row = p.rows + q * kin_grove_stride<WIDE>::FLOATS;
+        float value = 0.0F;
+        asking ^= bit;
+#pragma unroll
+        for (int c = 0; c < WIDE; c += KIN_GROVE_WIDE) {
+            const float4 four = *(const float4 *)(row + c);
+#pragma unroll
+            for (int i = 0; i < KIN_GROVE_WIDE; i++) {
+                value = grove_step<NORM>(value,
+                                         grove_gap(grove_part(four, i), low[c + i], high[c + i]));
+            }
+        }
+        const bool wants = group.open && value <= limit;
+        group.wanted = wants ? group.wanted | bit : group.wanted & ~bit;
+        group.nearest = wants ? fminf(group.nearest, value) : group.nearest;
+    }
+}
+
+/* Leaves first .. first + count - 1, the nearest one first, for the queries that wait. Whoever got
+ * something from a leaf is asked again about the others. */
+template <kin_tree_norm NORM, int WIDE, typename LISTS>
+GROVE_DEVICE void grove_leaves(kin_grove_packet<LISTS> &p, const kin_grove_tree &tree,
+                               int32_t first, int32_t count, uint32_t waiting)
+{
+    const int32_t lane = grove_lane_id();
+    const int32_t wide = grove_wide<NORM, WIDE, LISTS>(tree);
+    const int32_t leaf = first + (lane < count ? lane : 0);
+    kin_grove_group group;
+    group.box = tree.boxes + ((int64_t)(1 << tree.height) + leaf) * 2 * wide;
+    group.start = __ldg(tree.starts + leaf);
+    group.count = (int32_t)__ldg(tree.counts + leaf);
+    group.wanted = 0;
+    group.nearest = INFINITY;
+    group.open = lane < count;
+#pragma unroll 1
+    for (;;) {
+        if (waiting != 0) {
+            grove_ask<NORM, WIDE>(p, wide, waiting, group);
+        }
+        const uint32_t far = group.wanted != 0 ? __float_as_uint(group.nearest) : ~0U;
+        const uint32_t least = __reduce_min_sync(GROVE_ALL_LANES, far);
+        if (least == ~0U) {
+            return;
+        }
+        const int32_t next = __ffs((int)__ballot_sync(GROVE_ALL_LANES, far == least)) - 1;
+        const float before = p.own.keep;
+        grove_leaf<NORM, WIDE>(p, tree, __shfl_sync(GROVE_ALL_LANES, group.start, next),
+                               __shfl_sync(GROVE_ALL_LANES, group.count, next),
+                               __shfl_sync(GROVE_ALL_LANES, group.wanted, next));
+        group.wanted = lane == next ? 0 : group.wanted;
+        group.open = group.open && lane != next;
+        waiting = __ballot_sync(GROVE_ALL_LANES, p.own.keep < before) &
+                  __reduce_or_sync(GROVE_ALL_LANES, group.wanted);
+    }
 }
 
 /* ---- Nodes ----------------------------------------------------------------------------------- */
@@ -269,24 +357,23 @@ template <kin_tree_norm NORM, int WIDE, typename LISTS>
 GROVE_DEVICE void grove_walk(kin_grove_packet<LISTS> &p, const kin_grove_tree &tree)
 {
     const int32_t lane = grove_lane_id();
-    const int32_t leaves = 1 << tree.height;
+    const int32_t below = min((int32_t)GROVE_LEVELS, tree.height);
+    const int32_t groups = 1 << (tree.height - below);
     const int32_t wide = grove_wide<NORM, WIDE, LISTS>(tree);
     const float *row = p.rows + lane * kin_grove_stride<WIDE>::FLOATS;
     uint32_t waiting = __ballot_sync(GROVE_ALL_LANES, p.own.keep >= 0.0F);
     int32_t node = 1;
     int32_t top = 0;
     int32_t put_off = 0; /* lane l: the node at level l of the stack */
-    float value = 0.0F;  /* of the node's box */
 #pragma unroll 1
     for (;;) {
-        while (waiting != 0 && node < leaves) {
+        while (waiting != 0 && node < groups) {
             float values[2];
             grove_boxes<NORM, WIDE>(tree.boxes + (int64_t)4 * node * wide, wide, row, values);
             const uint32_t left = __ballot_sync(GROVE_ALL_LANES, values[0] <= p.own.keep);
             const uint32_t right = __ballot_sync(GROVE_ALL_LANES, values[1] <= p.own.keep);
             const int32_t first = grove_nearer(left, right, values);
             const float later = first == 0 ? values[1] : values[0];
-            value = first == 0 ? values[0] : values[1];
             waiting = first == 0 ? left : right;
             if ((first == 0 ? right : left) != 0) {
                 p.stack[top * KIN_GROVE_PACKET] = (uint16_t)(__float_as_uint(later) >> 16);
@@ -296,7 +383,7 @@ GROVE_DEVICE void grove_walk(kin_grove_packet<LISTS> &p, const kin_grove_tree &t
             node = 2 * node + first;
         }
         if (waiting != 0) {
-            grove_leaf<NORM, WIDE>(p, tree, node - leaves, value);
+            grove_leaves<NORM, WIDE>(p, tree, (node - groups) << below, 1 << below, waiting);
         }
         do {
             if (top == 0) {
@@ -304,7 +391,8 @@ GROVE_DEVICE void grove_walk(kin_grove_packet<LISTS> &p, const kin_grove_tree &t
             }
             top -= 1;
             node = __shfl_sync(GROVE_ALL_LANES, put_off, top);
-            value = __uint_as_float((uint32_t)p.stack[top * KIN_GROVE_PACKET] << 16);
+            const float value = /* of the node's box */
+                __uint_as_float((uint32_t)p.stack[top * KIN_GROVE_PACKET] << 16);
             waiting = __ballot_sync(GROVE_ALL_LANES, value <= p.own.keep);
         } while (waiting == 0);
     }
