@@ -127,8 +127,8 @@ GROVE_DEVICE void grove_boxes(const float *boxes, int32_t wide, const float *row
     }
 }
 
-/* Of a lane's points, seen from two rows. */
-template <kin_tree_norm NORM, int WIDE, int POINTS>
+/* Of a lane's points, seen from QUERIES rows; NaN for the rows that are not there. */
+template <kin_tree_norm NORM, int WIDE, int POINTS, int QUERIES>
 GROVE_DEVICE void grove_distances(const float *const rows[GROVE_QUERIES],
                                   const float (&points)[POINTS][WIDE],
                                   float (&values)[GROVE_QUERIES][POINTS])
@@ -137,13 +137,13 @@ GROVE_DEVICE void grove_distances(const float *const rows[GROVE_QUERIES],
     for (int j = 0; j < GROVE_QUERIES; j++) {
 #pragma unroll
         for (int p = 0; p < POINTS; p++) {
-            values[j][p] = 0.0F;
+            values[j][p] = j < QUERIES ? 0.0F : GROVE_NOTHING;
         }
     }
 #pragma unroll
     for (int c = 0; c < WIDE; c += KIN_GROVE_WIDE) {
 #pragma unroll
-        for (int j = 0; j < GROVE_QUERIES; j++) {
+        for (int j = 0; j < QUERIES; j++) {
             const float4 q = *(const float4 *)(rows[j] + c);
 #pragma unroll
             for (int i = 0; i < KIN_GROVE_WIDE; i++) {
@@ -159,16 +159,15 @@ GROVE_DEVICE void grove_distances(const float *const rows[GROVE_QUERIES],
 
 /* ---- Leaves ---------------------------------------------------------------------------------- */
 
-/* Point i of the leaf whose blocks begin at `blocks`; a lane without one gets zeros. */
+/* Point i of the leaf whose blocks begin at `blocks`. */
 template <int WIDE>
-GROVE_DEVICE void grove_point(const float *blocks, int32_t wide, int32_t i, bool there,
-                              float (&point)[WIDE])
+GROVE_DEVICE void grove_point(const float *blocks, int32_t wide, int32_t i, float (&point)[WIDE])
 {
     const float *from =
         blocks + (int64_t)(i / KIN_GROVE_BLOCK) * KIN_GROVE_BLOCK * wide + i % KIN_GROVE_BLOCK;
 #pragma unroll
     for (int c = 0; c < WIDE; c++) {
-        point[c] = there && c < wide ? __ldg(from + c * KIN_GROVE_BLOCK) : 0.0F;
+        point[c] = c < wide ? __ldg(from + c * KIN_GROVE_BLOCK) : 0.0F;
     }
 }
 
@@ -184,8 +183,9 @@ GROVE_DEVICE void grove_screen(kin_grove_packet<LISTS> &p, const float *blocks, 
     bool there[POINTS];
 #pragma unroll
     for (int i = 0; i < POINTS; i++) {
-        there[i] = mine + i * KIN_GROVE_PACKET < last;
-        grove_point<WIDE>(blocks, wide, mine + i * KIN_GROVE_PACKET, there[i], points[i]);
+        const int32_t at = mine + i * KIN_GROVE_PACKET;
+        there[i] = at < last; /* else a point that is there stands in for it, and does not pass */
+        grove_point<WIDE>(blocks, wide, there[i] ? at : first, points[i]);
     }
 #pragma unroll 1
     while (waiting != 0) {
@@ -197,7 +197,11 @@ GROVE_DEVICE void grove_screen(kin_grove_packet<LISTS> &p, const float *blocks, 
         const float limits[GROVE_QUERIES] = {__shfl_sync(GROVE_ALL_LANES, p.own.keep, q),
                                              __shfl_sync(GROVE_ALL_LANES, p.own.keep, other)};
         float values[GROVE_QUERIES][POINTS];
-        grove_distances<NORM, WIDE, POINTS>(rows, points, values);
+        if (other != q) {
+            grove_distances<NORM, WIDE, POINTS, 2>(rows, points, values);
+        } else {
+            grove_distances<NORM, WIDE, POINTS, 1>(rows, points, values);
+        }
         bool hit = false;
 #pragma unroll
         for (int j = 0; j < GROVE_QUERIES; j++) {
