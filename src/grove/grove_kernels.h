@@ -73,8 +73,9 @@ typedef struct kin_grove_round {
     float *most_lost;
 } kin_grove_round;
 
-/* order[0 .. count): the queries sorted by (leaf that they fall into, query). scratch of
- * *scratch_bytes; with scratch NULL only *scratch_bytes (host memory) is set. */
+/* order[0 .. count): the queries sorted by (leaf that they fall into, cell of its box, query); the
+ * more queries, the finer the cells. scratch of *scratch_bytes; with scratch NULL only
+ * *scratch_bytes (host memory) is set. */
 typedef struct kin_grove_order {
     kin_grove_tree tree;
     const float *rows; /* count x wide */

@@ -9,7 +9,7 @@
 #include "grove/grove_thread.cuh"
 #include "tree/tree_round.h"
 
-enum { BLOCKS_A_PROCESSOR = 8 };
+enum { BLOCKS_A_PROCESSOR = 8, MOST_BITS = 6 };
 
 /* KITH_DTYPE_NONE: rows that start anywhere, of the dtype that they say. */
 template <kith_dtype DTYPE>
@@ -176,23 +176,51 @@ extern "C" int kin_grove_launch_round(kin_gpu_stream *stream, const kin_grove_ro
 /* ---- Order of queries ------------------------------------------------------------------------ */
 
 typedef struct order_scratch {
-    uint32_t *leaves;
+    uint32_t *keys;
     uint32_t *sorted;
     uint32_t *queries;
     void *radix;
     size_t radix_bytes;
 } order_scratch;
 
-/* leaves NULL: a tree of one leaf, whose order is that of the queries. */
+/* Which of 2^bits cells of a leaf's box a row is in: the `bits` widest columns are halved, the
+ * widest one first, of equal ones the first. bits is at most the number of columns. */
+KIN_DEVICE uint32_t cell_of(const kin_grove_tree &tree, uint32_t node, const float *row,
+                            int32_t bits)
+{
+    const float *low = tree.boxes + (int64_t)node * 2 * tree.wide;
+    const float *high = low + tree.wide;
+    uint32_t cell = 0;
+    float last = INFINITY; /* width and number of the column that was halved last */
+    int32_t before = -1;
+    for (int32_t bit = 0; bit < bits; bit++) {
+        float widest = -1.0F;
+        int32_t column = 0;
+        for (int32_t c = 0; c < tree.cols; c++) {
+            const float width = __ldg(high + c) - __ldg(low + c);
+            const bool left = width < last || (width == last && c > before);
+            column = left && width > widest ? c : column;
+            widest = left && width > widest ? width : widest;
+        }
+        const float middle = 0.5F * __ldg(low + column) + 0.5F * __ldg(high + column);
+        cell = 2 * cell + (row[column] < middle ? 0 : 1);
+        last = widest;
+        before = column;
+    }
+    return cell;
+}
+
+/* keys NULL: a tree of one leaf and cell, whose order is that of the queries. */
 static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
-    find_leaves(const __grid_constant__ kin_grove_order job, uint32_t *leaves, uint32_t *queries)
+    find_cells(const __grid_constant__ kin_grove_order job, int32_t bits, uint32_t *keys,
+               uint32_t *queries)
 {
     const int64_t i = kin_grove_my_thread();
     if (i >= job.count) {
         return;
     }
     queries[i] = (uint32_t)i;
-    if (leaves == NULL) {
+    if (keys == NULL) {
         return;
     }
     const float *row = job.rows + i * job.tree.wide;
@@ -201,7 +229,19 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
         const float split = __ldg(job.tree.splits + node);
         node = 2 * node + (row[__ldg(job.tree.planes + node)] < split ? 0 : 1);
     }
-    leaves[i] = node - (1u << job.tree.height);
+    keys[i] = (node - (1u << job.tree.height)) << bits | cell_of(job.tree, node, row, bits);
+}
+
+/* So many that about a packet falls into a cell. */
+static int32_t cell_bits(const kin_grove_order *job)
+{
+    const int64_t leaves = (int64_t)1 << job->tree.height;
+    const int32_t most = job->tree.cols < MOST_BITS ? job->tree.cols : MOST_BITS;
+    int32_t bits = 0;
+    while (bits < most && leaves * KIN_GROVE_PACKET << bits < job->count) {
+        bits += 1;
+    }
+    return bits;
 }
 
 extern "C" int kin_grove_launch_order(kin_gpu_stream *stream, const kin_grove_order *job)
@@ -220,17 +260,18 @@ extern "C" int kin_grove_launch_order(kin_gpu_stream *stream, const kin_grove_or
         return 0;
     }
     unsigned char *base = (unsigned char *)job->scratch;
-    scratch.leaves = (uint32_t *)base;
+    scratch.keys = (uint32_t *)base;
     scratch.sorted = (uint32_t *)(base + array);
     scratch.queries = (uint32_t *)(base + 2 * array);
     scratch.radix = base + 3 * array;
-    const bool alone = job->tree.height == 0;
-    find_leaves<<<kin_grove_blocks_for(job->count, KIN_FUSED_THREADS), KIN_FUSED_THREADS, 0,
-                  stream->stream>>>(*job, alone ? NULL : scratch.leaves,
-                                    alone ? job->order : scratch.queries);
+    const int32_t bits = cell_bits(job);
+    const bool alone = job->tree.height + bits == 0;
+    find_cells<<<kin_grove_blocks_for(job->count, KIN_FUSED_THREADS), KIN_FUSED_THREADS, 0,
+                 stream->stream>>>(*job, bits, alone ? NULL : scratch.keys,
+                                   alone ? job->order : scratch.queries);
     KIN_CUDA_TRY_LAUNCH();
     return alone ? 0
-                 : kin_grove_sort(stream, scratch.radix, scratch.radix_bytes, scratch.leaves,
+                 : kin_grove_sort(stream, scratch.radix, scratch.radix_bytes, scratch.keys,
                                   scratch.sorted, scratch.queries, job->order, job->count,
-                                  job->tree.height);
+                                  job->tree.height + bits);
 }

@@ -142,7 +142,61 @@ static void compare_trees(const problem *p, const kin_tree *host, const kin_grov
 
 /* ---- Queries --------------------------------------------------------------------------------- */
 
-/* Rows, losses and order of queries, as kin_tree_queries_load has them. */
+/* Of the widest columns of a box, the widest one first, whose middle a row is not below. */
+static uint32_t cell_of(const kin_tree *tree, int64_t node, const float *row, int32_t bits)
+{
+    const float *low = tree->boxes + node * 2 * tree->cols;
+    const float *high = low + tree->cols;
+    bool halved[64] = {false};
+    uint32_t cell = 0;
+    for (int32_t bit = 0; bit < bits; bit++) {
+        int32_t widest = -1;
+        for (int32_t c = 0; c < tree->cols; c++) {
+            if (!halved[c] && (widest < 0 || high[c] - low[c] > high[widest] - low[widest])) {
+                widest = c;
+            }
+        }
+        halved[widest] = true;
+        cell = 2 * cell + (row[widest] < 0.5F * low[widest] + 0.5F * high[widest] ? 0 : 1);
+    }
+    return cell;
+}
+
+static int rising(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a;
+    const uint64_t y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* queries: in the order of their leaves. Brings those of a leaf into the order of its cells, of
+ * which there are so many that a packet is left to each. */
+static void order_cells(const kin_tree *tree, int64_t count, const kin_tree_queries *queries)
+{
+    enum { MOST_BITS = 6 };
+    const int64_t leaves = kin_tree_leaves(tree);
+    const int32_t most = (int32_t)kin_min_i64(tree->cols, MOST_BITS);
+    int32_t bits = 0;
+    while (bits < most && leaves * KIN_GROVE_PACKET << bits < count) {
+        bits += 1;
+    }
+    uint32_t *order = queries->order;
+    uint64_t *words = malloc((size_t)count * sizeof *words);
+    assert_non_null(words);
+    for (int64_t place = 0; place < count; place++) {
+        const float *row = queries->rows + (int64_t)order[place] * tree->cols;
+        const int64_t leaf = kin_tree_leaf_of(tree, row);
+        const uint64_t cell = cell_of(tree, leaves + leaf, row, bits);
+        words[place] = ((uint64_t)leaf << bits | cell) << 32 | order[place];
+    }
+    qsort(words, (size_t)count, sizeof *words, rising);
+    for (int64_t place = 0; place < count; place++) {
+        order[place] = (uint32_t)words[place];
+    }
+    free(words);
+}
+
+/* Rows and losses of queries, as kin_tree_queries_load has them; its order, but for cells. */
 static void compare_queries(const problem *p, const pair_of_trees *t, const test_rows *asked)
 {
     const kin_distance distance = distance_of(p);
@@ -176,6 +230,7 @@ static void compare_queries(const problem *p, const pair_of_trees *t, const test
     test_launch(kernels->order(test_device->stream, &job), "an order");
     compare(p, "query", rounded, queries.rows, count, cols, t->tree.wide);
     compare(p, "query's lost", lost, queries.lost, count, 1, 1);
+    order_cells(&t->host, count, &queries);
     compare(p, "order", order, queries.order, count, 1, 1);
     kin_gpu_free(test_device, job.scratch);
     kin_gpu_free(test_device, order);
