@@ -66,6 +66,19 @@ template <int WIDE> struct kin_grove_stride {
     enum { FLOATS = ((WIDE / KIN_GROVE_WIDE) | 1) * KIN_GROVE_WIDE };
 };
 
+/* Blocks of a processor, as many as registers allow without one that is spilled: warps wait for
+ * memory most of the time. */
+template <int WIDE> struct kin_grove_blocks {
+    enum {
+        MOST = WIDE <= 4    ? 8
+               : WIDE <= 8  ? 7
+               : WIDE <= 12 ? 6
+               : WIDE <= 16 ? 5
+               : WIDE <= 24 ? 4
+                            : 3
+    };
+};
+
 /* Whether each width up to GROVE_EXACT has a kernel of its own: for short lists alone. */
 template <typename LISTS> struct kin_grove_exact {
     enum { YES = 0 };
@@ -481,9 +494,8 @@ GROVE_DEVICE void grove_report(const kin_grove_packet<LISTS> &p, const kin_grove
 }
 
 template <kin_tree_norm NORM, int WIDE, typename LISTS>
-static __global__ void __launch_bounds__(GROVE_WARPS *KIN_GROVE_PACKET, WIDE <= 16   ? 5
-                                                                        : WIDE <= 24 ? 4
-                                                                                     : 3)
+static __global__ void __launch_bounds__(GROVE_WARPS *KIN_GROVE_PACKET,
+                                         kin_grove_blocks<WIDE>::MOST)
     walk_kernel(const kin_grove_walk job, const kin_grove_shape shape)
 {
     extern __shared__ uint4 grove_shared[];
