@@ -204,6 +204,20 @@ GROVE_DEVICE void grove_ranks(const uint64_t (&entries)[ENTRIES], uint64_t find,
     }
 }
 
+/* Of finds that enter an empty list. */
+GROVE_DEVICE int32_t grove_rank_alone(uint64_t find, int32_t finds)
+{
+    const int32_t lane = grove_lane_id();
+    const uint32_t own = (uint32_t)(find >> 32);
+    int32_t slot = 0;
+#pragma unroll 4
+    for (int32_t i = 0; i < finds; i++) {
+        const uint32_t shown = __shfl_sync(GROVE_ALL_LANES, own, i);
+        slot += shown < own + (i < lane ? 1U : 0U) ? 1 : 0;
+    }
+    return slot;
+}
+
 /* Bits of the value of a word whose slot is outside of the list. */
 GROVE_DEVICE uint32_t grove_fallen(uint64_t word, int32_t slot, int32_t capacity)
 {
@@ -220,7 +234,7 @@ GROVE_DEVICE void grove_merge(const kin_grove_short &s, kin_grove_lane &own, int
     const int32_t count = __shfl_sync(GROVE_ALL_LANES, own.count, q);
     uint64_t *list = s.lists + q * own.capacity;
     uint64_t entries[ENTRIES];
-    int32_t slots[ENTRIES];
+    int32_t slots[ENTRIES] = {0};
     int32_t find_slot;
     __syncwarp(); /* finds and list were written by other lanes */
     const uint64_t find = lane < finds ? s.found[lane] : nothing;
@@ -229,7 +243,11 @@ GROVE_DEVICE void grove_merge(const kin_grove_short &s, kin_grove_lane &own, int
         const int32_t at = lane + e * KIN_GROVE_PACKET;
         entries[e] = at < count ? list[at] : nothing;
     }
-    grove_ranks<ENTRIES>(entries, find, finds, slots, &find_slot);
+    if (count == 0) {
+        find_slot = grove_rank_alone(find, finds);
+    } else {
+        grove_ranks<ENTRIES>(entries, find, finds, slots, &find_slot);
+    }
     __syncwarp(); /* all have read the list */
     uint32_t fallen = grove_fallen(find, lane < finds ? find_slot : 0, own.capacity);
     if (lane < finds && find_slot < own.capacity) {
