@@ -6,6 +6,9 @@
  *
  *   nodes    a lane is a query: two boxes, read by all lanes from one address; who may still get
  *            something from a box is a ballot, hence every branch of the walk is the warp's
+ *   groups   a lane is a leaf: the boxes of the 32 leaves below a node in registers, and the
+ *            queries that wait go past them one by one. Of 32 queries four wait for a usual leaf of
+ *            uniform points in 12 columns, and its box alone would be asked for all of them
  *   leaves   a lane is a point, or two: 64 points in registers, and the queries that wait go past
  *            them one by one, two at a time, from shared memory; a query that does not wait costs
  *            nothing, and a load of four components serves 128 differences
@@ -16,6 +19,9 @@
  *     2  <--    3  put off      the nodes of the stack are dealt to the lanes, a level a lane
  *    / \
  *   4   5  put off              what was put off is tested again: limits have shrunk
+ *   |
+ *   128 .. 159                  the leaves below it, the nearest one first; who got something from
+ *                               one is asked again about the others
  *
  * Source. Gieseke, Heinermann, Oancea, Igel 2014, "Buffer k-d trees": there a leaf collects queries
  * from everywhere before it is solved. Here queries are sorted by leaf, and a packet is that buffer
@@ -26,9 +32,9 @@
  * difference to the nearest number of the box, and its square is never above that to a point in it
  * (tree_bound.h). Columns that pad rows and boxes are 0 and add +0.
  *
- * Cost. 2 operations a column and pair, 10 for each query, leaf and two points a lane; 6 a column
- * for each query and box that a query of the packet gets to. Limits. 64 columns; beyond 32 a lane
- * is one point. */
+ * Cost. Instructions of a warp: for each query and leaf 4 a column, 15 more where two queries wait,
+ * 30 where one does; for each query and group 6 a column and 20; for each node 12 a column and 45.
+ * Limits. 64 columns; beyond 32 a lane is one point. */
 #ifndef KIN_GROVE_WALK_CUH
 #define KIN_GROVE_WALK_CUH
 
