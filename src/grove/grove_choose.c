@@ -16,7 +16,8 @@
  * 60 % of it, in up to 16 half (measured: 2.6e-4 to 2.8e-4 ns a pair in 8 to 16, 3.3e-4 in 24), a
  * graph half; metrics without a
  * product: 1e12 components a second. The tree: bench_tree_gpu.py, 4 to 15 columns, k = 10, within a
- * quarter of each. They decide which way, never what.
+ * quarter of each (uniform points in 8 to 15 columns, colour in 4 to 15). They decide which way,
+ * never what.
  */
 #include "grove/grove_choose.h"
 
@@ -32,9 +33,10 @@
 enum { SAMPLE = 16384, MOST_COLS = 24 };
 /* A warp looks at 64 points at a time, in many columns at 32 (grove_walk.cuh). */
 enum { MOST_COLS_OF_PAIRS = 32 };
-static const double PAIR_NS = 1e-4 * 14.0;
-static const double PAIR_COLUMN_NS = 1e-4 * 2.0;
-static const double QUERY_NS = 0.6;
+static const double PAIR_NS = 1e-4 * 12.0;
+static const double PAIR_COLUMN_NS = 1e-4;
+static const double QUERY_NS = 0.1;
+static const double QUERY_COLUMN_NS = 0.2;
 static const double NEIGHBOUR_NS = 0.08;
 static const double BUILD_POINT_NS = 5.0;
 static const double START_NS = 3e6; /* launches of building and searching, and waiting for them */
@@ -70,11 +72,17 @@ static double all_pairs_ns(const kin_grove_choice *c, int32_t cols)
     return pairs * pair * (c->graph ? 0.5 : 1.0);
 }
 
+/* Of the tree: nodes, groups of leaves, canonical keys. */
+static double query_ns(int32_t cols)
+{
+    return QUERY_NS + QUERY_COLUMN_NS * (double)cols;
+}
+
 bool kin_grove_may_win(const kin_grove_choice *choice, int32_t cols)
 {
     const double all = all_pairs_ns(choice, cols);
-    const double least =
-        START_NS + BUILD_POINT_NS * (double)choice->points + QUERY_NS * (double)choice->queries;
+    const double least = START_NS + BUILD_POINT_NS * (double)choice->points +
+                         query_ns(cols) * (double)choice->queries;
     return cols <= MOST_COLS && SAMPLE_NS <= SMALL_SHARE * all && least < MARGIN * all;
 }
 
@@ -88,7 +96,7 @@ static bool tree_wins(const kin_grove_choice *c, int32_t cols, double pairs, dou
         const double power = log(fmax(pairs, unit) / unit) / log(sample / unit);
         looked = unit * pow(points / unit, fmin(power, 1.0));
     }
-    const double a_query = QUERY_NS + NEIGHBOUR_NS * (double)c->wanted +
+    const double a_query = query_ns(cols) + NEIGHBOUR_NS * (double)c->wanted +
                            looked * (PAIR_NS + PAIR_COLUMN_NS * (double)cols);
     const double tree = START_NS + BUILD_POINT_NS * points + a_query * (double)c->queries;
     return tree < MARGIN * all_pairs_ns(c, cols);
