@@ -164,6 +164,15 @@ static kith_status check_pipeline(kith_ctx *ctx, const kith_search_params *param
     return KITH_OK;
 }
 
+kith_status kin_check_flags(kith_ctx *ctx, uint32_t flags, uint32_t known, const char *of)
+{
+    if ((flags & ~known) != 0) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "flags is 0x%x, of which 0x%x is no flag of %s",
+                        (unsigned)flags, (unsigned)(flags & ~known), of);
+    }
+    return KITH_OK;
+}
+
 kith_status kin_check_search_params(kith_ctx *ctx, const kith_search_params *params,
                                     kith_search_params *known)
 {
@@ -175,10 +184,7 @@ kith_status kin_check_search_params(kith_ctx *ctx, const kith_search_params *par
     const size_t size = params->struct_size < sizeof *known ? params->struct_size : sizeof *known;
     memcpy(known, params, size);
     const uint32_t flags = KITH_INCLUDE_SELF | KITH_NO_SYMMETRY | KITH_NO_SKIP;
-    if ((known->flags & ~flags) != 0) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "flags is 0x%x, of which 0x%x is no flag",
-                        (unsigned)known->flags, (unsigned)(known->flags & ~flags));
-    }
+    KIN_TRY(kin_check_flags(ctx, known->flags, flags, "a search"));
     return check_pipeline(ctx, known);
 }
 

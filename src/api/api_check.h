@@ -27,6 +27,8 @@ bool kin_radius_may_be_negative(kith_metric metric);
 kith_status kin_check_radius(kith_ctx *ctx, kith_metric metric, double radius);
 /* A number that a caller gave for a kith_method. */
 kith_status kin_check_method(kith_ctx *ctx, int method);
+/* Bits of flags that are not in `known`, those of `of`, are an error. */
+kith_status kin_check_flags(kith_ctx *ctx, uint32_t flags, uint32_t known, const char *of);
 /* Parameters as this library knows them, whatever the caller's struct_size. */
 kith_status kin_check_search_params(kith_ctx *ctx, const kith_search_params *params,
                                     kith_search_params *known);

@@ -20,12 +20,7 @@ static kith_status take_params(kith_ctx *ctx, const kith_descent_params *given,
                         "params is NULL or was not made by kith_descent_params_default()");
     }
     memcpy(known, given, given->struct_size < sizeof *known ? given->struct_size : sizeof *known);
-    const uint32_t flags = KITH_INCLUDE_SELF;
-    if ((known->flags & ~flags) != 0) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "flags is 0x%x, of which 0x%x is no flag of descent",
-                        (unsigned)known->flags, (unsigned)(known->flags & ~flags));
-    }
-    return KITH_OK;
+    return kin_check_flags(ctx, known->flags, KITH_INCLUDE_SELF, "descent");
 }
 
 /* A share may be 0, its default, up to 1. Written so that NaN is none. */

@@ -51,6 +51,7 @@ static kith_status check(kith_ctx *ctx, const kith_matrix *corpus, const kith_ma
     kin_radius_request *request = &job->request;
     const bool graph = queries == NULL;
     KIN_TRY(take_params(ctx, given, &params));
+    KIN_TRY(kin_check_flags(ctx, params.flags, KITH_INCLUDE_SELF, "a radius"));
     KIN_TRY(kin_check_method(ctx, (int)params.method));
     KIN_TRY(kin_check_matrix(ctx, corpus, graph ? "points" : "corpus", &job->corpus));
     if (!graph) {

@@ -3,6 +3,7 @@
 #include "api/api_select.h"
 
 #include "api/api_call.h"
+#include "api/api_check.h"
 #include "api/api_device.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
@@ -100,10 +101,7 @@ static kith_status check_params(kith_ctx *ctx, const kith_select_params *given,
         return kin_fail(ctx, KITH_E_ARGUMENT, "method is %d, which is no method of selection",
                         (int)known->method);
     }
-    if ((known->flags & ~flags) != 0) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "flags is 0x%x, of which 0x%x is no flag",
-                        (unsigned)known->flags, (unsigned)(known->flags & ~flags));
-    }
+    KIN_TRY(kin_check_flags(ctx, known->flags, flags, "selection"));
     if ((int)known->buffer < KITH_BUFFER_NONE || (int)known->buffer > KITH_BUFFER_SORTED) {
         return kin_fail(ctx, KITH_E_ARGUMENT, "buffer is %d, which is no kith_select_buffer",
                         (int)known->buffer);

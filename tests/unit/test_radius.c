@@ -294,9 +294,15 @@ static void bad_radii(void **state)
     assert_int_equal(kith_radius(ctx, m, NULL, &params, &ranges), KITH_E_ARGUMENT);
     assert_non_null(strstr(kith_ctx_detail(ctx), "radii[17]"));
     assert_int_equal(kith_radius(ctx, m, NULL, &params, NULL), KITH_E_ARGUMENT);
+    params = kith_radius_params_default();
+    params.flags = KITH_INCLUDE_SELF | KITH_NO_SYMMETRY;
+    assert_int_equal(kith_radius(ctx, m, NULL, &params, &ranges), KITH_E_ARGUMENT);
+    assert_non_null(strstr(kith_ctx_detail(ctx), "0x2 is no flag of a radius"));
     test_rows_free(&points);
     kith_ctx_free(ctx);
-    (void)printf("radii of NaN and below 0 are refused, and named where there are many\n");
+    (void)printf(
+        "radii of NaN and below 0 are refused, and named where there are many; flags that a "
+        "radius has not are refused\n");
 }
 
 static void own_distances(void **state)

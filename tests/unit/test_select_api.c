@@ -92,7 +92,7 @@ static void *beside(const void *address, size_t bytes)
     X("lk", c->params.struct_size = 12, "kith_select_params_default()")                        \
     X("lk", c->params.method = (kith_select_method)9, "method is 9, which is no method")       \
     X("lk", c->params.method = (kith_select_method)-1, "method is -1, which is no method")     \
-    X("lk", c->params.flags = 0x81, "flags is 0x81, of which 0x80 is no flag")                 \
+    X("lk", c->params.flags = 0x81, "flags is 0x81, of which 0x80 is no flag of selection")    \
     X("lk", c->params.buffer = (kith_select_buffer)4, "buffer is 4, which is no")              \
     X("lk", c->params.buffer = (kith_select_buffer)-1, "buffer is -1, which is no")            \
     X("lk", c->params.group = 3, "group is 3, must be 0, 2, 4 or 8")                           \
