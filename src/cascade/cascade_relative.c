@@ -377,11 +377,12 @@ static uint64_t longest_bytes(const kith_matrix *points, const kin_descent_reque
                                        .corpus_dtype = queries.dtype,
                                        .corpus_rows = corpus.rows,
                                        .screens = kin_fused_screens(&search, corpus.rows, rows)};
-    const uint64_t own =
-        kin_fused_prepared_bytes(&corpus, corpus.rows, &search.distance, queries.dtype, 0, true)
-            .most;
+    const uint64_t own = kin_fused_prepared_bytes(&corpus, corpus.rows, &search.distance,
+                                                  queries.dtype, KIN_FUSED_DATA_ON_DEVICE, true)
+                             .most;
+    const uint64_t given = (uint64_t)points->cols * (uint64_t)kith_dtype_bytes(points->dtype);
     const uint64_t others =
-        kin_size_add(logs ? kin_size_mul((uint64_t)corpus.rows, floats) : 0,
+        kin_size_add(kin_size_mul((uint64_t)corpus.rows, given + (logs ? floats : 0)),
                      wants_floats(request, points->dtype) ? kin_size_mul(n, floats) : 0);
     const uint64_t searching =
         kin_size_add(kin_size_add(own, others), kin_fused_stripe_bytes(&meeting, rows, UINT64_MAX));

@@ -10,12 +10,14 @@
 #include <cmocka.h>
 
 #include "cascade/cascade.h"
+#include "cascade/cascade_relative.h"
 #include "host/host_cpu.h"
 #include "support/support_answers.h"
 #include "support/support_calls.h"
 #include "support/support_fake_cascade.h"
 #include "support/support_fake_gpu.h"
 #include "support/support_mixture.h"
+#include "support/support_rows.h"
 #include "support/support_shapes.h"
 
 #include <stdio.h>
@@ -245,6 +247,75 @@ static void budgets(void **state)
     printf("what the plan says does; less is said, nothing is kept\n");
 }
 
+/* Rows of shares of different length, and lists of others near by. */
+static void fill_shares(double *values, int64_t rows, int32_t cols, uint64_t *seed)
+{
+    for (int64_t i = 0; i < rows * cols; i++) {
+        values[i] = (0.1 + test_uniform(seed)) * (0.5 + (double)(i / cols * 37 % 101) / 101.0);
+    }
+}
+
+static kith_neighbors ring_of(int64_t rows)
+{
+    const kith_neighbors ring = test_answer_make(rows, K);
+    for (int64_t i = 0; i < rows * K; i++) {
+        ring.ids[i] = (uint32_t)((i / K + i % K + 1) % rows);
+    }
+    return ring;
+}
+
+/* The longest rows, a fourth of all, are copied as they are given and once more as floats; of rows
+ * that are no floats the search gets a copy. */
+static void budget_of_doubles(void **state)
+{
+    (void)state;
+    enum { FIRST = 1500, WIDE = 1000 };
+    if (test_is_slow_build()) {
+        skip(); /* memory alone is looked at */
+    }
+    kith_ctx *ctx = make_ctx();
+    uint64_t seed = 7;
+    double *values = malloc(sizeof *values * ROWS * WIDE);
+    assert_non_null(values);
+    fill_shares(values, ROWS, WIDE, &seed);
+    const kith_matrix points = {.data = values,
+                                .rows = ROWS,
+                                .stride_bytes = WIDE * (int64_t)sizeof *values,
+                                .cols = WIDE,
+                                .dtype = KITH_F64};
+    kith_neighbors one = ring_of(FIRST);
+    kith_neighbors two = ring_of(ROWS - FIRST);
+    kith_neighbors graph = test_answer_make(ROWS, K);
+    kin_descent_request request = request_of(&points, KITH_KL);
+    kin_descent_outcome outcome;
+    request.start = KIN_DESCENT_START_GRAPH;
+    request.init = &one;
+    request.init2 = &two;
+    request.split = FIRST;
+    request.rounds = -1;
+    kith_matrix floats = points;
+    floats.dtype = KITH_F32;
+    floats.stride_bytes /= 2;
+    const uint64_t more = kin_cascade_relatives_bytes(&points, &request, 0) -
+                          kin_cascade_relatives_bytes(&floats, &request, 0);
+    assert_true(more >= (uint64_t)(ROWS + ROWS / 4) * WIDE * sizeof(float));
+    const uint64_t need = kin_cascade_bytes(&points, &request, 0);
+    kin_gpu *gpu = test_fake_gpu(ctx, PLENTY);
+    test_fake_cascade_into(gpu);
+    assert_int_equal(kin_cascade_graph_make(ctx, gpu, &points, &request, 0, &graph, &outcome),
+                     KITH_OK);
+    printf("    doubles under kl: %.2f MB by the plan, %.2f MB held\n", (double)need / 1e6,
+           (double)gpu->peak / 1e6);
+    assert_true(gpu->peak <= need);
+    kin_gpu_close(ctx, gpu);
+    test_fake_gpu_is_empty();
+    test_answer_free(&graph);
+    test_answer_free(&two);
+    test_answer_free(&one);
+    free(values);
+    kith_ctx_free(ctx);
+}
+
 static void faults(void **state)
 {
     (void)state;
@@ -278,8 +349,11 @@ static void faults(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(starts), cmocka_unit_test(ends),
-                                       cmocka_unit_test(merges), cmocka_unit_test(budgets),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(starts),
+                                       cmocka_unit_test(ends),
+                                       cmocka_unit_test(merges),
+                                       cmocka_unit_test(budgets),
+                                       cmocka_unit_test(budget_of_doubles),
                                        cmocka_unit_test(faults)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
