@@ -90,6 +90,9 @@ static int convert_result(const cli_args *args, cli_session *session)
     if (code == CLI_DONE) {
         code = cli_output_check(args->distances, CLI_ENDINGS_DISTANCES);
     }
+    if (code == CLI_DONE) {
+        code = cli_output_check_other(args->distances, args->paths[1]);
+    }
     if (code != CLI_DONE) {
         return code;
     }

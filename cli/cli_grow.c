@@ -25,6 +25,9 @@ int cli_grow_check_outputs(const cli_args *args)
         for (int j = 0; outputs[i] != NULL && j < args->path_count && code == CLI_DONE; j++) {
             code = cli_output_check_input(outputs[i], args->paths[j]);
         }
+        for (int j = 0; j < i && code == CLI_DONE; j++) {
+            code = cli_output_check_other(outputs[i], outputs[j]);
+        }
     }
     return code;
 }

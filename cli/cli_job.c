@@ -32,6 +32,9 @@ static int check_outputs(const cli_args *args, const cli_engine *engine)
         if (code == CLI_DONE) {
             code = cli_output_check_input(outputs[i], args->init);
         }
+        for (int j = 0; j < i && code == CLI_DONE; j++) {
+            code = cli_output_check_other(outputs[i], outputs[j]);
+        }
     }
     return code;
 }

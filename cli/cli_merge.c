@@ -75,7 +75,8 @@ static int join_points(merging *m)
     const int64_t rows = first->rows + second->rows;
     m->joined = malloc((size_t)rows * row_bytes);
     if (m->joined == NULL) {
-        return cli_fail(m->old[1].points.path, "no memory for the points of both files");
+        return cli_fail(m->old[1].points.path,
+                        "no memory for the points of both files (free some memory, or give fewer)");
     }
     char *to = m->joined;
     for (int i = 0; i < SETS; i++) {
@@ -221,7 +222,8 @@ static int build(merging *m)
     const int64_t wide = has > 0 ? has : 1;
     m->built = malloc((size_t)(points->rows * wide) * sizeof *m->built);
     if (m->built == NULL) {
-        return cli_fail(m->old[1].points.path, "no memory for a graph of the new points");
+        return cli_fail(m->old[1].points.path,
+                        "no memory for a graph of the new points (free some memory, or add fewer)");
     }
     m->lists[1] = (kith_neighbors){.ids = m->built, .rows = points->rows, .k = wide};
     m->built_exactly = true;

@@ -54,16 +54,22 @@ const char *cli_message_safe(const char *text)
     return copy;
 }
 
+/* A name may be longer than a line. Then its middle gives way: what is wrong stands behind it. */
+static size_t put_where(char line[CLI_LINE_BYTES], const char *where)
+{
+    enum { PART = 256 };
+    const size_t length = strlen(where);
+    return length <= 2 * PART ? (size_t)snprintf(line, CLI_LINE_BYTES, "kith: %s: ", where)
+                              : (size_t)snprintf(line, CLI_LINE_BYTES, "kith: %.*s...%s: ", PART,
+                                                 where, where + length - PART);
+}
+
 static void print_line(const char *where, const char *format, va_list list, char *keep)
 {
     char line[CLI_LINE_BYTES];
-    size_t used = (size_t)snprintf(line, sizeof line, "kith: ");
-    if (where != NULL) {
-        used += (size_t)snprintf(line + used, sizeof line - used, "%s: ", where);
-    }
-    if (used < sizeof line) {
-        (void)vsnprintf(line + used, sizeof line - used, format, list);
-    }
+    const size_t used =
+        where != NULL ? put_where(line, where) : (size_t)snprintf(line, sizeof line, "kith: ");
+    (void)vsnprintf(line + used, sizeof line - used, format, list);
     cli_message_clean(line);
     if (keep == NULL) {
         (void)fprintf(stderr, "%s\n", line);

@@ -117,7 +117,7 @@ static const cli_option options[CLI_OPTION_COUNT] = {
                              "so many parts (default: as few as --memory allows)"},
     [CLI_OPT_KEEP_SHARDS] = {"keep-shards", 0, NULL, GRAPH, "do not empty DIR at the end"},
     [CLI_OPT_PARTS] = {"parts", 0, "N", GRAPH,
-                       "with --shards: FILE names so many others (auto: one a shard)"},
+                       "with --shards: FILE names up to N others (auto: one a shard)"},
     [CLI_OPT_DRY_RUN] = {"dry-run", 0, NULL, ANSWERS | CHANGES, "print the plan and stop"},
     [CLI_OPT_QUIET] = {"quiet", 'q', NULL, COMPUTES | TREE | CHANGES | CONVERT,
                        "no progress and no report; errors and --json stay"},

@@ -5,6 +5,7 @@
 #include "cli_message.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
@@ -27,16 +28,33 @@ bool cli_output_ends(const char *path, const char *endings)
     return false;
 }
 
-static int check_folder(const char *path)
+enum { FOLDER_BYTES = 4096 };
+
+/* The folder that a file is in; false where its name is too long. */
+static bool folder_of(const char *path, char folder[FOLDER_BYTES])
 {
-    char folder[4096];
     const char *slash = strrchr(path, '/');
-    const size_t length = slash == NULL ? 1 : slash == path ? 1 : (size_t)(slash - path);
-    if (length >= sizeof folder) {
-        return cli_fail(path, "the name is too long (give a shorter one)");
+    const size_t length = slash == NULL || slash == path ? 1 : (size_t)(slash - path);
+    if (length >= FOLDER_BYTES) {
+        return false;
     }
     memcpy(folder, slash == NULL ? "." : path, length);
     folder[length] = '\0';
+    return true;
+}
+
+static const char *name_in_folder(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+static int check_folder(const char *path)
+{
+    char folder[FOLDER_BYTES];
+    if (!folder_of(path, folder)) {
+        return cli_fail(path, "the name is too long (give a shorter one)");
+    }
     struct stat found;
     if (stat(folder, &found) != 0) {
         return cli_fail(path, "cannot be written, its folder: %s (make the folder first)",
@@ -70,7 +88,32 @@ int cli_output_check(const char *path, const char *endings)
     if (endings != NULL && !cli_output_ends(path, endings)) {
         return cli_wrong(path, "its ending names no format for this (use one of %s)", endings);
     }
-    return check_folder(path);
+    const int code = check_folder(path);
+    if (code == CLI_DONE && strlen(name_in_folder(path)) > NAME_MAX) {
+        return cli_fail(path, "the name is too long (give one of at most %d bytes)", NAME_MAX);
+    }
+    return code;
+}
+
+static bool are_one(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+int cli_output_check_other(const char *path, const char *other)
+{
+    char folders[2][FOLDER_BYTES];
+    struct stat a;
+    struct stat b;
+    if (path == NULL || other == NULL) {
+        return CLI_DONE;
+    }
+    const bool one_file = stat(path, &a) == 0 && stat(other, &b) == 0 && are_one(&a, &b);
+    const bool one_name = strcmp(name_in_folder(path), name_in_folder(other)) == 0 &&
+                          folder_of(path, folders[0]) && folder_of(other, folders[1]) &&
+                          stat(folders[0], &a) == 0 && stat(folders[1], &b) == 0 && are_one(&a, &b);
+    return one_file || one_name ? cli_wrong(path, "is named for two outputs (give two names)")
+                                : CLI_DONE;
 }
 
 int cli_output_check_input(const char *path, const char *input)
@@ -78,7 +121,7 @@ int cli_output_check_input(const char *path, const char *input)
     struct stat a;
     struct stat b;
     if (path == NULL || input == NULL || stat(path, &a) != 0 || stat(input, &b) != 0 ||
-        a.st_dev != b.st_dev || a.st_ino != b.st_ino) {
+        !are_one(&a, &b)) {
         return CLI_DONE;
     }
     return cli_fail(path, "is input and output at once (give the output another name)");

@@ -21,6 +21,8 @@
 /* Exit code. A NULL path is fine. endings: what the name may end in, NULL = anything, because the
  * format was given. */
 int cli_output_check(const char *path, const char *endings);
+/* That two outputs are not one file under two names; NULL is fine. */
+int cli_output_check_other(const char *path, const char *other);
 /* That an output is not one of the inputs under this or another name. */
 int cli_output_check_input(const char *path, const char *input);
 /* Whether the name ends in one of the endings, ".npz .ivecs". */

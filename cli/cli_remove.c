@@ -49,7 +49,8 @@ static int keep_points(removing *r)
     const size_t stride = from->stride_bytes != 0 ? (size_t)from->stride_bytes : row_bytes;
     r->rest = malloc((size_t)r->left * row_bytes);
     if (r->rest == NULL) {
-        return cli_fail(r->old.points.path, "no memory for the points that are left");
+        return cli_fail(r->old.points.path,
+                        "no memory for the points that are left (free some memory)");
     }
     char *to = r->rest;
     for (int64_t row = 0; row < from->rows; row++) {

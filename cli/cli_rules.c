@@ -157,7 +157,8 @@ static bool check_method(const cli_args *args, cli_error *error)
 static bool check_descent_numbers(const cli_args *args, cli_error *error)
 {
     if (args->start == KITH_START_RANDOM && cli_given(args, CLI_OPT_START_SHARE)) {
-        return refuse(error, "--start-share", "goes with --start screen or auto alone");
+        return refuse(error, "--start-share",
+                      "goes with --start screen or auto alone (leave one out)");
     }
     if (cli_given(args, CLI_OPT_LIST) && args->list <= args->k) {
         return refuse(error, "--list", "must be above k (give a larger one, or leave it out)");
@@ -181,22 +182,26 @@ static bool check_descent(const cli_args *args, cli_error *error)
     const bool named = args->method == KITH_METHOD_DESCENT;
     const bool wanted = named || cli_given(args, CLI_OPT_RECALL);
     if (args->command != CLI_GRAPH) {
-        return !named || refuse(error, "--method", "descent is for kith graph alone");
+        return !named || refuse(error, "--method",
+                                "descent is for kith graph alone (use auto, exact or tree)");
     }
     if (named && cli_given(args, CLI_OPT_RADIUS)) {
-        return refuse(error, "--method", "descent does not go together with --radius");
+        return refuse(error, "--method",
+                      "descent does not go together with --radius (leave one out)");
     }
     if (wanted && args->pipeline != KITH_PIPELINE_FUSED) {
-        return refuse(error, "--pipeline", "goes with exact methods alone");
+        return refuse(error, "--pipeline",
+                      "goes with exact methods alone (leave it out, or the descent)");
     }
     if (!named && wanted && args->method != KITH_METHOD_AUTO) {
-        return refuse(error, "--recall", "goes with --method descent or auto alone");
+        return refuse(error, "--recall",
+                      "goes with --method descent or auto alone (leave one out)");
     }
     for (size_t i = 0; !wanted && i < sizeof own / sizeof own[0]; i++) {
         if (cli_given(args, own[i])) {
             char option[32];
             return refuse(error, written(own[i], option),
-                          "goes with --method descent, or with --recall");
+                          "goes with --method descent, or with --recall (give one of these)");
         }
     }
     return check_descent_numbers(args, error);
@@ -235,7 +240,8 @@ static bool check_height(const cli_args *args, cli_error *error)
     if (args->tree_height != 0 &&
         (args->method == KITH_METHOD_EXACT || args->method == KITH_METHOD_DESCENT ||
          args->pipeline != KITH_PIPELINE_FUSED)) {
-        return refuse(error, "--tree-height", "goes with --method tree or auto alone");
+        return refuse(error, "--tree-height",
+                      "goes with --method tree or auto alone (leave it out, or the other)");
     }
     return true;
 }
@@ -265,7 +271,8 @@ static bool check_tree(const cli_args *args, cli_error *error)
     }
     if (!build && (cli_given(args, CLI_OPT_METRIC) || cli_given(args, CLI_OPT_TREE_HEIGHT))) {
         return refuse(error, cli_given(args, CLI_OPT_METRIC) ? "--metric" : "--tree-height",
-                      "goes with kith tree build alone, a tree that stands has its own");
+                      "goes with kith tree build alone, a tree that stands has its own (leave it "
+                      "out)");
     }
     return true;
 }
@@ -286,7 +293,8 @@ static bool check_grow(const cli_args *args, cli_error *error)
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
         if (cli_given(args, CLI_OPT_EXACT) && cli_given(args, own[i])) {
             char option[32];
-            return refuse(error, written(own[i], option), "does not go together with --exact");
+            return refuse(error, written(own[i], option),
+                          "does not go together with --exact (leave one out)");
         }
     }
     if (same(args->output, args->points_out) || same(args->output, args->map) ||
@@ -295,7 +303,8 @@ static bool check_grow(const cli_args *args, cli_error *error)
                       "is named for two outputs (give two names)");
     }
     if (args->start == KITH_START_RANDOM && cli_given(args, CLI_OPT_START_SHARE)) {
-        return refuse(error, "--start-share", "goes with --start screen or auto alone");
+        return refuse(error, "--start-share",
+                      "goes with --start screen or auto alone (leave one out)");
     }
     if (cli_given(args, CLI_OPT_RECALL) && args->sample == 0) {
         return refuse(error, "--recall", "is not known without a sample (leave --sample 0 out)");
@@ -318,10 +327,12 @@ static bool check_pipeline(const cli_args *args, cli_error *error)
         return true;
     }
     if (cli_given(args, CLI_OPT_SELECT) && args->pipeline != KITH_PIPELINE_MATRIX) {
-        return refuse(error, "--select", "goes with --pipeline matrix alone");
+        return refuse(error, "--select",
+                      "goes with --pipeline matrix alone (give that, or leave it out)");
     }
     if (cli_given(args, CLI_OPT_HEAP_SAMPLE) && args->pipeline != KITH_PIPELINE_HYBRID) {
-        return refuse(error, "--heap-sample", "goes with --pipeline hybrid alone");
+        return refuse(error, "--heap-sample",
+                      "goes with --pipeline hybrid alone (give that, or leave it out)");
     }
     return true;
 }
@@ -336,16 +347,24 @@ static bool check_switches(const cli_args *args, cli_error *error)
         return true;
     }
     if (args->buffer != KITH_BUFFER_NONE && !queue) {
-        return refuse(error, "--buffer", "goes with --select insertion, heap or merge_queue alone");
+        return refuse(
+            error, "--buffer",
+            "goes with --select insertion, heap or merge_queue alone (give one, or leave it "
+            "out)");
     }
     if (args->group != 0 && !queue) {
-        return refuse(error, "--group", "goes with --select insertion, heap or merge_queue alone");
+        return refuse(
+            error, "--group",
+            "goes with --select insertion, heap or merge_queue alone (give one, or leave it "
+            "out)");
     }
     if (cli_given(args, CLI_OPT_ALIGNED) && method != KITH_SELECT_MERGE_QUEUE) {
-        return refuse(error, "--aligned", "goes with --select merge_queue alone");
+        return refuse(error, "--aligned",
+                      "goes with --select merge_queue alone (give that, or leave it out)");
     }
     if (cli_given(args, CLI_OPT_HEAP_SAMPLE) && method != KITH_SELECT_THRESHOLD_HEAP) {
-        return refuse(error, "--heap-sample", "goes with --select threshold_heap alone");
+        return refuse(error, "--heap-sample",
+                      "goes with --select threshold_heap alone (give that, or leave it out)");
     }
     return true;
 }

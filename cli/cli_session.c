@@ -6,6 +6,7 @@
 #include "cli_message.h"
 #include "cli_signal.h"
 
+#include <limits.h>
 #include <string.h>
 
 /* Errors come back as a status, and information belongs to the report: warnings alone are left. */
@@ -18,8 +19,25 @@ static void log_line(void *arg, int level, const char *line)
     }
 }
 
+/* What no file system takes would not leave room for what is wrong with it. */
+static int check_names(const cli_args *args)
+{
+    const char *const more[] = {args->init, args->points, args->truth, args->shards};
+    const int count = args->path_count + (int)(sizeof more / sizeof *more);
+    for (int i = 0; i < count; i++) {
+        const char *name = i < args->path_count ? args->paths[i] : more[i - args->path_count];
+        if (name != NULL && strlen(name) >= PATH_MAX) {
+            return cli_fail(name, "the name is too long (give a shorter one)");
+        }
+    }
+    return CLI_DONE;
+}
+
 int cli_session_open(cli_session *session, const cli_args *args)
 {
+    if (check_names(args) != CLI_DONE) {
+        return CLI_FAILED;
+    }
     session->start = cli_clock_now();
     cli_signal_install();
     cli_progress_start(&session->progress, cli_given(args, CLI_OPT_QUIET));
@@ -43,6 +61,14 @@ void cli_session_close(cli_session *session)
     session->ctx = NULL;
 }
 
+bool cli_session_names(const cli_session *session, const char *path, size_t bytes)
+{
+    enum { TELLS = 200 };
+    const char *detail = kith_ctx_detail(session->ctx);
+    const bool begins = strncmp(detail, path, bytes < TELLS ? bytes : TELLS) == 0;
+    return begins && (bytes > TELLS || strchr(":/.-", detail[bytes]) != NULL);
+}
+
 int cli_session_check(cli_session *session, kith_status status, const char *where)
 {
     cli_progress_clear(&session->progress);
@@ -59,8 +85,9 @@ int cli_session_check(cli_session *session, kith_status status, const char *wher
     if (detail[0] == '\0') {
         detail = kith_status_text(status);
     }
-    /* The rooms that read and write files name the file themselves. */
-    const bool named = strncmp(detail, where, strlen(where)) == 0;
+    /* The rooms that read and write files name the file themselves, and so are variables named. */
+    const bool named = where == NULL || cli_session_names(session, where, strlen(where)) ||
+                       strncmp(detail, "KITH_", strlen("KITH_")) == 0;
     return cli_fail(named ? NULL : where, "%s", detail);
 }
 

@@ -24,8 +24,11 @@ typedef struct cli_points {
 int cli_session_open(cli_session *session, const cli_args *args);
 void cli_session_close(cli_session *session);
 
-/* For the status of a library call. where: the file that it was about. */
+/* For the status of a library call. where: the file that it was about; NULL: the sentence says. */
 int cli_session_check(cli_session *session, kith_status status, const char *where);
+/* Whether the library's sentence begins with so many bytes of a name: that of a file, or of a
+ * folder that it is in. Of many the first have to do. */
+bool cli_session_names(const cli_session *session, const char *path, size_t bytes);
 
 int cli_session_read(cli_session *session, const char *path, cli_points *points);
 void cli_points_close(cli_points *points);

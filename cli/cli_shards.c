@@ -81,6 +81,21 @@ static int plan(cli_job *job)
     return code;
 }
 
+/* The library names the folder, the result, and parts of it, which have its name but the ending. */
+static int check(cli_job *job, kith_status status)
+{
+    const cli_args *args = job->args;
+    const char *ending = strrchr(args->output, '.');
+    const size_t stem = ending != NULL ? (size_t)(ending - args->output) : strlen(args->output);
+    if (status != KITH_OK && cli_session_names(&job->session, args->shards, strlen(args->shards))) {
+        return cli_session_check(&job->session, status, args->shards);
+    }
+    if (status != KITH_OK && cli_session_names(&job->session, args->output, stem)) {
+        return cli_session_check(&job->session, status, NULL);
+    }
+    return cli_job_check(job, status);
+}
+
 static int tell_interrupted(const cli_job *job)
 {
     const kith_shard_report *s = &job->sharded;
@@ -107,8 +122,8 @@ static int solve(cli_job *job)
     r.shards.job = same;
     job->session.silent = true;
     job->sharded.struct_size = (uint32_t)sizeof job->sharded;
-    code = cli_job_check(job, kith_graph_shards(job->session.ctx, job->corpus.matrix, &r.shards,
-                                                args->shards, args->output, &job->sharded));
+    code = check(job, kith_graph_shards(job->session.ctx, job->corpus.matrix, &r.shards,
+                                        args->shards, args->output, &job->sharded));
     job->descent.recall = job->sharded.recall;
     return code == CLI_INTERRUPTED ? tell_interrupted(job) : code;
 }

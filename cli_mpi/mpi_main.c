@@ -119,7 +119,8 @@ int main(int argc, char **argv)
         code = answer(&team, &r);
     }
     if ((fflush(stdout) != 0 || ferror(stdout) != 0) && code == CLI_DONE) {
-        code = cli_fail("standard output", "%s", strerror(errno));
+        code = cli_fail("standard output", "cannot be written: %s (send it to a place that takes it)",
+                        strerror(errno));
     }
     mpi_team_end(&team);
     return code;

@@ -15,7 +15,8 @@ kith_status kin_check_matrix(kith_ctx *ctx, const kith_matrix *matrix, const cha
     *checked = *matrix;
     const int32_t item = kith_dtype_bytes(matrix->dtype);
     if (item == 0) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "%s.dtype is %d, which is no dtype", name,
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "%s.dtype is %d, which is no dtype (use one of kith_dtype)", name,
                         (int)matrix->dtype);
     }
     if (matrix->rows < 1 || matrix->rows > MOST_ROWS) {
@@ -27,7 +28,8 @@ kith_status kin_check_matrix(kith_ctx *ctx, const kith_matrix *matrix, const cha
                         (int)matrix->cols, (int)MOST_COLS);
     }
     if (matrix->data == NULL) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "%s.data is NULL", name);
+        return kin_fail(ctx, KITH_E_ARGUMENT, "%s.data is NULL (let it point to the first row)",
+                        name);
     }
     const int64_t row_bytes = (int64_t)matrix->cols * item;
     if (matrix->stride_bytes != 0 && matrix->stride_bytes < row_bytes) {
@@ -59,7 +61,8 @@ kith_status kin_check_metric(kith_ctx *ctx, kith_metric metric, kith_distance_fn
         metric = KITH_EUCLIDEAN;
     }
     if (metric < KITH_EUCLIDEAN || metric > KITH_CUSTOM) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "metric is %d, which is no metric", (int)metric);
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "metric is %d, which is no metric (use one of kith_metric)", (int)metric);
     }
     if ((metric == KITH_CUSTOM) != (custom != NULL)) {
         return kin_fail(ctx, KITH_E_ARGUMENT,
@@ -89,7 +92,8 @@ kith_status kin_check_output(kith_ctx *ctx, int64_t k, int64_t most, const char 
         return kin_fail(ctx, KITH_E_ARGUMENT, "out is NULL (give room for the neighbours)");
     }
     if (out->rows != rows || out->k != k) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "out is %lld x %lld, must be %lld x %lld",
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "out is %lld x %lld, must be %lld x %lld (rows of the answer x k)",
                         (long long)out->rows, (long long)out->k, (long long)rows, (long long)k);
     }
     return KITH_OK;
@@ -120,7 +124,8 @@ kith_status kin_check_method(kith_ctx *ctx, int method)
                         "or another method)");
     }
     return method < KITH_METHOD_AUTO || method > KITH_METHOD_TREE
-               ? kin_fail(ctx, KITH_E_ARGUMENT, "method is %d, which is no method", method)
+               ? kin_fail(ctx, KITH_E_ARGUMENT,
+                          "method is %d, which is no method (use one of kith_method)", method)
                : KITH_OK;
 }
 
@@ -132,11 +137,15 @@ static kith_status check_pipeline(kith_ctx *ctx, const kith_search_params *param
     const int method = (int)params->method;
     KIN_TRY(kin_check_method(ctx, method));
     if (pipeline < KITH_PIPELINE_FUSED || pipeline > KITH_PIPELINE_HYBRID) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "pipeline is %d, which is no pipeline", pipeline);
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "pipeline is %d, which is no pipeline (use one of kith_pipeline)",
+                        pipeline);
     }
     if (select < KITH_SELECT_AUTO || select > KITH_SELECT_THRESHOLD_HEAP) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "select is %d, which is no method of selection",
-                        select);
+        return kin_fail(
+            ctx, KITH_E_ARGUMENT,
+            "select is %d, which is no method of selection (use one of kith_select_method)",
+            select);
     }
     if (select != KITH_SELECT_AUTO && pipeline != KITH_PIPELINE_MATRIX) {
         return kin_fail(ctx, KITH_E_ARGUMENT,
@@ -167,7 +176,8 @@ static kith_status check_pipeline(kith_ctx *ctx, const kith_search_params *param
 kith_status kin_check_flags(kith_ctx *ctx, uint32_t flags, uint32_t known, const char *of)
 {
     if ((flags & ~known) != 0) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "flags is 0x%x, of which 0x%x is no flag of %s",
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "flags is 0x%x, of which 0x%x is no flag of %s (leave it out)",
                         (unsigned)flags, (unsigned)(flags & ~known), of);
     }
     return KITH_OK;
@@ -213,7 +223,8 @@ kith_status kin_check_graph(kith_ctx *ctx, const kith_neighbors *graph, int64_t 
     for (int64_t i = 0; i < rows * graph->k; i++) {
         if ((int64_t)graph->ids[i] >= rows && graph->ids[i] != KITH_ID_NONE) {
             return kin_fail(ctx, KITH_E_DATA,
-                            "graph[%lld, %lld] is id %lu, must be below %lld, the number of points",
+                            "graph[%lld, %lld] is id %lu, must be below %lld, the number of points"
+                            " (give the points that the graph was built of)",
                             (long long)(i / graph->k), (long long)(i % graph->k),
                             (unsigned long)graph->ids[i], (long long)rows);
         }

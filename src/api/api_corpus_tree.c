@@ -253,7 +253,8 @@ static kith_status check_added(kith_ctx *ctx, const kith_matrix *before, const k
     }
     if (added->rows > MOST_ROWS - before->rows) {
         return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "%lld rows and %lld more are above the %lld that a corpus may have",
+                        "%lld rows and %lld more are above the %lld that a corpus may have (add "
+                        "fewer, or keep two corpora)",
                         (long long)before->rows, (long long)added->rows, (long long)MOST_ROWS);
     }
     return KITH_OK;
@@ -295,7 +296,8 @@ static kith_status mark(kith_ctx *ctx, const uint32_t *ids, int64_t count, int64
 {
     for (int64_t i = 0; i < count; i++) {
         if ((int64_t)ids[i] >= rows) {
-            return kin_fail(ctx, KITH_E_ARGUMENT, "ids[%lld] is %lu, must be below %lld",
+            return kin_fail(ctx, KITH_E_ARGUMENT,
+                            "ids[%lld] is %lu, must be below %lld (rows count from 0)",
                             (long long)i, (unsigned long)ids[i], (long long)rows);
         }
         const uint64_t bit = (uint64_t)1 << (ids[i] % 64);

@@ -41,7 +41,8 @@ static kith_status find_device(kith_ctx *ctx, const void *address, const char *n
                         name);
     }
     if (*index >= 0 && own != *index) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "%s lies on cuda:%d and data on cuda:%d", name,
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "%s lies on cuda:%d and data on cuda:%d (copy one to the other's)", name,
                         (int)own, (int)*index);
     }
     *index = own;
@@ -66,9 +67,10 @@ static kith_status enter(kith_ctx *ctx, int32_t index, kin_gpu **gpu)
                         "the context was made for the device cpu (make one for auto or cuda)");
     }
     if (ctx->device == KIN_DEVICE_CUDA && ctx->device_index >= 0 && ctx->device_index != index) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "the points lie on cuda:%d, the context is for cuda:%d", (int)index,
-                        (int)ctx->device_index);
+        return kin_fail(
+            ctx, KITH_E_ARGUMENT,
+            "the points lie on cuda:%d, the context is for cuda:%d (use a context of that GPU)",
+            (int)index, (int)ctx->device_index);
     }
     return kin_device_enter_gpu(ctx, index, gpu);
 }
@@ -76,7 +78,9 @@ static kith_status enter(kith_ctx *ctx, int32_t index, kin_gpu **gpu)
 static kith_status check_metric(kith_ctx *ctx, const kin_distance *distance)
 {
     if (distance->metric == KITH_CUSTOM) {
-        return kin_fail(ctx, KITH_E_UNSUPPORTED, "metric is custom, which a GPU cannot call");
+        return kin_fail(ctx, KITH_E_UNSUPPORTED,
+                        "metric is custom, which a GPU cannot call (give host memory to the "
+                        "processor's calls)");
     }
     return KITH_OK;
 }

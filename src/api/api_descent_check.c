@@ -95,7 +95,8 @@ static kith_status check_init(kith_ctx *ctx, const kith_neighbors *init, int64_t
         const uint32_t most = largest_id(init->ids + row * init->k, init->k);
         if ((int64_t)most >= rows) {
             return kin_fail(ctx, KITH_E_DATA,
-                            "init has id %lu in row %lld, must be below %lld, the number of points",
+                            "init has id %lu in row %lld, must be below %lld, the number of points"
+                            " (give the points that the graph was built of)",
                             (unsigned long)most, (long long)row, (long long)rows);
         }
     }
@@ -107,7 +108,8 @@ static kith_status check_start(kith_ctx *ctx, const kith_descent_params *params,
 {
     const int given = (int)params->start; /* an enumerator may hold anything */
     if (given < KITH_START_AUTO || given > KITH_START_GRAPH) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "start is %d, which is no start", given);
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "start is %d, which is no start (use one of kith_start)", given);
     }
     const bool graph = given == KITH_START_GRAPH;
     if (graph ? params->init == NULL : params->init != NULL && given != KITH_START_AUTO) {

@@ -238,7 +238,8 @@ static kith_status both(kith_ctx *ctx, const kith_matrix *a, const kith_matrix *
     KIN_TRY(kin_check_output(ctx, params.k, bm.rows, OF_SEARCH, ab, am.rows));
     KIN_TRY(kin_check_output(ctx, params.k, am.rows, OF_SEARCH, ba, bm.rows));
     if (params.exclude != NULL) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "exclude has no meaning in both directions at once");
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "exclude has no meaning in both directions at once (leave it out)");
     }
     KIN_TRY(kin_check_radius(ctx, distance.metric, params.radius));
     kin_request request = request_of(&params, &distance);
@@ -277,7 +278,8 @@ static kith_status check_ids(kith_ctx *ctx, const uint32_t *ids, int64_t count, 
 {
     for (int64_t i = 0; i < count; i++) {
         if ((int64_t)ids[i] >= rows) {
-            return kin_fail(ctx, KITH_E_ARGUMENT, "%s[%lld] is %lu, must be below %lld", name,
+            return kin_fail(ctx, KITH_E_ARGUMENT,
+                            "%s[%lld] is %lu, must be below %lld (rows count from 0)", name,
                             (long long)i, (unsigned long)ids[i], (long long)rows);
         }
     }

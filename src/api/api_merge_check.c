@@ -12,7 +12,8 @@ static kith_status check_ids(kith_ctx *ctx, const kith_neighbors *graph, const c
     for (int64_t i = 0; i < graph->rows * graph->k; i++) {
         if ((int64_t)graph->ids[i] >= graph->rows && graph->ids[i] != KITH_ID_NONE) {
             return kin_fail(ctx, KITH_E_DATA,
-                            "%s[%lld, %lld] is id %lu, must be below %lld, the points of its set",
+                            "%s[%lld, %lld] is id %lu, must be below %lld, the points of its set"
+                            " (give the points that the graph was built of)",
                             name, (long long)(i / graph->k), (long long)(i % graph->k),
                             (unsigned long)graph->ids[i], (long long)graph->rows);
         }

@@ -46,7 +46,8 @@ static kith_status check_params(kith_ctx *ctx, const kith_predict_params *params
                         "params is NULL or was not made by kith_predict_params_default()");
     }
     if (!is_mode(params->mode)) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "mode is %d, which is no kith_predict_mode",
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "mode is %d, which is no kith_predict_mode (use one of those)",
                         (int)params->mode);
     }
     return KITH_OK;
@@ -110,7 +111,8 @@ static kith_status check_slot(kith_ctx *ctx, const kin_predict_job *job, int64_t
     *counts = id != KITH_ID_NONE;
     if (*counts && (int64_t)id >= labels) {
         return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "neighbors[%lld, %lld] is id %lu, must be below %lld, the number of labels",
+                        "neighbors[%lld, %lld] is id %lu, must be below %lld, the number of labels"
+                        " (give a label for each row of the corpus)",
                         row, col, (unsigned long)id, (long long)labels);
     }
     if (*counts && kin_predict_weighs(job->mode)) {

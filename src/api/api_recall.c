@@ -137,7 +137,7 @@ static kith_status choose_at(kith_ctx *ctx, int64_t at, int64_t most, int64_t *c
     *chosen = at == 0 ? kin_min_i64(USUAL_AT, most) : at;
     if (at < 0 || *chosen > most) {
         return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "at is %lld, must be 1 to %lld, the neighbours that a row has",
+                        "at is %lld, must be 1 to %lld (the neighbours that a row has)",
                         (long long)at, (long long)most);
     }
     return KITH_OK;
@@ -201,7 +201,8 @@ static kith_status measure(kith_ctx *ctx, const kith_neighbors *found, const kit
                         (long long)found->rows, (long long)truth->rows);
     }
     if (metric < KITH_METRIC_DEFAULT || metric > KITH_CUSTOM) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "metric is %d, which is no metric", (int)metric);
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "metric is %d, which is no metric (use one of kith_metric)", (int)metric);
     }
     KIN_TRY(choose_at(ctx, at, kin_min_i64(found->k, truth->k), &at));
     tally t;

@@ -98,12 +98,15 @@ static kith_status check_params(kith_ctx *ctx, const kith_select_params *given,
     }
     memcpy(known, given, given->struct_size < sizeof *known ? given->struct_size : sizeof *known);
     if (!is_method(known->method)) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "method is %d, which is no method of selection",
-                        (int)known->method);
+        return kin_fail(
+            ctx, KITH_E_ARGUMENT,
+            "method is %d, which is no method of selection (use one of kith_select_method)",
+            (int)known->method);
     }
     KIN_TRY(kin_check_flags(ctx, known->flags, flags, "selection"));
     if ((int)known->buffer < KITH_BUFFER_NONE || (int)known->buffer > KITH_BUFFER_SORTED) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "buffer is %d, which is no kith_select_buffer",
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "buffer is %d, which is no buffer (use one of kith_select_buffer)",
                         (int)known->buffer);
     }
     if (known->group != 0 && known->group != 2 && known->group != 4 && known->group != 8) {
@@ -147,9 +150,10 @@ static kith_status check_stride(kith_ctx *ctx, const kith_values *values, int64_
                         (long long)stride, (long long)item_bytes);
     }
     if (kin_size_mul((uint64_t)values->rows, (uint64_t)*checked) > INT64_MAX) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "values.rows is %lld, too many of %lld bytes to be in memory",
-                        (long long)values->rows, (long long)*checked);
+        return kin_fail(
+            ctx, KITH_E_ARGUMENT,
+            "values.rows is %lld, too many of %lld bytes to be in memory (check the shape)",
+            (long long)values->rows, (long long)*checked);
     }
     return KITH_OK;
 }
@@ -157,7 +161,9 @@ static kith_status check_stride(kith_ctx *ctx, const kith_values *values, int64_
 static kith_status check_dtype(kith_ctx *ctx, kith_dtype dtype)
 {
     if (kith_dtype_bytes(dtype) == 0) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "values.dtype is %d, which is no dtype", (int)dtype);
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "values.dtype is %d, which is no dtype (use one of kith_dtype)",
+                        (int)dtype);
     }
     if (dtype == KITH_U8 || dtype == KITH_I8) {
         return kin_fail(ctx, KITH_E_ARGUMENT,
@@ -183,7 +189,8 @@ static kith_status check_values(kith_ctx *ctx, const kith_values *values, kin_se
                         (long long)values->cols, (long long)MOST_COLS);
     }
     if (values->data == NULL && values->rows > 0) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "values.data is NULL");
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "values.data is NULL (let it point to the first row)");
     }
     const int64_t item_bytes = kith_dtype_bytes(values->dtype);
     KIN_TRY(check_address(ctx, values->data, "values.data", item_bytes));

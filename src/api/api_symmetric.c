@@ -16,7 +16,8 @@ static kith_status check(kith_ctx *ctx, const kith_neighbors *graph, kith_metric
     }
     *metric = *metric == KITH_METRIC_DEFAULT ? KITH_EUCLIDEAN : *metric;
     if ((int)*metric < KITH_EUCLIDEAN || *metric > KITH_CUSTOM) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "metric is %d, which is none", (int)*metric);
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "metric is %d, which is no metric (use one of kith_metric)", (int)*metric);
     }
     return symmetry == KITH_SYMMETRY_UNION || symmetry == KITH_SYMMETRY_MUTUAL
                ? KITH_OK

@@ -14,6 +14,23 @@ kith_status kin_ctx_begin(kith_ctx *ctx)
     return ctx->setup;
 }
 
+/* A path may be longer than the room. Then the middle gives way: what is wrong stands at the end.
+ */
+static void explain(char detail[KIN_DETAIL_BYTES], const char *format, va_list args)
+{
+    enum { WHOLE = 8192, HEAD = 256, GAP = 3, TAIL = KIN_DETAIL_BYTES - HEAD - GAP };
+    char whole[WHOLE];
+    const int wanted = vsnprintf(whole, sizeof whole, format, args);
+    const size_t length = wanted < WHOLE ? (size_t)(wanted > 0 ? wanted : 0) : WHOLE - 1;
+    if (length < KIN_DETAIL_BYTES) {
+        memcpy(detail, whole, length + 1);
+        return;
+    }
+    memcpy(detail, whole, HEAD);
+    memcpy(detail + HEAD, "...", GAP);
+    memcpy(detail + HEAD + GAP, whole + length + 1 - TAIL, TAIL);
+}
+
 kith_status kin_fail(kith_ctx *ctx, kith_status status, const char *format, ...)
 {
     va_list args;
@@ -21,7 +38,7 @@ kith_status kin_fail(kith_ctx *ctx, kith_status status, const char *format, ...)
     pthread_mutex_lock(&ctx->lock);
     if (ctx->failed == KITH_OK) {
         ctx->failed = status;
-        (void)vsnprintf(ctx->detail, sizeof ctx->detail, format, args);
+        explain(ctx->detail, format, args);
     }
     pthread_mutex_unlock(&ctx->lock);
     va_end(args);

@@ -53,12 +53,17 @@ kith_status kin_alloc(kith_ctx *ctx, void *out, uint64_t count, uint64_t item_by
     if (limit != 0 && kin_size_add(held, bytes) > limit) {
         return kin_fail(ctx, KITH_E_LIMIT,
                         "%s needs %" PRIu64 " bytes more than the %" PRIu64
-                        " in use, above the memory limit of %" PRIu64 " bytes",
+                        " in use, above the memory limit of %" PRIu64
+                        " bytes (raise the limit, or ask for "
+                        "less at once)",
                         what, bytes, held, limit);
     }
     unsigned char *block = allocate(ctx, bytes);
     if (block == NULL) {
-        return kin_fail(ctx, KITH_E_MEMORY, "no memory for %s (%" PRIu64 " bytes)", what, bytes);
+        return kin_fail(ctx, KITH_E_MEMORY,
+                        "no memory for %s, %" PRIu64
+                        " bytes (free some memory, or ask for less at once)",
+                        what, bytes);
     }
     memcpy(block, &bytes, sizeof bytes);
     note_peak(ctx, atomic_fetch_add(&ctx->held_bytes, bytes) + bytes);

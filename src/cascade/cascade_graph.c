@@ -170,10 +170,11 @@ static kith_status look_for_room(const kin_cascade_run *run)
 {
     const uint64_t need = kin_cascade_rounds_bytes(run->request, run->count);
     const uint64_t room = kin_gpu_room(run->on.gpu);
-    return need <= room ? KITH_OK
-                        : kin_fail(run->on.ctx, KITH_E_DEVICE_MEMORY,
-                                   "rounds take %llu bytes, %llu are left",
-                                   (unsigned long long)need, (unsigned long long)room);
+    return need <= room
+               ? KITH_OK
+               : kin_fail(run->on.ctx, KITH_E_DEVICE_MEMORY,
+                          "rounds take %llu bytes, %llu are left (use shards, or the processor)",
+                          (unsigned long long)need, (unsigned long long)room);
 }
 
 /* few: all rows but a few are equal to others; nothing was done. */
@@ -215,7 +216,8 @@ static kith_status refuse(kith_ctx *ctx, const kith_matrix *points,
                           const kin_descent_request *request)
 {
     if (request->distance.metric == KITH_CUSTOM) {
-        return kin_fail(ctx, KITH_E_UNSUPPORTED, "a GPU cannot call the caller's own function");
+        return kin_fail(ctx, KITH_E_UNSUPPORTED,
+                        "a GPU cannot call the caller's own function (use the processor)");
     }
     if (request->k > KIN_CASCADE_MOST_K) {
         return kin_fail(ctx, KITH_E_UNSUPPORTED,

@@ -165,7 +165,8 @@ static kith_status link_graph(kith_ctx *ctx, kin_cascade_paths *paths, const kit
 static kith_status refuse(kith_ctx *ctx, const kin_cascade_ground *ground)
 {
     if (ground->distance.metric == KITH_CUSTOM) {
-        return kin_fail(ctx, KITH_E_UNSUPPORTED, "a GPU cannot call the caller's own function");
+        return kin_fail(ctx, KITH_E_UNSUPPORTED,
+                        "a GPU cannot call the caller's own function (use the processor)");
     }
     if (ground->points->rows >= KIN_DESCENT_MOST_POINTS) {
         return kin_fail(ctx, KITH_E_UNSUPPORTED,

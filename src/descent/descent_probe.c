@@ -358,7 +358,7 @@ static kith_status make_locks(kith_ctx *ctx, probing *x)
     KIN_TRY(kin_alloc(ctx, &x->locks, (uint64_t)locks, sizeof *x->locks, "locks"));
     for (; x->lock_count < locks; x->lock_count++) {
         if (pthread_mutex_init(&x->locks[x->lock_count], NULL) != 0) {
-            return kin_fail(ctx, KITH_E_MEMORY, "no memory for locks");
+            return kin_fail(ctx, KITH_E_MEMORY, "no memory for locks (free some memory)");
         }
     }
     for (int64_t p = 0; p < points; p++) {

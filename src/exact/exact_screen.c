@@ -512,7 +512,7 @@ static kith_status make_side(kith_ctx *ctx, const kin_set *set, kin_lists *lists
          * and costs nothing to check. */
         if (pthread_mutex_init(&s->locks[i], NULL) != 0) {
             s->blocks = i;
-            return kin_fail(ctx, KITH_E_MEMORY, "no memory for locks");
+            return kin_fail(ctx, KITH_E_MEMORY, "no memory for locks (free some memory)");
         }
     }
     return KITH_OK;

@@ -56,7 +56,8 @@ static kith_status open_dataset(kith_ctx *ctx, const char *path, const kin_hdf5_
     const size_t bytes = colon != NULL ? (size_t)(colon - path) : strlen(path);
     char file[PATH_MAX];
     if (bytes >= sizeof file) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "%s: the path is longer than %d bytes", path,
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "%s: the path is longer than %d bytes (give a shorter one)", path,
                         PATH_MAX);
     }
     memcpy(file, path, bytes);

@@ -93,7 +93,7 @@ static kith_status check_ids(kith_result *result, const char *path, bool has_sig
 kith_status kin_result_take_ids(kith_result *result, const char *path, const kin_shape *shape)
 {
     if (shape->item.kind != 'i' && shape->item.kind != 'u') {
-        return kin_fail(result->ctx, KITH_E_FORMAT, "%s holds %s, ids are integers (save int32)",
+        return kin_fail(result->ctx, KITH_E_FORMAT, "%s: holds %s, ids are integers (save int32)",
                         path, kin_item_name(shape->item));
     }
     result->neighbors.rows = shape->rows;
@@ -112,7 +112,7 @@ kith_status kin_result_take_distances(kith_result *result, const char *path, con
     const bool is_double = shape->item.bytes == 8;
     if (shape->item.kind != 'f' || shape->item.bytes == 2) {
         return kin_fail(result->ctx, KITH_E_FORMAT,
-                        "%s holds %s, distances are float32 or float64 (save float32)", path,
+                        "%s: holds %s, distances are float32 or float64 (save float32)", path,
                         kin_item_name(shape->item));
     }
     if (!is_double && is_plain(shape)) {

@@ -221,7 +221,8 @@ static kith_status inflate_member(kith_ctx *ctx, const char *label, const kin_un
     stream.opaque = ctx;
     KIN_TRY(kin_alloc(ctx, block, member->bytes, 1, "a decompressed member"));
     if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) {
-        return kin_fail(ctx, KITH_E_MEMORY, "%s: no memory to decompress it", label);
+        return kin_fail(ctx, KITH_E_MEMORY, "%s: no memory to decompress it (free some memory)",
+                        label);
     }
     const bool whole = inflate_all(&stream, member, *block);
     (void)inflateEnd(&stream);

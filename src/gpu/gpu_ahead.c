@@ -186,7 +186,8 @@ static kith_status start(kith_ctx *ctx, kin_gpu *gpu, upload *u)
     u->done = false;
     kin_forgive(&u->own);
     if (kin_thread_start(&u->thread, thread_main, u) != 0) {
-        return kin_fail(ctx, KITH_E_MEMORY, "no thread for an upload");
+        return kin_fail(ctx, KITH_E_MEMORY,
+                        "no thread for an upload (raise the limit of threads, ulimit -u)");
     }
     gpu->ahead_tally.uploads += 1;
     return KITH_OK;

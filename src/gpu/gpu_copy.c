@@ -92,7 +92,7 @@ kith_status kin_gpu_staging_make(kith_ctx *ctx, kin_gpu *gpu)
     kith_status status =
         kin_alloc_zero(gpu->home, &gpu->staging, 1, sizeof *gpu->staging, "pinned slots");
     if (status != KITH_OK) {
-        return kin_fail(ctx, status, "no memory for pinned slots");
+        return kin_fail(ctx, status, "no memory for pinned slots (free some memory)");
     }
     status = make_slots(ctx, gpu, gpu->staging);
     if (status != KITH_OK) {

@@ -85,7 +85,7 @@ static kith_status find_place(kith_ctx *ctx, kin_gpu *gpu, block **place)
     const kith_status status =
         kin_alloc_zero(gpu->home, &table, 1, sizeof *table, "the table of device memory");
     if (status != KITH_OK) {
-        return kin_fail(ctx, status, "no memory for the table of device memory");
+        return kin_fail(ctx, status, "no memory for the table of device memory (free some memory)");
     }
     table->next = gpu->cache;
     gpu->cache = table;

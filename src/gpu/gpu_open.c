@@ -148,7 +148,8 @@ static void ask(void)
     if (first_usable < 0) {
         const bool said = module->ops->describe(0, &info) == 0;
         (void)snprintf(reason, sizeof reason,
-                       "no GPU is new enough: %.64s has compute capability %d.%d, kith needs %d.0",
+                       "no GPU is new enough: %.64s has compute capability %d.%d, kith needs %d.0 "
+                       "(use another device)",
                        said ? info.name : "the first", said ? (int)info.major : 0,
                        said ? (int)info.minor : 0, KIN_GPU_LEAST_MAJOR);
     }
@@ -205,11 +206,14 @@ static kith_status check_device(kith_ctx *ctx, int32_t index, kin_gpu_info *info
                         (int)index, (int)device_count, (int)device_count - 1);
     }
     if (!kin_gpu_describe(index, info)) {
-        return kin_fail(ctx, KITH_E_DEVICE, "cuda:%d does not answer", (int)index);
+        return kin_fail(ctx, KITH_E_DEVICE,
+                        "cuda:%d does not answer (ask nvidia-smi, or use --device cpu)",
+                        (int)index);
     }
     if (!kin_gpu_usable(info)) {
         return kin_fail(ctx, KITH_E_UNSUPPORTED,
-                        "cuda:%d is too old: %s has compute capability %d.%d, kith needs %d.0",
+                        "cuda:%d is too old: %s has compute capability %d.%d, kith needs %d.0 (use "
+                        "another device)",
                         (int)index, info->name, (int)info->major, (int)info->minor,
                         KIN_GPU_LEAST_MAJOR);
     }
@@ -241,7 +245,7 @@ kith_status kin_gpu_open(kith_ctx *ctx, int32_t index, uint64_t budget, kin_gpu 
     gpu->home = ctx;
     if (pthread_mutex_init(&gpu->lock, NULL) != 0) {
         kin_free(ctx, gpu);
-        return kin_fail(ctx, KITH_E_MEMORY, "no memory for the lock of a GPU");
+        return kin_fail(ctx, KITH_E_MEMORY, "no memory for the lock of a GPU (free some memory)");
     }
     kin_gpu_enter(gpu);
     const kith_status status = open_stream(ctx, gpu, budget);

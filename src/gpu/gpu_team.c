@@ -56,7 +56,8 @@ static kith_status make_ctx(kith_ctx *ctx, int32_t count, kith_ctx **out)
     atomic_init(&own->peak_bytes, 0);
     if (pthread_mutex_init(&own->lock, NULL) != 0) {
         kin_free(ctx, own);
-        return kin_fail(ctx, KITH_E_MEMORY, "no memory for the lock of a context");
+        return kin_fail(ctx, KITH_E_MEMORY,
+                        "no memory for the lock of a context (free some memory)");
     }
     *out = own;
     return KITH_OK;
@@ -176,12 +177,12 @@ kith_status kin_gpu_team_open(kith_ctx *ctx, kin_gpu *leader, const int32_t *ind
     team->members[0].gpu = leader;
     if (pthread_mutex_init(&team->lock, NULL) != 0) {
         kin_free(ctx, team);
-        return kin_fail(ctx, KITH_E_MEMORY, "no memory for the lock of a team");
+        return kin_fail(ctx, KITH_E_MEMORY, "no memory for the lock of a team (free some memory)");
     }
     if (pthread_cond_init(&team->turn, NULL) != 0) {
         (void)pthread_mutex_destroy(&team->lock);
         kin_free(ctx, team);
-        return kin_fail(ctx, KITH_E_MEMORY, "no memory for the lock of a team");
+        return kin_fail(ctx, KITH_E_MEMORY, "no memory for the lock of a team (free some memory)");
     }
     kith_status status = open_members(ctx, team, indices, budget);
     if (status == KITH_OK) {
@@ -402,7 +403,8 @@ static kith_status run_once(kith_ctx *ctx, kin_gpu_team *team, bool lockstep, ki
         memset(&all[p].ctx->report, 0, sizeof all[p].ctx->report);
         born[p] = kin_thread_start(&all[p].thread, work, &all[p]) == 0;
         if (!born[p]) {
-            status = kin_fail(ctx, KITH_E_MEMORY, "no thread for a GPU");
+            status = kin_fail(ctx, KITH_E_MEMORY,
+                              "no thread for a GPU (raise the limit of threads, ulimit -u)");
             go(team, 0, status); /* whoever waits is woken */
         }
     }

@@ -93,8 +93,10 @@ kith_status kin_map_reserve(kith_ctx *ctx, uint64_t bytes, kin_map *map)
     void *data =
         mmap(NULL, (size_t)bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (data == MAP_FAILED) {
-        return kin_fail(ctx, KITH_E_MEMORY, "no addresses for %llu bytes of files",
-                        (unsigned long long)bytes);
+        return kin_fail(
+            ctx, KITH_E_MEMORY,
+            "no addresses for %llu bytes of files (raise the limit of address space, ulimit -v)",
+            (unsigned long long)bytes);
     }
     map->data = data;
     map->bytes = bytes;

@@ -123,8 +123,9 @@ kith_status kin_sharding_make_ctx(const kin_sharding *job, int32_t threads, kith
     params.release = ours->release;
     params.allocate_arg = ours->allocate_arg;
     const kith_status status = kith_ctx_create(&params, ctx);
-    return status == KITH_OK ? KITH_OK
-                             : kin_fail(job->ctx, status, "no memory for a thread's context");
+    return status == KITH_OK
+               ? KITH_OK
+               : kin_fail(job->ctx, status, "no memory for a thread's context (free some memory)");
 }
 
 static bool leads(const sharded *s)

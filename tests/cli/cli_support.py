@@ -138,13 +138,15 @@ class CliCase(unittest.TestCase):
         return json.loads(out)
 
     def fails(self, code, *words, says=(), **more):
-        """Runs, demands the exit code, an empty stdout, and one line that says these things."""
+        """Runs, demands the exit code, an empty stdout, and one line that says these things and ends
+        with a remedy."""
         done = self.kith(*words, **more)
         told = f"kith {words}: {done.returncode}: {done.stderr}"
         self.assertEqual(done.returncode, code, told)
         self.assertEqual(done.stdout, "", told)
         self.assertTrue(done.stderr.startswith("kith: "), told)
         self.assertEqual(done.stderr.count("\n"), 1, told)
+        self.assertRegex(done.stderr, r": .+ \(.+\)\n$")
         for text in says:
             self.assertIn(text, done.stderr)
         return done.stderr

@@ -105,7 +105,7 @@ class Inputs(CliCase):
     def test_isa(self):
         """an instruction set that does not exist"""
         self.points()
-        self.fails(1, "graph", "points.u8bin", "-k", "3", says=["sse9"],
+        self.fails(1, "graph", "points.u8bin", "-k", "3", says=["kith: KITH_ISA: 'sse9'"],
                    environment={"KITH_ISA": "sse9"})
 
 
@@ -139,6 +139,31 @@ class Outputs(CliCase):
         self.fails(1, "graph", "points.u8bin", "-k", "3", "-o", "same.npz",
                    says=["kith: same.npz: ", "input and output at once"])
         self.fails(1, "convert", "points.u8bin", "./points.u8bin", says=["input and output"])
+
+    def test_one_file_for_two_outputs(self):
+        """two answers do not go to one file, whatever it is called"""
+        self.points()
+        self.works("graph", "points.u8bin", "-k", "3", "-o", "g.kith", "-q")
+        search = ("search", "points.u8bin", "points.u8bin", "-k", "3", "--both")
+        twice = ["named for two outputs (give two names)"]
+        self.fails(2, *search, "-o", "a.ivecs", "--output-back", "./a.ivecs", says=twice)
+        self.fails(2, *search, "-o", self.folder / "a.npz", "--output-back", "a.npz", says=twice)
+        self.fails(2, "graph", "points.u8bin", "-k", "3", "-o", "d.npy", "--format", "ivecs",
+                   "--distances", "./d.npy", says=twice)
+        self.fails(2, "add", "g.kith", "points.u8bin", "points.u8bin", "-o", "a.kith",
+                   "--points-out", "./a.kith", says=twice)
+        self.fails(2, "convert", "g.kith", "d.npy", "--format", "ivecs", "--distances", "./d.npy",
+                   says=twice)
+        self.write("a.ivecs", b"old")
+        os.link(self.folder / "a.ivecs", self.folder / "b.ivecs")
+        self.fails(2, *search, "-o", "a.ivecs", "--output-back", "b.ivecs", says=twice)
+        self.assertEqual((self.folder / "a.ivecs").read_bytes(), b"old")
+
+    def test_folder_of_shards(self):
+        """what is wrong with the folder of shards names it, not the points"""
+        self.points()
+        self.fails(1, "graph", "points.u8bin", "-k", "3", "-o", "g.kith", "--shards", "no/such",
+                   says=["kith: no/such: "])
 
     def test_no_room(self):
         """a disk that takes no more: exit code 1, no file, an older one as it was"""

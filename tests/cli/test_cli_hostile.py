@@ -58,7 +58,11 @@ class Names(CliCase):
                           ["graph", "points.u8bin", "-k", "3", "-o", "x" * length + ".npz"],
                           ["graph", "points.u8bin", "-k", "3", "-o", "g.kith", "--shards",
                            "x" * length]):
-                self.fails(1, *words)
+                told = self.fails(1, *words)
+                self.assertRegex(told, "^kith: xxx.*too long")
+                self.assertLess(len(told), 2000)
+        deep = self.folder / "/".join(["y" * 200] * 15)
+        self.fails(1, "info", deep / "points.u8bin", says=["No such file or directory (check"])
 
 
 class Files(CliCase):
@@ -106,6 +110,7 @@ class Files(CliCase):
             done = subprocess.run([support.KITH, "info", "points.u8bin"], cwd=self.folder,
                                           stdout=full, stderr=subprocess.PIPE, timeout=60)
         self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, rb"^kith: standard output: cannot be written: .+ \(.+\)\n$")
 
     def test_file_size_limit(self):
         """where files may not grow, nothing half written is left"""

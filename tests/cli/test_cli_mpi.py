@@ -192,7 +192,7 @@ class Ranks(RankCase):
 
         for other, code, says in (
                 ([MPI, *self.words(folder="other")], 1,
-                 r"points.u8bin: other: is another folder than that of worker 0.*machines share"),
+                 r"kith: other: is another folder than that of worker 0.*machines share"),
                 (with_points("gone.u8bin"), 1, r"gone.u8bin: cannot be opened.*check the path"),
                 (with_points("copy.u8bin"), 1,
                  r"copy.u8bin: worker 0 has another job, it says 'corpus .*give all workers the"),
