@@ -20,7 +20,7 @@ import torch
 
 DESCENTS = {
     "descent-cuda-1m": ("mixture1m", ("start alone", "1 round", "default")),
-    "descent-cuda-10m": ("mixture10m", ("default",)),
+    "descent-cuda-10m": ("mixture10m", ("1 round", "default")),
     "descent-cuda-blob1m": ("blob1m", ("recall 0.99",)),
 }
 SETTINGS = {
