@@ -72,7 +72,7 @@ template <int WIDE> struct kin_grove_stride {
     enum { FLOATS = ((WIDE / KIN_GROVE_WIDE) | 1) * KIN_GROVE_WIDE };
 };
 
-/* Blocks of a processor, as many as registers allow without one that is spilled: warps wait for
+/* Blocks of a processor, as many as registers allow while hardly one is spilled: warps wait for
  * memory most of the time. */
 template <int WIDE> struct kin_grove_blocks {
     enum {
