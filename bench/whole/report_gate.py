@@ -34,7 +34,7 @@ Where the tolerance comes from. Processor: the same version of pykdtree took 1.4
 2.20, 13.1 and 11.7 s in two quiet runs (`tree.csv`, 6ecf0f6 and 89e0858), up to 15 %, and quiet runs of
 kith in one run differ by up to 10 % (`select.csv`, 6e8ddd3); both together are 25 %. Of two quick runs
 of one commit, one behind the other on two quiet cores (5751141), 25 ratios differ by at most 11 %; the
-k-d tree of `tree-cpu-10` was 8.8 and 10.2 times as fast as pykdtree in two runs within ten minutes. On
+k-d tree of `tree-cpu-10` was 8.8 and 10.2 times as fast as pykdtree in two runs of one half hour. On
 two cores that others used, ratios of the same program changed by -70 to +340 % between two runs: so it
 is not judged there. GPU: graphs of three commits and trees of colour points of two, which changed little there, differ
 by at most 3 % (`gpu.csv`, `tree.csv`).
