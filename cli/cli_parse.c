@@ -6,19 +6,7 @@
 #include "cli_read.h"
 
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
-
-static bool refuse(cli_error *error, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static bool refuse(cli_error *error, const char *format, ...)
-{
-    va_list list;
-    va_start(list, format);
-    (void)vsnprintf(error->text, sizeof error->text, format, list);
-    va_end(list);
-    return false;
-}
 
 static const char *command_name(int command)
 {
@@ -54,8 +42,8 @@ static bool find_command(const char *word, cli_args *args, cli_error *error)
         return true;
     }
     (void)snprintf(error->where, sizeof error->where, "%s", word);
-    return refuse(error, "unknown command (nearest: %s; kith --help lists all)",
-                  command_name(nearest));
+    return cli_refuse(error, "unknown command (nearest: %s; kith --help lists all)",
+                      command_name(nearest));
 }
 
 static bool belongs(const cli_option *option, cli_command_id command)
@@ -108,14 +96,15 @@ static bool refuse_option(const char *word, const char *name, const cli_args *ar
     const char *nearest = find_nearest(name, args->command);
     (void)snprintf(error->where, sizeof error->where, "%s", word);
     if (owner != NULL) {
-        return refuse(error, "kith %s has no such option, kith %s has (kith %s --help lists all)",
-                      command, owner->name, command);
+        return cli_refuse(error,
+                          "kith %s has no such option, kith %s has (kith %s --help lists all)",
+                          command, owner->name, command);
     }
     if (nearest == NULL) {
-        return refuse(error, "unknown option (kith %s --help lists all)", command);
+        return cli_refuse(error, "unknown option (kith %s --help lists all)", command);
     }
-    return refuse(error, "unknown option (nearest: --%s; kith %s --help lists all)", nearest,
-                  command);
+    return cli_refuse(error, "unknown option (nearest: --%s; kith %s --help lists all)", nearest,
+                      command);
 }
 
 static bool apply(parser *p, cli_option_id id, const char *word, const char *value)
@@ -123,11 +112,11 @@ static bool apply(parser *p, cli_option_id id, const char *word, const char *val
     const cli_option *option = cli_option_get(id);
     (void)snprintf(p->error->where, sizeof p->error->where, "%s", word);
     if (option->value == NULL && value != NULL) {
-        return refuse(p->error, "takes no value, got '%s' (leave it out)", value);
+        return cli_refuse(p->error, "takes no value, got '%s' (leave it out)", value);
     }
     if (option->value != NULL && value == NULL) {
         if (p->next == p->argc) {
-            return refuse(p->error, "its value is missing (give %s)", option->value);
+            return cli_refuse(p->error, "its value is missing (give %s)", option->value);
         }
         value = p->argv[p->next++];
     }
@@ -172,12 +161,12 @@ static bool parse_path(parser *p, const char *word)
     const cli_command *command = cli_command_get(args->command);
     (void)snprintf(p->error->where, sizeof p->error->where, "%s", command->name);
     if (word[0] == '\0') {
-        return refuse(p->error, "a file name is empty (usage: kith %s %s)", command->name,
-                      command->usage);
+        return cli_refuse(p->error, "a file name is empty (usage: kith %s %s)", command->name,
+                          command->usage);
     }
     if (args->path_count == command->paths_max) {
-        return refuse(p->error, "'%s' is one file too many (usage: kith %s %s)", word,
-                      command->name, command->usage);
+        return cli_refuse(p->error, "'%s' is one file too many (usage: kith %s %s)", word,
+                          command->name, command->usage);
     }
     args->paths[args->path_count++] = word;
     return true;
@@ -216,7 +205,7 @@ cli_request cli_parse(int argc, const char *const *argv, cli_args *args, cli_err
     parser p = {.argc = argc, .argv = argv, .next = 2, .args = args, .error = error};
     const char *first = argc > 1 ? argv[1] : "";
     if (first[0] == '\0') {
-        (void)refuse(error, "a command is missing (kith --help lists them)");
+        (void)cli_refuse(error, "a command is missing (kith --help lists them)");
         return CLI_REQUEST_WRONG;
     }
     if (strcmp(first, "--version") == 0) {
@@ -233,7 +222,7 @@ cli_request cli_parse(int argc, const char *const *argv, cli_args *args, cli_err
     }
     if (first[0] == '-') {
         (void)snprintf(error->where, sizeof error->where, "%s", first);
-        (void)refuse(error, "the command comes first (usage: kith COMMAND FILES [options])");
+        (void)cli_refuse(error, "the command comes first (usage: kith COMMAND FILES [options])");
         return CLI_REQUEST_WRONG;
     }
     if (!find_command(first, args, error) || !parse_words(&p)) {

@@ -6,9 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-static bool refuse(cli_error *error, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static bool refuse(cli_error *error, const char *format, ...)
+bool cli_refuse(cli_error *error, const char *format, ...)
 {
     va_list list;
     va_start(list, format);
@@ -20,8 +18,8 @@ static bool refuse(cli_error *error, const char *format, ...)
 static bool read_k(const char *value, cli_args *args, cli_error *error)
 {
     return cli_value_int(value, 1, INT64_MAX, &args->k) ||
-           refuse(error, "'%s' is no number of %s (give a whole number from 1)", value,
-                  args->command == CLI_SELECT ? "values" : "neighbours");
+           cli_refuse(error, "'%s' is no number of %s (give a whole number from 1)", value,
+                      args->command == CLI_SELECT ? "values" : "neighbours");
 }
 
 /* "'x' is no metric (known: a, b)": the names of first .. last. */
@@ -92,7 +90,7 @@ static bool read_tree_height(const char *value, cli_args *args, cli_error *error
 {
     int64_t height = 0;
     if (!cli_value_int(value, 1, 28, &height)) {
-        return refuse(error, "'%s' is no height of a tree (give 1 to 28)", value);
+        return cli_refuse(error, "'%s' is no height of a tree (give 1 to 28)", value);
     }
     args->tree_height = (int32_t)height;
     return true;
@@ -141,7 +139,7 @@ static bool read_group(const char *value, cli_args *args, cli_error *error)
 {
     int64_t group = 0;
     if (!cli_value_int(value, 2, 8, &group) || (group & (group - 1)) != 0) {
-        return refuse(error, "'%s' is no size of a group (use 2, 4 or 8)", value);
+        return cli_refuse(error, "'%s' is no size of a group (use 2, 4 or 8)", value);
     }
     args->group = (int32_t)group;
     return true;
@@ -151,7 +149,7 @@ static bool read_heap_sample(const char *value, cli_args *args, cli_error *error
 {
     int64_t sample = 0;
     if (!cli_value_int(value, 1, 1024, &sample)) {
-        return refuse(error, "'%s' is no sample in multiples of k (give 1 to 1024)", value);
+        return cli_refuse(error, "'%s' is no sample in multiples of k (give 1 to 1024)", value);
     }
     args->heap_sample = (int32_t)sample;
     return true;
@@ -173,7 +171,7 @@ static bool read_mode(const char *value, cli_args *args, cli_error *error)
 static bool read_path(const char *value, const char **path, cli_error *error)
 {
     *path = value;
-    return value[0] != '\0' || refuse(error, "the name is empty (give the name of a file)");
+    return value[0] != '\0' || cli_refuse(error, "the name is empty (give the name of a file)");
 }
 
 static bool read_output(const char *value, cli_args *args, cli_error *error)
@@ -215,13 +213,13 @@ static bool read_format(const char *value, cli_args *args, cli_error *error)
 {
     args->format = kith_format_parse(value);
     return args->format != KITH_FORMAT_AUTO ||
-           refuse(error, "'%s' is no format (known: npz, csr, ivecs, ibin, knn, kith)", value);
+           cli_refuse(error, "'%s' is no format (known: npz, csr, ivecs, ibin, knn, kith)", value);
 }
 
 static bool read_radius(const char *value, cli_args *args, cli_error *error)
 {
     return cli_value_number(value, &args->radius) ||
-           refuse(error, "'%s' is no radius (give a finite number)", value);
+           cli_refuse(error, "'%s' is no radius (give a finite number)", value);
 }
 
 /* A graph may do without. */
@@ -229,8 +227,8 @@ static bool read_sample(const char *value, cli_args *args, cli_error *error)
 {
     const int64_t least = args->command == CLI_EVAL ? 1 : 0;
     return cli_value_int(value, least, INT64_MAX, &args->sample) ||
-           refuse(error, "'%s' is no number of rows (give a whole number from %d)", value,
-                  (int)least);
+           cli_refuse(error, "'%s' is no number of rows (give a whole number from %d)", value,
+                      (int)least);
 }
 
 /* "0.99", "0.99@10" */
@@ -245,18 +243,19 @@ static bool read_recall(const char *value, cli_args *args, cli_error *error)
         (at == NULL || cli_value_int(at + 1, 1, INT64_MAX, &args->recall_at))) {
         return true;
     }
-    return refuse(error,
-                  "'%s' is no recall (give a share from 0 to 1, and of how many neighbours if you "
-                  "like: 0.99, 0.99@10)",
-                  value);
+    return cli_refuse(
+        error,
+        "'%s' is no recall (give a share from 0 to 1, and of how many neighbours if you "
+        "like: 0.99, 0.99@10)",
+        value);
 }
 
 static bool read_count(const char *value, int64_t least, int32_t *count, cli_error *error)
 {
     int64_t number = 0;
     if (!cli_value_int(value, least, INT32_MAX, &number)) {
-        return refuse(error, "'%s' is no such number (give a whole number from %d)", value,
-                      (int)least);
+        return cli_refuse(error, "'%s' is no such number (give a whole number from %d)", value,
+                          (int)least);
     }
     *count = (int32_t)number;
     return true;
@@ -285,7 +284,7 @@ static bool read_width(const char *value, cli_args *args, cli_error *error)
 static bool read_share(const char *value, double *share, cli_error *error)
 {
     return (cli_value_number(value, share) && *share > 0.0 && *share <= 1.0) ||
-           refuse(error, "'%s' is no share (give a number above 0, at most 1)", value);
+           cli_refuse(error, "'%s' is no share (give a number above 0, at most 1)", value);
 }
 
 static bool read_delta(const char *value, cli_args *args, cli_error *error)
@@ -366,7 +365,7 @@ static bool read_symmetric(const char *value, cli_args *args, cli_error *error)
 static bool read_chunk(const char *value, cli_args *args, cli_error *error)
 {
     return cli_value_int(value, 1, UINT32_MAX - 1, &args->chunk) ||
-           refuse(error, "'%s' is no number of rows (give a whole number from 1)", value);
+           cli_refuse(error, "'%s' is no number of rows (give a whole number from 1)", value);
 }
 
 static bool read_shards(const char *value, cli_args *args, cli_error *error)
@@ -378,7 +377,7 @@ static bool read_shard_count(const char *value, cli_args *args, cli_error *error
 {
     int64_t count = 0;
     if (!cli_value_int(value, 1, 4096, &count)) {
-        return refuse(error, "'%s' is no number of shards (give 1 to 4096)", value);
+        return cli_refuse(error, "'%s' is no number of shards (give 1 to 4096)", value);
     }
     args->shard_count = (int32_t)count;
     return true;
@@ -388,7 +387,7 @@ static bool read_parts(const char *value, cli_args *args, cli_error *error)
 {
     int64_t count = KITH_PARTS_AUTO;
     if (strcmp(value, "auto") != 0 && !cli_value_int(value, 1, KITH_PARTS_MAX, &count)) {
-        return refuse(error, "'%s' is no number of files (give 1 to 256, or auto)", value);
+        return cli_refuse(error, "'%s' is no number of files (give 1 to 256, or auto)", value);
     }
     args->parts = (int32_t)count;
     return true;
@@ -397,22 +396,24 @@ static bool read_parts(const char *value, cli_args *args, cli_error *error)
 static bool read_seed(const char *value, cli_args *args, cli_error *error)
 {
     return cli_value_uint(value, &args->seed) ||
-           refuse(error, "'%s' is no seed (give a whole number from 0 to 2^64-1)", value);
+           cli_refuse(error, "'%s' is no seed (give a whole number from 0 to 2^64-1)", value);
 }
 
 static bool read_device(const char *value, cli_args *args, cli_error *error)
 {
     args->device = value;
     return cli_value_is_device(value) ||
-           refuse(error, "'%s' is no device (use auto, cpu, cuda, cuda:N, cuda:N,M or cuda:all)",
-                  value);
+           cli_refuse(error,
+                      "'%s' is no device (use auto, cpu, cuda, cuda:N, cuda:N,M or cuda:all)",
+                      value);
 }
 
 static bool read_threads(const char *value, cli_args *args, cli_error *error)
 {
     int64_t threads = 0;
     if (!cli_value_int(value, 1, INT32_MAX, &threads)) {
-        return refuse(error, "'%s' is no number of threads (give a whole number from 1)", value);
+        return cli_refuse(error, "'%s' is no number of threads (give a whole number from 1)",
+                          value);
     }
     args->threads = (int32_t)threads;
     return true;
@@ -421,13 +422,13 @@ static bool read_threads(const char *value, cli_args *args, cli_error *error)
 static bool read_memory(const char *value, cli_args *args, cli_error *error)
 {
     return cli_value_bytes(value, &args->memory_bytes) ||
-           refuse(error, "'%s' is no amount of memory (give bytes, or 512M, 8G, 1.5T)", value);
+           cli_refuse(error, "'%s' is no amount of memory (give bytes, or 512M, 8G, 1.5T)", value);
 }
 
 static bool read_gpu_memory(const char *value, cli_args *args, cli_error *error)
 {
     return cli_value_bytes(value, &args->gpu_memory_bytes) ||
-           refuse(error, "'%s' is no amount of memory (give bytes, or 512M, 8G, 1.5T)", value);
+           cli_refuse(error, "'%s' is no amount of memory (give bytes, or 512M, 8G, 1.5T)", value);
 }
 
 /* ---- Which option has which ----------------------------------------------------------------- */
