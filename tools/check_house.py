@@ -1,0 +1,268 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Hold the law of the house, and print its counts: check_house.py FOLDER
+
+Rooms     a file in src/ROOM includes only rooms that src/ROOMS allows it, and include/kith. The command and the
+          examples include include/kith and their own files. CUDA headers appear in src/gpu and in .cu and .cuh
+          files alone. No two source files have the same name.
+Circles   a unit is a file's stem (x.c, x.cu and x.h are one). No unit reaches itself by includes or, in src, by
+          calls: what uses another stands above it.
+Calls     no function has more than six parameters; a struct has names, a seventh argument has a place.
+Sizes     a file of src has 60 to 600 lines, unless its head says why it is "short because" or "long because";
+          files elsewhere end at 800.
+
+What the tree does not meet yet stands in LIMITS with its goal. A limit only falls: who lowers a count lowers
+the limit with it, and who must raise one says why in the commit. check_house.py FOLDER COUNT lists what is behind a count.
+"""
+import collections
+import pathlib
+import re
+import sys
+
+SUFFIXES = (".c", ".h", ".cu", ".cuh", ".inc", ".def")
+OUTSIDE = ("cli", "examples", "bench/whole")
+FOLDERS = ("src", "include", "cli", "python", "tests", "bench", "examples", "tools")
+LENGTH_SRC = (60, 600)
+LENGTH = 800
+PARAMETERS = 6
+INCLUDE = re.compile(r'\s*#\s*include\s+(["<])([^">]+)[">]')
+REASON = re.compile(r"\b(short|long)\s+because\b")
+
+# name: (limit, goal)
+LIMITS = {
+    "code_lines_src": (70900, 58000),
+    "files_src": (590, 350),
+    "files_below_40_lines": (140, 40),
+    "files_of_odd_length": (212, 40),
+    "headers_src": (246, 130),
+    "circles_src": (14, 0),
+    "circles_cli": (1, 0),
+    "circles_python": (1, 0),
+    "call_circles_src": (14, 0),
+    "functions_with_more_than_6_parameters": (117, 20),
+    "public_functions": (95, 75),
+    "public_functions_with_more_than_6_parameters": (7, 0),
+    "functions_used_by_one_file": (530, 250),
+    "functions_used_by_no_file": (14, 0),
+}
+
+
+def files_below(folder, suffixes):
+    found = folder.rglob("*") if folder.is_dir() else []
+    return sorted(p for p in found if p.suffix in suffixes and "build" not in p.parts[len(folder.parts):])
+
+
+# --- rooms ---------------------------------------------------------------------------------------------------
+
+
+def read_law(path):
+    lines = (line.split("#")[0].split() for line in path.read_text().splitlines())
+    return {words[0]: set(words[1:]) | {words[0]} for words in lines if words}
+
+
+def includes(path):
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        if found := INCLUDE.match(line):
+            yield number, found[1], found[2]
+
+
+def wrong_rooms(root):
+    src = root / "src"
+    law = read_law(src / "ROOMS")
+    for path in files_below(src, SUFFIXES):
+        room = path.relative_to(src).parts[0]
+        if room not in law:
+            yield f"{path}: room '{room}' is not in src/ROOMS"
+            continue
+        for number, quote, name in includes(path):
+            other = name.split("/")[0] if "/" in name else room
+            if quote == '"' and other in law and other not in law[room]:
+                yield f"{path}:{number}: room '{room}' may not include '{other}'"
+            if quote == '"' and ".." in pathlib.PurePath(name).parts:
+                yield f"{path}:{number}: an include names its room, not '..'"
+            if name.startswith("cuda") and path.suffix in {".c", ".h"} and room != "gpu":
+                yield f"{path}:{number}: CUDA header outside src/gpu and .cu, .cuh files"
+    for folder in OUTSIDE:
+        for path in files_below(root / folder, SUFFIXES):
+            for number, quote, name in includes(path):
+                if quote == '"' and "/" in name and not name.startswith("kith/"):
+                    yield f"{path}:{number}: {folder} may include kith/ and its own files only"
+    places = collections.defaultdict(list)
+    for folder in ("src", "cli", "tests", "bench", "examples"):
+        for path in files_below(root / folder, SUFFIXES):
+            places[path.name].append(str(path.relative_to(root)))
+    for name, paths in sorted(places.items()):
+        if len(paths) > 1:
+            yield f"{name}: the same file name in {' and '.join(paths)}"
+
+
+# --- text of C, without a compiler ---------------------------------------------------------------------------
+
+
+def bare(text):
+    """Without comments; strings emptied, lines kept."""
+    def keep(found):
+        return "\n" * found[0].count("\n") if found[0][0] == "/" else '""'
+    return re.sub(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', keep, text, flags=re.S)
+
+
+def count_parameters(inside):
+    depth, count = 0, 0 if inside.strip() in ("", "void") else 1
+    for char in inside:
+        depth += (char in "(<[") - (char in ")>]")
+        count += char == "," and depth == 0
+    return count
+
+
+def definitions(text):
+    """(what stands before the name, name, number of parameters) of every function defined at the start of a line."""
+    for found in re.finditer(r"^([A-Za-z_][\w\s\*]*?)\b(\w+)\(([^;{}]*)\)\s*\{", text, flags=re.M):
+        yield found[1], found[2], count_parameters(found[3])
+
+
+def declarations(text):
+    """(name, number of parameters) of every public function."""
+    for found in re.finditer(r"^KITH_API\b[^;(]*?(\w+)\(([^;]*)\)\s*(?:KITH_\w+(?:\([^)]*\))?\s*)*;", text, flags=re.M):
+        yield found[1], count_parameters(found[2])
+
+
+# --- circles -------------------------------------------------------------------------------------------------
+
+
+def circles(edges):
+    """The strongly connected parts of more than one unit, the largest first (Tarjan)."""
+    index, low, stack, on_stack, found = {}, {}, [], set(), []
+
+    def visit(unit):
+        index[unit] = low[unit] = len(index)
+        stack.append(unit)
+        on_stack.add(unit)
+        for other in sorted(edges.get(unit, ())):
+            if other not in index:
+                visit(other)
+                low[unit] = min(low[unit], low[other])
+            elif other in on_stack:
+                low[unit] = min(low[unit], index[other])
+        if low[unit] == index[unit]:
+            part = stack[stack.index(unit):]
+            del stack[-len(part):]
+            on_stack.difference_update(part)
+            if len(part) > 1:
+                found.append(sorted(part))
+
+    for unit in sorted(edges):
+        if unit not in index:
+            visit(unit)
+    return sorted(found, key=len, reverse=True)
+
+
+def include_edges(paths):
+    units = {path.stem for path in paths}
+    edges = collections.defaultdict(set)
+    for path in paths:
+        text = path.read_text()
+        if path.suffix == ".py":
+            pairs = re.findall(r"^\s*from \.(\w+) import|^\s*from \. import (\w+)", text, flags=re.M)
+            names = [one or other for one, other in pairs]
+        else:
+            names = [pathlib.PurePath(name).stem for name in re.findall(r'^#include "([^"]+)"', text, flags=re.M)]
+        edges[path.stem].update(name for name in names if name in units and name != path.stem)
+    return edges
+
+
+class Calls:
+    """Who uses which function of src that crosses a file, found by name."""
+
+    def __init__(self, texts):
+        self.home = {}
+        for path, text in texts.items():
+            if path.suffix in (".c", ".cu"):
+                for before, name, _ in definitions(text):
+                    if name.startswith(("kin_", "kith_")) and not re.search(r"\b(static|__global__)\b", before):
+                        self.home.setdefault(name, path.stem)
+        self.users = collections.defaultdict(set)
+        self.edges = collections.defaultdict(set)
+        declared = re.compile(r"^[A-Za-z_][\w\s\*]*?\b(\w+)\([^;{}]*\)\s*;", flags=re.M)
+        for path, text in texts.items():
+            for name in set(re.findall(r"\bk(?:in|ith)_\w+", declared.sub("", text))):
+                home = self.home.get(name)
+                if home and home != path.stem:
+                    self.users[name].add(path.stem)
+                    self.edges[path.stem].add(home)
+
+
+# --- the counts ----------------------------------------------------------------------------------------------
+
+
+def odd_length(path, text):
+    lines = text.count("\n")
+    short, long = LENGTH_SRC
+    head = "\n".join(text.splitlines()[:30])
+    return not short <= lines <= long and not REASON.search(head)
+
+
+def measure(root):
+    """({name: count}, {name: what stands behind it})"""
+    counts, behind = {}, {}
+
+    def note(name, items):
+        counts[name], behind[name] = len(items), items
+
+    src = files_below(root / "src", SUFFIXES)
+    raw = {path: path.read_text() for path in src}
+    texts = {path: bare(text) for path, text in raw.items()}
+    counts["code_lines_src"] = sum(sum(bool(line.strip()) for line in text.split("\n")) for text in texts.values())
+    counts["files_src"] = len(src)
+    note("files_below_40_lines", [path.name for path, text in raw.items() if text.count("\n") < 40])
+    note("files_of_odd_length", [path.name for path, text in raw.items() if odd_length(path, text)])
+    note("headers_src", [path.name for path in src if path.suffix in (".h", ".cuh")])
+    for top in ("src", "cli", "python"):
+        edges = include_edges(files_below(root / top, SUFFIXES + (".py",)))
+        note(f"circles_{top}", [" ".join(part) for part in circles(edges)])
+    calls = Calls(texts)
+    note("call_circles_src", [" ".join(part) for part in circles(calls.edges)])
+    note("functions_with_more_than_6_parameters",
+         [f"{path.name}:{name}({number})" for path, text in texts.items()
+          for _, name, number in definitions(text) if number > PARAMETERS])
+    public = [pair for path in files_below(root / "include", (".h",)) for pair in declarations(bare(path.read_text()))]
+    note("public_functions_with_more_than_6_parameters",
+         [f"{name}({number})" for name, number in public if number > PARAMETERS])
+    note("public_functions", [name for name, _ in public])
+    inner = [name for name in calls.home if name.startswith("kin_")]
+    note("functions_used_by_one_file", sorted(name for name in inner if len(calls.users[name]) == 1))
+    note("functions_used_by_no_file", sorted(name for name in inner if not calls.users[name]))
+    return counts, behind
+
+
+def wrong_counts(counts, behind):
+    for name, (limit, goal) in LIMITS.items():
+        if counts[name] > limit:
+            yield f"{name}: {counts[name]}, the limit is {limit} and falls towards {goal}"
+            listed = behind.get(name, [])
+            if len(listed) <= 40:
+                yield from (f"    {item}" for item in listed)
+
+
+def wrong_lengths(root):
+    for folder in FOLDERS:
+        for path in files_below(root / folder, SUFFIXES + (".py", ".sh")):
+            lines = len(path.read_text().splitlines())
+            if lines > LENGTH:
+                yield f"{path}: {lines} lines, the limit is {LENGTH}"
+
+
+def main():
+    root = pathlib.Path(sys.argv[1])
+    if len(sys.argv) > 2:
+        print("\n".join(measure(root)[1][sys.argv[2]]))
+        return 0
+    counts, behind = measure(root)
+    wrong = [*wrong_rooms(root), *wrong_lengths(root), *wrong_counts(counts, behind)]
+    for name, (limit, goal) in LIMITS.items():
+        print(f"{name:46s} {counts[name]:6d}   limit {limit:6d}   goal {goal:6d}")
+    print("\n".join(wrong) if wrong else "house: rooms, circles, lengths and counts as they should be")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
