@@ -15,8 +15,6 @@
 #include "cascade/cascade_need.h"
 #include "cascade/cascade_run.h"
 #include "fused/fused_answer.h"
-#include "fused/fused_host.h"
-#include "fused/fused_team.h"
 #include "host/host_threads.h"
 
 enum { ROWS_A_TASK = 256 };

@@ -19,7 +19,6 @@
 #include "base/base_try.h"
 #include "cascade/cascade_need.h"
 #include "cascade/cascade_relative.h"
-#include "fused/fused_team.h"
 #include "host/host_clock.h"
 #include "host/host_cpu.h"
 

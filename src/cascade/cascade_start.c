@@ -16,7 +16,6 @@
 #include "cascade/cascade_near.h"
 #include "cascade/cascade_need.h"
 #include "cascade/cascade_relative.h"
-#include "fused/fused_runs.h"
 
 #include <math.h>
 

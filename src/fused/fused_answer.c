@@ -16,7 +16,6 @@
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
-#include "fused/fused_host.h"
 
 /* Pairs of a batch: what the device writes, and what the host reads. */
 static const uint64_t PAIR_BYTES = 128u << 20;

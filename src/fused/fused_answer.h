@@ -112,4 +112,50 @@ uint64_t kin_fused_answers_bytes(int64_t rows, int64_t k);
 kith_status kin_fused_answers_finish(kin_fused_answers *a, const kith_neighbors *out,
                                      int64_t corpus_rows);
 
+/* ---- The host's part: fused_host.c ------------------------------------------------------------
+ */
+
+/* Equal rows are expanded, degenerate rows join, one id is left out, lists of chunks are merged by
+ * (key, id). With what the CPU engine writes with (exact_answer.h), on all threads. */
+
+/* Finished lists of some rows, in host memory. */
+typedef struct kin_fused_finished {
+    const kin_pair *pairs; /* rows x k, sorted; NULL: none, degenerate rows alone */
+    const int32_t *counts; /* in use; NULL: k each */
+    const uint32_t *ids;   /* of the rows; KITH_ID_NONE: no row, left out */
+    const uint8_t *lost;   /* 1: this row is left out; or NULL */
+    int64_t rows;
+    int32_t k;
+} kin_fused_finished;
+
+/* To the outputs, or to the merged lists. */
+kith_status kin_fused_host_write(const kin_fused_answers *a, const kin_fused_finished *lists);
+/* Merged lists and degenerate rows to the outputs; groups of a: every row of the corpus by itself.
+ */
+kith_status kin_fused_host_finish(kin_fused_answers *a);
+
+/* ---- The answers of several GPUs: fused_team.c ------------------------------------------------
+ */
+
+/* Finished lists of a team in lockstep, a batch of rows at a time: each member computes those of
+ * the positions that it owns into pairs and counts of its delivery, the first one fetches them into
+ * its own and delivers them. */
+typedef struct kin_fused_relay {
+    kin_fused_answers *answers; /* of a member that does not deliver: `on`, and kernels_write */
+    const int64_t *firsts;      /* whose positions: firsts[part] .. firsts[part + 1] - 1 */
+    int64_t rows;               /* in all */
+    int32_t k;
+    kith_status (*compute)(void *arg, kin_fused_delivery *d, int64_t row0, int64_t rows);
+    kith_status (*deliver)(void *arg, kin_fused_delivery *d, int64_t row0, int64_t rows);
+    /* Before the first batch; NULL: nothing. */
+    kith_status (*begin)(void *arg, kin_fused_delivery *d);
+    void *arg;
+} kin_fused_relay;
+kith_status kin_fused_team_relay(const kin_fused_relay *relay);
+
+/* Whether the leader alone shall do what the team could not: it works in batches where a team wants
+ * all on each GPU, and who is told of a bad value is told the number of its row. The failure is
+ * then logged and forgotten. */
+bool kin_fused_team_yields(kith_ctx *ctx, kith_status status);
+
 #endif

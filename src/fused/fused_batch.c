@@ -16,65 +16,19 @@
  * Limits. The corpus must be plain (no equal, no degenerate rows), and no query degenerate. The
  * cost matrix takes 4 bytes a query and row: more than MATRIX_BYTES goes the long way.
  */
-#include "fused/fused_batch.h"
+#include "fused/fused_side.h"
 
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "host/host_clock.h"
 
-enum { MOST_QUERIES = 64, MOST_K = 1024, ROOM = 1024, UNITS_A_PROCESSOR = 4, ALIGNMENT = 256 };
+enum { MOST_QUERIES = 64, MOST_K = 1024, ROOM = 1024, ALIGNMENT = 256 };
 static const uint64_t MATRIX_BYTES = 512u << 20;
-
-/* ---- What the corpus keeps ------------------------------------------------------------------- */
 
 static int64_t tiles_of(const kin_fused_set *set)
 {
     return kin_ceil_div(set->points, KIN_FUSED_TILE);
-}
-
-kith_status kin_fused_batch_prepare(kith_ctx *ctx, kin_fused_corpus *corpus)
-{
-    kin_gpu *gpu = corpus->gpu;
-    const int64_t tiles = tiles_of(&corpus->prepared.set);
-    const int64_t wished = (int64_t)UNITS_A_PROCESSOR * kin_max_i64(gpu->info.processors, 1);
-    const int64_t units = kin_min_i64(wished, tiles);
-    uint32_t *numbers = NULL;
-    kin_fused_unit *work = NULL;
-    kith_status status = KITH_OK;
-    corpus->batch_units = (uint32_t)units;
-    KIN_TRY_GOTO(status, kin_alloc(ctx, &numbers, (uint64_t)tiles, sizeof *numbers, "tiles"), done);
-    KIN_TRY_GOTO(status, kin_alloc(ctx, &work, (uint64_t)units, sizeof *work, "units of work"),
-                 done);
-    for (int64_t i = 0; i < tiles; i++) {
-        numbers[i] = (uint32_t)i;
-    }
-    for (int64_t i = 0; i < units; i++) {
-        const int64_t first = tiles * i / units;
-        const int64_t end = tiles * (i + 1) / units;
-        work[i] = (kin_fused_unit){0, (uint32_t)first, (uint32_t)(end - first), 0};
-    }
-    KIN_TRY_GOTO(status,
-                 kin_gpu_alloc(ctx, gpu, &corpus->tiles, (uint64_t)tiles, sizeof *numbers, "tiles"),
-                 done);
-    KIN_TRY_GOTO(
-        status,
-        kin_gpu_alloc(ctx, gpu, &corpus->units, (uint64_t)units, sizeof *work, "units of work"),
-        done);
-    KIN_TRY_GOTO(
-        status, kin_gpu_upload(ctx, gpu, corpus->tiles, numbers, (uint64_t)tiles * sizeof *numbers),
-        done);
-    status = kin_gpu_upload(ctx, gpu, corpus->units, work, (uint64_t)units * sizeof *work);
-done:
-    kin_free(ctx, work);
-    kin_free(ctx, numbers);
-    return status;
-}
-
-void kin_fused_batch_free(kin_fused_corpus *corpus)
-{
-    kin_gpu_free(corpus->gpu, corpus->units);
-    kin_gpu_free(corpus->gpu, corpus->tiles);
 }
 
 /* ---- One block ------------------------------------------------------------------------------- */

@@ -10,7 +10,7 @@
  *
  * Memory. Of the finder's, half for lists, up to a quarter for hits, an eighth for plans.
  */
-#include "fused/fused_collect.h"
+#include "fused/fused_find.h"
 
 #include "base/base_mem.h"
 #include "base/base_size.h"

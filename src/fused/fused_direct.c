@@ -20,7 +20,6 @@
 #include "base/base_try.h"
 #include "fused/fused_hybrid.h"
 #include "fused/fused_pipeline.h"
-#include "fused/fused_search.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
 

@@ -11,7 +11,7 @@
 
 /* All pairs of queries and corpus; both are resident, with their transforms. queries == corpus (the
  * same pointer): a graph. `exclude` and `out` stand for those of the request: device memory where
- * the bits of `place` (fused_search.h) say so. Any k up to what exists. Adds to the context's
+ * the bits of `place` (fused_prepare.h) say so. Any k up to what exists. Adds to the context's
  * report. */
 kith_status kin_fused_direct(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_rows *corpus,
                              const kin_fused_rows *queries, const kin_request *request,

@@ -7,7 +7,7 @@
  * Memory. Device: a table of at least two slots of 16 bytes a row, for a while. Host: 9 bytes a row
  * for a while beside the lists.
  */
-#include "fused/fused_equal.h"
+#include "fused/fused_prepare.h"
 
 #include "base/base_mem.h"
 #include "base/base_try.h"

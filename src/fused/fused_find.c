@@ -17,7 +17,7 @@
  * sample has told how long lists are; else one-sided, as searches are. Rows that are screened again
  * are a set without balls: nothing is skipped for them.
  */
-#include "fused/fused_collect.h"
+#include "fused/fused_find.h"
 
 #include "base/base_mem.h"
 #include "base/base_size.h"

@@ -14,9 +14,8 @@
 #include "fused/fused_direct.h"
 #include "fused/fused_hybrid.h"
 #include "fused/fused_pipeline.h"
-#include "fused/fused_runs.h"
 #include "fused/fused_side.h"
-#include "fused/fused_team.h"
+#include "gpu/gpu_team.h"
 #include "host/host_clock.h"
 
 static bool leaves_own_out(const kin_request *request)
@@ -212,16 +211,7 @@ static kith_status graph_of_member(void *arg, kith_ctx *ctx, kin_gpu *gpu, int32
     return status;
 }
 
-bool kin_fused_team_graphs(const kin_gpu *gpu, const kith_matrix *points,
-                           const kin_request *request, uint32_t place)
-{
-    return (place & KIN_FUSED_DATA_ON_DEVICE) == 0 &&
-           kin_gpu_team_takes(gpu, points->rows, KIN_FUSED_TEAM_ROWS) &&
-           request->pipeline == KITH_PIPELINE_FUSED && (request->flags & KITH_NO_SYMMETRY) == 0 &&
-           kin_fused_screens(request, points->rows, points->rows);
-}
-
-kith_status kin_fused_team_graph(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *points,
+static kith_status graph_by_team(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *points,
                                  const kin_request *request, uint32_t place,
                                  const kith_neighbors *out)
 {
@@ -254,7 +244,7 @@ kith_status kin_fused_graph(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *poin
 {
     kith_status status = KITH_OK;
     if (kin_fused_team_graphs(gpu, points, request, place)) {
-        status = kin_fused_team_graph(ctx, gpu, points, request, place, out);
+        status = graph_by_team(ctx, gpu, points, request, place, out);
         if (!kin_fused_team_yields(ctx, status)) {
             return status;
         }

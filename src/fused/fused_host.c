@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fused/fused_host.h"
+#include "fused/fused_answer.h"
 
 #include "base/base_mem.h"
 #include "base/base_size.h"

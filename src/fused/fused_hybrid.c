@@ -38,7 +38,6 @@
 #include "fused/fused_costs.h"
 #include "fused/fused_division.h"
 #include "fused/fused_heaps.h"
-#include "fused/fused_host.h"
 #include "fused/fused_hybrid_size.h"
 #include "fused/fused_pipeline.h"
 #include "fused/fused_size.h"

@@ -5,7 +5,6 @@
 
 #include "fused/fused_answer.h"
 #include "fused/fused_prepare.h"
-#include "fused/fused_search.h"
 
 /* The lists of all positions of `queries` among those of `corpus`, to a, whose answers the host
  * writes. Both sets hold rows; worst: of the tiles of the corpus. */

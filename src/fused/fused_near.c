@@ -23,7 +23,7 @@
  *
  * Limits. Fewer than SMALL points are left as they are, and so are products, whose near points are
  * not near in space. */
-#include "fused/fused_near.h"
+#include "fused/fused_prepare.h"
 
 #include "base/base_mem.h"
 #include "base/base_random.h"
@@ -451,10 +451,6 @@ kith_status kin_fused_order_queries(const kin_fused_device *on, const kin_fused_
     KIN_TRY_GOTO(
         status,
         sort_by_cell(on, points, corpus->pivot_count, queries->ids, queries->ids, marks, &d), done);
-    if (queries->centres == NULL && corpus->set.centres != NULL) {
-        KIN_TRY_GOTO(status, kin_fused_prepared_cover(on->ctx, on->gpu, queries), done);
-    }
-    KIN_TRY_GOTO(status, kin_fused_prepared_round(on->ctx, on->gpu, queries), done);
     status = find_homes(on, corpus, &queries->set, marks, homes);
 done:
     kin_gpu_free(on->gpu, marks);

@@ -18,13 +18,51 @@
  * So the way that ran in the smaller budget, with parts of any size, held at each of its steps at
  * least what this one holds.
  */
+#include "fused/fused_need.h"
+
+#include "fused/fused_answer.h"
 #include "fused/fused_direct.h"
 #include "fused/fused_hybrid_size.h"
 #include "fused/fused_pipeline.h"
-#include "fused/fused_side.h"
-#include "fused/fused_team.h"
+#include "fused/fused_prepare.h"
+#include "gpu/gpu_team.h"
 
-#include "base/base_size.h"
+/* ---- Which way --------------------------------------------------------------------------------
+ */
+
+/* Multiplications below which canonical keys of all pairs take less time than a screen's launches;
+ * and the k up to which lists are made for. */
+static const int64_t FEW_PRODUCTS = 1 << 22;
+enum { MOST_K = 2048 };
+
+/* Fewer queries a member are done sooner than the corpus is prepared. */
+enum { LEAST_QUERIES = 1024 };
+
+bool kin_fused_screens(const kin_request *request, int64_t corpus_rows, int64_t query_rows)
+{
+    const uint64_t products =
+        kin_size_mul(kin_size_mul((uint64_t)corpus_rows, (uint64_t)query_rows),
+                     (uint64_t)request->distance.cols);
+    return kin_exact_screens(&request->distance) && request->k <= MOST_K &&
+           (products > (uint64_t)FEW_PRODUCTS || request->pipeline != KITH_PIPELINE_FUSED);
+}
+
+bool kin_fused_team_searches(const kin_gpu *gpu, int64_t queries, uint32_t place)
+{
+    return place == 0 && kin_gpu_team_takes(gpu, queries, LEAST_QUERIES);
+}
+
+bool kin_fused_team_graphs(const kin_gpu *gpu, const kith_matrix *points,
+                           const kin_request *request, uint32_t place)
+{
+    return (place & KIN_FUSED_DATA_ON_DEVICE) == 0 &&
+           kin_gpu_team_takes(gpu, points->rows, KIN_FUSED_TEAM_ROWS) &&
+           request->pipeline == KITH_PIPELINE_FUSED && (request->flags & KITH_NO_SYMMETRY) == 0 &&
+           kin_fused_screens(request, points->rows, points->rows);
+}
+
+/* ---- How much ---------------------------------------------------------------------------------
+ */
 
 typedef struct needing {
     const kith_matrix *corpus;

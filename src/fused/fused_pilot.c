@@ -9,7 +9,7 @@
  *
  * Cost: some ten launches and one wait, a third of a millisecond.
  */
-#include "fused/fused_pilot.h"
+#include "fused/fused_prepare.h"
 
 #include "base/base_mem.h"
 #include "base/base_size.h"

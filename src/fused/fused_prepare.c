@@ -10,9 +10,6 @@
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
-#include "fused/fused_equal.h"
-#include "fused/fused_near.h"
-#include "fused/fused_pilot.h"
 #include "gpu/gpu_ahead.h"
 #include "gpu/gpu_team.h"
 #include "host/host_clock.h"
@@ -514,6 +511,27 @@ kith_status kin_fused_prepared_round(kith_ctx *ctx, kin_gpu *gpu, kin_fused_prep
         status = round_set(&p);
     }
     free_preparing(&p);
+    return status;
+}
+
+kith_status kin_fused_prepared_order(const kin_fused_device *on, const kin_fused_prepared *corpus,
+                                     kin_fused_prepared *queries, kin_fused_home **homes)
+{
+    KIN_TRY(kin_fused_order_queries(on, corpus, queries, homes));
+    if (*homes == NULL) {
+        return KITH_OK;
+    }
+    kith_status status = KITH_OK;
+    if (queries->centres == NULL && corpus->set.centres != NULL) {
+        status = kin_fused_prepared_cover(on->ctx, on->gpu, queries);
+    }
+    if (status == KITH_OK) {
+        status = kin_fused_prepared_round(on->ctx, on->gpu, queries);
+    }
+    if (status != KITH_OK) {
+        kin_free(on->ctx, *homes);
+        *homes = NULL;
+    }
     return status;
 }
 

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What is made of a matrix on a device before it is searched: checked values, transforms, groups of
  * equal rows, an order in which near rows stand together, a frame, the rounded copy and its balls.
- * The counterpart of exact/exact_prepare.h. */
+ * The counterpart of exact/exact_prepare.h. The steps that have files of their own stand at the
+ * end. */
 #ifndef KIN_FUSED_PREPARE_H
 #define KIN_FUSED_PREPARE_H
 
 #include "exact/exact_group.h"
-#include "fused/fused_search.h"
+#include "exact/exact_search.h"
 #include "fused/fused_stage.h"
+
+/* Where the caller's arrays lie: bits of `place`. Matrices and outputs of one call lie together. */
+enum { KIN_FUSED_DATA_ON_DEVICE = 1u << 0, KIN_FUSED_OUT_ON_DEVICE = 1u << 1 };
 
 typedef struct kin_fused_prepared {
     kin_distance distance;
@@ -27,7 +31,7 @@ typedef struct kin_fused_prepared {
     uint8_t *degenerate;
     uint32_t *ids;    /* set.ids, for callers that permute it and round again */
     uint32_t *firsts; /* groups.firsts, of kin_fused_prepare_groups; NULL: 0, 1, ... */
-    /* A corpus that was ordered by cells (fused_near.h): rows of `rows`, one a cell, in the order
+    /* A corpus that was ordered by cells (fused_near.c): rows of `rows`, one a cell, in the order
      * of the cells; cells of the tiles, kin_fused_sort_marks of them. NULL: not ordered. */
     uint32_t *pivots;
     int64_t pivot_count;
@@ -69,6 +73,10 @@ kith_status kin_fused_prepared_cover(kith_ctx *ctx, kin_gpu *gpu, kin_fused_prep
 /* Rounds all positions again after out->ids was permuted; covers them again where there are balls.
  */
 kith_status kin_fused_prepared_round(kith_ctx *ctx, kin_gpu *gpu, kin_fused_prepared *prepared);
+/* Puts queries into the order of their corpus' cells, rounds and covers them again; homes as from
+ * kin_fused_order_queries. */
+kith_status kin_fused_prepared_order(const kin_fused_device *on, const kin_fused_prepared *corpus,
+                                     kin_fused_prepared *queries, kin_fused_home **homes);
 void kin_fused_prepared_free(kith_ctx *ctx, kin_gpu *gpu, kin_fused_prepared *prepared);
 
 /* Device memory for `rows` rows: what stays, and the most while it is made. */
@@ -81,5 +89,69 @@ kin_fused_prepared_need kin_fused_prepared_bytes(const kith_matrix *matrix, int6
                                                  uint32_t place, bool corpus);
 /* Of kin_fused_prepare_groups. */
 kin_fused_prepared_need kin_fused_groups_bytes(const kith_matrix *matrix, uint32_t place);
+
+/* ---- Equal and degenerate rows, as lists on the host (exact_group.h): fused_equal.c -----------
+ */
+
+typedef struct kin_fused_equal {
+    uint64_t *table; /* device, ours */
+    uint32_t *firsts;
+    /* Set by the caller once the device has found them. */
+    uint64_t distinct;            /* rows that are their own first */
+    uint64_t degenerate;          /* rows */
+    const uint8_t *is_degenerate; /* by row, device; read where there are some */
+} kin_fused_equal;
+
+/* Starts the search for equal rows; distinct (device, cleared before) gets their number. Without
+ * it, every row is taken as distinct. */
+kith_status kin_fused_equal_start(const kin_fused_device *on, const kin_fused_rows *rows,
+                                  uint64_t *distinct, kin_fused_equal *found);
+void kin_fused_equal_free(const kin_fused_device *on, kin_fused_equal *found);
+
+/* Every row is a group of its own and none is degenerate. */
+bool kin_fused_equal_is_plain(const kin_fused_equal *found, int64_t rows);
+/* As from kin_groups_make; of plain rows only rows and count are set. What is made belongs to
+ * groups, also on failure. */
+kith_status kin_fused_equal_lists(const kin_fused_device *on, const kin_fused_equal *found,
+                                  int64_t rows, kin_groups *groups);
+
+/* Device memory that the search takes. */
+uint64_t kin_fused_equal_bytes(int64_t rows);
+
+/* ---- An order in which near points stand together: fused_near.c -------------------------------
+ */
+
+/* Any order is right; a good one makes early reaches tight and lets tiles be skipped. */
+
+/* prepared->ids from listed[0 .. points) (device, ascending; NULL: 0, 1, ...). The buffers of the
+ * set are used, and hold no rounded rows of this order afterwards. What the order was made of stays
+ * in prepared->pivots and prepared->marks. */
+kith_status kin_fused_order_points(const kin_fused_device *on, kin_fused_prepared *prepared,
+                                   const uint32_t *listed);
+/* Prepared queries go into the order of their corpus' cells. homes, of each block of queries: host
+ * memory that the caller frees; NULL where the corpus has no cells. Ids alone: rounded rows are
+ * those of the order before (kin_fused_prepared_order). */
+kith_status kin_fused_order_queries(const kin_fused_device *on, const kin_fused_prepared *corpus,
+                                    kin_fused_prepared *queries, kin_fused_home **homes);
+/* Device memory that either takes for a while. */
+uint64_t kin_fused_order_bytes(int64_t points, int32_t row_bytes, bool corpus);
+
+/* ---- Whether bytes are fine enough to screen a corpus in: fused_pilot.c -----------------------
+ */
+
+/* Asked of the data, on a few thousand rows. */
+
+/* The fewest points and the largest k that are tried. */
+enum { KIN_FUSED_PILOT_POINTS = 50000, KIN_FUSED_PILOT_K = 128 };
+/* Whether so few points, or so many neighbours wanted, take halves without a try. */
+bool kin_fused_pilot_settled(int64_t points, int64_t k);
+
+/* frame: of quantised bytes. ids: device, `points` rows in an order in which near ones stand
+ * together. fine: what a screen in this frame leaves is few candidates more than there are
+ * neighbours. Waits. */
+kith_status kin_fused_pilot(const kin_fused_device *on, const kin_fused_rows *rows,
+                            const kin_fused_frame *frame, const uint32_t *ids, int64_t points,
+                            int64_t k, bool *fine);
+uint64_t kin_fused_pilot_bytes(int32_t row_bytes, int64_t k);
 
 #endif

@@ -14,14 +14,13 @@
  * Memory. What does not fit is tried again in halves. A pair may be offered once, so what has
  * offered some begins anew, with an empty table. Host: as the CPU engine's.
  */
-#include "fused/fused_radius.h"
+#include "fused/fused_search.h"
 
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "exact/exact_search.h"
-#include "fused/fused_near.h"
-#include "fused/fused_scan.h"
+#include "fused/fused_find.h"
 #include "fused/fused_side.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
@@ -130,7 +129,7 @@ static kith_status order_queries(const run *r, const kin_fused_corpus *chunk,
         return KITH_OK;
     }
     const kith_status status =
-        kin_fused_order_queries(&r->finder.on, &chunk->prepared, queries, &homes);
+        kin_fused_prepared_order(&r->finder.on, &chunk->prepared, queries, &homes);
     kin_free(r->ctx, homes); /* seeds would begin there */
     return status;
 }

@@ -15,57 +15,9 @@
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
-#include "fused/fused_batch.h"
 #include "fused/fused_side.h"
-#include "fused/fused_team.h"
 
 /* ---- Corpora --------------------------------------------------------------------------------- */
-
-kith_status kin_fused_corpus_make(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *points,
-                                  const kin_distance *distance, kith_dtype asked, int64_t k,
-                                  const char *name, uint32_t place, kin_fused_corpus **out)
-{
-    kin_fused_corpus *corpus = NULL;
-    *out = NULL;
-    KIN_TRY(kin_alloc_zero(ctx, &corpus, 1, sizeof *corpus, "a corpus"));
-    *corpus =
-        (kin_fused_corpus){.gpu = gpu, .points = *points, .distance = *distance, .place = place};
-    const kin_fused_device on = kin_fused_device_of(ctx, gpu);
-    kith_status status = kin_fused_prepare_corpus(ctx, gpu, points, distance, asked, k, name, place,
-                                                  &corpus->prepared);
-    if (status == KITH_OK && corpus->prepared.set.points > 0) {
-        status = kin_fused_worst_make(&on, &corpus->prepared.set, &corpus->worst);
-    }
-    if (status == KITH_OK && corpus->prepared.set.points > 0) {
-        status = kin_fused_batch_prepare(ctx, corpus);
-    }
-    if (status != KITH_OK) {
-        kin_fused_corpus_free(ctx, corpus);
-        return status;
-    }
-    ctx->report.seconds_prepare +=
-        corpus->prepared.seconds_prepare + corpus->prepared.seconds_upload;
-    *out = corpus;
-    return KITH_OK;
-}
-
-void kin_fused_corpus_free(kith_ctx *ctx, kin_fused_corpus *corpus)
-{
-    if (corpus == NULL) {
-        return;
-    }
-    kin_fused_batch_free(corpus);
-    kin_gpu_free(corpus->gpu, corpus->worst);
-    kin_fused_prepared_free(ctx, corpus->gpu, &corpus->prepared);
-    kin_free(ctx, corpus);
-}
-
-uint64_t kin_fused_corpus_bytes(const kin_fused_corpus *corpus)
-{
-    return kin_fused_prepared_bytes(&corpus->points, corpus->points.rows, &corpus->distance,
-                                    corpus->points.dtype, corpus->place, true)
-        .resident;
-}
 
 /* A corpus of bytes that waits for bytes, and is asked with something else, is prepared again from
  * the rows on the device. */
@@ -149,13 +101,87 @@ static kith_status try_search(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *co
     return kin_fused_search_chunks(ctx, gpu, corpus, queries, request, place, out);
 }
 
+/* ---- By several GPUs ---------------------------------------------------------------------------
+ */
+
+/*      each member: the whole corpus, its share of the queries, its rows of the outputs */
+typedef struct team_search {
+    const kith_matrix *corpus;
+    const kith_matrix *queries;
+    const kin_request *request;
+    const kith_neighbors *out;
+} team_search;
+
+/* What one member is asked. */
+typedef struct team_share {
+    kith_matrix queries;
+    kin_request request;
+    kith_neighbors out;
+} team_share;
+
+static team_share share_of(const team_search *job, int32_t part, int32_t parts)
+{
+    const int64_t rows = job->queries->rows;
+    const int64_t first = rows * part / parts;
+    const int64_t count = rows * (part + 1) / parts - first;
+    team_share share = {kin_fused_part_of(job->queries, first, count), *job->request,
+                        kin_fused_rows_of(job->out, first, count)};
+    if (share.request.exclude != NULL) {
+        share.request.exclude += first;
+    }
+    return share;
+}
+
+/* The corpus is prepared in lockstep, which brings it to the GPUs once; then each works alone. */
+static kith_status search_resident(void *arg, kith_ctx *ctx, kin_gpu *gpu, int32_t part,
+                                   int32_t parts)
+{
+    const team_search *job = arg;
+    const team_share share = share_of(job, part, parts);
+    kin_fused_corpus *corpus = NULL;
+    kith_status status =
+        kin_fused_corpus_make(ctx, gpu, job->corpus, &share.request.distance, job->queries->dtype,
+                              share.request.k, "corpus", 0, &corpus);
+    status = kin_gpu_meet(gpu, status);
+    kin_gpu_break_step(gpu);
+    if (status == KITH_OK && share.queries.rows > 0) {
+        status =
+            kin_fused_corpus_search(ctx, corpus, &share.queries, &share.request, 0, &share.out);
+    }
+    kin_fused_corpus_free(ctx, corpus);
+    return status;
+}
+
+/* A corpus that does not fit comes to each in chunks. */
+static kith_status search_alone(void *arg, kith_ctx *ctx, kin_gpu *gpu, int32_t part, int32_t parts)
+{
+    const team_search *job = arg;
+    const team_share share = share_of(job, part, parts);
+    return share.queries.rows == 0 ? KITH_OK
+                                   : kin_fused_search(ctx, gpu, job->corpus, &share.queries,
+                                                      &share.request, 0, &share.out);
+}
+
+static kith_status search_by_team(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
+                                  const kith_matrix *queries, const kin_request *request,
+                                  const kith_neighbors *out)
+{
+    team_search job = {corpus, queries, request, out};
+    const kith_status status = kin_gpu_team_run(ctx, gpu->team, true, search_resident, &job);
+    if (status != KITH_E_DEVICE_MEMORY) {
+        return status;
+    }
+    kin_forgive(ctx);
+    return kin_gpu_team_run(ctx, gpu->team, false, search_alone, &job);
+}
+
 kith_status kin_fused_search(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
                              const kith_matrix *queries, const kin_request *request, uint32_t place,
                              const kith_neighbors *out)
 {
     kith_status status = KITH_OK;
     if (kin_fused_team_searches(gpu, queries->rows, place)) {
-        status = kin_fused_team_search(ctx, gpu, corpus, queries, request, out);
+        status = search_by_team(ctx, gpu, corpus, queries, request, out);
         if (!kin_fused_team_yields(ctx, status)) {
             return status;
         }
@@ -214,9 +240,9 @@ kith_status kin_fused_both(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *a, co
     kin_request back = *request;
     back.k = ba->k;
     if (kin_fused_team_searches(gpu, kin_min_i64(a->rows, b->rows), place)) {
-        kith_status status = kin_fused_team_search(ctx, gpu, b, a, request, ab);
+        kith_status status = search_by_team(ctx, gpu, b, a, request, ab);
         if (status == KITH_OK) {
-            status = kin_fused_team_search(ctx, gpu, a, b, &back, ba);
+            status = search_by_team(ctx, gpu, a, b, &back, ba);
         }
         if (!kin_fused_team_yields(ctx, status)) {
             return status;

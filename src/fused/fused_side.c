@@ -2,31 +2,12 @@
 #include "fused/fused_side.h"
 
 #include "base/base_mem.h"
-#include "base/base_size.h"
 #include "base/base_try.h"
 #include "fused/fused_direct.h"
 #include "fused/fused_hybrid.h"
-#include "fused/fused_near.h"
 #include "fused/fused_pipeline.h"
 #include "gpu/gpu_ahead.h"
 #include "host/host_clock.h"
-#include "host/host_cpu.h"
-
-#include <stdio.h>
-
-/* Multiplications below which canonical keys of all pairs take less time than a screen's launches;
- * and the k up to which lists are made for. */
-static const int64_t FEW_PRODUCTS = 1 << 22;
-enum { MOST_K = 2048 };
-
-bool kin_fused_screens(const kin_request *request, int64_t corpus_rows, int64_t query_rows)
-{
-    const uint64_t products =
-        kin_size_mul(kin_size_mul((uint64_t)corpus_rows, (uint64_t)query_rows),
-                     (uint64_t)request->distance.cols);
-    return kin_exact_screens(&request->distance) && request->k <= MOST_K &&
-           (products > (uint64_t)FEW_PRODUCTS || request->pipeline != KITH_PIPELINE_FUSED);
-}
 
 kith_neighbors kin_fused_rows_of(const kith_neighbors *out, int64_t first, int64_t count)
 {
@@ -61,7 +42,7 @@ kith_status kin_fused_screen_side(kin_fused_answers *a, const kin_fused_corpus *
     kin_fused_home *homes = NULL;
     if (request->pipeline == KITH_PIPELINE_FUSED &&
         kin_fused_wants_homes(queries->set.points, corpus->prepared.set.points, k)) {
-        KIN_TRY(kin_fused_order_queries(&a->on, &corpus->prepared, queries, &homes));
+        KIN_TRY(kin_fused_prepared_order(&a->on, &corpus->prepared, queries, &homes));
     }
     kin_fused_work work = {.on = a->on,
                            .rows = queries->set,
@@ -86,6 +67,25 @@ done:
     kin_fused_work_free(&work);
     kin_free(ctx, homes);
     return status;
+}
+
+/* A gate, which many rows share, is as wide as the widest threshold among them. So rows that stand
+ * together are put in the order of their reach (fused_arrange.cu): within runs of several tiles, or
+ * within each tile where tiles must keep their points. */
+kith_status kin_fused_runs_arrange(kin_fused_work *work, kin_fused_prepared *points, int32_t run)
+{
+    const kin_fused_device *on = &work->on;
+    const kin_fused_arrange job = {
+        .points = work->rows.points, .run = run, .ids = points->ids, .reach = work->lists.reach};
+    const kin_fused_set before = work->rows;
+    KIN_TRY(kin_fused_work_reach(work));
+    KIN_TRY(
+        kin_gpu_check(on->ctx, on->gpu, on->kernels->arrange(on->stream, &job), "arranging rows"));
+    KIN_TRY(kin_fused_prepared_round(on->ctx, on->gpu, points));
+    work->rows = points->set;
+    work->rows.centres = before.centres; /* or NULL where none are skipped */
+    work->cols = work->rows;
+    return KITH_OK;
 }
 
 /* ---- A stripe of queries --------------------------------------------------------------------- */
@@ -235,23 +235,4 @@ kith_status kin_fused_search_stripes(kith_ctx *ctx, const kin_fused_corpus *corp
                                    .solve = search_stripe,
                                    .arg = &s};
     return kin_fused_each_stripe(&all);
-}
-
-/* ---- Report ---------------------------------------------------------------------------------- */
-
-void kin_fused_report(kith_ctx *ctx, const kin_fused_prepared *corpus, const kin_fused_tally *tally,
-                      int64_t rows)
-{
-    kith_report *report = &ctx->report;
-    const double n = (double)kin_max_i64(rows, 1);
-    report->exact = 1;
-    report->skipped_share = tally->pairs > 0.0 ? tally->skipped / tally->pairs : 0.0;
-    report->rerun_share = tally->reruns / n;
-    report->candidates = tally->keys / n;
-    report->distinct_rows = corpus->groups.count;
-    if (report->screen[0] == '\0') { /* else a pipeline has told its name */
-        (void)snprintf(report->screen, sizeof report->screen, "%s",
-                       corpus->set.frame.type == KIN_FUSED_S8 ? "s8" : "f16");
-    }
-    (void)snprintf(report->isa, sizeof report->isa, "%s", kin_isa_name(ctx->isa));
 }

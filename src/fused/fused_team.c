@@ -1,99 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- *      search   each member: the whole corpus, its share of the queries, its rows of the outputs
- *      graph    fused_graph.c, in lockstep; here is how its answers come together
+ * How the answers of several GPUs come together that did a graph in lockstep (fused_graph.c;
+ * cascade/cascade_end.c).
  *
  * Members rescore the rows that they own, a batch at a time; the first one fetches the pairs and
  * writes them, as it writes its own, so that equal rows, degenerate ones and outputs on the host or
  * on its device are cared for in one place. Of 10^7 rows with k = 10 it fetches 1.3 GB in all.
  */
-#include "fused/fused_team.h"
+#include "fused/fused_answer.h"
 
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
-#include "fused/fused_answer.h"
-#include "fused/fused_side.h"
-
-/* Fewer queries a member are done sooner than the corpus is prepared. */
-enum { LEAST_QUERIES = 1024 };
 
 /* ---- Search ---------------------------------------------------------------------------------- */
-
-typedef struct team_search {
-    const kith_matrix *corpus;
-    const kith_matrix *queries;
-    const kin_request *request;
-    const kith_neighbors *out;
-} team_search;
-
-/* What one member is asked. */
-typedef struct team_share {
-    kith_matrix queries;
-    kin_request request;
-    kith_neighbors out;
-} team_share;
-
-static team_share share_of(const team_search *job, int32_t part, int32_t parts)
-{
-    const int64_t rows = job->queries->rows;
-    const int64_t first = rows * part / parts;
-    const int64_t count = rows * (part + 1) / parts - first;
-    team_share share = {kin_fused_part_of(job->queries, first, count), *job->request,
-                        kin_fused_rows_of(job->out, first, count)};
-    if (share.request.exclude != NULL) {
-        share.request.exclude += first;
-    }
-    return share;
-}
-
-/* The corpus is prepared in lockstep, which brings it to the GPUs once; then each works alone. */
-static kith_status search_resident(void *arg, kith_ctx *ctx, kin_gpu *gpu, int32_t part,
-                                   int32_t parts)
-{
-    const team_search *job = arg;
-    const team_share share = share_of(job, part, parts);
-    kin_fused_corpus *corpus = NULL;
-    kith_status status =
-        kin_fused_corpus_make(ctx, gpu, job->corpus, &share.request.distance, job->queries->dtype,
-                              share.request.k, "corpus", 0, &corpus);
-    status = kin_gpu_meet(gpu, status);
-    kin_gpu_break_step(gpu);
-    if (status == KITH_OK && share.queries.rows > 0) {
-        status =
-            kin_fused_corpus_search(ctx, corpus, &share.queries, &share.request, 0, &share.out);
-    }
-    kin_fused_corpus_free(ctx, corpus);
-    return status;
-}
-
-/* A corpus that does not fit comes to each in chunks. */
-static kith_status search_alone(void *arg, kith_ctx *ctx, kin_gpu *gpu, int32_t part, int32_t parts)
-{
-    const team_search *job = arg;
-    const team_share share = share_of(job, part, parts);
-    return share.queries.rows == 0 ? KITH_OK
-                                   : kin_fused_search(ctx, gpu, job->corpus, &share.queries,
-                                                      &share.request, 0, &share.out);
-}
-
-bool kin_fused_team_searches(const kin_gpu *gpu, int64_t queries, uint32_t place)
-{
-    return place == 0 && kin_gpu_team_takes(gpu, queries, LEAST_QUERIES);
-}
-
-kith_status kin_fused_team_search(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
-                                  const kith_matrix *queries, const kin_request *request,
-                                  const kith_neighbors *out)
-{
-    team_search job = {corpus, queries, request, out};
-    const kith_status status = kin_gpu_team_run(ctx, gpu->team, true, search_resident, &job);
-    if (status != KITH_E_DEVICE_MEMORY) {
-        return status;
-    }
-    kin_forgive(ctx);
-    return kin_gpu_team_run(ctx, gpu->team, false, search_alone, &job);
-}
 
 bool kin_fused_team_yields(kith_ctx *ctx, kith_status status)
 {

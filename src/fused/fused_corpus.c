@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A corpus is prepared once (fused_prepare.c) and read by every search of it. Beside the set it
+ * keeps the worst of its tiles, which one-sided screens prune by, and a list of all its tiles in
+ * units of work, since a batch of a few queries (fused_batch.c) has no time to make one.
+ */
+#include "fused/fused_corpus.h"
+
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "host/host_cpu.h"
+
+#include <stdio.h>
+
+enum { UNITS_A_PROCESSOR = 4 };
+
+/* Every tile, in units of one block of rows. */
+static kith_status list_tiles(kith_ctx *ctx, kin_fused_corpus *corpus)
+{
+    kin_gpu *gpu = corpus->gpu;
+    const int64_t tiles = kin_fused_tiles_of(corpus->prepared.set.points);
+    const int64_t wished = (int64_t)UNITS_A_PROCESSOR * kin_max_i64(gpu->info.processors, 1);
+    const int64_t units = kin_min_i64(wished, tiles);
+    uint32_t *numbers = NULL;
+    kin_fused_unit *work = NULL;
+    kith_status status = KITH_OK;
+    corpus->batch_units = (uint32_t)units;
+    KIN_TRY_GOTO(status, kin_alloc(ctx, &numbers, (uint64_t)tiles, sizeof *numbers, "tiles"), done);
+    KIN_TRY_GOTO(status, kin_alloc(ctx, &work, (uint64_t)units, sizeof *work, "units of work"),
+                 done);
+    for (int64_t i = 0; i < tiles; i++) {
+        numbers[i] = (uint32_t)i;
+    }
+    for (int64_t i = 0; i < units; i++) {
+        const int64_t first = tiles * i / units;
+        const int64_t end = tiles * (i + 1) / units;
+        work[i] = (kin_fused_unit){0, (uint32_t)first, (uint32_t)(end - first), 0};
+    }
+    KIN_TRY_GOTO(status,
+                 kin_gpu_alloc(ctx, gpu, &corpus->tiles, (uint64_t)tiles, sizeof *numbers, "tiles"),
+                 done);
+    KIN_TRY_GOTO(
+        status,
+        kin_gpu_alloc(ctx, gpu, &corpus->units, (uint64_t)units, sizeof *work, "units of work"),
+        done);
+    KIN_TRY_GOTO(
+        status, kin_gpu_upload(ctx, gpu, corpus->tiles, numbers, (uint64_t)tiles * sizeof *numbers),
+        done);
+    status = kin_gpu_upload(ctx, gpu, corpus->units, work, (uint64_t)units * sizeof *work);
+done:
+    kin_free(ctx, work);
+    kin_free(ctx, numbers);
+    return status;
+}
+
+kith_status kin_fused_corpus_make(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *points,
+                                  const kin_distance *distance, kith_dtype asked, int64_t k,
+                                  const char *name, uint32_t place, kin_fused_corpus **out)
+{
+    kin_fused_corpus *corpus = NULL;
+    *out = NULL;
+    KIN_TRY(kin_alloc_zero(ctx, &corpus, 1, sizeof *corpus, "a corpus"));
+    *corpus =
+        (kin_fused_corpus){.gpu = gpu, .points = *points, .distance = *distance, .place = place};
+    const kin_fused_device on = kin_fused_device_of(ctx, gpu);
+    kith_status status = kin_fused_prepare_corpus(ctx, gpu, points, distance, asked, k, name, place,
+                                                  &corpus->prepared);
+    if (status == KITH_OK && corpus->prepared.set.points > 0) {
+        status = kin_fused_worst_make(&on, &corpus->prepared.set, &corpus->worst);
+    }
+    if (status == KITH_OK && corpus->prepared.set.points > 0) {
+        status = list_tiles(ctx, corpus);
+    }
+    if (status != KITH_OK) {
+        kin_fused_corpus_free(ctx, corpus);
+        return status;
+    }
+    ctx->report.seconds_prepare +=
+        corpus->prepared.seconds_prepare + corpus->prepared.seconds_upload;
+    *out = corpus;
+    return KITH_OK;
+}
+
+void kin_fused_corpus_free(kith_ctx *ctx, kin_fused_corpus *corpus)
+{
+    if (corpus == NULL) {
+        return;
+    }
+    kin_gpu_free(corpus->gpu, corpus->units);
+    kin_gpu_free(corpus->gpu, corpus->tiles);
+    kin_gpu_free(corpus->gpu, corpus->worst);
+    kin_fused_prepared_free(ctx, corpus->gpu, &corpus->prepared);
+    kin_free(ctx, corpus);
+}
+
+uint64_t kin_fused_corpus_bytes(const kin_fused_corpus *corpus)
+{
+    return kin_fused_prepared_bytes(&corpus->points, corpus->points.rows, &corpus->distance,
+                                    corpus->points.dtype, corpus->place, true)
+        .resident;
+}
+
+void kin_fused_report(kith_ctx *ctx, const kin_fused_prepared *corpus, const kin_fused_tally *tally,
+                      int64_t rows)
+{
+    kith_report *report = &ctx->report;
+    const double n = (double)kin_max_i64(rows, 1);
+    report->exact = 1;
+    report->skipped_share = tally->pairs > 0.0 ? tally->skipped / tally->pairs : 0.0;
+    report->rerun_share = tally->reruns / n;
+    report->candidates = tally->keys / n;
+    report->distinct_rows = corpus->groups.count;
+    if (report->screen[0] == '\0') { /* else a pipeline has told its name */
+        (void)snprintf(report->screen, sizeof report->screen, "%s",
+                       corpus->set.frame.type == KIN_FUSED_S8 ? "s8" : "f16");
+    }
+    (void)snprintf(report->isa, sizeof report->isa, "%s", kin_isa_name(ctx->isa));
+}
