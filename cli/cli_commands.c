@@ -8,19 +8,16 @@
 static const cli_command commands[CLI_COMMAND_COUNT] = {
     [CLI_GRAPH] =
         {"graph", "POINTS -k N [options]", 1, 1, "the k nearest neighbours of each point",
-         "Builds the k-NN graph of the points in a file. Neighbours are ordered by distance, then "
-         "by\n"
-         "id; a point is not its own neighbour. The answer is exact, and certified: every pair "
-         "that\n"
-         "was not compared in full precision was ruled out by proof. With --recall, where that is\n"
-         "sooner, or with --method descent it is approximate (NN-Descent), and its recall is\n"
-         "measured and printed. Without -o nothing is written.\n",
+         "Builds the k-NN graph of the points in a file: neighbours by distance, then by id, "
+         "never\n"
+         "a point itself. It is exact, and certified: every pair that was not compared in full\n"
+         "precision was ruled out by proof. With --recall, where that is sooner, or with --method\n"
+         "descent it is approximate (NN-Descent), and its recall is measured and printed.\n",
          "  kith graph " DIGITS " -k 10 -o graph.npz\n"
          "  kith graph " DIGITS " -k 5 --metric cosine --json\n"
-         "  kith graph " DIGITS " --radius 20 -o near.npz\n"
          "  kith graph " DIGITS " -k 10 --symmetric union -o both.npz\n"
          "  kith graph " DIGITS " -k 10 --recall 0.99 -o graph.kith\n"
-         "  kith graph " DIGITS " -k 10 --method descent --init graph.kith --rounds 2\n"
+         "  kith graph " DIGITS " -k 10 --method descent --init graph.kith --tune rounds=2\n"
          "  kith graph " DIGITS " -k 10 --memory 64M --shards work -o graph.kith\n"},
     [CLI_SEARCH] =
         {"search", "CORPUS QUERIES | GRAPH POINTS QUERIES -k N [options]", 2, 3,

@@ -3,7 +3,7 @@
 
 #include "cli.h"
 #include "cli_message.h"
-#include "cli_read.h"
+#include "cli_names.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -171,7 +171,7 @@ void cli_descent_print_rounds(const cli_job *job)
         return;
     }
     (void)printf("start: %s, rounds: %" PRId32 " (lists of %" PRId32 ", candidates %" PRId32 ")\n",
-                 cli_start_name(d->start), d->rounds, d->list, d->candidates);
+                 cli_name_start((int)d->start), d->rounds, d->list, d->candidates);
     for (int32_t i = 0; i < d->round_count; i++) {
         const kith_descent_round *round = &d->round[i];
         (void)printf("round %" PRId32 ": %" PRId64 " updates, %.1f distances a row, phi %.6g",
@@ -186,9 +186,9 @@ void cli_descent_print_rounds(const cli_job *job)
     if (job->args->recall > 0.0 && d->reached == 0) {
         const bool stopped = job->args->rounds > 0 && d->rounds >= job->args->rounds;
         (void)printf("a recall of %g was not reached, %s\n", job->args->recall,
-                     stopped ? "--rounds were run (give more)"
-                             : "and rounds changed little at the end (give a longer --list or more "
-                               "--candidates)");
+                     stopped ? "all rounds= were run (give more)"
+                             : "and rounds changed little at the end (give a longer list=, or more "
+                               "candidates=, of --tune)");
     }
 }
 
@@ -199,7 +199,7 @@ void cli_descent_print_estimate(const kith_recall *recall, const char *what)
     const double down = recall->recall - recall->low;
     const double up = recall->high - recall->recall;
     if (recall->rows == 0) {
-        (void)printf("recall: not estimated (leave --sample 0 out)\n");
+        (void)printf("recall: not estimated (leave sample=0 out)\n");
     } else {
         (void)printf("recall@%" PRId64 " = %.4f +- %.4f (%s %s solved exactly)\n", recall->at,
                      recall->recall, down > up ? down : up, grouped(recall->rows, rows), what);
@@ -267,7 +267,7 @@ void cli_descent_put(const cli_job *job, cli_json *json)
         cli_json_number(json, "recall_wanted", job->args->recall);
         cli_json_bool(json, "reached", d->reached == 1);
     }
-    cli_json_text(json, "start", cli_start_name(d->start));
+    cli_json_text(json, "start", cli_name_start((int)d->start));
     cli_json_int(json, "list", d->list);
     cli_json_int(json, "candidates_a_round", d->candidates);
     cli_json_number(json, "evaluations", d->evaluations);

@@ -23,7 +23,7 @@ void cli_help_print(FILE *out)
              "  kith graph --help\n");
 }
 
-static void print_option(FILE *out, const cli_option *option)
+static void print_option(FILE *out, const cli_option *option, const char *help)
 {
     char left[40];
     if (option->name == NULL) {
@@ -34,14 +34,31 @@ static void print_option(FILE *out, const cli_option *option)
                        option->name, option->value != NULL ? " " : "",
                        option->value != NULL ? option->value : "");
     }
-    (void)fprintf(out, "  %-20s %s\n", left, option->help);
+    (void)fprintf(out, "  %-20s %s\n", left, help);
+}
+
+static void print_section(FILE *out, cli_section section, cli_command_id command)
+{
+    static const char *const titles[CLI_SECTION_COUNT] = {"What", "How", "Where", "Output"};
+    bool titled = false;
+    for (int i = 0; i < CLI_OPTION_COUNT; i++) {
+        const cli_option *option = cli_option_get((cli_option_id)i);
+        if (option->section != section || !cli_option_is_plain(option, command)) {
+            continue;
+        }
+        if (!titled) {
+            (void)fprintf(out, "%s:\n", titles[section]);
+            titled = true;
+        }
+        print_option(out, option, cli_option_help((cli_option_id)i, command));
+    }
 }
 
 static void print_metrics(FILE *out)
 {
-    (void)fprintf(out, "\nMetrics:");
+    (void)fprintf(out, "Metrics:");
     for (int metric = KITH_EUCLIDEAN; metric < KITH_CUSTOM; metric++) {
-        (void)fprintf(out, "%s%s", metric == KITH_MANHATTAN ? "\n  " : " ",
+        (void)fprintf(out, "%s%s", metric == KITH_CHEBYSHEV ? "\n  " : " ",
                       kith_metric_name((kith_metric)metric));
     }
     (void)fprintf(out, "\n");
@@ -50,18 +67,28 @@ static void print_metrics(FILE *out)
 void cli_help_print_command(FILE *out, cli_command_id id)
 {
     const cli_command *command = cli_command_get(id);
-    (void)fprintf(out, "usage: kith %s %s\n\n%s\nOptions:\n", command->name, command->usage,
-                  command->text);
-    bool metrics = false;
-    for (int i = 0; i < CLI_OPTION_COUNT; i++) {
-        const cli_option *option = cli_option_get((cli_option_id)i);
-        if ((option->commands >> id & 1u) != 0) {
-            print_option(out, option);
-            metrics = metrics || i == CLI_OPT_METRIC;
-        }
+    (void)fprintf(out, "usage: kith %s %s\n\n%s\n", command->name, command->usage, command->text);
+    for (int section = 0; section < CLI_SECTION_COUNT; section++) {
+        print_section(out, (cli_section)section, id);
     }
-    if (metrics) {
+    if (cli_option_is_plain(cli_option_get(CLI_OPT_METRIC), id)) {
         print_metrics(out);
     }
     (void)fprintf(out, "\nExamples:\n%s", command->examples);
+}
+
+void cli_help_print_tunes(FILE *out, cli_command_id id)
+{
+    (void)fprintf(out, "usage: kith %s ... --tune KEY=VALUE[,KEY=VALUE]...\n\n",
+                  cli_command_get(id)->name);
+    for (int i = 0; i < CLI_OPTION_COUNT; i++) {
+        const cli_option *option = cli_option_get((cli_option_id)i);
+        char left[40];
+        if (cli_option_is_tune(option, id)) {
+            (void)snprintf(left, sizeof left, "%s%s%s", option->name,
+                           option->value != NULL ? "=" : "",
+                           option->value != NULL ? option->value : "");
+            (void)fprintf(out, "  %-17s %s\n", left, cli_option_help((cli_option_id)i, id));
+        }
+    }
 }

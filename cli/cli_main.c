@@ -27,6 +27,9 @@ static int answer(cli_request request, const cli_args *args, const cli_error *er
     case CLI_REQUEST_COMMAND_HELP:
         cli_help_print_command(stdout, args->command);
         return CLI_DONE;
+    case CLI_REQUEST_TUNE_HELP:
+        cli_help_print_tunes(stdout, args->command);
+        return CLI_DONE;
     case CLI_REQUEST_VERSION:
         (void)printf("kith %s (%s)\n", kith_version(), kith_commit());
         return CLI_DONE;

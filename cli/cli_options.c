@@ -1,5 +1,10 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ * The table of options. */
 #include "cli_options.h"
+
+#include "cli_names.h"
+
+#include <stdio.h>
 
 enum {
     GRAPH = 1u << CLI_GRAPH,
@@ -20,112 +25,256 @@ enum {
     ALL = COMPUTES | TREE | CHANGES | INFO | CONVERT | DEVICES
 };
 
+/* ---- How values are read -------------------------------------------------------------------- */
+
+#define FIELD(member) .field = offsetof(cli_args, member)
+#define FLAG                  \
+    {                         \
+        .kind = CLI_KIND_FLAG \
+    }
+#define PATH(member)                         \
+    {                                        \
+        .kind = CLI_KIND_PATH, FIELD(member) \
+    }
+#define BYTES(member)                         \
+    {                                         \
+        .kind = CLI_KIND_BYTES, FIELD(member) \
+    }
+#define SHARE(member)                         \
+    {                                         \
+        .kind = CLI_KIND_SHARE, FIELD(member) \
+    }
+#define NUMBER(member, words)                                   \
+    {                                                           \
+        .kind = CLI_KIND_NUMBER, FIELD(member), .what = (words) \
+    }
+#define SEED(member, words)                                   \
+    {                                                         \
+        .kind = CLI_KIND_SEED, FIELD(member), .what = (words) \
+    }
+/* last 0: as many as the field can hold */
+#define COUNT(member, words, first, last)                                                        \
+    {                                                                                            \
+        .kind = CLI_KIND_COUNT, FIELD(member), .what = (words), .least = (first), .most = (last) \
+    }
+#define COUNT32(member, words, first, last)                                                        \
+    {                                                                                              \
+        .kind = CLI_KIND_COUNT32, FIELD(member), .what = (words), .least = (first), .most = (last) \
+    }
+#define NAME(member, words, name, first, last)                                                   \
+    {                                                                                            \
+        .kind = CLI_KIND_NAME, FIELD(member), .what = (words), .least = (first), .most = (last), \
+        .names = (name)                                                                          \
+    }
+#define OTHER(reader)                            \
+    {                                            \
+        .kind = CLI_KIND_OTHER, .read = (reader) \
+    }
+
+/* ---- Options: name, letter, value, commands, keys of --tune, section, help, reading --------- */
+
 static const cli_option options[CLI_OPTION_COUNT] = {
-    [CLI_OPT_K] = {NULL, 'k', "N", COMPUTES | CHANGES,
-                   "neighbours (select: values) a row (merge, add, remove: as graphs)"},
-    [CLI_OPT_METRIC] = {"metric", 0, "NAME", SOLVES | PREDICT | EVAL | TREE | CHANGES,
-                        "one of those below (default: euclidean; eval: what the files say)"},
-    [CLI_OPT_METHOD] = {"method", 0, "NAME", SOLVES | PREDICT,
-                        "auto (default), exact, tree: the same answer; graph: descent, too"},
-    [CLI_OPT_TREE_HEIGHT] = {"tree-height", 0, "H", SOLVES | PREDICT | TREE,
-                             "with a tree: 2^H leaves (default: by the number of columns)"},
-    [CLI_OPT_PIPELINE] = {"pipeline", 0, "NAME", SOLVES,
-                          "fused (default), matrix, hybrid (with a GPU): the same answer"},
-    [CLI_OPT_SELECT] = {"select", 0, "NAME", SOLVES | SELECT,
-                        "auto, scan, insertion, heap, merge_queue, quick ... (of a matrix)"},
-    [CLI_OPT_BUFFER] = {"buffer", 0, "NAME", SELECT,
-                        "none, plain, full, sorted: how a queue gets candidates"},
-    [CLI_OPT_GROUP] = {"group", 0, "G", SELECT, "2, 4 or 8: a queue's hierarchical partition"},
-    [CLI_OPT_ALIGNED] = {"aligned", 0, NULL, SELECT,
-                         "merge_queue: all rows of a warp merge together"},
-    [CLI_OPT_HEAP_SAMPLE] = {"heap-sample", 0, "N", SOLVES | SELECT,
-                             "a threshold's sample, in k: select threshold_heap (8), hybrid"},
-    [CLI_OPT_LARGEST] = {"largest", 0, NULL, SELECT, "the k largest, largest first"},
-    [CLI_OPT_UNSORTED] = {"unsorted", 0, NULL, SELECT, "the same k, in any order"},
-    [CLI_OPT_KTH] = {"kth", 0, NULL, SELECT, "the k-th value of each row alone; written to .npy"},
-    [CLI_OPT_MODE] = {"mode", 0, "NAME", PREDICT,
-                      "mean (default), weighted, median; of classes: vote, weighted_vote"},
-    [CLI_OPT_TRUTH] = {"truth", 0, "FILE", PREDICT,
-                       "the queries' own labels: report how far the predictions are off"},
-    [CLI_OPT_OUTPUT] = {"output", 'o', "FILE", ANSWERS | TREE | CHANGES,
-                        "write the answer here: .npz .ivecs .ibin .knn .kith; predict: .npy"},
-    [CLI_OPT_OUTPUT_BACK] = {"output-back", 0, "FILE", SEARCH,
-                             "with --both: the answer of the corpus' rows"},
-    [CLI_OPT_FORMAT] = {"format", 0, "NAME", SOLVES | CONVERT | CHANGES,
-                        "npz csr ivecs ibin knn kith, whatever the file is called"},
-    [CLI_OPT_DISTANCES] = {"distances", 0, "FILE", SOLVES | CONVERT,
-                           "write the distances here: .fbin .fvecs .npy"},
-    [CLI_OPT_RADIUS] = {"radius", 0, "R", SOLVES,
-                        "all within R, as csr in .npz; with -k the k nearest of them"},
-    [CLI_OPT_BOTH] = {"both", 0, NULL, SEARCH,
-                      "also the corpus' rows among the queries (--output-back)"},
-    [CLI_OPT_MUTUAL] = {"mutual", 0, NULL, SEARCH,
-                        "pairs that choose each other: .ivecs .ibin .csv .tsv"},
-    [CLI_OPT_INCLUDE_SELF] = {"include-self", 0, NULL, GRAPH | CHANGES,
-                              "let a point compete for its own list like any other"},
-    [CLI_OPT_SYMMETRIC] = {"symmetric", 0, "NAME", GRAPH,
-                           "edges both ways, as csr in .npz: union, or mutual (both have it)"},
-    [CLI_OPT_POINTS] = {"points", 0, "FILE", EVAL,
-                        "the points of the graph: estimate recall from exact answers"},
-    [CLI_OPT_EXACT] = {"exact", 0, NULL, GROWS,
-                       "meet all pairs across the sets: of exact graphs the exact graph"},
-    [CLI_OPT_POINTS_OUT] = {"points-out", 0, "FILE", CHANGES,
-                            "write the points of the new graph here, in a format of points"},
-    [CLI_OPT_MAP] = {"map", 0, "FILE", REMOVE,
-                     "write each row's new id here, -1: it left: .ibin .npy .csv .tsv"},
-    [CLI_OPT_RECALL] = {"recall", 0, "R[@K]", SOLVES | GROWS,
-                        "approximate: until a sample has this recall, 0.99 or 0.99@10"},
-    [CLI_OPT_SAMPLE] = {"sample", 0, "N", EVAL | SOLVES | CHANGES,
-                        "rows to solve exactly, by which recall is told (1000)"},
-    [CLI_OPT_SEED] = {"seed", 0, "S", EVAL | SOLVES | CHANGES,
-                      "draws these rows, and what descent and walks try (default 0)"},
-    [CLI_OPT_ROUNDS] = {"rounds", 0, "N", GRAPH | GROWS,
-                        "descent: at most so many; 0: what the start finds"},
-    [CLI_OPT_CANDIDATES] = {"candidates", 0, "P", GRAPH | GROWS,
-                            "descent: new, and old, entries of a list that meet in a round"},
-    [CLI_OPT_LIST] = {"list", 0, "L", GRAPH | GROWS,
-                      "descent: entries of a list while it descends, more than k"},
-    [CLI_OPT_WIDTH] = {"width", 0, "W", SEARCH,
-                       "on a graph: nearest points that a walk keeps (64, or 2 k)"},
-    [CLI_OPT_DELTA] = {"delta", 0, "D", GRAPH | GROWS,
-                       "descent: end when less than this share changes (0.001)"},
-    [CLI_OPT_START] = {"start", 0, "NAME", GRAPH | GROWS,
-                       "descent: auto (default), random, screen (of near blocks)"},
-    [CLI_OPT_START_SHARE] = {"start-share", 0, "X", GRAPH | GROWS,
-                             "descent: share of all pairs that the screen may look at"},
-    [CLI_OPT_INIT] = {"init", 0, "GRAPH", GRAPH, "descent: start from this graph, and refine it"},
-    [CLI_OPT_UPDATES] = {"updates", 0, "NAME", GRAPH | GROWS,
-                         "descent: auto (default), all pairs that met are offered, or nearest"},
-    [CLI_OPT_DETERMINISTIC] = {"deterministic", 0, NULL, GRAPH,
-                               "descent: the same bytes for a seed, as always; costs nothing"},
-    [CLI_OPT_DEVICE] = {"device", 0, "NAME", ANSWERS | CHANGES,
-                        "auto (default: a GPU where it pays), cpu, cuda, cuda:N, cuda:all"},
-    [CLI_OPT_THREADS] = {"threads", 0, "N", COMPUTES | TREE | CHANGES, "default: all processors"},
-    [CLI_OPT_MEMORY] = {"memory", 0, "SIZE", COMPUTES | TREE | CHANGES,
-                        "keep to this much host memory, or refuse: 512M, 8G"},
-    [CLI_OPT_GPU_MEMORY] = {"gpu-memory", 0, "SIZE", ANSWERS | CHANGES,
-                            "keep to this much GPU memory (default: what is free, less a margin)"},
-    [CLI_OPT_STREAM] = {"stream", 0, NULL, SEARCH,
-                        "solve and write in chunks, and go on where such a job was left"},
-    [CLI_OPT_CHUNK] = {"chunk", 0, "ROWS", SEARCH,
-                       "with --stream, which it means: so many queries at a time"},
-    [CLI_OPT_RESTART] = {"restart", 0, NULL, SOLVES,
-                         "with --stream or --shards: begin anew, whatever is left"},
-    [CLI_OPT_SHARDS] = {"shards", 0, "DIR", GRAPH,
-                        "from parts, with lists in DIR; goes on where such a job was left"},
-    [CLI_OPT_SHARD_COUNT] = {"shard-count", 0, "N", GRAPH,
-                             "so many parts (default: as few as --memory allows)"},
-    [CLI_OPT_KEEP_SHARDS] = {"keep-shards", 0, NULL, GRAPH, "do not empty DIR at the end"},
-    [CLI_OPT_PARTS] = {"parts", 0, "N", GRAPH,
-                       "with --shards: FILE names up to N others (auto: one a shard)"},
-    [CLI_OPT_DRY_RUN] = {"dry-run", 0, NULL, ANSWERS | CHANGES, "print the plan and stop"},
-    [CLI_OPT_QUIET] = {"quiet", 'q', NULL, COMPUTES | TREE | CHANGES | CONVERT,
-                       "no progress and no report; errors and --json stay"},
-    [CLI_OPT_JSON] = {"json", 0, NULL, ALL, "print one JSON object instead of the report"},
-    [CLI_OPT_HELP] = {"help", 'h', NULL, ALL, "print this"},
+    [CLI_OPT_K] = {NULL, 'k', "N", COMPUTES | CHANGES, 0, CLI_WHAT, "neighbours a row",
+                   OTHER(cli_read_k)},
+    [CLI_OPT_METRIC] = {"metric", 0, "NAME", SOLVES | PREDICT | EVAL | TREE | CHANGES, 0, CLI_WHAT,
+                        "one of those below (default: euclidean)", OTHER(cli_read_metric)},
+    [CLI_OPT_METHOD] = {"method", 0, "NAME", SOLVES | PREDICT, 0, CLI_HOW,
+                        "auto (default), exact, tree: the same answer",
+                        NAME(method, "method", cli_name_method, KITH_METHOD_AUTO,
+                             KITH_METHOD_DESCENT)},
+    [CLI_OPT_TREE_HEIGHT] = {"tree-height", 0, "H", TREE, SOLVES | PREDICT, CLI_HOW,
+                             "of a tree: 2^H leaves (default: by the number of columns)",
+                             COUNT32(tree_height, "height of a tree", 1, 28)},
+    [CLI_OPT_PIPELINE] = {"pipeline", 0, "NAME", 0, SOLVES, CLI_HOW,
+                          "fused (default), matrix, hybrid (with a GPU): the same answer",
+                          NAME(pipeline, "pipeline", cli_name_pipeline, KITH_PIPELINE_FUSED,
+                               KITH_PIPELINE_HYBRID)},
+    [CLI_OPT_SELECT] = {"select", 0, "NAME", SELECT, SOLVES, CLI_HOW,
+                        "of pipeline=matrix: auto, scan, heap, merge_queue, quick, radix ...",
+                        NAME(select, "method of selection", cli_name_select, KITH_SELECT_AUTO,
+                             KITH_SELECT_THRESHOLD_HEAP)},
+    [CLI_OPT_BUFFER] = {"buffer", 0, "NAME", SELECT, 0, CLI_HOW,
+                        "none, plain, full, sorted: how a queue gets candidates",
+                        NAME(buffer, "buffer", cli_name_buffer, KITH_BUFFER_NONE,
+                             KITH_BUFFER_SORTED)},
+    [CLI_OPT_GROUP] = {"group", 0, "G", SELECT, 0, CLI_HOW,
+                       "2, 4 or 8: a queue's hierarchical partition", OTHER(cli_read_group)},
+    [CLI_OPT_ALIGNED] = {"aligned", 0, NULL, SELECT, 0, CLI_HOW,
+                         "merge_queue: all rows of a warp merge together", FLAG},
+    [CLI_OPT_HEAP_SAMPLE] = {"heap-sample", 0, "N", SELECT, SOLVES, CLI_HOW,
+                             "of pipeline=hybrid: the sample of a threshold, in k",
+                             COUNT32(heap_sample, "sample in multiples of k", 1, 1024)},
+    [CLI_OPT_LARGEST] = {"largest", 0, NULL, SELECT, 0, CLI_WHAT, "the k largest, largest first",
+                         FLAG},
+    [CLI_OPT_UNSORTED] = {"unsorted", 0, NULL, SELECT, 0, CLI_WHAT, "the same k, in any order",
+                          FLAG},
+    [CLI_OPT_KTH] = {"kth", 0, NULL, SELECT, 0, CLI_WHAT,
+                     "the k-th value of each row alone; written to .npy", FLAG},
+    [CLI_OPT_MODE] = {"mode", 0, "NAME", PREDICT, 0, CLI_WHAT,
+                      "mean (default), weighted, median; of classes: vote, weighted_vote",
+                      NAME(mode, "mode", cli_name_mode, KITH_PREDICT_MEAN,
+                           KITH_PREDICT_WEIGHTED_VOTE)},
+    [CLI_OPT_TRUTH] = {"truth", 0, "FILE", PREDICT, 0, CLI_WHAT,
+                       "the queries' own labels: report how far the predictions are off",
+                       PATH(truth)},
+    [CLI_OPT_OUTPUT] = {"output", 'o', "FILE", ANSWERS | TREE | CHANGES, 0, CLI_OUTPUT,
+                        "write the answer here: .npz .ivecs .ibin .knn .kith", PATH(output)},
+    [CLI_OPT_OUTPUT_BACK] = {"output-back", 0, "FILE", SEARCH, 0, CLI_OUTPUT,
+                             "with --both: the answer of the corpus' rows", PATH(output_back)},
+    [CLI_OPT_FORMAT] = {"format", 0, "NAME", SOLVES | CONVERT | CHANGES, 0, CLI_OUTPUT,
+                        "npz csr ivecs ibin knn kith, whatever the file is called",
+                        OTHER(cli_read_format)},
+    [CLI_OPT_DISTANCES] = {"distances", 0, "FILE", SOLVES | CONVERT, 0, CLI_OUTPUT,
+                           "write the distances here: .fbin .fvecs .npy", PATH(distances)},
+    [CLI_OPT_RADIUS] = {"radius", 0, "R", SOLVES, 0, CLI_WHAT,
+                        "all within R, as csr in .npz; with -k the k nearest of them",
+                        NUMBER(radius, "radius")},
+    [CLI_OPT_BOTH] = {"both", 0, NULL, SEARCH, 0, CLI_WHAT,
+                      "also the corpus' rows among the queries (--output-back)", FLAG},
+    [CLI_OPT_MUTUAL] = {"mutual", 0, NULL, SEARCH, 0, CLI_WHAT,
+                        "pairs that choose each other: .ivecs .ibin .csv .tsv", FLAG},
+    [CLI_OPT_INCLUDE_SELF] = {"include-self", 0, NULL, GRAPH | CHANGES, 0, CLI_WHAT,
+                              "let a point compete for its own list like any other", FLAG},
+    [CLI_OPT_SYMMETRIC] = {"symmetric", 0, "NAME", GRAPH, 0, CLI_WHAT,
+                           "edges both ways, as csr in .npz: union, or mutual (both have it)",
+                           NAME(symmetry, "symmetry", cli_name_symmetry, KITH_SYMMETRY_UNION,
+                                KITH_SYMMETRY_MUTUAL)},
+    [CLI_OPT_POINTS] = {"points", 0, "FILE", EVAL, 0, CLI_WHAT,
+                        "the points of the graph: estimate recall from exact answers",
+                        PATH(points)},
+    [CLI_OPT_EXACT] = {"exact", 0, NULL, GROWS, 0, CLI_HOW,
+                       "meet all pairs across the sets: of exact graphs the exact graph", FLAG},
+    [CLI_OPT_POINTS_OUT] = {"points-out", 0, "FILE", CHANGES, 0, CLI_OUTPUT,
+                            "write the points of the new graph here, in a format of points",
+                            PATH(points_out)},
+    [CLI_OPT_MAP] = {"map", 0, "FILE", REMOVE, 0, CLI_OUTPUT,
+                     "write each row's new id here, -1: it left: .ibin .npy .csv .tsv", PATH(map)},
+    [CLI_OPT_RECALL] = {"recall", 0, "R[@K]", SOLVES | GROWS, 0, CLI_HOW,
+                        "approximate: until a sample has this recall, 0.99 or 0.99@10",
+                        OTHER(cli_read_recall)},
+    [CLI_OPT_SAMPLE] = {"sample", 0, "N", EVAL, SOLVES | CHANGES, CLI_HOW,
+                        "rows to solve exactly, by which recall is told (1000)",
+                        OTHER(cli_read_sample)},
+    [CLI_OPT_SEED] = {"seed", 0, "S", EVAL, SOLVES | CHANGES, CLI_HOW,
+                      "draws these rows, and what descent and walks try (0)", SEED(seed, "seed")},
+    [CLI_OPT_ROUNDS] = {"rounds", 0, "N", 0, GRAPH | GROWS, CLI_HOW,
+                        "of descent: at most so many; 0: what the start finds",
+                        COUNT32(rounds, "number of rounds", 0, 0)},
+    [CLI_OPT_CANDIDATES] = {"candidates", 0, "P", 0, GRAPH | GROWS, CLI_HOW,
+                            "of descent: new, and old, entries of a list that meet in a round",
+                            COUNT32(candidates, "number of candidates", 1, 0)},
+    [CLI_OPT_LIST] = {"list", 0, "L", 0, GRAPH | GROWS, CLI_HOW,
+                      "of descent: entries of a list while it descends, more than k",
+                      COUNT32(list, "number of entries", 2, 0)},
+    [CLI_OPT_WIDTH] = {"width", 0, "W", 0, SEARCH, CLI_HOW,
+                       "of walks on a graph: nearest points that one keeps (64, or 2 k)",
+                       COUNT32(width, "number of points", 1, 0)},
+    [CLI_OPT_DELTA] = {"delta", 0, "D", 0, GRAPH | GROWS, CLI_HOW,
+                       "of descent: end when less than this share changes (0.001)", SHARE(delta)},
+    [CLI_OPT_START] = {"start", 0, "NAME", 0, GRAPH | GROWS, CLI_HOW,
+                       "of descent: auto (default), random, screen (of near blocks)",
+                       NAME(start, "start", cli_name_start, KITH_START_AUTO, KITH_START_SCREEN)},
+    [CLI_OPT_START_SHARE] = {"start-share", 0, "X", 0, GRAPH | GROWS, CLI_HOW,
+                             "of descent: share of all pairs that the screen may look at",
+                             SHARE(start_share)},
+    [CLI_OPT_INIT] = {"init", 0, "GRAPH", GRAPH, 0, CLI_HOW,
+                      "descent: start from this graph, and refine it", PATH(init)},
+    [CLI_OPT_UPDATES] = {"updates", 0, "NAME", 0, GRAPH | GROWS, CLI_HOW,
+                         "of descent: auto (default), all pairs that met are offered, or nearest",
+                         OTHER(cli_read_updates)},
+    [CLI_OPT_DEVICE] = {"device", 0, "NAME", ANSWERS | CHANGES, 0, CLI_WHERE,
+                        "auto (default: a GPU where it pays), cpu, cuda, cuda:N, cuda:all",
+                        OTHER(cli_read_device)},
+    [CLI_OPT_THREADS] = {"threads", 0, "N", COMPUTES | TREE | CHANGES, 0, CLI_WHERE,
+                         "default: all processors", COUNT32(threads, "number of threads", 1, 0)},
+    [CLI_OPT_MEMORY] = {"memory", 0, "SIZE", COMPUTES | TREE | CHANGES, 0, CLI_WHERE,
+                        "keep to this much host memory, or refuse: 512M, 8G", BYTES(memory_bytes)},
+    [CLI_OPT_GPU_MEMORY] = {"gpu-memory", 0, "SIZE", 0, ANSWERS | CHANGES, CLI_WHERE,
+                            "of a GPU, to keep to (default: what is free, less a margin)",
+                            BYTES(gpu_memory_bytes)},
+    [CLI_OPT_STREAM] = {"stream", 0, NULL, SEARCH, 0, CLI_WHERE,
+                        "solve and write in chunks, and go on where such a job was left", FLAG},
+    [CLI_OPT_CHUNK] = {"chunk", 0, "ROWS", SEARCH, 0, CLI_WHERE,
+                       "with --stream, which it means: so many queries at a time",
+                       COUNT(chunk, "number of rows", 1, UINT32_MAX - 1)},
+    [CLI_OPT_RESTART] = {"restart", 0, NULL, SOLVES, 0, CLI_WHERE,
+                         "begin anew, whatever such a job has left", FLAG},
+    [CLI_OPT_SHARDS] = {"shards", 0, "DIR", GRAPH, 0, CLI_WHERE,
+                        "from parts, with lists in DIR; goes on where such a job was left",
+                        PATH(shards)},
+    [CLI_OPT_SHARD_COUNT] = {"shard-count", 0, "N", 0, GRAPH, CLI_WHERE,
+                             "of --shards: so many (default: as few as --memory allows)",
+                             COUNT32(shard_count, "number of shards", 1, 4096)},
+    [CLI_OPT_KEEP_SHARDS] = {"keep-shards", 0, NULL, 0, GRAPH, CLI_WHERE,
+                             "of --shards: do not empty DIR at the end", FLAG},
+    [CLI_OPT_PARTS] = {"parts", 0, "N", 0, GRAPH, CLI_OUTPUT,
+                       "of --shards: FILE names up to N others (auto: one a shard)",
+                       OTHER(cli_read_parts)},
+    [CLI_OPT_TUNE] = {"tune", 0, "KEY=VALUE,..", ANSWERS | CHANGES, 0, CLI_HOW,
+                      "rarely needed; --tune help lists the keys", FLAG},
+    [CLI_OPT_DRY_RUN] = {"dry-run", 0, NULL, ANSWERS | CHANGES, 0, CLI_OUTPUT,
+                         "print the plan and stop", FLAG},
+    [CLI_OPT_QUIET] = {"quiet", 'q', NULL, COMPUTES | TREE | CHANGES | CONVERT, 0, CLI_OUTPUT,
+                       "no progress and no report; errors and --json stay", FLAG},
+    [CLI_OPT_VERBOSE] = {"verbose", 'v', NULL, ANSWERS | TREE | CHANGES, 0, CLI_OUTPUT,
+                         "report method, memory and the seconds of each step, too", FLAG},
+    [CLI_OPT_JSON] = {"json", 0, NULL, ALL, 0, CLI_OUTPUT,
+                      "print one JSON object, with all of that, instead of the report", FLAG},
+    [CLI_OPT_HELP] = {"help", 'h', NULL, ALL, 0, CLI_OUTPUT, "print this", FLAG},
 };
 
 const cli_option *cli_option_get(cli_option_id id)
 {
     return &options[id];
+}
+
+/* ---- What differs by command ---------------------------------------------------------------- */
+
+static const struct {
+    cli_option_id option;
+    uint32_t commands;
+    const char *help;
+} particular[] = {
+    {CLI_OPT_K, CHANGES, "neighbours a row (default: as the graphs have)"},
+    {CLI_OPT_K, EVAL, "compare the nearest N of each row (default: min(10, k))"},
+    {CLI_OPT_K, SELECT, "values a row"},
+    {CLI_OPT_METRIC, EVAL, "one of those below (default: what the files say)"},
+    {CLI_OPT_METRIC, CHANGES, "one of those below (default: what the graphs say)"},
+    {CLI_OPT_METRIC, TREE, "euclidean (default), sqeuclidean, manhattan or chebyshev"},
+    {CLI_OPT_METHOD, GRAPH, "auto (default), exact, tree: the same answer; descent"},
+    {CLI_OPT_SELECT, SELECT, "auto (default), scan, heap, merge_queue, quick, radix ..."},
+    {CLI_OPT_HEAP_SAMPLE, SELECT, "threshold_heap: the sample of its threshold, in k (8)"},
+    {CLI_OPT_OUTPUT, SELECT, "write the answer here: .npz (with --kth .npy)"},
+    {CLI_OPT_OUTPUT, PREDICT, "write the predictions here: .npy .csv .tsv .fbin, of votes .ibin"},
+    {CLI_OPT_OUTPUT, TREE, "write the tree here: .kith"},
+    {CLI_OPT_OUTPUT, CHANGES, "write the graph here: .npz .ivecs .ibin .knn .kith"},
+    {CLI_OPT_RECALL, SEARCH, "on a graph: walks wide enough for this recall, 0.99 or 0.99@10"},
+    {CLI_OPT_SAMPLE, SEARCH, "of walks: queries to solve exactly, by which recall is told (1000)"},
+    {CLI_OPT_SEED, EVAL, "draws these rows (0)"},
+    {CLI_OPT_SEED, SEARCH, "of walks: draws these queries, and where walks begin (0)"},
+    {CLI_OPT_SEED, REMOVE, "draws these rows (0)"},
+    {CLI_OPT_JSON, EVAL | INFO | CONVERT | DEVICES, "print one JSON object instead of the report"},
+};
+
+const char *cli_option_help(cli_option_id id, cli_command_id command)
+{
+    for (size_t i = 0; i < sizeof particular / sizeof particular[0]; i++) {
+        if (particular[i].option == id && (particular[i].commands >> command & 1u) != 0) {
+            return particular[i].help;
+        }
+    }
+    return options[id].help;
+}
+
+const char *cli_option_written(cli_option_id id, cli_command_id command,
+                               char text[CLI_WRITTEN_BYTES])
+{
+    const cli_option *option = &options[id];
+    if (option->name == NULL) {
+        (void)snprintf(text, CLI_WRITTEN_BYTES, "-%c", option->letter);
+    } else {
+        (void)snprintf(text, CLI_WRITTEN_BYTES, "--%s%s",
+                       cli_option_is_tune(option, command) ? "tune " : "", option->name);
+    }
+    return text;
 }

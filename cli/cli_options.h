@@ -6,158 +6,37 @@
 #ifndef CLI_OPTIONS_H
 #define CLI_OPTIONS_H
 
-#include "kith/kith.h"
-
-#include <stdbool.h>
-
-typedef enum cli_command_id {
-    CLI_GRAPH = 0,
-    CLI_SEARCH,
-    CLI_EVAL,
-    CLI_SELECT,
-    CLI_PREDICT,
-    CLI_TREE,
-    CLI_MERGE,
-    CLI_ADD,
-    CLI_REMOVE,
-    CLI_INFO,
-    CLI_CONVERT,
-    CLI_DEVICES,
-    CLI_COMMAND_COUNT
-} cli_command_id;
-
-typedef enum cli_option_id {
-    CLI_OPT_K = 0,
-    CLI_OPT_METRIC,
-    CLI_OPT_METHOD,
-    CLI_OPT_TREE_HEIGHT,
-    CLI_OPT_PIPELINE,
-    CLI_OPT_SELECT,
-    CLI_OPT_BUFFER,
-    CLI_OPT_GROUP,
-    CLI_OPT_ALIGNED,
-    CLI_OPT_HEAP_SAMPLE,
-    CLI_OPT_LARGEST,
-    CLI_OPT_UNSORTED,
-    CLI_OPT_KTH,
-    CLI_OPT_MODE,
-    CLI_OPT_TRUTH,
-    CLI_OPT_OUTPUT,
-    CLI_OPT_OUTPUT_BACK,
-    CLI_OPT_FORMAT,
-    CLI_OPT_DISTANCES,
-    CLI_OPT_RADIUS,
-    CLI_OPT_BOTH,
-    CLI_OPT_MUTUAL,
-    CLI_OPT_INCLUDE_SELF,
-    CLI_OPT_SYMMETRIC,
-    CLI_OPT_POINTS,
-    CLI_OPT_EXACT,
-    CLI_OPT_POINTS_OUT,
-    CLI_OPT_MAP,
-    CLI_OPT_RECALL,
-    CLI_OPT_SAMPLE,
-    CLI_OPT_SEED,
-    CLI_OPT_ROUNDS,
-    CLI_OPT_CANDIDATES,
-    CLI_OPT_LIST,
-    CLI_OPT_WIDTH,
-    CLI_OPT_DELTA,
-    CLI_OPT_START,
-    CLI_OPT_START_SHARE,
-    CLI_OPT_INIT,
-    CLI_OPT_UPDATES,
-    CLI_OPT_DETERMINISTIC,
-    CLI_OPT_DEVICE,
-    CLI_OPT_THREADS,
-    CLI_OPT_MEMORY,
-    CLI_OPT_GPU_MEMORY,
-    CLI_OPT_STREAM,
-    CLI_OPT_CHUNK,
-    CLI_OPT_RESTART,
-    CLI_OPT_SHARDS,
-    CLI_OPT_SHARD_COUNT,
-    CLI_OPT_KEEP_SHARDS,
-    CLI_OPT_PARTS,
-    CLI_OPT_DRY_RUN,
-    CLI_OPT_QUIET,
-    CLI_OPT_JSON,
-    CLI_OPT_HELP,
-    CLI_OPTION_COUNT
-} cli_option_id;
-
-enum { CLI_MAX_PATHS = 4, CLI_ERROR_BYTES = 768 };
-
-/* The command line, understood. Text points into argv. A field without its option keeps the value
- * that cli_parse gave it: 0 or NULL, but for sample. */
-typedef struct cli_args {
-    cli_command_id command;
-    uint64_t given; /* bit i: option i was given */
-    int path_count;
-    const char *paths[CLI_MAX_PATHS];
-    int64_t k;
-    kith_metric metric;
-    kith_method method;
-    int32_t tree_height;
-    kith_pipeline pipeline;
-    kith_select_method select;
-    kith_select_buffer buffer;
-    int32_t group;
-    int32_t heap_sample; /* in multiples of k */
-    kith_predict_mode mode;
-    kith_format format;
-    kith_symmetry symmetry; /* 0: lists as they are */
-    const char *output;
-    const char *output_back;
-    const char *distances;
-    const char *points;
-    const char *points_out;
-    const char *map;
-    const char *truth;
-    const char *device;
-    double radius;
-    double recall;     /* wanted; 0: no word of it */
-    int64_t recall_at; /* 0: min(10, k) */
-    int64_t sample;    /* 0: none */
-    int32_t rounds;
-    int32_t candidates;
-    int32_t list;
-    int32_t width; /* 0: by k, or by a recall */
-    double delta;
-    kith_start start;
-    int32_t all_updates; /* as kith_descent_params */
-    double start_share;
-    const char *init;
-    int64_t chunk; /* rows */
-    const char *shards;
-    int32_t shard_count;
-    int32_t parts; /* as kith_shard_params */
-    uint64_t seed;
-    uint64_t memory_bytes;
-    uint64_t gpu_memory_bytes;
-    int32_t threads;
-    const struct cli_team *team; /* of kith-mpi (cli_shards.h); NULL: kith */
-} cli_args;
+#include "cli_args.h"
+#include "cli_read.h"
 
 typedef enum cli_request {
     CLI_REQUEST_RUN = 0,
     CLI_REQUEST_HELP,         /* of kith itself */
     CLI_REQUEST_COMMAND_HELP, /* of args.command */
+    CLI_REQUEST_TUNE_HELP,    /* the keys of its --tune */
     CLI_REQUEST_VERSION,
     CLI_REQUEST_WRONG /* the error says why */
 } cli_request;
 
-typedef struct cli_error {
-    char where[128]; /* the option or command */
-    char text[CLI_ERROR_BYTES];
-} cli_error;
+/* The groups of a help text. */
+typedef enum cli_section {
+    CLI_WHAT = 0, /* is asked for */
+    CLI_HOW,      /* it is found */
+    CLI_WHERE,    /* it is computed */
+    CLI_OUTPUT,   /* what is written and said */
+    CLI_SECTION_COUNT
+} cli_section;
 
+/* An option of a command is written --name, or, where it is rarely needed, as a key of --tune. */
 typedef struct cli_option {
     const char *name;  /* without its dashes; NULL: has a letter only */
     char letter;       /* 0: none */
     const char *value; /* what follows it, for people; NULL: nothing does */
-    uint32_t commands; /* bit i: command i has it */
+    uint32_t commands; /* bit i: command i has it as an option */
+    uint32_t tunes;    /* bit i: command i has it as a key of --tune */
+    cli_section section;
     const char *help;
+    cli_value reads;
 } cli_option;
 
 typedef struct cli_command {
@@ -172,35 +51,23 @@ typedef struct cli_command {
 
 const cli_option *cli_option_get(cli_option_id id);
 const cli_command *cli_command_get(cli_command_id id);
+/* What an option is for, in the words of this command. */
+const char *cli_option_help(cli_option_id id, cli_command_id command);
 
-static inline bool cli_given(const cli_args *args, cli_option_id id)
+static inline bool cli_option_is_plain(const cli_option *option, cli_command_id command)
 {
-    return (args->given >> id & 1) != 0;
+    return (option->commands >> command & 1u) != 0;
 }
 
-/* All neighbours within a radius; with -k the radius limits the k nearest. */
-static inline bool cli_is_radius_search(const cli_args *args)
+static inline bool cli_option_is_tune(const cli_option *option, cli_command_id command)
 {
-    return cli_given(args, CLI_OPT_RADIUS) && !cli_given(args, CLI_OPT_K);
+    return (option->tunes >> command & 1u) != 0;
 }
 
-/* By walks on a graph that the first file holds. */
-static inline bool cli_is_graph_search(const cli_args *args)
-{
-    return args->command == CLI_SEARCH && args->path_count == 3;
-}
-
-/* A class is predicted, not a number. */
-static inline bool cli_votes(const cli_args *args)
-{
-    return args->mode == KITH_PREDICT_VOTE || args->mode == KITH_PREDICT_WEIGHTED_VOTE;
-}
-
-/* Near neighbours count more than far ones. */
-static inline bool cli_weighs(const cli_args *args)
-{
-    return args->mode == KITH_PREDICT_WEIGHTED || args->mode == KITH_PREDICT_WEIGHTED_VOTE;
-}
+/* "--radius", "-k", "--tune rounds": as this command has it. */
+enum { CLI_WRITTEN_BYTES = 40 };
+const char *cli_option_written(cli_option_id id, cli_command_id command,
+                               char text[CLI_WRITTEN_BYTES]);
 
 /* argv[0] is the program. */
 cli_request cli_parse(int argc, const char *const *argv, cli_args *args, cli_error *error);

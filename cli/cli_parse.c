@@ -3,10 +3,10 @@
 #include "cli_options.h"
 
 #include "cli_nearest.h"
-#include "cli_read.h"
 
 #include <limits.h>
 #include <stdio.h>
+#include <string.h>
 
 static const char *command_name(int command)
 {
@@ -24,8 +24,10 @@ typedef struct parser {
     int next;
     cli_args *args;
     cli_error *error;
+    bool tune_help; /* --tune help */
 } parser;
 
+/* With the nearest, where one is spelled so that it may be meant. */
 static bool find_command(const char *word, cli_args *args, cli_error *error)
 {
     int nearest = 0;
@@ -38,29 +40,25 @@ static bool find_command(const char *word, cli_args *args, cli_error *error)
         }
     }
     args->command = (cli_command_id)nearest;
-    if (nearest_distance == 0 && strcmp(word, command_name(nearest)) == 0) {
+    if (strcmp(word, command_name(nearest)) == 0) {
         return true;
     }
     (void)snprintf(error->where, sizeof error->where, "%s", word);
-    return cli_refuse(error, "unknown command (nearest: %s; kith --help lists all)",
-                      command_name(nearest));
+    return 2 * nearest_distance <= (int)strlen(word)
+               ? cli_refuse(error, "unknown command (nearest: %s; kith --help lists all)",
+                            command_name(nearest))
+               : cli_refuse(error, "unknown command (kith --help lists all)");
 }
 
-static bool belongs(const cli_option *option, cli_command_id command)
-{
-    return (option->commands >> command & 1u) != 0;
-}
-
-/* The command that does have an option of this name, NULL if none. */
+/* A command that does have an option, or a key, of this name; NULL: none has. */
 static const cli_command *find_owner(const char *name)
 {
     for (int i = 0; i < CLI_OPTION_COUNT; i++) {
         const cli_option *option = option_at(i);
-        if (option->name == NULL || strcmp(option->name, name) != 0) {
-            continue;
-        }
         for (int command = 0; command < CLI_COMMAND_COUNT; command++) {
-            if (belongs(option, (cli_command_id)command)) {
+            if (option->name != NULL && strcmp(option->name, name) == 0 &&
+                (cli_option_is_plain(option, (cli_command_id)command) ||
+                 cli_option_is_tune(option, (cli_command_id)command))) {
                 return cli_command_get((cli_command_id)command);
             }
         }
@@ -68,8 +66,23 @@ static const cli_command *find_owner(const char *name)
     return NULL;
 }
 
-/* The option of this command that is spelled most like it; NULL if none shares a letter. */
-static const char *find_nearest(const char *name, cli_command_id command)
+/* Whether a command has an option, as one or as a key of --tune. */
+typedef bool belonging(const cli_option *option, cli_command_id command);
+
+/* The option of this command that has the name; CLI_OPTION_COUNT: none. */
+static cli_option_id find_option(const char *name, cli_command_id command, belonging *belongs)
+{
+    int i = 0;
+    while (i < CLI_OPTION_COUNT &&
+           (option_at(i)->name == NULL || strcmp(option_at(i)->name, name) != 0 ||
+            !belongs(option_at(i), command))) {
+        i++;
+    }
+    return (cli_option_id)i;
+}
+
+/* The one that is spelled most like it; NULL if none shares a letter. */
+static const char *find_nearest(const char *name, cli_command_id command, belonging *belongs)
 {
     const char *nearest = NULL;
     int nearest_distance = (int)strlen(name);
@@ -87,14 +100,24 @@ static const char *find_nearest(const char *name, cli_command_id command)
     return nearest;
 }
 
-/* Why `word`, with its dashes, is no option here: it is another command's, or nobody's. */
+/* Why `word`, with its dashes, is no option here: it is a key of --tune, another command's, or
+ * unknown. */
 static bool refuse_option(const char *word, const char *name, const cli_args *args,
                           cli_error *error)
 {
     const char *command = command_name((int)args->command);
+    const cli_option_id key = find_option(name, args->command, cli_option_is_tune);
     const cli_command *owner = find_owner(name);
-    const char *nearest = find_nearest(name, args->command);
+    const char *nearest = find_nearest(name, args->command, cli_option_is_plain);
     (void)snprintf(error->where, sizeof error->where, "%s", word);
+    if (key != CLI_OPTION_COUNT) {
+        const char *value = option_at((int)key)->value;
+        return cli_refuse(error, "is a key of --tune (give --tune %s%s%s)", name,
+                          value != NULL ? "=" : "", value != NULL ? value : "");
+    }
+    if (strcmp(name, "deterministic") == 0) {
+        return cli_refuse(error, "is no option, answers always are (leave it out)");
+    }
     if (owner != NULL) {
         return cli_refuse(error,
                           "kith %s has no such option, kith %s has (kith %s --help lists all)",
@@ -106,6 +129,75 @@ static bool refuse_option(const char *word, const char *name, const cli_args *ar
     return cli_refuse(error, "unknown option (nearest: --%s; kith %s --help lists all)", nearest,
                       command);
 }
+
+/* ---- --tune --------------------------------------------------------------------------------- */
+
+static bool refuse_key(const char *key, const cli_args *args, cli_error *error)
+{
+    const char *command = command_name((int)args->command);
+    const char *nearest = find_nearest(key, args->command, cli_option_is_tune);
+    const cli_command *owner = find_owner(key);
+    if (find_option(key, args->command, cli_option_is_plain) != CLI_OPTION_COUNT) {
+        return cli_refuse(error, "'%s' is an option of its own (give --%s)", key, key);
+    }
+    if (owner != NULL) {
+        return cli_refuse(error,
+                          "kith %s has no key '%s', kith %s has it (kith %s --tune help lists all)",
+                          command, key, owner->name, command);
+    }
+    return nearest != NULL
+               ? cli_refuse(error, "'%s' is no key (nearest: %s; kith %s --tune help lists all)",
+                            key, nearest, command)
+               : cli_refuse(error, "'%s' is no key (kith %s --tune help lists all)", key, command);
+}
+
+/* "rounds=4", "keep-shards" */
+static bool apply_key(parser *p, char *piece)
+{
+    char *equals = strchr(piece, '=');
+    const char *value = equals != NULL ? equals + 1 : NULL;
+    if (equals != NULL) {
+        *equals = '\0';
+    }
+    const cli_option_id id = find_option(piece, p->args->command, cli_option_is_tune);
+    if (id == CLI_OPTION_COUNT) {
+        return refuse_key(piece, p->args, p->error);
+    }
+    const cli_option *option = option_at((int)id);
+    (void)snprintf(p->error->where, sizeof p->error->where, "--tune %s", piece);
+    if (option->value == NULL && value != NULL) {
+        return cli_refuse(p->error, "takes no value, got '%s' (leave it out)", value);
+    }
+    if (option->value != NULL && value == NULL) {
+        return cli_refuse(p->error, "its value is missing (give %s=%s)", piece, option->value);
+    }
+    p->args->given[id] = true;
+    return cli_read_value(&option->reads, value, p->args, p->error);
+}
+
+/* key=value[,key=value]: no value keeps a pointer to the text, which is a copy. */
+static bool read_tunes(parser *p, const char *text)
+{
+    enum { PIECE_BYTES = 80 };
+    char piece[PIECE_BYTES];
+    while (strcmp(text, "help") != 0) {
+        const size_t length = strcspn(text, ",");
+        (void)snprintf(piece, sizeof piece, "%.*s",
+                       (int)(length < sizeof piece ? length : sizeof piece), text);
+        (void)snprintf(p->error->where, sizeof p->error->where, "--tune");
+        if (!apply_key(p, piece)) {
+            return false;
+        }
+        if (text[length] == '\0') {
+            return true;
+        }
+        text += length + 1;
+    }
+    p->tune_help = true;
+    return true;
+}
+
+/* ---- Words ---------------------------------------------------------------------------------- */
 
 static bool apply(parser *p, cli_option_id id, const char *word, const char *value)
 {
@@ -120,8 +212,9 @@ static bool apply(parser *p, cli_option_id id, const char *word, const char *val
         }
         value = p->argv[p->next++];
     }
-    p->args->given |= (uint64_t)1 << id;
-    return cli_read_value(id, value, p->args, p->error);
+    p->args->given[id] = true;
+    return id == CLI_OPT_TUNE ? read_tunes(p, value)
+                              : cli_read_value(&option->reads, value, p->args, p->error);
 }
 
 /* --name, --name value, --name=value */
@@ -132,14 +225,9 @@ static bool parse_long(parser *p, const char *word)
     const size_t length = equals != NULL ? (size_t)(equals - name) : strlen(name);
     char plain[64];
     (void)snprintf(plain, sizeof plain, "--%.*s", (int)(length < 60 ? length : 60), name);
-    for (int i = 0; i < CLI_OPTION_COUNT; i++) {
-        const cli_option *option = option_at(i);
-        if (option->name != NULL && strcmp(plain + 2, option->name) == 0 &&
-            belongs(option, p->args->command)) {
-            return apply(p, (cli_option_id)i, plain, equals != NULL ? equals + 1 : NULL);
-        }
-    }
-    return refuse_option(plain, plain + 2, p->args, p->error);
+    const cli_option_id id = find_option(plain + 2, p->args->command, cli_option_is_plain);
+    return id != CLI_OPTION_COUNT ? apply(p, id, plain, equals != NULL ? equals + 1 : NULL)
+                                  : refuse_option(plain, plain + 2, p->args, p->error);
 }
 
 /* -k 10, -k10 */
@@ -148,7 +236,7 @@ static bool parse_letter(parser *p, const char *word)
     const char plain[3] = {'-', word[1], '\0'};
     for (int i = 0; i < CLI_OPTION_COUNT; i++) {
         const cli_option *option = option_at(i);
-        if (option->letter == word[1] && belongs(option, p->args->command)) {
+        if (option->letter == word[1] && cli_option_is_plain(option, p->args->command)) {
             return apply(p, (cli_option_id)i, plain, word[2] != '\0' ? word + 2 : NULL);
         }
     }
@@ -190,11 +278,31 @@ static bool parse_words(parser *p)
         if (!understood) {
             return false;
         }
-        if (cli_given(p->args, CLI_OPT_HELP)) {
+        if (cli_given(p->args, CLI_OPT_HELP) || p->tune_help) {
             return true;
         }
     }
     return true;
+}
+
+static bool is_help(const char *word)
+{
+    return strcmp(word, "help") == 0 || strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
+/* kith help, and kith help COMMAND; --help and -h are the same word. */
+static cli_request parse_help(int argc, const char *const *argv, cli_args *args, cli_error *error)
+{
+    const char *command = argc > 2 ? argv[2] : "help";
+    if (is_help(command)) {
+        return CLI_REQUEST_HELP;
+    }
+    if (argc > 3 && !is_help(argv[3])) {
+        (void)snprintf(error->where, sizeof error->where, "%s", argv[1]);
+        (void)cli_refuse(error, "'%s' is one word too many (usage: kith help COMMAND)", argv[3]);
+        return CLI_REQUEST_WRONG;
+    }
+    return find_command(command, args, error) ? CLI_REQUEST_COMMAND_HELP : CLI_REQUEST_WRONG;
 }
 
 cli_request cli_parse(int argc, const char *const *argv, cli_args *args, cli_error *error)
@@ -211,14 +319,8 @@ cli_request cli_parse(int argc, const char *const *argv, cli_args *args, cli_err
     if (strcmp(first, "--version") == 0) {
         return CLI_REQUEST_VERSION;
     }
-    if (strcmp(first, "--help") == 0 || strcmp(first, "-h") == 0) {
-        return CLI_REQUEST_HELP;
-    }
-    if (strcmp(first, "help") == 0) {
-        if (argc == 2) {
-            return CLI_REQUEST_HELP;
-        }
-        return find_command(argv[2], args, error) ? CLI_REQUEST_COMMAND_HELP : CLI_REQUEST_WRONG;
+    if (is_help(first)) {
+        return parse_help(argc, argv, args, error);
     }
     if (first[0] == '-') {
         (void)snprintf(error->where, sizeof error->where, "%s", first);
@@ -230,6 +332,9 @@ cli_request cli_parse(int argc, const char *const *argv, cli_args *args, cli_err
     }
     if (cli_given(args, CLI_OPT_HELP)) {
         return CLI_REQUEST_COMMAND_HELP;
+    }
+    if (p.tune_help) {
+        return CLI_REQUEST_TUNE_HELP;
     }
     return cli_rules_check(args, error) ? CLI_REQUEST_RUN : CLI_REQUEST_WRONG;
 }

@@ -2,6 +2,7 @@
 #include "cli_options.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* Options that need or exclude each other. `other` is needed when needs is true, else excluded; a
  * command that does not have it is not meant. */
@@ -39,18 +40,12 @@ static const rule rules[] = {
 /* What a radius has beside -k alone. */
 static const cli_option_id of_k[] = {CLI_OPT_DISTANCES,   CLI_OPT_DRY_RUN, CLI_OPT_PIPELINE,
                                      CLI_OPT_TREE_HEIGHT, CLI_OPT_STREAM,  CLI_OPT_CHUNK,
-                                     CLI_OPT_RESTART};
+                                     CLI_OPT_RESTART,     CLI_OPTION_COUNT};
 
-/* "--radius", or "-k". */
-static const char *written(cli_option_id id, char text[32])
+static bool has(const cli_args *args, cli_option_id id)
 {
     const cli_option *option = cli_option_get(id);
-    if (option->name != NULL) {
-        (void)snprintf(text, 32, "--%s", option->name);
-    } else {
-        (void)snprintf(text, 32, "-%c", option->letter);
-    }
-    return text;
+    return cli_option_is_plain(option, args->command) || cli_option_is_tune(option, args->command);
 }
 
 static bool refuse(cli_error *error, const char *where, const char *text)
@@ -60,22 +55,57 @@ static bool refuse(cli_error *error, const char *where, const char *text)
     return false;
 }
 
+/* The same of an option as this command has it. */
+static bool refuse_option(const cli_args *args, cli_error *error, cli_option_id id,
+                          const char *text)
+{
+    char written[CLI_WRITTEN_BYTES];
+    return refuse(error, cli_option_written(id, args->command, written), text);
+}
+
+/* Options that none of may be given, to CLI_OPTION_COUNT. */
+static bool check_none(const cli_args *args, cli_error *error, const cli_option_id *ids,
+                       const char *text)
+{
+    for (; *ids != CLI_OPTION_COUNT; ids++) {
+        if (cli_given(args, *ids)) {
+            return refuse_option(args, error, *ids, text);
+        }
+    }
+    return true;
+}
+
+/* Options beside which another, or its value, cannot stand. */
+static bool check_beside(const cli_args *args, cli_error *error, const cli_option_id *ids,
+                         const char *where, const char *value, const char *remedy)
+{
+    char written[CLI_WRITTEN_BYTES];
+    char text[160];
+    for (; *ids != CLI_OPTION_COUNT; ids++) {
+        if (cli_given(args, *ids)) {
+            (void)snprintf(text, sizeof text, "%sdoes not go together with %s (%s)", value,
+                           cli_option_written(*ids, args->command, written), remedy);
+            return refuse(error, where, text);
+        }
+    }
+    return true;
+}
+
 static bool check_pairs(const cli_args *args, cli_error *error)
 {
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         const rule *r = &rules[i];
-        const bool meant = (cli_option_get(r->other)->commands >> args->command & 1u) != 0;
-        if (!meant || !cli_given(args, r->option) || cli_given(args, r->other) == r->needs) {
+        if (!has(args, r->other) || !cli_given(args, r->option) ||
+            cli_given(args, r->other) == r->needs) {
             continue;
         }
-        char option[32];
-        char other[32];
+        char other[CLI_WRITTEN_BYTES];
         char text[128];
         (void)snprintf(text, sizeof text,
                        r->needs ? "means nothing without %s (give both)"
                                 : "does not go together with %s (leave one out)",
-                       written(r->other, other));
-        return refuse(error, written(r->option, option), text);
+                       cli_option_written(r->other, args->command, other));
+        return refuse_option(args, error, r->option, text);
     }
     return true;
 }
@@ -102,7 +132,8 @@ static bool check_outputs(const cli_args *args, cli_error *error)
     }
     if (cli_given(args, CLI_OPT_PARTS) && cli_given(args, CLI_OPT_FORMAT) &&
         args->format != KITH_FORMAT_KITH) {
-        return refuse(error, "--parts", "are written as .kith alone (leave --format out)");
+        return refuse_option(args, error, CLI_OPT_PARTS,
+                             "are written as .kith alone (leave --format out)");
     }
     if (cli_given(args, CLI_OPT_SYMMETRIC) && cli_given(args, CLI_OPT_FORMAT) &&
         args->format != KITH_FORMAT_CSR) {
@@ -114,18 +145,12 @@ static bool check_outputs(const cli_args *args, cli_error *error)
 
 static bool check_radius(const cli_args *args, cli_error *error)
 {
-    for (size_t i = 0; cli_is_radius_search(args) && i < sizeof of_k / sizeof of_k[0]; i++) {
-        if (cli_given(args, of_k[i])) {
-            char other[32];
-            char text[128];
-            (void)snprintf(text, sizeof text,
-                           "does not go together with %s (leave one out, or give -k too)",
-                           written(of_k[i], other));
-            return refuse(error, "--radius", text);
-        }
-    }
     if (!cli_given(args, CLI_OPT_RADIUS)) {
         return true;
+    }
+    if (cli_is_radius_search(args) &&
+        !check_beside(args, error, of_k, "--radius", "", "leave one out, or give -k too")) {
+        return false;
     }
     if (args->radius < 0 && args->metric != KITH_INNER_PRODUCT) {
         return refuse(error, "--radius", "is negative, no distance is (give a number from 0)");
@@ -140,15 +165,20 @@ static bool check_radius(const cli_args *args, cli_error *error)
 /* The tree answers in one direction. */
 static bool check_method(const cli_args *args, cli_error *error)
 {
-    static const cli_option_id others[] = {CLI_OPT_BOTH, CLI_OPT_MUTUAL};
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
-        if (args->method == KITH_METHOD_TREE && cli_given(args, others[i])) {
-            char option[32];
-            char text[128];
-            (void)snprintf(text, sizeof text, "tree does not go together with %s (leave one out)",
-                           written(others[i], option));
-            return refuse(error, "--method", text);
-        }
+    static const cli_option_id others[] = {CLI_OPT_BOTH, CLI_OPT_MUTUAL, CLI_OPTION_COUNT};
+    return args->method != KITH_METHOD_TREE ||
+           check_beside(args, error, others, "--method", "tree ", "leave one out");
+}
+
+/* What the start of a descent, and a recall, need of the others. */
+static bool check_sample(const cli_args *args, cli_error *error)
+{
+    if (args->start == KITH_START_RANDOM && cli_given(args, CLI_OPT_START_SHARE)) {
+        return refuse_option(args, error, CLI_OPT_START_SHARE,
+                             "goes with start=screen or auto alone (leave one out)");
+    }
+    if (cli_given(args, CLI_OPT_RECALL) && args->sample == 0) {
+        return refuse(error, "--recall", "is not known without a sample (leave sample=0 out)");
     }
     return true;
 }
@@ -156,29 +186,23 @@ static bool check_method(const cli_args *args, cli_error *error)
 /* Numbers of a descent beside the others. */
 static bool check_descent_numbers(const cli_args *args, cli_error *error)
 {
-    if (args->start == KITH_START_RANDOM && cli_given(args, CLI_OPT_START_SHARE)) {
-        return refuse(error, "--start-share",
-                      "goes with --start screen or auto alone (leave one out)");
-    }
     if (cli_given(args, CLI_OPT_LIST) && args->list <= args->k) {
-        return refuse(error, "--list", "must be above k (give a larger one, or leave it out)");
+        return refuse_option(args, error, CLI_OPT_LIST,
+                             "must be above k (give a larger one, or leave it out)");
     }
     if (args->recall_at > args->k) {
         return refuse(error, "--recall", "is of more neighbours than k (give an @K of at most k)");
     }
-    if (cli_given(args, CLI_OPT_RECALL) && args->sample == 0) {
-        return refuse(error, "--recall", "is not known without a sample (leave --sample 0 out)");
-    }
-    return true;
+    return check_sample(args, error);
 }
 
 /* NN-Descent makes graphs of the k nearest, and is asked for by its name or by a recall. */
 static bool check_descent(const cli_args *args, cli_error *error)
 {
-    static const cli_option_id own[] = {CLI_OPT_SAMPLE,        CLI_OPT_SEED,        CLI_OPT_ROUNDS,
-                                        CLI_OPT_CANDIDATES,    CLI_OPT_LIST,        CLI_OPT_DELTA,
-                                        CLI_OPT_START,         CLI_OPT_START_SHARE, CLI_OPT_UPDATES,
-                                        CLI_OPT_DETERMINISTIC, CLI_OPT_INIT};
+    static const cli_option_id own[] = {CLI_OPT_SAMPLE,     CLI_OPT_SEED,        CLI_OPT_ROUNDS,
+                                        CLI_OPT_CANDIDATES, CLI_OPT_LIST,        CLI_OPT_DELTA,
+                                        CLI_OPT_START,      CLI_OPT_START_SHARE, CLI_OPT_UPDATES,
+                                        CLI_OPT_INIT,       CLI_OPTION_COUNT};
     const bool named = args->method == KITH_METHOD_DESCENT;
     const bool wanted = named || cli_given(args, CLI_OPT_RECALL);
     if (args->command != CLI_GRAPH) {
@@ -190,19 +214,17 @@ static bool check_descent(const cli_args *args, cli_error *error)
                       "descent does not go together with --radius (leave one out)");
     }
     if (wanted && args->pipeline != KITH_PIPELINE_FUSED) {
-        return refuse(error, "--pipeline",
-                      "goes with exact methods alone (leave it out, or the descent)");
+        return refuse_option(args, error, CLI_OPT_PIPELINE,
+                             "goes with exact methods alone (leave it out, or the descent)");
     }
     if (!named && wanted && args->method != KITH_METHOD_AUTO) {
         return refuse(error, "--recall",
                       "goes with --method descent or auto alone (leave one out)");
     }
-    for (size_t i = 0; !wanted && i < sizeof own / sizeof own[0]; i++) {
-        if (cli_given(args, own[i])) {
-            char option[32];
-            return refuse(error, written(own[i], option),
-                          "goes with --method descent, or with --recall (give one of these)");
-        }
+    if (!wanted &&
+        !check_none(args, error, own,
+                    "goes with --method descent, or with --recall (give one of these)")) {
+        return false;
     }
     return check_descent_numbers(args, error);
 }
@@ -210,28 +232,29 @@ static bool check_descent(const cli_args *args, cli_error *error)
 /* Walks on a graph have options of their own, and go at once, in one direction. */
 static bool check_walk(const cli_args *args, cli_error *error)
 {
-    static const cli_option_id own[] = {CLI_OPT_RECALL, CLI_OPT_SAMPLE, CLI_OPT_SEED,
-                                        CLI_OPT_WIDTH};
-    static const cli_option_id others[] = {CLI_OPT_METHOD, CLI_OPT_TREE_HEIGHT, CLI_OPT_PIPELINE,
-                                           CLI_OPT_SELECT, CLI_OPT_HEAP_SAMPLE, CLI_OPT_OUTPUT_BACK,
-                                           CLI_OPT_RADIUS, CLI_OPT_BOTH,        CLI_OPT_MUTUAL,
-                                           CLI_OPT_STREAM, CLI_OPT_CHUNK,       CLI_OPT_RESTART,
-                                           CLI_OPT_DRY_RUN};
-    const bool walks = cli_is_graph_search(args);
-    const cli_option_id *wrong = walks ? others : own;
-    const size_t count = walks ? sizeof others / sizeof others[0] : sizeof own / sizeof own[0];
-    for (size_t i = 0; args->command == CLI_SEARCH && i < count; i++) {
-        if (cli_given(args, wrong[i])) {
-            char option[32];
-            return refuse(error, written(wrong[i], option),
-                          walks ? "does not go together with a search on a graph (leave it out)"
-                                : "goes with a search on a graph (give GRAPH POINTS QUERIES)");
-        }
+    static const cli_option_id own[] = {CLI_OPT_RECALL, CLI_OPT_SAMPLE, CLI_OPT_SEED, CLI_OPT_WIDTH,
+                                        CLI_OPTION_COUNT};
+    static const cli_option_id others[] = {
+        CLI_OPT_METHOD,      CLI_OPT_TREE_HEIGHT, CLI_OPT_PIPELINE, CLI_OPT_SELECT,
+        CLI_OPT_HEAP_SAMPLE, CLI_OPT_OUTPUT_BACK, CLI_OPT_RADIUS,   CLI_OPT_BOTH,
+        CLI_OPT_MUTUAL,      CLI_OPT_STREAM,      CLI_OPT_CHUNK,    CLI_OPT_RESTART,
+        CLI_OPT_DRY_RUN,     CLI_OPTION_COUNT};
+    if (args->command != CLI_SEARCH) {
+        return true;
     }
-    if (walks && cli_given(args, CLI_OPT_WIDTH) && args->width < args->k) {
-        return refuse(error, "--width", "must be at least k (give more, or leave it out)");
+    if (!cli_is_graph_search(args)) {
+        return check_none(args, error, own,
+                          "goes with a search on a graph (give GRAPH POINTS QUERIES)");
     }
-    return !walks || check_descent_numbers(args, error);
+    if (!check_none(args, error, others,
+                    "does not go together with a search on a graph (leave it out)")) {
+        return false;
+    }
+    if (cli_given(args, CLI_OPT_WIDTH) && args->width < args->k) {
+        return refuse_option(args, error, CLI_OPT_WIDTH,
+                             "must be at least k (give more, or leave it out)");
+    }
+    return check_descent_numbers(args, error);
 }
 
 /* Only a tree has a height. */
@@ -240,8 +263,8 @@ static bool check_height(const cli_args *args, cli_error *error)
     if (args->tree_height != 0 &&
         (args->method == KITH_METHOD_EXACT || args->method == KITH_METHOD_DESCENT ||
          args->pipeline != KITH_PIPELINE_FUSED)) {
-        return refuse(error, "--tree-height",
-                      "goes with --method tree or auto alone (leave it out, or the other)");
+        return refuse_option(args, error, CLI_OPT_TREE_HEIGHT,
+                             "goes with --method tree or auto alone (leave it out, or the other)");
     }
     return true;
 }
@@ -280,9 +303,9 @@ static bool check_tree(const cli_args *args, cli_error *error)
 /* Commands that change a graph write it; pairs that are all looked at need no descent. */
 static bool check_grow(const cli_args *args, cli_error *error)
 {
-    static const cli_option_id own[] = {CLI_OPT_RECALL,      CLI_OPT_ROUNDS, CLI_OPT_CANDIDATES,
-                                        CLI_OPT_LIST,        CLI_OPT_DELTA,  CLI_OPT_START,
-                                        CLI_OPT_START_SHARE, CLI_OPT_UPDATES};
+    static const cli_option_id own[] = {CLI_OPT_RECALL,      CLI_OPT_ROUNDS,  CLI_OPT_CANDIDATES,
+                                        CLI_OPT_LIST,        CLI_OPT_DELTA,   CLI_OPT_START,
+                                        CLI_OPT_START_SHARE, CLI_OPT_UPDATES, CLI_OPTION_COUNT};
     if (args->command != CLI_MERGE && args->command != CLI_ADD && args->command != CLI_REMOVE) {
         return true;
     }
@@ -290,26 +313,16 @@ static bool check_grow(const cli_args *args, cli_error *error)
         return refuse(error, cli_command_get(args->command)->name,
                       "-o is missing (say where the graph is to be written)");
     }
-    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
-        if (cli_given(args, CLI_OPT_EXACT) && cli_given(args, own[i])) {
-            char option[32];
-            return refuse(error, written(own[i], option),
-                          "does not go together with --exact (leave one out)");
-        }
+    if (cli_given(args, CLI_OPT_EXACT) &&
+        !check_none(args, error, own, "does not go together with --exact (leave one out)")) {
+        return false;
     }
     if (same(args->output, args->points_out) || same(args->output, args->map) ||
         same(args->points_out, args->map)) {
         return refuse(error, same(args->points_out, args->map) ? args->map : args->output,
                       "is named for two outputs (give two names)");
     }
-    if (args->start == KITH_START_RANDOM && cli_given(args, CLI_OPT_START_SHARE)) {
-        return refuse(error, "--start-share",
-                      "goes with --start screen or auto alone (leave one out)");
-    }
-    if (cli_given(args, CLI_OPT_RECALL) && args->sample == 0) {
-        return refuse(error, "--recall", "is not known without a sample (leave --sample 0 out)");
-    }
-    return true;
+    return check_sample(args, error);
 }
 
 /* A product says how near two rows are, not how far. */
@@ -327,12 +340,12 @@ static bool check_pipeline(const cli_args *args, cli_error *error)
         return true;
     }
     if (cli_given(args, CLI_OPT_SELECT) && args->pipeline != KITH_PIPELINE_MATRIX) {
-        return refuse(error, "--select",
-                      "goes with --pipeline matrix alone (give that, or leave it out)");
+        return refuse_option(args, error, CLI_OPT_SELECT,
+                             "goes with pipeline=matrix alone (give that, or leave it out)");
     }
     if (cli_given(args, CLI_OPT_HEAP_SAMPLE) && args->pipeline != KITH_PIPELINE_HYBRID) {
-        return refuse(error, "--heap-sample",
-                      "goes with --pipeline hybrid alone (give that, or leave it out)");
+        return refuse_option(args, error, CLI_OPT_HEAP_SAMPLE,
+                             "goes with pipeline=hybrid alone (give that, or leave it out)");
     }
     return true;
 }
@@ -340,23 +353,18 @@ static bool check_pipeline(const cli_args *args, cli_error *error)
 /* Switches of the queues, and of two methods alone. */
 static bool check_switches(const cli_args *args, cli_error *error)
 {
+    static const cli_option_id queues[] = {CLI_OPT_BUFFER, CLI_OPT_GROUP, CLI_OPTION_COUNT};
     const kith_select_method method = args->select;
     const bool queue = method == KITH_SELECT_INSERTION || method == KITH_SELECT_HEAP ||
                        method == KITH_SELECT_MERGE_QUEUE;
     if (args->command != CLI_SELECT) {
         return true;
     }
-    if (args->buffer != KITH_BUFFER_NONE && !queue) {
-        return refuse(
-            error, "--buffer",
-            "goes with --select insertion, heap or merge_queue alone (give one, or leave it "
-            "out)");
-    }
-    if (args->group != 0 && !queue) {
-        return refuse(
-            error, "--group",
-            "goes with --select insertion, heap or merge_queue alone (give one, or leave it "
-            "out)");
+    if (!queue && (args->buffer != KITH_BUFFER_NONE || args->group != 0) &&
+        !check_none(args, error, queues,
+                    "goes with --select insertion, heap or merge_queue alone (give one, or leave "
+                    "it out)")) {
+        return false;
     }
     if (cli_given(args, CLI_OPT_ALIGNED) && method != KITH_SELECT_MERGE_QUEUE) {
         return refuse(error, "--aligned",

@@ -53,8 +53,9 @@ static int check_parts(const cli_args *args)
 {
     const bool wrong = cli_given(args, CLI_OPT_PARTS) && !cli_given(args, CLI_OPT_FORMAT) &&
                        !cli_output_ends(args->output, ".kith");
-    return wrong ? cli_wrong(args->output, "--parts writes .kith files (give -o a name that ends "
-                                           "in .kith)")
+    return wrong ? cli_wrong(args->output,
+                             "--tune parts writes .kith files (give -o a name that ends "
+                             "in .kith)")
                  : CLI_DONE;
 }
 

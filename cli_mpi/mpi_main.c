@@ -16,7 +16,7 @@ static const char usage[] =
     "The graph of kith graph --shards, byte for byte, by many processes. All see POINTS, FOLDER "
     "and\n"
     "the folder of FILE. Without --shards FOLDER is FILE.shards. Options are those of kith graph;\n"
-    "--threads, --memory and --gpu-memory are each rank's own. See man kith-mpi.\n";
+    "--threads, --memory and --tune gpu-memory are each rank's own. See man kith-mpi.\n";
 
 enum { MOST_WORDS = 512 };
 
@@ -76,8 +76,8 @@ static int graph(mpi_team *team, cli_args *args)
 {
     args->team = &team->team;
     if (team->team.shards.worker > 0) {
-        args->given |= (uint64_t)1 << CLI_OPT_QUIET;
-        args->given &= ~((uint64_t)1 << CLI_OPT_JSON);
+        args->given[CLI_OPT_QUIET] = true;
+        args->given[CLI_OPT_JSON] = false;
     }
     mpi_team_divide(team, args);
     const bool idle = cli_given(args, CLI_OPT_DRY_RUN) && team->team.shards.worker > 0;
@@ -96,6 +96,11 @@ static int answer(mpi_team *team, request *r)
     case CLI_REQUEST_HELP:
     case CLI_REQUEST_COMMAND_HELP:
         (void)(speaks && fputs(usage, stdout));
+        return CLI_DONE;
+    case CLI_REQUEST_TUNE_HELP:
+        if (speaks) {
+            cli_help_print_tunes(stdout, r->args.command);
+        }
         return CLI_DONE;
     case CLI_REQUEST_VERSION:
         (void)(speaks && printf("kith-mpi %s (%s)\n", kith_version(), kith_commit()));

@@ -16,7 +16,7 @@ The comparison leans towards the peer. pynndescent's n_neighbors counts the row 
   recall   share of all first K = 10 whose distance is at most that of kith's exact graph's K-th, computed
            in double from the ids (ties are no misses); all rows
   said     what kith printed, with its 95 % interval, of its sample of rows that it solved exactly. Settings
-           that name no recall are timed with --sample 0, and run once more for this and for the rounds, which
+           that name no recall are timed with sample=0, and run once more for this and for the rounds, which
            go to a file beside the other: descent_rounds.csv
 """
 import argparse
@@ -98,8 +98,8 @@ class Engine:
 
     def with_sample(self):
         """The same with the sample that kith takes by itself."""
-        at = self.words.index("--sample") if "--sample" in self.words else len(self.words)
-        return self.words[:at] + self.words[at + 2:]
+        at = self.words.index("sample=0") if "sample=0" in self.words else len(self.words) + 1
+        return self.words[:at - 1] + self.words[at + 1:]
 
     def command(self, words=None):
         """Without the folders of this machine."""
@@ -111,8 +111,8 @@ def words_of(setting):
     """Options of the program."""
     found = []
     for name, value in setting.items():
-        option = "--" + name.replace("_", "-")
-        found += [option] if value is True else [option, str(value)]
+        option = name.replace("_", "-")
+        found += [f"--{option}", str(value)] if option == "recall" else ["--tune", f"{option}={value}"]
     return found
 
 
@@ -124,7 +124,7 @@ def kith_engine(options, path, work, folder, name, setting):
     if setting is None:
         return Engine("kith-exact", name, [*words, "--method", "exact"], output)
     words += ["--method", "descent", *words_of(setting)]
-    return Engine("kith-descent", name, words + ([] if "recall" in setting else ["--sample", 0]), output)
+    return Engine("kith-descent", name, words + ([] if "recall" in setting else ["--tune", "sample=0"]), output)
 
 
 def peer_engine(options, path, work, folder, name, label, setting):
@@ -216,7 +216,7 @@ def ask_again(engine, options):
     """With the sample, for what kith says of itself; its rounds."""
     if engine.name != "kith-descent":
         return {}
-    if "--sample" not in engine.words:
+    if "sample=0" not in engine.words:
         return engine.said
     found = engine.call(engine.with_sample(), options)
     return found[1] if found else {}

@@ -8,7 +8,7 @@
                 KITH_DATA, cut in the middle
 
 Ways: direct (a descent of all), halves (both graphs that are merged, one after the other), merge, the same of at
-most 5 rounds, merge of lists that are filled by chance (--start random, as the paper's), merge of all pairs across
+most 5 rounds, merge of lists that are filled by chance (start=random, as the paper's), merge of all pairs across
 (exact). Time: on a GPU that of a call, median of --runs, the first one not counted; on the processor what the program
 says of descending or merging, reading and writing left out. recall@10: on a GPU of 1,000 rows solved by PyTorch in
 double; on the processor that of the program's own sample of 1,000 rows.
@@ -182,10 +182,10 @@ def bench_files(options, run, here, work, rows, columns):
     add("direct", "", [["graph", here / "all.u8bin", *graph]], of_graph)
     add("halves", "", [["graph", here / f"{side}.u8bin", *graph] for side in "ab"], of_graph)
     for share in options.share:
-        more = ["--start-share", share / rows] if share else []
+        more = ["--tune", f"start-share={share / rows}"] if share else []
         add("merge", f"{share:g}" if share else "", [merge + more], lambda said: said["seconds"]["merge"])
-    add("merge, 5 rounds", "", [merge + ["--rounds", 5]], lambda said: said["seconds"]["merge"])
-    add("chance", "", [merge + ["--start", "random"]], lambda said: said["seconds"]["merge"])
+    add("merge, 5 rounds", "", [merge + ["--tune", "rounds=5"]], lambda said: said["seconds"]["merge"])
+    add("chance", "", [merge + ["--tune", "start=random"]], lambda said: said["seconds"]["merge"])
     add("exact", "", [merge + ["--exact"]], lambda said: said["seconds"]["merge"])
     finish(table, options)
 

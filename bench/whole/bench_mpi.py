@@ -60,7 +60,7 @@ def run(options, points, folder, method, team):
     ranks, threads = team
     words = mpirun(ranks)
     words += [options.build.resolve() / "kith-mpi", "graph", points, "-k", options.k, "--threads", threads]
-    words += ["--device", "cpu", "--shards", folder / "work", "--shard-count", options.shard_count]
+    words += ["--device", "cpu", "--shards", folder / "work", "--tune", f"shard-count={options.shard_count}"]
     words += ["-o", folder / f"{ranks}x{threads}.kith", "--json", "--quiet"]
     words += ["--method", "descent", "--recall", options.recall] if method == "descent" else []
     start = time.monotonic()

@@ -3,7 +3,7 @@
 """A graph of points in a file, at once and from shards (kith graph --shards); rows go to bench/results/shards.csv.
 
     bench/whole/bench_shards.py --build build --rows 20000000 --columns 96 -k 32 --device cuda \\
-        --gpu-memory 16G --memory 24G --method descent --recall 0.95@10
+        --tune gpu-memory=16G --memory 24G --method descent --recall 0.95@10
 
 Points are clusters of about a thousand, of which half the variance lies in twelve directions; made once (on the
 first GPU where PyTorch finds one, else by NumPy) and kept as FOLDER/points-ROWS-COLUMNS.fbin. Their pages are
@@ -169,8 +169,8 @@ def measure(options, points, work):
         row["recall_at_once"] = recall_of(at_once)
         print(f"at once: {row['seconds_at_once']:.1f} s, recall {row['recall_at_once']}", flush=True)
     words = common + ["-o", work / "shards.kith", "--shards", work / "shards", "--memory", options.memory]
-    words += ["--gpu-memory", options.gpu_memory] if options.gpu_memory else []
-    words += ["--shard-count", options.shard_count] if options.shard_count else []
+    words += ["--tune", f"gpu-memory={options.gpu_memory}"] if options.gpu_memory else []
+    words += ["--tune", f"shard-count={options.shard_count}"] if options.shard_count else []
     said, row["seconds"] = run(words, points)
     shards = said["shards"]
     row |= {"commit": said["commit"], "backend": said["backend"], "gpu": said["gpu"] or "", "method": said["method"],

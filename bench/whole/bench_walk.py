@@ -131,7 +131,7 @@ def kith_rows(kith, files, options):
     exact["seconds"]["screen"] += exact["seconds"].get("rescore", 0.0)
     yield {"engine": "kith exact", "setting": "", "told": exact, "recall": 1.0, "build": 0.0,
            "command": f"kith search points queries -k {K}"}
-    settings = [(f"width {width}", ("--width", width, "--sample", 0)) for width in WIDTHS]
+    settings = [(f"width {width}", ("--tune", f"width={width},sample=0")) for width in WIDTHS]
     settings += [(f"recall {recall}", ("--recall", recall)) for recall in (RECALLS if options.recall else ())]
     for setting, more in settings:
         words = ("search", files["graph"], files["points"], files["queries"], "-k", K, *more, "-o", files["found"])

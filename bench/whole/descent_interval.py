@@ -42,7 +42,7 @@ def count(options, path, work, truth, output, setting):
     """Seeds whose interval contains the truth, all true recalls, all widths."""
     inside, recalls, widths = 0, [], []
     for seed in range(1, options.seeds + 1):
-        more = ["--method", "descent", "--seed", seed, "--sample", options.sample,
+        more = ["--method", "descent", "--tune", f"seed={seed},sample={options.sample}",
                 *bench_descent.words_of(setting)]
         said, ids = graph(options, path, work, output, more)
         recall = bench_descent.recall(work, ids, truth)

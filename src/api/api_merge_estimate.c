@@ -5,7 +5,7 @@
  *                nearest across (api_across.c), on a GPU all pairs, one direction after the other
  *   a descent    goes on from both graphs, and a sample is solved exactly, which tells its recall
  *
- * On two threads with AMX, k = 10, the last tenth added or halves made one, --sample 0: 100,000 and
+ * On two threads with AMX, k = 10, the last tenth added or halves made one, no sample: 100,000 and
  * 400,000 SIFT descriptors, lidar, covertype, phat0, Fashion-MNIST, imdb (docs/nn-descent.md). */
 #include "api/api_across.h"
 #include "api/api_call.h"

@@ -3,11 +3,10 @@
  * algorithm.
  *
  *   device pointer   an address that only copies and kernels may follow
- *   budget           --gpu-memory, or what is free less a margin; allocations beyond it fail with
- *                    KITH_E_DEVICE_MEMORY, which drivers answer with smaller batches (and with
- *                    kin_forgive, so that the sentence of the first try is not the last word)
- *   threads          one thread works with a kin_gpu at a time: api/ holds it locked while a
- *                    call works with it (kin_gpu_enter)
+ *   budget           the caller's limit, or what is free less a margin; allocations beyond it fail
+ * with KITH_E_DEVICE_MEMORY, which drivers answer with smaller batches (and with kin_forgive, so
+ * that the sentence of the first try is not the last word) threads          one thread works with a
+ * kin_gpu at a time: api/ holds it locked while a call works with it (kin_gpu_enter)
  */
 #ifndef KIN_GPU_GPU_H
 #define KIN_GPU_GPU_H

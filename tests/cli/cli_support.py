@@ -26,6 +26,7 @@ METRICS = ("euclidean sqeuclidean inner_product cosine correlation manhattan che
            "hamming jaccard kl").split()
 COMMANDS = ("graph", "search", "eval", "select", "predict", "tree", "merge", "add",
             "remove", "info", "convert", "devices")
+TUNED = ("graph", "search", "select", "predict", "merge", "add", "remove")
 
 
 def main():

@@ -65,19 +65,19 @@ class Graph(CliCase):
             self.assertEqual(files[0], files[2])
 
     def test_pipelines(self):
-        """--pipeline matrix by every method writes the file that the fused one writes"""
+        """--tune pipeline=matrix by every method writes the file that the fused one writes"""
         points = "points.u8bin"
         self.points(points)
         self.works("graph", points, "-k", "4", "-o", "fused.npz")
         wanted = (self.folder / "fused.npz").read_bytes()
         for method in ("auto scan insertion heap merge_queue quick bitonic radix "
                        "threshold_heap").split():
-            told = self.works_json("graph", points, "-k", "4", "--pipeline", "matrix", "--select",
-                                   method, "--device", "cpu", "-o", "matrix.npz")
+            told = self.works_json("graph", points, "-k", "4", "--tune", f"pipeline=matrix,select={method}",
+                                   "--device", "cpu", "-o", "matrix.npz")
             self.assertEqual(told["screen"], "matrix")
             self.assertIn("select", told["seconds"])
             self.assertEqual((self.folder / "matrix.npz").read_bytes(), wanted)
-        self.fails(1, "graph", points, "-k", "4", "--pipeline", "hybrid", "--device", "cpu",
+        self.fails(1, "graph", points, "-k", "4", "--tune", "pipeline=hybrid", "--device", "cpu",
                    says=["pipeline is hybrid", "the device cpu was asked for"])
 
     def test_methods(self):
@@ -95,7 +95,7 @@ class Graph(CliCase):
         self.assertEqual(told["method"], "tree")
         self.fails(1, "graph", points, "-k", "4", "--method", "tree", "--metric", "cosine",
                    says=["method is tree and the metric is cosine", "chebyshev"])
-        self.fails(1, "graph", points, "-k", "4", "--method", "tree", "--pipeline", "matrix",
+        self.fails(1, "graph", points, "-k", "4", "--method", "tree", "--tune", "pipeline=matrix",
                    says=["method is tree"])
 
     def test_nothing_without_output(self):
@@ -143,7 +143,7 @@ class Graph(CliCase):
         for at, other in enumerate(graph["ids"][0]):
             near[at // 4][other] = graph["distances"][0][at]
         for name, keeps in (("union", any), ("mutual", all)):
-            for more in ([], ["--method", "descent", "--sample", "0"]):
+            for more in ([], ["--method", "descent", "--tune", "sample=0"]):
                 told = self.works_json("graph", "points.u8bin", "-k", "4", "--symmetric", name, "-o",
                                        "s.npz", *more)
                 arrays = read_npz(self.folder / "s.npz")
@@ -380,7 +380,7 @@ class Others(CliCase):
     def test_device_of_a_job(self):
         """a job says where it ran; small ones run on the processor, whatever there is"""
         self.points()
-        for arguments in ((), ("--device", "auto", "--gpu-memory", "1G"), ("--device", "cpu")):
+        for arguments in ((), ("--device", "auto", "--tune", "gpu-memory=1G"), ("--device", "cpu")):
             told = self.works_json("graph", "points.u8bin", "-k", "3", *arguments)
             self.assertEqual((told["backend"], told["gpu"], told["peak_bytes"]["gpu"]),
                              ("cpu", None, 0))

@@ -19,7 +19,7 @@ class Descent(CliCase):
 
     def test_recall_is_reached(self):
         """rounds end when the sample has the recall; what is told agrees with kith eval"""
-        found = self.descend("--recall", "0.98", "--start", "random", "--sample", 400, "--seed", 4, "-o", "g.kith")
+        found = self.descend("--recall", "0.98", "--tune", "start=random,sample=400,seed=4", "-o", "g.kith")
         self.assertEqual((found["method"], found["exact"]), ("descent", False))
         recall = found["recall"]
         self.assertEqual((recall["at"], recall["sample"]), (10, 400))
@@ -46,11 +46,11 @@ class Descent(CliCase):
                                     r"\(1,000 points solved exactly\)$")
         self.assertTrue(any(line.startswith("method: descent, ") for line in lines))
         self.assertTrue(any(line.startswith("round 0: ") for line in lines))
-        lines = self.works("graph", "p.u8bin", "-k", K, "--method", "descent", "--sample",
-                           0).splitlines()
+        lines = self.works("graph", "p.u8bin", "-k", K, "--method", "descent", "--tune",
+                           "sample=0").splitlines()
         self.assertTrue(lines[-1].startswith("recall: not estimated"), lines[-1])
-        lines = self.works("graph", "p.u8bin", "-k", 4, "--method", "descent", "--sample",
-                           ROWS).splitlines()
+        lines = self.works("graph", "p.u8bin", "-k", 4, "--method", "descent", "--tune",
+                           f"sample={ROWS}").splitlines()
         self.assertRegex(lines[-1],
                          r"^recall@4 = \d\.\d{4} \+- 0\.0000 \(8,500 points solved exactly\)$")
 
@@ -74,23 +74,23 @@ class Descent(CliCase):
     def test_same_seed(self):
         """the same bytes for the same seed with any number of threads, others for another seed"""
         for name, words in (("a", ("--threads", 1)), ("b", ("--threads", 2)),
-                            ("c", ("--deterministic",)), ("d", ("--seed", 7))):
-            self.descend("--start", "random", "--rounds", 1, "--sample", 0, "-o", f"{name}.npz",
+                            ("c", ("--threads", 1)), ("d", ("--tune", "seed=7"))):
+            self.descend("--tune", "start=random,rounds=1,sample=0", "-o", f"{name}.npz",
                          *words)
         data = {name: (self.folder / f"{name}.npz").read_bytes() for name in "abcd"}
         self.assertTrue(data["a"] == data["b"], "threads")
-        self.assertTrue(data["a"] == data["c"], "--deterministic")
+        self.assertTrue(data["a"] == data["c"], "threads")
         self.assertTrue(data["a"] != data["d"], "seed")
 
     def test_init(self):
         """a poor graph is refined; an exact one stays as it is; one of other points is refused"""
-        poor = self.descend("--start", "random", "--rounds", 0, "-o", "poor.kith")
+        poor = self.descend("--tune", "start=random,rounds=0", "-o", "poor.kith")
         self.assertEqual((poor["start"], len(poor["rounds"])), ("random", 1))
         better = self.descend("--init", "poor.kith")
         self.assertEqual(better["start"], "graph")
         self.assertGreater(better["recall"]["estimate"], poor["recall"]["estimate"])
         self.works("graph", "p.u8bin", "-k", K, "--method", "exact", "-o", "exact.npz")
-        self.assertEqual(self.descend("--init", "exact.npz", "--rounds", 1)["recall"]["estimate"], 1)
+        self.assertEqual(self.descend("--init", "exact.npz", "--tune", "rounds=1")["recall"]["estimate"], 1)
         self.points("few.u8bin", 50, COLUMNS)
         self.works("graph", "few.u8bin", "-k", 3, "-o", "few.npz")
         self.fails(1, "graph", "p.u8bin", "-k", K, "--method", "descent", "--init", "few.npz",
@@ -100,10 +100,10 @@ class Descent(CliCase):
 
     def test_not_reached(self):
         """a recall that one round cannot reach is not claimed"""
-        words = ("--recall", "0.999", "--start", "random", "--rounds", 1)
+        words = ("--recall", "0.999", "--tune", "start=random,rounds=1")
         self.assertFalse(self.descend(*words)["reached"])
         text = self.works("graph", "p.u8bin", "-k", K, "--method", "descent", *words)
-        self.assertIn("a recall of 0.999 was not reached, --rounds were run", text)
+        self.assertIn("a recall of 0.999 was not reached, all rounds= were run", text)
 
     def test_auto(self):
         """auto is exact where that is sooner, and says so; --recall 1 is exact"""
@@ -156,7 +156,7 @@ class Descent(CliCase):
                                     metric, "--recall", "0.9", "--include-self")
             self.assertGreater(found["recall"]["estimate"], 0.85, metric)
         self.fails(1, "graph", "p.u8bin", "-k", K, "--method", "descent", "--metric", "kl",
-                   "--start", "screen", says=["start is screen and the metric is kl"])
+                   "--tune", "start=screen", says=["start is screen and the metric is kl"])
 
     def test_small(self):
         """so few points that every pair is looked at"""
@@ -172,36 +172,36 @@ class WrongUsage(CliCase):
     def test_rules(self):
         """what has no meaning together is wrong usage"""
         for words, says in (
-                ("--rounds 3", "--rounds: goes with --method descent, or with --recall"),
-                ("--seed 3", "--seed: goes with --method descent, or with --recall"),
-                ("--deterministic --method tree", "--deterministic: goes with"),
+                ("--tune rounds=3", "--tune rounds: goes with --method descent, or with --recall"),
+                ("--tune seed=3", "--tune seed: goes with --method descent, or with --recall"),
+                ("--deterministic", "--deterministic: is no option, answers always are"),
                 ("--recall 0.9 --method exact", "--recall: goes with --method descent or auto"),
                 ("--recall 0.9 --method tree", "--recall: goes with --method descent or auto"),
                 ("--recall 0.9@11", "--recall: is of more neighbours than k"),
                 ("--recall 0.9 --radius 3", "--recall: does not go together with --radius"),
-                ("--recall 0.9 --pipeline matrix", "--pipeline: goes with exact methods"),
-                ("--recall 0.9 --sample 0", "--recall: is not known without a sample"),
+                ("--recall 0.9 --tune pipeline=matrix", "--tune pipeline: goes with exact methods"),
+                ("--recall 0.9 --tune sample=0", "--recall: is not known without a sample"),
                 ("--method descent --radius 3", "descent does not go together with --radius"),
-                ("--method descent --pipeline hybrid", "--pipeline: goes with exact methods"),
-                ("--method descent --tree-height 3", "--tree-height: goes with --method tree"),
-                ("--method descent --list 10", "--list: must be above k"),
-                ("--method descent --start random --start-share 0.1", "--start-share: goes with"),
-                ("--method descent --init x --start random", "--init: does not go together"),
-                ("--method descent --init x --start-share 0.1", "--init: does not go together"),
-                ("--method descent --start graph", "'graph' is no start (known: auto, random,")):
+                ("--method descent --tune pipeline=hybrid", "--tune pipeline: goes with exact methods"),
+                ("--method descent --tune tree-height=3", "--tune tree-height: goes with --method tree"),
+                ("--method descent --tune list=10", "--tune list: must be above k"),
+                ("--method descent --tune start=random,start-share=0.1", "--tune start-share: goes with"),
+                ("--method descent --init x --tune start=random", "--init: does not go together"),
+                ("--method descent --init x --tune start-share=0.1", "--init: does not go together"),
+                ("--method descent --tune start=graph", "'graph' is no start (known: auto, random,")):
             self.fails(2, "graph", "p.u8bin", "-k", 10, *words.split(), says=[says])
-        for option, values in (("--recall", ("0", "1.1", "-1", "x", "0.9@", "0.9@0", "@10", "nan")),
-                               ("--delta", ("0", "2", "x")), ("--start-share", ("0", "1.5")),
-                               ("--rounds", ("-1", "x")), ("--candidates", ("0", "1.5")),
-                               ("--list", ("1", "99999999999")), ("--sample", ("-1", "x"))):
+        descent = ("graph", "p.u8bin", "-k", 10, "--method", "descent")
+        for value in ("0", "1.1", "-1", "x", "0.9@", "0.9@0", "@10", "nan"):
+            self.fails(2, *descent, "--recall", value, says=[f"kith: --recall: '{value}' is no "])
+        for key, values in (("delta", ("0", "2", "x")), ("start-share", ("0", "1.5")),
+                            ("rounds", ("-1", "x")), ("candidates", ("0", "1.5")),
+                            ("list", ("1", "99999999999")), ("sample", ("-1", "x"))):
             for value in values:
-                self.fails(2, "graph", "p.u8bin", "-k", 10, "--method", "descent", option, value,
-                           says=[f"kith: {option}: '{value}' is no "])
+                self.fails(2, *descent, "--tune", f"{key}={value}",
+                           says=[f"kith: --tune {key}: '{value}' is no "])
         for command in ("search a b", "predict a b c"):
             self.fails(2, *command.split(), "-k", 3, "--method", "descent",
                        says=["--method: descent is for kith graph alone"])
-        self.assertTrue(re.search(r"--deterministic .*costs nothing",
-                                  self.works("graph", "--help")))
 
 
 if __name__ == "__main__":

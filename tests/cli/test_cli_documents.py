@@ -4,14 +4,18 @@ import re
 import subprocess
 
 import cli_support as support
-from cli_support import COMMANDS, METRICS, CliCase
+from cli_support import COMMANDS, METRICS, TUNED, CliCase
 
 
 def options_of(text):
-    """Every option that stands in the Options block of a help text."""
-    block = text.split("\nOptions:\n")[1].split("\n\n")[0]
-    words = [re.match(r" *((?:-\w, )?--[\w-]+|-\w)", line)[1] for line in block.splitlines()]
+    """Every option that a help text has a line for."""
+    words = re.findall(r"^  ((?:-\w, )?--[\w-]+|-\w)\b", text.split("\nExamples:\n")[0], re.MULTILINE)
     return {option for word in words for option in word.split(", ")}
+
+
+def keys_of(text):
+    """Every key of --tune, with = where it has a value."""
+    return set(re.findall(r"^  ([\w-]+=?)", text, re.MULTILINE))
 
 
 class Documents(CliCase):
@@ -28,6 +32,14 @@ class Documents(CliCase):
             found = {option for line in tagged for option in re.findall(r"(?<![\w-])--?[\w-]+",
                                                                         re.sub(r"\\f.", " ", line))}
             self.assertEqual(found, options_of(self.works(command, "--help")), command)
+
+    def test_man_tuning(self):
+        """... and the keys of its --tune"""
+        for command in TUNED:
+            block = self.page(f"kith-{command}").split(".SH TUNING\n")[1].split("\n.SH ")[0]
+            found = {re.sub(r"\\f.", "", line).split("=")[0] for line in re.findall(r"\.TP\n(.*)", block)}
+            keys = keys_of(self.works(command, "--tune", "help"))
+            self.assertEqual(found, {key.rstrip("=") for key in keys}, command)
 
     def test_man_page_of_kith(self):
         """kith.1 has every command, and the exit codes"""
@@ -58,6 +70,10 @@ class Documents(CliCase):
         for command in COMMANDS:
             self.assertEqual(self.complete("kith", command, "-"),
                              options_of(self.works(command, "--help")), command)
+        for command in TUNED:
+            self.assertEqual(self.complete("kith", command, "--tune", ""),
+                             keys_of(self.works(command, "--tune", "help")) | {"help"}, command)
+        self.assertEqual(self.complete("kith", "graph", "--tune", "rou"), {"rounds="})
         self.assertEqual(self.complete("kith", "graph", "--metric", ""), set(METRICS))
         self.assertEqual(self.complete("kith", "graph", "p", "--metric", "co"),
                          {"cosine", "correlation"})

@@ -38,7 +38,7 @@ class Grow(CliCase):
                          ("exact", True, FIRST, SECOND, K))
         self.works("convert", "a.kith", "a.ivecs", "-q")
         done = self.works_json("merge", "a.ivecs", "a.u8bin", "b.kith", "b.u8bin", "--exact", "-o",
-                               "m.kith", "--sample", FIRST + SECOND)
+                               "m.kith", "--tune", f"sample={FIRST + SECOND}")
         self.assertFalse(done["exact"])  # a file of ids does not say that it is
         self.assertEqual(done["recall"]["estimate"], 1.0)
         done = self.works_json("merge", "b.kith", "b.u8bin", "a.kith", "a.u8bin", "-k", 5, "-o",
@@ -53,7 +53,7 @@ class Grow(CliCase):
         for name in "cd":
             self.graph(name)
         words = ("merge", "c.kith", "c.u8bin", "d.kith", "d.u8bin")
-        done = self.works_json(*words, "--sample", 300, "-o", "m.kith")
+        done = self.works_json(*words, "--tune", "sample=300", "-o", "m.kith")
         self.assertEqual((done["method"], done["exact"], done["start"]), ("descent", False, "graph"))
         told = self.works_json("eval", "m.kith", "--points", "e.u8bin", "--sample", 300)["recall"]
         self.assertAlmostEqual(told["estimate"], done["recall"]["estimate"], places=12)
@@ -150,10 +150,10 @@ class Grow(CliCase):
             self.assertFalse((self.folder / "m.kith").exists())
         self.blames_the_right_file()
         self.fails(1, *merge[:-1], "a.kith", says=("a.kith",))
-        for words, says in ((merge[:-2], "-o is missing"), (merge + ("--exact", "--rounds", 3), "--exact"),
+        for words, says in ((merge[:-2], "-o is missing"), (merge + ("--exact", "--tune", "rounds=3"), "--exact"),
                             (merge + ("--points-out", "m.kith"), "two outputs"),
                             (merge + ("--map", "x.csv"), "--map"),
-                            (merge + ("--recall", "0.9", "--sample", 0), "--recall")):
+                            (merge + ("--recall", "0.9", "--tune", "sample=0"), "--recall")):
             self.fails(2, *words, says=(says,))
 
 

@@ -45,7 +45,7 @@ class RankCase(CliCase):
 
     def words(self, *more, folder="work", count=5):
         return ["graph", "points.u8bin", "-k", "9", "-q", "-o", "out.kith", "--shards", folder,
-                "--shard-count", str(count), "--threads", "1", *more]
+                "--tune", f"shard-count={count}", "--threads", "1", *more]
 
     def whole(self, *more):
         self.works("graph", "points.u8bin", "-k", 9, "-q", "-o", "whole.kith", *more)
@@ -86,7 +86,7 @@ class Ranks(RankCase):
             self.ranks(ranks, *self.words(count=count))
             self.assertEqual((self.folder / "out.kith").read_bytes(), expected, (ranks, count))
             self.assertFalse((self.folder / "work").exists())
-        words = [word for word in self.words() if word not in ("--shard-count", "5", "-q")]
+        words = [word for word in self.words() if word not in ("--tune", "shard-count=5", "-q")]
         out, _ = self.ranks(2, *words, "--json")
         said = support.json.loads(out)
         self.assertEqual((said["shards"]["count"], said["shards"]["steps"]), (4, 10))
@@ -108,11 +108,11 @@ class Ranks(RankCase):
     def test_descent(self):
         """approximate graphs by many ranks are those of one process: pairs, and groups of near
         points"""
-        words = ["--method", "descent", "--recall", "0.95", "--seed", "3"]
+        words = ["--method", "descent", "--recall", "0.95", "--tune", "seed=3"]
         self.case(800, 8)
         self.approximate("pairs", [*self.words(), *words], 15, 2, 3)
         self.case(16500, 3)
-        free = [word for word in self.words() if word not in ("--shard-count", "5")]
+        free = [word for word in self.words() if word not in ("--tune", "shard-count=5")]
         out, _ = self.ranks(2, *free, *words, "--json")
         count = support.json.loads(out)["shards"]["count"]
         self.assertEqual(count, 3)
@@ -124,7 +124,7 @@ class Ranks(RankCase):
         """one rank dies, all end; other ranks go on, then one process; what is damaged is made
         again"""
         self.case(1000 if support.SLOW else 3000, 24)
-        words = self.words("--metric", "chi2", "--keep-shards", count=6)
+        words = self.words("--metric", "chi2", "--tune", "keep-shards", count=6)
         expected = self.whole("--metric", "chi2")
         for ranks, version in ((3, 2), (2, 4)):
             child = self.spawn(*mpirun(ranks), MPI, *words)
@@ -182,7 +182,7 @@ class Ranks(RankCase):
         """one of two ranks is wrong: both end, and one line names it, the file and a remedy"""
         self.case(60, 4)
         words = self.words()
-        self.works(*words, "--keep-shards")
+        self.works(*words, "--tune", "keep-shards")
         shutil.copytree(self.folder / "work", self.folder / "other")
         (self.folder / "copy.u8bin").write_bytes((self.folder / "points.u8bin").read_bytes())
         (self.folder / "out.kith").unlink()
@@ -240,7 +240,7 @@ class Ranks(RankCase):
         _, told = self.ranks(2, *words, code=1)
         self.assertIn("out.kith.shards/shards.journal: is no journal of kith", told[0])
         (self.folder / "out.kith.shards" / "shards.journal").unlink()
-        self.ranks(2, *words, "--shard-count", "3")
+        self.ranks(2, *words, "--tune", "shard-count=3")
         self.assertEqual((self.folder / "out.kith").read_bytes(), self.whole())
 
 
@@ -306,7 +306,7 @@ class Gpus(RankCase):
     def test_memory(self):
         """ranks that share a GPU divide its memory: as many shards as with half of it each"""
         self.case(1500, 6)
-        words = [word for word in self.words() if word not in ("--shard-count", "5")]
+        words = [word for word in self.words() if word not in ("--tune", "shard-count=5")]
         words += ["--method", "descent", "--device", "cuda", "--dry-run", "--json"]
         counts = []
         for gpus, mebibytes in ((1, 32), (2, 16), (2, 32)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kith graph --shards --parts: files of rows and one that names them are the graph in one file,
+"""kith graph --shards --tune parts=N: files of rows and one that names them are the graph in one file,
 byte for byte, however often the job is killed; what is missing or wrong is named."""
 import random
 import signal
@@ -16,8 +16,8 @@ class PartCase(ShardCase):
         super().case(rows, columns, letters, name)
 
     def parts(self, *words, count, shards=3, k=64):
-        return self.graph("-o", "out.kith", "--shards", "work", "--shard-count", shards, "--parts",
-                          count, *words, k=k)
+        return self.graph("-o", "out.kith", "--shards", "work", "--tune", 
+                          f"shard-count={shards},parts={count}", *words, k=k)
 
     def part_files(self):
         return [name for name in self.files() if name.startswith("out-")]
@@ -49,10 +49,10 @@ class Bytes(PartCase):
 
     def test_approximate(self):
         """pairs of shards, and groups that overlap: the same as in one file, with the recall"""
-        for make, k, more in ((lambda: self.case(rows=1200, columns=8), 64, ["--sample", 200]),
+        for make, k, more in ((lambda: self.case(rows=1200, columns=8), 64, ["--tune", "sample=200"]),
                               (lambda: self.clusters(4000), 16, ["--recall", "0.9"])):
             make()
-            words = self.graph("-q", "-o", "one.kith", "--shards", "work", "--shard-count", 3,
+            words = self.graph("-q", "-o", "one.kith", "--shards", "work", "--tune", "shard-count=3",
                                "--method", "descent", *more, k=k)
             groups = self.works_json(*words)["shards"]["groups"]
             said = self.works_json(*self.parts("-q", "--method", "descent", *more, count=4, k=k))
@@ -131,7 +131,7 @@ class Resume(PartCase):
         """a disk without room for all parts is told before the work; with room the job is done"""
         disk = self.small_disk("600k")
         self.case()
-        words = self.graph("-q", "-o", "disk/out.kith", "--shards", "work", "--parts", 3, k=64)
+        words = self.graph("-q", "-o", "disk/out.kith", "--shards", "work", "--tune", "parts=3", k=64)
         self.fails(1, *words, says=["disk/out-0000", "cannot be had: No space left on device",
                                     "free some space"])
         self.assertEqual(list(disk.iterdir()), [])
@@ -143,10 +143,10 @@ class Resume(PartCase):
     def test_parts_change(self):
         """another number of parts, or one file, of lists that stand: nothing is computed again"""
         self.case()
-        self.works(*self.parts("-q", "--keep-shards", count=3))
+        self.works(*self.parts("-q", "--tune", "keep-shards", count=3))
         for count, files in ((2, 2), (1, 1)):
             self.forget()
-            said = self.works_json(*self.parts("-q", "--keep-shards", count=count))
+            said = self.works_json(*self.parts("-q", "--tune", "keep-shards", count=count))
             self.assertEqual((said["shards"]["stood"], said["shards"]["parts"]), (6, files))
             self.assertEqual(self.joined(), self.whole("kith", k=64))
 
@@ -155,16 +155,16 @@ class Mistakes(PartCase):
     def test_usage(self):
         """what does not go together with parts, or needs them"""
         for count in ("0", "-1", "many", "257"):
-            self.fails(2, *f"graph a -k 3 -o c.kith --shards w --parts {count}".split(),
+            self.fails(2, *f"graph a -k 3 -o c.kith --shards w --tune parts={count}".split(),
                        says=["no number of files (give 1 to 256, or auto)"])
-        self.fails(2, *"graph a -k 3 -o c.kith --parts 3".split(),
-                   says=["--parts: means nothing without --shards"])
-        self.fails(2, *"graph a -k 3 -o c.npz --shards w --parts 3 --format npz".split(),
-                   says=["--parts: are written as .kith alone"])
+        self.fails(2, *"graph a -k 3 -o c.kith --tune parts=3".split(),
+                   says=["--tune parts: means nothing without --shards"])
+        self.fails(2, *"graph a -k 3 -o c.npz --shards w --tune parts=3 --format npz".split(),
+                   says=["--tune parts: are written as .kith alone"])
         self.case()
-        self.fails(2, *self.graph("-o", "out.npz", "--shards", "work", "--parts", 3),
-                   says=["out.npz: --parts writes .kith files"])
-        self.fails(2, *self.graph("-o", "out.csv", "--shards", "work", "--parts", 3))
+        self.fails(2, *self.graph("-o", "out.npz", "--shards", "work", "--tune", "parts=3"),
+                   says=["out.npz: --tune parts writes .kith files"])
+        self.fails(2, *self.graph("-o", "out.csv", "--shards", "work", "--tune", "parts=3"))
         self.fails(2, *self.parts(count=3, k=0))
         self.assertEqual(self.files(), ["points.u8bin"])
 

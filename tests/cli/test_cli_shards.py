@@ -3,6 +3,7 @@
 is killed, and whatever becomes of its folder. KITH_KILLS=50 kills more often."""
 import os
 import random
+import re
 import signal
 import tempfile
 import time
@@ -51,7 +52,7 @@ class ShardCase(CliCase):
     def slow(self, *words, count=6):
         """Some seconds of steps."""
         self.case(rows=3000, columns=24)
-        return self.graph("-q", "-o", "out.kith", "--shards", "work", "--shard-count", count,
+        return self.graph("-q", "-o", "out.kith", "--shards", "work", "--tune", f"shard-count={count}",
                           "--metric", "chi2", *words)
 
     def wait_for(self, child, version):
@@ -75,7 +76,7 @@ class Bytes(ShardCase):
             expected = self.whole(ending)
             for count in ((1, 2, 3, 5, 8, 30) if i == 0 else (3,)):
                 self.works(*self.graph("-q", "-o", f"out.{ending}", "--shards", "work",
-                                       "--shard-count", count))
+                                       "--tune", f"shard-count={count}"))
                 self.assertEqual(self.bytes_of(f"out.{ending}"), expected, (ending, count))
                 self.ended()
 
@@ -86,7 +87,7 @@ class Bytes(ShardCase):
                       ["--metric", "manhattan"], ["--metric", "jaccard"], ["--method", "tree"],
                       ["--method", "exact"], ["--include-self"]):
             expected = self.whole("kith", *words)
-            self.works(*self.graph("-q", "-o", "out.kith", "--shards", "work", "--shard-count", 4,
+            self.works(*self.graph("-q", "-o", "out.kith", "--shards", "work", "--tune", "shard-count=4",
                                    *words))
             self.assertEqual(self.bytes_of("out.kith"), expected, words)
         self.ended()
@@ -97,18 +98,18 @@ class Bytes(ShardCase):
         for name in ("points.fbin", "points.npy", "points.csv"):
             self.works("convert", "points.u8bin", name, "-q")
             expected = self.whole("npz", points=name)
-            self.works(*self.graph("-q", "-o", "out.npz", "--shards", "work", "--shard-count", 3,
+            self.works(*self.graph("-q", "-o", "out.npz", "--shards", "work", "--tune", "shard-count=3",
                                    points=name))
             self.assertEqual(self.bytes_of("out.npz"), expected, name)
 
     def test_report(self):
-        """the plan, the report, and what --keep-shards keeps"""
+        """the plan, the report, and what keep-shards keeps"""
         self.case()
-        words = self.graph("-o", "out.kith", "--shards", "work", "--shard-count", 4)
+        words = self.graph("-o", "out.kith", "--shards", "work", "--tune", "shard-count=4")
         planned = self.works_json(*words, "--dry-run")["shards"]
         self.assertEqual((planned["count"], planned["rows"], planned["steps"]), (4, 150, 10))
         self.assertEqual(self.files(), ["points.u8bin"])
-        said = self.works_json(*words, "--keep-shards")
+        said = self.works_json(*words, "--tune", "keep-shards")
         self.assertTrue(said["exact"])
         self.assertEqual([said["shards"][name] for name in ("count", "steps", "stood", "rebuilt")],
                          [4, 10, 0, 0])
@@ -121,8 +122,8 @@ class Bytes(ShardCase):
     def test_approximate(self):
         """descents and merges: the same bytes each time, and the recall that is told"""
         self.case(rows=3000, columns=12)
-        words = self.graph("-q", "-o", "out.kith", "--shards", "work", "--shard-count", 3,
-                           "--method", "descent", "--sample", 300)
+        words = self.graph("-q", "-o", "out.kith", "--shards", "work", "--tune", "shard-count=3",
+                           "--method", "descent", "--tune", "sample=300")
         self.assertEqual(self.works_json(*words)["recall"]["sample"], 300)
         first = self.bytes_of("out.kith")
         self.works(*words, "--threads", 1)
@@ -136,7 +137,7 @@ class Bytes(ShardCase):
         """points without clusters in many columns: groups are looked for, told of and not taken"""
         self.case(rows=6000, columns=40)
         said = self.works_json(*self.graph("-q", "-o", "out.kith", "--shards", "work", "--recall",
-                                           "0.95", "--method", "descent", "--shard-count", 3))
+                                           "0.95", "--method", "descent", "--tune", "shard-count=3"))
         self.assertEqual([said["shards"][name] for name in ("groups", "steps", "groups_wanted")],
                          [0, 6, 0.975])
         self.assertGreater(said["shards"]["groups_overlap"], 1.0)
@@ -149,8 +150,8 @@ class Bytes(ShardCase):
     def test_groups(self):
         """points in clusters: groups that overlap, a step each; resumed, damaged: the same bytes"""
         self.clusters(13000)
-        words = self.graph("-q", "-o", "out.kith", "--shards", "work", "--shard-count", 3,
-                           "--recall", "0.95", "--method", "descent", "--keep-shards")
+        words = self.graph("-q", "-o", "out.kith", "--shards", "work", "--tune", "shard-count=3",
+                           "--recall", "0.95", "--method", "descent", "--tune", "keep-shards")
         said = self.works_json(*words)
         self.assertEqual([said["shards"][name] for name in ("count", "steps", "groups")], [3, 3, 3])
         self.assertGreater(said["recall"]["estimate"], 0.94)
@@ -195,7 +196,7 @@ class Apart(ShardCase):
 
     def sharded(self, *words, points="points.u8bin", count=8, k=9):
         said = self.works_json(*self.graph("-q", "-o", "out.kith", "--shards", "work",
-                                           "--shard-count", count, *words, k=k, points=points))
+                                           "--tune", f"shard-count={count}", *words, k=k, points=points))
         self.assertEqual(self.bytes_of("out.kith"),
                          self.whole("kith", *words, k=k, points=points), (words, points, count, k))
         self.ended()
@@ -230,7 +231,7 @@ class Apart(ShardCase):
         """kill -9 while pairs are passed over: the next run goes on, and the end is the same"""
         self.in_order(count=9000, clusters=24)
         expected = self.whole("kith", "--metric", "manhattan")
-        words = self.graph("-q", "-o", "out.kith", "--shards", "work", "--shard-count", 16,
+        words = self.graph("-q", "-o", "out.kith", "--shards", "work", "--tune", "shard-count=16",
                            "--metric", "manhattan")
         killed = 0
         for version in (0, 1, 1, 2) if not support.SLOW else (1,):
@@ -249,7 +250,7 @@ class Apart(ShardCase):
     def test_progress(self):
         """the report and the progress tell of it"""
         self.in_order()
-        done = self.kith(*self.graph("-o", "out.kith", "--shards", "work", "--shard-count", 8))
+        done = self.kith(*self.graph("-o", "out.kith", "--shards", "work", "--tune", "shard-count=8"))
         self.assertRegex(done.stdout, r"pairs of shards: \d+ met, \d+ are too far apart; \d+\.\d % "
                                       r"of the pairs of rows were left out\n")
 
@@ -332,7 +333,7 @@ class Resume(ShardCase):
 
     def test_interrupt(self):
         """Ctrl-C says how far it came; other threads may go on; what stood is not done again"""
-        words = self.slow("--keep-shards")
+        words = self.slow("--tune", "keep-shards")
         child = self.start(*words)
         self.wait_for(child, 2)
         child.send_signal(signal.SIGINT)
@@ -362,12 +363,12 @@ class Left(ShardCase):
         super().setUp()
         self.case()
         self.expected = self.whole("kith")
-        self.words = self.graph("-q", "-o", "out.kith", "--shards", "work", "--shard-count", 4)
-        self.works(*self.words, "--keep-shards")
+        self.words = self.graph("-q", "-o", "out.kith", "--shards", "work", "--tune", "shard-count=4")
+        self.works(*self.words, "--tune", "keep-shards")
 
     def test_options(self):
         """another k, metric, number of shards or file is told with both; --restart begins anew"""
-        for k, *words in ([8], [9, "--metric", "l1"], [9, "--shard-count", 5],
+        for k, *words in ([8], [9, "--metric", "l1"], [9, "--tune", "shard-count=5"],
                           [9, "--include-self"], [9, "--method", "descent"]):
             told = self.fails(1, *self.graph("-q", "-o", "out.kith", "--shards", "work", *words,
                                              k=k),
@@ -401,7 +402,7 @@ class Left(ShardCase):
             else:
                 data[generator.randrange(len(data))] ^= 1 << generator.randrange(8)
                 path.write_bytes(data[:len(data) // (1 + i % 3)])
-            done = self.kith(*self.words, "--keep-shards", "--json")
+            done = self.kith(*self.words, "--tune", "keep-shards", "--json")
             self.assertEqual(done.returncode, 0, done.stderr)
             said = support.json.loads(done.stdout)["shards"]
             if i % 3 != 2:
@@ -417,7 +418,7 @@ class Disk(ShardCase):
         """a disk that is full is told; with room the same command goes on"""
         disk = self.small_disk("64k")
         self.case()
-        words = self.graph("-q", "-o", "out.kith", "--shards", "disk/work", "--shard-count", 5)
+        words = self.graph("-q", "-o", "out.kith", "--shards", "disk/work", "--tune", "shard-count=5")
         for size in ("76k", "84k", "92k"):
             self.fails(1, *words, says=["disk/work/shard", "No space left on device",
                                         "free some space"])
@@ -432,16 +433,16 @@ class Disk(ShardCase):
 class Mistakes(ShardCase):
     def test_usage(self):
         """what does not go together with shards, or needs them"""
-        for option in ("--shard-count 3", "--keep-shards", "--restart"):
+        for option in ("--tune shard-count=3", "--tune keep-shards", "--restart"):
             self.fails(2, *f"graph a -k 3 -o c.npz {option}".split(),
-                       says=[f"kith: {option.split()[0]}: means nothing without --shards"])
+                       says=[f"kith: {option.split('=')[0]}: means nothing without --shards"])
         self.fails(2, *"graph a -k 3 --shards w".split(), says=["means nothing without --output"])
         for other in ("--radius 3", "--distances d.fbin", "--init g.npz --method descent",
-                      "--pipeline matrix", "--tree-height 3"):
+                      "--tune pipeline=matrix", "--tune tree-height=3"):
             self.fails(2, *f"graph a -k 3 -o c.npz --shards w {other}".split(),
-                       says=[f"--shards: does not go together with {other.split()[0]}"])
+                       says=[f"--shards: does not go together with {re.split('[= ][^t]', other)[0]}"])
         for count in ("0", "-1", "many", "5000"):
-            self.fails(2, *f"graph a -k 3 -o c.npz --shards w --shard-count {count}".split(),
+            self.fails(2, *f"graph a -k 3 -o c.npz --shards w --tune shard-count={count}".split(),
                        says=["no number of shards"])
 
     def test_refused(self):
@@ -449,14 +450,14 @@ class Mistakes(ShardCase):
         self.case()
         self.fails(1, *self.graph("-o", "out.npz", "--shards", "work", "--format", "csr"),
                    says=["npz, kith, knn, ibin or ivecs"])
-        self.fails(1, *self.graph("-o", "out.npz", "--shards", "work", "--shard-count", 601),
+        self.fails(1, *self.graph("-o", "out.npz", "--shards", "work", "--tune", "shard-count=601"),
                    says=["shards is 601, must be 1 to 600"])
         self.fails(1, *self.graph("-o", "out.npz", "--shards", "points.u8bin"),
                    says=["points.u8bin: cannot be opened as a folder"])
         rows = [[float(i), 2.0] for i in range(100)]
         rows[77][1] = float("nan")
         self.write("bad.fbin", support.matrix_bin(rows, "f"))
-        self.fails(1, *self.graph("-q", "-o", "out.npz", "--shards", "work", "--shard-count", 4,
+        self.fails(1, *self.graph("-q", "-o", "out.npz", "--shards", "work", "--tune", "shard-count=4",
                                   points="bad.fbin"), says=["bad.fbin: points[77, 1] is NaN"])
         self.assertEqual(self.files(), ["bad.fbin", "points.u8bin", "work"])
 

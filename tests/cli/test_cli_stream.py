@@ -84,8 +84,8 @@ class Bytes(StreamCase):
         """screened, direct, and inner product; a matrix that is written; a radius"""
         self.case()
         for words in (["--metric", "cosine"], ["--metric", "chi2"], ["--metric", "ip"],
-                      ["--metric", "manhattan"], ["--pipeline", "matrix"], ["--radius", "40"],
-                      ["--radius", "40", "--method", "tree"], ["--tree-height", "3"]):
+                      ["--metric", "manhattan"], ["--tune", "pipeline=matrix"], ["--radius", "40"],
+                      ["--radius", "40", "--method", "tree"], ["--tune", "tree-height=3"]):
             expected = self.whole("kith", *words)
             self.works(*self.search("-q", "-o", "out.kith", "--chunk", 33, *words))
             self.assertEqual(self.bytes_of("out.kith"), expected, words)

@@ -32,20 +32,20 @@ class Trees(CliCase):
             self.same_answers("x.kith", "p.u8bin", "q.u8bin")
 
     def test_heights_of_one_job(self):
-        """--tree-height of search and graph changes no byte, and is refused with its limits"""
+        """tree-height of search and graph changes no byte, and is refused with its limits"""
         self.points("p.u8bin", 800, 4)
         for command in (("graph", "p.u8bin"), ("search", "p.u8bin", "p.u8bin")):
             self.works(*command, "-k", 4, "--method", "exact", "-o", "e.npz", "-q")
             for height in (1, 5):
-                self.works(*command, "-k", 4, "--method", "tree", "--tree-height", height, "-o",
+                self.works(*command, "-k", 4, "--method", "tree", "--tune", f"tree-height={height}", "-o",
                            "t.npz", "-q")
                 self.assertEqual((self.folder / "e.npz").read_bytes(),
                                  (self.folder / "t.npz").read_bytes())
-            self.fails(1, *command, "-k", 4, "--tree-height", 6,
+            self.fails(1, *command, "-k", 4, "--tune", "tree-height=6",
                        says=["tree_height is 6, must be 0 to 5 for 800 rows"])
-            self.fails(2, *command, "-k", 4, "--tree-height", 3, "--method", "exact",
+            self.fails(2, *command, "-k", 4, "--tune", "tree-height=3", "--method", "exact",
                        says=["--method tree or auto alone"])
-            self.fails(2, *command, "-k", 4, "--tree-height", 29, says=["give 1 to 28"])
+            self.fails(2, *command, "-k", 4, "--tune", "tree-height=29", says=["give 1 to 28"])
 
     def test_threads_and_machines(self):
         """the file does not depend on threads and instruction set, nor does what it answers"""
@@ -107,7 +107,7 @@ class Trees(CliCase):
         self.points("p.u8bin", 300, 3)
         self.works("tree", "build", "p.u8bin", "--metric", "manhattan", "-o", "x.kith", "-q")
         for options in (["--method", "exact"], ["--both"], ["--radius", 20],
-                        ["--pipeline", "matrix"]):
+                        ["--tune", "pipeline=matrix"]):
             k = [] if "--radius" in options else ["-k", 2]
             done = self.works_json("search", "x.kith", "p.u8bin", *k, *options)
             self.assertEqual(done["metric"], "manhattan")
@@ -190,7 +190,7 @@ class Mistakes(CliCase):
         """a search that the tree in its file cannot do says which one can"""
         self.wrong(1, "search", "x.kith", "p.u8bin", "-k", 2, "--metric", "manhattan",
                    says=["x.kith: its tree is for euclidean", "--method exact"])
-        self.wrong(1, "search", "x.kith", "p.u8bin", "-k", 2, "--tree-height", 2, says=["already"])
+        self.wrong(1, "search", "x.kith", "p.u8bin", "-k", 2, "--tune", "tree-height=2", says=["already"])
         self.wrong(1, "search", "x.kith", "p.u8bin", "-k", 101, says=["k is 101"])
 
     def test_damage(self):

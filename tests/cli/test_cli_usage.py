@@ -24,10 +24,51 @@ class Help(CliCase):
             self.assertEqual(text, self.works("help", command))
             self.assertEqual(text, self.works(command, "-h", "nofile"))
             self.assertTrue(text.startswith(f"usage: kith {command} "), text)
-            self.assertIn("\nOptions:\n", text)
+            self.assertRegex(text, r"\nOutput:\n  -")
             self.assertIn("\nExamples:\n  kith ", text)
             for line in text.split("Examples:")[0].splitlines():
                 self.assertLessEqual(len(line), 90)
+
+    def test_help_is_short(self):
+        """graph --help is one screen in four groups with 22 options at most; the rest are keys of --tune"""
+        text = self.works("graph", "--help")
+        lines = text.splitlines()
+        options = [line for line in lines if line.startswith("  -")]
+        print(f"{len(lines)} lines, {len(options)} options ... ", end="", flush=True)
+        self.assertLessEqual(len(lines), 44)
+        self.assertLessEqual(len(options), 22)
+        self.assertEqual([line for line in lines if line in ("What:", "How:", "Where:", "Output:")],
+                         ["What:", "How:", "Where:", "Output:"])
+        for command in support.TUNED:
+            keys = self.works(command, "--tune", "help")
+            self.assertTrue(keys.startswith(f"usage: kith {command} ... --tune "), keys)
+            self.assertIn("\n  gpu-memory=SIZE ", keys)
+
+    def test_help_is_meant(self):
+        """--help COMMAND, -h COMMAND and help COMMAND --help are help COMMAND; what is no command is said"""
+        text = self.works("graph", "--help")
+        for words in ("--help graph", "-h graph", "help graph --help", "graph -h", "graph --help x"):
+            self.assertEqual(text, self.works(*words.split()), words)
+        for words in ("help --help", "--help --help", "help help", "-h help"):
+            self.assertEqual(self.works("--help"), self.works(*words.split()), words)
+        for words in ("help foo", "--help foo", "foo a b"):
+            told = self.fails(2, *words.split(), says=["kith: foo: unknown command (kith --help"])
+            self.assertNotIn("nearest", told)
+        self.fails(2, "--help", "grahp", says=["nearest: graph"])
+        self.fails(2, "help", "graph", "x", says=["'x' is one word too many"])
+
+    def test_help_is_true(self):
+        """a line of help says what holds for its command"""
+        for command, wrong, right in (("eval", "default: euclidean", "what the files say"),
+                                      ("merge", "default: euclidean", "what the graphs say"),
+                                      ("tree", ".npz", "write the tree here: .kith"),
+                                      ("select", "neighbours", "values a row"),
+                                      ("predict", ".ivecs", ".csv"),
+                                      ("search", "descent", "walks")):
+            text = self.works(command, "--help").split("\nWhat:")[1].split("\nExamples:")[0] \
+                if command != "tree" else self.works(command, "--help").split("\nExamples:")[0]
+            self.assertNotIn(wrong, text, command)
+            self.assertIn(right, text, command)
 
     def test_metrics_in_help(self):
         """the help of what computes names every metric"""
@@ -101,6 +142,31 @@ class WrongUsage(CliCase):
         self.wrong("graph a -k 3 --=", "unknown option")
         self.wrong("graph a -k 3 --" + "x" * 300, "unknown option")
 
+    def test_tune(self):
+        """keys of --tune: together, apart, wrong; what was an option once names its key"""
+        self.points()
+        words = ("graph", "points.u8bin", "-k", "3", "--method", "descent")
+        told = self.works_json(*words, "--tune", "rounds=1,seed=4,sample=0")
+        again = self.works_json(*words, "--tune", "rounds=1", "--tune=seed=4", "--tune", "sample=0")
+        self.assertEqual((told["method"], told["exact"]), (again["method"], again["exact"]))
+        for old, new in (("--rounds 4", "rounds=N"), ("--candidates 4", "candidates=P"),
+                         ("--start=random", "start=NAME"), ("--gpu-memory 4G", "gpu-memory=SIZE"),
+                         ("--keep-shards", "keep-shards)"), ("--pipeline matrix", "pipeline=NAME"),
+                         ("--tree-height 3", "tree-height=H"), ("--seed 4", "seed=S")):
+            self.wrong(f"graph a -k 3 {old}", f"kith: {old.split('=')[0].split()[0]}: is a key of --tune",
+                       f"give --tune {new}")
+        self.wrong("graph a -k 3 --deterministic", "answers always are (leave it out)")
+        self.wrong("graph a -k 3 --tune", "its value is missing")
+        self.wrong("graph a -k 3 --tune round=3", "'round' is no key (nearest: rounds;")
+        self.wrong("graph a -k 3 --tune rounds", "--tune rounds: its value is missing (give rounds=N)")
+        self.wrong("graph a -k 3 --tune rounds=", "--tune rounds: '' is no number of rounds")
+        self.wrong("graph a -k 3 --tune rounds=3,", "--tune: '' is no key")
+        self.wrong("graph a -k 3 --tune keep-shards=1", "takes no value, got '1'")
+        self.wrong("graph a -k 3 --tune " + "x" * 300, "is no key")
+        self.wrong("graph a -k 3 --tune metric=l1", "'metric' is an option of its own (give --metric)")
+        self.wrong("predict a b c -k 3 --tune rounds=1", "no key 'rounds', kith graph has it")
+        self.wrong("info a --tune rounds=1", "kith: --tune: kith info has no such option")
+
     def test_k(self):
         """k has no default, and is a whole number from 1"""
         self.wrong("graph a", "-k is missing")
@@ -116,9 +182,9 @@ class WrongUsage(CliCase):
         self.wrong("graph a -k 3 --metric custom", "'custom' is no metric")
         self.wrong("graph a -k 3 --method fast", "'fast' is no method",
                    "auto, exact, tree, descent")
-        self.wrong("graph a -k 3 --pipeline tree", "'tree' is no pipeline",
+        self.wrong("graph a -k 3 --tune pipeline=tree", "'tree' is no pipeline",
                    "known: fused, matrix, hybrid")
-        self.wrong("graph a -k 3 --pipeline matrix --select sort", "'sort' is no method of selec")
+        self.wrong("graph a -k 3 --tune pipeline=matrix,select=sort", "'sort' is no method of selec")
         self.wrong("graph a -k 3 --format zip", "known: npz, csr, ivecs, ibin, knn, kith")
         self.wrong("graph a --radius far", "'far' is no radius")
         self.wrong("graph a --radius nan", "'nan' is no radius")
@@ -131,7 +197,7 @@ class WrongUsage(CliCase):
         self.wrong("graph a -k 3 --threads 3000000000", "no number of threads")
         for memory in ("0", "8X", "8GB", "-1", "G", "1e999", "nan"):
             self.wrong(f"graph a -k 3 --memory {memory}", "no amount of memory")
-            self.wrong(f"search a b -k 3 --gpu-memory {memory}", "no amount of memory")
+            self.wrong(f"search a b -k 3 --tune gpu-memory={memory}", "no amount of memory")
         self.wrong("eval a b --gpu-memory 1G", "--gpu-memory")
         self.wrong("eval a --points b --sample 0", "no number of rows")
         self.wrong("eval a --points b --seed -1", "no seed")
@@ -144,15 +210,15 @@ class WrongUsage(CliCase):
         self.wrong("search a b --radius 2 --both", "does not go together with --both")
         self.wrong("search a b -k 3 --both --mutual", "does not go together with --both")
         self.wrong("graph a --radius 2 --dry-run", "does not go together with --dry-run")
-        self.wrong("graph a --radius 2 --pipeline matrix", "does not go together with --pipeline")
+        self.wrong("graph a --radius 2 --tune pipeline=matrix", "does not go together with --tune pipeline")
         self.wrong("search a b -k 3 --both --method tree", "does not go together with --both")
         self.wrong("search a b -k 3 --mutual --method tree", "does not go together with --mutual")
-        self.wrong("search a b -k 3 --select heap", "means nothing without --pipeline")
-        self.wrong("search a b -k 3 --select heap --pipeline hybrid", "--pipeline matrix alone")
-        self.wrong("graph a -k 3 --heap-sample 9", "--heap-sample: means nothing without --pipeline")
-        self.wrong("graph a -k 3 --heap-sample 9 --pipeline matrix", "--pipeline hybrid alone")
-        self.wrong("search a b -k 3 --heap-sample 1025 --pipeline hybrid", "give 1 to 1024")
-        self.wrong("search a b -k 3 --rounds 9 --pipeline hybrid", "no such option, kith graph has")
+        self.wrong("search a b -k 3 --tune select=heap", "means nothing without --tune pipeline")
+        self.wrong("search a b -k 3 --tune select=heap,pipeline=hybrid", "pipeline=matrix alone")
+        self.wrong("graph a -k 3 --tune heap-sample=9", "--tune heap-sample: means nothing without --tune pipeline")
+        self.wrong("graph a -k 3 --tune heap-sample=9,pipeline=matrix", "pipeline=hybrid alone")
+        self.wrong("search a b -k 3 --tune heap-sample=1025,pipeline=hybrid", "give 1 to 1024")
+        self.wrong("search a b -k 3 --tune rounds=9", "kith search has no key 'rounds', kith graph has")
         self.wrong("search a b -k 3 -o x.npz --output-back y.npz", "means nothing without --both")
         self.wrong("search a b -k 3 --both -o x.npz", "give --output-back FILE too")
         self.wrong("search a b -k 3 --both -o x.npz --output-back x.npz", "named for two outputs")

@@ -45,10 +45,10 @@ class Walk(CliCase):
 
     def test_width(self):
         """wider walks look at more and find more; as wide as all points they are exact"""
-        told = [self.walk("--width", width) for width in (10, 100)]
+        told = [self.walk("--tune", f"width={width}") for width in (10, 100)]
         self.assertLess(told[0]["evaluations"], told[1]["evaluations"])
         self.assertLess(told[0]["recall"]["estimate"], told[1]["recall"]["estimate"])
-        self.walk("--width", ROWS, "-o", "all.npz")
+        self.walk("--tune", f"width={ROWS}", "-o", "all.npz")
         self.works("search", "p.u8bin", "q.u8bin", "-k", K, "-o", "e.npz")
         exact, found = read_npz(self.folder / "e.npz"), read_npz(self.folder / "all.npz")
         self.assertEqual(found["ids"], exact["ids"])
@@ -57,13 +57,13 @@ class Walk(CliCase):
     def test_report(self):
         """the last line is the recall, or that it is not known, or that all is exact"""
         words = ("search", "g.kith", "p.u8bin", "q.u8bin", "-k", K)
-        lines = self.works(*words, "--sample", 100).splitlines()
+        lines = self.works(*words, "--tune", "sample=100").splitlines()
         self.assertTrue(any(line.startswith("method: graph, screen walk, ") for line in lines))
         self.assertIn("width: 64", lines)
         self.assertTrue(any(line.startswith("graph: g.kith, 12 neighbours a row") for line in lines))
         self.assertRegex(lines[-1], r"^recall@10 = [01]\.\d{4} \+- 0\.\d{4} "
                                     r"\(100 queries solved exactly\)$")
-        lines = self.works(*words, "--sample", 0).splitlines()
+        lines = self.works(*words, "--tune", "sample=0").splitlines()
         self.assertTrue(lines[-1].startswith("recall: not estimated"), lines[-1])
         lines = self.works(*words, "--recall", 1).splitlines()
         self.assertRegex(lines[-1], r"^(exact: walks would have taken longer|recall@10 = 1\.0000)")
@@ -71,7 +71,7 @@ class Walk(CliCase):
     def test_same_bytes(self):
         """the same file for a seed, whatever the threads"""
         for name, threads, seed in (("a.npz", 1, 5), ("b.npz", 3, 5)):
-            self.walk("--width", 12, "--threads", threads, "--seed", seed, "-o", name)
+            self.walk("--tune", f"width=12,seed={seed}", "--threads", threads, "-o", name)
         self.assertEqual((self.folder / "a.npz").read_bytes(), (self.folder / "b.npz").read_bytes())
 
     def test_metrics(self):
@@ -141,19 +141,23 @@ class Walk(CliCase):
 
     def test_rules(self):
         """what has no meaning together is wrong usage"""
-        for option in ("--method tree", "--tree-height 3", "--pipeline matrix", "--radius 3",
+        def written(option):
+            words = option.split("=")[0].split()
+            return " ".join(words[:2] if words[0] == "--tune" else words[:1])
+
+        for option in ("--method tree", "--tune tree-height=3", "--tune pipeline=matrix", "--radius 3",
                        "--both", "--mutual", "--stream -o x.npz", "--chunk 5 -o x.npz",
                        "--restart -o x.npz", "--dry-run"):
             self.fails(2, "search", "g.kith", "p.u8bin", "q.u8bin", "-k", K, *option.split(),
-                       says=[f"{option.split()[0]}: does not go together with a search on a graph"])
-        for option in ("--recall 0.9", "--width 20", "--sample 10", "--seed 3"):
+                       says=[f"{written(option)}: does not go together with a search on a graph"])
+        for option in ("--recall 0.9", "--tune width=20", "--tune sample=10", "--tune seed=3"):
             self.fails(2, "search", "p.u8bin", "q.u8bin", "-k", K, *option.split(),
-                       says=[f"{option.split()[0]}: goes with a search on a graph"])
-        for words, says in (("--recall 0.9 --width 20", "--recall: does not go together with"),
+                       says=[f"{written(option)}: goes with a search on a graph"])
+        for words, says in (("--recall 0.9 --tune width=20", "--recall: does not go together with"),
                             ("--recall 0.9@11", "--recall: is of more neighbours than k"),
-                            ("--recall 0.9 --sample 0", "--recall: is not known without a sample"),
-                            ("--width 9", "--width: must be at least k"),
-                            ("--width 0", "--width: '0' is no such number")):
+                            ("--recall 0.9 --tune sample=0", "--recall: is not known without a sample"),
+                            ("--tune width=9", "--tune width: must be at least k"),
+                            ("--tune width=0", "--tune width: '0' is no number of points")):
             self.fails(2, "search", "g.kith", "p.u8bin", "q.u8bin", "-k", K, *words.split(),
                        says=[says])
 

@@ -36,8 +36,9 @@ static void check_args(const cli_args *args)
     demand(args->path_count >= command->paths_min && args->path_count <= command->paths_max,
            "as many files as the command takes");
     for (int i = 0; i < CLI_OPTION_COUNT; i++) {
-        demand(!cli_given(args, (cli_option_id)i) ||
-                   (cli_option_get((cli_option_id)i)->commands >> args->command & 1u) != 0,
+        const cli_option *option = cli_option_get((cli_option_id)i);
+        demand(!cli_given(args, (cli_option_id)i) || cli_option_is_plain(option, args->command) ||
+                   cli_option_is_tune(option, args->command),
                "only options that the command has");
     }
     const bool solves = args->command == CLI_GRAPH || args->command == CLI_SEARCH;
@@ -123,7 +124,8 @@ static size_t make_word(uint64_t *state, char word[WORD_BYTES])
         const cli_option *option = cli_option_get((cli_option_id)below(state, CLI_OPTION_COUNT));
         length = option->name == NULL || kind == 0
                      ? snprintf(word, WORD_BYTES, "-%c", option->letter != 0 ? option->letter : 'x')
-                     : snprintf(word, WORD_BYTES, "--%s%s", option->name, kind == 1 ? "=" : "");
+                     : snprintf(word, WORD_BYTES, "--%s%s%s", option->tunes != 0 ? "tune=" : "",
+                                option->name, kind == 1 || option->tunes != 0 ? "=" : "");
     } else {
         length = snprintf(word, WORD_BYTES, "%s", values[below(state, VALUES)]);
     }

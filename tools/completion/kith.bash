@@ -2,37 +2,44 @@
 # bash completion for kith. tests/cli holds the options here against `kith COMMAND --help`.
 
 _kith_options() {
-    local solve="-k --metric --method --tree-height --pipeline --select --heap-sample -o --output
-        --format --distances --radius --device --threads --memory --gpu-memory --dry-run -q --quiet
-        --json -h --help"
-    local change="-k --metric --include-self -o --output --points-out --format --sample --seed --device
-        --threads --memory --gpu-memory --dry-run -q --quiet --json -h --help"
+    local solve="-k --metric --method -o --output --format --distances --radius --recall --device
+        --threads --memory --tune --dry-run -q --quiet -v --verbose --json -h --help"
+    local change="-k --metric --include-self -o --output --points-out --format --device --threads
+        --memory --tune --dry-run -q --quiet -v --verbose --json -h --help"
     case $1 in
-    graph)
-        echo "$solve --include-self --symmetric --recall --sample --seed --rounds --candidates --list --delta
-            --start --start-share --init --updates --deterministic --shards --shard-count --keep-shards --parts
-            --restart"
-        ;;
-    search) echo "$solve --output-back --both --mutual --stream --chunk --restart --recall --width
-        --sample --seed" ;;
+    graph) echo "$solve --include-self --symmetric --init --shards --restart" ;;
+    search) echo "$solve --output-back --both --mutual --stream --chunk --restart" ;;
     select)
         echo "-k --select --buffer --group --aligned --heap-sample --largest --unsorted --kth -o --output
-            --device --threads --memory --gpu-memory --dry-run -q --quiet --json -h --help"
+            --device --threads --memory --tune --dry-run -q --quiet -v --verbose --json -h --help"
         ;;
     predict)
-        echo "-k --metric --method --tree-height --mode --truth -o --output
-            --device --threads --memory --gpu-memory --dry-run -q --quiet --json -h --help"
+        echo "-k --metric --method --mode --truth -o --output --device --threads --memory --tune
+            --dry-run -q --quiet -v --verbose --json -h --help"
         ;;
-    merge | add)
-        echo "$change --exact --recall --rounds --candidates --list --delta --start --start-share --updates"
-        ;;
+    merge | add) echo "$change --exact --recall" ;;
     remove) echo "$change --map" ;;
     tree)
-        echo "--metric --tree-height -o --output --threads --memory -q --quiet --json -h --help"
+        echo "--metric --tree-height -o --output --threads --memory -q --quiet -v --verbose --json
+            -h --help"
         ;;
     eval) echo "-k --metric --points --sample --seed --threads --memory -q --quiet --json -h --help" ;;
     info | devices) echo "--json -h --help" ;;
     convert) echo "--format --distances -q --quiet --json -h --help" ;;
+    esac
+}
+
+# Keys of --tune; those that have a value end in =.
+_kith_tunes() {
+    local descent="rounds= candidates= list= delta= start= start-share= updates="
+    local paper="tree-height= pipeline= select= heap-sample="
+    case $1 in
+    graph) echo "$paper sample= seed= $descent gpu-memory= shard-count= keep-shards parts= help" ;;
+    search) echo "$paper sample= seed= width= gpu-memory= help" ;;
+    predict) echo "tree-height= gpu-memory= help" ;;
+    merge | add) echo "sample= seed= $descent gpu-memory= help" ;;
+    remove) echo "sample= seed= gpu-memory= help" ;;
+    select) echo "gpu-memory= help" ;;
     esac
 }
 
@@ -43,9 +50,7 @@ _kith_values() {
             hamming jaccard kl"
         ;;
     --method) echo "auto exact tree descent" ;;
-    --start) echo "auto random screen" ;;
     --symmetric) echo "union mutual" ;;
-    --pipeline) echo "fused matrix hybrid" ;;
     --select)
         echo "auto scan insertion heap merge_queue quick bitonic radix threshold_heap"
         ;;
@@ -75,14 +80,17 @@ _kith() {
         return
     fi
     case $before in
-    --metric | --method | --pipeline | --select | --mode | --buffer | --group | --format | --device | \
-        --start)
+    --metric | --method | --symmetric | --select | --mode | --buffer | --group | --format | --device)
         mapfile -t COMPREPLY < <(compgen -W "$(_kith_values "$before")" -- "$word")
         return
         ;;
+    --tune)
+        mapfile -t COMPREPLY < <(compgen -W "$(_kith_tunes "$command")" -- "$word")
+        [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace 2>/dev/null
+        return
+        ;;
     -k | --tree-height | --radius | --heap-sample | --sample | --chunk | --seed | --threads | --memory | \
-        --gpu-memory | --recall | --rounds | --candidates | --list | --delta | --start-share | \
-        --shard-count | --parts) return ;;
+        --recall) return ;;
     esac
     if [[ $word == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$(_kith_options "$command")" -- "$word")
