@@ -112,8 +112,7 @@ kith_status kin_cascade_reach_of_given(const kin_cascade_run *run, kin_fused_wor
 kith_status kin_cascade_fill_up(kin_cascade_run *run, int32_t wanted, const uint32_t *given,
                                 int32_t given_length);
 
-/* ---- Several GPUs (cascade_share.c): nothing where there is one --------------------------------
- */
+/* ---- Several GPUs (cascade_share.c): nothing where there is one ------------------------------ */
 
 /* After count and graph are known: whose positions they are. */
 kith_status kin_cascade_share_make(kin_cascade_run *run);

@@ -112,8 +112,7 @@ uint64_t kin_fused_answers_bytes(int64_t rows, int64_t k);
 kith_status kin_fused_answers_finish(kin_fused_answers *a, const kith_neighbors *out,
                                      int64_t corpus_rows);
 
-/* ---- The host's part: fused_host.c ------------------------------------------------------------
- */
+/* ---- The host's part: fused_host.c ----------------------------------------------------------- */
 
 /* Equal rows are expanded, degenerate rows join, one id is left out, lists of chunks are merged by
  * (key, id). With what the CPU engine writes with (exact_answer.h), on all threads. */
@@ -134,8 +133,7 @@ kith_status kin_fused_host_write(const kin_fused_answers *a, const kin_fused_fin
  */
 kith_status kin_fused_host_finish(kin_fused_answers *a);
 
-/* ---- The answers of several GPUs: fused_team.c ------------------------------------------------
- */
+/* ---- The answers of several GPUs: fused_team.c ----------------------------------------------- */
 
 /* Finished lists of a team in lockstep, a batch of rows at a time: each member computes those of
  * the positions that it owns into pairs and counts of its delivery, the first one fetches them into

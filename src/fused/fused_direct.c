@@ -230,8 +230,7 @@ kith_status kin_fused_direct_rows(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_r
     return status;
 }
 
-/* ---- Answers ----------------------------------------------------------------------------------
- */
+/* ---- Answers --------------------------------------------------------------------------------- */
 
 /* Where a stripe's answers are written: the caller's device memory, or ours until it is downloaded.
  */

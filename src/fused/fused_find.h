@@ -46,8 +46,7 @@ typedef struct kin_fused_finding {
  * risen. */
 kith_status kin_fused_find(kin_fused_finder *f, const kin_fused_finding *what);
 
-/* ---- One screen of a set by reaches that are known: fused_collect.c ---------------------------
- */
+/* ---- One screen of a set by reaches that are known: fused_collect.c -------------------------- */
 
 /* Rows whose lists overflowed: number of candidates << 32 | row, so that sorting puts the largest
  * last. */
@@ -77,8 +76,7 @@ static inline int64_t kin_fused_list_words(const kin_fused_finder *f)
 /* Screens, and offers what is in lists that did not overflow. */
 kith_status kin_fused_collect(kin_fused_finder *f, const kin_fused_finding *what, kin_fused_part p);
 
-/* ---- By canonical keys of all pairs, for metrics that no product screens: fused_scan.c --------
- */
+/* ---- By canonical keys of all pairs, for metrics that no product screens: fused_scan.c ------- */
 
 /* Fails as kin_fused_find does. */
 kith_status kin_fused_scan(kin_fused_finder *f, const kin_fused_rows *queries,

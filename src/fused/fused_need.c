@@ -27,8 +27,7 @@
 #include "fused/fused_prepare.h"
 #include "gpu/gpu_team.h"
 
-/* ---- Which way --------------------------------------------------------------------------------
- */
+/* ---- Which way ------------------------------------------------------------------------------- */
 
 /* Multiplications below which canonical keys of all pairs take less time than a screen's launches;
  * and the k up to which lists are made for. */
@@ -61,8 +60,7 @@ bool kin_fused_team_graphs(const kin_gpu *gpu, const kith_matrix *points,
            kin_fused_screens(request, points->rows, points->rows);
 }
 
-/* ---- How much ---------------------------------------------------------------------------------
- */
+/* ---- How much -------------------------------------------------------------------------------- */
 
 typedef struct needing {
     const kith_matrix *corpus;

@@ -90,8 +90,7 @@ kin_fused_prepared_need kin_fused_prepared_bytes(const kith_matrix *matrix, int6
 /* Of kin_fused_prepare_groups. */
 kin_fused_prepared_need kin_fused_groups_bytes(const kith_matrix *matrix, uint32_t place);
 
-/* ---- Equal and degenerate rows, as lists on the host (exact_group.h): fused_equal.c -----------
- */
+/* ---- Equal and degenerate rows, as lists on the host (exact_group.h): fused_equal.c ---------- */
 
 typedef struct kin_fused_equal {
     uint64_t *table; /* device, ours */
@@ -118,8 +117,7 @@ kith_status kin_fused_equal_lists(const kin_fused_device *on, const kin_fused_eq
 /* Device memory that the search takes. */
 uint64_t kin_fused_equal_bytes(int64_t rows);
 
-/* ---- An order in which near points stand together: fused_near.c -------------------------------
- */
+/* ---- An order in which near points stand together: fused_near.c ------------------------------ */
 
 /* Any order is right; a good one makes early reaches tight and lets tiles be skipped. */
 
@@ -136,8 +134,7 @@ kith_status kin_fused_order_queries(const kin_fused_device *on, const kin_fused_
 /* Device memory that either takes for a while. */
 uint64_t kin_fused_order_bytes(int64_t points, int32_t row_bytes, bool corpus);
 
-/* ---- Whether bytes are fine enough to screen a corpus in: fused_pilot.c -----------------------
- */
+/* ---- Whether bytes are fine enough to screen a corpus in: fused_pilot.c ---------------------- */
 
 /* Asked of the data, on a few thousand rows. */
 

@@ -101,8 +101,7 @@ static kith_status try_search(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *co
     return kin_fused_search_chunks(ctx, gpu, corpus, queries, request, place, out);
 }
 
-/* ---- By several GPUs ---------------------------------------------------------------------------
- */
+/* ---- By several GPUs ------------------------------------------------------------------------- */
 
 /*      each member: the whole corpus, its share of the queries, its rows of the outputs */
 typedef struct team_search {

@@ -102,8 +102,7 @@ static void *thread_main(void *arg)
     return NULL;
 }
 
-/* ---- Stream, slots, event ---------------------------------------------------------------------
- */
+/* ---- Stream, slots, event -------------------------------------------------------------------- */
 
 static void close_upload(upload *u)
 {
@@ -149,8 +148,7 @@ static kith_status open_upload(kith_ctx *ctx, const kin_gpu *gpu, upload *u)
     return KITH_OK;
 }
 
-/* ---- Begin ------------------------------------------------------------------------------------
- */
+/* ---- Begin ----------------------------------------------------------------------------------- */
 
 static upload *find_free(kin_gpu *gpu)
 {
@@ -230,8 +228,7 @@ void kin_gpu_ahead_begin(kith_ctx *ctx, kin_gpu *gpu, const kin_gpu_rows *rows)
     }
 }
 
-/* ---- Take and end -----------------------------------------------------------------------------
- */
+/* ---- Take and end ---------------------------------------------------------------------------- */
 
 /* Until the thread is done, or the caller's progress function says stop. */
 static kith_status await(kith_ctx *ctx, upload *u)

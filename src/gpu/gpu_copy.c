@@ -101,8 +101,7 @@ kith_status kin_gpu_staging_make(kith_ctx *ctx, kin_gpu *gpu)
     return status;
 }
 
-/* ---- Slots --------------------------------------------------------------------------------------
- */
+/* ---- Slots ----------------------------------------------------------------------------------- */
 
 static kith_status wait_slot(const transfer *t, slot *s)
 {
@@ -134,8 +133,7 @@ static int64_t rows_of(const transfer *t, int64_t piece)
     return kin_min_i64(t->piece_rows, t->rows - piece * t->piece_rows);
 }
 
-/* ---- In -----------------------------------------------------------------------------------------
- */
+/* ---- In -------------------------------------------------------------------------------------- */
 
 static kith_status send_piece(const transfer *t, int64_t piece, slot *s)
 {
@@ -167,8 +165,7 @@ static kith_status send_lane(void *arg, int64_t lane_index, int32_t thread)
     return KITH_OK;
 }
 
-/* ---- Out ----------------------------------------------------------------------------------------
- */
+/* ---- Out ------------------------------------------------------------------------------------- */
 
 static kith_status fetch_piece(const transfer *t, int64_t piece, slot *s)
 {
@@ -207,8 +204,7 @@ static kith_status fetch_lane(void *arg, int64_t lane_index, int32_t thread)
     return before != NULL ? deliver_piece(t, piece - t->lanes, before) : KITH_OK;
 }
 
-/* ---- Both ---------------------------------------------------------------------------------------
- */
+/* ---- Both ------------------------------------------------------------------------------------ */
 
 static kith_status run(transfer *t, kin_task_fn lane_fn)
 {

@@ -105,8 +105,7 @@ static const kin_gpu_module *load_module(void)
     return module;
 }
 
-/* ---- The devices --------------------------------------------------------------------------------
- */
+/* ---- The devices ----------------------------------------------------------------------------- */
 
 bool kin_gpu_usable(const kin_gpu_info *info)
 {
@@ -183,8 +182,7 @@ int32_t kin_gpu_first(void)
     return first_usable;
 }
 
-/* ---- One device ---------------------------------------------------------------------------------
- */
+/* ---- One device ------------------------------------------------------------------------------ */
 
 /* Left to the driver, to lazily loaded kernels, and to others on the device: a sixteenth of what is
  * free, at least 256 MiB where there is that much. */

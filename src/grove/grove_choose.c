@@ -19,20 +19,19 @@
  * quarter of each (uniform points in 8 to 15 columns, colour in 4 to 15). They decide which way,
  * never what.
  */
-#include "grove/grove_choose.h"
+#include "grove/grove_solve.h"
 
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "fused/fused_side.h"
+#include "grove/grove_need.h"
 #include "grove/grove_tree.h"
 #include "tree/tree_search.h"
 
 #include <math.h>
 
 enum { SAMPLE = 16384, MOST_COLS = 24 };
-/* A warp looks at 64 points at a time, in many columns at 32 (grove_walk.cuh). */
-enum { MOST_COLS_OF_PAIRS = 32 };
 static const double PAIR_NS = 1e-4 * 12.0;
 static const double PAIR_COLUMN_NS = 1e-4;
 static const double QUERY_NS = 0.1;
@@ -48,18 +47,6 @@ static const double DIRECT_COMPONENT_NS = 1e-3;
 /* A sample may cost this share of all pairs, and the tree must win by that much. */
 static const double SMALL_SHARE = 1.0 / 12.0;
 static const double MARGIN = 0.9;
-
-static int64_t usual_leaf(int32_t cols)
-{
-    return cols <= MOST_COLS_OF_PAIRS ? 64 : 96;
-}
-
-int64_t kin_grove_leaf_points(const kin_request *request, int64_t points)
-{
-    const int32_t cols = request->distance.cols;
-    return request->tree_height != 0 ? kin_tree_leaf_points_of(cols, points, request->tree_height)
-                                     : usual_leaf(cols);
-}
 
 static double all_pairs_ns(const kin_grove_choice *c, int32_t cols)
 {
@@ -89,7 +76,7 @@ bool kin_grove_may_win(const kin_grove_choice *choice, int32_t cols)
 /* pairs: a query of the sample has looked at, of `sample` points. */
 static bool tree_wins(const kin_grove_choice *c, int32_t cols, double pairs, double sample)
 {
-    const double unit = (double)usual_leaf(cols) + (double)c->wanted;
+    const double unit = (double)kin_grove_usual_leaf(cols) + (double)c->wanted;
     const double points = (double)c->points;
     double looked = pairs;
     if (points > sample && sample > unit) {
@@ -195,7 +182,8 @@ kith_status kin_grove_try(const kin_fused_device *on, const kin_fused_prepared *
     KIN_TRY_GOTO(status, spread(on, groups->firsts, groups->count, count, &ids), done);
     KIN_TRY_GOTO(status,
                  kin_grove_tree_make(on, &corpus->rows, ids, count,
-                                     choice->request->distance.metric, usual_leaf(cols), &tree),
+                                     choice->request->distance.metric, kin_grove_usual_leaf(cols),
+                                     &tree),
                  done);
     KIN_TRY_GOTO(status, kin_grove_solver_make(&s), done);
     KIN_TRY_GOTO(status, walk_sample(&s, rows, &pairs), done);

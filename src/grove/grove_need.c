@@ -3,15 +3,32 @@
 
 #include "base/base_size.h"
 #include "fused/fused_side.h"
-#include "grove/grove_choose.h"
 #include "grove/grove_tree.h"
+#include "tree/tree_search.h"
 
+/* A warp looks at 64 points at a time, in many columns at 32 (grove_walk.cuh). */
+enum { MOST_COLS_OF_PAIRS = 32 };
 /* A short list is sorted and needs room for ties alone, of which whole numbers have many; shared
  * memory has better uses. A long one is squeezed when it is full, seldom where it has twice the
  * room. */
 enum { SPARE = 4, SHARE = 8, SPARE_OF_BYTES = 16, LONG_SPARE = 64 };
 /* What sorting queries by their leaves takes of each, at most: two words and a histogram. */
 static const uint64_t ORDER_BYTES = 24;
+
+/* ---- Leaves and lists
+ * ----------------------------------------------------------------------------- */
+
+int64_t kin_grove_usual_leaf(int32_t cols)
+{
+    return cols <= MOST_COLS_OF_PAIRS ? 64 : 96;
+}
+
+int64_t kin_grove_leaf_points(const kin_request *request, int64_t points)
+{
+    const int32_t cols = request->distance.cols;
+    return request->tree_height != 0 ? kin_tree_leaf_points_of(cols, points, request->tree_height)
+                                     : kin_grove_usual_leaf(cols);
+}
 
 int32_t kin_grove_list_room(kith_dtype dtype, int64_t wanted, int32_t most_short)
 {
@@ -22,6 +39,15 @@ int32_t kin_grove_list_room(kith_dtype dtype, int64_t wanted, int32_t most_short
     }
     return (int32_t)kin_round_up(2 * wanted + LONG_SPARE, KIN_GROVE_BLOCK);
 }
+
+uint64_t kin_grove_lists_bytes(int64_t places, int32_t capacity)
+{
+    const uint64_t a_place =
+        (uint64_t)capacity * sizeof(uint64_t) + sizeof(int32_t) + sizeof(uint8_t);
+    return kin_size_mul((uint64_t)kin_round_up(places, KIN_GROVE_PACKET), a_place);
+}
+
+/* ---- Stripes --------------------------------------------------------------------------------- */
 
 /* Queries, their copies in the tree's units, their order, lists and answers. */
 static uint64_t stripe_bytes(const kith_matrix *queries, const kin_request *request,

@@ -3,13 +3,13 @@
  * checked in api/.
  *
  * Where the request's method is AUTO, a sample tells first whether the tree is the faster way
- * (grove_choose.h); where it is not, or where the tree does not fit into the device, nothing is
+ * (grove_choose.c); where it is not, or where the tree does not fit into the device, nothing is
  * written and *declined is true. A tree that was named and does not fit: KITH_E_DEVICE_MEMORY. */
 #ifndef KIN_GROVE_SEARCH_H
 #define KIN_GROVE_SEARCH_H
 
-#include "exact/exact_search.h"
 #include "gpu/gpu.h"
+#include "grove/grove_need.h"
 
 /* Neighbours that lists are made for. */
 enum { KIN_GROVE_MOST_K = 2048 };
@@ -22,21 +22,12 @@ const char *kin_grove_missing(const kin_request *request);
 bool kin_grove_worth_trying(const kith_matrix *corpus, const kith_matrix *queries,
                             const kin_request *request);
 
-/* place: KIN_FUSED_DATA_ON_DEVICE, KIN_FUSED_OUT_ON_DEVICE (fused_search.h). */
+/* place: KIN_FUSED_DATA_ON_DEVICE, KIN_FUSED_OUT_ON_DEVICE (fused_prepare.h). */
 kith_status kin_grove_graph(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *points,
                             const kin_request *request, uint32_t place, const kith_neighbors *out,
                             bool *declined);
 kith_status kin_grove_knn(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
                           const kith_matrix *queries, const kin_request *request, uint32_t place,
                           const kith_neighbors *out, bool *declined);
-
-/* Device memory that a job takes, for matrices on the host; queries NULL: a graph. */
-typedef struct kin_grove_need {
-    uint64_t whole_bytes; /* all queries at once */
-    uint64_t least_bytes; /* as few as it may be */
-    int64_t stripes;      /* within the budget */
-} kin_grove_need;
-kin_grove_need kin_grove_plan_need(const kith_matrix *corpus, const kith_matrix *queries,
-                                   const kin_request *request, uint64_t budget);
 
 #endif

@@ -99,13 +99,6 @@ int32_t kin_grove_capacity(const kin_grove_solver *s)
                                s->kernels->walk_short(s->on.stream));
 }
 
-uint64_t kin_grove_lists_bytes(int64_t places, int32_t capacity)
-{
-    const uint64_t a_place =
-        (uint64_t)capacity * sizeof(uint64_t) + sizeof(int32_t) + sizeof(uint8_t);
-    return kin_size_mul((uint64_t)kin_round_up(places, KIN_GROVE_PACKET), a_place);
-}
-
 static kith_status make_lists(const kin_grove_solver *s, int64_t places, int32_t capacity,
                               kin_grove_lists *lists)
 {

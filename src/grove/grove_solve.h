@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * From places before a tree to answers: packets go through the tree, what is left gets canonical
- * keys, lists that lost something are made again with more room. */
+ * keys, lists that lost something are made again with more room. And whether the tree is the faster
+ * way (grove_choose.c). */
 #ifndef KIN_GROVE_SOLVE_H
 #define KIN_GROVE_SOLVE_H
 
@@ -64,7 +65,22 @@ kith_status kin_grove_solve_ids(kin_grove_solver *s, kin_fused_answers *a,
 /* Room of a list in a first walk. */
 int32_t kin_grove_capacity(const kin_grove_solver *s);
 
-/* Device memory of a first walk and its lists, beside rows that are rounded already. */
-uint64_t kin_grove_lists_bytes(int64_t places, int32_t capacity);
+/* ---- Tree or all pairs: before there is a tree, and by a sample of it ------------------------ */
+
+/* A job, as far as the choice depends on it. */
+typedef struct kin_grove_choice {
+    const kin_request *request;
+    int64_t points; /* rows of the corpus, or groups of equal ones */
+    int64_t queries;
+    int32_t wanted; /* points a list */
+    bool graph;
+} kin_grove_choice;
+
+/* Whether a sample costs little beside all pairs, and the tree may win. */
+bool kin_grove_may_win(const kin_grove_choice *choice, int32_t cols);
+/* Sends a sample of rows (NULL: of the corpus' points, a graph) through a tree of a sample of the
+ * corpus. */
+kith_status kin_grove_try(const kin_fused_device *on, const kin_fused_prepared *corpus,
+                          const kin_fused_rows *rows, const kin_grove_choice *choice, bool *wins);
 
 #endif
