@@ -9,7 +9,7 @@
  * modulo n, which meets each of the n (n - 1) / 2 pairs once.
  *
  * Behind the last component both rows are 0, which adds nothing in any metric. */
-#include "cascade/cascade_join.cuh"
+#include "cascade/cascade_offer.cuh"
 #include "fused/fused_cost.cuh"
 #include "gpu/gpu_stream.cuh"
 #include "metric/metric_pair.cuh"

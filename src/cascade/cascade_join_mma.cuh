@@ -5,7 +5,7 @@
 #ifndef KIN_CASCADE_JOIN_MMA_CUH
 #define KIN_CASCADE_JOIN_MMA_CUH
 
-#include "cascade/cascade_join.cuh"
+#include "cascade/cascade_offer.cuh"
 #include "fused/fused_cost.cuh"
 #include "fused/fused_mma.cuh"
 

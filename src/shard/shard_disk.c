@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
-#include "shard/shard_disk.h"
+#include "shard/shard_run.h"
 
 #include "base/base_try.h"
 #include "host/host_clock.h"

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
-#include "shard/shard_file.h"
+#include "shard/shard_folder.h"
 
 #include "base/base_mem.h"
 #include "base/base_try.h"
-#include "shard/shard_view.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -8,7 +8,6 @@
 #include "file/file_checksum.h"
 #include "host/host_map.h"
 #include "host/host_threads.h"
-#include "shard/shard_file.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -22,6 +22,7 @@
 #ifndef KIN_SHARD_FOLDER_H
 #define KIN_SHARD_FOLDER_H
 
+#include "file/file_container.h"
 #include "file/file_journal.h"
 #include "shard/shard_schedule.h"
 
@@ -112,5 +113,70 @@ void kin_shard_settle(kin_shard_folder *folder, int32_t shard);
 /* The shard's file is no good: says so, removes it, and the shard has met nobody. KITH_E_IO when
  * that happens to one shard again: making it once more would go on for ever. */
 kith_status kin_shard_lose(kin_shard_folder *folder, int32_t shard, const char *why);
+
+/* ---- One file (shard_file.c): one version of one shard's lists ------------------------------- */
+
+/* shard-00003.000007.kith, a container with the sections shard (facts), met, ids, keys and, of
+ * approximate graphs, own. Of groups, which meet nobody, it has distances, and keys of those rows
+ * alone that other groups have, too. */
+enum { KIN_SHARD_NAME_BYTES = 32, KIN_SHARD_FACTS_FORMAT = 1 };
+#define KIN_SHARD_TAG_FACTS "shard"
+#define KIN_SHARD_TAG_MET "met"
+#define KIN_SHARD_TAG_KEYS "keys"
+#define KIN_SHARD_TAG_OWN "own"
+
+typedef struct kin_shard_name {
+    int32_t shard;
+    int64_t version;
+} kin_shard_name;
+
+typedef struct kin_shard_facts {
+    uint32_t format;
+    int32_t shards;
+    int32_t shard;
+    int32_t last; /* whom it has met last */
+    int64_t version;
+    uint64_t job; /* checksum of the journal's head */
+} kin_shard_facts;
+
+void kin_shard_name_print(kin_shard_name name, char text[KIN_SHARD_NAME_BYTES]);
+/* False where it is no name of a shard's file. */
+bool kin_shard_name_parse(const char *text, kin_shard_name *name);
+
+kith_status kin_shard_file_path(kith_ctx *ctx, const kin_shard_folder *folder, kin_shard_name name,
+                                char **path);
+int64_t kin_shard_file_rows(const kin_shard_folder *folder, int32_t shard);
+
+/* What a file says of itself, held against the folder's job: KITH_E_FORMAT where it is damaged or
+ * another job's. */
+kith_status kin_shard_file_facts(kith_ctx *ctx, const kin_shard_folder *folder, kin_shard_name name,
+                                 kin_shard_facts *facts);
+/* met: one byte a shard. */
+kith_status kin_shard_file_met(kith_ctx *ctx, const kin_shard_folder *folder, kin_shard_name name,
+                               unsigned char *met);
+
+/* ---- Lists in a mapped file, or in memory, read from the first row to the last --------------- */
+
+typedef struct kin_shard_view {
+    kin_container *file; /* NULL: lists in memory */
+    const uint32_t *ids;
+    const float *distances; /* NULL in memory, where keys are those of all rows */
+    const double *keys;     /* of rows that are shared (kin_shard_brief) */
+    int64_t k;
+    int64_t row;      /* the next one, for the caller to move */
+    int64_t shared;   /* rows before it that are shared; the caller's, too */
+    int64_t returned; /* rows whose pages were given back */
+    int64_t shared_returned;
+} kin_shard_view;
+
+/* Checks the whole file, which must have keys of `shared` rows. KITH_E_FORMAT where it is damaged.
+ */
+kith_status kin_shard_view_open(kith_ctx *ctx, const kin_shard_folder *folder, int32_t shard,
+                                int64_t shared, kin_shard_view *view);
+/* Pages before the next row do not count as memory any more. */
+void kin_shard_view_return(kin_shard_view *view);
+void kin_shard_view_rewind(kin_shard_view *view);
+/* Accepts a view that is all zero. */
+void kin_shard_view_close(kin_shard_view *view);
 
 #endif

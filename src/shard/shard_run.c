@@ -5,7 +5,6 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "host/host_clock.h"
-#include "shard/shard_disk.h"
 
 /* ---- Making --------------------------------------------------------------------------------- */
 

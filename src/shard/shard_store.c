@@ -8,7 +8,7 @@
 #include "file/file_atomic.h"
 #include "file/file_checksum.h"
 #include "file/file_container.h"
-#include "shard/shard_file.h"
+#include "shard/shard_folder.h"
 
 enum { SECTIONS = 5, LARGE = 3, PIECE_BYTES = 1 << 20, URGED_BYTES = 32 << 20 };
 

@@ -8,7 +8,6 @@
 #include "base/base_try.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
-#include "shard/shard_disk.h"
 
 #include <fcntl.h>
 #include <unistd.h>

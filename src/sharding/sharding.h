@@ -126,6 +126,7 @@ kith_status kin_sharding_build_descent(void *arg, const kin_shard_part *a);
 kith_status kin_sharding_meet_descent(void *arg, const kin_shard_part *a, const kin_shard_part *b);
 kith_status kin_sharding_merge(void *arg, const kin_shard_part *a, const kin_shard_part *b);
 
+enum { KIN_SHARDING_LEAST_GROUPS = 3 };
 /* Whether groups come into question; whether they are taken (job->follows). After the sample. */
 bool kin_sharding_may_follow(const kin_sharding *job);
 /* asked: so many groups, or none; 0: as few as fit. They are then job->shards. */

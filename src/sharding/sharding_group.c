@@ -20,14 +20,7 @@
 
 #include <math.h>
 
-enum {
-    LEAST_SHARDS = 3,
-    LEAST_ROWS = 1024,
-    ENTRIES_AT_ONCE = 1 << 22,
-    ROWS_A_TASK = 1 << 14,
-    ROWS_A_GATHER = 256,
-    REACHES = 18
-};
+enum { ENTRIES_AT_ONCE = 1 << 22, ROWS_A_TASK = 1 << 14, ROWS_A_GATHER = 256, REACHES = 18 };
 /* Without a wanted recall; and the share of what a wanted one leaves that borders may take. */
 static const double USUAL_COVER = 0.99;
 static const double SHARE_OF_LOSS = 0.5;
@@ -56,12 +49,6 @@ typedef struct grouping {
     double largest; /* that the largest one will have */
     double reach;   /* below 1: no guests */
 } grouping;
-
-bool kin_sharding_may_follow(const kin_sharding *job)
-{
-    return job->descends && job->shards >= LEAST_SHARDS && job->metric != KITH_INNER_PRODUCT &&
-           job->points.rows / job->shards >= LEAST_ROWS;
-}
 
 /* ---- Homes ---------------------------------------------------------------------------------- */
 
@@ -289,7 +276,7 @@ static kith_status find_groups(grouping *g, int32_t asked)
 {
     kin_sharding *job = g->job;
     const kith_shard_team *team = job->params.team;
-    const int64_t least = team != NULL ? kin_max_i64(team->workers, LEAST_SHARDS) : 2;
+    const int64_t least = team != NULL ? kin_max_i64(team->workers, KIN_SHARDING_LEAST_GROUPS) : 2;
     const int64_t fewest = kin_max_i64(kin_ceil_div(job->points.rows, g->room), least);
     verdict said = VERDICT_MORE_GROUPS;
     g->groups = asked != 0 ? asked : (int32_t)fewest;

@@ -20,7 +20,7 @@
 
 enum { ENTRY_BYTES = 12, OWN_BYTES = 4, RESULT_ENTRY_BYTES = 8 };
 /* How finely the size of groups is looked for. */
-enum { LEAST_SHARE = 1000, ADVICE_BYTES = 64 };
+enum { LEAST_SHARE = 1000, ADVICE_BYTES = 64, LEAST_ROWS_OF_A_GROUP = 1024 };
 static const uint64_t MEBIBYTE = (uint64_t)1 << 20;
 /* The program itself, its threads' stacks, buffers of files. */
 static const uint64_t RESERVE_BYTES = (uint64_t)32 << 20;
@@ -248,6 +248,13 @@ static bool is_within(const kin_sharding *job, const kin_sharding_need *need)
     const uint64_t limit = job->ctx->params.memory_limit;
     return (limit == 0 || need->host_bytes <= limit) &&
            (!job->descends || need->gpu_bytes <= need->gpu_budget_bytes);
+}
+
+bool kin_sharding_may_follow(const kin_sharding *job)
+{
+    return job->descends && job->shards >= KIN_SHARDING_LEAST_GROUPS &&
+           job->metric != KITH_INNER_PRODUCT &&
+           job->points.rows / job->shards >= LEAST_ROWS_OF_A_GROUP;
 }
 
 kith_status kin_sharding_group_room(kin_sharding *job, int64_t *rows)

@@ -13,7 +13,6 @@
 #include "base/base_try.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
-#include "shard/shard_view.h"
 #include "sharding/sharding.h"
 
 enum { ROWS_A_TASK = 2048, ENTRIES_A_PIECE = 1 << 23, SIDES = 2, MOST_PUTTERS = 8 };

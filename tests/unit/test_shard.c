@@ -4,7 +4,6 @@
  * room: one at the disk beside the engine. */
 #define _GNU_SOURCE
 #include "base/base_try.h"
-#include "shard/shard_file.h"
 #include "shard/shard_run.h"
 #include "support/support_disk.h"
 #include "support/support_faulty.h"

@@ -2,8 +2,7 @@
  * A shard's file by itself: what a group leaves of its keys, and a disk that spoils what it is
  * given. */
 #include "file/file_checksum.h"
-#include "shard/shard_file.h"
-#include "shard/shard_view.h"
+#include "shard/shard_folder.h"
 #include "support/support_files.h"
 
 #include <setjmp.h>

@@ -113,21 +113,6 @@ static kith_status describe(sharded *s)
     return KITH_OK;
 }
 
-kith_status kin_sharding_make_ctx(const kin_sharding *job, int32_t threads, kith_ctx **ctx)
-{
-    const kith_ctx_params *ours = &job->ctx->params;
-    kith_ctx_params params = kith_ctx_params_default();
-    params.threads = threads;
-    params.device = "cpu";
-    params.allocate = ours->allocate;
-    params.release = ours->release;
-    params.allocate_arg = ours->allocate_arg;
-    const kith_status status = kith_ctx_create(&params, ctx);
-    return status == KITH_OK
-               ? KITH_OK
-               : kin_fail(job->ctx, status, "no memory for a thread's context (free some memory)");
-}
-
 static bool leads(const sharded *s)
 {
     return kin_shard_leads(s->job.params.team);

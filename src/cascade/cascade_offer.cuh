@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What both bodies of the cross-matching share: how an offer reaches a point. */
-#ifndef KIN_CASCADE_JOIN_CUH
-#define KIN_CASCADE_JOIN_CUH
+#ifndef KIN_CASCADE_OFFER_CUH
+#define KIN_CASCADE_OFFER_CUH
 
 #include "cascade/cascade_kernels.h"
 
