@@ -2,9 +2,10 @@
  * Points to points, results to results. What IN is, its header says; .ivecs and .ibin may be
  * either, and are what OUT asks for. */
 #include "cli.h"
+#include "cli_json.h"
 #include "cli_message.h"
 #include "cli_output.h"
-#include "cli_report.h"
+#include "cli_session.h"
 
 #include <inttypes.h>
 
@@ -12,13 +13,12 @@ static void report(const cli_args *args, int64_t rows, int64_t cols, const char 
 {
     if (cli_given(args, CLI_OPT_JSON)) {
         cli_json json;
-        cli_json_begin(&json, stdout);
-        cli_json_text(&json, "command", "convert");
+        cli_json_begin(&json, "convert");
         cli_json_text(&json, "kind", what);
         cli_json_int(&json, "n", rows);
         cli_json_int(&json, strcmp(what, "points") == 0 ? "d" : "k", cols);
         cli_json_text(&json, "output", args->paths[1]);
-        cli_report_end_json(&json);
+        cli_json_end(&json);
     } else if (!cli_given(args, CLI_OPT_QUIET)) {
         (void)printf("%s: %" PRId64 " x %" PRId64 "\noutput: %s\n", what, rows, cols,
                      cli_message_safe(args->paths[1]));

@@ -183,7 +183,12 @@ void cli_descent_print_rounds(const cli_job *job)
     }
     (void)printf("distances a row: %.1f (%.3f %% of all pairs)\n", d->evaluations / rows,
                  100.0 * d->evaluations / (rows * (rows - 1.0) / 2.0));
-    if (job->args->recall > 0.0 && d->reached == 0) {
+}
+
+void cli_descent_print_missed(const cli_job *job)
+{
+    const kith_descent_report *d = &job->descent;
+    if (d->exact == 0 && job->args->recall > 0.0 && d->reached == 0) {
         const bool stopped = job->args->rounds > 0 && d->rounds >= job->args->rounds;
         (void)printf("a recall of %g was not reached, %s\n", job->args->recall,
                      stopped ? "all rounds= were run (give more)"
@@ -211,6 +216,9 @@ void cli_descent_print_recall(const cli_job *job)
     if (job->descent.exact == 1) {
         (void)printf("exact: the points are so few that every pair was looked at\n");
     } else {
+        if (job->sharded.shards == 0) { /* no report of a descent, which was one for each shard */
+            cli_descent_print_missed(job);
+        }
         cli_descent_print_estimate(&job->descent.recall, "points");
     }
 }

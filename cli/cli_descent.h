@@ -17,6 +17,8 @@ int cli_descent_hint(cli_job *job);
 /* Lines before and after those of every job, and members of the object. */
 void cli_descent_print_choice(const cli_job *job);
 void cli_descent_print_rounds(const cli_job *job);
+/* That a recall that was asked for was not reached, where it was not. */
+void cli_descent_print_missed(const cli_job *job);
 void cli_descent_print_recall(const cli_job *job);
 /* An estimate of rows that are "points" or "queries". */
 void cli_descent_print_estimate(const kith_recall *recall, const char *what);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli_devices.h"
 #include "cli.h"
+#include "cli_json.h"
 #include "cli_message.h"
-#include "cli_report.h"
 #include "cli_values.h"
 
 #include <stdio.h>
@@ -82,8 +82,7 @@ int cli_device_check(const char *given)
 static void print_json(void)
 {
     cli_json json;
-    cli_json_begin(&json, stdout);
-    cli_json_text(&json, "command", "devices");
+    cli_json_begin(&json, "devices");
     cli_json_open_array(&json, "devices");
     for (int32_t i = 0; i < kith_device_count(); i++) {
         kith_device device;
@@ -96,7 +95,7 @@ static void print_json(void)
         }
     }
     cli_json_close_array(&json);
-    cli_report_end_json(&json);
+    cli_json_end(&json);
 }
 
 int cli_devices(const cli_args *args)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Recall: of a result against the true one, or of a graph by solving some rows exactly. */
 #include "cli.h"
+#include "cli_descent.h"
 #include "cli_message.h"
-#include "cli_report.h"
+#include "cli_session.h"
 
 #include <inttypes.h>
 
@@ -97,21 +98,14 @@ static int estimate(evaluation *e)
 static void print_json(const evaluation *e)
 {
     cli_json json;
-    cli_json_begin(&json, stdout);
-    cli_json_text(&json, "command", "eval");
+    cli_json_begin(&json, "eval");
     cli_json_text(&json, "metric", kith_metric_name(e->metric));
     cli_json_int(&json, "n", kith_result_neighbors(e->found)->rows);
     cli_json_int(&json, "k", kith_result_neighbors(e->found)->k);
-    cli_json_open(&json, "recall");
-    cli_json_int(&json, "at", e->recall.at);
-    cli_json_number(&json, "estimate", e->recall.recall);
-    cli_json_number(&json, "low", e->recall.low);
-    cli_json_number(&json, "high", e->recall.high);
-    cli_json_int(&json, "sample", e->recall.rows);
-    cli_json_close(&json);
+    cli_descent_put_estimate(&e->recall, &json);
     cli_json_number(&json, "equal_ids", e->recall.equal_ids);
     cli_json_number(&json, "distance_ratio", e->recall.distance_ratio);
-    cli_report_end_json(&json);
+    cli_json_end(&json);
 }
 
 static void print_text(const evaluation *e)

@@ -3,6 +3,7 @@
 #include "cli_descent.h"
 #include "cli_message.h"
 #include "cli_output.h"
+#include "cli_run.h"
 #include "cli_shards.h"
 
 #include <stdlib.h>
@@ -89,10 +90,10 @@ int cli_graph(const cli_args *args)
     static const cli_engine symmetric = {CLI_ENDINGS_RANGES, plan_symmetric, solve_symmetric,
                                          save_symmetric, "edges"};
     if (cli_is_radius_search(args)) {
-        return cli_job_run(args, &cli_engine_radius);
+        return cli_run(args, &cli_engine_radius);
     }
     if (cli_given(args, CLI_OPT_SHARDS)) {
-        return cli_job_run(args, &cli_engine_shards);
+        return cli_run(args, &cli_engine_shards);
     }
-    return cli_job_run(args, cli_given(args, CLI_OPT_SYMMETRIC) ? &symmetric : &lists);
+    return cli_run(args, cli_given(args, CLI_OPT_SYMMETRIC) ? &symmetric : &lists);
 }

@@ -6,7 +6,7 @@
 #include "cli_descent.h"
 #include "cli_message.h"
 #include "cli_output.h"
-#include "cli_report.h"
+#include "cli_seconds.h"
 #include "cli_signal.h"
 
 #include <inttypes.h>
@@ -130,30 +130,46 @@ int cli_grow_save(cli_grown *g)
     return code;
 }
 
+enum { STEPS = 5 };
+
+static void list_steps(const cli_grown *g, cli_step steps[STEPS])
+{
+    steps[0] = (cli_step){"read", g->seconds_read};
+    steps[1] = (cli_step){"build", g->seconds_build};
+    steps[2] = (cli_step){g->args.command == CLI_REMOVE ? "remove" : "merge", g->seconds_work};
+    steps[3] = (cli_step){"write", g->seconds_write};
+    steps[4] = (cli_step){NULL, 0.0};
+}
+
 void cli_grow_print(const cli_grown *g)
 {
-    char text[CLI_SIZE_BYTES];
-    (void)printf("points: %" PRId64 " x %" PRId32 " %s\nmetric: %s\nk: %" PRId64 "\nmethod: %s\n",
+    const bool verbose = cli_given(&g->args, CLI_OPT_VERBOSE);
+    cli_step steps[STEPS];
+    list_steps(g, steps);
+    (void)printf("points: %" PRId64 " x %" PRId32 " %s\nmetric: %s\nk: %" PRId64 "\n",
                  g->points.rows, g->points.cols, kith_dtype_name(g->points.dtype),
-                 kith_metric_name(g->args.metric), g->args.k, g->method);
-    if (g->job.descent.round_count > 0 && !g->exact) {
-        cli_descent_print_rounds(&g->job);
+                 kith_metric_name(g->args.metric), g->args.k);
+    if (verbose) {
+        (void)printf("method: %s\n", g->method);
+        if (g->job.descent.round_count > 0 && !g->exact) {
+            cli_descent_print_rounds(&g->job);
+        }
+        cli_peak_print(g->job.report.gpu_peak_bytes);
     }
-    (void)printf("memory: peak %s\noutput: %s\n", cli_report_size(cli_clock_peak_bytes(), text),
-                 cli_message_safe(g->args.output));
-    (void)printf("seconds: read %.3f, build %.3f, %s %.3f, write %.3f, total %.3f\n",
-                 g->seconds_read, g->seconds_build,
-                 g->args.command == CLI_REMOVE ? "remove" : "merge", g->seconds_work,
-                 g->seconds_write, cli_clock_now() - g->job.session.start);
     if (g->exact) {
         (void)printf("exact: certified\n");
     } else {
+        cli_descent_print_missed(&g->job);
         cli_descent_print_estimate(&g->job.descent.recall, "points");
     }
+    cli_seconds_print(steps, g->job.session.start, verbose);
+    (void)printf("output: %s\n", cli_message_safe(g->args.output));
 }
 
 void cli_grow_put(const cli_grown *g, cli_json *json)
 {
+    cli_step steps[STEPS];
+    list_steps(g, steps);
     cli_json_text(json, "method", g->method);
     cli_json_text(json, "backend", g->job.report.backend);
     cli_json_int(json, "threads", kith_ctx_threads(g->job.session.ctx));
@@ -168,16 +184,7 @@ void cli_grow_put(const cli_grown *g, cli_json *json)
     } else if (!g->exact && g->job.descent.recall.rows > 0) {
         cli_descent_put_estimate(&g->job.descent.recall, json);
     }
-    cli_json_open(json, "seconds");
-    cli_json_number(json, "total", cli_clock_now() - g->job.session.start);
-    cli_json_number(json, "read", g->seconds_read);
-    cli_json_number(json, "build", g->seconds_build);
-    cli_json_number(json, g->args.command == CLI_REMOVE ? "remove" : "merge", g->seconds_work);
-    cli_json_number(json, "write", g->seconds_write);
-    cli_json_close(json);
-    cli_json_open(json, "peak_bytes");
-    cli_json_uint(json, "host", cli_clock_peak_bytes());
-    cli_json_uint(json, "gpu", g->job.report.gpu_peak_bytes);
-    cli_json_close(json);
+    cli_seconds_put(steps, g->job.session.start, json);
+    cli_peak_put(g->job.report.gpu_peak_bytes, json);
     cli_json_text(json, "output", g->args.output);
 }

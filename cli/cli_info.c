@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli.h"
+#include "cli_json.h"
 #include "cli_message.h"
 #include "cli_quality.h"
-#include "cli_report.h"
+#include "cli_session.h"
 #include "cli_tree.h"
 
 #include <inttypes.h>
@@ -36,8 +37,7 @@ static bool is_table(kith_kind kind)
 static void print_json(const char *path, const kith_file_info *info, const cli_quality *quality)
 {
     cli_json json;
-    cli_json_begin(&json, stdout);
-    cli_json_text(&json, "command", "info");
+    cli_json_begin(&json, "info");
     cli_json_text(&json, "file", path);
     cli_json_text(&json, "kind", kind_name(info->kind));
     cli_json_text(&json, "format", info->format);
@@ -66,7 +66,7 @@ static void print_json(const char *path, const kith_file_info *info, const cli_q
     }
     cli_quality_put(quality, &json);
     cli_json_uint(&json, "bytes", info->file_bytes);
-    cli_report_end_json(&json);
+    cli_json_end(&json);
 }
 
 static void print_text(const char *path, const kith_file_info *info, const cli_quality *quality)
@@ -99,7 +99,7 @@ static void print_text(const char *path, const kith_file_info *info, const cli_q
         (void)printf("parts: %" PRId32 " files, all there\n", info->parts);
     }
     cli_quality_print(quality);
-    (void)printf("size: %s (%" PRIu64 " bytes)\n", cli_report_size(info->file_bytes, size),
+    (void)printf("size: %s (%" PRIu64 " bytes)\n", cli_message_size(info->file_bytes, size),
                  info->file_bytes);
 }
 

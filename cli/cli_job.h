@@ -47,9 +47,6 @@ typedef struct cli_engine {
     const char *pairs; /* what job.pairs counts, for people; NULL: nothing */
 } cli_engine;
 
-/* Does the whole command. */
-int cli_job_run(const cli_args *args, const cli_engine *engine);
-
 /* ---- For every command that computes ----------------------------------------------------------
  */
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli_json.h"
 
+#include "kith/kith.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -74,18 +76,6 @@ static void put_close(cli_json *json, char bracket)
     json->comma = true;
 }
 
-void cli_json_begin(cli_json *json, FILE *out)
-{
-    json->out = out;
-    json->comma = false;
-    (void)fputc('{', out);
-}
-
-void cli_json_end(cli_json *json)
-{
-    (void)fputs("}\n", json->out);
-}
-
 void cli_json_open(cli_json *json, const char *key)
 {
     put_open(json, key, '{');
@@ -149,4 +139,19 @@ void cli_json_bool(cli_json *json, const char *key, bool value)
 {
     put_key(json, key);
     (void)fputs(value ? "true" : "false", json->out);
+}
+
+void cli_json_begin(cli_json *json, const char *command)
+{
+    json->out = stdout;
+    json->comma = false;
+    (void)fputc('{', json->out);
+    cli_json_text(json, "command", command);
+}
+
+void cli_json_end(cli_json *json)
+{
+    cli_json_text(json, "version", kith_version());
+    cli_json_text(json, "commit", kith_commit());
+    (void)fputs("}\n", json->out);
 }

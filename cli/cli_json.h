@@ -13,8 +13,9 @@ typedef struct cli_json {
     bool comma; /* the next member needs one before it */
 } cli_json;
 
-/* The outermost object; cli_json_end also ends the line. */
-void cli_json_begin(cli_json *json, FILE *out);
+/* The outermost object, on stdout: it begins with the command, and ends with version, commit and
+ * the line. */
+void cli_json_begin(cli_json *json, const char *command);
 void cli_json_end(cli_json *json);
 
 void cli_json_open(cli_json *json, const char *key);

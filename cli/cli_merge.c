@@ -5,7 +5,6 @@
 #include "cli_descent.h"
 #include "cli_grow.h"
 #include "cli_message.h"
-#include "cli_report.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -191,12 +190,11 @@ static void print_plan(const merging *m)
                      g->points.rows, g->points.cols, kith_dtype_name(g->points.dtype),
                      kith_metric_name(g->args.metric), g->args.k, g->method, m->plan.backend);
         print_choice(m);
-        (void)printf("memory: planned %s\n", cli_report_size(need_of(m), text));
+        (void)printf("memory: planned %s\n", cli_message_size(need_of(m), text));
         return;
     }
     cli_json json;
-    cli_json_begin(&json, stdout);
-    cli_json_text(&json, "command", adds(m) ? "add" : "merge");
+    cli_json_begin(&json, adds(m) ? "add" : "merge");
     cli_json_bool(&json, "dry_run", true);
     cli_json_text(&json, "method", g->method);
     cli_json_text(&json, "backend", m->plan.backend);
@@ -208,7 +206,7 @@ static void print_plan(const merging *m)
     cli_json_uint(&json, "peak", need_of(m));
     cli_json_uint(&json, "gpu", m->plan.gpu_bytes);
     cli_json_close(&json);
-    cli_report_end_json(&json);
+    cli_json_end(&json);
 }
 
 /* ---- Merge ---------------------------------------------------------------------------------- */
@@ -309,8 +307,7 @@ static void print(const merging *m)
     const cli_grown *g = &m->grown;
     if (cli_given(&g->args, CLI_OPT_JSON)) {
         cli_json json;
-        cli_json_begin(&json, stdout);
-        cli_json_text(&json, "command", adds(m) ? "add" : "merge");
+        cli_json_begin(&json, adds(m) ? "add" : "merge");
         cli_json_int(&json, "first", m->old[0].points.matrix->rows);
         cli_json_int(&json, "second", m->old[1].points.matrix->rows);
         if (m->chose) {
@@ -320,14 +317,16 @@ static void print(const merging *m)
             cli_json_close(&json);
         }
         cli_grow_put(g, &json);
-        cli_report_end_json(&json);
+        cli_json_end(&json);
     } else if (!cli_given(&g->args, CLI_OPT_QUIET)) {
         (void)printf("first: %s, %s, %" PRId64 " points\nsecond: %s, %s, %" PRId64 " points\n",
                      cli_message_safe(m->old[0].path), cli_message_safe(m->old[0].points.path),
                      m->old[0].points.matrix->rows,
                      adds(m) ? "new" : cli_message_safe(m->old[1].path),
                      cli_message_safe(m->old[1].points.path), m->old[1].points.matrix->rows);
-        print_choice(m);
+        if (cli_given(&g->args, CLI_OPT_VERBOSE)) {
+            print_choice(m);
+        }
         cli_grow_print(g);
     }
 }

@@ -103,3 +103,16 @@ void cli_warn(const char *format, ...)
     print_line("warning", format, list, NULL);
     va_end(list);
 }
+
+const char *cli_message_size(uint64_t bytes, char text[CLI_SIZE_BYTES])
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    double size = (double)bytes;
+    int unit = 0;
+    while (size >= 1024.0 && unit < 4) {
+        size /= 1024.0;
+        unit++;
+    }
+    (void)snprintf(text, CLI_SIZE_BYTES, unit == 0 ? "%.0f %s" : "%.1f %s", size, units[unit]);
+    return text;
+}

@@ -4,6 +4,8 @@
 #ifndef CLI_MESSAGE_H
 #define CLI_MESSAGE_H
 
+#include <stdint.h>
+
 /* Print the line and return the exit code, CLI_FAILED or CLI_WRONG_USAGE. where may be NULL. */
 int cli_fail(const char *where, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int cli_wrong(const char *where, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -18,5 +20,9 @@ void cli_message_clean(char *text);
  * valid for four more calls. */
 const char *cli_message_safe(const char *text);
 void cli_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* "12.5 MiB" into text, which it returns. */
+enum { CLI_SIZE_BYTES = 32 };
+const char *cli_message_size(uint64_t bytes, char text[CLI_SIZE_BYTES]);
 
 #endif

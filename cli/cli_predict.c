@@ -10,6 +10,7 @@
 #include "cli_message.h"
 #include "cli_output.h"
 #include "cli_report.h"
+#include "cli_seconds.h"
 #include "cli_signal.h"
 
 #include <inttypes.h>
@@ -247,41 +248,61 @@ static int save(predicting *p)
 
 /* ---- What was done -------------------------------------------------------------------------- */
 
-static void print_text(const predicting *p)
+enum { STEPS = 6 };
+
+static void list_steps(const predicting *p, cli_step steps[STEPS])
+{
+    steps[0] = (cli_step){"read", p->job.seconds_read};
+    steps[1] = (cli_step){"search", p->seconds_search};
+    steps[2] = (cli_step){"prepare", p->job.report.seconds_prepare}; /* a part of the search */
+    steps[3] = (cli_step){"predict", p->seconds_predict};
+    steps[4] = (cli_step){"write", p->job.seconds_write};
+    steps[5] = (cli_step){NULL, 0.0};
+}
+
+static void print_work(const predicting *p)
 {
     const cli_job *job = &p->job;
     const kith_report *report = &job->report;
-    char text[2][CLI_SIZE_BYTES];
-    (void)printf("catalogue: %s, %" PRId64 " x %" PRId32 " %s\n",
-                 cli_message_safe(job->corpus.path), job->corpus.matrix->rows,
-                 job->corpus.matrix->cols, kith_dtype_name(job->corpus.matrix->dtype));
-    (void)printf("labels: %s\nqueries: %s, %" PRId64 " in %" PRId64 " chunk%s\n",
-                 cli_message_safe(p->labels.path), cli_message_safe(job->queries.path),
-                 job->queries.matrix->rows, chunks(p), chunks(p) == 1 ? "" : "s");
-    (void)printf("mode: %s\nmetric: %s\nk: %" PRId64 "\n", kith_predict_mode_name(job->args->mode),
-                 kith_metric_name(cli_job_metric(job)), job->args->k);
+    char text[CLI_SIZE_BYTES];
     if (report->gpu[0] != '\0') {
         (void)printf("device: %s, %s\n", report->backend, report->gpu);
     }
-    (void)printf("search: %s, isa %s, threads %" PRId32 "\n", report->screen,
-                 kith_ctx_isa(job->session.ctx), kith_ctx_threads(job->session.ctx));
-    (void)printf("memory: planned %s, peak %s\n", cli_report_size(job->need_bytes, text[0]),
-                 cli_report_size(cli_clock_peak_bytes(), text[1]));
+    (void)printf("search: %s, isa %s, threads %" PRId32 ", %" PRId64 " chunk%s\n", report->screen,
+                 kith_ctx_isa(job->session.ctx), kith_ctx_threads(job->session.ctx), chunks(p),
+                 chunks(p) == 1 ? "" : "s");
+    (void)printf("memory: planned %s\n", cli_message_size(job->need_bytes, text));
+    cli_peak_print(report->gpu_peak_bytes);
+}
+
+static void print_text(const predicting *p)
+{
+    const cli_job *job = &p->job;
+    const bool verbose = cli_given(job->args, CLI_OPT_VERBOSE);
+    cli_step steps[STEPS];
+    (void)printf("catalogue: %s, %" PRId64 " x %" PRId32 " %s\n",
+                 cli_message_safe(job->corpus.path), job->corpus.matrix->rows,
+                 job->corpus.matrix->cols, kith_dtype_name(job->corpus.matrix->dtype));
+    (void)printf("labels: %s\nqueries: %s, %" PRId64 "\n", cli_message_safe(p->labels.path),
+                 cli_message_safe(job->queries.path), job->queries.matrix->rows);
+    (void)printf("mode: %s\nmetric: %s\nk: %" PRId64 "\n", kith_predict_mode_name(job->args->mode),
+                 kith_metric_name(cli_job_metric(job)), job->args->k);
+    if (verbose) {
+        print_work(p);
+    }
     if (p->truth.values != NULL) {
         cli_errors_print(&p->errors);
     }
+    list_steps(p, steps);
+    cli_seconds_print(steps, job->session.start, verbose);
     if (job->args->output != NULL) {
         (void)printf("output: %s\n", cli_message_safe(job->args->output));
     }
-    (void)printf("seconds: read %.3f, search %.3f, predict %.3f, write %.3f, total %.3f\n",
-                 job->seconds_read, p->seconds_search, p->seconds_predict, job->seconds_write,
-                 cli_clock_now() - job->session.start);
 }
 
 static void put_input(const predicting *p, cli_json *json)
 {
     const cli_job *job = &p->job;
-    cli_json_text(json, "command", "predict");
     cli_json_text(json, "mode", kith_predict_mode_name(job->args->mode));
     cli_json_text(json, "screen", job->report.screen);
     cli_json_text(json, "backend", job->report.backend);
@@ -300,27 +321,22 @@ static void put_input(const predicting *p, cli_json *json)
 static void print_json(const predicting *p)
 {
     const cli_job *job = &p->job;
+    cli_step steps[STEPS];
     cli_json json;
-    cli_json_begin(&json, stdout);
+    cli_json_begin(&json, "predict");
     put_input(p, &json);
     if (p->truth.values != NULL) {
         cli_errors_put(&p->errors, &json);
     }
-    cli_json_open(&json, "seconds");
-    cli_json_number(&json, "total", cli_clock_now() - job->session.start);
-    cli_json_number(&json, "read", job->seconds_read);
-    cli_json_number(&json, "search", p->seconds_search);
-    cli_json_number(&json, "prepare", job->report.seconds_prepare);
-    cli_json_number(&json, "predict", p->seconds_predict);
-    cli_json_number(&json, "write", job->seconds_write);
-    cli_json_close(&json);
+    list_steps(p, steps);
+    cli_seconds_put(steps, job->session.start, &json);
     cli_json_open(&json, "peak_bytes");
     cli_json_uint(&json, "host", cli_clock_peak_bytes());
     cli_json_uint(&json, "gpu", job->report.gpu_peak_bytes);
     cli_json_uint(&json, "planned", job->need_bytes);
     cli_json_close(&json);
     cli_json_text(&json, "output", job->args->output);
-    cli_report_end_json(&json);
+    cli_json_end(&json);
 }
 
 /* ---- The command ---------------------------------------------------------------------------- */

@@ -5,7 +5,6 @@
 #include "cli_grow.h"
 #include "cli_ids.h"
 #include "cli_message.h"
-#include "cli_report.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -191,8 +190,7 @@ static void print(const removing *r, bool dry)
     char text[CLI_SIZE_BYTES];
     if (cli_given(&g->args, CLI_OPT_JSON)) {
         cli_json json;
-        cli_json_begin(&json, stdout);
-        cli_json_text(&json, "command", "remove");
+        cli_json_begin(&json, "remove");
         cli_json_int(&json, "removed", gone);
         if (dry) {
             cli_json_bool(&json, "dry_run", true);
@@ -206,11 +204,11 @@ static void print(const removing *r, bool dry)
             cli_json_bool(&json, "anew", r->report.anew == 1);
             cli_grow_put(g, &json);
         }
-        cli_report_end_json(&json);
+        cli_json_end(&json);
     } else if (dry) {
         (void)printf("removed: %" PRId64 " of %" PRId64 " points\nk: %" PRId64
                      "\nmemory: planned %s, and what a search takes\n",
-                     gone, gone + r->left, g->args.k, cli_report_size(need_of(r), text));
+                     gone, gone + r->left, g->args.k, cli_message_size(need_of(r), text));
     } else if (!cli_given(&g->args, CLI_OPT_QUIET)) {
         (void)printf("removed: %" PRId64 " of %" PRId64 " points, %" PRId64 " rows %s\n", gone,
                      gone + r->left, r->report.repaired,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli_report.h"
 
-#include "cli_clock.h"
 #include "cli_descent.h"
 #include "cli_message.h"
+#include "cli_seconds.h"
 #include "cli_shards.h"
 #include "cli_walk.h"
 
@@ -11,29 +11,28 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *cli_report_size(uint64_t bytes, char text[CLI_SIZE_BYTES])
+static bool is_verbose(const cli_job *job)
 {
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    double size = (double)bytes;
-    int unit = 0;
-    while (size >= 1024.0 && unit < 4) {
-        size /= 1024.0;
-        unit++;
+    return cli_given(job->args, CLI_OPT_VERBOSE);
+}
+
+/* The steps of a job that have a time. */
+enum { STEPS = 8 };
+
+static void list_steps(const cli_job *job, cli_step steps[STEPS])
+{
+    const kith_report *r = &job->report;
+    int count = 0;
+    steps[count++] = (cli_step){"read", job->seconds_read};
+    steps[count++] = (cli_step){"check", r->seconds_check};
+    steps[count++] = (cli_step){"prepare", r->seconds_prepare};
+    steps[count++] = (cli_step){"screen", r->seconds_screen};
+    if (r->seconds_select > 0.0) {
+        steps[count++] = (cli_step){"select", r->seconds_select};
     }
-    (void)snprintf(text, CLI_SIZE_BYTES, unit == 0 ? "%.0f %s" : "%.1f %s", size, units[unit]);
-    return text;
-}
-
-void cli_report_end_json(cli_json *json)
-{
-    cli_json_text(json, "version", kith_version());
-    cli_json_text(json, "commit", kith_commit());
-    cli_json_end(json);
-}
-
-static double seconds_total(const cli_job *job)
-{
-    return cli_clock_now() - job->session.start;
+    steps[count++] = (cli_step){"rescore", r->seconds_rescore};
+    steps[count++] = (cli_step){"write", job->seconds_write};
+    steps[count] = (cli_step){NULL, 0.0};
 }
 
 /* ---- For people ----------------------------------------------------------------------------- */
@@ -68,17 +67,17 @@ static void print_memory(const cli_job *job)
     if (job->planned && job->plan.gpu_bytes != 0) {
         (void)printf("gpu memory: planned %s of %s (at least %s), batches %" PRId64 " x %" PRId64
                      "\n",
-                     cli_report_size(job->plan.gpu_bytes, text[0]),
-                     cli_report_size(job->plan.gpu_budget_bytes, text[1]),
-                     cli_report_size(job->plan.gpu_least_bytes, text[2]),
+                     cli_message_size(job->plan.gpu_bytes, text[0]),
+                     cli_message_size(job->plan.gpu_budget_bytes, text[1]),
+                     cli_message_size(job->plan.gpu_least_bytes, text[2]),
                      job->plan.gpu_corpus_chunks, job->plan.gpu_query_stripes);
     }
     if (job->planned) {
         (void)printf("memory: planned %s (prepared %s, lists %s, result %s)\n",
-                     cli_report_size(job->need_bytes, text[0]),
-                     cli_report_size(job->plan.prepared_bytes, text[1]),
-                     cli_report_size(job->plan.state_bytes, text[2]),
-                     cli_report_size(job->plan.result_bytes, text[3]));
+                     cli_message_size(job->need_bytes, text[0]),
+                     cli_message_size(job->plan.prepared_bytes, text[1]),
+                     cli_message_size(job->plan.state_bytes, text[2]),
+                     cli_message_size(job->plan.result_bytes, text[3]));
     }
 }
 
@@ -126,20 +125,17 @@ static void print_bounds(const kith_report *report)
     (void)printf("skipped share: %.2f %%\n", 100.0 * report->skipped_share);
 }
 
-static void print_done(const cli_job *job, const cli_engine *engine)
+/* With --verbose: how it was done, and what that took. */
+static void print_work(const cli_job *job)
 {
     const kith_report *report = &job->report;
-    char peak[CLI_SIZE_BYTES];
     print_backend(report->backend, report->gpu);
     (void)printf("method: %s, screen %s, isa %s, threads %" PRId32 "\n",
                  method_of(job, report->screen), report->screen, kith_ctx_isa(job->session.ctx),
                  kith_ctx_threads(job->session.ctx));
     print_chunks(job);
     print_memory(job);
-    (void)printf("peak memory: %s\n", cli_report_size(cli_clock_peak_bytes(), peak));
-    if (report->gpu[0] != '\0') {
-        (void)printf("peak gpu memory: %s\n", cli_report_size(report->gpu_peak_bytes, peak));
-    }
+    cli_peak_print(report->gpu_peak_bytes);
     cli_descent_print_choice(job);
     if (job->graph != NULL) {
         cli_walk_print(job);
@@ -150,30 +146,36 @@ static void print_done(const cli_job *job, const cli_engine *engine)
     } else {
         print_bounds(report);
     }
-    if (engine->pairs != NULL) {
-        (void)printf("%s: %" PRId64 "\n", engine->pairs, job->pairs);
-    }
-    if (!job->descends && job->graph == NULL) {
-        (void)printf("exact: certified\n");
-    }
-    print_output(job);
-    if (report->seconds_select > 0.0) {
-        (void)printf("seconds of selection: %.3f\n", report->seconds_select);
-    }
     if (report->select_cpu_rows + report->select_gpu_rows > 0) {
         (void)printf("rows selected by the processor: %" PRId64 ", by the GPU: %" PRId64 "\n",
                      report->select_cpu_rows, report->select_gpu_rows);
     }
-    (void)printf("seconds: read %.3f, check %.3f, prepare %.3f, screen %.3f, rescore %.3f, "
-                 "write %.3f, total %.3f\n",
-                 job->seconds_read, report->seconds_check, report->seconds_prepare,
-                 report->seconds_screen, report->seconds_rescore, job->seconds_write,
-                 seconds_total(job));
+}
+
+static void print_exactness(const cli_job *job)
+{
     if (job->graph != NULL) {
         cli_walk_print_recall(job);
     } else if (job->descends) {
         cli_descent_print_recall(job);
+    } else {
+        (void)printf("exact: certified\n");
     }
+}
+
+static void print_done(const cli_job *job, const cli_engine *engine)
+{
+    cli_step steps[STEPS];
+    if (is_verbose(job)) {
+        print_work(job);
+    }
+    if (engine->pairs != NULL) {
+        (void)printf("%s: %" PRId64 "\n", engine->pairs, job->pairs);
+    }
+    print_exactness(job);
+    list_steps(job, steps);
+    cli_seconds_print(steps, job->session.start, is_verbose(job));
+    print_output(job);
 }
 
 /* ---- For programs --------------------------------------------------------------------------- */
@@ -182,7 +184,6 @@ static void put_input(const cli_job *job, const char *backend, const char *scree
 {
     const kith_matrix *corpus = job->corpus.matrix;
     const kith_matrix *queries = job->queries.matrix;
-    cli_json_text(json, "command", cli_command_get(job->args->command)->name);
     cli_json_text(json, "method", method_of(job, screen));
     cli_json_text(json, "backend", backend);
     cli_json_text(json, "isa", kith_ctx_isa(job->session.ctx));
@@ -226,22 +227,6 @@ static void put_chunks(const cli_job *job, cli_json *json)
     }
 }
 
-static void put_seconds(const cli_job *job, cli_json *json)
-{
-    cli_json_open(json, "seconds");
-    cli_json_number(json, "total", seconds_total(job));
-    cli_json_number(json, "read", job->seconds_read);
-    cli_json_number(json, "check", job->report.seconds_check);
-    cli_json_number(json, "prepare", job->report.seconds_prepare);
-    cli_json_number(json, "screen", job->report.seconds_screen);
-    if (job->report.seconds_select > 0.0) {
-        cli_json_number(json, "select", job->report.seconds_select);
-    }
-    cli_json_number(json, "rescore", job->report.seconds_rescore);
-    cli_json_number(json, "write", job->seconds_write);
-    cli_json_close(json);
-}
-
 /* Where a pipeline divided them. */
 static void put_selected(const cli_job *job, cli_json *json)
 {
@@ -255,14 +240,13 @@ static void put_selected(const cli_job *job, cli_json *json)
 
 static void put_done(const cli_job *job, const cli_engine *engine, cli_json *json)
 {
+    cli_step steps[STEPS];
     cli_json_bool(json, "exact", job->report.exact == 1);
     cli_json_text(json, "screen", job->report.screen);
     cli_json_text(json, "gpu", job->report.gpu[0] != '\0' ? job->report.gpu : NULL);
-    put_seconds(job, json);
-    cli_json_open(json, "peak_bytes");
-    cli_json_uint(json, "host", cli_clock_peak_bytes());
-    cli_json_uint(json, "gpu", job->report.gpu_peak_bytes);
-    cli_json_close(json);
+    list_steps(job, steps);
+    cli_seconds_put(steps, job->session.start, json);
+    cli_peak_put(job->report.gpu_peak_bytes, json);
     put_chunks(job, json);
     put_plan(job, json);
     put_selected(job, json);
@@ -289,10 +273,10 @@ void cli_report_print(const cli_job *job, const cli_engine *engine)
 {
     if (cli_given(job->args, CLI_OPT_JSON)) {
         cli_json json;
-        cli_json_begin(&json, stdout);
+        cli_json_begin(&json, cli_command_get(job->args->command)->name);
         put_input(job, job->report.backend, job->report.screen, &json);
         put_done(job, engine, &json);
-        cli_report_end_json(&json);
+        cli_json_end(&json);
     } else if (!cli_given(job->args, CLI_OPT_QUIET)) {
         print_input(job);
         print_done(job, engine);
@@ -303,7 +287,7 @@ void cli_report_print_plan(const cli_job *job)
 {
     if (cli_given(job->args, CLI_OPT_JSON)) {
         cli_json json;
-        cli_json_begin(&json, stdout);
+        cli_json_begin(&json, cli_command_get(job->args->command)->name);
         put_input(job, job->plan.backend, job->plan.method, &json);
         cli_json_bool(&json, "dry_run", true);
         cli_descent_put_choice(job, &json);
@@ -312,7 +296,7 @@ void cli_report_print_plan(const cli_job *job)
         if (job->shard_plan.shards > 0) {
             cli_shards_put(job, true, &json);
         }
-        cli_report_end_json(&json);
+        cli_json_end(&json);
         return;
     }
     print_input(job);

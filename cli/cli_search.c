@@ -5,6 +5,7 @@
 #include "cli_job.h"
 #include "cli_message.h"
 #include "cli_output.h"
+#include "cli_run.h"
 #include "cli_walk.h"
 
 #include <stdlib.h>
@@ -122,13 +123,13 @@ int cli_search(const cli_args *args)
     static const cli_engine walk = {CLI_ENDINGS_RESULT, NULL, cli_walk_solve, cli_job_save_forward,
                                     NULL};
     if (cli_is_graph_search(args)) {
-        return cli_job_run(args, &walk);
+        return cli_run(args, &walk);
     }
     if (cli_is_radius_search(args)) {
-        return cli_job_run(args, &cli_engine_radius);
+        return cli_run(args, &cli_engine_radius);
     }
     if (cli_given(args, CLI_OPT_MUTUAL)) {
-        return cli_job_run(args, &mutual);
+        return cli_run(args, &mutual);
     }
-    return cli_job_run(args, cli_given(args, CLI_OPT_BOTH) ? &both : &one);
+    return cli_run(args, cli_given(args, CLI_OPT_BOTH) ? &both : &one);
 }

@@ -6,7 +6,7 @@
 #include "cli_job.h"
 #include "cli_message.h"
 #include "cli_output.h"
-#include "cli_report.h"
+#include "cli_seconds.h"
 #include "cli_signal.h"
 
 #include <inttypes.h>
@@ -160,29 +160,38 @@ static void print_input(const selecting *s)
                                                         : "");
 }
 
+enum { STEPS = 4 };
+
+static void list_steps(const selecting *s, cli_step steps[STEPS])
+{
+    steps[0] = (cli_step){"read", s->seconds_read};
+    steps[1] = (cli_step){"select", s->seconds_select};
+    steps[2] = (cli_step){"write", s->seconds_write};
+    steps[3] = (cli_step){NULL, 0.0};
+}
+
 static void print_done(const selecting *s)
 {
     const kith_report *report = &s->report;
-    char peak[CLI_SIZE_BYTES];
-    if (report->gpu[0] != '\0') {
+    const bool verbose = cli_given(s->args, CLI_OPT_VERBOSE);
+    cli_step steps[STEPS];
+    if (verbose && report->gpu[0] != '\0') {
         (void)printf("device: %s, %s\n", report->backend, report->gpu);
     }
-    (void)printf("method: %s, isa %s, threads %" PRId32 "\n", report->screen,
-                 kith_ctx_isa(s->session.ctx), kith_ctx_threads(s->session.ctx));
-    (void)printf("peak memory: %s\n", cli_report_size(cli_clock_peak_bytes(), peak));
-    if (report->gpu[0] != '\0') {
-        (void)printf("peak gpu memory: %s\n", cli_report_size(report->gpu_peak_bytes, peak));
+    if (verbose) {
+        (void)printf("method: %s, isa %s, threads %" PRId32 "\n", report->screen,
+                     kith_ctx_isa(s->session.ctx), kith_ctx_threads(s->session.ctx));
+        cli_peak_print(report->gpu_peak_bytes);
     }
+    list_steps(s, steps);
+    cli_seconds_print(steps, s->session.start, verbose);
     if (s->args->output != NULL) {
         (void)printf("output: %s\n", cli_message_safe(s->args->output));
     }
-    (void)printf("seconds: read %.3f, select %.3f, write %.3f, total %.3f\n", s->seconds_read,
-                 s->seconds_select, s->seconds_write, cli_clock_now() - s->session.start);
 }
 
 static void put_input(const selecting *s, const char *method, cli_json *json)
 {
-    cli_json_text(json, "command", "select");
     cli_json_text(json, "method", method);
     cli_json_text(json, "isa", kith_ctx_isa(s->session.ctx));
     cli_json_int(json, "threads", kith_ctx_threads(s->session.ctx));
@@ -198,18 +207,12 @@ static void put_input(const selecting *s, const char *method, cli_json *json)
 static void put_done(const selecting *s, cli_json *json)
 {
     const kith_report *report = &s->report;
+    cli_step steps[STEPS];
     cli_json_text(json, "backend", report->backend);
     cli_json_text(json, "gpu", report->gpu[0] != '\0' ? report->gpu : NULL);
-    cli_json_open(json, "seconds");
-    cli_json_number(json, "total", cli_clock_now() - s->session.start);
-    cli_json_number(json, "read", s->seconds_read);
-    cli_json_number(json, "select", s->seconds_select);
-    cli_json_number(json, "write", s->seconds_write);
-    cli_json_close(json);
-    cli_json_open(json, "peak_bytes");
-    cli_json_uint(json, "host", cli_clock_peak_bytes());
-    cli_json_uint(json, "gpu", report->gpu_peak_bytes);
-    cli_json_close(json);
+    list_steps(s, steps);
+    cli_seconds_put(steps, s->session.start, json);
+    cli_peak_put(report->gpu_peak_bytes, json);
     cli_json_text(json, "output", s->args->output);
 }
 
@@ -217,10 +220,10 @@ static void print_report(const selecting *s)
 {
     if (cli_given(s->args, CLI_OPT_JSON)) {
         cli_json json;
-        cli_json_begin(&json, stdout);
+        cli_json_begin(&json, "select");
         put_input(s, s->report.screen, &json);
         put_done(s, &json);
-        cli_report_end_json(&json);
+        cli_json_end(&json);
     } else if (!cli_given(s->args, CLI_OPT_QUIET)) {
         print_input(s);
         print_done(s);
@@ -233,22 +236,22 @@ static void print_plan(const selecting *s)
     const char *method = kith_select_method_name(s->params.method);
     if (cli_given(s->args, CLI_OPT_JSON)) {
         cli_json json;
-        cli_json_begin(&json, stdout);
+        cli_json_begin(&json, "select");
         put_input(s, method, &json);
         cli_json_bool(&json, "dry_run", true);
         cli_json_open(&json, "plan_bytes");
         cli_json_uint(&json, "result", s->result_bytes);
         cli_json_uint(&json, "least", s->need_bytes);
         cli_json_close(&json);
-        cli_report_end_json(&json);
+        cli_json_end(&json);
         return;
     }
     char text[2][CLI_SIZE_BYTES];
     print_input(s);
     (void)printf("method: %s, isa %s, threads %" PRId32 "\n", method, kith_ctx_isa(s->session.ctx),
                  kith_ctx_threads(s->session.ctx));
-    (void)printf("memory: at least %s (result %s)\n", cli_report_size(s->need_bytes, text[0]),
-                 cli_report_size(s->result_bytes, text[1]));
+    (void)printf("memory: at least %s (result %s)\n", cli_message_size(s->need_bytes, text[0]),
+                 cli_message_size(s->result_bytes, text[1]));
 }
 
 /* ---- The command ---------------------------------------------------------------------------- */

@@ -5,7 +5,6 @@
 #include "cli_descent.h"
 #include "cli_message.h"
 #include "cli_output.h"
-#include "cli_report.h"
 #include "cli_same.h"
 
 #include <inttypes.h>
@@ -153,10 +152,10 @@ void cli_shards_print(const cli_job *job, bool planned)
                          " rows, a step each\n",
                          p->groups, p->group_rows);
         }
-        (void)printf("memory: planned %s\n", cli_report_size(p->peak_bytes, text[0]));
-        (void)printf("disk: %s in %s, result %s\n", cli_report_size(p->folder_bytes, text[0]),
+        (void)printf("memory: planned %s\n", cli_message_size(p->peak_bytes, text[0]));
+        (void)printf("disk: %s in %s, result %s\n", cli_message_size(p->folder_bytes, text[0]),
                      cli_message_safe(job->args->shards),
-                     cli_report_size(p->result_bytes, text[1]));
+                     cli_message_size(p->result_bytes, text[1]));
         return;
     }
     (void)printf("shards: %" PRId32 ", %" PRId64 " steps, %" PRId64 " stood already", s->shards,
@@ -178,8 +177,8 @@ void cli_shards_print(const cli_job *job, bool planned)
     if (s->parts > 0) {
         (void)printf("\nparts: %" PRId32 " files beside the one that names them", s->parts);
     }
-    (void)printf("\ndisk: %s read, %s written\n", cli_report_size(s->bytes_read, text[0]),
-                 cli_report_size(s->bytes_written, text[1]));
+    (void)printf("\ndisk: %s read, %s written\n", cli_message_size(s->bytes_read, text[0]),
+                 cli_message_size(s->bytes_written, text[1]));
     (void)printf("seconds of shards: compute %.3f (sample %.3f, groups %.3f), wait for the disk "
                  "%.3f, result %.3f, total %.3f\n",
                  s->seconds_compute, s->seconds_sample, s->seconds_group, s->seconds_wait,

@@ -8,7 +8,7 @@
 #include "cli_job.h"
 #include "cli_message.h"
 #include "cli_output.h"
-#include "cli_report.h"
+#include "cli_seconds.h"
 #include "cli_signal.h"
 
 #include <inttypes.h>
@@ -191,29 +191,41 @@ static int save(growing *g)
                : code;
 }
 
+enum { STEPS = 4 };
+
+static void list_steps(const growing *g, cli_step steps[STEPS])
+{
+    steps[0] = (cli_step){"read", g->seconds_read};
+    steps[1] = (cli_step){g->args.paths[0], g->seconds_work};
+    steps[2] = (cli_step){"write", g->seconds_write};
+    steps[3] = (cli_step){NULL, 0.0};
+}
+
 static void print_text(const growing *g)
 {
-    char text[2][CLI_SIZE_BYTES];
+    char text[CLI_SIZE_BYTES];
+    const bool verbose = cli_given(&g->args, CLI_OPT_VERBOSE);
+    cli_step steps[STEPS];
     (void)printf("points: %" PRId64 " x %" PRId64 " %s\nmetric: %s\n", g->info.rows, g->info.cols,
                  kith_dtype_name(g->info.dtype), kith_metric_name(g->info.metric));
     cli_tree_print(&g->info);
-    if (g->planned_bytes != 0) {
-        (void)printf("memory: planned %s, peak %s\n", cli_report_size(g->planned_bytes, text[0]),
-                     cli_report_size(cli_clock_peak_bytes(), text[1]));
-    } else {
-        (void)printf("memory: peak %s\n", cli_report_size(cli_clock_peak_bytes(), text[1]));
+    if (verbose && g->planned_bytes != 0) {
+        (void)printf("memory: planned %s\n", cli_message_size(g->planned_bytes, text));
     }
-    (void)printf("output: %s, %s\nseconds: read %.3f, %s %.3f, write %.3f, total %.3f\n",
-                 cli_message_safe(g->args.output), cli_report_size(g->info.file_bytes, text[0]),
-                 g->seconds_read, g->args.paths[0], g->seconds_work, g->seconds_write,
-                 cli_clock_now() - g->session.start);
+    if (verbose) {
+        cli_peak_print(0);
+    }
+    list_steps(g, steps);
+    cli_seconds_print(steps, g->session.start, verbose);
+    (void)printf("output: %s, %s\n", cli_message_safe(g->args.output),
+                 cli_message_size(g->info.file_bytes, text));
 }
 
 static void print_json(const growing *g)
 {
+    cli_step steps[STEPS];
     cli_json json;
-    cli_json_begin(&json, stdout);
-    cli_json_text(&json, "command", "tree");
+    cli_json_begin(&json, "tree");
     cli_json_text(&json, "action", g->args.paths[0]);
     cli_json_text(&json, "backend", "cpu");
     cli_json_int(&json, "threads", kith_ctx_threads(g->session.ctx));
@@ -222,18 +234,12 @@ static void print_json(const growing *g)
     cli_json_text(&json, "dtype", kith_dtype_name(g->info.dtype));
     cli_json_text(&json, "metric", kith_metric_name(g->info.metric));
     cli_tree_put(&g->info, &json);
-    cli_json_open(&json, "seconds");
-    cli_json_number(&json, "total", cli_clock_now() - g->session.start);
-    cli_json_number(&json, "read", g->seconds_read);
-    cli_json_number(&json, g->args.paths[0], g->seconds_work);
-    cli_json_number(&json, "write", g->seconds_write);
-    cli_json_close(&json);
-    cli_json_open(&json, "peak_bytes");
-    cli_json_uint(&json, "host", cli_clock_peak_bytes());
-    cli_json_close(&json);
+    list_steps(g, steps);
+    cli_seconds_put(steps, g->session.start, &json);
+    cli_peak_put(0, &json);
     cli_json_uint(&json, "bytes", g->info.file_bytes);
     cli_json_text(&json, "output", g->args.output);
-    cli_report_end_json(&json);
+    cli_json_end(&json);
 }
 
 static int run(growing *g)

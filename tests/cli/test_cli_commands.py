@@ -276,9 +276,9 @@ class Report(CliCase):
         self.assertTrue(told["file"].endswith('\ufffd"\\\x01.u8bin'))
 
     def test_text(self):
-        """the report for people says what was done; --quiet says nothing"""
+        """the report for people with --verbose says how it was done; --quiet says nothing"""
         self.points()
-        text = self.works("graph", "points.u8bin", "-k", "3", "-o", "g.npz")
+        text = self.works("graph", "points.u8bin", "-k", "3", "-o", "g.npz", "--verbose")
         for line in ("points: points.u8bin, 60 x 5 uint8", "metric: euclidean", "k: 3",
                      "exact: certified", "output: g.npz"):
             self.assertIn(line + "\n", text)
@@ -288,6 +288,32 @@ class Report(CliCase):
                      "skipped share:", "threads"):
             self.assertIn(word, text)
         self.assertEqual(self.works("graph", "points.u8bin", "-k", "3", "-q", "-o", "g.npz"), "")
+
+    def test_first_screen(self):
+        """without --verbose: points, metric, k, exact, seconds, output; --json has all the same"""
+        self.points()
+        words = ("graph", "points.u8bin", "-k", "3", "-o", "g.npz")
+        lines = self.works(*words).splitlines()
+        self.assertEqual([line.split(":")[0] for line in lines],
+                         ["points", "metric", "k", "exact", "seconds", "output"])
+        self.assertRegex(lines[4], r"^seconds: \d+\.\d{3}$")
+        verbose = self.works(*words, "-v").splitlines()
+        self.assertEqual([line for line in lines if not line.startswith("seconds")],
+                         [line for line in verbose if line in lines])
+        self.assertEqual(set(self.works_json(*words)), set(self.works_json(*words, "-v")))
+        self.works("convert", "points.u8bin", "points.fbin")
+        for words in (("search", "points.u8bin", "points.u8bin", "-k", "2"),
+                      ("graph", "points.u8bin", "-k", "3", "--recall", "0.9"),
+                      ("select", "points.fbin", "-k", "2"),
+                      ("predict", "points.u8bin", "labels.csv", "points.u8bin", "-k", "2"),
+                      ("merge", "g.npz", "points.u8bin", "g.npz", "points.u8bin", "-o", "m.npz"),
+                      ("tree", "build", "points.u8bin", "-o", "t.kith")):
+            self.write("labels.csv", b"1.5\n" * 60)
+            short, long = (self.works(*words, *more).splitlines() for more in ((), ("-v",)))
+            self.assertLess(len(short), len(long), words)
+            self.assertLessEqual(len(short), 8, words)
+            self.assertTrue(any(line.startswith("seconds: 0.") for line in short), words)
+            self.assertFalse(any("memory" in line or "isa" in line for line in short), words)
 
     def test_dry_run(self):
         """--dry-run prints the plan, writes nothing, computes nothing"""

@@ -187,9 +187,9 @@ class Answers(PredictCase):
         self.assertNotIn("out.npy", self.files())
         self.assertEqual(self.works(*words, "-q"), "")
         self.column("truth.csv", [0] * 30)
-        text = self.works(*words, "--mode", "vote", "--truth", "truth.csv")
+        text = self.works(*words, "--mode", "vote", "--truth", "truth.csv", "-v")
         for part in ("catalogue: catalogue.u8bin, 80 x 3 uint8", "labels: labels.csv",
-                     "queries: queries.u8bin, 30 in 1 chunk\n", "mode: vote", "k: 3", "right: ",
+                     "queries: queries.u8bin, 30\n", ", 1 chunk\n", "mode: vote", "k: 3", "right: ",
                      "output: out.npy", "seconds: "):
             self.assertIn(part, text)
 

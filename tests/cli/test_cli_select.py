@@ -200,7 +200,7 @@ class Reports(SelectCase):
     def test_text(self):
         """lines for people, and none with --quiet"""
         self.write("m.npy", matrix_npy(difficult_rows(9, 60, 8), "<f8"))
-        text = self.works("select", "m.npy", "-k", 5, "--select", "heap", "-o", "out.npz")
+        text = self.works("select", "m.npy", "-k", 5, "--select", "heap", "-o", "out.npz", "-v")
         for line in ("matrix: m.npy, 9 x 60 float64\n", "k: 5, smallest\n", "method: heap, isa ",
                      "output: out.npz\n", "seconds: read "):
             self.assertIn(line, text)

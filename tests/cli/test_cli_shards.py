@@ -116,7 +116,7 @@ class Bytes(ShardCase):
         self.assertEqual(len(self.shards()), 4)
         self.assertLessEqual(sum(path.stat().st_size for path in self.shards()),
                              planned["folder_bytes"] + 8192)
-        self.assertIn("shards: 4, 10 steps, 10 stood already\n", self.works(*words))
+        self.assertIn("shards: 4, 10 steps, 10 stood already\n", self.works(*words, "-v"))
         self.ended()
 
     def test_approximate(self):
@@ -250,7 +250,7 @@ class Apart(ShardCase):
     def test_progress(self):
         """the report and the progress tell of it"""
         self.in_order()
-        done = self.kith(*self.graph("-o", "out.kith", "--shards", "work", "--tune", "shard-count=8"))
+        done = self.kith(*self.graph("-o", "out.kith", "--shards", "work", "--tune", "shard-count=8", "-v"))
         self.assertRegex(done.stdout, r"pairs of shards: \d+ met, \d+ are too far apart; \d+\.\d % "
                                       r"of the pairs of rows were left out\n")
 

@@ -129,7 +129,7 @@ class Bytes(StreamCase):
         self.assertEqual(said["chunks"], {"rows": 64, "solved": 4, "resumed_rows": 0})
         self.assertTrue(said["exact"])
         self.assertIn("chunks: 64 rows each, 4 solved, 0 rows stood already\n",
-                      self.works(*self.search("-o", "out.kith", "--chunk", 64)))
+                      self.works(*self.search("-o", "out.kith", "--chunk", 64, "-v")))
         before = self.files()
         planned = self.works_json(*self.search("-o", "other.kith", "--stream", "--dry-run"))
         self.assertEqual(planned["chunks"]["rows"], 200)
