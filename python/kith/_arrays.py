@@ -3,7 +3,7 @@
 
 Taken as they lie: rows of float16, float32, float64, uint8, int8 or bfloat16 whose values are
 contiguous, whatever the step from row to row. Copied once: other types (to the smallest float that
-holds them), Fortran order, unaligned values. A memory-mapped file is never copied.
+holds them), Fortran order, unaligned values; as long as the copy fits into the memory.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _structs as s
+from ._memory import refuse_large
 
 BFLOAT16 = 4
-CODES = {
+CODES: dict[np.dtype[Any], int] = {
     np.dtype(np.float32): 1,
     np.dtype(np.float64): 2,
     np.dtype(np.float16): 3,
@@ -35,6 +36,7 @@ class HostMatrix(NamedTuple):
     array: np.ndarray[Any, Any]
     rows: int
     is_double: bool
+    copied: int = 0  # bytes that were not there before
 
 
 def address(array: np.ndarray[Any, Any]) -> int:
@@ -138,28 +140,67 @@ def given_back(given: Any, array: np.ndarray[Any, Any]) -> Any:
     return array
 
 
-def _convert(array: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any]:
-    """array in a type of the library, and in the machine's byte order."""
+def _wanted(array: np.ndarray[Any, Any], name: str) -> np.dtype[Any]:
+    """The type of the library that holds the values of another."""
     dtype = array.dtype
+    native: np.dtype[Any] = dtype.newbyteorder("=")
     if dtype == _BOOL:
-        return array.view(np.uint8)
-    native = dtype.newbyteorder("=")
+        return np.dtype(np.uint8)
     if native in CODES:
-        wanted = native
-    elif dtype.kind in "iu":
-        wanted = np.dtype(np.float32 if dtype.itemsize <= 2 else np.float64)
+        return native
+    if dtype.kind in "iu":
         refuse_rounding(array, name)
-    elif dtype.kind in "fO":
-        wanted = np.dtype(np.float64)
-    elif dtype.kind == "c":
+        return np.dtype(np.float32 if dtype.itemsize <= 2 else np.float64)
+    if dtype.kind in "fO":
+        return np.dtype(np.float64)
+    if dtype.kind == "c":
         raise ValueError(f"Complex data not supported: {name} is {dtype}")
-    else:
-        raise ValueError(f"{name} is of type {dtype}, must be of numbers")
-    _refuse_copy(array, name, f"of type {dtype}", f"write it as {wanted}")
+    raise ValueError(f"{name} is of type {dtype}, must be of numbers")
+
+
+def _converted(x: Any, array: np.ndarray[Any, Any], name: str, limit: int) -> np.ndarray[Any, Any]:
+    """array in a type of the library, in the machine's byte order, its rows contiguous."""
+    if array.dtype == _BOOL:
+        return array.view(np.uint8)
+    wanted = _wanted(array, name)
+    refuse_large(
+        array.size * wanted.itemsize,
+        limit,
+        f"{name} is {array.dtype}, and a copy of it as {wanted}",
+        f"write it as {wanted}, in C order",
+    )
     try:
-        return array.astype(wanted)
-    except (TypeError, ValueError) as error:  # of objects that are no numbers
-        raise ValueError(f"{name} must be of numbers: {error}") from error
+        return array.astype(wanted, order="C", subok=False)
+    except (TypeError, ValueError):
+        _refuse_no_number(x, array, name)
+        raise
+
+
+def _refuse_no_number(x: Any, array: np.ndarray[Any, Any], name: str) -> None:
+    """Names the first value of an array of objects that is no number."""
+    for row, values in enumerate(array):
+        for col, value in enumerate(values):
+            try:
+                float(value)
+            except (TypeError, ValueError):
+                place = f"{name}[{row}, {col}]"
+                columns = getattr(x, "columns", None)
+                if columns is not None:
+                    place += f" (column {columns[col]!r})"
+                missing = value is None or type(value).__name__ in ("NAType", "NaTType")
+                what = "missing" if missing else f"{value!r}, must be a number"
+                advice = "fill it, or leave its row out" if missing else "encode it as one"
+                raise ValueError(f"{place} is {what} ({advice})") from None
+
+
+def refuse_not_finite(array: np.ndarray[Any, Any], name: str) -> None:
+    """Names the first value that is NaN or infinite, as the library does."""
+    if array.dtype.kind != "f" or np.isfinite(array).all():
+        return
+    row, col = np.argwhere(~np.isfinite(array))[0]
+    value = array[row, col]
+    what = "NaN" if np.isnan(value) else "infinite" if value > 0 else "-infinite"
+    raise ValueError(f"{name}[{row}, {col}] is {what} (remove or replace it)")
 
 
 def refuse_rounding(array: np.ndarray[Any, Any], name: str) -> None:
@@ -174,13 +215,6 @@ def refuse_rounding(array: np.ndarray[Any, Any], name: str) -> None:
         )
 
 
-def _refuse_copy(array: np.ndarray[Any, Any], name: str, what: str, advice: str) -> None:
-    if isinstance(array, np.memmap):
-        raise ValueError(
-            f"{name} is a memory-mapped file {what}: it would have to be copied ({advice})"
-        )
-
-
 def _rows_lie_well(array: np.ndarray[Any, Any]) -> bool:
     item = array.itemsize
     rows, cols = array.shape
@@ -191,15 +225,18 @@ def _rows_lie_well(array: np.ndarray[Any, Any]) -> bool:
     )
 
 
-def as_matrix(x: Any, name: str) -> HostMatrix:
-    """x as a matrix of the library; name is what errors call it. Sparse ones are made dense."""
+def as_matrix(x: Any, name: str, limit: int = 0) -> HostMatrix:
+    """x as a matrix of the library; name is what errors call it. Sparse ones are made dense. limit
+    is what a copy may take; 0: as much as is free."""
     array = x
     code = CODES.get(x.dtype, 0) if type(x) is np.ndarray else 0  # known at once
+    copied = 0
     if code == 0:
         if is_sparse(x):
             from ._sparse import dense
 
-            x = dense(x)
+            x = dense(x, name, limit)
+            copied = x.nbytes
         array, code = _array_of(x, name)
     if array.ndim != 2:
         raise ValueError(
@@ -209,15 +246,19 @@ def as_matrix(x: Any, name: str) -> HostMatrix:
     if code == 0:
         code = CODES.get(array.dtype, 0)
         if code == 0:
-            array = _convert(array, name)
+            is_bool = array.dtype == _BOOL  # read as bytes
+            array = _converted(x, array, name, limit)
+            copied += 0 if is_bool else array.nbytes
             code = CODES[array.dtype]
     stride = 0
     if not array.flags.c_contiguous:
         if _rows_lie_well(array):
             stride = array.strides[0]
         else:
-            _refuse_copy(array, name, "whose rows are not contiguous", "write it in C order")
+            what = f"{name} has rows that are not contiguous, and a copy of it"
+            refuse_large(array.nbytes, limit, what, "write it in C order")
             array = np.ascontiguousarray(array)
+            copied += array.nbytes
     rows, cols = array.shape
     struct = s.Matrix(address(array), rows, stride, cols, code)
-    return HostMatrix(struct, array, rows, code == 2)
+    return HostMatrix(struct, array, rows, code == 2, copied)

@@ -5,12 +5,17 @@ from __future__ import annotations
 
 import ctypes as c
 import os
+import re
 import threading
 from typing import Any, NamedTuple
 
+from . import _ending
 from . import _structs as s
+from ._arrays import HostMatrix
 from ._errors import exception
+from ._handle import Pointer
 from ._library import lib
+from ._memory import size_text
 from ._options import whole
 from ._progress import Progress, Watch
 
@@ -22,12 +27,39 @@ class Settings(NamedTuple):
     device: str | None = None
     memory_limit: int = 0
 
+    def beside(self, *matrices: HostMatrix) -> Settings:
+        """The same beside copies that were made of matrices: they count, too."""
+        copied = sum(each.copied for each in matrices)
+        if not (copied and self.memory_limit):
+            return self
+        left = self.memory_limit - copied
+        if left <= 0:
+            raise MemoryError(
+                f"copies of the input take {size_text(copied)}, more than the memory_limit of "
+                f"{size_text(self.memory_limit)} (give arrays that are read in place: float32 or "
+                "float64 in C order)"
+            )
+        return self._replace(memory_limit=left)
+
+
+_DEVICE = re.compile(r"auto|cpu|cuda(:(all|\d+(,\d+)*))?")
+
+
+def _inner_threads() -> int:
+    """Threads where nobody says how many: 0 is all processors. joblib's and Dask's workers are told
+    by OMP_NUM_THREADS what is theirs; KITH_THREADS, which the library reads, goes before it."""
+    said = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    if not said.isdecimal() or int(said) == 0 or os.environ.get("KITH_THREADS"):
+        return 0
+    return min(int(said), len(os.sched_getaffinity(0)))
+
 
 def settings(
     n_jobs: int | None = None, device: str | None = None, memory_limit: int | None = None
 ) -> Settings:
-    """Settings from arguments as scikit-learn names them: n_jobs -1 or None are all processors."""
-    jobs = -1 if n_jobs is None else whole(n_jobs, "n_jobs")
+    """Settings from arguments as scikit-learn names them: n_jobs -1 are all processors, and None as
+    many as this process is meant to take."""
+    jobs = (_inner_threads() or -1) if n_jobs is None else whole(n_jobs, "n_jobs")
     if jobs == 0:
         raise ValueError("n_jobs is 0, must be 1 or more, or -1 for all processors")
     if jobs > 0:
@@ -38,6 +70,10 @@ def settings(
         threads = max(1, len(os.sched_getaffinity(0)) + 1 + jobs)
     if device is not None and not isinstance(device, str):
         raise TypeError(f"device is {device!r}, must be a name such as 'cpu' or 'cuda:0'")
+    if device is not None and not _DEVICE.fullmatch(device):
+        raise ValueError(
+            f"device is {device!r}, must be auto, cpu, cuda, cuda:0, cuda:0,1 or cuda:all"
+        )
     try:
         limit = 0 if memory_limit is None else int(memory_limit)
     except (TypeError, ValueError, OverflowError):
@@ -46,45 +82,63 @@ def settings(
 
 
 class Context:
-    """A kith_ctx, freed with the last object that needs it. Unless it is watched nothing ends a call."""
+    """A kith_ctx. Unless it is watched nothing ends a call."""
 
-    __slots__ = ("handle", "busy", "_watch", "_tick", "__weakref__")
+    __slots__ = ("handle", "_wanted", "_busy", "_watch")
 
     def __init__(self, wanted: Settings, watched: bool = True) -> None:
-        self.handle = c.c_void_p()
-        self.busy = False
+        self._wanted = wanted, watched
+        self._busy = False
         self._watch = Watch()
-        self._tick = s.PROGRESS(self._watch.tick) if watched else s.PROGRESS()
+        tick = s.PROGRESS(self._watch.tick) if watched else s.PROGRESS()
         params = s.sized(
             s.CtxParams,
             threads=wanted.threads,
             memory_limit=wanted.memory_limit,
-            progress=self._tick,
+            progress=tick,
             device=None if wanted.device is None else wanted.device.encode(),
         )
         # The name of the device is read here and not kept.
-        status = lib.kith_ctx_create(c.byref(params), c.byref(self.handle))
+        made = c.c_void_p()
+        status = lib.kith_ctx_create(c.byref(params), c.byref(made))
         if status != 0:
             raise exception(status, b"")
-
-    def __del__(self) -> None:
-        lib.kith_ctx_free(self.handle)
+        self.handle = Pointer.take(made, lib.kith_ctx_free, tick)
 
     def call(self, function: Any, *arguments: Any, progress: Progress = None) -> None:
-        """function(ctx, *arguments), with Ctrl-C, progress and exceptions."""
+        """function(ctx, *arguments), with Ctrl-C, progress and exceptions. A call from within a
+        call, of a progress function or a signal handler, has a context of its own."""
+        if self._busy:
+            return Context(*self._wanted).call(function, *arguments, progress=progress)
+        self._busy = True  # no instruction between the two lets a signal handler in
         watch = self._watch
-        watch.begin(progress)
-        self.busy = True
         try:
-            status = function(self.handle, *arguments)
-        finally:
-            self.busy = False
-            watch.end()
-        if watch.error is not None:
+            _ending.begin(self)
+            watch.begin(progress)
+            try:
+                status = function(self.handle, *arguments)
+                detail = b"" if status == 0 else lib.kith_ctx_detail(self.handle)
+            finally:
+                watch.end()
             error, watch.error = watch.error, None
+        finally:
+            self._busy = False
+            _ending.end(self)
+        if _ending.is_ending():
+            _ending.stay()
+        if error is not None:
             raise error
         if status != 0:
-            raise exception(status, lib.kith_ctx_detail(self.handle), function)
+            raise exception(status, detail, function)
+        return None
+
+    def make(
+        self, free: Any, keep: Any, function: Any, *arguments: Any, progress: Progress = None
+    ) -> Pointer:
+        """What function(ctx, *arguments, &made) makes; it keeps the context, and `keep`."""
+        made = c.c_void_p()
+        self.call(function, *arguments, c.byref(made), progress=progress)
+        return Pointer.take(made, free, self.handle, keep)
 
 
 class _Cache(threading.local):
@@ -97,7 +151,7 @@ _cache = _Cache()
 
 
 def context(wanted: Settings, watched: bool = True) -> Context:
-    """This thread's context for these settings; a new one for calls from within a call."""
+    """This thread's context for these settings."""
     contexts = _cache.contexts
     key = wanted, watched
     found = contexts.get(key)
@@ -105,4 +159,4 @@ def context(wanted: Settings, watched: bool = True) -> Context:
         if len(contexts) >= _KEPT:
             contexts.pop(next(iter(contexts)))
         found = contexts[key] = Context(wanted, watched)
-    return Context(wanted, watched) if found.busy else found
+    return found

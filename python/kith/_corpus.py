@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import ctypes as c
 import os
-import threading
 from collections.abc import Sequence
 from typing import Any, NoReturn, TypeVar
 
@@ -13,17 +12,18 @@ import numpy as np
 
 from . import _metrics, _small
 from . import _structs as s
-from ._arrays import HostMatrix, as_matrix
+from ._arrays import HostMatrix, as_matrix, refuse_not_finite
 from ._context import Context, Settings, context, settings
+from ._handle import Handle, Pointer
 from ._library import lib
+from ._mixed import dtype_of, in_type, joined
 from ._options import excluded, whole
 from ._options import path as encoded
 from ._progress import Progress
-from ._results import Neighbors, Table
-from ._search import like, limit, search_params
+from ._results import Array, Neighbors, Table
+from ._search import check_shapes, like, limit, search_params
 
 _Self = TypeVar("_Self", bound="Corpus")
-_DTYPES = {1: np.float32, 2: np.float64, 3: np.float16, 4: np.uint16, 5: np.uint8, 6: np.int8}
 
 
 class Corpus:
@@ -50,6 +50,7 @@ class Corpus:
 
     _method = 0
     _device: str | None = None  # that searches name; None: where the corpus is
+    _handle: Handle[Pointer] = Handle("Corpus", None)  # until there is one
 
     def __init__(
         self,
@@ -62,35 +63,39 @@ class Corpus:
         memory_limit: int | None = None,
     ) -> None:
         wanted = settings(n_jobs, device, memory_limit)
-        self._prepare(as_matrix(X, "X"), _metrics.code(metric, p), 0, wanted)
+        points = as_matrix(X, "X", wanted.memory_limit)
+        self._prepare(points, _metrics.code(metric, p), 0, wanted)
 
     @classmethod
-    def of_matrix(cls: type[_Self], points: HostMatrix, metric: int, wanted: Settings) -> _Self:
+    def _of_matrix(cls: type[_Self], points: HostMatrix, metric: int, wanted: Settings) -> _Self:
         """A corpus of a matrix, with settings."""
         self = cls.__new__(cls)
         self._prepare(points, metric, 0, wanted)
         return self
 
     def _prepare(self, points: HostMatrix, metric: int, height: int, wanted: Settings) -> None:
-        self._start(Context(wanted), points.array)
+        made, owner = self._make(points, metric, height, wanted)
+        self._hold(made, owner, wanted, height)
+
+    def _make(
+        self, points: HostMatrix, metric: int, height: int, wanted: Settings
+    ) -> tuple[Pointer, Context]:
+        owner = Context(wanted.beside(points))  # the library keeps it, so it is nobody else's
         params = s.sized(s.CorpusParams, metric=metric, method=self._method, tree_height=height)
-        self._context.call(
+        made = owner.make(
+            lib.kith_corpus_free,
+            points.array,
             lib.kith_corpus_create_with,
             c.byref(points.struct),
             c.byref(params),
-            c.byref(self._handle),
         )
+        return made, owner
 
-    def _start(self, owner: Context, keep: Any) -> None:
-        self._handle = c.c_void_p()
-        self._context = owner  # the library keeps it, so it is nobody else's
-        self._keep = keep
-        self._lock = threading.Lock()
-
-    def __del__(self) -> None:
-        handle = getattr(self, "_handle", None)
-        if handle:
-            lib.kith_corpus_free(handle)
+    def _hold(self, made: Pointer, owner: Context, wanted: Settings, height: int = 0) -> None:
+        self._handle = Handle(type(self).__name__, made)
+        self._context = owner
+        self._wanted = wanted
+        self._height = height
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
@@ -100,40 +105,67 @@ class Corpus:
 
     @classmethod
     def open(cls: type[_Self], path: str | os.PathLike[str]) -> _Self:
-        """A corpus from its file, which is mapped: no row is read before it is needed."""
+        """One from its file, which is mapped: no row is read before it is needed."""
+        wanted = settings(device=cls._device)
+        owner = Context(wanted)
+        made = owner.make(lib.kith_corpus_free, None, lib.kith_corpus_open, encoded(path))
+        has_tree = _has_tree(made, owner)
+        if has_tree != (cls._method == s.METHOD_TREE):
+            what, other = ("a tree", "Tree") if has_tree else ("no tree", "Corpus")
+            raise ValueError(
+                f"{os.fsdecode(path)} holds points with {what} (open it by kith.{other}.open)"
+            )
         self = cls.__new__(cls)
-        self._start(Context(settings(device=cls._device)), None)
-        self._context.call(lib.kith_corpus_open, encoded(path), c.byref(self._handle))
+        self._hold(made, owner, wanted)
         return self
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes points and preparation to a .kith file, whole or not at all."""
-        with self._lock:
-            self._context.call(lib.kith_corpus_save, self._handle, encoded(path))
+        file = encoded(path)
+        with self._handle as made:
+            context(self._wanted).call(lib.kith_corpus_save, made, file)
 
-    def _points(self) -> s.Matrix:
-        matrix: s.Matrix = lib.kith_corpus_points(self._handle).contents
-        return matrix
+    def close(self) -> None:
+        """Gives its memory back, when searches by other threads are done, and lets go of X and of a
+        mapped file. ``with`` does so at its end. Closing again does nothing, all else is then a
+        ValueError."""
+        self._handle.close()
+        self.__dict__.pop("_context", None)
+
+    def __enter__(self: _Self) -> _Self:
+        with self._handle:
+            return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.close()
 
     @property
     def shape(self) -> tuple[int, int]:
-        points = self._points()
-        return points.rows, points.cols
+        with self._handle as made:
+            points = _points(made)
+            return points.rows, points.cols
 
     @property
     def dtype(self) -> Any:
-        return np.dtype(_DTYPES[self._points().dtype])
+        with self._handle as made:
+            return dtype_of(_points(made).dtype)
 
     @property
     def metric(self) -> str:
-        return _metrics.name(lib.kith_corpus_metric(self._handle))
+        with self._handle as made:
+            return _metrics.name(lib.kith_corpus_metric(made))
 
     def __len__(self) -> int:
         return self.shape[0]
 
     def __repr__(self) -> str:
-        rows, cols = self.shape
-        return f"<kith.{type(self).__name__}: {rows} x {cols} {self.dtype}, {self.metric}>"
+        name = type(self).__name__
+        try:
+            with self._handle:
+                rows, cols = self.shape
+                return f"<kith.{name}: {rows} x {cols} {self.dtype}, {self.metric}>"
+        except ValueError:
+            return f"<kith.{name}: closed>"
 
     def query(
         self,
@@ -160,11 +192,12 @@ class Corpus:
         -------
         Neighbors
         """
-        asked = as_matrix(queries, "queries")
         wanted = settings(n_jobs, self._device, memory_limit)
-        return like(queries, self.search(asked, k, radius, exclude, wanted, progress, out), out)
+        asked = as_matrix(queries, "queries", wanted.memory_limit)
+        found = self._search(asked, k, radius, exclude, wanted.beside(asked), progress, out)
+        return like(queries, found, out)
 
-    def search(
+    def _search(
         self,
         asked: HostMatrix,
         k: int,
@@ -176,28 +209,54 @@ class Corpus:
     ) -> Neighbors:
         """query of a matrix, with settings."""
         k = whole(k, "k")
-        points = self._points()
-        number = lib.kith_corpus_metric(self._handle)
-        if radius is None and exclude is None and out is None and not progress:
-            limits = wanted.threads or None, wanted.device, wanted.memory_limit or None
-            small = _small.search_corpus(self._handle, points, asked.array, k, number, limits)
-            if small is not None:
-                return small
-        double = asked.is_double or points.dtype == 2
-        table = Table(asked.rows, k, points.rows, double, out, radius is not None)
-        distance = _metrics.Distance(number, s.DISTANCE(), [])
-        params = search_params(distance, k, radius=limit(radius, distance))
-        keep = excluded(exclude, asked.rows, params)
-        context(wanted).call(
-            lib.kith_corpus_search,
-            self._handle,
-            c.byref(asked.struct),
-            c.byref(params),
-            c.byref(table.struct),
-            progress=progress,
+        with self._handle as made:
+            points = _points(made)
+            number = lib.kith_corpus_metric(made)
+            if radius is None and exclude is None and out is None and not progress:
+                limits = wanted.threads or None, wanted.device, wanted.memory_limit or None
+                small = _small.search_corpus(made, points, asked.array, k, number, limits)
+                if small is not None:
+                    return small
+            double = asked.is_double or points.dtype == 2
+            table = Table(asked.rows, k, points.rows, double, out, radius is not None)
+            distance = _metrics.Distance(number, s.DISTANCE(), [])
+            params = search_params(distance, k, radius=limit(radius, distance))
+            keep = excluded(exclude, asked.rows, params)
+            if asked.rows == 0:
+                check_shapes(points, asked, k, "the corpus")
+                return table.result()
+            context(wanted).call(
+                lib.kith_corpus_search,
+                made,
+                c.byref(asked.struct),
+                c.byref(params),
+                c.byref(table.struct),
+                progress=progress,
+            )
+            del keep
+            return table.result()
+
+
+def _points(made: Pointer) -> s.Matrix:
+    """The points of a corpus, until it is changed."""
+    matrix: s.Matrix = lib.kith_corpus_points(made).contents
+    return matrix
+
+
+def _has_tree(made: Pointer, owner: Context) -> bool:
+    """Whether a corpus is a tree: of others the library makes no plan."""
+    points = _points(made)
+    one = np.zeros((1, points.cols), np.uint8)
+    asked = as_matrix(one, "queries")
+    params = s.sized(s.SearchParams, k=1)
+    plan = s.sized(s.Plan)
+    try:
+        owner.call(
+            lib.kith_corpus_plan, made, c.byref(asked.struct), c.byref(params), c.byref(plan)
         )
-        del keep
-        return table.result()
+    except NotImplementedError:
+        return False
+    return True
 
 
 class Tree(Corpus):
@@ -237,23 +296,54 @@ class Tree(Corpus):
         memory_limit: int | None = None,
     ) -> None:
         wanted = settings(n_jobs, self._device, memory_limit)
-        self._prepare(as_matrix(X, "X"), _metrics.code(metric, p), whole(height, "height"), wanted)
+        points = as_matrix(X, "X", wanted.memory_limit)
+        self._prepare(points, _metrics.code(metric, p), whole(height, "height"), wanted)
 
     def add(self, X: Any) -> None:
-        """Adds rows behind the last one. Nobody may query meanwhile."""
-        points = as_matrix(X, "X")
-        with self._lock:
-            self._context.call(lib.kith_corpus_add, self._handle, c.byref(points.struct))
+        """Adds rows behind the last one; waits for those who query meanwhile.
+
+        Rows of another type keep their values: where the tree's type does not hold them, the tree
+        is made anew in the smallest one that holds all.
+        """
+        added = as_matrix(X, "X")
+        with self._handle.alone() as made:
+            points = _points(made)
+            if added.struct.cols != points.cols:
+                raise ValueError(
+                    f"the corpus has {points.cols} columns and X has {added.struct.cols} (both must "
+                    "have the same)"
+                )
+            if added.rows == 0:
+                return
+            fitting = in_type(added, points.dtype)
+            if fitting is not None:
+                self._context.call(lib.kith_corpus_add, made, c.byref(fitting.struct))
+            else:
+                self._widen(made, added)
+
+    def _widen(self, made: Pointer, added: HostMatrix) -> None:
+        """The same points and others, in a type that holds all."""
+        refuse_not_finite(added.array, "X")
+        both = joined(_points(made), added)
+        metric = lib.kith_corpus_metric(made)
+        wider, self._context = self._make(both, metric, self._height, self._wanted)
+        self._handle.replace(wider)
 
     def remove(self, indices: Any) -> None:
-        """Removes rows; later ones move up, as in numpy.delete. Nobody may query meanwhile."""
-        wide = np.atleast_1d(np.asarray(indices))
-        if wide.shape == (0,):  # of floats, where it is a list
-            return
-        if wide.ndim != 1 or wide.dtype.kind not in "iu" or wide.min() < 0:
-            raise ValueError("indices must be whole numbers, 0 or more")
-        if wide.max() > s.ID_NONE:
-            raise ValueError(f"indices hold {wide.max()}, must be below {len(self)}")
-        ids = np.ascontiguousarray(wide, np.uint32)
-        with self._lock:
-            self._context.call(lib.kith_corpus_remove, self._handle, ids.ctypes.data, ids.size)
+        """Removes rows; later ones move up, as in numpy.delete. Waits for those who query."""
+        with self._handle.alone() as made:
+            ids = _ids(indices, _points(made).rows)
+            if ids.size:
+                self._context.call(lib.kith_corpus_remove, made, ids.ctypes.data, ids.size)
+
+
+def _ids(indices: Any, rows: int) -> Array:
+    """Anybody's indices of rows; what is below 2^32 and too large is the library's to refuse."""
+    wide = np.atleast_1d(np.asarray(indices))
+    if wide.shape == (0,):  # of floats, where it is a list
+        return np.empty(0, np.uint32)
+    if wide.ndim != 1 or wide.dtype.kind not in "iu" or wide.min() < 0:
+        raise ValueError("indices must be whole numbers, 0 or more")
+    if wide.max() > s.ID_NONE:
+        raise ValueError(f"indices hold {wide.max()}, must be below {rows}")
+    return np.ascontiguousarray(wide, np.uint32)

@@ -63,6 +63,25 @@ class Graph:
         self.exact = bool(exact)
         self._owner = owner  # of the memory, where that is a mapped file
 
+    def __getattr__(self, name: str) -> Any:
+        if name in ("distances", "_ids"):
+            raise ValueError("the Graph is closed")
+        raise AttributeError(f"a Graph has no attribute {name!r}")
+
+    def close(self) -> None:
+        """Lets go of its arrays; of a mapped file when no array that was taken from it is left.
+        ``with`` does so at its end. Closing again does nothing."""
+        self.__dict__.pop("distances", None)
+        self.__dict__.pop("_ids", None)
+        self._owner = None
+
+    def __enter__(self) -> Graph:
+        self.shape  # noqa: B018, a ValueError where it is closed
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.close()
+
     def __getstate__(self) -> dict[str, Any]:
         """In memory: a mapped file does not travel."""
         return {**self.__dict__, "_owner": None}
@@ -92,6 +111,8 @@ class Graph:
         return self.shape[0]
 
     def __repr__(self) -> str:
+        if "_ids" not in self.__dict__:
+            return "<kith.Graph: closed>"
         rows, k = self.shape
         how = "exact" if self.exact else "approximate"
         return f"<kith.Graph: {rows} x {k} of {self.n_points} points, {self.metric}, {how}>"
@@ -241,24 +262,19 @@ class _Opened:
     """A kith_result, for as long as an array shows its memory."""
 
     def __init__(self, path: Path) -> None:
-        self._handle = c.c_void_p()
-        self._context = Context(settings())
         file = encoded(path)
         if not os.path.exists(file):
             raise FileNotFoundError(f"{os.fsdecode(file)}: no such file")
-        self._context.call(lib.kith_result_open, file, c.byref(self._handle))
-        self.table = lib.kith_result_neighbors(self._handle).contents
-        self.meta = lib.kith_result_get_meta(self._handle).contents
-
-    def __del__(self) -> None:
-        if self._handle:
-            lib.kith_result_free(self._handle)
+        owner = Context(settings())
+        self._made = owner.make(lib.kith_result_free, None, lib.kith_result_open, file)
+        self.table = lib.kith_result_neighbors(self._made).contents
+        self.meta = lib.kith_result_get_meta(self._made).contents
 
     def view(self, address: int, shape: tuple[int, int], dtype: Any) -> Array:
-        """A read-only array of the memory, which keeps this object."""
+        """A read-only array of the memory, which keeps it there."""
         size = shape[0] * shape[1] * np.dtype(dtype).itemsize
         block = (c.c_char * size).from_address(address)
-        block._owner = self
+        block._owner = self._made
         array: Array = np.frombuffer(block, dtype).reshape(shape)
         array.flags.writeable = False
         return array

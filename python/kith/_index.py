@@ -5,45 +5,67 @@ from __future__ import annotations
 
 import ctypes as c
 from collections.abc import Sequence
-from typing import Any, NoReturn
-
-import numpy as np
+from typing import Any, NamedTuple, NoReturn
 
 from . import _metrics, _options
 from . import _structs as s
-from ._arrays import CODES, HostMatrix, as_matrix
+from ._arrays import HostMatrix, as_matrix
 from ._context import Context, Settings, context, settings
 from ._graph import Graph
+from ._handle import Handle, Lock, Pointer
 from ._library import lib
 from ._progress import Progress
 from ._recall import Recall
 from ._recall import recall as measure
 from ._results import Neighbors, Table, narrow
-from ._search import like, search
+from ._search import check_shapes, like, search
 from ._small import MOST_STEPS
 
 _DEVICE = "cpu"
+_BYTES = (5, 6)  # uint8, int8
+_FLOAT = 1
+_preparing = Lock()
 _DENSELY = 16_384  # met where `meets` is 0
 _MET = 64  # points at most that a walk meets for each that it keeps, as a rule far fewer
-
-
-def _code(dtype: Any) -> int:
-    if dtype is None:
-        return 0
-    try:
-        named = np.dtype(dtype)
-    except TypeError:
-        named = dtype
-    if named not in CODES:
-        known = ", ".join(str(each) for each in CODES)
-        raise ValueError(f"query_dtype is {named}, must be one of {known}")
-    return CODES[named]
 
 
 def is_small(points: int, cols: int, queries: int, k: int, width: int | None, meets: int) -> bool:
     """Whether a search ends before anybody would press Ctrl-C."""
     met = min(points, (meets or _DENSELY) + _MET * max(width or 0, 2 * k, 64))
     return queries * met * (cols + 16) <= MOST_STEPS
+
+
+class _Known(NamedTuple):
+    """What an index holds."""
+
+    points: HostMatrix
+    graph: tuple[s.NeighborTable, Any] | None  # kept of bytes alone
+    metric: int
+    wanted: Settings
+    made: dict[int, Pointer]  # by the type of queries
+
+    def prepare(self, queries: int, graph: tuple[s.NeighborTable, Any]) -> None:
+        """What walks need for queries of a type."""
+        params = s.sized(s.WalksParams, metric=self.metric, queries=queries)
+        self.made[queries] = Context(self.wanted).make(
+            lib.kith_walks_free,
+            self.points.array,
+            lib.kith_walks_create,
+            c.byref(self.points.struct),
+            c.byref(graph[0]),
+            c.byref(params),
+        )
+
+    def made_for(self, queries: HostMatrix) -> Pointer:
+        """Bytes are compared as whole numbers with queries of their own type, and with others as
+        floats: for these all is prepared when the first of them come."""
+        own = self.points.struct.dtype
+        kind = own if own not in _BYTES or queries.struct.dtype == own else _FLOAT
+        if kind not in self.made and self.graph is not None:
+            with _preparing:
+                if kind not in self.made:
+                    self.prepare(kind, self.graph)
+        return self.made[kind]
 
 
 class GraphIndex:
@@ -58,7 +80,7 @@ class GraphIndex:
         As in `kith.knn`. Not copied: it must stay as it is.
     graph : Neighbors or Graph
         Neighbours of the rows of X, exact or not, as `kith.knn_graph` gives them; some 16 to 32
-        each do well. It is not needed any more afterwards.
+        each do well.
     metric : str, optional
         Its name; unless given, that of a `kith.Graph`, else ``euclidean``.
     width : int, optional
@@ -67,8 +89,6 @@ class GraphIndex:
     meets : int
         Points that a query is compared with densely before it walks (metrics with matrix products).
         The default serves one query at a time; 16,384 is better for thousands at once.
-    query_dtype : dtype, optional
-        Of the queries to come; that of X unless given. It matters for X of uint8 and int8.
     p, n_jobs, memory_limit
         As in `kith.knn`; n_jobs and the memory limit are those of preparing.
 
@@ -92,6 +112,8 @@ class GraphIndex:
     7
     """
 
+    _handle: Handle[_Known] = Handle("GraphIndex", None)  # until there is one
+
     def __init__(
         self,
         X: Any,
@@ -101,7 +123,6 @@ class GraphIndex:
         p: float = 2,
         width: int | None = None,
         meets: int = 2048,
-        query_dtype: Any = None,
         n_jobs: int | None = None,
         memory_limit: int | None = None,
     ) -> None:
@@ -109,29 +130,26 @@ class GraphIndex:
             metric = graph.metric
         self.width = width
         self.meets = meets
-        self._handle = c.c_void_p()
-        self._points = as_matrix(X, "X")
-        self._context = Context(settings(n_jobs, _DEVICE, memory_limit))  # the library keeps it
-        self._number = _metrics.code("euclidean" if metric is None else metric, p)
-        table, keep = narrow(graph, "graph")
-        params = s.sized(
-            s.WalksParams,
-            metric=self._number,
-            queries=_code(query_dtype),
-        )
-        self._context.call(
-            lib.kith_walks_create,
-            c.byref(self._points.struct),
-            c.byref(table),
-            c.byref(params),
-            c.byref(self._handle),
-        )
-        del keep
+        wanted = settings(n_jobs, _DEVICE, memory_limit)
+        points = as_matrix(X, "X", wanted.memory_limit)
+        number = _metrics.code("euclidean" if metric is None else metric, p)
+        given, kind = narrow(graph, "graph"), points.struct.dtype
+        kept = given if kind in _BYTES else None
+        known = _Known(points, kept, number, wanted.beside(points), {})
+        known.prepare(kind, given)
+        self._handle = Handle("GraphIndex", known)
 
-    def __del__(self) -> None:
-        handle = getattr(self, "_handle", None)
-        if handle:
-            lib.kith_walks_free(handle)
+    def close(self) -> None:
+        """Gives its memory back, when searches by other threads are done, and lets go of X.
+        ``with`` does so at its end. Closing again does nothing, all else is then a ValueError."""
+        self._handle.close()
+
+    def __enter__(self) -> GraphIndex:
+        with self._handle:
+            return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.close()
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
@@ -141,22 +159,31 @@ class GraphIndex:
 
     @property
     def shape(self) -> tuple[int, int]:
-        return self._points.struct.rows, self._points.struct.cols
+        with self._handle as known:
+            return known.points.struct.rows, known.points.struct.cols
 
     @property
     def metric(self) -> str:
-        return _metrics.name(self._number)
+        with self._handle as known:
+            return _metrics.name(known.metric)
 
     @property
     def nbytes(self) -> int:
-        return int(lib.kith_walks_bytes(self._handle))
+        with self._handle as known:
+            return sum(int(lib.kith_walks_bytes(each)) for each in list(known.made.values()))
 
     def __len__(self) -> int:
         return self.shape[0]
 
     def __repr__(self) -> str:
-        rows, cols = self.shape
-        return f"<kith.GraphIndex: {rows} x {cols} {self._points.array.dtype}, {self.metric}>"
+        try:
+            with self._handle as known:
+                rows, cols = self.shape
+                return (
+                    f"<kith.GraphIndex: {rows} x {cols} {known.points.array.dtype}, {self.metric}>"
+                )
+        except ValueError:
+            return "<kith.GraphIndex: closed>"
 
     def query(
         self,
@@ -191,15 +218,16 @@ class GraphIndex:
         Neighbors
             No slot is empty; distances are those of `kith.knn`.
         """
-        asked = as_matrix(queries, "queries")
-        k = _options.whole(k, "k")
-        width = _options.optional(width or self.width, "width")
-        seed = _options.seed(random_state)
         wanted = settings(n_jobs, _DEVICE, memory_limit)
-        found = self.search(asked, k, width, seed=seed, wanted=wanted, progress=progress, out=out)
+        asked = as_matrix(queries, "queries", wanted.memory_limit)
+        k = _options.whole(k, "k")
+        width = _options.optional(self.width if width is None else width, "width")
+        seed = _options.seed(random_state)
+        wanted = wanted.beside(asked)
+        found = self._search(asked, k, width, seed=seed, wanted=wanted, progress=progress, out=out)
         return like(queries, found, out)
 
-    def search(
+    def _search(
         self,
         asked: HostMatrix,
         k: int,
@@ -213,8 +241,6 @@ class GraphIndex:
     ) -> Neighbors:
         """query of a matrix, with settings. recall: measured by these queries, it chooses the width."""
         meets = _options.whole(self.meets, "meets")
-        double = asked.is_double or self._points.is_double
-        table = Table(asked.rows, k, self._points.rows, double, out)
         params = s.sized(
             s.GraphSearchParams,
             k=k,
@@ -224,16 +250,23 @@ class GraphIndex:
             seed=seed,
             meets=meets,
         )
-        small = recall is None and is_small(*self.shape, asked.rows, k, width, meets)
-        context(wanted._replace(device=_DEVICE), watched=bool(progress) or not small).call(
-            lib.kith_walks_search,
-            self._handle,
-            c.byref(asked.struct),
-            c.byref(params),
-            c.byref(table.struct),
-            None,
-            progress=progress,
-        )
+        with self._handle as known:
+            points = known.points
+            table = Table(asked.rows, k, points.rows, asked.is_double or points.is_double, out)
+            if asked.rows == 0:
+                check_shapes(points.struct, asked, k, "the index")
+                return table.result()
+            cols = points.struct.cols
+            small = recall is None and is_small(points.rows, cols, asked.rows, k, width, meets)
+            context(wanted._replace(device=_DEVICE), watched=bool(progress) or not small).call(
+                lib.kith_walks_search,
+                known.made_for(asked),
+                c.byref(asked.struct),
+                c.byref(params),
+                c.byref(table.struct),
+                None,
+                progress=progress,
+            )
         return table.result()
 
     def tune(
@@ -267,14 +300,18 @@ class GraphIndex:
         """
         if not 0.0 <= _options.number(recall, "recall") <= 1.0:
             raise ValueError(f"recall is {recall}, must be 0 to 1")
-        asked = as_matrix(queries, "queries")
-        k = _options.whole(k, "k")
         wanted = settings(n_jobs, _DEVICE, memory_limit)
-        truth = search(self._points, asked, k, metric=self.metric, wanted=wanted)
+        asked = as_matrix(queries, "queries", wanted.memory_limit)
+        wanted = wanted.beside(asked)
+        k = _options.whole(k, "k")
+        if asked.rows == 0:
+            raise ValueError("queries are none (give some hundred like those to come)")
+        with self._handle as known:
+            truth = search(known.points, asked, k, metric=self.metric, wanted=wanted)
         width, judged = k, None
         while judged is None or (judged.recall < recall and width < len(self)):
             width = k if judged is None else min(width + max(width // 2, 1), len(self))
-            found = self.search(asked, k, width, wanted=wanted)
+            found = self._search(asked, k, width, wanted=wanted)
             judged = measure(found, truth, metric=self.metric, at=k)
         self.width = width
         return judged

@@ -69,7 +69,9 @@ def merge(
     >>> bool((kith.merge(X, *parts).indices == kith.knn_graph(X, 5).indices).all())
     True
     """
-    points = as_matrix(X, "X")
+    wanted = settings(n_jobs, device, memory_limit)
+    points = as_matrix(X, "X", wanted.memory_limit)
+    wanted = wanted.beside(points)
     one, keep_one = narrow(first, "first")
     two, keep_two = narrow(second, "second")
     if one.rows + two.rows != points.rows:
@@ -84,7 +86,6 @@ def merge(
     flags = s.INCLUDE_SELF if include_self else 0
     distance = resolve(metric, p, points.array.dtype)
     table = Table(points.rows, k, points.rows, points.is_double, out)
-    wanted = settings(n_jobs, device, memory_limit)
     if method == s.METHOD_DESCENT:
         descent = _options.descent_params(distance.fields, k, flags, recall, random_state)
         call(

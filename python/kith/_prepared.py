@@ -47,8 +47,8 @@ class Prepared:
         if corpus is None:
             number = code(metric, p)
             kind = Tree if _takes_tree(points, queries, k, metric, p, method, wanted) else Corpus
-            corpus = self._corpus = kind.of_matrix(points, number, wanted)
-        return corpus.search(queries, k, wanted=wanted)
+            corpus = self._corpus = kind._of_matrix(points, number, wanted)
+        return corpus._search(queries, k, wanted=wanted)
 
 
 def _takes_tree(

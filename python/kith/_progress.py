@@ -15,6 +15,9 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+from ._ending import is_ending
+from ._imports import needed
+
 try:  # what `signal` calls, without looking for an enum in all that it takes and returns
     import _signal as signals  # type: ignore[import-not-found]
 except ImportError:
@@ -28,11 +31,7 @@ class Bar:
     """tqdm's bar, one for each phase of a call."""
 
     def __init__(self) -> None:
-        try:
-            from tqdm.auto import tqdm
-        except ImportError as error:
-            raise ImportError("progress=True needs tqdm (pip install tqdm)") from error
-        self._tqdm = tqdm
+        self._tqdm = needed("tqdm.auto", "progress=True").tqdm
         self._phase: str | None = None
         self._bar: Any = None
 
@@ -91,4 +90,4 @@ class Watch:
                 self.function(phase.decode(), done, total)
             except BaseException as error:
                 self.error = error
-        return 0 if self.error is None else 1
+        return 0 if self.error is None and not is_ending() else 1

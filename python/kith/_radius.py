@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import ctypes as c
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -13,28 +13,84 @@ from . import _options
 from . import _structs as s
 from ._arrays import as_matrix, given_back
 from ._context import context, settings
+from ._handle import Pointer
+from ._imports import needed
 from ._library import lib
 from ._metrics import Metric, resolve
 from ._progress import Progress
-from ._results import copy_of
-from ._search import check_types
+from ._results import Neighbors, copy_of
+from ._search import check_shapes, check_types
 
 
-class Ranges(NamedTuple):
-    """Neighbours within a radius: those of query i are entries ``offsets[i] : offsets[i + 1]``.
+class Ranges:
+    """Neighbours within a radius, a row for each query: ``len`` of them, and ``ranges[i]`` is
+    ``(distances, indices)`` of query i, the nearest first.
+
+    Parameters
+    ----------
+    distances, indices, offsets : array
+        What the attributes are.
+    n_points : int
+        Rows of the corpus.
 
     Attributes
     ----------
     distances : array of offsets[-1] floats, or None
-        float64 where points or queries were float64, else float32. None of `count_only`.
+        Of all rows, one behind the other. float64 where points or queries were float64, else
+        float32. None of `count_only`.
     indices : array of offsets[-1] int64, or None
-        Rows of the corpus, the nearest first.
+        Rows of the corpus.
     offsets : array of m + 1 int64
+        Row i is ``offsets[i] : offsets[i + 1]``; ``numpy.diff(offsets)`` is how many each has.
+    n_points : int
     """
 
-    distances: Any
-    indices: Any
-    offsets: Any
+    __slots__ = ("distances", "indices", "offsets", "n_points")
+
+    def __init__(self, distances: Any, indices: Any, offsets: Any, n_points: int) -> None:
+        self.distances = distances
+        self.indices = indices
+        self.offsets = offsets
+        self.n_points = n_points
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, row: SupportsIndex) -> Neighbors:
+        at = _options.whole(row, "row")
+        if not -len(self) <= at < len(self):
+            raise IndexError(f"row is {at}, must be below {len(self)}, the number of queries")
+        if self.indices is None:
+            raise ValueError("rows were counted only (leave out count_only)")
+        at %= len(self)
+        part = slice(int(self.offsets[at]), int(self.offsets[at + 1]))
+        return Neighbors(self.distances[part], self.indices[part])
+
+    def __iter__(self) -> Iterator[Neighbors]:
+        return (self[row] for row in range(len(self)))
+
+    def __repr__(self) -> str:
+        return (
+            f"<kith.Ranges: {int(self.offsets[-1])} neighbours of {len(self)} queries among "
+            f"{self.n_points} points>"
+        )
+
+    def to_csr(self, mode: str = "distance") -> Any:
+        """A SciPy CSR matrix of shape (m, n_points), each row in the order of distance.
+
+        Parameters
+        ----------
+        mode : {"distance", "connectivity"}
+            What stands in it: distances, or ones. Distances of 0 are stored like any other.
+        """
+        csr_matrix = needed("scipy.sparse", "Ranges.to_csr").csr_matrix
+        if mode not in ("distance", "connectivity"):
+            raise ValueError(f"mode is {mode!r}, must be distance or connectivity")
+        if self.indices is None:
+            raise ValueError("rows were counted only (leave out count_only)")
+        values = np.ones(len(self.indices)) if mode == "connectivity" else self.distances
+        parts = tuple(np.asarray(each) for each in (values, self.indices, self.offsets))
+        return csr_matrix(parts, shape=(len(self), self.n_points))
 
 
 def radius_neighbors(
@@ -70,21 +126,24 @@ def radius_neighbors(
     Returns
     -------
     Ranges
-        ``(distances, indices, offsets)``, each row ascending by (distance, index).
+        Rows of different lengths, each ascending by (distance, index).
 
     Examples
     --------
     >>> import numpy as np, kith
     >>> kith.radius_neighbors(np.array([[0.0], [1.0], [3.0]]), radius=1.5).indices
     array([1, 0])
+    >>> [len(row.indices) for row in kith.radius_neighbors([[0.0], [1.0], [3.0]], radius=1.5)]
+    [1, 1, 0]
     """
     method = _options.method(algorithm)
     if method == s.METHOD_DESCENT:
         raise ValueError(
             "algorithm is nn_descent, which finds a number of neighbours and no radius (leave it out)"
         )
-    points = as_matrix(corpus, "corpus")
-    asked = points if queries is None else as_matrix(queries, "queries")
+    wanted = settings(n_jobs, device, memory_limit)
+    points = as_matrix(corpus, "corpus", wanted.memory_limit)
+    asked = points if queries is None else as_matrix(queries, "queries", wanted.memory_limit)
     distance = resolve(metric, p, asked.array.dtype)
     check_types(distance, points, asked)
     params = s.sized(
@@ -104,36 +163,47 @@ def radius_neighbors(
         params.radii = radii.ctypes.data
     else:
         raise ValueError(f"radius must be one number, or {asked.rows}: one for each query")
-    wanted = context(settings(n_jobs, device, memory_limit))
-    found = c.c_void_p()
-    try:
-        wanted.call(
-            lib.kith_radius,
-            c.byref(points.struct),
-            None if queries is None else c.byref(asked.struct),
-            c.byref(params),
-            c.byref(found),
-            progress=progress,
-        )
-    except ValueError as error:
-        distance.reraise(error)
-    try:
-        ranges = _copied(found, points.is_double or asked.is_double, count_only)
-    finally:
-        lib.kith_ranges_free(found)
+    if asked.rows == 0 and queries is not None:
+        check_shapes(points.struct, asked, 1, "corpus")
+        ranges = _none(points.is_double or asked.is_double, count_only, points.rows)
+    else:
+        try:
+            found = context(wanted.beside(points, asked)).make(
+                lib.kith_ranges_free,
+                None,
+                lib.kith_radius,
+                c.byref(points.struct),
+                None if queries is None else c.byref(asked.struct),
+                c.byref(params),
+                progress=progress,
+            )
+        except ValueError as error:
+            distance.reraise(error)
+        ranges = _copied(found, points.is_double or asked.is_double, count_only, points.rows)
     if isinstance(corpus, np.ndarray):
         return ranges
-    return Ranges(*(None if part is None else given_back(corpus, part) for part in ranges))
+    parts = (ranges.distances, ranges.indices, ranges.offsets)
+    back = [None if part is None else given_back(corpus, part) for part in parts]
+    return Ranges(back[0], back[1], back[2], points.rows)
 
 
-def _copied(found: c.c_void_p, double: bool, count_only: bool) -> Ranges:
+def _none(double: bool, count_only: bool, points: int) -> Ranges:
+    """Of no query."""
+    offsets = np.zeros(1, np.int64)
+    if count_only:
+        return Ranges(None, None, offsets, points)
+    distances = np.empty(0, np.float64 if double else np.float32)
+    return Ranges(distances, np.empty(0, np.int64), offsets, points)
+
+
+def _copied(found: Pointer, double: bool, count_only: bool, points: int) -> Ranges:
     offsets = copy_of(lib.kith_ranges_offsets(found), lib.kith_ranges_rows(found) + 1, np.int64)
     if count_only:
-        return Ranges(None, None, offsets)
+        return Ranges(None, None, offsets, points)
     total = int(offsets[-1])
     ids = copy_of(lib.kith_ranges_ids(found), total, np.uint32).astype(np.int64)
     if double:
         distances = copy_of(lib.kith_ranges_distances64(found), total, np.float64)
     else:
         distances = copy_of(lib.kith_ranges_distances(found), total, np.float32)
-    return Ranges(distances, ids, offsets)
+    return Ranges(distances, ids, offsets, points)

@@ -99,10 +99,10 @@ def recall(
     table, keep = narrow(found, "found")
     place = _options.optional(at, "at") or 0
     result = s.RecallValues()
-    wanted = context(settings(n_jobs, device, memory_limit))
+    known = settings(n_jobs, device, memory_limit)
     if truth is not None:
         true_table, true_keep = narrow(truth, "truth")
-        wanted.call(
+        context(known).call(
             lib.kith_recall_measure,
             c.byref(table),
             c.byref(true_table),
@@ -113,8 +113,8 @@ def recall(
         )
         del true_keep
     else:
-        points = as_matrix(X, "X")
-        wanted.call(
+        points = as_matrix(X, "X", known.memory_limit)
+        context(known.beside(points)).call(
             lib.kith_recall_estimate,
             c.byref(points.struct),
             c.byref(table),

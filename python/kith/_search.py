@@ -118,16 +118,18 @@ def knn(
 
         refuse(radius=radius, exclude=exclude, out=out)
         return blockwise(corpus, queries, k, metric, p, method, wanted, progress)
+    points = as_matrix(corpus, "corpus", wanted.memory_limit)
+    asked = as_matrix(queries, "queries", wanted.memory_limit)
     found = search(
-        as_matrix(corpus, "corpus"),
-        as_matrix(queries, "queries"),
+        points,
+        asked,
         k,
         metric=metric,
         p=p,
         method=method,
         radius=radius,
         exclude=exclude,
-        wanted=wanted,
+        wanted=wanted.beside(points, asked),
         progress=progress,
         out=out,
     )
@@ -154,6 +156,9 @@ def search(
     table = table_for(corpus, queries, k, out, radius)
     params = search_params(distance, k, method=method, radius=limit(radius, distance))
     keep = _options.excluded(exclude, queries.rows, params)
+    if queries.rows == 0:
+        check_shapes(corpus.struct, queries, k, "corpus")
+        return table.result()
     call(
         distance,
         wanted,
@@ -269,7 +274,8 @@ def knn_graph(
 
         refuse(radius=radius, recall=recall, out=out)
         return blockwise(X, X, k, metric, p, method, wanted, progress, not include_self)
-    points = as_matrix(X, "X")
+    points = as_matrix(X, "X", wanted.memory_limit)
+    wanted = wanted.beside(points)
     distance = resolve(metric, p, points.array.dtype)
     most = points.rows - (not include_self)
     table = Table(points.rows, k, most, points.is_double, out, radius is not None)
@@ -328,6 +334,17 @@ def limit(radius: float | None, distance: Distance) -> float:
     return _options.number(radius, "radius") or (
         -5e-324 if distance.number == INNER_PRODUCT else 5e-324
     )
+
+
+def check_shapes(points: s.Matrix, asked: HostMatrix, k: int, name: str) -> None:
+    """What the library says of a search, where it is not asked: there is no query."""
+    if asked.struct.cols != points.cols:
+        raise ValueError(
+            f"{name} has {points.cols} columns and queries has {asked.struct.cols} (both must have "
+            "the same)"
+        )
+    if not 1 <= k <= points.rows:
+        raise ValueError(f"k is {k}, must be 1 to {points.rows}")
 
 
 def check_types(distance: Distance, corpus: HostMatrix, queries: HostMatrix) -> None:

@@ -87,7 +87,7 @@ def select_k(
 
         _cuda.refuse(progress=progress or None)
         return _cuda.select(values, params, wanted)
-    matrix = as_matrix(values, "values")
+    matrix = as_matrix(values, "values", wanted.memory_limit)
     if matrix.struct.dtype not in _FLOATS:
         raise ValueError(f"values are {matrix.array.dtype}, must be floats")
     array, stride = matrix.array, matrix.struct.stride_bytes
@@ -100,7 +100,7 @@ def select_k(
     at = array.__array_interface__["data"][0]
     given = s.Values(at, None, rows, cols, stride, 0, matrix.struct.dtype)
     table = s.SelectionTable(best.ctypes.data, ids.ctypes.data)
-    context(wanted).call(
+    context(wanted.beside(matrix)).call(
         lib.kith_select, c.byref(given), c.byref(params), c.byref(table), progress=progress
     )
     return Selection(given_back(values, best), given_back(values, ids.astype(np.int64)))

@@ -21,6 +21,7 @@ from . import _structs as s
 from ._arrays import CODES, address
 from ._context import Context, Settings, settings
 from ._errors import exception
+from ._handle import Pointer
 from ._library import lib
 from ._results import Neighbors
 
@@ -82,7 +83,7 @@ class _Seat:
 
     def call(
         self,
-        corpus: c.c_void_p | None,
+        corpus: Pointer | None,
         points: Laid,
         queries: Laid,
         shape: tuple[int, int],
@@ -177,6 +178,8 @@ def search(
     number = _metrics.code(metric, p)
     if not (0 < k <= rows and steps(rows, cols, count, k) <= MOST_STEPS and number != _LOGARITHMS):
         return None
+    if count == 0:
+        return None
     seat = _take(wanted)
     if seat is None:
         return None
@@ -186,11 +189,11 @@ def search(
 
 
 def search_corpus(
-    corpus: c.c_void_p, points: s.Matrix, queries: Any, k: int, number: int, wanted: Wanted
+    corpus: Pointer, points: s.Matrix, queries: Any, k: int, number: int, wanted: Wanted
 ) -> Neighbors | None:
     """kith_corpus_search of a corpus of points; None: it is not plain, or not small."""
     asked = _lay(queries)
-    if asked is None or number == _LOGARITHMS:
+    if asked is None or asked[1] == 0 or number == _LOGARITHMS:
         return None
     count, rows = asked[1], points.rows
     if not (0 < k <= rows and steps(rows, points.cols, count, k) <= MOST_STEPS):

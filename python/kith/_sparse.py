@@ -10,6 +10,7 @@ import numpy as np
 
 from ._arrays import as_matrix, is_sparse, refuse_rounding
 from ._context import Settings
+from ._memory import refuse_large
 from ._metrics import EUCLIDEAN, INNER_PRODUCT, SQEUCLIDEAN, Metric, code, name
 from ._progress import Progress
 from ._results import Array, Neighbors
@@ -25,9 +26,12 @@ def _rows_of(x: Any) -> Any:
     return x if x.dtype in _DTYPES else x.astype(np.float64)
 
 
-def dense(x: Any) -> Array:
-    """All of x as one array, which is all that is made beside x."""
+def dense(x: Any, name: str, limit: int = 0) -> Array:
+    """All of x as one array, which is all that is made beside x. limit: as in as_matrix."""
     x = _rows_of(x)
+    size = x.shape[0] * x.shape[1] * x.dtype.itemsize
+    what = f"{name} is sparse, and a copy of all its zeros"
+    refuse_large(size, limit, what, "fewer columns: sklearn.decomposition.TruncatedSVD")
     result = np.zeros(x.shape, x.dtype)
     for start, block in _blocks(x):
         block.toarray(out=result[start : start + block.shape[0]])

@@ -5,20 +5,18 @@ from __future__ import annotations
 
 import functools
 import os
-import threading
 from typing import Any
 
 from . import _structs as s
 from ._arrays import HostMatrix
 from ._context import Settings
 from ._devices import devices
+from ._handle import Lock
 from ._index import GraphIndex, is_small
 from ._library import lib
 from ._metrics import Metric, resolve
 from ._results import Neighbors, narrow
 from ._search import call, check_types, table_for
-
-_BYTES = (5, 6)  # uint8, int8: they are compared by whole numbers with queries of their type alone
 
 
 class Walks:
@@ -29,8 +27,8 @@ class Walks:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._indexes: dict[int, GraphIndex] = {}
+        self._lock = Lock()
+        self._index: GraphIndex | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Walks, ()
@@ -52,20 +50,11 @@ class Walks:
         small = recall is None and is_small(points.rows, cols, queries.rows, k, None, 0)
         if not isinstance(metric, str) or not _on_processor(wanted.device, small):
             return _graph_search(points, graph, queries, k, metric, p, recall, seed, wanted)
-        kind = queries.struct.dtype if points.struct.dtype in _BYTES else 0
         with self._lock:
-            index = self._indexes.get(kind)
-            if index is None:
-                index = self._indexes[kind] = GraphIndex(
-                    points.array,
-                    graph,
-                    metric,
-                    p=p,
-                    meets=0,
-                    query_dtype=queries.array.dtype if kind else None,
-                    n_jobs=wanted.threads or None,
-                )
-        return index.search(queries, k, seed=seed, recall=recall, wanted=wanted)
+            if self._index is None:
+                jobs = wanted.threads or None
+                self._index = GraphIndex(points.array, graph, metric, p=p, meets=0, n_jobs=jobs)
+        return self._index._search(queries, k, seed=seed, recall=recall, wanted=wanted)
 
 
 def _on_processor(device: str | None, small: bool) -> bool:

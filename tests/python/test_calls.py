@@ -20,6 +20,7 @@ import unittest
 from unittest import mock
 
 import kith
+import numpy as np
 import support
 from kith import _structs
 
@@ -39,6 +40,16 @@ LONG = support.points(60000, 64)
 def long_call(**options):
     """Takes seconds, unless it is stopped."""
     kith.knn_graph(LONG, 10, metric="manhattan", n_jobs=1, **options)
+
+
+def threads_of_a_worker():
+    from kith._context import settings
+
+    return settings().threads
+
+
+def graph_of_a_map(x):
+    return isinstance(x, np.memmap), kith.knn_graph(x, 3).indices
 
 
 class Stopping(unittest.TestCase):
@@ -123,6 +134,46 @@ class Together(unittest.TestCase):
             each.join()
         for each in found:
             self.assertEqual(each.indices.tobytes(), truth.indices.tobytes())
+
+    def test_threads_are_those_that_a_worker_is_meant_to_take(self):
+        import kith._context as contexts
+
+        with mock.patch.object(os, "sched_getaffinity", return_value=set(range(8))):
+            for environ, threads in (
+                ({}, 0),
+                ({"OMP_NUM_THREADS": "2"}, 2),
+                ({"OMP_NUM_THREADS": "3,1"}, 3),
+                ({"OMP_NUM_THREADS": "64"}, 8),
+                ({"OMP_NUM_THREADS": "many"}, 0),
+                ({"OMP_NUM_THREADS": "2", "KITH_THREADS": "5"}, 0),  # which the library reads
+            ):
+                with mock.patch.dict(os.environ, environ):
+                    self.assertEqual(contexts.settings().threads, threads, environ)
+                    self.assertEqual(contexts.settings(n_jobs=-1).threads, 0)
+                    self.assertEqual(contexts.settings(n_jobs=4).threads, 4)
+        try:
+            import joblib
+        except ImportError:
+            self.skipTest("joblib is missing")
+        with joblib.parallel_config(backend="loky", inner_max_num_threads=1):
+            told = joblib.Parallel(n_jobs=2)(joblib.delayed(threads_of_a_worker)() for _ in "12")
+        self.assertEqual(told, [1, 1])
+
+    def test_joblibs_memory_maps_are_read_whatever_they_hold(self):
+        try:
+            import joblib
+        except ImportError:
+            self.skipTest("joblib is missing")
+        x = (100 * support.points(900, 8)).astype(np.int64)
+        kinds = x, x.astype(np.int32), x.astype(">f8"), np.asfortranarray(x, np.float32), x[:, ::2]
+        truths = [kith.knn_graph(each, 3).indices for each in kinds]
+        with joblib.parallel_config(backend="loky", inner_max_num_threads=1):
+            found = joblib.Parallel(n_jobs=2, max_nbytes=1000)(
+                joblib.delayed(graph_of_a_map)(each) for each in kinds
+            )
+        for (mapped, indices), truth in zip(found, truths, strict=True):
+            self.assertTrue(mapped)
+            np.testing.assert_array_equal(indices, truth)
 
     def test_a_forked_process_computes(self):
         x = LONG[:3000]

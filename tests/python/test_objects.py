@@ -39,6 +39,39 @@ class Functions(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "one for each query"):
             kith.radius_neighbors(x, q, radius=[1, 2])
 
+    def test_ranges_have_a_row_for_each_query(self):
+        x, q = support.points(120, 3), support.points(15, 3, seed=1)
+        ranges = kith.radius_neighbors(x, q, radius=1.0)
+        self.assertEqual((len(ranges), ranges.n_points), (15, 120))
+        self.assertEqual(len(list(ranges)), 15)
+        self.assertRegex(
+            repr(ranges), r"^<kith.Ranges: \d+ neighbours of 15 queries among 120 points>$"
+        )
+        for i, (distances, indices) in enumerate(ranges):
+            part = slice(ranges.offsets[i], ranges.offsets[i + 1])
+            np.testing.assert_array_equal(indices, ranges.indices[part])
+            np.testing.assert_array_equal(distances, ranges.distances[part])
+        self.assertEqual(ranges[-1].indices.tolist(), ranges[np.int64(14)].indices.tolist())
+        again = pickle.loads(pickle.dumps(ranges))
+        np.testing.assert_array_equal(again.indices, ranges.indices)
+        with self.assertRaisesRegex(IndexError, "row is 15, must be below 15"):
+            ranges[15]
+        with self.assertRaisesRegex(TypeError, "row is 'a', must be a whole number"):
+            ranges["a"]
+        counted = kith.radius_neighbors(x, q, radius=1.0, count_only=True)
+        with self.assertRaisesRegex(ValueError, "counted only .leave out count_only"):
+            counted[0]
+        if scipy is not None:
+            for mode in "distance", "connectivity":
+                matrix = ranges.to_csr(mode)
+                self.assertEqual((matrix.shape, matrix.nnz), ((15, 120), len(ranges.indices)))
+                row = matrix[4].toarray().ravel()
+                truth = support.distances_between(q[4:5], x)[0]
+                truth[truth > 1] = 0
+                np.testing.assert_allclose(row, truth if mode == "distance" else truth > 0, 1e-6)
+            with self.assertRaisesRegex(ValueError, "mode is 'x'"):
+                ranges.to_csr("x")
+
     def test_selection_is_numpys_sort(self):
         for dtype in np.float16, np.float32, np.float64:
             x = support.points(30, 50, dtype)
@@ -160,14 +193,12 @@ class Prepared(unittest.TestCase):
             kith.GraphIndex(x, (found.distances[1:], found.indices[1:]))
         with self.assertRaisesRegex(ValueError, "recall is 1.5"):
             index.tune(x[:5], 3, 1.5)
-        with self.assertRaisesRegex(ValueError, "query_dtype is int64"):
-            kith.GraphIndex(x, found, query_dtype=np.int64)
         bytes_ = (x * 100).clip(0, 255).astype(np.uint8)
         graph = kith.knn_graph(bytes_, 8)
-        with self.assertRaisesRegex(ValueError, "queries are float32, and the index of uint8"):
-            kith.GraphIndex(bytes_, graph).query(x[:1], 3)
-        asked = kith.GraphIndex(bytes_, graph, query_dtype="float32").query(x[:1], 3)
-        self.assertEqual(asked.indices.shape, (1, 3))
+        mixed = kith.GraphIndex(bytes_, graph, width=300)
+        for asked in x[:9], bytes_[:9], x[:9].astype(np.float64), bytes_[:9].astype(int):
+            truth = kith.knn(bytes_, asked, 3)
+            self.assertEqual(mixed.query(asked, 3).indices.tobytes(), truth.indices.tobytes())
 
     def test_rows_come_and_go_in_a_tree_and_in_its_file(self):
         x, q = support.points(500, 3), support.points(20, 3, seed=1)

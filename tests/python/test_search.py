@@ -4,6 +4,7 @@
 import os
 import tempfile
 import unittest
+from unittest import mock
 
 import kith
 import numpy as np
@@ -187,7 +188,7 @@ class Memory(unittest.TestCase):
             x.flags.writeable = False
             self.assert_in_place(x)
 
-    def test_files_are_mapped_and_never_copied(self):
+    def test_files_are_mapped_and_copied_only_where_they_must_be_and_fit(self):
         x = support.points(100, 8)
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "x.npy")
@@ -196,11 +197,32 @@ class Memory(unittest.TestCase):
             self.assert_in_place(mapped)
             np.testing.assert_array_equal(kith.knn_graph(mapped, 3).indices, support.graph(x, 3))
             np.save(path, np.asfortranarray(x))
-            with self.assertRaisesRegex(ValueError, "memory-mapped file whose rows"):
-                kith.knn_graph(np.load(path, mmap_mode="r"), 3)
-            np.save(path, x.astype(np.int32))
-            with self.assertRaisesRegex(ValueError, "memory-mapped file of type int32"):
-                kith.knn_graph(np.load(path, mmap_mode="r"), 3)
+            odd = {
+                "Fortran": np.asfortranarray(x),
+                "big-endian": x.astype(">f4"),
+                "int32": (1000 * x).astype(np.int32),
+                "int64": (1000 * x).astype(np.int64),
+                "strided": np.repeat(x, 2, axis=1),
+            }
+            for name, array in odd.items():
+                np.save(path, array)
+                mapped = np.load(path, mmap_mode="r")
+                mapped, array = (
+                    (mapped[:, ::2], array[:, ::2]) if name == "strided" else (mapped, array)
+                )
+                found = kith.knn_graph(mapped, 3, memory_limit=64 << 20).indices
+                np.testing.assert_array_equal(found, kith.knn_graph(array, 3).indices, name)
+                with self.assertRaisesRegex(MemoryError, "X .*takes .* KB, more than the memory_l"):
+                    kith.knn_graph(mapped, 3, memory_limit=2000)
+                with (
+                    mock.patch("kith._memory._SURE", 0),
+                    mock.patch("kith._memory.free_bytes", return_value=2000),
+                    self.assertRaisesRegex(MemoryError, "takes .*and 2 KB are free .write it"),
+                ):
+                    if name not in ("Fortran", "strided"):
+                        kith.knn_graph(mapped, 3)
+                    else:
+                        kith.Corpus(mapped)
 
     def test_what_cannot_be_read_in_place_is_converted(self):
         x = support.points(40, 5)
@@ -334,7 +356,7 @@ class Errors(unittest.TestCase):
             (ValueError, "n_jobs is 0", lambda: kith.knn_graph(x, 3, n_jobs=0)),
             (ValueError, "Complex data", lambda: kith.knn_graph(x * 1j, 3)),
             (MemoryError, "limit", lambda: kith.knn_graph(x, 3, memory_limit=100)),
-            (NotImplementedError, "'tpu' is no device", lambda: kith.knn_graph(x, 3, device="tpu")),
+            (ValueError, "device is 'tpu', must be", lambda: kith.knn_graph(x, 3, device="tpu")),
         ):
             with self.assertRaisesRegex(error, text):
                 call()

@@ -35,7 +35,9 @@ SAID = (
     (lambda: kith.knn(BAD, Q, 3), "corpus[3, 2] is NaN"),
     (lambda: kith.knn(X, BAD_Q, 3), "queries[5, 1] is NaN"),
     (lambda: kith.knn(X, FEW, 3), "the corpus has 4 columns and queries has 2"),
-    (lambda: kith.knn(X, Q[:0], 3), "queries.shape[0] is 0, must be 1"),
+    (lambda: kith.knn(X, FEW[:0], 3), "corpus has 4 columns and queries has 2"),
+    (lambda: kith.knn(X, Q[:0], 51), "k is 51, must be 1 to 50"),
+    (lambda: kith.knn(X, Q, 3, device="gpu"), "device is 'gpu', must be auto, cpu, cuda, cuda:0"),
     (lambda: kith.knn(X[:, :0], Q, 3), "corpus.shape[1] is 0, must be 1"),
     (lambda: kith.knn(X, Q, 51), "k is 51, must be at most 50"),
     (lambda: kith.knn(X, Q, 3.5), "k is 3.5, must be a whole number"),
@@ -48,11 +50,14 @@ SAID = (
     (lambda: kith.knn(X, Q, 3, device=0), "device is 0, must be a name"),
     (lambda: kith.knn(X, Q, 3, out=Q), "out must be two arrays"),
     (lambda: kith.knn(X, Q, 3, algorithm="kd_tree", metric="cosine"), "algorithm is kd_tree and"),
-    (lambda: kith.knn(X, Q, 3, metric=lambda a, b: np.nan, n_jobs=1), "the function's distance of query 0"),
+    (
+        lambda: kith.knn(X, Q, 3, metric=lambda a, b: np.nan, n_jobs=1),
+        "the function's distance of query 0",
+    ),
     (lambda: kith.knn(None, Q, 3), "corpus is of type NoneType"),
     (lambda: kith.knn([[1, 2], [3]], Q, 3), "corpus is no matrix: "),
     (lambda: kith.knn(X, [["a"]], 3), "queries is of type <U1"),
-    (lambda: kith.knn(X, np.array([["a"]], object), 3), "queries must be of numbers: "),
+    (lambda: kith.knn(X, np.array([["a"]], object), 3), "queries[0, 0] is 'a', must be a number"),
     (lambda: kith.knn(MASKED, Q, 3), "corpus has masked values"),
     (lambda: kith.knn([[2**53 + 1]], [[1]], 1), "corpus has whole numbers up to 9007199254740993"),
     (
@@ -88,15 +93,14 @@ SAID = (
     (lambda: kith.Tree(X, height=99), "height is 99, must be 0 to 1"),
     (lambda: kith.Tree(X).add(BAD), "X[3, 2] is NaN"),
     (lambda: kith.Tree(X).add(FEW), "the corpus has 4 columns and X has 2"),
-    (lambda: kith.Tree(X).add(X.astype(float)), "rows of X are float64 and the corpus'"),
+    (lambda: kith.Tree(X).add(FEW[:0]), "the corpus has 4 columns and X has 2"),
+    (lambda: kith.Tree(X).add(BAD.astype(float) / 3), "X[3, 2] is NaN"),
     (lambda: kith.Tree(X).remove([50]), "indices[0] is 50, must be below 50"),
     (lambda: kith.Tree(X).remove(np.arange(50)), "indices name all 50 rows"),
     (lambda: kith.GraphIndex(BAD, G), "X[3, 2] is NaN"),
     (lambda: kith.GraphIndex(X[1:], G), "the graph has 50 rows and there are 49 points"),
     (lambda: kith.GraphIndex(X, BEYOND), "graph[0, 3] is id 50, must be below 50"),
     (lambda: kith.GraphIndex(X, G.indices), "graph must be (distances, indices), or a kith.Graph"),
-    (lambda: kith.GraphIndex(X, G, query_dtype="text"), "query_dtype is text, must be one of"),
-    (lambda: kith.GraphIndex(BYTES, G).query(Q), "queries are float32, and the index of uint8 was"),
     (lambda: kith.GraphIndex(X, G).query(BAD_Q), "queries[5, 1] is NaN"),
     (lambda: kith.GraphIndex(X, G).query(FEW), "the index has 4 columns and queries has 2"),
     (
@@ -168,13 +172,24 @@ class Words(unittest.TestCase):
 
     def test_of_files(self):
         with tempfile.TemporaryDirectory() as folder:
-            graph, corpus = (os.path.join(folder, name) for name in ("g.kith", "c.kith"))
+            graph, corpus, tree = (
+                os.path.join(folder, name) for name in ("g.kith", "c.kith", "t.kith")
+            )
+            kith.Tree(X).save(tree)
             kith.Graph(*G).save(graph)
             kith.Corpus(X).save(corpus)
             for call, text in (
                 (lambda: kith.Corpus.open(graph), "make one with kith.Corpus.save"),
                 (lambda: kith.Graph.load(corpus), "holds points, not k neighbours"),
-                (lambda: kith.Tree.open(corpus).add(X), "has no tree .make a kith.Tree of them"),
+                (
+                    lambda: kith.Tree.open(corpus),
+                    "c.kith holds points with no tree .open it by kith.Co",
+                ),
+                (lambda: kith.Tree.open(graph), "make one with kith.Corpus.save"),
+                (
+                    lambda: kith.Corpus.open(tree),
+                    "t.kith holds points with a tree .open it by kith.Tr",
+                ),
             ):
                 with self.assertRaisesRegex((ValueError, NotImplementedError), text) as caught:
                     call()
