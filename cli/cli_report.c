@@ -106,6 +106,10 @@ static void print_output(const cli_job *job)
             (void)printf("output: %s\n", cli_message_safe(paths[i]));
         }
     }
+    if (job->sharded.parts > 0) {
+        (void)printf("parts: %" PRId32 " files beside the one that names them\n",
+                     job->sharded.parts);
+    }
 }
 
 /* The engine, as --method names it. */

@@ -174,9 +174,6 @@ void cli_shards_print(const cli_job *job, bool planned)
                      " are too far apart; %.1f %% of the pairs of rows were left out",
                      s->pairs_met, s->pairs_skipped, 100.0 * s->rows_skipped);
     }
-    if (s->parts > 0) {
-        (void)printf("\nparts: %" PRId32 " files beside the one that names them", s->parts);
-    }
     (void)printf("\ndisk: %s read, %s written\n", cli_message_size(s->bytes_read, text[0]),
                  cli_message_size(s->bytes_written, text[1]));
     (void)printf("seconds of shards: compute %.3f (sample %.3f, groups %.3f), wait for the disk "

@@ -36,7 +36,7 @@ LIMITS = {
     "files_of_odd_length": (212, 40),
     "headers_src": (246, 130),
     "circles_src": (6, 0),
-    "circles_cli": (1, 0),
+    "circles_cli": (0, 0),
     "circles_python": (1, 0),
     "call_circles_src": (9, 0),
     "functions_with_more_than_6_parameters": (117, 20),
