@@ -70,7 +70,7 @@ static bool fits(const kin_descent_job *job, const kin_gpu *gpu)
 }
 
 /* Whether lists are of hubs, and a GPU's start knows none: of many rows it has no relatives
- * (cascade_relative.h). Rounds then may end without the recall that is wanted, so that exact graphs
+ * (cascade_relative.c). Rounds then may end without the recall that is wanted, so that exact graphs
  * are the sooner ones. */
 static bool is_lost(const kin_descent_job *job, const kin_gpu *gpu)
 {

@@ -12,7 +12,6 @@
  */
 #include "base/base_mem.h"
 #include "base/base_try.h"
-#include "cascade/cascade_need.h"
 #include "cascade/cascade_run.h"
 #include "fused/fused_answer.h"
 #include "host/host_threads.h"

@@ -19,7 +19,7 @@
  * Memory. 4 bytes an id of the graphs twice, 4 a row, and 8 x 32 a position for what the screen
  * found; all is gone before the rounds begin.
  */
-#include "cascade/cascade_relative.h"
+#include "cascade/cascade_run.h"
 
 #include "base/base_mem.h"
 #include "base/base_try.h"
@@ -295,36 +295,6 @@ static kith_status look_across(kin_cascade_run *run)
     }
     kin_gpu_free(run->on.gpu, found.words);
     return status;
-}
-
-bool kin_cascade_looks_across(const kin_cascade_run *run)
-{
-    return run->request->split > 0 && run->screened && run->request->by_chance == 0;
-}
-
-bool kin_cascade_knows_reach(const kin_cascade_run *run)
-{
-    return kin_cascade_looks_across(run) && run->points.set.centres != NULL;
-}
-
-/* What is farther than the k-th entry of a list is not among the k of the union. Entries serve as
- * reach and go: the screen meets those that are near once more, and of what it finds no two may be
- * one. */
-kith_status kin_cascade_reach_of_given(const kin_cascade_run *run, kin_fused_work *work)
-{
-    if (!kin_cascade_knows_reach(run) || run->graph.length > work->lists.capacity) {
-        return KITH_OK;
-    }
-    const kin_fused_device *on = &run->on;
-    kin_fused_lists known = work->lists;
-    known.k = (int32_t)run->wanted;
-    const kin_cascade_hand hand = {.graph = run->graph, .lists = known};
-    const kin_fused_tighten reach = {.set = work->rows, .cols_set = work->cols, .lists = known};
-    KIN_TRY(kin_cascade_check(run, run->kernels->hand(on->stream, &hand), "handing lists over"));
-    KIN_TRY(kin_cascade_check(run, on->kernels->tighten(on->stream, &reach), "finding thresholds"));
-    KIN_TRY(kin_gpu_fill(on->ctx, on->gpu, known.counts, 0,
-                         (uint64_t)known.rows * sizeof *known.counts));
-    return kin_fused_work_reached(work);
 }
 
 kith_status kin_cascade_take_given(kin_cascade_run *run)

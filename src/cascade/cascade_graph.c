@@ -17,8 +17,7 @@
  */
 #include "base/base_mem.h"
 #include "base/base_try.h"
-#include "cascade/cascade_need.h"
-#include "cascade/cascade_relative.h"
+#include "cascade/cascade_run.h"
 #include "host/host_clock.h"
 #include "host/host_cpu.h"
 
@@ -112,6 +111,52 @@ static void fill_report(const kin_cascade_run *run, const kin_descent_outcome *o
     (void)snprintf(report->isa, sizeof report->isa, "%s", kin_isa_name(run->on.ctx->isa));
 }
 
+/* The graph under a relative, by this engine: an own job, which adapts to little memory. */
+static kith_status find_near(kin_cascade_run *run, kin_cascade_relatives *relatives)
+{
+    kith_ctx *ctx = run->on.ctx;
+    kin_cascade_relative near;
+    kin_descent_outcome outcome;
+    float *own = NULL;
+    kith_status status = kin_cascade_relate_points(run, &near, relatives, &own);
+    if (status == KITH_OK) {
+        const kith_neighbors out = {
+            .rows = run->rows, .k = near.request.k, .ids = relatives->near.ids};
+        status = kin_cascade_graph_make(ctx, run->on.gpu, &near.points, &near.request,
+                                        KIN_FUSED_DATA_ON_DEVICE | KIN_FUSED_OUT_ON_DEVICE, &out,
+                                        &outcome);
+    }
+    if (status == KITH_OK) {
+        relatives->evaluations += outcome.evaluations;
+    }
+    kin_gpu_free(run->on.gpu, own);
+    return status;
+}
+
+/* What is near under relatives, where such are asked for. The report is left as it was. Not in
+ * lockstep with others: each GPU for itself. */
+static kith_status find_relatives(kin_cascade_run *run, kin_cascade_relatives *relatives)
+{
+    const kith_report before = run->on.ctx->report;
+    kith_status status = kin_cascade_is_related(run->request) ? find_near(run, relatives) : KITH_OK;
+    if (status == KITH_OK) {
+        status = kin_cascade_search_longest(run, relatives);
+    }
+    run->on.ctx->report = before;
+    return status;
+}
+
+static kith_status start_lists(kin_cascade_run *run, kin_descent_start start)
+{
+    kin_cascade_relatives relatives = {0};
+    kith_status status = find_relatives(run, &relatives);
+    if (status == KITH_OK) {
+        status = kin_cascade_begin(run, start, &relatives);
+    }
+    kin_cascade_relatives_free(run, &relatives);
+    return status;
+}
+
 /* Start, rounds, end of points that are prepared. */
 static kith_status descend(kin_cascade_run *run, kin_descent_outcome *outcome)
 {
@@ -121,7 +166,7 @@ static kith_status descend(kin_cascade_run *run, kin_descent_outcome *outcome)
     int64_t clock = kin_clock_ns();
     run->start_ns = clock;
     *outcome = (kin_descent_outcome){.start = start};
-    KIN_TRY(kin_cascade_begin(run, start));
+    KIN_TRY(start_lists(run, start));
     KIN_TRY(kin_cascade_refine(run));
     outcome->seconds_start = kin_clock_since(clock);
     clock = kin_clock_ns();

@@ -5,7 +5,6 @@
  */
 #include "base/base_mem.h"
 #include "base/base_try.h"
-#include "cascade/cascade_need.h"
 #include "cascade/cascade_run.h"
 
 enum {

@@ -15,7 +15,7 @@
  * 10,000,000 the same time with fewer neighbours, so that all are looked at there. What the start
  * finds of 10,000,000 points of 10,000 clusters: 88 % with groups of 32 tiles, 93 % with 4.
  */
-#include "cascade/cascade_near.h"
+#include "cascade/cascade_run.h"
 
 #include "base/base_try.h"
 #include "fused/fused_size.h"

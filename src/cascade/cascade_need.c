@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cascade/cascade_need.h"
+#include "cascade/cascade_run.h"
 
 #include "base/base_size.h"
-#include "cascade/cascade_relative.h"
 
 #include <math.h>
 
@@ -83,6 +82,18 @@ static uint64_t graph_bytes(const kin_descent_request *request, int64_t rows)
     return kin_size_mul((uint64_t)rows, (uint64_t)request->list * sizeof(uint64_t));
 }
 
+void kin_cascade_sample_sizes(int32_t candidates, int32_t *forward, int32_t *reverse)
+{
+    const int32_t most = KIN_CASCADE_MOST_SAMPLES / 2;
+    *forward = candidates < most ? candidates : most;
+    *reverse = *forward;
+}
+
+int64_t kin_cascade_slot_words(int32_t reverse)
+{
+    return kin_max_i64(2 * (int64_t)reverse, KIN_CASCADE_SLOTS);
+}
+
 static uint64_t rounds_bytes(const kin_descent_request *request, int64_t rows)
 {
     int32_t forward = 0;
@@ -106,18 +117,31 @@ int64_t kin_cascade_key_rows(int64_t rows, int32_t length)
 
 /* ---- The plan -------------------------------------------------------------------------------- */
 
+/* The graph under a relative, which this engine makes beside the points. */
+static uint64_t near_bytes(const kith_matrix *points, const kin_descent_request *request)
+{
+    if (!kin_cascade_is_related(request)) {
+        return 0;
+    }
+    const kin_cascade_relative near = kin_cascade_relative_of(points, request);
+    return kin_size_add(near.own_bytes,
+                        kin_cascade_bytes(&near.points, &near.request,
+                                          KIN_FUSED_DATA_ON_DEVICE | KIN_FUSED_OUT_ON_DEVICE));
+}
+
 static uint64_t start_bytes(const kith_matrix *points, const kin_descent_request *request)
 {
     const int64_t rows = points->rows;
+    const uint64_t nearing = near_bytes(points, request);
     if (kin_cascade_is_related(request) || !kin_exact_screens(&request->distance)) {
-        return kin_cascade_relatives_bytes(points, request, 0);
+        return kin_cascade_relatives_bytes(points, request, nearing, 0);
     }
     const int64_t k = kin_cascade_start_k(request);
     const uint64_t found = KIN_CASCADE_SLOTS * sizeof(uint64_t);
     const uint64_t screening = kin_size_add(
         kin_fused_cut_short_bytes(rows, k, kin_cascade_capacity(rows, k, UINT64_MAX), UINT64_MAX),
         request->split > 0 ? kin_size_mul((uint64_t)rows, found) : 0);
-    return kin_cascade_relatives_bytes(points, request, screening);
+    return kin_cascade_relatives_bytes(points, request, nearing, screening);
 }
 
 /* Lists that are rescored beside the graph, or a batch of keys; outputs that are not the caller's.

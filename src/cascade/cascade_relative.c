@@ -12,10 +12,9 @@
  * Memory. Related rows, 4 bytes a value, where they are not the rows as given; the graph of those
  * as if it were asked for; 4 bytes an id that was found, until lists have it.
  */
-#include "cascade/cascade_relative.h"
+#include "cascade/cascade_run.h"
 
 #include "base/base_try.h"
-#include "cascade/cascade_need.h"
 #include "descent/descent_relative.h"
 
 enum {
@@ -148,34 +147,32 @@ static kith_status relate(const kin_cascade_run *run, const kin_fused_rows *rows
     return kin_cascade_check(run, run->kernels->relate(run->on.stream, &job), "relating rows");
 }
 
-static kith_status find_near(kin_cascade_run *run, kin_cascade_relatives *relatives)
+kin_cascade_relative kin_cascade_relative_of(const kith_matrix *points,
+                                             const kin_descent_request *request)
 {
-    kith_ctx *ctx = run->on.ctx;
-    kin_gpu *gpu = run->on.gpu;
-    const kin_cascade_relation relation = relation_of(run->request->distance.metric);
+    const kin_cascade_relation relation = relation_of(request->distance.metric);
+    const uint64_t floats = (uint64_t)points->cols * sizeof(float);
+    return (kin_cascade_relative){.request = near_request(request, points->rows),
+                                  .points = related_shape(points, relation),
+                                  .own_bytes = relation == KIN_CASCADE_AS_GIVEN
+                                                   ? 0
+                                                   : kin_size_mul((uint64_t)points->rows, floats)};
+}
+
+kith_status kin_cascade_relate_points(kin_cascade_run *run, kin_cascade_relative *near,
+                                      kin_cascade_relatives *relatives, float **own)
+{
     const kith_matrix given = matrix_of(&run->points.rows);
-    const kin_descent_request request = near_request(run->request, run->rows);
-    kith_matrix points = related_shape(&given, relation);
-    kin_descent_outcome outcome;
-    float *data = NULL;
-    kith_status status = KITH_OK;
-    KIN_TRY(make_ids(run, request.k, &relatives->near));
-    if (relation != KIN_CASCADE_AS_GIVEN) {
-        KIN_TRY(kin_gpu_alloc(ctx, gpu, &data, (uint64_t)points.rows,
-                              (uint64_t)points.cols * sizeof *data, "rows of a relative"));
-        points.data = data;
-        KIN_TRY_GOTO(status, relate(run, &run->points.rows, relation, data, NULL), done);
+    const kin_cascade_relation relation = relation_of(run->request->distance.metric);
+    *near = kin_cascade_relative_of(&given, run->request);
+    KIN_TRY(make_ids(run, near->request.k, &relatives->near));
+    if (near->own_bytes == 0) {
+        return KITH_OK;
     }
-    const kith_neighbors out = {.rows = run->rows, .k = request.k, .ids = relatives->near.ids};
-    KIN_TRY_GOTO(status,
-                 kin_cascade_graph_make(ctx, gpu, &points, &request,
-                                        KIN_FUSED_DATA_ON_DEVICE | KIN_FUSED_OUT_ON_DEVICE, &out,
-                                        &outcome),
-                 done);
-    relatives->evaluations += outcome.evaluations;
-done:
-    kin_gpu_free(gpu, data);
-    return status;
+    KIN_TRY(kin_gpu_alloc(run->on.ctx, run->on.gpu, own, (uint64_t)near->points.rows,
+                          (uint64_t)near->points.cols * sizeof **own, "rows of a relative"));
+    near->points.data = *own;
+    return relate(run, &run->points.rows, relation, *own, NULL);
 }
 
 /* ---- The longest rows ------------------------------------------------------------------------ */
@@ -308,7 +305,7 @@ static kith_status make_queries(const kin_cascade_run *run, asking *a)
     return relate(run, rows, KIN_CASCADE_AS_GIVEN, a->floats, NULL);
 }
 
-static kith_status search_longest(kin_cascade_run *run, kin_cascade_relatives *relatives)
+kith_status kin_cascade_search_longest(kin_cascade_run *run, kin_cascade_relatives *relatives)
 {
     kin_gpu *gpu = run->on.gpu;
     kin_cascade_found *found = &relatives->among;
@@ -316,6 +313,9 @@ static kith_status search_longest(kin_cascade_run *run, kin_cascade_relatives *r
     asking a = {0};
     bool differ = false;
     kith_status status = KITH_OK;
+    if (!asks_longest(run->request)) {
+        return KITH_OK;
+    }
     KIN_TRY(find_longest(run, found, &differ));
     if (!differ) {
         return KITH_OK;
@@ -344,17 +344,6 @@ void kin_cascade_relatives_free(const kin_cascade_run *run, kin_cascade_relative
     kin_gpu_free(run->on.gpu, relatives->among.ids);
     kin_gpu_free(run->on.gpu, relatives->near.ids);
     *relatives = (kin_cascade_relatives){0};
-}
-
-kith_status kin_cascade_relatives_make(kin_cascade_run *run, kin_cascade_relatives *relatives)
-{
-    const kith_report before = run->on.ctx->report;
-    kith_status status = kin_cascade_is_related(run->request) ? find_near(run, relatives) : KITH_OK;
-    if (status == KITH_OK && asks_longest(run->request)) {
-        status = search_longest(run, relatives);
-    }
-    run->on.ctx->report = before;
-    return status;
 }
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
@@ -390,28 +379,13 @@ static uint64_t longest_bytes(const kith_matrix *points, const kin_descent_reque
     return kin_size_add(ids, searching > sorting ? searching : sorting);
 }
 
-static uint64_t near_bytes(const kith_matrix *points, const kin_descent_request *request)
-{
-    const uint64_t rows = (uint64_t)points->rows;
-    const kin_descent_request near = near_request(request, points->rows);
-    const kin_cascade_relation relation = relation_of(request->distance.metric);
-    const kith_matrix shape = related_shape(points, relation);
-    const uint64_t related = relation == KIN_CASCADE_AS_GIVEN
-                                 ? 0
-                                 : kin_size_mul(rows, (uint64_t)points->cols * sizeof(float));
-    return kin_size_add(
-        related,
-        kin_cascade_bytes(&shape, &near, KIN_FUSED_DATA_ON_DEVICE | KIN_FUSED_OUT_ON_DEVICE));
-}
-
 uint64_t kin_cascade_relatives_bytes(const kith_matrix *points, const kin_descent_request *request,
-                                     uint64_t others)
+                                     uint64_t nearing, uint64_t others)
 {
     const bool related = kin_cascade_is_related(request);
     if (!related && !asks_longest(request)) {
         return others;
     }
-    const uint64_t nearing = related ? near_bytes(points, request) : 0;
     const uint64_t longest = has_hubs(request) ? longest_bytes(points, request) : 0;
     uint64_t most = nearing > longest ? nearing : longest;
     most = most > others ? most : others;

@@ -24,18 +24,6 @@ typedef struct rounds {
     kin_cascade_counters *counters;
 } rounds;
 
-void kin_cascade_sample_sizes(int32_t candidates, int32_t *forward, int32_t *reverse)
-{
-    const int32_t most = KIN_CASCADE_MOST_SAMPLES / 2;
-    *forward = candidates < most ? candidates : most;
-    *reverse = *forward;
-}
-
-int64_t kin_cascade_slot_words(int32_t reverse)
-{
-    return kin_max_i64(2 * (int64_t)reverse, KIN_CASCADE_SLOTS);
-}
-
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
 static void free_rounds(rounds *r)

@@ -89,18 +89,104 @@ static inline bool kin_cascade_is_plain(const kin_groups *groups)
     return groups->next == NULL && groups->degenerate == 0;
 }
 
-/* ---- Start (cascade_start.c) ----------------------------------------------------------------- */
+/* ---- Sizes within the room that a device has (cascade_need.c) -------------------------------- */
 
-/* What the start is: AUTO decided. */
-kin_descent_start kin_cascade_start_of(const kin_cascade_run *run);
-/* Makes run->graph and fills it: every list has `length` entries, or nearly. Waits. */
-kith_status kin_cascade_begin(kin_cascade_run *run, kin_descent_start start);
-/* The graph anew, by a start that looks at more pairs; wider: whether there is such. Waits. */
-kith_status kin_cascade_widen(kin_cascade_run *run, kin_descent_start start, bool *wider);
+enum {
+    KIN_CASCADE_MOST_K = 1024,
+    KIN_CASCADE_PAIRS = 4096,  /* whose keys are computed at a time, */
+    KIN_CASCADE_PAIR_LIST = 8, /* as lists of so many places: the least there is */
+    KIN_CASCADE_SMALL = 4096   /* rows: all pairs take less time than launches do */
+};
+
+/* Least entries that the start's screen proves, the own one among them. */
+int64_t kin_cascade_start_k(const kin_descent_request *request);
+/* Entries of a list of the start that keeps k: as many as keep it from losing any, fewer where
+ * there is no room. */
+int32_t kin_cascade_capacity(int64_t rows, int64_t k, uint64_t room);
+/* Of so many positions, beside the points: the graph, and what rounds take. */
+uint64_t kin_cascade_rounds_bytes(const kin_descent_request *request, int64_t positions);
+/* Rows whose lists get canonical keys at a time, where there is no screen. */
+int64_t kin_cascade_key_rows(int64_t rows, int32_t length);
+/* Samples forward and reverse of a kind, of so many candidates. */
+void kin_cascade_sample_sizes(int32_t candidates, int32_t *forward, int32_t *reverse);
+/* Words that slots of samples, and then offers, take a point. */
+int64_t kin_cascade_slot_words(int32_t reverse);
+
+/* ---- Relatives (cascade_relative.c) ---------------------------------------------------------- */
+
+/* The start of metrics whose near points no screen finds (descent/descent_relative.h has the
+ * processor's). Each has a relative, the Euclidean distance of other rows, and near under one is
+ * mostly near under the other:
+ *
+ *   chi2                     |sqrt a - sqrt b|
+ *   jaccard                  of the patterns, zeros and ones, each of length 1
+ *   manhattan, chebyshev     of the rows as they are
+ *   inner_product            of rows of length 1; and who is long is near to everybody, so that the
+ *                            longest rows are looked at by all
+ *   kl                       the same of sqrt a
+ *
+ * Two graphs that are made one have their own start, but of these two metrics all look at the
+ * longest rows of both, too: neither graph knows those of the other. */
+
+/* A graph by rows, in device memory. */
+typedef struct kin_cascade_found {
+    uint32_t *ids; /* rows x k; NULL: none */
+    int64_t k;
+    uint32_t *of; /* what ids count: rows by number; NULL: rows themselves */
+    int64_t of_count;
+} kin_cascade_found;
+
+typedef struct kin_cascade_relatives {
+    kin_cascade_found near;  /* under the relative */
+    kin_cascade_found among; /* the longest rows */
+    double evaluations;
+} kin_cascade_relatives;
+
+/* Whether the request, without zeros, begins so. */
+bool kin_cascade_is_related(const kin_descent_request *request);
+/* What this engine is asked under the relative. */
+typedef struct kin_cascade_relative {
+    kin_descent_request request;
+    kith_matrix points; /* related rows; without data where they are not the rows as given */
+    uint64_t own_bytes; /* device memory of related rows that are not */
+} kin_cascade_relative;
+kin_cascade_relative kin_cascade_relative_of(const kith_matrix *points,
+                                             const kin_descent_request *request);
+/* relatives: zero; freed by its owner, also after an error. Room for relatives->near; *own (the
+ * caller's, also after an error): near->points, where they are not the rows as given. */
+kith_status kin_cascade_relate_points(kin_cascade_run *run, kin_cascade_relative *near,
+                                      kin_cascade_relatives *relatives, float **own);
+/* relatives->among, where rows are looked for that are near to everybody; else nothing. */
+kith_status kin_cascade_search_longest(kin_cascade_run *run, kin_cascade_relatives *relatives);
+void kin_cascade_relatives_free(const kin_cascade_run *run, kin_cascade_relatives *relatives);
+/* What was found comes into run->graph, nearest first, all NEW (cascade_given.c). */
+kith_status kin_cascade_take_found(kin_cascade_run *run, const kin_cascade_found *found);
+
+/* Device memory beside points and graph. nearing: what the graph under the relative takes; others:
+ * what the rest of the start does. */
+uint64_t kin_cascade_relatives_bytes(const kith_matrix *points, const kin_descent_request *request,
+                                     uint64_t nearing, uint64_t others);
+
+/* ---- The screen (cascade_screen.c) ----------------------------------------------------------- */
+
+/* What tells near tiles from others (cascade_near.c). */
+typedef struct kin_cascade_nearness {
+    kin_fused_worst *worst;  /* of each tile: how far its near ones are */
+    float *radii;            /* zeros: balls are points */
+    kin_fused_coarse coarse; /* where near tiles are looked for; none: everywhere */
+    uint32_t *groups;
+    uint32_t *counts;
+} kin_cascade_nearness;
+
+/* Of the points of a run whose set has centres. nearness: zero; freed by its owner, also after an
+ * error. */
+kith_status kin_cascade_nearness_make(const kin_cascade_run *run, kin_cascade_nearness *nearness);
+void kin_cascade_nearness_free(const kin_cascade_run *run, kin_cascade_nearness *nearness);
+
+/* Makes graph->words of its length: empty lists. */
+kith_status kin_cascade_make_empty(const kin_cascade_run *run, kin_cascade_graph *graph);
 /* Makes graph->words of its length and fills them with what the screen finds, all NEW. */
 kith_status kin_cascade_screen(kin_cascade_run *run, kin_cascade_graph *graph);
-/* The request's graphs come into run->graph, which is empty (cascade_given.c). */
-kith_status kin_cascade_take_given(kin_cascade_run *run);
 /* Two graphs are made one by what the screen finds near. */
 bool kin_cascade_looks_across(const kin_cascade_run *run);
 /* Then, where there are near tiles: lists have what they need, and none is drawn by chance. */
@@ -111,6 +197,18 @@ kith_status kin_cascade_reach_of_given(const kin_cascade_run *run, kin_fused_wor
 /* Empty places up to `wanted` entries, by chance. */
 kith_status kin_cascade_fill_up(kin_cascade_run *run, int32_t wanted, const uint32_t *given,
                                 int32_t given_length);
+
+/* ---- Start (cascade_start.c) ----------------------------------------------------------------- */
+
+/* What the start is: AUTO decided. */
+kin_descent_start kin_cascade_start_of(const kin_cascade_run *run);
+/* Makes run->graph and fills it: every list has `length` entries, or nearly. Waits. */
+kith_status kin_cascade_begin(kin_cascade_run *run, kin_descent_start start,
+                              const kin_cascade_relatives *relatives);
+/* The graph anew, by a start that looks at more pairs; wider: whether there is such. Waits. */
+kith_status kin_cascade_widen(kin_cascade_run *run, kin_descent_start start, bool *wider);
+/* The request's graphs come into run->graph, which is empty (cascade_given.c). */
+kith_status kin_cascade_take_given(kin_cascade_run *run);
 
 /* ---- Several GPUs (cascade_share.c): nothing where there is one ------------------------------ */
 
@@ -136,10 +234,6 @@ kith_status kin_cascade_refine(kin_cascade_run *run);
 
 /* All rounds, judged in between, until one of the request's reasons to end. */
 kith_status kin_cascade_descend(kin_cascade_run *run, kin_descent_outcome *outcome);
-/* Samples forward and reverse of a kind, of so many candidates. */
-void kin_cascade_sample_sizes(int32_t candidates, int32_t *forward, int32_t *reverse);
-/* Words that slots of samples, and then offers, take a point. */
-int64_t kin_cascade_slot_words(int32_t reverse);
 
 /* ---- Longer lists (cascade_longer.c) --------------------------------------------------------- */
 

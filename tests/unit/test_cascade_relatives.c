@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "cascade/cascade.h"
-#include "cascade/cascade_relative.h"
+#include "cascade/cascade_run.h"
 #include "host/host_cpu.h"
 #include "support/support_answers.h"
 #include "support/support_calls.h"
@@ -296,8 +296,8 @@ static void budget_of_doubles(void **state)
     kith_matrix floats = points;
     floats.dtype = KITH_F32;
     floats.stride_bytes /= 2;
-    const uint64_t more = kin_cascade_relatives_bytes(&points, &request, 0) -
-                          kin_cascade_relatives_bytes(&floats, &request, 0);
+    const uint64_t more = kin_cascade_relatives_bytes(&points, &request, 0, 0) -
+                          kin_cascade_relatives_bytes(&floats, &request, 0, 0);
     assert_true(more >= (uint64_t)(ROWS + ROWS / 4) * WIDE * sizeof(float));
     const uint64_t need = kin_cascade_bytes(&points, &request, 0);
     kin_gpu *gpu = test_fake_gpu(ctx, PLENTY);
