@@ -37,7 +37,7 @@ LIMITS = {
     "headers_src": (246, 130),
     "circles_src": (5, 0),
     "circles_cli": (0, 0),
-    "circles_python": (1, 0),
+    "circles_python": (0, 0),
     "call_circles_src": (8, 0),
     "functions_with_more_than_6_parameters": (117, 20),
     "public_functions": (95, 75),

@@ -24,9 +24,9 @@ from ._library import version as __version__
 from ._merge import merge
 from ._radius import Ranges, radius_neighbors
 from ._recall import Recall, recall
-from ._results import Neighbors
+from ._results import Neighbors, Selection
 from ._search import knn, knn_graph
-from ._select import Selection, select_k
+from ._select import select_k
 
 if TYPE_CHECKING:
     from ._models import KNeighborsClassifier, KNeighborsRegressor

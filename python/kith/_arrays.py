@@ -9,6 +9,7 @@ holds them), Fortran order, unaligned values; as long as the copy fits into the 
 from __future__ import annotations
 
 import ctypes as c
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +26,8 @@ CODES: dict[np.dtype[Any], int] = {
     np.dtype(np.int8): 6,
 }
 _BOOL = np.dtype(bool)
+BLOCK_BYTES = 256 << 20
+_SPARSE_DTYPES = (np.float32, np.float64, np.uint8, np.int8)
 _MOST_WHOLE = 2**53
 _CPU_DEVICES = (1, 3)  # kDLCPU, kDLCUDAHost
 
@@ -225,6 +228,32 @@ def _rows_lie_well(array: np.ndarray[Any, Any]) -> bool:
     )
 
 
+def sparse_rows(x: Any) -> Any:
+    """x by rows, in a type of the library that SciPy has."""
+    x = x.tocsr()
+    refuse_rounding(x.data, "the sparse matrix")
+    return x if x.dtype in _SPARSE_DTYPES else x.astype(np.float64)
+
+
+def _dense(x: Any, name: str, limit: int = 0) -> np.ndarray[Any, Any]:
+    """All of x as one array, which is all that is made beside x. limit: as in as_matrix."""
+    x = sparse_rows(x)
+    size = x.shape[0] * x.shape[1] * x.dtype.itemsize
+    what = f"{name} is sparse, and a copy of all its zeros"
+    refuse_large(size, limit, what, "fewer columns: sklearn.decomposition.TruncatedSVD")
+    result: np.ndarray[Any, Any] = np.zeros(x.shape, x.dtype)
+    for start, block in sparse_blocks(x):
+        block.toarray(out=result[start : start + block.shape[0]])
+    return result
+
+
+def sparse_blocks(x: Any) -> Iterator[tuple[int, Any]]:
+    """Rows of x, some at a time, each with the number of its first one."""
+    rows = max(1, BLOCK_BYTES // max(1, x.shape[1] * x.dtype.itemsize))
+    for start in range(0, x.shape[0], rows):
+        yield start, x[start : start + rows]
+
+
 def as_matrix(x: Any, name: str, limit: int = 0) -> HostMatrix:
     """x as a matrix of the library; name is what errors call it. Sparse ones are made dense. limit
     is what a copy may take; 0: as much as is free."""
@@ -233,9 +262,7 @@ def as_matrix(x: Any, name: str, limit: int = 0) -> HostMatrix:
     copied = 0
     if code == 0:
         if is_sparse(x):
-            from ._sparse import dense
-
-            x = dense(x, name, limit)
+            x = _dense(x, name, limit)
             copied = x.nbytes
         array, code = _array_of(x, name)
     if array.ndim != 2:

@@ -17,8 +17,7 @@ from ._context import Settings, context
 from ._library import lib
 from ._metrics import Metric, code
 from ._options import excluded
-from ._results import Neighbors, room
-from ._select import Selection
+from ._results import Neighbors, Selection, room
 
 _CODES = {"<f4": 1, "<f8": 2, "<f2": 3, "|u1": 5, "|b1": 5, "|i1": 6}
 

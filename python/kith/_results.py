@@ -32,6 +32,13 @@ class Neighbors(NamedTuple):
     indices: Any
 
 
+class Selection(NamedTuple):
+    """The chosen values of each row, and where in the row they stand (int64)."""
+
+    values: Any
+    indices: Any
+
+
 def room(rows: int, k: int, most: int) -> tuple[int, int]:
     """The shape of a table. A k below 1 or above `most` is an error that the library tells: it gets
     no room; but what is no int64 would come there as another number."""

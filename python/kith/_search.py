@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _options, _small
+from . import _options, _small, _sparse
 from . import _structs as s
 from ._arrays import HostMatrix, as_matrix, given_back, is_sparse, on_device
 from ._context import Settings, context, settings
@@ -114,10 +114,8 @@ def knn(
         params = _cuda.search_params(metric, p, k, method, 0)
         return _cuda.knn(corpus, queries, params, exclude, wanted, out)
     if is_sparse(corpus) or is_sparse(queries):
-        from ._sparse import blockwise, refuse
-
-        refuse(radius=radius, exclude=exclude, out=out)
-        return blockwise(corpus, queries, k, metric, p, method, wanted, progress)
+        _sparse.refuse(radius=radius, exclude=exclude, out=out)
+        return _sparse.blockwise(search, corpus, queries, k, metric, p, method, wanted, progress)
     points = as_matrix(corpus, "corpus", wanted.memory_limit)
     asked = as_matrix(queries, "queries", wanted.memory_limit)
     found = search(
@@ -270,10 +268,10 @@ def knn_graph(
             return _cuda.graph_descent(X, descent, wanted, out)
         return _cuda.graph(X, _cuda.search_params(metric, p, k, method, flags), wanted, out)
     if is_sparse(X) and method != s.METHOD_DESCENT:
-        from ._sparse import blockwise, refuse
-
-        refuse(radius=radius, recall=recall, out=out)
-        return blockwise(X, X, k, metric, p, method, wanted, progress, not include_self)
+        _sparse.refuse(radius=radius, recall=recall, out=out)
+        return _sparse.blockwise(
+            search, X, X, k, metric, p, method, wanted, progress, not include_self
+        )
     points = as_matrix(X, "X", wanted.memory_limit)
     wanted = wanted.beside(points)
     distance = resolve(metric, p, points.array.dtype)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import ctypes as c
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -14,15 +14,9 @@ from ._context import context, settings
 from ._library import lib
 from ._options import whole
 from ._progress import Progress
+from ._results import Selection
 
 _FLOATS = (1, 2, 3, BFLOAT16)
-
-
-class Selection(NamedTuple):
-    """The chosen values of each row, and where in the row they stand (int64)."""
-
-    values: Any
-    indices: Any
 
 
 def select_params(k: int, largest: bool, sorted: bool, method: str) -> s.SelectParams:

@@ -1,54 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SciPy's sparse matrices, made dense block by block."""
+"""SciPy's sparse matrices, searched block by block."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-from ._arrays import as_matrix, is_sparse, refuse_rounding
+from ._arrays import as_matrix, is_sparse, sparse_blocks, sparse_rows
 from ._context import Settings
-from ._memory import refuse_large
 from ._metrics import EUCLIDEAN, INNER_PRODUCT, SQEUCLIDEAN, Metric, code, name
 from ._progress import Progress
 from ._results import Array, Neighbors
-
-BLOCK_BYTES = 256 << 20
-_DTYPES = (np.float32, np.float64, np.uint8, np.int8)
-
-
-def _rows_of(x: Any) -> Any:
-    """x by rows, in a type of the library that SciPy has."""
-    x = x.tocsr()
-    refuse_rounding(x.data, "the sparse matrix")
-    return x if x.dtype in _DTYPES else x.astype(np.float64)
-
-
-def dense(x: Any, name: str, limit: int = 0) -> Array:
-    """All of x as one array, which is all that is made beside x. limit: as in as_matrix."""
-    x = _rows_of(x)
-    size = x.shape[0] * x.shape[1] * x.dtype.itemsize
-    what = f"{name} is sparse, and a copy of all its zeros"
-    refuse_large(size, limit, what, "fewer columns: sklearn.decomposition.TruncatedSVD")
-    result = np.zeros(x.shape, x.dtype)
-    for start, block in _blocks(x):
-        block.toarray(out=result[start : start + block.shape[0]])
-    return result
-
-
-def _blocks(x: Any) -> Iterator[tuple[int, Any]]:
-    rows = max(1, BLOCK_BYTES // max(1, x.shape[1] * x.dtype.itemsize))
-    for start in range(0, x.shape[0], rows):
-        yield start, x[start : start + rows]
 
 
 def _dense_blocks(x: Any) -> Iterator[tuple[int, Array]]:
     if not is_sparse(x):
         yield 0, as_matrix(x, "X").array
         return
-    for start, block in _blocks(_rows_of(x)):
+    for start, block in sparse_blocks(sparse_rows(x)):
         yield start, block.toarray()
 
 
@@ -72,6 +43,7 @@ def refuse(**options: Any) -> None:
 
 
 def blockwise(
+    search: Callable[..., Neighbors],
     corpus: Any,
     queries: Any,
     k: int,
@@ -82,12 +54,10 @@ def blockwise(
     progress: Progress,
     without_self: bool = False,
 ) -> Neighbors:
-    """knn where corpus or queries are sparse: blocks against blocks, in double.
+    """knn where corpus or queries are sparse: blocks against blocks, in double, each by search.
 
     without_self: the queries are the corpus, and none of them is its own neighbour.
     """
-    from ._search import search
-
     if not isinstance(metric, str):
         raise ValueError("a function as metric does not go with sparse matrices (use X.toarray())")
     most = corpus.shape[0] - without_self

@@ -308,13 +308,13 @@ class Memory(unittest.TestCase):
 
     @unittest.skipIf(scipy is None, "SciPy is missing")
     def test_sparse_matrices_are_made_dense_block_by_block(self):
-        from kith import _sparse
+        from kith import _arrays
 
         x = support.points(90, 12)
         x[x < 0.5] = 0
         x[40:52] = x[:12]
         sparse = scipy.sparse.csr_matrix(x)
-        block, _sparse.BLOCK_BYTES = _sparse.BLOCK_BYTES, 12 * 4 * 16  # 16 rows
+        block, _arrays.BLOCK_BYTES = _arrays.BLOCK_BYTES, 12 * 4 * 16  # 16 rows
         try:
             for metric in "euclidean", "cosine", "inner_product":
                 for pair in (sparse, x[:30]), (x, sparse[:30]), (sparse.tocoo(), sparse[:30]):
@@ -328,7 +328,7 @@ class Memory(unittest.TestCase):
                 )
                 self.assertEqual(own.indices.tobytes(), truth.indices.tobytes())
         finally:
-            _sparse.BLOCK_BYTES = block
+            _arrays.BLOCK_BYTES = block
         large = scipy.sparse.csr_matrix(np.array([[0, 2**53 + 1]]))
         with self.assertRaisesRegex(ValueError, "the sparse matrix has whole numbers up to 9007"):
             kith.knn(large, large, 1)
