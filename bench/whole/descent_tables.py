@@ -37,8 +37,18 @@ def best(rows, least):
     return min((row for row in rows.rows if row["recall"] >= least), key=lambda row: row["seconds"], default=None)
 
 
-def shown(row):
-    return f"{seconds(row['seconds'])} ({recall(row['recall'])})" if row else ""
+def exact_seconds(rows):
+    """Of kith's exact graph of the same points: what times of two cores are told in, since those of other runs differ."""
+    exact = rows.where(engine="kith-exact").rows
+    return exact[-1]["seconds"] if exact else None
+
+
+def share(value, unit):
+    return "" if value is None or unit is None else f"{value / unit:.2f}"
+
+
+def shown(row, unit):
+    return f"{share(row['seconds'], unit)} ({recall(row['recall'])})" if row else ""
 
 
 def said(row):
@@ -63,15 +73,13 @@ def goals_gpu(rows, _rounds, _intervals):
         row = best(some.where(engine="kith-descent"), least)
         if not some:
             continue
-        exact = some.where(engine="kith-exact").rows
         reached = ("recall not reached" if row is None else
                    "reached" if row["seconds"] <= goal else f"**missed, {row['seconds'] / goal:.2f} times**")
         lines.append([work, f"≥ {least:g} in ≤ {goal:g} s", seconds(row["seconds"]) if row else "",
                       recall(row["recall"]) if row else "", row["setting"] if row else "", reached,
-                      seconds(exact[-1]["seconds"]) if exact else "", PEER_GPU.get(work, "")])
+                      PEER_GPU.get(work, "")])
         used += some.rows
-    return finish(["work", "asked", "kith, s", "recall@10", "setting", "", "kith's exact graph, s",
-                   "cuVS nn_descent"], lines, type(rows)(used))
+    return finish(["work", "asked", "kith, s", "recall@10", "setting", "", "cuVS nn_descent"], lines, type(rows)(used))
 
 
 def goals_cpu(rows, _rounds, _intervals):
@@ -84,14 +92,14 @@ def goals_cpu(rows, _rounds, _intervals):
         kith = best(some.where(engine="kith-descent"), CPU_RECALL)
         peers = [best(some.where(engine=name), CPU_RECALL) for name in PEERS]
         exact = some.where(engine="kith-exact").rows
-        lines.append([work, shown(kith), *(shown(peer) for peer in peers),
+        unit = exact_seconds(some)
+        lines.append([work, shown(kith, unit), *(shown(peer, unit) for peer in peers),
                       *(f"{peer['seconds'] / kith['seconds']:.1f}" if peer and kith else "" for peer in peers),
                       ("reached" if peers[0]["seconds"] >= CPU_TIMES * kith["seconds"] else "**missed**")
-                      if peers[0] and kith else "", seconds(exact[-1]["seconds"]) if exact else "",
-                      faster_than(exact, kith, peers)])
+                      if peers[0] and kith else "", faster_than(exact, kith, peers)])
         used += some.rows
-    return finish(["work", "kith, s (recall)", "pynndescent, s (recall)", "FAISS, s (recall)", "times faster",
-                   "than FAISS", f"asked: {CPU_TIMES:g}", "kith's exact graph, s", "exact is faster than"],
+    return finish(["work", "kith (recall)", "pynndescent (recall)", "FAISS (recall)", "times faster",
+                   "than FAISS", f"asked: {CPU_TIMES:g}", "exact is faster than"],
                   lines, type(rows)(used))
 
 
@@ -106,18 +114,22 @@ def faster_than(exact, kith, peers):
 
 
 def curve(rows, side):
+    """Seconds of a GPU, which repeat; of two cores shares of the exact graph's."""
     rows = rows.where(side=side)
     rows = type(rows)([row for row in rows.rows if not row["setting"].startswith(("random", "screen"))])
     lines = []
     for count, work in in_order(rows):
+        unit = exact_seconds(rows.where(work=work, rows=count))
+        tell = seconds if side == "cuda" else lambda value, unit=unit: share(value, unit)
         for row in sorted(rows.where(work=work, rows=count).rows,
                           key=lambda row: (row["engine"] in PEERS, row["engine"], row["recall"], row["seconds"])):
             lines.append([work, f"{short(count)} × {row['columns']}", row["engine"], row["setting"],
-                          seconds(row["seconds"]), recall(row["recall"]), said(row),
-                          "" if row["rounds"] is None else str(row["rounds"]), seconds(row["prepare_seconds"]),
-                          seconds(row["start_seconds"]), seconds(row["rounds_seconds"]), seconds(row["end_seconds"])])
-    return finish(["work", "points", "engine", "setting", "s", "recall@10", "what kith said", "rounds", "prepare, s",
-                   "start, s", "rounds, s", "end, s"], lines, rows)
+                          tell(row["seconds"]), recall(row["recall"]), said(row),
+                          "" if row["rounds"] is None else str(row["rounds"]), tell(row["prepare_seconds"]),
+                          tell(row["start_seconds"]), tell(row["rounds_seconds"]), tell(row["end_seconds"])])
+    time = "s" if side == "cuda" else "time, exact graph = 1"
+    return finish(["work", "points", "engine", "setting", time, "recall@10", "what kith said", "rounds", "prepare",
+                   "start", "rounds", "end"], lines, rows)
 
 
 def curve_cpu(rows, _rounds, _intervals):
