@@ -24,6 +24,24 @@ static uint64_t add(uint64_t sum, const unsigned char *data, ssize_t bytes)
     return sum;
 }
 
+/* All of them, whatever the system gives at a time; fewer where the file has been shortened. */
+static ssize_t read_at(int file, unsigned char *to, size_t bytes, off_t offset)
+{
+    size_t done = 0;
+    while (done < bytes) {
+        const ssize_t got = pread(file, to + done, bytes - done, offset + (off_t)done);
+        if (got == 0) {
+            break;
+        }
+        if (got > 0) {
+            done += (size_t)got;
+        } else if (errno != EINTR) {
+            return -1;
+        }
+    }
+    return (ssize_t)done;
+}
+
 /* Of the first and the last piece. */
 static bool sum_ends(int file, off_t bytes, uint64_t *sum)
 {
@@ -31,7 +49,7 @@ static bool sum_ends(int file, off_t bytes, uint64_t *sum)
     const off_t last = bytes > PIECE_BYTES ? bytes - PIECE_BYTES : 0;
     *sum = 0xcbf29ce484222325u;
     for (int i = 0; i < 2; i++) {
-        const ssize_t got = pread(file, piece, sizeof piece, i == 0 ? 0 : last);
+        const ssize_t got = read_at(file, piece, sizeof piece, i == 0 ? 0 : last);
         if (got < 0) {
             return false;
         }

@@ -467,7 +467,9 @@ KITH_API kith_status kith_recall_estimate(kith_ctx *ctx, const kith_matrix *poin
  * E_FORMAT (the file is not what its name or header claims), E_DATA (a value that the format or
  * kith cannot hold, with row and column), E_MEMORY, E_LIMIT, E_UNSUPPORTED (.hdf5 without its
  * module). Files are written whole or not at all (temporary file, fsync, rename): after a failure
- * what was there before is there still. Formats byte by byte: docs/format.md. */
+ * what was there before is there still. Sizes are checked when a file is opened; one that is mapped
+ * and shortened by others afterwards ends the process (SIGBUS). Formats byte by byte:
+ * docs/format.md. */
 
 /* Points from a file, memory-mapped where the format allows: .fvecs .bvecs .ivecs .fbin .u8bin
  * .i8bin .ibin .npy .hdf5/.h5 (FILE:DATASET) .csv .tsv, and .kith (a corpus' points). int32 becomes

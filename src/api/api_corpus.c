@@ -93,7 +93,7 @@ static kith_status open_file(kith_ctx *ctx, const char *path, kith_corpus *corpu
     kith_matrix checked;
     kith_metric metric;
     kin_distance distance;
-    KIN_TRY(kin_container_open(ctx, path, &corpus->container));
+    KIN_TRY(kin_container_open(ctx, path, true, &corpus->container));
     KIN_TRY(kin_store_points(ctx, path, corpus->container, &points, &metric));
     KIN_TRY(kin_check_matrix(ctx, &points, path, &checked));
     KIN_TRY(kin_check_metric(ctx, metric, NULL, NULL, checked.cols, &distance));

@@ -3,9 +3,9 @@
 #include "file/file_atomic.h"
 
 #include "base/base_mem.h"
-#include "base/base_random.h"
 #include "base/base_try.h"
-#include "host/host_clock.h"
+#include "file/file_temporary.h"
+#include "host/host_file.h"
 #include "host/host_threads.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { BUFFER_BYTES = 1 << 20, MODE = 0666, NAME_TRIES = 16 };
+enum { BUFFER_BYTES = 1 << 20, MODE = 0666 };
 
 static kith_status fail_io(kin_writer *w, const char *what, int error)
 {
@@ -31,6 +31,8 @@ static kith_status fail_io(kin_writer *w, const char *what, int error)
         advice = "you need the right to write in its folder";
     } else if (error == ENOENT || error == ENOTDIR) {
         advice = "make its folder first";
+    } else if (error == EBUSY) {
+        advice = "others are writing the same file: wait for them, or stop them";
     }
     return kin_fail(w->ctx, KITH_E_IO, "%s: %s: %s (%s)", w->path, what, strerror(error), advice);
 }
@@ -77,15 +79,16 @@ static kith_status find_target(kin_writer *w, bool follows)
                      &w->folder);
 }
 
-static kith_status name_temporary(kin_writer *w)
+static size_t room_of(const kin_writer *w)
 {
-    const size_t room = strlen(w->folder) + 64;
-    if (w->temporary == NULL) {
-        KIN_TRY(kin_alloc(w->ctx, &w->temporary, room, 1, "a file's path"));
-    }
-    uint64_t state = (uint64_t)kin_clock_ns() ^ ((uint64_t)getpid() << 40);
-    (void)snprintf(w->temporary, room, "%s/.kith-%016" PRIx64 ".tmp", w->folder,
-                   kin_random_next(&state));
+    return strlen(w->folder) + KIN_TEMPORARY_ROOM;
+}
+
+/* For the names of kin_temporary_take; what was left of them goes now. */
+static kith_status make_room(kin_writer *w)
+{
+    KIN_TRY(kin_alloc(w->ctx, &w->temporary, room_of(w), 1, "a file's path"));
+    kin_temporary_sweep(w->folder, w->target, w->temporary, room_of(w));
     return KITH_OK;
 }
 
@@ -112,17 +115,15 @@ static void keep_mode(const kin_writer *w)
 
 static kith_status open_temporary(kin_writer *w)
 {
+    KIN_TRY(make_room(w));
     w->file = open_unnamed(w);
-    for (int i = 0; w->file < 0 && i < NAME_TRIES; i++) {
-        KIN_TRY(name_temporary(w));
-        w->file = open(w->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, MODE);
-        w->named = w->file >= 0;
-        if (w->file < 0 && errno != EEXIST && errno != EINTR) {
-            break;
-        }
-    }
     if (w->file < 0) {
-        return fail_io(w, "cannot be created", errno);
+        const int error =
+            kin_temporary_take(w->folder, w->target, w->temporary, room_of(w), MODE, &w->file);
+        if (error != 0) {
+            return fail_io(w, "cannot be created", error);
+        }
+        w->named = true;
     }
     keep_mode(w);
     return KITH_OK;
@@ -177,7 +178,7 @@ static kith_status lock_partial(kin_writer *w)
     struct stat own;
     struct stat named;
     const bool busy = flock(w->file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-    if (busy || fstat(w->file, &own) != 0 || stat(w->temporary, &named) != 0 ||
+    if (busy || fstat(w->file, &own) != 0 || lstat(w->temporary, &named) != 0 ||
         own.st_ino != named.st_ino || own.st_dev != named.st_dev) {
         w->kept = true; /* it is somebody else's */
         return kin_fail(w->ctx, KITH_E_IO,
@@ -209,14 +210,15 @@ static kith_status open_partial(kin_writer *w, bool *found)
     return KITH_OK;
 }
 
-kith_status kin_writer_open_partial(kith_ctx *ctx, const char *path, kin_writer *w, bool *found)
+kith_status kin_writer_open_partial(kith_ctx *ctx, const char *path, bool follows, kin_writer *w,
+                                    bool *found)
 {
     memset(w, 0, sizeof *w);
     w->ctx = ctx;
     w->path = path;
     w->file = -1;
     kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, find_target(w, true), done);
+    KIN_TRY_GOTO(status, find_target(w, follows), done);
     KIN_TRY_GOTO(status, open_partial(w, found), done);
 done:
     if (status != KITH_OK) {
@@ -225,29 +227,17 @@ done:
     return status;
 }
 
-static kith_status write_all(kin_writer *w, const unsigned char *data, uint64_t bytes)
+static kith_status check_written(kin_writer *w, int error)
 {
-    while (bytes > 0) {
-        const size_t piece = bytes < (1u << 30) ? (size_t)bytes : (size_t)1 << 30;
-        const ssize_t got = write(w->file, data, piece);
-        if (got < 0 && errno == EINTR) {
-            continue;
-        }
-        if (got <= 0) {
-            return fail_io(w, "cannot be written", got < 0 ? errno : ENOSPC);
-        }
-        data += got;
-        bytes -= (uint64_t)got;
-        w->written += (uint64_t)got;
-    }
-    return KITH_OK;
+    return error == 0 ? KITH_OK : fail_io(w, "cannot be written", error);
 }
 
 static kith_status flush(kin_writer *w)
 {
     const uint64_t bytes = w->used;
     w->used = 0;
-    KIN_TRY(write_all(w, w->buffer, bytes));
+    KIN_TRY(check_written(w, kin_file_write(w->file, w->buffer, bytes, -1)));
+    w->written += bytes;
     if (w->total > 0) {
         KIN_TRY(kin_progress(w->ctx, "write", (double)w->written, (double)w->total));
     }
@@ -314,20 +304,7 @@ kith_status kin_writer_rewind(kin_writer *w)
 kith_status kin_writer_patch(kin_writer *w, uint64_t offset, const void *data, uint64_t bytes)
 {
     KIN_TRY(flush(w));
-    const unsigned char *from = data;
-    while (bytes > 0) {
-        const ssize_t got = pwrite(w->file, from, (size_t)bytes, (off_t)offset);
-        if (got < 0 && errno == EINTR) {
-            continue;
-        }
-        if (got <= 0) {
-            return fail_io(w, "cannot be written", got < 0 ? errno : ENOSPC);
-        }
-        from += got;
-        offset += (uint64_t)got;
-        bytes -= (uint64_t)got;
-    }
-    return KITH_OK;
+    return check_written(w, kin_file_write(w->file, data, bytes, (int64_t)offset));
 }
 
 void kin_writer_urge(const kin_writer *w, uint64_t offset, uint64_t bytes)
@@ -343,11 +320,8 @@ uint64_t kin_writer_offset(const kin_writer *w)
 kith_status kin_writer_sync(kin_writer *w)
 {
     KIN_TRY(flush(w));
-    int result = 0;
-    do {
-        result = fsync(w->file);
-    } while (result != 0 && errno == EINTR);
-    return result == 0 ? KITH_OK : fail_io(w, "cannot be brought to disk", errno);
+    const int error = kin_file_sync(w->file, false);
+    return error == 0 ? KITH_OK : fail_io(w, "cannot be brought to disk", error);
 }
 
 /* Some file systems cannot sync a folder and say EINVAL; there is nothing more to do then. */
@@ -357,28 +331,38 @@ static kith_status sync_folder(kin_writer *w)
     if (folder < 0) {
         return KITH_OK; /* a folder may be writable and not readable */
     }
-    const int result = fsync(folder);
-    const int error = errno;
+    const int error = kin_file_sync(folder, false);
     (void)close(folder);
-    if (result != 0 && error != EINVAL && error != EINTR) {
+    if (error != 0 && error != EINVAL) {
         return kin_fail(w->ctx, KITH_E_IO, "%s: is written, but its folder cannot be synced: %s",
                         w->path, strerror(error));
     }
     return KITH_OK;
 }
 
-static kith_status give_name(kin_writer *w)
+/* The target's own name, where nothing has it: then there is no moment between two names. */
+static bool link_target(const kin_writer *w)
 {
     char self[64];
     (void)snprintf(self, sizeof self, "/proc/self/fd/%d", w->file);
-    for (int i = 0; !w->named && i < NAME_TRIES; i++) {
-        KIN_TRY(name_temporary(w));
-        w->named = linkat(AT_FDCWD, self, AT_FDCWD, w->temporary, AT_SYMLINK_FOLLOW) == 0;
-        if (!w->named && errno != EEXIST) {
-            break;
+    return linkat(AT_FDCWD, self, AT_FDCWD, w->target, AT_SYMLINK_FOLLOW) == 0;
+}
+
+static kith_status replace_target(kin_writer *w)
+{
+    if (!w->named) {
+        const int error =
+            kin_temporary_take(w->folder, w->target, w->temporary, room_of(w), MODE, &w->file);
+        if (error != 0) {
+            return fail_io(w, "cannot be given its name", error);
         }
+        w->named = true;
     }
-    return w->named ? KITH_OK : fail_io(w, "cannot be given its name", errno);
+    if (rename(w->temporary, w->target) != 0) {
+        return fail_io(w, "cannot be replaced", errno);
+    }
+    w->named = false;
+    return KITH_OK;
 }
 
 static kith_status commit(kin_writer *w)
@@ -387,11 +371,9 @@ static kith_status commit(kin_writer *w)
         keep_mode(w);
     }
     KIN_TRY(kin_writer_sync(w));
-    KIN_TRY(give_name(w));
-    if (rename(w->temporary, w->target) != 0) {
-        return fail_io(w, "cannot be replaced", errno);
+    if (w->named || !link_target(w)) {
+        KIN_TRY(replace_target(w));
     }
-    w->named = false;
     return sync_folder(w);
 }
 

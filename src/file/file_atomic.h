@@ -2,8 +2,9 @@
  * A file that is written whole or not at all.
  *
  * What is put goes to a file without a name (or, where the file system has no such thing, with a
- * temporary one) in the folder of the target. Closing with KITH_OK syncs it, renames it over the
- * target and syncs the folder; closing with anything else removes it (but see below) and leaves an
+ * hidden one, file_temporary.h) in the folder of the target. Closing with KITH_OK syncs it, gives
+ * it the target's name (where that is another file's already: a hidden one, and renames it over
+ * that) and syncs the folder; closing with anything else removes it (but see below) and leaves an
  * existing target as it was. */
 #ifndef KIN_FILE_ATOMIC_H
 #define KIN_FILE_ATOMIC_H
@@ -38,10 +39,11 @@ kith_status kin_writer_open(kith_ctx *ctx, const char *path, kin_writer *writer)
 kith_status kin_writer_open_own(kith_ctx *ctx, const char *path, kin_writer *writer);
 
 /* A file of many hours: what is put goes to TARGET.partial, which stays when this is closed with
- * anything but KITH_OK, or when the process dies. *found: it was there already, with what somebody
- * had put. KITH_E_IO where another process is at it. */
-kith_status kin_writer_open_partial(kith_ctx *ctx, const char *path, kin_writer *writer,
-                                    bool *found);
+ * anything but KITH_OK, or when the process dies. follows: a symbolic link at path, as
+ * kin_writer_open does; else not, as kin_writer_open_own. *found: it was there already, with what
+ * somebody had put. KITH_E_IO where another process is at it. */
+kith_status kin_writer_open_partial(kith_ctx *ctx, const char *path, bool follows,
+                                    kin_writer *writer, bool *found);
 /* Begins to put from the first byte again; what stands behind it stays. */
 kith_status kin_writer_rewind(kin_writer *writer);
 /* Removes the file, whatever it holds, when it is closed with anything but KITH_OK. */

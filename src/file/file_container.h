@@ -71,8 +71,9 @@ kith_status kin_container_write(kith_ctx *ctx, const char *path, const kin_conta
 
 typedef struct kin_container kin_container;
 
-/* Maps a container and checks header and table. Keeps ctx. */
-kith_status kin_container_open(kith_ctx *ctx, const char *path, kin_container **out);
+/* Maps a container and checks header and table. Keeps ctx. follows: kin_map_open, else
+ * kin_map_open_own. */
+kith_status kin_container_open(kith_ctx *ctx, const char *path, bool follows, kin_container **out);
 const kin_container_header *kin_container_get_header(const kin_container *container);
 bool kin_container_has(const kin_container *container, const char *tag);
 /* A section, in the mapped file, after its checksum is found right (each time it is asked for).

@@ -118,7 +118,7 @@ static kith_status take_header(kith_ctx *ctx, kin_container *c)
     return KITH_OK;
 }
 
-kith_status kin_container_open(kith_ctx *ctx, const char *path, kin_container **out)
+kith_status kin_container_open(kith_ctx *ctx, const char *path, bool follows, kin_container **out)
 {
     *out = NULL;
     kin_container *c = NULL;
@@ -128,7 +128,9 @@ kith_status kin_container_open(kith_ctx *ctx, const char *path, kin_container **
     const size_t path_bytes = strlen(path) + 1;
     KIN_TRY_GOTO(status, kin_alloc(ctx, &c->path, path_bytes, 1, "a file's path"), done);
     memcpy(c->path, path, path_bytes);
-    KIN_TRY_GOTO(status, kin_map_open(ctx, path, &c->map), done);
+    KIN_TRY_GOTO(status,
+                 follows ? kin_map_open(ctx, path, &c->map) : kin_map_open_own(ctx, path, &c->map),
+                 done);
     KIN_TRY_GOTO(status, check_magic(ctx, c), done);
     KIN_TRY_GOTO(status, check_table(ctx, c), done);
     KIN_TRY_GOTO(status, take_header(ctx, c), done);

@@ -64,7 +64,7 @@ static kith_status take_more(kith_ctx *ctx, const char *path, const kin_containe
 static kith_status inspect_kith(kith_ctx *ctx, const char *path, kith_file_info *info)
 {
     kin_container *container = NULL;
-    KIN_TRY(kin_container_open(ctx, path, &container));
+    KIN_TRY(kin_container_open(ctx, path, true, &container));
     const kin_container_header *header = kin_container_get_header(container);
     info->kind = header->kind;
     info->dtype = header->dtype;

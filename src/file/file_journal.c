@@ -5,6 +5,7 @@
 #include "base/base_mem.h"
 #include "base/base_try.h"
 #include "file/file_checksum.h"
+#include "host/host_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -127,12 +128,12 @@ bool kin_journal_next(const char *text, uint64_t bytes, uint64_t *offset,
 
 /* ---- Files ---------------------------------------------------------------------------------- */
 
-static kith_status fail_io(kith_ctx *ctx, const kin_journal *journal)
+static kith_status fail_io(kith_ctx *ctx, const kin_journal *journal, int error)
 {
     return kin_fail(ctx, KITH_E_IO,
                     "%s: cannot be written: %s (free some space there, or see who may write it; "
                     "the same job then goes on where it is)",
-                    journal->path, strerror(errno));
+                    journal->path, strerror(error));
 }
 
 kith_status kin_journal_init(kith_ctx *ctx, const char *target, const char *job,
@@ -154,7 +155,7 @@ kith_status kin_journal_init(kith_ctx *ctx, const char *target, const char *job,
 static kith_status open_to_append(kith_ctx *ctx, kin_journal *journal)
 {
     journal->file = open(journal->path, O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC);
-    return journal->file >= 0 ? KITH_OK : fail_io(ctx, journal);
+    return journal->file >= 0 ? KITH_OK : fail_io(ctx, journal, errno);
 }
 
 kith_status kin_journal_create(kith_ctx *ctx, kin_journal *journal)
@@ -168,35 +169,20 @@ kith_status kin_journal_create(kith_ctx *ctx, kin_journal *journal)
 kith_status kin_journal_continue(kith_ctx *ctx, kin_journal *journal, uint64_t bytes)
 {
     KIN_TRY(open_to_append(ctx, journal));
-    return ftruncate(journal->file, (off_t)bytes) == 0 ? KITH_OK : fail_io(ctx, journal);
-}
-
-static int sync_data(int file)
-{
-    int result = 0;
-    do {
-        result = fdatasync(file);
-    } while (result != 0 && errno == EINTR);
-    return result;
+    const int error = kin_file_resize(journal->file, bytes);
+    return error == 0 ? KITH_OK : fail_io(ctx, journal, error);
 }
 
 kith_status kin_journal_append(kith_ctx *ctx, kin_journal *journal,
                                const kin_journal_record *record)
 {
     char line[KIN_JOURNAL_LINE + 1];
-    size_t done = 0;
     kin_journal_print(line, record);
-    while (done < KIN_JOURNAL_LINE) {
-        const ssize_t got = write(journal->file, line + done, KIN_JOURNAL_LINE - done);
-        if (got < 0 && errno == EINTR) {
-            continue;
-        }
-        if (got <= 0) {
-            return fail_io(ctx, journal);
-        }
-        done += (size_t)got;
+    int error = kin_file_write(journal->file, line, KIN_JOURNAL_LINE, -1);
+    if (error == 0) {
+        error = kin_file_sync(journal->file, true);
     }
-    return sync_data(journal->file) == 0 ? KITH_OK : fail_io(ctx, journal);
+    return error == 0 ? KITH_OK : fail_io(ctx, journal, error);
 }
 
 void kin_journal_remove(const kin_journal *journal)

@@ -121,7 +121,7 @@ static kith_status visit_part(const set *s, opened *part, visit_fn visit, void *
                         part->path, part->entry->first, part->entry->first + part->entry->rows - 1,
                         s->path);
     }
-    KIN_TRY(kin_container_open(s->ctx, part->path, &part->container));
+    KIN_TRY(kin_container_open(s->ctx, part->path, true, &part->container));
     kith_status status = check_part(s, part);
     if (status == KITH_OK) {
         status = visit(arg, s, part);

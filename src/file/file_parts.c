@@ -181,7 +181,7 @@ static kith_status read_checksum(kith_ctx *ctx, const kin_parts *p, int32_t numb
     char *path = NULL;
     kin_container *part = NULL;
     KIN_TRY(path_of(ctx, p, number, &path));
-    const kith_status status = kin_container_open(ctx, path, &part);
+    const kith_status status = kin_container_open(ctx, path, true, &part);
     if (status == KITH_OK) {
         *checksum = kin_container_checksum(part);
         kin_container_close(part);

@@ -89,7 +89,7 @@ static kith_status take_shape(kith_points *points, const char *path, const kin_s
 static kith_status read_kith(kith_points *points, const char *path)
 {
     kith_ctx *ctx = points->ctx;
-    KIN_TRY(kin_container_open(ctx, path, &points->container));
+    KIN_TRY(kin_container_open(ctx, path, true, &points->container));
     const kin_container_header *header = kin_container_get_header(points->container);
     if (!kin_container_has_points(points->container)) {
         return kin_fail(ctx, KITH_E_FORMAT, "%s: holds neighbours, not points (give the points)",

@@ -11,6 +11,7 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "file/file_atomic.h"
+#include "host/host_file.h"
 #include "host/host_threads.h"
 
 #include <errno.h>
@@ -36,19 +37,21 @@ static bool keeps_places(int file)
 
 kith_status kin_writer_reserve(kin_writer *w, uint64_t bytes)
 {
-    int result = 0;
+    int error = 0;
     do {
-        result = fallocate(w->file, 0, 0, (off_t)bytes);
-    } while (result != 0 && errno == EINTR);
-    const bool refused = result != 0 && (errno == ENOSPC || errno == EDQUOT || errno == EFBIG);
-    if (!refused && ftruncate(w->file, (off_t)bytes) == 0) {
-        w->reserved = result == 0 && keeps_places(w->file);
-        return KITH_OK;
+        error = fallocate(w->file, 0, 0, (off_t)bytes) == 0 ? 0 : errno;
+    } while (error == EINTR);
+    if (error != ENOSPC && error != EDQUOT && error != EFBIG) {
+        const bool reserved = error == 0 && keeps_places(w->file);
+        error = kin_file_resize(w->file, bytes);
+        w->reserved = reserved && error == 0;
     }
-    return kin_fail(w->ctx, KITH_E_IO,
-                    "%s: %" PRIu64 " bytes cannot be had: %s (free some space there or write "
-                    "elsewhere)",
-                    w->temporary, bytes, strerror(errno));
+    return error == 0
+               ? KITH_OK
+               : kin_fail(w->ctx, KITH_E_IO,
+                          "%s: %" PRIu64 " bytes cannot be had: %s (free some space there or write "
+                          "elsewhere)",
+                          w->temporary, bytes, strerror(error));
 }
 
 typedef struct copying {

@@ -178,7 +178,7 @@ static kith_status take_section(kith_result *result, const char *tag, uint64_t i
 static kith_status open_kith(kith_result *result, const char *path)
 {
     kith_ctx *ctx = result->ctx;
-    KIN_TRY(kin_container_open(ctx, path, &result->container));
+    KIN_TRY(kin_container_open(ctx, path, true, &result->container));
     const kin_container_header *header = kin_container_get_header(result->container);
     if (header->kind != KITH_KIND_GRAPH && header->kind != KITH_KIND_RESULT) {
         return kin_fail(ctx, KITH_E_FORMAT,

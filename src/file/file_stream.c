@@ -5,6 +5,7 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "file/file_result.h"
+#include "host/host_file.h"
 #include "host/host_map.h"
 #include "host/host_threads.h"
 
@@ -110,17 +111,17 @@ static kith_status read_region(kith_ctx *ctx, kith_result_stream *s, kin_stream_
     const uint64_t end = region->offset + (uint64_t)last * region->row_bytes;
     while (at < end) {
         const uint64_t piece = end - at < KIN_STREAM_BUFFER ? end - at : KIN_STREAM_BUFFER;
-        const ssize_t got = pread(s->writer.file, s->buffer, (size_t)piece, (off_t)at);
-        if (got < 0 && errno == EINTR) {
-            continue;
+        uint64_t got = 0;
+        const int error = kin_file_read_at(s->writer.file, s->buffer, piece, at, &got);
+        if (error != 0) {
+            return kin_fail(ctx, KITH_E_IO, "%s: cannot be read: %s", s->writer.temporary,
+                            strerror(error));
         }
-        if (got <= 0) {
-            return got == 0 ? KITH_OK
-                            : kin_fail(ctx, KITH_E_IO, "%s: cannot be read: %s",
-                                       s->writer.temporary, strerror(errno));
+        kin_stream_add(s, region, s->buffer, got);
+        if (got < piece) {
+            return KITH_OK;
         }
-        kin_stream_add(s, region, s->buffer, (uint64_t)got);
-        at += (uint64_t)got;
+        at += got;
     }
     return kin_progress(ctx, "verify", (double)last, (double)s->rows);
 }
@@ -200,7 +201,7 @@ static kith_status begin(kith_ctx *ctx, kith_result_stream *s, bool restart)
     const bool there = !restart && access(s->journal.path, F_OK) == 0;
     bool resume = false;
     bool fresh = restart;
-    kith_status status = there ? kin_map_open(ctx, s->journal.path, &map) : KITH_OK;
+    kith_status status = there ? kin_map_open_own(ctx, s->journal.path, &map) : KITH_OK;
     if (status == KITH_OK && !restart) {
         status = judge(ctx, s, &map, there, has_data, &resume);
         fresh = status == KITH_OK && !resume;
@@ -240,7 +241,8 @@ kith_status kin_stream_open(kith_ctx *ctx, const char *path,
     s->journal.file = -1;
     kith_status status = KITH_OK;
     KIN_TRY_GOTO(status, choose(ctx, path, s), fail);
-    KIN_TRY_GOTO(status, kin_writer_open_partial(ctx, path, &s->writer, &found), fail);
+    KIN_TRY_GOTO(status, kin_writer_open_partial(ctx, path, part == NULL, &s->writer, &found),
+                 fail);
     KIN_TRY_GOTO(status, init_journal(ctx, params->job != NULL ? params->job : "", s), close);
     KIN_TRY_GOTO(status, kin_alloc(ctx, &s->buffer, KIN_STREAM_BUFFER, 1, "a read buffer"), close);
     KIN_TRY_GOTO(status, begin(ctx, s, params->restart != 0), close);
@@ -285,9 +287,10 @@ kith_status kin_stream_tell_recall(kith_ctx *ctx, kith_result_stream *s, const k
         kin_checksum_begin(&s->regions[i].sum);
         s->regions[i].crc = 0;
     }
-    if (ftruncate(s->journal.file, (off_t)s->journal.head_bytes) != 0) {
+    const int error = kin_file_resize(s->journal.file, s->journal.head_bytes);
+    if (error != 0) {
         return kin_fail(ctx, KITH_E_IO, "%s: cannot be written: %s", s->journal.path,
-                        strerror(errno));
+                        strerror(error));
     }
     return place(s);
 }

@@ -50,12 +50,18 @@ static kith_status measure(kith_ctx *ctx, const char *path, int file, uint64_t *
     return KITH_OK;
 }
 
-static kith_status open_input(kith_ctx *ctx, const char *path, int *file)
+static kith_status open_input(kith_ctx *ctx, const char *path, bool follows, int *file)
 {
     /* Without O_NONBLOCK a pipe that nobody writes to would hold us here for ever. */
+    enum { FLAGS = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY };
     do {
-        *file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+        *file = open(path, follows ? FLAGS : FLAGS | O_NOFOLLOW);
     } while (*file < 0 && errno == EINTR);
+    if (*file < 0 && errno == ELOOP && !follows) {
+        return kin_fail(ctx, KITH_E_FORMAT,
+                        "%s: is a symbolic link, which kith makes none of that name (remove it)",
+                        path);
+    }
     return *file >= 0 ? KITH_OK
                       : kin_fail(ctx, KITH_E_IO, "%s: cannot be opened: %s (%s)", path,
                                  strerror(errno), open_advice(errno));
@@ -67,12 +73,12 @@ static kith_status fail_map(kith_ctx *ctx, const char *path)
                     "%s: cannot be mapped into memory: %s", path, strerror(errno));
 }
 
-kith_status kin_map_open(kith_ctx *ctx, const char *path, kin_map *map)
+static kith_status open_map(kith_ctx *ctx, const char *path, bool follows, kin_map *map)
 {
     int file = -1;
     uint64_t bytes = 0;
     memset(map, 0, sizeof *map);
-    KIN_TRY(open_input(ctx, path, &file));
+    KIN_TRY(open_input(ctx, path, follows, &file));
     kith_status status = measure(ctx, path, file, &bytes);
     if (status == KITH_OK && bytes > 0) {
         void *data = mmap(NULL, (size_t)bytes, PROT_READ, MAP_SHARED, file, 0);
@@ -85,6 +91,16 @@ kith_status kin_map_open(kith_ctx *ctx, const char *path, kin_map *map)
     }
     (void)close(file);
     return status;
+}
+
+kith_status kin_map_open(kith_ctx *ctx, const char *path, kin_map *map)
+{
+    return open_map(ctx, path, true, map);
+}
+
+kith_status kin_map_open_own(kith_ctx *ctx, const char *path, kin_map *map)
+{
+    return open_map(ctx, path, false, map);
 }
 
 kith_status kin_map_reserve(kith_ctx *ctx, uint64_t bytes, kin_map *map)
@@ -108,7 +124,7 @@ kith_status kin_map_place(kith_ctx *ctx, const char *path, uint64_t from, uint64
 {
     int file = -1;
     uint64_t there = 0;
-    KIN_TRY(open_input(ctx, path, &file));
+    KIN_TRY(open_input(ctx, path, true, &file));
     kith_status status = measure(ctx, path, file, &there);
     if (status == KITH_OK && (there < from || there - from < bytes)) {
         status = kin_fail(ctx, KITH_E_IO, "%s: has become shorter (make it again)", path);

@@ -62,7 +62,7 @@ static kith_status open_file(kith_ctx *ctx, const kin_shard_folder *folder, kin_
 {
     char *path = NULL;
     KIN_TRY(kin_shard_file_path(ctx, folder, name, &path));
-    const kith_status status = kin_container_open(ctx, path, out);
+    const kith_status status = kin_container_open(ctx, path, false, out);
     kin_free(ctx, path);
     return status;
 }

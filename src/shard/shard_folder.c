@@ -86,7 +86,11 @@ static kith_status find_job(kin_shard_folder *folder)
     KIN_TRY(name_target(folder, &target));
     kith_status status = kin_journal_init(folder->ctx, target, "", &folder->journal);
     if (status == KITH_OK && access(folder->journal.path, F_OK) == 0) {
-        status = kin_map_open(folder->ctx, folder->journal.path, &map);
+        status = kin_map_open_own(folder->ctx, folder->journal.path, &map);
+        if (status == KITH_E_FORMAT) { /* whoever goes on is told; who begins anew removes it */
+            kin_forgive(folder->ctx);
+            status = KITH_OK;
+        }
         folder->found = read_shards(&map);
         folder->found_groups = map.data != NULL && memmem(map.data, map.bytes, groups_line,
                                                           sizeof groups_line - 1) != NULL;
@@ -284,7 +288,7 @@ static kith_status judge(kin_shard_folder *folder, bool *same)
     if (access(folder->journal.path, F_OK) != 0) {
         return KITH_OK;
     }
-    KIN_TRY(kin_map_open(folder->ctx, folder->journal.path, &map));
+    KIN_TRY(kin_map_open_own(folder->ctx, folder->journal.path, &map));
     const kin_journal_kind kind =
         kin_journal_judge(&folder->journal, (const char *)map.data, map.bytes, theirs, ours);
     kin_map_close(&map);

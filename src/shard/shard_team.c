@@ -7,6 +7,7 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "host/host_clock.h"
+#include "host/host_file.h"
 #include "host/host_threads.h"
 
 #include <fcntl.h>
@@ -139,9 +140,9 @@ static kith_status write_sign(const kin_shard_folder *folder, uint64_t *sign)
 {
     uint64_t state = (uint64_t)kin_clock_ns() ^ ((uint64_t)getpid() << 32);
     *sign = kin_random_next(&state);
-    const int file =
-        openat(folder->file, sign_name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    const bool wrote = file >= 0 && write(file, sign, sizeof *sign) == (ssize_t)sizeof *sign;
+    (void)unlinkat(folder->file, sign_name, 0); /* who was killed has left his */
+    const int file = openat(folder->file, sign_name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    const bool wrote = file >= 0 && kin_file_write(file, sign, sizeof *sign, 0) == 0;
     const bool closed = file >= 0 && close(file) == 0;
     return wrote && closed ? KITH_OK
                            : kin_fail(folder->ctx, KITH_E_IO,
@@ -152,8 +153,10 @@ static kith_status write_sign(const kin_shard_folder *folder, uint64_t *sign)
 static kith_status check_sign(const kin_shard_folder *folder, const uint64_t said[2])
 {
     uint64_t sign = 0;
-    const int file = openat(folder->file, sign_name, O_RDONLY | O_CLOEXEC);
-    const bool got = file >= 0 && read(file, &sign, sizeof sign) == (ssize_t)sizeof sign;
+    uint64_t bytes = 0;
+    const int file = openat(folder->file, sign_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    const bool got = file >= 0 && kin_file_read_at(file, &sign, sizeof sign, 0, &bytes) == 0 &&
+                     bytes == sizeof sign;
     if (file >= 0) {
         (void)close(file);
     }

@@ -205,6 +205,46 @@ class Folders(CliCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(precious.read_bytes(), b"precious")
 
+    def test_part_links(self):
+        """the same for parts: the link is replaced"""
+        self.points(rows=600)
+        precious = self.folder / "precious"
+        precious.write_bytes(b"precious")
+        for number in (0, 1):
+            os.symlink(precious, self.folder / f"g-0000{number}-of-00002.kith")
+        self.works("graph", "points.u8bin", "-k", "64", "-q", "--shards", "work", "--tune", "parts=2",
+                   "-o", "g.kith")
+        self.assertEqual(precious.read_bytes(), b"precious")
+        for number in (0, 1):
+            path = self.folder / f"g-0000{number}-of-00002.kith"
+            self.assertFalse(path.is_symlink())
+            self.assertEqual(path.read_bytes()[:5], b"\x89kith")
+        self.works("convert", "g.kith", "one.kith", "-q")
+        for number in (0, 1):
+            os.symlink(precious, self.folder / f"g-0000{number}-of-00002.kith.partial")
+            self.fails(1, "graph", "points.u8bin", "-k", "64", "-q", "--shards", "work", "--tune",
+                       "parts=2", "-o", "g.kith", says=["is no file"])
+            (self.folder / f"g-0000{number}-of-00002.kith.partial").unlink()
+        self.assertEqual(precious.read_bytes(), b"precious")
+
+    def test_read_links(self):
+        """links under names of kith's own are not read either: lists are made again"""
+        self.points()
+        self.works("graph", "points.u8bin", "-k", "3", "-q", "-o", "g.kith", "--shards", "work",
+                   "--tune", "shard-count=2,keep-shards")
+        whole = (self.folder / "g.kith").read_bytes()
+        lists = sorted((self.folder / "work").glob("shard-*.kith"))
+        self.assertEqual(len(lists), 2)
+        aside = self.folder / "aside.kith"
+        lists[0].rename(aside)
+        os.symlink(aside, lists[0])
+        done = self.kith("graph", "points.u8bin", "-k", "3", "-o", "g.kith", "--shards", "work",
+                         "--tune", "shard-count=2")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("is a symbolic link", done.stderr)
+        self.assertTrue(aside.exists())
+        self.assertEqual((self.folder / "g.kith").read_bytes(), whole)
+
     def test_strangers(self):
         """files and folders that are no shards of the job stay, or are told"""
         self.points()

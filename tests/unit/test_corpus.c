@@ -255,7 +255,7 @@ static void take_apart(kith_ctx *ctx, const char *path, parts *p)
         "start",  "odd",          "half_term",  "row_term",       "norm",
         "lost",   "fine_centres", "fine_radii", "coarse_centres", "coarse_radii"};
     memset(p, 0, sizeof *p);
-    assert_int_equal(kin_container_open(ctx, path, &p->container), KITH_OK);
+    assert_int_equal(kin_container_open(ctx, path, true, &p->container), KITH_OK);
     for (size_t i = 0; i < sizeof tags / sizeof tags[0]; i++) {
         if (kin_container_has(p->container, tags[i])) {
             kin_section *section = &p->sections[p->count++];

@@ -143,6 +143,50 @@ static void killed_in_the_middle(void **state)
                   test_folder_count(folder));
 }
 
+/* One of the processes below, which is killed while it replaces the file, or some time before. */
+static void replace_for_ever(test_folder *folder, const char *path)
+{
+    for (int64_t i = 0;; i++) {
+        if (save(folder, path, 1 + i % 5) != KITH_OK) {
+            _exit(1);
+        }
+    }
+}
+
+static void replaced_by_many(void **state)
+{
+    enum { PROCESSES = 6, TURNS = 20 };
+    test_folder *folder = *state;
+    const char *path = test_path(folder, "many.fbin");
+    pid_t children[PROCESSES];
+    int left = 0;
+    test_disk_works();
+    test_disk.lazy = 1;
+    for (int turn = 0; turn < TURNS; turn++) {
+        for (int i = 0; i < PROCESSES; i++) {
+            children[i] = fork();
+            assert_true(children[i] >= 0);
+            if (children[i] == 0) {
+                replace_for_ever(folder, path);
+            }
+        }
+        (void)usleep(20000);
+        for (int i = 0; i < PROCESSES; i++) {
+            int how = 0;
+            assert_int_equal(kill(children[i], SIGKILL), 0);
+            assert_int_equal(waitpid(children[i], &how, 0), children[i]);
+            assert_true(WIFSIGNALED(how));
+        }
+        left += test_folder_count(folder) - 1;
+        assert_int_equal(save(folder, path, 3), KITH_OK);
+        check(folder, path, 3);
+        assert_int_equal(test_folder_count(folder), 1);
+    }
+    print_message("%d processes replace one file and are killed, %d times: none fails, and of what "
+                  "they left (%d names) nothing stays\n",
+                  (int)PROCESSES, (int)TURNS, left);
+}
+
 static void links_and_rights(void **state)
 {
     test_folder *folder = *state;
@@ -200,8 +244,12 @@ static void cancelled(void **state)
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, test_folder_setup, test_folder_teardown)
-    const struct CMUnitTest tests[] = {TEST(short_and_interrupted), TEST(fails_at_each_call),
-                                       TEST(file_size_limit),       TEST(killed_in_the_middle),
-                                       TEST(links_and_rights),      TEST(cancelled)};
+    const struct CMUnitTest tests[] = {TEST(short_and_interrupted),
+                                       TEST(fails_at_each_call),
+                                       TEST(file_size_limit),
+                                       TEST(killed_in_the_middle),
+                                       TEST(replaced_by_many),
+                                       TEST(links_and_rights),
+                                       TEST(cancelled)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,7 +49,7 @@ static void sections_come_back(void **state)
     uint64_t count = 0;
     print_message("sections come back at multiples of 64 bytes, a strided matrix contiguous:\n");
     const char *path = write_sample(folder, sections, data);
-    assert_int_equal(kin_container_open(folder->ctx, path, &c), KITH_OK);
+    assert_int_equal(kin_container_open(folder->ctx, path, true, &c), KITH_OK);
     assert_memory_equal(kin_container_get_header(c), &header, sizeof header);
     assert_int_equal(kin_container_section(folder->ctx, c, KIN_TAG_POINTS, &bytes, &count),
                      KITH_OK);
@@ -86,7 +86,7 @@ static kith_status read_all(kith_ctx *ctx, const char *path)
 {
     static const char *const tags[] = {KIN_TAG_POINTS, "text", "nothing", "a_tag_of_fifte"};
     kin_container *c = NULL;
-    kith_status status = kin_container_open(ctx, path, &c);
+    kith_status status = kin_container_open(ctx, path, true, &c);
     for (int i = 0; i < 4 && status == KITH_OK; i++) {
         const void *bytes = NULL;
         uint64_t count = 0;

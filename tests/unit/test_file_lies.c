@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -75,6 +76,90 @@ static void archives_and_containers(void **state)
     lie(folder, 'p', "a.kith", "kith", 4, "has 4 bytes, less than the 128 of its header");
     char zeros[256] = {0};
     lie(folder, 'p', "a.kith", zeros, sizeof zeros, "does not begin with the magic of .kith");
+}
+
+typedef kith_status (*open_fn)(kith_ctx *ctx, const char *path);
+
+static kith_status open_points(kith_ctx *ctx, const char *path)
+{
+    kith_points *points = NULL;
+    const kith_status status = kith_points_open(ctx, path, &points);
+    kith_points_free(points);
+    return status;
+}
+
+static kith_status open_result(kith_ctx *ctx, const char *path)
+{
+    kith_result *result = NULL;
+    const kith_status status = kith_result_open(ctx, path, &result);
+    kith_result_free(result);
+    return status;
+}
+
+static kith_status open_corpus(kith_ctx *ctx, const char *path)
+{
+    kith_corpus *corpus = NULL;
+    const kith_status status = kith_corpus_open(ctx, path, &corpus);
+    kith_corpus_free(corpus);
+    return status;
+}
+
+/* Cut at each byte, or each seventh; whole it opens. */
+static void cut(test_folder *folder, const char *name, open_fn open)
+{
+    size_t bytes = 0;
+    const char *path = test_path(folder, name);
+    unsigned char *whole = test_read(path, &bytes);
+    assert_int_equal(open(folder->ctx, path), KITH_OK);
+    for (size_t keep = 0; keep < bytes; keep += bytes < 500 ? 1 : 7) {
+        path = test_write(folder, name, whole, keep);
+        test_failed(folder, open(folder->ctx, path), KITH_E_FORMAT, path, "(");
+    }
+    print_message("  %s: %zu bytes\n", name, bytes);
+    free(whole);
+}
+
+static void cut_files(void **state)
+{
+    enum { ROWS = 9, COLS = 3, K = 2 };
+    static const char *const points[] = {"c.fbin", "c.u8bin", "c.npy", "c.kith"};
+    static const char *const results[] = {"c.npz", "c.ibin", "c.knn", "r.kith"};
+    static unsigned char values[ROWS * COLS];
+    uint32_t ids[ROWS * K];
+    float distances[ROWS * K];
+    test_folder *folder = *state;
+    const kith_matrix m = {values, ROWS, 0, COLS, KITH_U8};
+    const kith_neighbors out = {.ids = ids, .distances = distances, .rows = ROWS, .k = K};
+    kith_search_params params = kith_search_params_default();
+    kith_result_meta meta = kith_result_meta_default();
+    kith_corpus_params tree = kith_corpus_params_default();
+    kith_corpus *corpora[2] = {NULL, NULL};
+    kith_ctx *ctx = folder->ctx;
+    print_message("a file that is cut anywhere is refused when it is opened:\n");
+    for (int i = 0; i < ROWS * COLS; i++) {
+        values[i] = (unsigned char)(i * 37 % 101);
+    }
+    params.k = K;
+    meta.kind = KITH_KIND_GRAPH;
+    meta.metric = KITH_EUCLIDEAN;
+    meta.corpus_rows = ROWS;
+    tree.method = KITH_METHOD_TREE;
+    assert_int_equal(kith_graph_exact(ctx, &m, &params, &out), KITH_OK);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(kith_points_save(ctx, test_path(folder, points[i]), &m), KITH_OK);
+        cut(folder, points[i], open_points);
+        const char *path = test_path(folder, results[i]);
+        assert_int_equal(kith_result_save(ctx, path, KITH_FORMAT_AUTO, &out, &meta), KITH_OK);
+        cut(folder, results[i], open_result);
+    }
+    assert_int_equal(kith_corpus_create(ctx, &m, KITH_EUCLIDEAN, &corpora[0]), KITH_OK);
+    assert_int_equal(kith_corpus_create_with(ctx, &m, &tree, &corpora[1]), KITH_OK);
+    for (int i = 0; i < 2; i++) {
+        const char *name = i == 0 ? "corpus.kith" : "tree.kith";
+        assert_int_equal(kith_corpus_save(ctx, corpora[i], test_path(folder, name)), KITH_OK);
+        cut(folder, name, open_corpus);
+        kith_corpus_free(corpora[i]);
+    }
 }
 
 static void extensions(void **state)
@@ -214,8 +299,8 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, test_folder_setup, test_folder_teardown)
     const struct CMUnitTest tests[] = {
-        TEST(vecs),       TEST(bins),     TEST(archives_and_containers),
-        TEST(extensions), TEST(no_files), TEST(hdf5_paths),
-        TEST(arguments)};
+        TEST(vecs),       TEST(bins),       TEST(archives_and_containers),
+        TEST(cut_files),  TEST(extensions), TEST(no_files),
+        TEST(hdf5_paths), TEST(arguments)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

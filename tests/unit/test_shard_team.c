@@ -13,7 +13,9 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { COLS = 4, K = 6, MOST = 4, STEPS = 15, MOST_ROWS = 12300 };
 
@@ -192,6 +194,31 @@ static void the_bytes_of_one(void **state)
     }
 }
 
+/* The file by which workers see that they are in one folder. */
+static void a_link(void **state)
+{
+    test_folder *folder = *state;
+    worker team[MOST];
+    size_t bytes = 0;
+    print_message(
+        "a symbolic link in the place of shards.team is replaced, not what it points to\n");
+    alone(folder, &exact_graph);
+    char precious[320];
+    (void)snprintf(precious, sizeof precious, "%s", test_write(folder, "precious", "precious", 8));
+    assert_int_equal(mkdir(test_path(folder, "work"), 0777), 0);
+    assert_int_equal(symlink(precious, test_path(folder, "work/shards.team")), 0);
+    prepare(folder, &exact_graph, 2, team);
+    run(2, team);
+    assert_int_equal(team[0].status, KITH_OK);
+    assert_int_equal(team[1].status, KITH_OK);
+    same_bytes(test_path(folder, "one.kith"), test_path(folder, "team.kith"));
+    unsigned char *there = test_read(precious, &bytes);
+    assert_int_equal(bytes, 8);
+    assert_memory_equal(there, "precious", 8);
+    free(there);
+    assert_int_equal(rmdir(test_path(folder, "work")), 0);
+}
+
 static void one_failure(void **state)
 {
     test_folder *folder = *state;
@@ -236,6 +263,7 @@ int main(void)
     (void)pthread_mutex_init(&table.lock, NULL);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_bytes_of_one, test_folder_setup, test_folder_teardown),
+        cmocka_unit_test_setup_teardown(a_link, test_folder_setup, test_folder_teardown),
         cmocka_unit_test_setup_teardown(one_failure, test_folder_setup, test_folder_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
