@@ -76,6 +76,7 @@ _SIGNATURES: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "kith_format_parse": (c.c_int, (c.c_char_p,)),
     "kith_select": (c.c_int, (_P, _P, _P, _P)),
     "kith_select_method_parse": (c.c_int32, (c.c_char_p,)),
+    "kith_predict": (c.c_int, (_P, _P, _P, c.c_int64, _P, _P)),
     "kith_device_count": (c.c_int32, ()),
     "kith_device_get": (c.c_int, (c.c_int32, _P)),
     "kith_cuda_knn_exact": (c.c_int, (_P, _P, _P, _P, _P, _P)),

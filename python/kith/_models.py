@@ -15,7 +15,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from . import _metrics
 from ._arrays import refuse_masked
-from ._estimator import NeighborsEstimator
+from ._estimator import InWords, NeighborsEstimator
+from ._predict import MEAN, MEDIAN, VOTE, WEIGHTED, WEIGHTED_VOTE, predict
 
 Weights = str | Callable[[Any], Any] | None
 
@@ -60,19 +61,29 @@ class _Model(NeighborsEstimator):
         self._fit_points(X)
         return y
 
-    def _neighbors_and_weights(self, X: Any) -> tuple[Any, Any]:
-        """Indices, and a weight for each; uniform weights are ones."""
-        distances, indices = self.kneighbors(X)
+    def _weights(self, distances: Any) -> Any:
+        """A weight for each neighbour; uniform ones are 1."""
         if self.weights in ("uniform", None):
-            return indices, np.ones(indices.shape)
+            return np.ones(distances.shape)
         if callable(self.weights):
-            return indices, np.asarray(self.weights(distances), np.float64)
+            return np.asarray(self.weights(distances), np.float64)
+        if (distances < 0).any():
+            raise ValueError(
+                f"a distance is {distances.min():g}, weights='distance' divides by it (take a metric "
+                "whose distances are not negative)"
+            )
         with np.errstate(divide="ignore"):
             weights = 1.0 / np.asarray(distances, np.float64)
         infinite = np.isinf(weights)  # where neighbours are at 0, these alone count
         rows = infinite.any(axis=1)
         weights[rows] = infinite[rows]
-        return indices, weights
+        return weights
+
+    def _predicted(self, X: Any, labels: Any, mode: int, by_distance: int) -> Any:
+        """kith_predict of the neighbours of X; of weights that are no function."""
+        with InWords():
+            how = by_distance if self.weights == "distance" else mode
+            return predict(self.kneighbors(X), labels, how, self._settings())
 
 
 class KNeighborsClassifier(ClassifierMixin, _Model):  # type: ignore[misc]
@@ -122,7 +133,8 @@ class KNeighborsClassifier(ClassifierMixin, _Model):  # type: ignore[misc]
     def _votes(self, X: Any) -> list[Any]:
         """For each column of y the weight of each class."""
         check_is_fitted(self)
-        indices, weights = self._neighbors_and_weights(X)
+        distances, indices = self.kneighbors(X)
+        weights = self._weights(distances)
         if (weights == 0).all(axis=1).any():
             raise ValueError("All neighbors of some sample are getting zero weights (see weights)")
         rows = np.arange(len(indices))
@@ -137,9 +149,13 @@ class KNeighborsClassifier(ClassifierMixin, _Model):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Any:
         """The class of each row of X; of several with equal votes the first. None: of the points."""
-        votes = self._votes(X)
+        check_is_fitted(self)
         classes = self.classes_ if self.outputs_2d_ else [self.classes_]
-        chosen = [names[np.argmax(each, axis=1)] for names, each in zip(classes, votes)]
+        if callable(self.weights):  # these are Python's business
+            codes = [np.argmax(each, axis=1) for each in self._votes(X)]
+        else:
+            codes = list(self._predicted(X, self._codes, VOTE, WEIGHTED_VOTE).T.astype(np.intp))
+        chosen = [names[each] for names, each in zip(classes, codes)]
         return np.stack(chosen, axis=1) if self.outputs_2d_ else chosen[0]
 
     def predict_proba(self, X: Any) -> Any:
@@ -149,10 +165,12 @@ class KNeighborsClassifier(ClassifierMixin, _Model):  # type: ignore[misc]
 
 
 class KNeighborsRegressor(RegressorMixin, _Model):  # type: ignore[misc]
-    """Regression by the mean of the nearest neighbours, as scikit-learn's.
+    """Regression by the mean of the nearest neighbours, as scikit-learn's, or by their median.
 
     Parameters
     ----------
+    average : {"mean", "median"}
+        The median has no weights: it goes with ``weights="uniform"``.
     n_neighbors, weights, algorithm, leaf_size, p, metric, metric_params, n_jobs, device, recall, \
 random_state
         As in `kith.KNeighborsClassifier`.
@@ -163,6 +181,37 @@ random_state
     n_features_in_, n_samples_fit_ : int
     """
 
+    def __init__(
+        self,
+        n_neighbors: int = 5,
+        *,
+        weights: Weights = "uniform",
+        average: str = "mean",
+        algorithm: str = "auto",
+        leaf_size: int = 30,
+        p: float = 2,
+        metric: _metrics.Metric = "minkowski",
+        metric_params: dict[str, Any] | None = None,
+        n_jobs: int | None = None,
+        device: str | None = None,
+        recall: float | None = None,
+        random_state: Any = None,
+    ) -> None:
+        super().__init__(
+            n_neighbors,
+            weights=weights,
+            algorithm=algorithm,
+            leaf_size=leaf_size,
+            p=p,
+            metric=metric,
+            metric_params=metric_params,
+            n_jobs=n_jobs,
+            device=device,
+            recall=recall,
+            random_state=random_state,
+        )
+        self.average = average
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
@@ -170,14 +219,25 @@ random_state
 
     def fit(self, X: Any, y: Any) -> KNeighborsRegressor:
         """Keeps the points and their values, one or several columns."""
+        if self.average not in ("mean", "median"):
+            raise ValueError(f"average is {self.average!r}, must be 'mean' or 'median'")
+        if self.average == "median" and self.weights not in ("uniform", None):
+            raise ValueError("average='median' has no weights (leave them out)")
         self._y = self._fit_labelled(X, y, numeric=True)
         return self
 
     def predict(self, X: Any) -> Any:
-        """The mean of each row's neighbours. X None: of the points, each without itself."""
+        """The mean, or the median, of each row's neighbours. X None: of the points, each without
+        itself."""
         check_is_fitted(self)
-        indices, weights = self._neighbors_and_weights(X)
-        values = self._y.reshape(len(self._y), -1)[indices]  # (rows, k, columns)
-        sums = (values * weights[:, :, None]).sum(axis=1)
-        means = sums / weights.sum(axis=1, keepdims=True)
-        return means if self._y.ndim == 2 else means.ravel()
+        labels = self._y.reshape(len(self._y), -1)
+        if callable(self.weights):  # these are Python's business
+            distances, indices = self.kneighbors(X)
+            weights = self._weights(distances)
+            sums = (labels[indices] * weights[:, :, None]).sum(axis=1)
+            found = sums / weights.sum(axis=1, keepdims=True)
+        else:
+            found = self._predicted(
+                X, labels, MEDIAN if self.average == "median" else MEAN, WEIGHTED
+            )
+        return found if self._y.ndim == 2 else found.ravel()

@@ -245,6 +245,10 @@ class Plan(c.Structure):
     ]
 
 
+class PredictParams(c.Structure):
+    _fields_ = [("struct_size", c.c_uint32), ("mode", c.c_int)]
+
+
 class Device(c.Structure):
     _fields_ = [
         ("struct_size", c.c_uint32),

@@ -48,6 +48,12 @@ _PARTS = (
     ("give the corpus_rows that they belong to", "give n_points, the rows of their corpus"),
 )
 _PARTS_OF = {
+    "kith_predict": (
+        ("of neighbors has nobody", "of X has no neighbour"),
+        ("mode weighted_vote divides", "weights='distance' divides"),
+        ("mode weighted divides", "weights='distance' divides"),
+        ("the distance of neighbors[", "the distance of neighbours["),
+    ),
     "kith_corpus_create_with": (
         ("method is tree and the metric", "a Tree is wanted and the metric"),
         ("or use exact)", "or make a kith.Corpus)"),

@@ -254,7 +254,8 @@ class Package(unittest.TestCase):
             "GraphSearchParams": "kith_graph_search_params",
             "WalksParams": "kith_walks_params", "Values": "kith_values",
             "SelectParams": "kith_select_params", "SelectionTable": "kith_selection",
-            "ResultMeta": "kith_result_meta", "Plan": "kith_plan", "Device": "kith_device",
+            "ResultMeta": "kith_result_meta", "Plan": "kith_plan",
+            "PredictParams": "kith_predict_params", "Device": "kith_device",
         }  # fmt: skip
         lines = ["#include <kith/kith.h>", "#include <stdio.h>", "int main(void) {"]
         expected = []

@@ -160,6 +160,45 @@ class Answers(unittest.TestCase):
                 for queries in Q, X:
                     np.testing.assert_allclose(ours.predict(queries), their.predict(queries))
 
+    def test_models_give_the_bytes_of_the_librarys_prediction(self):
+        by_hand = {
+            "mean": lambda y: sum(y.tolist()) / len(y),  # from the left, as the library does
+            "median": lambda y: float(np.median(y)),
+        }
+        y = support.points(300, 2, np.float64, seed=3) * 1e3
+        for average, one in by_hand.items():
+            for k in 4, 5:
+                model = kith.KNeighborsRegressor(k, average=average).fit(X, y)
+                truth = [
+                    [one(y[row, col]) for col in (0, 1)] for row in model.kneighbors(Q).indices
+                ]
+                self.assertEqual(model.predict(Q).tobytes(), np.array(truth).tobytes())
+                single = kith.KNeighborsRegressor(k, average=average).fit(X, y[:, 1]).predict(Q)
+                self.assertEqual(single.tobytes(), np.array(truth)[:, 1].tobytes())
+        for weights in "uniform", "distance":
+            model = kith.KNeighborsClassifier(6, weights=weights).fit(X, Y[:, 0])
+            for queries in Q, X, None:
+                best = model.classes_[np.argmax(model.predict_proba(queries), axis=1)]
+                np.testing.assert_array_equal(model.predict(queries), best)
+        with unittest.mock.patch("kith._models.predict", side_effect=KeyError("asked")):
+            with self.assertRaisesRegex(KeyError, "asked"):
+                kith.KNeighborsClassifier().fit(X, Y[:, 0]).predict(Q)
+        self.assertEqual(clone(model).get_params(), model.get_params())
+        regressor = kith.KNeighborsRegressor(average="median")
+        self.assertEqual(clone(regressor).average, "median")
+        for text, options in (
+            ("average is 'mode', must be 'mean' or 'median'", {"average": "mode"}),
+            ("has no weights", {"average": "median", "weights": "distance"}),
+        ):
+            with self.assertRaisesRegex(ValueError, text):
+                kith.KNeighborsRegressor(**options).fit(X, y)
+        far = kith.KNeighborsRegressor(3, metric="inner_product", weights="distance")
+        with self.assertRaisesRegex(ValueError, "weights='distance' divides by it .take a metric"):
+            far.fit(abs(X), y).predict(-abs(X))
+        far = kith.KNeighborsClassifier(3, metric="inner_product", weights="distance")
+        with self.assertRaisesRegex(ValueError, "weights='distance' divides by it .take a metric"):
+            far.fit(abs(X), Y[:, 0]).predict_proba(-abs(X))
+
     def test_sparse_points(self):
         x = np.where(X > 0.3, X, 0)
         ours = kith.NearestNeighbors(metric="cosine").fit(csr_matrix(x))
