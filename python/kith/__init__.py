@@ -68,14 +68,32 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    module = _ESTIMATORS.get(name)
-    if module is None:
-        raise AttributeError(f"module 'kith' has no attribute {name!r}")
-    try:
-        return getattr(importlib.import_module(f"kith.{module}"), name)
-    except ModuleNotFoundError as error:
-        raise ImportError(f"kith.{name} needs scikit-learn (pip install scikit-learn)") from error
+def _shown(found: Any, name: str) -> Any:
+    """Something public, at home where it is imported from: so help() and errors name it."""
+    found.__module__ = "kith"
+    globals()[name] = found
+    return found
+
+
+for _name in __all__:
+    if _name in globals() and not _name.startswith("_"):
+        _shown(globals()[_name], _name)
+del _name
+
+
+if not TYPE_CHECKING:  # who checks types would take any name for one of these
+
+    def __getattr__(name: str) -> Any:
+        module = _ESTIMATORS.get(name)
+        if module is None:
+            raise AttributeError(f"module 'kith' has no attribute {name!r}")
+        try:
+            found = getattr(importlib.import_module(f"kith.{module}"), name)
+        except ImportError as error:
+            raise ImportError(
+                f"kith.{name} needs scikit-learn 1.6 or later (pip install -U scikit-learn)"
+            ) from error
+        return _shown(found, name)
 
 
 def __dir__() -> list[str]:

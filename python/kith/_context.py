@@ -18,6 +18,7 @@ from ._library import lib
 from ._memory import size_text
 from ._options import whole
 from ._progress import Progress, Watch
+from ._typing import Bytes, Whole
 
 
 class Settings(NamedTuple):
@@ -55,7 +56,7 @@ def _inner_threads() -> int:
 
 
 def settings(
-    n_jobs: int | None = None, device: str | None = None, memory_limit: int | None = None
+    n_jobs: Whole | None = None, device: str | None = None, memory_limit: Bytes | None = None
 ) -> Settings:
     """Settings from arguments as scikit-learn names them: n_jobs -1 are all processors, and None as
     many as this process is meant to take."""

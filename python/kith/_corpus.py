@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from . import _metrics, _small
 from . import _structs as s
@@ -22,8 +23,11 @@ from ._options import path as encoded
 from ._progress import Progress
 from ._results import Array, Neighbors, Table
 from ._search import check_shapes, like, limit, search_params
+from ._typing import Bytes, Pair, Points, Whole
 
 _Self = TypeVar("_Self", bound="Corpus")
+_ANYWHERE: str | None = None  # the device that searches name: where the corpus is
+_NO_HANDLE: Handle[Pointer] = Handle("Corpus", None)  # until there is one
 
 
 class Corpus:
@@ -49,18 +53,18 @@ class Corpus:
     """
 
     _method = 0
-    _device: str | None = None  # that searches name; None: where the corpus is
-    _handle: Handle[Pointer] = Handle("Corpus", None)  # until there is one
+    _device = _ANYWHERE
+    _handle = _NO_HANDLE
 
     def __init__(
         self,
-        X: Any,
+        X: Points,
         metric: str = "euclidean",
         *,
         p: float = 2,
-        n_jobs: int | None = None,
+        n_jobs: Whole | None = None,
         device: str | None = None,
-        memory_limit: int | None = None,
+        memory_limit: Bytes | None = None,
     ) -> None:
         wanted = settings(n_jobs, device, memory_limit)
         points = as_matrix(X, "X", wanted.memory_limit)
@@ -169,15 +173,15 @@ class Corpus:
 
     def query(
         self,
-        queries: Any,
-        k: int = 1,
+        queries: Points,
+        k: Whole = 1,
         *,
         radius: float | None = None,
-        exclude: Any = None,
-        n_jobs: int | None = None,
-        memory_limit: int | None = None,
+        exclude: ArrayLike | None = None,
+        n_jobs: Whole | None = None,
+        memory_limit: Bytes | None = None,
         progress: Progress = None,
-        out: Sequence[Any] | None = None,
+        out: Pair | None = None,
     ) -> Neighbors:
         """The k nearest points of each query: `kith.knn` without its preparations.
 
@@ -200,7 +204,7 @@ class Corpus:
     def _search(
         self,
         asked: HostMatrix,
-        k: int,
+        k: Whole,
         radius: float | None = None,
         exclude: Any = None,
         wanted: Settings = Settings(),
@@ -287,19 +291,19 @@ class Tree(Corpus):
 
     def __init__(
         self,
-        X: Any,
+        X: Points,
         metric: str = "euclidean",
         *,
         p: float = 2,
-        height: int = 0,
-        n_jobs: int | None = None,
-        memory_limit: int | None = None,
+        height: Whole = 0,
+        n_jobs: Whole | None = None,
+        memory_limit: Bytes | None = None,
     ) -> None:
         wanted = settings(n_jobs, self._device, memory_limit)
         points = as_matrix(X, "X", wanted.memory_limit)
         self._prepare(points, _metrics.code(metric, p), whole(height, "height"), wanted)
 
-    def add(self, X: Any) -> None:
+    def add(self, X: Points) -> None:
         """Adds rows behind the last one; waits for those who query meanwhile.
 
         Rows of another type keep their values: where the tree's type does not hold them, the tree
@@ -329,7 +333,7 @@ class Tree(Corpus):
         wider, self._context = self._make(both, metric, self._height, self._wanted)
         self._handle.replace(wider)
 
-    def remove(self, indices: Any) -> None:
+    def remove(self, indices: ArrayLike) -> None:
         """Removes rows; later ones move up, as in numpy.delete. Waits for those who query."""
         with self._handle.alone() as made:
             ids = _ids(indices, _points(made).rows)

@@ -15,9 +15,10 @@ from . import _structs as s
 from ._arrays import BFLOAT16, is_torch, on_device
 from ._context import Settings, context
 from ._library import lib
-from ._metrics import Metric, code
+from ._metrics import code
 from ._options import excluded
 from ._results import Neighbors, Selection, room
+from ._typing import Metric
 
 _CODES = {"<f4": 1, "<f8": 2, "<f2": 3, "|u1": 5, "|b1": 5, "|i1": 6}
 

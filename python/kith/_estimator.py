@@ -20,6 +20,7 @@ from ._context import Settings, settings
 from ._prepared import Prepared
 from ._results import Neighbors
 from ._search import knn, knn_graph
+from ._typing import Metric
 from ._walk import Walks
 from ._wording import renamed
 
@@ -38,7 +39,7 @@ class Fitted(NamedTuple):
     """What was said when points were fitted: parameters that are set later wait for the next fit."""
 
     algorithm: str
-    metric: _metrics.Metric
+    metric: Metric
     p: float
 
     def exact(self) -> str:
@@ -52,7 +53,7 @@ class NeighborsEstimator(BaseEstimator):  # type: ignore[misc]
     n_neighbors: int
     algorithm: str
     leaf_size: int
-    metric: _metrics.Metric
+    metric: Metric
     p: float
     metric_params: dict[str, Any] | None
     n_jobs: int | None
@@ -94,7 +95,7 @@ class NeighborsEstimator(BaseEstimator):  # type: ignore[misc]
             k = _checked(self.n_neighbors)
             self._graph = self._make_graph(min(k, self.n_samples_fit_ - 1))
 
-    def _metric_and_p(self) -> tuple[_metrics.Metric, float]:
+    def _metric_and_p(self) -> tuple[Metric, float]:
         more = dict(self.metric_params or {})
         if not isinstance(self.metric, str):
             return (functools.partial(self.metric, **more) if more else self.metric), 2

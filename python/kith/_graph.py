@@ -8,14 +8,17 @@ import os
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from . import _metrics
 from . import _structs as s
 from ._context import Context, context, settings
+from ._imports import needed
 from ._library import lib
 from ._options import path as encoded
 from ._options import whole
 from ._results import Array, Neighbors, narrow
+from ._typing import Whole
 
 Path = str | os.PathLike[str]
 
@@ -41,11 +44,11 @@ class Graph:
 
     def __init__(
         self,
-        distances: Any,
-        indices: Any,
+        distances: ArrayLike,
+        indices: ArrayLike,
         *,
         metric: str = "euclidean",
-        n_points: int | None = None,
+        n_points: Whole | None = None,
         exact: bool = True,
     ) -> None:
         table, (kept, ids) = narrow((distances, indices), "a Graph")
@@ -188,8 +191,7 @@ class Graph:
         symmetrize : {None, "union", "mutual"}
             union: an edge where either point has the other; mutual: where both have.
         """
-        from scipy.sparse import csr_matrix
-
+        csr_matrix = needed("scipy.sparse", "Graph.to_csr").csr_matrix
         if mode not in ("distance", "connectivity"):
             raise ValueError(f"mode is {mode!r}, must be distance or connectivity")
         rows, cols, values = self._edges(symmetrize)

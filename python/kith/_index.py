@@ -20,6 +20,7 @@ from ._recall import recall as measure
 from ._results import Neighbors, Table, narrow
 from ._search import check_shapes, like, search
 from ._small import MOST_STEPS
+from ._typing import Bytes, Pair, Points, Seed, Whole
 
 _DEVICE = "cpu"
 _BYTES = (5, 6)  # uint8, int8
@@ -68,6 +69,9 @@ class _Known(NamedTuple):
         return self.made[kind]
 
 
+_NO_HANDLE: Handle[_Known] = Handle("GraphIndex", None)  # until there is one
+
+
 class GraphIndex:
     """An approximate index: a k-NN graph of points, on which walks find neighbours of new ones.
 
@@ -112,19 +116,19 @@ class GraphIndex:
     7
     """
 
-    _handle: Handle[_Known] = Handle("GraphIndex", None)  # until there is one
+    _handle = _NO_HANDLE
 
     def __init__(
         self,
-        X: Any,
-        graph: Neighbors | Graph | Sequence[Any],
+        X: Points,
+        graph: Graph | Pair,
         metric: str | None = None,
         *,
         p: float = 2,
-        width: int | None = None,
-        meets: int = 2048,
-        n_jobs: int | None = None,
-        memory_limit: int | None = None,
+        width: Whole | None = None,
+        meets: Whole = 2048,
+        n_jobs: Whole | None = None,
+        memory_limit: Bytes | None = None,
     ) -> None:
         if isinstance(graph, Graph) and metric is None:
             metric = graph.metric
@@ -187,15 +191,15 @@ class GraphIndex:
 
     def query(
         self,
-        queries: Any,
-        k: int = 1,
+        queries: Points,
+        k: Whole = 1,
         *,
-        width: int | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        memory_limit: int | None = None,
+        width: Whole | None = None,
+        random_state: Seed = None,
+        n_jobs: Whole | None = None,
+        memory_limit: Bytes | None = None,
         progress: Progress = None,
-        out: Sequence[Any] | None = None,
+        out: Pair | None = None,
     ) -> Neighbors:
         """The k nearest points of each query that a walk finds.
 
@@ -271,12 +275,12 @@ class GraphIndex:
 
     def tune(
         self,
-        queries: Any,
-        k: int = 10,
+        queries: Points,
+        k: Whole = 10,
         recall: float = 0.95,
         *,
-        n_jobs: int | None = None,
-        memory_limit: int | None = None,
+        n_jobs: Whole | None = None,
+        memory_limit: Bytes | None = None,
     ) -> Recall:
         """Sets `width` to the first of k, 1.5 k, ... that has a recall for these queries.
 

@@ -3,37 +3,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 from . import _options
 from . import _structs as s
 from ._arrays import as_matrix
 from ._context import settings
 from ._library import lib
-from ._metrics import Metric, resolve
+from ._metrics import resolve
 from ._progress import Progress
 from ._results import Neighbors, Table, narrow
 from ._search import call, like, search_params
+from ._typing import Bytes, Metric, Pair, Points, Seed, Whole
 
 
 def merge(
-    X: Any,
-    first: Sequence[Any],
-    second: Sequence[Any],
-    k: int | None = None,
+    X: Points,
+    first: Pair,
+    second: Pair,
+    k: Whole | None = None,
     *,
     metric: Metric = "euclidean",
     p: float = 2,
     algorithm: str = "auto",
     recall: float | None = None,
     include_self: bool = False,
-    random_state: Any = None,
-    n_jobs: int | None = None,
+    random_state: Seed = None,
+    n_jobs: Whole | None = None,
     device: str | None = None,
-    memory_limit: int | None = None,
+    memory_limit: Bytes | None = None,
     progress: Progress = None,
-    out: Sequence[Any] | None = None,
+    out: Pair | None = None,
 ) -> Neighbors:
     """The graph of two sets of points from a graph of each.
 

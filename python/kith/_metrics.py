@@ -5,15 +5,13 @@ from __future__ import annotations
 
 import ctypes as c
 import functools
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import _structs as s
 from ._library import lib
-
-Metric = str | Callable[[Any, Any], float]
+from ._typing import Metric
 
 EUCLIDEAN = 1
 SQEUCLIDEAN = 2

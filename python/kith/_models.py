@@ -13,10 +13,10 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from . import _metrics
 from ._arrays import refuse_masked
 from ._estimator import InWords, NeighborsEstimator
 from ._predict import MEAN, MEDIAN, VOTE, WEIGHTED, WEIGHTED_VOTE, predict
+from ._typing import Metric
 
 Weights = str | Callable[[Any], Any] | None
 
@@ -32,7 +32,7 @@ class _Model(NeighborsEstimator):
         algorithm: str = "auto",
         leaf_size: int = 30,
         p: float = 2,
-        metric: _metrics.Metric = "minkowski",
+        metric: Metric = "minkowski",
         metric_params: dict[str, Any] | None = None,
         n_jobs: int | None = None,
         device: str | None = None,
@@ -190,7 +190,7 @@ random_state
         algorithm: str = "auto",
         leaf_size: int = 30,
         p: float = 2,
-        metric: _metrics.Metric = "minkowski",
+        metric: Metric = "minkowski",
         metric_params: dict[str, Any] | None = None,
         n_jobs: int | None = None,
         device: str | None = None,

@@ -9,9 +9,9 @@ import numpy as np
 from scipy.sparse import csr_matrix
 from sklearn.utils.validation import check_is_fitted
 
-from . import _metrics
 from ._estimator import InWords, NeighborsEstimator, weights_of
 from ._radius import Ranges, radius_neighbors
+from ._typing import Metric
 
 
 class RadiusMixin(NeighborsEstimator):
@@ -109,7 +109,7 @@ class NearestNeighbors(RadiusMixin):
     metric_params : dict, optional
         Further arguments of a function as metric.
     n_jobs : int, optional
-        Threads. None, unlike in scikit-learn, and -1: all processors.
+        Threads. -1: all processors. None, unlike in scikit-learn: as in `kith.knn`.
     device : str, optional
         ``"auto"`` (default), ``"cpu"``, ``"cuda"``, ``"cuda:1"``.
     recall : float, optional
@@ -137,7 +137,7 @@ class NearestNeighbors(RadiusMixin):
         *,
         algorithm: str = "auto",
         leaf_size: int = 30,
-        metric: _metrics.Metric = "minkowski",
+        metric: Metric = "minkowski",
         p: float = 2,
         metric_params: dict[str, Any] | None = None,
         n_jobs: int | None = None,

@@ -12,6 +12,7 @@ import numpy as np
 
 from . import _structs as s
 from ._results import narrow_indices
+from ._typing import Whole
 
 _METHODS = {
     "auto": 0,
@@ -81,10 +82,10 @@ class Descent(NamedTuple):
     """What only a descent has; None: the library's choice."""
 
     init: Any = None
-    rounds: int | None = None
-    candidates: int | None = None
+    rounds: Whole | None = None
+    candidates: Whole | None = None
     delta: float | None = None
-    recall_at: int | None = None
+    recall_at: Whole | None = None
 
     def method(self, method: int) -> int:
         """The number of an algorithm, given that of what was named: auto becomes a descent where

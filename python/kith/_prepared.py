@@ -11,9 +11,10 @@ from ._arrays import HostMatrix
 from ._context import Settings, context
 from ._corpus import Corpus, Tree
 from ._library import lib
-from ._metrics import Metric, code, resolve
+from ._metrics import code, resolve
 from ._results import Neighbors
 from ._search import search, search_params
+from ._typing import Metric
 
 
 class Prepared:

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import ctypes as c
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, SupportsIndex
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from . import _options
 from . import _structs as s
@@ -16,10 +17,11 @@ from ._context import context, settings
 from ._handle import Pointer
 from ._imports import needed
 from ._library import lib
-from ._metrics import Metric, resolve
+from ._metrics import resolve
 from ._progress import Progress
 from ._results import Neighbors, copy_of
 from ._search import check_shapes, check_types
+from ._typing import Bytes, Floats, Indices, Metric, Points, Whole
 
 
 class Ranges:
@@ -35,23 +37,33 @@ class Ranges:
 
     Attributes
     ----------
-    distances : array of offsets[-1] floats, or None
+    distances : array of offsets[-1] floats
         Of all rows, one behind the other. float64 where points or queries were float64, else
-        float32. None of `count_only`.
-    indices : array of offsets[-1] int64, or None
-        Rows of the corpus.
+        float32. Not there of `count_only`.
+    indices : array of offsets[-1] int64
+        Rows of the corpus. Not there of `count_only`.
     offsets : array of m + 1 int64
         Row i is ``offsets[i] : offsets[i + 1]``; ``numpy.diff(offsets)`` is how many each has.
     n_points : int
     """
 
-    __slots__ = ("distances", "indices", "offsets", "n_points")
+    __slots__ = ("_distances", "_indices", "offsets", "n_points")
 
     def __init__(self, distances: Any, indices: Any, offsets: Any, n_points: int) -> None:
-        self.distances = distances
-        self.indices = indices
-        self.offsets = offsets
+        self._distances = distances
+        self._indices = indices
+        self.offsets: Indices = offsets
         self.n_points = n_points
+
+    @property
+    def distances(self) -> Floats:
+        found: Floats = _not_none(self._distances)
+        return found
+
+    @property
+    def indices(self) -> Indices:
+        found: Indices = _not_none(self._indices)
+        return found
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -60,8 +72,6 @@ class Ranges:
         at = _options.whole(row, "row")
         if not -len(self) <= at < len(self):
             raise IndexError(f"row is {at}, must be below {len(self)}, the number of queries")
-        if self.indices is None:
-            raise ValueError("rows were counted only (leave out count_only)")
         at %= len(self)
         part = slice(int(self.offsets[at]), int(self.offsets[at + 1]))
         return Neighbors(self.distances[part], self.indices[part])
@@ -86,26 +96,30 @@ class Ranges:
         csr_matrix = needed("scipy.sparse", "Ranges.to_csr").csr_matrix
         if mode not in ("distance", "connectivity"):
             raise ValueError(f"mode is {mode!r}, must be distance or connectivity")
-        if self.indices is None:
-            raise ValueError("rows were counted only (leave out count_only)")
         values = np.ones(len(self.indices)) if mode == "connectivity" else self.distances
         parts = tuple(np.asarray(each) for each in (values, self.indices, self.offsets))
         return csr_matrix(parts, shape=(len(self), self.n_points))
 
 
+def _not_none(part: Any) -> Any:
+    if part is None:
+        raise ValueError("rows were counted only (leave out count_only)")
+    return part
+
+
 def radius_neighbors(
-    corpus: Any,
-    queries: Any = None,
+    corpus: Points,
+    queries: Points | None = None,
     *,
-    radius: float | Sequence[float],
+    radius: ArrayLike,
     metric: Metric = "euclidean",
     p: float = 2,
     algorithm: str = "auto",
     include_self: bool = False,
     count_only: bool = False,
-    n_jobs: int | None = None,
+    n_jobs: Whole | None = None,
     device: str | None = None,
-    memory_limit: int | None = None,
+    memory_limit: Bytes | None = None,
     progress: Progress = None,
 ) -> Ranges:
     """All rows of corpus within a radius of each query.
@@ -182,7 +196,7 @@ def radius_neighbors(
         ranges = _copied(found, points.is_double or asked.is_double, count_only, points.rows)
     if isinstance(corpus, np.ndarray):
         return ranges
-    parts = (ranges.distances, ranges.indices, ranges.offsets)
+    parts = (ranges._distances, ranges._indices, ranges.offsets)
     back = [None if part is None else given_back(corpus, part) for part in parts]
     return Ranges(back[0], back[1], back[2], points.rows)
 

@@ -4,17 +4,17 @@
 from __future__ import annotations
 
 import ctypes as c
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from . import _options
 from . import _structs as s
 from ._arrays import as_matrix
 from ._context import context, settings
 from ._library import lib
-from ._metrics import Metric, code
+from ._metrics import code
 from ._progress import Progress
 from ._results import narrow
+from ._typing import Bytes, Metric, Pair, Points, Seed, Whole
 
 
 class Recall(NamedTuple):
@@ -46,18 +46,18 @@ class Recall(NamedTuple):
 
 
 def recall(
-    found: Sequence[Any],
-    truth: Sequence[Any] | None = None,
+    found: Pair,
+    truth: Pair | None = None,
     *,
-    X: Any = None,
+    X: Points | None = None,
     metric: Metric = "euclidean",
     p: float = 2,
-    at: int | None = None,
-    sample: int = 1000,
-    random_state: Any = None,
-    n_jobs: int | None = None,
+    at: Whole | None = None,
+    sample: Whole = 1000,
+    random_state: Seed = None,
+    n_jobs: Whole | None = None,
     device: str | None = None,
-    memory_limit: int | None = None,
+    memory_limit: Bytes | None = None,
     progress: Progress = None,
 ) -> Recall:
     """The recall of anybody's neighbours: against the truth, or estimated from the points.

@@ -11,6 +11,7 @@ import numpy as np
 
 from . import _structs as s
 from ._arrays import address
+from ._typing import Floats, Indices
 
 Array = np.ndarray[Any, Any]
 
@@ -28,15 +29,15 @@ class Neighbors(NamedTuple):
         radius).
     """
 
-    distances: Any
-    indices: Any
+    distances: Floats
+    indices: Indices
 
 
 class Selection(NamedTuple):
     """The chosen values of each row, and where in the row they stand (int64)."""
 
-    values: Any
-    indices: Any
+    values: Floats
+    indices: Indices
 
 
 def room(rows: int, k: int, most: int) -> tuple[int, int]:

@@ -8,34 +8,36 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from . import _options, _small, _sparse
 from . import _structs as s
 from ._arrays import HostMatrix, as_matrix, given_back, is_sparse, on_device
 from ._context import Settings, context, settings
 from ._library import lib
-from ._metrics import INNER_PRODUCT, Distance, Metric, resolve
+from ._metrics import INNER_PRODUCT, Distance, resolve
 from ._progress import Progress
 from ._results import Neighbors, Table
+from ._typing import Bytes, Metric, Pair, Points, Seed, Whole
 
 _PARAMS_SIZE = c.sizeof(s.SearchParams)
 
 
 def knn(
-    corpus: Any,
-    queries: Any,
-    k: int,
+    corpus: Points,
+    queries: Points,
+    k: Whole,
     *,
     metric: Metric = "euclidean",
     p: float = 2,
     algorithm: str = "auto",
     radius: float | None = None,
-    exclude: Any = None,
-    n_jobs: int | None = None,
+    exclude: ArrayLike | None = None,
+    n_jobs: Whole | None = None,
     device: str | None = None,
-    memory_limit: int | None = None,
+    memory_limit: Bytes | None = None,
     progress: Progress = None,
-    out: Sequence[Any] | None = None,
+    out: Pair | None = None,
 ) -> Neighbors:
     """The k nearest rows of corpus for each query, exactly.
 
@@ -66,7 +68,8 @@ def knn(
     exclude : array of m integers, optional
         One row of the corpus that each query may not get; -1: none.
     n_jobs : int, optional
-        Threads. None and -1: all processors, or as many as the variable KITH_THREADS says.
+        Threads. -1: all processors. None: as many as the variable KITH_THREADS says, else as
+        OMP_NUM_THREADS does, which joblib sets for its workers, else all.
     device : str, optional
         ``"auto"`` (default), ``"cpu"``, ``"cuda"``, ``"cuda:1"``.
     memory_limit : int, optional
@@ -172,8 +175,8 @@ def search(
 
 
 def knn_graph(
-    X: Any,
-    k: int = 15,
+    X: Points,
+    k: Whole = 15,
     *,
     metric: Metric = "euclidean",
     p: float = 2,
@@ -181,17 +184,17 @@ def knn_graph(
     recall: float | None = None,
     include_self: bool = False,
     radius: float | None = None,
-    recall_at: int | None = None,
-    random_state: Any = None,
+    recall_at: Whole | None = None,
+    random_state: Seed = None,
     init: Any = None,
-    rounds: int | None = None,
-    candidates: int | None = None,
+    rounds: Whole | None = None,
+    candidates: Whole | None = None,
     delta: float | None = None,
-    n_jobs: int | None = None,
+    n_jobs: Whole | None = None,
     device: str | None = None,
-    memory_limit: int | None = None,
+    memory_limit: Bytes | None = None,
     progress: Progress = None,
-    out: Sequence[Any] | None = None,
+    out: Pair | None = None,
 ) -> Neighbors:
     """Each point's k nearest among the others.
 

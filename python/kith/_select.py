@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import ctypes as c
-from typing import Any
 
 import numpy as np
 
@@ -15,11 +14,12 @@ from ._library import lib
 from ._options import whole
 from ._progress import Progress
 from ._results import Selection
+from ._typing import Bytes, Points, Whole
 
 _FLOATS = (1, 2, 3, BFLOAT16)
 
 
-def select_params(k: int, largest: bool, sorted: bool, method: str) -> s.SelectParams:
+def select_params(k: Whole, largest: bool, sorted: bool, method: str) -> s.SelectParams:
     """kith_select_params from select_k's arguments."""
     number = lib.kith_select_method_parse(method.encode()) if isinstance(method, str) else -1
     if number < 0:
@@ -32,15 +32,15 @@ def select_params(k: int, largest: bool, sorted: bool, method: str) -> s.SelectP
 
 
 def select_k(
-    values: Any,
-    k: int,
+    values: Points,
+    k: Whole,
     *,
     largest: bool = False,
     sorted: bool = True,
     method: str = "auto",
-    n_jobs: int | None = None,
+    n_jobs: Whole | None = None,
     device: str | None = None,
-    memory_limit: int | None = None,
+    memory_limit: Bytes | None = None,
     progress: Progress = None,
 ) -> Selection:
     """The k smallest (or largest) values of each row of a matrix.

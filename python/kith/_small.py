@@ -10,6 +10,7 @@ everywhere. All other searches go the long way (`_search`), which also says what
 from __future__ import annotations
 
 import ctypes as c
+import operator
 import struct
 import threading
 from typing import Any
@@ -24,12 +25,13 @@ from ._errors import exception
 from ._handle import Pointer
 from ._library import lib
 from ._results import Neighbors
+from ._typing import Bytes, Whole
 
 # Portable code needs up to half a second for so many, on one thread (kl more: it takes logarithms).
 MOST_STEPS = 1 << 27
 _LOGARITHMS = 11
 
-Wanted = tuple[int | None, str | None, int | None]
+Wanted = tuple[Whole | None, str | None, Bytes | None]
 """n_jobs, device and memory_limit as they were given."""
 Laid = tuple[int, int, int, int, int]
 """The fields of a kith_matrix; NONE is no matrix."""
@@ -134,10 +136,15 @@ _seats = _Seats()
 def _take(wanted: Wanted) -> _Seat | None:
     """A seat, which the caller puts back; None: these wishes have none."""
     free = _seats.free
-    seat = free.pop(wanted, None)
+    try:
+        seat = free.pop(wanted, None)
+    except TypeError:  # some list or array, of which the long way says what it must be
+        return None
     if seat is None:
         known = settings(*wanted)
-        if wanted[0] is not None and wanted[0] < -1:  # as many as there are processors now
+        if (
+            wanted[0] is not None and operator.index(wanted[0]) < -1
+        ):  # as many as there are processors now
             return None
         if len(free) >= _MOST_KEPT:
             free.clear()

@@ -10,9 +10,10 @@ import numpy as np
 
 from ._arrays import as_matrix, is_sparse, sparse_blocks, sparse_rows
 from ._context import Settings
-from ._metrics import EUCLIDEAN, INNER_PRODUCT, SQEUCLIDEAN, Metric, code, name
+from ._metrics import EUCLIDEAN, INNER_PRODUCT, SQEUCLIDEAN, code, name
 from ._progress import Progress
 from ._results import Array, Neighbors
+from ._typing import Metric
 
 
 def _dense_blocks(x: Any) -> Iterator[tuple[int, Array]]:

@@ -10,10 +10,10 @@ from scipy.sparse import csr_matrix
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from . import _metrics
 from ._estimator import NeighborsEstimator
 from ._nearest import RadiusMixin
 from ._results import Neighbors
+from ._typing import Metric
 
 # A point need not be the nearest to itself.
 _SELF_MAY_BE_FAR = ("inner_product", "kl")
@@ -50,7 +50,7 @@ class KNeighborsTransformer(
         n_neighbors: int = 5,
         algorithm: str = "auto",
         leaf_size: int = 30,
-        metric: _metrics.Metric = "minkowski",
+        metric: Metric = "minkowski",
         p: float = 2,
         metric_params: dict[str, Any] | None = None,
         n_jobs: int | None = None,
@@ -131,7 +131,7 @@ class RadiusNeighborsTransformer(
         radius: float = 1.0,
         algorithm: str = "auto",
         leaf_size: int = 30,
-        metric: _metrics.Metric = "minkowski",
+        metric: Metric = "minkowski",
         p: float = 2,
         metric_params: dict[str, Any] | None = None,
         n_jobs: int | None = None,

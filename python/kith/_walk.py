@@ -14,9 +14,10 @@ from ._devices import devices
 from ._handle import Lock
 from ._index import GraphIndex, is_small
 from ._library import lib
-from ._metrics import Metric, resolve
+from ._metrics import resolve
 from ._results import Neighbors, narrow
 from ._search import call, check_types, table_for
+from ._typing import Metric
 
 
 class Walks:

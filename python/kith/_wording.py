@@ -63,12 +63,31 @@ _SUBJECT = re.compile(
     r"(^| and )((?:the )?[a-z][\w.]*?)(?=\[\d+(?:, \d+)?\] |\.shape\[| (?:is|are|has|name) )"
 )
 
+# Memory is asked for by the names that arrays have inside.
+_ABOVE_LIMIT = re.compile(
+    r"^.* needs (\d+) bytes more than the (\d+) in use, above the memory limit of (\d+) bytes "
+    r"\(raise the limit,"
+)
+_NO_MEMORY = re.compile(r"\bno (memory|room) for [^,:(]*[,:] (?=\d+ bytes)")
+
+
+def _of_memory(text: str) -> str:
+    """A sentence about memory, in what a caller knows."""
+    text = _ABOVE_LIMIT.sub(
+        lambda found: (
+            f"the call takes {int(found[1]) + int(found[2])} bytes or more, above memory_limit, "
+            f"which is {found[3]} (raise it,"
+        ),
+        text,
+    )
+    return _NO_MEMORY.sub(r"no \1 for ", text)
+
 
 def in_python(text: str, function: str = "") -> str:
     """A sentence of a function of the library."""
     for given, said in (*_PARTS_OF.get(function, ()), *_PARTS):
         text = text.replace(given, said)
-    return renamed(text, {**_NAMES, **_NAMES_OF.get(function, {})})
+    return renamed(_of_memory(text), {**_NAMES, **_NAMES_OF.get(function, {})})
 
 
 def renamed(text: str, names: Mapping[str, str]) -> str:

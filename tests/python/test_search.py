@@ -2,6 +2,7 @@
 """knn and knn_graph: what NumPy computes in double, and arrays of every kind."""
 
 import os
+import sys
 import tempfile
 import unittest
 from unittest import mock
@@ -360,6 +361,73 @@ class Errors(unittest.TestCase):
         ):
             with self.assertRaisesRegex(error, text):
                 call()
+
+    def test_what_is_no_number_is_named_by_row_and_column(self):
+        rows = [[1.0, 2.0], [3.0, None], ["a", 4.0]]
+        for x, text in (
+            (rows, r"^X\[1, 1\] is missing .fill it, or leave its row out.$"),
+            (rows[::2], r"^X\[1, 0\] is 'a', must be a number .encode it as one.$"),
+        ):
+            with self.assertRaisesRegex(ValueError, text):
+                kith.knn_graph(np.array(x, object), 1)
+        try:
+            import pandas
+        except ImportError:
+            self.skipTest("pandas is missing")
+        frame = pandas.DataFrame({"size": [1.5, 2, 3, 4], "count": [1, 2, 3, 4]})
+        np.testing.assert_array_equal(
+            kith.knn_graph(frame, 2).indices, kith.knn_graph(frame.to_numpy(), 2).indices
+        )
+        for kind, missing in ("Int64", "missing"), ("Float64", "missing"), ("object", "missing"):
+            holes = frame.astype({"count": kind})
+            holes.loc[2, "count"] = pandas.NA
+            text = rf"^X\[2, 1\] \(column 'count'\) is {missing} .fill it, or leave its row out.$"
+            with self.assertRaisesRegex(ValueError, text):
+                kith.knn_graph(holes, 1)
+        holes = frame.astype("float64")
+        holes.loc[1, "size"] = float("nan")
+        with self.assertRaisesRegex(ValueError, r"^X\[1, 0\] is NaN"):
+            kith.knn_graph(holes, 1)
+        words = frame.assign(count=list("abcd"))
+        with self.assertRaisesRegex(ValueError, r"^queries\[0, 1\] \(column 'count'\) is 'a'"):
+            kith.knn(frame, words, 1)
+
+    def test_without_scipy_it_is_said_who_needs_it(self):
+        graph = kith.Graph(*kith.knn_graph(support.points(9, 2), 2), metric="euclidean")
+        ranges = kith.radius_neighbors(support.points(9, 2), radius=1.0)
+        with mock.patch.dict(sys.modules, {"scipy": None, "scipy.sparse": None}):
+            for what, call in ("Graph", graph.to_csr), ("Ranges", ranges.to_csr):
+                text = rf"^{what}.to_csr needs SciPy \(pip install scipy\)$"
+                with self.assertRaisesRegex(ImportError, text):
+                    call()
+
+    def test_memory_is_spoken_of_in_the_words_of_the_call(self):
+        x = support.points(2000, 20)
+        graph, flat = kith.knn_graph(x, 5), x[:, :3].copy()
+        parts = kith.knn_graph(x[:1000], 5), kith.knn_graph(x[1000:], 5)
+        said = 0
+        for limit in 100, 5000, 20000, 100000, 300000, 1000000:
+            for call in (
+                lambda: kith.knn_graph(x, 5, memory_limit=limit),
+                lambda: kith.knn_graph(x, 5, memory_limit=limit, algorithm="nn_descent"),
+                lambda: kith.knn(x, x, 5, memory_limit=limit, metric="manhattan"),
+                lambda: kith.Tree(flat, memory_limit=limit),
+                lambda: kith.GraphIndex(x, graph, memory_limit=limit),
+                lambda: kith.radius_neighbors(x, radius=1, memory_limit=limit),
+                lambda: kith.recall(graph, X=x, memory_limit=limit),
+                lambda: kith.merge(x, *parts, memory_limit=limit),
+                lambda: kith.select_k(x, 5, memory_limit=limit),
+            ):
+                try:
+                    call()
+                except MemoryError as error:
+                    said += 1
+                    text = (
+                        r"^the call takes \d+ bytes or more, above memory_limit, which is "
+                        rf"{limit} \(raise it, or ask for less at once\)$"
+                    )
+                    self.assertRegex(str(error), text)
+        self.assertGreater(said, 20)
 
     def test_a_wrong_library_says_what_to_do(self):
         import subprocess
