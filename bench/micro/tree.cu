@@ -22,13 +22,14 @@
  * Kept from the paper: exactly one leaf a query and round; algorithm 1's two queues, of which
  * `again` goes first; M queries a round (--batch); the leaves' buffers emptied together when one is
  * half full, B = 2^(22 - height) (--buffer); a last step for the few that remain. What differs,
- * always for the opponent's good: the loop stays on the device but for 8 bytes a round; buffers are
+ * mostly for the opponent's good: the loop stays on the device but for 8 bytes a round; buffers are
  * one pool, sorted by leaf, so that none overflows and M need not be 5 B (it is at least 2^21, as a
  * device of today wants); a leaf's points go through shared memory, not a cache; the stack is 8
  * bytes a query; the few go on alone instead of all pairs, of both kinds of rounds; bounds are
  * planes and then boxes (--bounds plane: the paper's, with the classical tree's leaf visits);
  * planes split the widest column. Columns and k are constants of every kernel, as kith's columns
- * are. Figure 2: some runs with --leaf from 64 to 8192; in the paper buffers prefer large leaves.
+ * are. Against it: the leaf size is the one that suits packets, while in the paper buffers prefer
+ * large leaves; runs with --leaf from 64 to 8192 would be its figure 2, and stand in no table.
  *
  * Data. colour d: z A + 0.05 s e, z ~ N(0, 1)^4, A ~ N(0, 1)^(4 x d), e ~ N(0, 1)^d, s the
  * deviation of z A over all columns: the paper's photometric features in spirit.

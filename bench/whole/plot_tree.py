@@ -138,7 +138,7 @@ def draw_cpu(plt, rows, path):
 
 
 PICTURES = {"tree_cuda": "Time by queries, points, columns and neighbours; building; where all pairs win",
-            "tree_lab": "Tree heights, buffering, leaf visits, neighbours: the paper's opponents",
+            "tree_lab": "Buffering, leaf visits, neighbours: the paper's opponents, at one height of the tree",
             "tree_cpu": "Search and build beside the trees of others; auto beside all pairs"}
 
 

@@ -41,7 +41,7 @@ typedef struct kith_descent_params {
     uint64_t seed;       /* of samples and of the descent */
     int32_t rounds;      /* at most; 0 = 30, with a wanted recall 60; -1 = the start alone */
     int32_t candidates;  /* entries of a list that meet others in a round, new ones and as many old
-                            ones (the paper's p), at most 2^20; 0 = by k */
+                            ones (the paper's p), at most 2^20; 0 = by k. A GPU takes at most 32 */
     int32_t list;        /* entries of a list while it descends, >= k + 1; 0 = by k */
     int32_t all_updates; /* 1: every pair that met is offered to lists, as in the original method;
                             -1: to each point the nearest that it met alone (GNND's selective
@@ -89,7 +89,7 @@ typedef struct kith_descent_report {
     int32_t round_count;  /* of round[]: the start (twice where it was made wider), then the rounds,
                              the first of them */
     int32_t list;         /* as they were at the end */
-    int32_t candidates;
+    int32_t candidates;   /* that met: on a GPU at most 32 */
     double evaluations;
     double seconds_start;
     double seconds_rounds;

@@ -176,7 +176,8 @@ static kith_status descend(kin_cascade_run *run, kin_descent_outcome *outcome)
     outcome->seconds_rounds = kin_clock_since(run->start_ns) - outcome->seconds_start;
     outcome->evaluations = run->evaluations;
     outcome->list = run->graph.length;
-    outcome->candidates = run->candidates;
+    int32_t reverse = 0;
+    kin_cascade_sample_sizes(run->candidates, &outcome->candidates, &reverse); /* as many as met */
     report->seconds_screen += outcome->seconds_start + outcome->seconds_rounds;
     clock = kin_clock_ns();
     KIN_TRY(kin_cascade_end(run));

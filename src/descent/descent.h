@@ -73,8 +73,8 @@ typedef struct kin_descent_request {
                       the others, whose ids count from this row. What they have is known, and is
                       joined by candidates from across. 0: init is one graph, to be improved */
     const kith_neighbors *init2;
-    int32_t by_chance; /* with a split: candidates from across are drawn, not screened, as of
-                          metrics that have no screen; for comparison */
+    int32_t by_chance; /* with a split: free places of lists are drawn from all points, of both
+                          sets, not screened across, as of metrics that have no screen */
     int32_t related;   /* on a GPU: 1: inner products, and metrics that have no screen, begin with
                           what is near under their relative (START_SCREEN), and two graphs with the
                           longest rows, where these are near to all; -1: not; 0: by the number of

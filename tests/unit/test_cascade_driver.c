@@ -151,6 +151,11 @@ static void starts(void **state)
         request.rounds = 9;
         request.start = KIN_DESCENT_START_RANDOM;
         expect("random lists", &points, &request, 0, 0.95);
+        request.candidates = 100;
+        assert_int_equal(solve("many candidates", &points, &request, PLENTY, 0).outcome.candidates,
+                         32);
+        printf("    of 100 candidates that are asked for 32 are said to have met\n");
+        request.candidates = 8;
         assert_true(test_fake_plans.near_pairs == 0);
         request.all_updates = 1;
         request.flags = KITH_INCLUDE_SELF;
