@@ -230,17 +230,33 @@ static bool parse_long(parser *p, const char *word)
                                   : refuse_option(plain, plain + 2, p->args, p->error);
 }
 
-/* -k 10, -k10 */
-static bool parse_letter(parser *p, const char *word)
+static cli_option_id find_letter(char letter, cli_command_id command)
 {
-    const char plain[3] = {'-', word[1], '\0'};
-    for (int i = 0; i < CLI_OPTION_COUNT; i++) {
-        const cli_option *option = option_at(i);
-        if (option->letter == word[1] && cli_option_is_plain(option, p->args->command)) {
-            return apply(p, (cli_option_id)i, plain, word[2] != '\0' ? word + 2 : NULL);
-        }
+    int i = 0;
+    while (i < CLI_OPTION_COUNT &&
+           (option_at(i)->letter != letter || !cli_option_is_plain(option_at(i), command))) {
+        i++;
     }
-    return refuse_option(word, word + 1, p->args, p->error);
+    return (cli_option_id)i;
+}
+
+/* -k 10, -k10, -qv: letters without a value may stand together, the last one may have one. */
+static bool parse_letters(parser *p, const char *word)
+{
+    bool understood = true;
+    for (const char *at = word + 1; *at != '\0' && understood; at++) {
+        const char plain[3] = {'-', *at, '\0'};
+        const cli_option_id id = find_letter(*at, p->args->command);
+        if (id == CLI_OPTION_COUNT) {
+            return at == word + 1 ? refuse_option(word, word + 1, p->args, p->error)
+                                  : refuse_option(plain, plain + 1, p->args, p->error);
+        }
+        if (option_at((int)id)->value != NULL) {
+            return apply(p, id, plain, at[1] != '\0' ? at + 1 : NULL);
+        }
+        understood = apply(p, id, plain, NULL);
+    }
+    return understood;
 }
 
 static bool parse_path(parser *p, const char *word)
@@ -271,7 +287,7 @@ static bool parse_words(parser *p)
         } else if (!only_paths && word[0] == '-' && word[1] == '-') {
             understood = parse_long(p, word);
         } else if (!only_paths && word[0] == '-' && word[1] != '\0') {
-            understood = parse_letter(p, word);
+            understood = parse_letters(p, word);
         } else {
             understood = parse_path(p, word);
         }
@@ -316,7 +332,8 @@ cli_request cli_parse(int argc, const char *const *argv, cli_args *args, cli_err
         (void)cli_refuse(error, "a command is missing (kith --help lists them)");
         return CLI_REQUEST_WRONG;
     }
-    if (strcmp(first, "--version") == 0) {
+    if (strcmp(first, "--version") == 0 || strcmp(first, "version") == 0 ||
+        strcmp(first, "-V") == 0) {
         return CLI_REQUEST_VERSION;
     }
     if (is_help(first)) {

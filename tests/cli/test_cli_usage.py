@@ -89,6 +89,8 @@ class Help(CliCase):
     def test_version(self):
         """kith --version says version and commit"""
         self.assertRegex(self.works("--version"), r"^kith \d+\.\d+\.\d+ \(\w+\)\n$")
+        for word in ("version", "-V"):
+            self.assertEqual(self.works(word), self.works("--version"))
 
     def test_help_is_quick(self):
         """kith --help takes less than 5 ms of processor time"""
@@ -235,6 +237,10 @@ class WrongUsage(CliCase):
         second = self.works_json("graph", "--threads=1", "-k3", "./-x.u8bin")
         self.assertEqual((first["k"], second["k"], first["threads"]), (3, 3, 1))
         self.assertEqual(first["n"], 60)
+        self.assertEqual(self.works("graph", "-qvk3", "./-x.u8bin"), "")
+        self.assertIn("method: ", self.works("graph", "-vk", "3", "./-x.u8bin"))
+        self.fails(2, "graph", "-qZ", "a", says=["kith: -Z: unknown option"])
+        self.fails(2, "graph", "-qk", "a", says=["kith: -k: "])
 
     def test_one_line(self):
         """a message stays one line and moves no cursor, whatever the file is called"""
