@@ -210,7 +210,11 @@ static kith_status solve_both(kith_ctx *ctx, const kith_matrix *a, const kith_ma
     kin_gpu *gpu = NULL;
     KIN_TRY(kin_pipeline_enter(ctx, request, (double)a->rows * (double)b->rows, &gpu));
     if (gpu != NULL) {
-        const kith_status status = kin_fused_both(ctx, gpu, a, b, request, 0, ab, ba);
+        kin_request back = *request;
+        back.k = ba->k;
+        const kin_fused_query forth = {a, "a", request, 0, ab};
+        const kin_fused_query and_back = {b, "b", &back, 0, ba};
+        const kith_status status = kin_fused_both(ctx, gpu, &forth, &and_back);
         kin_device_leave(ctx, gpu);
         if (!kin_pipeline_yields(ctx, request, status)) {
             return status;

@@ -108,7 +108,9 @@ kith_status kin_method_graph_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kin_graph
 {
     bool declined = true;
     if (kin_method_takes_grove(&job->request, &job->points, NULL)) {
-        KIN_TRY(kin_grove_graph(ctx, gpu, &job->points, &job->request, place, out, &declined));
+        const kin_fused_query query = {
+            .name = "points", .request = &job->request, .place = place, .out = out};
+        KIN_TRY(kin_grove_search(ctx, gpu, &job->points, &query, &declined));
     }
     return declined ? kin_fused_graph(ctx, gpu, &job->points, &job->request, place, out) : KITH_OK;
 }
@@ -116,12 +118,10 @@ kith_status kin_method_graph_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kin_graph
 kith_status kin_method_knn_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kin_knn_job *job,
                                   uint32_t place, const kith_neighbors *out)
 {
+    const kin_fused_query query = {&job->queries, "queries", &job->request, place, out};
     bool declined = true;
     if (kin_method_takes_grove(&job->request, &job->corpus, &job->queries)) {
-        KIN_TRY(kin_grove_knn(ctx, gpu, &job->corpus, &job->queries, &job->request, place, out,
-                              &declined));
+        KIN_TRY(kin_grove_search(ctx, gpu, &job->corpus, &query, &declined));
     }
-    return declined
-               ? kin_fused_search(ctx, gpu, &job->corpus, &job->queries, &job->request, place, out)
-               : KITH_OK;
+    return declined ? kin_fused_search(ctx, gpu, &job->corpus, &query) : KITH_OK;
 }

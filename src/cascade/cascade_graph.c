@@ -200,12 +200,12 @@ static kith_status prepare(kin_cascade_run *run, const kith_matrix *points)
 {
     kith_ctx *ctx = run->on.ctx;
     const kith_report before = ctx->report;
+    const kin_fused_source source = {points, &run->request->distance, "points", run->place};
     kith_status status = KITH_OK;
     do {
         ctx->report = before;
-        status =
-            kin_fused_corpus_make(ctx, run->on.gpu, points, &run->request->distance, points->dtype,
-                                  run->request->k + 1, "points", run->place, &run->corpus);
+        status = kin_fused_corpus_make(ctx, run->on.gpu, &source, points->dtype,
+                                       run->request->k + 1, &run->corpus);
     } while (kin_fused_again(ctx, run->on.gpu, status));
     return status;
 }

@@ -324,10 +324,9 @@ kith_status kin_cascade_search_longest(kin_cascade_run *run, kin_cascade_relativ
     const kith_neighbors out = {.rows = run->rows, .k = request.k, .ids = found->ids};
     KIN_TRY_GOTO(status, make_corpus(run, found, &a), done);
     KIN_TRY_GOTO(status, make_queries(run, &a), done);
-    KIN_TRY_GOTO(status,
-                 kin_fused_search(run->on.ctx, gpu, &a.corpus, &a.queries, &request,
-                                  KIN_FUSED_DATA_ON_DEVICE | KIN_FUSED_OUT_ON_DEVICE, &out),
-                 done);
+    const kin_fused_query query = {&a.queries, "queries", &request,
+                                   KIN_FUSED_DATA_ON_DEVICE | KIN_FUSED_OUT_ON_DEVICE, &out};
+    KIN_TRY_GOTO(status, kin_fused_search(run->on.ctx, gpu, &a.corpus, &query), done);
     relatives->evaluations += (double)run->rows * (double)found->of_count;
 done:
     kin_gpu_free(gpu, a.floats);

@@ -191,9 +191,6 @@ kith_status kin_cascade_screen(kin_cascade_run *run, kin_cascade_graph *graph);
 bool kin_cascade_looks_across(const kin_cascade_run *run);
 /* Then, where there are near tiles: lists have what they need, and none is drawn by chance. */
 bool kin_cascade_knows_reach(const kin_cascade_run *run);
-/* Of two graphs: what they know is the reach of the screen's rows. Work is made, with near tiles.
- */
-kith_status kin_cascade_reach_of_given(const kin_cascade_run *run, kin_fused_work *work);
 /* Empty places up to `wanted` entries, by chance. */
 kith_status kin_cascade_fill_up(kin_cascade_run *run, int32_t wanted, const uint32_t *given,
                                 int32_t given_length);

@@ -54,7 +54,7 @@ bool kin_cascade_knows_reach(const kin_cascade_run *run)
 /* What is farther than the k-th entry of a list is not among the k of the union. Entries serve as
  * reach and go: the screen meets those that are near once more, and of what it finds no two may be
  * one. */
-kith_status kin_cascade_reach_of_given(const kin_cascade_run *run, kin_fused_work *work)
+static kith_status take_reach(const kin_cascade_run *run, kin_fused_work *work)
 {
     if (!kin_cascade_knows_reach(run) || run->graph.length > work->lists.capacity) {
         return KITH_OK;
@@ -88,7 +88,7 @@ static kith_status run_screen(kin_cascade_run *run, kin_fused_work *work,
     work->points_radii = near->radii;
     work->near_share = run->near_share;
     work->coarse = near->coarse;
-    KIN_TRY(kin_cascade_reach_of_given(run, work));
+    KIN_TRY(take_reach(run, work));
     return kin_fused_work_run(work);
 }
 

@@ -180,13 +180,13 @@ static kith_status refuse(kith_ctx *ctx, const kin_cascade_ground *ground)
 static kith_status prepare(kith_ctx *ctx, kin_cascade_paths *paths,
                            const kin_cascade_ground *ground)
 {
+    const kin_fused_source source = {ground->points, &ground->distance, "points", ground->place};
     const kith_report before = ctx->report;
     kith_status status = KITH_OK;
     do {
         ctx->report = before;
-        status =
-            kin_fused_corpus_make(ctx, paths->gpu, ground->points, &ground->distance, ground->asked,
-                                  ground->k, "points", ground->place, &paths->corpus);
+        status = kin_fused_corpus_make(ctx, paths->gpu, &source, ground->asked, ground->k,
+                                       &paths->corpus);
     } while (kin_fused_again(ctx, paths->gpu, status));
     return status;
 }
@@ -341,8 +341,9 @@ static kith_status run_stripe(void *arg, int64_t first, int64_t count, int64_t n
     const kith_neighbors part = kin_fused_rows_of(w->out, first, count);
     kin_fused_prepared queries;
     KIN_TRY(kin_progress(ctx, "search", (double)first, (double)walkers->queries->rows));
-    KIN_TRY(kin_fused_prepare_queries(ctx, w->on.gpu, NULL, walkers->queries, &w->paths->distance,
-                                      first, count, "queries", walkers->place, &queries));
+    const kin_fused_source source = {walkers->queries, &w->paths->distance, "queries",
+                                     walkers->place};
+    KIN_TRY(kin_fused_prepare_queries(&w->on, &source, NULL, first, count, &queries));
     ctx->report.seconds_prepare += queries.seconds_prepare + queries.seconds_upload;
     if (next > 0) {
         kin_fused_prepare_ahead(ctx, w->on.gpu, walkers->queries, first + count, next);

@@ -71,7 +71,7 @@ typedef struct layout {
 typedef struct batch {
     kin_fused_device on;
     const kin_fused_corpus *corpus;
-    const kin_fused_asking *asking;
+    const kin_fused_query *query;
     const kith_matrix *queries; /* the parts of it */
     const kin_request *request;
     const kith_neighbors *out;
@@ -133,7 +133,7 @@ static kith_status check_and_transform(const batch *b, const kith_matrix *rows, 
 {
     const kith_metric metric = b->request->distance.metric;
     *degenerate = false;
-    KIN_TRY(kin_metric_check(b->on.ctx, rows, metric, b->asking->name));
+    KIN_TRY(kin_metric_check(b->on.ctx, rows, metric, b->query->name));
     if (!kin_metric_get_traits(metric)->transforms) {
         return KITH_OK;
     }
@@ -361,24 +361,24 @@ static bool is_of_our_kind(const batch *b)
 {
     const uint64_t matrix = kin_size_mul((uint64_t)b->queries->rows,
                                          kin_size_mul((uint64_t)b->pitch, sizeof(uint32_t)));
-    return (b->asking->place & KIN_FUSED_DATA_ON_DEVICE) == 0 && b->queries->rows <= MOST_QUERIES &&
+    return (b->query->place & KIN_FUSED_DATA_ON_DEVICE) == 0 && b->queries->rows <= MOST_QUERIES &&
            b->request->k <= MOST_K && b->corpus->units != NULL && b->corpus->prepared.plain &&
            matrix <= MATRIX_BYTES && b->capacity > b->k;
 }
 
 kith_status kin_fused_batch_search(kith_ctx *ctx, const kin_fused_corpus *corpus,
-                                   const kin_fused_asking *asking, bool *done)
+                                   const kin_fused_query *query, bool *done)
 {
     const kin_fused_set *cols = &corpus->prepared.set;
-    const kin_request *request = asking->request;
+    const kin_request *request = query->request;
     const int64_t start = kin_clock_ns();
     batch b = {.on = kin_fused_device_of(ctx, corpus->gpu),
                .corpus = corpus,
-               .asking = asking,
-               .queries = asking->queries,
+               .query = query,
+               .queries = query->queries,
                .request = request,
-               .out = asking->out,
-               .out_on_device = (asking->place & KIN_FUSED_OUT_ON_DEVICE) != 0,
+               .out = query->out,
+               .out_on_device = (query->place & KIN_FUSED_OUT_ON_DEVICE) != 0,
                .k = kin_min_i64(request->k + (request->exclude != NULL ? 1 : 0), cols->points),
                .pitch = tiles_of(cols) * KIN_FUSED_TILE};
     const int64_t wished = KIN_FUSED_TILE * b.k + ROOM;

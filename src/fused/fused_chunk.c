@@ -127,9 +127,10 @@ static kith_status take_stripe(chunking *c, const kin_fused_corpus *chunk, int64
 {
     const bool screens = kin_fused_screens(c->request, c->corpus->rows, c->queries->rows);
     kin_fused_prepared queries;
-    KIN_TRY(kin_fused_prepare_queries(c->ctx, c->gpu, screens ? &chunk->prepared.set.frame : NULL,
-                                      c->queries, &c->request->distance, first, count,
-                                      c->query_name, c->place, &queries));
+    const kin_fused_device on = kin_fused_device_of(c->ctx, c->gpu);
+    const kin_fused_source source = {c->queries, &c->request->distance, c->query_name, c->place};
+    KIN_TRY(kin_fused_prepare_queries(&on, &source, screens ? &chunk->prepared.set.frame : NULL,
+                                      first, count, &queries));
     bring_next_stripe(c, first + count, last_chunk);
     c->answers->row0 = (uint32_t)first;
     kith_status status = KITH_OK;
@@ -215,10 +216,10 @@ static kith_status take_chunks(chunking *c)
     for (int64_t first = 0; first < c->corpus->rows;) {
         const int64_t count = kin_min_i64(c->chunk, c->corpus->rows - first);
         const kith_matrix part = kin_fused_part_of(c->corpus, first, count);
+        const kin_fused_source source = {&part, &c->request->distance, c->corpus_name, c->place};
         kin_fused_corpus *chunk = NULL;
-        const kith_status status =
-            kin_fused_corpus_make(c->ctx, c->gpu, &part, &c->request->distance, c->queries->dtype,
-                                  c->request->k + 1, c->corpus_name, c->place, &chunk);
+        const kith_status status = kin_fused_corpus_make(c->ctx, c->gpu, &source, c->queries->dtype,
+                                                         c->request->k + 1, &chunk);
         const bool crowded = status == KITH_E_DEVICE_MEMORY && kin_gpu_ahead_end(c->gpu);
         if (crowded || (status == KITH_E_DEVICE_MEMORY && count > KIN_FUSED_LEAST_ROWS)) {
             kin_forgive(c->ctx);
@@ -266,9 +267,12 @@ static kith_status take_smaller_chunks(chunking *c)
 }
 
 kith_status kin_fused_search_chunks(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
-                                    const kith_matrix *queries, const kin_request *request,
-                                    uint32_t place, const kith_neighbors *out)
+                                    const kin_fused_query *query)
 {
+    const kith_matrix *queries = query->queries;
+    const kin_request *request = query->request;
+    const kith_neighbors *out = query->out;
+    const uint32_t place = query->place;
     const bool graph = queries == NULL;
     const bool leaves_self = graph && (request->flags & KITH_INCLUDE_SELF) == 0;
     const bool leaves_out = leaves_self || (!graph && request->exclude != NULL);

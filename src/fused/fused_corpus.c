@@ -54,18 +54,18 @@ done:
     return status;
 }
 
-kith_status kin_fused_corpus_make(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *points,
-                                  const kin_distance *distance, kith_dtype asked, int64_t k,
-                                  const char *name, uint32_t place, kin_fused_corpus **out)
+kith_status kin_fused_corpus_make(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_source *points,
+                                  kith_dtype asked, int64_t k, kin_fused_corpus **out)
 {
     kin_fused_corpus *corpus = NULL;
     *out = NULL;
     KIN_TRY(kin_alloc_zero(ctx, &corpus, 1, sizeof *corpus, "a corpus"));
-    *corpus =
-        (kin_fused_corpus){.gpu = gpu, .points = *points, .distance = *distance, .place = place};
+    *corpus = (kin_fused_corpus){.gpu = gpu,
+                                 .points = *points->matrix,
+                                 .distance = *points->distance,
+                                 .place = points->place};
     const kin_fused_device on = kin_fused_device_of(ctx, gpu);
-    kith_status status = kin_fused_prepare_corpus(ctx, gpu, points, distance, asked, k, name, place,
-                                                  &corpus->prepared);
+    kith_status status = kin_fused_prepare_corpus(ctx, gpu, points, asked, k, &corpus->prepared);
     if (status == KITH_OK && corpus->prepared.set.points > 0) {
         status = kin_fused_worst_make(&on, &corpus->prepared.set, &corpus->worst);
     }

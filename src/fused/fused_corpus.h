@@ -20,22 +20,21 @@ struct kin_fused_corpus {
     kin_fused_unit *units;
     uint32_t batch_units;
 };
-/* `name` stands in messages about values. k: ids a row that will be asked for. asked: the dtype of
- * the queries to come (integer costs need equal 8-bit types). */
-kith_status kin_fused_corpus_make(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *points,
-                                  const kin_distance *distance, kith_dtype asked, int64_t k,
-                                  const char *name, uint32_t place, kin_fused_corpus **out);
+/* k: ids a row that will be asked for. asked: the dtype of the queries to come (integer costs need
+ * equal 8-bit types). */
+kith_status kin_fused_corpus_make(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_source *points,
+                                  kith_dtype asked, int64_t k, kin_fused_corpus **out);
 void kin_fused_corpus_free(kith_ctx *ctx, kin_fused_corpus *corpus);
 uint64_t kin_fused_corpus_bytes(const kin_fused_corpus *corpus); /* of device memory */
 
 /* Queries, what is asked about them, and where the answers go. */
-typedef struct kin_fused_asking {
+typedef struct kin_fused_query {
     const kith_matrix *queries;
     const char *name; /* of the queries in messages */
     const kin_request *request;
     uint32_t place;
     const kith_neighbors *out;
-} kin_fused_asking;
+} kin_fused_query;
 
 /* Sums become the context's report. */
 void kin_fused_report(kith_ctx *ctx, const kin_fused_prepared *corpus, const kin_fused_tally *tally,

@@ -121,12 +121,12 @@ static kith_status graph_in_stripes(kith_ctx *ctx, const kin_fused_corpus *corpu
         KIN_TRY_GOTO(status, own_ids(ctx, corpus->gpu, points.rows, &device), done);
         own.exclude = device;
     }
-    const kin_fused_asking asking = {.queries = &points,
-                                     .name = "points",
-                                     .request = &own,
-                                     .place = place | KIN_FUSED_DATA_ON_DEVICE,
-                                     .out = out};
-    KIN_TRY_GOTO(status, kin_fused_search_stripes(ctx, corpus, &asking, &tally), done);
+    const kin_fused_query query = {.queries = &points,
+                                   .name = "points",
+                                   .request = &own,
+                                   .place = place | KIN_FUSED_DATA_ON_DEVICE,
+                                   .out = out};
+    KIN_TRY_GOTO(status, kin_fused_search_stripes(ctx, corpus, &query, &tally), done);
     kin_fused_report(ctx, &corpus->prepared, &tally, points.rows);
 done:
     kin_gpu_free(corpus->gpu, device);
@@ -194,11 +194,11 @@ static kith_status graph_of_member(void *arg, kith_ctx *ctx, kin_gpu *gpu, int32
                                    int32_t parts)
 {
     const team_job *job = arg;
+    const kin_fused_source source = {job->points, &job->request->distance, "points", job->place};
     kin_fused_corpus *corpus = NULL;
     (void)parts;
     kith_status status =
-        kin_fused_corpus_make(ctx, gpu, job->points, &job->request->distance, job->points->dtype,
-                              job->request->k + 1, "points", job->place, &corpus);
+        kin_fused_corpus_make(ctx, gpu, &source, job->points->dtype, job->request->k + 1, &corpus);
     if (status == KITH_OK) {
         status = compare_sets(ctx, gpu, &corpus->prepared);
     }
@@ -224,9 +224,10 @@ static kith_status graph_by_team(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix 
 static kith_status try_graph(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *points,
                              const kin_request *request, uint32_t place, const kith_neighbors *out)
 {
+    const kin_fused_source source = {points, &request->distance, "points", place};
     kin_fused_corpus *corpus = NULL;
-    kith_status status = kin_fused_corpus_make(ctx, gpu, points, &request->distance, points->dtype,
-                                               request->k + 1, "points", place, &corpus);
+    kith_status status =
+        kin_fused_corpus_make(ctx, gpu, &source, points->dtype, request->k + 1, &corpus);
     if (status == KITH_OK) {
         status = graph_of(ctx, corpus, request, place, out);
     }
@@ -236,7 +237,9 @@ static kith_status try_graph(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *poi
     }
     kin_forgive(ctx);
     kin_gpu_trim(gpu);
-    return kin_fused_search_chunks(ctx, gpu, points, NULL, request, place, out);
+    const kin_fused_query query = {
+        .name = "points", .request = request, .place = place, .out = out};
+    return kin_fused_search_chunks(ctx, gpu, points, &query);
 }
 
 kith_status kin_fused_graph(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *points,

@@ -301,7 +301,8 @@ static kith_status allocate_set(const preparing *p, const kin_fused_frame *frame
     return KITH_OK;
 }
 
-kith_status kin_fused_prepared_cover(kith_ctx *ctx, kin_gpu *gpu, kin_fused_prepared *prepared)
+/* Room for balls, which the next rounding fills. */
+static kith_status make_balls(kith_ctx *ctx, kin_gpu *gpu, kin_fused_prepared *prepared)
 {
     const uint64_t tiles = (uint64_t)(prepared->set.padded / KIN_FUSED_TILE);
     KIN_TRY(kin_gpu_alloc(ctx, gpu, &prepared->centres, tiles,
@@ -416,7 +417,7 @@ static kith_status prepare_corpus(preparing *p, kith_dtype asked, int64_t k)
     KIN_TRY(kin_fused_order_points(&p->on, out, p->listed));
     KIN_TRY(try_bytes(p, k));
     if (is_covered(&out->set, out->distance.metric)) {
-        KIN_TRY(kin_fused_prepared_cover(p->on.ctx, p->on.gpu, out));
+        KIN_TRY(make_balls(p->on.ctx, p->on.gpu, out));
     }
     return round_set(p);
 }
@@ -440,13 +441,15 @@ static kith_status prepare_queries(preparing *p, const kin_fused_frame *frame)
 }
 
 /* Rows first .. first + count of the matrix, on the device. */
-static kith_status begin(preparing *p, kith_ctx *ctx, kin_gpu *gpu, const kin_distance *distance,
-                         uint32_t place, int64_t first, int64_t count)
+static kith_status begin(preparing *p, const kin_fused_device *on, const kin_fused_source *source,
+                         int64_t first, int64_t count)
 {
+    p->on = *on;
+    p->matrix = source->matrix;
+    p->name = source->name;
+    p->on_device = (source->place & KIN_FUSED_DATA_ON_DEVICE) != 0;
     memset(p->out, 0, sizeof *p->out);
-    p->out->distance = *distance;
-    p->on = kin_fused_device_of(ctx, gpu);
-    p->on_device = (place & KIN_FUSED_DATA_ON_DEVICE) != 0;
+    p->out->distance = *source->distance;
     return take_rows(p, first, count);
 }
 
@@ -461,26 +464,26 @@ static kith_status finish(preparing *p, int64_t start, kith_status status)
     return status;
 }
 
-kith_status kin_fused_prepare_corpus(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *matrix,
-                                     const kin_distance *distance, kith_dtype asked, int64_t k,
-                                     const char *name, uint32_t place, kin_fused_prepared *out)
+kith_status kin_fused_prepare_corpus(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_source *source,
+                                     kith_dtype asked, int64_t k, kin_fused_prepared *out)
 {
     const int64_t start = kin_clock_ns();
-    preparing p = {.out = out, .matrix = matrix, .name = name};
-    kith_status status = begin(&p, ctx, gpu, distance, place, 0, matrix->rows);
+    const kin_fused_device on = kin_fused_device_of(ctx, gpu);
+    preparing p = {.out = out};
+    kith_status status = begin(&p, &on, source, 0, source->matrix->rows);
     if (status == KITH_OK) {
         status = prepare_corpus(&p, asked, k);
     }
     return finish(&p, start, status);
 }
 
-kith_status kin_fused_prepare_groups(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *matrix,
-                                     const kin_distance *distance, const char *name, uint32_t place,
+kith_status kin_fused_prepare_groups(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_source *source,
                                      kin_fused_prepared *out)
 {
     const int64_t start = kin_clock_ns();
-    preparing p = {.out = out, .matrix = matrix, .name = name};
-    kith_status status = begin(&p, ctx, gpu, distance, place, 0, matrix->rows);
+    const kin_fused_device on = kin_fused_device_of(ctx, gpu);
+    preparing p = {.out = out};
+    kith_status status = begin(&p, &on, source, 0, source->matrix->rows);
     if (status == KITH_OK) {
         status = look(&p, true);
         out->firsts = p.listed;
@@ -489,14 +492,13 @@ kith_status kin_fused_prepare_groups(kith_ctx *ctx, kin_gpu *gpu, const kith_mat
     return finish(&p, start, status);
 }
 
-kith_status kin_fused_prepare_queries(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_frame *frame,
-                                      const kith_matrix *matrix, const kin_distance *distance,
-                                      int64_t first, int64_t count, const char *name,
-                                      uint32_t place, kin_fused_prepared *out)
+kith_status kin_fused_prepare_queries(const kin_fused_device *on, const kin_fused_source *source,
+                                      const kin_fused_frame *frame, int64_t first, int64_t count,
+                                      kin_fused_prepared *out)
 {
     const int64_t start = kin_clock_ns();
-    preparing p = {.out = out, .matrix = matrix, .name = name};
-    kith_status status = begin(&p, ctx, gpu, distance, place, first, count);
+    preparing p = {.out = out};
+    kith_status status = begin(&p, on, source, first, count);
     if (status == KITH_OK) {
         status = prepare_queries(&p, frame);
     }
@@ -523,7 +525,7 @@ kith_status kin_fused_prepared_order(const kin_fused_device *on, const kin_fused
     }
     kith_status status = KITH_OK;
     if (queries->centres == NULL && corpus->set.centres != NULL) {
-        status = kin_fused_prepared_cover(on->ctx, on->gpu, queries);
+        status = make_balls(on->ctx, on->gpu, queries);
     }
     if (status == KITH_OK) {
         status = kin_fused_prepared_round(on->ctx, on->gpu, queries);

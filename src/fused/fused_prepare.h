@@ -44,32 +44,34 @@ typedef struct kin_fused_prepared {
     float *radii;
 } kin_fused_prepared;
 
-/* A corpus. asked: the dtype of the queries to come; k: ids a row; name: in messages about values;
- * place: KIN_FUSED_DATA_ON_DEVICE, then the matrix is borrowed. Only metrics that are screened get
- * groups, an order and a set; the others stop after the check (plain, set empty). */
-kith_status kin_fused_prepare_corpus(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *matrix,
-                                     const kin_distance *distance, kith_dtype asked, int64_t k,
-                                     const char *name, uint32_t place, kin_fused_prepared *out);
+/* A matrix that is prepared. */
+typedef struct kin_fused_source {
+    const kith_matrix *matrix;
+    const kin_distance *distance;
+    const char *name; /* in messages about values */
+    uint32_t place;   /* KIN_FUSED_DATA_ON_DEVICE: the matrix is borrowed */
+} kin_fused_source;
+
+/* A corpus. asked: the dtype of the queries to come; k: ids a row. Only metrics that are screened
+ * get groups, an order and a set; the others stop after the check (plain, set empty). */
+kith_status kin_fused_prepare_corpus(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_source *source,
+                                     kith_dtype asked, int64_t k, kin_fused_prepared *out);
 
 /* Checked rows and groups of equal ones, neither order nor frame nor set: for the tree. */
-kith_status kin_fused_prepare_groups(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *matrix,
-                                     const kin_distance *distance, const char *name, uint32_t place,
+kith_status kin_fused_prepare_groups(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_source *source,
                                      kin_fused_prepared *out);
 
 /* Rows first .. first + count of a matrix of queries, in the frame of their corpus (NULL: a metric
  * that is not screened). Not grouped, not ordered; degenerate rows stay out of the set. */
-kith_status kin_fused_prepare_queries(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_frame *frame,
-                                      const kith_matrix *matrix, const kin_distance *distance,
-                                      int64_t first, int64_t count, const char *name,
-                                      uint32_t place, kin_fused_prepared *out);
+kith_status kin_fused_prepare_queries(const kin_fused_device *on, const kin_fused_source *source,
+                                      const kin_fused_frame *frame, int64_t first, int64_t count,
+                                      kin_fused_prepared *out);
 
 /* A hint: rows first .. first + count of a matrix on the host are prepared next, and brought to the
  * device until then, if they find room there (gpu/gpu_ahead.h; whoever gives hints ends them). */
 void kin_fused_prepare_ahead(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *matrix, int64_t first,
                              int64_t count);
 
-/* Room for balls, which the next rounding fills. */
-kith_status kin_fused_prepared_cover(kith_ctx *ctx, kin_gpu *gpu, kin_fused_prepared *prepared);
 /* Rounds all positions again after out->ids was permuted; covers them again where there are balls.
  */
 kith_status kin_fused_prepared_round(kith_ctx *ctx, kin_gpu *gpu, kin_fused_prepared *prepared);

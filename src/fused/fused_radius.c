@@ -137,9 +137,10 @@ static kith_status order_queries(const run *r, const kin_fused_corpus *chunk,
 static kith_status take_stripe(run *r, const kin_fused_corpus *chunk, int64_t first, int64_t count)
 {
     kin_fused_prepared queries;
-    KIN_TRY(kin_fused_prepare_queries(r->ctx, r->gpu,
-                                      r->screens ? &chunk->prepared.set.frame : NULL, r->queries,
-                                      &r->request->distance, first, count, "queries", 0, &queries));
+    const kin_fused_source source = {r->queries, &r->request->distance, "queries", 0};
+    KIN_TRY(kin_fused_prepare_queries(&r->finder.on, &source,
+                                      r->screens ? &chunk->prepared.set.frame : NULL, first, count,
+                                      &queries));
     r->ctx->report.seconds_prepare += queries.seconds_prepare + queries.seconds_upload;
     kith_status status = order_queries(r, chunk, &queries);
     if (status == KITH_OK) {
@@ -202,8 +203,9 @@ static kith_status prepare_chunk(run *r, int64_t first, int64_t count, kin_fused
 {
     const kin_distance *distance = &r->request->distance;
     const kith_matrix part = kin_fused_part_of(r->corpus, first, count);
-    const kith_status status = kin_fused_corpus_make(
-        r->ctx, r->gpu, &part, distance, r->queries->dtype, USUAL_K, r->corpus_name, 0, chunk);
+    const kin_fused_source source = {&part, distance, r->corpus_name, 0};
+    const kith_status status =
+        kin_fused_corpus_make(r->ctx, r->gpu, &source, r->queries->dtype, USUAL_K, chunk);
     if (status == KITH_E_DATA && count < r->corpus->rows) {
         kin_forgive(r->ctx); /* the row's number is to be that of the whole corpus */
         return kin_metric_check(r->ctx, r->corpus, distance->metric, r->corpus_name);

@@ -33,16 +33,16 @@ static kith_status corpus_for(kith_ctx *ctx, const kin_fused_corpus *corpus,
     kith_matrix points = corpus->points;
     points.data = corpus->prepared.rows.data;
     points.stride_bytes = corpus->prepared.rows.stride_bytes;
-    return kin_fused_corpus_make(ctx, corpus->gpu, &points, &corpus->distance, queries->dtype, k,
-                                 "corpus", KIN_FUSED_DATA_ON_DEVICE, again);
+    const kin_fused_source source = {&points, &corpus->distance, "corpus",
+                                     KIN_FUSED_DATA_ON_DEVICE};
+    return kin_fused_corpus_make(ctx, corpus->gpu, &source, queries->dtype, k, again);
 }
 
 /* Once, with the scope that there is. */
-static kith_status ask(kith_ctx *ctx, const kin_fused_corpus *corpus,
-                       const kin_fused_asking *asking)
+static kith_status ask(kith_ctx *ctx, const kin_fused_corpus *corpus, const kin_fused_query *query)
 {
-    const kin_request *request = asking->request;
-    const kith_matrix *queries = asking->queries;
+    const kin_request *request = query->request;
+    const kith_matrix *queries = query->queries;
     const bool screens = kin_fused_screens(request, corpus->points.rows, queries->rows);
     kin_fused_corpus *again = NULL;
     kin_fused_tally tally = {0};
@@ -53,12 +53,12 @@ static kith_status ask(kith_ctx *ctx, const kin_fused_corpus *corpus,
     }
     const kin_fused_corpus *use = again != NULL ? again : corpus;
     if (screens && request->pipeline == KITH_PIPELINE_FUSED) {
-        KIN_TRY_GOTO(status, kin_fused_batch_search(ctx, use, asking, &done), done);
+        KIN_TRY_GOTO(status, kin_fused_batch_search(ctx, use, query, &done), done);
     }
     if (done) {
         goto done;
     }
-    KIN_TRY_GOTO(status, kin_fused_search_stripes(ctx, use, asking, &tally), done);
+    KIN_TRY_GOTO(status, kin_fused_search_stripes(ctx, use, query, &tally), done);
     if (screens) {
         kin_fused_report(ctx, &use->prepared, &tally, queries->rows);
     }
@@ -71,10 +71,10 @@ kith_status kin_fused_corpus_search(kith_ctx *ctx, const kin_fused_corpus *corpu
                                     const kith_matrix *queries, const kin_request *request,
                                     uint32_t place, const kith_neighbors *out)
 {
-    const kin_fused_asking asking = {queries, "queries", request, place, out};
+    const kin_fused_query query = {queries, "queries", request, place, out};
     kith_status status = KITH_OK;
     do {
-        status = ask(ctx, corpus, &asking);
+        status = ask(ctx, corpus, &query);
     } while (kin_fused_again(ctx, corpus->gpu, status));
     return status;
 }
@@ -82,15 +82,15 @@ kith_status kin_fused_corpus_search(kith_ctx *ctx, const kin_fused_corpus *corpu
 /* ---- Search ---------------------------------------------------------------------------------- */
 
 static kith_status try_search(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
-                              const kith_matrix *queries, const kin_request *request,
-                              uint32_t place, const kith_neighbors *out)
+                              const kin_fused_query *query)
 {
+    const kin_request *request = query->request;
+    const kin_fused_source source = {corpus, &request->distance, "corpus", query->place};
     kin_fused_corpus *resident = NULL;
-    kith_status status = kin_fused_corpus_make(ctx, gpu, corpus, &request->distance, queries->dtype,
-                                               request->k, "corpus", place, &resident);
+    kith_status status =
+        kin_fused_corpus_make(ctx, gpu, &source, query->queries->dtype, request->k, &resident);
     if (status == KITH_OK) {
-        const kin_fused_asking asking = {queries, "queries", request, place, out};
-        status = ask(ctx, resident, &asking);
+        status = ask(ctx, resident, query);
     }
     kin_fused_corpus_free(ctx, resident);
     if (status != KITH_E_DEVICE_MEMORY) {
@@ -98,7 +98,7 @@ static kith_status try_search(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *co
     }
     kin_forgive(ctx);
     kin_gpu_trim(gpu);
-    return kin_fused_search_chunks(ctx, gpu, corpus, queries, request, place, out);
+    return kin_fused_search_chunks(ctx, gpu, corpus, query);
 }
 
 /* ---- By several GPUs ------------------------------------------------------------------------- */
@@ -106,9 +106,7 @@ static kith_status try_search(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *co
 /*      each member: the whole corpus, its share of the queries, its rows of the outputs */
 typedef struct team_search {
     const kith_matrix *corpus;
-    const kith_matrix *queries;
-    const kin_request *request;
-    const kith_neighbors *out;
+    const kin_fused_query *query;
 } team_search;
 
 /* What one member is asked. */
@@ -120,11 +118,11 @@ typedef struct team_share {
 
 static team_share share_of(const team_search *job, int32_t part, int32_t parts)
 {
-    const int64_t rows = job->queries->rows;
+    const int64_t rows = job->query->queries->rows;
     const int64_t first = rows * part / parts;
     const int64_t count = rows * (part + 1) / parts - first;
-    team_share share = {kin_fused_part_of(job->queries, first, count), *job->request,
-                        kin_fused_rows_of(job->out, first, count)};
+    team_share share = {kin_fused_part_of(job->query->queries, first, count), *job->query->request,
+                        kin_fused_rows_of(job->query->out, first, count)};
     if (share.request.exclude != NULL) {
         share.request.exclude += first;
     }
@@ -137,10 +135,10 @@ static kith_status search_resident(void *arg, kith_ctx *ctx, kin_gpu *gpu, int32
 {
     const team_search *job = arg;
     const team_share share = share_of(job, part, parts);
+    const kin_fused_source source = {job->corpus, &share.request.distance, "corpus", 0};
     kin_fused_corpus *corpus = NULL;
-    kith_status status =
-        kin_fused_corpus_make(ctx, gpu, job->corpus, &share.request.distance, job->queries->dtype,
-                              share.request.k, "corpus", 0, &corpus);
+    kith_status status = kin_fused_corpus_make(ctx, gpu, &source, job->query->queries->dtype,
+                                               share.request.k, &corpus);
     status = kin_gpu_meet(gpu, status);
     kin_gpu_break_step(gpu);
     if (status == KITH_OK && share.queries.rows > 0) {
@@ -156,16 +154,14 @@ static kith_status search_alone(void *arg, kith_ctx *ctx, kin_gpu *gpu, int32_t 
 {
     const team_search *job = arg;
     const team_share share = share_of(job, part, parts);
-    return share.queries.rows == 0 ? KITH_OK
-                                   : kin_fused_search(ctx, gpu, job->corpus, &share.queries,
-                                                      &share.request, 0, &share.out);
+    const kin_fused_query query = {&share.queries, "queries", &share.request, 0, &share.out};
+    return share.queries.rows == 0 ? KITH_OK : kin_fused_search(ctx, gpu, job->corpus, &query);
 }
 
 static kith_status search_by_team(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
-                                  const kith_matrix *queries, const kin_request *request,
-                                  const kith_neighbors *out)
+                                  const kin_fused_query *query)
 {
-    team_search job = {corpus, queries, request, out};
+    team_search job = {corpus, query};
     const kith_status status = kin_gpu_team_run(ctx, gpu->team, true, search_resident, &job);
     if (status != KITH_E_DEVICE_MEMORY) {
         return status;
@@ -175,36 +171,41 @@ static kith_status search_by_team(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix
 }
 
 kith_status kin_fused_search(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
-                             const kith_matrix *queries, const kin_request *request, uint32_t place,
-                             const kith_neighbors *out)
+                             const kin_fused_query *query)
 {
     kith_status status = KITH_OK;
-    if (kin_fused_team_searches(gpu, queries->rows, place)) {
-        status = search_by_team(ctx, gpu, corpus, queries, request, out);
+    if (kin_fused_team_searches(gpu, query->queries->rows, query->place)) {
+        status = search_by_team(ctx, gpu, corpus, query);
         if (!kin_fused_team_yields(ctx, status)) {
             return status;
         }
     }
     do {
-        status = try_search(ctx, gpu, corpus, queries, request, place, out);
+        status = try_search(ctx, gpu, corpus, query);
     } while (kin_fused_again(ctx, gpu, status));
     return status;
 }
 
 /* ---- Both directions ------------------------------------------------------------------------- */
 
-/* Both resident, each asked with the other. */
-static kith_status both_resident(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_asking *ab,
-                                 const kin_fused_asking *ba)
+/* What is asked by one direction as the corpus of the other. */
+static kith_status make_side(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_query *own,
+                             const kin_fused_query *other, kin_fused_corpus **corpus)
 {
-    const kin_distance *distance = &ab->request->distance;
+    const kin_fused_source source = {own->queries, &own->request->distance, own->name, own->place};
+    return kin_fused_corpus_make(ctx, gpu, &source, other->queries->dtype, other->request->k,
+                                 corpus);
+}
+
+/* Both resident, each asked with the other. */
+static kith_status both_resident(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_query *ab,
+                                 const kin_fused_query *ba)
+{
     kin_fused_corpus *a = NULL;
     kin_fused_corpus *b = NULL;
-    kith_status status = kin_fused_corpus_make(ctx, gpu, ab->queries, distance, ba->queries->dtype,
-                                               ba->request->k, ab->name, ab->place, &a);
+    kith_status status = make_side(ctx, gpu, ab, ba, &a);
     if (status == KITH_OK) {
-        status = kin_fused_corpus_make(ctx, gpu, ba->queries, distance, ab->queries->dtype,
-                                       ab->request->k, ba->name, ba->place, &b);
+        status = make_side(ctx, gpu, ba, ab, &b);
     }
     if (status == KITH_OK) {
         status = ask(ctx, b, ab);
@@ -217,8 +218,8 @@ static kith_status both_resident(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_as
     return status;
 }
 
-static kith_status try_both(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_asking *ab,
-                            const kin_fused_asking *ba)
+static kith_status try_both(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_query *ab,
+                            const kin_fused_query *ba)
 {
     const kith_status status = both_resident(ctx, gpu, ab, ba);
     if (status != KITH_E_DEVICE_MEMORY) {
@@ -226,32 +227,26 @@ static kith_status try_both(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_asking 
     }
     kin_forgive(ctx);
     kin_gpu_trim(gpu);
-    KIN_TRY(kin_fused_search_chunks(ctx, gpu, ba->queries, ab->queries, ab->request, ab->place,
-                                    ab->out));
-    return kin_fused_search_chunks(ctx, gpu, ab->queries, ba->queries, ba->request, ba->place,
-                                   ba->out);
+    KIN_TRY(kin_fused_search_chunks(ctx, gpu, ba->queries, ab));
+    return kin_fused_search_chunks(ctx, gpu, ab->queries, ba);
 }
 
-kith_status kin_fused_both(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *a, const kith_matrix *b,
-                           const kin_request *request, uint32_t place, const kith_neighbors *ab,
-                           const kith_neighbors *ba)
+kith_status kin_fused_both(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_query *ab,
+                           const kin_fused_query *ba)
 {
-    kin_request back = *request;
-    back.k = ba->k;
-    if (kin_fused_team_searches(gpu, kin_min_i64(a->rows, b->rows), place)) {
-        kith_status status = search_by_team(ctx, gpu, b, a, request, ab);
+    const int64_t fewer = kin_min_i64(ab->queries->rows, ba->queries->rows);
+    kith_status status = KITH_OK;
+    if (kin_fused_team_searches(gpu, fewer, ab->place)) {
+        status = search_by_team(ctx, gpu, ba->queries, ab);
         if (status == KITH_OK) {
-            status = search_by_team(ctx, gpu, a, b, &back, ba);
+            status = search_by_team(ctx, gpu, ab->queries, ba);
         }
         if (!kin_fused_team_yields(ctx, status)) {
             return status;
         }
     }
-    const kin_fused_asking forth = {a, "a", request, place, ab};
-    const kin_fused_asking and_back = {b, "b", &back, place, ba};
-    kith_status status = KITH_OK;
     do {
-        status = try_both(ctx, gpu, &forth, &and_back);
+        status = try_both(ctx, gpu, ab, ba);
     } while (kin_fused_again(ctx, gpu, status));
     return status;
 }

@@ -18,13 +18,12 @@ kith_status kin_fused_corpus_search(kith_ctx *ctx, const kin_fused_corpus *corpu
 
 /* Corpus and queries of any size, in batches where they do not fit. */
 kith_status kin_fused_search(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
-                             const kith_matrix *queries, const kin_request *request, uint32_t place,
-                             const kith_neighbors *out);
+                             const kin_fused_query *query);
 kith_status kin_fused_graph(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *points,
                             const kin_request *request, uint32_t place, const kith_neighbors *out);
-kith_status kin_fused_both(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *a, const kith_matrix *b,
-                           const kin_request *request, uint32_t place, const kith_neighbors *ab,
-                           const kith_neighbors *ba);
+/* Both directions: the queries of each are the corpus of the other. */
+kith_status kin_fused_both(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_query *ab,
+                           const kin_fused_query *ba);
 
 /* All neighbours within a radius: the same table as exact/exact_radius.h, byte for byte. queries
  * NULL: each point of the corpus against all of them. Matrices lie on the host. *ranges is all zero

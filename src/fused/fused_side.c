@@ -114,14 +114,24 @@ static kith_status answer_without_screen(kin_fused_answers *a, const kin_groups 
     return status;
 }
 
-static kith_status screen_stripe(kith_ctx *ctx, const kin_fused_corpus *corpus,
-                                 kin_fused_prepared *queries, const kin_request *request,
-                                 uint32_t place, const kith_neighbors *out, kin_fused_tally *tally)
+/* What the stripes of a search have in common. */
+typedef struct searching {
+    kith_ctx *ctx;
+    const kin_fused_corpus *corpus;
+    const kin_fused_query *query;
+    kin_fused_tally *tally;
+} searching;
+
+/* request, out: of the rows of the stripe. */
+static kith_status screen_stripe(const searching *s, kin_fused_prepared *queries,
+                                 const kin_request *request, const kith_neighbors *out)
 {
+    const kin_fused_corpus *corpus = s->corpus;
+    const uint32_t place = s->query->place;
     const kin_groups *groups = &corpus->prepared.groups;
     const bool leaves_out = request->exclude != NULL;
     kin_fused_answers a = {
-        .on = kin_fused_device_of(ctx, corpus->gpu),
+        .on = kin_fused_device_of(s->ctx, corpus->gpu),
         .metric = request->distance.metric,
         .groups = groups,
         .target = {.groups = &queries->groups, .exclude = request->exclude, .out = out},
@@ -136,44 +146,37 @@ static kith_status screen_stripe(kith_ctx *ctx, const kin_fused_corpus *corpus,
         KIN_TRY_GOTO(status, kin_fused_screen_side(&a, corpus, queries, request), done);
     }
     KIN_TRY_GOTO(status, kin_fused_answers_finish(&a, out, groups->rows), done);
-    tally->pairs += a.tally.pairs;
-    tally->skipped += a.tally.skipped;
-    tally->keys += a.tally.keys;
-    tally->reruns += a.tally.reruns;
+    s->tally->pairs += a.tally.pairs;
+    s->tally->skipped += a.tally.skipped;
+    s->tally->keys += a.tally.keys;
+    s->tally->reruns += a.tally.reruns;
 done:
     kin_fused_answers_free(&a);
     return status;
 }
 
-/* What the stripes of a search have in common. */
-typedef struct searching {
-    kith_ctx *ctx;
-    const kin_fused_corpus *corpus;
-    const kin_fused_asking *asking;
-    kin_fused_tally *tally;
-} searching;
-
 static kith_status search_stripe(void *arg, int64_t first, int64_t count, int64_t next)
 {
     const searching *s = arg;
     const kin_fused_corpus *corpus = s->corpus;
-    const kin_fused_asking *asking = s->asking;
-    kin_request request = *asking->request;
-    const bool screens = kin_fused_screens(&request, corpus->points.rows, asking->queries->rows);
-    const kith_neighbors part = kin_fused_rows_of(asking->out, first, count);
+    const kin_fused_query *query = s->query;
+    kin_request request = *query->request;
+    const bool screens = kin_fused_screens(&request, corpus->points.rows, query->queries->rows);
+    const kith_neighbors part = kin_fused_rows_of(query->out, first, count);
     request.exclude = request.exclude == NULL ? NULL : request.exclude + first;
     kin_fused_prepared prepared;
-    KIN_TRY(kin_fused_prepare_queries(
-        s->ctx, corpus->gpu, screens ? &corpus->prepared.set.frame : NULL, asking->queries,
-        &request.distance, first, count, asking->name, asking->place, &prepared));
+    const kin_fused_device on = kin_fused_device_of(s->ctx, corpus->gpu);
+    const kin_fused_source source = {query->queries, &request.distance, query->name, query->place};
+    KIN_TRY(kin_fused_prepare_queries(&on, &source, screens ? &corpus->prepared.set.frame : NULL,
+                                      first, count, &prepared));
     note_preparation(s->ctx, &prepared);
     if (next > 0) {
-        kin_fused_prepare_ahead(s->ctx, corpus->gpu, asking->queries, first + count, next);
+        kin_fused_prepare_ahead(s->ctx, corpus->gpu, query->queries, first + count, next);
     }
     const kith_status status =
-        screens ? screen_stripe(s->ctx, corpus, &prepared, &request, asking->place, &part, s->tally)
+        screens ? screen_stripe(s, &prepared, &request, &part)
                 : kin_fused_direct(s->ctx, corpus->gpu, &corpus->prepared.rows, &prepared.rows,
-                                   &request, asking->place, &part);
+                                   &request, query->place, &part);
     kin_fused_prepared_free(s->ctx, corpus->gpu, &prepared);
     return status;
 }
@@ -211,20 +214,20 @@ kith_status kin_fused_each_stripe(const kin_fused_stripes *all)
 }
 
 kith_status kin_fused_search_stripes(kith_ctx *ctx, const kin_fused_corpus *corpus,
-                                     const kin_fused_asking *asking, kin_fused_tally *tally)
+                                     const kin_fused_query *query, kin_fused_tally *tally)
 {
-    const int64_t rows = asking->queries->rows;
+    const int64_t rows = query->queries->rows;
     const kin_fused_meeting meeting = {
-        .queries = asking->queries,
-        .request = asking->request,
-        .place = asking->place,
+        .queries = query->queries,
+        .request = query->request,
+        .place = query->place,
         .gpu = corpus->gpu,
         .corpus_dtype = corpus->points.dtype,
         .corpus_rows = corpus->points.rows,
-        .screens = kin_fused_screens(asking->request, corpus->points.rows, rows)};
+        .screens = kin_fused_screens(query->request, corpus->points.rows, rows)};
     const bool ahead =
-        (asking->place & KIN_FUSED_DATA_ON_DEVICE) == 0 && kin_gpu_ahead_wanted(corpus->gpu);
-    searching s = {.ctx = ctx, .corpus = corpus, .asking = asking, .tally = tally};
+        (query->place & KIN_FUSED_DATA_ON_DEVICE) == 0 && kin_gpu_ahead_wanted(corpus->gpu);
+    searching s = {.ctx = ctx, .corpus = corpus, .query = query, .tally = tally};
     const kin_fused_stripes all = {.ctx = ctx,
                                    .gpu = corpus->gpu,
                                    .rows = rows,

@@ -15,7 +15,7 @@ kith_status kin_fused_screen_side(kin_fused_answers *a, const kin_fused_corpus *
 
 /* All queries, in stripes that fit: prepared, screened or computed directly, written. */
 kith_status kin_fused_search_stripes(kith_ctx *ctx, const kin_fused_corpus *corpus,
-                                     const kin_fused_asking *asking, kin_fused_tally *tally);
+                                     const kin_fused_query *query, kin_fused_tally *tally);
 
 /* Rows that are solved in stripes. solve: rows first .. first + count - 1; the `next` ones behind
  * them may be brought to the device meanwhile (kin_fused_prepare_ahead). */
@@ -33,10 +33,9 @@ typedef struct kin_fused_stripes {
  * in halves: what the budget promised may be held by others. */
 kith_status kin_fused_each_stripe(const kin_fused_stripes *all);
 
-/* Corpora that do not fit: in chunks, lists merged. queries NULL: a graph. */
+/* Corpora that do not fit: in chunks, lists merged. Without queries: a graph. */
 kith_status kin_fused_search_chunks(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
-                                    const kith_matrix *queries, const kin_request *request,
-                                    uint32_t place, const kith_neighbors *out);
+                                    const kin_fused_query *query);
 
 /* Rows first .. first + count - 1 of outputs or of a matrix. */
 kith_neighbors kin_fused_rows_of(const kith_neighbors *out, int64_t first, int64_t count);
@@ -47,7 +46,7 @@ kith_matrix kin_fused_part_of(const kith_matrix *matrix, int64_t first, int64_t 
  * equal or degenerate rows, very many neighbours) or where a list overflowed: then the long way is
  * to be taken. */
 kith_status kin_fused_batch_search(kith_ctx *ctx, const kin_fused_corpus *corpus,
-                                   const kin_fused_asking *asking, bool *done);
+                                   const kin_fused_query *query, bool *done);
 
 /* A pass over the seeds of a graph that has stages (kin_fused_work_reach), each `run` consecutive
  * positions of the prepared points sorted by what it proved, and rounded again: work has the new

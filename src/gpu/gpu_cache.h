@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What gpu_open.c and gpu_ahead.c make and end of gpu_memory.c and gpu_copy.c. */
+ * What the files of this room make and end of each other: a device of gpu_open.c, its cache of
+ * gpu_memory.c, its slots of gpu_copy.c. */
 #ifndef KIN_GPU_CACHE_H
 #define KIN_GPU_CACHE_H
 
 #include "gpu/gpu.h"
 
+/* kin_gpu_close without its team. */
+void kin_gpu_close_one(kith_ctx *ctx, kin_gpu *gpu);
 /* Releases every block, used or not, and the table of them. */
 void kin_gpu_cache_end(kin_gpu *gpu);
 /* Pinned slots and events for copies; again: nothing. A thread other than the one that works with

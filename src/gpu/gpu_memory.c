@@ -34,6 +34,16 @@ typedef struct kin_gpu_cache {
     block blocks[TABLE_BLOCKS];
 } kin_gpu_cache;
 
+kith_status kin_gpu_check(kith_ctx *ctx, const kin_gpu *gpu, int error, const char *what)
+{
+    if (error == 0) {
+        return KITH_OK;
+    }
+    return kin_fail(ctx, error == KIN_GPU_ERROR_MEMORY ? KITH_E_DEVICE_MEMORY : KITH_E_DEVICE,
+                    "cuda:%d, %s: %s (CUDA error %d)", (int)gpu->index, what,
+                    gpu->module->ops->error_text(error), error);
+}
+
 static uint64_t round_bytes(uint64_t bytes)
 {
     if (bytes > SMALL_BLOCKS) {

@@ -8,7 +8,6 @@
 #include "base/base_try.h"
 #include "gpu/gpu_ahead.h"
 #include "gpu/gpu_cache.h"
-#include "gpu/gpu_team.h"
 #include "host/host_beside.h"
 
 #include <dlfcn.h>
@@ -249,19 +248,18 @@ kith_status kin_gpu_open(kith_ctx *ctx, int32_t index, uint64_t budget, kin_gpu 
     const kith_status status = open_stream(ctx, gpu, budget);
     kin_gpu_leave(gpu);
     if (status != KITH_OK) {
-        kin_gpu_close(ctx, gpu);
+        kin_gpu_close_one(ctx, gpu);
         return status;
     }
     *out = gpu;
     return KITH_OK;
 }
 
-void kin_gpu_close(kith_ctx *ctx, kin_gpu *gpu)
+void kin_gpu_close_one(kith_ctx *ctx, kin_gpu *gpu)
 {
     if (gpu == NULL) {
         return;
     }
-    kin_gpu_team_close(ctx, gpu->team);
     kin_gpu_enter(gpu);
     if (gpu->stream != NULL) {
         (void)gpu->module->ops->wait(gpu->stream); /* its error was somebody's who did not ask */
@@ -313,14 +311,4 @@ kith_status kin_gpu_follow(kith_ctx *ctx, kin_gpu *gpu, void *foreign_stream)
     const kith_status status = record(ctx, gpu, foreign_stream, event);
     gpu->module->ops->event_free(event);
     return status;
-}
-
-kith_status kin_gpu_check(kith_ctx *ctx, const kin_gpu *gpu, int error, const char *what)
-{
-    if (error == 0) {
-        return KITH_OK;
-    }
-    return kin_fail(ctx, error == KIN_GPU_ERROR_MEMORY ? KITH_E_DEVICE_MEMORY : KITH_E_DEVICE,
-                    "cuda:%d, %s: %s (CUDA error %d)", (int)gpu->index, what,
-                    gpu->module->ops->error_text(error), error);
 }

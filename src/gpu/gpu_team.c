@@ -11,6 +11,7 @@
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
+#include "gpu/gpu_cache.h"
 #include "host/host_fpenv.h"
 #include "host/host_threads.h"
 
@@ -68,12 +69,13 @@ static void free_member(kith_ctx *ctx, member *m)
     if (m->ctx == NULL) {
         return;
     }
-    kin_gpu_close(m->ctx, m->gpu);
+    kin_gpu_close_one(m->ctx, m->gpu);
     (void)pthread_mutex_destroy(&m->ctx->lock);
     kin_free(ctx, m->ctx);
 }
 
-void kin_gpu_team_close(kith_ctx *ctx, kin_gpu_team *team)
+/* Accepts NULL. The leader stays. */
+static void close_team(kith_ctx *ctx, kin_gpu_team *team)
 {
     if (team == NULL) {
         return;
@@ -85,6 +87,14 @@ void kin_gpu_team_close(kith_ctx *ctx, kin_gpu_team *team)
     (void)pthread_cond_destroy(&team->turn);
     (void)pthread_mutex_destroy(&team->lock);
     kin_free(ctx, team);
+}
+
+void kin_gpu_close(kith_ctx *ctx, kin_gpu *gpu)
+{
+    if (gpu != NULL) {
+        close_team(ctx, gpu->team);
+    }
+    kin_gpu_close_one(ctx, gpu);
 }
 
 typedef struct opening {
@@ -192,7 +202,7 @@ kith_status kin_gpu_team_open(kith_ctx *ctx, kin_gpu *leader, const int32_t *ind
         status = see_each_other(ctx, team);
     }
     if (status != KITH_OK) {
-        kin_gpu_team_close(ctx, team);
+        close_team(ctx, team);
         return status;
     }
     leader->team = team;

@@ -33,8 +33,6 @@ typedef struct kin_gpu_seat {
  * model (KITH_E_ARGUMENT), since they must round alike. budget as of kin_gpu_open. */
 kith_status kin_gpu_team_open(kith_ctx *ctx, kin_gpu *leader, const int32_t *indices, int32_t count,
                               uint64_t budget);
-/* Accepts NULL. The leader stays. */
-void kin_gpu_team_close(kith_ctx *ctx, kin_gpu_team *team);
 
 /* Members that work: those that did not fail. */
 int32_t kin_gpu_team_count(const kin_gpu_team *team);

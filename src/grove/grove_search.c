@@ -57,6 +57,12 @@ typedef struct searching {
     bool decided; /* the tree was named, or a sample was for it */
 } searching;
 
+/* The queries. */
+static kin_fused_source source_of(const searching *s)
+{
+    return (kin_fused_source){s->queries, &s->request->distance, "queries", s->place};
+}
+
 static bool leaves_own_out(const kin_request *request)
 {
     return (request->flags & KITH_INCLUDE_SELF) == 0;
@@ -263,14 +269,13 @@ static kith_status solve_stripe(searching *s, stripe *q, int64_t first)
 
 static kith_status search_stripe(void *arg, int64_t first, int64_t count, int64_t next)
 {
+    const kin_fused_source source = source_of(arg);
     searching *s = arg;
     kith_ctx *ctx = s->on.ctx;
     stripe q = {0};
     kith_status status = KITH_OK;
     KIN_TRY_GOTO(status,
-                 kin_fused_prepare_queries(ctx, s->on.gpu, NULL, s->queries, &s->request->distance,
-                                           first, count, "queries", s->place, &q.prepared),
-                 done);
+                 kin_fused_prepare_queries(&s->on, &source, NULL, first, count, &q.prepared), done);
     note_preparation(ctx, &q.prepared);
     if (next > 0) {
         kin_fused_prepare_ahead(ctx, s->on.gpu, s->queries, first + count, next);
@@ -289,8 +294,8 @@ static kith_status decide_by_queries(searching *s, int64_t count)
         return KITH_OK;
     }
     kin_fused_prepared prepared;
-    KIN_TRY(kin_fused_prepare_queries(s->on.ctx, s->on.gpu, NULL, s->queries, &s->request->distance,
-                                      0, count, "queries", s->place, &prepared));
+    const kin_fused_source source = source_of(s);
+    KIN_TRY(kin_fused_prepare_queries(&s->on, &source, NULL, 0, count, &prepared));
     const kith_status status = decide(s, &prepared.rows);
     kin_fused_prepared_free(s->on.ctx, s->on.gpu, &prepared);
     return status;
@@ -327,12 +332,10 @@ static kith_status attempt(kith_ctx *ctx, kin_gpu *gpu, searching *s)
 {
     s->on = kin_fused_device_of(ctx, gpu);
     s->decided = s->request->method == KITH_METHOD_TREE;
+    const kin_fused_source source = {s->corpus_matrix, &s->request->distance,
+                                     s->queries == NULL ? "points" : "corpus", s->place};
     kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status,
-                 kin_fused_prepare_groups(ctx, gpu, s->corpus_matrix, &s->request->distance,
-                                          s->queries == NULL ? "points" : "corpus", s->place,
-                                          &s->corpus),
-                 done);
+    KIN_TRY_GOTO(status, kin_fused_prepare_groups(ctx, gpu, &source, &s->corpus), done);
     note_preparation(ctx, &s->corpus);
     status = s->queries == NULL ? graph(s) : search(s);
 done:
@@ -381,22 +384,13 @@ static kith_status run(kith_ctx *ctx, kin_gpu *gpu, const searching *job, bool *
     return status;
 }
 
-kith_status kin_grove_graph(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *points,
-                            const kin_request *request, uint32_t place, const kith_neighbors *out,
-                            bool *declined)
-{
-    const searching job = {.corpus_matrix = points, .request = request, .place = place, .out = out};
-    return run(ctx, gpu, &job, declined);
-}
-
-kith_status kin_grove_knn(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
-                          const kith_matrix *queries, const kin_request *request, uint32_t place,
-                          const kith_neighbors *out, bool *declined)
+kith_status kin_grove_search(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
+                             const kin_fused_query *query, bool *declined)
 {
     const searching job = {.corpus_matrix = corpus,
-                           .queries = queries,
-                           .request = request,
-                           .place = place,
-                           .out = out};
+                           .queries = query->queries,
+                           .request = query->request,
+                           .place = query->place,
+                           .out = query->out};
     return run(ctx, gpu, &job, declined);
 }

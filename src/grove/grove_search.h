@@ -8,7 +8,7 @@
 #ifndef KIN_GROVE_SEARCH_H
 #define KIN_GROVE_SEARCH_H
 
-#include "gpu/gpu.h"
+#include "fused/fused_corpus.h"
 #include "grove/grove_need.h"
 
 /* Neighbours that lists are made for. */
@@ -22,12 +22,8 @@ const char *kin_grove_missing(const kin_request *request);
 bool kin_grove_worth_trying(const kith_matrix *corpus, const kith_matrix *queries,
                             const kin_request *request);
 
-/* place: KIN_FUSED_DATA_ON_DEVICE, KIN_FUSED_OUT_ON_DEVICE (fused_prepare.h). */
-kith_status kin_grove_graph(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *points,
-                            const kin_request *request, uint32_t place, const kith_neighbors *out,
-                            bool *declined);
-kith_status kin_grove_knn(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
-                          const kith_matrix *queries, const kin_request *request, uint32_t place,
-                          const kith_neighbors *out, bool *declined);
+/* Without queries: the graph of the corpus' points. */
+kith_status kin_grove_search(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
+                             const kin_fused_query *query, bool *declined);
 
 #endif

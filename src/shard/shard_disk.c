@@ -38,7 +38,7 @@ static bool pages_of(const kith_matrix *points, int64_t first, int64_t rows, uns
     return to > from;
 }
 
-void kin_shard_touch_rows(const kin_shard_run *run, int32_t shard)
+static void touch_rows(const kin_shard_run *run, int32_t shard)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     unsigned char *start = NULL;
@@ -106,7 +106,7 @@ static void read_wanted(const kin_shard_disk *disk)
         slot->shard = -1;
         if (kin_shard_load(run->disk, run->folder, shard, &slot->lists) == KITH_OK) {
             slot->shard = shard;
-            kin_shard_touch_rows(run, shard);
+            touch_rows(run, shard);
         }
     }
 }

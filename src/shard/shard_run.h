@@ -115,7 +115,4 @@ kith_status kin_shard_disk_wait(kin_shard_disk *disk);
 /* The slot of a shard, or -1. */
 int32_t kin_shard_slot_of(const kin_shard_run *run, int32_t shard);
 
-/* Pages of a shard's rows in a mapped file: brings them into memory. */
-void kin_shard_touch_rows(const kin_shard_run *run, int32_t shard);
-
 #endif

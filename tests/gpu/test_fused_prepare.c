@@ -107,14 +107,15 @@ static void complains_like_the_processor(void **state)
     const kin_distance distance = {
         .metric = KITH_EUCLIDEAN, .cols = 33, .isa = test_device_ctx->isa};
     kin_fused_prepared prepared;
-    assert_int_equal(kin_fused_prepare_corpus(test_device_ctx, test_device, &r.matrix, &distance,
-                                              KITH_F32, 5, "points", 0, &prepared),
-                     KITH_E_DATA);
+    const kin_fused_source source = {&r.matrix, &distance, "points", 0};
+    assert_int_equal(
+        kin_fused_prepare_corpus(test_device_ctx, test_device, &source, KITH_F32, 5, &prepared),
+        KITH_E_DATA);
     assert_string_equal(kith_ctx_detail(test_device_ctx), wanted);
     test_must(kin_ctx_begin(test_device_ctx));
     const kin_fused_frame frame = {.type = KIN_FUSED_F16, .cols = 33, .row_bytes = 128};
-    assert_int_equal(kin_fused_prepare_queries(test_device_ctx, test_device, &frame, &r.matrix,
-                                               &distance, 40, 10, "points", 0, &prepared),
+    const kin_fused_device on = kin_fused_device_of(test_device_ctx, test_device);
+    assert_int_equal(kin_fused_prepare_queries(&on, &source, &frame, 40, 10, &prepared),
                      KITH_E_DATA);
     assert_string_equal(kith_ctx_detail(test_device_ctx), wanted);
     test_must(kin_ctx_begin(test_device_ctx));
@@ -339,8 +340,8 @@ static void prepare_case(const kith_matrix *m, kith_metric metric, const char *n
 {
     const kin_distance distance = {.metric = metric, .cols = m->cols, .isa = test_device_ctx->isa};
     kin_fused_prepared p;
-    test_must(kin_fused_prepare_corpus(test_device_ctx, test_device, m, &distance, m->dtype, 10,
-                                       "points", 0, &p));
+    const kin_fused_source source = {m, &distance, "points", 0};
+    test_must(kin_fused_prepare_corpus(test_device_ctx, test_device, &source, m->dtype, 10, &p));
     kin_rows rows = {.matrix = *m};
     kin_row_transform *transforms = calloc((size_t)m->rows, sizeof *transforms);
     assert_non_null(transforms);

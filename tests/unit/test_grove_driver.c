@@ -39,9 +39,8 @@ static kith_status run(kith_ctx *ctx, kin_gpu *gpu, const test_job *job, kith_me
                        const kith_neighbors *out, bool *declined)
 {
     const kin_request request = request_of(job, method);
-    return job->queries != NULL
-               ? kin_grove_knn(ctx, gpu, job->points, job->queries, &request, 0, out, declined)
-               : kin_grove_graph(ctx, gpu, job->points, &request, 0, out, declined);
+    const kin_fused_query query = {job->queries, "queries", &request, 0, out};
+    return kin_grove_search(ctx, gpu, job->points, &query, declined);
 }
 
 static kith_neighbors answer_of(const test_job *job)

@@ -204,7 +204,8 @@ static void searches_are_divided(void **state)
     assert_int_equal(kith_knn_exact(ctx, &points, &queries, &params, &truth), KITH_OK);
     kin_gpu *gpu = open_team(ctx, 3);
     kin_gpu_enter(gpu);
-    assert_int_equal(kin_fused_search(ctx, gpu, &points, &queries, &request, 0, &found), KITH_OK);
+    const kin_fused_query query = {&queries, "queries", &request, 0, &found};
+    assert_int_equal(kin_fused_search(ctx, gpu, &points, &query), KITH_OK);
     kin_gpu_leave(gpu);
     assert_true(test_answers_equal(&found, &truth));
     assert_true(kin_gpu_team_member(gpu->team, 2)->peak > 0);
