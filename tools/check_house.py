@@ -8,6 +8,7 @@ Rooms     a file in src/ROOM includes only rooms that src/ROOMS allows it, and i
 Circles   a unit is a file's stem (x.c, x.cu and x.h are one). No unit reaches itself by includes or, in src, by
           calls: what uses another stands above it.
 Calls     no function has more than six parameters; a struct has names, a seventh argument has a place.
+Names     a file that a comment of src or a page of docs names is there.
 Sizes     a file of src has 60 to 600 lines, unless its head says why it is "short because" or "long because";
           files elsewhere end at 800.
 
@@ -44,6 +45,7 @@ LIMITS = {
     "public_functions_with_more_than_6_parameters": (7, 0),
     "functions_used_by_one_file_percent": (57, 25),
     "functions_used_by_no_file": (11, 0),
+    "names_of_no_file": (8, 0),
 }
 
 
@@ -194,6 +196,17 @@ class Calls:
 # --- the counts ----------------------------------------------------------------------------------------------
 
 
+def names_of_no_file(root, rooms):
+    """(where, name) of every file of a room that is named and is not there."""
+    files = {path.name for top in (*FOLDERS, "cli_mpi") for path in files_below(root / top, SUFFIXES)}
+    named = re.compile(r"\b((?:" + "|".join(sorted(rooms) + ["cli"]) + r")_\w+\.(?:cuh|cu|c|h|inc))\b")
+    pages = files_below(root / "docs", (".md",)) + files_below(root / "src", SUFFIXES) + sorted(root.glob("*.md"))
+    for path in pages:
+        for name in sorted(set(named.findall(path.read_text(errors="replace")))):
+            if name not in files and "_x_" not in name and "_x." not in name:
+                yield f"{path.relative_to(root)}: {name}"
+
+
 def odd_length(path, text):
     lines = text.count("\n")
     short, long = LENGTH_SRC
@@ -233,6 +246,7 @@ def measure(root):
     counts["functions_used_by_one_file_percent"] = round(100 * len(single) / max(len(inner), 1))
     behind["functions_used_by_one_file_percent"] = single
     note("functions_used_by_no_file", sorted(name for name in inner if not calls.users[name]))
+    note("names_of_no_file", list(names_of_no_file(root, read_law(root / "src" / "ROOMS"))))
     return counts, behind
 
 

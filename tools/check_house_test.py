@@ -51,6 +51,8 @@ COUNTS = [
                                             "src/base/base_b.c": "int x = kin_a();\n"}, 50),
     ("functions_used_by_one_file_percent", {"src/base/base_a.c": "int kin_a(void)\n{\n}\n", "src/base/base_b.c": "int x = kin_a();\n",
                                     "src/base/base_c.c": "int y = kin_a();\n"}, 0),
+    ("names_of_no_file", {"src/base/base_a.c": "/* as base_b.c does, not base_a.c or base_x_body.inc */\n",
+                          "docs/tour.md": "`host_c.h` and `graph.c`\n"}, 2),
     ("functions_used_by_no_file", {"src/base/base_a.c": "int kin_a(void)\n{\n}\n", "src/base/base_a.h": "int kin_a(void);\n"},
      1),
 ]

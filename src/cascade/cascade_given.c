@@ -13,7 +13,7 @@
  * A group of equal rows has the list of its first row; where it has rows of both sets, also that of
  * its first row in the other.
  *
- * What was found of a relative (cascade_relative.h) comes likewise, all of it compared, the nearest
+ * What was found of a relative (cascade_relative.c) comes likewise, all of it compared, the nearest
  * kept, NEW.
  *
  * Memory. 4 bytes an id of the graphs twice, 4 a row, and 8 x 32 a position for what the screen

@@ -95,7 +95,7 @@ typedef struct kin_cascade_give {
     uint32_t *given;
 } kin_cascade_give;
 
-/* Rows whose Euclidean distances stand for another metric (cascade_relative.h). */
+/* Rows whose Euclidean distances stand for another metric (cascade_relative.c). */
 typedef enum kin_cascade_relation {
     KIN_CASCADE_AS_GIVEN = 0,
     KIN_CASCADE_ROOTS,      /* the root of each value; values are not negative */
