@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "file/file_format.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 enum { POINTS = KIN_POINTS_IN | KIN_POINTS_OUT, ALL = POINTS | KIN_RESULT };
 
@@ -80,6 +83,10 @@ kith_status kin_format_find(kith_ctx *ctx, const char *path, unsigned uses, kin_
     *format = kin_format_of(path, uses);
     if (*format != KIN_FORMAT_NONE) {
         return KITH_OK;
+    }
+    if ((uses & KIN_POINTS_IN) != 0 && access(path, F_OK) != 0) {
+        return kin_fail(ctx, KITH_E_IO, "%s: cannot be opened: %s (check the path)", path,
+                        strerror(errno));
     }
     char known[256] = "";
     size_t used = 0;

@@ -10,6 +10,12 @@ from cli_support import CliCase
 
 
 class Inputs(CliCase):
+    def test_missing_file(self):
+        """a file that is not there is told as that, whatever its name ends in"""
+        self.points()
+        for words in ("graph nofile -k 3", "info nofile", "search points.u8bin nofile -k 3", "graph no.npy -k 3"):
+            self.fails(1, *words.split(), says=["cannot be opened: No such file or directory (check"])
+
     def test_missing(self):
         """a file that is not there, for every command that reads one"""
         self.points()
