@@ -50,6 +50,7 @@ typedef enum cli_option_id {
     CLI_OPT_SYMMETRIC,
     CLI_OPT_POINTS,
     CLI_OPT_EXACT,
+    CLI_OPT_VERIFY,
     CLI_OPT_POINTS_OUT,
     CLI_OPT_MAP,
     CLI_OPT_RECALL,

@@ -2,6 +2,7 @@
  * Points to points, results to results. What IN is, its header says; .ivecs and .ibin may be
  * either, and are what OUT asks for. */
 #include "cli.h"
+#include "cli_claim.h"
 #include "cli_json.h"
 #include "cli_message.h"
 #include "cli_output.h"
@@ -9,19 +10,28 @@
 
 #include <inttypes.h>
 
-static void report(const cli_args *args, int64_t rows, int64_t cols, const char *what)
+/* known: of neighbours; NULL: points. */
+static void report(const cli_args *args, int64_t rows, int64_t cols, const kith_result_meta *known)
 {
+    const char *what = known != NULL ? "result" : "points";
     if (cli_given(args, CLI_OPT_JSON)) {
         cli_json json;
         cli_json_begin(&json, "convert");
         cli_json_text(&json, "kind", what);
         cli_json_int(&json, "n", rows);
-        cli_json_int(&json, strcmp(what, "points") == 0 ? "d" : "k", cols);
+        cli_json_int(&json, known == NULL ? "d" : "k", cols);
+        if (known != NULL) {
+            cli_claim_put(known->exact, &known->points, &json);
+        }
         cli_json_text(&json, "output", args->paths[1]);
         cli_json_end(&json);
     } else if (!cli_given(args, CLI_OPT_QUIET)) {
-        (void)printf("%s: %" PRId64 " x %" PRId64 "\noutput: %s\n", what, rows, cols,
-                     cli_message_safe(args->paths[1]));
+        (void)printf("%s: %" PRId64 " x %" PRId64 "\n", what, rows, cols);
+        if (known != NULL) {
+            cli_claim_print(known->exact, &known->points);
+        }
+        (void)printf("output: %s%s\n", cli_message_safe(args->paths[1]),
+                     known != NULL ? cli_claim_lost(args->paths[1], args->format) : "");
     }
 }
 
@@ -43,7 +53,7 @@ static int convert_points(const cli_args *args, cli_session *session)
             cli_session_check(session, kith_points_save(session->ctx, path, points.matrix), path);
     }
     if (code == CLI_DONE) {
-        report(args, points.matrix->rows, points.matrix->cols, "points");
+        report(args, points.matrix->rows, points.matrix->cols, NULL);
     }
     cli_points_close(&points);
     return code;
@@ -78,7 +88,7 @@ static int save_result(const cli_args *args, cli_session *session, const kith_re
                                  path);
     }
     if (code == CLI_DONE) {
-        report(args, neighbors->rows, neighbors->k, "result");
+        report(args, neighbors->rows, neighbors->k, kith_result_get_meta(result));
     }
     return code;
 }

@@ -131,22 +131,6 @@ int cli_descent_hint(cli_job *job)
     return code;
 }
 
-/* "1,000" */
-static const char *grouped(int64_t number, char text[32])
-{
-    char digits[24];
-    const int length = snprintf(digits, sizeof digits, "%" PRId64, number);
-    int used = 0;
-    for (int i = 0; i < length; i++) {
-        if (i > 0 && (length - i) % 3 == 0) {
-            text[used++] = ',';
-        }
-        text[used++] = digits[i];
-    }
-    text[used] = '\0';
-    return text;
-}
-
 void cli_descent_print_choice(const cli_job *job)
 {
     char exact[32];
@@ -200,21 +184,22 @@ void cli_descent_print_missed(const cli_job *job)
 /* The interval lies lower than the estimate near 1, and reaches as far as its farther end. */
 void cli_descent_print_estimate(const kith_recall *recall, const char *what)
 {
-    char rows[32];
+    char rows[CLI_GROUPED_BYTES];
     const double down = recall->recall - recall->low;
     const double up = recall->high - recall->recall;
     if (recall->rows == 0) {
         (void)printf("recall: not estimated (leave sample=0 out)\n");
     } else {
         (void)printf("recall@%" PRId64 " = %.4f +- %.4f (%s %s solved exactly)\n", recall->at,
-                     recall->recall, down > up ? down : up, grouped(recall->rows, rows), what);
+                     recall->recall, down > up ? down : up, cli_claim_grouped(recall->rows, rows),
+                     what);
     }
 }
 
 void cli_descent_print_recall(const cli_job *job)
 {
     if (job->descent.exact == 1) {
-        (void)printf("exact: the points are so few that every pair was looked at\n");
+        (void)printf("the points are so few that every pair was looked at\n");
     } else {
         if (job->sharded.shards == 0) { /* no report of a descent, which was one for each shard */
             cli_descent_print_missed(job);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Recall: of a result against the true one, or of a graph by solving some rows exactly. */
 #include "cli.h"
+#include "cli_claim.h"
 #include "cli_descent.h"
 #include "cli_message.h"
 #include "cli_session.h"
@@ -55,6 +56,31 @@ static int check_metrics(const evaluation *e)
                           kith_metric_name(found), e->args->paths[1], kith_metric_name(truth));
 }
 
+/* Nor do distances to the rows of two corpora. */
+static int check_corpora(const evaluation *e)
+{
+    char texts[2][CLI_CLAIM_BYTES];
+    const kith_fingerprint *found = &kith_result_get_meta(e->found)->points;
+    const kith_fingerprint *truth = &kith_result_get_meta(e->truth)->points;
+    return found->rows == 0 || truth->rows == 0 || cli_claim_equal(found, truth)
+               ? CLI_DONE
+               : cli_fail(e->args->paths[0],
+                          "was made of points %s, %s of %s (compare results of one corpus)",
+                          cli_claim_name(found, texts[0]), e->args->paths[1],
+                          cli_claim_name(truth, texts[1]));
+}
+
+/* --metric against what a file says. */
+static int check_asked(const evaluation *e, const char *path, const kith_result *result)
+{
+    const kith_metric own =
+        result != NULL ? kith_result_get_meta(result)->metric : KITH_METRIC_DEFAULT;
+    return own == KITH_METRIC_DEFAULT || own == e->metric
+               ? CLI_DONE
+               : cli_fail(path, "was made with %s, --metric is %s (leave --metric out)",
+                          kith_metric_name(own), kith_metric_name(e->metric));
+}
+
 static int measure(evaluation *e)
 {
     int code = open_result(e, e->args->paths[1], &e->truth);
@@ -67,10 +93,19 @@ static int measure(evaluation *e)
     if (code == CLI_DONE) {
         code = check_metrics(e);
     }
+    if (code == CLI_DONE) {
+        code = check_corpora(e);
+    }
+    if (code == CLI_DONE) {
+        e->metric = choose_metric(e);
+        code = check_asked(e, e->args->paths[0], e->found);
+    }
+    if (code == CLI_DONE) {
+        code = check_asked(e, e->args->paths[1], e->truth);
+    }
     if (code != CLI_DONE) {
         return code;
     }
-    e->metric = choose_metric(e);
     return cli_session_check(&e->session,
                              kith_recall_measure(e->session.ctx, kith_result_neighbors(e->found),
                                                  kith_result_neighbors(e->truth), e->metric,
@@ -80,16 +115,25 @@ static int measure(evaluation *e)
 
 static int estimate(evaluation *e)
 {
-    const int code = cli_session_read(&e->session, e->args->points, &e->points);
+    const kith_result_meta *meta = kith_result_get_meta(e->found);
+    kith_neighbors graph = *kith_result_neighbors(e->found);
+    int code = cli_session_read(&e->session, e->args->points, &e->points);
+    if (code == CLI_DONE) {
+        e->metric = choose_metric(e);
+        code = check_asked(e, e->args->paths[0], e->found);
+    }
+    if (code == CLI_DONE) {
+        code = cli_claim_check(&e->session, e->args->paths[0], meta, &e->points);
+    }
     if (code != CLI_DONE) {
         return code;
     }
-    e->metric = choose_metric(e);
+    graph.meta = NULL; /* was looked at */
     const int64_t rows = e->points.matrix->rows;
     const int64_t sample = e->args->sample < rows ? e->args->sample : rows;
     const kith_status status =
-        kith_recall_estimate(e->session.ctx, e->points.matrix, kith_result_neighbors(e->found),
-                             e->metric, e->args->k, sample, e->args->seed, &e->recall);
+        kith_recall_estimate(e->session.ctx, e->points.matrix, &graph, e->metric, e->args->k,
+                             sample, e->args->seed, &e->recall);
     /* The library's sentence starts with what it complains about. */
     const bool points = strncmp(kith_ctx_detail(e->session.ctx), "points[", 7) == 0;
     return cli_session_check(&e->session, status, points ? e->args->points : e->args->paths[0]);
@@ -102,6 +146,8 @@ static void print_json(const evaluation *e)
     cli_json_text(&json, "metric", kith_metric_name(e->metric));
     cli_json_int(&json, "n", kith_result_neighbors(e->found)->rows);
     cli_json_int(&json, "k", kith_result_neighbors(e->found)->k);
+    cli_claim_put(kith_result_get_meta(e->found)->exact, &kith_result_get_meta(e->found)->points,
+                  &json);
     cli_descent_put_estimate(&e->recall, &json);
     cli_json_number(&json, "equal_ids", e->recall.equal_ids);
     cli_json_number(&json, "distance_ratio", e->recall.distance_ratio);
@@ -112,6 +158,7 @@ static void print_text(const evaluation *e)
 {
     const kith_recall *recall = &e->recall;
     (void)printf("metric: %s\n", kith_metric_name(e->metric));
+    cli_claim_print(kith_result_get_meta(e->found)->exact, &kith_result_get_meta(e->found)->points);
     (void)printf("rows compared: %" PRId64 " of %" PRId64 "\n", recall->rows,
                  kith_result_neighbors(e->found)->rows);
     (void)printf("recall@%" PRId64 ": %.6f (95 %% interval %.6f to %.6f)\n", recall->at,

@@ -62,8 +62,12 @@ int cli_grow_open(cli_grown *g, const char *graph, const char *points, cli_old_g
     if (code == CLI_DONE) {
         code = cli_session_read(session, points, &old->points);
     }
-    if (code != CLI_DONE || kith_result_neighbors(old->result)->rows == old->points.matrix->rows) {
+    if (code != CLI_DONE) {
         return code;
+    }
+    old->known = *kith_result_get_meta(old->result);
+    if (kith_result_neighbors(old->result)->rows == old->points.matrix->rows) {
+        return cli_claim_check(session, graph, &old->known, &old->points);
     }
     return cli_fail(graph,
                     "has %" PRId64 " rows, %s has %" PRId64
@@ -93,9 +97,61 @@ int cli_grow_check_points(const cli_points *first, const cli_points *second)
                           kith_dtype_name(b->dtype), first->path, kith_dtype_name(a->dtype));
 }
 
-bool cli_grow_is_exact(const cli_old_graph *old)
+/* ---- What is known -------------------------------------------------------------------------- */
+
+kith_neighbors cli_grow_lists(const cli_old_graph *old)
 {
-    return kith_result_get_meta(old->result)->exact == 1;
+    kith_neighbors lists = *kith_result_neighbors(old->result);
+    lists.meta = &old->known;
+    return lists;
+}
+
+int cli_grow_verify(cli_grown *g, cli_old_graph *old)
+{
+    const bool self = cli_given(&g->args, CLI_OPT_INCLUDE_SELF);
+    const kith_neighbors *lists = kith_result_neighbors(old->result);
+    const int64_t most = lists->rows - (self ? 0 : 1);
+    kith_search_params params = kith_search_params_default();
+    if (!cli_given(&g->args, CLI_OPT_VERIFY) || old->known.exact == KITH_CERTIFIED || most < 1) {
+        return CLI_DONE;
+    }
+    kith_neighbors bare = *lists;
+    bare.meta = NULL; /* was looked at */
+    params.metric = g->args.metric;
+    params.k = lists->k < most ? lists->k : most;
+    params.flags = self ? (uint32_t)KITH_INCLUDE_SELF : 0;
+    const kith_status status = kith_graph_verify(g->job.session.ctx, old->points.matrix, &bare,
+                                                 &params, &old->wrong, &old->first_wrong);
+    old->verified = status == KITH_OK;
+    old->known.exact = old->wrong == 0 ? KITH_CERTIFIED : KITH_APPROXIMATE;
+    return cli_session_check(&g->job.session, status, old->points.path);
+}
+
+void cli_grow_print_verified(const cli_old_graph *old)
+{
+    char rows[CLI_GROUPED_BYTES];
+    char wrong[CLI_GROUPED_BYTES];
+    const int64_t all = old->verified ? kith_result_neighbors(old->result)->rows : 0;
+    if (old->verified && old->wrong == 0) {
+        (void)printf("verified: %s, all %s lists are exact\n", cli_message_safe(old->path),
+                     cli_claim_grouped(all, rows));
+    } else if (old->verified) {
+        (void)printf("verified: %s, %s of %s lists are not exact, the first of row %" PRId64 "\n",
+                     cli_message_safe(old->path), cli_claim_grouped(old->wrong, wrong),
+                     cli_claim_grouped(all, rows), old->first_wrong);
+    }
+}
+
+void cli_grow_put_verified(const cli_old_graph *old, cli_json *json)
+{
+    if (old->verified) {
+        cli_json_open(json, NULL);
+        cli_json_text(json, "graph", old->path);
+        cli_json_int(json, "rows", kith_result_neighbors(old->result)->rows);
+        cli_json_int(json, "wrong", old->wrong);
+        cli_json_int(json, "first_wrong", old->first_wrong);
+        cli_json_close(json);
+    }
 }
 
 /* ---- After ---------------------------------------------------------------------------------- */
@@ -104,12 +160,16 @@ int cli_grow_estimate(cli_grown *g)
 {
     cli_session *session = &g->job.session;
     kith_recall *recall = &g->job.descent.recall;
-    if (g->exact || recall->rows > 0 || g->args.sample == 0) {
+    if (g->exact == KITH_CERTIFIED || recall->rows > 0 || g->args.sample == 0) {
         return CLI_DONE;
     }
-    return cli_job_check(&g->job, kith_recall_estimate(session->ctx, &g->points, &g->job.forward,
-                                                       g->args.metric, g->args.recall_at,
-                                                       g->args.sample, g->args.seed, recall));
+    const int code = cli_job_check(
+        &g->job, kith_recall_estimate(session->ctx, &g->points, &g->job.forward, g->args.metric,
+                                      g->args.recall_at, g->args.sample, g->args.seed, recall));
+    if (code == CLI_DONE && recall->recall < 1.0) {
+        g->exact = KITH_APPROXIMATE; /* a neighbour is missing: that much is known */
+    }
+    return code;
 }
 
 int cli_grow_save(cli_grown *g)
@@ -120,8 +180,12 @@ int cli_grow_save(cli_grown *g)
         return cli_session_check(session, KITH_E_CANCELLED, g->args.output);
     }
     const double start = cli_clock_now();
-    g->job.descends = !g->exact;
-    int code = cli_job_save(&g->job, g->args.output, &g->job.forward, g->points.rows);
+    g->job.exact = g->exact;
+    int code = cli_session_check(
+        session, kith_fingerprint_make(session->ctx, &g->points, &g->job.points), g->args.output);
+    if (code == CLI_DONE) {
+        code = cli_job_save(&g->job, g->args.output, &g->job.forward, &g->job.points);
+    }
     if (code == CLI_DONE && points != NULL) {
         code =
             cli_session_check(session, kith_points_save(session->ctx, points, &g->points), points);
@@ -151,19 +215,19 @@ void cli_grow_print(const cli_grown *g)
                  kith_metric_name(g->args.metric), g->args.k);
     if (verbose) {
         (void)printf("method: %s\n", g->method);
-        if (g->job.descent.round_count > 0 && !g->exact) {
+        if (g->job.descent.round_count > 0 && g->exact != KITH_CERTIFIED) {
             cli_descent_print_rounds(&g->job);
         }
         cli_peak_print(g->job.report.gpu_peak_bytes);
     }
-    if (g->exact) {
-        (void)printf("exact: certified\n");
-    } else {
+    cli_claim_print(g->exact, &g->job.points);
+    if (g->exact != KITH_CERTIFIED) {
         cli_descent_print_missed(&g->job);
         cli_descent_print_estimate(&g->job.descent.recall, "points");
     }
     cli_seconds_print(steps, g->job.session.start, verbose);
-    (void)printf("output: %s\n", cli_message_safe(g->args.output));
+    (void)printf("output: %s%s\n", cli_message_safe(g->args.output),
+                 cli_claim_lost(g->args.output, g->args.format));
 }
 
 void cli_grow_put(const cli_grown *g, cli_json *json)
@@ -178,10 +242,10 @@ void cli_grow_put(const cli_grown *g, cli_json *json)
     cli_json_text(json, "dtype", kith_dtype_name(g->points.dtype));
     cli_json_int(json, "k", g->args.k);
     cli_json_text(json, "metric", kith_metric_name(g->args.metric));
-    cli_json_bool(json, "exact", g->exact);
-    if (g->job.descent.round_count > 0 && !g->exact) {
+    cli_claim_put(g->exact, &g->job.points, json);
+    if (g->job.descent.round_count > 0 && g->exact != KITH_CERTIFIED) {
         cli_descent_put(&g->job, json);
-    } else if (!g->exact && g->job.descent.recall.rows > 0) {
+    } else if (g->exact != KITH_CERTIFIED && g->job.descent.recall.rows > 0) {
         cli_descent_put_estimate(&g->job.descent.recall, json);
     }
     cli_seconds_put(steps, g->job.session.start, json);

@@ -10,14 +10,18 @@ typedef struct cli_old_graph {
     const char *path;
     kith_result *result;
     cli_points points;
+    kith_result_meta known; /* of it, after its points were looked at, and after --verify */
+    bool verified;
+    int64_t wrong; /* rows that --verify found */
+    int64_t first_wrong;
 } cli_old_graph;
 
 typedef struct cli_grown {
-    cli_args args;      /* with metric and k in force */
-    cli_job job;        /* of the answer; corpus.matrix is what it is a graph of */
-    kith_matrix points; /* of the answer */
-    bool exact;         /* the answer is */
-    const char *method; /* "exact", "descent", "search" */
+    cli_args args;        /* with metric and k in force */
+    cli_job job;          /* of the answer; corpus.matrix is what it is a graph of */
+    kith_matrix points;   /* of the answer */
+    kith_exactness exact; /* of the answer */
+    const char *method;   /* "exact", "descent", "search" */
     double seconds_read;
     double seconds_build; /* of a graph that had to be built first */
     double seconds_work;
@@ -28,14 +32,19 @@ typedef struct cli_grown {
 
 /* -o and --points-out can be written, and are no input. */
 int cli_grow_check_outputs(const cli_args *args);
-/* Opens both, and checks that the graph is one of the points, and of the metric that is asked for;
- * of the first one that says its metric it is taken. */
+/* Opens both, and checks that the graph is one of these points, as far as it says, and of the
+ * metric that is asked for; of the first one that says its metric it is taken. */
 int cli_grow_open(cli_grown *g, const char *graph, const char *points, cli_old_graph *old);
 void cli_grow_close(cli_old_graph *old);
 /* Points of two files have the same columns and the same type. */
 int cli_grow_check_points(const cli_points *first, const cli_points *second);
-/* Whether a file says that its graph is exact. */
-bool cli_grow_is_exact(const cli_old_graph *old);
+/* With --verify, of a graph that is not certified: solves its points anew. */
+int cli_grow_verify(cli_grown *g, cli_old_graph *old);
+/* The lists, with what is known of them. */
+kith_neighbors cli_grow_lists(const cli_old_graph *old);
+/* What --verify found: lines, or an element of the array "verified". */
+void cli_grow_print_verified(const cli_old_graph *old);
+void cli_grow_put_verified(const cli_old_graph *old, cli_json *json);
 /* Of an answer that is not exact, where its recall is not known yet. */
 int cli_grow_estimate(cli_grown *g);
 /* The table to -o, the points to --points-out. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli.h"
+#include "cli_claim.h"
 #include "cli_json.h"
 #include "cli_message.h"
 #include "cli_quality.h"
@@ -34,6 +35,12 @@ static bool is_table(kith_kind kind)
     return kind == KITH_KIND_GRAPH || kind == KITH_KIND_RESULT;
 }
 
+/* Neighbours of some kind: there is something to be exact. */
+static bool is_found(kith_kind kind)
+{
+    return is_table(kind) || kind == KITH_KIND_RANGES;
+}
+
 static void print_json(const char *path, const kith_file_info *info, const cli_quality *quality)
 {
     cli_json json;
@@ -47,7 +54,9 @@ static void print_json(const char *path, const kith_file_info *info, const cli_q
     cli_json_int(&json, is_table(info->kind) ? "k" : "d", info->cols);
     cli_json_text(&json, "metric",
                   info->metric != KITH_METRIC_DEFAULT ? kith_metric_name(info->metric) : NULL);
-    cli_json_bool(&json, "exact", info->exact == 1);
+    if (is_found(info->kind)) {
+        cli_claim_put(info->exact, &info->points, &json);
+    }
     if (info->recall >= 0.0) {
         cli_json_open(&json, "recall");
         cli_json_int(&json, "at", info->recall_at);
@@ -82,8 +91,8 @@ static void print_text(const char *path, const kith_file_info *info, const cli_q
     if (info->metric != KITH_METRIC_DEFAULT) {
         (void)printf("metric: %s\n", kith_metric_name(info->metric));
     }
-    if (info->exact == 1) {
-        (void)printf("exact: certified\n");
+    if (is_found(info->kind)) {
+        cli_claim_print(info->exact, &info->points);
     }
     if (info->recall >= 0.0) {
         (void)printf("recall@%" PRId64 ": %.4f (estimate)\n", info->recall_at, info->recall);

@@ -191,28 +191,37 @@ int cli_job_allocate(cli_job *job, kith_neighbors *table, int64_t rows)
                     rows, k);
 }
 
-kith_result_meta cli_job_meta(const cli_job *job, int64_t corpus_rows)
+int cli_job_claim(cli_job *job)
+{
+    const int code = cli_claim_make(&job->session, &job->corpus, &job->points);
+    return code == CLI_DONE && cli_given(job->args, CLI_OPT_BOTH)
+               ? cli_claim_make(&job->session, &job->queries, &job->asked)
+               : code;
+}
+
+kith_result_meta cli_job_meta(const cli_job *job, const kith_fingerprint *points)
 {
     kith_result_meta meta = kith_result_meta_default();
     meta.kind = job->queries.matrix == NULL ? KITH_KIND_GRAPH : KITH_KIND_RESULT;
     meta.metric = cli_job_metric(job);
-    const bool walks = job->graph != NULL;
-    const kith_recall *recall = walks ? &job->walk.recall : &job->descent.recall;
-    meta.exact = walks ? job->walk.exact : !job->descends || job->descent.exact == 1;
-    if (meta.exact == 0 && recall->rows > 0) {
+    const kith_recall *recall = job->graph != NULL ? &job->walk.recall : &job->descent.recall;
+    meta.exact = job->exact;
+    if (meta.exact == KITH_APPROXIMATE && recall->rows > 0) {
         meta.recall = recall->recall;
         meta.recall_at = recall->at;
     }
-    meta.corpus_rows = corpus_rows;
+    meta.corpus_rows = points->rows;
+    meta.points = *points;
     return meta;
 }
 
-int cli_job_save(cli_job *job, const char *path, const kith_neighbors *table, int64_t corpus_rows)
+int cli_job_save(cli_job *job, const char *path, const kith_neighbors *table,
+                 const kith_fingerprint *points)
 {
     if (path == NULL) {
         return CLI_DONE;
     }
-    const kith_result_meta meta = cli_job_meta(job, corpus_rows);
+    const kith_result_meta meta = cli_job_meta(job, points);
     return cli_session_check(
         &job->session, kith_result_save(job->session.ctx, path, job->args->format, table, &meta),
         path);
@@ -222,7 +231,7 @@ int cli_job_save_forward(cli_job *job)
 {
     const char *path = job->args->distances;
     const kith_neighbors *table = &job->forward;
-    const int code = cli_job_save(job, job->args->output, table, job->corpus.matrix->rows);
+    const int code = cli_job_save(job, job->args->output, table, &job->points);
     if (code != CLI_DONE || path == NULL) {
         return code;
     }

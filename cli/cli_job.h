@@ -4,6 +4,7 @@
 #ifndef CLI_JOB_H
 #define CLI_JOB_H
 
+#include "cli_claim.h"
 #include "cli_json.h"
 #include "cli_session.h"
 
@@ -34,6 +35,9 @@ typedef struct cli_job {
     kith_result *graph; /* that a search walks on; NULL: none does */
     kith_graph_search_report walk;
     kith_report report;
+    kith_exactness exact;    /* of the answer */
+    kith_fingerprint points; /* of the corpus: what the answer is of */
+    kith_fingerprint asked;  /* of the queries, where their rows are an answer, too */
     double seconds_read;
     double seconds_write;
 } cli_job;
@@ -76,13 +80,16 @@ int cli_job_check(cli_job *job, kith_status status);
 int cli_job_check_rows(cli_job *job, kith_status status, int64_t first);
 /* A table of rows x k. */
 int cli_job_allocate(cli_job *job, kith_neighbors *table, int64_t rows);
-/* Writes a table where a path was given. */
-int cli_job_save(cli_job *job, const char *path, const kith_neighbors *table, int64_t corpus_rows);
+/* points, and asked. */
+int cli_job_claim(cli_job *job);
+/* Writes a table where a path was given; points: that its ids are rows of. */
+int cli_job_save(cli_job *job, const char *path, const kith_neighbors *table,
+                 const kith_fingerprint *points);
 /* Writes the forward table to -o, and its distances to --distances. */
 int cli_job_save_forward(cli_job *job);
 /* Writes the ranges to -o. */
 int cli_job_save_ranges(cli_job *job);
-kith_result_meta cli_job_meta(const cli_job *job, int64_t corpus_rows);
+kith_result_meta cli_job_meta(const cli_job *job, const kith_fingerprint *points);
 
 /* Radius search, with or without queries. */
 extern const cli_engine cli_engine_radius;

@@ -16,10 +16,10 @@ typedef struct merging {
     cli_old_graph old[SETS]; /* of kith add the second has no result */
     kith_neighbors lists[SETS];
     uint32_t *built; /* ids of the graph of new points */
-    bool built_exactly;
+    kith_result_meta built_known;
     void *joined; /* rows of both files */
     bool across;  /* the exact engine looks at all pairs across */
-    bool chose;   /* kith add did, by these seconds: */
+    bool chose;   /* by these seconds: */
     double exact_seconds;
     double descent_seconds;
     kith_plan plan;
@@ -128,7 +128,22 @@ static kith_search_params exact_params(const merging *m)
     return params;
 }
 
-/* kith add meets exactly, unless a descent with all points is sooner by more than a doubt. */
+/* A new graph is made exactly where it is met exactly. */
+static bool are_certified(const merging *m)
+{
+    return m->old[0].known.exact == KITH_CERTIFIED &&
+           (adds(m) || m->old[1].known.exact == KITH_CERTIFIED);
+}
+
+/* What only a descent does. */
+static bool asks_for_descent(const cli_args *args)
+{
+    return (args->recall > 0.0 && args->recall < 1.0) || cli_given(args, CLI_OPT_ROUNDS) ||
+           cli_given(args, CLI_OPT_START);
+}
+
+/* Exactly, unless a descent is asked for; or, where the answer would not be exact anyway, sooner by
+ * more than a doubt. */
 static int choose_way(merging *m)
 {
     cli_grown *g = &m->grown;
@@ -147,9 +162,9 @@ static int choose_way(merging *m)
     }
     m->exact_seconds = estimate.seconds_exact;
     m->descent_seconds = estimate.seconds_descent;
-    m->across = cli_given(&g->args, CLI_OPT_EXACT);
-    m->chose = adds(m) && !m->across && g->args.recall == 0.0 &&
-               !cli_given(&g->args, CLI_OPT_ROUNDS) && !cli_given(&g->args, CLI_OPT_START);
+    m->across = cli_given(&g->args, CLI_OPT_EXACT) ||
+                (!asks_for_descent(&g->args) && (are_certified(m) || g->args.recall >= 1.0));
+    m->chose = !m->across && !asks_for_descent(&g->args);
     m->across |= m->chose && estimate.pays == 0;
     if (m->across) {
         const kith_search_params exact = exact_params(m);
@@ -223,8 +238,10 @@ static int build(merging *m)
         return cli_fail(m->old[1].points.path,
                         "no memory for a graph of the new points (free some memory, or add fewer)");
     }
-    m->lists[1] = (kith_neighbors){.ids = m->built, .rows = points->rows, .k = wide};
-    m->built_exactly = true;
+    m->built_known = kith_result_meta_default();
+    m->built_known.exact = KITH_CERTIFIED;
+    m->lists[1] =
+        (kith_neighbors){.ids = m->built, .rows = points->rows, .k = wide, .meta = &m->built_known};
     if (has == 0) {
         m->built[0] = KITH_ID_NONE;
         return CLI_DONE;
@@ -246,7 +263,7 @@ static int build(merging *m)
         status = kith_graph_exact(ctx, points, &exact, &m->lists[1]);
     } else if (status == KITH_OK) {
         status = kith_graph_descent(ctx, points, &params, &m->lists[1], &report);
-        m->built_exactly = report.exact == 1;
+        m->built_known.exact = report.exact == 1 ? KITH_CERTIFIED : KITH_APPROXIMATE;
     }
     g->seconds_build = cli_clock_now() - start;
     return cli_session_check(&g->job.session, status, m->old[1].points.path);
@@ -295,11 +312,10 @@ static int merge(merging *m)
     if (status != KITH_OK) {
         return check_merge(m, status);
     }
-    const bool both = cli_grow_is_exact(&m->old[0]) &&
-                      (adds(m) ? m->built_exactly : cli_grow_is_exact(&m->old[1]));
-    g->exact = m->across ? both : g->job.descent.exact == 1;
     g->job.report.struct_size = (uint32_t)sizeof g->job.report;
-    return cli_job_check(&g->job, kith_ctx_report(ctx, &g->job.report));
+    const int code = cli_job_check(&g->job, kith_ctx_report(ctx, &g->job.report));
+    g->exact = g->job.report.exact;
+    return code;
 }
 
 static void print(const merging *m)
@@ -316,6 +332,13 @@ static void print(const merging *m)
             cli_json_number(&json, "descent_seconds", m->descent_seconds);
             cli_json_close(&json);
         }
+        if (cli_given(&g->args, CLI_OPT_VERIFY)) {
+            cli_json_open_array(&json, "verified");
+            for (int i = 0; i < SETS; i++) {
+                cli_grow_put_verified(&m->old[i], &json);
+            }
+            cli_json_close_array(&json);
+        }
         cli_grow_put(g, &json);
         cli_json_end(&json);
     } else if (!cli_given(&g->args, CLI_OPT_QUIET)) {
@@ -327,6 +350,9 @@ static void print(const merging *m)
         if (cli_given(&g->args, CLI_OPT_VERBOSE)) {
             print_choice(m);
         }
+        for (int i = 0; i < SETS; i++) {
+            cli_grow_print_verified(&m->old[i]);
+        }
         cli_grow_print(g);
     }
 }
@@ -334,7 +360,7 @@ static void print(const merging *m)
 static int solve(merging *m)
 {
     cli_grown *g = &m->grown;
-    m->lists[0] = *kith_result_neighbors(m->old[0].result);
+    m->lists[0] = cli_grow_lists(&m->old[0]);
     int code = cli_job_check_memory(g->job.corpus.path, need_of(m), g->args.memory_bytes);
     if (code == CLI_DONE) {
         code = cli_job_allocate(&g->job, &g->job.forward, g->points.rows);
@@ -342,7 +368,7 @@ static int solve(merging *m)
     if (code == CLI_DONE && adds(m)) {
         code = build(m);
     } else if (code == CLI_DONE) {
-        m->lists[1] = *kith_result_neighbors(m->old[1].result);
+        m->lists[1] = cli_grow_lists(&m->old[1]);
     }
     if (code == CLI_DONE) {
         code = merge(m);
@@ -359,6 +385,9 @@ static int run(merging *m)
     const double start = cli_clock_now();
     int code = read_all(m);
     g->seconds_read = cli_clock_now() - start;
+    for (int i = 0; i < SETS && code == CLI_DONE && !cli_given(&g->args, CLI_OPT_DRY_RUN); i++) {
+        code = m->old[i].result != NULL ? cli_grow_verify(g, &m->old[i]) : CLI_DONE;
+    }
     if (code == CLI_DONE) {
         code = choose_way(m);
         g->method = m->across ? "exact" : "descent";

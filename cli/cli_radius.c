@@ -27,7 +27,7 @@ int cli_job_save_ranges(cli_job *job)
     if (path == NULL) {
         return CLI_DONE;
     }
-    kith_result_meta meta = cli_job_meta(job, job->corpus.matrix->rows);
+    kith_result_meta meta = cli_job_meta(job, &job->points);
     meta.kind = KITH_KIND_RANGES;
     return cli_session_check(&job->session,
                              kith_ranges_save(job->session.ctx, path, job->ranges, &meta), path);

@@ -102,7 +102,6 @@ static int read_all(removing *r)
     if (g->args.metric == KITH_METRIC_DEFAULT) {
         g->args.metric = KITH_EUCLIDEAN;
     }
-    g->exact = code == CLI_DONE && cli_grow_is_exact(&r->old);
     return code == CLI_DONE ? keep_points(r) : code;
 }
 
@@ -125,20 +124,25 @@ static int remove_points(removing *r)
     params.metric = g->args.metric;
     params.k = g->args.k;
     params.flags = cli_given(&g->args, CLI_OPT_INCLUDE_SELF) ? (uint32_t)KITH_INCLUDE_SELF : 0;
-    params.approximate = !g->exact;
+    params.approximate = r->old.known.exact != KITH_CERTIFIED;
     r->report.struct_size = (uint32_t)sizeof r->report;
     const double start = cli_clock_now();
-    const kith_status status =
-        kith_graph_remove(ctx, r->old.points.matrix, kith_result_neighbors(r->old.result),
-                          r->removed, &params, &g->job.forward, r->map, &r->report);
+    const kith_neighbors lists = cli_grow_lists(&r->old);
+    const kith_status status = kith_graph_remove(ctx, r->old.points.matrix, &lists, r->removed,
+                                                 &params, &g->job.forward, r->map, &r->report);
     g->seconds_work = cli_clock_now() - start;
     const bool listed = strncmp(kith_ctx_detail(ctx), "graph[", 6) == 0; /* what it complains of */
     const int code = status != KITH_OK && listed
                          ? cli_session_check(&g->job.session, status, r->old.path)
                          : cli_job_check(&g->job, status);
     g->job.report.struct_size = (uint32_t)sizeof g->job.report;
-    g->method = r->report.anew == 0 ? "search" : g->exact ? "exact" : "descent";
-    return code == CLI_DONE ? cli_job_check(&g->job, kith_ctx_report(ctx, &g->job.report)) : code;
+    g->method = r->report.anew == 0 ? "search" : params.approximate == 0 ? "exact" : "descent";
+    if (code != CLI_DONE) {
+        return code;
+    }
+    const int told = cli_job_check(&g->job, kith_ctx_report(ctx, &g->job.report));
+    g->exact = g->job.report.exact;
+    return told;
 }
 
 /* New ids as numbers of a file, -1 of rows that left. */
@@ -168,6 +172,9 @@ static int solve(removing *r)
 {
     cli_grown *g = &r->grown;
     int code = cli_job_check_memory(g->job.corpus.path, need_of(r), g->args.memory_bytes);
+    if (code == CLI_DONE) {
+        code = cli_grow_verify(g, &r->old);
+    }
     if (code == CLI_DONE) {
         code = cli_job_allocate(&g->job, &g->job.forward, r->left);
     }
@@ -202,6 +209,11 @@ static void print(const removing *r, bool dry)
         } else {
             cli_json_int(&json, "repaired", r->report.repaired);
             cli_json_bool(&json, "anew", r->report.anew == 1);
+            if (r->old.verified) {
+                cli_json_open_array(&json, "verified");
+                cli_grow_put_verified(&r->old, &json);
+                cli_json_close_array(&json);
+            }
             cli_grow_put(g, &json);
         }
         cli_json_end(&json);
@@ -213,6 +225,7 @@ static void print(const removing *r, bool dry)
         (void)printf("removed: %" PRId64 " of %" PRId64 " points, %" PRId64 " rows %s\n", gone,
                      gone + r->left, r->report.repaired,
                      r->report.anew == 1 ? "made anew" : "searched for again");
+        cli_grow_print_verified(&r->old);
         cli_grow_print(g);
     }
 }

@@ -103,7 +103,8 @@ static void print_output(const cli_job *job)
     const char *const paths[] = {job->args->output, job->args->output_back, job->args->distances};
     for (int i = 0; i < 3; i++) {
         if (paths[i] != NULL) {
-            (void)printf("output: %s\n", cli_message_safe(paths[i]));
+            (void)printf("output: %s%s\n", cli_message_safe(paths[i]),
+                         i < 2 ? cli_claim_lost(paths[i], job->args->format) : "");
         }
     }
     if (job->sharded.parts > 0) {
@@ -158,12 +159,11 @@ static void print_work(const cli_job *job)
 
 static void print_exactness(const cli_job *job)
 {
+    cli_claim_print(job->exact, &job->points);
     if (job->graph != NULL) {
         cli_walk_print_recall(job);
     } else if (job->descends) {
         cli_descent_print_recall(job);
-    } else {
-        (void)printf("exact: certified\n");
     }
 }
 
@@ -245,7 +245,7 @@ static void put_selected(const cli_job *job, cli_json *json)
 static void put_done(const cli_job *job, const cli_engine *engine, cli_json *json)
 {
     cli_step steps[STEPS];
-    cli_json_bool(json, "exact", job->report.exact == 1);
+    cli_claim_put(job->exact, &job->points, json);
     cli_json_text(json, "screen", job->report.screen);
     cli_json_text(json, "gpu", job->report.gpu[0] != '\0' ? job->report.gpu : NULL);
     list_steps(job, steps);

@@ -68,7 +68,8 @@ static int solve_and_save(cli_job *job, const cli_engine *engine)
     if (code != CLI_DONE) {
         return code;
     }
-    if (job->report.exact != 1 && !job->descends && job->graph == NULL) {
+    job->exact = job->report.exact;
+    if (job->exact != KITH_CERTIFIED && !job->descends && job->graph == NULL) {
         return cli_fail(job->corpus.path, "the answer was not certified, nothing was written "
                                           "(this should be impossible, please report it)");
     }
@@ -76,7 +77,10 @@ static int solve_and_save(cli_job *job, const cli_engine *engine)
         return cli_session_check(&job->session, KITH_E_CANCELLED, job->corpus.path);
     }
     const double start = cli_clock_now();
-    code = engine->save(job);
+    code = job->points.rows == 0 ? cli_job_claim(job) : CLI_DONE;
+    if (code == CLI_DONE) {
+        code = engine->save(job);
+    }
     job->seconds_write = cli_clock_now() - start;
     return code;
 }

@@ -53,10 +53,8 @@ static int solve_both(cli_job *job)
 static int save_both(cli_job *job)
 {
     const cli_args *args = job->args;
-    const int code = cli_job_save(job, args->output, &job->forward, job->corpus.matrix->rows);
-    return code != CLI_DONE
-               ? code
-               : cli_job_save(job, args->output_back, &job->back, job->queries.matrix->rows);
+    const int code = cli_job_save(job, args->output, &job->forward, &job->points);
+    return code != CLI_DONE ? code : cli_job_save(job, args->output_back, &job->back, &job->asked);
 }
 
 static bool chooses(const kith_neighbors *table, int64_t row, uint32_t id)

@@ -125,6 +125,7 @@ static int solve(cli_job *job)
     code = check(job, kith_graph_shards(job->session.ctx, job->corpus.matrix, &r.shards,
                                         args->shards, args->output, &job->sharded));
     job->descent.recall = job->sharded.recall;
+    job->points = job->sharded.points;
     return code == CLI_INTERRUPTED ? tell_interrupted(job) : code;
 }
 

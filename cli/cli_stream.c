@@ -120,10 +120,14 @@ static int open_output(streaming *s)
     const cli_args *args = job->args;
     char same[CLI_SAME_BYTES];
     int code = cli_same_describe(args, same);
+    if (code == CLI_DONE) {
+        code = cli_job_claim(job);
+    }
     if (code != CLI_DONE) {
         return code;
     }
-    const kith_result_meta meta = cli_job_meta(job, job->corpus.matrix->rows);
+    job->exact = KITH_CERTIFIED; /* each chunk is, or the job fails */
+    const kith_result_meta meta = cli_job_meta(job, &job->points);
     kith_result_stream_params params = kith_result_stream_params_default();
     params.format = args->format;
     params.rows = job->queries.matrix->rows;

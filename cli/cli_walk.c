@@ -32,7 +32,9 @@ static int check_graph(cli_job *job)
                         rows, job->corpus.path, job->corpus.matrix->rows);
     }
     job->own_metric = meta->metric;
-    return cli_job_check_k(job->corpus.path, job->args->k, rows, "points");
+    const int code = cli_claim_check(&job->session, path, meta, &job->corpus);
+    return code == CLI_DONE ? cli_job_check_k(job->corpus.path, job->args->k, rows, "points")
+                            : code;
 }
 
 int cli_walk_read(cli_job *job)
@@ -62,9 +64,11 @@ int cli_walk_solve(cli_job *job)
         return code;
     }
     job->walk.struct_size = (uint32_t)sizeof job->walk;
+    kith_neighbors graph = *kith_result_neighbors(job->graph);
+    graph.meta = NULL; /* check_graph has looked at it */
     const kith_status status =
-        kith_graph_search(job->session.ctx, job->corpus.matrix, kith_result_neighbors(job->graph),
-                          job->queries.matrix, &params, &job->forward, &job->walk);
+        kith_graph_search(job->session.ctx, job->corpus.matrix, &graph, job->queries.matrix,
+                          &params, &job->forward, &job->walk);
     return strncmp(kith_ctx_detail(job->session.ctx), "graph", 5) == 0
                ? cli_session_check(&job->session, status, args->paths[0])
                : cli_job_check(job, status);
@@ -89,7 +93,7 @@ void cli_walk_print(const cli_job *job)
 void cli_walk_print_recall(const cli_job *job)
 {
     if (job->walk.exact == 1) {
-        (void)printf("exact: walks would have taken longer than to compare all points\n");
+        (void)printf("walks would have taken longer than to compare all points\n");
     } else {
         cli_descent_print_estimate(&job->walk.recall, "queries");
     }

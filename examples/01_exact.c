@@ -15,7 +15,7 @@ int main(int argc, char **argv)
     const char *path = argc > 1 ? argv[1] : "examples/data/digits.u8bin";
     kith_ctx *ctx = NULL;
     kith_points *file = NULL;
-    kith_neighbors table = {NULL, NULL, NULL, 0, K};
+    kith_neighbors table = {.k = K};
     kith_search_params params = kith_search_params_default();
     int failed = 1;
 

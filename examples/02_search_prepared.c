@@ -29,7 +29,7 @@ static kith_status search_batches(kith_ctx *ctx, const kith_corpus *corpus)
 {
     uint32_t ids[BATCH * K];
     float distances[BATCH * K];
-    const kith_neighbors found = {ids, distances, NULL, BATCH, K};
+    const kith_neighbors found = {.ids = ids, .distances = distances, .rows = BATCH, .k = K};
     kith_search_params params = kith_search_params_default();
     params.k = K;
     for (int64_t batch = 0; batch < BATCHES; batch++) {

@@ -37,7 +37,7 @@ int main(int argc, char **argv)
     kith_ctx *ctx = NULL;
     kith_points *file = NULL;
     unsigned char *patches = NULL;
-    kith_neighbors table = {NULL, NULL, NULL, 0, K};
+    kith_neighbors table = {.k = K};
     kith_descent_params params = kith_descent_params_default();
     kith_descent_report report;
     int failed = 1;

@@ -205,6 +205,59 @@ typedef double (*kith_distance_fn)(void *arg, const void *query, const void *poi
 /* Marks an empty slot of a list: exact engines leave them behind a radius limit alone. */
 #define KITH_ID_NONE UINT32_MAX
 
+/* What may be said of neighbours. Nobody claims by default. */
+typedef enum kith_exactness {
+    KITH_EXACTNESS_UNKNOWN = 0,
+    KITH_CERTIFIED = 1,  /* the true ones: every discarded pair was discarded by proof */
+    KITH_APPROXIMATE = 2 /* a true one may be missing */
+} kith_exactness;
+
+/* Which points: their shape, their type and a checksum of their values, row by row
+ * (docs/format.md). Points that differ in any bit have another one; who wants to deceive can. */
+typedef struct kith_fingerprint {
+    int64_t rows; /* 0: unknown */
+    int32_t cols;
+    kith_dtype dtype;
+    uint64_t checksum;
+} kith_fingerprint;
+
+/* Reads all points once, on all threads; the same for any stride and number of threads. Not of
+ * points on a GPU. Returns KITH_E_ARGUMENT, E_MEMORY, E_CANCELLED; out->rows is 0 then. */
+KITH_API kith_status kith_fingerprint_make(kith_ctx *ctx, const kith_matrix *points,
+                                           kith_fingerprint *out);
+
+typedef enum kith_kind {
+    KITH_KIND_NONE = 0,
+    KITH_KIND_POINTS = 1,
+    KITH_KIND_GRAPH = 2,  /* each point's neighbours among the same points */
+    KITH_KIND_RESULT = 3, /* queries' neighbours in a corpus */
+    KITH_KIND_CORPUS = 4,
+    KITH_KIND_RANGES = 5,
+    KITH_KIND_TREE = 6 /* a corpus with a tree */
+} kith_kind;
+
+/* What is known of neighbours. */
+typedef struct kith_result_meta {
+    uint32_t struct_size; /* set by kith_result_meta_default() */
+    kith_kind kind;
+    kith_metric metric;   /* KITH_METRIC_DEFAULT = unknown */
+    kith_exactness exact; /* certified: of stated points */
+    int64_t corpus_rows;  /* 0 = unknown */
+    double recall;        /* when approximate: estimate, < 0 = unknown */
+    int64_t recall_at;
+    int64_t first_row;       /* of a part of a graph that was opened alone; is not saved */
+    kith_fingerprint points; /* that the ids are rows of: a graph's points, a search's corpus */
+} kith_result_meta;
+
+static inline kith_result_meta kith_result_meta_default(void)
+{
+    kith_result_meta meta;
+    memset(&meta, 0, sizeof meta);
+    meta.struct_size = (uint32_t)sizeof meta;
+    meta.recall = -1.0;
+    return meta;
+}
+
 /* A borrowed rows x k table of neighbours that the caller owns; row i begins at entry i * k. A row
  * is ascending by (key, id). Of an output any of the three pointers may be NULL: that part is then
  * not written; of an input the call says which it reads. distances64 is the canonical distance,
@@ -215,6 +268,10 @@ typedef struct kith_neighbors {
     double *distances64;
     int64_t rows;
     int64_t k;
+    /* Of an input, what is known of it; NULL = nothing. A call that is given points with a graph
+     * refuses a graph of other points or of another metric (KITH_E_ARGUMENT, both are named). Of an
+     * output it is not read: kith_report.exact says what that is. */
+    const kith_result_meta *meta;
 } kith_neighbors;
 
 /* ---- 5. Exact search and graphs ------------------------------------------------------------- */
@@ -496,42 +553,14 @@ typedef enum kith_format {
     KITH_FORMAT_KITH = 6
 } kith_format;
 
-typedef enum kith_kind {
-    KITH_KIND_NONE = 0,
-    KITH_KIND_POINTS = 1,
-    KITH_KIND_GRAPH = 2,  /* each point's neighbours among the same points */
-    KITH_KIND_RESULT = 3, /* queries' neighbours in a corpus */
-    KITH_KIND_CORPUS = 4,
-    KITH_KIND_RANGES = 5,
-    KITH_KIND_TREE = 6 /* a corpus with a tree */
-} kith_kind;
-
-typedef struct kith_result_meta {
-    uint32_t struct_size; /* set by kith_result_meta_default() */
-    kith_kind kind;
-    kith_metric metric;
-    int32_t exact;       /* 1: certified exact */
-    int64_t corpus_rows; /* 0 = unknown */
-    double recall;       /* when not exact: estimate, < 0 = unknown */
-    int64_t recall_at;
-    int64_t first_row; /* of a part of a graph that was opened alone; is not saved */
-} kith_result_meta;
-
-static inline kith_result_meta kith_result_meta_default(void)
-{
-    kith_result_meta meta;
-    memset(&meta, 0, sizeof meta);
-    meta.struct_size = (uint32_t)sizeof meta;
-    meta.recall = -1.0;
-    return meta;
-}
-
 /* KITH_FORMAT_AUTO for a name that is none of npz csr ivecs ibin knn kith. */
 KITH_API kith_format kith_format_parse(const char *name);
 
 /* neighbors: ids, and distances where the format holds them; ivecs and ibin hold ids alone. Ranges
- * are written as .npz (csr) or .kith. Equal answers are equal files: no date, host or backend is
- * stored. */
+ * are written as .npz (csr) or .kith. meta: .npz, csr and .kith hold it, ivecs, ibin and knn
+ * cannot, and what is opened from them is unknown. KITH_E_ARGUMENT where it is certified of unknown
+ * points, or of another number of rows than corpus_rows. neighbors.meta is not read. Equal answers
+ * are equal files: no date, host or backend is stored. */
 KITH_API kith_status kith_result_save(kith_ctx *ctx, const char *path, kith_format format,
                                       const kith_neighbors *neighbors,
                                       const kith_result_meta *meta);
@@ -541,8 +570,9 @@ typedef struct kith_result kith_result;
 /* A .kith file that names parts (kith_shard.h) is the whole graph: ids and distances of all parts
  * stand one behind the other, mapped from their files, whose checksums are right. */
 KITH_API kith_status kith_result_open(kith_ctx *ctx, const char *path, kith_result **out);
-/* ids always; distances NULL where the format has none. Valid as long as the result. The view is
- * read-only although its pointers are not const: it may lie in a mapped file. */
+/* ids always; distances NULL where the format has none; meta is that of the result. Valid as long
+ * as the result. The view is read-only although its pointers are not const: it may lie in a mapped
+ * file. */
 KITH_API const kith_neighbors *kith_result_neighbors(const kith_result *result);
 KITH_API const kith_result_meta *kith_result_get_meta(const kith_result *result);
 KITH_API void kith_result_free(kith_result *result);
@@ -599,8 +629,8 @@ typedef struct kith_file_info {
     kith_kind kind;
     char format[16]; /* "fvecs", "npy" ... */
     kith_dtype dtype;
-    kith_metric metric; /* 0 when the file does not say */
-    int32_t exact;      /* 1 when the file says so */
+    kith_metric metric;   /* 0 when the file does not say */
+    kith_exactness exact; /* what the file says; unknown where it says nothing */
     int32_t reserved;
     int64_t rows;
     int64_t cols; /* d of points, k of results */
@@ -614,6 +644,7 @@ typedef struct kith_file_info {
     int32_t parts;     /* a graph in so many files, or of so many; 0: in one. file_bytes: of all */
     int32_t part;      /* this file is one of them, counted from 1; 0: it names them all */
     int64_t first_row; /* of a part: the row of the graph that its first one is */
+    kith_fingerprint points; /* of a graph or result: what its ids are rows of; rows 0: not known */
 } kith_file_info;
 /* What a file holds, from its header and size alone; of one that names parts, theirs too: a part
  * that is missing, or not the one that was written with the others, is an error. */
@@ -653,7 +684,8 @@ KITH_API kith_status kith_corpus_plan(kith_ctx *ctx, const kith_corpus *corpus,
 /* What the last search or graph call of this context did. */
 typedef struct kith_report {
     uint32_t struct_size; /* set by the caller to sizeof(kith_report) */
-    int32_t exact;        /* 1: every discarded pair was discarded by proof */
+    kith_exactness exact; /* of what was found. Of a graph that was made of others: certified where
+                             they are (kith_neighbors.meta), unknown where one is */
     double seconds_total;
     double seconds_check;   /* reading every value once: NaN, infinity, range */
     double seconds_prepare; /* mean, order, equal rows, rounded copies */

@@ -24,6 +24,10 @@ extern "C" {
  * empty (KITH_ID_NONE). Own ids in the lists are left out, or with KITH_INCLUDE_SELF compete.
  * One of the sets may be empty (first_rows 0 or points.rows); its graph may then be NULL. */
 
+/* What is known of the graphs (kith_neighbors.meta) is held against the points of their sets and
+ * the metric, and kith_report.exact of the answer is what both allow: an exact merge of certified
+ * graphs is certified, of graphs of which one is unknown it is unknown. */
+
 /* The graph of both, exact where both graphs are: each row is looked for in the other set, and
  * lists are merged by (canonical key, id). The bytes are those of kith_graph_exact of all points.
  * params: as for kith_graph_exact, but radius is 0 and exclude NULL. Cost: a canonical distance
@@ -43,12 +47,13 @@ KITH_API kith_status kith_graph_merge_exact(kith_ctx *ctx, const kith_matrix *po
 
 /* The graph of both by a descent that begins with the lists of both and with a few candidates of
  * the other set: far faster than a new graph. Lists may be those of approximate graphs, with empty
- * slots among them. params: as for kith_graph_descent, but start is auto and init NULL, and delta 0
- * means 0.01 on a GPU where near points of the other set can be screened; recall, sample, rounds,
- * seed and report mean what they mean there, report.start is KITH_START_GRAPH. Where points
- * are few they are solved exactly, whatever the graphs say (report.exact). No slot of the answer is
- * empty. Same bytes for the same seed, whatever the number of threads, on one kind of device.
- * Memory and errors as kith_graph_descent. */
+ * slots among them. params: as for kith_graph_descent, but init is NULL; start is auto
+ * or screen (near points of the other set are screened, where the metric can be) or random (they
+ * are drawn), not KITH_START_GRAPH; and delta 0 means 0.01 on a GPU where near points of the other
+ * set can be screened; recall, sample, rounds, seed and report mean what they mean there,
+ * report.start is KITH_START_GRAPH. Where points are few they are solved exactly, whatever the
+ * graphs say (report.exact). No slot of the answer is empty. Same bytes for the same seed, whatever
+ * the number of threads, on one kind of device. Memory and errors as kith_graph_descent. */
 KITH_API kith_status kith_graph_merge(kith_ctx *ctx, const kith_matrix *points, int64_t first_rows,
                                       const kith_neighbors *graph1, const kith_neighbors *graph2,
                                       const kith_descent_params *params, const kith_neighbors *out,
@@ -58,11 +63,23 @@ KITH_API kith_status kith_graph_merge(kith_ctx *ctx, const kith_matrix *points, 
  * kith_graph_merge_exact, at most, since what limits and bounds leave out is not known before; and
  * seconds_descent of kith_graph_merge with these params, the sample that tells its recall included.
  * pays: 1 where the descent is the sooner one by more than a doubt. From rates that were measured
- * on one machine: within a factor of some two elsewhere. */
+ * on one machine: within a factor of some two elsewhere. The rule of kith add and kith merge: exact
+ * where both graphs are certified or the descent does not pay, a descent where one was asked for.
+ */
 KITH_API kith_status kith_graph_merge_estimate(kith_ctx *ctx, const kith_matrix *points,
                                                int64_t first_rows,
                                                const kith_descent_params *params,
                                                kith_descent_estimate *estimate);
+
+/* Whether a graph is exact: points are solved anew, and *wrong is the number of rows whose first
+ * params.k ids are others than those of kith_graph_exact with these params, *first_wrong the first
+ * of them, -1 where there is none. Of the graph the ids alone are read. kith_report.exact is
+ * certified where no row is wrong, else approximate. Cost and statuses as kith_graph_exact, and a
+ * table of ids. */
+KITH_API kith_status kith_graph_verify(kith_ctx *ctx, const kith_matrix *points,
+                                       const kith_neighbors *graph,
+                                       const kith_search_params *params, int64_t *wrong,
+                                       int64_t *first_wrong);
 
 /* Points leave a graph. */
 typedef struct kith_remove_params {
@@ -96,7 +113,8 @@ typedef struct kith_remove_report {
  * points.rows numbers, the new id of each row, KITH_ID_NONE of those that left. Rows that have
  * fewer than k neighbours afterwards are searched for, exactly, in what is left; where they are
  * more than half, the graph is made anew. So an exact graph stays exact: the bytes of
- * kith_graph_exact of what is left. An approximate one stays approximate. report may be NULL. Cost:
+ * kith_graph_exact of what is left. One that is approximate or unknown
+ * (graph.meta) stays so, unless it is made anew. report may be NULL. Cost:
  * a search for the rows that lost neighbours, and a canonical distance for each id of the graph.
  * Memory: a copy of the points and of the graph's ids. Errors as kith_graph_exact. */
 KITH_API kith_status kith_graph_remove(kith_ctx *ctx, const kith_matrix *points,

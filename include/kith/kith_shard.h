@@ -134,6 +134,7 @@ typedef struct kith_shard_report {
     double rows_skipped;     /* of the pairs of rows in these, the share that bounds left out */
     int32_t parts; /* files that have the result, beside the one that names them; 0: one */
     int32_t reserved;
+    kith_fingerprint points; /* of all points, as the result says it */
 } kith_shard_report;
 
 /* The graph of points in the file at path, by lists in the folder, which is made where there is

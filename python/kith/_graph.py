@@ -149,7 +149,7 @@ class Graph:
             s.ResultMeta,
             kind=s.KIND_GRAPH if same else s.KIND_RESULT,
             metric=self._metric,
-            exact=int(self.exact),
+            exact=s.UNKNOWN if self.exact else s.APPROXIMATE,
             corpus_rows=self.n_points,
             recall=-1.0,
         )
@@ -176,7 +176,7 @@ class Graph:
             distances = np.full(shape, np.nan, np.float32)
         graph = cls.__new__(cls)
         metric = meta.metric or _metrics.EUCLIDEAN
-        graph._hold(ids, distances, metric, meta.corpus_rows or table.rows, meta.exact, owner)
+        graph._hold(ids, distances, metric, meta.corpus_rows or table.rows, meta.exact == 1, owner)
         return graph
 
     # ---- Other shapes ----------------------------------------------------------------------------

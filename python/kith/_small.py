@@ -53,7 +53,7 @@ class Frame(c.Structure):
     ]
 
 
-write = struct.Struct("Pqqii Pqqii IiqIIPPPiiiiid PPPqq").pack_into
+write = struct.Struct("Pqqii Pqqii IiqIIPPPiiiiid PPPqqP").pack_into
 _PARAMS_SIZE = c.sizeof(s.SearchParams)
 _FLOAT, _DOUBLE, _ID, _INDEX = (np.dtype(each) for each in ("f4", "f8", "u4", "i8"))
 _MOST_IDS = 1 << 16  # that a seat keeps room for
@@ -101,7 +101,7 @@ class _Seat:
         distances = _empty(shape, _DOUBLE if double else _FLOAT)
         at = address(distances)
         params = _PARAMS_SIZE, number, shape[1], flags, 0, 0, 0, 0, 0, 0, method, 0, 0, 0.0
-        table = self.ids_at, 0 if double else at, at if double else 0, *shape
+        table = self.ids_at, 0 if double else at, at if double else 0, *shape, 0
         write(self.frame, 0, *points, *queries, *params, *table)
         own = self.handle
         if corpus is not None:

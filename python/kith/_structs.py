@@ -17,6 +17,9 @@ METHOD_TREE = 2
 METHOD_DESCENT = 3
 KIND_GRAPH = 2
 KIND_RESULT = 3
+UNKNOWN = 0
+CERTIFIED = 1
+APPROXIMATE = 2
 
 PROGRESS = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_char_p, c.c_double, c.c_double)
 DISTANCE = c.CFUNCTYPE(c.c_double, c.c_void_p, c.c_void_p, c.c_void_p, c.c_int32)
@@ -68,6 +71,7 @@ class NeighborTable(c.Structure):
         ("distances64", c.c_void_p),
         ("rows", c.c_int64),
         ("k", c.c_int64),
+        ("meta", c.c_void_p),
     ]
 
 
@@ -213,16 +217,26 @@ class SelectionTable(c.Structure):
     _fields_ = [("values", c.c_void_p), ("ids", c.c_void_p)]
 
 
+class Fingerprint(c.Structure):
+    _fields_ = [
+        ("rows", c.c_int64),
+        ("cols", c.c_int32),
+        ("dtype", c.c_int),
+        ("checksum", c.c_uint64),
+    ]
+
+
 class ResultMeta(c.Structure):
     _fields_ = [
         ("struct_size", c.c_uint32),
         ("kind", c.c_int),
         ("metric", c.c_int),
-        ("exact", c.c_int32),
+        ("exact", c.c_int),
         ("corpus_rows", c.c_int64),
         ("recall", c.c_double),
         ("recall_at", c.c_int64),
         ("first_row", c.c_int64),
+        ("points", Fingerprint),
     ]
 
 

@@ -292,7 +292,7 @@ kith_status kin_descent_run(kith_ctx *ctx, kin_gpu *gpu, const kin_descent_job *
     }
     if (status == KITH_OK) {
         tell(&w, &own);
-        ctx->report.exact = own.exact;
+        ctx->report.exact = own.exact == 1 ? KITH_CERTIFIED : KITH_APPROXIMATE;
     }
     if (status == KITH_OK && report != NULL) {
         memcpy(report, &own, own.struct_size < sizeof own ? own.struct_size : sizeof own);

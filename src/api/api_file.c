@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Points, neighbours and selections from files and to files. */
 #include "base/base_try.h"
+#include "file/file_fingerprint.h"
 #include "file/file_inspect.h"
 #include "file/file_points.h"
 #include "file/file_result.h"
@@ -101,6 +102,22 @@ static kith_status check_matrix(kith_ctx *ctx, const kith_matrix *points)
     return KITH_OK;
 }
 
+kith_status kith_fingerprint_make(kith_ctx *ctx, const kith_matrix *points, kith_fingerprint *out)
+{
+    if (out != NULL) {
+        memset(out, 0, sizeof *out);
+    }
+    if (ctx == NULL) {
+        return KITH_E_ARGUMENT;
+    }
+    KIN_TRY(kin_ctx_begin(ctx));
+    if (out == NULL) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "out is NULL, must be room for a fingerprint");
+    }
+    KIN_TRY(check_matrix(ctx, points));
+    return kin_fingerprint_make(ctx, points, out);
+}
+
 kith_status kith_points_save(kith_ctx *ctx, const char *path, const kith_matrix *points)
 {
     KIN_TRY(begin(ctx, path, path));
@@ -118,6 +135,29 @@ kith_format kith_format_parse(const char *name)
         }
     }
     return KITH_FORMAT_AUTO;
+}
+
+/* Whose neighbours they are: wholly known, or not at all. */
+static kith_status check_points(kith_ctx *ctx, kith_result_meta *meta)
+{
+    const kith_fingerprint *points = &meta->points;
+    if (points->rows == 0) {
+        memset(&meta->points, 0, sizeof meta->points);
+        return meta->exact != KITH_CERTIFIED
+                   ? KITH_OK
+                   : kin_fail(ctx, KITH_E_ARGUMENT,
+                              "meta.exact is certified, but of unknown points (fill in meta.points "
+                              "with kith_fingerprint_make, or leave exact unknown)");
+    }
+    if (points->rows < 0 || points->cols < 1 || kith_dtype_bytes(points->dtype) == 0 ||
+        (meta->corpus_rows != 0 && meta->corpus_rows != points->rows)) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "meta.points are %" PRId64 " x %" PRId32 " of dtype %d, with "
+                        "meta.corpus_rows %" PRId64 " (make them with kith_fingerprint_make)",
+                        points->rows, points->cols, (int)points->dtype, meta->corpus_rows);
+    }
+    meta->corpus_rows = points->rows;
+    return KITH_OK;
 }
 
 /* The caller's meta as this library's version of it; NULL is a result of which nothing is known. */
@@ -144,6 +184,14 @@ static kith_status take_meta(kith_ctx *ctx, const kith_result_meta *meta, kith_r
         return kin_fail(ctx, KITH_E_ARGUMENT,
                         "meta.recall is %g, must be 0 to 1, or negative where unknown",
                         own->recall);
+    }
+    if (own->exact < KITH_EXACTNESS_UNKNOWN || own->exact > KITH_APPROXIMATE) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "meta.exact is %d, must be a kith_exactness",
+                        (int)own->exact);
+    }
+    KIN_TRY(check_points(ctx, own));
+    if (own->exact != KITH_APPROXIMATE) {
+        own->recall = -1.0;
     }
     if (own->recall < 0.0) { /* one way to say unknown, so that equal answers are equal files */
         own->recall = -1.0;

@@ -6,6 +6,7 @@
 #include "api/api_walks_recall.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
+#include "file/file_fingerprint.h"
 
 enum { USUAL_SAMPLE = 1000, USUAL_AT = 10, USUAL_WIDTH = 64 };
 
@@ -165,6 +166,7 @@ static kith_status search(kith_ctx *ctx, const kith_matrix *points, const kith_n
                              source.points.cols, &source.distance));
     KIN_TRY(check_search(ctx, &source.points, queries, out, report, &job));
     KIN_TRY(kin_check_graph(ctx, graph, source.points.rows));
+    KIN_TRY(kin_fingerprint_check(ctx, graph, "graph", &source.points, source.distance.metric));
     source.asked = job.queries.dtype;
     source.k = job.params.k;
     KIN_TRY(run_somewhere(ctx, &source, &job, &known));
@@ -222,6 +224,7 @@ static kith_status create(kith_ctx *ctx, const kith_matrix *points, const kith_n
     KIN_TRY(kin_check_metric(ctx, params.metric, params.custom, params.custom_arg,
                              source.points.cols, &source.distance));
     KIN_TRY(kin_check_graph(ctx, graph, source.points.rows));
+    KIN_TRY(kin_fingerprint_check(ctx, graph, "graph", &source.points, source.distance.metric));
     KIN_TRY(refuse_gpu(ctx));
     source.asked = params.queries == KITH_DTYPE_NONE ? source.points.dtype : params.queries;
     KIN_TRY(kin_walks_make(ctx, NULL, &source, out));

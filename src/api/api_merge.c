@@ -37,6 +37,7 @@ kith_status kin_merge_check_job(kith_ctx *ctx, const kith_matrix *points, int64_
     KIN_TRY(kin_descent_check(ctx, points, &params, place, out, &job->descent));
     KIN_TRY(kin_merge_check(ctx, points, first_rows, graph1, graph2, params.k, params.flags, place,
                             &job->sets));
+    KIN_TRY(kin_merge_check_known(ctx, &job->sets, request->distance.metric, place));
     const bool one_sided = first_rows == 0 || first_rows == points->rows;
     request->by_chance = request->start == KIN_DESCENT_START_RANDOM;
     request->start = KIN_DESCENT_START_GRAPH;

@@ -22,6 +22,11 @@ kith_status kin_merge_check(kith_ctx *ctx, const kith_matrix *points, int64_t fi
                             const kith_neighbors *graph1, const kith_neighbors *graph2, int64_t k,
                             uint32_t flags, uint32_t place, kin_merge_sets *sets);
 
+/* What is known of both graphs against the points and the metric; points on a device are not read.
+ */
+kith_status kin_merge_check_known(kith_ctx *ctx, const kin_merge_sets *sets, kith_metric metric,
+                                  uint32_t place);
+
 /* A descent that begins with two graphs; descent.request points into sets. */
 typedef struct kin_merge_job {
     kin_merge_sets sets;

@@ -3,6 +3,7 @@
 
 #include "base/base_size.h"
 #include "base/base_try.h"
+#include "file/file_fingerprint.h"
 #include "fused/fused_search.h"
 
 static const char *const NAMES[] = {"graph1", "graph2"};
@@ -69,4 +70,20 @@ kith_status kin_merge_check(kith_ctx *ctx, const kith_matrix *points, int64_t fi
     sets->first_rows = first_rows;
     KIN_TRY(check_side(ctx, graph1, 0, first_rows, k, self, place, &sets->graph[0]));
     return check_side(ctx, graph2, 1, points->rows - first_rows, k, self, place, &sets->graph[1]);
+}
+
+kith_status kin_merge_check_known(kith_ctx *ctx, const kin_merge_sets *sets, kith_metric metric,
+                                  uint32_t place)
+{
+    kith_matrix part[2] = {sets->points, sets->points};
+    part[0].rows = sets->first_rows;
+    part[1].rows = sets->points.rows - sets->first_rows;
+    part[1].data = (const char *)sets->points.data + sets->first_rows * sets->points.stride_bytes;
+    for (int i = 0; i < 2; i++) {
+        const kith_matrix *points = (place & KIN_FUSED_DATA_ON_DEVICE) == 0 ? &part[i] : NULL;
+        if (part[i].rows > 0) {
+            KIN_TRY(kin_fingerprint_check(ctx, &sets->graph[i], NAMES[i], points, metric));
+        }
+    }
+    return KITH_OK;
 }

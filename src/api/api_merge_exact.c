@@ -23,6 +23,7 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "exact/exact_merge.h"
+#include "file/file_fingerprint.h"
 #include "host/host_threads.h"
 
 enum { SIDES = 2, ENTRIES_A_TASK = 1 << 16 };
@@ -60,6 +61,7 @@ static kith_status check(merging *m, const kith_matrix *points, int64_t first_ro
                             &m->sets));
     KIN_TRY(kin_check_metric(ctx, params->metric, params->custom, params->custom_arg,
                              m->sets.points.cols, &m->distance));
+    KIN_TRY(kin_merge_check_known(ctx, &m->sets, m->distance.metric, 0));
     const bool self = (params->flags & KITH_INCLUDE_SELF) != 0;
     KIN_TRY(
         kin_check_output(ctx, params->k, m->sets.points.rows - (self ? 0 : 1),
@@ -266,7 +268,8 @@ static kith_status merge(merging *m, const kith_neighbors *out)
     m->ctx->report.seconds_prepare += points.seconds_prepare;
     status = m->knows ? merge_known(m, &points, out) : write_sides(m, &points, false, false, out);
 done:
-    m->ctx->report.exact = status == KITH_OK;
+    m->ctx->report.exact = kin_exactness_join(kin_exactness_of(&m->sets.graph[0]),
+                                              kin_exactness_of(&m->sets.graph[1]));
     kin_prepared_free(m->ctx, &points);
     kin_free(m->ctx, m->limits);
     forget_near(m);

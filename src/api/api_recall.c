@@ -11,6 +11,7 @@
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
+#include "file/file_fingerprint.h"
 #include "host/host_threads.h"
 #include "select/select_pairs.h"
 
@@ -187,6 +188,24 @@ static kith_status measure_rows(kith_ctx *ctx, const kith_neighbors *found,
     return KITH_OK;
 }
 
+/* Distances of two metrics, or to the rows of two corpora, say nothing about each other. */
+static kith_status check_both(kith_ctx *ctx, const kith_neighbors *found,
+                              const kith_neighbors *truth, kith_metric metric)
+{
+    char texts[2][KIN_FINGERPRINT_TEXT];
+    KIN_TRY(kin_fingerprint_check(ctx, found, "found", NULL, metric));
+    KIN_TRY(kin_fingerprint_check(ctx, truth, "truth", NULL, metric));
+    if (found->meta == NULL || truth->meta == NULL || found->meta->points.rows == 0 ||
+        truth->meta->points.rows == 0 ||
+        kin_fingerprint_equal(&found->meta->points, &truth->meta->points)) {
+        return KITH_OK;
+    }
+    return kin_fail(ctx, KITH_E_ARGUMENT,
+                    "found was made of points %s, truth of %s (compare results of one corpus)",
+                    kin_fingerprint_print(&found->meta->points, texts[0]),
+                    kin_fingerprint_print(&truth->meta->points, texts[1]));
+}
+
 static kith_status measure(kith_ctx *ctx, const kith_neighbors *found, const kith_neighbors *truth,
                            kith_metric metric, int64_t at, kith_recall *out)
 {
@@ -204,6 +223,8 @@ static kith_status measure(kith_ctx *ctx, const kith_neighbors *found, const kit
         return kin_fail(ctx, KITH_E_ARGUMENT,
                         "metric is %d, which is no metric (use one of kith_metric)", (int)metric);
     }
+    metric = metric == KITH_METRIC_DEFAULT ? KITH_EUCLIDEAN : metric;
+    KIN_TRY(check_both(ctx, found, truth, metric));
     KIN_TRY(choose_at(ctx, at, kin_min_i64(found->k, truth->k), &at));
     tally t;
     kith_status status = tally_make(ctx, metric, at, &t);
@@ -336,6 +357,7 @@ static kith_status estimate(kith_ctx *ctx, const kith_matrix *points, const kith
     KIN_TRY(kin_check_matrix(ctx, points, "points", &matrix));
     KIN_TRY(kin_check_metric(ctx, metric, NULL, NULL, matrix.cols, &distance));
     KIN_TRY(kin_check_graph(ctx, graph, matrix.rows));
+    KIN_TRY(kin_fingerprint_check(ctx, graph, "graph", &matrix, distance.metric));
     if (out == NULL) {
         return kin_fail(ctx, KITH_E_ARGUMENT, "out is NULL (give room for the recall)");
     }

@@ -10,6 +10,7 @@
 #include "base/base_try.h"
 #include "exact/exact_merge.h"
 #include "exact/exact_remove.h"
+#include "file/file_fingerprint.h"
 
 /* An exact graph looks at every pair once, a search at each of its own: beyond this share of the
  * rows a graph is the sooner way. */
@@ -61,6 +62,7 @@ static kith_status check(removal *r, const kith_matrix *points, const kith_neigh
     KIN_TRY(kin_check_metric(ctx, r->params.metric, r->params.custom, r->params.custom_arg,
                              r->points.cols, &r->distance));
     KIN_TRY(kin_check_graph(ctx, graph, r->points.rows));
+    KIN_TRY(kin_fingerprint_check(ctx, graph, "graph", &r->points, r->distance.metric));
     r->graph = graph;
     if (removed == NULL) {
         return kin_fail(ctx, KITH_E_ARGUMENT, "removed is NULL (give a byte for each point)");
@@ -216,7 +218,9 @@ static kith_status run(removal *r, const uint8_t *removed, const kith_neighbors 
         KIN_TRY(write_lists(r, out));
         KIN_TRY(r->lacking_count > 0 ? repair(r, out) : KITH_OK);
     }
-    r->ctx->report.exact = r->params.approximate == 0;
+    r->ctx->report.exact = !anew                        ? kin_exactness_of(r->graph)
+                           : r->params.approximate == 0 ? KITH_CERTIFIED
+                                                        : KITH_APPROXIMATE;
     if (map != NULL) {
         memcpy(map, r->map, (size_t)r->points.rows * sizeof *map);
     }

@@ -270,7 +270,7 @@ kith_status kin_api_check_select_kth(kith_ctx *ctx, const kith_values *values,
 void kin_api_select_report(kith_ctx *ctx, kin_select_side side, const kin_select_job *job)
 {
     kith_report *report = &ctx->report;
-    report->exact = 1;
+    report->exact = KITH_CERTIFIED;
     (void)snprintf(report->isa, sizeof report->isa, "%s", kin_isa_name(ctx->isa));
     (void)snprintf(report->screen, sizeof report->screen, "%s",
                    kith_select_method_name(kin_select_choose(side, job)));

@@ -4,6 +4,7 @@
 #include "base/base_mem.h"
 #include "base/base_try.h"
 #include "descent/descent_symmetric.h"
+#include "file/file_fingerprint.h"
 
 static kith_status check(kith_ctx *ctx, const kith_neighbors *graph, kith_metric *metric,
                          kith_symmetry symmetry)
@@ -19,6 +20,7 @@ static kith_status check(kith_ctx *ctx, const kith_neighbors *graph, kith_metric
         return kin_fail(ctx, KITH_E_ARGUMENT,
                         "metric is %d, which is no metric (use one of kith_metric)", (int)*metric);
     }
+    KIN_TRY(kin_fingerprint_check(ctx, graph, "graph", NULL, *metric));
     return symmetry == KITH_SYMMETRY_UNION || symmetry == KITH_SYMMETRY_MUTUAL
                ? KITH_OK
                : kin_fail(ctx, KITH_E_ARGUMENT,

@@ -204,7 +204,7 @@ kith_status kin_walks_answer(kith_ctx *ctx, const kith_walks *walks, const kin_w
         status = answer(&s);
     }
     ctx->report.seconds_rescore += s.sample_seconds;
-    ctx->report.exact = report->exact;
+    ctx->report.exact = report->exact == 1 ? KITH_CERTIFIED : KITH_APPROXIMATE;
     kin_walks_asked_free(&s.asked);
     return status;
 }

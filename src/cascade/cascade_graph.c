@@ -102,7 +102,7 @@ static void fill_report(const kin_cascade_run *run, const kin_descent_outcome *o
 {
     kith_report *report = &run->on.ctx->report;
     const double n = (double)kin_max_i64(run->count, 1);
-    report->exact = 0;
+    report->exact = KITH_APPROXIMATE;
     report->skipped_share = 0.0;
     report->rerun_share = 0.0;
     report->candidates = outcome->evaluations / n;

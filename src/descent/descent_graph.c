@@ -185,7 +185,7 @@ static kith_status solve_by_keys(descending *d)
     const kith_status status = kin_descent_finish_write(&finish, d->request.flags, d->out, &keys);
     kin_descent_finish_free(&finish);
     d->outcome->evaluations = keys;
-    d->ctx->report.exact = 1;
+    d->ctx->report.exact = KITH_CERTIFIED;
     kin_exact_report(d->ctx, &d->prepared);
     return status;
 }
@@ -382,7 +382,7 @@ static kith_status approximate(descending *d)
     d->rounds.all = d->request.all_updates > 0;
     KIN_TRY(start(d));
     KIN_TRY(descend(d));
-    d->ctx->report.exact = 0;
+    d->ctx->report.exact = KITH_APPROXIMATE;
     return write_answers(d);
 }
 

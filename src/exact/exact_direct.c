@@ -224,7 +224,7 @@ kith_status kin_direct_run(kith_ctx *ctx, const kin_prepared *corpus, const kin_
         merge_ranges(&d, row);
     }
     free_workers(ctx, &d);
-    ctx->report.exact = 1;
+    ctx->report.exact = KITH_CERTIFIED;
     ctx->report.candidates = (double)rows;
     ctx->report.distinct_rows = corpus->groups.count;
     ctx->report.seconds_screen += kin_clock_since(start);

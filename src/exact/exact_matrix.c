@@ -324,7 +324,7 @@ static void free_room(kith_ctx *ctx, matrix *m)
 static void report(kith_ctx *ctx, const kin_prepared *corpus)
 {
     kin_exact_report(ctx, corpus);
-    ctx->report.exact = 1;
+    ctx->report.exact = KITH_CERTIFIED;
     ctx->report.candidates = (double)corpus->rows.matrix.rows;
     ctx->report.distinct_rows = corpus->groups.count;
     (void)snprintf(ctx->report.screen, sizeof ctx->report.screen, "matrix");

@@ -153,7 +153,7 @@ static kith_status run_screen(kith_ctx *ctx, kin_screen *screen, double *pairs)
 static void finish_report(kith_ctx *ctx, const kin_prepared *corpus, double pairs, int64_t rows)
 {
     kith_report *report = &ctx->report;
-    report->exact = 1;
+    report->exact = KITH_CERTIFIED;
     report->skipped_share = pairs > 0.0 ? report->skipped_share / pairs : 0.0;
     report->rerun_share /= (double)kin_max_i64(rows, 1);
     report->candidates /= (double)kin_max_i64(rows, 1);

@@ -41,13 +41,14 @@ typedef struct kin_container_header {
     kith_kind kind;
     kith_dtype dtype; /* of the points section */
     kith_metric metric;
-    int32_t exact;
+    kith_exactness exact;
     int64_t rows;
     int64_t cols; /* d of points */
     int64_t k;
     int64_t corpus_rows;
-    double recall; /* when not exact: estimate, < 0 = unknown */
+    double recall; /* when approximate: estimate, < 0 = unknown */
     int64_t recall_at;
+    kith_fingerprint points; /* that ids are rows of; rows 0: unknown, else corpus_rows */
 } kin_container_header;
 
 /* One section to write: `bytes` at data, or the rows of a matrix, which may have a stride. */

@@ -28,7 +28,10 @@ typedef struct kin_layout_header {
     double recall;
     int64_t recall_at;
     uint64_t file_bytes;
-    uint64_t reserved[4];
+    int32_t points_cols; /* of the corpus that ids point into; 0: it is not known */
+    uint32_t points_dtype;
+    uint64_t points_checksum;
+    uint64_t reserved[2];
     uint64_t checksum; /* of the header with this field 0, and the table */
 } kin_layout_header;
 

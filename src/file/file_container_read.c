@@ -94,24 +94,42 @@ static kith_status check_table(kith_ctx *ctx, const kin_container *c)
     return KITH_OK;
 }
 
+/* All of the corpus or nothing, and nothing is certified of points that are not stated. */
+static bool points_known(const kin_layout_header *layout)
+{
+    if (layout->points_cols == 0) {
+        return layout->points_dtype == 0 && layout->points_checksum == 0 &&
+               layout->exact != KITH_CERTIFIED;
+    }
+    return layout->points_cols > 0 && layout->points_dtype <= KITH_I8 &&
+           layout->points_dtype != KITH_DTYPE_NONE && layout->corpus_rows > 0;
+}
+
 static kith_status take_header(kith_ctx *ctx, kin_container *c)
 {
     const kin_layout_header *layout = (const void *)c->map.data;
     if (layout->kind > KITH_KIND_TREE || layout->dtype > KITH_I8 || layout->metric > KITH_CUSTOM ||
-        layout->exact > 1 || layout->rows < 0 || layout->cols < 0 || layout->cols > INT32_MAX ||
-        layout->k < 0 || layout->corpus_rows < 0 || isnan(layout->recall)) {
+        layout->exact > KITH_APPROXIMATE || layout->rows < 0 || layout->cols < 0 ||
+        layout->cols > INT32_MAX || layout->k < 0 || layout->corpus_rows < 0 ||
+        isnan(layout->recall) || !points_known(layout)) {
         return fail_damaged(ctx, c, "its header holds a value that this format does not know");
     }
     c->header.kind = (kith_kind)layout->kind;
     c->header.dtype = (kith_dtype)layout->dtype;
     c->header.metric = (kith_metric)layout->metric;
-    c->header.exact = (int32_t)layout->exact;
+    c->header.exact = (kith_exactness)layout->exact;
     c->header.rows = layout->rows;
     c->header.cols = layout->cols;
     c->header.k = layout->k;
     c->header.corpus_rows = layout->corpus_rows;
     c->header.recall = layout->recall;
     c->header.recall_at = layout->recall_at;
+    if (layout->points_cols > 0) {
+        c->header.points = (kith_fingerprint){.rows = layout->corpus_rows,
+                                              .cols = layout->points_cols,
+                                              .dtype = (kith_dtype)layout->points_dtype,
+                                              .checksum = layout->points_checksum};
+    }
     c->checksum = layout->checksum;
     c->table = (const void *)(layout + 1);
     c->count = layout->section_count;

@@ -88,7 +88,7 @@ static kin_layout_header make_header(const kin_container_header *header, int32_t
     layout.kind = (uint32_t)header->kind;
     layout.dtype = (uint32_t)header->dtype;
     layout.metric = (uint32_t)header->metric;
-    layout.exact = header->exact != 0;
+    layout.exact = (uint32_t)header->exact;
     layout.section_count = (uint32_t)count;
     layout.rows = header->rows;
     layout.cols = header->cols;
@@ -96,6 +96,9 @@ static kin_layout_header make_header(const kin_container_header *header, int32_t
     layout.corpus_rows = header->corpus_rows;
     layout.recall = header->recall;
     layout.recall_at = header->recall_at;
+    layout.points_cols = header->points.cols;
+    layout.points_dtype = (uint32_t)header->points.dtype;
+    layout.points_checksum = header->points.checksum;
     return layout;
 }
 

@@ -22,10 +22,9 @@ static void take_shape(kith_file_info *info, kith_kind kind, const kin_shape *sh
     }
 }
 
-/* Files of exact answers, and of those before there were others, have zeros. */
 static void take_recall(kith_file_info *info, double recall, int64_t at)
 {
-    if (info->exact == 0 && recall >= 0.0 && at > 0) {
+    if (info->exact == KITH_APPROXIMATE && recall >= 0.0 && at > 0) {
         info->recall = recall;
         info->recall_at = at;
     }
@@ -70,6 +69,7 @@ static kith_status inspect_kith(kith_ctx *ctx, const char *path, kith_file_info 
     info->dtype = header->dtype;
     info->metric = header->metric;
     info->exact = header->exact;
+    info->points = header->points;
     take_recall(info, header->recall, header->recall_at);
     info->rows = header->rows;
     info->cols = kin_container_has_points(container) ? header->cols : header->k;
@@ -91,6 +91,7 @@ static kith_status inspect_npz(kith_ctx *ctx, const char *path, const kin_map *m
     info->dtype = KITH_DTYPE_NONE;
     info->metric = meta.metric;
     info->exact = meta.exact;
+    info->points = meta.points;
     take_recall(info, meta.recall, meta.recall_at);
     (void)snprintf(info->format, sizeof info->format, "%s", csr ? "csr" : "npz");
     return KITH_OK;

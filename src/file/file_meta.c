@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 enum { KEY_ROOM = 48, DEPTH_MAX = 8, NUMBER_ROOM = 40 };
 
@@ -20,8 +21,10 @@ int kin_meta_print(char text[KIN_META_TEXT], const kith_result_meta *meta, int64
                          kith_metric_name(meta->metric));
     }
     used += snprintf(text + used, room - (size_t)used, ", \"k\": %" PRId64 ", \"exact\": %s", k,
-                     meta->exact != 0 ? "true" : "false");
-    if (meta->exact == 0 && meta->recall >= 0.0) {
+                     meta->exact == KITH_CERTIFIED     ? "true"
+                     : meta->exact == KITH_APPROXIMATE ? "false"
+                                                       : "null");
+    if (meta->exact == KITH_APPROXIMATE && meta->recall >= 0.0) {
         char estimate[NUMBER_ROOM];
         (void)kin_number_print(estimate, sizeof estimate, meta->recall, false);
         used += snprintf(text + used, room - (size_t)used,
@@ -32,6 +35,13 @@ int kin_meta_print(char text[KIN_META_TEXT], const kith_result_meta *meta, int64
         used += snprintf(text + used, room - (size_t)used, ", \"corpus_rows\": %" PRId64,
                          meta->corpus_rows);
     }
+    if (meta->points.rows > 0) {
+        used += snprintf(text + used, room - (size_t)used,
+                         ", \"points\": {\"rows\": %" PRId64 ", \"cols\": %" PRId32
+                         ", \"dtype\": \"%s\", \"checksum\": \"%016" PRIx64 "\"}",
+                         meta->points.rows, meta->points.cols, kith_dtype_name(meta->points.dtype),
+                         meta->points.checksum);
+    }
     used += snprintf(text + used, room - (size_t)used, "}");
     kin_number_leave(locale);
     return used;
@@ -41,6 +51,7 @@ typedef struct json {
     const char *at;
     const char *end;
     kith_result_meta meta;
+    bool has_checksum; /* of points */
 } json;
 
 static bool take(json *j, char wanted)
@@ -92,15 +103,37 @@ static void note_number(kith_result_meta *meta, const char *key, double value)
         meta->recall_at = whole(value);
     } else if (strcmp(key, "recall.estimate") == 0 || strcmp(key, "recall") == 0) {
         meta->recall = value >= 0.0 && value <= 1.0 ? value : -1.0;
+    } else if (strcmp(key, "points.rows") == 0) {
+        meta->points.rows = whole(value);
+    } else if (strcmp(key, "points.cols") == 0) {
+        meta->points.cols = value <= (double)INT32_MAX ? (int32_t)whole(value) : 0;
     }
 }
 
-static void note_word(kith_result_meta *meta, const char *key, const char *word)
+/* "5f3a0c1d92b4e677" */
+static bool take_checksum(const char *word, uint64_t *checksum)
 {
+    const size_t digits = strspn(word, "0123456789abcdef");
+    char *end = NULL;
+    *checksum = strtoull(word, &end, 16);
+    return digits == 16 && word[digits] == '\0';
+}
+
+static void note_word(json *j, const char *key, const char *word)
+{
+    kith_result_meta *meta = &j->meta;
     if (strcmp(key, "metric") == 0) {
         meta->metric = kith_metric_parse(word);
     } else if (strcmp(key, "kind") == 0 && strcmp(word, "graph") == 0) {
         meta->kind = KITH_KIND_GRAPH;
+    } else if (strcmp(key, "points.dtype") == 0) {
+        for (int i = KITH_F32; i <= KITH_I8; i++) {
+            meta->points.dtype = strcmp(word, kith_dtype_name((kith_dtype)i)) == 0
+                                     ? (kith_dtype)i
+                                     : meta->points.dtype;
+        }
+    } else if (strcmp(key, "points.checksum") == 0) {
+        j->has_checksum = take_checksum(word, &meta->points.checksum);
     }
 }
 
@@ -149,7 +182,8 @@ static bool take_bare(json *j, const char *key)
     const size_t bytes = (size_t)(j->at - start);
     const bool yes = bytes == 4 && memcmp(start, "true", 4) == 0;
     if (yes || (bytes == 5 && memcmp(start, "false", 5) == 0)) {
-        j->meta.exact = strcmp(key, "exact") == 0 ? yes : j->meta.exact;
+        const kith_exactness said = yes ? KITH_CERTIFIED : KITH_APPROXIMATE;
+        j->meta.exact = strcmp(key, "exact") == 0 ? said : j->meta.exact;
         return true;
     }
     double value = 0.0;
@@ -176,10 +210,29 @@ static bool take_value(json *j, const char *key, int depth)
         if (!take_string(j, word)) {
             return false;
         }
-        note_word(&j->meta, key, word);
+        note_word(j, key, word);
         return true;
     }
     return take_bare(j, key);
+}
+
+/* A fingerprint is whole or unknown, and nothing is certified of unknown points. */
+static void make_honest(json *j)
+{
+    kith_result_meta *meta = &j->meta;
+    const kith_fingerprint *points = &meta->points;
+    if (!j->has_checksum || points->rows < 1 || points->cols < 1 ||
+        points->dtype == KITH_DTYPE_NONE ||
+        (meta->corpus_rows != 0 && meta->corpus_rows != points->rows)) {
+        memset(&meta->points, 0, sizeof meta->points);
+    }
+    if (meta->exact == KITH_CERTIFIED && meta->points.rows == 0) {
+        meta->exact = KITH_EXACTNESS_UNKNOWN;
+    }
+    if (meta->exact != KITH_APPROXIMATE) {
+        meta->recall = -1.0;
+        meta->recall_at = 0;
+    }
 }
 
 void kin_meta_parse(const char *text, uint64_t bytes, kith_result_meta *meta)
@@ -187,6 +240,7 @@ void kin_meta_parse(const char *text, uint64_t bytes, kith_result_meta *meta)
     const kin_number_locale locale = kin_number_enter();
     json j = {.at = text, .end = text + bytes, .meta = *meta};
     if (take_value(&j, "", 0)) {
+        make_honest(&j);
         *meta = j.meta;
     }
     kin_number_leave(locale);

@@ -244,7 +244,15 @@ static kith_status take_csr(kith_result *result, const char *path, csr_arrays *a
                         ", but indices, data or shape do not agree (it is damaged: save it again)",
                         path, rows, k);
     }
-    result->meta.corpus_rows = integer_at(&shape, 1) > 0 ? integer_at(&shape, 1) : 0;
+    KIN_TRY(take_meta(ctx, path, &result->map, &result->meta));
+    const int64_t corpus_rows = integer_at(&shape, 1) > 0 ? integer_at(&shape, 1) : 0;
+    if (result->meta.points.rows > 0 && result->meta.points.rows != corpus_rows) {
+        return kin_fail(ctx, KITH_E_FORMAT,
+                        "%s: has %" PRId64 " columns, and is of %" PRId64
+                        " points by its meta (it was changed: save it again)",
+                        path, corpus_rows, result->meta.points.rows);
+    }
+    result->meta.corpus_rows = corpus_rows;
     indices.rows = rows;
     indices.cols = k;
     indices.stride = k * indices.item.bytes;
@@ -317,7 +325,8 @@ kith_status kin_npz_shape(kith_ctx *ctx, const char *path, const kin_map *map, k
     *csr = array.found && is_csr(&array);
     free_array(ctx, &array);
     if (*csr) {
-        return csr_shape(ctx, path, map, shape);
+        KIN_TRY(csr_shape(ctx, path, map, shape));
+        return take_meta(ctx, path, map, meta);
     }
     KIN_TRY(load_array(ctx, path, map, "ids.npy", &array));
     const kith_status status = array_shape(ctx, &array, 2, shape);

@@ -297,6 +297,9 @@ static kith_status put_csr(kin_writer *writer, const kin_csr *csr, column *c)
     KIN_TRY(put_array(&zip, "format.npy", "|S3", 0, 0, 0, "csr", 3));
     KIN_TRY(put_array(&zip, "shape.npy", "<i8", 1, 2, 0, shape, sizeof shape));
     KIN_TRY(put_data(&zip, csr, count));
+    char text[KIN_META_TEXT]; /* SciPy passes over it */
+    KIN_TRY(
+        put_meta(&zip, text, kin_meta_print(text, &csr->meta, csr->offsets == NULL ? csr->k : 0)));
     return kin_zip_end(&zip);
 }
 

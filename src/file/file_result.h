@@ -74,6 +74,7 @@ typedef struct kin_csr {
     const int64_t *offsets; /* rows + 1 */
     const uint32_t *ids;    /* KITH_ID_NONE is passed over */
     const float *distances; /* NULL: each entry is 1 */
+    kith_result_meta meta;
 } kin_csr;
 kith_status kin_csr_save(kith_ctx *ctx, const char *path, const kin_csr *csr);
 

@@ -194,8 +194,9 @@ static kith_status open_kith(kith_result *result, const char *path)
     result->meta.metric = header->metric;
     result->meta.exact = header->exact;
     result->meta.corpus_rows = header->corpus_rows;
-    result->meta.recall = header->exact != 0 ? -1.0 : header->recall;
+    result->meta.recall = header->recall;
     result->meta.recall_at = header->recall_at;
+    result->meta.points = header->points;
     kith_neighbors *n = &result->neighbors;
     n->rows = header->rows;
     n->k = header->k;
@@ -244,6 +245,7 @@ kith_status kin_result_open(kith_ctx *ctx, const char *path, kith_result **out)
     result->ctx = ctx;
     result->meta = kith_result_meta_default();
     result->meta.kind = KITH_KIND_RESULT;
+    result->neighbors.meta = &result->meta;
     const kith_status status =
         format == KIN_FORMAT_KITH ? open_kith(result, path) : open_mapped(result, path, format);
     if (status != KITH_OK) {

@@ -60,6 +60,7 @@ static kith_status save_csr(kith_ctx *ctx, const char *path, const kith_neighbor
                    .distances = neighbors->distances};
     KIN_TRY(corpus_rows(ctx, path, neighbors->ids, neighbors->rows * neighbors->k, neighbors->rows,
                         meta, &csr.cols));
+    csr.meta = *meta;
     return kin_csr_save(ctx, path, &csr);
 }
 
@@ -72,8 +73,9 @@ kin_container_header kin_result_header(kith_kind kind, int64_t rows, int64_t k,
                                          .rows = rows,
                                          .k = k,
                                          .corpus_rows = meta->corpus_rows,
-                                         .recall = meta->exact != 0 ? 0.0 : meta->recall,
-                                         .recall_at = meta->exact != 0 ? 0 : meta->recall_at};
+                                         .recall = meta->recall,
+                                         .recall_at = meta->recall_at,
+                                         .points = meta->points};
     return header;
 }
 
@@ -248,5 +250,6 @@ kith_status kin_ranges_save(kith_ctx *ctx, const char *path, const kin_range_lis
                    .distances = lists->distances};
     KIN_TRY(corpus_rows(ctx, path, lists->ids, lists->offsets[lists->rows], lists->rows, meta,
                         &csr.cols));
+    csr.meta = *meta;
     return kin_csr_save(ctx, path, &csr);
 }

@@ -94,10 +94,10 @@ static kith_status init_journal(kith_ctx *ctx, const char *job, kith_result_stre
     KIN_TRY(kin_alloc(ctx, &text, room, 1, "a journal"));
     (void)snprintf(text, room,
                    "%s%sformat %d\nrows %" PRId64 "\nk %" PRId64 "\nkind %d\nmetric %s\n"
-                   "exact %" PRId32 "\ncorpus rows %" PRId64 "\n",
+                   "exact %d\ncorpus rows %" PRId64 "\npoints %016" PRIx64 "\n",
                    job, job[0] != '\0' && job[strlen(job) - 1] != '\n' ? "\n" : "", (int)s->format,
                    s->rows, s->k, (int)s->meta.kind, kith_metric_name(s->meta.metric),
-                   s->meta.exact, s->meta.corpus_rows);
+                   (int)s->meta.exact, s->meta.corpus_rows, s->meta.points.checksum);
     const kith_status status = kin_journal_init(ctx, s->writer.target, text, &s->journal);
     kin_free(ctx, text);
     return status;

@@ -106,7 +106,7 @@ void kin_fused_report(kith_ctx *ctx, const kin_fused_prepared *corpus, const kin
 {
     kith_report *report = &ctx->report;
     const double n = (double)kin_max_i64(rows, 1);
-    report->exact = 1;
+    report->exact = KITH_CERTIFIED;
     report->skipped_share = tally->pairs > 0.0 ? tally->skipped / tally->pairs : 0.0;
     report->rerun_share = tally->reruns / n;
     report->candidates = tally->keys / n;

@@ -426,7 +426,7 @@ kith_status kin_fused_direct(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_rows *
     KIN_TRY_GOTO(status, make_scratch(&d), done);
     KIN_TRY_GOTO(status, make_answers(&d, request, place, &a), done);
     KIN_TRY_GOTO(status, solve_all(&d, &a), done);
-    ctx->report.exact = 1;
+    ctx->report.exact = KITH_CERTIFIED;
     ctx->report.candidates = (double)corpus->rows;
     (void)snprintf(ctx->report.screen, sizeof ctx->report.screen, "direct");
     if (d.selects) {

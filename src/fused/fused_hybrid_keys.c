@@ -412,7 +412,7 @@ kith_status kin_fused_hybrid_keys(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_r
     if (status == KITH_OK) {
         status = kin_fused_answers_finish(&a, out, corpus->rows);
     }
-    ctx->report.exact = 1;
+    ctx->report.exact = KITH_CERTIFIED;
     ctx->report.candidates = (double)corpus->rows;
     ctx->report.rerun_share = a.tally.reruns / (double)queries->rows;
     kin_fused_pipeline_note(ctx, KITH_PIPELINE_HYBRID);

@@ -132,7 +132,7 @@ static void report(const searching *s, int64_t rows)
     const kin_fused_tally *tally = &s->solver.tally;
     const double n = (double)kin_max_i64(rows, 1);
     const double share = 1.0 - tally->pairs / (n * (double)s->tree.points);
-    r->exact = 1;
+    r->exact = KITH_CERTIFIED;
     r->skipped_share = share > 0.0 ? share : 0.0;
     r->rerun_share = tally->reruns / n;
     r->candidates = tally->keys / n;

@@ -301,6 +301,9 @@ static void fill_report(const sharded *s, double seconds, kith_shard_report *rep
         .seconds_rows = s->run.seconds_rows,
         .seconds_check = s->job.seconds_check,
         .parts = kin_sharding_result_parts(&s->result)};
+    if (!s->result.started) { /* else a thread may be at it */
+        report->points = s->result.meta.points;
+    }
     if (s->job.bounds != NULL) {
         const kin_sharding_bounds *bounds = s->job.bounds;
         report->pairs_met = bounds->met;
@@ -366,7 +369,9 @@ static kith_status run(kith_ctx *ctx, const kith_matrix *points, const kith_shar
     if (report != NULL && s.job.shards > 0) {
         fill_report(&s, kin_clock_since(start), report);
     }
-    ctx->report.exact = status == KITH_OK && !s.job.descends;
+    ctx->report.exact = status != KITH_OK ? KITH_EXACTNESS_UNKNOWN
+                        : s.job.descends  ? KITH_APPROXIMATE
+                                          : KITH_CERTIFIED;
     release(&s);
     return status;
 }

@@ -3,6 +3,7 @@
 
 #include "base/base_size.h"
 #include "base/base_try.h"
+#include "file/file_fingerprint.h"
 #include "host/host_threads.h"
 
 enum { ENTRIES_A_TASK = 1 << 16 };
@@ -14,7 +15,10 @@ enum { RECORD_BYTES = 1 << 30 };
 static void *open_beside(void *arg)
 {
     kin_sharding_result *r = arg;
-    r->status = kin_parts_open(r->ctx, r->path, &r->params, &r->meta, r->wanted, &r->parts);
+    r->status = kin_fingerprint_make(r->ctx, &r->job->points, &r->meta.points);
+    if (r->status == KITH_OK) {
+        r->status = kin_parts_open(r->ctx, r->path, &r->params, &r->meta, r->wanted, &r->parts);
+    }
     atomic_store(&r->ended, true);
     return NULL;
 }
@@ -44,7 +48,7 @@ static void describe(kin_sharding_result *r)
     r->meta = kith_result_meta_default();
     r->meta.kind = KITH_KIND_GRAPH;
     r->meta.metric = job->metric;
-    r->meta.exact = !job->descends;
+    r->meta.exact = job->descends ? KITH_APPROXIMATE : KITH_CERTIFIED;
     r->meta.corpus_rows = job->points.rows;
     r->params = kith_result_stream_params_default();
     r->params.format = job->params.format;

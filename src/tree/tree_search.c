@@ -197,7 +197,7 @@ static void report(const searching *s, int64_t rows)
         pairs += s->workers[t].walk.pairs;
         keys += (double)s->workers[t].walk.keys.computed;
     }
-    r->exact = 1;
+    r->exact = KITH_CERTIFIED;
     r->candidates = keys / (double)rows;
     r->skipped_share = fmax(0.0, 1.0 - pairs / ((double)rows * (double)s->tree->points));
     r->distinct_rows = s->corpus->groups.count;

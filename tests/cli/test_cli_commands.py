@@ -280,7 +280,7 @@ class Report(CliCase):
         self.points()
         text = self.works("graph", "points.u8bin", "-k", "3", "-o", "g.npz", "--verbose")
         for line in ("points: points.u8bin, 60 x 5 uint8", "metric: euclidean", "k: 3",
-                     "exact: certified", "output: g.npz"):
+                     "output: g.npz"):
             self.assertIn(line + "\n", text)
         for word in ("read", "check", "prepare", "screen", "rescore", "write", "total"):
             self.assertRegex(text, rf"seconds: .*\b{word} \d")

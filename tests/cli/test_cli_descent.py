@@ -42,17 +42,17 @@ class Descent(CliCase):
     def test_report(self):
         """the report has the recall, with its interval and its sample; --verbose the rounds"""
         lines = self.works("graph", "p.u8bin", "-k", K, "--method", "descent").splitlines()
-        self.assertRegex(lines[3], r"^recall@10 = [01]\.\d{4} \+- 0\.\d{4} "
+        self.assertRegex(lines[4], r"^recall@10 = [01]\.\d{4} \+- 0\.\d{4} "
                                    r"\(1,000 points solved exactly\)$")
         lines = self.works("graph", "p.u8bin", "-k", K, "--method", "descent", "-v").splitlines()
         self.assertTrue(any(line.startswith("method: descent, ") for line in lines))
         self.assertTrue(any(line.startswith("round 0: ") for line in lines))
         lines = self.works("graph", "p.u8bin", "-k", K, "--method", "descent", "--tune",
                            "sample=0").splitlines()
-        self.assertTrue(lines[3].startswith("recall: not estimated"), lines[3])
+        self.assertTrue(lines[4].startswith("recall: not estimated"), lines[4])
         lines = self.works("graph", "p.u8bin", "-k", 4, "--method", "descent", "--tune",
                            f"sample={ROWS}").splitlines()
-        self.assertRegex(lines[3],
+        self.assertRegex(lines[4],
                          r"^recall@4 = \d\.\d{4} \+- 0\.0000 \(8,500 points solved exactly\)$")
 
     def test_graph(self):

@@ -39,11 +39,12 @@ class Grow(CliCase):
         self.works("convert", "a.kith", "a.ivecs", "-q")
         done = self.works_json("merge", "a.ivecs", "a.u8bin", "b.kith", "b.u8bin", "--exact", "-o",
                                "m.kith", "--tune", f"sample={FIRST + SECOND}")
-        self.assertFalse(done["exact"])  # a file of ids does not say that it is
+        self.assertIsNone(done["exact"])  # a file of ids does not say that it is
         self.assertEqual(done["recall"]["estimate"], 1.0)
         done = self.works_json("merge", "b.kith", "b.u8bin", "a.kith", "a.u8bin", "-k", 5, "-o",
                                "m.npz")
-        self.assertEqual((done["method"], done["exact"], done["k"]), ("descent", True, 5))
+        self.assertEqual((done["method"], done["exact"], done["k"]), ("exact", True, 5))
+        self.assertNotIn("choice", done)  # certified graphs: nothing to choose
 
     def test_approximate_merge(self):
         """a descent: its recall is told, and is that of kith eval; the file has it"""
@@ -53,7 +54,7 @@ class Grow(CliCase):
         for name in "cd":
             self.graph(name)
         words = ("merge", "c.kith", "c.u8bin", "d.kith", "d.u8bin")
-        done = self.works_json(*words, "--tune", "sample=300", "-o", "m.kith")
+        done = self.works_json(*words, "--tune", "sample=300,start=screen", "-o", "m.kith")
         self.assertEqual((done["method"], done["exact"], done["start"]), ("descent", False, "graph"))
         told = self.works_json("eval", "m.kith", "--points", "e.u8bin", "--sample", 300)["recall"]
         self.assertAlmostEqual(told["estimate"], done["recall"]["estimate"], places=12)
@@ -68,6 +69,9 @@ class Grow(CliCase):
                                "--points-out", "m.u8bin")
         self.same("m.kith", "all.kith")
         self.same("m.u8bin", "all.u8bin")
+        self.assertNotIn("choice", done)
+        self.works("convert", "a.kith", "a.ivecs", "-q")
+        done = self.works_json("add", "a.ivecs", "a.u8bin", "b.u8bin", "-o", "n.kith")
         self.assertLessEqual(done["choice"]["exact_seconds"], done["choice"]["descent_seconds"])
         rows = support.random_bytes(FIRST + SECOND, COLUMNS, 5)
         self.write("one.u8bin", [rows[7]])
@@ -112,22 +116,22 @@ class Grow(CliCase):
             rows = [[0.5 * i, 1.0 * (i % 7)] for i in range(20)]
             rows[3][1] = value
             (self.folder / f"{name}.csv").write_text("".join(f"{x},{y}\n" for x, y in rows))
-        self.works("graph", "good.csv", "-k", 3, "-o", "good.kith", "-q")
+        self.works("graph", "good.csv", "-k", 3, "-o", "good.ivecs", "-q")
         wild = struct.pack("<II", 20, 3) + struct.pack("<i", 77) * 60
         (self.folder / "wild.ibin").write_bytes(wild)
         for words, says in (
-                (("merge", "good.kith", "good.csv", "good.kith", "bad.csv"),
+                (("merge", "good.ivecs", "good.csv", "good.ivecs", "bad.csv"),
                  "kith: bad.csv, whose rows count from 20 on: points[23, 1] is NaN"),
-                (("merge", "good.kith", "bad.csv", "good.kith", "good.csv"),
+                (("merge", "good.ivecs", "bad.csv", "good.ivecs", "good.csv"),
                  "kith: bad.csv: points[3, 1] is NaN"),
-                (("merge", "good.kith", "good.csv", "wild.ibin", "good.csv"), "kith: wild.ibin: graph2[0, 0]"),
-                (("merge", "wild.ibin", "good.csv", "good.kith", "good.csv"), "kith: wild.ibin: graph1[0, 0]"),
+                (("merge", "good.ivecs", "good.csv", "wild.ibin", "good.csv"), "kith: wild.ibin: graph2[0, 0]"),
+                (("merge", "wild.ibin", "good.csv", "good.ivecs", "good.csv"), "kith: wild.ibin: graph1[0, 0]"),
                 (("remove", "wild.ibin", "good.csv", "wild.ibin"), "wild.ibin")):
             self.fails(1, *words, "-o", "m.kith", says=(says,))
         (self.folder / "one.csv").write_text("1\n")
         self.fails(1, "remove", "wild.ibin", "good.csv", "one.csv", "-o", "m.kith",
                    says=("kith: wild.ibin: graph[0, 0] is id 77",))
-        self.fails(1, "eval", "good.kith", "--points", "bad.csv", says=("kith: bad.csv: points[3, 1]",))
+        self.fails(1, "eval", "good.ivecs", "--points", "bad.csv", says=("kith: bad.csv: points[3, 1]",))
 
     def test_mistakes(self):
         """what does not fit together is told with the file and what to do"""
@@ -138,7 +142,7 @@ class Grow(CliCase):
         (self.folder / "ids.csv").write_text("300\n")
         for words, says in (
                 (("merge", "a.kith", "b.u8bin", "b.kith", "a.u8bin"), "a.kith: has 300 rows"),
-                (("merge", "a.kith", "a.u8bin", "b.kith", "wide.u8bin"), "wide.u8bin: has 7 columns"),
+                (("merge", "a.kith", "a.u8bin", "b.kith", "wide.u8bin"), "wide.u8bin holds 140 x 7 uint8"),
                 (("merge", "a.kith", "a.u8bin", "l1.kith", "b.u8bin"), "l1.kith: is a graph of the"),
                 (("merge", "a.kith", "a.u8bin", "short.kith", "b.u8bin", "-k", K),
                  "short.kith: has lists of 4, -k is 8 (take -k 4"),

@@ -45,8 +45,9 @@ static kith_result_meta make_meta(kith_kind kind)
     kith_result_meta meta = kith_result_meta_default();
     meta.kind = kind;
     meta.metric = KITH_EUCLIDEAN;
-    meta.exact = 1;
+    meta.exact = KITH_CERTIFIED;
     meta.corpus_rows = ROWS;
+    meta.points = (kith_fingerprint){.rows = ROWS, .cols = 2, .dtype = KITH_F32, .checksum = 77};
     return meta;
 }
 

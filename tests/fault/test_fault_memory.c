@@ -245,7 +245,7 @@ static kith_status do_save_result(kith_ctx *ctx, const input *in, int option)
     kith_result_meta meta = kith_result_meta_default();
     meta.kind = KITH_KIND_RESULT;
     meta.metric = KITH_EUCLIDEAN;
-    meta.exact = 1;
+    meta.exact = KITH_APPROXIMATE;
     meta.corpus_rows = ROWS;
     const kith_neighbors out = view(&in->out, QUERIES);
     return kith_result_save(ctx, test_path(in->folder, name), formats[option], &out, &meta);
@@ -310,7 +310,7 @@ static kith_status radius_by(kith_ctx *ctx, const input *in, int metric, kith_me
         kith_result_meta meta = kith_result_meta_default();
         meta.kind = KITH_KIND_RANGES;
         meta.metric = (kith_metric)metric;
-        meta.exact = 1;
+        meta.exact = KITH_APPROXIMATE;
         meta.corpus_rows = ROWS;
         status = kith_ranges_save(ctx, test_path(in->folder, "ranges.npz"), ranges, &meta);
     }

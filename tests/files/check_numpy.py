@@ -30,13 +30,17 @@ class Matrix(ctypes.Structure):
 
 class Neighbors(ctypes.Structure):
     _fields_ = [("ids", ctypes.c_void_p), ("distances", ctypes.c_void_p),
-                ("distances64", ctypes.c_void_p), ("rows", ctypes.c_int64), ("k", ctypes.c_int64)]
+                ("distances64", ctypes.c_void_p), ("rows", ctypes.c_int64), ("k", ctypes.c_int64),
+                ("meta", ctypes.c_void_p)]
 
 
 class Meta(ctypes.Structure):
     _fields_ = [("struct_size", ctypes.c_uint32), ("kind", ctypes.c_int), ("metric", ctypes.c_int),
                 ("exact", ctypes.c_int32), ("corpus_rows", ctypes.c_int64),
-                ("recall", ctypes.c_double), ("recall_at", ctypes.c_int64)]
+                ("recall", ctypes.c_double), ("recall_at", ctypes.c_int64),
+                ("first_row", ctypes.c_int64), ("points_rows", ctypes.c_int64),
+                ("points_cols", ctypes.c_int32), ("points_dtype", ctypes.c_int),
+                ("points_checksum", ctypes.c_uint64)]
 
 
 DTYPES = {1: np.float32, 2: np.float64, 3: np.float16, 5: np.uint8, 6: np.int8}
@@ -150,13 +154,16 @@ def check_text(path):
 
 
 def check_npz(path):
-    write_result(path, ids, distances, kind=2, metric=1, exact=1)
+    write_result(path, ids, distances, kind=2, metric=1, exact=1, points_rows=37, points_cols=5, points_dtype=5,
+                 points_checksum=0x5f3a0c1d92b4e677)
     with np.load(path) as archive:
         assert sorted(archive.files) == ["distances", "ids", "meta"]
         same(archive["ids"], ids.astype(np.int32))
         same(archive["distances"], distances)
         assert json.loads(str(archive["meta"])) == {"kind": "graph", "metric": "euclidean", "k": 4,
-                                                    "exact": True}
+                                                    "exact": True, "corpus_rows": 37, "points": {
+                                                        "rows": 37, "cols": 5, "dtype": "uint8",
+                                                        "checksum": "5f3a0c1d92b4e677"}}
         assert archive["meta"].shape == ()
     for save in np.savez, np.savez_compressed:
         for kind in np.int32, np.int64, np.uint32:
@@ -165,7 +172,7 @@ def check_npz(path):
             back, far, about = read_result(path)
             same(back, ids)
             same(far, distances)
-            assert about == (3, 4, 1, 37)
+            assert about == (3, 4, 0, 37)  # exact, but of unknown points
     large = ids.copy()
     large[3, 2] = 2 ** 32 - 2
     write_result(path, large, distances)

@@ -25,7 +25,7 @@ int fuzz_seed(int extension, int i, const char *path)
     const kith_matrix points = {values, 12, 0, COLS, KITH_F32};
     kith_search_params params = kith_search_params_default();
     kith_result_meta meta = kith_result_meta_default();
-    const kith_neighbors out = {ids, distances, distances64, 12, 4};
+    const kith_neighbors out = {ids, distances, distances64, 12, 4, NULL};
     (void)extension;
     fill_values();
     params.k = out.k;
@@ -38,7 +38,7 @@ int fuzz_seed(int extension, int i, const char *path)
 
 static kith_neighbors room(int64_t rows, int64_t k)
 {
-    return (kith_neighbors){ids, distances, distances64, rows, k};
+    return (kith_neighbors){ids, distances, distances64, rows, k, NULL};
 }
 
 static void check(kith_status status, const kith_neighbors *out, int64_t rows)

@@ -40,7 +40,7 @@ static kith_neighbors rows_from(int64_t first)
         ids[i] = (uint32_t)(i * 5 % ROWS);
         distances[i] = (float)i / 3.0F;
     }
-    return (kith_neighbors){ids + first * K, distances + first * K, NULL, 1, K};
+    return (kith_neighbors){ids + first * K, distances + first * K, NULL, 1, K, NULL};
 }
 
 static kith_status open_stream(int format, kith_result_stream **out)

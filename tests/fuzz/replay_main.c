@@ -46,11 +46,12 @@ static void make_seeds(void)
     static uint32_t ids[6] = {1, 2, 0, 2, 0, 1};
     static float distances[6] = {0.5F, 1, 1, 2, 2, 4};
     const kith_matrix points = {values, 4, 0, 3, KITH_U8};
-    const kith_neighbors neighbors = {ids, distances, NULL, 3, 2};
+    const kith_neighbors neighbors = {ids, distances, NULL, 3, 2, NULL};
     kith_result_meta meta = kith_result_meta_default();
     meta.metric = KITH_EUCLIDEAN;
     meta.kind = KITH_KIND_GRAPH;
-    meta.exact = 1;
+    meta.exact = KITH_CERTIFIED;
+    meta.points = (kith_fingerprint){.rows = 3, .cols = 4, .dtype = KITH_U8, .checksum = 77};
     meta.corpus_rows = 3;
     for (int i = 0; fuzz_extensions[i] != NULL; i++) {
         const char *path = fuzz_file(fuzz_extensions[i], values, 0);

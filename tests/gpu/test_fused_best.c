@@ -174,10 +174,18 @@ static void try_write(kith_metric metric, int32_t k, int32_t k_out, int own, int
     uint32_t left_out[ROWS_OUT];
     int32_t counts[ROWS_OUT];
     const size_t places = ROWS_OUT * (size_t)k_out;
-    kith_neighbors want = {test_host_room(places * 4), test_host_room(places * 4),
-                           test_host_room(places * 8), ROWS_OUT, k_out};
-    kith_neighbors got = {test_host_room(places * 4), test_host_room(places * 4),
-                          test_host_room(places * 8), ROWS_OUT, k_out};
+    kith_neighbors want = {test_host_room(places * 4),
+                           test_host_room(places * 4),
+                           test_host_room(places * 8),
+                           ROWS_OUT,
+                           k_out,
+                           NULL};
+    kith_neighbors got = {test_host_room(places * 4),
+                          test_host_room(places * 4),
+                          test_host_room(places * 8),
+                          ROWS_OUT,
+                          k_out,
+                          NULL};
     uint64_t short_wanted = 0;
     for (int i = 0; i < ROWS_OUT; i++) {
         ids[i] = (uint32_t)(i * 3 % ROWS_OUT);
@@ -307,10 +315,18 @@ static void try_direct(kith_metric metric, int64_t corpus_rows, int64_t query_ro
     for (int graph = 0; graph < 2; graph++) {
         const int64_t rows = graph ? corpus_rows : query_rows;
         const size_t places = (size_t)(rows * k);
-        kith_neighbors want = {test_host_room(places * 4), test_host_room(places * 4),
-                               test_host_room(places * 8), rows, k};
-        kith_neighbors got = {test_host_room(places * 4), test_host_room(places * 4),
-                              test_host_room(places * 8), rows, k};
+        kith_neighbors want = {test_host_room(places * 4),
+                               test_host_room(places * 4),
+                               test_host_room(places * 8),
+                               rows,
+                               k,
+                               NULL};
+        kith_neighbors got = {test_host_room(places * 4),
+                              test_host_room(places * 4),
+                              test_host_room(places * 8),
+                              rows,
+                              k,
+                              NULL};
         params.exclude = graph ? NULL : exclude;
         test_must(
             graph ? kith_graph_exact(cpu, &points.rows.matrix, &params, &want)

@@ -238,7 +238,7 @@ class Graphs(unittest.TestCase):
                         np.testing.assert_array_equal(graph.distances, self.found.distances)
                     if name in ("g.npz", "g.kith"):
                         self.assertEqual(
-                            (graph.metric, graph.exact, graph.n_points), ("cosine", True, 80)
+                            (graph.metric, graph.exact, graph.n_points), ("cosine", False, 80)
                         )
                 same = pickle.loads(pickle.dumps(kith.Graph.map(path)))
                 np.testing.assert_array_equal(same.indices, self.found.indices)

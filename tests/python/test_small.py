@@ -139,10 +139,10 @@ class BothWays(unittest.TestCase):
             self.assertEqual(short.call_count, 0)
 
     def test_write_the_structs_that_ctypes_reads(self):
-        layout = "Pqqii Pqqii IiqIIPPPiiiiid PPPqq"
+        layout = "Pqqii Pqqii IiqIIPPPiiiiid PPPqqP"
         self.assertEqual(struct.calcsize(layout), ctypes.sizeof(_small.Frame))
         frame = _small.Frame()
-        values = [*range(1, 24), 24.5, *range(25, 30)]
+        values = [*range(1, 24), 24.5, *range(25, 31)]
         _small.write(frame, 0, *values)
         read = []
         for part, _ in _small.Frame._fields_:

@@ -66,10 +66,16 @@ static kith_result_meta draw_meta(soak *s, int64_t corpus)
     meta.struct_size = (uint32_t)soak_spoil(s, meta.struct_size);
     meta.kind = (kith_kind)soak_spoil(s, soak_between(s, KITH_KIND_GRAPH, KITH_KIND_RESULT));
     meta.metric = soak_metric(s);
-    meta.exact = (int32_t)soak_below(s, 2);
+    meta.exact = (kith_exactness)soak_spoil(s, (int64_t)soak_below(s, 3));
     meta.corpus_rows = soak_spoil(s, corpus);
     meta.recall = (double)soak_between(s, -1, 5) / 4.0;
     meta.recall_at = soak_spoil(s, soak_between(s, 0, 4));
+    if (soak_below(s, 2) == 0) {
+        meta.points = (kith_fingerprint){.rows = soak_spoil(s, corpus),
+                                         .cols = (int32_t)soak_between(s, 0, 9),
+                                         .dtype = (kith_dtype)soak_between(s, 0, 6),
+                                         .checksum = 77};
+    }
     return meta;
 }
 
@@ -120,7 +126,7 @@ static void call_stream(soak *s)
     const int64_t stop = soak_below(s, 3) == 0 ? soak_between(s, 0, rows) : rows;
     while (stream != NULL && kith_result_stream_rows(stream) < stop) {
         const int64_t at = kith_result_stream_rows(stream);
-        const kith_neighbors part = {all.ids + at * k, all.distances + at * k, NULL, 1, k};
+        const kith_neighbors part = {all.ids + at * k, all.distances + at * k, NULL, 1, k, NULL};
         if (soak_check(s, kith_result_stream_put(s->ctx, stream, &part)) != KITH_OK) {
             break;
         }

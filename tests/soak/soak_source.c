@@ -256,7 +256,7 @@ kith_matrix soak_spoiled(soak *s, const kith_matrix *matrix)
 
 kith_neighbors soak_room(soak *s, int place, int64_t rows, int64_t k)
 {
-    kith_neighbors out = {s->ids[place], s->distances[place], s->distances64[place], rows, k};
+    kith_neighbors out = {s->ids[place], s->distances[place], s->distances64[place], rows, k, NULL};
     const uint64_t parts = soak_below(s, 8);
     out.distances = parts == 1 ? NULL : out.distances;
     out.distances64 = parts == 2 ? NULL : out.distances64;
@@ -268,7 +268,8 @@ kith_neighbors soak_room(soak *s, int place, int64_t rows, int64_t k)
 
 kith_neighbors soak_graph(soak *s, int place, int64_t rows, int64_t k)
 {
-    kith_neighbors graph = {s->ids[place], s->distances[place], s->distances64[place], rows, k};
+    kith_neighbors graph = {s->ids[place], s->distances[place], s->distances64[place], rows, k,
+                            NULL};
     const int odd = spoils(s);
     for (int64_t i = 0; i < rows * k; i++) {
         const int64_t row = i / k;

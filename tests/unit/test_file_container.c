@@ -13,13 +13,14 @@
 static const kin_container_header header = {.kind = KITH_KIND_CORPUS,
                                             .dtype = KITH_F32,
                                             .metric = KITH_CORRELATION,
-                                            .exact = 1,
+                                            .exact = KITH_CERTIFIED,
                                             .rows = 3,
                                             .cols = 5,
                                             .k = 7,
                                             .corpus_rows = 11,
                                             .recall = -1.0,
-                                            .recall_at = 13};
+                                            .recall_at = 13,
+                                            .points = {11, 2, KITH_U8, 77}};
 
 static const char *write_sample(test_folder *folder, kin_section sections[4], float data[3 * 8])
 {

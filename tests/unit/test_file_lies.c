@@ -280,7 +280,7 @@ static void arguments(void **state)
                     bad[i].text);
     }
     uint32_t id = 0;
-    kith_neighbors none = {NULL, NULL, NULL, 1, 1};
+    kith_neighbors none = {NULL, NULL, NULL, 1, 1, NULL};
     test_failed(folder, kith_result_save(ctx, "a.npz", 0, &none, NULL), KITH_E_ARGUMENT, NULL,
                 "neighbors.ids is NULL");
     none.ids = &id;

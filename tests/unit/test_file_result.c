@@ -31,7 +31,7 @@ static void fill(table *t)
         t->distances64[i] = (double)i * 0.1;
         t->distances[i] = (float)t->distances64[i];
     }
-    t->view = (kith_neighbors){t->ids, t->distances, NULL, ROWS, K};
+    t->view = (kith_neighbors){t->ids, t->distances, NULL, ROWS, K, NULL};
 }
 
 static kith_result_meta make_meta(void)
@@ -39,8 +39,9 @@ static kith_result_meta make_meta(void)
     kith_result_meta meta = kith_result_meta_default();
     meta.kind = KITH_KIND_RESULT;
     meta.metric = KITH_COSINE;
-    meta.exact = 1;
+    meta.exact = KITH_CERTIFIED;
     meta.corpus_rows = 1000;
+    meta.points = (kith_fingerprint){.rows = 1000, .cols = 2, .dtype = KITH_F32, .checksum = 77};
     return meta;
 }
 
@@ -66,7 +67,7 @@ static const struct {
     kith_format format;
     int distances;
     int meta;
-} formats[] = {{"r.npz", KITH_FORMAT_AUTO, 1, 1},   {"c.npz", KITH_FORMAT_CSR, 1, 0},
+} formats[] = {{"r.npz", KITH_FORMAT_AUTO, 1, 1},   {"c.npz", KITH_FORMAT_CSR, 1, 1},
                {"r.ivecs", KITH_FORMAT_AUTO, 0, 0}, {"r.ibin", KITH_FORMAT_AUTO, 0, 0},
                {"r.knn", KITH_FORMAT_AUTO, 1, 0},   {"r.kith", KITH_FORMAT_AUTO, 1, 1}};
 enum { FORMATS = sizeof formats / sizeof formats[0] };
@@ -92,14 +93,16 @@ static void round_trips(void **state)
         }
         const kith_result_meta *back = kith_result_get_meta(result);
         assert_int_equal(back->metric, formats[f].meta ? KITH_COSINE : KITH_METRIC_DEFAULT);
-        assert_int_equal(back->exact, formats[f].meta);
+        assert_int_equal(back->exact, formats[f].meta ? KITH_CERTIFIED : KITH_EXACTNESS_UNKNOWN);
+        assert_int_equal(back->points.checksum, formats[f].meta ? 77 : 0);
         assert_true(back->recall < 0.0);
         kith_file_info info = {.struct_size = (uint32_t)sizeof info};
         assert_int_equal(kith_file_inspect(folder->ctx, path, &info), KITH_OK);
         assert_int_equal(info.rows, ROWS);
         assert_int_equal(info.cols, K);
         assert_int_equal(info.metric, back->metric);
-        assert_int_equal(info.exact, formats[f].meta);
+        assert_int_equal(info.exact, back->exact);
+        assert_int_equal(info.points.checksum, back->points.checksum);
         size_t first_bytes = 0;
         size_t second_bytes = 0;
         unsigned char *first = test_read(path, &first_bytes);
@@ -123,7 +126,7 @@ static void one_row_and_one_neighbour(void **state)
     test_folder *folder = *state;
     uint32_t id = 0;
     float distance = INFINITY;
-    const kith_neighbors one = {&id, &distance, NULL, 1, 1};
+    const kith_neighbors one = {&id, &distance, NULL, 1, 1, NULL};
     print_message("1 row of 1 neighbour, without meta:\n");
     for (int f = 0; f < FORMATS; f++) {
         const char *path = test_path(folder, formats[f].name);
@@ -141,7 +144,7 @@ static void meta_is_kept(void **state)
     fill(&t);
     kith_result_meta meta = make_meta();
     meta.kind = KITH_KIND_GRAPH;
-    meta.exact = 0;
+    meta.exact = KITH_APPROXIMATE;
     meta.recall = 0.993;
     meta.recall_at = 10;
     print_message("kind, metric, recall and corpus rows are kept by npz and kith:\n");
@@ -153,7 +156,7 @@ static void meta_is_kept(void **state)
         const kith_result_meta *back = kith_result_get_meta(result);
         assert_int_equal(back->kind, KITH_KIND_GRAPH);
         assert_int_equal(back->metric, KITH_COSINE);
-        assert_int_equal(back->exact, 0);
+        assert_int_equal(back->exact, KITH_APPROXIMATE);
         assert_true(back->recall == meta.recall);
         assert_int_equal(back->recall_at, 10);
         assert_int_equal(back->corpus_rows, 1000);
@@ -164,7 +167,8 @@ static void meta_is_kept(void **state)
     assert_string_equal(text,
                         "{\"kind\": \"graph\", \"metric\": \"cosine\", \"k\": 7, \"exact\": false, "
                         "\"recall\": {\"at\": 10, \"estimate\": 0.993}, "
-                        "\"corpus_rows\": 1000}");
+                        "\"corpus_rows\": 1000, \"points\": {\"rows\": 1000, \"cols\": 2, "
+                        "\"dtype\": \"float32\", \"checksum\": \"000000000000004d\"}}");
     kith_result_meta parsed = kith_result_meta_default();
     static const char *const broken[] = {"",
                                          "{",
@@ -179,7 +183,12 @@ static void meta_is_kept(void **state)
     }
     const char *other = "{\"a\": [1, {\"exact\": null}], \"b\": \"\\\"x\", \"exact\" :true }";
     kin_meta_parse(other, strlen(other), &parsed);
-    assert_int_equal(parsed.exact, 1);
+    assert_int_equal(parsed.exact, KITH_EXACTNESS_UNKNOWN); /* certified, but of what? */
+    const char *whole = "{\"exact\": true, \"points\": {\"rows\": 5, \"cols\": 2, \"dtype\": "
+                        "\"uint8\", \"checksum\": \"00ff00ff00ff00ff\"}}";
+    kin_meta_parse(whole, strlen(whole), &parsed);
+    assert_int_equal(parsed.exact, KITH_CERTIFIED);
+    assert_true(parsed.points.checksum == 0x00ff00ff00ff00ff && parsed.points.dtype == KITH_U8);
 }
 
 static void doubles(void **state)
@@ -210,7 +219,7 @@ static void empty_slots_and_large_ids(void **state)
     test_folder *folder = *state;
     uint32_t ids[4] = {3, KITH_ID_NONE, 2147483647u, KITH_ID_NONE};
     float distances[4] = {1, 2, 3, 4};
-    const kith_neighbors n = {ids, distances, NULL, 2, 2};
+    const kith_neighbors n = {ids, distances, NULL, 2, 2, NULL};
     print_message("empty slots are -1; ids from 2^31 on make int64, and are refused by int32:\n");
     static const char *const names[] = {"e.npz", "e.ivecs", "e.ibin", "e.knn", "e.kith"};
     for (int large = 0; large < 2; large++) {
@@ -243,7 +252,7 @@ static void ids_beyond_the_corpus(void **state)
     table t;
     fill(&t);
     kith_result_meta meta = make_meta();
-    meta.corpus_rows = 100;
+    meta.corpus_rows = meta.points.rows = 100;
     print_message("ids beyond the corpus are noticed when written, in every format, and when "
                   "read:\n");
     for (int format = KITH_FORMAT_NPZ; format <= KITH_FORMAT_KITH; format++) {

@@ -235,7 +235,7 @@ static int64_t check_table(const table *t, int mode, double *out, double *room)
 {
     const kith_predict_params params = params_of(mode);
     const kith_neighbors *wide = &t->neighbors;
-    const kith_neighbors narrow = {wide->ids, wide->distances, NULL, wide->rows, wide->k};
+    const kith_neighbors narrow = {wide->ids, wide->distances, NULL, wide->rows, wide->k, NULL};
     for (int way = 0; way < 3; way++) {
         kith_ctx *ctx = new_ctx(way == 0 ? 1 : 3); /* threads */
         for (int64_t i = 0; i < wide->rows; i++) {

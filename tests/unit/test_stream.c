@@ -40,8 +40,9 @@ static kith_result_meta make_meta(void)
     kith_result_meta meta = kith_result_meta_default();
     meta.kind = KITH_KIND_RESULT;
     meta.metric = KITH_MANHATTAN;
-    meta.exact = 1;
+    meta.exact = KITH_CERTIFIED;
     meta.corpus_rows = CORPUS;
+    meta.points = (kith_fingerprint){.rows = CORPUS, .cols = 2, .dtype = KITH_F32, .checksum = 77};
     return meta;
 }
 
@@ -196,10 +197,10 @@ static void wrong_arguments(void **state)
     test_failed(folder, kith_result_stream_open(ctx, path, &params, &meta, &stream),
                 KITH_E_ARGUMENT, path, "npz, kith, knn, ibin or ivecs");
     params.format = KITH_FORMAT_NPZ;
-    meta.corpus_rows = (int64_t)1 << 32;
+    meta.corpus_rows = meta.points.rows = (int64_t)1 << 32;
     test_failed(folder, kith_result_stream_open(ctx, path, &params, &meta, &stream),
                 KITH_E_ARGUMENT, NULL, "meta.corpus_rows is 4294967296");
-    meta.corpus_rows = ((int64_t)1 << 31) + 1;
+    meta.corpus_rows = meta.points.rows = ((int64_t)1 << 31) + 1;
     test_failed(folder, kith_result_stream_open(ctx, path, &params, &meta, &stream),
                 KITH_E_ARGUMENT, path, "take kith or knn");
     params.rows = 0;

@@ -4,7 +4,7 @@
 _kith_options() {
     local solve="-k --metric --method -o --output --format --distances --radius --recall --device
         --threads --memory --tune --dry-run -q --quiet -v --verbose --json -h --help"
-    local change="-k --metric --include-self -o --output --points-out --format --device --threads
+    local change="-k --metric --include-self -o --output --points-out --format --verify --device --threads
         --memory --tune --dry-run -q --quiet -v --verbose --json -h --help"
     case $1 in
     graph) echo "$solve --include-self --symmetric --init --shards --restart" ;;
