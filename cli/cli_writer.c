@@ -126,5 +126,9 @@ void cli_writer_free(cli_writer *writer)
         free(writer->tables[i].ids);
         free(writer->tables[i].distances);
     }
+    if (writer->ctx != NULL) { /* the lock was made behind it */
+        (void)pthread_cond_destroy(&writer->changed);
+        (void)pthread_mutex_destroy(&writer->lock);
+    }
     kith_ctx_free(writer->ctx);
 }

@@ -3,6 +3,7 @@
 
 #include "base/base_try.h"
 #include "host/host_clock.h"
+#include "host/host_progress.h"
 #include "metric/metric.h"
 
 kith_status kin_call_begin(kith_ctx *ctx, kin_call *call)
@@ -23,6 +24,7 @@ kith_status kin_call_begin(kith_ctx *ctx, kin_call *call)
 
 kith_status kin_call_end(const kin_call *call, kith_status status)
 {
+    (void)kin_progress_end(call->ctx, status);
     call->ctx->report.seconds_total = kin_clock_since(call->start_ns);
     call->ctx->report.peak_bytes = atomic_load(&call->ctx->peak_bytes);
     if (call->ctx->report.backend[0] == '\0') {

@@ -6,6 +6,7 @@
 #include "file/file_points.h"
 #include "file/file_result.h"
 #include "file/file_stream.h"
+#include "host/host_progress.h"
 
 #include <inttypes.h>
 
@@ -37,7 +38,7 @@ kith_status kith_points_open(kith_ctx *ctx, const char *path, kith_points **out)
         *out = NULL;
     }
     KIN_TRY(begin(ctx, path, out));
-    return kin_points_open(ctx, path, out);
+    return kin_progress_end(ctx, kin_points_open(ctx, path, out));
 }
 
 kith_status kith_points_open_values(kith_ctx *ctx, const char *path, kith_points **out)
@@ -46,7 +47,7 @@ kith_status kith_points_open_values(kith_ctx *ctx, const char *path, kith_points
         *out = NULL;
     }
     KIN_TRY(begin(ctx, path, out));
-    return kin_points_open_values(ctx, path, out);
+    return kin_progress_end(ctx, kin_points_open_values(ctx, path, out));
 }
 
 const kith_matrix *kith_points_matrix(const kith_points *points)
@@ -122,7 +123,7 @@ kith_status kith_points_save(kith_ctx *ctx, const char *path, const kith_matrix 
 {
     KIN_TRY(begin(ctx, path, path));
     KIN_TRY(check_matrix(ctx, points));
-    return kin_points_save(ctx, path, points);
+    return kin_progress_end(ctx, kin_points_save(ctx, path, points));
 }
 
 kith_format kith_format_parse(const char *name)
@@ -216,7 +217,7 @@ kith_status kith_result_save(kith_ctx *ctx, const char *path, kith_format format
                         "neighbors has %" PRId64 " rows of %" PRId64 ", both must be at least 1",
                         neighbors->rows, neighbors->k);
     }
-    return kin_result_save(ctx, path, format, neighbors, &own);
+    return kin_progress_end(ctx, kin_result_save(ctx, path, format, neighbors, &own));
 }
 
 kith_status kith_ranges_save(kith_ctx *ctx, const char *path, const kith_ranges *ranges,
@@ -235,7 +236,7 @@ kith_status kith_ranges_save(kith_ctx *ctx, const char *path, const kith_ranges 
                                    .ids = kith_ranges_ids(ranges),
                                    .distances = kith_ranges_distances(ranges),
                                    .distances64 = kith_ranges_distances64(ranges)};
-    return kin_ranges_save(ctx, path, &lists, &own);
+    return kin_progress_end(ctx, kin_ranges_save(ctx, path, &lists, &own));
 }
 
 kith_status kith_result_open(kith_ctx *ctx, const char *path, kith_result **out)
@@ -244,7 +245,7 @@ kith_status kith_result_open(kith_ctx *ctx, const char *path, kith_result **out)
         *out = NULL;
     }
     KIN_TRY(begin(ctx, path, out));
-    return kin_result_open(ctx, path, out);
+    return kin_progress_end(ctx, kin_result_open(ctx, path, out));
 }
 
 const kith_neighbors *kith_result_neighbors(const kith_result *result)
@@ -300,7 +301,7 @@ kith_status kith_result_stream_open(kith_ctx *ctx, const char *path,
     KIN_TRY(begin(ctx, path, out));
     KIN_TRY(take_meta(ctx, meta, &own));
     KIN_TRY(take_stream(ctx, params, &own, &known));
-    return kin_stream_open(ctx, path, &known, &own, NULL, out);
+    return kin_progress_end(ctx, kin_stream_open(ctx, path, &known, &own, NULL, out));
 }
 
 int64_t kith_result_stream_rows(const kith_result_stream *stream)
@@ -329,13 +330,13 @@ kith_status kith_result_stream_put(kith_ctx *ctx, kith_result_stream *stream,
                                    const kith_neighbors *neighbors)
 {
     KIN_TRY(begin_stream(ctx, stream, neighbors));
-    return kin_stream_put(ctx, stream, neighbors);
+    return kin_progress_end(ctx, kin_stream_put(ctx, stream, neighbors));
 }
 
 kith_status kith_result_stream_finish(kith_ctx *ctx, kith_result_stream *stream)
 {
     KIN_TRY(begin_stream(ctx, stream, stream));
-    return kin_stream_finish(ctx, stream);
+    return kin_progress_end(ctx, kin_stream_finish(ctx, stream));
 }
 
 void kith_result_stream_free(kith_result_stream *stream)
@@ -384,7 +385,7 @@ kith_status kith_selection_save(kith_ctx *ctx, const char *path, const kith_sele
                                    .dtype = dtype,
                                    .largest = (params->flags & KITH_SELECT_LARGEST) != 0,
                                    .sorted = (params->flags & KITH_SELECT_UNSORTED) == 0};
-    return kin_selected_save(ctx, path, &selected);
+    return kin_progress_end(ctx, kin_selected_save(ctx, path, &selected));
 }
 
 kith_status kith_selection_save_kth(kith_ctx *ctx, const char *path, const void *kth, int64_t rows,
@@ -396,7 +397,7 @@ kith_status kith_selection_save_kth(kith_ctx *ctx, const char *path, const void 
         return kin_fail(ctx, KITH_E_ARGUMENT, "kth is NULL, must be what to save");
     }
     const kith_matrix column = {.data = kth, .rows = rows, .cols = 1, .dtype = dtype};
-    return kin_points_save_vector(ctx, path, &column);
+    return kin_progress_end(ctx, kin_points_save_vector(ctx, path, &column));
 }
 
 kith_status kith_file_inspect(kith_ctx *ctx, const char *path, kith_file_info *info)

@@ -11,6 +11,7 @@ kith_status kin_ctx_begin(kith_ctx *ctx)
     memcpy(ctx->detail, ctx->setup_detail, sizeof ctx->detail);
     pthread_mutex_unlock(&ctx->lock);
     ctx->progress_ns = 0;
+    ctx->phase_count = 0;
     return ctx->setup;
 }
 

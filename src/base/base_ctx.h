@@ -27,7 +27,14 @@ typedef enum kin_device {
     KIN_DEVICE_CUDA /* and nothing else */
 } kin_device;
 
-enum { KIN_DETAIL_BYTES = 1024, KIN_MOST_DEVICES = 16 };
+enum { KIN_DETAIL_BYTES = 1024, KIN_MOST_DEVICES = 16, KIN_PHASES = 8 };
+
+/* What the caller's progress function was told last of a phase. */
+typedef struct kin_phase {
+    const char *name;
+    double done;
+    double total;
+} kin_phase;
 
 struct kith_ctx {
     kith_ctx_params params;
@@ -49,7 +56,9 @@ struct kith_ctx {
     atomic_uint_fast64_t peak_bytes;
 
     kith_report report;
-    int64_t progress_ns; /* when the caller's progress function ran last */
+    int64_t progress_ns;          /* when the caller's progress function ran last */
+    kin_phase phases[KIN_PHASES]; /* of this call, in the order in which they began */
+    int32_t phase_count;
 };
 
 /* Starts a public call: forgets the last error, checks that the context can compute. */

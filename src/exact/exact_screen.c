@@ -557,13 +557,13 @@ kith_status kin_screen_run(kith_ctx *ctx, kin_screen *screen)
     KIN_TRY_GOTO(
         status, make_side(ctx, screen->rows, screen->row_lists, screen->row_cover, r.block, &r.row),
         done);
-    KIN_TRY_GOTO(
-        status,
-        make_side(ctx, screen->points, screen->point_lists, screen->point_cover, r.block, &r.point),
-        done);
     if (r.graph) { /* the same lists, so the same locks */
-        free_side(ctx, &r.point);
         r.point = r.row;
+    } else {
+        KIN_TRY_GOTO(status,
+                     make_side(ctx, screen->points, screen->point_lists, screen->point_cover,
+                               r.block, &r.point),
+                     done);
     }
     KIN_TRY_GOTO(
         status,

@@ -110,6 +110,7 @@ kith_status kin_container_put(kin_writer *writer, const kin_container_header *he
     const uint64_t table_end = kin_layout_table_end((uint64_t)count);
     writer->total = table_end;
     for (int32_t i = 0; i < count; i++) {
+        writer->total = kin_layout_align(writer->total);
         writer->total = kin_size_add(writer->total, section_bytes(&sections[i]));
     }
     KIN_TRY(kin_writer_pad(writer, table_end));

@@ -8,13 +8,11 @@
 #include "host/host_threads.h"
 
 #include "base/base_size.h"
-#include "host/host_clock.h"
 #include "host/host_fpenv.h"
 
 #include <signal.h>
 
 enum { MAX_THREADS = 1024 };
-static const int64_t PROGRESS_NS = 50000000;
 
 typedef struct team {
     kith_ctx *ctx;
@@ -26,22 +24,6 @@ typedef struct team {
     atomic_int status;
     atomic_int_fast32_t seats; /* the next thread number */
 } team;
-
-kith_status kin_progress(kith_ctx *ctx, const char *phase, double done, double total)
-{
-    if (ctx->params.progress == NULL || phase == NULL) {
-        return KITH_OK;
-    }
-    const int64_t now = kin_clock_ns();
-    if (ctx->progress_ns != 0 && now - ctx->progress_ns < PROGRESS_NS) {
-        return KITH_OK;
-    }
-    ctx->progress_ns = now;
-    if (ctx->params.progress(ctx->params.progress_arg, phase, done, total) != 0) {
-        return kin_fail(ctx, KITH_E_CANCELLED, "stopped by the progress function");
-    }
-    return KITH_OK;
-}
 
 static void give_up(team *t, kith_status status)
 {
@@ -103,5 +85,6 @@ kith_status kin_parallel(kith_ctx *ctx, const char *phase, int64_t tasks, kin_ta
     for (int64_t i = 0; i < born; i++) {
         (void)pthread_join(threads[i], NULL);
     }
-    return (kith_status)atomic_load(&t.status);
+    const kith_status status = (kith_status)atomic_load(&t.status);
+    return status == KITH_OK ? kin_progress(ctx, phase, (double)tasks, (double)tasks) : status;
 }

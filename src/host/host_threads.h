@@ -4,6 +4,7 @@
 #define KIN_HOST_THREADS_H
 
 #include "base/base_ctx.h"
+#include "host/host_progress.h"
 
 /* One piece of work. `thread` is 0 .. ctx->threads - 1, and no two pieces that run at the same time
  * have the same one, so it may index scratch memory. */
@@ -20,9 +21,5 @@ kith_status kin_parallel(kith_ctx *ctx, const char *phase, int64_t tasks, kin_ta
 /* A thread that takes no signals: Ctrl-C belongs to the thread that called kith. As pthread_create.
  */
 int kin_thread_start(pthread_t *thread, void *(*body)(void *), void *arg);
-
-/* Asks the caller's progress function, at most every 50 ms; KITH_E_CANCELLED if it says stop. For
- * long work outside kin_parallel; only from the thread that called kith. */
-kith_status kin_progress(kith_ctx *ctx, const char *phase, double done, double total);
 
 #endif

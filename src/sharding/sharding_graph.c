@@ -7,6 +7,7 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "host/host_clock.h"
+#include "host/host_progress.h"
 #include "sharding/sharding_bounds.h"
 #include "sharding/sharding_result.h"
 
@@ -60,6 +61,7 @@ static void end_progress(const kin_sharding *job)
 static kith_status build(void *arg, const kin_shard_part *a)
 {
     kin_sharding *job = arg;
+    (void)kin_progress_end(job->ctx, KITH_OK); /* of the step before */
     (void)snprintf(job->phase, sizeof job->phase, "shard %d of %d", (int)a->shard + 1,
                    (int)job->shards);
     return job->descends ? kin_sharding_build_descent(job, a) : kin_sharding_build_exact(job, a);
@@ -74,6 +76,7 @@ static kith_status meet(void *arg, const kin_shard_part *a, const kin_shard_part
     if (skipped > 0) {
         (void)snprintf(more, sizeof more, ", %" PRId64 " skipped", skipped);
     }
+    (void)kin_progress_end(job->ctx, KITH_OK); /* of the step before */
     (void)snprintf(job->phase, sizeof job->phase, "pair %d+%d (%" PRId64 " of %" PRId64 "%s)",
                    (int)a->shard + 1, (int)b->shard + 1, stand - job->shards + 1,
                    kin_shard_steps(job->shards) - job->shards, more);
@@ -233,6 +236,7 @@ static kith_status write_result(sharded *s, bool *lost)
 {
     const int64_t start = kin_clock_ns();
     const double waited = s->run.seconds_wait;
+    (void)kin_progress_end(s->job.ctx, KITH_OK);
     s->job.phase[0] = '\0';
     const kith_status status = kin_sharding_result_write(&s->result, lost);
     s->seconds_result += kin_clock_since(start) - (s->run.seconds_wait - waited);
@@ -346,6 +350,7 @@ static kith_status graph_shards(sharded *s, const char *folder)
     KIN_TRY(kin_shard_agree(s->job.ctx, team, status));
     begin_progress(&s->job);
     status = team != NULL ? solve_together(s) : solve(s);
+    (void)kin_progress_end(s->job.ctx, status);
     end_progress(&s->job);
     if (status == KITH_OK && s->job.params.keep == 0 && leads(s)) {
         kin_shard_folder_empty(&s->folder);
