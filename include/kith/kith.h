@@ -85,8 +85,9 @@ KITH_API const char *kith_status_text(kith_status status);
 typedef struct kith_ctx kith_ctx;
 
 /* Called between pieces of work, from the thread that called kith, some ten times a second while a
- * call runs. done/total is the share of `phase`. A result other than 0 cancels the call, which then
- * returns KITH_E_CANCELLED. */
+ * call runs. done/total is the share of `phase`: it rises until done is total, then the phase may
+ * begin anew, and when the call ends with success every phase that was told of has come to its end.
+ * A result other than 0 cancels the call, which then returns KITH_E_CANCELLED. */
 typedef int (*kith_progress_fn)(void *arg, const char *phase, double done, double total);
 
 /* One line without its newline, for a person. level: 0 error, 1 warning, 2 information. Where
