@@ -48,9 +48,30 @@ if ! command -v "$cxx" >/dev/null; then
 fi
 sed 's/(void)/()/' "$work/two.c" >"$work/two.cpp"
 sed -i 's/^kith_search_params one/extern "C" &/' "$work/two.cpp"
+# Whoever includes it chooses the warnings: the functions that fill structs have none, nor {}.
+{
+    echo '#include "kith/kith.h"'
+    echo 'int main()'
+    echo '{'
+    grep -oh 'kith_[a-z_]*_default(' "$root"/include/kith/*.h | sort -u | sed 's/.*/    (void)&);/'
+    echo '    const kith_matrix matrix{};'
+    echo '    const kith_neighbors neighbors{};'
+    echo '    kith_report report{};'
+    echo '    report.struct_size = sizeof report;'
+    echo '    return matrix.rows == 0 && neighbors.k == 0 && report.struct_size > 0 ? 0 : 1;'
+    echo '}'
+} >"$work/defaults.cpp"
+strict=("${warnings[@]}" -Wmissing-field-initializers -Wsign-conversion
+    -Wzero-as-null-pointer-constant)
+for each in "$cxx" clang++; do
+    for standard in c++11 c++14 c++17 c++20; do
+        ! command -v "$each" >/dev/null ||
+            "$each" -std=$standard "${strict[@]}" -fsyntax-only "$work/defaults.cpp" "$root/examples/05_cpp.cpp"
+    done
+done
 for standard in c++11 c++17 c++20; do
     "$cxx" -std=$standard "${warnings[@]}" -c "$work/two.cpp" -o "$work/two.o"
     "$cc" "${link[@]}" -o "$work/program"
     "$work/program"
 done
-echo "header: each alone in C11 and C++11; kith.h in C11, C++11, C++17, C++20; two files link"
+echo "header: each alone in C11 and C++11; kith.h in C11, C++11, C++17, C++20; defaults and {} without warnings; two files link"
