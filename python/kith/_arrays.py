@@ -9,13 +9,14 @@ holds them), Fortran order, unaligned values; as long as the copy fits into the 
 from __future__ import annotations
 
 import ctypes as c
+import warnings
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import _structs as s
-from ._memory import refuse_large
+from ._memory import refuse_large, size_text
 
 BFLOAT16 = 4
 CODES: dict[np.dtype[Any], int] = {
@@ -29,6 +30,8 @@ _BOOL = np.dtype(bool)
 BLOCK_BYTES = 256 << 20
 _SPARSE_DTYPES = (np.float32, np.float64, np.uint8, np.int8)
 _MOST_WHOLE = 2**53
+TOLD_BYTES = 1 << 20
+"""What is made dense beyond it is told."""
 _CPU_DEVICES = (1, 3)  # kDLCPU, kDLCUDAHost
 
 
@@ -240,7 +243,10 @@ def _dense(x: Any, name: str, limit: int = 0) -> np.ndarray[Any, Any]:
     x = sparse_rows(x)
     size = x.shape[0] * x.shape[1] * x.dtype.itemsize
     what = f"{name} is sparse, and a copy of all its zeros"
-    refuse_large(size, limit, what, "fewer columns: sklearn.decomposition.TruncatedSVD")
+    way_out = "make fewer columns of it: sklearn.decomposition.TruncatedSVD"
+    refuse_large(size, limit, what, way_out)
+    if size > TOLD_BYTES:
+        warnings.warn(f"{name} is sparse and is made dense: {size_text(size)}", stacklevel=4)
     result: np.ndarray[Any, Any] = np.zeros(x.shape, x.dtype)
     for start, block in sparse_blocks(x):
         block.toarray(out=result[start : start + block.shape[0]])

@@ -16,6 +16,7 @@ from ._typing import Metric
 EUCLIDEAN = 1
 SQEUCLIDEAN = 2
 INNER_PRODUCT = 3
+COSINE = 4
 _CUSTOM = 12
 _MINKOWSKI = {1.0: "manhattan", 2.0: "euclidean", float("inf"): "chebyshev"}
 

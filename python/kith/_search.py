@@ -49,7 +49,8 @@ def knn(
     corpus, queries : array of shape (n, d), (m, d)
         NumPy arrays and memory-mapped files of float16, float32, float64, uint8 or int8 are read
         where they lie. Other arrays are taken by DLPack, ``__array_interface__`` or
-        ``__cuda_array_interface__``; SciPy's sparse matrices are made dense block by block.
+        ``__cuda_array_interface__``; SciPy's sparse matrices stay
+        sparse for euclidean, inner_product and cosine, else they are made dense block by block.
     k : int
         Neighbours of a query, 1 to n.
     metric : str or callable

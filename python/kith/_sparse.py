@@ -1,39 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SciPy's sparse matrices, searched block by block."""
+"""SciPy's sparse matrices: by products that stay sparse, or made dense block by block.
+
+The cheaper way is taken, by a count of steps: a product of two dense values, of which a step of the
+sparse way, a product or one of the pairs that are ranked, is worth some fifty.
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-from ._arrays import as_matrix, is_sparse, sparse_blocks, sparse_rows
+from ._arrays import TOLD_BYTES, as_matrix, is_sparse, sparse_blocks, sparse_rows
 from ._context import Settings
+from ._memory import size_text
 from ._metrics import EUCLIDEAN, INNER_PRODUCT, SQEUCLIDEAN, code, name
-from ._progress import Progress
+from ._progress import Bar, Progress
 from ._results import Array, Neighbors
+from ._sparse_product import METRICS, Product, first_of
 from ._typing import Metric
+
+_SPARSE_STEP = 50  # a dense one is 0.1 ns, a product or a pair of SciPy's and NumPy's 5 ns
+_MOST_TIMES = 20  # as long as a sparse product: a user is told before, and not kept waiting
+_SURE_STEPS = 1 << 34  # some seconds, whatever is the better way
+_PIECE_STEPS = 1 << 21  # what it costs to ask the library for the candidates of a query
+_WAY_OUT = (
+    "make fewer columns of them: sklearn.decomposition.TruncatedSVD; or give X.toarray(), which is "
+    "searched whatever it takes"
+)
 
 
 def _dense_blocks(x: Any) -> Iterator[tuple[int, Array]]:
     if not is_sparse(x):
-        yield 0, as_matrix(x, "X").array
+        yield 0, x
         return
     for start, block in sparse_blocks(sparse_rows(x)):
         yield start, block.toarray()
-
-
-def _merge(first: Neighbors | None, second: Neighbors, k: int, sign: float) -> Neighbors:
-    """The k best of two answers; those of the first one have the lower indices."""
-    if first is None:
-        return second
-    distances = np.concatenate([first.distances, second.distances], axis=1)
-    indices = np.concatenate([first.indices, second.indices], axis=1)
-    best = np.argsort(sign * distances, axis=1, kind="stable")[:, :k]
-    return Neighbors(
-        np.take_along_axis(distances, best, axis=1), np.take_along_axis(indices, best, axis=1)
-    )
 
 
 def refuse(**options: Any) -> None:
@@ -61,10 +65,34 @@ def blockwise(
     """
     if not isinstance(metric, str):
         raise ValueError("a function as metric does not go with sparse matrices (use X.toarray())")
+    same = corpus is queries
+    corpus = _rows_or_dense(corpus, "corpus")
+    queries = corpus if same else _rows_or_dense(queries, "queries")
     most = corpus.shape[0] - without_self
     if not 1 <= k <= most:
         raise ValueError(f"k is {k}, must be 1 to {most}")
     number = code(metric, p)
+    if corpus.shape[1] != queries.shape[1]:
+        raise ValueError(
+            f"corpus has {corpus.shape[1]} columns and queries has {queries.shape[1]} (both must "
+            "have the same)"
+        )
+    dense, sparse = _steps(corpus, queries)
+    both = is_sparse(corpus) and is_sparse(queries)
+    double = np.float64 in (corpus.dtype, queries.dtype)
+    if both and number in METRICS and method <= 1 and dense > _SPARSE_STEP * sparse:
+        job = Product(corpus, queries, number, same)
+        result = _by_products(
+            search, job, queries.shape[0], k, number, wanted, progress, without_self
+        )
+        return result if double else Neighbors(result.distances.astype(np.float32), result.indices)
+    if dense > _SURE_STEPS and dense > _MOST_TIMES * _SPARSE_STEP * sparse:
+        what = "" if number in METRICS else f" metric {name(number)} has no sparse product:"
+        raise ValueError(
+            f"sparse rows of {corpus.shape[1]} columns:{what} made dense they take {dense:.1g} steps, "
+            f"and {_MOST_TIMES} times less would do for what they hold ({_WAY_OUT})"
+        )
+    _tell_dense(corpus, queries)
     # Blocks are merged by what rows are ordered by, which is the square.
     root = number == EUCLIDEAN
     sign = -1.0 if number == INNER_PRODUCT else 1.0
@@ -95,10 +123,82 @@ def blockwise(
                 out=(np.empty((asked.rows, size)), np.empty((asked.rows, size), np.int64)),
             )
             found.indices[...] += first_point
-            best = _merge(best, found, k, sign)
+            best = first_of(best, found, k, sign)
         assert best is not None
         block = slice(first_query, first_query + asked.rows)
         result.distances[block] = np.sqrt(best.distances) if root else best.distances
         result.indices[block] = best.indices
-    double = np.float64 in (corpus.dtype, queries.dtype)
     return result if double else Neighbors(result.distances.astype(np.float32), result.indices)
+
+
+def _rows_or_dense(x: Any, name: str) -> Any:
+    return sparse_rows(x) if is_sparse(x) else as_matrix(x, name).array
+
+
+def _counts(x: Any) -> Array:
+    """Values of each column that are stored."""
+    if is_sparse(x):
+        return np.bincount(x.indices, minlength=x.shape[1]).astype(np.float64)
+    return np.full(x.shape[1], float(x.shape[0]))
+
+
+def _steps(corpus: Any, queries: Any) -> tuple[float, float]:
+    """Of the dense way, and of a sparse product: products of values, and pairs."""
+    pairs = float(corpus.shape[0]) * queries.shape[0]
+    return pairs * corpus.shape[1], pairs + float(_counts(corpus) @ _counts(queries))
+
+
+def _tell_dense(*matrices: Any) -> None:
+    size = max(x.shape[0] * x.shape[1] * x.dtype.itemsize for x in matrices if is_sparse(x))
+    if size > TOLD_BYTES:
+        warnings.warn(
+            f"sparse rows are made dense block by block, {size_text(size)} in all", stacklevel=4
+        )
+
+
+def _by_products(
+    search: Callable[..., Neighbors],
+    job: Product,
+    rows: int,
+    k: int,
+    number: int,
+    wanted: Settings,
+    progress: Progress,
+    without_self: bool,
+) -> Neighbors:
+    result = Neighbors(np.empty((rows, k)), np.empty((rows, k), np.int64))
+    tell = Bar() if progress is True else progress
+    alone = wanted._replace(threads=1)  # a query at a time is nothing to divide
+    for block in job.blocks(wanted.memory_limit):
+        keys, may = job.candidates(block, k, without_self)
+        if not job.is_exact:
+            _refuse_ties(may, k)
+        for query in range(block.start, block.stop):
+            at = query - block.start
+            ids = np.flatnonzero(may[at])
+            if job.is_exact:
+                found = job.ranked(keys[at], ids, k)
+            else:
+                found = job.solved(search, query, ids, k, alone)
+            result.distances[query], result.indices[query] = found
+        if tell:
+            tell("sparse product", float(block.stop), float(rows))
+    if isinstance(tell, Bar):
+        tell.close()
+    if number == EUCLIDEAN:
+        np.sqrt(result.distances, out=result.distances)
+    return result
+
+
+def _refuse_ties(may: Array, k: int) -> None:
+    """Where hosts of points are as near as the k-th but for rounding, as rows are by cosine that have
+    no column in common with the query's: the library would have to be asked for all of them."""
+    rows, points = may.shape
+    count = int(np.count_nonzero(may))
+    steps = count / max(1, rows) * 1e4 * rows  # of a candidate, squeezed
+    if steps > _SURE_STEPS and steps > _MOST_TIMES * (_SPARSE_STEP * points + _PIECE_STEPS) * rows:
+        raise ValueError(
+            f"{count // rows} points are as near to a sparse row as its {k}-th neighbour, but for "
+            "rounding: most have no column in common with it (ask for fewer neighbours, leave out "
+            f"rows that share no column, or {_WAY_OUT})"
+        )

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """knn and knn_graph: what NumPy computes in double, and arrays of every kind."""
 
+import importlib.util
 import os
 import sys
 import tempfile
@@ -333,6 +334,97 @@ class Memory(unittest.TestCase):
         large = scipy.sparse.csr_matrix(np.array([[0, 2**53 + 1]]))
         with self.assertRaisesRegex(ValueError, "the sparse matrix has whole numbers up to 9007"):
             kith.knn(large, large, 1)
+
+
+@unittest.skipIf(scipy is None, "SciPy is missing")
+class Sparse(unittest.TestCase):
+    def random(self, random, dtype, kind):
+        """A sparse matrix: with equal rows, ones alone, rows of zeros, or values of all sizes."""
+        shape = random.integers(5, 50), random.integers(1, 200)
+        x = random.standard_normal(shape) * (random.random(shape) < random.choice([0.02, 0.1, 0.4]))
+        if np.dtype(dtype).kind in "iu":
+            x = np.abs(3 * x).round()
+        if kind == "ones":
+            x = (x != 0).astype(float)
+        if kind == "twins":
+            x = np.concatenate([x, x[:4], 2 * x[:4]])
+        if kind == "scales" and dtype == "f8":
+            x *= 10.0 ** random.integers(-200, 140, x.shape)
+        return scipy.sparse.csr_matrix(x.astype(dtype))
+
+    def test_products_find_candidates_and_the_bytes_are_those_of_dense_rows(self):
+        random, compared = np.random.default_rng(5), 0
+        with mock.patch("kith._sparse._SPARSE_STEP", 0):  # for any
+            for turn in range(30):
+                dtype = ("f4", "f8", "u1", "i4", "f8")[turn % 5]
+                x = self.random(random, dtype, ("ones", "twins", "scales", "plain")[turn % 4])
+                q, k = x[::3], int(random.integers(1, x.shape[0]))
+                dense = x.toarray(), q.toarray()
+                for metric in "euclidean", "sqeuclidean", "cosine", "inner_product":
+                    for ours, truth in (
+                        (kith.knn(x, q, k, metric=metric), kith.knn(*dense, k, metric=metric)),
+                        (
+                            kith.knn_graph(x, k, metric=metric, algorithm="brute"),
+                            kith.knn_graph(dense[0], k, metric=metric),
+                        ),
+                    ):
+                        for one, other in zip(ours, truth, strict=True):
+                            self.assertEqual(one.dtype, other.dtype)
+                            self.assertEqual(one.tobytes(), other.tobytes(), (turn, metric))
+                        compared += 1
+            for wrong, text in (np.nan, "NaN"), (-np.inf, "infinite"), (1e200, "beyond 2.500"):
+                bad = scipy.sparse.csr_matrix(np.array([[0, 1.0], [0, 0], [2, wrong]]))
+                with self.assertRaisesRegex(ValueError, rf"^X\[2, 1\] is .*{text}"):
+                    kith.knn_graph(bad, 1)
+            told = []
+            kith.knn_graph(x, 2, progress=lambda *each: told.append(each))
+            self.assertEqual(told[-1][1:], (x.shape[0], x.shape[0]))
+        print(f"{compared} sparse products: the bytes of dense rows", file=sys.stderr)
+
+    def wide(self, rows, cols, values):
+        """So many values in each row, without a random number for each place."""
+        random = np.random.default_rng(0)
+        places = random.integers(0, cols, rows * values)
+        entries = random.random(rows * values, np.float32), places, np.arange(rows + 1) * values
+        return scipy.sparse.csr_matrix(entries, shape=(rows, cols))
+
+    def test_rows_are_not_made_dense_where_that_takes_long(self):
+        x = self.wide(1500, 200000, 100)
+        found = kith.knn(x, x[:40], 3, metric="cosine")
+        np.testing.assert_array_equal(found.indices[:, 0], np.arange(40))
+        rows = x[found.indices[7]]
+        near = rows[:, np.unique(rows.indices)].toarray().astype(np.float64)
+        near /= np.sqrt((near**2).sum(axis=1, keepdims=True))
+        np.testing.assert_allclose(found.distances[7], 1 - near @ near[0], atol=1e-6)
+        calls = [lambda: kith.knn_graph(x, 3, metric="manhattan")]
+        if "sklearn" in sys.modules or importlib.util.find_spec("sklearn"):
+            nearest = kith.NearestNeighbors(n_neighbors=3, metric="l1").fit(x)
+            calls.append(nearest.kneighbors)
+        for call in calls:
+            text = "metric manhattan has no sparse product: made dense .*TruncatedSVD; or give X.to"
+            with self.assertRaisesRegex(ValueError, text):
+                call()
+        with self.assertRaisesRegex(ValueError, "points are as near to a sparse row as its 15-th"):
+            kith.knn_graph(self.wide(6000, 300000, 3), 15, metric="cosine")
+
+    def test_what_is_made_dense_is_told_with_its_size_and_refused_above_the_limit(self):
+        x = scipy.sparse.random(500, 700, 0.05, format="csr", random_state=0)
+        for call in (
+            lambda **options: kith.radius_neighbors(x, radius=0.1, **options),
+            lambda **options: kith.Corpus(x, **options),
+            lambda **options: kith.knn_graph(x, 3, algorithm="nn_descent", **options),
+        ):
+            with self.assertWarnsRegex(UserWarning, "is sparse and is made dense: 2.8 MB"):
+                call()
+            with self.assertRaisesRegex(
+                MemoryError, "all its zeros takes 2.8 MB, more than the mem"
+            ):
+                call(memory_limit=1 << 20)
+        with self.assertWarnsRegex(UserWarning, "made dense block by block, 2.8 MB in all"):
+            kith.knn_graph(x, 3, metric="manhattan")
+        with self.assertRaisesRegex(ValueError, "corpus has 700 columns and queries has 2"):
+            kith.knn(x, [[1, 2]], 1)
+        self.assertEqual(kith.knn(x, x[:0], 3).indices.shape, (0, 3))
 
 
 class Errors(unittest.TestCase):
