@@ -7,7 +7,7 @@
 #ifndef KIN_API_WALKS_H
 #define KIN_API_WALKS_H
 
-#include "cascade/cascade_walk.h"
+#include "cascade/cascade.h"
 #include "descent/descent_walk.h"
 #include "exact/exact_search.h"
 

@@ -9,11 +9,11 @@
  *
  * Memory. Points and links stay, 8 k bytes a row; while links are made the graph and its slots lie
  * beside them, 12 k bytes a row. */
-#include "cascade/cascade_walk.h"
 #include "base/base_mem.h"
 #include "base/base_random.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
+#include "cascade/cascade.h"
 #include "cascade/cascade_kernels.h"
 #include "descent/descent_walk.h"
 #include "fused/fused_answer.h"

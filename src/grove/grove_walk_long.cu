@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Walks with lists in device memory, by any norm. */
+ * Walks with lists in device memory, by any norm. Short because instances of grove_walk.cuh take
+ * long to compile: they are compiled side by side. */
 #include "grove/grove_walk.cuh"
 
 template <kin_tree_norm NORM>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Walks with short lists, by the sum and by the maximum of differences. */
+ * Walks with short lists, by the sum and by the maximum of differences. Short because instances are
+ * compiled side by side. */
 #include "grove/grove_walk.cuh"
 
 template <kin_tree_norm NORM>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Walks with short lists, by the euclidean norm: the common case has a kernel for each number of
- * columns that pays for one. */
+ * columns that pays for one. Short because instances are compiled side by side. */
 #include "grove/grove_walk.cuh"
 
 int kin_grove_walk_two(kin_gpu_stream *stream, const kin_grove_walk *job)

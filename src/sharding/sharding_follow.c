@@ -18,7 +18,7 @@
 #include "host/host_clock.h"
 #include "host/host_threads.h"
 #include "metric/metric.h"
-#include "sharding/sharding_gather.h"
+#include "sharding/sharding_group.h"
 
 #include <math.h>
 #include <stdatomic.h>

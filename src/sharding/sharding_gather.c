@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * All rows are cut into runs; once it is known how many members of the group each has, runs are
  * copied in any order. */
-#include "sharding/sharding_gather.h"
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "host/host_threads.h"
+#include "sharding/sharding_group.h"
 
 enum { ROWS_A_RUN = 1 << 15, WINDOW_BYTES = 1 << 20 };
 

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "cascade/cascade_walk.h"
+#include "cascade/cascade.h"
 #include "host/host_cpu.h"
 #include "support/support_answers.h"
 #include "support/support_fake_cascade.h"
