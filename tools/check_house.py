@@ -32,10 +32,10 @@ REASON = re.compile(r"\b(short|long)\s+because\b")
 # name: (limit, goal)
 LIMITS = {
     "code_lines_src": (71000, 58000),
-    "files_src": (590, 350),
-    "files_below_40_lines": (140, 40),
-    "files_of_odd_length": (212, 40),
-    "headers_src": (246, 130),
+    "files_src": (580, 350),
+    "files_below_40_lines": (130, 40),
+    "files_of_odd_length": (200, 40),
+    "headers_src": (234, 130),
     "circles_src": (5, 0),
     "circles_cli": (0, 0),
     "circles_python": (0, 0),
@@ -45,7 +45,7 @@ LIMITS = {
     "public_functions_with_more_than_6_parameters": (7, 0),
     "functions_used_by_one_file_percent": (57, 25),
     "functions_used_by_no_file": (11, 0),
-    "names_of_no_file": (8, 0),
+    "names_of_no_file": (4, 0),
 }
 
 
