@@ -24,7 +24,7 @@ from ._library import version as __version__
 from ._merge import merge
 from ._radius import Ranges, radius_neighbors
 from ._recall import Recall, recall
-from ._results import Neighbors, Selection
+from ._results import Fingerprint, Neighbors, Selection
 from ._search import knn, knn_graph
 from ._select import select_k
 
@@ -45,6 +45,7 @@ _ESTIMATORS = {
 __all__ = [
     "Corpus",
     "DeviceInfo",
+    "Fingerprint",
     "Graph",
     "GraphIndex",
     "KNeighborsClassifier",

@@ -21,7 +21,7 @@ from ._mixed import dtype_of, in_type, joined
 from ._options import excluded, whole
 from ._options import path as encoded
 from ._progress import Progress
-from ._results import Array, Neighbors, Table
+from ._results import Array, Neighbors, Table, claim
 from ._search import check_shapes, like, limit, search_params
 from ._typing import Bytes, Pair, Points, Whole
 
@@ -238,7 +238,7 @@ class Corpus:
                 progress=progress,
             )
             del keep
-            return table.result()
+            return claim(table.result(), number, True)
 
 
 def _points(made: Pointer) -> s.Matrix:

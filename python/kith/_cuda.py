@@ -17,7 +17,7 @@ from ._context import Settings, context
 from ._library import lib
 from ._metrics import code
 from ._options import excluded
-from ._results import Neighbors, Selection, room
+from ._results import Neighbors, Selection, claim, room
 from ._typing import Metric
 
 _CODES = {"<f4": 1, "<f8": 2, "<f2": 3, "|u1": 5, "|b1": 5, "|i1": 6}
@@ -232,7 +232,7 @@ def knn(
         table.struct,
     )
     del keep
-    return table.result()
+    return claim(table.result(), params.metric, True)
 
 
 def graph(X: Any, params: s.SearchParams, wanted: Settings, out: Sequence[Any] | None) -> Neighbors:
@@ -240,7 +240,7 @@ def graph(X: Any, params: s.SearchParams, wanted: Settings, out: Sequence[Any] |
     points = as_device_matrix(X, "X")
     table = _Table(points, points.struct.rows, params.k, points.struct.rows, out)
     _call(wanted, points, lib.kith_cuda_graph_exact, points.struct, params, table.struct)
-    return table.result()
+    return claim(table.result(), params.metric, True)
 
 
 def graph_descent(
@@ -251,7 +251,7 @@ def graph_descent(
     table = _Table(points, points.struct.rows, params.k, points.struct.rows, out)
     function = lib.kith_cuda_graph_descent
     _call(wanted, points, function, points.struct, params, table.struct, None)
-    return table.result()
+    return claim(table.result(), params.metric, False)
 
 
 def select(values: Any, params: s.SelectParams, wanted: Settings) -> Selection:

@@ -17,7 +17,7 @@ from ._imports import needed
 from ._library import lib
 from ._options import path as encoded
 from ._options import whole
-from ._results import Array, Neighbors, narrow
+from ._results import Array, Fingerprint, Neighbors, claim, level, narrow
 from ._typing import Whole
 
 Path = str | os.PathLike[str]
@@ -29,41 +29,75 @@ class Graph:
     Parameters
     ----------
     distances, indices : array of shape (n, k)
-        As `kith.knn_graph` and `kith.knn` give them: ``kith.Graph(*kith.knn_graph(X))``.
+        Or `kith.Neighbors` alone, as `kith.knn_graph` and `kith.knn` give them, with all that they
+        know: ``kith.Graph(kith.knn_graph(X))``. Of bare arrays it is not known whether they are
+        exact, nor of which points.
     metric : str
-        Of the distances.
+        Of the distances; must be given with bare arrays.
     n_points : int, optional
-        Rows of the corpus; n unless given, which makes it a graph of one set of points.
-    exact : bool
-        Whether the neighbours are the true ones.
+        Rows of the corpus; unless given those that the neighbours know, else n, which makes it a graph of
+        one set of points.
 
     Attributes
     ----------
-    distances, indices, metric, n_points, exact
+    distances, indices, n_points
+    metric : str or None
+        None: a file does not say it.
+    exact : bool or None
+        True: certified. False: approximate. None: it is not known.
+    fingerprint : kith.Fingerprint or None
+        Of the points. A file is certified of stated points alone: where they are not known, it is
+        not known whether it is exact.
     """
 
     def __init__(
         self,
         distances: ArrayLike,
-        indices: ArrayLike,
+        indices: ArrayLike | None = None,
         *,
-        metric: str = "euclidean",
+        metric: str | None = None,
         n_points: Whole | None = None,
-        exact: bool = True,
     ) -> None:
-        table, (kept, ids) = narrow((distances, indices), "a Graph")
-        points = int(table.rows) if n_points is None else whole(n_points, "n_points")
-        _check_ids(ids, points)
-        self._hold(ids, kept, _metrics.code(metric), points, exact, None)
+        known: Any = None
+        if indices is None:
+            if not isinstance(distances, Neighbors):
+                raise TypeError("a Graph is made of distances and indices, or of kith.Neighbors")
+            known = distances
+            distances, indices = known
+        table, (kept, ids, _) = narrow((distances, indices), "a Graph")
+        number = 0 if metric is None else _metrics.code(metric)
+        own = 0 if known is None else known._metric
+        if number and own and number != own:
+            raise ValueError(f"metric is {metric}, the neighbours were found by {known.metric}")
+        if not (number or own):
+            raise ValueError("metric is needed: arrays do not say by which one they were found")
+        exact = None if known is None else known.exact
+        points = None if known is None else known.fingerprint
+        rows = int(table.rows) if points is None else points.rows
+        rows = rows if n_points is None else whole(n_points, "n_points")
+        if points is not None and rows != points.rows:
+            raise ValueError(f"n_points is {rows}, the neighbours are rows of {points}")
+        _check_ids(ids, rows)
+        self._hold(ids, kept, number or own, rows, exact, points)
 
     def _hold(
-        self, ids: Array, distances: Array, metric: int, points: int, exact: bool, owner: Any
+        self,
+        ids: Array,
+        distances: Array,
+        metric: int,
+        points: int,
+        exact: bool | None,
+        fingerprint: Fingerprint | None,
+        recall: tuple[float, int] = (-1.0, 0),
+        owner: Any = None,
     ) -> None:
         self._ids = ids
         self.distances = distances
         self._metric = metric
         self.n_points = int(points)
-        self.exact = bool(exact)
+        self.exact = exact
+        self.fingerprint = fingerprint
+        self._recall = recall  # of a file that tells it
         self._owner = owner  # of the memory, where that is a mapped file
 
     def __getattr__(self, name: str) -> Any:
@@ -90,8 +124,8 @@ class Graph:
         return {**self.__dict__, "_owner": None}
 
     @property
-    def metric(self) -> str:
-        return _metrics.name(self._metric)
+    def metric(self) -> str | None:
+        return _metrics.name(self._metric) if self._metric else None
 
     @property
     def indices(self) -> Array:
@@ -102,7 +136,8 @@ class Graph:
 
     @property
     def neighbors(self) -> Neighbors:
-        return Neighbors(self.distances, self.indices)
+        found = Neighbors(self.distances, self.indices)
+        return claim(found, self._metric, self.exact, self.fingerprint)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -117,8 +152,9 @@ class Graph:
         if "_ids" not in self.__dict__:
             return "<kith.Graph: closed>"
         rows, k = self.shape
-        how = "exact" if self.exact else "approximate"
-        return f"<kith.Graph: {rows} x {k} of {self.n_points} points, {self.metric}, {how}>"
+        how = {True: "exact", False: "approximate", None: "not known whether exact"}[self.exact]
+        metric = self.metric or "of an unknown metric"
+        return f"<kith.Graph: {rows} x {k} of {self.n_points} points, {metric}, {how}>"
 
     # ---- Files -----------------------------------------------------------------------------------
 
@@ -131,6 +167,8 @@ class Graph:
             The format is that of its extension: .npz, .ivecs, .ibin, .knn, .kith.
         format : {"npz", "csr", "ivecs", "ibin", "knn", "kith"}, optional
             Another one; csr is a SciPy sparse matrix in .npz.
+
+        .npz, csr and .kith keep metric, exact and fingerprint; .ivecs, .ibin and .knn cannot.
         """
         file = encoded(path)
         number = 0
@@ -142,17 +180,23 @@ class Graph:
                 )
         table, keep = narrow((self.distances, self._ids.astype(np.uint32, copy=False)), "the graph")
         if keep[0].dtype == np.float64:  # files have float32, as the library rounds it
-            keep = (self.distances.astype(np.float32), keep[1])
+            keep = (self.distances.astype(np.float32), keep[1], keep[2])
             table.distances = keep[0].ctypes.data
         same = self.n_points == self.shape[0]
+        points = self.fingerprint
+        if points is not None and points.rows != self.n_points:
+            points = None  # n_points was set to another number since
         meta = s.sized(
             s.ResultMeta,
             kind=s.KIND_GRAPH if same else s.KIND_RESULT,
             metric=self._metric,
-            exact=s.UNKNOWN if self.exact else s.APPROXIMATE,
+            exact=level(self.exact, points),
             corpus_rows=self.n_points,
-            recall=-1.0,
+            recall=self._recall[0],
+            recall_at=self._recall[1],
         )
+        if points is not None:
+            meta.points = points.as_struct()
         context(settings()).call(lib.kith_result_save, file, number, c.byref(table), c.byref(meta))
 
     @classmethod
@@ -160,7 +204,8 @@ class Graph:
         """A graph from a file of any of these formats, in memory."""
         graph = cls.map(path)
         ids, distances = graph._ids.copy(), graph.distances.copy()
-        graph._hold(ids, distances, graph._metric, graph.n_points, graph.exact, None)
+        known = graph._metric, graph.n_points, graph.exact, graph.fingerprint, graph._recall
+        graph._hold(ids, distances, *known)
         return graph
 
     @classmethod
@@ -175,8 +220,17 @@ class Graph:
         else:
             distances = np.full(shape, np.nan, np.float32)
         graph = cls.__new__(cls)
-        metric = meta.metric or _metrics.EUCLIDEAN
-        graph._hold(ids, distances, metric, meta.corpus_rows or table.rows, meta.exact == 1, owner)
+        exact = {s.CERTIFIED: True, s.APPROXIMATE: False}.get(meta.exact)
+        graph._hold(
+            ids,
+            distances,
+            meta.metric,
+            meta.corpus_rows or table.rows,
+            exact,
+            Fingerprint.of_struct(meta.points),
+            (meta.recall, meta.recall_at),
+            owner,
+        )
         return graph
 
     # ---- Other shapes ----------------------------------------------------------------------------

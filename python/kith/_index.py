@@ -17,7 +17,7 @@ from ._library import lib
 from ._progress import Progress
 from ._recall import Recall
 from ._recall import recall as measure
-from ._results import Neighbors, Table, narrow
+from ._results import Neighbors, Table, claim, narrow
 from ._search import check_shapes, like, search
 from ._small import MOST_STEPS
 from ._typing import Bytes, Pair, Points, Seed, Whole
@@ -84,9 +84,10 @@ class GraphIndex:
         As in `kith.knn`. Not copied: it must stay as it is.
     graph : Neighbors or Graph
         Neighbours of the rows of X, exact or not, as `kith.knn_graph` gives them; some 16 to 32
-        each do well.
+        each do well. A graph that is known to be of other points, or of another metric, is
+        refused.
     metric : str, optional
-        Its name; unless given, that of a `kith.Graph`, else ``euclidean``.
+        Its name; unless given, that of the graph, where it is known, else ``euclidean``.
     width : int, optional
         Nearest points that a walk keeps: more take longer and find more. What other libraries call
         ef. 64, or 2 k, unless given.
@@ -130,7 +131,7 @@ class GraphIndex:
         n_jobs: Whole | None = None,
         memory_limit: Bytes | None = None,
     ) -> None:
-        if isinstance(graph, Graph) and metric is None:
+        if isinstance(graph, (Graph, Neighbors)) and metric is None:
             metric = graph.metric
         self.width = width
         self.meets = meets
@@ -271,7 +272,7 @@ class GraphIndex:
                 None,
                 progress=progress,
             )
-        return table.result()
+            return claim(table.result(), known.metric, False)
 
     def tune(
         self,

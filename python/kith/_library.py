@@ -37,6 +37,8 @@ _SIGNATURES: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "kith_graph_exact": (c.c_int, (_P, _P, _P, _P)),
     "kith_graph_descent": (c.c_int, (_P, _P, _P, _P, _P)),
     "kith_graph_merge": (c.c_int, (_P, _P, c.c_int64, _P, _P, _P, _P, _P)),
+    "kith_fingerprint_make": (c.c_int, (_P, _P, _P)),
+    "kith_graph_verify": (c.c_int, (_P, _P, _P, _P, _P, _P)),
     "kith_graph_merge_estimate": (c.c_int, (_P, _P, c.c_int64, _P, _P)),
     "kith_graph_merge_exact": (c.c_int, (_P, _P, c.c_int64, _P, _P, _P, _P)),
     "kith_graph_search": (c.c_int, (_P, _P, _P, _P, _P, _P, _P)),

@@ -3,15 +3,18 @@
 
 from __future__ import annotations
 
+import ctypes as c
+import warnings
+
 from . import _options
 from . import _structs as s
-from ._arrays import as_matrix
-from ._context import settings
+from ._arrays import HostMatrix, as_matrix
+from ._context import Settings, context, settings
 from ._library import lib
-from ._metrics import resolve
+from ._metrics import EUCLIDEAN, Distance, name, resolve
 from ._progress import Progress
-from ._results import Neighbors, Table, narrow
-from ._search import call, like, search_params
+from ._results import Neighbors, Table, claim, narrow
+from ._search import call, fingerprint, like, search_params
 from ._typing import Bytes, Metric, Pair, Points, Seed, Whole
 
 
@@ -21,11 +24,12 @@ def merge(
     second: Pair,
     k: Whole | None = None,
     *,
-    metric: Metric = "euclidean",
+    metric: Metric | None = None,
     p: float = 2,
     algorithm: str = "auto",
     recall: float | None = None,
     include_self: bool = False,
+    verify: bool = False,
     random_state: Seed = None,
     n_jobs: Whole | None = None,
     device: str | None = None,
@@ -35,8 +39,8 @@ def merge(
 ) -> Neighbors:
     """The graph of two sets of points from a graph of each.
 
-    Exact where both graphs are, and then the bytes are those of ``kith.knn_graph(X, k)``: only
-    pairs across the sets are computed.
+    Exact where both graphs are (they know it, see `kith.Neighbors`), and then the bytes are those
+    of ``kith.knn_graph(X, k)``: only pairs across the sets are computed.
 
     Parameters
     ----------
@@ -48,10 +52,17 @@ def merge(
     k : int, optional
         Neighbours of a point; those of the graph that has fewer, unless given.
     algorithm : {"auto", "brute", "nn_descent"}
-        ``nn_descent`` is approximate and far sooner done: it goes on from both graphs.
+        ``nn_descent`` is approximate: it goes on from both graphs. ``auto`` takes it where both are not
+        certified, and it will be sooner.
     recall : float, optional
         Below 1: ``nn_descent`` until this share of the true neighbours is found.
-    metric, p, include_self, random_state, n_jobs, device, memory_limit, progress, out
+    metric : str or callable, optional
+        Unless given that of the graphs, where it is known, else ``euclidean``. A graph of another
+        metric, or of other points, is refused.
+    verify : bool
+        Solve what is not certified anew: if its lists are the exact ones, it then is. A warning says
+        how many are not.
+    p, include_self, random_state, n_jobs, device, memory_limit, progress, out
         As in `kith.knn_graph`.
 
     Returns
@@ -72,6 +83,9 @@ def merge(
     wanted = wanted.beside(points)
     one, keep_one = narrow(first, "first")
     two, keep_two = narrow(second, "second")
+    known = keep_one[2], keep_two[2]
+    if metric is None:
+        metric = name(known[0].metric or known[1].metric or EUCLIDEAN)
     if one.rows + two.rows != points.rows:
         raise ValueError(
             f"the graphs are of {one.rows} and {two.rows} points, X has {points.rows} rows"
@@ -84,6 +98,11 @@ def merge(
     flags = s.INCLUDE_SELF if include_self else 0
     distance = resolve(metric, p, points.array.dtype)
     table = Table(points.rows, k, points.rows, points.is_double, out)
+    if verify:
+        _verify(points, (one, two), known, distance, flags, wanted, progress)
+    certified = all(each.exact == s.CERTIFIED for each in known)
+    if method == 0 and recall is None and not certified:
+        method = _cheaper(points, one.rows, distance, k, flags, wanted)
     if method == s.METHOD_DESCENT:
         descent = _options.descent_params(distance.fields, k, flags, recall, random_state)
         call(
@@ -114,4 +133,54 @@ def merge(
             table.struct,
         )
     del keep_one, keep_two
-    return like(X, table.result(), out)
+    exact: bool | None = True if certified else None
+    if method == s.METHOD_DESCENT or any(each.exact == s.APPROXIMATE for each in known):
+        exact = False
+    found = claim(table.result(), distance.number, exact, fingerprint(points, wanted))
+    return like(X, found, out)
+
+
+def _cheaper(
+    points: HostMatrix, first: int, distance: Distance, k: int, flags: int, wanted: Settings
+) -> int:
+    """The rule of kith merge where the answer would not be certified anyway."""
+    params = _options.descent_params(distance.fields, k, flags, None, None)
+    estimate = s.sized(s.DescentEstimate)
+    context(wanted).call(
+        lib.kith_graph_merge_estimate,
+        c.byref(points.struct),
+        first,
+        c.byref(params),
+        c.byref(estimate),
+    )
+    return s.METHOD_DESCENT if estimate.pays == 1 else 0
+
+
+def _verify(
+    points: HostMatrix,
+    graphs: tuple[s.NeighborTable, s.NeighborTable],
+    known: tuple[s.ResultMeta, s.ResultMeta],
+    distance: Distance,
+    flags: int,
+    wanted: Settings,
+    progress: Progress,
+) -> None:
+    """Certifies graphs that are exact; warns of others."""
+    at = points.struct.data
+    for name_of, graph, meta in zip(("first", "second"), graphs, known):
+        part = s.Matrix(at, graph.rows, points.array.strides[0], points.struct.cols, points.struct.dtype)
+        at += graph.rows * points.array.strides[0]
+        most = graph.rows - (not flags & s.INCLUDE_SELF)
+        if meta.exact == s.CERTIFIED or most < 1:
+            continue
+        wrong, row = c.c_int64(), c.c_int64()
+        params = search_params(distance, min(graph.k, most), flags=flags)
+        call(distance, wanted, progress, lib.kith_graph_verify, part, graph, params, c.byref(wrong), c.byref(row))
+        meta.exact = s.APPROXIMATE if wrong.value else s.CERTIFIED
+        if wrong.value:
+            warnings.warn(
+                f"{name_of}: {wrong.value} of {graph.rows} lists are not the exact ones, the first of "
+                f"row {row.value}",
+                stacklevel=3,
+            )
+

@@ -11,7 +11,7 @@ from . import _structs as s
 from ._arrays import as_matrix
 from ._context import context, settings
 from ._library import lib
-from ._metrics import code
+from ._metrics import EUCLIDEAN, code
 from ._progress import Progress
 from ._results import narrow
 from ._typing import Bytes, Metric, Pair, Points, Seed, Whole
@@ -50,7 +50,7 @@ def recall(
     truth: Pair | None = None,
     *,
     X: Points | None = None,
-    metric: Metric = "euclidean",
+    metric: Metric | None = None,
     p: float = 2,
     at: Whole | None = None,
     sample: Whole = 1000,
@@ -78,7 +78,8 @@ def recall(
     random_state
         Seed of the sample.
     metric, p, n_jobs, device, memory_limit, progress
-        As in `knn`; the metric is a name here.
+        As in `knn`; the metric is a name here, and unless given that of the neighbours, where
+        it is known. Neighbours of another metric, or of other points, are refused.
 
     Returns
     -------
@@ -93,9 +94,10 @@ def recall(
     """
     if (truth is None) == (X is None):
         raise ValueError("give either the truth or X, the points")
-    if not isinstance(metric, str):
+    if metric is not None and not isinstance(metric, str):
         raise ValueError("metric must be a name")
-    number = code(metric, p)
+    own = getattr(found, "_metric", 0) or getattr(truth, "_metric", 0) or EUCLIDEAN
+    number = own if metric is None else code(metric, p)
     table, keep = narrow(found, "found")
     place = _options.optional(at, "at") or 0
     result = s.RecallValues()

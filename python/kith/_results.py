@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from . import _metrics
 from . import _structs as s
 from ._arrays import address
 from ._typing import Floats, Indices
@@ -16,8 +17,50 @@ from ._typing import Floats, Indices
 Array = np.ndarray[Any, Any]
 
 
-class Neighbors(NamedTuple):
+class Fingerprint(NamedTuple):
+    """Which points: shape, type and a checksum of the values. Points that differ have another one.
+
+    Attributes
+    ----------
+    rows, cols : int
+    dtype : str
+    checksum : int
+    """
+
+    rows: int
+    cols: int
+    dtype: str
+    checksum: int
+
+    def __str__(self) -> str:
+        return f"{self.rows:,} x {self.cols} {self.dtype}, {self.checksum >> 32:08x}"
+
+    @classmethod
+    def of_struct(cls, given: s.Fingerprint) -> Fingerprint | None:
+        """The library's; None: it knows none."""
+        if given.rows == 0:
+            return None
+        return cls(given.rows, given.cols, _DTYPE_NAMES[given.dtype], given.checksum)
+
+    def as_struct(self) -> s.Fingerprint:
+        """For the library."""
+        dtype = _DTYPE_NAMES.index(self.dtype)
+        return s.Fingerprint(self.rows, self.cols, dtype, self.checksum)
+
+
+_DTYPE_NAMES = ("", "float32", "float64", "float16", "bfloat16", "uint8", "int8")
+
+
+class _Pair(NamedTuple):
+    distances: Floats
+    indices: Indices
+
+
+class Neighbors(_Pair):
     """Neighbours of a number of points, a row for each, the nearest first.
+
+    It says what the call that made it knows; of arrays that somebody else puts together nothing is
+    known.
 
     Attributes
     ----------
@@ -27,10 +70,60 @@ class Neighbors(NamedTuple):
     indices : array of shape (n, k), int64
         Rows of the corpus; -1, at distance inf (inner_product: -inf), where there is no neighbour (beyond a
         radius).
+    metric : str or None
+        Its name; None: it is not known.
+    exact : bool or None
+        True: certified. False: approximate. None: it is not known.
+    fingerprint : Fingerprint or None
+        Of the points that indices are rows of, as they were in the call. None: it is not known; so
+        it is of arrays on a GPU, of a prepared corpus, and of a search for fewer than 32 queries, which
+        would take longer for it.
     """
 
-    distances: Floats
-    indices: Indices
+    _metric = 0
+    exact: bool | None = None
+    fingerprint: Fingerprint | None = None
+
+    @property
+    def metric(self) -> str | None:
+        return _metrics.name(self._metric) if self._metric else None
+
+    @property
+    def k(self) -> int:
+        return int(self.indices.shape[1])
+
+
+def claim(
+    found: Neighbors, metric: int, exact: bool | None, fingerprint: Fingerprint | None = None
+) -> Neighbors:
+    """Neighbours with what the call knows of them."""
+    found._metric = metric
+    found.exact = exact
+    found.fingerprint = fingerprint
+    return found
+
+
+def level(exact: bool | None, fingerprint: Fingerprint | None) -> int:
+    """A kith_exactness: nothing is certified of unknown points."""
+    if exact is None:
+        return s.UNKNOWN
+    if not exact:
+        return s.APPROXIMATE
+    return s.UNKNOWN if fingerprint is None else s.CERTIFIED
+
+
+def _known(neighbors: Any) -> s.ResultMeta:
+    """What Neighbors, or a Graph, say of themselves."""
+    fingerprint = getattr(neighbors, "fingerprint", None)
+    if not isinstance(fingerprint, Fingerprint):
+        fingerprint = None
+    meta = s.sized(s.ResultMeta, recall=-1.0)
+    if isinstance(getattr(neighbors, "_metric", None), int):
+        meta.metric = neighbors._metric
+        meta.exact = level(neighbors.exact, fingerprint)
+        if fingerprint is not None:
+            meta.points = fingerprint.as_struct()
+    return meta
 
 
 class Selection(NamedTuple):
@@ -110,9 +203,9 @@ class Table:
         return Neighbors(self.distances, wide)
 
 
-def narrow(neighbors: Any, name: str) -> tuple[s.NeighborTable, tuple[Array, ...]]:
-    """Anybody's (distances, indices) as a table of the library, and the arrays that hold it; a
-    kith.Graph has them. name is what errors call it."""
+def narrow(neighbors: Any, name: str) -> tuple[s.NeighborTable, tuple[Array, Array, s.ResultMeta]]:
+    """Anybody's (distances, indices) as a table of the library, and the arrays that hold it, with
+    what is known of them; a kith.Graph has them. name is what errors call it."""
     try:
         distances, indices = (np.asarray(p) for p in getattr(neighbors, "neighbors", neighbors))
     except (TypeError, ValueError):
@@ -133,7 +226,9 @@ def narrow(neighbors: Any, name: str) -> tuple[s.NeighborTable, tuple[Array, ...
         distances.ctypes.data if double else None,
         *indices.shape,
     )
-    return table, (distances, indices)
+    meta = _known(neighbors)
+    table.meta = c.addressof(meta)
+    return table, (distances, indices, meta)
 
 
 def narrow_indices(indices: Any, name: str) -> tuple[s.NeighborTable, Array]:

@@ -17,7 +17,7 @@ from ._context import Settings, context, settings
 from ._library import lib
 from ._metrics import INNER_PRODUCT, Distance, resolve
 from ._progress import Progress
-from ._results import Neighbors, Table
+from ._results import Fingerprint, Neighbors, Table, claim
 from ._typing import Bytes, Metric, Pair, Points, Seed, Whole
 
 _PARAMS_SIZE = c.sizeof(s.SearchParams)
@@ -172,7 +172,8 @@ def search(
         table.struct,
     )
     del keep
-    return table.result()
+    points = fingerprint(corpus, wanted) if queries.rows >= _small.WORTH else None
+    return claim(table.result(), distance.number, True, points)
 
 
 def knn_graph(
@@ -303,7 +304,20 @@ def knn_graph(
         )
         exact = lib.kith_graph_exact
         call(distance, wanted, progress, exact, points.struct, params, table.struct)
-    return like(X, table.result(), out)
+    found = claim(
+        table.result(),
+        distance.number,
+        method != s.METHOD_DESCENT,
+        fingerprint(points, wanted),
+    )
+    return like(X, found, out)
+
+
+def fingerprint(points: HostMatrix, wanted: Settings) -> Fingerprint | None:
+    """Of points in host memory, as they are now."""
+    made = s.Fingerprint()
+    context(wanted).call(lib.kith_fingerprint_make, c.byref(points.struct), c.byref(made))
+    return Fingerprint.of_struct(made)
 
 
 def descent_pays(points: HostMatrix, params: s.DescentParams, wanted: Settings) -> bool:
@@ -388,4 +402,5 @@ def like(given: Any, found: Neighbors, out: Sequence[Any] | None = None) -> Neig
     """Neighbours as arrays of the kind that was given, unless they stand in the caller's own."""
     if out is not None or isinstance(given, np.ndarray):
         return found
-    return Neighbors(*(given_back(given, part) for part in found))
+    other = Neighbors(*(given_back(given, part) for part in found))
+    return claim(other, found._metric, found.exact, found.fingerprint)

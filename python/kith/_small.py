@@ -24,7 +24,7 @@ from ._context import Context, Settings, settings
 from ._errors import exception
 from ._handle import Pointer
 from ._library import lib
-from ._results import Neighbors
+from ._results import Fingerprint, Neighbors, claim
 from ._typing import Bytes, Whole
 
 # Portable code needs up to half a second for so many, on one thread (kl more: it takes logarithms).
@@ -58,6 +58,7 @@ _PARAMS_SIZE = c.sizeof(s.SearchParams)
 _FLOAT, _DOUBLE, _ID, _INDEX = (np.dtype(each) for each in ("f4", "f8", "u4", "i8"))
 _MOST_IDS = 1 << 16  # that a seat keeps room for
 NONE: Laid = (0, 0, 0, 0, 0)
+WORTH = 32  # queries, beside which reading all points once more is little
 ITSELF = object()  # as queries: a graph
 _empty = np.empty
 _new = tuple.__new__  # of a named tuple: half of what its own way takes
@@ -119,6 +120,13 @@ class _Seat:
         if indices.size > _MOST_IDS:
             self.make_room((1, 1))
         return _new(Neighbors, (distances, indices))
+
+
+    def fingerprint(self) -> Fingerprint | None:
+        """Of the points of the last call; None where it does not come to be."""
+        made = s.Fingerprint()
+        lib.kith_fingerprint_make(self.handle, self.points, c.byref(made))
+        return Fingerprint.of_struct(made)
 
 
 class _Seats(threading.local):
@@ -191,6 +199,8 @@ def search(
     if seat is None:
         return None
     found = seat.call(None, given, asked, (count, k), number, flags, method)
+    worth = asked is NONE or count >= WORTH
+    claim(found, number, True, seat.fingerprint() if worth else None)
     _seats.free[wanted] = seat
     return found
 
@@ -209,5 +219,6 @@ def search_corpus(
     if seat is None:
         return None
     found = seat.call(corpus, (0, rows, 0, 0, points.dtype), asked, (count, k), number)
+    claim(found, number, True)
     _seats.free[wanted] = seat
     return found

@@ -18,7 +18,7 @@ from ._context import Settings
 from ._memory import size_text
 from ._metrics import EUCLIDEAN, INNER_PRODUCT, SQEUCLIDEAN, code, name
 from ._progress import Bar, Progress
-from ._results import Array, Neighbors
+from ._results import Array, Neighbors, claim
 from ._sparse_product import METRICS, Product, first_of
 from ._typing import Metric
 
@@ -85,7 +85,9 @@ def blockwise(
         result = _by_products(
             search, job, queries.shape[0], k, number, wanted, progress, without_self
         )
-        return result if double else Neighbors(result.distances.astype(np.float32), result.indices)
+        if not double:
+            result = Neighbors(result.distances.astype(np.float32), result.indices)
+        return claim(result, number, True)
     if dense > _SURE_STEPS and dense > _MOST_TIMES * _SPARSE_STEP * sparse:
         what = "" if number in METRICS else f" metric {name(number)} has no sparse product:"
         raise ValueError(
@@ -128,7 +130,9 @@ def blockwise(
         block = slice(first_query, first_query + asked.rows)
         result.distances[block] = np.sqrt(best.distances) if root else best.distances
         result.indices[block] = best.indices
-    return result if double else Neighbors(result.distances.astype(np.float32), result.indices)
+    if not double:
+        result = Neighbors(result.distances.astype(np.float32), result.indices)
+    return claim(result, number, True)
 
 
 def _rows_or_dense(x: Any, name: str) -> Any:

@@ -15,7 +15,7 @@ from ._handle import Lock
 from ._index import GraphIndex, is_small
 from ._library import lib
 from ._metrics import resolve
-from ._results import Neighbors, narrow
+from ._results import Neighbors, claim, narrow
 from ._search import call, check_types, table_for
 from ._typing import Metric
 
@@ -106,4 +106,4 @@ def _graph_search(
         None,
     )
     del keep
-    return table.result()
+    return claim(table.result(), distance.number, False)

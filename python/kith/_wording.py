@@ -60,7 +60,7 @@ _PARTS_OF = {
     ),
 }
 _SUBJECT = re.compile(
-    r"(^| and )((?:the )?[a-z][\w.]*?)(?=\[\d+(?:, \d+)?\] |\.shape\[| (?:is|are|has|name) )"
+    r"(^| and )((?:the )?[a-z][\w.]*?)(?=\[\d+(?:, \d+)?\] |\.shape\[| (?:is|are|has|was|name) )"
 )
 
 # Memory is asked for by the names that arrays have inside.

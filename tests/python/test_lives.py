@@ -54,7 +54,7 @@ def together(*functions):
 def holders(folder):
     """One of each kind, and a call that uses it."""
     path = os.path.join(folder, "g.kith")
-    kith.Graph(*kith.knn_graph(X, 4)).save(path)
+    kith.Graph(kith.knn_graph(X, 4)).save(path)
     index = kith.GraphIndex(X, kith.knn_graph(X, 12))
     return (
         (kith.Corpus(X), lambda each: each.query(Q, 3)),
@@ -319,7 +319,7 @@ class Closing(unittest.TestCase):
             q = rng.random((40, 3), dtype=np.float32)
             graph = kith.knn_graph(x, 8)
             path = os.path.join(tempfile.mkdtemp(), "g.kith")
-            kith.Graph(*graph).save(path)
+            kith.Graph(graph).save(path)
             makers = (
                 (lambda: kith.Tree(x), lambda t: random.choice((
                     lambda: t.query(q, 3), lambda: t.add(x[:5]), lambda: t.remove([1, 2]),
@@ -360,7 +360,7 @@ class Closing(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "g.kith")
             found = kith.knn_graph(X, 4)
-            kith.Graph(*found).save(path)
+            kith.Graph(found).save(path)
             with kith.Graph.map(path) as graph:
                 kept = graph.distances[5:, 1:]
             gc.collect()
@@ -373,7 +373,7 @@ class Closing(unittest.TestCase):
             x = np.random.default_rng(0).random((500, 3), dtype=np.float32)
             path = os.path.join(tempfile.mkdtemp(), "g.kith")
             graph = kith.knn_graph(x, 5)
-            kith.Graph(*graph).save(path)
+            kith.Graph(graph).save(path)
             from kith import _handle
             said = []
             class Last:  # of a caller, who looks once more

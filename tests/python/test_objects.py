@@ -183,7 +183,7 @@ class Prepared(unittest.TestCase):
     def test_an_index_on_a_graph_says_what_is_wrong(self):
         x = support.points(300, 6)
         found = kith.knn_graph(x, 8, metric="cosine")
-        index = kith.GraphIndex(x, kith.Graph(*found, metric="cosine"), width=20)
+        index = kith.GraphIndex(x, kith.Graph(found), width=20)
         self.assertEqual((index.metric, index.width), ("cosine", 20))
         with self.assertRaisesRegex(TypeError, "cannot be pickled"):
             pickle.dumps(index)
@@ -225,7 +225,7 @@ class Graphs(unittest.TestCase):
     def setUp(self):
         self.x = support.points(80, 4)
         self.found = kith.knn_graph(self.x, 5, metric="cosine")
-        self.graph = kith.Graph(*self.found, metric="cosine")
+        self.graph = kith.Graph(self.found)
 
     def test_files_hold_what_was_saved(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -238,14 +238,14 @@ class Graphs(unittest.TestCase):
                         np.testing.assert_array_equal(graph.distances, self.found.distances)
                     if name in ("g.npz", "g.kith"):
                         self.assertEqual(
-                            (graph.metric, graph.exact, graph.n_points), ("cosine", False, 80)
+                            (graph.metric, graph.exact, graph.n_points), ("cosine", True, 80)
                         )
                 same = pickle.loads(pickle.dumps(kith.Graph.map(path)))
                 np.testing.assert_array_equal(same.indices, self.found.indices)
                 kept = kith.Graph.map(path).distances  # outlives what it was taken from
                 np.testing.assert_array_equal(np.isnan(kept) | (kept >= 0), True)
             path = os.path.join(folder, "wide.npz")
-            wide = kith.Graph(*kith.knn(self.x.astype(float), self.x[:7], 3), n_points=80)
+            wide = kith.Graph(kith.knn(self.x.astype(float), self.x[:7], 3), n_points=80)
             wide.save(path)
             self.assertEqual(kith.Graph.load(path).n_points, 80)
             with self.assertRaises(FileNotFoundError):
@@ -257,7 +257,7 @@ class Graphs(unittest.TestCase):
                 with self.assertRaisesRegex(ValueError, "hold id 79, but the corpus has 7 rows"):
                     self.graph.save(path, format=form)
         with self.assertRaisesRegex(ValueError, "indices hold .*, must be below 7, the number of"):
-            kith.Graph(*kith.knn(self.x, self.x[:7], 3))
+            kith.Graph(kith.knn(self.x, self.x[:7], 3))
 
     @unittest.skipIf(scipy is None, "SciPy is missing")
     def test_matrices_and_edges_are_one_sided_united_or_mutual(self):
@@ -282,7 +282,7 @@ class Graphs(unittest.TestCase):
 
     def test_empty_slots_are_no_edges(self):
         x = np.array([[0.0], [1.0], [5.0]])
-        graph = kith.Graph(*kith.knn_graph(x, 2, radius=2))
+        graph = kith.Graph(kith.knn_graph(x, 2, radius=2))
         i, j, _ = graph.edges()
         np.testing.assert_array_equal([i, j], [[0, 1], [1, 0]])
         np.testing.assert_array_equal(graph.indices[2], [-1, -1])

@@ -137,7 +137,7 @@ class Answers(unittest.TestCase):
     def test_a_descent_begins_with_a_graph(self):
         x = support.points(9000, 24)  # fewer are exact all the same
         truth = kith.knn_graph(x, 8)
-        graph = kith.Graph(*truth)
+        graph = kith.Graph(truth)
         start = {"rounds": 0, "random_state": 1}
         for init in truth, graph, truth.indices, truth.indices.astype(np.uint32):
             same = kith.knn_graph(x, 8, init=init, **start)

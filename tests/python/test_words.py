@@ -97,7 +97,7 @@ SAID = (
     (lambda: kith.Tree(X).add(BAD.astype(float) / 3), "X[3, 2] is NaN"),
     (lambda: kith.Tree(X).remove([50]), "indices[0] is 50, must be below 50"),
     (lambda: kith.Tree(X).remove(np.arange(50)), "indices name all 50 rows"),
-    (lambda: kith.GraphIndex(BAD, G), "X[3, 2] is NaN"),
+    (lambda: kith.GraphIndex(BAD, tuple(G)), "X[3, 2] is NaN"),
     (lambda: kith.GraphIndex(X[1:], G), "the graph has 50 rows and there are 49 points"),
     (lambda: kith.GraphIndex(X, BEYOND), "graph[0, 3] is id 50, must be below 50"),
     (lambda: kith.GraphIndex(X, G.indices), "graph must be (distances, indices), or a kith.Graph"),
@@ -113,7 +113,7 @@ SAID = (
         "random_state is 'a', must be a whole",
     ),
     (lambda: kith.merge(TWICE[1:], G, G), "the graphs are of 50 and 50 points, X has 99 rows"),
-    (lambda: kith.merge(np.concatenate([X, BAD]), G, G), "X[53, 2] is NaN"),
+    (lambda: kith.merge(np.concatenate([X, BAD]), tuple(G), tuple(G)), "X[53, 2] is NaN"),
     (lambda: kith.merge(TWICE, BEYOND, G), "first[0, 3] is id 50"),
     (lambda: kith.merge(TWICE, G, BEYOND, algorithm="nn_descent"), "second[0, 3] is id 50"),
     (lambda: kith.merge(TWICE, G, SHORT), "second has 4 different neighbours in row 0"),
@@ -122,16 +122,16 @@ SAID = (
     (lambda: kith.merge(TWICE, G, G, recall=2), "recall is 2, must be above 0"),
     (lambda: kith.recall(G, X=X[1:]), "found has 50 rows and there are 49 points"),
     (lambda: kith.recall(BEYOND, X=X), "found[0, 3] is id 50"),
-    (lambda: kith.recall(G, X=BAD), "X[3, 2] is NaN"),
+    (lambda: kith.recall(tuple(G), X=BAD), "X[3, 2] is NaN"),
     (lambda: kith.recall(G, G, at=2.5), "at is 2.5, must be a whole number"),
     (lambda: kith.select_k(X, 9), "k is 9, must be at most 4"),
     (lambda: kith.select_k(X, 2, method=None), "method is None, must be auto"),
-    (lambda: kith.Graph(*BEYOND), "indices hold 50, must be below 50, the number of points"),
-    (lambda: kith.Graph(*G, n_points=-1), "n_points is -1, must be 1 to"),
-    (lambda: kith.Graph(G.indices, G.distances), "a Graph: indices are float32"),
-    (lambda: kith.Graph(*G).save("g.npz\0"), "path is 'g.npz\\x00', must have no null"),
+    (lambda: kith.Graph(*BEYOND, metric="l2"), "indices hold 50, must be below 50, the number of points"),
+    (lambda: kith.Graph(*G, n_points=-1, metric="l2"), "n_points is -1, must be 1 to"),
+    (lambda: kith.Graph(G.indices, G.distances, metric="l2"), "a Graph: indices are float32"),
+    (lambda: kith.Graph(G).save("g.npz\0"), "path is 'g.npz\\x00', must have no null"),
     (lambda: kith.Graph.load("g.npz\0"), "path is 'g.npz\\x00', must have no null"),
-    (lambda: kith.Graph(*G).save("g.npz", format=3), "format is 3, must be npz"),
+    (lambda: kith.Graph(G).save("g.npz", format=3), "format is 3, must be npz"),
 )
 
 
@@ -176,7 +176,7 @@ class Words(unittest.TestCase):
                 os.path.join(folder, name) for name in ("g.kith", "c.kith", "t.kith")
             )
             kith.Tree(X).save(tree)
-            kith.Graph(*G).save(graph)
+            kith.Graph(G).save(graph)
             kith.Corpus(X).save(corpus)
             for call, text in (
                 (lambda: kith.Corpus.open(graph), "make one with kith.Corpus.save"),
