@@ -92,7 +92,8 @@ bool cli_read_value(const cli_value *value, const char *text, cli_args *args, cl
                cli_refuse(error, "'%s' is no share (give a number above 0, at most 1)", text);
     case CLI_KIND_BYTES:
         return cli_value_bytes(text, field) ||
-               cli_refuse(error, "'%s' is no amount of memory (give bytes, or 512M, 8G, 1.5T)",
+               cli_refuse(error,
+                          "'%s' is no amount of memory (give bytes, or 512M, 8G, 8GB, 1.5TiB)",
                           text);
     case CLI_KIND_PATH:
         *(const char **)field = text;

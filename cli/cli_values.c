@@ -54,10 +54,16 @@ bool cli_value_bytes(const char *text, uint64_t *value)
     double bytes = strtod(text, &end);
     if (*end != '\0') {
         const char *suffix = strchr(suffixes, *end);
-        if (suffix == NULL || end[1] != '\0') {
+        if (suffix == NULL) {
             return false;
         }
-        bytes = ldexp(bytes, 10 * (int)(suffix - suffixes + 1));
+        const bool decimal = strcmp(end + 1, "B") == 0;
+        if (!decimal && end[1] != '\0' && strcmp(end + 1, "i") != 0 && strcmp(end + 1, "iB") != 0) {
+            return false;
+        }
+        for (int power = (int)(suffix - suffixes + 1); power > 0; power--) {
+            bytes *= decimal ? 1000.0 : 1024.0;
+        }
     }
     if (!(bytes >= 1.0 && bytes < 0x1p63)) {
         return false;

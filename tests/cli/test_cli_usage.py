@@ -169,6 +169,14 @@ class WrongUsage(CliCase):
         self.wrong("predict a b c -k 3 --tune rounds=1", "no key 'rounds', kith graph has it")
         self.wrong("info a --tune rounds=1", "kith: --tune: kith info has no such option")
 
+    def test_sizes(self):
+        """8G, 8Gi and 8GiB are 8 times 2^30 bytes, 8GB is 8 times 10^9"""
+        self.points("p.u8bin")
+        for size in ("8G", "8Gi", "8GiB", "8GB", "512MB", "1.5TiB", "2000000000"):
+            self.works("graph", "p.u8bin", "-k", 1, "--memory", size, "-q")
+        for size, told in (("100K", "100.0 KiB"), ("100KiB", "100.0 KiB"), ("100KB", "97.7 KiB")):
+            self.fails(1, "graph", "p.u8bin", "-k", 1, "--memory", size, says=[f"--memory allows {told}"])
+
     def test_k(self):
         """k has no default, and is a whole number from 1"""
         self.wrong("graph a", "-k is missing")
@@ -197,7 +205,7 @@ class WrongUsage(CliCase):
         self.wrong("graph a -k 3 --device cuda:0,", "'cuda:0,' is no device")
         self.wrong("graph a -k 3 --threads 0", "no number of threads")
         self.wrong("graph a -k 3 --threads 3000000000", "no number of threads")
-        for memory in ("0", "8X", "8GB", "-1", "G", "1e999", "nan"):
+        for memory in ("0", "8X", "8GBB", "8B", "-1", "G", "1e999", "nan"):
             self.wrong(f"graph a -k 3 --memory {memory}", "no amount of memory")
             self.wrong(f"search a b -k 3 --tune gpu-memory={memory}", "no amount of memory")
         self.wrong("eval a b --gpu-memory 1G", "--gpu-memory")
