@@ -90,19 +90,18 @@ static const cli_command commands[CLI_COMMAND_COUNT] = {
     [CLI_MERGE] =
         {"merge", "GRAPH1 POINTS1 GRAPH2 POINTS2 -o FILE [options]", 4, 4, "two graphs made one",
          "Writes the graph of the points of both files: those of POINTS1 keep their ids, those of\n"
-         "POINTS2 come behind them. The merged graph is approximate: a descent that begins with "
-         "both\n"
-         "graphs, far sooner than a new one; its recall is measured and printed. With --exact all\n"
-         "pairs across the two are looked at, and of exact graphs it is the exact graph.\n",
+         "POINTS2 come behind them. Of certified graphs it is the exact graph. With --recall, and\n"
+         "of others where it is sooner, it is made by a descent that begins with both graphs; its\n"
+         "recall is measured and printed.\n",
          "  kith graph " DIGITS " -k 10 -o one.kith\n"
-         "  kith merge one.kith " DIGITS " one.kith " DIGITS " --exact -o two.kith\n"},
+         "  kith merge one.kith " DIGITS " one.kith " DIGITS " -o two.kith\n"},
     [CLI_ADD] =
         {"add", "GRAPH OLD_POINTS NEW_POINTS -o FILE [options]", 3, 3,
          "new points come into a graph",
          "Builds the graph of NEW_POINTS and merges it with GRAPH, which is one of OLD_POINTS: "
          "old\n"
-         "ids stay, new points come behind them. An exact graph stays exact, unless a descent is\n"
-         "estimated to be sooner by more than a doubt: where many points are added to many.\n",
+         "ids stay, new points come behind them. An exact graph stays exact, unless --recall is\n"
+         "given; to one that is not certified a descent adds where it is sooner.\n",
          "  kith graph " DIGITS " -k 10 -o one.kith\n"
          "  kith add one.kith " DIGITS " " DIGITS " -o two.kith --points-out two.u8bin\n"},
     [CLI_REMOVE] =
