@@ -115,7 +115,8 @@ static kin_plan plan_cpu(const kith_matrix *corpus, const kith_matrix *queries,
     if (!tree) {
         return kin_plan_exact(corpus, queries, request, threads);
     }
-    kin_plan plan = kin_tree_plan(corpus, queries, request, threads);
+    kin_plan plan = kin_tree_plan(corpus, queries, request,
+                                  kin_prepare_unknown(corpus, &request->distance), threads);
     if (request->method == KITH_METHOD_AUTO) {
         const kin_plan pairs = kin_plan_exact(corpus, queries, request, threads);
         plan.peak_bytes = pairs.peak_bytes > plan.peak_bytes ? pairs.peak_bytes : plan.peak_bytes;

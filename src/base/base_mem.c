@@ -3,16 +3,38 @@
  * Memory. Each block is preceded by one cache line that holds its size, so that release needs no
  * size and what a context holds is known at every moment:
  *
- *     | size ......... 64 bytes | the caller's block, 64-byte aligned ... |
+ *     | size, last zone  64 bytes | the caller's block, 64-byte aligned ... |
+ *
+ * In checked builds a block may have red zones between its arrays (base_layout.c). Each says where
+ * the one before it is; the sanitizer reports who touches one, and kin_free stops where it was
+ * written to.
  */
 #include "base/base_mem.h"
 
+#include "base/base_assert.h"
 #include "base/base_size.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
-enum { HEADER_BYTES = 64 };
+#if KIN_ASAN
+#include <sanitizer/asan_interface.h>
+#endif
+
+enum { HEADER_BYTES = KIN_MEM_ALIGNMENT };
+
+typedef struct header {
+    uint64_t bytes;
+    unsigned char *last_zone;
+} header;
+
+/* What stands in a red zone. */
+typedef struct zone {
+    unsigned char *before;
+    unsigned char filling[KIN_MEM_ALIGNMENT - sizeof(unsigned char *)];
+} zone;
+
+enum { FILLING = 0xdb };
 
 static void *allocate(kith_ctx *ctx, uint64_t bytes)
 {
@@ -41,13 +63,49 @@ static void note_peak(kith_ctx *ctx, uint64_t held)
     }
 }
 
+/* ---- Red zones ------------------------------------------------------------------------------- */
+
+void kin_mem_zone(void *block, unsigned char *at)
+{
+    header *head = (header *)(void *)((unsigned char *)block - HEADER_BYTES);
+    zone red = {.before = head->last_zone};
+    memset(red.filling, FILLING, sizeof red.filling);
+    memcpy(at, &red, sizeof red);
+    head->last_zone = at;
+#if KIN_ASAN
+    ASAN_POISON_MEMORY_REGION(at, sizeof red);
+#endif
+}
+
+static void check_zones(const header *head)
+{
+    for (unsigned char *at = head->last_zone; at != NULL;) {
+#if KIN_ASAN
+        ASAN_UNPOISON_MEMORY_REGION(at, sizeof(zone));
+#endif
+        zone red;
+        memcpy(&red, at, sizeof red);
+        for (size_t i = 0; i < sizeof red.filling; i++) {
+            kin_assert(red.filling[i] == FILLING);
+        }
+        at = red.before;
+    }
+}
+
+/* ---- Blocks ---------------------------------------------------------------------------------- */
+
+uint64_t kin_mem_bytes(uint64_t count, uint64_t item_bytes)
+{
+    const uint64_t wanted = kin_size_add(kin_size_mul(count, item_bytes), 2 * HEADER_BYTES - 1);
+    return wanted == UINT64_MAX ? wanted : wanted / HEADER_BYTES * HEADER_BYTES;
+}
+
 kith_status kin_alloc(kith_ctx *ctx, void *out, uint64_t count, uint64_t item_bytes,
                       const char *what)
 {
     void **target = out;
     *target = NULL;
-    const uint64_t wanted = kin_size_add(kin_size_mul(count, item_bytes), 2 * HEADER_BYTES - 1);
-    const uint64_t bytes = wanted == UINT64_MAX ? wanted : wanted / HEADER_BYTES * HEADER_BYTES;
+    const uint64_t bytes = kin_mem_bytes(count, item_bytes);
     const uint64_t limit = ctx->params.memory_limit;
     const uint64_t held = atomic_load(&ctx->held_bytes);
     if (limit != 0 && kin_size_add(held, bytes) > limit) {
@@ -65,7 +123,8 @@ kith_status kin_alloc(kith_ctx *ctx, void *out, uint64_t count, uint64_t item_by
                         " bytes (free some memory, or ask for less at once)",
                         what, bytes);
     }
-    memcpy(block, &bytes, sizeof bytes);
+    const header head = {.bytes = bytes};
+    memcpy(block, &head, sizeof head);
     note_peak(ctx, atomic_fetch_add(&ctx->held_bytes, bytes) + bytes);
     *target = block + HEADER_BYTES;
     return KITH_OK;
@@ -88,8 +147,9 @@ void kin_free(kith_ctx *ctx, void *block)
         return;
     }
     unsigned char *start = (unsigned char *)block - HEADER_BYTES;
-    uint64_t bytes = 0;
-    memcpy(&bytes, start, sizeof bytes);
-    atomic_fetch_sub(&ctx->held_bytes, bytes);
-    release(ctx, start, bytes);
+    header head;
+    memcpy(&head, start, sizeof head);
+    check_zones(&head);
+    atomic_fetch_sub(&ctx->held_bytes, head.bytes);
+    release(ctx, start, head.bytes);
 }

@@ -6,6 +6,11 @@
 
 #include "base/base_ctx.h"
 
+enum { KIN_MEM_ALIGNMENT = 64 };
+
+/* What kin_alloc counts for a block, its header included. */
+uint64_t kin_mem_bytes(uint64_t count, uint64_t item_bytes);
+
 /* *out = count items of item_bytes; contents undefined. A count of 0 gives a valid block. Fails
  * with KITH_E_MEMORY, or KITH_E_LIMIT where the context's limit stands in the way; `what` names
  * the block in the message. *out is NULL then. Thread-safe. */
@@ -16,5 +21,8 @@ kith_status kin_alloc_zero(kith_ctx *ctx, void *out, uint64_t count, uint64_t it
                            const char *what);
 /* Accepts NULL. */
 void kin_free(kith_ctx *ctx, void *block);
+
+/* Checked builds: makes a red zone of KIN_MEM_ALIGNMENT bytes at `at` in a block of kin_alloc. */
+void kin_mem_zone(void *block, unsigned char *at);
 
 #endif

@@ -1,33 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "exact/exact_answer.h"
 
-#include "base/base_mem.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
 
 static const double DEGENERATE_KEY = 1.0;
+
+void kin_answer_name(kin_layout *layout, kin_answer *answer)
+{
+    /* Degenerate rows are merged from behind: room for both lists. */
+    answer->list =
+        kin_layout_array(layout, kin_size_mul((uint64_t)answer->wanted, 2), sizeof *answer->list);
+    answer->heap = kin_layout_array(layout, (uint64_t)answer->wanted, sizeof *answer->heap);
+}
+
+static void name_alone(kin_layout *layout, void *job)
+{
+    kin_answer_name(layout, job);
+}
 
 kith_status kin_answer_make(kith_ctx *ctx, const kin_groups *groups, kith_metric metric,
                             int64_t wanted, kin_answer *answer)
 {
     *answer = (kin_answer){.groups = groups, .metric = metric, .wanted = wanted};
-    /* Degenerate rows are merged from behind: room for both lists. */
-    kith_status status = kin_alloc(ctx, &answer->list, kin_size_mul((uint64_t)wanted, 2),
-                                   sizeof *answer->list, "the list of a row");
-    if (status == KITH_OK) {
-        status = kin_alloc(ctx, &answer->heap, (uint64_t)wanted, sizeof *answer->heap,
-                           "groups of equal distance");
-    }
-    if (status != KITH_OK) {
-        kin_answer_free(ctx, answer);
-    }
-    return status;
+    return kin_layout_make(ctx, name_alone, answer, "the list of a row", &answer->block);
 }
 
 void kin_answer_free(kith_ctx *ctx, kin_answer *answer)
 {
-    kin_free(ctx, answer->heap);
-    kin_free(ctx, answer->list);
+    kin_free(ctx, answer->block);
     memset(answer, 0, sizeof *answer);
 }
 

@@ -4,6 +4,7 @@
 #ifndef KIN_EXACT_ANSWER_H
 #define KIN_EXACT_ANSWER_H
 
+#include "base/base_layout.h"
 #include "exact/exact_group.h"
 #include "select/select_pairs.h"
 
@@ -15,7 +16,11 @@ typedef struct kin_answer {
     kin_pair *list; /* wanted of them */
     int64_t count;
     uint32_t *heap; /* cursors of tied groups, wanted of them */
+    void *block;    /* of kin_answer_make */
 } kin_answer;
+
+/* Its arrays, by `wanted`; all else is the caller's to set. */
+void kin_answer_name(kin_layout *layout, kin_answer *answer);
 
 kith_status kin_answer_make(kith_ctx *ctx, const kin_groups *groups, kith_metric metric,
                             int64_t wanted, kin_answer *answer);

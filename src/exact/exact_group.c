@@ -214,8 +214,30 @@ void kin_groups_free(kith_ctx *ctx, kin_groups *groups)
     memset(groups, 0, sizeof *groups);
 }
 
-uint64_t kin_groups_bytes(int64_t rows)
+static void plan_kept(kin_layout *plan, uint64_t n, kin_rows_known known)
 {
-    return kin_size_add(kin_size_mul((uint64_t)rows, 5 * sizeof(uint32_t) + sizeof(uint64_t)),
-                        kin_size_mul(table_slots(rows), sizeof(uint32_t)));
+    kin_layout_alone(plan, n, sizeof(uint32_t)); /* firsts */
+    for (int chain = 0; known.equal && chain < 2; chain++) {
+        kin_layout_alone(plan, n, sizeof(uint32_t));
+    }
+    if (known.degenerate) {
+        kin_layout_alone(plan, n, sizeof(uint32_t));
+    }
+}
+
+void kin_groups_plan(kin_layout *plan, int64_t rows, bool distinguish, kin_rows_known known)
+{
+    const uint64_t n = (uint64_t)rows;
+    known.equal = known.equal && !distinguish;
+    plan_kept(plan, n, known);
+    if (distinguish) {
+        return;
+    }
+    const uint64_t kept = kin_layout_mark(plan);
+    kin_layout_alone(plan, n, sizeof(uint64_t));
+    kin_layout_alone(plan, table_slots(rows), sizeof(uint32_t));
+    if (known.equal) {
+        kin_layout_alone(plan, n, sizeof(uint32_t)); /* last */
+    }
+    kin_layout_back(plan, kept);
 }

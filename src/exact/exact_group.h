@@ -4,6 +4,7 @@
 #ifndef KIN_EXACT_GROUP_H
 #define KIN_EXACT_GROUP_H
 
+#include "base/base_layout.h"
 #include "metric/metric.h"
 
 /* A group is represented by its lowest id, its *first*. */
@@ -21,7 +22,15 @@ typedef struct kin_groups {
 kith_status kin_groups_make(kith_ctx *ctx, const kin_rows *rows, bool distinguish,
                             kin_groups *groups);
 void kin_groups_free(kith_ctx *ctx, kin_groups *groups);
-/* Most that kin_groups_make takes while it runs. */
-uint64_t kin_groups_bytes(int64_t rows);
+
+/* What is known of rows before they are grouped: of their shape alone, the worst. */
+typedef struct kin_rows_known {
+    int64_t distinct; /* groups, at most */
+    bool equal;       /* rows may be equal */
+    bool degenerate;  /* or degenerate */
+} kin_rows_known;
+
+/* What kin_groups_make holds, and leaves. */
+void kin_groups_plan(kin_layout *plan, int64_t rows, bool distinguish, kin_rows_known known);
 
 #endif

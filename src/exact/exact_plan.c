@@ -60,7 +60,10 @@ static void plan_rows(planning *p, int64_t rows, bool distinguish)
     const uint64_t n = (uint64_t)rows;
     const bool transforms = p->traits->transforms;
     keep(p, transforms ? kin_size_mul(n, sizeof(kin_row_transform)) : 0);
-    phase(p, kin_groups_bytes(rows));
+    kin_layout groups = {.block = NULL};
+    kin_groups_plan(&groups, rows, distinguish,
+                    kin_prepare_unknown(&(kith_matrix){.rows = rows}, &p->request->distance));
+    phase(p, groups.peak);
     const uint64_t a_row = (distinguish ? 2u : 4u) + (transforms ? 1u : 0u);
     keep(p, kin_size_mul(n, a_row * sizeof(uint32_t)));
 }

@@ -52,6 +52,23 @@ done:
     return status;
 }
 
+kin_rows_known kin_prepare_unknown(const kith_matrix *matrix, const kin_distance *distance)
+{
+    return (kin_rows_known){.distinct = matrix->rows,
+                            .equal = true,
+                            .degenerate = kin_metric_get_traits(distance->metric)->transforms};
+}
+
+void kin_prepare_rows_plan(kin_layout *plan, int64_t rows, const kin_distance *distance,
+                           bool distinguish, kin_rows_known known)
+{
+    if (kin_metric_get_traits(distance->metric)->transforms) {
+        kin_layout_alone(plan, (uint64_t)rows, sizeof(kin_row_transform));
+    }
+    kin_groups_plan(plan, rows, distinguish, known);
+    kin_layout_alone(plan, (uint64_t)(distinguish ? rows : known.distinct), sizeof(uint32_t));
+}
+
 /* From the cheapest type up, until one is fine enough; the last one has to do. */
 static kith_status round_in_best_type(kith_ctx *ctx, int64_t k, kin_prepared *prepared)
 {

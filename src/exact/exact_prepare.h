@@ -28,6 +28,11 @@ typedef struct kin_prepared {
 kith_status kin_prepare_rows(kith_ctx *ctx, const kith_matrix *matrix, const kin_distance *distance,
                              const char *name, bool distinguish, bool checked,
                              kin_prepared *prepared);
+/* What is known of rows of which only the shape is. */
+kin_rows_known kin_prepare_unknown(const kith_matrix *matrix, const kin_distance *distance);
+/* What kin_prepare_rows holds, and leaves. */
+void kin_prepare_rows_plan(kin_layout *plan, int64_t rows, const kin_distance *distance,
+                           bool distinguish, kin_rows_known known);
 /* An order in which near ones stand together, the frame of a corpus and its rounded copy. integer:
  * see kin_frame_is_integer. k: ids a row that will be asked for, by which the cheap type is chosen.
  */

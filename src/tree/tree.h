@@ -26,6 +26,7 @@
 #ifndef KIN_TREE_TREE_H
 #define KIN_TREE_TREE_H
 
+#include "base/base_layout.h"
 #include "exact/exact_prepare.h"
 #include "tree/tree_bound.h"
 
@@ -50,6 +51,7 @@ typedef struct kin_tree {
     int32_t *planes; /* by inner node: the column that it splits */
     float widen;
     float floor;
+    void *block; /* all arrays; NULL: they are a view of a file */
 } kin_tree;
 
 static inline int64_t kin_tree_leaves(const kin_tree *tree)
@@ -66,12 +68,7 @@ static inline int64_t kin_tree_first_block(const kin_tree *tree, int32_t level, 
 /* Blocks of the largest leaf. */
 static inline int64_t kin_tree_most_blocks(const kin_tree *tree)
 {
-    uint32_t most = 0;
-    for (int64_t leaf = 0; leaf < kin_tree_leaves(tree); leaf++) {
-        const uint32_t blocks = tree->starts[leaf + 1] - tree->starts[leaf];
-        most = blocks > most ? blocks : most;
-    }
-    return most;
+    return (tree->blocks + kin_tree_leaves(tree) - 1) >> tree->height;
 }
 
 /* The leaf whose cell a row is in. */
@@ -102,8 +99,11 @@ double kin_tree_round(const kin_tree *tree, const double *values, float *out);
 kith_status kin_tree_make(kith_ctx *ctx, const kin_prepared *corpus, int64_t leaf_points,
                           kin_tree *tree);
 void kin_tree_free(kith_ctx *ctx, kin_tree *tree);
-/* Most that kin_tree_make holds while it runs, and what it leaves. */
-uint64_t kin_tree_peak_bytes(int64_t points, int32_t cols, int32_t threads, int64_t leaf_points);
-uint64_t kin_tree_bytes(int64_t points, int32_t cols, int64_t leaf_points);
+/* The shape that kin_tree_make gives a tree of so many distinct rows; it has no arrays. */
+kin_tree kin_tree_shape(int64_t points, int32_t cols, int64_t leaf_points);
+/* Arrays of a tree whose shape is known. */
+void kin_tree_name(kin_layout *layout, void *tree);
+/* What kin_tree_make holds, and leaves. */
+void kin_tree_plan_make(kin_layout *plan, kin_tree *shape, int32_t threads);
 
 #endif

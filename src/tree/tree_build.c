@@ -51,7 +51,7 @@ double kin_tree_round(const kin_tree *tree, const double *values, float *out)
 static const double *load(const kin_tree_build *b, int64_t number, int32_t thread)
 {
     return kin_metric_load(&b->corpus->distance, &b->corpus->rows, b->ids[number],
-                           b->scratches[thread])
+                           kin_tree_scratch(b, thread))
         .values;
 }
 
@@ -141,7 +141,7 @@ kith_status kin_tree_round_rows(kin_tree_build *b)
 
 static float *box_room(const kin_tree_build *b, int32_t thread)
 {
-    return (float *)(void *)b->scratches[thread];
+    return (float *)(void *)kin_tree_scratch(b, thread);
 }
 
 static kith_status split_node(void *arg, int64_t task, int32_t thread)
@@ -203,117 +203,101 @@ int32_t kin_tree_height(int64_t points, int64_t leaf_points)
     return height;
 }
 
-uint64_t kin_tree_bytes(int64_t points, int32_t cols, int64_t leaf_points)
+void kin_tree_name(kin_layout *layout, void *tree)
 {
-    const uint64_t places = (uint64_t)kin_round_up(points, KIN_TREE_LANES);
-    const uint64_t nodes = (uint64_t)2 << kin_tree_height(points, leaf_points);
-    const uint64_t wide = (uint64_t)cols * sizeof(float);
-    return kin_size_add(kin_size_mul(places, wide + sizeof(uint32_t)),
-                        kin_size_mul(nodes, 2 * wide + 3 * sizeof(float) + sizeof(int32_t)) +
-                            2 * wide + sizeof(uint32_t));
+    kin_tree *t = tree;
+    const uint64_t places = (uint64_t)t->blocks * KIN_TREE_LANES;
+    const uint64_t cols = (uint64_t)t->cols;
+    const uint64_t leaves = (uint64_t)kin_tree_leaves(t);
+    const uint64_t boxes = kin_size_mul(2 * leaves, 2 * cols);
+    t->shift = kin_layout_zeros(layout, cols, sizeof *t->shift);
+    t->starts = kin_layout_array(layout, leaves + 1, sizeof *t->starts);
+    t->counts = kin_layout_zeros(layout, leaves, sizeof *t->counts);
+    t->values = kin_layout_array(layout, kin_size_mul(places, cols), sizeof *t->values);
+    t->ids = kin_layout_array(layout, places, sizeof *t->ids);
+    t->boxes = kin_layout_zeros(layout, boxes, sizeof *t->boxes);
+    t->lost = kin_layout_zeros(layout, 2 * leaves, sizeof *t->lost);
+    t->splits = kin_layout_zeros(layout, leaves, sizeof *t->splits);
+    t->planes = kin_layout_zeros(layout, leaves, sizeof *t->planes);
 }
 
-static int64_t scratch_doubles(int32_t cols)
+static void name_build(kin_layout *layout, void *job)
 {
-    return kin_round_up(cols, KIN_METRIC_LANES) + 2 * KIN_TREE_QUARTER;
+    kin_tree_build *b = job;
+    const uint64_t n = (uint64_t)b->points;
+    const uint64_t threads = (uint64_t)b->threads;
+    const uint64_t chunks = (uint64_t)kin_ceil_div(b->points, KIN_TREE_CHUNK);
+    const uint64_t wide = (uint64_t)b->wide;
+    const uint64_t cols = (uint64_t)b->tree->cols;
+    const uint64_t plot = 2 * (uint64_t)b->plot_points * wide;
+    b->rows = kin_layout_array(layout, kin_size_mul(n, wide), sizeof *b->rows);
+    b->lost = kin_layout_array(layout, n, sizeof *b->lost);
+    b->order = kin_layout_array(layout, n, sizeof *b->order);
+    b->words = kin_layout_array(layout, n, sizeof *b->words);
+    b->room = kin_layout_array(layout, n, sizeof *b->room);
+    b->low = kin_layout_array(layout, threads * cols, sizeof *b->low);
+    b->high = kin_layout_array(layout, threads * cols, sizeof *b->high);
+    b->chunks = kin_layout_array(layout, chunks, sizeof *b->chunks);
+    b->chunk_boxes = kin_layout_array(layout, chunks * 2 * wide, sizeof *b->chunk_boxes);
+    b->scratches =
+        kin_layout_array(layout, threads * (uint64_t)b->scratch_doubles, sizeof *b->scratches);
+    b->plots = kin_layout_array(layout, kin_size_mul(threads, plot), sizeof *b->plots);
 }
 
-uint64_t kin_tree_peak_bytes(int64_t points, int32_t cols, int32_t threads, int64_t leaf_points)
+/* Sizes of a build, by its points and its tree's columns. */
+static void size_build(kin_tree_build *b, int32_t threads)
 {
-    const uint64_t wide = (uint64_t)kin_round_up(cols, KIN_TREE_QUARTER) * sizeof(float);
-    const uint64_t a_point = wide + sizeof(float) + sizeof(uint32_t) + 2 * sizeof(uint64_t);
-    const uint64_t chunks = (uint64_t)kin_ceil_div(points, KIN_TREE_CHUNK);
-    const uint64_t a_thread = (uint64_t)(scratch_doubles(cols) + 2 * cols) * sizeof(double) +
-                              2 * (uint64_t)kin_tree_plot_points(points, cols) * wide;
-    return kin_size_add(
-        kin_tree_bytes(points, cols, leaf_points),
-        kin_size_add(kin_size_mul((uint64_t)points, a_point),
-                     kin_size_add(kin_size_mul(chunks, sizeof(kin_tree_chunk) + 2 * wide),
-                                  kin_size_mul((uint64_t)threads, a_thread))));
-}
-
-static kith_status make_arrays(kith_ctx *ctx, kin_tree *tree)
-{
-    static const char *const WHAT = "a tree";
-    const uint64_t places = (uint64_t)tree->blocks * KIN_TREE_LANES;
-    const uint64_t cols = (uint64_t)tree->cols;
-    const uint64_t leaves = (uint64_t)kin_tree_leaves(tree);
-    KIN_TRY(kin_alloc_zero(ctx, &tree->shift, cols, sizeof *tree->shift, WHAT));
-    KIN_TRY(kin_alloc(ctx, &tree->starts, leaves + 1, sizeof *tree->starts, WHAT));
-    for (uint64_t leaf = 0; leaf <= leaves; leaf++) {
-        tree->starts[leaf] = (uint32_t)kin_tree_first_block(tree, tree->height, (int64_t)leaf);
-    }
-    KIN_TRY(kin_alloc_zero(ctx, &tree->counts, leaves, sizeof *tree->counts, WHAT));
-    KIN_TRY(kin_alloc(ctx, &tree->values, kin_size_mul(places, cols), sizeof *tree->values, WHAT));
-    KIN_TRY(kin_alloc(ctx, &tree->ids, places, sizeof *tree->ids, WHAT));
-    KIN_TRY(kin_alloc_zero(ctx, &tree->boxes, kin_size_mul(2 * leaves, 2 * cols),
-                           sizeof *tree->boxes, WHAT));
-    KIN_TRY(kin_alloc_zero(ctx, &tree->lost, 2 * leaves, sizeof *tree->lost, WHAT));
-    KIN_TRY(kin_alloc_zero(ctx, &tree->splits, leaves, sizeof *tree->splits, WHAT));
-    return kin_alloc_zero(ctx, &tree->planes, leaves, sizeof *tree->planes, WHAT);
+    const int32_t cols = b->tree->cols;
+    b->threads = threads;
+    b->wide = (int32_t)kin_round_up(cols, KIN_TREE_QUARTER);
+    b->plot_points = kin_tree_plot_points(b->points, cols);
+    b->scratch_doubles = kin_round_up(cols, KIN_METRIC_LANES) + 2 * KIN_TREE_QUARTER;
 }
 
 kith_status kin_tree_build_make(kin_tree_build *b)
 {
-    kith_ctx *ctx = b->ctx;
-    b->wide = (int32_t)kin_round_up(b->tree->cols, KIN_TREE_QUARTER);
-    const uint64_t n = (uint64_t)b->points;
-    const uint64_t threads = (uint64_t)ctx->threads;
-    const uint64_t chunks = (uint64_t)kin_ceil_div(b->points, KIN_TREE_CHUNK);
-    const uint64_t wide = (uint64_t)b->wide;
-    const uint64_t cols = (uint64_t)b->tree->cols;
-    static const char *const WHAT = "the building of a tree";
-    KIN_TRY(kin_alloc(ctx, &b->rows, kin_size_mul(n, wide), sizeof *b->rows, WHAT));
-    KIN_TRY(kin_alloc(ctx, &b->lost, n, sizeof *b->lost, WHAT));
-    KIN_TRY(kin_alloc(ctx, &b->order, n, sizeof *b->order, WHAT));
-    KIN_TRY(kin_alloc(ctx, &b->words, n, sizeof *b->words, WHAT));
-    KIN_TRY(kin_alloc(ctx, &b->room, n, sizeof *b->room, WHAT));
-    KIN_TRY(kin_alloc(ctx, &b->low, threads * cols, sizeof *b->low, WHAT));
-    KIN_TRY(kin_alloc(ctx, &b->high, threads * cols, sizeof *b->high, WHAT));
-    KIN_TRY(kin_alloc(ctx, &b->chunks, chunks, sizeof *b->chunks, WHAT));
-    KIN_TRY(kin_alloc(ctx, &b->chunk_boxes, chunks * 2 * wide, sizeof *b->chunk_boxes, WHAT));
-    KIN_TRY(kin_alloc_zero(ctx, &b->scratches, threads, sizeof *b->scratches, WHAT));
-    KIN_TRY(kin_alloc_zero(ctx, &b->plots, threads, sizeof *b->plots, WHAT));
-    b->plot_points = kin_tree_plot_points(b->points, b->tree->cols);
-    for (int32_t t = 0; t < ctx->threads; t++) {
-        KIN_TRY(kin_alloc(ctx, &b->scratches[t], (uint64_t)scratch_doubles(b->tree->cols),
-                          sizeof(double), WHAT));
-        KIN_TRY(
-            kin_alloc(ctx, &b->plots[t], 2 * (uint64_t)b->plot_points * wide, sizeof(float), WHAT));
+    size_build(b, b->ctx->threads);
+    return kin_layout_make(b->ctx, name_build, b, "the building of a tree", &b->block);
+}
+
+void kin_tree_plan_make(kin_layout *plan, kin_tree *shape, int32_t threads)
+{
+    kin_tree_build build = {.tree = shape, .points = shape->points};
+    size_build(&build, threads);
+    kin_layout_block(plan, kin_tree_name, shape);
+    const uint64_t kept = kin_layout_mark(plan);
+    kin_layout_block(plan, name_build, &build);
+    kin_layout_back(plan, kept);
+}
+
+/* A tree's arrays, where its leaves begin. */
+static kith_status make_arrays(kith_ctx *ctx, kin_tree *tree)
+{
+    KIN_TRY(kin_layout_make(ctx, kin_tree_name, tree, "a tree", &tree->block));
+    for (int64_t leaf = 0; leaf <= kin_tree_leaves(tree); leaf++) {
+        tree->starts[leaf] = (uint32_t)kin_tree_first_block(tree, tree->height, leaf);
     }
     return KITH_OK;
 }
 
-void kin_tree_build_free(kin_tree_build *b)
+kin_tree kin_tree_shape(int64_t points, int32_t cols, int64_t leaf_points)
 {
-    for (int32_t t = 0; b->plots != NULL && t < b->ctx->threads; t++) {
-        kin_free(b->ctx, b->plots[t]);
-        kin_free(b->ctx, b->scratches[t]);
-    }
-    kin_free(b->ctx, b->plots);
-    kin_free(b->ctx, b->scratches);
-    kin_free(b->ctx, b->chunk_boxes);
-    kin_free(b->ctx, b->chunks);
-    kin_free(b->ctx, b->high);
-    kin_free(b->ctx, b->low);
-    kin_free(b->ctx, b->room);
-    kin_free(b->ctx, b->words);
-    kin_free(b->ctx, b->order);
-    kin_free(b->ctx, b->lost);
-    kin_free(b->ctx, b->rows);
+    return (kin_tree){.cols = cols,
+                      .height = kin_tree_height(points, leaf_points),
+                      .leaf_points = leaf_points,
+                      .points = points,
+                      .blocks = kin_ceil_div(points, KIN_TREE_LANES)};
 }
 
 static kith_status make(kith_ctx *ctx, const kin_prepared *corpus, int64_t leaf_points, bool roomy,
                         kin_tree *tree)
 {
     const int64_t points = corpus->groups.count;
-    const int64_t lanes = roomy ? points + kin_ceil_div(points, ROOM) : points;
-    *tree = (kin_tree){.cols = corpus->distance.cols,
-                       .leaf_points = leaf_points,
-                       .points = points,
-                       .blocks = kin_ceil_div(lanes, KIN_TREE_LANES),
-                       .norm = kin_tree_norm_of(corpus->distance.metric)};
-    tree->height = kin_tree_height(points, leaf_points);
+    *tree = kin_tree_shape(points, corpus->distance.cols, leaf_points);
+    tree->norm = kin_tree_norm_of(corpus->distance.metric);
+    if (roomy) {
+        tree->blocks = kin_ceil_div(points + kin_ceil_div(points, ROOM), KIN_TREE_LANES);
+    }
     kin_tree_build b = {.ctx = ctx,
                         .corpus = corpus,
                         .tree = tree,
@@ -331,7 +315,7 @@ static kith_status make(kith_ctx *ctx, const kin_prepared *corpus, int64_t leaf_
         kin_tree_join(tree, node);
     }
 done:
-    kin_tree_build_free(&b);
+    kin_free(ctx, b.block);
     if (status != KITH_OK) {
         kin_tree_free(ctx, tree);
     }
@@ -352,14 +336,6 @@ kith_status kin_tree_make_roomy(kith_ctx *ctx, const kin_prepared *corpus, int64
 
 void kin_tree_free(kith_ctx *ctx, kin_tree *tree)
 {
-    kin_free(ctx, tree->planes);
-    kin_free(ctx, tree->splits);
-    kin_free(ctx, tree->lost);
-    kin_free(ctx, tree->boxes);
-    kin_free(ctx, tree->ids);
-    kin_free(ctx, tree->values);
-    kin_free(ctx, tree->counts);
-    kin_free(ctx, tree->starts);
-    kin_free(ctx, tree->shift);
+    kin_free(ctx, tree->block);
     memset(tree, 0, sizeof *tree);
 }

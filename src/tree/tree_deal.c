@@ -63,11 +63,11 @@ static void pack(const kin_tree_build *b, int64_t first, int64_t last, float *ro
 
 void kin_tree_build_under(const kin_tree_build *b, int32_t level, int64_t i, int32_t thread)
 {
-    float *box = (float *)(void *)b->scratches[thread];
+    float *box = (float *)(void *)kin_tree_scratch(b, thread);
     const int64_t first = kin_tree_first_point(b, level, i);
     const int64_t last = kin_tree_first_point(b, level, i + 1);
     if (last - first <= b->plot_points) {
-        float *plot = b->plots[thread];
+        float *plot = kin_tree_plot(b, thread);
         pack(b, first, last, plot);
         deal_packed(b, level, i, box, plot, plot + b->plot_points * b->wide);
     } else if (level == b->tree->height) {

@@ -35,7 +35,7 @@ static kith_status load(void *arg, int64_t task, int32_t thread)
     for (int64_t i = task * QUERIES_A_TASK; i < last; i++) {
         float *row = q->rows + i * l->tree->cols;
         const kin_query query =
-            kin_metric_load(l->distance, l->rows, q->first + i, q->scratches[thread]);
+            kin_metric_load(l->distance, l->rows, q->first + i, q->scratches + thread * q->wide);
         const double lost = kin_tree_round(l->tree, query.values, row);
         q->lost[i] = lost > 0.0 ? kin_tree_up(lost) : 0.0F;
         q->leaves[i] = leaf_of(l->tree, row);
@@ -90,46 +90,43 @@ int64_t kin_tree_queries_stripe(int64_t rows, int32_t cols)
     return kin_min_i64(rows, kin_max_i64((int64_t)STRIPE_BYTES / a_query, KIN_PACKET));
 }
 
-uint64_t kin_tree_queries_bytes(int64_t most, int64_t leaves, int32_t cols, int32_t threads)
+static void name_arrays(kin_layout *layout, void *job)
 {
-    const uint64_t a_query = ((uint64_t)cols + 3) * sizeof(float);
-    const uint64_t wide = (uint64_t)kin_round_up(cols, KIN_METRIC_LANES) * sizeof(double);
-    return kin_size_add(kin_size_mul((uint64_t)most, a_query),
-                        (uint64_t)(leaves + 1) * sizeof(uint32_t) + (uint64_t)threads * wide);
+    kin_tree_queries *q = job;
+    const uint64_t n = (uint64_t)q->most;
+    const uint64_t scratches = (uint64_t)q->threads * (uint64_t)q->wide;
+    q->rows = kin_layout_array(layout, kin_size_mul(n, (uint64_t)q->cols), sizeof *q->rows);
+    q->lost = kin_layout_array(layout, n, sizeof *q->lost);
+    q->order = kin_layout_array(layout, n, sizeof *q->order);
+    q->leaves = kin_layout_array(layout, n, sizeof *q->leaves);
+    q->starts = kin_layout_array(layout, (uint64_t)q->tree_leaves + 1, sizeof *q->starts);
+    q->scratches = kin_layout_array(layout, scratches, sizeof *q->scratches);
+}
+
+static kin_tree_queries size_of(const kin_tree *tree, int64_t most, int32_t threads)
+{
+    return (kin_tree_queries){.wide = kin_round_up(tree->cols, KIN_METRIC_LANES),
+                              .most = most,
+                              .tree_leaves = kin_tree_leaves(tree),
+                              .cols = tree->cols,
+                              .threads = threads};
 }
 
 kith_status kin_tree_queries_make(kith_ctx *ctx, const kin_tree *tree, int64_t most,
                                   kin_tree_queries *queries)
 {
-    static const char *const WHAT = "queries of a tree";
-    const uint64_t n = (uint64_t)most;
-    const uint64_t leaves = (uint64_t)kin_tree_leaves(tree);
-    const int64_t wide = kin_round_up(tree->cols, KIN_METRIC_LANES);
-    *queries = (kin_tree_queries){.count = 0};
-    KIN_TRY(kin_alloc(ctx, &queries->rows, kin_size_mul(n, (uint64_t)tree->cols),
-                      sizeof *queries->rows, WHAT));
-    KIN_TRY(kin_alloc(ctx, &queries->lost, n, sizeof *queries->lost, WHAT));
-    KIN_TRY(kin_alloc(ctx, &queries->order, n, sizeof *queries->order, WHAT));
-    KIN_TRY(kin_alloc(ctx, &queries->leaves, n, sizeof *queries->leaves, WHAT));
-    KIN_TRY(kin_alloc(ctx, &queries->starts, leaves + 1, sizeof *queries->starts, WHAT));
-    KIN_TRY(kin_alloc_zero(ctx, &queries->scratches, (uint64_t)ctx->threads,
-                           sizeof *queries->scratches, WHAT));
-    for (int32_t t = 0; t < ctx->threads; t++) {
-        KIN_TRY(kin_alloc(ctx, &queries->scratches[t], (uint64_t)wide, sizeof(double), WHAT));
-    }
-    return KITH_OK;
+    *queries = size_of(tree, most, ctx->threads);
+    return kin_layout_make(ctx, name_arrays, queries, "queries of a tree", &queries->block);
+}
+
+void kin_tree_queries_plan(kin_layout *plan, const kin_tree *shape, int64_t most, int32_t threads)
+{
+    kin_tree_queries queries = size_of(shape, most, threads);
+    kin_layout_block(plan, name_arrays, &queries);
 }
 
 void kin_tree_queries_free(kith_ctx *ctx, kin_tree_queries *queries)
 {
-    for (int32_t t = 0; queries->scratches != NULL && t < ctx->threads; t++) {
-        kin_free(ctx, queries->scratches[t]);
-    }
-    kin_free(ctx, queries->scratches);
-    kin_free(ctx, queries->starts);
-    kin_free(ctx, queries->leaves);
-    kin_free(ctx, queries->order);
-    kin_free(ctx, queries->lost);
-    kin_free(ctx, queries->rows);
+    kin_free(ctx, queries->block);
     memset(queries, 0, sizeof *queries);
 }

@@ -14,8 +14,15 @@ typedef struct kin_tree_queries {
     float *lost;     /* by query, in the metric's norm */
     uint32_t *order; /* place -> query */
     uint32_t *leaves;
-    uint32_t *starts; /* places of leaves, while they are counted */
-    double **scratches;
+    uint32_t *starts;  /* places of leaves, while they are counted */
+    double *scratches; /* by thread: a row */
+    int64_t wide;
+    /* sizes of the arrays */
+    int64_t most;
+    int64_t tree_leaves;
+    int32_t cols;
+    int32_t threads;
+    void *block;
 } kin_tree_queries;
 
 /* Queries that are taken at a time. */
@@ -24,7 +31,8 @@ int64_t kin_tree_queries_stripe(int64_t rows, int32_t cols);
 kith_status kin_tree_queries_make(kith_ctx *ctx, const kin_tree *tree, int64_t most,
                                   kin_tree_queries *queries);
 void kin_tree_queries_free(kith_ctx *ctx, kin_tree_queries *queries);
-uint64_t kin_tree_queries_bytes(int64_t most, int64_t leaves, int32_t cols, int32_t threads);
+/* What kin_tree_queries_make holds beside a tree of this shape. */
+void kin_tree_queries_plan(kin_layout *plan, const kin_tree *shape, int64_t most, int32_t threads);
 
 /* Rounds rows [first, first + count) and sorts them. */
 kith_status kin_tree_queries_load(kith_ctx *ctx, const kin_tree *tree, const kin_distance *distance,

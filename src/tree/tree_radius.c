@@ -61,6 +61,7 @@ struct run {
     int64_t step; /* queries are every step-th of those that were asked for */
     int64_t packets;
     worker *workers;
+    void *block; /* workers, and all that they have */
 };
 
 /* ---- Hits ------------------------------------------------------------------------------------ */
@@ -181,42 +182,28 @@ static kith_status decide(run *r, int64_t asked, bool stands, bool *declined)
 /* ---- Threads ----------------------------------------------------------------------------------
  */
 
-static kith_status make_worker(run *r, int32_t thread)
+static void name_workers(kin_layout *layout, void *job)
 {
-    static const char *const WHAT = "a packet of queries";
-    kith_ctx *ctx = r->ctx;
-    worker *w = &r->workers[thread];
+    run *r = job;
+    const kin_distance *distance = &r->request->distance;
     const int64_t wide = kin_round_up(r->tree->cols, KIN_METRIC_LANES);
-    w->of = r;
-    w->thread = thread;
-    w->walk.owner = w;
-    KIN_TRY(kin_tree_walk_open(ctx, r->tree, r->request->distance.isa, &w->walk));
-    KIN_TRY(kin_alloc(ctx, &w->ids, (uint64_t)KIN_PACKET * KEYS, sizeof *w->ids, WHAT));
-    KIN_TRY(kin_alloc(ctx, &w->query, (uint64_t)wide, sizeof *w->query, WHAT));
-    return kin_alloc(ctx, &w->keys, KEYS, sizeof *w->keys, WHAT);
+    r->workers = kin_layout_zeros(layout, (uint64_t)r->ctx->threads, sizeof *r->workers);
+    for (int32_t t = 0; t < r->ctx->threads; t++) {
+        worker spare;
+        worker *w = kin_layout_item(r->workers, t, &spare);
+        w->of = r;
+        w->thread = t;
+        w->walk.owner = w;
+        kin_tree_walk_name(layout, r->tree, distance->isa, 0, &w->walk);
+        w->ids = kin_layout_array(layout, (uint64_t)KIN_PACKET * KEYS, sizeof *w->ids);
+        w->query = kin_layout_array(layout, (uint64_t)wide, sizeof *w->query);
+        w->keys = kin_layout_array(layout, KEYS, sizeof *w->keys);
+    }
 }
 
 static kith_status make_workers(run *r)
 {
-    kith_ctx *ctx = r->ctx;
-    KIN_TRY(
-        kin_alloc_zero(ctx, &r->workers, (uint64_t)ctx->threads, sizeof *r->workers, "threads"));
-    for (int32_t t = 0; t < ctx->threads; t++) {
-        KIN_TRY(make_worker(r, t));
-    }
-    return KITH_OK;
-}
-
-static void free_workers(const run *r)
-{
-    for (int32_t t = 0; r->workers != NULL && t < r->ctx->threads; t++) {
-        worker *w = &r->workers[t];
-        kin_free(r->ctx, w->keys);
-        kin_free(r->ctx, w->query);
-        kin_free(r->ctx, w->ids);
-        kin_tree_walk_free(r->ctx, &w->walk);
-    }
-    kin_free(r->ctx, r->workers);
+    return kin_layout_make(r->ctx, name_workers, r, "packets of queries", &r->block);
 }
 
 /* ---- All of it ------------------------------------------------------------------------------- */
@@ -278,7 +265,7 @@ static kith_status search(run *r, bool may_decline, kith_ranges *ranges, bool *d
         write_report(r);
     }
 done:
-    free_workers(r);
+    kin_free(r->ctx, r->block);
     kin_tree_queries_free(r->ctx, &r->sorted);
     kin_hits_free(&r->hits);
     return status;
@@ -361,7 +348,7 @@ static kith_status foresee(kith_ctx *ctx, const kith_matrix *corpus, const kith_
     made m = {.tree = {0}};
     run r = {.ctx = ctx, .request = request};
     kith_status status = try_sample(&r, corpus, asked, &m, declined);
-    free_workers(&r);
+    kin_free(ctx, r.block);
     kin_tree_queries_free(ctx, &r.sorted);
     free_made(ctx, &m);
     if (status == KITH_E_DATA) {

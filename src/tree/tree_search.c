@@ -49,9 +49,13 @@ typedef struct searching {
     const kin_tree_queries *queries; /* NULL: the blocks of the tree, a graph */
     kin_answer_target target;
     const kin_request *request;
-    int64_t wanted; /* points a list */
+    const kin_rows *asked; /* queries, as they came */
+    int64_t wanted;        /* points a list */
+    int64_t wanted_ids;    /* an answer */
     int64_t packets;
+    int32_t threads;
     worker *workers;
+    void *block; /* workers, and all that they have */
 } searching;
 
 int64_t kin_tree_leaf_points(int32_t cols)
@@ -164,28 +168,75 @@ static kith_status solve(void *arg, int64_t task, int32_t thread)
 /* ---- Threads ----------------------------------------------------------------------------------
  */
 
-static kith_status make_workers(searching *s, const kin_rows *queries, int64_t wanted_ids)
+static void name_workers(kin_layout *layout, void *job)
 {
-    kith_ctx *ctx = s->ctx;
-    KIN_TRY(
-        kin_alloc_zero(ctx, &s->workers, (uint64_t)ctx->threads, sizeof *s->workers, "threads"));
-    for (int32_t t = 0; t < ctx->threads; t++) {
-        worker *w = &s->workers[t];
-        KIN_TRY(kin_tree_walk_make(ctx, s->tree, &s->request->distance, &s->corpus->rows, queries,
-                                   s->wanted, &w->walk));
-        KIN_TRY(kin_answer_make(ctx, &s->corpus->groups, s->corpus->distance.metric, wanted_ids,
-                                &w->answer));
+    searching *s = job;
+    s->workers = kin_layout_zeros(layout, (uint64_t)s->threads, sizeof *s->workers);
+    for (int32_t t = 0; t < s->threads; t++) {
+        worker spare;
+        worker *w = kin_layout_item(s->workers, t, &spare);
+        w->walk.keys = (kin_tree_keys){.tree = s->tree,
+                                       .distance = &s->request->distance,
+                                       .corpus = &s->corpus->rows,
+                                       .queries = s->asked};
+        w->answer = (kin_answer){.groups = &s->corpus->groups,
+                                 .metric = s->request->distance.metric,
+                                 .wanted = s->wanted_ids};
+        kin_tree_walk_name(layout, s->tree, s->request->distance.isa, s->wanted, &w->walk);
+        kin_answer_name(layout, &w->answer);
     }
-    return KITH_OK;
 }
 
-static void free_workers(const searching *s)
+/* Queries, workers, and the queries of a stripe, in the order of kin_tree_search. rows: ids. */
+static void plan_search(kin_layout *plan, searching *s, const kith_matrix *queries, int64_t rows)
 {
-    for (int32_t t = 0; s->workers != NULL && t < s->ctx->threads; t++) {
-        kin_answer_free(s->ctx, &s->workers[t].answer);
-        kin_tree_walk_free(s->ctx, &s->workers[t].walk);
+    const kin_request *request = s->request;
+    s->wanted_ids = kin_min_i64(request->k + 1, rows);
+    s->wanted = kin_min_i64(s->wanted_ids, s->tree->points);
+    if (queries != NULL) {
+        kin_prepare_rows_plan(plan, queries->rows, &request->distance, true,
+                              kin_prepare_unknown(queries, &request->distance));
     }
-    kin_free(s->ctx, s->workers);
+    kin_layout_block(plan, name_workers, s);
+    if (queries != NULL) {
+        const int64_t stripe = kin_tree_queries_stripe(queries->rows, s->tree->cols);
+        kin_tree_queries_plan(plan, s->tree, stripe, s->threads);
+    }
+}
+
+kin_plan kin_tree_plan(const kith_matrix *corpus, const kith_matrix *queries,
+                       const kin_request *request, kin_rows_known known, int32_t threads)
+{
+    const int32_t cols = corpus->cols;
+    kin_layout plan = {.block = NULL};
+    kin_tree tree = kin_tree_shape(
+        known.distinct, cols, kin_tree_leaf_points_of(cols, known.distinct, request->tree_height));
+    const kin_prepared prepared = {.groups = {.count = known.distinct}};
+    searching s = {.tree = &tree, .corpus = &prepared, .request = request, .threads = threads};
+    kin_prepare_rows_plan(&plan, corpus->rows, &request->distance, false, known);
+    kin_tree_plan_make(&plan, &tree, threads);
+    const uint64_t made = kin_layout_mark(&plan);
+    plan_search(&plan, &s, queries, corpus->rows);
+    return (kin_plan){.screens = true,
+                      .prepared_bytes = made,
+                      .state_bytes = kin_layout_mark(&plan) - made,
+                      .peak_bytes = plan.peak};
+}
+
+kin_plan kin_tree_search_plan(const kin_tree *tree, int64_t rows, const kith_matrix *queries,
+                              const kin_request *request, int32_t threads)
+{
+    kin_layout plan = {.block = NULL};
+    const kin_prepared prepared = {.groups = {.count = tree->points}};
+    searching s = {.tree = tree, .corpus = &prepared, .request = request, .threads = threads};
+    plan_search(&plan, &s, queries, rows);
+    return (kin_plan){.screens = true, .state_bytes = plan.at, .peak_bytes = plan.peak};
+}
+
+static kith_status make_workers(searching *s)
+{
+    s->threads = s->ctx->threads;
+    return kin_layout_make(s->ctx, name_workers, s, "packets of queries", &s->block);
 }
 
 static void report(const searching *s, int64_t rows)
@@ -296,7 +347,8 @@ static kith_status ask_sample(searching *s, const kith_matrix *queries, kin_prep
                                       sorted));
         s->queries = sorted;
     }
-    KIN_TRY(make_workers(s, queries != NULL ? &asked->rows : &s->corpus->rows, s->wanted));
+    s->asked = queries != NULL ? &asked->rows : &s->corpus->rows;
+    KIN_TRY(make_workers(s));
     s->packets = packets_of(s);
     return send_pilot(s, rows, pairs); /* the same ones again where there are few */
 }
@@ -328,11 +380,12 @@ static kith_status ask_small_tree(kith_ctx *ctx, const kith_matrix *corpus,
                    .corpus = &prepared,
                    .request = &like,
                    .wanted = kin_min_i64(request->k, tree.points)};
+    s.wanted_ids = s.wanted;
     const kith_status status =
         ask_sample(&s, queries != NULL ? &few : NULL, &asked, &sorted, &pairs);
     *declined = !kin_tree_worth_building(pairs, (double)tree.points, corpus, rows, queries == NULL,
                                          request);
-    free_workers(&s);
+    kin_free(ctx, s.block);
     kin_tree_queries_free(ctx, &sorted);
     kin_prepared_free(ctx, &asked);
     kin_tree_free(ctx, &tree);
@@ -364,8 +417,10 @@ kith_status kin_tree_graph(kith_ctx *ctx, const kith_matrix *points, const kin_r
                               .leaves_self_out = leaves_out,
                               .may_be_short = request->radius != 0.0,
                               .out = out},
-                   .wanted = kin_min_i64(wanted, tree.points)};
-    kith_status status = make_workers(&s, &prepared.rows, wanted);
+                   .asked = &prepared.rows,
+                   .wanted = kin_min_i64(wanted, tree.points),
+                   .wanted_ids = wanted};
+    kith_status status = make_workers(&s);
     if (status == KITH_OK) {
         status = decide(&s, tree.points, declined);
     }
@@ -376,7 +431,7 @@ kith_status kin_tree_graph(kith_ctx *ctx, const kith_matrix *points, const kin_r
     if (done && status == KITH_OK) {
         report(&s, tree.points);
     }
-    free_workers(&s);
+    kin_free(ctx, s.block);
     kin_tree_free(ctx, &tree);
     kin_prepared_free(ctx, &prepared);
     ctx->report.seconds_screen += kin_clock_since(start);
@@ -421,21 +476,22 @@ kith_status kin_tree_search(kith_ctx *ctx, const kin_prepared *corpus, const kin
                  done);
     ctx->report.seconds_check += asked.seconds_check;
     ctx->report.seconds_prepare += asked.seconds_prepare;
-    const int64_t wanted =
+    s.asked = &asked.rows;
+    s.wanted_ids =
         kin_min_i64(request->k + (request->exclude != NULL ? 1 : 0), corpus->groups.rows);
+    s.wanted = kin_min_i64(s.wanted_ids, tree->points);
     s.target = (kin_answer_target){.groups = &asked.groups,
                                    .exclude = request->exclude,
                                    .may_be_short =
                                        request->radius != 0.0 || request->within[0].keys != NULL,
                                    .out = out};
-    s.wanted = kin_min_i64(wanted, tree->points);
-    KIN_TRY_GOTO(status, make_workers(&s, &asked.rows, wanted), done);
+    KIN_TRY_GOTO(status, make_workers(&s), done);
     KIN_TRY_GOTO(status, search_stripes(&s, &sorted, &asked.rows, declined), done);
     if (!*declined) {
         report(&s, queries->rows);
     }
 done:
-    free_workers(&s);
+    kin_free(ctx, s.block);
     kin_tree_queries_free(ctx, &sorted);
     kin_prepared_free(ctx, &asked);
     return status;

@@ -20,9 +20,9 @@ kith_status kin_tree_search(kith_ctx *ctx, const kin_prepared *corpus, const kin
                             const kith_matrix *queries, const kin_request *request,
                             const kith_neighbors *out, bool *declined);
 
-/* What the two will hold at most; queries NULL: a graph. */
+/* What the two will hold at most; queries NULL: a graph. known: of the rows of the corpus. */
 kin_plan kin_tree_plan(const kith_matrix *corpus, const kith_matrix *queries,
-                       const kin_request *request, int32_t threads);
+                       const kin_request *request, kin_rows_known known, int32_t threads);
 /* What kin_tree_search will hold beside a tree of so many rows. */
 kin_plan kin_tree_search_plan(const kin_tree *tree, int64_t rows, const kith_matrix *queries,
                               const kin_request *request, int32_t threads);

@@ -38,8 +38,9 @@ typedef struct kin_tree_build {
     uint64_t *room;  /* where a median is searched */
     double *low;     /* threads x cols, while the corpus is measured */
     double *high;
-    double **scratches; /* by thread: a row, or a box */
-    float **plots;      /* by thread: rows of a node that is dealt, twice */
+    double *scratches; /* by thread: a row, or a box */
+    int64_t scratch_doubles;
+    float *plots; /* by thread: rows of a node that is dealt, twice */
     int64_t plot_points;
     int32_t subtree_level;
     /* the large node that all threads split together */
@@ -51,7 +52,19 @@ typedef struct kin_tree_build {
     uint64_t pivot;
     kin_tree_chunk *chunks;
     float *chunk_boxes;
+    int32_t threads;
+    void *block; /* all arrays but ids */
 } kin_tree_build;
+
+static inline double *kin_tree_scratch(const kin_tree_build *b, int32_t thread)
+{
+    return b->scratches + thread * b->scratch_doubles;
+}
+
+static inline float *kin_tree_plot(const kin_tree_build *b, int32_t thread)
+{
+    return b->plots + thread * 2 * b->plot_points * b->wide;
+}
 
 /* How many of the points stand before the i-th node of a level. A roomy node gets a share of them
  * by its blocks, which hold them: no share is above 16 blocks' worth, rounded up. */
@@ -63,9 +76,8 @@ static inline int64_t kin_tree_first_point(const kin_tree_build *b, int32_t leve
                : kin_min_i64(before * KIN_TREE_LANES, b->points);
 }
 
-/* Room for b->points, of b->ids; ctx, corpus and tree are set. */
+/* Room for b->points, of b->ids, in b->block; ctx, corpus and tree are set. */
 kith_status kin_tree_build_make(kin_tree_build *b);
-void kin_tree_build_free(kin_tree_build *b);
 /* Rows, what they lost, and the first order. */
 kith_status kin_tree_round_rows(kin_tree_build *b);
 /* Splits the i-th node of a level and all below it, and writes its leaves. In b->order numbers

@@ -255,28 +255,19 @@ kith_status kin_tree_store_view(kith_ctx *ctx, const char *path, const kin_conta
 
 kith_status kin_tree_store_copy(kith_ctx *ctx, const kin_tree *from, kin_tree *to)
 {
-    kin_tree shape = *from;
+    kin_tree view = *from;
     tree_array read[ARRAYS];
     tree_array written[ARRAYS];
     *to = *from;
-    list_arrays(&shape, read);
+    list_arrays(&view, read);
     list_arrays(to, written);
-    kith_status status = KITH_OK;
+    KIN_TRY(kin_layout_make(ctx, kin_tree_name, to, "a tree", &to->block));
     for (int i = 0; i < ARRAYS; i++) {
-        const uint64_t rows = (uint64_t)read[i].rows;
         const void *data = NULL;
         void *own = NULL;
         memcpy(&data, read[i].at, sizeof data);
-        if (status == KITH_OK) {
-            status = kin_alloc(ctx, &own, rows, read[i].row_bytes, "a tree");
-        }
-        if (own != NULL) {
-            memcpy(own, data, (size_t)(rows * read[i].row_bytes));
-        }
-        memcpy(written[i].at, &own, sizeof own);
+        memcpy(&own, written[i].at, sizeof own);
+        memcpy(own, data, (size_t)((uint64_t)read[i].rows * read[i].row_bytes));
     }
-    if (status != KITH_OK) {
-        kin_tree_free(ctx, to);
-    }
-    return status;
+    return KITH_OK;
 }

@@ -47,7 +47,18 @@ typedef struct adding {
     dealing *dealings;    /* by rising leaf */
     int64_t dealing_count;
     uint32_t *dealt_ids;
+    void *block; /* counts and dealings */
 } adding;
+
+static void name_counts(kin_layout *layout, void *job)
+{
+    adding *a = job;
+    const int64_t leaves = kin_tree_leaves(a->tree);
+    const uint64_t most = (uint64_t)kin_min_i64(a->fresh.points, leaves);
+    a->added = kin_layout_zeros(layout, 2 * (uint64_t)leaves, sizeof *a->added);
+    a->totals = kin_layout_zeros(layout, 2 * (uint64_t)leaves, sizeof *a->totals);
+    a->dealings = kin_layout_array(layout, most, sizeof *a->dealings);
+}
 
 /* ---- Where new points go -----------------------------------------------------------------------
  */
@@ -108,9 +119,7 @@ static kith_status count_points(adding *a)
 {
     const kin_tree *tree = a->tree;
     const int64_t leaves = kin_tree_leaves(tree);
-    const uint64_t nodes = 2 * (uint64_t)leaves;
-    KIN_TRY(kin_alloc_zero(a->ctx, &a->added, nodes, sizeof *a->added, "counts of a tree"));
-    KIN_TRY(kin_alloc_zero(a->ctx, &a->totals, nodes, sizeof *a->totals, "counts of a tree"));
+    KIN_TRY(kin_layout_make(a->ctx, name_counts, a, "counts of a tree", &a->block));
     for (int64_t i = 0; i < a->fresh.points; i++) {
         a->added[leaves + leaf_of_word(a->fresh.words[i])] += 1;
     }
@@ -307,15 +316,12 @@ static kith_status make_again(kith_ctx *ctx, const kin_prepared *corpus, kin_tre
 /* *fits: whether the tree was changed, or else has to be made again. */
 static kith_status add(adding *a, bool *fits)
 {
-    const int64_t most = kin_min_i64(a->fresh.points, kin_tree_leaves(a->tree));
     *fits = false;
     KIN_TRY(route(a));
     if (atomic_load(&a->far)) {
         return KITH_OK;
     }
     KIN_TRY(count_points(a));
-    KIN_TRY(
-        kin_alloc(a->ctx, &a->dealings, (uint64_t)most, sizeof *a->dealings, "nodes of a tree"));
     if (!plan_dealings(a)) {
         return KITH_OK;
     }
@@ -356,11 +362,9 @@ kith_status kin_tree_add(kith_ctx *ctx, const kin_prepared *corpus, int64_t firs
     bool fits = false;
     kith_status status = add(&a, &fits);
     kin_free(ctx, a.dealt_ids);
-    kin_free(ctx, a.dealings);
-    kin_free(ctx, a.totals);
-    kin_free(ctx, a.added);
-    kin_tree_build_free(&a.dealt);
-    kin_tree_build_free(&a.fresh);
+    kin_free(ctx, a.block);
+    kin_free(ctx, a.dealt.block);
+    kin_free(ctx, a.fresh.block);
     if (status == KITH_OK && !fits) {
         status = make_again(ctx, corpus, tree);
     }

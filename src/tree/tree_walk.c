@@ -18,11 +18,7 @@
  */
 #include "tree/tree_walk.h"
 
-#include "base/base_mem.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
-
-static const char *const PACKET = "a packet of queries";
 
 /* Lines of a leaf that are asked for in one go: what a core can wait for at a time. */
 enum { LINES_AT_ONCE = 12 };
@@ -212,63 +208,34 @@ void kin_tree_walk_run(kin_tree_walk *w)
 /* ---- Memory -----------------------------------------------------------------------------------
  */
 
-uint64_t kin_tree_walk_bytes(int64_t wanted, int32_t cols, int64_t leaf_points)
+static void name_lists(kin_layout *layout, int32_t cols, int64_t wanted, kin_tree_walk *walk)
 {
     const uint64_t capacity = (uint64_t)kin_tree_list_capacity(wanted);
-    const uint64_t an_entry =
-        sizeof(kin_pair) + sizeof(double) + sizeof(uint32_t) + sizeof(uint64_t);
-    const uint64_t lists = kin_size_mul(capacity, KIN_PACKET * sizeof(uint64_t) + an_entry);
-    const uint64_t packet = kin_size_mul((uint64_t)cols + KIN_METRIC_LANES,
-                                         2 * KIN_PACKET * sizeof(float) + sizeof(double));
-    const uint64_t words = (uint64_t)(leaf_points + KIN_TREE_LANES) * KIN_PACKET * sizeof(uint64_t);
-    return kin_size_add(kin_size_add(lists, packet), words + sizeof(kin_tree_walk));
+    const uint64_t row = (uint64_t)kin_round_up(cols, KIN_METRIC_LANES);
+    kin_tree_keys *keys = &walk->keys;
+    uint64_t *words = kin_layout_array(layout, kin_size_mul(capacity, KIN_PACKET), sizeof *words);
+    for (int32_t q = 0; q < KIN_PACKET && words != NULL; q++) {
+        walk->lists[q].words = words + (uint64_t)q * capacity;
+    }
+    keys->query = kin_layout_array(layout, row, sizeof *keys->query);
+    keys->pairs = kin_layout_array(layout, capacity, sizeof *keys->pairs);
+    keys->keys = kin_layout_array(layout, capacity, sizeof *keys->keys);
+    keys->ids = kin_layout_array(layout, capacity, sizeof *keys->ids);
+    keys->words = kin_layout_array(layout, capacity, sizeof *keys->words);
 }
 
-kith_status kin_tree_walk_open(kith_ctx *ctx, const kin_tree *tree, kin_isa isa,
-                               kin_tree_walk *walk)
+void kin_tree_walk_name(kin_layout *layout, const kin_tree *tree, kin_isa isa, int64_t wanted,
+                        kin_tree_walk *walk)
 {
     const uint64_t floats = kin_size_mul((uint64_t)tree->cols, KIN_PACKET);
     walk->tree = tree;
     walk->body = kin_tree_body_get(isa, tree->norm, tree->cols);
     walk->room = (int32_t)(kin_tree_most_blocks(tree) * KIN_TREE_LANES);
-    KIN_TRY(kin_alloc_zero(ctx, &walk->columns, floats, sizeof(float), PACKET));
-    KIN_TRY(kin_alloc(ctx, &walk->rows, floats, sizeof(float), PACKET));
-    return kin_alloc(ctx, &walk->words, (uint64_t)walk->room * KIN_PACKET, sizeof(uint64_t),
-                     PACKET);
-}
-
-kith_status kin_tree_walk_make(kith_ctx *ctx, const kin_tree *tree, const kin_distance *distance,
-                               const kin_rows *corpus, const kin_rows *queries, int64_t wanted,
-                               kin_tree_walk *walk)
-{
-    const uint64_t capacity = (uint64_t)kin_tree_list_capacity(wanted);
-    walk->screened = to_lists;
-    walk->keys =
-        (kin_tree_keys){.tree = tree, .distance = distance, .corpus = corpus, .queries = queries};
-    kin_tree_keys *keys = &walk->keys;
-    KIN_TRY(kin_tree_walk_open(ctx, tree, distance->isa, walk));
-    KIN_TRY(kin_alloc(ctx, &walk->lists[0].words, kin_size_mul(capacity, KIN_PACKET),
-                      sizeof(uint64_t), PACKET));
-    for (int32_t q = 1; q < KIN_PACKET; q++) {
-        walk->lists[q].words = walk->lists[0].words + (uint64_t)q * capacity;
+    walk->columns = kin_layout_zeros(layout, floats, sizeof *walk->columns);
+    walk->rows = kin_layout_array(layout, floats, sizeof *walk->rows);
+    walk->words = kin_layout_array(layout, (uint64_t)walk->room * KIN_PACKET, sizeof *walk->words);
+    if (wanted > 0) {
+        walk->screened = to_lists;
+        name_lists(layout, tree->cols, wanted, walk);
     }
-    KIN_TRY(kin_alloc(ctx, &keys->query, (uint64_t)kin_round_up(tree->cols, KIN_METRIC_LANES),
-                      sizeof(double), PACKET));
-    KIN_TRY(kin_alloc(ctx, &keys->pairs, capacity, sizeof(kin_pair), PACKET));
-    KIN_TRY(kin_alloc(ctx, &keys->keys, capacity, sizeof(double), PACKET));
-    KIN_TRY(kin_alloc(ctx, &keys->ids, capacity, sizeof(uint32_t), PACKET));
-    return kin_alloc(ctx, &keys->words, capacity, sizeof(uint64_t), PACKET);
-}
-
-void kin_tree_walk_free(kith_ctx *ctx, kin_tree_walk *walk)
-{
-    kin_free(ctx, walk->keys.words);
-    kin_free(ctx, walk->keys.ids);
-    kin_free(ctx, walk->keys.keys);
-    kin_free(ctx, walk->keys.pairs);
-    kin_free(ctx, walk->keys.query);
-    kin_free(ctx, walk->lists[0].words);
-    kin_free(ctx, walk->words);
-    kin_free(ctx, walk->rows);
-    kin_free(ctx, walk->columns);
 }

@@ -37,14 +37,10 @@ struct kin_tree_walk {
     double leaves; /* leaf visits of queries */
 };
 
-/* Without lists: `screened` and `owner` are the caller's to set. */
-kith_status kin_tree_walk_open(kith_ctx *ctx, const kin_tree *tree, kin_isa isa,
-                               kin_tree_walk *walk);
-kith_status kin_tree_walk_make(kith_ctx *ctx, const kin_tree *tree, const kin_distance *distance,
-                               const kin_rows *corpus, const kin_rows *queries, int64_t wanted,
-                               kin_tree_walk *walk);
-void kin_tree_walk_free(kith_ctx *ctx, kin_tree_walk *walk);
-uint64_t kin_tree_walk_bytes(int64_t wanted, int32_t cols, int64_t leaf_points);
+/* A walk through a tree: its body and arrays. wanted: of the lists; 0: there are none, and
+ * `screened` and `owner` are the caller's to set. With lists, what walk->keys needs to know is. */
+void kin_tree_walk_name(kin_layout *layout, const kin_tree *tree, kin_isa isa, int64_t wanted,
+                        kin_tree_walk *walk);
 
 /* The packet that columns, waiting, reach and lists describe: afterwards every point that is
  * missing in a list has been proven to be farther than the query's first reach says, or than

@@ -274,6 +274,12 @@ static void fill_for(weak how, kith_metric metric, const test_rows *points,
     }
 }
 
+static void name_walk(kin_layout *layout, void *job)
+{
+    kin_tree_walk *walk = job;
+    kin_tree_walk_name(layout, walk->keys.tree, walk->keys.distance->isa, NEIGHBOURS, walk);
+}
+
 /* On the data that `data` is meant to fail on, with bounds weakened as `how` says. */
 static int wrong_of(kith_metric metric, weak data, weak how)
 {
@@ -289,11 +295,14 @@ static int wrong_of(kith_metric metric, weak data, weak how)
     kin_tree_walk walk = {0};
     assert_int_equal(kin_tree_make(ctx, &corpus, 64, &tree), KITH_OK);
     weaken(&tree, how);
-    assert_int_equal(kin_tree_walk_make(ctx, &tree, &corpus.distance, &corpus.rows, &asked.rows,
-                                        NEIGHBOURS, &walk),
-                     KITH_OK);
+    walk.keys = (kin_tree_keys){.tree = &tree,
+                                .distance = &corpus.distance,
+                                .corpus = &corpus.rows,
+                                .queries = &asked.rows};
+    void *arrays = NULL;
+    assert_int_equal(kin_layout_make(ctx, name_walk, &walk, "a walk", &arrays), KITH_OK);
     const int wrong = wrong_queries(&corpus, &asked, &tree, &walk, how);
-    kin_tree_walk_free(ctx, &walk);
+    kin_free(ctx, arrays);
     kin_tree_free(ctx, &tree);
     kin_prepared_free(ctx, &asked);
     kin_prepared_free(ctx, &corpus);

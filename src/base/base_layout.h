@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Layouts. What a job holds is said once, by a function that names its arrays in the order in which
+ * they live. Run dry it gives their bytes, for a plan; run wet it carves them out of one block,
+ * which one kin_free gives back. A plan that adds up the same functions is true by construction.
+ *
+ *     static void name_arrays(kin_layout *layout, void *job)
+ *     {
+ *         search *s = job;
+ *         s->keys = kin_layout_array(layout, s->rows, sizeof *s->keys);
+ *         s->marks = kin_layout_zeros(layout, s->rows, sizeof *s->marks);
+ *     }
+ *
+ *     block   | keys ...... | pad | marks ... | pad |       every array begins at 64 bytes
+ *
+ * A function reads sizes from its job, the same in both runs, and writes pointers: NULL when it is
+ * dry. What is inside an array of structs is named for each of them: kin_layout_item.
+ *
+ * Phases. A plan is a dry run over several blocks, of which some are gone before others come:
+ * kin_layout_mark, what lives for a while, kin_layout_back. The peak is the largest sum.
+ *
+ * Checked builds (base_assert.h) fill arrays with 0xa5 before they are zeroed or written, and put a
+ * red zone behind each, which the address sanitizer watches, and which kin_free checks without it.
+ */
+#ifndef KIN_BASE_LAYOUT_H
+#define KIN_BASE_LAYOUT_H
+
+#include "base/base_mem.h"
+
+typedef struct kin_layout {
+    unsigned char *block; /* NULL: dry */
+    uint64_t at;          /* bytes so far; UINT64_MAX where they do not fit in 64 bits */
+    uint64_t peak;        /* the most that `at` was */
+} kin_layout;
+
+typedef void kin_layout_names(kin_layout *layout, void *job);
+
+/* count items of item_bytes, aligned to 64 bytes; NULL when dry. Contents are undefined, or zeros.
+ */
+void *kin_layout_array(kin_layout *layout, uint64_t count, uint64_t item_bytes);
+void *kin_layout_zeros(kin_layout *layout, uint64_t count, uint64_t item_bytes);
+
+/* Item i of an array of structs, whose own arrays are named next; `spare` is a struct that takes
+ * the pointers when there is no array, in a dry run. */
+#define kin_layout_item(array, i, spare) ((array) != NULL ? &(array)[i] : (spare))
+
+/* Bytes of all arrays, without a block's header. */
+uint64_t kin_layout_bytes(kin_layout_names *names, void *job);
+/* All arrays in one block, to be given back by kin_free(ctx, *block); *block is NULL where it
+ * fails, and so are the pointers. `what`: in the message. */
+kith_status kin_layout_make(kith_ctx *ctx, kin_layout_names *names, void *job, const char *what,
+                            void **block);
+
+/* ---- Plans: dry runs over several blocks ------------------------------------------------------
+ */
+
+/* What kin_layout_make takes for a job, and kin_alloc for one array. */
+void kin_layout_block(kin_layout *plan, kin_layout_names *names, void *job);
+void kin_layout_alone(kin_layout *plan, uint64_t count, uint64_t item_bytes);
+
+/* Where the plan stands; what was named since is gone. */
+static inline uint64_t kin_layout_mark(const kin_layout *plan)
+{
+    return plan->at;
+}
+
+static inline void kin_layout_back(kin_layout *plan, uint64_t mark)
+{
+    plan->at = mark;
+}
+
+#endif
