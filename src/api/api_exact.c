@@ -9,6 +9,7 @@
 #include "api/api_search.h"
 #include "base/base_mem.h"
 #include "base/base_try.h"
+#include "exact/exact_type.h"
 #include "fused/fused_search.h"
 #include "tree/tree_search.h"
 

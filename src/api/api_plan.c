@@ -112,13 +112,13 @@ static const char *method_name(kith_pipeline pipeline, bool screens)
 static kin_plan plan_cpu(const kith_matrix *corpus, const kith_matrix *queries,
                          const kin_request *request, bool tree, int32_t threads)
 {
+    const kin_rows_known known = kin_prepare_unknown(corpus, &request->distance);
     if (!tree) {
-        return kin_plan_exact(corpus, queries, request, threads);
+        return kin_plan_exact(corpus, queries, request, known, threads);
     }
-    kin_plan plan = kin_tree_plan(corpus, queries, request,
-                                  kin_prepare_unknown(corpus, &request->distance), threads);
+    kin_plan plan = kin_tree_plan(corpus, queries, request, known, threads);
     if (request->method == KITH_METHOD_AUTO) {
-        const kin_plan pairs = kin_plan_exact(corpus, queries, request, threads);
+        const kin_plan pairs = kin_plan_exact(corpus, queries, request, known, threads);
         plan.peak_bytes = pairs.peak_bytes > plan.peak_bytes ? pairs.peak_bytes : plan.peak_bytes;
     }
     return plan;

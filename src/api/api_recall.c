@@ -11,6 +11,7 @@
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
+#include "exact/exact_type.h"
 #include "file/file_fingerprint.h"
 #include "host/host_threads.h"
 #include "select/select_pairs.h"

@@ -4,6 +4,7 @@
 #include "api/api_sample.h"
 #include "base/base_mem.h"
 #include "base/base_try.h"
+#include "exact/exact_type.h"
 #include "host/host_clock.h"
 #include "host/host_cpu.h"
 

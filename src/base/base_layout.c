@@ -65,6 +65,13 @@ void kin_layout_block(kin_layout *plan, kin_layout_names *names, void *job)
     take(plan, kin_mem_bytes(kin_layout_bytes(names, job), 1));
 }
 
+void kin_layout_passing(kin_layout *plan, kin_layout_names *names, void *job)
+{
+    const uint64_t before = kin_layout_mark(plan);
+    kin_layout_block(plan, names, job);
+    kin_layout_back(plan, before);
+}
+
 void kin_layout_alone(kin_layout *plan, uint64_t count, uint64_t item_bytes)
 {
     take(plan, kin_mem_bytes(count, item_bytes));

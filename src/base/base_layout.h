@@ -57,6 +57,8 @@ kith_status kin_layout_make(kith_ctx *ctx, kin_layout_names *names, void *job, c
 /* What kin_layout_make takes for a job, and kin_alloc for one array. */
 void kin_layout_block(kin_layout *plan, kin_layout_names *names, void *job);
 void kin_layout_alone(kin_layout *plan, uint64_t count, uint64_t item_bytes);
+/* The same block where it is gone before the next one comes. */
+void kin_layout_passing(kin_layout *plan, kin_layout_names *names, void *job);
 
 /* Where the plan stands; what was named since is gone. */
 static inline uint64_t kin_layout_mark(const kin_layout *plan)

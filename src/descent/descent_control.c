@@ -216,6 +216,7 @@ uint64_t kin_descent_control_bytes(const kith_matrix *points, const kin_descent_
     queries.rows = control->count;
     const kin_request search = {
         .distance = request->distance, .k = control->at, .exclude = control->ids};
-    const kin_plan plan = kin_plan_exact(points, &queries, &search, threads);
+    const kin_plan plan = kin_plan_exact(points, &queries, &search,
+                                         kin_prepare_unknown(points, &search.distance), threads);
     return kin_size_add(kin_size_mul(count, a_row), plan.screens ? plan.peak_bytes : 0);
 }

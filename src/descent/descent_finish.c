@@ -22,24 +22,26 @@ static int64_t scan_capacity(int64_t wanted)
     return 2 * wanted + KEYS_AT_A_TIME;
 }
 
-static kith_status make_finisher(kin_descent_finish *finish, kin_descent_finisher *f)
+static void name_finishers(kin_layout *layout, void *job)
 {
-    kith_ctx *ctx = finish->ctx;
-    const kin_lists lists = {.capacity = finish->capacity};
-    KIN_TRY(kin_list_scratch_make(ctx, &lists, finish->prepared->distance.cols, &f->scratch));
-    if (finish->points != NULL) {
-        KIN_TRY(kin_descent_matcher_make(ctx, finish->points, 1, 1, &f->matcher));
+    kin_descent_finish *finish = job;
+    const kin_prepared *prepared = finish->prepared;
+    const kin_distance *distance = &prepared->distance;
+    const uint64_t scanned = (uint64_t)scan_capacity(finish->wanted);
+    finish->finishers =
+        kin_layout_zeros(layout, (uint64_t)finish->threads, sizeof *finish->finishers);
+    for (int32_t t = 0; t < finish->threads; t++) {
+        kin_descent_finisher spare;
+        kin_descent_finisher *f = kin_layout_item(finish->finishers, t, &spare);
+        f->answer = (kin_answer){
+            .groups = &prepared->groups, .metric = distance->metric, .wanted = finish->wanted};
+        kin_list_scratch_name(layout, finish->capacity, distance->cols, &f->scratch);
+        if (finish->points != NULL) {
+            kin_descent_matcher_name(layout, finish->points, 1, 1, &f->matcher);
+        }
+        kin_answer_name(layout, &f->answer);
+        f->scanned = kin_layout_array(layout, scanned, sizeof *f->scanned);
     }
-    return kin_answer_make(ctx, &finish->prepared->groups, finish->prepared->distance.metric,
-                           finish->wanted, &f->answer);
-}
-
-static void free_finisher(kith_ctx *ctx, kin_descent_finisher *f)
-{
-    kin_free(ctx, f->scanned);
-    kin_answer_free(ctx, &f->answer);
-    kin_descent_matcher_free(ctx, &f->matcher);
-    kin_list_scratch_free(ctx, &f->scratch);
 }
 
 kith_status kin_descent_finish_make(kith_ctx *ctx, const kin_prepared *prepared,
@@ -51,45 +53,28 @@ kith_status kin_descent_finish_make(kith_ctx *ctx, const kin_prepared *prepared,
                                    .prepared = prepared,
                                    .points = points,
                                    .lists = lists,
-                                   .wanted = kin_min_i64(wanted, prepared->groups.rows)};
-    finish->capacity = capacity_of(lists != NULL ? lists->length : 0);
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status,
-                 kin_alloc_zero(ctx, &finish->finishers, (uint64_t)ctx->threads,
-                                sizeof *finish->finishers, "threads"),
-                 done);
-    for (int32_t t = 0; t < ctx->threads; t++) {
-        KIN_TRY_GOTO(status, make_finisher(finish, &finish->finishers[t]), done);
-    }
-done:
-    if (status != KITH_OK) {
-        kin_descent_finish_free(finish);
-    }
-    return status;
+                                   .wanted = kin_min_i64(wanted, prepared->groups.rows),
+                                   .capacity = capacity_of(lists != NULL ? lists->length : 0),
+                                   .threads = ctx->threads};
+    return kin_layout_make(ctx, name_finishers, finish, "the end of a descent", &finish->block);
 }
 
 void kin_descent_finish_free(kin_descent_finish *finish)
 {
-    kith_ctx *ctx = finish->ctx;
-    for (int32_t t = 0; finish->finishers != NULL && t < ctx->threads; t++) {
-        free_finisher(ctx, &finish->finishers[t]);
-    }
-    kin_free(ctx, finish->finishers);
+    kin_free(finish->ctx, finish->block);
     finish->finishers = NULL;
+    finish->block = NULL;
 }
 
-uint64_t kin_descent_finish_bytes(const kin_frame *frame, int32_t cols, int32_t length,
-                                  int64_t wanted, int32_t threads)
+void kin_descent_finish_plan(kin_layout *plan, const kin_descent_points *points, int32_t length,
+                             int64_t wanted, int32_t threads)
 {
-    const uint64_t an_entry =
-        sizeof(kin_pair) + sizeof(double) + sizeof(uint32_t) + sizeof(uint64_t);
-    const uint64_t wide = (uint64_t)kin_round_up(cols, KIN_METRIC_LANES) * sizeof(double);
-    uint64_t a_thread = kin_size_mul((uint64_t)capacity_of(length), an_entry);
-    a_thread = kin_size_add(a_thread, kin_descent_matcher_bytes(frame, cols, 1, 1));
-    a_thread = kin_size_add(a_thread, (uint64_t)wanted * (2 * sizeof(kin_pair) + sizeof(uint32_t)));
-    a_thread = kin_size_add(a_thread, (uint64_t)scan_capacity(wanted) * sizeof(kin_pair));
-    return kin_size_mul((uint64_t)threads,
-                        kin_size_add(a_thread, wide + sizeof(kin_descent_finisher)));
+    kin_descent_finish finish = {.prepared = points->prepared,
+                                 .points = points,
+                                 .wanted = wanted,
+                                 .capacity = capacity_of(length),
+                                 .threads = threads};
+    kin_layout_block(plan, name_finishers, &finish);
 }
 
 /* ---- One list ------------------------------------------------------------------------------- */
@@ -246,10 +231,6 @@ static kith_status scan_groups(const kin_descent_finish *finish, kin_descent_fin
 kith_status kin_descent_finish_scan(kin_descent_finish *finish, int64_t position, int32_t thread)
 {
     kin_descent_finisher *f = &finish->finishers[thread];
-    if (f->scanned == NULL) {
-        KIN_TRY(kin_alloc(finish->ctx, &f->scanned, (uint64_t)scan_capacity(finish->wanted),
-                          sizeof *f->scanned, "candidates of a scan"));
-    }
     int64_t count = 0;
     KIN_TRY(scan_groups(finish, f, position, &count));
     kin_answer_expand(&f->answer, f->scanned, count);

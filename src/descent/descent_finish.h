@@ -13,7 +13,7 @@ typedef struct kin_descent_finisher {
     kin_list_scratch scratch;
     kin_descent_matcher matcher; /* of one meeting: what the own position costs */
     kin_answer answer;
-    kin_pair *scanned; /* groups of a scan; NULL until there is one */
+    kin_pair *scanned; /* groups of a scan */
 } kin_descent_finisher;
 
 typedef struct kin_descent_finish {
@@ -23,7 +23,9 @@ typedef struct kin_descent_finish {
     const kin_descent_lists *lists;
     int64_t wanted; /* ids a row, its own among them where it may be left out */
     int64_t capacity;
+    int32_t threads;
     kin_descent_finisher *finishers; /* by thread */
+    void *block;
 } kin_descent_finish;
 
 /* wanted is cut to the rows that there are. points and lists may be NULL, both. */
@@ -32,8 +34,9 @@ kith_status kin_descent_finish_make(kith_ctx *ctx, const kin_prepared *prepared,
                                     const kin_descent_lists *lists, int64_t wanted,
                                     kin_descent_finish *finish);
 void kin_descent_finish_free(kin_descent_finish *finish);
-uint64_t kin_descent_finish_bytes(const kin_frame *frame, int32_t cols, int32_t length,
-                                  int64_t wanted, int32_t threads);
+/* What it holds, of points that are a shape and lists of this length. */
+void kin_descent_finish_plan(kin_layout *plan, const kin_descent_points *points, int32_t length,
+                             int64_t wanted, int32_t threads);
 
 /* The list of a position as ids in order, in finishers[thread].answer; not changed itself. Where
  * it has fewer ids than wanted, answer.count is below finish->wanted. */

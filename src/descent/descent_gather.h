@@ -5,6 +5,7 @@
 #define KIN_DESCENT_DESCENT_GATHER_H
 
 #include "descent/descent_kernel.h"
+#include "descent/descent_match.h"
 
 /* Rows of less than a line: 4, 8, 16 or 32 bytes. What is behind them stays zero. */
 static inline void gather_short(const kin_descent_points *points, const uint32_t *samples,

@@ -13,7 +13,11 @@
 #ifndef KIN_DESCENT_DESCENT_KERNEL_H
 #define KIN_DESCENT_DESCENT_KERNEL_H
 
-#include "descent/descent_match.h"
+#include "base/base_ctx.h"
+#include "descent/descent_word.h"
+#include "exact/exact_tile.h"
+
+struct kin_descent_points; /* descent_match.h */
 
 /* Counts of rows and columns are rounded up to these before a kernel sees them; a multiple of every
  * kernel's tile. */
@@ -71,7 +75,7 @@ typedef struct kin_descent_kernel {
     kin_tile_type type;
     kin_isa isa;
     /* rows: count x wide words. */
-    void (*gather)(const kin_descent_points *points, const uint32_t *samples, int32_t count,
+    void (*gather)(const struct kin_descent_points *points, const uint32_t *samples, int32_t count,
                    int64_t wide, uint32_t *rows);
     /* count: a multiple of KIN_PANEL. */
     void (*transpose)(const uint32_t *rows, int64_t wide, int32_t count, uint32_t *panels);

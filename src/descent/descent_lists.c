@@ -18,48 +18,27 @@ int32_t kin_descent_lists_slots(int32_t length)
     return (int32_t)kin_max_i64(few, length / SLOTS_SHARE);
 }
 
-uint64_t kin_descent_lists_bytes(int64_t points, int32_t length)
+void kin_descent_lists_name(kin_layout *layout, int64_t points, int32_t length,
+                            kin_descent_lists *lists)
 {
-    const uint64_t words = (uint64_t)length + (uint64_t)kin_descent_lists_slots(length);
-    return kin_size_mul((uint64_t)points, words * sizeof(uint64_t) + sizeof(uint32_t));
-}
-
-kith_status kin_descent_lists_make(kith_ctx *ctx, int64_t points, int32_t length,
-                                   kin_descent_lists *lists)
-{
-    *lists = (kin_descent_lists){
-        .points = points, .length = length, .slots = kin_descent_lists_slots(length)};
     const uint64_t n = (uint64_t)points;
-    const uint64_t entries = kin_size_mul(n, (uint64_t)length);
-    const uint64_t slots = kin_size_mul(n, (uint64_t)lists->slots);
-    void *offers = NULL;
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status,
-                 kin_alloc(ctx, &lists->words, entries, sizeof *lists->words, "lists of the graph"),
-                 done);
-    KIN_TRY_GOTO(status,
-                 kin_alloc(ctx, &lists->worst, n, sizeof *lists->worst, "last entries of lists"),
-                 done);
-    KIN_TRY_GOTO(status, kin_alloc(ctx, &offers, slots, sizeof *lists->offers, "offers to lists"),
-                 done);
-    lists->offers = offers;
-    memset(lists->words, 0xff, (size_t)entries * sizeof *lists->words);
-    memset(lists->worst, 0xff, (size_t)n * sizeof *lists->worst);
-    memset(offers, 0xff, (size_t)slots * sizeof *lists->offers);
-done:
-    if (status != KITH_OK) {
-        kin_descent_lists_free(ctx, lists);
-    }
-    return status;
+    lists->points = points;
+    lists->length = length;
+    lists->slots = kin_descent_lists_slots(length);
+    lists->words =
+        kin_layout_array(layout, kin_size_mul(n, (uint64_t)length), sizeof *lists->words);
+    lists->worst = kin_layout_array(layout, n, sizeof *lists->worst);
+    lists->offers =
+        kin_layout_array(layout, kin_size_mul(n, (uint64_t)lists->slots), sizeof *lists->offers);
 }
 
-void kin_descent_lists_free(kith_ctx *ctx, kin_descent_lists *lists)
+void kin_descent_lists_clear(const kin_descent_lists *lists)
 {
+    const size_t n = (size_t)lists->points;
     void *offers = lists->offers;
-    kin_free(ctx, offers);
-    kin_free(ctx, lists->worst);
-    kin_free(ctx, lists->words);
-    memset(lists, 0, sizeof *lists);
+    memset(lists->words, 0xff, n * (size_t)lists->length * sizeof *lists->words);
+    memset(lists->worst, 0xff, n * sizeof *lists->worst);
+    memset(offers, 0xff, n * (size_t)lists->slots * sizeof *lists->offers);
 }
 
 /* The first entry that is not below `word`. */

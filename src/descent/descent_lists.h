@@ -12,7 +12,7 @@
 #ifndef KIN_DESCENT_DESCENT_LISTS_H
 #define KIN_DESCENT_DESCENT_LISTS_H
 
-#include "base/base_ctx.h"
+#include "base/base_layout.h"
 #include "descent/descent_word.h"
 
 typedef struct kin_descent_lists {
@@ -26,11 +26,10 @@ typedef struct kin_descent_lists {
 
 /* Slots of lists of this length. */
 int32_t kin_descent_lists_slots(int32_t length);
-uint64_t kin_descent_lists_bytes(int64_t points, int32_t length);
-/* Empty lists, no offers. */
-kith_status kin_descent_lists_make(kith_ctx *ctx, int64_t points, int32_t length,
-                                   kin_descent_lists *lists);
-void kin_descent_lists_free(kith_ctx *ctx, kin_descent_lists *lists);
+void kin_descent_lists_name(kin_layout *layout, int64_t points, int32_t length,
+                            kin_descent_lists *lists);
+/* Empty lists, no offers: as they have to begin. */
+void kin_descent_lists_clear(const kin_descent_lists *lists);
 
 static inline uint64_t *kin_descent_list(const kin_descent_lists *lists, int64_t position)
 {

@@ -27,90 +27,54 @@ static sizes sizes_of(int32_t groups, int32_t components, int32_t most_new, int3
                    .expanded = (uint64_t)kin_round_up(components, KIN_METRIC_LANES)};
 }
 
+kin_descent_points kin_descent_points_shape(const kin_frame *frame, const kin_distance *distance,
+                                            kin_prepared *prepared)
+{
+    prepared->distance = *distance;
+    if (frame == NULL) {
+        return (kin_descent_points){.prepared = prepared};
+    }
+    prepared->frame = *frame;
+    return (kin_descent_points){.prepared = prepared,
+                                .kernel =
+                                    kin_descent_kernel_get(distance->isa, frame->kernel->type),
+                                .symmetric = kin_metric_get_traits(distance->metric)->symmetric};
+}
+
 /* Rows, panels and terms are zeros at first: kernels multiply whole tiles, also what no sample was
  * gathered into. */
-static kith_status make_tiles(kith_ctx *ctx, const sizes *s, kin_descent_matcher *matcher)
+static void name_tiles(kin_layout *layout, const sizes *s, kin_descent_matcher *m)
 {
-    KIN_TRY(kin_alloc_zero(ctx, &matcher->rows, kin_size_mul(s->rows, s->wide),
-                           sizeof *matcher->rows, "gathered rows"));
-    KIN_TRY(kin_alloc_zero(ctx, &matcher->cols, kin_size_mul(s->cols, s->wide),
-                           sizeof *matcher->cols, "gathered columns"));
-    KIN_TRY(
-        kin_alloc_zero(ctx, &matcher->row_terms, s->rows, sizeof(kin_word), "terms of samples"));
-    return kin_alloc_zero(ctx, &matcher->col_terms, s->cols, sizeof(kin_word), "terms of samples");
+    m->rows = kin_layout_zeros(layout, kin_size_mul(s->rows, s->wide), sizeof *m->rows);
+    m->cols = kin_layout_zeros(layout, kin_size_mul(s->cols, s->wide), sizeof *m->cols);
+    m->row_terms = kin_layout_zeros(layout, s->rows, sizeof *m->row_terms);
+    m->col_terms = kin_layout_zeros(layout, s->cols, sizeof *m->col_terms);
 }
 
-static kith_status make_direct(kith_ctx *ctx, const sizes *s, kin_descent_matcher *matcher)
+void kin_descent_matcher_name(kin_layout *layout, const kin_descent_points *points,
+                              int32_t most_new, int32_t most_old, kin_descent_matcher *matcher)
 {
-    KIN_TRY(kin_alloc(ctx, &matcher->query, s->expanded, sizeof *matcher->query, "a query"));
-    return kin_alloc(ctx, &matcher->keys, s->samples, sizeof *matcher->keys, "keys");
-}
-
-kith_status kin_descent_matcher_make(kith_ctx *ctx, const kin_descent_points *points,
-                                     int32_t most_new, int32_t most_old,
-                                     kin_descent_matcher *matcher)
-{
+    const kin_prepared *prepared = points->prepared;
     const bool screens = points->kernel != NULL;
-    const sizes s = sizes_of(screens ? points->prepared->frame.groups : 0,
-                             points->prepared->distance.cols, most_new, most_old);
-    *matcher = (kin_descent_matcher){.points = points,
-                                     .least = kin_descent_least_get(ctx->isa),
-                                     .most_new = most_new,
-                                     .most_old = most_old,
-                                     .stride = (int64_t)s.cols};
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status,
-                 kin_alloc_zero(ctx, &matcher->orders, kin_size_mul(s.rows, s.cols),
-                                sizeof(uint32_t), "costs of samples"),
-                 done);
-    matcher->back = matcher->orders;
-    if (!points->symmetric) {
-        KIN_TRY_GOTO(status,
-                     kin_alloc_zero(ctx, &matcher->back, kin_size_mul(s.rows, s.cols),
-                                    sizeof(uint32_t), "costs of samples"),
-                     done);
+    const sizes s =
+        sizes_of(screens ? prepared->frame.groups : 0, prepared->distance.cols, most_new, most_old);
+    const uint64_t costs = kin_size_mul(s.rows, s.cols);
+    kin_descent_matcher *m = matcher;
+    *m = (kin_descent_matcher){.points = points,
+                               .least = kin_descent_least_get(prepared->distance.isa),
+                               .most_new = most_new,
+                               .most_old = most_old,
+                               .stride = (int64_t)s.cols};
+    m->orders = kin_layout_zeros(layout, costs, sizeof *m->orders);
+    m->back = points->symmetric ? m->orders : kin_layout_zeros(layout, costs, sizeof *m->back);
+    m->ids = kin_layout_array(layout, s.samples + 1, sizeof *m->ids);
+    m->nearest = kin_layout_array(layout, 2 * s.rows + 4 * s.cols, sizeof *m->nearest);
+    if (screens) {
+        name_tiles(layout, &s, m);
+    } else {
+        m->query = kin_layout_array(layout, s.expanded, sizeof *m->query);
+        m->keys = kin_layout_array(layout, s.samples, sizeof *m->keys);
     }
-    KIN_TRY_GOTO(status,
-                 kin_alloc(ctx, &matcher->ids, s.samples + 1, sizeof *matcher->ids, "samples"),
-                 done);
-    KIN_TRY_GOTO(status,
-                 kin_alloc(ctx, &matcher->nearest, 2 * s.rows + 4 * s.cols, sizeof(uint32_t),
-                           "nearest samples"),
-                 done);
-    status = screens ? make_tiles(ctx, &s, matcher) : make_direct(ctx, &s, matcher);
-done:
-    if (status != KITH_OK) {
-        kin_descent_matcher_free(ctx, matcher);
-    }
-    return status;
-}
-
-void kin_descent_matcher_free(kith_ctx *ctx, kin_descent_matcher *matcher)
-{
-    kin_free(ctx, matcher->nearest);
-    kin_free(ctx, matcher->keys);
-    kin_free(ctx, matcher->query);
-    kin_free(ctx, matcher->col_terms);
-    kin_free(ctx, matcher->row_terms);
-    kin_free(ctx, matcher->cols);
-    kin_free(ctx, matcher->rows);
-    kin_free(ctx, matcher->ids);
-    if (matcher->back != matcher->orders) {
-        kin_free(ctx, matcher->back);
-    }
-    kin_free(ctx, matcher->orders);
-    *matcher = (kin_descent_matcher){0};
-}
-
-uint64_t kin_descent_matcher_bytes(const kin_frame *frame, int32_t cols, int32_t most_new,
-                                   int32_t most_old)
-{
-    const sizes s = sizes_of(frame != NULL ? frame->groups : 0, cols, most_new, most_old);
-    const uint64_t matrices = kin_size_mul(kin_size_mul(s.rows, s.cols), 2 * sizeof(uint32_t));
-    const uint64_t tiles = kin_size_mul(s.rows + s.cols, (s.wide + 1) * sizeof(uint32_t));
-    const uint64_t direct = s.expanded * sizeof(double) + s.samples * sizeof(double);
-    return kin_size_add(kin_size_add(matrices, tiles),
-                        direct + (s.samples + 1 + 2 * s.rows + 4 * s.cols) * sizeof(uint32_t));
 }
 
 /* ---- Products ------------------------------------------------------------------------------- */

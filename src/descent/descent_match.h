@@ -73,13 +73,13 @@ typedef struct kin_descent_matcher {
     double evaluations; /* costs that were asked for since it was made */
 } kin_descent_matcher;
 
-/* Meetings of at most so many NEW and OLD samples. */
-kith_status kin_descent_matcher_make(kith_ctx *ctx, const kin_descent_points *points,
-                                     int32_t most_new, int32_t most_old,
-                                     kin_descent_matcher *matcher);
-void kin_descent_matcher_free(kith_ctx *ctx, kin_descent_matcher *matcher);
-uint64_t kin_descent_matcher_bytes(const kin_frame *frame, int32_t cols, int32_t most_new,
-                                   int32_t most_old);
+/* Points that are no more than a shape, for plans: of a frame, NULL for a direct metric. Nothing of
+ * *prepared is read but what is set here. */
+kin_descent_points kin_descent_points_shape(const kin_frame *frame, const kin_distance *distance,
+                                            kin_prepared *prepared);
+/* A matcher and its arrays, for meetings of at most so many NEW and OLD samples. */
+void kin_descent_matcher_name(kin_layout *layout, const kin_descent_points *points,
+                              int32_t most_new, int32_t most_old, kin_descent_matcher *matcher);
 
 /* samples: new_count NEW positions, then old_count OLD ones, all different. Fills orders and back
  * for i < new_count + old_count, j < min(i, new_count); what else lies there is undefined. */

@@ -90,7 +90,8 @@ static uint64_t start_bytes(const kin_frame *frame, int64_t points,
     const uint64_t a_point = (uint64_t)request->list * sizeof(uint64_t) + 1;
     const uint64_t across = request->split == 0 ? 0 : kin_size_mul((uint64_t)points, a_point);
     return max_u64(
-        kin_size_add(kin_descent_start_bytes(frame, points, request->list, threads), across),
+        kin_size_add(kin_descent_start_bytes(frame, points, request->share, request->list, threads),
+                     across),
         kin_descent_expand_lists_bytes(frame, points, request->list, threads));
 }
 
@@ -99,26 +100,27 @@ static uint64_t graph_bytes(const kin_frame *frame, const kith_matrix *points,
                             const kin_descent_request *request, int32_t threads)
 {
     const int64_t n = points->rows;
-    const int64_t wanted = request->k + 1;
-    const uint64_t rows = kin_descent_points_bytes(frame, n);
-    const uint64_t lists = kin_descent_lists_bytes(n, request->list);
-    const uint64_t rounds = kin_descent_rounds_bytes(frame, points->cols, n, request->list,
-                                                     request->candidates, threads);
-    const uint64_t finish =
-        kin_descent_finish_bytes(frame, points->cols, request->list, wanted, threads);
+    kin_prepared prepared = {.groups = {.count = n}};
+    kin_descent_points shape = kin_descent_points_shape(frame, &request->distance, &prepared);
+    shape.count = n;
+    kin_layout plan = {.block = NULL};
+    kin_layout_alone(&plan, 1, kin_descent_points_bytes(frame, n));
+    kin_descent_rounds_plan(&plan, &shape, request->list, request->candidates, threads);
+    if (request->control != NULL || request->init != NULL) {
+        kin_layout_alone(&plan, (uint64_t)n, sizeof(uint32_t)); /* owners */
+    }
+    if (request->split > 0) {
+        kin_layout_alone(&plan, (uint64_t)n, (uint64_t)request->list * sizeof(uint64_t) + 1);
+    }
+    const uint64_t kept = kin_layout_mark(&plan);
     const bool related = frame == NULL && request->start == KIN_DESCENT_START_SCREEN &&
                          kin_descent_has_relative(request->distance.metric);
-    const uint64_t start = related ? kin_descent_relative_bytes(points, request, threads)
-                                   : start_bytes(frame, n, request, threads);
-    const uint64_t joined =
-        request->split > 0
-            ? kin_size_mul((uint64_t)n, (uint64_t)request->list * sizeof(uint64_t) + 1)
-            : 0;
-    const uint64_t owners =
-        request->control != NULL || request->init != NULL ? (uint64_t)n * sizeof(uint32_t) : 0;
-    uint64_t sum = kin_size_add(kin_size_add(rows, lists), kin_size_add(rounds, owners));
-    sum = kin_size_add(kin_size_add(sum, joined), max_u64(start, finish));
-    return kin_size_add(sum, SLACK_JOB + SLACK_THREAD * (uint64_t)threads);
+    kin_layout_alone(&plan, 1,
+                     related ? kin_descent_relative_bytes(points, request, threads)
+                             : start_bytes(frame, n, request, threads));
+    kin_layout_back(&plan, kept);
+    kin_descent_finish_plan(&plan, &shape, request->list, request->k + 1, threads);
+    return kin_size_add(plan.peak, SLACK_JOB + SLACK_THREAD * (uint64_t)threads);
 }
 
 static uint64_t most_in_any_type(const kith_matrix *points, const kin_descent_request *request,
@@ -150,7 +152,8 @@ uint64_t kin_descent_bytes(const kith_matrix *points, const kin_descent_request 
     kin_descent_request filled = *request;
     kin_descent_defaults(&filled, points->rows);
     const kin_request exact = {.distance = request->distance, .k = request->k};
-    const kin_plan plan = kin_plan_exact(points, NULL, &exact, threads);
+    const kin_plan plan =
+        kin_plan_exact(points, NULL, &exact, kin_prepare_unknown(points, &exact.distance), threads);
     const uint64_t descent =
         kin_size_add(plan.prepared_bytes, most_in_any_type(points, &filled, threads));
     /* Few distinct rows are solved exactly. */

@@ -4,6 +4,7 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "descent/descent_kernel.h"
+#include "descent/descent_match.h"
 #include "exact/exact_search.h"
 #include "host/host_threads.h"
 

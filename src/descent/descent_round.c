@@ -23,83 +23,60 @@ static uint64_t words_of(int32_t length, int32_t candidates)
     return kin_size_add(merge > meet ? merge : meet, 2 * (uint64_t)length);
 }
 
-static kith_status make_worker(kin_descent_rounds *rounds, int32_t candidates,
-                               kin_descent_worker *worker)
+static void name_worker(kin_layout *layout, const kin_descent_rounds *rounds, kin_descent_worker *w)
 {
-    kith_ctx *ctx = rounds->ctx;
-    const int32_t length = rounds->lists.length;
-    const int32_t most = candidates * SIDES;
-    KIN_TRY(kin_descent_matcher_make(ctx, rounds->points, most, most, &worker->matcher));
-    KIN_TRY(kin_descent_seen_make(ctx, candidates, &worker->seen));
+    const int32_t most = rounds->candidates * SIDES;
+    const uint64_t met = (uint64_t)most * KINDS;
+    const uint64_t words = words_of(rounds->length, rounds->candidates);
+    kin_descent_matcher_name(layout, rounds->points, most, most, &w->matcher);
+    kin_descent_seen_name(layout, rounds->candidates, &w->seen);
     for (int i = 0; i < 2; i++) {
-        KIN_TRY(kin_alloc(ctx, &worker->meetings[i].positions, (uint64_t)most * KINDS,
-                          sizeof(uint32_t), "samples"));
+        w->meetings[i].positions = kin_layout_array(layout, met, sizeof(uint32_t));
     }
-    KIN_TRY(kin_alloc(ctx, &worker->worst, (uint64_t)most * KINDS, sizeof(uint32_t), "samples"));
-    KIN_TRY(kin_alloc(ctx, &worker->words, words_of(length, candidates), sizeof(uint64_t),
-                      "offers of a meeting"));
-    return kin_alloc(ctx, &worker->orders, 2 * (uint64_t)length, sizeof(uint32_t),
-                     "costs of a list");
+    w->worst = kin_layout_array(layout, met, sizeof *w->worst);
+    w->words = kin_layout_array(layout, words, sizeof *w->words);
+    w->orders = kin_layout_array(layout, 2 * (uint64_t)rounds->length, sizeof *w->orders);
 }
 
-static void free_worker(kith_ctx *ctx, kin_descent_worker *worker)
+static void name_arrays(kin_layout *layout, void *job)
 {
-    kin_free(ctx, worker->orders);
-    kin_free(ctx, worker->worst);
-    kin_free(ctx, worker->words);
-    for (int i = 0; i < 2; i++) {
-        kin_free(ctx, worker->meetings[i].positions);
+    kin_descent_rounds *r = job;
+    const int64_t points = r->points->count;
+    kin_descent_lists_name(layout, points, r->length, &r->lists);
+    kin_descent_samples_name(layout, points, r->candidates, &r->samples);
+    r->workers = kin_layout_zeros(layout, (uint64_t)r->threads, sizeof *r->workers);
+    for (int32_t t = 0; t < r->threads; t++) {
+        kin_descent_worker spare;
+        name_worker(layout, r, kin_layout_item(r->workers, t, &spare));
     }
-    kin_descent_seen_free(ctx, &worker->seen);
-    kin_descent_matcher_free(ctx, &worker->matcher);
 }
 
 kith_status kin_descent_rounds_make(kith_ctx *ctx, const kin_descent_points *points, int32_t length,
                                     int32_t candidates, kin_descent_rounds *rounds)
 {
-    *rounds = (kin_descent_rounds){.ctx = ctx, .points = points};
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, kin_descent_lists_make(ctx, points->count, length, &rounds->lists), done);
-    KIN_TRY_GOTO(status, kin_descent_samples_make(ctx, points->count, candidates, &rounds->samples),
-                 done);
-    KIN_TRY_GOTO(status,
-                 kin_alloc_zero(ctx, &rounds->workers, (uint64_t)ctx->threads,
-                                sizeof *rounds->workers, "threads"),
-                 done);
-    for (int32_t t = 0; t < ctx->threads; t++) {
-        KIN_TRY_GOTO(status, make_worker(rounds, candidates, &rounds->workers[t]), done);
-    }
-done:
-    if (status != KITH_OK) {
-        kin_descent_rounds_free(rounds);
-    }
-    return status;
+    *rounds = (kin_descent_rounds){.ctx = ctx,
+                                   .points = points,
+                                   .length = length,
+                                   .candidates = candidates,
+                                   .threads = ctx->threads};
+    KIN_TRY(kin_layout_make(ctx, name_arrays, rounds, "lists of the graph", &rounds->block));
+    kin_descent_lists_clear(&rounds->lists);
+    return KITH_OK;
 }
 
 void kin_descent_rounds_free(kin_descent_rounds *rounds)
 {
-    kith_ctx *ctx = rounds->ctx;
-    for (int32_t t = 0; rounds->workers != NULL && t < ctx->threads; t++) {
-        free_worker(ctx, &rounds->workers[t]);
-    }
-    kin_free(ctx, rounds->workers);
-    kin_descent_samples_free(ctx, &rounds->samples);
-    kin_descent_lists_free(ctx, &rounds->lists);
+    kin_free(rounds->ctx, rounds->block);
     rounds->workers = NULL;
+    rounds->block = NULL;
 }
 
-uint64_t kin_descent_rounds_bytes(const kin_frame *frame, int32_t cols, int64_t points,
-                                  int32_t length, int32_t candidates, int32_t threads)
+void kin_descent_rounds_plan(kin_layout *plan, const kin_descent_points *points, int32_t length,
+                             int32_t candidates, int32_t threads)
 {
-    const int32_t most = candidates * SIDES;
-    uint64_t a_thread = kin_descent_matcher_bytes(frame, cols, most, most);
-    a_thread = kin_size_add(a_thread, sizeof(kin_descent_worker));
-    a_thread = kin_size_add(a_thread, kin_descent_seen_bytes(candidates));
-    a_thread = kin_size_add(a_thread, 3 * (uint64_t)most * KINDS * sizeof(uint32_t));
-    a_thread = kin_size_add(a_thread, words_of(length, candidates) * sizeof(uint64_t));
-    a_thread = kin_size_add(a_thread, 2 * (uint64_t)length * sizeof(uint32_t));
-    return kin_size_add(kin_descent_samples_bytes(points, candidates),
-                        kin_size_mul((uint64_t)threads, a_thread));
+    kin_descent_rounds rounds = {
+        .points = points, .length = length, .candidates = candidates, .threads = threads};
+    kin_layout_block(plan, name_arrays, &rounds);
 }
 
 double kin_descent_rounds_evaluations(const kin_descent_rounds *rounds)

@@ -29,15 +29,19 @@ typedef struct kin_descent_rounds {
     uint64_t seed;
     uint64_t salt; /* of the round that runs */
     bool all;      /* every pair is offered, not the nearest alone */
+    int32_t length;
+    int32_t candidates;
+    int32_t threads;
+    void *block;
 } kin_descent_rounds;
 
 /* seed and all are set by the caller. points stays. */
 kith_status kin_descent_rounds_make(kith_ctx *ctx, const kin_descent_points *points, int32_t length,
                                     int32_t candidates, kin_descent_rounds *rounds);
 void kin_descent_rounds_free(kin_descent_rounds *rounds);
-/* Without kin_descent_points and the lists' own bytes: samples and workers. */
-uint64_t kin_descent_rounds_bytes(const kin_frame *frame, int32_t cols, int64_t points,
-                                  int32_t length, int32_t candidates, int32_t threads);
+/* What it holds, of points that are a shape. */
+void kin_descent_rounds_plan(kin_layout *plan, const kin_descent_points *points, int32_t length,
+                             int32_t candidates, int32_t threads);
 
 /* Round `number`, from 1; *updates: entries that came into lists. */
 kith_status kin_descent_round_run(kin_descent_rounds *rounds, int32_t number, int64_t *updates);

@@ -12,36 +12,15 @@ static const uint32_t EMPTY = UINT32_MAX;
 
 /* ---- Slots ---------------------------------------------------------------------------------- */
 
-uint64_t kin_descent_samples_bytes(int64_t points, int32_t most)
+void kin_descent_samples_name(kin_layout *layout, int64_t points, int32_t most,
+                              kin_descent_samples *samples)
 {
-    const uint64_t slots = (uint64_t)most * KIN_DESCENT_SLOTS_A_SAMPLE;
-    return kin_size_mul((uint64_t)points, KINDS * slots * sizeof(uint32_t));
-}
-
-kith_status kin_descent_samples_make(kith_ctx *ctx, int64_t points, int32_t most,
-                                     kin_descent_samples *samples)
-{
-    const int32_t slots = most * KIN_DESCENT_SLOTS_A_SAMPLE;
-    const uint64_t cells = kin_size_mul((uint64_t)points, (uint64_t)slots);
-    void *kinds[KINDS] = {NULL, NULL};
-    kith_status status = KITH_OK;
-    for (int kind = 0; kind < KINDS && status == KITH_OK; kind++) {
-        status = kin_alloc(ctx, &kinds[kind], cells, sizeof(uint32_t), "reverse edges");
-    }
-    *samples = (kin_descent_samples){
-        .points = points, .most = most, .slots = slots, .to_new = kinds[0], .to_old = kinds[1]};
-    if (status != KITH_OK) {
-        kin_descent_samples_free(ctx, samples);
-    }
-    return status;
-}
-
-void kin_descent_samples_free(kith_ctx *ctx, kin_descent_samples *samples)
-{
-    void *kinds[KINDS] = {samples->to_new, samples->to_old};
-    kin_free(ctx, kinds[1]);
-    kin_free(ctx, kinds[0]);
-    memset(samples, 0, sizeof *samples);
+    samples->points = points;
+    samples->most = most;
+    samples->slots = most * KIN_DESCENT_SLOTS_A_SAMPLE;
+    const uint64_t cells = kin_size_mul((uint64_t)points, (uint64_t)samples->slots);
+    samples->to_new = kin_layout_array(layout, cells, sizeof *samples->to_new);
+    samples->to_old = kin_layout_array(layout, cells, sizeof *samples->to_old);
 }
 
 void kin_descent_samples_clear(const kin_descent_samples *samples, int64_t first, int64_t last)
@@ -115,22 +94,11 @@ static uint64_t seen_cells(int32_t most)
     return cells;
 }
 
-uint64_t kin_descent_seen_bytes(int32_t most)
-{
-    return seen_cells(most) * sizeof(uint64_t);
-}
-
-kith_status kin_descent_seen_make(kith_ctx *ctx, int32_t most, kin_descent_seen *seen)
+void kin_descent_seen_name(kin_layout *layout, int32_t most, kin_descent_seen *seen)
 {
     const uint64_t cells = seen_cells(most);
-    *seen = (kin_descent_seen){.mask = (uint32_t)(cells - 1)};
-    return kin_alloc_zero(ctx, &seen->cells, cells, sizeof *seen->cells, "samples that were seen");
-}
-
-void kin_descent_seen_free(kith_ctx *ctx, kin_descent_seen *seen)
-{
-    kin_free(ctx, seen->cells);
-    memset(seen, 0, sizeof *seen);
+    seen->mask = (uint32_t)(cells - 1);
+    seen->cells = kin_layout_zeros(layout, cells, sizeof *seen->cells);
 }
 
 /* Whether the position is the first of its kind at this meeting. */

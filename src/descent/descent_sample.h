@@ -25,10 +25,8 @@ typedef struct kin_descent_samples {
     _Atomic uint32_t *to_old;
 } kin_descent_samples;
 
-uint64_t kin_descent_samples_bytes(int64_t points, int32_t most);
-kith_status kin_descent_samples_make(kith_ctx *ctx, int64_t points, int32_t most,
-                                     kin_descent_samples *samples);
-void kin_descent_samples_free(kith_ctx *ctx, kin_descent_samples *samples);
+void kin_descent_samples_name(kin_layout *layout, int64_t points, int32_t most,
+                              kin_descent_samples *samples);
 
 /* Empties the slots of points [first, last). */
 void kin_descent_samples_clear(const kin_descent_samples *samples, int64_t first, int64_t last);
@@ -53,9 +51,7 @@ typedef struct kin_descent_seen {
     uint32_t meeting;
 } kin_descent_seen;
 
-kith_status kin_descent_seen_make(kith_ctx *ctx, int32_t most, kin_descent_seen *seen);
-void kin_descent_seen_free(kith_ctx *ctx, kin_descent_seen *seen);
-uint64_t kin_descent_seen_bytes(int32_t most);
+void kin_descent_seen_name(kin_layout *layout, int32_t most, kin_descent_seen *seen);
 
 /* After all have told. Where nobody is NEW, nobody is OLD either: they have met. */
 void kin_descent_samples_meet(const kin_descent_samples *samples, const kin_descent_lists *lists,

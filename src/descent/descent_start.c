@@ -43,7 +43,23 @@ typedef struct handing {
     uint64_t *words;
     kin_descent_matcher *matchers; /* by thread */
     uint32_t *others;              /* by thread: capacity positions, and as many orders */
+    int32_t threads;
+    void *block;
 } handing;
+
+static void name_handing(kin_layout *layout, void *job)
+{
+    handing *h = job;
+    const uint64_t threads = (uint64_t)h->threads;
+    h->matchers = kin_layout_zeros(layout, threads, sizeof *h->matchers);
+    for (int32_t t = 0; t < h->threads; t++) {
+        kin_descent_matcher spare;
+        kin_descent_matcher_name(layout, h->points, 1, ROWS_A_MATCH,
+                                 kin_layout_item(h->matchers, t, &spare));
+    }
+    h->others =
+        kin_layout_array(layout, threads * 2 * (uint64_t)h->lists->capacity, sizeof *h->others);
+}
 
 /* Orders of float costs depend on where the pair stood in the screen: computed again as meetings
  * compute them. Integers are the same. */
@@ -97,27 +113,11 @@ static kith_status hand_lists(void *arg, int64_t task, int32_t thread)
 
 static kith_status hand_all(kith_ctx *ctx, handing *h)
 {
-    const uint64_t threads = (uint64_t)ctx->threads;
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, kin_alloc_zero(ctx, &h->matchers, threads, sizeof *h->matchers, "threads"),
-                 done);
-    for (int32_t t = 0; t < ctx->threads; t++) {
-        KIN_TRY_GOTO(status,
-                     kin_descent_matcher_make(ctx, h->points, 1, ROWS_A_MATCH, &h->matchers[t]),
-                     done);
-    }
-    KIN_TRY_GOTO(status,
-                 kin_alloc(ctx, &h->others, threads * 2 * (uint64_t)h->lists->capacity,
-                           sizeof *h->others, "entries"),
-                 done);
-    status =
+    h->threads = ctx->threads;
+    KIN_TRY(kin_layout_make(ctx, name_handing, h, "entries of lists", &h->block));
+    const kith_status status =
         kin_parallel(ctx, "start", kin_ceil_div(h->points->count, POSITIONS_A_TASK), hand_lists, h);
-done:
-    for (int32_t t = 0; h->matchers != NULL && t < ctx->threads; t++) {
-        kin_descent_matcher_free(ctx, &h->matchers[t]);
-    }
-    kin_free(ctx, h->matchers);
-    kin_free(ctx, h->others);
+    kin_free(ctx, h->block);
     return status;
 }
 
@@ -398,19 +398,39 @@ kith_status kin_descent_start_across(kith_ctx *ctx, const kin_descent_points *po
     return status;
 }
 
-uint64_t kin_descent_start_bytes(const kin_frame *frame, int64_t points, int32_t length,
-                                 int32_t threads)
+static uint64_t blocks_bytes(const kin_frame *frame, int64_t points, double share, int32_t length,
+                             int32_t threads)
 {
+    kin_prepared prepared = {.groups = {.count = points}};
+    kin_set set = kin_set_shape(frame, points);
+    kin_cover cover;
+    kin_layout nothing = {.block = NULL};
+    kin_cover_plan(&nothing, &set, threads, &cover);
+    const kin_descent_points shape = kin_descent_points_shape(frame, &frame->distance, &prepared);
+    kin_lists lists = kin_lists_shape(&set, &set, (int64_t)length + 1);
+    kin_layout plan = {.block = NULL};
+    kin_lists_plan(&plan, &lists);
+    const uint64_t kept = kin_layout_mark(&plan);
     const int64_t block = kin_screen_block(frame);
-    const int64_t blocks = kin_ceil_div(points, block);
-    /* Choices of blocks, of which most are never many, and centres. */
-    const uint64_t schedule =
-        kin_size_add(kin_schedule_bytes(points, points, block, frame->cols),
-                     kin_size_mul((uint64_t)blocks, 8 * (uint64_t)threads + 64));
-    const uint64_t by_blocks =
-        kin_size_add(kin_size_add(kin_lists_bytes((int64_t)length + 1, points),
-                                  kin_screen_bytes(frame, (int64_t)length + 1, threads)),
-                     schedule);
+    kin_screen screen = {.rows = &set,
+                         .points = &set,
+                         .row_lists = &lists,
+                         .point_lists = &lists,
+                         .row_cover = &cover,
+                         .point_cover = &cover,
+                         .block = block,
+                         .near = near_blocks(kin_ceil_div(points, block), share)};
+    kin_screen_plan(&plan, &screen, threads);
+    handing h = {.points = &shape, .lists = &lists, .threads = threads};
+    kin_layout_block(&plan, name_handing, &h);
+    kin_layout_back(&plan, kept);
+    return plan.peak;
+}
+
+uint64_t kin_descent_start_bytes(const kin_frame *frame, int64_t points, double share,
+                                 int32_t length, int32_t threads)
+{
+    const uint64_t by_blocks = blocks_bytes(frame, points, share, length, threads);
     const uint64_t by_cells =
         kin_size_add(kin_descent_cells_bytes(frame, points, threads),
                      kin_size_add(kin_descent_probe_bytes(frame, points, length, threads),

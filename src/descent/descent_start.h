@@ -35,7 +35,7 @@ kith_status kin_descent_start_across(kith_ctx *ctx, const kin_descent_points *po
                                      const uint8_t *sides, int32_t wanted, int32_t length,
                                      uint64_t *words, kin_descent_started *started);
 /* What it takes while it runs. */
-uint64_t kin_descent_start_bytes(const kin_frame *frame, int64_t points, int32_t length,
-                                 int32_t threads);
+uint64_t kin_descent_start_bytes(const kin_frame *frame, int64_t points, double share,
+                                 int32_t length, int32_t threads);
 
 #endif

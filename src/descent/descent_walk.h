@@ -13,23 +13,7 @@
 #ifndef KIN_DESCENT_DESCENT_WALK_H
 #define KIN_DESCENT_DESCENT_WALK_H
 
-#include "descent/descent_gate.h"
-#include "descent/descent_links.h"
-#include "descent/descent_spare.h"
-
-/* Points made ready: for direct metrics kin_prepare_rows is enough, else kin_prepare_corpus. */
-typedef struct kin_descent_ground {
-    const kin_prepared *prepared;
-    kin_descent_points points;
-    kin_descent_links links;
-    kin_descent_gate gate;
-    bool has_gate;
-    kin_descent_spares spares;
-} kin_descent_ground;
-
-kith_status kin_descent_ground_make(kith_ctx *ctx, const kin_prepared *prepared,
-                                    const kith_neighbors *graph, kin_descent_ground *ground);
-void kin_descent_ground_free(kith_ctx *ctx, kin_descent_ground *ground);
+#include "descent/descent_ground.h"
 
 typedef struct kin_descent_walk {
     const kin_descent_ground *ground;

@@ -8,20 +8,15 @@
 
 #include <math.h>
 
-/* Words of `met` that are remembered: where there are more, all are cleared. Candidates whose links
- * are looked at together: more of them have more in flight from memory, and find the same. */
-enum { REMEMBERED = 1 << 15, FAN = 4, TOGETHER = KIN_DESCENT_TOGETHER };
+/* Candidates whose links are looked at together: more of them have more in flight from memory, and
+ * find the same. */
+enum { REMEMBERED = KIN_DESCENT_REMEMBERED, FAN = 4, TOGETHER = KIN_DESCENT_TOGETHER };
 
 /* ---- Memory --------------------------------------------------------------------------------- */
 
-uint64_t kin_descent_walker_words(int64_t positions)
-{
-    return (uint64_t)kin_ceil_div(positions, 32) + REMEMBERED;
-}
-
 static kith_status take_notes(kith_ctx *ctx, kin_descent_walker *w)
 {
-    const uint64_t words = kin_descent_walker_words(w->ground->points.count);
+    const uint64_t words = kin_descent_spare_words(w->ground->points.count);
     w->met = kin_descent_spare_take(&w->ground->spares);
     w->borrowed = w->met != NULL;
     if (!w->borrowed) {

@@ -3,7 +3,7 @@
 #ifndef KIN_DESCENT_DESCENT_WALKER_H
 #define KIN_DESCENT_DESCENT_WALKER_H
 
-#include "descent/descent_walk.h"
+#include "descent/descent_ground.h"
 #include "exact/exact_answer.h"
 
 /* Positions whose costs are computed together. */
@@ -47,8 +47,6 @@ typedef struct kin_descent_walker {
     double evaluations;
 } kin_descent_walker;
 
-/* Words that a walk remembers itself by, on a ground of so many positions. */
-uint64_t kin_descent_walker_words(int64_t positions);
 /* Lists of at most `length` words, answers of k. */
 kith_status kin_descent_walker_make(kith_ctx *ctx, const kin_descent_ground *ground, int64_t length,
                                     int64_t k, kin_descent_walker *walker);

@@ -18,6 +18,8 @@ typedef struct covering {
     int64_t wide;   /* doubles of an expanded row */
     double *values; /* by thread: a tile's rows, in the frame, and one row more */
     const kin_round_ops *ops;
+    int32_t threads;
+    void *block;
 } covering;
 
 /* Row p in the frame: a = (x - mean) / scale, not rounded to the cheap type. */
@@ -96,12 +98,43 @@ static bool worth_it(const kin_set *set)
     return traits->screen == KIN_SCREEN_DISTANCE && set->points > SMALL;
 }
 
-uint64_t kin_cover_bytes(int64_t points, int32_t cols)
+static void name_arrays(kin_layout *layout, void *job)
 {
-    const uint64_t a_tile = (uint64_t)kin_cover_wide(cols) * sizeof(float) + sizeof(float);
-    const uint64_t tiles =
-        (uint64_t)(kin_ceil_div(points, KIN_FINE_STEP) + kin_ceil_div(points, KIN_COARSE_STEP));
-    return points > SMALL ? kin_size_mul(tiles, a_tile) : 0;
+    const covering *c = job;
+    kin_cover *cover = c->cover;
+    for (int level = 0; level < 2; level++) {
+        const uint64_t tiles = (uint64_t)kin_ceil_div(c->set->points, steps[level]);
+        const uint64_t floats = kin_size_mul(tiles, (uint64_t)cover->wide);
+        cover->centres[level] = kin_layout_zeros(layout, floats, sizeof(float));
+        cover->radii[level] = kin_layout_array(layout, tiles, sizeof(float));
+    }
+}
+
+static void name_tiles(kin_layout *layout, void *job)
+{
+    covering *c = job;
+    const uint64_t rows = (uint64_t)c->threads * (KIN_COARSE_STEP + 1);
+    c->values = kin_layout_array(layout, kin_size_mul(rows, (uint64_t)c->wide), sizeof *c->values);
+}
+
+static covering covering_of(const kin_set *set, int32_t threads, kin_cover *cover)
+{
+    *cover = (kin_cover){.wide = kin_cover_wide(set->frame->cols)};
+    return (covering){.set = set,
+                      .cover = cover,
+                      .wide = kin_round_up(set->frame->cols, KIN_METRIC_LANES),
+                      .threads = threads};
+}
+
+void kin_cover_plan(kin_layout *plan, const kin_set *set, int32_t threads, kin_cover *shape)
+{
+    memset(shape, 0, sizeof *shape);
+    if (!worth_it(set)) {
+        return;
+    }
+    covering c = covering_of(set, threads, shape);
+    kin_layout_block(plan, name_arrays, &c);
+    kin_layout_passing(plan, name_tiles, &c);
 }
 
 kith_status kin_cover_make(kith_ctx *ctx, const kin_set *set, kin_cover *cover)
@@ -110,35 +143,16 @@ kith_status kin_cover_make(kith_ctx *ctx, const kin_set *set, kin_cover *cover)
     if (!worth_it(set)) {
         return KITH_OK;
     }
-    covering c = {.ops = kin_round_get(ctx->isa),
-                  .set = set,
-                  .cover = cover,
-                  .wide = kin_round_up(set->frame->cols, KIN_METRIC_LANES)};
-    cover->wide = kin_cover_wide(set->frame->cols);
+    covering c = covering_of(set, ctx->threads, cover);
+    const int64_t tasks = kin_ceil_div(set->points, KIN_COARSE_STEP);
+    c.ops = kin_round_get(ctx->isa);
     kith_status status = KITH_OK;
-    for (int level = 0; level < 2; level++) {
-        const uint64_t tiles = (uint64_t)kin_ceil_div(set->points, steps[level]);
-        KIN_TRY_GOTO(status,
-                     kin_alloc_zero(ctx, &cover->centres[level],
-                                    kin_size_mul(tiles, (uint64_t)cover->wide), sizeof(float),
-                                    "centres of tiles"),
-                     done);
-        KIN_TRY_GOTO(status,
-                     kin_alloc(ctx, &cover->radii[level], tiles, sizeof(float), "radii of tiles"),
-                     done);
-    }
-    KIN_TRY_GOTO(
-        status,
-        kin_alloc(ctx, &c.values,
-                  kin_size_mul((uint64_t)ctx->threads * (KIN_COARSE_STEP + 1), (uint64_t)c.wide),
-                  sizeof *c.values, "a tile of rows"),
-        done);
-    KIN_TRY_GOTO(
-        status,
-        kin_parallel(ctx, "prepare", kin_ceil_div(set->points, KIN_COARSE_STEP), cover_tile, &c),
-        done);
+    KIN_TRY_GOTO(status, kin_layout_make(ctx, name_arrays, &c, "centres of tiles", &cover->block),
+                 done);
+    KIN_TRY_GOTO(status, kin_layout_make(ctx, name_tiles, &c, "a tile of rows", &c.block), done);
+    KIN_TRY_GOTO(status, kin_parallel(ctx, "prepare", tasks, cover_tile, &c), done);
 done:
-    kin_free(ctx, c.values);
+    kin_free(ctx, c.block);
     if (status != KITH_OK) {
         kin_cover_free(ctx, cover);
     }
@@ -147,10 +161,7 @@ done:
 
 void kin_cover_free(kith_ctx *ctx, kin_cover *cover)
 {
-    for (int level = 0; level < 2; level++) {
-        kin_free(ctx, cover->radii[level]);
-        kin_free(ctx, cover->centres[level]);
-    }
+    kin_free(ctx, cover->block);
     memset(cover, 0, sizeof *cover);
 }
 

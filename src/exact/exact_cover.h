@@ -13,6 +13,7 @@ typedef struct kin_cover {
     int64_t wide;      /* floats of a centre; 0: there is no cover, nothing can be skipped */
     float *centres[2]; /* of fine and of coarse tiles, in units of the frame */
     float *radii[2];   /* largest |a - centre| of the tile's rows, rounded up */
+    void *block;       /* all of them; NULL: they are a view of a file */
 } kin_cover;
 
 /* A fine tile of points is skipped for a coarse tile of rows. */
@@ -23,7 +24,9 @@ kith_status kin_cover_make(kith_ctx *ctx, const kin_set *set, kin_cover *cover);
 void kin_cover_free(kith_ctx *ctx, kin_cover *cover);
 /* Floats of a centre of rows of `cols` components. */
 int64_t kin_cover_wide(int32_t cols);
-uint64_t kin_cover_bytes(int64_t points, int32_t cols);
+/* What kin_cover_make holds, and leaves, of a set of this shape; *shape is a cover without arrays.
+ */
+void kin_cover_plan(kin_layout *plan, const kin_set *set, int32_t threads, kin_cover *shape);
 
 /* Whether no row of coarse tile i of `rows` and no point of fine tile j of `points` can be nearer
  * than `reach` (exact_bound.h; for integer bounds the k-th cost). */

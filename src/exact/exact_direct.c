@@ -46,7 +46,9 @@ typedef struct direct {
     kin_pair *range_best; /* rows x ranges x wanted, when there is more than one range */
     int64_t *range_count;
     bool graph;
+    int32_t threads;
     worker *workers;
+    void *block;
 } direct;
 
 static void compact(const direct *d, list *l)
@@ -152,80 +154,72 @@ static int64_t choose_ranges(int64_t rows, int64_t queries, int32_t threads)
     return kin_max_i64(1, kin_min_i64(queries < threads ? wished : 1, rows / LEAST_RANGE));
 }
 
-uint64_t kin_direct_bytes(int64_t k, int64_t rows, int64_t queries, int32_t cols, int32_t threads)
+static void name_arrays(kin_layout *layout, void *job)
 {
-    const uint64_t capacity = 2 * ((uint64_t)k + 1) + SLACK;
-    const uint64_t a_worker =
-        capacity * 3 * sizeof(kin_pair) + ((uint64_t)cols + CHUNK) * sizeof(double);
-    const int64_t ranges = choose_ranges(rows, queries, threads);
-    const uint64_t merged =
-        ranges > 1 ? kin_size_mul((uint64_t)(ranges * queries), (uint64_t)k * sizeof(kin_pair)) : 0;
-    return kin_size_add(kin_size_mul(a_worker, (uint64_t)threads), merged);
-}
-
-static kith_status make_workers(kith_ctx *ctx, direct *d)
-{
-    KIN_TRY(
-        kin_alloc_zero(ctx, &d->workers, (uint64_t)ctx->threads, sizeof *d->workers, "threads"));
-    const int64_t wide = kin_round_up(d->corpus->distance.cols, KIN_METRIC_LANES);
-    for (int32_t t = 0; t < ctx->threads; t++) {
-        worker *w = &d->workers[t];
-        KIN_TRY(kin_alloc(ctx, &w->query, (uint64_t)wide, sizeof(double), "a query"));
-        KIN_TRY(kin_alloc(ctx, &w->keys, CHUNK, sizeof(double), "keys"));
-        KIN_TRY(
-            kin_alloc(ctx, &w->list.pairs, (uint64_t)d->capacity, sizeof(kin_pair), "candidates"));
-        KIN_TRY(kin_answer_make(ctx, &d->each, d->corpus->distance.metric, d->wanted, &w->answer));
+    direct *d = job;
+    const uint64_t wide = (uint64_t)kin_round_up(d->corpus->distance.cols, KIN_METRIC_LANES);
+    const uint64_t lists = (uint64_t)(d->queries->rows.matrix.rows * d->ranges);
+    d->workers = kin_layout_zeros(layout, (uint64_t)d->threads, sizeof *d->workers);
+    for (int32_t t = 0; t < d->threads; t++) {
+        worker spare;
+        worker *w = kin_layout_item(d->workers, t, &spare);
+        w->query = kin_layout_array(layout, wide, sizeof *w->query);
+        w->keys = kin_layout_array(layout, CHUNK, sizeof *w->keys);
+        w->list.pairs = kin_layout_array(layout, (uint64_t)d->capacity, sizeof *w->list.pairs);
+        w->answer = (kin_answer){
+            .groups = &d->each, .metric = d->corpus->distance.metric, .wanted = d->wanted};
+        kin_answer_name(layout, &w->answer);
     }
     if (d->ranges > 1) {
-        const uint64_t lists = (uint64_t)(d->queries->rows.matrix.rows * d->ranges);
-        KIN_TRY(kin_alloc(ctx, &d->range_best, kin_size_mul(lists, (uint64_t)d->wanted),
-                          sizeof(kin_pair), "candidates of ranges"));
-        KIN_TRY(kin_alloc(ctx, &d->range_count, lists, sizeof(int64_t), "candidates of ranges"));
+        d->range_best = kin_layout_array(layout, kin_size_mul(lists, (uint64_t)d->wanted),
+                                         sizeof *d->range_best);
+        d->range_count = kin_layout_array(layout, lists, sizeof *d->range_count);
     }
-    return KITH_OK;
 }
 
-static void free_workers(kith_ctx *ctx, direct *d)
+static direct direct_of(const kin_prepared *corpus, const kin_prepared *queries,
+                        const kin_request *request, int32_t threads)
 {
-    for (int32_t t = 0; d->workers != NULL && t < ctx->threads; t++) {
-        kin_answer_free(ctx, &d->workers[t].answer);
-        kin_free(ctx, d->workers[t].list.pairs);
-        kin_free(ctx, d->workers[t].keys);
-        kin_free(ctx, d->workers[t].query);
-    }
-    kin_free(ctx, d->workers);
-    kin_free(ctx, d->range_count);
-    kin_free(ctx, d->range_best);
+    const int64_t rows = corpus->rows.matrix.rows;
+    direct d = {.corpus = corpus,
+                .queries = queries,
+                .request = request,
+                .each = {.rows = rows, .count = rows},
+                .graph = corpus == queries,
+                .ranges = choose_ranges(rows, queries->rows.matrix.rows, threads),
+                .threads = threads};
+    const bool leaves_out =
+        d.graph ? (request->flags & KITH_INCLUDE_SELF) == 0 : request->exclude != NULL;
+    d.wanted = kin_min_i64(request->k + (leaves_out ? 1 : 0), rows);
+    d.capacity = 2 * d.wanted + SLACK;
+    return d;
+}
+
+void kin_direct_plan(kin_layout *plan, const kin_prepared *corpus, const kin_prepared *queries,
+                     const kin_request *request, int32_t threads)
+{
+    direct d = direct_of(corpus, queries, request, threads);
+    kin_layout_block(plan, name_arrays, &d);
 }
 
 kith_status kin_direct_run(kith_ctx *ctx, const kin_prepared *corpus, const kin_prepared *queries,
                            const kin_request *request, const kith_neighbors *out)
 {
     const int64_t start = kin_clock_ns();
-    const int64_t rows = corpus->rows.matrix.rows;
     const int64_t count = queries->rows.matrix.rows;
-    direct d = {.ctx = ctx,
-                .corpus = corpus,
-                .queries = queries,
-                .request = request,
-                .out = out,
-                .each = {.rows = rows, .count = rows},
-                .graph = corpus == queries,
-                .ranges = choose_ranges(rows, count, ctx->threads)};
-    const bool leaves_out =
-        d.graph ? (request->flags & KITH_INCLUDE_SELF) == 0 : request->exclude != NULL;
-    d.wanted = kin_min_i64(request->k + (leaves_out ? 1 : 0), rows);
-    d.capacity = 2 * d.wanted + SLACK;
-    kith_status status = make_workers(ctx, &d);
+    direct d = direct_of(corpus, queries, request, ctx->threads);
+    d.ctx = ctx;
+    d.out = out;
+    kith_status status = kin_layout_make(ctx, name_arrays, &d, "the lists of rows", &d.block);
     if (status == KITH_OK) {
         status = kin_parallel(ctx, "screen", count * d.ranges, solve, &d);
     }
     for (int64_t row = 0; status == KITH_OK && d.ranges > 1 && row < count; row++) {
         merge_ranges(&d, row);
     }
-    free_workers(ctx, &d);
+    kin_free(ctx, d.block);
     ctx->report.exact = KITH_CERTIFIED;
-    ctx->report.candidates = (double)rows;
+    ctx->report.candidates = (double)corpus->rows.matrix.rows;
     ctx->report.distinct_rows = corpus->groups.count;
     ctx->report.seconds_screen += kin_clock_since(start);
     kin_exact_report(ctx, corpus);

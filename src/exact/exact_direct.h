@@ -3,13 +3,14 @@
 #ifndef KIN_EXACT_DIRECT_H
 #define KIN_EXACT_DIRECT_H
 
-#include "exact/exact_search.h"
+#include "exact/exact_request.h"
 
 /* queries == corpus: a graph. Both after kin_prepare_rows. */
 kith_status kin_direct_run(kith_ctx *ctx, const kin_prepared *corpus, const kin_prepared *queries,
                            const kin_request *request, const kith_neighbors *out);
 
-/* Working memory of the threads. */
-uint64_t kin_direct_bytes(int64_t k, int64_t rows, int64_t queries, int32_t cols, int32_t threads);
+/* What it holds; of both only matrix and distance are read. */
+void kin_direct_plan(kin_layout *plan, const kin_prepared *corpus, const kin_prepared *queries,
+                     const kin_request *request, int32_t threads);
 
 #endif

@@ -39,6 +39,8 @@ typedef struct measuring {
     const double *mean;
     share *shares;
     int64_t wide; /* cols rounded up */
+    int32_t threads;
+    void *block;
 } measuring;
 
 static kith_status sum_rows(void *arg, int64_t task, int32_t thread)
@@ -81,30 +83,38 @@ static kith_status norm_rows(void *arg, int64_t task, int32_t thread)
     return KITH_OK;
 }
 
+static void name_shares(kin_layout *layout, void *job)
+{
+    measuring *m = job;
+    const uint64_t wide = (uint64_t)m->wide;
+    m->shares = kin_layout_zeros(layout, (uint64_t)m->threads, sizeof *m->shares);
+    for (int32_t t = 0; t < m->threads; t++) {
+        share spare;
+        share *s = kin_layout_item(m->shares, t, &spare);
+        s->values = kin_layout_zeros(layout, wide, sizeof *s->values);
+        s->sum = kin_layout_zeros(layout, wide, sizeof *s->sum);
+        s->low = kin_layout_array(layout, wide, sizeof *s->low);
+        s->high = kin_layout_array(layout, wide, sizeof *s->high);
+    }
+}
+
 static kith_status make_shares(kith_ctx *ctx, measuring *m)
 {
-    KIN_TRY(kin_alloc_zero(ctx, &m->shares, (uint64_t)ctx->threads, sizeof(share), "statistics"));
-    for (int32_t t = 0; t < ctx->threads; t++) {
-        share *s = &m->shares[t];
-        KIN_TRY(kin_alloc_zero(ctx, &s->values, (uint64_t)m->wide * 4, sizeof(double),
-                               "column statistics"));
-        s->sum = s->values + m->wide;
-        s->low = s->sum + m->wide;
-        s->high = s->low + m->wide;
+    KIN_TRY(kin_layout_make(ctx, name_shares, m, "column statistics", &m->block));
+    for (int32_t t = 0; t < m->threads; t++) {
         for (int64_t i = 0; i < m->wide; i++) {
-            s->low[i] = DBL_MAX;
-            s->high[i] = -DBL_MAX;
+            m->shares[t].low[i] = DBL_MAX;
+            m->shares[t].high[i] = -DBL_MAX;
         }
     }
     return KITH_OK;
 }
 
-static void free_shares(kith_ctx *ctx, measuring *m)
+void kin_frame_measure_plan(kin_layout *plan, int32_t cols, int32_t threads)
 {
-    for (int32_t t = 0; m->shares != NULL && t < ctx->threads; t++) {
-        kin_free(ctx, m->shares[t].values);
-    }
-    kin_free(ctx, m->shares);
+    measuring m = {.wide = kin_round_up(cols, KIN_METRIC_LANES), .threads = threads};
+    kin_layout_alone(plan, (uint64_t)m.wide, sizeof(double));
+    kin_layout_passing(plan, name_shares, &m);
 }
 
 /* Any mean is right for a distance; a good one makes the rounding fine. Products and padding are
@@ -133,7 +143,8 @@ kith_status kin_frame_measure(kith_ctx *ctx, const kin_distance *distance, const
     memset(stats, 0, sizeof *stats);
     measuring m = {.distance = distance,
                    .corpus = corpus,
-                   .wide = kin_round_up(corpus->matrix.cols, KIN_METRIC_LANES)};
+                   .wide = kin_round_up(corpus->matrix.cols, KIN_METRIC_LANES),
+                   .threads = ctx->threads};
     const int64_t tasks = kin_ceil_div(corpus->matrix.rows, ROWS_A_TASK);
     const kin_metric_traits *traits = kin_metric_get_traits(distance->metric);
     kith_status status = KITH_OK;
@@ -149,7 +160,7 @@ kith_status kin_frame_measure(kith_ctx *ctx, const kin_distance *distance, const
         stats->largest_norm = fmax(stats->largest_norm, sqrt(m.shares[t].largest_norm_sq));
     }
 done:
-    free_shares(ctx, &m);
+    kin_free(ctx, m.block);
     if (status != KITH_OK) {
         kin_frame_stats_free(ctx, stats);
     }

@@ -4,6 +4,7 @@
 #ifndef KIN_EXACT_FRAME_H
 #define KIN_EXACT_FRAME_H
 
+#include "base/base_layout.h"
 #include "exact/exact_bound.h"
 #include "exact/exact_tile.h"
 #include "metric/metric.h"
@@ -38,6 +39,8 @@ bool kin_frame_is_integer(const kin_distance *distance, const kith_matrix *corpu
 kith_status kin_frame_measure(kith_ctx *ctx, const kin_distance *distance, const kin_rows *corpus,
                               kin_frame_stats *stats);
 void kin_frame_stats_free(kith_ctx *ctx, kin_frame_stats *stats);
+/* What kin_frame_measure holds, and leaves. */
+void kin_frame_measure_plan(kin_layout *plan, int32_t cols, int32_t threads);
 
 /* The scale for one type. Integer types use their whole range, whatever comes first: the largest
  * component or the largest norm. Float types take the power of two that brings the largest

@@ -16,13 +16,6 @@ int64_t kin_lists_capacity(int64_t k, int64_t rows)
     return k + kin_max_i64(kin_min_i64(wished, affordable), LEAST_SLACK);
 }
 
-uint64_t kin_lists_bytes(int64_t k, int64_t rows)
-{
-    const uint64_t a_row = kin_size_add(kin_size_mul((uint64_t)kin_lists_capacity(k, rows), 8),
-                                        2 * sizeof(int32_t) + sizeof(double) + 1);
-    return kin_size_mul((uint64_t)rows, a_row);
-}
-
 /* After a compaction that left `count` entries. A compaction costs as much as its entries, so they
  * may grow by a share of k in between. */
 static int32_t next_due(const kin_lists *lists, int64_t count)
@@ -30,38 +23,40 @@ static int32_t next_due(const kin_lists *lists, int64_t count)
     return (int32_t)kin_min_i64(lists->capacity, count + lists->k / 2 + LEAST_SLACK);
 }
 
+kin_lists kin_lists_shape(const kin_set *rows, const kin_set *points, int64_t k)
+{
+    return (kin_lists){
+        .rows = rows, .points = points, .k = k, .capacity = kin_lists_capacity(k, rows->points)};
+}
+
+static void name_arrays(kin_layout *layout, void *job)
+{
+    kin_lists *lists = job;
+    const uint64_t n = (uint64_t)lists->rows->points;
+    const uint64_t entries = kin_size_mul(n, (uint64_t)lists->capacity);
+    lists->words = kin_layout_array(layout, entries, sizeof *lists->words);
+    lists->counts = kin_layout_zeros(layout, n, sizeof *lists->counts);
+    lists->due = kin_layout_array(layout, n, sizeof *lists->due);
+    lists->reach = kin_layout_array(layout, n, sizeof *lists->reach);
+    lists->reran = kin_layout_zeros(layout, n, sizeof *lists->reran);
+}
+
+void kin_lists_plan(kin_layout *plan, kin_lists *shape)
+{
+    kin_layout_block(plan, name_arrays, shape);
+}
+
 kith_status kin_lists_make(kith_ctx *ctx, const kin_set *rows, const kin_set *points,
                            const uint32_t *weights, int64_t k, kin_lists *lists)
 {
-    const uint64_t n = (uint64_t)rows->points;
-    *lists = (kin_lists){.rows = rows,
-                         .points = points,
-                         .weights = weights,
-                         .k = k,
-                         .capacity = kin_lists_capacity(k, rows->points)};
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status,
-                 kin_alloc(ctx, &lists->words, kin_size_mul(n, (uint64_t)lists->capacity),
-                           sizeof *lists->words, "candidate lists"),
-                 done);
-    KIN_TRY_GOTO(status,
-                 kin_alloc_zero(ctx, &lists->counts, n, sizeof *lists->counts, "candidate counts"),
-                 done);
-    KIN_TRY_GOTO(status, kin_alloc(ctx, &lists->due, n, sizeof *lists->due, "candidate counts"),
-                 done);
-    KIN_TRY_GOTO(status, kin_alloc(ctx, &lists->reach, n, sizeof *lists->reach, "row thresholds"),
-                 done);
-    KIN_TRY_GOTO(status, kin_alloc_zero(ctx, &lists->reran, n, sizeof *lists->reran, "row flags"),
-                 done);
-    for (uint64_t i = 0; i < n; i++) {
+    *lists = kin_lists_shape(rows, points, k);
+    lists->weights = weights;
+    KIN_TRY(kin_layout_make(ctx, name_arrays, lists, "candidate lists", &lists->block));
+    for (int64_t i = 0; i < rows->points; i++) {
         lists->reach[i] = INFINITY;
         lists->due[i] = next_due(lists, k);
     }
-done:
-    if (status != KITH_OK) {
-        kin_lists_free(ctx, lists);
-    }
-    return status;
+    return KITH_OK;
 }
 
 /* The reach that a key proves; costs of integers are keys, and twice that of products. */
@@ -90,43 +85,20 @@ void kin_lists_begin_within(kin_lists *lists, const uint32_t *next, kin_within w
 
 void kin_lists_free(kith_ctx *ctx, kin_lists *lists)
 {
-    kin_free(ctx, lists->reran);
-    kin_free(ctx, lists->reach);
-    kin_free(ctx, lists->due);
-    kin_free(ctx, lists->counts);
-    kin_free(ctx, lists->words);
+    kin_free(ctx, lists->block);
     memset(lists, 0, sizeof *lists);
 }
 
-kith_status kin_list_scratch_make(kith_ctx *ctx, const kin_lists *lists, int64_t cols,
-                                  kin_list_scratch *scratch)
+void kin_list_scratch_name(kin_layout *layout, int64_t capacity, int64_t cols,
+                           kin_list_scratch *scratch)
 {
-    const uint64_t n = (uint64_t)lists->capacity;
-    memset(scratch, 0, sizeof *scratch);
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status,
-                 kin_alloc(ctx, &scratch->query, (uint64_t)kin_round_up(cols, KIN_METRIC_LANES),
-                           sizeof(double), "a query"),
-                 done);
-    KIN_TRY_GOTO(status, kin_alloc(ctx, &scratch->pairs, n, sizeof(kin_pair), "candidates"), done);
-    KIN_TRY_GOTO(status, kin_alloc(ctx, &scratch->keys, n, sizeof(double), "keys"), done);
-    KIN_TRY_GOTO(status, kin_alloc(ctx, &scratch->ids, n, sizeof(uint32_t), "ids"), done);
-    KIN_TRY_GOTO(status, kin_alloc(ctx, &scratch->words, n, sizeof(uint64_t), "entries"), done);
-done:
-    if (status != KITH_OK) {
-        kin_list_scratch_free(ctx, scratch);
-    }
-    return status;
-}
-
-void kin_list_scratch_free(kith_ctx *ctx, kin_list_scratch *scratch)
-{
-    kin_free(ctx, scratch->words);
-    kin_free(ctx, scratch->ids);
-    kin_free(ctx, scratch->keys);
-    kin_free(ctx, scratch->pairs);
-    kin_free(ctx, scratch->query);
-    memset(scratch, 0, sizeof *scratch);
+    const uint64_t n = (uint64_t)capacity;
+    const uint64_t row = (uint64_t)kin_round_up(cols, KIN_METRIC_LANES);
+    scratch->query = kin_layout_array(layout, row, sizeof *scratch->query);
+    scratch->pairs = kin_layout_array(layout, n, sizeof *scratch->pairs);
+    scratch->keys = kin_layout_array(layout, n, sizeof *scratch->keys);
+    scratch->ids = kin_layout_array(layout, n, sizeof *scratch->ids);
+    scratch->words = kin_layout_array(layout, n, sizeof *scratch->words);
 }
 
 static uint32_t id_of(const kin_lists *lists, uint64_t word)

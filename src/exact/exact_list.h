@@ -42,6 +42,7 @@ typedef struct kin_lists {
     double *reach; /* exact_bound.h; INFINITY until k ids were seen */
     uint8_t *reran; /* 1: canonical keys were needed before the end */
     bool by_cost;   /* set after kin_lists_make; weights are not read */
+    void *block;
 } kin_lists;
 
 /* What one thread needs to compute canonical keys. */
@@ -54,19 +55,21 @@ typedef struct kin_list_scratch {
     int64_t keys_computed;
 } kin_list_scratch;
 
+/* The arrays of a scratch for lists of this capacity and rows of `cols` components. */
+void kin_list_scratch_name(kin_layout *layout, int64_t capacity, int64_t cols,
+                           kin_list_scratch *scratch);
+
 /* Entries a list that keep the average cost of a candidate small. */
 int64_t kin_lists_capacity(int64_t k, int64_t rows);
-uint64_t kin_lists_bytes(int64_t k, int64_t rows);
+/* Lists without arrays, of sets that may be shapes; and what kin_lists_make holds of such. */
+kin_lists kin_lists_shape(const kin_set *rows, const kin_set *points, int64_t k);
+void kin_lists_plan(kin_layout *plan, kin_lists *shape);
 
 kith_status kin_lists_make(kith_ctx *ctx, const kin_set *rows, const kin_set *points,
                            const uint32_t *weights, int64_t k, kin_lists *lists);
 void kin_lists_free(kith_ctx *ctx, kin_lists *lists);
 /* Reaches from what is known. next: groups of equal rows (exact_group.h), which have one list. */
 void kin_lists_begin_within(kin_lists *lists, const uint32_t *next, kin_within within);
-
-kith_status kin_list_scratch_make(kith_ctx *ctx, const kin_lists *lists, int64_t cols,
-                                  kin_list_scratch *scratch);
-void kin_list_scratch_free(kith_ctx *ctx, kin_list_scratch *scratch);
 
 /* Whether entries are named by id. */
 static inline bool kin_lists_by_id(const kin_lists *lists)

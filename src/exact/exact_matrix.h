@@ -3,7 +3,7 @@
 #ifndef KIN_EXACT_MATRIX_H
 #define KIN_EXACT_MATRIX_H
 
-#include "exact/exact_search.h"
+#include "exact/exact_request.h"
 
 /* The k first of each query by request->select, for every metric and every k. queries == corpus: a
  * graph. Both after kin_prepare_rows; of corpus the rows and their transforms are read, so that it

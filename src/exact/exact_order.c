@@ -34,7 +34,7 @@ typedef struct sketching {
     const kin_distance *distance;
     const uint32_t *order;
     int64_t count;
-    const float *signs; /* by component */
+    float *signs; /* by component */
     float *sketches;
     double *values; /* a row for each thread */
     int64_t wide;
@@ -182,20 +182,49 @@ static kith_status halve_all(kith_ctx *ctx, halving *h, part *parts, part *next,
 
 /* ---- All of it ------------------------------------------------------------------------------ */
 
-uint64_t kin_order_bytes(int64_t count)
+/* Sketches, and their halving. */
+typedef struct ordering {
+    sketching s;
+    halving h;
+    part *parts;
+    part *next;
+    uint32_t *copy;
+    int32_t threads;
+    void *block;
+} ordering;
+
+static void name_arrays(kin_layout *layout, void *job)
 {
-    return kin_size_mul((uint64_t)count,
-                        SKETCH * sizeof(float) + sizeof(uint64_t) + 2 * sizeof(uint32_t) + 2);
+    ordering *o = job;
+    const uint64_t n = (uint64_t)o->s.count;
+    const uint64_t wide = (uint64_t)o->s.wide;
+    const uint64_t parts = n / KIN_ORDER_RUN + 2;
+    o->s.signs = kin_layout_array(layout, wide, sizeof *o->s.signs);
+    o->s.values = kin_layout_zeros(layout, wide * (uint64_t)o->threads, sizeof *o->s.values);
+    o->s.sketches = kin_layout_array(layout, n, SKETCH * sizeof *o->s.sketches);
+    o->h.words = kin_layout_array(layout, n, sizeof *o->h.words);
+    o->h.index = kin_layout_array(layout, n, sizeof *o->h.index);
+    o->copy = kin_layout_array(layout, n, sizeof *o->copy);
+    o->parts = kin_layout_array(layout, parts, sizeof *o->parts);
+    o->next = kin_layout_array(layout, parts, sizeof *o->next);
 }
 
-static kith_status make_sketches(kith_ctx *ctx, sketching *s, float *signs)
+void kin_order_plan(kin_layout *plan, int64_t count, int32_t cols, int32_t threads)
+{
+    if (count > SMALL) {
+        ordering o = {.s = {.count = count, .wide = kin_round_up(cols, SKETCH)},
+                      .threads = threads};
+        kin_layout_passing(plan, name_arrays, &o);
+    }
+}
+
+static kith_status make_sketches(kith_ctx *ctx, sketching *s)
 {
     uint64_t state = 7;
     const bool own = s->wide == SKETCH; /* the row is its own sketch */
     for (int64_t i = 0; i < s->wide; i++) {
-        signs[i] = own || (kin_random_next(&state) >> 63) != 0 ? 1.0F : -1.0F;
+        s->signs[i] = own || (kin_random_next(&state) >> 63) != 0 ? 1.0F : -1.0F;
     }
-    s->signs = signs;
     return kin_parallel(ctx, "prepare", kin_ceil_div(s->count, ROWS_A_TASK), sketch_rows, s);
 }
 
@@ -208,47 +237,25 @@ kith_status kin_order_make(kith_ctx *ctx, const kin_rows *rows, const kin_distan
 kith_status kin_order_always(kith_ctx *ctx, const kin_rows *rows, const kin_distance *distance,
                              int64_t count, uint32_t *order)
 {
-    sketching s = {.rows = rows,
-                   .distance = distance,
-                   .order = order,
-                   .count = count,
-                   .wide = kin_round_up(rows->matrix.cols, SKETCH)};
-    halving h = {0};
-    float *signs = NULL;
-    part *parts = NULL;
-    uint32_t *copy = NULL;
-    const uint64_t n = (uint64_t)count;
-    const uint64_t most_parts = n / KIN_ORDER_RUN + 2;
+    ordering o = {.s = {.rows = rows,
+                        .distance = distance,
+                        .order = order,
+                        .count = count,
+                        .wide = kin_round_up(rows->matrix.cols, SKETCH)},
+                  .threads = ctx->threads};
     kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, kin_alloc(ctx, &signs, (uint64_t)s.wide, sizeof *signs, "signs"), done);
-    KIN_TRY_GOTO(status,
-                 kin_alloc_zero(ctx, &s.values, (uint64_t)s.wide * (uint64_t)ctx->threads,
-                                sizeof *s.values, "rows in double"),
-                 done);
-    KIN_TRY_GOTO(status,
-                 kin_alloc(ctx, &s.sketches, n, SKETCH * sizeof *s.sketches, "sketches of rows"),
-                 done);
-    KIN_TRY_GOTO(status, make_sketches(ctx, &s, signs), done);
-    KIN_TRY_GOTO(status, kin_alloc(ctx, &h.words, n, sizeof *h.words, "an order"), done);
-    KIN_TRY_GOTO(status, kin_alloc(ctx, &h.index, n, sizeof *h.index, "an order"), done);
-    KIN_TRY_GOTO(status, kin_alloc(ctx, &copy, n, sizeof *copy, "an order"), done);
-    KIN_TRY_GOTO(status, kin_alloc(ctx, &parts, 2 * most_parts, sizeof *parts, "parts"), done);
+    KIN_TRY(kin_layout_make(ctx, name_arrays, &o, "an order of the points", &o.block));
+    KIN_TRY_GOTO(status, make_sketches(ctx, &o.s), done);
     for (int64_t i = 0; i < count; i++) {
-        h.index[i] = (uint32_t)i;
+        o.h.index[i] = (uint32_t)i;
     }
-    h.sketches = s.sketches;
-    KIN_TRY_GOTO(status, halve_all(ctx, &h, parts, parts + most_parts, count), done);
-    memcpy(copy, order, (size_t)count * sizeof *copy);
+    o.h.sketches = o.s.sketches;
+    KIN_TRY_GOTO(status, halve_all(ctx, &o.h, o.parts, o.next, count), done);
+    memcpy(o.copy, order, (size_t)count * sizeof *o.copy);
     for (int64_t i = 0; i < count; i++) {
-        order[i] = copy[h.index[i]];
+        order[i] = o.copy[o.h.index[i]];
     }
 done:
-    kin_free(ctx, parts);
-    kin_free(ctx, copy);
-    kin_free(ctx, h.index);
-    kin_free(ctx, h.words);
-    kin_free(ctx, s.sketches);
-    kin_free(ctx, s.values);
-    kin_free(ctx, signs);
+    kin_free(ctx, o.block);
     return status;
 }

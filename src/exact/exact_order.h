@@ -4,6 +4,7 @@
 #ifndef KIN_EXACT_ORDER_H
 #define KIN_EXACT_ORDER_H
 
+#include "base/base_layout.h"
 #include "metric/metric.h"
 
 /* Rows that stand together at least: the order is made of runs of this many near rows. */
@@ -16,6 +17,7 @@ kith_status kin_order_make(kith_ctx *ctx, const kin_rows *rows, const kin_distan
 /* Small sets too. */
 kith_status kin_order_always(kith_ctx *ctx, const kin_rows *rows, const kin_distance *distance,
                              int64_t count, uint32_t *order);
-uint64_t kin_order_bytes(int64_t count);
+/* What kin_order_make holds. */
+void kin_order_plan(kin_layout *plan, int64_t count, int32_t cols, int32_t threads);
 
 #endif

@@ -2,10 +2,11 @@
  *
  * Idea. A job is a sequence of phases. Each adds blocks to what earlier ones keep, and frees the
  * blocks that only it needs; the peak is the largest sum. The phases stand here in the order of
- * exact_prepare.c and exact_search.c.
+ * exact_prepare.c, exact_type.c and exact_search.c; what each holds is what it names
+ * (base_layout.h).
  *
- * Limits. Which type a corpus of many points is rounded to depends on its values, and so does how
- * many rows are equal: the plan takes the largest, and is then above what the job will take.
+ * Limits. Which type a corpus of many points is rounded to depends on its values: the plan takes
+ * the one that needs most.
  */
 #include "exact/exact_plan.h"
 
@@ -13,236 +14,159 @@
 #include "exact/exact_direct.h"
 #include "exact/exact_matrix.h"
 #include "exact/exact_order.h"
-#include "exact/exact_schedule.h"
-#include "exact/exact_screen.h"
+#include "exact/exact_search.h"
 #include "exact/exact_type.h"
 
-/* Blocks are padded and carry their size (base_mem.h): a job has some dozen, and as many a thread.
- */
-enum { SLACK_JOB = 16384, SLACK_THREAD = 8192 };
-
 typedef struct planning {
+    const kith_matrix *corpus;
+    const kith_matrix *queries; /* NULL: a graph */
     const kin_request *request;
-    const kin_metric_traits *traits;
-    uint64_t threads;
-    uint64_t kept; /* so far */
-    uint64_t peak;
+    kin_rows_known known;
+    int32_t threads;
+    kin_layout plan;
     uint64_t prepared;
     uint64_t state;
 } planning;
 
-static uint64_t max_u64(uint64_t a, uint64_t b)
+static void plan_rows(planning *p, const kith_matrix *matrix, bool distinguish)
 {
-    return a > b ? a : b;
+    const kin_distance *distance = &p->request->distance;
+    const kin_rows_known known =
+        matrix == p->corpus ? p->known : kin_prepare_unknown(matrix, distance);
+    kin_prepare_rows_plan(&p->plan, matrix->rows, distance, distinguish, known);
 }
 
-/* A phase that holds so much beside what is kept. */
-static void phase(planning *p, uint64_t beside)
+/* Lists of `rows` for ids among `points`. Of several types that the job may take, the one that
+ * keeps most is told. */
+static void plan_lists(planning *p, kin_screen *screen, int64_t wanted)
 {
-    p->peak = max_u64(p->peak, kin_size_add(p->kept, beside));
-}
-
-static void keep(planning *p, uint64_t bytes)
-{
-    p->kept = kin_size_add(p->kept, bytes);
-    phase(p, 0);
-}
-
-/* A row of doubles, padded for every reader. */
-static uint64_t wide_row(const planning *p)
-{
-    return (uint64_t)kin_round_up(p->request->distance.cols, 32) * sizeof(double);
-}
-
-/* kin_prepare_rows: transforms, groups, order. */
-static void plan_rows(planning *p, int64_t rows, bool distinguish)
-{
-    const uint64_t n = (uint64_t)rows;
-    const bool transforms = p->traits->transforms;
-    keep(p, transforms ? kin_size_mul(n, sizeof(kin_row_transform)) : 0);
-    kin_layout groups = {.block = NULL};
-    kin_groups_plan(&groups, rows, distinguish,
-                    kin_prepare_unknown(&(kith_matrix){.rows = rows}, &p->request->distance));
-    phase(p, groups.peak);
-    const uint64_t a_row = (distinguish ? 2u : 4u) + (transforms ? 1u : 0u);
-    keep(p, kin_size_mul(n, a_row * sizeof(uint32_t)));
-}
-
-static void plan_order(planning *p, int64_t rows)
-{
-    phase(p, kin_size_add(kin_order_bytes(rows), kin_size_mul(p->threads + 1, wide_row(p))));
-}
-
-/* The rounded copy and the balls around its tiles, which both stay. */
-static void plan_set(planning *p, const kin_frame *frame, int64_t points)
-{
-    const uint64_t row_bytes = max_u64(wide_row(p), (uint64_t)frame->groups * 32);
-    const bool covers = p->traits->screen == KIN_SCREEN_DISTANCE;
-    const uint64_t cover = covers ? kin_cover_bytes(points, frame->cols) : 0;
-    keep(p, kin_set_bytes(frame, points));
-    phase(p, kin_size_mul(p->threads, 3 * row_bytes));
-    keep(p, cover);
-    phase(p, cover > 0 ? kin_size_mul(p->threads * KIN_COARSE_STEP, wide_row(p)) : 0);
-}
-
-/* What the screen keeps of blocks: a lock each, and the order in which they meet. */
-static uint64_t blocks_bytes(const planning *p, const kin_frame *frame, int64_t rows,
-                             int64_t points)
-{
-    const int64_t block = kin_screen_block(frame);
-    const uint64_t blocks = (uint64_t)(kin_ceil_div(rows, block) + kin_ceil_div(points, block));
-    const uint64_t locks = blocks * sizeof(pthread_mutex_t);
-    if (p->traits->screen != KIN_SCREEN_DISTANCE) {
-        return locks;
+    const uint64_t kept = kin_layout_mark(&p->plan);
+    kin_exact_plan_screen(&p->plan, screen, wanted, p->threads);
+    const uint64_t all = kin_layout_mark(&p->plan);
+    if (all > kin_size_add(p->prepared, p->state)) {
+        p->prepared = kept;
+        p->state = all - kept;
     }
-    const uint64_t sorting = kin_size_mul(p->threads, blocks * sizeof(uint64_t));
-    return kin_size_add(locks + sorting, kin_schedule_bytes(rows, points, block, frame->cols));
+    kin_layout_back(&p->plan, kept);
 }
 
-/* The rows of the other set that a thread looks at last: keys, and the answer. */
-static uint64_t writing_bytes(const planning *p, int64_t wanted, int64_t rows)
-{
-    const uint64_t an_entry =
-        sizeof(kin_pair) + sizeof(double) + sizeof(uint32_t) + sizeof(uint64_t);
-    const uint64_t an_answer = 2 * sizeof(kin_pair) + sizeof(uint32_t);
-    const uint64_t a_thread =
-        kin_size_add(kin_size_mul((uint64_t)kin_lists_capacity(wanted, rows), an_entry),
-                     kin_size_mul((uint64_t)wanted, an_answer));
-    return kin_size_mul(p->threads, kin_size_add(a_thread, wide_row(p)));
-}
-
-/* Lists of `rows` for ids among `points`, screened and written. */
-static void plan_screen(planning *p, const kin_frame *frame, int64_t wanted, int64_t rows,
-                        int64_t points)
-{
-    const uint64_t lists = kin_lists_bytes(wanted, rows);
-    const uint64_t screen = kin_screen_bytes(frame, wanted, (int32_t)p->threads);
-    const uint64_t blocks = blocks_bytes(p, frame, rows, points);
-    phase(p, kin_size_add(lists, kin_size_add(screen, blocks)));
-    phase(p, kin_size_add(lists, writing_bytes(p, wanted, rows)));
-}
-
-/* Of several types that the job may take, the one that keeps most. */
-static void note_state(planning *p, int64_t wanted, int64_t rows)
-{
-    const uint64_t lists = kin_lists_bytes(wanted, rows);
-    if (kin_size_add(p->kept, lists) > kin_size_add(p->prepared, p->state)) {
-        p->prepared = p->kept;
-        p->state = lists;
-    }
-}
-
-/* One type of the ladder is tried with one tile of rows (kin_type_try). */
-static void plan_pilot(planning *p, const kin_frame *frame, int64_t k, int64_t points)
-{
-    const uint64_t before = p->kept;
-    keep(p, kin_set_bytes(frame, points));
-    keep(p, kin_set_bytes(frame, KIN_BLOCK_STEP));
-    phase(p, kin_size_mul(p->threads, 3 * wide_row(p)));
-    plan_screen(p, frame, k, KIN_BLOCK_STEP, points);
-    phase(p, kin_size_add(kin_lists_bytes(k, KIN_BLOCK_STEP),
-                          kin_size_add(writing_bytes(p, k, KIN_BLOCK_STEP),
-                                       kin_screen_bytes(frame, k, (int32_t)p->threads))));
-    p->kept = before;
-}
-
-/* After the corpus has its frame: for a graph its own lists, for a search the queries'. */
-static void plan_job(planning *p, const kin_frame *frame, int64_t points,
-                     const kith_matrix *queries)
+/* After the corpus has its set: for a graph its own lists, for a search the queries'. */
+static void plan_job(planning *p, const kin_set *set, const kin_cover *cover)
 {
     const kin_request *request = p->request;
-    if (queries == NULL) {
-        const int64_t leaves_out = (request->flags & KITH_INCLUDE_SELF) == 0;
-        const int64_t wanted = kin_min_i64(request->k + leaves_out, points);
-        note_state(p, wanted, points);
-        plan_screen(p, frame, wanted, points, points);
+    const bool graph = p->queries == NULL;
+    const bool leaves_out =
+        graph ? (request->flags & KITH_INCLUDE_SELF) == 0 : request->exclude != NULL;
+    const int64_t wanted = kin_min_i64(request->k + (leaves_out ? 1 : 0), p->corpus->rows);
+    kin_screen screen = {.rows = set,
+                         .points = set,
+                         .row_cover = cover,
+                         .point_cover = cover,
+                         .block = kin_screen_block(set->frame)};
+    kin_lists both;
+    if (graph) {
+        screen.point_lists = (request->flags & KITH_NO_SYMMETRY) == 0 ? &both : NULL;
+        plan_lists(p, &screen, wanted);
         return;
     }
-    const int64_t wanted = kin_min_i64(request->k + (request->exclude != NULL ? 1 : 0), points);
-    const int64_t stripe = kin_min_i64(kin_exact_stripe(frame, wanted), queries->rows);
-    plan_rows(p, queries->rows, true);
-    plan_order(p, queries->rows);
-    plan_set(p, frame, stripe);
-    note_state(p, wanted, stripe);
-    plan_screen(p, frame, wanted, stripe, points);
+    const int64_t stripe = kin_min_i64(kin_exact_stripe(set->frame, wanted), p->queries->rows);
+    kin_set asked = kin_set_shape(set->frame, stripe);
+    kin_cover balls;
+    plan_rows(p, p->queries, true);
+    kin_order_plan(&p->plan, p->queries->rows, p->queries->cols, p->threads);
+    kin_set_plan(&p->plan, &asked, p->threads);
+    kin_cover_plan(&p->plan, &asked, p->threads, &balls);
+    screen.rows = &asked;
+    screen.row_cover = &balls;
+    plan_lists(p, &screen, wanted);
 }
 
-/* The job with a corpus of this frame, as one of several that may be. */
-static void plan_frame(planning *p, const kin_frame *frame, int64_t points,
-                       const kith_matrix *queries)
+/* The job with a corpus of this frame, as one of several that may be. k: of a try; 0: it is not
+ * tried. */
+static void plan_frame(planning *p, const kin_frame *frame, int64_t k)
 {
-    const uint64_t before = p->kept;
-    plan_set(p, frame, points);
-    plan_job(p, frame, points, queries);
-    p->kept = before;
+    const uint64_t before = kin_layout_mark(&p->plan);
+    kin_set set = kin_set_shape(frame, p->known.distinct);
+    kin_cover cover;
+    kin_set_plan(&p->plan, &set, p->threads);
+    if (k > 0) {
+        kin_type_try_plan(&p->plan, &set, k, p->threads);
+    }
+    kin_cover_plan(&p->plan, &set, p->threads, &cover);
+    plan_job(p, &set, &cover);
+    kin_layout_back(&p->plan, before);
 }
 
-static void plan_types(planning *p, const kith_matrix *corpus, const kith_matrix *queries)
+static void plan_types(planning *p)
 {
     const kin_distance *distance = &p->request->distance;
-    const int64_t k = p->request->k + (queries == NULL ? 1 : 0);
+    const int64_t k = p->request->k + (p->queries == NULL ? 1 : 0);
     const kin_frame_stats stats = {.largest = 1.0, .largest_norm = 1.0};
-    const bool settled = kin_type_settled(corpus->rows, k);
+    const bool settled = kin_type_settled(p->known.distinct, k);
     const kin_tile_kernel *ladder[KIN_TYPE_LADDER];
     const int count = kin_type_ladder(distance->isa, distance->cols, ladder);
-    keep(p, wide_row(p));
-    phase(p, kin_size_mul(p->threads, 4 * wide_row(p)));
-    for (int i = 0; i < count; i++) {
+    kin_frame_measure_plan(&p->plan, distance->cols, p->threads);
+    for (int i = 0; i < count && (i == 0 || !settled); i++) {
         const kin_frame frame = kin_frame_make(distance, ladder[i], false, &stats);
-        plan_frame(p, &frame, corpus->rows, queries);
-        if (settled || i + 1 == count) {
-            break;
-        }
-        plan_pilot(p, &frame, k, corpus->rows);
+        plan_frame(p, &frame, settled || i + 1 == count ? 0 : k);
     }
 }
 
-static void plan_screened(planning *p, const kith_matrix *corpus, const kith_matrix *queries)
+static void plan_screened(planning *p)
 {
     const kin_distance *distance = &p->request->distance;
-    const bool integer = kin_frame_is_integer(distance, corpus, queries != NULL ? queries : corpus);
-    plan_rows(p, corpus->rows, false);
-    plan_order(p, corpus->rows);
-    if (integer) {
+    const kith_matrix *asked = p->queries != NULL ? p->queries : p->corpus;
+    plan_rows(p, p->corpus, false);
+    kin_order_plan(&p->plan, p->known.distinct, distance->cols, p->threads);
+    if (kin_frame_is_integer(distance, p->corpus, asked)) {
         const kin_frame frame =
             kin_frame_make(distance, kin_type_integer(distance->isa), true, NULL);
-        plan_frame(p, &frame, corpus->rows, queries);
+        plan_frame(p, &frame, 0);
     } else {
-        plan_types(p, corpus, queries);
+        plan_types(p);
     }
 }
 
-static void plan_direct(planning *p, const kith_matrix *corpus, const kith_matrix *queries)
+static void plan_all_pairs(planning *p)
 {
-    plan_rows(p, corpus->rows, true);
-    if (queries != NULL) {
-        plan_rows(p, queries->rows, true);
+    const kin_request *request = p->request;
+    const kith_matrix *asked = p->queries != NULL ? p->queries : p->corpus;
+    const kin_prepared corpus = {.rows = {.matrix = *p->corpus}, .distance = request->distance};
+    const kin_prepared queries = {.rows = {.matrix = *asked}, .distance = request->distance};
+    plan_rows(p, p->corpus, true);
+    if (p->queries != NULL) {
+        plan_rows(p, p->queries, true);
     }
-    const int64_t asked = queries != NULL ? queries->rows : corpus->rows;
-    const int64_t k = p->request->k + 1;
-    const int32_t threads = (int32_t)p->threads;
-    p->prepared = p->kept;
-    p->state = p->request->pipeline == KITH_PIPELINE_MATRIX
-                   ? kin_matrix_bytes(k, corpus->rows, asked, corpus->cols, threads)
-                   : kin_direct_bytes(k, corpus->rows, asked, corpus->cols, threads);
-    phase(p, p->state);
+    p->prepared = kin_layout_mark(&p->plan);
+    if (request->pipeline == KITH_PIPELINE_MATRIX) {
+        const uint64_t bytes = kin_matrix_bytes(request->k + 1, p->corpus->rows, asked->rows,
+                                                p->corpus->cols, p->threads);
+        /* Its blocks are padded and carry their size. */
+        kin_layout_alone(&p->plan, bytes, 1);
+        kin_layout_alone(&p->plan, 2 + (uint64_t)p->threads, 8192);
+    } else {
+        kin_direct_plan(&p->plan, &corpus, p->queries != NULL ? &queries : &corpus, request,
+                        p->threads);
+    }
+    p->state = kin_layout_mark(&p->plan) - p->prepared;
 }
 
 kin_plan kin_plan_exact(const kith_matrix *corpus, const kith_matrix *queries,
-                        const kin_request *request, int32_t threads)
+                        const kin_request *request, kin_rows_known known, int32_t threads)
 {
-    planning p = {.request = request,
-                  .traits = kin_metric_get_traits(request->distance.metric),
-                  .threads = (uint64_t)threads};
+    planning p = {.corpus = corpus,
+                  .queries = queries,
+                  .request = request,
+                  .known = known,
+                  .threads = threads};
     const bool screens = kin_exact_job_screens(request);
     if (screens) {
-        plan_screened(&p, corpus, queries);
+        plan_screened(&p);
     } else {
-        plan_direct(&p, corpus, queries);
+        plan_all_pairs(&p);
     }
     return (kin_plan){.screens = screens,
                       .prepared_bytes = p.prepared,
                       .state_bytes = p.state,
-                      .peak_bytes =
-                          kin_size_add(p.peak, SLACK_JOB + SLACK_THREAD * (uint64_t)threads)};
+                      .peak_bytes = p.plan.peak};
 }

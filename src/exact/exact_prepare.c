@@ -4,8 +4,6 @@
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
-#include "exact/exact_order.h"
-#include "exact/exact_type.h"
 #include "host/host_clock.h"
 
 static kith_status transform(kith_ctx *ctx, kin_prepared *prepared)
@@ -67,63 +65,6 @@ void kin_prepare_rows_plan(kin_layout *plan, int64_t rows, const kin_distance *d
     }
     kin_groups_plan(plan, rows, distinguish, known);
     kin_layout_alone(plan, (uint64_t)(distinguish ? rows : known.distinct), sizeof(uint32_t));
-}
-
-/* From the cheapest type up, until one is fine enough; the last one has to do. */
-static kith_status round_in_best_type(kith_ctx *ctx, int64_t k, kin_prepared *prepared)
-{
-    const kin_tile_kernel *ladder[KIN_TYPE_LADDER];
-    const int count = kin_type_ladder(ctx->isa, prepared->distance.cols, ladder);
-    for (int i = 0; i < count; i++) {
-        prepared->frame = kin_frame_make(&prepared->distance, ladder[i], false, &prepared->stats);
-        KIN_TRY(kin_set_make(ctx, &prepared->frame, &prepared->rows, prepared->order,
-                             prepared->groups.count, &prepared->set));
-        bool fine = true;
-        if (i + 1 < count) {
-            KIN_TRY(kin_type_try(ctx, prepared, k, &fine));
-        }
-        if (fine) {
-            break;
-        }
-        kin_set_free(ctx, &prepared->set);
-    }
-    return KITH_OK;
-}
-
-static kith_status round_integers(kith_ctx *ctx, kin_prepared *prepared)
-{
-    prepared->frame = kin_frame_make(&prepared->distance, kin_type_integer(ctx->isa), true, NULL);
-    return kin_set_make(ctx, &prepared->frame, &prepared->rows, prepared->order,
-                        prepared->groups.count, &prepared->set);
-}
-
-kith_status kin_prepare_set(kith_ctx *ctx, bool integer, int64_t k, kin_prepared *prepared)
-{
-    const int64_t start = kin_clock_ns();
-    if (prepared->groups.count == 0) {
-        return KITH_OK;
-    }
-    KIN_TRY(kin_order_make(ctx, &prepared->rows, &prepared->distance, prepared->groups.count,
-                           prepared->order));
-    if (integer) {
-        KIN_TRY(round_integers(ctx, prepared));
-    } else {
-        KIN_TRY(kin_frame_measure(ctx, &prepared->distance, &prepared->rows, &prepared->stats));
-        KIN_TRY(round_in_best_type(ctx, k, prepared));
-    }
-    prepared->seconds_prepare += kin_clock_since(start);
-    return KITH_OK;
-}
-
-kith_status kin_prepare_corpus(kith_ctx *ctx, bool integer, int64_t k, kin_prepared *prepared)
-{
-    KIN_TRY(kin_prepare_set(ctx, integer, k, prepared));
-    const int64_t start = kin_clock_ns();
-    if (prepared->groups.count > 0) {
-        KIN_TRY(kin_cover_make(ctx, &prepared->set, &prepared->cover));
-    }
-    prepared->seconds_prepare += kin_clock_since(start);
-    return KITH_OK;
 }
 
 kith_status kin_prepare_queries(kith_ctx *ctx, const kin_frame *frame, int64_t first, int64_t count,

@@ -33,12 +33,6 @@ kin_rows_known kin_prepare_unknown(const kith_matrix *matrix, const kin_distance
 /* What kin_prepare_rows holds, and leaves. */
 void kin_prepare_rows_plan(kin_layout *plan, int64_t rows, const kin_distance *distance,
                            bool distinguish, kin_rows_known known);
-/* An order in which near ones stand together, the frame of a corpus and its rounded copy. integer:
- * see kin_frame_is_integer. k: ids a row that will be asked for, by which the cheap type is chosen.
- */
-kith_status kin_prepare_set(kith_ctx *ctx, bool integer, int64_t k, kin_prepared *prepared);
-/* And the cover, for those who skip what is far. */
-kith_status kin_prepare_corpus(kith_ctx *ctx, bool integer, int64_t k, kin_prepared *prepared);
 /* Queries `first` .. `first + count - 1` of order[] in the frame of their corpus. May be called
  * again for other queries. */
 kith_status kin_prepare_queries(kith_ctx *ctx, const kin_frame *frame, int64_t first, int64_t count,

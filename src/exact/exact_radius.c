@@ -22,6 +22,7 @@
 #include "exact/exact_order.h"
 #include "exact/exact_screen.h"
 #include "exact/exact_search.h"
+#include "exact/exact_type.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
 

@@ -40,8 +40,10 @@ typedef struct sorting {
     const kin_round_ops *ops;
     kin_schedule *schedule;
     int64_t wide;
-    const float *row_centres;
-    const float *point_centres;
+    int32_t threads;
+    void *block;
+    float *row_centres;
+    float *point_centres;
     uint64_t *words;  /* by thread */
     uint64_t *chosen; /* near: row_blocks x near, each ascending */
 } sorting;
@@ -116,11 +118,6 @@ static void keep_chosen(const sorting *s)
 static kith_status choose_blocks(kith_ctx *ctx, sorting *s)
 {
     kin_schedule *schedule = s->schedule;
-    const uint64_t rows = (uint64_t)schedule->row_blocks;
-    KIN_TRY(
-        kin_alloc(ctx, &schedule->counts, rows, sizeof *schedule->counts, "an order of blocks"));
-    KIN_TRY(kin_alloc(ctx, &s->chosen, kin_size_mul(rows, (uint64_t)schedule->near),
-                      sizeof *s->chosen, "an order of blocks"));
     KIN_TRY(kin_parallel(ctx, "prepare", schedule->row_blocks, choose_row, s));
     keep_chosen(s);
     return KITH_OK;
@@ -142,77 +139,91 @@ static void centre_blocks(const kin_cover *cover, int64_t points, int64_t block,
     }
 }
 
-static kith_status sort_blocks(kith_ctx *ctx, const kin_cover *rows, int64_t row_points,
-                               const kin_cover *points, int64_t point_points, int64_t block,
-                               kin_schedule *schedule)
+static void name_order(kin_layout *layout, void *job)
 {
-    sorting s = {.ops = kin_round_get(ctx->isa), .schedule = schedule, .wide = rows->wide};
-    float *centres = NULL;
-    const int64_t blocks = schedule->row_blocks + schedule->point_blocks;
+    kin_schedule *schedule = job;
+    const uint64_t rows = (uint64_t)schedule->row_blocks;
+    schedule->order = kin_layout_array(layout, kin_size_mul(rows, (uint64_t)schedule->most),
+                                       sizeof *schedule->order);
+    if (schedule->near > 0) {
+        schedule->counts = kin_layout_array(layout, rows, sizeof *schedule->counts);
+    }
+}
+
+static void name_sorting(kin_layout *layout, void *job)
+{
+    sorting *s = job;
+    const kin_schedule *schedule = s->schedule;
+    const uint64_t rows = (uint64_t)schedule->row_blocks;
+    const uint64_t wide = (uint64_t)s->wide;
     const int64_t measured = schedule->near == 0 ? schedule->most : schedule->row_blocks;
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status,
-                 kin_alloc_zero(ctx, &centres, kin_size_mul((uint64_t)blocks, (uint64_t)s.wide),
-                                sizeof *centres, "centres of blocks"),
-                 done);
-    KIN_TRY_GOTO(status,
-                 kin_alloc(ctx, &s.words, (uint64_t)ctx->threads * (uint64_t)measured,
-                           sizeof *s.words, "an order of blocks"),
-                 done);
-    KIN_TRY_GOTO(status,
-                 kin_alloc(ctx, &schedule->order, (uint64_t)(schedule->row_blocks * schedule->most),
-                           sizeof *schedule->order, "an order of blocks"),
-                 done);
-    centre_blocks(rows, row_points, block, centres);
-    centre_blocks(points, point_points, block, centres + schedule->row_blocks * s.wide);
-    s.row_centres = centres;
-    s.point_centres = centres + schedule->row_blocks * s.wide;
-    status = schedule->near == 0 ? kin_parallel(ctx, "prepare", schedule->row_blocks, sort_row, &s)
-                                 : choose_blocks(ctx, &s);
-done:
-    kin_free(ctx, s.chosen);
-    kin_free(ctx, s.words);
-    kin_free(ctx, centres);
+    const uint64_t points = (uint64_t)schedule->point_blocks;
+    s->row_centres = kin_layout_zeros(layout, kin_size_mul(rows, wide), sizeof *s->row_centres);
+    s->point_centres =
+        kin_layout_zeros(layout, kin_size_mul(points, wide), sizeof *s->point_centres);
+    s->words =
+        kin_layout_array(layout, (uint64_t)s->threads * (uint64_t)measured, sizeof *s->words);
+    if (schedule->near > 0) {
+        s->chosen = kin_layout_array(layout, kin_size_mul(rows, (uint64_t)schedule->near),
+                                     sizeof *s->chosen);
+    }
+}
+
+static kith_status sort_blocks(kith_ctx *ctx, const kin_blocks *blocks, kin_schedule *schedule)
+{
+    sorting s = {.ops = kin_round_get(ctx->isa),
+                 .schedule = schedule,
+                 .wide = blocks->rows->wide,
+                 .threads = ctx->threads};
+    static const char *const WHAT = "an order of blocks";
+    KIN_TRY(kin_layout_make(ctx, name_order, schedule, WHAT, &schedule->block));
+    kith_status status = kin_layout_make(ctx, name_sorting, &s, WHAT, &s.block);
+    if (status == KITH_OK) {
+        centre_blocks(blocks->rows, blocks->row_points, blocks->block, s.row_centres);
+        centre_blocks(blocks->points, blocks->point_points, blocks->block, s.point_centres);
+        status = schedule->near == 0
+                     ? kin_parallel(ctx, "prepare", schedule->row_blocks, sort_row, &s)
+                     : choose_blocks(ctx, &s);
+    }
+    kin_free(ctx, s.block);
     if (status != KITH_OK) {
-        kin_schedule_free(ctx, schedule);
+        kin_free(ctx, schedule->block);
+        schedule->block = NULL;
     }
     return status;
 }
 
-kith_status kin_schedule_make(kith_ctx *ctx, const kin_cover *rows, int64_t row_points,
-                              const kin_cover *points, int64_t point_points, int64_t block,
-                              bool graph, int64_t near, kin_schedule *schedule)
+/* Whether blocks have an order but their own. */
+static bool size_schedule(const kin_blocks *blocks, kin_schedule *schedule)
 {
-    *schedule = (kin_schedule){.row_blocks = kin_ceil_div(row_points, block),
-                               .point_blocks = kin_ceil_div(point_points, block),
-                               .graph = graph};
-    schedule->near = kin_min_i64(near, schedule->row_blocks - 1);
+    *schedule = (kin_schedule){.row_blocks = kin_ceil_div(blocks->row_points, blocks->block),
+                               .point_blocks = kin_ceil_div(blocks->point_points, blocks->block),
+                               .graph = blocks->graph};
+    schedule->near = kin_min_i64(blocks->near, schedule->row_blocks - 1);
     schedule->most = kin_schedule_count(schedule, 0);
     const int64_t pairs = schedule->row_blocks * schedule->most;
-    if (rows == NULL || rows->wide == 0 || points->wide == 0 || pairs == 0 ||
-        (near == 0 && pairs > MOST_PAIRS)) {
-        return KITH_OK;
+    if (blocks->rows == NULL || blocks->rows->wide == 0 || blocks->points->wide == 0 ||
+        pairs == 0 || (blocks->near == 0 && pairs > MOST_PAIRS)) {
+        return false;
     }
-    if (near > 0) {
+    if (blocks->near > 0) {
         schedule->most = schedule->near;
     }
-    return sort_blocks(ctx, rows, row_points, points, point_points, block, schedule);
+    return true;
 }
 
-void kin_schedule_free(kith_ctx *ctx, kin_schedule *schedule)
+kith_status kin_schedule_make(kith_ctx *ctx, const kin_blocks *blocks, kin_schedule *schedule)
 {
-    kin_free(ctx, schedule->counts);
-    kin_free(ctx, schedule->order);
-    schedule->counts = NULL;
-    schedule->order = NULL;
+    return size_schedule(blocks, schedule) ? sort_blocks(ctx, blocks, schedule) : KITH_OK;
 }
 
-uint64_t kin_schedule_bytes(int64_t row_points, int64_t point_points, int64_t block, int32_t cols)
+void kin_schedule_plan(kin_layout *plan, const kin_blocks *blocks, int32_t threads)
 {
-    const int64_t row_blocks = kin_ceil_div(row_points, block);
-    const int64_t point_blocks = kin_ceil_div(point_points, block);
-    const int64_t pairs = row_blocks * point_blocks;
-    const uint64_t centres =
-        kin_size_mul((uint64_t)(row_blocks + point_blocks), ((uint64_t)cols + 16) * sizeof(float));
-    return kin_size_add(centres, (uint64_t)kin_min_i64(pairs, MOST_PAIRS) * sizeof(uint32_t));
+    kin_schedule schedule;
+    if (!size_schedule(blocks, &schedule)) {
+        return;
+    }
+    sorting s = {.schedule = &schedule, .wide = blocks->rows->wide, .threads = threads};
+    kin_layout_block(plan, name_order, &schedule);
+    kin_layout_passing(plan, name_sorting, &s);
 }

@@ -79,10 +79,11 @@ typedef struct run {
     side point;
     bool graph;
     int64_t block;
-    int64_t log_room;
     kin_schedule schedule;
     const kin_round_ops *ops;
+    int32_t threads;
     worker *workers;
+    void *arrays;
 } run;
 
 static int64_t block_points(const run *r, const side *s, int64_t block)
@@ -423,115 +424,122 @@ static kith_status strip(void *arg, int64_t task, int32_t thread)
 
 /* ---- Memory --------------------------------------------------------------------------------- */
 
-static kith_status make_limits(kith_ctx *ctx, int64_t block, limits *l)
+static void name_limits(kin_layout *layout, int64_t block, limits *l)
 {
     const uint64_t n = (uint64_t)block;
-    KIN_TRY(kin_alloc(ctx, &l->reach, n, sizeof *l->reach, "thresholds of a block"));
-    KIN_TRY(kin_alloc_zero(ctx, &l->limit, n, sizeof *l->limit, "limits of a block"));
-    KIN_TRY(kin_alloc_zero(ctx, &l->half, n, sizeof *l->half, "limits of a block"));
-    return kin_alloc_zero(ctx, &l->panel_half, n / KIN_PANEL, sizeof *l->panel_half,
-                          "limits of panels");
-}
-
-static kith_status make_log(kith_ctx *ctx, int64_t room, kin_tile_log *log)
-{
-    KIN_TRY(kin_alloc(ctx, &log->order, (uint64_t)room, sizeof *log->order, "survivors"));
-    return kin_alloc(ctx, &log->pair, (uint64_t)room, sizeof *log->pair, "survivors");
-}
-
-static kith_status make_worker(const run *r, worker *w)
-{
-    kith_ctx *ctx = r->ctx;
-    const uint64_t block = (uint64_t)r->block;
-    KIN_TRY(kin_alloc(ctx, &w->rows, kin_size_mul(block, (uint64_t)r->frame->groups),
-                      sizeof *w->rows, "a repacked block of rows"));
-    KIN_TRY(
-        kin_alloc(ctx, &w->test, CHUNK_PANELS * block, sizeof *w->test, "thresholds of a block"));
-    KIN_TRY(kin_alloc(ctx, &w->row_tile_reach, block / KIN_COARSE_STEP, sizeof(double),
-                      "thresholds of tiles"));
-    KIN_TRY(make_limits(ctx, r->block, &w->row));
-    KIN_TRY(make_limits(ctx, r->block, &w->point));
-    KIN_TRY(make_log(ctx, r->log_room, &w->row_log));
-    KIN_TRY(make_log(ctx, r->log_room, &w->point_log));
-    const kin_lists *lists = r->row.lists;
-    if (r->point.lists != NULL && r->point.lists->capacity > lists->capacity) {
-        lists = r->point.lists;
-    }
-    return kin_list_scratch_make(ctx, lists, r->frame->cols, &w->scratch);
-}
-
-static void free_limits(kith_ctx *ctx, limits *l)
-{
-    kin_free(ctx, l->panel_half);
-    kin_free(ctx, l->half);
-    kin_free(ctx, l->limit);
-    kin_free(ctx, l->reach);
-}
-
-static void free_worker(kith_ctx *ctx, worker *w)
-{
-    kin_list_scratch_free(ctx, &w->scratch);
-    kin_free(ctx, w->point_log.pair);
-    kin_free(ctx, w->point_log.order);
-    kin_free(ctx, w->row_log.pair);
-    kin_free(ctx, w->row_log.order);
-    free_limits(ctx, &w->point);
-    free_limits(ctx, &w->row);
-    kin_free(ctx, w->row_tile_reach);
-    kin_free(ctx, w->test);
-    kin_free(ctx, w->rows);
+    l->reach = kin_layout_array(layout, n, sizeof *l->reach);
+    l->limit = kin_layout_zeros(layout, n, sizeof *l->limit);
+    l->half = kin_layout_zeros(layout, n, sizeof *l->half);
+    l->panel_half = kin_layout_zeros(layout, n / KIN_PANEL, sizeof *l->panel_half);
 }
 
 /* One call of the kernel may log all pairs of a block with CHUNK_PANELS panels, on top of what was
  * not yet delivered. */
-static int64_t log_room(int64_t block)
+static void name_log(kin_layout *layout, int64_t block, kin_tile_log *log)
 {
-    return block * (CHUNK_PANELS * KIN_PANEL + 1) + KIN_PANEL;
+    const uint64_t room = (uint64_t)(block * (CHUNK_PANELS * KIN_PANEL + 1) + KIN_PANEL);
+    log->order = kin_layout_array(layout, room, sizeof *log->order);
+    log->pair = kin_layout_array(layout, room, sizeof *log->pair);
 }
 
-uint64_t kin_screen_bytes(const kin_frame *frame, int64_t k, int32_t threads)
+static void name_worker(kin_layout *layout, const run *r, worker *w)
 {
-    const uint64_t block = (uint64_t)kin_screen_block(frame);
-    const uint64_t a_worker = block * (uint64_t)frame->groups * 4 + block * 64 +
-                              4 * sizeof(int32_t) * (uint64_t)log_room((int64_t)block) +
-                              kin_size_mul((uint64_t)kin_lists_capacity(k, 1), 48) +
-                              16 * (uint64_t)frame->cols;
-    return kin_size_mul(a_worker, (uint64_t)threads);
+    const uint64_t block = (uint64_t)r->block;
+    const uint64_t words = kin_size_mul(block, (uint64_t)r->frame->groups);
+    int64_t capacity = r->row.lists->capacity;
+    if (r->point.lists != NULL) {
+        capacity = kin_max_i64(capacity, r->point.lists->capacity);
+    }
+    w->rows = kin_layout_array(layout, words, sizeof *w->rows);
+    w->test = kin_layout_array(layout, CHUNK_PANELS * block, sizeof *w->test);
+    w->row_tile_reach =
+        kin_layout_array(layout, block / KIN_COARSE_STEP, sizeof *w->row_tile_reach);
+    name_limits(layout, r->block, &w->row);
+    name_limits(layout, r->block, &w->point);
+    name_log(layout, r->block, &w->row_log);
+    name_log(layout, r->block, &w->point_log);
+    kin_list_scratch_name(layout, capacity, r->frame->cols, &w->scratch);
 }
 
-static kith_status make_side(kith_ctx *ctx, const kin_set *set, kin_lists *lists,
-                             const kin_cover *cover, int64_t block, side *s)
+static void name_arrays(kin_layout *layout, void *job)
 {
-    *s = (side){
+    run *r = job;
+    r->row.locks = kin_layout_array(layout, (uint64_t)r->row.blocks, sizeof *r->row.locks);
+    /* Of a graph both sides have the same lists, so the same locks. */
+    r->point.locks =
+        r->graph ? r->row.locks
+                 : kin_layout_array(layout, (uint64_t)r->point.blocks, sizeof *r->point.locks);
+    r->workers = kin_layout_zeros(layout, (uint64_t)r->threads, sizeof *r->workers);
+    for (int32_t t = 0; t < r->threads; t++) {
+        worker spare;
+        name_worker(layout, r, kin_layout_item(r->workers, t, &spare));
+    }
+}
+
+static side side_of(const kin_set *set, kin_lists *lists, const kin_cover *cover, int64_t block)
+{
+    return (side){
         .set = set, .lists = lists, .cover = cover, .blocks = kin_ceil_div(set->points, block)};
-    pthread_mutex_t *locks = NULL;
-    KIN_TRY(kin_alloc(ctx, &locks, (uint64_t)s->blocks, sizeof *locks, "locks"));
-    s->locks = locks;
-    for (int64_t i = 0; i < s->blocks; i++) {
-        /* Default mutexes need no resources: initialisation cannot fail on the systems we run on,
-         * and costs nothing to check. */
-        if (pthread_mutex_init(&s->locks[i], NULL) != 0) {
-            s->blocks = i;
+}
+
+static run run_of(kin_screen *screen, int32_t threads)
+{
+    return (run){
+        .screen = screen,
+        .frame = screen->points->frame,
+        .graph = screen->rows == screen->points && screen->point_lists != NULL,
+        .block = screen->block,
+        .row = side_of(screen->rows, screen->row_lists, screen->row_cover, screen->block),
+        .point = side_of(screen->points, screen->point_lists, screen->point_cover, screen->block),
+        .threads = threads};
+}
+
+static kin_blocks blocks_of(const run *r)
+{
+    return (kin_blocks){.rows = r->row.cover,
+                        .points = r->point.cover,
+                        .row_points = r->row.set->points,
+                        .point_points = r->point.set->points,
+                        .block = r->block,
+                        .near = r->screen->near,
+                        .graph = r->graph};
+}
+
+void kin_screen_plan(kin_layout *plan, kin_screen *shape, int32_t threads)
+{
+    run r = run_of(shape, threads);
+    const kin_blocks blocks = blocks_of(&r);
+    const uint64_t before = kin_layout_mark(plan);
+    kin_layout_block(plan, name_arrays, &r);
+    kin_schedule_plan(plan, &blocks, threads);
+    kin_layout_back(plan, before);
+}
+
+/* ---- All of it ------------------------------------------------------------------------------ */
+
+/* Default mutexes need no resources: initialisation cannot fail on the systems we run on, and costs
+ * nothing to check. *made: how many there are to destroy. */
+static kith_status make_locks(kith_ctx *ctx, const side *s, int64_t *made)
+{
+    for (*made = 0; *made < s->blocks; *made += 1) {
+        if (pthread_mutex_init(&s->locks[*made], NULL) != 0) {
             return kin_fail(ctx, KITH_E_MEMORY, "no memory for locks (free some memory)");
         }
     }
     return KITH_OK;
 }
 
-static void free_side(kith_ctx *ctx, side *s)
+static void destroy_locks(const side *s, int64_t made)
 {
-    for (int64_t i = 0; s->locks != NULL && i < s->blocks; i++) {
+    for (int64_t i = 0; i < made; i++) {
         (void)pthread_mutex_destroy(&s->locks[i]);
     }
-    kin_free(ctx, s->locks);
 }
 
-static kith_status run_all(run *r)
+static kith_status run_blocks(run *r)
 {
-    const kin_screen *screen = r->screen;
-    KIN_TRY(kin_schedule_make(r->ctx, screen->row_cover, screen->rows->points, screen->point_cover,
-                              screen->points->points, r->block, r->graph, screen->near,
-                              &r->schedule));
+    const kin_blocks blocks = blocks_of(r);
+    KIN_TRY(kin_schedule_make(r->ctx, &blocks, &r->schedule));
     kith_status status = KITH_OK;
     if (r->graph) {
         status = kin_parallel(r->ctx, "screen", r->row.blocks, own_block, r);
@@ -540,53 +548,41 @@ static kith_status run_all(run *r)
         const int64_t strips = kin_ceil_div(r->schedule.most, STRIP);
         status = kin_parallel(r->ctx, "screen", strips * r->row.blocks, strip, r);
     }
-    kin_schedule_free(r->ctx, &r->schedule);
+    kin_free(r->ctx, r->schedule.block);
+    return status;
+}
+
+static kith_status run_locked(run *r)
+{
+    int64_t rows = 0;
+    int64_t points = 0;
+    kith_status status = make_locks(r->ctx, &r->row, &rows);
+    if (status == KITH_OK && !r->graph) {
+        status = make_locks(r->ctx, &r->point, &points);
+    }
+    if (status == KITH_OK) {
+        status = run_blocks(r);
+    }
+    destroy_locks(&r->point, points);
+    destroy_locks(&r->row, rows);
     return status;
 }
 
 kith_status kin_screen_run(kith_ctx *ctx, kin_screen *screen)
 {
-    run r = {.ctx = ctx,
-             .screen = screen,
-             .frame = screen->points->frame,
-             .graph = screen->rows == screen->points && screen->point_lists != NULL,
-             .block = screen->block,
-             .log_room = log_room(screen->block),
-             .ops = kin_round_get(ctx->isa)};
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(
-        status, make_side(ctx, screen->rows, screen->row_lists, screen->row_cover, r.block, &r.row),
-        done);
-    if (r.graph) { /* the same lists, so the same locks */
-        r.point = r.row;
-    } else {
-        KIN_TRY_GOTO(status,
-                     make_side(ctx, screen->points, screen->point_lists, screen->point_cover,
-                               r.block, &r.point),
-                     done);
-    }
-    KIN_TRY_GOTO(
-        status,
-        kin_alloc_zero(ctx, &r.workers, (uint64_t)ctx->threads, sizeof *r.workers, "threads"),
-        done);
-    for (int32_t t = 0; t < ctx->threads; t++) {
-        KIN_TRY_GOTO(status, make_worker(&r, &r.workers[t]), done);
-    }
-    status = run_all(&r);
-done:
+    run r = run_of(screen, ctx->threads);
+    r.ctx = ctx;
+    r.ops = kin_round_get(ctx->isa);
     screen->pairs = 0;
     screen->pairs_skipped = 0;
     screen->keys_computed = 0;
-    for (int32_t t = 0; r.workers != NULL && t < ctx->threads; t++) {
+    KIN_TRY(kin_layout_make(ctx, name_arrays, &r, "the screen's blocks", &r.arrays));
+    const kith_status status = run_locked(&r);
+    for (int32_t t = 0; t < r.threads; t++) {
         screen->pairs += r.workers[t].pairs;
         screen->pairs_skipped += r.workers[t].skipped;
         screen->keys_computed += r.workers[t].scratch.keys_computed;
-        free_worker(ctx, &r.workers[t]);
     }
-    kin_free(ctx, r.workers);
-    if (!r.graph) {
-        free_side(ctx, &r.point);
-    }
-    free_side(ctx, &r.row);
+    kin_free(ctx, r.arrays);
     return status;
 }

@@ -27,8 +27,8 @@ typedef struct kin_screen {
 /* Positions of a block, a multiple of KIN_BLOCK_STEP: two blocks of rounded rows and their lists
  * fit in the second-level cache. */
 int64_t kin_screen_block(const kin_frame *frame);
-/* Working memory of the threads. */
-uint64_t kin_screen_bytes(const kin_frame *frame, int64_t k, int32_t threads);
+/* What kin_screen_run holds; sets, lists and covers may be shapes. */
+void kin_screen_plan(kin_layout *plan, kin_screen *shape, int32_t threads);
 
 kith_status kin_screen_run(kith_ctx *ctx, kin_screen *screen);
 

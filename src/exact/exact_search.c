@@ -9,25 +9,13 @@
 #include "exact/exact_matrix.h"
 #include "exact/exact_order.h"
 #include "exact/exact_screen.h"
+#include "exact/exact_type.h"
 #include "host/host_clock.h"
-#include "host/host_cpu.h"
 #include "host/host_threads.h"
-
-#include <stdio.h>
 
 enum { ROWS_A_TASK = 64 };
 /* A search takes as many queries at a time as keep their copies and lists within this. */
 static const uint64_t STRIPE_BYTES = 32u << 20;
-
-bool kin_exact_screens(const kin_distance *distance)
-{
-    return kin_metric_get_traits(distance->metric)->screen != KIN_SCREEN_DIRECT;
-}
-
-bool kin_exact_job_screens(const kin_request *request)
-{
-    return request->pipeline == KITH_PIPELINE_FUSED && kin_exact_screens(&request->distance);
-}
 
 /* Canonical keys of all pairs, by either way. */
 static kith_status run_all_pairs(kith_ctx *ctx, const kin_prepared *corpus,
@@ -47,12 +35,21 @@ static int64_t wanted_ids(int64_t k, bool leaves_out, int64_t rows)
 
 /* ---- Writing -------------------------------------------------------------------------------- */
 
+typedef struct writer {
+    kin_list_scratch scratch;
+    kin_answer answer;
+} writer;
+
 typedef struct writing {
     kith_ctx *ctx;
     kin_lists *lists; /* of one side's groups; NULL where that side has none */
     kin_answer_target target;
-    kin_list_scratch *scratches; /* by thread */
-    kin_answer *answers;
+    const kin_groups *groups; /* of the corpus */
+    const kin_distance *distance;
+    int64_t wanted;
+    int32_t threads;
+    writer *writers;
+    void *block;
 } writing;
 
 /* Groups of a side without lists have no candidates but the degenerate rows of the corpus. */
@@ -64,8 +61,8 @@ static int64_t groups_to_write(const writing *w)
 static kith_status write_rows(void *arg, int64_t task, int32_t thread)
 {
     const writing *w = arg;
-    kin_list_scratch *scratch = &w->scratches[thread];
-    kin_answer *answer = &w->answers[thread];
+    kin_list_scratch *scratch = &w->writers[thread].scratch;
+    kin_answer *answer = &w->writers[thread].answer;
     const uint32_t *ids = w->lists != NULL ? w->lists->rows->ids : w->target.groups->firsts;
     const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, groups_to_write(w));
     for (int64_t position = task * ROWS_A_TASK; position < last; position++) {
@@ -76,52 +73,59 @@ static kith_status write_rows(void *arg, int64_t task, int32_t thread)
     return KITH_OK;
 }
 
-static kith_status make_scratches(kith_ctx *ctx, writing *w, const kin_prepared *corpus,
-                                  int64_t wanted)
+static void name_writers(kin_layout *layout, void *job)
 {
-    const uint64_t threads = (uint64_t)ctx->threads;
-    KIN_TRY(kin_alloc_zero(ctx, &w->answers, threads, sizeof *w->answers, "threads"));
-    KIN_TRY(kin_alloc_zero(ctx, &w->scratches, threads, sizeof *w->scratches, "threads"));
-    for (int32_t t = 0; t < ctx->threads; t++) {
-        KIN_TRY(
-            kin_answer_make(ctx, &corpus->groups, corpus->distance.metric, wanted, &w->answers[t]));
+    writing *w = job;
+    w->writers = kin_layout_zeros(layout, (uint64_t)w->threads, sizeof *w->writers);
+    for (int32_t t = 0; t < w->threads; t++) {
+        writer spare;
+        writer *one = kin_layout_item(w->writers, t, &spare);
+        one->answer =
+            (kin_answer){.groups = w->groups, .metric = w->distance->metric, .wanted = w->wanted};
+        kin_answer_name(layout, &one->answer);
         if (w->lists != NULL) {
-            KIN_TRY(kin_list_scratch_make(ctx, w->lists, corpus->distance.cols, &w->scratches[t]));
+            kin_list_scratch_name(layout, w->lists->capacity, w->distance->cols, &one->scratch);
         }
     }
-    return KITH_OK;
-}
-
-static int64_t free_scratches(kith_ctx *ctx, writing *w)
-{
-    int64_t keys = 0;
-    for (int32_t t = 0; w->scratches != NULL && t < ctx->threads; t++) {
-        keys += w->scratches[t].keys_computed;
-        kin_list_scratch_free(ctx, &w->scratches[t]);
-    }
-    for (int32_t t = 0; w->answers != NULL && t < ctx->threads; t++) {
-        kin_answer_free(ctx, &w->answers[t]);
-    }
-    kin_free(ctx, w->scratches);
-    kin_free(ctx, w->answers);
-    return keys;
 }
 
 /* Writes all rows of a side, the degenerate ones too, as neighbours in `corpus`. */
 static kith_status write_all(kith_ctx *ctx, writing *w, const kin_prepared *corpus, int64_t wanted)
 {
     const int64_t start = kin_clock_ns();
-    kith_status status = make_scratches(ctx, w, corpus, wanted);
+    w->groups = &corpus->groups;
+    w->distance = &corpus->distance;
+    w->wanted = wanted;
+    w->threads = ctx->threads;
+    KIN_TRY(kin_layout_make(ctx, name_writers, w, "the lists of rows", &w->block));
+    const kith_status status =
+        kin_parallel(ctx, "rescore", kin_ceil_div(groups_to_write(w), ROWS_A_TASK), write_rows, w);
     if (status == KITH_OK) {
-        status = kin_parallel(ctx, "rescore", kin_ceil_div(groups_to_write(w), ROWS_A_TASK),
-                              write_rows, w);
+        kin_answer_write_degenerates(&w->target, &w->writers[0].answer);
     }
-    if (status == KITH_OK) {
-        kin_answer_write_degenerates(&w->target, &w->answers[0]);
+    for (int32_t t = 0; t < w->threads; t++) {
+        ctx->report.candidates += (double)w->writers[t].scratch.keys_computed;
     }
-    ctx->report.candidates += (double)free_scratches(ctx, w);
+    kin_free(ctx, w->block);
     ctx->report.seconds_rescore += kin_clock_since(start);
     return status;
+}
+
+void kin_exact_plan_screen(kin_layout *plan, kin_screen *shape, int64_t wanted, int32_t threads)
+{
+    kin_lists lists = kin_lists_shape(shape->rows, shape->points, wanted);
+    writing w = {.lists = &lists,
+                 .distance = &shape->points->frame->distance,
+                 .wanted = wanted,
+                 .threads = threads};
+    kin_lists_plan(plan, &lists);
+    const uint64_t kept = kin_layout_mark(plan);
+    shape->row_lists = &lists;
+    shape->point_lists = shape->point_lists != NULL ? &lists : NULL;
+    kin_screen_plan(plan, shape, threads);
+    kin_layout_block(plan, name_writers, &w);
+    kin_layout_back(plan, kept);
+    shape->row_lists = NULL;
 }
 
 /* ---- Report --------------------------------------------------------------------------------- */
@@ -159,17 +163,6 @@ static void finish_report(kith_ctx *ctx, const kin_prepared *corpus, double pair
     report->candidates /= (double)kin_max_i64(rows, 1);
     report->distinct_rows = corpus->groups.count;
     kin_exact_report(ctx, corpus);
-}
-
-void kin_exact_report(kith_ctx *ctx, const kin_prepared *corpus)
-{
-    const char *screen = "direct";
-    if (kin_exact_screens(&corpus->distance)) {
-        screen =
-            corpus->frame.kernel != NULL ? kin_tile_type_name(corpus->frame.kernel->type) : "none";
-    }
-    (void)snprintf(ctx->report.screen, sizeof ctx->report.screen, "%s", screen);
-    (void)snprintf(ctx->report.isa, sizeof ctx->report.isa, "%s", kin_isa_name(ctx->isa));
 }
 
 static void note_preparation(kith_ctx *ctx, const kin_prepared *prepared)
@@ -283,8 +276,9 @@ static kith_status search_stripe(kith_ctx *ctx, searching *s, int64_t first, int
 
 int64_t kin_exact_stripe(const kin_frame *frame, int64_t wanted)
 {
-    const uint64_t a_row =
-        kin_set_bytes(frame, KIN_BLOCK_STEP) / KIN_BLOCK_STEP + kin_lists_bytes(wanted, 1);
+    const uint64_t words = (uint64_t)frame->groups + (frame->bound == KIN_BOUND_INTEGER ? 4 : 6);
+    const uint64_t entries = (uint64_t)kin_lists_capacity(wanted, 1) + 2;
+    const uint64_t a_row = words * sizeof(uint32_t) + entries * sizeof(uint64_t) + 1;
     const int64_t block = kin_screen_block(frame);
     return kin_max_i64(1, (int64_t)(STRIPE_BYTES / a_row) / block) * block;
 }

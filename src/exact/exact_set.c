@@ -19,6 +19,8 @@ typedef struct making {
     uint32_t *points; /* the words of a rounded row for each thread */
     int64_t wide;
     kin_bound_row *worst; /* by thread */
+    int32_t threads;
+    void *block;
 } making;
 
 /* What a rounded row is made of besides its words. */
@@ -224,68 +226,72 @@ static kith_status make_panels(void *arg, int64_t task, int32_t thread)
     return KITH_OK;
 }
 
-static kith_status allocate(kith_ctx *ctx, kin_set *set)
+static void name_arrays(kin_layout *layout, void *job)
 {
+    kin_set *set = job;
     const uint64_t n = (uint64_t)set->padded;
-    KIN_TRY(kin_alloc(ctx, &set->panels, kin_size_mul(n, (uint64_t)set->frame->groups),
-                      sizeof *set->panels, "the rounded copy of the points"));
-    KIN_TRY(kin_alloc(ctx, &set->start, n, sizeof *set->start, "column terms"));
-    KIN_TRY(kin_alloc(ctx, &set->odd, n, sizeof *set->odd, "column terms"));
-    KIN_TRY(kin_alloc(ctx, &set->half_term, n, sizeof *set->half_term, "row terms"));
-    KIN_TRY(kin_alloc(ctx, &set->row_term, n, sizeof *set->row_term, "row terms"));
+    const uint64_t words = kin_size_mul(n, (uint64_t)set->frame->groups);
+    set->panels = kin_layout_array(layout, words, sizeof *set->panels);
+    set->start = kin_layout_array(layout, n, sizeof *set->start);
+    set->odd = kin_layout_array(layout, n, sizeof *set->odd);
+    set->half_term = kin_layout_array(layout, n, sizeof *set->half_term);
+    set->row_term = kin_layout_array(layout, n, sizeof *set->row_term);
     if (set->frame->bound != KIN_BOUND_INTEGER) {
-        KIN_TRY(kin_alloc(ctx, &set->norm, n, sizeof *set->norm, "row bounds"));
-        KIN_TRY(kin_alloc(ctx, &set->lost, n, sizeof *set->lost, "row bounds"));
+        set->norm = kin_layout_array(layout, n, sizeof *set->norm);
+        set->lost = kin_layout_array(layout, n, sizeof *set->lost);
     }
-    return KITH_OK;
 }
 
-uint64_t kin_set_bytes(const kin_frame *frame, int64_t points)
+static void name_making(kin_layout *layout, void *job)
 {
-    const uint64_t a_row = (uint64_t)frame->groups * sizeof(uint32_t) + 4 * sizeof(kin_word) +
-                           (frame->bound == KIN_BOUND_INTEGER ? 0 : 2 * sizeof(float));
-    return kin_size_mul((uint64_t)kin_round_up(points, KIN_BLOCK_STEP), a_row);
+    making *m = job;
+    const kin_frame *frame = m->set->frame;
+    const uint64_t threads = (uint64_t)m->threads;
+    /* A rounded row is as wide as its groups or as the expanded row, whichever is more. */
+    m->wide = kin_round_up(
+        kin_max_i64(frame->cols, (int64_t)frame->groups * kin_tile_group_size(frame->kernel->type)),
+        KIN_METRIC_LANES);
+    m->values =
+        kin_layout_zeros(layout, kin_size_mul(threads, 2 * (uint64_t)m->wide), sizeof *m->values);
+    m->points =
+        kin_layout_array(layout, kin_size_mul(threads, (uint64_t)frame->groups), sizeof *m->points);
+    m->worst = kin_layout_zeros(layout, threads, sizeof *m->worst);
+}
+
+kin_set kin_set_shape(const kin_frame *frame, int64_t points)
+{
+    return (kin_set){
+        .frame = frame, .points = points, .padded = kin_round_up(points, KIN_BLOCK_STEP)};
+}
+
+void kin_set_plan(kin_layout *plan, kin_set *shape, int32_t threads)
+{
+    making m = {.set = shape, .threads = threads};
+    kin_layout_block(plan, name_arrays, shape);
+    kin_layout_passing(plan, name_making, &m);
 }
 
 kith_status kin_set_make(kith_ctx *ctx, const kin_frame *frame, const kin_rows *rows,
                          const uint32_t *ids, int64_t points, kin_set *set)
 {
-    *set = (kin_set){.frame = frame,
-                     .rows = rows,
-                     .points = points,
-                     .padded = kin_round_up(points, KIN_BLOCK_STEP),
-                     .ids = ids};
-    making m = {.set = set, .round = kin_round_get(ctx->isa)};
-    /* A rounded row is as wide as its groups or as the expanded row, whichever is more. */
-    m.wide = kin_round_up(
-        kin_max_i64(frame->cols, (int64_t)frame->groups * kin_tile_group_size(frame->kernel->type)),
-        KIN_METRIC_LANES);
-    const uint64_t threads = (uint64_t)ctx->threads;
+    *set = kin_set_shape(frame, points);
+    set->rows = rows;
+    set->ids = ids;
+    making m = {.set = set, .round = kin_round_get(ctx->isa), .threads = ctx->threads};
+    const int64_t tasks = kin_ceil_div(set->padded, (int64_t)PANELS_A_TASK * KIN_PANEL);
     kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, allocate(ctx, set), done);
-    KIN_TRY_GOTO(status,
-                 kin_alloc_zero(ctx, &m.values, kin_size_mul(threads, 2 * (uint64_t)m.wide),
-                                sizeof *m.values, "rows in double"),
-                 done);
-    KIN_TRY_GOTO(status,
-                 kin_alloc(ctx, &m.points, kin_size_mul(threads, (uint64_t)frame->groups),
-                           sizeof *m.points, "a rounded row"),
-                 done);
     KIN_TRY_GOTO(
-        status, kin_alloc_zero(ctx, &m.worst, threads, sizeof *m.worst, "the worst of rows"), done);
-    KIN_TRY_GOTO(status,
-                 kin_parallel(ctx, "prepare",
-                              kin_ceil_div(set->padded, (int64_t)PANELS_A_TASK * KIN_PANEL),
-                              make_panels, &m),
-                 done);
-    for (uint64_t t = 0; t < threads; t++) {
+        status,
+        kin_layout_make(ctx, name_arrays, set, "the rounded copy of the points", &set->block),
+        done);
+    KIN_TRY_GOTO(status, kin_layout_make(ctx, name_making, &m, "rows in double", &m.block), done);
+    KIN_TRY_GOTO(status, kin_parallel(ctx, "prepare", tasks, make_panels, &m), done);
+    for (int32_t t = 0; t < m.threads; t++) {
         set->worst.norm = fmax(set->worst.norm, m.worst[t].norm);
         set->worst.lost = fmax(set->worst.lost, m.worst[t].lost);
     }
 done:
-    kin_free(ctx, m.worst);
-    kin_free(ctx, m.points);
-    kin_free(ctx, m.values);
+    kin_free(ctx, m.block);
     if (status != KITH_OK) {
         kin_set_free(ctx, set);
     }
@@ -294,12 +300,6 @@ done:
 
 void kin_set_free(kith_ctx *ctx, kin_set *set)
 {
-    kin_free(ctx, set->lost);
-    kin_free(ctx, set->norm);
-    kin_free(ctx, set->row_term);
-    kin_free(ctx, set->half_term);
-    kin_free(ctx, set->odd);
-    kin_free(ctx, set->start);
-    kin_free(ctx, set->panels);
+    kin_free(ctx, set->block);
     memset(set, 0, sizeof *set);
 }

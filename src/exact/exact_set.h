@@ -4,6 +4,7 @@
 #ifndef KIN_EXACT_SET_H
 #define KIN_EXACT_SET_H
 
+#include "base/base_layout.h"
 #include "exact/exact_frame.h"
 
 typedef struct kin_set {
@@ -20,14 +21,16 @@ typedef struct kin_set {
     float *norm;         /* kin_bound_row of each position, rounded up */
     float *lost;         /* NULL for integer bounds: all zero */
     kin_bound_row worst; /* over all positions */
+    void *block;         /* all arrays but ids; NULL: they are a view of a file */
 } kin_set;
 
 /* ids: `points` row numbers, kept. Rounds all of them in parallel. */
 kith_status kin_set_make(kith_ctx *ctx, const kin_frame *frame, const kin_rows *rows,
                          const uint32_t *ids, int64_t points, kin_set *set);
 void kin_set_free(kith_ctx *ctx, kin_set *set);
-/* Bytes that kin_set_make takes. */
-uint64_t kin_set_bytes(const kin_frame *frame, int64_t points);
+/* A set of so many points without arrays, and what kin_set_make holds, and leaves, of it. */
+kin_set kin_set_shape(const kin_frame *frame, int64_t points);
+void kin_set_plan(kin_layout *plan, kin_set *shape, int32_t threads);
 
 static inline kin_bound_row kin_set_row(const kin_set *set, int64_t position)
 {

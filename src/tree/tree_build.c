@@ -265,9 +265,7 @@ void kin_tree_plan_make(kin_layout *plan, kin_tree *shape, int32_t threads)
     kin_tree_build build = {.tree = shape, .points = shape->points};
     size_build(&build, threads);
     kin_layout_block(plan, kin_tree_name, shape);
-    const uint64_t kept = kin_layout_mark(plan);
-    kin_layout_block(plan, name_build, &build);
-    kin_layout_back(plan, kept);
+    kin_layout_passing(plan, name_build, &build);
 }
 
 /* A tree's arrays, where its leaves begin. */

@@ -13,6 +13,7 @@
 #include "base/base_size.h"
 #include "descent/descent_fill.h"
 #include "exact/exact_search.h"
+#include "exact/exact_type.h"
 #include "support/support_answers.h"
 #include "support/support_descents.h"
 #include "support/support_faulty.h"

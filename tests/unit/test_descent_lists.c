@@ -60,6 +60,11 @@ static int32_t join_plainly(uint64_t *list, const uint64_t *words, int32_t count
     return came;
 }
 
+static void name_lists(kin_layout *layout, void *lists)
+{
+    kin_descent_lists_name(layout, 100, LENGTH, lists);
+}
+
 static void lists_take_what_is_nearest(void **state)
 {
     (void)state;
@@ -67,7 +72,9 @@ static void lists_take_what_is_nearest(void **state)
     kin_descent_lists lists;
     uint64_t seed = 3;
     uint64_t plain[LENGTH];
-    assert_int_equal(kin_descent_lists_make(ctx, 100, LENGTH, &lists), KITH_OK);
+    void *block = NULL;
+    assert_int_equal(kin_layout_make(ctx, name_lists, &lists, "lists", &block), KITH_OK);
+    kin_descent_lists_clear(&lists);
     memset(plain, 0xff, sizeof plain);
     for (int round = 0; round < JOINS; round++) {
         uint64_t words[LENGTH];
@@ -91,7 +98,7 @@ static void lists_take_what_is_nearest(void **state)
             memcpy(plain, lists.words, sizeof plain);
         }
     }
-    kin_descent_lists_free(ctx, &lists);
+    kin_free(ctx, block);
     kith_ctx_free(ctx);
     printf("%d joins of lists are those of sorting everything\n", JOINS);
 }

@@ -13,6 +13,7 @@
 #include "host/host_cpu.h"
 #include "select/select_pairs.h"
 #include "support/support_keys.h"
+#include "support/support_matcher.h"
 #include "support/support_sets.h"
 #include "support/support_shapes.h"
 
@@ -47,7 +48,8 @@ typedef struct bench {
     kin_prepared prepared;
     kin_descent_points points;
     kin_descent_matcher matcher;
-    double *plain; /* POINTS x POINTS */
+    void *matching; /* its arrays */
+    double *plain;  /* POINTS x POINTS */
 } bench;
 
 static void prepare_type(bench *b, kin_tile_type type)
@@ -110,7 +112,7 @@ static bench bench_make(const setting *s, kin_isa isa, int32_t cols)
 static void bench_free(bench *b)
 {
     free(b->plain);
-    kin_descent_matcher_free(b->ctx, &b->matcher);
+    kin_free(b->ctx, b->matching);
     kin_descent_points_free(b->ctx, &b->points);
     kin_prepared_free(b->ctx, &b->prepared);
     test_rows_free(&b->rows);
@@ -235,8 +237,8 @@ static int check_setting(const setting *s, kin_isa isa, int32_t cols)
     assert_int_equal(kin_descent_points_make(b.ctx, &b.prepared, &b.points), KITH_OK);
     assert_int_equal(b.points.kernel->type, s->type);
     assert_int_equal((uintptr_t)b.points.rows % 64, 0);
-    assert_int_equal(kin_descent_matcher_make(b.ctx, &b.points, MOST_NEW, MOST_OLD, &b.matcher),
-                     KITH_OK);
+    b.matching = test_matcher_make(b.ctx, &b.points, MOST_NEW, MOST_OLD, &b.matcher);
+    assert_non_null(b.matching);
     measure_plain(&b);
     uint64_t seed = 7;
     double evaluations = 0.0;
@@ -301,9 +303,8 @@ static void nearest_of_meetings(void **state)
             bench b = bench_make(&s, (kin_isa)isa, 3);
             prepare_type(&b, s.type);
             assert_int_equal(kin_descent_points_make(b.ctx, &b.prepared, &b.points), KITH_OK);
-            assert_int_equal(
-                kin_descent_matcher_make(b.ctx, &b.points, MOST_NEW, MOST_OLD, &b.matcher),
-                KITH_OK);
+            b.matching = test_matcher_make(b.ctx, &b.points, MOST_NEW, MOST_OLD, &b.matcher);
+            assert_non_null(b.matching);
             uint64_t seed = i + 1;
             uint32_t samples[POINTS];
             uint64_t nearest_new[MOST_NEW + MOST_OLD];
@@ -444,7 +445,8 @@ static void check_direct(kith_metric metric)
         KITH_OK);
     assert_int_equal(kin_descent_points_make(b.ctx, &b.prepared, &b.points), KITH_OK);
     assert_null(b.points.kernel);
-    assert_int_equal(kin_descent_matcher_make(b.ctx, &b.points, 9, 20, &b.matcher), KITH_OK);
+    b.matching = test_matcher_make(b.ctx, &b.points, 9, 20, &b.matcher);
+    assert_non_null(b.matching);
     shuffled(samples, POINTS, &seed);
     kin_descent_match(&b.matcher, samples, 9, 20);
     for (int32_t i = 0; i < 29; i++) {

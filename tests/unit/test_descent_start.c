@@ -11,9 +11,11 @@
 #include "base/base_size.h"
 #include "descent/descent_kernel.h"
 #include "descent/descent_start.h"
+#include "exact/exact_type.h"
 #include "host/host_cpu.h"
 #include "select/select_pairs.h"
 #include "support/support_keys.h"
+#include "support/support_matcher.h"
 #include "support/support_shapes.h"
 
 #include <stdio.h>
@@ -24,6 +26,7 @@ typedef struct starting {
     kin_prepared prepared;
     kin_descent_points points;
     kin_descent_matcher matcher;
+    void *matching; /* its arrays */
 } starting;
 
 /* In place: sets and points know where what they were made from stands. */
@@ -39,12 +42,13 @@ static void start_make(starting *s, const test_rows *rows, kith_metric metric, k
         kin_prepare_corpus(s->ctx, kin_frame_is_integer(&distance, m, m), 11, &s->prepared),
         KITH_OK);
     assert_int_equal(kin_descent_points_make(s->ctx, &s->prepared, &s->points), KITH_OK);
-    assert_int_equal(kin_descent_matcher_make(s->ctx, &s->points, 1, 64, &s->matcher), KITH_OK);
+    s->matching = test_matcher_make(s->ctx, &s->points, 1, 64, &s->matcher);
+    assert_non_null(s->matching);
 }
 
 static void start_free(starting *s)
 {
-    kin_descent_matcher_free(s->ctx, &s->matcher);
+    kin_free(s->ctx, s->matching);
     kin_descent_points_free(s->ctx, &s->points);
     kin_prepared_free(s->ctx, &s->prepared);
     kith_ctx_free(s->ctx);

@@ -12,6 +12,7 @@
 #include "exact/exact_answer.h"
 #include "exact/exact_list.h"
 #include "exact/exact_prepare.h"
+#include "exact/exact_type.h"
 #include "host/host_cpu.h"
 #include "support/support_answers.h"
 #include "support/support_keys.h"
@@ -44,8 +45,15 @@ typedef struct bench {
     kin_prepared asked;
     kin_lists lists;
     kin_list_scratch scratch;
+    void *arrays; /* of the scratch */
     kin_answer answer;
 } bench;
+
+static void name_scratch(kin_layout *layout, void *job)
+{
+    bench *b = job;
+    kin_list_scratch_name(layout, b->lists.capacity, b->set->cols, &b->scratch);
+}
 
 static void fill_sphere(const test_rows *rows)
 {
@@ -91,14 +99,14 @@ static void bench_make(bench *b, kith_ctx *ctx, const setting *s, int64_t rows)
     assert_int_equal(kin_lists_make(ctx, &b->asked.set, &b->corpus.set, b->corpus.groups.weights,
                                     s->k, &b->lists),
                      KITH_OK);
-    assert_int_equal(kin_list_scratch_make(ctx, &b->lists, s->cols, &b->scratch), KITH_OK);
+    assert_int_equal(kin_layout_make(ctx, name_scratch, b, "a scratch", &b->arrays), KITH_OK);
     assert_int_equal(kin_answer_make(ctx, &b->corpus.groups, s->metric, s->k, &b->answer), KITH_OK);
 }
 
 static void bench_free(bench *b)
 {
     kin_answer_free(b->ctx, &b->answer);
-    kin_list_scratch_free(b->ctx, &b->scratch);
+    kin_free(b->ctx, b->arrays);
     kin_lists_free(b->ctx, &b->lists);
     kin_prepared_free(b->ctx, &b->asked);
     kin_prepared_free(b->ctx, &b->corpus);
