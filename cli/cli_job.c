@@ -59,21 +59,39 @@ int cli_job_check_k(const char *path, int64_t k, int64_t most, const char *what)
                                 k, most, what, most);
 }
 
+kith_status cli_job_plan_exact(kith_ctx *ctx, const cli_args *args, const kith_matrix *corpus,
+                               const kith_matrix *queries, const kith_search_params *params,
+                               kith_plan *plan)
+{
+    const bool asked = cli_given(args, CLI_OPT_DRY_RUN) || args->memory_bytes != 0;
+    const bool reads = asked && !cli_given(args, CLI_OPT_SHARDS);
+    kith_matrix shapes[2] = {*corpus, queries != NULL ? *queries : *corpus};
+    for (int i = 0; i < 2 && !reads; i++) {
+        shapes[i].data = NULL;
+    }
+    return kith_plan_exact(ctx, &shapes[0], queries != NULL ? &shapes[1] : NULL, params, plan);
+}
+
 int cli_job_plan(cli_job *job, const kith_matrix *corpus, const kith_matrix *queries)
 {
     const bool self = queries != NULL || cli_given(job->args, CLI_OPT_INCLUDE_SELF);
-    const cli_points *points = corpus == job->corpus.matrix ? &job->corpus : &job->queries;
-    int code = cli_job_check_k(points->path, job->args->k, corpus->rows - (self ? 0 : 1),
+    const cli_points *from = corpus == job->corpus.matrix ? &job->corpus : &job->queries;
+    int code = cli_job_check_k(from->path, job->args->k, corpus->rows - (self ? 0 : 1),
                                self ? "points" : "other points");
     if (code != CLI_DONE) {
         return code;
     }
     const kith_search_params params = cli_job_params(job);
     kith_plan plan = {.struct_size = (uint32_t)sizeof plan};
+    kith_matrix points = *corpus;
+    if (queries != NULL && queries != job->queries.matrix && queries != job->corpus.matrix) {
+        points.data = NULL; /* a chunk of the queries: of any, and asked again for others */
+    }
     code = cli_job_check(
-        job, job->prepared != NULL
-                 ? kith_corpus_plan(job->session.ctx, job->prepared, queries, &params, &plan)
-                 : kith_plan_exact(job->session.ctx, corpus, queries, &params, &plan));
+        job,
+        job->prepared != NULL
+            ? kith_corpus_plan(job->session.ctx, job->prepared, queries, &params, &plan)
+            : cli_job_plan_exact(job->session.ctx, job->args, &points, queries, &params, &plan));
     if (code != CLI_DONE) {
         return code;
     }

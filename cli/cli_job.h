@@ -72,6 +72,10 @@ kith_metric cli_job_metric(const cli_job *job);
 void cli_job_count_need(cli_job *job);
 /* Some rows of a matrix, with the stride told. */
 kith_matrix cli_job_rows(const kith_matrix *matrix, int64_t first, int64_t count);
+/* kith_plan_exact; where a plan matters, with --memory or --dry-run, the rows may be read. */
+kith_status cli_job_plan_exact(kith_ctx *ctx, const cli_args *args, const kith_matrix *corpus,
+                               const kith_matrix *queries, const kith_search_params *params,
+                               kith_plan *plan);
 /* Adds the plan of k neighbours for each row of queries (NULL: a graph) to the job's. */
 int cli_job_plan(cli_job *job, const kith_matrix *corpus, const kith_matrix *queries);
 /* Exit code of a library call, blamed on the file that it complains about. */

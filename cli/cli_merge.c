@@ -168,7 +168,8 @@ static int choose_way(merging *m)
     m->across |= m->chose && estimate.pays == 0;
     if (m->across) {
         const kith_search_params exact = exact_params(m);
-        return cli_job_check(&g->job, kith_plan_exact(ctx, &g->points, NULL, &exact, &m->plan));
+        return cli_job_check(&g->job,
+                             cli_job_plan_exact(ctx, &g->args, &g->points, NULL, &exact, &m->plan));
     }
     return CLI_DONE;
 }

@@ -100,7 +100,8 @@ static int plan_build(growing *g)
     params.flags = KITH_INCLUDE_SELF;
     params.k = 1;
     const int code = cli_session_check(
-        &g->session, kith_plan_exact(g->session.ctx, g->points.matrix, NULL, &params, &plan),
+        &g->session,
+        cli_job_plan_exact(g->session.ctx, &g->args, g->points.matrix, NULL, &params, &plan),
         g->points.path);
     g->planned_bytes = plan.peak_bytes - plan.result_bytes + kith_points_bytes(g->points.handle);
     return code == CLI_DONE

@@ -671,8 +671,11 @@ typedef struct kith_plan {
     int64_t gpu_corpus_chunks; /* within the budget: pieces of the corpus, one after another, */
     int64_t gpu_query_stripes; /*   each met by so many batches of queries */
 } kith_plan;
-/* queries NULL: a graph of the corpus. Only shapes and types of the matrices are read, and data may
- * be NULL. Returns KITH_E_ARGUMENT, and what the call itself would refuse by shapes alone. */
+/* queries NULL: a graph of the corpus. The data of either may be NULL: then shapes and types alone
+ * say what a job holds at most. Where the corpus has data, they are read once on the processor:
+ * equal rows are stored once, and where `auto` may take a tree a small one is asked, as the job
+ * asks it. A plan is never below what the job holds. Returns KITH_E_ARGUMENT, and what the call
+ * itself would refuse by shapes alone. */
 KITH_API kith_status kith_plan_exact(kith_ctx *ctx, const kith_matrix *corpus,
                                      const kith_matrix *queries, const kith_search_params *params,
                                      kith_plan *plan);

@@ -52,6 +52,13 @@ class Prepared:
         return corpus._search(queries, k, wanted=wanted)
 
 
+def _shape(matrix: HostMatrix) -> s.Matrix:
+    """The matrix without its data, which a plan would read."""
+    shape = s.Matrix.from_buffer_copy(matrix.struct)
+    shape.data = None
+    return shape
+
+
 def _takes_tree(
     points: HostMatrix,
     queries: HostMatrix,
@@ -61,13 +68,13 @@ def _takes_tree(
     method: int,
     wanted: Settings,
 ) -> bool:
-    """Whether kith_knn_exact would take a tree on the processor."""
+    """Whether kith_knn_exact would take a tree on the processor, by shapes alone."""
     params = search_params(resolve(metric, p, queries.array.dtype), k, method=method)
     plan = s.sized(s.Plan)
     context(wanted).call(
         lib.kith_plan_exact,
-        c.byref(points.struct),
-        c.byref(queries.struct),
+        c.byref(_shape(points)),
+        c.byref(_shape(queries)),
         c.byref(params),
         c.byref(plan),
     )

@@ -108,20 +108,62 @@ static const char *method_name(kith_pipeline pipeline, bool screens)
     return names[pipeline] != NULL ? names[pipeline] : screens ? "screen" : "direct";
 }
 
-/* A tree that is tried may be given up: what both ways need. */
-static kin_plan plan_cpu(const kith_matrix *corpus, const kith_matrix *queries,
-                         const kin_request *request, bool tree, int32_t threads)
+/* What of a job's data may be asked. */
+typedef struct planning {
+    kith_ctx *ctx;
+    const kith_matrix *corpus;
+    const kith_matrix *queries; /* NULL: a graph */
+    const kin_request *request;
+    bool tree;  /* a tree may answer */
+    bool reads; /* the corpus' data are there */
+    bool reads_queries;
+} planning;
+
+static kith_status know_rows(const planning *p, kin_rows_known *known)
 {
-    const kin_rows_known known = kin_prepare_unknown(corpus, &request->distance);
-    if (!tree) {
-        return kin_plan_exact(corpus, queries, request, known, threads);
+    const kin_distance *distance = &p->request->distance;
+    if (p->reads && (p->tree || kin_exact_job_screens(p->request))) {
+        return kin_prepare_know(p->ctx, p->corpus, distance, known);
     }
-    kin_plan plan = kin_tree_plan(corpus, queries, request, known, threads);
-    if (request->method == KITH_METHOD_AUTO) {
-        const kin_plan pairs = kin_plan_exact(corpus, queries, request, known, threads);
-        plan.peak_bytes = pairs.peak_bytes > plan.peak_bytes ? pairs.peak_bytes : plan.peak_bytes;
+    *known = kin_prepare_unknown(p->corpus, distance);
+    return KITH_OK;
+}
+
+/* A radius is not among what a plan's request has of a job (api_limit.h). */
+static kith_status foresee(const planning *p, kin_tree_verdict *verdict)
+{
+    *verdict = p->request->method == KITH_METHOD_TREE ? KIN_TREE_TAKE : KIN_TREE_TRY;
+    return p->reads && p->reads_queries
+               ? kin_tree_foresee(p->ctx, p->corpus, p->queries, p->request, verdict)
+               : KITH_OK;
+}
+
+/* A tree that is tried may be given up: what both ways need. *by_tree: it is likely to answer. */
+static kith_status plan_cpu(const planning *p, kith_plan *plan, bool *by_tree)
+{
+    kin_rows_known known;
+    const int32_t threads = p->ctx->threads;
+    const int64_t rows = p->queries != NULL ? p->queries->rows : p->corpus->rows;
+    kin_tree_verdict verdict = KIN_TREE_DECLINE;
+    kin_plan made = {.screens = true};
+    KIN_TRY(know_rows(p, &known));
+    if (p->tree) {
+        KIN_TRY(foresee(p, &verdict));
+        made = kin_tree_plan(p->corpus, p->queries, p->request, known, threads);
     }
-    return plan;
+    if (verdict != KIN_TREE_TAKE) {
+        const kin_plan pairs = kin_plan_exact(p->corpus, p->queries, p->request, known, threads);
+        const uint64_t peak = made.peak_bytes;
+        made = p->tree ? made : pairs;
+        made.peak_bytes = pairs.peak_bytes > peak ? pairs.peak_bytes : peak;
+    }
+    plan->prepared_bytes = made.prepared_bytes;
+    plan->state_bytes = made.state_bytes;
+    plan->peak_bytes = kin_size_add(made.peak_bytes, plan->result_bytes);
+    *by_tree = verdict == KIN_TREE_TAKE ||
+               (verdict == KIN_TREE_TRY && kin_tree_chance_of(p->corpus, rows, p->queries == NULL,
+                                                              p->request) == KIN_TREE_LIKELY);
+    return KITH_OK;
 }
 
 static kith_status plan_exact(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
@@ -160,30 +202,30 @@ static kith_status plan_exact(kith_ctx *ctx, const kith_matrix *corpus, const ki
     const kith_matrix *other = queries != NULL ? &asked : NULL;
     KIN_TRY(kin_method_check(ctx, &request));
     const bool tree = kin_method_takes_tree(&request, &matrix, other);
-    const kin_plan plan = plan_cpu(&matrix, other, &request, tree, ctx->threads);
     const uint64_t result = kin_size_mul(kin_size_mul((uint64_t)rows, (uint64_t)params.k),
                                          sizeof(uint32_t) + sizeof(float));
-    kith_plan own = {.struct_size = out->struct_size,
-                     .threads = ctx->threads,
-                     .prepared_bytes = plan.prepared_bytes,
-                     .state_bytes = plan.state_bytes,
-                     .result_bytes = result,
-                     .peak_bytes = kin_size_add(plan.peak_bytes, result)};
+    kith_plan own = {
+        .struct_size = out->struct_size, .threads = ctx->threads, .result_bytes = result};
     (void)snprintf(own.isa, sizeof own.isa, "%s", kin_isa_name(ctx->isa));
     (void)snprintf(own.backend, sizeof own.backend, "cpu");
-    bool grove = false;
-    KIN_TRY(plan_gpu(ctx, &matrix, other, &request, &own, &grove));
+    const planning p = {.ctx = ctx,
+                        .corpus = &matrix,
+                        .queries = other,
+                        .request = &request,
+                        .tree = tree,
+                        .reads = corpus->data != NULL,
+                        .reads_queries = queries == NULL || queries->data != NULL};
+    bool by_tree = false;
+    KIN_TRY(plan_gpu(ctx, &matrix, other, &request, &own, &by_tree));
+    if (own.gpu_bytes == 0) {
+        KIN_TRY(plan_cpu(&p, &own, &by_tree));
+    }
     const uint64_t limit = kin_limit_bytes(params.radius, rows, params.k);
     own.state_bytes = kin_size_add(own.state_bytes, limit);
     own.peak_bytes = kin_size_add(own.peak_bytes, limit);
-    const bool on_cpu = own.gpu_bytes == 0;
-    const bool likely =
-        params.method == KITH_METHOD_TREE ||
-        (tree && kin_tree_chance_of(&matrix, rows, other == NULL, &request) == KIN_TREE_LIKELY);
     (void)snprintf(own.method, sizeof own.method, "%s",
-                   (on_cpu ? likely : grove)
-                       ? "tree"
-                       : method_name(params.pipeline, kin_exact_job_screens(&request)));
+                   by_tree ? "tree"
+                           : method_name(params.pipeline, kin_exact_job_screens(&request)));
     memcpy(out, &own, own.struct_size < sizeof own ? own.struct_size : sizeof own);
     return KITH_OK;
 }

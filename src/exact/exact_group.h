@@ -28,6 +28,7 @@ typedef struct kin_rows_known {
     int64_t distinct; /* groups, at most */
     bool equal;       /* rows may be equal */
     bool degenerate;  /* or degenerate */
+    bool counted;     /* all this is so, not at most */
 } kin_rows_known;
 
 /* What kin_groups_make holds, and leaves. */

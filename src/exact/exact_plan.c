@@ -88,6 +88,10 @@ static void plan_frame(planning *p, const kin_frame *frame, int64_t k)
     const uint64_t before = kin_layout_mark(&p->plan);
     kin_set set = kin_set_shape(frame, p->known.distinct);
     kin_cover cover;
+    if (!p->known.counted) {
+        /* Lists of fewer rows may be longer: by less than an entry for each of all rows. */
+        kin_layout_alone(&p->plan, (uint64_t)set.points, sizeof(uint64_t));
+    }
     kin_set_plan(&p->plan, &set, p->threads);
     if (k > 0) {
         kin_type_try_plan(&p->plan, &set, k, p->threads);

@@ -57,6 +57,26 @@ kin_rows_known kin_prepare_unknown(const kith_matrix *matrix, const kin_distance
                             .degenerate = kin_metric_get_traits(distance->metric)->transforms};
 }
 
+kith_status kin_prepare_know(kith_ctx *ctx, const kith_matrix *matrix, const kin_distance *distance,
+                             kin_rows_known *known)
+{
+    kin_prepared prepared;
+    *known = kin_prepare_unknown(matrix, distance);
+    const kith_status status =
+        kin_prepare_rows(ctx, matrix, distance, "corpus", false, true, &prepared);
+    if (status == KITH_E_MEMORY || status == KITH_E_LIMIT) {
+        kin_forgive(ctx);
+        return KITH_OK;
+    }
+    KIN_TRY(status);
+    *known = (kin_rows_known){.distinct = prepared.groups.count,
+                              .equal = prepared.groups.next != NULL,
+                              .degenerate = prepared.groups.degenerate > 0,
+                              .counted = true};
+    kin_prepared_free(ctx, &prepared);
+    return KITH_OK;
+}
+
 void kin_prepare_rows_plan(kin_layout *plan, int64_t rows, const kin_distance *distance,
                            bool distinguish, kin_rows_known known)
 {

@@ -30,6 +30,10 @@ kith_status kin_prepare_rows(kith_ctx *ctx, const kith_matrix *matrix, const kin
                              kin_prepared *prepared);
 /* What is known of rows of which only the shape is. */
 kin_rows_known kin_prepare_unknown(const kith_matrix *matrix, const kin_distance *distance);
+/* What its data say: rows are grouped as kin_prepare_rows does it, and forgotten. Where that needs
+ * more memory than there is, nothing is known. */
+kith_status kin_prepare_know(kith_ctx *ctx, const kith_matrix *matrix, const kin_distance *distance,
+                             kin_rows_known *known);
 /* What kin_prepare_rows holds, and leaves. */
 void kin_prepare_rows_plan(kin_layout *plan, int64_t rows, const kin_distance *distance,
                            bool distinguish, kin_rows_known known);

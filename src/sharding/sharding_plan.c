@@ -188,6 +188,7 @@ static kith_status plan_engine(const kin_sharding *job, int64_t rows, bool merge
     }
     kith_search_params params = job->exact;
     params.k = kin_min_i64(params.k, most);
+    shape.data = NULL; /* any shard of that shape */
     return kith_plan_exact(job->ctx, &shape, NULL, &params, plan);
 }
 

@@ -94,6 +94,14 @@ kin_tree_norm kin_tree_norm_of(kith_metric metric);
  * what was lost, in the metric's norm. */
 double kin_tree_round(const kin_tree *tree, const double *values, float *out);
 
+/* Points a leaf that are fastest for so many columns. */
+int64_t kin_tree_leaf_points(int32_t cols);
+/* Points a leaf of a tree of `height` (0: the fastest); what kin_tree_make takes. Where there are
+ * fewer points than a leaf of each 2^height needs, it makes a lower tree. */
+int64_t kin_tree_leaf_points_of(int32_t cols, int64_t points, int32_t height);
+/* The highest tree whose leaves all have a block of points. */
+int32_t kin_tree_most_height(int64_t points);
+
 /* A tree of the corpus' groups (kin_prepare_rows), of which there is at least one. leaf_points: at
  * most so many in a leaf, at least KIN_TREE_LANES. */
 kith_status kin_tree_make(kith_ctx *ctx, const kin_prepared *corpus, int64_t leaf_points,

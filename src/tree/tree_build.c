@@ -192,6 +192,29 @@ static kith_status build_levels(kin_tree_build *b)
 /* ---- Memory -----------------------------------------------------------------------------------
  */
 
+int64_t kin_tree_leaf_points(int32_t cols)
+{
+    return cols <= 4 ? 48 : cols <= 8 ? 64 : 96;
+}
+
+int64_t kin_tree_leaf_points_of(int32_t cols, int64_t points, int32_t height)
+{
+    if (height == 0) {
+        return kin_tree_leaf_points(cols);
+    }
+    const int64_t blocks = kin_ceil_div(points, KIN_TREE_LANES);
+    return kin_ceil_div(blocks, (int64_t)1 << height) * KIN_TREE_LANES;
+}
+
+int32_t kin_tree_most_height(int64_t points)
+{
+    int32_t height = 0;
+    while (height < KIN_TREE_MOST_HEIGHT && points >> (height + 1) >= KIN_TREE_LANES) {
+        height += 1;
+    }
+    return height;
+}
+
 int32_t kin_tree_height(int64_t points, int64_t leaf_points)
 {
     const int64_t blocks = kin_ceil_div(points, KIN_TREE_LANES);

@@ -12,7 +12,9 @@
  *                pairs = unit * (points / unit)^a,     unit = points of a leaf and of a list
  *            In a larger tree boxes are smaller, so a falls: a sample is too pessimistic, the more
  *            so the smaller it is (uniform, 10 columns, from 4,096 points to 1,000,000: 26 times).
- *            Where building costs little beside all pairs, it is left out
+ *            Where it says that the tree wins by far, that is the last word, so that a plan, which
+ *            asks the same, knows what the job will do. Where building costs little beside all
+ *            pairs, the least sample is asked for that word alone
  *   pilot    the tree stands; a few packets are sent through it, and what they needed decides
  *
  * The counts are the same on every run; no clock is read. The nanoseconds are of one thread, from
@@ -44,6 +46,8 @@ static const double SAFE_SHARE = 1.0 / 2.0;
 static const double SAMPLE_SHARE = 1.0 / 20.0;
 /* The tree must win by this much before it is taken. */
 static const double MARGIN = 0.9;
+/* A small tree's word is the last one where even so many times the pairs that it says would win. */
+static const double FAR = 2.0;
 
 static bool is_portable(const kin_request *request)
 {
@@ -114,17 +118,29 @@ static double sample_ns(int64_t points, int32_t cols, int64_t queries, const kin
     return kin_tree_build_ns(points, cols) + few * tree_query_ns(request, (double)points);
 }
 
+/* Where the tree is likely anyway, the least: it says whether to keep to it. */
 int64_t kin_tree_sample_of(const kith_matrix *corpus, int64_t queries, bool graph,
                            const kin_request *request)
 {
     const double most =
         SAMPLE_SHARE * (double)queries * exact_query_ns(request, corpus->rows, queries, graph);
     int64_t sample = LEAST_SAMPLE;
-    while (2 * sample <= corpus->rows / 8 &&
+    while (kin_tree_chance_of(corpus, queries, graph, request) == KIN_TREE_UNCERTAIN &&
+           2 * sample <= corpus->rows / 8 &&
            sample_ns(2 * sample, corpus->cols, queries, request) <= most) {
         sample *= 2;
     }
     return sample;
+}
+
+bool kin_tree_cannot_lose(const kith_matrix *corpus, int64_t queries, bool graph,
+                          const kin_request *request)
+{
+    const int64_t points = corpus->rows;
+    const double all = (double)queries * exact_query_ns(request, points, queries, graph);
+    const double worst = kin_tree_build_ns(points, corpus->cols) +
+                         (double)queries * tree_query_ns(request, (double)points);
+    return worst <= MARGIN * all;
 }
 
 kin_tree_chance kin_tree_chance_of(const kith_matrix *corpus, int64_t queries, bool graph,
@@ -138,9 +154,8 @@ kin_tree_chance kin_tree_chance_of(const kith_matrix *corpus, int64_t queries, b
     const double asked = (double)queries;
     const double all = asked * exact_query_ns(request, points, queries, graph);
     const double build = kin_tree_build_ns(points, corpus->cols);
-    const double worst = build + asked * tree_query_ns(request, (double)points);
     if (build <= all * (corpus->cols <= SAFE_COLS ? SAFE_SHARE : SMALL_SHARE) ||
-        worst <= MARGIN * all) {
+        kin_tree_cannot_lose(corpus, queries, graph, request)) {
         return KIN_TREE_LIKELY;
     }
     const double sample = sample_ns(LEAST_SAMPLE, corpus->cols, queries, request);
@@ -163,14 +178,19 @@ static double looked_at(double pairs, double sample, double points, double unit)
     return unit * pow(points / unit, fmin(log(least / unit) / log(sample / unit), 1.0));
 }
 
-bool kin_tree_worth_building(double pairs, double sample, const kith_matrix *corpus,
-                             int64_t queries, bool graph, const kin_request *request)
+kin_tree_verdict kin_tree_judge(double pairs, double sample, const kith_matrix *corpus,
+                                int64_t queries, bool graph, const kin_request *request)
 {
     const double unit = (double)(kin_tree_leaf_points(corpus->cols) + request->k);
     const double looked = looked_at(pairs, sample, (double)corpus->rows, unit);
-    const double tree = kin_tree_build_ns(corpus->rows, corpus->cols) +
-                        (double)queries * tree_query_ns(request, looked);
-    return tree < MARGIN * (double)queries * exact_query_ns(request, corpus->rows, queries, graph);
+    const double build = kin_tree_build_ns(corpus->rows, corpus->cols);
+    const double asked = (double)queries;
+    const double least = asked * tree_query_ns(request, looked);
+    const double most = asked * tree_query_ns(request, fmin(FAR * looked, (double)corpus->rows));
+    const double all = MARGIN * asked * exact_query_ns(request, corpus->rows, queries, graph);
+    return build + most < all    ? KIN_TREE_TAKE
+           : build + least < all ? KIN_TREE_TRY
+                                 : KIN_TREE_DECLINE;
 }
 
 bool kin_tree_wins(double share, int64_t points, int64_t queries, bool graph,

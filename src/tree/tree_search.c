@@ -54,32 +54,10 @@ typedef struct searching {
     int64_t wanted_ids;    /* an answer */
     int64_t packets;
     int32_t threads;
+    bool counted; /* a plan's tree is as large as it says */
     worker *workers;
     void *block; /* workers, and all that they have */
 } searching;
-
-int64_t kin_tree_leaf_points(int32_t cols)
-{
-    return cols <= 4 ? 48 : cols <= 8 ? 64 : 96;
-}
-
-int64_t kin_tree_leaf_points_of(int32_t cols, int64_t points, int32_t height)
-{
-    if (height == 0) {
-        return kin_tree_leaf_points(cols);
-    }
-    const int64_t blocks = kin_ceil_div(points, KIN_TREE_LANES);
-    return kin_ceil_div(blocks, (int64_t)1 << height) * KIN_TREE_LANES;
-}
-
-int32_t kin_tree_most_height(int64_t points)
-{
-    int32_t height = 0;
-    while (height < KIN_TREE_MOST_HEIGHT && points >> (height + 1) >= KIN_TREE_LANES) {
-        height += 1;
-    }
-    return height;
-}
 
 /* ---- Packets ----------------------------------------------------------------------------------
  */
@@ -198,6 +176,11 @@ static void plan_search(kin_layout *plan, searching *s, const kith_matrix *queri
                               kin_prepare_unknown(queries, &request->distance));
     }
     kin_layout_block(plan, name_workers, s);
+    if (!s->counted) {
+        /* A tree of fewer points may have larger leaves. */
+        kin_layout_alone(plan, (uint64_t)s->threads * KIN_PACKET * sizeof(uint64_t),
+                         (uint64_t)s->tree->leaf_points + KIN_TREE_LANES);
+    }
     if (queries != NULL) {
         const int64_t stripe = kin_tree_queries_stripe(queries->rows, s->tree->cols);
         kin_tree_queries_plan(plan, s->tree, stripe, s->threads);
@@ -212,7 +195,11 @@ kin_plan kin_tree_plan(const kith_matrix *corpus, const kith_matrix *queries,
     kin_tree tree = kin_tree_shape(
         known.distinct, cols, kin_tree_leaf_points_of(cols, known.distinct, request->tree_height));
     const kin_prepared prepared = {.groups = {.count = known.distinct}};
-    searching s = {.tree = &tree, .corpus = &prepared, .request = request, .threads = threads};
+    searching s = {.tree = &tree,
+                   .corpus = &prepared,
+                   .request = request,
+                   .threads = threads,
+                   .counted = known.counted};
     kin_prepare_rows_plan(&plan, corpus->rows, &request->distance, false, known);
     kin_tree_plan_make(&plan, &tree, threads);
     const uint64_t made = kin_layout_mark(&plan);
@@ -228,7 +215,8 @@ kin_plan kin_tree_search_plan(const kin_tree *tree, int64_t rows, const kith_mat
 {
     kin_layout plan = {.block = NULL};
     const kin_prepared prepared = {.groups = {.count = tree->points}};
-    searching s = {.tree = tree, .corpus = &prepared, .request = request, .threads = threads};
+    searching s = {
+        .tree = tree, .corpus = &prepared, .request = request, .threads = threads, .counted = true};
     plan_search(&plan, &s, queries, rows);
     return (kin_plan){.screens = true, .state_bytes = plan.at, .peak_bytes = plan.peak};
 }
@@ -353,17 +341,11 @@ static kith_status ask_sample(searching *s, const kith_matrix *queries, kin_prep
     return send_pilot(s, rows, pairs); /* the same ones again where there are few */
 }
 
-/* Where auto is uncertain: whether a tree of the corpus is worth its building. */
 static kith_status ask_small_tree(kith_ctx *ctx, const kith_matrix *corpus,
                                   const kith_matrix *queries, const kin_request *request,
-                                  bool *declined)
+                                  kin_tree_verdict *verdict)
 {
     const int64_t rows = queries != NULL ? queries->rows : corpus->rows;
-    *declined = false;
-    if (request->method != KITH_METHOD_AUTO ||
-        kin_tree_chance_of(corpus, rows, queries == NULL, request) != KIN_TREE_UNCERTAIN) {
-        return KITH_OK;
-    }
     double pairs = 0.0;
     kin_prepared prepared;
     kin_prepared asked = {0};
@@ -383,14 +365,40 @@ static kith_status ask_small_tree(kith_ctx *ctx, const kith_matrix *corpus,
     s.wanted_ids = s.wanted;
     const kith_status status =
         ask_sample(&s, queries != NULL ? &few : NULL, &asked, &sorted, &pairs);
-    *declined = !kin_tree_worth_building(pairs, (double)tree.points, corpus, rows, queries == NULL,
-                                         request);
+    *verdict = kin_tree_judge(pairs, (double)tree.points, corpus, rows, queries == NULL, request);
     kin_free(ctx, s.block);
     kin_tree_queries_free(ctx, &sorted);
     kin_prepared_free(ctx, &asked);
     kin_tree_free(ctx, &tree);
     kin_prepared_free(ctx, &prepared);
     return status;
+}
+
+kith_status kin_tree_foresee(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
+                             const kin_request *request, kin_tree_verdict *verdict)
+{
+    const int64_t rows = queries != NULL ? queries->rows : corpus->rows;
+    const bool graph = queries == NULL;
+    *verdict = KIN_TREE_TAKE;
+    if (request->method != KITH_METHOD_AUTO || kin_tree_cannot_lose(corpus, rows, graph, request)) {
+        return KITH_OK;
+    }
+    const kin_tree_chance chance = kin_tree_chance_of(corpus, rows, graph, request);
+    if (chance == KIN_TREE_NO_CHANCE) {
+        *verdict = KIN_TREE_DECLINE;
+        return KITH_OK;
+    }
+    const kith_status status = ask_small_tree(ctx, corpus, queries, request, verdict);
+    if (status == KITH_E_DATA) { /* the whole matrix names what is wrong, by its own rows */
+        kin_forgive(ctx);
+        *verdict = KIN_TREE_TRY;
+        return KITH_OK;
+    }
+    KIN_TRY(status);
+    if (*verdict == KIN_TREE_DECLINE && chance == KIN_TREE_LIKELY) {
+        *verdict = KIN_TREE_TRY;
+    }
+    return KITH_OK;
 }
 
 /* ---- Engines ----------------------------------------------------------------------------------
@@ -401,7 +409,9 @@ kith_status kin_tree_graph(kith_ctx *ctx, const kith_matrix *points, const kin_r
 {
     kin_prepared prepared;
     kin_tree tree;
-    KIN_TRY(ask_small_tree(ctx, points, NULL, request, declined));
+    kin_tree_verdict verdict;
+    KIN_TRY(kin_tree_foresee(ctx, points, NULL, request, &verdict));
+    *declined = verdict == KIN_TREE_DECLINE;
     if (*declined) {
         return KITH_OK;
     }
@@ -421,7 +431,7 @@ kith_status kin_tree_graph(kith_ctx *ctx, const kith_matrix *points, const kin_r
                    .wanted = kin_min_i64(wanted, tree.points),
                    .wanted_ids = wanted};
     kith_status status = make_workers(&s);
-    if (status == KITH_OK) {
+    if (status == KITH_OK && verdict == KIN_TREE_TRY) {
         status = decide(&s, tree.points, declined);
     }
     const bool done = status == KITH_OK && !*declined;
@@ -502,13 +512,17 @@ kith_status kin_tree_knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_ma
 {
     kin_prepared prepared;
     kin_tree tree;
-    KIN_TRY(ask_small_tree(ctx, corpus, queries, request, declined));
+    kin_tree_verdict verdict;
+    KIN_TRY(kin_tree_foresee(ctx, corpus, queries, request, &verdict));
+    *declined = verdict == KIN_TREE_DECLINE;
     if (*declined) {
         return KITH_OK;
     }
+    kin_request sure = *request;
+    sure.method = verdict == KIN_TREE_TAKE ? KITH_METHOD_TREE : request->method;
     KIN_TRY(prepare(ctx, corpus, request, "corpus", &prepared, &tree));
     const kith_status status =
-        kin_tree_search(ctx, &prepared, &tree, queries, request, out, declined);
+        kin_tree_search(ctx, &prepared, &tree, queries, &sure, out, declined);
     kin_tree_free(ctx, &tree);
     kin_prepared_free(ctx, &prepared);
     return status;
