@@ -36,7 +36,7 @@ LIMITS = {
     "files_below_40_lines": (130, 40),
     "files_of_odd_length": (200, 40),
     "headers_src": (234, 130),
-    "circles_src": (5, 0),
+    "circles_src": (0, 0),
     "circles_cli": (0, 0),
     "circles_python": (0, 0),
     "call_circles_src": (7, 0),

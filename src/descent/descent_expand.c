@@ -310,7 +310,8 @@ done:
     return status;
 }
 
-uint64_t kin_descent_expand_bytes(const kin_frame *frame, int32_t length, int32_t threads)
+/* What an expansion takes while it runs, lists not counted. */
+static uint64_t expand_bytes(const kin_frame *frame, int32_t length, int32_t threads)
 {
     const uint64_t wide = (uint64_t)kin_round_up(frame->groups, KIN_DESCENT_WIDE_STEP);
     const uint64_t a_worker = sizeof(worker) + MOST + (MOST + SLOTS) * sizeof(uint32_t) +
@@ -419,5 +420,5 @@ uint64_t kin_descent_expand_lists_bytes(const kin_frame *frame, int64_t points, 
 {
     const uint64_t a_row = ((uint64_t)length + REVERSE) * sizeof(uint64_t);
     return kin_size_add(kin_size_mul((uint64_t)points, a_row),
-                        kin_descent_expand_bytes(frame, length, threads));
+                        expand_bytes(frame, length, threads));
 }

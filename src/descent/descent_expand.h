@@ -31,8 +31,6 @@ typedef struct kin_descent_expansion {
 } kin_descent_expansion;
 
 kith_status kin_descent_expand(kith_ctx *ctx, kin_descent_expansion *expansion);
-/* What it takes while it runs, lists not counted. */
-uint64_t kin_descent_expand_bytes(const kin_frame *frame, int32_t length, int32_t threads);
 
 /* reverse: count x each words, of each position a sample of those that have it among their first
  * `near`: one a slot, the nearest of those that a hash sends there. */
