@@ -42,7 +42,8 @@ void *kin_layout_zeros(kin_layout *layout, uint64_t count, uint64_t item_bytes)
     return array;
 }
 
-uint64_t kin_layout_bytes(kin_layout_names *names, void *job)
+/* Of all arrays, without a block's header. */
+static uint64_t dry_bytes(kin_layout_names *names, void *job)
 {
     kin_layout dry = {.block = NULL};
     names(&dry, job);
@@ -52,7 +53,7 @@ uint64_t kin_layout_bytes(kin_layout_names *names, void *job)
 kith_status kin_layout_make(kith_ctx *ctx, kin_layout_names *names, void *job, const char *what,
                             void **block)
 {
-    const uint64_t bytes = kin_layout_bytes(names, job);
+    const uint64_t bytes = dry_bytes(names, job);
     KIN_TRY(kin_alloc(ctx, block, bytes, 1, what));
     kin_layout wet = {.block = *block};
     names(&wet, job);
@@ -62,7 +63,7 @@ kith_status kin_layout_make(kith_ctx *ctx, kin_layout_names *names, void *job, c
 
 void kin_layout_block(kin_layout *plan, kin_layout_names *names, void *job)
 {
-    take(plan, kin_mem_bytes(kin_layout_bytes(names, job), 1));
+    take(plan, kin_mem_bytes(dry_bytes(names, job), 1));
 }
 
 void kin_layout_passing(kin_layout *plan, kin_layout_names *names, void *job)

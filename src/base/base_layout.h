@@ -44,8 +44,6 @@ void *kin_layout_zeros(kin_layout *layout, uint64_t count, uint64_t item_bytes);
  * the pointers when there is no array, in a dry run. */
 #define kin_layout_item(array, i, spare) ((array) != NULL ? &(array)[i] : (spare))
 
-/* Bytes of all arrays, without a block's header. */
-uint64_t kin_layout_bytes(kin_layout_names *names, void *job);
 /* All arrays in one block, to be given back by kin_free(ctx, *block); *block is NULL where it
  * fails, and so are the pointers. `what`: in the message. */
 kith_status kin_layout_make(kith_ctx *ctx, kin_layout_names *names, void *job, const char *what,
