@@ -11,7 +11,6 @@
 
 #include "base/base_size.h"
 #include "exact/exact_direct.h"
-#include "exact/exact_matrix.h"
 #include "exact/exact_order.h"
 #include "exact/exact_schedule.h"
 #include "exact/exact_screen.h"
@@ -219,8 +218,9 @@ static void plan_direct(planning *p, const kith_matrix *corpus, const kith_matri
     const int64_t k = p->request->k + 1;
     const int32_t threads = (int32_t)p->threads;
     p->prepared = p->kept;
-    p->state = p->request->pipeline == KITH_PIPELINE_MATRIX
-                   ? kin_matrix_bytes(k, corpus->rows, asked, corpus->cols, threads)
+    const kin_pipeline *other = p->request->pipeline;
+    p->state = other != NULL && other->bytes != NULL
+                   ? other->bytes(k, corpus->rows, asked, corpus->cols, threads)
                    : kin_direct_bytes(k, corpus->rows, asked, corpus->cols, threads);
     phase(p, p->state);
 }

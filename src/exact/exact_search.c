@@ -6,12 +6,12 @@
 #include "base/base_try.h"
 #include "exact/exact_answer.h"
 #include "exact/exact_direct.h"
-#include "exact/exact_matrix.h"
 #include "exact/exact_order.h"
 #include "exact/exact_screen.h"
 #include "host/host_clock.h"
 #include "host/host_cpu.h"
 #include "host/host_threads.h"
+#include "kith/kith_papers.h"
 
 #include <stdio.h>
 
@@ -26,7 +26,12 @@ bool kin_exact_screens(const kin_distance *distance)
 
 bool kin_exact_job_screens(const kin_request *request)
 {
-    return request->pipeline == KITH_PIPELINE_FUSED && kin_exact_screens(&request->distance);
+    return request->pipeline == NULL && kin_exact_screens(&request->distance);
+}
+
+void kin_exact_note_pipeline(kith_ctx *ctx, const kin_pipeline *pipeline)
+{
+    (void)snprintf(ctx->report.screen, sizeof ctx->report.screen, "%s", pipeline->name);
 }
 
 /* Canonical keys of all pairs, by either way. */
@@ -34,9 +39,8 @@ static kith_status run_all_pairs(kith_ctx *ctx, const kin_prepared *corpus,
                                  const kin_prepared *queries, const kin_request *request,
                                  const kith_neighbors *out)
 {
-    return request->pipeline == KITH_PIPELINE_MATRIX
-               ? kin_matrix_run(ctx, corpus, queries, request, out)
-               : kin_direct_run(ctx, corpus, queries, request, out);
+    return request->pipeline != NULL ? request->pipeline->run(ctx, corpus, queries, request, out)
+                                     : kin_direct_run(ctx, corpus, queries, request, out);
 }
 
 /* Ids that a list must hold: one more where one may be left out, never more than there are. */
