@@ -124,7 +124,7 @@ static inline kith_ctx_params kith_ctx_params_default(void)
 {
     kith_ctx_params params;
     memset(&params, 0, sizeof params);
-    params.struct_size = (uint32_t)sizeof params;
+    params.struct_size = sizeof params;
     return params;
 }
 
@@ -254,7 +254,7 @@ static inline kith_result_meta kith_result_meta_default(void)
 {
     kith_result_meta meta;
     memset(&meta, 0, sizeof meta);
-    meta.struct_size = (uint32_t)sizeof meta;
+    meta.struct_size = sizeof meta;
     meta.recall = -1.0;
     return meta;
 }
@@ -337,7 +337,7 @@ static inline kith_search_params kith_search_params_default(void)
 {
     kith_search_params params;
     memset(&params, 0, sizeof params);
-    params.struct_size = (uint32_t)sizeof params;
+    params.struct_size = sizeof params;
     return params;
 }
 
@@ -394,7 +394,7 @@ static inline kith_corpus_params kith_corpus_params_default(void)
 {
     kith_corpus_params params;
     memset(&params, 0, sizeof params);
-    params.struct_size = (uint32_t)sizeof params;
+    params.struct_size = sizeof params;
     return params;
 }
 
@@ -451,7 +451,7 @@ static inline kith_radius_params kith_radius_params_default(void)
 {
     kith_radius_params params;
     memset(&params, 0, sizeof params);
-    params.struct_size = (uint32_t)sizeof params;
+    params.struct_size = sizeof params;
     return params;
 }
 
@@ -591,7 +591,7 @@ static inline kith_result_stream_params kith_result_stream_params_default(void)
 {
     kith_result_stream_params params;
     memset(&params, 0, sizeof params);
-    params.struct_size = (uint32_t)sizeof params;
+    params.struct_size = sizeof params;
     return params;
 }
 
@@ -738,7 +738,7 @@ static inline kith_predict_params kith_predict_params_default(void)
 {
     kith_predict_params params;
     memset(&params, 0, sizeof params);
-    params.struct_size = (uint32_t)sizeof params;
+    params.struct_size = sizeof params;
     return params;
 }
 

@@ -39,7 +39,7 @@ static inline kith_select_params kith_select_params_default(void)
 {
     kith_select_params params;
     memset(&params, 0, sizeof params);
-    params.struct_size = (uint32_t)sizeof params;
+    params.struct_size = sizeof params;
     return params;
 }
 
