@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli_names.h"
 
-#include "kith/kith.h"
+#include "kith/kith_papers.h"
 
 const char *cli_name_metric(int metric)
 {
@@ -19,9 +19,10 @@ const char *cli_name_method(int method)
 
 const char *cli_name_pipeline(int pipeline)
 {
+#define ROW(NAME, number, name) [number] = #name,
     static const char *const names[] = {[KITH_PIPELINE_FUSED] = "fused",
-                                        [KITH_PIPELINE_MATRIX] = "matrix",
-                                        [KITH_PIPELINE_HYBRID] = "hybrid"};
+                                        KITH_PAPERS_PIPELINE_MAP(ROW)};
+#undef ROW
     return names[pipeline];
 }
 

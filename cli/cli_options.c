@@ -3,6 +3,7 @@
 #include "cli_options.h"
 
 #include "cli_names.h"
+#include "kith/kith_papers.h"
 
 #include <stdio.h>
 
@@ -88,11 +89,11 @@ static const cli_option options[CLI_OPTION_COUNT] = {
     [CLI_OPT_PIPELINE] = {"pipeline", 0, "NAME", 0, SOLVES, CLI_HOW,
                           "fused (default), matrix, hybrid (with a GPU): the same answer",
                           NAME(pipeline, "pipeline", cli_name_pipeline, KITH_PIPELINE_FUSED,
-                               KITH_PIPELINE_HYBRID)},
+                               KITH_PIPELINE_COUNT - 1)},
     [CLI_OPT_SELECT] = {"select", 0, "NAME", SELECT, SOLVES, CLI_HOW,
                         "of pipeline=matrix: auto, scan, heap, merge_queue, quick, radix ...",
                         NAME(select, "method of selection", cli_name_select, KITH_SELECT_AUTO,
-                             KITH_SELECT_THRESHOLD_HEAP)},
+                             KITH_SELECT_METHOD_COUNT - 1)},
     [CLI_OPT_BUFFER] = {"buffer", 0, "NAME", SELECT, 0, CLI_HOW,
                         "none, plain, full, sorted: how a queue gets candidates",
                         NAME(buffer, "buffer", cli_name_buffer, KITH_BUFFER_NONE,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli_options.h"
+#include "kith/kith_papers.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -350,31 +351,47 @@ static bool check_pipeline(const cli_args *args, cli_error *error)
     return true;
 }
 
-/* Switches of the queues, and of two methods alone. */
+/* A switch of selection, that methods with `switches` have. */
+static bool check_switch(const cli_args *args, const char *option, uint32_t switches,
+                         cli_error *error)
+{
+#define ROW(NAME, number, name, switches) {KITH_SELECT_##NAME, #name, switches},
+    static const struct {
+        kith_select_method method;
+        const char *name;
+        uint32_t switches;
+    } methods[] = {KITH_PAPERS_SELECT_MAP(ROW)};
+#undef ROW
+    char list[128] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++) {
+        const bool has = (methods[i].switches & switches) != 0;
+        if (has && methods[i].method == args->select) {
+            return true;
+        }
+        if (has && used < sizeof list) {
+            used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used > 0 ? ", " : "",
+                                     methods[i].name);
+        }
+    }
+    (void)snprintf(error->where, sizeof error->where, "%s", option);
+    (void)snprintf(error->text, sizeof error->text,
+                   "goes with --select %s alone (give that, or leave it out)", list);
+    return false;
+}
+
 static bool check_switches(const cli_args *args, cli_error *error)
 {
-    static const cli_option_id queues[] = {CLI_OPT_BUFFER, CLI_OPT_GROUP, CLI_OPTION_COUNT};
-    const kith_select_method method = args->select;
-    const bool queue = method == KITH_SELECT_INSERTION || method == KITH_SELECT_HEAP ||
-                       method == KITH_SELECT_MERGE_QUEUE;
     if (args->command != CLI_SELECT) {
         return true;
     }
-    if (!queue && (args->buffer != KITH_BUFFER_NONE || args->group != 0) &&
-        !check_none(args, error, queues,
-                    "goes with --select insertion, heap or merge_queue alone (give one, or leave "
-                    "it out)")) {
-        return false;
-    }
-    if (cli_given(args, CLI_OPT_ALIGNED) && method != KITH_SELECT_MERGE_QUEUE) {
-        return refuse(error, "--aligned",
-                      "goes with --select merge_queue alone (give that, or leave it out)");
-    }
-    if (cli_given(args, CLI_OPT_HEAP_SAMPLE) && method != KITH_SELECT_THRESHOLD_HEAP) {
-        return refuse(error, "--heap-sample",
-                      "goes with --select threshold_heap alone (give that, or leave it out)");
-    }
-    return true;
+    return (args->buffer == KITH_BUFFER_NONE ||
+            check_switch(args, "--buffer", KITH_SWITCH_QUEUE, error)) &&
+           (args->group == 0 || check_switch(args, "--group", KITH_SWITCH_QUEUE, error)) &&
+           (!cli_given(args, CLI_OPT_ALIGNED) ||
+            check_switch(args, "--aligned", KITH_SWITCH_ALIGNED, error)) &&
+           (!cli_given(args, CLI_OPT_HEAP_SAMPLE) ||
+            check_switch(args, "--heap-sample", KITH_SWITCH_SAMPLE, error));
 }
 
 static bool check_wants(const cli_args *args, cli_error *error)

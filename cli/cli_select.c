@@ -8,6 +8,7 @@
 #include "cli_output.h"
 #include "cli_seconds.h"
 #include "cli_signal.h"
+#include "kith/kith_papers.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -61,7 +61,7 @@ sed -i 's/^kith_search_params one/extern "C" &/' "$work/two.cpp"
     echo '    return matrix.rows == 0 && neighbors.k == 0 && report.struct_size > 0 ? 0 : 1;'
     echo '}'
 } >"$work/defaults.cpp"
-strict=("${warnings[@]}" -Wmissing-field-initializers -Wsign-conversion
+strict=("${warnings[@]}" -Wmissing-field-initializers -Wold-style-cast -Wsign-conversion
     -Wzero-as-null-pointer-constant)
 for each in "$cxx" clang++; do
     for standard in c++11 c++14 c++17 c++20; do

@@ -5,8 +5,8 @@
  *                  [--method auto --buffer none|plain|full|sorted --group G --sample S --aligned]
  *                  [--largest] [--unsorted] [--repeat 5] [--no-check] [--csv FILE]
  *     bench_select --table ...        the shapes that the project is judged by, with their targets
- *     bench_select --tune FILE ...    measures all methods, class by class, and rewrites the rows
- * of that side in FILE (src/select/select_tune.inc; `make tune`)
+ *     bench_select --tune FILE ...    measures kith's own methods, class by class, and rewrites the
+ * rows of that side in FILE (src/select/select_tune.inc; `make tune`)
  *
  * Values are uniform in [0, 1), the same in every run. Values and ids are written. On a GPU all of
  * it is device memory. A warm-up, then the median of the runs; sampled rows are compared with a
@@ -17,6 +17,7 @@
 #include "select/bench_select.h"
 
 #include "host/host_cpu.h"
+#include "papers/papers_select.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -36,8 +37,8 @@ static void append_csv(const bench *b, const kin_select_job *job, const bench_re
     }
     (void)fprintf(out, "%" PRId64 ",%" PRId64 ",%" PRId64 ",%s,%s,%d,%d,%.7f,%.7f,%.7f,%d,%.7f,",
                   job->rows, job->cols, job->k, dtype_names[job->dtype],
-                  kith_select_method_name(job->method), (int)job->buffer, job->group, r->median,
-                  r->fastest, r->slowest, b->runs, b->held.floor);
+                  job->method != NULL ? job->method->name : "auto", (int)job->buffer, job->group,
+                  r->median, r->fastest, r->slowest, b->runs, b->held.floor);
     (void)fprintf(out, "%.7f,%.7f,%s,%s,%s\n", r->busy, b->held.floor_busy,
                   b->checks ? (r->right ? "same" : "WRONG") : "-", b->machine, kith_commit());
     if (fclose(out) != 0) {
@@ -58,11 +59,10 @@ static bool report(bench *b, const kin_select_job *job, double target)
     printf("%8" PRId64 " x %-9" PRId64 " %6" PRId64 " %-5s %-15s %9.3f (%.3f to %.3f) %8.1f %9.3f "
            "%5.0f %%  %9.3f %5.0f %%  %-14s %s\n",
            job->rows, job->cols, job->k, dtype_names[job->dtype],
-           kith_select_method_name(kin_select_choose(side, job)), r.median * 1e3, r.fastest * 1e3,
-           r.slowest * 1e3, (double)bench_matrix_bytes(&b->held) / r.median / 1e9,
-           b->held.floor * 1e3, 100.0 * b->held.floor / r.median, r.busy * 1e3,
-           100.0 * b->held.floor_busy / r.busy, goal,
-           b->checks ? (r.right ? "same" : "WRONG") : "-");
+           kin_select_choose(side, job)->name, r.median * 1e3, r.fastest * 1e3, r.slowest * 1e3,
+           (double)bench_matrix_bytes(&b->held) / r.median / 1e9, b->held.floor * 1e3,
+           100.0 * b->held.floor / r.median, r.busy * 1e3, 100.0 * b->held.floor_busy / r.busy,
+           goal, b->checks ? (r.right ? "same" : "WRONG") : "-");
     (void)fflush(stdout);
     if (b->csv != NULL) {
         append_csv(b, job, &r);
@@ -163,12 +163,13 @@ static void set_option(const char *name, const char *text, bench *b, asked *a)
         }
     }
     if (strcmp(name, "--dtype") == 0) {
-        a->job.dtype = (kith_dtype)(1 + among(text, dtype_names + 1, 4));
+        a->job.dtype = (kin_select_type)(1 + among(text, dtype_names + 1, 4));
     } else if (strcmp(name, "--method") == 0) {
-        a->job.method = (kith_select_method)kith_select_method_parse(text);
-        if ((int)a->job.method < 0) {
+        const int32_t method = kith_select_method_parse(text);
+        if (method < 0) {
             bench_stop("unknown method:", text);
         }
+        a->job.method = kin_papers_select_method(method);
     } else if (strcmp(name, "--buffer") == 0) {
         a->job.buffer = (kith_select_buffer)among(text, buffers, 4);
     } else if (strcmp(name, "--group") == 0) {
@@ -217,10 +218,13 @@ static void open_machine(bench *b, const asked *a)
 int main(int argc, char **argv)
 {
     bench b = {.runs = 5, .checks = true};
-    asked a = {
-        .device = "cpu",
-        .job = {
-            .rows = 8192, .cols = 32768, .k = 32, .dtype = KITH_F32, .sample = 8, .sorted = true}};
+    asked a = {.device = "cpu",
+               .job = {.rows = 8192,
+                       .cols = 32768,
+                       .k = 32,
+                       .dtype = KIN_SELECT_F32,
+                       .sample = 8,
+                       .sorted = true}};
     for (int i = 1; i < argc; i++) {
         if (!is_switch(argv[i], &b, &a)) {
             if (i + 1 >= argc) {

@@ -124,7 +124,7 @@ static inline kith_ctx_params kith_ctx_params_default(void)
 {
     kith_ctx_params params;
     memset(&params, 0, sizeof params);
-    params.struct_size = (uint32_t)sizeof params;
+    params.struct_size = sizeof params;
     return params;
 }
 
@@ -254,7 +254,7 @@ static inline kith_result_meta kith_result_meta_default(void)
 {
     kith_result_meta meta;
     memset(&meta, 0, sizeof meta);
-    meta.struct_size = (uint32_t)sizeof meta;
+    meta.struct_size = sizeof meta;
     meta.recall = -1.0;
     return meta;
 }
@@ -278,19 +278,13 @@ typedef struct kith_neighbors {
 /* ---- 5. Exact search and graphs ------------------------------------------------------------- */
 
 enum {
-    KITH_INCLUDE_SELF = 1u << 0, /* graph: a point competes for its own list like any other */
-    KITH_NO_SYMMETRY = 1u << 1,  /* graph: compute every pair twice (for comparison) */
-    KITH_NO_SKIP = 1u << 2       /* do not skip tiles by their bounds (for comparison) */
+    KITH_INCLUDE_SELF = 1u << 0 /* graph: a point competes for its own list like any other */
 };
 
-/* How neighbours are found. The answers are the same bytes. */
-typedef enum kith_pipeline {
-    KITH_PIPELINE_FUSED = 0,  /* distances are compared where they are computed, not written */
-    KITH_PIPELINE_MATRIX = 1, /* they are written in batches, and the k smallest selected */
-    KITH_PIPELINE_HYBRID = 2  /* a GPU keeps of each row what is within the k-th of a sample; the
-                                 processor selects from it while the GPU is at the next rows, and
-                                 leaves as many rows to the GPU as it takes to end together */
-} kith_pipeline;
+/* How neighbours are found. FUSED: distances are compared where they are computed, not written.
+ * kith_papers.h has the other ways, for comparison: the answers are the same bytes. */
+typedef int32_t kith_pipeline;
+enum { KITH_PIPELINE_FUSED = 0 };
 
 /* By which engine, of kith_knn_exact, kith_graph_exact, kith_radius and kith_plan_exact. All are
  * exact, and the answers are the same bytes. The tree is for euclidean, sqeuclidean, manhattan and
@@ -305,18 +299,15 @@ typedef enum kith_method {
     KITH_METHOD_DESCENT = 3
 } kith_method;
 
-/* Methods of k-selection: for KITH_PIPELINE_MATRIX, and on their own in chapter 12. */
-typedef enum kith_select_method {
-    KITH_SELECT_AUTO = 0,          /* the fastest one here, by a measured table */
-    KITH_SELECT_SCAN = 1,          /* reads the row once, against a threshold from a sample */
-    KITH_SELECT_INSERTION = 2,     /* a sorted queue that is inserted into */
-    KITH_SELECT_HEAP = 3,          /* a binary heap with the worst on top */
-    KITH_SELECT_MERGE_QUEUE = 4,   /* sorted levels of m, m, 2m, 4m ..., merged when needed */
-    KITH_SELECT_QUICK = 5,         /* quick multi-select: partitions by votes of a warp */
-    KITH_SELECT_BITONIC = 6,       /* truncated bitonic sort */
-    KITH_SELECT_RADIX = 7,         /* histograms of digits, then one collection */
-    KITH_SELECT_THRESHOLD_HEAP = 8 /* prune by a sample's k-th, then a min-max heap */
-} kith_select_method;
+/* Methods of k-selection (chapter 12): NAME, number, name. kith_papers.h has more of them, for
+ * comparison; numbers are one sequence. 0 is the fastest one here, by a measured table. */
+#define KITH_SELECT_MAP(X)                                                               \
+    X(SCAN, 1, scan)   /* reads the row once, against a threshold from a sample */       \
+    X(QUICK, 2, quick) /* quick multi-select: partitions, on a GPU by votes of a warp */ \
+    X(RADIX, 3, radix) /* histograms of digits, then one collection */
+#define KITH_SELECT_NUMBER(NAME, number, name) KITH_SELECT_##NAME = number,
+typedef int32_t kith_select_method;
+enum { KITH_SELECT_MAP(KITH_SELECT_NUMBER) KITH_SELECT_AUTO = 0 };
 
 typedef struct kith_search_params {
     uint32_t struct_size; /* set by kith_search_params_default() */
@@ -328,12 +319,11 @@ typedef struct kith_search_params {
                                 (KITH_ID_NONE: none); NULL = nobody is excluded */
     kith_distance_fn custom; /* for KITH_CUSTOM */
     void *custom_arg;
-    kith_pipeline pipeline;    /* hybrid: where there is a GPU, else KITH_E_UNSUPPORTED */
-    kith_select_method select; /* for KITH_PIPELINE_MATRIX; 0 = the fastest */
+    kith_pipeline pipeline;    /* 0, or one of kith_papers.h */
+    kith_select_method select; /* for KITH_PIPELINE_MATRIX of kith_papers.h; 0 = the fastest */
     kith_method method;        /* tree: KITH_E_UNSUPPORTED in both directions at once, and of a
                                   corpus that was prepared without one */
-    int32_t sample; /* for KITH_PIPELINE_HYBRID: the sample of a row is this many times k columns,
-                       1 .. 1024; 0 = 32 k or a 16th of the columns, whichever is more */
+    int32_t sample;            /* for KITH_PIPELINE_HYBRID of kith_papers.h; else 0 */
     int32_t tree_height; /* of the tree that this call makes: 2^height leaves, of at least 16 rows
                             each, so at most log2(rows / 16), and 28; lower where rows are equal.
                             0 = the one that is fastest for so many columns */
@@ -347,7 +337,7 @@ static inline kith_search_params kith_search_params_default(void)
 {
     kith_search_params params;
     memset(&params, 0, sizeof params);
-    params.struct_size = (uint32_t)sizeof params;
+    params.struct_size = sizeof params;
     return params;
 }
 
@@ -404,7 +394,7 @@ static inline kith_corpus_params kith_corpus_params_default(void)
 {
     kith_corpus_params params;
     memset(&params, 0, sizeof params);
-    params.struct_size = (uint32_t)sizeof params;
+    params.struct_size = sizeof params;
     return params;
 }
 
@@ -461,7 +451,7 @@ static inline kith_radius_params kith_radius_params_default(void)
 {
     kith_radius_params params;
     memset(&params, 0, sizeof params);
-    params.struct_size = (uint32_t)sizeof params;
+    params.struct_size = sizeof params;
     return params;
 }
 
@@ -601,7 +591,7 @@ static inline kith_result_stream_params kith_result_stream_params_default(void)
 {
     kith_result_stream_params params;
     memset(&params, 0, sizeof params);
-    params.struct_size = (uint32_t)sizeof params;
+    params.struct_size = sizeof params;
     return params;
 }
 
@@ -751,7 +741,7 @@ static inline kith_predict_params kith_predict_params_default(void)
 {
     kith_predict_params params;
     memset(&params, 0, sizeof params);
-    params.struct_size = (uint32_t)sizeof params;
+    params.struct_size = sizeof params;
     return params;
 }
 

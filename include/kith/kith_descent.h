@@ -63,7 +63,7 @@ static inline kith_descent_params kith_descent_params_default(void)
 {
     kith_descent_params params;
     memset(&params, 0, sizeof params);
-    params.struct_size = (uint32_t)sizeof params;
+    params.struct_size = sizeof params;
     return params;
 }
 
@@ -153,7 +153,7 @@ static inline kith_graph_search_params kith_graph_search_params_default(void)
 {
     kith_graph_search_params params;
     memset(&params, 0, sizeof params);
-    params.struct_size = (uint32_t)sizeof params;
+    params.struct_size = sizeof params;
     return params;
 }
 
@@ -209,7 +209,7 @@ static inline kith_walks_params kith_walks_params_default(void)
 {
     kith_walks_params params;
     memset(&params, 0, sizeof params);
-    params.struct_size = (uint32_t)sizeof params;
+    params.struct_size = sizeof params;
     return params;
 }
 

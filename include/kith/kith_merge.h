@@ -97,7 +97,7 @@ static inline kith_remove_params kith_remove_params_default(void)
 {
     kith_remove_params params;
     memset(&params, 0, sizeof params);
-    params.struct_size = (uint32_t)sizeof params;
+    params.struct_size = sizeof params;
     return params;
 }
 

@@ -16,38 +16,30 @@ extern "C" {
 /* The k smallest (or largest) values of each row of a matrix, with their ids. Rows are ordered by
  * (value, id): equal values, 0 and -0 among them, stand by id, and NaN comes last whichever end is
  * asked for. What is returned is the value that was given, a zero as +0 and a NaN as the quiet one.
- * Every method (kith_select_method, chapter 5) gives the same bytes on every device. */
-
-/* How a queue (insertion, heap, merge_queue) gets its candidates. */
-typedef enum kith_select_buffer {
-    KITH_BUFFER_NONE = 0,  /* one by one */
-    KITH_BUFFER_PLAIN = 1, /* a small buffer a row, emptied when it is full */
-    KITH_BUFFER_FULL = 2,  /* one full buffer makes all rows of a warp empty theirs together */
-    KITH_BUFFER_SORTED = 3 /* and it is sorted first, so that the smallest tighten the threshold */
-} kith_select_buffer;
+ * Every method (KITH_SELECT_MAP, chapter 5) gives the same bytes on every device. */
 
 enum {
-    KITH_SELECT_LARGEST = 1u << 0,  /* the k largest, largest first */
-    KITH_SELECT_UNSORTED = 1u << 1, /* the same k, in any order */
-    KITH_SELECT_ALIGNED = 1u << 2   /* merge_queue: a merge of one row is made by its whole warp */
+    KITH_SELECT_LARGEST = 1u << 0, /* the k largest, largest first */
+    KITH_SELECT_UNSORTED = 1u << 1 /* the same k, in any order */
 };
+
+typedef int32_t kith_select_buffer; /* one of kith_papers.h */
 
 typedef struct kith_select_params {
     uint32_t struct_size; /* set by kith_select_params_default() */
     kith_select_method method;
-    int64_t k;      /* 1 .. cols; no default, 0 is an error */
-    uint32_t flags; /* KITH_SELECT_LARGEST ... */
-    kith_select_buffer buffer;
-    int32_t group;  /* insertion, heap, merge_queue: hierarchical partition, each node above this
-                       many  below it: 2, 4 or 8; 0 = without */
-    int32_t sample; /* threshold_heap: the sample is this many times k, 1 .. 1024; 0 = 8 */
+    int64_t k;                 /* 1 .. cols; no default, 0 is an error */
+    uint32_t flags;            /* KITH_SELECT_LARGEST ... */
+    kith_select_buffer buffer; /* of methods of kith_papers.h; others have none of the three */
+    int32_t group;
+    int32_t sample;
 } kith_select_params;
 
 static inline kith_select_params kith_select_params_default(void)
 {
     kith_select_params params;
     memset(&params, 0, sizeof params);
-    params.struct_size = (uint32_t)sizeof params;
+    params.struct_size = sizeof params;
     return params;
 }
 
@@ -70,7 +62,8 @@ typedef struct kith_selection {
     uint32_t *ids;
 } kith_selection;
 
-/* "auto" "scan" "insertion" ...; kith_select_method_parse gives -1 for what is no name. */
+/* "auto" "scan" "quick" ..., those of kith_papers.h among them; "unknown" for what is no method.
+ * kith_select_method_parse gives -1 for what is no name. */
 KITH_API const char *kith_select_method_name(kith_select_method method);
 KITH_API int32_t kith_select_method_parse(const char *name);
 

@@ -73,7 +73,7 @@ static inline kith_shard_params kith_shard_params_default(void)
 {
     kith_shard_params params;
     memset(&params, 0, sizeof params);
-    params.struct_size = (uint32_t)sizeof params;
+    params.struct_size = sizeof params;
     return params;
 }
 

@@ -77,6 +77,7 @@ _SIGNATURES: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "kith_result_free": (None, (_P,)),
     "kith_format_parse": (c.c_int, (c.c_char_p,)),
     "kith_select": (c.c_int, (_P, _P, _P, _P)),
+    "kith_select_method_name": (c.c_char_p, (c.c_int32,)),
     "kith_select_method_parse": (c.c_int32, (c.c_char_p,)),
     "kith_predict": (c.c_int, (_P, _P, _P, c.c_int64, _P, _P)),
     "kith_device_count": (c.c_int32, ()),

@@ -19,14 +19,19 @@ from ._typing import Bytes, Points, Whole
 _FLOATS = (1, 2, 3, BFLOAT16)
 
 
+def methods() -> list[str]:
+    """The names of all methods of selection, by their numbers."""
+    names: list[str] = []
+    while (name := lib.kith_select_method_name(len(names)).decode()) != "unknown":
+        names.append(name)
+    return names
+
+
 def select_params(k: Whole, largest: bool, sorted: bool, method: str) -> s.SelectParams:
     """kith_select_params from select_k's arguments."""
     number = lib.kith_select_method_parse(method.encode()) if isinstance(method, str) else -1
     if number < 0:
-        raise ValueError(
-            f"method is {method!r}, must be auto, scan, insertion, heap, merge_queue, quick, "
-            "bitonic, radix or threshold_heap"
-        )
+        raise ValueError(f"method is {method!r}, must be one of {', '.join(methods())}")
     flags = (s.SELECT_LARGEST if largest else 0) | (0 if sorted else s.SELECT_UNSORTED)
     return s.sized(s.SelectParams, method=number, k=whole(k, "k"), flags=flags)
 

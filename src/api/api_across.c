@@ -23,7 +23,7 @@ static kin_request request_of(const kith_ctx *ctx, const kith_matrix *rows,
     return (kin_request){
         .distance = {.metric = params->metric, .cols = rows->cols, .isa = ctx->isa},
         .k = params->k,
-        .pipeline = params->pipeline,
+        .pipeline = kin_pipeline_of(params->pipeline),
         .method = params->method,
         .tree_height = params->tree_height};
 }
@@ -51,7 +51,7 @@ static bool keys_win(const kin_request *request, double keys, const kith_matrix 
 {
     const double other = tree ? kin_tree_build_ns(large->rows, large->cols)
                               : kin_tree_screen_ns(request, large->rows, small);
-    return request->pipeline == KITH_PIPELINE_FUSED && request->method != KITH_METHOD_TREE &&
+    return request->pipeline == NULL && request->method != KITH_METHOD_TREE &&
            kin_exact_screens(&request->distance) && keys * kin_tree_key_ns(large->cols) < other;
 }
 

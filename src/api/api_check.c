@@ -2,6 +2,8 @@
 #include "api/api_check.h"
 
 #include "base/base_try.h"
+#include "papers/papers_pipeline.h"
+#include "papers/papers_select.h"
 
 enum { MOST_COLS = 1 << 20, MOST_SAMPLE = 1024 /* times k */ };
 static const int64_t MOST_ROWS = (int64_t)UINT32_MAX - 1;
@@ -136,16 +138,17 @@ static kith_status check_pipeline(kith_ctx *ctx, const kith_search_params *param
     const int select = (int)params->select;
     const int method = (int)params->method;
     KIN_TRY(kin_check_method(ctx, method));
-    if (pipeline < KITH_PIPELINE_FUSED || pipeline > KITH_PIPELINE_HYBRID) {
+    const kin_pipeline *known = NULL;
+    if (!kin_papers_pipeline(pipeline, &known)) {
         return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "pipeline is %d, which is no pipeline (use one of kith_pipeline)",
+                        "pipeline is %d, which is no pipeline (use 0, or one of kith_papers.h)",
                         pipeline);
     }
-    if (select < KITH_SELECT_AUTO || select > KITH_SELECT_THRESHOLD_HEAP) {
-        return kin_fail(
-            ctx, KITH_E_ARGUMENT,
-            "select is %d, which is no method of selection (use one of kith_select_method)",
-            select);
+    if (select != KITH_SELECT_AUTO && kin_papers_select_method(select) == NULL) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "select is %d, which is no method of selection (use one of "
+                        "KITH_SELECT_MAP)",
+                        select);
     }
     if (select != KITH_SELECT_AUTO && pipeline != KITH_PIPELINE_MATRIX) {
         return kin_fail(ctx, KITH_E_ARGUMENT,

@@ -17,20 +17,6 @@ static const char *const OF_GRAPH = "a point's own id does not count";
 static const char *const OF_SEARCH = "the corpus has no more rows";
 static const char *const OF_EXCLUDE = "the corpus has no more rows beside the excluded one";
 
-static kin_request request_of(const kith_search_params *params, const kin_distance *distance)
-{
-    return (kin_request){.distance = *distance,
-                         .k = params->k,
-                         .flags = params->flags,
-                         .exclude = params->exclude,
-                         .pipeline = params->pipeline,
-                         .select = params->select,
-                         .method = params->method,
-                         .sample = params->sample,
-                         .radius = params->radius,
-                         .tree_height = params->tree_height};
-}
-
 /* ---- Graph ---------------------------------------------------------------------------------- */
 
 kith_status kin_api_check_graph(kith_ctx *ctx, const kith_matrix *points,
@@ -48,7 +34,7 @@ kith_status kin_api_check_graph(kith_ctx *ctx, const kith_matrix *points,
                              self ? OF_SEARCH : OF_GRAPH, out, job->points.rows));
     KIN_TRY(kin_method_check_height(ctx, params.tree_height, job->points.rows));
     KIN_TRY(kin_check_radius(ctx, distance.metric, params.radius));
-    job->request = request_of(&params, &distance);
+    job->request = kin_api_request(&params, &distance);
     return KITH_OK;
 }
 
@@ -103,7 +89,7 @@ kith_status kin_api_check_queries(kith_ctx *ctx, const kith_matrix *corpus,
                              excludes ? OF_EXCLUDE : OF_SEARCH, out, job->queries.rows));
     KIN_TRY(kin_method_check_height(ctx, params->tree_height, corpus->rows));
     KIN_TRY(kin_check_radius(ctx, distance->metric, params->radius));
-    job->request = request_of(params, distance);
+    job->request = kin_api_request(params, distance);
     job->request.distance.isa = ctx->isa;
     return KITH_OK;
 }
@@ -150,7 +136,7 @@ static kith_status knn_on_cpu(kith_ctx *ctx, const kin_knn_job *job, const kith_
     if (!declined) {
         return KITH_OK;
     }
-    KIN_TRY(job->request.pipeline == KITH_PIPELINE_MATRIX
+    KIN_TRY(job->request.pipeline != NULL
                 ? kin_prepare_rows(ctx, &job->corpus, distance, "corpus", true, false, &prepared)
                 : kin_api_prepare(ctx, &job->corpus, "corpus", distance, &job->queries,
                                   job->request.k, &prepared));
@@ -247,7 +233,7 @@ static kith_status both(kith_ctx *ctx, const kith_matrix *a, const kith_matrix *
                         "exclude has no meaning in both directions at once (leave it out)");
     }
     KIN_TRY(kin_check_radius(ctx, distance.metric, params.radius));
-    kin_request request = request_of(&params, &distance);
+    kin_request request = kin_api_request(&params, &distance);
     memcpy(request.within, within, sizeof request.within);
     KIN_TRY(kin_method_refuse_tree(ctx, &request, "both directions at once have none"));
     KIN_TRY(kin_limit_begin(ctx, &request, ab, &there));

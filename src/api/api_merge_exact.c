@@ -18,6 +18,7 @@
 #include "api/api_bounds.h"
 #include "api/api_call.h"
 #include "api/api_merge.h"
+#include "api/api_pipeline.h"
 #include "api/api_sample.h"
 #include "base/base_mem.h"
 #include "base/base_size.h"
@@ -25,6 +26,7 @@
 #include "exact/exact_merge.h"
 #include "file/file_fingerprint.h"
 #include "host/host_threads.h"
+#include "kith/kith_papers.h"
 
 enum { SIDES = 2, ENTRIES_A_TASK = 1 << 16 };
 
@@ -88,7 +90,8 @@ static kith_status check(merging *m, const kith_matrix *points, int64_t first_ro
 
 static kith_status choose_device(merging *m)
 {
-    const kin_request request = {.distance = m->distance, .pipeline = m->params.pipeline};
+    const kin_request request = {.distance = m->distance,
+                                 .pipeline = kin_pipeline_of(m->params.pipeline)};
     const double pairs = (double)m->part[0].rows * (double)m->part[1].rows;
     m->knows = true;
     return is_one_sided(m) ? KITH_OK : kin_across_is_processors(m->ctx, &request, pairs, &m->knows);

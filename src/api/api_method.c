@@ -19,7 +19,7 @@ kith_status kin_method_check(kith_ctx *ctx, const kin_request *request)
                         "sqeuclidean, manhattan and chebyshev have; or use exact)",
                         kith_metric_name(request->distance.metric));
     }
-    if (request->pipeline != KITH_PIPELINE_FUSED) {
+    if (request->pipeline != NULL) {
         return kin_fail(ctx, KITH_E_ARGUMENT,
                         "method is tree, which has no pipelines matrix and hybrid (use exact, or "
                         "the pipeline fused)");
@@ -79,7 +79,7 @@ kith_status kin_method_enter(kith_ctx *ctx, const kin_request *request, const ki
 bool kin_method_takes_tree(const kin_request *request, const kith_matrix *corpus,
                            const kith_matrix *queries)
 {
-    if (request->method != KITH_METHOD_AUTO || request->pipeline != KITH_PIPELINE_FUSED) {
+    if (request->method != KITH_METHOD_AUTO || request->pipeline != NULL) {
         return request->method == KITH_METHOD_TREE;
     }
     const int64_t rows = queries != NULL ? queries->rows : corpus->rows;
@@ -97,7 +97,7 @@ bool kin_method_goes_twice(const kin_request *request, const kith_matrix *one,
 bool kin_method_takes_grove(const kin_request *request, const kith_matrix *corpus,
                             const kith_matrix *queries)
 {
-    if (request->method != KITH_METHOD_AUTO || request->pipeline != KITH_PIPELINE_FUSED) {
+    if (request->method != KITH_METHOD_AUTO || request->pipeline != NULL) {
         return request->method == KITH_METHOD_TREE;
     }
     return kin_grove_missing(request) == NULL && kin_grove_worth_trying(corpus, queries, request);

@@ -5,9 +5,10 @@
 #include "api/api_device.h"
 #include "api/api_limit.h"
 #include "api/api_method.h"
+#include "api/api_pipeline.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
-#include "exact/exact_plan.h"
+#include "exact/exact_request.h"
 #include "fused/fused_search.h"
 #include "grove/grove_search.h"
 #include "host/host_cpu.h"
@@ -102,10 +103,11 @@ static kith_status plan_gpu(kith_ctx *ctx, const kith_matrix *corpus, const kith
     return KITH_OK;
 }
 
-static const char *method_name(kith_pipeline pipeline, bool screens)
+static const char *method_name(const kin_request *request)
 {
-    static const char *const names[] = {NULL, "matrix", "hybrid"};
-    return names[pipeline] != NULL ? names[pipeline] : screens ? "screen" : "direct";
+    return request->pipeline != NULL               ? request->pipeline->name
+           : kin_exact_screens(&request->distance) ? "screen"
+                                                   : "direct";
 }
 
 /* What of a job's data may be asked. */
@@ -188,16 +190,7 @@ static kith_status plan_exact(kith_ctx *ctx, const kith_matrix *corpus, const ki
     KIN_TRY(check_k(ctx, &params, queries == NULL, matrix.rows));
     KIN_TRY(kin_method_check_height(ctx, params.tree_height, matrix.rows));
     KIN_TRY(kin_check_radius(ctx, distance.metric, params.radius));
-    const kin_request request = {.distance = distance,
-                                 .k = params.k,
-                                 .flags = params.flags,
-                                 .exclude = params.exclude,
-                                 .pipeline = params.pipeline,
-                                 .select = params.select,
-                                 .method = params.method,
-                                 .sample = params.sample,
-                                 .radius = params.radius,
-                                 .tree_height = params.tree_height};
+    const kin_request request = kin_api_request(&params, &distance);
     const int64_t rows = queries != NULL ? asked.rows : matrix.rows;
     const kith_matrix *other = queries != NULL ? &asked : NULL;
     KIN_TRY(kin_method_check(ctx, &request));
@@ -223,9 +216,7 @@ static kith_status plan_exact(kith_ctx *ctx, const kith_matrix *corpus, const ki
     const uint64_t limit = kin_limit_bytes(params.radius, rows, params.k);
     own.state_bytes = kin_size_add(own.state_bytes, limit);
     own.peak_bytes = kin_size_add(own.peak_bytes, limit);
-    (void)snprintf(own.method, sizeof own.method, "%s",
-                   by_tree ? "tree"
-                           : method_name(params.pipeline, kin_exact_job_screens(&request)));
+    (void)snprintf(own.method, sizeof own.method, "%s", by_tree ? "tree" : method_name(&request));
     memcpy(out, &own, own.struct_size < sizeof own ? own.struct_size : sizeof own);
     return KITH_OK;
 }

@@ -8,6 +8,7 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "host/host_cpu.h"
+#include "papers/papers_select.h"
 
 #include <stdio.h>
 
@@ -16,73 +17,73 @@ static const int64_t MOST_COLS = (int64_t)UINT32_MAX - 1;
 
 /* ---- Methods by name ------------------------------------------------------------------------ */
 
-static const char *const names[] = {
-    [KITH_SELECT_AUTO] = "auto",
-    [KITH_SELECT_SCAN] = "scan",
-    [KITH_SELECT_INSERTION] = "insertion",
-    [KITH_SELECT_HEAP] = "heap",
-    [KITH_SELECT_MERGE_QUEUE] = "merge_queue",
-    [KITH_SELECT_QUICK] = "quick",
-    [KITH_SELECT_BITONIC] = "bitonic",
-    [KITH_SELECT_RADIX] = "radix",
-    [KITH_SELECT_THRESHOLD_HEAP] = "threshold_heap",
-};
-enum { METHODS = sizeof names / sizeof names[0] };
-
-static bool is_method(kith_select_method method)
-{
-    return (int)method >= 0 && (int)method < METHODS;
-}
-
 const char *kith_select_method_name(kith_select_method method)
 {
-    return is_method(method) ? names[method] : "unknown";
+    const kin_select_method *known = kin_papers_select_method(method);
+    return method == KITH_SELECT_AUTO ? "auto" : known != NULL ? known->name : "unknown";
 }
 
 int32_t kith_select_method_parse(const char *name)
 {
-    for (int32_t i = 0; name != NULL && i < METHODS; i++) {
-        if (strcmp(name, names[i]) == 0) {
+    if (name != NULL && strcmp(name, "auto") == 0) {
+        return KITH_SELECT_AUTO;
+    }
+    const kin_select_method *known = NULL;
+    for (int32_t i = 1; name != NULL && (known = kin_papers_select_method(i)) != NULL; i++) {
+        if (strcmp(name, known->name) == 0) {
             return i;
         }
     }
     return -1;
 }
 
-static bool is_queue(kith_select_method method)
+/* "insertion, heap, merge_queue": those that have one of these switches. */
+static void list_with(uint32_t switches, char *list, size_t room)
 {
-    return method == KITH_SELECT_INSERTION || method == KITH_SELECT_HEAP ||
-           method == KITH_SELECT_MERGE_QUEUE;
+    const kin_select_method *known = NULL;
+    size_t used = 0;
+    for (int32_t i = 1; (known = kin_papers_select_method(i)) != NULL; i++) {
+        if ((known->switches & switches) != 0 && used < room) {
+            used += (size_t)snprintf(list + used, room - used, "%s%s", used > 0 ? ", " : "",
+                                     known->name);
+        }
+    }
 }
 
 /* ---- Parameters ----------------------------------------------------------------------------- */
 
+/* given: what of the switches `wanted` is not as it is without. */
+static kith_status check_switch(kith_ctx *ctx, const kith_select_params *params, uint32_t wanted,
+                                const char *given)
+{
+    const kin_select_method *known = kin_papers_select_method(params->method);
+    char list[128] = "";
+    if (known != NULL && (known->switches & wanted) != 0) {
+        return KITH_OK;
+    }
+    list_with(wanted, list, sizeof list);
+    return kin_fail(ctx, KITH_E_ARGUMENT,
+                    "%s, which the method %s does not have (it belongs to %s)", given,
+                    kith_select_method_name(params->method), list);
+}
+
 static kith_status check_switches(kith_ctx *ctx, const kith_select_params *params)
 {
-    const char *method = names[params->method];
-    if (params->buffer != KITH_BUFFER_NONE && !is_queue(params->method)) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "buffer is %d, which the method %s does not have (it belongs to "
-                        "insertion, heap and merge_queue)",
-                        (int)params->buffer, method);
+    char given[48];
+    if (params->buffer != KITH_BUFFER_NONE) {
+        (void)snprintf(given, sizeof given, "buffer is %d", (int)params->buffer);
+        KIN_TRY(check_switch(ctx, params, KITH_SWITCH_QUEUE, given));
     }
-    if (params->group != 0 && !is_queue(params->method)) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "group is %d, which the method %s does not have (it belongs to insertion, "
-                        "heap and merge_queue)",
-                        (int)params->group, method);
+    if (params->group != 0) {
+        (void)snprintf(given, sizeof given, "group is %d", (int)params->group);
+        KIN_TRY(check_switch(ctx, params, KITH_SWITCH_QUEUE, given));
     }
-    if ((params->flags & KITH_SELECT_ALIGNED) != 0 && params->method != KITH_SELECT_MERGE_QUEUE) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "flags has KITH_SELECT_ALIGNED, which the method %s does not have (it "
-                        "belongs to merge_queue)",
-                        method);
+    if ((params->flags & KITH_SELECT_ALIGNED) != 0) {
+        KIN_TRY(check_switch(ctx, params, KITH_SWITCH_ALIGNED, "flags has KITH_SELECT_ALIGNED"));
     }
-    if (params->sample != 0 && params->method != KITH_SELECT_THRESHOLD_HEAP) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "sample is %d, which the method %s does not have (it belongs to "
-                        "threshold_heap)",
-                        (int)params->sample, method);
+    if (params->sample != 0) {
+        (void)snprintf(given, sizeof given, "sample is %d", (int)params->sample);
+        KIN_TRY(check_switch(ctx, params, KITH_SWITCH_SAMPLE, given));
     }
     return KITH_OK;
 }
@@ -97,10 +98,10 @@ static kith_status check_params(kith_ctx *ctx, const kith_select_params *given,
                         "params is NULL or was not made by kith_select_params_default()");
     }
     memcpy(known, given, given->struct_size < sizeof *known ? given->struct_size : sizeof *known);
-    if (!is_method(known->method)) {
+    if (known->method != KITH_SELECT_AUTO && kin_papers_select_method(known->method) == NULL) {
         return kin_fail(
             ctx, KITH_E_ARGUMENT,
-            "method is %d, which is no method of selection (use one of kith_select_method)",
+            "method is %d, which is no method of selection (use one of KITH_SELECT_MAP)",
             (int)known->method);
     }
     KIN_TRY(kin_check_flags(ctx, known->flags, flags, "selection"));
@@ -211,7 +212,7 @@ static kith_status check_job(kith_ctx *ctx, const kith_values *values,
     kith_select_params params;
     KIN_TRY(check_params(ctx, given, &params));
     *job = (kin_select_job){.k = params.k,
-                            .method = params.method,
+                            .method = kin_papers_select_method(params.method),
                             .buffer = params.buffer,
                             .group = params.group,
                             .sample = params.sample != 0 ? params.sample : DEFAULT_SAMPLE,
@@ -223,7 +224,7 @@ static kith_status check_job(kith_ctx *ctx, const kith_values *values,
     job->ids = (const char *)values->ids;
     job->rows = values->rows;
     job->cols = values->cols;
-    job->dtype = values->dtype;
+    job->dtype = (kin_select_type)values->dtype;
     if (params.k < 1) {
         return kin_fail(ctx, KITH_E_ARGUMENT, "k is %lld, must be at least 1", (long long)params.k);
     }
@@ -244,7 +245,7 @@ kith_status kin_api_check_select(kith_ctx *ctx, const kith_values *values,
         return kin_fail(ctx, KITH_E_ARGUMENT, "out%s NULL (give room for values, ids, or both)",
                         out == NULL ? " is" : ".values and out.ids are");
     }
-    KIN_TRY(check_address(ctx, out->values, "out.values", kith_dtype_bytes(job->dtype)));
+    KIN_TRY(check_address(ctx, out->values, "out.values", kin_select_type_bytes(job->dtype)));
     KIN_TRY(check_address(ctx, out->ids, "out.ids", sizeof *out->ids));
     job->out_values = out->values;
     job->out_ids = out->ids;
@@ -259,7 +260,7 @@ kith_status kin_api_check_select_kth(kith_ctx *ctx, const kith_values *values,
     if (out == NULL && job->rows > 0) {
         return kin_fail(ctx, KITH_E_ARGUMENT, "out is NULL (give room for a value of each row)");
     }
-    KIN_TRY(check_address(ctx, out, "out", kith_dtype_bytes(job->dtype)));
+    KIN_TRY(check_address(ctx, out, "out", kin_select_type_bytes(job->dtype)));
     job->sorted = true; /* one value a row has but one order */
     job->out_kth = out;
     return KITH_OK;
@@ -272,8 +273,7 @@ void kin_api_select_report(kith_ctx *ctx, kin_select_side side, const kin_select
     kith_report *report = &ctx->report;
     report->exact = KITH_CERTIFIED;
     (void)snprintf(report->isa, sizeof report->isa, "%s", kin_isa_name(ctx->isa));
-    (void)snprintf(report->screen, sizeof report->screen, "%s",
-                   kith_select_method_name(kin_select_choose(side, job)));
+    (void)snprintf(report->screen, sizeof report->screen, "%s", kin_select_choose(side, job)->name);
 }
 
 static kith_status run(kith_ctx *ctx, const kin_select_job *job)

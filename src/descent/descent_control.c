@@ -4,7 +4,7 @@
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
-#include "exact/exact_plan.h"
+#include "exact/exact_request.h"
 #include "exact/exact_search.h"
 #include "host/host_threads.h"
 

@@ -9,7 +9,7 @@
 #include "descent/descent_relative.h"
 #include "descent/descent_round.h"
 #include "descent/descent_start.h"
-#include "exact/exact_plan.h"
+#include "exact/exact_request.h"
 #include "exact/exact_type.h"
 
 #include <math.h>

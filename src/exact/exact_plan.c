@@ -8,14 +8,14 @@
  * Limits. Which type a corpus of many points is rounded to depends on its values: the plan takes
  * the one that needs most.
  */
-#include "exact/exact_plan.h"
+#include "exact/exact_request.h"
 
 #include "base/base_size.h"
 #include "exact/exact_direct.h"
-#include "exact/exact_matrix.h"
 #include "exact/exact_order.h"
 #include "exact/exact_search.h"
 #include "exact/exact_type.h"
+#include "kith/kith_papers.h"
 
 typedef struct planning {
     const kith_matrix *corpus;
@@ -142,9 +142,9 @@ static void plan_all_pairs(planning *p)
         plan_rows(p, p->queries, true);
     }
     p->prepared = kin_layout_mark(&p->plan);
-    if (request->pipeline == KITH_PIPELINE_MATRIX) {
-        const uint64_t bytes = kin_matrix_bytes(request->k + 1, p->corpus->rows, asked->rows,
-                                                p->corpus->cols, p->threads);
+    if (request->pipeline != NULL && request->pipeline->bytes != NULL) {
+        const uint64_t bytes = request->pipeline->bytes(request->k + 1, p->corpus->rows,
+                                                        asked->rows, p->corpus->cols, p->threads);
         /* Its blocks are padded and carry their size. */
         kin_layout_alone(&p->plan, bytes, 1);
         kin_layout_alone(&p->plan, 2 + (uint64_t)p->threads, 8192);

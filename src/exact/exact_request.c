@@ -12,7 +12,12 @@ bool kin_exact_screens(const kin_distance *distance)
 
 bool kin_exact_job_screens(const kin_request *request)
 {
-    return request->pipeline == KITH_PIPELINE_FUSED && kin_exact_screens(&request->distance);
+    return request->pipeline == NULL && kin_exact_screens(&request->distance);
+}
+
+void kin_exact_note_pipeline(kith_ctx *ctx, const kin_pipeline *pipeline)
+{
+    (void)snprintf(ctx->report.screen, sizeof ctx->report.screen, "%s", pipeline->name);
 }
 
 void kin_exact_report(kith_ctx *ctx, const kin_prepared *corpus)

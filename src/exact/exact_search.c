@@ -6,12 +6,12 @@
 #include "base/base_try.h"
 #include "exact/exact_answer.h"
 #include "exact/exact_direct.h"
-#include "exact/exact_matrix.h"
 #include "exact/exact_order.h"
 #include "exact/exact_screen.h"
 #include "exact/exact_type.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
+#include "kith/kith_papers.h"
 
 enum { ROWS_A_TASK = 64 };
 /* A search takes as many queries at a time as keep their copies and lists within this. */
@@ -22,9 +22,8 @@ static kith_status run_all_pairs(kith_ctx *ctx, const kin_prepared *corpus,
                                  const kin_prepared *queries, const kin_request *request,
                                  const kith_neighbors *out)
 {
-    return request->pipeline == KITH_PIPELINE_MATRIX
-               ? kin_matrix_run(ctx, corpus, queries, request, out)
-               : kin_direct_run(ctx, corpus, queries, request, out);
+    return request->pipeline != NULL ? request->pipeline->run(ctx, corpus, queries, request, out)
+                                     : kin_direct_run(ctx, corpus, queries, request, out);
 }
 
 /* Ids that a list must hold: one more where one may be left out, never more than there are. */

@@ -18,7 +18,6 @@
 
 #include "base/base_size.h"
 #include "base/base_try.h"
-#include "fused/fused_hybrid.h"
 #include "fused/fused_pipeline.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
@@ -30,7 +29,6 @@ enum {
     MOST_STRIPE = 2048,
     LEAST_CHUNK = 4096,
     CHUNK_STEP = 32,
-    USUAL_SAMPLE = 8,                                /* of threshold_heap, times k */
     PICKED_BYTES = sizeof(double) + sizeof(uint32_t) /* of a selected key */
 };
 
@@ -49,8 +47,8 @@ typedef struct direct {
     shape shape;
     double *keys;
     int32_t *counts; /* of a stripe */
-    bool selects;    /* by `method`, from the keys of all rows */
-    kith_select_method method;
+    bool selects;    /* by the request's pipeline, from the keys of all rows */
+    const kin_request *request;
     double *picked; /* stripe x wanted */
     uint32_t *picked_ids;
 } direct;
@@ -183,12 +181,12 @@ static kith_status select_stripe(const direct *d, stripe s, kin_fused_pair *pair
                                        .rows = s.count,
                                        .columns = d->corpus->rows,
                                        .k = d->wanted,
-                                       .method = d->method,
+                                       .method = d->request->select,
                                        .values = d->picked,
                                        .ids = d->picked_ids,
                                        .pairs = pairs};
     KIN_TRY(compute_keys(d, s, 0, d->corpus->rows));
-    return kin_fused_pick(d->ctx, d->gpu, &picking);
+    return d->request->pipeline->fused->pick(d->ctx, d->gpu, &picking);
 }
 
 /* pairs: s.count x wanted. Every row of the corpus is a candidate, so all lists are full. */
@@ -266,23 +264,16 @@ static uint64_t matrix_bytes(int64_t wanted, int64_t k)
     return kin_size_add(answer_bytes(wanted, k), kin_size_mul((uint64_t)wanted, PICKED_BYTES));
 }
 
-uint64_t kin_fused_direct_matrix_bytes(const kin_gpu *gpu, const kin_request *request, int64_t rows,
-                                       int64_t corpus_rows, uint64_t scope)
+kin_fused_direct_size kin_fused_direct_picks(int64_t k, int64_t rows, int64_t corpus_rows,
+                                             uint64_t scope)
 {
-    const int64_t wanted = kin_min_i64(request->k + 1, corpus_rows);
-    const uint64_t a_query = matrix_bytes(wanted, request->k);
+    const int64_t wanted = kin_min_i64(k + 1, corpus_rows);
+    const uint64_t a_query = matrix_bytes(wanted, k);
     const shape s = shape_of(corpus_rows, rows, true, a_query, scope);
-    const kin_select_job job = {.stride_bytes = s.chunk * (int64_t)sizeof(double),
-                                .rows = s.stripe,
-                                .cols = corpus_rows,
-                                .k = wanted,
-                                .dtype = KITH_F64,
-                                .method = request->select,
-                                .sample = USUAL_SAMPLE,
-                                .sorted = true};
-    const uint64_t keys = kin_size_add(bytes_of(s, a_query), (uint64_t)rows * sizeof(uint32_t));
-    return s.chunk < corpus_rows ? keys
-                                 : kin_size_add(keys, kin_fused_scratch_bytes(gpu, &job, scope));
+    return (kin_fused_direct_size){
+        .rows = s.stripe,
+        .pitch = s.chunk,
+        .bytes = kin_size_add(bytes_of(s, a_query), (uint64_t)rows * sizeof(uint32_t))};
 }
 
 static kith_status make_answers(const direct *d, const kin_request *request, uint32_t place,
@@ -399,15 +390,15 @@ kith_status kin_fused_direct(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_rows *
                              const kin_fused_rows *queries, const kin_request *request,
                              uint32_t place, const kith_neighbors *out)
 {
-    if (request->pipeline == KITH_PIPELINE_HYBRID) {
-        return kin_fused_hybrid_keys(ctx, gpu, corpus, queries, request, place, out);
+    if (kin_fused_by_host(request)) {
+        return request->pipeline->fused->keys(ctx, gpu, corpus, queries, request, place, out);
     }
     const int64_t start = kin_clock_ns();
     const bool graph = corpus == queries;
     const bool leaves_own_out = graph && (request->flags & KITH_INCLUDE_SELF) == 0;
     const bool leaves_out = leaves_own_out || (!graph && request->exclude != NULL);
     const int64_t wanted = kin_min_i64(request->k + (leaves_out ? 1 : 0), corpus->rows);
-    const bool matrix = request->pipeline == KITH_PIPELINE_MATRIX;
+    const bool matrix = request->pipeline != NULL;
     const uint64_t a_query =
         matrix ? matrix_bytes(wanted, request->k) : answer_bytes(wanted, request->k);
     direct d = {.ctx = ctx,
@@ -417,7 +408,7 @@ kith_status kin_fused_direct(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_rows *
                 .wanted = wanted,
                 .shape = shape_of(corpus->rows, queries->rows, matrix || passes_of(wanted) > 1,
                                   a_query, kin_gpu_scope(gpu)),
-                .method = request->select};
+                .request = request};
     d.selects = matrix && d.shape.chunk >= corpus->rows;
     answers a = {.out = out,
                  .on_device = (place & KIN_FUSED_OUT_ON_DEVICE) != 0,
@@ -430,7 +421,7 @@ kith_status kin_fused_direct(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_rows *
     ctx->report.candidates = (double)corpus->rows;
     (void)snprintf(ctx->report.screen, sizeof ctx->report.screen, "direct");
     if (d.selects) {
-        kin_fused_pipeline_note(ctx, request->pipeline);
+        kin_exact_note_pipeline(ctx, request->pipeline);
     }
 done:
     free_answers(&d, &a);

@@ -25,8 +25,14 @@ kith_status kin_fused_direct_rows(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_r
 
 /* Device memory that kin_fused_direct takes at least beside the rows. */
 uint64_t kin_fused_direct_least_bytes(int64_t corpus_rows, int64_t k);
-/* And what it takes for the pipeline matrix, within that much scope. */
-uint64_t kin_fused_direct_matrix_bytes(const kin_gpu *gpu, const kin_request *request, int64_t rows,
-                                       int64_t corpus_rows, uint64_t scope);
+/* And what a pipeline that picks takes, beside its own scratch, within that much scope: keys of
+ * some rows at a time. Where the pitch is less than the corpus has rows, nothing is picked. */
+typedef struct kin_fused_direct_size {
+    int64_t rows;
+    int64_t pitch;
+    uint64_t bytes;
+} kin_fused_direct_size;
+kin_fused_direct_size kin_fused_direct_picks(int64_t k, int64_t rows, int64_t corpus_rows,
+                                             uint64_t scope);
 
 #endif

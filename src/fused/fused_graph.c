@@ -12,11 +12,11 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "fused/fused_direct.h"
-#include "fused/fused_hybrid.h"
 #include "fused/fused_pipeline.h"
 #include "fused/fused_side.h"
 #include "gpu/gpu_team.h"
 #include "host/host_clock.h"
+#include "kith/kith_papers.h"
 
 static bool leaves_own_out(const kin_request *request)
 {
@@ -30,9 +30,9 @@ static kith_status screen_graph(kin_fused_answers *a, kin_fused_prepared *points
 {
     kith_ctx *ctx = a->on.ctx;
     const int64_t k = kin_min_i64(a->wanted, points->groups.count);
-    const bool fused = request->pipeline == KITH_PIPELINE_FUSED;
-    if (request->pipeline == KITH_PIPELINE_HYBRID) {
-        return kin_fused_hybrid_run(a, points, points, worst, request);
+    const bool fused = request->pipeline == NULL;
+    if (kin_fused_by_host(request)) {
+        return request->pipeline->fused->answer(a, points, points, worst, request);
     }
     int64_t start = kin_clock_ns();
     kin_fused_work work = {.on = a->on,
@@ -49,7 +49,10 @@ static kith_status screen_graph(kin_fused_answers *a, kin_fused_prepared *points
     if (kin_fused_work_has_stages(&work)) {
         KIN_TRY_GOTO(status, kin_fused_runs_arrange(&work, points, KIN_FUSED_RUN), done);
     }
-    KIN_TRY_GOTO(status, kin_fused_pipeline_run(&work, request), done);
+    KIN_TRY_GOTO(status,
+                 request->pipeline != NULL ? request->pipeline->fused->fill(&work, request)
+                                           : kin_fused_work_run(&work),
+                 done);
     KIN_TRY_GOTO(status, kin_gpu_wait(ctx, a->on.gpu), done);
     ctx->report.seconds_screen += kin_clock_since(start);
     start = kin_clock_ns();
@@ -72,7 +75,7 @@ static kith_status graph_at_once(kith_ctx *ctx, kin_fused_corpus *corpus,
         .metric = request->distance.metric,
         .groups = &points->groups,
         .target = {.groups = &points->groups, .leaves_self_out = leaves, .out = out},
-        .by_host = request->pipeline == KITH_PIPELINE_HYBRID,
+        .by_host = kin_fused_by_host(request),
         .wanted = kin_min_i64(request->k + (leaves ? 1 : 0), points->groups.rows)};
     KIN_TRY(kin_fused_answers_make(&a, (place & KIN_FUSED_OUT_ON_DEVICE) != 0, false));
     kith_status status = KITH_OK;

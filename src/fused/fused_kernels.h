@@ -395,28 +395,6 @@ typedef struct kin_fused_within {
     uint64_t *count;
 } kin_fused_within;
 
-/* ---- Pipelines (fused_pipeline.cu) ----------------------------------------------------------- */
-
-/* Columns of a matrix of costs or keys at even strides: sample[r * columns + j] is what stands in
- * row r at j count / columns. columns <= count, so that no column is taken twice. */
-typedef struct kin_fused_sample {
-    const void *matrix;
-    int32_t words; /* of 32 bits, of a value: 1 or 2 */
-    int64_t rows;
-    int64_t pitch;
-    int64_t count;
-    void *sample;
-    int64_t columns;
-} kin_fused_sample;
-
-/* pairs[i] = (keys[i], ids[i]) */
-typedef struct kin_fused_join {
-    const double *keys;
-    const uint32_t *ids;
-    int64_t count;
-    kin_fused_pair *pairs;
-} kin_fused_join;
-
 /* ---- The table ------------------------------------------------------------------------------- */
 
 typedef struct kin_fused_kernels {
@@ -444,8 +422,6 @@ typedef struct kin_fused_kernels {
     int (*best)(kin_gpu_stream *stream, const kin_fused_best *job);
     int (*hits)(kin_gpu_stream *stream, const kin_fused_hits *job);
     int (*within)(kin_gpu_stream *stream, const kin_fused_within *job);
-    int (*sample)(kin_gpu_stream *stream, const kin_fused_sample *job);
-    int (*join)(kin_gpu_stream *stream, const kin_fused_join *job);
 } kin_fused_kernels;
 
 #endif

@@ -46,10 +46,6 @@ int kin_fused_launch_best(kin_gpu_stream *stream, const kin_fused_best *job);
 int kin_fused_launch_hits(kin_gpu_stream *stream, const kin_fused_hits *job);
 int kin_fused_launch_within(kin_gpu_stream *stream, const kin_fused_within *job);
 
-/* fused_pipeline.cu */
-int kin_fused_launch_sample(kin_gpu_stream *stream, const kin_fused_sample *job);
-int kin_fused_launch_join(kin_gpu_stream *stream, const kin_fused_join *job);
-
 } /* extern "C" */
 
 #endif

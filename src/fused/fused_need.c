@@ -22,10 +22,10 @@
 
 #include "fused/fused_answer.h"
 #include "fused/fused_direct.h"
-#include "fused/fused_hybrid_size.h"
 #include "fused/fused_pipeline.h"
 #include "fused/fused_prepare.h"
 #include "gpu/gpu_team.h"
+#include "kith/kith_papers.h"
 
 /* ---- Which way ------------------------------------------------------------------------------- */
 
@@ -43,7 +43,7 @@ bool kin_fused_screens(const kin_request *request, int64_t corpus_rows, int64_t 
         kin_size_mul(kin_size_mul((uint64_t)corpus_rows, (uint64_t)query_rows),
                      (uint64_t)request->distance.cols);
     return kin_exact_screens(&request->distance) && request->k <= MOST_K &&
-           (products > (uint64_t)FEW_PRODUCTS || request->pipeline != KITH_PIPELINE_FUSED);
+           (products > (uint64_t)FEW_PRODUCTS || request->pipeline != NULL);
 }
 
 bool kin_fused_team_searches(const kin_gpu *gpu, int64_t queries, uint32_t place)
@@ -56,7 +56,7 @@ bool kin_fused_team_graphs(const kin_gpu *gpu, const kith_matrix *points,
 {
     return (place & KIN_FUSED_DATA_ON_DEVICE) == 0 &&
            kin_gpu_team_takes(gpu, points->rows, KIN_FUSED_TEAM_ROWS) &&
-           request->pipeline == KITH_PIPELINE_FUSED && (request->flags & KITH_NO_SYMMETRY) == 0 &&
+           request->pipeline == NULL && (request->flags & KITH_NO_SYMMETRY) == 0 &&
            kin_fused_screens(request, points->rows, points->rows);
 }
 
@@ -77,24 +77,19 @@ static kin_fused_prepared_need corpus_need(const needing *n, int64_t rows)
                                     true);
 }
 
-/* What a pipeline holds beside corpus, queries and answers. */
+/* What is held beside corpus, queries and answers. */
 static uint64_t working_bytes(const kin_fused_meeting *m, int64_t count, uint64_t room)
 {
     const kin_request *request = m->request;
     const int64_t cols = m->corpus_rows;
     const uint64_t solving = kin_fused_direct_least_bytes(cols, request->k);
-    switch (request->pipeline) {
-    case KITH_PIPELINE_MATRIX:
-        return m->screens ? kin_fused_pipeline_bytes(m->gpu, request, count, cols, room)
-                          : kin_size_add(solving, kin_fused_direct_matrix_bytes(m->gpu, request,
-                                                                                count, cols, room));
-    case KITH_PIPELINE_HYBRID:
-        return m->screens ? kin_fused_hybrid_bytes(request, count, cols, room)
-                          : kin_size_add(solving, kin_fused_hybrid_keys_bytes(m->gpu, request,
-                                                                              count, cols, room));
-    default:
+    if (request->pipeline == NULL) {
         return m->screens ? kin_fused_work_bytes(count, cols, request->k + 1, room) : solving;
     }
+    const kin_fused_pipeline *other = request->pipeline->fused;
+    return m->screens
+               ? other->bytes(m->gpu, request, count, cols, room)
+               : kin_size_add(solving, other->keys_bytes(m->gpu, request, count, cols, room));
 }
 
 uint64_t kin_fused_stripe_bytes(const kin_fused_meeting *m, int64_t count, uint64_t room)
@@ -106,10 +101,9 @@ uint64_t kin_fused_stripe_bytes(const kin_fused_meeting *m, int64_t count, uint6
                                                       m->corpus_dtype, m->place, false)
                                  .most;
     const uint64_t working = working_bytes(m, count, room);
-    /* The host writes the answers of hybrid; the device has ids that are left out. */
-    const uint64_t answers = m->request->pipeline == KITH_PIPELINE_HYBRID
-                                 ? (uint64_t)count * 2 * sizeof(uint32_t)
-                                 : kin_fused_answers_bytes(count, k);
+    /* Where the host writes them, the device has ids that are left out. */
+    const uint64_t answers = kin_fused_by_host(m->request) ? (uint64_t)count * 2 * sizeof(uint32_t)
+                                                           : kin_fused_answers_bytes(count, k);
     return kin_size_add(kin_size_add(queries, working), answers);
 }
 
@@ -287,9 +281,9 @@ kin_fused_need kin_fused_plan_need(const kith_matrix *corpus, const kith_matrix 
     if (need.whole_bytes > budget) {
         cut(&n, budget, &need);
     }
-    if (request->pipeline == KITH_PIPELINE_HYBRID) {
-        need.host_bytes = kin_fused_hybrid_host_bytes(request, n.screens, n.queries->rows,
-                                                      corpus->rows, budget, threads);
+    if (request->pipeline != NULL && request->pipeline->fused->host_bytes != NULL) {
+        need.host_bytes = request->pipeline->fused->host_bytes(request, n.screens, n.queries->rows,
+                                                               corpus->rows, budget, threads);
     }
     return need;
 }

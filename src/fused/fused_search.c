@@ -52,7 +52,7 @@ static kith_status ask(kith_ctx *ctx, const kin_fused_corpus *corpus, const kin_
         KIN_TRY(corpus_for(ctx, corpus, queries, request->k, &again));
     }
     const kin_fused_corpus *use = again != NULL ? again : corpus;
-    if (screens && request->pipeline == KITH_PIPELINE_FUSED) {
+    if (screens && request->pipeline == NULL) {
         KIN_TRY_GOTO(status, kin_fused_batch_search(ctx, use, query, &done), done);
     }
     if (done) {

@@ -4,10 +4,10 @@
 #include "base/base_mem.h"
 #include "base/base_try.h"
 #include "fused/fused_direct.h"
-#include "fused/fused_hybrid.h"
 #include "fused/fused_pipeline.h"
 #include "gpu/gpu_ahead.h"
 #include "host/host_clock.h"
+#include "kith/kith_papers.h"
 
 kith_neighbors kin_fused_rows_of(const kith_neighbors *out, int64_t first, int64_t count)
 {
@@ -35,12 +35,13 @@ kith_status kin_fused_screen_side(kin_fused_answers *a, const kin_fused_corpus *
 {
     kith_ctx *ctx = a->on.ctx;
     const int64_t k = kin_min_i64(a->wanted, corpus->prepared.groups.count);
-    if (request->pipeline == KITH_PIPELINE_HYBRID) {
-        return kin_fused_hybrid_run(a, queries, &corpus->prepared, corpus->worst, request);
+    if (kin_fused_by_host(request)) {
+        return request->pipeline->fused->answer(a, queries, &corpus->prepared, corpus->worst,
+                                                request);
     }
     int64_t start = kin_clock_ns();
     kin_fused_home *homes = NULL;
-    if (request->pipeline == KITH_PIPELINE_FUSED &&
+    if (request->pipeline == NULL &&
         kin_fused_wants_homes(queries->set.points, corpus->prepared.set.points, k)) {
         KIN_TRY(kin_fused_prepared_order(&a->on, &corpus->prepared, queries, &homes));
     }
@@ -57,7 +58,10 @@ kith_status kin_fused_screen_side(kin_fused_answers *a, const kin_fused_corpus *
     const int32_t capacity = kin_fused_search_capacity(queries->set.points, work.cols.points, k,
                                                        kin_gpu_scope(a->on.gpu));
     KIN_TRY_GOTO(status, kin_fused_work_make(&work, k, capacity), done);
-    KIN_TRY_GOTO(status, kin_fused_pipeline_run(&work, request), done);
+    KIN_TRY_GOTO(status,
+                 request->pipeline != NULL ? request->pipeline->fused->fill(&work, request)
+                                           : kin_fused_work_run(&work),
+                 done);
     KIN_TRY_GOTO(status, kin_gpu_wait(ctx, a->on.gpu), done);
     ctx->report.seconds_screen += kin_clock_since(start);
     start = kin_clock_ns();
@@ -136,7 +140,7 @@ static kith_status screen_stripe(const searching *s, kin_fused_prepared *queries
         .groups = groups,
         .target = {.groups = &queries->groups, .exclude = request->exclude, .out = out},
         .exclude_on_device = (place & KIN_FUSED_DATA_ON_DEVICE) != 0,
-        .by_host = request->pipeline == KITH_PIPELINE_HYBRID,
+        .by_host = kin_fused_by_host(request),
         .wanted = kin_min_i64(request->k + (leaves_out ? 1 : 0), groups->rows)};
     KIN_TRY(kin_fused_answers_make(&a, (place & KIN_FUSED_OUT_ON_DEVICE) != 0, false));
     kith_status status = KITH_OK;

@@ -58,8 +58,6 @@ static constexpr kin_fused_kernels make_table()
     table.best = kin_fused_launch_best;
     table.hits = kin_fused_launch_hits;
     table.within = kin_fused_launch_within;
-    table.sample = kin_fused_launch_sample;
-    table.join = kin_fused_launch_join;
     return table;
 }
 

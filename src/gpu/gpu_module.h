@@ -18,7 +18,7 @@ extern "C" {
 #define KIN_GPU_LIBRARY "libkith_cuda.so"
 #define KIN_GPU_SYMBOL "kith_cuda_module"
 /* Rises with every change of this header or of a table that it names. */
-enum { KIN_GPU_VERSION = 6 };
+enum { KIN_GPU_VERSION = 7 };
 
 /* Numbers of the CUDA runtime that libkith answers by itself. */
 enum {
@@ -100,15 +100,17 @@ struct kin_fused_kernels;   /* fused/fused_kernels.h */
 struct kin_select_kernels;  /* select/select_kernels.h */
 struct kin_grove_kernels;   /* grove/grove_kernels.h */
 struct kin_cascade_kernels; /* cascade/cascade_kernels.h */
+struct kin_papers_kernels;  /* papers/papers_kernels.h */
 
 typedef struct kin_gpu_module {
     uint32_t version; /* KIN_GPU_VERSION; stands first in every version */
     uint32_t bytes;   /* sizeof(kin_gpu_module) */
     const kin_gpu_ops *ops;
     const struct kin_fused_kernels *fused;
-    const struct kin_select_kernels *select;
+    const struct kin_select_kernels *select; /* an array: a method's are at its number */
     const struct kin_grove_kernels *grove;
     const struct kin_cascade_kernels *cascade;
+    const struct kin_papers_kernels *papers;
 } kin_gpu_module;
 
 #if defined(__cplusplus)

@@ -4,14 +4,28 @@
 #include "fused/fused_kernels.h"
 #include "gpu/gpu_ops.cuh"
 #include "grove/grove_kernels.h"
-#include "select/select_kernels.h"
+#include "papers/papers_kernels.h"
+#include "papers/papers_launch.cuh"
 
 extern "C" const kin_fused_kernels kin_fused_table;     /* fused/fused_table.cu */
-extern "C" const kin_select_kernels kin_select_table;   /* select/select_table.cu */
 extern "C" const kin_grove_kernels kin_grove_table;     /* grove/grove_table.cu */
 extern "C" const kin_cascade_kernels kin_cascade_table; /* cascade/cascade_table.cu */
+extern "C" const kin_papers_kernels kin_papers_table;   /* papers/papers_pipeline.cu */
+
+/* AUTO, which is none, ours, and the papers': in the order of their numbers. */
+#define SELECT(NAME, number, name) {kin_select_##name##_scratch, kin_select_##name##_launch},
+#define PAPERS(NAME, number, name, switches) \
+    {kin_papers_##name##_scratch, kin_papers_##name##_launch},
+static const kin_select_kernels select_table[] = {
+    {NULL, NULL}, KITH_SELECT_MAP(SELECT) KITH_PAPERS_SELECT_MAP(PAPERS)};
+#define PLACE(NAME, ...) PLACE_##NAME,
+enum { KITH_SELECT_MAP(PLACE) KITH_PAPERS_SELECT_MAP(PLACE) };
+#define IN_ORDER(NAME, ...) \
+    static_assert((int)PLACE_##NAME + 1 == (int)KITH_SELECT_##NAME, "numbers are one sequence");
+KITH_SELECT_MAP(IN_ORDER)
+KITH_PAPERS_SELECT_MAP(IN_ORDER)
 
 extern "C" __attribute__((visibility("default"))) const kin_gpu_module kith_cuda_module;
 const kin_gpu_module kith_cuda_module = {
-    KIN_GPU_VERSION,   sizeof(kin_gpu_module), &kin_gpu_cuda_ops, &kin_fused_table,
-    &kin_select_table, &kin_grove_table,       &kin_cascade_table};
+    KIN_GPU_VERSION, sizeof(kin_gpu_module), &kin_gpu_cuda_ops,  &kin_fused_table,
+    select_table,    &kin_grove_table,       &kin_cascade_table, &kin_papers_table};

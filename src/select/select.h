@@ -11,13 +11,31 @@
  *   aliases  outputs overlap neither each other nor the input
  *
  * Who may call what: api/ and the engines call kin_select_host and kin_select_device; methods are
- * reached through select_body.h (processor) and select_kernels.h (GPU) alone. */
+ * reached through select_body.h (processor) and select_kernels.h (GPU) alone.
+ *
+ * A new method is a row of KITH_SELECT_MAP (kith.h) or of KITH_PAPERS_SELECT_MAP (kith_papers.h), a
+ * body kin_select_NAME, or kin_papers_NAME, and a launch of that name. Names, numbers, lists in
+ * messages and bounds of loops come from the row. */
 #ifndef KIN_SELECT_SELECT_H
 #define KIN_SELECT_SELECT_H
 
 #include "base/base_ctx.h"
+#include "select/select_word.h"
 
 struct kin_gpu; /* gpu/gpu.h; whoever selects on the processor needs to know no more of it */
+
+struct kin_select_body; /* select_body.h */
+
+typedef struct kin_select_method {
+    kith_select_method number; /* of the public header, and the place of its launches in the table
+                                  of a module */
+    const char *name;
+    uint32_t switches; /* KITH_SWITCH_... of kith_papers.h */
+    const struct kin_select_body *(*body)(kin_isa isa);
+} kin_select_method;
+
+/* Ours; NULL where the number is none of them. */
+const kin_select_method *kin_select_method_of(kith_select_method number);
 
 typedef struct kin_select_job {
     const char *values;
@@ -27,8 +45,8 @@ typedef struct kin_select_job {
     int64_t rows;
     int64_t cols;
     int64_t k;
-    kith_dtype dtype;          /* KITH_F32, F64, F16, BF16 */
-    kith_select_method method; /* AUTO: kin_select_choose decides */
+    kin_select_type dtype;
+    const kin_select_method *method; /* NULL: kin_select_choose decides */
     kith_select_buffer buffer;
     int32_t group;  /* 0, 2, 4, 8 */
     int32_t sample; /* threshold_heap: times k, at least 1 */
@@ -42,9 +60,8 @@ typedef struct kin_select_job {
 
 typedef enum kin_select_side { KIN_SELECT_ON_CPU = 0, KIN_SELECT_ON_CUDA = 1 } kin_select_side;
 
-/* The method that AUTO stands for; any other is its own. Never AUTO. By the table of
- * select_tune.inc. */
-kith_select_method kin_select_choose(kin_select_side side, const kin_select_job *job);
+/* The job's method; where it names none, ours for such a job, by the table of select_tune.inc. */
+const kin_select_method *kin_select_choose(kin_select_side side, const kin_select_job *job);
 
 /* All memory is the host's. Rows are dealt to the threads of ctx; few long rows are cut, and what
  * the cuts give is selected from once more. KITH_E_MEMORY, E_LIMIT, E_CANCELLED. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What a method of selection on the processor is: it sees one run of one row and gives words.
  *
- * Each method has a body for words of 64 and of 128 bits, generated from one text (select_x.c
- * includes select_x_body.inc twice: WORD, NAME). */
+ * Each method has a body for words of 64 and of 128 bits, generated from one text: select_twice.inc
+ * reads it once a width. */
 #ifndef KIN_SELECT_BODY_H
 #define KIN_SELECT_BODY_H
 
@@ -15,7 +15,7 @@ typedef struct kin_run {
     const uint32_t *ids; /* of place `first`, or NULL: ids are first, first + 1 ... */
     int64_t first;
     int64_t count;
-    kith_dtype dtype;
+    kin_select_type dtype;
     bool largest;
 } kin_run;
 
@@ -32,20 +32,11 @@ typedef struct kin_select_body {
     void (*select)(const kin_select_job *job, const kin_run *run, void *scratch, void *out);
 } kin_select_body;
 
-/* select_insertion.c, select_heap.c, select_merge_queue.c: switches buffer, group (and aligned,
- * which means nothing where a row has one thread). */
-extern const kin_select_body kin_select_insertion;
-extern const kin_select_body kin_select_heap;
-extern const kin_select_body kin_select_merge_queue;
-/* select_quick.c, select_bitonic.c, select_radix.c, select_threshold_heap.c */
-extern const kin_select_body kin_select_quick;
-extern const kin_select_body kin_select_bitonic;
-extern const kin_select_body kin_select_radix;
-extern const kin_select_body kin_select_threshold_heap;
-/* select_scan.c: by the best of select_scan_portable.c, _avx2.c, _avx512.c that isa includes. */
-const kin_select_body *kin_select_scan_for(kin_isa isa);
-
-/* The table of all of them; `method` is not AUTO. */
-const kin_select_body *kin_select_body_for(kin_isa isa, kith_select_method method);
+/* The body of each method on a machine: select_quick.c, select_radix.c, and select_scan.c with
+ * select_scan_portable.c, _avx2.c, _avx512.c. */
+#define KIN_SELECT_DECLARE(NAME, number, name) \
+    const kin_select_body *kin_select_##name(kin_isa isa);
+KITH_SELECT_MAP(KIN_SELECT_DECLARE)
+#undef KIN_SELECT_DECLARE
 
 #endif

@@ -1,9 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Which method AUTO stands for: the first row of the table of that side whose class holds the job.
- * Rows of a class go by rising width of values, length of rows, k; the last of each is unbounded.
- */
-#include "select/select.h"
-#include "select/select_word.h"
+ * Our methods of selection, and which of them is taken where none is named: the first row of the
+ * table of that side whose class holds the job. Rows of a class go by rising width of values,
+ * length of rows, k; the last of each is unbounded. */
+#include "select/select_body.h"
+
+#define ROW(NAME, number, name) [number] = {number, #name, 0, kin_select_##name},
+static const kin_select_method methods[] = {KITH_SELECT_MAP(ROW)};
+#undef ROW
+enum { METHODS = sizeof methods / sizeof methods[0] };
+
+const kin_select_method *kin_select_method_of(kith_select_method number)
+{
+    return number >= 0 && number < METHODS && methods[number].name != NULL ? &methods[number]
+                                                                           : NULL;
+}
 
 typedef struct rule {
     kin_select_side side;
@@ -21,18 +31,18 @@ static const rule rules[] = {
 #include "select/select_tune.inc"
 };
 
-kith_select_method kin_select_choose(kin_select_side side, const kin_select_job *job)
+const kin_select_method *kin_select_choose(kin_select_side side, const kin_select_job *job)
 {
-    if (job->method != KITH_SELECT_AUTO) {
+    if (job->method != NULL) {
         return job->method;
     }
-    const int32_t bits = job->dtype == KIN_SELECT_U32 ? 32 : 8 * kith_dtype_bytes(job->dtype);
+    const int32_t bits = 8 * kin_select_type_bytes(job->dtype);
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         const rule *r = &rules[i];
         if (r->side == side && r->bits == bits && job->cols <= r->most_cols &&
             job->k <= r->most_k) {
-            return r->method;
+            return kin_select_method_of(r->method);
         }
     }
-    return KITH_SELECT_SCAN;
+    return kin_select_method_of(KITH_SELECT_SCAN);
 }

@@ -22,7 +22,7 @@ static const uint64_t BATCH_BYTES = (uint64_t)256 << 20;
 typedef struct device_work {
     kith_ctx *ctx;
     kin_gpu *gpu;
-    kin_select_job job; /* method is not AUTO */
+    kin_select_job job; /* with a method */
     int64_t value_bytes;
 } device_work;
 
@@ -46,7 +46,7 @@ static kin_select_task task_of(const kin_select_job *job)
                              .cols = job->cols,
                              .k = job->k,
                              .dtype = job->dtype,
-                             .method = job->method,
+                             .method = job->method->number,
                              .buffer = job->buffer,
                              .group = job->group,
                              .sample = job->sample,
@@ -67,7 +67,7 @@ static char *moved(void *base, int64_t bytes)
 
 static kith_status select_now(const device_work *w, kin_select_task *task)
 {
-    const kin_select_kernels *kernels = w->gpu->module->select;
+    const kin_select_kernels *kernels = &w->gpu->module->select[task->method];
     task->scratch_bytes = kernels->scratch(w->gpu->stream, task);
     if (task->scratch_bytes > 0) {
         KIN_TRY(kin_gpu_alloc(w->ctx, w->gpu, &task->scratch, task->scratch_bytes, 1,
@@ -262,8 +262,8 @@ static kith_status merge_pieces(const device_work *w, const pieces *p, int64_t r
 {
     const kin_select_job *all = &w->job;
     kin_select_job job = *all;
-    job.method = KITH_SELECT_SCAN;
-    job.buffer = KITH_BUFFER_NONE;
+    job.method = kin_select_method_of(KITH_SELECT_SCAN);
+    job.buffer = 0;
     job.group = 0;
     job.aligned = false;
     job.values = p->values;
@@ -340,9 +340,10 @@ static kith_status select_here(const device_work *w)
 
 uint64_t kin_select_device_scratch(const kin_gpu *gpu, const kin_select_job *job)
 {
-    kin_select_task task = task_of(job);
-    task.method = kin_select_choose(KIN_SELECT_ON_CUDA, job);
-    return gpu->module->select->scratch(gpu->stream, &task);
+    kin_select_job known = *job;
+    known.method = kin_select_choose(KIN_SELECT_ON_CUDA, job);
+    const kin_select_task task = task_of(&known);
+    return gpu->module->select[task.method].scratch(gpu->stream, &task);
 }
 
 kith_status kin_select_device(kith_ctx *ctx, kin_gpu *gpu, const kin_select_job *job,
@@ -350,7 +351,7 @@ kith_status kin_select_device(kith_ctx *ctx, kin_gpu *gpu, const kin_select_job 
 {
     device_work w = {.ctx = ctx, .gpu = gpu, .job = *job};
     w.job.method = kin_select_choose(KIN_SELECT_ON_CUDA, job);
-    w.value_bytes = job->dtype == KIN_SELECT_U32 ? 4 : kith_dtype_bytes(job->dtype);
+    w.value_bytes = kin_select_type_bytes(job->dtype);
     if (job->rows == 0) {
         return KITH_OK;
     }

@@ -61,7 +61,7 @@ static kin_word128 word_at(const host *h, const char *words, int64_t at)
 static void write_value(const host *h, const char *words, int64_t at, void *values, int64_t to)
 {
     const kin_word128 word = word_at(h, words, at);
-    if (h->job.dtype == KITH_F64) {
+    if (h->job.dtype == KIN_SELECT_F64) {
         kin_word128_value(word, h->job.largest, values, to);
     } else {
         kin_word64_value((kin_word64)word, h->job.dtype, h->job.largest, values, to);
@@ -93,7 +93,7 @@ static kin_run run_of(const host *h, int64_t row, int64_t first, int64_t count)
     const kin_select_job *job = &h->job;
     const char *ids = job->ids == NULL ? NULL : job->ids + row * job->ids_stride_bytes;
     return (kin_run){.values = job->values + row * job->stride_bytes +
-                               first * kith_dtype_bytes(job->dtype),
+                               first * kin_select_type_bytes(job->dtype),
                      .ids = ids == NULL ? NULL : (const uint32_t *)(const void *)ids + first,
                      .first = first,
                      .count = count,
@@ -212,7 +212,7 @@ kith_status kin_select_host(kith_ctx *ctx, const kin_select_job *job)
     host h = {.ctx = ctx, .job = *job, .word_bytes = kin_word_bytes(job->dtype)};
     kith_status status = KITH_OK;
     h.job.method = kin_select_choose(KIN_SELECT_ON_CPU, job);
-    h.body = kin_select_body_for(ctx->isa, h.job.method);
+    h.body = h.job.method->body(ctx->isa);
     h.run = run_values(ctx, job);
     int64_t count = 0;
     if (h.run == job->cols) {

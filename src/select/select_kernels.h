@@ -3,15 +3,17 @@
  * Read by host and device compilers. Every launch is asynchronous, returns 0 or an error of the
  * CUDA runtime, allocates nothing and waits for nothing.
  *
- *   select      one batch of rows by the method that task->method names (never AUTO), all memory
- *               the device's. Rows are virtual where a method cuts them; nobody outside sees it
+ * A module has an array of them, each method's at its number; those without one are NULL.
+ *
+ *   select      one batch of rows, all memory the device's. Rows are virtual where a method cuts
+ *               them; nobody outside sees it
  *   scratch     bytes of task->scratch that select wants for this task; 0 is a possible answer. It
  *               grows at most linearly with task->rows, so that half the rows want about half
  */
 #ifndef KIN_SELECT_KERNELS_H
 #define KIN_SELECT_KERNELS_H
 
-#include "kith/kith.h"
+#include "select/select_word.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,7 +33,7 @@ typedef struct kin_select_task {
     int64_t cols;
     int64_t k; /* 1 .. cols */
     uint32_t first_id;
-    kith_dtype dtype;
+    kin_select_type dtype;
     kith_select_method method;
     kith_select_buffer buffer;
     int32_t group;

@@ -46,17 +46,18 @@ LOAD_INLINE void load_ids(const kin_run *run, int64_t at, int64_t count, uint32_
 }
 
 /* count <= LANES places. */
-LOAD_INLINE void load_chunk64(const kin_run *run, kith_dtype dtype, bool largest, int64_t at,
+LOAD_INLINE void load_chunk64(const kin_run *run, kin_select_type dtype, bool largest, int64_t at,
                               int64_t count, kin_word64 *words)
 {
     uint32_t bits[LANES] = {0};
-    if (dtype == KITH_F32) {
+    if (dtype == KIN_SELECT_F32) {
         memcpy(bits, run->values + 4 * at, 4 * (size_t)count);
     } else {
         uint16_t halves[LANES] = {0};
         memcpy(halves, run->values + 2 * at, 2 * (size_t)count);
         for (int lane = 0; lane < LANES; lane++) {
-            bits[lane] = dtype == KITH_F16 ? half_bits(halves[lane]) : (uint32_t)halves[lane] << 16;
+            bits[lane] =
+                dtype == KIN_SELECT_F16 ? half_bits(halves[lane]) : (uint32_t)halves[lane] << 16;
         }
     }
     uint32_t ids[LANES] = {0};
@@ -72,7 +73,7 @@ LOAD_INLINE void load_chunk64(const kin_run *run, kith_dtype dtype, bool largest
     memcpy(words, made, sizeof made[0] * (size_t)count);
 }
 
-LOAD_INLINE void load_all64(const kin_run *run, kith_dtype dtype, bool largest, int64_t at,
+LOAD_INLINE void load_all64(const kin_run *run, kin_select_type dtype, bool largest, int64_t at,
                             int64_t count, kin_word64 *words)
 {
     int64_t i = 0;
@@ -84,7 +85,7 @@ LOAD_INLINE void load_all64(const kin_run *run, kith_dtype dtype, bool largest, 
     }
 }
 
-LOAD_INLINE void load_typed64(const kin_run *run, kith_dtype dtype, int64_t at, int64_t count,
+LOAD_INLINE void load_typed64(const kin_run *run, kin_select_type dtype, int64_t at, int64_t count,
                               kin_word64 *words)
 {
     if (run->largest) {
@@ -97,14 +98,14 @@ LOAD_INLINE void load_typed64(const kin_run *run, kith_dtype dtype, int64_t at, 
 void kin_select_load64(const kin_run *run, int64_t at, int64_t count, kin_word64 *words)
 {
     switch (run->dtype) {
-    case KITH_F16:
-        load_typed64(run, KITH_F16, at, count, words);
+    case KIN_SELECT_F16:
+        load_typed64(run, KIN_SELECT_F16, at, count, words);
         break;
-    case KITH_BF16:
-        load_typed64(run, KITH_BF16, at, count, words);
+    case KIN_SELECT_BF16:
+        load_typed64(run, KIN_SELECT_BF16, at, count, words);
         break;
     default:
-        load_typed64(run, KITH_F32, at, count, words);
+        load_typed64(run, KIN_SELECT_F32, at, count, words);
         break;
     }
 }

@@ -88,13 +88,13 @@ static scan *lay_out(const kin_select_job *job, const kin_run *run, void *scratc
     scan *s = scratch;
     const kin_scan_machine *machine = s->machine;
     switch (run->dtype) {
-    case KITH_F64:
+    case KIN_SELECT_F64:
         s->ops = &machine->f64;
         break;
-    case KITH_F16:
+    case KIN_SELECT_F16:
         s->ops = &machine->f16;
         break;
-    case KITH_BF16:
+    case KIN_SELECT_BF16:
         s->ops = &machine->bf16;
         break;
     default:
@@ -108,7 +108,7 @@ static scan *lay_out(const kin_select_job *job, const kin_run *run, void *scratc
     at += SCAN_CELLS_BYTES;
     s->padded = at;
     s->words = at + SCAN_PADDED_BYTES;
-    s->value_bytes = kith_dtype_bytes(run->dtype);
+    s->value_bytes = kin_select_type_bytes(run->dtype);
     s->segment = KIN_SCAN_VECTORS * s->ops->lanes;
     s->least = NULL;
     s->room = room_for(job->k, run->count);
@@ -170,16 +170,17 @@ static bool tighten_128(const scan *s, kin_word128 last, double *threshold)
     return key != UINT64_MAX || s->strict;
 }
 
-static double threshold_of_key(kith_dtype dtype, uint64_t key)
+static double threshold_of_key(kin_select_type dtype, uint64_t key)
 {
-    return dtype == KITH_F64 ? threshold_of_key64(key) : threshold_of_key32((uint32_t)key);
+    return dtype == KIN_SELECT_F64 ? threshold_of_key64(key) : threshold_of_key32((uint32_t)key);
 }
 
 /* A threshold that at least `rank` lanes of the cells are not above, and few more, by halving the
  * range of keys. Infinity where no other has so many. */
-static double pick(const scan *s, kith_dtype dtype, const char *cells, int64_t count, int64_t rank)
+static double pick(const scan *s, kin_select_type dtype, const char *cells, int64_t count,
+                   int64_t rank)
 {
-    const bool wide = dtype == KITH_F64;
+    const bool wide = dtype == KIN_SELECT_F64;
     uint64_t low = wide ? 0x000fffffffffffffu : 0x007fffffu;  /* -inf */
     uint64_t high = wide ? 0xfff0000000000000u : 0xff800000u; /* inf */
     while (low < high) {
@@ -209,7 +210,7 @@ static char *pad_tail(const scan *s, const kin_run *run)
 /* A cell of each `vectors` vectors of the row, the last ones filled up with NaN. How many. */
 static int64_t cells_of_all(const scan *s, const kin_run *run, int64_t vectors)
 {
-    const int64_t lane_bytes = run->dtype == KITH_F64 ? 8 : 4;
+    const int64_t lane_bytes = run->dtype == KIN_SELECT_F64 ? 8 : 4;
     const int64_t vector = s->ops->lanes * s->value_bytes;
     const int64_t segments = run->count / s->segment;
     const int64_t a_segment = KIN_SCAN_VECTORS / vectors;
@@ -232,7 +233,7 @@ static int64_t cells_of_all(const scan *s, const kin_run *run, int64_t vectors)
 /* Segments are cells: makes s->least. */
 static double threshold_of_segments(scan *s, const kin_run *run, int64_t k)
 {
-    const int64_t lane_bytes = run->dtype == KITH_F64 ? 8 : 4;
+    const int64_t lane_bytes = run->dtype == KIN_SELECT_F64 ? 8 : 4;
     const int64_t count = cells_of_all(s, run, KIN_SCAN_VECTORS);
     char *folded = s->cells + SCAN_CELLS_BYTES / 2;
     s->least = s->cells;
@@ -341,12 +342,12 @@ static inline uint32_t id_at(const kin_run *run, int64_t place)
 static inline kin_word64 word_at_64(const kin_run *run, int64_t place)
 {
     uint32_t bits;
-    if (run->dtype == KITH_F32) {
+    if (run->dtype == KIN_SELECT_F32) {
         memcpy(&bits, run->values + 4 * place, sizeof bits);
     } else {
         uint16_t half;
         memcpy(&half, run->values + 2 * place, sizeof half);
-        bits = run->dtype == KITH_F16 ? kin_bits32_of_f16(half) : (uint32_t)half << 16;
+        bits = run->dtype == KIN_SELECT_F16 ? kin_bits32_of_f16(half) : (uint32_t)half << 16;
     }
     return kin_word64_make(kin_key32(bits, run->largest), id_at(run, place));
 }
@@ -384,7 +385,7 @@ SCAN_FOR(avx2)
 SCAN_FOR(avx512)
 #endif
 
-const kin_select_body *kin_select_scan_for(kin_isa isa)
+const kin_select_body *kin_select_scan(kin_isa isa)
 {
 #if defined(__x86_64__)
     if (kin_isa_includes(isa, KIN_ISA_AVX512)) {

@@ -147,14 +147,14 @@ static __global__ void __launch_bounds__(SCAN_THREADS, BLOCKS_A_PROCESSOR)
 /* ---- Plans ----------------------------------------------------------------------------------- */
 
 /* What a word of a buffer takes: two buffers of words, and a member of a bucket. */
-static int32_t place_bytes(kith_dtype dtype)
+static int32_t place_bytes(kin_select_type dtype)
 {
     return 2 * kin_word_bytes(dtype) + (int32_t)sizeof(uint16_t);
 }
 
 /* Words of a buffer where a block has so many bytes of shared memory, of which those of float64
  * share the most beside. */
-static int64_t capacity_of(int64_t shared_bytes, kith_dtype dtype)
+static int64_t capacity_of(int64_t shared_bytes, kin_select_type dtype)
 {
     return (shared_bytes - (int64_t)sizeof(scan_memory<kin_value_f64>)) / place_bytes(dtype);
 }
@@ -168,11 +168,6 @@ static int64_t least_capacity(int64_t k)
 static bool fits(const kin_gpu_stream *stream, const kin_select_task *task)
 {
     return least_capacity(task->k) <= capacity_of(stream->shared_bytes, task->dtype);
-}
-
-static int32_t value_bytes(kith_dtype dtype)
-{
-    return dtype == KITH_F64 ? 8 : dtype == KITH_F32 || dtype == KIN_SELECT_U32 ? 4 : 2;
 }
 
 /* Room for what passes the threshold of a run. The rank-th of a sample stands for rank n / S
@@ -200,7 +195,7 @@ static int64_t capacity_for(int64_t k, int64_t run, int32_t each)
  * BLOCKS_A_PROCESSOR of them share a processor. */
 static int32_t choose_capacity(const kin_gpu_stream *stream, const scan_job *job, int32_t each)
 {
-    const kith_dtype dtype = job->task.dtype;
+    const kin_select_type dtype = job->task.dtype;
     const int64_t most = capacity_of(stream->shared_bytes, dtype);
     const int64_t free = capacity_of(stream->shared_bytes / BLOCKS_A_PROCESSOR - 1024, dtype);
     const int64_t wanted = capacity_for(job->task.k, job->run, each);
@@ -253,7 +248,7 @@ static scan_job plan_again(const kin_gpu_stream *stream, const scan_job *first)
     return plan(stream, &task, 16 / bytes);
 }
 
-uint64_t kin_select_scan_scratch(kin_gpu_stream *stream, const kin_select_task *task)
+static uint64_t scan_scratch(kin_gpu_stream *stream, const kin_select_task *task)
 {
     if (kin_select_scan_is_short(task)) {
         return 0;
@@ -261,7 +256,7 @@ uint64_t kin_select_scan_scratch(kin_gpu_stream *stream, const kin_select_task *
     if (!fits(stream, task)) {
         return kin_select_radix_scratch(stream, task);
     }
-    scan_job job = plan(stream, task, 16 / value_bytes(task->dtype));
+    scan_job job = plan(stream, task, 16 / kin_select_type_bytes(task->dtype));
     uint64_t words = words_of(&job);
     while (job.runs > 1) {
         job = plan_again(stream, &job);
@@ -303,7 +298,7 @@ template <typename Value> static int launch(kin_gpu_stream *stream, const kin_se
     return 0;
 }
 
-int kin_select_scan_launch(kin_gpu_stream *stream, const kin_select_task *task)
+static int scan_launch(kin_gpu_stream *stream, const kin_select_task *task)
 {
     if (kin_select_scan_is_short(task)) {
         return kin_select_scan_short(stream, task);
@@ -313,3 +308,5 @@ int kin_select_scan_launch(kin_gpu_stream *stream, const kin_select_task *task)
     }
     KIN_SELECT_BY_TYPE(task->dtype, launch, stream, task)
 }
+
+KIN_SELECT_LAUNCHES(kin_select_scan, scan_scratch, scan_launch)

@@ -189,9 +189,9 @@ static int launch_warps(kin_gpu_stream *stream, const kin_select_task *task)
 }
 
 /* Of float64 half as many, for words are twice as long. */
-static int64_t most_cols(kith_dtype dtype)
+static int64_t most_cols(kin_select_type dtype)
 {
-    return dtype == KITH_F64 ? MOST_COLS / 2 : MOST_COLS;
+    return dtype == KIN_SELECT_F64 ? MOST_COLS / 2 : MOST_COLS;
 }
 
 template <typename Value> static int launch(kin_gpu_stream *stream, const kin_select_task *task)

@@ -74,21 +74,21 @@ struct scan_buckets {
     float scale; /* 0: by keys */
     uint32_t low;
     int32_t shift;
-    kith_dtype dtype;
+    kin_select_type dtype;
 
-    static __device__ __forceinline__ float value(uint32_t upper, kith_dtype dtype)
+    static __device__ __forceinline__ float value(uint32_t upper, kin_select_type dtype)
     {
-        if (dtype == KITH_F64) {
+        if (dtype == KIN_SELECT_F64) {
             const uint64_t bits = kin_key64_bits((uint64_t)upper << 32, false);
             return (float)__longlong_as_double((long long)bits);
         }
         return __uint_as_float(kin_key32_bits(upper, false));
     }
-    __device__ __forceinline__ scan_buckets(uint32_t lowest, uint32_t highest, kith_dtype type)
+    __device__ __forceinline__ scan_buckets(uint32_t lowest, uint32_t highest, kin_select_type type)
         : least(value(lowest, type)), scale(0), low(lowest), shift(0), dtype(type)
     {
         const float range = value(highest, type) - least;
-        if (type != KIN_SELECT_U32 && range > 0x1p-60f && range < 0x1p60f) {
+        if (type != KIN_SELECT_KEYS && range > 0x1p-60f && range < 0x1p60f) {
             scale = (float)(SCAN_BUCKETS - 1) / range;
         }
         while ((highest - low) >> shift >= SCAN_BUCKETS) {

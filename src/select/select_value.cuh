@@ -122,16 +122,16 @@ static __device__ __forceinline__ void kin_select_put(const kin_select_task &tas
 /* `function<Value>(arguments...)` for the dtype of a task, as the value of a function that returns
  * int. */
 #define KIN_SELECT_BY_TYPE(dtype, function, ...)      \
-    switch ((int)(dtype)) {                           \
-    case KITH_F32:                                    \
+    switch (dtype) {                                  \
+    case KIN_SELECT_F32:                              \
         return function<kin_value_f32>(__VA_ARGS__);  \
-    case KITH_F16:                                    \
+    case KIN_SELECT_F16:                              \
         return function<kin_value_f16>(__VA_ARGS__);  \
-    case KITH_BF16:                                   \
+    case KIN_SELECT_BF16:                             \
         return function<kin_value_bf16>(__VA_ARGS__); \
-    case KITH_F64:                                    \
+    case KIN_SELECT_F64:                              \
         return function<kin_value_f64>(__VA_ARGS__);  \
-    case (int)KIN_SELECT_U32:                         \
+    case KIN_SELECT_KEYS:                             \
         return function<kin_value_u32>(__VA_ARGS__);  \
     default:                                          \
         return (int)cudaErrorInvalidValue;            \

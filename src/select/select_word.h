@@ -26,10 +26,22 @@
 typedef uint64_t kin_word64;
 __extension__ typedef unsigned __int128 kin_word128;
 
-/* Not a dtype of the library: 32-bit unsigned numbers that are keys as they stand, such as the
- * costs that the screen of a GPU writes. The smallest come first; UINT32_MAX is the worst there is.
- */
-#define KIN_SELECT_U32 ((kith_dtype)7)
+/* What can be selected from: the float types of the library, by their numbers there, and KEYS:
+ * 32-bit unsigned numbers that are keys as they stand, such as the costs that the screen of a GPU
+ * writes. The smallest come first; UINT32_MAX is the worst there is. */
+typedef enum kin_select_type {
+    KIN_SELECT_F32 = KITH_F32,
+    KIN_SELECT_F64 = KITH_F64,
+    KIN_SELECT_F16 = KITH_F16,
+    KIN_SELECT_BF16 = KITH_BF16,
+    KIN_SELECT_KEYS = 64
+} kin_select_type;
+
+/* Of a value. */
+KIN_SELECT_HD int32_t kin_select_type_bytes(kin_select_type type)
+{
+    return type == KIN_SELECT_F64 ? 8 : type == KIN_SELECT_F32 || type == KIN_SELECT_KEYS ? 4 : 2;
+}
 
 #define KIN_WORD64_WORST UINT64_MAX
 #define KIN_WORD128_WORST (~(kin_word128)0)
@@ -128,22 +140,23 @@ KIN_SELECT_HD kin_word128 kin_word128_make(uint64_t key, uint32_t id)
 }
 
 /* 8, or 16 for float64. */
-KIN_SELECT_HD int32_t kin_word_bytes(kith_dtype dtype)
+KIN_SELECT_HD int32_t kin_word_bytes(kin_select_type dtype)
 {
-    return dtype == KITH_F64 ? 16 : 8;
+    return dtype == KIN_SELECT_F64 ? 16 : 8;
 }
 
 /* ---- What a word stood for, written to place `at` of an array of the dtype ------------------- */
 
-KIN_SELECT_HD void kin_word64_value(kin_word64 word, kith_dtype dtype, bool largest, void *values,
-                                    int64_t at)
+KIN_SELECT_HD void kin_word64_value(kin_word64 word, kin_select_type dtype, bool largest,
+                                    void *values, int64_t at)
 {
     const uint32_t key = (uint32_t)(word >> 32);
-    const uint32_t bits = dtype == KIN_SELECT_U32 ? key : kin_key32_bits(key, largest);
-    if (dtype == KITH_F32 || dtype == KIN_SELECT_U32) {
+    const uint32_t bits = dtype == KIN_SELECT_KEYS ? key : kin_key32_bits(key, largest);
+    if (dtype == KIN_SELECT_F32 || dtype == KIN_SELECT_KEYS) {
         memcpy((char *)values + 4 * at, &bits, 4);
     } else {
-        const uint16_t half = dtype == KITH_F16 ? kin_f16_of_bits32(bits) : (uint16_t)(bits >> 16);
+        const uint16_t half =
+            dtype == KIN_SELECT_F16 ? kin_f16_of_bits32(bits) : (uint16_t)(bits >> 16);
         memcpy((char *)values + 2 * at, &half, 2);
     }
 }

@@ -7,7 +7,7 @@
 #ifndef KIN_TREE_SEARCH_H
 #define KIN_TREE_SEARCH_H
 
-#include "exact/exact_plan.h"
+#include "exact/exact_request.h"
 #include "tree/tree_choose.h"
 
 kith_status kin_tree_graph(kith_ctx *ctx, const kith_matrix *points, const kin_request *request,

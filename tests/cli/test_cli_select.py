@@ -17,7 +17,7 @@ try:
 except ImportError:
     numpy = None
 
-METHODS = "auto scan insertion heap merge_queue quick bitonic radix threshold_heap".split()
+METHODS = "auto scan quick radix insertion heap merge_queue bitonic threshold_heap".split()
 KINDS = {"<f2": "e", "<f4": "f", "<f8": "d"}
 
 

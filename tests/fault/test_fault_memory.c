@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "kith/kith_papers.h"
 #include "support/support_answers.h"
 #include "support/support_faulty.h"
 #include "support/support_files.h"

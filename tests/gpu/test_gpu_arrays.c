@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "kith/kith_cuda.h"
+#include "kith/kith_papers.h"
 #include "support/support_answers.h"
 #include "support/support_caller.h"
 #include "support/support_compare.h"
@@ -267,7 +268,7 @@ static void test_selection(void **state)
         test_rows_fill(&rows, 1.0, 0, &seed);
         for (int with_ids = 0; with_ids < 2; with_ids++) {
             const choice from = make_choice(&c, &rows, with_ids != 0 ? ids : NULL);
-            for (int method = KITH_SELECT_AUTO; method <= KITH_SELECT_THRESHOLD_HEAP; method++) {
+            for (int method = KITH_SELECT_AUTO; method < KITH_SELECT_METHOD_COUNT; method++) {
                 for (int i = 0; i < 4; i++) {
                     kith_select_params params = kith_select_params_default();
                     params.method = (kith_select_method)method;

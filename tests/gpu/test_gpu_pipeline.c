@@ -14,6 +14,7 @@
 #include "api/api_device.h"
 #include "api/api_search.h"
 #include "fused/fused_search.h"
+#include "kith/kith_papers.h"
 #include "support/support_answers.h"
 #include "support/support_compare.h"
 #include "support/support_corpora.h"
@@ -26,7 +27,7 @@
 static const kith_metric metrics[] = {KITH_EUCLIDEAN,   KITH_INNER_PRODUCT, KITH_COSINE,
                                       KITH_CORRELATION, KITH_MANHATTAN,     KITH_KL};
 static const kith_dtype dtypes[] = {KITH_F32, KITH_U8, KITH_F64, KITH_F16, KITH_I8, KITH_BF16};
-enum { METRICS = 6, DTYPES = 6, METHODS = KITH_SELECT_THRESHOLD_HEAP + 1 };
+enum { METRICS = 6, DTYPES = 6, METHODS = KITH_SELECT_METHOD_COUNT };
 
 typedef struct pair {
     kith_ctx *cpu;

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "base/base_random.h"
+#include "kith/kith_papers.h"
 #include "support/support_answers.h"
 #include "support/support_compare.h"
 #include "support/support_corpora.h"

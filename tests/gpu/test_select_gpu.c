@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "kith/kith_papers.h"
 #include "support/support_gpu.h"
 #include "support/support_selections.h"
 

@@ -11,6 +11,7 @@
 
 #include "base/base_random.h"
 #include "kith/kith_cuda.h"
+#include "kith/kith_papers.h"
 #include "support/support_device.h"
 #include "support/support_gpu.h"
 #include "support/support_selections.h"
@@ -180,7 +181,7 @@ static void little_memory(void **state)
     kith_ctx *cpu = test_cpu_ctx();
     int wrong = 0;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        for (int method = KITH_SELECT_AUTO; method <= KITH_SELECT_THRESHOLD_HEAP; method++) {
+        for (int method = KITH_SELECT_AUTO; method < KITH_SELECT_METHOD_COUNT; method++) {
             /* A thread a row: one long row at a time is no job for these. */
             const bool queue = method >= KITH_SELECT_INSERTION && method <= KITH_SELECT_MERGE_QUEUE;
             if (!queue || all[i].rows >= 10) {

@@ -6,7 +6,8 @@
  * lists, or of such launches, how many find more keys than there is room for (default 0). Which
  * ones differs from launch to launch: on a GPU, too, that depends on how far seeds reach, and so on
  * the budget. */
-#include "fused/fused_kernels.h"
+#include "kith/kith_papers.h"
+#include "papers/papers_kernels.h"
 #include "select/select_kernels.h"
 #include "support/support_blank.h"
 
@@ -16,7 +17,8 @@
 
 extern const kin_fused_kernels stub_kernels;
 extern int stub_loses(void);
-extern const kin_select_kernels stub_select;
+extern const kin_select_kernels stub_select[];
+extern const kin_papers_kernels stub_papers;
 
 /* Launches of a team's members draw from one sequence. */
 static uint32_t next_random(void)
@@ -237,14 +239,14 @@ static int within(kin_gpu_stream *stream, const kin_fused_within *job)
     return 0;
 }
 
-static int sample(kin_gpu_stream *stream, const kin_fused_sample *job)
+static int sample(kin_gpu_stream *stream, const kin_papers_sample *job)
 {
     (void)stream;
     memset(job->sample, 0, (size_t)(job->rows * job->columns) * 4 * (size_t)job->words);
     return 0;
 }
 
-static int join(kin_gpu_stream *stream, const kin_fused_join *job)
+static int join(kin_gpu_stream *stream, const kin_papers_join *job)
 {
     (void)stream;
     for (int64_t i = 0; i < job->count; i++) {
@@ -263,7 +265,7 @@ static uint64_t select_scratch(kin_gpu_stream *stream, const kin_select_task *ta
 /* Zeros, which stand at the first places. */
 static int select_rows(kin_gpu_stream *stream, const kin_select_task *task)
 {
-    const size_t value = task->dtype == KITH_F64 ? sizeof(double) : sizeof(float);
+    const size_t value = task->dtype == KIN_SELECT_F64 ? sizeof(double) : sizeof(float);
     (void)stream;
     memset(task->scratch, 0, task->scratch_bytes);
     if (task->out_kth != NULL) {
@@ -278,7 +280,8 @@ static int select_rows(kin_gpu_stream *stream, const kin_select_task *task)
     return 0;
 }
 
-const kin_select_kernels stub_select = {.scratch = select_scratch, .select = select_rows};
+#define ROW(NAME, ...) [KITH_SELECT_##NAME] = {.scratch = select_scratch, .select = select_rows},
+const kin_select_kernels stub_select[] = {KITH_SELECT_MAP(ROW) KITH_PAPERS_SELECT_MAP(ROW)};
 
 const kin_fused_kernels stub_kernels = {.check = check,
                                         .transform = transform,
@@ -299,6 +302,6 @@ const kin_fused_kernels stub_kernels = {.check = check,
                                         .keys = keys,
                                         .best = best,
                                         .hits = hits,
-                                        .within = within,
-                                        .sample = sample,
-                                        .join = join};
+                                        .within = within};
+
+const kin_papers_kernels stub_papers = {.sample = sample, .join = join};

@@ -11,6 +11,9 @@
  * kernels of stub_kernels.c, stub_grove.c and stub_cascade.c, STUB_ANSWERS those of stub_answers.c,
  * which compute. */
 #include "gpu/gpu_module.h"
+#ifdef STUB_KERNELS
+#include "select/select_kernels.h"
+#endif
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -23,18 +26,21 @@
 
 #ifdef STUB_KERNELS
 extern const struct kin_fused_kernels stub_kernels;
-extern const struct kin_select_kernels stub_select;
+extern const struct kin_select_kernels stub_select[];
 extern const struct kin_grove_kernels stub_grove;
 extern const struct kin_cascade_kernels stub_cascade;
+extern const struct kin_papers_kernels stub_papers;
 #define KERNELS (&stub_kernels)
-#define SELECTS (&stub_select)
+#define SELECTS stub_select
 #define GROVE (&stub_grove)
 #define CASCADE (&stub_cascade)
+#define PAPERS (&stub_papers)
 #else
 #define KERNELS NULL
 #define SELECTS NULL
 #define GROVE NULL
 #define CASCADE NULL
+#define PAPERS NULL
 #endif
 
 enum { MOST_BLOCKS = 4096, OUT_OF_RANGE = 1 };
@@ -323,7 +329,8 @@ MODULE kith_cuda_module = {.version = STUB_VERSION,
                            .fused = KERNELS,
                            .select = SELECTS,
                            .grove = GROVE,
-                           .cascade = CASCADE};
+                           .cascade = CASCADE,
+                           .papers = PAPERS};
 
 #ifdef STUB_ANSWERS
 __attribute__((constructor)) static void answer(void)

@@ -2,6 +2,7 @@
  * Data on which wrong engines give wrong answers: ties, copies, padding, ends of ranges. The
  * answers are the oracle's, or such that everybody can name them; on every engine. */
 #include "base/base_random.h"
+#include "kith/kith_papers.h"
 #include "metric/metric.h"
 #include "support/cases.h"
 #include "support/support_answers.h"

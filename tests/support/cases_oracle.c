@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Exact engines against the oracle: ids, doubles and floats, byte for byte, for every metric, type,
  * shape of data and engine, with 1, 2 and 3 threads. Adding a case is adding a row. */
+#include "kith/kith_papers.h"
 #include "metric/metric.h"
 #include "support/cases.h"
 #include "support/support_answers.h"

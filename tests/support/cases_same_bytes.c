@@ -5,6 +5,7 @@
 #include "base/base_random.h"
 #include "host/host_cpu.h"
 #include "host/host_fpenv.h"
+#include "kith/kith_papers.h"
 #include "support/cases.h"
 #include "support/support_answers.h"
 #include "support/support_corpora.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support/support_selections.h"
+#include "kith/kith_papers.h"
 
 #include "base/base_random.h"
 #include "base/base_size.h"

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "gpu/gpu.h"
+#include "kith/kith_papers.h"
 #include "support/support_answers.h"
 #include "support/support_compare.h"
 #include "support/support_gpu.h"

@@ -3,6 +3,7 @@
  * phase goes beyond its total, none goes back before it has reached it, all have reached it when
  * the call ends. Time runs 60 ms at each look at the clock, so that nothing is left out. */
 #define _GNU_SOURCE
+#include "kith/kith_papers.h"
 #include "support/support_answers.h"
 #include "support/support_files.h"
 #include "support/support_shapes.h"

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "kith/kith_papers.h"
 #include "oracle/plain_knn.h"
 #include "support/support_keys.h"
 #include "support/support_rows.h"

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "kith/kith_papers.h"
 #include "support/support_calls.h"
 
 #include "kith/kith_cuda.h"
@@ -254,9 +255,9 @@ static void older_callers(void **state)
 static void names_and_report(void **state)
 {
     (void)state;
-    static const char *const names[] = {"auto",    "scan",        "insertion",
-                                        "heap",    "merge_queue", "quick",
-                                        "bitonic", "radix",       "threshold_heap"};
+    static const char *const names[] = {"auto",        "scan",      "quick",
+                                        "radix",       "insertion", "heap",
+                                        "merge_queue", "bitonic",   "threshold_heap"};
     enum { NAMES = sizeof names / sizeof *names };
     for (int i = 0; i < NAMES; i++) {
         assert_string_equal(kith_select_method_name((kith_select_method)i), names[i]);

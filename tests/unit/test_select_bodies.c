@@ -9,6 +9,7 @@
 
 #include "base/base_random.h"
 #include "base/base_size.h"
+#include "papers/papers_select.h"
 #include "select/select_body.h"
 #include "support/support_keys.h"
 #include "support/support_selections.h"
@@ -92,12 +93,12 @@ typedef struct data {
 static kin_word64 word64_of(const data *d, int64_t i, uint32_t id)
 {
     uint32_t bits;
-    if (d->run.dtype == KITH_F32) {
+    if (d->run.dtype == KIN_SELECT_F32) {
         memcpy(&bits, d->run.values + 4 * i, 4);
     } else {
         uint16_t half;
         memcpy(&half, d->run.values + 2 * i, 2);
-        bits = d->run.dtype == KITH_F16 ? kin_bits32_of_f16(half) : (uint32_t)half << 16;
+        bits = d->run.dtype == KIN_SELECT_F16 ? kin_bits32_of_f16(half) : (uint32_t)half << 16;
     }
     return kin_word64_make(kin_key32(bits, d->run.largest), id);
 }
@@ -125,10 +126,10 @@ static void sort_words(void *words, int64_t count, int32_t word_bytes)
     qsort(words, (size_t)count, (size_t)word_bytes, word_bytes == 8 ? order64 : order128);
 }
 
-static data make_data(kith_dtype dtype, bool largest, int64_t n, test_run kind, test_ids ids,
+static data make_data(kin_select_type dtype, bool largest, int64_t n, test_run kind, test_ids ids,
                       uint64_t *seed)
 {
-    data d = {.rows = test_rows_make(dtype, 1, (int32_t)n, 0),
+    data d = {.rows = test_rows_make((kith_dtype)dtype, 1, (int32_t)n, 0),
               .ids = test_rows_make(KITH_F32, 1, (int32_t)n, 0),
               .word_bytes = kin_word_bytes(dtype)};
     double *values = malloc(sizeof *values * (size_t)n);
@@ -153,7 +154,7 @@ static data make_data(kith_dtype dtype, bool largest, int64_t n, test_run kind, 
             memcpy(d.ids.map + ((const unsigned char *)d.ids.matrix.data - d.ids.map) + 4 * i, &id,
                    4);
         }
-        if (dtype == KITH_F64) {
+        if (dtype == KIN_SELECT_F64) {
             uint64_t bits;
             memcpy(&bits, d.run.values + 8 * i, 8);
             ((kin_word128 *)d.sorted)[i] = kin_word128_make(kin_key64(bits, largest), id);
@@ -199,7 +200,6 @@ static kin_select_job job_of(const data *d, const variant *v, int64_t k, bool so
                             .cols = d->run.count,
                             .k = k,
                             .dtype = d->run.dtype,
-                            .method = v->method,
                             .buffer = v->buffer,
                             .group = v->group,
                             .sample = v->sample,
@@ -210,7 +210,7 @@ static kin_select_job job_of(const data *d, const variant *v, int64_t k, bool so
 /* Whether the answer is the first words of the sorted run, and nothing else was written. */
 static bool select_is_right(const data *d, const variant *v, int64_t k, bool sorted)
 {
-    const kin_select_body *body = kin_select_body_for(v->isa, v->method);
+    const kin_select_body *body = kin_papers_select_method(v->method)->body(v->isa);
     const kin_select_job job = job_of(d, v, k, sorted);
     const int64_t count = kin_min_i64(k, d->run.count);
     const uint64_t scratch_bytes = body->scratch_bytes(&job, d->run.count);
@@ -261,7 +261,8 @@ static void selects_what_sorting_puts_first(void **state)
     variant variants[MOST_VARIANTS];
     const int count = list_variants(variants);
     const int64_t lengths[] = {1, 2, 17, 100, 1000, 5000};
-    const kith_dtype dtypes[] = {KITH_F32, KITH_F64, KITH_F16, KITH_BF16};
+    const kin_select_type dtypes[] = {KIN_SELECT_F32, KIN_SELECT_F64, KIN_SELECT_F16,
+                                      KIN_SELECT_BF16};
     uint64_t seed = 7;
     long done = 0;
     long wrong = 0;
@@ -292,7 +293,7 @@ static void adversary_is_survived(void **state)
     const variant quick = {.method = KITH_SELECT_QUICK};
     const int64_t n = 200000;
     uint64_t seed = 3;
-    data d = make_data(KITH_F32, false, n, TEST_RUN_ADVERSARY, TEST_IDS_PLACES, &seed);
+    data d = make_data(KIN_SELECT_F32, false, n, TEST_RUN_ADVERSARY, TEST_IDS_PLACES, &seed);
     assert_true(select_is_right(&d, &quick, 1000, true));
     assert_true(select_is_right(&d, &quick, n / 2, true));
     free_data(&d);
@@ -306,11 +307,11 @@ static void scratch_grows_with_the_run(void **state)
     const int count = list_variants(variants);
     const int64_t ks[] = {1, 7, 8, 9, 64, 100, 1000};
     for (int v = 0; v < count; v++) {
-        const kin_select_body *body = kin_select_body_for(variants[v].isa, variants[v].method);
+        const kin_select_body *body =
+            kin_papers_select_method(variants[v].method)->body(variants[v].isa);
         for (int i = 0; i < 7; i++) {
             kin_select_job job = {.k = ks[i],
-                                  .dtype = i % 2 != 0 ? KITH_F64 : KITH_F32,
-                                  .method = variants[v].method,
+                                  .dtype = i % 2 != 0 ? KIN_SELECT_F64 : KIN_SELECT_F32,
                                   .buffer = variants[v].buffer,
                                   .group = variants[v].group,
                                   .sample = variants[v].sample};
@@ -325,12 +326,47 @@ static void scratch_grows_with_the_run(void **state)
     (void)printf("a shorter run never wants more scratch\n");
 }
 
+/* Every number has a row of its own; AUTO has none, and takes only kith's. */
+static void rows_are_one_sequence(void **state)
+{
+    (void)state;
+    assert_null(kin_papers_select_method(KITH_SELECT_AUTO));
+    assert_null(kin_papers_select_method(KITH_SELECT_METHOD_COUNT));
+    assert_null(kin_papers_select_method(-1));
+    for (int32_t i = 1; i < KITH_SELECT_METHOD_COUNT; i++) {
+        const kin_select_method *row = kin_papers_select_method(i);
+        assert_non_null(row);
+        assert_int_equal(row->number, i);
+        assert_int_equal(kith_select_method_parse(row->name), i);
+        assert_non_null(row->body(KIN_ISA_PORTABLE));
+    }
+    const kin_select_type types[] = {KIN_SELECT_F32, KIN_SELECT_F64, KIN_SELECT_F16,
+                                     KIN_SELECT_BF16, KIN_SELECT_KEYS};
+    int64_t jobs = 0;
+    for (int side = KIN_SELECT_ON_CPU; side <= KIN_SELECT_ON_CUDA; side++) {
+        for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
+            for (int64_t cols = 1; cols < (int64_t)1 << 32; cols += 1 + cols / 3) {
+                for (int64_t k = 1; k <= cols; k += 1 + k / 3) {
+                    const kin_select_job job = {.cols = cols, .k = k, .dtype = types[t]};
+                    const kin_select_method *row = kin_select_choose((kin_select_side)side, &job);
+                    assert_non_null(row);
+                    assert_ptr_equal(row, kin_select_method_of(row->number));
+                    jobs += 1;
+                }
+            }
+        }
+    }
+    (void)printf("%d methods have a row each; auto takes kith's own for %lld jobs\n",
+                 KITH_SELECT_METHOD_COUNT - 1, (long long)jobs);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(selects_what_sorting_puts_first),
         cmocka_unit_test(adversary_is_survived),
         cmocka_unit_test(scratch_grows_with_the_run),
+        cmocka_unit_test(rows_are_one_sequence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

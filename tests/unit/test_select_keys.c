@@ -31,9 +31,9 @@ static bool ordered_alike(uint64_t a, uint64_t b, double x, double y, bool large
            (b < a) == (!both_nan && comes_before(y, x, largest));
 }
 
-static double half_value(uint16_t half, kith_dtype dtype)
+static double half_value(uint16_t half, kin_select_type dtype)
 {
-    if (dtype == KITH_BF16) {
+    if (dtype == KIN_SELECT_BF16) {
         const uint32_t bits = (uint32_t)half << 16;
         float f32;
         memcpy(&f32, &bits, sizeof f32);
@@ -60,7 +60,7 @@ static void keys_of_halves(void **state)
         patterns[i] = (uint16_t)i;
     }
     for (int turn = 0; turn < 4; turn++) {
-        const kith_dtype dtype = turn % 2 != 0 ? KITH_BF16 : KITH_F16;
+        const kin_select_type dtype = turn % 2 != 0 ? KIN_SELECT_BF16 : KIN_SELECT_F16;
         const bool largest = turn / 2 != 0;
         const kin_run run = {.values = (const char *)patterns,
                              .count = PATTERNS,
@@ -71,7 +71,7 @@ static void keys_of_halves(void **state)
             uint16_t back = 0;
             kin_word64_value(words[i], dtype, largest, &back, 0);
             const double value = half_value(patterns[i], dtype);
-            const uint16_t quiet = dtype == KITH_F16 ? 0x7e00 : 0x7fc0;
+            const uint16_t quiet = dtype == KIN_SELECT_F16 ? 0x7e00 : 0x7fc0;
             const uint16_t wanted = isnan(value) ? quiet : value == 0 ? 0 : patterns[i];
             assert_int_equal(back, wanted);
             assert_int_equal((uint32_t)words[i], i);

@@ -34,24 +34,25 @@ typedef enum shape {
     SHAPES
 } shape;
 
-static const kith_dtype dtypes[] = {KITH_F32, KITH_F64, KITH_F16, KITH_BF16};
+static const kin_select_type dtypes[] = {KIN_SELECT_F32, KIN_SELECT_F64, KIN_SELECT_F16,
+                                         KIN_SELECT_BF16};
 enum { DTYPES = 4, PAD = 24 };
 
 /* ---- Values --------------------------------------------------------------------------------- */
 
 /* Nearly the double, in the type; exact for small multiples of 1/8. */
-static void put(kith_dtype dtype, double value, char *to)
+static void put(kin_select_type dtype, double value, char *to)
 {
     const float single = (float)value;
     uint32_t bits;
     memcpy(&bits, &single, sizeof bits);
     uint16_t half = (uint16_t)(bits >> 16);
-    if (dtype == KITH_F64) {
+    if (dtype == KIN_SELECT_F64) {
         memcpy(to, &value, sizeof value);
-    } else if (dtype == KITH_F32) {
+    } else if (dtype == KIN_SELECT_F32) {
         memcpy(to, &bits, sizeof bits);
     } else {
-        if (dtype == KITH_F16) {
+        if (dtype == KIN_SELECT_F16) {
             int exponent = 0;
             const double fraction = frexp(fabs(value), &exponent);
             half = (uint16_t)((uint32_t)(exponent + 14) << 10 |
@@ -67,22 +68,22 @@ static void put(kith_dtype dtype, double value, char *to)
     }
 }
 
-static double get(kith_dtype dtype, const char *from)
+static double get(kin_select_type dtype, const char *from)
 {
     double value = 0.0;
     float single = 0.0F;
     uint16_t half = 0;
-    if (dtype == KITH_F64) {
+    if (dtype == KIN_SELECT_F64) {
         memcpy(&value, from, sizeof value);
         return value;
     }
-    if (dtype == KITH_F32) {
+    if (dtype == KIN_SELECT_F32) {
         memcpy(&single, from, sizeof single);
         return (double)single;
     }
     memcpy(&half, from, sizeof half);
-    const int bits = dtype == KITH_F16 ? 10 : 7;
-    const int exponents = dtype == KITH_F16 ? 31 : 255;
+    const int bits = dtype == KIN_SELECT_F16 ? 10 : 7;
+    const int exponents = dtype == KIN_SELECT_F16 ? 31 : 255;
     const int exponent = half >> bits & exponents;
     const int fraction = half & ((1 << bits) - 1);
     if (exponent == exponents) {
@@ -154,10 +155,10 @@ typedef struct rows {
     uint32_t *true_ids;
 } rows;
 
-static rows rows_make(kith_dtype dtype, shape s, int64_t count, int64_t cols, bool ids,
+static rows rows_make(kin_select_type dtype, shape s, int64_t count, int64_t cols, bool ids,
                       bool largest)
 {
-    const size_t size = (size_t)kith_dtype_bytes(dtype);
+    const size_t size = (size_t)kin_select_type_bytes(dtype);
     const size_t places = (size_t)(count * (cols + PAD));
     rows r = {.values = malloc(places * size),
               .ids = malloc(places * sizeof(uint32_t)),
@@ -172,7 +173,7 @@ static rows rows_make(kith_dtype dtype, shape s, int64_t count, int64_t cols, bo
                              .rows = count,
                              .cols = cols,
                              .dtype = dtype,
-                             .method = KITH_SELECT_SCAN,
+                             .method = kin_select_method_of(KITH_SELECT_SCAN),
                              .largest = largest};
     for (int64_t row = 0; row < count; row++) {
         char *values = r.values + row * r.job.stride_bytes;
@@ -190,7 +191,7 @@ static rows rows_make(kith_dtype dtype, shape s, int64_t count, int64_t cols, bo
             if (isnan(items[i].value)) {
                 const uint64_t f64 = 0x7ff8000000000000u;
                 const uint32_t f32 = 0x7fc00000u;
-                const uint16_t half = dtype == KITH_F16 ? 0x7e00 : 0x7fc0;
+                const uint16_t half = dtype == KIN_SELECT_F16 ? 0x7e00 : 0x7fc0;
                 memcpy(to,
                        size == 8   ? (const void *)&f64
                        : size == 4 ? (const void *)&f32
@@ -218,7 +219,7 @@ static int64_t compared;
 
 static void check_sorted(kith_ctx *ctx, const rows *r, int64_t k)
 {
-    const size_t size = (size_t)kith_dtype_bytes(r->job.dtype);
+    const size_t size = (size_t)kin_select_type_bytes(r->job.dtype);
     kin_select_job job = r->job;
     char *values = malloc((size_t)(job.rows * k) * size);
     uint32_t *ids = malloc((size_t)(job.rows * k) * sizeof *ids);
@@ -333,7 +334,7 @@ static void test_cancel(void **state)
 {
     (void)state;
     bool asked = false;
-    rows r = rows_make(KITH_F32, UNIFORM, 40, 9000, false, false);
+    rows r = rows_make(KIN_SELECT_F32, UNIFORM, 40, 9000, false, false);
     kith_ctx_params params = kith_ctx_params_default();
     kith_ctx *ctx = NULL;
     float kth[40];

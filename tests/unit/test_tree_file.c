@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "host/host_cpu.h"
+#include "kith/kith_papers.h"
 #include "support/support_answers.h"
 #include "support/support_calls.h"
 #include "support/support_compare.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The tree of the processor against its exact engine, on all instruction sets (cases_tree.c). What
  * the tree refuses. */
+#include "kith/kith_papers.h"
 #include "support/cases.h"
 #include "support/support_answers.h"
 #include "support/support_calls.h"

@@ -22,7 +22,8 @@ import man_page
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HEADERS = [
     ROOT / "include" / "kith" / f"{name}.h"
-    for name in ("kith", "kith_select", "kith_descent", "kith_merge", "kith_shard", "kith_cuda")
+    for name in ("kith", "kith_select", "kith_descent", "kith_merge", "kith_shard", "kith_papers",
+                 "kith_cuda")
 ]
 MAN = sorted((ROOT / "docs" / "man").glob("*.1"), key=lambda page: (page.stem != "kith", page.stem))
 LANGUAGES = {".py": "python", ".c": "c", ".h": "c", ".sh": "bash", ".md": "markdown"}

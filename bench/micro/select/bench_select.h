@@ -15,7 +15,7 @@ typedef struct bench_matrix {
     char *device; /* NULL on the processor */
     int64_t rows;
     int64_t cols;
-    kith_dtype dtype;
+    kin_select_type dtype;
     double floor;      /* seconds of one read of it, */
     double floor_busy; /* and of the threads that read (see busy) */
 } bench_matrix;

@@ -61,7 +61,7 @@ static int64_t matrix_values(const bench_matrix *m)
 
 int64_t bench_matrix_bytes(const bench_matrix *m)
 {
-    return matrix_values(m) * kith_dtype_bytes(m->dtype);
+    return matrix_values(m) * kin_select_type_bytes(m->dtype);
 }
 
 static uint64_t matrix_bytes(const bench_matrix *m)
@@ -75,14 +75,14 @@ static void put(const bench_matrix *m, int64_t at, uint64_t random)
     const float single = (float)(random >> 40) * 0x1p-24F;
     uint32_t bits;
     memcpy(&bits, &single, sizeof bits);
-    if (m->dtype == KITH_F64) {
+    if (m->dtype == KIN_SELECT_F64) {
         memcpy(m->host + 8 * at, &wide, sizeof wide);
-    } else if (m->dtype == KITH_F32) {
+    } else if (m->dtype == KIN_SELECT_F32) {
         memcpy(m->host + 4 * at, &bits, sizeof bits);
     } else {
-        const uint16_t half = m->dtype == KITH_BF16 ? (uint16_t)(bits >> 16)
-                              : single < 0x1p-14F   ? (uint16_t)0
-                                                    : kin_f16_of_bits32(bits & ~0x1fffu);
+        const uint16_t half = m->dtype == KIN_SELECT_BF16 ? (uint16_t)(bits >> 16)
+                              : single < 0x1p-14F         ? (uint16_t)0
+                                                          : kin_f16_of_bits32(bits & ~0x1fffu);
         memcpy(m->host + 2 * at, &half, sizeof half);
     }
 }
@@ -148,7 +148,7 @@ void bench_release(bench *b)
     b->held = (bench_matrix){0};
 }
 
-static void matrix_make(bench *b, int64_t rows, int64_t cols, kith_dtype dtype)
+static void matrix_make(bench *b, int64_t rows, int64_t cols, kin_select_type dtype)
 {
     bench_matrix *m = &b->held;
     if (m->host != NULL && m->rows == rows && m->cols == cols && m->dtype == dtype) {
@@ -221,7 +221,7 @@ static int words_in_order(const void *a, const void *b)
 static bool check(bench *b, const kin_select_job *job)
 {
     const int64_t samples = job->rows < SAMPLED ? job->rows : SAMPLED;
-    const uint64_t size = (uint64_t)kith_dtype_bytes(job->dtype);
+    const uint64_t size = (uint64_t)kin_select_type_bytes(job->dtype);
     const uint64_t k = (uint64_t)job->k;
     kin_word128 *words = take((uint64_t)job->cols * sizeof *words);
     kin_word128 *given = take(k * sizeof *given);
@@ -241,7 +241,7 @@ static bool check(bench *b, const kin_select_job *job)
             kin_word128 *to = pass == 0 ? words : given;
             for (int64_t at = 0; at < count; at++) {
                 kin_word64 word = 0;
-                if (job->dtype == KITH_F64) {
+                if (job->dtype == KIN_SELECT_F64) {
                     kin_select_load128(&run, at, 1, &to[at]);
                 } else {
                     kin_select_load64(&run, at, 1, &word);
@@ -278,8 +278,8 @@ static kin_select_job job_make(bench *b, kin_select_job job)
     const uint64_t entries = (uint64_t)job.rows * (uint64_t)job.k;
     matrix_make(b, job.rows, job.cols, job.dtype);
     job.values = b->gpu == NULL ? b->held.host : b->held.device;
-    job.stride_bytes = job.cols * kith_dtype_bytes(job.dtype);
-    job.out_values = answer_make(b, entries * (uint64_t)kith_dtype_bytes(job.dtype));
+    job.stride_bytes = job.cols * kin_select_type_bytes(job.dtype);
+    job.out_values = answer_make(b, entries * (uint64_t)kin_select_type_bytes(job.dtype));
     job.out_ids = answer_make(b, entries * sizeof(uint32_t));
     return job;
 }

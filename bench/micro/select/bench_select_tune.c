@@ -5,8 +5,8 @@
  * and its method is the fastest one, or scan where nothing is faster by more than the margin.
  * Neighbouring classes of one method become one row of the table.
  *
- * Methods whose cost rises with k are left out of the larger ones once they are far behind. On the
- * processor the time that counts is that of its threads, which other programs disturb least. */
+ * On the processor the time that counts is that of its threads, which other programs disturb least.
+ */
 #include "bench_select.h"
 
 #include "host/host_clock.h"
@@ -22,54 +22,40 @@ enum {
     COLS = sizeof col_classes / sizeof col_classes[0],
     KS = sizeof k_classes / sizeof k_classes[0],
     WIDTHS = 3,
-    FIRST = KITH_SELECT_SCAN,
-    METHODS = KITH_SELECT_THRESHOLD_HEAP + 1,
     LONGEST = 1 << 22 /* stands for all longer rows */
 };
-static const kith_dtype widths[WIDTHS] = {KITH_F16, KITH_F32, KITH_F64};
+static const kin_select_type widths[WIDTHS] = {KIN_SELECT_F16, KIN_SELECT_F32, KIN_SELECT_F64};
 static const int64_t VALUES_CPU = 1 << 22;
 static const int64_t VALUES_CUDA = 1 << 27;
 static const double MARGIN = 0.97;
-static const double HOPELESS = 5.0;
 
-static const char *const rule_names[METHODS] = {"AUTO",    "SCAN",        "INSERTION",
-                                                "HEAP",    "MERGE_QUEUE", "QUICK",
-                                                "BITONIC", "RADIX",       "THRESHOLD_HEAP"};
-
-static bool rises_with_k(kith_select_method method)
-{
-    return method != KITH_SELECT_SCAN && method != KITH_SELECT_QUICK && method != KITH_SELECT_RADIX;
-}
+#define ROW(NAME, number, name) [number] = #NAME,
+static const char *const rule_names[] = {KITH_SELECT_MAP(ROW)};
+#undef ROW
+enum { FIRST = KITH_SELECT_SCAN, METHODS = sizeof rule_names / sizeof rule_names[0] };
 
 static double seconds_of(const bench *b, const bench_result *r)
 {
     return b->gpu == NULL ? r->busy : r->fastest;
 }
 
-/* The fastest method of one class. out_of_it: methods that are not tried any more. */
-static kith_select_method choose(bench *b, kin_select_job job, bool out_of_it[METHODS])
+/* The fastest method of one class. */
+static kith_select_method choose(bench *b, kin_select_job job)
 {
     double seconds[METHODS] = {0.0};
     kith_select_method best = KITH_SELECT_SCAN;
     for (int m = FIRST; m < METHODS; m++) {
-        if (out_of_it[m]) {
-            continue;
-        }
-        job.method = (kith_select_method)m;
+        job.method = kin_select_method_of(m);
         const bench_result r = bench_measure(b, &job);
         seconds[m] = seconds_of(b, &r);
         if (seconds[m] < seconds[best] * (best == KITH_SELECT_SCAN ? MARGIN : 1.0)) {
-            best = job.method;
+            best = m;
         }
     }
     printf("  %d bits %7" PRId64 " x %-8" PRId64 " k %-7" PRId64 ":",
-           8 * kith_dtype_bytes(job.dtype), job.rows, job.cols, job.k);
+           8 * kin_select_type_bytes(job.dtype), job.rows, job.cols, job.k);
     for (int m = FIRST; m < METHODS; m++) {
-        if (!out_of_it[m]) {
-            printf(" %s %.2f", rule_names[m], seconds[m] * 1e3);
-        }
-        out_of_it[m] = out_of_it[m] || (rises_with_k((kith_select_method)m) &&
-                                        seconds[m] > HOPELESS * seconds[best]);
+        printf(" %s %.2f", rule_names[m], seconds[m] * 1e3);
     }
     printf(" -> %s\n", rule_names[best]);
     (void)fflush(stdout);
@@ -77,17 +63,16 @@ static kith_select_method choose(bench *b, kin_select_job job, bool out_of_it[ME
 }
 
 /* Of rows of this length: the classes of k that can occur. */
-static int choose_all_k(bench *b, kith_dtype dtype, int64_t cols, kith_select_method best[KS])
+static int choose_all_k(bench *b, kin_select_type dtype, int64_t cols, kith_select_method best[KS])
 {
     const int64_t values = b->gpu == NULL ? VALUES_CPU : VALUES_CUDA;
-    bool out_of_it[METHODS] = {false};
     kin_select_job job = {
         .dtype = dtype, .cols = cols < LONGEST ? cols : LONGEST, .sorted = true, .sample = 8};
     job.rows = values / job.cols > 1 ? values / job.cols : 1;
     int count = 0;
     for (; count < KS && (count == 0 || k_classes[count - 1] < job.cols); count++) {
         job.k = k_classes[count] < job.cols ? k_classes[count] : job.cols;
-        best[count] = choose(b, job, out_of_it);
+        best[count] = choose(b, job);
     }
     return count;
 }
@@ -102,14 +87,14 @@ static void print_bound(FILE *out, int64_t bound)
 }
 
 /* One row for neighbours of one method; the last one has no bound. */
-static void print_rules(FILE *out, const char *side, kith_dtype dtype, int64_t cols,
+static void print_rules(FILE *out, const char *side, kin_select_type dtype, int64_t cols,
                         const kith_select_method best[KS], int count)
 {
     for (int i = 0; i < count; i++) {
         if (i + 1 < count && best[i] == best[i + 1]) {
             continue;
         }
-        (void)fprintf(out, "RULE(%s, %d, ", side, 8 * kith_dtype_bytes(dtype));
+        (void)fprintf(out, "RULE(%s, %d, ", side, 8 * kin_select_type_bytes(dtype));
         print_bound(out, cols);
         print_bound(out, i + 1 < count ? k_classes[i] : INT64_MAX);
         (void)fprintf(out, "%s)\n", rule_names[best[i]]);

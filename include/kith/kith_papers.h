@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The ways of published work that kith is compared with, each as its paper has it. They go through
+ * the calls of kith.h (kith_select, kith_graph_exact, kith_knn_exact ...) and give the same bytes
+ * as kith's own; `auto` takes none of them. Who has nothing to compare needs nothing of this file.
+ */
+#ifndef KITH_KITH_PAPERS_H
+#define KITH_KITH_PAPERS_H
+
+#include "kith/kith.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Methods of selection -------------------------------------------------------------------- */
+
+/* NAME, number, name, and which switches of kith_select_params a method has. */
+#define KITH_PAPERS_SELECT_MAP(X)                                           \
+    /* a sorted queue that is inserted into */                              \
+    X(INSERTION, 4, insertion, KITH_SWITCH_QUEUE)                           \
+    /* a binary heap with the worst on top */                               \
+    X(HEAP, 5, heap, KITH_SWITCH_QUEUE)                                     \
+    /* sorted levels of m, m, 2m, 4m ..., merged when needed */             \
+    X(MERGE_QUEUE, 6, merge_queue, KITH_SWITCH_QUEUE | KITH_SWITCH_ALIGNED) \
+    /* truncated bitonic sort */                                            \
+    X(BITONIC, 7, bitonic, 0)                                               \
+    /* prune by a sample's k-th, then a min-max heap */                     \
+    X(THRESHOLD_HEAP, 8, threshold_heap, KITH_SWITCH_SAMPLE)
+#define KITH_PAPERS_SELECT_NUMBER(NAME, number, name, switches) KITH_SELECT_##NAME = number,
+enum { KITH_PAPERS_SELECT_MAP(KITH_PAPERS_SELECT_NUMBER) };
+
+enum {
+    KITH_SWITCH_QUEUE = 1u << 0,   /* buffer; and group, the hierarchical partition: each node above
+                                      this many below it, 2, 4 or 8 (0 = without) */
+    KITH_SWITCH_ALIGNED = 1u << 1, /* KITH_SELECT_ALIGNED */
+    KITH_SWITCH_SAMPLE = 1u << 2   /* sample: this many times k, 1 .. 1024; 0 = 8 */
+};
+
+/* kith_select_params.flags: a merge of one row is made by its whole warp. */
+enum { KITH_SELECT_ALIGNED = 1u << 2 };
+
+/* kith_select_params.buffer: how a queue gets its candidates. */
+enum {
+    KITH_BUFFER_NONE = 0,  /* one by one */
+    KITH_BUFFER_PLAIN = 1, /* a small buffer a row, emptied when it is full */
+    KITH_BUFFER_FULL = 2,  /* one full buffer makes all rows of a warp empty theirs together */
+    KITH_BUFFER_SORTED = 3 /* and it is sorted first, so that the smallest tighten the threshold */
+};
+
+/* ---- Pipelines ------------------------------------------------------------------------------- */
+
+/* kith_search_params.pipeline. MATRIX: distances are written in batches, and the k smallest
+ * selected by kith_search_params.select. HYBRID: a GPU keeps of each row what is within the k-th of
+ * a sample (kith_search_params.sample times k columns, 1 .. 1024; 0 = 32 k or a 16th of the
+ * columns, whichever is more); the processor selects from it while the GPU is at the next rows, and
+ * leaves as many rows to the GPU as it takes to end together. Where there is no GPU,
+ * KITH_E_UNSUPPORTED. */
+#define KITH_PAPERS_PIPELINE_MAP(X) \
+    X(MATRIX, 1, matrix)            \
+    X(HYBRID, 2, hybrid)
+#define KITH_PAPERS_PIPELINE_NUMBER(NAME, number, name) KITH_PIPELINE_##NAME = number,
+enum { KITH_PAPERS_PIPELINE_MAP(KITH_PAPERS_PIPELINE_NUMBER) };
+
+/* How many there are, kith's own among them: their numbers are 0 to one less. */
+#define KITH_PAPERS_ONE(...) +1
+enum {
+    KITH_SELECT_METHOD_COUNT =
+        1 KITH_SELECT_MAP(KITH_PAPERS_ONE) KITH_PAPERS_SELECT_MAP(KITH_PAPERS_ONE),
+    KITH_PIPELINE_COUNT = 1 KITH_PAPERS_PIPELINE_MAP(KITH_PAPERS_ONE)
+};
+
+/* ---- Without what kith saves ----------------------------------------------------------------- */
+
+/* kith_search_params.flags */
+enum {
+    KITH_NO_SYMMETRY = 1u << 1, /* graph: compute every pair twice */
+    KITH_NO_SKIP = 1u << 2      /* do not skip tiles by their bounds */
+};
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Threshold heap on both machines (TH-heap paper: IV, V).
+ *
+ * Idea. The GPU writes the costs of a batch of rows to all columns. The k-th cost of a sample of
+ * the columns, at even strides, proves how far the k-th neighbour can be at most; what may be
+ * within that, rounding included, is pushed to lists, canonical keys are computed for it, and these
+ * pruned, compressed rows are all that the processor gets. Its threads select the k first of each
+ * with min-max heaps while the GPU is at the next batch. The rows of a batch are divided: the GPU
+ * selects from the lists of the last ones itself, with the kernel that ends a fused screen, so that
+ * both end together, by the rates that were measured in the batches before (papers_division.h):
+ *
+ *      GPU         costs 1 | keys 1 | select 1 | costs 2                 | keys 2 | select 2
+ *      copy                c        k          p                         c        k
+ *      processor                    | select 1 ....... | write 1 |                | select 2 ...
+ *
+ *      c: counts of all rows   k: keys of the processor's rows   p: neighbours of the GPU's
+ *
+ * Both sides select from the same lists by the same canonical keys, then by id, which is a total
+ * order: how a batch was divided cannot show in the answer.
+ *
+ * The threshold is that of the costs, which are not the distances; that it holds is proved by the
+ * bound of the screen, so the answer is the other pipelines', byte for byte.
+ *
+ * A sample of n / 16 columns (and at least 32 k) leaves some 16 k columns of a row. Rows of which
+ * more is left than a list holds (ties, clusters) are computed by canonical keys of all pairs.
+ *
+ * Limits. Keys are copied behind the costs of the same batch, not beside those of the next one.
+ *
+ * Memory. The matrix of a batch (papers_costs.c), its sample, 24 bytes of device memory and 16 of
+ * pinned memory for each place of a list, and 16 of both for each neighbour.
+ */
+#include "papers/papers_pipeline.h"
+
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "fused/fused_size.h"
+#include "host/host_clock.h"
+#include "host/host_threads.h"
+#include "papers/papers_costs.h"
+#include "papers/papers_division.h"
+#include "papers/papers_heaps.h"
+#include "papers/papers_hybrid_size.h"
+
+/* Marks of a batch in the stream: its work begins, its counts are here; its keys begin, are here;
+ * the neighbours that the GPU selected are here. */
+typedef enum mark { STARTED, COUNTED, HANDED, FETCHED, SELECTED, MARKS } mark;
+
+typedef struct hybrid {
+    kin_fused_answers *a;
+    const kin_fused_prepared *queries;
+    const kin_fused_prepared *corpus;
+    int64_t k;
+    int64_t sample; /* columns */
+    kin_papers_costs costs;
+    kin_fused_lists lists; /* of a batch */
+    uint32_t *samples;     /* batch x sample */
+    int64_t *places;
+    kin_fused_hit *hits;
+    kin_fused_pair *picked; /* batch x k: of the rows that the GPU selects from */
+    int32_t *picked_counts;
+    /* Pinned: what is copied while nobody waits. */
+    int32_t *host_counts;
+    int64_t *host_places;
+    kin_fused_hit *host_hits;
+    kin_pair *pairs; /* batch x k */
+    void *marks[MARKS];
+    /* Host. */
+    kin_papers_division division;
+    kin_papers_timed timed; /* the batch whose keys were handed over last */
+    kin_papers_heaps heaps;
+    int32_t *pair_counts;
+    uint8_t *lost;      /* by row of the batch */
+    uint32_t *ids;      /* of all positions */
+    uint32_t *lost_ids; /* lost_count of them */
+    int64_t lost_count;
+    double seconds_write;
+} hybrid;
+
+static int64_t batch_rows(const hybrid *h)
+{
+    return h->costs.blocks * KIN_FUSED_BLOCK;
+}
+
+static kin_fused_set rows_of(const hybrid *h, int64_t row0)
+{
+    return kin_fused_set_part(&h->queries->set, row0, batch_rows(h));
+}
+
+static kith_status checked(const hybrid *h, int error, const char *what)
+{
+    return kin_gpu_check(h->a->on.ctx, h->a->on.gpu, error, what);
+}
+
+static kith_status set_mark(const hybrid *h, mark m)
+{
+    const kin_fused_device *on = &h->a->on;
+    return checked(h, on->gpu->module->ops->event_record(on->stream, h->marks[m]), "a batch");
+}
+
+static kith_status wait_for(const hybrid *h, mark m, const char *what)
+{
+    return checked(h, h->a->on.gpu->module->ops->event_wait(h->marks[m]), what);
+}
+
+/* Both were waited for. */
+static kith_status seconds_between(const hybrid *h, mark first, mark last, double *seconds)
+{
+    float milliseconds = 0.0F;
+    KIN_TRY(checked(
+        h, h->a->on.gpu->module->ops->event_between(h->marks[first], h->marks[last], &milliseconds),
+        "timing a batch"));
+    *seconds = (double)milliseconds / 1e3;
+    return KITH_OK;
+}
+
+/* ---- Room ------------------------------------------------------------------------------------ */
+
+static kith_status pin(const hybrid *h, void *out, uint64_t bytes)
+{
+    void **target = out;
+    *target = NULL;
+    return checked(h, h->a->on.gpu->module->ops->allocate_pinned(bytes, target),
+                   "allocating pinned memory");
+}
+
+static kith_status make_pinned(hybrid *h)
+{
+    const kin_gpu_ops *ops = h->a->on.gpu->module->ops;
+    const uint64_t rows = (uint64_t)batch_rows(h);
+    KIN_TRY(pin(h, &h->host_counts, rows * sizeof *h->host_counts));
+    KIN_TRY(pin(h, &h->host_places, (rows + 1) * sizeof *h->host_places));
+    KIN_TRY(pin(h, &h->host_hits, rows * (uint64_t)h->lists.capacity * sizeof *h->host_hits));
+    KIN_TRY(pin(h, &h->pairs, rows * (uint64_t)h->k * sizeof *h->pairs));
+    for (int m = 0; m < MARKS; m++) {
+        KIN_TRY(checked(h, ops->event_make(&h->marks[m]), "making an event"));
+    }
+    return KITH_OK;
+}
+
+static kith_status make_device(hybrid *h, int32_t capacity)
+{
+    const kin_fused_device *on = &h->a->on;
+    const uint64_t rows = (uint64_t)batch_rows(h);
+    const kin_fused_set first = rows_of(h, 0);
+    KIN_TRY(kin_fused_lists_make(on, &first, h->k, capacity, &h->lists));
+    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &h->samples, rows * (uint64_t)h->sample,
+                          sizeof *h->samples, "a sample of costs"));
+    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &h->places, rows + 1, sizeof *h->places, "places"));
+    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &h->hits, rows * (uint64_t)capacity, sizeof *h->hits,
+                          "keys of a batch"));
+    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &h->picked, rows * (uint64_t)h->k, sizeof *h->picked,
+                          "neighbours of a batch"));
+    return kin_gpu_alloc(on->ctx, on->gpu, &h->picked_counts, rows, sizeof *h->picked_counts,
+                         "counts of a batch");
+}
+
+static kith_status make_host(hybrid *h)
+{
+    const kin_fused_device *on = &h->a->on;
+    const uint64_t rows = (uint64_t)batch_rows(h);
+    const uint64_t all = (uint64_t)h->queries->set.points;
+    KIN_TRY(kin_papers_heaps_make(on->ctx, h->k, h->lists.capacity, &h->heaps));
+    KIN_TRY(kin_alloc(on->ctx, &h->pair_counts, rows, sizeof *h->pair_counts, "counts of a batch"));
+    KIN_TRY(kin_alloc(on->ctx, &h->lost, rows, sizeof *h->lost, "row flags"));
+    KIN_TRY(kin_alloc(on->ctx, &h->lost_ids, all, sizeof *h->lost_ids, "rows to solve"));
+    KIN_TRY(kin_alloc(on->ctx, &h->ids, all, sizeof *h->ids, "ids of rows"));
+    return kin_gpu_download(on->ctx, on->gpu, h->ids, h->queries->set.ids, all * sizeof *h->ids);
+}
+
+static void free_device(hybrid *h)
+{
+    const kin_fused_device *on = &h->a->on;
+    void *const blocks[] = {h->picked_counts, h->picked, h->hits, h->places, h->samples};
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
+        kin_gpu_free(on->gpu, blocks[i]);
+    }
+    h->picked_counts = NULL;
+    h->picked = NULL;
+    h->hits = NULL;
+    h->places = NULL;
+    h->samples = NULL;
+    kin_fused_lists_free(on, &h->lists);
+    kin_papers_costs_free(&h->costs);
+}
+
+static void free_all(hybrid *h)
+{
+    const kin_fused_device *on = &h->a->on;
+    const kin_gpu_ops *ops = on->gpu->module->ops;
+    void *const pinned[] = {h->pairs, h->host_hits, h->host_places, h->host_counts};
+    (void)ops->wait(on->stream); /* copies may be under way where something failed */
+    for (size_t i = 0; i < sizeof pinned / sizeof pinned[0]; i++) {
+        if (pinned[i] != NULL) {
+            ops->release_pinned(pinned[i]);
+        }
+    }
+    for (int m = 0; m < MARKS; m++) {
+        if (h->marks[m] != NULL) {
+            ops->event_free(h->marks[m]);
+        }
+    }
+    kin_papers_heaps_free(&h->heaps);
+    kin_free(on->ctx, h->ids);
+    kin_free(on->ctx, h->lost_ids);
+    kin_free(on->ctx, h->lost);
+    kin_free(on->ctx, h->pair_counts);
+    free_device(h);
+}
+
+/* ---- The GPU's part -------------------------------------------------------------------------- */
+
+/* The reach of a batch from a sample of its first chunk. */
+static kith_status find_reach(const hybrid *h, const kin_fused_set *rows, int64_t tiles)
+{
+    const kin_fused_device *on = &h->a->on;
+    const int64_t columns = tiles * KIN_FUSED_TILE;
+    const bool samples = h->sample > 0 && h->sample < columns;
+    const kin_papers_sample sample = {.matrix = h->costs.matrix,
+                                      .words = 1,
+                                      .rows = rows->points,
+                                      .pitch = h->costs.pitch,
+                                      .count = columns,
+                                      .sample = h->samples,
+                                      .columns = h->sample};
+    const kin_fused_kth kth = {.set = *rows,
+                               .lists = h->lists,
+                               .rows = rows->points,
+                               .matrix = samples ? h->samples : h->costs.matrix,
+                               .pitch = samples ? h->sample : h->costs.pitch,
+                               .count = samples ? h->sample : columns,
+                               .col_worst = h->corpus->set.worst};
+    if (samples) {
+        KIN_TRY(checked(h, on->gpu->module->papers->sample(on->stream, &sample), "sampling costs"));
+    }
+    return checked(h, on->kernels->kth(on->stream, &kth), "finding thresholds");
+}
+
+/* Costs, threshold, candidates and how many: all of it under way when this returns. */
+static kith_status start_batch(hybrid *h, int64_t row0)
+{
+    const kin_fused_device *on = &h->a->on;
+    const kin_gpu_ops *ops = on->gpu->module->ops;
+    const kin_fused_set rows = rows_of(h, row0);
+    const int64_t all = kin_fused_tiles_of(h->corpus->set.points);
+    const uint64_t padded = (uint64_t)rows.padded;
+    KIN_TRY(set_mark(h, STARTED));
+    KIN_TRY(kin_gpu_fill(on->ctx, on->gpu, h->lists.counts, 0, padded * sizeof *h->lists.counts));
+    KIN_TRY(kin_gpu_fill(on->ctx, on->gpu, h->lists.reach, KIN_FUSED_NO_REACH_BYTE,
+                         padded * sizeof *h->lists.reach));
+    for (int64_t first = 0; first < all; first += h->costs.chunk) {
+        const int64_t tiles = kin_min_i64(h->costs.chunk, all - first);
+        KIN_TRY(kin_papers_costs_run(&h->costs, &rows, first, tiles));
+        if (first == 0) {
+            KIN_TRY(find_reach(h, &rows, tiles));
+        }
+        KIN_TRY(kin_papers_costs_gather(&h->costs, &rows, &h->lists, first, tiles));
+    }
+    KIN_TRY(checked(h,
+                    ops->copy_out(on->stream, h->host_counts, h->lists.counts,
+                                  (uint64_t)rows.points * sizeof *h->host_counts),
+                    "fetching counts"));
+    return set_mark(h, COUNTED);
+}
+
+/* Where the keys of each of the processor's rows will stand; rows whose list overflowed get none,
+ * whoever selects. */
+static int64_t set_places(hybrid *h, int64_t row0)
+{
+    int64_t total = 0;
+    for (int64_t row = 0; row < h->timed.rows; row++) {
+        const int32_t count = h->host_counts[row];
+        const bool ours = row < h->timed.cpu_rows;
+        if (ours) {
+            h->host_places[row] = total;
+        } else { /* now: the next batch's counts come while this one is selected */
+            h->pair_counts[row] = (int32_t)kin_min_i64(count, h->k);
+        }
+        h->lost[row] = count > h->lists.capacity;
+        if (h->lost[row] != 0) {
+            h->lost_ids[h->lost_count++] = h->ids[row0 + row];
+        } else {
+            total += ours ? count : 0;
+            h->a->tally.keys += (double)count;
+        }
+    }
+    h->host_places[h->timed.cpu_rows] = total;
+    return total;
+}
+
+/* Keys of the processor's rows, and their copy. */
+static kith_status hand_over(const hybrid *h, const kin_fused_set *rows, int64_t total)
+{
+    const kin_fused_device *on = &h->a->on;
+    const kin_gpu_ops *ops = on->gpu->module->ops;
+    const kin_fused_hits job = {.set = *rows,
+                                .cols_set = h->corpus->set,
+                                .set_rows = h->queries->rows,
+                                .cols_rows = h->corpus->rows,
+                                .lists = h->lists,
+                                .rows = h->timed.cpu_rows,
+                                .places = h->places,
+                                .total = total,
+                                .hits = h->hits};
+    if (total == 0) {
+        return KITH_OK;
+    }
+    KIN_TRY(checked(h,
+                    ops->copy_in(on->stream, h->places, h->host_places,
+                                 (uint64_t)(job.rows + 1) * sizeof *h->places),
+                    "handing over places"));
+    KIN_TRY(checked(h, on->kernels->hits(on->stream, &job), "computing canonical distances"));
+    return checked(
+        h, ops->copy_out(on->stream, h->host_hits, h->hits, (uint64_t)total * sizeof *h->hits),
+        "fetching keys");
+}
+
+/* The neighbours of the other rows, and their copy to where the processor's will stand. */
+static kith_status select_there(const hybrid *h, const kin_fused_set *rows)
+{
+    const kin_fused_device *on = &h->a->on;
+    const int64_t first = h->timed.cpu_rows;
+    const kin_fused_rescore job = {.set = *rows,
+                                   .cols_set = h->corpus->set,
+                                   .set_rows = h->queries->rows,
+                                   .cols_rows = h->corpus->rows,
+                                   .lists = h->lists,
+                                   .row0 = first,
+                                   .rows = rows->points - first,
+                                   .pairs = h->picked,
+                                   .count = h->picked_counts};
+    if (job.rows == 0) {
+        return KITH_OK;
+    }
+    KIN_TRY(checked(h, on->kernels->rescore(on->stream, &job), "computing canonical distances"));
+    return checked(h,
+                   on->gpu->module->ops->copy_out(on->stream, h->pairs + first * h->k, h->picked,
+                                                  (uint64_t)(job.rows * h->k) * sizeof *h->picked),
+                   "fetching neighbours");
+}
+
+/* Divides a batch whose counts have come; both parts are under way when this returns. */
+static kith_status start_selection(hybrid *h, int64_t row0)
+{
+    const kin_fused_set rows = rows_of(h, row0);
+    KIN_TRY(wait_for(h, COUNTED, "screening"));
+    h->timed = (kin_papers_timed){.rows = rows.points,
+                                  .cpu_rows = kin_papers_division_rows(&h->division, rows.points)};
+    KIN_TRY(seconds_between(h, STARTED, COUNTED, &h->timed.gpu_rest));
+    const int64_t total = set_places(h, row0);
+    KIN_TRY(set_mark(h, HANDED));
+    KIN_TRY(hand_over(h, &rows, total));
+    KIN_TRY(set_mark(h, FETCHED));
+    KIN_TRY(select_there(h, &rows));
+    return set_mark(h, SELECTED);
+}
+
+/* ---- The processor's part -------------------------------------------------------------------- */
+
+/* The processor's rows; then those of the GPU, whose neighbours have come. */
+static kith_status select_here(hybrid *h)
+{
+    kith_report *report = &h->a->on.ctx->report;
+    const double before = report->seconds_select;
+    KIN_TRY(wait_for(h, FETCHED, "fetching keys"));
+    KIN_TRY(kin_papers_heaps_run(&h->heaps, h->host_hits, h->host_places, h->timed.cpu_rows,
+                                 h->pairs, h->pair_counts));
+    h->timed.cpu_select = report->seconds_select - before;
+    const int64_t start = kin_clock_ns();
+    KIN_TRY(wait_for(h, SELECTED, "computing canonical distances"));
+    report->seconds_select += kin_clock_since(start);
+    KIN_TRY(seconds_between(h, HANDED, FETCHED, &h->timed.handing));
+    return seconds_between(h, FETCHED, SELECTED, &h->timed.gpu_select);
+}
+
+static kith_status finish_batch(hybrid *h, int64_t row0)
+{
+    kith_report *report = &h->a->on.ctx->report;
+    const kin_fused_finished lists = {.pairs = h->pairs,
+                                      .counts = h->pair_counts,
+                                      .ids = h->ids + row0,
+                                      .lost = h->lost,
+                                      .rows = h->timed.rows,
+                                      .k = (int32_t)h->k};
+    KIN_TRY(select_here(h));
+    const int64_t start = kin_clock_ns();
+    KIN_TRY(kin_fused_host_write(h->a, &lists));
+    h->timed.cpu_rest = kin_clock_since(start);
+    h->seconds_write += h->timed.cpu_rest;
+    report->select_cpu_rows += h->timed.cpu_rows;
+    report->select_gpu_rows += h->timed.rows - h->timed.cpu_rows;
+    kin_papers_division_learn(&h->division, &h->timed);
+    return KITH_OK;
+}
+
+/* ---- Both ------------------------------------------------------------------------------------ */
+
+static kith_status run_batches(hybrid *h)
+{
+    const int64_t rows = h->queries->set.points;
+    const int64_t batch = batch_rows(h);
+    KIN_TRY(start_batch(h, 0));
+    for (int64_t row0 = 0; row0 < rows; row0 += batch) {
+        KIN_TRY(start_selection(h, row0));
+        if (row0 + batch < rows) {
+            KIN_TRY(start_batch(h, row0 + batch));
+        }
+        KIN_TRY(finish_batch(h, row0));
+        KIN_TRY(kin_progress(h->a->on.ctx, "screen", (double)row0, (double)rows));
+    }
+    return KITH_OK;
+}
+
+static kith_status make_all(hybrid *h, int32_t times)
+{
+    const int64_t columns = h->corpus->set.points;
+    const int64_t blocks = h->queries->set.padded / KIN_FUSED_BLOCK;
+    const kin_papers_hybrid_size size = kin_papers_hybrid_size_of(columns, h->k, times);
+    h->sample = size.sample;
+    KIN_TRY(kin_papers_costs_make(&h->costs, blocks, size.a_block));
+    KIN_TRY(make_device(h, size.leaves));
+    KIN_TRY(make_pinned(h));
+    return make_host(h);
+}
+
+static kith_status answer(kin_fused_answers *a, const kin_fused_prepared *queries,
+                          const kin_fused_prepared *corpus, const kin_fused_worst *worst,
+                          const kin_request *request)
+{
+    kith_report *report = &a->on.ctx->report;
+    const double selected = report->seconds_select;
+    const int64_t start = kin_clock_ns();
+    const int64_t blocks = queries->set.padded / KIN_FUSED_BLOCK;
+    const int64_t k = kin_min_i64(a->wanted, corpus->groups.count);
+    hybrid h = {
+        .a = a,
+        .queries = queries,
+        .corpus = corpus,
+        .k = k,
+        .costs = {.on = a->on, .cols = corpus->set, .col_worst = worst},
+        .division = {.fixed = request->share},
+    };
+    kin_exact_note_pipeline(a->on.ctx, request->pipeline);
+    kith_status status = make_all(&h, request->sample);
+    if (status == KITH_OK) {
+        status = run_batches(&h);
+    }
+    const int64_t lost = h.lost_count;
+    if (status == KITH_OK && lost > 0) {
+        a->tally.reruns += (double)lost;
+        free_device(&h); /* solving them wants room, too */
+        status = kin_fused_answers_solve(a, &queries->rows, &corpus->rows, h.lost_ids, lost);
+    }
+    a->tally.pairs += (double)(blocks * kin_fused_tiles_of(corpus->set.points));
+    free_all(&h);
+    report->seconds_rescore += h.seconds_write;
+    report->seconds_screen += /* what was waited for the GPU */
+        kin_clock_since(start) - h.seconds_write - (report->seconds_select - selected);
+    return status;
+}
+
+const kin_fused_pipeline kin_papers_hybrid = {.by_host = true,
+                                              .answer = answer,
+                                              .bytes = kin_papers_hybrid_bytes,
+                                              .keys = kin_papers_hybrid_keys,
+                                              .keys_bytes = kin_papers_hybrid_keys_bytes,
+                                              .host_bytes = kin_papers_hybrid_host_bytes};

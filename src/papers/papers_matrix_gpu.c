@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Idea. The pipeline of the papers, certified. The screen writes the costs of a batch of rows to
+ * all columns (products of rounded rows: Euclidean without the query's own term in the product,
+ * cosine and Pearson of transformed rows); a method of selection, by name, finds the k smallest of
+ * each row; the largest of them proves how far the k-th neighbour can be at most, and every column
+ * that the bound leaves within that reach is gathered. From there on all is as after a fused
+ * screen: canonical keys of what was gathered, sorted and written, overflowed lists run again.
+ *
+ *      rows      costs, 4 bytes a pair             k a row          reach, then all within it
+ *      a batch   [ chunk of columns | chunk ]  ->  selection  ->    gather -> tighten -> lists
+ *
+ * So the answer does not depend on the method, nor on the rounding, nor on the cuts.
+ *
+ * The launch that turns costs into a reach reads least costs of tiles where those are given. The k
+ * selected costs are given as such: k tiles of which each one's least cost is known.
+ *
+ * Memory. The matrix: 1 GiB, more where a block of rows needs it, at most a quarter of the room;
+ * then in chunks of columns (papers_costs.c). k costs a row of a batch; what the method takes.
+ */
+#include "papers/papers_pipeline.h"
+
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "fused/fused_direct.h"
+#include "fused/fused_size.h"
+#include "host/host_clock.h"
+#include "host/host_threads.h"
+#include "papers/papers_costs.h"
+#include "select/select.h"
+#include "select/select_word.h"
+
+enum { USUAL_SAMPLE = 8 /* of threshold_heap, times k */ };
+
+/* Answers are complete; its seconds are taken from those of the screen, which runs around it. */
+static kith_status select_timed(const kin_fused_device *on, const kin_select_job *job)
+{
+    KIN_TRY(kin_gpu_wait(on->ctx, on->gpu));
+    const int64_t start = kin_clock_ns();
+    const kith_status status = kin_select_device(on->ctx, on->gpu, job, true);
+    const double seconds = kin_clock_since(start);
+    on->ctx->report.seconds_select += seconds;
+    on->ctx->report.seconds_screen -= seconds;
+    return status;
+}
+
+/* ---- Costs ----------------------------------------------------------------------------------- */
+
+typedef struct pipeline {
+    kin_fused_work *work;
+    const kin_select_method *method;
+    kin_papers_costs costs;
+    uint32_t *picked; /* the k least costs of each row of a batch, in any order */
+} pipeline;
+
+static kin_fused_lists lists_part(const kin_fused_lists *lists, int64_t row0, int64_t rows)
+{
+    kin_fused_lists part = *lists;
+    part.rows = rows;
+    part.words += row0 * lists->capacity;
+    part.counts += row0;
+    part.reach += row0;
+    part.lost += row0;
+    return part;
+}
+
+/* Lowers the reach of a batch by what selection finds in `columns` columns. */
+static kith_status find_reach(const pipeline *p, const kin_fused_set *rows,
+                              const kin_fused_lists *lists, int64_t columns)
+{
+    const kin_fused_device *on = &p->work->on;
+    const int64_t k = lists->k;
+    const kin_select_job job = {.values = (const char *)p->costs.matrix,
+                                .stride_bytes = p->costs.pitch * (int64_t)sizeof(uint32_t),
+                                .rows = rows->points,
+                                .cols = columns,
+                                .k = k,
+                                .dtype = KIN_SELECT_KEYS,
+                                .method = p->method,
+                                .sample = USUAL_SAMPLE,
+                                .out_values = p->picked};
+    const kin_fused_kth kth = {.set = *rows,
+                               .lists = *lists,
+                               .rows = rows->points,
+                               .matrix = p->costs.matrix,
+                               .minima = p->picked,
+                               .pitch = k * KIN_FUSED_TILE,
+                               .count = k * KIN_FUSED_TILE,
+                               .col_worst = p->costs.cols.worst};
+    KIN_TRY(select_timed(on, &job));
+    return kin_gpu_check(on->ctx, on->gpu, on->kernels->kth(on->stream, &kth),
+                         "finding thresholds");
+}
+
+static kith_status run_chunk(pipeline *p, const kin_fused_set *rows, const kin_fused_lists *lists,
+                             int64_t first, int64_t tiles)
+{
+    const kin_fused_device *on = &p->work->on;
+    const kin_fused_tighten tighten = {.set = *rows, .cols_set = p->costs.cols, .lists = *lists};
+    KIN_TRY(kin_papers_costs_run(&p->costs, rows, first, tiles));
+    if (tiles * KIN_FUSED_TILE >= lists->k) {
+        KIN_TRY(find_reach(p, rows, lists, tiles * KIN_FUSED_TILE));
+    }
+    KIN_TRY(kin_papers_costs_gather(&p->costs, rows, lists, first, tiles));
+    return kin_gpu_check(on->ctx, on->gpu, on->kernels->tighten(on->stream, &tighten),
+                         "tightening lists");
+}
+
+static kith_status run_batches(pipeline *p)
+{
+    const kin_fused_work *w = p->work;
+    const int64_t all = kin_fused_tiles_of(w->cols.points);
+    const int64_t batch = p->costs.blocks * KIN_FUSED_BLOCK;
+    for (int64_t row0 = 0; row0 < w->rows.points; row0 += batch) {
+        const kin_fused_set rows = kin_fused_set_part(&w->rows, row0, batch);
+        const kin_fused_lists lists = lists_part(&w->lists, row0, rows.padded);
+        for (int64_t first = 0; first < all; first += p->costs.chunk) {
+            KIN_TRY(run_chunk(p, &rows, &lists, first, kin_min_i64(p->costs.chunk, all - first)));
+        }
+        KIN_TRY(kin_progress(w->on.ctx, "screen", (double)row0, (double)w->rows.points));
+    }
+    return KITH_OK;
+}
+
+/* The costs that are selected, of a block of rows. */
+static uint64_t picked_bytes(int64_t k)
+{
+    return kin_size_mul((uint64_t)(KIN_FUSED_BLOCK * k), sizeof(uint32_t));
+}
+
+static kith_status run_matrix(kin_fused_work *w, const kin_select_method *method)
+{
+    const kin_fused_device *on = &w->on;
+    const int64_t blocks = w->rows.padded / KIN_FUSED_BLOCK;
+    const uint64_t a_block = picked_bytes(w->lists.k);
+    pipeline p = {.work = w,
+                  .method = method,
+                  .costs = {.on = *on, .cols = w->cols, .col_worst = w->col_worst}};
+    kith_status status = KITH_OK;
+    KIN_TRY(kin_papers_costs_make(&p.costs, blocks, a_block));
+    KIN_TRY_GOTO(status,
+                 kin_gpu_alloc(on->ctx, on->gpu, &p.picked,
+                               kin_size_mul((uint64_t)p.costs.blocks, a_block), 1,
+                               "selected costs"),
+                 done);
+    KIN_TRY_GOTO(status, run_batches(&p), done);
+    w->seed_pairs += (double)blocks * (double)kin_fused_tiles_of(w->cols.points);
+done:
+    kin_gpu_free(on->gpu, p.picked);
+    kin_papers_costs_free(&p.costs);
+    return status;
+}
+
+static kith_status fill(kin_fused_work *w, const kin_request *request)
+{
+    if (w->rows.points == 0 || w->cols.points == 0) {
+        return KITH_OK;
+    }
+    kin_exact_note_pipeline(w->on.ctx, request->pipeline);
+    return run_matrix(w, request->select);
+}
+
+/* ---- Sizes ----------------------------------------------------------------------------------- */
+
+uint64_t kin_papers_scratch_bytes(const kin_gpu *gpu, const kin_select_job *job, uint64_t scope)
+{
+    kin_select_job one = *job;
+    one.rows = 1;
+    const uint64_t least = kin_select_device_scratch(gpu, &one);
+    const uint64_t all = kin_select_device_scratch(gpu, job);
+    const uint64_t most = scope / 8 > least ? scope / 8 : least;
+    return all < most ? all : most;
+}
+
+static uint64_t bytes_of(const kin_gpu *gpu, const kin_request *request, int64_t rows,
+                         int64_t columns, uint64_t scope)
+{
+    const int64_t k = kin_min_i64(request->k + 1, columns);
+    const kin_papers_costs_size costs =
+        kin_papers_costs_size_of(columns, kin_fused_blocks_of(rows), picked_bytes(k), scope);
+    const kin_select_job job = {.stride_bytes = costs.columns * (int64_t)sizeof(uint32_t),
+                                .rows = kin_min_i64(rows, costs.blocks * KIN_FUSED_BLOCK),
+                                .cols = costs.columns,
+                                .k = kin_min_i64(k, costs.columns),
+                                .dtype = KIN_SELECT_KEYS,
+                                .method = request->select,
+                                .sample = USUAL_SAMPLE};
+    const uint64_t lists = kin_fused_seedless_bytes(rows, columns, k, scope);
+    return kin_size_add(kin_size_add(lists, costs.bytes),
+                        kin_papers_scratch_bytes(gpu, &job, scope));
+}
+
+static uint64_t keys_bytes(const kin_gpu *gpu, const kin_request *request, int64_t rows,
+                           int64_t columns, uint64_t scope)
+{
+    const kin_fused_direct_size size = kin_fused_direct_picks(request->k, rows, columns, scope);
+    const kin_select_job job = {.stride_bytes = size.pitch * (int64_t)sizeof(double),
+                                .rows = size.rows,
+                                .cols = columns,
+                                .k = kin_min_i64(request->k + 1, columns),
+                                .dtype = KIN_SELECT_F64,
+                                .method = request->select,
+                                .sample = USUAL_SAMPLE,
+                                .sorted = true};
+    return size.pitch < columns
+               ? size.bytes
+               : kin_size_add(size.bytes, kin_papers_scratch_bytes(gpu, &job, scope));
+}
+
+/* ---- Keys ------------------------------------------------------------------------------------ */
+
+kith_status kin_papers_pick(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_picking *p)
+{
+    const kin_fused_device on = kin_fused_device_of(ctx, gpu);
+    const kin_select_job job = {.values = (const char *)p->keys,
+                                .stride_bytes = p->pitch * (int64_t)sizeof *p->keys,
+                                .rows = p->rows,
+                                .cols = p->columns,
+                                .k = p->k,
+                                .dtype = KIN_SELECT_F64,
+                                .method = p->method,
+                                .sample = USUAL_SAMPLE,
+                                .sorted = true,
+                                .out_values = p->values,
+                                .out_ids = p->ids};
+    const kin_papers_join join = {
+        .keys = p->values, .ids = p->ids, .count = p->rows * p->k, .pairs = p->pairs};
+    KIN_TRY(select_timed(&on, &job));
+    return kin_gpu_check(ctx, gpu, gpu->module->papers->join(on.stream, &join),
+                         "joining keys and ids");
+}
+
+const kin_fused_pipeline kin_papers_matrix = {
+    .fill = fill, .bytes = bytes_of, .pick = kin_papers_pick, .keys_bytes = keys_bytes};

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The pipelines of kith_papers.h: rows for those who may be asked for one (api/), and their parts.
+ */
+#ifndef KIN_PAPERS_PIPELINE_H
+#define KIN_PAPERS_PIPELINE_H
+
+#include "fused/fused_pipeline.h"
+#include "kith/kith_papers.h"
+#include "papers/papers_kernels.h"
+
+/* *pipeline: NULL for KITH_PIPELINE_FUSED, which is ours. False where the number is no pipeline's.
+ */
+bool kin_papers_pipeline(kith_pipeline number, const kin_pipeline **pipeline);
+
+/* ---- MATRIX ---------------------------------------------------------------------------------- */
+
+/* papers_matrix.c, on the processor: the k first of each query by request->select, for every metric
+ * and every k. queries == corpus: a graph. Both after kin_prepare_rows; they may be the ones of a
+ * graph that was prepared as queries. */
+kith_status kin_papers_matrix_run(kith_ctx *ctx, const kin_prepared *corpus,
+                                  const kin_prepared *queries, const kin_request *request,
+                                  const kith_neighbors *out);
+/* What it holds at most beside the rows. */
+uint64_t kin_papers_matrix_bytes(int64_t k, int64_t rows, int64_t queries, int32_t cols,
+                                 int32_t threads);
+
+/* papers_matrix_gpu.c: costs written as a matrix, a named method of selection on it. */
+extern const kin_fused_pipeline kin_papers_matrix;
+kith_status kin_papers_pick(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_picking *p);
+/* Device memory of a selection of rows x columns, of which a batch is halved until it fits. */
+uint64_t kin_papers_scratch_bytes(const kin_gpu *gpu, const kin_select_job *job, uint64_t scope);
+
+/* ---- HYBRID ---------------------------------------------------------------------------------- */
+
+/* papers_hybrid.c, papers_hybrid_keys.c: a GPU prunes and computes keys, processor and GPU select.
+ * The first where there are costs; the second, its `keys`, for metrics without a product and k
+ * beyond lists: canonical keys of all pairs, a threshold from a sample of them. fused_pipeline.h
+ * says of what. */
+extern const kin_fused_pipeline kin_papers_hybrid;
+kith_status kin_papers_hybrid_keys(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_rows *corpus,
+                                   const kin_fused_rows *queries, const kin_request *request,
+                                   uint32_t place, const kith_neighbors *out);
+
+#endif
