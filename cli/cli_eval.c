@@ -134,8 +134,7 @@ static int estimate(evaluation *e)
     const kith_status status =
         kith_recall_estimate(e->session.ctx, e->points.matrix, &graph, e->metric, e->args->k,
                              sample, e->args->seed, &e->recall);
-    /* The library's sentence starts with what it complains about. */
-    const bool points = strncmp(kith_ctx_detail(e->session.ctx), "points[", 7) == 0;
+    const bool points = cli_session_blames(&e->session, "points");
     return cli_session_check(&e->session, status, points ? e->args->points : e->args->paths[0]);
 }
 

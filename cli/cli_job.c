@@ -157,18 +157,15 @@ kith_search_params cli_job_params(const cli_job *job)
     return params;
 }
 
-/* The library's sentence starts with the matrix that it complains about, "queries[3, 0] is NaN";
- * both directions at once are "a" and "b". */
-static bool blames_queries(const char *detail)
+/* Both directions at once have the arguments a and b. */
+static bool blames_queries(const cli_session *session)
 {
-    return strncmp(detail, "queries", 7) == 0 ||
-           (detail[0] == 'b' && (detail[1] == '[' || detail[1] == ' ' || detail[1] == '.'));
+    return cli_session_blames(session, "queries") || cli_session_blames(session, "b");
 }
 
 int cli_job_check(cli_job *job, kith_status status)
 {
-    const bool queries =
-        job->queries.path != NULL && blames_queries(kith_ctx_detail(job->session.ctx));
+    const bool queries = job->queries.path != NULL && blames_queries(&job->session);
     return cli_session_check(&job->session, status, queries ? job->queries.path : job->corpus.path);
 }
 

@@ -270,21 +270,21 @@ static int build(merging *m)
     return cli_session_check(&g->job.session, status, m->old[1].points.path);
 }
 
-/* The library's sentence starts with what it complains about, "graph2[1, 0] is id 7" or
- * "points[43, 2] is NaN", and its points are those of both files. */
+/* Its points are those of both files. */
 static int check_merge(merging *m, kith_status status)
 {
     cli_session *session = &m->grown.job.session;
-    const char *detail = kith_ctx_detail(session->ctx);
+    const kith_where told = cli_session_where(session);
     const int64_t first_rows = m->old[0].points.matrix->rows;
     char where[512];
     if (status == KITH_OK) {
         return CLI_DONE;
     }
-    if (strncmp(detail, "graph1[", 7) == 0 || (strncmp(detail, "graph2[", 7) == 0 && !adds(m))) {
-        return cli_session_check(session, status, m->old[detail[5] - '1'].path);
+    if (strcmp(told.argument, "graph1") == 0 ||
+        (strcmp(told.argument, "graph2") == 0 && !adds(m))) {
+        return cli_session_check(session, status, m->old[told.argument[5] - '1'].path);
     }
-    if (strncmp(detail, "points[", 7) == 0 && strtoll(detail + 7, NULL, 10) >= first_rows) {
+    if (strcmp(told.argument, "points") == 0 && told.row >= first_rows) {
         (void)snprintf(where, sizeof where, "%s, whose rows count from %" PRId64 " on",
                        m->old[1].points.path, first_rows);
         return cli_session_check(session, status, where);

@@ -131,7 +131,7 @@ static int remove_points(removing *r)
     const kith_status status = kith_graph_remove(ctx, r->old.points.matrix, &lists, r->removed,
                                                  &params, &g->job.forward, r->map, &r->report);
     g->seconds_work = cli_clock_now() - start;
-    const bool listed = strncmp(kith_ctx_detail(ctx), "graph[", 6) == 0; /* what it complains of */
+    const bool listed = cli_session_blames(&g->job.session, "graph");
     const int code = status != KITH_OK && listed
                          ? cli_session_check(&g->job.session, status, r->old.path)
                          : cli_job_check(&g->job, status);

@@ -61,12 +61,22 @@ void cli_session_close(cli_session *session)
     session->ctx = NULL;
 }
 
+kith_where cli_session_where(const cli_session *session)
+{
+    kith_where where = {.struct_size = (uint32_t)sizeof where};
+    (void)kith_ctx_where(session->ctx, &where);
+    return where;
+}
+
+bool cli_session_blames(const cli_session *session, const char *argument)
+{
+    return strcmp(cli_session_where(session).argument, argument) == 0;
+}
+
 bool cli_session_names(const cli_session *session, const char *path, size_t bytes)
 {
-    enum { TELLS = 200 };
-    const char *detail = kith_ctx_detail(session->ctx);
-    const bool begins = strncmp(detail, path, bytes < TELLS ? bytes : TELLS) == 0;
-    return begins && (bytes > TELLS || strchr(":/.-", detail[bytes]) != NULL);
+    const char *file = cli_session_where(session).file;
+    return strncmp(file, path, bytes) == 0 && strchr("/.-", file[bytes]) != NULL;
 }
 
 int cli_session_check(cli_session *session, kith_status status, const char *where)
@@ -87,7 +97,7 @@ int cli_session_check(cli_session *session, kith_status status, const char *wher
     }
     /* The rooms that read and write files name the file themselves, and so are variables named. */
     const bool named = where == NULL || cli_session_names(session, where, strlen(where)) ||
-                       strncmp(detail, "KITH_", strlen("KITH_")) == 0;
+                       strncmp(cli_session_where(session).argument, "KITH_", strlen("KITH_")) == 0;
     return cli_fail(named ? NULL : where, "%s", detail);
 }
 

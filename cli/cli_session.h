@@ -26,8 +26,12 @@ void cli_session_close(cli_session *session);
 
 /* For the status of a library call. where: the file that it was about; NULL: the sentence says. */
 int cli_session_check(cli_session *session, kith_status status, const char *where);
-/* Whether the library's sentence begins with so many bytes of a name: that of a file, or of a
- * folder that it is in. Of many the first have to do. */
+/* Where the last call failed. */
+kith_where cli_session_where(const cli_session *session);
+/* Whether it blames this argument of the library's function. */
+bool cli_session_blames(const cli_session *session, const char *argument);
+/* Whether it blames a file whose path begins with so many bytes of `path`: that file, one in that
+ * folder, or a part of it. */
 bool cli_session_names(const cli_session *session, const char *path, size_t bytes);
 
 int cli_session_read(cli_session *session, const char *path, cli_points *points);

@@ -69,7 +69,7 @@ int cli_walk_solve(cli_job *job)
     const kith_status status =
         kith_graph_search(job->session.ctx, job->corpus.matrix, &graph, job->queries.matrix,
                           &params, &job->forward, &job->walk);
-    return strncmp(kith_ctx_detail(job->session.ctx), "graph", 5) == 0
+    return cli_session_blames(&job->session, "graph")
                ? cli_session_check(&job->session, status, args->paths[0])
                : cli_job_check(job, status);
 }

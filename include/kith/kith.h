@@ -141,6 +141,21 @@ KITH_API void kith_ctx_free(kith_ctx *ctx);
 /* Why the last call on this context failed: what is wrong, with the values, and what to do; "" when
  * it did not fail. Valid until the next call. */
 KITH_API const char *kith_ctx_detail(const kith_ctx *ctx);
+
+/* The same as fields, for programs that tell it in their own words or know which of their inputs is
+ * meant. Texts are never NULL ("" is none) and valid until the next call. */
+typedef struct kith_where {
+    uint32_t struct_size;
+    kith_status status;   /* of the last call on this context */
+    const char *argument; /* what is wrong, as this header names it: "points", "graph1", "k" */
+    const char *member;   /* and which part of it: "cols", "ids" */
+    const char *file;     /* or the file that is */
+    const char *reason; /* the sentence of kith_ctx_detail without the place that it begins with */
+    int64_t row;        /* of the argument or the file, from 0; -1 where none is to blame */
+    int64_t column;
+} kith_where;
+/* KITH_E_ARGUMENT: an argument is NULL, or struct_size is not set to sizeof(kith_where). */
+KITH_API kith_status kith_ctx_where(const kith_ctx *ctx, kith_where *where);
 /* The instruction set in use, and the number of threads. */
 KITH_API const char *kith_ctx_isa(const kith_ctx *ctx);
 KITH_API int32_t kith_ctx_threads(const kith_ctx *ctx);

@@ -34,7 +34,7 @@ _PARTS = (
     ("use auto or exact)", "use auto or brute)"),
     ("metric is custom", "metric is a function"),
     ("the caller's own function", "a function of Python"),
-    ("the caller's distance", "the function's distance"),
+    ("custom gave NaN", "metric gave NaN"),
     ("(or 0: by k)", "(or None: by k)"),
     ("(or 0: by k, or by a recall)", "(or None: by k)"),
     ("the walks on ", "the index of "),

@@ -12,32 +12,32 @@ kith_status kin_check_matrix(kith_ctx *ctx, const kith_matrix *matrix, const cha
                              kith_matrix *checked)
 {
     if (matrix == NULL) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "%s is NULL (give a matrix)", name);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at(name), "is NULL (give a matrix)");
     }
     *checked = *matrix;
     const int32_t item = kith_dtype_bytes(matrix->dtype);
     if (item == 0) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "%s.dtype is %d, which is no dtype (use one of kith_dtype)", name,
-                        (int)matrix->dtype);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member(name, "dtype"),
+                           "is %d, which is no dtype (use one of kith_dtype)", (int)matrix->dtype);
     }
     if (matrix->rows < 1 || matrix->rows > MOST_ROWS) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "%s.rows is %lld, must be 1 to %lld", name,
-                        (long long)matrix->rows, (long long)MOST_ROWS);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member(name, "rows"),
+                           "is %lld, must be 1 to %lld", (long long)matrix->rows,
+                           (long long)MOST_ROWS);
     }
     if (matrix->cols < 1 || matrix->cols > MOST_COLS) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "%s.cols is %d, must be 1 to %d", name,
-                        (int)matrix->cols, (int)MOST_COLS);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member(name, "cols"),
+                           "is %d, must be 1 to %d", (int)matrix->cols, (int)MOST_COLS);
     }
     if (matrix->data == NULL) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "%s.data is NULL (let it point to the first row)",
-                        name);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member(name, "data"),
+                           "is NULL (let it point to the first row)");
     }
     const int64_t row_bytes = (int64_t)matrix->cols * item;
     if (matrix->stride_bytes != 0 && matrix->stride_bytes < row_bytes) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "%s.stride_bytes is %lld, must be 0 or at least %lld (cols * bytes)", name,
-                        (long long)matrix->stride_bytes, (long long)row_bytes);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member(name, "stride_bytes"),
+                           "is %lld, must be 0 or at least %lld (cols * bytes)",
+                           (long long)matrix->stride_bytes, (long long)row_bytes);
     }
     if (matrix->stride_bytes == 0) {
         checked->stride_bytes = row_bytes;
@@ -49,9 +49,9 @@ kith_status kin_check_cols(kith_ctx *ctx, const kith_matrix *a, const char *a_na
                            const kith_matrix *b, const char *b_name)
 {
     if (a->cols != b->cols) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "%s has %d columns and %s has %d (both must have the same)", a_name,
-                        (int)a->cols, b_name, (int)b->cols);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at(a_name),
+                           "has %d columns and %s has %d (both must have the same)", (int)a->cols,
+                           b_name, (int)b->cols);
     }
     return KITH_OK;
 }
@@ -63,14 +63,15 @@ kith_status kin_check_metric(kith_ctx *ctx, kith_metric metric, kith_distance_fn
         metric = KITH_EUCLIDEAN;
     }
     if (metric < KITH_EUCLIDEAN || metric > KITH_CUSTOM) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "metric is %d, which is no metric (use one of kith_metric)", (int)metric);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("metric"),
+                           "is %d, which is no metric (use one of kith_metric)", (int)metric);
     }
     if ((metric == KITH_CUSTOM) != (custom != NULL)) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        metric == KITH_CUSTOM
-                            ? "metric is custom and the function for it is NULL (set custom)"
-                            : "custom is set and the metric is not KITH_CUSTOM (set one or none)");
+        return metric == KITH_CUSTOM
+                   ? kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("metric"),
+                                 "is custom and the function for it is NULL (set custom)")
+                   : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("custom"),
+                                 "is set and the metric is not KITH_CUSTOM (set one or none)");
     }
     *distance = (kin_distance){.metric = metric,
                                .cols = cols,
@@ -84,19 +85,21 @@ kith_status kin_check_output(kith_ctx *ctx, int64_t k, int64_t most, const char 
                              const kith_neighbors *out, int64_t rows)
 {
     if (k < 1) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "k is %lld, must be at least 1", (long long)k);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("k"), "is %lld, must be at least 1",
+                           (long long)k);
     }
     if (k > most) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "k is %lld, must be at most %lld (%s)", (long long)k,
-                        (long long)most, why);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("k"), "is %lld, must be at most %lld (%s)",
+                           (long long)k, (long long)most, why);
     }
     if (out == NULL) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "out is NULL (give room for the neighbours)");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("out"),
+                           "is NULL (give room for the neighbours)");
     }
     if (out->rows != rows || out->k != k) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "out is %lld x %lld, must be %lld x %lld (rows of the answer x k)",
-                        (long long)out->rows, (long long)out->k, (long long)rows, (long long)k);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("out"),
+                           "is %lld x %lld, must be %lld x %lld (rows of the answer x k)",
+                           (long long)out->rows, (long long)out->k, (long long)rows, (long long)k);
     }
     return KITH_OK;
 }
@@ -109,11 +112,11 @@ bool kin_radius_may_be_negative(kith_metric metric)
 kith_status kin_check_radius(kith_ctx *ctx, kith_metric metric, double radius)
 {
     if (radius != radius) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "radius is NaN, must be a number");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("radius"), "is NaN, must be a number");
     }
     if (radius < 0.0 && !kin_radius_may_be_negative(metric)) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "radius is %g, must be at least 0 for %s", radius,
-                        kith_metric_name(metric));
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("radius"),
+                           "is %g, must be at least 0 for %s", radius, kith_metric_name(metric));
     }
     return KITH_OK;
 }
@@ -121,13 +124,13 @@ kith_status kin_check_radius(kith_ctx *ctx, kith_metric metric, double radius)
 kith_status kin_check_method(kith_ctx *ctx, int method)
 {
     if (method == KITH_METHOD_DESCENT) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "method is descent, whose graphs are approximate (use kith_graph_descent, "
-                        "or another method)");
+        return kin_fail_at(
+            ctx, KITH_E_ARGUMENT, kin_at("method"),
+            "is descent, whose graphs are approximate (use kith_graph_descent, or another method)");
     }
     return method < KITH_METHOD_AUTO || method > KITH_METHOD_TREE
-               ? kin_fail(ctx, KITH_E_ARGUMENT,
-                          "method is %d, which is no method (use one of kith_method)", method)
+               ? kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("method"),
+                             "is %d, which is no method (use one of kith_method)", method)
                : KITH_OK;
 }
 
@@ -140,38 +143,37 @@ static kith_status check_pipeline(kith_ctx *ctx, const kith_search_params *param
     KIN_TRY(kin_check_method(ctx, method));
     const kin_pipeline *known = NULL;
     if (!kin_papers_pipeline(pipeline, &known)) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "pipeline is %d, which is no pipeline (use 0, or one of kith_papers.h)",
-                        pipeline);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("pipeline"),
+                           "is %d, which is no pipeline (use 0, or one of kith_papers.h)",
+                           pipeline);
     }
     if (select != KITH_SELECT_AUTO && kin_papers_select_method(select) == NULL) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "select is %d, which is no method of selection (use one of "
-                        "KITH_SELECT_MAP)",
-                        select);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("select"),
+                           "is %d, which is no method of selection (use one of KITH_SELECT_MAP)",
+                           select);
     }
     if (select != KITH_SELECT_AUTO && pipeline != KITH_PIPELINE_MATRIX) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "select is %d and the pipeline is not KITH_PIPELINE_MATRIX, which alone "
-                        "has a choice (set both or none)",
-                        select);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("select"),
+                           "is %d and the pipeline is not KITH_PIPELINE_MATRIX, which alone has a "
+                           "choice (set both or none)",
+                           select);
     }
     if (params->sample < 0 || params->sample > MOST_SAMPLE) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "sample is %d, must be 0 to %d", (int)params->sample,
-                        (int)MOST_SAMPLE);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("sample"), "is %d, must be 0 to %d",
+                           (int)params->sample, (int)MOST_SAMPLE);
     }
     if (params->sample != 0 && pipeline != KITH_PIPELINE_HYBRID) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "sample is %d and the pipeline is not KITH_PIPELINE_HYBRID, which alone "
-                        "has one (set both or none)",
-                        (int)params->sample);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("sample"),
+                           "is %d and the pipeline is not KITH_PIPELINE_HYBRID, which alone has "
+                           "one (set both or none)",
+                           (int)params->sample);
     }
     if (params->tree_height != 0 &&
         (method == KITH_METHOD_EXACT || pipeline != KITH_PIPELINE_FUSED)) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "tree_height is %d, and the method exact and the pipelines matrix and "
-                        "hybrid have no tree (leave it out, or use the method tree)",
-                        (int)params->tree_height);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("tree_height"),
+                           "is %d, and the method exact and the pipelines matrix and hybrid have "
+                           "no tree (leave it out, or use the method tree)",
+                           (int)params->tree_height);
     }
     return KITH_OK;
 }
@@ -179,9 +181,9 @@ static kith_status check_pipeline(kith_ctx *ctx, const kith_search_params *param
 kith_status kin_check_flags(kith_ctx *ctx, uint32_t flags, uint32_t known, const char *of)
 {
     if ((flags & ~known) != 0) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "flags is 0x%x, of which 0x%x is no flag of %s (leave it out)",
-                        (unsigned)flags, (unsigned)(flags & ~known), of);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("flags"),
+                           "is 0x%x, of which 0x%x is no flag of %s (leave it out)",
+                           (unsigned)flags, (unsigned)(flags & ~known), of);
     }
     return KITH_OK;
 }
@@ -191,8 +193,8 @@ kith_status kin_check_search_params(kith_ctx *ctx, const kith_search_params *par
 {
     *known = kith_search_params_default();
     if (params == NULL || params->struct_size < offsetof(kith_search_params, flags)) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "params is NULL or was not made by kith_search_params_default()");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("params"),
+                           "is NULL or was not made by kith_search_params_default()");
     }
     const size_t size = params->struct_size < sizeof *known ? params->struct_size : sizeof *known;
     memcpy(known, params, size);
@@ -204,12 +206,14 @@ kith_status kin_check_search_params(kith_ctx *ctx, const kith_search_params *par
 kith_status kin_check_neighbors(kith_ctx *ctx, const kith_neighbors *neighbors, const char *name)
 {
     if (neighbors == NULL || neighbors->ids == NULL) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "%s%s is NULL (give neighbours with their ids)", name,
-                        neighbors == NULL ? "" : ".ids");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT,
+                           kin_at_member(name, neighbors == NULL ? NULL : "ids"),
+                           "is NULL (give neighbours with their ids)");
     }
     if (neighbors->rows < 1 || neighbors->k < 1) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "%s is %lld x %lld, must be at least 1 x 1", name,
-                        (long long)neighbors->rows, (long long)neighbors->k);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at(name),
+                           "is %lld x %lld, must be at least 1 x 1", (long long)neighbors->rows,
+                           (long long)neighbors->k);
     }
     return KITH_OK;
 }
@@ -218,18 +222,18 @@ kith_status kin_check_graph(kith_ctx *ctx, const kith_neighbors *graph, int64_t 
 {
     KIN_TRY(kin_check_neighbors(ctx, graph, "graph"));
     if (graph->rows != rows) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "the graph has %lld rows and there are %lld points (give the points that "
-                        "the graph was built of)",
-                        (long long)graph->rows, (long long)rows);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("graph"),
+                           "has %lld rows and there are %lld points (give the points that "
+                           "the graph was built of)",
+                           (long long)graph->rows, (long long)rows);
     }
     for (int64_t i = 0; i < rows * graph->k; i++) {
         if ((int64_t)graph->ids[i] >= rows && graph->ids[i] != KITH_ID_NONE) {
-            return kin_fail(ctx, KITH_E_DATA,
-                            "graph[%lld, %lld] is id %lu, must be below %lld, the number of points"
-                            " (give the points that the graph was built of)",
-                            (long long)(i / graph->k), (long long)(i % graph->k),
-                            (unsigned long)graph->ids[i], (long long)rows);
+            return kin_fail_at(ctx, KITH_E_DATA,
+                               kin_at_cell("graph", (i / graph->k), (i % graph->k)),
+                               "is id %lu, must be below %lld, the number of points (give the "
+                               "points that the graph was built of)",
+                               (unsigned long)graph->ids[i], (long long)rows);
         }
     }
     return KITH_OK;

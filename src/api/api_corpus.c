@@ -120,7 +120,8 @@ static kith_status make(kith_ctx *ctx, const kith_matrix *points, const kith_cor
                         const char *path, kith_corpus **out)
 {
     if (out == NULL) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "out is NULL (give room for a pointer)");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("out"),
+                           "is NULL (give room for a pointer)");
     }
     kith_corpus *corpus = NULL;
     const uint64_t held = atomic_load(&ctx->held_bytes);
@@ -145,17 +146,17 @@ static kith_status take_params(kith_ctx *ctx, const kith_corpus_params *given,
 {
     *known = kith_corpus_params_default();
     if (given == NULL || given->struct_size < offsetof(kith_corpus_params, method)) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "params is NULL or was not made by kith_corpus_params_default()");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("params"),
+                           "is NULL or was not made by kith_corpus_params_default()");
     }
     memcpy(known, given, given->struct_size < sizeof *known ? given->struct_size : sizeof *known);
     const int method = (int)known->method;
     KIN_TRY(kin_check_method(ctx, method));
     if (known->tree_height != 0 && method != KITH_METHOD_TREE) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "tree_height is %d and the method is not KITH_METHOD_TREE, which alone has "
-                        "one (set both or none)",
-                        (int)known->tree_height);
+        return kin_fail_at(
+            ctx, KITH_E_ARGUMENT, kin_at("tree_height"),
+            "is %d and the method is not KITH_METHOD_TREE, which alone has one (set both or none)",
+            (int)known->tree_height);
     }
     return KITH_OK;
 }
@@ -187,8 +188,8 @@ kith_status kith_corpus_create(kith_ctx *ctx, const kith_matrix *points, kith_me
 static kith_status check_path(kith_ctx *ctx, const char *path)
 {
     if (path == NULL || path[0] == '\0') {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "path is %s, must be the name of a file",
-                        path == NULL ? "NULL" : "empty");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("path"),
+                           "is %s, must be the name of a file", path == NULL ? "NULL" : "empty");
     }
     return KITH_OK;
 }
@@ -210,8 +211,9 @@ kith_status kith_corpus_open(kith_ctx *ctx, const char *path, kith_corpus **out)
 
 kith_status kin_corpus_check(kith_ctx *ctx, const kith_corpus *corpus)
 {
-    return corpus != NULL ? KITH_OK
-                          : kin_fail(ctx, KITH_E_ARGUMENT, "corpus is NULL (give a corpus)");
+    return corpus != NULL
+               ? KITH_OK
+               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("corpus"), "is NULL (give a corpus)");
 }
 
 static kith_status save(kith_ctx *ctx, const kith_corpus *corpus, const char *path)
@@ -266,10 +268,9 @@ kith_status kin_corpus_check_search(kith_ctx *ctx, const kith_corpus *corpus,
     const kith_metric own = corpus->prepared.distance.metric;
     return params->metric == KITH_METRIC_DEFAULT || params->metric == own
                ? KITH_OK
-               : kin_fail(ctx, KITH_E_ARGUMENT,
-                          "params.metric is %s and the corpus was prepared for %s (give 0 or the "
-                          "same)",
-                          kith_metric_name(params->metric), kith_metric_name(own));
+               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("metric"),
+                             "is %s and the corpus was prepared for %s (give 0 or the same)",
+                             kith_metric_name(params->metric), kith_metric_name(own));
 }
 
 static kith_status solve(kith_ctx *ctx, const kith_corpus *corpus, kin_knn_job *job,

@@ -77,14 +77,14 @@ static kith_status check_tree_request(kith_ctx *ctx, kin_request *request)
 {
     KIN_TRY(refuse_gpu(ctx));
     if (request->tree_height != 0) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "tree_height is %d, and the corpus has its tree already (leave it out)",
-                        (int)request->tree_height);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("tree_height"),
+                           "is %d, and the corpus has its tree already (leave it out)",
+                           (int)request->tree_height);
     }
     if (request->method == KITH_METHOD_EXACT) {
-        return kin_fail(ctx, KITH_E_UNSUPPORTED,
-                        "method is exact, and the corpus is prepared as a tree (use auto or tree; "
-                        "or search its points themselves)");
+        return kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("method"),
+                           "is exact, and the corpus is prepared as a tree (use auto or tree; or "
+                           "search its points themselves)");
     }
     request->method = KITH_METHOD_TREE;
     return kin_method_check(ctx, request);
@@ -114,8 +114,8 @@ static kith_status plan(kith_ctx *ctx, const kith_corpus *corpus, const kith_mat
     kith_search_params params;
     kin_knn_job job;
     if (out == NULL || out->struct_size < sizeof out->struct_size) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "plan is NULL or its struct_size is not set (to sizeof(kith_plan))");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("plan"),
+                           "is NULL or its struct_size is not set (to sizeof(kith_plan))");
     }
     KIN_TRY(kin_corpus_check_search(ctx, corpus, given, &params));
     if (!corpus->has_tree) {
@@ -248,8 +248,9 @@ static kith_status check_added(kith_ctx *ctx, const kith_matrix *before, const k
     KIN_TRY(kin_check_matrix(ctx, points, "points", added));
     KIN_TRY(kin_check_cols(ctx, before, "the corpus", added, "points"));
     if (added->dtype != before->dtype) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "points are %s and the corpus' are %s (convert them)",
-                        kith_dtype_name(added->dtype), kith_dtype_name(before->dtype));
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("points"),
+                           "are %s and the corpus' are %s (convert them)",
+                           kith_dtype_name(added->dtype), kith_dtype_name(before->dtype));
     }
     if (added->rows > MOST_ROWS - before->rows) {
         return kin_fail(ctx, KITH_E_ARGUMENT,
@@ -296,18 +297,18 @@ static kith_status mark(kith_ctx *ctx, const uint32_t *ids, int64_t count, int64
 {
     for (int64_t i = 0; i < count; i++) {
         if ((int64_t)ids[i] >= rows) {
-            return kin_fail(ctx, KITH_E_ARGUMENT,
-                            "ids[%lld] is %lu, must be below %lld (rows count from 0)",
-                            (long long)i, (unsigned long)ids[i], (long long)rows);
+            return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_row("ids", i),
+                               "is %lu, must be below %lld (rows count from 0)",
+                               (unsigned long)ids[i], (long long)rows);
         }
         const uint64_t bit = (uint64_t)1 << (ids[i] % 64);
         *unique += (gone[ids[i] / 64] & bit) == 0;
         gone[ids[i] / 64] |= bit;
     }
     if (*unique == rows) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "ids name all %lld rows, and a corpus has at least one (leave some out)",
-                        (long long)rows);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("ids"),
+                           "name all %lld rows, and a corpus has at least one (leave some out)",
+                           (long long)rows);
     }
     return KITH_OK;
 }
@@ -347,9 +348,9 @@ static kith_status remove_ids(change *c, const uint32_t *ids, int64_t count)
     uint64_t *gone = NULL;
     uint32_t *removed = NULL;
     if (count < 0 || (count > 0 && ids == NULL)) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "count is %lld with ids %s (give an array of that length)",
-                        (long long)count, ids == NULL ? "NULL" : "set");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("count"),
+                           "is %lld with ids %s (give an array of that length)", (long long)count,
+                           ids == NULL ? "NULL" : "set");
     }
     const uint64_t words = (uint64_t)c->corpus->prepared.rows.matrix.rows / 64 + 1;
     KIN_TRY(kin_alloc_zero(ctx, &gone, words, sizeof *gone, "ids"));

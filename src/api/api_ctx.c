@@ -7,31 +7,24 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Records why a context cannot compute; its first computing call says so. */
-static void refuse(kith_ctx *ctx, const char *format, const char *value)
-{
-    ctx->setup = KITH_E_UNSUPPORTED;
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
-    (void)snprintf(ctx->setup_detail, sizeof ctx->setup_detail, format, value);
-#pragma GCC diagnostic pop
-}
-
 static void choose_isa(kith_ctx *ctx)
 {
+    const char *from = ctx->params.isa != NULL ? "isa" : "KITH_ISA";
     const char *name = ctx->params.isa != NULL ? ctx->params.isa : getenv("KITH_ISA");
     ctx->params.isa = NULL; /* the caller's string need not live as long as we do */
     if (name == NULL || name[0] == '\0') {
         ctx->isa = kin_cpu_best();
     } else if (!kin_isa_parse(name, &ctx->isa)) {
         ctx->isa = KIN_ISA_PORTABLE;
-        refuse(ctx,
-               "KITH_ISA: '%s' is no instruction set (known: portable, avx2, avx2vnni, avx512, "
-               "avx512vnni, amx)",
-               name);
+        (void)kin_fail_at(
+            ctx, KITH_E_UNSUPPORTED, kin_at(from),
+            "is '%s', which is no instruction set (use portable, avx2, avx2vnni, avx512, "
+            "avx512vnni or amx)",
+            name);
     } else if (!kin_cpu_has(ctx->isa)) {
-        refuse(ctx, "KITH_ISA: this processor or kernel has no %s (leave it unset for the best)",
-               name);
+        (void)kin_fail_at(
+            ctx, KITH_E_UNSUPPORTED, kin_at(from),
+            "is %s, which this processor or kernel lacks (leave it unset for the best)", name);
         ctx->isa = KIN_ISA_PORTABLE;
     }
 }
@@ -40,8 +33,10 @@ static void choose_device(kith_ctx *ctx)
 {
     const char *value = NULL;
     if (!kin_device_parse(ctx, &value)) {
-        refuse(ctx, "device: '%s' is no device (use auto, cpu, cuda, cuda:N, cuda:N,M or cuda:all)",
-               value);
+        (void)kin_fail_at(
+            ctx, KITH_E_UNSUPPORTED, kin_at("device"),
+            "is '%s', which is no device (use auto, cpu, cuda, cuda:N, cuda:N,M or cuda:all)",
+            value);
         ctx->device = KIN_DEVICE_CPU;
     }
 }
@@ -55,12 +50,14 @@ static void choose_threads(kith_ctx *ctx)
         char *end = NULL;
         wanted = strtol(text, &end, 10);
         if (*end != '\0' || wanted < 1) {
-            refuse(ctx, "KITH_THREADS: '%s' is no number of threads (give 1 or more)", text);
+            (void)kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("KITH_THREADS"),
+                              "is '%s', which is no number of threads (give 1 or more)", text);
             wanted = 1;
         }
     }
     if (wanted < 0) {
-        refuse(ctx, "threads is negative, must be 1 or more, or 0 for all processors%s", "");
+        (void)kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("threads"),
+                          "is %ld, must be 1 or more, or 0 for all processors", wanted);
         wanted = 1;
     }
     if (wanted == 0) {
@@ -107,11 +104,13 @@ kith_status kith_ctx_create(const kith_ctx_params *params, kith_ctx **out)
         release_ctx(ctx);
         return KITH_E_MEMORY;
     }
+    kin_failure_clear(&ctx->failure);
     atomic_init(&ctx->held_bytes, 0);
     atomic_init(&ctx->peak_bytes, 0);
     choose_isa(ctx);
     choose_threads(ctx);
     choose_device(ctx);
+    ctx->setup = ctx->failure;
     *out = ctx;
     return KITH_OK;
 }
@@ -128,7 +127,24 @@ void kith_ctx_free(kith_ctx *ctx)
 
 const char *kith_ctx_detail(const kith_ctx *ctx)
 {
-    return ctx == NULL ? "the context is NULL" : ctx->detail;
+    return ctx == NULL ? "the context is NULL" : ctx->failure.detail;
+}
+
+kith_status kith_ctx_where(const kith_ctx *ctx, kith_where *where)
+{
+    if (ctx == NULL || where == NULL || where->struct_size != sizeof *where) {
+        return KITH_E_ARGUMENT;
+    }
+    const kin_failure *f = &ctx->failure;
+    *where = (kith_where){.struct_size = where->struct_size,
+                          .status = f->status,
+                          .argument = f->argument,
+                          .member = f->member,
+                          .file = f->file,
+                          .reason = f->reason,
+                          .row = f->row,
+                          .column = f->column};
+    return KITH_OK;
 }
 
 const char *kith_ctx_isa(const kith_ctx *ctx)

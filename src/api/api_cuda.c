@@ -35,15 +35,14 @@ static kith_status find_device(kith_ctx *ctx, const void *address, const char *n
         return kin_fail(ctx, KITH_E_UNSUPPORTED, "no GPU can be used: %s", kin_gpu_reason());
     }
     if (module->ops->where(address, &on_device, &own) != 0 || on_device != 1) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "%s is no address in device memory (use the function of kith.h for host "
-                        "memory)",
-                        name);
+        return kin_fail_at(
+            ctx, KITH_E_ARGUMENT, kin_at(name),
+            "is no address in device memory (use the function of kith.h for host memory)");
     }
     if (*index >= 0 && own != *index) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "%s lies on cuda:%d and data on cuda:%d (copy one to the other's)", name,
-                        (int)own, (int)*index);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at(name),
+                           "lies on cuda:%d and data on cuda:%d (copy one to the other's)",
+                           (int)own, (int)*index);
     }
     *index = own;
     return KITH_OK;
@@ -67,10 +66,9 @@ static kith_status enter(kith_ctx *ctx, int32_t index, kin_gpu **gpu)
                         "the context was made for the device cpu (make one for auto or cuda)");
     }
     if (ctx->device == KIN_DEVICE_CUDA && ctx->device_index >= 0 && ctx->device_index != index) {
-        return kin_fail(
-            ctx, KITH_E_ARGUMENT,
-            "the points lie on cuda:%d, the context is for cuda:%d (use a context of that GPU)",
-            (int)index, (int)ctx->device_index);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("points"),
+                           "lie on cuda:%d, the context is for cuda:%d (use a context of that GPU)",
+                           (int)index, (int)ctx->device_index);
     }
     return kin_device_enter_gpu(ctx, index, gpu);
 }
@@ -78,9 +76,9 @@ static kith_status enter(kith_ctx *ctx, int32_t index, kin_gpu **gpu)
 static kith_status check_metric(kith_ctx *ctx, const kin_distance *distance)
 {
     if (distance->metric == KITH_CUSTOM) {
-        return kin_fail(ctx, KITH_E_UNSUPPORTED,
-                        "metric is custom, which a GPU cannot call (give host memory to the "
-                        "processor's calls)");
+        return kin_fail_at(
+            ctx, KITH_E_UNSUPPORTED, kin_at("metric"),
+            "is custom, which a GPU cannot call (give host memory to the processor's calls)");
     }
     return KITH_OK;
 }

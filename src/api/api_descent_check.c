@@ -16,8 +16,8 @@ static kith_status take_params(kith_ctx *ctx, const kith_descent_params *given,
 {
     *known = kith_descent_params_default();
     if (given == NULL || given->struct_size < offsetof(kith_descent_params, flags)) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "params is NULL or was not made by kith_descent_params_default()");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("params"),
+                           "is NULL or was not made by kith_descent_params_default()");
     }
     memcpy(known, given, given->struct_size < sizeof *known ? given->struct_size : sizeof *known);
     return kin_check_flags(ctx, known->flags, KITH_INCLUDE_SELF, "descent");
@@ -28,7 +28,7 @@ static kith_status check_share(kith_ctx *ctx, double share, const char *name)
 {
     return share >= 0.0 && share <= 1.0
                ? KITH_OK
-               : kin_fail(ctx, KITH_E_ARGUMENT, "%s is %g, must be 0 to 1", name, share);
+               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at(name), "is %g, must be 0 to 1", share);
 }
 
 static kith_status check_numbers(kith_ctx *ctx, const kith_descent_params *params)
@@ -37,37 +37,39 @@ static kith_status check_numbers(kith_ctx *ctx, const kith_descent_params *param
     KIN_TRY(check_share(ctx, params->delta, "delta"));
     KIN_TRY(check_share(ctx, params->start_share, "start_share"));
     if (params->recall_at < 0 || params->recall_at > params->k) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "recall_at is %lld, must be 0 to k, %lld",
-                        (long long)params->recall_at, (long long)params->k);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("recall_at"),
+                           "is %lld, must be 0 to k, %lld", (long long)params->recall_at,
+                           (long long)params->k);
     }
     if (params->sample < -1) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "sample is %lld, must be at least 1 (or 0: %d; or -1: none)",
-                        (long long)params->sample, (int)USUAL_SAMPLE);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("sample"),
+                           "is %lld, must be at least 1 (or 0: %d; or -1: none)",
+                           (long long)params->sample, (int)USUAL_SAMPLE);
     }
     if (params->sample == -1 && params->recall > 0.0) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "recall is %g and sample is -1, without which nobody knows the recall "
-                        "(leave one out)",
-                        params->recall);
+        return kin_fail_at(
+            ctx, KITH_E_ARGUMENT, kin_at("recall"),
+            "is %g and sample is -1, without which nobody knows the recall (leave one out)",
+            params->recall);
     }
     if (params->rounds < -1) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "rounds is %d, must be at least 1 (or 0: enough; or -1: the start alone)",
-                        (int)params->rounds);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("rounds"),
+                           "is %d, must be at least 1 (or 0: enough; or -1: the start alone)",
+                           (int)params->rounds);
     }
     if (params->candidates < 0 || params->candidates > MOST_CANDIDATES) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "candidates is %d, must be 1 to %d (or 0: by k)",
-                        (int)params->candidates, (int)MOST_CANDIDATES);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("candidates"),
+                           "is %d, must be 1 to %d (or 0: by k)", (int)params->candidates,
+                           (int)MOST_CANDIDATES);
     }
     if (params->list != 0 && params->list <= params->k) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "list is %d, must be at least %lld, one more than k (or 0: by k)",
-                        (int)params->list, (long long)params->k + 1);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("list"),
+                           "is %d, must be at least %lld, one more than k (or 0: by k)",
+                           (int)params->list, (long long)params->k + 1);
     }
     if (params->all_updates < -1 || params->all_updates > 1) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "all_updates is %d, must be 1, -1 or 0",
-                        (int)params->all_updates);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("all_updates"), "is %d, must be 1, -1 or 0",
+                           (int)params->all_updates);
     }
     return KITH_OK;
 }
@@ -86,18 +88,18 @@ static uint32_t largest_id(const uint32_t *ids, int64_t count)
 static kith_status check_init(kith_ctx *ctx, const kith_neighbors *init, int64_t rows)
 {
     if (init->ids == NULL || init->k < 1 || init->rows != rows) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "init is %lld x %lld%s, must be a graph of %lld rows with its ids",
-                        (long long)init->rows, (long long)init->k,
-                        init->ids == NULL ? " without ids" : "", (long long)rows);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("init"),
+                           "is %lld x %lld%s, must be a graph of %lld rows with its ids",
+                           (long long)init->rows, (long long)init->k,
+                           init->ids == NULL ? " without ids" : "", (long long)rows);
     }
     for (int64_t row = 0; row < rows; row++) {
         const uint32_t most = largest_id(init->ids + row * init->k, init->k);
         if ((int64_t)most >= rows) {
-            return kin_fail(ctx, KITH_E_DATA,
-                            "init has id %lu in row %lld, must be below %lld, the number of points"
-                            " (give the points that the graph was built of)",
-                            (unsigned long)most, (long long)row, (long long)rows);
+            return kin_fail_at(ctx, KITH_E_DATA, kin_at("init"),
+                               "has id %lu in row %lld, must be below %lld, the number of points "
+                               "(give the points that the graph was built of)",
+                               (unsigned long)most, (long long)row, (long long)rows);
         }
     }
     return KITH_OK;
@@ -108,27 +110,27 @@ static kith_status check_start(kith_ctx *ctx, const kith_descent_params *params,
 {
     const int given = (int)params->start; /* an enumerator may hold anything */
     if (given < KITH_START_AUTO || given > KITH_START_GRAPH) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "start is %d, which is no start (use one of kith_start)", given);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("start"),
+                           "is %d, which is no start (use one of kith_start)", given);
     }
     const bool graph = given == KITH_START_GRAPH;
     if (graph ? params->init == NULL : params->init != NULL && given != KITH_START_AUTO) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        graph ? "start is KITH_START_GRAPH and init is NULL (set both or none)"
-                              : "init is set and start is neither KITH_START_GRAPH nor auto (set "
-                                "both or none)");
+        return graph ? kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("start"),
+                                   "is KITH_START_GRAPH and init is NULL (set both or none)")
+                     : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("init"),
+                                   "is set and start is neither KITH_START_GRAPH nor auto (set "
+                                   "both or none)");
     }
     if (given == KITH_START_SCREEN && !kin_exact_screens(distance)) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "start is screen and the metric is %s, which has none (use auto or random)",
-                        kith_metric_name(distance->metric));
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("start"),
+                           "is screen and the metric is %s, which has none (use auto or random)",
+                           kith_metric_name(distance->metric));
     }
     if (params->start_share != 0.0 &&
         (given == KITH_START_RANDOM || graph || params->init != NULL)) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "start_share is %g, and the start is no screen, which alone has one (leave "
-                        "it out)",
-                        params->start_share);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("start_share"),
+                           "is %g, and the start is no screen, which alone has one (leave it out)",
+                           params->start_share);
     }
     static const kin_descent_start starts[] = {[KITH_START_AUTO] = KIN_DESCENT_START_AUTO,
                                                [KITH_START_RANDOM] = KIN_DESCENT_START_RANDOM,
@@ -181,8 +183,8 @@ kith_status kin_descent_check(kith_ctx *ctx, const kith_matrix *points,
                          out, job->points.rows));
     KIN_TRY(check_numbers(ctx, &params));
     if (place != 0 && params.init != NULL) {
-        return kin_fail(ctx, KITH_E_UNSUPPORTED,
-                        "init is set, and calls on device memory have none (leave it out)");
+        return kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("init"),
+                           "is set, and calls on device memory have none (leave it out)");
     }
     KIN_TRY(check_start(ctx, &params, &distance, job->points.rows, &start));
     take_job(&params, &distance, start, job);
@@ -193,7 +195,7 @@ kith_status kin_descent_check_report(kith_ctx *ctx, const kith_descent_report *r
 {
     return report == NULL || report->struct_size >= sizeof report->struct_size
                ? KITH_OK
-               : kin_fail(ctx, KITH_E_ARGUMENT,
-                          "report.struct_size is %lu, must be sizeof(kith_descent_report)",
-                          (unsigned long)report->struct_size);
+               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member("report", "struct_size"),
+                             "is %lu, must be sizeof(kith_descent_report)",
+                             (unsigned long)report->struct_size);
 }

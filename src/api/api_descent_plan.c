@@ -86,13 +86,13 @@ kith_status kin_descent_estimate(kith_ctx *ctx, const kin_descent_job *job, cons
                                  kith_descent_estimate *out)
 {
     if (out == NULL) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "estimate is NULL (give a kith_descent_estimate, its struct_size set)");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("estimate"),
+                           "is NULL (give a kith_descent_estimate, its struct_size set)");
     }
     if (out->struct_size < sizeof out->struct_size) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "estimate.struct_size is %lu, must be sizeof(kith_descent_estimate)",
-                        (unsigned long)out->struct_size);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member("estimate", "struct_size"),
+                           "is %lu, must be sizeof(kith_descent_estimate)",
+                           (unsigned long)out->struct_size);
     }
     own->struct_size = out->struct_size;
     own->seconds_descent += scale * seconds_of_descent(ctx, job, gpu != NULL && fits(job, gpu));
@@ -116,8 +116,8 @@ static kith_status plan_of(kith_ctx *ctx, const kin_descent_job *job, const kin_
                            kith_plan *out)
 {
     if (out->struct_size < sizeof out->struct_size) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "plan.struct_size is %lu, must be sizeof(kith_plan)",
-                        (unsigned long)out->struct_size);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member("plan", "struct_size"),
+                           "is %lu, must be sizeof(kith_plan)", (unsigned long)out->struct_size);
     }
     const uint64_t answers = kin_size_mul((uint64_t)job->points.rows, (uint64_t)job->request.k);
     kin_descent_request request = job->request;

@@ -153,8 +153,8 @@ static kith_status choose(kith_ctx *ctx, const kin_distance *distance, kin_devic
         return KITH_OK;
     }
     if (distance->metric == KITH_CUSTOM) {
-        return kin_fail(ctx, KITH_E_UNSUPPORTED,
-                        "metric is custom, which a GPU cannot call (use the device cpu or auto)");
+        return kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("metric"),
+                           "is custom, which a GPU cannot call (use the device cpu or auto)");
     }
     return find_named(ctx, index);
 }
@@ -285,7 +285,7 @@ bool kin_device_yields(kith_ctx *ctx, kith_status status)
         return false;
     }
     enum { WARNING = 1 };
-    kin_log(ctx, WARNING, "the GPU is not used: %s", ctx->detail);
+    kin_log(ctx, WARNING, "the GPU is not used: %s", ctx->failure.detail);
     kin_forgive(ctx);
     memset(&ctx->report, 0, sizeof ctx->report);
     return true;

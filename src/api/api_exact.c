@@ -229,8 +229,8 @@ static kith_status both(kith_ctx *ctx, const kith_matrix *a, const kith_matrix *
     KIN_TRY(kin_check_output(ctx, params.k, bm.rows, OF_SEARCH, ab, am.rows));
     KIN_TRY(kin_check_output(ctx, params.k, am.rows, OF_SEARCH, ba, bm.rows));
     if (params.exclude != NULL) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "exclude has no meaning in both directions at once (leave it out)");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("exclude"),
+                           "has no meaning in both directions at once (leave it out)");
     }
     KIN_TRY(kin_check_radius(ctx, distance.metric, params.radius));
     kin_request request = kin_api_request(&params, &distance);
@@ -269,9 +269,9 @@ static kith_status check_ids(kith_ctx *ctx, const uint32_t *ids, int64_t count, 
 {
     for (int64_t i = 0; i < count; i++) {
         if ((int64_t)ids[i] >= rows) {
-            return kin_fail(ctx, KITH_E_ARGUMENT,
-                            "%s[%lld] is %lu, must be below %lld (rows count from 0)", name,
-                            (long long)i, (unsigned long)ids[i], (long long)rows);
+            return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_row(name, i),
+                               "is %lu, must be below %lld (rows count from 0)",
+                               (unsigned long)ids[i], (long long)rows);
         }
     }
     return KITH_OK;
@@ -313,9 +313,9 @@ static kith_status distances(kith_ctx *ctx, const kith_matrix *corpus, const kit
     KIN_TRY(kin_check_cols(ctx, &cm, "the corpus", &qm, "queries"));
     KIN_TRY(kin_check_metric(ctx, metric, NULL, NULL, cm.cols, &distance));
     if (count < 0 || (count > 0 && (query_ids == NULL || corpus_ids == NULL || out == NULL))) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "count is %lld with ids or out NULL (give arrays of that length)",
-                        (long long)count);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("count"),
+                           "is %lld with ids or out NULL (give arrays of that length)",
+                           (long long)count);
     }
     KIN_TRY(check_ids(ctx, query_ids, count, qm.rows, "query_ids"));
     KIN_TRY(check_ids(ctx, corpus_ids, count, cm.rows, "corpus_ids"));

@@ -13,8 +13,8 @@
 static kith_status check_path(kith_ctx *ctx, const char *path)
 {
     if (path == NULL || path[0] == '\0') {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "path is %s, must be the name of a file",
-                        path == NULL ? "NULL" : "empty");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("path"),
+                           "is %s, must be the name of a file", path == NULL ? "NULL" : "empty");
     }
     return KITH_OK;
 }
@@ -27,7 +27,8 @@ static kith_status begin(kith_ctx *ctx, const char *path, const void *out)
     }
     KIN_TRY(kin_ctx_begin(ctx));
     if (out == NULL) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "out is NULL, must point to where the result goes");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("out"),
+                           "is NULL, must point to where the result goes");
     }
     return check_path(ctx, path);
 }
@@ -78,27 +79,28 @@ void kith_points_free(kith_points *points)
 static kith_status check_matrix(kith_ctx *ctx, const kith_matrix *points)
 {
     if (points == NULL || points->data == NULL) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "points%s is NULL, must be the points to save",
-                        points == NULL ? "" : ".data");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT,
+                           kin_at_member("points", points == NULL ? NULL : "data"),
+                           "is NULL, must be the points to save");
     }
     const int32_t item_bytes = kin_item_of(points->dtype).bytes;
     if (item_bytes == 0) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "points.dtype is %d, must be one of kith_dtype",
-                        (int)points->dtype);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member("points", "dtype"),
+                           "is %d, must be one of kith_dtype", (int)points->dtype);
     }
     if (points->rows < 1 || (uint64_t)points->rows > KIN_ROWS_MAX) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "points.rows is %" PRId64 ", must be 1 to %" PRIu64,
-                        points->rows, KIN_ROWS_MAX);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member("points", "rows"),
+                           "is %" PRId64 ", must be 1 to %" PRIu64, points->rows, KIN_ROWS_MAX);
     }
     if (points->cols < 1 || (uint64_t)points->cols > KIN_COLS_MAX) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "points.cols is %" PRId32 ", must be 1 to %" PRIu64,
-                        points->cols, KIN_COLS_MAX);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member("points", "cols"),
+                           "is %" PRId32 ", must be 1 to %" PRIu64, points->cols, KIN_COLS_MAX);
     }
     const int64_t row_bytes = (int64_t)points->cols * item_bytes;
     if (points->stride_bytes != 0 && points->stride_bytes < row_bytes) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "points.stride_bytes is %" PRId64 ", must be 0 or at least %" PRId64,
-                        points->stride_bytes, row_bytes);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member("points", "stride_bytes"),
+                           "is %" PRId64 ", must be 0 or at least %" PRId64, points->stride_bytes,
+                           row_bytes);
     }
     return KITH_OK;
 }
@@ -113,7 +115,8 @@ kith_status kith_fingerprint_make(kith_ctx *ctx, const kith_matrix *points, kith
     }
     KIN_TRY(kin_ctx_begin(ctx));
     if (out == NULL) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "out is NULL, must be room for a fingerprint");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("out"),
+                           "is NULL, must be room for a fingerprint");
     }
     KIN_TRY(check_matrix(ctx, points));
     return kin_fingerprint_make(ctx, points, out);
@@ -146,16 +149,17 @@ static kith_status check_points(kith_ctx *ctx, kith_result_meta *meta)
         memset(&meta->points, 0, sizeof meta->points);
         return meta->exact != KITH_CERTIFIED
                    ? KITH_OK
-                   : kin_fail(ctx, KITH_E_ARGUMENT,
-                              "meta.exact is certified, but of unknown points (fill in meta.points "
-                              "with kith_fingerprint_make, or leave exact unknown)");
+                   : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member("meta", "exact"),
+                                 "is certified, but of unknown points (fill in meta.points with "
+                                 "kith_fingerprint_make, or leave exact unknown)");
     }
     if (points->rows < 0 || points->cols < 1 || kith_dtype_bytes(points->dtype) == 0 ||
         (meta->corpus_rows != 0 && meta->corpus_rows != points->rows)) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "meta.points are %" PRId64 " x %" PRId32 " of dtype %d, with "
-                        "meta.corpus_rows %" PRId64 " (make them with kith_fingerprint_make)",
-                        points->rows, points->cols, (int)points->dtype, meta->corpus_rows);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member("meta", "points"),
+                           "are %" PRId64 " x %" PRId32
+                           " of dtype %d, with meta.corpus_rows %" PRId64
+                           " (make them with kith_fingerprint_make)",
+                           points->rows, points->cols, (int)points->dtype, meta->corpus_rows);
     }
     meta->corpus_rows = points->rows;
     return KITH_OK;
@@ -169,26 +173,25 @@ static kith_status take_meta(kith_ctx *ctx, const kith_result_meta *meta, kith_r
         return KITH_OK;
     }
     if (meta->struct_size < sizeof meta->struct_size || meta->struct_size > sizeof *own) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "meta.struct_size is %" PRIu32 ", must be at most %zu (make meta with "
-                        "kith_result_meta_default())",
-                        meta->struct_size, sizeof *own);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member("meta", "struct_size"),
+                           "is %" PRIu32
+                           ", must be at most %zu (make meta with kith_result_meta_default())",
+                           meta->struct_size, sizeof *own);
     }
     memcpy(own, meta, meta->struct_size);
     if (own->corpus_rows < 0 || own->metric < KITH_METRIC_DEFAULT || own->metric > KITH_CUSTOM) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "meta.corpus_rows is %" PRId64 " and meta.metric %d, must be at least 0 "
-                        "and a kith_metric",
-                        own->corpus_rows, (int)own->metric);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member("meta", "corpus_rows"),
+                           "is %" PRId64
+                           " and meta.metric %d, must be at least 0 and a kith_metric",
+                           own->corpus_rows, (int)own->metric);
     }
     if (!(own->recall <= 1.0)) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "meta.recall is %g, must be 0 to 1, or negative where unknown",
-                        own->recall);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member("meta", "recall"),
+                           "is %g, must be 0 to 1, or negative where unknown", own->recall);
     }
     if (own->exact < KITH_EXACTNESS_UNKNOWN || own->exact > KITH_APPROXIMATE) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "meta.exact is %d, must be a kith_exactness",
-                        (int)own->exact);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member("meta", "exact"),
+                           "is %d, must be a kith_exactness", (int)own->exact);
     }
     KIN_TRY(check_points(ctx, own));
     if (own->exact != KITH_APPROXIMATE) {
@@ -208,14 +211,15 @@ kith_status kith_result_save(kith_ctx *ctx, const char *path, kith_format format
     KIN_TRY(begin(ctx, path, path));
     KIN_TRY(take_meta(ctx, meta, &own));
     if (neighbors == NULL || neighbors->ids == NULL) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "neighbors%s is NULL, must be what to save",
-                        neighbors == NULL ? "" : ".ids");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT,
+                           kin_at_member("neighbors", neighbors == NULL ? NULL : "ids"),
+                           "is NULL, must be what to save");
     }
     if (neighbors->rows < 1 || (uint64_t)neighbors->rows > KIN_ROWS_MAX || neighbors->k < 1 ||
         (uint64_t)neighbors->k > KIN_ROWS_MAX || neighbors->k > INT64_MAX / 8 / neighbors->rows) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "neighbors has %" PRId64 " rows of %" PRId64 ", both must be at least 1",
-                        neighbors->rows, neighbors->k);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("neighbors"),
+                           "has %" PRId64 " rows of %" PRId64 ", both must be at least 1",
+                           neighbors->rows, neighbors->k);
     }
     return kin_progress_end(ctx, kin_result_save(ctx, path, format, neighbors, &own));
 }
@@ -227,9 +231,9 @@ kith_status kith_ranges_save(kith_ctx *ctx, const char *path, const kith_ranges 
     KIN_TRY(begin(ctx, path, path));
     KIN_TRY(take_meta(ctx, meta, &own));
     if (ranges == NULL || kith_ranges_ids(ranges) == NULL) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "ranges %s (search without count_only to have ids to save)",
-                        ranges == NULL ? "is NULL" : "holds counts alone");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("ranges"),
+                           "%s (search without count_only to have ids to save)",
+                           ranges == NULL ? "is NULL" : "holds counts alone");
     }
     const kin_range_lists lists = {.rows = kith_ranges_rows(ranges),
                                    .offsets = kith_ranges_offsets(ranges),
@@ -271,20 +275,20 @@ static kith_status take_stream(kith_ctx *ctx, const kith_result_stream_params *g
     *params = kith_result_stream_params_default();
     if (given == NULL || given->struct_size < offsetof(kith_result_stream_params, restart) ||
         given->struct_size > sizeof *params) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "params is NULL or was not made by kith_result_stream_params_default()");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("params"),
+                           "is NULL or was not made by kith_result_stream_params_default()");
     }
     memcpy(params, given, given->struct_size);
     if (params->rows < 1 || (uint64_t)params->rows > KIN_ROWS_MAX || params->k < 1 ||
         params->k > INT32_MAX || params->k > INT64_MAX / 16 / params->rows) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "params has %" PRId64 " rows of %" PRId64 ", both must be at least 1",
-                        params->rows, params->k);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("params"),
+                           "has %" PRId64 " rows of %" PRId64 ", both must be at least 1",
+                           params->rows, params->k);
     }
     if (meta->corpus_rows < 1 || (uint64_t)meta->corpus_rows > KIN_ROWS_MAX) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "meta.corpus_rows is %" PRId64 ", must be the rows that ids point into",
-                        meta->corpus_rows);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member("meta", "corpus_rows"),
+                           "is %" PRId64 ", must be the rows that ids point into",
+                           meta->corpus_rows);
     }
     return KITH_OK;
 }
@@ -321,9 +325,10 @@ static kith_status begin_stream(kith_ctx *ctx, const void *stream, const void *w
         return KITH_E_ARGUMENT;
     }
     KIN_TRY(kin_ctx_begin(ctx));
-    return stream != NULL && what != NULL ? KITH_OK
-                                          : kin_fail(ctx, KITH_E_ARGUMENT, "%s is NULL",
-                                                     stream == NULL ? "stream" : "neighbors");
+    return stream != NULL && what != NULL
+               ? KITH_OK
+               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at(stream == NULL ? "stream" : "neighbors"),
+                             "is NULL");
 }
 
 kith_status kith_result_stream_put(kith_ctx *ctx, kith_result_stream *stream,
@@ -351,11 +356,12 @@ static kith_status check_selected(kith_ctx *ctx, int64_t rows, kith_dtype dtype)
 {
     const kin_item item = kin_item_of(dtype);
     if (item.kind != 'f' && item.kind != 'h') {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "dtype is %d, must be that of what was selected from",
-                        (int)dtype);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("dtype"),
+                           "is %d, must be that of what was selected from", (int)dtype);
     }
     if (rows < 0) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "rows is %" PRId64 ", must be at least 0", rows);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("rows"),
+                           "is %" PRId64 ", must be at least 0", rows);
     }
     return KITH_OK;
 }
@@ -366,17 +372,17 @@ kith_status kith_selection_save(kith_ctx *ctx, const char *path, const kith_sele
     KIN_TRY(begin(ctx, path, path));
     KIN_TRY(check_selected(ctx, rows, dtype));
     if (selection == NULL) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "selection is NULL, must be what to save");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("selection"),
+                           "is NULL, must be what to save");
     }
     if (params == NULL || params->struct_size < offsetof(kith_select_params, buffer)) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "params is NULL or was not made by kith_select_params_default()");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("params"),
+                           "is NULL or was not made by kith_select_params_default()");
     }
     if (params->k < 1 || params->k > INT64_MAX / 8 / (rows > 0 ? rows : 1)) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "params.k is %" PRId64 " with %" PRId64 " rows, must be that of the "
-                        "selection",
-                        params->k, rows);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("k"),
+                           "is %" PRId64 " with %" PRId64 " rows, must be that of the selection",
+                           params->k, rows);
     }
     const kin_selected selected = {.values = selection->values,
                                    .ids = selection->ids,
@@ -394,7 +400,7 @@ kith_status kith_selection_save_kth(kith_ctx *ctx, const char *path, const void 
     KIN_TRY(begin(ctx, path, path));
     KIN_TRY(check_selected(ctx, rows, dtype));
     if (kth == NULL && rows > 0) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "kth is NULL, must be what to save");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("kth"), "is NULL, must be what to save");
     }
     const kith_matrix column = {.data = kth, .rows = rows, .cols = 1, .dtype = dtype};
     return kin_progress_end(ctx, kin_points_save_vector(ctx, path, &column));
@@ -405,8 +411,8 @@ kith_status kith_file_inspect(kith_ctx *ctx, const char *path, kith_file_info *i
     KIN_TRY(begin(ctx, path, info));
     const uint32_t bytes = info->struct_size;
     if (bytes < sizeof info->struct_size) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "info.struct_size is %" PRIu32 ", must be sizeof(kith_file_info)", bytes);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member("info", "struct_size"),
+                           "is %" PRIu32 ", must be sizeof(kith_file_info)", bytes);
     }
     kith_file_info own;
     memset(&own, 0, sizeof own);

@@ -20,8 +20,8 @@ static kith_status take_params(kith_ctx *ctx, const kith_graph_search_params *gi
 {
     *known = kith_graph_search_params_default();
     if (given == NULL || given->struct_size < offsetof(kith_graph_search_params, width)) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "params is NULL or was not made by kith_graph_search_params_default()");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("params"),
+                           "is NULL or was not made by kith_graph_search_params_default()");
     }
     memcpy(known, given, given->struct_size < sizeof *known ? given->struct_size : sizeof *known);
     return KITH_OK;
@@ -30,22 +30,24 @@ static kith_status take_params(kith_ctx *ctx, const kith_graph_search_params *gi
 static kith_status check_recall(kith_ctx *ctx, const kith_graph_search_params *params)
 {
     if (!(params->recall >= 0.0 && params->recall <= 1.0)) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "recall is %g, must be 0 to 1", params->recall);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("recall"), "is %g, must be 0 to 1",
+                           params->recall);
     }
     if (params->recall_at < 0 || params->recall_at > params->k) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "recall_at is %lld, must be 0 to k, %lld",
-                        (long long)params->recall_at, (long long)params->k);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("recall_at"),
+                           "is %lld, must be 0 to k, %lld", (long long)params->recall_at,
+                           (long long)params->k);
     }
     if (params->recall > 0.0 && params->width != 0) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "recall is %g and width is %lld, which a recall chooses (leave one out)",
-                        params->recall, (long long)params->width);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("recall"),
+                           "is %g and width is %lld, which a recall chooses (leave one out)",
+                           params->recall, (long long)params->width);
     }
     if (params->sample < -1 || (params->sample == -1 && params->recall > 0.0)) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "sample is %lld, must be at least 1 (or 0: %d; or, where no recall is "
-                        "wanted, -1: none)",
-                        (long long)params->sample, (int)USUAL_SAMPLE);
+        return kin_fail_at(
+            ctx, KITH_E_ARGUMENT, kin_at("sample"),
+            "is %lld, must be at least 1 (or 0: %d; or, where no recall is wanted, -1: none)",
+            (long long)params->sample, (int)USUAL_SAMPLE);
     }
     return KITH_OK;
 }
@@ -54,28 +56,27 @@ static kith_status check_width(kith_ctx *ctx, const kith_graph_search_params *pa
 {
     return params->width == 0 || params->width >= params->k
                ? KITH_OK
-               : kin_fail(ctx, KITH_E_ARGUMENT,
-                          "width is %lld, must be at least k, %lld (or 0: by k, or by a recall)",
-                          (long long)params->width, (long long)params->k);
+               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("width"),
+                             "is %lld, must be at least k, %lld (or 0: by k, or by a recall)",
+                             (long long)params->width, (long long)params->k);
 }
 
 static kith_status check_meets(kith_ctx *ctx, const kith_graph_search_params *params)
 {
     return params->meets >= 0
                ? KITH_OK
-               : kin_fail(ctx, KITH_E_ARGUMENT,
-                          "meets is %lld, must be at least 1 (or 0: what serves many queries at "
-                          "once)",
-                          (long long)params->meets);
+               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("meets"),
+                             "is %lld, must be at least 1 (or 0: what serves many queries at once)",
+                             (long long)params->meets);
 }
 
 static kith_status check_report(kith_ctx *ctx, const kith_graph_search_report *report)
 {
     return report == NULL || report->struct_size >= sizeof report->struct_size
                ? KITH_OK
-               : kin_fail(ctx, KITH_E_ARGUMENT,
-                          "report.struct_size is %lu, must be sizeof(kith_graph_search_report)",
-                          (unsigned long)report->struct_size);
+               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member("report", "struct_size"),
+                             "is %lu, must be sizeof(kith_graph_search_report)",
+                             (unsigned long)report->struct_size);
 }
 
 /* The zeros that mean a default. */
@@ -199,14 +200,14 @@ static kith_status take_walks_params(kith_ctx *ctx, const kith_walks_params *giv
 {
     *known = kith_walks_params_default();
     if (given == NULL || given->struct_size < offsetof(kith_walks_params, queries)) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "params is NULL or was not made by kith_walks_params_default()");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("params"),
+                           "is NULL or was not made by kith_walks_params_default()");
     }
     memcpy(known, given, given->struct_size < sizeof *known ? given->struct_size : sizeof *known);
     if (known->queries != KITH_DTYPE_NONE && kith_dtype_bytes(known->queries) == 0) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "params.queries is %d, must be a kith_dtype (or 0: that of the points)",
-                        (int)known->queries);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("queries"),
+                           "is %d, must be a kith_dtype (or 0: that of the points)",
+                           (int)known->queries);
     }
     return KITH_OK;
 }
@@ -217,7 +218,8 @@ static kith_status create(kith_ctx *ctx, const kith_matrix *points, const kith_n
     kith_walks_params params;
     kin_walks_source source = {.graph = graph};
     if (out == NULL) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "out is NULL (give room for a pointer)");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("out"),
+                           "is NULL (give room for a pointer)");
     }
     KIN_TRY(take_walks_params(ctx, given, &params));
     KIN_TRY(kin_check_matrix(ctx, points, "points", &source.points));
@@ -248,16 +250,15 @@ static kith_status check_walks(kith_ctx *ctx, const kith_walks *walks,
 {
     const kin_distance *own = &walks->distance;
     if (params->metric != KITH_METRIC_DEFAULT && params->metric != own->metric) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "params.metric is %s and the walks were prepared for %s (give 0 or the "
-                        "same)",
-                        kith_metric_name(params->metric), kith_metric_name(own->metric));
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("metric"),
+                           "is %s and the walks were prepared for %s (give 0 or the same)",
+                           kith_metric_name(params->metric), kith_metric_name(own->metric));
     }
     return params->custom == NULL || params->custom == own->custom
                ? KITH_OK
-               : kin_fail(ctx, KITH_E_ARGUMENT,
-                          "params.custom is not the function that the walks were prepared for "
-                          "(give NULL or the same)");
+               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("custom"),
+                             "is not the function that the walks were prepared for (give NULL or "
+                             "the same)");
 }
 
 /* Costs of 8-bit points are whole numbers where queries are of their type, and only there. */
@@ -266,11 +267,11 @@ static kith_status check_type(kith_ctx *ctx, const kith_walks *walks, const kith
     if (kin_frame_is_integer(&walks->distance, &walks->points, queries) == walks->integer) {
         return KITH_OK;
     }
-    return kin_fail(ctx, KITH_E_ARGUMENT,
-                    "queries are %s, and the walks on %s were prepared for %s (say so in "
-                    "kith_walks_params.queries)",
-                    kith_dtype_name(queries->dtype), kith_dtype_name(walks->points.dtype),
-                    walks->integer ? "that type" : "another type");
+    return kin_fail_at(
+        ctx, KITH_E_ARGUMENT, kin_at("queries"),
+        "are %s, and the walks on %s were prepared for %s (say so in kith_walks_params.queries)",
+        kith_dtype_name(queries->dtype), kith_dtype_name(walks->points.dtype),
+        walks->integer ? "that type" : "another type");
 }
 
 static kith_status search_kept(kith_ctx *ctx, const kith_walks *walks, const kith_matrix *queries,
@@ -280,7 +281,7 @@ static kith_status search_kept(kith_ctx *ctx, const kith_walks *walks, const kit
     kin_walks_search job;
     kith_graph_search_report known;
     if (walks == NULL) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "walks is NULL (give walks)");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("walks"), "is NULL (give walks)");
     }
     KIN_TRY(refuse_gpu(ctx));
     KIN_TRY(take_params(ctx, params, &job.params));

@@ -83,9 +83,9 @@ kith_status kin_limit_end(kin_limit *limit, kith_status status)
 
 kith_status kin_limit_refuse(kith_ctx *ctx, const kin_request *request, const char *why)
 {
-    return request->radius == 0.0
-               ? KITH_OK
-               : kin_fail(ctx, KITH_E_UNSUPPORTED, "radius is %g, and %s", request->radius, why);
+    return request->radius == 0.0 ? KITH_OK
+                                  : kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("radius"),
+                                                "is %g, and %s", request->radius, why);
 }
 
 uint64_t kin_limit_bytes(double radius, int64_t rows, int64_t k)

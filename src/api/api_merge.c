@@ -11,17 +11,17 @@ static kith_status check_params(kith_ctx *ctx, const kith_descent_params *given,
                                 kith_descent_params *params)
 {
     if (given == NULL || given->struct_size < offsetof(kith_descent_params, flags)) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "params is NULL or was not made by kith_descent_params_default()");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("params"),
+                           "is NULL or was not made by kith_descent_params_default()");
     }
     *params = kith_descent_params_default();
     memcpy(params, given,
            given->struct_size < sizeof *params ? given->struct_size : sizeof *params);
     params->struct_size = (uint32_t)sizeof *params;
     if (params->init != NULL || (int)params->start == KITH_START_GRAPH) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "%s, and a merge begins with its two graphs (leave it out)",
-                        params->init != NULL ? "init is set" : "start is KITH_START_GRAPH");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at(params->init != NULL ? "init" : "start"),
+                           "is %s, and a merge begins with its two graphs (leave it out)",
+                           params->init != NULL ? "set" : "KITH_START_GRAPH");
     }
     return KITH_OK;
 }

@@ -12,11 +12,10 @@ static kith_status check_ids(kith_ctx *ctx, const kith_neighbors *graph, const c
 {
     for (int64_t i = 0; i < graph->rows * graph->k; i++) {
         if ((int64_t)graph->ids[i] >= graph->rows && graph->ids[i] != KITH_ID_NONE) {
-            return kin_fail(ctx, KITH_E_DATA,
-                            "%s[%lld, %lld] is id %lu, must be below %lld, the points of its set"
-                            " (give the points that the graph was built of)",
-                            name, (long long)(i / graph->k), (long long)(i % graph->k),
-                            (unsigned long)graph->ids[i], (long long)graph->rows);
+            return kin_fail_at(ctx, KITH_E_DATA, kin_at_cell(name, (i / graph->k), (i % graph->k)),
+                               "is id %lu, must be below %lld, the points of its set (give the "
+                               "points that the graph was built of)",
+                               (unsigned long)graph->ids[i], (long long)graph->rows);
         }
     }
     return KITH_OK;
@@ -35,16 +34,16 @@ static kith_status check_side(kith_ctx *ctx, const kith_neighbors *graph, int si
         KIN_TRY(kin_check_neighbors(ctx, graph, name));
     }
     if (graph->rows != rows) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "%s has %lld rows and its set %lld points (first_rows of points.rows are "
-                        "set 1, the others set 2)",
-                        name, (long long)graph->rows, (long long)rows);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at(name),
+                           "has %lld rows and its set %lld points (first_rows of points.rows are "
+                           "set 1, the others set 2)",
+                           (long long)graph->rows, (long long)rows);
     }
     if (graph->k < kin_min_i64(k, others)) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "k is %lld and %s has lists of %lld (take a k of at most that, or a graph "
-                        "with longer lists)",
-                        (long long)k, name, (long long)graph->k);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("k"),
+                           "is %lld and %s has lists of %lld (take a k of at most that, or a graph "
+                           "with longer lists)",
+                           (long long)k, name, (long long)graph->k);
     }
     *checked = *graph;
     return (place & KIN_FUSED_OUT_ON_DEVICE) == 0 ? check_ids(ctx, graph, name) : KITH_OK;
@@ -53,9 +52,9 @@ static kith_status check_side(kith_ctx *ctx, const kith_neighbors *graph, int si
 kith_status kin_merge_check_first(kith_ctx *ctx, const kith_matrix *points, int64_t first_rows)
 {
     if (first_rows < 0 || first_rows > points->rows) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "first_rows is %lld, must be 0 to %lld (the rows of points)",
-                        (long long)first_rows, (long long)points->rows);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("first_rows"),
+                           "is %lld, must be 0 to %lld (the rows of points)", (long long)first_rows,
+                           (long long)points->rows);
     }
     return KITH_OK;
 }

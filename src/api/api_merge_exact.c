@@ -70,8 +70,10 @@ static kith_status check(merging *m, const kith_matrix *points, int64_t first_ro
                          self ? "the points have no more rows" : "a point's own id does not count",
                          out, m->sets.points.rows));
     if (params->radius != 0.0 || params->exclude != NULL) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "%s, and a merge has none (leave it out)",
-                        params->exclude != NULL ? "exclude is set" : "radius is not 0");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT,
+                           kin_at(params->exclude != NULL ? "exclude" : "radius"),
+                           "is %s, and a merge has none (leave it out)",
+                           params->exclude != NULL ? "set" : "not 0");
     }
     m->flags = params->flags;
     params->flags &= ~(uint32_t)KITH_INCLUDE_SELF;

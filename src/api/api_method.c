@@ -14,15 +14,15 @@ kith_status kin_method_check(kith_ctx *ctx, const kin_request *request)
         return KITH_OK;
     }
     if (!kin_tree_allows(request->distance.metric)) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "method is tree and the metric is %s, which has none (euclidean, "
-                        "sqeuclidean, manhattan and chebyshev have; or use exact)",
-                        kith_metric_name(request->distance.metric));
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("method"),
+                           "is tree and the metric is %s, which has none (euclidean, sqeuclidean, "
+                           "manhattan and chebyshev have; or use exact)",
+                           kith_metric_name(request->distance.metric));
     }
     if (request->pipeline != NULL) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "method is tree, which has no pipelines matrix and hybrid (use exact, or "
-                        "the pipeline fused)");
+        return kin_fail_at(
+            ctx, KITH_E_ARGUMENT, kin_at("method"),
+            "is tree, which has no pipelines matrix and hybrid (use exact, or the pipeline fused)");
     }
     return KITH_OK;
 }
@@ -31,10 +31,10 @@ kith_status kin_method_check_height(kith_ctx *ctx, int32_t height, int64_t rows)
 {
     const int32_t most = kin_tree_most_height(rows);
     if (height < 0 || height > most) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "tree_height is %d, must be 0 to %d for %lld rows (0: chosen by the number "
-                        "of columns)",
-                        (int)height, (int)most, (long long)rows);
+        return kin_fail_at(
+            ctx, KITH_E_ARGUMENT, kin_at("tree_height"),
+            "is %d, must be 0 to %d for %lld rows (0: chosen by the number of columns)",
+            (int)height, (int)most, (long long)rows);
     }
     return KITH_OK;
 }
@@ -42,13 +42,13 @@ kith_status kin_method_check_height(kith_ctx *ctx, int32_t height, int64_t rows)
 kith_status kin_method_refuse_tree(kith_ctx *ctx, const kin_request *request, const char *why)
 {
     if (request->tree_height != 0 && request->method != KITH_METHOD_TREE) {
-        return kin_fail(ctx, KITH_E_UNSUPPORTED, "tree_height is %d, and %s (leave it out)",
-                        (int)request->tree_height, why);
+        return kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("tree_height"),
+                           "is %d, and %s (leave it out)", (int)request->tree_height, why);
     }
     return request->method != KITH_METHOD_TREE
                ? KITH_OK
-               : kin_fail(ctx, KITH_E_UNSUPPORTED, "method is tree, and %s (use auto or exact)",
-                          why);
+               : kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("method"),
+                             "is tree, and %s (use auto or exact)", why);
 }
 
 kith_status kin_method_check_gpu(kith_ctx *ctx, const kin_request *request)

@@ -48,10 +48,10 @@ kith_status kin_pipeline_check_cpu(kith_ctx *ctx, const kin_request *request)
     if (!needs_gpu(request)) {
         return KITH_OK;
     }
-    return kin_fail(ctx, KITH_E_UNSUPPORTED,
-                    "pipeline is %s, which selects from what a GPU computes, and there is "
-                    "none: %s (use fused or matrix)",
-                    request->pipeline->name, missing(ctx, request));
+    return kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("pipeline"),
+                       "is %s, which selects from what a GPU computes, and there is none: %s (use "
+                       "fused or matrix)",
+                       request->pipeline->name, missing(ctx, request));
 }
 
 kith_status kin_pipeline_enter(kith_ctx *ctx, const kin_request *request, double pairs,

@@ -36,8 +36,8 @@ static kith_status check_k(kith_ctx *ctx, const kith_search_params *params, bool
     const bool less = graph ? (params->flags & KITH_INCLUDE_SELF) == 0 : params->exclude != NULL;
     const int64_t most = rows - (less ? 1 : 0);
     if (params->k < 1 || params->k > most) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "k is %lld, must be 1 to %lld", (long long)params->k,
-                        (long long)most);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("k"), "is %lld, must be 1 to %lld",
+                           (long long)params->k, (long long)most);
     }
     return KITH_OK;
 }
@@ -176,8 +176,8 @@ static kith_status plan_exact(kith_ctx *ctx, const kith_matrix *corpus, const ki
     kith_matrix asked;
     kin_distance distance;
     if (out == NULL || out->struct_size < sizeof out->struct_size) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "plan is NULL or its struct_size is not set (to sizeof(kith_plan))");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("plan"),
+                           "is NULL or its struct_size is not set (to sizeof(kith_plan))");
     }
     KIN_TRY(kin_check_search_params(ctx, given, &params));
     KIN_TRY(check_shape(ctx, corpus, "corpus", &matrix));

@@ -42,13 +42,13 @@ int32_t kith_predict_mode_parse(const char *name)
 static kith_status check_params(kith_ctx *ctx, const kith_predict_params *params)
 {
     if (params == NULL || params->struct_size < sizeof *params) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "params is NULL or was not made by kith_predict_params_default()");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("params"),
+                           "is NULL or was not made by kith_predict_params_default()");
     }
     if (!is_mode(params->mode)) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "mode is %d, which is no kith_predict_mode (use one of those)",
-                        (int)params->mode);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("mode"),
+                           "is %d, which is no kith_predict_mode (use one of those)",
+                           (int)params->mode);
     }
     return KITH_OK;
 }
@@ -57,21 +57,22 @@ static kith_status check_labels(kith_ctx *ctx, const double *labels, int64_t cou
                                 kith_predict_mode mode)
 {
     if (labels == NULL || count < 1) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "labels %s (give one for each point)",
-                        labels == NULL ? "is NULL" : "are none");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("labels"), "%s (give one for each point)",
+                           labels == NULL ? "is NULL" : "are none");
     }
     const bool votes = kin_predict_votes(mode);
     for (int64_t i = 0; i < count; i++) {
         const double label = labels[i];
         if (!isfinite(label)) {
-            return kin_fail(ctx, KITH_E_DATA, "labels[%lld] is %s (leave out points without label)",
-                            (long long)i, isnan(label) ? "NaN" : "infinite");
+            return kin_fail_at(ctx, KITH_E_DATA, kin_at_row("labels", i),
+                               "is %s (leave out points without label)",
+                               isnan(label) ? "NaN" : "infinite");
         }
         if (votes && (fabs(label) > whole_labels || label != floor(label))) {
-            return kin_fail(ctx, KITH_E_DATA,
-                            "labels[%lld] is %.17g, a vote is among whole numbers of at most 2^53 "
-                            "(number the classes)",
-                            (long long)i, label);
+            return kin_fail_at(
+                ctx, KITH_E_DATA, kin_at_row("labels", i),
+                "is %.17g, a vote is among whole numbers of at most 2^53 (number the classes)",
+                label);
         }
     }
     return KITH_OK;
@@ -81,21 +82,21 @@ static kith_status check_neighbors(kith_ctx *ctx, const kith_neighbors *neighbor
                                    kith_predict_mode mode)
 {
     if (neighbors == NULL || neighbors->ids == NULL) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "neighbors%s is NULL (give neighbours with their ids)",
-                        neighbors == NULL ? "" : ".ids");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT,
+                           kin_at_member("neighbors", neighbors == NULL ? NULL : "ids"),
+                           "is NULL (give neighbours with their ids)");
     }
     if (neighbors->rows < 0 || neighbors->k < 1 || neighbors->k > UINT32_MAX) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "neighbors is %lld x %lld, must be at least 0 x 1, k below 2^32",
-                        (long long)neighbors->rows, (long long)neighbors->k);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("neighbors"),
+                           "is %lld x %lld, must be at least 0 x 1, k below 2^32",
+                           (long long)neighbors->rows, (long long)neighbors->k);
     }
     if (kin_predict_weighs(mode) && neighbors->distances == NULL &&
         neighbors->distances64 == NULL) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "neighbors has no distances, mode %s weighs by them (give distances64 or "
-                        "distances)",
-                        kith_predict_mode_name(mode));
+        return kin_fail_at(
+            ctx, KITH_E_ARGUMENT, kin_at("neighbors"),
+            "has no distances, mode %s weighs by them (give distances64 or distances)",
+            kith_predict_mode_name(mode));
     }
     return KITH_OK;
 }
@@ -110,18 +111,18 @@ static kith_status check_slot(kith_ctx *ctx, const kin_predict_job *job, int64_t
     const uint32_t id = neighbors->ids[slot];
     *counts = id != KITH_ID_NONE;
     if (*counts && (int64_t)id >= labels) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "neighbors[%lld, %lld] is id %lu, must be below %lld, the number of labels"
-                        " (give a label for each row of the corpus)",
-                        row, col, (unsigned long)id, (long long)labels);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_cell("neighbors", row, col),
+                           "is id %lu, must be below %lld, the number of labels (give a label for "
+                           "each row of the corpus)",
+                           (unsigned long)id, (long long)labels);
     }
     if (*counts && kin_predict_weighs(job->mode)) {
         const double distance = kin_predict_distance(neighbors, slot);
         if (!(distance >= 0.0)) {
-            return kin_fail(ctx, KITH_E_DATA,
-                            "the distance of neighbors[%lld, %lld] is %g, mode %s divides by it "
-                            "(take a metric whose distances are not negative)",
-                            row, col, distance, kith_predict_mode_name(job->mode));
+            return kin_fail_at(ctx, KITH_E_DATA, kin_at_cell("neighbors", row, col),
+                               "has the distance %g, mode %s divides by it "
+                               "(take a metric whose distances are not negative)",
+                               distance, kith_predict_mode_name(job->mode));
         }
         *counts = isfinite(distance);
     }
@@ -140,9 +141,8 @@ static kith_status check_slots(kith_ctx *ctx, const kin_predict_job *job, int64_
             any = any || counts;
         }
         if (!any) {
-            return kin_fail(ctx, KITH_E_DATA,
-                            "row %lld of neighbors has nobody at a finite distance (leave it out)",
-                            (long long)row);
+            return kin_fail_at(ctx, KITH_E_DATA, kin_at_row("neighbors", row),
+                               "has no neighbour at a finite distance (leave it out)");
         }
     }
     return KITH_OK;
@@ -155,7 +155,8 @@ static kith_status predict(kith_ctx *ctx, const kith_neighbors *neighbors, const
     KIN_TRY(check_neighbors(ctx, neighbors, params->mode));
     KIN_TRY(check_labels(ctx, labels, label_count, params->mode));
     if (out == NULL && neighbors->rows > 0) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "out is NULL (give room for one number a row)");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("out"),
+                           "is NULL (give room for one number a row)");
     }
     const kin_predict_job job = {
         .neighbors = *neighbors, .labels = labels, .mode = params->mode, .out = out};

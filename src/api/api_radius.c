@@ -15,8 +15,8 @@ static kith_status take_params(kith_ctx *ctx, const kith_radius_params *given,
 {
     *known = kith_radius_params_default();
     if (given == NULL || given->struct_size < offsetof(kith_radius_params, radii)) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "params is NULL or was not made by kith_radius_params_default()");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("params"),
+                           "is NULL or was not made by kith_radius_params_default()");
     }
     const size_t size = given->struct_size < sizeof *known ? given->struct_size : sizeof *known;
     memcpy(known, given, size);
@@ -27,8 +27,8 @@ static kith_status check_radii(kith_ctx *ctx, kith_metric metric, const double *
 {
     for (int64_t i = 0; i < rows; i++) {
         if (radii[i] != radii[i] || (radii[i] < 0.0 && !kin_radius_may_be_negative(metric))) {
-            return kin_fail(
-                ctx, KITH_E_ARGUMENT, "radii[%lld] is %g, must be %s", (long long)i, radii[i],
+            return kin_fail_at(
+                ctx, KITH_E_ARGUMENT, kin_at_row("radii", i), "is %g, must be %s", radii[i],
                 kin_radius_may_be_negative(metric) ? "a number" : "a number of at least 0");
         }
     }
@@ -116,7 +116,8 @@ static kith_status create(kith_ctx *ctx, const kith_matrix *corpus, const kith_m
                           const kith_radius_params *params, kith_ranges **out)
 {
     if (out == NULL) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "out is NULL (give room for a pointer)");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("out"),
+                           "is NULL (give room for a pointer)");
     }
     kith_ranges *ranges = NULL;
     KIN_TRY(kin_alloc_zero(ctx, &ranges, 1, sizeof *ranges, "ranges"));

@@ -138,9 +138,9 @@ static kith_status choose_at(kith_ctx *ctx, int64_t at, int64_t most, int64_t *c
 {
     *chosen = at == 0 ? kin_min_i64(USUAL_AT, most) : at;
     if (at < 0 || *chosen > most) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "at is %lld, must be 1 to %lld (the neighbours that a row has)",
-                        (long long)at, (long long)most);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("at"),
+                           "is %lld, must be 1 to %lld (the neighbours that a row has)",
+                           (long long)at, (long long)most);
     }
     return KITH_OK;
 }
@@ -151,8 +151,8 @@ static kith_status check_distances(kith_ctx *ctx, const kith_neighbors *neighbor
 {
     KIN_TRY(kin_check_neighbors(ctx, neighbors, name));
     if (neighbors->distances == NULL && neighbors->distances64 == NULL) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "%s has no distances (give distances, or distances64)", name);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at(name),
+                           "has no distances (give distances, or distances64)");
     }
     return KITH_OK;
 }
@@ -213,16 +213,17 @@ static kith_status measure(kith_ctx *ctx, const kith_neighbors *found, const kit
     KIN_TRY(check_distances(ctx, found, "found"));
     KIN_TRY(check_distances(ctx, truth, "truth"));
     if (out == NULL) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "out is NULL (give room for the recall)");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("out"),
+                           "is NULL (give room for the recall)");
     }
     if (found->rows != truth->rows) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "found has %lld rows and truth has %lld (both must have the same)",
-                        (long long)found->rows, (long long)truth->rows);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("found"),
+                           "has %lld rows and truth has %lld (both must have the same)",
+                           (long long)found->rows, (long long)truth->rows);
     }
     if (metric < KITH_METRIC_DEFAULT || metric > KITH_CUSTOM) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "metric is %d, which is no metric (use one of kith_metric)", (int)metric);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("metric"),
+                           "is %d, which is no metric (use one of kith_metric)", (int)metric);
     }
     metric = metric == KITH_METRIC_DEFAULT ? KITH_EUCLIDEAN : metric;
     KIN_TRY(check_both(ctx, found, truth, metric));
@@ -360,16 +361,17 @@ static kith_status estimate(kith_ctx *ctx, const kith_matrix *points, const kith
     KIN_TRY(kin_check_graph(ctx, graph, matrix.rows));
     KIN_TRY(kin_fingerprint_check(ctx, graph, "graph", &matrix, distance.metric));
     if (out == NULL) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "out is NULL (give room for the recall)");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("out"),
+                           "is NULL (give room for the recall)");
     }
     if (sample < 1) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "sample is %lld, must be at least 1",
-                        (long long)sample);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("sample"), "is %lld, must be at least 1",
+                           (long long)sample);
     }
     KIN_TRY(choose_at(ctx, at, kin_min_i64(graph->k, matrix.rows - 1), &at));
     if (at < 1) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "points has 1 row, which has no neighbours (give at least 2)");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("points"),
+                           "has 1 row, which has no neighbours (give at least 2)");
     }
     return estimate_checked(ctx, &matrix, &distance, graph, at, sample, seed, out);
 }

@@ -39,17 +39,16 @@ static kith_status take_params(kith_ctx *ctx, const kith_remove_params *given,
 {
     *params = kith_remove_params_default();
     if (given == NULL || given->struct_size < offsetof(kith_remove_params, flags)) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "params is NULL or was not made by kith_remove_params_default()");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("params"),
+                           "is NULL or was not made by kith_remove_params_default()");
     }
     memcpy(params, given,
            given->struct_size < sizeof *params ? given->struct_size : sizeof *params);
     return (params->flags & ~(uint32_t)KITH_INCLUDE_SELF) == 0
                ? KITH_OK
-               : kin_fail(ctx, KITH_E_ARGUMENT,
-                          "flags is 0x%x, of which only KITH_INCLUDE_SELF is "
-                          "a flag here",
-                          (unsigned)params->flags);
+               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("flags"),
+                             "is 0x%x, of which only KITH_INCLUDE_SELF is a flag here",
+                             (unsigned)params->flags);
 }
 
 static kith_status check(removal *r, const kith_matrix *points, const kith_neighbors *graph,
@@ -65,18 +64,19 @@ static kith_status check(removal *r, const kith_matrix *points, const kith_neigh
     KIN_TRY(kin_fingerprint_check(ctx, graph, "graph", &r->points, r->distance.metric));
     r->graph = graph;
     if (removed == NULL) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "removed is NULL (give a byte for each point)");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("removed"),
+                           "is NULL (give a byte for each point)");
     }
     if (r->params.k > graph->k) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "k is %lld and the graph has lists of %lld (take a k of at most that)",
-                        (long long)r->params.k, (long long)graph->k);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("k"),
+                           "is %lld and the graph has lists of %lld (take a k of at most that)",
+                           (long long)r->params.k, (long long)graph->k);
     }
     return report == NULL || report->struct_size >= sizeof report->struct_size
                ? KITH_OK
-               : kin_fail(ctx, KITH_E_ARGUMENT,
-                          "report.struct_size is %lu, must be sizeof(kith_remove_report)",
-                          (unsigned long)report->struct_size);
+               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member("report", "struct_size"),
+                             "is %lu, must be sizeof(kith_remove_report)",
+                             (unsigned long)report->struct_size);
 }
 
 /* ---- What is left --------------------------------------------------------------------------- */

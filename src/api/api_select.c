@@ -94,29 +94,28 @@ static kith_status check_params(kith_ctx *ctx, const kith_select_params *given,
     const uint32_t flags = KITH_SELECT_LARGEST | KITH_SELECT_UNSORTED | KITH_SELECT_ALIGNED;
     *known = kith_select_params_default();
     if (given == NULL || given->struct_size < offsetof(kith_select_params, flags)) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "params is NULL or was not made by kith_select_params_default()");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("params"),
+                           "is NULL or was not made by kith_select_params_default()");
     }
     memcpy(known, given, given->struct_size < sizeof *known ? given->struct_size : sizeof *known);
     if (known->method != KITH_SELECT_AUTO && kin_papers_select_method(known->method) == NULL) {
-        return kin_fail(
-            ctx, KITH_E_ARGUMENT,
-            "method is %d, which is no method of selection (use one of KITH_SELECT_MAP)",
-            (int)known->method);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("method"),
+                           "is %d, which is no method of selection (use one of KITH_SELECT_MAP)",
+                           (int)known->method);
     }
     KIN_TRY(kin_check_flags(ctx, known->flags, flags, "selection"));
     if ((int)known->buffer < KITH_BUFFER_NONE || (int)known->buffer > KITH_BUFFER_SORTED) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "buffer is %d, which is no buffer (use one of kith_select_buffer)",
-                        (int)known->buffer);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("buffer"),
+                           "is %d, which is no buffer (use one of kith_select_buffer)",
+                           (int)known->buffer);
     }
     if (known->group != 0 && known->group != 2 && known->group != 4 && known->group != 8) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "group is %d, must be 0, 2, 4 or 8",
-                        (int)known->group);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("group"), "is %d, must be 0, 2, 4 or 8",
+                           (int)known->group);
     }
     if (known->sample < 0 || known->sample > MOST_SAMPLE) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "sample is %d, must be 0 to %d", (int)known->sample,
-                        (int)MOST_SAMPLE);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("sample"), "is %d, must be 0 to %d",
+                           (int)known->sample, (int)MOST_SAMPLE);
     }
     return check_switches(ctx, known);
 }
@@ -127,9 +126,9 @@ static kith_status check_address(kith_ctx *ctx, const void *address, const char 
                                  int64_t item_bytes)
 {
     if ((uint64_t)(uintptr_t)address % (uint64_t)item_bytes != 0) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "%s is at %p, no multiple of %lld, the bytes of one (align it)", name,
-                        address, (long long)item_bytes);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at(name),
+                           "is at %p, no multiple of %lld, the bytes of one (align it)", address,
+                           (long long)item_bytes);
     }
     return KITH_OK;
 }
@@ -141,20 +140,19 @@ static kith_status check_stride(kith_ctx *ctx, const kith_values *values, int64_
     const int64_t row_bytes = values->cols * item_bytes; /* cols is below 2^32 */
     *checked = stride != 0 ? stride : row_bytes;
     if (*checked < row_bytes) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "%s is %lld, must be 0 or at least %lld (cols * bytes)", name,
-                        (long long)stride, (long long)row_bytes);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at(name),
+                           "is %lld, must be 0 or at least %lld (cols * bytes)", (long long)stride,
+                           (long long)row_bytes);
     }
     if (*checked % item_bytes != 0) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "%s is %lld, no multiple of %lld, the bytes of one (align the rows)", name,
-                        (long long)stride, (long long)item_bytes);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at(name),
+                           "is %lld, no multiple of %lld, the bytes of one (align the rows)",
+                           (long long)stride, (long long)item_bytes);
     }
     if (kin_size_mul((uint64_t)values->rows, (uint64_t)*checked) > INT64_MAX) {
-        return kin_fail(
-            ctx, KITH_E_ARGUMENT,
-            "values.rows is %lld, too many of %lld bytes to be in memory (check the shape)",
-            (long long)values->rows, (long long)*checked);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member("values", "rows"),
+                           "is %lld, too many of %lld bytes to be in memory (check the shape)",
+                           (long long)values->rows, (long long)*checked);
     }
     return KITH_OK;
 }
@@ -162,15 +160,14 @@ static kith_status check_stride(kith_ctx *ctx, const kith_values *values, int64_
 static kith_status check_dtype(kith_ctx *ctx, kith_dtype dtype)
 {
     if (kith_dtype_bytes(dtype) == 0) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "values.dtype is %d, which is no dtype (use one of kith_dtype)",
-                        (int)dtype);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member("values", "dtype"),
+                           "is %d, which is no dtype (use one of kith_dtype)", (int)dtype);
     }
     if (dtype == KITH_U8 || dtype == KITH_I8) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "values.dtype is %s, must be float32, float64, float16 or bfloat16 "
-                        "(convert the values)",
-                        kith_dtype_name(dtype));
+        return kin_fail_at(
+            ctx, KITH_E_ARGUMENT, kin_at_member("values", "dtype"),
+            "is %s, must be float32, float64, float16 or bfloat16 (convert the values)",
+            kith_dtype_name(dtype));
     }
     return KITH_OK;
 }
@@ -178,20 +175,21 @@ static kith_status check_dtype(kith_ctx *ctx, kith_dtype dtype)
 static kith_status check_values(kith_ctx *ctx, const kith_values *values, kin_select_job *job)
 {
     if (values == NULL) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "values is NULL (give a matrix)");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("values"), "is NULL (give a matrix)");
     }
     KIN_TRY(check_dtype(ctx, values->dtype));
     if (values->rows < 0) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "values.rows is %lld, must be at least 0",
-                        (long long)values->rows);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member("values", "rows"),
+                           "is %lld, must be at least 0", (long long)values->rows);
     }
     if (values->cols < 1 || values->cols > MOST_COLS) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "values.cols is %lld, must be 1 to %lld",
-                        (long long)values->cols, (long long)MOST_COLS);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member("values", "cols"),
+                           "is %lld, must be 1 to %lld", (long long)values->cols,
+                           (long long)MOST_COLS);
     }
     if (values->data == NULL && values->rows > 0) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "values.data is NULL (let it point to the first row)");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member("values", "data"),
+                           "is NULL (let it point to the first row)");
     }
     const int64_t item_bytes = kith_dtype_bytes(values->dtype);
     KIN_TRY(check_address(ctx, values->data, "values.data", item_bytes));
@@ -226,12 +224,13 @@ static kith_status check_job(kith_ctx *ctx, const kith_values *values,
     job->cols = values->cols;
     job->dtype = (kin_select_type)values->dtype;
     if (params.k < 1) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "k is %lld, must be at least 1", (long long)params.k);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("k"), "is %lld, must be at least 1",
+                           (long long)params.k);
     }
     if (params.k > values->cols) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "k is %lld, must be at most %lld (a row has no more values)",
-                        (long long)params.k, (long long)values->cols);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("k"),
+                           "is %lld, must be at most %lld (a row has no more values)",
+                           (long long)params.k, (long long)values->cols);
     }
     return KITH_OK;
 }
@@ -242,8 +241,9 @@ kith_status kin_api_check_select(kith_ctx *ctx, const kith_values *values,
 {
     KIN_TRY(check_job(ctx, values, given, job));
     if (out == NULL || (out->values == NULL && out->ids == NULL && job->rows > 0)) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "out%s NULL (give room for values, ids, or both)",
-                        out == NULL ? " is" : ".values and out.ids are");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("out"),
+                           "%s (give room for values, ids, or both)",
+                           out == NULL ? "is NULL" : "has neither values nor ids");
     }
     KIN_TRY(check_address(ctx, out->values, "out.values", kin_select_type_bytes(job->dtype)));
     KIN_TRY(check_address(ctx, out->ids, "out.ids", sizeof *out->ids));
@@ -258,7 +258,8 @@ kith_status kin_api_check_select_kth(kith_ctx *ctx, const kith_values *values,
 {
     KIN_TRY(check_job(ctx, values, given, job));
     if (out == NULL && job->rows > 0) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "out is NULL (give room for a value of each row)");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("out"),
+                           "is NULL (give room for a value of each row)");
     }
     KIN_TRY(check_address(ctx, out, "out", kin_select_type_bytes(job->dtype)));
     job->sorted = true; /* one value a row has but one order */

@@ -12,20 +12,20 @@ static kith_status check(kith_ctx *ctx, const kith_neighbors *graph, kith_metric
     KIN_TRY(kin_check_neighbors(ctx, graph, "graph"));
     KIN_TRY(kin_check_graph(ctx, graph, graph->rows));
     if (graph->distances == NULL && graph->distances64 == NULL) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "graph has neither distances nor distances64 (give one of them)");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("graph"),
+                           "has neither distances nor distances64 (give one of them)");
     }
     *metric = *metric == KITH_METRIC_DEFAULT ? KITH_EUCLIDEAN : *metric;
     if ((int)*metric < KITH_EUCLIDEAN || *metric > KITH_CUSTOM) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "metric is %d, which is no metric (use one of kith_metric)", (int)*metric);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("metric"),
+                           "is %d, which is no metric (use one of kith_metric)", (int)*metric);
     }
     KIN_TRY(kin_fingerprint_check(ctx, graph, "graph", NULL, *metric));
     return symmetry == KITH_SYMMETRY_UNION || symmetry == KITH_SYMMETRY_MUTUAL
                ? KITH_OK
-               : kin_fail(ctx, KITH_E_ARGUMENT,
-                          "symmetry is %d, must be KITH_SYMMETRY_UNION or KITH_SYMMETRY_MUTUAL",
-                          (int)symmetry);
+               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("symmetry"),
+                             "is %d, must be KITH_SYMMETRY_UNION or KITH_SYMMETRY_MUTUAL",
+                             (int)symmetry);
 }
 
 static kith_status create(kith_ctx *ctx, const kith_neighbors *graph, kith_metric metric,
@@ -33,7 +33,8 @@ static kith_status create(kith_ctx *ctx, const kith_neighbors *graph, kith_metri
 {
     kith_ranges *ranges = NULL;
     if (out == NULL) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "out is NULL (give room for a pointer)");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("out"),
+                           "is NULL (give room for a pointer)");
     }
     KIN_TRY(check(ctx, graph, &metric, symmetry));
     KIN_TRY(kin_alloc_zero(ctx, &ranges, 1, sizeof *ranges, "ranges"));

@@ -35,9 +35,9 @@ static kith_status verify(kith_ctx *ctx, const kith_matrix *points, const kith_n
         return kin_fail(ctx, KITH_E_ARGUMENT, "wrong or first_wrong is NULL (give room for them)");
     }
     if (params.k > graph->k) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "k is %lld and the graph has lists of %lld (take a k of at most that)",
-                        (long long)params.k, (long long)graph->k);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("k"),
+                           "is %lld and the graph has lists of %lld (take a k of at most that)",
+                           (long long)params.k, (long long)graph->k);
     }
     kith_neighbors truth = {.rows = matrix.rows, .k = params.k};
     KIN_TRY(kin_alloc(ctx, &truth.ids,

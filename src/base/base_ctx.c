@@ -1,28 +1,55 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/base_ctx.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 
 kith_status kin_ctx_begin(kith_ctx *ctx)
 {
     pthread_mutex_lock(&ctx->lock);
-    ctx->failed = ctx->setup;
-    memcpy(ctx->detail, ctx->setup_detail, sizeof ctx->detail);
+    if (ctx->setup.status == KITH_OK) {
+        kin_failure_clear(&ctx->failure);
+    } else {
+        ctx->failure = ctx->setup;
+    }
     pthread_mutex_unlock(&ctx->lock);
     ctx->progress_ns = 0;
     ctx->phase_count = 0;
-    return ctx->setup;
+    return ctx->setup.status;
+}
+
+enum { WHOLE_BYTES = 2 * KIN_FILE_BYTES + 2 * KIN_DETAIL_BYTES };
+
+void kin_failure_clear(kin_failure *failure)
+{
+    failure->status = KITH_OK;
+    failure->row = -1;
+    failure->column = -1;
+    failure->argument[0] = '\0';
+    failure->member[0] = '\0';
+    failure->file[0] = '\0';
+    failure->reason[0] = '\0';
+    failure->detail[0] = '\0';
+}
+
+static void copy(char *out, size_t room, const char *text)
+{
+    (void)snprintf(out, room, "%s", text != NULL ? text : "");
+}
+
+static void put_file(char *out, size_t room, const kin_place *place)
+{
+    (void)snprintf(out, room, "%s%s%s", place->folder != NULL ? place->folder : "",
+                   place->folder != NULL ? "/" : "", place->file != NULL ? place->file : "");
 }
 
 /* A path may be longer than the room. Then the middle gives way: what is wrong stands at the end.
  */
-static void explain(char detail[KIN_DETAIL_BYTES], const char *format, va_list args)
+static void shorten(char detail[KIN_DETAIL_BYTES], const char *whole)
 {
-    enum { WHOLE = 8192, HEAD = 256, GAP = 3, TAIL = KIN_DETAIL_BYTES - HEAD - GAP };
-    char whole[WHOLE];
-    const int wanted = vsnprintf(whole, sizeof whole, format, args);
-    const size_t length = wanted < WHOLE ? (size_t)(wanted > 0 ? wanted : 0) : WHOLE - 1;
+    enum { HEAD = 256, GAP = 3, TAIL = KIN_DETAIL_BYTES - HEAD - GAP };
+    const size_t length = strlen(whole);
     if (length < KIN_DETAIL_BYTES) {
         memcpy(detail, whole, length + 1);
         return;
@@ -32,25 +59,102 @@ static void explain(char detail[KIN_DETAIL_BYTES], const char *format, va_list a
     memcpy(detail + HEAD + GAP, whole + length + 1 - TAIL, TAIL);
 }
 
-kith_status kin_fail(kith_ctx *ctx, kith_status status, const char *format, ...)
+/* The place in words, with what parts it from the reason. */
+static void put_place(const kin_failure *f, char *out, size_t room)
+{
+    char cell[64] = "";
+    if (f->file[0] != '\0') {
+        (void)snprintf(out, room, "%s: ", f->file);
+        return;
+    }
+    if (f->argument[0] == '\0') {
+        out[0] = '\0';
+        return;
+    }
+    if (f->row >= 0 && f->column >= 0) {
+        (void)snprintf(cell, sizeof cell, "[%" PRId64 ", %" PRId64 "]", f->row, f->column);
+    } else if (f->row >= 0) {
+        (void)snprintf(cell, sizeof cell, "[%" PRId64 "]", f->row);
+    }
+    (void)snprintf(out, room, "%s%s%s%s ", f->argument, f->member[0] != '\0' ? "." : "", f->member,
+                   cell);
+}
+
+static void put_sentence(kin_failure *f)
+{
+    char whole[WHOLE_BYTES];
+    put_place(f, whole, sizeof whole);
+    const size_t used = strlen(whole);
+    (void)snprintf(whole + used, sizeof whole - used, "%s", f->reason);
+    shorten(f->detail, whole);
+}
+
+static kith_status record(kith_ctx *ctx, kith_status status, const kin_place *place,
+                          const char *format, va_list args)
+{
+    kin_failure *f = &ctx->failure;
+    pthread_mutex_lock(&ctx->lock);
+    if (f->status == KITH_OK) {
+        char whole[WHOLE_BYTES];
+        f->status = status;
+        f->row = place->row;
+        f->column = place->column;
+        copy(f->argument, sizeof f->argument, place->argument);
+        copy(f->member, sizeof f->member, place->member);
+        put_file(f->file, sizeof f->file, place);
+        (void)vsnprintf(whole, sizeof whole, format, args);
+        shorten(f->reason, whole);
+        put_sentence(f);
+    }
+    pthread_mutex_unlock(&ctx->lock);
+    return status;
+}
+
+kith_status kin_fail_at(kith_ctx *ctx, kith_status status, kin_place place, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    pthread_mutex_lock(&ctx->lock);
-    if (ctx->failed == KITH_OK) {
-        ctx->failed = status;
-        explain(ctx->detail, format, args);
-    }
-    pthread_mutex_unlock(&ctx->lock);
+    (void)record(ctx, status, &place, format, args);
     va_end(args);
     return status;
+}
+
+kith_status kin_fail(kith_ctx *ctx, kith_status status, const char *format, ...)
+{
+    const kin_place nowhere = {.row = -1, .column = -1};
+    va_list args;
+    va_start(args, format);
+    (void)record(ctx, status, &nowhere, format, args);
+    va_end(args);
+    return status;
+}
+
+kith_status kin_fail_like(kith_ctx *ctx, kith_status status, const kith_ctx *other)
+{
+    pthread_mutex_lock(&ctx->lock);
+    if (ctx->failure.status == KITH_OK) {
+        ctx->failure = other->failure;
+        ctx->failure.status = status;
+    }
+    pthread_mutex_unlock(&ctx->lock);
+    return status;
+}
+
+void kin_failure_shift(kith_ctx *ctx, const char *argument, int64_t first)
+{
+    kin_failure *f = &ctx->failure;
+    pthread_mutex_lock(&ctx->lock);
+    if (f->status != KITH_OK && f->row >= 0 && strcmp(f->argument, argument) == 0) {
+        f->row += first;
+        put_sentence(f);
+    }
+    pthread_mutex_unlock(&ctx->lock);
 }
 
 void kin_forgive(kith_ctx *ctx)
 {
     pthread_mutex_lock(&ctx->lock);
-    ctx->failed = KITH_OK;
-    ctx->detail[0] = '\0';
+    kin_failure_clear(&ctx->failure);
     pthread_mutex_unlock(&ctx->lock);
 }
 

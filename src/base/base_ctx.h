@@ -27,7 +27,7 @@ typedef enum kin_device {
     KIN_DEVICE_CUDA /* and nothing else */
 } kin_device;
 
-enum { KIN_DETAIL_BYTES = 1024, KIN_MOST_DEVICES = 16, KIN_PHASES = 8 };
+enum { KIN_MOST_DEVICES = 16, KIN_PHASES = 8 };
 
 /* What the caller's progress function was told last of a phase. */
 typedef struct kin_phase {
@@ -35,6 +35,72 @@ typedef struct kin_phase {
     double done;
     double total;
 } kin_phase;
+
+/* ---- What went wrong ------------------------------------------------------------------------
+ * A failure is fields: a status, the place (an argument and one of its members, a row, a column, a
+ * file) and the reason. The sentence is made of them once; nobody takes it apart again.
+ * "points[17, 3] is NaN (remove or replace it)" is the argument points, row 17, column 3, and the
+ * reason behind them; "g.npz: is empty (make it again)" is a file and its reason. */
+enum { KIN_DETAIL_BYTES = 1024, KIN_NAME_BYTES = 32, KIN_FILE_BYTES = 4096 };
+
+/* Strings are copied when the failure is recorded. A place has an argument or a file or neither. */
+typedef struct kin_place {
+    const char *argument; /* as the header names it; NULL: none */
+    const char *member;   /* of the struct that the argument is; NULL: the argument itself */
+    const char *file;     /* NULL: none */
+    const char *folder;   /* that the file is named from; NULL: file is the whole path */
+    int64_t row;          /* < 0: none; counted from 0 */
+    int64_t column;
+} kin_place;
+
+static inline kin_place kin_at(const char *argument)
+{
+    return (kin_place){.argument = argument, .row = -1, .column = -1};
+}
+
+static inline kin_place kin_at_member(const char *argument, const char *member)
+{
+    return (kin_place){.argument = argument, .member = member, .row = -1, .column = -1};
+}
+
+static inline kin_place kin_at_row(const char *argument, int64_t row)
+{
+    return (kin_place){.argument = argument, .row = row, .column = -1};
+}
+
+static inline kin_place kin_at_cell(const char *argument, int64_t row, int64_t column)
+{
+    return (kin_place){.argument = argument, .row = row, .column = column};
+}
+
+static inline kin_place kin_at_file(const char *path)
+{
+    return (kin_place){.file = path, .row = -1, .column = -1};
+}
+
+static inline kin_place kin_at_file_in(const char *folder, const char *file)
+{
+    return (kin_place){.folder = folder, .file = file, .row = -1, .column = -1};
+}
+
+/* The sentence of a file names its rows and columns in its own words, lines for example. */
+static inline kin_place kin_at_file_cell(const char *path, int64_t row, int64_t column)
+{
+    return (kin_place){.file = path, .row = row, .column = column};
+}
+
+typedef struct kin_failure {
+    kith_status status; /* KITH_OK: there is none */
+    int64_t row;
+    int64_t column;
+    char argument[KIN_FILE_BYTES]; /* rows of a file are called by its path */
+    char member[KIN_NAME_BYTES];
+    char file[KIN_FILE_BYTES];
+    char reason[KIN_DETAIL_BYTES];
+    char detail[KIN_DETAIL_BYTES]; /* the whole sentence */
+} kin_failure;
+
+/* ---- The context --------------------------------------------------------------------------- */
 
 struct kith_ctx {
     kith_ctx_params params;
@@ -45,12 +111,10 @@ struct kith_ctx {
     int32_t device_count; /* CUDA: named, of which device_index is the first; -1: all there are */
     int32_t devices[KIN_MOST_DEVICES];
     struct kin_gpu *gpu; /* opened at first use by api/, NULL until then */
-    kith_status setup;   /* why this context cannot compute, told by kin_ctx_begin */
-    char setup_detail[KIN_DETAIL_BYTES];
+    kin_failure setup;   /* why this context cannot compute, told by kin_ctx_begin */
 
-    pthread_mutex_t lock; /* guards detail and failed while threads run */
-    kith_status failed;   /* the status that detail explains */
-    char detail[KIN_DETAIL_BYTES];
+    pthread_mutex_t lock; /* guards failure while threads run */
+    kin_failure failure;  /* of the last call */
 
     atomic_uint_fast64_t held_bytes; /* what kin_alloc gave out and has not got back */
     atomic_uint_fast64_t peak_bytes;
@@ -64,13 +128,25 @@ struct kith_ctx {
 /* Starts a public call: forgets the last error, checks that the context can compute. */
 kith_status kin_ctx_begin(kith_ctx *ctx);
 
+void kin_failure_clear(kin_failure *failure);
+
 /* Records why, once a call (the first error wins), and gives back `status` so that
- * `return kin_fail(ctx, KITH_E_X, "...", ...)` reads as one sentence. Thread-safe. The text says
- * what, where, and what to do: "points.cols is 0, must be >= 1". */
+ * `return kin_fail_at(ctx, KITH_E_X, kin_at("k"), "is %d, must be ...", ...)` reads as one
+ * sentence. Thread-safe. The reason says what is wrong, with the values, and what to do. */
+kith_status kin_fail_at(kith_ctx *ctx, kith_status status, kin_place place, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+/* The same where no argument and no file is to blame: the reason is the sentence. */
 kith_status kin_fail(kith_ctx *ctx, kith_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* The failure of another context becomes this one's, with its place. Where that one recorded none,
+ * the status alone is. */
+kith_status kin_fail_like(kith_ctx *ctx, kith_status status, const kith_ctx *other);
 
-/* Forgets what kin_fail recorded in this call: something else was tried, and may do. */
+/* What failed in rows of `argument` that begin at row `first` of the caller's: the place is counted
+ * from the caller's first row. */
+void kin_failure_shift(kith_ctx *ctx, const char *argument, int64_t first);
+
+/* Forgets what was recorded in this call: something else was tried, and may do. */
 void kin_forgive(kith_ctx *ctx);
 
 /* One line to the caller's log function, if there is one. */

@@ -247,12 +247,11 @@ done:
 static kith_status too_large(kith_ctx *ctx, const kith_matrix *points)
 {
     kin_forgive(ctx);
-    return kin_fail(
-        ctx, KITH_E_DEVICE_MEMORY,
-        "method is descent, and %lld points in %ld columns with their lists do not fit "
-        "into the memory of the GPU (give it more of it, make lists shorter, start with "
-        "random ones, or use exact, which works in batches)",
-        (long long)points->rows, (long)points->cols);
+    return kin_fail_at(ctx, KITH_E_DEVICE_MEMORY, kin_at("method"),
+                       "is descent, and %lld points in %ld columns with their lists do not fit "
+                       "into the memory of the GPU (give it more of it, make lists shorter, start "
+                       "with random ones, or use exact, which works in batches)",
+                       (long long)points->rows, (long)points->cols);
 }
 
 /* ---- The call -------------------------------------------------------------------------------- */
@@ -265,9 +264,9 @@ static kith_status refuse(kith_ctx *ctx, const kith_matrix *points,
                         "a GPU cannot call the caller's own function (use the processor)");
     }
     if (request->k > KIN_CASCADE_MOST_K) {
-        return kin_fail(ctx, KITH_E_UNSUPPORTED,
-                        "k is %lld, and descent on a GPU has lists for up to %d (use exact)",
-                        (long long)request->k, (int)KIN_CASCADE_MOST_K);
+        return kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("k"),
+                           "is %lld, and descent on a GPU has lists for up to %d (use exact)",
+                           (long long)request->k, (int)KIN_CASCADE_MOST_K);
     }
     if (points->rows >= KIN_DESCENT_MOST_POINTS) {
         return kin_fail(ctx, KITH_E_UNSUPPORTED,

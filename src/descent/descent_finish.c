@@ -138,10 +138,9 @@ static kith_status keys_of(const kin_descent_finish *finish, kin_descent_finishe
     f->scratch.keys_computed += count;
     for (int64_t i = 0; i < count; i++) {
         if (f->scratch.keys[i] != f->scratch.keys[i]) {
-            return kin_fail(finish->ctx, KITH_E_DATA,
-                            "the caller's distance of point %lu and point %lu is NaN (a distance "
-                            "must be a number)",
-                            (unsigned long)row, (unsigned long)ids[i]);
+            return kin_fail_at(finish->ctx, KITH_E_DATA, kin_at("custom"),
+                               "gave NaN for point %lu and point %lu (a distance must be a number)",
+                               (unsigned long)row, (unsigned long)ids[i]);
         }
         pairs[i] = (kin_pair){f->scratch.keys[i], ids[i], weight_of(finish, ids[i])};
     }

@@ -120,9 +120,8 @@ kith_status kin_descent_check_orders(const kin_descent_rounds *rounds, const uin
     const uint32_t most = kin_descent_order_of_float(INFINITY);
     for (int64_t i = 0; i < count; i++) {
         if (orders[i] < least || orders[i] > most) {
-            return kin_fail(rounds->ctx, KITH_E_DATA,
-                            "the caller's distance of two points is NaN (a distance must be a "
-                            "number)");
+            return kin_fail_at(rounds->ctx, KITH_E_DATA, kin_at("custom"),
+                               "gave NaN for two points (a distance must be a number)");
         }
     }
     return KITH_OK;

@@ -84,10 +84,9 @@ void kin_descent_walker_ask(kin_descent_walker *walker, const kin_rows *queries,
 
 static kith_status complain(kith_ctx *ctx, const kin_descent_walker *w, uint32_t id)
 {
-    return kin_fail(ctx, KITH_E_DATA,
-                    "the caller's distance of query %lld and point %lu is NaN (a distance must be "
-                    "a number)",
-                    (long long)w->row, (unsigned long)id);
+    return kin_fail_at(ctx, KITH_E_DATA, kin_at("custom"),
+                       "gave NaN for query %lld and point %lu (a distance must be a number)",
+                       (long long)w->row, (unsigned long)id);
 }
 
 static kith_status find_keys(kith_ctx *ctx, kin_descent_walker *w, int32_t count)

@@ -70,10 +70,9 @@ static uint32_t left_out(const direct *d, int64_t row)
 
 static kith_status complain(const direct *d, int64_t row, int64_t id)
 {
-    return kin_fail(d->ctx, KITH_E_DATA,
-                    "the caller's distance of query %lld and point %lld is NaN (a distance must be "
-                    "a number)",
-                    (long long)row, (long long)id);
+    return kin_fail_at(d->ctx, KITH_E_DATA, kin_at("custom"),
+                       "gave NaN for query %lld and point %lld (a distance must be a number)",
+                       (long long)row, (long long)id);
 }
 
 /* Keys of query `row` and corpus rows [first, last) into the list. */

@@ -262,10 +262,9 @@ static kith_status screen_strip(void *arg, int64_t task, int32_t thread)
 
 static kith_status complain(const run *r, int64_t row, int64_t id)
 {
-    return kin_fail(r->ctx, KITH_E_DATA,
-                    "the caller's distance of query %lld and point %lld is NaN (a distance must be "
-                    "a number)",
-                    (long long)row, (long long)id);
+    return kin_fail_at(r->ctx, KITH_E_DATA, kin_at("custom"),
+                       "gave NaN for query %lld and point %lld (a distance must be a number)",
+                       (long long)row, (long long)id);
 }
 
 static kith_status scan_range(void *arg, int64_t task, int32_t thread)

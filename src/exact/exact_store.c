@@ -121,15 +121,14 @@ kith_status kin_store_points(kith_ctx *ctx, const char *path, const kin_containe
     const kin_container_header *header = kin_container_get_header(container);
     const int32_t item = kith_dtype_bytes(header->dtype);
     if (header->kind != KITH_KIND_CORPUS && header->kind != KITH_KIND_TREE) {
-        return kin_fail(ctx, KITH_E_FORMAT,
-                        "%s: is no prepared corpus (make one with kith_corpus_save)", path);
+        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(path),
+                           "is no prepared corpus (make one with kith_corpus_save)");
     }
     if (item == 0 || header->rows < 1 || header->cols < 1 ||
         header->metric == KITH_METRIC_DEFAULT) {
-        return kin_fail(ctx, KITH_E_FORMAT,
-                        "%s: its header does not say what its points are (it is damaged: make it "
-                        "again)",
-                        path);
+        return kin_fail_at(
+            ctx, KITH_E_FORMAT, kin_at_file(path),
+            "its header does not say what its points are (it is damaged: make it again)");
     }
     const uint64_t row_bytes = (uint64_t)header->cols * (uint64_t)item;
     *points = (kith_matrix){.rows = header->rows,

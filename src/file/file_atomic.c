@@ -34,7 +34,8 @@ static kith_status fail_io(kin_writer *w, const char *what, int error)
     } else if (error == EBUSY) {
         advice = "others are writing the same file: wait for them, or stop them";
     }
-    return kin_fail(w->ctx, KITH_E_IO, "%s: %s: %s (%s)", w->path, what, strerror(error), advice);
+    return kin_fail_at(w->ctx, KITH_E_IO, kin_at_file(w->path), "%s: %s (%s)", what,
+                       strerror(error), advice);
 }
 
 static kith_status copy_text(kith_ctx *ctx, const char *text, size_t bytes, char **out)
@@ -54,10 +55,9 @@ static kith_status find_target(kin_writer *w, bool follows)
     if (there && S_ISLNK(info.st_mode) && follows) {
         char *real = realpath(w->path, NULL);
         if (real == NULL) {
-            return kin_fail(
-                w->ctx, KITH_E_IO,
-                "%s: is a symbolic link that leads nowhere: %s (make what it points to)", w->path,
-                strerror(errno));
+            return kin_fail_at(w->ctx, KITH_E_IO, kin_at_file(w->path),
+                               "is a symbolic link that leads nowhere: %s (make what it points to)",
+                               strerror(errno));
         }
         const kith_status status = copy_text(w->ctx, real, strlen(real), &w->target);
         free(real);
@@ -67,9 +67,9 @@ static kith_status find_target(kin_writer *w, bool follows)
     }
     if (follows ? stat(w->target, &info) == 0 && !S_ISREG(info.st_mode)
                 : there && !S_ISREG(info.st_mode) && !S_ISLNK(info.st_mode)) {
-        return kin_fail(w->ctx, KITH_E_IO,
-                        "%s: is %s, not a file, and cannot be replaced by one (give another path)",
-                        w->path, S_ISDIR(info.st_mode) ? "a folder" : "a device or pipe");
+        return kin_fail_at(w->ctx, KITH_E_IO, kin_at_file(w->path),
+                           "is %s, not a file, and cannot be replaced by one (give another path)",
+                           S_ISDIR(info.st_mode) ? "a folder" : "a device or pipe");
     }
     const char *slash = strrchr(w->target, '/');
     if (slash == NULL) {
@@ -181,9 +181,8 @@ static kith_status lock_partial(kin_writer *w)
     if (busy || fstat(w->file, &own) != 0 || lstat(w->temporary, &named) != 0 ||
         own.st_ino != named.st_ino || own.st_dev != named.st_dev) {
         w->kept = true; /* it is somebody else's */
-        return kin_fail(w->ctx, KITH_E_IO,
-                        "%s: another process is at work on it (wait for that, or stop it)",
-                        w->temporary);
+        return kin_fail_at(w->ctx, KITH_E_IO, kin_at_file(w->temporary),
+                           "another process is at work on it (wait for that, or stop it)");
     }
     return KITH_OK;
 }
@@ -196,7 +195,8 @@ static kith_status open_partial(kin_writer *w, bool *found)
     (void)snprintf(w->temporary, room, "%s.partial", w->target);
     *found = lstat(w->temporary, &info) == 0;
     if (*found && !S_ISREG(info.st_mode)) {
-        return kin_fail(w->ctx, KITH_E_IO, "%s: is no file (give another output)", w->temporary);
+        return kin_fail_at(w->ctx, KITH_E_IO, kin_at_file(w->temporary),
+                           "is no file (give another output)");
     }
     const int create = *found ? 0 : O_CREAT | O_EXCL;
     w->file = open(w->temporary, O_RDWR | O_NOFOLLOW | O_CLOEXEC | create, MODE);
@@ -334,8 +334,8 @@ static kith_status sync_folder(kin_writer *w)
     const int error = kin_file_sync(folder, false);
     (void)close(folder);
     if (error != 0 && error != EINVAL) {
-        return kin_fail(w->ctx, KITH_E_IO, "%s: is written, but its folder cannot be synced: %s",
-                        w->path, strerror(error));
+        return kin_fail_at(w->ctx, KITH_E_IO, kin_at_file(w->path),
+                           "is written, but its folder cannot be synced: %s", strerror(error));
     }
     return KITH_OK;
 }

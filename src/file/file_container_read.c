@@ -23,28 +23,29 @@ static kith_status check_magic(kith_ctx *ctx, const kin_container *c)
     const kin_layout_header *layout = (const void *)c->map.data;
     KIN_TRY(kin_shape_check_empty(ctx, c->path, &c->map));
     if (c->map.bytes < sizeof *layout) {
-        return kin_fail(ctx, KITH_E_FORMAT,
-                        "%s: has %" PRIu64 " bytes, less than the %zu of its header (it is cut "
-                        "short: make it again)",
-                        c->path, c->map.bytes, sizeof *layout);
+        return kin_fail_at(
+            ctx, KITH_E_FORMAT, kin_at_file(c->path),
+            "has %" PRIu64
+            " bytes, less than the %zu of its header (it is cut short: make it again)",
+            c->map.bytes, sizeof *layout);
     }
     if (memcmp(layout->magic, KIN_CONTAINER_MAGIC, sizeof layout->magic) != 0) {
-        return kin_fail(ctx, KITH_E_FORMAT,
-                        "%s: does not begin with the magic of .kith (is it of another format?)",
-                        c->path);
+        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(c->path),
+                           "does not begin with the magic of .kith (is it of another format?)");
     }
     if (layout->format != KIN_CONTAINER_FORMAT) {
-        return kin_fail(ctx, KITH_E_FORMAT,
-                        "%s: is .kith of format %" PRIu32 ", this library reads format %d (use a "
-                        "newer kith)",
-                        c->path, layout->format, KIN_CONTAINER_FORMAT);
+        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(c->path),
+                           "is .kith of format %" PRIu32
+                           ", this library reads format %d (use a newer kith)",
+                           layout->format, KIN_CONTAINER_FORMAT);
     }
     return KITH_OK;
 }
 
 static kith_status fail_damaged(kith_ctx *ctx, const kin_container *c, const char *what)
 {
-    return kin_fail(ctx, KITH_E_FORMAT, "%s: %s (it is damaged: make it again)", c->path, what);
+    return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(c->path),
+                       "%s (it is damaged: make it again)", what);
 }
 
 static bool all_zero(const kin_container *c, uint64_t from, uint64_t end)
@@ -76,10 +77,10 @@ static kith_status check_table(kith_ctx *ctx, const kin_container *c)
 {
     const kin_layout_header *layout = (const void *)c->map.data;
     if (layout->file_bytes != c->map.bytes) {
-        return kin_fail(ctx, KITH_E_FORMAT,
-                        "%s: has %" PRIu64 " bytes, its header says %" PRIu64
-                        " (it is cut short or damaged: make it again)",
-                        c->path, c->map.bytes, layout->file_bytes);
+        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(c->path),
+                           "has %" PRIu64 " bytes, its header says %" PRIu64
+                           " (it is cut short or damaged: make it again)",
+                           c->map.bytes, layout->file_bytes);
     }
     if (layout->section_count > KIN_SECTIONS_MAX ||
         kin_layout_table_end(layout->section_count) > c->map.bytes) {
@@ -201,8 +202,8 @@ kith_status kin_container_find(kith_ctx *ctx, const kin_container *c, const char
 {
     const kin_layout_entry *entry = find(c, tag);
     if (entry == NULL) {
-        return kin_fail(ctx, KITH_E_FORMAT, "%s: has no section '%s' (it is of another kind)",
-                        c->path, tag);
+        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(c->path),
+                           "has no section '%s' (it is of another kind)", tag);
     }
     *place = (kin_section_place){entry->offset, entry->bytes, entry->checksum};
     return KITH_OK;
@@ -215,10 +216,9 @@ kith_status kin_container_section(kith_ctx *ctx, const kin_container *c, const c
     KIN_TRY(kin_container_find(ctx, c, tag, &place));
     const unsigned char *start = c->map.data + place.offset;
     if (kin_checksum_of(start, place.bytes) != place.checksum) {
-        return kin_fail(ctx, KITH_E_FORMAT,
-                        "%s: the checksum of its section '%s' is wrong (it is damaged: make it "
-                        "again)",
-                        c->path, tag);
+        return kin_fail_at(
+            ctx, KITH_E_FORMAT, kin_at_file(c->path),
+            "the checksum of its section '%s' is wrong (it is damaged: make it again)", tag);
     }
     *data = start;
     *bytes = place.bytes;
@@ -232,10 +232,10 @@ kith_status kin_container_table(kith_ctx *ctx, const kin_container *c, const cha
     KIN_TRY(kin_container_section(ctx, c, tag, data, &bytes));
     const uint64_t need = kin_size_mul(rows, row_bytes);
     if (bytes != need) {
-        return kin_fail(ctx, KITH_E_FORMAT,
-                        "%s: its section '%s' has %" PRIu64 " bytes, its header announces %" PRIu64
-                        " (it is damaged: make it again)",
-                        c->path, tag, bytes, need);
+        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(c->path),
+                           "its section '%s' has %" PRIu64 " bytes, its header announces %" PRIu64
+                           " (it is damaged: make it again)",
+                           tag, bytes, need);
     }
     return KITH_OK;
 }

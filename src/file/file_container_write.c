@@ -128,9 +128,9 @@ kith_status kin_container_write(kith_ctx *ctx, const char *path, const kin_conta
                                 const kin_section *sections, int32_t count)
 {
     if (count < 0 || count > KIN_SECTIONS_MAX) {
-        return kin_fail(ctx, KITH_E_INTERNAL,
-                        "%s: %d sections in one file, at most %d are possible", path, count,
-                        KIN_SECTIONS_MAX);
+        return kin_fail_at(ctx, KITH_E_INTERNAL, kin_at_file(path),
+                           "%d sections in one file, at most %d are possible", count,
+                           KIN_SECTIONS_MAX);
     }
     kin_writer writer;
     KIN_TRY(kin_writer_open(ctx, path, &writer));

@@ -111,10 +111,10 @@ kith_status kin_fingerprint_check(kith_ctx *ctx, const kith_neighbors *table, co
                         name, meta->struct_size, sizeof *meta);
     }
     if (meta->metric != KITH_METRIC_DEFAULT && meta->metric != metric) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "%s is of the metric %s, asked for is %s (give the metric that it was made "
-                        "with)",
-                        name, kith_metric_name(meta->metric), kith_metric_name(metric));
+        return kin_fail_at(
+            ctx, KITH_E_ARGUMENT, kin_at(name),
+            "is of the metric %s, asked for is %s (give the metric that it was made with)",
+            kith_metric_name(meta->metric), kith_metric_name(metric));
     }
     if (meta->points.rows == 0 || points == NULL) {
         return KITH_OK;

@@ -85,8 +85,8 @@ kith_status kin_format_find(kith_ctx *ctx, const char *path, unsigned uses, kin_
         return KITH_OK;
     }
     if ((uses & KIN_POINTS_IN) != 0 && access(path, F_OK) != 0) {
-        return kin_fail(ctx, KITH_E_IO, "%s: cannot be opened: %s (check the path)", path,
-                        strerror(errno));
+        return kin_fail_at(ctx, KITH_E_IO, kin_at_file(path),
+                           "cannot be opened: %s (check the path)", strerror(errno));
     }
     char known[256] = "";
     size_t used = 0;
@@ -96,6 +96,6 @@ kith_status kin_format_find(kith_ctx *ctx, const char *path, unsigned uses, kin_
                 (size_t)snprintf(known + used, sizeof known - used, " .%s", format_table[i].name);
         }
     }
-    return kin_fail(ctx, KITH_E_ARGUMENT, "%s: the extension is not one of %s (there are:%s)", path,
-                    use_name(uses), known);
+    return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_file(path),
+                       "the extension is not one of %s (there are:%s)", use_name(uses), known);
 }

@@ -32,18 +32,17 @@ static kith_status load_module(kith_ctx *ctx, const char *path, const kin_hdf5_m
 {
     void *module = open_module();
     if (module == NULL) {
-        return kin_fail(ctx, KITH_E_UNSUPPORTED,
-                        "%s: reading HDF5 needs " KIN_HDF5_LIBRARY ", which cannot be opened: %s "
-                        "(build kith where the HDF5 library is installed, or save the dataset "
-                        "with numpy.save)",
-                        path, dlerror());
+        return kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at_file(path),
+                           "reading HDF5 needs " KIN_HDF5_LIBRARY
+                           ", which cannot be opened: %s (build kith where the HDF5 library is "
+                           "installed, or save the dataset with numpy.save)",
+                           dlerror());
     }
     *out = dlsym(module, KIN_HDF5_SYMBOL);
     if (*out == NULL || (*out)->version != KIN_HDF5_VERSION) {
-        return kin_fail(ctx, KITH_E_UNSUPPORTED,
-                        "%s: " KIN_HDF5_LIBRARY " is of another version of kith (install both from "
-                        "one build)",
-                        path);
+        return kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at_file(path),
+                           "" KIN_HDF5_LIBRARY
+                           " is of another version of kith (install both from one build)");
     }
     return KITH_OK;
 }
@@ -56,9 +55,8 @@ static kith_status open_dataset(kith_ctx *ctx, const char *path, const kin_hdf5_
     const size_t bytes = colon != NULL ? (size_t)(colon - path) : strlen(path);
     char file[PATH_MAX];
     if (bytes >= sizeof file) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "%s: the path is longer than %d bytes (give a shorter one)", path,
-                        PATH_MAX);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_file(path),
+                           "the path is longer than %d bytes (give a shorter one)", PATH_MAX);
     }
     memcpy(file, path, bytes);
     file[bytes] = '\0';
@@ -72,7 +70,7 @@ static kith_status open_dataset(kith_ctx *ctx, const char *path, const kin_hdf5_
     const kith_status status = (*module)->open(file, colon != NULL ? colon + 1 : "", table);
     if (status != KITH_OK) {
         (*module)->close(table);
-        return kin_fail(ctx, status, "%s: %s", file, table->message);
+        return kin_fail_at(ctx, status, kin_at_file(file), "%s", table->message);
     }
     return KITH_OK;
 }
@@ -104,11 +102,11 @@ static kith_status convert(kith_ctx *ctx, const char *path, const kin_shape *sha
 {
     for (int64_t i = 0; i < rows * shape->cols; i++) {
         if (!kin_item_load(shape->item, from + i * shape->item.bytes, &to[i])) {
-            return kin_fail(ctx, KITH_E_DATA,
-                            "%s: the value in row %" PRId64 ", column %" PRId64 " (%s, beyond "
-                            "2^53) is not exactly a double (store smaller numbers)",
-                            path, first + i / shape->cols, i % shape->cols,
-                            kin_item_name(shape->item));
+            return kin_fail_at(ctx, KITH_E_DATA, kin_at_file(path),
+                               "the value in row %" PRId64 ", column %" PRId64
+                               " (%s, beyond 2^53) is not exactly a double (store smaller numbers)",
+                               first + i / shape->cols, i % shape->cols,
+                               kin_item_name(shape->item));
         }
     }
     return KITH_OK;
@@ -126,7 +124,7 @@ static kith_status read_rows(kith_points *points, const char *path, const kin_hd
         const kith_status status =
             module->read(table, (uint64_t)row, (uint64_t)rows, scratch != NULL ? scratch : target);
         if (status != KITH_OK) {
-            return kin_fail(ctx, status, "%s: %s", path, table->message);
+            return kin_fail_at(ctx, status, kin_at_file(path), "%s", table->message);
         }
         if (scratch != NULL) {
             KIN_TRY(convert(ctx, path, shape, row, rows, scratch, (double *)(void *)target));

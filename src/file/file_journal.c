@@ -130,10 +130,10 @@ bool kin_journal_next(const char *text, uint64_t bytes, uint64_t *offset,
 
 static kith_status fail_io(kith_ctx *ctx, const kin_journal *journal, int error)
 {
-    return kin_fail(ctx, KITH_E_IO,
-                    "%s: cannot be written: %s (free some space there, or see who may write it; "
-                    "the same job then goes on where it is)",
-                    journal->path, strerror(error));
+    return kin_fail_at(ctx, KITH_E_IO, kin_at_file(journal->path),
+                       "cannot be written: %s (free some space there, or see who may write it; the "
+                       "same job then goes on where it is)",
+                       strerror(error));
 }
 
 kith_status kin_journal_init(kith_ctx *ctx, const char *target, const char *job,

@@ -156,15 +156,14 @@ static kith_status find_text(kith_ctx *ctx, const char *label, const unsigned ch
                              uint64_t bytes, cursor *text)
 {
     if (bytes < MAGIC_BYTES || memcmp(file, npy_magic, sizeof npy_magic) != 0) {
-        return kin_fail(ctx, KITH_E_FORMAT,
-                        "%s: does not begin with the magic of .npy (is it of another format?)",
-                        label);
+        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(label),
+                           "does not begin with the magic of .npy (is it of another format?)");
     }
     const int version = file[6];
     if (version < 1 || version > 3) {
-        return kin_fail(ctx, KITH_E_FORMAT,
-                        "%s: is .npy of version %d; kith reads 1 to 3 (save it with numpy.save)",
-                        label, version);
+        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(label),
+                           "is .npy of version %d; kith reads 1 to 3 (save it with numpy.save)",
+                           version);
     }
     const uint64_t length_bytes = version == 1 ? 2 : 4;
     uint64_t length = 0;
@@ -173,10 +172,10 @@ static kith_status find_text(kith_ctx *ctx, const char *label, const unsigned ch
     }
     const uint64_t start = MAGIC_BYTES + length_bytes;
     if (bytes < start + length) {
-        return kin_fail(ctx, KITH_E_FORMAT,
-                        "%s: has %" PRIu64 " bytes and ends within its header (it is cut short: "
-                        "copy it again)",
-                        label, bytes);
+        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(label),
+                           "has %" PRIu64
+                           " bytes and ends within its header (it is cut short: copy it again)",
+                           bytes);
     }
     text->at = (const char *)file + start;
     text->end = text->at + length;
@@ -191,10 +190,9 @@ kith_status kin_npy_parse(kith_ctx *ctx, const char *label, const unsigned char 
     KIN_TRY(find_text(ctx, label, file, bytes, &text));
     const char *end = text.end;
     if (!take_header(&text, npy)) {
-        return kin_fail(ctx, KITH_E_FORMAT,
-                        "%s: its header is not one of a plain array with descr, fortran_order and "
-                        "shape (save an array of numbers with numpy.save)",
-                        label);
+        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(label),
+                           "its header is not one of a plain array with descr, fortran_order and "
+                           "shape (save an array of numbers with numpy.save)");
     }
     npy->data = (const unsigned char *)end;
     npy->data_bytes = bytes - (uint64_t)(npy->data - file);
@@ -203,12 +201,12 @@ kith_status kin_npy_parse(kith_ctx *ctx, const char *label, const unsigned char 
         need = kin_size_mul(need, npy->shape[i]);
     }
     if (need != npy->data_bytes) {
-        return kin_fail(ctx, KITH_E_FORMAT,
-                        "%s: has %" PRIu64 " bytes behind its header, which announces %" PRIu64
-                        " (%s)",
-                        label, npy->data_bytes, need,
-                        npy->data_bytes < need ? "it is cut short: copy it again"
-                                               : "it is too long: save it again");
+        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(label),
+                           "has %" PRIu64 " bytes behind its header, which announces %" PRIu64
+                           " (%s)",
+                           npy->data_bytes, need,
+                           npy->data_bytes < need ? "it is cut short: copy it again"
+                                                  : "it is too long: save it again");
     }
     return KITH_OK;
 }
@@ -232,28 +230,26 @@ kith_status kin_npy_shape(kith_ctx *ctx, const char *path, const unsigned char *
     KIN_TRY(kin_npy_parse(ctx, path, file, bytes, &npy));
     const kin_item item = kin_npy_item(&npy);
     if (item.bytes == 0) {
-        return kin_fail(ctx, KITH_E_FORMAT,
-                        "%s: holds values of NumPy's type '%c%" PRIu64 "', which kith does not "
-                        "read (save x.astype('float32'))",
-                        path, npy.kind >= ' ' && npy.kind <= '~' ? npy.kind : '?', npy.item_bytes);
+        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(path),
+                           "holds values of NumPy's type '%c%" PRIu64
+                           "', which kith does not read (save x.astype('float32'))",
+                           npy.kind >= ' ' && npy.kind <= '~' ? npy.kind : '?', npy.item_bytes);
     }
     if (npy.big_endian && item.bytes > 1) {
-        return kin_fail(ctx, KITH_E_FORMAT,
-                        "%s: holds big-endian values (save x.astype(x.dtype.newbyteorder('<')))",
-                        path);
+        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(path),
+                           "holds big-endian values (save x.astype(x.dtype.newbyteorder('<')))");
     }
     if (npy.axes != 2) {
-        return kin_fail(ctx, KITH_E_FORMAT,
-                        "%s: has %" PRId32 " axes; 2 are needed, rows and columns (save "
-                        "x.reshape(rows, columns))",
-                        path, npy.axes);
+        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(path),
+                           "has %" PRId32
+                           " axes; 2 are needed, rows and columns (save x.reshape(rows, columns))",
+                           npy.axes);
     }
     KIN_TRY(kin_shape_check(ctx, path, npy.shape[0], npy.shape[1], cols_max));
     if (npy.fortran_order && npy.shape[0] > 1 && npy.shape[1] > 1) {
-        return kin_fail(ctx, KITH_E_FORMAT,
-                        "%s: is stored column by column, in Fortran order (save "
-                        "numpy.ascontiguousarray(x))",
-                        path);
+        return kin_fail_at(
+            ctx, KITH_E_FORMAT, kin_at_file(path),
+            "is stored column by column, in Fortran order (save numpy.ascontiguousarray(x))");
     }
     shape->data = npy.data;
     shape->rows = (int64_t)npy.shape[0];

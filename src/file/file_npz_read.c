@@ -55,21 +55,19 @@ static kith_status array_shape(kith_ctx *ctx, const member_array *array, int axe
     const kin_npy *npy = &array->npy;
     const kin_item item = kin_npy_item(npy);
     if (!array->found) {
-        return kin_fail(ctx, KITH_E_FORMAT,
-                        "%s is missing (kith reads ids and distances, or a "
-                        "sparse matrix in CSR form)",
-                        array->label);
+        return kin_fail_at(
+            ctx, KITH_E_FORMAT, kin_at(array->label),
+            "is missing (kith reads ids and distances, or a sparse matrix in CSR form)");
     }
     if (item.bytes == 0 || (npy->big_endian && item.bytes > 1)) {
-        return kin_fail(ctx, KITH_E_FORMAT,
-                        "%s holds no little-endian numbers (save integers and float32)",
-                        array->label);
+        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at(array->label),
+                           "holds no little-endian numbers (save integers and float32)");
     }
     if (npy->axes != axes || (axes == 2 && npy->fortran_order && npy->shape[0] > 1)) {
-        return kin_fail(ctx, KITH_E_FORMAT,
-                        "%s has %" PRId32 " axes, %d in C order are needed (save "
-                        "numpy.ascontiguousarray(x))",
-                        array->label, npy->axes, axes);
+        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at(array->label),
+                           "has %" PRId32
+                           " axes, %d in C order are needed (save numpy.ascontiguousarray(x))",
+                           npy->axes, axes);
     }
     shape->data = npy->data;
     shape->rows = axes == 2 ? (int64_t)npy->shape[0] : 1;
@@ -108,7 +106,8 @@ static kith_status keep_block(kith_result *result, member_array *array)
 {
     if (array->block != NULL) {
         if (result->block_count == KIN_RESULT_BLOCKS) {
-            return kin_fail(result->ctx, KITH_E_INTERNAL, "%s: too many blocks", array->label);
+            return kin_fail_at(result->ctx, KITH_E_INTERNAL, kin_at_file(array->label),
+                               "too many blocks");
         }
         result->blocks[result->block_count++] = array->block;
         array->block = NULL;
@@ -127,11 +126,10 @@ static kith_status take_distances(kith_result *result, const char *path)
     }
     KIN_TRY_GOTO(status, array_shape(result->ctx, &array, 2, &shape), done);
     if (shape.rows != result->neighbors.rows || shape.cols != result->neighbors.k) {
-        status = kin_fail(result->ctx, KITH_E_FORMAT,
-                          "%s is %" PRId64 " x %" PRId64 ", the ids are %" PRId64 " x %" PRId64
-                          " (save both from one search)",
-                          array.label, shape.rows, shape.cols, result->neighbors.rows,
-                          result->neighbors.k);
+        status = kin_fail_at(result->ctx, KITH_E_FORMAT, kin_at(array.label),
+                             "is %" PRId64 " x %" PRId64 ", the ids are %" PRId64 " x %" PRId64
+                             " (save both from one search)",
+                             shape.rows, shape.cols, result->neighbors.rows, result->neighbors.k);
         goto done;
     }
     KIN_TRY_GOTO(status, keep_block(result, &array), done);
@@ -200,11 +198,11 @@ static kith_status row_length(kith_ctx *ctx, const char *path, const kin_shape *
     if (row < 0) {
         return KITH_OK;
     }
-    return kin_fail(
-        ctx, KITH_E_FORMAT,
-        "%s: is a sparse matrix whose rows are not of one length, at least 1 (row %" PRId64
+    return kin_fail_at(
+        ctx, KITH_E_FORMAT, kin_at_file(path),
+        "is a sparse matrix whose rows are not of one length, at least 1 (row %" PRId64
         " differs; neighbours need the same k for all)",
-        path, row);
+        row);
 }
 
 typedef struct csr_arrays {
@@ -239,18 +237,19 @@ static kith_status take_csr(kith_result *result, const char *path, csr_arrays *a
     KIN_TRY(kin_shape_check(ctx, path, (uint64_t)rows, (uint64_t)k, KIN_ROWS_MAX));
     if (indices.cols != rows * k || data.cols != rows * k || shape.cols != 2 ||
         integer_at(&shape, 0) != rows) {
-        return kin_fail(ctx, KITH_E_FORMAT,
-                        "%s: its indptr announces %" PRId64 " rows of %" PRId64
-                        ", but indices, data or shape do not agree (it is damaged: save it again)",
-                        path, rows, k);
+        return kin_fail_at(
+            ctx, KITH_E_FORMAT, kin_at_file(path),
+            "its indptr announces %" PRId64 " rows of %" PRId64
+            ", but indices, data or shape do not agree (it is damaged: save it again)",
+            rows, k);
     }
     KIN_TRY(take_meta(ctx, path, &result->map, &result->meta));
     const int64_t corpus_rows = integer_at(&shape, 1) > 0 ? integer_at(&shape, 1) : 0;
     if (result->meta.points.rows > 0 && result->meta.points.rows != corpus_rows) {
-        return kin_fail(ctx, KITH_E_FORMAT,
-                        "%s: has %" PRId64 " columns, and is of %" PRId64
-                        " points by its meta (it was changed: save it again)",
-                        path, corpus_rows, result->meta.points.rows);
+        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(path),
+                           "has %" PRId64 " columns, and is of %" PRId64
+                           " points by its meta (it was changed: save it again)",
+                           corpus_rows, result->meta.points.rows);
     }
     result->meta.corpus_rows = corpus_rows;
     indices.rows = rows;
@@ -292,9 +291,8 @@ kith_status kin_npz_open(kith_result *result, const char *path)
         const bool csr = is_csr(&first);
         free_array(ctx, &first);
         return csr ? open_csr(result, path)
-                   : kin_fail(ctx, KITH_E_FORMAT,
-                              "%s: is a sparse matrix that is not in CSR form (save x.tocsr())",
-                              path);
+                   : kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(path),
+                                 "is a sparse matrix that is not in CSR form (save x.tocsr())");
     }
     KIN_TRY(load_array(ctx, path, &result->map, "ids.npy", &first));
     const kith_status status = open_plain(result, path, &first);

@@ -48,8 +48,9 @@ kith_status kin_part_read(kith_ctx *ctx, const kin_container *container, kin_par
     memcpy(part, data, sizeof *part);
     if (part->first < 0 || part->number < 0 || part->count > KITH_PARTS_MAX ||
         part->number >= part->count) {
-        return kin_fail(ctx, KITH_E_FORMAT, "%s: is part %d of %d (it is damaged: make it again)",
-                        kin_container_path(container), (int)part->number + 1, (int)part->count);
+        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(kin_container_path(container)),
+                           "is part %d of %d (it is damaged: make it again)", (int)part->number + 1,
+                           (int)part->count);
     }
     return KITH_OK;
 }

@@ -40,7 +40,8 @@ typedef kith_status (*visit_fn)(void *arg, const set *s, const opened *part);
 
 static kith_status fail_damaged(const set *s, const char *what)
 {
-    return kin_fail(s->ctx, KITH_E_FORMAT, "%s: %s (it is damaged: make it again)", s->path, what);
+    return kin_fail_at(s->ctx, KITH_E_FORMAT, kin_at_file(s->path),
+                       "%s (it is damaged: make it again)", what);
 }
 
 static kith_status check_entries(const set *s)
@@ -95,10 +96,10 @@ static kith_status check_part(const set *s, opened *part)
     const kin_container_header *header = kin_container_get_header(part->container);
     const uint64_t bytes = (uint64_t)(part->entry->rows * s->row_bytes);
     if (kin_container_checksum(part->container) != part->entry->checksum) {
-        return kin_fail(s->ctx, KITH_E_FORMAT,
-                        "%s: is not the file that %s was written with (bring that one back, or run "
-                        "the job again that writes them)",
-                        part->path, s->path);
+        return kin_fail_at(s->ctx, KITH_E_FORMAT, kin_at_file(part->path),
+                           "is not the file that %s was written with (bring that one back, or run "
+                           "the job again that writes them)",
+                           s->path);
     }
     bool right = header->rows == part->entry->rows && header->k == s->header->k;
     for (int i = 0; i < TABLES; i++) {
@@ -107,19 +108,17 @@ static kith_status check_part(const set *s, opened *part)
                 part->places[i].offset % KIN_PART_ALIGNMENT == 0;
     }
     return right ? KITH_OK
-                 : kin_fail(s->ctx, KITH_E_FORMAT,
-                            "%s: is no part of %s (it is damaged: make it again)", part->path,
-                            s->path);
+                 : kin_fail_at(s->ctx, KITH_E_FORMAT, kin_at_file(part->path),
+                               "is no part of %s (it is damaged: make it again)", s->path);
 }
 
 static kith_status visit_part(const set *s, opened *part, visit_fn visit, void *arg)
 {
     if (access(part->path, F_OK) != 0 && errno == ENOENT) {
-        return kin_fail(s->ctx, KITH_E_IO,
-                        "%s: is missing, and has rows %" PRId64 " to %" PRId64 " of %s (bring it "
-                        "back into the folder, or make the graph again)",
-                        part->path, part->entry->first, part->entry->first + part->entry->rows - 1,
-                        s->path);
+        return kin_fail_at(s->ctx, KITH_E_IO, kin_at_file(part->path),
+                           "is missing, and has rows %" PRId64 " to %" PRId64
+                           " of %s (bring it back into the folder, or make the graph again)",
+                           part->entry->first, part->entry->first + part->entry->rows - 1, s->path);
     }
     KIN_TRY(kin_container_open(s->ctx, part->path, true, &part->container));
     kith_status status = check_part(s, part);
@@ -155,10 +154,10 @@ static kith_status map_part(void *arg, const set *s, const opened *part)
         const kin_section_place *place = &part->places[i];
         KIN_TRY(kin_map_place(s->ctx, part->path, place->offset, place->bytes, &tables[i], at));
         if (kin_checksum_of(tables[i].data + at, place->bytes) != place->checksum) {
-            return kin_fail(s->ctx, KITH_E_FORMAT,
-                            "%s: the checksum of its section '%s' is wrong (it is damaged: bring a "
-                            "copy of it back, or make the graph again)",
-                            part->path, TAGS[i]);
+            return kin_fail_at(s->ctx, KITH_E_FORMAT, kin_at_file(part->path),
+                               "the checksum of its section '%s' is wrong (it is damaged: bring a "
+                               "copy of it back, or make the graph again)",
+                               TAGS[i]);
         }
     }
     return KITH_OK;

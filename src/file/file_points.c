@@ -57,10 +57,10 @@ static kith_status copy_row(kith_ctx *ctx, const char *path, const kin_shape *sh
     double *values = (double *)(void *)target;
     for (int64_t col = 0; col < shape->cols; col++) {
         if (!kin_item_load(shape->item, from + col * shape->item.bytes, &values[col])) {
-            return kin_fail(ctx, KITH_E_DATA,
-                            "%s: the value in row %" PRId64 ", column %" PRId64 " (%s, beyond "
-                            "2^53) is not exactly a double (store smaller numbers)",
-                            path, row, col, kin_item_name(shape->item));
+            return kin_fail_at(ctx, KITH_E_DATA, kin_at_file(path),
+                               "the value in row %" PRId64 ", column %" PRId64
+                               " (%s, beyond 2^53) is not exactly a double (store smaller numbers)",
+                               row, col, kin_item_name(shape->item));
         }
     }
     return KITH_OK;
@@ -92,14 +92,12 @@ static kith_status read_kith(kith_points *points, const char *path)
     KIN_TRY(kin_container_open(ctx, path, true, &points->container));
     const kin_container_header *header = kin_container_get_header(points->container);
     if (!kin_container_has_points(points->container)) {
-        return kin_fail(ctx, KITH_E_FORMAT, "%s: holds neighbours, not points (give the points)",
-                        path);
+        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(path),
+                           "holds neighbours, not points (give the points)");
     }
     if (kin_item_of(header->dtype).bytes == 0) {
-        return kin_fail(ctx, KITH_E_FORMAT,
-                        "%s: does not say what type its points have (it is "
-                        "damaged: make it again)",
-                        path);
+        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(path),
+                           "does not say what type its points have (it is damaged: make it again)");
     }
     KIN_TRY(kin_shape_check(ctx, path, (uint64_t)header->rows, (uint64_t)header->cols,
                             points->cols_max));
@@ -184,10 +182,10 @@ kith_status kin_points_open_values(kith_ctx *ctx, const char *path, kith_points 
     }
     kin_points_close(*out);
     *out = NULL;
-    return kin_fail(ctx, KITH_E_DATA,
-                    "%s: holds %s values, selection takes floats (convert it to .fbin, or save "
-                    "x.astype('float32'))",
-                    path, kin_item_name(item));
+    return kin_fail_at(ctx, KITH_E_DATA, kin_at_file(path),
+                       "holds %s values, selection takes floats (convert it to .fbin, or save "
+                       "x.astype('float32'))",
+                       kin_item_name(item));
 }
 
 void kin_points_close(kith_points *points)

@@ -27,10 +27,10 @@ static kith_status fail_value(kith_ctx *ctx, const row_source *source, int64_t r
 {
     const kin_number_locale locale = kin_number_enter();
     const kith_status status =
-        kin_fail(ctx, KITH_E_DATA,
-                 "%s: the value %.17g in row %" PRId64 ", column %" PRId64
-                 " is not exactly of the format's type, %s (choose another format)",
-                 source->path, value, row, col, kin_item_name(source->to));
+        kin_fail_at(ctx, KITH_E_DATA, kin_at_file(source->path),
+                    "the value %.17g in row %" PRId64 ", column %" PRId64
+                    " is not exactly of the format's type, %s (choose another format)",
+                    value, row, col, kin_item_name(source->to));
     kin_number_leave(locale);
     return status;
 }
@@ -186,8 +186,8 @@ kith_status kin_points_save(kith_ctx *ctx, const char *path, const kith_matrix *
 kith_status kin_points_save_vector(kith_ctx *ctx, const char *path, const kith_matrix *column)
 {
     if (kin_format_of(path, KIN_POINTS_OUT) != KIN_FORMAT_NPY) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "%s: one value a row is saved as .npy (give this extension)", path);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_file(path),
+                           "one value a row is saved as .npy (give this extension)");
     }
     return save_as(ctx, path, column, KIN_FORMAT_NPY, 1);
 }

@@ -48,10 +48,10 @@ kith_status kin_writer_reserve(kin_writer *w, uint64_t bytes)
     }
     return error == 0
                ? KITH_OK
-               : kin_fail(w->ctx, KITH_E_IO,
-                          "%s: %" PRIu64 " bytes cannot be had: %s (free some space there or write "
-                          "elsewhere)",
-                          w->temporary, bytes, strerror(error));
+               : kin_fail_at(w->ctx, KITH_E_IO, kin_at_file(w->temporary),
+                             "%" PRIu64
+                             " bytes cannot be had: %s (free some space there or write elsewhere)",
+                             bytes, strerror(error));
 }
 
 typedef struct copying {

@@ -35,15 +35,16 @@ static kith_status fail_id(kith_result *result, const char *path, double value, 
                            int64_t col)
 {
     if (result->meta.corpus_rows > 0 && value >= 0.0) {
-        return kin_fail(result->ctx, KITH_E_FORMAT,
-                        "%s: row %" PRId64 ", column %" PRId64 " holds the id %.0f, but the corpus "
-                        "has %" PRId64 " rows (it is damaged: make it again)",
-                        path, row, col, value, result->meta.corpus_rows);
+        return kin_fail_at(result->ctx, KITH_E_FORMAT, kin_at_file(path),
+                           "row %" PRId64 ", column %" PRId64
+                           " holds the id %.0f, but the corpus has %" PRId64
+                           " rows (it is damaged: make it again)",
+                           row, col, value, result->meta.corpus_rows);
     }
-    return kin_fail(result->ctx, KITH_E_FORMAT,
-                    "%s: row %" PRId64 ", column %" PRId64 " holds %.0f, which is no id (0 to "
-                    "4294967294, or -1 for none)",
-                    path, row, col, value);
+    return kin_fail_at(result->ctx, KITH_E_FORMAT, kin_at_file(path),
+                       "row %" PRId64 ", column %" PRId64
+                       " holds %.0f, which is no id (0 to 4294967294, or -1 for none)",
+                       row, col, value);
 }
 
 static bool beyond_corpus(const kith_result *result, uint32_t id)
@@ -93,8 +94,8 @@ static kith_status check_ids(kith_result *result, const char *path, bool has_sig
 kith_status kin_result_take_ids(kith_result *result, const char *path, const kin_shape *shape)
 {
     if (shape->item.kind != 'i' && shape->item.kind != 'u') {
-        return kin_fail(result->ctx, KITH_E_FORMAT, "%s: holds %s, ids are integers (save int32)",
-                        path, kin_item_name(shape->item));
+        return kin_fail_at(result->ctx, KITH_E_FORMAT, kin_at_file(path),
+                           "holds %s, ids are integers (save int32)", kin_item_name(shape->item));
     }
     result->neighbors.rows = shape->rows;
     result->neighbors.k = shape->cols;
@@ -111,9 +112,9 @@ kith_status kin_result_take_distances(kith_result *result, const char *path, con
 {
     const bool is_double = shape->item.bytes == 8;
     if (shape->item.kind != 'f' || shape->item.bytes == 2) {
-        return kin_fail(result->ctx, KITH_E_FORMAT,
-                        "%s: holds %s, distances are float32 or float64 (save float32)", path,
-                        kin_item_name(shape->item));
+        return kin_fail_at(result->ctx, KITH_E_FORMAT, kin_at_file(path),
+                           "holds %s, distances are float32 or float64 (save float32)",
+                           kin_item_name(shape->item));
     }
     if (!is_double && is_plain(shape)) {
         result->neighbors.distances = (float *)(uintptr_t)shape->data;
@@ -138,10 +139,11 @@ static kith_status open_knn(kith_result *result, const char *path)
     kith_ctx *ctx = result->ctx;
     const kin_map *map = &result->map;
     if (map->bytes < KNN_HEADER) {
-        return kin_fail(ctx, KITH_E_FORMAT,
-                        "%s: has %" PRIu64 " bytes, less than the %d of its header (it is cut "
-                        "short: copy it again)",
-                        path, map->bytes, KNN_HEADER);
+        return kin_fail_at(
+            ctx, KITH_E_FORMAT, kin_at_file(path),
+            "has %" PRIu64
+            " bytes, less than the %d of its header (it is cut short: copy it again)",
+            map->bytes, KNN_HEADER);
     }
     uint32_t header[2];
     memcpy(header, map->data, sizeof header);
@@ -181,14 +183,16 @@ static kith_status open_kith(kith_result *result, const char *path)
     KIN_TRY(kin_container_open(ctx, path, true, &result->container));
     const kin_container_header *header = kin_container_get_header(result->container);
     if (header->kind != KITH_KIND_GRAPH && header->kind != KITH_KIND_RESULT) {
-        return kin_fail(ctx, KITH_E_FORMAT,
-                        "%s: holds %s, not k neighbours a row (give a graph or a result)", path,
-                        header->kind == KITH_KIND_RANGES ? "lists of different lengths" : "points");
+        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(path),
+                           "holds %s, not k neighbours a row (give a graph or a result)",
+                           header->kind == KITH_KIND_RANGES ? "lists of different lengths"
+                                                            : "points");
     }
     KIN_TRY(kin_shape_check(ctx, path, (uint64_t)header->rows, (uint64_t)header->k, KIN_ROWS_MAX));
     const bool parts = kin_container_has(result->container, KIN_TAG_PARTS);
     if (!parts && !kin_container_has(result->container, KIN_TAG_IDS)) {
-        return kin_fail(ctx, KITH_E_FORMAT, "%s: has no ids (it is damaged: make it again)", path);
+        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(path),
+                           "has no ids (it is damaged: make it again)");
     }
     result->meta.kind = header->kind;
     result->meta.metric = header->metric;

@@ -23,10 +23,10 @@ static kith_status check_corpus(kith_ctx *ctx, const char *path, int64_t named, 
 {
     return named <= rows
                ? KITH_OK
-               : kin_fail(ctx, KITH_E_ARGUMENT,
-                          "%s: the neighbours hold id %" PRId64 ", but the corpus has %" PRId64
-                          " rows (give the corpus_rows that they belong to)",
-                          path, named - 1, rows);
+               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_file(path),
+                             "the neighbours hold id %" PRId64 ", but the corpus has %" PRId64
+                             " rows (give the corpus_rows that they belong to)",
+                             named - 1, rows);
 }
 
 /* Where the corpus is known: whoever opens the file refuses ids beyond it. */
@@ -109,10 +109,10 @@ static kith_status check_int32(kith_ctx *ctx, const char *path, const kith_neigh
 {
     for (int64_t i = 0; i < neighbors->rows * neighbors->k; i++) {
         if (neighbors->ids[i] > INT32_MAX && neighbors->ids[i] != KITH_ID_NONE) {
-            return kin_fail(ctx, KITH_E_DATA,
-                            "%s: the id %" PRIu32 " in row %" PRId64 ", column %" PRId64
-                            " is beyond the format's int32 (save .npz, .knn or .kith)",
-                            path, neighbors->ids[i], i / neighbors->k, i % neighbors->k);
+            return kin_fail_at(ctx, KITH_E_DATA, kin_at_file(path),
+                               "the id %" PRIu32 " in row %" PRId64 ", column %" PRId64
+                               " is beyond the format's int32 (save .npz, .knn or .kith)",
+                               neighbors->ids[i], i / neighbors->k, i % neighbors->k);
         }
     }
     return KITH_OK;
@@ -148,8 +148,8 @@ static kith_status save_plain(kith_ctx *ctx, const char *path, kith_format forma
     if (format != KITH_FORMAT_KNN) {
         KIN_TRY(check_int32(ctx, path, neighbors));
     } else if (neighbors->distances == NULL) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "%s: the knn format needs distances (give them, or save .ibin)", path);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_file(path),
+                           "the knn format needs distances (give them, or save .ibin)");
     }
     kin_writer writer;
     KIN_TRY(kin_writer_open(ctx, path, &writer));
@@ -177,8 +177,8 @@ static kith_status save_as(kith_ctx *ctx, const char *path, kith_format format,
     case KITH_FORMAT_AUTO:
         break;
     }
-    return kin_fail(ctx, KITH_E_ARGUMENT, "%s: format %d is none that neighbours are saved in",
-                    path, (int)format);
+    return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_file(path),
+                       "format %d is none that neighbours are saved in", (int)format);
 }
 
 kith_status kin_result_choose(kith_ctx *ctx, const char *path, kith_format *format)
@@ -239,10 +239,9 @@ kith_status kin_ranges_save(kith_ctx *ctx, const char *path, const kin_range_lis
         return save_ranges_kith(ctx, path, lists, meta);
     }
     if (format != KIN_FORMAT_NPZ) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "%s: lists of different lengths are saved as .npz (a sparse matrix) or "
-                        ".kith (give one of these extensions)",
-                        path);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_file(path),
+                           "lists of different lengths are saved as .npz (a sparse matrix) or "
+                           ".kith (give one of these extensions)");
     }
     kin_csr csr = {.rows = lists->rows,
                    .offsets = lists->offsets,

@@ -13,23 +13,24 @@ kith_status kin_shape_check(kith_ctx *ctx, const char *path, uint64_t rows, uint
                             uint64_t cols_max)
 {
     if (rows == 0) {
-        return kin_fail(ctx, KITH_E_FORMAT, "%s: holds 0 rows (at least 1 is needed)", path);
+        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(path),
+                           "holds 0 rows (at least 1 is needed)");
     }
     if (cols == 0) {
-        return kin_fail(ctx, KITH_E_FORMAT, "%s: its rows have 0 columns (at least 1 is needed)",
-                        path);
+        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(path),
+                           "its rows have 0 columns (at least 1 is needed)");
     }
     if (rows > KIN_ROWS_MAX) {
-        return kin_fail(ctx, KITH_E_FORMAT,
-                        "%s: says it holds %" PRIu64 " rows; kith takes at most %" PRIu64
-                        " (split the file)",
-                        path, rows, KIN_ROWS_MAX);
+        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(path),
+                           "says it holds %" PRIu64 " rows; kith takes at most %" PRIu64
+                           " (split the file)",
+                           rows, KIN_ROWS_MAX);
     }
     if (cols > cols_max) {
-        return kin_fail(ctx, KITH_E_FORMAT,
-                        "%s: says its rows have %" PRIu64 " columns; kith takes at most %" PRIu64
-                        " (is it of another format?)",
-                        path, cols, cols_max);
+        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(path),
+                           "says its rows have %" PRIu64 " columns; kith takes at most %" PRIu64
+                           " (is it of another format?)",
+                           cols, cols_max);
     }
     return KITH_OK;
 }
@@ -41,19 +42,20 @@ kith_status kin_shape_check_bytes(kith_ctx *ctx, const char *path, uint64_t have
     if (have == need) {
         return KITH_OK;
     }
-    return kin_fail(ctx, KITH_E_FORMAT,
-                    "%s: has %" PRIu64 " bytes, but its header (%" PRIu64
-                    " bytes) announces %" PRIu64 " rows of %" PRIu64 " bytes, %" PRIu64
-                    " in all (%s)",
-                    path, have, header_bytes, rows, row_bytes, need,
-                    have < need ? "it is cut short: copy it again"
-                                : "it is too long: is it of another format?");
+    return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(path),
+                       "has %" PRIu64 " bytes, but its header (%" PRIu64
+                       " bytes) announces %" PRIu64 " rows of %" PRIu64 " bytes, %" PRIu64
+                       " in all (%s)",
+                       have, header_bytes, rows, row_bytes, need,
+                       have < need ? "it is cut short: copy it again"
+                                   : "it is too long: is it of another format?");
 }
 
 kith_status kin_shape_check_empty(kith_ctx *ctx, const char *path, const kin_map *map)
 {
     if (map->bytes == 0) {
-        return kin_fail(ctx, KITH_E_FORMAT, "%s: is empty (it has 0 bytes; make it again)", path);
+        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(path),
+                           "is empty (it has 0 bytes; make it again)");
     }
     return KITH_OK;
 }
@@ -63,10 +65,10 @@ static kith_status check_header(kith_ctx *ctx, const char *path, const kin_map *
 {
     KIN_TRY(kin_shape_check_empty(ctx, path, map));
     if (map->bytes < header_bytes) {
-        return kin_fail(ctx, KITH_E_FORMAT,
-                        "%s: has %" PRIu64 " bytes, less than the %" PRIu64
-                        " of its header (it is cut short: copy it again)",
-                        path, map->bytes, header_bytes);
+        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(path),
+                           "has %" PRIu64 " bytes, less than the %" PRIu64
+                           " of its header (it is cut short: copy it again)",
+                           map->bytes, header_bytes);
     }
     return KITH_OK;
 }
@@ -91,19 +93,19 @@ kith_status kin_vecs_shape(kith_ctx *ctx, const char *path, const kin_map *map, 
     KIN_TRY(check_header(ctx, path, map, VECS_HEADER));
     const int32_t cols = load_i32(map->data);
     if (cols <= 0 || (uint64_t)cols > cols_max) {
-        return kin_fail(ctx, KITH_E_FORMAT,
-                        "%s: row 0 says it has %" PRId32 " columns; 1 to %" PRIu64
-                        " are possible (is it a .%s file?)",
-                        path, cols, cols_max, kin_format_get_traits(format)->name);
+        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(path),
+                           "row 0 says it has %" PRId32 " columns; 1 to %" PRIu64
+                           " are possible (is it a .%s file?)",
+                           cols, cols_max, kin_format_get_traits(format)->name);
     }
     const kin_item item = kin_format_get_traits(format)->item;
     const uint64_t stride = VECS_HEADER + (uint64_t)cols * (uint64_t)item.bytes;
     if (map->bytes % stride != 0) {
-        return kin_fail(ctx, KITH_E_FORMAT,
-                        "%s: has %" PRIu64 " bytes, not a multiple of the %" PRIu64
-                        " that a row of %" PRId32 " %s columns takes (it is cut short, or its rows "
-                        "differ in length)",
-                        path, map->bytes, stride, cols, kin_item_name(item));
+        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(path),
+                           "has %" PRIu64 " bytes, not a multiple of the %" PRIu64
+                           " that a row of %" PRId32
+                           " %s columns takes (it is cut short, or its rows differ in length)",
+                           map->bytes, stride, cols, kin_item_name(item));
     }
     KIN_TRY(kin_shape_check(ctx, path, map->bytes / stride, (uint64_t)cols, cols_max));
     shape->data = map->data + VECS_HEADER;
@@ -119,10 +121,10 @@ kith_status kin_vecs_check(kith_ctx *ctx, const char *path, const kin_shape *sha
     for (int64_t row = 0; row < shape->rows; row++) {
         const int32_t cols = load_i32(shape->data + row * shape->stride - VECS_HEADER);
         if (cols != shape->cols) {
-            return kin_fail(ctx, KITH_E_FORMAT,
-                            "%s: row %" PRId64 " says it has %" PRId32
-                            " columns, row 0 has %" PRId64 " (all rows must be of one length)",
-                            path, row, cols, shape->cols);
+            return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(path),
+                               "row %" PRId64 " says it has %" PRId32 " columns, row 0 has %" PRId64
+                               " (all rows must be of one length)",
+                               row, cols, shape->cols);
         }
         if (row % CHECK_ROWS == 0) {
             KIN_TRY(kin_progress(ctx, "read", (double)row, (double)shape->rows));

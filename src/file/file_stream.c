@@ -64,16 +64,16 @@ static kith_status choose(kith_ctx *ctx, const char *path, kith_result_stream *s
     KIN_TRY(kin_result_choose(ctx, path, &s->format));
     const bool wide = s->format == KITH_FORMAT_KITH || s->format == KITH_FORMAT_KNN;
     if (s->format == KITH_FORMAT_CSR) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "%s: a sparse matrix is written at once, not in pieces (take the format "
-                        "npz, kith, knn, ibin or ivecs)",
-                        path);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_file(path),
+                           "a sparse matrix is written at once, not in pieces (take the format "
+                           "npz, kith, knn, ibin or ivecs)");
     }
     if (!wide && s->meta.corpus_rows > int32_rows) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "%s: the corpus has %" PRId64 " rows, and the ids of this format are int32 "
-                        "when it is written in pieces (take kith or knn)",
-                        path, s->meta.corpus_rows);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_file(path),
+                           "the corpus has %" PRId64
+                           " rows, and the ids of this format are int32 when it is written in "
+                           "pieces (take kith or knn)",
+                           s->meta.corpus_rows);
     }
     const uint64_t row = (uint64_t)s->k * 4;
     s->region_count = s->format == KITH_FORMAT_IVECS || s->format == KITH_FORMAT_IBIN ? 1 : 2;
@@ -114,8 +114,8 @@ static kith_status read_region(kith_ctx *ctx, kith_result_stream *s, kin_stream_
         uint64_t got = 0;
         const int error = kin_file_read_at(s->writer.file, s->buffer, piece, at, &got);
         if (error != 0) {
-            return kin_fail(ctx, KITH_E_IO, "%s: cannot be read: %s", s->writer.temporary,
-                            strerror(error));
+            return kin_fail_at(ctx, KITH_E_IO, kin_at_file(s->writer.temporary),
+                               "cannot be read: %s", strerror(error));
         }
         kin_stream_add(s, region, s->buffer, got);
         if (got < piece) {
@@ -167,19 +167,20 @@ static kith_status judge(kith_ctx *ctx, const kith_result_stream *s, const kin_m
     char ours[KIN_JOURNAL_EXCERPT];
     if (!there) {
         return !has_data ? KITH_OK
-                         : kin_fail(ctx, KITH_E_IO, "%s: is there, its journal %s is not (%s it)",
-                                    partial, s->journal.path, remedy);
+                         : kin_fail_at(ctx, KITH_E_IO, kin_at_file(partial),
+                                       "is there, its journal %s is not (%s it)", s->journal.path,
+                                       remedy);
     }
     const kin_journal_kind kind =
         kin_journal_judge(&s->journal, (const char *)map->data, map->bytes, theirs, ours);
     if (kind == KIN_JOURNAL_FOREIGN) {
-        return kin_fail(ctx, KITH_E_FORMAT, "%s: is no journal of kith, or damaged (%s it and %s)",
-                        s->journal.path, remedy, partial);
+        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(s->journal.path),
+                           "is no journal of kith, or damaged (%s it and %s)", remedy, partial);
     }
     if (kind == KIN_JOURNAL_OTHER && has_data) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "%s: is of another job, it says '%s', this one '%s' (%s it and %s)",
-                        s->journal.path, theirs, ours, remedy, partial);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_file(s->journal.path),
+                           "is of another job, it says '%s', this one '%s' (%s it and %s)", theirs,
+                           ours, remedy, partial);
     }
     *resume = kind == KIN_JOURNAL_SAME && has_data;
     return KITH_OK;
@@ -289,8 +290,8 @@ kith_status kin_stream_tell_recall(kith_ctx *ctx, kith_result_stream *s, const k
     }
     const int error = kin_file_resize(s->journal.file, s->journal.head_bytes);
     if (error != 0) {
-        return kin_fail(ctx, KITH_E_IO, "%s: cannot be written: %s", s->journal.path,
-                        strerror(error));
+        return kin_fail_at(ctx, KITH_E_IO, kin_at_file(s->journal.path), "cannot be written: %s",
+                           strerror(error));
     }
     return place(s);
 }

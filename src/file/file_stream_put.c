@@ -156,27 +156,31 @@ static kith_status check_piece(kith_ctx *ctx, const kith_result_stream *s,
                                const kith_neighbors *neighbors)
 {
     if (s->broken || s->finished) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "the stream %s (free it, and open it again to go on)",
-                        s->finished ? "is finished" : "has failed");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("stream"),
+                           "%s (free it, and open it again to go on)",
+                           s->finished ? "is finished" : "has failed");
     }
     if (neighbors->k != s->k || neighbors->rows < 1 || neighbors->rows > s->rows - s->done) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "neighbors has %" PRId64 " rows of %" PRId64 ", must have 1 to %" PRId64
-                        " of %" PRId64,
-                        neighbors->rows, neighbors->k, s->rows - s->done, s->k);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("neighbors"),
+                           "has %" PRId64 " rows of %" PRId64 ", must have 1 to %" PRId64
+                           " of %" PRId64,
+                           neighbors->rows, neighbors->k, s->rows - s->done, s->k);
     }
     if (neighbors->ids == NULL || (s->region_count == 2 && neighbors->distances == NULL)) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "neighbors.%s is NULL, and the format has it",
-                        neighbors->ids == NULL ? "ids" : "distances");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT,
+                           kin_at_member("neighbors", neighbors->ids == NULL ? "ids" : "distances"),
+                           "is NULL, and the format has it");
     }
     const int64_t count = s->record_bytes == 0 ? neighbors->rows * s->k : 0;
     for (int64_t i = first_wrong(s, neighbors, count); i < count; i++) {
         if ((int64_t)neighbors->ids[i] >= s->meta.corpus_rows &&
             neighbors->ids[i] != KITH_ID_NONE) {
-            return kin_fail(ctx, KITH_E_ARGUMENT,
-                            "neighbors.ids[%" PRId64 "] is %" PRIu32 ", must be below the %" PRId64
-                            " rows of the corpus",
-                            i, neighbors->ids[i], s->meta.corpus_rows);
+            return kin_fail_at(
+                ctx, KITH_E_ARGUMENT,
+                (kin_place){
+                    .argument = "neighbors", .member = "ids", .row = i / s->k, .column = i % s->k},
+                "is %" PRIu32 ", must be below the %" PRId64 " rows of the corpus",
+                neighbors->ids[i], s->meta.corpus_rows);
         }
     }
     return KITH_OK;

@@ -105,10 +105,10 @@ static kith_status fail_field(const text_file *text, int64_t row, int64_t col, i
         shown[used++] = *at >= ' ' && *at <= '~' ? *at : '?';
     }
     shown[used] = '\0';
-    return kin_fail(text->ctx, KITH_E_FORMAT,
-                    "%s: row %" PRId64 ", column %" PRId64 " (line %" PRId64 "): '%s' is not a "
-                    "number (numbers look like -1.5e3)",
-                    text->path, row, col, line, shown);
+    return kin_fail_at(text->ctx, KITH_E_FORMAT, kin_at_file(text->path),
+                       "row %" PRId64 ", column %" PRId64 " (line %" PRId64
+                       "): '%s' is not a number (numbers look like -1.5e3)",
+                       row, col, line, shown);
 }
 
 /* values NULL: only looks for what is wrong. */
@@ -127,10 +127,10 @@ static kith_status parse_line(const text_file *text, text_line line, int64_t row
         }
     }
     if (col != cols) {
-        return kin_fail(text->ctx, KITH_E_FORMAT,
-                        "%s: row %" PRId64 " (line %" PRId64 ") has %" PRId64
-                        " values, row 0 has %" PRId64 " (all rows must be of one length)",
-                        text->path, row, number, col, cols);
+        return kin_fail_at(text->ctx, KITH_E_FORMAT, kin_at_file(text->path),
+                           "row %" PRId64 " (line %" PRId64 ") has %" PRId64
+                           " values, row 0 has %" PRId64 " (all rows must be of one length)",
+                           row, number, col, cols);
     }
     return KITH_OK;
 }
@@ -165,10 +165,8 @@ static kith_status measure(text_file *text, const kin_map *map, kin_format forma
     uint64_t cols = 0;
     for (int tries = 0; tries < 2 && !numbers; tries++) {
         if (!next_line(&at, text->end, &line, &number)) {
-            return kin_fail(text->ctx, KITH_E_FORMAT,
-                            "%s: holds no row of numbers (at least 1 is "
-                            "needed)",
-                            text->path);
+            return kin_fail_at(text->ctx, KITH_E_FORMAT, kin_at_file(text->path),
+                               "holds no row of numbers (at least 1 is needed)");
         }
         cols = count_fields(line, text->separator, &numbers);
     }

@@ -46,8 +46,8 @@ static bool lies_in(const archive *a, uint64_t offset, uint64_t bytes)
 
 static kith_status fail_damaged(const archive *a, const char *what)
 {
-    return kin_fail(a->ctx, KITH_E_FORMAT, "%s: %s (it is cut short or damaged: make it again)",
-                    a->path, what);
+    return kin_fail_at(a->ctx, KITH_E_FORMAT, kin_at_file(a->path),
+                       "%s (it is cut short or damaged: make it again)", what);
 }
 
 /* The end record stands last, before a comment of unknown length. */
@@ -83,9 +83,8 @@ static kith_status read_end(archive *a)
 {
     uint64_t end = 0;
     if (a->bytes < 4 || load(a->data, 2) != 0x4b50u) {
-        return kin_fail(a->ctx, KITH_E_FORMAT,
-                        "%s: does not begin with the magic of .npz (is it of another format?)",
-                        a->path);
+        return kin_fail_at(a->ctx, KITH_E_FORMAT, kin_at_file(a->path),
+                           "does not begin with the magic of .npz (is it of another format?)");
     }
     if (!find_end(a, &end)) {
         return fail_damaged(a, "has no list of its members at its end");
@@ -135,7 +134,8 @@ static kith_status take_member(const archive *a, const unsigned char *entry,
     uint64_t *fields[3] = {&member->bytes, &member->stored_bytes, &offset};
     widen(entry + CENTRAL_BYTES + name_bytes, load(entry + 30, 2), fields);
     if ((load(entry + 8, 2) & FLAG_ENCRYPTED) != 0) {
-        return kin_fail(a->ctx, KITH_E_FORMAT, "%s: is encrypted (save it plainly)", a->path);
+        return kin_fail_at(a->ctx, KITH_E_FORMAT, kin_at_file(a->path),
+                           "is encrypted (save it plainly)");
     }
     if (!lies_in(a, offset, LOCAL_BYTES) || load(a->data + offset, 4) != 0x04034b50u) {
         return fail_damaged(a, "a member is not where it should be");
@@ -221,16 +221,16 @@ static kith_status inflate_member(kith_ctx *ctx, const char *label, const kin_un
     stream.opaque = ctx;
     KIN_TRY(kin_alloc(ctx, block, member->bytes, 1, "a decompressed member"));
     if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) {
-        return kin_fail(ctx, KITH_E_MEMORY, "%s: no memory to decompress it (free some memory)",
-                        label);
+        return kin_fail_at(ctx, KITH_E_MEMORY, kin_at_file(label),
+                           "no memory to decompress it (free some memory)");
     }
     const bool whole = inflate_all(&stream, member, *block);
     (void)inflateEnd(&stream);
     return whole ? KITH_OK
-                 : kin_fail(ctx, KITH_E_FORMAT,
-                            "%s: does not decompress to the %" PRIu64 " bytes announced (it is "
-                            "damaged: make it again)",
-                            label, member->bytes);
+                 : kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(label),
+                               "does not decompress to the %" PRIu64
+                               " bytes announced (it is damaged: make it again)",
+                               member->bytes);
 }
 
 kith_status kin_unzip_load(kith_ctx *ctx, const char *label, const kin_unzip_member *member,
@@ -238,18 +238,18 @@ kith_status kin_unzip_load(kith_ctx *ctx, const char *label, const kin_unzip_mem
 {
     const bool stored = member->method == METHOD_STORED;
     if (!stored && member->method != METHOD_DEFLATED) {
-        return kin_fail(ctx, KITH_E_FORMAT,
-                        "%s: is compressed by method %" PRIu32 ", kith reads stored and deflated "
-                        "members (save it with numpy.savez)",
-                        label, member->method);
+        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(label),
+                           "is compressed by method %" PRIu32
+                           ", kith reads stored and deflated members (save it with numpy.savez)",
+                           member->method);
     }
     const uint64_t most =
         stored ? member->stored_bytes : kin_size_mul(member->stored_bytes, DEFLATE_RATIO);
     if (member->bytes > most || (stored && member->bytes != most)) {
-        return kin_fail(ctx, KITH_E_FORMAT,
-                        "%s: announces %" PRIu64 " bytes, which its %" PRIu64
-                        " in the file cannot hold (it is damaged: make it again)",
-                        label, member->bytes, member->stored_bytes);
+        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(label),
+                           "announces %" PRIu64 " bytes, which its %" PRIu64
+                           " in the file cannot hold (it is damaged: make it again)",
+                           member->bytes, member->stored_bytes);
     }
     *data = member->data;
     if (!stored) {
@@ -257,8 +257,8 @@ kith_status kin_unzip_load(kith_ctx *ctx, const char *label, const kin_unzip_mem
         *data = *block;
     }
     if ((uint32_t)crc32_z(0, *data, (size_t)member->bytes) != member->crc) {
-        return kin_fail(ctx, KITH_E_FORMAT,
-                        "%s: its checksum is wrong (it is damaged: make it again)", label);
+        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(label),
+                           "its checksum is wrong (it is damaged: make it again)");
     }
     return KITH_OK;
 }

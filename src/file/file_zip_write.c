@@ -92,8 +92,8 @@ kith_status kin_zip_member(kin_zip *zip, const char *name, uint64_t bytes)
 {
     kin_zip_entry *e = &zip->entries[zip->count];
     if (zip->count == KIN_ZIP_MEMBERS || strlen(name) >= KIN_ZIP_NAME) {
-        return kin_fail(zip->writer->ctx, KITH_E_INTERNAL, "%s: member '%s' does not fit",
-                        zip->writer->path, name);
+        return kin_fail_at(zip->writer->ctx, KITH_E_INTERNAL, kin_at_file(zip->writer->path),
+                           "member '%s' does not fit", name);
     }
     memset(e, 0, sizeof *e);
     memcpy(e->name, name, strlen(name));

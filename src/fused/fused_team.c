@@ -22,7 +22,7 @@ bool kin_fused_team_yields(kith_ctx *ctx, kith_status status)
         return false;
     }
     if (status == KITH_E_DEVICE_MEMORY) {
-        kin_log(ctx, WARNING, "one GPU alone goes on, in batches: %s", ctx->detail);
+        kin_log(ctx, WARNING, "one GPU alone goes on, in batches: %s", ctx->failure.detail);
     }
     kin_forgive(ctx);
     return true;

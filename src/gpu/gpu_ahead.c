@@ -270,7 +270,7 @@ kith_status kin_gpu_ahead_take(kith_ctx *ctx, kin_gpu *gpu, const kin_gpu_rows *
     gpu->ahead_tally.waiting_ns += kin_clock_ns() - start;
     if (u->status != KITH_OK) {
         kin_gpu_free(gpu, taken);
-        return kin_fail(ctx, u->status, "%s", u->own.detail);
+        return kin_fail_like(ctx, u->status, &u->own);
     }
     *out = taken;
     return KITH_OK;

@@ -136,7 +136,7 @@ static kith_status open_members(kith_ctx *ctx, kin_gpu_team *team, const int32_t
         }
         team->members[i].gpu = all[i].gpu;
         if (status == KITH_OK && all[i].status != KITH_OK) {
-            status = kin_fail(ctx, all[i].status, "%s", all[i].ctx->detail);
+            status = kin_fail_like(ctx, all[i].status, all[i].ctx);
         }
     }
     return status;
@@ -380,9 +380,9 @@ static kith_status tell(kith_ctx *ctx, const kin_gpu_team *team, const seated *a
     if (team->failed == KITH_OK) {
         return KITH_OK;
     }
-    return kin_fail(ctx, team->failed, "%s",
-                    who >= 0 && all[who].ctx->detail[0] != '\0' ? all[who].ctx->detail
-                                                                : "GPUs of a team lost step");
+    return who >= 0 && all[who].ctx->failure.status != KITH_OK
+               ? kin_fail_like(ctx, team->failed, all[who].ctx)
+               : kin_fail(ctx, team->failed, "GPUs of a team lost step");
 }
 
 static kith_status run_once(kith_ctx *ctx, kin_gpu_team *team, bool lockstep, kin_gpu_member_fn fn,
@@ -439,7 +439,7 @@ static bool leave_out(kith_ctx *ctx, kin_gpu_team *team, kith_status status)
     member *m = working(team, team->culprit);
     m->left_out = true;
     kin_log(ctx, WARNING, "cuda:%d is left out, its work is done again by the others: %s",
-            (int)m->gpu->index, ctx->detail);
+            (int)m->gpu->index, ctx->failure.detail);
     kin_forgive(ctx);
     return true;
 }

@@ -39,12 +39,13 @@ static kith_status measure(kith_ctx *ctx, const char *path, int file, uint64_t *
 {
     struct stat info;
     if (fstat(file, &info) != 0) {
-        return kin_fail(ctx, KITH_E_IO, "%s: cannot be examined: %s", path, strerror(errno));
+        return kin_fail_at(ctx, KITH_E_IO, kin_at_file(path), "cannot be examined: %s",
+                           strerror(errno));
     }
     if (!S_ISREG(info.st_mode)) {
-        return kin_fail(ctx, KITH_E_IO,
-                        "%s: is %s, not a file (kith maps its input into memory; give a file)",
-                        path, kind_of(info.st_mode));
+        return kin_fail_at(ctx, KITH_E_IO, kin_at_file(path),
+                           "is %s, not a file (kith maps its input into memory; give a file)",
+                           kind_of(info.st_mode));
     }
     *bytes = (uint64_t)info.st_size;
     return KITH_OK;
@@ -58,19 +59,18 @@ static kith_status open_input(kith_ctx *ctx, const char *path, bool follows, int
         *file = open(path, follows ? FLAGS : FLAGS | O_NOFOLLOW);
     } while (*file < 0 && errno == EINTR);
     if (*file < 0 && errno == ELOOP && !follows) {
-        return kin_fail(ctx, KITH_E_FORMAT,
-                        "%s: is a symbolic link, which kith makes none of that name (remove it)",
-                        path);
+        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(path),
+                           "is a symbolic link, which kith makes none of that name (remove it)");
     }
     return *file >= 0 ? KITH_OK
-                      : kin_fail(ctx, KITH_E_IO, "%s: cannot be opened: %s (%s)", path,
-                                 strerror(errno), open_advice(errno));
+                      : kin_fail_at(ctx, KITH_E_IO, kin_at_file(path), "cannot be opened: %s (%s)",
+                                    strerror(errno), open_advice(errno));
 }
 
 static kith_status fail_map(kith_ctx *ctx, const char *path)
 {
-    return kin_fail(ctx, errno == ENOMEM ? KITH_E_MEMORY : KITH_E_IO,
-                    "%s: cannot be mapped into memory: %s", path, strerror(errno));
+    return kin_fail_at(ctx, errno == ENOMEM ? KITH_E_MEMORY : KITH_E_IO, kin_at_file(path),
+                       "cannot be mapped into memory: %s", strerror(errno));
 }
 
 static kith_status open_map(kith_ctx *ctx, const char *path, bool follows, kin_map *map)
@@ -127,7 +127,8 @@ kith_status kin_map_place(kith_ctx *ctx, const char *path, uint64_t from, uint64
     KIN_TRY(open_input(ctx, path, true, &file));
     kith_status status = measure(ctx, path, file, &there);
     if (status == KITH_OK && (there < from || there - from < bytes)) {
-        status = kin_fail(ctx, KITH_E_IO, "%s: has become shorter (make it again)", path);
+        status =
+            kin_fail_at(ctx, KITH_E_IO, kin_at_file(path), "has become shorter (make it again)");
     }
     if (status == KITH_OK && mmap((void *)(uintptr_t)(map->data + at), (size_t)bytes, PROT_READ,
                                   MAP_SHARED | MAP_FIXED, file, (off_t)from) == MAP_FAILED) {

@@ -163,30 +163,28 @@ kith_status kin_metric_complain(kith_ctx *ctx, const kith_matrix *matrix, const 
         col += 1;
     }
     const double x = kin_value(dtype, data, col);
-    char place[128];
-    (void)snprintf(place, sizeof place, "%.64s[%" PRId64 ", %" PRId32 "]", name, row, col);
+    const kin_place place = kin_at_cell(name, row, col);
     if (isnan(x)) {
-        return kin_fail(ctx, KITH_E_DATA, "%s is NaN (remove or replace it)", place);
+        return kin_fail_at(ctx, KITH_E_DATA, place, "is NaN (remove or replace it)");
     }
     if (isinf(x)) {
-        return kin_fail(ctx, KITH_E_DATA, "%s is %sinfinite (remove or replace it)", place,
-                        x < 0 ? "negatively " : "");
+        return kin_fail_at(ctx, KITH_E_DATA, place, "is %sinfinite (remove or replace it)",
+                           x < 0 ? "negatively " : "");
     }
     if (fabs(x) > 0x1p500) {
-        return kin_fail(ctx, KITH_E_DATA,
-                        "%s is %.17g, beyond 2^500 in magnitude, where squares overflow (scale the "
-                        "data down)",
-                        place, x);
+        return kin_fail_at(
+            ctx, KITH_E_DATA, place,
+            "is %.17g, beyond 2^500 in magnitude, where squares overflow (scale the data down)", x);
     }
     if (x < 0) {
-        return kin_fail(ctx, KITH_E_DATA,
-                        "%s is %.17g, but %s needs values that are not negative (choose another "
-                        "metric, or shift the data)",
-                        place, x, kith_metric_name(metric));
+        return kin_fail_at(ctx, KITH_E_DATA, place,
+                           "is %.17g, but %s needs values that are not negative (choose another "
+                           "metric, or shift the data)",
+                           x, kith_metric_name(metric));
     }
-    return kin_fail(ctx, KITH_E_DATA,
-                    "%s is %.17g, but %s needs 0 or at least 2^-500 (set it to 0)", place, x,
-                    kith_metric_name(metric));
+    return kin_fail_at(ctx, KITH_E_DATA, place,
+                       "is %.17g, but %s needs 0 or at least 2^-500 (set it to 0)", x,
+                       kith_metric_name(metric));
 }
 
 /* An 8-bit number is always finite; only its sign can be wrong. */

@@ -141,6 +141,5 @@ kith_status kin_shard_disk_wait(kin_shard_disk *disk)
         disk->started = false;
     }
     run->seconds_wait += kin_clock_since(start);
-    return disk->status == KITH_OK ? KITH_OK
-                                   : kin_fail(run->ctx, disk->status, "%s", run->disk->detail);
+    return disk->status == KITH_OK ? KITH_OK : kin_fail_like(run->ctx, disk->status, run->disk);
 }

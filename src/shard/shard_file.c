@@ -86,10 +86,9 @@ static kith_status facts_of(kith_ctx *ctx, const kin_shard_folder *folder, kin_s
     memcpy(facts, data, sizeof *facts);
     if (!is_ours(folder, name, facts, kin_container_get_header(file))) {
         kin_shard_name_print(name, text);
-        return kin_fail(ctx, KITH_E_FORMAT,
-                        "%s/%s: is of another job or another shard (to begin anew add --restart, "
-                        "or give another folder)",
-                        folder->path, text);
+        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file_in(folder->path, text),
+                           "is of another job or another shard (to begin anew add --restart, "
+                           "or give another folder)");
     }
     return KITH_OK;
 }
@@ -141,10 +140,10 @@ static kith_status view_ids(kith_ctx *ctx, const kin_shard_folder *folder, kin_s
     }
     if ((int64_t)most >= rows) {
         kin_shard_name_print(name, text);
-        return kin_fail(ctx, KITH_E_FORMAT,
-                        "%s/%s: its section '%s' names rows that there are not "
-                        "(to begin anew add --restart, or give another folder)",
-                        folder->path, text, tag);
+        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file_in(folder->path, text),
+                           "its section '%s' names rows that there are not "
+                           "(to begin anew add --restart, or give another folder)",
+                           tag);
     }
     return KITH_OK;
 }
@@ -255,10 +254,9 @@ kith_status kin_shard_view_open(kith_ctx *ctx, const kin_shard_folder *folder, i
     KIN_TRY(view_lists(ctx, folder, name, view));
     if (view->shared != shared) {
         kin_shard_name_print(name, text);
-        return kin_fail(ctx, KITH_E_FORMAT,
-                        "%s/%s: has keys of other rows than it should (to begin anew add "
-                        "--restart, or give another folder)",
-                        folder->path, text);
+        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file_in(folder->path, text),
+                           "has keys of other rows than it should (to begin anew add "
+                           "--restart, or give another folder)");
     }
     view->row = kin_shard_file_rows(folder, shard);
     kin_shard_view_rewind(view);

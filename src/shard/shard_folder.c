@@ -27,8 +27,8 @@ static const char groups_line[] = "\nown 0\n";
 
 static kith_status fail_io(const kin_shard_folder *folder, const char *what, const char *advice)
 {
-    return kin_fail(folder->ctx, KITH_E_IO, "%s: %s: %s (%s)", folder->path, what, strerror(errno),
-                    advice);
+    return kin_fail_at(folder->ctx, KITH_E_IO, kin_at_file(folder->path), "%s: %s (%s)", what,
+                       strerror(errno), advice);
 }
 
 static kith_status open_path(kin_shard_folder *folder)
@@ -47,9 +47,8 @@ static kith_status lock(kin_shard_folder *folder)
     KIN_TRY(open_path(folder));
     /* File systems without locks do without. */
     if (flock(folder->file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-        return kin_fail(folder->ctx, KITH_E_IO,
-                        "%s: another process is at work in it (wait for that, or stop it)",
-                        folder->path);
+        return kin_fail_at(folder->ctx, KITH_E_IO, kin_at_file(folder->path),
+                           "another process is at work in it (wait for that, or stop it)");
     }
     return KITH_OK;
 }
@@ -182,7 +181,7 @@ static kith_status take_file(kin_shard_folder *folder, kin_shard_name name, void
     kin_shard_facts facts;
     const kith_status status = kin_shard_file_facts(folder->ctx, folder, name, &facts);
     if (status == KITH_E_FORMAT) {
-        tell_lost(folder, name.shard, folder->ctx->detail);
+        tell_lost(folder, name.shard, folder->ctx->failure.detail);
         kin_forgive(folder->ctx);
         remove_file(folder, name);
         return KITH_OK;
@@ -294,13 +293,13 @@ static kith_status judge(kin_shard_folder *folder, bool *same)
     kin_map_close(&map);
     *same = kind == KIN_JOURNAL_SAME;
     if (kind == KIN_JOURNAL_FOREIGN) {
-        return kin_fail(folder->ctx, KITH_E_FORMAT, "%s: is no journal of kith, or damaged (%s)",
-                        folder->journal.path, remedy);
+        return kin_fail_at(folder->ctx, KITH_E_FORMAT, kin_at_file(folder->journal.path),
+                           "is no journal of kith, or damaged (%s)", remedy);
     }
     return *same ? KITH_OK
-                 : kin_fail(folder->ctx, KITH_E_ARGUMENT,
-                            "%s: the folder is of another job, it says '%s', this one '%s' (%s)",
-                            folder->path, theirs, ours, remedy);
+                 : kin_fail_at(folder->ctx, KITH_E_ARGUMENT, kin_at_file(folder->path),
+                               "the folder is of another job, it says '%s', this one '%s' (%s)",
+                               theirs, ours, remedy);
 }
 
 kith_status kin_shard_folder_begin(kin_shard_folder *folder, const kin_shard_shape *shape,
@@ -322,10 +321,9 @@ kith_status kin_shard_folder_begin(kin_shard_folder *folder, const kin_shard_sha
     }
     if (folder->entered) {
         return same ? KITH_OK
-                    : kin_fail(folder->ctx, KITH_E_IO,
-                               "%s: has no job, but worker 0 has begun one (give a folder on a "
-                               "file system that all machines share)",
-                               folder->path);
+                    : kin_fail_at(folder->ctx, KITH_E_IO, kin_at_file(folder->path),
+                                  "has no job, but worker 0 has begun one (give a folder on a file "
+                                  "system that all machines share)");
     }
     if (same) {
         return scan(folder);
@@ -416,10 +414,9 @@ kith_status kin_shard_lose(kin_shard_folder *folder, int32_t shard, const char *
     folder->losses[shard] += 1;
     return folder->losses[shard] < MOST_LOSSES
                ? KITH_OK
-               : kin_fail(folder->ctx, KITH_E_IO,
-                          "%s/%s: was damaged again after it had been written anew (check the disk "
-                          "and the memory of this machine, or give a folder on another disk)",
-                          folder->path, text);
+               : kin_fail_at(folder->ctx, KITH_E_IO, kin_at_file_in(folder->path, text),
+                             "was damaged again after it had been written anew (check the disk "
+                             "and the memory of this machine, or give a folder on another disk)");
 }
 
 void kin_shard_settle(kin_shard_folder *folder, int32_t shard)

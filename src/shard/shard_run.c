@@ -110,10 +110,10 @@ static kith_status need(kin_shard_run *run, kin_shard_step step, int32_t shard, 
     if (status == KITH_E_FORMAT) {
         run->cursor = 0;
         *lost = true;
-        return kin_shard_lose(run->folder, shard, run->disk->detail);
+        return kin_shard_lose(run->folder, shard, run->disk->failure.detail);
     }
     if (status != KITH_OK) {
-        return kin_fail(run->ctx, status, "%s", run->disk->detail);
+        return kin_fail_like(run->ctx, status, run->disk);
     }
     slot->shard = shard;
     return KITH_OK;

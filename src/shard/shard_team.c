@@ -60,20 +60,25 @@ kith_status kin_shard_least(kith_ctx *ctx, const kith_shard_team *team, int64_t 
     return status;
 }
 
-/* The text of worker `first`, whose failure becomes everyone's. */
+/* What worker `first` failed for becomes everyone's. */
 static kith_status fail_together(kith_ctx *ctx, const kith_shard_team *team, int32_t first,
                                  kith_status status)
 {
-    unsigned char text[KIN_DETAIL_BYTES] = {0};
+    kin_failure said;
+    memset(&said, 0, sizeof said);
     if (team->worker == first) {
-        memcpy(text, ctx->detail, sizeof text);
+        said = ctx->failure;
     }
-    KIN_TRY(combine(ctx, team, text, sizeof text));
-    text[sizeof text - 1] = '\0';
+    KIN_TRY(combine(ctx, team, &said, sizeof said));
+    const kin_place place = {.argument = said.argument,
+                             .member = said.member,
+                             .file = said.file,
+                             .row = said.row,
+                             .column = said.column};
     kin_forgive(ctx);
     return team->workers == 1
-               ? kin_fail(ctx, status, "%s", (const char *)text)
-               : kin_fail(ctx, status, "%s [worker %d]", (const char *)text, (int)first);
+               ? kin_fail_at(ctx, status, place, "%s", said.reason)
+               : kin_fail_at(ctx, status, place, "%s [worker %d]", said.reason, (int)first);
 }
 
 kith_status kin_shard_agree(kith_ctx *ctx, const kith_shard_team *team, kith_status status)
@@ -144,10 +149,10 @@ static kith_status write_sign(const kin_shard_folder *folder, uint64_t *sign)
     const int file = openat(folder->file, sign_name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     const bool wrote = file >= 0 && kin_file_write(file, sign, sizeof *sign, 0) == 0;
     const bool closed = file >= 0 && close(file) == 0;
-    return wrote && closed ? KITH_OK
-                           : kin_fail(folder->ctx, KITH_E_IO,
-                                      "%s/%s: cannot be written (check who may write there)",
-                                      folder->path, sign_name);
+    return wrote && closed
+               ? KITH_OK
+               : kin_fail_at(folder->ctx, KITH_E_IO, kin_at_file_in(folder->path, sign_name),
+                             "cannot be written (check who may write there)");
 }
 
 static kith_status check_sign(const kin_shard_folder *folder, const uint64_t said[2])
@@ -161,17 +166,15 @@ static kith_status check_sign(const kin_shard_folder *folder, const uint64_t sai
         (void)close(file);
     }
     if (!got || sign != said[0]) {
-        return kin_fail(folder->ctx, KITH_E_IO,
-                        "%s: is another folder than that of worker 0 (give one on a file system "
-                        "that all machines share)",
-                        folder->path);
+        return kin_fail_at(folder->ctx, KITH_E_IO, kin_at_file(folder->path),
+                           "is another folder than that of worker 0 (give one on a file system "
+                           "that all machines share)");
     }
     return said[1] == folder->job
                ? KITH_OK
-               : kin_fail(folder->ctx, KITH_E_ARGUMENT,
-                          "%s: worker 0 has other points or other parameters (give all workers the "
-                          "same)",
-                          folder->path);
+               : kin_fail_at(
+                     folder->ctx, KITH_E_ARGUMENT, kin_at_file(folder->path),
+                     "worker 0 has other points or other parameters (give all workers the same)");
 }
 
 /* Versions and meetings, as worker 0 knows them. */

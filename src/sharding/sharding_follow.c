@@ -110,7 +110,7 @@ static kith_status wait(const following *f, beside *b, const kith_ctx *theirs, d
     }
     b->started = false;
     *seconds += kin_clock_since(begin);
-    return b->status == KITH_OK ? KITH_OK : kin_fail(f->job->ctx, b->status, "%s", theirs->detail);
+    return b->status == KITH_OK ? KITH_OK : kin_fail_like(f->job->ctx, b->status, theirs);
 }
 
 static kith_status wait_for_rows(following *f)

@@ -272,9 +272,9 @@ static kith_status check_report(kith_ctx *ctx, const kith_shard_report *report)
 {
     return report == NULL || report->struct_size >= sizeof *report
                ? KITH_OK
-               : kin_fail(ctx, KITH_E_ARGUMENT,
-                          "report.struct_size is %lu, must be sizeof(kith_shard_report)",
-                          (unsigned long)report->struct_size);
+               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member("report", "struct_size"),
+                             "is %lu, must be sizeof(kith_shard_report)",
+                             (unsigned long)report->struct_size);
 }
 
 static void fill_report(const sharded *s, double seconds, kith_shard_report *report)
@@ -365,8 +365,8 @@ static kith_status run(kith_ctx *ctx, const kith_matrix *points, const kith_shar
     const int64_t start = kin_clock_ns();
     KIN_TRY(check_report(ctx, report));
     if (folder == NULL || path == NULL) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "%s is NULL (give a path)",
-                        folder == NULL ? "folder" : "path");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at(folder == NULL ? "folder" : "path"),
+                           "is NULL (give a path)");
     }
     kith_status status = kin_sharding_check(ctx, points, params, &s.job);
     KIN_TRY(kin_shard_agree(ctx, s.job.params.team, status));

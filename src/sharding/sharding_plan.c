@@ -33,29 +33,29 @@ static kith_status take_params(kith_ctx *ctx, const kith_shard_params *given,
 {
     *known = kith_shard_params_default();
     if (given == NULL || given->struct_size < offsetof(kith_shard_params, format)) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "params is NULL or was not made by kith_shard_params_default()");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("params"),
+                           "is NULL or was not made by kith_shard_params_default()");
     }
     memcpy(known, given, given->struct_size < sizeof *known ? given->struct_size : sizeof *known);
     if ((known->exact == NULL) == (known->descent == NULL)) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "params.exact and params.descent are both %s (set one of them)",
-                        known->exact == NULL ? "NULL" : "set");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("params"),
+                           "has exact and descent both %s (set one of them)",
+                           known->exact == NULL ? "NULL" : "set");
     }
     if (known->format == KITH_FORMAT_CSR) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "format is csr, which is written at once, and this result comes in pieces "
-                        "(take npz, kith, knn, ibin or ivecs)");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("format"),
+                           "is csr, which is written at once, and this result comes in pieces "
+                           "(take npz, kith, knn, ibin or ivecs)");
     }
     if (known->parts < KITH_PARTS_AUTO || known->parts > KITH_PARTS_MAX) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "parts is %" PRId32 ", must be 0 to %d, or KITH_PARTS_AUTO", known->parts,
-                        KITH_PARTS_MAX);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("parts"),
+                           "is %" PRId32 ", must be 0 to %d, or KITH_PARTS_AUTO", known->parts,
+                           KITH_PARTS_MAX);
     }
     if (known->parts != 0 && known->format != KITH_FORMAT_AUTO &&
         known->format != KITH_FORMAT_KITH) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "parts is set, and only .kith is written in parts (take that format)");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("parts"),
+                           "is set, and only .kith is written in parts (take that format)");
     }
     return KITH_OK;
 }
@@ -69,9 +69,9 @@ static kith_status check_team(kith_ctx *ctx, kith_shard_params *known)
     if (team->struct_size < sizeof *team || team->combine == NULL || team->workers < 1 ||
         team->worker < 0 || team->worker >= team->workers) {
         known->team = NULL; /* there is nobody to be told */
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "params.team: struct_size, combine, worker or workers is wrong (worker is "
-                        "0 to workers - 1)");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("team"),
+                           "has a wrong struct_size, combine, worker or workers (worker is "
+                           "0 to workers - 1)");
     }
     return KITH_OK;
 }
@@ -89,9 +89,9 @@ static kith_status check_exact(kin_sharding *job, const kith_matrix *points)
     KIN_TRY(kin_api_check_graph(job->ctx, points, &job->exact, &out, &graph));
     if (job->exact.radius != 0.0 || job->exact.exclude != NULL ||
         job->exact.pipeline != KITH_PIPELINE_FUSED || job->exact.tree_height != 0) {
-        return kin_fail(job->ctx, KITH_E_ARGUMENT,
-                        "radius, exclude, pipeline or tree_height is set, and graphs from shards "
-                        "have none (leave it out)");
+        return kin_fail_at(job->ctx, KITH_E_ARGUMENT, kin_at("exact"),
+                           "has a radius, exclude, pipeline or tree_height, and graphs from shards "
+                           "have none (leave it out)");
     }
     job->points = graph.points;
     job->metric = graph.request.distance.metric;
@@ -114,8 +114,8 @@ static kith_status check_descent(kin_sharding *job, const kith_matrix *points)
            given->struct_size < sizeof job->descent ? given->struct_size : sizeof job->descent);
     job->descent.struct_size = (uint32_t)sizeof job->descent;
     if (job->descent.init != NULL || job->descent.start == KITH_START_GRAPH) {
-        return kin_fail(job->ctx, KITH_E_ARGUMENT,
-                        "init is set, and shards begin without a graph (leave it out)");
+        return kin_fail_at(job->ctx, KITH_E_ARGUMENT, kin_at("init"),
+                           "is set, and shards begin without a graph (leave it out)");
     }
     job->descends = true;
     job->points = graph.points;
@@ -136,13 +136,13 @@ kith_status kin_sharding_check(kith_ctx *ctx, const kith_matrix *points,
     KIN_TRY(job->params.descent == NULL ? check_exact(job, points) : check_descent(job, points));
     const int64_t most = kin_min_i64(KIN_SHARD_MOST, job->points.rows);
     if (job->params.shards < 0 || job->params.shards > most) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "shards is %d, must be 1 to %" PRId64 " (or 0)",
-                        (int)job->params.shards, most);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("shards"),
+                           "is %d, must be 1 to %" PRId64 " (or 0)", (int)job->params.shards, most);
     }
     if (job->metric == KITH_CUSTOM) {
-        return kin_fail(ctx, KITH_E_UNSUPPORTED,
-                        "the metric is the caller's own, and a folder cannot tell one from another "
-                        "(use a metric that has a name)");
+        return kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("metric"),
+                           "is the caller's own, and a folder cannot tell one from another "
+                           "(use a metric that has a name)");
     }
     return KITH_OK;
 }
@@ -433,8 +433,8 @@ static kith_status plan_shards(kith_ctx *ctx, const kith_matrix *points,
     kin_sharding_need need;
     kith_matrix shape = {0};
     if (plan == NULL || plan->struct_size < sizeof *plan) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "plan is NULL or its struct_size is not set (to sizeof(kith_shard_plan))");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("plan"),
+                           "is NULL or its struct_size is not set (to sizeof(kith_shard_plan))");
     }
     if (points != NULL) {
         shape = *points;

@@ -26,7 +26,7 @@ static void *open_beside(void *arg)
 /* To the job's caller. */
 static kith_status explain(const kin_sharding_result *r, kith_status status)
 {
-    return status == KITH_OK ? KITH_OK : kin_fail(r->job->ctx, status, "%s", r->ctx->detail);
+    return status == KITH_OK ? KITH_OK : kin_fail_like(r->job->ctx, status, r->ctx);
 }
 
 /* Once after the start; at other times KITH_OK. */

@@ -196,8 +196,7 @@ static kith_status wait_for_put(uniting *u)
         (void)pthread_join(u->thread, NULL);
         u->started = false;
     }
-    return u->status == KITH_OK ? KITH_OK
-                                : kin_fail(u->job->ctx, u->status, "%s", u->beside->detail);
+    return u->status == KITH_OK ? KITH_OK : kin_fail_like(u->job->ctx, u->status, u->beside);
 }
 
 static kith_status put_all(uniting *u)
@@ -263,9 +262,9 @@ static kith_status open_views(uniting *u, bool *lost)
         }
         if (status == KITH_E_FORMAT) {
             *lost = true;
-            KIN_TRY(kin_shard_lose(job->folder, i, u->beside->detail));
+            KIN_TRY(kin_shard_lose(job->folder, i, u->beside->failure.detail));
         } else if (status != KITH_OK) {
-            return kin_fail(job->ctx, status, "%s", u->beside->detail);
+            return kin_fail_like(job->ctx, status, u->beside);
         }
     }
     return KITH_OK;

@@ -111,7 +111,7 @@ class Inputs(CliCase):
     def test_isa(self):
         """an instruction set that does not exist"""
         self.points()
-        self.fails(1, "graph", "points.u8bin", "-k", "3", says=["kith: KITH_ISA: 'sse9'"],
+        self.fails(1, "graph", "points.u8bin", "-k", "3", says=["kith: KITH_ISA is 'sse9'"],
                    environment={"KITH_ISA": "sse9"})
 
 

@@ -223,8 +223,8 @@ static void no_context(void **state)
         const char *isa;
         int32_t threads;
         const char *says;
-    } refused[] = {{"avx1024", 0, "'avx1024' is no instruction set"},
-                   {NULL, -1, "threads is negative, must be 1 or more"}};
+    } refused[] = {{"avx1024", 0, "isa is 'avx1024', which is no instruction set"},
+                   {NULL, -1, "threads is -1, must be 1 or more"}};
     for (int i = 0; i < 2; i++) {
         kith_ctx_params params = kith_ctx_params_default();
         params.isa = refused[i].isa;

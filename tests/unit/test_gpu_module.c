@@ -200,7 +200,7 @@ static void names(void)
     const char *detail = NULL;
     kith_report report;
     EXPECT(graph_on("cud", &detail, &report) == KITH_E_UNSUPPORTED);
-    EXPECT(strstr(detail, "'cud' is no device") != NULL);
+    EXPECT(strstr(detail, "device is 'cud', which is no device") != NULL);
     EXPECT(graph_on("cuda:x", &detail, &report) == KITH_E_UNSUPPORTED);
     EXPECT(graph_on("cuda:1", &detail, &report) == KITH_E_ARGUMENT);
     EXPECT(strstr(detail, "there is no cuda:1") != NULL);

@@ -295,7 +295,7 @@ static void refusals(void **state)
     params.sample = 0;
     params.metric = KITH_CUSTOM;
     params.custom = not_a_number;
-    test_graph_refused(ctx, &points.matrix, &params, KITH_E_DATA, "is NaN");
+    test_graph_refused(ctx, &points.matrix, &params, KITH_E_DATA, "custom gave NaN for query");
     test_rows_free(&points);
     kith_ctx_free(ctx);
     printf("wrong numbers, a method without a matrix, hybrid without a GPU, NaN: refused\n");

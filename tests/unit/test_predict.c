@@ -352,15 +352,16 @@ static void wrong_neighbours(void **state)
         mistake negative = all_well(mode);
         negative.distances[1] = -1e-9;
         tells(&negative, weighs ? KITH_E_DATA : KITH_OK,
-              weighs ? "of neighbors[0, 1] is -1e-09" : "");
+              weighs ? "neighbors[0, 1] has the distance -1e-09" : "");
         negative.distances[1] = NAN;
         tells(&negative, weighs ? KITH_E_DATA : KITH_OK, weighs ? "nan" : "");
         mistake far = all_well(mode);
         far.distances[2] = far.distances[3] = INFINITY;
-        tells(&far, weighs ? KITH_E_DATA : KITH_OK, weighs ? "row 1 of neighbors has nobody" : "");
+        tells(&far, weighs ? KITH_E_DATA : KITH_OK,
+              weighs ? "neighbors[1] has no neighbour at" : "");
         mistake empty = all_well(mode);
         empty.ids[0] = empty.ids[1] = KITH_ID_NONE;
-        tells(&empty, KITH_E_DATA, "row 0 of neighbors has nobody");
+        tells(&empty, KITH_E_DATA, "neighbors[0] has no neighbour at");
         mistake shape = all_well(mode);
         shape.neighbors.k = 0;
         tells(&shape, KITH_E_ARGUMENT, "neighbors is 2 x 0");

@@ -134,7 +134,7 @@ static void *beside(const void *address, size_t bytes)
     X("lk", c->params.k = COLS + 1, "k is 13, must be at most 12 (a row has no more")          \
     X("lk", c->params.k = INT64_MAX, "k is 9223372036854775807, must be at most 12")           \
     X("l", c->given_out = NULL, "out is NULL (give room")                                      \
-    X("l", (c->out.values = NULL, c->out.ids = NULL), "out.values and out.ids are NULL")       \
+    X("l", (c->out.values = NULL, c->out.ids = NULL), "out has neither values nor ids")        \
     X("l", c->out.values = beside(out_values, 1), "out.values is at")                          \
     X("l", c->out.ids = beside(out_ids, 2), "out.ids is at")                                   \
     X("k", c->kth_out = NULL, "out is NULL (give room")                                        \

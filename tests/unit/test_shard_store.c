@@ -95,7 +95,7 @@ static void what_a_group_leaves(void **state)
         kin_shard_view_close(&view);
         assert_int_equal(kin_shard_view_open(folder->ctx, &work, 0, shared + 1, &view),
                          KITH_E_FORMAT);
-        print_message("  %s\n", folder->ctx->detail);
+        print_message("  %s\n", folder->ctx->failure.detail);
         kin_shard_view_close(&view);
         kin_shard_folder_empty(&work);
         kin_shard_folder_close(&work);
@@ -134,9 +134,10 @@ static void a_disk_that_spoils(void **state)
         assert_int_equal(kin_shard_lose(&work, 0, "damaged"), i == 0 ? KITH_OK : KITH_E_IO);
         assert_false(kin_shard_is_done(&work, (kin_shard_step){0, 0}));
     }
-    print_message("  %s\n", folder->ctx->detail);
-    assert_non_null(strstr(folder->ctx->detail, "shard-00000.000000.kith: was damaged again"));
-    assert_non_null(strstr(folder->ctx->detail, "another disk"));
+    print_message("  %s\n", folder->ctx->failure.detail);
+    assert_non_null(
+        strstr(folder->ctx->failure.detail, "shard-00000.000000.kith: was damaged again"));
+    assert_non_null(strstr(folder->ctx->failure.detail, "another disk"));
     kin_shard_folder_empty(&work);
     kin_shard_folder_close(&work);
     free(read);

@@ -229,7 +229,7 @@ static void wrong_pieces(void **state)
     part = rows_from(0, 5);
     ids[3] = CORPUS;
     test_failed(folder, kith_result_stream_put(ctx, stream, &part), KITH_E_ARGUMENT, NULL,
-                "ids[3] is 1000, must be below the 1000 rows");
+                "neighbors.ids[0, 3] is 1000, must be below the 1000 rows");
     part.distances = NULL;
     test_failed(folder, kith_result_stream_put(ctx, stream, &part), KITH_E_ARGUMENT, NULL,
                 "neighbors.distances is NULL");

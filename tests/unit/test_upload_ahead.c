@@ -224,7 +224,7 @@ static void failing_copies(void **state)
         test_fake.failing_copy = at;
         void *block = NULL;
         kin_gpu_ahead_begin(b.ctx, b.gpu, &rows);
-        assert_int_equal(b.ctx->failed, KITH_OK); /* nobody was told so far */
+        assert_int_equal(b.ctx->failure.status, KITH_OK); /* nobody was told so far */
         assert_int_equal(kin_gpu_ahead_take(b.ctx, b.gpu, &rows, &block),
                          at <= 147 ? KITH_E_DEVICE : KITH_OK);
         assert_true(at > 147 || strstr(kith_ctx_detail(b.ctx), "broken on purpose") != NULL);
@@ -235,7 +235,7 @@ static void failing_copies(void **state)
         kin_forgive(b.ctx);
         kin_gpu_ahead_begin(b.ctx, b.gpu, &rows);
         assert_true(kin_gpu_ahead_end(b.gpu));
-        assert_int_equal(b.ctx->failed, KITH_OK);
+        assert_int_equal(b.ctx->failure.status, KITH_OK);
         bench_close(&b);
     }
     rows_free(&rows);
@@ -257,7 +257,7 @@ static void no_means(void **state)
         b.gpu->budget = lack == 3 ? 60000 : lack == 4 ? 64000 : BUDGET; /* 65,536 are taken */
         b.gpu->ahead_off = lack == 5;
         kin_gpu_ahead_begin(b.ctx, b.gpu, &rows);
-        assert_int_equal(b.ctx->failed, KITH_OK);
+        assert_int_equal(b.ctx->failure.status, KITH_OK);
         assert_int_equal(kin_gpu_ahead_take(b.ctx, b.gpu, &rows, &block), KITH_OK);
         assert_null(block);
         assert_int_equal(b.gpu->held, 0);

@@ -320,7 +320,7 @@ static void mistakes_of_making_are_named(void **state)
     not_made(&s, s.ctx, &params, KITH_E_ARGUMENT, "the function for it is NULL");
     params = s.params;
     params.queries = (kith_dtype)77;
-    not_made(&s, s.ctx, &params, KITH_E_ARGUMENT, "params.queries is 77, must be a kith_dtype");
+    not_made(&s, s.ctx, &params, KITH_E_ARGUMENT, "queries is 77, must be a kith_dtype");
     s.graph.rows -= 1;
     not_made(&s, s.ctx, &s.params, KITH_E_ARGUMENT, "rows and there are");
     s.graph.rows += 1;
@@ -345,10 +345,10 @@ static void mistakes_of_searching_are_named(void **state)
     not_found(&s, NULL, &params, "walks is NULL");
     not_found(&s, s.walks, NULL, "kith_graph_search_params_default()");
     params.metric = KITH_COSINE;
-    not_found(&s, s.walks, &params, "params.metric is cosine and the walks were prepared for");
+    not_found(&s, s.walks, &params, "metric is cosine and the walks were prepared for");
     params.metric = KITH_EUCLIDEAN;
     params.custom = test_descent_manhattan;
-    not_found(&s, s.walks, &params, "params.custom is not the function");
+    not_found(&s, s.walks, &params, "custom is not the function");
     params.custom = NULL;
     params.width = K - 1;
     not_found(&s, s.walks, &params, "width is 9, must be at least k, 10");
