@@ -31,11 +31,11 @@ REASON = re.compile(r"\b(short|long)\s+because\b")
 
 # name: (limit, goal)
 LIMITS = {
-    "code_lines_src": (71300, 58000),
-    "files_src": (580, 350),
+    "code_lines_src": (71750, 58000),
+    "files_src": (586, 350),
     "files_below_40_lines": (130, 40),
     "files_of_odd_length": (200, 40),
-    "headers_src": (234, 130),
+    "headers_src": (238, 130),
     "circles_src": (5, 0),
     "circles_cli": (0, 0),
     "circles_python": (0, 0),

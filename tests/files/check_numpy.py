@@ -62,7 +62,7 @@ def call(function, *arguments):
 
 def read_points(path):
     points = ctypes.c_void_p()
-    call("kith_points_open", path.encode(), ctypes.byref(points))
+    call("kith_points_open", path.encode(), None, ctypes.byref(points))
     m = kith.kith_points_matrix(points).contents
     dtype = np.dtype(DTYPES[m.dtype])
     raw = ctypes.string_at(m.data, (m.rows - 1) * m.stride_bytes + m.cols * dtype.itemsize)

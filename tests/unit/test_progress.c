@@ -285,14 +285,14 @@ static void file_calls(test_folder *folder, const input *in)
         kith_points *opened = NULL;
         const char *path = test_path(folder, points[i]);
         HEARS(kith_points_save(ctx, path, &wide.matrix));
-        MAY_HEAR(kith_points_open(ctx, path, &opened));
+        MAY_HEAR(kith_points_open(ctx, path, NULL, &opened));
         kith_points_free(opened);
     }
     for (int i = 0; i < 5; i++) {
         kith_result *opened = NULL;
         const char *path = test_path(folder, results[i]);
         HEARS(kith_result_save(ctx, path, KITH_FORMAT_AUTO, &long_graph, &meta));
-        MAY_HEAR(kith_result_open(ctx, path, &opened));
+        MAY_HEAR(kith_result_open(ctx, path, NULL, &opened));
         kith_result_free(opened);
     }
     const char *csr = test_path(folder, "csr.npz");
