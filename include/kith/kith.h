@@ -557,9 +557,10 @@ KITH_API kith_format kith_format_parse(const char *name);
 
 /* neighbors: ids, and distances where the format holds them; ivecs and ibin hold ids alone. Ranges
  * are written as .npz (csr), .kith, .csv or .tsv; text also goes to pipes and, "-", to standard
- * output. meta: .npz, csr and .kith hold it, ivecs, ibin, knn and text cannot, and what is opened from them is unknown. KITH_E_ARGUMENT where it is certified of unknown
- * points, or of another number of rows than corpus_rows. neighbors.meta is not read. Equal answers
- * are equal files: no date, host or backend is stored. */
+ * output. meta: .npz, csr and .kith hold it, ivecs, ibin, knn and text cannot, and what is opened
+ * from them is unknown. KITH_E_ARGUMENT where it is certified of unknown points, or of another
+ * number of rows than corpus_rows. neighbors.meta is not read. Equal answers are equal files: no
+ * date, host or backend is stored. */
 KITH_API kith_status kith_result_save(kith_ctx *ctx, const char *path, kith_format format,
                                       const kith_neighbors *neighbors,
                                       const kith_result_meta *meta);
@@ -644,8 +645,8 @@ typedef struct kith_file_info {
     int32_t part;      /* this file is one of them, counted from 1; 0: it names them all */
     int64_t first_row; /* of a part: the row of the graph that its first one is */
     kith_fingerprint points; /* of a graph or result: what its ids are rows of; rows 0: not known */
-    int32_t header;    /* of text, 1: its first line names the columns */
-    int32_t delimiter; /* of text: see kith_points_source */
+    int32_t header;          /* of text, 1: its first line names the columns */
+    int32_t delimiter;       /* of text: see kith_points_source */
 } kith_file_info;
 struct kith_points_params; /* kith_points.h */
 /* What a file holds, from its header and size alone (of text, its lines); params as for

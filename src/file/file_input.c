@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { FIRST_BYTES = 1 << 16, WAIT_MS = 100 };
+enum { FIRST_BYTES = 1 << 16, WAIT_MS = 100, WRITER_TURNS = 20 };
 
 bool kin_input_is_standard(const char *path)
 {
@@ -34,6 +34,7 @@ typedef struct pipe_bytes {
     unsigned char *data;
     uint64_t used;
     uint64_t room;
+    int turns; /* that were waited for somebody to write */
 } pipe_bytes;
 
 static kith_status make_room(kith_ctx *ctx, pipe_bytes *pipe)
@@ -53,18 +54,27 @@ static kith_status make_room(kith_ctx *ctx, pipe_bytes *pipe)
     return KITH_OK;
 }
 
-/* Waits for bytes in short turns, so that a job is cancelled also while nothing comes. */
+/* Waits for bytes in short turns, so that a job is cancelled also while nothing comes. A pipe with
+ * a name may be there before who writes to it, but not for long: else it would hold us for ever. */
 static kith_status read_some(kith_ctx *ctx, const char *path, int file, pipe_bytes *pipe, bool *end)
 {
     struct pollfd waited = {.fd = file, .events = POLLIN};
+    const bool standard = kin_input_is_standard(path);
     uint64_t got = 0;
     int error = EAGAIN;
     KIN_TRY(make_room(ctx, pipe));
     while (error == EAGAIN) {
         KIN_TRY(kin_progress(ctx, "read", 0.0, 1.0));
-        if (poll(&waited, 1, WAIT_MS) > 0) {
-            error =
-                kin_file_read_some(file, pipe->data + pipe->used, pipe->room - pipe->used, &got);
+        if (standard && poll(&waited, 1, WAIT_MS) <= 0) {
+            continue;
+        }
+        error = kin_file_read_some(file, pipe->data + pipe->used, pipe->room - pipe->used, &got);
+        const bool nobody = error == 0 && got == 0 && pipe->used == 0 && !standard;
+        if (error == EAGAIN) {
+            (void)poll(&waited, 1, WAIT_MS);
+        } else if (nobody && pipe->turns++ < WRITER_TURNS) {
+            (void)poll(NULL, 0, WAIT_MS);
+            error = EAGAIN;
         }
     }
     pipe->used += got;
