@@ -292,7 +292,7 @@ static void file_calls(test_folder *folder, const input *in)
         kith_result *opened = NULL;
         const char *path = test_path(folder, results[i]);
         HEARS(kith_result_save(ctx, path, KITH_FORMAT_AUTO, &long_graph, &meta));
-        MAY_HEAR(kith_result_open(ctx, path, NULL, &opened));
+        MAY_HEAR(kith_result_open(ctx, path, &opened));
         kith_result_free(opened);
     }
     const char *csr = test_path(folder, "csr.npz");
