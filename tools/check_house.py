@@ -31,7 +31,7 @@ REASON = re.compile(r"\b(short|long)\s+because\b")
 
 # name: (limit, goal)
 LIMITS = {
-    "code_lines_src": (72100, 58000),
+    "code_lines_src": (72400, 58000),
     "files_src": (586, 350),
     "files_below_40_lines": (130, 40),
     "files_of_odd_length": (200, 40),
@@ -41,7 +41,7 @@ LIMITS = {
     "circles_python": (0, 0),
     "call_circles_src": (6, 0),
     "functions_with_more_than_6_parameters": (105, 20),
-    "public_functions": (98, 75),
+    "public_functions": (100, 75),
     "public_functions_with_more_than_6_parameters": (7, 0),
     "functions_used_by_one_file_percent": (57, 25),
     "functions_used_by_no_file": (12, 0),

@@ -43,7 +43,7 @@ static inline kith_points_params kith_points_params_default(void)
 {
     kith_points_params params;
     memset(&params, 0, sizeof params);
-    params.struct_size = (uint32_t)sizeof params;
+    params.struct_size = sizeof params;
     return params;
 }
 

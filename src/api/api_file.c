@@ -42,32 +42,31 @@ static kith_status take_points_params(kith_ctx *ctx, const kith_points_params *g
         return KITH_OK;
     }
     if (given->struct_size < sizeof given->struct_size || given->struct_size > sizeof *params) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "params.struct_size is %" PRIu32 ", must be at most %zu (make params with "
-                        "kith_points_params_default())",
-                        given->struct_size, sizeof *params);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member("params", "struct_size"),
+                           "is %" PRIu32
+                           ", must be at most %zu (make params with kith_points_params_default())",
+                           given->struct_size, sizeof *params);
     }
     memcpy(params, given, given->struct_size);
     params->struct_size = (uint32_t)sizeof *params;
     if (params->use < KITH_USE_POINTS || params->use > KITH_USE_COLUMN ||
         params->header < KITH_HEADER_AUTO || params->header > KITH_HEADER_NO) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "params.use is %d and params.header %d, must be a kith_points_use and a "
-                        "kith_header",
-                        (int)params->use, (int)params->header);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("use"),
+                           "is %d and header %d, must be a kith_points_use and a kith_header",
+                           (int)params->use, (int)params->header);
     }
     if (params->delimiter < 0 || params->delimiter > '~' ||
         (params->delimiter != 0 && strchr(",;\t ", params->delimiter) == NULL)) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "params.delimiter is %" PRId32 ", must be 0 or one of , ; tab and blank",
-                        params->delimiter);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("delimiter"),
+                           "is %" PRId32 ", must be 0 or one of , ; tab and blank",
+                           params->delimiter);
     }
     if (params->rows < 0) {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "params.rows is %" PRId64 ", must be at least 0",
-                        params->rows);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("rows"),
+                           "is %" PRId64 ", must be at least 0", params->rows);
     }
     if (params->columns != NULL && params->columns[0] == '\0') {
-        return kin_fail(ctx, KITH_E_ARGUMENT, "params.columns is empty (NULL takes all)");
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("columns"), "is empty (NULL takes all)");
     }
     return KITH_OK;
 }

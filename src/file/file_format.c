@@ -157,8 +157,7 @@ kith_status kin_format_sniff(kith_ctx *ctx, const char *path, const unsigned cha
     const size_t looked = bytes < 256 ? (size_t)bytes : 256;
     return memchr(data, 0, looked) == NULL
                ? KITH_OK
-               : kin_fail(ctx, KITH_E_FORMAT,
-                          "%s: brings neither text nor .npy, and other formats are mapped (give a "
-                          "file)",
-                          path);
+               : kin_fail_at(
+                     ctx, KITH_E_FORMAT, kin_at_file(path),
+                     "brings neither text nor .npy, and other formats are mapped (give a file)");
 }

@@ -40,7 +40,8 @@ bool kin_gzip_begins(const unsigned char *data, uint64_t bytes)
 
 static kith_status fail_damaged(const unpacking *u)
 {
-    return kin_fail(u->ctx, KITH_E_FORMAT, "%s: is no .gz, or damaged (make it again)", u->path);
+    return kin_fail_at(u->ctx, KITH_E_FORMAT, kin_at_file(u->path),
+                       "is no .gz, or damaged (make it again)");
 }
 
 /* One step of inflate: at most a piece in, at most a piece out. */
@@ -108,8 +109,8 @@ static kith_status run(unpacking *u)
     stream.zfree = kin_zlib_release;
     stream.opaque = u->ctx;
     if (inflateInit2(&stream, MAX_WBITS + GZIP_ONLY) != Z_OK) {
-        return kin_fail(u->ctx, KITH_E_MEMORY, "%s: no memory to unpack it (free some memory)",
-                        u->path);
+        return kin_fail_at(u->ctx, KITH_E_MEMORY, kin_at_file(u->path),
+                           "no memory to unpack it (free some memory)");
     }
     const kith_status status = unpack_members(u, &stream);
     (void)inflateEnd(&stream);

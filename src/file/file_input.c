@@ -80,8 +80,8 @@ static kith_status read_some(kith_ctx *ctx, const char *path, int file, pipe_byt
     pipe->used += got;
     *end = got == 0;
     return error == 0 ? KITH_OK
-                      : kin_fail(ctx, KITH_E_IO, "%s: cannot be read: %s (give a file)", path,
-                                 strerror(error));
+                      : kin_fail_at(ctx, KITH_E_IO, kin_at_file(path),
+                                    "cannot be read: %s (give a file)", strerror(error));
 }
 
 static kith_status read_pipe(kith_ctx *ctx, const char *path, kin_input *input)
@@ -93,8 +93,8 @@ static kith_status read_pipe(kith_ctx *ctx, const char *path, kin_input *input)
     /* Without O_NONBLOCK this would wait for a writer where nothing can be cancelled. */
     const int file = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file < 0) {
-        return kin_fail(ctx, KITH_E_IO, "%s: cannot be opened: %s (check the path)", path,
-                        strerror(errno));
+        return kin_fail_at(ctx, KITH_E_IO, kin_at_file(path),
+                           "cannot be opened: %s (check the path)", strerror(errno));
     }
     while (status == KITH_OK && !end) {
         status = read_some(ctx, path, file, &pipe, &end);
@@ -145,8 +145,8 @@ static kith_status open_input(kith_ctx *ctx, const char *path, kin_input *input)
     }
     return input->bytes > 0
                ? KITH_OK
-               : kin_fail(ctx, KITH_E_FORMAT, "%s: is empty (it has 0 bytes; %s)", path,
-                          pipe ? "nothing came out of the pipe" : "make it again");
+               : kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(path), "is empty (it has 0 bytes; %s)",
+                             pipe ? "nothing came out of the pipe" : "make it again");
 }
 
 kith_status kin_input_open(kith_ctx *ctx, const char *path, kin_input *input)

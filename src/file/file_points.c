@@ -74,10 +74,10 @@ static kith_status copy_value(const kith_points *points, const char *path, const
     }
     return kin_item_load(shape->item, at, (double *)(void *)target)
                ? KITH_OK
-               : kin_fail(points->ctx, KITH_E_DATA,
-                          "%s: the value in row %" PRId64 ", column %" PRId64 " (%s, beyond "
-                          "2^53) is not exactly a double (store smaller numbers)",
-                          path, row, col, kin_item_name(shape->item));
+               : kin_fail_at(points->ctx, KITH_E_DATA, kin_at_file(path),
+                             "the value in row %" PRId64 ", column %" PRId64
+                             " (%s, beyond 2^53) is not exactly a double (store smaller numbers)",
+                             row, col, kin_item_name(shape->item));
 }
 
 /* A band of rows, column by column where the file has them so: each of its pages is then read once
@@ -204,10 +204,9 @@ static kith_status refuse_text_params(kith_points *points, const char *path,
 {
     return params->columns == NULL
                ? KITH_OK
-               : kin_fail(points->ctx, KITH_E_ARGUMENT,
-                          "%s: columns are chosen of text alone (leave --columns out, or give "
-                          ".csv)",
-                          path);
+               : kin_fail_at(
+                     points->ctx, KITH_E_ARGUMENT, kin_at_file(path),
+                     "columns are chosen of text alone (leave --columns out, or give .csv)");
 }
 
 static kith_status read_points(kith_points *points, const char *path,
@@ -242,10 +241,10 @@ static kith_status check_values(const kith_points *points, const char *path)
     const kin_item item = points->item;
     return item.kind == 'f' || item.kind == 'h'
                ? KITH_OK
-               : kin_fail(points->ctx, KITH_E_DATA,
-                          "%s: holds %s values, selection takes floats (convert it to .fbin, or "
-                          "save x.astype('float32'))",
-                          path, kin_item_name(item));
+               : kin_fail_at(points->ctx, KITH_E_DATA, kin_at_file(path),
+                             "holds %s values, selection takes floats (convert it to .fbin, or "
+                             "save x.astype('float32'))",
+                             kin_item_name(item));
 }
 
 kith_status kin_points_open(kith_ctx *ctx, const char *path, const kith_points_params *params,

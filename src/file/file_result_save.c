@@ -199,12 +199,10 @@ kith_status kin_result_choose(kith_ctx *ctx, const char *path, kith_format *form
 {
     if (kin_input_is_standard(path)) {
         *format = *format == KITH_FORMAT_AUTO ? KITH_FORMAT_CSV : *format;
-        return kin_result_is_text(*format)
-                   ? KITH_OK
-                   : kin_fail(ctx, KITH_E_ARGUMENT,
-                              "%s: standard output takes text alone (take the format csv or tsv, "
-                              "or give a file)",
-                              path);
+        return kin_result_is_text(*format) ? KITH_OK
+                                           : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_file(path),
+                                                         "standard output takes text alone (take "
+                                                         "the format csv or tsv, or give a file)");
     }
     if (*format == KITH_FORMAT_AUTO) {
         kin_format extension = KIN_FORMAT_NONE;
@@ -261,10 +259,9 @@ kith_status kin_ranges_save(kith_ctx *ctx, const char *path, const kin_range_lis
         return kin_result_save_text(ctx, path, format, lists, 0);
     }
     if (format != KITH_FORMAT_NPZ) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "%s: lists of different lengths are saved as .npz (a sparse matrix), "
-                        ".kith, .csv or .tsv (give one of these extensions)",
-                        path);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_file(path),
+                           "lists of different lengths are saved as .npz (a sparse matrix), .kith, "
+                           ".csv or .tsv (give one of these extensions)");
     }
     kin_csr csr = {.rows = lists->rows,
                    .offsets = lists->offsets,

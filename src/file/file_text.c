@@ -103,17 +103,18 @@ static kith_status fail_field(const kin_text *text, const kin_text_line *line, i
     }
     shown[used] = '\0';
     if (kin_text_is_missing(field)) {
-        return kin_fail(text->ctx, KITH_E_FORMAT,
-                        "%s: row %" PRId64 ", column %" PRId64 " (line %" PRId64 ") is missing: "
-                        "'%s' (give a number there, or leave the row out, or the column with "
-                        "--columns)",
-                        text->path, row, col, line->number, shown);
+        return kin_fail_at(text->ctx, KITH_E_FORMAT, kin_at_file(text->path),
+                           "row %" PRId64 ", column %" PRId64 " (line %" PRId64
+                           ") is missing: '%s' (give a number there, or leave the row out, or the "
+                           "column with --columns)",
+                           row, col, line->number, shown);
     }
-    return kin_fail(text->ctx, KITH_E_FORMAT,
-                    "%s: row %" PRId64 ", column %" PRId64 " (line %" PRId64 "): '%s' is not a "
-                    "number (numbers look like -1.5e3; --header yes if the line names columns, "
-                    "--columns leaves some out, --delimiter says what stands between)",
-                    text->path, row, col, line->number, shown);
+    return kin_fail_at(
+        text->ctx, KITH_E_FORMAT, kin_at_file(text->path),
+        "row %" PRId64 ", column %" PRId64 " (line %" PRId64
+        "): '%s' is not a number (numbers look like -1.5e3; --header yes if the line names "
+        "columns, --columns leaves some out, --delimiter says what stands between)",
+        row, col, line->number, shown);
 }
 
 static int64_t place_of(const kin_text *text, int64_t col)
@@ -144,10 +145,10 @@ static kith_status parse_line(const kin_text *text, const kin_text_line *line, i
         }
     }
     if (col != text->file_cols) {
-        return kin_fail(text->ctx, KITH_E_FORMAT,
-                        "%s: row %" PRId64 " (line %" PRId64 ") has %" PRId64
-                        " values, row 0 has %" PRId64 " (all rows must be of one length)",
-                        text->path, row, line->number, col, text->file_cols);
+        return kin_fail_at(text->ctx, KITH_E_FORMAT, kin_at_file(text->path),
+                           "row %" PRId64 " (line %" PRId64 ") has %" PRId64
+                           " values, row 0 has %" PRId64 " (all rows must be of one length)",
+                           row, line->number, col, text->file_cols);
     }
     return KITH_OK;
 }
@@ -179,10 +180,10 @@ static kith_status check_index(const kin_text *text, int64_t rows, const double 
             return KITH_OK;
         }
     }
-    return kin_fail(text->ctx, KITH_E_FORMAT,
-                    "%s: column 0 counts the rows, from %.0f on, and looks like an index "
-                    "(--columns 1- leaves it out, --columns 0- takes it as a coordinate)",
-                    text->path, values[0]);
+    return kin_fail_at(text->ctx, KITH_E_FORMAT, kin_at_file(text->path),
+                       "column 0 counts the rows, from %.0f on, and looks like an index (--columns "
+                       "1- leaves it out, --columns 0- takes it as a coordinate)",
+                       values[0]);
 }
 
 static kith_status measure(kin_text *text, const kin_input *input, kin_format format, int64_t *rows)

@@ -85,12 +85,12 @@ static kith_status find_name(const kin_text *text, column_entry *entry)
             return KITH_OK;
         }
     }
-    return kin_fail(text->ctx, KITH_E_FORMAT, "%s: %s '%.*s' (%s)", text->path,
-                    text->header.at != NULL ? "its header names no column"
-                                            : "has no header that would name the column",
-                    (int)(entry->bytes < 64 ? entry->bytes : 64), entry->at,
-                    text->header.at != NULL ? "columns are given by number, too, from 0"
-                                            : "say --header yes if it has, or give its number");
+    return kin_fail_at(text->ctx, KITH_E_FORMAT, kin_at_file(text->path), "%s '%.*s' (%s)",
+                       text->header.at != NULL ? "its header names no column"
+                                               : "has no header that would name the column",
+                       (int)(entry->bytes < 64 ? entry->bytes : 64), entry->at,
+                       text->header.at != NULL ? "columns are given by number, too, from 0"
+                                               : "say --header yes if it has, or give its number");
 }
 
 static kith_status take_entry(kin_text *text, column_entry *entry)
@@ -100,17 +100,15 @@ static kith_status take_entry(kin_text *text, column_entry *entry)
     }
     const int64_t last = entry->last == INT64_MAX ? text->file_cols - 1 : entry->last;
     if (entry->first >= text->file_cols || last >= text->file_cols || last < entry->first) {
-        return kin_fail(text->ctx, KITH_E_FORMAT,
-                        "%s: has %" PRId64 " columns, --columns asks for '%.*s' (they count from "
-                        "0)",
-                        text->path, text->file_cols, (int)(entry->bytes < 64 ? entry->bytes : 64),
-                        entry->at);
+        return kin_fail_at(text->ctx, KITH_E_FORMAT, kin_at_file(text->path),
+                           "has %" PRId64 " columns, --columns asks for '%.*s' (they count from 0)",
+                           text->file_cols, (int)(entry->bytes < 64 ? entry->bytes : 64),
+                           entry->at);
     }
     for (int64_t col = entry->first; col <= last; col++) {
         if (text->places[col] >= 0) {
-            return kin_fail(text->ctx, KITH_E_FORMAT,
-                            "%s: --columns has column %" PRId64 " twice (leave one out)",
-                            text->path, col);
+            return kin_fail_at(text->ctx, KITH_E_FORMAT, kin_at_file(text->path),
+                               "--columns has column %" PRId64 " twice (leave one out)", col);
         }
         text->places[col] = text->cols++;
     }

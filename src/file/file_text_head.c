@@ -111,10 +111,10 @@ static field_kinds judge_line(const kin_text *text, const kin_text_line *line, c
 
 static kith_status fail_ambiguous(const kin_text *text, const kin_text_line *line, const char *why)
 {
-    return kin_fail(text->ctx, KITH_E_FORMAT,
-                    "%s: line %" PRId64 " may name the columns or be a row, %s (say --header yes "
-                    "or --header no)",
-                    text->path, line->number, why);
+    return kin_fail_at(text->ctx, KITH_E_FORMAT, kin_at_file(text->path),
+                       "line %" PRId64
+                       " may name the columns or be a row, %s (say --header yes or --header no)",
+                       line->number, why);
 }
 
 /* Where it is known how many rows there are to be: whether all lines from this one on are one more,
@@ -180,10 +180,10 @@ static kith_status check_names(const kin_text *text)
     }
     const int64_t names = count_fields(text, &text->header);
     if (names != text->file_cols) {
-        return kin_fail(text->ctx, KITH_E_FORMAT,
-                        "%s: line %" PRId64 " names %" PRId64 " columns, row 0 has %" PRId64
-                        " values (give a name for each, or say --columns by number)",
-                        text->path, text->header.number, names, text->file_cols);
+        return kin_fail_at(text->ctx, KITH_E_FORMAT, kin_at_file(text->path),
+                           "line %" PRId64 " names %" PRId64 " columns, row 0 has %" PRId64
+                           " values (give a name for each, or say --columns by number)",
+                           text->header.number, names, text->file_cols);
     }
     const char *at = text->header.at;
     const kin_text_field first = kin_text_next_field(&at, text->header.end, text->separator);
@@ -191,10 +191,9 @@ static kith_status check_names(const kin_text *text)
     const bool is_unnamed =
         bytes == 0 || (bytes == sizeof unnamed - 1 && memcmp(first.at, unnamed, bytes) == 0);
     if (is_unnamed && text->file_cols > 1) {
-        return kin_fail(text->ctx, KITH_E_FORMAT,
-                        "%s: column 0 has no name and looks like an index (--columns 1- leaves it "
-                        "out, --columns 0- takes it as a coordinate)",
-                        text->path);
+        return kin_fail_at(text->ctx, KITH_E_FORMAT, kin_at_file(text->path),
+                           "column 0 has no name and looks like an index (--columns 1- leaves it "
+                           "out, --columns 0- takes it as a coordinate)");
     }
     return KITH_OK;
 }
@@ -212,8 +211,8 @@ static bool find_first(const char **at, const char *end, kin_text_line *line)
 
 static kith_status fail_empty(const kin_text *text)
 {
-    return kin_fail(text->ctx, KITH_E_FORMAT, "%s: holds no row of numbers (at least 1 is needed)",
-                    text->path);
+    return kin_fail_at(text->ctx, KITH_E_FORMAT, kin_at_file(text->path),
+                       "holds no row of numbers (at least 1 is needed)");
 }
 
 kith_status kin_text_begin(kin_text *text, const kin_input *input, kin_format format)

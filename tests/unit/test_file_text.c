@@ -202,6 +202,9 @@ static void wrong_params(void **state)
     kith_points *points = NULL;
     print_message("params that are none, columns of what is no text:\n");
     const char *path = test_write(folder, "t.csv", "7,2\n", 4);
+    static const char *const says[] = {"params.struct_size is 4096", "use is 0 and header 7",
+                                       "use is -1 and header 0", "delimiter is 120",
+                                       "columns is empty"};
     for (int i = 0; i < 5; i++) {
         kith_points_params params = kith_points_params_default();
         params.struct_size = i == 0 ? 4096 : params.struct_size;
@@ -210,7 +213,7 @@ static void wrong_params(void **state)
         params.delimiter = i == 3 ? 'x' : 0;
         params.columns = i == 4 ? "" : NULL;
         test_failed(folder, kith_points_open(folder->ctx, path, &params, &points), KITH_E_ARGUMENT,
-                    NULL, "params.");
+                    NULL, says[i]);
     }
     const float one[2] = {1, 2};
     const kith_matrix m = {one, 1, 0, 2, KITH_F32};
