@@ -65,6 +65,9 @@ typedef enum cli_option_id {
     CLI_OPT_START_SHARE,
     CLI_OPT_INIT,
     CLI_OPT_UPDATES,
+    CLI_OPT_HEADER,
+    CLI_OPT_DELIMITER,
+    CLI_OPT_COLUMNS,
     CLI_OPT_DEVICE,
     CLI_OPT_THREADS,
     CLI_OPT_MEMORY,
@@ -127,6 +130,9 @@ typedef struct cli_args {
     int32_t all_updates; /* as kith_descent_params */
     double start_share;
     const char *init;
+    kith_header header; /* of text; so are the next two */
+    int32_t delimiter;  /* 0: as the lines have it */
+    const char *columns;
     int64_t chunk; /* rows */
     const char *shards;
     int32_t shard_count;

@@ -7,8 +7,10 @@
 #include "cli_message.h"
 #include "cli_output.h"
 #include "cli_session.h"
+#include "cli_source.h"
 
 #include <inttypes.h>
+#include <sys/stat.h>
 
 /* known: of neighbours; NULL: points. */
 static void report(const cli_args *args, int64_t rows, int64_t cols, const kith_result_meta *known)
@@ -24,8 +26,10 @@ static void report(const cli_args *args, int64_t rows, int64_t cols, const kith_
             cli_claim_put(known->exact, &known->points, &json);
         }
         cli_json_text(&json, "output", args->paths[1]);
+        cli_source_put(&json);
         cli_json_end(&json);
     } else if (!cli_given(args, CLI_OPT_QUIET)) {
+        cli_source_print();
         (void)printf("%s: %" PRId64 " x %" PRId64 "\n", what, rows, cols);
         if (known != NULL) {
             cli_claim_print(known->exact, &known->points);
@@ -50,7 +54,7 @@ static int convert_points(const cli_args *args, cli_session *session)
     code = cli_session_read(session, args->paths[0], &points);
     if (code == CLI_DONE) {
         code =
-            cli_session_check(session, kith_points_save(session->ctx, path, points.matrix), path);
+            cli_session_saved(session, kith_points_save(session->ctx, path, points.matrix), path);
     }
     if (code == CLI_DONE) {
         report(args, points.matrix->rows, points.matrix->cols, NULL);
@@ -82,7 +86,7 @@ static int save_result(const cli_args *args, cli_session *session, const kith_re
     const kith_neighbors *neighbors = kith_result_neighbors(result);
     int code = save_distances(args, session, neighbors);
     if (code == CLI_DONE) {
-        code = cli_session_check(session,
+        code = cli_session_saved(session,
                                  kith_result_save(session->ctx, path, args->format, neighbors,
                                                   kith_result_get_meta(result)),
                                  path);
@@ -128,16 +132,30 @@ static bool wants_result(const cli_args *args, const kith_file_info *info)
            (cli_given(args, CLI_OPT_FORMAT) || cli_output_ends(args->paths[1], ".npz .knn .kith"));
 }
 
+static int check_outputs(const cli_args *args)
+{
+    const int code = cli_output_check_input(args->paths[1], args->paths[0]);
+    return code == CLI_DONE ? cli_output_check_input(args->distances, args->paths[0]) : code;
+}
+
+/* What comes out of a pipe is there once: it is points, and not looked at before it is read. */
+static bool is_pipe(const char *path)
+{
+    struct stat found;
+    return strcmp(path, "-") == 0 || (stat(path, &found) == 0 && S_ISFIFO(found.st_mode));
+}
+
 static int convert(const cli_args *args, cli_session *session)
 {
+    const char *path = args->paths[0];
     kith_file_info info = {.struct_size = (uint32_t)sizeof info};
-    int code = cli_session_check(session, kith_file_inspect(session->ctx, args->paths[0], &info),
-                                 args->paths[0]);
-    if (code == CLI_DONE) {
-        code = cli_output_check_input(args->paths[1], args->paths[0]);
+    int code = CLI_DONE;
+    if (!is_pipe(path)) {
+        code = cli_session_check(
+            session, kith_file_inspect(session->ctx, path, &session->read, &info), path);
     }
     if (code == CLI_DONE) {
-        code = cli_output_check_input(args->distances, args->paths[0]);
+        code = check_outputs(args);
     }
     if (code != CLI_DONE) {
         return code;

@@ -5,6 +5,7 @@
 #include "cli_descent.h"
 #include "cli_message.h"
 #include "cli_session.h"
+#include "cli_source.h"
 
 #include <inttypes.h>
 
@@ -150,12 +151,14 @@ static void print_json(const evaluation *e)
     cli_descent_put_estimate(&e->recall, &json);
     cli_json_number(&json, "equal_ids", e->recall.equal_ids);
     cli_json_number(&json, "distance_ratio", e->recall.distance_ratio);
+    cli_source_put(&json);
     cli_json_end(&json);
 }
 
 static void print_text(const evaluation *e)
 {
     const kith_recall *recall = &e->recall;
+    cli_source_print();
     (void)printf("metric: %s\n", kith_metric_name(e->metric));
     cli_claim_print(kith_result_get_meta(e->found)->exact, &kith_result_get_meta(e->found)->points);
     (void)printf("rows compared: %" PRId64 " of %" PRId64 "\n", recall->rows,

@@ -8,6 +8,7 @@
 #include "cli_output.h"
 #include "cli_seconds.h"
 #include "cli_signal.h"
+#include "cli_source.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -210,6 +211,7 @@ void cli_grow_print(const cli_grown *g)
     const bool verbose = cli_given(&g->args, CLI_OPT_VERBOSE);
     cli_step steps[STEPS];
     list_steps(g, steps);
+    cli_source_print();
     (void)printf("points: %" PRId64 " x %" PRId32 " %s\nmetric: %s\nk: %" PRId64 "\n",
                  g->points.rows, g->points.cols, kith_dtype_name(g->points.dtype),
                  kith_metric_name(g->args.metric), g->args.k);

@@ -60,7 +60,7 @@ static int copy(const cli_points *points, const char *of, int64_t rows, cli_ids 
 int cli_ids_read(cli_session *session, const char *path, const char *of, int64_t rows, cli_ids *ids)
 {
     cli_points points = {.path = path};
-    int code = cli_session_read(session, path, &points);
+    int code = cli_session_read_column(session, path, 0, &points);
     if (code == CLI_DONE) {
         code = copy(&points, of, rows, ids);
     }

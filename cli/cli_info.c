@@ -120,7 +120,8 @@ int cli_info(const cli_args *args)
     const char *path = args->paths[0];
     int code = cli_session_open(&session, args);
     if (code == CLI_DONE) {
-        code = cli_session_check(&session, kith_file_inspect(session.ctx, path, &info), path);
+        code = cli_session_check(&session,
+                                 kith_file_inspect(session.ctx, path, &session.read, &info), path);
     }
     if (code == CLI_DONE && info.kind == KITH_KIND_GRAPH) {
         code = cli_quality_measure(&session, path, &quality);

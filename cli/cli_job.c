@@ -28,10 +28,13 @@ int cli_job_read_corpus(cli_job *job)
     if (!cli_output_ends(path, ".kith")) {
         return cli_session_read(&job->session, path, &job->corpus);
     }
-    int code =
-        cli_session_check(&job->session, kith_file_inspect(job->session.ctx, path, &info), path);
+    int code = cli_session_check(&job->session,
+                                 kith_file_inspect(job->session.ctx, path, NULL, &info), path);
     if (code != CLI_DONE) {
         return code;
+    }
+    if (job->args->columns != NULL) {
+        return cli_fail(path, "columns are chosen of text alone (leave --columns out)");
     }
     job->own_metric = info.kind == KITH_KIND_TREE ? info.metric : KITH_METRIC_DEFAULT;
     if (info.kind != KITH_KIND_TREE || !wants_tree(job->args)) {
@@ -237,7 +240,7 @@ int cli_job_save(cli_job *job, const char *path, const kith_neighbors *table,
         return CLI_DONE;
     }
     const kith_result_meta meta = cli_job_meta(job, points);
-    return cli_session_check(
+    return cli_session_saved(
         &job->session, kith_result_save(job->session.ctx, path, job->args->format, table, &meta),
         path);
 }

@@ -71,7 +71,7 @@ int cli_labels_read(cli_session *session, const char *path, const cli_points *of
 {
     cli_points points = {.path = path};
     labels->path = path;
-    int code = cli_session_read(session, path, &points);
+    int code = cli_session_read_column(session, path, of->matrix->rows, &points);
     if (code == CLI_DONE) {
         code = check_shape(points.matrix, path, of);
     }

@@ -5,6 +5,7 @@
 #include "cli_descent.h"
 #include "cli_grow.h"
 #include "cli_message.h"
+#include "cli_source.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -222,6 +223,7 @@ static void print_plan(const merging *m)
     cli_json_uint(&json, "peak", need_of(m));
     cli_json_uint(&json, "gpu", m->plan.gpu_bytes);
     cli_json_close(&json);
+    cli_source_put(&json);
     cli_json_end(&json);
 }
 
@@ -341,6 +343,7 @@ static void print(const merging *m)
             cli_json_close_array(&json);
         }
         cli_grow_put(g, &json);
+        cli_source_put(&json);
         cli_json_end(&json);
     } else if (!cli_given(&g->args, CLI_OPT_QUIET)) {
         (void)printf("first: %s, %s, %" PRId64 " points\nsecond: %s, %s, %" PRId64 " points\n",

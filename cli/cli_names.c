@@ -64,3 +64,8 @@ const char *cli_name_updates(int updates)
     static const char *const names[] = {"nearest", "auto", "all"};
     return names[updates];
 }
+
+const char *cli_name_header(int header)
+{
+    return header == KITH_HEADER_YES ? "yes" : "no";
+}

@@ -11,6 +11,7 @@ const char *cli_name_buffer(int buffer);
 const char *cli_name_mode(int mode);
 const char *cli_name_symmetry(int symmetry);
 const char *cli_name_start(int start);
+const char *cli_name_header(int header);
 /* 0, 1 and 2 are -1 (nearest), 0 (auto) and 1 (all) of the library. */
 const char *cli_name_updates(int updates);
 

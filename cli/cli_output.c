@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
@@ -70,10 +71,37 @@ static int check_folder(const char *path)
     return CLI_DONE;
 }
 
+bool cli_output_is_standard(const char *path)
+{
+    return path != NULL && strcmp(path, "-") == 0;
+}
+
+void cli_output_step_aside(const char *path)
+{
+    if (cli_output_is_standard(path)) {
+        (void)fflush(stdout);
+        (void)dup2(STDERR_FILENO, STDOUT_FILENO);
+    }
+}
+
+/* What may be written to, although a finished file cannot take its name. */
+static bool takes_text(const char *path, const struct stat *found, const char *endings)
+{
+    return endings != NULL && S_ISFIFO(found->st_mode) && cli_output_ends(path, ".csv .tsv");
+}
+
 int cli_output_check(const char *path, const char *endings)
 {
     if (path == NULL) {
         return CLI_DONE;
+    }
+    if (cli_output_is_standard(path)) {
+        return endings == NULL || strstr(endings, ".csv") != NULL
+                   ? CLI_DONE
+                   : cli_wrong(path,
+                               "standard output takes text alone, and this is written as %s "
+                               "(give the name of a file)",
+                               endings);
     }
     struct stat found;
     if (stat(path, &found) == 0) {
@@ -81,7 +109,7 @@ int cli_output_check(const char *path, const char *endings)
             return cli_fail(path, "is a folder (give the name of a file in it)");
         }
         /* The finished file takes the name's place: a device or a pipe would be gone. */
-        if (!S_ISREG(found.st_mode)) {
+        if (!S_ISREG(found.st_mode) && !takes_text(path, &found, endings)) {
             return cli_fail(path, "is no regular file (give the name of a file)");
         }
     }

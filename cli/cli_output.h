@@ -6,8 +6,8 @@
 
 #include <stdbool.h>
 
-#define CLI_ENDINGS_RESULT ".npz .ivecs .ibin .knn .kith"
-#define CLI_ENDINGS_RANGES ".npz"
+#define CLI_ENDINGS_RESULT ".npz .ivecs .ibin .knn .kith .csv .tsv"
+#define CLI_ENDINGS_RANGES ".npz .kith .csv .tsv"
 #define CLI_ENDINGS_SELECTION ".npz"
 #define CLI_ENDINGS_KTH ".npy"
 #define CLI_ENDINGS_TREE ".kith"
@@ -18,9 +18,13 @@
 #define CLI_ENDINGS_MAP ".ibin .npy .csv .tsv"
 #define CLI_ENDINGS_POINTS ".fvecs .bvecs .ivecs .fbin .u8bin .i8bin .ibin .npy .csv .tsv .kith"
 
-/* Exit code. A NULL path is fine. endings: what the name may end in, NULL = anything, because the
- * format was given. */
+/* Exit code. A NULL path is fine; "-" is where the answer may be text, .csv. endings: what the name
+ * may end in, NULL = anything, because the format was given. */
 int cli_output_check(const char *path, const char *endings);
+/* Whether this is standard output, "-". */
+bool cli_output_is_standard(const char *path);
+/* An answer went to path: where that is standard output, the report goes to standard error. */
+void cli_output_step_aside(const char *path);
 /* That two outputs are not one file under two names; NULL is fine. */
 int cli_output_check_other(const char *path, const char *other);
 /* That an output is not one of the inputs under this or another name. */

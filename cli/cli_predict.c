@@ -12,6 +12,7 @@
 #include "cli_report.h"
 #include "cli_seconds.h"
 #include "cli_signal.h"
+#include "cli_source.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -239,7 +240,7 @@ static int save(predicting *p)
     const double start = cli_clock_now();
     int code = take_output(p, &matrix);
     if (code == CLI_DONE) {
-        code = cli_session_check(&job->session, kith_points_save(job->session.ctx, path, &matrix),
+        code = cli_session_saved(&job->session, kith_points_save(job->session.ctx, path, &matrix),
                                  path);
     }
     job->seconds_write = cli_clock_now() - start;
@@ -280,6 +281,7 @@ static void print_text(const predicting *p)
     const cli_job *job = &p->job;
     const bool verbose = cli_given(job->args, CLI_OPT_VERBOSE);
     cli_step steps[STEPS];
+    cli_source_print();
     (void)printf("catalogue: %s, %" PRId64 " x %" PRId32 " %s\n",
                  cli_message_safe(job->corpus.path), job->corpus.matrix->rows,
                  job->corpus.matrix->cols, kith_dtype_name(job->corpus.matrix->dtype));
@@ -336,6 +338,7 @@ static void print_json(const predicting *p)
     cli_json_uint(&json, "planned", job->need_bytes);
     cli_json_close(&json);
     cli_json_text(&json, "output", job->args->output);
+    cli_source_put(&json);
     cli_json_end(&json);
 }
 

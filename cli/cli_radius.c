@@ -29,7 +29,7 @@ int cli_job_save_ranges(cli_job *job)
     }
     kith_result_meta meta = cli_job_meta(job, &job->points);
     meta.kind = KITH_KIND_RANGES;
-    return cli_session_check(&job->session,
+    return cli_session_saved(&job->session,
                              kith_ranges_save(job->session.ctx, path, job->ranges, &meta), path);
 }
 

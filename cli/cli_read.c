@@ -141,7 +141,10 @@ bool cli_read_format(const char *text, cli_args *args, cli_error *error)
 {
     args->format = kith_format_parse(text);
     return args->format != KITH_FORMAT_AUTO ||
-           cli_refuse(error, "'%s' is no format (known: npz, csr, ivecs, ibin, knn, kith)", text);
+           cli_refuse(error,
+                      "'%s' is no format (known: npz, csr, ivecs, ibin, knn, kith, csv, tsv, "
+                      "csv-wide, tsv-wide)",
+                      text);
 }
 
 /* A graph may do without. */
@@ -190,6 +193,30 @@ bool cli_read_parts(const char *text, cli_args *args, cli_error *error)
     }
     args->parts = (int32_t)count;
     return true;
+}
+
+/* By the character itself, or by a name that a shell leaves alone. */
+bool cli_read_delimiter(const char *text, cli_args *args, cli_error *error)
+{
+    static const struct {
+        const char *name;
+        char delimiter;
+    } names[] = {{",", ','},    {";", ';'},         {"\t", '\t'},   {" ", ' '},     {"comma", ','},
+                 {"tab", '\t'}, {"semicolon", ';'}, {"blank", ' '}, {"space", ' '}, {"\\t", '\t'}};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(text, names[i].name) == 0) {
+            args->delimiter = names[i].delimiter;
+            return true;
+        }
+    }
+    return cli_refuse(error, "'%s' is no delimiter (use , ; tab or blank)", text);
+}
+
+bool cli_read_columns(const char *text, cli_args *args, cli_error *error)
+{
+    args->columns = text;
+    return text[0] != '\0' ||
+           cli_refuse(error, "names no column (give numbers, ranges or names: 1,4-6,NAME)");
 }
 
 bool cli_read_device(const char *text, cli_args *args, cli_error *error)

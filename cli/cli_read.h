@@ -49,6 +49,8 @@ bool cli_read_sample(const char *text, cli_args *args, cli_error *error);
 bool cli_read_recall(const char *text, cli_args *args, cli_error *error);
 bool cli_read_updates(const char *text, cli_args *args, cli_error *error);
 bool cli_read_parts(const char *text, cli_args *args, cli_error *error);
+bool cli_read_delimiter(const char *text, cli_args *args, cli_error *error);
+bool cli_read_columns(const char *text, cli_args *args, cli_error *error);
 bool cli_read_device(const char *text, cli_args *args, cli_error *error);
 
 #endif

@@ -5,6 +5,7 @@
 #include "cli_grow.h"
 #include "cli_ids.h"
 #include "cli_message.h"
+#include "cli_source.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -216,6 +217,7 @@ static void print(const removing *r, bool dry)
             }
             cli_grow_put(g, &json);
         }
+        cli_source_put(&json);
         cli_json_end(&json);
     } else if (dry) {
         (void)printf("removed: %" PRId64 " of %" PRId64 " points\nk: %" PRId64

@@ -5,6 +5,7 @@
 #include "cli_message.h"
 #include "cli_seconds.h"
 #include "cli_shards.h"
+#include "cli_source.h"
 #include "cli_walk.h"
 
 #include <inttypes.h>
@@ -46,6 +47,7 @@ static void print_points(const char *name, const cli_points *points)
 
 static void print_input(const cli_job *job)
 {
+    cli_source_print();
     if (job->queries.matrix == NULL) {
         print_points("points", &job->corpus);
     } else {
@@ -280,6 +282,7 @@ void cli_report_print(const cli_job *job, const cli_engine *engine)
         cli_json_begin(&json, cli_command_get(job->args->command)->name);
         put_input(job, job->report.backend, job->report.screen, &json);
         put_done(job, engine, &json);
+        cli_source_put(&json);
         cli_json_end(&json);
     } else if (!cli_given(job->args, CLI_OPT_QUIET)) {
         print_input(job);
@@ -300,6 +303,7 @@ void cli_report_print_plan(const cli_job *job)
         if (job->shard_plan.shards > 0) {
             cli_shards_put(job, true, &json);
         }
+        cli_source_put(&json);
         cli_json_end(&json);
         return;
     }

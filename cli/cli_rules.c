@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 /* Options that need or exclude each other. `other` is needed when needs is true, else excluded; a
  * command that does not have it is not meant. */
@@ -114,6 +115,46 @@ static bool check_pairs(const cli_args *args, cli_error *error)
 static bool same(const char *a, const char *b)
 {
     return a != NULL && b != NULL && strcmp(a, b) == 0;
+}
+
+/* Whether the answer is text: by its format, or by the name of the file. */
+static bool writes_text(const cli_args *args)
+{
+    if (cli_given(args, CLI_OPT_FORMAT)) {
+        return args->format >= KITH_FORMAT_CSV && args->format <= KITH_FORMAT_TSV_WIDE;
+    }
+    const char *ending = args->output != NULL ? strrchr(args->output, '.') : NULL;
+    return same(args->output, "-") ||
+           (ending != NULL && (strcasecmp(ending, ".csv") == 0 || strcasecmp(ending, ".tsv") == 0));
+}
+
+static bool check_text(const cli_args *args, cli_error *error)
+{
+    static const cli_option_id pieces[] = {CLI_OPT_STREAM, CLI_OPT_CHUNK, CLI_OPT_SHARDS};
+    if (same(args->output, "-") && !writes_text(args)) {
+        return refuse(error, "-o", "standard output takes text alone (give --format csv or tsv)");
+    }
+    for (size_t i = 0; writes_text(args) && i < sizeof pieces / sizeof pieces[0]; i++) {
+        if (cli_given(args, pieces[i])) {
+            return refuse_option(
+                args, error, pieces[i],
+                "does not go together with text, which is written at once (write .npz "
+                "or .kith)");
+        }
+    }
+    return true;
+}
+
+/* Standard input is read once. */
+static bool check_inputs(const cli_args *args, cli_error *error)
+{
+    int count = same(args->points, "-") + same(args->truth, "-") + same(args->init, "-");
+    const int paths = args->command == CLI_CONVERT ? 1 : args->path_count;
+    for (int i = 0; i < paths; i++) {
+        count += same(args->paths[i], "-");
+    }
+    return count <= 1 ||
+           refuse(error, "-", "standard input is named for two files (give one by its name)");
 }
 
 static bool check_outputs(const cli_args *args, cli_error *error)
@@ -424,9 +465,10 @@ static bool check_wants(const cli_args *args, cli_error *error)
 
 bool cli_rules_check(const cli_args *args, cli_error *error)
 {
-    return check_wants(args, error) && check_pairs(args, error) && check_outputs(args, error) &&
-           check_radius(args, error) && check_method(args, error) && check_descent(args, error) &&
-           check_walk(args, error) && check_height(args, error) && check_pipeline(args, error) &&
+    return check_wants(args, error) && check_pairs(args, error) && check_inputs(args, error) &&
+           check_text(args, error) && check_outputs(args, error) && check_radius(args, error) &&
+           check_method(args, error) && check_descent(args, error) && check_walk(args, error) &&
+           check_height(args, error) && check_pipeline(args, error) &&
            check_switches(args, error) && check_mode(args, error) && check_tree(args, error) &&
            check_grow(args, error);
 }

@@ -77,6 +77,10 @@ static int describe_file(const char *what, const char *path, char *text, size_t 
     struct stat info;
     uint64_t sum = 0;
     const char *dataset = strrchr(path, ':');
+    if (strcmp(path, "-") == 0 || (stat(path, &info) == 0 && S_ISFIFO(info.st_mode))) {
+        return cli_fail(path, "is a pipe, and a job in chunks looks for its files again when it "
+                              "goes on (give a file, or more --memory)");
+    }
     const int file = open_file(path);
     const bool known = file >= 0 && fstat(file, &info) == 0 && sum_ends(file, info.st_size, &sum);
     const int error = errno;

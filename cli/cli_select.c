@@ -8,6 +8,7 @@
 #include "cli_output.h"
 #include "cli_seconds.h"
 #include "cli_signal.h"
+#include "cli_source.h"
 #include "kith/kith_papers.h"
 
 #include <inttypes.h>
@@ -65,9 +66,14 @@ static void take_params(selecting *s)
 static int read_values(selecting *s)
 {
     const double start = cli_clock_now();
-    const kith_status status = kith_points_open_values(s->session.ctx, path_of(s), &s->file);
+    s->session.read.use = KITH_USE_VALUES;
+    const kith_status status =
+        kith_points_open(s->session.ctx, path_of(s), &s->session.read, &s->file);
     s->seconds_read = cli_clock_now() - start;
     s->values = status == KITH_OK ? kith_points_values(s->file) : NULL;
+    if (status == KITH_OK) {
+        cli_source_keep(path_of(s), s->file);
+    }
     return cli_session_check(&s->session, status, path_of(s));
 }
 
@@ -152,6 +158,7 @@ static int save(selecting *s)
 
 static void print_input(const selecting *s)
 {
+    cli_source_print();
     (void)printf("matrix: %s, %" PRId64 " x %" PRId64 " %s\n", cli_message_safe(path_of(s)),
                  s->values->rows, s->values->cols, kith_dtype_name(s->values->dtype));
     (void)printf("k: %" PRId64 ", %s%s\n", s->params.k,
@@ -224,6 +231,7 @@ static void print_report(const selecting *s)
         cli_json_begin(&json, "select");
         put_input(s, s->report.screen, &json);
         put_done(s, &json);
+        cli_source_put(&json);
         cli_json_end(&json);
     } else if (!cli_given(s->args, CLI_OPT_QUIET)) {
         print_input(s);
@@ -244,6 +252,7 @@ static void print_plan(const selecting *s)
         cli_json_uint(&json, "result", s->result_bytes);
         cli_json_uint(&json, "least", s->need_bytes);
         cli_json_close(&json);
+        cli_source_put(&json);
         cli_json_end(&json);
         return;
     }

@@ -4,7 +4,9 @@
 #include "cli.h"
 #include "cli_clock.h"
 #include "cli_message.h"
+#include "cli_output.h"
 #include "cli_signal.h"
+#include "cli_source.h"
 
 #include <limits.h>
 #include <string.h>
@@ -39,6 +41,11 @@ int cli_session_open(cli_session *session, const cli_args *args)
         return CLI_FAILED;
     }
     session->start = cli_clock_now();
+    session->read = kith_points_params_default();
+    session->read.header = args->header;
+    session->read.delimiter = args->delimiter;
+    session->read.columns = args->columns;
+    cli_source_reset();
     cli_signal_install();
     cli_progress_start(&session->progress, cli_given(args, CLI_OPT_QUIET));
     kith_ctx_params params = kith_ctx_params_default();
@@ -101,13 +108,41 @@ int cli_session_check(cli_session *session, kith_status status, const char *wher
     return cli_fail(named ? NULL : where, "%s", detail);
 }
 
-int cli_session_read(cli_session *session, const char *path, cli_points *points)
+int cli_session_saved(cli_session *session, kith_status status, const char *path)
+{
+    const int code = cli_session_check(session, status, path);
+    if (code == CLI_DONE) {
+        cli_output_step_aside(path);
+    }
+    return code;
+}
+
+static int read_points(cli_session *session, const char *path, const kith_points_params *params,
+                       cli_points *points)
 {
     points->path = path;
-    const int code =
-        cli_session_check(session, kith_points_open(session->ctx, path, &points->handle), path);
+    const int code = cli_session_check(
+        session, kith_points_open(session->ctx, path, params, &points->handle), path);
     points->matrix = code == CLI_DONE ? kith_points_matrix(points->handle) : NULL;
+    if (code == CLI_DONE) {
+        cli_source_keep(path, points->handle);
+    }
     return code;
+}
+
+int cli_session_read(cli_session *session, const char *path, cli_points *points)
+{
+    return read_points(session, path, &session->read, points);
+}
+
+int cli_session_read_column(cli_session *session, const char *path, int64_t rows,
+                            cli_points *points)
+{
+    kith_points_params params = session->read;
+    params.use = KITH_USE_COLUMN;
+    params.columns = NULL;
+    params.rows = rows;
+    return read_points(session, path, &params, points);
 }
 
 void cli_points_close(cli_points *points)

@@ -10,7 +10,8 @@ typedef struct cli_session {
     kith_ctx *ctx;
     cli_progress progress;
     double start;
-    bool silent; /* the caller says himself what an interrupted job leaves */
+    kith_points_params read; /* how points are read */
+    bool silent;             /* the caller says himself what an interrupted job leaves */
 } cli_session;
 
 /* Points of a file, mapped where its format allows. */
@@ -34,7 +35,14 @@ bool cli_session_blames(const cli_session *session, const char *argument);
  * folder, or a part of it. */
 bool cli_session_names(const cli_session *session, const char *path, size_t bytes);
 
+/* The same for an answer that was to be written to path. */
+int cli_session_saved(cli_session *session, kith_status status, const char *path);
+
 int cli_session_read(cli_session *session, const char *path, cli_points *points);
+/* Labels or ids: all columns, and a .npy of one axis is one. rows: as many as there are to be, 0
+ * where nobody knows. */
+int cli_session_read_column(cli_session *session, const char *path, int64_t rows,
+                            cli_points *points);
 void cli_points_close(cli_points *points);
 
 #endif

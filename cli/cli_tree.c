@@ -10,6 +10,7 @@
 #include "cli_output.h"
 #include "cli_seconds.h"
 #include "cli_signal.h"
+#include "cli_source.h"
 
 #include <inttypes.h>
 
@@ -60,7 +61,8 @@ static int open_tree(growing *g)
 {
     const char *path = g->args.paths[1];
     kith_file_info info = {.struct_size = (uint32_t)sizeof info};
-    int code = cli_session_check(&g->session, kith_file_inspect(g->session.ctx, path, &info), path);
+    int code =
+        cli_session_check(&g->session, kith_file_inspect(g->session.ctx, path, NULL, &info), path);
     if (code == CLI_DONE && info.kind != KITH_KIND_TREE) {
         return cli_fail(path, "is no prepared tree (kith tree build makes one)");
     }
@@ -187,8 +189,8 @@ static int save(growing *g)
     g->seconds_write = cli_clock_now() - start;
     g->info.struct_size = (uint32_t)sizeof g->info;
     return code == CLI_DONE
-               ? cli_session_check(&g->session, kith_file_inspect(g->session.ctx, path, &g->info),
-                                   path)
+               ? cli_session_check(&g->session,
+                                   kith_file_inspect(g->session.ctx, path, NULL, &g->info), path)
                : code;
 }
 
@@ -207,6 +209,7 @@ static void print_text(const growing *g)
     char text[CLI_SIZE_BYTES];
     const bool verbose = cli_given(&g->args, CLI_OPT_VERBOSE);
     cli_step steps[STEPS];
+    cli_source_print();
     (void)printf("points: %" PRId64 " x %" PRId64 " %s\nmetric: %s\n", g->info.rows, g->info.cols,
                  kith_dtype_name(g->info.dtype), kith_metric_name(g->info.metric));
     cli_tree_print(&g->info);
@@ -240,6 +243,7 @@ static void print_json(const growing *g)
     cli_peak_put(0, &json);
     cli_json_uint(&json, "bytes", g->info.file_bytes);
     cli_json_text(&json, "output", g->args.output);
+    cli_source_put(&json);
     cli_json_end(&json);
 }
 

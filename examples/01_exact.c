@@ -20,7 +20,8 @@ int main(int argc, char **argv)
     int failed = 1;
 
     /* Everything goes through a context: it allocates, and it knows why a call failed. */
-    if (kith_ctx_create(NULL, &ctx) != KITH_OK || kith_points_open(ctx, path, &file) != KITH_OK) {
+    if (kith_ctx_create(NULL, &ctx) != KITH_OK ||
+        kith_points_open(ctx, path, NULL, &file) != KITH_OK) {
         goto done;
     }
     /* The answer is a table that the caller owns. The points are only borrowed. */

@@ -60,7 +60,7 @@ int main(int argc, char **argv)
 
     kith_status status = kith_ctx_create(NULL, &ctx);
     if (status == KITH_OK) {
-        status = kith_points_open(ctx, path, &file);
+        status = kith_points_open(ctx, path, NULL, &file);
     }
     if (status == KITH_OK) {
         /* The corpus keeps a pointer to the points: the file stays open as long as it lives. */

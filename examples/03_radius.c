@@ -36,7 +36,7 @@ int main(int argc, char **argv)
 
     kith_status status = kith_ctx_create(NULL, &ctx);
     if (status == KITH_OK) {
-        status = kith_points_open(ctx, path, &file);
+        status = kith_points_open(ctx, path, NULL, &file);
     }
     if (status == KITH_OK) {
         /* No queries: each point of the file against all others. */

@@ -42,7 +42,8 @@ int main(int argc, char **argv)
     kith_descent_report report;
     int failed = 1;
 
-    if (kith_ctx_create(NULL, &ctx) != KITH_OK || kith_points_open(ctx, path, &file) != KITH_OK) {
+    if (kith_ctx_create(NULL, &ctx) != KITH_OK ||
+        kith_points_open(ctx, path, NULL, &file) != KITH_OK) {
         goto done;
     }
     patches = cut_all(kith_points_matrix(file));

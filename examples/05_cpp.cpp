@@ -76,7 +76,7 @@ void run(const char *path)
 {
     const handle<kith_ctx> ctx = make_ctx();
     kith_points *opened = nullptr;
-    check(ctx.get(), kith_points_open(ctx.get(), path, &opened));
+    check(ctx.get(), kith_points_open(ctx.get(), path, nullptr, &opened));
     const handle<kith_points> points(opened);
     const kith_matrix *matrix = kith_points_matrix(points.get());
     kith_corpus *made = nullptr;

@@ -246,7 +246,7 @@ static job job_make(bench *b, const work *w)
 {
     job j = {.work = w};
     if (w->origin == FROM_FILE) {
-        must(b->cpu, kith_points_open(b->cpu, b->file, &j.file), "opening");
+        must(b->cpu, kith_points_open(b->cpu, b->file, NULL, &j.file), "opening");
         j.points = *kith_points_matrix(j.file);
     } else {
         j.points = (kith_matrix){.data = make_points(b, w->origin, w->rows, w->cols, 1),

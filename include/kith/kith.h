@@ -9,6 +9,7 @@
  * It includes the chapters that follow:
  *   12 selection, kith_select.h   13 approximate graphs, kith_descent.h
  *   14 graphs that grow, kith_merge.h   15 graphs from shards, kith_shard.h
+ *   points of chapter 9, kith_points.h
  * kith_cuda.h adds calls on matrices that already lie in the memory of a GPU.
  *
  * Rules that hold everywhere
@@ -534,20 +535,7 @@ KITH_API kith_status kith_recall_estimate(kith_ctx *ctx, const kith_matrix *poin
  * and shortened by others afterwards ends the process (SIGBUS). Formats byte by byte:
  * docs/format.md. */
 
-/* Points from a file, memory-mapped where the format allows: .fvecs .bvecs .ivecs .fbin .u8bin
- * .i8bin .ibin .npy .hdf5/.h5 (FILE:DATASET) .csv .tsv, and .kith (a corpus' points). int32 becomes
- * float64. Keeps ctx. */
-typedef struct kith_points kith_points;
-KITH_API kith_status kith_points_open(kith_ctx *ctx, const char *path, kith_points **out);
-/* A view of the points, valid until they are freed. It may lie in a mapped file. */
-KITH_API const kith_matrix *kith_points_matrix(const kith_points *points);
-/* Memory that the points hold beyond the mapped file, and whether they are mapped. */
-KITH_API uint64_t kith_points_bytes(const kith_points *points);
-KITH_API int kith_points_mapped(const kith_points *points);
-KITH_API void kith_points_free(kith_points *points);
-/* Writes points; the format is that of the path's extension (.fvecs .bvecs .fbin .u8bin .i8bin
- * .ibin .ivecs .npy .csv .tsv). Values must fit the format's type exactly, else KITH_E_DATA. */
-KITH_API kith_status kith_points_save(kith_ctx *ctx, const char *path, const kith_matrix *points);
+/* Points: kith_points.h. */
 
 typedef enum kith_format {
     KITH_FORMAT_AUTO = 0, /* by the extension of the path */
@@ -556,17 +544,23 @@ typedef enum kith_format {
     KITH_FORMAT_IVECS = 3,
     KITH_FORMAT_IBIN = 4,
     KITH_FORMAT_KNN = 5, /* big-ann-benchmarks */
-    KITH_FORMAT_KITH = 6
+    KITH_FORMAT_KITH = 6,
+    KITH_FORMAT_CSV = 7,      /* text to look at: a line a neighbour, "id,neighbour,distance" */
+    KITH_FORMAT_TSV = 8,      /* the same between tabs */
+    KITH_FORMAT_CSV_WIDE = 9, /* a line a row: id, its neighbours, their distances */
+    KITH_FORMAT_TSV_WIDE = 10
 } kith_format;
 
-/* KITH_FORMAT_AUTO for a name that is none of npz csr ivecs ibin knn kith. */
+/* KITH_FORMAT_AUTO for a name that is none of npz csr ivecs ibin knn kith csv tsv csv-wide
+ * tsv-wide. */
 KITH_API kith_format kith_format_parse(const char *name);
 
 /* neighbors: ids, and distances where the format holds them; ivecs and ibin hold ids alone. Ranges
- * are written as .npz (csr) or .kith. meta: .npz, csr and .kith hold it, ivecs, ibin and knn
- * cannot, and what is opened from them is unknown. KITH_E_ARGUMENT where it is certified of unknown
- * points, or of another number of rows than corpus_rows. neighbors.meta is not read. Equal answers
- * are equal files: no date, host or backend is stored. */
+ * are written as .npz (csr), .kith, .csv or .tsv; text also goes to pipes and, "-", to standard
+ * output. meta: .npz, csr and .kith hold it, ivecs, ibin, knn and text cannot, and what is opened
+ * from them is unknown. KITH_E_ARGUMENT where it is certified of unknown points, or of another
+ * number of rows than corpus_rows. neighbors.meta is not read. Equal answers are equal files: no
+ * date, host or backend is stored. */
 KITH_API kith_status kith_result_save(kith_ctx *ctx, const char *path, kith_format format,
                                       const kith_neighbors *neighbors,
                                       const kith_result_meta *meta);
@@ -651,10 +645,16 @@ typedef struct kith_file_info {
     int32_t part;      /* this file is one of them, counted from 1; 0: it names them all */
     int64_t first_row; /* of a part: the row of the graph that its first one is */
     kith_fingerprint points; /* of a graph or result: what its ids are rows of; rows 0: not known */
+    int32_t header;          /* of text, 1: its first line names the columns */
+    int32_t delimiter;       /* of text: see kith_points_source */
 } kith_file_info;
-/* What a file holds, from its header and size alone; of one that names parts, theirs too: a part
+struct kith_points_params; /* kith_points.h */
+/* What a file holds, from its header and size alone (of text, its lines); params as for
+ * kith_points_open, NULL: the default. Of one that names parts, theirs too: a part
  * that is missing, or not the one that was written with the others, is an error. */
-KITH_API kith_status kith_file_inspect(kith_ctx *ctx, const char *path, kith_file_info *info);
+KITH_API kith_status kith_file_inspect(kith_ctx *ctx, const char *path,
+                                       const struct kith_points_params *params,
+                                       kith_file_info *info);
 
 /* ---- 10. Plans, reports, devices ------------------------------------------------------------ */
 
@@ -782,6 +782,7 @@ KITH_API kith_status kith_predict(kith_ctx *ctx, const kith_neighbors *neighbors
 
 #include "kith/kith_descent.h"
 #include "kith/kith_merge.h"
+#include "kith/kith_points.h"
 #include "kith/kith_select.h"
 #include "kith/kith_shard.h"
 

@@ -81,10 +81,8 @@ KITH_API kith_status kith_select(kith_ctx *ctx, const kith_values *values,
 KITH_API kith_status kith_select_kth(kith_ctx *ctx, const kith_values *values,
                                      const kith_select_params *params, void *out);
 
-/* As kith_points_open, with rows of up to 2^32 - 2 values; other types than floats are KITH_E_DATA.
- * kith_points_matrix of it is NULL where a row is too long for a kith_matrix. */
-KITH_API kith_status kith_points_open_values(kith_ctx *ctx, const char *path, kith_points **out);
-/* A view of any points, valid as long as they are. */
+/* A view of any points, valid as long as they are; kith_points_open with KITH_USE_VALUES has rows
+ * that are longer than a matrix'. */
 KITH_API const kith_values *kith_points_values(const kith_points *points);
 
 /* Writes what kith_select gave for params, rows x k, as .npz: `ids`, `values` (what of them is not

@@ -33,22 +33,59 @@ static kith_status begin(kith_ctx *ctx, const char *path, const void *out)
     return check_path(ctx, path);
 }
 
-kith_status kith_points_open(kith_ctx *ctx, const char *path, kith_points **out)
+/* The caller's params as this library's version of them; NULL is the default. */
+static kith_status take_points_params(kith_ctx *ctx, const kith_points_params *given,
+                                      kith_points_params *params)
 {
-    if (out != NULL) {
-        *out = NULL;
+    *params = kith_points_params_default();
+    if (given == NULL) {
+        return KITH_OK;
     }
-    KIN_TRY(begin(ctx, path, out));
-    return kin_progress_end(ctx, kin_points_open(ctx, path, out));
+    if (given->struct_size < sizeof given->struct_size || given->struct_size > sizeof *params) {
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member("params", "struct_size"),
+                           "is %" PRIu32
+                           ", must be at most %zu (make params with kith_points_params_default())",
+                           given->struct_size, sizeof *params);
+    }
+    memcpy(params, given, given->struct_size);
+    params->struct_size = (uint32_t)sizeof *params;
+    if (params->use < KITH_USE_POINTS || params->use > KITH_USE_COLUMN ||
+        params->header < KITH_HEADER_AUTO || params->header > KITH_HEADER_NO) {
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("use"),
+                           "is %d and header %d, must be a kith_points_use and a kith_header",
+                           (int)params->use, (int)params->header);
+    }
+    if (params->delimiter < 0 || params->delimiter > '~' ||
+        (params->delimiter != 0 && strchr(",;\t ", params->delimiter) == NULL)) {
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("delimiter"),
+                           "is %" PRId32 ", must be 0 or one of , ; tab and blank",
+                           params->delimiter);
+    }
+    if (params->rows < 0) {
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("rows"),
+                           "is %" PRId64 ", must be at least 0", params->rows);
+    }
+    if (params->columns != NULL && params->columns[0] == '\0') {
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("columns"), "is empty (NULL takes all)");
+    }
+    return KITH_OK;
 }
 
-kith_status kith_points_open_values(kith_ctx *ctx, const char *path, kith_points **out)
+kith_status kith_points_open(kith_ctx *ctx, const char *path, const kith_points_params *params,
+                             kith_points **out)
 {
+    kith_points_params own;
     if (out != NULL) {
         *out = NULL;
     }
     KIN_TRY(begin(ctx, path, out));
-    return kin_progress_end(ctx, kin_points_open_values(ctx, path, out));
+    KIN_TRY(take_points_params(ctx, params, &own));
+    return kin_progress_end(ctx, kin_points_open(ctx, path, &own, out));
+}
+
+const kith_points_source *kith_points_get_source(const kith_points *points)
+{
+    return &points->source;
 }
 
 const kith_matrix *kith_points_matrix(const kith_points *points)
@@ -68,7 +105,7 @@ uint64_t kith_points_bytes(const kith_points *points)
 
 int kith_points_mapped(const kith_points *points)
 {
-    return points->block == NULL;
+    return points->block_bytes == 0;
 }
 
 void kith_points_free(kith_points *points)
@@ -131,14 +168,7 @@ kith_status kith_points_save(kith_ctx *ctx, const char *path, const kith_matrix 
 
 kith_format kith_format_parse(const char *name)
 {
-    static const char *const names[] = {"", "npz", "csr", "ivecs", "ibin", "knn", "kith"};
-    enum { COUNT = sizeof names / sizeof names[0] };
-    for (int i = 1; name != NULL && i < COUNT; i++) {
-        if (strcmp(name, names[i]) == 0) {
-            return (kith_format)i;
-        }
-    }
-    return KITH_FORMAT_AUTO;
+    return name != NULL ? kin_format_result(name) : KITH_FORMAT_AUTO;
 }
 
 /* Whose neighbours they are: wholly known, or not at all. */
@@ -406,9 +436,12 @@ kith_status kith_selection_save_kth(kith_ctx *ctx, const char *path, const void 
     return kin_progress_end(ctx, kin_points_save_vector(ctx, path, &column));
 }
 
-kith_status kith_file_inspect(kith_ctx *ctx, const char *path, kith_file_info *info)
+kith_status kith_file_inspect(kith_ctx *ctx, const char *path, const kith_points_params *params,
+                              kith_file_info *info)
 {
+    kith_points_params known;
     KIN_TRY(begin(ctx, path, info));
+    KIN_TRY(take_points_params(ctx, params, &known));
     const uint32_t bytes = info->struct_size;
     if (bytes < sizeof info->struct_size) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member("info", "struct_size"),
@@ -416,7 +449,7 @@ kith_status kith_file_inspect(kith_ctx *ctx, const char *path, kith_file_info *i
     }
     kith_file_info own;
     memset(&own, 0, sizeof own);
-    KIN_TRY(kin_file_inspect(ctx, path, &own));
+    KIN_TRY(kin_file_inspect(ctx, path, &known, &own));
     own.struct_size = bytes;
     memcpy(info, &own, bytes < sizeof own ? bytes : sizeof own);
     return KITH_OK;

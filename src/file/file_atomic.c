@@ -4,6 +4,7 @@
 
 #include "base/base_mem.h"
 #include "base/base_try.h"
+#include "file/file_input.h"
 #include "file/file_temporary.h"
 #include "host/host_file.h"
 #include "host/host_threads.h"
@@ -23,7 +24,9 @@ enum { BUFFER_BYTES = 1 << 20, MODE = 0666 };
 static kith_status fail_io(kin_writer *w, const char *what, int error)
 {
     const char *advice = "the file was not changed";
-    if (w->kept && (error == ENOSPC || error == EDQUOT || error == EFBIG)) {
+    if (w->passing) {
+        advice = "nothing reads on there";
+    } else if (w->kept && (error == ENOSPC || error == EDQUOT || error == EFBIG)) {
         advice = "free some space there, the same job then goes on where it is";
     } else if (error == ENOSPC || error == EDQUOT) {
         advice = "free some space there or write elsewhere; the file was not changed";
@@ -169,6 +172,24 @@ kith_status kin_writer_open(kith_ctx *ctx, const char *path, kin_writer *w)
 kith_status kin_writer_open_own(kith_ctx *ctx, const char *path, kin_writer *w)
 {
     return open_writer(ctx, path, false, w);
+}
+
+kith_status kin_writer_open_text(kith_ctx *ctx, const char *path, kin_writer *w)
+{
+    struct stat info;
+    const bool standard = kin_input_is_standard(path);
+    if (!standard && (stat(path, &info) != 0 || S_ISREG(info.st_mode) || S_ISDIR(info.st_mode))) {
+        return kin_writer_open(ctx, path, w);
+    }
+    memset(w, 0, sizeof *w);
+    w->ctx = ctx;
+    w->path = path;
+    w->passing = true;
+    do {
+        w->file = standard ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0)
+                           : open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    } while (w->file < 0 && errno == EINTR);
+    return w->file >= 0 ? KITH_OK : fail_io(w, "cannot be opened", errno);
 }
 
 /* One process at a time, and the file that now has the name: whoever was at it before may have
@@ -367,6 +388,9 @@ static kith_status replace_target(kin_writer *w)
 
 static kith_status commit(kin_writer *w)
 {
+    if (w->passing) {
+        return flush(w);
+    }
     if (w->kept) {
         keep_mode(w);
     }

@@ -28,6 +28,7 @@ typedef struct kin_writer {
     int file;
     bool named;    /* the temporary name exists */
     bool kept;     /* and stays when it is not finished */
+    bool passing;  /* to a pipe or the like: nothing is renamed at the end */
     bool reserved; /* all bytes have their places on the disk, and keep them */
 } kin_writer;
 
@@ -37,6 +38,10 @@ kith_status kin_writer_open(kith_ctx *ctx, const char *path, kin_writer *writer)
 /* For a name that is kith's own, in a folder where others may write: a symbolic link there is
  * replaced itself, and not what it points to. */
 kith_status kin_writer_open_own(kith_ctx *ctx, const char *path, kin_writer *writer);
+
+/* What is put from the first byte to the last may also go to a pipe, a device or, as "-", to
+ * standard output: there it stands as soon as it was put. */
+kith_status kin_writer_open_text(kith_ctx *ctx, const char *path, kin_writer *writer);
 
 /* A file of many hours: what is put goes to TARGET.partial, which stays when this is closed with
  * anything but KITH_OK, or when the process dies. follows: a symbolic link at path, as

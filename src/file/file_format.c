@@ -7,44 +7,86 @@
 #include <strings.h>
 #include <unistd.h>
 
-enum { POINTS = KIN_POINTS_IN | KIN_POINTS_OUT, ALL = POINTS | KIN_RESULT };
-
-static const kin_format_traits format_table[KIN_FORMAT_COUNT] = {
-    [KIN_FORMAT_NONE] = {"", NULL, 0, {'\0', 0}},
-    [KIN_FORMAT_FVECS] = {"fvecs", NULL, POINTS, {'f', 4}},
-    [KIN_FORMAT_BVECS] = {"bvecs", NULL, POINTS, {'u', 1}},
-    [KIN_FORMAT_IVECS] = {"ivecs", NULL, ALL, {'i', 4}},
-    [KIN_FORMAT_FBIN] = {"fbin", NULL, POINTS, {'f', 4}},
-    [KIN_FORMAT_U8BIN] = {"u8bin", NULL, POINTS, {'u', 1}},
-    [KIN_FORMAT_I8BIN] = {"i8bin", NULL, POINTS, {'i', 1}},
-    [KIN_FORMAT_IBIN] = {"ibin", NULL, ALL, {'i', 4}},
-    [KIN_FORMAT_NPY] = {"npy", NULL, POINTS, {'\0', 0}},
-    [KIN_FORMAT_HDF5] = {"hdf5", "h5", KIN_POINTS_IN, {'\0', 0}},
-    [KIN_FORMAT_CSV] = {"csv", NULL, POINTS, {'f', 8}},
-    [KIN_FORMAT_TSV] = {"tsv", NULL, POINTS, {'f', 8}},
-    [KIN_FORMAT_KITH] = {"kith", NULL, ALL, {'\0', 0}},
-    [KIN_FORMAT_NPZ] = {"npz", NULL, KIN_RESULT, {'\0', 0}},
-    [KIN_FORMAT_KNN] = {"knn", NULL, KIN_RESULT, {'\0', 0}},
+enum {
+    RESULT = KIN_RESULT | KIN_RESULT_OUT,
+    POINTS = KIN_POINTS_IN | KIN_POINTS_OUT,
+    ALL = POINTS | RESULT,
+    TEXT = POINTS | KIN_RESULT_OUT | KIN_PIPE_IN
 };
+
+/* A format is a row: its name, the endings that it has when it is read, and what it is used for. */
+static const kin_format_traits format_table[KIN_FORMAT_COUNT] = {
+    [KIN_FORMAT_NONE] = {"", "", 0, 0, {'\0', 0}},
+    [KIN_FORMAT_FVECS] = {"fvecs", "", POINTS, 0, {'f', 4}},
+    [KIN_FORMAT_BVECS] = {"bvecs", "", POINTS, 0, {'u', 1}},
+    [KIN_FORMAT_IVECS] = {"ivecs", "", ALL, KITH_FORMAT_IVECS, {'i', 4}},
+    [KIN_FORMAT_FBIN] = {"fbin", "", POINTS, 0, {'f', 4}},
+    [KIN_FORMAT_U8BIN] = {"u8bin", "", POINTS, 0, {'u', 1}},
+    [KIN_FORMAT_I8BIN] = {"i8bin", "", POINTS, 0, {'i', 1}},
+    [KIN_FORMAT_IBIN] = {"ibin", "", ALL, KITH_FORMAT_IBIN, {'i', 4}},
+    [KIN_FORMAT_NPY] = {"npy", "", POINTS | KIN_PIPE_IN, 0, {'\0', 0}},
+    [KIN_FORMAT_HDF5] = {"hdf5", "h5 h5ad", KIN_POINTS_IN, 0, {'\0', 0}},
+    [KIN_FORMAT_CSV] = {"csv", "txt csv.gz txt.gz", TEXT, KITH_FORMAT_CSV, {'f', 8}},
+    [KIN_FORMAT_TSV] = {"tsv", "tsv.gz", TEXT, KITH_FORMAT_TSV, {'f', 8}},
+    [KIN_FORMAT_KITH] = {"kith", "", ALL, KITH_FORMAT_KITH, {'\0', 0}},
+    [KIN_FORMAT_NPZ] = {"npz", "", RESULT, KITH_FORMAT_NPZ, {'\0', 0}},
+    [KIN_FORMAT_KNN] = {"knn", "", RESULT, KITH_FORMAT_KNN, {'\0', 0}},
+};
+
+/* What neighbours are saved in, by name: some of these share an ending. */
+static const struct {
+    const char *name;
+    kith_format format;
+} result_table[] = {
+    {"npz", KITH_FORMAT_NPZ},           {"csr", KITH_FORMAT_CSR},
+    {"ivecs", KITH_FORMAT_IVECS},       {"ibin", KITH_FORMAT_IBIN},
+    {"knn", KITH_FORMAT_KNN},           {"kith", KITH_FORMAT_KITH},
+    {"csv", KITH_FORMAT_CSV},           {"tsv", KITH_FORMAT_TSV},
+    {"csv-wide", KITH_FORMAT_CSV_WIDE}, {"tsv-wide", KITH_FORMAT_TSV_WIDE},
+};
+
+kith_format kin_format_result(const char *name)
+{
+    for (size_t i = 0; i < sizeof result_table / sizeof result_table[0]; i++) {
+        if (strcmp(name, result_table[i].name) == 0) {
+            return result_table[i].format;
+        }
+    }
+    return KITH_FORMAT_AUTO;
+}
 
 const kin_format_traits *kin_format_get_traits(kin_format format)
 {
     return &format_table[format];
 }
 
-static bool ends_in(const char *path, size_t length, const char *extension)
+/* Whether what stands before `end` ends in '.' and the ending. */
+static bool ends_in(const char *path, const char *end, const char *ending, size_t bytes)
 {
-    const size_t bytes = extension != NULL ? strlen(extension) : 0;
-    return bytes > 0 && length > bytes + 1 && path[length - bytes - 1] == '.' &&
-           strncasecmp(path + length - bytes, extension, bytes) == 0;
+    return (size_t)(end - path) > bytes + 1 && end[-(ptrdiff_t)bytes - 1] == '.' &&
+           strncasecmp(end - bytes, ending, bytes) == 0;
+}
+
+/* By its name, or, where it is read, by one of its other endings. */
+static bool is_named(const char *path, const char *end, const kin_format_traits *traits, bool read)
+{
+    if (ends_in(path, end, traits->name, strlen(traits->name))) {
+        return true;
+    }
+    size_t bytes = 0;
+    for (const char *at = traits->endings; read && *at != '\0'; at += bytes + (at[bytes] == ' ')) {
+        bytes = strcspn(at, " ");
+        if (ends_in(path, end, at, bytes)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 const char *kin_format_dataset(const char *path)
 {
-    const kin_format_traits *hdf5 = &format_table[KIN_FORMAT_HDF5];
     for (const char *at = strchr(path, ':'); at != NULL; at = strchr(at + 1, ':')) {
-        const size_t length = (size_t)(at - path);
-        if (ends_in(path, length, hdf5->name) || ends_in(path, length, hdf5->extension)) {
+        if (is_named(path, at, &format_table[KIN_FORMAT_HDF5], true)) {
             return at;
         }
     }
@@ -56,11 +98,10 @@ kin_format kin_format_of(const char *path, unsigned uses)
     if ((uses & KIN_POINTS_IN) != 0 && kin_format_dataset(path) != NULL) {
         return KIN_FORMAT_HDF5;
     }
-    const size_t length = strlen(path);
+    const char *end = path + strlen(path);
+    const bool read = (uses & KIN_POINTS_IN) != 0;
     for (int i = 1; i < KIN_FORMAT_COUNT; i++) {
-        if ((format_table[i].uses & uses) != 0 &&
-            (ends_in(path, length, format_table[i].name) ||
-             ends_in(path, length, format_table[i].extension))) {
+        if ((format_table[i].uses & uses) != 0 && is_named(path, end, &format_table[i], read)) {
             return (kin_format)i;
         }
     }
@@ -74,6 +115,9 @@ static const char *use_name(unsigned uses)
     }
     if (uses == KIN_POINTS_OUT) {
         return "points that kith writes";
+    }
+    if (uses == KIN_RESULT_OUT) {
+        return "neighbours that kith writes";
     }
     return uses == KIN_RESULT ? "neighbours" : "a file that kith knows";
 }
@@ -98,4 +142,22 @@ kith_status kin_format_find(kith_ctx *ctx, const char *path, unsigned uses, kin_
     }
     return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_file(path),
                        "the extension is not one of %s (there are:%s)", use_name(uses), known);
+}
+
+kith_status kin_format_sniff(kith_ctx *ctx, const char *path, const unsigned char *data,
+                             uint64_t bytes, kin_format *format)
+{
+    static const char npy[] = {'\x93', 'N', 'U', 'M', 'P', 'Y'};
+    if (bytes >= sizeof npy && memcmp(data, npy, sizeof npy) == 0) {
+        *format = KIN_FORMAT_NPY;
+        return KITH_OK;
+    }
+    *format = KIN_FORMAT_CSV;
+    /* Text has no byte of 0; all the others have one soon. */
+    const size_t looked = bytes < 256 ? (size_t)bytes : 256;
+    return memchr(data, 0, looked) == NULL
+               ? KITH_OK
+               : kin_fail_at(
+                     ctx, KITH_E_FORMAT, kin_at_file(path),
+                     "brings neither text nor .npy, and other formats are mapped (give a file)");
 }

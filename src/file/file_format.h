@@ -27,14 +27,17 @@ typedef enum kin_format {
 enum {
     KIN_POINTS_IN = 1,
     KIN_POINTS_OUT = 2,
-    KIN_RESULT = 4 /* in and out */
+    KIN_RESULT = 4, /* neighbours, in */
+    KIN_RESULT_OUT = 8,
+    KIN_PIPE_IN = 16 /* read from its first byte to its last: a pipe will do */
 };
 
 typedef struct kin_format_traits {
-    const char *name;      /* also the extension */
-    const char *extension; /* a second one, or NULL */
+    const char *name;    /* also the ending that is written */
+    const char *endings; /* others that are read, with blanks between */
     unsigned uses;
-    kin_item item; /* what the values are, where the format says so */
+    kith_format result; /* of neighbours in a file of this ending */
+    kin_item item;      /* what the values are, where the format says so */
 } kin_format_traits;
 
 const kin_format_traits *kin_format_get_traits(kin_format format);
@@ -42,6 +45,11 @@ const kin_format_traits *kin_format_get_traits(kin_format format);
 kin_format kin_format_of(const char *path, unsigned uses);
 /* The same, with an error that lists what there is. */
 kith_status kin_format_find(kith_ctx *ctx, const char *path, unsigned uses, kin_format *format);
+/* KITH_FORMAT_AUTO for what is no name of a format of neighbours. */
+kith_format kin_format_result(const char *name);
+/* What came out of a pipe, by its first bytes: .npy, or text; others are to be files. */
+kith_status kin_format_sniff(kith_ctx *ctx, const char *path, const unsigned char *data,
+                             uint64_t bytes, kin_format *format);
 /* The ':' between file and dataset of an HDF5 path, or NULL. */
 const char *kin_format_dataset(const char *path);
 

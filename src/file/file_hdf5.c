@@ -21,24 +21,71 @@ static kith_status fail(kin_hdf5_table *table, kith_status status, const char *f
     return status;
 }
 
-/* "train test neighbors": what stands in the root of the file. */
-static void list_names(hid_t file, char *text, size_t room)
+/* A file that somebody sent is not to say which other files of this machine are read: links to
+ * other files are not followed, */
+static herr_t refuse_link(const char *file, const char *group, const char *other,
+                          const char *object, unsigned *flags, hid_t access, void *refused)
+{
+    (void)file;
+    (void)group;
+    (void)other;
+    (void)object;
+    (void)flags;
+    (void)access;
+    *(bool *)refused = true;
+    return -1;
+}
+
+/* The group that a path leads to as far as it can: of "obsm/X_umap", which is not there, obsm.
+ * name: so far. */
+static hid_t open_nearest_group(hid_t file, const char *dataset, char *name, size_t room)
+{
+    bool refused = false;
+    hid_t group = H5I_INVALID_HID;
+    const hid_t access = H5Pcreate(H5P_GROUP_ACCESS);
+    size_t bytes = strlen(dataset);
+    if (access < 0 || H5Pset_elink_cb(access, refuse_link, &refused) < 0) {
+        bytes = 0;
+    }
+    while (group < 0 && bytes > 0 && bytes < room) {
+        memcpy(name, dataset, bytes);
+        name[bytes] = '\0';
+        group = H5Gopen2(file, name, access);
+        while (group < 0 && bytes > 0 && dataset[--bytes] != '/') {
+        }
+    }
+    (void)H5Pclose(access);
+    if (group < 0) {
+        name[0] = '\0';
+        group = H5Gopen2(file, "/", H5P_DEFAULT);
+    }
+    return group;
+}
+
+/* "train test neighbors": what stands in the group that the dataset should be in, by the names that
+ * lead there from the root. */
+static void list_names(hid_t file, const char *dataset, char *text, size_t room)
 {
     H5G_info_t info;
+    char path[128];
     size_t used = 0;
     text[0] = '\0';
-    if (H5Gget_info(file, &info) < 0) {
+    const hid_t group = open_nearest_group(file, dataset, path, sizeof path);
+    if (group < 0) {
         return;
     }
-    for (hsize_t i = 0; i < info.nlinks && i < 32; i++) {
+    const bool known = H5Gget_info(group, &info) >= 0;
+    for (hsize_t i = 0; known && i < info.nlinks && i < 32; i++) {
         char name[64];
-        if (H5Lget_name_by_idx(file, ".", H5_INDEX_NAME, H5_ITER_INC, i, name, sizeof name,
+        if (H5Lget_name_by_idx(group, ".", H5_INDEX_NAME, H5_ITER_INC, i, name, sizeof name,
                                H5P_DEFAULT) < 0 ||
-            used + sizeof name + 1 > room) {
-            return;
+            used + sizeof name + sizeof path + 2 > room) {
+            break;
         }
-        used += (size_t)snprintf(text + used, room - used, "%s%s", used > 0 ? " " : "", name);
+        used += (size_t)snprintf(text + used, room - used, "%s%s%s%s", used > 0 ? " " : "", path,
+                                 path[0] != '\0' ? "/" : "", name);
     }
+    (void)H5Gclose(group);
 }
 
 static bool is_half(hid_t type)
@@ -114,21 +161,6 @@ static kith_status take_shape(kin_hdf5_table *table, const char *dataset)
     return KITH_OK;
 }
 
-/* A file that somebody sent is not to say which other files of this machine are read: links to
- * other files are not followed, */
-static herr_t refuse_link(const char *file, const char *group, const char *other,
-                          const char *object, unsigned *flags, hid_t access, void *refused)
-{
-    (void)file;
-    (void)group;
-    (void)other;
-    (void)object;
-    (void)flags;
-    (void)access;
-    *(bool *)refused = true;
-    return -1;
-}
-
 static hid_t open_own(hid_t file, const char *dataset, bool *refused)
 {
     const hid_t access = H5Pcreate(H5P_DATASET_ACCESS);
@@ -140,7 +172,7 @@ static hid_t open_own(hid_t file, const char *dataset, bool *refused)
     return opened;
 }
 
-/* and neither are datasets whose values stand elsewhere. */
+/* Datasets whose values stand elsewhere are refused, too. */
 static bool stands_elsewhere(hid_t dataset)
 {
     const hid_t made = H5Dget_create_plist(dataset);
@@ -187,8 +219,8 @@ static kith_status open_quietly(const char *path, const char *dataset, kin_hdf5_
         return fail_elsewhere(table, dataset);
     }
     if (table->dataset < 0) {
-        char names[256];
-        list_names(table->file, names, sizeof names);
+        char names[512];
+        list_names(table->file, dataset, names, sizeof names);
         if (dataset[0] == '\0') {
             return fail(table, KITH_E_ARGUMENT,
                         "which dataset? (give FILE.hdf5:NAME; there are: %s)", names);

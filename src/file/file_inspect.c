@@ -4,7 +4,6 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "file/file_npy.h"
-#include "file/file_number.h"
 #include "file/file_part.h"
 #include "file/file_points.h"
 #include "file/file_result.h"
@@ -122,17 +121,6 @@ static kith_status inspect_table(kith_ctx *ctx, const char *path, const kin_map 
     const uint64_t cols_max = KIN_VALUES_COLS_MAX; /* ids are as many at most */
     kin_shape shape;
     switch (format) {
-    case KIN_FORMAT_CSV:
-    case KIN_FORMAT_TSV: {
-        const kin_number_locale locale = kin_number_enter();
-        const kith_status status = kin_text_shape(ctx, path, map, format, &shape);
-        kin_number_leave(locale);
-        KIN_TRY(status);
-        break;
-    }
-    case KIN_FORMAT_NPY:
-        KIN_TRY(kin_npy_shape(ctx, path, map->data, map->bytes, cols_max, &shape));
-        break;
     case KIN_FORMAT_FVECS:
     case KIN_FORMAT_BVECS:
     case KIN_FORMAT_IVECS:
@@ -144,6 +132,36 @@ static kith_status inspect_table(kith_ctx *ctx, const char *path, const kin_map 
     }
     take_shape(info, either ? KITH_KIND_NONE : KITH_KIND_POINTS, &shape);
     return KITH_OK;
+}
+
+/* Of one axis, a .npy is what labels are read from. */
+static kith_status inspect_npy(kith_ctx *ctx, const char *path, const kin_input *input,
+                               kith_file_info *info)
+{
+    kin_shape shape;
+    KIN_TRY(kin_npy_shape(ctx, path, input, true, KIN_VALUES_COLS_MAX, &shape));
+    take_shape(info, KITH_KIND_POINTS, &shape);
+    return KITH_OK;
+}
+
+/* What is read from its first byte to its last. */
+static kith_status inspect_input(kith_ctx *ctx, const char *path, const kith_points_params *params,
+                                 kin_format format, kith_file_info *info)
+{
+    kin_input input;
+    kith_status status = KITH_OK;
+    KIN_TRY(kin_input_open(ctx, path, &input));
+    info->file_bytes = input.file_bytes;
+    info->kind = KITH_KIND_POINTS;
+    if (format == KIN_FORMAT_NONE) {
+        KIN_TRY_GOTO(status, kin_format_sniff(ctx, path, input.data, input.bytes, &format), done);
+    }
+    (void)snprintf(info->format, sizeof info->format, "%s", kin_format_get_traits(format)->name);
+    status = format == KIN_FORMAT_NPY ? inspect_npy(ctx, path, &input, info)
+                                      : kin_text_inspect(ctx, path, params, format, &input, info);
+done:
+    kin_input_close(ctx, &input);
+    return status;
 }
 
 static kith_status inspect_mapped(kith_ctx *ctx, const char *path, kin_format format,
@@ -174,10 +192,15 @@ static kith_status inspect_hdf5(kith_ctx *ctx, const char *path, kith_file_info 
     return KITH_OK;
 }
 
-kith_status kin_file_inspect(kith_ctx *ctx, const char *path, kith_file_info *info)
+kith_status kin_file_inspect(kith_ctx *ctx, const char *path, const kith_points_params *params,
+                             kith_file_info *info)
 {
-    kin_format format = KIN_FORMAT_NONE;
+    kin_format format = kin_format_of(path, KIN_POINTS_IN | KIN_RESULT);
     info->recall = -1.0;
+    if ((kin_format_get_traits(format)->uses & KIN_PIPE_IN) != 0 ||
+        (format == KIN_FORMAT_NONE && kin_input_is_pipe(path))) {
+        return inspect_input(ctx, path, params, format, info);
+    }
     KIN_TRY(kin_format_find(ctx, path, KIN_POINTS_IN | KIN_RESULT, &format));
     (void)snprintf(info->format, sizeof info->format, "%s", kin_format_get_traits(format)->name);
     switch (format) {

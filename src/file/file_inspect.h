@@ -6,6 +6,7 @@
 #include "base/base_ctx.h"
 
 /* Fills everything but struct_size. */
-kith_status kin_file_inspect(kith_ctx *ctx, const char *path, kith_file_info *info);
+kith_status kin_file_inspect(kith_ctx *ctx, const char *path, const kith_points_params *params,
+                             kith_file_info *info);
 
 #endif

@@ -223,11 +223,11 @@ kin_item kin_npy_item(const kin_npy *npy)
     return known ? kin_item_make(npy->kind, bytes) : kin_item_make('\0', 0);
 }
 
-kith_status kin_npy_shape(kith_ctx *ctx, const char *path, const unsigned char *file,
-                          uint64_t bytes, uint64_t cols_max, kin_shape *shape)
+kith_status kin_npy_shape(kith_ctx *ctx, const char *path, const kin_input *input, bool column,
+                          uint64_t cols_max, kin_shape *shape)
 {
     kin_npy npy;
-    KIN_TRY(kin_npy_parse(ctx, path, file, bytes, &npy));
+    KIN_TRY(kin_npy_parse(ctx, path, input->data, input->bytes, &npy));
     const kin_item item = kin_npy_item(&npy);
     if (item.bytes == 0) {
         return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(path),
@@ -235,9 +235,8 @@ kith_status kin_npy_shape(kith_ctx *ctx, const char *path, const unsigned char *
                            "', which kith does not read (save x.astype('float32'))",
                            npy.kind >= ' ' && npy.kind <= '~' ? npy.kind : '?', npy.item_bytes);
     }
-    if (npy.big_endian && item.bytes > 1) {
-        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(path),
-                           "holds big-endian values (save x.astype(x.dtype.newbyteorder('<')))");
+    if (column && npy.axes == 1) {
+        npy.shape[npy.axes++] = 1;
     }
     if (npy.axes != 2) {
         return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(path),
@@ -246,16 +245,17 @@ kith_status kin_npy_shape(kith_ctx *ctx, const char *path, const unsigned char *
                            npy.axes);
     }
     KIN_TRY(kin_shape_check(ctx, path, npy.shape[0], npy.shape[1], cols_max));
-    if (npy.fortran_order && npy.shape[0] > 1 && npy.shape[1] > 1) {
-        return kin_fail_at(
-            ctx, KITH_E_FORMAT, kin_at_file(path),
-            "is stored column by column, in Fortran order (save numpy.ascontiguousarray(x))");
-    }
+    memset(shape, 0, sizeof *shape);
     shape->data = npy.data;
     shape->rows = (int64_t)npy.shape[0];
     shape->cols = (int64_t)npy.shape[1];
     shape->stride = shape->cols * item.bytes;
     shape->item = item;
+    shape->swapped = npy.big_endian && item.bytes > 1;
+    if (npy.fortran_order && shape->rows > 1 && shape->cols > 1) {
+        shape->stride = item.bytes;
+        shape->step = shape->rows * item.bytes;
+    }
     return KITH_OK;
 }
 

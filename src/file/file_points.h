@@ -4,33 +4,38 @@
 #define KIN_FILE_POINTS_H
 
 #include "file/file_container.h"
+#include "file/file_input.h"
 #include "file/file_shape.h"
 
-/* The matrix lies in the map, in the container's map, or in the block. */
+enum { KIN_NAMES_BYTES = 160 };
+
+/* The matrix lies in the input, in the container's map, or in the block. */
 struct kith_points {
     kith_ctx *ctx;
     kith_matrix matrix;
     kith_values values; /* the same for selection, whose rows may be longer than a matrix' */
     kin_item item;      /* what the file holds; what that became is matrix.dtype */
     uint64_t cols_max;
-    kin_map map;
+    kin_input input;
     kin_container *container;
     void *block;
-    uint64_t block_bytes;
+    uint64_t block_bytes; /* in memory: of the block, and of input that is not mapped */
+    kith_points_source source;
+    char names[KIN_NAMES_BYTES]; /* of the source */
 };
 
-kith_status kin_points_open(kith_ctx *ctx, const char *path, kith_points **out);
-/* Rows of floats for selection, of up to KIN_VALUES_COLS_MAX; other types are KITH_E_DATA. */
-kith_status kin_points_open_values(kith_ctx *ctx, const char *path, kith_points **out);
+kith_status kin_points_open(kith_ctx *ctx, const char *path, const kith_points_params *params,
+                            kith_points **out);
 void kin_points_close(kith_points *points);
 /* Takes a block of rows x cols values of dtype for the points to own; the caller fills it. */
 kith_status kin_points_reserve(kith_points *points, int64_t rows, int64_t cols, kith_dtype dtype);
 
-/* .csv .tsv. shape: rows and cols by counting lines and the fields of the first. */
-kith_status kin_text_shape(kith_ctx *ctx, const char *path, const kin_map *map, kin_format format,
-                           kin_shape *shape);
-/* Reads points->map and closes it. */
-kith_status kin_text_read(kith_points *points, const char *path, kin_format format);
+/* .csv .txt .tsv. rows, columns and how it is read; rows by counting lines. */
+kith_status kin_text_inspect(kith_ctx *ctx, const char *path, const kith_points_params *params,
+                             kin_format format, const kin_input *input, kith_file_info *info);
+/* Reads points->input and closes it. */
+kith_status kin_text_read(kith_points *points, const char *path, const kith_points_params *params,
+                          kin_format format);
 
 /* FILE.hdf5:DATASET, by way of the module libkith_hdf5. */
 kith_status kin_hdf5_shape(kith_ctx *ctx, const char *path, uint64_t *file_bytes, kin_shape *shape);

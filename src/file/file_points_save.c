@@ -8,6 +8,7 @@
 #include "file/file_points.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 enum { NUMBER_ROOM = 40, TYPICAL_DIGITS = 9 };
 
@@ -69,8 +70,24 @@ static kith_status put_rows(kin_writer *writer, const row_source *source, bool v
     return KITH_OK;
 }
 
+/* A first line of 0, 1, 2 ... may be the names of columns to whoever reads it, kith itself
+ * included: it is written as 0.0,1,2, which names nothing. */
+static bool counts_columns(const row_source *source)
+{
+    const unsigned char *at = source->points->data;
+    for (int32_t col = 0; col < source->points->cols; col++, at += source->from.bytes) {
+        double value = 0.0;
+        (void)kin_item_load(source->from, at, &value);
+        if (value != (double)col) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static kith_status put_text(kin_writer *writer, const row_source *source, char separator)
 {
+    bool counts = counts_columns(source);
     const kith_matrix *m = source->points;
     const bool single = source->from.bytes < 8;
     writer->total = kin_size_mul((uint64_t)m->rows, (uint64_t)m->cols * TYPICAL_DIGITS);
@@ -80,7 +97,9 @@ static kith_status put_text(kin_writer *writer, const row_source *source, char s
             double value = 0.0;
             char text[NUMBER_ROOM];
             (void)kin_item_load(source->from, at, &value);
-            int length = kin_number_print(text, sizeof text - 1, value, single);
+            int length = counts ? snprintf(text, sizeof text, "0.0")
+                                : kin_number_print(text, sizeof text - 1, value, single);
+            counts = false;
             text[length++] = col + 1 < m->cols ? separator : '\n';
             KIN_TRY(kin_writer_put(writer, text, (uint64_t)length));
         }
@@ -147,7 +166,9 @@ static kin_item target_item(kin_format format, kith_dtype dtype)
 static kith_status save_rows(kith_ctx *ctx, const row_source *source, kin_format format)
 {
     kin_writer writer;
-    KIN_TRY(kin_writer_open(ctx, source->path, &writer));
+    const bool text = format == KIN_FORMAT_CSV || format == KIN_FORMAT_TSV;
+    KIN_TRY(text ? kin_writer_open_text(ctx, source->path, &writer)
+                 : kin_writer_open(ctx, source->path, &writer));
     const kin_number_locale locale = kin_number_enter();
     const kith_status status = put_points(&writer, source, format);
     kin_number_leave(locale);
@@ -177,8 +198,10 @@ static kith_status save_as(kith_ctx *ctx, const char *path, const kith_matrix *p
 
 kith_status kin_points_save(kith_ctx *ctx, const char *path, const kith_matrix *points)
 {
-    kin_format format = KIN_FORMAT_NONE;
-    KIN_TRY(kin_format_find(ctx, path, KIN_POINTS_OUT, &format));
+    kin_format format = KIN_FORMAT_CSV;
+    if (!kin_input_is_standard(path)) {
+        KIN_TRY(kin_format_find(ctx, path, KIN_POINTS_OUT, &format));
+    }
     return format == KIN_FORMAT_KITH ? save_kith(ctx, path, points)
                                      : save_as(ctx, path, points, format, 2);
 }

@@ -33,7 +33,11 @@ kith_status kin_result_save(kith_ctx *ctx, const char *path, kith_format format,
                             const kith_neighbors *neighbors, const kith_result_meta *meta);
 /* *format by the extension of the path, where it is AUTO. */
 kith_status kin_result_choose(kith_ctx *ctx, const char *path, kith_format *format);
-/* .npz (a SciPy sparse matrix) or .kith. */
+/* .csv, .tsv: to look at, and not to read back. k: entries a row where lists have no offsets. */
+bool kin_result_is_text(kith_format format);
+kith_status kin_result_save_text(kith_ctx *ctx, const char *path, kith_format format,
+                                 const kin_range_lists *lists, int64_t k);
+/* .npz (a SciPy sparse matrix), .kith, .csv or .tsv. */
 kith_status kin_ranges_save(kith_ctx *ctx, const char *path, const kin_range_lists *lists,
                             const kith_result_meta *meta);
 kith_status kin_result_open(kith_ctx *ctx, const char *path, kith_result **out);

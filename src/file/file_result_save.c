@@ -3,6 +3,7 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "file/file_atomic.h"
+#include "file/file_input.h"
 #include "file/file_result.h"
 
 #include <inttypes.h>
@@ -160,6 +161,14 @@ static kith_status save_plain(kith_ctx *ctx, const char *path, kith_format forma
     return kin_writer_close(&writer, status);
 }
 
+static kith_status save_text(kith_ctx *ctx, const char *path, kith_format format,
+                             const kith_neighbors *neighbors)
+{
+    const kin_range_lists lists = {
+        .rows = neighbors->rows, .ids = neighbors->ids, .distances = neighbors->distances};
+    return kin_result_save_text(ctx, path, format, &lists, neighbors->k);
+}
+
 static kith_status save_as(kith_ctx *ctx, const char *path, kith_format format,
                            const kith_neighbors *neighbors, const kith_result_meta *meta)
 {
@@ -174,6 +183,11 @@ static kith_status save_as(kith_ctx *ctx, const char *path, kith_format format,
     case KITH_FORMAT_IBIN:
     case KITH_FORMAT_KNN:
         return save_plain(ctx, path, format, neighbors);
+    case KITH_FORMAT_CSV:
+    case KITH_FORMAT_TSV:
+    case KITH_FORMAT_CSV_WIDE:
+    case KITH_FORMAT_TSV_WIDE:
+        return save_text(ctx, path, format, neighbors);
     case KITH_FORMAT_AUTO:
         break;
     }
@@ -183,15 +197,17 @@ static kith_status save_as(kith_ctx *ctx, const char *path, kith_format format,
 
 kith_status kin_result_choose(kith_ctx *ctx, const char *path, kith_format *format)
 {
-    static const kith_format of_extension[KIN_FORMAT_COUNT] = {
-        [KIN_FORMAT_NPZ] = KITH_FORMAT_NPZ,   [KIN_FORMAT_IVECS] = KITH_FORMAT_IVECS,
-        [KIN_FORMAT_IBIN] = KITH_FORMAT_IBIN, [KIN_FORMAT_KNN] = KITH_FORMAT_KNN,
-        [KIN_FORMAT_KITH] = KITH_FORMAT_KITH,
-    };
+    if (kin_input_is_standard(path)) {
+        *format = *format == KITH_FORMAT_AUTO ? KITH_FORMAT_CSV : *format;
+        return kin_result_is_text(*format) ? KITH_OK
+                                           : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_file(path),
+                                                         "standard output takes text alone (take "
+                                                         "the format csv or tsv, or give a file)");
+    }
     if (*format == KITH_FORMAT_AUTO) {
         kin_format extension = KIN_FORMAT_NONE;
-        KIN_TRY(kin_format_find(ctx, path, KIN_RESULT, &extension));
-        *format = of_extension[extension];
+        KIN_TRY(kin_format_find(ctx, path, KIN_RESULT_OUT, &extension));
+        *format = kin_format_get_traits(extension)->result;
     }
     return KITH_OK;
 }
@@ -233,15 +249,19 @@ static kith_status save_ranges_kith(kith_ctx *ctx, const char *path, const kin_r
 kith_status kin_ranges_save(kith_ctx *ctx, const char *path, const kin_range_lists *lists,
                             const kith_result_meta *meta)
 {
-    const kin_format format = kin_format_of(path, KIN_RESULT);
+    kith_format format = KITH_FORMAT_AUTO;
+    KIN_TRY(kin_result_choose(ctx, path, &format));
     KIN_TRY(check_ids(ctx, path, lists->ids, lists->offsets[lists->rows], meta));
-    if (format == KIN_FORMAT_KITH) {
+    if (format == KITH_FORMAT_KITH) {
         return save_ranges_kith(ctx, path, lists, meta);
     }
-    if (format != KIN_FORMAT_NPZ) {
+    if (kin_result_is_text(format)) {
+        return kin_result_save_text(ctx, path, format, lists, 0);
+    }
+    if (format != KITH_FORMAT_NPZ) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_file(path),
-                           "lists of different lengths are saved as .npz (a sparse matrix) or "
-                           ".kith (give one of these extensions)");
+                           "lists of different lengths are saved as .npz (a sparse matrix), .kith, "
+                           ".csv or .tsv (give one of these extensions)");
     }
     kin_csr csr = {.rows = lists->rows,
                    .offsets = lists->offsets,

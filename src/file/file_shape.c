@@ -108,6 +108,7 @@ kith_status kin_vecs_shape(kith_ctx *ctx, const char *path, const kin_map *map, 
                            map->bytes, stride, cols, kin_item_name(item));
     }
     KIN_TRY(kin_shape_check(ctx, path, map->bytes / stride, (uint64_t)cols, cols_max));
+    memset(shape, 0, sizeof *shape);
     shape->data = map->data + VECS_HEADER;
     shape->rows = (int64_t)(map->bytes / stride);
     shape->cols = cols;
@@ -143,6 +144,7 @@ kith_status kin_bin_shape(kith_ctx *ctx, const char *path, const kin_map *map, k
     const kin_item item = kin_format_get_traits(format)->item;
     const uint64_t stride = cols * (uint64_t)item.bytes;
     KIN_TRY(kin_shape_check_bytes(ctx, path, map->bytes, BIN_HEADER, rows, stride));
+    memset(shape, 0, sizeof *shape);
     shape->data = map->data + BIN_HEADER;
     shape->rows = (int64_t)rows;
     shape->cols = (int64_t)cols;

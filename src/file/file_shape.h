@@ -10,13 +10,16 @@ static const uint64_t KIN_COLS_MAX = 1u << 20;           /* of points */
 static const uint64_t KIN_VALUES_COLS_MAX = 4294967294u; /* of what is selected from */
 static const uint64_t KIN_ROWS_MAX = 4294967294u;        /* 2^32 - 2; k is below it */
 
-/* Row i starts at data + i * stride. */
+/* Row i starts at data + i * stride. Its values stand side by side, or step bytes from each other
+ * where step is not 0; swapped: their bytes stand the other way round. */
 typedef struct kin_shape {
     const unsigned char *data;
     int64_t rows;
     int64_t cols;
     int64_t stride;
+    int64_t step;
     kin_item item;
+    bool swapped;
 } kin_shape;
 
 /* 1 <= rows <= 2^32 - 2, 1 <= cols <= cols_max, else KITH_E_FORMAT. */

@@ -63,10 +63,11 @@ static kith_status choose(kith_ctx *ctx, const char *path, kith_result_stream *s
     const int64_t int32_rows = (int64_t)INT32_MAX + 1;
     KIN_TRY(kin_result_choose(ctx, path, &s->format));
     const bool wide = s->format == KITH_FORMAT_KITH || s->format == KITH_FORMAT_KNN;
-    if (s->format == KITH_FORMAT_CSR) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_file(path),
-                           "a sparse matrix is written at once, not in pieces (take the format "
-                           "npz, kith, knn, ibin or ivecs)");
+    if (s->format == KITH_FORMAT_CSR || kin_result_is_text(s->format)) {
+        return kin_fail_at(
+            ctx, KITH_E_ARGUMENT, kin_at_file(path),
+            "%s is written at once, not in pieces (take the format npz, kith, knn, ibin or ivecs)",
+            s->format == KITH_FORMAT_CSR ? "a sparse matrix" : "text");
     }
     if (!wide && s->meta.corpus_rows > int32_rows) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_file(path),

@@ -1,44 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * .csv and .tsv: one row a line, numbers between commas or tabs. The first line may name the
- * columns: it does if one of its fields is no number. Blank lines are passed over, spaces and one
- * pair of quotes around a number too, a byte order mark at the start as well. Values are float64.
+ * .csv and .tsv: one row a line, numbers between separators. What the first lines are,
+ * file_text_head.c says. Blank lines are passed over, spaces and one pair of quotes around a number
+ * too, a byte order mark and lines of # at the start as well. Values are float64. A field that is
+ * missing or no number is an error with its row and column.
  */
+#include "file/file_text.h"
+
+#include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "file/file_number.h"
-#include "file/file_points.h"
 #include "host/host_fpenv.h"
 #include "host/host_threads.h"
 
 #include <inttypes.h>
+#include <stdio.h>
+#include <strings.h>
 
-enum { PROGRESS_ROWS = 1024, SHOWN_BYTES = 24 };
+enum { PROGRESS_ROWS = 1024, SHOWN_BYTES = 24, COUNTED_ROWS = 4 };
 
-typedef struct text_line {
-    const char *at;
-    const char *end;
-} text_line;
-
-typedef struct text_file {
-    kith_ctx *ctx;
-    const char *path;
-    const char *start; /* first line of values */
-    const char *end;
-    int64_t first_line; /* its number, from 1 as editors count */
-    uint64_t cols_max;
-    char separator;
-} text_file;
-
-/* The next line that is not blank; false at the end. *number counts all lines. */
-static bool next_line(const char **at, const char *end, text_line *line, int64_t *number)
+bool kin_text_next_line(const char **at, const char *end, kin_text_line *line)
 {
     while (*at < end) {
         const char *stop = memchr(*at, '\n', (size_t)(end - *at));
         line->at = *at;
         line->end = stop != NULL ? stop : end;
         *at = stop != NULL ? stop + 1 : end;
-        *number += 1;
+        line->number += 1;
         while (line->end > line->at && (line->end[-1] == '\r' || line->end[-1] == ' ')) {
             line->end--;
         }
@@ -49,27 +38,37 @@ static bool next_line(const char **at, const char *end, text_line *line, int64_t
     return false;
 }
 
-/* The field that begins at *at, without spaces and quotes around it; *at moves behind the
- * separator, or to NULL after the last. A separator within quotes is none. */
-static text_line next_field(const char **at, const char *end, char separator)
+static bool separates(char c, char separator)
 {
-    const char *start = *at;
-    const char *stop = start;
-    while (stop < end && *stop == ' ') {
-        stop++;
+    return c == separator || (separator == ' ' && c == '\t');
+}
+
+static const char *skip_blanks(const char *at, const char *end, char separator)
+{
+    while (at < end && (*at == ' ' || (separator == ' ' && *at == '\t'))) {
+        at++;
     }
+    return at;
+}
+
+kin_text_field kin_text_next_field(const char **at, const char *end, char separator)
+{
+    kin_text_field field = {skip_blanks(*at, end, separator), end};
+    const char *stop = field.at;
     if (stop < end && *stop == '"') {
         const char *quote = memchr(stop + 1, '"', (size_t)(end - stop - 1));
         stop = quote != NULL ? quote : stop;
     }
-    while (stop < end && *stop != separator) {
+    while (stop < end && !separates(*stop, separator)) {
         stop++;
     }
-    *at = stop < end ? stop + 1 : NULL;
-    text_line field = {start, stop};
-    while (field.at < field.end && *field.at == ' ') {
-        field.at++;
+    const char *next = stop < end ? stop + 1 : NULL;
+    if (separator == ' ' && next != NULL) {
+        next = skip_blanks(next, end, separator);
+        next = next < end ? next : NULL;
     }
+    *at = next;
+    field.end = stop;
     while (field.end > field.at && field.end[-1] == ' ') {
         field.end--;
     }
@@ -80,24 +79,22 @@ static text_line next_field(const char **at, const char *end, char separator)
     return field;
 }
 
-static bool is_number(text_line field)
+bool kin_text_is_missing(kin_text_field field)
 {
-    double value = 0.0;
-    return kin_number_parse(field.at, field.end, &value);
-}
-
-static uint64_t count_fields(text_line line, char separator, bool *numbers)
-{
-    uint64_t count = 0;
-    *numbers = true;
-    for (const char *at = line.at; at != NULL; count++) {
-        *numbers = is_number(next_field(&at, line.end, separator)) && *numbers;
+    static const char *const words[] = {"NA",  "N/A",  "#N/A", "<NA>", "null",
+                                        "nil", "None", "?",    "-",    "."};
+    const size_t bytes = (size_t)(field.end - field.at);
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (bytes == strlen(words[i]) && strncasecmp(field.at, words[i], bytes) == 0) {
+            return true;
+        }
     }
-    return count;
+    return bytes == 0;
 }
 
-static kith_status fail_field(const text_file *text, int64_t row, int64_t col, int64_t line,
-                              text_line field)
+/* col counts the fields of the file, whatever is taken of them. */
+static kith_status fail_field(const kin_text *text, const kin_text_line *line, int64_t row,
+                              int64_t col, kin_text_field field)
 {
     char shown[SHOWN_BYTES + 1];
     size_t used = 0;
@@ -105,115 +102,163 @@ static kith_status fail_field(const text_file *text, int64_t row, int64_t col, i
         shown[used++] = *at >= ' ' && *at <= '~' ? *at : '?';
     }
     shown[used] = '\0';
-    return kin_fail_at(text->ctx, KITH_E_FORMAT, kin_at_file(text->path),
-                       "row %" PRId64 ", column %" PRId64 " (line %" PRId64
-                       "): '%s' is not a number (numbers look like -1.5e3)",
-                       row, col, line, shown);
+    if (kin_text_is_missing(field)) {
+        return kin_fail_at(text->ctx, KITH_E_FORMAT, kin_at_file(text->path),
+                           "row %" PRId64 ", column %" PRId64 " (line %" PRId64
+                           ") is missing: '%s' (give a number there, or leave the row out, or the "
+                           "column with --columns)",
+                           row, col, line->number, shown);
+    }
+    return kin_fail_at(
+        text->ctx, KITH_E_FORMAT, kin_at_file(text->path),
+        "row %" PRId64 ", column %" PRId64 " (line %" PRId64
+        "): '%s' is not a number (numbers look like -1.5e3; --header yes if the line names "
+        "columns, --columns leaves some out, --delimiter says what stands between)",
+        row, col, line->number, shown);
+}
+
+static int64_t place_of(const kin_text *text, int64_t col)
+{
+    if (col >= text->file_cols) {
+        return -1;
+    }
+    return text->places != NULL ? text->places[col] : col;
 }
 
 /* values NULL: only looks for what is wrong. */
-static kith_status parse_line(const text_file *text, text_line line, int64_t row, int64_t cols,
-                              int64_t number, double *values)
+static kith_status parse_line(const kin_text *text, const kin_text_line *line, int64_t row,
+                              double *values)
 {
     int64_t col = 0;
-    for (const char *at = line.at; at != NULL; col++) {
+    for (const char *at = line->at; at != NULL; col++) {
         double value = 0.0;
-        const text_line field = next_field(&at, line.end, text->separator);
-        if (!kin_number_parse(field.at, field.end, &value)) {
-            return fail_field(text, row, col, number, field);
+        const kin_text_field field = kin_text_next_field(&at, line->end, text->separator);
+        const int64_t place = place_of(text, col);
+        if (place < 0) {
+            continue;
         }
-        if (values != NULL && col < cols) {
-            values[col] = value;
+        if (!kin_number_parse(field.at, field.end, &value)) {
+            return fail_field(text, line, row, col, field);
+        }
+        if (values != NULL) {
+            values[place] = value;
         }
     }
-    if (col != cols) {
+    if (col != text->file_cols) {
         return kin_fail_at(text->ctx, KITH_E_FORMAT, kin_at_file(text->path),
                            "row %" PRId64 " (line %" PRId64 ") has %" PRId64
                            " values, row 0 has %" PRId64 " (all rows must be of one length)",
-                           row, number, col, cols);
+                           row, line->number, col, text->file_cols);
     }
     return KITH_OK;
 }
 
-static kith_status parse_lines(const text_file *text, const kin_shape *shape, double *values)
+static kith_status parse_lines(const kin_text *text, int64_t rows, double *values)
 {
-    const char *at = text->start;
-    int64_t number = text->first_line - 1;
-    text_line line;
-    for (int64_t row = 0; next_line(&at, text->end, &line, &number); row++) {
-        double *target = values != NULL ? values + row * shape->cols : NULL;
-        KIN_TRY(parse_line(text, line, row, shape->cols, number, target));
+    const char *at = text->values.at;
+    kin_text_line line = {.number = text->values.number - 1};
+    for (int64_t row = 0; kin_text_next_line(&at, text->end, &line); row++) {
+        double *target = values != NULL ? values + row * text->cols : NULL;
+        KIN_TRY(parse_line(text, &line, row, target));
         if (row % PROGRESS_ROWS == 0) {
-            KIN_TRY(kin_progress(text->ctx, "read", (double)row, (double)shape->rows));
+            KIN_TRY(kin_progress(text->ctx, "read", (double)row, (double)rows));
         }
     }
     return KITH_OK;
 }
 
-/* Finds the first line of values, their number a line, and the number of lines. */
-static kith_status measure(text_file *text, const kin_map *map, kin_format format, kin_shape *shape)
+/* A first column of 0, 1, 2 ... or 1, 2, 3 ... is the number of the row far more often than where
+ * the row is: nobody is to find neighbours by it without having said so. */
+static kith_status check_index(const kin_text *text, int64_t rows, const double *values)
 {
-    const char *at = (const char *)map->data;
-    text->end = at + map->bytes;
-    text->separator = format == KIN_FORMAT_TSV ? '\t' : ',';
-    if (map->bytes >= 3 && memcmp(at, "\xef\xbb\xbf", 3) == 0) {
-        at += 3;
+    if (text->params->use != KITH_USE_POINTS || text->params->columns != NULL || text->cols < 2 ||
+        rows < COUNTED_ROWS || (values[0] != 0.0 && values[0] != 1.0)) {
+        return KITH_OK;
     }
-    text_line line;
-    int64_t number = 0;
-    bool numbers = false;
-    uint64_t cols = 0;
-    for (int tries = 0; tries < 2 && !numbers; tries++) {
-        if (!next_line(&at, text->end, &line, &number)) {
-            return kin_fail_at(text->ctx, KITH_E_FORMAT, kin_at_file(text->path),
-                               "holds no row of numbers (at least 1 is needed)");
+    for (int64_t row = 1; row < rows; row++) {
+        if (values[row * text->cols] != values[0] + (double)row) {
+            return KITH_OK;
         }
-        cols = count_fields(line, text->separator, &numbers);
     }
-    text->start = line.at;
-    text->first_line = number;
-    uint64_t rows = 1;
-    while (next_line(&at, text->end, &line, &number)) {
-        rows += 1;
+    return kin_fail_at(text->ctx, KITH_E_FORMAT, kin_at_file(text->path),
+                       "column 0 counts the rows, from %.0f on, and looks like an index (--columns "
+                       "1- leaves it out, --columns 0- takes it as a coordinate)",
+                       values[0]);
+}
+
+static kith_status measure(kin_text *text, const kin_input *input, kin_format format, int64_t *rows)
+{
+    KIN_TRY(kin_text_begin(text, input, format));
+    const char *at = text->values.end;
+    kin_text_line line = text->values;
+    uint64_t count = 1;
+    while (kin_text_next_line(&at, text->end, &line)) {
+        count += 1;
     }
-    KIN_TRY(kin_shape_check(text->ctx, text->path, rows, cols, text->cols_max));
-    memset(shape, 0, sizeof *shape);
-    shape->rows = (int64_t)rows;
-    shape->cols = (int64_t)cols;
-    shape->item = kin_item_make('f', 8);
+    KIN_TRY(kin_shape_check(text->ctx, text->path, count, (uint64_t)text->cols, text->cols_max));
+    *rows = (int64_t)count;
     return KITH_OK;
 }
 
-kith_status kin_text_shape(kith_ctx *ctx, const char *path, const kin_map *map, kin_format format,
-                           kin_shape *shape)
+kith_status kin_text_inspect(kith_ctx *ctx, const char *path, const kith_points_params *params,
+                             kin_format format, const kin_input *input, kith_file_info *info)
 {
-    text_file text = {.ctx = ctx, .path = path, .cols_max = KIN_VALUES_COLS_MAX};
-    return measure(&text, map, format, shape);
+    kin_text text = {.ctx = ctx, .path = path, .params = params, .cols_max = KIN_VALUES_COLS_MAX};
+    const kin_number_locale locale = kin_number_enter();
+    const kith_status status = measure(&text, input, format, &info->rows);
+    kin_number_leave(locale);
+    kin_free(ctx, text.places);
+    info->cols = text.cols;
+    info->dtype = KITH_F64;
+    info->header = text.header.at != NULL;
+    info->delimiter = text.separator;
+    return status;
 }
 
-static kith_status read_text(kith_points *points, const char *path, kin_format format)
+static void tell_source(kith_points *points, const kin_text *text)
 {
-    text_file text = {.ctx = points->ctx, .path = path, .cols_max = points->cols_max};
-    kin_shape shape;
-    KIN_TRY(measure(&text, &points->map, format, &shape));
+    size_t used = 0;
+    for (const char *at = text->header.at; at != NULL && at < text->header.end; at++) {
+        if (used + 1 < sizeof points->names) {
+            points->names[used++] = (unsigned char)*at > ' ' ? *at : ' ';
+        }
+    }
+    points->names[used] = '\0';
+    points->source.header = text->header.at != NULL;
+    points->source.delimiter = text->separator;
+    points->source.file_cols = text->file_cols;
+    points->source.compressed = points->input.compressed;
+}
+
+static kith_status read_text(kith_points *points, kin_text *text, kin_format format)
+{
+    int64_t rows = 0;
+    KIN_TRY(measure(text, &points->input, format, &rows));
     /* A value takes two bytes at least. A file that is too short for its rows has bad ones: they
      * are named before memory is asked for that no honest file would need. */
-    const uint64_t least = kin_size_mul((uint64_t)shape.rows, 2 * (uint64_t)shape.cols);
-    if (least > points->map.bytes + 1) {
-        KIN_TRY(parse_lines(&text, &shape, NULL));
+    const uint64_t least = kin_size_mul((uint64_t)rows, 2 * (uint64_t)text->file_cols);
+    if (least > points->input.bytes + 1) {
+        KIN_TRY(parse_lines(text, rows, NULL));
     }
-    KIN_TRY(kin_points_reserve(points, shape.rows, shape.cols, KITH_F64));
-    points->item = shape.item;
-    return parse_lines(&text, &shape, points->block);
+    KIN_TRY(kin_points_reserve(points, rows, text->cols, KITH_F64));
+    points->item = kin_item_make('f', 8);
+    KIN_TRY(parse_lines(text, rows, points->block));
+    KIN_TRY(check_index(text, rows, points->block));
+    tell_source(points, text);
+    return KITH_OK;
 }
 
-kith_status kin_text_read(kith_points *points, const char *path, kin_format format)
+kith_status kin_text_read(kith_points *points, const char *path, const kith_points_params *params,
+                          kin_format format)
 {
+    kin_text text = {
+        .ctx = points->ctx, .path = path, .params = params, .cols_max = points->cols_max};
     const kin_fpenv mode = kin_fpenv_enter();
     const kin_number_locale locale = kin_number_enter();
-    const kith_status status = read_text(points, path, format);
+    const kith_status status = read_text(points, &text, format);
     kin_number_leave(locale);
     kin_fpenv_leave(mode);
-    kin_map_close(&points->map);
+    kin_free(points->ctx, text.places);
+    kin_input_close(points->ctx, &points->input);
     return status;
 }

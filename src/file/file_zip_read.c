@@ -3,6 +3,7 @@
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
+#include "file/file_gzip.h"
 #include "file/file_zip.h"
 
 #include <inttypes.h>
@@ -178,18 +179,6 @@ kith_status kin_unzip_find(kith_ctx *ctx, const char *path, const kin_map *map, 
     return KITH_OK;
 }
 
-static void *zlib_allocate(void *ctx, uInt count, uInt bytes)
-{
-    void *block = NULL;
-    (void)kin_alloc(ctx, &block, count, bytes, "decompression");
-    return block;
-}
-
-static void zlib_release(void *ctx, void *block)
-{
-    kin_free(ctx, block);
-}
-
 /* True when the stream ends exactly where both lengths say. */
 static bool inflate_all(z_stream *stream, const kin_unzip_member *member, unsigned char *out)
 {
@@ -216,8 +205,8 @@ static kith_status inflate_member(kith_ctx *ctx, const char *label, const kin_un
 {
     z_stream stream;
     memset(&stream, 0, sizeof stream);
-    stream.zalloc = zlib_allocate;
-    stream.zfree = zlib_release;
+    stream.zalloc = kin_zlib_allocate;
+    stream.zfree = kin_zlib_release;
     stream.opaque = ctx;
     KIN_TRY(kin_alloc(ctx, block, member->bytes, 1, "a decompressed member"));
     if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) {

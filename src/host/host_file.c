@@ -52,6 +52,16 @@ int kin_file_read_at(int file, void *data, uint64_t bytes, uint64_t offset, uint
     return 0;
 }
 
+int kin_file_read_some(int file, void *data, uint64_t bytes, uint64_t *got)
+{
+    ssize_t done = -1;
+    do {
+        done = read(file, data, piece_of(bytes));
+    } while (done < 0 && errno == EINTR);
+    *got = done > 0 ? (uint64_t)done : 0;
+    return done >= 0 ? 0 : errno;
+}
+
 int kin_file_sync(int file, bool data_only)
 {
     int result = 0;

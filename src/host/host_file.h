@@ -13,6 +13,8 @@
 int kin_file_write(int file, const void *data, uint64_t bytes, int64_t at);
 /* *got is less than bytes where the file ends. */
 int kin_file_read_at(int file, void *data, uint64_t bytes, uint64_t offset, uint64_t *got);
+/* What there is now, of a pipe: *got is 0 at its end. EAGAIN where nothing came yet. */
+int kin_file_read_some(int file, void *data, uint64_t bytes, uint64_t *got);
 /* To disk; data_only: but for what is not needed to read it, such as its time. */
 int kin_file_sync(int file, bool data_only);
 int kin_file_resize(int file, uint64_t bytes);

@@ -161,7 +161,7 @@ class Graph(CliCase):
                             ("--symmetric union --radius 3", "does not go together with --radius"),
                             ("--symmetric union --distances d.npy -o s.npz", "with --distances"),
                             ("--symmetric union --format npz -o s.npz", "written as csr alone"),
-                            ("--symmetric union -o s.kith", "its ending names no format for this")):
+                            ("--symmetric union -o s.knn", "its ending names no format for this")):
             self.fails(2, "graph", "points.u8bin", "-k", "4", *words.split(), says=[says])
 
     def test_radius_limit(self):

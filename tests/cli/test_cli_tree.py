@@ -98,7 +98,7 @@ class Trees(CliCase):
         self.assertEqual((info["kind"], info["n"], info["d"]), ("tree", 600, 2))
         self.assertLessEqual(info["tree"]["distinct_rows"], 300)
         full = info["tree"]["slack"]
-        self.write("i.csv", b"0\n300\n")
+        self.write("i.csv", b"id\n0\n300\n")
         self.works("tree", "remove", "x.kith", "i.csv", "-o", "y.kith", "-q")
         self.assertGreater(self.works_json("info", "y.kith")["tree"]["slack"], full)
 
@@ -162,7 +162,7 @@ class Mistakes(CliCase):
         self.write("far.csv", b"5\n100\n")
         self.write("half.csv", b"5\n0.5\n")
         self.write("minus.csv", b"-1\n")
-        self.write("all.csv", "".join(f"{i}\n" for i in range(100)).encode())
+        self.write("all.csv", "".join(["id\n"] + [f"{i}\n" for i in range(100)]).encode())
         self.works("graph", "p.u8bin", "-k", 2, "-o", "g.kith", "-q")
         self.before = self.files()
         out = ("-o", "y.kith")

@@ -61,7 +61,7 @@ static kith_status open_points(const input *in, const char *path, int option)
 {
     kith_points *points = NULL;
     (void)option;
-    const kith_status status = kith_points_open(in->folder->ctx, path, &points);
+    const kith_status status = kith_points_open(in->folder->ctx, path, NULL, &points);
     assert_int_equal(status == KITH_OK, points != NULL);
     kith_points_free(points);
     return status;

@@ -200,7 +200,7 @@ static kith_status do_open_points(kith_ctx *ctx, const input *in, int option)
     char name[64];
     (void)snprintf(name, sizeof name, "points.%s", extensions[option]);
     kith_points *points = NULL;
-    const kith_status status = kith_points_open(ctx, test_path(in->folder, name), &points);
+    const kith_status status = kith_points_open(ctx, test_path(in->folder, name), NULL, &points);
     assert_int_equal(status == KITH_OK, points != NULL);
     kith_points_free(points);
     return status;
@@ -220,7 +220,9 @@ static kith_status do_select(kith_ctx *ctx, const input *in, int method)
     kith_points *points = NULL;
     const kith_select_params params = params_of_selection(method);
     const kith_selection out = {in->out.distances, in->out.ids};
-    kith_status status = kith_points_open_values(ctx, test_path(in->folder, "points.npy"), &points);
+    kith_points_params read = kith_points_params_default();
+    read.use = KITH_USE_VALUES;
+    kith_status status = kith_points_open(ctx, test_path(in->folder, "points.npy"), &read, &points);
     assert_int_equal(status == KITH_OK, points != NULL);
     if (status == KITH_OK) {
         status = kith_select(ctx, kith_points_values(points), &params, &out);

@@ -62,7 +62,7 @@ def call(function, *arguments):
 
 def read_points(path):
     points = ctypes.c_void_p()
-    call("kith_points_open", path.encode(), ctypes.byref(points))
+    call("kith_points_open", path.encode(), None, ctypes.byref(points))
     m = kith.kith_points_matrix(points).contents
     dtype = np.dtype(DTYPES[m.dtype])
     raw = ctypes.string_at(m.data, (m.rows - 1) * m.stride_bytes + m.cols * dtype.itemsize)
@@ -136,9 +136,11 @@ def check_npy(path):
             np.lib.format.write_array(file, samples[np.float32], version=version)
         same(read_points(path), samples[np.float32])
     np.save(path, np.asfortranarray(samples[np.float32]))
-    refused(path, "ascontiguousarray")
+    same(read_points(path), samples[np.float32])
     np.save(path, samples[np.float32].astype(">f4"))
-    refused(path, "big-endian")
+    same(read_points(path), samples[np.float32])
+    np.save(path, np.asfortranarray(samples[np.float64].astype(">f8")))
+    same(read_points(path), samples[np.float64])
     np.save(path, np.zeros((0, 5), np.float32))
     refused(path, "holds 0 rows")
     np.save(path, np.array([{}], object), allow_pickle=True)

@@ -77,7 +77,7 @@ static void other_files(void **state)
     for (int i = 0; i < 3; i++) {
         kith_points *points = NULL;
         const char *path = test_path(folder, sets[i]);
-        const kith_status status = kith_points_open(folder->ctx, path, &points);
+        const kith_status status = kith_points_open(folder->ctx, path, NULL, &points);
         test_failed(folder, status, KITH_E_FORMAT, test_path(folder, "evil.hdf5"), "other files");
         assert_null(points);
     }
@@ -96,7 +96,7 @@ static void ann_benchmarks_layout(void **state)
     for (int s = 0; s < 3; s++) {
         kith_points *points = NULL;
         const char *path = test_path(folder, sets[s].name);
-        if (kith_points_open(folder->ctx, path, &points) != KITH_OK) {
+        if (kith_points_open(folder->ctx, path, NULL, &points) != KITH_OK) {
             fail_msg("%s", kith_ctx_detail(folder->ctx));
         }
         const kith_matrix *m = kith_points_matrix(points);
@@ -111,11 +111,53 @@ static void ann_benchmarks_layout(void **state)
             }
         }
         kith_file_info info = {.struct_size = (uint32_t)sizeof info};
-        assert_int_equal(kith_file_inspect(folder->ctx, path, &info), KITH_OK);
+        assert_int_equal(kith_file_inspect(folder->ctx, path, NULL, &info), KITH_OK);
         assert_string_equal(info.format, "hdf5");
         assert_int_equal(info.rows, ROWS);
         assert_int_equal(info.dtype, sets[s].dtype);
         kith_points_free(points);
+    }
+}
+
+/* As AnnData has its files: a dataset in a group, another ending. */
+static void groups(void **state)
+{
+    test_folder *folder = *state;
+    const hsize_t shape[2] = {ROWS, COLS};
+    float values[ROWS * COLS];
+    kith_points *points = NULL;
+    for (int i = 0; i < ROWS * COLS; i++) {
+        values[i] = (float)i;
+    }
+    const hid_t file =
+        H5Fcreate(test_path(folder, "cells.h5ad"), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    const hid_t group = H5Gcreate2(file, "obsm", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    const hid_t space = H5Screate_simple(2, shape, NULL);
+    const hid_t set =
+        H5Dcreate2(group, "X_pca", H5T_IEEE_F32LE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    assert_true(H5Dwrite(set, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) >= 0);
+    assert_true(H5Lcreate_external("/etc/passwd", "/", file, "outside", H5P_DEFAULT, H5P_DEFAULT) >=
+                0);
+    assert_true(H5Dclose(set) >= 0 && H5Sclose(space) >= 0 && H5Gclose(group) >= 0 &&
+                H5Fclose(file) >= 0);
+    print_message("FILE.h5ad:GROUP/DATASET; of a group what is in it is named\n");
+    const char *path = test_path(folder, "cells.h5ad:obsm/X_pca");
+    if (kith_points_open(folder->ctx, path, NULL, &points) != KITH_OK) {
+        fail_msg("%s", kith_ctx_detail(folder->ctx));
+    }
+    assert_memory_equal(kith_points_matrix(points)->data, values, sizeof values);
+    kith_points_free(points);
+    static const struct {
+        const char *name;
+        const char *text;
+    } lies[] = {{"cells.h5ad:obsm/X_umap", "has no dataset 'obsm/X_umap' (there are: obsm/X_pca)"},
+                {"cells.h5ad:obsm", "has no dataset 'obsm' (there are: obsm/X_pca)"},
+                {"cells.h5ad:X", "has no dataset 'X' (there are: obsm outside)"},
+                {"cells.h5ad:outside/x", "which are not read for this one"}};
+    for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
+        const kith_status status =
+            kith_points_open(folder->ctx, test_path(folder, lies[i].name), NULL, &points);
+        test_failed(folder, status, KITH_E_FORMAT, test_path(folder, "cells.h5ad"), lies[i].text);
     }
 }
 
@@ -137,7 +179,7 @@ static void refusals(void **state)
     for (int i = 0; i < 4; i++) {
         kith_points *points = NULL;
         const kith_status status =
-            kith_points_open(folder->ctx, test_path(folder, lies[i].name), &points);
+            kith_points_open(folder->ctx, test_path(folder, lies[i].name), NULL, &points);
         test_failed(folder, status, lies[i].status, NULL, lies[i].text);
         assert_null(points);
     }
@@ -221,7 +263,8 @@ static void odd_datasets(void **state)
         char name[64];
         kith_points *points = NULL;
         (void)snprintf(name, sizeof name, "odd.h5:%s", lies[i].name);
-        const kith_status status = kith_points_open(folder->ctx, test_path(folder, name), &points);
+        const kith_status status =
+            kith_points_open(folder->ctx, test_path(folder, name), NULL, &points);
         assert_true(status != KITH_OK);
         test_failed(folder, status, status, NULL, lies[i].text);
         assert_null(points);
@@ -250,7 +293,8 @@ static void narrow_integers(void **state)
                 H5Sclose(space) >= 0 && H5Fclose(file) >= 0);
     print_message("integers of 12 bits at an offset are read as their numbers\n");
     kith_points *points = NULL;
-    assert_int_equal(kith_points_open(folder->ctx, test_path(folder, "n.h5:d"), &points), KITH_OK);
+    assert_int_equal(kith_points_open(folder->ctx, test_path(folder, "n.h5:d"), NULL, &points),
+                     KITH_OK);
     const kith_matrix *m = kith_points_matrix(points);
     assert_int_equal(m->dtype, KITH_F64);
     for (int i = 0; i < ROWS * COLS; i++) {
@@ -262,8 +306,8 @@ static void narrow_integers(void **state)
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, test_folder_setup, test_folder_teardown)
-    const struct CMUnitTest tests[] = {TEST(ann_benchmarks_layout), TEST(refusals),
-                                       TEST(other_files), TEST(odd_datasets),
-                                       TEST(narrow_integers)};
+    const struct CMUnitTest tests[] = {
+        TEST(ann_benchmarks_layout), TEST(groups),       TEST(refusals),
+        TEST(other_files),           TEST(odd_datasets), TEST(narrow_integers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

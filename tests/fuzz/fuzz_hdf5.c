@@ -70,7 +70,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     const char *file = fuzz_file(fuzz_extensions[data[0] % COUNT], data + 1, bytes - 1);
     (void)snprintf(path, sizeof path, "%s:d", file);
     kith_points *points = NULL;
-    const kith_status status = kith_points_open(ctx, path, &points);
+    const kith_status status = kith_points_open(ctx, path, NULL, &points);
     fuzz_require((status == KITH_OK) == (points != NULL), "points exactly when it succeeds");
     if (status == KITH_OK) {
         fuzz_kept = touch(kith_points_matrix(points));

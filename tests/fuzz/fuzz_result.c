@@ -45,6 +45,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     }
     kith_result_free(result);
     kith_file_info info = {.struct_size = (uint32_t)sizeof info};
-    (void)kith_file_inspect(ctx, path, &info);
+    (void)kith_file_inspect(ctx, path, NULL, &info);
     return 0;
 }

@@ -406,7 +406,7 @@ static void one_corpus(const char *path, const char *name, void *arg)
 {
     pair *p = arg;
     kith_points *points = NULL;
-    assert_int_equal(kith_points_open(p->cpu, path, &points), KITH_OK);
+    assert_int_equal(kith_points_open(p->cpu, path, NULL, &points), KITH_OK);
     const kith_matrix *matrix = kith_points_matrix(points);
     test_job job = {.name = name, .points = matrix, .k = 10};
     printf("%s\n", name);

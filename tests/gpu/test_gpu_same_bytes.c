@@ -458,7 +458,7 @@ static void real_file(const char *path, const char *name, void *arg)
 {
     pair *p = arg;
     kith_points *points = NULL;
-    if (kith_points_open(p->cpu, path, &points) != KITH_OK) {
+    if (kith_points_open(p->cpu, path, NULL, &points) != KITH_OK) {
         fail_msg("%s", kith_ctx_detail(p->cpu));
     }
     const kith_matrix *m = kith_points_matrix(points);

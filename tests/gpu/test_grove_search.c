@@ -359,7 +359,7 @@ static void real_file(const char *path, const char *name, void *arg)
     static const double CPU_PAIRS = 1e11; /* beyond, one metric of four does */
     test_trees *t = arg;
     kith_points *points = NULL;
-    assert_int_equal(kith_points_open(t->wanted, path, &points), KITH_OK);
+    assert_int_equal(kith_points_open(t->wanted, path, NULL, &points), KITH_OK);
     const kith_matrix *m = kith_points_matrix(points);
     const int metrics = (double)m->rows * (double)m->rows > CPU_PAIRS ? 1 : TEST_TREE_METRICS;
     for (int i = 0; m->cols <= MOST_REAL_COLS && i < metrics; i++) {

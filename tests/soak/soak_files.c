@@ -30,7 +30,7 @@ static void inspect(soak *s, const char *path)
 {
     kith_file_info info = {.struct_size = (uint32_t)soak_spoil(s, sizeof info)};
     (void)soak_check(
-        s, kith_file_inspect(s->ctx, soak_null(s, path), soak_null(s, &info) ? &info : NULL));
+        s, kith_file_inspect(s->ctx, soak_null(s, path), NULL, soak_null(s, &info) ? &info : NULL));
 }
 
 static void call_points(soak *s)
@@ -47,11 +47,16 @@ static void call_points(soak *s)
     if (damaged) {
         damage(s, path);
     }
-    const kith_status status = soak_below(s, 4) == 0
-                                   ? kith_points_open_values(s->ctx, path, &opened)
-                                   : kith_points_open(s->ctx, path, &opened);
+    kith_points_params params = kith_points_params_default();
+    params.use = (kith_points_use)soak_below(s, KITH_USE_COLUMN + 1);
+    params.header = (kith_header)soak_below(s, KITH_HEADER_NO + 1);
+    params.columns = soak_below(s, 4) == 0 ? "0-" : NULL;
+    params.struct_size = (uint32_t)soak_spoil(s, params.struct_size);
+    const int usual = params.header != KITH_HEADER_YES;
+    const kith_status status =
+        kith_points_open(s->ctx, path, soak_null(s, &params) ? &params : NULL, &opened);
     soak_require(s, (soak_check(s, status) == KITH_OK) == (opened != NULL), "points exactly then");
-    if (opened != NULL && saved == KITH_OK && !damaged) {
+    if (opened != NULL && saved == KITH_OK && !damaged && usual) {
         const kith_values *values = kith_points_values(opened);
         soak_require(s, values->rows == points.rows && values->cols == points.cols,
                      "what was saved is there");

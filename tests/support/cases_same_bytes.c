@@ -245,7 +245,7 @@ static void one_file(const char *path, const char *name, void *arg)
 {
     kith_ctx *ctx = arg;
     kith_points *points = NULL;
-    if (kith_points_open(ctx, path, &points) != KITH_OK) {
+    if (kith_points_open(ctx, path, NULL, &points) != KITH_OK) {
         fail_msg("%s", kith_ctx_detail(ctx));
     }
     const kith_matrix *m = kith_points_matrix(points);

@@ -110,7 +110,7 @@ void test_refused(test_folder *folder, char use, const char *path, kith_status w
     kith_points *points = (kith_points *)folder;
     kith_result *result = (kith_result *)folder;
     if (use == 'p') {
-        const kith_status status = kith_points_open(folder->ctx, path, &points);
+        const kith_status status = kith_points_open(folder->ctx, path, NULL, &points);
         assert_null(points);
         test_failed(folder, status, wanted, path, text);
     } else {

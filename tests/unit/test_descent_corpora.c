@@ -50,7 +50,7 @@ static void check_corpus(const char *path, const char *name, void *arg)
         if (strcmp(jobs[i].name, name) != 0) {
             continue;
         }
-        if (kith_points_open(t->ctx, path, &points) != KITH_OK) {
+        if (kith_points_open(t->ctx, path, NULL, &points) != KITH_OK) {
             fail_msg("%s", kith_ctx_detail(t->ctx));
         }
         const int64_t most = test_is_slow_build() ? 9000 : 20000;

@@ -31,7 +31,7 @@ static kith_status save(test_folder *folder, const char *path, int64_t rows)
 static void check(test_folder *folder, const char *path, int64_t rows)
 {
     kith_points *points = NULL;
-    if (kith_points_open(folder->ctx, path, &points) != KITH_OK) {
+    if (kith_points_open(folder->ctx, path, NULL, &points) != KITH_OK) {
         fail_msg("%s", kith_ctx_detail(folder->ctx));
     }
     assert_int_equal(kith_points_matrix(points)->rows, rows);

@@ -83,7 +83,7 @@ typedef kith_status (*open_fn)(kith_ctx *ctx, const char *path);
 static kith_status open_points(kith_ctx *ctx, const char *path)
 {
     kith_points *points = NULL;
-    const kith_status status = kith_points_open(ctx, path, &points);
+    const kith_status status = kith_points_open(ctx, path, NULL, &points);
     kith_points_free(points);
     return status;
 }
@@ -166,7 +166,7 @@ static void extensions(void **state)
 {
     test_folder *folder = *state;
     print_message("unknown extensions are told the known ones:\n");
-    const char *path = test_write(folder, "a.txt", "1", 1);
+    const char *path = test_write(folder, "a.doc", "1", 1);
     test_refused(folder, 'p', path, KITH_E_ARGUMENT, ".fvecs .bvecs .ivecs .fbin .u8bin .i8bin");
     test_refused(folder, 'r', path, KITH_E_ARGUMENT, "(there are: .ivecs .ibin .kith .npz .knn)");
     test_refused(folder, 'p', test_path(folder, "noext"), KITH_E_IO, "cannot be opened: No such");
@@ -181,7 +181,7 @@ static void extensions(void **state)
                 "points that kith writes");
     kith_file_info info = {.struct_size = (uint32_t)sizeof info};
     path = test_write(folder, "a.jpeg", "1", 1);
-    test_failed(folder, kith_file_inspect(folder->ctx, path, &info), KITH_E_ARGUMENT, path,
+    test_failed(folder, kith_file_inspect(folder->ctx, path, NULL, &info), KITH_E_ARGUMENT, path,
                 "not one of a file that kith knows");
     assert_int_equal(kith_format_parse("csr"), KITH_FORMAT_CSR);
     assert_int_equal(kith_format_parse("kith"), KITH_FORMAT_KITH);
@@ -237,13 +237,13 @@ static void hdf5_paths(void **state)
     print_message("hdf5: what is missing or no file is told as for all formats:\n");
     char path[400];
     (void)snprintf(path, sizeof path, "%s/missing.hdf5:train", folder->path);
-    test_failed(folder, kith_points_open(folder->ctx, path, &points), KITH_E_IO, NULL,
+    test_failed(folder, kith_points_open(folder->ctx, path, NULL, &points), KITH_E_IO, NULL,
                 "missing.hdf5: cannot be opened");
     (void)snprintf(path, sizeof path, "%s:train", test_write(folder, "e.h5", "", 0));
-    test_failed(folder, kith_points_open(folder->ctx, path, &points), KITH_E_FORMAT, NULL,
+    test_failed(folder, kith_points_open(folder->ctx, path, NULL, &points), KITH_E_FORMAT, NULL,
                 "e.h5: is empty");
     (void)snprintf(path, sizeof path, "%s:train", test_write(folder, "n.h5", "no", 2));
-    const kith_status status = kith_points_open(folder->ctx, path, &points);
+    const kith_status status = kith_points_open(folder->ctx, path, NULL, &points);
     assert_true(status == KITH_E_FORMAT || status == KITH_E_UNSUPPORTED);
     test_failed(folder, status, status, NULL,
                 status == KITH_E_FORMAT ? "is not an HDF5 file" : "needs");
@@ -256,11 +256,12 @@ static void arguments(void **state)
     kith_points *points = (kith_points *)folder;
     const float data[4] = {0};
     print_message("arguments out of range:\n");
-    test_failed(folder, kith_points_open(ctx, NULL, &points), KITH_E_ARGUMENT, NULL,
+    test_failed(folder, kith_points_open(ctx, NULL, NULL, &points), KITH_E_ARGUMENT, NULL,
                 "path is NULL");
     assert_null(points);
-    test_failed(folder, kith_points_open(ctx, "", &points), KITH_E_ARGUMENT, NULL, "path is empty");
-    test_failed(folder, kith_points_open(ctx, "a.fbin", NULL), KITH_E_ARGUMENT, NULL,
+    test_failed(folder, kith_points_open(ctx, "", NULL, &points), KITH_E_ARGUMENT, NULL,
+                "path is empty");
+    test_failed(folder, kith_points_open(ctx, "a.fbin", NULL, NULL), KITH_E_ARGUMENT, NULL,
                 "out is NULL");
     test_failed(folder, kith_points_save(ctx, "a.fbin", NULL), KITH_E_ARGUMENT, NULL, "points is");
     static const struct {
@@ -289,11 +290,11 @@ static void arguments(void **state)
                 "1 rows of 0");
     test_failed(folder, kith_ranges_save(ctx, "a.npz", NULL, NULL), KITH_E_ARGUMENT, NULL,
                 "ranges is NULL");
-    assert_int_equal(kith_points_open(NULL, "a.fbin", &points), KITH_E_ARGUMENT);
+    assert_int_equal(kith_points_open(NULL, "a.fbin", NULL, &points), KITH_E_ARGUMENT);
     kith_points_free(NULL);
     kith_result_free(NULL);
     kith_file_info info = {.struct_size = 0};
-    test_failed(folder, kith_file_inspect(ctx, "a.fbin", &info), KITH_E_ARGUMENT, NULL,
+    test_failed(folder, kith_file_inspect(ctx, "a.fbin", NULL, &info), KITH_E_ARGUMENT, NULL,
                 "struct_size");
 }
 

@@ -121,7 +121,7 @@ static void round_trip(test_folder *folder, const char *format, kith_dtype dtype
         fail_msg("%s", kith_ctx_detail(folder->ctx));
     }
     kith_points *points = NULL;
-    if (kith_points_open(folder->ctx, path, &points) != KITH_OK) {
+    if (kith_points_open(folder->ctx, path, NULL, &points) != KITH_OK) {
         fail_msg("%s", kith_ctx_detail(folder->ctx));
     }
     const kith_matrix *back = kith_points_matrix(points);
@@ -133,7 +133,7 @@ static void round_trip(test_folder *folder, const char *format, kith_dtype dtype
         assert_true(value_of(back, i / cols, (int32_t)(i % cols)) == sample(i, sampled));
     }
     kith_file_info info = {.struct_size = (uint32_t)sizeof info};
-    assert_int_equal(kith_file_inspect(folder->ctx, path, &info), KITH_OK);
+    assert_int_equal(kith_file_inspect(folder->ctx, path, NULL, &info), KITH_OK);
     assert_string_equal(info.format, format);
     assert_int_equal(info.rows, rows);
     assert_int_equal(info.cols, cols);
@@ -172,7 +172,7 @@ static void mapped_where_possible(void **state)
         kith_points *points = NULL;
         const char *path = test_path(folder, cases[i].name);
         assert_int_equal(kith_points_save(folder->ctx, path, &m), KITH_OK);
-        assert_int_equal(kith_points_open(folder->ctx, path, &points), KITH_OK);
+        assert_int_equal(kith_points_open(folder->ctx, path, NULL, &points), KITH_OK);
         assert_int_equal(kith_points_mapped(points), cases[i].mapped);
         assert_int_equal(kith_points_matrix(points)->stride_bytes, cases[i].stride);
         assert_int_equal(kith_points_bytes(points), cases[i].mapped ? 0 : 48);
@@ -228,7 +228,7 @@ static void numpy_headers(void **state)
         const char *path = write_npy(
             folder, version, "{'descr': '<i8', 'fortran_order': False, 'shape': (2, 2), }  \n",
             integers, 32);
-        assert_int_equal(kith_points_open(folder->ctx, path, &points), KITH_OK);
+        assert_int_equal(kith_points_open(folder->ctx, path, NULL, &points), KITH_OK);
         assert_int_equal(kith_points_matrix(points)->dtype, KITH_F64);
         assert_true(value_of(kith_points_matrix(points), 1, 0) == 9007199254740992.0);
         kith_points_free(points);
@@ -237,15 +237,13 @@ static void numpy_headers(void **state)
     kith_points *points = NULL;
     const char *odd = write_npy(
         folder, 1, "{\"shape\":(1,2),\"fortran_order\":True,\"descr\":\"<f8\"}", doubles, 16);
-    assert_int_equal(kith_points_open(folder->ctx, odd, &points), KITH_OK);
+    assert_int_equal(kith_points_open(folder->ctx, odd, NULL, &points), KITH_OK);
     assert_true(value_of(kith_points_matrix(points), 0, 1) == -0.25);
     kith_points_free(points);
     static const struct {
         const char *header;
         const char *text;
     } lies[] = {
-        {"{'descr': '>f4', 'fortran_order': False, 'shape': (4, 2), }", "big-endian"},
-        {"{'descr': '<f4', 'fortran_order': True, 'shape': (4, 2), }", "ascontiguousarray"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (8,), }", "1 axes"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (), }", "announces 4"},
         {"{'descr': '<c8', 'fortran_order': False, 'shape': (4, 1), }", "type 'c8'"},
@@ -275,7 +273,7 @@ static void expect_text(test_folder *folder, const char *name, const char *text,
 {
     kith_points *points = NULL;
     const char *path = test_write(folder, name, text, strlen(text));
-    if (kith_points_open(folder->ctx, path, &points) != KITH_OK) {
+    if (kith_points_open(folder->ctx, path, NULL, &points) != KITH_OK) {
         fail_msg("%s", kith_ctx_detail(folder->ctx));
     }
     const kith_matrix *m = kith_points_matrix(points);
@@ -326,7 +324,7 @@ static void text_files(void **state)
                 {"1,2\n3,4,5\n", "row 1 (line 2) has 3 values, row 0 has 2"},
                 {"1,2\n3,x\n", "row 1, column 1 (line 2): 'x' is not a number"},
                 {"a,b\nc,d\n", "row 0, column 0 (line 2): 'c' is not a number"},
-                {"1,2\n3,\n", "row 1, column 1 (line 2): '' is not a number"},
+                {"1,2\n3,\n", "row 1, column 1 (line 2) is missing: ''"},
                 {"1,0x10\n0,0x10\n", "'0x10' is not a number"},
                 {"1,2\n1e,2\n", "'1e' is not a number"},
                 {"a,b\n", "holds no row"},
@@ -359,11 +357,11 @@ static void text_brings_bits_back(void **state)
     kith_points *points = NULL;
     print_message("any double and any float32 survives csv to the last bit:\n");
     assert_int_equal(kith_points_save(folder->ctx, path, &wide), KITH_OK);
-    assert_int_equal(kith_points_open(folder->ctx, path, &points), KITH_OK);
+    assert_int_equal(kith_points_open(folder->ctx, path, NULL, &points), KITH_OK);
     assert_memory_equal(kith_points_matrix(points)->data, doubles, sizeof doubles);
     kith_points_free(points);
     assert_int_equal(kith_points_save(folder->ctx, path, &narrow), KITH_OK);
-    assert_int_equal(kith_points_open(folder->ctx, path, &points), KITH_OK);
+    assert_int_equal(kith_points_open(folder->ctx, path, NULL, &points), KITH_OK);
     for (int i = 0; i < COUNT; i++) {
         const float back = (float)value_of(kith_points_matrix(points), i / 4, i % 4);
         assert_memory_equal(&back, &singles[i], sizeof back);

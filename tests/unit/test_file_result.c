@@ -97,7 +97,7 @@ static void round_trips(void **state)
         assert_int_equal(back->points.checksum, formats[f].meta ? 77 : 0);
         assert_true(back->recall < 0.0);
         kith_file_info info = {.struct_size = (uint32_t)sizeof info};
-        assert_int_equal(kith_file_inspect(folder->ctx, path, &info), KITH_OK);
+        assert_int_equal(kith_file_inspect(folder->ctx, path, NULL, &info), KITH_OK);
         assert_int_equal(info.rows, ROWS);
         assert_int_equal(info.cols, K);
         assert_int_equal(info.metric, back->metric);
@@ -286,7 +286,7 @@ static void ranges(void **state)
     assert_int_equal(kin_ranges_save(folder->ctx, path, &lists, &meta), KITH_OK);
     test_refused(folder, 'r', path, KITH_E_FORMAT, "not of one length, at least 1 (row 1 differs");
     kith_file_info info = {.struct_size = (uint32_t)sizeof info};
-    assert_int_equal(kith_file_inspect(folder->ctx, path, &info), KITH_OK);
+    assert_int_equal(kith_file_inspect(folder->ctx, path, NULL, &info), KITH_OK);
     assert_string_equal(info.format, "csr");
     assert_int_equal(info.kind, KITH_KIND_RANGES);
     assert_int_equal(info.rows, 3);

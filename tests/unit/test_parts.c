@@ -178,7 +178,7 @@ static void one_graph(void **state)
         assert_int_equal(write_parts(folder->ctx, path, counts[i / 3], pieces[i % 3], 1, &stood),
                          KITH_OK);
         check_graph(folder, path, 1);
-        assert_int_equal(kith_file_inspect(folder->ctx, path, &info), KITH_OK);
+        assert_int_equal(kith_file_inspect(folder->ctx, path, NULL, &info), KITH_OK);
         assert_int_equal(info.parts, files[i / 3]);
         assert_int_equal(info.part, 0);
         assert_int_equal(info.rows, ROWS);
@@ -200,7 +200,7 @@ static void parts_alone(void **state)
         kith_file_info info = {.struct_size = (uint32_t)sizeof info};
         const int64_t rows = i < PARTS - 1 ? UNIT : ROWS - (PARTS - 1) * UNIT;
         part_path(folder, i, path);
-        assert_int_equal(kith_file_inspect(folder->ctx, path, &info), KITH_OK);
+        assert_int_equal(kith_file_inspect(folder->ctx, path, NULL, &info), KITH_OK);
         assert_int_equal(info.kind, KITH_KIND_RESULT);
         assert_int_equal(info.part, i + 1);
         assert_int_equal(info.parts, PARTS);
@@ -390,7 +390,8 @@ static void damaged(void **state)
     assert_int_equal(rename(part, other), 0);
     kith_file_info info = {.struct_size = (uint32_t)sizeof info};
     refuses(folder, path, part, KITH_E_IO, "is missing, and has rows 256 to 511 of");
-    test_failed(folder, kith_file_inspect(folder->ctx, path, &info), KITH_E_IO, part, "is missing");
+    test_failed(folder, kith_file_inspect(folder->ctx, path, NULL, &info), KITH_E_IO, part,
+                "is missing");
     part_path(folder, 2, other);
     assert_int_equal(link(other, part), 0);
     refuses(folder, path, part, KITH_E_FORMAT, "is not the file that");
@@ -462,7 +463,7 @@ static void forged(void **state)
         assert_int_equal(kin_container_write(folder->ctx, path, &header, sections, 2), KITH_OK);
         kith_file_info info = {.struct_size = (uint32_t)sizeof info};
         refuses(folder, path, lies[i].name[0] == 'p' ? plain : path, KITH_E_FORMAT, lies[i].says);
-        assert_int_equal(kith_file_inspect(folder->ctx, path, &info), KITH_E_FORMAT);
+        assert_int_equal(kith_file_inspect(folder->ctx, path, NULL, &info), KITH_E_FORMAT);
     }
     const kin_part numbered = {.first = 0, .number = 5, .count = 3};
     const kin_container_header header = kin_result_header(KITH_KIND_RESULT, 7, K, &meta);

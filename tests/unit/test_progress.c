@@ -285,7 +285,7 @@ static void file_calls(test_folder *folder, const input *in)
         kith_points *opened = NULL;
         const char *path = test_path(folder, points[i]);
         HEARS(kith_points_save(ctx, path, &wide.matrix));
-        MAY_HEAR(kith_points_open(ctx, path, &opened));
+        MAY_HEAR(kith_points_open(ctx, path, NULL, &opened));
         kith_points_free(opened);
     }
     for (int i = 0; i < 5; i++) {

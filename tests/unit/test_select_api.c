@@ -362,8 +362,10 @@ static void files(void **state)
     assert_int_equal(fwrite(row, sizeof *row, LONG, file), LONG);
     assert_int_equal(fclose(file), 0);
     free(row);
-    assert_int_equal(kith_points_open(ctx, path, &points), KITH_E_FORMAT);
-    assert_int_equal(kith_points_open_values(ctx, path, &points), KITH_OK);
+    assert_int_equal(kith_points_open(ctx, path, NULL, &points), KITH_E_FORMAT);
+    kith_points_params read = kith_points_params_default();
+    read.use = KITH_USE_VALUES;
+    assert_int_equal(kith_points_open(ctx, path, &read, &points), KITH_OK);
     assert_null(kith_points_matrix(points));
     const kith_values *values = kith_points_values(points);
     assert_int_equal(values->cols, LONG);

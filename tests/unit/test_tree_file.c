@@ -199,7 +199,7 @@ static void a_file_says_what_it_is(void **state)
         check(folder->ctx, corpus, &points.matrix, &points.matrix, "its own points");
         test_works(folder->ctx, kith_corpus_save(folder->ctx, corpus, path));
         kith_corpus_free(corpus);
-        test_works(folder->ctx, kith_file_inspect(folder->ctx, path, &info));
+        test_works(folder->ctx, kith_file_inspect(folder->ctx, path, NULL, &info));
         assert_int_equal(info.kind, KITH_KIND_TREE);
         assert_int_equal(info.metric, KITH_MANHATTAN);
         assert_true(info.rows == 1000 && info.cols == 3 && info.dtype == KITH_F32);
@@ -207,7 +207,7 @@ static void a_file_says_what_it_is(void **state)
         assert_true(info.tree_rows > 300 && info.tree_rows < 1000);
         assert_true(info.tree_slack >= 0 && info.tree_slack < 16);
         kith_points *read = NULL;
-        test_works(folder->ctx, kith_points_open(folder->ctx, path, &read));
+        test_works(folder->ctx, kith_points_open(folder->ctx, path, NULL, &read));
         assert_true(kith_points_matrix(read)->rows == 1000 && kith_points_mapped(read));
         kith_points_free(read);
     }

@@ -244,7 +244,7 @@ static void kinds_are_checked(void **state)
     test_failed(folder, kith_corpus_open(folder->ctx, path, &corpus), KITH_E_FORMAT, path,
                 "no section 'tree'");
     kith_file_info info = {.struct_size = sizeof info};
-    test_failed(folder, kith_file_inspect(folder->ctx, path, &info), KITH_E_FORMAT, path,
+    test_failed(folder, kith_file_inspect(folder->ctx, path, NULL, &info), KITH_E_FORMAT, path,
                 "no section 'tree'");
     free(screened.bytes);
     test_rows_free(&points);

@@ -80,7 +80,7 @@ static void calls(void **state)
           "points.cols is 0, must be 1 to");
 
     kith_file_info info = {.struct_size = (uint32_t)sizeof info};
-    assert_int_equal(kith_file_inspect(ctx, "/nowhere/points.npy", &info), KITH_E_IO);
+    assert_int_equal(kith_file_inspect(ctx, "/nowhere/points.npy", NULL, &info), KITH_E_IO);
     tells(ctx,
           (kith_where){.status = KITH_E_IO,
                        .argument = "",

@@ -2,6 +2,7 @@
 # bash completion for kith. tests/cli holds the options here against `kith COMMAND --help`.
 
 _kith_options() {
+    [[ $1 == devices ]] || echo "--header --delimiter --columns"
     local solve="-k --metric --method -o --output --format --distances --radius --recall --device
         --threads --memory --tune --dry-run -q --quiet -v --verbose --json -h --help"
     local change="-k --metric --include-self -o --output --points-out --format --verify --device --threads
@@ -57,7 +58,9 @@ _kith_values() {
     --mode) echo "mean weighted median vote weighted_vote" ;;
     --buffer) echo "none plain full sorted" ;;
     --group) echo "2 4 8" ;;
-    --format) echo "npz csr ivecs ibin knn kith" ;;
+    --format) echo "npz csr ivecs ibin knn kith csv tsv csv-wide tsv-wide" ;;
+    --header) echo "yes no" ;;
+    --delimiter) echo "comma semicolon tab blank" ;;
     --device) echo "auto cpu cuda cuda:0 cuda:all" ;;
     esac
 }

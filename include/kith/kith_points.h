@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The course of kith.h goes on: points from files and to files, for chapter 9. kith.h includes this
+ * file, nobody else needs to. */
+#include "kith/kith.h" /* before the guard: headers behind this one need its types */
+
+#ifndef KITH_KITH_POINTS_H
+#define KITH_KITH_POINTS_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What points from a file are for. */
+typedef enum kith_points_use {
+    KITH_USE_POINTS = 0,
+    KITH_USE_VALUES = 1, /* what is selected from: floats alone, else KITH_E_DATA; rows of up to
+                            2^32 - 2 values (kith_points_values, kith_select.h) */
+    KITH_USE_COLUMN = 2  /* labels, ids: a .npy of one axis is one column */
+} kith_points_use;
+
+/* Whether the first line of a text names the columns. */
+typedef enum kith_header {
+    KITH_HEADER_AUTO = 0, /* it does if no field of it is a number; what may be either is refused */
+    KITH_HEADER_YES = 1,
+    KITH_HEADER_NO = 2
+} kith_header;
+
+/* How a file of points is read. Every field: 0 = the library's choice. All but use are of text
+ * alone, and columns of other formats is KITH_E_ARGUMENT. */
+typedef struct kith_points_params {
+    uint32_t struct_size; /* set by kith_points_params_default() */
+    kith_points_use use;
+    kith_header header;
+    int32_t delimiter;   /* ',' ';' '\t' or ' ' (any run of blanks); 0 = as the lines have it */
+    const char *columns; /* which, in this order: "1,4-6,9-,NAME", counted from 0; NULL = all, which
+                            is refused where the first one counts the rows */
+    int64_t rows; /* as many as there are to be: a first line that may be either is what makes it
+                     so many; 0 = any number */
+} kith_points_params;
+
+static inline kith_points_params kith_points_params_default(void)
+{
+    kith_points_params params;
+    memset(&params, 0, sizeof params);
+    params.struct_size = sizeof params;
+    return params;
+}
+
+/* Points from a file, memory-mapped where the format allows: .fvecs .bvecs .ivecs .fbin .u8bin
+ * .i8bin .ibin .npy .hdf5/.h5/.h5ad (FILE:DATASET), .csv/.txt and .tsv (.gz, too), and .kith (a
+ * corpus' points). int32 becomes float64; a .npy in Fortran order or big-endian is converted. Text
+ * and .npy may come from a pipe, "-" is standard input. params NULL: the default. Keeps ctx. */
+typedef struct kith_points kith_points;
+KITH_API kith_status kith_points_open(kith_ctx *ctx, const char *path,
+                                      const kith_points_params *params, kith_points **out);
+/* A view of the points, valid until they are freed. It may lie in a mapped file. NULL where a row
+ * is longer than a matrix has them (KITH_USE_VALUES). */
+KITH_API const kith_matrix *kith_points_matrix(const kith_points *points);
+/* Memory that the points hold beyond the mapped file, and whether they are mapped. */
+KITH_API uint64_t kith_points_bytes(const kith_points *points);
+KITH_API int kith_points_mapped(const kith_points *points);
+/* How the file was understood; valid until the points are freed. */
+typedef struct kith_points_source {
+    int32_t header;        /* of text, 1: its first line was taken as names of columns */
+    int32_t delimiter;     /* of text, else 0: , ; \t or a blank */
+    int32_t compressed;    /* 1: .gz */
+    int32_t fortran_order; /* of .npy, 1: by columns, was converted */
+    int32_t big_endian;    /* of .npy, 1: was converted */
+    int32_t reserved;
+    int64_t file_cols; /* columns of the file, of which matrix.cols were taken */
+    const char *names; /* the header, cut where it is long; "" without */
+} kith_points_source;
+KITH_API const kith_points_source *kith_points_get_source(const kith_points *points);
+KITH_API void kith_points_free(kith_points *points);
+/* Writes points; the format is that of the path's extension (.fvecs .bvecs .fbin .u8bin .i8bin
+ * .ibin .ivecs .npy .csv .tsv); "-" is standard output, as csv. Values must fit the format's type
+ * exactly, else KITH_E_DATA. */
+KITH_API kith_status kith_points_save(kith_ctx *ctx, const char *path, const kith_matrix *points);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "file/file_input.h"
+
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "file/file_gzip.h"
+#include "host/host_file.h"
+#include "host/host_threads.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { FIRST_BYTES = 1 << 16, WAIT_MS = 100, WRITER_TURNS = 20 };
+
+bool kin_input_is_standard(const char *path)
+{
+    return strcmp(path, "-") == 0;
+}
+
+bool kin_input_is_pipe(const char *path)
+{
+    struct stat info;
+    return kin_input_is_standard(path) ||
+           (stat(path, &info) == 0 && (S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode)));
+}
+
+/* What was read so far, in a block that doubles. */
+typedef struct pipe_bytes {
+    unsigned char *data;
+    uint64_t used;
+    uint64_t room;
+    int turns; /* that were waited for somebody to write */
+} pipe_bytes;
+
+static kith_status make_room(kith_ctx *ctx, pipe_bytes *pipe)
+{
+    if (pipe->used < pipe->room) {
+        return KITH_OK;
+    }
+    unsigned char *wider = NULL;
+    const uint64_t room = pipe->room > 0 ? kin_size_mul(pipe->room, 2) : FIRST_BYTES;
+    KIN_TRY(kin_alloc(ctx, &wider, room, 1, "what a pipe brings"));
+    if (pipe->used > 0) {
+        memcpy(wider, pipe->data, (size_t)pipe->used);
+    }
+    kin_free(ctx, pipe->data);
+    pipe->data = wider;
+    pipe->room = room;
+    return KITH_OK;
+}
+
+/* Waits for bytes in short turns, so that a job is cancelled also while nothing comes. A pipe with
+ * a name may be there before who writes to it, but not for long: else it would hold us for ever. */
+static kith_status read_some(kith_ctx *ctx, const char *path, int file, pipe_bytes *pipe, bool *end)
+{
+    struct pollfd waited = {.fd = file, .events = POLLIN};
+    const bool standard = kin_input_is_standard(path);
+    uint64_t got = 0;
+    int error = EAGAIN;
+    KIN_TRY(make_room(ctx, pipe));
+    while (error == EAGAIN) {
+        KIN_TRY(kin_progress(ctx, "read", 0.0, 1.0));
+        if (standard && poll(&waited, 1, WAIT_MS) <= 0) {
+            continue;
+        }
+        error = kin_file_read_some(file, pipe->data + pipe->used, pipe->room - pipe->used, &got);
+        const bool nobody = error == 0 && got == 0 && pipe->used == 0 && !standard;
+        if (error == EAGAIN) {
+            (void)poll(&waited, 1, WAIT_MS);
+        } else if (nobody && pipe->turns++ < WRITER_TURNS) {
+            (void)poll(NULL, 0, WAIT_MS);
+            error = EAGAIN;
+        }
+    }
+    pipe->used += got;
+    *end = got == 0;
+    return error == 0 ? KITH_OK
+                      : kin_fail_at(ctx, KITH_E_IO, kin_at_file(path),
+                                    "cannot be read: %s (give a file)", strerror(error));
+}
+
+static kith_status read_pipe(kith_ctx *ctx, const char *path, kin_input *input)
+{
+    pipe_bytes pipe = {.data = NULL};
+    bool end = false;
+    kith_status status = KITH_OK;
+    const bool standard = kin_input_is_standard(path);
+    /* Without O_NONBLOCK this would wait for a writer where nothing can be cancelled. */
+    const int file = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file < 0) {
+        return kin_fail_at(ctx, KITH_E_IO, kin_at_file(path),
+                           "cannot be opened: %s (check the path)", strerror(errno));
+    }
+    while (status == KITH_OK && !end) {
+        status = read_some(ctx, path, file, &pipe, &end);
+    }
+    if (!standard) {
+        (void)close(file);
+    }
+    input->block = pipe.data;
+    input->data = pipe.data;
+    input->bytes = pipe.used;
+    return status;
+}
+
+static bool ends_in_gz(const char *path)
+{
+    const size_t length = strlen(path);
+    return length > 3 && strcasecmp(path + length - 3, ".gz") == 0;
+}
+
+static kith_status unpack(kith_ctx *ctx, const char *path, kin_input *input)
+{
+    unsigned char *block = NULL;
+    uint64_t bytes = 0;
+    KIN_TRY(kin_gzip_unpack(ctx, path, input->data, input->bytes, &block, &bytes));
+    kin_map_close(&input->map);
+    kin_free(ctx, input->block);
+    input->block = block;
+    input->data = block;
+    input->bytes = bytes;
+    input->compressed = true;
+    return KITH_OK;
+}
+
+static kith_status open_input(kith_ctx *ctx, const char *path, kin_input *input)
+{
+    const bool pipe = kin_input_is_pipe(path);
+    if (pipe) {
+        KIN_TRY(read_pipe(ctx, path, input));
+    } else {
+        KIN_TRY(kin_map_open(ctx, path, &input->map));
+        input->data = input->map.data;
+        input->bytes = input->map.bytes;
+    }
+    input->file_bytes = input->bytes;
+    if (input->bytes > 0 &&
+        (ends_in_gz(path) || (pipe && kin_gzip_begins(input->data, input->bytes)))) {
+        KIN_TRY(unpack(ctx, path, input));
+    }
+    return input->bytes > 0
+               ? KITH_OK
+               : kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(path), "is empty (it has 0 bytes; %s)",
+                             pipe ? "nothing came out of the pipe" : "make it again");
+}
+
+kith_status kin_input_open(kith_ctx *ctx, const char *path, kin_input *input)
+{
+    memset(input, 0, sizeof *input);
+    const kith_status status = open_input(ctx, path, input);
+    if (status != KITH_OK) {
+        kin_input_close(ctx, input);
+    }
+    return status;
+}
+
+void kin_input_close(kith_ctx *ctx, kin_input *input)
+{
+    kin_map_close(&input->map);
+    kin_free(ctx, input->block);
+    memset(input, 0, sizeof *input);
+}
