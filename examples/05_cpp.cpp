@@ -9,6 +9,7 @@
  */
 #include <kith/kith.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <stdexcept>

@@ -80,7 +80,7 @@ static inline kin_place kin_at_file(const char *path)
 
 static inline kin_place kin_at_file_in(const char *folder, const char *file)
 {
-    return (kin_place){.folder = folder, .file = file, .row = -1, .column = -1};
+    return (kin_place){.file = file, .folder = folder, .row = -1, .column = -1};
 }
 
 /* The sentence of a file names its rows and columns in its own words, lines for example. */

@@ -24,6 +24,7 @@
 #ifndef KIN_PAPERS_QUEUE_LANE_CUH
 #define KIN_PAPERS_QUEUE_LANE_CUH
 
+#include "kith/kith_papers.h"
 #include "select/select_word.h"
 
 /* m of the paper, which found 8 to be the best. A power of two from 8 on: merges go by eights. */

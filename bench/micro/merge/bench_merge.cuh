@@ -32,7 +32,7 @@
 #ifndef BENCH_MERGE_CUH
 #define BENCH_MERGE_CUH
 
-#include "select/select_queue_lane.cuh"
+#include "papers/papers_queue_lane.cuh"
 
 typedef enum merge_method { FLOOR, BITONIC, ADAPTIVE, PATH, PATH_FOURS } merge_method;
 enum { METHODS = 5, LANES = 32, MOST_LENGTH = 1024 };
