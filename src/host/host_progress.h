@@ -9,9 +9,9 @@
 #include "base/base_ctx.h"
 
 /* Asks the caller's progress function, at most every 50 ms; KITH_E_CANCELLED if it says stop. For
- * long work outside kin_parallel; only from the thread that called kith. phase: a text that stays;
- * NULL: nobody is asked. */
-kith_status kin_progress(kith_ctx *ctx, const char *phase, double done, double total);
+ * long work outside kin_parallel; only from the thread that called kith. name: of the phase, a text
+ * that stays; NULL: nobody is asked. */
+kith_status kin_progress(kith_ctx *ctx, const char *name, double done, double total);
 
 /* The end of a public call, or of a step that names the phases behind it: what was told of is done.
  * Hands the status on. */
