@@ -31,21 +31,21 @@ REASON = re.compile(r"\b(short|long)\s+because\b")
 
 # name: (limit, goal)
 LIMITS = {
-    "code_lines_src": (72500, 58000),
-    "files_src": (586, 350),
-    "files_below_40_lines": (130, 40),
-    "files_of_odd_length": (200, 40),
-    "headers_src": (238, 130),
+    "code_lines_src": (72498, 58000),
+    "files_src": (582, 350),
+    "files_below_40_lines": (119, 40),
+    "files_of_odd_length": (190, 40),
+    "headers_src": (237, 130),
     "circles_src": (0, 0),
     "circles_cli": (0, 0),
     "circles_python": (0, 0),
-    "call_circles_src": (6, 0),
-    "functions_with_more_than_6_parameters": (105, 20),
-    "public_functions": (100, 75),
+    "call_circles_src": (4, 0),
+    "functions_with_more_than_6_parameters": (102, 20),
+    "public_functions": (98, 75),
     "public_functions_with_more_than_6_parameters": (7, 0),
-    "functions_used_by_one_file_percent": (57, 25),
-    "functions_used_by_no_file": (12, 0),
-    "names_of_no_file": (4, 0),
+    "functions_used_by_one_file_percent": (56, 25),
+    "functions_used_by_no_file": (11, 0),
+    "names_of_no_file": (0, 0),
 }
 
 
