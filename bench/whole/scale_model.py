@@ -191,7 +191,7 @@ def tournament(job, workers, workers_a_host, network):
 
 
 def overlapping(job, workers, on_disk=True):
-    """Groups that overlap, built alone (src/sharding/sharding_follow.c): at most every point is in two of them."""
+    """Groups that overlap, built alone (src/shard/shard_follow.c): at most every point is in two of them."""
     turns = math.ceil(job.shards / workers)
     gpu, link = turns * job.build, turns * job.link(job.size, True)
     disk = job.size * job.shards * (job.row_bytes + 2 * job.list_bytes) / job.model.assumed["disk"] if on_disk else 0.0

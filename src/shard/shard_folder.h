@@ -143,10 +143,6 @@ void kin_shard_name_print(kin_shard_name name, char text[KIN_SHARD_NAME_BYTES]);
 /* False where it is no name of a shard's file. */
 bool kin_shard_name_parse(const char *text, kin_shard_name *name);
 
-kith_status kin_shard_file_path(kith_ctx *ctx, const kin_shard_folder *folder, kin_shard_name name,
-                                char **path);
-int64_t kin_shard_file_rows(const kin_shard_folder *folder, int32_t shard);
-
 /* What a file says of itself, held against the folder's job: KITH_E_FORMAT where it is damaged or
  * another job's. */
 kith_status kin_shard_file_facts(kith_ctx *ctx, const kin_shard_folder *folder, kin_shard_name name,

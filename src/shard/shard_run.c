@@ -1,10 +1,164 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
 #include "shard/shard_run.h"
 
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "host/host_clock.h"
+#include "host/host_threads.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* Below, a page that is filled in part would count beside what was planned. */
+enum { LARGE_PAGE = 2 << 20, LEAST_LARGE = 256 << 20 };
+
+int32_t kin_shard_slot_of(const kin_shard_run *run, int32_t shard)
+{
+    for (int32_t i = 0; i < run->slot_count; i++) {
+        if (run->slots[i].shard == shard) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* ---- Rows ----------------------------------------------------------------------------------- */
+
+/* The bytes of some rows, on whole pages that they share with no others. */
+static bool pages_of(const kith_matrix *points, int64_t first, int64_t rows, unsigned char **start,
+                     size_t *bytes)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    const int64_t end = first + rows;
+    const uintptr_t base = (uintptr_t)points->data;
+    const uintptr_t from = (base + (uintptr_t)(first * points->stride_bytes) + page - 1) / page;
+    const uintptr_t to = (base + (uintptr_t)(end * points->stride_bytes)) / page;
+    *start = (unsigned char *)(from * page);
+    *bytes = to > from ? (to - from) * page : 0;
+    return to > from;
+}
+
+static void touch_rows(const kin_shard_run *run, int32_t shard)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    unsigned char *start = NULL;
+    size_t bytes = 0;
+    const kin_shard_shape *shape = &run->folder->shape;
+    const int64_t first = kin_shard_first(shape->rows, shape->shards, shard);
+    const int64_t rows = kin_shard_rows(shape->rows, shape->shards, shard);
+    if (run->mapped && pages_of(run->points, first, rows, &start, &bytes)) {
+        (void)madvise(start, bytes, MADV_WILLNEED);
+        for (size_t i = 0; i < bytes; i += page) {
+            (void)*(volatile const unsigned char *)(start + i);
+        }
+    }
+}
+
+void kin_shard_return_rows(const kith_matrix *points, int64_t first, int64_t rows)
+{
+    unsigned char *start = NULL;
+    size_t bytes = 0;
+    if (pages_of(points, first, rows, &start, &bytes)) {
+        (void)madvise(start, bytes, MADV_DONTNEED);
+    }
+}
+
+void kin_shard_use_large_pages(void *data, uint64_t bytes)
+{
+    const uintptr_t from = ((uintptr_t)data + LARGE_PAGE - 1) / LARGE_PAGE * LARGE_PAGE;
+    const uintptr_t to = ((uintptr_t)data + (uintptr_t)bytes) / LARGE_PAGE * LARGE_PAGE;
+    if (bytes >= LEAST_LARGE && to > from) {
+        (void)madvise((unsigned char *)data + (from - (uintptr_t)data), to - from, MADV_HUGEPAGE);
+    }
+}
+
+/* ---- The thread ----------------------------------------------------------------------------- */
+
+/* Lists are written, then the next ones are read. */
+typedef struct disk_job {
+    kin_shard_run *run;
+    int32_t wanted[2]; /* shards to be read; -1: none */
+    int32_t slots[2];  /* and where to */
+    kith_status status;
+    bool started;
+    pthread_t thread;
+} disk_job;
+
+/* Both shards of a pair before the old version of either goes. */
+static kith_status write_dirty(kin_shard_run *run)
+{
+    for (int32_t i = 0; i < run->slot_count; i++) {
+        const kin_shard_slot *slot = &run->slots[i];
+        if (slot->dirty) {
+            KIN_TRY(kin_shard_store(run->disk, run->folder, slot->shard, slot->last, &slot->lists,
+                                    NULL));
+        }
+    }
+    for (int32_t i = 0; i < run->slot_count; i++) {
+        kin_shard_slot *slot = &run->slots[i];
+        if (slot->dirty) {
+            kin_shard_settle(run->folder, slot->shard);
+            slot->dirty = false;
+        }
+    }
+    return KITH_OK;
+}
+
+static void read_wanted(const disk_job *disk)
+{
+    kin_shard_run *run = disk->run;
+    for (int i = 0; i < 2; i++) {
+        const int32_t shard = disk->wanted[i];
+        if (shard < 0) {
+            continue;
+        }
+        kin_shard_slot *slot = &run->slots[disk->slots[i]];
+        slot->shard = -1;
+        if (kin_shard_load(run->disk, run->folder, shard, &slot->lists) == KITH_OK) {
+            slot->shard = shard;
+            touch_rows(run, shard);
+        }
+    }
+}
+
+static void *work_at_disk(void *arg)
+{
+    disk_job *disk = arg;
+    kin_forgive(disk->run->disk);
+    disk->status = write_dirty(disk->run);
+    if (disk->status == KITH_OK) {
+        read_wanted(disk);
+    }
+    return NULL;
+}
+
+/* Writes what is dirty, then reads the wanted shards, which have free slots, and touches their
+ * rows. Where no thread can be had this is done at once. */
+static void start_disk(kin_shard_run *run, disk_job *disk)
+{
+    disk->run = run;
+    disk->status = KITH_OK;
+    disk->started = kin_thread_start(&disk->thread, work_at_disk, disk) == 0;
+    if (!disk->started) {
+        (void)work_at_disk(disk);
+    }
+}
+
+/* Waits. Nothing is dirty afterwards, or the status says why. What could not be read is in no slot:
+ * who needs it reads it again, and hears why. */
+static kith_status wait_for_disk(disk_job *disk)
+{
+    kin_shard_run *run = disk->run;
+    const int64_t start = kin_clock_ns();
+    if (disk->started) {
+        (void)pthread_join(disk->thread, NULL);
+        disk->started = false;
+    }
+    run->seconds_wait += kin_clock_since(start);
+    return disk->status == KITH_OK ? KITH_OK : kin_fail_like(run->ctx, disk->status, run->disk);
+}
 
 /* ---- Making --------------------------------------------------------------------------------- */
 
@@ -86,9 +240,9 @@ static int32_t free_slot(const kin_shard_run *run, kin_shard_step step, int32_t 
 /* Everything on disk, in the caller's time. */
 static kith_status flush(kin_shard_run *run)
 {
-    kin_shard_disk disk = {.wanted = {-1, -1}};
-    kin_shard_disk_start(run, &disk);
-    return kin_shard_disk_wait(&disk);
+    disk_job disk = {.wanted = {-1, -1}};
+    start_disk(run, &disk);
+    return wait_for_disk(&disk);
 }
 
 /* Reads a shard now, where it is not there. *lost: its file is damaged. */
@@ -147,7 +301,7 @@ static bool next_step(const kin_shard_run *run, int64_t *number, kin_shard_step 
 /* What the thread reads while `step` is computed: shards of the one after it, as far as they stand
  * and have slots. */
 static void look_ahead(const kin_shard_run *run, int64_t number, kin_shard_step step,
-                       kin_shard_disk *disk)
+                       disk_job *disk)
 {
     kin_shard_step next;
     int32_t used = -1;
@@ -203,7 +357,7 @@ static void mark(kin_shard_run *run, kin_shard_step step)
 
 static kith_status build(kin_shard_run *run, int64_t number, kin_shard_step step)
 {
-    kin_shard_disk disk = {.wanted = {-1, -1}};
+    disk_job disk = {.wanted = {-1, -1}};
     const int32_t at = free_slot(run, step, -1);
     if (run->slots[at].dirty) {
         KIN_TRY(flush(run));
@@ -211,11 +365,11 @@ static kith_status build(kin_shard_run *run, int64_t number, kin_shard_step step
     run->slots[at].shard = step.a;
     look_ahead(run, number, step, &disk);
     const kin_shard_part part = part_of(run, step.a);
-    kin_shard_disk_start(run, &disk);
+    start_disk(run, &disk);
     const int64_t start = kin_clock_ns();
     kith_status status = run->engine.build(run->engine.arg, &part);
     run->seconds_compute += kin_clock_since(start);
-    KIN_KEEP(status, kin_shard_disk_wait(&disk));
+    KIN_KEEP(status, wait_for_disk(&disk));
     if (status != KITH_OK) {
         run->slots[at].shard = -1;
         return status;
@@ -226,7 +380,7 @@ static kith_status build(kin_shard_run *run, int64_t number, kin_shard_step step
 
 static kith_status meet(kin_shard_run *run, int64_t number, kin_shard_step step)
 {
-    kin_shard_disk disk = {.wanted = {-1, -1}};
+    disk_job disk = {.wanted = {-1, -1}};
     bool lost = false;
     KIN_TRY(need(run, step, step.a, &lost));
     if (!lost) {
@@ -238,11 +392,11 @@ static kith_status meet(kin_shard_run *run, int64_t number, kin_shard_step step)
     look_ahead(run, number, step, &disk);
     const kin_shard_part a = part_of(run, step.a);
     const kin_shard_part b = part_of(run, step.b);
-    kin_shard_disk_start(run, &disk);
+    start_disk(run, &disk);
     int64_t start = kin_clock_ns();
     kith_status status = run->engine.meet(run->engine.arg, &a, &b);
     run->seconds_compute += kin_clock_since(start);
-    KIN_KEEP(status, kin_shard_disk_wait(&disk));
+    KIN_KEEP(status, wait_for_disk(&disk));
     KIN_TRY(status);
     start = kin_clock_ns();
     KIN_TRY(run->engine.merge(run->engine.arg, &a, &b));
@@ -308,15 +462,15 @@ kith_status kin_shard_each(kin_shard_run *run, kin_shard_each_fn fn, void *arg, 
         if (*lost) {
             return KITH_OK;
         }
-        kin_shard_disk disk = {.wanted = {-1, -1}};
+        disk_job disk = {.wanted = {-1, -1}};
         if (i + 1 < shards && kin_shard_slot_of(run, i + 1) < 0) {
             disk.wanted[0] = i + 1;
             disk.slots[0] = free_slot(run, step, -1);
         }
         const kin_shard_part part = part_of(run, i);
-        kin_shard_disk_start(run, &disk);
+        start_disk(run, &disk);
         kith_status status = fn(arg, &part);
-        KIN_KEEP(status, kin_shard_disk_wait(&disk));
+        KIN_KEEP(status, wait_for_disk(&disk));
         KIN_TRY(status);
     }
     return KITH_OK;

@@ -92,26 +92,6 @@ void kin_shard_return_rows(const kith_matrix *points, int64_t first, int64_t row
  * system has such. */
 void kin_shard_use_large_pages(void *data, uint64_t bytes);
 
-/* ---- A thread at the disk while the engine computes (shard_disk.c) --------------------------- */
-
-/* Lists are written, then the next ones are read. */
-typedef struct kin_shard_disk {
-    kin_shard_run *run;
-    int32_t wanted[2]; /* shards to be read; -1: none */
-    int32_t slots[2];  /* and where to */
-    kith_status status;
-    bool started;
-    bool joined;
-    pthread_t thread;
-} kin_shard_disk;
-
-/* Writes what is dirty, then reads the wanted shards, which have free slots, and touches their
- * rows. Where no thread can be had this is done at once. */
-void kin_shard_disk_start(kin_shard_run *run, kin_shard_disk *disk);
-/* Waits. Nothing is dirty afterwards, or the status says why. What could not be read is in no slot:
- * who needs it reads it again, and hears why. */
-kith_status kin_shard_disk_wait(kin_shard_disk *disk);
-
 /* The slot of a shard, or -1. */
 int32_t kin_shard_slot_of(const kin_shard_run *run, int32_t shard);
 

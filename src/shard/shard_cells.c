@@ -10,7 +10,7 @@
 #include "base/base_try.h"
 #include "file/file_item.h"
 #include "host/host_threads.h"
-#include "sharding/sharding_group.h"
+#include "shard/shard_group.h"
 
 /* A cluster that has no center is torn: there should be some of them in each. On a processor
  * finding the nearest of so many would take longer than the graphs. */
@@ -18,15 +18,14 @@ enum { ROWS_A_CELL = 64, MOST_CELLS = 65536, MOST_CELLS_OF_CPU = 8192, TRAINED_A
 enum { BYTES_OF_TRAINING = 256, SHARE_OF_MEMORY = 4 };
 enum { CELLS_A_TASK = 64, ROWS_A_TASK = 1024 };
 
-void kin_sharding_near_free(kith_ctx *ctx, kin_sharding_near *near)
+void kin_shard_near_free(kith_ctx *ctx, kin_shard_near *near)
 {
     kin_free(ctx, near->keys);
     kin_free(ctx, near->cells);
     memset(near, 0, sizeof *near);
 }
 
-kith_status kin_sharding_near_make(kith_ctx *ctx, int64_t rows, int64_t count,
-                                   kin_sharding_near *near)
+kith_status kin_shard_near_make(kith_ctx *ctx, int64_t rows, int64_t count, kin_shard_near *near)
 {
     const uint64_t entries = kin_size_mul((uint64_t)rows, (uint64_t)count);
     near->rows = rows;
@@ -34,16 +33,16 @@ kith_status kin_sharding_near_make(kith_ctx *ctx, int64_t rows, int64_t count,
     return kin_alloc(ctx, &near->keys, entries, sizeof *near->keys, "nearest cells");
 }
 
-void kin_sharding_cells_free(kin_sharding_cells *cells)
+void kin_shard_cells_free(kin_shard_cells *cells)
 {
     kith_ctx *ctx = cells->job->ctx;
-    kin_sharding_near_free(ctx, &cells->seen);
+    kin_shard_near_free(ctx, &cells->seen);
     kin_free(ctx, cells->weights);
     kin_free(ctx, cells->values);
 }
 
-kith_status kin_sharding_find_cells(const kin_sharding_cells *cells, const kith_matrix *rows,
-                                    int64_t count, const kin_sharding_near *near)
+kith_status kin_shard_find_cells(const kin_shard_cells *cells, const kith_matrix *rows,
+                                 int64_t count, const kin_shard_near *near)
 {
     kith_search_params params = kith_search_params_default();
     params.metric = cells->job->descent.metric;
@@ -56,7 +55,7 @@ kith_status kin_sharding_find_cells(const kin_sharding_cells *cells, const kith_
 /* ---- Training ------------------------------------------------------------------------------- */
 
 typedef struct training {
-    kin_sharding_cells *cells;
+    kin_shard_cells *cells;
     unsigned char *copy;
     kith_matrix rows;
     int64_t *starts; /* by cell: where its rows begin in `order` */
@@ -125,8 +124,7 @@ static kith_status copy_rows(void *arg, int64_t task, int32_t thread)
     const training *t = arg;
     const int64_t first = task * ROWS_A_TASK;
     const int64_t count = kin_min_i64(ROWS_A_TASK, t->cells->seen.rows - first);
-    kin_sharding_copy(t->cells->job, t->order + first, count,
-                      t->copy + first * t->rows.stride_bytes);
+    kin_shard_copy(t->cells->job, t->order + first, count, t->copy + first * t->rows.stride_bytes);
     return KITH_OK;
 }
 
@@ -153,21 +151,21 @@ static kith_status draw_rows(training *t, uint64_t seed)
 
 static kith_status train(training *t)
 {
-    kin_sharding_cells *cells = t->cells;
+    kin_shard_cells *cells = t->cells;
     const uint64_t seed = cells->job->descent.seed;
-    KIN_TRY(kin_sharding_find_cells(cells, &t->rows, 1, &cells->seen));
+    KIN_TRY(kin_shard_find_cells(cells, &t->rows, 1, &cells->seen));
     sort_rows(t, 1);
     KIN_TRY(kin_parallel(cells->job->ctx, NULL, kin_ceil_div(cells->centers.rows, CELLS_A_TASK),
                          move_centers, t));
     KIN_TRY(draw_rows(t, seed + 4));
-    KIN_TRY(kin_sharding_find_cells(cells, &t->rows, cells->near, &cells->seen));
+    KIN_TRY(kin_shard_find_cells(cells, &t->rows, cells->near, &cells->seen));
     sort_rows(t, cells->near);
     return KITH_OK;
 }
 
 /* As many as points and the processor ask for, in a part of the memory: of each row of the training
- * its values, its nearest cells, and what divides these (sharding_divide.c). */
-static int64_t cell_count(const kin_sharding *job)
+ * its values, its nearest cells, and what divides these (shard_divide.c). */
+static int64_t cell_count(const kin_shard_job *job)
 {
     const uint64_t row_bytes =
         (uint64_t)job->points.cols * (uint64_t)kith_dtype_bytes(job->points.dtype);
@@ -183,8 +181,8 @@ static int64_t cell_count(const kin_sharding *job)
 /* The rows of the training, and of these the first centers. */
 static kith_status draw(training *t)
 {
-    kin_sharding_cells *cells = t->cells;
-    const kin_sharding *job = cells->job;
+    kin_shard_cells *cells = t->cells;
+    const kin_shard_job *job = cells->job;
     const kith_matrix *points = &job->points;
     const int64_t count = cell_count(job);
     const int64_t trained = kin_min_i64(TRAINED_A_CELL * count, points->rows);
@@ -198,8 +196,8 @@ static kith_status draw(training *t)
     KIN_TRY(kin_alloc(job->ctx, &t->sums, 2 * threads * cols, sizeof *t->sums, "cells"));
     KIN_TRY(kin_alloc(job->ctx, &cells->values, (uint64_t)count * cols, sizeof(float), "cells"));
     KIN_TRY(kin_alloc_zero(job->ctx, &cells->weights, (uint64_t)count, sizeof(int64_t), "cells"));
-    cells->near = kin_min_i64(KIN_SHARDING_NEAREST, count);
-    KIN_TRY(kin_sharding_near_make(job->ctx, trained, cells->near, &cells->seen));
+    cells->near = kin_min_i64(KIN_SHARD_NEAREST, count);
+    KIN_TRY(kin_shard_near_make(job->ctx, trained, cells->near, &cells->seen));
     KIN_TRY(draw_rows(t, job->descent.seed + 2));
     kin_sample_draw(trained, count, job->descent.seed + 3, t->order);
     values = t->sums;
@@ -217,9 +215,9 @@ static kith_status draw(training *t)
     return KITH_OK;
 }
 
-kith_status kin_sharding_cells_make(kin_sharding *job, kin_sharding_cells *cells)
+kith_status kin_shard_cells_make(kin_shard_job *job, kin_shard_cells *cells)
 {
-    *cells = (kin_sharding_cells){.job = job};
+    *cells = (kin_shard_cells){.job = job};
     training t = {.cells = cells};
     kith_status status = draw(&t);
     if (status == KITH_OK) {

@@ -13,7 +13,7 @@
 #include "base/base_try.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
-#include "sharding/sharding.h"
+#include "shard/shard_job.h"
 
 enum { ROWS_A_TASK = 2048, ENTRIES_A_PIECE = 1 << 23, SIDES = 2, MOST_PUTTERS = 8 };
 
@@ -32,9 +32,9 @@ typedef struct place {
 } place;
 
 typedef struct uniting {
-    kin_sharding *job;
+    kin_shard_job *job;
     kith_ctx *beside; /* of the thread */
-    const kin_sharding_sink *sink;
+    const kin_shard_sink *sink;
     kin_shard_view *views; /* by group */
     unsigned char *lost;   /* by group: its file is damaged */
     int64_t most;          /* rows of a piece */
@@ -52,7 +52,7 @@ typedef struct uniting {
 
 static bool is_shared(const uint16_t *homes)
 {
-    return homes[1] != KIN_SHARDING_NO_GROUP;
+    return homes[1] != KIN_SHARD_NO_GROUP;
 }
 
 static const double *keys_of(const kin_shard_view *view, place at)
@@ -69,7 +69,7 @@ static void copy_list(const uniting *u, const kin_shard_view *view, place at, ui
     if (view->distances != NULL) {
         memcpy(distances, view->distances + at.row * k, (size_t)k * sizeof *distances);
     } else {
-        kin_sharding_to_distances(u->job, view->keys + at.row * k, k, distances);
+        kin_shard_to_distances(u->job, view->keys + at.row * k, k, distances);
     }
 }
 
@@ -86,7 +86,7 @@ static void take_row(const uniting *u, const uint16_t *homes, place *next, int64
         next[homes[0]].row += 1;
         return;
     }
-    for (int i = 0; i < KIN_SHARDING_HOMES && homes[i] != KIN_SHARDING_NO_GROUP; i++) {
+    for (int i = 0; i < KIN_SHARD_HOMES && homes[i] != KIN_SHARD_NO_GROUP; i++) {
         const kin_shard_view *view = &u->views[homes[i]];
         place *at = &next[homes[i]];
         const uint32_t *more = view->ids + at->row * k;
@@ -94,17 +94,17 @@ static void take_row(const uniting *u, const uint16_t *homes, place *next, int64
             memcpy(ids, more, (size_t)k * sizeof *ids);
             memcpy(room->keys, keys_of(view, *at), (size_t)k * sizeof *room->keys);
         } else {
-            kin_sharding_take_list(k, ids, room->keys, more, keys_of(view, *at), &spare);
+            kin_shard_take_list(k, ids, room->keys, more, keys_of(view, *at), &spare);
         }
         at->row += 1;
         at->shared += 1;
     }
-    kin_sharding_to_distances(u->job, room->keys, k, distances);
+    kin_shard_to_distances(u->job, room->keys, k, distances);
 }
 
 static const uint16_t *homes_of(const uniting *u, int64_t row)
 {
-    return u->job->groups.homes + row * KIN_SHARDING_HOMES;
+    return u->job->groups.homes + row * KIN_SHARD_HOMES;
 }
 
 static kith_status take_rows(void *arg, int64_t task, int32_t thread)
@@ -124,7 +124,7 @@ static kith_status take_rows(void *arg, int64_t task, int32_t thread)
 static void pass_row(const uniting *u, int64_t row)
 {
     const uint16_t *homes = homes_of(u, row);
-    for (int i = 0; i < KIN_SHARDING_HOMES && homes[i] != KIN_SHARDING_NO_GROUP; i++) {
+    for (int i = 0; i < KIN_SHARD_HOMES && homes[i] != KIN_SHARD_NO_GROUP; i++) {
         u->views[homes[i]].row += 1;
         u->views[homes[i]].shared += is_shared(homes);
     }
@@ -147,8 +147,8 @@ static kith_status take_piece(uniting *u, const piece *p)
 /* What the lists of the sample have, before anything is written: the result says its recall. */
 static kith_status note_sample(uniting *u)
 {
-    kin_sharding *job = u->job;
-    const kin_sharding_sample *s = &job->sample;
+    kin_shard_job *job = u->job;
+    const kin_shard_sample *s = &job->sample;
     piece *p = &u->sides[0];
     int64_t next = 0;
     for (int64_t row = 0; row < job->points.rows && next < s->count; row++) {
@@ -159,7 +159,7 @@ static kith_status note_sample(uniting *u)
         p->first = row;
         p->rows = 1;
         KIN_TRY(take_piece(u, p));
-        kin_sharding_sample_note_distances(job, next, p->distances);
+        kin_shard_sample_note_distances(job, next, p->distances);
         next += 1;
     }
     for (int32_t i = 0; i < job->shards; i++) {
@@ -201,7 +201,7 @@ static kith_status wait_for_put(uniting *u)
 
 static kith_status put_all(uniting *u)
 {
-    kin_sharding *job = u->job;
+    kin_shard_job *job = u->job;
     kith_status status = KITH_OK;
     int at = 0;
     for (int64_t first = 0; first < job->points.rows && status == KITH_OK; first += u->most) {
@@ -240,7 +240,7 @@ static kith_status try_view(void *arg, int64_t task, int32_t thread)
 {
     (void)thread;
     uniting *u = arg;
-    const kin_shard_lists *lists = kin_sharding_follow_lists(u->job, (int32_t)task);
+    const kin_shard_lists *lists = kin_shard_follow_lists(u->job, (int32_t)task);
     if (lists != NULL) {
         u->views[task] = (kin_shard_view){.ids = lists->ids, .keys = lists->keys, .k = u->job->k};
         return KITH_OK;
@@ -251,7 +251,7 @@ static kith_status try_view(void *arg, int64_t task, int32_t thread)
 
 static kith_status open_views(uniting *u, bool *lost)
 {
-    kin_sharding *job = u->job;
+    kin_shard_job *job = u->job;
     KIN_TRY(kin_parallel(job->ctx, NULL, job->shards, try_view, u));
     for (int32_t i = 0; i < job->shards; i++) {
         kith_status status = KITH_OK;
@@ -282,7 +282,7 @@ static kith_status make(uniting *u)
     const uint64_t room = 2 * (uint64_t)ctx->threads * k;
     const int32_t putters = ctx->threads < MOST_PUTTERS ? ctx->threads : MOST_PUTTERS;
     u->most = rows;
-    KIN_TRY(kin_sharding_make_ctx(u->job, putters, &u->beside));
+    KIN_TRY(kin_shard_make_ctx(u->job, putters, &u->beside));
     KIN_TRY(kin_alloc_zero(ctx, &u->views, groups, sizeof *u->views, "groups"));
     KIN_TRY(kin_alloc_zero(ctx, &u->lost, groups, 1, "groups"));
     KIN_TRY(kin_alloc(ctx, &u->starts, tasks * groups, sizeof *u->starts, "groups"));
@@ -328,12 +328,12 @@ static kith_status unite(uniting *u, bool *lost)
     return put_all(u);
 }
 
-kith_status kin_sharding_unite(kin_sharding *job, const kin_sharding_sink *sink, bool *lost)
+kith_status kin_shard_unite(kin_shard_job *job, const kin_shard_sink *sink, bool *lost)
 {
     uniting u = {.job = job, .sink = sink};
     *lost = false;
     kith_status status = unite(&u, lost);
     release(&u);
-    KIN_KEEP(status, kin_sharding_follow_end(job));
+    KIN_KEEP(status, kin_shard_follow_end(job));
     return status;
 }

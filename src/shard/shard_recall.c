@@ -5,13 +5,13 @@
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
-#include "sharding/sharding.h"
+#include "shard/shard_job.h"
 
 #include <math.h>
 
 enum { USUAL_SAMPLE = 1000, USUAL_AT = 10 };
 
-void kin_sharding_sample_free(kin_sharding *job)
+void kin_shard_sample_free(kin_shard_job *job)
 {
     kin_free(job->ctx, job->sample.noted);
     kin_free(job->ctx, job->sample.truth_ids);
@@ -21,9 +21,9 @@ void kin_sharding_sample_free(kin_sharding *job)
     memset(&job->sample, 0, sizeof job->sample);
 }
 
-void kin_sharding_sample_note(kin_sharding *job, const kin_shard_part *part)
+void kin_shard_sample_note(kin_shard_job *job, const kin_shard_part *part)
 {
-    kin_sharding_sample *s = &job->sample;
+    kin_shard_sample *s = &job->sample;
     for (int64_t i = 0; i < s->count; i++) {
         const int64_t row = (int64_t)s->rows[i] - part->first;
         if (row >= 0 && row < part->rows) {
@@ -34,28 +34,28 @@ void kin_sharding_sample_note(kin_sharding *job, const kin_shard_part *part)
     s->noted[part->shard] = 1;
 }
 
-void kin_sharding_sample_note_distances(kin_sharding *job, int64_t at, const float *distances)
+void kin_shard_sample_note_distances(kin_shard_job *job, int64_t at, const float *distances)
 {
-    kin_sharding_sample *s = &job->sample;
+    kin_shard_sample *s = &job->sample;
     for (int64_t i = 0; i < s->at; i++) {
         s->found[at * s->at + i] = (double)distances[i];
     }
 }
 
 /* As the sample has it: keys, or of groups, whose files have no others, distances of the result. */
-static double as_noted(const kin_sharding *job, double key)
+static double as_noted(const kin_shard_job *job, double key)
 {
     float distance = 0.0F;
     if (!job->follows) {
         return key;
     }
-    kin_sharding_to_distances(job, &key, 1, &distance);
+    kin_shard_to_distances(job, &key, 1, &distance);
     return (double)distance;
 }
 
 static kith_status note_part(void *arg, const kin_shard_part *part)
 {
-    kin_sharding_sample_note(arg, part);
+    kin_shard_sample_note(arg, part);
     return KITH_OK;
 }
 
@@ -67,7 +67,7 @@ static bool is_before(double key, uint32_t id, double other, uint32_t other_id)
 }
 
 /* One neighbour into a list that ascends by (key, id), whatever came before. */
-static void insert(kin_sharding_sample *s, int64_t row, double key, uint32_t id)
+static void insert(kin_shard_sample *s, int64_t row, double key, uint32_t id)
 {
     double *keys = s->truth + row * s->at;
     uint32_t *ids = s->truth_ids + row * s->at;
@@ -84,17 +84,17 @@ static void insert(kin_sharding_sample *s, int64_t row, double key, uint32_t id)
 }
 
 /* The sample against the rows of one shard, one more than `at` where the own row may be there. */
-static kith_status solve_shard(kin_sharding *job, const kin_shard_part *part,
+static kith_status solve_shard(kin_shard_job *job, const kin_shard_part *part,
                                const kith_matrix *queries, const kith_neighbors *room)
 {
-    kin_sharding_sample *s = &job->sample;
-    const kith_matrix rows = kin_sharding_rows(job, part);
+    kin_shard_sample *s = &job->sample;
+    const kith_matrix rows = kin_shard_rows_of(job, part);
     kith_search_params params = kith_search_params_default();
     kith_neighbors near = *room;
     near.k = kin_min_i64(s->at + 1, part->rows);
     params.metric = job->descent.metric;
     params.k = near.k;
-    KIN_TRY(kin_sharding_note(job, kith_knn_exact(job->ctx, &rows, queries, &params, &near), part));
+    KIN_TRY(kin_shard_note(job, kith_knn_exact(job->ctx, &rows, queries, &params, &near), part));
     for (int64_t i = 0; i < s->count; i++) {
         for (int64_t j = 0; j < near.k; j++) {
             const uint32_t id = (uint32_t)part->first + near.ids[i * near.k + j];
@@ -107,9 +107,9 @@ static kith_status solve_shard(kin_sharding *job, const kin_shard_part *part,
     return KITH_OK;
 }
 
-static kith_status solve_sample(kin_sharding *job)
+static kith_status solve_sample(kin_shard_job *job)
 {
-    kin_sharding_sample *s = &job->sample;
+    kin_shard_sample *s = &job->sample;
     const uint64_t row_bytes =
         (uint64_t)job->points.cols * (uint64_t)kith_dtype_bytes(job->points.dtype);
     const uint64_t entries = kin_size_mul((uint64_t)s->count, (uint64_t)s->at + 1);
@@ -137,7 +137,7 @@ static kith_status solve_sample(kin_sharding *job)
                                      .first = kin_shard_first(job->points.rows, job->shards, shard),
                                      .rows = kin_shard_rows(job->points.rows, job->shards, shard)};
         KIN_TRY_GOTO(status, solve_shard(job, &part, &queries, &room), done);
-        kin_sharding_return(job, part.first, part.rows);
+        kin_shard_return(job, part.first, part.rows);
     }
 done:
     kin_free(job->ctx, room.distances64);
@@ -152,20 +152,20 @@ typedef struct told {
     uint32_t *ids;
 } told;
 
-static kith_status make_told(const kin_sharding *job, told *t)
+static kith_status make_told(const kin_shard_job *job, told *t)
 {
     const uint64_t entries = (uint64_t)(job->sample.count * job->sample.at);
     KIN_TRY(kin_alloc(job->ctx, &t->keys, entries, sizeof *t->keys, "a worker's lists"));
     return kin_alloc(job->ctx, &t->ids, entries, sizeof *t->ids, "a worker's lists");
 }
 
-static void free_told(const kin_sharding *job, told *t)
+static void free_told(const kin_shard_job *job, told *t)
 {
     kin_free(job->ctx, t->ids);
     kin_free(job->ctx, t->keys);
 }
 
-static kith_status take_from(kin_sharding *job, int32_t worker, const told *own, const told *heard)
+static kith_status take_from(kin_shard_job *job, int32_t worker, const told *own, const told *heard)
 {
     const kith_shard_team *team = job->params.team;
     const int64_t entries = job->sample.count * job->sample.at;
@@ -184,9 +184,9 @@ static kith_status take_from(kin_sharding *job, int32_t worker, const told *own,
 }
 
 /* What each worker of a team has found in its shards, into the lists of all. */
-static kith_status share_truth(kin_sharding *job, kith_status status)
+static kith_status share_truth(kin_shard_job *job, kith_status status)
 {
-    const kin_sharding_sample *s = &job->sample;
+    const kin_shard_sample *s = &job->sample;
     const kith_shard_team *team = job->params.team;
     told own = {NULL, NULL};
     told heard = {NULL, NULL};
@@ -210,19 +210,19 @@ static kith_status share_truth(kin_sharding *job, kith_status status)
     return status;
 }
 
-static kith_status make_lists(kin_sharding *job, uint64_t entries)
+static kith_status make_lists(kin_shard_job *job, uint64_t entries)
 {
-    kin_sharding_sample *s = &job->sample;
+    kin_shard_sample *s = &job->sample;
     KIN_TRY(kin_alloc(job->ctx, &s->rows, (uint64_t)s->count, sizeof *s->rows, "sample rows"));
     KIN_TRY(kin_alloc(job->ctx, &s->found, entries, sizeof *s->found, "lists of the sample"));
     KIN_TRY(kin_alloc(job->ctx, &s->truth, entries, sizeof *s->truth, "lists of the sample"));
     return kin_alloc(job->ctx, &s->truth_ids, entries, sizeof *s->truth_ids, "lists of the sample");
 }
 
-kith_status kin_sharding_sample_make(kin_sharding *job)
+kith_status kin_shard_sample_make(kin_shard_job *job)
 {
-    kin_sharding_sample *s = &job->sample;
-    const bool asks = kin_sharding_may_follow(job); /* whether groups would do */
+    kin_shard_sample *s = &job->sample;
+    const bool asks = kin_shard_may_follow(job); /* whether groups would do */
     const int64_t given = job->descent.sample;
     const int64_t wanted = given > 0 ? given : given == 0 || asks ? USUAL_SAMPLE : 0;
     s->told = given >= 0;
@@ -245,9 +245,9 @@ done:
 /* ---- The estimate --------------------------------------------------------------------------- */
 
 /* A found neighbour counts when it is at most as far as the true K-th. */
-void kin_sharding_estimate(const kin_sharding *job, kith_recall *recall)
+void kin_shard_estimate(const kin_shard_job *job, kith_recall *recall)
 {
-    const kin_sharding_sample *s = &job->sample;
+    const kin_shard_sample *s = &job->sample;
     kin_sample_sums sums = {0};
     *recall = (kith_recall){.at = s->at};
     if (s->count == 0 || !s->told) {
@@ -265,10 +265,10 @@ void kin_sharding_estimate(const kin_sharding *job, kith_recall *recall)
     kin_sample_interval(&sums, s->count == job->points.rows, recall);
 }
 
-kith_status kin_sharding_recall(kin_sharding *job, kin_shard_run *run, kith_recall *recall,
-                                bool *lost)
+kith_status kin_shard_recall(kin_shard_job *job, kin_shard_run *run, kith_recall *recall,
+                             bool *lost)
 {
-    const kin_sharding_sample *s = &job->sample;
+    const kin_shard_sample *s = &job->sample;
     *lost = false;
     bool all = job->params.team == NULL; /* or others merge into what was noted here */
     for (int32_t i = 0; i < job->shards; i++) {
@@ -278,7 +278,7 @@ kith_status kin_sharding_recall(kin_sharding *job, kin_shard_run *run, kith_reca
         KIN_TRY(kin_shard_each(run, note_part, job, lost));
     }
     if (!*lost) {
-        kin_sharding_estimate(job, recall);
+        kin_shard_estimate(job, recall);
     }
     return KITH_OK;
 }

@@ -13,7 +13,7 @@
 #include "api/api_search.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
-#include "sharding/sharding_bounds.h"
+#include "shard/shard_job.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -81,7 +81,7 @@ static kith_metric key_metric(kith_metric metric)
     return metric == KITH_EUCLIDEAN ? KITH_SQEUCLIDEAN : metric;
 }
 
-static kith_status check_exact(kin_sharding *job, const kith_matrix *points)
+static kith_status check_exact(kin_shard_job *job, const kith_matrix *points)
 {
     kin_graph_job graph;
     KIN_TRY(kin_check_search_params(job->ctx, job->params.exact, &job->exact));
@@ -101,7 +101,7 @@ static kith_status check_exact(kin_sharding *job, const kith_matrix *points)
     return KITH_OK;
 }
 
-static kith_status check_descent(kin_sharding *job, const kith_matrix *points)
+static kith_status check_descent(kin_shard_job *job, const kith_matrix *points)
 {
     kin_descent_job graph;
     const kith_descent_params *given = job->params.descent;
@@ -126,8 +126,8 @@ static kith_status check_descent(kin_sharding *job, const kith_matrix *points)
     return KITH_OK;
 }
 
-kith_status kin_sharding_check(kith_ctx *ctx, const kith_matrix *points,
-                               const kith_shard_params *params, kin_sharding *job)
+kith_status kin_shard_check(kith_ctx *ctx, const kith_matrix *points,
+                            const kith_shard_params *params, kin_shard_job *job)
 {
     memset(job, 0, sizeof *job);
     job->ctx = ctx;
@@ -150,7 +150,7 @@ kith_status kin_sharding_check(kith_ctx *ctx, const kith_matrix *points,
 /* ---- What so many shards need --------------------------------------------------------------- */
 
 /* A merge of two graphs takes a little more than a descent on all their points. */
-static kith_status plan_merge(const kin_sharding *job, const kith_matrix *shape,
+static kith_status plan_merge(const kin_shard_job *job, const kith_matrix *shape,
                               const kith_descent_params *params, kith_plan *plan)
 {
     kin_descent_job merge;
@@ -171,7 +171,7 @@ static kith_status plan_merge(const kin_sharding *job, const kith_matrix *shape,
 }
 
 /* The engine on `rows` points: its memory and that of the answer. merges: they are two shards. */
-static kith_status plan_engine(const kin_sharding *job, int64_t rows, bool merges, kith_plan *plan)
+static kith_status plan_engine(const kin_shard_job *job, int64_t rows, bool merges, kith_plan *plan)
 {
     static const char nothing;
     kith_matrix shape = job->points;
@@ -192,12 +192,12 @@ static kith_status plan_engine(const kin_sharding *job, int64_t rows, bool merge
     return kith_plan_exact(job->ctx, &shape, NULL, &params, plan);
 }
 
-kith_status kin_sharding_needs(const kin_sharding *job, int32_t shards, kin_sharding_need *need)
+kith_status kin_shard_needs(const kin_shard_job *job, int32_t shards, kin_shard_need *need)
 {
     const int64_t rows = kin_ceil_div(job->points.rows, shards);
     const int64_t two = kin_min_i64(2 * rows, job->points.rows);
     const uint64_t slots = (uint64_t)kin_min_i64(KIN_SHARD_SLOTS, shards);
-    const uint64_t sides = (uint64_t)kin_min_i64(KIN_SHARDING_SIDES, shards);
+    const uint64_t sides = (uint64_t)kin_min_i64(KIN_SHARD_SIDES, shards);
     const uint64_t entries = kin_size_mul((uint64_t)rows, (uint64_t)job->k);
     const uint64_t row_bytes = (uint64_t)job->points.stride_bytes;
     const uint64_t entry = ENTRY_BYTES + (job->descends ? OWN_BYTES : 0);
@@ -205,28 +205,28 @@ kith_status kin_sharding_needs(const kin_sharding *job, int32_t shards, kin_shar
     KIN_TRY(plan_engine(job, two, true, &plan));
     uint64_t bytes = plan.peak_bytes - plan.result_bytes;
     bytes = kin_size_add(bytes, kin_size_mul(entries, (slots + 1) * entry + sides * ENTRY_BYTES));
-    bytes = kin_size_add(bytes, kin_sharding_bounds_bytes(job, shards));
+    bytes = kin_size_add(bytes, kin_shard_bounds_bytes(job, shards));
     if (job->params.mapped != 0) {
         bytes = kin_size_add(bytes, kin_size_mul((uint64_t)rows, slots * row_bytes));
     }
     if (job->descends) {
         bytes = kin_size_add(bytes, kin_size_mul((uint64_t)two, row_bytes));
     }
-    *need = (kin_sharding_need){.host_bytes = kin_size_add(bytes, RESERVE_BYTES),
-                                .gpu_bytes = plan.gpu_bytes,
-                                .gpu_budget_bytes = plan.gpu_budget_bytes};
+    *need = (kin_shard_need){.host_bytes = kin_size_add(bytes, RESERVE_BYTES),
+                             .gpu_bytes = plan.gpu_bytes,
+                             .gpu_budget_bytes = plan.gpu_budget_bytes};
     memcpy(need->backend, plan.backend, sizeof need->backend);
     return KITH_OK;
 }
 
 /* What groups of `rows` rows at most need: of two of them rows and lists, one of which is computed,
  * and of all points their groups. Their beginning, cells of some rows, is a part of that. */
-static kith_status group_needs(const kin_sharding *job, int64_t rows, kin_sharding_need *need)
+static kith_status group_needs(const kin_shard_job *job, int64_t rows, kin_shard_need *need)
 {
     const uint64_t row_bytes =
         (uint64_t)job->points.cols * (uint64_t)kith_dtype_bytes(job->points.dtype);
     const uint64_t list_bytes = kin_size_mul((uint64_t)job->k, ENTRY_BYTES);
-    const uint64_t homes = (uint64_t)job->points.rows * KIN_SHARDING_HOMES * sizeof(uint16_t);
+    const uint64_t homes = (uint64_t)job->points.rows * KIN_SHARD_HOMES * sizeof(uint16_t);
     kith_plan plan = {.struct_size = (uint32_t)sizeof plan};
     KIN_TRY(plan_engine(job, rows, false, &plan));
     const uint64_t facts =
@@ -234,33 +234,32 @@ static kith_status group_needs(const kin_sharding *job, int64_t rows, kin_shardi
     const uint64_t sides =
         kin_size_mul(2 * (uint64_t)rows, kin_size_add(row_bytes + facts, list_bytes));
     const uint64_t bytes = kin_size_add(plan.peak_bytes - plan.result_bytes, homes);
-    *need =
-        (kin_sharding_need){.host_bytes = kin_size_add(kin_size_add(bytes, sides), RESERVE_BYTES),
-                            .gpu_bytes = plan.gpu_bytes,
-                            .gpu_budget_bytes = plan.gpu_budget_bytes};
+    *need = (kin_shard_need){.host_bytes = kin_size_add(kin_size_add(bytes, sides), RESERVE_BYTES),
+                             .gpu_bytes = plan.gpu_bytes,
+                             .gpu_budget_bytes = plan.gpu_budget_bytes};
     memcpy(need->backend, plan.backend, sizeof need->backend);
     return KITH_OK;
 }
 
 /* ---- How many ------------------------------------------------------------------------------- */
 
-static bool is_within(const kin_sharding *job, const kin_sharding_need *need)
+static bool is_within(const kin_shard_job *job, const kin_shard_need *need)
 {
     const uint64_t limit = job->ctx->params.memory_limit;
     return (limit == 0 || need->host_bytes <= limit) &&
            (!job->descends || need->gpu_bytes <= need->gpu_budget_bytes);
 }
 
-bool kin_sharding_may_follow(const kin_sharding *job)
+bool kin_shard_may_follow(const kin_shard_job *job)
 {
-    return job->descends && job->shards >= KIN_SHARDING_LEAST_GROUPS &&
+    return job->descends && job->shards >= KIN_SHARD_LEAST_GROUPS &&
            job->metric != KITH_INNER_PRODUCT &&
            job->points.rows / job->shards >= LEAST_ROWS_OF_A_GROUP;
 }
 
-kith_status kin_sharding_group_room(kin_sharding *job, int64_t *rows)
+kith_status kin_shard_group_room(kin_shard_job *job, int64_t *rows)
 {
-    kin_sharding_need need;
+    kin_shard_need need;
     int64_t low = 0;
     int64_t high = job->points.rows; /* does not fit, or is not tried: groups are two at least */
     while (high - low > kin_max_i64(job->points.rows / LEAST_SHARE, 1)) {
@@ -281,40 +280,40 @@ kith_status kin_sharding_group_room(kin_sharding *job, int64_t *rows)
 }
 
 /* What the plan of the largest group leaves, as far as there are groups. */
-kith_status kin_sharding_group_places(const kin_sharding *job, int32_t *places)
+kith_status kin_shard_group_places(const kin_shard_job *job, int32_t *places)
 {
     const uint64_t limit = job->ctx->params.memory_limit;
     const int64_t most = job->groups.most;
     const uint64_t bytes =
         kin_size_mul((uint64_t)most, kin_size_mul((uint64_t)job->k, ENTRY_BYTES));
-    kin_sharding_need need;
-    int64_t more = KIN_SHARDING_PLACES;
+    kin_shard_need need;
+    int64_t more = KIN_SHARD_PLACES;
     KIN_TRY(group_needs(job, most, &need));
     if (limit != 0) {
         const uint64_t spare = limit > need.host_bytes ? limit - need.host_bytes : 0;
         more = (int64_t)(spare / (bytes + (uint64_t)most));
     }
-    const int64_t wanted = kin_min_i64(job->shards, KIN_SHARDING_PLACES);
-    *places = (int32_t)kin_max_i64(kin_min_i64(KIN_SHARDING_LEAST_PLACES + more, wanted),
-                                   KIN_SHARDING_LEAST_PLACES);
+    const int64_t wanted = kin_min_i64(job->shards, KIN_SHARD_PLACES);
+    *places = (int32_t)kin_max_i64(kin_min_i64(KIN_SHARD_LEAST_PLACES + more, wanted),
+                                   KIN_SHARD_LEAST_PLACES);
     return KITH_OK;
 }
 
 /* Exact engines on a GPU have batches; a descent has none. */
-static kith_status fits(const kin_sharding *job, int32_t shards, bool *yes, kin_sharding_need *need)
+static kith_status fits(const kin_shard_job *job, int32_t shards, bool *yes, kin_shard_need *need)
 {
-    KIN_TRY(kin_sharding_needs(job, shards, need));
+    KIN_TRY(kin_shard_needs(job, shards, need));
     *yes = is_within(job, need);
     return KITH_OK;
 }
 
-static bool lacks_gpu(const kin_sharding *job, const kin_sharding_need *need)
+static bool lacks_gpu(const kin_shard_job *job, const kin_shard_need *need)
 {
     return job->descends && need->gpu_bytes > need->gpu_budget_bytes;
 }
 
 /* least: no number of shards needs less. */
-static kith_status refuse(const kin_sharding *job, int32_t shards, const kin_sharding_need *need,
+static kith_status refuse(const kin_shard_job *job, int32_t shards, const kin_shard_need *need,
                           bool least)
 {
     const bool gpu = lacks_gpu(job, need);
@@ -333,8 +332,7 @@ static kith_status refuse(const kin_sharding *job, int32_t shards, const kin_sha
 }
 
 /* Of two numbers of shards that do not fit. */
-static bool needs_less(const kin_sharding *job, const kin_sharding_need *a,
-                       const kin_sharding_need *b)
+static bool needs_less(const kin_shard_job *job, const kin_shard_need *a, const kin_shard_need *b)
 {
     if (lacks_gpu(job, a) || lacks_gpu(job, b)) {
         return a->gpu_bytes < b->gpu_bytes;
@@ -343,11 +341,11 @@ static bool needs_less(const kin_sharding *job, const kin_sharding_need *a,
 }
 
 /* The fewest that fit: doubled until they do, then halved in between. */
-static kith_status find_fewest(const kin_sharding *job, int32_t *shards)
+static kith_status find_fewest(const kin_shard_job *job, int32_t *shards)
 {
     const int32_t most = (int32_t)kin_min_i64(KIN_SHARD_MOST, job->points.rows);
-    kin_sharding_need need;
-    kin_sharding_need least = {0};
+    kin_shard_need need;
+    kin_shard_need least = {0};
     int32_t thriftiest = 0;
     bool yes = false;
     int32_t low = 0; /* does not fit */
@@ -375,7 +373,7 @@ static kith_status find_fewest(const kin_sharding *job, int32_t *shards)
 }
 
 /* A pair for each worker of a team in a round. */
-static void give_work(kin_sharding *job)
+static void give_work(kin_shard_job *job)
 {
     const kith_shard_team *team = job->params.team;
     const int64_t most = kin_min_i64(KIN_SHARD_MOST, job->points.rows);
@@ -383,9 +381,9 @@ static void give_work(kin_sharding *job)
     job->shards = job->shards < wanted ? (int32_t)wanted : job->shards;
 }
 
-kith_status kin_sharding_choose(kin_sharding *job, int32_t found)
+kith_status kin_shard_choose(kin_shard_job *job, int32_t found)
 {
-    kin_sharding_need need;
+    kin_shard_need need;
     bool yes = false;
     job->shards = job->params.shards != 0 ? job->params.shards : found;
     if (job->shards == 0) {
@@ -404,21 +402,21 @@ kith_status kin_sharding_choose(kin_sharding *job, int32_t found)
 
 /* Where groups come into question, what they need instead: it depends on the points whether they
  * are taken, and how large they are. */
-static kith_status plan_groups(kin_sharding *job, kith_shard_plan *plan)
+static kith_status plan_groups(kin_shard_job *job, kith_shard_plan *plan)
 {
-    kin_sharding_need need;
+    kin_shard_need need;
     int64_t room = 0;
-    KIN_TRY(kin_sharding_group_room(job, &room));
+    KIN_TRY(kin_shard_group_room(job, &room));
     if (room == 0) {
         return KITH_OK;
     }
     const int64_t fewest = kin_max_i64(kin_ceil_div(job->points.rows, room), 2);
     plan->groups = job->params.shards != 0 ? job->params.shards : (int32_t)fewest;
     const double mean = (double)job->points.rows / plan->groups;
-    plan->group_rows = kin_min_i64(room, (int64_t)(KIN_SHARDING_OVERLAP * mean));
+    plan->group_rows = kin_min_i64(room, (int64_t)(KIN_SHARD_OVERLAP * mean));
     KIN_TRY(group_needs(job, plan->group_rows, &need));
     const uint64_t lists = kin_size_mul((uint64_t)job->points.rows, (uint64_t)job->k);
-    const uint64_t folder = kin_size_mul(lists, KIN_SHARDING_OVERLAP * ENTRY_BYTES);
+    const uint64_t folder = kin_size_mul(lists, KIN_SHARD_OVERLAP * ENTRY_BYTES);
     plan->peak_bytes = plan->peak_bytes > need.host_bytes ? plan->peak_bytes : need.host_bytes;
     plan->gpu_bytes = plan->gpu_bytes > need.gpu_bytes ? plan->gpu_bytes : need.gpu_bytes;
     plan->folder_bytes = plan->folder_bytes > folder ? plan->folder_bytes : folder;
@@ -429,8 +427,8 @@ static kith_status plan_shards(kith_ctx *ctx, const kith_matrix *points,
                                const kith_shard_params *params, kith_shard_plan *plan)
 {
     static const char nothing;
-    kin_sharding job;
-    kin_sharding_need need;
+    kin_shard_job job;
+    kin_shard_need need;
     kith_matrix shape = {0};
     if (plan == NULL || plan->struct_size < sizeof *plan) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("plan"),
@@ -440,9 +438,9 @@ static kith_status plan_shards(kith_ctx *ctx, const kith_matrix *points,
         shape = *points;
         shape.data = shape.data != NULL ? shape.data : &nothing;
     }
-    KIN_TRY(kin_sharding_check(ctx, points != NULL ? &shape : NULL, params, &job));
-    KIN_TRY(kin_sharding_choose(&job, 0));
-    KIN_TRY(kin_sharding_needs(&job, job.shards, &need));
+    KIN_TRY(kin_shard_check(ctx, points != NULL ? &shape : NULL, params, &job));
+    KIN_TRY(kin_shard_choose(&job, 0));
+    KIN_TRY(kin_shard_needs(&job, job.shards, &need));
     const uint64_t entries = kin_size_mul((uint64_t)job.points.rows, (uint64_t)job.k);
     const uint64_t entry = ENTRY_BYTES + (job.descends ? OWN_BYTES : 0);
     const int64_t rows = kin_ceil_div(job.points.rows, job.shards);
@@ -456,7 +454,7 @@ static kith_status plan_shards(kith_ctx *ctx, const kith_matrix *points,
                               .folder_bytes = kin_size_add(kin_size_mul(entries, entry), pair),
                               .result_bytes = kin_size_mul(entries, RESULT_ENTRY_BYTES)};
     memcpy(plan->backend, need.backend, sizeof plan->backend);
-    return kin_sharding_may_follow(&job) ? plan_groups(&job, plan) : KITH_OK;
+    return kin_shard_may_follow(&job) ? plan_groups(&job, plan) : KITH_OK;
 }
 
 kith_status kith_plan_shards(kith_ctx *ctx, const kith_matrix *points,

@@ -3,16 +3,16 @@
  * that who has no room for it hears of that before the work is done; lists come when all stand.
  * Where shards are groups the file is opened beside the first ones: asking for the place may take
  * long. */
-#ifndef KIN_SHARDING_RESULT_H
-#define KIN_SHARDING_RESULT_H
+#ifndef KIN_SHARD_RESULT_H
+#define KIN_SHARD_RESULT_H
 
 #include "file/file_parts.h"
-#include "sharding/sharding.h"
+#include "shard/shard_job.h"
 
 #include <stdatomic.h>
 
-typedef struct kin_sharding_result {
-    kin_sharding *job; /* these four: the caller's to fill in */
+typedef struct kin_shard_result {
+    kin_shard_job *job; /* these four: the caller's to fill in */
     kin_shard_run *run;
     const char *path;
     const char *text;   /* what lists and result depend on */
@@ -28,16 +28,16 @@ typedef struct kin_sharding_result {
     bool started;
     bool threaded;
     atomic_bool ended;
-} kin_sharding_result;
+} kin_shard_result;
 
-kith_status kin_sharding_result_begin(kin_sharding_result *result);
+kith_status kin_shard_result_begin(kin_shard_result *result);
 /* Files that have the result beside the one that names them; 0: one, or none is open. */
-int32_t kin_sharding_result_parts(const kin_sharding_result *result);
+int32_t kin_shard_result_parts(const kin_shard_result *result);
 /* What has gone wrong beside, as soon as it is known. arg: the result. */
-kith_status kin_sharding_result_look(void *arg);
+kith_status kin_shard_result_look(void *arg);
 /* All lists, after all steps. *lost: see kin_shard_each. */
-kith_status kin_sharding_result_write(kin_sharding_result *result, bool *lost);
+kith_status kin_shard_result_write(kin_shard_result *result, bool *lost);
 /* What stands of the result stays. Accepts what is all zero. */
-void kin_sharding_result_end(kin_sharding_result *result);
+void kin_shard_result_end(kin_shard_result *result);
 
 #endif

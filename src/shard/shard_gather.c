@@ -5,17 +5,17 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "host/host_threads.h"
-#include "sharding/sharding_group.h"
+#include "shard/shard_group.h"
 
 enum { ROWS_A_RUN = 1 << 15, WINDOW_BYTES = 1 << 20 };
 
 typedef struct gathering {
-    const kin_sharding *job;
-    kin_sharding_bag *bag;
+    const kin_shard_job *job;
+    kin_shard_bag *bag;
     int32_t group;
 } gathering;
 
-kith_status kin_sharding_bag_make(const kin_sharding *job, int64_t most, kin_sharding_bag *bag)
+kith_status kin_shard_bag_make(const kin_shard_job *job, int64_t most, kin_shard_bag *bag)
 {
     const uint64_t rows = (uint64_t)most;
     const uint64_t runs = (uint64_t)kin_ceil_div(job->points.rows, ROWS_A_RUN);
@@ -30,17 +30,17 @@ kith_status kin_sharding_bag_make(const kin_sharding *job, int64_t most, kin_sha
     return KITH_OK;
 }
 
-void kin_sharding_bag_free(const kin_sharding *job, kin_sharding_bag *bag)
+void kin_shard_bag_free(const kin_shard_job *job, kin_shard_bag *bag)
 {
     kin_free(job->ctx, bag->shared);
     kin_free(job->ctx, bag->members);
     kin_free(job->ctx, bag->rows);
     kin_free(job->ctx, bag->starts);
-    *bag = (kin_sharding_bag){.group = -1};
+    *bag = (kin_shard_bag){.group = -1};
 }
 
-void kin_sharding_copy(const kin_sharding *job, const uint32_t *rows, int64_t count,
-                       unsigned char *to)
+void kin_shard_copy(const kin_shard_job *job, const uint32_t *rows, int64_t count,
+                    unsigned char *to)
 {
     const kith_matrix *points = &job->points;
     const unsigned char *data = points->data;
@@ -50,18 +50,18 @@ void kin_sharding_copy(const kin_sharding *job, const uint32_t *rows, int64_t co
     for (int64_t i = 0; i < count; i++) {
         memcpy(to + (size_t)i * bytes, data + rows[i] * points->stride_bytes, bytes);
         if (rows[i] - given_back >= window) {
-            kin_sharding_return(job, given_back, rows[i] - given_back);
+            kin_shard_return(job, given_back, rows[i] - given_back);
             given_back = rows[i];
         }
     }
-    kin_sharding_return(job, given_back, (int64_t)rows[count - 1] + 1 - given_back);
+    kin_shard_return(job, given_back, (int64_t)rows[count - 1] + 1 - given_back);
 }
 
 static bool has_member(const gathering *g, int64_t row)
 {
-    const uint16_t *homes = g->job->groups.homes + row * KIN_SHARDING_HOMES;
+    const uint16_t *homes = g->job->groups.homes + row * KIN_SHARD_HOMES;
     bool there = homes[0] == g->group;
-    for (int i = 1; i < KIN_SHARDING_HOMES && homes[i] != KIN_SHARDING_NO_GROUP; i++) {
+    for (int i = 1; i < KIN_SHARD_HOMES && homes[i] != KIN_SHARD_NO_GROUP; i++) {
         there = there || homes[i] == g->group;
     }
     return there;
@@ -88,26 +88,26 @@ static kith_status copy_run(void *arg, int64_t run, int32_t thread)
 {
     (void)thread;
     const gathering *g = arg;
-    const kin_sharding *job = g->job;
-    const kin_sharding_bag *bag = g->bag;
+    const kin_shard_job *job = g->job;
+    const kin_shard_bag *bag = g->bag;
     const int64_t bytes = (int64_t)job->points.cols * kith_dtype_bytes(job->points.dtype);
     const int64_t first = bag->starts[run];
     int64_t at = first;
     for (int64_t row = run * ROWS_A_RUN; row < end_of(g, run); row++) {
         if (has_member(g, row)) {
-            const uint16_t *homes = job->groups.homes + row * KIN_SHARDING_HOMES;
-            bag->shared[at] = homes[1] != KIN_SHARDING_NO_GROUP;
+            const uint16_t *homes = job->groups.homes + row * KIN_SHARD_HOMES;
+            bag->shared[at] = homes[1] != KIN_SHARD_NO_GROUP;
             bag->members[at++] = (uint32_t)row;
         }
     }
     if (at > first) {
-        kin_sharding_copy(job, bag->members + first, at - first, bag->rows + first * bytes);
+        kin_shard_copy(job, bag->members + first, at - first, bag->rows + first * bytes);
     }
     return KITH_OK;
 }
 
-kith_status kin_sharding_gather(const kin_sharding *job, kith_ctx *ctx, int32_t group,
-                                kin_sharding_bag *bag)
+kith_status kin_shard_gather(const kin_shard_job *job, kith_ctx *ctx, int32_t group,
+                             kin_shard_bag *bag)
 {
     gathering g = {job, bag, group};
     const int64_t runs = kin_ceil_div(job->points.rows, ROWS_A_RUN);

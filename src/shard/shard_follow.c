@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Graphs of groups that overlap (sharding_group.c), each alone.
+ * Graphs of groups that overlap (shard_group.c), each alone.
  *
  *     time ->     engine         | group 0      | group 1        | group 2        | union
  *                 some threads   | gather 1     | gather 2       |                |
@@ -11,14 +11,14 @@
  * least: the engine waits for the disk where all of them are on their way there, and what is still
  * in its place at the end need not be read again. Rows of a group stand in rising order, so that
  * at the end one pass over all lists, side by side, has those of every point
- * (sharding_union.c). */
+ * (shard_union.c). */
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
 #include "metric/metric.h"
-#include "sharding/sharding_group.h"
+#include "shard/shard_group.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -39,7 +39,7 @@ typedef struct beside {
 /* Lists of one group, which are computed, then written, then kept until another one needs the
  * place. */
 typedef struct place {
-    struct kin_sharding_last *all;
+    struct kin_shard_last *all;
     kith_ctx *ctx; /* of the thread that writes */
     int32_t group; /* -1: none */
     int64_t turn;  /* when it was taken */
@@ -48,29 +48,29 @@ typedef struct place {
     beside writing;
 } place;
 
-struct kin_sharding_last {
-    kin_sharding *job;
+struct kin_shard_last {
+    kin_shard_job *job;
     kin_shard_run *run;
     kith_ctx *gatherer;
-    kin_sharding_bag bags[BAGS];
+    kin_shard_bag bags[BAGS];
     int at;         /* the bag of the engine */
     int32_t wanted; /* group that is gathered into the other one */
     beside gathering;
     beside freeing;
-    place places[KIN_SHARDING_PLACES];
+    place places[KIN_SHARD_PLACES];
     int32_t place_count;
     int64_t turns;
 };
 
-typedef struct kin_sharding_last following;
+typedef struct kin_shard_last following;
 
 /* ---- Threads -------------------------------------------------------------------------------- */
 
 static void *write_beside(void *arg)
 {
     place *p = arg;
-    const kin_sharding *job = p->all->job;
-    const kin_shard_brief brief = {.shared = p->shared, kin_sharding_to_distances, job};
+    const kin_shard_job *job = p->all->job;
+    const kin_shard_brief brief = {.shared = p->shared, kin_shard_to_distances, job};
     kin_forgive(p->ctx);
     kin_shard_mark_done(job->folder, (kin_shard_step){p->group, p->group});
     p->writing.status = kin_shard_store(p->ctx, job->folder, p->group, p->group, &p->lists, &brief);
@@ -82,7 +82,7 @@ static void *gather_beside(void *arg)
 {
     following *f = arg;
     kin_forgive(f->gatherer);
-    f->gathering.status = kin_sharding_gather(f->job, f->gatherer, f->wanted, &f->bags[1 - f->at]);
+    f->gathering.status = kin_shard_gather(f->job, f->gatherer, f->wanted, &f->bags[1 - f->at]);
     atomic_store(&f->gathering.ended, true);
     return NULL;
 }
@@ -152,7 +152,7 @@ static kith_status make_place(following *f, place *p)
     const uint64_t entries = kin_size_mul(most, (uint64_t)f->job->k);
     p->all = f;
     p->group = -1;
-    KIN_TRY(kin_sharding_make_ctx(f->job, 1, &p->ctx));
+    KIN_TRY(kin_shard_make_ctx(f->job, 1, &p->ctx));
     KIN_TRY(kin_alloc(ctx, &p->lists.ids, entries, sizeof(uint32_t), "lists of a group"));
     KIN_TRY(kin_alloc(ctx, &p->lists.keys, entries, sizeof(double), "lists of a group"));
     KIN_TRY(kin_alloc(ctx, &p->shared, most, 1, "rows of a group"));
@@ -177,14 +177,14 @@ static kith_status free_place(void *arg, int64_t task, int32_t thread)
 
 static kith_status make(following *f)
 {
-    const kin_sharding *job = f->job;
+    const kin_shard_job *job = f->job;
     const int32_t gatherers =
         job->ctx->threads < MOST_GATHERERS ? job->ctx->threads : MOST_GATHERERS;
-    KIN_TRY(kin_sharding_make_ctx(job, gatherers, &f->gatherer));
+    KIN_TRY(kin_shard_make_ctx(job, gatherers, &f->gatherer));
     for (int i = 0; i < BAGS; i++) {
-        KIN_TRY(kin_sharding_bag_make(job, job->groups.most, &f->bags[i]));
+        KIN_TRY(kin_shard_bag_make(job, job->groups.most, &f->bags[i]));
     }
-    KIN_TRY(kin_sharding_group_places(job, &f->place_count));
+    KIN_TRY(kin_shard_group_places(job, &f->place_count));
     for (int32_t i = 0; i < f->place_count; i++) {
         KIN_TRY(make_place(f, &f->places[i]));
     }
@@ -221,9 +221,9 @@ static kith_status count_from_all(void *arg, int64_t task, int32_t thread)
     return KITH_OK;
 }
 
-static kith_status solve(following *f, const kin_sharding_bag *bag, const place *p)
+static kith_status solve(following *f, const kin_shard_bag *bag, const place *p)
 {
-    kin_sharding *job = f->job;
+    kin_shard_job *job = f->job;
     const int64_t rows = job->groups.sizes[bag->group];
     kith_matrix matrix = job->points;
     kith_descent_params params = job->descent;
@@ -239,8 +239,7 @@ static kith_status solve(following *f, const kin_sharding_bag *bag, const place 
     (void)snprintf(job->phase, sizeof job->phase, "group %d of %d", (int)bag->group + 1,
                    (int)job->shards);
     const int64_t begin = kin_clock_ns();
-    KIN_TRY(
-        kin_sharding_note(job, kith_graph_descent(job->ctx, &matrix, &params, &out, NULL), &part));
+    KIN_TRY(kin_shard_note(job, kith_graph_descent(job->ctx, &matrix, &params, &out, NULL), &part));
     counting c = {bag->members, p->lists.ids, rows * job->k};
     KIN_TRY(
         kin_parallel(job->ctx, NULL, kin_ceil_div(c.count, ENTRIES_A_TASK), count_from_all, &c));
@@ -253,7 +252,7 @@ static kith_status solve_all(following *f)
 {
     int32_t group = next_group(f, -1);
     const int64_t begin = kin_clock_ns();
-    KIN_TRY(kin_sharding_gather(f->job, f->job->ctx, group, &f->bags[f->at]));
+    KIN_TRY(kin_shard_gather(f->job, f->job->ctx, group, &f->bags[f->at]));
     f->run->seconds_rows += kin_clock_since(begin);
     while (group >= 0) {
         place *p = NULL;
@@ -277,7 +276,7 @@ static kith_status solve_all(following *f)
 static void free_bags(following *f)
 {
     for (int i = 0; i < BAGS; i++) {
-        kin_sharding_bag_free(f->job, &f->bags[i]);
+        kin_shard_bag_free(f->job, &f->bags[i]);
     }
 }
 
@@ -287,7 +286,7 @@ static void *free_beside(void *arg)
     return NULL;
 }
 
-kith_status kin_sharding_follow_end(kin_sharding *job)
+kith_status kin_shard_follow_end(kin_shard_job *job)
 {
     following *f = job->last;
     kith_status status = KITH_OK;
@@ -307,7 +306,7 @@ kith_status kin_sharding_follow_end(kin_sharding *job)
     return status;
 }
 
-const kin_shard_lists *kin_sharding_follow_lists(const kin_sharding *job, int32_t group)
+const kin_shard_lists *kin_shard_follow_lists(const kin_shard_job *job, int32_t group)
 {
     const following *f = job->last;
     for (int32_t i = 0; f != NULL && i < f->place_count; i++) {
@@ -318,10 +317,10 @@ const kin_shard_lists *kin_sharding_follow_lists(const kin_sharding *job, int32_
     return NULL;
 }
 
-kith_status kin_sharding_follow(void *arg, kin_shard_run *run)
+kith_status kin_shard_follow(void *arg, kin_shard_run *run)
 {
-    kin_sharding *job = arg;
-    KIN_TRY(kin_sharding_follow_end(job));
+    kin_shard_job *job = arg;
+    KIN_TRY(kin_shard_follow_end(job));
     KIN_TRY(kin_alloc_zero(job->ctx, &job->last, 1, sizeof *job->last, "groups"));
     following *f = job->last;
     f->job = job;
@@ -336,7 +335,7 @@ kith_status kin_sharding_follow(void *arg, kin_shard_run *run)
     }
     start(&f->freeing, free_beside, f);
     if (status != KITH_OK || run->listed != NULL || !any) {
-        KIN_KEEP(status, kin_sharding_follow_end(job));
+        KIN_KEEP(status, kin_shard_follow_end(job));
     }
     return status;
 }

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Found neighbours into the lists of shards. */
+ * What all parts of a graph from shards use: found neighbours into the lists of shards, contexts
+ * for threads beside, peaks of memory, messages that count rows. */
+#include "shard/shard_job.h"
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "host/host_threads.h"
 #include "metric/metric.h"
-#include "sharding/sharding.h"
 
 #include <math.h>
 
 enum { ROWS_A_TASK = 256 };
 
-void kin_sharding_aim(kin_sharding *job, const kin_shard_part *const *parts, const int64_t *k,
-                      int32_t sides)
+void kin_shard_aim(kin_shard_job *job, const kin_shard_part *const *parts, const int64_t *k,
+                   int32_t sides)
 {
     int64_t at = 0;
     for (int32_t i = 0; i < sides; i++) {
@@ -24,7 +25,7 @@ void kin_sharding_aim(kin_sharding *job, const kin_shard_part *const *parts, con
     }
 }
 
-void kin_sharding_clear(const kin_sharding *job, const kin_shard_part *part)
+void kin_shard_clear(const kin_shard_job *job, const kin_shard_part *part)
 {
     for (int64_t i = 0; i < part->rows * job->k; i++) {
         part->lists.ids[i] = KITH_ID_NONE;
@@ -32,8 +33,8 @@ void kin_sharding_clear(const kin_sharding *job, const kin_shard_part *part)
     }
 }
 
-void kin_sharding_take_list(int64_t k, uint32_t *ids, double *keys, const uint32_t *more_ids,
-                            const double *more_keys, const kin_shard_lists *room)
+void kin_shard_take_list(int64_t k, uint32_t *ids, double *keys, const uint32_t *more_ids,
+                         const double *more_keys, const kin_shard_lists *room)
 {
     int64_t i = 0;
     int64_t j = 0;
@@ -110,8 +111,8 @@ static kith_status take_rows(void *arg, int64_t task, int32_t thread)
     return KITH_OK;
 }
 
-kith_status kin_sharding_take(const kin_sharding *job, const kith_neighbors *found, int64_t first,
-                              const kin_shard_part *part)
+kith_status kin_shard_take(const kin_shard_job *job, const kith_neighbors *found, int64_t first,
+                           const kin_shard_part *part)
 {
     kith_ctx *ctx = job->ctx;
     const uint64_t room = (uint64_t)ctx->threads * (uint64_t)job->k;
@@ -133,10 +134,38 @@ done:
     return status;
 }
 
-void kin_sharding_to_distances(const void *arg, const double *keys, int64_t count, float *distances)
+void kin_shard_to_distances(const void *arg, const double *keys, int64_t count, float *distances)
 {
-    const kin_sharding *job = arg;
+    const kin_shard_job *job = arg;
     for (int64_t i = 0; i < count; i++) {
         distances[i] = (float)kin_metric_distance(job->metric, keys[i]);
     }
+}
+
+kith_status kin_shard_make_ctx(const kin_shard_job *job, int32_t threads, kith_ctx **ctx)
+{
+    const kith_ctx_params *ours = &job->ctx->params;
+    kith_ctx_params params = kith_ctx_params_default();
+    params.threads = threads;
+    params.device = "cpu";
+    params.allocate = ours->allocate;
+    params.release = ours->release;
+    params.allocate_arg = ours->allocate_arg;
+    const kith_status status = kith_ctx_create(&params, ctx);
+    return status == KITH_OK
+               ? KITH_OK
+               : kin_fail(job->ctx, status, "no memory for a thread's context (free some memory)");
+}
+
+kith_status kin_shard_note(kin_shard_job *job, kith_status status, const kin_shard_part *part)
+{
+    const kith_report *report = &job->ctx->report;
+    if (job->peak_bytes < report->peak_bytes) {
+        job->peak_bytes = report->peak_bytes;
+    }
+    if (job->gpu_peak_bytes < report->gpu_peak_bytes) {
+        job->gpu_peak_bytes = report->gpu_peak_bytes;
+    }
+    kin_failure_shift(job->ctx, "points", part->first);
+    return status;
 }

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Graphs from shards: the folder, the steps, and the result in pieces. */
-#include "sharding/sharding.h"
+#include "shard/shard_job.h"
 
 #include "api/api_call.h"
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
+#include "gpu/gpu.h"
 #include "host/host_clock.h"
 #include "host/host_progress.h"
-#include "sharding/sharding_bounds.h"
-#include "sharding/sharding_result.h"
+#include "shard/shard_result.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-enum { JOB_BYTES = 1024 };
+enum { JOB_BYTES = 1024, LINES_BYTES = 1024 };
 
 /* What one call holds. */
 typedef struct sharded {
-    kin_sharding job;
+    kin_shard_job job;
     kith_ctx *disk;
     kin_shard_folder folder;
     kin_shard_run run;
-    kin_sharding_result result;
+    kin_shard_result result;
     char *text;            /* what the lists and the result depend on */
     double seconds_sample; /* solving it */
     double seconds_group;  /* finding groups */
@@ -34,14 +34,14 @@ typedef struct sharded {
 /* The caller's function hears the step before the phase. */
 static int tell(void *arg, const char *phase, double done, double total)
 {
-    kin_sharding *job = arg;
-    char text[2 * KIN_SHARDING_PHASE];
+    kin_shard_job *job = arg;
+    char text[2 * KIN_SHARD_PHASE];
     (void)snprintf(text, sizeof text, "%s%s%.64s", job->phase, job->phase[0] != '\0' ? ": " : "",
                    phase);
     return job->progress(job->progress_arg, text, done, total);
 }
 
-static void begin_progress(kin_sharding *job)
+static void begin_progress(kin_shard_job *job)
 {
     kith_ctx_params *params = &job->ctx->params;
     job->progress = params->progress;
@@ -52,7 +52,7 @@ static void begin_progress(kin_sharding *job)
     }
 }
 
-static void end_progress(const kin_sharding *job)
+static void end_progress(const kin_shard_job *job)
 {
     job->ctx->params.progress = job->progress;
     job->ctx->params.progress_arg = job->progress_arg;
@@ -60,19 +60,19 @@ static void end_progress(const kin_sharding *job)
 
 static kith_status build(void *arg, const kin_shard_part *a)
 {
-    kin_sharding *job = arg;
+    kin_shard_job *job = arg;
     (void)kin_progress_end(job->ctx, KITH_OK); /* of the step before */
     (void)snprintf(job->phase, sizeof job->phase, "shard %d of %d", (int)a->shard + 1,
                    (int)job->shards);
-    return job->descends ? kin_sharding_build_descent(job, a) : kin_sharding_build_exact(job, a);
+    return job->descends ? kin_shard_build_descent(job, a) : kin_shard_build_exact(job, a);
 }
 
 static kith_status meet(void *arg, const kin_shard_part *a, const kin_shard_part *b)
 {
-    kin_sharding *job = arg;
+    kin_shard_job *job = arg;
     const int64_t stand = kin_shard_count_done(job->folder);
-    const int64_t skipped = job->bounds->skipped;
-    char more[KIN_SHARDING_PHASE / 2] = "";
+    const int64_t skipped = job->bounds.skipped;
+    char more[KIN_SHARD_PHASE / 2] = "";
     if (skipped > 0) {
         (void)snprintf(more, sizeof more, ", %" PRId64 " skipped", skipped);
     }
@@ -80,13 +80,49 @@ static kith_status meet(void *arg, const kin_shard_part *a, const kin_shard_part
     (void)snprintf(job->phase, sizeof job->phase, "pair %d+%d (%" PRId64 " of %" PRId64 "%s)",
                    (int)a->shard + 1, (int)b->shard + 1, stand - job->shards + 1,
                    kin_shard_steps(job->shards) - job->shards, more);
-    return job->descends ? kin_sharding_meet_descent(job, a, b)
-                         : kin_sharding_meet_exact(job, a, b);
+    return job->descends ? kin_shard_meet_descent(job, a, b) : kin_shard_meet_exact(job, a, b);
+}
+
+/* ---- Whether all of a team have the same job ------------------------------------------------- */
+
+/* An exact graph has the same bytes wherever its parts are computed. A descent's depend on how a
+ * device rounds: GPUs of one model do so alike. */
+static kith_status name_device(const kin_shard_job *job, const char **name)
+{
+    kin_shard_need need;
+    *name = "any device";
+    if (!job->descends) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_shard_needs(job, job->shards, &need));
+    *name = need.gpu_bytes > 0 && job->ctx->gpu != NULL ? job->ctx->gpu->info.name : "cpu";
+    return KITH_OK;
+}
+
+static kith_status compare_jobs(const kin_shard_job *job, const char *text)
+{
+    const kith_shard_team *team = job->params.team;
+    const size_t room = strlen(text) + LINES_BYTES;
+    const char *device = NULL;
+    char *lines = NULL;
+    kith_status status = kin_alloc(job->ctx, &lines, room, 1, "a job's text");
+    KIN_KEEP(status, name_device(job, &device));
+    status = kin_shard_agree(job->ctx, team, status);
+    if (status == KITH_OK) {
+        (void)snprintf(lines, room,
+                       "program kith %s (%s)\nshards %d\nk %" PRId64 "\nmetric %s\n%scomputes on "
+                       "%s\n",
+                       kith_version(), kith_commit(), (int)job->shards, job->k,
+                       kith_metric_name(job->metric), text, device);
+        status = kin_shard_compare(job->ctx, team, lines);
+    }
+    kin_free(job->ctx, lines);
+    return status;
 }
 
 /* ---- Opening -------------------------------------------------------------------------------- */
 
-static void describe_descent(const kin_sharding *job, char *text, size_t room)
+static void describe_descent(const kin_shard_job *job, char *text, size_t room)
 {
     const kith_descent_params *p = &job->descent;
     (void)snprintf(text, room,
@@ -100,7 +136,7 @@ static void describe_descent(const kin_sharding *job, char *text, size_t room)
 
 static kith_status describe(sharded *s)
 {
-    const kin_sharding *job = &s->job;
+    const kin_shard_job *job = &s->job;
     const char *given = job->params.job != NULL ? job->params.job : "";
     const size_t room = strlen(given) + 2 * JOB_BYTES;
     const bool ends = given[0] == '\0' || given[strlen(given) - 1] == '\n';
@@ -130,35 +166,35 @@ static int32_t pairs_found(const sharded *s)
 
 static kith_status open_folder(sharded *s, const char *path)
 {
-    kin_sharding *job = &s->job;
+    kin_shard_job *job = &s->job;
     job->folder = &s->folder;
     KIN_TRY(kin_shard_folder_open(job->ctx, path, &s->folder));
-    return kin_sharding_choose(job, pairs_found(s));
+    return kin_shard_choose(job, pairs_found(s));
 }
 
 /* Worker 0 has chosen `shards`. */
 static kith_status enter_folder(sharded *s, const char *path, int32_t shards)
 {
-    kin_sharding *job = &s->job;
+    kin_shard_job *job = &s->job;
     job->folder = &s->folder;
     KIN_TRY(kin_shard_folder_enter(job->ctx, path, &s->folder));
-    return kin_sharding_choose(job, shards);
+    return kin_shard_choose(job, shards);
 }
 
 /* What an approximate graph's job depends on, the sample and groups. */
 static kith_status prepare(sharded *s)
 {
-    kin_sharding *job = &s->job;
+    kin_shard_job *job = &s->job;
     const int32_t found = job->params.restart != 0 ? 0 : s->folder.found;
     int64_t start = kin_clock_ns();
     if (!job->descends) {
         return KITH_OK;
     }
-    KIN_TRY(kin_sharding_sample_make(job));
+    KIN_TRY(kin_shard_sample_make(job));
     s->seconds_sample = kin_clock_since(start);
     start = kin_clock_ns();
-    if (kin_sharding_may_follow(job) && (found == 0 || s->folder.found_groups)) {
-        KIN_TRY(kin_sharding_group(job, job->params.shards != 0 ? job->params.shards : found));
+    if (kin_shard_may_follow(job) && (found == 0 || s->folder.found_groups)) {
+        KIN_TRY(kin_shard_group(job, job->params.shards != 0 ? job->params.shards : found));
     }
     s->seconds_group = kin_clock_since(start);
     kin_free(job->ctx, s->text);
@@ -167,7 +203,7 @@ static kith_status prepare(sharded *s)
 
 static kith_status begin_job(sharded *s)
 {
-    const kin_sharding *job = &s->job;
+    const kin_shard_job *job = &s->job;
     const kin_shard_shape shape = {.job = s->text,
                                    .metric = job->metric,
                                    .shards = job->shards,
@@ -192,7 +228,7 @@ static kith_status open_together(sharded *s, const char *path)
     KIN_KEEP(status, describe(s));
     KIN_TRY(kin_shard_agree(ctx, team, status));
     if (team != NULL) {
-        KIN_TRY(kin_sharding_compare(&s->job, s->text));
+        KIN_TRY(compare_jobs(&s->job, s->text));
     }
     KIN_TRY(kin_shard_agree(ctx, team, prepare(s)));
     KIN_TRY(kin_shard_agree(ctx, team, leads(s) ? begin_job(s) : KITH_OK));
@@ -202,12 +238,12 @@ static kith_status open_together(sharded *s, const char *path)
 
 static kith_status make_tables(sharded *s)
 {
-    kin_sharding *job = &s->job;
+    kin_shard_job *job = &s->job;
     const int64_t rows = kin_ceil_div(job->points.rows, job->shards);
-    const int64_t sides = kin_min_i64(KIN_SHARDING_SIDES, job->shards);
+    const int64_t sides = kin_min_i64(KIN_SHARD_SIDES, job->shards);
     const uint64_t entries = kin_size_mul((uint64_t)(sides * rows), (uint64_t)job->k);
-    KIN_TRY(kin_sharding_make_ctx(job, 1, &s->disk));
-    KIN_TRY(kin_sharding_bounds_make(job));
+    KIN_TRY(kin_shard_make_ctx(job, 1, &s->disk));
+    KIN_TRY(kin_shard_bounds_make(job));
     if (!job->follows) {
         KIN_TRY(kin_alloc(job->ctx, &job->found_ids, entries, sizeof *job->found_ids,
                           "what two shards find"));
@@ -217,15 +253,15 @@ static kith_status make_tables(sharded *s)
     KIN_TRY(kin_shard_run_make(job->ctx, s->disk, &s->folder, &s->run));
     s->run.points = &job->points;
     s->run.mapped = job->params.mapped != 0;
-    job->between = kin_sharding_result_look;
+    job->between = kin_shard_result_look;
     job->between_arg = &s->result;
     s->run.engine = (kin_shard_engine){
         job,
         build,
         meet,
-        kin_sharding_merge,
-        job->follows ? kin_sharding_follow : NULL,
-        job->params.team == NULL && job->bounds->bounds.usable ? kin_sharding_apart : NULL};
+        job->descends ? kin_shard_merge_descent : kin_shard_merge_exact,
+        job->follows ? kin_shard_follow : NULL,
+        job->params.team == NULL && job->bounds.bounds.usable ? kin_shard_apart : NULL};
     return KITH_OK;
 }
 
@@ -238,7 +274,7 @@ static kith_status write_result(sharded *s, bool *lost)
     const double waited = s->run.seconds_wait;
     (void)kin_progress_end(s->job.ctx, KITH_OK);
     s->job.phase[0] = '\0';
-    const kith_status status = kin_sharding_result_write(&s->result, lost);
+    const kith_status status = kin_shard_result_write(&s->result, lost);
     s->seconds_result += kin_clock_since(start) - (s->run.seconds_wait - waited);
     return status;
 }
@@ -304,12 +340,12 @@ static void fill_report(const sharded *s, double seconds, kith_shard_report *rep
         .seconds_group = s->seconds_group,
         .seconds_rows = s->run.seconds_rows,
         .seconds_check = s->job.seconds_check,
-        .parts = kin_sharding_result_parts(&s->result)};
+        .parts = kin_shard_result_parts(&s->result)};
     if (!s->result.started) { /* else a thread may be at it */
         report->points = s->result.meta.points;
     }
-    if (s->job.bounds != NULL) {
-        const kin_sharding_bounds *bounds = s->job.bounds;
+    {
+        const kin_shard_bounds *bounds = &s->job.bounds;
         report->pairs_met = bounds->met;
         report->pairs_skipped = bounds->skipped;
         report->rows_skipped = bounds->rows > 0.0 ? bounds->left_out / bounds->rows : 0.0;
@@ -322,13 +358,13 @@ static void fill_report(const sharded *s, double seconds, kith_shard_report *rep
 static void release(sharded *s)
 {
     kith_ctx *ctx = s->job.ctx;
-    kin_sharding_result_end(&s->result);
-    (void)kin_sharding_follow_end(&s->job);
+    kin_shard_result_end(&s->result);
+    (void)kin_shard_follow_end(&s->job);
     kin_shard_run_free(&s->run);
     kin_shard_folder_close(&s->folder);
-    kin_sharding_bounds_free(&s->job);
-    kin_sharding_group_free(&s->job);
-    kin_sharding_sample_free(&s->job);
+    kin_shard_bounds_free(&s->job);
+    kin_shard_group_free(&s->job);
+    kin_shard_sample_free(&s->job);
     kin_free(ctx, s->job.pair_rows);
     kin_free(ctx, s->job.found_keys);
     kin_free(ctx, s->job.found_ids);
@@ -345,7 +381,7 @@ static kith_status graph_shards(sharded *s, const char *folder)
         s->result.job = &s->job;
         s->result.run = &s->run;
         s->result.text = s->text;
-        status = kin_sharding_result_begin(&s->result);
+        status = kin_shard_result_begin(&s->result);
     }
     KIN_TRY(kin_shard_agree(s->job.ctx, team, status));
     begin_progress(&s->job);
@@ -368,7 +404,7 @@ static kith_status run(kith_ctx *ctx, const kith_matrix *points, const kith_shar
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at(folder == NULL ? "folder" : "path"),
                            "is NULL (give a path)");
     }
-    kith_status status = kin_sharding_check(ctx, points, params, &s.job);
+    kith_status status = kin_shard_check(ctx, points, params, &s.job);
     KIN_TRY(kin_shard_agree(ctx, s.job.params.team, status));
     status = graph_shards(&s, folder);
     if (report != NULL && s.job.shards > 0) {

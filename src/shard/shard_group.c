@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Shards that follow clusters, for approximate graphs: groups of near points that overlap.
  *
- * Points are in cells (sharding_cells.c), cells in groups (sharding_divide.c). A point belongs to
+ * Points are in cells (shard_cells.c), cells in groups (shard_divide.c). A point belongs to
  * the group of its nearest cell, and as a guest to those of its next ones whose keys are within its
  * reach: a factor of the nearest key. So every group is built alone, and nobody has to meet.
  *
@@ -10,7 +10,7 @@
  * each group gets. The least reach that covers enough is taken. Groups are as few as memory
  * allows; guests may make more of them necessary, which makes more borders: then all begins again
  * with one more. Where no reach does at a cost that is below that of pairs, there are no groups. */
-#include "sharding/sharding_group.h"
+#include "shard/shard_group.h"
 #include "api/api_sample.h"
 #include "base/base_mem.h"
 #include "base/base_size.h"
@@ -34,15 +34,15 @@ static const double DOUBT = 3.0;
 
 /* Groups of one row. */
 typedef struct homes {
-    uint16_t group[KIN_SHARDING_HOMES]; /* its own, then guests', then none */
+    uint16_t group[KIN_SHARD_HOMES]; /* its own, then guests', then none */
 } homes;
 
 typedef struct grouping {
-    kin_sharding *job;
-    kin_sharding_cells cells;
-    uint16_t *group;          /* by cell */
-    kin_sharding_near sample; /* of the sample's rows, then of their true neighbours */
-    kin_sharding_near chunk;
+    kin_shard_job *job;
+    kin_shard_cells cells;
+    uint16_t *group;       /* by cell */
+    kin_shard_near sample; /* of the sample's rows, then of their true neighbours */
+    kin_shard_near chunk;
     int64_t *sizes; /* by group: rows that were seen */
     int32_t groups;
     int64_t room;   /* rows that a group may have */
@@ -54,7 +54,7 @@ typedef struct grouping {
 
 static bool is_home(const homes *h, uint16_t group)
 {
-    for (int i = 0; i < KIN_SHARDING_HOMES; i++) {
+    for (int i = 0; i < KIN_SHARD_HOMES; i++) {
         if (h->group[i] == group) {
             return true;
         }
@@ -66,9 +66,9 @@ static homes homes_of(const grouping *g, const uint32_t *cells, const double *ke
 {
     homes h;
     int count = 1;
-    memset(&h, 0xff, sizeof h); /* KIN_SHARDING_NO_GROUP */
+    memset(&h, 0xff, sizeof h); /* KIN_SHARD_NO_GROUP */
     h.group[0] = g->group[cells[0]];
-    for (int64_t i = 1; i < near && count < KIN_SHARDING_HOMES; i++) {
+    for (int64_t i = 1; i < near && count < KIN_SHARD_HOMES; i++) {
         const uint16_t group = g->group[cells[i]];
         if (keys[i] <= keys[0] * g->reach && !is_home(&h, group)) {
             h.group[count++] = group;
@@ -77,7 +77,7 @@ static homes homes_of(const grouping *g, const uint32_t *cells, const double *ke
     return h;
 }
 
-static homes homes_at(const grouping *g, const kin_sharding_near *near, int64_t row)
+static homes homes_at(const grouping *g, const kin_shard_near *near, int64_t row)
 {
     const int64_t at = row * g->cells.near;
     return homes_of(g, near->cells + at, near->keys + at, g->cells.near);
@@ -85,7 +85,7 @@ static homes homes_at(const grouping *g, const kin_sharding_near *near, int64_t 
 
 static bool shares_group(const homes *a, const homes *b)
 {
-    for (int i = 0; i < KIN_SHARDING_HOMES && a->group[i] != KIN_SHARDING_NO_GROUP; i++) {
+    for (int i = 0; i < KIN_SHARD_HOMES && a->group[i] != KIN_SHARD_NO_GROUP; i++) {
         if (is_home(b, a->group[i])) {
             return true;
         }
@@ -98,7 +98,7 @@ static bool shares_group(const homes *a, const homes *b)
 /* Of the sample's true neighbours, those that share a group with their point. */
 static double find_cover(const grouping *g)
 {
-    const kin_sharding_sample *s = &g->job->sample;
+    const kin_shard_sample *s = &g->job->sample;
     int64_t shared = 0;
     for (int64_t i = 0; i < s->count; i++) {
         const homes own = homes_at(g, &g->sample, i);
@@ -119,7 +119,7 @@ static double find_overlap(grouping *g)
     memset(g->sizes, 0, (size_t)g->groups * sizeof *g->sizes);
     for (int64_t i = 0; i < rows; i++) {
         const homes h = homes_at(g, &g->cells.seen, i);
-        for (int j = 0; j < KIN_SHARDING_HOMES && h.group[j] != KIN_SHARDING_NO_GROUP; j++) {
+        for (int j = 0; j < KIN_SHARD_HOMES && h.group[j] != KIN_SHARD_NO_GROUP; j++) {
             g->sizes[h.group[j]] += 1;
             all += 1;
         }
@@ -132,9 +132,9 @@ static double find_overlap(grouping *g)
     return (double)all / (double)rows;
 }
 
-static double most_overlap(const kin_sharding *job)
+static double most_overlap(const kin_shard_job *job)
 {
-    return fmin(KIN_SHARDING_OVERLAP, SHARE_OF_PAIRS * (double)job->shards);
+    return fmin(KIN_SHARD_OVERLAP, SHARE_OF_PAIRS * (double)job->shards);
 }
 
 typedef enum verdict { VERDICT_TAKEN, VERDICT_MORE_GROUPS, VERDICT_NONE } verdict;
@@ -142,7 +142,7 @@ typedef enum verdict { VERDICT_TAKEN, VERDICT_MORE_GROUPS, VERDICT_NONE } verdic
 /* The least reach that covers enough. */
 static verdict choose_reach(grouping *g)
 {
-    kin_sharding_groups *all = &g->job->groups;
+    kin_shard_groups *all = &g->job->groups;
     double beyond = FIRST_REACH;
     g->reach = 0.0;
     for (int i = 0; i <= REACHES; i++) {
@@ -169,7 +169,7 @@ static kith_status choose_groups(grouping *g, bool may_be_more, verdict *said)
     while (*said == VERDICT_MORE_GROUPS && g->groups <= KIN_SHARD_MOST) {
         kin_free(ctx, g->sizes);
         KIN_TRY(kin_alloc(ctx, &g->sizes, (uint64_t)g->groups, sizeof *g->sizes, "groups"));
-        KIN_TRY(kin_sharding_divide(&g->cells, g->groups, g->group));
+        KIN_TRY(kin_shard_divide(&g->cells, g->groups, g->group));
         *said = choose_reach(g);
         if (!may_be_more) {
             return KITH_OK;
@@ -195,57 +195,56 @@ static kith_status assign_rows(void *arg, int64_t task, int32_t thread)
 {
     (void)thread;
     const assigning *a = arg;
-    const kin_sharding_near *near = &a->g->chunk;
+    const kin_shard_near *near = &a->g->chunk;
     uint16_t *all = a->g->job->groups.homes;
     const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, a->rows);
     for (int64_t i = task * ROWS_A_TASK; i < last; i++) {
         const int64_t at = i * a->near;
         const homes h = homes_of(a->g, near->cells + at, near->keys + at, a->near);
-        memcpy(all + (a->first + i) * KIN_SHARDING_HOMES, &h, sizeof h);
+        memcpy(all + (a->first + i) * KIN_SHARD_HOMES, &h, sizeof h);
     }
     return KITH_OK;
 }
 
 static void count_rows(const assigning *a)
 {
-    kin_sharding_groups *all = &a->g->job->groups;
+    kin_shard_groups *all = &a->g->job->groups;
     for (int64_t i = a->first; i < a->first + a->rows; i++) {
-        const uint16_t *group = all->homes + i * KIN_SHARDING_HOMES;
-        for (int j = 0; j < KIN_SHARDING_HOMES && group[j] != KIN_SHARDING_NO_GROUP; j++) {
+        const uint16_t *group = all->homes + i * KIN_SHARD_HOMES;
+        for (int j = 0; j < KIN_SHARD_HOMES && group[j] != KIN_SHARD_NO_GROUP; j++) {
             all->sizes[group[j]] += 1;
-            all->shared[group[j]] += group[1] != KIN_SHARDING_NO_GROUP;
+            all->shared[group[j]] += group[1] != KIN_SHARD_NO_GROUP;
         }
     }
 }
 
 static kith_status assign_chunk(grouping *g, const kin_shard_part *part, int64_t near)
 {
-    kin_sharding *job = g->job;
-    const kith_matrix rows = kin_sharding_rows(job, part);
+    kin_shard_job *job = g->job;
+    const kith_matrix rows = kin_shard_rows_of(job, part);
     assigning a = {g, part->first, part->rows, near};
-    KIN_TRY(
-        kin_sharding_note(job, kin_sharding_find_cells(&g->cells, &rows, near, &g->chunk), part));
+    KIN_TRY(kin_shard_note(job, kin_shard_find_cells(&g->cells, &rows, near, &g->chunk), part));
     KIN_TRY(kin_parallel(job->ctx, NULL, kin_ceil_div(part->rows, ROWS_A_TASK), assign_rows, &a));
     count_rows(&a);
-    kin_sharding_return(job, part->first, part->rows);
+    kin_shard_return(job, part->first, part->rows);
     return KITH_OK;
 }
 
 static kith_status assign(grouping *g)
 {
-    kin_sharding *job = g->job;
-    kin_sharding_groups *all = &job->groups;
+    kin_shard_job *job = g->job;
+    kin_shard_groups *all = &job->groups;
     const int64_t rows = job->points.rows;
     const int64_t near = g->reach < 1.0 ? 1 : g->cells.near;
     const int64_t at_once = kin_min_i64(ENTRIES_AT_ONCE / near, kin_min_i64(rows, g->room));
-    kin_sharding_near_free(job->ctx, &g->chunk);
-    kin_sharding_group_free(job);
+    kin_shard_near_free(job->ctx, &g->chunk);
+    kin_shard_group_free(job);
     KIN_TRY(kin_alloc(job->ctx, &all->homes, (uint64_t)rows, sizeof(homes), "groups of rows"));
     KIN_TRY(
         kin_alloc_zero(job->ctx, &all->sizes, (uint64_t)g->groups, sizeof *all->sizes, "groups"));
     KIN_TRY(
         kin_alloc_zero(job->ctx, &all->shared, (uint64_t)g->groups, sizeof *all->shared, "groups"));
-    KIN_TRY(kin_sharding_near_make(job->ctx, at_once, near, &g->chunk));
+    KIN_TRY(kin_shard_near_make(job->ctx, at_once, near, &g->chunk));
     for (int64_t first = 0; first < rows; first += at_once) {
         const kin_shard_part part = {.first = first, .rows = kin_min_i64(at_once, rows - first)};
         KIN_TRY(assign_chunk(g, &part, near));
@@ -256,7 +255,7 @@ static kith_status assign(grouping *g)
 /* Whether a group is larger than was expected, or has too few rows for its lists. */
 static verdict judge(const grouping *g)
 {
-    kin_sharding_groups *all = &g->job->groups;
+    kin_shard_groups *all = &g->job->groups;
     int64_t least = INT64_MAX;
     int64_t sum = 0;
     all->most = 0;
@@ -274,9 +273,9 @@ static verdict judge(const grouping *g)
 
 static kith_status find_groups(grouping *g, int32_t asked)
 {
-    kin_sharding *job = g->job;
+    kin_shard_job *job = g->job;
     const kith_shard_team *team = job->params.team;
-    const int64_t least = team != NULL ? kin_max_i64(team->workers, KIN_SHARDING_LEAST_GROUPS) : 2;
+    const int64_t least = team != NULL ? kin_max_i64(team->workers, KIN_SHARD_LEAST_GROUPS) : 2;
     const int64_t fewest = kin_max_i64(kin_ceil_div(job->points.rows, g->room), least);
     verdict said = VERDICT_MORE_GROUPS;
     g->groups = asked != 0 ? asked : (int32_t)fewest;
@@ -298,7 +297,7 @@ static kith_status find_groups(grouping *g, int32_t asked)
 /* ---- The sample ----------------------------------------------------------------------------- */
 
 /* Rows here and there: a page, and what comes with it, for each. */
-static kith_matrix gather(const kin_sharding *job, const uint32_t *ids, int64_t rows,
+static kith_matrix gather(const kin_shard_job *job, const uint32_t *ids, int64_t rows,
                           unsigned char *copy)
 {
     kith_matrix matrix = {0};
@@ -306,7 +305,7 @@ static kith_matrix gather(const kin_sharding *job, const uint32_t *ids, int64_t 
         const int64_t count = kin_min_i64(ROWS_A_GATHER, rows - first);
         const int64_t row_bytes = matrix.stride_bytes;
         matrix = kin_sample_gather(&job->points, ids + first, count, copy + first * row_bytes);
-        kin_sharding_return(job, 0, job->points.rows);
+        kin_shard_return(job, 0, job->points.rows);
     }
     matrix.data = copy;
     matrix.rows = rows;
@@ -315,21 +314,21 @@ static kith_matrix gather(const kin_sharding *job, const uint32_t *ids, int64_t 
 
 static kith_status find_sample(grouping *g)
 {
-    kin_sharding *job = g->job;
-    const kin_sharding_sample *s = &job->sample;
+    kin_shard_job *job = g->job;
+    const kin_shard_sample *s = &job->sample;
     const uint64_t row_bytes =
         (uint64_t)job->points.cols * (uint64_t)kith_dtype_bytes(job->points.dtype);
     const int64_t rows = s->count * (1 + s->at);
     uint32_t *ids = NULL;
     unsigned char *copy = NULL;
     kith_status status = KITH_OK;
-    KIN_TRY(kin_sharding_near_make(job->ctx, rows, g->cells.near, &g->sample));
+    KIN_TRY(kin_shard_near_make(job->ctx, rows, g->cells.near, &g->sample));
     KIN_TRY_GOTO(status, kin_alloc(job->ctx, &ids, (uint64_t)rows, sizeof *ids, "a sample"), done);
     KIN_TRY_GOTO(status, kin_alloc(job->ctx, &copy, (uint64_t)rows, row_bytes, "a sample"), done);
     memcpy(ids, s->rows, (size_t)s->count * sizeof *ids);
     memcpy(ids + s->count, s->truth_ids, (size_t)(s->count * s->at) * sizeof *ids);
     const kith_matrix matrix = gather(job, ids, rows, copy);
-    status = kin_sharding_find_cells(&g->cells, &matrix, g->cells.near, &g->sample);
+    status = kin_shard_find_cells(&g->cells, &matrix, g->cells.near, &g->sample);
 done:
     kin_free(job->ctx, copy);
     kin_free(job->ctx, ids);
@@ -339,9 +338,9 @@ done:
 /* Workers of a team make the same groups, so that what they depend on is the same. */
 static kith_status find_room(grouping *g)
 {
-    kin_sharding *job = g->job;
+    kin_shard_job *job = g->job;
     const kith_shard_team *team = job->params.team;
-    KIN_TRY(kin_shard_agree(job->ctx, team, kin_sharding_group_room(job, &g->room)));
+    KIN_TRY(kin_shard_agree(job->ctx, team, kin_shard_group_room(job, &g->room)));
     if (team == NULL) {
         return KITH_OK;
     }
@@ -351,7 +350,7 @@ static kith_status find_room(grouping *g)
 
 static kith_status run(grouping *g, int32_t asked)
 {
-    kin_sharding *job = g->job;
+    kin_shard_job *job = g->job;
     const double wanted = job->descent.recall;
     job->groups.wanted =
         wanted > 0.0 ? wanted + (1.0 - wanted) * (1.0 - SHARE_OF_LOSS) : USUAL_COVER;
@@ -359,31 +358,31 @@ static kith_status run(grouping *g, int32_t asked)
     if (g->room == 0) {
         return KITH_OK;
     }
-    KIN_TRY(kin_sharding_cells_make(job, &g->cells));
+    KIN_TRY(kin_shard_cells_make(job, &g->cells));
     KIN_TRY(
         kin_alloc(job->ctx, &g->group, (uint64_t)g->cells.centers.rows, sizeof *g->group, "cells"));
     KIN_TRY(find_sample(g));
     return find_groups(g, asked);
 }
 
-kith_status kin_sharding_group(kin_sharding *job, int32_t asked)
+kith_status kin_shard_group(kin_shard_job *job, int32_t asked)
 {
     grouping g = {.job = job, .cells = {.job = job}};
     const kith_status status = run(&g, asked);
-    kin_sharding_near_free(job->ctx, &g.chunk);
-    kin_sharding_near_free(job->ctx, &g.sample);
+    kin_shard_near_free(job->ctx, &g.chunk);
+    kin_shard_near_free(job->ctx, &g.sample);
     kin_free(job->ctx, g.sizes);
     kin_free(job->ctx, g.group);
-    kin_sharding_cells_free(&g.cells);
+    kin_shard_cells_free(&g.cells);
     if (job->follows) {
         job->shards = g.groups;
     } else {
-        kin_sharding_group_free(job);
+        kin_shard_group_free(job);
     }
     return status;
 }
 
-void kin_sharding_group_free(kin_sharding *job)
+void kin_shard_group_free(kin_shard_job *job)
 {
     kin_free(job->ctx, job->groups.homes);
     kin_free(job->ctx, job->groups.shared);

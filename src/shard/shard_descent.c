@@ -7,12 +7,12 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "host/host_threads.h"
-#include "sharding/sharding.h"
+#include "shard/shard_job.h"
 
 enum { ROWS_A_TASK = 4096 };
 
 /* Rounds end by a recall that is wanted, else nobody asks for one. */
-static kith_descent_params params_for(const kin_sharding *job, int64_t most)
+static kith_descent_params params_for(const kin_shard_job *job, int64_t most)
 {
     kith_descent_params params = job->descent;
     params.k = kin_min_i64(job->k, most);
@@ -21,7 +21,7 @@ static kith_descent_params params_for(const kin_sharding *job, int64_t most)
     return params;
 }
 
-static void keep_own(const kin_sharding *job, const kin_shard_part *a)
+static void keep_own(const kin_shard_job *job, const kin_shard_part *a)
 {
     const kith_neighbors *found = &job->found[0];
     for (int64_t row = 0; row < a->rows; row++) {
@@ -32,19 +32,19 @@ static void keep_own(const kin_sharding *job, const kin_shard_part *a)
     }
 }
 
-kith_status kin_sharding_build_descent(void *arg, const kin_shard_part *a)
+kith_status kin_shard_build_descent(void *arg, const kin_shard_part *a)
 {
-    kin_sharding *job = arg;
-    const kith_matrix rows = kin_sharding_rows(job, a);
+    kin_shard_job *job = arg;
+    const kith_matrix rows = kin_shard_rows_of(job, a);
     const kith_descent_params params = params_for(job, a->rows - (job->self ? 0 : 1));
-    kin_sharding_clear(job, a);
-    kin_sharding_aim(job, &a, &params.k, 1);
+    kin_shard_clear(job, a);
+    kin_shard_aim(job, &a, &params.k, 1);
     if (params.k > 0) {
-        KIN_TRY(kin_sharding_note(
+        KIN_TRY(kin_shard_note(
             job, kith_graph_descent(job->ctx, &rows, &params, &job->found[0], NULL), a));
     }
     keep_own(job, a);
-    return kin_sharding_take(job, &job->found[0], a->first, a);
+    return kin_shard_take(job, &job->found[0], a->first, a);
 }
 
 /* ---- Two shards one behind the other -------------------------------------------------------- */
@@ -69,7 +69,7 @@ static kith_status copy_rows(void *arg, int64_t task, int32_t thread)
 }
 
 /* The first shard stays where it is as long as it meets others. */
-static kith_status gather(kin_sharding *job, const kin_shard_part *a, const kin_shard_part *b,
+static kith_status gather(kin_shard_job *job, const kin_shard_part *a, const kin_shard_part *b,
                           kith_matrix *both)
 {
     const kin_shard_part *const parts[] = {a, b};
@@ -77,12 +77,12 @@ static kith_status gather(kin_sharding *job, const kin_shard_part *a, const kin_
     const int64_t most = kin_ceil_div(job->points.rows, job->shards);
     if (job->pair_rows == NULL) {
         KIN_TRY(kin_alloc(job->ctx, &job->pair_rows,
-                          kin_size_mul((uint64_t)(KIN_SHARDING_SIDES * most), (uint64_t)row_bytes),
-                          1, "rows of two shards"));
+                          kin_size_mul((uint64_t)(KIN_SHARD_SIDES * most), (uint64_t)row_bytes), 1,
+                          "rows of two shards"));
         job->gathered = -1;
     }
-    for (int i = 0; i < KIN_SHARDING_SIDES; i++) {
-        const kith_matrix rows = kin_sharding_rows(job, parts[i]);
+    for (int i = 0; i < KIN_SHARD_SIDES; i++) {
+        const kith_matrix rows = kin_shard_rows_of(job, parts[i]);
         gathering g = {&rows, job->pair_rows + (i == 0 ? 0 : a->rows * row_bytes)};
         if (i == 1 || job->gathered != a->shard) {
             KIN_TRY(
@@ -121,7 +121,7 @@ static kith_status count_from_all(void *arg, int64_t task, int32_t thread)
 }
 
 /* Ids of both shards' rows become those of all points, in the same order. */
-static kith_status count_ids(kin_sharding *job, const kin_shard_part *a, const kin_shard_part *b,
+static kith_status count_ids(kin_shard_job *job, const kin_shard_part *a, const kin_shard_part *b,
                              int64_t entries)
 {
     counting c = {.ids = job->found_ids,
@@ -132,9 +132,9 @@ static kith_status count_ids(kin_sharding *job, const kin_shard_part *a, const k
                         count_from_all, &c);
 }
 
-kith_status kin_sharding_meet_descent(void *arg, const kin_shard_part *a, const kin_shard_part *b)
+kith_status kin_shard_meet_descent(void *arg, const kin_shard_part *a, const kin_shard_part *b)
 {
-    kin_sharding *job = arg;
+    kin_shard_job *job = arg;
     const kin_shard_part *const parts[] = {a, b};
     const int64_t rows = a->rows + b->rows;
     const kith_descent_params params = params_for(job, rows - (job->self ? 0 : 1));
@@ -143,10 +143,22 @@ kith_status kin_sharding_meet_descent(void *arg, const kin_shard_part *a, const 
     const kith_neighbors graph2 = {.ids = b->lists.own, .rows = b->rows, .k = job->k};
     kith_matrix both;
     KIN_TRY(gather(job, a, b, &both));
-    kin_sharding_aim(job, parts, k, KIN_SHARDING_SIDES);
+    kin_shard_aim(job, parts, k, KIN_SHARD_SIDES);
     const kith_neighbors out = {
         .ids = job->found_ids, .distances64 = job->found_keys, .rows = rows, .k = params.k};
-    KIN_TRY(kin_sharding_note(
+    KIN_TRY(kin_shard_note(
         job, kith_graph_merge(job->ctx, &both, a->rows, &graph1, &graph2, &params, &out, NULL), a));
     return count_ids(job, a, b, rows * params.k);
+}
+
+kith_status kin_shard_merge_descent(void *arg, const kin_shard_part *a, const kin_shard_part *b)
+{
+    kin_shard_job *job = arg;
+    KIN_TRY(kin_shard_take(job, &job->found[0], 0, a));
+    KIN_TRY(kin_shard_take(job, &job->found[1], 0, b));
+    if (job->sample.count > 0) {
+        kin_shard_sample_note(job, a);
+        kin_shard_sample_note(job, b);
+    }
+    return KITH_OK;
 }

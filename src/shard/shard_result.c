@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sharding/sharding_result.h"
+#include "shard/shard_result.h"
 
 #include "base/base_size.h"
 #include "base/base_try.h"
@@ -14,7 +14,7 @@ enum { RECORD_BYTES = 1 << 30 };
 
 static void *open_beside(void *arg)
 {
-    kin_sharding_result *r = arg;
+    kin_shard_result *r = arg;
     r->status = kin_fingerprint_make(r->ctx, &r->job->points, &r->meta.points);
     if (r->status == KITH_OK) {
         r->status = kin_parts_open(r->ctx, r->path, &r->params, &r->meta, r->wanted, &r->parts);
@@ -24,13 +24,13 @@ static void *open_beside(void *arg)
 }
 
 /* To the job's caller. */
-static kith_status explain(const kin_sharding_result *r, kith_status status)
+static kith_status explain(const kin_shard_result *r, kith_status status)
 {
     return status == KITH_OK ? KITH_OK : kin_fail_like(r->job->ctx, status, r->ctx);
 }
 
 /* Once after the start; at other times KITH_OK. */
-static kith_status wait(kin_sharding_result *r)
+static kith_status wait(kin_shard_result *r)
 {
     if (!r->started) {
         return KITH_OK;
@@ -42,9 +42,9 @@ static kith_status wait(kin_sharding_result *r)
     return explain(r, r->status);
 }
 
-static void describe(kin_sharding_result *r)
+static void describe(kin_shard_result *r)
 {
-    const kin_sharding *job = r->job;
+    const kin_shard_job *job = r->job;
     r->meta = kith_result_meta_default();
     r->meta.kind = KITH_KIND_GRAPH;
     r->meta.metric = job->metric;
@@ -61,10 +61,10 @@ static void describe(kin_sharding_result *r)
                     : job->params.parts;
 }
 
-kith_status kin_sharding_result_begin(kin_sharding_result *result)
+kith_status kin_shard_result_begin(kin_shard_result *result)
 {
     describe(result);
-    KIN_TRY(kin_sharding_make_ctx(result->job, 1, &result->ctx));
+    KIN_TRY(kin_shard_make_ctx(result->job, 1, &result->ctx));
     result->started = true;
     result->threaded =
         result->job->follows && kin_thread_start(&result->thread, open_beside, result) == 0;
@@ -75,19 +75,19 @@ kith_status kin_sharding_result_begin(kin_sharding_result *result)
     return KITH_OK;
 }
 
-int32_t kin_sharding_result_parts(const kin_sharding_result *result)
+int32_t kin_shard_result_parts(const kin_shard_result *result)
 {
     const bool open = !result->started && result->parts != NULL;
     return open && result->wanted > 0 ? result->parts->count : 0;
 }
 
-kith_status kin_sharding_result_look(void *arg)
+kith_status kin_shard_result_look(void *arg)
 {
-    kin_sharding_result *r = arg;
+    kin_shard_result *r = arg;
     return atomic_load(&r->ended) ? wait(r) : KITH_OK;
 }
 
-void kin_sharding_result_end(kin_sharding_result *result)
+void kin_shard_result_end(kin_shard_result *result)
 {
     if (result->ctx != NULL) {
         (void)wait(result);
@@ -101,7 +101,7 @@ void kin_sharding_result_end(kin_sharding_result *result)
 /* ---- Lists ---------------------------------------------------------------------------------- */
 
 typedef struct converting {
-    const kin_sharding *job;
+    const kin_shard_job *job;
     const double *keys;
     float *distances;
     int64_t count;
@@ -112,22 +112,22 @@ static kith_status convert(void *arg, int64_t task, int32_t thread)
     (void)thread;
     const converting *c = arg;
     const int64_t first = task * ENTRIES_A_TASK;
-    kin_sharding_to_distances(c->job, c->keys + first,
-                              kin_min_i64(ENTRIES_A_TASK, c->count - first), c->distances + first);
+    kin_shard_to_distances(c->job, c->keys + first, kin_min_i64(ENTRIES_A_TASK, c->count - first),
+                           c->distances + first);
     return KITH_OK;
 }
 
 static kith_status put_rows(void *arg, kith_ctx *ctx, int64_t first, const kith_neighbors *rows)
 {
-    const kin_sharding_result *r = arg;
+    const kin_shard_result *r = arg;
     return kin_parts_put(ctx, r->parts, first, rows);
 }
 
 /* The table of found keys is free by now, and as large as the distances. */
 static kith_status write_part(void *arg, const kin_shard_part *part)
 {
-    kin_sharding_result *r = arg;
-    const kin_sharding *job = r->job;
+    kin_shard_result *r = arg;
+    const kin_shard_job *job = r->job;
     if (kin_parts_stand(r->parts, part->first, part->rows)) {
         return KITH_OK;
     }
@@ -142,10 +142,10 @@ static kith_status write_part(void *arg, const kin_shard_part *part)
 /* Of an approximate graph; told again, lists may be others than before. */
 static kith_status tell_recall(void *arg)
 {
-    kin_sharding_result *r = arg;
+    kin_shard_result *r = arg;
     KIN_TRY(wait(r));
     if (r->job->follows) {
-        kin_sharding_estimate(r->job, &r->recall);
+        kin_shard_estimate(r->job, &r->recall);
         kin_parts_hurry(r->parts, RECORD_BYTES);
     }
     const kith_status status = kin_parts_tell_recall(r->ctx, r->parts, &r->recall, r->told);
@@ -153,16 +153,16 @@ static kith_status tell_recall(void *arg)
     return explain(r, status);
 }
 
-static kith_status write_groups(kin_sharding_result *r, bool *lost)
+static kith_status write_groups(kin_shard_result *r, bool *lost)
 {
-    const kin_sharding_sink sink = {r, tell_recall, put_rows};
-    return kin_sharding_unite(r->job, &sink, lost);
+    const kin_shard_sink sink = {r, tell_recall, put_rows};
+    return kin_shard_unite(r->job, &sink, lost);
 }
 
-static kith_status write_shards(kin_sharding_result *r, bool *lost)
+static kith_status write_shards(kin_shard_result *r, bool *lost)
 {
     if (r->job->descends) {
-        KIN_TRY(kin_sharding_recall(r->job, r->run, &r->recall, lost));
+        KIN_TRY(kin_shard_recall(r->job, r->run, &r->recall, lost));
         if (*lost) {
             return KITH_OK;
         }
@@ -171,7 +171,7 @@ static kith_status write_shards(kin_sharding_result *r, bool *lost)
     return kin_shard_each(r->run, write_part, r, lost);
 }
 
-kith_status kin_sharding_result_write(kin_sharding_result *result, bool *lost)
+kith_status kin_shard_result_write(kin_shard_result *result, bool *lost)
 {
     *lost = false;
     KIN_TRY(result->job->follows ? write_groups(result, lost) : write_shards(result, lost));

@@ -10,7 +10,7 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "select/select_pairs.h"
-#include "sharding/sharding_group.h"
+#include "shard/shard_group.h"
 
 #include <math.h>
 
@@ -24,7 +24,7 @@ typedef struct edge {
 } edge;
 
 typedef struct dividing {
-    const kin_sharding_cells *cells;
+    const kin_shard_cells *cells;
     uint16_t *group;
     kin_pair *sorted;  /* cells in the order of a direction */
     double *direction; /* three rows of values: the direction, its next turn, a mean */
@@ -172,7 +172,7 @@ static float pull_of(double nearest, double key)
 static void put_edges(const dividing *d, int64_t *next, bool fills)
 {
     const int64_t near = d->cells->near;
-    const kin_sharding_near *t = &d->cells->seen;
+    const kin_shard_near *t = &d->cells->seen;
     for (int64_t i = 0; i < t->rows; i++) {
         const uint32_t *cells = t->cells + i * near;
         const double *keys = t->keys + i * near;
@@ -275,7 +275,7 @@ static kith_status divide(dividing *d)
     return KITH_OK;
 }
 
-kith_status kin_sharding_divide(const kin_sharding_cells *cells, int32_t groups, uint16_t *group)
+kith_status kin_shard_divide(const kin_shard_cells *cells, int32_t groups, uint16_t *group)
 {
     dividing d = {.cells = cells, .group = group, .groups = groups};
     const kith_status status = divide(&d);
