@@ -1,15 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Approximate graphs, and the recall that ends them.
  *
- * Two samples are drawn, each with a seed of its own, and the engine solves the rows of both
- * exactly before the first round is judged:
- *
- *   deciding   is looked at after each round, and ends them when its recall is the wanted one
- *   telling    is looked at once, at the end: its recall is the report's
- *
- * One sample for both would flatter: rounds end at the moment at which chance has put it above the
- * mark. The telling sample knows nothing of when that was, so that its recall is what that of any
- * rows is on average, and its interval means what it says. */
+ * The rows of two samples (recall.h) are solved exactly by the engine before the first round is
+ * judged; after each round the deciding one is looked at, at the end the telling one. */
 #include "api/api_descent.h"
 
 #include "api/api_call.h"
@@ -17,8 +10,6 @@
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
-
-enum { DECIDES = 1 << 0, TELLS = 1 << 1 };
 
 /* Longer lists, twice as long each time, before we say that there is no further gain. A GPU makes
  * them longer where they are, and the first time without more candidates. */
@@ -35,15 +26,9 @@ static const double NEAR_ENOUGH = 0.75; /* of the wanted recall, for a start */
 /* Pairs that a descent costs as much as, a row: by which "auto" chooses the device. */
 static const double PAIRS_A_ROW = 5e4;
 
-/* Makes the seed of the deciding sample another one than the telling one's. */
-static const uint64_t DECIDING_SEED = 0x6b697468206b6e6eu;
-
 typedef struct watch {
     const kin_descent_job *job;
-    kin_descent_control control;
-    uint32_t *ids;       /* of control */
-    unsigned char *part; /* DECIDES, TELLS, or both */
-    int64_t deciding;    /* rows */
+    kin_recall_samples samples;
     kith_descent_report *report;
     double evaluations; /* of stages before */
     double seconds;
@@ -51,90 +36,6 @@ typedef struct watch {
     bool may_lengthen; /* another stage may follow this one */
     bool reached;
 } watch;
-
-/* ---- Samples -------------------------------------------------------------------------------- */
-
-/* Both samples in one ascending list. */
-static void join(watch *w, const uint32_t *tells, const uint32_t *decides, int64_t count,
-                 int64_t deciding)
-{
-    int64_t i = 0;
-    int64_t j = 0;
-    int64_t rows = 0;
-    while (i < count || j < deciding) {
-        const bool left = i < count && (j == deciding || tells[i] <= decides[j]);
-        const bool right = j < deciding && (i == count || decides[j] <= tells[i]);
-        w->ids[rows] = left ? tells[i] : decides[j];
-        w->part[rows] = (unsigned char)((left ? TELLS : 0) | (right ? DECIDES : 0));
-        i += left;
-        j += right;
-        rows += 1;
-    }
-    w->control.count = rows;
-}
-
-static kith_status draw(kith_ctx *ctx, watch *w)
-{
-    const kin_descent_job *job = w->job;
-    const int64_t rows = job->points.rows;
-    uint32_t *drawn = NULL;
-    w->deciding = job->recall > 0.0 ? job->sample : 0;
-    const uint64_t most = (uint64_t)(job->sample + w->deciding);
-    KIN_TRY(kin_alloc(ctx, &w->ids, most, sizeof *w->ids, "sample rows"));
-    KIN_TRY(kin_alloc(ctx, &w->part, most, sizeof *w->part, "sample rows"));
-    KIN_TRY(kin_alloc(ctx, &drawn, most, sizeof *drawn, "sample rows"));
-    kin_sample_draw(rows, job->sample, job->request.seed, drawn);
-    if (w->deciding > 0) {
-        kin_sample_draw(rows, w->deciding, job->request.seed ^ DECIDING_SEED, drawn + job->sample);
-    }
-    join(w, drawn, drawn + job->sample, job->sample, w->deciding);
-    kin_free(ctx, drawn);
-    return KITH_OK;
-}
-
-static kith_status watch_make(kith_ctx *ctx, const kin_descent_job *job,
-                              kith_descent_report *report, watch *w)
-{
-    *w = (watch){.job = job, .report = report};
-    if (job->sample == 0) {
-        return KITH_OK;
-    }
-    KIN_TRY(draw(ctx, w));
-    const uint64_t count = (uint64_t)w->control.count;
-    w->control.ids = w->ids;
-    w->control.at = job->at;
-    KIN_TRY(kin_alloc(ctx, &w->control.kth, count, sizeof(double), "distances of the sample"));
-    return kin_alloc(ctx, &w->control.found, kin_size_mul(count, (uint64_t)job->at), sizeof(double),
-                     "distances of the sample");
-}
-
-static void watch_free(kith_ctx *ctx, watch *w)
-{
-    kin_free(ctx, w->control.found);
-    kin_free(ctx, w->control.kth);
-    kin_free(ctx, w->part);
-    kin_free(ctx, w->ids);
-}
-
-/* Recalls of the rows of a sample: a found neighbour counts when it is at most as far as the true
- * K-th, so that ties are no misses. */
-static kin_sample_sums recalls(const watch *w, unsigned part)
-{
-    kin_sample_sums sums = {0};
-    const int64_t at = w->control.at;
-    for (int64_t i = 0; i < w->control.count; i++) {
-        const double *found = w->control.found + i * at;
-        int64_t hits = 0;
-        if ((w->part[i] & part) == 0) {
-            continue;
-        }
-        while (hits < at && found[hits] <= w->control.kth[i]) {
-            hits += 1;
-        }
-        kin_sample_add(&sums, (double)hits / (double)at);
-    }
-    return sums;
-}
 
 /* ---- Rounds --------------------------------------------------------------------------------- */
 
@@ -157,11 +58,7 @@ static kith_status judge(void *arg, const kin_descent_round *round, kin_descent_
 {
     watch *w = arg;
     kith_descent_report *report = w->report;
-    double recall = -1.0;
-    if (w->control.count > 0) {
-        const kin_sample_sums sums = recalls(w, w->deciding > 0 ? DECIDES : TELLS);
-        recall = sums.sum / (double)sums.rows;
-    }
+    const double recall = kin_recall_decide(&w->samples);
     if (report->round_count < KITH_DESCENT_ROUNDS) {
         report->round[report->round_count++] =
             (kith_descent_round){.number = report->rounds + round->number,
@@ -245,19 +142,13 @@ static kith_status lengthen(kith_ctx *ctx, watch *w, kin_descent_request *reques
 
 static void tell(const watch *w, kith_descent_report *report)
 {
-    const int64_t rows = w->job->points.rows;
     report->reached = w->reached;
     if (report->exact != 0) {
         report->reached = 1;
-        report->recall =
-            (kith_recall){.recall = 1.0, .low = 1.0, .high = 1.0, .rows = rows, .at = w->job->at};
+        report->recall = kin_recall_exact(w->job->points.rows, w->job->at);
+    } else {
+        kin_recall_tell(&w->samples, &report->recall);
     }
-    if (report->exact != 0 || w->control.count == 0) {
-        return;
-    }
-    const kin_sample_sums sums = recalls(w, TELLS);
-    kin_sample_interval(&sums, sums.rows == rows, &report->recall);
-    report->recall.at = w->control.at;
 }
 
 static kith_status run(kith_ctx *ctx, kin_gpu *gpu, watch *w, uint32_t place,
@@ -267,7 +158,7 @@ static kith_status run(kith_ctx *ctx, kin_gpu *gpu, watch *w, uint32_t place,
     kin_descent_request request = job->request;
     kin_descent_outcome outcome = {0};
     kin_descent_complete(gpu, job->points.rows, &request);
-    request.control = job->sample > 0 ? &w->control : NULL;
+    request.control = job->sample > 0 ? &w->samples.control : NULL;
     request.judge = judge;
     request.judge_arg = w;
     w->may_lengthen = job->may_lengthen && (gpu != NULL || out->ids != NULL);
@@ -283,10 +174,15 @@ kith_status kin_descent_run(kith_ctx *ctx, kin_gpu *gpu, const kin_descent_job *
                             const kith_neighbors *out, kith_descent_report *report)
 {
     kith_descent_report own;
-    watch w;
+    watch w = {.job = job,
+               .samples = {.rows = job->points.rows,
+                           .each = job->sample,
+                           .decides = job->recall > 0.0,
+                           .control.at = job->at},
+               .report = &own};
     memset(&own, 0, sizeof own);
     own.struct_size = report != NULL ? report->struct_size : (uint32_t)sizeof own;
-    kith_status status = watch_make(ctx, job, &own, &w);
+    kith_status status = kin_recall_samples_make(ctx, job->request.seed, &w.samples);
     if (status == KITH_OK) {
         status = run(ctx, gpu, &w, place, out);
     }
@@ -297,7 +193,7 @@ kith_status kin_descent_run(kith_ctx *ctx, kin_gpu *gpu, const kin_descent_job *
     if (status == KITH_OK && report != NULL) {
         memcpy(report, &own, own.struct_size < sizeof own ? own.struct_size : sizeof own);
     }
-    watch_free(ctx, &w);
+    kin_recall_samples_free(ctx, &w.samples);
     return status;
 }
 

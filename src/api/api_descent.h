@@ -4,9 +4,9 @@
 #ifndef KIN_API_DESCENT_H
 #define KIN_API_DESCENT_H
 
-#include "api/api_sample.h"
 #include "cascade/cascade.h"
 #include "descent/descent.h"
+#include "recall/recall.h"
 
 /* Checked arguments. */
 typedef struct kin_descent_job {

@@ -19,7 +19,6 @@
 #include "api/api_call.h"
 #include "api/api_merge.h"
 #include "api/api_pipeline.h"
-#include "api/api_sample.h"
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
@@ -27,6 +26,7 @@
 #include "file/file_fingerprint.h"
 #include "host/host_threads.h"
 #include "kith/kith_papers.h"
+#include "recall/recall.h"
 
 enum { SIDES = 2, ENTRIES_A_TASK = 1 << 16 };
 
@@ -129,7 +129,7 @@ static kith_status copy_near(merging *m, int side)
     KIN_TRY(kin_alloc(m->ctx, &m->copies[side], (uint64_t)near->count, row_bytes,
                       "rows that can meet"));
     m->across.rows[side] =
-        kin_sample_gather(&m->part[side], near->rows, near->count, m->copies[side]);
+        kin_recall_gather(&m->part[side], near->rows, near->count, m->copies[side]);
     for (int64_t i = 0; i < near->count; i++) {
         limits[i] = limits[near->rows[i]]; /* rows rise: none is read too late */
     }

@@ -7,13 +7,13 @@
  */
 #include "api/api_call.h"
 #include "api/api_check.h"
-#include "api/api_sample.h"
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "exact/exact_type.h"
 #include "file/file_fingerprint.h"
 #include "host/host_threads.h"
+#include "recall/recall.h"
 #include "select/select_pairs.h"
 
 enum { USUAL_AT = 10 };
@@ -30,7 +30,7 @@ typedef struct row_pair {
 typedef struct tally {
     kith_metric metric;
     int64_t at;
-    kin_sample_sums hits; /* shares of K */
+    kin_recall_sums hits; /* shares of K */
     double equal;
     double ratios;
     int64_t ratio_rows;
@@ -119,7 +119,7 @@ static void tally_row(tally *t, const row_pair *row)
             farthest = distance;
         }
     }
-    kin_sample_add(&t->hits, (double)hits / (double)t->at);
+    kin_recall_add(&t->hits, (double)hits / (double)t->at);
     t->equal += (double)common_ids(found, count, wanted, true_count) / (double)t->at;
     tally_ratio(t, farthest, last, count == t->at);
 }
@@ -131,7 +131,7 @@ static void tally_end(const tally *t, bool all, kith_recall *out)
         (kith_recall){.equal_ids = t->equal / (double)t->hits.rows,
                       .distance_ratio = t->ratio_rows > 0 ? t->ratios / (double)t->ratio_rows : 1.0,
                       .at = t->at};
-    kin_sample_interval(&t->hits, all, out);
+    kin_recall_interval(&t->hits, all, out);
 }
 
 static kith_status choose_at(kith_ctx *ctx, int64_t at, int64_t most, int64_t *chosen)
@@ -336,8 +336,8 @@ static kith_status estimate_checked(kith_ctx *ctx, const kith_matrix *points,
     kith_status status = KITH_OK;
     KIN_TRY_GOTO(status, tally_make(ctx, distance->metric, at, &t), done);
     KIN_TRY_GOTO(status, sampling_make(ctx, points, graph, count, at, &s), done);
-    kin_sample_draw(points->rows, s.count, seed, s.rows);
-    s.points = kin_sample_gather(points, s.rows, s.count, s.copy);
+    kin_recall_draw(points->rows, s.count, seed, s.rows);
+    s.points = kin_recall_gather(points, s.rows, s.count, s.copy);
     KIN_TRY_GOTO(status,
                  kin_prepare_rows(ctx, points, distance, "points", !screens, false, &prepared),
                  done);

@@ -4,13 +4,13 @@
 #include "api/api_across.h"
 #include "api/api_call.h"
 #include "api/api_check.h"
-#include "api/api_sample.h"
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "exact/exact_merge.h"
 #include "exact/exact_remove.h"
 #include "file/file_fingerprint.h"
+#include "recall/recall.h"
 
 /* An exact graph looks at every pair once, a search at each of its own: beyond this share of the
  * rows a graph is the sooner way. */
@@ -103,7 +103,7 @@ static kith_status keep(removal *r, const uint8_t *removed, const kith_neighbors
     const uint64_t row_bytes =
         (uint64_t)r->points.cols * (uint64_t)kith_dtype_bytes(r->points.dtype);
     KIN_TRY(kin_alloc(ctx, &r->copy, (uint64_t)r->left, row_bytes, "points that are left"));
-    r->rest = kin_sample_gather(&r->points, r->rows, r->left, r->copy);
+    r->rest = kin_recall_gather(&r->points, r->rows, r->left, r->copy);
     KIN_TRY(kin_alloc(ctx, &r->ids, kin_size_mul((uint64_t)r->left, (uint64_t)r->graph->k),
                       sizeof *r->ids, "lists that are left"));
     KIN_TRY(kin_alloc(ctx, &r->lacking, (uint64_t)r->left, sizeof *r->lacking,
@@ -191,7 +191,7 @@ static kith_status repair(const removal *r, const kith_neighbors *out)
                  done);
     KIN_TRY_GOTO(status, kin_alloc(ctx, &found.distances64, entries, sizeof(double), "neighbours"),
                  done);
-    const kith_matrix queries = kin_sample_gather(&r->rest, r->lacking, r->lacking_count, copy);
+    const kith_matrix queries = kin_recall_gather(&r->rest, r->lacking, r->lacking_count, copy);
     kith_search_params params = search_params(r);
     params.exclude = counts_self(r) ? NULL : r->lacking;
     KIN_TRY_GOTO(status, kin_across_few(ctx, &r->rest, &queries, &params, &found, &few), done);

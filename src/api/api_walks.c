@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/api_walks.h"
 
-#include "api/api_sample.h"
 #include "base/base_mem.h"
 #include "base/base_try.h"
 #include "exact/exact_type.h"
 #include "host/host_clock.h"
 #include "host/host_cpu.h"
+#include "recall/recall.h"
 
 /* What a distance of a walk costs beside one of the exact engine's: at a gate, where lists are kept
  * of what is met; of a row anywhere in memory, with the way there, by the unit that the exact
@@ -35,7 +35,7 @@ static double walked_cost(const kith_walks *w)
 static kith_matrix matrix_of(const kin_walks_asked *asked, const kin_walks_sample *of)
 {
     return of == NULL ? asked->queries
-                      : kin_sample_gather(&asked->queries, of->rows, of->count, of->copy);
+                      : kin_recall_gather(&asked->queries, of->rows, of->count, of->copy);
 }
 
 /* ---- The processor --------------------------------------------------------------------------- */

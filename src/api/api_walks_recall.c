@@ -5,17 +5,14 @@
  * width and the seed alone. */
 #include "api/api_walks_recall.h"
 
-#include "api/api_sample.h"
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "host/host_clock.h"
 #include "host/host_cpu.h"
+#include "recall/recall.h"
 
 #include <stdio.h>
-
-/* Makes the seed of the deciding sample another one than the telling one's. */
-static const uint64_t DECIDING_SEED = 0x6b697468206b6e6eu;
 
 typedef struct searching {
     kith_ctx *ctx;
@@ -59,7 +56,7 @@ static kith_status sample_make(searching *s, uint64_t seed, sample *of)
     KIN_TRY(kin_alloc(ctx, &of->of.copy, count, row_bytes, "sample queries"));
     KIN_TRY(kin_alloc(ctx, &of->truth.distances64, entries, sizeof(double), "sample distances"));
     KIN_TRY(kin_alloc(ctx, &of->found.distances64, entries, sizeof(double), "sample distances"));
-    kin_sample_draw(queries->rows, of->of.count, seed, of->rows);
+    kin_recall_draw(queries->rows, of->of.count, seed, of->rows);
     of->of.rows = of->rows;
     const kith_report before = ctx->report; /* which is the answer's */
     const kith_status status = kin_walks_solve(&s->asked, &of->of, &of->truth);
@@ -75,12 +72,12 @@ static kin_walks_way way_of(const searching *s, int64_t width)
 }
 
 /* Recalls of a sample's queries, at this width of walks of at most k. */
-static kith_status look(searching *s, const sample *of, int64_t width, kin_sample_sums *sums,
+static kith_status look(searching *s, const sample *of, int64_t width, kin_recall_sums *sums,
                         kin_walks_effort *effort)
 {
     const int64_t at = of->found.k;
     KIN_TRY(kin_walks_run(&s->asked, &of->of, way_of(s, width), &of->found, effort));
-    *sums = (kin_sample_sums){0};
+    *sums = (kin_recall_sums){0};
     for (int64_t i = 0; i < of->of.count; i++) {
         const double *found = of->found.distances64 + i * at;
         const double last = of->truth.distances64[i * at + at - 1];
@@ -88,7 +85,7 @@ static kith_status look(searching *s, const sample *of, int64_t width, kin_sampl
         while (hits < at && kin_metric_within(s->asked.walks->distance.metric, found[hits], last)) {
             hits += 1;
         }
-        kin_sample_add(sums, (double)hits / (double)at);
+        kin_recall_add(sums, (double)hits / (double)at);
     }
     return KITH_OK;
 }
@@ -104,7 +101,7 @@ static kith_status widen(searching *s, const sample *deciding)
 {
     const int64_t points = s->asked.walks->points.rows;
     kin_walks_effort effort;
-    kin_sample_sums sums;
+    kin_recall_sums sums;
     while (s->width < points) {
         KIN_TRY(look(s, deciding, s->width, &sums, &effort));
         if (effort.share >= 1.0) {
@@ -125,7 +122,7 @@ static kith_status choose_width(searching *s)
     if (s->job->params.recall == 0.0 || s->width == s->asked.walks->points.rows) {
         return KITH_OK;
     }
-    kith_status status = sample_make(s, s->job->params.seed ^ DECIDING_SEED, &deciding);
+    kith_status status = sample_make(s, kin_recall_deciding_seed(s->job->params.seed), &deciding);
     if (status == KITH_OK) {
         status = widen(s, &deciding);
     }
@@ -136,7 +133,7 @@ static kith_status choose_width(searching *s)
 static kith_status tell(searching *s)
 {
     sample telling = {0};
-    kin_sample_sums sums;
+    kin_recall_sums sums;
     kin_walks_effort effort;
     if (s->job->params.sample == 0) {
         return KITH_OK;
@@ -147,7 +144,7 @@ static kith_status tell(searching *s)
     }
     if (status == KITH_OK) {
         const bool all = sums.rows == s->asked.queries.rows;
-        kin_sample_interval(&sums, all, &s->report->recall);
+        kin_recall_interval(&sums, all, &s->report->recall);
         s->report->recall.at = telling.found.k;
     }
     sample_free(s->ctx, &telling);
@@ -162,11 +159,7 @@ static kith_status answer_exactly(searching *s)
     s->report->exact = 1;
     s->report->reached = 1;
     s->report->evaluations = rows * (double)s->asked.walks->points.rows;
-    s->report->recall = (kith_recall){.recall = 1.0,
-                                      .low = 1.0,
-                                      .high = 1.0,
-                                      .rows = s->asked.queries.rows,
-                                      .at = s->job->params.recall_at};
+    s->report->recall = kin_recall_exact(s->asked.queries.rows, s->job->params.recall_at);
     return kin_walks_solve(&s->asked, NULL, s->job->out);
 }
 

@@ -30,7 +30,7 @@ static bool is_degenerate(const kin_groups *groups, uint32_t row)
 /* The control rows side by side in device memory. */
 static kith_status gather_rows(const kin_cascade_run *run, kith_matrix *rows, void **device)
 {
-    const kin_descent_control *control = run->request->control;
+    const kin_recall_control *control = run->request->control;
     const kin_fused_rows *all = &run->corpus->prepared.rows;
     const uint64_t bytes = (uint64_t)all->cols * (uint64_t)kith_dtype_bytes(all->dtype);
     const kin_gpu_ops *ops = run->on.gpu->module->ops;
@@ -55,7 +55,7 @@ static kith_status search_truth(const kin_cascade_run *run, const kith_neighbors
 {
     kith_ctx *ctx = run->on.ctx;
     kin_gpu *gpu = run->on.gpu;
-    const kin_descent_control *control = run->request->control;
+    const kin_recall_control *control = run->request->control;
     const kith_report before = ctx->report;
     kin_request request = {.distance = run->request->distance,
                            .k = control->at,
@@ -86,7 +86,7 @@ done:
 /* kth: keys of the controls and their K-th neighbours; a degenerate row is at 1 from all. */
 static kith_status key_truth(const kin_cascade_run *run, const uint32_t *neighbours)
 {
-    const kin_descent_control *control = run->request->control;
+    const kin_recall_control *control = run->request->control;
     uint32_t *last = NULL;
     KIN_TRY(kin_alloc(run->on.ctx, &last, (uint64_t)control->count, sizeof *last,
                       "neighbours of control rows"));
@@ -106,7 +106,7 @@ static kith_status key_truth(const kin_cascade_run *run, const uint32_t *neighbo
 
 static kith_status find_truth(const kin_cascade_run *run)
 {
-    const kin_descent_control *control = run->request->control;
+    const kin_recall_control *control = run->request->control;
     kith_neighbors neighbours = {.rows = control->count, .k = control->at};
     KIN_TRY(kin_alloc(run->on.ctx, &neighbours.ids,
                       kin_size_mul((uint64_t)control->count, (uint64_t)control->at),
@@ -125,7 +125,7 @@ static kith_status find_truth(const kin_cascade_run *run)
  * heads: the first of each control. */
 static void find_firsts(const kin_cascade_run *run, const uint8_t *marks, uint64_t *heads)
 {
-    const kin_descent_control *control = run->request->control;
+    const kin_recall_control *control = run->request->control;
     const kin_groups *groups = run->groups;
     for (int64_t i = 0; i < control->count; i++) {
         heads[i] = (uint64_t)control->ids[i] << 32 | (uint64_t)i;
@@ -185,7 +185,7 @@ typedef struct finding {
 static kith_status find_controls(kin_cascade_run *run, finding *f)
 {
     kith_ctx *ctx = run->on.ctx;
-    const kin_descent_control *control = run->request->control;
+    const kin_recall_control *control = run->request->control;
     kin_cascade_watch *w = &run->watch;
     const uint64_t n = (uint64_t)control->count;
     const char *what = "places of control rows";
@@ -234,7 +234,7 @@ static kith_status make_room(kin_cascade_run *run)
 {
     kith_ctx *ctx = run->on.ctx;
     kin_gpu *gpu = run->on.gpu;
-    const kin_descent_control *control = run->request->control;
+    const kin_recall_control *control = run->request->control;
     kin_cascade_watch *w = &run->watch;
     const uint64_t n = (uint64_t)control->count;
     const uint64_t length =
@@ -257,7 +257,7 @@ static kith_status make_room(kin_cascade_run *run)
 
 kith_status kin_cascade_watch_make(kin_cascade_run *run)
 {
-    const kin_descent_control *control = run->request->control;
+    const kin_recall_control *control = run->request->control;
     if (control == NULL || control->count == 0) {
         return KITH_OK;
     }
@@ -269,7 +269,7 @@ kith_status kin_cascade_watch_make(kin_cascade_run *run)
 
 kith_status kin_cascade_watch_place(kin_cascade_run *run)
 {
-    const kin_descent_control *control = run->request->control;
+    const kin_recall_control *control = run->request->control;
     if (control == NULL || control->count == 0) {
         return KITH_OK;
     }
@@ -291,7 +291,7 @@ kith_status kin_cascade_watch_place(kin_cascade_run *run)
  * distances. */
 static double take_found(const kin_cascade_run *run, int64_t which)
 {
-    const kin_descent_control *control = run->request->control;
+    const kin_recall_control *control = run->request->control;
     const kin_answer *answer = &run->watch.answer;
     const bool leaves = kin_cascade_leaves_own_out(run->request);
     double *found = control->found + which * control->at;
@@ -358,7 +358,7 @@ static kith_status read_lists(kin_cascade_run *run)
 static kith_status look(kin_cascade_run *run, double *sum)
 {
     kin_cascade_watch *w = &run->watch;
-    const kin_descent_control *control = run->request->control;
+    const kin_recall_control *control = run->request->control;
     *sum = 0.0;
     if (w->count > 0) {
         KIN_TRY(read_lists(run));
@@ -382,7 +382,7 @@ kith_status kin_cascade_judge(kin_cascade_run *run, kin_descent_round *round,
                               kin_descent_verdict *verdict)
 {
     const kin_descent_request *request = run->request;
-    const kin_descent_control *control = request->control;
+    const kin_recall_control *control = request->control;
     double sum = 0.0;
     if (control != NULL && control->count > 0) {
         KIN_TRY(look(run, &sum));

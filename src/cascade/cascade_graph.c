@@ -34,7 +34,7 @@ static bool is_exact(const kin_descent_request *request, int64_t positions)
 /* What is found is the truth: every key stands for itself by a 0. */
 static kith_status judge_exact(const kin_descent_request *request, double seconds)
 {
-    const kin_descent_control *control = request->control;
+    const kin_recall_control *control = request->control;
     const kin_descent_round round = {.seconds = seconds};
     kin_descent_verdict verdict = KIN_DESCENT_ENOUGH;
     for (int64_t i = 0; control != NULL && i < control->count; i++) {

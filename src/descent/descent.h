@@ -16,6 +16,7 @@
 
 #include "base/base_ctx.h"
 #include "metric/metric.h"
+#include "recall/recall.h"
 
 typedef enum kin_descent_start {
     KIN_DESCENT_START_AUTO = 0, /* screen where the metric or its relative has one, else random */
@@ -43,17 +44,6 @@ typedef enum kin_descent_verdict {
     KIN_DESCENT_FAR /* after a start: one that looks at more pairs is wanted, if there is such */
 } kin_descent_verdict;
 
-/* Rows whose lists are looked at between rounds. The engine fills kth and found. */
-typedef struct kin_descent_control {
-    int64_t count;
-    const uint32_t *ids; /* rows, ascending, distinct */
-    int64_t at;          /* K */
-    double *kth; /* count: the true K-th canonical key of each, own id left out as the request says;
-                    filled once, before the first round is judged. NULL: not wanted */
-    double *found; /* count x at: keys of the list's first K by key, ascending; +inf where there are
-                      fewer. Equal rows are expanded, as at the end */
-} kin_descent_control;
-
 typedef struct kin_descent_request {
     kin_distance distance;
     int64_t k;          /* ids a row of the answer */
@@ -79,7 +69,7 @@ typedef struct kin_descent_request {
                           what is near under their relative (START_SCREEN), and two graphs with the
                           longest rows, where these are near to all; -1: not; 0: by the number of
                           rows */
-    kin_descent_control *control; /* NULL: nobody asks */
+    kin_recall_control *control; /* NULL: nobody asks */
     /* After the start and after each round; control->found is filled. */
     kith_status (*judge)(void *arg, const kin_descent_round *round, kin_descent_verdict *verdict);
     void *judge_arg;

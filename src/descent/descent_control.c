@@ -65,7 +65,7 @@ static void read_list(const looking *l, const kin_answer *answer, int64_t contro
 static kith_status look(void *arg, int64_t task, int32_t thread)
 {
     looking *l = arg;
-    const kin_descent_control *control = l->request->control;
+    const kin_recall_control *control = l->request->control;
     const int64_t last = kin_min_i64((task + 1) * POINTS_A_TASK, control->count);
     for (int64_t i = task * POINTS_A_TASK; i < last; i++) {
         KIN_TRY(list_of(l, control->ids[i], thread));
@@ -95,7 +95,7 @@ kith_status kin_descent_control_look(kith_ctx *ctx, const kin_prepared *prepared
                                      const kin_descent_request *request, const uint32_t *owner,
                                      double *phi)
 {
-    const kin_descent_control *control = request->control;
+    const kin_recall_control *control = request->control;
     looking l = {.request = request, .owner = owner, .found = control->found};
     *phi = 0.0;
     KIN_TRY(kin_alloc_zero(ctx, &l.sums, (uint64_t)control->count, sizeof *l.sums,
@@ -127,24 +127,9 @@ typedef struct asking {
     uint32_t *ids; /* count x at */
 } asking;
 
-static kith_matrix copy_rows(const kith_matrix *points, const kin_descent_control *control,
-                             unsigned char *rows)
-{
-    const int64_t bytes = points->cols * kith_dtype_bytes(points->dtype);
-    const unsigned char *data = points->data;
-    for (int64_t i = 0; i < control->count; i++) {
-        memcpy(rows + i * bytes, data + control->ids[i] * points->stride_bytes, (size_t)bytes);
-    }
-    kith_matrix queries = *points;
-    queries.data = rows;
-    queries.rows = control->count;
-    queries.stride_bytes = bytes;
-    return queries;
-}
-
 /* The keys of the K-th ids: distances have lost bits that keys have. */
 static kith_status keys_of_kth(kith_ctx *ctx, const kin_prepared *prepared,
-                               const kin_descent_control *control, const uint32_t *ids)
+                               const kin_recall_control *control, const uint32_t *ids)
 {
     double *values = NULL;
     KIN_TRY(kin_alloc(ctx, &values,
@@ -163,8 +148,9 @@ static kith_status keys_of_kth(kith_ctx *ctx, const kin_prepared *prepared,
 static kith_status ask(kith_ctx *ctx, const kin_prepared *prepared,
                        const kin_descent_request *request, asking *a)
 {
-    const kin_descent_control *control = request->control;
-    const kith_matrix queries = copy_rows(&prepared->rows.matrix, control, a->rows);
+    const kin_recall_control *control = request->control;
+    const kith_matrix queries =
+        kin_recall_gather(&prepared->rows.matrix, control->ids, control->count, a->rows);
     const kin_request search = {.distance = request->distance,
                                 .k = control->at,
                                 .exclude = leaves_out(request) ? control->ids : NULL};
@@ -178,7 +164,7 @@ static kith_status ask(kith_ctx *ctx, const kin_prepared *prepared,
 kith_status kin_descent_control_solve(kith_ctx *ctx, const kin_prepared *prepared,
                                       const kin_descent_request *request, const uint32_t *owner)
 {
-    const kin_descent_control *control = request->control;
+    const kin_recall_control *control = request->control;
     if (control->count == 0 || prepared->set.panels == NULL) {
         return scan(ctx, prepared, request, owner);
     }
@@ -205,7 +191,7 @@ done:
 uint64_t kin_descent_control_bytes(const kith_matrix *points, const kin_descent_request *request,
                                    int32_t threads)
 {
-    const kin_descent_control *control = request->control;
+    const kin_recall_control *control = request->control;
     if (control == NULL || control->count == 0) {
         return 0;
     }

@@ -145,7 +145,7 @@ static kith_status solve_control(descending *d)
     if (d->owner != NULL) {
         kin_descent_owners(&d->prepared, d->owner);
     }
-    const kin_descent_control *control = d->request.control;
+    const kin_recall_control *control = d->request.control;
     if (control == NULL || control->kth == NULL) {
         return KITH_OK;
     }

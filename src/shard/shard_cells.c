@@ -3,13 +3,13 @@
  * nearest center, and centers move to the mean of those: once, after which hardly a cluster that
  * has a center shares it with another one. More rounds move centers within clusters alone. What
  * cells are like is then told by other rows: centers are nearer to those that they were made of. */
-#include "api/api_sample.h"
 #include "base/base_mem.h"
 #include "base/base_random.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "file/file_item.h"
 #include "host/host_threads.h"
+#include "recall/recall.h"
 #include "shard/shard_group.h"
 
 /* A cluster that has no center is torn: there should be some of them in each. On a processor
@@ -199,7 +199,7 @@ static kith_status draw(training *t)
     cells->near = kin_min_i64(KIN_SHARD_NEAREST, count);
     KIN_TRY(kin_shard_near_make(job->ctx, trained, cells->near, &cells->seen));
     KIN_TRY(draw_rows(t, job->descent.seed + 2));
-    kin_sample_draw(trained, count, job->descent.seed + 3, t->order);
+    kin_recall_draw(trained, count, job->descent.seed + 3, t->order);
     values = t->sums;
     for (int64_t i = 0; i < count; i++) {
         load_row(&t->rows, t->order[i], values);

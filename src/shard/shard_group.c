@@ -11,12 +11,12 @@
  * allows; guests may make more of them necessary, which makes more borders: then all begins again
  * with one more. Where no reach does at a cost that is below that of pairs, there are no groups. */
 #include "shard/shard_group.h"
-#include "api/api_sample.h"
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "file/file_checksum.h"
 #include "host/host_threads.h"
+#include "recall/recall.h"
 
 #include <math.h>
 
@@ -304,7 +304,7 @@ static kith_matrix gather(const kin_shard_job *job, const uint32_t *ids, int64_t
     for (int64_t first = 0; first < rows; first += ROWS_A_GATHER) {
         const int64_t count = kin_min_i64(ROWS_A_GATHER, rows - first);
         const int64_t row_bytes = matrix.stride_bytes;
-        matrix = kin_sample_gather(&job->points, ids + first, count, copy + first * row_bytes);
+        matrix = kin_recall_gather(&job->points, ids + first, count, copy + first * row_bytes);
         kin_shard_return(job, 0, job->points.rows);
     }
     matrix.data = copy;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The recall of an approximate graph from shards: rows of a sample are solved exactly against one
  * shard after another. What the lists of the sample have is noted while they are in memory. */
-#include "api/api_sample.h"
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
+#include "recall/recall.h"
 #include "shard/shard_job.h"
 
+#include <float.h>
 #include <math.h>
 
 enum { USUAL_SAMPLE = 1000, USUAL_AT = 10 };
@@ -126,7 +127,7 @@ static kith_status solve_sample(kin_shard_job *job)
                  kin_alloc(job->ctx, &room.distances64, entries, sizeof *room.distances64,
                            "lists of the sample"),
                  done);
-    const kith_matrix queries = kin_sample_gather(&job->points, s->rows, s->count, copy);
+    const kith_matrix queries = kin_recall_gather(&job->points, s->rows, s->count, copy);
     for (int64_t i = 0; i < s->count * s->at; i++) {
         s->truth[i] = INFINITY;
         s->truth_ids[i] = s->rows[i / s->at];
@@ -236,7 +237,7 @@ kith_status kin_shard_sample_make(kin_shard_job *job)
     }
     KIN_TRY_GOTO(status, status, done);
     KIN_TRY_GOTO(status, make_lists(job, entries), done);
-    kin_sample_draw(job->points.rows, s->count, job->descent.seed + 1, s->rows);
+    kin_recall_draw(job->points.rows, s->count, job->descent.seed + 1, s->rows);
     status = solve_sample(job);
 done:
     return share_truth(job, status);
@@ -248,21 +249,16 @@ done:
 void kin_shard_estimate(const kin_shard_job *job, kith_recall *recall)
 {
     const kin_shard_sample *s = &job->sample;
-    kin_sample_sums sums = {0};
+    kin_recall_sums sums = {0};
     *recall = (kith_recall){.at = s->at};
     if (s->count == 0 || !s->told) {
         return;
     }
     for (int64_t i = 0; i < s->count; i++) {
-        const double last = as_noted(job, s->truth[(i + 1) * s->at - 1]);
-        int64_t hits = 0;
-        for (int64_t j = 0; j < s->at; j++) {
-            const double found = s->found[i * s->at + j];
-            hits += found <= last && found < INFINITY;
-        }
-        kin_sample_add(&sums, (double)hits / (double)s->at);
+        const double last = fmin(as_noted(job, s->truth[(i + 1) * s->at - 1]), DBL_MAX);
+        kin_recall_add_row(&sums, s->found + i * s->at, s->at, last);
     }
-    kin_sample_interval(&sums, s->count == job->points.rows, recall);
+    kin_recall_interval(&sums, s->count == job->points.rows, recall);
 }
 
 kith_status kin_shard_recall(kin_shard_job *job, kin_shard_run *run, kith_recall *recall,

@@ -271,13 +271,13 @@ typedef struct told {
     int stop_at;
     double phi;
     double recall;
-    kin_descent_control *control;
+    kin_recall_control *control;
 } told;
 
 static kith_status judge(void *arg, const kin_descent_round *round, kin_descent_verdict *verdict)
 {
     told *t = arg;
-    const kin_descent_control *c = t->control;
+    const kin_recall_control *c = t->control;
     int64_t hits = 0;
     assert_int_equal(round->number, t->rounds);
     for (int64_t i = 0; i < c->count * c->at; i++) {
@@ -302,7 +302,7 @@ static void told_as(test_cascade *b, const char *name, const kith_matrix *points
     for (int64_t i = 0; i < CONTROLS; i++) {
         ids[i] = (uint32_t)(i * points->rows / CONTROLS);
     }
-    kin_descent_control control = {
+    kin_recall_control control = {
         .count = CONTROLS, .ids = ids, .at = K, .kth = kth, .found = found};
     told t = {.stop_at = 2, .control = &control};
     kin_descent_request request = test_cascade_request(points, metric, K);

@@ -318,13 +318,13 @@ static void exact(void **state)
 typedef struct told {
     int calls;
     double recall;
-    const kin_descent_control *control;
+    const kin_recall_control *control;
 } told;
 
 static kith_status judge(void *arg, const kin_descent_round *round, kin_descent_verdict *verdict)
 {
     told *t = arg;
-    const kin_descent_control *c = t->control;
+    const kin_recall_control *c = t->control;
     int64_t hits = 0;
     for (int64_t i = 0; i < c->count * c->at; i++) {
         hits += c->found[i] <= c->kth[i / c->at];
@@ -348,7 +348,7 @@ static void told_as(const char *name, const kith_matrix *points, kith_metric met
     for (uint32_t i = 0; i < ROWS; i++) {
         ids[i] = i;
     }
-    kin_descent_control control = {
+    kin_recall_control control = {
         .count = ROWS, .ids = ids, .at = K, .kth = keys, .found = keys + ROWS};
     told t = {.control = &control};
     kin_descent_request request = request_of(points, metric, K);

@@ -205,7 +205,7 @@ enum { CONTROLS = 250 /* the sample of test_descent_truth_make */, AT = 5 };
 
 typedef struct judging {
     kith_ctx *ctx;
-    kin_descent_control control;
+    kin_recall_control control;
     double kth[CONTROLS];
     double found[CONTROLS * AT];
     const test_descent_truth *truth; /* of the control points; NULL: not looked at */
@@ -257,7 +257,7 @@ static void somebody_judges(void **state)
         judging j = {.ctx = ctx, .truth = &truth, .metric = metrics[i % 3], .enough_at = 3};
         kin_descent_outcome outcome;
         assert_int_equal(truth.count, CONTROLS);
-        j.control = (kin_descent_control){
+        j.control = (kin_recall_control){
             .count = CONTROLS, .ids = truth.ids, .at = AT, .kth = j.kth, .found = j.found};
         request.control = &j.control;
         request.judge = judge;
@@ -319,11 +319,11 @@ static void memory_runs_out(void **state)
         judging j = {.ctx = ctx};
         kin_descent_request request = test_descent_request(ctx, &rows, metrics[m], 2);
         kin_descent_outcome outcome;
-        j.control = (kin_descent_control){.count = 3,
-                                          .ids = (const uint32_t[]){1, 7, 9},
-                                          .at = 2,
-                                          .kth = j.kth,
-                                          .found = j.found};
+        j.control = (kin_recall_control){.count = 3,
+                                         .ids = (const uint32_t[]){1, 7, 9},
+                                         .at = 2,
+                                         .kth = j.kth,
+                                         .found = j.found};
         request.control = &j.control;
         request.rounds = 1;
         request.candidates = 3;

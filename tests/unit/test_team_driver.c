@@ -249,7 +249,7 @@ static void descend(kith_ctx *ctx, const kith_matrix *points, int32_t count, des
     enum { K = 5 };
     static const uint32_t controls[8] = {3, 700, 1500, 2222, 3100, 3999, 4200, 4400};
     judging j = {.stop_at = 3};
-    kin_descent_control control = {
+    kin_recall_control control = {
         .ids = controls, .count = 8, .at = 3, .found = d->found, .kth = d->kth};
     const kin_descent_request request = {
         .distance = {.metric = KITH_EUCLIDEAN, .cols = points->cols, .isa = kin_cpu_best()},

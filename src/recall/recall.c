@@ -13,11 +13,21 @@
  * n' is little above n. Of a sample without a miss it is n: Wilson's interval of n right ones.
  * Where each row is right or wrong as a whole n' = n, too. tests/unit/test_recall.c counts how
  * often the truth lies within. */
-#include "api/api_sample.h"
+#include "recall/recall.h"
 
+#include "base/base_layout.h"
 #include "base/base_random.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
 
 #include <math.h>
+
+/* Of which sample a row of the control is. */
+enum { DECIDES = 1 << 0, TELLS = 1 << 1 };
+
+static const uint64_t DECIDING_SEED = 0x6b697468206b6e6eu;
+
+/* ---- Rows ----------------------------------------------------------------------------------- */
 
 /* Where few of many rows are drawn, looking at each of them takes longer than the rest. */
 enum { FEW = 8192, MANY_TIMES = 64 };
@@ -67,7 +77,7 @@ static void draw_few(int64_t rows, int64_t count, uint64_t seed, uint32_t *ids)
     }
 }
 
-void kin_sample_draw(int64_t rows, int64_t count, uint64_t seed, uint32_t *ids)
+void kin_recall_draw(int64_t rows, int64_t count, uint64_t seed, uint32_t *ids)
 {
     if (count <= FEW && rows / count >= MANY_TIMES) {
         draw_few(rows, count, seed, ids);
@@ -76,7 +86,12 @@ void kin_sample_draw(int64_t rows, int64_t count, uint64_t seed, uint32_t *ids)
     }
 }
 
-kith_matrix kin_sample_gather(const kith_matrix *points, const uint32_t *rows, int64_t count,
+uint64_t kin_recall_deciding_seed(uint64_t seed)
+{
+    return seed ^ DECIDING_SEED;
+}
+
+kith_matrix kin_recall_gather(const kith_matrix *points, const uint32_t *rows, int64_t count,
                               void *copy)
 {
     const int64_t row_bytes = (int64_t)points->cols * kith_dtype_bytes(points->dtype);
@@ -92,7 +107,18 @@ kith_matrix kin_sample_gather(const kith_matrix *points, const uint32_t *rows, i
                          .dtype = points->dtype};
 }
 
-void kin_sample_interval(const kin_sample_sums *sums, bool all, kith_recall *out)
+/* ---- Recall --------------------------------------------------------------------------------- */
+
+void kin_recall_add_row(kin_recall_sums *sums, const double *found, int64_t at, double last)
+{
+    int64_t hits = 0;
+    for (int64_t i = 0; i < at; i++) {
+        hits += found[i] <= last;
+    }
+    kin_recall_add(sums, (double)hits / (double)at);
+}
+
+void kin_recall_interval(const kin_recall_sums *sums, bool all, kith_recall *out)
 {
     const double z = 1.959963984540054; /* 97.5 % of a normal distribution lie below */
     const double n = (double)sums->rows;
@@ -111,4 +137,83 @@ void kin_sample_interval(const kin_sample_sums *sums, bool all, kith_recall *out
     const double reach = z / (1.0 + z * z / m) * sqrt(whole / m + z * z / (4.0 * m * m));
     out->low = fmax(0.0, fmin(middle - reach, share));
     out->high = fmin(1.0, fmax(middle + reach, share));
+}
+
+/* ---- Control -------------------------------------------------------------------------------- */
+
+/* Both samples in one ascending list. */
+static void join(kin_recall_samples *s, const uint32_t *tells, const uint32_t *decides,
+                 int64_t deciding)
+{
+    int64_t rows = 0;
+    for (int64_t i = 0, j = 0; i < s->each || j < deciding; rows++) {
+        const bool left = i < s->each && (j == deciding || tells[i] <= decides[j]);
+        const bool right = j < deciding && (i == s->each || decides[j] <= tells[i]);
+        s->ids[rows] = left ? tells[i] : decides[j];
+        s->part[rows] = (unsigned char)((left ? TELLS : 0) | (right ? DECIDES : 0));
+        i += left;
+        j += right;
+    }
+    s->control.count = rows;
+}
+
+static void name_samples(kin_layout *layout, void *job)
+{
+    kin_recall_samples *s = job;
+    const uint64_t most = (uint64_t)s->each * (s->decides ? 2 : 1);
+    s->ids = kin_layout_array(layout, most, sizeof *s->ids);
+    s->drawn = kin_layout_array(layout, most, sizeof *s->drawn);
+    s->part = kin_layout_array(layout, most, sizeof *s->part);
+    s->control.kth = kin_layout_array(layout, most, sizeof *s->control.kth);
+    s->control.found = kin_layout_array(layout, kin_size_mul(most, (uint64_t)s->control.at),
+                                        sizeof *s->control.found);
+}
+
+kith_status kin_recall_samples_make(kith_ctx *ctx, uint64_t seed, kin_recall_samples *samples)
+{
+    kin_recall_samples *s = samples;
+    if (s->each == 0) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_layout_make(ctx, name_samples, s, "sample rows", &s->block));
+    kin_recall_draw(s->rows, s->each, seed, s->drawn);
+    if (s->decides) {
+        kin_recall_draw(s->rows, s->each, kin_recall_deciding_seed(seed), s->drawn + s->each);
+    }
+    join(s, s->drawn, s->drawn + s->each, s->decides ? s->each : 0);
+    s->control.ids = s->ids;
+    return KITH_OK;
+}
+
+void kin_recall_samples_free(kith_ctx *ctx, kin_recall_samples *samples)
+{
+    kin_free(ctx, samples->block);
+}
+
+static kin_recall_sums recalls(const kin_recall_samples *s, unsigned part)
+{
+    const kin_recall_control *control = &s->control;
+    kin_recall_sums sums = {0};
+    for (int64_t i = 0; i < control->count; i++) {
+        if ((s->part[i] & part) != 0) {
+            kin_recall_add_row(&sums, control->found + i * control->at, control->at,
+                               control->kth[i]);
+        }
+    }
+    return sums;
+}
+
+double kin_recall_decide(const kin_recall_samples *samples)
+{
+    const kin_recall_sums sums = recalls(samples, samples->decides ? DECIDES : TELLS);
+    return sums.rows > 0 ? sums.sum / (double)sums.rows : -1.0;
+}
+
+void kin_recall_tell(const kin_recall_samples *samples, kith_recall *out)
+{
+    const kin_recall_sums sums = recalls(samples, TELLS);
+    if (sums.rows > 0) {
+        kin_recall_interval(&sums, sums.rows == samples->rows, out);
+        out->at = samples->control.at;
+    }
 }
