@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # The front door. CMake does the work (CMakeLists.txt, CMakePresets.json).
 #
-#   make             build into build/; the command is build/kith
+#   make             build into build/; the command is build/kith. CUDA=ON: with the GPU module for all
+#                    chips, OFF: without it; else for the GPU of this machine, if it has nvcc and one
 #   make demo        set up what is missing, build, two graphs of real data with pictures: demo-out/
-#   make check       set up what is missing, build, all CPU tests
+#   make check       set up what is missing, build, tests and benchmarks, too, and run all CPU tests
 #   make check-gpu   build, all tests that need a GPU; TESTS="test_x ..." for some of them
 #   make check-full  also sanitizers, valgrind, clang, clang-tidy, long fuzz
 #   make fuzz        every fuzz target for MINUTES=5 with libFuzzer; TARGETS="fuzz_tree ..."
@@ -27,11 +28,16 @@ ifneq ($(shell command -v ninja 2>/dev/null),)
 export CMAKE_GENERATOR ?= Ninja
 endif
 
-.PHONY: build demo check check-gpu check-full fuzz soak bench tune site gallery fmt tidy coverage install dist deb clean
+.PHONY: build all configure demo check check-gpu check-full fuzz soak bench tune site gallery fmt tidy coverage install dist deb clean
 
-build:
-	@cmake --preset release >build.log 2>&1 || { cat build.log; exit 1; }
+build: configure
+	@tools/build.sh build kith_product $(JOBS)
+
+configure:
+	@cmake --preset release $(if $(CUDA),-DKITH_CUDA=$(CUDA)) >build.log 2>&1 || { cat build.log; exit 1; }
 	@rm -f build.log
+
+all: configure
 	@cmake --build build -j $(JOBS)
 
 demo:
@@ -41,10 +47,10 @@ demo:
 
 check:
 	@tools/setup.sh check
-	@$(MAKE) --no-print-directory build
+	@$(MAKE) --no-print-directory all
 	@ctest --test-dir build -j $(JOBS) --output-on-failure
 
-check-gpu: build
+check-gpu: all
 	@tools/check_gpu.sh build $(TESTS)
 
 check-full: check
@@ -55,13 +61,13 @@ fuzz:
 	@tools/setup.sh full
 	@FUZZ_SECONDS=$$(($(or $(MINUTES),5) * 60)) tools/fuzz.sh $(TARGETS)
 
-soak: build
+soak: all
 	@build/tests/soak/soak_calls $(or $(CALLS),10000) $(or $(THREADS),1) $(SEED)
 
-bench: build
+bench: all
 	@PYTHON=$(PYTHON) tools/bench.sh $(ARGS)
 
-tune: build
+tune: all
 	@build/bench_select --device $(or $(DEVICE),cpu) --tune src/select/select_tune.inc
 
 site: build

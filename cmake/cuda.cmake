@@ -2,12 +2,35 @@
 # libkith_cuda.so: every .cu file, opened at run time by libkith.so (src/gpu/gpu_open.c). libkith itself
 # is linked with nothing of CUDA, and is the same with and without this module.
 
-set(KITH_CUDA AUTO CACHE STRING "Build the GPU module: AUTO (where nvcc is found), ON, OFF")
-set(KITH_CUDA_ARCHS 80 86 89 90 CACHE STRING
-    "Chips to compile for; the last one also as PTX, for chips that come later")
+set(KITH_CUDA AUTO CACHE STRING
+    "Build the GPU module: AUTO (where nvcc and a GPU are found, for its chip), ON (for all chips), OFF")
+set(KITH_CUDA_ARCHS "" CACHE STRING
+    "Chips to compile for (80 86 89 90); the last one also as PTX, for chips that come later")
 set(KITH_BUILT_CUDA "" CACHE FILEPATH
     "A libkith_cuda.so that is installed instead of building one")
 set(KITH_HAS_CUDA OFF)
+
+# The chips of this machine's GPUs, as its driver names them: 90 for compute capability 9.0. None where
+# no driver answers; those before 8.0 have no kernels here.
+function(kith_chips_here chips)
+  set(${chips} "" PARENT_SCOPE)
+  find_program(KITH_NVIDIA_SMI nvidia-smi)
+  mark_as_advanced(KITH_NVIDIA_SMI)
+  if(NOT KITH_NVIDIA_SMI)
+    return()
+  endif()
+  execute_process(COMMAND ${KITH_NVIDIA_SMI} --query-gpu=compute_cap --format=csv,noheader
+                  RESULT_VARIABLE failed OUTPUT_VARIABLE said ERROR_QUIET)
+  if(failed)
+    return()
+  endif()
+  string(REGEX MATCHALL "[0-9]+\\.[0-9]" said "${said}")
+  list(TRANSFORM said REPLACE "\\." "")
+  list(FILTER said EXCLUDE REGEX "^[0-7].$")
+  list(REMOVE_DUPLICATES said)
+  list(SORT said COMPARE NATURAL)
+  set(${chips} ${said} PARENT_SCOPE)
+endfunction()
 
 if(NOT KITH_CUDA STREQUAL "OFF")
   find_program(KITH_NVCC nvcc HINTS ENV CUDACXX ENV CUDA_PATH PATH_SUFFIXES bin
@@ -24,8 +47,22 @@ if(NOT KITH_CUDA STREQUAL "OFF")
                         "/usr/local/cuda/bin; found: ${KITH_NVCC})")
   endif()
 endif()
+
+# AUTO is for this machine alone: without a GPU the module's minutes of compiling are for nothing.
+set(archs_wanted ${KITH_CUDA_ARCHS})
+if(NOT archs_wanted)
+  set(archs_wanted 80 86 89 90)
+  if(KITH_CUDA STREQUAL "AUTO")
+    kith_chips_here(archs_wanted)
+  endif()
+endif()
 if(NOT KITH_HAS_CUDA)
-  message(STATUS "GPU module: OFF (${KITH_CUDA}; nvcc: ${KITH_NVCC})")
+  message(STATUS "GPU module: OFF (KITH_CUDA=${KITH_CUDA}; nvcc: ${KITH_NVCC})")
+  return()
+elseif(NOT archs_wanted)
+  set(KITH_HAS_CUDA OFF)
+  message(STATUS "GPU module: OFF, this machine has no GPU that it could use (-DKITH_CUDA=ON builds it "
+                 "for all chips)")
   return()
 endif()
 
@@ -47,16 +84,16 @@ set(KITH_CUDA_FLAGS -fmad=false -ftz=false -prec-div=true -prec-sqrt=true
     "SHELL:-Xcompiler -Wall,-Wunused-parameter,-Wsign-compare,-Wtype-limits,-Wempty-body,-Werror")
 
 set(archs "")
-foreach(arch ${KITH_CUDA_ARCHS})
+foreach(arch ${archs_wanted})
   list(APPEND archs ${arch}-real)
 endforeach()
-list(GET KITH_CUDA_ARCHS 0 oldest)
-list(GET KITH_CUDA_ARCHS -1 newest)
+list(GET archs_wanted 0 oldest)
+list(GET archs_wanted -1 newest)
 list(APPEND archs ${newest}-virtual)
 # Nothing here is compiled otherwise for sm_89 than for sm_86: it is assembled from the same PTX, which
 # saves the longer half of a compilation.
 set(KITH_CUDA_SAME "")
-if(86 IN_LIST KITH_CUDA_ARCHS AND 89 IN_LIST KITH_CUDA_ARCHS)
+if(86 IN_LIST archs_wanted AND 89 IN_LIST archs_wanted)
   list(REMOVE_ITEM archs 89-real)
   set(KITH_CUDA_SAME "SHELL:-gencode arch=compute_86,code=sm_89")
 endif()
@@ -91,4 +128,4 @@ target_link_options(kith_cuda PRIVATE -Wl,--as-needed -Wl,--no-undefined -static
                     -Wl,--version-script=${CMAKE_SOURCE_DIR}/cmake/kith_cuda.map)
 set_target_properties(kith_cuda PROPERTIES LINKER_LANGUAGE C LINK_DEPENDS
                       ${CMAKE_SOURCE_DIR}/cmake/kith_cuda.map)
-message(STATUS "GPU module: ON (${KITH_NVCC}, sm_${KITH_CUDA_ARCHS})")
+message(STATUS "GPU module: ON (${KITH_NVCC}, sm_${archs_wanted})")

@@ -32,10 +32,10 @@ need libc6-dev has_header stdio.h
 need cmake has_command cmake
 if ! has_command ninja && ! has_command make; then required+=(make); fi
 need zlib1g-dev has_include zlib.h
-# The GPU module is built where NVIDIA's compiler is, which no package of Debian's main archive brings.
+# The GPU module wants NVIDIA's compiler, which no package of Debian's main archive brings.
 if has_nvcc; then
     need g++ has_cpp # nvcc compiles with it
-else
+elif [ -e /dev/nvidiactl ]; then
     echo "setup: GPU module: not built, no nvcc (in PATH or /usr/local/cuda/bin); kith computes on the processor"
 fi
 want ninja-build has_command ninja

@@ -21,7 +21,7 @@ import numpy as np
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SHELL = re.compile(r"^build/kith (?!.*--device cuda).*$", re.M)  # a GPU may be missing
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
-FIRST_PAGES = ("README.md", "docs/start.md")
+FIRST_PAGES = ("README.md", "docs/start.md", "docs/overview.md")
 NEEDED = ("sklearn", "scipy")  # what docs/migration.md's examples want beside NumPy
 # Run where KITH_PEERS=1: one of them compiles for half a minute.
 PEERS = re.compile(r"faiss|pynndescent|pykdtree")

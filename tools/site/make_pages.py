@@ -51,7 +51,7 @@ PLACES = {
 
 # The contents: a page that is missing is left out, one of docs/ that is not named comes last.
 CONTENTS = {
-    "Begin": ["start", "gallery/index", "migration", "python"],
+    "Begin": ["start", "overview", "gallery/index", "migration", "python", "gpu"],
     "Engines": ["performance", "selection", "tree", "nn-descent", "scale", "evidence"],
     "How it works": ["numerics", "format", "architecture", "ownership", "security", "tour"],
     "Reference": ["reference/python", "reference/c/index", "reference/man/index"],
@@ -59,6 +59,8 @@ CONTENTS = {
 }
 SHORT = {
     "start": "Five-minute start",
+    "overview": "Everything that there is",
+    "gpu": "On a GPU",
     "migration": "Coming from other libraries",
     "python": "Python",
     "performance": "Exact search",
