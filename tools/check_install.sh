@@ -8,6 +8,12 @@ cc=$2
 root=$(cd "$(dirname "$0")/.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+# A build folder that was not installed can be moved, too.
+mkdir "$work/elsewhere"
+cp -P "$build"/kith "$build"/libkith.so* "$work/elsewhere/"
+case $(readelf -d "$work/elsewhere/kith") in *"$build"*) echo "install: build/kith names its folder" && exit 1 ;; esac
+"$work/elsewhere/kith" --version
+
 cmake --install "$build" --prefix "$work/prefix" >"$work/log" || { cat "$work/log"; exit 1; }
 mv "$work/prefix" "$work/moved" # nothing may depend on where it was installed first, but for kith.pc
 ln -s moved "$work/prefix"
