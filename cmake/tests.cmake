@@ -54,7 +54,7 @@ else()
           test_upload_drivers:75 test_fault_memory:75 test_descent_api:65 test_tree_radius:60
           test_tree_search:60 test_exact_same_bytes:55 test_descent:55 test_exact_numerics:55
           test_select_scan:50 test_select_bodies:45 test_exact_tiles:40 test_radius:35
-          test_pipeline:30 test_grove_driver:30 test_descent_recall:30 test_plan:25
+          test_pipeline:30 test_tree_driver_gpu:30 test_descent_recall:30 test_plan:25
           test_upload_ahead:25 test_metric_bodies:25 test_tree_build:25 test_exact_bounds:25
           test_graph_search:20 test_team_driver:20)
     string(REPLACE ":" ";" long ${long})
@@ -75,7 +75,7 @@ else()
     add_dependencies(test_gpu_module stub_${stub})
   endforeach()
   target_sources(stub_kernels PRIVATE ${CMAKE_SOURCE_DIR}/tests/modules/stub_kernels.c
-                 ${CMAKE_SOURCE_DIR}/tests/modules/stub_grove.c
+                 ${CMAKE_SOURCE_DIR}/tests/modules/stub_tree.c
                  ${CMAKE_SOURCE_DIR}/tests/modules/stub_cascade.c)
   target_compile_definitions(stub_kernels PRIVATE STUB_KERNELS)
   if(TARGET kith_mpi)

@@ -10,7 +10,7 @@
  * 3a) and with brute force, for tree heights (figure 2), k (figure 5) and columns (table 2). What
  * became of their differences on today's hardware is measured here:
  *
- *   packets        kith's own: 32 neighbouring queries are a warp (src/grove), through the module's
+ *   packets        kith's own: 32 neighbouring queries are a warp (src/tree), through the module's
  *                  table; float32 candidates, as all others; canonical keys are no part of it
  *   alone sorted   one thread a query, queries sorted by the leaf they fall into
  *   alone          the same in the order in which queries came, which is random: the paper's
@@ -48,8 +48,7 @@
 #include <atomic>
 using std::atomic_uint_fast64_t;
 extern "C" {
-#include "grove/grove_need.h"
-#include "grove/grove_tree.h"
+#include "tree/tree_gpu.h"
 }
 
 #include <inttypes.h>
@@ -96,7 +95,7 @@ typedef struct bench {
     FILE *csv;
     kith_ctx *ctx;
     kin_gpu *gpu;
-    const kin_grove_kernels *kernels;
+    const kin_tree_kernels *kernels;
     cudaStream_t stream;
     kin_gpu_stream *module_stream; /* the same one */
     cudaEvent_t begin;
@@ -107,14 +106,14 @@ typedef struct bench {
 typedef struct work {
     char name[32];
     const solver *with;
-    kin_grove_tree tree;
+    kin_tree_gpu tree;
     float *rows; /* queries, by query, wide columns */
     float *row_lost;
     uint32_t *order;
     int64_t ordered; /* the prefix that order sorts */
     double order_ms;
     void *order_scratch;
-    kin_grove_lists lists;
+    kin_tree_gpu_lists lists;
     uint64_t *packets_met;
     float *reference; /* k-th values of packets, by query */
     int64_t known;    /* the prefix that has one */
@@ -247,7 +246,7 @@ enum { SOLVERS = sizeof solvers / sizeof *solvers };
 static void sort_queries(const bench *b, work *w, int64_t asked)
 {
     uint64_t bytes = 0;
-    kin_grove_order job = {};
+    kin_tree_gpu_order job = {};
     job.tree = w->tree;
     job.rows = w->rows;
     job.count = asked;
@@ -266,7 +265,7 @@ static void sort_queries(const bench *b, work *w, int64_t asked)
 
 static void walk_packets(const bench *b, const work *w, int64_t asked)
 {
-    kin_grove_walk job = {};
+    kin_tree_gpu_walk job = {};
     job.tree = w->tree;
     job.rows = w->rows;
     job.row_lost = w->row_lost;
@@ -457,14 +456,14 @@ static void make_work(const bench *b, work *w)
     uint64_t bytes = 0;
     (void)snprintf(w->name, sizeof w->name, "colour %d", cols);
     must_kith(
-        b, kin_grove_tree_make(&on, &rows, NULL, b->rows, KITH_EUCLIDEAN, b->leaf_points, &w->tree),
+        b, kin_tree_gpu_make(&on, &rows, NULL, b->rows, KITH_EUCLIDEAN, b->leaf_points, &w->tree),
         "making a tree");
     must_kith(b, kin_gpu_wait(b->ctx, b->gpu), "making a tree");
     must(cudaFree(points), "freeing:");
     points = colour(b, cols, b->queries, 2);
     take(&w->rows, (uint64_t)(b->queries * w->tree.wide));
     take(&w->row_lost, (uint64_t)b->queries);
-    kin_grove_round round = {};
+    kin_tree_gpu_round round = {};
     round.rows = rows_of(points, b->queries, cols);
     round.count = b->queries;
     round.wide = w->tree.wide;
@@ -476,7 +475,7 @@ static void make_work(const bench *b, work *w)
     must_launch(b, b->kernels->round(b->module_stream, &round), "rounding queries");
     must(cudaStreamSynchronize(b->stream), "rounding queries:");
     must(cudaFree(points), "freeing:");
-    kin_grove_order order = {};
+    kin_tree_gpu_order order = {};
     order.tree = w->tree;
     order.rows = w->rows;
     order.count = b->queries;
@@ -501,11 +500,11 @@ static void make_rounds(const bench *b, work *w)
 /* Lists of the widest k serve all. */
 static void make_lists(const bench *b, work *w, int32_t most_k)
 {
-    const uint64_t places =
-        ((uint64_t)b->queries + KIN_GROVE_PACKET - 1) / KIN_GROVE_PACKET * KIN_GROVE_PACKET;
+    const uint64_t places = ((uint64_t)b->queries + KIN_TREE_GPU_PACKET - 1) / KIN_TREE_GPU_PACKET *
+                            KIN_TREE_GPU_PACKET;
     const uint64_t values = (uint64_t)b->queries * (uint64_t)most_k;
     const int32_t capacity =
-        kin_grove_list_room(KITH_F32, most_k, b->kernels->walk_short(b->module_stream));
+        kin_tree_gpu_list_room(KITH_F32, most_k, b->kernels->walk_short(b->module_stream));
     take(&w->lists.words, places * (uint64_t)capacity);
     take(&w->lists.counts, places);
     take(&w->lists.lost, places);
@@ -534,7 +533,7 @@ static void free_work(const bench *b, work *w)
         must(cudaFree(array), "freeing:");
     }
     free_room(&w->room);
-    kin_grove_tree_free(&on, &w->tree);
+    kin_tree_gpu_free(&on, &w->tree);
 }
 
 /* Every method with one k. */
@@ -543,7 +542,7 @@ static bool compare_methods(const bench *b, work *w)
     bool right = true;
     w->lists.wanted = w->with->k;
     w->lists.capacity =
-        kin_grove_list_room(KITH_F32, w->with->k, b->kernels->walk_short(b->module_stream));
+        kin_tree_gpu_list_room(KITH_F32, w->with->k, b->kernels->walk_short(b->module_stream));
     for (int how = PACKETS; how < METHODS; how++) {
         const result r = measure(b, w, (method)how);
         if (how == PACKETS) {
@@ -631,7 +630,7 @@ static bench options(int argc, char **argv)
             int64_t most;
         } numbers[] = {{"--rows", &b.rows, 1024, 100000000},
                        {"--queries", &b.queries, BRUTE_ASKED, 100000000},
-                       {"--leaf", &b.leaf_points, KIN_GROVE_BLOCK, 1 << 20},
+                       {"--leaf", &b.leaf_points, KIN_TREE_LANES, 1 << 20},
                        {"--buffer", &b.buffer, 1, 1 << 24},
                        {"--batch", &b.batch, 1, 100000000},
                        {"--few", &b.few, 0, 100000000}};
@@ -681,7 +680,7 @@ static void open_device(bench *b)
     must_launch(b, b->gpu->module->ops->open(index, b->stream, &b->module_stream), "device:");
     must(cudaEventCreate(&b->begin), "device:");
     must(cudaEventCreate(&b->end), "device:");
-    b->kernels = b->gpu->module->grove;
+    b->kernels = b->gpu->module->tree;
 }
 
 static void close_device(bench *b)

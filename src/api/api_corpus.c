@@ -9,7 +9,7 @@
 #include "base/base_mem.h"
 #include "base/base_try.h"
 #include "exact/exact_store.h"
-#include "tree/tree_store.h"
+#include "tree/tree.h"
 
 enum { USUAL_K = 10 };
 /* Queries that a corpus is thought to be made for, where "auto" decides where it lives. */

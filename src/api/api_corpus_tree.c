@@ -10,9 +10,8 @@
 #include "base/base_try.h"
 #include "host/host_clock.h"
 #include "host/host_cpu.h"
+#include "tree/tree.h"
 #include "tree/tree_search.h"
-#include "tree/tree_store.h"
-#include "tree/tree_update.h"
 
 #include <stdio.h>
 

@@ -4,8 +4,8 @@
 #include "api/api_pipeline.h"
 #include "base/base_try.h"
 #include "fused/fused_search.h"
-#include "grove/grove_search.h"
 #include "tree/tree_choose.h"
+#include "tree/tree_gpu.h"
 #include "tree/tree_search.h"
 
 kith_status kin_method_check(kith_ctx *ctx, const kin_request *request)
@@ -53,7 +53,7 @@ kith_status kin_method_refuse_tree(kith_ctx *ctx, const kin_request *request, co
 
 kith_status kin_method_check_gpu(kith_ctx *ctx, const kin_request *request)
 {
-    const char *why = kin_grove_missing(request);
+    const char *why = kin_tree_gpu_missing(request);
     return why != NULL ? kin_method_refuse_tree(ctx, request, why) : KITH_OK;
 }
 
@@ -70,7 +70,7 @@ kith_status kin_method_enter(kith_ctx *ctx, const kin_request *request, const ki
     if (ctx->device == KIN_DEVICE_CUDA) {
         KIN_TRY(kin_method_check_gpu(ctx, request));
     }
-    return kin_grove_missing(request) != NULL
+    return kin_tree_gpu_missing(request) != NULL
                ? KITH_OK
                : kin_device_enter_tree(ctx, &request->distance, rows,
                                        queries != NULL ? (double)queries->rows : rows, gpu);
@@ -94,23 +94,24 @@ bool kin_method_goes_twice(const kin_request *request, const kith_matrix *one,
 
 /* ---- On a GPU -------------------------------------------------------------------------------- */
 
-bool kin_method_takes_grove(const kin_request *request, const kith_matrix *corpus,
-                            const kith_matrix *queries)
+bool kin_method_takes_tree_gpu(const kin_request *request, const kith_matrix *corpus,
+                               const kith_matrix *queries)
 {
     if (request->method != KITH_METHOD_AUTO || request->pipeline != NULL) {
         return request->method == KITH_METHOD_TREE;
     }
-    return kin_grove_missing(request) == NULL && kin_grove_worth_trying(corpus, queries, request);
+    return kin_tree_gpu_missing(request) == NULL &&
+           kin_tree_gpu_worth_trying(corpus, queries, request);
 }
 
 kith_status kin_method_graph_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kin_graph_job *job,
                                     uint32_t place, const kith_neighbors *out)
 {
     bool declined = true;
-    if (kin_method_takes_grove(&job->request, &job->points, NULL)) {
+    if (kin_method_takes_tree_gpu(&job->request, &job->points, NULL)) {
         const kin_fused_query query = {
             .name = "points", .request = &job->request, .place = place, .out = out};
-        KIN_TRY(kin_grove_search(ctx, gpu, &job->points, &query, &declined));
+        KIN_TRY(kin_tree_gpu_search(ctx, gpu, &job->points, &query, &declined));
     }
     return declined ? kin_fused_graph(ctx, gpu, &job->points, &job->request, place, out) : KITH_OK;
 }
@@ -120,8 +121,8 @@ kith_status kin_method_knn_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kin_knn_job
 {
     const kin_fused_query query = {&job->queries, "queries", &job->request, place, out};
     bool declined = true;
-    if (kin_method_takes_grove(&job->request, &job->corpus, &job->queries)) {
-        KIN_TRY(kin_grove_search(ctx, gpu, &job->corpus, &query, &declined));
+    if (kin_method_takes_tree_gpu(&job->request, &job->corpus, &job->queries)) {
+        KIN_TRY(kin_tree_gpu_search(ctx, gpu, &job->corpus, &query, &declined));
     }
     return declined ? kin_fused_search(ctx, gpu, &job->corpus, &query) : KITH_OK;
 }

@@ -22,8 +22,8 @@ kith_status kin_method_enter(kith_ctx *ctx, const kin_request *request, const ki
 /* KITH_E_UNSUPPORTED for a tree that a GPU does not have, where it was asked for. */
 kith_status kin_method_check_gpu(kith_ctx *ctx, const kin_request *request);
 /* Whether a GPU solves it by the tree: it was named, or may be faster. */
-bool kin_method_takes_grove(const kin_request *request, const kith_matrix *corpus,
-                            const kith_matrix *queries);
+bool kin_method_takes_tree_gpu(const kin_request *request, const kith_matrix *corpus,
+                               const kith_matrix *queries);
 /* On a GPU, by the tree or by all pairs; place as in fused_search.h. */
 kith_status kin_method_graph_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kin_graph_job *job,
                                     uint32_t place, const kith_neighbors *out);

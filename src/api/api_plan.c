@@ -10,9 +10,9 @@
 #include "base/base_try.h"
 #include "exact/exact_request.h"
 #include "fused/fused_search.h"
-#include "grove/grove_search.h"
 #include "host/host_cpu.h"
 #include "tree/tree_choose.h"
+#include "tree/tree_gpu.h"
 #include "tree/tree_search.h"
 
 #include <stdio.h>
@@ -63,20 +63,20 @@ static void plan_host(const kith_matrix *corpus, const kith_matrix *queries,
 /* A tree that is tried may be given up, also for want of memory. */
 static kin_fused_need gpu_need(const kith_matrix *corpus, const kith_matrix *queries,
                                const kin_request *request, const kin_gpu *gpu, int32_t threads,
-                               bool tree)
+                               bool tries_tree)
 {
-    kin_grove_need grove = {0};
-    if (tree) {
-        grove = kin_grove_plan_need(corpus, queries, request, kin_gpu_room(gpu));
+    kin_tree_gpu_need tree = {0};
+    if (tries_tree) {
+        tree = kin_tree_gpu_plan_need(corpus, queries, request, kin_gpu_room(gpu));
     }
     if (request->method == KITH_METHOD_TREE) {
-        return (kin_fused_need){.whole_bytes = grove.whole_bytes,
-                                .least_bytes = grove.least_bytes,
+        return (kin_fused_need){.whole_bytes = tree.whole_bytes,
+                                .least_bytes = tree.least_bytes,
                                 .corpus_chunks = 1,
-                                .query_stripes = grove.stripes};
+                                .query_stripes = tree.stripes};
     }
     kin_fused_need need = kin_fused_plan_need(corpus, queries, request, gpu, threads);
-    need.whole_bytes = grove.whole_bytes > need.whole_bytes ? grove.whole_bytes : need.whole_bytes;
+    need.whole_bytes = tree.whole_bytes > need.whole_bytes ? tree.whole_bytes : need.whole_bytes;
     return need;
 }
 
@@ -90,7 +90,7 @@ static kith_status plan_gpu(kith_ctx *ctx, const kith_matrix *corpus, const kith
     if (gpu == NULL) {
         return KITH_OK;
     }
-    *tree = kin_method_takes_grove(request, corpus, queries);
+    *tree = kin_method_takes_tree_gpu(request, corpus, queries);
     const kin_fused_need need = gpu_need(corpus, queries, request, gpu, ctx->threads, *tree);
     plan->gpu_bytes = need.whole_bytes;
     plan->gpu_least_bytes = need.least_bytes;

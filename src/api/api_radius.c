@@ -8,7 +8,7 @@
 #include "base/base_try.h"
 #include "exact/exact_radius.h"
 #include "fused/fused_search.h"
-#include "tree/tree_radius.h"
+#include "tree/tree_search.h"
 
 static kith_status take_params(kith_ctx *ctx, const kith_radius_params *given,
                                kith_radius_params *known)

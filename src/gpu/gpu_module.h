@@ -98,7 +98,7 @@ typedef struct kin_gpu_ops {
 
 struct kin_fused_kernels;   /* fused/fused_kernels.h */
 struct kin_select_kernels;  /* select/select_kernels.h */
-struct kin_grove_kernels;   /* grove/grove_kernels.h */
+struct kin_tree_kernels;    /* tree/tree_kernels.h */
 struct kin_cascade_kernels; /* cascade/cascade_kernels.h */
 struct kin_papers_kernels;  /* papers/papers_kernels.h */
 
@@ -108,7 +108,7 @@ typedef struct kin_gpu_module {
     const kin_gpu_ops *ops;
     const struct kin_fused_kernels *fused;
     const struct kin_select_kernels *select; /* an array: a method's are at its number */
-    const struct kin_grove_kernels *grove;
+    const struct kin_tree_kernels *tree;
     const struct kin_cascade_kernels *cascade;
     const struct kin_papers_kernels *papers;
 } kin_gpu_module;

@@ -3,12 +3,12 @@
 #include "cascade/cascade_kernels.h"
 #include "fused/fused_kernels.h"
 #include "gpu/gpu_ops.cuh"
-#include "grove/grove_kernels.h"
 #include "papers/papers_kernels.h"
 #include "papers/papers_launch.cuh"
+#include "tree/tree_kernels.h"
 
 extern "C" const kin_fused_kernels kin_fused_table;     /* fused/fused_table.cu */
-extern "C" const kin_grove_kernels kin_grove_table;     /* grove/grove_table.cu */
+extern "C" const kin_tree_kernels kin_tree_table;       /* tree/tree_table.cu */
 extern "C" const kin_cascade_kernels kin_cascade_table; /* cascade/cascade_table.cu */
 extern "C" const kin_papers_kernels kin_papers_table;   /* papers/papers_pipeline.cu */
 
@@ -28,4 +28,4 @@ KITH_PAPERS_SELECT_MAP(IN_ORDER)
 extern "C" __attribute__((visibility("default"))) const kin_gpu_module kith_cuda_module;
 const kin_gpu_module kith_cuda_module = {
     KIN_GPU_VERSION, sizeof(kin_gpu_module), &kin_gpu_cuda_ops,  &kin_fused_table,
-    select_table,    &kin_grove_table,       &kin_cascade_table, &kin_papers_table};
+    select_table,    &kin_tree_table,        &kin_cascade_table, &kin_papers_table};

@@ -16,7 +16,7 @@
  *
  * and a leaf's points stand first in its blocks. Whoever reads a tree goes by starts and counts: in
  * a tree that was made and not changed since every block but the last one is full, others have
- * holes behind the points of any leaf (tree_update.h). Rows that are equal, byte for byte, are one
+ * holes behind the points of any leaf (tree_update.c). Rows that are equal, byte for byte, are one
  * point, which has the lowest of their ids.
  *
  *   values   [block][column][lane], zeros where there is no point
@@ -28,9 +28,8 @@
 
 #include "base/base_layout.h"
 #include "exact/exact_prepare.h"
+#include "file/file_container.h"
 #include "tree/tree_bound.h"
-
-enum { KIN_TREE_LANES = 16, KIN_TREE_MOST_HEIGHT = 28 };
 
 typedef struct kin_tree {
     int32_t cols;
@@ -57,12 +56,6 @@ typedef struct kin_tree {
 static inline int64_t kin_tree_leaves(const kin_tree *tree)
 {
     return (int64_t)1 << tree->height;
-}
-
-/* The first block of the i-th node of a level; that of the next one is where it ends. */
-static inline int64_t kin_tree_first_block(const kin_tree *tree, int32_t level, int64_t i)
-{
-    return (int64_t)(((unsigned __int128)tree->blocks * (uint64_t)i) >> level);
 }
 
 /* Blocks of the largest leaf. */
@@ -94,6 +87,14 @@ kin_tree_norm kin_tree_norm_of(kith_metric metric);
  * what was lost, in the metric's norm. */
 double kin_tree_round(const kin_tree *tree, const double *values, float *out);
 
+/* The units of a corpus of this dtype, from the extremes of its columns: shift (cols), and *scale.
+ */
+void kin_tree_units(kith_dtype dtype, int32_t cols, const double *low, const double *high,
+                    double *shift, double *scale);
+
+/* The least height of which no leaf has more than leaf_points, at least a block. */
+int32_t kin_tree_height(int64_t points, int64_t leaf_points);
+
 /* Points a leaf that are fastest for so many columns. */
 int64_t kin_tree_leaf_points(int32_t cols);
 /* Points a leaf of a tree of `height` (0: the fastest); what kin_tree_make takes. Where there are
@@ -113,5 +114,40 @@ kin_tree kin_tree_shape(int64_t points, int32_t cols, int64_t leaf_points);
 void kin_tree_name(kin_layout *layout, void *tree);
 /* What kin_tree_make holds, and leaves. */
 void kin_tree_plan_make(kin_layout *plan, kin_tree *shape, int32_t threads);
+
+/* ---- In a file (tree_store.c) ---------------------------------------------------------------- */
+
+/* Written whole or not at all. Equal trees of equal points are equal files, whichever instruction
+ * set, and however many threads, made them. */
+kith_status kin_tree_store_save(kith_ctx *ctx, const char *path, const kin_prepared *prepared,
+                                const kin_tree *tree);
+
+/* The tree as it lies in the map, of points that kin_store_points gave. *prepared and *tree are all
+ * views: they are not freed, and end with the container. *usable is false where another version
+ * made the file: then make the tree again, of *leaf_points (which is always set). */
+kith_status kin_tree_store_view(kith_ctx *ctx, const char *path, const kin_container *container,
+                                const kith_matrix *points, const kin_distance *distance,
+                                kin_prepared *prepared, kin_tree *tree, int64_t *leaf_points,
+                                bool *usable);
+
+/* The same tree in memory of its own. */
+kith_status kin_tree_store_copy(kith_ctx *ctx, const kin_tree *from, kin_tree *to);
+
+/* ---- Rows that come and go (tree_update.c says how) ------------------------------------------ */
+
+/* kin_tree_make, with room in every leaf. */
+kith_status kin_tree_make_roomy(kith_ctx *ctx, const kin_prepared *corpus, int64_t leaf_points,
+                                kin_tree *tree);
+
+/* corpus: all rows (kin_prepare_rows), of which those from first_new on are not in the tree yet.
+ * The others are what they were, in the same order; the matrix may lie elsewhere. Where this fails,
+ * the tree is as it was. */
+kith_status kin_tree_add(kith_ctx *ctx, const kin_prepared *corpus, int64_t first_new,
+                         kin_tree *tree);
+
+/* before: the groups of the rows before (their rows are not read). corpus: what is left, at least
+ * one row. removed: `count` row numbers of before, rising, each once. Cannot fail. */
+void kin_tree_remove(kith_ctx *ctx, const kin_groups *before, const kin_prepared *corpus,
+                     const uint32_t *removed, int64_t count, kin_tree *tree);
 
 #endif

@@ -29,6 +29,7 @@
 #ifndef KIN_TREE_BOUND_H
 #define KIN_TREE_BOUND_H
 
+#include "kith/kith.h"
 #include "metric/metric_arith.h"
 
 #include <stdbool.h>
@@ -109,6 +110,51 @@ KIN_HD kin_tree_keep kin_tree_keep_of(kin_tree_norm norm, float lost, float most
     keep.gain = kin_tree_up(gain * rounding);
     keep.more = kin_tree_up(more * rounding);
     return keep;
+}
+
+/* ---- Rows into the units of a tree; processors and GPUs agree to the last bit ---------------- */
+
+/* A component as it is stored; *lost: at least what that lost. */
+KIN_HD float kin_tree_round_value(double value, double shift, double scale, double *lost)
+{
+    const double exact = kin_mul(kin_sub(value, shift), scale);
+    const double above = exact > -KIN_TREE_CLAMP ? exact : -KIN_TREE_CLAMP;
+    const double held = above < KIN_TREE_CLAMP ? above : KIN_TREE_CLAMP;
+    /* A zero is positive, so that words sort like the numbers they stand for. */
+    const float stored = (float)held + 0.0F;
+    /* The subtraction rounds where there is a shift; what it lost cannot be seen in `exact`. */
+    const double shifted = shift != 0.0 ? kin_mul(fabs(exact), 0x1p-52) : 0.0;
+    *lost = kin_add(fabs(kin_sub(exact, (double)stored)), shifted);
+    return stored;
+}
+
+/* Of a row: 0, one component after the other, then the whole. */
+KIN_HD double kin_tree_lost_add(kin_tree_norm norm, double sum, double lost)
+{
+    return norm == KIN_NORM_TWO   ? kin_add(sum, kin_mul(lost, lost))
+           : norm == KIN_NORM_ONE ? kin_add(sum, lost)
+                                  : fmax(sum, lost);
+}
+
+KIN_HD double kin_tree_lost_whole(kin_tree_norm norm, double sum)
+{
+    return kin_mul(norm == KIN_NORM_TWO ? kin_sqrt(sum) : sum, KIN_TREE_WIDE);
+}
+
+/* As a row keeps it. */
+KIN_HD float kin_tree_lost_kept(double lost)
+{
+    return lost > 0.0 ? kin_tree_up(lost) : 0.0F;
+}
+
+/* ---- Shape ----------------------------------------------------------------------------------- */
+
+enum { KIN_TREE_LANES = 16, KIN_TREE_MOST_HEIGHT = 28 };
+
+/* Of `blocks`, the first one of the i-th node of a level; that of the next one is where it ends. */
+KIN_HD int64_t kin_tree_block_of(int64_t blocks, int32_t level, int64_t i)
+{
+    return (int64_t)(((uint64_t)blocks * (uint64_t)i) >> level);
 }
 
 #endif

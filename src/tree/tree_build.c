@@ -10,10 +10,9 @@
 #include "base/base_mem.h"
 #include "base/base_try.h"
 #include "host/host_threads.h"
-#include "tree/tree_place.h"
-#include "tree/tree_round.h"
+#include "tree/tree.h"
+#include "tree/tree_bound.h"
 #include "tree/tree_split.h"
-#include "tree/tree_update.h"
 
 enum {
     ROWS_A_TASK = 2048,
@@ -296,7 +295,7 @@ static kith_status make_arrays(kith_ctx *ctx, kin_tree *tree)
 {
     KIN_TRY(kin_layout_make(ctx, kin_tree_name, tree, "a tree", &tree->block));
     for (int64_t leaf = 0; leaf <= kin_tree_leaves(tree); leaf++) {
-        tree->starts[leaf] = (uint32_t)kin_tree_first_block(tree, tree->height, leaf);
+        tree->starts[leaf] = (uint32_t)kin_tree_block_of(tree->blocks, tree->height, leaf);
     }
     return KITH_OK;
 }

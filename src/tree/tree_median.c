@@ -6,7 +6,7 @@
  * that is kept: one pass and a half instead of three. Input that fools the sample falls back to
  * kin_select_nth_word, which nothing makes slow.
  */
-#include "tree/tree_median.h"
+#include "tree/tree_split.h"
 
 #include "select/select_pairs.h"
 

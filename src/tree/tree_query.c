@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tree/tree_query.h"
+#include "tree/tree_walk.h"
 
 #include "base/base_mem.h"
 #include "base/base_size.h"

@@ -12,7 +12,7 @@
  *
  * Limits. Neighbours that cover much of the corpus cost as much as by any other way: each is a hit.
  */
-#include "tree/tree_radius.h"
+#include "tree/tree_search.h"
 
 #include "base/base_mem.h"
 #include "base/base_size.h"
@@ -22,7 +22,6 @@
 #include "host/host_cpu.h"
 #include "host/host_threads.h"
 #include "tree/tree_choose.h"
-#include "tree/tree_query.h"
 #include "tree/tree_radius_choose.h"
 #include "tree/tree_walk.h"
 

@@ -30,7 +30,6 @@
 #include "host/host_cpu.h"
 #include "host/host_threads.h"
 #include "tree/tree_choose.h"
-#include "tree/tree_query.h"
 #include "tree/tree_walk.h"
 
 #include <stdio.h>

@@ -7,6 +7,7 @@
 #ifndef KIN_TREE_SEARCH_H
 #define KIN_TREE_SEARCH_H
 
+#include "exact/exact_hits.h"
 #include "exact/exact_request.h"
 #include "tree/tree_choose.h"
 
@@ -31,5 +32,14 @@ kin_plan kin_tree_plan(const kith_matrix *corpus, const kith_matrix *queries,
 /* What kin_tree_search will hold beside a tree of so many rows. */
 kin_plan kin_tree_search_plan(const kin_tree *tree, int64_t rows, const kith_matrix *queries,
                               const kin_request *request, int32_t threads);
+
+/* ---- All within a radius (tree_radius.c) ----------------------------------------------------- */
+
+/* queries NULL: each point of the corpus against all of them. *ranges is all zero before; what it
+ * got stays its own when this fails. may_decline: where a few packets say that all pairs are the
+ * faster way, nothing is written and *declined is true. */
+kith_status kin_tree_radius(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
+                            const kin_radius_request *request, bool may_decline,
+                            kith_ranges *ranges, bool *declined);
 
 #endif

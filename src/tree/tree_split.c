@@ -10,7 +10,6 @@
 #include "base/base_mem.h"
 #include "base/base_try.h"
 #include "host/host_threads.h"
-#include "tree/tree_median.h"
 
 #define SPLIT_INLINE static inline __attribute__((always_inline))
 

@@ -70,7 +70,7 @@ static inline float *kin_tree_plot(const kin_tree_build *b, int32_t thread)
  * by its blocks, which hold them: no share is above 16 blocks' worth, rounded up. */
 static inline int64_t kin_tree_first_point(const kin_tree_build *b, int32_t level, int64_t i)
 {
-    const int64_t before = kin_tree_first_block(b->tree, level, i) - b->first_block;
+    const int64_t before = kin_tree_block_of(b->tree->blocks, level, i) - b->first_block;
     return b->roomy
                ? (int64_t)((unsigned __int128)b->points * (uint64_t)before / (uint64_t)b->blocks)
                : kin_min_i64(before * KIN_TREE_LANES, b->points);
@@ -94,5 +94,20 @@ void kin_tree_split_alone(const kin_tree_build *b, int32_t level, int64_t i, flo
 void kin_tree_split_packed(const kin_tree_build *b, int32_t level, int64_t i, float *box,
                            const float *from, float *to);
 kith_status kin_tree_split_together(kin_tree_build *b, int32_t level, int64_t i, float *box);
+
+/* ---- Points in leaves, one at a time; the nodes above are joined after (tree_deal.c) --------- */
+
+/* Behind the points of the leaf, which has a lane left. lost: what the row lost, rounded up. */
+void kin_tree_leaf_put(kin_tree *tree, int64_t leaf, const float *row, uint32_t id, float lost);
+/* The last point of the leaf takes the place of the one at `lane`; box and loss stay. */
+void kin_tree_leaf_drop(kin_tree *tree, int64_t leaf, int64_t lane);
+/* Box and loss of an inner node from those of its children. */
+void kin_tree_join(kin_tree *tree, int64_t node);
+
+/* ---- A median (tree_median.c) ---------------------------------------------------------------- */
+
+/* The word of a rank, where no two words are equal: what sorting would put at words[rank]. The
+ * words are shuffled. 0 <= rank < count. */
+uint64_t kin_tree_median(uint64_t *words, int64_t count, int64_t rank);
 
 #endif

@@ -7,7 +7,7 @@
  * file can be wrong, but not lead outside of itself. That boxes hold their points, and that these
  * are the rows rounded, is believed: who forges numbers and their checksums gets wrong neighbours.
  */
-#include "tree/tree_store.h"
+#include "tree/tree.h"
 
 #include "base/base_mem.h"
 #include "base/base_size.h"
@@ -88,14 +88,14 @@ kith_status kin_tree_store_save(kith_ctx *ctx, const char *path, const kin_prepa
 
 /* ---- Checks --------------------------------------------------------------------------------- */
 
-/* Blocks are where kin_tree_first_block has them: points are dealt anew by that, too. */
+/* Blocks are where kin_tree_block_of has them: points are dealt anew by that, too. */
 static bool leaves_fit(const kin_tree *tree)
 {
     const int64_t leaves = kin_tree_leaves(tree);
     int64_t points = 0;
     for (int64_t leaf = 0; leaf < leaves; leaf++) {
-        const int64_t first = kin_tree_first_block(tree, tree->height, leaf);
-        const int64_t blocks = kin_tree_first_block(tree, tree->height, leaf + 1) - first;
+        const int64_t first = kin_tree_block_of(tree->blocks, tree->height, leaf);
+        const int64_t blocks = kin_tree_block_of(tree->blocks, tree->height, leaf + 1) - first;
         if ((int64_t)tree->starts[leaf] != first || blocks > MOST_LEAF_BLOCKS ||
             (int64_t)tree->counts[leaf] > blocks * KIN_TREE_LANES) {
             return false;

@@ -1,5 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
+ * A tree that is kept while rows come and go. Ids are row numbers: what is added stands behind the
+ * rows that were there, and where rows disappear later ones move up. After every change a search
+ * gives the bytes that a search in a new tree of the same rows gives.
+ *
+ *   room     A tree made by kin_tree_make is full. kin_tree_make_roomy makes as many leaves and
+ *            leaves a fifth of the lanes of each free; a full tree that points are added to is made
+ *            again, roomy, unless removals left holes where the points go.
+ *   add      A point goes to the leaf whose cell it is in. Where a leaf has no lane left, the
+ *            lowest node above it that is not too full gets its points dealt anew among the same
+ *            blocks, by medians. "Too full" is 16/16 of a leaf's lanes and falls evenly with the
+ *            level to 14/16 of all lanes, so that nodes far up have room for what nodes below need
+ *            again and again. Where all of the tree is too full it is made again, with room.
+ *   remove   The last point of a leaf takes the lane. Boxes stay: larger ones are right. Where less
+ *            than a quarter of all lanes are in use, the tree is made again.
+ *   units    Scale and shift stay, and hold as long as numbers are below KIN_TREE_CLAMP, 2^21 times
+ *            the largest that the tree was made of. A tree is made again for a point beyond half of
+ *            that: a clamped point would be right, but what it lost would be in every reach.
+ *
+ * Cost of an addition of m points to a tree of height h: rounding and the way down, m h steps; two
+ * passes over the counts of 2^(h+1) nodes; and what is dealt anew. At worst, all points beside each
+ * other and one a call, a level costs 16 h moves a point, all of them 16 h^2, and a move is a row
+ * rounded anew and up to h steps of medians. A tree that grows is made again for every eleventh
+ * point that it has at least, so that the last building costs twelve in all.
+ * A removal is one pass over the points, and log2(rows removed) steps for each.
+ *
+ * Memory: kin_tree_add holds, beside the tree, 16 bytes and a row in float32 for each new point, 20
+ * and a row for each point that is dealt anew, and 16 for each leaf; or, where the tree is made
+ * again, a second one and what kin_tree_make holds. kin_tree_remove holds nothing but for the
+ * latter, and keeps a loose tree where that fails.
+ *
+ *   threads  the caller has the tree for himself; the same bytes for any number of threads. The
+ *            bytes of a tree depend on its history; those of answers do not.
+ *
  * Idea. Blocks of leaves stay where they are, and a node's points can be dealt anew among them
  * without anybody else noticing. A packed-memory array keeps sorted numbers with holes by the same
  * rule: the higher a node, the emptier it has to be to deal for those below. All of an addition's
@@ -10,13 +43,12 @@
  *
  * Source. Bender, Demaine, Farach-Colton 2000, "Cache-oblivious B-trees", for the limits by level.
  */
-#include "tree/tree_update.h"
+#include "tree/tree.h"
 
 #include "base/base_mem.h"
 #include "base/base_try.h"
 #include "host/host_threads.h"
 #include "select/select_pairs.h"
-#include "tree/tree_place.h"
 #include "tree/tree_split.h"
 
 enum {

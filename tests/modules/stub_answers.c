@@ -27,7 +27,7 @@ void stub_answer(kin_gpu_module *module)
     cascade = *fake->module->cascade;
     module->fused = &fused;
     module->cascade = &cascade;
-    module->grove = fake->module->grove;
+    module->tree = fake->module->tree;
     kin_gpu_close(ctx, fake);
     kith_ctx_free(ctx);
 }

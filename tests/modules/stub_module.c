@@ -8,7 +8,7 @@
  *   STUB_DEVICES  how many devices there are (default 1)
  *
  * STUB_VERSION, at compile time, makes it a module of another version; STUB_KERNELS adds the
- * kernels of stub_kernels.c, stub_grove.c and stub_cascade.c, STUB_ANSWERS those of stub_answers.c,
+ * kernels of stub_kernels.c, stub_tree.c and stub_cascade.c, STUB_ANSWERS those of stub_answers.c,
  * which compute. */
 #include "gpu/gpu_module.h"
 #ifdef STUB_KERNELS
@@ -27,18 +27,18 @@
 #ifdef STUB_KERNELS
 extern const struct kin_fused_kernels stub_kernels;
 extern const struct kin_select_kernels stub_select[];
-extern const struct kin_grove_kernels stub_grove;
+extern const struct kin_tree_kernels stub_tree;
 extern const struct kin_cascade_kernels stub_cascade;
 extern const struct kin_papers_kernels stub_papers;
 #define KERNELS (&stub_kernels)
 #define SELECTS stub_select
-#define GROVE (&stub_grove)
+#define TREE (&stub_tree)
 #define CASCADE (&stub_cascade)
 #define PAPERS (&stub_papers)
 #else
 #define KERNELS NULL
 #define SELECTS NULL
-#define GROVE NULL
+#define TREE NULL
 #define CASCADE NULL
 #define PAPERS NULL
 #endif
@@ -328,7 +328,7 @@ MODULE kith_cuda_module = {.version = STUB_VERSION,
                            .ops = &ops,
                            .fused = KERNELS,
                            .select = SELECTS,
-                           .grove = GROVE,
+                           .tree = TREE,
                            .cascade = CASCADE,
                            .papers = PAPERS};
 

@@ -12,7 +12,7 @@
 #include "fused/fused_kernels.h"
 #include "host/host_cpu.h"
 #include "metric/metric.h"
-#include "support/support_fake_grove.h"
+#include "support/support_fake_tree.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -331,7 +331,7 @@ static const kin_gpu_module module = {.version = KIN_GPU_VERSION,
                                       .bytes = sizeof module,
                                       .ops = &ops,
                                       .fused = &kernels,
-                                      .grove = &test_fake_grove};
+                                      .tree = &test_fake_tree};
 
 kin_gpu *test_fake_gpu(kith_ctx *ctx, uint64_t budget)
 {

@@ -11,7 +11,7 @@
 #include "support/support_answers.h"
 #include "support/support_compare.h"
 #include "support/support_rows.h"
-#include "tree/tree_round.h"
+#include "tree/tree_bound.h"
 #include "tree/tree_search.h"
 
 #include <math.h>
@@ -176,7 +176,7 @@ static void assert_whole(const test_kept *k)
         const int64_t first = (int64_t)tree->starts[leaf] * KIN_TREE_LANES;
         const int64_t behind = (int64_t)tree->starts[leaf + 1] * KIN_TREE_LANES;
         const int64_t last = first + tree->counts[leaf];
-        assert_int_equal(tree->starts[leaf], kin_tree_first_block(tree, tree->height, leaf));
+        assert_int_equal(tree->starts[leaf], kin_tree_block_of(tree->blocks, tree->height, leaf));
         assert_true(last <= behind);
         assert_holes(tree, last, behind);
         for (int64_t at = first; at < last; at++) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Rows that come and go, and a tree that is kept up with them (tree/tree_update.h). */
+ * Rows that come and go, and a tree that is kept up with them (tree/tree.h). */
 #ifndef SUPPORT_KEPT_H
 #define SUPPORT_KEPT_H
 
 #include "support/support_faulty.h"
-#include "tree/tree_update.h"
+#include "tree/tree.h"
 
 #include <stdbool.h>
 

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "select/select_pairs.h"
-#include "tree/tree_median.h"
+#include "tree/tree_split.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -13,7 +13,7 @@
 #ifndef BENCH_TREE_CUH
 #define BENCH_TREE_CUH
 
-#include "grove/grove_kernels.h"
+#include "tree/tree_kernels.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ enum {
     MOST_COLS = 27,
     THREADS = 128, /* of a block whose threads are queries on their own */
     TILE_BLOCKS = 8,
-    TILE_POINTS = TILE_BLOCKS * KIN_GROVE_BLOCK,
+    TILE_POINTS = TILE_BLOCKS * KIN_TREE_LANES,
     FOUR = 4,            /* points that are read together */
     MET_SLOTS = 1024,    /* counters are spread, so that nobody waits for them */
     BRUTE_QUERIES = 2,   /* of a thread, for each read of a point */
@@ -37,7 +37,7 @@ typedef struct query_way {
 } query_way;
 
 typedef struct search_job {
-    kin_grove_tree tree;
+    kin_tree_gpu tree;
     const float *rows;     /* by query, wide columns */
     const uint32_t *order; /* place -> query; NULL: the same */
     int64_t count;
@@ -133,10 +133,10 @@ static __device__ __forceinline__ void count_met(unsigned long long *met, uint64
 {
     const uint32_t all_leaves = __reduce_add_sync(UINT32_MAX, leaves);
 #pragma unroll
-    for (int apart = KIN_GROVE_PACKET / 2; apart > 0; apart /= 2) {
+    for (int apart = KIN_TREE_GPU_PACKET / 2; apart > 0; apart /= 2) {
         pairs += __shfl_xor_sync(UINT32_MAX, pairs, apart);
     }
-    if (threadIdx.x % KIN_GROVE_PACKET == 0) {
+    if (threadIdx.x % KIN_TREE_GPU_PACKET == 0) {
         unsigned long long *slot = met + 2 * (size_t)(blockIdx.x % MET_SLOTS);
         atomicAdd(slot, (unsigned long long)pairs);
         atomicAdd(slot + 1, (unsigned long long)all_leaves);
@@ -166,7 +166,7 @@ static __device__ __forceinline__ float4 four_values(const float *points, const 
     float4 sum = {0.0F, 0.0F, 0.0F, 0.0F};
 #pragma unroll
     for (int c = 0; c < COLS; c++) {
-        const float4 point = *(const float4 *)(points + c * KIN_GROVE_BLOCK);
+        const float4 point = *(const float4 *)(points + c * KIN_TREE_LANES);
         add_square(sum.x, row[c], point.x);
         add_square(sum.y, row[c], point.y);
         add_square(sum.z, row[c], point.z);
@@ -199,15 +199,15 @@ static __device__ __forceinline__ void offer_four(nearest_list<K> &list, float4 
 /* Where four points stand that begin at a point of blocks [block][column][lane]. */
 template <int COLS> static __device__ __forceinline__ int64_t four_at(int64_t point)
 {
-    const int wide = (COLS + KIN_GROVE_WIDE - 1) / KIN_GROVE_WIDE * KIN_GROVE_WIDE;
-    return point / KIN_GROVE_BLOCK * (wide * KIN_GROVE_BLOCK) + point % KIN_GROVE_BLOCK;
+    const int wide = (COLS + KIN_TREE_GPU_WIDE - 1) / KIN_TREE_GPU_WIDE * KIN_TREE_GPU_WIDE;
+    return point / KIN_TREE_LANES * (wide * KIN_TREE_LANES) + point % KIN_TREE_LANES;
 }
 
 template <int COLS, int K>
-static __device__ __forceinline__ uint32_t scan_leaf(const kin_grove_tree &tree, uint32_t leaf,
+static __device__ __forceinline__ uint32_t scan_leaf(const kin_tree_gpu &tree, uint32_t leaf,
                                                      const float *row, nearest_list<K> &list)
 {
-    const int64_t first = (int64_t)__ldg(tree.starts + leaf) * KIN_GROVE_BLOCK;
+    const int64_t first = (int64_t)__ldg(tree.starts + leaf) * KIN_TREE_LANES;
     const uint32_t count = __ldg(tree.counts + leaf);
     for (uint32_t at = 0; at < count; at += FOUR) {
         const float4 values = four_values<COLS>(tree.values + four_at<COLS>(first + at), row);
@@ -230,7 +230,7 @@ struct any_row {
 };
 
 template <int COLS>
-static __device__ __forceinline__ float box_value(const kin_grove_tree &tree, uint32_t node,
+static __device__ __forceinline__ float box_value(const kin_tree_gpu &tree, uint32_t node,
                                                   const any_row &row)
 {
     const float *low = tree.boxes + (int64_t)node * 2 * tree.wide;
@@ -246,7 +246,7 @@ static __device__ __forceinline__ float box_value(const kin_grove_tree &tree, ui
 }
 
 /* From a node of a level down to the leaf on the row's side of every plane. */
-static __device__ __forceinline__ void descend(const kin_grove_tree &tree, const any_row &row,
+static __device__ __forceinline__ void descend(const kin_tree_gpu &tree, const any_row &row,
                                                uint32_t node, int32_t level, query_way &way)
 {
     while (level < tree.height) {
@@ -263,7 +263,7 @@ template <int COLS>
 static __device__ bool next_leaf(const search_job &job, const any_row &row, float worst,
                                  query_way &way)
 {
-    const kin_grove_tree &tree = job.tree;
+    const kin_tree_gpu &tree = job.tree;
     if (way.node == 0) {
         descend(tree, row, 1, 0, way);
         return true;
@@ -338,7 +338,7 @@ template <int COLS, int K>
 static __global__ void __launch_bounds__(THREADS, BRUTE_BLOCKS)
     brute_kernel(const __grid_constant__ search_job job)
 {
-    const int wide = (COLS + KIN_GROVE_WIDE - 1) / KIN_GROVE_WIDE * KIN_GROVE_WIDE;
+    const int wide = (COLS + KIN_TREE_GPU_WIDE - 1) / KIN_TREE_GPU_WIDE * KIN_TREE_GPU_WIDE;
     __shared__ __align__(16) float tile[TILE_POINTS * wide];
     const int64_t first_query = ((int64_t)blockIdx.x * THREADS + threadIdx.x) * BRUTE_QUERIES;
     const int64_t begin = job.tree.blocks * blockIdx.y / gridDim.y;
@@ -352,16 +352,16 @@ static __global__ void __launch_bounds__(THREADS, BRUTE_BLOCKS)
     }
     for (int64_t block = begin; block < end; block += TILE_BLOCKS) {
         const int32_t blocks = (int32_t)(end - block < TILE_BLOCKS ? end - block : TILE_BLOCKS);
-        const int64_t left = job.tree.points - block * KIN_GROVE_BLOCK;
-        const int32_t full = blocks * KIN_GROVE_BLOCK;
+        const int64_t left = job.tree.points - block * KIN_TREE_LANES;
+        const int32_t full = blocks * KIN_TREE_LANES;
         const int32_t points = left < full ? (int32_t)left : full;
-        copy_tile(tile, job.tree.values + block * wide * KIN_GROVE_BLOCK, full * wide);
+        copy_tile(tile, job.tree.values + block * wide * KIN_TREE_LANES, full * wide);
         __syncthreads(); /* the tile is there */
         for (int32_t at = 0; at < points; at += FOUR) {
 #pragma unroll
             for (int r = 0; r < BRUTE_QUERIES; r++) {
                 offer_four<K>(lists[r], four_values<COLS>(tile + four_at<COLS>(at), rows[r]),
-                              (uint32_t)(block * KIN_GROVE_BLOCK + at), (uint32_t)(points - at));
+                              (uint32_t)(block * KIN_TREE_LANES + at), (uint32_t)(points - at));
             }
         }
         __syncthreads(); /* nobody reads it any more */
@@ -442,7 +442,7 @@ static __global__ void __launch_bounds__(THREADS)
 
 /* The k-th value of each place's candidates, which stand in no order; -1 where some were lost. */
 static __global__ void __launch_bounds__(THREADS)
-    reference_kernel(const __grid_constant__ kin_grove_lists lists, const uint32_t *order,
+    reference_kernel(const __grid_constant__ kin_tree_gpu_lists lists, const uint32_t *order,
                      int64_t count, float *reference)
 {
     const int64_t place = (int64_t)blockIdx.x * THREADS + threadIdx.x;
@@ -450,13 +450,13 @@ static __global__ void __launch_bounds__(THREADS)
         return;
     }
     const uint64_t *words = lists.words +
-                            place / KIN_GROVE_PACKET * lists.capacity * KIN_GROVE_PACKET +
-                            place % KIN_GROVE_PACKET;
+                            place / KIN_TREE_GPU_PACKET * lists.capacity * KIN_TREE_GPU_PACKET +
+                            place % KIN_TREE_GPU_PACKET;
     uint64_t least = 0;
     for (int32_t rank = 0; rank < lists.wanted; rank++) {
         uint64_t next = UINT64_MAX;
         for (int32_t slot = 0; slot < lists.counts[place]; slot++) {
-            const uint64_t word = words[(int64_t)slot * KIN_GROVE_PACKET];
+            const uint64_t word = words[(int64_t)slot * KIN_TREE_GPU_PACKET];
             next = (rank == 0 || word > least) && word < next ? word : next;
         }
         least = next;

@@ -120,7 +120,7 @@ static __global__ void __launch_bounds__(THREADS)
                 const __grid_constant__ find_job find)
 {
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
-    const uint32_t lane = threadIdx.x % KIN_GROVE_PACKET;
+    const uint32_t lane = threadIdx.x % KIN_TREE_GPU_PACKET;
     bool found = false;
     int64_t query = 0;
     query_way way = {0, 0};
@@ -184,7 +184,7 @@ template <int COLS, int K>
 static __global__ void __launch_bounds__(LEAF_THREADS)
     leaf_kernel(const __grid_constant__ search_job job, const __grid_constant__ round_room room)
 {
-    const int wide = (COLS + KIN_GROVE_WIDE - 1) / KIN_GROVE_WIDE * KIN_GROVE_WIDE;
+    const int wide = (COLS + KIN_TREE_GPU_WIDE - 1) / KIN_TREE_GPU_WIDE * KIN_TREE_GPU_WIDE;
     __shared__ __align__(16) float tile[TILE_POINTS * wide];
     const uint32_t leaves = 1u << job.tree.height;
     if (blockIdx.x >= room.first_chunk[leaves]) {
@@ -195,7 +195,7 @@ static __global__ void __launch_bounds__(LEAF_THREADS)
     const uint32_t at_query = room.first_query[leaf] + chunk * LEAF_THREADS + threadIdx.x;
     const bool live = at_query < room.first_query[leaf + 1];
     const int64_t query = live ? (int64_t)room.sorted_queries[at_query] : 0;
-    const int64_t first = (int64_t)job.tree.starts[leaf] * KIN_GROVE_BLOCK;
+    const int64_t first = (int64_t)job.tree.starts[leaf] * KIN_TREE_LANES;
     const int32_t count = (int32_t)job.tree.counts[leaf];
     float row[COLS];
     nearest_list<K> list;
@@ -203,8 +203,8 @@ static __global__ void __launch_bounds__(LEAF_THREADS)
     load_list<K>(job, query, list);
     for (int32_t begin = 0; begin < count; begin += TILE_POINTS) {
         const int32_t points = count - begin < TILE_POINTS ? count - begin : TILE_POINTS;
-        const int32_t blocks = (points + KIN_GROVE_BLOCK - 1) / KIN_GROVE_BLOCK;
-        copy_tile(tile, job.tree.values + (first + begin) * wide, blocks * KIN_GROVE_BLOCK * wide);
+        const int32_t blocks = (points + KIN_TREE_LANES - 1) / KIN_TREE_LANES;
+        copy_tile(tile, job.tree.values + (first + begin) * wide, blocks * KIN_TREE_LANES * wide);
         __syncthreads(); /* the tile is there */
         for (int32_t at = 0; at < points && live; at += FOUR) {
             offer_four<K>(list, four_values<COLS>(tile + four_at<COLS>(at), row),

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Canonical keys of candidates: what both ways to finish lists share. */
+#ifndef KIN_TREE_FINISH_CUH
+#define KIN_TREE_FINISH_CUH
+
+#include "fused/fused_sort.cuh"
+#include "gpu/gpu_stream.cuh"
+#include "metric/metric_pair.cuh"
+#include "tree/tree_launch.cuh"
+
+#include <cuda_runtime.h>
+
+/* Ends a function with LAUNCH(STEP, DTYPE) for the job's metric and its corpus. */
+#define FINISH_DTYPE(LAUNCH, STEP)                                                           \
+    switch (kin_pair_dtype(job->corpus.data, job->corpus.stride_bytes, job->corpus.dtype)) { \
+    case KITH_F32:                                                                           \
+        return LAUNCH(STEP, KITH_F32);                                                       \
+    case KITH_F64:                                                                           \
+        return LAUNCH(STEP, KITH_F64);                                                       \
+    case KITH_F16:                                                                           \
+        return LAUNCH(STEP, KITH_F16);                                                       \
+    case KITH_BF16:                                                                          \
+        return LAUNCH(STEP, KITH_BF16);                                                      \
+    case KITH_U8:                                                                            \
+        return LAUNCH(STEP, KITH_U8);                                                        \
+    case KITH_I8:                                                                            \
+        return LAUNCH(STEP, KITH_I8);                                                        \
+    default:                                                                                 \
+        return LAUNCH(STEP, KITH_DTYPE_NONE);                                                \
+    }
+#define FINISH_LAUNCH(LAUNCH)                       \
+    switch (kin_pair_step_of(job->corpus.metric)) { \
+    case KITH_SQEUCLIDEAN:                          \
+        FINISH_DTYPE(LAUNCH, KITH_SQEUCLIDEAN)      \
+    case KITH_MANHATTAN:                            \
+        FINISH_DTYPE(LAUNCH, KITH_MANHATTAN)        \
+    case KITH_CHEBYSHEV:                            \
+        FINISH_DTYPE(LAUNCH, KITH_CHEBYSHEV)        \
+    default:                                        \
+        return (int)cudaErrorInvalidValue;          \
+    }
+
+/* The row of queries that a place asks with; not called for holes. */
+static __device__ __forceinline__ const char *finish_query(const kin_tree_gpu_finish &job,
+                                                           int64_t place)
+{
+    const int64_t row = job.order != NULL ? (int64_t)job.order[place] : place;
+    return (const char *)job.queries.data + row * job.queries.stride_bytes;
+}
+
+static __device__ __forceinline__ const char *finish_row(const kin_tree_gpu_finish &job,
+                                                         uint32_t id)
+{
+    return (const char *)job.corpus.data + (int64_t)id * job.corpus.stride_bytes;
+}
+
+/* Words of a place, KIN_TREE_GPU_PACKET apart. */
+static __device__ __forceinline__ const uint64_t *finish_words(const kin_tree_gpu_finish &job,
+                                                               int64_t place)
+{
+    return job.lists.words +
+           place / KIN_TREE_GPU_PACKET * KIN_TREE_GPU_PACKET * job.lists.capacity +
+           place % KIN_TREE_GPU_PACKET;
+}
+
+static __device__ __forceinline__ void finish_count(const kin_tree_gpu_finish &job,
+                                                    uint64_t computed)
+{
+    if (computed != 0) {
+        (void)atomicAdd((unsigned long long *)job.keys, (unsigned long long)computed);
+    }
+}
+
+/* Lists of places that nobody has more than a few candidates for, and those that are longer. */
+int kin_tree_gpu_finish_short(kin_gpu_stream *stream, const kin_tree_gpu_finish *job);
+int kin_tree_gpu_finish_long(kin_gpu_stream *stream, const kin_tree_gpu_finish *job);
+
+#endif

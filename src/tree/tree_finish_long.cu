@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Idea. A block finishes a place: ids of its candidates, their keys by teams of eight threads
+ * (metric_pair.cuh), a bitonic sort in shared memory (fused_sort.cuh). A list that is longer than
+ * the room comes in turns: the first `wanted` so far stay, others fill the rest. It is
+ * fused_rescore.cu for rows that are short and lists whose words stand 256 bytes apart.
+ *
+ * Cost. A sort of 256 is 36 steps of a barrier each: some 5 us a place and block, of which a
+ * processor has eight. Limits. `wanted` below the places of a block's shared memory. */
+#include "tree/tree_finish.cuh"
+
+enum { BLOCK = 128, LANES = KIN_METRIC_LANES, TEAMS = BLOCK / LANES, SPARE = 256, PLACES = 8192 };
+
+/* keys[first .. last) of the candidates ids[]. All threads call it. */
+template <kith_metric STEP, kith_dtype DTYPE>
+static __device__ __forceinline__ void keys_of(const kin_tree_gpu_finish &job, const double *query,
+                                               double *keys, const uint32_t *ids, int32_t first,
+                                               int32_t last)
+{
+    const kin_fused_rows &corpus = job.corpus;
+    const int32_t thread = (int32_t)threadIdx.x % LANES;
+    for (int32_t base = first; base < last; base += TEAMS) {
+        const int32_t at = base + (int32_t)threadIdx.x / LANES;
+        /* A team without work repeats the last candidate, so that warps stay whole. */
+        const char *row = finish_row(job, ids[min(at, last - 1)]);
+        double sum = 0;
+        for (int32_t c = thread; c < corpus.cols; c += LANES) {
+            sum = kin_pair_step<STEP>(sum, query[c], kin_pair_value<DTYPE>(corpus.dtype, row, c));
+        }
+        const double key = kin_pair_key<STEP>(corpus.metric, kin_pair_sum<STEP>(sum), corpus.cols);
+        if (at < last && thread == 0) {
+            keys[at] = key;
+        }
+    }
+}
+
+template <kith_metric STEP, kith_dtype DTYPE>
+static __global__ void __launch_bounds__(BLOCK, 8)
+    finish_long_kernel(const kin_tree_gpu_finish job, const int32_t places)
+{
+    extern __shared__ double finish_shared[];
+    const int32_t thread = (int32_t)threadIdx.x;
+    const int32_t wanted = job.lists.wanted;
+    double *query = finish_shared;
+    double *keys = query + KIN_TREE_GPU_MOST_COLS;
+    uint32_t *ids = (uint32_t *)(keys + places);
+    uint64_t computed = 0;
+    for (int64_t i = blockIdx.x; i < job.count; i += gridDim.x) {
+        const int64_t place = job.place0 + i;
+        const int32_t count = min(job.lists.counts[place], job.lists.capacity);
+        const uint64_t *words = finish_words(job, place);
+        int32_t kept = 0;
+        __syncthreads(); /* the place before is written */
+        for (int32_t c = thread; count > 0 && c < job.queries.cols; c += BLOCK) {
+            query[c] = kin_value(job.queries.dtype, finish_query(job, place), c);
+        }
+        for (int32_t used = 0; used < count;) {
+            const int32_t added = min(count - used, places - kept);
+            for (int32_t j = thread; j < added; j += BLOCK) {
+                ids[kept + j] = __ldg(job.tree.ids +
+                                      (uint32_t)words[(int64_t)(used + j) * KIN_TREE_GPU_PACKET]);
+            }
+            __syncthreads(); /* row and ids are known */
+            keys_of<STEP, DTYPE>(job, query, keys, ids, kept, kept + added);
+            __syncthreads(); /* keys are complete */
+            kin_sort_block(keys, ids, kept + added);
+            used += added;
+            kept = min(kept + added, wanted);
+        }
+        for (int32_t j = thread; j < kept; j += BLOCK) {
+            job.pairs[i * wanted + j] = kin_fused_pair{keys[j], ids[j], 0};
+        }
+        if (thread == 0) {
+            job.counts[i] = kept;
+            computed += (uint64_t)count;
+        }
+    }
+    if (thread == 0) {
+        finish_count(job, computed);
+    }
+}
+
+static size_t block_bytes(int32_t places)
+{
+    return KIN_TREE_GPU_MOST_COLS * sizeof(double) +
+           (size_t)places * (sizeof(double) + sizeof(uint32_t));
+}
+
+/* Of the buffer: a power of two, above what is wanted; 0: a block has not so much memory. */
+static int32_t places_of(const kin_gpu_stream *stream, const kin_tree_gpu_finish *job)
+{
+    const int32_t fair = 2 * job->lists.wanted + SPARE;
+    const int32_t most = fair < job->lists.capacity ? fair : job->lists.capacity;
+    int32_t places = kin_sort_width(most);
+    places = places < PLACES ? places : PLACES;
+    while (places > 1 && block_bytes(places) > (size_t)stream->shared_bytes) {
+        places /= 2;
+    }
+    return places > job->lists.wanted || places >= job->lists.capacity ? places : 0;
+}
+
+template <kith_metric STEP, kith_dtype DTYPE>
+static int finish_launch(kin_gpu_stream *stream, const kin_tree_gpu_finish *job)
+{
+    const int32_t places = places_of(stream, job);
+    const int64_t most = (int64_t)stream->processors * 64;
+    if (places == 0) {
+        return (int)cudaErrorInvalidValue;
+    }
+    KIN_CUDA_TRY(cudaFuncSetAttribute(finish_long_kernel<STEP, DTYPE>,
+                                      cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                      stream->shared_bytes));
+    finish_long_kernel<STEP, DTYPE><<<(unsigned)(job->count < most ? job->count : most), BLOCK,
+                                      block_bytes(places), stream->stream>>>(*job, places);
+    return kin_gpu_launched();
+}
+
+int kin_tree_gpu_finish_long(kin_gpu_stream *stream, const kin_tree_gpu_finish *job)
+{
+#define LAUNCH(STEP, DTYPE) finish_launch<STEP, DTYPE>(stream, job)
+    FINISH_LAUNCH(LAUNCH)
+#undef LAUNCH
+}

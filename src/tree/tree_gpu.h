@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The tree on a GPU, for its drivers. */
+#ifndef KIN_TREE_GPU_H
+#define KIN_TREE_GPU_H
+
+#include "exact/exact_search.h"
+#include "fused/fused_answer.h"
+#include "fused/fused_corpus.h"
+#include "fused/fused_lists.h"
+#include "fused/fused_prepare.h"
+#include "tree/tree.h"
+#include "tree/tree_kernels.h"
+
+/* ---- tree_build_gpu.c ------------------------------------------------------------------------ */
+
+/* A tree that is made in device memory. */
+
+/* What kin_tree_make makes of the same points, byte for byte but for padded columns. rows: of a
+ * metric that has a tree, up to KIN_TREE_GPU_MOST_COLS columns; firsts: device memory, the rows
+ * that become points, ascending (NULL: all); points: how many, at least one. The tree is complete
+ * when this returns. */
+kith_status kin_tree_gpu_make(const kin_fused_device *on, const kin_fused_rows *rows,
+                              const uint32_t *firsts, int64_t points, kith_metric metric,
+                              int64_t leaf_points, kin_tree_gpu *tree);
+/* Accepts a tree of zeros. */
+void kin_tree_gpu_free(const kin_fused_device *on, kin_tree_gpu *tree);
+
+/* Columns that its rows have. */
+static inline int32_t kin_tree_gpu_wide(int32_t cols)
+{
+    return (cols + KIN_TREE_GPU_WIDE - 1) / KIN_TREE_GPU_WIDE * KIN_TREE_GPU_WIDE;
+}
+
+/* Device memory of a tree that is made, and the most while it is; rows and firsts not among them.
+ */
+uint64_t kin_tree_gpu_bytes(int64_t points, int32_t cols, int64_t leaf_points);
+uint64_t kin_tree_gpu_peak_bytes(int64_t points, int32_t cols, int64_t leaf_points);
+
+/* ---- tree_layout_gpu.c ----------------------------------------------------------------------- */
+
+/* How queries of a tree are cut, and what a job takes of a device's memory before it starts: the
+ * same sums. */
+
+/* Queries of a stripe beside the tree. */
+typedef struct kin_tree_gpu_cut {
+    int64_t stripe;
+    bool ahead; /* the next stripe's rows find room, too */
+} kin_tree_gpu_cut;
+
+/* capacity: of a list, in a first walk. ahead: whether rows may come ahead. */
+kin_tree_gpu_cut kin_tree_gpu_cut_queries(const kith_matrix *queries, const kin_request *request,
+                                          int32_t capacity, uint32_t place, uint64_t room,
+                                          bool ahead);
+
+/* Room of a list in a first walk; dtype: of the corpus; most_short: that shared memory holds
+ * (tree_kernels.h). */
+int32_t kin_tree_gpu_list_room(kith_dtype dtype, int64_t wanted, int32_t most_short);
+
+/* Points a leaf: what is fastest for so many columns, or what makes a tree of the request's height.
+ */
+int64_t kin_tree_gpu_usual_leaf(int32_t cols);
+int64_t kin_tree_gpu_leaf_points(const kin_request *request, int64_t points);
+
+/* Device memory of a first walk and its lists, beside rows that are rounded already. */
+uint64_t kin_tree_gpu_lists_bytes(int64_t places, int32_t capacity);
+
+/* Device memory that a job takes, for matrices on the host; queries NULL: a graph. */
+typedef struct kin_tree_gpu_need {
+    uint64_t whole_bytes; /* all queries at once */
+    uint64_t least_bytes; /* as few as it may be */
+    int64_t stripes;      /* within the budget */
+} kin_tree_gpu_need;
+kin_tree_gpu_need kin_tree_gpu_plan_need(const kith_matrix *corpus, const kith_matrix *queries,
+                                         const kin_request *request, uint64_t budget);
+
+/* ---- tree_solve_gpu.c ------------------------------------------------------------------------ */
+
+/* From places before a tree to answers: packets go through the tree, what is left gets canonical
+ * keys, lists that lost something are made again with more room. And whether the tree is the faster
+ * way (tree_choose_gpu.c). */
+
+/* Numbers that kernels count in, one block of device memory. */
+typedef struct kin_tree_gpu_counters {
+    uint64_t met[3]; /* kin_tree_gpu_walk */
+    uint64_t keys;
+} kin_tree_gpu_counters;
+
+/* A tree and what is done with it in one call. */
+typedef struct kin_tree_gpu_solver {
+    kin_fused_device on;
+    const kin_tree_kernels *kernels;
+    const kin_tree_gpu *tree;
+    const kin_fused_prepared *corpus;
+    int32_t wanted;                  /* points a list */
+    kin_tree_gpu_counters *counters; /* device */
+    kin_fused_tally tally;           /* pairs: of a query and a point, computed */
+} kin_tree_gpu_solver;
+
+/* solver: on, tree, corpus and wanted are set, the rest is zero. */
+kith_status kin_tree_gpu_solver_make(kin_tree_gpu_solver *s);
+void kin_tree_gpu_solver_free(kin_tree_gpu_solver *s);
+
+/* Queries in an order. Device memory. */
+typedef struct kin_tree_gpu_places {
+    kin_fused_rows rows;   /* that ask */
+    const float *rounded;  /* of them, in the tree's units; NULL: the points of the tree */
+    const float *lost;     /* by row of rounded */
+    const uint32_t *order; /* place -> row of rounded; NULL: the same */
+    const uint32_t *ids;   /* place -> row of rows and of the outputs; KITH_ID_NONE: nobody */
+    int64_t count;
+} kin_tree_gpu_places;
+
+/* Rows ids[0 .. count) (device; NULL: 0, 1, ...) in the units of a tree; two blocks that the caller
+ * gives back, also on failure. */
+kith_status kin_tree_gpu_round_rows(const kin_tree_gpu_solver *s, const kin_fused_rows *rows,
+                                    const uint32_t *ids, int64_t count, float **rounded,
+                                    float **lost);
+
+/* Rows in the tree's units, in its order: a block that the caller gives back, also on failure. */
+kith_status kin_tree_gpu_order_rows(const kin_tree_gpu_solver *s, const float *rounded,
+                                    int64_t count, uint32_t **order);
+
+/* Sends places through the tree; lists are the caller's to free, also on failure. Waits. */
+kith_status kin_tree_gpu_walk_places(kin_tree_gpu_solver *s, const kin_tree_gpu_places *places,
+                                     int32_t capacity, kin_tree_gpu_lists *lists, int64_t *lost);
+void kin_tree_gpu_lists_free(const kin_tree_gpu_solver *s, kin_tree_gpu_lists *lists);
+
+/* Answers of all places. */
+kith_status kin_tree_gpu_solve(kin_tree_gpu_solver *s, kin_fused_answers *a,
+                               const kin_tree_gpu_places *places);
+/* Answers of the rows ids[0 .. count) (host) of places, which are in the order of the tree, as many
+ * at a time as fit. */
+kith_status kin_tree_gpu_solve_ids(kin_tree_gpu_solver *s, kin_fused_answers *a,
+                                   const kin_tree_gpu_places *places, const uint32_t *ids,
+                                   int64_t count);
+
+/* Room of a list in a first walk. */
+int32_t kin_tree_gpu_capacity(const kin_tree_gpu_solver *s);
+
+/* ---- Tree or all pairs: before there is a tree, and by a sample of it ------------------------ */
+
+/* A job, as far as the choice depends on it. */
+typedef struct kin_tree_gpu_choice {
+    const kin_request *request;
+    int64_t points; /* rows of the corpus, or groups of equal ones */
+    int64_t queries;
+    int32_t wanted; /* points a list */
+    bool graph;
+} kin_tree_gpu_choice;
+
+/* Whether a sample costs little beside all pairs, and the tree may win. */
+bool kin_tree_gpu_may_win(const kin_tree_gpu_choice *choice, int32_t cols);
+/* Sends a sample of rows (NULL: of the corpus' points, a graph) through a tree of a sample of the
+ * corpus. */
+kith_status kin_tree_gpu_try(const kin_fused_device *on, const kin_fused_prepared *corpus,
+                             const kin_fused_rows *rows, const kin_tree_gpu_choice *choice,
+                             bool *wins);
+
+/* ---- tree_search_gpu.c ----------------------------------------------------------------------- */
+
+/* The tree on a GPU as an engine: the bytes of kin_tree_graph and kin_tree_knn. Arguments are
+ * checked in api/.
+ *
+ * Where the request's method is AUTO, a sample tells first whether the tree is the faster way
+ * (tree_choose_gpu.c); where it is not, or where the tree does not fit into the device, nothing is
+ * written and *declined is true. A tree that was named and does not fit: KITH_E_DEVICE_MEMORY. */
+
+/* Neighbours that lists are made for. */
+enum { KIN_TREE_GPU_MOST_K = 2048 };
+
+/* Why a GPU has no tree for such a job, one line; NULL: it has. */
+const char *kin_tree_gpu_missing(const kin_request *request);
+
+/* Whether a sample costs little beside all pairs, and the tree may be the faster way; queries NULL:
+ * a graph. */
+bool kin_tree_gpu_worth_trying(const kith_matrix *corpus, const kith_matrix *queries,
+                               const kin_request *request);
+
+/* Without queries: the graph of the corpus' points. */
+kith_status kin_tree_gpu_search(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
+                                const kin_fused_query *query, bool *declined);
+
+#endif

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ *      places -> walk -> lists -> finish: canonical keys, a batch at a time -> answers
+ *                  |
+ *                  lost: those places again, with more room, and at last canonical keys of all
+ * pairs
+ *
+ * A list loses something where more points lie within the slack of float32 distances than it has
+ * room for: ties, clusters finer than float32. It is few rows that do.
+ *
+ * Memory. Of a first walk: 8 bytes a candidate, of which there are an eighth more than wanted, or
+ * twice as many (kin_tree_gpu_list_room). Of the walks after it: a quarter of the scope.
+ */
+#include "tree/tree_gpu.h"
+
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "host/host_clock.h"
+#include "host/host_threads.h"
+
+#include <math.h>
+
+enum { ROOM_A_NEIGHBOUR = 4, ROOM = 256, MOST_ROOM = 8192, TRIES = 2 };
+enum { LEAST_PLACES = KIN_FUSED_BLOCK };
+enum { FIRST_SLICE = 1 << 16, MOST_GROWTH = 16 };
+static const double SLICE_NS = 2e8;
+
+/* Rows whose lists lost something, in host memory. */
+typedef struct rest {
+    uint32_t *ids;
+    int64_t count;
+    int64_t room;
+} rest;
+
+static kith_status checked(const kin_tree_gpu_solver *s, int error, const char *what)
+{
+    return kin_gpu_check(s->on.ctx, s->on.gpu, error, what);
+}
+
+kith_status kin_tree_gpu_solver_make(kin_tree_gpu_solver *s)
+{
+    s->kernels = s->on.gpu->module->tree;
+    KIN_TRY(kin_gpu_alloc(s->on.ctx, s->on.gpu, &s->counters, 1, sizeof *s->counters, "counters"));
+    return kin_gpu_fill(s->on.ctx, s->on.gpu, s->counters, 0, sizeof *s->counters);
+}
+
+void kin_tree_gpu_solver_free(kin_tree_gpu_solver *s)
+{
+    kin_gpu_free(s->on.gpu, s->counters);
+    s->counters = NULL;
+}
+
+kith_status kin_tree_gpu_round_rows(const kin_tree_gpu_solver *s, const kin_fused_rows *rows,
+                                    const uint32_t *ids, int64_t count, float **rounded,
+                                    float **lost)
+{
+    const kin_tree_gpu *tree = s->tree;
+    const uint64_t n = (uint64_t)count;
+    KIN_TRY(kin_gpu_alloc(s->on.ctx, s->on.gpu, rounded, kin_size_mul(n, (uint64_t)tree->wide),
+                          sizeof **rounded, "rounded queries"));
+    KIN_TRY(
+        kin_gpu_alloc(s->on.ctx, s->on.gpu, lost, n, sizeof **lost, "what rounded queries lost"));
+    const kin_tree_gpu_round job = {.rows = *rows,
+                                    .ids = ids,
+                                    .count = count,
+                                    .wide = tree->wide,
+                                    .norm = tree->norm,
+                                    .scale = tree->scale,
+                                    .shift = tree->shift,
+                                    .out = *rounded,
+                                    .lost = *lost};
+    return checked(s, s->kernels->round(s->on.stream, &job), "rounding queries");
+}
+
+kith_status kin_tree_gpu_order_rows(const kin_tree_gpu_solver *s, const float *rounded,
+                                    int64_t count, uint32_t **order)
+{
+    uint64_t bytes = 0;
+    void *scratch = NULL;
+    kin_tree_gpu_order job = {
+        .tree = *s->tree, .rows = rounded, .count = count, .scratch_bytes = &bytes};
+    KIN_TRY(checked(s, s->kernels->order(s->on.stream, &job), "sizing the order of queries"));
+    KIN_TRY(kin_gpu_alloc(s->on.ctx, s->on.gpu, order, (uint64_t)count, sizeof **order,
+                          "the order of queries"));
+    KIN_TRY(kin_gpu_alloc(s->on.ctx, s->on.gpu, &scratch, bytes, 1, "sorting queries"));
+    job.order = *order;
+    job.scratch = scratch;
+    const kith_status status = checked(s, s->kernels->order(s->on.stream, &job), "sorting queries");
+    kin_gpu_free(s->on.gpu, scratch);
+    return status;
+}
+
+/* ---- Lists ----------------------------------------------------------------------------------- */
+
+int32_t kin_tree_gpu_capacity(const kin_tree_gpu_solver *s)
+{
+    return kin_tree_gpu_list_room(s->corpus->rows.dtype, s->wanted,
+                                  s->kernels->walk_short(s->on.stream));
+}
+
+static kith_status make_lists(const kin_tree_gpu_solver *s, int64_t places, int32_t capacity,
+                              kin_tree_gpu_lists *lists)
+{
+    kith_ctx *ctx = s->on.ctx;
+    kin_gpu *gpu = s->on.gpu;
+    const uint64_t n = (uint64_t)kin_round_up(places, KIN_TREE_GPU_PACKET);
+    lists->wanted = s->wanted;
+    lists->capacity = capacity;
+    KIN_TRY(kin_gpu_alloc(ctx, gpu, &lists->words, kin_size_mul(n, (uint64_t)capacity),
+                          sizeof *lists->words, "candidate lists"));
+    KIN_TRY(kin_gpu_alloc(ctx, gpu, &lists->counts, n, sizeof *lists->counts, "candidate counts"));
+    return kin_gpu_alloc(ctx, gpu, &lists->lost, n, sizeof *lists->lost, "row flags");
+}
+
+void kin_tree_gpu_lists_free(const kin_tree_gpu_solver *s, kin_tree_gpu_lists *lists)
+{
+    kin_gpu_free(s->on.gpu, lists->lost);
+    kin_gpu_free(s->on.gpu, lists->counts);
+    kin_gpu_free(s->on.gpu, lists->words);
+    *lists = (kin_tree_gpu_lists){0};
+}
+
+/* Adds what a walk has counted to the tally, and clears it. */
+static kith_status read_counters(kin_tree_gpu_solver *s, int64_t *lost)
+{
+    kin_tree_gpu_counters seen;
+    KIN_TRY(kin_gpu_download(s->on.ctx, s->on.gpu, &seen, s->counters, sizeof seen));
+    KIN_TRY(kin_gpu_fill(s->on.ctx, s->on.gpu, s->counters, 0, sizeof *s->counters));
+    s->tally.pairs += (double)seen.met[0];
+    s->tally.keys += (double)seen.keys;
+    *lost = (int64_t)seen.met[2];
+    return KITH_OK;
+}
+
+/* The first slice is small, since nothing is known of its time; the next ones take about as long as
+ * somebody who wants to stop the job will wait. */
+static kith_status walk_slices(const kin_tree_gpu_solver *s, const kin_tree_gpu_walk *whole)
+{
+    kith_ctx *ctx = s->on.ctx;
+    kin_tree_gpu_walk job = *whole;
+    int64_t slice = FIRST_SLICE;
+    for (job.place0 = 0; job.place0 < whole->count; job.place0 += job.count) {
+        const int64_t start = kin_clock_ns();
+        job.count = kin_min_i64(slice, whole->count - job.place0);
+        KIN_TRY(checked(s, s->kernels->walk(s->on.stream, &job), "walking through a tree"));
+        if (job.place0 + job.count < whole->count) {
+            KIN_TRY(kin_gpu_wait(ctx, s->on.gpu));
+            KIN_TRY(kin_progress(ctx, "screen", (double)job.place0, (double)whole->count));
+            const double ns = (double)(kin_clock_ns() - start) / (double)job.count;
+            const double most = (double)slice * MOST_GROWTH;
+            slice =
+                kin_round_up((int64_t)fmax(1.0, fmin(SLICE_NS / ns, most)), KIN_TREE_GPU_PACKET);
+        }
+    }
+    return KITH_OK;
+}
+
+kith_status kin_tree_gpu_walk_places(kin_tree_gpu_solver *s, const kin_tree_gpu_places *places,
+                                     int32_t capacity, kin_tree_gpu_lists *lists, int64_t *lost)
+{
+    KIN_TRY(make_lists(s, places->count, capacity, lists));
+    const kin_tree_gpu_walk job = {.tree = *s->tree,
+                                   .rows = places->rounded,
+                                   .row_lost = places->lost,
+                                   .order = places->order,
+                                   .count = places->count,
+                                   .lists = *lists,
+                                   .met = s->counters->met};
+    KIN_TRY(walk_slices(s, &job));
+    return read_counters(s, lost);
+}
+
+/* ---- What lists have lost -------------------------------------------------------------------- */
+
+static kith_status grow(kith_ctx *ctx, rest *r, int64_t more)
+{
+    if (r->count + more <= r->room) {
+        return KITH_OK;
+    }
+    rest larger = {.count = r->count, .room = kin_max_i64(r->count + more, 2 * r->room)};
+    KIN_TRY(kin_alloc(ctx, &larger.ids, (uint64_t)larger.room, sizeof *larger.ids,
+                      "rows to solve again"));
+    if (r->count > 0) {
+        memcpy(larger.ids, r->ids, (size_t)r->count * sizeof *r->ids);
+    }
+    kin_free(ctx, r->ids);
+    *r = larger;
+    return KITH_OK;
+}
+
+/* flags: by place, host memory that the caller frees. */
+static kith_status collect(const kin_tree_gpu_solver *s, const kin_tree_gpu_places *places,
+                           const kin_tree_gpu_lists *lists, int64_t lost, uint8_t **flags, rest *r)
+{
+    kith_ctx *ctx = s->on.ctx;
+    const uint64_t n = (uint64_t)places->count;
+    uint32_t *ids = NULL;
+    kith_status status = KITH_OK;
+    KIN_TRY(grow(ctx, r, lost));
+    KIN_TRY(kin_alloc(ctx, flags, n, 1, "row flags"));
+    KIN_TRY(kin_gpu_download(ctx, s->on.gpu, *flags, lists->lost, n));
+    KIN_TRY(kin_alloc(ctx, &ids, n, sizeof *ids, "rows to solve again"));
+    KIN_TRY_GOTO(status, kin_gpu_download(ctx, s->on.gpu, ids, places->ids, n * sizeof *ids), done);
+    for (int64_t p = 0; p < places->count && r->count < r->room; p++) {
+        if ((*flags)[p] != 0 && ids[p] != KITH_ID_NONE) {
+            r->ids[r->count++] = ids[p];
+        }
+    }
+done:
+    kin_free(ctx, ids);
+    return status;
+}
+
+/* ---- A walk and its answers ------------------------------------------------------------------ */
+
+static kith_status finish_lists(kin_tree_gpu_solver *s, kin_fused_answers *a,
+                                const kin_tree_gpu_places *places, const kin_tree_gpu_lists *lists,
+                                kin_fused_delivery *d, const uint8_t *flags)
+{
+    for (int64_t place0 = 0; place0 < places->count; place0 += d->most) {
+        const int64_t count = kin_min_i64(d->most, places->count - place0);
+        const kin_tree_gpu_finish job = {.tree = *s->tree,
+                                         .queries = places->rows,
+                                         .corpus = s->corpus->rows,
+                                         .order = places->ids,
+                                         .lists = *lists,
+                                         .place0 = place0,
+                                         .count = count,
+                                         .pairs = d->pairs,
+                                         .counts = d->counts,
+                                         .keys = &s->counters->keys};
+        KIN_TRY(
+            checked(s, s->kernels->finish(s->on.stream, &job), "computing canonical distances"));
+        KIN_TRY(kin_fused_delivery_run(a, d, places->ids + place0, count,
+                                       flags == NULL ? NULL : flags + place0));
+        KIN_TRY(kin_progress(s->on.ctx, "screen", (double)place0, (double)places->count));
+    }
+    return KITH_OK;
+}
+
+/* Rows that lost something go to r. What fails leaves r as it was, and may be done again. */
+static kith_status solve_lists(kin_tree_gpu_solver *s, kin_fused_answers *a,
+                               const kin_tree_gpu_places *places, int32_t capacity, rest *r)
+{
+    kith_report *report = &s->on.ctx->report;
+    int64_t start = kin_clock_ns();
+    kin_tree_gpu_lists lists = {0};
+    kin_fused_delivery d = {0};
+    uint8_t *flags = NULL;
+    int64_t lost = 0;
+    const int64_t before = r->count;
+    kith_status status = KITH_OK;
+    KIN_TRY_GOTO(status, kin_tree_gpu_walk_places(s, places, capacity, &lists, &lost), done);
+    report->seconds_screen += kin_clock_since(start);
+    start = kin_clock_ns();
+    KIN_TRY_GOTO(status, kin_fused_delivery_make(a, places->count, s->wanted, &d), done);
+    if (lost > 0) {
+        KIN_TRY_GOTO(status, collect(s, places, &lists, lost, &flags, r), done);
+    }
+    KIN_TRY_GOTO(status, finish_lists(s, a, places, &lists, &d, flags), done);
+    KIN_TRY_GOTO(status, read_counters(s, &lost), done);
+    report->seconds_rescore += kin_clock_since(start);
+done:
+    r->count = status == KITH_OK ? r->count : before;
+    kin_free(s->on.ctx, flags);
+    kin_fused_delivery_free(a, &d);
+    kin_tree_gpu_lists_free(s, &lists);
+    return status;
+}
+
+/* Some rows of places, by ids in host memory. */
+static kith_status solve_part(kin_tree_gpu_solver *s, kin_fused_answers *a,
+                              const kin_tree_gpu_places *places, const uint32_t *ids, int64_t count,
+                              int32_t capacity, rest *r)
+{
+    const kin_fused_device *on = &s->on;
+    const uint64_t bytes = (uint64_t)count * sizeof *ids;
+    uint32_t *device_ids = NULL;
+    float *rounded = NULL;
+    float *lost = NULL;
+    kin_tree_gpu_places part = *places;
+    kith_status status = KITH_OK;
+    KIN_TRY_GOTO(status, kin_gpu_alloc(on->ctx, on->gpu, &device_ids, bytes, 1, "rows to solve"),
+                 done);
+    KIN_TRY_GOTO(status, kin_gpu_upload(on->ctx, on->gpu, device_ids, ids, bytes), done);
+    part.ids = device_ids;
+    part.order = device_ids;
+    part.count = count;
+    if (places->rounded == NULL) {
+        KIN_TRY_GOTO(status,
+                     kin_tree_gpu_round_rows(s, &places->rows, device_ids, count, &rounded, &lost),
+                     done);
+        part.rounded = rounded;
+        part.lost = lost;
+        part.order = NULL;
+    }
+    status = solve_lists(s, a, &part, capacity, r);
+done:
+    kin_gpu_free(on->gpu, lost);
+    kin_gpu_free(on->gpu, rounded);
+    kin_gpu_free(on->gpu, device_ids);
+    return status;
+}
+
+/* Places that a quarter of the scope holds, lists and rounded rows. */
+static int64_t part_of(const kin_tree_gpu_solver *s, int32_t capacity)
+{
+    const uint64_t a_place =
+        kin_tree_gpu_lists_bytes(KIN_TREE_GPU_PACKET, capacity) / KIN_TREE_GPU_PACKET +
+        ((uint64_t)s->tree->wide + 2) * sizeof(float) +
+        (uint64_t)s->wanted * sizeof(kin_fused_pair);
+    const uint64_t fit = kin_gpu_scope(s->on.gpu) / 4 / a_place;
+    const int64_t most = fit < INT32_MAX ? (int64_t)fit : INT32_MAX;
+    return kin_max_i64(most / LEAST_PLACES, 1) * LEAST_PLACES;
+}
+
+/* As many at a time as fit; halved where memory ends. */
+static kith_status solve_parts(kin_tree_gpu_solver *s, kin_fused_answers *a,
+                               const kin_tree_gpu_places *places, const uint32_t *ids,
+                               int64_t count, int32_t capacity, rest *r)
+{
+    int64_t most = part_of(s, capacity);
+    for (int64_t first = 0; first < count;) {
+        const int64_t part = kin_min_i64(most, count - first);
+        const kith_status status = solve_part(s, a, places, ids + first, part, capacity, r);
+        if (status == KITH_E_DEVICE_MEMORY && part > LEAST_PLACES) {
+            kin_forgive(s->on.ctx);
+            kin_gpu_trim(s->on.gpu);
+            most = kin_round_up(kin_ceil_div(part, 2), LEAST_PLACES);
+            continue;
+        }
+        KIN_TRY(status);
+        first += part;
+    }
+    return KITH_OK;
+}
+
+/* ---- Again, with more room ------------------------------------------------------------------- */
+
+/* Room of a try, which is of no use beyond the points that there are. */
+static int32_t room_of(const kin_tree_gpu_solver *s, int attempt)
+{
+    const int64_t wished =
+        attempt == 0 ? (int64_t)ROOM_A_NEIGHBOUR * s->wanted + ROOM : (int64_t)MOST_ROOM;
+    const int64_t useful = kin_round_up(s->tree->points + 1, KIN_TREE_LANES);
+    return (int32_t)kin_min_i64(wished, kin_max_i64(useful, s->wanted + KIN_TREE_LANES));
+}
+
+/* In the end by canonical keys of all pairs, so this always ends; also where memory is too short
+ * for lists with more room. */
+static kith_status solve_rest(kin_tree_gpu_solver *s, kin_fused_answers *a,
+                              const kin_tree_gpu_places *places, int32_t capacity, rest *r)
+{
+    kith_ctx *ctx = s->on.ctx;
+    kith_status status = KITH_OK;
+    s->tally.reruns += (double)r->count;
+    for (int attempt = 0; attempt < TRIES && r->count > 0 && status == KITH_OK; attempt++) {
+        const int32_t room = room_of(s, attempt);
+        rest next = {0};
+        if (room <= capacity) {
+            continue;
+        }
+        status = solve_parts(s, a, places, r->ids, r->count, room, &next);
+        capacity = room;
+        rest *old = status == KITH_OK ? r : &next;
+        kin_free(ctx, old->ids);
+        if (status == KITH_OK) {
+            *r = next;
+        }
+    }
+    if (status == KITH_E_DEVICE_MEMORY) {
+        kin_forgive(ctx);
+        kin_gpu_trim(s->on.gpu);
+        status = KITH_OK;
+    }
+    KIN_TRY(status);
+    return r->count == 0
+               ? KITH_OK
+               : kin_fused_answers_solve(a, &places->rows, &s->corpus->rows, r->ids, r->count);
+}
+
+kith_status kin_tree_gpu_solve(kin_tree_gpu_solver *s, kin_fused_answers *a,
+                               const kin_tree_gpu_places *places)
+{
+    const int32_t capacity = kin_tree_gpu_capacity(s);
+    rest r = {0};
+    kith_status status = solve_lists(s, a, places, capacity, &r);
+    if (status == KITH_OK) {
+        status = solve_rest(s, a, places, capacity, &r);
+    }
+    kin_free(s->on.ctx, r.ids);
+    return status;
+}
+
+kith_status kin_tree_gpu_solve_ids(kin_tree_gpu_solver *s, kin_fused_answers *a,
+                                   const kin_tree_gpu_places *places, const uint32_t *ids,
+                                   int64_t count)
+{
+    const int32_t capacity = kin_tree_gpu_capacity(s);
+    rest r = {0};
+    kith_status status = solve_parts(s, a, places, ids, count, capacity, &r);
+    if (status == KITH_OK) {
+        status = solve_rest(s, a, places, capacity, &r);
+    }
+    kin_free(s->on.ctx, r.ids);
+    return status;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The table of tree_kernels.h, and which kernel a launch takes. A walk: by the length of its lists,
+ * the norm, and the columns (tree_walk_two.cu, tree_walk_norms.cu, tree_walk_long.cu). The end of
+ * lists: a lane a place where they are short, a block a place where they are long
+ * (tree_finish_short.cu, tree_finish_long.cu). */
+#include "tree/tree_finish.cuh"
+#include "tree/tree_launch.cuh"
+#include "tree/tree_walk.cuh"
+
+static int launch_walk(kin_gpu_stream *stream, const kin_tree_gpu_walk *job)
+{
+    if (job->count == 0) {
+        return 0;
+    }
+    if (job->tree.wide > KIN_TREE_GPU_MOST_COLS || job->tree.wide % KIN_TREE_GPU_WIDE != 0 ||
+        job->lists.capacity <= job->lists.wanted) {
+        return (int)cudaErrorInvalidValue;
+    }
+    if (job->lists.capacity > KIN_TREE_GPU_SHORT) {
+        return kin_tree_gpu_walk_long(stream, job);
+    }
+    return job->tree.norm == KIN_NORM_TWO ? kin_tree_gpu_walk_two(stream, job)
+                                          : kin_tree_gpu_walk_norms(stream, job);
+}
+
+static int32_t launch_walk_short(kin_gpu_stream *stream)
+{
+    (void)stream;
+    return KIN_TREE_GPU_SHORT;
+}
+
+static int launch_finish(kin_gpu_stream *stream, const kin_tree_gpu_finish *job)
+{
+    if (job->count == 0) {
+        return 0;
+    }
+    if (job->corpus.cols > KIN_TREE_GPU_MOST_COLS || job->place0 % KIN_TREE_GPU_PACKET != 0 ||
+        (uintptr_t)job->pairs % sizeof(kin_fused_pair) != 0) {
+        return (int)cudaErrorInvalidValue;
+    }
+    return job->lists.capacity <= KIN_TREE_GPU_SHORT ? kin_tree_gpu_finish_short(stream, job)
+                                                     : kin_tree_gpu_finish_long(stream, job);
+}
+
+/* By name: C++17 has no designators. */
+static constexpr kin_tree_kernels make_table()
+{
+    kin_tree_kernels table = {};
+    table.measure = kin_tree_launch_measure;
+    table.round = kin_tree_launch_round;
+    table.order = kin_tree_launch_order;
+    table.build = kin_tree_launch_build;
+    table.walk = launch_walk;
+    table.walk_short = launch_walk_short;
+    table.finish = launch_finish;
+    return table;
+}
+
+extern "C" const kin_tree_kernels kin_tree_table;
+const kin_tree_kernels kin_tree_table = make_table();

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The driver of the tree on a GPU, on a device that is host memory: the processor's bytes for
+ * graphs and searches, equal rows, excluded ids, lists that lose something, in every budget; a copy
+ * that fails, a call that is cancelled, a bad value leave nothing behind. What a sample decides. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "fused/fused_search.h"
+#include "gpu/gpu_ahead.h"
+#include "host/host_cpu.h"
+#include "support/support_answers.h"
+#include "support/support_fake_gpu.h"
+#include "support/support_fake_tree.h"
+#include "support/support_progress.h"
+#include "support/support_trees.h"
+#include "tree/tree_gpu.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const uint64_t PLENTY = (uint64_t)1 << 40;
+
+static kin_request request_of(const test_job *job, kith_method method)
+{
+    return (kin_request){
+        .distance = {.metric = job->metric, .cols = job->points->cols, .isa = kin_cpu_best()},
+        .k = job->k,
+        .flags = job->flags,
+        .exclude = job->exclude,
+        .method = method};
+}
+
+static kith_status run(kith_ctx *ctx, kin_gpu *gpu, const test_job *job, kith_method method,
+                       const kith_neighbors *out, bool *declined)
+{
+    const kin_request request = request_of(job, method);
+    const kin_fused_query query = {job->queries, "queries", &request, 0, out};
+    return kin_tree_gpu_search(ctx, gpu, job->points, &query, declined);
+}
+
+static kith_neighbors answer_of(const test_job *job)
+{
+    return test_answer_make(job->queries != NULL ? job->queries->rows : job->points->rows, job->k);
+}
+
+static kith_neighbors truth_of(const test_job *job)
+{
+    kith_ctx *ctx = test_progress_ctx();
+    kith_neighbors wanted;
+    assert_int_equal(test_trees_solve(ctx, job, KITH_METHOD_EXACT, &wanted), KITH_OK);
+    kith_ctx_free(ctx);
+    return wanted;
+}
+
+/* ---- The same bytes -------------------------------------------------------------------------- */
+
+typedef struct tally {
+    int cases;
+    int lacking;
+    int wrong;
+} tally;
+
+static void with_budget(tally *t, const test_job *job, const kith_neighbors *wanted,
+                        uint64_t budget)
+{
+    kith_ctx *ctx = test_progress_ctx();
+    kin_gpu *gpu = test_fake_gpu(ctx, budget);
+    kith_neighbors got = answer_of(job);
+    bool declined = true;
+    const kith_status status = run(ctx, gpu, job, KITH_METHOD_TREE, &got, &declined);
+    t->cases += 1;
+    if (status == KITH_E_DEVICE_MEMORY && budget < PLENTY) {
+        t->lacking += 1;
+        assert_non_null(strstr(kith_ctx_detail(ctx), "exact"));
+    } else if (status != KITH_OK) {
+        fail_msg("%s: %s", job->name, kith_ctx_detail(ctx));
+    } else {
+        assert_false(declined);
+        t->wrong += test_answers_differ(job->name, wanted, &got);
+        assert_true(gpu->peak <= budget);
+    }
+    test_answer_free(&got);
+    kin_gpu_close(ctx, gpu);
+    test_fake_gpu_is_empty();
+    kith_ctx_free(ctx);
+}
+
+static void all_budgets(tally *t, const test_job *job)
+{
+    kith_neighbors wanted = truth_of(job);
+    for (int losing = 0; losing < 3; losing++) {
+        test_fake_tree_loses = losing == 0 ? 0 : losing == 1 ? 70 : INT32_MAX;
+        for (uint64_t budget = PLENTY; budget > 1 << 15;
+             budget = budget > 1 << 24 ? 1 << 24 : budget / 2) {
+            with_budget(t, job, &wanted, budget);
+        }
+    }
+    test_fake_tree_loses = 0;
+    test_answer_free(&wanted);
+}
+
+static void same_bytes(void **state)
+{
+    (void)state;
+    static const test_shape data[] = {SHAPE_GAUSS, SHAPE_COPIES, SHAPE_GRID, SHAPE_EQUAL};
+    tally t = {0};
+    for (int i = 0; i < 4; i++) {
+        test_rows points =
+            test_trees_rows(i % 2 == 0 ? KITH_F32 : KITH_F64, 400, 3 + i, data[i], 7);
+        test_rows queries = test_trees_rows(KITH_F32, 700, 3 + i, data[i], 8);
+        uint32_t *exclude = test_trees_excluded(700, 400);
+        test_job job = {.name = test_shape_name(data[i]),
+                        .points = &points.matrix,
+                        .metric = test_tree_metrics[i],
+                        .k = i == 1 ? 60 : 6};
+        all_budgets(&t, &job);
+        job.flags = KITH_INCLUDE_SELF;
+        all_budgets(&t, &job);
+        job.flags = 0;
+        job.queries = &queries.matrix;
+        all_budgets(&t, &job);
+        job.exclude = exclude;
+        all_budgets(&t, &job);
+        free(exclude);
+        test_rows_free(&queries);
+        test_rows_free(&points);
+    }
+    printf("%d jobs, among them lists that lose something: %d lack memory, the others are the "
+           "processor's bytes\n",
+           t.cases, t.lacking);
+    assert_int_equal(t.wrong, 0);
+    assert_true(t.lacking > 0 && t.lacking < t.cases / 2);
+}
+
+/* ---- Failures -------------------------------------------------------------------------------- */
+
+static void fails_cleanly(const test_job *job, kith_status status, int64_t copy, int stop)
+{
+    kith_ctx *ctx = test_progress_ctx();
+    kin_gpu *gpu = test_fake_gpu(ctx, PLENTY);
+    kith_neighbors got = answer_of(job);
+    bool declined = false;
+    test_fake.failing_copy = copy;
+    test_progress.stop_at = stop;
+    assert_int_equal(run(ctx, gpu, job, KITH_METHOD_TREE, &got, &declined), status);
+    test_answer_free(&got);
+    kin_gpu_close(ctx, gpu);
+    test_fake_gpu_is_empty();
+    kith_ctx_free(ctx);
+}
+
+static void failures(void **state)
+{
+    (void)state;
+    test_rows points = test_trees_rows(KITH_F64, 900, 3, SHAPE_COPIES, 9);
+    test_rows queries = test_trees_rows(KITH_F64, 200, 3, SHAPE_GAUSS, 10);
+    test_job job = {.name = "copies", .points = &points.matrix, .metric = KITH_EUCLIDEAN, .k = 4};
+    test_fake_tree_loses = INT32_MAX;
+    for (int search = 0; search < 2; search++) {
+        job.queries = search == 1 ? &queries.matrix : NULL;
+        for (int64_t copy = 1; copy <= 12; copy++) {
+            fails_cleanly(&job, KITH_E_DEVICE, copy, 0);
+        }
+        fails_cleanly(&job, KITH_E_CANCELLED, 0, 1);
+        test_rows_set(search == 1 ? &queries : &points, 150, 1, (double)NAN);
+        fails_cleanly(&job, KITH_E_DATA, 0, 0);
+        test_rows_set(search == 1 ? &queries : &points, 150, 1, 1.0);
+    }
+    test_fake_tree_loses = 0;
+    test_rows_free(&queries);
+    test_rows_free(&points);
+    printf("copies that fail, a call that is cancelled, NaN: nothing is left behind\n");
+}
+
+/* ---- What auto does -------------------------------------------------------------------------- */
+
+static bool is_worth_trying(int64_t rows, int32_t cols, int64_t k)
+{
+    const kith_matrix points = {.rows = rows, .cols = cols, .dtype = KITH_F32};
+    const test_job job = {.points = &points, .metric = KITH_EUCLIDEAN, .k = k};
+    const kin_request request = request_of(&job, KITH_METHOD_AUTO);
+    return kin_tree_gpu_worth_trying(&points, NULL, &request);
+}
+
+static void choices(void **state)
+{
+    (void)state;
+    assert_false(is_worth_trying(20000, 3, 10));
+    assert_true(is_worth_trying(2000000, 3, 10));
+    assert_true(is_worth_trying(2000000, 16, 10));
+    assert_false(is_worth_trying(2000000, 48, 10));
+    /* A walk that looks at every point is what no tree is taken for. */
+    kith_ctx *ctx = test_progress_ctx();
+    kin_gpu *gpu = test_fake_gpu(ctx, PLENTY);
+    test_rows points = test_trees_rows(KITH_F32, 900, 3, SHAPE_GAUSS, 11);
+    const test_job job = {
+        .name = "few", .points = &points.matrix, .metric = KITH_EUCLIDEAN, .k = 4};
+    kith_neighbors got = answer_of(&job);
+    bool declined = false;
+    assert_int_equal(run(ctx, gpu, &job, KITH_METHOD_AUTO, &got, &declined), KITH_OK);
+    assert_true(declined);
+    /* Neither is a GPU without room. */
+    gpu->budget = 1 << 15;
+    kin_gpu_trim(gpu);
+    assert_int_equal(run(ctx, gpu, &job, KITH_METHOD_AUTO, &got, &declined), KITH_OK);
+    assert_true(declined);
+    test_answer_free(&got);
+    test_rows_free(&points);
+    kin_gpu_close(ctx, gpu);
+    test_fake_gpu_is_empty();
+    kith_ctx_free(ctx);
+    printf("few points, many columns, samples that look at everything, no room: all pairs\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(same_bytes),
+        cmocka_unit_test(failures),
+        cmocka_unit_test(choices),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
