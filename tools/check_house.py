@@ -31,11 +31,11 @@ REASON = re.compile(r"\b(short|long)\s+because\b")
 
 # name: (limit, goal)
 LIMITS = {
-    "code_lines_src": (72382, 58000),
-    "files_src": (559, 350),
-    "files_below_40_lines": (102, 40),
-    "files_of_odd_length": (167, 40),
-    "headers_src": (224, 130),
+    "code_lines_src": (72315, 58000),
+    "files_src": (556, 350),
+    "files_below_40_lines": (101, 40),
+    "files_of_odd_length": (165, 40),
+    "headers_src": (223, 130),
     "circles_src": (0, 0),
     "circles_cli": (0, 0),
     "circles_python": (0, 0),

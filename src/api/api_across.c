@@ -8,7 +8,7 @@
 #include "base/base_try.h"
 #include "exact/exact_direct.h"
 #include "host/host_threads.h"
-#include "tree/tree_choose.h"
+#include "tree/tree_cost.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -32,9 +32,10 @@ bool kin_across_suits_tree(const kith_ctx *ctx, const kith_matrix *rows,
                            const kith_search_params *params)
 {
     const kin_request request = request_of(ctx, rows, params);
+    const kin_tree_cost cost = kin_tree_cost_of(&request, rows->rows, rows->rows, false);
     return params->method == KITH_METHOD_AUTO && params->pipeline == KITH_PIPELINE_FUSED &&
            params->tree_height == 0 && ctx->device != KIN_DEVICE_CUDA &&
-           kin_tree_chance_of(rows, rows->rows, false, &request) == KIN_TREE_LIKELY;
+           kin_tree_chance_of(&cost) == KIN_TREE_LIKELY;
 }
 
 void kin_across_aim(const kith_ctx *ctx, const kith_matrix *all, kin_across *across)

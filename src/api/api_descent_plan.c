@@ -7,7 +7,7 @@
 #include "base/base_try.h"
 #include "descent/descent_word.h"
 #include "host/host_cpu.h"
-#include "tree/tree_choose.h"
+#include "tree/tree_cost.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -44,7 +44,8 @@ static double seconds_of_exact(const kith_ctx *ctx, const kin_descent_job *job, 
 {
     const kin_request request = {.distance = job->request.distance, .k = job->request.k};
     const int64_t rows = job->points.rows;
-    const bool tree = kin_tree_chance_of(&job->points, rows, true, &request) == KIN_TREE_LIKELY;
+    const kin_tree_cost cost = kin_tree_cost_of(&request, rows, rows, true);
+    const bool tree = kin_tree_chance_of(&cost) == KIN_TREE_LIKELY;
     const kin_device_seconds seconds =
         tree ? kin_device_seconds_of_tree(ctx, (double)rows, (double)rows)
              : kin_device_seconds_of_pairs(ctx, &job->request.distance,

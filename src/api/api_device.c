@@ -24,8 +24,8 @@ static const double LATER_START = 0.001;
 static const double GPU_RATE = 1e14;
 static const double GPU_DIRECT_RATE = 1e12;
 static const double CPU_DIRECT_RATE = 1e9; /* a thread */
-/* Seconds of a tree: a point of it that is built, a query in few columns (tree_choose.c,
- * tree_choose_gpu.c; the processor's are of a thread). */
+/* Seconds of a tree: a point of it that is built, a query in few columns (tree_cost.c;
+ * the processor's are of a thread). */
 static const double CPU_TREE_POINT = 1.2e-6;
 static const double CPU_TREE_QUERY = 2e-6;
 static const double GPU_TREE_POINT = 5e-9;

@@ -12,7 +12,7 @@
 #include "api/api_device.h"
 #include "api/api_merge.h"
 #include "base/base_try.h"
-#include "tree/tree_choose.h"
+#include "tree/tree_cost.h"
 
 /* A row that is read here and there, beside its key's arithmetic. */
 static const double OWN_KEY_NS = 40.0;

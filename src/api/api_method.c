@@ -4,7 +4,7 @@
 #include "api/api_pipeline.h"
 #include "base/base_try.h"
 #include "fused/fused_search.h"
-#include "tree/tree_choose.h"
+#include "tree/tree_cost.h"
 #include "tree/tree_gpu.h"
 #include "tree/tree_search.h"
 
@@ -83,7 +83,8 @@ bool kin_method_takes_tree(const kin_request *request, const kith_matrix *corpus
         return request->method == KITH_METHOD_TREE;
     }
     const int64_t rows = queries != NULL ? queries->rows : corpus->rows;
-    return kin_tree_worth_trying(corpus, rows, queries == NULL, request);
+    const kin_tree_cost cost = kin_tree_cost_of(request, corpus->rows, rows, queries == NULL);
+    return kin_tree_chance_of(&cost) != KIN_TREE_NO_CHANCE;
 }
 
 bool kin_method_goes_twice(const kin_request *request, const kith_matrix *one,

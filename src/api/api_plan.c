@@ -11,7 +11,7 @@
 #include "exact/exact_request.h"
 #include "fused/fused_search.h"
 #include "host/host_cpu.h"
-#include "tree/tree_choose.h"
+#include "tree/tree_cost.h"
 #include "tree/tree_gpu.h"
 #include "tree/tree_search.h"
 
@@ -162,9 +162,10 @@ static kith_status plan_cpu(const planning *p, kith_plan *plan, bool *by_tree)
     plan->prepared_bytes = made.prepared_bytes;
     plan->state_bytes = made.state_bytes;
     plan->peak_bytes = kin_size_add(made.peak_bytes, plan->result_bytes);
+    const kin_tree_cost cost =
+        kin_tree_cost_of(p->request, p->corpus->rows, rows, p->queries == NULL);
     *by_tree = verdict == KIN_TREE_TAKE ||
-               (verdict == KIN_TREE_TRY && kin_tree_chance_of(p->corpus, rows, p->queries == NULL,
-                                                              p->request) == KIN_TREE_LIKELY);
+               (verdict == KIN_TREE_TRY && kin_tree_chance_of(&cost) == KIN_TREE_LIKELY);
     return KITH_OK;
 }
 

@@ -76,8 +76,7 @@ kin_tree_gpu_need kin_tree_gpu_plan_need(const kith_matrix *corpus, const kith_m
 /* ---- tree_solve_gpu.c ------------------------------------------------------------------------ */
 
 /* From places before a tree to answers: packets go through the tree, what is left gets canonical
- * keys, lists that lost something are made again with more room. And whether the tree is the faster
- * way (tree_choose_gpu.c). */
+ * keys, lists that lost something are made again with more room. */
 
 /* Numbers that kernels count in, one block of device memory. */
 typedef struct kin_tree_gpu_counters {
@@ -137,32 +136,13 @@ kith_status kin_tree_gpu_solve_ids(kin_tree_gpu_solver *s, kin_fused_answers *a,
 /* Room of a list in a first walk. */
 int32_t kin_tree_gpu_capacity(const kin_tree_gpu_solver *s);
 
-/* ---- Tree or all pairs: before there is a tree, and by a sample of it ------------------------ */
-
-/* A job, as far as the choice depends on it. */
-typedef struct kin_tree_gpu_choice {
-    const kin_request *request;
-    int64_t points; /* rows of the corpus, or groups of equal ones */
-    int64_t queries;
-    int32_t wanted; /* points a list */
-    bool graph;
-} kin_tree_gpu_choice;
-
-/* Whether a sample costs little beside all pairs, and the tree may win. */
-bool kin_tree_gpu_may_win(const kin_tree_gpu_choice *choice, int32_t cols);
-/* Sends a sample of rows (NULL: of the corpus' points, a graph) through a tree of a sample of the
- * corpus. */
-kith_status kin_tree_gpu_try(const kin_fused_device *on, const kin_fused_prepared *corpus,
-                             const kin_fused_rows *rows, const kin_tree_gpu_choice *choice,
-                             bool *wins);
-
 /* ---- tree_search_gpu.c ----------------------------------------------------------------------- */
 
 /* The tree on a GPU as an engine: the bytes of kin_tree_graph and kin_tree_knn. Arguments are
  * checked in api/.
  *
  * Where the request's method is AUTO, a sample tells first whether the tree is the faster way
- * (tree_choose_gpu.c); where it is not, or where the tree does not fit into the device, nothing is
+ * (tree_cost.c); where it is not, or where the tree does not fit into the device, nothing is
  * written and *declined is true. A tree that was named and does not fit: KITH_E_DEVICE_MEMORY. */
 
 /* Neighbours that lists are made for. */

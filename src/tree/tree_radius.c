@@ -21,8 +21,7 @@
 #include "host/host_clock.h"
 #include "host/host_cpu.h"
 #include "host/host_threads.h"
-#include "tree/tree_choose.h"
-#include "tree/tree_radius_choose.h"
+#include "tree/tree_cost.h"
 #include "tree/tree_walk.h"
 
 #include <stdio.h>
@@ -57,6 +56,7 @@ struct run {
     const kin_prepared *asked;
     kin_tree_queries sorted;
     kin_hits hits;
+    const kin_tree_cost *cost;
     int64_t step; /* queries are every step-th of those that were asked for */
     int64_t packets;
     worker *workers;
@@ -160,9 +160,8 @@ static kith_status try_packet(void *arg, int64_t task, int32_t thread)
     return KITH_OK;
 }
 
-/* Leaves the counts of the walks as they were. asked: queries in all; stands: this tree is the one
- * that would answer. */
-static kith_status decide(run *r, int64_t asked, bool stands, bool *declined)
+/* Leaves the counts of the walks as they were. stands: this tree is the one that would answer. */
+static kith_status decide(run *r, bool stands, bool *declined)
 {
     double pairs = 0.0;
     if (r->packets < KIN_TREE_PILOT) {
@@ -174,7 +173,7 @@ static kith_status decide(run *r, int64_t asked, bool stands, bool *declined)
         r->workers[t].walk.pairs = 0.0;
     }
     const double share = pairs / PILOT_QUERIES / (double)r->tree->points;
-    *declined = !kin_tree_radius_wins(share, stands, asked, &r->request->distance);
+    *declined = !kin_tree_wins(r->cost, share, stands);
     return KITH_OK;
 }
 
@@ -239,7 +238,7 @@ static kith_status search_stripes(run *r, bool may_decline, bool *declined)
         const int64_t loaded = kin_clock_ns();
         r->packets = kin_ceil_div(r->sorted.count, KIN_PACKET);
         if (first == 0 && may_decline) {
-            KIN_TRY(decide(r, count, true, declined));
+            KIN_TRY(decide(r, true, declined));
         }
         if (*declined) {
             return KITH_OK;
@@ -328,16 +327,17 @@ static kith_status try_sample(run *r, const kith_matrix *corpus, const kith_matr
     KIN_TRY(kin_tree_queries_load(r->ctx, r->tree, &r->asked->distance, &r->asked->rows, 0,
                                   some.rows, &r->sorted));
     r->packets = kin_ceil_div(some.rows, KIN_PACKET);
-    return decide(r, asked->rows, false, declined);
+    return decide(r, false, declined);
 }
 
 /* A tree of few points has the larger leaves, so queries look at a larger share of it: where that
  * is small, the whole one wins. Values that are not allowed are the exact engine's to name. */
-static kith_status foresee(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *asked,
-                           const kin_radius_request *request, bool *declined)
+static kith_status foresee(const run *job, const kith_matrix *corpus, const kith_matrix *asked,
+                           bool *declined)
 {
-    *declined = !kin_tree_radius_may_win(corpus, &request->distance);
-    if (*declined || kin_tree_radius_is_cheap(corpus, asked->rows, &request->distance)) {
+    kith_ctx *ctx = job->ctx;
+    *declined = !job->cost->allowed;
+    if (*declined || kin_tree_is_cheap(job->cost)) {
         return KITH_OK;
     }
     *declined = asked->rows < PILOT_QUERIES;
@@ -345,7 +345,7 @@ static kith_status foresee(kith_ctx *ctx, const kith_matrix *corpus, const kith_
         return KITH_OK;
     }
     made m = {.tree = {0}};
-    run r = {.ctx = ctx, .request = request};
+    run r = *job;
     kith_status status = try_sample(&r, corpus, asked, &m, declined);
     kin_free(ctx, r.block);
     kin_tree_queries_free(ctx, &r.sorted);
@@ -363,10 +363,12 @@ kith_status kin_tree_radius(kith_ctx *ctx, const kith_matrix *corpus, const kith
                             kith_ranges *ranges, bool *declined)
 {
     made m = {.tree = {0}};
-    run r = {.ctx = ctx, .request = request, .step = 1};
+    const kith_matrix *asked = queries != NULL ? queries : corpus;
+    const kin_tree_cost cost = kin_tree_cost_radius(&request->distance, corpus->rows, asked->rows);
+    run r = {.ctx = ctx, .request = request, .cost = &cost, .step = 1};
     *declined = false;
     if (may_decline) {
-        KIN_TRY(foresee(ctx, corpus, queries != NULL ? queries : corpus, request, declined));
+        KIN_TRY(foresee(&r, corpus, asked, declined));
     }
     if (*declined) {
         return KITH_OK;

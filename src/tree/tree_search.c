@@ -17,7 +17,7 @@
  * or that of its box, proves its key to be larger than the k-th.
  *
  * Limits. In many dimensions every box is near and all pairs are computed with more effort than the
- * screen of exact/ needs; tree_choose.c says where.
+ * screen of exact/ needs; tree_cost.c says where.
  */
 #include "tree/tree_search.h"
 
@@ -29,7 +29,7 @@
 #include "host/host_clock.h"
 #include "host/host_cpu.h"
 #include "host/host_threads.h"
-#include "tree/tree_choose.h"
+#include "tree/tree_cost.h"
 #include "tree/tree_walk.h"
 
 #include <stdio.h>
@@ -278,8 +278,8 @@ static kith_status decide(searching *s, int64_t rows, bool *declined)
         return KITH_OK;
     }
     KIN_TRY(send_pilot(s, rows, &pairs));
-    *declined =
-        !kin_tree_wins(pairs / (double)points, points, rows, s->queries == NULL, s->request);
+    const kin_tree_cost cost = kin_tree_cost_of(s->request, points, rows, s->queries == NULL);
+    *declined = !kin_tree_wins(&cost, pairs / (double)points, true);
     return KITH_OK;
 }
 
@@ -342,15 +342,14 @@ static kith_status ask_sample(searching *s, const kith_matrix *queries, kin_prep
 
 static kith_status ask_small_tree(kith_ctx *ctx, const kith_matrix *corpus,
                                   const kith_matrix *queries, const kin_request *request,
-                                  kin_tree_verdict *verdict)
+                                  const kin_tree_cost *cost, kin_tree_verdict *verdict)
 {
-    const int64_t rows = queries != NULL ? queries->rows : corpus->rows;
     double pairs = 0.0;
     kin_prepared prepared;
     kin_prepared asked = {0};
     kin_tree_queries sorted = {0};
     kin_tree tree;
-    const int64_t sample = kin_tree_sample_of(corpus, rows, queries == NULL, request);
+    const int64_t sample = kin_tree_sample_of(cost);
     kin_request like = *request; /* of other rows */
     memset(like.within, 0, sizeof like.within);
     const kith_matrix some = spread(corpus, sample);
@@ -364,7 +363,7 @@ static kith_status ask_small_tree(kith_ctx *ctx, const kith_matrix *corpus,
     s.wanted_ids = s.wanted;
     const kith_status status =
         ask_sample(&s, queries != NULL ? &few : NULL, &asked, &sorted, &pairs);
-    *verdict = kin_tree_judge(pairs, (double)tree.points, corpus, rows, queries == NULL, request);
+    *verdict = kin_tree_judge(cost, pairs, (double)tree.points);
     kin_free(ctx, s.block);
     kin_tree_queries_free(ctx, &sorted);
     kin_prepared_free(ctx, &asked);
@@ -377,17 +376,17 @@ kith_status kin_tree_foresee(kith_ctx *ctx, const kith_matrix *corpus, const kit
                              const kin_request *request, kin_tree_verdict *verdict)
 {
     const int64_t rows = queries != NULL ? queries->rows : corpus->rows;
-    const bool graph = queries == NULL;
+    const kin_tree_cost cost = kin_tree_cost_of(request, corpus->rows, rows, queries == NULL);
     *verdict = KIN_TREE_TAKE;
-    if (request->method != KITH_METHOD_AUTO || kin_tree_cannot_lose(corpus, rows, graph, request)) {
+    if (request->method != KITH_METHOD_AUTO || kin_tree_cannot_lose(&cost)) {
         return KITH_OK;
     }
-    const kin_tree_chance chance = kin_tree_chance_of(corpus, rows, graph, request);
+    const kin_tree_chance chance = kin_tree_chance_of(&cost);
     if (chance == KIN_TREE_NO_CHANCE) {
         *verdict = KIN_TREE_DECLINE;
         return KITH_OK;
     }
-    const kith_status status = ask_small_tree(ctx, corpus, queries, request, verdict);
+    const kith_status status = ask_small_tree(ctx, corpus, queries, request, &cost, verdict);
     if (status == KITH_E_DATA) { /* the whole matrix names what is wrong, by its own rows */
         kin_forgive(ctx);
         *verdict = KIN_TREE_TRY;

@@ -9,7 +9,7 @@
 
 #include "exact/exact_hits.h"
 #include "exact/exact_request.h"
-#include "tree/tree_choose.h"
+#include "tree/tree_cost.h"
 
 kith_status kin_tree_graph(kith_ctx *ctx, const kith_matrix *points, const kin_request *request,
                            const kith_neighbors *out, bool *declined);

@@ -14,6 +14,7 @@
  *
  * Memory. The corpus and its tree must fit; queries and lists are cut until they do.
  */
+#include "tree/tree_cost.h"
 #include "tree/tree_gpu.h"
 
 #include "base/base_mem.h"
@@ -28,6 +29,8 @@
 #include "tree/tree.h"
 
 #include <stdio.h>
+
+enum { SAMPLE = 16384 };
 
 const char *kin_tree_gpu_missing(const kin_request *request)
 {
@@ -74,32 +77,132 @@ static int64_t wanted_ids(const searching *s)
     return kin_min_i64(s->request->k + (leaves ? 1 : 0), s->corpus_matrix->rows);
 }
 
-static kin_tree_gpu_choice choice_of(const searching *s, int64_t points)
+static kin_tree_cost cost_of(const searching *s, int64_t points)
 {
-    return (kin_tree_gpu_choice){.request = s->request,
-                                 .points = points,
-                                 .queries = s->queries != NULL ? s->queries->rows : points,
-                                 .wanted = (int32_t)kin_min_i64(wanted_ids(s), points),
-                                 .graph = s->queries == NULL};
+    return kin_tree_cost_gpu(s->request, points, s->queries != NULL ? s->queries->rows : points,
+                             kin_min_i64(wanted_ids(s), points), s->queries == NULL);
 }
 
 bool kin_tree_gpu_worth_trying(const kith_matrix *corpus, const kith_matrix *queries,
                                const kin_request *request)
 {
     const searching s = {.corpus_matrix = corpus, .queries = queries, .request = request};
-    const kin_tree_gpu_choice choice = choice_of(&s, corpus->rows);
-    return kin_tree_gpu_may_win(&choice, corpus->cols);
+    const kin_tree_cost cost = cost_of(&s, corpus->rows);
+    return kin_tree_may_win(&cost);
 }
 
-/* rows: that ask, NULL: a graph. */
+/* ---- Tree or all pairs: a small tree is asked ------------------------------------------------ */
+
+/* `count` rows, spread over `rows` of them or over the rows that are listed, on the device. */
+static kith_status spread(const kin_fused_device *on, const uint32_t *listed, int64_t rows,
+                          int64_t count, uint32_t **out)
+{
+    const uint64_t bytes = (uint64_t)count * sizeof **out;
+    uint32_t *host = NULL;
+    KIN_TRY(kin_alloc(on->ctx, &host, bytes, 1, "rows of a sample"));
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t at = (int64_t)((unsigned __int128)i * (uint64_t)rows / (uint64_t)count);
+        host[i] = listed != NULL ? listed[at] : (uint32_t)at;
+    }
+    kith_status status = kin_gpu_alloc(on->ctx, on->gpu, out, bytes, 1, "rows of a sample");
+    if (status == KITH_OK) {
+        status = kin_gpu_upload(on->ctx, on->gpu, *out, host, bytes);
+    }
+    kin_free(on->ctx, host);
+    return status;
+}
+
+/* The queries' part of a sample, in the order of its tree. */
+typedef struct asking {
+    uint32_t *ids;
+    uint32_t *order;
+    float *rounded;
+    float *lost;
+} asking;
+
+static kith_status make_asking(const kin_tree_gpu_solver *s, const kin_fused_rows *rows,
+                               int64_t count, asking *a)
+{
+    KIN_TRY(spread(&s->on, NULL, rows->rows, count, &a->ids));
+    KIN_TRY(kin_tree_gpu_round_rows(s, rows, a->ids, count, &a->rounded, &a->lost));
+    return kin_tree_gpu_order_rows(s, a->rounded, count, &a->order);
+}
+
+static void free_asking(const kin_fused_device *on, asking *a)
+{
+    kin_gpu_free(on->gpu, a->order);
+    kin_gpu_free(on->gpu, a->lost);
+    kin_gpu_free(on->gpu, a->rounded);
+    kin_gpu_free(on->gpu, a->ids);
+}
+
+/* pairs: that a query looked at. */
+static kith_status walk_sample(kin_tree_gpu_solver *s, const kin_fused_rows *rows, double *pairs)
+{
+    asking a = {0};
+    kin_tree_gpu_lists lists = {0};
+    int64_t lost = 0;
+    kith_status status = KITH_OK;
+    kin_tree_gpu_places places = {
+        .rows = s->corpus->rows, .ids = s->tree->ids, .count = s->tree->blocks * KIN_TREE_LANES};
+    double asked = (double)s->tree->points;
+    if (rows != NULL) {
+        const int64_t count = kin_min_i64(SAMPLE, rows->rows);
+        KIN_TRY_GOTO(status, make_asking(s, rows, count, &a), done);
+        places = (kin_tree_gpu_places){.rows = *rows,
+                                       .rounded = a.rounded,
+                                       .lost = a.lost,
+                                       .order = a.order,
+                                       .ids = a.order,
+                                       .count = count};
+        asked = (double)count;
+    }
+    KIN_TRY_GOTO(status,
+                 kin_tree_gpu_walk_places(s, &places, kin_tree_gpu_capacity(s), &lists, &lost),
+                 done);
+    *pairs = s->tally.pairs / asked;
+done:
+    kin_tree_gpu_lists_free(s, &lists);
+    free_asking(&s->on, &a);
+    return status;
+}
+
+/* A small tree of the corpus, asked by its own points or by some of the rows that ask. */
+static kith_status try_sample(searching *s, const kin_fused_rows *rows)
+{
+    const kin_groups *groups = &s->corpus.groups;
+    const kin_tree_cost cost = cost_of(s, groups->count);
+    const int64_t count = kin_min_i64(SAMPLE, groups->count);
+    uint32_t *ids = NULL;
+    double pairs = 0.0;
+    kin_tree_gpu tree = {0};
+    kin_tree_gpu_solver solver = {.on = s->on,
+                                  .tree = &tree,
+                                  .corpus = &s->corpus,
+                                  .wanted = (int32_t)kin_min_i64(wanted_ids(s), count)};
+    kith_status status = KITH_OK;
+    KIN_TRY_GOTO(status, spread(&s->on, groups->firsts, groups->count, count, &ids), done);
+    KIN_TRY_GOTO(status,
+                 kin_tree_gpu_make(&s->on, &s->corpus.rows, ids, count, s->request->distance.metric,
+                                   kin_tree_gpu_usual_leaf(s->corpus.rows.cols), &tree),
+                 done);
+    KIN_TRY_GOTO(status, kin_tree_gpu_solver_make(&solver), done);
+    KIN_TRY_GOTO(status, walk_sample(&solver, rows, &pairs), done);
+    s->decided = kin_tree_judge(&cost, pairs, (double)count) != KIN_TREE_DECLINE;
+done:
+    kin_tree_gpu_solver_free(&solver);
+    kin_tree_gpu_free(&s->on, &tree);
+    kin_gpu_free(s->on.gpu, ids);
+    return status;
+}
+
+/* rows: that ask, NULL: a graph. A tree that was named needs no sample. */
 static kith_status decide(searching *s, const kin_fused_rows *rows)
 {
-    if (!s->decided) {
-        const kin_tree_gpu_choice choice = choice_of(s, s->corpus.groups.count);
-        KIN_TRY(kin_tree_gpu_try(&s->on, &s->corpus, rows, &choice, &s->decided));
-    }
-    return KITH_OK;
+    return s->decided ? KITH_OK : try_sample(s, rows);
 }
+
+/* ---- The tree -------------------------------------------------------------------------------- */
 
 static kith_status plant(searching *s)
 {

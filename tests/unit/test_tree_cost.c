@@ -5,7 +5,7 @@
 #include "support/support_answers.h"
 #include "support/support_engines.h"
 #include "support/support_rows.h"
-#include "tree/tree_choose.h"
+#include "tree/tree_cost.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -14,10 +14,10 @@ enum { ROWS = 40000, COLS = 14, QUERIES = 4000 };
 
 static kin_tree_chance chance(int64_t rows, int32_t cols, int64_t queries)
 {
-    const kith_matrix corpus = {.rows = rows, .cols = cols, .dtype = KITH_F32};
     const kin_request request = {
         .distance = {.metric = KITH_EUCLIDEAN, .cols = cols, .isa = KIN_ISA_AVX512}, .k = 10};
-    return kin_tree_chance_of(&corpus, queries, false, &request);
+    const kin_tree_cost cost = kin_tree_cost_of(&request, rows, queries, false);
+    return kin_tree_chance_of(&cost);
 }
 
 static void shapes(void **state)

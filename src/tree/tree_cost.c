@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Where the tree is faster than all pairs on the processor.
+ *
+ * How many pairs a tree leaves depends on the data, of which the number of columns says little: of
+ * 100,000 points in 15 columns it looks at half where they fill the cube, and at a hundredth where
+ * they lie near a four-dimensional surface. So the tree itself is asked, at most three times:
+ *
+ *   shapes   in few columns, or where few queries are asked, it can hardly lose: all pairs, too,
+ *            need an order and a rounded copy of the corpus first, which take longer than a tree
+ *   sample   else a tree of an eighth of the points at most is built and asked. A query looks at
+ *            some power a of the number of points, between nothing (few dimensions) and one (many):
+ *                pairs = unit * (points / unit)^a,     unit = points of a leaf and of a list
+ *            In a larger tree boxes are smaller, so a falls: a sample is too pessimistic, the more
+ *            so the smaller it is (uniform, 10 columns, from 4,096 points to 1,000,000: 26 times).
+ *            Where it says that the tree wins by far, that is the last word, so that a plan, which
+ *            asks the same, knows what the job will do. Where building costs little beside all
+ *            pairs, the least sample is asked for that word alone
+ *   pilot    the tree stands; a few packets are sent through it, and what they needed decides
+ *
+ * A radius search asks a small tree before and the tree that stands; a GPU asks a small one alone
+ * (tree_search_gpu.c), whose launches cost the same for any few points. The counts are the same on
+ * every run; no clock is read. The nanoseconds decide which way, never what. They were measured on
+ * one machine each, and rounded:
+ *
+ *   processor   of one thread, from `kith search --method exact` and `tree` with KITH_ISA amx,
+ *               avx512, avx2, portable: nine real catalogues and 100,000 and 1,000,000 uniform and
+ *               coloured points in 3 to 30 columns, 100 to 10,000 queries, k = 10 (bench_tree.py
+ *               runs such jobs)
+ *   radius      of one thread, from `kith search --radius` by both methods: 40,000 points in 4, 10
+ *               and 30 columns, 8,000 queries, each instruction set. Hits are left out: they cost
+ *               the same either way, and so does the reading of the matrices
+ *   GPU         of an H200 with all its processors at work; on another device both sides change
+ *               alike. All pairs: 100,000 x 1,000,000 rows in 128 columns in 55 ms, in up to 64
+ *               columns 60 % of it, in up to 16 half (measured: 2.6e-4 to 2.8e-4 ns a pair in 8 to
+ *               16, 3.3e-4 in 24), a graph half; metrics without a product: 1e12 components a
+ *               second. The tree: bench_tree_gpu.py, 4 to 15 columns, k = 10, within a quarter of
+ *               each (uniform points in 8 to 15 columns, colour in 4 to 15)
+ */
+#include "tree/tree_cost.h"
+
+#include "base/base_size.h"
+#include "fused/fused_need.h"
+#include "host/host_cpu.h"
+#include "tree/tree_gpu.h"
+#include "tree/tree_leaf.h"
+
+#include <math.h>
+
+enum { LEAST_POINTS = 20000, MOST_COLS = 32, MOST_COLS_GPU = 24, SAFE_COLS = 6 };
+enum { LEAST_SAMPLE = 4096 };
+/* A tree that is given up costs this share of all pairs at most; one that is nearly certain to win
+ * may cost half; a sample less than either. */
+static const double SMALL_SHARE = 1.0 / 12.0;
+static const double SAFE_SHARE = 1.0 / 2.0;
+static const double SAMPLE_SHARE = 1.0 / 20.0;
+/* The tree must win by this much before it is taken. */
+static const double MARGIN = 0.9;
+/* A small tree's word is the last one where even so many times the pairs that it says would win. */
+static const double FAR = 2.0;
+
+/* ---- Both ways ------------------------------------------------------------------------------- */
+
+static double build_ns(const kin_tree_cost *c)
+{
+    return c->tree_start + c->tree_point * (double)c->points;
+}
+
+/* Of a tree that stands; looked: pairs of a query. */
+static double ask_ns(const kin_tree_cost *c, double looked)
+{
+    return (double)c->queries * (c->tree_query + looked * c->tree_pair);
+}
+
+static double all_ns(const kin_tree_cost *c)
+{
+    return (double)c->points * (c->pairs_point + c->pairs_pair * (double)c->queries);
+}
+
+/* ---- On the processor ------------------------------------------------------------------------ */
+
+static bool is_portable(const kin_distance *distance)
+{
+    return !kin_isa_includes(distance->isa, KIN_ISA_AVX2);
+}
+
+static double screened_pair_ns(const kin_distance *distance)
+{
+    return kin_isa_includes(distance->isa, KIN_ISA_AMX)      ? 0.3
+           : kin_isa_includes(distance->isa, KIN_ISA_AVX512) ? 0.35
+           : is_portable(distance)                           ? 4.8
+                                                             : 0.45;
+}
+
+double kin_tree_key_ns(int32_t cols)
+{
+    return 3.0 + 0.25 * (double)cols;
+}
+
+static double built_point_ns(int32_t cols)
+{
+    return 100.0 + 35.0 * (double)cols;
+}
+
+double kin_tree_build_ns(int64_t points, int32_t cols)
+{
+    return (double)points * built_point_ns(cols);
+}
+
+double kin_tree_screen_ns(const kin_request *request, int64_t points, int64_t queries)
+{
+    const kin_tree_cost cost = kin_tree_cost_of(request, points, queries, false);
+    return all_ns(&cost);
+}
+
+/* Of all pairs a graph computes each once for both ends; a row's list is spread over its pairs. */
+static double pair_ns(const kin_request *request, int64_t points, bool graph)
+{
+    const double pair = screened_pair_ns(&request->distance);
+    return (graph ? 0.5 * pair : pair) + 300.0 * (double)request->k / (double)points;
+}
+
+static double sample_ns(const kin_tree_cost *c, int64_t points)
+{
+    const double few = (double)kin_min_i64(c->queries, (int64_t)KIN_TREE_PILOT * KIN_PACKET);
+    return kin_tree_build_ns(points, c->cols) +
+           few * (c->tree_query + (double)points * c->tree_pair);
+}
+
+kin_tree_cost kin_tree_cost_of(const kin_request *request, int64_t points, int64_t queries,
+                               bool graph)
+{
+    const kin_distance *distance = &request->distance;
+    const double cols = (double)distance->cols;
+    const double arithmetic = is_portable(distance) ? 10.0 : 0.7 + 0.03 * cols;
+    const bool screens = kin_exact_screens(distance);
+    kin_tree_cost cost = {
+        .points = points,
+        .queries = queries,
+        .cols = distance->cols,
+        .allowed = kin_tree_allows(distance->metric) && distance->cols <= MOST_COLS &&
+                   points >= LEAST_POINTS,
+        .unit = (double)(kin_tree_leaf_points(distance->cols) + request->k),
+        .tree_point = built_point_ns(distance->cols),
+        .tree_query = 2500.0,
+        .tree_pair = arithmetic + 0.009 * (double)request->k,
+        .pairs_point = screens ? 1000.0 + 10.0 * cols : 0.0, /* order, tiles, rounded copy */
+        .pairs_pair = screens ? pair_ns(request, points, graph) : kin_tree_key_ns(distance->cols)};
+    cost.sample = sample_ns(&cost, LEAST_SAMPLE);
+    return cost;
+}
+
+kin_tree_cost kin_tree_cost_radius(const kin_distance *distance, int64_t points, int64_t queries)
+{
+    const bool screens = kin_exact_screens(distance);
+    const double wide = is_portable(distance) ? 8.0 : 1.0;
+    const double screened = kin_isa_includes(distance->isa, KIN_ISA_AVX512) ? 0.2
+                            : is_portable(distance)                         ? 4.5
+                                                                            : 0.3;
+    return (kin_tree_cost){.points = points,
+                           .queries = queries,
+                           .cols = distance->cols,
+                           .allowed = kin_tree_allows(distance->metric) &&
+                                      distance->cols <= MOST_COLS && points >= LEAST_POINTS,
+                           .tree_point = 200.0 + 20.0 * (double)distance->cols,
+                           .tree_pair = wide * (0.3 + 0.04 * (double)distance->cols),
+                           .pairs_point = screens ? 1000.0 : 0.0,
+                           .pairs_pair = screens ? screened : kin_tree_key_ns(distance->cols)};
+}
+
+/* ---- On a GPU -------------------------------------------------------------------------------- */
+
+static double gpu_pair_ns(const kin_request *request, bool screens, bool graph)
+{
+    const double cols = (double)request->distance.cols;
+    const double narrow = cols <= 16.0 ? 0.5 : cols <= 64.0 ? 0.6 : cols / 128.0;
+    return screens ? 5.5e-4 * narrow * (graph ? 0.5 : 1.0) : cols * 1e-3;
+}
+
+kin_tree_cost kin_tree_cost_gpu(const kin_request *request, int64_t points, int64_t queries,
+                                int64_t wanted, bool graph)
+{
+    const int32_t cols = request->distance.cols;
+    const bool screens = kin_fused_screens(request, points, queries);
+    return (kin_tree_cost){
+        .points = points,
+        .queries = queries,
+        .cols = cols,
+        .allowed = cols <= MOST_COLS_GPU,
+        .unit = (double)(kin_tree_gpu_usual_leaf(cols) + wanted),
+        .tree_start = 3e6, /* launches of building and searching, and waiting for them */
+        .tree_point = 5.0,
+        .tree_query = 0.1 + 0.2 * (double)cols + 0.08 * (double)wanted,
+        .tree_pair = 1e-4 * (12.0 + (double)cols), /* nodes, groups of leaves, canonical keys */
+        .pairs_pair = gpu_pair_ns(request, screens, graph),
+        .sample = 4e6};
+}
+
+/* ---- The choice ------------------------------------------------------------------------------ */
+
+bool kin_tree_is_cheap(const kin_tree_cost *cost)
+{
+    return build_ns(cost) <= all_ns(cost) * (cost->cols <= SAFE_COLS ? SAFE_SHARE : SMALL_SHARE);
+}
+
+bool kin_tree_may_win(const kin_tree_cost *cost)
+{
+    const double all = all_ns(cost);
+    return cost->allowed && cost->sample <= SMALL_SHARE * all &&
+           build_ns(cost) + ask_ns(cost, 0.0) < MARGIN * all;
+}
+
+bool kin_tree_cannot_lose(const kin_tree_cost *cost)
+{
+    return build_ns(cost) + ask_ns(cost, (double)cost->points) <= MARGIN * all_ns(cost);
+}
+
+kin_tree_chance kin_tree_chance_of(const kin_tree_cost *cost)
+{
+    if (!cost->allowed) {
+        return KIN_TREE_NO_CHANCE;
+    }
+    if (kin_tree_is_cheap(cost) || kin_tree_cannot_lose(cost)) {
+        return KIN_TREE_LIKELY;
+    }
+    return cost->sample <= SAMPLE_SHARE * all_ns(cost) ? KIN_TREE_UNCERTAIN : KIN_TREE_NO_CHANCE;
+}
+
+/* Where the tree is likely anyway, the least: it says whether to keep to it. */
+int64_t kin_tree_sample_of(const kin_tree_cost *cost)
+{
+    const double most = SAMPLE_SHARE * all_ns(cost);
+    int64_t sample = LEAST_SAMPLE;
+    while (kin_tree_chance_of(cost) == KIN_TREE_UNCERTAIN && 2 * sample <= cost->points / 8 &&
+           sample_ns(cost, 2 * sample) <= most) {
+        sample *= 2;
+    }
+    return sample;
+}
+
+/* What a query looks at of all points, when it looked at `pairs` of a sample. */
+static double looked_at(const kin_tree_cost *c, double pairs, double sample)
+{
+    const double points = (double)c->points;
+    const double least = fmax(pairs, c->unit);
+    if (sample <= c->unit || points <= sample) {
+        return least;
+    }
+    const double power = log(least / c->unit) / log(sample / c->unit);
+    return c->unit * pow(points / c->unit, fmin(power, 1.0));
+}
+
+kin_tree_verdict kin_tree_judge(const kin_tree_cost *cost, double pairs, double sample)
+{
+    const double looked = looked_at(cost, pairs, sample);
+    const double most = fmin(FAR * looked, (double)cost->points);
+    const double all = MARGIN * all_ns(cost);
+    const double build = build_ns(cost);
+    return build + ask_ns(cost, most) < all     ? KIN_TREE_TAKE
+           : build + ask_ns(cost, looked) < all ? KIN_TREE_TRY
+                                                : KIN_TREE_DECLINE;
+}
+
+bool kin_tree_wins(const kin_tree_cost *cost, double share, bool stands)
+{
+    return (stands ? 0.0 : build_ns(cost)) + ask_ns(cost, share * (double)cost->points) <
+           MARGIN * all_ns(cost);
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Tree or all pairs, on either machine and for each kind of job: before there is a tree, after a
+ * small one, and when a few packets have been through the one that will answer. */
+#ifndef KIN_TREE_COST_H
+#define KIN_TREE_COST_H
+
+#include "exact/exact_request.h"
+#include "tree/tree.h"
+
+/* Packets that tell, spread over all of them. */
+enum { KIN_TREE_PILOT = 16 };
+
+/* What a job costs either way, in nanoseconds of a thread, or of a GPU. */
+typedef struct kin_tree_cost {
+    int64_t points; /* rows of the corpus, or groups of equal ones */
+    int64_t queries;
+    int32_t cols;
+    bool allowed;       /* the metric has a tree, and the shape one that may win */
+    double unit;        /* points of a leaf, and of a list */
+    double tree_start;  /* whatever the job */
+    double tree_point;  /* of the corpus, built */
+    double tree_query;  /* rounded, sorted, its way down, its list finished */
+    double tree_pair;   /* that a query looks at */
+    double pairs_point; /* of the corpus, before all pairs */
+    double pairs_pair;
+    double sample; /* asking the least sample */
+} kin_tree_cost;
+
+/* On the processor; queries of a graph: its points. */
+kin_tree_cost kin_tree_cost_of(const kin_request *request, int64_t points, int64_t queries,
+                               bool graph);
+/* All within a radius, where each point of a graph asks for itself. */
+kin_tree_cost kin_tree_cost_radius(const kin_distance *distance, int64_t points, int64_t queries);
+/* On a GPU; wanted: ids of a list. */
+kin_tree_cost kin_tree_cost_gpu(const kin_request *request, int64_t points, int64_t queries,
+                                int64_t wanted, bool graph);
+
+/* A canonical key; a tree; all pairs of a search, what is done before included where they are
+ * screened. On the processor. */
+double kin_tree_key_ns(int32_t cols);
+double kin_tree_build_ns(int64_t points, int32_t cols);
+double kin_tree_screen_ns(const kin_request *request, int64_t points, int64_t queries);
+
+typedef enum kin_tree_chance {
+    KIN_TREE_NO_CHANCE,
+    KIN_TREE_UNCERTAIN, /* a small tree says whether to build */
+    KIN_TREE_LIKELY,    /* building costs little beside all pairs, or the tree can hardly lose */
+} kin_tree_chance;
+
+kin_tree_chance kin_tree_chance_of(const kin_tree_cost *cost);
+/* Building costs little beside all pairs: a tree that is given up is no loss. */
+bool kin_tree_is_cheap(const kin_tree_cost *cost);
+/* Whether a sample costs little beside all pairs, and the tree may win. */
+bool kin_tree_may_win(const kin_tree_cost *cost);
+/* Whether the tree can not lose, however much of it queries look at. */
+bool kin_tree_cannot_lose(const kin_tree_cost *cost);
+/* Points, and queries, of the small tree: as many as cost little beside all pairs. */
+int64_t kin_tree_sample_of(const kin_tree_cost *cost);
+
+/* What a small tree says of the whole one, or the shapes alone. */
+typedef enum kin_tree_verdict {
+    KIN_TREE_DECLINE,
+    KIN_TREE_TRY,  /* build it, and let a few packets decide */
+    KIN_TREE_TAKE, /* it wins by far: build it, and keep to it */
+} kin_tree_verdict;
+
+/* Of a small tree of `sample` points a query looked at `pairs`. */
+kin_tree_verdict kin_tree_judge(const kin_tree_cost *cost, double pairs, double sample);
+/* share: of all pairs, that packets looked at; stands: nothing is to be built. */
+bool kin_tree_wins(const kin_tree_cost *cost, double share, bool stands);
+
+#endif
