@@ -39,7 +39,7 @@ LIMITS = {
     "circles_src": (0, 0),
     "circles_cli": (0, 0),
     "circles_python": (0, 0),
-    "call_circles_src": (4, 0),
+    "call_circles_src": (2, 0),
     "functions_with_more_than_6_parameters": (102, 20),
     "public_functions": (98, 75),
     "public_functions_with_more_than_6_parameters": (7, 0),

@@ -537,22 +537,26 @@ KITH_API kith_status kith_recall_estimate(kith_ctx *ctx, const kith_matrix *poin
 
 /* Points: kith_points.h. */
 
+/* What neighbours are saved in: NAME, number, name. */
+#define KITH_FORMAT_MAP(X)                                                                        \
+    X(NPZ, 1, "npz") /* ids, distances, meta */                                                   \
+    X(CSR, 2, "csr") /* a SciPy sparse matrix in .npz */                                          \
+    X(IVECS, 3, "ivecs")                                                                          \
+    X(IBIN, 4, "ibin")                                                                            \
+    X(KNN, 5, "knn") /* big-ann-benchmarks */                                                     \
+    X(KITH, 6, "kith")                                                                            \
+    X(CSV, 7, "csv")           /* text to look at: a line a neighbour, "id,neighbour,distance" */ \
+    X(TSV, 8, "tsv")           /* the same between tabs */                                        \
+    X(CSV_WIDE, 9, "csv-wide") /* a line a row: id, its neighbours, their distances */            \
+    X(TSV_WIDE, 10, "tsv-wide")
 typedef enum kith_format {
-    KITH_FORMAT_AUTO = 0, /* by the extension of the path */
-    KITH_FORMAT_NPZ = 1,  /* ids, distances, meta */
-    KITH_FORMAT_CSR = 2,  /* a SciPy sparse matrix in .npz */
-    KITH_FORMAT_IVECS = 3,
-    KITH_FORMAT_IBIN = 4,
-    KITH_FORMAT_KNN = 5, /* big-ann-benchmarks */
-    KITH_FORMAT_KITH = 6,
-    KITH_FORMAT_CSV = 7,      /* text to look at: a line a neighbour, "id,neighbour,distance" */
-    KITH_FORMAT_TSV = 8,      /* the same between tabs */
-    KITH_FORMAT_CSV_WIDE = 9, /* a line a row: id, its neighbours, their distances */
-    KITH_FORMAT_TSV_WIDE = 10
+#define KITH_FORMAT_NUMBER(NAME, number, name) KITH_FORMAT_##NAME = (number),
+    KITH_FORMAT_MAP(KITH_FORMAT_NUMBER)
+#undef KITH_FORMAT_NUMBER
+        KITH_FORMAT_AUTO = 0 /* by the extension of the path */
 } kith_format;
 
-/* KITH_FORMAT_AUTO for a name that is none of npz csr ivecs ibin knn kith csv tsv csv-wide
- * tsv-wide. */
+/* KITH_FORMAT_AUTO for a name that none of them has. */
 KITH_API kith_format kith_format_parse(const char *name);
 
 /* neighbors: ids, and distances where the format holds them; ivecs and ibin hold ids alone. Ranges

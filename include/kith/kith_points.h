@@ -11,6 +11,46 @@
 extern "C" {
 #endif
 
+/* ---- Files ---------------------------------------------------------------------------------- */
+
+/* What a file may be to kith. */
+enum {
+    KITH_FILE_POINTS_IN = 1, /* points, labels (one column), values that are selected from */
+    KITH_FILE_POINTS_OUT = 2,
+    KITH_FILE_LISTS_IN = 4, /* k neighbours a row */
+    KITH_FILE_LISTS_OUT = 8,
+    KITH_FILE_RANGES_OUT = 16, /* lists of different lengths */
+    KITH_FILE_PIECES = 32,     /* lists are put piece after piece, and an interrupted job goes on */
+    KITH_FILE_CLAIMS = 64,     /* lists say their metric, of which points they are, whether exact */
+    KITH_FILE_PIPE = 128,      /* points from the first byte to the last: out of a pipe, too */
+    KITH_FILE_TEXT = 256       /* which has a header and columns with names */
+};
+#define KITH_FILE_POINTS (KITH_FILE_POINTS_IN | KITH_FILE_POINTS_OUT)
+#define KITH_FILE_LISTS (KITH_FILE_LISTS_IN | KITH_FILE_LISTS_OUT | KITH_FILE_PIECES)
+#define KITH_FILE_WORDS                                                         \
+    (KITH_FILE_POINTS | KITH_FILE_PIPE | KITH_FILE_TEXT | KITH_FILE_LISTS_OUT | \
+     KITH_FILE_RANGES_OUT)
+
+/* The formats of files, by their extension: NAME, extension, others that are read, what it may be,
+ * kind and bytes of its values where the format says them ('f' float, 'i' signed, 'u' unsigned
+ * integer), layout. All lists of formats are made of these rows. */
+#define KITH_FILE_MAP(X)                                                                    \
+    X(NPZ, "npz", "", KITH_FILE_LISTS | KITH_FILE_CLAIMS | KITH_FILE_RANGES_OUT, 0, 0, npz) \
+    X(FVECS, "fvecs", "", KITH_FILE_POINTS, 'f', 4, vecs)                                   \
+    X(BVECS, "bvecs", "", KITH_FILE_POINTS, 'u', 1, vecs)                                   \
+    X(IVECS, "ivecs", "", KITH_FILE_POINTS | KITH_FILE_LISTS, 'i', 4, vecs)                 \
+    X(FBIN, "fbin", "", KITH_FILE_POINTS, 'f', 4, bin)                                      \
+    X(U8BIN, "u8bin", "", KITH_FILE_POINTS, 'u', 1, bin)                                    \
+    X(I8BIN, "i8bin", "", KITH_FILE_POINTS, 'i', 1, bin)                                    \
+    X(IBIN, "ibin", "", KITH_FILE_POINTS | KITH_FILE_LISTS, 'i', 4, bin)                    \
+    X(KNN, "knn", "", KITH_FILE_LISTS, 0, 0, knn)                                           \
+    X(NPY, "npy", "", KITH_FILE_POINTS | KITH_FILE_PIPE, 0, 0, npy)                         \
+    X(HDF5, "hdf5", "h5 h5ad", KITH_FILE_POINTS_IN, 0, 0, hdf5)                             \
+    X(CSV, "csv", "txt csv.gz txt.gz", KITH_FILE_WORDS, 'f', 8, text)                       \
+    X(TSV, "tsv", "tsv.gz", KITH_FILE_WORDS, 'f', 8, text)                                  \
+    X(KITH, "kith", "",                                                                     \
+      KITH_FILE_POINTS | KITH_FILE_LISTS | KITH_FILE_CLAIMS | KITH_FILE_RANGES_OUT, 0, 0, kith)
+
 /* What points from a file are for. */
 typedef enum kith_points_use {
     KITH_USE_POINTS = 0,
@@ -47,10 +87,10 @@ static inline kith_points_params kith_points_params_default(void)
     return params;
 }
 
-/* Points from a file, memory-mapped where the format allows: .fvecs .bvecs .ivecs .fbin .u8bin
- * .i8bin .ibin .npy .hdf5/.h5/.h5ad (FILE:DATASET), .csv/.txt and .tsv (.gz, too), and .kith (a
- * corpus' points). int32 becomes float64; a .npy in Fortran order or big-endian is converted. Text
- * and .npy may come from a pipe, "-" is standard input. params NULL: the default. Keeps ctx. */
+/* Points from a file, memory-mapped where the format allows (KITH_FILE_MAP; of HDF5 FILE:DATASET,
+ * of a .kith the points of a corpus). int32 becomes float64; a .npy in Fortran order or big-endian
+ * is converted. Text and .npy may come from a pipe, "-" is standard input. params NULL: the
+ * default. Keeps ctx. */
 typedef struct kith_points kith_points;
 KITH_API kith_status kith_points_open(kith_ctx *ctx, const char *path,
                                       const kith_points_params *params, kith_points **out);
@@ -73,9 +113,8 @@ typedef struct kith_points_source {
 } kith_points_source;
 KITH_API const kith_points_source *kith_points_get_source(const kith_points *points);
 KITH_API void kith_points_free(kith_points *points);
-/* Writes points; the format is that of the path's extension (.fvecs .bvecs .fbin .u8bin .i8bin
- * .ibin .ivecs .npy .csv .tsv); "-" is standard output, as csv. Values must fit the format's type
- * exactly, else KITH_E_DATA. */
+/* Writes points; the format is that of the path's extension (KITH_FILE_MAP); "-" is standard
+ * output, as csv. Values must fit the format's type exactly, else KITH_E_DATA. */
 KITH_API kith_status kith_points_save(kith_ctx *ctx, const char *path, const kith_matrix *points);
 
 #ifdef __cplusplus

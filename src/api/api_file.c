@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Points, neighbours and selections from files and to files. */
 #include "base/base_try.h"
-#include "file/file_fingerprint.h"
-#include "file/file_inspect.h"
+#include "file/file_checksum.h"
 #include "file/file_points.h"
 #include "file/file_result.h"
 #include "file/file_stream.h"

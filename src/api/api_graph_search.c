@@ -6,7 +6,7 @@
 #include "api/api_walks_recall.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
-#include "file/file_fingerprint.h"
+#include "file/file_checksum.h"
 
 enum { USUAL_SAMPLE = 1000, USUAL_AT = 10, USUAL_WIDTH = 64 };
 

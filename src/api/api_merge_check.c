@@ -3,7 +3,7 @@
 
 #include "base/base_size.h"
 #include "base/base_try.h"
-#include "file/file_fingerprint.h"
+#include "file/file_checksum.h"
 #include "fused/fused_search.h"
 
 static const char *const NAMES[] = {"graph1", "graph2"};

@@ -23,7 +23,7 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "exact/exact_merge.h"
-#include "file/file_fingerprint.h"
+#include "file/file_checksum.h"
 #include "host/host_threads.h"
 #include "kith/kith_papers.h"
 #include "recall/recall.h"

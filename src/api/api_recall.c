@@ -11,7 +11,7 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "exact/exact_type.h"
-#include "file/file_fingerprint.h"
+#include "file/file_checksum.h"
 #include "host/host_threads.h"
 #include "recall/recall.h"
 #include "select/select_pairs.h"

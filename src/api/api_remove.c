@@ -9,7 +9,7 @@
 #include "base/base_try.h"
 #include "exact/exact_merge.h"
 #include "exact/exact_remove.h"
-#include "file/file_fingerprint.h"
+#include "file/file_checksum.h"
 #include "recall/recall.h"
 
 /* An exact graph looks at every pair once, a search at each of its own: beyond this share of the

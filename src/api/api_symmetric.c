@@ -4,7 +4,7 @@
 #include "base/base_mem.h"
 #include "base/base_try.h"
 #include "descent/descent_symmetric.h"
-#include "file/file_fingerprint.h"
+#include "file/file_checksum.h"
 
 static kith_status check(kith_ctx *ctx, const kith_neighbors *graph, kith_metric *metric,
                          kith_symmetry symmetry)

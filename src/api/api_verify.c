@@ -5,7 +5,7 @@
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
-#include "file/file_fingerprint.h"
+#include "file/file_checksum.h"
 
 static void compare(const kith_neighbors *graph, const kith_neighbors *truth, int64_t *wrong,
                     int64_t *first_wrong)

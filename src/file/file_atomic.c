@@ -3,9 +3,11 @@
 #include "file/file_atomic.h"
 
 #include "base/base_mem.h"
+#include "base/base_random.h"
 #include "base/base_try.h"
+#include "file/file_checksum.h"
 #include "file/file_input.h"
-#include "file/file_temporary.h"
+#include "host/host_clock.h"
 #include "host/host_file.h"
 #include "host/host_threads.h"
 
@@ -13,13 +15,161 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { BUFFER_BYTES = 1 << 20, MODE = 0666 };
+
+/* ---- Hidden names ---------------------------------------------------------------------------- */
+
+/* Hidden names beside a target, `.kith-HASH-N.tmp`: for the moment in which a file replaces another
+ * and, where the file system has no files without names, while it is written.
+ *
+ * A target has the same few names always, and a name is in use as long as the file that has it is
+ * locked, which ends with its process. So what a process that was killed has left is found by
+ * whoever writes the same target next, and removed.
+ *
+ * The protocol: a name is removed or renamed by nobody but the holder of the lock on the file that
+ * has it. So who holds the lock, and then sees that the name still is this file's, may remove it.
+ */
+
+/* Bytes that a name needs beside those of its folder. */
+enum { NAME_ROOM = 64 };
+
+enum { NAMES = 4, TRIES = 16, ROUNDS = 1000 };
+
+/* Whose a name is. On file systems without locks that cannot be known. */
+typedef enum owner { NOBODY, SOMEBODY, UNKNOWN } owner;
+
+static size_t room_of(const kin_writer *w)
+{
+    return strlen(w->folder) + NAME_ROOM;
+}
+
+static void print_name(kin_writer *w, uint64_t number)
+{
+    const char *slash = strrchr(w->target, '/');
+    const char *base = slash != NULL ? slash + 1 : w->target;
+    (void)snprintf(w->temporary, room_of(w), "%s/.kith-%016" PRIx64 "-%" PRIx64 ".tmp", w->folder,
+                   kin_checksum_of(base, strlen(base)), number);
+}
+
+static bool has_name(int file, const char *path)
+{
+    struct stat own;
+    struct stat named;
+    return fstat(file, &own) == 0 && lstat(path, &named) == 0 && own.st_ino == named.st_ino &&
+           own.st_dev == named.st_dev;
+}
+
+/* Who locks on NFS must be allowed to write; a file that replaces a read-only one is such, too. */
+static int open_left(const char *path)
+{
+    enum { FLAGS = O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC };
+    const int file = open(path, O_RDWR | FLAGS);
+    return file >= 0 || errno != EACCES ? file : open(path, O_RDONLY | FLAGS);
+}
+
+/* Removes what nobody holds any more. */
+static owner remove_dead(const char *path)
+{
+    const int file = open_left(path);
+    if (file < 0) {
+        const bool link = errno == ELOOP; /* none of ours, and in the place of one */
+        return errno == ENOENT || (link && unlink(path) == 0) ? NOBODY : UNKNOWN;
+    }
+    owner found = NOBODY;
+    if (flock(file, LOCK_EX | LOCK_NB) != 0) {
+        found = errno == EWOULDBLOCK ? SOMEBODY : UNKNOWN;
+    } else if (has_name(file, path) && unlink(path) != 0) {
+        found = UNKNOWN;
+    }
+    (void)close(file);
+    return found;
+}
+
+/* What dead processes have left beside the target. */
+static void sweep_names(kin_writer *w)
+{
+    for (uint64_t i = 0; i < NAMES; i++) {
+        print_name(w, i);
+        (void)remove_dead(w->temporary);
+    }
+}
+
+static int link_file(int file, const char *path)
+{
+    char self[64];
+    (void)snprintf(self, sizeof self, "/proc/self/fd/%d", file);
+    return linkat(AT_FDCWD, self, AT_FDCWD, path, AT_SYMLINK_FOLLOW) == 0 ? 0 : errno;
+}
+
+/* EEXIST, too, where somebody took the new file for a dead one before it was locked. */
+static int create_file(const char *path, int *file)
+{
+    *file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, MODE);
+    if (*file < 0) {
+        return errno;
+    }
+    const bool taken = flock(*file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    if (!taken && has_name(*file, path)) {
+        return 0;
+    }
+    (void)close(*file);
+    *file = -1;
+    return EEXIST;
+}
+
+/* One name; EEXIST where it is in use, and *found says by whom. */
+static int take_path(const char *path, int *file, owner *found)
+{
+    int error = EEXIST;
+    *found = NOBODY;
+    for (int i = 0; i < TRIES && *found == NOBODY; i++) {
+        error = *file >= 0 ? link_file(*file, path) : create_file(path, file);
+        if (error != EEXIST && error != EINTR) {
+            return error;
+        }
+        *found = error == EINTR ? NOBODY : remove_dead(path);
+    }
+    return error;
+}
+
+/* Gives the writer's file, which has none, a name (w->temporary), or where there is no file creates
+ * it with one. Returns 0, or errno; EBUSY where others hold all names for more than a second. */
+static int take_name(kin_writer *w)
+{
+    const struct timespec a_while = {0, 1000000};
+    uint64_t state = (uint64_t)kin_clock_ns() ^ ((uint64_t)getpid() << 40);
+    if (w->file >= 0) {
+        (void)flock(w->file, LOCK_EX | LOCK_NB); /* nobody else has it; there may be no locks */
+    }
+    for (int round = 0; round < ROUNDS; round++) {
+        bool unknown = false;
+        for (uint64_t i = 0; i <= NAMES; i++) {
+            owner found = NOBODY;
+            if (i == NAMES && !unknown) {
+                break; /* all are at work, and will be done */
+            }
+            print_name(w, i < NAMES ? i : kin_random_next(&state));
+            const int error = take_path(w->temporary, &w->file, &found);
+            if (error != EEXIST && error != EINTR) {
+                return error;
+            }
+            unknown = unknown || found == UNKNOWN;
+        }
+        (void)nanosleep(&a_while, NULL);
+    }
+    return EBUSY;
+}
+
+/* ---- Files ----------------------------------------------------------------------------------- */
 
 static kith_status fail_io(kin_writer *w, const char *what, int error)
 {
@@ -82,16 +232,11 @@ static kith_status find_target(kin_writer *w, bool follows)
                      &w->folder);
 }
 
-static size_t room_of(const kin_writer *w)
-{
-    return strlen(w->folder) + KIN_TEMPORARY_ROOM;
-}
-
-/* For the names of kin_temporary_take; what was left of them goes now. */
+/* For the names of take_name; what was left of them goes now. */
 static kith_status make_room(kin_writer *w)
 {
     KIN_TRY(kin_alloc(w->ctx, &w->temporary, room_of(w), 1, "a file's path"));
-    kin_temporary_sweep(w->folder, w->target, w->temporary, room_of(w));
+    sweep_names(w);
     return KITH_OK;
 }
 
@@ -121,8 +266,7 @@ static kith_status open_temporary(kin_writer *w)
     KIN_TRY(make_room(w));
     w->file = open_unnamed(w);
     if (w->file < 0) {
-        const int error =
-            kin_temporary_take(w->folder, w->target, w->temporary, room_of(w), MODE, &w->file);
+        const int error = take_name(w);
         if (error != 0) {
             return fail_io(w, "cannot be created", error);
         }
@@ -372,8 +516,7 @@ static bool link_target(const kin_writer *w)
 static kith_status replace_target(kin_writer *w)
 {
     if (!w->named) {
-        const int error =
-            kin_temporary_take(w->folder, w->target, w->temporary, room_of(w), MODE, &w->file);
+        const int error = take_name(w);
         if (error != 0) {
             return fail_io(w, "cannot be given its name", error);
         }

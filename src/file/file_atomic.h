@@ -2,7 +2,7 @@
  * A file that is written whole or not at all.
  *
  * What is put goes to a file without a name (or, where the file system has no such thing, with a
- * hidden one, file_temporary.h) in the folder of the target. Closing with KITH_OK syncs it, gives
+ * hidden one) in the folder of the target. Closing with KITH_OK syncs it, gives
  * it the target's name (where that is another file's already: a hidden one, and renames it over
  * that) and syncs the folder; closing with anything else removes it (but see below) and leaves an
  * existing target as it was. */

@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "file/file_checksum.h"
 
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "host/host_threads.h"
+
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { LANES = 4, BLOCK = KIN_CHECKSUM_BLOCK };
@@ -78,4 +85,142 @@ uint64_t kin_checksum_of(const void *data, uint64_t bytes)
     kin_checksum_begin(&sum);
     kin_checksum_add(&sum, data, bytes);
     return kin_checksum_end(&sum);
+}
+
+/* ---- Of points ------------------------------------------------------------------------------- */
+
+enum { HEAD = 3, PACKED_BYTES = 4096 };
+
+typedef struct reading {
+    const unsigned char *data;
+    int64_t rows;
+    int64_t row_bytes;
+    int64_t stride;
+    int64_t piece_rows;
+    uint64_t *sums; /* behind the head: one a piece */
+} reading;
+
+/* Short rows are put side by side first: the checksum takes few long runs faster than many short
+ * ones. */
+static void add_strided(const reading *r, int64_t first, int64_t last, kin_checksum *sum)
+{
+    unsigned char packed[PACKED_BYTES];
+    size_t used = 0;
+    for (int64_t row = first; row < last; row++) {
+        const unsigned char *from = r->data + row * r->stride;
+        if (r->row_bytes > PACKED_BYTES) {
+            kin_checksum_add(sum, from, (uint64_t)r->row_bytes);
+            continue;
+        }
+        if (used + (size_t)r->row_bytes > sizeof packed) {
+            kin_checksum_add(sum, packed, used);
+            used = 0;
+        }
+        memcpy(packed + used, from, (size_t)r->row_bytes);
+        used += (size_t)r->row_bytes;
+    }
+    kin_checksum_add(sum, packed, used);
+}
+
+static kith_status add_piece(void *arg, int64_t task, int32_t thread)
+{
+    (void)thread;
+    const reading *r = arg;
+    const int64_t first = task * r->piece_rows;
+    const int64_t last = kin_min_i64(first + r->piece_rows, r->rows);
+    kin_checksum sum;
+    kin_checksum_begin(&sum);
+    if (r->stride == r->row_bytes) {
+        kin_checksum_add(&sum, r->data + first * r->stride,
+                         (uint64_t)(last - first) * (uint64_t)r->row_bytes);
+    } else {
+        add_strided(r, first, last, &sum);
+    }
+    r->sums[HEAD + task] = kin_checksum_end(&sum);
+    return KITH_OK;
+}
+
+kith_status kin_fingerprint_make(kith_ctx *ctx, const kith_matrix *points, kith_fingerprint *out)
+{
+    const int64_t row_bytes = (int64_t)points->cols * kith_dtype_bytes(points->dtype);
+    const int64_t fit = KIN_FINGERPRINT_PIECE / row_bytes;
+    reading r = {.data = points->data,
+                 .rows = points->rows,
+                 .row_bytes = row_bytes,
+                 .stride = points->stride_bytes != 0 ? points->stride_bytes : row_bytes,
+                 .piece_rows = fit > 0 ? fit : 1};
+    const int64_t pieces = kin_ceil_div(r.rows, r.piece_rows);
+    memset(out, 0, sizeof *out);
+    KIN_TRY(kin_alloc(ctx, &r.sums, (uint64_t)(HEAD + pieces), sizeof *r.sums, "checksums"));
+    r.sums[0] = (uint64_t)points->rows;
+    r.sums[1] = (uint64_t)points->cols;
+    r.sums[2] = (uint64_t)points->dtype;
+    const kith_status status = kin_parallel(ctx, "checksum", pieces, add_piece, &r);
+    if (status == KITH_OK) {
+        *out = (kith_fingerprint){
+            .rows = points->rows,
+            .cols = points->cols,
+            .dtype = points->dtype,
+            .checksum = kin_checksum_of(r.sums, (uint64_t)(HEAD + pieces) * sizeof *r.sums)};
+    }
+    kin_free(ctx, r.sums);
+    return status;
+}
+
+const char *kin_fingerprint_print(const kith_fingerprint *points, char text[KIN_FINGERPRINT_TEXT])
+{
+    (void)snprintf(text, KIN_FINGERPRINT_TEXT, "%" PRId64 " x %" PRId32 " %s, %016" PRIx64,
+                   points->rows, points->cols, kith_dtype_name(points->dtype), points->checksum);
+    return text;
+}
+
+kith_status kin_fingerprint_check(kith_ctx *ctx, const kith_neighbors *table, const char *name,
+                                  const kith_matrix *points, kith_metric metric)
+{
+    const kith_result_meta *meta = table != NULL ? table->meta : NULL;
+    char texts[2][KIN_FINGERPRINT_TEXT];
+    kith_fingerprint given;
+    if (meta == NULL) {
+        return KITH_OK;
+    }
+    if (meta->struct_size != sizeof *meta) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "%s.meta.struct_size is %" PRIu32 ", must be %zu (make it with "
+                        "kith_result_meta_default())",
+                        name, meta->struct_size, sizeof *meta);
+    }
+    if (meta->metric != KITH_METRIC_DEFAULT && meta->metric != metric) {
+        return kin_fail_at(
+            ctx, KITH_E_ARGUMENT, kin_at(name),
+            "is of the metric %s, asked for is %s (give the metric that it was made with)",
+            kith_metric_name(meta->metric), kith_metric_name(metric));
+    }
+    if (meta->points.rows == 0 || points == NULL) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_fingerprint_make(ctx, points, &given));
+    return kin_fingerprint_equal(&meta->points, &given)
+               ? KITH_OK
+               : kin_fail(
+                     ctx, KITH_E_ARGUMENT,
+                     "%s was made of points %s, given are %s (give the points that it was made "
+                     "of, in their type)",
+                     name, kin_fingerprint_print(&meta->points, texts[0]),
+                     kin_fingerprint_print(&given, texts[1]));
+}
+
+kith_exactness kin_exactness_of(const kith_neighbors *table)
+{
+    if (table == NULL || table->rows == 0) {
+        return KITH_CERTIFIED;
+    }
+    return table->meta != NULL ? table->meta->exact : KITH_EXACTNESS_UNKNOWN;
+}
+
+kith_exactness kin_exactness_join(kith_exactness a, kith_exactness b)
+{
+    if (a == KITH_APPROXIMATE || b == KITH_APPROXIMATE) {
+        return KITH_APPROXIMATE;
+    }
+    return a == KITH_CERTIFIED && b == KITH_CERTIFIED ? KITH_CERTIFIED : KITH_EXACTNESS_UNKNOWN;
 }

@@ -7,49 +7,25 @@
 #include <strings.h>
 #include <unistd.h>
 
-enum {
-    RESULT = KIN_RESULT | KIN_RESULT_OUT,
-    POINTS = KIN_POINTS_IN | KIN_POINTS_OUT,
-    ALL = POINTS | RESULT,
-    TEXT = POINTS | KIN_RESULT_OUT | KIN_PIPE_IN
-};
-
-/* A format is a row: its name, the endings that it has when it is read, and what it is used for. */
 static const kin_format_traits format_table[KIN_FORMAT_COUNT] = {
-    [KIN_FORMAT_NONE] = {"", "", 0, 0, {'\0', 0}},
-    [KIN_FORMAT_FVECS] = {"fvecs", "", POINTS, 0, {'f', 4}},
-    [KIN_FORMAT_BVECS] = {"bvecs", "", POINTS, 0, {'u', 1}},
-    [KIN_FORMAT_IVECS] = {"ivecs", "", ALL, KITH_FORMAT_IVECS, {'i', 4}},
-    [KIN_FORMAT_FBIN] = {"fbin", "", POINTS, 0, {'f', 4}},
-    [KIN_FORMAT_U8BIN] = {"u8bin", "", POINTS, 0, {'u', 1}},
-    [KIN_FORMAT_I8BIN] = {"i8bin", "", POINTS, 0, {'i', 1}},
-    [KIN_FORMAT_IBIN] = {"ibin", "", ALL, KITH_FORMAT_IBIN, {'i', 4}},
-    [KIN_FORMAT_NPY] = {"npy", "", POINTS | KIN_PIPE_IN, 0, {'\0', 0}},
-    [KIN_FORMAT_HDF5] = {"hdf5", "h5 h5ad", KIN_POINTS_IN, 0, {'\0', 0}},
-    [KIN_FORMAT_CSV] = {"csv", "txt csv.gz txt.gz", TEXT, KITH_FORMAT_CSV, {'f', 8}},
-    [KIN_FORMAT_TSV] = {"tsv", "tsv.gz", TEXT, KITH_FORMAT_TSV, {'f', 8}},
-    [KIN_FORMAT_KITH] = {"kith", "", ALL, KITH_FORMAT_KITH, {'\0', 0}},
-    [KIN_FORMAT_NPZ] = {"npz", "", RESULT, KITH_FORMAT_NPZ, {'\0', 0}},
-    [KIN_FORMAT_KNN] = {"knn", "", RESULT, KITH_FORMAT_KNN, {'\0', 0}},
-};
-
-/* What neighbours are saved in, by name: some of these share an ending. */
-static const struct {
-    const char *name;
-    kith_format format;
-} result_table[] = {
-    {"npz", KITH_FORMAT_NPZ},           {"csr", KITH_FORMAT_CSR},
-    {"ivecs", KITH_FORMAT_IVECS},       {"ibin", KITH_FORMAT_IBIN},
-    {"knn", KITH_FORMAT_KNN},           {"kith", KITH_FORMAT_KITH},
-    {"csv", KITH_FORMAT_CSV},           {"tsv", KITH_FORMAT_TSV},
-    {"csv-wide", KITH_FORMAT_CSV_WIDE}, {"tsv-wide", KITH_FORMAT_TSV_WIDE},
+    [KIN_FORMAT_NONE] = {"", "", 0, {'\0', 0}},
+#define ROW(NAME, name, endings, holds, kind, bytes, layout) \
+    [KIN_FORMAT_##NAME] = {(name), (endings), (holds), {(kind), (bytes)}},
+    KITH_FILE_MAP(ROW)
+#undef ROW
 };
 
 kith_format kin_format_result(const char *name)
 {
-    for (size_t i = 0; i < sizeof result_table / sizeof result_table[0]; i++) {
-        if (strcmp(name, result_table[i].name) == 0) {
-            return result_table[i].format;
+#define ROW(NAME, number, name) {(name), KITH_FORMAT_##NAME},
+    static const struct {
+        const char *name;
+        kith_format format;
+    } rows[] = {KITH_FORMAT_MAP(ROW)};
+#undef ROW
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (strcmp(name, rows[i].name) == 0) {
+            return rows[i].format;
         }
     }
     return KITH_FORMAT_AUTO;
@@ -93,55 +69,55 @@ const char *kin_format_dataset(const char *path)
     return NULL;
 }
 
-kin_format kin_format_of(const char *path, unsigned uses)
+kin_format kin_format_of(const char *path, unsigned holds)
 {
-    if ((uses & KIN_POINTS_IN) != 0 && kin_format_dataset(path) != NULL) {
+    if ((holds & KITH_FILE_POINTS_IN) != 0 && kin_format_dataset(path) != NULL) {
         return KIN_FORMAT_HDF5;
     }
     const char *end = path + strlen(path);
-    const bool read = (uses & KIN_POINTS_IN) != 0;
+    const bool read = (holds & KITH_FILE_POINTS_IN) != 0;
     for (int i = 1; i < KIN_FORMAT_COUNT; i++) {
-        if ((format_table[i].uses & uses) != 0 && is_named(path, end, &format_table[i], read)) {
+        if ((format_table[i].holds & holds) != 0 && is_named(path, end, &format_table[i], read)) {
             return (kin_format)i;
         }
     }
     return KIN_FORMAT_NONE;
 }
 
-static const char *use_name(unsigned uses)
+static const char *use_name(unsigned holds)
 {
-    if (uses == KIN_POINTS_IN) {
+    if (holds == KITH_FILE_POINTS_IN) {
         return "points that kith reads";
     }
-    if (uses == KIN_POINTS_OUT) {
+    if (holds == KITH_FILE_POINTS_OUT) {
         return "points that kith writes";
     }
-    if (uses == KIN_RESULT_OUT) {
+    if (holds == KITH_FILE_LISTS_OUT) {
         return "neighbours that kith writes";
     }
-    return uses == KIN_RESULT ? "neighbours" : "a file that kith knows";
+    return holds == KITH_FILE_LISTS_IN ? "neighbours" : "a file that kith knows";
 }
 
-kith_status kin_format_find(kith_ctx *ctx, const char *path, unsigned uses, kin_format *format)
+kith_status kin_format_find(kith_ctx *ctx, const char *path, unsigned holds, kin_format *format)
 {
-    *format = kin_format_of(path, uses);
+    *format = kin_format_of(path, holds);
     if (*format != KIN_FORMAT_NONE) {
         return KITH_OK;
     }
-    if ((uses & KIN_POINTS_IN) != 0 && access(path, F_OK) != 0) {
+    if ((holds & KITH_FILE_POINTS_IN) != 0 && access(path, F_OK) != 0) {
         return kin_fail_at(ctx, KITH_E_IO, kin_at_file(path),
                            "cannot be opened: %s (check the path)", strerror(errno));
     }
     char known[256] = "";
     size_t used = 0;
     for (int i = 1; i < KIN_FORMAT_COUNT; i++) {
-        if ((format_table[i].uses & uses) != 0) {
+        if ((format_table[i].holds & holds) != 0) {
             used +=
                 (size_t)snprintf(known + used, sizeof known - used, " .%s", format_table[i].name);
         }
     }
     return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_file(path),
-                       "the extension is not one of %s (there are:%s)", use_name(uses), known);
+                       "the extension is not one of %s (there are:%s)", use_name(holds), known);
 }
 
 kith_status kin_format_sniff(kith_ctx *ctx, const char *path, const unsigned char *data,

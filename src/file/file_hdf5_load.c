@@ -63,7 +63,7 @@ static kith_status open_dataset(kith_ctx *ctx, const char *path, const kin_hdf5_
     kin_map map;
     KIN_TRY(kin_map_open(ctx, file, &map));
     *file_bytes = map.bytes;
-    const kith_status empty = kin_shape_check_empty(ctx, file, &map);
+    const kith_status empty = kin_input_check_empty(ctx, file, map.bytes);
     kin_map_close(&map);
     KIN_TRY(empty);
     KIN_TRY(load_module(ctx, file, module));
@@ -75,90 +75,91 @@ static kith_status open_dataset(kith_ctx *ctx, const char *path, const kin_hdf5_
     return KITH_OK;
 }
 
-static kith_status take_shape(kith_ctx *ctx, const char *path, const kin_hdf5_table *table,
-                              uint64_t cols_max, kin_shape *shape)
+static kith_status table_shape(const kin_source *source, const kin_hdf5_table *table,
+                               kin_shape *shape)
 {
-    memset(shape, 0, sizeof *shape);
-    KIN_TRY(kin_shape_check(ctx, path, table->rows, table->cols, cols_max));
-    shape->rows = (int64_t)table->rows;
-    shape->cols = (int64_t)table->cols;
-    shape->item = kin_item_make(table->kind, table->bytes);
-    shape->stride = shape->cols * shape->item.bytes;
-    return KITH_OK;
+    return kin_shape_make(source, NULL, table->rows, table->cols,
+                          kin_item_make(table->kind, table->bytes), shape);
 }
 
-kith_status kin_hdf5_shape(kith_ctx *ctx, const char *path, uint64_t *file_bytes, kin_shape *shape)
+static kith_status inspect(const kin_source *source, kith_file_info *info)
 {
-    const kin_hdf5_module *module = NULL;
-    kin_hdf5_table table;
-    KIN_TRY(open_dataset(ctx, path, &module, &table, file_bytes));
-    const kith_status status = take_shape(ctx, path, &table, KIN_VALUES_COLS_MAX, shape);
-    module->close(&table);
-    return status;
-}
-
-static kith_status convert(kith_ctx *ctx, const char *path, const kin_shape *shape, int64_t first,
-                           int64_t rows, const unsigned char *from, double *to)
-{
-    for (int64_t i = 0; i < rows * shape->cols; i++) {
-        if (!kin_item_load(shape->item, from + i * shape->item.bytes, &to[i])) {
-            return kin_fail_at(ctx, KITH_E_DATA, kin_at_file(path),
-                               "the value in row %" PRId64 ", column %" PRId64
-                               " (%s, beyond 2^53) is not exactly a double (store smaller numbers)",
-                               first + i / shape->cols, i % shape->cols,
-                               kin_item_name(shape->item));
-        }
-    }
-    return KITH_OK;
-}
-
-/* scratch: room for `step` rows as they are in the file, or NULL where they need no conversion. */
-static kith_status read_rows(kith_points *points, const char *path, const kin_hdf5_module *module,
-                             kin_hdf5_table *table, const kin_shape *shape, int64_t step,
-                             unsigned char *scratch)
-{
-    kith_ctx *ctx = points->ctx;
-    for (int64_t row = 0; row < shape->rows; row += step) {
-        const int64_t rows = row + step < shape->rows ? step : shape->rows - row;
-        unsigned char *target = (unsigned char *)points->block + row * points->matrix.stride_bytes;
-        const kith_status status =
-            module->read(table, (uint64_t)row, (uint64_t)rows, scratch != NULL ? scratch : target);
-        if (status != KITH_OK) {
-            return kin_fail_at(ctx, status, kin_at_file(path), "%s", table->message);
-        }
-        if (scratch != NULL) {
-            KIN_TRY(convert(ctx, path, shape, row, rows, scratch, (double *)(void *)target));
-        }
-        KIN_TRY(kin_progress(ctx, "read", (double)row, (double)shape->rows));
-    }
-    return KITH_OK;
-}
-
-kith_status kin_hdf5_read(kith_points *points, const char *path)
-{
-    kith_ctx *ctx = points->ctx;
     const kin_hdf5_module *module = NULL;
     kin_hdf5_table table;
     kin_shape shape;
-    unsigned char *scratch = NULL;
+    KIN_TRY(open_dataset(source->ctx, source->path, &module, &table, &info->file_bytes));
+    const kith_status status = table_shape(source, &table, &shape);
+    module->close(&table);
+    KIN_TRY(status);
+    kin_info_take_shape(info, KITH_KIND_POINTS, &shape);
+    return KITH_OK;
+}
+
+/* Rows that are read, band by band. */
+typedef struct reading {
+    const kin_source *source;
+    const kin_hdf5_module *module;
+    kin_hdf5_table table;
+    kin_shape shape;
+    int64_t step;           /* rows of a band */
+    unsigned char *scratch; /* a band as it is in the file; NULL: it needs no conversion */
+} reading;
+
+static kith_status convert(const reading *r, int64_t first, int64_t rows, double *to)
+{
+    const kin_shape *shape = &r->shape;
+    for (int64_t i = 0; i < rows * shape->cols; i++) {
+        if (!kin_item_load(shape->item, r->scratch + i * shape->item.bytes, &to[i])) {
+            return kin_points_fail_value(r->source->ctx, r->source->path, shape->item,
+                                         first + i / shape->cols, i % shape->cols);
+        }
+    }
+    return KITH_OK;
+}
+
+static kith_status read_rows(kith_points *points, reading *r)
+{
+    kith_ctx *ctx = r->source->ctx;
+    const int64_t all = r->shape.rows;
+    for (int64_t row = 0; row < all; row += r->step) {
+        const int64_t rows = row + r->step < all ? r->step : all - row;
+        unsigned char *target = (unsigned char *)points->block + row * points->matrix.stride_bytes;
+        const kith_status status = r->module->read(&r->table, (uint64_t)row, (uint64_t)rows,
+                                                   r->scratch != NULL ? r->scratch : target);
+        if (status != KITH_OK) {
+            return kin_fail_at(ctx, status, kin_at_file(r->source->path), "%s", r->table.message);
+        }
+        if (r->scratch != NULL) {
+            KIN_TRY(convert(r, row, rows, (double *)(void *)target));
+        }
+        KIN_TRY(kin_progress(ctx, "read", (double)row, (double)all));
+    }
+    return KITH_OK;
+}
+
+static kith_status read_table(const kin_source *source, kith_points *points)
+{
+    kith_ctx *ctx = source->ctx;
+    reading r = {.source = source};
     kith_status status = KITH_OK;
     uint64_t file_bytes = 0;
-    KIN_TRY(open_dataset(ctx, path, &module, &table, &file_bytes));
-    KIN_TRY_GOTO(status, take_shape(ctx, path, &table, points->cols_max, &shape), done);
-    points->item = shape.item;
-    const kith_dtype own = kin_item_dtype(shape.item);
-    const int64_t step = shape.stride < CHUNK_BYTES ? CHUNK_BYTES / shape.stride : 1;
+    KIN_TRY(open_dataset(ctx, source->path, &r.module, &r.table, &file_bytes));
+    KIN_TRY_GOTO(status, table_shape(source, &r.table, &r.shape), done);
+    points->item = r.shape.item;
+    const kith_dtype own = kin_item_dtype(r.shape.item);
+    const kith_dtype dtype = own != KITH_DTYPE_NONE ? own : KITH_F64;
+    r.step = r.shape.stride < CHUNK_BYTES ? CHUNK_BYTES / r.shape.stride : 1;
     if (own == KITH_DTYPE_NONE) {
-        KIN_TRY_GOTO(
-            status, kin_alloc(ctx, &scratch, (uint64_t)step, (uint64_t)shape.stride, "rows"), done);
+        KIN_TRY_GOTO(status,
+                     kin_alloc(ctx, &r.scratch, (uint64_t)r.step, (uint64_t)r.shape.stride, "rows"),
+                     done);
     }
-    KIN_TRY_GOTO(
-        status,
-        kin_points_reserve(points, shape.rows, shape.cols, own != KITH_DTYPE_NONE ? own : KITH_F64),
-        done);
-    KIN_TRY_GOTO(status, read_rows(points, path, module, &table, &shape, step, scratch), done);
+    KIN_TRY_GOTO(status, kin_points_reserve(points, r.shape.rows, r.shape.cols, dtype), done);
+    KIN_TRY_GOTO(status, read_rows(points, &r), done);
 done:
-    kin_free(ctx, scratch);
-    module->close(&table);
+    kin_free(ctx, r.scratch);
+    r.module->close(&r.table);
     return status;
 }
+
+const kin_reader kin_reader_hdf5 = {.points = read_table, .inspect = inspect, .opens = true};

@@ -4,6 +4,7 @@
 #ifndef KIN_FILE_INPUT_H
 #define KIN_FILE_INPUT_H
 
+#include "base/base_ctx.h"
 #include "host/host_map.h"
 
 typedef struct kin_input {
@@ -22,7 +23,18 @@ bool kin_input_is_pipe(const char *path);
 /* A path that ends in .gz is unpacked, and a pipe whose first bytes are a .gz' is. Empty input is
  * an error. */
 kith_status kin_input_open(kith_ctx *ctx, const char *path, kin_input *input);
+/* A file, mapped as it is. The input is to be closed whatever comes of it. */
+kith_status kin_input_map(kith_ctx *ctx, const char *path, kin_input *input);
+kith_status kin_input_check_empty(kith_ctx *ctx, const char *path, uint64_t bytes);
 /* Accepts one that is all zero, and leaves one. */
 void kin_input_close(kith_ctx *ctx, kin_input *input);
+
+/* ---- .gz ------------------------------------------------------------------------------------- */
+
+/* .gz in memory to its bytes in memory. */
+
+/* For zlib's streams: memory of the context, which is their opaque pointer. */
+void *kin_zlib_allocate(void *ctx, unsigned count, unsigned bytes);
+void kin_zlib_release(void *ctx, void *block);
 
 #endif

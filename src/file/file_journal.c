@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
-#include "file/file_journal.h"
+#include "file/file_stream.h"
 
 #include "base/base_mem.h"
 #include "base/base_try.h"
@@ -16,7 +16,7 @@
 enum { SUM_LINE = 21 }; /* "sum ", 16 digits, the line's end */
 static const char first_line[] = "kith journal 1\n";
 
-/* ---- Texts ---------------------------------------------------------------------------------- */
+/* ---- Texts ----------------------------------------------------------------------------------- */
 
 static uint64_t line_bytes(const char *text, uint64_t bytes)
 {
@@ -126,7 +126,7 @@ bool kin_journal_next(const char *text, uint64_t bytes, uint64_t *offset,
     return true;
 }
 
-/* ---- Files ---------------------------------------------------------------------------------- */
+/* ---- Files ----------------------------------------------------------------------------------- */
 
 static kith_status fail_io(kith_ctx *ctx, const kin_journal *journal, int error)
 {

@@ -223,34 +223,29 @@ kin_item kin_npy_item(const kin_npy *npy)
     return known ? kin_item_make(npy->kind, bytes) : kin_item_make('\0', 0);
 }
 
-kith_status kin_npy_shape(kith_ctx *ctx, const char *path, const kin_input *input, bool column,
-                          uint64_t cols_max, kin_shape *shape)
+/* A two-dimensional table of numbers, in either order of rows and columns, and of bytes. */
+static kith_status table_shape(const kin_source *source, kin_shape *shape)
 {
     kin_npy npy;
-    KIN_TRY(kin_npy_parse(ctx, path, input->data, input->bytes, &npy));
+    kith_ctx *ctx = source->ctx;
+    KIN_TRY(kin_npy_parse(ctx, source->path, source->input->data, source->input->bytes, &npy));
     const kin_item item = kin_npy_item(&npy);
     if (item.bytes == 0) {
-        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(path),
+        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(source->path),
                            "holds values of NumPy's type '%c%" PRIu64
                            "', which kith does not read (save x.astype('float32'))",
                            npy.kind >= ' ' && npy.kind <= '~' ? npy.kind : '?', npy.item_bytes);
     }
-    if (column && npy.axes == 1) {
+    if (source->column && npy.axes == 1) {
         npy.shape[npy.axes++] = 1;
     }
     if (npy.axes != 2) {
-        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(path),
+        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(source->path),
                            "has %" PRId32
                            " axes; 2 are needed, rows and columns (save x.reshape(rows, columns))",
                            npy.axes);
     }
-    KIN_TRY(kin_shape_check(ctx, path, npy.shape[0], npy.shape[1], cols_max));
-    memset(shape, 0, sizeof *shape);
-    shape->data = npy.data;
-    shape->rows = (int64_t)npy.shape[0];
-    shape->cols = (int64_t)npy.shape[1];
-    shape->stride = shape->cols * item.bytes;
-    shape->item = item;
+    KIN_TRY(kin_shape_make(source, npy.data, npy.shape[0], npy.shape[1], item, shape));
     shape->swapped = npy.big_endian && item.bytes > 1;
     if (npy.fortran_order && shape->rows > 1 && shape->cols > 1) {
         shape->stride = item.bytes;
@@ -258,6 +253,8 @@ kith_status kin_npy_shape(kith_ctx *ctx, const char *path, const kin_input *inpu
     }
     return KITH_OK;
 }
+
+const kin_reader kin_reader_npy = {.shape = table_shape};
 
 void kin_npy_descr(kin_item item, char descr[8])
 {

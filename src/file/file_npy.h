@@ -3,8 +3,7 @@
 #ifndef KIN_FILE_NPY_H
 #define KIN_FILE_NPY_H
 
-#include "file/file_input.h"
-#include "file/file_shape.h"
+#include "file/file_reader.h"
 
 enum { KIN_NPY_AXES = 8, KIN_NPY_HEADER_MAX = 256 };
 
@@ -22,10 +21,6 @@ typedef struct kin_npy {
 /* Reads the header and holds it against the bytes that are there; label begins the messages. */
 kith_status kin_npy_parse(kith_ctx *ctx, const char *label, const unsigned char *file,
                           uint64_t bytes, kin_npy *npy);
-/* The same for a two-dimensional table of numbers, as kith reads points from it, in either order of
- * rows and columns, and of bytes; column: one axis is a table of one column. */
-kith_status kin_npy_shape(kith_ctx *ctx, const char *path, const kin_input *input, bool column,
-                          uint64_t cols_max, kin_shape *shape);
 /* The number type, or one of 0 bytes for what is no number that kith reads. */
 kin_item kin_npy_item(const kin_npy *npy);
 

@@ -19,14 +19,15 @@ typedef struct member_array {
     kin_npy npy;
 } member_array;
 
-static kith_status load_array(kith_ctx *ctx, const char *path, const kin_map *map, const char *name,
-                              member_array *array)
+static kith_status load_array(const kin_source *source, const char *name, member_array *array)
 {
+    kith_ctx *ctx = source->ctx;
+    const char *path = source->path;
     kin_unzip_member member;
     const unsigned char *data = NULL;
     memset(array, 0, sizeof *array);
     (void)snprintf(array->label, sizeof array->label, "%s: member '%s'", path, name);
-    KIN_TRY(kin_unzip_find(ctx, path, map, name, &member));
+    KIN_TRY(kin_unzip_find(ctx, path, &source->input->map, name, &member));
     if (!member.found) {
         return KITH_OK;
     }
@@ -78,11 +79,10 @@ static kith_status array_shape(kith_ctx *ctx, const member_array *array, int axe
 }
 
 /* The letters of a zero-dimensional string array; what is none stays unread. */
-static kith_status take_meta(kith_ctx *ctx, const char *path, const kin_map *map,
-                             kith_result_meta *meta)
+static kith_status take_meta(const kin_source *source, kith_result_meta *meta)
 {
     member_array array;
-    KIN_TRY(load_array(ctx, path, map, "meta.npy", &array));
+    KIN_TRY(load_array(source, "meta.npy", &array));
     const kin_npy *npy = &array.npy;
     if (array.found && npy->kind == 'U' && npy->axes == 0 && !npy->big_endian) {
         char text[8 * KIN_META_TEXT];
@@ -97,7 +97,7 @@ static kith_status take_meta(kith_ctx *ctx, const char *path, const kin_map *map
         }
         kin_meta_parse(text, used, meta);
     }
-    free_array(ctx, &array);
+    free_array(source->ctx, &array);
     return KITH_OK;
 }
 
@@ -115,12 +115,12 @@ static kith_status keep_block(kith_result *result, member_array *array)
     return KITH_OK;
 }
 
-static kith_status take_distances(kith_result *result, const char *path)
+static kith_status take_distances(const kin_source *source, kith_result *result)
 {
     member_array array;
     kin_shape shape;
     kith_status status = KITH_OK;
-    KIN_TRY(load_array(result->ctx, path, &result->map, "distances.npy", &array));
+    KIN_TRY(load_array(source, "distances.npy", &array));
     if (!array.found) {
         return KITH_OK;
     }
@@ -139,19 +139,20 @@ done:
     return status;
 }
 
-static kith_status open_plain(kith_result *result, const char *path, member_array *ids)
+static kith_status open_plain(const kin_source *source, kith_result *result, member_array *ids)
 {
-    kith_ctx *ctx = result->ctx;
+    kith_ctx *ctx = source->ctx;
     kin_shape shape;
     KIN_TRY(array_shape(ctx, ids, 2, &shape));
-    KIN_TRY(kin_shape_check(ctx, path, (uint64_t)shape.rows, (uint64_t)shape.cols, KIN_ROWS_MAX));
+    KIN_TRY(kin_shape_check(ctx, source->path, (uint64_t)shape.rows, (uint64_t)shape.cols,
+                            source->cols_max));
     KIN_TRY(keep_block(result, ids));
-    KIN_TRY(take_meta(ctx, path, &result->map, &result->meta));
+    KIN_TRY(take_meta(source, &result->meta));
     KIN_TRY(kin_result_take_ids(result, ids->label, &shape));
-    return take_distances(result, path);
+    return take_distances(source, result);
 }
 
-/* ---- Sparse matrices ---- */
+/* ---- Sparse matrices ------------------------------------------------------------------------- */
 
 static bool is_csr(const member_array *format)
 {
@@ -220,9 +221,10 @@ static void free_csr(kith_ctx *ctx, csr_arrays *a)
     free_array(ctx, &a->data);
 }
 
-static kith_status take_csr(kith_result *result, const char *path, csr_arrays *a)
+static kith_status take_csr(const kin_source *source, kith_result *result, csr_arrays *a)
 {
-    kith_ctx *ctx = result->ctx;
+    kith_ctx *ctx = source->ctx;
+    const char *path = source->path;
     kin_shape indptr;
     kin_shape shape;
     kin_shape indices;
@@ -234,7 +236,7 @@ static kith_status take_csr(kith_result *result, const char *path, csr_arrays *a
     KIN_TRY(array_shape(ctx, &a->data, 1, &data));
     KIN_TRY(row_length(ctx, path, &indptr, &k));
     const int64_t rows = indptr.cols - 1;
-    KIN_TRY(kin_shape_check(ctx, path, (uint64_t)rows, (uint64_t)k, KIN_ROWS_MAX));
+    KIN_TRY(kin_shape_check(ctx, path, (uint64_t)rows, (uint64_t)k, source->cols_max));
     if (indices.cols != rows * k || data.cols != rows * k || shape.cols != 2 ||
         integer_at(&shape, 0) != rows) {
         return kin_fail_at(
@@ -243,7 +245,7 @@ static kith_status take_csr(kith_result *result, const char *path, csr_arrays *a
             ", but indices, data or shape do not agree (it is damaged: save it again)",
             rows, k);
     }
-    KIN_TRY(take_meta(ctx, path, &result->map, &result->meta));
+    KIN_TRY(take_meta(source, &result->meta));
     const int64_t corpus_rows = integer_at(&shape, 1) > 0 ? integer_at(&shape, 1) : 0;
     if (result->meta.points.rows > 0 && result->meta.points.rows != corpus_rows) {
         return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(path),
@@ -264,71 +266,73 @@ static kith_status take_csr(kith_result *result, const char *path, csr_arrays *a
     return kin_result_take_distances(result, a->data.label, &data);
 }
 
-static kith_status open_csr(kith_result *result, const char *path)
+static kith_status open_csr(const kin_source *source, kith_result *result)
 {
-    kith_ctx *ctx = result->ctx;
-    const kin_map *map = &result->map;
+    kith_ctx *ctx = source->ctx;
     csr_arrays *a = NULL;
     kith_status status = KITH_OK;
     KIN_TRY(kin_alloc_zero(ctx, &a, 1, sizeof *a, "a sparse matrix"));
-    KIN_TRY_GOTO(status, load_array(ctx, path, map, "indptr.npy", &a->indptr), done);
-    KIN_TRY_GOTO(status, load_array(ctx, path, map, "shape.npy", &a->shape), done);
-    KIN_TRY_GOTO(status, load_array(ctx, path, map, "indices.npy", &a->indices), done);
-    KIN_TRY_GOTO(status, load_array(ctx, path, map, "data.npy", &a->data), done);
-    KIN_TRY_GOTO(status, take_csr(result, path, a), done);
+    KIN_TRY_GOTO(status, load_array(source, "indptr.npy", &a->indptr), done);
+    KIN_TRY_GOTO(status, load_array(source, "shape.npy", &a->shape), done);
+    KIN_TRY_GOTO(status, load_array(source, "indices.npy", &a->indices), done);
+    KIN_TRY_GOTO(status, load_array(source, "data.npy", &a->data), done);
+    KIN_TRY_GOTO(status, take_csr(source, result, a), done);
 done:
     free_csr(ctx, a);
     kin_free(ctx, a);
     return status;
 }
 
-kith_status kin_npz_open(kith_result *result, const char *path)
+static kith_status read_lists(const kin_source *source, kith_result *result)
 {
-    kith_ctx *ctx = result->ctx;
+    kith_ctx *ctx = source->ctx;
     member_array first;
-    KIN_TRY(load_array(ctx, path, &result->map, "format.npy", &first));
+    KIN_TRY(load_array(source, "format.npy", &first));
     if (first.found) {
         const bool csr = is_csr(&first);
         free_array(ctx, &first);
-        return csr ? open_csr(result, path)
-                   : kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(path),
+        return csr ? open_csr(source, result)
+                   : kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(source->path),
                                  "is a sparse matrix that is not in CSR form (save x.tocsr())");
     }
-    KIN_TRY(load_array(ctx, path, &result->map, "ids.npy", &first));
-    const kith_status status = open_plain(result, path, &first);
+    KIN_TRY(load_array(source, "ids.npy", &first));
+    const kith_status status = open_plain(source, result, &first);
     free_array(ctx, &first);
     return status;
 }
 
-static kith_status csr_shape(kith_ctx *ctx, const char *path, const kin_map *map, kin_shape *shape)
+/* From the headers; cols is 0 where rows of a sparse matrix differ in length. */
+static kith_status measure(const kin_source *source, bool csr, kin_shape *shape)
 {
     member_array array;
-    kin_shape indptr;
-    KIN_TRY(load_array(ctx, path, map, "indptr.npy", &array));
-    const kith_status status = array_shape(ctx, &array, 1, &indptr);
-    if (status == KITH_OK) {
+    kith_ctx *ctx = source->ctx;
+    KIN_TRY(load_array(source, csr ? "indptr.npy" : "ids.npy", &array));
+    const kith_status status = array_shape(ctx, &array, csr ? 1 : 2, shape);
+    if (status == KITH_OK && csr) {
+        const kin_shape indptr = *shape;
         shape->rows = indptr.cols - 1;
-        shape->cols = 0;
         (void)find_length(&indptr, &shape->cols);
     }
     free_array(ctx, &array);
     return status;
 }
 
-kith_status kin_npz_shape(kith_ctx *ctx, const char *path, const kin_map *map, kin_shape *shape,
-                          kith_result_meta *meta, bool *csr)
+static kith_status inspect(const kin_source *source, kith_file_info *info)
 {
     member_array array;
-    KIN_TRY(load_array(ctx, path, map, "format.npy", &array));
-    *csr = array.found && is_csr(&array);
-    free_array(ctx, &array);
-    if (*csr) {
-        KIN_TRY(csr_shape(ctx, path, map, shape));
-        return take_meta(ctx, path, map, meta);
-    }
-    KIN_TRY(load_array(ctx, path, map, "ids.npy", &array));
-    const kith_status status = array_shape(ctx, &array, 2, shape);
-    free_array(ctx, &array);
-    KIN_TRY(status);
-    return take_meta(ctx, path, map, meta);
+    kith_result_meta meta = kith_result_meta_default();
+    kin_shape shape = {.rows = 0};
+    meta.kind = KITH_KIND_RESULT;
+    KIN_TRY(load_array(source, "format.npy", &array));
+    const bool csr = array.found && is_csr(&array);
+    free_array(source->ctx, &array);
+    KIN_TRY(measure(source, csr, &shape));
+    KIN_TRY(take_meta(source, &meta));
+    kin_info_take_shape(info, csr && shape.cols == 0 ? KITH_KIND_RANGES : meta.kind, &shape);
+    info->dtype = KITH_DTYPE_NONE;
+    kin_info_take_meta(info, &meta);
+    (void)snprintf(info->format, sizeof info->format, "%s", csr ? "csr" : "npz");
+    return KITH_OK;
 }
+
+const kin_reader kin_reader_npz = {.lists = read_lists, .inspect = inspect};

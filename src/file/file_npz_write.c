@@ -152,7 +152,7 @@ kith_status kin_npz_save(kith_ctx *ctx, const char *path, const kith_neighbors *
     return status;
 }
 
-/* ---- Selections ---- */
+/* ---- Selections ------------------------------------------------------------------------------ */
 
 /* NumPy has no bfloat16; each of them is a float32. */
 static kith_status put_bf16(kin_zip *zip, const uint16_t *values, uint64_t count)
@@ -207,7 +207,7 @@ kith_status kin_selected_save(kith_ctx *ctx, const char *path, const kin_selecte
 {
     column *c = NULL;
     kin_writer writer;
-    if (kin_format_of(path, KIN_RESULT) != KIN_FORMAT_NPZ) {
+    if (kin_format_of(path, KITH_FILE_LISTS_IN) != KIN_FORMAT_NPZ) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_file(path),
                            "a selection is saved as .npz (give this extension)");
     }
@@ -220,7 +220,7 @@ kith_status kin_selected_save(kith_ctx *ctx, const char *path, const kin_selecte
     return status;
 }
 
-/* ---- Sparse matrices ---- */
+/* ---- Sparse matrices ------------------------------------------------------------------------- */
 
 static int64_t entries_before(const kin_csr *csr, int64_t row)
 {

@@ -3,13 +3,18 @@
 #include "file/file_part.h"
 
 #include "base/base_mem.h"
+#include "base/base_size.h"
 #include "base/base_try.h"
-#include "file/file_container_layout.h"
+#include "file/file_checksum.h"
+#include "file/file_container.h"
 
 #include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static_assert(sizeof(kin_part) == 16, "a part in a file has no padding");
 static_assert(sizeof(kin_part_entry) == 24, "an entry of an index has no padding");
@@ -79,4 +84,198 @@ kith_status kin_part_path(kith_ctx *ctx, const char *home, const char *name, int
     (void)snprintf(*path, room, "%.*s%.*s-%05d-of-%05d.kith", folder, home, name_bytes, name,
                    (int)part->number, (int)part->count);
     return KITH_OK;
+}
+
+/* ---- Parts as one ---------------------------------------------------------------------------- */
+
+/* Parts of a graph as one. */
+
+enum { NAME_MOST = 255, TABLES = 2 };
+static const char *const TAGS[TABLES] = {KIN_TAG_IDS, KIN_TAG_DISTANCES};
+
+/* An index. */
+typedef struct set {
+    kith_ctx *ctx;
+    const char *path; /* the caller's */
+    char *home;
+    const kin_part_entry *entries;
+    int32_t count;
+    const char *name;
+    int name_bytes;
+    int64_t row_bytes; /* of ids, and of distances */
+    const kin_container_header *header;
+} set;
+
+/* A part that is as the index says. */
+typedef struct opened {
+    const char *path;
+    kin_container *container;
+    const kin_part_entry *entry;
+    kin_section_place places[TABLES];
+} opened;
+
+typedef kith_status (*visit_fn)(void *arg, const set *s, const opened *part);
+
+/* ---- The index ------------------------------------------------------------------------------- */
+
+static kith_status fail_damaged(const set *s, const char *what)
+{
+    return kin_fail_at(s->ctx, KITH_E_FORMAT, kin_at_file(s->path),
+                       "%s (it is damaged: make it again)", what);
+}
+
+static kith_status check_entries(const set *s)
+{
+    int64_t rows = 0;
+    for (int32_t i = 0; i < s->count; i++) {
+        const kin_part_entry *entry = &s->entries[i];
+        const bool last = i + 1 == s->count;
+        if (entry->first != rows || entry->rows < 1 || entry->rows > s->header->rows - rows ||
+            (!last && entry->rows % kin_part_unit(s->header->k) != 0)) {
+            return fail_damaged(s, "its parts do not have its rows one behind the other");
+        }
+        rows += entry->rows;
+    }
+    return rows == s->header->rows ? KITH_OK : fail_damaged(s, "its parts do not have all rows");
+}
+
+static kith_status read_index(set *s, const kin_container *index)
+{
+    const void *data = NULL;
+    uint64_t bytes = 0;
+    s->header = kin_container_get_header(index);
+    const uint64_t rows = (uint64_t)s->header->rows;
+    const uint64_t k = (uint64_t)s->header->k;
+    KIN_TRY(kin_shape_check(s->ctx, s->path, rows, k, KIN_ROWS_MAX));
+    if (kin_size_mul(rows, k) > INT64_MAX / sizeof(uint32_t)) {
+        return fail_damaged(s, "it has more entries than files can hold");
+    }
+    s->row_bytes = s->header->k * (int64_t)sizeof(uint32_t);
+    KIN_TRY(kin_container_section(s->ctx, index, KIN_TAG_PARTS, &data, &bytes));
+    if (bytes % sizeof *s->entries != 0 || bytes == 0 ||
+        bytes > KITH_PARTS_MAX * sizeof *s->entries) {
+        return fail_damaged(s, "it has no parts");
+    }
+    s->entries = data;
+    s->count = (int32_t)(bytes / sizeof *s->entries);
+    KIN_TRY(kin_container_section(s->ctx, index, KIN_TAG_NAME, &data, &bytes));
+    if (bytes < 1 || bytes > NAME_MOST || memchr(data, '/', (size_t)bytes) != NULL ||
+        memchr(data, '\0', (size_t)bytes) != NULL) {
+        return fail_damaged(s, "it has no name for its parts");
+    }
+    s->name = data;
+    s->name_bytes = (int)bytes;
+    KIN_TRY(check_entries(s));
+    return kin_part_home(s->ctx, s->path, &s->home);
+}
+
+/* ---- Parts ----------------------------------------------------------------------------------- */
+
+static kith_status check_part(const set *s, opened *part)
+{
+    const kin_container_header *header = kin_container_get_header(part->container);
+    const uint64_t bytes = (uint64_t)(part->entry->rows * s->row_bytes);
+    if (kin_container_checksum(part->container) != part->entry->checksum) {
+        return kin_fail_at(s->ctx, KITH_E_FORMAT, kin_at_file(part->path),
+                           "is not the file that %s was written with (bring that one back, or run "
+                           "the job again that writes them)",
+                           s->path);
+    }
+    bool right = header->rows == part->entry->rows && header->k == s->header->k;
+    for (int i = 0; i < TABLES; i++) {
+        KIN_TRY(kin_container_find(s->ctx, part->container, TAGS[i], &part->places[i]));
+        right = right && part->places[i].bytes == bytes &&
+                part->places[i].offset % KIN_PART_ALIGNMENT == 0;
+    }
+    return right ? KITH_OK
+                 : kin_fail_at(s->ctx, KITH_E_FORMAT, kin_at_file(part->path),
+                               "is no part of %s (it is damaged: make it again)", s->path);
+}
+
+static kith_status visit_part(const set *s, opened *part, visit_fn visit, void *arg)
+{
+    if (access(part->path, F_OK) != 0 && errno == ENOENT) {
+        return kin_fail_at(s->ctx, KITH_E_IO, kin_at_file(part->path),
+                           "is missing, and has rows %" PRId64 " to %" PRId64
+                           " of %s (bring it back into the folder, or make the graph again)",
+                           part->entry->first, part->entry->first + part->entry->rows - 1, s->path);
+    }
+    KIN_TRY(kin_container_open(s->ctx, part->path, true, &part->container));
+    kith_status status = check_part(s, part);
+    if (status == KITH_OK) {
+        status = visit(arg, s, part);
+    }
+    kin_container_close(part->container);
+    return status;
+}
+
+static kith_status visit_all(const set *s, visit_fn visit, void *arg)
+{
+    for (int32_t i = 0; i < s->count; i++) {
+        const kin_part part = {.first = s->entries[i].first, .number = i, .count = s->count};
+        char *path = NULL;
+        KIN_TRY(kin_part_path(s->ctx, s->home, s->name, s->name_bytes, &part, &path));
+        opened o = {.path = path, .entry = &s->entries[i]};
+        const kith_status status = visit_part(s, &o, visit, arg);
+        kin_free(s->ctx, path);
+        KIN_TRY(status);
+    }
+    return KITH_OK;
+}
+
+/* ---- Mapping --------------------------------------------------------------------------------- */
+
+/* What is mapped is held against its checksum here: the file may be another one by now. */
+static kith_status map_part(void *arg, const set *s, const opened *part)
+{
+    const kin_map *tables = arg;
+    const uint64_t at = (uint64_t)(part->entry->first * s->row_bytes);
+    for (int i = 0; i < TABLES; i++) {
+        const kin_section_place *place = &part->places[i];
+        KIN_TRY(kin_map_place(s->ctx, part->path, place->offset, place->bytes, &tables[i], at));
+        if (kin_checksum_of(tables[i].data + at, place->bytes) != place->checksum) {
+            return kin_fail_at(s->ctx, KITH_E_FORMAT, kin_at_file(part->path),
+                               "the checksum of its section '%s' is wrong (it is damaged: bring a "
+                               "copy of it back, or make the graph again)",
+                               TAGS[i]);
+        }
+    }
+    return KITH_OK;
+}
+
+kith_status kin_parts_map(kith_result *result, const char *path)
+{
+    set s = {.ctx = result->ctx, .path = path};
+    kith_neighbors *n = &result->neighbors;
+    kith_status status = KITH_OK;
+    KIN_TRY(read_index(&s, result->container));
+    const uint64_t bytes = kin_size_mul((uint64_t)n->rows, (uint64_t)s.row_bytes);
+    for (int i = 0; i < TABLES; i++) {
+        KIN_TRY_GOTO(status, kin_map_reserve(s.ctx, bytes, &result->tables[i]), done);
+    }
+    KIN_TRY_GOTO(status, visit_all(&s, map_part, result->tables), done);
+    n->ids = (uint32_t *)(uintptr_t)result->tables[0].data;
+    n->distances = (float *)(uintptr_t)result->tables[1].data;
+done:
+    kin_free(s.ctx, s.home);
+    return status;
+}
+
+static kith_status add_bytes(void *arg, const set *s, const opened *part)
+{
+    (void)s;
+    uint64_t *bytes = arg;
+    *bytes += kin_container_file_bytes(part->container);
+    return KITH_OK;
+}
+
+kith_status kin_parts_inspect(kith_ctx *ctx, const char *path, const kin_container *index,
+                              int32_t *count, uint64_t *bytes)
+{
+    set s = {.ctx = ctx, .path = path};
+    KIN_TRY(read_index(&s, index));
+    const kith_status status = visit_all(&s, add_bytes, bytes);
+    kin_free(ctx, s.home);
+    *count = s.count;
+    return status;
 }

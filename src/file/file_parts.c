@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "file/file_parts.h"
+#include "file/file_stream.h"
 
 #include "base/base_mem.h"
 #include "base/base_size.h"
@@ -12,7 +12,7 @@
 
 enum { JOB_BYTES = 128 };
 
-/* ---- Opening -------------------------------------------------------------------------------- */
+/* ---- Opening --------------------------------------------------------------------------------- */
 
 /* The name of an index without folder and ending. */
 static const char *name_of(const char *index, int *bytes)
@@ -119,7 +119,7 @@ kith_status kin_parts_open(kith_ctx *ctx, const char *path, const kith_result_st
     return KITH_OK;
 }
 
-/* ---- Pieces --------------------------------------------------------------------------------- */
+/* ---- Pieces ---------------------------------------------------------------------------------- */
 
 kith_status kin_parts_tell_recall(kith_ctx *ctx, kin_parts *p, const kith_recall *recall, bool anew)
 {
@@ -172,7 +172,7 @@ kith_status kin_parts_put(kith_ctx *ctx, kin_parts *p, int64_t first, const kith
     return KITH_OK;
 }
 
-/* ---- The end -------------------------------------------------------------------------------- */
+/* ---- The end --------------------------------------------------------------------------------- */
 
 static kith_status read_checksum(kith_ctx *ctx, const kin_parts *p, int32_t number,
                                  uint64_t *checksum)

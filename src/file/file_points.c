@@ -4,10 +4,13 @@
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
+#include "file/file_atomic.h"
 #include "file/file_npy.h"
+#include "file/file_number.h"
 #include "host/host_threads.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 enum { BAND_ROWS = 1024 };
 
@@ -57,6 +60,15 @@ static const unsigned char *value_at(const kin_shape *shape, int64_t row, int64_
     return shape->swapped ? swapped : at;
 }
 
+kith_status kin_points_fail_value(kith_ctx *ctx, const char *path, kin_item item, int64_t row,
+                                  int64_t col)
+{
+    return kin_fail_at(ctx, KITH_E_DATA, kin_at_file(path),
+                       "the value in row %" PRId64 ", column %" PRId64
+                       " (%s, beyond 2^53) is not exactly a double (store smaller numbers)",
+                       row, col, kin_item_name(item));
+}
+
 /* Types that kith computes with are copied (they were not aligned, or not in order), others become
  * float64. */
 static kith_status copy_value(const kith_points *points, const char *path, const kin_shape *shape,
@@ -74,10 +86,7 @@ static kith_status copy_value(const kith_points *points, const char *path, const
     }
     return kin_item_load(shape->item, at, (double *)(void *)target)
                ? KITH_OK
-               : kin_fail_at(points->ctx, KITH_E_DATA, kin_at_file(path),
-                             "the value in row %" PRId64 ", column %" PRId64
-                             " (%s, beyond 2^53) is not exactly a double (store smaller numbers)",
-                             row, col, kin_item_name(shape->item));
+               : kin_points_fail_value(points->ctx, path, shape->item, row, col);
 }
 
 /* A band of rows, column by column where the file has them so: each of its pages is then read once
@@ -109,7 +118,7 @@ static kith_status copy_band(const kith_points *points, const char *path, const 
     return KITH_OK;
 }
 
-static kith_status take_shape(kith_points *points, const char *path, const kin_shape *shape)
+kith_status kin_points_take(kith_points *points, const char *path, const kin_shape *shape)
 {
     points->item = shape->item;
     points->source.file_cols = shape->cols;
@@ -132,146 +141,6 @@ static kith_status take_shape(kith_points *points, const char *path, const kin_s
     return KITH_OK;
 }
 
-static kith_status read_kith(kith_points *points, const char *path)
-{
-    kith_ctx *ctx = points->ctx;
-    KIN_TRY(kin_container_open(ctx, path, true, &points->container));
-    const kin_container_header *header = kin_container_get_header(points->container);
-    if (!kin_container_has_points(points->container)) {
-        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(path),
-                           "holds neighbours, not points (give the points)");
-    }
-    if (kin_item_of(header->dtype).bytes == 0) {
-        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(path),
-                           "does not say what type its points have (it is damaged: make it again)");
-    }
-    KIN_TRY(kin_shape_check(ctx, path, (uint64_t)header->rows, (uint64_t)header->cols,
-                            points->cols_max));
-    const void *data = NULL;
-    const uint64_t row_bytes = (uint64_t)header->cols * (uint64_t)kin_item_of(header->dtype).bytes;
-    KIN_TRY(kin_container_table(ctx, points->container, KIN_TAG_POINTS, (uint64_t)header->rows,
-                                row_bytes, &data));
-    const kin_shape shape = {
-        .rows = header->rows, .cols = header->cols, .stride = (int64_t)row_bytes};
-    points->item = kin_item_of(header->dtype);
-    show(points, data, &shape, header->dtype);
-    return KITH_OK;
-}
-
-static kith_status read_mapped(kith_points *points, const char *path, kin_format format)
-{
-    kith_ctx *ctx = points->ctx;
-    kin_map *map = &points->input.map;
-    kin_shape shape;
-    KIN_TRY(kin_map_open(ctx, path, map));
-    KIN_TRY(kin_shape_check_empty(ctx, path, map));
-    switch (format) {
-    case KIN_FORMAT_FVECS:
-    case KIN_FORMAT_BVECS:
-    case KIN_FORMAT_IVECS:
-        KIN_TRY(kin_vecs_shape(ctx, path, map, format, points->cols_max, &shape));
-        KIN_TRY(kin_vecs_check(ctx, path, &shape));
-        break;
-    default:
-        KIN_TRY(kin_bin_shape(ctx, path, map, format, points->cols_max, &shape));
-        break;
-    }
-    return take_shape(points, path, &shape);
-}
-
-static kith_status read_npy(kith_points *points, const char *path, const kith_points_params *params)
-{
-    kin_shape shape;
-    KIN_TRY(kin_npy_shape(points->ctx, path, &points->input, params->use == KITH_USE_COLUMN,
-                          points->cols_max, &shape));
-    return take_shape(points, path, &shape);
-}
-
-/* What needs no map is opened here. */
-static kith_status open_input(kith_points *points, const char *path, kin_format *format)
-{
-    kith_ctx *ctx = points->ctx;
-    const bool unnamed = *format == KIN_FORMAT_NONE && kin_input_is_pipe(path);
-    if (unnamed || (kin_format_get_traits(*format)->uses & KIN_PIPE_IN) != 0) {
-        KIN_TRY(kin_input_open(ctx, path, &points->input));
-    }
-    return unnamed ? kin_format_sniff(ctx, path, points->input.data, points->input.bytes, format)
-                   : KITH_OK;
-}
-
-static kith_status refuse_text_params(kith_points *points, const char *path,
-                                      const kith_points_params *params)
-{
-    return params->columns == NULL
-               ? KITH_OK
-               : kin_fail_at(
-                     points->ctx, KITH_E_ARGUMENT, kin_at_file(path),
-                     "columns are chosen of text alone (leave --columns out, or give .csv)");
-}
-
-static kith_status read_points(kith_points *points, const char *path,
-                               const kith_points_params *params)
-{
-    kin_format format = kin_format_of(path, KIN_POINTS_IN);
-    KIN_TRY(open_input(points, path, &format));
-    switch (format) {
-    case KIN_FORMAT_CSV:
-    case KIN_FORMAT_TSV:
-        return kin_text_read(points, path, params, format);
-    case KIN_FORMAT_NONE:
-        return kin_format_find(points->ctx, path, KIN_POINTS_IN, &format);
-    default:
-        break;
-    }
-    KIN_TRY(refuse_text_params(points, path, params));
-    switch (format) {
-    case KIN_FORMAT_KITH:
-        return read_kith(points, path);
-    case KIN_FORMAT_HDF5:
-        return kin_hdf5_read(points, path);
-    case KIN_FORMAT_NPY:
-        return read_npy(points, path, params);
-    default:
-        return read_mapped(points, path, format);
-    }
-}
-
-static kith_status check_values(const kith_points *points, const char *path)
-{
-    const kin_item item = points->item;
-    return item.kind == 'f' || item.kind == 'h'
-               ? KITH_OK
-               : kin_fail_at(points->ctx, KITH_E_DATA, kin_at_file(path),
-                             "holds %s values, selection takes floats (convert it to .fbin, or "
-                             "save x.astype('float32'))",
-                             kin_item_name(item));
-}
-
-kith_status kin_points_open(kith_ctx *ctx, const char *path, const kith_points_params *params,
-                            kith_points **out)
-{
-    *out = NULL;
-    kith_points *points = NULL;
-    const bool values = params->use == KITH_USE_VALUES;
-    KIN_TRY(kin_alloc_zero(ctx, &points, 1, sizeof *points, "points"));
-    points->ctx = ctx;
-    points->cols_max = values ? KIN_VALUES_COLS_MAX : KIN_COLS_MAX;
-    points->source.names = points->names;
-    kith_status status = read_points(points, path, params);
-    if (status == KITH_OK && values) {
-        status = check_values(points, path);
-    }
-    if (status != KITH_OK) {
-        kin_points_close(points);
-        return status;
-    }
-    if (points->source.file_cols == 0) {
-        points->source.file_cols = points->values.cols;
-    }
-    *out = points;
-    return KITH_OK;
-}
-
 void kin_points_close(kith_points *points)
 {
     if (points == NULL) {
@@ -282,4 +151,211 @@ void kin_points_close(kith_points *points)
     kin_container_close(points->container);
     kin_free(ctx, points->block);
     kin_free(ctx, points);
+}
+
+/* ---- Out ------------------------------------------------------------------------------------- */
+
+enum { NUMBER_ROOM = 40, TYPICAL_DIGITS = 9 };
+
+/* One row after the other, its values as `to`. */
+typedef struct row_source {
+    const kith_matrix *points;
+    kin_item from;
+    kin_item to;
+    int64_t stride;
+    unsigned char *buffer; /* NULL where from is to */
+    int axes;              /* of a .npy: 2, or 1 for a column */
+    const char *path;
+} row_source;
+
+static kith_status fail_value(kith_ctx *ctx, const row_source *source, int64_t row, int64_t col,
+                              double value)
+{
+    const kin_number_locale locale = kin_number_enter();
+    const kith_status status =
+        kin_fail_at(ctx, KITH_E_DATA, kin_at_file(source->path),
+                    "the value %.17g in row %" PRId64 ", column %" PRId64
+                    " is not exactly of the format's type, %s (choose another format)",
+                    value, row, col, kin_item_name(source->to));
+    kin_number_leave(locale);
+    return status;
+}
+
+static kith_status get_row(kith_ctx *ctx, const row_source *source, int64_t row, const void **out)
+{
+    const unsigned char *from = (const unsigned char *)source->points->data + row * source->stride;
+    *out = from;
+    if (source->buffer == NULL) {
+        return KITH_OK;
+    }
+    for (int32_t col = 0; col < source->points->cols; col++) {
+        double value = 0.0;
+        (void)kin_item_load(source->from, from + (int64_t)col * source->from.bytes, &value);
+        if (!kin_item_store(source->to, value, source->buffer + (int64_t)col * source->to.bytes)) {
+            return fail_value(ctx, source, row, col, value);
+        }
+    }
+    *out = source->buffer;
+    return KITH_OK;
+}
+
+static kith_status put_rows(kin_writer *writer, const row_source *source, bool vecs)
+{
+    const kith_matrix *m = source->points;
+    const uint64_t row_bytes = (uint64_t)m->cols * (uint64_t)source->to.bytes;
+    writer->total = kin_size_mul((uint64_t)m->rows, row_bytes + (vecs ? sizeof m->cols : 0));
+    for (int64_t row = 0; row < m->rows; row++) {
+        const void *data = NULL;
+        KIN_TRY(get_row(writer->ctx, source, row, &data));
+        if (vecs) {
+            KIN_TRY(kin_writer_put(writer, &m->cols, sizeof m->cols));
+        }
+        KIN_TRY(kin_writer_put(writer, data, row_bytes));
+    }
+    return KITH_OK;
+}
+
+/* A first line of 0, 1, 2 ... may be the names of columns to whoever reads it, kith itself
+ * included: it is written as 0.0,1,2, which names nothing. */
+static bool counts_columns(const row_source *source)
+{
+    const unsigned char *at = source->points->data;
+    for (int32_t col = 0; col < source->points->cols; col++, at += source->from.bytes) {
+        double value = 0.0;
+        (void)kin_item_load(source->from, at, &value);
+        if (value != (double)col) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static kith_status put_text(kin_writer *writer, const row_source *source, char separator)
+{
+    bool counts = counts_columns(source);
+    const kith_matrix *m = source->points;
+    const bool single = source->from.bytes < 8;
+    writer->total = kin_size_mul((uint64_t)m->rows, (uint64_t)m->cols * TYPICAL_DIGITS);
+    for (int64_t row = 0; row < m->rows; row++) {
+        const unsigned char *at = (const unsigned char *)m->data + row * source->stride;
+        for (int32_t col = 0; col < m->cols; col++, at += source->from.bytes) {
+            double value = 0.0;
+            char text[NUMBER_ROOM];
+            (void)kin_item_load(source->from, at, &value);
+            int length = counts ? snprintf(text, sizeof text, "0.0")
+                                : kin_number_print(text, sizeof text - 1, value, single);
+            counts = false;
+            text[length++] = col + 1 < m->cols ? separator : '\n';
+            KIN_TRY(kin_writer_put(writer, text, (uint64_t)length));
+        }
+    }
+    return KITH_OK;
+}
+
+static kith_status put_bin(kin_writer *writer, const row_source *source)
+{
+    const uint32_t header[2] = {(uint32_t)source->points->rows, (uint32_t)source->points->cols};
+    KIN_TRY(kin_writer_put(writer, header, sizeof header));
+    return put_rows(writer, source, false);
+}
+
+static kith_status put_npy(kin_writer *writer, const row_source *source)
+{
+    char descr[8];
+    char header[KIN_NPY_HEADER_MAX];
+    kin_npy_descr(source->to, descr);
+    const uint64_t bytes =
+        kin_npy_header(header, descr, source->axes, source->points->rows, source->points->cols);
+    KIN_TRY(kin_writer_put(writer, header, bytes));
+    return put_rows(writer, source, false);
+}
+
+static kith_status put_points(kin_writer *writer, const row_source *source, kin_format format)
+{
+    switch (format) {
+    case KIN_FORMAT_CSV:
+        return put_text(writer, source, ',');
+    case KIN_FORMAT_TSV:
+        return put_text(writer, source, '\t');
+    case KIN_FORMAT_NPY:
+        return put_npy(writer, source);
+    case KIN_FORMAT_FVECS:
+    case KIN_FORMAT_BVECS:
+    case KIN_FORMAT_IVECS:
+        return put_rows(writer, source, true);
+    default:
+        return put_bin(writer, source);
+    }
+}
+
+static kith_status save_kith(kith_ctx *ctx, const char *path, const kith_matrix *points)
+{
+    const kin_container_header header = {.kind = KITH_KIND_POINTS,
+                                         .dtype = points->dtype,
+                                         .rows = points->rows,
+                                         .cols = points->cols};
+    const kin_section section = {.tag = KIN_TAG_POINTS, .matrix = points};
+    return kin_container_write(ctx, path, &header, &section, 1);
+}
+
+/* What the file's values are: the format's type, in .npy the points' own. NumPy has no bfloat16;
+ * each of them is a float32. */
+static kin_item target_item(kin_format format, kith_dtype dtype)
+{
+    if (format != KIN_FORMAT_NPY) {
+        return kin_format_get_traits(format)->item;
+    }
+    return dtype == KITH_BF16 ? kin_item_make('f', 4) : kin_item_of(dtype);
+}
+
+static kith_status save_rows(kith_ctx *ctx, const row_source *source, kin_format format)
+{
+    kin_writer writer;
+    const bool text = format == KIN_FORMAT_CSV || format == KIN_FORMAT_TSV;
+    KIN_TRY(text ? kin_writer_open_text(ctx, source->path, &writer)
+                 : kin_writer_open(ctx, source->path, &writer));
+    const kin_number_locale locale = kin_number_enter();
+    const kith_status status = put_points(&writer, source, format);
+    kin_number_leave(locale);
+    return kin_writer_close(&writer, status);
+}
+
+static kith_status save_as(kith_ctx *ctx, const char *path, const kith_matrix *points,
+                           kin_format format, int axes)
+{
+    row_source source = {.points = points,
+                         .from = kin_item_of(points->dtype),
+                         .to = target_item(format, points->dtype),
+                         .stride = points->stride_bytes,
+                         .axes = axes,
+                         .path = path};
+    if (source.stride == 0) {
+        source.stride = (int64_t)points->cols * source.from.bytes;
+    }
+    if (source.from.kind != source.to.kind || source.from.bytes != source.to.bytes) {
+        KIN_TRY(kin_alloc(ctx, &source.buffer, (uint64_t)points->cols, (uint64_t)source.to.bytes,
+                          "a row"));
+    }
+    const kith_status status = save_rows(ctx, &source, format);
+    kin_free(ctx, source.buffer);
+    return status;
+}
+
+kith_status kin_points_save(kith_ctx *ctx, const char *path, const kith_matrix *points)
+{
+    kin_format format = KIN_FORMAT_CSV;
+    if (!kin_input_is_standard(path)) {
+        KIN_TRY(kin_format_find(ctx, path, KITH_FILE_POINTS_OUT, &format));
+    }
+    return format == KIN_FORMAT_KITH ? save_kith(ctx, path, points)
+                                     : save_as(ctx, path, points, format, 2);
+}
+
+kith_status kin_points_save_vector(kith_ctx *ctx, const char *path, const kith_matrix *column)
+{
+    if (kin_format_of(path, KITH_FILE_POINTS_OUT) != KIN_FORMAT_NPY) {
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_file(path),
+                           "one value a row is saved as .npy (give this extension)");
+    }
+    return save_as(ctx, path, column, KIN_FORMAT_NPY, 1);
 }

@@ -4,8 +4,7 @@
 #define KIN_FILE_POINTS_H
 
 #include "file/file_container.h"
-#include "file/file_input.h"
-#include "file/file_shape.h"
+#include "file/file_reader.h"
 
 enum { KIN_NAMES_BYTES = 160 };
 
@@ -15,7 +14,6 @@ struct kith_points {
     kith_matrix matrix;
     kith_values values; /* the same for selection, whose rows may be longer than a matrix' */
     kin_item item;      /* what the file holds; what that became is matrix.dtype */
-    uint64_t cols_max;
     kin_input input;
     kin_container *container;
     void *block;
@@ -27,19 +25,22 @@ struct kith_points {
 kith_status kin_points_open(kith_ctx *ctx, const char *path, const kith_points_params *params,
                             kith_points **out);
 void kin_points_close(kith_points *points);
+/* What kith_file_inspect says. */
+kith_status kin_file_inspect(kith_ctx *ctx, const char *path, const kith_points_params *params,
+                             kith_file_info *info);
+
+/* ---- For readers ----------------------------------------------------------------------------- */
+
+/* The table as the points: seen where it lies, or else copied, and converted; the input is closed
+ * then. */
+kith_status kin_points_take(kith_points *points, const char *path, const kin_shape *shape);
+/* That a value of the file is none of float64. */
+kith_status kin_points_fail_value(kith_ctx *ctx, const char *path, kin_item item, int64_t row,
+                                  int64_t col);
 /* Takes a block of rows x cols values of dtype for the points to own; the caller fills it. */
 kith_status kin_points_reserve(kith_points *points, int64_t rows, int64_t cols, kith_dtype dtype);
 
-/* .csv .txt .tsv. rows, columns and how it is read; rows by counting lines. */
-kith_status kin_text_inspect(kith_ctx *ctx, const char *path, const kith_points_params *params,
-                             kin_format format, const kin_input *input, kith_file_info *info);
-/* Reads points->input and closes it. */
-kith_status kin_text_read(kith_points *points, const char *path, const kith_points_params *params,
-                          kin_format format);
-
-/* FILE.hdf5:DATASET, by way of the module libkith_hdf5. */
-kith_status kin_hdf5_shape(kith_ctx *ctx, const char *path, uint64_t *file_bytes, kin_shape *shape);
-kith_status kin_hdf5_read(kith_points *points, const char *path);
+/* ---- Out ------------------------------------------------------------------------------------- */
 
 /* Points to a file, in the format of the path's extension. */
 kith_status kin_points_save(kith_ctx *ctx, const char *path, const kith_matrix *points);

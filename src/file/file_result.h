@@ -4,16 +4,16 @@
 #define KIN_FILE_RESULT_H
 
 #include "file/file_container.h"
-#include "file/file_shape.h"
+#include "file/file_reader.h"
 
 enum { KIN_RESULT_BLOCKS = 8 };
 
-/* The tables lie in the map, in the container's map, in maps of their own, or in blocks. */
+/* The tables lie in the input, in the container's map, in maps of their own, or in blocks. */
 struct kith_result {
     kith_ctx *ctx;
     kith_neighbors neighbors;
     kith_result_meta meta;
-    kin_map map;
+    kin_input input;
     kin_map tables[2]; /* of a set of parts: ids and distances of all */
     kin_container *container;
     void *blocks[KIN_RESULT_BLOCKS];
@@ -35,18 +35,17 @@ kith_status kin_result_save(kith_ctx *ctx, const char *path, kith_format format,
 kith_status kin_result_choose(kith_ctx *ctx, const char *path, kith_format *format);
 /* .csv, .tsv: to look at, and not to read back. k: entries a row where lists have no offsets. */
 bool kin_result_is_text(kith_format format);
-kith_status kin_result_save_text(kith_ctx *ctx, const char *path, kith_format format,
-                                 const kin_range_lists *lists, int64_t k);
 /* .npz (a SciPy sparse matrix), .kith, .csv or .tsv. */
 kith_status kin_ranges_save(kith_ctx *ctx, const char *path, const kin_range_lists *lists,
                             const kith_result_meta *meta);
 kith_status kin_result_open(kith_ctx *ctx, const char *path, kith_result **out);
 void kin_result_close(kith_result *result);
 
-/* A block of count x bytes that the result owns, in *out. */
-kith_status kin_result_reserve(kith_result *result, int64_t count, uint64_t bytes, void *out);
 /* Copies ids of any integer type; -1 becomes KITH_ID_NONE, another negative is an error. */
 kith_status kin_result_take_ids(kith_result *result, const char *path, const kin_shape *shape);
+/* Whether all ids, which are in place, are rows of the corpus, or none. has_sign: they were
+ * signed. */
+kith_status kin_result_check_ids(kith_result *result, const char *path, bool has_sign);
 /* Float32 is viewed where it can be, float64 is rounded and kept as distances64 too. */
 kith_status kin_result_take_distances(kith_result *result, const char *path,
                                       const kin_shape *shape);
@@ -61,14 +60,8 @@ struct kin_writer;
 kith_status kin_npz_frame(struct kin_writer *writer, int64_t rows, int64_t k,
                           const uint32_t crcs[2], const kith_result_meta *meta);
 
-/* .npz, the format's two layouts. */
 kith_status kin_npz_save(kith_ctx *ctx, const char *path, const kith_neighbors *neighbors,
                          const kith_result_meta *meta);
-kith_status kin_npz_open(kith_result *result, const char *path);
-/* The shape of what an .npz holds, from its headers; cols is 0 where rows of a
- * sparse matrix (*csr) differ in length. */
-kith_status kin_npz_shape(kith_ctx *ctx, const char *path, const kin_map *map, kin_shape *shape,
-                          kith_result_meta *meta, bool *csr);
 
 /* A sparse matrix to write: row i has entries offsets[i] .. offsets[i + 1] - 1. */
 typedef struct kin_csr {

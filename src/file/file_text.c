@@ -11,86 +11,14 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "file/file_number.h"
+#include "file/file_points.h"
 #include "host/host_fpenv.h"
 #include "host/host_threads.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <strings.h>
 
 enum { PROGRESS_ROWS = 1024, SHOWN_BYTES = 24, COUNTED_ROWS = 4 };
-
-bool kin_text_next_line(const char **at, const char *end, kin_text_line *line)
-{
-    while (*at < end) {
-        const char *stop = memchr(*at, '\n', (size_t)(end - *at));
-        line->at = *at;
-        line->end = stop != NULL ? stop : end;
-        *at = stop != NULL ? stop + 1 : end;
-        line->number += 1;
-        while (line->end > line->at && (line->end[-1] == '\r' || line->end[-1] == ' ')) {
-            line->end--;
-        }
-        if (line->end > line->at) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool separates(char c, char separator)
-{
-    return c == separator || (separator == ' ' && c == '\t');
-}
-
-static const char *skip_blanks(const char *at, const char *end, char separator)
-{
-    while (at < end && (*at == ' ' || (separator == ' ' && *at == '\t'))) {
-        at++;
-    }
-    return at;
-}
-
-kin_text_field kin_text_next_field(const char **at, const char *end, char separator)
-{
-    kin_text_field field = {skip_blanks(*at, end, separator), end};
-    const char *stop = field.at;
-    if (stop < end && *stop == '"') {
-        const char *quote = memchr(stop + 1, '"', (size_t)(end - stop - 1));
-        stop = quote != NULL ? quote : stop;
-    }
-    while (stop < end && !separates(*stop, separator)) {
-        stop++;
-    }
-    const char *next = stop < end ? stop + 1 : NULL;
-    if (separator == ' ' && next != NULL) {
-        next = skip_blanks(next, end, separator);
-        next = next < end ? next : NULL;
-    }
-    *at = next;
-    field.end = stop;
-    while (field.end > field.at && field.end[-1] == ' ') {
-        field.end--;
-    }
-    if (field.end - field.at >= 2 && *field.at == '"' && field.end[-1] == '"') {
-        field.at++;
-        field.end--;
-    }
-    return field;
-}
-
-bool kin_text_is_missing(kin_text_field field)
-{
-    static const char *const words[] = {"NA",  "N/A",  "#N/A", "<NA>", "null",
-                                        "nil", "None", "?",    "-",    "."};
-    const size_t bytes = (size_t)(field.end - field.at);
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        if (bytes == strlen(words[i]) && strncasecmp(field.at, words[i], bytes) == 0) {
-            return true;
-        }
-    }
-    return bytes == 0;
-}
 
 /* col counts the fields of the file, whatever is taken of them. */
 static kith_status fail_field(const kin_text *text, const kin_text_line *line, int64_t row,
@@ -103,14 +31,14 @@ static kith_status fail_field(const kin_text *text, const kin_text_line *line, i
     }
     shown[used] = '\0';
     if (kin_text_is_missing(field)) {
-        return kin_fail_at(text->ctx, KITH_E_FORMAT, kin_at_file(text->path),
+        return kin_fail_at(text->source->ctx, KITH_E_FORMAT, kin_at_file(text->source->path),
                            "row %" PRId64 ", column %" PRId64 " (line %" PRId64
                            ") is missing: '%s' (give a number there, or leave the row out, or the "
                            "column with --columns)",
                            row, col, line->number, shown);
     }
     return kin_fail_at(
-        text->ctx, KITH_E_FORMAT, kin_at_file(text->path),
+        text->source->ctx, KITH_E_FORMAT, kin_at_file(text->source->path),
         "row %" PRId64 ", column %" PRId64 " (line %" PRId64
         "): '%s' is not a number (numbers look like -1.5e3; --header yes if the line names "
         "columns, --columns leaves some out, --delimiter says what stands between)",
@@ -145,7 +73,7 @@ static kith_status parse_line(const kin_text *text, const kin_text_line *line, i
         }
     }
     if (col != text->file_cols) {
-        return kin_fail_at(text->ctx, KITH_E_FORMAT, kin_at_file(text->path),
+        return kin_fail_at(text->source->ctx, KITH_E_FORMAT, kin_at_file(text->source->path),
                            "row %" PRId64 " (line %" PRId64 ") has %" PRId64
                            " values, row 0 has %" PRId64 " (all rows must be of one length)",
                            row, line->number, col, text->file_cols);
@@ -161,7 +89,7 @@ static kith_status parse_lines(const kin_text *text, int64_t rows, double *value
         double *target = values != NULL ? values + row * text->cols : NULL;
         KIN_TRY(parse_line(text, &line, row, target));
         if (row % PROGRESS_ROWS == 0) {
-            KIN_TRY(kin_progress(text->ctx, "read", (double)row, (double)rows));
+            KIN_TRY(kin_progress(text->source->ctx, "read", (double)row, (double)rows));
         }
     }
     return KITH_OK;
@@ -171,8 +99,8 @@ static kith_status parse_lines(const kin_text *text, int64_t rows, double *value
  * the row is: nobody is to find neighbours by it without having said so. */
 static kith_status check_index(const kin_text *text, int64_t rows, const double *values)
 {
-    if (text->params->use != KITH_USE_POINTS || text->params->columns != NULL || text->cols < 2 ||
-        rows < COUNTED_ROWS || (values[0] != 0.0 && values[0] != 1.0)) {
+    if (text->source->params->use != KITH_USE_POINTS || text->source->params->columns != NULL ||
+        text->cols < 2 || rows < COUNTED_ROWS || (values[0] != 0.0 && values[0] != 1.0)) {
         return KITH_OK;
     }
     for (int64_t row = 1; row < rows; row++) {
@@ -180,34 +108,35 @@ static kith_status check_index(const kin_text *text, int64_t rows, const double 
             return KITH_OK;
         }
     }
-    return kin_fail_at(text->ctx, KITH_E_FORMAT, kin_at_file(text->path),
+    return kin_fail_at(text->source->ctx, KITH_E_FORMAT, kin_at_file(text->source->path),
                        "column 0 counts the rows, from %.0f on, and looks like an index (--columns "
                        "1- leaves it out, --columns 0- takes it as a coordinate)",
                        values[0]);
 }
 
-static kith_status measure(kin_text *text, const kin_input *input, kin_format format, int64_t *rows)
+static kith_status measure(kin_text *text, int64_t *rows)
 {
-    KIN_TRY(kin_text_begin(text, input, format));
+    KIN_TRY(kin_text_begin(text));
+    const kin_source *source = text->source;
     const char *at = text->values.end;
     kin_text_line line = text->values;
     uint64_t count = 1;
     while (kin_text_next_line(&at, text->end, &line)) {
         count += 1;
     }
-    KIN_TRY(kin_shape_check(text->ctx, text->path, count, (uint64_t)text->cols, text->cols_max));
+    KIN_TRY(
+        kin_shape_check(source->ctx, source->path, count, (uint64_t)text->cols, source->cols_max));
     *rows = (int64_t)count;
     return KITH_OK;
 }
 
-kith_status kin_text_inspect(kith_ctx *ctx, const char *path, const kith_points_params *params,
-                             kin_format format, const kin_input *input, kith_file_info *info)
+static kith_status inspect(const kin_source *source, kith_file_info *info)
 {
-    kin_text text = {.ctx = ctx, .path = path, .params = params, .cols_max = KIN_VALUES_COLS_MAX};
+    kin_text text = {.source = source};
     const kin_number_locale locale = kin_number_enter();
-    const kith_status status = measure(&text, input, format, &info->rows);
+    const kith_status status = measure(&text, &info->rows);
     kin_number_leave(locale);
-    kin_free(ctx, text.places);
+    kin_free(source->ctx, text.places);
     info->cols = text.cols;
     info->dtype = KITH_F64;
     info->header = text.header.at != NULL;
@@ -230,10 +159,10 @@ static void tell_source(kith_points *points, const kin_text *text)
     points->source.compressed = points->input.compressed;
 }
 
-static kith_status read_text(kith_points *points, kin_text *text, kin_format format)
+static kith_status read_text(kith_points *points, kin_text *text)
 {
     int64_t rows = 0;
-    KIN_TRY(measure(text, &points->input, format, &rows));
+    KIN_TRY(measure(text, &rows));
     /* A value takes two bytes at least. A file that is too short for its rows has bad ones: they
      * are named before memory is asked for that no honest file would need. */
     const uint64_t least = kin_size_mul((uint64_t)rows, 2 * (uint64_t)text->file_cols);
@@ -248,17 +177,18 @@ static kith_status read_text(kith_points *points, kin_text *text, kin_format for
     return KITH_OK;
 }
 
-kith_status kin_text_read(kith_points *points, const char *path, const kith_points_params *params,
-                          kin_format format)
+/* The input is closed when all is read. */
+static kith_status read_points(const kin_source *source, kith_points *points)
 {
-    kin_text text = {
-        .ctx = points->ctx, .path = path, .params = params, .cols_max = points->cols_max};
+    kin_text text = {.source = source};
     const kin_fpenv mode = kin_fpenv_enter();
     const kin_number_locale locale = kin_number_enter();
-    const kith_status status = read_text(points, &text, format);
+    const kith_status status = read_text(points, &text);
     kin_number_leave(locale);
     kin_fpenv_leave(mode);
-    kin_free(points->ctx, text.places);
-    kin_input_close(points->ctx, &points->input);
+    kin_free(source->ctx, text.places);
+    kin_input_close(source->ctx, source->input);
     return status;
 }
+
+const kin_reader kin_reader_text = {.points = read_points, .inspect = inspect};

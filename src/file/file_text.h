@@ -3,8 +3,7 @@
 #ifndef KIN_FILE_TEXT_H
 #define KIN_FILE_TEXT_H
 
-#include "file/file_input.h"
-#include "file/file_points.h"
+#include "file/file_reader.h"
 
 typedef struct kin_text_field {
     const char *at;
@@ -19,11 +18,8 @@ typedef struct kin_text_line {
 } kin_text_line;
 
 typedef struct kin_text {
-    kith_ctx *ctx;
-    const char *path;
-    const kith_points_params *params;
+    const kin_source *source;
     const char *end;
-    uint64_t cols_max;
     kin_text_line header; /* at NULL: there is none */
     kin_text_line values; /* the first line of them */
     char separator;       /* ' ': any run of blanks and tabs */
@@ -39,12 +35,8 @@ bool kin_text_next_line(const char **at, const char *end, kin_text_line *line);
 kin_text_field kin_text_next_field(const char **at, const char *end, char separator);
 bool kin_text_is_missing(kin_text_field field); /* empty, NA, null ... */
 
-/* Looks at the first lines: separator, header, columns. places is to be freed, whatever comes of
- * it. */
-kith_status kin_text_begin(kin_text *text, const kin_input *input, kin_format format);
-/* Which columns params->columns takes; to be called when header and file_cols are known. */
-kith_status kin_text_choose(kin_text *text);
-/* Whether it mentions this field of the first line. */
-bool kin_text_mentions(const char *columns, int64_t col, kin_text_field field);
+/* Looks at the first lines of text->source: separator, header, columns. places is to be freed,
+ * whatever comes of it. */
+kith_status kin_text_begin(kin_text *text);
 
 #endif

@@ -7,7 +7,7 @@
 #include "base/base_random.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
-#include "file/file_item.h"
+#include "file/file_number.h"
 #include "host/host_threads.h"
 #include "recall/recall.h"
 #include "shard/shard_group.h"

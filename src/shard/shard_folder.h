@@ -23,7 +23,7 @@
 #define KIN_SHARD_FOLDER_H
 
 #include "file/file_container.h"
-#include "file/file_journal.h"
+#include "file/file_stream.h"
 #include "shard/shard_schedule.h"
 
 enum { KIN_SHARD_MOST = 4096 };

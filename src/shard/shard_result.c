@@ -3,7 +3,7 @@
 
 #include "base/base_size.h"
 #include "base/base_try.h"
-#include "file/file_fingerprint.h"
+#include "file/file_checksum.h"
 #include "host/host_threads.h"
 
 enum { ENTRIES_A_TASK = 1 << 16 };

@@ -6,7 +6,7 @@
 #ifndef KIN_SHARD_RESULT_H
 #define KIN_SHARD_RESULT_H
 
-#include "file/file_parts.h"
+#include "file/file_stream.h"
 #include "shard/shard_job.h"
 
 #include <stdatomic.h>

@@ -3,7 +3,7 @@
  * the files of the others, are read side by side, from their first row to their last.
  *
  *     time ->     all threads    | piece 0 | piece 1   | piece 2 ...
- *                 some threads   |         | put 0     | put 1       (file_stream_put.c)
+ *                 some threads   |         | put 0     | put 1       (file_stream.c)
  *                 two threads    |         | its sums  | its sums
  *
  * Most points are in one group, and what its file has of them goes to the result as it is: ids and

@@ -2,7 +2,7 @@
  * Makes the checksums of a damaged file right again, as far as its own tables can be followed. */
 #include "replay_repair.h"
 
-#include "file/file_container_layout.h"
+#include "file/file_container.h"
 
 #include <zlib.h>
 

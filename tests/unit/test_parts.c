@@ -4,7 +4,7 @@
 #define _GNU_SOURCE
 #include "base/base_try.h"
 #include "file/file_part.h"
-#include "file/file_parts.h"
+#include "file/file_stream.h"
 #include "support/support_disk.h"
 #include "support/support_faulty.h"
 #include "support/support_files.h"

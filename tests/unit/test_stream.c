@@ -2,7 +2,7 @@
  * Results in pieces: the bytes of one that is saved at once, whatever the system refuses in
  * between, and whatever becomes of the journal. */
 #define _GNU_SOURCE
-#include "file/file_journal.h"
+#include "file/file_stream.h"
 #include "support/support_disk.h"
 #include "support/support_faulty.h"
 #include "support/support_files.h"

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/base_random.h"
-#include "file/file_container_layout.h"
+#include "file/file_container.h"
 #include "support/support_answers.h"
 #include "support/support_files.h"
 #include "support/support_shapes.h"

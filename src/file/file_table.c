@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Tables behind a few numbers:
+ *
+ *     vecs   each row: int32 cols, and cols values
+ *     bin    uint32 rows, uint32 cols, rows
+ *     knn    uint32 rows, uint32 k, ids of all rows, distances of all rows (big-ann-benchmarks) */
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "file/file_result.h"
+#include "host/host_threads.h"
+
+#include <inttypes.h>
+
+enum { VECS_HEADER = 4, BIN_HEADER = 8, KNN_ENTRY = 8, CHECK_ROWS = 4096 };
+
+static kin_item item_of(const kin_source *source)
+{
+    return kin_format_get_traits(source->format)->item;
+}
+
+static int32_t load_i32(const unsigned char *at)
+{
+    int32_t value;
+    memcpy(&value, at, sizeof value);
+    return value;
+}
+
+/* ---- Each row has its own length ------------------------------------------------------------- */
+
+static kith_status vecs_shape(const kin_source *source, kin_shape *shape)
+{
+    const kin_input *input = source->input;
+    const kin_item item = item_of(source);
+    KIN_TRY(kin_source_check_header(source, VECS_HEADER));
+    const int32_t cols = load_i32(input->data);
+    if (cols <= 0 || (uint64_t)cols > source->cols_max) {
+        return kin_fail_at(source->ctx, KITH_E_FORMAT, kin_at_file(source->path),
+                           "row 0 says it has %" PRId32 " columns; 1 to %" PRIu64
+                           " are possible (is it a .%s file?)",
+                           cols, source->cols_max, kin_format_get_traits(source->format)->name);
+    }
+    const uint64_t stride = VECS_HEADER + (uint64_t)cols * (uint64_t)item.bytes;
+    if (input->bytes % stride != 0) {
+        return kin_fail_at(source->ctx, KITH_E_FORMAT, kin_at_file(source->path),
+                           "has %" PRIu64 " bytes, not a multiple of the %" PRIu64
+                           " that a row of %" PRId32
+                           " %s columns takes (it is cut short, or its rows differ in length)",
+                           input->bytes, stride, cols, kin_item_name(item));
+    }
+    KIN_TRY(kin_shape_make(source, input->data + VECS_HEADER, input->bytes / stride, (uint64_t)cols,
+                           item, shape));
+    shape->stride = (int64_t)stride;
+    return KITH_OK;
+}
+
+static kith_status vecs_check(const kin_source *source, const kin_shape *shape)
+{
+    for (int64_t row = 0; row < shape->rows; row++) {
+        const int32_t cols = load_i32(shape->data + row * shape->stride - VECS_HEADER);
+        if (cols != shape->cols) {
+            return kin_fail_at(source->ctx, KITH_E_FORMAT, kin_at_file(source->path),
+                               "row %" PRId64 " says it has %" PRId32 " columns, row 0 has %" PRId64
+                               " (all rows must be of one length)",
+                               row, cols, shape->cols);
+        }
+        if (row % CHECK_ROWS == 0) {
+            KIN_TRY(kin_progress(source->ctx, "read", (double)row, (double)shape->rows));
+        }
+    }
+    return KITH_OK;
+}
+
+const kin_reader kin_reader_vecs = {.shape = vecs_shape, .check = vecs_check};
+
+/* ---- One header ------------------------------------------------------------------------------ */
+
+/* The table behind rows and cols, of which each entry takes `entry` bytes in all. */
+static kith_status headed_shape(const kin_source *source, kin_item item, int32_t entry,
+                                kin_shape *shape)
+{
+    uint32_t header[2];
+    KIN_TRY(kin_source_check_header(source, sizeof header));
+    memcpy(header, source->input->data, sizeof header);
+    KIN_TRY(kin_shape_make(source, source->input->data + BIN_HEADER, header[0], header[1], item,
+                           shape));
+    return kin_source_check_bytes(source, BIN_HEADER, header[0],
+                                  kin_size_mul(header[1], (uint64_t)entry));
+}
+
+static kith_status bin_shape(const kin_source *source, kin_shape *shape)
+{
+    return headed_shape(source, item_of(source), item_of(source).bytes, shape);
+}
+
+const kin_reader kin_reader_bin = {.shape = bin_shape};
+
+static kith_status knn_lists(const kin_source *source, kith_result *result)
+{
+    kin_shape ids;
+    KIN_TRY(headed_shape(source, kin_item_make('u', 4), KNN_ENTRY, &ids));
+    kin_shape distances = ids;
+    distances.data = ids.data + ids.rows * ids.stride;
+    distances.item = kin_item_make('f', 4);
+    KIN_TRY(kin_result_take_ids(result, source->path, &ids));
+    return kin_result_take_distances(result, source->path, &distances);
+}
+
+static kith_status knn_inspect(const kin_source *source, kith_file_info *info)
+{
+    kin_shape ids;
+    KIN_TRY(headed_shape(source, kin_item_make('u', 4), KNN_ENTRY, &ids));
+    kin_info_take_shape(info, KITH_KIND_RESULT, &ids);
+    return KITH_OK;
+}
+
+const kin_reader kin_reader_knn = {.lists = knn_lists, .inspect = knn_inspect};
