@@ -31,20 +31,20 @@ REASON = re.compile(r"\b(short|long)\s+because\b")
 
 # name: (limit, goal)
 LIMITS = {
-    "code_lines_src": (72315, 58000),
-    "files_src": (556, 350),
-    "files_below_40_lines": (101, 40),
-    "files_of_odd_length": (165, 40),
-    "headers_src": (223, 130),
+    "code_lines_src": (72071, 58000),
+    "files_src": (539, 350),
+    "files_below_40_lines": (94, 40),
+    "files_of_odd_length": (158, 40),
+    "headers_src": (215, 130),
     "circles_src": (0, 0),
     "circles_cli": (0, 0),
     "circles_python": (0, 0),
     "call_circles_src": (2, 0),
-    "functions_with_more_than_6_parameters": (102, 20),
+    "functions_with_more_than_6_parameters": (100, 20),
     "public_functions": (98, 75),
     "public_functions_with_more_than_6_parameters": (7, 0),
     "functions_used_by_one_file_percent": (56, 25),
-    "functions_used_by_no_file": (11, 0),
+    "functions_used_by_no_file": (10, 0),
     "names_of_no_file": (0, 0),
 }
 
