@@ -31,7 +31,7 @@ REASON = re.compile(r"\b(short|long)\s+because\b")
 
 # name: (limit, goal)
 LIMITS = {
-    "code_lines_src": (72071, 58000),
+    "code_lines_src": (72063, 58000),
     "files_src": (539, 350),
     "files_below_40_lines": (94, 40),
     "files_of_odd_length": (158, 40),

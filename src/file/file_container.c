@@ -389,12 +389,6 @@ kith_status kin_container_tree(kith_ctx *ctx, const kin_container *c, kin_stored
     return KITH_OK;
 }
 
-bool kin_container_has_points(const kin_container *c)
-{
-    return c->header.kind == KITH_KIND_POINTS || c->header.kind == KITH_KIND_CORPUS ||
-           c->header.kind == KITH_KIND_TREE;
-}
-
 void kin_container_close(kin_container *c)
 {
     if (c == NULL) {

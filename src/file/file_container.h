@@ -100,8 +100,6 @@ uint64_t kin_container_checksum(const kin_container *container);
 /* The facts of a tree file, sane in themselves: KITH_E_FORMAT where they are not. */
 kith_status kin_container_tree(kith_ctx *ctx, const kin_container *container,
                                kin_stored_tree *tree);
-/* Whether the kind has points. */
-bool kin_container_has_points(const kin_container *container);
 const char *kin_container_path(const kin_container *container);
 uint64_t kin_container_file_bytes(const kin_container *container);
 /* Accepts NULL. */

@@ -119,21 +119,3 @@ kith_status kin_format_find(kith_ctx *ctx, const char *path, unsigned holds, kin
     return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_file(path),
                        "the extension is not one of %s (there are:%s)", use_name(holds), known);
 }
-
-kith_status kin_format_sniff(kith_ctx *ctx, const char *path, const unsigned char *data,
-                             uint64_t bytes, kin_format *format)
-{
-    static const char npy[] = {'\x93', 'N', 'U', 'M', 'P', 'Y'};
-    if (bytes >= sizeof npy && memcmp(data, npy, sizeof npy) == 0) {
-        *format = KIN_FORMAT_NPY;
-        return KITH_OK;
-    }
-    *format = KIN_FORMAT_CSV;
-    /* Text has no byte of 0; all the others have one soon. */
-    const size_t looked = bytes < 256 ? (size_t)bytes : 256;
-    return memchr(data, 0, looked) == NULL
-               ? KITH_OK
-               : kin_fail_at(
-                     ctx, KITH_E_FORMAT, kin_at_file(path),
-                     "brings neither text nor .npy, and other formats are mapped (give a file)");
-}

@@ -27,9 +27,6 @@ kin_format kin_format_of(const char *path, unsigned holds);
 kith_status kin_format_find(kith_ctx *ctx, const char *path, unsigned holds, kin_format *format);
 /* KITH_FORMAT_AUTO for what is no name of a format of neighbours. */
 kith_format kin_format_result(const char *name);
-/* What came out of a pipe, by its first bytes: .npy, or text; others are to be files. */
-kith_status kin_format_sniff(kith_ctx *ctx, const char *path, const unsigned char *data,
-                             uint64_t bytes, kin_format *format);
 /* The ':' between file and dataset of an HDF5 path, or NULL. */
 const char *kin_format_dataset(const char *path);
 

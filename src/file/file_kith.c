@@ -5,13 +5,19 @@
 #include "file/file_points.h"
 #include "file/file_result.h"
 
+static bool has_points(const kin_container_header *header)
+{
+    return header->kind == KITH_KIND_POINTS || header->kind == KITH_KIND_CORPUS ||
+           header->kind == KITH_KIND_TREE;
+}
+
 static kith_status read_points(const kin_source *source, kith_points *points)
 {
     kith_ctx *ctx = source->ctx;
     KIN_TRY(kin_container_open(ctx, source->path, true, &points->container));
     const kin_container_header *header = kin_container_get_header(points->container);
     const kin_item item = kin_item_of(header->dtype);
-    if (!kin_container_has_points(points->container)) {
+    if (!has_points(header)) {
         return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(source->path),
                            "holds neighbours, not points (give the points)");
     }
@@ -140,7 +146,7 @@ static kith_status inspect(const kin_source *source, kith_file_info *info)
     info->dtype = header->dtype;
     kin_info_take_meta(info, &meta);
     info->rows = header->rows;
-    info->cols = kin_container_has_points(container) ? header->cols : header->k;
+    info->cols = has_points(header) ? header->cols : header->k;
     info->file_bytes = kin_container_file_bytes(container);
     const kith_status status = take_more(source, container, info);
     kin_container_close(container);

@@ -6,6 +6,7 @@
 #include "file/file_result.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #define READER(NAME, name, endings, holds, kind, bytes, layout) \
     extern const kin_reader kin_reader_##layout;
@@ -24,6 +25,25 @@ static unsigned holds_of(const kin_source *source)
     return kin_format_get_traits(source->format)->holds;
 }
 
+/* What came out of a pipe, by its first bytes: .npy, or text; others are to be files. */
+static kith_status sniff(kin_source *source)
+{
+    static const char npy[] = {'\x93', 'N', 'U', 'M', 'P', 'Y'};
+    const kin_input *input = source->input;
+    if (input->bytes >= sizeof npy && memcmp(input->data, npy, sizeof npy) == 0) {
+        source->format = KIN_FORMAT_NPY;
+        return KITH_OK;
+    }
+    source->format = KIN_FORMAT_CSV;
+    /* Text has no byte of 0; all the others have one soon. */
+    const size_t looked = input->bytes < 256 ? (size_t)input->bytes : 256;
+    return memchr(input->data, 0, looked) == NULL
+               ? KITH_OK
+               : kin_fail_at(
+                     source->ctx, KITH_E_FORMAT, kin_at_file(source->path),
+                     "brings neither text nor .npy, and other formats are mapped (give a file)");
+}
+
 /* Finds the format, and brings the bytes. What comes out of a pipe needs no extension: its first
  * bytes say what it is. */
 static kith_status open_source(kin_source *source, unsigned holds)
@@ -35,8 +55,7 @@ static kith_status open_source(kin_source *source, unsigned holds)
                          kin_input_is_pipe(path);
     if (unnamed) {
         KIN_TRY(kin_input_open(ctx, path, source->input));
-        return kin_format_sniff(ctx, path, source->input->data, source->input->bytes,
-                                &source->format);
+        return sniff(source);
     }
     KIN_TRY(kin_format_find(ctx, path, holds, &source->format));
     if (readers[source->format]->opens) {

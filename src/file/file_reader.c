@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "file/file_reader.h"
 
-#include "base/base_size.h"
 #include "base/base_try.h"
 
 #include <inttypes.h>
@@ -42,33 +41,6 @@ kith_status kin_shape_make(const kin_source *source, const void *data, uint64_t 
                          .stride = (int64_t)cols * item.bytes,
                          .item = item};
     return KITH_OK;
-}
-
-kith_status kin_source_check_bytes(const kin_source *source, uint64_t header_bytes, uint64_t rows,
-                                   uint64_t row_bytes)
-{
-    const uint64_t have = source->input->bytes;
-    const uint64_t need = kin_size_add(header_bytes, kin_size_mul(rows, row_bytes));
-    if (have == need) {
-        return KITH_OK;
-    }
-    return kin_fail_at(source->ctx, KITH_E_FORMAT, kin_at_file(source->path),
-                       "has %" PRIu64 " bytes, but its header (%" PRIu64
-                       " bytes) announces %" PRIu64 " rows of %" PRIu64 " bytes, %" PRIu64
-                       " in all (%s)",
-                       have, header_bytes, rows, row_bytes, need,
-                       have < need ? "it is cut short: copy it again"
-                                   : "it is too long: is it of another format?");
-}
-
-kith_status kin_source_check_header(const kin_source *source, uint64_t header_bytes)
-{
-    return source->input->bytes >= header_bytes
-               ? KITH_OK
-               : kin_fail_at(source->ctx, KITH_E_FORMAT, kin_at_file(source->path),
-                             "has %" PRIu64 " bytes, less than the %" PRIu64
-                             " of its header (it is cut short: copy it again)",
-                             source->input->bytes, header_bytes);
 }
 
 void kin_info_take_shape(kith_file_info *info, kith_kind kind, const kin_shape *shape)

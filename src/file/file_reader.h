@@ -52,11 +52,6 @@ kith_status kin_shape_check(kith_ctx *ctx, const char *path, uint64_t rows, uint
 /* Rows that stand side by side at data, of a number that is checked. */
 kith_status kin_shape_make(const kin_source *source, const void *data, uint64_t rows, uint64_t cols,
                            kin_item item, kin_shape *shape);
-/* Whether the input is header_bytes and rows x row_bytes long, no more and no less. */
-kith_status kin_source_check_bytes(const kin_source *source, uint64_t header_bytes, uint64_t rows,
-                                   uint64_t row_bytes);
-/* Whether it has so many bytes at all. */
-kith_status kin_source_check_header(const kin_source *source, uint64_t header_bytes);
 
 /* What kith_file_inspect says of a table. */
 void kin_info_take_shape(kith_file_info *info, kith_kind kind, const kin_shape *shape);

@@ -18,6 +18,35 @@ static kin_item item_of(const kin_source *source)
     return kin_format_get_traits(source->format)->item;
 }
 
+/* Whether the input has so many bytes at all. */
+static kith_status check_header(const kin_source *source, uint64_t header_bytes)
+{
+    return source->input->bytes >= header_bytes
+               ? KITH_OK
+               : kin_fail_at(source->ctx, KITH_E_FORMAT, kin_at_file(source->path),
+                             "has %" PRIu64 " bytes, less than the %" PRIu64
+                             " of its header (it is cut short: copy it again)",
+                             source->input->bytes, header_bytes);
+}
+
+/* Whether it is header_bytes and rows x row_bytes long, no more and no less. */
+static kith_status check_bytes(const kin_source *source, uint64_t header_bytes, uint64_t rows,
+                               uint64_t row_bytes)
+{
+    const uint64_t have = source->input->bytes;
+    const uint64_t need = kin_size_add(header_bytes, kin_size_mul(rows, row_bytes));
+    if (have == need) {
+        return KITH_OK;
+    }
+    return kin_fail_at(source->ctx, KITH_E_FORMAT, kin_at_file(source->path),
+                       "has %" PRIu64 " bytes, but its header (%" PRIu64
+                       " bytes) announces %" PRIu64 " rows of %" PRIu64 " bytes, %" PRIu64
+                       " in all (%s)",
+                       have, header_bytes, rows, row_bytes, need,
+                       have < need ? "it is cut short: copy it again"
+                                   : "it is too long: is it of another format?");
+}
+
 static int32_t load_i32(const unsigned char *at)
 {
     int32_t value;
@@ -31,7 +60,7 @@ static kith_status vecs_shape(const kin_source *source, kin_shape *shape)
 {
     const kin_input *input = source->input;
     const kin_item item = item_of(source);
-    KIN_TRY(kin_source_check_header(source, VECS_HEADER));
+    KIN_TRY(check_header(source, VECS_HEADER));
     const int32_t cols = load_i32(input->data);
     if (cols <= 0 || (uint64_t)cols > source->cols_max) {
         return kin_fail_at(source->ctx, KITH_E_FORMAT, kin_at_file(source->path),
@@ -79,12 +108,11 @@ static kith_status headed_shape(const kin_source *source, kin_item item, int32_t
                                 kin_shape *shape)
 {
     uint32_t header[2];
-    KIN_TRY(kin_source_check_header(source, sizeof header));
+    KIN_TRY(check_header(source, sizeof header));
     memcpy(header, source->input->data, sizeof header);
     KIN_TRY(kin_shape_make(source, source->input->data + BIN_HEADER, header[0], header[1], item,
                            shape));
-    return kin_source_check_bytes(source, BIN_HEADER, header[0],
-                                  kin_size_mul(header[1], (uint64_t)entry));
+    return check_bytes(source, BIN_HEADER, header[0], kin_size_mul(header[1], (uint64_t)entry));
 }
 
 static kith_status bin_shape(const kin_source *source, kin_shape *shape)
