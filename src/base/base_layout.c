@@ -5,7 +5,7 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 
-enum { ALIGNMENT = KIN_MEM_ALIGNMENT, ZONE = KIN_CHECKED ? ALIGNMENT : 0 };
+enum { ALIGNMENT = KIN_MEM_ALIGNMENT, ON_DEVICE = 256, ZONE = KIN_CHECKED ? ALIGNMENT : 0 };
 
 static void take(kin_layout *layout, uint64_t bytes)
 {
@@ -14,17 +14,20 @@ static void take(kin_layout *layout, uint64_t bytes)
 }
 
 /* A multiple of the alignment, or UINT64_MAX. */
-static uint64_t padded(uint64_t bytes)
+static uint64_t padded(uint64_t bytes, uint64_t alignment)
 {
-    const uint64_t most = kin_size_add(bytes, ALIGNMENT - 1);
-    return most == UINT64_MAX ? most : most / ALIGNMENT * ALIGNMENT;
+    const uint64_t most = kin_size_add(bytes, alignment - 1);
+    return most == UINT64_MAX ? most : most / alignment * alignment;
 }
 
 void *kin_layout_array(kin_layout *layout, uint64_t count, uint64_t item_bytes)
 {
     const uint64_t bytes = kin_size_mul(count, item_bytes);
     unsigned char *array = layout->block != NULL ? layout->block + layout->at : NULL;
-    take(layout, padded(bytes));
+    take(layout, padded(bytes, layout->on_device ? ON_DEVICE : ALIGNMENT));
+    if (layout->on_device) {
+        return array;
+    }
     take(layout, ZONE);
     if (array != NULL && KIN_CHECKED) {
         memset(array, 0xa5, (size_t)bytes);
@@ -36,6 +39,7 @@ void *kin_layout_array(kin_layout *layout, uint64_t count, uint64_t item_bytes)
 void *kin_layout_zeros(kin_layout *layout, uint64_t count, uint64_t item_bytes)
 {
     void *array = kin_layout_array(layout, count, item_bytes);
+    kin_assert(!layout->on_device);
     if (array != NULL) {
         memset(array, 0, (size_t)(count * item_bytes));
     }

@@ -21,6 +21,9 @@
  *
  * Checked builds (base_assert.h) fill arrays with 0xa5 before they are zeroed or written, and put a
  * red zone behind each, which the address sanitizer watches, and which kin_free checks without it.
+ *
+ * Device memory. The same functions name arrays of a block on a GPU (gpu/gpu.h:
+ * kin_gpu_layout_make), at 256 bytes each and never touched from here.
  */
 #ifndef KIN_BASE_LAYOUT_H
 #define KIN_BASE_LAYOUT_H
@@ -31,6 +34,7 @@ typedef struct kin_layout {
     unsigned char *block; /* NULL: dry */
     uint64_t at;          /* bytes so far; UINT64_MAX where they do not fit in 64 bits */
     uint64_t peak;        /* the most that `at` was */
+    bool on_device;       /* addresses that only copies and kernels may follow */
 } kin_layout;
 
 typedef void kin_layout_names(kin_layout *layout, void *job);

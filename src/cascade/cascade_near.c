@@ -18,7 +18,7 @@
 #include "cascade/cascade_run.h"
 
 #include "base/base_try.h"
-#include "fused/fused_size.h"
+#include "fused/fused_stage.h"
 
 enum {
     NEAR_GROUPS = 128,

@@ -22,180 +22,157 @@ static const uint64_t PAIR_BYTES = 128u << 20;
 
 _Static_assert(sizeof(kin_fused_pair) == sizeof(kin_pair), "pairs are read in place");
 
-/* ---- Making ---------------------------------------------------------------------------------- */
+/* ---- Parts of what is asked -------------------------------------------------------------------
+ */
 
-uint64_t kin_fused_answers_bytes(int64_t rows, int64_t k)
+kith_neighbors kin_fused_rows_of(const kith_neighbors *out, int64_t first, int64_t count)
 {
-    const uint64_t n = (uint64_t)rows;
-    const uint64_t a_neighbour = sizeof(uint32_t) + sizeof(float) + sizeof(double);
-    const uint64_t pairs = kin_size_mul(n, (uint64_t)(k + 1) * sizeof(kin_fused_pair));
-    const uint64_t outputs = kin_size_mul(n, (uint64_t)k * a_neighbour + 2 * sizeof(uint32_t));
-    return kin_size_add(outputs, pairs < PAIR_BYTES ? pairs : PAIR_BYTES);
+    const int64_t cells = first * out->k;
+    return (kith_neighbors){.ids = out->ids == NULL ? NULL : out->ids + cells,
+                            .distances = out->distances == NULL ? NULL : out->distances + cells,
+                            .distances64 =
+                                out->distances64 == NULL ? NULL : out->distances64 + cells,
+                            .rows = count,
+                            .k = out->k};
 }
+
+kith_matrix kin_fused_part_of(const kith_matrix *matrix, int64_t first, int64_t count)
+{
+    kith_matrix part = *matrix;
+    part.data = (const char *)matrix->data + first * matrix->stride_bytes;
+    part.rows = count;
+    return part;
+}
+
+/* ---- Making ---------------------------------------------------------------------------------- */
 
 static bool plain(const kin_groups *groups)
 {
     return groups->next == NULL && groups->degenerate == 0;
 }
 
-static uint64_t cells_of(const kin_fused_answers *a)
+void kin_fused_outputs_name(kin_layout *layout, const kith_neighbors *wanted, int64_t rows,
+                            kith_neighbors *own)
 {
-    return kin_size_mul((uint64_t)a->target.out->rows, (uint64_t)a->target.out->k);
+    const uint64_t cells = kin_size_mul((uint64_t)rows, (uint64_t)wanted->k);
+    *own = (kith_neighbors){.rows = rows, .k = wanted->k};
+    if (wanted->ids != NULL) {
+        own->ids = kin_layout_array(layout, cells, sizeof *own->ids);
+    }
+    if (wanted->distances != NULL) {
+        own->distances = kin_layout_array(layout, cells, sizeof *own->distances);
+    }
+    if (wanted->distances64 != NULL) {
+        own->distances64 = kin_layout_array(layout, cells, sizeof *own->distances64);
+    }
 }
 
-/* The same parts of an answer as the caller's, in device memory. */
-static kith_status make_device_outputs(kin_fused_answers *a)
+kith_status kin_fused_outputs_fetch(const kin_fused_device *on, const kith_neighbors *to,
+                                    const kith_neighbors *from)
 {
-    const kin_fused_device *on = &a->on;
-    const kith_neighbors *out = a->target.out;
-    a->device = (kith_neighbors){.rows = out->rows, .k = out->k};
-    if (out->ids != NULL) {
-        KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &a->device.ids, cells_of(a), sizeof(uint32_t),
-                              "ids of neighbours"));
+    const uint64_t cells = (uint64_t)(to->rows * to->k);
+    if (to->ids != NULL) {
+        KIN_TRY(kin_gpu_download(on->ctx, on->gpu, to->ids, from->ids, cells * sizeof *to->ids));
     }
-    if (out->distances != NULL) {
-        KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &a->device.distances, cells_of(a), sizeof(float),
-                              "distances"));
+    if (to->distances != NULL) {
+        KIN_TRY(kin_gpu_download(on->ctx, on->gpu, to->distances, from->distances,
+                                 cells * sizeof *to->distances));
     }
-    if (out->distances64 != NULL) {
-        KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &a->device.distances64, cells_of(a), sizeof(double),
-                              "distances"));
+    if (to->distances64 != NULL) {
+        KIN_TRY(kin_gpu_download(on->ctx, on->gpu, to->distances64, from->distances64,
+                                 cells * sizeof *to->distances64));
     }
     return KITH_OK;
 }
 
-static kith_status make_kernel_writer(kin_fused_answers *a, bool out_on_device)
+/* What kernels write with. */
+static void name_device(kin_layout *layout, void *answers)
+{
+    kin_fused_answers *a = answers;
+    const kith_neighbors *out = a->target.out;
+    if (!a->out_on_device) {
+        kin_fused_outputs_name(layout, out, out->rows, &a->device);
+    }
+    if (a->target.exclude != NULL && !a->exclude_on_device) {
+        a->own_exclude = kin_layout_array(layout, (uint64_t)out->rows, sizeof *a->own_exclude);
+    }
+    a->short_rows = kin_layout_array(layout, 1, sizeof *a->short_rows);
+}
+
+static kith_status make_kernel_writer(kin_fused_answers *a)
 {
     const kin_fused_device *on = &a->on;
-    if (out_on_device) {
-        a->device = *a->target.out;
-    } else {
-        a->owns_device = true; /* those that were made, too, where one is lacking */
-        KIN_TRY(make_device_outputs(a));
-    }
+    a->device = *a->target.out;
     a->exclude = a->target.exclude;
-    if (a->exclude != NULL && !a->exclude_on_device) {
+    KIN_TRY(kin_gpu_layout_make(on->ctx, on->gpu, name_device, a, "answers", &a->device_block));
+    if (a->own_exclude != NULL) {
         const uint64_t bytes = (uint64_t)a->target.out->rows * sizeof *a->exclude;
-        KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &a->own_exclude, bytes, 1, "excluded ids"));
         KIN_TRY(kin_gpu_upload(on->ctx, on->gpu, a->own_exclude, a->target.exclude, bytes));
         a->exclude = a->own_exclude;
     }
-    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &a->short_rows, 1, sizeof *a->short_rows, "counters"));
     return kin_gpu_fill(on->ctx, on->gpu, a->short_rows, 0, sizeof *a->short_rows);
 }
 
-/* Host memory for outputs that will be copied to the device at the end. */
-static kith_status make_host_outputs(kin_fused_answers *a)
+/* What the host writes with: outputs that are copied to the device at the end, what it leaves out,
+ * a list a thread, the lists of chunks. */
+static void name_host(kin_layout *layout, void *answers)
 {
-    kith_ctx *ctx = a->on.ctx;
+    kin_fused_answers *a = answers;
     const kith_neighbors *out = a->target.out;
-    a->host = (kith_neighbors){.rows = out->rows, .k = out->k};
-    a->owns_host = true;
-    if (out->ids != NULL) {
-        KIN_TRY(kin_alloc(ctx, &a->host.ids, cells_of(a), sizeof(uint32_t), "ids of neighbours"));
+    const uint64_t rows = (uint64_t)out->rows;
+    kin_answer spare;
+    if (a->out_on_device) {
+        kin_fused_outputs_name(layout, out, out->rows, &a->host);
     }
-    if (out->distances != NULL) {
-        KIN_TRY(kin_alloc(ctx, &a->host.distances, cells_of(a), sizeof(float), "distances"));
+    if (a->target.exclude != NULL && a->exclude_on_device) {
+        a->own_exclude = kin_layout_array(layout, rows, sizeof *a->own_exclude);
     }
-    if (out->distances64 != NULL) {
-        KIN_TRY(kin_alloc(ctx, &a->host.distances64, cells_of(a), sizeof(double), "distances"));
+    a->threads = kin_layout_array(layout, (uint64_t)a->on.ctx->threads, sizeof *a->threads);
+    for (int32_t t = 0; t < a->on.ctx->threads; t++) {
+        kin_answer *one = kin_layout_item(a->threads, t, &spare);
+        *one = (kin_answer){.groups = a->groups, .metric = a->metric, .wanted = a->wanted};
+        kin_answer_name(layout, one);
     }
-    a->target.out = &a->host;
-    return KITH_OK;
+    if (a->chunks) {
+        a->merged =
+            kin_layout_array(layout, kin_size_mul(rows, (uint64_t)a->wanted), sizeof *a->merged);
+        a->merged_count = kin_layout_zeros(layout, rows, sizeof *a->merged_count);
+    }
 }
 
-/* The host reads what it leaves out. */
-static kith_status fetch_exclude(kin_fused_answers *a)
+static kith_status make_host_writer(kin_fused_answers *a)
 {
     const kin_fused_device *on = &a->on;
-    if (a->target.exclude == NULL || !a->exclude_on_device) {
-        return KITH_OK;
+    KIN_TRY(kin_layout_make(on->ctx, name_host, a, "answers", &a->host_block));
+    if (a->own_exclude != NULL) {
+        const uint64_t bytes = (uint64_t)a->target.out->rows * sizeof *a->own_exclude;
+        KIN_TRY(kin_gpu_download(on->ctx, on->gpu, a->own_exclude, a->target.exclude, bytes));
+        a->target.exclude = a->own_exclude;
     }
-    const uint64_t bytes = (uint64_t)a->target.out->rows * sizeof *a->own_exclude;
-    KIN_TRY(kin_alloc(on->ctx, &a->own_exclude, bytes, 1, "excluded ids"));
-    KIN_TRY(kin_gpu_download(on->ctx, on->gpu, a->own_exclude, a->target.exclude, bytes));
-    a->target.exclude = a->own_exclude;
-    return KITH_OK;
-}
-
-static kith_status make_threads(kin_fused_answers *a)
-{
-    kith_ctx *ctx = a->on.ctx;
-    KIN_TRY(
-        kin_alloc_zero(ctx, &a->threads, (uint64_t)ctx->threads, sizeof *a->threads, "threads"));
-    for (int32_t t = 0; t < ctx->threads; t++) {
-        KIN_TRY(kin_answer_make(ctx, a->groups, a->metric, a->wanted, &a->threads[t]));
+    if (a->out_on_device) {
+        a->target.out = &a->host;
     }
     return KITH_OK;
 }
 
 kith_status kin_fused_answers_make(kin_fused_answers *a, bool out_on_device, bool chunks)
 {
-    kith_ctx *ctx = a->on.ctx;
-    const uint64_t rows = (uint64_t)a->target.out->rows;
-    kith_status status = KITH_OK;
+    a->out_on_device = out_on_device;
+    a->chunks = chunks;
     a->kernels_write = !chunks && !a->by_host && plain(a->groups) && plain(a->target.groups);
-    if (a->kernels_write) {
-        KIN_TRY_GOTO(status, make_kernel_writer(a, out_on_device), done);
-        goto done;
-    }
-    if (out_on_device) {
-        KIN_TRY_GOTO(status, make_host_outputs(a), done);
-    }
-    KIN_TRY_GOTO(status, fetch_exclude(a), done);
-    KIN_TRY_GOTO(status, make_threads(a), done);
-    if (chunks) {
-        KIN_TRY_GOTO(status,
-                     kin_alloc(ctx, &a->merged, kin_size_mul(rows, (uint64_t)a->wanted),
-                               sizeof *a->merged, "lists of all chunks"),
-                     done);
-        status = kin_alloc_zero(ctx, &a->merged_count, rows, sizeof *a->merged_count,
-                                "lists of all chunks");
-    }
-done:
+    const kith_status status = a->kernels_write ? make_kernel_writer(a) : make_host_writer(a);
     if (status != KITH_OK) {
         kin_fused_answers_free(a);
     }
     return status;
 }
 
-static void free_outputs(kin_fused_answers *a)
-{
-    if (a->owns_device) {
-        kin_gpu_free(a->on.gpu, a->device.ids);
-        kin_gpu_free(a->on.gpu, a->device.distances);
-        kin_gpu_free(a->on.gpu, a->device.distances64);
-        a->owns_device = false;
-    }
-    if (a->owns_host) {
-        kin_free(a->on.ctx, a->host.ids);
-        kin_free(a->on.ctx, a->host.distances);
-        kin_free(a->on.ctx, a->host.distances64);
-        a->owns_host = false;
-    }
-}
-
 void kin_fused_answers_free(kin_fused_answers *a)
 {
-    kith_ctx *ctx = a->on.ctx;
-    for (int32_t t = 0; a->threads != NULL && t < ctx->threads; t++) {
-        kin_answer_free(ctx, &a->threads[t]);
-    }
-    kin_free(ctx, a->threads);
-    kin_free(ctx, a->merged_count);
-    kin_free(ctx, a->merged);
-    kin_gpu_free(a->on.gpu, a->short_rows);
-    if (a->kernels_write) {
-        kin_gpu_free(a->on.gpu, a->own_exclude);
-    } else {
-        kin_free(ctx, a->own_exclude);
-    }
-    free_outputs(a);
-    a->threads = NULL;
-    a->merged_count = NULL;
-    a->merged = NULL;
-    a->short_rows = NULL;
-    a->own_exclude = NULL;
+    kin_free(a->on.ctx, a->host_block);
+    kin_gpu_free(a->on.gpu, a->device_block);
+    a->host_block = NULL;
+    a->device_block = NULL;
 }
 
 void kin_fused_answers_chunk(kin_fused_answers *a, const kin_groups *groups, uint32_t id0)
@@ -209,13 +186,36 @@ void kin_fused_answers_chunk(kin_fused_answers *a, const kin_groups *groups, uin
 
 /* ---- A batch --------------------------------------------------------------------------------- */
 
+static void name_delivery(kin_layout *layout, void *delivery)
+{
+    kin_fused_delivery *d = delivery;
+    const uint64_t most = (uint64_t)d->most;
+    d->pairs = kin_layout_array(layout, kin_size_mul(most, (uint64_t)d->k), sizeof *d->pairs);
+    d->counts = kin_layout_array(layout, most, sizeof *d->counts);
+}
+
+static void name_delivery_host(kin_layout *layout, void *delivery)
+{
+    kin_fused_delivery *d = delivery;
+    const uint64_t most = (uint64_t)d->most;
+    const uint64_t pairs = kin_size_mul(most, (uint64_t)d->k);
+    d->host_pairs = kin_layout_array(layout, pairs, sizeof *d->host_pairs);
+    d->host_counts = kin_layout_array(layout, most, sizeof *d->host_counts);
+    d->host_ids = kin_layout_array(layout, most, sizeof *d->host_ids);
+}
+
+/* Rows of a batch. */
+static kin_fused_delivery delivery_of(int64_t rows, int32_t k)
+{
+    const int64_t fit = (int64_t)(PAIR_BYTES / ((uint64_t)k * sizeof(kin_fused_pair)));
+    return (kin_fused_delivery){
+        .most = kin_min_i64(kin_round_up(kin_max_i64(fit, 1), KIN_FUSED_BLOCK), rows), .k = k};
+}
+
 void kin_fused_delivery_free(kin_fused_answers *a, kin_fused_delivery *d)
 {
-    kin_gpu_free(a->on.gpu, d->pairs);
-    kin_gpu_free(a->on.gpu, d->counts);
-    kin_free(a->on.ctx, d->host_pairs);
-    kin_free(a->on.ctx, d->host_counts);
-    kin_free(a->on.ctx, d->host_ids);
+    kin_gpu_free(a->on.gpu, d->device_block);
+    kin_free(a->on.ctx, d->host_block);
     *d = (kin_fused_delivery){0};
 }
 
@@ -223,38 +223,32 @@ kith_status kin_fused_delivery_make(kin_fused_answers *a, int64_t rows, int32_t 
                                     kin_fused_delivery *d)
 {
     const kin_fused_device *on = &a->on;
-    const int64_t fit = (int64_t)(PAIR_BYTES / ((uint64_t)k * sizeof *d->pairs));
-    kith_status status = KITH_OK;
-    *d = (kin_fused_delivery){
-        .most = kin_min_i64(kin_round_up(kin_max_i64(fit, 1), KIN_FUSED_BLOCK), rows), .k = k};
-    const uint64_t most = (uint64_t)d->most;
-    const uint64_t pairs = kin_size_mul(most, (uint64_t)k);
-    KIN_TRY_GOTO(status,
-                 kin_gpu_alloc(on->ctx, on->gpu, &d->pairs, pairs, sizeof *d->pairs,
-                               "neighbours of a batch"),
-                 done);
-    KIN_TRY_GOTO(
-        status,
-        kin_gpu_alloc(on->ctx, on->gpu, &d->counts, most, sizeof *d->counts, "counts of a batch"),
-        done);
-    if (!a->kernels_write) {
-        KIN_TRY_GOTO(status,
-                     kin_alloc(on->ctx, &d->host_pairs, pairs, sizeof *d->host_pairs,
-                               "neighbours of a batch"),
-                     done);
-        KIN_TRY_GOTO(
-            status,
-            kin_alloc(on->ctx, &d->host_counts, most, sizeof *d->host_counts, "counts of a batch"),
-            done);
-        KIN_TRY_GOTO(status,
-                     kin_alloc(on->ctx, &d->host_ids, most, sizeof *d->host_ids, "ids of a batch"),
-                     done);
+    const char *what = "neighbours of a batch";
+    *d = delivery_of(rows, k);
+    KIN_TRY(kin_gpu_layout_make(on->ctx, on->gpu, name_delivery, d, what, &d->device_block));
+    if (a->kernels_write) {
+        return KITH_OK;
     }
-done:
+    const kith_status status =
+        kin_layout_make(on->ctx, name_delivery_host, d, what, &d->host_block);
     if (status != KITH_OK) {
         kin_fused_delivery_free(a, d);
     }
     return status;
+}
+
+/* All parts of an answer, and ids that are left out: what kernels write with at most. */
+uint64_t kin_fused_answers_bytes(int64_t rows, int64_t k)
+{
+    uint32_t id = 0;
+    float distance = 0.0F;
+    double distance64 = 0.0;
+    const kith_neighbors out = {
+        .ids = &id, .distances = &distance, .distances64 = &distance64, .rows = rows, .k = k};
+    kin_fused_answers a = {.target = {.exclude = &id, .out = &out}};
+    kin_fused_delivery d = delivery_of(rows, (int32_t)k + 1);
+    return kin_size_add(kin_gpu_layout_bytes(name_device, &a),
+                        kin_gpu_layout_bytes(name_delivery, &d));
 }
 
 kith_status kin_fused_answers_write(kin_fused_answers *a, const kin_fused_pair *pairs,
@@ -363,7 +357,6 @@ kith_status kin_fused_answers_take_whole(kin_fused_answers *a, const kin_pair *p
 static kith_status copy_out(kin_fused_answers *a, const kith_neighbors *out)
 {
     const kin_fused_device *on = &a->on;
-    const uint64_t cells = cells_of(a);
     uint64_t short_rows = 0;
     KIN_TRY(kin_gpu_download(on->ctx, on->gpu, &short_rows, a->short_rows, sizeof short_rows));
     if (short_rows != 0) {
@@ -372,28 +365,13 @@ static kith_status copy_out(kin_fused_answers *a, const kith_neighbors *out)
                         "report it)",
                         (unsigned long long)short_rows, (long long)out->k);
     }
-    if (!a->owns_device) {
-        return KITH_OK;
-    }
-    if (out->ids != NULL) {
-        KIN_TRY(
-            kin_gpu_download(on->ctx, on->gpu, out->ids, a->device.ids, cells * sizeof *out->ids));
-    }
-    if (out->distances != NULL) {
-        KIN_TRY(kin_gpu_download(on->ctx, on->gpu, out->distances, a->device.distances,
-                                 cells * sizeof *out->distances));
-    }
-    if (out->distances64 != NULL) {
-        KIN_TRY(kin_gpu_download(on->ctx, on->gpu, out->distances64, a->device.distances64,
-                                 cells * sizeof *out->distances64));
-    }
-    return KITH_OK;
+    return a->out_on_device ? KITH_OK : kin_fused_outputs_fetch(on, out, &a->device);
 }
 
 static kith_status copy_in(kin_fused_answers *a, const kith_neighbors *out)
 {
     const kin_fused_device *on = &a->on;
-    const uint64_t cells = cells_of(a);
+    const uint64_t cells = (uint64_t)(out->rows * out->k);
     if (out->ids != NULL) {
         KIN_TRY(kin_gpu_upload(on->ctx, on->gpu, out->ids, a->host.ids, cells * sizeof *out->ids));
     }
@@ -421,5 +399,5 @@ kith_status kin_fused_answers_finish(kin_fused_answers *a, const kith_neighbors 
     const kith_status status = kin_fused_host_finish(a);
     kin_fused_answers_chunk(a, groups, 0);
     KIN_TRY(status);
-    return a->owns_host ? copy_in(a, out) : KITH_OK;
+    return a->out_on_device ? copy_in(a, out) : KITH_OK;
 }

@@ -4,7 +4,24 @@
 #define KIN_FUSED_ANSWER_H
 
 #include "exact/exact_answer.h"
+#include "exact/exact_search.h"
 #include "fused/fused_stage.h"
+
+/* Where the caller's arrays lie: bits of `place`. Matrices and outputs of one call lie together. */
+enum { KIN_FUSED_DATA_ON_DEVICE = 1u << 0, KIN_FUSED_OUT_ON_DEVICE = 1u << 1 };
+
+/* Queries, what is asked about them, and where the answers go. */
+typedef struct kin_fused_query {
+    const kith_matrix *queries;
+    const char *name; /* of the queries in messages */
+    const kin_request *request;
+    uint32_t place;
+    const kith_neighbors *out;
+} kin_fused_query;
+
+/* Rows first .. first + count - 1 of outputs or of a matrix. */
+kith_neighbors kin_fused_rows_of(const kith_neighbors *out, int64_t first, int64_t count);
+kith_matrix kin_fused_part_of(const kith_matrix *matrix, int64_t first, int64_t count);
 
 /* Where the answers of one side go, for one call of the library. Kernels write them where every row
  * is its own answer; where rows are equal or degenerate, and where lists of several chunks of a
@@ -17,18 +34,20 @@ typedef struct kin_fused_answers {
     bool exclude_on_device; /* target.exclude is device memory */
     int64_t wanted;         /* ids a row: k, and one more where one may be left out */
     bool by_host;           /* the host writes, whatever the rows are */
+    bool out_on_device;     /* target.out points to device memory */
+    bool chunks;            /* the corpus comes in pieces, whose lists are merged */
     bool kernels_write;
 
     /* Kernels write. */
-    kith_neighbors device; /* outputs in device memory */
-    bool owns_device;
+    void *device_block;
+    kith_neighbors device;   /* outputs in device memory */
     const uint32_t *exclude; /* in device memory, or NULL */
     uint32_t *own_exclude;   /* the copy of it, in either memory, that is ours */
     uint64_t *short_rows;
 
     /* The host writes. */
+    void *host_block;
     kith_neighbors host; /* where the caller's outputs are of device memory */
-    bool owns_host;
     kin_answer *threads; /* a list each */
     kin_pair *merged;    /* chunks: rows x wanted; NULL: one chunk */
     int32_t *merged_count;
@@ -37,6 +56,13 @@ typedef struct kin_fused_answers {
 
     kin_fused_tally tally;
 } kin_fused_answers;
+
+/* The parts of an answer that are wanted, of so many rows. */
+void kin_fused_outputs_name(kin_layout *layout, const kith_neighbors *wanted, int64_t rows,
+                            kith_neighbors *own);
+/* All parts of `to`, on the host, from the device. Waits. */
+kith_status kin_fused_outputs_fetch(const kin_fused_device *on, const kith_neighbors *to,
+                                    const kith_neighbors *from);
 
 /* on, metric, groups, target, by_host and wanted are set, the rest zero. out_on_device: the
  * pointers of target.out are device memory. chunks: the corpus comes in pieces, whose lists are
@@ -88,6 +114,8 @@ typedef struct kin_fused_delivery {
     kin_pair *host_pairs; /* where the host writes */
     int32_t *host_counts;
     uint32_t *host_ids;
+    void *device_block;
+    void *host_block;
 } kin_fused_delivery;
 
 /* Room for batches of lists of k pairs, `rows` rows in all. Freed on failure. */

@@ -23,13 +23,8 @@
 #include "base/base_try.h"
 #include "host/host_clock.h"
 
-enum { MOST_QUERIES = 64, MOST_K = 1024, ROOM = 1024, ALIGNMENT = 256 };
+enum { MOST_QUERIES = 64, MOST_K = 1024, ROOM = 1024 };
 static const uint64_t MATRIX_BYTES = 512u << 20;
-
-static int64_t tiles_of(const kin_fused_set *set)
-{
-    return kin_ceil_div(set->points, KIN_FUSED_TILE);
-}
 
 /* ---- One block ------------------------------------------------------------------------------- */
 
@@ -40,34 +35,6 @@ typedef struct tallies {
     uint64_t short_rows;
 } tallies;
 
-/* Offsets of the parts in the block. What is copied in stands together, and what is copied out. */
-typedef struct layout {
-    uint64_t rows;
-    uint64_t transforms;
-    uint64_t exclude;
-    uint64_t row_ids; /* 0, 1, ...: positions are rows */
-    uint64_t unit_count;
-    uint64_t in_end;
-    uint64_t rounded;
-    uint64_t facts;
-    uint64_t half;
-    uint64_t worst;
-    uint64_t reach;
-    uint64_t words;
-    uint64_t matrix;
-    uint64_t minima;
-    uint64_t pairs;
-    uint64_t pair_counts;
-    uint64_t counts;  /* cleared from here on, */
-    uint64_t tallies; /* copied out from here on */
-    uint64_t lost;
-    uint64_t clear_end;
-    uint64_t ids;
-    uint64_t distances;
-    uint64_t distances64;
-    uint64_t end;
-} layout;
-
 typedef struct batch {
     kin_fused_device on;
     const kin_fused_corpus *corpus;
@@ -76,71 +43,101 @@ typedef struct batch {
     const kin_request *request;
     const kith_neighbors *out;
     bool out_on_device;
-    int64_t k; /* candidates */
-    int32_t capacity;
     int64_t pitch;
-    layout at;
-    char *device;
     char *host; /* of what is copied in, then of what is copied out */
+
+    /* The block, in device memory. What is copied in stands together, and what is copied out. */
+    void *device;
+    void *rows;
+    kin_row_transform *transforms; /* or NULL */
+    uint32_t *exclude;             /* or NULL */
+    uint32_t *row_ids;             /* 0, 1, ...: positions are rows */
+    uint32_t *unit_count;
+    uint64_t in_bytes;
+    unsigned char *rounded;
+    kin_fused_facts *facts;
+    kin_fused_word *half;
+    float *worst;
+    kin_fused_lists lists;
+    uint32_t *matrix;
+    uint32_t *minima;
+    kin_fused_pair *pairs;
+    int32_t *pair_counts;
+    uint64_t clear_bytes; /* from the lists' counts on, */
+    tallies *tallies;     /* copied out from here on */
+    kith_neighbors written;
+    uint64_t out_bytes;
 } batch;
 
-static uint64_t carve(uint64_t *end, uint64_t count, uint64_t item_bytes)
+static bool transforms(const batch *b)
 {
-    const uint64_t at = *end;
-    *end = (uint64_t)kin_round_up((int64_t)(at + kin_size_mul(count, item_bytes)), ALIGNMENT);
-    return at;
+    return kin_metric_get_traits(b->request->distance.metric)->transforms;
 }
 
-static void lay_out(batch *b)
+static int64_t row_bytes(const batch *b)
 {
+    return (int64_t)b->queries->cols * kith_dtype_bytes(b->queries->dtype);
+}
+
+static void name_batch(kin_layout *layout, void *job)
+{
+    batch *b = job;
+    kin_fused_lists *lists = &b->lists;
     const uint64_t n = (uint64_t)b->queries->rows;
-    const uint64_t k = (uint64_t)b->k;
-    const uint64_t cells = b->out_on_device ? 0 : n * (uint64_t)b->out->k;
-    const bool transforms = kin_metric_get_traits(b->request->distance.metric)->transforms;
-    const uint64_t row_bytes =
-        (uint64_t)b->queries->cols * (uint64_t)kith_dtype_bytes(b->queries->dtype);
-    uint64_t end = 0;
-    layout *at = &b->at;
-    at->rows = carve(&end, n, row_bytes);
-    at->transforms = carve(&end, transforms ? n : 0, sizeof(kin_row_transform));
-    at->exclude = carve(&end, b->request->exclude != NULL ? n : 0, sizeof(uint32_t));
-    at->row_ids = carve(&end, n, sizeof(uint32_t));
-    at->unit_count = carve(&end, 1, sizeof(uint32_t));
-    at->in_end = end;
-    at->rounded = carve(&end, KIN_FUSED_BLOCK, (uint64_t)b->corpus->prepared.set.frame.row_bytes);
-    at->facts = carve(&end, KIN_FUSED_BLOCK, sizeof(kin_fused_facts));
-    at->half = carve(&end, KIN_FUSED_BLOCK, sizeof(kin_fused_word));
-    at->worst = carve(&end, 2, sizeof(float));
-    at->reach = carve(&end, n, sizeof(double));
-    at->words = carve(&end, n * (uint64_t)b->capacity, sizeof(uint64_t));
-    at->matrix = carve(&end, n * (uint64_t)b->pitch, sizeof(uint32_t));
-    at->minima = carve(&end, n * (uint64_t)(b->pitch / KIN_FUSED_TILE), sizeof(uint32_t));
-    at->pairs = carve(&end, n * k, sizeof(kin_fused_pair));
-    at->pair_counts = carve(&end, n, sizeof(int32_t));
-    at->counts = carve(&end, n, sizeof(int32_t));
-    at->tallies = carve(&end, 1, sizeof(tallies));
-    at->lost = carve(&end, n, 1);
-    at->clear_end = end;
-    at->ids = carve(&end, b->out->ids != NULL ? cells : 0, sizeof(uint32_t));
-    at->distances = carve(&end, b->out->distances != NULL ? cells : 0, sizeof(float));
-    at->distances64 = carve(&end, b->out->distances64 != NULL ? cells : 0, sizeof(double));
-    at->end = end;
+    const uint64_t columns = (uint64_t)b->pitch;
+    const uint64_t frame_bytes = (uint64_t)b->corpus->prepared.set.frame.row_bytes;
+    b->rows = kin_layout_array(layout, n, (uint64_t)row_bytes(b));
+    if (transforms(b)) {
+        b->transforms = kin_layout_array(layout, n, sizeof *b->transforms);
+    }
+    if (b->request->exclude != NULL) {
+        b->exclude = kin_layout_array(layout, n, sizeof *b->exclude);
+    }
+    b->row_ids = kin_layout_array(layout, n, sizeof *b->row_ids);
+    b->unit_count = kin_layout_array(layout, 1, sizeof *b->unit_count);
+    b->in_bytes = kin_layout_mark(layout);
+    b->rounded = kin_layout_array(layout, KIN_FUSED_BLOCK, frame_bytes);
+    b->facts = kin_layout_array(layout, KIN_FUSED_BLOCK, sizeof *b->facts);
+    b->half = kin_layout_array(layout, KIN_FUSED_BLOCK, sizeof *b->half);
+    b->worst = kin_layout_array(layout, 2, sizeof *b->worst);
+    lists->reach = kin_layout_array(layout, n, sizeof *lists->reach);
+    lists->words = kin_layout_array(layout, n * (uint64_t)lists->capacity, sizeof *lists->words);
+    b->matrix = kin_layout_array(layout, n * columns, sizeof *b->matrix);
+    b->minima = kin_layout_array(layout, n * (columns / KIN_FUSED_TILE), sizeof *b->minima);
+    b->pairs = kin_layout_array(layout, n * (uint64_t)lists->k, sizeof *b->pairs);
+    b->pair_counts = kin_layout_array(layout, n, sizeof *b->pair_counts);
+    const uint64_t cleared = kin_layout_mark(layout);
+    lists->counts = kin_layout_array(layout, n, sizeof *lists->counts);
+    const uint64_t out = kin_layout_mark(layout);
+    b->tallies = kin_layout_array(layout, 1, sizeof *b->tallies);
+    lists->lost = kin_layout_array(layout, n, sizeof *lists->lost);
+    b->clear_bytes = kin_layout_mark(layout) - cleared;
+    if (!b->out_on_device) {
+        kin_fused_outputs_name(layout, b->out, b->queries->rows, &b->written);
+    }
+    b->out_bytes = kin_layout_mark(layout) - out;
 }
 
 /* ---- In -------------------------------------------------------------------------------------- */
+
+/* Where on the host this part of the block is made. */
+static void *copied_in(const batch *b, const void *part)
+{
+    return b->host + ((const char *)part - (const char *)b->device);
+}
 
 static kith_status check_and_transform(const batch *b, const kith_matrix *rows, bool *degenerate)
 {
     const kith_metric metric = b->request->distance.metric;
     *degenerate = false;
     KIN_TRY(kin_metric_check(b->on.ctx, rows, metric, b->query->name));
-    if (!kin_metric_get_traits(metric)->transforms) {
+    if (!transforms(b)) {
         return KITH_OK;
     }
-    kin_row_transform *transforms = (kin_row_transform *)(void *)(b->host + b->at.transforms);
-    KIN_TRY(kin_metric_transforms(b->on.ctx, rows, metric, transforms));
+    kin_row_transform *made = copied_in(b, b->transforms);
+    KIN_TRY(kin_metric_transforms(b->on.ctx, rows, metric, made));
     for (int64_t i = 0; i < rows->rows; i++) {
-        *degenerate |= transforms[i].degenerate != 0.0;
+        *degenerate |= made[i].degenerate != 0.0;
     }
     return KITH_OK;
 }
@@ -148,44 +145,38 @@ static kith_status check_and_transform(const batch *b, const kith_matrix *rows, 
 static kith_status copy_in(const batch *b, bool *degenerate)
 {
     const kith_matrix *q = b->queries;
-    const int64_t row_bytes = (int64_t)q->cols * kith_dtype_bytes(q->dtype);
+    const int64_t a_row = row_bytes(b);
+    char *data = copied_in(b, b->rows);
     kith_matrix rows = *q;
-    rows.data = b->host + b->at.rows;
-    rows.stride_bytes = row_bytes;
+    rows.data = data;
+    rows.stride_bytes = a_row;
     for (int64_t i = 0; i < q->rows; i++) {
-        memcpy(b->host + b->at.rows + i * row_bytes, (const char *)q->data + i * q->stride_bytes,
-               (size_t)row_bytes);
+        memcpy(data + i * a_row, (const char *)q->data + i * q->stride_bytes, (size_t)a_row);
     }
     KIN_TRY(check_and_transform(b, &rows, degenerate));
     if (*degenerate) {
         return KITH_OK;
     }
     if (b->request->exclude != NULL) {
-        memcpy(b->host + b->at.exclude, b->request->exclude, (size_t)q->rows * sizeof(uint32_t));
+        memcpy(copied_in(b, b->exclude), b->request->exclude, (size_t)q->rows * sizeof(uint32_t));
     }
-    uint32_t *ids = (uint32_t *)(void *)(b->host + b->at.row_ids);
+    uint32_t *ids = copied_in(b, b->row_ids);
     for (int64_t i = 0; i < q->rows; i++) {
         ids[i] = (uint32_t)i;
     }
-    memcpy(b->host + b->at.unit_count, &b->corpus->batch_units, sizeof(uint32_t));
-    return kin_gpu_upload(b->on.ctx, b->on.gpu, b->device, b->host, b->at.in_end);
+    memcpy(copied_in(b, b->unit_count), &b->corpus->batch_units, sizeof(uint32_t));
+    return kin_gpu_upload(b->on.ctx, b->on.gpu, b->device, b->host, b->in_bytes);
 }
 
 /* ---- On the device --------------------------------------------------------------------------- */
 
-static void *part(const batch *b, uint64_t at)
-{
-    return b->device + at;
-}
-
 static kin_fused_rows rows_of(const batch *b)
 {
     const kith_matrix *q = b->queries;
-    const bool transforms = kin_metric_get_traits(b->request->distance.metric)->transforms;
-    return (kin_fused_rows){.data = part(b, b->at.rows),
-                            .transforms = transforms ? part(b, b->at.transforms) : NULL,
+    return (kin_fused_rows){.data = b->rows,
+                            .transforms = b->transforms,
                             .rows = q->rows,
-                            .stride_bytes = (int64_t)q->cols * kith_dtype_bytes(q->dtype),
+                            .stride_bytes = row_bytes(b),
                             .cols = q->cols,
                             .dtype = q->dtype,
                             .metric = b->request->distance.metric};
@@ -196,21 +187,10 @@ static kin_fused_set set_of(const batch *b)
     return (kin_fused_set){.frame = b->corpus->prepared.set.frame,
                            .points = b->queries->rows,
                            .padded = KIN_FUSED_BLOCK,
-                           .rounded = part(b, b->at.rounded),
-                           .facts = part(b, b->at.facts),
-                           .half = part(b, b->at.half),
-                           .ids = part(b, b->at.row_ids)};
-}
-
-static kin_fused_lists lists_of(const batch *b)
-{
-    return (kin_fused_lists){.rows = b->queries->rows,
-                             .k = (int32_t)b->k,
-                             .capacity = b->capacity,
-                             .words = part(b, b->at.words),
-                             .counts = part(b, b->at.counts),
-                             .reach = part(b, b->at.reach),
-                             .lost = part(b, b->at.lost)};
+                           .rounded = b->rounded,
+                           .facts = b->facts,
+                           .half = b->half,
+                           .ids = b->row_ids};
 }
 
 static kith_status checked(const batch *b, int error, const char *what)
@@ -221,31 +201,29 @@ static kith_status checked(const batch *b, int error, const char *what)
 static kith_status start_screen(const batch *b, const kin_fused_set *set)
 {
     const kin_fused_device *on = &b->on;
-    tallies *counted = part(b, b->at.tallies);
     const kin_fused_round round = {.rows = rows_of(b),
                                    .frame = set->frame,
                                    .points = set->points,
                                    .padded = set->padded,
-                                   .rounded = part(b, b->at.rounded),
-                                   .facts = part(b, b->at.facts),
-                                   .half = part(b, b->at.half),
-                                   .worst = part(b, b->at.worst)};
+                                   .rounded = b->rounded,
+                                   .facts = b->facts,
+                                   .half = b->half,
+                                   .worst = b->worst};
     const kin_fused_screen screen = {.mode = KIN_FUSED_MATRIX,
                                      .rows = *set,
                                      .cols = b->corpus->prepared.set,
                                      .units = b->corpus->units,
-                                     .unit_count = part(b, b->at.unit_count),
-                                     .next = (uint32_t *)(void *)&counted->next,
+                                     .unit_count = b->unit_count,
+                                     .next = (uint32_t *)(void *)&b->tallies->next,
                                      .tiles = b->corpus->tiles,
                                      .worst = b->corpus->worst,
-                                     .matrix = part(b, b->at.matrix),
-                                     .minima = part(b, b->at.minima),
+                                     .matrix = b->matrix,
+                                     .minima = b->minima,
                                      .pitch = b->pitch};
-    KIN_TRY(
-        kin_gpu_fill(on->ctx, on->gpu, part(b, b->at.counts), 0, b->at.clear_end - b->at.counts));
-    KIN_TRY(kin_gpu_fill(on->ctx, on->gpu, part(b, b->at.reach), KIN_FUSED_NO_REACH_BYTE,
-                         b->at.words - b->at.reach));
-    KIN_TRY(kin_gpu_fill(on->ctx, on->gpu, part(b, b->at.worst), 0, b->at.reach - b->at.worst));
+    KIN_TRY(kin_gpu_fill(on->ctx, on->gpu, b->lists.counts, 0, b->clear_bytes));
+    KIN_TRY(kin_gpu_fill(on->ctx, on->gpu, b->lists.reach, KIN_FUSED_NO_REACH_BYTE,
+                         (uint64_t)b->lists.rows * sizeof *b->lists.reach));
+    KIN_TRY(kin_gpu_fill(on->ctx, on->gpu, b->worst, 0, 2 * sizeof *b->worst));
     KIN_TRY(checked(b, on->kernels->round(on->stream, &round), "rounding queries"));
     return checked(b, on->kernels->screen(on->stream, &screen), "screening");
 }
@@ -255,10 +233,10 @@ static kith_status start_selection(const batch *b, const kin_fused_set *set)
     const kin_fused_device *on = &b->on;
     const kin_fused_set *cols = &b->corpus->prepared.set;
     const kin_fused_kth kth = {.set = *set,
-                               .lists = lists_of(b),
+                               .lists = b->lists,
                                .rows = set->points,
-                               .matrix = part(b, b->at.matrix),
-                               .minima = part(b, b->at.minima),
+                               .matrix = b->matrix,
+                               .minima = b->minima,
                                .pitch = b->pitch,
                                .count = b->pitch,
                                .col_worst = cols->worst};
@@ -280,46 +258,42 @@ static kith_status start_selection(const batch *b, const kin_fused_set *set)
 static kith_status start_answers(const batch *b, const kin_fused_set *set)
 {
     const kin_fused_device *on = &b->on;
-    tallies *counted = part(b, b->at.tallies);
-    const kith_neighbors *out = b->out;
-    const bool theirs = b->out_on_device;
     const kin_fused_rescore rescore = {.set = *set,
                                        .cols_set = b->corpus->prepared.set,
                                        .set_rows = rows_of(b),
                                        .cols_rows = b->corpus->prepared.rows,
-                                       .lists = lists_of(b),
+                                       .lists = b->lists,
                                        .rows = set->points,
-                                       .pairs = part(b, b->at.pairs),
-                                       .count = part(b, b->at.pair_counts),
-                                       .keys = &counted->keys};
-    kin_fused_write write = {.metric = b->request->distance.metric,
-                             .left_out =
-                                 b->request->exclude != NULL ? part(b, b->at.exclude) : NULL,
-                             .rows = set->points,
-                             .pairs = rescore.pairs,
-                             .count = rescore.count,
-                             .k = (int32_t)b->k,
-                             .k_out = (int32_t)out->k,
-                             .short_rows = &counted->short_rows};
-    if (out->ids != NULL) {
-        write.out_ids = theirs ? out->ids : part(b, b->at.ids);
-    }
-    if (out->distances != NULL) {
-        write.out_distances = theirs ? out->distances : part(b, b->at.distances);
-    }
-    if (out->distances64 != NULL) {
-        write.out_distances64 = theirs ? out->distances64 : part(b, b->at.distances64);
-    }
+                                       .pairs = b->pairs,
+                                       .count = b->pair_counts,
+                                       .keys = &b->tallies->keys};
+    const kin_fused_write write = {.metric = b->request->distance.metric,
+                                   .left_out = b->exclude,
+                                   .rows = set->points,
+                                   .pairs = rescore.pairs,
+                                   .count = rescore.count,
+                                   .k = b->lists.k,
+                                   .k_out = (int32_t)b->out->k,
+                                   .out_ids = b->written.ids,
+                                   .out_distances = b->written.distances,
+                                   .out_distances64 = b->written.distances64,
+                                   .short_rows = &b->tallies->short_rows};
     KIN_TRY(checked(b, on->kernels->rescore(on->stream, &rescore), "computing distances"));
     return checked(b, on->kernels->write(on->stream, &write), "writing neighbours");
 }
 
 /* ---- Out ------------------------------------------------------------------------------------- */
 
-static void copy_part(const batch *b, void *to, uint64_t at, uint64_t bytes)
+/* Where on the host this part of the block is copied to. */
+static const void *copied_out(const batch *b, const void *part)
+{
+    return b->host + ((const char *)part - (const char *)b->tallies);
+}
+
+static void copy_part(const batch *b, void *to, const void *part, uint64_t bytes)
 {
     if (to != NULL && !b->out_on_device) {
-        memcpy(to, b->host + (at - b->at.tallies), (size_t)bytes);
+        memcpy(to, copied_out(b, part), (size_t)bytes);
     }
 }
 
@@ -330,10 +304,9 @@ static kith_status copy_out(const batch *b, bool *done)
     const kith_neighbors *out = b->out;
     const uint64_t cells = (uint64_t)(b->queries->rows * out->k);
     tallies counted;
-    KIN_TRY(kin_gpu_download(ctx, b->on.gpu, b->host, part(b, b->at.tallies),
-                             b->at.end - b->at.tallies));
+    KIN_TRY(kin_gpu_download(ctx, b->on.gpu, b->host, b->tallies, b->out_bytes));
     memcpy(&counted, b->host, sizeof counted);
-    const char *lost = b->host + (b->at.lost - b->at.tallies);
+    const uint8_t *lost = copied_out(b, b->lists.lost);
     for (int64_t i = 0; i < b->queries->rows; i++) {
         if (lost[i] != 0) {
             return KITH_OK;
@@ -345,9 +318,9 @@ static kith_status copy_out(const batch *b, bool *done)
                         "report it)",
                         (unsigned long long)counted.short_rows, (long long)out->k);
     }
-    copy_part(b, out->ids, b->at.ids, cells * sizeof *out->ids);
-    copy_part(b, out->distances, b->at.distances, cells * sizeof *out->distances);
-    copy_part(b, out->distances64, b->at.distances64, cells * sizeof *out->distances64);
+    copy_part(b, out->ids, b->written.ids, cells * sizeof *out->ids);
+    copy_part(b, out->distances, b->written.distances, cells * sizeof *out->distances);
+    copy_part(b, out->distances64, b->written.distances64, cells * sizeof *out->distances64);
     const int64_t tiles = b->pitch / KIN_FUSED_TILE;
     const kin_fused_tally tally = {.pairs = (double)tiles, .keys = (double)counted.keys};
     kin_fused_report(ctx, &b->corpus->prepared, &tally, b->queries->rows);
@@ -363,7 +336,7 @@ static bool is_of_our_kind(const batch *b)
                                          kin_size_mul((uint64_t)b->pitch, sizeof(uint32_t)));
     return (b->query->place & KIN_FUSED_DATA_ON_DEVICE) == 0 && b->queries->rows <= MOST_QUERIES &&
            b->request->k <= MOST_K && b->corpus->units != NULL && b->corpus->prepared.plain &&
-           matrix <= MATRIX_BYTES && b->capacity > b->k;
+           matrix <= MATRIX_BYTES && b->lists.capacity > b->lists.k;
 }
 
 kith_status kin_fused_batch_search(kith_ctx *ctx, const kin_fused_corpus *corpus,
@@ -379,24 +352,26 @@ kith_status kin_fused_batch_search(kith_ctx *ctx, const kin_fused_corpus *corpus
                .request = request,
                .out = query->out,
                .out_on_device = (query->place & KIN_FUSED_OUT_ON_DEVICE) != 0,
-               .k = kin_min_i64(request->k + (request->exclude != NULL ? 1 : 0), cols->points),
-               .pitch = tiles_of(cols) * KIN_FUSED_TILE};
-    const int64_t wished = KIN_FUSED_TILE * b.k + ROOM;
+               .pitch = kin_fused_tiles_of(cols->points) * KIN_FUSED_TILE,
+               .written = *query->out};
+    const int64_t k = kin_min_i64(request->k + (request->exclude != NULL ? 1 : 0), cols->points);
+    const int64_t wished = KIN_FUSED_TILE * k + ROOM;
     bool degenerate = false;
     *done = false;
-    b.capacity = (int32_t)kin_min_i64(wished, cols->padded + 8);
+    b.lists = (kin_fused_lists){.rows = b.queries->rows,
+                                .k = (int32_t)k,
+                                .capacity = (int32_t)kin_min_i64(wished, cols->padded + 8)};
     if (!is_of_our_kind(&b)) {
         return KITH_OK;
     }
-    lay_out(&b);
-    const uint64_t out_bytes = b.at.end - b.at.tallies;
     kith_status status = KITH_OK;
+    KIN_TRY_GOTO(
+        status,
+        kin_gpu_layout_make(ctx, corpus->gpu, name_batch, &b, "a batch of queries", &b.device),
+        done);
     KIN_TRY_GOTO(status,
-                 kin_alloc(ctx, &b.host, out_bytes > b.at.in_end ? out_bytes : b.at.in_end, 1,
+                 kin_alloc(ctx, &b.host, b.out_bytes > b.in_bytes ? b.out_bytes : b.in_bytes, 1,
                            "a batch of queries"),
-                 done);
-    KIN_TRY_GOTO(status,
-                 kin_gpu_alloc(ctx, corpus->gpu, &b.device, b.at.end, 1, "a batch of queries"),
                  done);
     KIN_TRY_GOTO(status, copy_in(&b, &degenerate), done);
     if (degenerate) {

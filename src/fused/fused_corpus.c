@@ -15,43 +15,65 @@
 
 enum { UNITS_A_PROCESSOR = 4 };
 
+static void name_corpus(kin_layout *layout, void *job)
+{
+    kin_fused_corpus *c = job;
+    const uint64_t tiles = (uint64_t)(c->prepared.set.padded / KIN_FUSED_TILE);
+    c->worst = kin_layout_array(layout, tiles, sizeof *c->worst);
+    c->tiles = kin_layout_array(layout, tiles, sizeof *c->tiles);
+    c->units = kin_layout_array(layout, c->batch_units, sizeof *c->units);
+}
+
+typedef struct listing {
+    int64_t tiles;
+    int64_t units;
+    uint32_t *numbers;
+    kin_fused_unit *work;
+} listing;
+
+static void name_listing(kin_layout *layout, void *job)
+{
+    listing *l = job;
+    l->numbers = kin_layout_array(layout, (uint64_t)l->tiles, sizeof *l->numbers);
+    l->work = kin_layout_array(layout, (uint64_t)l->units, sizeof *l->work);
+}
+
 /* Every tile, in units of one block of rows. */
-static kith_status list_tiles(kith_ctx *ctx, kin_fused_corpus *corpus)
+static kith_status list_tiles(kith_ctx *ctx, const kin_fused_corpus *corpus)
+{
+    listing l = {.tiles = kin_fused_tiles_of(corpus->prepared.set.points),
+                 .units = corpus->batch_units};
+    void *block = NULL;
+    KIN_TRY(kin_layout_make(ctx, name_listing, &l, "tiles", &block));
+    for (int64_t i = 0; i < l.tiles; i++) {
+        l.numbers[i] = (uint32_t)i;
+    }
+    for (int64_t i = 0; i < l.units; i++) {
+        const int64_t first = l.tiles * i / l.units;
+        const int64_t end = l.tiles * (i + 1) / l.units;
+        l.work[i] = (kin_fused_unit){0, (uint32_t)first, (uint32_t)(end - first), 0};
+    }
+    kith_status status = kin_gpu_upload(ctx, corpus->gpu, corpus->tiles, l.numbers,
+                                        (uint64_t)l.tiles * sizeof *l.numbers);
+    if (status == KITH_OK) {
+        status = kin_gpu_upload(ctx, corpus->gpu, corpus->units, l.work,
+                                (uint64_t)l.units * sizeof *l.work);
+    }
+    kin_free(ctx, block);
+    return status;
+}
+
+/* What searches read beside the set. */
+static kith_status make_lists(kith_ctx *ctx, kin_fused_corpus *corpus)
 {
     kin_gpu *gpu = corpus->gpu;
-    const int64_t tiles = kin_fused_tiles_of(corpus->prepared.set.points);
+    const kin_fused_set *set = &corpus->prepared.set;
     const int64_t wished = (int64_t)UNITS_A_PROCESSOR * kin_max_i64(gpu->info.processors, 1);
-    const int64_t units = kin_min_i64(wished, tiles);
-    uint32_t *numbers = NULL;
-    kin_fused_unit *work = NULL;
-    kith_status status = KITH_OK;
-    corpus->batch_units = (uint32_t)units;
-    KIN_TRY_GOTO(status, kin_alloc(ctx, &numbers, (uint64_t)tiles, sizeof *numbers, "tiles"), done);
-    KIN_TRY_GOTO(status, kin_alloc(ctx, &work, (uint64_t)units, sizeof *work, "units of work"),
-                 done);
-    for (int64_t i = 0; i < tiles; i++) {
-        numbers[i] = (uint32_t)i;
-    }
-    for (int64_t i = 0; i < units; i++) {
-        const int64_t first = tiles * i / units;
-        const int64_t end = tiles * (i + 1) / units;
-        work[i] = (kin_fused_unit){0, (uint32_t)first, (uint32_t)(end - first), 0};
-    }
-    KIN_TRY_GOTO(status,
-                 kin_gpu_alloc(ctx, gpu, &corpus->tiles, (uint64_t)tiles, sizeof *numbers, "tiles"),
-                 done);
-    KIN_TRY_GOTO(
-        status,
-        kin_gpu_alloc(ctx, gpu, &corpus->units, (uint64_t)units, sizeof *work, "units of work"),
-        done);
-    KIN_TRY_GOTO(
-        status, kin_gpu_upload(ctx, gpu, corpus->tiles, numbers, (uint64_t)tiles * sizeof *numbers),
-        done);
-    status = kin_gpu_upload(ctx, gpu, corpus->units, work, (uint64_t)units * sizeof *work);
-done:
-    kin_free(ctx, work);
-    kin_free(ctx, numbers);
-    return status;
+    const kin_fused_device on = kin_fused_device_of(ctx, gpu);
+    corpus->batch_units = (uint32_t)kin_min_i64(wished, kin_fused_tiles_of(set->points));
+    KIN_TRY(kin_gpu_layout_make(ctx, gpu, name_corpus, corpus, "tiles", &corpus->block));
+    KIN_TRY(kin_fused_worst_find(&on, set, corpus->worst));
+    return list_tiles(ctx, corpus);
 }
 
 kith_status kin_fused_corpus_make(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_source *points,
@@ -64,13 +86,9 @@ kith_status kin_fused_corpus_make(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_s
                                  .points = *points->matrix,
                                  .distance = *points->distance,
                                  .place = points->place};
-    const kin_fused_device on = kin_fused_device_of(ctx, gpu);
     kith_status status = kin_fused_prepare_corpus(ctx, gpu, points, asked, k, &corpus->prepared);
     if (status == KITH_OK && corpus->prepared.set.points > 0) {
-        status = kin_fused_worst_make(&on, &corpus->prepared.set, &corpus->worst);
-    }
-    if (status == KITH_OK && corpus->prepared.set.points > 0) {
-        status = list_tiles(ctx, corpus);
+        status = make_lists(ctx, corpus);
     }
     if (status != KITH_OK) {
         kin_fused_corpus_free(ctx, corpus);
@@ -87,9 +105,7 @@ void kin_fused_corpus_free(kith_ctx *ctx, kin_fused_corpus *corpus)
     if (corpus == NULL) {
         return;
     }
-    kin_gpu_free(corpus->gpu, corpus->units);
-    kin_gpu_free(corpus->gpu, corpus->tiles);
-    kin_gpu_free(corpus->gpu, corpus->worst);
+    kin_gpu_free(corpus->gpu, corpus->block);
     kin_fused_prepared_free(ctx, corpus->gpu, &corpus->prepared);
     kin_free(ctx, corpus);
 }

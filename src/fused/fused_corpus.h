@@ -15,6 +15,7 @@ struct kin_fused_corpus {
     kin_distance distance;
     uint32_t place;
     kin_fused_prepared prepared;
+    void *block;            /* of what follows; NULL: an empty set */
     kin_fused_worst *worst; /* of its tiles */
     uint32_t *tiles;        /* all, for small batches (fused_batch.c) */
     kin_fused_unit *units;
@@ -26,15 +27,6 @@ kith_status kin_fused_corpus_make(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_s
                                   kith_dtype asked, int64_t k, kin_fused_corpus **out);
 void kin_fused_corpus_free(kith_ctx *ctx, kin_fused_corpus *corpus);
 uint64_t kin_fused_corpus_bytes(const kin_fused_corpus *corpus); /* of device memory */
-
-/* Queries, what is asked about them, and where the answers go. */
-typedef struct kin_fused_query {
-    const kith_matrix *queries;
-    const char *name; /* of the queries in messages */
-    const kin_request *request;
-    uint32_t place;
-    const kith_neighbors *out;
-} kin_fused_query;
 
 /* Sums become the context's report. */
 void kin_fused_report(kith_ctx *ctx, const kin_fused_prepared *corpus, const kin_fused_tally *tally,

@@ -39,18 +39,30 @@ typedef struct shape {
 } shape;
 
 typedef struct direct {
-    kith_ctx *ctx;
-    kin_gpu *gpu;
+    kin_fused_device on;
     const kin_fused_rows *corpus;
     const kin_fused_rows *queries;
     int64_t wanted; /* pairs a query */
     shape shape;
+    bool selects; /* by the request's pipeline, from the keys of all rows */
+    const kin_request *request;
+    void *block;
     double *keys;
     int32_t *counts; /* of a stripe */
-    bool selects;    /* by the request's pipeline, from the keys of all rows */
-    const kin_request *request;
-    double *picked; /* stripe x wanted */
+    double *picked;  /* stripe x wanted */
     uint32_t *picked_ids;
+
+    /* Where a stripe's answers are written: the caller's device memory, or ours until it is
+     * downloaded. NULL: pairs alone are wanted, and the caller's. */
+    const kith_neighbors *out;
+    bool out_on_device;
+    bool copies_exclude;
+    bool leaves_own_out;
+    const uint32_t *exclude; /* device: by query, or NULL */
+    uint32_t *own_exclude;
+    kin_fused_pair *pairs;
+    kith_neighbors written;
+    uint64_t *short_rows;
 } direct;
 
 static int64_t passes_of(int64_t wanted)
@@ -95,28 +107,36 @@ static shape shape_of(int64_t corpus_rows, int64_t count, bool whole, uint64_t a
     return s;
 }
 
-static kith_status make_scratch(direct *d)
+static void name_direct(kin_layout *layout, void *job)
 {
-    KIN_TRY(kin_gpu_alloc(d->ctx, d->gpu, &d->keys,
-                          kin_size_mul((uint64_t)d->shape.stripe, (uint64_t)d->shape.chunk),
-                          sizeof *d->keys, "keys of all pairs"));
+    direct *d = job;
+    const uint64_t stripe = (uint64_t)d->shape.stripe;
+    const uint64_t places = kin_size_mul(stripe, (uint64_t)d->wanted);
+    d->keys =
+        kin_layout_array(layout, kin_size_mul(stripe, (uint64_t)d->shape.chunk), sizeof *d->keys);
+    d->counts = kin_layout_array(layout, stripe, sizeof *d->counts);
     if (d->selects) {
-        const uint64_t places = kin_size_mul((uint64_t)d->shape.stripe, (uint64_t)d->wanted);
-        KIN_TRY(
-            kin_gpu_alloc(d->ctx, d->gpu, &d->picked, places, sizeof *d->picked, "selected keys"));
-        KIN_TRY(kin_gpu_alloc(d->ctx, d->gpu, &d->picked_ids, places, sizeof *d->picked_ids,
-                              "selected ids"));
+        d->picked = kin_layout_array(layout, places, sizeof *d->picked);
+        d->picked_ids = kin_layout_array(layout, places, sizeof *d->picked_ids);
     }
-    return kin_gpu_alloc(d->ctx, d->gpu, &d->counts, (uint64_t)d->shape.stripe, sizeof *d->counts,
-                         "counts of best lists");
+    if (d->out == NULL) {
+        return;
+    }
+    d->pairs = kin_layout_array(layout, places, sizeof *d->pairs);
+    d->short_rows = kin_layout_array(layout, 1, sizeof *d->short_rows);
+    if (d->copies_exclude) {
+        d->own_exclude =
+            kin_layout_array(layout, (uint64_t)d->queries->rows, sizeof *d->own_exclude);
+    }
+    if (!d->out_on_device) {
+        kin_fused_outputs_name(layout, d->out, d->shape.stripe, &d->written);
+    }
 }
 
-static void free_scratch(direct *d)
+static kith_status make_block(direct *d)
 {
-    kin_gpu_free(d->gpu, d->counts);
-    kin_gpu_free(d->gpu, d->picked_ids);
-    kin_gpu_free(d->gpu, d->picked);
-    kin_gpu_free(d->gpu, d->keys);
+    return kin_gpu_layout_make(d->on.ctx, d->on.gpu, name_direct, d, "keys of all pairs",
+                               &d->block);
 }
 
 /* Queries of a stripe: ids (device) or first, first + 1, ... */
@@ -139,7 +159,7 @@ static kith_status compute_keys(const direct *d, stripe s, int64_t corpus0, int6
         .keys = d->keys,
         .pitch = d->shape.chunk,
     };
-    return kin_gpu_check(d->ctx, d->gpu, d->gpu->module->fused->keys(d->gpu->stream, &job),
+    return kin_gpu_check(d->on.ctx, d->on.gpu, d->on.kernels->keys(d->on.stream, &job),
                          "computing keys");
 }
 
@@ -148,7 +168,8 @@ static kith_status run_pass(const direct *d, stripe s, int64_t done, kin_fused_p
 {
     const int64_t rows = d->corpus->rows;
     const bool keys_stay = d->shape.chunk >= rows && done > 0;
-    KIN_TRY(kin_gpu_fill(d->ctx, d->gpu, d->counts, 0, (uint64_t)s.count * sizeof *d->counts));
+    KIN_TRY(
+        kin_gpu_fill(d->on.ctx, d->on.gpu, d->counts, 0, (uint64_t)s.count * sizeof *d->counts));
     for (int64_t at = 0; at < rows; at += d->shape.chunk) {
         const int64_t columns = kin_min_i64(d->shape.chunk, rows - at);
         if (!keys_stay) {
@@ -167,7 +188,7 @@ static kith_status run_pass(const direct *d, stripe s, int64_t done, kin_fused_p
             .pairs_pitch = d->wanted,
             .count = d->counts,
         };
-        KIN_TRY(kin_gpu_check(d->ctx, d->gpu, d->gpu->module->fused->best(d->gpu->stream, &job),
+        KIN_TRY(kin_gpu_check(d->on.ctx, d->on.gpu, d->on.kernels->best(d->on.stream, &job),
                               "keeping the best keys"));
     }
     return KITH_OK;
@@ -186,7 +207,7 @@ static kith_status select_stripe(const direct *d, stripe s, kin_fused_pair *pair
                                        .ids = d->picked_ids,
                                        .pairs = pairs};
     KIN_TRY(compute_keys(d, s, 0, d->corpus->rows));
-    return d->request->pipeline->fused->pick(d->ctx, d->gpu, &picking);
+    return d->request->pipeline->fused->pick(d->on.ctx, d->on.gpu, &picking);
 }
 
 /* pairs: s.count x wanted. Every row of the corpus is a candidate, so all lists are full. */
@@ -201,49 +222,32 @@ static kith_status solve_stripe(const direct *d, stripe s, kin_fused_pair *pairs
     return KITH_OK;
 }
 
-kith_status kin_fused_direct_rows(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_rows *corpus,
-                                  const kin_fused_rows *queries, const uint32_t *query_ids,
-                                  int64_t query0, int64_t count, int64_t k, kin_fused_pair *pairs)
+kith_status kin_fused_direct_rows(const kin_fused_device *on, const kin_fused_solving *s)
 {
-    direct d = {.ctx = ctx,
-                .gpu = gpu,
-                .corpus = corpus,
-                .queries = queries,
-                .wanted = k,
-                .shape = shape_of(corpus->rows, count, passes_of(k) > 1, 0, kin_gpu_scope(gpu))};
-    kith_status status = make_scratch(&d);
-    for (int64_t at = 0; status == KITH_OK && at < count; at += d.shape.stripe) {
-        const stripe s = {.ids = query_ids != NULL ? query_ids + at : NULL,
-                          .first = query0 + at,
-                          .count = kin_min_i64(d.shape.stripe, count - at)};
-        status = solve_stripe(&d, s, pairs + at * k);
+    direct d = {
+        .on = *on,
+        .corpus = s->cols,
+        .queries = s->rows,
+        .wanted = s->k,
+        .shape = shape_of(s->cols->rows, s->count, passes_of(s->k) > 1, 0, kin_gpu_scope(on->gpu))};
+    KIN_TRY(make_block(&d));
+    kith_status status = KITH_OK;
+    for (int64_t at = 0; status == KITH_OK && at < s->count; at += d.shape.stripe) {
+        const stripe some = {.ids = s->ids + at,
+                             .count = kin_min_i64(d.shape.stripe, s->count - at)};
+        status = solve_stripe(&d, some, s->pairs + at * s->k);
         if (status == KITH_OK) {
-            status = kin_progress(ctx, "screen", (double)at, (double)count);
+            status = kin_progress(on->ctx, "screen", (double)at, (double)s->count);
         }
     }
     if (status == KITH_OK) {
-        status = kin_gpu_wait(ctx, gpu);
+        status = kin_gpu_wait(on->ctx, on->gpu);
     }
-    free_scratch(&d);
+    kin_gpu_free(on->gpu, d.block);
     return status;
 }
 
 /* ---- Answers --------------------------------------------------------------------------------- */
-
-/* Where a stripe's answers are written: the caller's device memory, or ours until it is downloaded.
- */
-typedef struct answers {
-    const kith_neighbors *out;
-    bool on_device;
-    uint32_t *exclude; /* device: by query, or NULL; ours unless exclude_borrowed */
-    bool exclude_borrowed;
-    bool leaves_own_out;
-    kin_fused_pair *pairs;
-    uint32_t *ids;
-    float *distances;
-    double *distances64;
-    uint64_t *short_rows;
-} answers;
 
 static uint64_t answer_bytes(int64_t wanted, int64_t k)
 {
@@ -276,147 +280,96 @@ kin_fused_direct_size kin_fused_direct_picks(int64_t k, int64_t rows, int64_t co
         .bytes = kin_size_add(bytes_of(s, a_query), (uint64_t)rows * sizeof(uint32_t))};
 }
 
-static kith_status make_answers(const direct *d, const kin_request *request, uint32_t place,
-                                answers *a)
+static kith_status make_answers(direct *d)
 {
-    const uint64_t count = (uint64_t)d->queries->rows;
-    const uint64_t places = kin_size_mul((uint64_t)d->shape.stripe, (uint64_t)a->out->k);
-    KIN_TRY(kin_gpu_alloc(d->ctx, d->gpu, &a->pairs,
-                          kin_size_mul((uint64_t)d->shape.stripe, (uint64_t)d->wanted),
-                          sizeof *a->pairs, "best lists"));
-    KIN_TRY(kin_gpu_alloc(d->ctx, d->gpu, &a->short_rows, 1, sizeof *a->short_rows, "a count"));
-    KIN_TRY(kin_gpu_fill(d->ctx, d->gpu, a->short_rows, 0, sizeof *a->short_rows));
-    if (request->exclude != NULL && d->queries != d->corpus) {
-        a->exclude_borrowed = (place & KIN_FUSED_DATA_ON_DEVICE) != 0;
-        if (a->exclude_borrowed) {
-            /* Only read: kin_fused_write.left_out is const. */
-            memcpy(&a->exclude, &request->exclude, sizeof a->exclude);
-        } else {
-            KIN_TRY(kin_gpu_alloc(d->ctx, d->gpu, &a->exclude, count, sizeof *a->exclude,
-                                  "ids that are left out"));
-            KIN_TRY(kin_gpu_upload(d->ctx, d->gpu, a->exclude, request->exclude,
-                                   count * sizeof *a->exclude));
-        }
-    }
-    if (a->on_device) {
+    const uint32_t *exclude = d->exclude;
+    d->written = *d->out;
+    KIN_TRY(make_block(d));
+    KIN_TRY(kin_gpu_fill(d->on.ctx, d->on.gpu, d->short_rows, 0, sizeof *d->short_rows));
+    if (!d->copies_exclude) {
         return KITH_OK;
     }
-    if (a->out->ids != NULL) {
-        KIN_TRY(kin_gpu_alloc(d->ctx, d->gpu, &a->ids, places, sizeof *a->ids, "answers"));
-    }
-    if (a->out->distances != NULL) {
-        KIN_TRY(
-            kin_gpu_alloc(d->ctx, d->gpu, &a->distances, places, sizeof *a->distances, "answers"));
-    }
-    if (a->out->distances64 != NULL) {
-        KIN_TRY(kin_gpu_alloc(d->ctx, d->gpu, &a->distances64, places, sizeof *a->distances64,
-                              "answers"));
-    }
-    return KITH_OK;
-}
-
-static void free_answers(const direct *d, answers *a)
-{
-    kin_gpu_free(d->gpu, a->distances64);
-    kin_gpu_free(d->gpu, a->distances);
-    kin_gpu_free(d->gpu, a->ids);
-    kin_gpu_free(d->gpu, a->exclude_borrowed ? NULL : a->exclude);
-    kin_gpu_free(d->gpu, a->short_rows);
-    kin_gpu_free(d->gpu, a->pairs);
+    d->exclude = d->own_exclude;
+    return kin_gpu_upload(d->on.ctx, d->on.gpu, d->own_exclude, exclude,
+                          (uint64_t)d->queries->rows * sizeof *exclude);
 }
 
 /* The kernel writes row `output row` of arrays that begin at the first query's; the arrays of a
  * stripe begin at its own first one. */
-static kith_status write_stripe(const direct *d, const answers *a, stripe s)
+static kith_status write_stripe(const direct *d, stripe s)
 {
-    const kith_neighbors *out = a->out;
-    const int64_t shift = a->on_device ? 0 : s.first * out->k;
-    const uint64_t places = (uint64_t)(s.count * out->k);
-    kin_fused_write job = {
+    const kin_fused_write job = {
         .metric = d->corpus->metric,
-        .left_out = a->exclude,
-        .leaves_own_out = a->leaves_own_out,
+        .left_out = d->exclude,
+        .leaves_own_out = d->leaves_own_out,
         .row0 = s.first,
         .rows = s.count,
-        .out_row0 = a->on_device ? 0 : s.first,
-        .pairs = a->pairs,
+        .out_row0 = d->out_on_device ? 0 : s.first,
+        .pairs = d->pairs,
         .k = (int32_t)d->wanted,
-        .k_out = (int32_t)out->k,
-        .out_ids = a->on_device ? out->ids : a->ids,
-        .out_distances = a->on_device ? out->distances : a->distances,
-        .out_distances64 = a->on_device ? out->distances64 : a->distances64,
-        .short_rows = a->short_rows,
+        .k_out = (int32_t)d->out->k,
+        .out_ids = d->written.ids,
+        .out_distances = d->written.distances,
+        .out_distances64 = d->written.distances64,
+        .short_rows = d->short_rows,
     };
-    KIN_TRY(kin_gpu_check(d->ctx, d->gpu, d->gpu->module->fused->write(d->gpu->stream, &job),
+    const kith_neighbors part = kin_fused_rows_of(d->out, s.first, s.count);
+    KIN_TRY(kin_gpu_check(d->on.ctx, d->on.gpu, d->on.kernels->write(d->on.stream, &job),
                           "writing answers"));
-    if (a->on_device) {
-        return KITH_OK;
-    }
-    if (out->ids != NULL) {
-        KIN_TRY(
-            kin_gpu_download(d->ctx, d->gpu, out->ids + shift, a->ids, places * sizeof *a->ids));
-    }
-    if (out->distances != NULL) {
-        KIN_TRY(kin_gpu_download(d->ctx, d->gpu, out->distances + shift, a->distances,
-                                 places * sizeof *a->distances));
-    }
-    if (out->distances64 != NULL) {
-        KIN_TRY(kin_gpu_download(d->ctx, d->gpu, out->distances64 + shift, a->distances64,
-                                 places * sizeof *a->distances64));
-    }
-    return KITH_OK;
+    return d->out_on_device ? KITH_OK : kin_fused_outputs_fetch(&d->on, &part, &d->written);
 }
 
-static kith_status solve_all(const direct *d, const answers *a)
+static kith_status solve_all(const direct *d)
 {
     const int64_t count = d->queries->rows;
     for (int64_t at = 0; at < count; at += d->shape.stripe) {
         const stripe s = {.first = at, .count = kin_min_i64(d->shape.stripe, count - at)};
-        KIN_TRY(solve_stripe(d, s, a->pairs));
-        KIN_TRY(write_stripe(d, a, s));
-        KIN_TRY(kin_progress(d->ctx, "screen", (double)(at + s.count), (double)count));
+        KIN_TRY(solve_stripe(d, s, d->pairs));
+        KIN_TRY(write_stripe(d, s));
+        KIN_TRY(kin_progress(d->on.ctx, "screen", (double)(at + s.count), (double)count));
     }
     uint64_t short_rows = 0;
-    KIN_TRY(kin_gpu_download(d->ctx, d->gpu, &short_rows, a->short_rows, sizeof short_rows));
+    KIN_TRY(kin_gpu_download(d->on.ctx, d->on.gpu, &short_rows, d->short_rows, sizeof short_rows));
     if (short_rows != 0) {
-        return kin_fail(d->ctx, KITH_E_INTERNAL,
+        return kin_fail(d->on.ctx, KITH_E_INTERNAL,
                         "%llu rows have fewer than %lld neighbours (please report it)",
-                        (unsigned long long)short_rows, (long long)a->out->k);
+                        (unsigned long long)short_rows, (long long)d->out->k);
     }
     return KITH_OK;
 }
 
 kith_status kin_fused_direct(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_rows *corpus,
-                             const kin_fused_rows *queries, const kin_request *request,
-                             uint32_t place, const kith_neighbors *out)
+                             const kin_fused_rows *queries, const kin_fused_query *query)
 {
+    const kin_request *request = query->request;
     if (kin_fused_by_host(request)) {
-        return request->pipeline->fused->keys(ctx, gpu, corpus, queries, request, place, out);
+        return request->pipeline->fused->keys(ctx, gpu, corpus, queries, query);
     }
     const int64_t start = kin_clock_ns();
     const bool graph = corpus == queries;
     const bool leaves_own_out = graph && (request->flags & KITH_INCLUDE_SELF) == 0;
-    const bool leaves_out = leaves_own_out || (!graph && request->exclude != NULL);
+    const uint32_t *exclude = graph ? NULL : request->exclude;
+    const bool leaves_out = leaves_own_out || exclude != NULL;
     const int64_t wanted = kin_min_i64(request->k + (leaves_out ? 1 : 0), corpus->rows);
     const bool matrix = request->pipeline != NULL;
     const uint64_t a_query =
         matrix ? matrix_bytes(wanted, request->k) : answer_bytes(wanted, request->k);
-    direct d = {.ctx = ctx,
-                .gpu = gpu,
+    direct d = {.on = kin_fused_device_of(ctx, gpu),
                 .corpus = corpus,
                 .queries = queries,
                 .wanted = wanted,
                 .shape = shape_of(corpus->rows, queries->rows, matrix || passes_of(wanted) > 1,
                                   a_query, kin_gpu_scope(gpu)),
-                .request = request};
+                .request = request,
+                .out = query->out,
+                .out_on_device = (query->place & KIN_FUSED_OUT_ON_DEVICE) != 0,
+                .copies_exclude = exclude != NULL && (query->place & KIN_FUSED_DATA_ON_DEVICE) == 0,
+                .leaves_own_out = leaves_own_out,
+                .exclude = exclude};
     d.selects = matrix && d.shape.chunk >= corpus->rows;
-    answers a = {.out = out,
-                 .on_device = (place & KIN_FUSED_OUT_ON_DEVICE) != 0,
-                 .leaves_own_out = leaves_own_out};
     kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, make_scratch(&d), done);
-    KIN_TRY_GOTO(status, make_answers(&d, request, place, &a), done);
-    KIN_TRY_GOTO(status, solve_all(&d, &a), done);
+    KIN_TRY_GOTO(status, make_answers(&d), done);
+    KIN_TRY_GOTO(status, solve_all(&d), done);
     ctx->report.exact = KITH_CERTIFIED;
     ctx->report.candidates = (double)corpus->rows;
     (void)snprintf(ctx->report.screen, sizeof ctx->report.screen, "direct");
@@ -424,8 +377,7 @@ kith_status kin_fused_direct(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_rows *
         kin_exact_note_pipeline(ctx, request->pipeline);
     }
 done:
-    free_answers(&d, &a);
-    free_scratch(&d);
+    kin_gpu_free(gpu, d.block);
     ctx->report.seconds_screen += kin_clock_since(start);
     return status;
 }

@@ -5,23 +5,25 @@
 #ifndef KIN_FUSED_DIRECT_H
 #define KIN_FUSED_DIRECT_H
 
-#include "exact/exact_search.h"
-#include "fused/fused_kernels.h"
-#include "gpu/gpu.h"
+#include "fused/fused_answer.h"
 
 /* All pairs of queries and corpus; both are resident, with their transforms. queries == corpus (the
- * same pointer): a graph. `exclude` and `out` stand for those of the request: device memory where
- * the bits of `place` (fused_prepare.h) say so. Any k up to what exists. Adds to the context's
- * report. */
+ * same pointer): a graph. query: request, place and out are read. Any k up to what exists. Adds to
+ * the context's report. */
 kith_status kin_fused_direct(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_rows *corpus,
-                             const kin_fused_rows *queries, const kin_request *request,
-                             uint32_t place, const kith_neighbors *out);
+                             const kin_fused_rows *queries, const kin_fused_query *query);
 
-/* pairs (device, count x k): the first k of the whole corpus for the queries query_ids[0 .. count)
- * (device; NULL: query0, query0 + 1, ...), sorted by (key, id). k <= corpus->rows. Waits. */
-kith_status kin_fused_direct_rows(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_rows *corpus,
-                                  const kin_fused_rows *queries, const uint32_t *query_ids,
-                                  int64_t query0, int64_t count, int64_t k, kin_fused_pair *pairs);
+/* Some rows, and the k <= cols->rows first of all columns for each of them, sorted by (key, id). */
+typedef struct kin_fused_solving {
+    const kin_fused_rows *rows;
+    const kin_fused_rows *cols;
+    const uint32_t *ids; /* device: of rows */
+    int64_t count;
+    int32_t k;
+    kin_fused_pair *pairs; /* device, count x k */
+} kin_fused_solving;
+/* Waits. */
+kith_status kin_fused_direct_rows(const kin_fused_device *on, const kin_fused_solving *solving);
 
 /* Device memory that kin_fused_direct takes at least beside the rows. */
 uint64_t kin_fused_direct_least_bytes(int64_t corpus_rows, int64_t k);

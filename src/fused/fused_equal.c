@@ -23,18 +23,26 @@ static uint64_t table_slots(int64_t rows)
     return slots;
 }
 
+static void name_equal(kin_layout *layout, void *job)
+{
+    kin_fused_equal *found = job;
+    found->firsts = kin_layout_array(layout, (uint64_t)found->rows, sizeof *found->firsts);
+    found->table = kin_layout_array(layout, table_slots(found->rows), SLOT_BYTES);
+}
+
 uint64_t kin_fused_equal_bytes(int64_t rows)
 {
-    return table_slots(rows) * SLOT_BYTES + (uint64_t)rows * sizeof(uint32_t);
+    kin_fused_equal found = {.rows = rows};
+    return kin_gpu_layout_bytes(name_equal, &found);
 }
 
 kith_status kin_fused_equal_start(const kin_fused_device *on, const kin_fused_rows *rows,
                                   uint64_t *distinct, kin_fused_equal *found)
 {
     const uint64_t slots = table_slots(rows->rows);
-    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &found->table, slots, SLOT_BYTES, "a table of rows"));
-    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &found->firsts, (uint64_t)rows->rows,
-                          sizeof *found->firsts, "firsts"));
+    found->rows = rows->rows;
+    KIN_TRY(
+        kin_gpu_layout_make(on->ctx, on->gpu, name_equal, found, "a table of rows", &found->block));
     KIN_TRY(kin_gpu_fill(on->ctx, on->gpu, found->table, 0xff, slots * SLOT_BYTES));
     const kin_fused_group job = {.rows = *rows,
                                  .slots = slots,
@@ -47,10 +55,9 @@ kith_status kin_fused_equal_start(const kin_fused_device *on, const kin_fused_ro
 
 void kin_fused_equal_free(const kin_fused_device *on, kin_fused_equal *found)
 {
-    kin_gpu_free(on->gpu, found->firsts);
-    kin_gpu_free(on->gpu, found->table);
+    kin_gpu_free(on->gpu, found->block);
+    found->block = NULL;
     found->firsts = NULL;
-    found->table = NULL;
 }
 
 /* What the lists of groups are made from, on the host; NULL: every row is its own first, none is

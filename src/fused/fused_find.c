@@ -68,59 +68,16 @@ static kith_status run_rows(kin_fused_finder *f, const kin_fused_finding *what,
 
 /* ---- Rows that lost candidates -------------------------------------------------------------- */
 
-typedef struct chosen {
-    kin_fused_set set;
-    unsigned char *rounded;
-    kin_fused_facts *facts;
-    kin_fused_word *half;
-    uint32_t *ids;
-    float *worst;
-} chosen;
-
-static void free_chosen(const kin_fused_device *on, chosen *c)
-{
-    kin_gpu_free(on->gpu, c->worst);
-    kin_gpu_free(on->gpu, c->ids);
-    kin_gpu_free(on->gpu, c->half);
-    kin_gpu_free(on->gpu, c->facts);
-    kin_gpu_free(on->gpu, c->rounded);
-}
-
 /* A set of these rows, rounded again. */
 static kith_status choose_rows(const kin_fused_finder *f, const kin_fused_finding *what,
-                               const uint32_t *ids, int64_t count, chosen *c)
+                               const uint32_t *ids, int64_t count, kin_fused_chosen *c)
 {
     const kin_fused_device *on = &f->on;
-    kith_ctx *ctx = on->ctx;
-    kin_gpu *gpu = on->gpu;
-    const kin_fused_frame *frame = &what->rows.frame;
-    const uint64_t n = (uint64_t)kin_round_up(count, KIN_FUSED_BLOCK);
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &c->rounded, n, (uint64_t)frame->row_bytes, "rounded rows"));
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &c->facts, n, sizeof *c->facts, "facts of rows"));
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &c->half, n, sizeof *c->half, "facts of rows"));
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &c->ids, n, sizeof *c->ids, "ids of rows"));
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &c->worst, 2, sizeof *c->worst, "facts of rows"));
-    KIN_TRY(kin_gpu_upload(ctx, gpu, c->ids, ids, (uint64_t)count * sizeof *ids));
-    KIN_TRY(kin_gpu_fill(ctx, gpu, c->worst, 0, 2 * sizeof *c->worst));
-    const kin_fused_round job = {.rows = *what->row_matrix,
-                                 .frame = *frame,
-                                 .ids = c->ids,
-                                 .points = count,
-                                 .padded = (int64_t)n,
-                                 .rounded = c->rounded,
-                                 .facts = c->facts,
-                                 .half = c->half,
-                                 .worst = c->worst};
-    KIN_TRY(kin_gpu_check(ctx, gpu, on->kernels->round(on->stream, &job), "rounding rows"));
-    c->set = (kin_fused_set){.frame = *frame,
-                             .points = count,
-                             .padded = (int64_t)n,
-                             .rounded = c->rounded,
-                             .facts = c->facts,
-                             .half = c->half,
-                             .ids = c->ids,
-                             .worst = what->rows.worst};
-    return KITH_OK;
+    *c = kin_fused_chosen_of(&what->rows.frame, count);
+    c->set.worst = what->rows.worst;
+    KIN_TRY(kin_fused_chosen_make(on, c));
+    KIN_TRY(kin_gpu_upload(on->ctx, on->gpu, c->ids, ids, (uint64_t)count * sizeof *ids));
+    return kin_fused_chosen_round(on, what->row_matrix, c);
 }
 
 /* Rows of words[0 .. count). */
@@ -130,7 +87,7 @@ static kith_status run_chosen(kin_fused_finder *f, const kin_fused_finding *what
 {
     kith_ctx *ctx = f->on.ctx;
     uint32_t *ids = NULL;
-    chosen c = {0};
+    kin_fused_chosen c = {0};
     kith_status status = KITH_OK;
     KIN_TRY_GOTO(status, kin_alloc(ctx, &ids, (uint64_t)count, sizeof *ids, "rows to screen again"),
                  done);
@@ -140,7 +97,7 @@ static kith_status run_chosen(kin_fused_finder *f, const kin_fused_finding *what
     KIN_TRY_GOTO(status, choose_rows(f, what, ids, count, &c), done);
     status = run_rows(f, what, &c.set, wanted, again);
 done:
-    free_chosen(&f->on, &c);
+    kin_gpu_free(f->on.gpu, c.block);
     kin_free(ctx, ids);
     return status;
 }
@@ -246,7 +203,7 @@ static kith_status count_sample(kin_fused_finder *f, const kin_fused_finding *wh
         kin_max_i64(KIN_FUSED_BLOCK, kin_min_i64(points / SAMPLE_SHARE, MOST_SAMPLE));
     const double before = f->candidates;
     uint32_t *ids = NULL;
-    chosen c = {0};
+    kin_fused_chosen c = {0};
     kith_status status = KITH_OK;
     KIN_TRY_GOTO(status, kin_alloc(on->ctx, &ids, (uint64_t)points, sizeof *ids, "ids of a graph"),
                  done);
@@ -265,7 +222,7 @@ static kith_status count_sample(kin_fused_finder *f, const kin_fused_finding *wh
     KIN_TRY_GOTO(status, kin_fused_collect(f, what, all), done);
     f->expected = (f->candidates - before) / (double)count;
 done:
-    free_chosen(on, &c);
+    kin_gpu_free(on->gpu, c.block);
     kin_free(on->ctx, ids);
     return status;
 }

@@ -37,7 +37,7 @@ typedef struct kin_fused_finding {
     kin_fused_set rows;
     kin_fused_set cols;
     bool graph;                       /* they are the same set */
-    const kin_fused_worst *col_worst; /* kin_fused_worst_make */
+    const kin_fused_worst *col_worst; /* kin_fused_worst_find */
     const kin_fused_rows *row_matrix;
     const kin_fused_rows *col_matrix;
 } kin_fused_finding;

@@ -140,8 +140,9 @@ static kith_status graph_of(kith_ctx *ctx, kin_fused_corpus *corpus, const kin_r
                             uint32_t place, const kith_neighbors *out)
 {
     if (!kin_fused_screens(request, corpus->points.rows, corpus->points.rows)) {
+        const kin_fused_query query = {.request = request, .place = place, .out = out};
         return kin_fused_direct(ctx, corpus->gpu, &corpus->prepared.rows, &corpus->prepared.rows,
-                                request, place, out);
+                                &query);
     }
     const kith_status status = graph_at_once(ctx, corpus, request, place, out);
     if (status != KITH_E_DEVICE_MEMORY) {
@@ -151,9 +152,7 @@ static kith_status graph_of(kith_ctx *ctx, kin_fused_corpus *corpus, const kin_r
     kin_gpu_trim(corpus->gpu);
     /* The rows may have been arranged: their tiles are not what they were. */
     const kin_fused_device on = kin_fused_device_of(ctx, corpus->gpu);
-    kin_gpu_free(corpus->gpu, corpus->worst);
-    corpus->worst = NULL;
-    KIN_TRY(kin_fused_worst_make(&on, &corpus->prepared.set, &corpus->worst));
+    KIN_TRY(kin_fused_worst_find(&on, &corpus->prepared.set, corpus->worst));
     return graph_in_stripes(ctx, corpus, request, place, out);
 }
 

@@ -1,10 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Candidate lists and what tiles are at worst, made in device memory; parts of sets. */
+ * Sets and candidate lists in device memory: their making, their parts, and one GPU's share of a
+ * screen that a team does (gpu/gpu_team.h): what it has for the rows of the others, and what it
+ * gets for its own.
+ *
+ *   rows    each part owns a range of positions, firsts[part] .. firsts[part + 1] - 1
+ *   pairs   each part screens those that kin_fused_plan deals to it, whoever owns their rows
+ *
+ * After a stage every list is where its owner is, complete, as if one GPU had screened everything;
+ * so it is tightened there, and its reach is what one GPU would have found. */
 #ifndef KIN_FUSED_LISTS_H
 #define KIN_FUSED_LISTS_H
 
 #include "fused/fused_kernels.h"
-#include "gpu/gpu.h"
+#include "gpu/gpu_team.h"
 
 /* What the launches of a device share. */
 typedef struct kin_fused_device {
@@ -19,18 +27,94 @@ static inline kin_fused_device kin_fused_device_of(kith_ctx *ctx, kin_gpu *gpu)
     return (kin_fused_device){ctx, gpu, gpu->module->fused, gpu->stream};
 }
 
-/* A row without a reach: the bytes 0x7f make a double of 10^306, whose limits keep everything. */
-enum { KIN_FUSED_NO_REACH_BYTE = 0x7f };
-
-/* Lists of k candidates for all rows of a set, empty, without reach. */
-kith_status kin_fused_lists_make(const kin_fused_device *on, const kin_fused_set *set, int64_t k,
-                                 int32_t capacity, kin_fused_lists *lists);
-void kin_fused_lists_free(const kin_fused_device *on, kin_fused_lists *lists);
-/* Norms and losses of the tiles of a set, for one-sided screens. */
-kith_status kin_fused_worst_make(const kin_fused_device *on, const kin_fused_set *set,
-                                 kin_fused_worst **worst);
+/* ---- Sets ------------------------------------------------------------------------------------ */
 
 /* Positions [first, first + count) of a set; first a multiple of KIN_FUSED_BLOCK. */
 kin_fused_set kin_fused_set_part(const kin_fused_set *set, int64_t first, int64_t count);
+/* Norms and losses of the tiles of a set, for one-sided screens. */
+kith_status kin_fused_worst_find(const kin_fused_device *on, const kin_fused_set *set,
+                                 kin_fused_worst *worst);
+
+/* Some rows of a matrix as a set of their own, rounded into memory that is ours. */
+typedef struct kin_fused_chosen {
+    kin_fused_set set; /* of kin_fused_chosen_of; with ids before it is named: they are borrowed */
+    void *block;
+    unsigned char *rounded;
+    kin_fused_facts *facts;
+    kin_fused_word *half;
+    uint32_t *ids;
+    float *worst; /* norm, lost */
+} kin_fused_chosen;
+
+/* So many rows, nothing allocated. */
+kin_fused_chosen kin_fused_chosen_of(const kin_fused_frame *frame, int64_t count);
+void kin_fused_chosen_name(kin_layout *layout, void *chosen);
+/* A block of their own, *worst cleared; kin_gpu_free gives chosen->block back. */
+kith_status kin_fused_chosen_make(const kin_fused_device *on, kin_fused_chosen *chosen);
+/* Rows set.ids of a matrix; what is worst of them joins *chosen->worst. */
+kith_status kin_fused_chosen_round(const kin_fused_device *on, const kin_fused_rows *rows,
+                                   const kin_fused_chosen *chosen);
+/* The worst of them, for set.worst. Waits. */
+kith_status kin_fused_chosen_see(const kin_fused_device *on, kin_fused_chosen *chosen);
+
+/* ---- Lists ----------------------------------------------------------------------------------- */
+
+/* A row without a reach: the bytes 0x7f make a double of 10^306, whose limits keep everything. */
+enum { KIN_FUSED_NO_REACH_BYTE = 0x7f };
+
+/* Lists whose rows, k and capacity are set. words stand first. */
+void kin_fused_lists_name(kin_layout *layout, void *lists);
+/* Empty, without reach. */
+kith_status kin_fused_lists_clear(const kin_fused_device *on, const kin_fused_set *set,
+                                  const kin_fused_lists *lists);
+/* Lists of k candidates for all rows of a set, empty, without reach, in a block of their own. */
+kith_status kin_fused_lists_make(const kin_fused_device *on, const kin_fused_set *set, int64_t k,
+                                 int32_t capacity, kin_fused_lists *lists);
+void kin_fused_lists_free(const kin_fused_device *on, kin_fused_lists *lists);
+/* The lists of a range of positions, first a multiple of KIN_FUSED_BLOCK. */
+kin_fused_lists kin_fused_lists_part(const kin_fused_lists *lists, int64_t first, int64_t rows);
+
+/* ---- A team's -------------------------------------------------------------------------------- */
+
+typedef struct kin_fused_share {
+    int32_t part;
+    int32_t parts; /* 0: there is no team */
+    int64_t firsts[KIN_FUSED_MOST_PARTS + 1];
+    uint64_t room;   /* words that go to a part at a time */
+    uint64_t *words; /* device: parts x room */
+    uint32_t *rows;
+    uint64_t *got_words; /* device: room */
+    uint32_t *got_rows;
+    uint64_t *counts; /* device: 2 a part */
+} kin_fused_share;
+
+/* Nothing where the GPU is not in lockstep with others. scope: what all have agreed on, since what
+ * one packs the others must have room for. Nothing is allocated. */
+kin_fused_share kin_fused_share_of(const kin_gpu *gpu, int64_t points, int32_t capacity,
+                                   uint64_t scope);
+void kin_fused_share_name(kin_layout *layout, void *share);
+/* Device memory that it takes in a team of so many, of so much room. */
+uint64_t kin_fused_share_bytes(int64_t points, int32_t parts, int32_t capacity, uint64_t room);
+
+static inline int64_t kin_fused_share_first(const kin_fused_share *share)
+{
+    return share->firsts[share->part];
+}
+
+static inline int64_t kin_fused_share_count(const kin_fused_share *share)
+{
+    return share->firsts[share->part + 1] - share->firsts[share->part];
+}
+
+/* Lists of all rows -> to their owners, empty elsewhere. whole: an overflowed list counts, but
+ * nothing of it is wanted. */
+kith_status kin_fused_share_lists(const kin_fused_device *on, kin_fused_share *share,
+                                  const kin_fused_lists *lists, int64_t points, bool whole);
+/* Reach of all rows, from their owners. */
+kith_status kin_fused_share_reach(const kin_fused_device *on, const kin_fused_share *share,
+                                  const kin_fused_lists *lists);
+/* Which rows lost candidates, from their owners. */
+kith_status kin_fused_share_lost(const kin_fused_device *on, const kin_fused_share *share,
+                                 const kin_fused_lists *lists);
 
 #endif

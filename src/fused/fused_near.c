@@ -46,13 +46,9 @@ enum {
 };
 
 typedef struct pivots {
-    kin_fused_set set;
-    uint32_t *host; /* row numbers */
+    kin_fused_chosen rows; /* ids: these, or the corpus' */
+    uint32_t *host;        /* row numbers */
     uint32_t *ids;
-    unsigned char *rounded;
-    kin_fused_facts *facts;
-    kin_fused_word *half;
-    float *worst;
 } pivots;
 
 static int64_t pivots_of(int64_t points)
@@ -68,7 +64,7 @@ static int64_t pivots_of(int64_t points)
 static kith_status sample(kith_ctx *ctx, const kin_fused_prepared *prepared, pivots *p)
 {
     const int64_t points = prepared->groups.count;
-    const int64_t count = p->set.points;
+    const int64_t count = p->rows.set.points;
     uint64_t state = 11;
     KIN_TRY(kin_alloc(ctx, &p->host, (uint64_t)count, sizeof *p->host, "pivots"));
     for (int64_t i = 0; i < count; i++) {
@@ -80,76 +76,38 @@ static kith_status sample(kith_ctx *ctx, const kin_fused_prepared *prepared, piv
     return KITH_OK;
 }
 
-static void set_size(pivots *p, const kin_fused_frame *frame, int64_t count)
-{
-    p->set = (kin_fused_set){
-        .frame = *frame, .points = count, .padded = kin_round_up(count, KIN_FUSED_BLOCK)};
-}
-
-static kith_status allocate_pivots(const kin_fused_device *on, pivots *p)
-{
-    const uint64_t n = (uint64_t)p->set.padded;
-    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &p->rounded, n, (uint64_t)p->set.frame.row_bytes,
-                          "rounded pivots"));
-    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &p->facts, n, sizeof *p->facts, "facts of pivots"));
-    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &p->half, n, sizeof *p->half, "terms of pivots"));
-    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &p->worst, 2, sizeof *p->worst, "worst pivots"));
-    p->set.rounded = p->rounded;
-    p->set.facts = p->facts;
-    p->set.half = p->half;
-    return kin_gpu_fill(on->ctx, on->gpu, p->worst, 0, 2 * sizeof *p->worst);
-}
-
 static void free_pivots(const kin_fused_device *on, pivots *p)
 {
-    kin_gpu_free(on->gpu, p->worst);
-    kin_gpu_free(on->gpu, p->half);
-    kin_gpu_free(on->gpu, p->facts);
-    kin_gpu_free(on->gpu, p->rounded);
+    kin_gpu_free(on->gpu, p->rows.block);
     kin_gpu_free(on->gpu, p->ids);
     kin_free(on->ctx, p->host);
     *p = (pivots){0};
-}
-
-static kith_status round_pivots(const kin_fused_device *on, const kin_fused_prepared *prepared,
-                                const pivots *p)
-{
-    const kin_fused_round job = {.rows = prepared->rows,
-                                 .frame = p->set.frame,
-                                 .ids = p->set.ids,
-                                 .points = p->set.points,
-                                 .padded = p->set.padded,
-                                 .rounded = p->rounded,
-                                 .facts = p->facts,
-                                 .half = p->half,
-                                 .worst = p->worst};
-    return kin_gpu_check(on->ctx, on->gpu, on->kernels->round(on->stream, &job), "rounding pivots");
 }
 
 /* Permutes the pivots on the host by their rounded copies: in the frame, a distance is plain. */
 static kith_status order_on_host(const kin_fused_device *on, pivots *p)
 {
     kith_ctx *ctx = on->ctx;
-    const kin_fused_frame *frame = &p->set.frame;
-    const uint64_t count = (uint64_t)p->set.points;
+    const kin_fused_frame *frame = &p->rows.set.frame;
+    const uint64_t count = (uint64_t)p->rows.set.points;
     const uint64_t bytes = count * (uint64_t)frame->row_bytes;
     unsigned char *copy = NULL;
     uint32_t *order = NULL;
     kith_status status = KITH_OK;
     KIN_TRY_GOTO(status, kin_alloc(ctx, &copy, bytes, 1, "rounded pivots"), done);
     KIN_TRY_GOTO(status, kin_alloc(ctx, &order, 2 * count, sizeof *order, "pivots"), done);
-    KIN_TRY_GOTO(status, kin_gpu_download(ctx, on->gpu, copy, p->rounded, bytes), done);
+    KIN_TRY_GOTO(status, kin_gpu_download(ctx, on->gpu, copy, p->rows.rounded, bytes), done);
     for (uint32_t i = 0; i < (uint32_t)count; i++) {
         order[i] = i;
     }
     const kin_rows rows = {.matrix = {.data = copy,
-                                      .rows = p->set.points,
+                                      .rows = p->rows.set.points,
                                       .cols = frame->cols,
                                       .dtype = frame->type == KIN_FUSED_F16 ? KITH_F16 : KITH_I8,
                                       .stride_bytes = frame->row_bytes}};
     const kin_distance distance = {
         .metric = KITH_SQEUCLIDEAN, .cols = frame->cols, .isa = ctx->isa};
-    KIN_TRY_GOTO(status, kin_order_always(ctx, &rows, &distance, p->set.points, order), done);
+    KIN_TRY_GOTO(status, kin_order_always(ctx, &rows, &distance, p->rows.set.points, order), done);
     for (uint64_t i = 0; i < count; i++) {
         order[count + i] = p->host[order[i]];
     }
@@ -164,18 +122,22 @@ done:
 static kith_status make_pivots(const kin_fused_device *on, const kin_fused_prepared *prepared,
                                int64_t count, pivots *p)
 {
-    set_size(p, &prepared->set.frame, count);
+    p->rows = kin_fused_chosen_of(&prepared->set.frame, count);
     KIN_TRY(sample(on->ctx, prepared, p));
-    KIN_TRY(allocate_pivots(on, p));
     KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &p->ids, (uint64_t)count, sizeof *p->ids, "pivots"));
-    p->set.ids = p->ids;
+    p->rows.set.ids = p->ids;
+    KIN_TRY(kin_fused_chosen_make(on, &p->rows));
     KIN_TRY(kin_gpu_upload(on->ctx, on->gpu, p->ids, p->host, (uint64_t)count * sizeof *p->host));
-    return round_pivots(on, prepared, p);
+    return kin_fused_chosen_round(on, &prepared->rows, &p->rows);
 }
 
 /* ---- The cells ------------------------------------------------------------------------------- */
 
 typedef struct dealing {
+    int64_t points; /* padded */
+    int64_t blocks; /* that are dealt here */
+    int64_t tile_count;
+    void *block;
     kin_fused_unit *units;
     uint32_t *tiles;
     uint32_t *counters; /* units; the next one */
@@ -183,40 +145,44 @@ typedef struct dealing {
     void *scratch;
 } dealing;
 
+static void name_dealing(kin_layout *layout, void *job)
+{
+    dealing *d = job;
+    d->nearest = kin_layout_array(layout, (uint64_t)d->points, sizeof *d->nearest);
+    d->units = kin_layout_array(layout, (uint64_t)d->blocks, sizeof *d->units);
+    d->tiles = kin_layout_array(layout, (uint64_t)d->tile_count, sizeof *d->tiles);
+    d->counters = kin_layout_array(layout, 2, sizeof *d->counters);
+}
+
 static void free_dealing(const kin_fused_device *on, dealing *d)
 {
     kin_gpu_free(on->gpu, d->scratch);
-    kin_gpu_free(on->gpu, d->nearest);
-    kin_gpu_free(on->gpu, d->counters);
-    kin_gpu_free(on->gpu, d->tiles);
-    kin_gpu_free(on->gpu, d->units);
+    kin_gpu_free(on->gpu, d->block);
 }
 
 /* Every block of points meets all tiles of pivots, which one list names for all. Blocks from
  * `first` on. */
-static kith_status upload_units(const kin_fused_device *on, int64_t first, int64_t blocks,
-                                int64_t tiles, const dealing *d)
+static kith_status upload_units(const kin_fused_device *on, int64_t first, const dealing *d)
 {
     kith_ctx *ctx = on->ctx;
+    const uint64_t blocks = (uint64_t)d->blocks;
+    const uint64_t tiles = (uint64_t)d->tile_count;
     kin_fused_unit *units = NULL;
     uint32_t numbers[MOST / KIN_FUSED_TILE] = {0};
     const uint32_t counters[2] = {(uint32_t)blocks, 0};
     kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, kin_alloc(ctx, &units, (uint64_t)blocks, sizeof *units, "units"), done);
-    for (int64_t i = 0; i < blocks; i++) {
-        units[i] = (kin_fused_unit){(uint32_t)(first + i), 0, (uint32_t)tiles, 0};
+    KIN_TRY_GOTO(status, kin_alloc(ctx, &units, blocks, sizeof *units, "units"), done);
+    for (uint64_t i = 0; i < blocks; i++) {
+        units[i] = (kin_fused_unit){(uint32_t)first + (uint32_t)i, 0, (uint32_t)tiles, 0};
     }
-    for (int64_t i = 0; i < tiles; i++) {
-        numbers[i] = (uint32_t)i;
+    for (uint32_t i = 0; i < (uint32_t)tiles; i++) {
+        numbers[i] = i;
     }
-    KIN_TRY_GOTO(status,
-                 kin_gpu_upload(ctx, on->gpu, d->units, units, (uint64_t)blocks * sizeof *units),
+    KIN_TRY_GOTO(status, kin_gpu_upload(ctx, on->gpu, d->units, units, blocks * sizeof *units),
                  done);
-    KIN_TRY_GOTO(status,
-                 kin_gpu_upload(ctx, on->gpu, d->tiles, numbers, (uint64_t)tiles * sizeof *numbers),
+    KIN_TRY_GOTO(status, kin_gpu_upload(ctx, on->gpu, d->tiles, numbers, tiles * sizeof *numbers),
                  done);
-    KIN_TRY_GOTO(status, kin_gpu_upload(ctx, on->gpu, d->counters, counters, sizeof counters),
-                 done);
+    status = kin_gpu_upload(ctx, on->gpu, d->counters, counters, sizeof counters);
 done:
     kin_free(ctx, units);
     return status;
@@ -232,15 +198,11 @@ static kith_status find_nearest(const kin_fused_device *on, const kin_fused_set 
     int64_t firsts[KIN_GPU_TEAM_MOST + 1];
     kin_gpu_divide(points->padded, KIN_FUSED_BLOCK, shared ? kin_gpu_parts(gpu) : 1, firsts);
     const int64_t first = firsts[part] / KIN_FUSED_BLOCK;
-    const int64_t blocks = firsts[part + 1] / KIN_FUSED_BLOCK - first;
-    const int64_t tiles = cells->points / KIN_FUSED_TILE;
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &d->units, (uint64_t)kin_max_i64(1, blocks), sizeof *d->units,
-                          "units"));
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &d->tiles, (uint64_t)tiles, sizeof *d->tiles, "tiles"));
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &d->counters, 2, sizeof *d->counters, "counters"));
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &d->nearest, (uint64_t)points->padded, sizeof *d->nearest,
-                          "nearest pivots"));
-    KIN_TRY(upload_units(on, first, blocks, tiles, d));
+    *d = (dealing){.points = points->padded,
+                   .blocks = firsts[part + 1] / KIN_FUSED_BLOCK - first,
+                   .tile_count = cells->points / KIN_FUSED_TILE};
+    KIN_TRY(kin_gpu_layout_make(ctx, gpu, name_dealing, d, "nearest pivots", &d->block));
+    KIN_TRY(upload_units(on, first, d));
     KIN_TRY(
         kin_gpu_fill(ctx, gpu, d->nearest, 0xff, (uint64_t)points->padded * sizeof *d->nearest));
     const kin_fused_screen job = {.mode = KIN_FUSED_NEAREST,
@@ -256,18 +218,12 @@ static kith_status find_nearest(const kin_fused_device *on, const kin_fused_set 
     return shared ? kin_gpu_gather(ctx, gpu, d->nearest, sizeof *d->nearest, firsts) : KITH_OK;
 }
 
-/* Rows `from` by the cells of their nearest pivots; marks: by tile, or NULL. */
-static kith_status sort_by_cell(const kin_fused_device *on, int64_t points, int64_t cells,
-                                const uint32_t *from, uint32_t *order, uint32_t *marks, dealing *d)
+/* Rows job.ids by the cells of their nearest pivots. */
+static kith_status sort_by_cell(const kin_fused_device *on, kin_fused_sort job, dealing *d)
 {
     uint64_t bytes = 0;
-    kin_fused_sort job = {.nearest = d->nearest,
-                          .ids = from,
-                          .points = points,
-                          .cell_count = (uint32_t)cells,
-                          .order = order,
-                          .marks = marks,
-                          .scratch_bytes = &bytes};
+    job.nearest = d->nearest;
+    job.scratch_bytes = &bytes;
     KIN_TRY(
         kin_gpu_check(on->ctx, on->gpu, on->kernels->sort(on->stream, &job), "planning a sort"));
     KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &d->scratch, bytes, 1, "room for sorting"));
@@ -313,9 +269,11 @@ static kith_status make_finer(const kin_fused_device *on, const kin_fused_prepar
     dealing d = {0};
     kith_status status = KITH_OK;
     KIN_TRY_GOTO(status, make_pivots(on, prepared, count, p), done);
-    KIN_TRY_GOTO(status, find_nearest(on, &p->set, coarse, false, &d), done);
-    KIN_TRY_GOTO(status, sort_by_cell(on, count, coarse->points, p->ids, p->ids, NULL, &d), done);
-    status = round_pivots(on, prepared, p);
+    KIN_TRY_GOTO(status, find_nearest(on, &p->rows.set, coarse, false, &d), done);
+    const kin_fused_sort sort = {
+        .ids = p->ids, .points = count, .cell_count = (uint32_t)coarse->points, .order = p->ids};
+    KIN_TRY_GOTO(status, sort_by_cell(on, sort, &d), done);
+    status = kin_fused_chosen_round(on, &prepared->rows, &p->rows);
 done:
     free_dealing(on, &d);
     return status;
@@ -331,12 +289,12 @@ static kith_status make_order(const kin_fused_device *on, const kin_fused_prepar
     }
     KIN_TRY(make_pivots(on, prepared, count, p));
     KIN_TRY(order_on_host(on, p));
-    KIN_TRY(round_pivots(on, prepared, p));
+    KIN_TRY(kin_fused_chosen_round(on, &prepared->rows, &p->rows));
     while (count < wished) {
         pivots coarse = *p;
         *p = (pivots){0};
         count *= SHARE;
-        const kith_status status = make_finer(on, prepared, &coarse.set, count, p);
+        const kith_status status = make_finer(on, prepared, &coarse.rows.set, count, p);
         free_pivots(on, &coarse);
         KIN_TRY(status);
     }
@@ -356,11 +314,15 @@ kith_status kin_fused_order_points(const kin_fused_device *on, kin_fused_prepare
         return list_points(on, prepared, listed);
     }
     KIN_TRY_GOTO(status, make_order(on, prepared, count, &p), done);
-    KIN_TRY_GOTO(status, round_listed(on, prepared, listed, p.worst), done);
-    KIN_TRY_GOTO(status, find_nearest(on, &prepared->set, &p.set, true, &d), done);
+    KIN_TRY_GOTO(status, round_listed(on, prepared, listed, p.rows.worst), done);
+    KIN_TRY_GOTO(status, find_nearest(on, &prepared->set, &p.rows.set, true, &d), done);
     KIN_TRY_GOTO(status, allocate_marks(on, points, &prepared->marks), done);
-    KIN_TRY_GOTO(status,
-                 sort_by_cell(on, points, count, listed, prepared->ids, prepared->marks, &d), done);
+    const kin_fused_sort sort = {.ids = listed,
+                                 .points = points,
+                                 .cell_count = (uint32_t)count,
+                                 .order = prepared->ids,
+                                 .marks = prepared->marks};
+    KIN_TRY_GOTO(status, sort_by_cell(on, sort, &d), done);
     prepared->pivots = p.ids;
     prepared->pivot_count = count;
     p.ids = NULL;
@@ -442,15 +404,18 @@ kith_status kin_fused_order_queries(const kin_fused_device *on, const kin_fused_
     if (corpus->pivots == NULL) {
         return KITH_OK;
     }
-    set_size(&p, &corpus->set.frame, corpus->pivot_count);
-    p.set.ids = corpus->pivots;
-    KIN_TRY_GOTO(status, allocate_pivots(on, &p), done);
-    KIN_TRY_GOTO(status, round_pivots(on, corpus, &p), done);
-    KIN_TRY_GOTO(status, find_nearest(on, &queries->set, &p.set, false, &d), done);
+    p.rows = kin_fused_chosen_of(&corpus->set.frame, corpus->pivot_count);
+    p.rows.set.ids = corpus->pivots;
+    KIN_TRY_GOTO(status, kin_fused_chosen_make(on, &p.rows), done);
+    KIN_TRY_GOTO(status, kin_fused_chosen_round(on, &corpus->rows, &p.rows), done);
+    KIN_TRY_GOTO(status, find_nearest(on, &queries->set, &p.rows.set, false, &d), done);
     KIN_TRY_GOTO(status, allocate_marks(on, points, &marks), done);
-    KIN_TRY_GOTO(
-        status,
-        sort_by_cell(on, points, corpus->pivot_count, queries->ids, queries->ids, marks, &d), done);
+    const kin_fused_sort sort = {.ids = queries->ids,
+                                 .points = points,
+                                 .cell_count = (uint32_t)corpus->pivot_count,
+                                 .order = queries->ids,
+                                 .marks = marks};
+    KIN_TRY_GOTO(status, sort_by_cell(on, sort, &d), done);
     status = find_homes(on, corpus, &queries->set, marks, homes);
 done:
     kin_gpu_free(on->gpu, marks);

@@ -20,7 +20,7 @@ enum { KIN_FUSED_TEAM_ROWS = 1024 };
 bool kin_fused_team_graphs(const kin_gpu *gpu, const kith_matrix *points,
                            const kin_request *request, uint32_t place);
 
-/* Blocks of device memory are rounded up: small ones to powers of two, large ones to 2 MiB. */
+/* Blocks of device memory are rounded up: small ones by a quarter, large ones to 2 MiB. */
 static inline uint64_t kin_fused_with_slack(uint64_t bytes)
 {
     const uint64_t most = 24u << 20;

@@ -30,12 +30,9 @@ enum {
 
 typedef struct pilot {
     const kin_fused_device *on;
-    kin_fused_set set;
+    kin_fused_chosen rows;
     kin_fused_lists lists;
-    uint32_t *ids;
-    unsigned char *rounded;
-    kin_fused_facts *facts;
-    kin_fused_word *half;
+    void *block;
     uint32_t *matrix;
     uint32_t *tiles;
     kin_fused_unit *units;
@@ -47,56 +44,34 @@ bool kin_fused_pilot_settled(int64_t points, int64_t k)
     return points < KIN_FUSED_PILOT_POINTS || k > KIN_FUSED_PILOT_K;
 }
 
+static pilot pilot_of(const kin_fused_frame *frame, int64_t k)
+{
+    return (pilot){.rows = kin_fused_chosen_of(frame, ROWS),
+                   .lists = {.rows = ROWS, .k = (int32_t)k, .capacity = (int32_t)k + SPARE}};
+}
+
+static void name_pilot(kin_layout *layout, void *job)
+{
+    pilot *p = job;
+    kin_fused_chosen_name(layout, &p->rows);
+    kin_fused_lists_name(layout, &p->lists);
+    p->matrix = kin_layout_array(layout, (uint64_t)ROWS * RUN_ROWS, sizeof *p->matrix);
+    p->tiles = kin_layout_array(layout, (uint64_t)BLOCKS * RUN_TILES, sizeof *p->tiles);
+    p->units = kin_layout_array(layout, BLOCKS, sizeof *p->units);
+    p->counters = kin_layout_array(layout, 4, sizeof *p->counters);
+    p->rows.worst = p->counters == NULL ? NULL : (float *)(void *)(p->counters + 2);
+}
+
 uint64_t kin_fused_pilot_bytes(int32_t row_bytes, int64_t k)
 {
-    const uint64_t a_row = (uint64_t)row_bytes + sizeof(kin_fused_facts) + sizeof(kin_fused_word) +
-                           RUN_ROWS * sizeof(uint32_t) + ((uint64_t)k + SPARE) * sizeof(uint64_t) +
-                           32;
-    return kin_size_add(kin_size_mul(ROWS, a_row), 16u << 20);
+    const kin_fused_frame frame = {.row_bytes = row_bytes};
+    pilot p = pilot_of(&frame, k);
+    return kin_gpu_layout_bytes(name_pilot, &p);
 }
 
 static kith_status checked(const pilot *p, int error, const char *what)
 {
     return kin_gpu_check(p->on->ctx, p->on->gpu, error, what);
-}
-
-static kith_status allocate(pilot *p, const kin_fused_frame *frame, int64_t k)
-{
-    kith_ctx *ctx = p->on->ctx;
-    kin_gpu *gpu = p->on->gpu;
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &p->ids, ROWS, sizeof *p->ids, "a pilot's rows"));
-    KIN_TRY(
-        kin_gpu_alloc(ctx, gpu, &p->rounded, ROWS, (uint64_t)frame->row_bytes, "a pilot's rows"));
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &p->facts, ROWS, sizeof *p->facts, "a pilot's rows"));
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &p->half, ROWS, sizeof *p->half, "a pilot's rows"));
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &p->matrix, (uint64_t)ROWS * RUN_ROWS, sizeof *p->matrix,
-                          "a pilot's costs"));
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &p->tiles, (uint64_t)BLOCKS * RUN_TILES, sizeof *p->tiles,
-                          "a pilot's tiles"));
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &p->units, BLOCKS, sizeof *p->units, "a pilot's units"));
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &p->counters, 4, sizeof *p->counters, "a pilot's counters"));
-    p->set = (kin_fused_set){.frame = *frame,
-                             .points = ROWS,
-                             .padded = ROWS,
-                             .rounded = p->rounded,
-                             .facts = p->facts,
-                             .half = p->half,
-                             .ids = p->ids};
-    return kin_fused_lists_make(p->on, &p->set, k, (int32_t)k + SPARE, &p->lists);
-}
-
-static void release(pilot *p)
-{
-    kin_gpu *gpu = p->on->gpu;
-    kin_fused_lists_free(p->on, &p->lists);
-    kin_gpu_free(gpu, p->counters);
-    kin_gpu_free(gpu, p->units);
-    kin_gpu_free(gpu, p->tiles);
-    kin_gpu_free(gpu, p->matrix);
-    kin_gpu_free(gpu, p->half);
-    kin_gpu_free(gpu, p->facts);
-    kin_gpu_free(gpu, p->rounded);
-    kin_gpu_free(gpu, p->ids);
 }
 
 /* Each block of rows meets the tiles of its run. */
@@ -117,40 +92,27 @@ static kith_status upload_work(const pilot *p)
     return kin_gpu_upload(ctx, p->on->gpu, p->counters, counters, sizeof counters);
 }
 
-static kith_status round_runs(pilot *p, const kin_fused_rows *rows, const uint32_t *ids,
-                              int64_t points)
+static kith_status round_runs(pilot *p, const kin_fused_prepared *prepared)
 {
     const kin_gpu_ops *ops = p->on->gpu->module->ops;
-    float worst[2];
     for (int64_t run = 0; run < RUNS; run++) {
-        const int64_t first = (points - RUN_ROWS) * run / (RUNS - 1);
+        const int64_t first = (prepared->set.points - RUN_ROWS) * run / (RUNS - 1);
         KIN_TRY(checked(p,
-                        ops->copy_within(p->on->stream, p->ids + run * RUN_ROWS, ids + first,
-                                         RUN_ROWS * sizeof *ids),
+                        ops->copy_within(p->on->stream, p->rows.ids + run * RUN_ROWS,
+                                         prepared->ids + first, RUN_ROWS * sizeof *prepared->ids),
                         "copying a pilot's rows"));
     }
-    float *seen = (float *)(void *)(p->counters + 2);
-    const kin_fused_round job = {.rows = *rows,
-                                 .frame = p->set.frame,
-                                 .ids = p->ids,
-                                 .points = ROWS,
-                                 .padded = ROWS,
-                                 .rounded = p->rounded,
-                                 .facts = p->facts,
-                                 .half = p->half,
-                                 .worst = seen};
-    KIN_TRY(checked(p, p->on->kernels->round(p->on->stream, &job), "rounding a pilot's rows"));
-    KIN_TRY(kin_gpu_download(p->on->ctx, p->on->gpu, worst, seen, sizeof worst));
-    p->set.worst = (kin_bound_row){(double)worst[0], (double)worst[1]};
-    return KITH_OK;
+    KIN_TRY(kin_fused_chosen_round(p->on, &prepared->rows, &p->rows));
+    return kin_fused_chosen_see(p->on, &p->rows);
 }
 
 static kith_status screen_runs(const pilot *p)
 {
+    const kin_fused_set *set = &p->rows.set;
     const kin_fused_kernels *kernels = p->on->kernels;
     const kin_fused_screen screen = {.mode = KIN_FUSED_MATRIX,
-                                     .rows = p->set,
-                                     .cols = p->set,
+                                     .rows = *set,
+                                     .cols = *set,
                                      .units = p->units,
                                      .unit_count = p->counters,
                                      .next = p->counters + 1,
@@ -158,15 +120,15 @@ static kith_status screen_runs(const pilot *p)
                                      .matrix = p->matrix,
                                      .pitch = RUN_ROWS,
                                      .tiles_a_block = RUN_TILES};
-    const kin_fused_kth kth = {.set = p->set,
+    const kin_fused_kth kth = {.set = *set,
                                .lists = p->lists,
                                .rows = ROWS,
                                .matrix = p->matrix,
                                .pitch = RUN_ROWS,
                                .count = RUN_ROWS,
-                               .col_worst = p->set.worst};
-    const kin_fused_gather gather = {.rows_set = p->set,
-                                     .cols_set = p->set,
+                               .col_worst = set->worst};
+    const kin_fused_gather gather = {.rows_set = *set,
+                                     .cols_set = *set,
                                      .lists = p->lists,
                                      .rows = ROWS,
                                      .matrix = p->matrix,
@@ -195,22 +157,23 @@ static kith_status count_candidates(const pilot *p, double *a_row)
     return status;
 }
 
-kith_status kin_fused_pilot(const kin_fused_device *on, const kin_fused_rows *rows,
-                            const kin_fused_frame *frame, const uint32_t *ids, int64_t points,
-                            int64_t k, bool *fine)
+kith_status kin_fused_pilot(const kin_fused_device *on, const kin_fused_prepared *prepared,
+                            const kin_fused_frame *frame, int64_t k, bool *fine)
 {
-    pilot p = {.on = on};
+    pilot p = pilot_of(frame, k);
     double candidates = 0.0;
     kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, allocate(&p, frame, k), done);
+    p.on = on;
+    KIN_TRY(kin_gpu_layout_make(on->ctx, on->gpu, name_pilot, &p, "a pilot's rows", &p.block));
+    KIN_TRY_GOTO(status, kin_fused_lists_clear(on, &p.rows.set, &p.lists), done);
     KIN_TRY_GOTO(status, upload_work(&p), done);
-    KIN_TRY_GOTO(status, round_runs(&p, rows, ids, points), done);
+    KIN_TRY_GOTO(status, round_runs(&p, prepared), done);
     KIN_TRY_GOTO(status, screen_runs(&p), done);
     KIN_TRY_GOTO(status, count_candidates(&p, &candidates), done);
     *fine = candidates <= 1.5 * (double)k + 2.0;
     kin_log(on->ctx, 2, "bytes leave %.1f candidates a row of a pilot (k %lld)", candidates,
             (long long)k);
 done:
-    release(&p);
+    kin_gpu_free(on->gpu, p.block);
     return status;
 }

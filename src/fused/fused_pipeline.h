@@ -39,8 +39,7 @@ typedef struct kin_fused_pipeline {
     /* By keys of all pairs. pick: all k of each row at once. keys: as kin_fused_direct. */
     kith_status (*pick)(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_picking *p);
     kith_status (*keys)(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_rows *corpus,
-                        const kin_fused_rows *queries, const kin_request *request, uint32_t place,
-                        const kith_neighbors *out);
+                        const kin_fused_rows *queries, const kin_fused_query *query);
     uint64_t (*keys_bytes)(const kin_gpu *gpu, const kin_request *request, int64_t rows,
                            int64_t columns, uint64_t scope);
     /* Host memory, pinned memory with it; NULL: none to speak of. */

@@ -356,7 +356,7 @@ static kith_status try_bytes(preparing *p, int64_t k)
         return KITH_OK;
     }
     take_type(p, KIN_FUSED_S8, &frame);
-    KIN_TRY(kin_fused_pilot(&p->on, &out->rows, &frame, out->ids, set->points, k, &fine));
+    KIN_TRY(kin_fused_pilot(&p->on, out, &frame, k, &fine));
     if (!fine) {
         return KITH_OK;
     }

@@ -8,10 +8,7 @@
 
 #include "exact/exact_group.h"
 #include "exact/exact_search.h"
-#include "fused/fused_stage.h"
-
-/* Where the caller's arrays lie: bits of `place`. Matrices and outputs of one call lie together. */
-enum { KIN_FUSED_DATA_ON_DEVICE = 1u << 0, KIN_FUSED_OUT_ON_DEVICE = 1u << 1 };
+#include "fused/fused_answer.h"
 
 typedef struct kin_fused_prepared {
     kin_distance distance;
@@ -95,7 +92,9 @@ kin_fused_prepared_need kin_fused_groups_bytes(const kith_matrix *matrix, uint32
 /* ---- Equal and degenerate rows, as lists on the host (exact_group.h): fused_equal.c ---------- */
 
 typedef struct kin_fused_equal {
-    uint64_t *table; /* device, ours */
+    int64_t rows;
+    void *block; /* device, ours */
+    uint64_t *table;
     uint32_t *firsts;
     /* Set by the caller once the device has found them. */
     uint64_t distinct;            /* rows that are their own first */
@@ -145,12 +144,10 @@ enum { KIN_FUSED_PILOT_POINTS = 50000, KIN_FUSED_PILOT_K = 128 };
 /* Whether so few points, or so many neighbours wanted, take halves without a try. */
 bool kin_fused_pilot_settled(int64_t points, int64_t k);
 
-/* frame: of quantised bytes. ids: device, `points` rows in an order in which near ones stand
- * together. fine: what a screen in this frame leaves is few candidates more than there are
- * neighbours. Waits. */
-kith_status kin_fused_pilot(const kin_fused_device *on, const kin_fused_rows *rows,
-                            const kin_fused_frame *frame, const uint32_t *ids, int64_t points,
-                            int64_t k, bool *fine);
+/* frame: of quantised bytes; prepared->ids in an order in which near rows stand together. fine:
+ * what a screen in this frame leaves is few candidates more than there are neighbours. Waits. */
+kith_status kin_fused_pilot(const kin_fused_device *on, const kin_fused_prepared *prepared,
+                            const kin_fused_frame *frame, int64_t k, bool *fine);
 uint64_t kin_fused_pilot_bytes(int32_t row_bytes, int64_t k);
 
 #endif

@@ -8,7 +8,7 @@
  *
  * Memory. As many rows at a time as keep their lists within LIST_BYTES. In a scope of nothing
  * (gpu.h) lost rows are solved at once, with less than the 128 KiB of a seed's smallest matrix:
- * 64 KiB of pairs, 32 KiB of keys, 16 KiB of ids, and a count.
+ * 64 KiB of pairs, 40 KiB of keys and a count, 16 KiB of ids.
  */
 #include "fused/fused_answer.h"
 
@@ -30,13 +30,6 @@ typedef struct rerun {
     uint32_t *ids; /* host */
     double *reach;
     int64_t count;
-    /* The set of a batch. */
-    kin_fused_set set;
-    unsigned char *rounded;
-    kin_fused_facts *facts;
-    kin_fused_word *half;
-    uint32_t *set_ids;
-    float *worst;
 } rerun;
 
 /* Brings ids and reach of the rows that lost candidates to the front, in order. */
@@ -59,90 +52,44 @@ static kith_status read_rows(rerun *r, const uint8_t *lost)
     return KITH_OK;
 }
 
-static void free_set(rerun *r)
-{
-    kin_gpu *gpu = r->a->on.gpu;
-    kin_gpu_free(gpu, r->rounded);
-    kin_gpu_free(gpu, r->facts);
-    kin_gpu_free(gpu, r->half);
-    kin_gpu_free(gpu, r->set_ids);
-    kin_gpu_free(gpu, r->worst);
-    r->rounded = NULL;
-    r->facts = NULL;
-    r->half = NULL;
-    r->set_ids = NULL;
-    r->worst = NULL;
-}
-
 /* Rounds rows [first, first + count) of ids again, as a set. */
-static kith_status make_set(rerun *r, int64_t first, int64_t count)
+static kith_status make_set(const rerun *r, int64_t first, int64_t count, kin_fused_chosen *c)
 {
     const kin_fused_device *on = &r->a->on;
-    const kin_fused_frame *frame = &r->work->rows.frame;
-    const int64_t padded = kin_round_up(count, KIN_FUSED_BLOCK);
-    const uint64_t n = (uint64_t)padded;
-    float worst[2];
-    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &r->rounded, n, (uint64_t)frame->row_bytes,
-                          "rounded rows"));
-    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &r->facts, n, sizeof *r->facts, "facts of rows"));
-    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &r->half, n, sizeof *r->half, "facts of rows"));
-    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &r->set_ids, n, sizeof *r->set_ids, "ids of rows"));
-    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &r->worst, 2, sizeof *r->worst, "facts of rows"));
-    KIN_TRY(kin_gpu_upload(on->ctx, on->gpu, r->set_ids, r->ids + first,
-                           (uint64_t)count * sizeof *r->set_ids));
-    KIN_TRY(kin_gpu_fill(on->ctx, on->gpu, r->worst, 0, 2 * sizeof *r->worst));
-    const kin_fused_round job = {.rows = *r->rows,
-                                 .frame = *frame,
-                                 .ids = r->set_ids,
-                                 .points = count,
-                                 .padded = padded,
-                                 .rounded = r->rounded,
-                                 .facts = r->facts,
-                                 .half = r->half,
-                                 .worst = r->worst};
-    KIN_TRY(kin_gpu_check(on->ctx, on->gpu, on->kernels->round(on->stream, &job), "rounding rows"));
-    KIN_TRY(kin_gpu_download(on->ctx, on->gpu, worst, r->worst, sizeof worst));
-    r->set = (kin_fused_set){.frame = *frame,
-                             .points = count,
-                             .padded = padded,
-                             .rounded = r->rounded,
-                             .facts = r->facts,
-                             .half = r->half,
-                             .ids = r->set_ids,
-                             .worst = {(double)worst[0], (double)worst[1]}};
-    return KITH_OK;
+    *c = kin_fused_chosen_of(&r->work->rows.frame, count);
+    KIN_TRY(kin_fused_chosen_make(on, c));
+    KIN_TRY(
+        kin_gpu_upload(on->ctx, on->gpu, c->ids, r->ids + first, (uint64_t)count * sizeof *c->ids));
+    KIN_TRY(kin_fused_chosen_round(on, r->rows, c));
+    return kin_fused_chosen_see(on, c);
 }
 
-/* Rows of the host's ids[]: canonical keys of all their pairs. pairs: room for count x k. */
-static kith_status solve_some(kin_fused_answers *a, const kin_fused_rows *rows,
-                              const kin_fused_rows *cols, const uint32_t *ids, int64_t count,
-                              int32_t k, kin_fused_pair *pairs)
+/* Rows of the host's ids[]: canonical keys of all their pairs. */
+static kith_status solve_some(kin_fused_answers *a, kin_fused_solving *s, const uint32_t *ids)
 {
     const kin_fused_device *on = &a->on;
-    const uint64_t n = (uint64_t)count;
+    const uint64_t n = (uint64_t)s->count;
+    const uint64_t pairs = kin_size_mul(n, (uint64_t)s->k);
     uint32_t *device_ids = NULL;
     kin_pair *host_pairs = NULL;
     kith_status status = KITH_OK;
     KIN_TRY_GOTO(status,
                  kin_gpu_alloc(on->ctx, on->gpu, &device_ids, n, sizeof *ids, "rows to solve"),
                  done);
+    s->ids = device_ids;
     KIN_TRY_GOTO(status, kin_gpu_upload(on->ctx, on->gpu, device_ids, ids, n * sizeof *ids), done);
-    KIN_TRY_GOTO(
-        status, kin_fused_direct_rows(on->ctx, on->gpu, cols, rows, device_ids, 0, count, k, pairs),
-        done);
+    KIN_TRY_GOTO(status, kin_fused_direct_rows(on, s), done);
     if (a->kernels_write) {
-        status = kin_fused_answers_write(a, pairs, NULL, k, device_ids, count);
+        status = kin_fused_answers_write(a, s->pairs, NULL, s->k, device_ids, s->count);
         goto done;
     }
-    KIN_TRY_GOTO(status,
-                 kin_alloc(on->ctx, &host_pairs, kin_size_mul(n, (uint64_t)k), sizeof *host_pairs,
-                           "neighbours of a batch"),
-                 done);
+    KIN_TRY_GOTO(
+        status, kin_alloc(on->ctx, &host_pairs, pairs, sizeof *host_pairs, "neighbours of a batch"),
+        done);
     KIN_TRY_GOTO(
         status,
-        kin_gpu_download(on->ctx, on->gpu, host_pairs, pairs, n * (uint64_t)k * sizeof *host_pairs),
-        done);
-    status = kin_fused_answers_take_whole(a, host_pairs, ids, count, k);
+        kin_gpu_download(on->ctx, on->gpu, host_pairs, s->pairs, pairs * sizeof *host_pairs), done);
+    status = kin_fused_answers_take_whole(a, host_pairs, ids, s->count, s->k);
 done:
     kin_free(on->ctx, host_pairs);
     kin_gpu_free(on->gpu, device_ids);
@@ -158,19 +105,20 @@ kith_status kin_fused_answers_solve(kin_fused_answers *a, const kin_fused_rows *
     const uint64_t bytes = quarter > LEAST_PAIRS ? quarter : LEAST_PAIRS;
     const int64_t fit = (int64_t)(bytes / ((uint64_t)k * sizeof(kin_fused_pair)));
     const int64_t most = kin_min_i64(count, kin_max_i64(1, kin_min_i64(fit, SOLVED_AT_ONCE)));
-    kin_fused_pair *pairs = NULL;
-    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &pairs, kin_size_mul((uint64_t)most, (uint64_t)k),
-                          sizeof *pairs, "neighbours of a batch"));
+    kin_fused_solving s = {.rows = rows, .cols = cols, .k = k};
+    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &s.pairs, kin_size_mul((uint64_t)most, (uint64_t)k),
+                          sizeof *s.pairs, "neighbours of a batch"));
     kith_status status = KITH_OK;
     for (int64_t first = 0; first < count && status == KITH_OK; first += most) {
-        status = solve_some(a, rows, cols, ids + first, kin_min_i64(most, count - first), k, pairs);
+        s.count = kin_min_i64(most, count - first);
+        status = solve_some(a, &s, ids + first);
     }
-    kin_gpu_free(on->gpu, pairs);
+    kin_gpu_free(on->gpu, s.pairs);
     return status;
 }
 
 /* Rows that overflowed twice. */
-static kith_status solve_rest(rerun *r, int64_t first, int64_t points, const uint8_t *lost,
+static kith_status solve_rest(const rerun *r, int64_t first, int64_t points, const uint8_t *lost,
                               int64_t count)
 {
     kith_ctx *ctx = r->a->on.ctx;
@@ -187,17 +135,23 @@ static kith_status solve_rest(rerun *r, int64_t first, int64_t points, const uin
     return status;
 }
 
-static kith_status run_batch(rerun *r, int64_t first, int64_t count, int32_t capacity)
+static kith_status run_batch(const rerun *r, int64_t first, int64_t count, int32_t capacity)
 {
     const kin_fused_device *on = &r->a->on;
     uint8_t *lost = NULL;
     int64_t again = 0;
     kin_fused_worst *col_worst = NULL;
+    kin_fused_chosen chosen = {0};
     kith_status status = KITH_OK;
     kin_fused_work work = {.on = *on, .cols = r->work->cols};
-    KIN_TRY_GOTO(status, make_set(r, first, count), done);
-    work.rows = r->set;
-    KIN_TRY_GOTO(status, kin_fused_worst_make(on, &work.cols, &col_worst), done);
+    KIN_TRY_GOTO(status, make_set(r, first, count, &chosen), done);
+    work.rows = chosen.set;
+    KIN_TRY_GOTO(status,
+                 kin_gpu_alloc(on->ctx, on->gpu, &col_worst,
+                               (uint64_t)(work.cols.padded / KIN_FUSED_TILE), sizeof *col_worst,
+                               "the worst of tiles"),
+                 done);
+    KIN_TRY_GOTO(status, kin_fused_worst_find(on, &work.cols, col_worst), done);
     work.col_worst = col_worst;
     KIN_TRY_GOTO(status, kin_fused_work_make(&work, r->work->lists.k, capacity), done);
     KIN_TRY_GOTO(status,
@@ -215,7 +169,7 @@ done:
     kin_free(on->ctx, lost);
     kin_fused_work_free(&work);
     kin_gpu_free(on->gpu, col_worst);
-    free_set(r);
+    kin_gpu_free(on->gpu, chosen.block);
     return status;
 }
 

@@ -23,6 +23,7 @@ typedef struct scan {
     int64_t stripe; /* queries at a time */
     int64_t chunk;  /* rows of the corpus, the pitch of the keys */
     int64_t room;   /* hits; at least a row of the matrix */
+    void *block;
     double *keys;
     double *most; /* by query */
     uint64_t *count;
@@ -41,29 +42,14 @@ static void shape(scan *s)
     s->room = kin_min_i64(kin_max_i64(kin_fused_finder_room(s->f), s->chunk), s->stripe * s->chunk);
 }
 
-static kith_status make(scan *s)
+static void name_scan(kin_layout *layout, void *job)
 {
-    const kin_fused_device *on = &s->f->on;
-    kith_ctx *ctx = on->ctx;
-    kin_gpu *gpu = on->gpu;
+    scan *s = job;
     const uint64_t keys = kin_size_mul((uint64_t)s->stripe, (uint64_t)s->chunk);
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &s->keys, keys, sizeof *s->keys, "keys of all pairs"));
-    KIN_TRY(
-        kin_gpu_alloc(ctx, gpu, &s->most, (uint64_t)s->queries->rows, sizeof *s->most, "radii"));
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &s->count, 1, sizeof *s->count, "a count"));
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &s->device_hits, (uint64_t)s->room, sizeof *s->device_hits,
-                          "neighbours within reach"));
-    return kin_alloc(ctx, &s->hits, (uint64_t)s->room, sizeof *s->hits, "neighbours within reach");
-}
-
-static void free_scan(scan *s)
-{
-    const kin_fused_device *on = &s->f->on;
-    kin_free(on->ctx, s->hits);
-    kin_gpu_free(on->gpu, s->device_hits);
-    kin_gpu_free(on->gpu, s->count);
-    kin_gpu_free(on->gpu, s->most);
-    kin_gpu_free(on->gpu, s->keys);
+    s->keys = kin_layout_array(layout, keys, sizeof *s->keys);
+    s->most = kin_layout_array(layout, (uint64_t)s->queries->rows, sizeof *s->most);
+    s->count = kin_layout_array(layout, 1, sizeof *s->count);
+    s->device_hits = kin_layout_array(layout, (uint64_t)s->room, sizeof *s->device_hits);
 }
 
 /* The distances of these metrics are their keys. */
@@ -82,35 +68,41 @@ static kith_status upload_radii(const scan *s)
     return status;
 }
 
-static kith_status compute_keys(const scan *s, int64_t query0, int64_t rows, int64_t corpus0,
-                                int64_t columns)
+/* What one matrix holds: these queries and these rows of the corpus. */
+typedef struct part {
+    int64_t query0;
+    int64_t rows;
+    int64_t corpus0;
+    int64_t columns;
+} part;
+
+static kith_status compute_keys(const scan *s, part p)
 {
     const kin_fused_device *on = &s->f->on;
     const kin_fused_keys job = {.queries = *s->queries,
                                 .corpus = *s->corpus,
-                                .query0 = query0,
-                                .query_count = rows,
-                                .corpus0 = corpus0,
-                                .corpus_count = columns,
+                                .query0 = p.query0,
+                                .query_count = p.rows,
+                                .corpus0 = p.corpus0,
+                                .corpus_count = p.columns,
                                 .keys = s->keys,
                                 .pitch = s->chunk};
-    s->f->tally.keys += (double)rows * (double)columns;
+    s->f->tally.keys += (double)p.rows * (double)p.columns;
     return kin_gpu_check(on->ctx, on->gpu, on->kernels->keys(on->stream, &job), "computing keys");
 }
 
-/* Rows `at` .. at + rows of the matrix, whose first row is query0. *count: how many are within. */
-static kith_status pick(const scan *s, int64_t query0, int64_t at, int64_t rows, int64_t corpus0,
-                        int64_t columns, int64_t *count)
+/* Rows `at` .. at + rows of the matrix. *count: how many are within. */
+static kith_status pick(const scan *s, part p, int64_t at, int64_t rows, int64_t *count)
 {
     const kin_fused_device *on = &s->f->on;
     uint64_t found = 0;
     const kin_fused_within job = {.keys = s->keys + at * s->chunk,
                                   .pitch = s->chunk,
                                   .rows = rows,
-                                  .columns = columns,
-                                  .query0 = (uint32_t)(query0 + at),
-                                  .corpus0 = (uint32_t)corpus0,
-                                  .most = s->most + query0 + at,
+                                  .columns = p.columns,
+                                  .query0 = (uint32_t)(p.query0 + at),
+                                  .corpus0 = (uint32_t)p.corpus0,
+                                  .most = s->most + p.query0 + at,
                                   .room = s->room,
                                   .hits = s->device_hits,
                                   .count = s->count};
@@ -122,14 +114,13 @@ static kith_status pick(const scan *s, int64_t query0, int64_t at, int64_t rows,
     return KITH_OK;
 }
 
-static kith_status take_matrix(const scan *s, int64_t query0, int64_t rows, int64_t corpus0,
-                               int64_t columns)
+static kith_status take_matrix(const scan *s, part p)
 {
-    int64_t step = rows;
-    for (int64_t at = 0; at < rows;) {
-        const int64_t some = kin_min_i64(step, rows - at);
+    int64_t step = p.rows;
+    for (int64_t at = 0; at < p.rows;) {
+        const int64_t some = kin_min_i64(step, p.rows - at);
         int64_t count = 0;
-        KIN_TRY(pick(s, query0, at, some, corpus0, columns, &count));
+        KIN_TRY(pick(s, p, at, some, &count));
         if (count > s->room) { /* so there is more than one row */
             step = kin_ceil_div(some, 2);
             continue;
@@ -146,9 +137,9 @@ static kith_status scan_all(const scan *s)
     for (int64_t q = 0; q < queries; q += s->stripe) {
         const int64_t rows = kin_min_i64(s->stripe, queries - q);
         for (int64_t c = 0; c < s->corpus->rows; c += s->chunk) {
-            const int64_t columns = kin_min_i64(s->chunk, s->corpus->rows - c);
-            KIN_TRY(compute_keys(s, q, rows, c, columns));
-            KIN_TRY(take_matrix(s, q, rows, c, columns));
+            const part p = {q, rows, c, kin_min_i64(s->chunk, s->corpus->rows - c)};
+            KIN_TRY(compute_keys(s, p));
+            KIN_TRY(take_matrix(s, p));
             KIN_TRY(kin_progress(s->f->on.ctx, "screen", (double)q, (double)queries));
         }
     }
@@ -162,11 +153,17 @@ kith_status kin_fused_scan(kin_fused_finder *f, const kin_fused_rows *queries,
     scan s = {.f = f, .corpus = corpus, .queries = queries};
     kith_status status = KITH_OK;
     shape(&s);
-    KIN_TRY_GOTO(status, make(&s), done);
+    KIN_TRY(
+        kin_gpu_layout_make(f->on.ctx, f->on.gpu, name_scan, &s, "keys of all pairs", &s.block));
+    KIN_TRY_GOTO(
+        status,
+        kin_alloc(f->on.ctx, &s.hits, (uint64_t)s.room, sizeof *s.hits, "neighbours within reach"),
+        done);
     KIN_TRY_GOTO(status, upload_radii(&s), done);
     status = scan_all(&s);
 done:
-    free_scan(&s);
+    kin_free(f->on.ctx, s.hits);
+    kin_gpu_free(f->on.gpu, s.block);
     f->on.ctx->report.seconds_screen += kin_clock_since(start);
     return status;
 }

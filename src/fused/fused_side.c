@@ -9,25 +9,6 @@
 #include "host/host_clock.h"
 #include "kith/kith_papers.h"
 
-kith_neighbors kin_fused_rows_of(const kith_neighbors *out, int64_t first, int64_t count)
-{
-    const int64_t cells = first * out->k;
-    return (kith_neighbors){.ids = out->ids == NULL ? NULL : out->ids + cells,
-                            .distances = out->distances == NULL ? NULL : out->distances + cells,
-                            .distances64 =
-                                out->distances64 == NULL ? NULL : out->distances64 + cells,
-                            .rows = count,
-                            .k = out->k};
-}
-
-kith_matrix kin_fused_part_of(const kith_matrix *matrix, int64_t first, int64_t count)
-{
-    kith_matrix part = *matrix;
-    part.data = (const char *)matrix->data + first * matrix->stride_bytes;
-    part.rows = count;
-    return part;
-}
-
 /* ---- The screen ------------------------------------------------------------------------------ */
 
 kith_status kin_fused_screen_side(kin_fused_answers *a, const kin_fused_corpus *corpus,
@@ -126,12 +107,14 @@ typedef struct searching {
     kin_fused_tally *tally;
 } searching;
 
-/* request, out: of the rows of the stripe. */
+/* query: of the rows of the stripe. */
 static kith_status screen_stripe(const searching *s, kin_fused_prepared *queries,
-                                 const kin_request *request, const kith_neighbors *out)
+                                 const kin_fused_query *query)
 {
     const kin_fused_corpus *corpus = s->corpus;
-    const uint32_t place = s->query->place;
+    const kin_request *request = query->request;
+    const kith_neighbors *out = query->out;
+    const uint32_t place = query->place;
     const kin_groups *groups = &corpus->prepared.groups;
     const bool leaves_out = request->exclude != NULL;
     kin_fused_answers a = {
@@ -177,10 +160,11 @@ static kith_status search_stripe(void *arg, int64_t first, int64_t count, int64_
     if (next > 0) {
         kin_fused_prepare_ahead(s->ctx, corpus->gpu, query->queries, first + count, next);
     }
+    const kin_fused_query own = {query->queries, query->name, &request, query->place, &part};
     const kith_status status =
-        screens ? screen_stripe(s, &prepared, &request, &part)
-                : kin_fused_direct(s->ctx, corpus->gpu, &corpus->prepared.rows, &prepared.rows,
-                                   &request, query->place, &part);
+        screens
+            ? screen_stripe(s, &prepared, &own)
+            : kin_fused_direct(s->ctx, corpus->gpu, &corpus->prepared.rows, &prepared.rows, &own);
     kin_fused_prepared_free(s->ctx, corpus->gpu, &prepared);
     return status;
 }

@@ -37,10 +37,6 @@ kith_status kin_fused_each_stripe(const kin_fused_stripes *all);
 kith_status kin_fused_search_chunks(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
                                     const kin_fused_query *query);
 
-/* Rows first .. first + count - 1 of outputs or of a matrix. */
-kith_neighbors kin_fused_rows_of(const kith_neighbors *out, int64_t first, int64_t count);
-kith_matrix kin_fused_part_of(const kith_matrix *matrix, int64_t first, int64_t count);
-
 /* Tries the short way for a few queries (fused_batch.c), where the time of an answer is what
  * counts. *done is false, and nothing was written, where the job is not of its kind (many queries,
  * equal or degenerate rows, very many neighbours) or where a list overflowed: then the long way is

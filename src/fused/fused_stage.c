@@ -22,16 +22,14 @@
  * asks the caller's progress function while it waits.
  *
  * Memory. Lists, the matrix of a batch of rows' seeds, tiles and units of a plan: each is bounded
- * by a constant but for the lists (fused_size.c). Where a stretch needs more tiles than fit, a
+ * by a constant but for the lists (fused_work.c). Where a stretch needs more tiles than fit, a
  * stage is taken in pieces, which costs a tightening more each.
  */
 #include "fused/fused_stage.h"
 
 #include "base/base_mem.h"
-#include "base/base_size.h"
 #include "base/base_try.h"
 #include "fused/fused_schedule.h"
-#include "fused/fused_size.h"
 #include "host/host_threads.h"
 
 #include <stddef.h>
@@ -40,93 +38,6 @@
 /* A stage, in units of all that went before; of near tiles in units of what was met. What ends a
  * stage of those costs more than the candidates that it saves, until lists overflow. */
 enum { GRAPH_GROWTH = 1, SEARCH_GROWTH = 2, NEAR_GROWTH = 3 };
-
-/* ---- Work ------------------------------------------------------------------------------------ */
-
-kith_status kin_fused_work_make(kin_fused_work *w, int64_t k, int32_t capacity)
-{
-    const kin_fused_device *on = &w->on;
-    const kin_fused_seeding how = w->cut_short       ? KIN_FUSED_SEED_CUT_SHORT
-                                  : w->graph         ? KIN_FUSED_SEED_GRAPH
-                                  : w->homes != NULL ? KIN_FUSED_SEED_NEAR
-                                                     : KIN_FUSED_SEED_SPREAD;
-    const kin_gpu_ops *ops = on->gpu->module->ops;
-    uint64_t scope = kin_gpu_scope(on->gpu);
-    kith_status status = KITH_OK;
-    if (w->shared) {
-        KIN_TRY(kin_gpu_agree(on->gpu, scope, &scope)); /* stages are of one length for all */
-        KIN_TRY(kin_fused_share_make(on, &w->rows, capacity, scope, &w->share));
-    }
-    kin_fused_sizes s = kin_fused_sizes_of(w->rows.points, w->cols.points, k, how, scope);
-    if (w->share.parts > 0 && !w->cut_short) {
-        kin_fused_sizes_share(&s, w->rows.points, w->share.parts);
-    }
-    w->seed_blocks = s.seed_blocks;
-    w->seed_tiles = s.seed_tiles;
-    w->batch_blocks = s.batch_blocks;
-    w->stretch = s.stretch;
-    w->unit_tiles = s.unit_tiles;
-    KIN_TRY_GOTO(status, kin_fused_lists_make(on, &w->rows, k, capacity, &w->lists), done);
-    KIN_TRY_GOTO(status,
-                 kin_gpu_alloc(on->ctx, on->gpu, &w->worst,
-                               (uint64_t)(w->rows.padded / KIN_FUSED_TILE), sizeof *w->worst,
-                               "the worst of tiles"),
-                 done);
-    KIN_TRY_GOTO(status,
-                 kin_gpu_alloc(on->ctx, on->gpu, &w->counters, 1, sizeof *w->counters, "counters"),
-                 done);
-    KIN_TRY_GOTO(status,
-                 kin_gpu_alloc(on->ctx, on->gpu, &w->tiles, (uint64_t)s.tile_count,
-                               sizeof *w->tiles, "a plan of tiles"),
-                 done);
-    KIN_TRY_GOTO(status,
-                 kin_gpu_alloc(on->ctx, on->gpu, &w->units, (uint64_t)s.unit_count,
-                               sizeof *w->units, "units of work"),
-                 done);
-    KIN_TRY_GOTO(status, kin_gpu_fill(on->ctx, on->gpu, w->counters, 0, sizeof *w->counters), done);
-    if (w->cut_short) {
-        const uint64_t bytes = (uint64_t)w->rows.padded * sizeof *w->before;
-        KIN_TRY_GOTO(
-            status, kin_gpu_alloc(on->ctx, on->gpu, &w->before, bytes, 1, "counts of lists"), done);
-        KIN_TRY_GOTO(status, kin_gpu_fill(on->ctx, on->gpu, w->before, 0, bytes), done);
-    }
-    for (int i = 0; i < 2; i++) {
-        KIN_TRY_GOTO(
-            status,
-            kin_gpu_check(on->ctx, on->gpu, ops->event_make(&w->events[i]), "making an event"),
-            done);
-    }
-done:
-    if (status != KITH_OK) {
-        kin_fused_work_free(w);
-    }
-    return status;
-}
-
-void kin_fused_work_free(kin_fused_work *w)
-{
-    kin_gpu *gpu = w->on.gpu;
-    for (int i = 0; i < 2; i++) {
-        if (w->events[i] != NULL) {
-            gpu->module->ops->event_free(w->events[i]);
-            w->events[i] = NULL;
-        }
-    }
-    kin_fused_share_free(&w->on, &w->share);
-    kin_gpu_free(gpu, w->matrix);
-    kin_gpu_free(gpu, w->units);
-    kin_gpu_free(gpu, w->tiles);
-    kin_gpu_free(gpu, w->counters);
-    kin_gpu_free(gpu, w->before);
-    kin_gpu_free(gpu, w->worst);
-    kin_fused_lists_free(&w->on, &w->lists);
-    w->matrix = NULL;
-    w->units = NULL;
-    w->tiles = NULL;
-    w->counters = NULL;
-    w->before = NULL;
-    w->worst = NULL;
-}
 
 static kith_status checked(const kin_fused_work *w, int error, const char *what)
 {
@@ -170,7 +81,20 @@ static kith_status end_stage(kin_fused_work *w, double share)
     return checked(w, w->on.gpu->module->ops->event_record(w->on.stream, event), "screening");
 }
 
-static kith_status find_worst(const kin_fused_work *w);
+kith_status kin_fused_work_pace(const kin_fused_work *w, double share)
+{
+    void *event = w->events[0];
+    KIN_TRY(checked(w, w->on.gpu->module->ops->event_record(w->on.stream, event), "screening"));
+    return wait_for(w, event, share);
+}
+
+/* What tightening finds beside lists. */
+kith_status kin_fused_work_worst(const kin_fused_work *w)
+{
+    const kin_fused_tighten job = {
+        .set = w->rows, .cols_set = w->cols, .lists = {.reach = w->lists.reach}, .worst = w->worst};
+    return checked(w, w->on.kernels->tighten(w->on.stream, &job), "finding the worst of tiles");
+}
 
 /* Lists go to their owners, who tighten them and tell all others what they found. */
 static kith_status tighten_shared(kin_fused_work *w)
@@ -186,7 +110,7 @@ static kith_status tighten_shared(kin_fused_work *w)
                                    .before = whole ? w->before + first : NULL};
     KIN_TRY(checked(w, w->on.kernels->tighten(w->on.stream, &job), "tightening lists"));
     KIN_TRY(kin_fused_share_reach(&w->on, share, &w->lists));
-    return find_worst(w);
+    return kin_fused_work_worst(w);
 }
 
 static kith_status tighten(kin_fused_work *w)
@@ -200,14 +124,6 @@ static kith_status tighten(kin_fused_work *w)
                                    .worst = w->worst,
                                    .before = w->before};
     return checked(w, w->on.kernels->tighten(w->on.stream, &job), "tightening lists");
-}
-
-/* What tightening finds beside lists: the worst of tiles of rows, by the reach that is known. */
-static kith_status find_worst(const kin_fused_work *w)
-{
-    const kin_fused_tighten job = {
-        .set = w->rows, .cols_set = w->cols, .lists = {.reach = w->lists.reach}, .worst = w->worst};
-    return checked(w, w->on.kernels->tighten(w->on.stream, &job), "finding the worst of tiles");
 }
 
 /* ---- Seed ------------------------------------------------------------------------------------ */
@@ -228,7 +144,7 @@ static int64_t own_end(const kin_fused_work *w)
 /* From one block's tiles in the table to the next one's: 0 where all have the same. */
 static int64_t seed_stride(const kin_fused_work *w)
 {
-    return w->graph || w->homes != NULL ? w->seed_tiles : 0;
+    return w->graph || w->homes != NULL ? w->size.seed_tiles : 0;
 }
 
 /* The tile at this place of the seed of a block. */
@@ -237,11 +153,12 @@ static int64_t seed_tile(const kin_fused_work *w, int64_t step, int64_t block, i
     const int64_t tiles = kin_fused_tiles_of(w->cols.points);
     if (w->graph) {
         const int64_t blocks = w->rows.padded / KIN_FUSED_BLOCK;
-        return kin_fused_seed_block(blocks, w->seed_blocks / 2, block, place / 2) * 2 + place % 2;
+        return kin_fused_seed_block(blocks, w->size.seed_blocks / 2, block, place / 2) * 2 +
+               place % 2;
     }
     if (w->homes != NULL) {
         const kin_fused_home *home = &w->homes[block];
-        return kin_fused_near_tile(tiles, home->first, home->end, w->seed_tiles, place);
+        return kin_fused_near_tile(tiles, home->first, home->end, w->size.seed_tiles, place);
     }
     return kin_fused_sequence_tile(tiles, step, place);
 }
@@ -251,13 +168,14 @@ static kith_status upload_seed_tiles(const kin_fused_work *w)
     const int64_t step = kin_sequence_step(kin_fused_tiles_of(w->cols.points));
     const int64_t lists = seed_stride(w) == 0 ? 1 : w->rows.padded / KIN_FUSED_BLOCK;
     uint32_t *table = NULL;
-    KIN_TRY(kin_alloc(w->on.ctx, &table, (uint64_t)(lists * w->seed_tiles), sizeof *table,
+    KIN_TRY(kin_alloc(w->on.ctx, &table, (uint64_t)(lists * w->size.seed_tiles), sizeof *table,
                       "tiles of seeds"));
-    for (int64_t i = 0; i < lists * w->seed_tiles; i++) {
-        table[i] = (uint32_t)seed_tile(w, step, i / w->seed_tiles, i % w->seed_tiles);
+    for (int64_t i = 0; i < lists * w->size.seed_tiles; i++) {
+        table[i] = (uint32_t)seed_tile(w, step, i / w->size.seed_tiles, i % w->size.seed_tiles);
     }
-    const kith_status status = kin_gpu_upload(w->on.ctx, w->on.gpu, w->tiles, table,
-                                              (uint64_t)(lists * w->seed_tiles) * sizeof *table);
+    const kith_status status =
+        kin_gpu_upload(w->on.ctx, w->on.gpu, w->tiles, table,
+                       (uint64_t)(lists * w->size.seed_tiles) * sizeof *table);
     kin_free(w->on.ctx, table);
     return status;
 }
@@ -268,19 +186,19 @@ static kith_status upload_seed_units(const kin_fused_work *w)
 {
     const int64_t blocks = w->rows.padded / KIN_FUSED_BLOCK;
     const int64_t tiles_a_block = seed_stride(w);
-    const int64_t a_block = kin_ceil_div(w->seed_tiles, KIN_FUSED_SEED_UNIT_TILES);
+    const int64_t a_block = kin_ceil_div(w->size.seed_tiles, KIN_FUSED_SEED_UNIT_TILES);
     const int64_t count = blocks * a_block;
     const int64_t own = own_end(w) - own_first(w);
-    const uint32_t counts[3] = {(uint32_t)(w->batch_blocks * a_block),
-                                (uint32_t)(own % w->batch_blocks * a_block),
+    const uint32_t counts[3] = {(uint32_t)(w->size.batch_blocks * a_block),
+                                (uint32_t)(own % w->size.batch_blocks * a_block),
                                 (uint32_t)(own * a_block)};
     kin_fused_unit *units = NULL;
     KIN_TRY(kin_alloc(w->on.ctx, &units, (uint64_t)count, sizeof *units, "units of seeds"));
     for (int64_t i = 0; i < count; i++) {
         const int64_t block = i / a_block;
         const int64_t part = i % a_block;
-        const int64_t first = w->seed_tiles * part / a_block;
-        const int64_t end = w->seed_tiles * (part + 1) / a_block;
+        const int64_t first = w->size.seed_tiles * part / a_block;
+        const int64_t end = w->size.seed_tiles * (part + 1) / a_block;
         units[i] = (kin_fused_unit){(uint32_t)block, (uint32_t)(block * tiles_a_block + first),
                                     (uint32_t)(end - first), 0};
     }
@@ -300,14 +218,14 @@ static kith_status seed_batch(const kin_fused_work *w, int64_t first, int64_t bl
     const kin_fused_device *on = &w->on;
     const int64_t row0 = first * KIN_FUSED_BLOCK;
     const int64_t tiles_a_block = seed_stride(w);
-    const int64_t pitch = w->seed_tiles * KIN_FUSED_TILE;
+    const int64_t pitch = w->size.seed_tiles * KIN_FUSED_TILE;
     const kin_fused_set rows = kin_fused_set_part(&w->rows, row0, blocks * KIN_FUSED_BLOCK);
     const kin_fused_screen screen = {
         .mode = KIN_FUSED_MATRIX,
         .rows = rows,
         .cols = w->cols,
         .units = w->units,
-        .unit_count = &w->counters->seed_units[blocks == w->batch_blocks ? 0 : 1],
+        .unit_count = &w->counters->seed_units[blocks == w->size.batch_blocks ? 0 : 1],
         .next = &w->counters->next,
         .tiles = w->tiles + first * tiles_a_block,
         .worst = w->col_worst,
@@ -345,16 +263,14 @@ static kith_status run_seed(kin_fused_work *w, bool gathers)
 {
     const kin_fused_device *on = &w->on;
     const int64_t end = own_end(w);
-    const uint64_t words =
-        (uint64_t)(w->batch_blocks * KIN_FUSED_BLOCK * w->seed_tiles * KIN_FUSED_TILE);
-    KIN_TRY(
-        kin_gpu_alloc(on->ctx, on->gpu, &w->matrix, words, sizeof *w->matrix, "costs of a batch"));
+    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &w->matrix, kin_fused_matrix_words(&w->size),
+                          sizeof *w->matrix, "costs of a batch"));
     KIN_TRY(upload_seed_tiles(w));
     KIN_TRY(upload_seed_units(w));
-    for (int64_t first = own_first(w); first < end; first += w->batch_blocks) {
-        KIN_TRY(seed_batch(w, first, kin_min_i64(w->batch_blocks, end - first), gathers));
+    for (int64_t first = own_first(w); first < end; first += w->size.batch_blocks) {
+        KIN_TRY(seed_batch(w, first, kin_min_i64(w->size.batch_blocks, end - first), gathers));
     }
-    w->seed_pairs = (double)(end - own_first(w)) * (double)w->seed_tiles;
+    w->seed_pairs = (double)(end - own_first(w)) * (double)w->size.seed_tiles;
     if (gathers) {
         KIN_TRY(tighten(w));
     } else if (w->share.parts > 0) {
@@ -369,7 +285,7 @@ static kith_status run_seed(kin_fused_work *w, bool gathers)
  * have each other in their seeds, so one end collects. */
 static kith_status screen_seeds(kin_fused_work *w)
 {
-    const int64_t a_block = kin_ceil_div(w->seed_tiles, KIN_FUSED_SEED_UNIT_TILES);
+    const int64_t a_block = kin_ceil_div(w->size.seed_tiles, KIN_FUSED_SEED_UNIT_TILES);
     const kin_fused_screen job = {.mode = KIN_FUSED_LISTS,
                                   .rows = w->rows,
                                   .cols = w->cols,
@@ -377,10 +293,10 @@ static kith_status screen_seeds(kin_fused_work *w)
                                   .unit_count = &w->counters->seed_units[2],
                                   .next = &w->counters->next,
                                   .tiles = w->tiles,
-                                  .tiles_a_block = (uint32_t)w->seed_tiles,
+                                  .tiles_a_block = (uint32_t)w->size.seed_tiles,
                                   .row_lists = w->lists,
                                   .worst = w->worst};
-    KIN_TRY(find_worst(w));
+    KIN_TRY(kin_fused_work_worst(w));
     KIN_TRY(clear_words(w, &w->counters->next, 1));
     KIN_TRY(checked(w, w->on.kernels->screen(w->on.stream, &job), "screening seeds"));
     if (!w->known) { /* else the one stage that follows ends with the tightening of both */
@@ -407,7 +323,7 @@ static uint32_t tiles_a_block(const kin_fused_work *w, int64_t first, int64_t la
 }
 
 /* Offsets, places of the sequence, or parts of lists of near groups [first, last). */
-static kith_status run_stage(kin_fused_work *w, int64_t first, int64_t last)
+kith_status kin_fused_work_screen(const kin_fused_work *w, int64_t first, int64_t last, bool both)
 {
     const kin_fused_device *on = &w->on;
     const kin_fused_worst *col_worst = w->graph ? w->worst : w->col_worst;
@@ -416,7 +332,7 @@ static kith_status run_stage(kin_fused_work *w, int64_t first, int64_t last)
                                  .cols = planned(w, &w->cols),
                                  .graph = w->graph,
                                  .coarse = w->coarse,
-                                 .reach = w->seed_blocks / 2,
+                                 .reach = w->size.seed_blocks / 2,
                                  .part = w->share.part,
                                  .parts = w->share.parts,
                                  .adjoining = w->cut_short, /* near pairs stay with their owners */
@@ -426,7 +342,7 @@ static kith_status run_stage(kin_fused_work *w, int64_t first, int64_t last)
                                  .col_worst = w->graph ? apart : NULL,
                                  .tiles = w->tiles,
                                  .tiles_a_block = tiles_a_block(w, first, last),
-                                 .unit_tiles = w->unit_tiles,
+                                 .unit_tiles = w->size.unit_tiles,
                                  .units = w->units,
                                  .unit_count = &w->counters->unit_count,
                                  .met = &w->counters->met};
@@ -439,11 +355,16 @@ static kith_status run_stage(kin_fused_work *w, int64_t first, int64_t last)
                                      .tiles = w->tiles,
                                      .tiles_a_block = plan.tiles_a_block,
                                      .row_lists = w->lists,
-                                     .col_lists = w->graph ? w->lists : (kin_fused_lists){0},
+                                     .col_lists = both ? w->lists : (kin_fused_lists){0},
                                      .worst = col_worst};
     KIN_TRY(clear_words(w, &w->counters->unit_count, 2)); /* and next, which stands behind it */
     KIN_TRY(checked(w, on->kernels->plan(on->stream, &plan), "planning tiles"));
-    KIN_TRY(checked(w, on->kernels->screen(on->stream, &screen), "screening"));
+    return checked(w, on->kernels->screen(on->stream, &screen), "screening");
+}
+
+static kith_status run_stage(kin_fused_work *w, int64_t first, int64_t last)
+{
+    KIN_TRY(kin_fused_work_screen(w, first, last, w->graph));
     return tighten(w);
 }
 
@@ -454,7 +375,7 @@ static kith_status run_stages(kin_fused_work *w, int64_t first, int64_t end, int
 {
     const int64_t begin = first;
     while (first < end) {
-        const int64_t length = kin_min_i64(growth * (known + first - begin), w->stretch);
+        const int64_t length = kin_min_i64(growth * (known + first - begin), w->size.stretch);
         const int64_t last = kin_min_i64(end, first + length);
         KIN_TRY(run_stage(w, first, last));
         KIN_TRY(end_stage(w, (double)first / (double)end));
@@ -469,7 +390,7 @@ static kith_status run_near_stages(kin_fused_work *w, int64_t first, int64_t end
     double met = (double)first;
     while (first < end) {
         const double longest = w->known ? (double)end : NEAR_GROWTH * met / w->near_share;
-        const int64_t left = kin_min_i64(end - first, w->stretch);
+        const int64_t left = kin_min_i64(end - first, w->size.stretch);
         const int64_t length = longest < (double)left ? kin_max_i64(1, (int64_t)longest) : left;
         KIN_TRY(run_stage(w, first, first + length));
         KIN_TRY(end_stage(w, (double)first / (double)end));
@@ -499,14 +420,15 @@ static kith_status search(kin_fused_work *w)
     const bool gathers = w->homes == NULL;
     KIN_TRY(run_seed(w, gathers));
     if (!gathers) {
-        KIN_TRY(find_worst(w));
+        KIN_TRY(kin_fused_work_worst(w));
     }
-    return run_stages(w, gathers ? w->seed_tiles : 0, tiles, w->seed_tiles, SEARCH_GROWTH);
+    return run_stages(w, gathers ? w->size.seed_tiles : 0, tiles, w->size.seed_tiles,
+                      SEARCH_GROWTH);
 }
 
 bool kin_fused_work_has_stages(const kin_fused_work *w)
 {
-    return w->graph && w->seed_blocks < w->rows.padded / KIN_FUSED_BLOCK;
+    return w->graph && w->size.seed_blocks < w->rows.padded / KIN_FUSED_BLOCK;
 }
 
 kith_status kin_fused_work_reach(kin_fused_work *w)
@@ -519,7 +441,7 @@ kith_status kin_fused_work_reached(kin_fused_work *w)
 {
     w->reached = true;
     w->known = true;
-    w->seed_pairs = (double)(own_end(w) - own_first(w)) * (double)w->seed_tiles;
+    w->seed_pairs = (double)(own_end(w) - own_first(w)) * (double)w->size.seed_tiles;
     KIN_TRY(upload_seed_tiles(w));
     return upload_seed_units(w);
 }
@@ -544,7 +466,7 @@ kith_status kin_fused_work_run(kin_fused_work *w)
     if (w->coarse.groups != NULL) {
         return run_wide_stages(w);
     }
-    const int64_t first = w->seed_blocks / 2 + 1;
+    const int64_t first = w->size.seed_blocks / 2 + 1;
     const int64_t end = kin_fused_offsets_end(w->rows.padded / KIN_FUSED_BLOCK);
     return w->near != NULL ? run_near_stages(w, first, end)
                            : run_stages(w, first, end, first, GRAPH_GROWTH);
@@ -554,39 +476,9 @@ kith_status kin_fused_work_rerun(kin_fused_work *w)
 {
     const int64_t end = kin_fused_tiles_of(w->cols.points);
     KIN_TRY(tighten(w)); /* the worst of tiles of rows, by the reach that is known */
-    for (int64_t first = 0; first < end; first += w->stretch) {
-        KIN_TRY(run_stage(w, first, kin_min_i64(end, first + w->stretch)));
+    for (int64_t first = 0; first < end; first += w->size.stretch) {
+        KIN_TRY(run_stage(w, first, kin_min_i64(end, first + w->size.stretch)));
         KIN_TRY(end_stage(w, (double)first / (double)end));
     }
-    return KITH_OK;
-}
-
-/* ---- What was lost --------------------------------------------------------------------------- */
-
-kith_status kin_fused_work_lost(const kin_fused_work *w, uint8_t **flags, int64_t *count)
-{
-    const int64_t rows = w->rows.points;
-    *count = 0;
-    KIN_TRY(kin_alloc(w->on.ctx, flags, (uint64_t)rows, sizeof **flags, "row flags"));
-    const kith_status status =
-        kin_gpu_download(w->on.ctx, w->on.gpu, *flags, w->lists.lost, (uint64_t)rows);
-    if (status != KITH_OK) {
-        kin_free(w->on.ctx, *flags);
-        *flags = NULL;
-        return status;
-    }
-    for (int64_t row = 0; row < rows; row++) {
-        *count += (*flags)[row];
-    }
-    return KITH_OK;
-}
-
-kith_status kin_fused_work_tally(const kin_fused_work *w, kin_fused_tally *tally)
-{
-    kin_fused_counters counters;
-    KIN_TRY(kin_gpu_download(w->on.ctx, w->on.gpu, &counters, w->counters, sizeof counters));
-    tally->skipped += (double)counters.skipped;
-    tally->pairs += (double)(counters.met + counters.skipped) + w->seed_pairs;
-    tally->keys += (double)counters.keys;
     return KITH_OK;
 }

@@ -4,8 +4,58 @@
 #ifndef KIN_FUSED_STAGE_H
 #define KIN_FUSED_STAGE_H
 
-#include "fused/fused_share.h"
-#include "fused/fused_size.h"
+#include "base/base_size.h"
+#include "fused/fused_lists.h"
+
+/* ---- Sizes ----------------------------------------------------------------------------------- */
+
+enum { KIN_FUSED_ORDERED_ROWS = 1024 }; /* fewer rows of a search are not worth an order */
+
+/* Entries of a list that keep rows from losing candidates. */
+int32_t kin_fused_capacity(int64_t k);
+/* Of a search: more where rows are few and there is room. */
+int32_t kin_fused_search_capacity(int64_t rows, int64_t cols, int64_t k, uint64_t room);
+/* Whether a search of so many rows gains by an order of its rows and homes of their blocks. */
+bool kin_fused_wants_homes(int64_t rows, int64_t cols, int64_t k);
+enum { KIN_FUSED_SEED_UNIT_TILES = 8 }; /* most tiles of a unit of a seed */
+
+/* Whether a graph that is cut short has so many tiles that near ones are looked for in near groups
+ * alone, and then the most tiles that a block meets in a stage. */
+enum { KIN_FUSED_WIDE_TILES = 256 };
+bool kin_fused_is_wide(int64_t points);
+
+/* How large the parts of a work are. */
+typedef struct kin_fused_sizes {
+    int64_t seed_blocks;  /* graph: blocks of a seed; search: 0 */
+    int64_t seed_tiles;   /* columns of the seed's matrix, in tiles */
+    int64_t batch_blocks; /* blocks of rows that one matrix holds */
+    int64_t stretch;      /* offsets or tiles that a plan may take at once */
+    int64_t tile_count;   /* of the table of tiles */
+    int64_t unit_count;
+    uint32_t unit_tiles;
+} kin_fused_sizes;
+
+static inline int64_t kin_fused_tiles_of(int64_t points)
+{
+    return kin_ceil_div(points, KIN_FUSED_TILE);
+}
+
+static inline int64_t kin_fused_blocks_of(int64_t points)
+{
+    return kin_ceil_div(points, KIN_FUSED_BLOCK);
+}
+
+/* Costs of a batch of seeds. */
+static inline uint64_t kin_fused_matrix_words(const kin_fused_sizes *size)
+{
+    return (uint64_t)(size->batch_blocks * KIN_FUSED_BLOCK * size->seed_tiles * KIN_FUSED_TILE);
+}
+
+/* Of a screen by reaches that are known, whose plans may take so much memory. */
+kin_fused_sizes kin_fused_sizes_known(const kin_gpu *gpu, int64_t rows, int64_t cols,
+                                      uint64_t memory);
+
+/* ---- Work ------------------------------------------------------------------------------------ */
 
 /* Numbers that kernels count in, one block of device memory. */
 typedef struct kin_fused_counters {
@@ -37,7 +87,7 @@ typedef struct kin_fused_work {
     kin_fused_share share; /* no parts: not shared */
     kin_fused_lists lists;
     kin_fused_worst *worst;           /* of the tiles of rows */
-    const kin_fused_worst *col_worst; /* of the tiles of cols: kin_fused_worst_make */
+    const kin_fused_worst *col_worst; /* of the tiles of cols: kin_fused_worst_find */
     /* A graph that is cut short, for engines whose answers are approximate (set before the work is
      * made): stages meet the pairs of tiles whose centres are within the larger `far` of both
      * (integer bounds: the root of the larger `integer`), and no others. points_radii: a zero a
@@ -52,13 +102,10 @@ typedef struct kin_fused_work {
     uint32_t *tiles;
     kin_fused_unit *units;
     uint32_t *matrix;
-    int64_t seed_blocks;  /* graph: blocks of a seed; search: 0 */
-    int64_t seed_tiles;   /* columns of the seed's matrix, in tiles */
-    int64_t batch_blocks; /* blocks of rows that one matrix holds */
-    int64_t stretch;      /* offsets or tiles that a plan may take at once */
-    uint32_t unit_tiles;
-    bool known;   /* kin_fused_work_reached was here: limits will not become much less */
-    bool reached; /* rows have a reach: tiles and units of the seeds stand ready */
+    kin_fused_sizes size; /* with a stretch before the work is made: the caller's own */
+    void *block;          /* all arrays but the matrix */
+    bool known;           /* kin_fused_work_reached was here: limits will not become much less */
+    bool reached;         /* rows have a reach: tiles and units of the seeds stand ready */
     void *events[2];
     int64_t stages;    /* so far */
     double seed_pairs; /* pairs of (block, tile) in seeds */
@@ -67,6 +114,14 @@ typedef struct kin_fused_work {
 /* work: on, rows, cols, graph, homes, col_worst are set; the rest zero. */
 kith_status kin_fused_work_make(kin_fused_work *work, int64_t k, int32_t capacity);
 void kin_fused_work_free(kin_fused_work *work);
+
+/* Device memory that a work takes at most, where so much room is left. */
+uint64_t kin_fused_work_bytes(int64_t rows, int64_t cols, int64_t k, uint64_t room);
+/* The same of a graph that is cut short. */
+uint64_t kin_fused_cut_short_bytes(int64_t rows, int64_t k, int32_t capacity, uint64_t room);
+/* The same of one without seeds, which is a search. */
+uint64_t kin_fused_seedless_bytes(int64_t rows, int64_t cols, int64_t k, uint64_t room);
+
 /* Whether a graph is more than its seeds; reach alone, from a first pass over the seeds, by which
  * rows may then be arranged. */
 bool kin_fused_work_has_stages(const kin_fused_work *work);
@@ -80,6 +135,15 @@ kith_status kin_fused_work_seed(kin_fused_work *work);
 kith_status kin_fused_work_run(kin_fused_work *work);
 /* The same for rows whose reach is known already: one stage of all columns. */
 kith_status kin_fused_work_rerun(kin_fused_work *work);
+
+/* Offsets or places first .. last - 1 alone, nothing tightened. both: a graph's pairs serve both
+ * ends. */
+kith_status kin_fused_work_screen(const kin_fused_work *work, int64_t first, int64_t last,
+                                  bool both);
+/* Until the device has done all that was launched; the caller may cancel meanwhile. */
+kith_status kin_fused_work_pace(const kin_fused_work *work, double share);
+/* The worst of tiles of rows, by the reach that is known. */
+kith_status kin_fused_work_worst(const kin_fused_work *work);
 
 /* flags[position], host memory that the caller frees: 1 where a row lost candidates; count: how
  * many. Waits for the work. */

@@ -12,6 +12,7 @@
 #define KIN_GPU_GPU_H
 
 #include "base/base_ctx.h"
+#include "base/base_layout.h"
 #include "gpu/gpu_module.h"
 
 /* Uploads that were begun ahead, the time that they took, and how much of it somebody waited for.
@@ -78,6 +79,12 @@ kith_status kin_gpu_alloc(kith_ctx *ctx, kin_gpu *gpu, void *out, uint64_t count
                           uint64_t item_bytes, const char *what);
 /* Accepts NULL. The block may be used again by later work of the stream at once. */
 void kin_gpu_free(kin_gpu *gpu, void *address);
+/* All arrays that a layout names, in one block that one kin_gpu_free gives back; where it fails,
+ * *out and the pointers are NULL. `what`: in the message. */
+kith_status kin_gpu_layout_make(kith_ctx *ctx, kin_gpu *gpu, kin_layout_names *names, void *job,
+                                const char *what, void **out);
+/* What that block is asked for with, from a dry run: for plans. */
+uint64_t kin_gpu_layout_bytes(kin_layout_names *names, void *job);
 /* Bytes that an allocation may still take. */
 uint64_t kin_gpu_room(const kin_gpu *gpu);
 /* Gives released blocks back to the device. */

@@ -4,7 +4,8 @@
  * waits for the device, so a block that is freed stays with us until somebody wants one of about
  * its size: work of one stream happens in order, so the next owner may write to it at once.
  *
- *   size      rounded up to a power of two below 1 MiB, to 2 MiB above (the driver's own page)
+ *   size      rounded up to a power of two or some quarters more below 1 MiB, to 2 MiB above (the
+ *             driver's own page)
  *   reuse     the smallest idle block that is large enough and at most a quarter too large
  *   budget    counts what drivers hold; idle blocks go back to the device when they stand in
  *             the way of the budget, or of a cudaMalloc that failed
@@ -12,6 +13,7 @@
  *             that what is held depends on what is asked for alone
  *
  * Cost: a walk over a table of some hundred blocks an allocation. */
+#include "base/base_assert.h"
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
@@ -49,11 +51,12 @@ static uint64_t round_bytes(uint64_t bytes)
     if (bytes > SMALL_BLOCKS) {
         return bytes > UINT64_MAX - PAGE ? UINT64_MAX : (bytes + PAGE - 1) / PAGE * PAGE;
     }
-    uint64_t rounded = SMALLEST_BLOCK;
-    while (rounded < bytes) {
-        rounded *= 2;
+    uint64_t power = SMALLEST_BLOCK;
+    while (2 * power <= bytes) {
+        power *= 2;
     }
-    return rounded;
+    const uint64_t step = power / 4;
+    return bytes <= power ? power : (bytes + step - 1) / step * step;
 }
 
 static block *find_idle(const kin_gpu *gpu, uint64_t bytes)
@@ -230,6 +233,24 @@ kith_status kin_gpu_alloc(kith_ctx *ctx, kin_gpu *gpu, void *out, uint64_t count
     gpu->held += b->bytes;
     gpu->peak = gpu->held > gpu->peak ? gpu->held : gpu->peak;
     *target = b->address;
+    return KITH_OK;
+}
+
+uint64_t kin_gpu_layout_bytes(kin_layout_names *names, void *job)
+{
+    kin_layout dry = {.on_device = true};
+    names(&dry, job);
+    return dry.at;
+}
+
+kith_status kin_gpu_layout_make(kith_ctx *ctx, kin_gpu *gpu, kin_layout_names *names, void *job,
+                                const char *what, void **out)
+{
+    const uint64_t bytes = kin_gpu_layout_bytes(names, job);
+    KIN_TRY(kin_gpu_alloc(ctx, gpu, out, bytes, 1, what));
+    kin_layout wet = {.block = *out, .on_device = true};
+    names(&wet, job);
+    kin_assert(wet.at == bytes);
     return KITH_OK;
 }
 

@@ -5,7 +5,7 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "fused/fused_schedule.h"
-#include "fused/fused_size.h"
+#include "fused/fused_stage.h"
 
 /* Enough rows of a million columns for every processor of the device; more where a block of rows
  * needs it. */

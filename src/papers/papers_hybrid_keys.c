@@ -389,9 +389,11 @@ static kith_status solve(kin_fused_answers *a, const kin_fused_rows *corpus,
 }
 
 kith_status kin_papers_hybrid_keys(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_rows *corpus,
-                                   const kin_fused_rows *queries, const kin_request *request,
-                                   uint32_t place, const kith_neighbors *out)
+                                   const kin_fused_rows *queries, const kin_fused_query *query)
 {
+    const kin_request *request = query->request;
+    const kith_neighbors *out = query->out;
+    const uint32_t place = query->place;
     const bool graph = corpus == queries;
     const bool leaves_own = graph && (request->flags & KITH_INCLUDE_SELF) == 0;
     const bool leaves_out = leaves_own || (!graph && request->exclude != NULL);

@@ -2,7 +2,7 @@
 #include "papers/papers_hybrid_size.h"
 
 #include "base/base_size.h"
-#include "fused/fused_size.h"
+#include "fused/fused_stage.h"
 #include "papers/papers_costs.h"
 #include "papers/papers_heaps.h"
 #include "papers/papers_pipeline.h"

@@ -23,7 +23,7 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "fused/fused_direct.h"
-#include "fused/fused_size.h"
+#include "fused/fused_stage.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
 #include "papers/papers_costs.h"
@@ -53,18 +53,6 @@ typedef struct pipeline {
     uint32_t *picked; /* the k least costs of each row of a batch, in any order */
 } pipeline;
 
-static kin_fused_lists lists_part(const kin_fused_lists *lists, int64_t row0, int64_t rows)
-{
-    kin_fused_lists part = *lists;
-    part.rows = rows;
-    part.words += row0 * lists->capacity;
-    part.counts += row0;
-    part.reach += row0;
-    part.lost += row0;
-    return part;
-}
-
-/* Lowers the reach of a batch by what selection finds in `columns` columns. */
 static kith_status find_reach(const pipeline *p, const kin_fused_set *rows,
                               const kin_fused_lists *lists, int64_t columns)
 {
@@ -113,7 +101,7 @@ static kith_status run_batches(pipeline *p)
     const int64_t batch = p->costs.blocks * KIN_FUSED_BLOCK;
     for (int64_t row0 = 0; row0 < w->rows.points; row0 += batch) {
         const kin_fused_set rows = kin_fused_set_part(&w->rows, row0, batch);
-        const kin_fused_lists lists = lists_part(&w->lists, row0, rows.padded);
+        const kin_fused_lists lists = kin_fused_lists_part(&w->lists, row0, rows.padded);
         for (int64_t first = 0; first < all; first += p->costs.chunk) {
             KIN_TRY(run_chunk(p, &rows, &lists, first, kin_min_i64(p->costs.chunk, all - first)));
         }

@@ -38,7 +38,6 @@ uint64_t kin_papers_scratch_bytes(const kin_gpu *gpu, const kin_select_job *job,
  * says of what. */
 extern const kin_fused_pipeline kin_papers_hybrid;
 kith_status kin_papers_hybrid_keys(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_rows *corpus,
-                                   const kin_fused_rows *queries, const kin_request *request,
-                                   uint32_t place, const kith_neighbors *out);
+                                   const kin_fused_rows *queries, const kin_fused_query *query);
 
 #endif

@@ -331,9 +331,9 @@ static void try_direct(kith_metric metric, int64_t corpus_rows, int64_t query_ro
         test_must(
             graph ? kith_graph_exact(cpu, &points.rows.matrix, &params, &want)
                   : kith_knn_exact(cpu, &points.rows.matrix, &queries.rows.matrix, &params, &want));
+        const kin_fused_query query = {.request = &request, .out = &got};
         test_must(kin_fused_direct(test_device_ctx, test_device, &points.on_device,
-                                   graph ? &points.on_device : &queries.on_device, &request, 0,
-                                   &got));
+                                   graph ? &points.on_device : &queries.on_device, &query));
         for (size_t i = 0; i < places; i++) {
             if (differ_at(&want, &got, i)) {
                 test_wrong += 1;

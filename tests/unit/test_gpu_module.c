@@ -268,6 +268,50 @@ static void memory(void)
     kith_ctx_free(ctx);
 }
 
+typedef struct test_arrays {
+    uint64_t count;
+    uint8_t *bytes;
+    double *numbers;
+    uint32_t *none;
+    uint64_t *last;
+} test_arrays;
+
+static void name_arrays(kin_layout *layout, void *job)
+{
+    test_arrays *a = job;
+    a->bytes = kin_layout_array(layout, a->count, sizeof *a->bytes);
+    a->numbers = kin_layout_array(layout, a->count, sizeof *a->numbers);
+    a->none = kin_layout_array(layout, 0, sizeof *a->none);
+    a->last = kin_layout_array(layout, 1, sizeof *a->last);
+}
+
+/* One block holds what a dry run says; arrays begin at 256 bytes and are not touched. */
+static void layouts(void)
+{
+    kith_ctx *ctx = make_ctx("cuda");
+    kin_gpu *gpu = NULL;
+    void *block = &block;
+    test_arrays a = {.count = 300};
+    EXPECT(kin_gpu_open(ctx, 0, 8192, &gpu) == KITH_OK);
+    EXPECT(kin_gpu_layout_bytes(name_arrays, &a) == 512 + 2560 + 256 && a.bytes == NULL);
+    EXPECT(kin_gpu_layout_make(ctx, gpu, name_arrays, &a, "some arrays", &block) == KITH_OK);
+    EXPECT((void *)a.bytes == block && (uint8_t *)a.numbers == a.bytes + 512);
+    EXPECT((uint8_t *)a.last == a.bytes + 512 + 2560 && gpu->held == 3584);
+    EXPECT(stub_value("stub_allocations") == 1);
+    kin_gpu_free(gpu, block);
+    EXPECT(gpu->held == 0);
+
+    test_arrays large = {.count = UINT64_MAX / 4};
+    EXPECT(kin_gpu_layout_bytes(name_arrays, &large) == UINT64_MAX);
+    block = &block;
+    EXPECT(kin_gpu_layout_make(ctx, gpu, name_arrays, &large, "many arrays", &block) ==
+           KITH_E_DEVICE_MEMORY);
+    EXPECT(block == NULL && large.bytes == NULL && large.last == NULL && gpu->held == 0);
+    EXPECT(strstr(kith_ctx_detail(ctx), "no room for many arrays") != NULL);
+    kin_gpu_close(ctx, gpu);
+    kith_ctx_free(ctx);
+}
+
 /* A device that others have filled: the allocation fails, the budget learns it. */
 static void full_device(void)
 {
@@ -319,8 +363,10 @@ static void test_memory(void **state)
 {
     (void)state;
     (void)printf(
-        "device memory: within the budget, used again, given back; a full device is told\n");
+        "device memory: within the budget, used again, given back, a layout one block; a full "
+        "device is told\n");
     in_process(STUB, memory);
+    in_process(STUB, layouts);
     in_process(STUB, full_device);
     in_process(STUB, many_blocks);
 }

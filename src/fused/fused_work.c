@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The memory of a work. How large its parts are: what is wished for speed, and less where the room
+ * is small. Everything but the lists is bounded by a constant.
+ */
+#include "fused/fused_stage.h"
+
+#include "base/base_mem.h"
+#include "base/base_try.h"
+#include "fused/fused_schedule.h"
+
+/* Chosen for one H200: a seed that costs a percent of a million rows' screen; units that load their
+ * rows (two tiles' worth) rarely, and are still many for each processor. */
+enum {
+    SEED_COLUMNS = 1024,
+    SEED_A_NEIGHBOUR = 8, /* columns of a graph's seed for each of the k */
+    SAMPLE_COLUMNS = 4096,
+    SAMPLE_A_NEIGHBOUR = 16,
+    HOME_MARGIN = 8, /* tiles of a seed beside the home of a block */
+    WHOLE_HOME = 24, /* tiles; of larger homes a share goes into the seed, */
+    HOME_SHARE = 2,
+    SEED_SHARE = 8,         /* as long as seeds are at most this part of all columns */
+    AMPLE = 4096,           /* entries of lists of few rows, */
+    AMPLE_A_NEIGHBOUR = 32, /* and for each of the k */
+    WIDE_POINTS = 16000000,
+    LEAST_UNIT_TILES = 8,
+    MOST_UNIT_TILES = 64,
+    UNITS_A_PROCESSOR = 16,
+    PROCESSORS = 132
+};
+static const uint64_t MATRIX_BYTES = 256u << 20;
+static const uint64_t TILE_BYTES = 128u << 20;
+static const uint64_t CUT_SHORT_TILE_BYTES = 1u << 30;
+static const uint64_t TILE_COLUMN_BYTES = KIN_FUSED_TILE * sizeof(uint32_t);
+
+/* Where the tiles of seeds come from: the rows' own surroundings, a spread sample, or near to a
+ * block's home in the corpus. */
+typedef enum seeding {
+    GRAPH,
+    CUT_SHORT, /* a graph's, whose stages meet few tiles and so are long */
+    SPREAD,
+    SEEDLESS, /* the same without its matrix */
+    NEAR
+} seeding;
+
+bool kin_fused_is_wide(int64_t points)
+{
+    return points >= WIDE_POINTS;
+}
+
+int32_t kin_fused_capacity(int64_t k)
+{
+    return (int32_t)kin_round_up(4 * k + 64, 8);
+}
+
+static kin_fused_lists lists_of(int64_t rows, int64_t k, int32_t capacity)
+{
+    return (kin_fused_lists){
+        .rows = kin_round_up(rows, KIN_FUSED_BLOCK), .k = (int32_t)k, .capacity = capacity};
+}
+
+/* Few rows, which have no order and so no home, get lists that hold whole clusters. */
+int32_t kin_fused_search_capacity(int64_t rows, int64_t cols, int64_t k, uint64_t room)
+{
+    const int32_t plain = kin_fused_capacity(k);
+    const int64_t wished = kin_min_i64(AMPLE_A_NEIGHBOUR * k + AMPLE, kin_round_up(cols, 8) + 8);
+    kin_fused_lists lists = lists_of(rows, k, (int32_t)wished);
+    const bool fits = kin_gpu_layout_bytes(kin_fused_lists_name, &lists) <= room / 8;
+    return rows < KIN_FUSED_ORDERED_ROWS && fits && wished > plain ? (int32_t)wished : plain;
+}
+
+/* Few rows against few columns make small units, so that every processor has some. */
+static uint32_t unit_tiles_of(int64_t blocks, int64_t tiles, int64_t processors)
+{
+    const int64_t fair = blocks * tiles / (processors * UNITS_A_PROCESSOR);
+    return (uint32_t)kin_max_i64(LEAST_UNIT_TILES, kin_min_i64(fair, MOST_UNIT_TILES));
+}
+
+/* Tiles of a seed: as many as are wished, fewer where the costs of one block of rows would take
+ * more than a quarter of the room. */
+static int64_t seed_tiles_of(int64_t wished, uint64_t room)
+{
+    const uint64_t a_tile = KIN_FUSED_BLOCK * TILE_COLUMN_BYTES;
+    const uint64_t fit = room / 4 / a_tile;
+    return kin_max_i64(1, fit < (uint64_t)wished ? (int64_t)fit : wished);
+}
+
+/* Tiles of a seed near home: queries in the corpus' own order have tiles / blocks of it to a block.
+ */
+static int64_t near_tiles_of(int64_t blocks, int64_t tiles, int64_t k)
+{
+    const int64_t home = kin_ceil_div(tiles, kin_max_i64(blocks, 1));
+    const int64_t share = home <= WHOLE_HOME
+                              ? home + HOME_MARGIN
+                              : kin_max_i64(WHOLE_HOME + HOME_MARGIN, home / HOME_SHARE);
+    return kin_max_i64(share, kin_fused_tiles_of(SAMPLE_A_NEIGHBOUR * k));
+}
+
+bool kin_fused_wants_homes(int64_t rows, int64_t cols, int64_t k)
+{
+    const int64_t tiles = kin_fused_tiles_of(cols);
+    return rows >= KIN_FUSED_ORDERED_ROWS &&
+           near_tiles_of(kin_fused_blocks_of(rows), tiles, k) * SEED_SHARE <= tiles;
+}
+
+static kin_fused_sizes sizes_of(int64_t rows, int64_t cols, int64_t k, seeding how, uint64_t room)
+{
+    const bool cut_short = how == CUT_SHORT;
+    const bool graph = how == GRAPH || cut_short;
+    const int64_t blocks = kin_fused_blocks_of(rows);
+    const int64_t tiles = kin_fused_tiles_of(cols);
+    kin_fused_sizes s = {0};
+    if (graph) {
+        const int64_t wished = kin_max_i64(SEED_COLUMNS, SEED_A_NEIGHBOUR * k);
+        const int64_t seed_tiles = seed_tiles_of(kin_fused_tiles_of(wished), room);
+        const int64_t reach = kin_ceil_div(seed_tiles / 2 - 1, 2);
+        s.seed_blocks = kin_fused_seed_blocks(blocks, reach);
+        s.seed_tiles = 2 * s.seed_blocks;
+    } else {
+        const int64_t spread =
+            kin_fused_tiles_of(kin_max_i64(SAMPLE_COLUMNS, SAMPLE_A_NEIGHBOUR * k));
+        const int64_t wished = how == NEAR ? near_tiles_of(blocks, tiles, k) : spread;
+        s.seed_tiles = kin_min_i64(seed_tiles_of(wished, room), tiles);
+    }
+    const uint64_t block_bytes = KIN_FUSED_BLOCK * (uint64_t)s.seed_tiles * TILE_COLUMN_BYTES;
+    const uint64_t bytes = MATRIX_BYTES < room / 4 ? MATRIX_BYTES : room / 4;
+    s.batch_blocks = kin_max_i64(1, kin_min_i64((int64_t)(bytes / block_bytes), blocks));
+    const int64_t step_tiles = graph ? 2 : 1;
+    const int64_t most = graph ? kin_fused_offsets_end(blocks) : tiles;
+    const uint64_t wide = cut_short ? CUT_SHORT_TILE_BYTES : TILE_BYTES;
+    const uint64_t table = wide < room / 8 ? wide : room / 8;
+    const int64_t fitting =
+        (int64_t)(table / sizeof(uint32_t)) / (kin_max_i64(blocks, 1) * step_tiles);
+    s.stretch = kin_max_i64(1, kin_min_i64(fitting, most));
+    s.unit_tiles = unit_tiles_of(blocks, graph ? tiles / 2 : tiles, PROCESSORS);
+    const int64_t seed_table =
+        how == SPREAD || how == SEEDLESS ? s.seed_tiles : blocks * s.seed_tiles;
+    const int64_t stage_tiles =
+        cut_short && kin_fused_is_wide(rows) ? KIN_FUSED_WIDE_TILES : s.stretch * step_tiles;
+    s.tile_count = kin_max_i64(seed_table, blocks * stage_tiles);
+    const int64_t seed_units = blocks * kin_ceil_div(s.seed_tiles, KIN_FUSED_SEED_UNIT_TILES);
+    s.unit_count = kin_max_i64(seed_units, kin_fused_plan_units(blocks, stage_tiles, s.unit_tiles));
+    return s;
+}
+
+/* Of a graph that `parts` GPUs share: in the same tables stages find room that are as many times as
+ * long. */
+static void share_sizes(kin_fused_sizes *sizes, int64_t rows, int32_t parts)
+{
+    const int64_t blocks = kin_fused_blocks_of(rows);
+    const int64_t planned = kin_fused_plan_share(blocks, parts);
+    const int64_t fitting = sizes->tile_count / kin_max_i64(1, 2 * planned);
+    const int64_t stretch = kin_min_i64(fitting, kin_fused_offsets_end(blocks));
+    sizes->stretch = kin_max_i64(sizes->stretch, stretch);
+    sizes->tile_count = kin_max_i64(sizes->tile_count, planned * sizes->stretch * 2);
+    sizes->unit_count = kin_max_i64(
+        sizes->unit_count, kin_fused_plan_units(planned, sizes->stretch * 2, sizes->unit_tiles));
+}
+
+kin_fused_sizes kin_fused_sizes_known(const kin_gpu *gpu, int64_t rows, int64_t cols,
+                                      uint64_t memory)
+{
+    const int64_t blocks = kin_fused_blocks_of(rows);
+    const int64_t tiles = kin_fused_tiles_of(cols);
+    const int64_t fit = (int64_t)(memory / sizeof(uint32_t)) / 2 / blocks;
+    const int64_t stretch = kin_max_i64(2, kin_min_i64(fit, tiles));
+    const uint32_t unit_tiles = unit_tiles_of(blocks, tiles, kin_max_i64(gpu->info.processors, 1));
+    return (kin_fused_sizes){.stretch = stretch,
+                             .tile_count = blocks * stretch,
+                             .unit_count = kin_fused_plan_units(blocks, stretch, unit_tiles),
+                             .unit_tiles = unit_tiles};
+}
+
+/* ---- Layout ---------------------------------------------------------------------------------- */
+
+static void name_work(kin_layout *layout, void *job)
+{
+    kin_fused_work *w = job;
+    const uint64_t rows = (uint64_t)w->lists.rows;
+    kin_fused_lists_name(layout, &w->lists);
+    w->worst = kin_layout_array(layout, rows / KIN_FUSED_TILE, sizeof *w->worst);
+    w->tiles = kin_layout_array(layout, (uint64_t)w->size.tile_count, sizeof *w->tiles);
+    w->units = kin_layout_array(layout, (uint64_t)w->size.unit_count, sizeof *w->units);
+    w->counters = kin_layout_array(layout, 1, sizeof *w->counters);
+    w->before = kin_layout_array(layout, w->cut_short ? rows : 0, sizeof *w->before);
+    if (w->share.parts > 0) {
+        kin_fused_share_name(layout, &w->share);
+    }
+}
+
+/* Of lists for rows and k. */
+static uint64_t work_bytes(const kin_fused_lists *lists, int64_t rows, int64_t cols, seeding how,
+                           uint64_t room)
+{
+    kin_fused_work w = {.cut_short = how == CUT_SHORT,
+                        .lists = *lists,
+                        .size = sizes_of(rows, cols, lists->k, how, room)};
+    const uint64_t words = how == SEEDLESS ? 0 : kin_fused_matrix_words(&w.size);
+    return kin_size_add(kin_gpu_layout_bytes(name_work, &w), words * sizeof *w.matrix);
+}
+
+uint64_t kin_fused_seedless_bytes(int64_t rows, int64_t cols, int64_t k, uint64_t room)
+{
+    const kin_fused_lists lists = lists_of(rows, k, kin_fused_search_capacity(rows, cols, k, room));
+    return work_bytes(&lists, rows, cols, SEEDLESS, room);
+}
+
+uint64_t kin_fused_cut_short_bytes(int64_t rows, int64_t k, int32_t capacity, uint64_t room)
+{
+    const kin_fused_lists lists = lists_of(rows, k, capacity);
+    return work_bytes(&lists, rows, rows, CUT_SHORT, room);
+}
+
+uint64_t kin_fused_work_bytes(int64_t rows, int64_t cols, int64_t k, uint64_t room)
+{
+    const kin_fused_lists lists = lists_of(rows, k, kin_fused_search_capacity(rows, cols, k, room));
+    uint64_t most = work_bytes(&lists, rows, cols, SPREAD, room);
+    if (rows == cols) {
+        const uint64_t graph = work_bytes(&lists, rows, cols, GRAPH, room);
+        most = graph > most ? graph : most;
+    }
+    if (kin_fused_wants_homes(rows, cols, k)) {
+        const uint64_t near = work_bytes(&lists, rows, cols, NEAR, room);
+        most = near > most ? near : most;
+    }
+    return most;
+}
+
+/* ---- Work ------------------------------------------------------------------------------------ */
+
+static kith_status choose_sizes(kin_fused_work *w)
+{
+    const seeding how = w->cut_short       ? CUT_SHORT
+                        : w->graph         ? GRAPH
+                        : w->homes != NULL ? NEAR
+                                           : SPREAD;
+    uint64_t scope = kin_gpu_scope(w->on.gpu);
+    if (w->shared) {
+        KIN_TRY(kin_gpu_agree(w->on.gpu, scope, &scope)); /* stages are of one length for all */
+        w->share = kin_fused_share_of(w->on.gpu, w->rows.points, w->lists.capacity, scope);
+    }
+    w->size = sizes_of(w->rows.points, w->cols.points, w->lists.k, how, scope);
+    if (w->share.parts > 0 && !w->cut_short) {
+        share_sizes(&w->size, w->rows.points, w->share.parts);
+    }
+    return KITH_OK;
+}
+
+static kith_status begin(kin_fused_work *w)
+{
+    const kin_fused_device *on = &w->on;
+    KIN_TRY(kin_gpu_layout_make(on->ctx, on->gpu, name_work, w, "candidate lists and their plans",
+                                &w->block));
+    KIN_TRY(kin_fused_lists_clear(on, &w->rows, &w->lists));
+    KIN_TRY(kin_gpu_fill(on->ctx, on->gpu, w->counters, 0, sizeof *w->counters));
+    if (w->cut_short) {
+        const uint64_t bytes = (uint64_t)w->rows.padded * sizeof *w->before;
+        KIN_TRY(kin_gpu_fill(on->ctx, on->gpu, w->before, 0, bytes));
+    }
+    for (int i = 0; i < 2; i++) {
+        KIN_TRY(kin_gpu_check(on->ctx, on->gpu, on->gpu->module->ops->event_make(&w->events[i]),
+                              "making an event"));
+    }
+    return KITH_OK;
+}
+
+kith_status kin_fused_work_make(kin_fused_work *w, int64_t k, int32_t capacity)
+{
+    w->lists = lists_of(w->rows.points, k, capacity);
+    if (w->size.stretch == 0) {
+        KIN_TRY(choose_sizes(w));
+    }
+    const kith_status status = begin(w);
+    if (status != KITH_OK) {
+        kin_fused_work_free(w);
+    }
+    return status;
+}
+
+void kin_fused_work_free(kin_fused_work *w)
+{
+    kin_gpu *gpu = w->on.gpu;
+    for (int i = 0; i < 2; i++) {
+        if (w->events[i] != NULL) {
+            gpu->module->ops->event_free(w->events[i]);
+            w->events[i] = NULL;
+        }
+    }
+    kin_gpu_free(gpu, w->matrix);
+    kin_gpu_free(gpu, w->block);
+    w->matrix = NULL;
+    w->block = NULL;
+}
+
+/* ---- What was lost --------------------------------------------------------------------------- */
+
+kith_status kin_fused_work_lost(const kin_fused_work *w, uint8_t **flags, int64_t *count)
+{
+    const int64_t rows = w->rows.points;
+    *count = 0;
+    KIN_TRY(kin_alloc(w->on.ctx, flags, (uint64_t)rows, sizeof **flags, "row flags"));
+    const kith_status status =
+        kin_gpu_download(w->on.ctx, w->on.gpu, *flags, w->lists.lost, (uint64_t)rows);
+    if (status != KITH_OK) {
+        kin_free(w->on.ctx, *flags);
+        *flags = NULL;
+        return status;
+    }
+    for (int64_t row = 0; row < rows; row++) {
+        *count += (*flags)[row];
+    }
+    return KITH_OK;
+}
+
+kith_status kin_fused_work_tally(const kin_fused_work *w, kin_fused_tally *tally)
+{
+    kin_fused_counters counters;
+    KIN_TRY(kin_gpu_download(w->on.ctx, w->on.gpu, &counters, w->counters, sizeof counters));
+    tally->skipped += (double)counters.skipped;
+    tally->pairs += (double)(counters.met + counters.skipped) + w->seed_pairs;
+    tally->keys += (double)counters.keys;
+    return KITH_OK;
+}
