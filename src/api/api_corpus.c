@@ -38,7 +38,7 @@ static kith_status prepare_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix
                                   const char *name, const kin_distance *distance,
                                   kith_corpus *corpus)
 {
-    const kin_fused_source source = {points, distance, name, 0};
+    const kin_fused_source source = {.matrix = points, .distance = distance, .name = name};
     KIN_TRY(kin_fused_corpus_make(ctx, gpu, &source, points->dtype, USUAL_K, &corpus->fused));
     corpus->gpu = gpu;
     corpus->prepared.rows.matrix = *points;

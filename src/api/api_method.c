@@ -108,13 +108,13 @@ bool kin_method_takes_tree_gpu(const kin_request *request, const kith_matrix *co
 kith_status kin_method_graph_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kin_graph_job *job,
                                     uint32_t place, const kith_neighbors *out)
 {
+    const kin_fused_query query = {
+        .name = "points", .request = &job->request, .place = place, .out = out};
     bool declined = true;
     if (kin_method_takes_tree_gpu(&job->request, &job->points, NULL)) {
-        const kin_fused_query query = {
-            .name = "points", .request = &job->request, .place = place, .out = out};
         KIN_TRY(kin_tree_gpu_search(ctx, gpu, &job->points, &query, &declined));
     }
-    return declined ? kin_fused_graph(ctx, gpu, &job->points, &job->request, place, out) : KITH_OK;
+    return declined ? kin_fused_search(ctx, gpu, &job->points, &query) : KITH_OK;
 }
 
 kith_status kin_method_knn_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kin_knn_job *job,

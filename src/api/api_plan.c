@@ -43,9 +43,9 @@ static kith_status check_k(kith_ctx *ctx, const kith_search_params *params, bool
 }
 
 /* What the host holds beside the answer of a GPU, at most: numbers of rows that tell equal and
- * degenerate ones apart (fused_prepare.c, fused_rerun.c: less than 48 bytes a row), and pairs of 16
- * bytes where such rows are expanded, once more where lists of several chunks are merged; and the
- * batches of a pipeline that selects on the host. */
+ * degenerate ones apart (fused_prepare.c, fused_finish.c: less than 48 bytes a row), and pairs of
+ * 16 bytes where such rows are expanded, once more where lists of several chunks are merged; and
+ * the batches of a pipeline that selects on the host. */
 static void plan_host(const kith_matrix *corpus, const kith_matrix *queries,
                       const kin_request *request, const kin_fused_need *need, kith_plan *plan)
 {

@@ -57,7 +57,9 @@ static kith_status solve_exactly(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix 
                                  .k = descent->k,
                                  .flags = descent->flags,
                                  .method = KITH_METHOD_EXACT};
-    KIN_TRY(kin_fused_graph(ctx, gpu, points, &request, place, out));
+    const kin_fused_query query = {
+        .name = "points", .request = &request, .place = place, .out = out};
+    KIN_TRY(kin_fused_search(ctx, gpu, points, &query));
     const double n = (double)points->rows;
     *outcome = (kin_descent_outcome){.evaluations = n * n,
                                      .seconds_start = kin_clock_since(start),
@@ -200,7 +202,10 @@ static kith_status prepare(kin_cascade_run *run, const kith_matrix *points)
 {
     kith_ctx *ctx = run->on.ctx;
     const kith_report before = ctx->report;
-    const kin_fused_source source = {points, &run->request->distance, "points", run->place};
+    const kin_fused_source source = {.matrix = points,
+                                     .distance = &run->request->distance,
+                                     .name = "points",
+                                     .place = run->place};
     kith_status status = KITH_OK;
     do {
         ctx->report = before;

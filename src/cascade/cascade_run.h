@@ -11,7 +11,7 @@
 #include "cascade/cascade.h"
 #include "cascade/cascade_kernels.h"
 #include "exact/exact_answer.h"
-#include "fused/fused_side.h"
+#include "fused/fused_search.h"
 #include "fused/fused_stage.h"
 #include "gpu/gpu_team.h"
 

@@ -17,7 +17,7 @@
 #include "cascade/cascade_kernels.h"
 #include "descent/descent_walk.h"
 #include "fused/fused_answer.h"
-#include "fused/fused_side.h"
+#include "fused/fused_search.h"
 #include "gpu/gpu_ahead.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
@@ -180,7 +180,10 @@ static kith_status refuse(kith_ctx *ctx, const kin_cascade_ground *ground)
 static kith_status prepare(kith_ctx *ctx, kin_cascade_paths *paths,
                            const kin_cascade_ground *ground)
 {
-    const kin_fused_source source = {ground->points, &ground->distance, "points", ground->place};
+    const kin_fused_source source = {.matrix = ground->points,
+                                     .distance = &ground->distance,
+                                     .name = "points",
+                                     .place = ground->place};
     const kith_report before = ctx->report;
     kith_status status = KITH_OK;
     do {
@@ -341,9 +344,13 @@ static kith_status run_stripe(void *arg, int64_t first, int64_t count, int64_t n
     const kith_neighbors part = kin_fused_rows_of(w->out, first, count);
     kin_fused_prepared queries;
     KIN_TRY(kin_progress(ctx, "search", (double)first, (double)walkers->queries->rows));
-    const kin_fused_source source = {walkers->queries, &w->paths->distance, "queries",
-                                     walkers->place};
-    KIN_TRY(kin_fused_prepare_queries(&w->on, &source, NULL, first, count, &queries));
+    const kin_fused_source source = {.matrix = walkers->queries,
+                                     .distance = &w->paths->distance,
+                                     .name = "queries",
+                                     .place = walkers->place,
+                                     .first = first,
+                                     .count = count};
+    KIN_TRY(kin_fused_prepare_queries(&w->on, &source, NULL, &queries));
     ctx->report.seconds_prepare += queries.seconds_prepare + queries.seconds_upload;
     if (next > 0) {
         kin_fused_prepare_ahead(ctx, w->on.gpu, walkers->queries, first + count, next);
@@ -397,14 +404,14 @@ static kith_status run_all(walking *w)
     KIN_TRY(choose_entries(w));
     KIN_TRY(kin_gpu_alloc(ctx, gpu, &w->evaluated, 1, sizeof *w->evaluated, "counters"));
     KIN_TRY(kin_gpu_fill(ctx, gpu, w->evaluated, 0, sizeof *w->evaluated));
-    const kin_fused_stripes all = {.ctx = ctx,
-                                   .gpu = gpu,
-                                   .rows = w->walkers->queries->rows,
-                                   .stripe = stripe_rows(w),
-                                   .ahead = (place & KIN_FUSED_DATA_ON_DEVICE) == 0 &&
-                                            kin_gpu_ahead_wanted(gpu),
-                                   .solve = run_stripe,
-                                   .arg = w};
+    kin_fused_stripes all = {.ctx = ctx,
+                             .gpu = gpu,
+                             .rows = w->walkers->queries->rows,
+                             .stripe = stripe_rows(w),
+                             .ahead = (place & KIN_FUSED_DATA_ON_DEVICE) == 0 &&
+                                      kin_gpu_ahead_wanted(gpu),
+                             .solve = run_stripe,
+                             .arg = w};
     return kin_fused_each_stripe(&all);
 }
 

@@ -17,7 +17,7 @@ typedef struct kin_pipeline {
     kith_status (*run)(kith_ctx *ctx, const kin_prepared *corpus, const kin_prepared *queries,
                        const struct kin_request *request, const kith_neighbors *out);
     uint64_t (*bytes)(int64_t k, int64_t rows, int64_t queries, int32_t cols, int32_t threads);
-    const struct kin_fused_pipeline *fused; /* fused/fused_pipeline.h */
+    const struct kin_fused_pipeline *fused; /* fused/fused_answer.h */
 } kin_pipeline;
 
 typedef struct kin_request {

@@ -5,17 +5,20 @@
  *
  *   kernels write   every row is its own answer: `write` puts it where it belongs
  *   the host does   equal rows are expanded, degenerate rows join, one id is left out:
- *                   the code of the processor (exact_answer.h), on all threads (fused_host.c)
+ *                   the code of the processor (exact_answer.h), on all threads
  *   chunks          lists of (key, id) are merged in host memory, and written at last
  *
  * Rows that lost candidates (fused_set.h) are skipped by the host, harmlessly written by kernels,
- * and taken again by fused_rerun.c.
+ * and taken again by fused_finish.c.
  */
 #include "fused/fused_answer.h"
 
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
+#include "host/host_threads.h"
+
+enum { ROWS_A_TASK = 64 };
 
 /* Pairs of a batch: what the device writes, and what the host reads. */
 static const uint64_t PAIR_BYTES = 128u << 20;
@@ -155,6 +158,27 @@ static kith_status make_host_writer(kin_fused_answers *a)
     return KITH_OK;
 }
 
+kin_fused_answers kin_fused_answers_of(const kin_fused_device *on, const kin_fused_query *query,
+                                       const kin_groups *corpus, const kin_groups *asked)
+{
+    const kin_request *request = query->request;
+    const bool graph = query->queries == NULL;
+    const bool leaves_self_out = graph && (request->flags & KITH_INCLUDE_SELF) == 0;
+    const uint32_t *exclude = graph ? NULL : request->exclude;
+    const bool leaves_out = leaves_self_out || exclude != NULL;
+    return (kin_fused_answers){.on = *on,
+                               .metric = request->distance.metric,
+                               .groups = corpus,
+                               .target = {.groups = asked,
+                                          .exclude = exclude,
+                                          .leaves_self_out = leaves_self_out,
+                                          .out = query->out},
+                               .exclude_on_device = (query->place & KIN_FUSED_DATA_ON_DEVICE) != 0,
+                               .by_host = kin_fused_by_host(request),
+                               .wanted =
+                                   kin_min_i64(request->k + (leaves_out ? 1 : 0), corpus->rows)};
+}
+
 kith_status kin_fused_answers_make(kin_fused_answers *a, bool out_on_device, bool chunks)
 {
     a->out_on_device = out_on_device;
@@ -182,6 +206,103 @@ void kin_fused_answers_chunk(kin_fused_answers *a, const kin_groups *groups, uin
     for (int32_t t = 0; t < a->on.ctx->threads; t++) {
         a->threads[t].groups = groups;
     }
+}
+
+/* ---- The host's part --------------------------------------------------------------------------
+ */
+
+/* The first `wanted` of the row's list so far and of the present chunk's. */
+static void merge_list(const kin_fused_answers *a, const kin_answer *answer, uint32_t row,
+                       kin_pair *scratch)
+{
+    kin_pair *list = a->merged + (int64_t)row * a->wanted;
+    const int64_t have = a->merged_count[row];
+    int64_t i = 0;
+    int64_t j = 0;
+    int64_t count = 0;
+    while (count < a->wanted && (i < have || j < answer->count)) {
+        kin_pair other = {0};
+        if (j < answer->count) {
+            other = answer->list[j];
+            other.id += a->id0;
+        }
+        const bool old = j == answer->count || (i < have && kin_pair_less(&list[i], &other));
+        scratch[count++] = old ? list[i++] : other;
+        j += old ? 0 : 1;
+    }
+    memcpy(list, scratch, (size_t)count * sizeof *list);
+    a->merged_count[row] = (int32_t)count;
+}
+
+typedef struct writing {
+    const kin_fused_answers *a;
+    const kin_fused_finished *lists;
+    kin_pair *scratch; /* by thread, wanted of them; for merging */
+} writing;
+
+static kith_status write_some(void *arg, int64_t task, int32_t thread)
+{
+    const writing *w = arg;
+    const kin_fused_answers *a = w->a;
+    const kin_fused_finished *l = w->lists;
+    kin_answer *answer = &a->threads[thread];
+    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, l->rows);
+    for (int64_t i = task * ROWS_A_TASK; i < last; i++) {
+        if (l->ids[i] == KITH_ID_NONE || (l->lost != NULL && l->lost[i] != 0)) {
+            continue;
+        }
+        const bool none = l->pairs == NULL;
+        const int32_t full = l->counts == NULL ? l->k : l->counts[i];
+        kin_answer_expand(answer, none ? NULL : l->pairs + i * l->k, none ? 0 : full);
+        if (a->merged != NULL) {
+            merge_list(a, answer, a->row0 + l->ids[i], w->scratch + (int64_t)thread * a->wanted);
+        } else {
+            KIN_TRY(kin_answer_write_group(a->on.ctx, &a->target, answer, l->ids[i]));
+        }
+    }
+    return KITH_OK;
+}
+
+kith_status kin_fused_host_write(const kin_fused_answers *a, const kin_fused_finished *lists)
+{
+    kith_ctx *ctx = a->on.ctx;
+    writing w = {.a = a, .lists = lists};
+    if (a->merged != NULL) {
+        KIN_TRY(kin_alloc(ctx, &w.scratch,
+                          kin_size_mul((uint64_t)ctx->threads, (uint64_t)a->wanted),
+                          sizeof *w.scratch, "merged lists"));
+    }
+    const kith_status status =
+        kin_parallel(ctx, "rescore", kin_ceil_div(lists->rows, ROWS_A_TASK), write_some, &w);
+    kin_free(ctx, w.scratch);
+    return status;
+}
+
+static kith_status write_merged(void *arg, int64_t task, int32_t thread)
+{
+    const kin_fused_answers *a = arg;
+    kin_answer *answer = &a->threads[thread];
+    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, a->target.out->rows);
+    for (int64_t row = task * ROWS_A_TASK; row < last; row++) {
+        answer->count = a->merged_count[row];
+        memcpy(answer->list, a->merged + row * a->wanted,
+               (size_t)answer->count * sizeof *answer->list);
+        if (answer->count == 0) { /* no chunk had a list for it: a degenerate row */
+            kin_answer_degenerate(answer);
+        }
+        KIN_TRY(kin_answer_write_group(a->on.ctx, &a->target, answer, (uint32_t)row));
+    }
+    return KITH_OK;
+}
+
+static kith_status finish_on_host(kin_fused_answers *a)
+{
+    if (a->merged == NULL) {
+        kin_answer_write_degenerates(&a->target, &a->threads[0]);
+        return KITH_OK;
+    }
+    return kin_parallel(a->on.ctx, "rescore", kin_ceil_div(a->target.out->rows, ROWS_A_TASK),
+                        write_merged, a);
 }
 
 /* ---- A batch --------------------------------------------------------------------------------- */
@@ -396,7 +517,7 @@ kith_status kin_fused_answers_finish(kin_fused_answers *a, const kith_neighbors 
     const kin_groups whole = {.rows = corpus_rows};
     const kin_groups *groups = a->groups;
     kin_fused_answers_chunk(a, &whole, 0);
-    const kith_status status = kin_fused_host_finish(a);
+    const kith_status status = finish_on_host(a);
     kin_fused_answers_chunk(a, groups, 0);
     KIN_TRY(status);
     return a->out_on_device ? copy_in(a, out) : KITH_OK;

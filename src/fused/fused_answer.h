@@ -6,14 +6,15 @@
 #include "exact/exact_answer.h"
 #include "exact/exact_search.h"
 #include "fused/fused_stage.h"
+#include "select/select.h"
 
 /* Where the caller's arrays lie: bits of `place`. Matrices and outputs of one call lie together. */
 enum { KIN_FUSED_DATA_ON_DEVICE = 1u << 0, KIN_FUSED_OUT_ON_DEVICE = 1u << 1 };
 
 /* Queries, what is asked about them, and where the answers go. */
 typedef struct kin_fused_query {
-    const kith_matrix *queries;
-    const char *name; /* of the queries in messages */
+    const kith_matrix *queries; /* NULL: the points of the corpus */
+    const char *name;           /* of the queries in messages */
     const kin_request *request;
     uint32_t place;
     const kith_neighbors *out;
@@ -64,6 +65,10 @@ void kin_fused_outputs_name(kin_layout *layout, const kith_neighbors *wanted, in
 kith_status kin_fused_outputs_fetch(const kin_fused_device *on, const kith_neighbors *to,
                                     const kith_neighbors *from);
 
+/* What is asked, of a corpus; asked: the groups of whose rows answers are written. Nothing is
+ * allocated. Without queries: a graph. */
+kin_fused_answers kin_fused_answers_of(const kin_fused_device *on, const kin_fused_query *query,
+                                       const kin_groups *corpus, const kin_groups *asked);
 /* on, metric, groups, target, by_host and wanted are set, the rest zero. out_on_device: the
  * pointers of target.out are device memory. chunks: the corpus comes in pieces, whose lists are
  * merged. */
@@ -72,7 +77,7 @@ void kin_fused_answers_free(kin_fused_answers *a);
 /* The corpus' next chunk, whose first row has the id id0. */
 void kin_fused_answers_chunk(kin_fused_answers *a, const kin_groups *groups, uint32_t id0);
 
-/* The lists of a finished work, with those that lost candidates (fused_rerun.c, which stands above
+/* The lists of a finished work, with those that lost candidates (fused_finish.c, which stands above
  * fused_answer.c). rows, cols: the matrices of its sets. Waits. */
 kith_status kin_fused_answers_take(kin_fused_answers *a, kin_fused_work *work,
                                    const kin_fused_rows *rows, const kin_fused_rows *cols);
@@ -84,11 +89,6 @@ kith_status kin_fused_answers_take_shared(kin_fused_answers *a, kin_fused_work *
 kith_status kin_fused_answers_rescore(kin_fused_answers *a, const kin_fused_work *work,
                                       const kin_fused_rows *rows, const kin_fused_rows *cols,
                                       const uint8_t *lost);
-/* Rows that lost candidates, `count` of them 1 in lost[] (by position of work's rows), again with
- * more room, in the end by canonical keys of all pairs. */
-kith_status kin_fused_answers_rerun(kin_fused_answers *a, const kin_fused_work *work,
-                                    const kin_fused_rows *rows, const kin_fused_rows *cols,
-                                    const uint8_t *lost, int64_t count);
 /* Finished lists of `rows` rows (k pairs each, counts of them in use; device memory, as are ids,
  * KITH_ID_NONE among them being no row): kernels write. */
 kith_status kin_fused_answers_write(kin_fused_answers *a, const kin_fused_pair *pairs,
@@ -140,7 +140,7 @@ uint64_t kin_fused_answers_bytes(int64_t rows, int64_t k);
 kith_status kin_fused_answers_finish(kin_fused_answers *a, const kith_neighbors *out,
                                      int64_t corpus_rows);
 
-/* ---- The host's part: fused_host.c ----------------------------------------------------------- */
+/* ---- The host's part ------------------------------------------------------------------------- */
 
 /* Equal rows are expanded, degenerate rows join, one id is left out, lists of chunks are merged by
  * (key, id). With what the CPU engine writes with (exact_answer.h), on all threads. */
@@ -157,11 +157,9 @@ typedef struct kin_fused_finished {
 
 /* To the outputs, or to the merged lists. */
 kith_status kin_fused_host_write(const kin_fused_answers *a, const kin_fused_finished *lists);
-/* Merged lists and degenerate rows to the outputs; groups of a: every row of the corpus by itself.
- */
-kith_status kin_fused_host_finish(kin_fused_answers *a);
 
-/* ---- The answers of several GPUs: fused_team.c ----------------------------------------------- */
+/* ---- The answers of several GPUs: fused_finish.c -----------------------------------------------
+ */
 
 /* Finished lists of a team in lockstep, a batch of rows at a time: each member computes those of
  * the positions that it owns into pairs and counts of its delivery, the first one fetches them into
@@ -183,5 +181,89 @@ kith_status kin_fused_team_relay(const kin_fused_relay *relay);
  * all on each GPU, and who is told of a bad value is told the number of its row. The failure is
  * then logged and forgotten. */
 bool kin_fused_team_yields(kith_ctx *ctx, kith_status status);
+
+/* ---- From keys of all pairs: fused_direct.c -------------------------------------------------- */
+
+/* Metrics without a matrix product, jobs that are too small to be screened, and the last resort for
+ * rows that no screen could finish. Equal rows need no care here: every row is itself. */
+
+/* All pairs of queries and corpus; both are resident, with their transforms. queries == corpus (the
+ * same pointer): a graph. query: request, place and out are read. Any k up to what exists. Adds to
+ * the context's report. */
+kith_status kin_fused_direct(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_rows *corpus,
+                             const kin_fused_rows *queries, const kin_fused_query *query);
+
+/* Some rows, and the k <= cols->rows first of all columns for each of them, sorted by (key, id). */
+typedef struct kin_fused_solving {
+    const kin_fused_rows *rows;
+    const kin_fused_rows *cols;
+    const uint32_t *ids; /* device: of rows */
+    int64_t count;
+    int32_t k;
+    kin_fused_pair *pairs; /* device, count x k */
+} kin_fused_solving;
+/* Waits. */
+kith_status kin_fused_direct_rows(const kin_fused_device *on, const kin_fused_solving *solving);
+
+/* Device memory that kin_fused_direct takes at least beside the rows. */
+uint64_t kin_fused_direct_least_bytes(int64_t corpus_rows, int64_t k);
+/* And what a pipeline that picks takes, beside its own scratch, within that much scope: keys of
+ * some rows at a time. Where the pitch is less than the corpus has rows, nothing is picked. */
+typedef struct kin_fused_direct_size {
+    int64_t rows;
+    int64_t pitch;
+    uint64_t bytes;
+} kin_fused_direct_size;
+kin_fused_direct_size kin_fused_direct_picks(int64_t k, int64_t rows, int64_t corpus_rows,
+                                             uint64_t scope);
+
+/* ---- Other ways ------------------------------------------------------------------------------ */
+
+/* A way that a request brings in place of ours (kin_pipeline, exact_search.h), on a GPU. It is
+ * either one of lists (fill, pick) or one whose answers the host writes (answer, keys). Sizes are
+ * of device memory within that much scope, beside corpus, queries and answers. */
+
+typedef struct kin_fused_prepared kin_fused_prepared; /* fused_prepare.h */
+
+/* Keys in device memory, rows x columns: the first k of each row, sorted, as pairs. ids: the
+ * column. values, ids: scratch of rows x k. */
+typedef struct kin_fused_picking {
+    const double *keys;
+    int64_t pitch;
+    int64_t rows;
+    int64_t columns;
+    int64_t k;
+    const kin_select_method *method;
+    double *values;
+    uint32_t *ids;
+    kin_fused_pair *pairs;
+} kin_fused_picking;
+
+typedef struct kin_fused_pipeline {
+    bool by_host;
+    /* Where costs are screened. fill: what kin_fused_work_run does; lists are one-sided,
+     * work->graph is not set. answer: the lists of all positions of `queries` among those of
+     * `corpus`, to a; both sets hold rows; worst: of the tiles of the corpus. */
+    kith_status (*fill)(kin_fused_work *work, const kin_request *request);
+    kith_status (*answer)(kin_fused_answers *a, const kin_fused_prepared *queries,
+                          const kin_fused_prepared *corpus, const kin_fused_worst *worst,
+                          const kin_request *request);
+    uint64_t (*bytes)(const kin_gpu *gpu, const kin_request *request, int64_t rows, int64_t columns,
+                      uint64_t scope);
+    /* By keys of all pairs. pick: all k of each row at once. keys: as kin_fused_direct. */
+    kith_status (*pick)(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_picking *p);
+    kith_status (*keys)(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_rows *corpus,
+                        const kin_fused_rows *queries, const kin_fused_query *query);
+    uint64_t (*keys_bytes)(const kin_gpu *gpu, const kin_request *request, int64_t rows,
+                           int64_t columns, uint64_t scope);
+    /* Host memory, pinned memory with it; NULL: none to speak of. */
+    uint64_t (*host_bytes)(const kin_request *request, bool screens, int64_t rows, int64_t columns,
+                           uint64_t scope, int32_t threads);
+} kin_fused_pipeline;
+
+static inline bool kin_fused_by_host(const kin_request *request)
+{
+    return request->pipeline != NULL && request->pipeline->fused->by_host;
+}
 
 #endif

@@ -16,7 +16,7 @@
  * Limits. The corpus must be plain (no equal, no degenerate rows), and no query degenerate. The
  * cost matrix takes 4 bytes a query and row: more than MATRIX_BYTES goes the long way.
  */
-#include "fused/fused_side.h"
+#include "fused/fused_search.h"
 
 #include "base/base_mem.h"
 #include "base/base_size.h"

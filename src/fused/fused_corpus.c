@@ -4,7 +4,7 @@
  * keeps the worst of its tiles, which one-sided screens prune by, and a list of all its tiles in
  * units of work, since a batch of a few queries (fused_batch.c) has no time to make one.
  */
-#include "fused/fused_corpus.h"
+#include "fused/fused_search.h"
 
 #include "base/base_mem.h"
 #include "base/base_size.h"
@@ -83,7 +83,7 @@ kith_status kin_fused_corpus_make(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_s
     *out = NULL;
     KIN_TRY(kin_alloc_zero(ctx, &corpus, 1, sizeof *corpus, "a corpus"));
     *corpus = (kin_fused_corpus){.gpu = gpu,
-                                 .points = *points->matrix,
+                                 .points = kin_fused_source_rows(points),
                                  .distance = *points->distance,
                                  .place = points->place};
     kith_status status = kin_fused_prepare_corpus(ctx, gpu, points, asked, k, &corpus->prepared);

@@ -14,11 +14,10 @@
  * bytes, which is less than their arithmetic takes from some 40 columns on.
  *
  * Memory. KEY_BYTES for keys, less where the budget is small, more where passes need it. */
-#include "fused/fused_direct.h"
+#include "fused/fused_answer.h"
 
 #include "base/base_size.h"
 #include "base/base_try.h"
-#include "fused/fused_pipeline.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
 

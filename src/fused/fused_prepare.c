@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- *   upload -> check, transforms, hash -> lists of equal and degenerate rows (fused_equal.c)
- *          -> means and scale -> order (fused_near.c) -> rounded rows -> balls
+ *   upload -> check, transforms, hash -> lists of equal and degenerate rows (fused_group.c)
+ *          -> means and scale -> order (fused_order.c) -> rounded rows -> balls
  *
  * The host waits three times: for what was found in the values, for the frame, for the worst row.
  */
@@ -14,7 +14,7 @@
 #include "gpu/gpu_team.h"
 #include "host/host_clock.h"
 
-enum { COVERED = 4096 /* fewer points have nothing to skip */ };
+enum { COVERED = 4096 /* fewer points have nothing to skip, and no order */ };
 
 /* What kernels find, one block of device memory. */
 typedef struct findings {
@@ -28,6 +28,7 @@ typedef struct findings {
 /* Things that live while a matrix is prepared. */
 typedef struct preparing {
     kin_fused_device on;
+    int64_t start; /* of the clock */
     kin_fused_prepared *out;
     const kith_matrix *matrix;
     const char *name;
@@ -38,6 +39,46 @@ typedef struct preparing {
     uint32_t *listed; /* firsts of groups, ascending; NULL: all rows */
     double *scratch;
 } preparing;
+
+/* ---- Layout ---------------------------------------------------------------------------------- */
+
+static void name_rows(kin_layout *layout, void *prepared)
+{
+    kin_fused_prepared *p = prepared;
+    const uint64_t n = (uint64_t)p->rows.rows;
+    if (kin_metric_get_traits(p->distance.metric)->transforms) {
+        p->transforms = kin_layout_array(layout, n, sizeof *p->transforms);
+        p->degenerate = kin_layout_array(layout, n, sizeof *p->degenerate);
+    }
+    if (p->measured) {
+        p->mean = kin_layout_array(layout, (uint64_t)p->rows.cols, sizeof *p->mean);
+    }
+}
+
+/* Room for balls, which the next rounding fills. */
+static void name_balls(kin_layout *layout, void *prepared)
+{
+    kin_fused_prepared *p = prepared;
+    const uint64_t tiles = (uint64_t)(p->set.padded / KIN_FUSED_TILE);
+    p->centres = kin_layout_array(layout, tiles, (uint64_t)p->rows.cols * sizeof *p->centres);
+    p->radii = kin_layout_array(layout, tiles, sizeof *p->radii);
+    p->set.centres = p->centres;
+    p->set.radii = p->radii;
+}
+
+static void name_set(kin_layout *layout, void *prepared)
+{
+    kin_fused_prepared *p = prepared;
+    const uint64_t n = (uint64_t)p->set.padded;
+    p->set.ids = p->ids = kin_layout_array(layout, n, sizeof *p->ids);
+    p->set.facts = p->facts = kin_layout_array(layout, n, sizeof *p->facts);
+    p->set.half = p->half = kin_layout_array(layout, n, sizeof *p->half);
+    if (p->covered) {
+        name_balls(layout, p);
+        p->marks = kin_layout_array(layout, (uint64_t)kin_fused_sort_marks(p->set.points),
+                                    sizeof *p->marks);
+    }
+}
 
 static kith_status checked(const preparing *p, int error, const char *what)
 {
@@ -66,37 +107,6 @@ void kin_fused_prepare_ahead(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *mat
     kin_gpu_ahead_begin(ctx, gpu, &rows);
 }
 
-/* Of a team in lockstep each brings a part of the rows, and gets the others' from them. */
-static kith_status upload_share(const preparing *p, const kin_gpu_rows *rows)
-{
-    kin_gpu *gpu = p->on.gpu;
-    const int32_t part = kin_gpu_part(gpu);
-    int64_t firsts[KIN_GPU_TEAM_MOST + 1];
-    kin_gpu_divide(rows->count, 1, kin_gpu_parts(gpu), firsts);
-    const int64_t first = firsts[part];
-    KIN_TRY(kin_gpu_upload_rows(p->on.ctx, gpu, (char *)p->out->data + first * rows->row_bytes,
-                                (const char *)rows->from + first * rows->stride_bytes,
-                                firsts[part + 1] - first, rows->row_bytes, rows->stride_bytes));
-    return kin_gpu_gather(p->on.ctx, gpu, p->out->data, (uint64_t)rows->row_bytes, firsts);
-}
-
-static kith_status upload(const preparing *p, const kin_gpu_rows *rows)
-{
-    kith_ctx *ctx = p->on.ctx;
-    kin_gpu *gpu = p->on.gpu;
-    kin_fused_prepared *out = p->out;
-    KIN_TRY(kin_gpu_ahead_take(ctx, gpu, rows, &out->data));
-    if (out->data != NULL) {
-        return KITH_OK;
-    }
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &out->data, (uint64_t)rows->count, (uint64_t)rows->row_bytes,
-                          "the points"));
-    return kin_gpu_parts(gpu) > 1
-               ? upload_share(p, rows)
-               : kin_gpu_upload_rows(ctx, gpu, out->data, rows->from, rows->count, rows->row_bytes,
-                                     rows->stride_bytes);
-}
-
 static kith_status take_rows(preparing *p, int64_t first, int64_t count)
 {
     kin_fused_prepared *out = p->out;
@@ -113,7 +123,7 @@ static kith_status take_rows(preparing *p, int64_t first, int64_t count)
         return KITH_OK;
     }
     const int64_t start = kin_clock_ns();
-    KIN_TRY(upload(p, &rows));
+    KIN_TRY(kin_gpu_bring(p->on.ctx, p->on.gpu, &rows, &out->data));
     out->rows.data = out->data;
     out->rows.stride_bytes = rows.row_bytes;
     out->seconds_upload = kin_clock_since(start);
@@ -160,13 +170,9 @@ static kith_status complain(const preparing *p)
 static kith_status start_transforms(const preparing *p)
 {
     kin_fused_prepared *out = p->out;
-    const uint64_t n = (uint64_t)out->rows.rows;
-    if (!kin_metric_get_traits(out->distance.metric)->transforms) {
+    if (out->transforms == NULL) {
         return KITH_OK;
     }
-    KIN_TRY(kin_gpu_alloc(p->on.ctx, p->on.gpu, &out->transforms, n, sizeof *out->transforms,
-                          "row norms"));
-    KIN_TRY(kin_gpu_alloc(p->on.ctx, p->on.gpu, &out->degenerate, n, 1, "degenerate rows"));
     const kin_fused_transform job = {.rows = out->rows,
                                      .transforms = out->transforms,
                                      .degenerate = out->degenerate,
@@ -206,6 +212,12 @@ static bool takes_integers(const kin_distance *distance, const kith_matrix *matr
     return kin_frame_is_integer(distance, matrix, &queries);
 }
 
+/* Of a corpus. */
+static bool is_measured(const kin_distance *distance, const kith_matrix *matrix, kith_dtype asked)
+{
+    return is_screened(distance) && !takes_integers(distance, matrix, asked);
+}
+
 /* The type that needs no try. Whole numbers of 8 bits are their own rounded copy; all else goes to
  * fp16, or to quantised bytes where a pilot finds them fine enough (try_bytes). */
 static kin_fused_type choose_type(const kin_distance *distance, const kith_matrix *matrix,
@@ -237,8 +249,6 @@ static kith_status measure(preparing *p, kin_fused_frame *frame)
     kin_fused_prepared *out = p->out;
     const int32_t cols = frame->cols;
     const int32_t parts = kin_fused_measure_parts(cols);
-    KIN_TRY(kin_gpu_alloc(p->on.ctx, p->on.gpu, &out->mean, (uint64_t)cols, sizeof(double),
-                          "column means"));
     KIN_TRY(kin_gpu_alloc(p->on.ctx, p->on.gpu, &p->scratch, (uint64_t)parts * 3 * (uint64_t)cols,
                           sizeof(double), "column statistics"));
     const kin_fused_measure job = {.rows = out->rows,
@@ -265,7 +275,7 @@ static kith_status make_frame(preparing *p, kith_dtype asked, kin_fused_frame *f
                                .row_bytes = rounded_bytes(type, p->matrix->cols),
                                .scale = 1.0,
                                .key_scale = traits->key_scale};
-    if (takes_integers(distance, p->matrix, asked)) {
+    if (!p->out->measured) {
         return KITH_OK;
     }
     frame->bound = traits->screen == KIN_SCREEN_DISTANCE ? KIN_BOUND_DISTANCE : KIN_BOUND_PRODUCT;
@@ -274,45 +284,30 @@ static kith_status make_frame(preparing *p, kith_dtype asked, kin_fused_frame *f
 
 /* ---- The set --------------------------------------------------------------------------------- */
 
-static bool is_covered(const kin_fused_set *set, kith_metric metric)
+static bool is_covered(const kin_distance *distance, int64_t points)
 {
-    return set->points >= COVERED && kin_metric_get_traits(metric)->screen == KIN_SCREEN_DISTANCE;
+    return points >= COVERED &&
+           kin_metric_get_traits(distance->metric)->screen == KIN_SCREEN_DISTANCE;
+}
+
+static kith_status allocate_rounded(const preparing *p)
+{
+    kin_fused_set *set = &p->out->set;
+    KIN_TRY(kin_gpu_alloc(p->on.ctx, p->on.gpu, &p->out->rounded, (uint64_t)set->padded,
+                          (uint64_t)set->frame.row_bytes, "the rounded copy of the points"));
+    set->rounded = p->out->rounded;
+    return KITH_OK;
 }
 
 static kith_status allocate_set(const preparing *p, const kin_fused_frame *frame)
 {
-    kith_ctx *ctx = p->on.ctx;
-    kin_gpu *gpu = p->on.gpu;
     kin_fused_prepared *out = p->out;
-    kin_fused_set *set = &out->set;
-    *set = (kin_fused_set){.frame = *frame,
-                           .points = out->groups.count,
-                           .padded = kin_round_up(out->groups.count, KIN_FUSED_BLOCK)};
-    const uint64_t n = (uint64_t)set->padded;
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &out->ids, n, sizeof *out->ids, "the order of the points"));
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &out->rounded, n, (uint64_t)frame->row_bytes,
-                          "the rounded copy of the points"));
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &out->facts, n, sizeof *out->facts, "row bounds"));
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &out->half, n, sizeof *out->half, "column terms"));
-    set->ids = out->ids;
-    set->rounded = out->rounded;
-    set->facts = out->facts;
-    set->half = out->half;
-    return KITH_OK;
-}
-
-/* Room for balls, which the next rounding fills. */
-static kith_status make_balls(kith_ctx *ctx, kin_gpu *gpu, kin_fused_prepared *prepared)
-{
-    const uint64_t tiles = (uint64_t)(prepared->set.padded / KIN_FUSED_TILE);
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &prepared->centres, tiles,
-                          (uint64_t)prepared->set.frame.cols * sizeof *prepared->centres,
-                          "centres of tiles"));
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &prepared->radii, tiles, sizeof *prepared->radii,
-                          "radii of tiles"));
-    prepared->set.centres = prepared->centres;
-    prepared->set.radii = prepared->radii;
-    return KITH_OK;
+    out->set = (kin_fused_set){.frame = *frame,
+                               .points = out->groups.count,
+                               .padded = kin_round_up(out->groups.count, KIN_FUSED_BLOCK)};
+    KIN_TRY(kin_gpu_layout_make(p->on.ctx, p->on.gpu, name_set, out, "the order of the points",
+                                &out->set_block));
+    return allocate_rounded(p);
 }
 
 /* Rows of set.ids into the set's buffers, their balls, and the worst of them. */
@@ -362,11 +357,8 @@ static kith_status try_bytes(preparing *p, int64_t k)
     }
     kin_gpu_free(p->on.gpu, out->rounded);
     out->rounded = NULL;
-    KIN_TRY(kin_gpu_alloc(p->on.ctx, p->on.gpu, &out->rounded, (uint64_t)set->padded,
-                          (uint64_t)frame.row_bytes, "the rounded copy of the points"));
-    set->rounded = out->rounded;
     set->frame = frame;
-    return KITH_OK;
+    return allocate_rounded(p);
 }
 
 /* ---- All of it ------------------------------------------------------------------------------- */
@@ -382,6 +374,8 @@ static void free_preparing(preparing *p)
 /* Values, transforms and groups: one wait. */
 static kith_status look(preparing *p, bool grouped)
 {
+    KIN_TRY(kin_gpu_layout_make(p->on.ctx, p->on.gpu, name_rows, p->out, "facts of rows",
+                                &p->out->row_block));
     KIN_TRY(clear_findings(p));
     KIN_TRY(start_check(p));
     KIN_TRY(start_transforms(p));
@@ -402,6 +396,7 @@ static kith_status prepare_corpus(preparing *p, kith_dtype asked, int64_t k)
     kin_fused_prepared *out = p->out;
     kin_fused_frame frame;
     const bool screened = is_screened(&out->distance);
+    out->measured = is_measured(&out->distance, p->matrix, asked);
     KIN_TRY(look(p, screened));
     if (!screened) {
         return KITH_OK;
@@ -413,12 +408,10 @@ static kith_status prepare_corpus(preparing *p, kith_dtype asked, int64_t k)
     }
     kin_gpu_free(p->on.gpu, p->scratch);
     p->scratch = NULL;
+    out->covered = is_covered(&out->distance, out->groups.count);
     KIN_TRY(allocate_set(p, &frame));
     KIN_TRY(kin_fused_order_points(&p->on, out, p->listed));
     KIN_TRY(try_bytes(p, k));
-    if (is_covered(&out->set, out->distance.metric)) {
-        KIN_TRY(make_balls(p->on.ctx, p->on.gpu, out));
-    }
     return round_set(p);
 }
 
@@ -434,30 +427,28 @@ static kith_status prepare_queries(preparing *p, const kin_fused_frame *frame)
         return KITH_OK;
     }
     KIN_TRY(allocate_set(p, frame));
-    const kin_fused_sort job = {
-        .ids = p->listed, .points = out->groups.count, .cell_count = 1, .order = out->ids};
-    KIN_TRY(checked(p, p->on.kernels->sort(p->on.stream, &job), "listing rows"));
+    KIN_TRY(kin_fused_order_points(&p->on, out, p->listed)); /* as they are listed */
     return round_set(p);
 }
 
-/* Rows first .. first + count of the matrix, on the device. */
-static kith_status begin(preparing *p, const kin_fused_device *on, const kin_fused_source *source,
-                         int64_t first, int64_t count)
+/* The rows on the device. */
+static kith_status begin(preparing *p, const kin_fused_device *on, const kin_fused_source *source)
 {
+    p->start = kin_clock_ns();
     p->on = *on;
     p->matrix = source->matrix;
     p->name = source->name;
     p->on_device = (source->place & KIN_FUSED_DATA_ON_DEVICE) != 0;
     memset(p->out, 0, sizeof *p->out);
     p->out->distance = *source->distance;
-    return take_rows(p, first, count);
+    return take_rows(p, source->first, source->count > 0 ? source->count : source->matrix->rows);
 }
 
 /* Frees what is not part of the outcome, and on failure that too. */
-static kith_status finish(preparing *p, int64_t start, kith_status status)
+static kith_status finish(preparing *p, kith_status status)
 {
     free_preparing(p);
-    p->out->seconds_prepare = kin_clock_since(start) - p->out->seconds_upload;
+    p->out->seconds_prepare = kin_clock_since(p->start) - p->out->seconds_upload;
     if (status != KITH_OK) {
         kin_fused_prepared_free(p->on.ctx, p->on.gpu, p->out);
     }
@@ -467,42 +458,38 @@ static kith_status finish(preparing *p, int64_t start, kith_status status)
 kith_status kin_fused_prepare_corpus(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_source *source,
                                      kith_dtype asked, int64_t k, kin_fused_prepared *out)
 {
-    const int64_t start = kin_clock_ns();
     const kin_fused_device on = kin_fused_device_of(ctx, gpu);
     preparing p = {.out = out};
-    kith_status status = begin(&p, &on, source, 0, source->matrix->rows);
+    kith_status status = begin(&p, &on, source);
     if (status == KITH_OK) {
         status = prepare_corpus(&p, asked, k);
     }
-    return finish(&p, start, status);
+    return finish(&p, status);
 }
 
 kith_status kin_fused_prepare_groups(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_source *source,
                                      kin_fused_prepared *out)
 {
-    const int64_t start = kin_clock_ns();
     const kin_fused_device on = kin_fused_device_of(ctx, gpu);
     preparing p = {.out = out};
-    kith_status status = begin(&p, &on, source, 0, source->matrix->rows);
+    kith_status status = begin(&p, &on, source);
     if (status == KITH_OK) {
         status = look(&p, true);
         out->firsts = p.listed;
         p.listed = NULL;
     }
-    return finish(&p, start, status);
+    return finish(&p, status);
 }
 
 kith_status kin_fused_prepare_queries(const kin_fused_device *on, const kin_fused_source *source,
-                                      const kin_fused_frame *frame, int64_t first, int64_t count,
-                                      kin_fused_prepared *out)
+                                      const kin_fused_frame *frame, kin_fused_prepared *out)
 {
-    const int64_t start = kin_clock_ns();
     preparing p = {.out = out};
-    kith_status status = begin(&p, on, source, first, count);
+    kith_status status = begin(&p, on, source);
     if (status == KITH_OK) {
         status = prepare_queries(&p, frame);
     }
-    return finish(&p, start, status);
+    return finish(&p, status);
 }
 
 kith_status kin_fused_prepared_round(kith_ctx *ctx, kin_gpu *gpu, kin_fused_prepared *prepared)
@@ -525,7 +512,8 @@ kith_status kin_fused_prepared_order(const kin_fused_device *on, const kin_fused
     }
     kith_status status = KITH_OK;
     if (queries->centres == NULL && corpus->set.centres != NULL) {
-        status = make_balls(on->ctx, on->gpu, queries);
+        status = kin_gpu_layout_make(on->ctx, on->gpu, name_balls, queries, "balls of tiles",
+                                     &queries->ball_block);
     }
     if (status == KITH_OK) {
         status = kin_fused_prepared_round(on->ctx, on->gpu, queries);
@@ -539,11 +527,9 @@ kith_status kin_fused_prepared_order(const kin_fused_device *on, const kin_fused
 
 void kin_fused_prepared_free(kith_ctx *ctx, kin_gpu *gpu, kin_fused_prepared *prepared)
 {
-    void *blocks[] = {prepared->radii, prepared->centres,    prepared->half,
-                      prepared->facts, prepared->rounded,    prepared->mean,
-                      prepared->ids,   prepared->degenerate, prepared->transforms,
-                      prepared->data,  prepared->pivots,     prepared->marks,
-                      prepared->firsts};
+    void *const blocks[] = {prepared->ball_block, prepared->rounded, prepared->set_block,
+                            prepared->row_block,  prepared->data,    prepared->pivots,
+                            prepared->firsts};
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
         kin_gpu_free(gpu, blocks[i]);
     }
@@ -574,45 +560,41 @@ kin_fused_prepared_need kin_fused_prepared_bytes(const kith_matrix *matrix, int6
                                                  const kin_distance *distance, kith_dtype asked,
                                                  uint32_t place, bool corpus)
 {
-    const bool screened = is_screened(distance);
-    const uint64_t n = (uint64_t)rows;
-    const uint64_t padded = (uint64_t)kin_round_up(rows, KIN_FUSED_BLOCK);
-    const uint64_t cols = (uint64_t)matrix->cols;
     const int32_t row_bytes = rounded_bytes(choose_type(distance, matrix, asked), matrix->cols);
-    uint64_t resident = own_bytes(matrix, rows, place);
-    if (kin_metric_get_traits(distance->metric)->transforms) {
-        resident = kin_size_add(resident, kin_size_mul(n, sizeof(kin_row_transform) + 1));
-    }
-    kin_fused_prepared_need need = {resident, resident};
-    if (!screened) {
-        return need;
-    }
-    const uint64_t a_point =
-        (uint64_t)row_bytes + sizeof(kin_fused_facts) + sizeof(kin_fused_word) + sizeof(uint32_t);
-    need.resident = kin_size_add(need.resident, kin_size_mul(padded, a_point));
+    const uint64_t ids = (uint64_t)rows * sizeof(uint32_t);
     const uint64_t order = kin_fused_order_bytes(rows, row_bytes, corpus);
-    const uint64_t a_tile = (cols + 1) * sizeof(float) + sizeof(uint32_t);
-    if (order > 0) { /* balls and marks of tiles */
-        need.resident =
-            kin_size_add(need.resident, kin_size_mul(padded / KIN_FUSED_TILE + 1, a_tile));
-    }
-    const uint64_t ordering =
-        kin_size_add(need.resident, kin_size_add(order, kin_size_mul(n, sizeof(uint32_t))));
-    if (!corpus) {
-        need.most = ordering;
+    kin_fused_prepared shape = {
+        .distance = *distance,
+        .rows = {.rows = rows, .cols = matrix->cols},
+        .measured = corpus && is_measured(distance, matrix, asked),
+        .covered = corpus ? is_covered(distance, rows) : order > 0,
+        .set = {.points = rows, .padded = kin_round_up(rows, KIN_FUSED_BLOCK)}};
+    const uint64_t given =
+        kin_size_add(own_bytes(matrix, rows, place), kin_gpu_layout_bytes(name_rows, &shape));
+    kin_fused_prepared_need need = {given, given};
+    if (!is_screened(distance)) {
         return need;
     }
-    need.resident = kin_size_add(need.resident, cols * sizeof(double));
-    /* Two moments: the table of groups before the set is there, or the order with the set. */
-    const uint64_t grouping = kin_size_add(
-        resident, kin_size_add(kin_fused_equal_bytes(rows), kin_size_mul(n, sizeof(uint32_t))));
-    const uint64_t measuring = kin_size_add(
-        resident, (uint64_t)kin_fused_measure_parts(matrix->cols) * 3 * cols * sizeof(double));
-    need.most = grouping > ordering ? grouping : ordering;
-    need.most = measuring > need.most ? measuring : need.most;
-    const uint64_t trying =
-        kin_size_add(need.resident, kin_fused_pilot_bytes(rounded_bytes(KIN_FUSED_S8, matrix->cols),
-                                                          KIN_FUSED_PILOT_K));
-    need.most = rows >= KIN_FUSED_PILOT_POINTS && trying > need.most ? trying : need.most;
+    const uint64_t rounded = kin_size_mul((uint64_t)shape.set.padded, (uint64_t)row_bytes);
+    need.resident =
+        kin_size_add(given, kin_size_add(kin_gpu_layout_bytes(name_set, &shape), rounded));
+    need.most = kin_size_add(need.resident, kin_size_add(order, ids));
+    if (!corpus) {
+        return need;
+    }
+    /* Other moments: the table of groups and the columns' statistics before the set is there, the
+     * pilot beside it. */
+    const uint64_t parts = (uint64_t)kin_fused_measure_parts(matrix->cols);
+    const uint64_t pilot =
+        rows < KIN_FUSED_PILOT_POINTS
+            ? 0
+            : kin_fused_pilot_bytes(rounded_bytes(KIN_FUSED_S8, matrix->cols), KIN_FUSED_PILOT_K);
+    const uint64_t moments[] = {
+        kin_size_add(given, kin_size_add(kin_fused_equal_bytes(rows), ids)),
+        kin_size_add(given, parts * 3 * (uint64_t)matrix->cols * sizeof(double)),
+        kin_size_add(need.resident, pilot)};
+    for (size_t i = 0; i < sizeof moments / sizeof moments[0]; i++) {
+        need.most = moments[i] > need.most ? moments[i] : need.most;
+    }
     return need;
 }

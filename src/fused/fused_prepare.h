@@ -10,7 +10,7 @@
 #include "exact/exact_search.h"
 #include "fused/fused_answer.h"
 
-typedef struct kin_fused_prepared {
+struct kin_fused_prepared {
     kin_distance distance;
     kin_fused_rows rows; /* of the matrix, or of the stripe of it that begins with row `first` */
     int64_t first;
@@ -22,13 +22,19 @@ typedef struct kin_fused_prepared {
     double seconds_upload;  /* host rows to the device */
     double seconds_prepare; /* all else */
 
+    bool measured; /* columns have means */
+    bool covered;  /* the set has balls and an order */
+
     /* Device memory that is ours; rows and set point into it. */
+    void *row_block;  /* transforms, degenerate, mean */
+    void *set_block;  /* ids, facts, half; where it is covered centres, radii, marks */
+    void *ball_block; /* centres and radii of queries that were ordered */
     void *data;
     kin_row_transform *transforms;
     uint8_t *degenerate;
     uint32_t *ids;    /* set.ids, for callers that permute it and round again */
     uint32_t *firsts; /* groups.firsts, of kin_fused_prepare_groups; NULL: 0, 1, ... */
-    /* A corpus that was ordered by cells (fused_near.c): rows of `rows`, one a cell, in the order
+    /* A corpus that was ordered by cells (fused_order.c): rows of `rows`, one a cell, in the order
      * of the cells; cells of the tiles, kin_fused_sort_marks of them. NULL: not ordered. */
     uint32_t *pivots;
     int64_t pivot_count;
@@ -39,7 +45,7 @@ typedef struct kin_fused_prepared {
     kin_fused_word *half;
     float *centres;
     float *radii;
-} kin_fused_prepared;
+};
 
 /* A matrix that is prepared. */
 typedef struct kin_fused_source {
@@ -47,7 +53,15 @@ typedef struct kin_fused_source {
     const kin_distance *distance;
     const char *name; /* in messages about values */
     uint32_t place;   /* KIN_FUSED_DATA_ON_DEVICE: the matrix is borrowed */
+    int64_t first;    /* rows first .. first + count - 1 */
+    int64_t count;    /* 0: all */
 } kin_fused_source;
+
+static inline kith_matrix kin_fused_source_rows(const kin_fused_source *source)
+{
+    return source->count == 0 ? *source->matrix
+                              : kin_fused_part_of(source->matrix, source->first, source->count);
+}
 
 /* A corpus. asked: the dtype of the queries to come; k: ids a row. Only metrics that are screened
  * get groups, an order and a set; the others stop after the check (plain, set empty). */
@@ -58,11 +72,10 @@ kith_status kin_fused_prepare_corpus(kith_ctx *ctx, kin_gpu *gpu, const kin_fuse
 kith_status kin_fused_prepare_groups(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_source *source,
                                      kin_fused_prepared *out);
 
-/* Rows first .. first + count of a matrix of queries, in the frame of their corpus (NULL: a metric
- * that is not screened). Not grouped, not ordered; degenerate rows stay out of the set. */
+/* Queries, in the frame of their corpus (NULL: a metric that is not screened). Not grouped, not
+ * ordered; degenerate rows stay out of the set. */
 kith_status kin_fused_prepare_queries(const kin_fused_device *on, const kin_fused_source *source,
-                                      const kin_fused_frame *frame, int64_t first, int64_t count,
-                                      kin_fused_prepared *out);
+                                      const kin_fused_frame *frame, kin_fused_prepared *out);
 
 /* A hint: rows first .. first + count of a matrix on the host are prepared next, and brought to the
  * device until then, if they find room there (gpu/gpu_ahead.h; whoever gives hints ends them). */
@@ -89,7 +102,7 @@ kin_fused_prepared_need kin_fused_prepared_bytes(const kith_matrix *matrix, int6
 /* Of kin_fused_prepare_groups. */
 kin_fused_prepared_need kin_fused_groups_bytes(const kith_matrix *matrix, uint32_t place);
 
-/* ---- Equal and degenerate rows, as lists on the host (exact_group.h): fused_equal.c ---------- */
+/* ---- Equal and degenerate rows, as lists on the host (exact_group.h): fused_group.c ---------- */
 
 typedef struct kin_fused_equal {
     int64_t rows;
@@ -118,7 +131,8 @@ kith_status kin_fused_equal_lists(const kin_fused_device *on, const kin_fused_eq
 /* Device memory that the search takes. */
 uint64_t kin_fused_equal_bytes(int64_t rows);
 
-/* ---- An order in which near points stand together: fused_near.c ------------------------------ */
+/* ---- An order in which near points stand together: fused_order.c ------------------------------
+ */
 
 /* Any order is right; a good one makes early reaches tight and lets tiles be skipped. */
 
@@ -135,7 +149,7 @@ kith_status kin_fused_order_queries(const kin_fused_device *on, const kin_fused_
 /* Device memory that either takes for a while. */
 uint64_t kin_fused_order_bytes(int64_t points, int32_t row_bytes, bool corpus);
 
-/* ---- Whether bytes are fine enough to screen a corpus in: fused_pilot.c ---------------------- */
+/* ---- Whether bytes are fine enough to screen a corpus in: fused_type.c ---------------------- */
 
 /* Asked of the data, on a few thousand rows. */
 

@@ -5,8 +5,8 @@
  *
  *      a graph that fits     the points' own set, in its order and with its balls; equal rows once
  *      everything else       stripes of queries against the corpus, or against chunks of it
- *        screened metrics      fused_find.c
- *        the others            fused_scan.c
+ *        screened metrics      fused_radius_screen.c
+ *        the others            fused_radius_keys.c
  *
  * Chunks have groups of equal rows of their own; their links, moved by the chunk's first id, are
  * those of the whole: groups that stand in two chunks are two groups, each named by its lowest id.
@@ -20,8 +20,7 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "exact/exact_search.h"
-#include "fused/fused_find.h"
-#include "fused/fused_side.h"
+#include "fused/fused_radius.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
 
@@ -35,7 +34,6 @@ typedef struct run {
     const kith_matrix *corpus;
     const kith_matrix *queries; /* the corpus for a graph */
     const kin_radius_request *request;
-    const char *corpus_name;
     bool graph;
     bool screens;
     int32_t shrunk;           /* how often memory did not suffice */
@@ -46,11 +44,6 @@ typedef struct run {
     kin_fused_finder finder;
     kin_fused_prepared last; /* what a report reads of a corpus */
 } run;
-
-static int64_t halved(int64_t rows)
-{
-    return kin_round_up(kin_ceil_div(rows, 2), KIN_FUSED_LEAST_ROWS);
-}
 
 /* Half as much of everything from now on. */
 static void shrink(run *r)
@@ -137,10 +130,13 @@ static kith_status order_queries(const run *r, const kin_fused_corpus *chunk,
 static kith_status take_stripe(run *r, const kin_fused_corpus *chunk, int64_t first, int64_t count)
 {
     kin_fused_prepared queries;
-    const kin_fused_source source = {r->queries, &r->request->distance, "queries", 0};
+    const kin_fused_source source = {.matrix = r->queries,
+                                     .distance = &r->request->distance,
+                                     .name = "queries",
+                                     .first = first,
+                                     .count = count};
     KIN_TRY(kin_fused_prepare_queries(&r->finder.on, &source,
-                                      r->screens ? &chunk->prepared.set.frame : NULL, first, count,
-                                      &queries));
+                                      r->screens ? &chunk->prepared.set.frame : NULL, &queries));
     r->ctx->report.seconds_prepare += queries.seconds_prepare + queries.seconds_upload;
     kith_status status = order_queries(r, chunk, &queries);
     if (status == KITH_OK) {
@@ -158,7 +154,7 @@ static int64_t first_stripe(const run *r)
            kin_fused_prepared_bytes(r->queries, rows, &r->request->distance, r->corpus->dtype, 0,
                                     false)
                    .most > room) {
-        rows = halved(rows);
+        rows = kin_fused_halved(rows);
     }
     return rows;
 }
@@ -173,7 +169,7 @@ static kith_status take_stripes(run *r, const kin_fused_corpus *chunk)
         if (status == KITH_E_DEVICE_MEMORY && r->finder.offered == before &&
             count > KIN_FUSED_LEAST_ROWS) {
             shrink(r);
-            stripe = halved(count);
+            stripe = kin_fused_halved(count);
             continue;
         }
         KIN_TRY(status);
@@ -199,26 +195,17 @@ static kith_status take_chunk(run *r, const kin_fused_corpus *chunk, int64_t fir
 
 /* ---- All chunks ----------------------------------------------------------------------------- */
 
-static kith_status prepare_chunk(run *r, int64_t first, int64_t count, kin_fused_corpus **chunk)
-{
-    const kin_distance *distance = &r->request->distance;
-    const kith_matrix part = kin_fused_part_of(r->corpus, first, count);
-    const kin_fused_source source = {&part, distance, r->corpus_name, 0};
-    const kith_status status =
-        kin_fused_corpus_make(r->ctx, r->gpu, &source, r->queries->dtype, USUAL_K, chunk);
-    if (status == KITH_E_DATA && count < r->corpus->rows) {
-        kin_forgive(r->ctx); /* the row's number is to be that of the whole corpus */
-        return kin_metric_check(r->ctx, r->corpus, distance->metric, r->corpus_name);
-    }
-    return status;
-}
-
 static kith_status take_chunks(run *r, int64_t rows)
 {
     for (int64_t first = 0; first < r->corpus->rows; first += rows) {
         const int64_t count = kin_min_i64(rows, r->corpus->rows - first);
+        const kin_fused_source source = {.matrix = r->corpus,
+                                         .distance = &r->request->distance,
+                                         .name = r->graph ? "points" : "corpus",
+                                         .first = first,
+                                         .count = count};
         kin_fused_corpus *chunk = NULL;
-        KIN_TRY(prepare_chunk(r, first, count, &chunk));
+        KIN_TRY(kin_fused_corpus_make(r->ctx, r->gpu, &source, r->queries->dtype, USUAL_K, &chunk));
         const kith_status status = take_chunk(r, chunk, first);
         kin_fused_corpus_free(r->ctx, chunk);
         KIN_TRY(status);
@@ -235,7 +222,7 @@ static int64_t first_chunk(const run *r)
         rows > KIN_FUSED_LEAST_ROWS &&
         kin_fused_prepared_bytes(r->corpus, rows, &r->request->distance, r->queries->dtype, 0, true)
                 .most > (rows == r->corpus->rows ? room : room / 2)) {
-        rows = halved(rows);
+        rows = kin_fused_halved(rows);
     }
     return rows;
 }
@@ -281,7 +268,6 @@ kith_status kin_fused_radius(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *cor
              .corpus = corpus,
              .queries = graph ? corpus : queries,
              .request = request,
-             .corpus_name = graph ? "points" : "corpus",
              .graph = graph,
              .screens = kin_exact_screens(&request->distance)};
     r.asked.matrix = *r.queries;
@@ -293,7 +279,7 @@ kith_status kin_fused_radius(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *cor
     kith_status status = attempt(&r, rows, ranges);
     while (status == KITH_E_DEVICE_MEMORY && rows > KIN_FUSED_LEAST_ROWS) {
         shrink(&r);
-        rows = halved(rows);
+        rows = kin_fused_halved(rows);
         status = attempt(&r, rows, ranges);
     }
     if (status == KITH_OK) {

@@ -7,6 +7,11 @@
  *      queries or lists do not      stripes of queries, the corpus resident
  *      the corpus does not          chunks of the corpus, stripes of queries, lists merged
  *
+ * A graph whose lists fit is screened with both ends of each pair collecting. Its rows are arranged
+ * first: a pass over the seeds gives every row a reach, runs of rows are sorted by it and rounded
+ * again, so that the rows that share a gate have thresholds that differ little (fused_arrange.cu).
+ * Where lists do not fit, its points are queries like others.
+ *
  * A few queries against a corpus that is resident take a way of their own (fused_batch.c). Both
  * directions are two searches of two corpora; one product for both would save a screen.
  */
@@ -15,9 +20,159 @@
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
-#include "fused/fused_side.h"
+#include "gpu/gpu_team.h"
+#include "host/host_clock.h"
+#include "kith/kith_papers.h"
 
-/* ---- Corpora --------------------------------------------------------------------------------- */
+/* Room for the next try: what this one said is forgotten. */
+static void make_room(kith_ctx *ctx, kin_gpu *gpu)
+{
+    kin_forgive(ctx);
+    kin_gpu_trim(gpu);
+}
+
+/* ---- A graph, two-sided ---------------------------------------------------------------------- */
+
+/* A gate, which many rows share, is as wide as the widest threshold among them. So rows that stand
+ * together are put in the order of their reach (fused_arrange.cu): within runs of several tiles, or
+ * within each tile where tiles must keep their points. */
+kith_status kin_fused_runs_arrange(kin_fused_work *work, kin_fused_prepared *points, int32_t run)
+{
+    const kin_fused_device *on = &work->on;
+    const kin_fused_arrange job = {
+        .points = work->rows.points, .run = run, .ids = points->ids, .reach = work->lists.reach};
+    const kin_fused_set before = work->rows;
+    KIN_TRY(kin_fused_work_reach(work));
+    KIN_TRY(
+        kin_gpu_check(on->ctx, on->gpu, on->kernels->arrange(on->stream, &job), "arranging rows"));
+    KIN_TRY(kin_fused_prepared_round(on->ctx, on->gpu, points));
+    work->rows = points->set;
+    work->rows.centres = before.centres; /* or NULL where none are skipped */
+    work->cols = work->rows;
+    return KITH_OK;
+}
+
+static kith_status screen_graph(kin_fused_answers *a, kin_fused_prepared *points,
+                                const kin_fused_worst *worst, const kin_request *request)
+{
+    kith_ctx *ctx = a->on.ctx;
+    const int64_t k = kin_min_i64(a->wanted, points->groups.count);
+    const bool fused = request->pipeline == NULL;
+    if (kin_fused_by_host(request)) {
+        return request->pipeline->fused->answer(a, points, points, worst, request);
+    }
+    int64_t start = kin_clock_ns();
+    kin_fused_work work = {.on = a->on,
+                           .rows = points->set,
+                           .graph = fused && (request->flags & KITH_NO_SYMMETRY) == 0,
+                           .shared = kin_gpu_parts(a->on.gpu) > 1,
+                           .col_worst = worst};
+    if ((request->flags & KITH_NO_SKIP) != 0) {
+        work.rows.centres = NULL;
+    }
+    work.cols = work.rows;
+    kith_status status = KITH_OK;
+    KIN_TRY(kin_fused_work_make(&work, k, kin_fused_capacity(k)));
+    if (kin_fused_work_has_stages(&work)) {
+        KIN_TRY_GOTO(status, kin_fused_runs_arrange(&work, points, KIN_FUSED_RUN), done);
+    }
+    KIN_TRY_GOTO(status,
+                 request->pipeline != NULL ? request->pipeline->fused->fill(&work, request)
+                                           : kin_fused_work_run(&work),
+                 done);
+    KIN_TRY_GOTO(status, kin_gpu_wait(ctx, a->on.gpu), done);
+    ctx->report.seconds_screen += kin_clock_since(start);
+    start = kin_clock_ns();
+    status = work.shared ? kin_fused_answers_take_shared(a, &work, &points->rows, &points->rows)
+                         : kin_fused_answers_take(a, &work, &points->rows, &points->rows);
+    ctx->report.seconds_rescore += kin_clock_since(start);
+done:
+    kin_fused_work_free(&work);
+    return status;
+}
+
+static kith_status graph_at_once(kith_ctx *ctx, kin_fused_corpus *corpus,
+                                 const kin_fused_query *query)
+{
+    kin_fused_prepared *points = &corpus->prepared;
+    const kin_fused_device on = kin_fused_device_of(ctx, corpus->gpu);
+    kin_fused_answers a = kin_fused_answers_of(&on, query, &points->groups, &points->groups);
+    KIN_TRY(kin_fused_answers_make(&a, (query->place & KIN_FUSED_OUT_ON_DEVICE) != 0, false));
+    kith_status status = KITH_OK;
+    if (points->groups.count > 0) {
+        KIN_TRY_GOTO(status, screen_graph(&a, points, corpus->worst, query->request), done);
+    }
+    KIN_TRY_GOTO(status, kin_fused_answers_finish(&a, query->out, points->groups.rows), done);
+    kin_fused_report(ctx, points, &a.tally, points->groups.count);
+done:
+    kin_fused_answers_free(&a);
+    return status;
+}
+
+/* ---- A graph in stripes ---------------------------------------------------------------------- */
+
+/* Each row's own id is what it leaves out, in device memory. */
+static kith_status own_ids(kith_ctx *ctx, kin_gpu *gpu, int64_t rows, uint32_t **device)
+{
+    const uint64_t bytes = (uint64_t)rows * sizeof **device;
+    uint32_t *host = NULL;
+    KIN_TRY(kin_alloc(ctx, &host, bytes, 1, "own ids"));
+    for (int64_t i = 0; i < rows; i++) {
+        host[i] = (uint32_t)i;
+    }
+    kith_status status = kin_gpu_alloc(ctx, gpu, device, bytes, 1, "own ids");
+    if (status == KITH_OK) {
+        status = kin_gpu_upload(ctx, gpu, *device, host, bytes);
+    }
+    kin_free(ctx, host);
+    return status;
+}
+
+/* The points as queries are rows that lie on the device already. */
+static kith_status graph_in_stripes(kith_ctx *ctx, const kin_fused_corpus *corpus,
+                                    const kin_fused_query *graph)
+{
+    kith_matrix points = corpus->points;
+    points.data = corpus->prepared.rows.data;
+    points.stride_bytes = corpus->prepared.rows.stride_bytes;
+    uint32_t *device = NULL;
+    kin_request own = *graph->request;
+    kin_fused_tally tally = {0};
+    kith_status status = KITH_OK;
+    if ((own.flags & KITH_INCLUDE_SELF) == 0) {
+        KIN_TRY_GOTO(status, own_ids(ctx, corpus->gpu, points.rows, &device), done);
+        own.exclude = device;
+    }
+    const kin_fused_query query = {.queries = &points,
+                                   .name = "points",
+                                   .request = &own,
+                                   .place = graph->place | KIN_FUSED_DATA_ON_DEVICE,
+                                   .out = graph->out};
+    KIN_TRY_GOTO(status, kin_fused_search_stripes(ctx, corpus, &query, &tally), done);
+    kin_fused_report(ctx, &corpus->prepared, &tally, points.rows);
+done:
+    kin_gpu_free(corpus->gpu, device);
+    return status;
+}
+
+static kith_status graph_of(kith_ctx *ctx, kin_fused_corpus *corpus, const kin_fused_query *query)
+{
+    const kin_fused_device on = kin_fused_device_of(ctx, corpus->gpu);
+    kin_fused_prepared *points = &corpus->prepared;
+    if (!kin_fused_screens(query->request, corpus->points.rows, corpus->points.rows)) {
+        return kin_fused_direct(ctx, corpus->gpu, &points->rows, &points->rows, query);
+    }
+    const kith_status status = graph_at_once(ctx, corpus, query);
+    if (status != KITH_E_DEVICE_MEMORY) {
+        return status;
+    }
+    make_room(ctx, corpus->gpu);
+    /* The rows may have been arranged: their tiles are not what they were. */
+    KIN_TRY(kin_fused_worst_find(&on, &points->set, corpus->worst));
+    return graph_in_stripes(ctx, corpus, query);
+}
+
+/* ---- A search -------------------------------------------------------------------------------- */
 
 /* A corpus of bytes that waits for bytes, and is asked with something else, is prepared again from
  * the rows on the device. */
@@ -33,8 +188,10 @@ static kith_status corpus_for(kith_ctx *ctx, const kin_fused_corpus *corpus,
     kith_matrix points = corpus->points;
     points.data = corpus->prepared.rows.data;
     points.stride_bytes = corpus->prepared.rows.stride_bytes;
-    const kin_fused_source source = {&points, &corpus->distance, "corpus",
-                                     KIN_FUSED_DATA_ON_DEVICE};
+    const kin_fused_source source = {.matrix = &points,
+                                     .distance = &corpus->distance,
+                                     .name = "corpus",
+                                     .place = KIN_FUSED_DATA_ON_DEVICE};
     return kin_fused_corpus_make(ctx, corpus->gpu, &source, queries->dtype, k, again);
 }
 
@@ -79,35 +236,91 @@ kith_status kin_fused_corpus_search(kith_ctx *ctx, const kin_fused_corpus *corpu
     return status;
 }
 
-/* ---- Search ---------------------------------------------------------------------------------- */
+/* ---- Corpora of any size --------------------------------------------------------------------- */
 
 static kith_status try_search(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
                               const kin_fused_query *query)
 {
+    const bool graph = query->queries == NULL;
     const kin_request *request = query->request;
-    const kin_fused_source source = {corpus, &request->distance, "corpus", query->place};
+    const kin_fused_source source = {.matrix = corpus,
+                                     .distance = &request->distance,
+                                     .name = graph ? "points" : "corpus",
+                                     .place = query->place};
     kin_fused_corpus *resident = NULL;
     kith_status status =
-        kin_fused_corpus_make(ctx, gpu, &source, query->queries->dtype, request->k, &resident);
+        kin_fused_corpus_make(ctx, gpu, &source, graph ? corpus->dtype : query->queries->dtype,
+                              request->k + (graph ? 1 : 0), &resident);
     if (status == KITH_OK) {
-        status = ask(ctx, resident, query);
+        status = graph ? graph_of(ctx, resident, query) : ask(ctx, resident, query);
     }
     kin_fused_corpus_free(ctx, resident);
     if (status != KITH_E_DEVICE_MEMORY) {
         return status;
     }
-    kin_forgive(ctx);
-    kin_gpu_trim(gpu);
+    make_room(ctx, gpu);
     return kin_fused_search_chunks(ctx, gpu, corpus, query);
 }
 
 /* ---- By several GPUs ------------------------------------------------------------------------- */
 
-/*      each member: the whole corpus, its share of the queries, its rows of the outputs */
-typedef struct team_search {
+/*      search   each member: the whole corpus, its share of the queries, its rows of the outputs
+ *      graph    all members in lockstep, each with a share of the pairs; the first one writes
+ */
+typedef struct team_job {
     const kith_matrix *corpus;
     const kin_fused_query *query;
-} team_search;
+} team_job;
+
+/* What a member that does not write does: its lists, which the first one asks for. */
+static kith_status serve_graph(kith_ctx *ctx, kin_fused_corpus *corpus,
+                               const kin_fused_query *query)
+{
+    kin_fused_prepared *points = &corpus->prepared;
+    const kin_fused_device on = kin_fused_device_of(ctx, corpus->gpu);
+    kin_fused_answers a = kin_fused_answers_of(&on, query, &points->groups, &points->groups);
+    a.kernels_write = true; /* nothing is brought to the host */
+    return screen_graph(&a, points, corpus->worst, query->request);
+}
+
+/* Members see the same rows by the same kernels, so they agree; a stage would hang if they did not.
+ */
+static kith_status compare_sets(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_prepared *points)
+{
+    const uint64_t own = (uint64_t)points->groups.count << 16 | (uint64_t)points->set.frame.type;
+    uint64_t least = 0;
+    uint64_t most = 0;
+    KIN_TRY(kin_gpu_agree(gpu, own, &least));
+    KIN_TRY(kin_gpu_agree(gpu, UINT64_MAX - own, &most));
+    return UINT64_MAX - most == least
+               ? KITH_OK
+               : kin_fail(ctx, KITH_E_INTERNAL, "GPUs of one model prepared different sets");
+}
+
+static kith_status graph_of_member(void *arg, kith_ctx *ctx, kin_gpu *gpu, int32_t part,
+                                   int32_t parts)
+{
+    const team_job *job = arg;
+    const kin_request *request = job->query->request;
+    const kin_fused_source source = {.matrix = job->corpus,
+                                     .distance = &request->distance,
+                                     .name = "points",
+                                     .place = job->query->place};
+    kin_fused_corpus *corpus = NULL;
+    (void)parts;
+    kith_status status =
+        kin_fused_corpus_make(ctx, gpu, &source, job->corpus->dtype, request->k + 1, &corpus);
+    if (status == KITH_OK) {
+        status = compare_sets(ctx, gpu, &corpus->prepared);
+    }
+    if (status == KITH_OK && part == 0) {
+        status = graph_at_once(ctx, corpus, job->query);
+    } else if (status == KITH_OK && corpus->prepared.groups.count > 0) {
+        status = serve_graph(ctx, corpus, job->query);
+    }
+    kin_fused_corpus_free(ctx, corpus);
+    return status;
+}
 
 /* What one member is asked. */
 typedef struct team_share {
@@ -116,7 +329,7 @@ typedef struct team_share {
     kith_neighbors out;
 } team_share;
 
-static team_share share_of(const team_search *job, int32_t part, int32_t parts)
+static team_share share_of(const team_job *job, int32_t part, int32_t parts)
 {
     const int64_t rows = job->query->queries->rows;
     const int64_t first = rows * part / parts;
@@ -133,9 +346,10 @@ static team_share share_of(const team_search *job, int32_t part, int32_t parts)
 static kith_status search_resident(void *arg, kith_ctx *ctx, kin_gpu *gpu, int32_t part,
                                    int32_t parts)
 {
-    const team_search *job = arg;
+    const team_job *job = arg;
     const team_share share = share_of(job, part, parts);
-    const kin_fused_source source = {job->corpus, &share.request.distance, "corpus", 0};
+    const kin_fused_source source = {
+        .matrix = job->corpus, .distance = &share.request.distance, .name = "corpus"};
     kin_fused_corpus *corpus = NULL;
     kith_status status = kin_fused_corpus_make(ctx, gpu, &source, job->query->queries->dtype,
                                                share.request.k, &corpus);
@@ -152,7 +366,7 @@ static kith_status search_resident(void *arg, kith_ctx *ctx, kin_gpu *gpu, int32
 /* A corpus that does not fit comes to each in chunks. */
 static kith_status search_alone(void *arg, kith_ctx *ctx, kin_gpu *gpu, int32_t part, int32_t parts)
 {
-    const team_search *job = arg;
+    const team_job *job = arg;
     const team_share share = share_of(job, part, parts);
     const kin_fused_query query = {&share.queries, "queries", &share.request, 0, &share.out};
     return share.queries.rows == 0 ? KITH_OK : kin_fused_search(ctx, gpu, job->corpus, &query);
@@ -161,7 +375,7 @@ static kith_status search_alone(void *arg, kith_ctx *ctx, kin_gpu *gpu, int32_t 
 static kith_status search_by_team(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
                                   const kin_fused_query *query)
 {
-    team_search job = {corpus, query};
+    team_job job = {corpus, query};
     const kith_status status = kin_gpu_team_run(ctx, gpu->team, true, search_resident, &job);
     if (status != KITH_E_DEVICE_MEMORY) {
         return status;
@@ -170,12 +384,23 @@ static kith_status search_by_team(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix
     return kin_gpu_team_run(ctx, gpu->team, false, search_alone, &job);
 }
 
+static kith_status graph_by_team(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *points,
+                                 const kin_fused_query *query)
+{
+    team_job job = {points, query};
+    return kin_gpu_team_run(ctx, gpu->team, true, graph_of_member, &job);
+}
+
 kith_status kin_fused_search(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
                              const kin_fused_query *query)
 {
+    const bool graph = query->queries == NULL;
+    const bool by_team = graph ? kin_fused_team_graphs(gpu, corpus, query->request, query->place)
+                               : kin_fused_team_searches(gpu, query->queries->rows, query->place);
     kith_status status = KITH_OK;
-    if (kin_fused_team_searches(gpu, query->queries->rows, query->place)) {
-        status = search_by_team(ctx, gpu, corpus, query);
+    if (by_team) {
+        status = graph ? graph_by_team(ctx, gpu, corpus, query)
+                       : search_by_team(ctx, gpu, corpus, query);
         if (!kin_fused_team_yields(ctx, status)) {
             return status;
         }
@@ -192,7 +417,10 @@ kith_status kin_fused_search(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *cor
 static kith_status make_side(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_query *own,
                              const kin_fused_query *other, kin_fused_corpus **corpus)
 {
-    const kin_fused_source source = {own->queries, &own->request->distance, own->name, own->place};
+    const kin_fused_source source = {.matrix = own->queries,
+                                     .distance = &own->request->distance,
+                                     .name = own->name,
+                                     .place = own->place};
     return kin_fused_corpus_make(ctx, gpu, &source, other->queries->dtype, other->request->k,
                                  corpus);
 }
@@ -225,8 +453,7 @@ static kith_status try_both(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_query *
     if (status != KITH_E_DEVICE_MEMORY) {
         return status;
     }
-    kin_forgive(ctx);
-    kin_gpu_trim(gpu);
+    make_room(ctx, gpu);
     KIN_TRY(kin_fused_search_chunks(ctx, gpu, ba->queries, ab));
     return kin_fused_search_chunks(ctx, gpu, ab->queries, ba);
 }

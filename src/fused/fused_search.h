@@ -9,18 +9,47 @@
 #define KIN_FUSED_SEARCH_H
 
 #include "exact/exact_hits.h"
-#include "fused/fused_corpus.h"
-#include "fused/fused_need.h"
+#include "fused/fused_layout.h"
+#include "fused/fused_prepare.h"
+
+/* ---- Corpora --------------------------------------------------------------------------------- */
+
+/* A corpus in device memory: points, order, rounded copy, equal rows. Keeps gpu; where the matrix
+ * lay on the device, that too. Read-only after creation. */
+typedef struct kin_fused_corpus kin_fused_corpus;
+
+struct kin_fused_corpus {
+    kin_gpu *gpu;
+    kith_matrix points; /* borrowed where `place` says that it lies on the device */
+    kin_distance distance;
+    uint32_t place;
+    kin_fused_prepared prepared;
+    void *block;            /* of what follows; NULL: an empty set */
+    kin_fused_worst *worst; /* of its tiles */
+    uint32_t *tiles;        /* all, for small batches (fused_batch.c) */
+    kin_fused_unit *units;
+    uint32_t batch_units;
+};
+/* k: ids a row that will be asked for. asked: the dtype of the queries to come (integer costs need
+ * equal 8-bit types). */
+kith_status kin_fused_corpus_make(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_source *points,
+                                  kith_dtype asked, int64_t k, kin_fused_corpus **out);
+void kin_fused_corpus_free(kith_ctx *ctx, kin_fused_corpus *corpus);
+uint64_t kin_fused_corpus_bytes(const kin_fused_corpus *corpus); /* of device memory */
+
+/* Sums become the context's report. */
+void kin_fused_report(kith_ctx *ctx, const kin_fused_prepared *corpus, const kin_fused_tally *tally,
+                      int64_t rows);
+
+/* ---- What is asked --------------------------------------------------------------------------- */
 
 kith_status kin_fused_corpus_search(kith_ctx *ctx, const kin_fused_corpus *corpus,
                                     const kith_matrix *queries, const kin_request *request,
                                     uint32_t place, const kith_neighbors *out);
 
-/* Corpus and queries of any size, in batches where they do not fit. */
+/* Corpus and queries of any size, in batches where they do not fit. Without queries: a graph. */
 kith_status kin_fused_search(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
                              const kin_fused_query *query);
-kith_status kin_fused_graph(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *points,
-                            const kin_request *request, uint32_t place, const kith_neighbors *out);
 /* Both directions: the queries of each are the corpus of the other. */
 kith_status kin_fused_both(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_query *ab,
                            const kin_fused_query *ba);
@@ -31,5 +60,46 @@ kith_status kin_fused_both(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_query *a
 kith_status kin_fused_radius(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
                              const kith_matrix *queries, const kin_radius_request *request,
                              kith_ranges *ranges);
+
+/* ---- Stripes, and the ways that stand beside them -------------------------------------------- */
+
+/* All queries, in stripes that fit: prepared, screened or computed directly, written. */
+kith_status kin_fused_search_stripes(kith_ctx *ctx, const kin_fused_corpus *corpus,
+                                     const kin_fused_query *query, kin_fused_tally *tally);
+
+/* Rows that are solved in stripes. solve: rows first .. first + count - 1; the `next` ones behind
+ * them may be brought to the device meanwhile (kin_fused_prepare_ahead). */
+typedef struct kin_fused_stripes {
+    kith_ctx *ctx;
+    kin_gpu *gpu;
+    int64_t rows;
+    int64_t stripe;   /* rows at a time */
+    bool ahead;       /* the next ones' come meanwhile */
+    bool keeps_ahead; /* what comes may be another call's: nothing is given up at the end */
+    kith_status (*solve)(void *arg, int64_t first, int64_t count, int64_t next);
+    void *arg;
+} kin_fused_stripes;
+
+/* A stripe that ran out of device memory is taken again without the next one's rows beside it, then
+ * in halves: what the budget promised may be held by others. `stripe` and `ahead` become what
+ * served. */
+kith_status kin_fused_each_stripe(kin_fused_stripes *all);
+
+/* Corpora that do not fit: in chunks, lists merged. Without queries: a graph. */
+kith_status kin_fused_search_chunks(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
+                                    const kin_fused_query *query);
+
+/* Tries the short way for a few queries (fused_batch.c), where the time of an answer is what
+ * counts. *done is false, and nothing was written, where the job is not of its kind (many queries,
+ * equal or degenerate rows, very many neighbours) or where a list overflowed: then the long way is
+ * to be taken. */
+kith_status kin_fused_batch_search(kith_ctx *ctx, const kin_fused_corpus *corpus,
+                                   const kin_fused_query *query, bool *done);
+
+/* A pass over the seeds of a graph that has stages (kin_fused_work_reach), each `run` consecutive
+ * positions of the prepared points sorted by what it proved, and rounded again: work has the new
+ * set, with centres as before if it had any. Positions that were known before are not valid any
+ * more. */
+kith_status kin_fused_runs_arrange(kin_fused_work *work, kin_fused_prepared *points, int32_t run);
 
 #endif

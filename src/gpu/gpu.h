@@ -80,7 +80,7 @@ kith_status kin_gpu_alloc(kith_ctx *ctx, kin_gpu *gpu, void *out, uint64_t count
 /* Accepts NULL. The block may be used again by later work of the stream at once. */
 void kin_gpu_free(kin_gpu *gpu, void *address);
 /* All arrays that a layout names, in one block that one kin_gpu_free gives back; where it fails,
- * *out and the pointers are NULL. `what`: in the message. */
+ * *out and the pointers are NULL; nothing named is no block. `what`: in the message. */
 kith_status kin_gpu_layout_make(kith_ctx *ctx, kin_gpu *gpu, kin_layout_names *names, void *job,
                                 const char *what, void **out);
 /* What that block is asked for with, from a dry run: for plans. */
@@ -101,9 +101,24 @@ void kin_gpu_widen(kin_gpu *gpu);
 /* `from` may be changed when this returns. Large copies go through pinned memory, in pieces, by all
  * threads of ctx, the host's copying overlapped with the device's. */
 kith_status kin_gpu_upload(kith_ctx *ctx, kin_gpu *gpu, void *to, const void *from, uint64_t bytes);
-/* rows of row_bytes that stand stride_bytes apart become contiguous. */
-kith_status kin_gpu_upload_rows(kith_ctx *ctx, kin_gpu *gpu, void *to, const void *from,
-                                int64_t rows, int64_t row_bytes, int64_t stride_bytes);
+/* Rows in host memory, stride_bytes apart; on the device they are contiguous. */
+typedef struct kin_gpu_rows {
+    const void *from;
+    int64_t count;
+    int64_t row_bytes;
+    int64_t stride_bytes;
+} kin_gpu_rows;
+
+/* Some of them. */
+static inline kin_gpu_rows kin_gpu_rows_part(const kin_gpu_rows *rows, int64_t first, int64_t count)
+{
+    kin_gpu_rows part = *rows;
+    part.from = (const char *)rows->from + first * rows->stride_bytes;
+    part.count = count;
+    return part;
+}
+
+kith_status kin_gpu_upload_rows(kith_ctx *ctx, kin_gpu *gpu, void *to, const kin_gpu_rows *rows);
 /* Waits for all work before it; `to` is complete when this returns. */
 kith_status kin_gpu_download(kith_ctx *ctx, kin_gpu *gpu, void *to, const void *from,
                              uint64_t bytes);

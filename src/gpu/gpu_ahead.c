@@ -68,9 +68,9 @@ static bool goes_on(upload *u, int64_t sent)
 static kith_status send(upload *u, int64_t first, int64_t count)
 {
     const kin_gpu_rows *rows = &u->rows;
+    const kin_gpu_rows part = kin_gpu_rows_part(rows, first, count);
     return kin_gpu_upload_rows(&u->own, &u->side, (char *)u->block + first * rows->row_bytes,
-                               (const char *)rows->from + first * rows->stride_bytes, count,
-                               rows->row_bytes, rows->stride_bytes);
+                               &part);
 }
 
 static kith_status send_all(upload *u)

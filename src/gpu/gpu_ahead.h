@@ -18,14 +18,6 @@
 /* So many uploads at a time; a hint beyond them is not taken. */
 enum { KIN_GPU_AHEAD_MOST = 2 };
 
-/* Rows in host memory, stride_bytes apart; on the device they are contiguous. */
-typedef struct kin_gpu_rows {
-    const void *from;
-    int64_t count;
-    int64_t row_bytes;
-    int64_t stride_bytes;
-} kin_gpu_rows;
-
 /* Whether hints are taken at all: not in a scope that was narrowed (kin_gpu_narrow). */
 bool kin_gpu_ahead_wanted(const kin_gpu *gpu);
 /* Nothing has failed in this call so far: what fails here is forgotten (kin_forgive). */
@@ -36,6 +28,10 @@ void kin_gpu_ahead_begin(kith_ctx *ctx, kin_gpu *gpu, const kin_gpu_rows *rows);
 kith_status kin_gpu_ahead_take(kith_ctx *ctx, kin_gpu *gpu, const kin_gpu_rows *rows, void *block);
 /* Whether there was something to give up: memory is free now that was not. */
 bool kin_gpu_ahead_end(kin_gpu *gpu);
+
+/* The same rows wherever they come from: ahead, else uploaded now, by a team in lockstep a part
+ * each. What is in *block after a failure is the caller's, too. */
+kith_status kin_gpu_bring(kith_ctx *ctx, kin_gpu *gpu, const kin_gpu_rows *rows, void **block);
 
 /* For kin_gpu_close. */
 void kin_gpu_ahead_close(kin_gpu *gpu);

@@ -247,17 +247,17 @@ kith_status kin_gpu_upload(kith_ctx *ctx, kin_gpu *gpu, void *to, const void *fr
     return run_bytes(&t, bytes, send_lane);
 }
 
-kith_status kin_gpu_upload_rows(kith_ctx *ctx, kin_gpu *gpu, void *to, const void *from,
-                                int64_t rows, int64_t row_bytes, int64_t stride_bytes)
+kith_status kin_gpu_upload_rows(kith_ctx *ctx, kin_gpu *gpu, void *to, const kin_gpu_rows *rows)
 {
-    if (stride_bytes == row_bytes) {
-        return kin_gpu_upload(ctx, gpu, to, from,
-                              kin_size_mul((uint64_t)rows, (uint64_t)row_bytes));
+    const int64_t row_bytes = rows->row_bytes;
+    if (rows->stride_bytes == row_bytes) {
+        return kin_gpu_upload(ctx, gpu, to, rows->from,
+                              kin_size_mul((uint64_t)rows->count, (uint64_t)row_bytes));
     }
     if (row_bytes > SLOT_BYTES) {
-        for (int64_t i = 0; i < rows; i++) {
-            KIN_TRY(kin_gpu_upload(ctx, gpu, (unsigned char *)to + i * row_bytes,
-                                   (const unsigned char *)from + i * stride_bytes,
+        for (int64_t i = 0; i < rows->count; i++) {
+            const kin_gpu_rows row = kin_gpu_rows_part(rows, i, 1);
+            KIN_TRY(kin_gpu_upload(ctx, gpu, (unsigned char *)to + i * row_bytes, row.from,
                                    (uint64_t)row_bytes));
         }
         return KITH_OK;
@@ -266,10 +266,10 @@ kith_status kin_gpu_upload_rows(kith_ctx *ctx, kin_gpu *gpu, void *to, const voi
     transfer t = {.ctx = ctx,
                   .gpu = gpu,
                   .device = to,
-                  .host = (unsigned char *)(uintptr_t)from,
-                  .rows = rows,
+                  .host = (unsigned char *)(uintptr_t)rows->from,
+                  .rows = rows->count,
                   .row_bytes = row_bytes,
-                  .stride_bytes = stride_bytes,
+                  .stride_bytes = rows->stride_bytes,
                   .piece_rows = SLOT_BYTES / row_bytes};
     return run(&t, send_lane);
 }

@@ -3,6 +3,7 @@
  * (gpu_team.h). */
 #include "base/base_size.h"
 #include "base/base_try.h"
+#include "gpu/gpu_ahead.h"
 #include "gpu/gpu_team.h"
 
 kith_status kin_gpu_copy_from(kith_ctx *ctx, kin_gpu *gpu, int32_t part, void *to, const void *from,
@@ -78,4 +79,28 @@ void kin_gpu_divide(int64_t count, int64_t unit, int32_t parts, int64_t *firsts)
     for (int32_t p = 0; p <= parts; p++) {
         firsts[p] = kin_min_i64(count, units * p / parts * unit);
     }
+}
+
+/* Each brings a part of the rows, and gets the others' from them. */
+static kith_status upload_share(kith_ctx *ctx, kin_gpu *gpu, const kin_gpu_rows *rows, void *to)
+{
+    const int32_t part = kin_gpu_part(gpu);
+    int64_t firsts[KIN_GPU_TEAM_MOST + 1];
+    kin_gpu_divide(rows->count, 1, kin_gpu_parts(gpu), firsts);
+    const int64_t first = firsts[part];
+    const kin_gpu_rows own = kin_gpu_rows_part(rows, first, firsts[part + 1] - first);
+    KIN_TRY(kin_gpu_upload_rows(ctx, gpu, (char *)to + first * rows->row_bytes, &own));
+    return kin_gpu_gather(ctx, gpu, to, (uint64_t)rows->row_bytes, firsts);
+}
+
+kith_status kin_gpu_bring(kith_ctx *ctx, kin_gpu *gpu, const kin_gpu_rows *rows, void **block)
+{
+    KIN_TRY(kin_gpu_ahead_take(ctx, gpu, rows, block));
+    if (*block != NULL) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_gpu_alloc(ctx, gpu, block, (uint64_t)rows->count, (uint64_t)rows->row_bytes,
+                          "the points"));
+    return kin_gpu_parts(gpu) > 1 ? upload_share(ctx, gpu, rows, *block)
+                                  : kin_gpu_upload_rows(ctx, gpu, *block, rows);
 }

@@ -247,6 +247,10 @@ kith_status kin_gpu_layout_make(kith_ctx *ctx, kin_gpu *gpu, kin_layout_names *n
                                 const char *what, void **out)
 {
     const uint64_t bytes = kin_gpu_layout_bytes(names, job);
+    *out = NULL;
+    if (bytes == 0) {
+        return KITH_OK;
+    }
     KIN_TRY(kin_gpu_alloc(ctx, gpu, out, bytes, 1, what));
     kin_layout wet = {.block = *out, .on_device = true};
     names(&wet, job);

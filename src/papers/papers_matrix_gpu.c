@@ -22,7 +22,7 @@
 
 #include "base/base_size.h"
 #include "base/base_try.h"
-#include "fused/fused_direct.h"
+#include "fused/fused_answer.h"
 #include "fused/fused_stage.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"

@@ -4,7 +4,7 @@
 #ifndef KIN_PAPERS_PIPELINE_H
 #define KIN_PAPERS_PIPELINE_H
 
-#include "fused/fused_pipeline.h"
+#include "fused/fused_prepare.h"
 #include "kith/kith_papers.h"
 #include "papers/papers_kernels.h"
 
@@ -34,7 +34,7 @@ uint64_t kin_papers_scratch_bytes(const kin_gpu *gpu, const kin_select_job *job,
 
 /* papers_hybrid.c, papers_hybrid_keys.c: a GPU prunes and computes keys, processor and GPU select.
  * The first where there are costs; the second, its `keys`, for metrics without a product and k
- * beyond lists: canonical keys of all pairs, a threshold from a sample of them. fused_pipeline.h
+ * beyond lists: canonical keys of all pairs, a threshold from a sample of them. fused_answer.h
  * says of what. */
 extern const kin_fused_pipeline kin_papers_hybrid;
 kith_status kin_papers_hybrid_keys(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_rows *corpus,

@@ -157,13 +157,13 @@ static kith_status run_batch(const device_work *w, const batch *b, int64_t row0,
 {
     const kin_select_job *job = &w->job;
     kin_select_task task = task_of(job);
-    KIN_TRY(kin_gpu_upload_rows(w->ctx, w->gpu, b->values,
-                                job->values + row0 * job->stride_bytes + col0 * w->value_bytes,
-                                rows, cols * w->value_bytes, job->stride_bytes));
+    const kin_gpu_rows values = {job->values + row0 * job->stride_bytes + col0 * w->value_bytes,
+                                 rows, cols * w->value_bytes, job->stride_bytes};
+    KIN_TRY(kin_gpu_upload_rows(w->ctx, w->gpu, b->values, &values));
     if (job->ids != NULL) {
-        KIN_TRY(kin_gpu_upload_rows(w->ctx, w->gpu, b->ids,
-                                    job->ids + row0 * job->ids_stride_bytes + col0 * 4, rows,
-                                    cols * 4, job->ids_stride_bytes));
+        const kin_gpu_rows ids = {job->ids + row0 * job->ids_stride_bytes + col0 * 4, rows,
+                                  cols * 4, job->ids_stride_bytes};
+        KIN_TRY(kin_gpu_upload_rows(w->ctx, w->gpu, b->ids, &ids));
     }
     task.values = b->values;
     task.ids = b->ids;

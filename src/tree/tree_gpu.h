@@ -5,9 +5,9 @@
 
 #include "exact/exact_search.h"
 #include "fused/fused_answer.h"
-#include "fused/fused_corpus.h"
 #include "fused/fused_lists.h"
 #include "fused/fused_prepare.h"
+#include "fused/fused_search.h"
 #include "tree/tree.h"
 #include "tree/tree_kernels.h"
 

@@ -2,7 +2,7 @@
 #include "tree/tree_gpu.h"
 
 #include "base/base_size.h"
-#include "fused/fused_side.h"
+#include "fused/fused_search.h"
 #include "tree/tree_search.h"
 
 /* A warp looks at 64 points at a time, in many columns at 32 (tree_walk.cuh). */

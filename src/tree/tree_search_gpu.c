@@ -21,7 +21,6 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "fused/fused_search.h"
-#include "fused/fused_side.h"
 #include "gpu/gpu_ahead.h"
 #include "host/host_clock.h"
 #include "host/host_cpu.h"
@@ -61,7 +60,10 @@ typedef struct searching {
 /* The queries. */
 static kin_fused_source source_of(const searching *s)
 {
-    return (kin_fused_source){s->queries, &s->request->distance, "queries", s->place};
+    return (kin_fused_source){.matrix = s->queries,
+                              .distance = &s->request->distance,
+                              .name = "queries",
+                              .place = s->place};
 }
 
 static bool leaves_own_out(const kin_request *request)
@@ -370,13 +372,14 @@ static kith_status solve_stripe(searching *s, stripe *q, int64_t first)
 
 static kith_status search_stripe(void *arg, int64_t first, int64_t count, int64_t next)
 {
-    const kin_fused_source source = source_of(arg);
+    kin_fused_source source = source_of(arg);
     searching *s = arg;
     kith_ctx *ctx = s->on.ctx;
     stripe q = {0};
     kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status,
-                 kin_fused_prepare_queries(&s->on, &source, NULL, first, count, &q.prepared), done);
+    source.first = first;
+    source.count = count;
+    KIN_TRY_GOTO(status, kin_fused_prepare_queries(&s->on, &source, NULL, &q.prepared), done);
     note_preparation(ctx, &q.prepared);
     if (next > 0) {
         kin_fused_prepare_ahead(ctx, s->on.gpu, s->queries, first + count, next);
@@ -395,8 +398,9 @@ static kith_status decide_by_queries(searching *s, int64_t count)
         return KITH_OK;
     }
     kin_fused_prepared prepared;
-    const kin_fused_source source = source_of(s);
-    KIN_TRY(kin_fused_prepare_queries(&s->on, &source, NULL, 0, count, &prepared));
+    kin_fused_source source = source_of(s);
+    source.count = count;
+    KIN_TRY(kin_fused_prepare_queries(&s->on, &source, NULL, &prepared));
     const kith_status status = decide(s, &prepared.rows);
     kin_fused_prepared_free(s->on.ctx, s->on.gpu, &prepared);
     return status;
@@ -415,13 +419,13 @@ static kith_status search(searching *s)
     kin_tree_gpu_cut cut =
         kin_tree_gpu_cut_queries(s->queries, s->request, kin_tree_gpu_capacity(&s->solver),
                                  s->place, kin_gpu_room(s->on.gpu), may_ahead);
-    const kin_fused_stripes all = {.ctx = s->on.ctx,
-                                   .gpu = s->on.gpu,
-                                   .rows = s->queries->rows,
-                                   .stripe = cut.stripe,
-                                   .ahead = cut.ahead,
-                                   .solve = search_stripe,
-                                   .arg = s};
+    kin_fused_stripes all = {.ctx = s->on.ctx,
+                             .gpu = s->on.gpu,
+                             .rows = s->queries->rows,
+                             .stripe = cut.stripe,
+                             .ahead = cut.ahead,
+                             .solve = search_stripe,
+                             .arg = s};
     KIN_TRY(kin_fused_each_stripe(&all));
     report(s, s->queries->rows);
     return KITH_OK;
@@ -433,8 +437,10 @@ static kith_status attempt(kith_ctx *ctx, kin_gpu *gpu, searching *s)
 {
     s->on = kin_fused_device_of(ctx, gpu);
     s->decided = s->request->method == KITH_METHOD_TREE;
-    const kin_fused_source source = {s->corpus_matrix, &s->request->distance,
-                                     s->queries == NULL ? "points" : "corpus", s->place};
+    const kin_fused_source source = {.matrix = s->corpus_matrix,
+                                     .distance = &s->request->distance,
+                                     .name = s->queries == NULL ? "points" : "corpus",
+                                     .place = s->place};
     kith_status status = KITH_OK;
     KIN_TRY_GOTO(status, kin_fused_prepare_groups(ctx, gpu, &source, &s->corpus), done);
     note_preparation(ctx, &s->corpus);

@@ -10,7 +10,7 @@
 
 #include "base/base_random.h"
 #include "exact/exact_answer.h"
-#include "fused/fused_direct.h"
+#include "fused/fused_answer.h"
 #include "fused/fused_search.h"
 #include "support/support_device.h"
 #include "support/support_gpu.h"

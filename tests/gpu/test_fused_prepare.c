@@ -107,7 +107,7 @@ static void complains_like_the_processor(void **state)
     const kin_distance distance = {
         .metric = KITH_EUCLIDEAN, .cols = 33, .isa = test_device_ctx->isa};
     kin_fused_prepared prepared;
-    const kin_fused_source source = {&r.matrix, &distance, "points", 0};
+    const kin_fused_source source = {.matrix = &r.matrix, .distance = &distance, .name = "points"};
     assert_int_equal(
         kin_fused_prepare_corpus(test_device_ctx, test_device, &source, KITH_F32, 5, &prepared),
         KITH_E_DATA);
@@ -115,8 +115,10 @@ static void complains_like_the_processor(void **state)
     test_must(kin_ctx_begin(test_device_ctx));
     const kin_fused_frame frame = {.type = KIN_FUSED_F16, .cols = 33, .row_bytes = 128};
     const kin_fused_device on = kin_fused_device_of(test_device_ctx, test_device);
-    assert_int_equal(kin_fused_prepare_queries(&on, &source, &frame, 40, 10, &prepared),
-                     KITH_E_DATA);
+    kin_fused_source some = source;
+    some.first = 40;
+    some.count = 10;
+    assert_int_equal(kin_fused_prepare_queries(&on, &some, &frame, &prepared), KITH_E_DATA);
     assert_string_equal(kith_ctx_detail(test_device_ctx), wanted);
     test_must(kin_ctx_begin(test_device_ctx));
     printf("both say: %s\n", wanted);
@@ -340,7 +342,7 @@ static void prepare_case(const kith_matrix *m, kith_metric metric, const char *n
 {
     const kin_distance distance = {.metric = metric, .cols = m->cols, .isa = test_device_ctx->isa};
     kin_fused_prepared p;
-    const kin_fused_source source = {m, &distance, "points", 0};
+    const kin_fused_source source = {.matrix = m, .distance = &distance, .name = "points"};
     test_must(kin_fused_prepare_corpus(test_device_ctx, test_device, &source, m->dtype, 10, &p));
     kin_rows rows = {.matrix = *m};
     kin_row_transform *transforms = calloc((size_t)m->rows, sizeof *transforms);

@@ -231,7 +231,8 @@ static kith_status hybrid_graph(kith_ctx *ctx, const test_job *job, const double
     }
     if (status == KITH_OK) {
         own.request.share = share;
-        status = kin_fused_graph(ctx, gpu, &own.points, &own.request, 0, out);
+        const kin_fused_query query = {.name = "points", .request = &own.request, .out = out};
+        status = kin_fused_search(ctx, gpu, &own.points, &query);
         kin_device_leave(ctx, gpu);
     }
     return kin_call_end(&call, status);

@@ -285,6 +285,12 @@ static void name_arrays(kin_layout *layout, void *job)
     a->last = kin_layout_array(layout, 1, sizeof *a->last);
 }
 
+static void name_nothing(kin_layout *layout, void *job)
+{
+    test_arrays *a = job;
+    a->none = kin_layout_array(layout, 0, sizeof *a->none);
+}
+
 /* One block holds what a dry run says; arrays begin at 256 bytes and are not touched. */
 static void layouts(void)
 {
@@ -300,6 +306,8 @@ static void layouts(void)
     EXPECT(stub_value("stub_allocations") == 1);
     kin_gpu_free(gpu, block);
     EXPECT(gpu->held == 0);
+    EXPECT(kin_gpu_layout_make(ctx, gpu, name_nothing, &a, "nothing", &block) == KITH_OK);
+    EXPECT(block == NULL && gpu->held == 0);
 
     test_arrays large = {.count = UINT64_MAX / 4};
     EXPECT(kin_gpu_layout_bytes(name_arrays, &large) == UINT64_MAX);
@@ -395,7 +403,8 @@ static void rows_trip(kith_ctx *ctx, kin_gpu *gpu, const unsigned char *from, in
     int64_t wrong = 0;
     EXPECT(kin_gpu_alloc(ctx, gpu, &device, (uint64_t)rows, (uint64_t)row_bytes, "rows") ==
            KITH_OK);
-    EXPECT(kin_gpu_upload_rows(ctx, gpu, device, from, rows, row_bytes, stride) == KITH_OK);
+    const kin_gpu_rows given = {from, rows, row_bytes, stride};
+    EXPECT(kin_gpu_upload_rows(ctx, gpu, device, &given) == KITH_OK);
     for (int64_t i = 0; i < rows; i++) {
         wrong += memcmp(device + i * row_bytes, from + i * stride, (size_t)row_bytes) != 0;
     }

@@ -136,8 +136,9 @@ static kith_status solve_graph(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *p
                                kith_neighbors *out)
 {
     const kin_request request = request_of(points, k);
+    const kin_fused_query query = {.name = "points", .request = &request, .out = out};
     kin_gpu_enter(gpu);
-    const kith_status status = kin_fused_graph(ctx, gpu, points, &request, 0, out);
+    const kith_status status = kin_fused_search(ctx, gpu, points, &query);
     kin_gpu_leave(gpu);
     return status;
 }

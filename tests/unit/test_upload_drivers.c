@@ -88,11 +88,13 @@ static kith_status solve(const input *in, kith_ctx *ctx, kin_gpu *gpu, kind what
     const kith_matrix corpus = with_stride(what == STRIPES ? &in->small : &in->large);
     const kith_matrix queries = with_stride(what == STRIPES ? &in->large : &in->small);
     *out = test_answer_make(what == GRAPH ? corpus.rows : queries.rows, K);
-    const kin_fused_query query = {&queries, "queries", &request, 0, out};
+    const kin_fused_query query = {.queries = what == GRAPH ? NULL : &queries,
+                                   .name = what == GRAPH ? "points" : "queries",
+                                   .request = &request,
+                                   .out = out};
     assert_int_equal(kin_ctx_begin(ctx), KITH_OK);
     kin_gpu_enter(gpu);
-    const kith_status status = what == GRAPH ? kin_fused_graph(ctx, gpu, &corpus, &request, 0, out)
-                                             : kin_fused_search(ctx, gpu, &corpus, &query);
+    const kith_status status = kin_fused_search(ctx, gpu, &corpus, &query);
     kin_gpu_leave(gpu);
     assert_int_equal(gpu->held, 0);
     assert_false(kin_gpu_ahead_end(gpu)); /* nothing is left under way */

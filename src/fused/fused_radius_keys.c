@@ -6,7 +6,7 @@
  *
  * Memory. Half of the finder's for keys, a quarter for hits.
  */
-#include "fused/fused_find.h"
+#include "fused/fused_radius.h"
 
 #include "base/base_mem.h"
 #include "base/base_size.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What a job takes of a device's memory, before it starts: the same sums that the drivers cut their
- * stripes and chunks by (fused_side.c, fused_chunk.c), for matrices that lie on the host.
+ * stripes and chunks by (fused_stripe.c), for matrices that lie on the host.
  *
  * A job that runs in some budget runs in every larger one, although parts that adapt to the room
  * (seeds, tables, lists of few rows) grow with it, and are rounded up, so that they may not fit
@@ -14,15 +14,13 @@
  *     rows of its larger stripes and chunks, and no part is larger for fewer rows;
  *   - what is held depends on the data in one place alone, where rows lost candidates: there it is
  *     less than the seed's matrix, which was held before it, beside the same blocks
- *     (fused_rerun.c).
+ *     (fused_finish.c).
  * So the way that ran in the smaller budget, with parts of any size, held at each of its steps at
  * least what this one holds.
  */
-#include "fused/fused_need.h"
+#include "fused/fused_layout.h"
 
 #include "fused/fused_answer.h"
-#include "fused/fused_direct.h"
-#include "fused/fused_pipeline.h"
 #include "fused/fused_prepare.h"
 #include "gpu/gpu_team.h"
 #include "kith/kith_papers.h"

@@ -21,8 +21,8 @@
  * several clusters, and of the neighbours that near tiles hold 79 % are there; with 32,768 they are
  * 99 %, for 0.27 s more (an H200).
  *
- * Limits. Fewer than SMALL points are left as they are, and so are products, whose near points are
- * not near in space. */
+ * Limits. Few points are left as they are, and so are products, whose near points are not near in
+ * space (kin_fused_prepared.covered). */
 #include "fused/fused_prepare.h"
 
 #include "base/base_mem.h"
@@ -35,7 +35,7 @@
 /* Pivots are powers of two: what SHARE divides, as long as it is more than MOST_ON_HOST, is whole
  * tiles. */
 enum {
-    SMALL = 4096,
+    SMALL = 4096, /* points: fewer of a corpus are not ordered */
     POINTS_A_CELL = 64,
     FEWEST = 128,
     MANY = 4096,          /* pivots, beyond which */
@@ -241,12 +241,6 @@ static kith_status list_points(const kin_fused_device *on, const kin_fused_prepa
     return kin_gpu_check(on->ctx, on->gpu, on->kernels->sort(on->stream, &job), "listing points");
 }
 
-static kith_status allocate_marks(const kin_fused_device *on, int64_t points, uint32_t **marks)
-{
-    return kin_gpu_alloc(on->ctx, on->gpu, marks, (uint64_t)kin_fused_sort_marks(points),
-                         sizeof **marks, "cells of tiles");
-}
-
 static kith_status round_listed(const kin_fused_device *on, const kin_fused_prepared *prepared,
                                 const uint32_t *listed, float *worst)
 {
@@ -309,14 +303,12 @@ kith_status kin_fused_order_points(const kin_fused_device *on, kin_fused_prepare
     pivots p = {0};
     dealing d = {0};
     kith_status status = KITH_OK;
-    if (points < SMALL ||
-        kin_metric_get_traits(prepared->distance.metric)->screen != KIN_SCREEN_DISTANCE) {
+    if (!prepared->covered) {
         return list_points(on, prepared, listed);
     }
     KIN_TRY_GOTO(status, make_order(on, prepared, count, &p), done);
     KIN_TRY_GOTO(status, round_listed(on, prepared, listed, p.rows.worst), done);
     KIN_TRY_GOTO(status, find_nearest(on, &prepared->set, &p.rows.set, true, &d), done);
-    KIN_TRY_GOTO(status, allocate_marks(on, points, &prepared->marks), done);
     const kin_fused_sort sort = {.ids = listed,
                                  .points = points,
                                  .cell_count = (uint32_t)count,
@@ -409,7 +401,10 @@ kith_status kin_fused_order_queries(const kin_fused_device *on, const kin_fused_
     KIN_TRY_GOTO(status, kin_fused_chosen_make(on, &p.rows), done);
     KIN_TRY_GOTO(status, kin_fused_chosen_round(on, &corpus->rows, &p.rows), done);
     KIN_TRY_GOTO(status, find_nearest(on, &queries->set, &p.rows.set, false, &d), done);
-    KIN_TRY_GOTO(status, allocate_marks(on, points, &marks), done);
+    KIN_TRY_GOTO(status,
+                 kin_gpu_alloc(on->ctx, on->gpu, &marks, (uint64_t)kin_fused_sort_marks(points),
+                               sizeof *marks, "cells of tiles"),
+                 done);
     const kin_fused_sort sort = {.ids = queries->ids,
                                  .points = points,
                                  .cell_count = (uint32_t)corpus->pivot_count,
@@ -424,15 +419,27 @@ done:
     return status;
 }
 
+/* Of points that are dealt to so many cells: what sorting takes is four arrays of ids. */
+static uint64_t dealing_bytes(int64_t points, int64_t cells)
+{
+    dealing d = {.points = kin_round_up(points, KIN_FUSED_BLOCK),
+                 .blocks = kin_fused_blocks_of(points),
+                 .tile_count = kin_fused_tiles_of(cells)};
+    return kin_size_add(kin_gpu_layout_bytes(name_dealing, &d),
+                        kin_size_mul((uint64_t)d.points, 4 * sizeof(uint32_t)));
+}
+
 uint64_t kin_fused_order_bytes(int64_t points, int32_t row_bytes, bool corpus)
 {
-    const uint64_t padded = (uint64_t)kin_round_up(points, KIN_FUSED_BLOCK);
-    /* Nearest pivot, three arrays of the sort and its own room, which is as large as one of them.
-     */
-    const uint64_t a_point = sizeof(uint64_t) + 5 * sizeof(uint32_t);
-    const uint64_t a_pivot = (uint64_t)row_bytes + sizeof(kin_fused_facts) + 2 * sizeof(uint32_t);
-    const uint64_t pivots_most = kin_size_mul(MOST + MOST / SHARE, a_pivot + a_point);
-    return points < (corpus ? (int64_t)SMALL : (int64_t)KIN_FUSED_ORDERED_ROWS)
-               ? 0
-               : kin_size_add(kin_size_mul(padded, a_point), pivots_most + (1u << 20));
+    const kin_fused_frame frame = {.row_bytes = row_bytes};
+    kin_fused_chosen fine = kin_fused_chosen_of(&frame, MOST);
+    kin_fused_chosen coarse = kin_fused_chosen_of(&frame, MOST / SHARE);
+    if (points < (corpus ? (int64_t)SMALL : (int64_t)KIN_FUSED_ORDERED_ROWS)) {
+        return 0;
+    }
+    const uint64_t pivots_bytes =
+        kin_size_add(kin_gpu_layout_bytes(kin_fused_chosen_name, &fine),
+                     kin_gpu_layout_bytes(kin_fused_chosen_name, &coarse));
+    return kin_size_add(kin_size_add(dealing_bytes(points, MOST), dealing_bytes(MOST, MOST)),
+                        kin_size_add(pivots_bytes, 1u << 20));
 }

@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One side of a search: its queries in stripes, prepared, screened or computed directly, written.
+ *
+ *      upload    1 |  2  |  3  | ...     rows of the next stripe, by a thread (gpu/gpu_ahead.h)
+ *      compute     |  1  |  2  |  3  |
+ *      answers     |   1 |   2 |   3 |   written by kernels, downloaded behind them
+ *
+ * Chunks. A corpus that does not fit is taken in chunks, each prepared on its own: its own order,
+ * frame and groups of equal rows, as if it were a corpus. Every query gets the first ids of each
+ * chunk with their canonical keys, which do not depend on the chunk; their merge by (key, id) is
+ * the answer.
+ *
+ *      for each chunk     upload, prepare
+ *        for each stripe  upload, round in the chunk's frame, screen -> lists of the chunk
+ *                         merge with the lists so far (host memory)
+ *
+ * What comes next is uploaded while this is computed: two threads, each with a stream of its own
+ * (gpu/gpu_ahead.h). Chunks A, B, stripes 1, 2, 3, time from left to right:
+ *
+ *      rows of chunks    A |  |       B         |   |       C         |
+ *      rows of stripes     |1 |  2  |  3  |  1 ...   |  2  |  3  |  1 ...
+ *      prepare             |A |           |         |B |
+ *      compute                |A 1  |A 2  |A 3      |   |B 1  |B 2  |B 3
+ *      merge, host                 m     m     m             m     m
+ *
+ * Only the first chunk is waited for, and what takes longer to come than what is computed
+ * meanwhile. The pairs that are downloaded for merging are not overlapped: they are 16 k bytes a
+ * query and chunk, for k = 10 a third of 128 float columns.
+ *
+ * Memory. Host: rows x wanted pairs of 16 bytes. Device: a chunk and a stripe with its lists, and
+ * the next ones' rows as they are given; chunks take at most half of the budget, so that stripes
+ * stay large. Where there is no room for what comes next, or no longer, it is waited for.
+ */
+#include "fused/fused_search.h"
+
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "gpu/gpu_ahead.h"
+#include "host/host_clock.h"
+#include "host/host_threads.h"
+#include "kith/kith_papers.h"
+
+/* ---- The screen ------------------------------------------------------------------------------ */
+
+/* The lists of all positions of `queries` among those of `corpus`, to a. Many queries are put into
+ * the order of the corpus first. */
+static kith_status screen_side(kin_fused_answers *a, const kin_fused_corpus *corpus,
+                               kin_fused_prepared *queries, const kin_request *request)
+{
+    kith_ctx *ctx = a->on.ctx;
+    const int64_t k = kin_min_i64(a->wanted, corpus->prepared.groups.count);
+    if (kin_fused_by_host(request)) {
+        return request->pipeline->fused->answer(a, queries, &corpus->prepared, corpus->worst,
+                                                request);
+    }
+    int64_t start = kin_clock_ns();
+    kin_fused_home *homes = NULL;
+    if (request->pipeline == NULL &&
+        kin_fused_wants_homes(queries->set.points, corpus->prepared.set.points, k)) {
+        KIN_TRY(kin_fused_prepared_order(&a->on, &corpus->prepared, queries, &homes));
+    }
+    kin_fused_work work = {.on = a->on,
+                           .rows = queries->set,
+                           .cols = corpus->prepared.set,
+                           .homes = homes,
+                           .col_worst = corpus->worst};
+    if ((request->flags & KITH_NO_SKIP) != 0) {
+        work.rows.centres = NULL;
+        work.cols.centres = NULL;
+    }
+    kith_status status = KITH_OK;
+    const int32_t capacity = kin_fused_search_capacity(queries->set.points, work.cols.points, k,
+                                                       kin_gpu_scope(a->on.gpu));
+    KIN_TRY_GOTO(status, kin_fused_work_make(&work, k, capacity), done);
+    KIN_TRY_GOTO(status,
+                 request->pipeline != NULL ? request->pipeline->fused->fill(&work, request)
+                                           : kin_fused_work_run(&work),
+                 done);
+    KIN_TRY_GOTO(status, kin_gpu_wait(ctx, a->on.gpu), done);
+    ctx->report.seconds_screen += kin_clock_since(start);
+    start = kin_clock_ns();
+    status = kin_fused_answers_take(a, &work, &queries->rows, &corpus->prepared.rows);
+    ctx->report.seconds_rescore += kin_clock_since(start);
+done:
+    kin_fused_work_free(&work);
+    kin_free(ctx, homes);
+    return status;
+}
+
+/* ---- A stripe of queries --------------------------------------------------------------------- */
+
+/* What the stripes of a search have in common. */
+typedef struct searching {
+    kith_ctx *ctx;
+    kin_gpu *gpu;
+    const kin_fused_corpus *corpus; /* or its present chunk */
+    const kin_fused_query *query;
+    bool screens; /* the whole job */
+    kin_fused_stripes stripes;
+    kin_fused_tally *tally;
+    /* Chunks: the lists of all queries so far. */
+    kin_fused_answers *merged;
+    bool last_chunk;
+} searching;
+
+static kith_status ids_to_write(kith_ctx *ctx, const kin_groups *groups, uint32_t **ids)
+{
+    KIN_TRY(kin_alloc(ctx, ids, (uint64_t)groups->count, sizeof **ids, "rows to write"));
+    for (int64_t i = 0; i < groups->count; i++) {
+        (*ids)[i] = groups->firsts == NULL ? (uint32_t)i : groups->firsts[i];
+    }
+    return KITH_OK;
+}
+
+/* The corpus has nothing but degenerate rows, or there is no query that is not. */
+static kith_status answer_without_screen(kin_fused_answers *a, const kin_groups *queries)
+{
+    uint32_t *ids = NULL;
+    KIN_TRY(ids_to_write(a->on.ctx, queries, &ids));
+    const kith_status status = kin_fused_answers_take_none(a, ids, queries->count);
+    kin_free(a->on.ctx, ids);
+    return status;
+}
+
+static kith_status screen_stripe(const searching *s, kin_fused_answers *a,
+                                 kin_fused_prepared *queries)
+{
+    return s->corpus->prepared.groups.count == 0 || queries->groups.count == 0
+               ? answer_without_screen(a, &queries->groups)
+               : screen_side(a, s->corpus, queries, s->query->request);
+}
+
+/* Metrics without a screen, and k beyond its lists: canonical keys of all pairs. */
+static kith_status solve_stripe(const searching *s, const kin_fused_prepared *queries)
+{
+    const kin_groups all = {.count = queries->rows.rows};
+    uint32_t *ids = NULL;
+    KIN_TRY(ids_to_write(s->ctx, &all, &ids));
+    const kith_status status = kin_fused_answers_solve(
+        s->merged, &queries->rows, &s->corpus->prepared.rows, ids, queries->rows.rows);
+    kin_free(s->ctx, ids);
+    return status;
+}
+
+/* To the lists that chunks have so far. */
+static kith_status merge_stripe(const searching *s, kin_fused_prepared *queries)
+{
+    s->merged->row0 = (uint32_t)queries->first;
+    return s->screens ? screen_stripe(s, s->merged, queries) : solve_stripe(s, queries);
+}
+
+/* To outputs of its own. */
+static kith_status write_stripe(const searching *s, kin_fused_prepared *queries)
+{
+    const kin_fused_corpus *corpus = s->corpus;
+    const kin_groups *groups = &corpus->prepared.groups;
+    const kith_neighbors out = kin_fused_rows_of(s->query->out, queries->first, queries->rows.rows);
+    kin_request request = *s->query->request;
+    kin_fused_query query = *s->query;
+    request.exclude = request.exclude == NULL ? NULL : request.exclude + queries->first;
+    query.request = &request;
+    query.out = &out;
+    if (!s->screens) {
+        return kin_fused_direct(s->ctx, s->gpu, &corpus->prepared.rows, &queries->rows, &query);
+    }
+    const kin_fused_device on = kin_fused_device_of(s->ctx, s->gpu);
+    kin_fused_answers a = kin_fused_answers_of(&on, &query, groups, &queries->groups);
+    KIN_TRY(kin_fused_answers_make(&a, (query.place & KIN_FUSED_OUT_ON_DEVICE) != 0, false));
+    kith_status status = screen_stripe(s, &a, queries);
+    if (status == KITH_OK) {
+        status = kin_fused_answers_finish(&a, &out, groups->rows);
+    }
+    if (status == KITH_OK) {
+        s->tally->pairs += a.tally.pairs;
+        s->tally->skipped += a.tally.skipped;
+        s->tally->keys += a.tally.keys;
+        s->tally->reruns += a.tally.reruns;
+    }
+    kin_fused_answers_free(&a);
+    return status;
+}
+
+/* The rows of the stripe behind this one: of the same chunk, or the first of the next. */
+static void bring_next(const searching *s, int64_t behind, int64_t next)
+{
+    const kith_matrix *queries = s->query->queries;
+    if (next > 0) {
+        kin_fused_prepare_ahead(s->ctx, s->gpu, queries, behind, next);
+    } else if (s->stripes.ahead && s->merged != NULL && !s->last_chunk) {
+        kin_fused_prepare_ahead(s->ctx, s->gpu, queries, 0,
+                                kin_min_i64(s->stripes.stripe, queries->rows));
+    }
+}
+
+static kith_status search_stripe(void *arg, int64_t first, int64_t count, int64_t next)
+{
+    const searching *s = arg;
+    const kin_fused_query *query = s->query;
+    const kin_fused_device on = kin_fused_device_of(s->ctx, s->gpu);
+    const kin_fused_source source = {.matrix = query->queries,
+                                     .distance = &query->request->distance,
+                                     .name = query->name,
+                                     .place = query->place,
+                                     .first = first,
+                                     .count = count};
+    kin_fused_prepared queries;
+    KIN_TRY(kin_fused_prepare_queries(
+        &on, &source, s->screens ? &s->corpus->prepared.set.frame : NULL, &queries));
+    s->ctx->report.seconds_prepare += queries.seconds_prepare + queries.seconds_upload;
+    bring_next(s, first + count, next);
+    const kith_status status =
+        s->merged != NULL ? merge_stripe(s, &queries) : write_stripe(s, &queries);
+    kin_fused_prepared_free(s->ctx, s->gpu, &queries);
+    return status;
+}
+
+/* ---- All queries ----------------------------------------------------------------------------- */
+
+kith_status kin_fused_each_stripe(kin_fused_stripes *all)
+{
+    kith_status status = KITH_OK;
+    for (int64_t first = 0; status == KITH_OK && first < all->rows;) {
+        const int64_t count = kin_min_i64(all->stripe, all->rows - first);
+        const int64_t next = all->ahead ? kin_min_i64(all->stripe, all->rows - first - count) : 0;
+        status = all->solve(all->arg, first, count, next);
+        if (status == KITH_E_DEVICE_MEMORY && kin_gpu_ahead_end(all->gpu)) {
+            all->ahead = false;
+        } else if (status == KITH_E_DEVICE_MEMORY && count > KIN_FUSED_LEAST_ROWS) {
+            all->stripe = kin_fused_halved(count);
+        } else {
+            first += count;
+            continue;
+        }
+        kin_forgive(all->ctx);
+        kin_gpu_trim(all->gpu);
+        status = KITH_OK;
+    }
+    if (!all->keeps_ahead) {
+        (void)kin_gpu_ahead_end(all->gpu);
+    }
+    return status;
+}
+
+/* A job, none of whose corpus is on the device yet. */
+static searching searching_of(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
+                              const kin_fused_query *query)
+{
+    return (searching){.ctx = ctx,
+                       .gpu = gpu,
+                       .query = query,
+                       .screens =
+                           kin_fused_screens(query->request, corpus->rows, query->queries->rows),
+                       .stripes = {.ctx = ctx,
+                                   .gpu = gpu,
+                                   .rows = query->queries->rows,
+                                   .stripe = query->queries->rows,
+                                   .ahead = (query->place & KIN_FUSED_DATA_ON_DEVICE) == 0 &&
+                                            kin_gpu_ahead_wanted(gpu),
+                                   .solve = search_stripe}};
+}
+
+static kin_fused_meeting meeting_of(const searching *s, const kith_matrix *corpus)
+{
+    return (kin_fused_meeting){.queries = s->query->queries,
+                               .request = s->query->request,
+                               .place = s->query->place,
+                               .gpu = s->gpu,
+                               .corpus_dtype = corpus->dtype,
+                               .corpus_rows = corpus->rows,
+                               .screens = s->screens};
+}
+
+kith_status kin_fused_search_stripes(kith_ctx *ctx, const kin_fused_corpus *corpus,
+                                     const kin_fused_query *query, kin_fused_tally *tally)
+{
+    kin_gpu *gpu = corpus->gpu;
+    searching s = searching_of(ctx, gpu, &corpus->points, query);
+    const kin_fused_meeting meeting = meeting_of(&s, &corpus->points);
+    s.corpus = corpus;
+    s.tally = tally;
+    s.stripes.stripe =
+        kin_fused_stripe_rows(&meeting, kin_gpu_room(gpu), kin_gpu_scope(gpu), s.stripes.ahead);
+    s.stripes.arg = &s;
+    return kin_fused_each_stripe(&s.stripes);
+}
+
+/* ---- A chunk --------------------------------------------------------------------------------- */
+
+typedef struct chunking {
+    searching s;
+    const kith_matrix *corpus;
+    const char *name; /* of the corpus */
+    kin_fused_answers answers;
+    int64_t chunk; /* rows of a chunk */
+} chunking;
+
+/* With no chunk on the device. rows 0: chunks of the size that suits best. Stripes do not grow. */
+static void cut(chunking *c, int64_t rows)
+{
+    kin_fused_stripes *stripes = &c->s.stripes;
+    kin_fused_chunked sizes = {.corpus = c->corpus,
+                               .meeting = meeting_of(&c->s, c->corpus),
+                               .room = kin_gpu_room(c->s.gpu),
+                               .scope = kin_gpu_scope(c->s.gpu),
+                               .ahead = stripes->ahead && kin_gpu_ahead_wanted(c->s.gpu)};
+    if (rows > 0) {
+        kin_fused_cut_stripes(&sizes, rows);
+    } else {
+        kin_fused_cut_chunks(&sizes);
+    }
+    c->chunk = sizes.chunk;
+    stripes->stripe = kin_min_i64(stripes->stripe, sizes.stripe);
+    stripes->ahead = sizes.ahead;
+}
+
+/* Lists are merged behind everything that can run out of device memory, a batch at a time: a stripe
+ * that fails may have merged a part. Its rows' lists are put back before it is tried again. */
+typedef struct saved {
+    int64_t rows;
+    int64_t wanted;
+    void *block;
+    kin_pair *lists;
+    int32_t *counts;
+} saved;
+
+static void name_saved(kin_layout *layout, void *job)
+{
+    saved *s = job;
+    const uint64_t pairs = kin_size_mul((uint64_t)s->rows, (uint64_t)s->wanted);
+    s->lists = kin_layout_array(layout, pairs, sizeof *s->lists);
+    s->counts = kin_layout_array(layout, (uint64_t)s->rows, sizeof *s->counts);
+}
+
+static kith_status merge_or_leave(void *arg, int64_t first, int64_t count, int64_t next)
+{
+    const searching *s = arg;
+    const kin_fused_answers *a = s->merged;
+    kin_pair *lists = a->merged + first * a->wanted;
+    int32_t *counts = a->merged_count + first;
+    const size_t pair_bytes = (size_t)(count * a->wanted) * sizeof *lists;
+    const size_t count_bytes = (size_t)count * sizeof *counts;
+    saved before = {.rows = count, .wanted = a->wanted};
+    KIN_TRY(kin_layout_make(s->ctx, name_saved, &before, "lists of a stripe", &before.block));
+    memcpy(before.lists, lists, pair_bytes);
+    memcpy(before.counts, counts, count_bytes);
+    const kith_status status = search_stripe(arg, first, count, next);
+    if (status == KITH_E_DEVICE_MEMORY) {
+        memcpy(lists, before.lists, pair_bytes);
+        memcpy(counts, before.counts, count_bytes);
+    }
+    kin_free(s->ctx, before.block);
+    return status;
+}
+
+/* The chunk that begins with row `first`, of so many rows, and all queries. */
+static kith_status take_chunk(chunking *c, const kin_fused_corpus *chunk, int64_t first)
+{
+    searching *s = &c->s;
+    const int64_t behind = first + chunk->points.rows;
+    kin_fused_answers_chunk(&c->answers, &chunk->prepared.groups, (uint32_t)first);
+    s->corpus = chunk;
+    s->last_chunk = behind == c->corpus->rows;
+    if (s->stripes.ahead && !s->last_chunk) {
+        kin_fused_prepare_ahead(s->ctx, s->gpu, c->corpus, behind,
+                                kin_min_i64(c->chunk, c->corpus->rows - behind));
+    }
+    return kin_fused_each_stripe(&s->stripes);
+}
+
+/* ---- All chunks ------------------------------------------------------------------------------ */
+
+static kith_status take_chunks(chunking *c)
+{
+    kith_ctx *ctx = c->s.ctx;
+    kin_gpu *gpu = c->s.gpu;
+    const kin_request *request = c->s.query->request;
+    for (int64_t first = 0; first < c->corpus->rows;) {
+        const int64_t count = kin_min_i64(c->chunk, c->corpus->rows - first);
+        const kin_fused_source source = {.matrix = c->corpus,
+                                         .distance = &request->distance,
+                                         .name = c->name,
+                                         .place = c->s.query->place,
+                                         .first = first,
+                                         .count = count};
+        kin_fused_corpus *chunk = NULL;
+        kith_status status = kin_fused_corpus_make(ctx, gpu, &source, c->s.query->queries->dtype,
+                                                   request->k + 1, &chunk);
+        const bool crowded = status == KITH_E_DEVICE_MEMORY && kin_gpu_ahead_end(gpu);
+        if (crowded || (status == KITH_E_DEVICE_MEMORY && count > KIN_FUSED_LEAST_ROWS)) {
+            kin_forgive(ctx);
+            kin_gpu_trim(gpu);
+            c->s.stripes.ahead = c->s.stripes.ahead && !crowded;
+            cut(c, crowded ? c->chunk : kin_fused_halved(count));
+            continue;
+        }
+        KIN_TRY(status);
+        status = take_chunk(c, chunk, first);
+        kin_fused_corpus_free(ctx, chunk);
+        KIN_TRY(status);
+        first += count;
+        KIN_TRY(kin_progress(ctx, "screen", (double)first, (double)c->corpus->rows));
+    }
+    return KITH_OK;
+}
+
+/* Where the smallest stripe has no room beside a chunk, everything is taken again in smaller
+ * chunks: lists that hold a part of a chunk cannot give it back. */
+static kith_status take_smaller_chunks(chunking *c)
+{
+    const int64_t rows = c->s.stripes.rows;
+    cut(c, 0);
+    kith_status status = take_chunks(c);
+    while (status == KITH_E_DEVICE_MEMORY && c->chunk > KIN_FUSED_LEAST_ROWS) {
+        kin_forgive(c->s.ctx);
+        kin_gpu_trim(c->s.gpu);
+        c->s.stripes.stripe = rows;
+        cut(c, kin_fused_halved(c->chunk));
+        memset(c->answers.merged_count, 0, (size_t)rows * sizeof *c->answers.merged_count);
+        status = take_chunks(c);
+    }
+    return status;
+}
+
+kith_status kin_fused_search_chunks(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
+                                    const kin_fused_query *query)
+{
+    const kin_fused_device on = kin_fused_device_of(ctx, gpu);
+    const kin_groups every_row = {.rows = query->out->rows, .count = query->out->rows};
+    const kin_groups whole = {.rows = corpus->rows, .count = corpus->rows};
+    const kin_fused_prepared none = {.groups = whole};
+    kin_fused_query asked = *query;
+    asked.queries = query->queries != NULL ? query->queries : corpus;
+    chunking c = {.s = searching_of(ctx, gpu, corpus, &asked),
+                  .corpus = corpus,
+                  .name = query->queries != NULL ? "corpus" : "points",
+                  .answers = kin_fused_answers_of(&on, query, &whole, &every_row)};
+    c.answers.by_host = false;
+    c.s.merged = &c.answers;
+    c.s.stripes.keeps_ahead = true;
+    c.s.stripes.solve = merge_or_leave;
+    c.s.stripes.arg = &c.s;
+    KIN_TRY(
+        kin_fused_answers_make(&c.answers, (query->place & KIN_FUSED_OUT_ON_DEVICE) != 0, true));
+    kith_status status = KITH_OK;
+    KIN_TRY_GOTO(status, take_smaller_chunks(&c), done);
+    KIN_TRY_GOTO(status, kin_fused_answers_finish(&c.answers, query->out, corpus->rows), done);
+    kin_fused_report(ctx, &none, &c.answers.tally, query->out->rows);
+done:
+    (void)kin_gpu_ahead_end(gpu);
+    kin_fused_answers_free(&c.answers);
+    return status;
+}
