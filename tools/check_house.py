@@ -31,16 +31,16 @@ REASON = re.compile(r"\b(short|long)\s+because\b")
 
 # name: (limit, goal)
 LIMITS = {
-    "code_lines_src": (72063, 58000),
-    "files_src": (539, 350),
-    "files_below_40_lines": (94, 40),
-    "files_of_odd_length": (158, 40),
-    "headers_src": (215, 130),
+    "code_lines_src": (71646, 58000),
+    "files_src": (527, 350),
+    "files_below_40_lines": (92, 40),
+    "files_of_odd_length": (152, 40),
+    "headers_src": (209, 130),
     "circles_src": (0, 0),
     "circles_cli": (0, 0),
     "circles_python": (0, 0),
     "call_circles_src": (2, 0),
-    "functions_with_more_than_6_parameters": (100, 20),
+    "functions_with_more_than_6_parameters": (92, 20),
     "public_functions": (98, 75),
     "public_functions_with_more_than_6_parameters": (7, 0),
     "functions_used_by_one_file_percent": (56, 25),
