@@ -415,46 +415,6 @@ kith_status kin_fused_delivery_run(kin_fused_answers *a, kin_fused_delivery *d, 
     return kin_fused_host_write(a, &lists);
 }
 
-kith_status kin_fused_delivery_rescore(const kin_fused_delivery *d, const kin_fused_work *work,
-                                       const kin_fused_rows *rows, const kin_fused_rows *cols,
-                                       int64_t row0, int64_t count)
-{
-    const kin_fused_device *on = &work->on;
-    const kin_fused_rescore job = {.set = work->rows,
-                                   .cols_set = work->cols,
-                                   .set_rows = *rows,
-                                   .cols_rows = *cols,
-                                   .lists = work->lists,
-                                   .row0 = row0,
-                                   .rows = count,
-                                   .pairs = d->pairs,
-                                   .count = d->counts,
-                                   .keys = &work->counters->keys};
-    return kin_gpu_check(on->ctx, on->gpu, on->kernels->rescore(on->stream, &job),
-                         "computing canonical distances");
-}
-
-kith_status kin_fused_answers_rescore(kin_fused_answers *a, const kin_fused_work *work,
-                                      const kin_fused_rows *rows, const kin_fused_rows *cols,
-                                      const uint8_t *lost)
-{
-    const int32_t k = work->lists.k;
-    kin_fused_delivery d;
-    KIN_TRY(kin_fused_delivery_make(a, work->rows.points, k, &d));
-    kith_status status = KITH_OK;
-    for (int64_t row0 = 0; row0 < work->rows.points; row0 += d.most) {
-        const int64_t count = kin_min_i64(d.most, work->rows.points - row0);
-        KIN_TRY_GOTO(status, kin_fused_delivery_rescore(&d, work, rows, cols, row0, count), done);
-        KIN_TRY_GOTO(status,
-                     kin_fused_delivery_run(a, &d, work->rows.ids + row0, count,
-                                            lost == NULL ? NULL : lost + row0),
-                     done);
-    }
-done:
-    kin_fused_delivery_free(a, &d);
-    return status;
-}
-
 kith_status kin_fused_answers_take_none(kin_fused_answers *a, const uint32_t *ids, int64_t count)
 {
     const kin_fused_finished none = {.ids = ids, .rows = count};

@@ -85,10 +85,6 @@ kith_status kin_fused_answers_take(kin_fused_answers *a, kin_fused_work *work,
  * first one takes what they find and runs again what lost candidates. */
 kith_status kin_fused_answers_take_shared(kin_fused_answers *a, kin_fused_work *work,
                                           const kin_fused_rows *rows, const kin_fused_rows *cols);
-/* The same for complete lists, or for those that are not in lost[] (by position). */
-kith_status kin_fused_answers_rescore(kin_fused_answers *a, const kin_fused_work *work,
-                                      const kin_fused_rows *rows, const kin_fused_rows *cols,
-                                      const uint8_t *lost);
 /* Finished lists of `rows` rows (k pairs each, counts of them in use; device memory, as are ids,
  * KITH_ID_NONE among them being no row): kernels write. */
 kith_status kin_fused_answers_write(kin_fused_answers *a, const kin_fused_pair *pairs,
@@ -122,11 +118,6 @@ typedef struct kin_fused_delivery {
 kith_status kin_fused_delivery_make(kin_fused_answers *a, int64_t rows, int32_t k,
                                     kin_fused_delivery *d);
 void kin_fused_delivery_free(kin_fused_answers *a, kin_fused_delivery *d);
-/* Canonical keys of the lists of `count` rows of a work, from position row0 on, into pairs and
- * counts. rows, cols: the matrices of its sets. */
-kith_status kin_fused_delivery_rescore(const kin_fused_delivery *d, const kin_fused_work *work,
-                                       const kin_fused_rows *rows, const kin_fused_rows *cols,
-                                       int64_t row0, int64_t count);
 /* What stands in pairs and counts for the first `rows` rows. ids (device): the row of the output;
  * KITH_ID_NONE: none. lost (host, by row, or NULL): 1 where candidates were lost: the host leaves
  * those out, kernels write them like any other. */

@@ -198,9 +198,10 @@ static kith_status checked(const batch *b, int error, const char *what)
     return kin_gpu_check(b->on.ctx, b->on.gpu, error, what);
 }
 
-static kith_status start_screen(const batch *b, const kin_fused_set *set)
+static kith_status start_lists(const batch *b, const kin_fused_set *set)
 {
     const kin_fused_device *on = &b->on;
+    const kin_fused_set *cols = &b->corpus->prepared.set;
     const kin_fused_round round = {.rows = rows_of(b),
                                    .frame = set->frame,
                                    .points = set->points,
@@ -209,49 +210,26 @@ static kith_status start_screen(const batch *b, const kin_fused_set *set)
                                    .facts = b->facts,
                                    .half = b->half,
                                    .worst = b->worst};
-    const kin_fused_screen screen = {.mode = KIN_FUSED_MATRIX,
-                                     .rows = *set,
-                                     .cols = b->corpus->prepared.set,
-                                     .units = b->corpus->units,
-                                     .unit_count = b->unit_count,
-                                     .next = (uint32_t *)(void *)&b->tallies->next,
-                                     .tiles = b->corpus->tiles,
-                                     .worst = b->corpus->worst,
-                                     .matrix = b->matrix,
-                                     .minima = b->minima,
-                                     .pitch = b->pitch};
+    const kin_fused_costs costs = {.rows = *set,
+                                   .cols = *cols,
+                                   .lists = b->lists,
+                                   .count = set->points,
+                                   .units = b->corpus->units,
+                                   .unit_count = b->unit_count,
+                                   .next = (uint32_t *)(void *)&b->tallies->next,
+                                   .tiles = b->corpus->tiles,
+                                   .worst = b->corpus->worst,
+                                   .matrix = b->matrix,
+                                   .minima = b->minima,
+                                   .pitch = b->pitch};
+    const kin_fused_tighten tighten = {.set = *set, .cols_set = *cols, .lists = b->lists};
     KIN_TRY(kin_gpu_fill(on->ctx, on->gpu, b->lists.counts, 0, b->clear_bytes));
     KIN_TRY(kin_gpu_fill(on->ctx, on->gpu, b->lists.reach, KIN_FUSED_NO_REACH_BYTE,
                          (uint64_t)b->lists.rows * sizeof *b->lists.reach));
     KIN_TRY(kin_gpu_fill(on->ctx, on->gpu, b->worst, 0, 2 * sizeof *b->worst));
     KIN_TRY(checked(b, on->kernels->round(on->stream, &round), "rounding queries"));
-    return checked(b, on->kernels->screen(on->stream, &screen), "screening");
-}
-
-static kith_status start_selection(const batch *b, const kin_fused_set *set)
-{
-    const kin_fused_device *on = &b->on;
-    const kin_fused_set *cols = &b->corpus->prepared.set;
-    const kin_fused_kth kth = {.set = *set,
-                               .lists = b->lists,
-                               .rows = set->points,
-                               .matrix = b->matrix,
-                               .minima = b->minima,
-                               .pitch = b->pitch,
-                               .count = b->pitch,
-                               .col_worst = cols->worst};
-    const kin_fused_gather gather = {.rows_set = *set,
-                                     .cols_set = *cols,
-                                     .lists = kth.lists,
-                                     .rows = set->points,
-                                     .matrix = kth.matrix,
-                                     .minima = kth.minima,
-                                     .pitch = b->pitch,
-                                     .count = b->pitch,
-                                     .tiles = b->corpus->tiles};
-    const kin_fused_tighten tighten = {.set = *set, .cols_set = *cols, .lists = kth.lists};
-    KIN_TRY(checked(b, on->kernels->kth(on->stream, &kth), "finding thresholds"));
-    KIN_TRY(checked(b, on->kernels->gather(on->stream, &gather), "gathering candidates"));
+    KIN_TRY(kin_fused_costs_reach(on, &costs));
+    KIN_TRY(kin_fused_costs_gather(on, &costs));
     return checked(b, on->kernels->tighten(on->stream, &tighten), "tightening lists");
 }
 
@@ -378,8 +356,7 @@ kith_status kin_fused_batch_search(kith_ctx *ctx, const kin_fused_corpus *corpus
         goto done;
     }
     const kin_fused_set set = set_of(&b);
-    KIN_TRY_GOTO(status, start_screen(&b, &set), done);
-    KIN_TRY_GOTO(status, start_selection(&b, &set), done);
+    KIN_TRY_GOTO(status, start_lists(&b, &set), done);
     KIN_TRY_GOTO(status, start_answers(&b, &set), done);
     status = copy_out(&b, done);
     ctx->report.seconds_screen += kin_clock_since(start);

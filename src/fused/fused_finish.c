@@ -27,6 +27,53 @@ static const uint64_t LIST_BYTES = 1u << 30;
 static const uint64_t LEAST_PAIRS = 1u << 16;
 enum { ROOM_A_NEIGHBOUR = 32, ROOM = 4096, SOLVED_AT_ONCE = 4096 };
 
+/* ---- Complete lists -------------------------------------------------------------------------- */
+
+/* Canonical keys of the lists of `count` rows of a work, from position row0 on, into pairs and
+ * counts. rows, cols: the matrices of its sets. */
+static kith_status rescore(const kin_fused_delivery *d, const kin_fused_work *work,
+                           const kin_fused_rows *rows, const kin_fused_rows *cols, int64_t row0,
+                           int64_t count)
+{
+    const kin_fused_device *on = &work->on;
+    const kin_fused_rescore job = {.set = work->rows,
+                                   .cols_set = work->cols,
+                                   .set_rows = *rows,
+                                   .cols_rows = *cols,
+                                   .lists = work->lists,
+                                   .row0 = row0,
+                                   .rows = count,
+                                   .pairs = d->pairs,
+                                   .count = d->counts,
+                                   .keys = &work->counters->keys};
+    return kin_gpu_check(on->ctx, on->gpu, on->kernels->rescore(on->stream, &job),
+                         "computing canonical distances");
+}
+
+/* To the answers: complete lists, or those that are not in lost[] (by position). */
+static kith_status rescore_all(kin_fused_answers *a, const kin_fused_work *work,
+                               const kin_fused_rows *rows, const kin_fused_rows *cols,
+                               const uint8_t *lost)
+{
+    const int32_t k = work->lists.k;
+    kin_fused_delivery d;
+    KIN_TRY(kin_fused_delivery_make(a, work->rows.points, k, &d));
+    kith_status status = KITH_OK;
+    for (int64_t row0 = 0; row0 < work->rows.points; row0 += d.most) {
+        const int64_t count = kin_min_i64(d.most, work->rows.points - row0);
+        KIN_TRY_GOTO(status, rescore(&d, work, rows, cols, row0, count), done);
+        KIN_TRY_GOTO(status,
+                     kin_fused_delivery_run(a, &d, work->rows.ids + row0, count,
+                                            lost == NULL ? NULL : lost + row0),
+                     done);
+    }
+done:
+    kin_fused_delivery_free(a, &d);
+    return status;
+}
+
+/* ---- Lists that overflowed ------------------------------------------------------------------- */
+
 /* What the second pass reads of the first: ids and reach of the rows that lost candidates. */
 typedef struct rerun {
     kin_fused_answers *a;
@@ -166,7 +213,7 @@ static kith_status run_batch(const rerun *r, int64_t first, int64_t count, int32
                  done);
     KIN_TRY_GOTO(status, kin_fused_work_rerun(&work), done);
     KIN_TRY_GOTO(status, kin_fused_work_lost(&work, &lost, &again), done);
-    KIN_TRY_GOTO(status, kin_fused_answers_rescore(r->a, &work, r->rows, r->cols, lost), done);
+    KIN_TRY_GOTO(status, rescore_all(r->a, &work, r->rows, r->cols, lost), done);
     KIN_TRY_GOTO(status, kin_fused_work_tally(&work, &r->a->tally), done);
     if (again > 0) {
         status = solve_rest(r, first, count, lost, again);
@@ -214,7 +261,7 @@ kith_status kin_fused_answers_take(kin_fused_answers *a, kin_fused_work *work,
     uint8_t *lost = NULL;
     int64_t count = 0;
     KIN_TRY(kin_fused_work_lost(work, &lost, &count));
-    kith_status status = kin_fused_answers_rescore(a, work, rows, cols, count > 0 ? lost : NULL);
+    kith_status status = rescore_all(a, work, rows, cols, count > 0 ? lost : NULL);
     if (status == KITH_OK) {
         status = kin_fused_work_tally(work, &a->tally);
     }
@@ -340,7 +387,7 @@ typedef struct answering {
 static kith_status rescore_some(void *arg, kin_fused_delivery *d, int64_t row0, int64_t rows)
 {
     const answering *g = arg;
-    return kin_fused_delivery_rescore(d, g->work, g->rows, g->cols, row0, rows);
+    return rescore(d, g->work, g->rows, g->cols, row0, rows);
 }
 
 static kith_status deliver_some(void *arg, kin_fused_delivery *d, int64_t row0, int64_t rows)

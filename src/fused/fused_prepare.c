@@ -347,11 +347,11 @@ static kith_status try_bytes(preparing *p, int64_t k)
     kin_fused_frame frame = set->frame;
     bool fine = false;
     if (frame.type != KIN_FUSED_F16 || frame.cols <= SHORT_COLS ||
-        kin_fused_pilot_settled(set->points, k)) {
+        kin_fused_type_settled(set->points, k)) {
         return KITH_OK;
     }
     take_type(p, KIN_FUSED_S8, &frame);
-    KIN_TRY(kin_fused_pilot(&p->on, out, &frame, k, &fine));
+    KIN_TRY(kin_fused_type_try(&p->on, out, &frame, k, &fine));
     if (!fine) {
         return KITH_OK;
     }
@@ -586,9 +586,9 @@ kin_fused_prepared_need kin_fused_prepared_bytes(const kith_matrix *matrix, int6
      * pilot beside it. */
     const uint64_t parts = (uint64_t)kin_fused_measure_parts(matrix->cols);
     const uint64_t pilot =
-        rows < KIN_FUSED_PILOT_POINTS
+        rows < KIN_FUSED_TYPE_POINTS
             ? 0
-            : kin_fused_pilot_bytes(rounded_bytes(KIN_FUSED_S8, matrix->cols), KIN_FUSED_PILOT_K);
+            : kin_fused_type_bytes(rounded_bytes(KIN_FUSED_S8, matrix->cols), KIN_FUSED_TYPE_K);
     const uint64_t moments[] = {
         kin_size_add(given, kin_size_add(kin_fused_equal_bytes(rows), ids)),
         kin_size_add(given, parts * 3 * (uint64_t)matrix->cols * sizeof(double)),

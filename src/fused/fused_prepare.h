@@ -154,14 +154,14 @@ uint64_t kin_fused_order_bytes(int64_t points, int32_t row_bytes, bool corpus);
 /* Asked of the data, on a few thousand rows. */
 
 /* The fewest points and the largest k that are tried. */
-enum { KIN_FUSED_PILOT_POINTS = 50000, KIN_FUSED_PILOT_K = 128 };
+enum { KIN_FUSED_TYPE_POINTS = 50000, KIN_FUSED_TYPE_K = 128 };
 /* Whether so few points, or so many neighbours wanted, take halves without a try. */
-bool kin_fused_pilot_settled(int64_t points, int64_t k);
+bool kin_fused_type_settled(int64_t points, int64_t k);
 
 /* frame: of quantised bytes; prepared->ids in an order in which near rows stand together. fine:
  * what a screen in this frame leaves is few candidates more than there are neighbours. Waits. */
-kith_status kin_fused_pilot(const kin_fused_device *on, const kin_fused_prepared *prepared,
-                            const kin_fused_frame *frame, int64_t k, bool *fine);
-uint64_t kin_fused_pilot_bytes(int32_t row_bytes, int64_t k);
+kith_status kin_fused_type_try(const kin_fused_device *on, const kin_fused_prepared *prepared,
+                               const kin_fused_frame *frame, int64_t k, bool *fine);
+uint64_t kin_fused_type_bytes(int32_t row_bytes, int64_t k);
 
 #endif

@@ -41,7 +41,7 @@ typedef struct run {
     kin_row_transform *marks; /* by query, degenerate alone is set; NULL: none is */
     kin_rows asked;           /* the queries with their marks */
     kin_hits hits;
-    kin_fused_finder finder;
+    kin_fused_radius_job finder;
     kin_fused_prepared last; /* what a report reads of a corpus */
 } run;
 
@@ -98,19 +98,19 @@ static kith_status mark_queries(run *r, const kin_groups *stripe, int64_t first)
 static kith_status meet(run *r, const kin_fused_corpus *chunk, const kin_fused_prepared *queries,
                         int64_t row0)
 {
-    kin_fused_finder *f = &r->finder;
-    const uint64_t memory = kin_fused_finder_memory(&f->on) >> r->shrunk;
-    const kin_fused_finding what = {.rows = queries->set,
-                                    .cols = chunk->prepared.set,
-                                    .graph = queries == &chunk->prepared,
-                                    .col_worst = chunk->worst,
-                                    .row_matrix = &queries->rows,
-                                    .col_matrix = &chunk->prepared.rows};
+    kin_fused_radius_job *f = &r->finder;
+    const uint64_t memory = kin_fused_radius_memory(&f->on) >> r->shrunk;
+    const kin_fused_radius_sets what = {.rows = queries->set,
+                                        .cols = chunk->prepared.set,
+                                        .graph = queries == &chunk->prepared,
+                                        .col_worst = chunk->worst,
+                                        .row_matrix = &queries->rows,
+                                        .col_matrix = &chunk->prepared.rows};
     f->memory = memory;
     f->row0 = (uint32_t)row0;
     KIN_TRY(mark_queries(r, &queries->groups, row0));
-    return r->screens ? kin_fused_find(f, &what)
-                      : kin_fused_scan(f, &queries->rows, &chunk->prepared.rows);
+    return r->screens ? kin_fused_radius_screen(f, &what)
+                      : kin_fused_radius_keys(f, &queries->rows, &chunk->prepared.rows);
 }
 
 /* Near queries side by side, with balls, so that tiles can be skipped. */
@@ -271,10 +271,10 @@ kith_status kin_fused_radius(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *cor
              .graph = graph,
              .screens = kin_exact_screens(&request->distance)};
     r.asked.matrix = *r.queries;
-    r.finder = (kin_fused_finder){.on = kin_fused_device_of(ctx, gpu),
-                                  .request = request,
-                                  .hits = &r.hits,
-                                  .groups = &r.groups};
+    r.finder = (kin_fused_radius_job){.on = kin_fused_device_of(ctx, gpu),
+                                      .request = request,
+                                      .hits = &r.hits,
+                                      .groups = &r.groups};
     int64_t rows = first_chunk(&r);
     kith_status status = attempt(&r, rows, ranges);
     while (status == KITH_E_DEVICE_MEMORY && rows > KIN_FUSED_LEAST_ROWS) {

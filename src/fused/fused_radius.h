@@ -8,7 +8,7 @@
 #include "fused/fused_stage.h"
 
 /* Finds for one call of the library. */
-typedef struct kin_fused_finder {
+typedef struct kin_fused_radius_job {
     kin_fused_device on;
     const kin_radius_request *request;
     kin_hits *hits;
@@ -21,36 +21,34 @@ typedef struct kin_fused_finder {
     double candidates; /* that screens found so far */
     double expected;   /* of a row, by the last rows; below 0: none was seen */
     kin_fused_tally tally;
-} kin_fused_finder;
+} kin_fused_radius_job;
 
 /* Device memory for a batch, now. */
-uint64_t kin_fused_finder_memory(const kin_fused_device *on);
+uint64_t kin_fused_radius_memory(const kin_fused_device *on);
 /* Of it, how many hits are fetched at a time. */
-int64_t kin_fused_finder_room(const kin_fused_finder *f);
+int64_t kin_fused_radius_room(const kin_fused_radius_job *f);
 
 /* Takes `count` hits in device memory; host: room for as many. Waits. */
-kith_status kin_fused_finder_take(kin_fused_finder *f, const kin_fused_hit *hits, int64_t count,
+kith_status kin_fused_radius_take(kin_fused_radius_job *f, const kin_fused_hit *hits, int64_t count,
                                   kin_fused_hit *host);
 
 /* What is screened: each position of rows against each of cols. */
-typedef struct kin_fused_finding {
+typedef struct kin_fused_radius_sets {
     kin_fused_set rows;
     kin_fused_set cols;
     bool graph;                       /* they are the same set */
     const kin_fused_worst *col_worst; /* kin_fused_worst_find */
     const kin_fused_rows *row_matrix;
     const kin_fused_rows *col_matrix;
-} kin_fused_finding;
+} kin_fused_radius_sets;
 
 /* KITH_E_DEVICE_MEMORY leaves pairs that were offered: the caller begins anew where `offered` has
  * risen. */
-kith_status kin_fused_find(kin_fused_finder *f, const kin_fused_finding *what);
+kith_status kin_fused_radius_screen(kin_fused_radius_job *f, const kin_fused_radius_sets *what);
 
-/* ---- By canonical keys of all pairs, for metrics that no product screens: fused_radius_keys.c
- * ------- */
-
-/* Fails as kin_fused_find does. */
-kith_status kin_fused_scan(kin_fused_finder *f, const kin_fused_rows *queries,
-                           const kin_fused_rows *corpus);
+/* By canonical keys of all pairs, for metrics that no product screens: fused_radius_keys.c. Fails
+ * as kin_fused_radius_screen does. */
+kith_status kin_fused_radius_keys(kin_fused_radius_job *f, const kin_fused_rows *queries,
+                                  const kin_fused_rows *corpus);
 
 #endif

@@ -17,7 +17,7 @@
 enum { MOST_STRIPE = 2048, MOST_CHUNK = 1 << 15, CHUNK_STEP = 32, LEAST_STRIPE = 16 };
 
 typedef struct scan {
-    kin_fused_finder *f;
+    kin_fused_radius_job *f;
     const kin_fused_rows *corpus;
     const kin_fused_rows *queries;
     int64_t stripe; /* queries at a time */
@@ -39,7 +39,7 @@ static void shape(scan *s)
     s->chunk = kin_min_i64(whole, kin_max_i64(CHUNK_STEP, kin_min_i64(fit, MOST_CHUNK)));
     s->stripe =
         kin_min_i64(s->queries->rows, kin_max_i64(1, kin_min_i64(words / s->chunk, MOST_STRIPE)));
-    s->room = kin_min_i64(kin_max_i64(kin_fused_finder_room(s->f), s->chunk), s->stripe * s->chunk);
+    s->room = kin_min_i64(kin_max_i64(kin_fused_radius_room(s->f), s->chunk), s->stripe * s->chunk);
 }
 
 static void name_scan(kin_layout *layout, void *job)
@@ -55,7 +55,7 @@ static void name_scan(kin_layout *layout, void *job)
 /* The distances of these metrics are their keys. */
 static kith_status upload_radii(const scan *s)
 {
-    const kin_fused_finder *f = s->f;
+    const kin_fused_radius_job *f = s->f;
     const uint64_t rows = (uint64_t)s->queries->rows;
     double *most = NULL;
     KIN_TRY(kin_alloc(f->on.ctx, &most, rows, sizeof *most, "radii"));
@@ -125,7 +125,7 @@ static kith_status take_matrix(const scan *s, part p)
             step = kin_ceil_div(some, 2);
             continue;
         }
-        KIN_TRY(kin_fused_finder_take(s->f, s->device_hits, count, s->hits));
+        KIN_TRY(kin_fused_radius_take(s->f, s->device_hits, count, s->hits));
         at += some;
     }
     return KITH_OK;
@@ -146,8 +146,8 @@ static kith_status scan_all(const scan *s)
     return KITH_OK;
 }
 
-kith_status kin_fused_scan(kin_fused_finder *f, const kin_fused_rows *queries,
-                           const kin_fused_rows *corpus)
+kith_status kin_fused_radius_keys(kin_fused_radius_job *f, const kin_fused_rows *queries,
+                                  const kin_fused_rows *corpus)
 {
     const int64_t start = kin_clock_ns();
     scan s = {.f = f, .corpus = corpus, .queries = queries};

@@ -55,7 +55,7 @@ static const uint64_t MOST_MEMORY = UINT64_C(4) << 30;
 static const uint64_t LEAST_MEMORY = 1u << 20;
 static const uint64_t HIT_BYTES = 64u << 20;
 
-int64_t kin_fused_finder_room(const kin_fused_finder *f)
+int64_t kin_fused_radius_room(const kin_fused_radius_job *f)
 {
     const uint64_t quarter = f->memory / 4;
     return (int64_t)((quarter < HIT_BYTES ? quarter : HIT_BYTES) / sizeof(kin_fused_hit));
@@ -64,7 +64,7 @@ int64_t kin_fused_finder_room(const kin_fused_finder *f)
 /* ---- Hits to the host ----------------------------------------------------------------------- */
 
 typedef struct offering {
-    kin_fused_finder *f;
+    kin_fused_radius_job *f;
     const kin_fused_hit *hits;
     int64_t count;
 } offering;
@@ -72,7 +72,7 @@ typedef struct offering {
 static kith_status offer_some(void *arg, int64_t task, int32_t thread)
 {
     const offering *o = arg;
-    const kin_fused_finder *f = o->f;
+    const kin_fused_radius_job *f = o->f;
     const uint32_t *next = f->by_groups ? f->groups->next : NULL;
     const int64_t last = kin_min_i64((task + 1) * HITS_A_TASK, o->count);
     for (int64_t i = task * HITS_A_TASK; i < last; i++) {
@@ -86,7 +86,7 @@ static kith_status offer_some(void *arg, int64_t task, int32_t thread)
     return KITH_OK;
 }
 
-kith_status kin_fused_finder_take(kin_fused_finder *f, const kin_fused_hit *hits, int64_t count,
+kith_status kin_fused_radius_take(kin_fused_radius_job *f, const kin_fused_hit *hits, int64_t count,
                                   kin_fused_hit *host)
 {
     kith_ctx *ctx = f->on.ctx;
@@ -102,7 +102,7 @@ kith_status kin_fused_finder_take(kin_fused_finder *f, const kin_fused_hit *hits
 /* ---- Reach ---------------------------------------------------------------------------------- */
 
 /* A reach that is no number keeps everything. */
-static double reach_of(const kin_fused_finder *f, const kin_fused_frame *frame, uint32_t query,
+static double reach_of(const kin_fused_radius_job *f, const kin_fused_frame *frame, uint32_t query,
                        kin_bound_row row, kin_bound_row worst)
 {
     const kith_metric metric = f->request->distance.metric;
@@ -116,7 +116,7 @@ static double reach_of(const kin_fused_finder *f, const kin_fused_frame *frame, 
 }
 
 /* The largest of a group of queries. */
-static double reach_of_group(const kin_fused_finder *f, const kin_fused_frame *frame,
+static double reach_of_group(const kin_fused_radius_job *f, const kin_fused_frame *frame,
                              uint32_t query, kin_bound_row row, kin_bound_row worst)
 {
     double reach = reach_of(f, frame, query, row, worst);
@@ -150,14 +150,14 @@ typedef struct part {
 } part;
 
 /* What of the memory is for lists: half; a quarter for hits, an eighth for plans. */
-static int64_t list_words(const kin_fused_finder *f)
+static int64_t list_words(const kin_fused_radius_job *f)
 {
     return (int64_t)(f->memory / 2 / sizeof(uint64_t));
 }
 
 typedef struct batch {
-    kin_fused_finder *f;
-    const kin_fused_finding *what;
+    kin_fused_radius_job *f;
+    const kin_fused_radius_sets *what;
     kin_fused_work work; /* graph: rows are the columns, each pair serves both ends */
     int64_t room;        /* hits at a time */
     void *device;
@@ -212,7 +212,7 @@ static void free_batch(batch *b)
 /* Radii become reaches, and the worst of each tile. */
 static kith_status set_reach(batch *b)
 {
-    kin_fused_finder *f = b->f;
+    kin_fused_radius_job *f = b->f;
     const kin_fused_device *on = &f->on;
     const uint64_t rows = (uint64_t)b->work.rows.points;
     KIN_TRY(kin_gpu_download(on->ctx, on->gpu, b->ids, b->work.rows.ids, rows * sizeof *b->ids));
@@ -254,7 +254,7 @@ static kith_status screen_both(const kin_fused_work *w)
 
 static kith_status screen_all(batch *b)
 {
-    kin_fused_finder *f = b->f;
+    kin_fused_radius_job *f = b->f;
     const kin_fused_device *on = &f->on;
     const int64_t start = kin_clock_ns();
     KIN_TRY(b->work.graph ? screen_both(&b->work) : screen_one_sided(&b->work));
@@ -278,7 +278,7 @@ static int64_t entries_of(const batch *b, int64_t row)
 
 static kith_status deliver(batch *b, int64_t row0, int64_t rows, int64_t total)
 {
-    kin_fused_finder *f = b->f;
+    kin_fused_radius_job *f = b->f;
     const kin_fused_device *on = &f->on;
     KIN_TRY(kin_gpu_upload(on->ctx, on->gpu, b->device_places, b->places,
                            (uint64_t)(rows + 1) * sizeof *b->places));
@@ -295,7 +295,7 @@ static kith_status deliver(batch *b, int64_t row0, int64_t rows, int64_t total)
     KIN_TRY(kin_gpu_check(on->ctx, on->gpu, on->kernels->hits(on->stream, &job),
                           "computing canonical distances"));
     f->tally.keys += b->work.rows.frame.bound == KIN_BOUND_INTEGER ? 0.0 : (double)total;
-    return kin_fused_finder_take(f, b->device_hits, total, b->hits);
+    return kin_fused_radius_take(f, b->device_hits, total, b->hits);
 }
 
 /* As many rows at a time as there is room for their hits. */
@@ -336,7 +336,7 @@ static kith_status keep_rest(const batch *b, rest *again)
     return KITH_OK;
 }
 
-static kith_status collect(kin_fused_finder *f, const kin_fused_finding *what, part p)
+static kith_status collect(kin_fused_radius_job *f, const kin_fused_radius_sets *what, part p)
 {
     const kin_fused_set cols = kin_fused_set_part(&what->cols, p.first, p.count);
     batch b = {.f = f,
@@ -350,7 +350,7 @@ static kith_status collect(kin_fused_finder *f, const kin_fused_finding *what, p
                                                       f->memory / 8)}};
     const uint64_t most = kin_size_mul((uint64_t)p.rows->points, (uint64_t)p.capacity);
     kith_status status = KITH_OK;
-    b.room = kin_max_i64(kin_fused_finder_room(f), p.capacity);
+    b.room = kin_max_i64(kin_fused_radius_room(f), p.capacity);
     b.room = (uint64_t)b.room < most ? b.room : (int64_t)most;
     KIN_TRY_GOTO(status, make_batch(&b, p.capacity), done);
     KIN_TRY_GOTO(status, set_reach(&b), done);
@@ -365,7 +365,7 @@ done:
     return status;
 }
 
-uint64_t kin_fused_finder_memory(const kin_fused_device *on)
+uint64_t kin_fused_radius_memory(const kin_fused_device *on)
 {
     const uint64_t half = kin_gpu_room(on->gpu) / 2;
     const uint64_t some = half < MOST_MEMORY ? half : MOST_MEMORY;
@@ -374,7 +374,7 @@ uint64_t kin_fused_finder_memory(const kin_fused_device *on)
 
 /* Rows with lists of `wanted` places, or, where that is beyond the memory, with all columns in
  * parts that lists can hold. */
-static kith_status run_rows(kin_fused_finder *f, const kin_fused_finding *what,
+static kith_status run_rows(kin_fused_radius_job *f, const kin_fused_radius_sets *what,
                             const kin_fused_set *rows, int64_t wanted, rest *again)
 {
     const int64_t columns = what->cols.points;
@@ -397,7 +397,7 @@ static kith_status run_rows(kin_fused_finder *f, const kin_fused_finding *what,
 /* ---- Rows that lost candidates -------------------------------------------------------------- */
 
 /* A set of these rows, rounded again. */
-static kith_status choose_rows(const kin_fused_finder *f, const kin_fused_finding *what,
+static kith_status choose_rows(const kin_fused_radius_job *f, const kin_fused_radius_sets *what,
                                const uint32_t *ids, int64_t count, kin_fused_chosen *c)
 {
     const kin_fused_device *on = &f->on;
@@ -409,7 +409,7 @@ static kith_status choose_rows(const kin_fused_finder *f, const kin_fused_findin
 }
 
 /* Rows of words[0 .. count). */
-static kith_status run_chosen(kin_fused_finder *f, const kin_fused_finding *what,
+static kith_status run_chosen(kin_fused_radius_job *f, const kin_fused_radius_sets *what,
                               const uint64_t *words, int64_t count, int64_t wanted, rest *again)
 {
     kith_ctx *ctx = f->on.ctx;
@@ -430,8 +430,8 @@ done:
 }
 
 /* Rows with the largest numbers first; whole: lists of all columns. */
-static kith_status run_again(kin_fused_finder *f, const kin_fused_finding *what, const rest *lost,
-                             bool whole, rest *again)
+static kith_status run_again(kin_fused_radius_job *f, const kin_fused_radius_sets *what,
+                             const rest *lost, bool whole, rest *again)
 {
     kin_select_sort_words(lost->words, lost->count);
     f->tally.reruns += (double)lost->count;
@@ -450,7 +450,7 @@ static kith_status run_again(kin_fused_finder *f, const kin_fused_finding *what,
 
 /* Until no row has lost candidates. Costs of floats depend in their last bits on which end is the
  * row, so a number that was counted from the other end may be a little less than the row's own. */
-static kith_status run_rest(kin_fused_finder *f, const kin_fused_finding *what, rest *lost)
+static kith_status run_rest(kin_fused_radius_job *f, const kin_fused_radius_sets *what, rest *lost)
 {
     for (bool whole = false; lost->count > 0; whole = true) {
         rest next = {.room = lost->count};
@@ -467,7 +467,7 @@ static kith_status run_rest(kin_fused_finder *f, const kin_fused_finding *what, 
 /* ---- All rows ------------------------------------------------------------------------------- */
 
 /* Twice what rows had so far, and at least a little. */
-static int64_t capacity_of(const kin_fused_finder *f)
+static int64_t capacity_of(const kin_fused_radius_job *f)
 {
     if (f->expected < 0.0) {
         return FIRST_CAPACITY;
@@ -475,7 +475,7 @@ static int64_t capacity_of(const kin_fused_finder *f)
     return kin_round_up((int64_t)(2.0 * f->expected) + LEAST_CAPACITY, 8);
 }
 
-static int64_t rows_at_once(const kin_fused_finder *f, int64_t capacity)
+static int64_t rows_at_once(const kin_fused_radius_job *f, int64_t capacity)
 {
     const int64_t blocks = list_words(f) / capacity / KIN_FUSED_BLOCK;
     const int64_t most = f->expected < 0.0 ? kin_min_i64(blocks, FIRST_BLOCKS) : blocks;
@@ -484,8 +484,8 @@ static int64_t rows_at_once(const kin_fused_finder *f, int64_t capacity)
 
 /* All rows of a graph at once, and those that lost candidates; other sets: positions first .. first
  * + count - 1. */
-static kith_status run_stripe(kin_fused_finder *f, const kin_fused_finding *what, int64_t first,
-                              int64_t count, int64_t capacity, bool both)
+static kith_status run_stripe(kin_fused_radius_job *f, const kin_fused_radius_sets *what,
+                              int64_t first, int64_t count, int64_t capacity, bool both)
 {
     const kin_fused_set rows = kin_fused_set_part(&what->rows, first, count);
     const double before = f->candidates;
@@ -508,7 +508,7 @@ done:
 }
 
 /* The same once more with less, as long as nothing was offered. */
-static bool yields(kin_fused_finder *f, kith_status status, int64_t before)
+static bool yields(kin_fused_radius_job *f, kith_status status, int64_t before)
 {
     if (status != KITH_E_DEVICE_MEMORY || f->offered != before || f->memory <= LEAST_MEMORY) {
         return false;
@@ -520,7 +520,7 @@ static bool yields(kin_fused_finder *f, kith_status status, int64_t before)
 }
 
 /* How many candidates rows of a graph have: a spread sample is counted. */
-static kith_status count_sample(kin_fused_finder *f, const kin_fused_finding *what)
+static kith_status count_sample(kin_fused_radius_job *f, const kin_fused_radius_sets *what)
 {
     const kin_fused_device *on = &f->on;
     const int64_t points = what->rows.points;
@@ -553,7 +553,8 @@ done:
 }
 
 /* Both ends of each pair at once, where the lists of all rows fit. */
-static kith_status find_both(kin_fused_finder *f, const kin_fused_finding *what, bool *found)
+static kith_status find_both(kin_fused_radius_job *f, const kin_fused_radius_sets *what,
+                             bool *found)
 {
     const int64_t rows = what->rows.points;
     *found = false;
@@ -570,7 +571,7 @@ static kith_status find_both(kin_fused_finder *f, const kin_fused_finding *what,
     return KITH_OK;
 }
 
-kith_status kin_fused_find(kin_fused_finder *f, const kin_fused_finding *what)
+kith_status kin_fused_radius_screen(kin_fused_radius_job *f, const kin_fused_radius_sets *what)
 {
     const int64_t rows = what->rows.points;
     if (what->cols.points == 0) {

@@ -212,51 +212,73 @@ static kith_status upload_seed_units(const kin_fused_work *w)
     return status;
 }
 
+kith_status kin_fused_costs_reach(const kin_fused_device *on, const kin_fused_costs *c)
+{
+    const kin_fused_screen screen = {.mode = KIN_FUSED_MATRIX,
+                                     .rows = kin_fused_set_part(&c->rows, c->row0, c->count),
+                                     .cols = c->cols,
+                                     .units = c->units,
+                                     .unit_count = c->unit_count,
+                                     .next = c->next,
+                                     .tiles =
+                                         c->tiles + c->row0 / KIN_FUSED_BLOCK * c->tiles_a_block,
+                                     .worst = c->worst,
+                                     .matrix = c->matrix,
+                                     .minima = c->minima,
+                                     .pitch = c->pitch,
+                                     .tiles_a_block = c->tiles_a_block};
+    const kin_fused_kth kth = {.set = c->rows,
+                               .lists = c->lists,
+                               .row0 = c->row0,
+                               .rows = screen.rows.points,
+                               .matrix = c->matrix,
+                               .minima = c->minima,
+                               .pitch = c->pitch,
+                               .count = c->pitch,
+                               .col_worst = c->cols.worst};
+    KIN_TRY(kin_gpu_check(on->ctx, on->gpu, on->kernels->screen(on->stream, &screen),
+                          "computing costs"));
+    return kin_gpu_check(on->ctx, on->gpu, on->kernels->kth(on->stream, &kth),
+                         "finding thresholds");
+}
+
+kith_status kin_fused_costs_gather(const kin_fused_device *on, const kin_fused_costs *c)
+{
+    const kin_fused_gather job = {.rows_set = c->rows,
+                                  .cols_set = c->cols,
+                                  .lists = c->lists,
+                                  .row0 = c->row0,
+                                  .rows = kin_min_i64(c->count, c->rows.points - c->row0),
+                                  .matrix = c->matrix,
+                                  .minima = c->minima,
+                                  .pitch = c->pitch,
+                                  .count = c->pitch,
+                                  .tiles = c->tiles,
+                                  .tiles_a_block = c->tiles_a_block};
+    return kin_gpu_check(on->ctx, on->gpu, on->kernels->gather(on->stream, &job),
+                         "gathering candidates");
+}
+
 /* Costs of a batch's seeds -> reach -> candidates, if they are wanted. */
 static kith_status seed_batch(const kin_fused_work *w, int64_t first, int64_t blocks, bool gathers)
 {
-    const kin_fused_device *on = &w->on;
-    const int64_t row0 = first * KIN_FUSED_BLOCK;
-    const int64_t tiles_a_block = seed_stride(w);
-    const int64_t pitch = w->size.seed_tiles * KIN_FUSED_TILE;
-    const kin_fused_set rows = kin_fused_set_part(&w->rows, row0, blocks * KIN_FUSED_BLOCK);
-    const kin_fused_screen screen = {
-        .mode = KIN_FUSED_MATRIX,
-        .rows = rows,
+    const kin_fused_costs costs = {
+        .rows = w->rows,
         .cols = w->cols,
+        .lists = w->lists,
+        .row0 = first * KIN_FUSED_BLOCK,
+        .count = blocks * KIN_FUSED_BLOCK,
         .units = w->units,
         .unit_count = &w->counters->seed_units[blocks == w->size.batch_blocks ? 0 : 1],
         .next = &w->counters->next,
-        .tiles = w->tiles + first * tiles_a_block,
+        .tiles = w->tiles,
+        .tiles_a_block = (uint32_t)seed_stride(w),
         .worst = w->col_worst,
         .matrix = w->matrix,
-        .pitch = pitch,
-        .tiles_a_block = (uint32_t)tiles_a_block};
-    const kin_fused_kth kth = {.set = w->rows,
-                               .lists = w->lists,
-                               .row0 = row0,
-                               .rows = rows.points,
-                               .matrix = w->matrix,
-                               .pitch = pitch,
-                               .count = pitch,
-                               .col_worst = w->cols.worst};
-    const kin_fused_gather gather = {.rows_set = w->rows,
-                                     .cols_set = w->cols,
-                                     .lists = w->lists,
-                                     .row0 = row0,
-                                     .rows = rows.points,
-                                     .matrix = w->matrix,
-                                     .pitch = pitch,
-                                     .count = pitch,
-                                     .tiles = w->tiles,
-                                     .tiles_a_block = (uint32_t)tiles_a_block};
+        .pitch = w->size.seed_tiles * KIN_FUSED_TILE};
     KIN_TRY(clear_words(w, &w->counters->next, 1));
-    KIN_TRY(checked(w, on->kernels->screen(on->stream, &screen), "screening seeds"));
-    KIN_TRY(checked(w, on->kernels->kth(on->stream, &kth), "finding thresholds"));
-    if (!gathers) {
-        return KITH_OK;
-    }
-    return checked(w, on->kernels->gather(on->stream, &gather), "gathering candidates");
+    KIN_TRY(kin_fused_costs_reach(&w->on, &costs));
+    return gathers ? kin_fused_costs_gather(&w->on, &costs) : KITH_OK;
 }
 
 static kith_status run_seed(kin_fused_work *w, bool gathers)

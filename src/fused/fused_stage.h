@@ -145,6 +145,27 @@ kith_status kin_fused_work_pace(const kin_fused_work *work, double share);
 /* The worst of tiles of rows, by the reach that is known. */
 kith_status kin_fused_work_worst(const kin_fused_work *work);
 
+/* Rows row0 .. row0 + count - 1 of a set (row0 a multiple of KIN_FUSED_BLOCK) against tiles of
+ * columns, with all costs written: what their k least prove of reach, and what may be within it. */
+typedef struct kin_fused_costs {
+    kin_fused_set rows;
+    kin_fused_set cols;
+    kin_fused_lists lists; /* of rows */
+    int64_t row0;
+    int64_t count;
+    const kin_fused_unit *units; /* blocks are counted from row0 */
+    const uint32_t *unit_count;
+    uint32_t *next; /* cleared before */
+    const uint32_t *tiles;
+    uint32_t tiles_a_block;       /* in `tiles`; 0: all blocks have the same */
+    const kin_fused_worst *worst; /* of the tiles of cols, or NULL */
+    uint32_t *matrix;             /* count x pitch */
+    uint32_t *minima;             /* or NULL */
+    int64_t pitch;                /* columns */
+} kin_fused_costs;
+kith_status kin_fused_costs_reach(const kin_fused_device *on, const kin_fused_costs *costs);
+kith_status kin_fused_costs_gather(const kin_fused_device *on, const kin_fused_costs *costs);
+
 /* flags[position], host memory that the caller frees: 1 where a row lost candidates; count: how
  * many. Waits for the work. */
 kith_status kin_fused_work_lost(const kin_fused_work *work, uint8_t **flags, int64_t *count);

@@ -39,9 +39,9 @@ typedef struct pilot {
     uint32_t *counters; /* units, next, and the worst norm and lost */
 } pilot;
 
-bool kin_fused_pilot_settled(int64_t points, int64_t k)
+bool kin_fused_type_settled(int64_t points, int64_t k)
 {
-    return points < KIN_FUSED_PILOT_POINTS || k > KIN_FUSED_PILOT_K;
+    return points < KIN_FUSED_TYPE_POINTS || k > KIN_FUSED_TYPE_K;
 }
 
 static pilot pilot_of(const kin_fused_frame *frame, int64_t k)
@@ -62,7 +62,7 @@ static void name_pilot(kin_layout *layout, void *job)
     p->rows.worst = p->counters == NULL ? NULL : (float *)(void *)(p->counters + 2);
 }
 
-uint64_t kin_fused_pilot_bytes(int32_t row_bytes, int64_t k)
+uint64_t kin_fused_type_bytes(int32_t row_bytes, int64_t k)
 {
     const kin_fused_frame frame = {.row_bytes = row_bytes};
     pilot p = pilot_of(&frame, k);
@@ -108,37 +108,19 @@ static kith_status round_runs(pilot *p, const kin_fused_prepared *prepared)
 
 static kith_status screen_runs(const pilot *p)
 {
-    const kin_fused_set *set = &p->rows.set;
-    const kin_fused_kernels *kernels = p->on->kernels;
-    const kin_fused_screen screen = {.mode = KIN_FUSED_MATRIX,
-                                     .rows = *set,
-                                     .cols = *set,
-                                     .units = p->units,
-                                     .unit_count = p->counters,
-                                     .next = p->counters + 1,
-                                     .tiles = p->tiles,
-                                     .matrix = p->matrix,
-                                     .pitch = RUN_ROWS,
-                                     .tiles_a_block = RUN_TILES};
-    const kin_fused_kth kth = {.set = *set,
-                               .lists = p->lists,
-                               .rows = ROWS,
-                               .matrix = p->matrix,
-                               .pitch = RUN_ROWS,
-                               .count = RUN_ROWS,
-                               .col_worst = set->worst};
-    const kin_fused_gather gather = {.rows_set = *set,
-                                     .cols_set = *set,
-                                     .lists = p->lists,
-                                     .rows = ROWS,
-                                     .matrix = p->matrix,
-                                     .pitch = RUN_ROWS,
-                                     .count = RUN_ROWS,
-                                     .tiles = p->tiles,
-                                     .tiles_a_block = RUN_TILES};
-    KIN_TRY(checked(p, kernels->screen(p->on->stream, &screen), "screening a pilot"));
-    KIN_TRY(checked(p, kernels->kth(p->on->stream, &kth), "finding a pilot's thresholds"));
-    return checked(p, kernels->gather(p->on->stream, &gather), "gathering a pilot's candidates");
+    const kin_fused_costs costs = {.rows = p->rows.set,
+                                   .cols = p->rows.set,
+                                   .lists = p->lists,
+                                   .count = ROWS,
+                                   .units = p->units,
+                                   .unit_count = p->counters,
+                                   .next = p->counters + 1,
+                                   .tiles = p->tiles,
+                                   .tiles_a_block = RUN_TILES,
+                                   .matrix = p->matrix,
+                                   .pitch = RUN_ROWS};
+    KIN_TRY(kin_fused_costs_reach(p->on, &costs));
+    return kin_fused_costs_gather(p->on, &costs);
 }
 
 /* Lists count what they have no room for, too. */
@@ -157,8 +139,8 @@ static kith_status count_candidates(const pilot *p, double *a_row)
     return status;
 }
 
-kith_status kin_fused_pilot(const kin_fused_device *on, const kin_fused_prepared *prepared,
-                            const kin_fused_frame *frame, int64_t k, bool *fine)
+kith_status kin_fused_type_try(const kin_fused_device *on, const kin_fused_prepared *prepared,
+                               const kin_fused_frame *frame, int64_t k, bool *fine)
 {
     pilot p = pilot_of(frame, k);
     double candidates = 0.0;

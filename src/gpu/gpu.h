@@ -131,4 +131,16 @@ kith_status kin_gpu_wait(kith_ctx *ctx, kin_gpu *gpu);
 /* The status of what a function of the module returned; `what` was being done. Thread-safe. */
 kith_status kin_gpu_check(kith_ctx *ctx, const kin_gpu *gpu, int error, const char *what);
 
+/* ---- What the files of this room make and end of each other ---------------------------------- */
+
+/* kin_gpu_close without its team. */
+void kin_gpu_close_one(kith_ctx *ctx, kin_gpu *gpu);
+/* Releases every block, used or not, and the table of them. */
+void kin_gpu_cache_end(kin_gpu *gpu);
+/* Pinned slots and events for copies; again: nothing. A thread other than the one that works with
+ * the kin_gpu may copy only after it. */
+kith_status kin_gpu_staging_make(kith_ctx *ctx, kin_gpu *gpu);
+/* Waits for nothing: the stream is idle. */
+void kin_gpu_staging_end(kin_gpu *gpu);
+
 #endif

@@ -23,7 +23,7 @@
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
-#include "gpu/gpu_cache.h"
+#include "gpu/gpu.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
 

@@ -13,7 +13,7 @@
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
-#include "gpu/gpu_cache.h"
+#include "gpu/gpu.h"
 #include "host/host_threads.h"
 
 enum { SLOT_BYTES = 1 << 20, MOST_LANES = 16, FEW_PIECES = 4, ROUND_PIECES = 64 };

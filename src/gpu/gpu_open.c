@@ -7,7 +7,6 @@
 #include "base/base_mem.h"
 #include "base/base_try.h"
 #include "gpu/gpu_ahead.h"
-#include "gpu/gpu_cache.h"
 #include "host/host_beside.h"
 
 #include <dlfcn.h>

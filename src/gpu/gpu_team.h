@@ -76,8 +76,6 @@ void kin_gpu_break_step(kin_gpu *gpu);
 void kin_gpu_show(kin_gpu *gpu, const void *what);
 const void *kin_gpu_shown(const kin_gpu *gpu, int32_t part);
 
-/* The device of a part. */
-int32_t kin_gpu_index_of(const kin_gpu *gpu, int32_t part);
 /* From the memory of another part, in the order of this one's stream. */
 kith_status kin_gpu_copy_from(kith_ctx *ctx, kin_gpu *gpu, int32_t part, void *to, const void *from,
                               uint64_t bytes);
