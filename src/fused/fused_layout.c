@@ -60,19 +60,12 @@ bool kin_fused_team_graphs(const kin_gpu *gpu, const kith_matrix *points,
 
 /* ---- How much -------------------------------------------------------------------------------- */
 
-typedef struct needing {
-    const kith_matrix *corpus;
-    const kith_matrix *queries; /* the corpus for a graph */
-    const kin_request *request;
-    const kin_gpu *gpu;
-    bool graph;
-    bool screens;
-} needing;
-
-static kin_fused_prepared_need corpus_need(const needing *n, int64_t rows)
+/* Rows of the corpus. */
+static kin_fused_prepared_need corpus_need(const kin_fused_chunked *c, int64_t rows)
 {
-    return kin_fused_prepared_bytes(n->corpus, rows, &n->request->distance, n->queries->dtype, 0,
-                                    true);
+    const kin_fused_meeting *m = &c->meeting;
+    return kin_fused_prepared_bytes(c->corpus, rows, &m->request->distance, m->queries->dtype,
+                                    m->place, true);
 }
 
 /* What is held beside corpus, queries and answers. */
@@ -131,11 +124,8 @@ static uint64_t without(uint64_t room, uint64_t bytes)
 /* What a corpus whose chunks have so many rows leaves to stripes. */
 static uint64_t left_beside(const kin_fused_chunked *c, int64_t rows, bool ahead)
 {
-    const kin_fused_meeting *m = &c->meeting;
-    const kin_fused_prepared_need need = kin_fused_prepared_bytes(
-        c->corpus, rows, &m->request->distance, m->queries->dtype, m->place, true);
     const uint64_t next = ahead ? kin_fused_ahead_bytes(c->corpus, rows) : 0;
-    return without(c->room, kin_size_add(need.resident, next));
+    return without(c->room, kin_size_add(corpus_need(c, rows).resident, next));
 }
 
 /* Whether there is room for the smallest stripe. */
@@ -154,16 +144,14 @@ static bool leaves_stripe(const kin_fused_chunked *c, int64_t rows, bool ahead)
  * are of about one size. */
 static int64_t chunk_rows(const kin_fused_chunked *c, bool ahead)
 {
-    const kin_fused_meeting *m = &c->meeting;
     const uint64_t most = ahead ? c->room / 3 * 2 : c->room / 2;
     const int64_t all = c->corpus->rows;
     int64_t rows = kin_fused_halved(all);
     for (; rows > KIN_FUSED_LEAST_ROWS;
          rows -= kin_max_i64(rows / 8 / KIN_FUSED_LEAST_ROWS, 1) * KIN_FUSED_LEAST_ROWS) {
-        const kin_fused_prepared_need need = kin_fused_prepared_bytes(
-            c->corpus, rows, &m->request->distance, m->queries->dtype, m->place, true);
         const uint64_t next = ahead ? kin_fused_ahead_bytes(c->corpus, rows) : 0;
-        if (kin_size_add(need.most, next) <= most && leaves_stripe(c, rows, ahead)) {
+        if (kin_size_add(corpus_need(c, rows).most, next) <= most &&
+            leaves_stripe(c, rows, ahead)) {
             break;
         }
     }
@@ -204,84 +192,77 @@ bool kin_fused_again(kith_ctx *ctx, kin_gpu *gpu, kith_status status)
 
 /* Within a budget of `room`, which the screen's own blocks adapt to. at_once: a graph whose lists
  * fit. */
-static uint64_t sum_need(const needing *n, int64_t rows, int64_t count, bool at_once, uint64_t room)
+static uint64_t sum_need(const kin_fused_chunked *c, int64_t rows, int64_t count, bool at_once,
+                         uint64_t room)
 {
-    const kin_fused_prepared_need corpus = corpus_need(n, rows);
-    const kin_fused_meeting meeting = {.queries = at_once ? NULL : n->queries,
-                                       .request = n->request,
-                                       .gpu = n->gpu,
-                                       .corpus_dtype = n->corpus->dtype,
-                                       .corpus_rows = rows,
-                                       .screens = n->screens};
-    const uint64_t running =
-        kin_size_add(corpus.resident, kin_fused_stripe_bytes(&meeting, count, room));
+    const kin_fused_prepared_need corpus = corpus_need(c, rows);
+    kin_fused_meeting m = c->meeting;
+    m.queries = at_once ? NULL : m.queries;
+    m.corpus_rows = rows;
+    const uint64_t running = kin_size_add(corpus.resident, kin_fused_stripe_bytes(&m, count, room));
     return kin_fused_with_slack(running > corpus.most ? running : corpus.most);
 }
 
 /* The smallest power of two in which the smallest batches run with an eighth to spare: idle blocks
  * of other sizes stay with the cache. */
-static uint64_t least_need(const needing *n)
+static uint64_t least_need(const kin_fused_chunked *c)
 {
-    const int64_t rows = kin_min_i64(KIN_FUSED_LEAST_ROWS, n->corpus->rows);
-    const int64_t count = kin_min_i64(KIN_FUSED_LEAST_ROWS, n->queries->rows);
+    const int64_t rows = kin_min_i64(KIN_FUSED_LEAST_ROWS, c->corpus->rows);
+    const int64_t count = kin_min_i64(KIN_FUSED_LEAST_ROWS, c->meeting.queries->rows);
     uint64_t room = 1u << 16;
-    while (sum_need(n, rows, count, false, room) > room - room / 8 && room < (uint64_t)1 << 62) {
+    while (sum_need(c, rows, count, false, room) > room - room / 8 && room < (uint64_t)1 << 62) {
         room *= 2;
     }
     return room;
 }
 
-static void cut(const needing *n, uint64_t budget, kin_fused_need *need)
+static void cut(kin_fused_chunked *c, bool graph, kin_fused_need *need)
 {
-    const int64_t least = kin_min_i64(KIN_FUSED_LEAST_ROWS, n->queries->rows);
-    kin_fused_chunked c = {.corpus = n->corpus,
-                           .meeting = {.queries = n->queries,
-                                       .request = n->request,
-                                       .gpu = n->gpu,
-                                       .corpus_dtype = n->corpus->dtype,
-                                       .corpus_rows = n->corpus->rows,
-                                       .screens = n->screens},
-                           .room = budget,
-                           .scope = budget,
-                           .ahead = true};
-    if (sum_need(n, n->corpus->rows, least, false, budget) > budget) {
-        kin_fused_cut_chunks(&c);
+    const int64_t rows = c->corpus->rows;
+    const int64_t least = kin_min_i64(KIN_FUSED_LEAST_ROWS, c->meeting.queries->rows);
+    if (sum_need(c, rows, least, false, c->room) > c->room) {
+        kin_fused_cut_chunks(c);
     } else {
         /* The points of a graph lie there already: none come ahead. */
-        const uint64_t left = left_beside(&c, n->corpus->rows, false);
-        c.chunk = n->corpus->rows;
-        c.stripe = kin_fused_stripe_rows(&c.meeting, left, left, !n->graph);
+        const uint64_t left = left_beside(c, rows, false);
+        c->chunk = rows;
+        c->stripe = kin_fused_stripe_rows(&c->meeting, left, left, !graph);
     }
-    need->corpus_chunks = kin_ceil_div(n->corpus->rows, c.chunk);
-    need->query_stripes = kin_ceil_div(n->queries->rows, c.stripe);
+    need->corpus_chunks = kin_ceil_div(rows, c->chunk);
+    need->query_stripes = kin_ceil_div(c->meeting.queries->rows, c->stripe);
 }
 
 kin_fused_need kin_fused_plan_need(const kith_matrix *corpus, const kith_matrix *queries,
                                    const kin_request *request, const kin_gpu *gpu, int32_t threads)
 {
-    const uint64_t budget = kin_gpu_room(gpu);
-    const needing n = {.corpus = corpus,
-                       .gpu = gpu,
-                       .queries = queries != NULL ? queries : corpus,
-                       .request = request,
-                       .graph = queries == NULL,
-                       .screens = kin_fused_screens(
-                           request, corpus->rows, queries != NULL ? queries->rows : corpus->rows)};
-    kin_fused_need need = {.least_bytes = least_need(&n), .corpus_chunks = 1, .query_stripes = 1};
-    need.whole_bytes = sum_need(&n, corpus->rows, n.queries->rows, n.graph, UINT64_MAX);
-    if (queries == NULL && kin_fused_team_graphs(gpu, corpus, request, 0)) { /* on each GPU */
+    const bool graph = queries == NULL;
+    const kith_matrix *asked = graph ? corpus : queries;
+    const bool screens = kin_fused_screens(request, corpus->rows, asked->rows);
+    kin_fused_chunked c = {.corpus = corpus,
+                           .meeting = {.queries = asked,
+                                       .request = request,
+                                       .gpu = gpu,
+                                       .corpus_dtype = corpus->dtype,
+                                       .corpus_rows = corpus->rows,
+                                       .screens = screens},
+                           .room = kin_gpu_room(gpu),
+                           .scope = kin_gpu_room(gpu),
+                           .ahead = true};
+    kin_fused_need need = {.least_bytes = least_need(&c), .corpus_chunks = 1, .query_stripes = 1};
+    need.whole_bytes = sum_need(&c, corpus->rows, asked->rows, graph, UINT64_MAX);
+    if (graph && kin_fused_team_graphs(gpu, corpus, request, 0)) { /* on each GPU */
         need.whole_bytes =
             kin_size_add(need.whole_bytes,
                          kin_fused_share_bytes(corpus->rows, kin_gpu_team_count(gpu->team),
                                                kin_fused_capacity(request->k + 1), UINT64_MAX));
     }
     need.whole_bytes = need.whole_bytes > need.least_bytes ? need.whole_bytes : need.least_bytes;
-    if (need.whole_bytes > budget) {
-        cut(&n, budget, &need);
+    if (need.whole_bytes > c.room) {
+        cut(&c, graph, &need);
     }
     if (request->pipeline != NULL && request->pipeline->fused->host_bytes != NULL) {
-        need.host_bytes = request->pipeline->fused->host_bytes(request, n.screens, n.queries->rows,
-                                                               corpus->rows, budget, threads);
+        need.host_bytes = request->pipeline->fused->host_bytes(request, screens, asked->rows,
+                                                               corpus->rows, c.room, threads);
     }
     return need;
 }
