@@ -46,9 +46,4 @@ typedef struct kin_fused_radius_sets {
  * risen. */
 kith_status kin_fused_radius_screen(kin_fused_radius_job *f, const kin_fused_radius_sets *what);
 
-/* By canonical keys of all pairs, for metrics that no product screens: fused_radius_keys.c. Fails
- * as kin_fused_radius_screen does. */
-kith_status kin_fused_radius_keys(kin_fused_radius_job *f, const kin_fused_rows *queries,
-                                  const kin_fused_rows *corpus);
-
 #endif

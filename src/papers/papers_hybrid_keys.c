@@ -391,33 +391,19 @@ static kith_status solve(kin_fused_answers *a, const kin_fused_rows *corpus,
 kith_status kin_papers_hybrid_keys(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_rows *corpus,
                                    const kin_fused_rows *queries, const kin_fused_query *query)
 {
-    const kin_request *request = query->request;
-    const kith_neighbors *out = query->out;
-    const uint32_t place = query->place;
-    const bool graph = corpus == queries;
-    const bool leaves_own = graph && (request->flags & KITH_INCLUDE_SELF) == 0;
-    const bool leaves_out = leaves_own || (!graph && request->exclude != NULL);
+    const kin_fused_device on = kin_fused_device_of(ctx, gpu);
     const kin_groups every_query = {.rows = queries->rows, .count = queries->rows};
     const kin_groups every_row = {.rows = corpus->rows, .count = corpus->rows};
-    kin_fused_answers a = {.on = kin_fused_device_of(ctx, gpu),
-                           .metric = request->distance.metric,
-                           .groups = &every_row,
-                           .target = {.groups = &every_query,
-                                      .exclude = graph ? NULL : request->exclude,
-                                      .leaves_self_out = leaves_own,
-                                      .out = out},
-                           .exclude_on_device = (place & KIN_FUSED_DATA_ON_DEVICE) != 0,
-                           .by_host = true,
-                           .wanted = kin_min_i64(request->k + (leaves_out ? 1 : 0), corpus->rows)};
-    KIN_TRY(kin_fused_answers_make(&a, (place & KIN_FUSED_OUT_ON_DEVICE) != 0, false));
-    kith_status status = solve(&a, corpus, queries, request);
+    kin_fused_answers a = kin_fused_answers_of(&on, query, &every_row, &every_query);
+    KIN_TRY(kin_fused_answers_make(&a, (query->place & KIN_FUSED_OUT_ON_DEVICE) != 0, false));
+    kith_status status = solve(&a, corpus, queries, query->request);
     if (status == KITH_OK) {
-        status = kin_fused_answers_finish(&a, out, corpus->rows);
+        status = kin_fused_answers_finish(&a, query->out, corpus->rows);
     }
     ctx->report.exact = KITH_CERTIFIED;
     ctx->report.candidates = (double)corpus->rows;
     ctx->report.rerun_share = a.tally.reruns / (double)queries->rows;
-    kin_exact_note_pipeline(ctx, request->pipeline);
+    kin_exact_note_pipeline(ctx, query->request->pipeline);
     kin_fused_answers_free(&a);
     return status;
 }
