@@ -196,7 +196,9 @@ typedef struct kin_fused_solving {
 /* Waits. */
 kith_status kin_fused_direct_rows(const kin_fused_device *on, const kin_fused_solving *solving);
 
-/* Device memory that kin_fused_direct takes at least beside the rows. */
+/* Device memory that kin_fused_direct takes beside the rows, where there is room for all of it. */
+uint64_t kin_fused_direct_bytes(int64_t rows, int64_t corpus_rows, int64_t k);
+/* At least. */
 uint64_t kin_fused_direct_least_bytes(int64_t corpus_rows, int64_t k);
 /* And what a pipeline that picks takes, beside its own scratch, within that much scope: keys of
  * some rows at a time. Where the pitch is less than the corpus has rows, nothing is picked. */

@@ -262,6 +262,24 @@ uint64_t kin_fused_direct_least_bytes(int64_t corpus_rows, int64_t k)
     return 2 * bytes_of(least_shape(corpus_rows), answer_bytes(wanted, k)) + (1u << 16);
 }
 
+uint64_t kin_fused_direct_bytes(int64_t rows, int64_t corpus_rows, int64_t k)
+{
+    uint32_t id = 0;
+    float distance = 0.0F;
+    double distance64 = 0.0;
+    const kith_neighbors out = {
+        .ids = &id, .distances = &distance, .distances64 = &distance64, .rows = rows, .k = k};
+    const kin_fused_rows queries = {.rows = rows};
+    const int64_t wanted = kin_min_i64(k + 1, corpus_rows);
+    direct d = {.queries = &queries,
+                .wanted = wanted,
+                .shape = shape_of(corpus_rows, rows, passes_of(wanted) > 1, answer_bytes(wanted, k),
+                                  UINT64_MAX),
+                .out = &out,
+                .copies_exclude = true};
+    return kin_gpu_layout_bytes(name_direct, &d);
+}
+
 static uint64_t matrix_bytes(int64_t wanted, int64_t k)
 {
     return kin_size_add(answer_bytes(wanted, k), kin_size_mul((uint64_t)wanted, PICKED_BYTES));

@@ -68,34 +68,39 @@ static kin_fused_prepared_need corpus_need(const kin_fused_chunked *c, int64_t r
                                     m->place, true);
 }
 
-/* What is held beside corpus, queries and answers. */
+/* What is held beside corpus and queries: work and answers. Keys of all pairs adapt to the room,
+ * and so count with the least, but where there is room for all. */
 static uint64_t working_bytes(const kin_fused_meeting *m, int64_t count, uint64_t room)
 {
     const kin_request *request = m->request;
+    const kin_fused_pipeline *other = request->pipeline != NULL ? request->pipeline->fused : NULL;
     const int64_t cols = m->corpus_rows;
-    const uint64_t solving = kin_fused_direct_least_bytes(cols, request->k);
-    if (request->pipeline == NULL) {
-        return m->screens ? kin_fused_work_bytes(count, cols, request->k + 1, room) : solving;
+    const int64_t k = request->k;
+    /* Where the host writes them, the device has ids that are left out. */
+    const uint64_t answers = kin_fused_by_host(request) ? (uint64_t)count * 2 * sizeof(uint32_t)
+                                                        : kin_fused_answers_bytes(count, k);
+    if (m->screens) {
+        return kin_size_add(answers, other != NULL
+                                         ? other->bytes(m->gpu, request, count, cols, room)
+                                         : kin_fused_work_bytes(count, cols, k + 1, room));
     }
-    const kin_fused_pipeline *other = request->pipeline->fused;
-    return m->screens
-               ? other->bytes(m->gpu, request, count, cols, room)
+    if (other == NULL && room == UINT64_MAX) {
+        return kin_fused_direct_bytes(count, cols, k);
+    }
+    const uint64_t solving = kin_size_add(answers, kin_fused_direct_least_bytes(cols, k));
+    return other == NULL
+               ? solving
                : kin_size_add(solving, other->keys_bytes(m->gpu, request, count, cols, room));
 }
 
 uint64_t kin_fused_stripe_bytes(const kin_fused_meeting *m, int64_t count, uint64_t room)
 {
-    const int64_t k = m->request->k;
     const uint64_t queries =
         m->queries == NULL ? 0
                            : kin_fused_prepared_bytes(m->queries, count, &m->request->distance,
                                                       m->corpus_dtype, m->place, false)
                                  .most;
-    const uint64_t working = working_bytes(m, count, room);
-    /* Where the host writes them, the device has ids that are left out. */
-    const uint64_t answers = kin_fused_by_host(m->request) ? (uint64_t)count * 2 * sizeof(uint32_t)
-                                                           : kin_fused_answers_bytes(count, k);
-    return kin_size_add(kin_size_add(queries, working), answers);
+    return kin_size_add(queries, working_bytes(m, count, room));
 }
 
 /* Queries of a stripe: as many as fit into `room`; ahead: beside the rows of as many more. */
