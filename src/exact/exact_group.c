@@ -131,6 +131,23 @@ static kith_status note_degenerate(kith_ctx *ctx, uint32_t row, kin_groups *grou
     return KITH_OK;
 }
 
+/* A row that is not degenerate, after those before it. */
+static kith_status add_row(kith_ctx *ctx, table *t, uint32_t row, uint32_t first,
+                           kin_groups *groups)
+{
+    if (first == row) {
+        groups->firsts[groups->count++] = row;
+        return KITH_OK;
+    }
+    if (t->last == NULL) {
+        KIN_TRY(make_chains(ctx, t, groups));
+    }
+    groups->next[t->last[first]] = row;
+    groups->weights[first] += 1;
+    t->last[first] = row;
+    return KITH_OK;
+}
+
 static kith_status collect(kith_ctx *ctx, const hashing *h, table *t, kin_groups *groups)
 {
     for (int64_t i = 0; i < groups->rows; i++) {
@@ -140,17 +157,7 @@ static kith_status collect(kith_ctx *ctx, const hashing *h, table *t, kin_groups
             KIN_TRY(note_degenerate(ctx, row, groups));
             continue;
         }
-        const uint32_t first = enter(t, h, row);
-        if (first == row) {
-            groups->firsts[groups->count++] = row;
-            continue;
-        }
-        if (t->last == NULL) {
-            KIN_TRY(make_chains(ctx, t, groups));
-        }
-        groups->next[t->last[first]] = row;
-        groups->weights[first] += 1;
-        t->last[first] = row;
+        KIN_TRY(add_row(ctx, t, row, enter(t, h, row), groups));
     }
     return KITH_OK;
 }
@@ -198,6 +205,26 @@ kith_status kin_groups_make(kith_ctx *ctx, const kin_rows *rows, bool distinguis
 done:
     kin_free(ctx, t.slots);
     kin_free(ctx, h.hashes);
+    kin_free(ctx, t.last);
+    if (status != KITH_OK) {
+        kin_groups_free(ctx, groups);
+    }
+    return status;
+}
+
+kith_status kin_groups_of_firsts(kith_ctx *ctx, int64_t rows, const uint32_t *firsts,
+                                 const uint8_t *degenerate, kin_groups *groups)
+{
+    table t = {0};
+    *groups = (kin_groups){.rows = rows};
+    kith_status status =
+        kin_alloc(ctx, &groups->firsts, (uint64_t)rows, sizeof *groups->firsts, "distinct rows");
+    for (int64_t i = 0; status == KITH_OK && i < rows; i++) {
+        const uint32_t row = (uint32_t)i;
+        status = degenerate != NULL && degenerate[i] != 0
+                     ? note_degenerate(ctx, row, groups)
+                     : add_row(ctx, &t, row, firsts != NULL ? firsts[i] : row, groups);
+    }
     kin_free(ctx, t.last);
     if (status != KITH_OK) {
         kin_groups_free(ctx, groups);

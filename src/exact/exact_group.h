@@ -21,6 +21,10 @@ typedef struct kin_groups {
 /* Rows are equal when their bytes are. Where `distinguish` is set, every row is a group. */
 kith_status kin_groups_make(kith_ctx *ctx, const kin_rows *rows, bool distinguish,
                             kin_groups *groups);
+/* The same of what is known: by row the lowest row like it (NULL: each is its own first), and 1
+ * where it is degenerate (NULL: none is). */
+kith_status kin_groups_of_firsts(kith_ctx *ctx, int64_t rows, const uint32_t *firsts,
+                                 const uint8_t *degenerate, kin_groups *groups);
 void kin_groups_free(kith_ctx *ctx, kin_groups *groups);
 
 /* What is known of rows before they are grouped: of their shape alone, the worst. */

@@ -60,81 +60,6 @@ void kin_fused_equal_free(const kin_fused_device *on, kin_fused_equal *found)
     found->firsts = NULL;
 }
 
-/* What the lists of groups are made from, on the host; NULL: every row is its own first, none is
- * degenerate. */
-typedef struct marks {
-    uint32_t *firsts;
-    uint8_t *degenerate;
-    uint32_t *last; /* by first: the last id of its group so far */
-} marks;
-
-static void collect(const marks *m, kin_groups *groups)
-{
-    for (int64_t i = 0; i < groups->rows; i++) {
-        const uint32_t row = (uint32_t)i;
-        if (m->degenerate != NULL && m->degenerate[i] != 0) {
-            groups->degenerates[groups->degenerate++] = row;
-            continue;
-        }
-        const uint32_t first = m->firsts != NULL ? m->firsts[i] : row;
-        if (first == row) {
-            groups->firsts[groups->count++] = row;
-        } else {
-            groups->next[m->last[first]] = row;
-            groups->weights[first] += 1;
-        }
-        if (m->firsts != NULL) {
-            m->last[first] = row;
-        }
-    }
-}
-
-static kith_status download_marks(const kin_fused_device *on, const kin_fused_equal *found,
-                                  int64_t rows, marks *m)
-{
-    kith_ctx *ctx = on->ctx;
-    const uint64_t n = (uint64_t)rows;
-    if (found->firsts != NULL && found->distinct < n) {
-        KIN_TRY(kin_alloc(ctx, &m->firsts, n, sizeof *m->firsts, "groups of equal rows"));
-        KIN_TRY(kin_alloc(ctx, &m->last, n, sizeof *m->last, "groups of equal rows"));
-        KIN_TRY(kin_gpu_download(ctx, on->gpu, m->firsts, found->firsts, n * sizeof *m->firsts));
-    }
-    if (found->degenerate > 0) {
-        KIN_TRY(kin_alloc(ctx, &m->degenerate, n, 1, "degenerate rows"));
-        KIN_TRY(kin_gpu_download(ctx, on->gpu, m->degenerate, found->is_degenerate, n));
-    }
-    return KITH_OK;
-}
-
-static kith_status allocate_groups(kith_ctx *ctx, const marks *m, kin_groups *groups)
-{
-    const uint64_t n = (uint64_t)groups->rows;
-    KIN_TRY(kin_alloc(ctx, &groups->firsts, n, sizeof(uint32_t), "distinct rows"));
-    if (m->firsts != NULL) {
-        KIN_TRY(kin_alloc(ctx, &groups->weights, n, sizeof(uint32_t), "groups of equal rows"));
-        KIN_TRY(kin_alloc(ctx, &groups->next, n, sizeof(uint32_t), "groups of equal rows"));
-        memset(groups->next, 0xff, (size_t)n * sizeof *groups->next);
-        for (uint64_t i = 0; i < n; i++) {
-            groups->weights[i] = 1;
-        }
-    }
-    if (m->degenerate != NULL) {
-        KIN_TRY(kin_alloc(ctx, &groups->degenerates, n, sizeof(uint32_t), "degenerate rows"));
-    }
-    return KITH_OK;
-}
-
-/* Equal degenerate rows are no groups. */
-static void drop_empty_links(kith_ctx *ctx, kin_groups *groups)
-{
-    if (groups->count + groups->degenerate == groups->rows) {
-        kin_free(ctx, groups->weights);
-        kin_free(ctx, groups->next);
-        groups->weights = NULL;
-        groups->next = NULL;
-    }
-}
-
 bool kin_fused_equal_is_plain(const kin_fused_equal *found, int64_t rows)
 {
     return (found->firsts == NULL || found->distinct == (uint64_t)rows) && found->degenerate == 0;
@@ -149,15 +74,25 @@ kith_status kin_fused_equal_lists(const kin_fused_device *on, const kin_fused_eq
         groups->count = rows;
         return KITH_OK;
     }
-    marks m = {0};
+    const uint64_t n = (uint64_t)rows;
+    uint32_t *firsts = NULL;
+    uint8_t *degenerate = NULL;
     kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, download_marks(on, found, rows, &m), done);
-    KIN_TRY_GOTO(status, allocate_groups(ctx, &m, groups), done);
-    collect(&m, groups);
-    drop_empty_links(ctx, groups);
+    if (found->firsts != NULL && found->distinct < n) {
+        KIN_TRY_GOTO(status, kin_alloc(ctx, &firsts, n, sizeof *firsts, "groups of equal rows"),
+                     done);
+        KIN_TRY_GOTO(status,
+                     kin_gpu_download(ctx, on->gpu, firsts, found->firsts, n * sizeof *firsts),
+                     done);
+    }
+    if (found->degenerate > 0) {
+        KIN_TRY_GOTO(status, kin_alloc(ctx, &degenerate, n, 1, "degenerate rows"), done);
+        KIN_TRY_GOTO(status, kin_gpu_download(ctx, on->gpu, degenerate, found->is_degenerate, n),
+                     done);
+    }
+    status = kin_groups_of_firsts(ctx, rows, firsts, degenerate, groups);
 done:
-    kin_free(ctx, m.degenerate);
-    kin_free(ctx, m.last);
-    kin_free(ctx, m.firsts);
+    kin_free(ctx, degenerate);
+    kin_free(ctx, firsts);
     return status;
 }
