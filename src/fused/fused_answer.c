@@ -389,8 +389,8 @@ kith_status kin_fused_answers_write(kin_fused_answers *a, const kin_fused_pair *
                                  .out_distances = a->device.distances,
                                  .out_distances64 = a->device.distances64,
                                  .short_rows = a->short_rows};
-    return kin_gpu_check(a->on.ctx, a->on.gpu, a->on.kernels->write(a->on.stream, &job),
-                         "writing neighbours");
+    return kin_fused_launched(&a->on, a->on.kernels->write(a->on.stream, &job),
+                              "writing neighbours");
 }
 
 kith_status kin_fused_delivery_run(kin_fused_answers *a, kin_fused_delivery *d, const uint32_t *ids,

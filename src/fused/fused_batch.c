@@ -193,11 +193,6 @@ static kin_fused_set set_of(const batch *b)
                            .ids = b->row_ids};
 }
 
-static kith_status checked(const batch *b, int error, const char *what)
-{
-    return kin_gpu_check(b->on.ctx, b->on.gpu, error, what);
-}
-
 static kith_status start_lists(const batch *b, const kin_fused_set *set)
 {
     const kin_fused_device *on = &b->on;
@@ -227,10 +222,11 @@ static kith_status start_lists(const batch *b, const kin_fused_set *set)
     KIN_TRY(kin_gpu_fill(on->ctx, on->gpu, b->lists.reach, KIN_FUSED_NO_REACH_BYTE,
                          (uint64_t)b->lists.rows * sizeof *b->lists.reach));
     KIN_TRY(kin_gpu_fill(on->ctx, on->gpu, b->worst, 0, 2 * sizeof *b->worst));
-    KIN_TRY(checked(b, on->kernels->round(on->stream, &round), "rounding queries"));
+    KIN_TRY(kin_fused_launched(&b->on, on->kernels->round(on->stream, &round), "rounding queries"));
     KIN_TRY(kin_fused_costs_reach(on, &costs));
     KIN_TRY(kin_fused_costs_gather(on, &costs));
-    return checked(b, on->kernels->tighten(on->stream, &tighten), "tightening lists");
+    return kin_fused_launched(&b->on, on->kernels->tighten(on->stream, &tighten),
+                              "tightening lists");
 }
 
 static kith_status start_answers(const batch *b, const kin_fused_set *set)
@@ -256,8 +252,9 @@ static kith_status start_answers(const batch *b, const kin_fused_set *set)
                                    .out_distances = b->written.distances,
                                    .out_distances64 = b->written.distances64,
                                    .short_rows = &b->tallies->short_rows};
-    KIN_TRY(checked(b, on->kernels->rescore(on->stream, &rescore), "computing distances"));
-    return checked(b, on->kernels->write(on->stream, &write), "writing neighbours");
+    KIN_TRY(kin_fused_launched(&b->on, on->kernels->rescore(on->stream, &rescore),
+                               "computing distances"));
+    return kin_fused_launched(&b->on, on->kernels->write(on->stream, &write), "writing neighbours");
 }
 
 /* ---- Out ------------------------------------------------------------------------------------- */

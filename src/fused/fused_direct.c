@@ -158,8 +158,7 @@ static kith_status compute_keys(const direct *d, stripe s, int64_t corpus0, int6
         .keys = d->keys,
         .pitch = d->shape.chunk,
     };
-    return kin_gpu_check(d->on.ctx, d->on.gpu, d->on.kernels->keys(d->on.stream, &job),
-                         "computing keys");
+    return kin_fused_launched(&d->on, d->on.kernels->keys(d->on.stream, &job), "computing keys");
 }
 
 /* Pairs done .. done + k of each query. */
@@ -187,8 +186,8 @@ static kith_status run_pass(const direct *d, stripe s, int64_t done, kin_fused_p
             .pairs_pitch = d->wanted,
             .count = d->counts,
         };
-        KIN_TRY(kin_gpu_check(d->on.ctx, d->on.gpu, d->on.kernels->best(d->on.stream, &job),
-                              "keeping the best keys"));
+        KIN_TRY(kin_fused_launched(&d->on, d->on.kernels->best(d->on.stream, &job),
+                                   "keeping the best keys"));
     }
     return KITH_OK;
 }
@@ -331,8 +330,8 @@ static kith_status write_stripe(const direct *d, stripe s)
         .short_rows = d->short_rows,
     };
     const kith_neighbors part = kin_fused_rows_of(d->out, s.first, s.count);
-    KIN_TRY(kin_gpu_check(d->on.ctx, d->on.gpu, d->on.kernels->write(d->on.stream, &job),
-                          "writing answers"));
+    KIN_TRY(
+        kin_fused_launched(&d->on, d->on.kernels->write(d->on.stream, &job), "writing answers"));
     return d->out_on_device ? KITH_OK : kin_fused_outputs_fetch(&d->on, &part, &d->written);
 }
 

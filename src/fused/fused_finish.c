@@ -46,8 +46,8 @@ static kith_status rescore(const kin_fused_delivery *d, const kin_fused_work *wo
                                    .pairs = d->pairs,
                                    .count = d->counts,
                                    .keys = &work->counters->keys};
-    return kin_gpu_check(on->ctx, on->gpu, on->kernels->rescore(on->stream, &job),
-                         "computing canonical distances");
+    return kin_fused_launched(on, on->kernels->rescore(on->stream, &job),
+                              "computing canonical distances");
 }
 
 /* To the answers: complete lists, or those that are not in lost[] (by position). */

@@ -49,8 +49,7 @@ kith_status kin_fused_equal_start(const kin_fused_device *on, const kin_fused_ro
                                  .table = found->table,
                                  .firsts = found->firsts,
                                  .distinct = distinct};
-    return kin_gpu_check(on->ctx, on->gpu, on->kernels->group(on->stream, &job),
-                         "finding equal rows");
+    return kin_fused_launched(on, on->kernels->group(on->stream, &job), "finding equal rows");
 }
 
 void kin_fused_equal_free(const kin_fused_device *on, kin_fused_equal *found)

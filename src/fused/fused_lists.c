@@ -54,8 +54,8 @@ kith_status kin_fused_worst_find(const kin_fused_device *on, const kin_fused_set
                                  kin_fused_worst *worst)
 {
     const kin_fused_tighten job = {.set = *set, .cols_set = *set, .worst = worst};
-    return kin_gpu_check(on->ctx, on->gpu, on->kernels->tighten(on->stream, &job),
-                         "finding the worst of tiles");
+    return kin_fused_launched(on, on->kernels->tighten(on->stream, &job),
+                              "finding the worst of tiles");
 }
 
 kin_fused_chosen kin_fused_chosen_of(const kin_fused_frame *frame, int64_t count)
@@ -96,7 +96,7 @@ kith_status kin_fused_chosen_round(const kin_fused_device *on, const kin_fused_r
                                  .facts = chosen->facts,
                                  .half = chosen->half,
                                  .worst = chosen->worst};
-    return kin_gpu_check(on->ctx, on->gpu, on->kernels->round(on->stream, &job), "rounding rows");
+    return kin_fused_launched(on, on->kernels->round(on->stream, &job), "rounding rows");
 }
 
 kith_status kin_fused_chosen_see(const kin_fused_device *on, kin_fused_chosen *chosen)
@@ -232,8 +232,7 @@ static kith_status pack(const kin_fused_device *on, kin_fused_share *share,
         counts[2 * p + 1] = UINT64_MAX;
     }
     KIN_TRY(kin_gpu_upload(on->ctx, on->gpu, share->counts, counts, bytes));
-    KIN_TRY(
-        kin_gpu_check(on->ctx, on->gpu, on->kernels->pack(on->stream, &job), "packing candidates"));
+    KIN_TRY(kin_fused_launched(on, on->kernels->pack(on->stream, &job), "packing candidates"));
     KIN_TRY(kin_gpu_download(on->ctx, on->gpu, counts, share->counts, bytes));
     *mine = (parcel){.words = share->words, .rows = share->rows};
     for (int32_t p = 0; p < share->parts; p++) {
@@ -261,8 +260,7 @@ static kith_status accept_all(const kin_fused_device *on, const kin_fused_share 
                                   count * sizeof *share->words));
         KIN_TRY(kin_gpu_copy_from(on->ctx, on->gpu, p, share->got_rows, theirs->rows + at,
                                   count * sizeof *share->rows));
-        KIN_TRY(kin_gpu_check(on->ctx, on->gpu, on->kernels->accept(on->stream, &job),
-                              "taking candidates"));
+        KIN_TRY(kin_fused_launched(on, on->kernels->accept(on->stream, &job), "taking candidates"));
     }
     return kin_gpu_wait(on->ctx, on->gpu);
 }

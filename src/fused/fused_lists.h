@@ -27,6 +27,13 @@ static inline kin_fused_device kin_fused_device_of(kith_ctx *ctx, kin_gpu *gpu)
     return (kin_fused_device){ctx, gpu, gpu->module->fused, gpu->stream};
 }
 
+/* The status of a launch, or of another function of the module. */
+static inline kith_status kin_fused_launched(const kin_fused_device *on, int error,
+                                             const char *what)
+{
+    return kin_gpu_check(on->ctx, on->gpu, error, what);
+}
+
 /* ---- Sets ------------------------------------------------------------------------------------ */
 
 /* Positions [first, first + count) of a set; first a multiple of KIN_FUSED_BLOCK. */

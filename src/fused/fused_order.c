@@ -214,7 +214,7 @@ static kith_status find_nearest(const kin_fused_device *on, const kin_fused_set 
                                   .tiles = d->tiles,
                                   .nearest = d->nearest};
     KIN_TRY(
-        kin_gpu_check(ctx, gpu, on->kernels->screen(on->stream, &job), "finding nearest pivots"));
+        kin_fused_launched(on, on->kernels->screen(on->stream, &job), "finding nearest pivots"));
     return shared ? kin_gpu_gather(ctx, gpu, d->nearest, sizeof *d->nearest, firsts) : KITH_OK;
 }
 
@@ -224,12 +224,10 @@ static kith_status sort_by_cell(const kin_fused_device *on, kin_fused_sort job, 
     uint64_t bytes = 0;
     job.nearest = d->nearest;
     job.scratch_bytes = &bytes;
-    KIN_TRY(
-        kin_gpu_check(on->ctx, on->gpu, on->kernels->sort(on->stream, &job), "planning a sort"));
+    KIN_TRY(kin_fused_launched(on, on->kernels->sort(on->stream, &job), "planning a sort"));
     KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &d->scratch, bytes, 1, "room for sorting"));
     job.scratch = d->scratch;
-    return kin_gpu_check(on->ctx, on->gpu, on->kernels->sort(on->stream, &job),
-                         "sorting points by cell");
+    return kin_fused_launched(on, on->kernels->sort(on->stream, &job), "sorting points by cell");
 }
 
 /* As they are listed. */
@@ -238,7 +236,7 @@ static kith_status list_points(const kin_fused_device *on, const kin_fused_prepa
 {
     const kin_fused_sort job = {
         .ids = listed, .points = prepared->groups.count, .cell_count = 1, .order = prepared->ids};
-    return kin_gpu_check(on->ctx, on->gpu, on->kernels->sort(on->stream, &job), "listing points");
+    return kin_fused_launched(on, on->kernels->sort(on->stream, &job), "listing points");
 }
 
 static kith_status round_listed(const kin_fused_device *on, const kin_fused_prepared *prepared,
@@ -253,7 +251,7 @@ static kith_status round_listed(const kin_fused_device *on, const kin_fused_prep
                                  .facts = prepared->facts,
                                  .half = prepared->half,
                                  .worst = worst};
-    return kin_gpu_check(on->ctx, on->gpu, on->kernels->round(on->stream, &job), "rounding points");
+    return kin_fused_launched(on, on->kernels->round(on->stream, &job), "rounding points");
 }
 
 /* More pivots, by the cells of those that are in order. */

@@ -80,11 +80,6 @@ static void name_set(kin_layout *layout, void *prepared)
     }
 }
 
-static kith_status checked(const preparing *p, int error, const char *what)
-{
-    return kin_gpu_check(p->on.ctx, p->on.gpu, error, what);
-}
-
 static bool is_screened(const kin_distance *distance)
 {
     return kin_metric_get_traits(distance->metric)->screen != KIN_SCREEN_DIRECT;
@@ -145,7 +140,7 @@ static kith_status see_findings(preparing *p)
 static kith_status start_check(const preparing *p)
 {
     const kin_fused_check job = {.rows = p->out->rows, .bad = &p->found->bad};
-    return checked(p, p->on.kernels->check(p->on.stream, &job), "checking values");
+    return kin_fused_launched(&p->on, p->on.kernels->check(p->on.stream, &job), "checking values");
 }
 
 /* The processor's own sentence for the value that was found. */
@@ -177,7 +172,8 @@ static kith_status start_transforms(const preparing *p)
                                      .transforms = out->transforms,
                                      .degenerate = out->degenerate,
                                      .count = &p->found->degenerate};
-    KIN_TRY(checked(p, p->on.kernels->transform(p->on.stream, &job), "normalising rows"));
+    KIN_TRY(kin_fused_launched(&p->on, p->on.kernels->transform(p->on.stream, &job),
+                               "normalising rows"));
     out->rows.transforms = out->transforms;
     return KITH_OK;
 }
@@ -258,7 +254,8 @@ static kith_status measure(preparing *p, kin_fused_frame *frame)
                                    .scratch = p->scratch,
                                    .mean = out->mean,
                                    .largest = p->found->largest};
-    KIN_TRY(checked(p, p->on.kernels->measure(p->on.stream, &job), "measuring columns"));
+    KIN_TRY(kin_fused_launched(&p->on, p->on.kernels->measure(p->on.stream, &job),
+                               "measuring columns"));
     KIN_TRY(see_findings(p));
     take_type(p, frame->type, frame);
     return KITH_OK;
@@ -325,10 +322,12 @@ static kith_status round_set(preparing *p)
                                  .facts = out->facts,
                                  .half = out->half,
                                  .worst = p->found->worst};
-    KIN_TRY(checked(p, p->on.kernels->round(p->on.stream, &job), "rounding points"));
+    KIN_TRY(
+        kin_fused_launched(&p->on, p->on.kernels->round(p->on.stream, &job), "rounding points"));
     if (out->centres != NULL) {
         const kin_fused_cover cover = {.set = *set, .centres = out->centres, .radii = out->radii};
-        KIN_TRY(checked(p, p->on.kernels->cover(p->on.stream, &cover), "covering tiles"));
+        KIN_TRY(kin_fused_launched(&p->on, p->on.kernels->cover(p->on.stream, &cover),
+                                   "covering tiles"));
     }
     KIN_TRY(see_findings(p));
     set->worst = (kin_bound_row){(double)p->seen.worst[0], (double)p->seen.worst[1]};

@@ -43,8 +43,7 @@ kith_status kin_fused_runs_arrange(kin_fused_work *work, kin_fused_prepared *poi
         .points = work->rows.points, .run = run, .ids = points->ids, .reach = work->lists.reach};
     const kin_fused_set before = work->rows;
     KIN_TRY(kin_fused_work_reach(work));
-    KIN_TRY(
-        kin_gpu_check(on->ctx, on->gpu, on->kernels->arrange(on->stream, &job), "arranging rows"));
+    KIN_TRY(kin_fused_launched(on, on->kernels->arrange(on->stream, &job), "arranging rows"));
     KIN_TRY(kin_fused_prepared_round(on->ctx, on->gpu, points));
     work->rows = points->set;
     work->rows.centres = before.centres; /* or NULL where none are skipped */

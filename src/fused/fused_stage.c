@@ -39,11 +39,6 @@
  * stage of those costs more than the candidates that it saves, until lists overflow. */
 enum { GRAPH_GROWTH = 1, SEARCH_GROWTH = 2, NEAR_GROWTH = 3 };
 
-static kith_status checked(const kin_fused_work *w, int error, const char *what)
-{
-    return kin_gpu_check(w->on.ctx, w->on.gpu, error, what);
-}
-
 static kith_status clear_words(const kin_fused_work *w, uint32_t *first, uint64_t words)
 {
     return kin_gpu_fill(w->on.ctx, w->on.gpu, first, 0, words * sizeof *first);
@@ -56,12 +51,12 @@ static kith_status wait_for(const kin_fused_work *w, void *event, double share)
 {
     const kin_gpu_ops *ops = w->on.gpu->module->ops;
     if (w->on.ctx->params.progress == NULL) {
-        return checked(w, ops->event_wait(event), "screening");
+        return kin_fused_launched(&w->on, ops->event_wait(event), "screening");
     }
     const struct timespec nap = {0, 100000};
     int32_t done = 0;
     for (;;) {
-        KIN_TRY(checked(w, ops->event_done(event, &done), "screening"));
+        KIN_TRY(kin_fused_launched(&w->on, ops->event_done(event, &done), "screening"));
         KIN_TRY(kin_progress(w->on.ctx, "screen", share, 1.0));
         if (done != 0) {
             return KITH_OK;
@@ -78,13 +73,15 @@ static kith_status end_stage(kin_fused_work *w, double share)
         KIN_TRY(wait_for(w, event, share));
     }
     w->stages += 1;
-    return checked(w, w->on.gpu->module->ops->event_record(w->on.stream, event), "screening");
+    return kin_fused_launched(&w->on, w->on.gpu->module->ops->event_record(w->on.stream, event),
+                              "screening");
 }
 
 kith_status kin_fused_work_pace(const kin_fused_work *w, double share)
 {
     void *event = w->events[0];
-    KIN_TRY(checked(w, w->on.gpu->module->ops->event_record(w->on.stream, event), "screening"));
+    KIN_TRY(kin_fused_launched(&w->on, w->on.gpu->module->ops->event_record(w->on.stream, event),
+                               "screening"));
     return wait_for(w, event, share);
 }
 
@@ -93,7 +90,8 @@ kith_status kin_fused_work_worst(const kin_fused_work *w)
 {
     const kin_fused_tighten job = {
         .set = w->rows, .cols_set = w->cols, .lists = {.reach = w->lists.reach}, .worst = w->worst};
-    return checked(w, w->on.kernels->tighten(w->on.stream, &job), "finding the worst of tiles");
+    return kin_fused_launched(&w->on, w->on.kernels->tighten(w->on.stream, &job),
+                              "finding the worst of tiles");
 }
 
 /* Lists go to their owners, who tighten them and tell all others what they found. */
@@ -108,7 +106,8 @@ static kith_status tighten_shared(kin_fused_work *w)
                                    .cols_set = w->cols,
                                    .lists = kin_fused_lists_part(&w->lists, first, rows),
                                    .before = whole ? w->before + first : NULL};
-    KIN_TRY(checked(w, w->on.kernels->tighten(w->on.stream, &job), "tightening lists"));
+    KIN_TRY(
+        kin_fused_launched(&w->on, w->on.kernels->tighten(w->on.stream, &job), "tightening lists"));
     KIN_TRY(kin_fused_share_reach(&w->on, share, &w->lists));
     return kin_fused_work_worst(w);
 }
@@ -123,7 +122,8 @@ static kith_status tighten(kin_fused_work *w)
                                    .lists = w->lists,
                                    .worst = w->worst,
                                    .before = w->before};
-    return checked(w, w->on.kernels->tighten(w->on.stream, &job), "tightening lists");
+    return kin_fused_launched(&w->on, w->on.kernels->tighten(w->on.stream, &job),
+                              "tightening lists");
 }
 
 /* ---- Seed ------------------------------------------------------------------------------------ */
@@ -236,10 +236,8 @@ kith_status kin_fused_costs_reach(const kin_fused_device *on, const kin_fused_co
                                .pitch = c->pitch,
                                .count = c->pitch,
                                .col_worst = c->cols.worst};
-    KIN_TRY(kin_gpu_check(on->ctx, on->gpu, on->kernels->screen(on->stream, &screen),
-                          "computing costs"));
-    return kin_gpu_check(on->ctx, on->gpu, on->kernels->kth(on->stream, &kth),
-                         "finding thresholds");
+    KIN_TRY(kin_fused_launched(on, on->kernels->screen(on->stream, &screen), "computing costs"));
+    return kin_fused_launched(on, on->kernels->kth(on->stream, &kth), "finding thresholds");
 }
 
 kith_status kin_fused_costs_gather(const kin_fused_device *on, const kin_fused_costs *c)
@@ -255,8 +253,7 @@ kith_status kin_fused_costs_gather(const kin_fused_device *on, const kin_fused_c
                                   .count = c->pitch,
                                   .tiles = c->tiles,
                                   .tiles_a_block = c->tiles_a_block};
-    return kin_gpu_check(on->ctx, on->gpu, on->kernels->gather(on->stream, &job),
-                         "gathering candidates");
+    return kin_fused_launched(on, on->kernels->gather(on->stream, &job), "gathering candidates");
 }
 
 /* Costs of a batch's seeds -> reach -> candidates, if they are wanted. */
@@ -320,7 +317,8 @@ static kith_status screen_seeds(kin_fused_work *w)
                                   .worst = w->worst};
     KIN_TRY(kin_fused_work_worst(w));
     KIN_TRY(clear_words(w, &w->counters->next, 1));
-    KIN_TRY(checked(w, w->on.kernels->screen(w->on.stream, &job), "screening seeds"));
+    KIN_TRY(
+        kin_fused_launched(&w->on, w->on.kernels->screen(w->on.stream, &job), "screening seeds"));
     if (!w->known) { /* else the one stage that follows ends with the tightening of both */
         KIN_TRY(tighten(w));
     }
@@ -380,8 +378,8 @@ kith_status kin_fused_work_screen(const kin_fused_work *w, int64_t first, int64_
                                      .col_lists = both ? w->lists : (kin_fused_lists){0},
                                      .worst = col_worst};
     KIN_TRY(clear_words(w, &w->counters->unit_count, 2)); /* and next, which stands behind it */
-    KIN_TRY(checked(w, on->kernels->plan(on->stream, &plan), "planning tiles"));
-    return checked(w, on->kernels->screen(on->stream, &screen), "screening");
+    KIN_TRY(kin_fused_launched(&w->on, on->kernels->plan(on->stream, &plan), "planning tiles"));
+    return kin_fused_launched(&w->on, on->kernels->screen(on->stream, &screen), "screening");
 }
 
 static kith_status run_stage(kin_fused_work *w, int64_t first, int64_t last)

@@ -258,8 +258,8 @@ static kith_status begin(kin_fused_work *w)
         KIN_TRY(kin_gpu_fill(on->ctx, on->gpu, w->before, 0, bytes));
     }
     for (int i = 0; i < 2; i++) {
-        KIN_TRY(kin_gpu_check(on->ctx, on->gpu, on->gpu->module->ops->event_make(&w->events[i]),
-                              "making an event"));
+        KIN_TRY(kin_fused_launched(on, on->gpu->module->ops->event_make(&w->events[i]),
+                                   "making an event"));
     }
     return KITH_OK;
 }
