@@ -78,13 +78,11 @@ void kin_fused_answers_free(kin_fused_answers *a);
 void kin_fused_answers_chunk(kin_fused_answers *a, const kin_groups *groups, uint32_t id0);
 
 /* The lists of a finished work, with those that lost candidates (fused_finish.c, which stands above
- * fused_answer.c). rows, cols: the matrices of its sets. Waits. */
-kith_status kin_fused_answers_take(kin_fused_answers *a, kin_fused_work *work,
+ * fused_answer.c). rows, cols: the matrices of its sets. Of a team in lockstep each member rescores
+ * the rows that it owns, and the first one takes what they find and runs again what lost
+ * candidates. Waits. */
+kith_status kin_fused_answers_take(kin_fused_answers *a, const kin_fused_work *work,
                                    const kin_fused_rows *rows, const kin_fused_rows *cols);
-/* The same of a team in lockstep, by all its members: each rescores the rows that it owns, the
- * first one takes what they find and runs again what lost candidates. */
-kith_status kin_fused_answers_take_shared(kin_fused_answers *a, kin_fused_work *work,
-                                          const kin_fused_rows *rows, const kin_fused_rows *cols);
 /* Finished lists of `rows` rows (k pairs each, counts of them in use; device memory, as are ids,
  * KITH_ID_NONE among them being no row): kernels write. */
 kith_status kin_fused_answers_write(kin_fused_answers *a, const kin_fused_pair *pairs,

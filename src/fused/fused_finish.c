@@ -255,24 +255,6 @@ done:
     return status;
 }
 
-kith_status kin_fused_answers_take(kin_fused_answers *a, kin_fused_work *work,
-                                   const kin_fused_rows *rows, const kin_fused_rows *cols)
-{
-    uint8_t *lost = NULL;
-    int64_t count = 0;
-    KIN_TRY(kin_fused_work_lost(work, &lost, &count));
-    kith_status status = rescore_all(a, work, rows, cols, count > 0 ? lost : NULL);
-    if (status == KITH_OK) {
-        status = kin_fused_work_tally(work, &a->tally);
-    }
-    if (status == KITH_OK && count > 0) {
-        a->tally.reruns += (double)count;
-        status = run_again(a, work, rows, cols, lost, count);
-    }
-    kin_free(a->on.ctx, lost);
-    return status;
-}
-
 /* ---- Search ---------------------------------------------------------------------------------- */
 
 bool kin_fused_team_yields(kith_ctx *ctx, kith_status status)
@@ -414,29 +396,45 @@ static kith_status add_tallies(kin_fused_answers *a, const kin_fused_work *work)
     return kin_gpu_meet(gpu, KITH_OK);
 }
 
-kith_status kin_fused_answers_take_shared(kin_fused_answers *a, kin_fused_work *work,
-                                          const kin_fused_rows *rows, const kin_fused_rows *cols)
+/* ---- All of it ------------------------------------------------------------------------------- */
+
+static kith_status take_complete(const answering *g)
 {
-    const bool first = work->share.part == 0;
-    uint8_t *lost = NULL;
-    int64_t count = 0;
-    kith_status status = KITH_OK;
-    KIN_TRY(kin_fused_share_lost(&a->on, &work->share, &work->lists));
-    if (first) {
-        status = kin_fused_work_lost(work, &lost, &count);
+    kin_fused_answers *a = g->a;
+    const kin_fused_work *work = g->work;
+    if (work->share.parts == 0) {
+        KIN_TRY(rescore_all(a, work, g->rows, g->cols, g->lost));
+        return kin_fused_work_tally(work, &a->tally);
     }
-    KIN_TRY_GOTO(status, kin_gpu_meet(a->on.gpu, status), done);
-    answering g = {a, work, rows, cols, count > 0 ? lost : NULL};
+    answering own = *g;
     const kin_fused_relay relay = {.answers = a,
                                    .firsts = work->share.firsts,
                                    .rows = work->rows.points,
                                    .k = work->lists.k,
                                    .compute = rescore_some,
                                    .deliver = deliver_some,
-                                   .arg = &g};
-    KIN_TRY_GOTO(status, kin_fused_team_relay(&relay), done);
-    KIN_TRY_GOTO(status, add_tallies(a, work), done);
-    if (first && count > 0) {
+                                   .arg = &own};
+    KIN_TRY(kin_fused_team_relay(&relay));
+    return add_tallies(a, work);
+}
+
+kith_status kin_fused_answers_take(kin_fused_answers *a, const kin_fused_work *work,
+                                   const kin_fused_rows *rows, const kin_fused_rows *cols)
+{
+    const bool delivers = work->share.part == 0;
+    uint8_t *lost = NULL;
+    int64_t count = 0;
+    kith_status status = KITH_OK;
+    if (work->share.parts > 0) {
+        KIN_TRY(kin_fused_share_lost(&a->on, &work->share, &work->lists));
+    }
+    if (delivers) {
+        status = kin_fused_work_lost(work, &lost, &count);
+    }
+    KIN_TRY_GOTO(status, kin_gpu_meet(a->on.gpu, status), done);
+    const answering g = {a, work, rows, cols, count > 0 ? lost : NULL};
+    KIN_TRY_GOTO(status, take_complete(&g), done);
+    if (delivers && count > 0) {
         a->tally.reruns += (double)count;
         status = run_again(a, work, rows, cols, lost, count);
     }

@@ -82,8 +82,7 @@ static kith_status screen_graph(kin_fused_answers *a, kin_fused_prepared *points
     KIN_TRY_GOTO(status, kin_gpu_wait(ctx, a->on.gpu), done);
     ctx->report.seconds_screen += kin_clock_since(start);
     start = kin_clock_ns();
-    status = work.shared ? kin_fused_answers_take_shared(a, &work, &points->rows, &points->rows)
-                         : kin_fused_answers_take(a, &work, &points->rows, &points->rows);
+    status = kin_fused_answers_take(a, &work, &points->rows, &points->rows);
     ctx->report.seconds_rescore += kin_clock_since(start);
 done:
     kin_fused_work_free(&work);
