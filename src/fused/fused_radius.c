@@ -20,7 +20,6 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "exact/exact_search.h"
-#include "fused/fused_radius.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
 

@@ -29,7 +29,7 @@
  *
  * Memory. Of the finder's, half for lists, up to a quarter for hits, an eighth for plans.
  */
-#include "fused/fused_radius.h"
+#include "fused/fused_search.h"
 
 #include "base/base_mem.h"
 #include "base/base_size.h"
