@@ -5,10 +5,10 @@
  * long as the rows, in order, and without a transform. |a - centre| <= |x^ - centre| + lost, since
  * lost >= |a - x^| holds everything that rounding and shifting did to a row.
  *
- * Proof of the radius: fused_ball.h.
+ * Proof of the radius: fused_cover.h.
  *
  * Cost: two reads of the rounded rows, the second from a cache. */
-#include "fused/fused_ball.h"
+#include "fused/fused_cover.h"
 #include "fused/fused_row.cuh"
 
 enum { LANES = KIN_BALL_LANES, MOST_WIDE = 16, ROWS_AT_ONCE = KIN_FUSED_THREADS / LANES };

@@ -15,12 +15,12 @@
  * of a coarser set then, and the plan of that set says which groups a plan of the tiles walks
  * through.
  *
- * Proof: fused_ball.h. A sum that overflows, an infinite radius or a NaN skips nothing.
+ * Proof: fused_cover.h. A sum that overflows, an infinite radius or a NaN skips nothing.
  *
  * Cost. d subtractions and fma a pair of tiles: 10^7 points of 96 columns have 3 * 10^9 pairs, some
  * 30 ms on a device whose screen takes seconds. Without balls, a write a tile.
  */
-#include "fused/fused_ball.h"
+#include "fused/fused_cover.h"
 #include "fused/fused_launch.cuh"
 #include "fused/fused_schedule.h"
 #include "gpu/gpu_stream.cuh"

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "fused/fused_ball.h"
+#include "fused/fused_cover.h"
 #include "support/support_rows.h"
 
 #include <math.h>

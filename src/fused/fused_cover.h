@@ -15,8 +15,8 @@
  * below 2^-64: the 2^-59 of radii cover both. Components are below 2^16, so nothing overflows; a
  * lost of +inf makes a radius of +inf, and what is infinite or no number is not apart.
  */
-#ifndef KIN_FUSED_BALL_H
-#define KIN_FUSED_BALL_H
+#ifndef KIN_FUSED_COVER_H
+#define KIN_FUSED_COVER_H
 
 #include "exact/exact_bound.h"
 #include "fused/fused_directed.h"
