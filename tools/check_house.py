@@ -31,11 +31,11 @@ REASON = re.compile(r"\b(short|long)\s+because\b")
 
 # name: (limit, goal)
 LIMITS = {
-    "code_lines_src": (71646, 58000),
-    "files_src": (527, 350),
-    "files_below_40_lines": (92, 40),
-    "files_of_odd_length": (152, 40),
-    "headers_src": (209, 130),
+    "code_lines_src": (71558, 58000),
+    "files_src": (523, 350),
+    "files_below_40_lines": (90, 40),
+    "files_of_odd_length": (151, 40),
+    "headers_src": (207, 130),
     "circles_src": (0, 0),
     "circles_cli": (0, 0),
     "circles_python": (0, 0),
