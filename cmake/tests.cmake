@@ -50,7 +50,7 @@ else()
 
   # The longest begin first, so that no core waits for one of them at the end: by the seconds that
   # they take under the sanitizer that is slower with them.
-  foreach(long test_exact_oracle:300 test_gpu_budgets:120 test_cascade_driver:100
+  foreach(long test_exact_oracle:300 test_gpu_budgets:120 test_graph_driver_gpu:100
           test_upload_drivers:75 test_fault_memory:75 test_descent_api:65 test_tree_radius:60
           test_tree_search:60 test_exact_same_bytes:55 test_descent:55 test_exact_numerics:55
           test_select_scan:50 test_select_bodies:45 test_exact_tiles:40 test_radius:35
@@ -76,7 +76,7 @@ else()
   endforeach()
   target_sources(stub_kernels PRIVATE ${CMAKE_SOURCE_DIR}/tests/modules/stub_kernels.c
                  ${CMAKE_SOURCE_DIR}/tests/modules/stub_tree.c
-                 ${CMAKE_SOURCE_DIR}/tests/modules/stub_cascade.c)
+                 ${CMAKE_SOURCE_DIR}/tests/modules/stub_graph.c)
   target_compile_definitions(stub_kernels PRIVATE STUB_KERNELS)
   if(TARGET kith_mpi)
     add_library(stub_answers MODULE ${CMAKE_SOURCE_DIR}/tests/modules/stub_module.c
@@ -87,7 +87,7 @@ else()
                           C_VISIBILITY_PRESET default)
   endif()
   target_sources(test_mpi_device PRIVATE ${CMAKE_SOURCE_DIR}/cli_mpi/mpi_device.c)
-  foreach(test test_gpu_budgets test_cascade_budgets test_team_driver test_mpi_device)
+  foreach(test test_gpu_budgets test_graph_budgets_gpu test_team_driver test_mpi_device)
     add_dependencies(${test} stub_kernels)
     target_compile_definitions(${test} PRIVATE KITH_STUBS="${stubs}")
   endforeach()

@@ -31,11 +31,11 @@ REASON = re.compile(r"\b(short|long)\s+because\b")
 
 # name: (limit, goal)
 LIMITS = {
-    "code_lines_src": (71558, 58000),
-    "files_src": (523, 350),
-    "files_below_40_lines": (90, 40),
-    "files_of_odd_length": (151, 40),
-    "headers_src": (207, 130),
+    "code_lines_src": (71363, 58000),
+    "files_src": (487, 350),
+    "files_below_40_lines": (75, 40),
+    "files_of_odd_length": (126, 40),
+    "headers_src": (189, 130),
     "circles_src": (0, 0),
     "circles_cli": (0, 0),
     "circles_python": (0, 0),
@@ -44,7 +44,7 @@ LIMITS = {
     "public_functions": (98, 75),
     "public_functions_with_more_than_6_parameters": (7, 0),
     "functions_used_by_one_file_percent": (56, 25),
-    "functions_used_by_no_file": (10, 0),
+    "functions_used_by_no_file": (8, 0),
     "names_of_no_file": (0, 0),
 }
 

@@ -39,7 +39,7 @@ typedef struct watch {
 
 /* ---- Rounds --------------------------------------------------------------------------------- */
 
-static bool is_hopeless(const watch *w, const kin_descent_round *round, double recall)
+static bool is_hopeless(const watch *w, const kin_graph_round *round, double recall)
 {
     const double entries = (double)w->job->points.rows * (double)w->job->request.k;
     return w->may_lengthen && round->number > 0 && (double)round->updates < SETTLED * entries &&
@@ -47,14 +47,14 @@ static bool is_hopeless(const watch *w, const kin_descent_round *round, double r
 }
 
 /* Points without clusters: rounds would take longer than a start that looks at more of them. */
-static bool is_far(const watch *w, const kin_descent_round *round, double recall)
+static bool is_far(const watch *w, const kin_graph_round *round, double recall)
 {
     return w->job->recall > 0.0 && w->job->request.share == 0.0 && round->number == 0 &&
            recall < NEAR_ENOUGH * w->job->recall;
 }
 
-/* kin_descent_request.judge */
-static kith_status judge(void *arg, const kin_descent_round *round, kin_descent_verdict *verdict)
+/* kin_graph_request.judge */
+static kith_status judge(void *arg, const kin_graph_round *round, kin_graph_verdict *verdict)
 {
     watch *w = arg;
     kith_descent_report *report = w->report;
@@ -69,25 +69,24 @@ static kith_status judge(void *arg, const kin_descent_round *round, kin_descent_
                                  .seconds = w->seconds + round->seconds};
     }
     w->reached = w->job->recall > 0.0 && recall >= w->job->recall;
-    *verdict = w->reached                      ? KIN_DESCENT_ENOUGH
-               : is_far(w, round, recall)      ? KIN_DESCENT_FAR
-               : is_hopeless(w, round, recall) ? KIN_DESCENT_STUCK
-                                               : KIN_DESCENT_GO_ON;
+    *verdict = w->reached                      ? KIN_GRAPH_ENOUGH
+               : is_far(w, round, recall)      ? KIN_GRAPH_FAR
+               : is_hopeless(w, round, recall) ? KIN_GRAPH_STUCK
+                                               : KIN_GRAPH_GO_ON;
     w->before = recall;
     return KITH_OK;
 }
 
 static kith_status descend(kith_ctx *ctx, kin_gpu *gpu, const kin_descent_job *job,
-                           const kin_descent_request *request, uint32_t place,
-                           const kith_neighbors *out, kin_descent_outcome *outcome)
+                           const kin_graph_request *request, uint32_t place,
+                           const kith_neighbors *out, kin_graph_outcome *outcome)
 {
-    return gpu != NULL
-               ? kin_cascade_graph_make(ctx, gpu, &job->points, request, place, out, outcome)
-               : kin_descent_graph(ctx, &job->points, request, out, outcome);
+    return gpu != NULL ? kin_graph_gpu_descend(ctx, gpu, &job->points, request, place, out, outcome)
+                       : kin_graph_descend(ctx, &job->points, request, out, outcome);
 }
 
-static void add_outcome(watch *w, const kin_descent_request *request,
-                        const kin_descent_outcome *outcome)
+static void add_outcome(watch *w, const kin_graph_request *request,
+                        const kin_graph_outcome *outcome)
 {
     kith_descent_report *report = w->report;
     report->rounds += outcome->rounds;
@@ -113,14 +112,14 @@ static bool stands(kith_ctx *ctx, kith_status status)
 }
 
 /* On the processor: the graph that was found starts another descent, with longer lists. */
-static kith_status lengthen(kith_ctx *ctx, watch *w, kin_descent_request *request,
+static kith_status lengthen(kith_ctx *ctx, watch *w, kin_graph_request *request,
                             const kith_neighbors *out)
 {
     const kin_descent_job *job = w->job;
     for (int i = 0; i < LENGTHENINGS && !w->reached && !w->report->exact; i++) {
-        kin_descent_outcome outcome = {0};
+        kin_graph_outcome outcome = {0};
         const kith_report before = ctx->report;
-        request->start = KIN_DESCENT_START_GRAPH;
+        request->start = KIN_GRAPH_START_GRAPH;
         request->init = out;
         request->split = 0;
         request->share = 0.0;
@@ -129,7 +128,7 @@ static kith_status lengthen(kith_ctx *ctx, watch *w, kin_descent_request *reques
         request->candidates += request->candidates / 2;
         kin_descent_complete(NULL, job->points.rows, request);
         w->may_lengthen = i + 1 < LENGTHENINGS;
-        const kith_status status = kin_descent_graph(ctx, &job->points, request, out, &outcome);
+        const kith_status status = kin_graph_descend(ctx, &job->points, request, out, &outcome);
         if (stands(ctx, status)) {
             ctx->report = before;
             return KITH_OK;
@@ -155,8 +154,8 @@ static kith_status run(kith_ctx *ctx, kin_gpu *gpu, watch *w, uint32_t place,
                        const kith_neighbors *out)
 {
     const kin_descent_job *job = w->job;
-    kin_descent_request request = job->request;
-    kin_descent_outcome outcome = {0};
+    kin_graph_request request = job->request;
+    kin_graph_outcome outcome = {0};
     kin_descent_complete(gpu, job->points.rows, &request);
     request.control = job->sample > 0 ? &w->samples.control : NULL;
     request.judge = judge;

@@ -4,14 +4,14 @@
 #ifndef KIN_API_DESCENT_H
 #define KIN_API_DESCENT_H
 
-#include "cascade/cascade.h"
-#include "descent/descent.h"
+#include "graph/graph.h"
+#include "graph/graph_gpu.h"
 #include "recall/recall.h"
 
 /* Checked arguments. */
 typedef struct kin_descent_job {
     kith_matrix points;
-    kin_descent_request request;
+    kin_graph_request request;
     double recall;     /* wanted; 0: none */
     int64_t at;        /* K of recall@K */
     int64_t sample;    /* rows of each of the two samples, at most all of them; 0: none */
@@ -27,12 +27,12 @@ kith_status kin_descent_check_report(kith_ctx *ctx, const kith_descent_report *r
 
 /* What the request leaves open, as the engine on this device chooses. gpu NULL: the processor. */
 static inline void kin_descent_complete(const kin_gpu *gpu, int64_t rows,
-                                        kin_descent_request *request)
+                                        kin_graph_request *request)
 {
     if (gpu != NULL) {
-        kin_cascade_defaults(request, rows);
+        kin_graph_gpu_defaults(request, rows);
     } else {
-        kin_descent_defaults(request, rows);
+        kin_graph_defaults(request, rows);
     }
 }
 

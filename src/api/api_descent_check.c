@@ -106,7 +106,7 @@ static kith_status check_init(kith_ctx *ctx, const kith_neighbors *init, int64_t
 }
 
 static kith_status check_start(kith_ctx *ctx, const kith_descent_params *params,
-                               const kin_distance *distance, int64_t rows, kin_descent_start *start)
+                               const kin_distance *distance, int64_t rows, kin_graph_start *start)
 {
     const int given = (int)params->start; /* an enumerator may hold anything */
     if (given < KITH_START_AUTO || given > KITH_START_GRAPH) {
@@ -132,20 +132,20 @@ static kith_status check_start(kith_ctx *ctx, const kith_descent_params *params,
                            "is %g, and the start is no screen, which alone has one (leave it out)",
                            params->start_share);
     }
-    static const kin_descent_start starts[] = {[KITH_START_AUTO] = KIN_DESCENT_START_AUTO,
-                                               [KITH_START_RANDOM] = KIN_DESCENT_START_RANDOM,
-                                               [KITH_START_SCREEN] = KIN_DESCENT_START_SCREEN,
-                                               [KITH_START_GRAPH] = KIN_DESCENT_START_GRAPH};
-    *start = params->init != NULL ? KIN_DESCENT_START_GRAPH : starts[given];
+    static const kin_graph_start starts[] = {[KITH_START_AUTO] = KIN_GRAPH_START_AUTO,
+                                             [KITH_START_RANDOM] = KIN_GRAPH_START_RANDOM,
+                                             [KITH_START_SCREEN] = KIN_GRAPH_START_SCREEN,
+                                             [KITH_START_GRAPH] = KIN_GRAPH_START_GRAPH};
+    *start = params->init != NULL ? KIN_GRAPH_START_GRAPH : starts[given];
     return params->init != NULL ? check_init(ctx, params->init, rows) : KITH_OK;
 }
 
 static void take_job(const kith_descent_params *params, const kin_distance *distance,
-                     kin_descent_start start, kin_descent_job *job)
+                     kin_graph_start start, kin_descent_job *job)
 {
     const bool wants = params->recall > 0.0;
     const int64_t sample = params->sample == 0 ? USUAL_SAMPLE : params->sample;
-    job->request = (kin_descent_request){
+    job->request = (kin_graph_request){
         .distance = *distance,
         .k = params->k,
         .flags = params->flags,
@@ -171,7 +171,7 @@ kith_status kin_descent_check(kith_ctx *ctx, const kith_matrix *points,
 {
     kith_descent_params params;
     kin_distance distance;
-    kin_descent_start start = KIN_DESCENT_START_AUTO;
+    kin_graph_start start = KIN_GRAPH_START_AUTO;
     KIN_TRY(take_params(ctx, given, &params));
     KIN_TRY(kin_check_matrix(ctx, points, "points", &job->points));
     KIN_TRY(kin_check_metric(ctx, params.metric, params.custom, params.custom_arg, job->points.cols,

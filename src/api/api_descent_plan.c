@@ -5,7 +5,7 @@
 #include "api/api_device.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
-#include "descent/descent_word.h"
+#include "graph/graph_word.h"
 #include "host/host_cpu.h"
 #include "tree/tree_cost.h"
 
@@ -65,19 +65,19 @@ kith_status kin_descent_finds_gpu(kith_ctx *ctx, const kin_descent_job *job, kin
 /* A descent on a GPU has no batches: where it does not fit, "auto" goes on with the processor. */
 static bool fits(const kin_descent_job *job, const kin_gpu *gpu)
 {
-    kin_descent_request request = job->request;
-    kin_cascade_defaults(&request, job->points.rows);
-    return kin_cascade_bytes(&job->points, &request, 0) <= kin_gpu_room(gpu);
+    kin_graph_request request = job->request;
+    kin_graph_gpu_defaults(&request, job->points.rows);
+    return kin_graph_gpu_bytes(&job->points, &request, 0) <= kin_gpu_room(gpu);
 }
 
 /* Whether lists are of hubs, and a GPU's start knows none: of many rows it has no relatives
- * (cascade_relative.c). Rounds then may end without the recall that is wanted, so that exact graphs
- * are the sooner ones. */
+ * (graph_relative_gpu.c). Rounds then may end without the recall that is wanted, so that exact
+ * graphs are the sooner ones. */
 static bool is_lost(const kin_descent_job *job, const kin_gpu *gpu)
 {
     const kith_metric metric = job->request.distance.metric;
-    kin_descent_request request = job->request;
-    kin_cascade_defaults(&request, job->points.rows);
+    kin_graph_request request = job->request;
+    kin_graph_gpu_defaults(&request, job->points.rows);
     return gpu != NULL && request.related < 0 &&
            (metric == KITH_INNER_PRODUCT || metric == KITH_KL);
 }
@@ -100,7 +100,7 @@ kith_status kin_descent_estimate(kith_ctx *ctx, const kin_descent_job *job, cons
     if (is_lost(job, gpu)) {
         own->seconds_descent = fmax(own->seconds_descent, own->seconds_exact);
     }
-    own->pays = job->points.rows <= KIN_DESCENT_MOST_POINTS &&
+    own->pays = job->points.rows <= KIN_GRAPH_MOST_POINTS &&
                 own->seconds_descent < IN_DOUBT * own->seconds_exact;
     memcpy(out, own, own->struct_size < sizeof *own ? own->struct_size : sizeof *own);
     return KITH_OK;
@@ -121,18 +121,18 @@ static kith_status plan_of(kith_ctx *ctx, const kin_descent_job *job, const kin_
                            "is %lu, must be sizeof(kith_plan)", (unsigned long)out->struct_size);
     }
     const uint64_t answers = kin_size_mul((uint64_t)job->points.rows, (uint64_t)job->request.k);
-    kin_descent_request request = job->request;
+    kin_graph_request request = job->request;
     kin_descent_complete(gpu, job->points.rows, &request);
     kith_plan own = {.struct_size = out->struct_size,
                      .threads = ctx->threads,
                      .result_bytes = kin_size_mul(answers, sizeof(uint32_t) + sizeof(float)),
                      .state_bytes = sample_bytes(job)};
     if (gpu == NULL) {
-        const uint64_t needs = kin_descent_bytes(&job->points, &request, ctx->threads);
+        const uint64_t needs = kin_graph_bytes(&job->points, &request, ctx->threads);
         own.state_bytes = kin_size_add(own.state_bytes, needs);
         (void)snprintf(own.backend, sizeof own.backend, "cpu");
     } else {
-        own.gpu_bytes = kin_cascade_bytes(&job->points, &request, 0);
+        own.gpu_bytes = kin_graph_gpu_bytes(&job->points, &request, 0);
         own.gpu_least_bytes = own.gpu_bytes;
         own.gpu_budget_bytes = kin_gpu_room(gpu);
         own.gpu_corpus_chunks = 1;

@@ -124,8 +124,8 @@ static void give_report(const kith_graph_search_report *known, kith_graph_search
 static double guess_keys(const kin_walks_source *source, const kin_walks_search *job)
 {
     const double width = (double)job->params.width;
-    const kin_descent_entries entries =
-        kin_descent_count_entries(source->points.rows, 1, job->params.width);
+    const kin_graph_entries entries =
+        kin_graph_count_entries(source->points.rows, 1, job->params.width);
     return (double)job->queries.rows * ((double)entries.random + KEYS_A_PLACE * width);
 }
 

@@ -32,15 +32,15 @@ kith_status kin_merge_check_job(kith_ctx *ctx, const kith_matrix *points, int64_
                                 const kith_neighbors *out, kin_merge_job *job)
 {
     kith_descent_params params;
-    kin_descent_request *request = &job->descent.request;
+    kin_graph_request *request = &job->descent.request;
     KIN_TRY(check_params(ctx, given, &params));
     KIN_TRY(kin_descent_check(ctx, points, &params, place, out, &job->descent));
     KIN_TRY(kin_merge_check(ctx, points, first_rows, graph1, graph2, params.k, params.flags, place,
                             &job->sets));
     KIN_TRY(kin_merge_check_known(ctx, &job->sets, request->distance.metric, place));
     const bool one_sided = first_rows == 0 || first_rows == points->rows;
-    request->by_chance = request->start == KIN_DESCENT_START_RANDOM;
-    request->start = KIN_DESCENT_START_GRAPH;
+    request->by_chance = request->start == KIN_GRAPH_START_RANDOM;
+    request->start = KIN_GRAPH_START_GRAPH;
     request->init = first_rows == 0 ? &job->sets.graph[1] : &job->sets.graph[0];
     request->init2 = one_sided ? NULL : &job->sets.graph[1];
     request->split = one_sided ? 0 : first_rows;

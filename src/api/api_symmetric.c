@@ -3,8 +3,8 @@
 #include "api/api_check.h"
 #include "base/base_mem.h"
 #include "base/base_try.h"
-#include "descent/descent_symmetric.h"
 #include "file/file_checksum.h"
+#include "graph/graph.h"
 
 static kith_status check(kith_ctx *ctx, const kith_neighbors *graph, kith_metric *metric,
                          kith_symmetry symmetry)
@@ -40,7 +40,7 @@ static kith_status create(kith_ctx *ctx, const kith_neighbors *graph, kith_metri
     KIN_TRY(kin_alloc_zero(ctx, &ranges, 1, sizeof *ranges, "ranges"));
     ranges->ctx = ctx;
     const kith_status status =
-        kin_descent_symmetric(ctx, graph, metric, symmetry == KITH_SYMMETRY_MUTUAL, ranges);
+        kin_graph_symmetric(ctx, graph, metric, symmetry == KITH_SYMMETRY_MUTUAL, ranges);
     if (status != KITH_OK) {
         kith_ranges_free(ranges);
         return status;

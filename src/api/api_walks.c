@@ -52,7 +52,7 @@ static kith_status make_on_cpu(kith_ctx *ctx, const kin_walks_source *source, ki
     if (screens) {
         KIN_TRY(kin_prepare_corpus(ctx, w->integer, USUAL_K, points));
     }
-    KIN_TRY(kin_descent_ground_make(ctx, points, source->graph, &w->ground));
+    KIN_TRY(kin_graph_ground_make(ctx, points, source->graph, &w->ground));
     w->parts = w->ground.links.part_count;
     w->most = w->points.rows;
     report->seconds_prepare += kin_clock_since(start_ns);
@@ -76,16 +76,16 @@ static kith_status run_on_cpu(const kin_walks_asked *asked, const kin_walks_samp
                               kin_walks_effort *effort)
 {
     const kith_walks *w = asked->walks;
-    const kin_descent_walk walk = {.ground = &w->ground,
-                                   .queries = &asked->prepared.rows,
-                                   .rows = of != NULL ? of->rows : NULL,
-                                   .count = of != NULL ? of->count : asked->queries.rows,
-                                   .width = way.width,
-                                   .meets = way.meets,
-                                   .seed = way.seed};
+    const kin_graph_walk walk = {.ground = &w->ground,
+                                 .queries = &asked->prepared.rows,
+                                 .rows = of != NULL ? of->rows : NULL,
+                                 .count = of != NULL ? of->count : asked->queries.rows,
+                                 .width = way.width,
+                                 .meets = way.meets,
+                                 .seed = way.seed};
     const double pairs = (double)walk.count * (double)w->points.rows;
-    kin_descent_effort sums;
-    KIN_TRY(kin_descent_walk_run(asked->ctx, &walk, out, &sums));
+    kin_graph_effort sums;
+    KIN_TRY(kin_graph_walk_run(asked->ctx, &walk, out, &sums));
     effort->evaluations = sums.met + sums.walked;
     effort->share = (MET * sums.met + walked_cost(w) * sums.walked) / pairs;
     return KITH_OK;
@@ -115,14 +115,14 @@ static kith_status solve_on_cpu(const kin_walks_asked *asked, const kin_walks_sa
 
 static kith_status make_on_gpu(kith_ctx *ctx, const kin_walks_source *source, kith_walks *w)
 {
-    const kin_cascade_ground ground = {.points = &w->points,
-                                       .graph = source->graph,
-                                       .distance = w->distance,
-                                       .asked = source->asked,
-                                       .k = source->k};
-    KIN_TRY(kin_cascade_paths_make(ctx, w->gpu, &ground, &w->paths));
-    w->parts = kin_cascade_paths_parts(w->paths);
-    w->most = kin_cascade_most_width();
+    const kin_graph_gpu_ground ground = {.points = &w->points,
+                                         .graph = source->graph,
+                                         .distance = w->distance,
+                                         .asked = source->asked,
+                                         .k = source->k};
+    KIN_TRY(kin_graph_gpu_paths_make(ctx, w->gpu, &ground, &w->paths));
+    w->parts = kin_graph_gpu_paths_parts(w->paths);
+    w->most = kin_graph_gpu_most_width();
     return KITH_OK;
 }
 
@@ -145,8 +145,8 @@ static kith_status run_on_gpu(const kin_walks_asked *asked, const kin_walks_samp
 {
     const kith_walks *w = asked->walks;
     const kith_matrix queries = matrix_of(asked, of);
-    const kin_cascade_walkers walkers = {.queries = &queries, .width = way.width, .seed = way.seed};
-    KIN_TRY(kin_cascade_walk_run(asked->ctx, w->paths, &walkers, out, &effort->evaluations));
+    const kin_graph_gpu_walks walkers = {.queries = &queries, .width = way.width, .seed = way.seed};
+    KIN_TRY(kin_graph_gpu_walk_run(asked->ctx, w->paths, &walkers, out, &effort->evaluations));
     const double pairs = (double)queries.rows * (double)w->points.rows;
     effort->share = walked_cost(w) * effort->evaluations / pairs;
     return KITH_OK;
@@ -156,7 +156,7 @@ static kith_status solve_on_gpu(const kin_walks_asked *asked, const kin_walks_sa
                                 const kith_neighbors *out)
 {
     const kith_matrix queries = matrix_of(asked, of);
-    return kin_cascade_walk_solve(asked->ctx, asked->walks->paths, &queries, 0, out);
+    return kin_graph_gpu_walk_solve(asked->ctx, asked->walks->paths, &queries, 0, out);
 }
 
 /* ---- Either ---------------------------------------------------------------------------------- */
@@ -191,8 +191,8 @@ void kith_walks_free(kith_walks *walks)
         return;
     }
     kith_ctx *ctx = walks->home;
-    kin_cascade_paths_free(ctx, walks->paths);
-    kin_descent_ground_free(ctx, &walks->ground);
+    kin_graph_gpu_paths_free(ctx, walks->paths);
+    kin_graph_ground_free(ctx, &walks->ground);
     kin_prepared_free(ctx, &walks->prepared);
     kin_free(ctx, walks);
 }

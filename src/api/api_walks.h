@@ -7,9 +7,9 @@
 #ifndef KIN_API_WALKS_H
 #define KIN_API_WALKS_H
 
-#include "cascade/cascade.h"
-#include "descent/descent_walk.h"
 #include "exact/exact_search.h"
+#include "graph/graph_gpu.h"
+#include "graph/graph_walk.h"
 
 /* What walks are made of. */
 typedef struct kin_walks_source {
@@ -32,10 +32,10 @@ struct kith_walks {
 
     /* The processor's. */
     kin_prepared prepared;
-    kin_descent_ground ground;
+    kin_graph_ground ground;
 
     /* A GPU's. */
-    kin_cascade_paths *paths;
+    kin_graph_gpu_paths *paths;
 };
 
 /* Checks the values of the points; NULL in *out on failure. kith_walks_free frees. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * How AMX's tiles are laid out, here and in descent/: eight of 16 rows x 64 bytes. Private to
+ * How AMX's tiles are laid out, here and in graph/: eight of 16 rows x 64 bytes. Private to
  * *_amx.c. */
 #ifndef KIN_EXACT_TILE_EIGHT_H
 #define KIN_EXACT_TILE_EIGHT_H

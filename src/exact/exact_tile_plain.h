@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * 16 words that any compiler takes for a register: what portable kernels share, here and in
- * descent/. 2 rows x 16 points. */
+ * graph/. 2 rows x 16 points. */
 #ifndef KIN_EXACT_TILE_PLAIN_H
 #define KIN_EXACT_TILE_PLAIN_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * 8 integers in a 256-bit register: what kernels for AVX2 share, here and in descent/.
+ * 8 integers in a 256-bit register: what kernels for AVX2 share, here and in graph/.
  * 6 rows x 16 points stand in 12 of the 16 registers. Included only where -mavx2 is on. */
 #ifndef KIN_EXACT_TILE_YMM_H
 #define KIN_EXACT_TILE_YMM_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * 16 integers in a 512-bit register: what kernels for AVX-512 share, here and in descent/.
+ * 16 integers in a 512-bit register: what kernels for AVX-512 share, here and in graph/.
  * 12 rows x 32 points stand in 24 of the 32 registers. Included only where -mavx512f is on. */
 #ifndef KIN_EXACT_TILE_ZMM_H
 #define KIN_EXACT_TILE_ZMM_H

@@ -11,7 +11,7 @@
  * 64 KiB of pairs, 40 KiB of keys and a count, 16 KiB of ids.
  *
  * A team. How the answers of several GPUs come together that did a graph in lockstep
- * (fused_search.c; cascade/cascade_end.c).
+ * (fused_search.c; graph/graph_finish_gpu.c).
  *
  * Members rescore the rows that they own, a batch at a time; the first one fetches the pairs and
  * writes them, as it writes its own, so that equal rows, degenerate ones and outputs on the host or

@@ -96,11 +96,11 @@ typedef struct kin_gpu_ops {
     int (*wait)(kin_gpu_stream *stream);
 } kin_gpu_ops;
 
-struct kin_fused_kernels;   /* fused/fused_kernels.h */
-struct kin_select_kernels;  /* select/select_kernels.h */
-struct kin_tree_kernels;    /* tree/tree_kernels.h */
-struct kin_cascade_kernels; /* cascade/cascade_kernels.h */
-struct kin_papers_kernels;  /* papers/papers_kernels.h */
+struct kin_fused_kernels;     /* fused/fused_kernels.h */
+struct kin_select_kernels;    /* select/select_kernels.h */
+struct kin_tree_kernels;      /* tree/tree_kernels.h */
+struct kin_graph_gpu_kernels; /* graph/graph_kernels.h */
+struct kin_papers_kernels;    /* papers/papers_kernels.h */
 
 typedef struct kin_gpu_module {
     uint32_t version; /* KIN_GPU_VERSION; stands first in every version */
@@ -109,7 +109,7 @@ typedef struct kin_gpu_module {
     const struct kin_fused_kernels *fused;
     const struct kin_select_kernels *select; /* an array: a method's are at its number */
     const struct kin_tree_kernels *tree;
-    const struct kin_cascade_kernels *cascade;
+    const struct kin_graph_gpu_kernels *graph;
     const struct kin_papers_kernels *papers;
 } kin_gpu_module;
 

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The one symbol that libkith_cuda.so exports. */
-#include "cascade/cascade_kernels.h"
 #include "fused/fused_kernels.h"
 #include "gpu/gpu_ops.cuh"
 #include "papers/papers_kernels.h"
 #include "papers/papers_launch.cuh"
 #include "tree/tree_kernels.h"
 
-extern "C" const kin_fused_kernels kin_fused_table;     /* fused/fused_table.cu */
-extern "C" const kin_tree_kernels kin_tree_table;       /* tree/tree_table.cu */
-extern "C" const kin_cascade_kernels kin_cascade_table; /* cascade/cascade_table.cu */
-extern "C" const kin_papers_kernels kin_papers_table;   /* papers/papers_pipeline.cu */
+extern "C" const kin_fused_kernels kin_fused_table;         /* fused/fused_table.cu */
+extern "C" const kin_tree_kernels kin_tree_table;           /* tree/tree_table.cu */
+extern "C" const kin_graph_gpu_kernels kin_graph_gpu_table; /* graph/graph_table.cu */
+extern "C" const kin_papers_kernels kin_papers_table;       /* papers/papers_pipeline.cu */
 
 /* AUTO, which is none, ours, and the papers': in the order of their numbers. */
 #define SELECT(NAME, number, name) {kin_select_##name##_scratch, kin_select_##name##_launch},
@@ -27,5 +26,5 @@ KITH_PAPERS_SELECT_MAP(IN_ORDER)
 
 extern "C" __attribute__((visibility("default"))) const kin_gpu_module kith_cuda_module;
 const kin_gpu_module kith_cuda_module = {
-    KIN_GPU_VERSION, sizeof(kin_gpu_module), &kin_gpu_cuda_ops,  &kin_fused_table,
-    select_table,    &kin_tree_table,        &kin_cascade_table, &kin_papers_table};
+    KIN_GPU_VERSION, sizeof(kin_gpu_module), &kin_gpu_cuda_ops,    &kin_fused_table,
+    select_table,    &kin_tree_table,        &kin_graph_gpu_table, &kin_papers_table};

@@ -158,14 +158,14 @@ static kith_status plan_merge(const kin_shard_job *job, const kith_matrix *shape
     KIN_TRY(kin_descent_check(job->ctx, shape, params, 0, &out, &merge));
     merge.request.split = shape->rows / 2;
     if (plan->gpu_bytes > 0) {
-        kin_cascade_defaults(&merge.request, shape->rows);
-        const uint64_t bytes = kin_cascade_bytes(shape, &merge.request, 0);
+        kin_graph_gpu_defaults(&merge.request, shape->rows);
+        const uint64_t bytes = kin_graph_gpu_bytes(shape, &merge.request, 0);
         plan->gpu_bytes = bytes > plan->gpu_bytes ? bytes : plan->gpu_bytes;
         return KITH_OK;
     }
-    kin_descent_defaults(&merge.request, shape->rows);
-    const uint64_t bytes = kin_size_add(kin_descent_bytes(shape, &merge.request, job->ctx->threads),
-                                        plan->result_bytes);
+    kin_graph_defaults(&merge.request, shape->rows);
+    const uint64_t bytes =
+        kin_size_add(kin_graph_bytes(shape, &merge.request, job->ctx->threads), plan->result_bytes);
     plan->peak_bytes = bytes > plan->peak_bytes ? bytes : plan->peak_bytes;
     return KITH_OK;
 }

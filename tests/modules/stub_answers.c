@@ -2,8 +2,8 @@
  * The devices of stub_module.c, for programs that are run from outside, with kernels that compute:
  * those of tests/support, on the processor. */
 #include "fused/fused_kernels.h"
-#include "support/support_fake_cascade.h"
 #include "support/support_fake_gpu.h"
+#include "support/support_fake_graph.h"
 
 #include <kith/kith.h>
 
@@ -13,7 +13,7 @@ extern void stub_answer(kin_gpu_module *module);
 void stub_answer(kin_gpu_module *module)
 {
     static kin_fused_kernels fused;
-    static kin_cascade_kernels cascade;
+    static kin_graph_gpu_kernels graph;
     kith_ctx_params params = kith_ctx_params_default();
     kith_ctx *ctx = NULL;
     params.device = "cpu";
@@ -22,11 +22,11 @@ void stub_answer(kin_gpu_module *module)
         return;
     }
     kin_gpu *fake = test_fake_gpu(ctx, UINT64_C(1) << 30);
-    test_fake_cascade_into(fake);
+    test_fake_graph_into(fake);
     fused = *fake->module->fused;
-    cascade = *fake->module->cascade;
+    graph = *fake->module->graph;
     module->fused = &fused;
-    module->cascade = &cascade;
+    module->graph = &graph;
     module->tree = fake->module->tree;
     kin_gpu_close(ctx, fake);
     kith_ctx_free(ctx);

@@ -8,7 +8,7 @@
  *   STUB_DEVICES  how many devices there are (default 1)
  *
  * STUB_VERSION, at compile time, makes it a module of another version; STUB_KERNELS adds the
- * kernels of stub_kernels.c, stub_tree.c and stub_cascade.c, STUB_ANSWERS those of stub_answers.c,
+ * kernels of stub_kernels.c, stub_tree.c and stub_graph.c, STUB_ANSWERS those of stub_answers.c,
  * which compute. */
 #include "gpu/gpu_module.h"
 #ifdef STUB_KERNELS
@@ -28,18 +28,18 @@
 extern const struct kin_fused_kernels stub_kernels;
 extern const struct kin_select_kernels stub_select[];
 extern const struct kin_tree_kernels stub_tree;
-extern const struct kin_cascade_kernels stub_cascade;
+extern const struct kin_graph_gpu_kernels stub_graph;
 extern const struct kin_papers_kernels stub_papers;
 #define KERNELS (&stub_kernels)
 #define SELECTS stub_select
 #define TREE (&stub_tree)
-#define CASCADE (&stub_cascade)
+#define GRAPH (&stub_graph)
 #define PAPERS (&stub_papers)
 #else
 #define KERNELS NULL
 #define SELECTS NULL
 #define TREE NULL
-#define CASCADE NULL
+#define GRAPH NULL
 #define PAPERS NULL
 #endif
 
@@ -329,7 +329,7 @@ MODULE kith_cuda_module = {.version = STUB_VERSION,
                            .fused = KERNELS,
                            .select = SELECTS,
                            .tree = TREE,
-                           .cascade = CASCADE,
+                           .graph = GRAPH,
                            .papers = PAPERS};
 
 #ifdef STUB_ANSWERS

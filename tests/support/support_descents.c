@@ -36,10 +36,10 @@ test_rows test_descent_rows(kith_dtype dtype, int64_t rows, int32_t cols, test_s
     return r;
 }
 
-kin_descent_request test_descent_request(const kith_ctx *ctx, const test_rows *rows,
-                                         kith_metric metric, int64_t k)
+kin_graph_request test_descent_request(const kith_ctx *ctx, const test_rows *rows,
+                                       kith_metric metric, int64_t k)
 {
-    return (kin_descent_request){
+    return (kin_graph_request){
         .distance = {.metric = metric,
                      .cols = rows->matrix.cols,
                      .isa = ctx->isa,
@@ -82,7 +82,7 @@ kith_descent_params test_descent_params(int64_t k)
 /* ---- The truth ------------------------------------------------------------------------------ */
 
 test_descent_truth test_descent_truth_make(kith_ctx *ctx, const test_rows *rows,
-                                           const kin_descent_request *request)
+                                           const kin_graph_request *request)
 {
     const int64_t n = rows->matrix.rows;
     test_descent_truth truth = {.count = n < SAMPLE ? n : SAMPLE};
@@ -155,11 +155,11 @@ static void check_row(const kith_neighbors *answer, int64_t row, bool leaves_out
 }
 
 kith_neighbors test_descent_solve(kith_ctx *ctx, const test_rows *rows,
-                                  const kin_descent_request *request, kin_descent_outcome *outcome)
+                                  const kin_graph_request *request, kin_graph_outcome *outcome)
 {
     const double sign = request->distance.metric == KITH_INNER_PRODUCT ? -1.0 : 1.0;
     kith_neighbors answer = test_answer_make(rows->matrix.rows, request->k);
-    if (kin_descent_graph(ctx, &rows->matrix, request, &answer, outcome) != KITH_OK) {
+    if (kin_graph_descend(ctx, &rows->matrix, request, &answer, outcome) != KITH_OK) {
         fail_msg("%s", kith_ctx_detail(ctx));
     }
     for (int64_t row = 0; row < answer.rows; row++) {
@@ -169,9 +169,9 @@ kith_neighbors test_descent_solve(kith_ctx *ctx, const test_rows *rows,
 }
 
 void test_descent_check(kith_ctx *ctx, const char *name, const test_rows *rows,
-                        const kin_descent_request *request, double floor)
+                        const kin_graph_request *request, double floor)
 {
-    kin_descent_outcome outcome;
+    kin_graph_outcome outcome;
     test_descent_truth truth = test_descent_truth_make(ctx, rows, request);
     kith_neighbors answer = test_descent_solve(ctx, rows, request, &outcome);
     const double recall = test_descent_recall(&answer, &truth, request->distance.metric);

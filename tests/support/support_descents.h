@@ -4,15 +4,15 @@
 #ifndef SUPPORT_DESCENTS_H
 #define SUPPORT_DESCENTS_H
 
-#include "descent/descent.h"
+#include "graph/graph.h"
 #include "support/support_rows.h"
 #include "support/support_shapes.h"
 
 kith_ctx *test_descent_ctx(int32_t threads);
 test_rows test_descent_rows(kith_dtype dtype, int64_t rows, int32_t cols, test_shape shape,
                             bool nonnegative);
-kin_descent_request test_descent_request(const kith_ctx *ctx, const test_rows *rows,
-                                         kith_metric metric, int64_t k);
+kin_graph_request test_descent_request(const kith_ctx *ctx, const test_rows *rows,
+                                       kith_metric metric, int64_t k);
 
 /* Rows of the sample, every so many; their true neighbours. */
 typedef struct test_descent_truth {
@@ -21,7 +21,7 @@ typedef struct test_descent_truth {
     kith_neighbors neighbors;
 } test_descent_truth;
 test_descent_truth test_descent_truth_make(kith_ctx *ctx, const test_rows *rows,
-                                           const kin_descent_request *request);
+                                           const kin_graph_request *request);
 void test_descent_truth_free(test_descent_truth *truth);
 
 /* Share of found neighbours that are at most as far as the true k-th. */
@@ -31,11 +31,11 @@ double test_descent_recall(const kith_neighbors *answer, const test_descent_trut
 /* A graph, which is checked: rows ascending by (distance, id), k different ids that are rows, the
  * own not among them where it is left out. Freed with test_answer_free. */
 kith_neighbors test_descent_solve(kith_ctx *ctx, const test_rows *rows,
-                                  const kin_descent_request *request, kin_descent_outcome *outcome);
+                                  const kin_graph_request *request, kin_graph_outcome *outcome);
 
 /* A graph against the exact engine; prints what it was, fails below `floor`. */
 void test_descent_check(kith_ctx *ctx, const char *name, const test_rows *rows,
-                        const kin_descent_request *request, double floor);
+                        const kin_graph_request *request, double floor);
 
 /* What a test of public calls has made; the state of its cases. */
 typedef struct test_descent_fixture {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support/support_fake_screen.h"
 
-#include "descent/descent_word.h"
 #include "fused/fused_schedule.h"
+#include "graph/graph_word.h"
 #include "metric/metric.h"
 #include "select/select_pairs.h"
 #include "support/support_blank.h"
@@ -99,8 +99,8 @@ double test_fake_cost(const kin_fused_rows *a, int64_t i, const kin_fused_rows *
 
 uint32_t test_fake_order(bool integer, double cost)
 {
-    return integer ? kin_descent_order_of_int((int32_t)cost)
-                   : kin_descent_order_of_float((float)cost + 0.0F);
+    return integer ? kin_graph_order_of_int((int32_t)cost)
+                   : kin_graph_order_of_float((float)cost + 0.0F);
 }
 
 static const row_place *place_of(const kin_fused_set *set, int64_t position)

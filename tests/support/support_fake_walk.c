@@ -31,7 +31,7 @@ static void add_link(uint32_t *links, int32_t most, uint32_t row)
     }
 }
 
-static int link(kin_gpu_stream *stream, const kin_cascade_link *job)
+static int link(kin_gpu_stream *stream, const kin_graph_gpu_link *job)
 {
     const int32_t most = 2 * job->k;
     (void)stream;
@@ -49,7 +49,7 @@ static int link(kin_gpu_stream *stream, const kin_cascade_link *job)
     return 0;
 }
 
-static int parts(kin_gpu_stream *stream, const kin_cascade_parts *job)
+static int parts(kin_gpu_stream *stream, const kin_graph_gpu_parts *job)
 {
     bool changes = true;
     (void)stream;
@@ -84,7 +84,7 @@ static int parts(kin_gpu_stream *stream, const kin_cascade_parts *job)
 
 /* A list of pairs; `taken` of one says that its links were looked at. */
 typedef struct walker {
-    const kin_cascade_walk *job;
+    const kin_graph_gpu_walk *job;
     int64_t query;
     kin_pair *list; /* one more place than the width */
     bool *looked;
@@ -95,7 +95,7 @@ typedef struct walker {
 
 static void meet(walker *w, uint32_t row)
 {
-    const kin_cascade_walk *job = w->job;
+    const kin_graph_gpu_walk *job = w->job;
     if (row == KITH_ID_NONE || w->met[row]) {
         return;
     }
@@ -114,7 +114,7 @@ static void meet(walker *w, uint32_t row)
 
 static void go(walker *w)
 {
-    const kin_cascade_walk *job = w->job;
+    const kin_graph_gpu_walk *job = w->job;
     for (int32_t i = 0; i < job->entry_count; i++) {
         meet(w, job->entries[i]);
     }
@@ -132,7 +132,7 @@ static void go(walker *w)
     }
 }
 
-static int walk(kin_gpu_stream *stream, const kin_cascade_walk *job)
+static int walk(kin_gpu_stream *stream, const kin_graph_gpu_walk *job)
 {
     const size_t places = (size_t)job->width + 1;
     walker w = {.job = job,
@@ -160,7 +160,7 @@ static int walk(kin_gpu_stream *stream, const kin_cascade_walk *job)
     return 0;
 }
 
-void test_fake_walk_into(kin_cascade_kernels *kernels)
+void test_fake_walk_into(kin_graph_gpu_kernels *kernels)
 {
     kernels->link = link;
     kernels->parts = parts;

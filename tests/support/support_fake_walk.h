@@ -3,7 +3,7 @@
 #ifndef SUPPORT_FAKE_WALK_H
 #define SUPPORT_FAKE_WALK_H
 
-#include "cascade/cascade_kernels.h"
+#include "graph/graph_kernels.h"
 
 typedef struct test_fake_walk_counts {
     int64_t stripes; /* launches of walks */
@@ -13,6 +13,6 @@ typedef struct test_fake_walk_counts {
 extern test_fake_walk_counts test_fake_walks;
 
 /* Adds the kernels, and forgets the counts. */
-void test_fake_walk_into(kin_cascade_kernels *kernels);
+void test_fake_walk_into(kin_graph_gpu_kernels *kernels);
 
 #endif

@@ -18,7 +18,7 @@
 
 #define SALT 0x9e3779b97f4a7c15u
 
-enum { SLOTS = KIN_CASCADE_SLOTS, MOST = KIN_CASCADE_MOST_SAMPLES };
+enum { SLOTS = KIN_GRAPH_GPU_SLOTS, MOST = KIN_GRAPH_GPU_MOST_SAMPLES };
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
@@ -107,7 +107,7 @@ void test_join_round(test_join *s)
 static uint32_t order_between(const test_join *s, uint32_t to, uint32_t other)
 {
     if (s->values == NULL) {
-        return kin_descent_order_of_float((float)s->keys[to * s->points + other] + 0.0F);
+        return kin_graph_order_of_float((float)s->keys[to * s->points + other] + 0.0F);
     }
     const int8_t *a = s->values + (int64_t)to * s->cols;
     const int8_t *b = s->values + (int64_t)other * s->cols;
@@ -116,8 +116,8 @@ static uint32_t order_between(const test_join *s, uint32_t to, uint32_t other)
         product += a[c] * b[c];
     }
     const int32_t cost = s->terms[to] + s->terms[other] - 2 * product;
-    return s->type == KIN_FUSED_S8 ? kin_descent_order_of_int(cost)
-                                   : kin_descent_order_of_float((float)cost);
+    return s->type == KIN_FUSED_S8 ? kin_graph_order_of_int(cost)
+                                   : kin_graph_order_of_float((float)cost);
 }
 
 /* ---- Samples and lists ----------------------------------------------------------------------- */
@@ -165,7 +165,7 @@ static void make_samples(test_join *s)
         }
     }
     free(seen);
-    kin_cascade_samples *samples = &s->job.samples;
+    kin_graph_gpu_samples *samples = &s->job.samples;
     const uint64_t bytes = (uint64_t)s->points * most * sizeof(uint32_t);
     const uint64_t count_bytes = (uint64_t)s->points * sizeof(int32_t);
     samples->forward = s->forward;
@@ -184,9 +184,9 @@ static void make_lists(test_join *s)
     for (int64_t p = 0; p < s->points; p++) {
         uint64_t *last = &s->words[p * TEST_JOIN_LENGTH + TEST_JOIN_LENGTH - 1];
         const uint32_t other = (uint32_t)kin_random_below(&s->seed, (uint64_t)s->points);
-        *last = KIN_DESCENT_EMPTY;
+        *last = KIN_GRAPH_EMPTY;
         if (p % 3 != 0) {
-            *last = kin_descent_word(order_between(s, (uint32_t)p, other), other, p % 3 == 1);
+            *last = kin_graph_word(order_between(s, (uint32_t)p, other), other, p % 3 == 1);
         }
     }
     s->job.graph.points = s->points;
@@ -206,7 +206,7 @@ typedef struct meeting {
 static void expect(test_join *s, uint32_t to, uint64_t word)
 {
     uint64_t *slot =
-        &s->want[(int64_t)to * SLOTS + kin_cascade_slot(SALT, kin_descent_position(word))];
+        &s->want[(int64_t)to * SLOTS + kin_graph_gpu_slot(SALT, kin_graph_position(word))];
     if (word < s->words[(int64_t)to * TEST_JOIN_LENGTH + TEST_JOIN_LENGTH - 1] && word < *slot) {
         *slot = word;
     }
@@ -215,17 +215,17 @@ static void expect(test_join *s, uint32_t to, uint64_t word)
 /* The nearest to sample `to` among samples from .. end - 1, or all of them. */
 static void expect_among(test_join *s, const meeting *m, int32_t to, int32_t from, int32_t end)
 {
-    uint64_t least = KIN_DESCENT_EMPTY;
+    uint64_t least = KIN_GRAPH_EMPTY;
     for (int32_t other = from; other < end; other++) {
         if (other != to) {
-            const uint64_t word = kin_descent_word(m->order[to][other], m->id[other], 1);
+            const uint64_t word = kin_graph_word(m->order[to][other], m->id[other], 1);
             least = word < least ? word : least;
             if (s->all) {
                 expect(s, m->id[to], word);
             }
         }
     }
-    if (least != KIN_DESCENT_EMPTY && !s->all) {
+    if (least != KIN_GRAPH_EMPTY && !s->all) {
         expect(s, m->id[to], least);
     }
 }
@@ -296,7 +296,7 @@ void test_join_run(test_join *s)
         uint64_t evaluations = 0;
         test_must(
             kin_gpu_fill(test_device_ctx, test_device, s->job.offers, 0xff, count * sizeof *got));
-        test_launch(test_device->module->cascade->join(test_device->stream, &s->job), "join");
+        test_launch(test_device->module->graph->join(test_device->stream, &s->job), "join");
         test_download(got, s->job.offers, count * sizeof *got);
         test_download(&evaluations, s->job.evaluations, sizeof evaluations);
         for (uint64_t at = 0; at < count; at++) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Cross-matching of NN-Descent on a device (cascade_join.cu) against plain loops: points of whole
+ * Cross-matching of NN-Descent on a device (graph_join.cu) against plain loops: points of whole
  * numbers whose products and sums fp32 has exactly, samples and lists of any kind, the offers that
  * must come out. */
 #ifndef SUPPORT_JOIN_H
 #define SUPPORT_JOIN_H
 
-#include "cascade/cascade_kernels.h"
+#include "graph/graph_kernels.h"
 
 #include <stdbool.h>
 
@@ -34,7 +34,7 @@ typedef struct test_join {
     uint64_t *want;
     uint64_t evaluations;
 
-    kin_cascade_join job;
+    kin_graph_gpu_join job;
     void *held[TEST_JOIN_HELD];
     int held_count;
 } test_join;

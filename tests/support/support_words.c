@@ -11,24 +11,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-uint64_t test_cascade_seed = 11;
+uint64_t test_graph_gpu_seed = 11;
 static void *events[2];
 
-const kin_cascade_kernels *test_cascade_kernels(void)
+const kin_graph_gpu_kernels *test_graph_gpu_kernels(void)
 {
-    return test_device->module->cascade;
+    return test_device->module->graph;
 }
 
 uint32_t test_below(uint64_t bound)
 {
-    return (uint32_t)kin_random_below(&test_cascade_seed, bound);
+    return (uint32_t)kin_random_below(&test_graph_gpu_seed, bound);
 }
 
 uint32_t test_random_order(int mix)
 {
     const uint64_t bound = mix == 0 ? (uint64_t)1 << 24 : mix == 1 ? 500 : 3;
     const int32_t cost = (int32_t)test_below(bound) - (mix == 1 ? 250 : 0);
-    return mix == 1 ? kin_descent_order_of_int(cost) : kin_descent_order_of_float((float)cost);
+    return mix == 1 ? kin_graph_order_of_int(cost) : kin_graph_order_of_float((float)cost);
 }
 
 int32_t test_tidy(uint64_t *words, int64_t count, int64_t window, int32_t length, uint64_t *list)
@@ -36,12 +36,12 @@ int32_t test_tidy(uint64_t *words, int64_t count, int64_t window, int32_t length
     kin_select_sort_words(words, count);
     int32_t kept = 0;
     for (int64_t i = 0; i < count && i < window && kept < length; i++) {
-        if (words[i] != KIN_DESCENT_EMPTY && (i == 0 || words[i] != words[i - 1])) {
+        if (words[i] != KIN_GRAPH_EMPTY && (i == 0 || words[i] != words[i - 1])) {
             list[kept++] = words[i];
         }
     }
     for (int32_t i = kept; i < length; i++) {
-        list[i] = KIN_DESCENT_EMPTY;
+        list[i] = KIN_GRAPH_EMPTY;
     }
     return kept;
 }
@@ -49,7 +49,7 @@ int32_t test_tidy(uint64_t *words, int64_t count, int64_t window, int32_t length
 uint64_t *test_make_graph(int64_t points, int32_t length, uint64_t bound, int mix)
 {
     uint64_t *words = test_host_room((size_t)(points * length) * sizeof *words);
-    uint64_t drawn[KIN_CASCADE_MOST_LIST];
+    uint64_t drawn[KIN_GRAPH_GPU_MOST_LIST];
     for (int64_t p = 0; p < points; p++) {
         const int32_t most = (int32_t)kin_min_i64(length, (int64_t)(bound - 1) / 2);
         const int32_t count = p % 5 == 1   ? 0
@@ -64,7 +64,7 @@ uint64_t *test_make_graph(int64_t points, int32_t length, uint64_t bound, int mi
             const uint64_t position = (first + stride * (uint64_t)i) % (bound > 0 ? bound : 1);
             if (position != (uint64_t)p) {
                 drawn[kept++] =
-                    kin_descent_word(test_random_order(mix), (uint32_t)position, test_below(2));
+                    kin_graph_word(test_random_order(mix), (uint32_t)position, test_below(2));
             }
         }
         (void)test_tidy(drawn, kept, kept, length, words + p * length);

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Lists of NN-Descent (descent_word.h) for tests of their kernels: made, tidied, compared with what
+ * Lists of NN-Descent (graph_word.h) for tests of their kernels: made, tidied, compared with what
  * a device has; and what a launch takes. */
 #ifndef SUPPORT_WORDS_H
 #define SUPPORT_WORDS_H
 
-#include "cascade/cascade_kernels.h"
+#include "graph/graph_kernels.h"
 
 #include <stdbool.h>
 
 enum { TEST_MIXES = 3 }; /* of costs: nearly all different, whole numbers, few different ones */
 
-extern uint64_t test_cascade_seed;
+extern uint64_t test_graph_gpu_seed;
 
-const kin_cascade_kernels *test_cascade_kernels(void);
+const kin_graph_gpu_kernels *test_graph_gpu_kernels(void);
 uint32_t test_below(uint64_t bound);
 uint32_t test_random_order(int mix);
 

@@ -11,9 +11,9 @@
 #include <cmocka.h>
 
 #include "base/base_size.h"
-#include "descent/descent_fill.h"
 #include "exact/exact_search.h"
 #include "exact/exact_type.h"
+#include "graph/graph_start.h"
 #include "support/support_answers.h"
 #include "support/support_descents.h"
 #include "support/support_faulty.h"
@@ -22,7 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Fewer are solved exactly (descent_graph.c), where there is a screen. */
+/* Fewer are solved exactly (graph_descend.c), where there is a screen. */
 enum { ROWS = 8500, COLS = 8 };
 
 /* ---- Rounds --------------------------------------------------------------------------------- */
@@ -31,8 +31,8 @@ typedef struct descent {
     kith_ctx *ctx;
     test_rows rows;
     kin_prepared prepared;
-    kin_descent_points points;
-    kin_descent_rounds rounds;
+    kin_graph_points points;
+    kin_graph_rounds rounds;
 } descent;
 
 /* Parts of it point to each other: it stays where it was begun. */
@@ -48,18 +48,18 @@ static void descent_begin(descent *d, int32_t threads, kith_metric metric, int32
     if (kin_exact_screens(&distance)) {
         assert_int_equal(kin_prepare_corpus(d->ctx, false, 10, &d->prepared), KITH_OK);
     }
-    assert_int_equal(kin_descent_points_make(d->ctx, &d->prepared, &d->points), KITH_OK);
-    assert_int_equal(kin_descent_rounds_make(d->ctx, &d->points, 24, candidates, &d->rounds),
+    assert_int_equal(kin_graph_points_make(d->ctx, &d->prepared, &d->points), KITH_OK);
+    assert_int_equal(kin_graph_rounds_make(d->ctx, &d->points, 24, candidates, &d->rounds),
                      KITH_OK);
     d->rounds.seed = 7;
     d->rounds.all = all;
-    assert_int_equal(kin_descent_fill_random(&d->rounds, 24, false), KITH_OK);
+    assert_int_equal(kin_graph_fill_random(&d->rounds, 24, false), KITH_OK);
 }
 
 static void descent_free(descent *d)
 {
-    kin_descent_rounds_free(&d->rounds);
-    kin_descent_points_free(d->ctx, &d->points);
+    kin_graph_rounds_free(&d->rounds);
+    kin_graph_points_free(d->ctx, &d->points);
     kin_prepared_free(d->ctx, &d->prepared);
     test_rows_free(&d->rows);
     kith_ctx_free(d->ctx);
@@ -67,13 +67,13 @@ static void descent_free(descent *d)
 
 static bool is_forward(const descent *d, uint32_t position, uint32_t sample, uint32_t is_new)
 {
-    const uint64_t *list = kin_descent_list(&d->rounds.lists, position);
+    const uint64_t *list = kin_graph_list(&d->rounds.lists, position);
     int32_t left = d->rounds.samples.most;
     for (int32_t i = 0; i < d->rounds.lists.length && left > 0; i++) {
-        if (list[i] == KIN_DESCENT_EMPTY || kin_descent_is_new(list[i]) != is_new) {
+        if (list[i] == KIN_GRAPH_EMPTY || kin_graph_is_new(list[i]) != is_new) {
             continue;
         }
-        if (kin_descent_position(list[i]) == sample) {
+        if (kin_graph_position(list[i]) == sample) {
             return true;
         }
         left -= 1;
@@ -82,7 +82,7 @@ static bool is_forward(const descent *d, uint32_t position, uint32_t sample, uin
 }
 
 /* Samples of a point after all have told: of each, whether it is forward or reverse of its kind. */
-static int64_t check_meeting(const descent *d, const kin_descent_meeting *m, uint32_t position)
+static int64_t check_meeting(const descent *d, const kin_graph_joined *m, uint32_t position)
 {
     int64_t reverse = 0;
     const int32_t count = m->new_count + m->old_count;
@@ -107,22 +107,22 @@ static void samples_are_forward_and_reverse(void **state)
     (void)state;
     descent d;
     descent_begin(&d, 1, KITH_EUCLIDEAN, 5, false);
-    kin_descent_rounds *r = &d.rounds;
+    kin_graph_rounds *r = &d.rounds;
     int64_t reverse = 0;
     int64_t updates = 0;
     for (int32_t round = 1; round <= 3; round++) {
         const uint64_t salt = 99 + (uint64_t)round;
-        kin_descent_samples_clear(&r->samples, 0, r->lists.points);
+        kin_graph_samples_clear(&r->samples, 0, r->lists.points);
         for (int64_t p = 0; p < r->lists.points; p++) {
-            kin_descent_samples_tell(&r->samples, &r->lists, (uint32_t)p, salt);
+            kin_graph_samples_tell(&r->samples, &r->lists, (uint32_t)p, salt);
         }
         for (int64_t p = 0; p < r->lists.points; p++) {
-            kin_descent_meeting *m = &r->workers[0].meetings[0];
-            kin_descent_samples_meet(&r->samples, &r->lists, (uint32_t)p, salt, &r->workers[0].seen,
-                                     m);
+            kin_graph_joined *m = &r->workers[0].meetings[0];
+            kin_graph_samples_meet(&r->samples, &r->lists, (uint32_t)p, salt, &r->workers[0].seen,
+                                   m);
             reverse += check_meeting(&d, m, (uint32_t)p);
         }
-        assert_int_equal(kin_descent_round_run(r, round, &updates), KITH_OK);
+        assert_int_equal(kin_graph_round_run(r, round, &updates), KITH_OK);
     }
     assert_true(reverse > 3 * r->lists.points); /* of at most ten a point and round */
     descent_free(&d);
@@ -140,16 +140,16 @@ static void lists_stay_sound(void **state)
         int64_t updates = 1;
         for (int32_t round = 0; round <= 6; round++) {
             if (round > 0) {
-                assert_int_equal(kin_descent_round_run(&d.rounds, round, &updates), KITH_OK);
+                assert_int_equal(kin_graph_round_run(&d.rounds, round, &updates), KITH_OK);
             }
             for (int64_t p = 0; p < d.rounds.lists.points; p++) {
-                assert_true(kin_descent_list_is_sound(&d.rounds.lists, p));
-                assert_int_equal(kin_descent_list_count(&d.rounds.lists, p), 24);
+                assert_true(kin_graph_list_is_sound(&d.rounds.lists, p));
+                assert_int_equal(kin_graph_list_count(&d.rounds.lists, p), 24);
                 checked += 1;
             }
         }
         for (int64_t i_slot = 0; i_slot < d.rounds.lists.points * d.rounds.lists.slots; i_slot++) {
-            assert_true(atomic_load(&d.rounds.lists.offers[i_slot]) == KIN_DESCENT_EMPTY);
+            assert_true(atomic_load(&d.rounds.lists.offers[i_slot]) == KIN_GRAPH_EMPTY);
         }
         descent_free(&d);
     }
@@ -172,12 +172,12 @@ static void threads_change_nothing(void **state)
         double evaluations = 0.0;
         for (int t = 0; t < 3; t++) {
             kith_ctx *ctx = test_descent_ctx(threads[t]);
-            kin_descent_request request = test_descent_request(ctx, &rows, metrics[c / 2 % 3], 10);
+            kin_graph_request request = test_descent_request(ctx, &rows, metrics[c / 2 % 3], 10);
             request.share = 0.05;
             request.rounds = 3;
             request.all_updates = c >= 6;
             request.seed = (uint64_t)c;
-            kin_descent_outcome outcome;
+            kin_graph_outcome outcome;
             kith_neighbors answer = test_descent_solve(ctx, &rows, &request, &outcome);
             if (t == 0) {
                 first = answer;
@@ -216,7 +216,7 @@ typedef struct judging {
     double last_phi;
 } judging;
 
-static kith_status judge(void *arg, const kin_descent_round *round, kin_descent_verdict *verdict)
+static kith_status judge(void *arg, const kin_graph_round *round, kin_graph_verdict *verdict)
 {
     judging *j = arg;
     int64_t hits = 0;
@@ -237,7 +237,7 @@ static kith_status judge(void *arg, const kin_descent_round *round, kin_descent_
     j->last_recall = recall;
     j->last_phi = round->phi;
     j->calls += 1;
-    *verdict = j->calls == j->enough_at ? KIN_DESCENT_ENOUGH : KIN_DESCENT_GO_ON;
+    *verdict = j->calls == j->enough_at ? KIN_GRAPH_ENOUGH : KIN_GRAPH_GO_ON;
     j->ctx->progress_ns = 0; /* the next task asks again */
     return KITH_OK;
 }
@@ -251,11 +251,11 @@ static void somebody_judges(void **state)
         const bool few = i >= 3;
         test_rows rows =
             test_descent_rows(KITH_F32, few ? 900 : ROWS + ROWS / 4, 30, SHAPE_SPARSE, false);
-        kin_descent_request request = test_descent_request(ctx, &rows, metrics[i % 3], 10);
+        kin_graph_request request = test_descent_request(ctx, &rows, metrics[i % 3], 10);
         /* Degenerate rows and equal ones are among the control points. */
         test_descent_truth truth = test_descent_truth_make(ctx, &rows, &request);
         judging j = {.ctx = ctx, .truth = &truth, .metric = metrics[i % 3], .enough_at = 3};
-        kin_descent_outcome outcome;
+        kin_graph_outcome outcome;
         assert_int_equal(truth.count, CONTROLS);
         j.control = (kin_recall_control){
             .count = CONTROLS, .ids = truth.ids, .at = AT, .kth = j.kth, .found = j.found};
@@ -291,13 +291,13 @@ static void nan_is_an_error(void **state)
     (void)state;
     kith_ctx *ctx = test_descent_ctx(2);
     test_rows rows = test_descent_rows(KITH_F32, ROWS, 2, SHAPE_GAUSS, false);
-    kin_descent_request request = test_descent_request(ctx, &rows, KITH_CUSTOM, 3);
-    kin_descent_outcome outcome;
+    kin_graph_request request = test_descent_request(ctx, &rows, KITH_CUSTOM, 3);
+    kin_graph_outcome outcome;
     kith_neighbors out = test_answer_make(ROWS, 3);
     atomic_long calls = 0;
     request.distance.custom = often_nan;
     request.distance.custom_arg = &calls;
-    assert_int_equal(kin_descent_graph(ctx, &rows.matrix, &request, &out, &outcome), KITH_E_DATA);
+    assert_int_equal(kin_graph_descend(ctx, &rows.matrix, &request, &out, &outcome), KITH_E_DATA);
     assert_non_null(strstr(kith_ctx_detail(ctx), "NaN"));
     test_answer_free(&out);
     test_rows_free(&rows);
@@ -317,8 +317,8 @@ static void memory_runs_out(void **state)
         kith_ctx *ctx = test_faulty_ctx("cpu", &faulty, 0);
         const long own = atomic_load(&faulty.blocks);
         judging j = {.ctx = ctx};
-        kin_descent_request request = test_descent_request(ctx, &rows, metrics[m], 2);
-        kin_descent_outcome outcome;
+        kin_graph_request request = test_descent_request(ctx, &rows, metrics[m], 2);
+        kin_graph_outcome outcome;
         j.control = (kin_recall_control){.count = 3,
                                          .ids = (const uint32_t[]){1, 7, 9},
                                          .at = 2,
@@ -335,7 +335,7 @@ static void memory_runs_out(void **state)
             assert_int_equal(kin_ctx_begin(ctx), KITH_OK);
             atomic_store(&faulty.asked, 0);
             faulty.fails_at = n;
-            status = kin_descent_graph(ctx, &rows.matrix, &request, &out, &outcome);
+            status = kin_graph_descend(ctx, &rows.matrix, &request, &out, &outcome);
             faulty.fails_at = 0;
             assert_true(status == KITH_OK || status == KITH_E_MEMORY);
             assert_int_equal(atomic_load(&faulty.blocks), own);
@@ -360,14 +360,14 @@ static void plans_hold(void **state)
         kith_ctx *ctx = test_descent_ctx(1 + i % 3);
         test_rows rows = test_descent_rows(i % 2 == 0 ? KITH_F32 : KITH_U8, ROWS, 5 + i * 10,
                                            SHAPE_GAUSS, false);
-        kin_descent_request request = test_descent_request(ctx, &rows, metrics[i / 3], 1 + i * 4);
+        kin_graph_request request = test_descent_request(ctx, &rows, metrics[i / 3], 1 + i * 4);
         request.share = 0.02;
         request.rounds = 2;
         assert_int_equal(kin_ctx_begin(ctx), KITH_OK);
-        kin_descent_outcome outcome;
+        kin_graph_outcome outcome;
         kith_neighbors answer = test_descent_solve(ctx, &rows, &request, &outcome);
         const uint64_t held = atomic_load(&ctx->peak_bytes);
-        const uint64_t planned = kin_descent_bytes(&rows.matrix, &request, ctx->threads);
+        const uint64_t planned = kin_graph_bytes(&rows.matrix, &request, ctx->threads);
         if (held > planned || planned > 3 * held) {
             fail_msg("%s, k %d: %llu bytes held, %llu planned", kith_metric_name(metrics[i / 3]),
                      (int)request.k, (unsigned long long)held, (unsigned long long)planned);
@@ -386,8 +386,7 @@ static int stop_in(void *arg, const char *phase, double done, double total)
     return strcmp(phase, arg) == 0;
 }
 
-static kith_status ask_again(void *arg, const kin_descent_round *round,
-                             kin_descent_verdict *verdict)
+static kith_status ask_again(void *arg, const kin_graph_round *round, kin_graph_verdict *verdict)
 {
     (void)round;
     (void)verdict;
@@ -411,13 +410,13 @@ static void calls_are_stopped(void **state)
         params.progress_arg = phase;
         kith_ctx *ctx = NULL;
         assert_int_equal(kith_ctx_create(&params, &ctx), KITH_OK);
-        kin_descent_request request = test_descent_request(ctx, &rows, KITH_EUCLIDEAN, 5);
-        kin_descent_outcome outcome;
+        kin_graph_request request = test_descent_request(ctx, &rows, KITH_EUCLIDEAN, 5);
+        kin_graph_outcome outcome;
         request.judge = ask_again;
         request.judge_arg = ctx;
         request.delta = 1e-6;             /* else a start that settled is the end */
         request.rounds = i == 2 ? -1 : 0; /* the judge's call is followed by that phase */
-        assert_int_equal(kin_descent_graph(ctx, &rows.matrix, &request, &out, &outcome),
+        assert_int_equal(kin_graph_descend(ctx, &rows.matrix, &request, &out, &outcome),
                          KITH_E_CANCELLED);
         assert_true(atomic_load(&ctx->held_bytes) == 0);
         kith_ctx_free(ctx);

@@ -57,7 +57,7 @@ static void check_corpus(const char *path, const char *name, void *arg)
         test_rows rows = {.matrix = *kith_points_matrix(points)};
         rows.map = (unsigned char *)(uintptr_t)rows.matrix.data;
         rows.matrix.rows = rows.matrix.rows < most ? rows.matrix.rows : most;
-        const kin_descent_request request = test_descent_request(t->ctx, &rows, jobs[i].metric, 10);
+        const kin_graph_request request = test_descent_request(t->ctx, &rows, jobs[i].metric, 10);
         printf("%.14s, %s:\n", name, kith_metric_name(jobs[i].metric));
         test_descent_check(t->ctx, "real data", &rows, &request, jobs[i].floor);
         kith_points_free(points);

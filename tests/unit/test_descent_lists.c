@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "descent/descent_lists.h"
+#include "graph/graph_lists.h"
 #include "support/support_descents.h"
 
 #include <stdio.h>
@@ -19,7 +19,7 @@ static uint64_t drawn_word(uint64_t *seed)
 {
     const uint32_t position = 1 + (uint32_t)(test_uniform(seed) * 60.0);
     /* Orders that positions have, so that one position never has two; many are equal. */
-    return kin_descent_word(position * 7 % 16, position, test_uniform(seed) < 0.5 ? 0u : 1u);
+    return kin_graph_word(position * 7 % 16, position, test_uniform(seed) < 0.5 ? 0u : 1u);
 }
 
 static int by_word(const void *a, const void *b)
@@ -38,7 +38,7 @@ static int32_t join_plainly(uint64_t *list, const uint64_t *words, int32_t count
     int32_t came = 0;
     for (int32_t i = 0; i < LENGTH + count; i++) {
         const uint64_t word = i < LENGTH ? list[i] : words[i - LENGTH] | 1;
-        bool known = word == KIN_DESCENT_EMPTY;
+        bool known = word == KIN_GRAPH_EMPTY;
         for (int32_t j = 0; j < made; j++) {
             known |= (all[j] | 1) == (word | 1);
         }
@@ -47,34 +47,34 @@ static int32_t join_plainly(uint64_t *list, const uint64_t *words, int32_t count
     }
     qsort(all, (size_t)made, sizeof *all, by_word);
     for (int32_t i = 0; i < LENGTH; i++) {
-        const uint64_t word = i < made ? all[i] : KIN_DESCENT_EMPTY;
-        bool known = word == KIN_DESCENT_EMPTY;
+        const uint64_t word = i < made ? all[i] : KIN_GRAPH_EMPTY;
+        bool known = word == KIN_GRAPH_EMPTY;
         for (int32_t j = 0; j < LENGTH; j++) {
             known |= (list[j] | 1) == (word | 1);
         }
         came += known ? 0 : 1;
     }
     for (int32_t i = 0; i < LENGTH; i++) {
-        list[i] = i < made ? all[i] : KIN_DESCENT_EMPTY;
+        list[i] = i < made ? all[i] : KIN_GRAPH_EMPTY;
     }
     return came;
 }
 
 static void name_lists(kin_layout *layout, void *lists)
 {
-    kin_descent_lists_name(layout, 100, LENGTH, lists);
+    kin_graph_lists_name(layout, 100, LENGTH, lists);
 }
 
 static void lists_take_what_is_nearest(void **state)
 {
     (void)state;
     kith_ctx *ctx = test_descent_ctx(1);
-    kin_descent_lists lists;
+    kin_graph_lists lists;
     uint64_t seed = 3;
     uint64_t plain[LENGTH];
     void *block = NULL;
     assert_int_equal(kin_layout_make(ctx, name_lists, &lists, "lists", &block), KITH_OK);
-    kin_descent_lists_clear(&lists);
+    kin_graph_lists_clear(&lists);
     memset(plain, 0xff, sizeof plain);
     for (int round = 0; round < JOINS; round++) {
         uint64_t words[LENGTH];
@@ -83,18 +83,18 @@ static void lists_take_what_is_nearest(void **state)
         if (round % 8 == 0) {
             memset(plain, 0xff, sizeof plain);
             memset(lists.words, 0xff, sizeof plain);
-            kin_descent_list_measure(&lists, 0);
+            kin_graph_list_measure(&lists, 0);
         }
         for (int32_t i = 0; i < count; i++) {
             words[i] = drawn_word(&seed) | 1;
         }
         const int32_t came = join_plainly(plain, words, count);
-        assert_int_equal(kin_descent_list_join(&lists, 0, words, count, scratch), came);
+        assert_int_equal(kin_graph_list_join(&lists, 0, words, count, scratch), came);
         assert_memory_equal(lists.words, plain, sizeof plain);
-        assert_true(kin_descent_list_is_sound(&lists, 0));
+        assert_true(kin_graph_list_is_sound(&lists, 0));
         if (round % 8 == 4) { /* entries become OLD as rounds make them */
             uint64_t room[LENGTH + 32];
-            assert_int_equal(kin_descent_list_merge(&lists, 0, LENGTH / 2, room), 0);
+            assert_int_equal(kin_graph_list_merge(&lists, 0, LENGTH / 2, room), 0);
             memcpy(plain, lists.words, sizeof plain);
         }
     }

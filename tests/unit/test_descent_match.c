@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/base_size.h"
-#include "descent/descent_kernel.h"
+#include "graph/graph_join.h"
 #include "host/host_cpu.h"
 #include "select/select_pairs.h"
 #include "support/support_keys.h"
@@ -46,8 +46,8 @@ typedef struct bench {
     kith_ctx *ctx;
     test_rows rows;
     kin_prepared prepared;
-    kin_descent_points points;
-    kin_descent_matcher matcher;
+    kin_graph_points points;
+    kin_graph_join matcher;
     void *matching; /* its arrays */
     double *plain;  /* POINTS x POINTS */
 } bench;
@@ -113,7 +113,7 @@ static void bench_free(bench *b)
 {
     free(b->plain);
     kin_free(b->ctx, b->matching);
-    kin_descent_points_free(b->ctx, &b->points);
+    kin_graph_points_free(b->ctx, &b->points);
     kin_prepared_free(b->ctx, &b->prepared);
     test_rows_free(&b->rows);
     kith_ctx_free(b->ctx);
@@ -139,7 +139,7 @@ static void check_order(const bench *b, uint32_t order, uint32_t i, uint32_t j)
     const kin_frame *frame = &b->prepared.frame;
     const double plain = b->plain[(int64_t)i * POINTS + j];
     if (!kin_tile_is_float(frame->kernel->type)) {
-        assert_int_equal(order, kin_descent_order_of_int((int32_t)plain));
+        assert_int_equal(order, kin_graph_order_of_int((int32_t)plain));
         return;
     }
     const double most = kin_bound_error(frame->kappa, kin_set_row(&b->prepared.set, i),
@@ -156,7 +156,7 @@ static void check_meeting(bench *b, int32_t new_count, int32_t old_count, uint64
     uint32_t one[POINTS];
     const int32_t count = new_count + old_count;
     shuffled(samples, (uint32_t)POINTS, seed);
-    kin_descent_match(&b->matcher, samples, new_count, old_count);
+    kin_graph_join_run(&b->matcher, samples, new_count, old_count);
     for (int32_t i = 0; i < count; i++) {
         for (int32_t j = 0; j < i && j < new_count; j++) {
             kept[i * MOST_NEW + j] = b->matcher.orders[i * b->matcher.stride + j];
@@ -166,14 +166,14 @@ static void check_meeting(bench *b, int32_t new_count, int32_t old_count, uint64
     for (int32_t i = 0; i < new_count; i++) {
         turned[i] = samples[new_count - 1 - i];
     }
-    kin_descent_match(&b->matcher, turned, new_count, 0);
+    kin_graph_join_run(&b->matcher, turned, new_count, 0);
     for (int32_t i = 0; i < new_count; i++) {
         for (int32_t j = 0; j < i; j++) {
             assert_int_equal(b->matcher.orders[i * b->matcher.stride + j],
                              kept[(new_count - 1 - j) * MOST_NEW + new_count - 1 - i]);
         }
     }
-    kin_descent_match_one(&b->matcher, samples[0], samples + 1, count - 1, one);
+    kin_graph_join_one(&b->matcher, samples[0], samples + 1, count - 1, one);
     for (int32_t i = 1; i < count; i++) {
         assert_int_equal(one[i - 1], kept[i * MOST_NEW]);
     }
@@ -182,11 +182,11 @@ static void check_meeting(bench *b, int32_t new_count, int32_t old_count, uint64
 /* Rows among others, and each alone, which is what one query is: the same bits. */
 static void check_alone(const bench *b)
 {
-    enum { COLS = 80, SOME = 3, ROOM = KIN_DESCENT_ROWS_STEP };
+    enum { COLS = 80, SOME = 3, ROOM = KIN_GRAPH_ROWS_STEP };
     static uint32_t orders[ROOM * COLS];
     static uint32_t alone[COLS];
-    const kin_descent_kernel *kernel = b->points.kernel;
-    const int64_t wide = kin_round_up(b->prepared.frame.groups, KIN_DESCENT_WIDE_STEP);
+    const kin_graph_kernel *kernel = b->points.kernel;
+    const int64_t wide = kin_round_up(b->prepared.frame.groups, KIN_GRAPH_WIDE_STEP);
     const size_t row_bytes = (size_t)wide * sizeof(uint32_t);
     uint32_t *rows = aligned_alloc(64, ROOM * row_bytes);
     uint32_t *panels = aligned_alloc(64, COLS * row_bytes);
@@ -202,18 +202,18 @@ static void check_alone(const bench *b)
     }
     kernel->gather(&b->points, samples, ROOM, wide, rows);
     kernel->transpose(rows, wide, COLS, panels);
-    kin_descent_product product = {.rows = rows,
-                                   .panels = panels,
-                                   .wide = wide,
-                                   .pitch = wide,
-                                   .groups = b->prepared.frame.groups,
-                                   .before = COLS,
-                                   .row_count = SOME,
-                                   .col_count = COLS,
-                                   .row_terms = row_terms,
-                                   .col_terms = col_terms,
-                                   .orders = orders,
-                                   .stride = COLS};
+    kin_graph_product product = {.rows = rows,
+                                 .panels = panels,
+                                 .wide = wide,
+                                 .pitch = wide,
+                                 .groups = b->prepared.frame.groups,
+                                 .before = COLS,
+                                 .row_count = SOME,
+                                 .col_count = COLS,
+                                 .row_terms = row_terms,
+                                 .col_terms = col_terms,
+                                 .orders = orders,
+                                 .stride = COLS};
     kernel->multiply(&product);
     for (int i = 0; i < SOME; i++) {
         product.rows = rows + i * wide;
@@ -234,7 +234,7 @@ static int check_setting(const setting *s, kin_isa isa, int32_t cols)
     }
     bench b = bench_make(s, isa, cols);
     prepare_type(&b, s->type);
-    assert_int_equal(kin_descent_points_make(b.ctx, &b.prepared, &b.points), KITH_OK);
+    assert_int_equal(kin_graph_points_make(b.ctx, &b.prepared, &b.points), KITH_OK);
     assert_int_equal(b.points.kernel->type, s->type);
     assert_int_equal((uintptr_t)b.points.rows % 64, 0);
     b.matching = test_matcher_make(b.ctx, &b.points, MOST_NEW, MOST_OLD, &b.matcher);
@@ -272,13 +272,13 @@ static void every_kernel(void **state)
 
 /* ---- The nearest ---------------------------------------------------------------------------- */
 
-static void plain_least(const kin_descent_matcher *m, const uint32_t *samples, int32_t new_count,
+static void plain_least(const kin_graph_join *m, const uint32_t *samples, int32_t new_count,
                         int32_t count, int32_t at, bool among_new, uint64_t *word)
 {
     const int32_t first = among_new ? 0 : new_count;
     const int32_t last = among_new ? new_count : count;
     uint32_t best = UINT32_MAX;
-    *word = KIN_DESCENT_EMPTY;
+    *word = KIN_GRAPH_EMPTY;
     for (int32_t other = first; other < last; other++) {
         if (other == at) {
             continue;
@@ -287,7 +287,7 @@ static void plain_least(const kin_descent_matcher *m, const uint32_t *samples, i
             other < at ? m->orders[at * m->stride + other] : m->back[other * m->stride + at];
         if (order < best) {
             best = order;
-            *word = kin_descent_word(order, samples[other], 1);
+            *word = kin_graph_word(order, samples[other], 1);
         }
     }
 }
@@ -302,7 +302,7 @@ static void nearest_of_meetings(void **state)
              i++) {
             bench b = bench_make(&s, (kin_isa)isa, 3);
             prepare_type(&b, s.type);
-            assert_int_equal(kin_descent_points_make(b.ctx, &b.prepared, &b.points), KITH_OK);
+            assert_int_equal(kin_graph_points_make(b.ctx, &b.prepared, &b.points), KITH_OK);
             b.matching = test_matcher_make(b.ctx, &b.points, MOST_NEW, MOST_OLD, &b.matcher);
             assert_non_null(b.matching);
             uint64_t seed = i + 1;
@@ -316,8 +316,8 @@ static void nearest_of_meetings(void **state)
             for (int64_t c = 0; c < count * b.matcher.stride; c++) {
                 b.matcher.orders[c] = 0x7ffffff0u + (uint32_t)(test_uniform(&seed) * 32.0);
             }
-            kin_descent_match_least(&b.matcher, samples, new_count, count - new_count, nearest_new,
-                                    nearest_old);
+            kin_graph_join_least(&b.matcher, samples, new_count, count - new_count, nearest_new,
+                                 nearest_old);
             for (int32_t at = 0; at < count; at++) {
                 uint64_t word;
                 plain_least(&b.matcher, samples, new_count, count, at, true, &word);
@@ -358,10 +358,10 @@ static void hits_of_bodies(void **state)
                 row_limits[i] =
                     i % 3 == 0 ? 0x7ffffff0u + (uint32_t)(test_uniform(&seed) * 8.0) : 0;
             }
-            const int64_t count = kin_descent_hits_get((kin_isa)isa)(orders, STRIDE, ROWS, COLS,
-                                                                     row_limits, limits, hits);
+            const int64_t count = kin_graph_hits_get((kin_isa)isa)(orders, STRIDE, ROWS, COLS,
+                                                                   row_limits, limits, hits);
             assert_int_equal(
-                kin_descent_hits_portable(orders, STRIDE, ROWS, COLS, row_limits, limits, plain),
+                kin_graph_hits_portable(orders, STRIDE, ROWS, COLS, row_limits, limits, plain),
                 count);
             assert_memory_equal(hits, plain, (size_t)count * sizeof *hits);
             found += count;
@@ -384,12 +384,12 @@ static void puts_of_bodies(void **state)
         memset(plain, 0xff, sizeof plain);
         for (int i = 0; i < WORDS; i++) {
             words[i] = (uint64_t)(test_uniform(&seed) * 90.0) << 40 | 1;
-            kin_descent_put_portable(plain, length, words[i]);
+            kin_graph_put_portable(plain, length, words[i]);
         }
         for (int isa = 0; isa < KIN_ISA_COUNT; isa++) {
             memset(list, 0xff, sizeof list);
             for (int i = WORDS; i > 0 && kin_cpu_has((kin_isa)isa); i--) {
-                kin_descent_put_get((kin_isa)isa)(list, length, words[i - 1]);
+                kin_graph_put_get((kin_isa)isa)(list, length, words[i - 1]);
             }
             assert_true(!kin_cpu_has((kin_isa)isa) || memcmp(list, plain, sizeof list) == 0);
         }
@@ -443,26 +443,26 @@ static void check_direct(kith_metric metric)
     assert_int_equal(
         kin_prepare_rows(b.ctx, &b.rows.matrix, &distance, "points", true, false, &b.prepared),
         KITH_OK);
-    assert_int_equal(kin_descent_points_make(b.ctx, &b.prepared, &b.points), KITH_OK);
+    assert_int_equal(kin_graph_points_make(b.ctx, &b.prepared, &b.points), KITH_OK);
     assert_null(b.points.kernel);
     b.matching = test_matcher_make(b.ctx, &b.points, 9, 20, &b.matcher);
     assert_non_null(b.matching);
     shuffled(samples, POINTS, &seed);
-    kin_descent_match(&b.matcher, samples, 9, 20);
+    kin_graph_join_run(&b.matcher, samples, 9, 20);
     for (int32_t i = 0; i < 29; i++) {
         for (int32_t j = 0; j < i && j < 9; j++) {
             const double key = key_of(&b, samples[i], samples[j], values);
             const double back = key_of(&b, samples[j], samples[i], values);
             assert_int_equal(b.matcher.orders[i * b.matcher.stride + j],
-                             kin_descent_order_of_float((float)key));
+                             kin_graph_order_of_float((float)key));
             assert_int_equal(b.matcher.back[i * b.matcher.stride + j],
-                             kin_descent_order_of_float((float)back));
+                             kin_graph_order_of_float((float)back));
         }
     }
-    kin_descent_match_one(&b.matcher, samples[0], samples + 1, POINTS - 1, one);
+    kin_graph_join_one(&b.matcher, samples[0], samples + 1, POINTS - 1, one);
     for (int32_t i = 1; i < POINTS; i++) {
         const double key = key_of(&b, samples[0], samples[i], values);
-        assert_int_equal(one[i - 1], kin_descent_order_of_float((float)key));
+        assert_int_equal(one[i - 1], kin_graph_order_of_float((float)key));
     }
     bench_free(&b);
 }

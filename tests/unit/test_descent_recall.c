@@ -14,7 +14,7 @@
 
 #include <stdio.h>
 
-/* Fewer are solved exactly (descent_graph.c), where there is a screen. */
+/* Fewer are solved exactly (graph_descend.c), where there is a screen. */
 enum { ROWS = 8500, COLS = 8 };
 
 /* ---- Recall --------------------------------------------------------------------------------- */
@@ -30,7 +30,7 @@ static void every_metric_is_found(void **state)
         const bool sets = metric == KITH_HAMMING || metric == KITH_JACCARD;
         test_rows rows = test_descent_rows(sets ? KITH_U8 : KITH_F32, ROWS, sets ? 40 : COLS,
                                            sets ? SHAPE_GRID : SHAPE_GAUSS, nonnegative);
-        kin_descent_request request = test_descent_request(ctx, &rows, metric, 10);
+        kin_graph_request request = test_descent_request(ctx, &rows, metric, 10);
         /* kl of rows whose sums differ has hubs: everybody wants them, and they want nobody. */
         const bool hubs = metric == KITH_KL;
         const double floor = hubs ? 0.65 : sets ? 0.85 : 0.95;
@@ -48,11 +48,11 @@ static void every_k_is_found(void **state)
     test_rows rows = test_descent_rows(KITH_F32, 10600, COLS, SHAPE_GAUSS, false);
     const int count = test_is_sanitized_build() ? 3 : 4;
     for (int i = 0; i < count; i++) {
-        kin_descent_request request = test_descent_request(ctx, &rows, KITH_EUCLIDEAN, ks[i]);
+        kin_graph_request request = test_descent_request(ctx, &rows, KITH_EUCLIDEAN, ks[i]);
         request.flags = i % 2 == 1 ? KITH_INCLUDE_SELF : 0;
         request.rounds = ks[i] > 32 ? 4 : 0;
         test_descent_check(ctx, "gauss", &rows, &request, 0.9);
-        request.start = KIN_DESCENT_START_RANDOM;
+        request.start = KIN_GRAPH_START_RANDOM;
         if (ks[i] <= 32) {
             test_descent_check(ctx, "random start", &rows, &request, ks[i] == 1 ? 0.85 : 0.95);
         }
@@ -69,12 +69,12 @@ static void types_and_starts_are_found(void **state)
         static const kith_dtype dtypes[] = {KITH_F32, KITH_U8, KITH_F64};
         const kith_dtype dtype = dtypes[i];
         test_rows rows = test_descent_rows(dtype, ROWS, 24, SHAPE_GAUSS, false);
-        kin_descent_request request = test_descent_request(ctx, &rows, KITH_EUCLIDEAN, 10);
+        kin_graph_request request = test_descent_request(ctx, &rows, KITH_EUCLIDEAN, 10);
         request.share = 0.05;
         test_descent_check(ctx, "5 % of all pairs", &rows, &request, 0.8);
         request.all_updates = 1;
         test_descent_check(ctx, "the same, all updates", &rows, &request, 0.85);
-        request.start = KIN_DESCENT_START_RANDOM;
+        request.start = KIN_GRAPH_START_RANDOM;
         test_descent_check(ctx, "at random, all updates", &rows, &request, 0.85);
         test_rows_free(&rows);
         if (test_is_slow_build()) {
@@ -87,7 +87,7 @@ static void types_and_starts_are_found(void **state)
 /* ---- Strange sets --------------------------------------------------------------------------- */
 
 static kith_neighbors exact_of(kith_ctx *ctx, const test_rows *rows,
-                               const kin_descent_request *request)
+                               const kin_graph_request *request)
 {
     kith_neighbors truth = test_answer_make(rows->matrix.rows, request->k);
     const kin_request exact = {
@@ -98,9 +98,9 @@ static kith_neighbors exact_of(kith_ctx *ctx, const test_rows *rows,
 
 /* Few distinct rows: the exact engine's bytes. */
 static void check_exact(kith_ctx *ctx, const char *name, const test_rows *rows,
-                        const kin_descent_request *request)
+                        const kin_graph_request *request)
 {
-    kin_descent_outcome outcome;
+    kin_graph_outcome outcome;
     kith_neighbors truth = exact_of(ctx, rows, request);
     kith_neighbors answer = test_descent_solve(ctx, rows, request, &outcome);
     if (!outcome.exact || !test_answers_equal(&truth, &answer)) {
@@ -120,8 +120,7 @@ static void few_points_are_exact(void **state)
     for (int i = 0; i < 5; i++) {
         for (int m = 0; m < 4; m++) {
             test_rows rows = test_descent_rows(KITH_F32, shapes[i][0], COLS, SHAPE_SPARSE, true);
-            kin_descent_request request =
-                test_descent_request(ctx, &rows, metrics[m], shapes[i][1]);
+            kin_graph_request request = test_descent_request(ctx, &rows, metrics[m], shapes[i][1]);
             check_exact(ctx, "k = n - 1", &rows, &request);
             request.flags = KITH_INCLUDE_SELF;
             check_exact(ctx, "k = n - 1 and the own", &rows, &request);
@@ -131,7 +130,7 @@ static void few_points_are_exact(void **state)
     }
     for (int m = 0; m < 4; m++) { /* many rows, all of them one */
         test_rows rows = test_descent_rows(KITH_F32, m % 2 == 0 ? ROWS : 600, 3, SHAPE_EQUAL, true);
-        kin_descent_request request = test_descent_request(ctx, &rows, metrics[m], 10);
+        kin_graph_request request = test_descent_request(ctx, &rows, metrics[m], 10);
         check_exact(ctx, "all equal", &rows, &request);
         test_rows_free(&rows);
         cases += 1;
@@ -151,9 +150,9 @@ static void far_blobs_are_found(void **state)
             test_rows_set(&rows, i, c, test_gauss(&seed) + (i % 2 == 0 ? 0.0 : 1e4));
         }
     }
-    kin_descent_request request = test_descent_request(ctx, &rows, KITH_EUCLIDEAN, 10);
+    kin_graph_request request = test_descent_request(ctx, &rows, KITH_EUCLIDEAN, 10);
     test_descent_check(ctx, "two far blobs", &rows, &request, 0.98);
-    request.start = KIN_DESCENT_START_RANDOM;
+    request.start = KIN_GRAPH_START_RANDOM;
     test_descent_check(ctx, "two far blobs, random", &rows, &request, 0.95);
     test_rows_free(&rows);
     kith_ctx_free(ctx);
@@ -174,7 +173,7 @@ static void duplicates_are_found(void **state)
     }
     const kith_metric metrics[] = {KITH_EUCLIDEAN, KITH_CHEBYSHEV};
     for (int m = 0; m < (test_is_slow_build() ? 1 : 2); m++) {
-        kin_descent_request request = test_descent_request(ctx, &rows, metrics[m], 10);
+        kin_graph_request request = test_descent_request(ctx, &rows, metrics[m], 10);
         test_descent_check(ctx, "80 % duplicates", &rows, &request, 0.98);
     }
     test_rows_free(&rows);
@@ -187,7 +186,7 @@ static void degenerate_rows_are_answered(void **state)
     (void)state;
     kith_ctx *ctx = test_descent_ctx(2);
     test_rows rows = test_descent_rows(KITH_F32, ROWS, COLS, SHAPE_SPARSE, false);
-    kin_descent_request request = test_descent_request(ctx, &rows, KITH_COSINE, 10);
+    kin_graph_request request = test_descent_request(ctx, &rows, KITH_COSINE, 10);
     test_descent_check(ctx, "zero rows, cosine", &rows, &request, 0.97);
     test_rows_free(&rows);
     kith_ctx_free(ctx);
@@ -200,13 +199,13 @@ static void a_graph_is_refined(void **state)
     (void)state;
     kith_ctx *ctx = test_descent_ctx(2);
     test_rows rows = test_descent_rows(KITH_F32, ROWS, COLS, SHAPE_GAUSS, false);
-    kin_descent_request request = test_descent_request(ctx, &rows, KITH_EUCLIDEAN, 10);
+    kin_graph_request request = test_descent_request(ctx, &rows, KITH_EUCLIDEAN, 10);
     kith_neighbors graph = exact_of(ctx, &rows, &request);
     kith_neighbors init = exact_of(ctx, &rows, &request);
     test_descent_truth truth = test_descent_truth_make(ctx, &rows, &request);
-    kin_descent_outcome outcome;
+    kin_graph_outcome outcome;
     request.init = &init;
-    request.start = KIN_DESCENT_START_GRAPH;
+    request.start = KIN_GRAPH_START_GRAPH;
     request.rounds = -1;
     kith_neighbors same = test_descent_solve(ctx, &rows, &request, &outcome);
     assert_true(test_answers_equal(&same, &graph));    /* what is given is not lost */

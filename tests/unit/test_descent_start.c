@@ -9,9 +9,9 @@
 #include <cmocka.h>
 
 #include "base/base_size.h"
-#include "descent/descent_kernel.h"
-#include "descent/descent_start.h"
 #include "exact/exact_type.h"
+#include "graph/graph_join.h"
+#include "graph/graph_start.h"
 #include "host/host_cpu.h"
 #include "select/select_pairs.h"
 #include "support/support_keys.h"
@@ -24,8 +24,8 @@
 typedef struct starting {
     kith_ctx *ctx;
     kin_prepared prepared;
-    kin_descent_points points;
-    kin_descent_matcher matcher;
+    kin_graph_points points;
+    kin_graph_join matcher;
     void *matching; /* its arrays */
 } starting;
 
@@ -41,7 +41,7 @@ static void start_make(starting *s, const test_rows *rows, kith_metric metric, k
     assert_int_equal(
         kin_prepare_corpus(s->ctx, kin_frame_is_integer(&distance, m, m), 11, &s->prepared),
         KITH_OK);
-    assert_int_equal(kin_descent_points_make(s->ctx, &s->prepared, &s->points), KITH_OK);
+    assert_int_equal(kin_graph_points_make(s->ctx, &s->prepared, &s->points), KITH_OK);
     s->matching = test_matcher_make(s->ctx, &s->points, 1, 64, &s->matcher);
     assert_non_null(s->matching);
 }
@@ -49,7 +49,7 @@ static void start_make(starting *s, const test_rows *rows, kith_metric metric, k
 static void start_free(starting *s)
 {
     kin_free(s->ctx, s->matching);
-    kin_descent_points_free(s->ctx, &s->points);
+    kin_graph_points_free(s->ctx, &s->points);
     kin_prepared_free(s->ctx, &s->prepared);
     kith_ctx_free(s->ctx);
 }
@@ -65,9 +65,9 @@ static void rank_all(starting *s, uint32_t position, uint32_t *others, uint64_t 
             others[kept++] = i;
         }
     }
-    kin_descent_match_one(&s->matcher, position, others, kept, orders);
+    kin_graph_join_one(&s->matcher, position, others, kept, orders);
     for (int64_t i = 0; i < kept; i++) {
-        words[i] = kin_descent_word(orders[i], others[i], 1);
+        words[i] = kin_graph_word(orders[i], others[i], 1);
     }
     kin_select_sort_words(words, kept);
 }
@@ -88,7 +88,7 @@ static int64_t check_row(const uint64_t *row, int32_t length, const uint64_t *al
 {
     int64_t found = 0;
     for (int32_t i = 0; i < length; i++) {
-        if (row[i] == KIN_DESCENT_EMPTY) {
+        if (row[i] == KIN_GRAPH_EMPTY) {
             continue;
         }
         assert_true(i == 0 || row[i - 1] < row[i]);
@@ -101,7 +101,7 @@ static int64_t check_row(const uint64_t *row, int32_t length, const uint64_t *al
 
 /* Share of the true lists that is found. */
 static double check_start(starting *s, double share, int32_t length, const uint64_t *words,
-                          const kin_descent_started *started)
+                          const kin_graph_started *started)
 {
     enum { ROWS = 40 };
     const int64_t count = s->points.count;
@@ -127,15 +127,15 @@ static void start_twice(const test_rows *rows, kith_metric metric, kin_isa isa, 
     enum { LENGTH = 14 };
     const size_t bytes = sizeof(uint64_t) * LENGTH * (size_t)rows->matrix.rows;
     uint64_t *words[2] = {malloc(bytes), malloc(bytes)};
-    kin_descent_started started[2];
+    kin_graph_started started[2];
     int64_t count = 0;
     for (int i = 0; i < 2; i++) {
         starting s;
         start_make(&s, rows, metric, isa, i == 0 ? 1 : 4);
         count = s.points.count;
-        assert_int_equal(kin_descent_start_screen(s.ctx, &s.points, share, LENGTH, LENGTH, words[i],
-                                                  &started[i]),
-                         KITH_OK);
+        assert_int_equal(
+            kin_graph_start_screen(s.ctx, &s.points, share, LENGTH, LENGTH, words[i], &started[i]),
+            KITH_OK);
         if (i == 0) {
             const double found = check_start(&s, share, LENGTH, words[0], &started[0]);
             printf("  %s, %lld points, share %.3f of which %.3f was looked at: %.3f of the lists\n",
@@ -159,13 +159,13 @@ static void start_everywhere(const test_rows *rows, kith_metric metric)
     uint64_t *words[2] = {malloc(bytes), malloc(bytes)};
     for (int isa = 0; isa < KIN_ISA_COUNT; isa++) {
         starting s;
-        kin_descent_started started;
+        kin_graph_started started;
         if (!kin_cpu_has((kin_isa)isa)) {
             continue;
         }
         start_make(&s, rows, metric, (kin_isa)isa, 2);
         assert_int_equal(
-            kin_descent_start_screen(s.ctx, &s.points, 0.05, 10, LENGTH, words[isa > 0], &started),
+            kin_graph_start_screen(s.ctx, &s.points, 0.05, 10, LENGTH, words[isa > 0], &started),
             KITH_OK);
         assert_true(isa == 0 || memcmp(words[0], words[1],
                                        sizeof(uint64_t) * LENGTH * (size_t)s.points.count) == 0);

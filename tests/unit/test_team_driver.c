@@ -12,14 +12,14 @@
 #include <cmocka.h>
 
 #include "base/base_mem.h"
-#include "cascade/cascade.h"
 #include "fused/fused_kernels.h"
 #include "fused/fused_search.h"
 #include "gpu/gpu_team.h"
+#include "graph/graph_gpu.h"
 #include "host/host_cpu.h"
 #include "support/support_answers.h"
-#include "support/support_fake_cascade.h"
 #include "support/support_fake_gpu.h"
+#include "support/support_fake_graph.h"
 #include "support/support_mixture.h"
 #include "support/support_shapes.h"
 
@@ -84,7 +84,7 @@ static void give_kernels(kith_ctx *ctx, kin_gpu *gpu)
 {
     static kin_fused_kernels fused;
     kin_gpu *fake = test_fake_gpu(ctx, 1 << 30);
-    test_fake_cascade_into(fake);
+    test_fake_graph_into(fake);
     ops = *gpu->module->ops;
     true_copy_peer = ops.copy_peer;
     ops.copy_peer = copy_peer;
@@ -227,12 +227,11 @@ typedef struct judging {
     int32_t stop_at; /* asks no more after that many; 0: goes on */
 } judging;
 
-static kith_status judge(void *arg, const kin_descent_round *round, kin_descent_verdict *verdict)
+static kith_status judge(void *arg, const kin_graph_round *round, kin_graph_verdict *verdict)
 {
     judging *j = arg;
     j->rounds = round->number;
-    *verdict =
-        j->stop_at != 0 && round->number >= j->stop_at ? KIN_DESCENT_ENOUGH : KIN_DESCENT_GO_ON;
+    *verdict = j->stop_at != 0 && round->number >= j->stop_at ? KIN_GRAPH_ENOUGH : KIN_GRAPH_GO_ON;
     return KITH_OK;
 }
 
@@ -240,7 +239,7 @@ static kith_status judge(void *arg, const kin_descent_round *round, kin_descent_
  */
 typedef struct descended {
     kith_neighbors graph;
-    kin_descent_outcome outcome;
+    kin_graph_outcome outcome;
     double found[8 * 3];
     double kth[8];
 } descended;
@@ -252,7 +251,7 @@ static void descend(kith_ctx *ctx, const kith_matrix *points, int32_t count, des
     judging j = {.stop_at = 3};
     kin_recall_control control = {
         .ids = controls, .count = 8, .at = 3, .found = d->found, .kth = d->kth};
-    const kin_descent_request request = {
+    const kin_graph_request request = {
         .distance = {.metric = KITH_EUCLIDEAN, .cols = points->cols, .isa = kin_cpu_best()},
         .k = K,
         .candidates = 6,
@@ -264,7 +263,7 @@ static void descend(kith_ctx *ctx, const kith_matrix *points, int32_t count, des
     kin_gpu *gpu = open_team(ctx, count);
     d->graph = test_answer_make(points->rows, K);
     kin_gpu_enter(gpu);
-    if (kin_cascade_graph_make(ctx, gpu, points, &request, 0, &d->graph, &d->outcome) != KITH_OK) {
+    if (kin_graph_gpu_descend(ctx, gpu, points, &request, 0, &d->graph, &d->outcome) != KITH_OK) {
         fail_msg("%d GPUs: %s", (int)count, kith_ctx_detail(ctx));
     }
     kin_gpu_leave(gpu);

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Cells: which centres each point is nearest to (k-means: Lloyd 1982). Centres begin as means of
+ * runs of positions, which stand together already, and move a few times, for samples of the points.
+ * Then each point knows its nearest cells; the first is its own. Of inner products the others are
+ * those whose centres have the largest products with it (graph_cells.h). */
+#ifndef KIN_GRAPH_CELLS_H
+#define KIN_GRAPH_CELLS_H
+
+#include "graph/graph_join.h"
+
+enum { KIN_GRAPH_MOST_NEAR = 64 };
+
+typedef struct kin_graph_cells {
+    int64_t count;
+    int32_t each;   /* near cells of a point */
+    uint16_t *near; /* points x each: the nearest first; the first 4, 8, 16, ... are the nearest so
+                       many */
+} kin_graph_cells;
+
+/* Whether points have centres: not of direct metrics, and in the range of centres. */
+bool kin_graph_cells_possible(const kin_graph_points *points);
+/* A good number of cells for so many points. */
+int64_t kin_graph_cells_wished(int64_t points);
+
+/* each: at most KIN_GRAPH_MOST_NEAR and count. moves: of the centres. The same cells with any
+ * number of threads; of integer types on any machine. evaluations: products are added. */
+kith_status kin_graph_cells_make(kith_ctx *ctx, const kin_graph_points *points, int64_t count,
+                                 int32_t each, int32_t moves, kin_graph_cells *cells,
+                                 double *evaluations);
+void kin_graph_cells_free(kith_ctx *ctx, kin_graph_cells *cells);
+/* What stays, and what it takes beside while it is made. */
+uint64_t kin_graph_cells_bytes(const kin_frame *frame, int64_t points, int32_t threads);
+
+/* Of pairs (position, its cell number i), first <= i < last: the positions of each cell, ascending.
+ * starts: cells + 1; who: one for each pair. */
+void kin_graph_cells_list(const kin_graph_cells *cells, int64_t points, int32_t first, int32_t last,
+                          int64_t *starts, uint32_t *who);
+
+/* Centres of cells, as columns of a product (graph_join.h): points meet centres as they meet
+ * points, and the nearest centre of a point has the least order. Orders of one point alone can be
+ * compared: what is the same for all centres is left out.
+ *
+ *   |p - c|^2 = |p - m|^2 + |e|^2 + 2 m.e - 2 p.e       m: about the mean of all, e = c - m
+ *
+ * Integer types hold s e, s as large as a byte allows: centres of points that differ by few units
+ * are not rounded to points.
+ *
+ * Inner products have no nearest centre until each point gets a height, one more value:
+ *
+ *   |(p, 0) - (c, h_c)|^2 = |p|^2 - 2 p.c + M^2         h_c^2 = M^2 - |c|^2, M the longest point
+ *
+ * So who asks stands on the ground, and whoever is near it up there has a large product with it.
+ * Points with their heights have cells like any others. Who asks is told the order of -2 p.c alone:
+ * a mean of points that stand far apart is lower than they are, but no worse to ask. */
+
+/* Above so many columns the terms of centres would leave the range of integers. */
+enum { KIN_GRAPH_CENTRE_COLS = 8192 };
+
+typedef struct kin_graph_centres {
+    int64_t count;
+    int64_t padded; /* columns: whole panels, the last ones as far away as can be */
+    int64_t width;  /* values of a centre */
+    int64_t pitch;  /* groups from one panel to the next */
+    double *values; /* count x width */
+    double *middle; /* width: what e is counted from; zeros for float types */
+    uint32_t *panels;
+    kin_word *terms;
+    /* Of inner products, else NULL. A centre's place among points with heights costs, beside the
+     * order of its product, lift + slope x the point's height. */
+    float *heights; /* of points, by position */
+    float *height;  /* of centres */
+    float *lifts;
+    float *slopes;
+} kin_graph_centres;
+
+/* No centre has a place yet. */
+kith_status kin_graph_centres_make(kith_ctx *ctx, const kin_graph_points *points, int64_t count,
+                                   kin_graph_centres *centres);
+void kin_graph_centres_free(kith_ctx *ctx, kin_graph_centres *centres);
+
+/* Each centre becomes the mean of members[starts[c]] .. members[starts[c + 1] - 1], positions in
+ * the order in which they are summed; one without members stays where it is. Then all are
+ * rounded. */
+kith_status kin_graph_centres_move(kith_ctx *ctx, const kin_graph_points *points,
+                                   const int64_t *starts, const uint32_t *members,
+                                   kin_graph_centres *centres);
+
+/* Points meet cells: all members of a cell meet each other, and all points that have the cell among
+ * their near ones. Both ends of a pair remember the other if it is near. Where two sets are made
+ * one that know themselves, those of one set meet those of the other alone. */
+
+typedef struct kin_graph_probe {
+    const kin_graph_points *points; /* with a kernel, symmetric */
+    const kin_graph_cells *cells;
+    uint64_t *words; /* points x length, ascending; KIN_GRAPH_EMPTY behind */
+    int32_t length;
+    int32_t kept;         /* words of a list that are used; the rest is left alone */
+    double evaluations;   /* added to */
+    const uint8_t *sides; /* of each position bits of the sets that it is of (graph_start.h): pairs
+                             across meet; NULL: all */
+} kin_graph_probe;
+
+/* Points meet their near cells first .. last - 1; where first is 0, members meet each other. Lists
+ * keep the least words of all that met, the same with any number of threads. What came is new. */
+kith_status kin_graph_probe_run(kith_ctx *ctx, kin_graph_probe *probe, int32_t first, int32_t last);
+/* What it takes while it runs, lists and cells not counted. */
+uint64_t kin_graph_probe_bytes(const kin_frame *frame, int64_t points, int32_t length,
+                               int32_t threads);
+
+#endif

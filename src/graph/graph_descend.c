@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ *   prepare    groups of equal rows, an order in which near ones stand together, rounded rows
+ *   control    some rows exactly, where somebody judges
+ *   start      lists from the screen, of a relative, from a graph, at random
+ *   rounds     until somebody has enough, or too little changes, or there were as many as allowed
+ *   end        canonical keys, answers
+ *
+ * Few points are solved exactly: by the exact engine, or by keys of all groups.
+ *
+ * Everything that a thread leaves behind is a minimum of numbers that do not depend on threads
+ * (graph_word.h), and whatever reads waits until all have written. So the same request gives the
+ * same bytes with any number of threads, and this costs nothing: there is no faster way that would
+ * not. */
+#include "graph/graph.h"
+
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "exact/exact_order.h"
+#include "exact/exact_search.h"
+#include "exact/exact_type.h"
+#include "graph/graph_finish.h"
+#include "graph/graph_lists.h"
+#include "graph/graph_start.h"
+#include "host/host_clock.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Sets of up to FEW groups are solved exactly before a descent would have begun, and so are those
+ * of which a list would hold a good part: rounds would look at more pairs than there are. Where
+ * there is a screen they may be twice as many: up to there nobody asks whether the cheap type is
+ * fine enough (exact_type.h), and lists by cost alone need one that is. */
+enum { FEW = 4096, LISTS = 32 };
+
+/* Rounds of crowds: what brings less than ENOUGH new entries a hundred positions is the last. */
+enum { MOST_EXPANSIONS = 4, ENOUGH = 10 };
+
+/* A start that settled is the end for whoever asks for no less than this: some thousandths are
+ * missing, and rounds for these cost more than the start. */
+static const double USUAL_DELTA = 0.001;
+
+typedef struct descending {
+    kith_ctx *ctx;
+    kin_graph_request request; /* complete */
+    const kith_neighbors *out;
+    kin_graph_outcome *outcome;
+    kin_prepared prepared;
+    kin_graph_points points;
+    kin_graph_rounds rounds;
+    uint32_t *owner; /* by row; where there is a control or a graph to start from */
+    double start_evaluations;
+    bool joins;    /* the start: two graphs, and near entries from both */
+    bool by_cells; /* the start: lists have near entries alone, and crowds go on */
+    bool related;  /* the start: lists of another metric */
+    bool settled;  /* the start brought little in the end */
+    bool all_met;  /* in the start: rounds have nothing to find */
+    int64_t began_ns;
+} descending;
+
+/* ---- Prepare -------------------------------------------------------------------------------- */
+
+/* Whether rows with equal bytes are at equal distances: a caller's function may look where they
+ * lie. */
+static bool equals_are_equal(const descending *d)
+{
+    return d->request.distance.metric != KITH_CUSTOM;
+}
+
+static bool is_ordered(const descending *d)
+{
+    return d->prepared.groups.count > FEW && equals_are_equal(d);
+}
+
+static kith_status prepare_rows(descending *d, const kith_matrix *points)
+{
+    KIN_TRY(kin_prepare_rows(d->ctx, points, &d->request.distance, "points", !equals_are_equal(d),
+                             false, &d->prepared));
+    if (d->request.control == NULL && d->request.init == NULL) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_alloc(d->ctx, &d->owner, (uint64_t)points->rows, sizeof *d->owner,
+                      "positions of rows"));
+    return KITH_OK;
+}
+
+static bool has_few(const descending *d)
+{
+    const int64_t groups = d->prepared.groups.count;
+    return groups <= FEW || groups <= (int64_t)d->request.list * LISTS ||
+           (kin_exact_screens(&d->request.distance) && kin_type_settled(groups, d->request.k + 1));
+}
+
+/* The finest type has to do for the exact engine, which proves what costs say. Here it has to be
+ * fine: otherwise costs are canonical keys, as of metrics that have no screen. */
+static kith_status drop_coarse_rows(descending *d)
+{
+    kin_prepared *prepared = &d->prepared;
+    const kin_tile_kernel *ladder[KIN_TYPE_LADDER];
+    const int count = kin_type_ladder(d->ctx->isa, prepared->distance.cols, ladder);
+    bool fine = true;
+    if (prepared->set.panels != NULL && prepared->frame.bound != KIN_BOUND_INTEGER &&
+        prepared->frame.kernel == ladder[count - 1]) {
+        KIN_TRY(kin_type_try(d->ctx, prepared, d->request.k + 1, &fine));
+    }
+    if (!fine) {
+        kin_cover_free(d->ctx, &prepared->cover);
+        kin_set_free(d->ctx, &prepared->set);
+        prepared->frame.kernel = NULL;
+        d->request.start =
+            d->request.start == KIN_GRAPH_START_SCREEN ? KIN_GRAPH_START_RANDOM : d->request.start;
+    }
+    return KITH_OK;
+}
+
+static kith_status prepare_order(descending *d)
+{
+    kin_prepared *prepared = &d->prepared;
+    if (kin_exact_screens(&prepared->distance)) {
+        const kith_matrix *points = &prepared->rows.matrix;
+        const bool integer = kin_frame_is_integer(&prepared->distance, points, points);
+        return kin_prepare_set(d->ctx, integer, d->request.k + 1, prepared);
+    }
+    return is_ordered(d) ? kin_order_make(d->ctx, &prepared->rows, &prepared->distance,
+                                          prepared->groups.count, prepared->order)
+                         : KITH_OK;
+}
+
+static void note_preparation(descending *d)
+{
+    kith_report *report = &d->ctx->report;
+    report->seconds_check += d->prepared.seconds_check;
+    report->seconds_prepare += d->prepared.seconds_prepare;
+    report->distinct_rows = d->prepared.groups.count;
+}
+
+/* ---- Judge ---------------------------------------------------------------------------------- */
+
+static kith_status solve_control(descending *d)
+{
+    if (d->owner != NULL) {
+        kin_graph_owners(&d->prepared, d->owner);
+    }
+    const kin_recall_control *control = d->request.control;
+    if (control == NULL || control->kth == NULL) {
+        return KITH_OK;
+    }
+    return kin_graph_control_solve(d->ctx, &d->prepared, &d->request, d->owner);
+}
+
+/* lists NULL: the answer is exact. */
+static kith_status judge(descending *d, const kin_graph_lists *lists, bool *enough)
+{
+    kin_graph_verdict verdict = KIN_GRAPH_GO_ON;
+    const kin_graph_points *points = lists != NULL ? &d->points : NULL;
+    kin_graph_round round = {.number = d->outcome->rounds,
+                             .updates = d->outcome->updates,
+                             .evaluations = d->outcome->evaluations};
+    if (d->request.control != NULL) {
+        KIN_TRY(kin_graph_control_look(d->ctx, &d->prepared, points, lists, &d->request, d->owner,
+                                       &round.phi));
+    }
+    round.seconds = kin_clock_since(d->began_ns);
+    if (d->request.judge != NULL) {
+        KIN_TRY(d->request.judge(d->request.judge_arg, &round, &verdict));
+    }
+    *enough = verdict == KIN_GRAPH_STUCK || verdict == KIN_GRAPH_ENOUGH;
+    return KITH_OK;
+}
+
+/* ---- Few points ------------------------------------------------------------------------------ */
+
+/* The exact engine groups equal rows only where it screens. */
+static kith_status solve_by_keys(descending *d)
+{
+    kin_graph_finish finish;
+    double keys = 0.0;
+    const bool leaves_out = (d->request.flags & KITH_INCLUDE_SELF) == 0;
+    KIN_TRY(kin_graph_finish_make(d->ctx, &d->prepared, NULL, NULL, d->request.k + leaves_out,
+                                  &finish));
+    const kith_status status = kin_graph_finish_write(&finish, d->request.flags, d->out, &keys);
+    kin_graph_finish_free(&finish);
+    d->outcome->evaluations = keys;
+    d->ctx->report.exact = KITH_CERTIFIED;
+    kin_exact_report(d->ctx, &d->prepared);
+    return status;
+}
+
+static kith_status solve_exactly(descending *d, const kith_matrix *points)
+{
+    const int64_t groups = d->prepared.groups.count;
+    bool enough = false;
+    d->outcome->exact = true;
+    d->outcome->evaluations = 0.5 * (double)groups * (double)(groups - 1);
+    KIN_TRY(solve_control(d));
+    if (kin_exact_screens(&d->request.distance)) {
+        const kin_request exact = {
+            .distance = d->request.distance, .k = d->request.k, .flags = d->request.flags};
+        KIN_TRY(kin_exact_graph(d->ctx, points, &exact, d->out));
+    } else {
+        note_preparation(d);
+        KIN_TRY(solve_by_keys(d));
+    }
+    d->outcome->seconds_start = kin_clock_since(d->began_ns);
+    return judge(d, NULL, &enough);
+}
+
+/* ---- Start ---------------------------------------------------------------------------------- */
+
+/* Where there are no tiles with centres, the start is blocks that met, and what they know is closed
+ * in itself: of lists that are full of it nobody's neighbours are outside, and rounds find nobody
+ * there. So the farther half makes room for points that are drawn from all. */
+static void keep_nearer_half(const kin_graph_lists *lists)
+{
+    const int32_t kept = lists->length / 2;
+    for (int64_t p = 0; p < lists->points; p++) {
+        memset(kin_graph_list(lists, p) + kept, 0xff,
+               (size_t)(lists->length - kept) * sizeof *lists->words);
+    }
+}
+
+/* Entries of a list that hold an answer. */
+static int32_t wanted_of(const descending *d)
+{
+    return (int32_t)kin_min_i64(d->request.k + 1, d->rounds.lists.length);
+}
+
+static kith_status start_by_screen(descending *d)
+{
+    const kin_graph_lists *lists = &d->rounds.lists;
+    kin_graph_started started;
+    KIN_TRY(kin_graph_start_screen(d->ctx, &d->points, d->request.share, wanted_of(d),
+                                   lists->length, lists->words, &started));
+    if (started.closed) {
+        keep_nearer_half(lists);
+    }
+    d->by_cells = !started.closed && !started.all;
+    d->settled = started.settled;
+    for (int64_t p = 0; p < lists->points; p++) {
+        kin_graph_list_measure(lists, p);
+    }
+    d->start_evaluations = started.evaluations;
+    d->all_met = started.all;
+    return KITH_OK;
+}
+
+/* Lists of two graphs are joined by what the screen finds on the other side. */
+static kith_status start_across(descending *d)
+{
+    const kin_graph_lists *lists = &d->rounds.lists;
+    kin_graph_started started = {0};
+    uint8_t *sides = NULL;
+    KIN_TRY(kin_alloc(d->ctx, &sides, (uint64_t)lists->points, sizeof *sides, "sides"));
+    kin_graph_sides(&d->prepared, d->request.split, sides);
+    const kith_status status =
+        kin_graph_start_across(d->ctx, &d->points, d->request.share, sides, wanted_of(d),
+                               lists->length, lists->words, &started);
+    kin_free(d->ctx, sides);
+    for (int64_t p = 0; p < lists->points; p++) {
+        kin_graph_list_measure(lists, p);
+    }
+    d->start_evaluations = started.evaluations;
+    /* Lists of both graphs know their own sides already: what near cells add is as good as a start
+     * that settled. */
+    d->joins = !started.closed;
+    d->settled = d->joins;
+    return status;
+}
+
+static kith_status start(descending *d)
+{
+    const int64_t start_ns = kin_clock_ns();
+    d->outcome->start = d->request.start;
+    if (d->request.start == KIN_GRAPH_START_SCREEN && d->points.kernel == NULL) {
+        d->related = true;
+        KIN_TRY(kin_graph_start_relative(&d->rounds, &d->request, &d->start_evaluations));
+    } else if (d->request.start == KIN_GRAPH_START_SCREEN) {
+        KIN_TRY(start_by_screen(d));
+    } else if (d->request.start == KIN_GRAPH_START_GRAPH) {
+        KIN_TRY(kin_graph_fill_graph(&d->rounds, &d->request, d->owner));
+        if (d->request.split > 0 && d->points.kernel != NULL && d->request.by_chance == 0) {
+            KIN_TRY(start_across(d));
+        }
+    }
+    const int32_t length = d->rounds.lists.length;
+    const bool has_near = d->by_cells || d->joins || d->related;
+    const int32_t least = has_near ? wanted_of(d) : length;
+    const bool near_too = d->request.start != KIN_GRAPH_START_SCREEN && is_ordered(d);
+    KIN_TRY(kin_graph_fill_random(&d->rounds, least, near_too));
+    d->outcome->seconds_start = kin_clock_since(start_ns);
+    d->ctx->report.seconds_screen += d->outcome->seconds_start;
+    return KITH_OK;
+}
+
+/* ---- Rounds --------------------------------------------------------------------------------- */
+
+static double evaluations_of(const descending *d)
+{
+    return d->start_evaluations + kin_graph_rounds_evaluations(&d->rounds);
+}
+
+/* Neighbours of neighbours of crowds, as long as they bring much: a round that looks at all that
+ * there is. `crowds`: whether the next round is one again. */
+static kith_status expand(descending *d, bool *crowds)
+{
+    const kin_graph_lists *lists = &d->rounds.lists;
+    KIN_TRY(kin_graph_expand_lists(d->ctx, &d->points, lists->length, wanted_of(d), lists->words,
+                                   &d->start_evaluations, &d->outcome->updates));
+    *crowds =
+        d->outcome->rounds < MOST_EXPANSIONS && d->outcome->updates * 100 >= lists->points * ENOUGH;
+    for (int64_t p = 0; p < lists->points; p++) {
+        kin_graph_list_measure(lists, p);
+    }
+    /* All entries are new to rounds that sample; of an empty place all bits are ones. */
+    for (int64_t i = 0; !*crowds && i < lists->points * lists->length; i++) {
+        lists->words[i] |= 1;
+    }
+    return KITH_OK;
+}
+
+static kith_status descend(descending *d)
+{
+    const int64_t start_ns = kin_clock_ns();
+    kin_graph_outcome *outcome = d->outcome;
+    const double least = d->request.delta * (double)d->rounds.lists.points * (double)d->request.k;
+    bool enough = false;
+    bool crowds = d->by_cells;
+    outcome->evaluations = evaluations_of(d);
+    KIN_TRY(judge(d, &d->rounds.lists, &enough));
+    enough |= d->settled && d->request.delta >= USUAL_DELTA;
+    while (!enough && !d->all_met && outcome->rounds < d->request.rounds) {
+        outcome->rounds += 1;
+        if (crowds) {
+            KIN_TRY(expand(d, &crowds));
+        } else {
+            KIN_TRY(kin_graph_round_run(&d->rounds, outcome->rounds, &outcome->updates));
+        }
+        outcome->evaluations = evaluations_of(d);
+        KIN_TRY(judge(d, &d->rounds.lists, &enough));
+        enough |= (double)outcome->updates <= least;
+    }
+    outcome->seconds_rounds = kin_clock_since(start_ns);
+    d->ctx->report.seconds_screen += outcome->seconds_rounds;
+    return KITH_OK;
+}
+
+/* ---- End ------------------------------------------------------------------------------------ */
+
+static kith_status write_answers(descending *d)
+{
+    const int64_t start_ns = kin_clock_ns();
+    const bool leaves_out = (d->request.flags & KITH_INCLUDE_SELF) == 0;
+    kin_graph_finish finish;
+    double keys = 0.0;
+    KIN_TRY(kin_graph_finish_make(d->ctx, &d->prepared, &d->points, &d->rounds.lists,
+                                  d->request.k + leaves_out, &finish));
+    const kith_status status = kin_graph_finish_write(&finish, d->request.flags, d->out, &keys);
+    kin_graph_finish_free(&finish);
+    d->ctx->report.candidates = keys / (double)d->prepared.rows.matrix.rows;
+    d->ctx->report.seconds_rescore += kin_clock_since(start_ns);
+    kin_exact_report(d->ctx, &d->prepared);
+    if (d->points.kernel == NULL) {
+        (void)snprintf(d->ctx->report.screen, sizeof d->ctx->report.screen, "direct");
+    }
+    return status;
+}
+
+static kith_status approximate(descending *d)
+{
+    KIN_TRY(prepare_order(d));
+    note_preparation(d);
+    KIN_TRY(solve_control(d));
+    KIN_TRY(drop_coarse_rows(d));
+    KIN_TRY(kin_graph_points_make(d->ctx, &d->prepared, &d->points));
+    KIN_TRY(kin_graph_rounds_make(d->ctx, &d->points, d->request.list, d->request.candidates,
+                                  &d->rounds));
+    d->rounds.seed = d->request.seed;
+    d->rounds.all = d->request.all_updates > 0;
+    KIN_TRY(start(d));
+    KIN_TRY(descend(d));
+    d->ctx->report.exact = KITH_APPROXIMATE;
+    return write_answers(d);
+}
+
+kith_status kin_graph_descend(kith_ctx *ctx, const kith_matrix *points,
+                              const kin_graph_request *request, const kith_neighbors *out,
+                              kin_graph_outcome *outcome)
+{
+    descending d = {.ctx = ctx, .request = *request, .out = out, .outcome = outcome};
+    *outcome = (kin_graph_outcome){0};
+    if (points->rows > KIN_GRAPH_MOST_POINTS) {
+        return kin_fail(ctx, KITH_E_UNSUPPORTED,
+                        "a descent of %lld points (at most %lld are possible)",
+                        (long long)points->rows, (long long)KIN_GRAPH_MOST_POINTS);
+    }
+    d.began_ns = kin_clock_ns();
+    d.rounds.ctx = ctx;
+    kin_graph_defaults(&d.request, points->rows);
+    kith_status status = KITH_OK;
+    KIN_TRY_GOTO(status, prepare_rows(&d, points), done);
+    status = has_few(&d) ? solve_exactly(&d, points) : approximate(&d);
+done:
+    kin_graph_rounds_free(&d.rounds);
+    kin_graph_points_free(ctx, &d.points);
+    kin_free(ctx, d.owner);
+    kin_prepared_free(ctx, &d.prepared);
+    return status;
+}

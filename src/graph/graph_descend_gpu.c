@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ *      prepare   fused_prepare.c: check, groups of equal rows, order, rounded rows, balls
+ *      control   some rows solved exactly, if anybody asks               (graph_control_gpu.c)
+ *      start     the screen cut short, or chance, or a graph             (graph_start_gpu.c)
+ *      rounding  rows as given, where rounded ones are all alike         (graph_start_gpu.c)
+ *      rounds    sample, collect, join, merge; one wait each             (graph_round_gpu.c)
+ *      end       canonical keys of the lists, sorted and written         (graph_finish_gpu.c)
+ *
+ * Source. Wang, Zhao, Zeng 2021, "Large-scale approximate k-NN graph construction on GPU"; there
+ * lists have locks and the host samples.
+ *
+ * Few points are the exact engine's: so few that lists would hold them all, or all pairs take less
+ * time than a round's launches.
+ *
+ * Memory. Everything must fit: there are no batches.
+ */
+#include "base/base_mem.h"
+#include "base/base_try.h"
+#include "graph/graph_run_gpu.h"
+#include "host/host_clock.h"
+#include "host/host_cpu.h"
+
+#include <stdio.h>
+
+/* ---- The exact engine's ---------------------------------------------------------------------- */
+
+/* positions: rows, or groups of equal ones where they are known. */
+static bool is_exact(const kin_graph_request *request, int64_t positions)
+{
+    return positions <= KIN_GRAPH_GPU_SMALL || positions - 1 <= request->list;
+}
+
+/* What is found is the truth: every key stands for itself by a 0. */
+static kith_status judge_exact(const kin_graph_request *request, double seconds)
+{
+    const kin_recall_control *control = request->control;
+    const kin_graph_round round = {.seconds = seconds};
+    kin_graph_verdict verdict = KIN_GRAPH_ENOUGH;
+    for (int64_t i = 0; control != NULL && i < control->count; i++) {
+        for (int64_t j = 0; j < control->at; j++) {
+            control->found[i * control->at + j] = 0.0;
+        }
+        if (control->kth != NULL) {
+            control->kth[i] = 0.0;
+        }
+    }
+    return request->judge != NULL ? request->judge(request->judge_arg, &round, &verdict) : KITH_OK;
+}
+
+static kith_status solve_exactly(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *points,
+                                 const kin_graph_request *descent, uint32_t place,
+                                 const kith_neighbors *out, kin_graph_outcome *outcome)
+{
+    const int64_t start = kin_clock_ns();
+    const kin_request request = {.distance = descent->distance,
+                                 .k = descent->k,
+                                 .flags = descent->flags,
+                                 .method = KITH_METHOD_EXACT};
+    const kin_fused_query query = {
+        .name = "points", .request = &request, .place = place, .out = out};
+    KIN_TRY(kin_fused_search(ctx, gpu, points, &query));
+    const double n = (double)points->rows;
+    *outcome = (kin_graph_outcome){.evaluations = n * n,
+                                   .seconds_start = kin_clock_since(start),
+                                   .start = KIN_GRAPH_START_SCREEN,
+                                   .exact = true};
+    return judge_exact(descent, outcome->seconds_start);
+}
+
+/* ---- One try --------------------------------------------------------------------------------- */
+
+/* Rows as they are given are positions. */
+static kith_status number_rows(kin_graph_gpu_run *run)
+{
+    const kin_fused_device *on = &run->on;
+    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &run->own_ids, (uint64_t)run->count,
+                          sizeof *run->own_ids, "the order of the points"));
+    const kin_fused_sort job = {.points = run->count, .cell_count = 1, .order = run->own_ids};
+    return kin_graph_gpu_check(run, on->kernels->sort(on->stream, &job), "numbering rows");
+}
+
+static kith_status take_points(kin_graph_gpu_run *run)
+{
+    const kin_fused_prepared *prepared = &run->corpus->prepared;
+    run->groups = &prepared->groups;
+    run->count = prepared->groups.count;
+    run->points = (kin_graph_gpu_points){.set = prepared->set, .rows = prepared->rows};
+    run->wanted = kin_min_i64(run->request->k, run->count - 1);
+    run->near_share = run->request->share;
+    if (run->screened || run->count == 0) {
+        return KITH_OK;
+    }
+    KIN_TRY(number_rows(run));
+    run->points.set =
+        (kin_fused_set){.frame = {.bound = KIN_BOUND_DISTANCE, .cols = prepared->rows.cols},
+                        .points = run->count,
+                        .padded = kin_round_up(run->count, KIN_FUSED_BLOCK),
+                        .ids = run->own_ids};
+    return KITH_OK;
+}
+
+static void fill_report(const kin_graph_gpu_run *run, const kin_graph_outcome *outcome)
+{
+    kith_report *report = &run->on.ctx->report;
+    const double n = (double)kin_max_i64(run->count, 1);
+    report->exact = KITH_APPROXIMATE;
+    report->skipped_share = 0.0;
+    report->rerun_share = 0.0;
+    report->candidates = outcome->evaluations / n;
+    report->distinct_rows = run->count;
+    (void)snprintf(report->screen, sizeof report->screen, "descent");
+    (void)snprintf(report->isa, sizeof report->isa, "%s", kin_isa_name(run->on.ctx->isa));
+}
+
+/* The graph under a relative, by this engine: an own job, which adapts to little memory. */
+static kith_status find_near(kin_graph_gpu_run *run, kin_graph_gpu_relatives *relatives)
+{
+    kith_ctx *ctx = run->on.ctx;
+    kin_graph_gpu_relative near;
+    kin_graph_outcome outcome;
+    float *own = NULL;
+    kith_status status = kin_graph_gpu_relate_points(run, &near, relatives, &own);
+    if (status == KITH_OK) {
+        const kith_neighbors out = {
+            .rows = run->rows, .k = near.request.k, .ids = relatives->near.ids};
+        status = kin_graph_gpu_descend(ctx, run->on.gpu, &near.points, &near.request,
+                                       KIN_FUSED_DATA_ON_DEVICE | KIN_FUSED_OUT_ON_DEVICE, &out,
+                                       &outcome);
+    }
+    if (status == KITH_OK) {
+        relatives->evaluations += outcome.evaluations;
+    }
+    kin_gpu_free(run->on.gpu, own);
+    return status;
+}
+
+/* What is near under relatives, where such are asked for. The report is left as it was. Not in
+ * lockstep with others: each GPU for itself. */
+static kith_status find_relatives(kin_graph_gpu_run *run, kin_graph_gpu_relatives *relatives)
+{
+    const kith_report before = run->on.ctx->report;
+    kith_status status =
+        kin_graph_gpu_is_related(run->request) ? find_near(run, relatives) : KITH_OK;
+    if (status == KITH_OK) {
+        status = kin_graph_gpu_search_longest(run, relatives);
+    }
+    run->on.ctx->report = before;
+    return status;
+}
+
+static kith_status start_lists(kin_graph_gpu_run *run, kin_graph_start start)
+{
+    kin_graph_gpu_relatives relatives = {0};
+    kith_status status = find_relatives(run, &relatives);
+    if (status == KITH_OK) {
+        status = kin_graph_gpu_begin(run, start, &relatives);
+    }
+    kin_graph_gpu_relatives_free(run, &relatives);
+    return status;
+}
+
+/* Start, rounds, end of points that are prepared. */
+static kith_status descend(kin_graph_gpu_run *run, kin_graph_outcome *outcome)
+{
+    kith_report *report = &run->on.ctx->report;
+    const kin_graph_start start = kin_graph_gpu_start_of(run);
+    KIN_TRY(kin_graph_gpu_watch_make(run));
+    int64_t clock = kin_clock_ns();
+    run->start_ns = clock;
+    *outcome = (kin_graph_outcome){.start = start};
+    KIN_TRY(start_lists(run, start));
+    KIN_TRY(kin_graph_gpu_refine(run));
+    outcome->seconds_start = kin_clock_since(clock);
+    clock = kin_clock_ns();
+    KIN_TRY(kin_graph_gpu_watch_place(run));
+    run->start_ns += kin_clock_ns() - clock; /* of the report, not of the descent */
+    KIN_TRY(kin_graph_gpu_rounds(run, outcome));
+    outcome->seconds_rounds = kin_clock_since(run->start_ns) - outcome->seconds_start;
+    outcome->evaluations = run->evaluations;
+    outcome->list = run->graph.length;
+    int32_t reverse = 0;
+    kin_graph_gpu_sample_sizes(run->candidates, &outcome->candidates,
+                               &reverse); /* as many as met */
+    report->seconds_screen += outcome->seconds_start + outcome->seconds_rounds;
+    clock = kin_clock_ns();
+    KIN_TRY(kin_graph_gpu_finish(run));
+    report->seconds_rescore += kin_clock_since(clock);
+    fill_report(run, outcome);
+    return KITH_OK;
+}
+
+static void free_run(kin_graph_gpu_run *run)
+{
+    kin_graph_gpu_watch_free(run);
+    kin_graph_gpu_share_free(run);
+    kin_gpu_free(run->on.gpu, run->graph.words);
+    kin_gpu_free(run->on.gpu, run->own_ids);
+    kin_fused_corpus_free(run->on.ctx, run->corpus);
+}
+
+/* In a narrower scope each time that it ran out of memory. */
+static kith_status prepare(kin_graph_gpu_run *run, const kith_matrix *points)
+{
+    kith_ctx *ctx = run->on.ctx;
+    const kith_report before = ctx->report;
+    const kin_fused_source source = {.matrix = points,
+                                     .distance = &run->request->distance,
+                                     .name = "points",
+                                     .place = run->place};
+    kith_status status = KITH_OK;
+    do {
+        ctx->report = before;
+        status = kin_fused_corpus_make(ctx, run->on.gpu, &source, points->dtype,
+                                       run->request->k + 1, &run->corpus);
+    } while (kin_fused_again(ctx, run->on.gpu, status));
+    return status;
+}
+
+/* Before any work: what rounds take beside the points is known. */
+static kith_status look_for_room(const kin_graph_gpu_run *run)
+{
+    const uint64_t need = kin_graph_gpu_rounds_bytes(run->request, run->count);
+    const uint64_t room = kin_gpu_room(run->on.gpu);
+    return need <= room
+               ? KITH_OK
+               : kin_fail(run->on.ctx, KITH_E_DEVICE_MEMORY,
+                          "rounds take %llu bytes, %llu are left (use shards, or the processor)",
+                          (unsigned long long)need, (unsigned long long)room);
+}
+
+/* few: all rows but a few are equal to others; nothing was done. */
+static kith_status attempt(kin_graph_gpu_run *run, const kith_matrix *points,
+                           kin_graph_outcome *outcome, bool *few)
+{
+    const kin_graph_request *request = run->request;
+    kith_status status = KITH_OK;
+    KIN_TRY_GOTO(status, prepare(run, points), done);
+    KIN_TRY_GOTO(status, take_points(run), done);
+    run->graph = (kin_graph_gpu_lists){.points = run->count, .length = request->list};
+    run->candidates = request->candidates;
+    *few = is_exact(request, run->count);
+    if (*few) {
+        goto done;
+    }
+    KIN_TRY_GOTO(status, kin_graph_gpu_share_make(run), done);
+    KIN_TRY_GOTO(status, look_for_room(run), done);
+    status = descend(run, outcome);
+done:
+    free_run(run);
+    return status;
+}
+
+static kith_status too_large(kith_ctx *ctx, const kith_matrix *points)
+{
+    kin_forgive(ctx);
+    return kin_fail_at(ctx, KITH_E_DEVICE_MEMORY, kin_at("method"),
+                       "is descent, and %lld points in %ld columns with their lists do not fit "
+                       "into the memory of the GPU (give it more of it, make lists shorter, start "
+                       "with random ones, or use exact, which works in batches)",
+                       (long long)points->rows, (long)points->cols);
+}
+
+/* ---- The call -------------------------------------------------------------------------------- */
+
+static kith_status refuse(kith_ctx *ctx, const kith_matrix *points,
+                          const kin_graph_request *request)
+{
+    if (request->distance.metric == KITH_CUSTOM) {
+        return kin_fail(ctx, KITH_E_UNSUPPORTED,
+                        "a GPU cannot call the caller's own function (use the processor)");
+    }
+    if (request->k > KIN_GRAPH_GPU_MOST_K) {
+        return kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("k"),
+                           "is %lld, and descent on a GPU has lists for up to %d (use exact)",
+                           (long long)request->k, (int)KIN_GRAPH_GPU_MOST_K);
+    }
+    if (points->rows >= KIN_GRAPH_MOST_POINTS) {
+        return kin_fail(ctx, KITH_E_UNSUPPORTED,
+                        "%lld points are more than descent takes (at most %lld)",
+                        (long long)points->rows, (long long)KIN_GRAPH_MOST_POINTS - 1);
+    }
+    return KITH_OK;
+}
+
+/* ---- By several GPUs ------------------------------------------------------------------------- */
+
+typedef struct team_job {
+    const kith_matrix *points;
+    const kin_graph_request *request;
+    uint32_t place;
+    const kith_neighbors *out;
+    kin_graph_outcome *outcome;
+    bool few;
+} team_job;
+
+static kin_graph_gpu_run run_of(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *points,
+                                const kin_graph_request *request, uint32_t place,
+                                const kith_neighbors *out)
+{
+    return (kin_graph_gpu_run){.on = kin_fused_device_of(ctx, gpu),
+                               .kernels = gpu->module->graph,
+                               .request = request,
+                               .place = place,
+                               .out = out,
+                               .screened = kin_exact_screens(&request->distance),
+                               .rows = points->rows};
+}
+
+static kith_status member(void *arg, kith_ctx *ctx, kin_gpu *gpu, int32_t part, int32_t parts)
+{
+    team_job *job = arg;
+    kin_graph_gpu_run run = run_of(ctx, gpu, job->points, job->request, job->place, job->out);
+    kin_graph_outcome outcome = {0};
+    bool few = false;
+    (void)parts;
+    KIN_TRY(attempt(&run, job->points, &outcome, &few));
+    if (part == 0) {
+        *job->outcome = outcome;
+        job->few = few;
+    }
+    return KITH_OK;
+}
+
+/* Points that the host has, lists of positions of a set, no graph that is given or of a relative.
+ */
+static bool is_shared(const kin_gpu *gpu, const kith_matrix *points,
+                      const kin_graph_request *request, uint32_t place)
+{
+    return (place & KIN_FUSED_DATA_ON_DEVICE) == 0 && kin_exact_screens(&request->distance) &&
+           request->init == NULL && !kin_graph_gpu_is_related(request) &&
+           kin_gpu_team_takes(gpu, points->rows, KIN_FUSED_TEAM_ROWS);
+}
+
+/* By all GPUs, or by one where there is one, or where copies for all find no room. */
+static kith_status solve(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *points,
+                         const kin_graph_request *request, uint32_t place,
+                         const kith_neighbors *out, kin_graph_outcome *outcome, bool *few)
+{
+    if (is_shared(gpu, points, request, place)) {
+        team_job job = {points, request, place, out, outcome, false};
+        const kith_status status = kin_gpu_team_run(ctx, gpu->team, true, member, &job);
+        *few = job.few;
+        if (!kin_fused_team_yields(ctx, status)) {
+            return status;
+        }
+    }
+    kin_graph_gpu_run run = run_of(ctx, gpu, points, request, place, out);
+    return attempt(&run, points, outcome, few);
+}
+
+kith_status kin_graph_gpu_descend(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *points,
+                                  const kin_graph_request *request, uint32_t place,
+                                  const kith_neighbors *out, kin_graph_outcome *outcome)
+{
+    kin_graph_request full = *request;
+    const kith_report before = ctx->report;
+    bool few = false;
+    *outcome = (kin_graph_outcome){0};
+    KIN_TRY(refuse(ctx, points, request));
+    kin_graph_gpu_defaults(&full, points->rows);
+    if (is_exact(&full, points->rows)) {
+        return solve_exactly(ctx, gpu, points, &full, place, out, outcome);
+    }
+    const kith_status status = solve(ctx, gpu, points, &full, place, out, outcome, &few);
+    if (status == KITH_E_DEVICE_MEMORY) {
+        return too_large(ctx, points);
+    }
+    KIN_TRY(status);
+    ctx->report = few ? before : ctx->report;
+    return few ? solve_exactly(ctx, gpu, points, &full, place, out, outcome) : KITH_OK;
+}

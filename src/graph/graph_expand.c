@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "graph/graph_start.h"
+
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "graph/graph_join.h"
+#include "host/host_threads.h"
+
+#include <stdatomic.h>
+
+/* A crowd is two panels. It meets at most MOST points by their lists, gathered PART at a time;
+ * SLOTS is a power of two, and some times more. */
+enum {
+    CROWD = KIN_GRAPH_CROWD,
+    MOST = 4096,
+    SLOT_BITS = 14,
+    SLOTS = 1 << SLOT_BITS,
+    PART = 96,
+    CROWDS_A_TASK = 8,
+    AHEAD = 8
+};
+
+/* How far lists of neighbours are followed. */
+enum { NEAR = 14, FAR = 14, REVERSE = 10, REVERSE_FAR = 10 };
+
+typedef struct worker {
+    uint32_t *met;   /* MOST positions, each once */
+    uint32_t *slots; /* SLOTS: 1 + place in met[], 0 for none */
+    uint8_t *fresh;  /* whether the way to it was new */
+    int32_t met_count;
+    uint32_t *rows; /* PART gathered rows */
+    kin_word *row_terms;
+    kin_word *col_terms;
+    uint32_t *orders;
+    uint32_t *hits;
+    uint32_t no_limits[PART]; /* zeros: rows ask for nobody */
+    uint32_t limits[CROWD];
+    uint64_t *words; /* CROWD lists */
+    double evaluations;
+    int64_t updates;
+} worker;
+
+typedef struct expanding {
+    kin_graph_expansion *e;
+    kin_graph_hits_fn hits;
+    kin_graph_put_fn put;
+    int64_t wide;
+    worker *workers;
+} expanding;
+
+/* ---- Who is met ----------------------------------------------------------------------------- */
+
+/* One that there is no room for is not met. fresh: over an edge that the expansion before has not
+ * seen. */
+static void meet(worker *w, uint32_t position, uint32_t fresh)
+{
+    uint32_t slot = position * 0x9e3779b1u >> (32 - SLOT_BITS);
+    while (w->slots[slot] != 0) {
+        const uint32_t place = w->slots[slot] - 1;
+        if (w->met[place] == position) {
+            w->fresh[place] |= (uint8_t)fresh;
+            return;
+        }
+        slot = (slot + 1) & (SLOTS - 1);
+    }
+    if (w->met_count < MOST) {
+        w->met[w->met_count] = position;
+        w->fresh[w->met_count] = (uint8_t)fresh;
+        w->met_count += 1;
+        w->slots[slot] = (uint32_t)w->met_count;
+    }
+}
+
+/* all: entries that are not new, too. */
+static void meet_words(worker *w, const uint64_t *words, int32_t count, bool all)
+{
+    for (int32_t i = 0; i < count; i++) {
+        const uint32_t fresh = kin_graph_is_new(words[i]);
+        if (words[i] != KIN_GRAPH_EMPTY && (all || fresh != 0)) {
+            meet(w, kin_graph_position(words[i]), fresh);
+        }
+    }
+}
+
+static const uint64_t *list_of(const kin_graph_expansion *e, int64_t position)
+{
+    return e->from + position * e->length;
+}
+
+static const uint64_t *reverse_of(const kin_graph_expansion *e, int64_t position)
+{
+    return e->reverse + position * e->reverse_each;
+}
+
+/* Over two edges of which one is new: the others have met before. Lists of neighbours lie anywhere:
+ * memory is asked for them some neighbours ahead. */
+static void meet_neighbours(const kin_graph_expansion *e, worker *w, int32_t neighbours)
+{
+    for (int32_t i = 0; i < neighbours; i++) {
+        const uint32_t ahead = w->met[kin_min_i64(i + AHEAD, neighbours - 1)];
+        const bool all = w->fresh[i] != 0;
+        __builtin_prefetch(list_of(e, ahead));
+        meet_words(w, list_of(e, w->met[i]), e->far, all);
+        if (e->reverse_far > 0) {
+            __builtin_prefetch(reverse_of(e, ahead));
+            meet_words(w, reverse_of(e, w->met[i]), e->reverse_far, all);
+        }
+    }
+}
+
+/* The crowd and its neighbours, then all of its lists, so that nothing is lost, then neighbours of
+ * neighbours as long as there is room. */
+static void gather_met(const kin_graph_expansion *e, worker *w, int64_t first, int32_t count)
+{
+    memset(w->slots, 0, SLOTS * sizeof *w->slots);
+    w->met_count = 0;
+    for (int32_t i = 0; i < count; i++) {
+        meet(w, (uint32_t)(first + i), 0);
+    }
+    for (int32_t i = 0; i < count; i++) {
+        meet_words(w, list_of(e, first + i), e->near, true);
+        if (e->reverse != NULL) {
+            meet_words(w, reverse_of(e, first + i), e->reverse_each, true);
+        }
+    }
+    const int32_t neighbours = w->met_count;
+    for (int32_t i = 0; i < count; i++) {
+        meet_words(w, list_of(e, first + i), e->length, true);
+    }
+    meet_neighbours(e, w, neighbours);
+}
+
+/* ---- Lists ---------------------------------------------------------------------------------- */
+
+static void take_hits(const expanding *x, worker *w, int64_t first, const uint32_t *met,
+                      int64_t count)
+{
+    const int32_t length = x->e->length;
+    for (int64_t h = 0; h < count; h++) {
+        const uint32_t i = w->hits[h] >> 16;
+        const uint32_t j = w->hits[h] & 0xffff;
+        const uint32_t order = w->orders[i * CROWD + j];
+        if (met[i] != first + j && order <= w->limits[j]) {
+            uint64_t *words = w->words + (int64_t)j * length;
+            x->put(words, length, kin_graph_word(order, met[i], 1));
+            w->limits[j] = (uint32_t)kin_min_i64(w->limits[j], (int64_t)(words[length - 1] >> 32));
+        }
+    }
+}
+
+/* Entries of `now` that stood in `before` are no longer new. Returns how many of the first are. */
+static int64_t mark_known(const uint64_t *before, uint64_t *now, int32_t length, int32_t first)
+{
+    int64_t fresh = 0;
+    for (int32_t i = 0, j = 0; j < length && now[j] != KIN_GRAPH_EMPTY;) {
+        const uint64_t there = i < length ? before[i] | 1 : KIN_GRAPH_EMPTY;
+        if (there < now[j]) {
+            i += 1;
+            continue;
+        }
+        if (there == now[j]) {
+            now[j] &= ~(uint64_t)1;
+        }
+        fresh += j < first ? (int64_t)(now[j] & 1) : 0;
+        j += 1;
+    }
+    return fresh;
+}
+
+static void write_lists(const expanding *x, worker *w, int64_t first, int32_t count)
+{
+    const kin_graph_expansion *e = x->e;
+    const int32_t length = e->length;
+    for (int32_t j = 0; j < count; j++) {
+        uint64_t *to = e->to + (first + j) * length;
+        memcpy(to, w->words + j * length, (size_t)length * sizeof *to);
+        w->updates += mark_known(list_of(e, first + j), to, length, e->watched);
+    }
+}
+
+/* ---- Products ------------------------------------------------------------------------------- */
+
+/* `count` rows of positions `met` against the crowd, whose columns are panels of the set. */
+static void meet_rows(const expanding *x, worker *w, int64_t first, const uint32_t *rows,
+                      const uint32_t *met, int32_t count)
+{
+    const kin_graph_points *points = x->e->points;
+    const kin_set *set = &points->prepared->set;
+    for (int32_t i = 0; i < count; i++) {
+        w->row_terms[i] = points->terms[met[i]].row;
+    }
+    const kin_graph_product product = {.rows = rows,
+                                       .panels = set->panels + first * set->frame->groups,
+                                       .wide = x->wide,
+                                       .pitch = set->frame->groups,
+                                       .groups = set->frame->groups,
+                                       .before = CROWD,
+                                       .row_count = count,
+                                       .col_count = CROWD,
+                                       .row_terms = w->row_terms,
+                                       .col_terms = w->col_terms,
+                                       .orders = w->orders,
+                                       .stride = CROWD};
+    points->kernel->multiply(&product);
+    take_hits(x, w, first, met,
+              x->hits(w->orders, CROWD, count, CROWD, w->no_limits, w->limits, w->hits));
+}
+
+/* The end of the list itself passes, and an empty place lets everything pass. */
+static void set_columns(const expanding *x, worker *w, int64_t first, int32_t count)
+{
+    const kin_graph_expansion *e = x->e;
+    memset(w->words, 0xff, (size_t)CROWD * (size_t)e->length * sizeof *w->words);
+    for (int32_t j = 0; j < CROWD; j++) {
+        const bool here = j < count;
+        w->col_terms[j] = here ? e->points->terms[first + j].col : (kin_word){.i = 0};
+        w->limits[j] = here ? (uint32_t)(list_of(e, first + j)[e->length - 1] >> 32) : 0;
+    }
+}
+
+static void meet_lists(const expanding *x, worker *w, int64_t first, int32_t count)
+{
+    const kin_graph_points *points = x->e->points;
+    gather_met(x->e, w, first, count);
+    for (int32_t part = 0; part < w->met_count; part += PART) {
+        const int32_t rows = (int32_t)kin_min_i64(PART, w->met_count - part);
+        points->kernel->gather(points, w->met + part, rows, x->wide, w->rows);
+        meet_rows(x, w, first, w->rows, w->met + part, rows);
+    }
+    w->evaluations += (double)count * w->met_count;
+}
+
+static void expand_crowd(const expanding *x, worker *w, int64_t first)
+{
+    const kin_graph_expansion *e = x->e;
+    const int32_t count = (int32_t)kin_min_i64(CROWD, e->points->count - first);
+    set_columns(x, w, first, count);
+    meet_lists(x, w, first, count);
+    write_lists(x, w, first, count);
+}
+
+static kith_status expand_crowds(void *arg, int64_t task, int32_t thread)
+{
+    const expanding *x = arg;
+    const int64_t step = (int64_t)CROWD * CROWDS_A_TASK;
+    const int64_t last = kin_min_i64((task + 1) * step, x->e->points->count);
+    for (int64_t first = task * step; first < last; first += CROWD) {
+        expand_crowd(x, &x->workers[thread], first);
+    }
+    return KITH_OK;
+}
+
+/* ---- Memory --------------------------------------------------------------------------------- */
+
+static kith_status make_worker(kith_ctx *ctx, const expanding *x, worker *w)
+{
+    const uint64_t wide = (uint64_t)x->wide;
+    KIN_TRY(kin_alloc(ctx, &w->met, MOST, sizeof *w->met, "points to meet"));
+    KIN_TRY(kin_alloc(ctx, &w->fresh, MOST, sizeof *w->fresh, "points to meet"));
+    KIN_TRY(kin_alloc(ctx, &w->slots, SLOTS, sizeof *w->slots, "points to meet"));
+    KIN_TRY(kin_alloc_zero(ctx, &w->rows, PART * wide, sizeof *w->rows, "gathered rows"));
+    KIN_TRY(kin_alloc_zero(ctx, &w->row_terms, PART, sizeof *w->row_terms, "terms of samples"));
+    KIN_TRY(kin_alloc_zero(ctx, &w->col_terms, CROWD, sizeof *w->col_terms, "terms of samples"));
+    KIN_TRY(kin_alloc(ctx, &w->orders, PART * CROWD, sizeof *w->orders, "costs of samples"));
+    KIN_TRY(kin_alloc(ctx, &w->hits, PART * CROWD, sizeof *w->hits, "near samples"));
+    return kin_alloc(ctx, &w->words, CROWD * (uint64_t)x->e->length, sizeof *w->words, "entries");
+}
+
+static void free_worker(kith_ctx *ctx, worker *w)
+{
+    kin_free(ctx, w->words);
+    kin_free(ctx, w->hits);
+    kin_free(ctx, w->orders);
+    kin_free(ctx, w->col_terms);
+    kin_free(ctx, w->row_terms);
+    kin_free(ctx, w->rows);
+    kin_free(ctx, w->slots);
+    kin_free(ctx, w->fresh);
+    kin_free(ctx, w->met);
+}
+
+static kith_status expand_all(kith_ctx *ctx, kin_graph_expansion *expansion)
+{
+    const kin_frame *frame = &expansion->points->prepared->frame;
+    expanding x = {.e = expansion,
+                   .hits = kin_graph_hits_get(ctx->isa),
+                   .put = kin_graph_put_get(ctx->isa),
+                   .wide = kin_round_up(frame->groups, KIN_GRAPH_WIDE_STEP)};
+    kith_status status = KITH_OK;
+    KIN_TRY_GOTO(
+        status,
+        kin_alloc_zero(ctx, &x.workers, (uint64_t)ctx->threads, sizeof *x.workers, "threads"),
+        done);
+    for (int32_t t = 0; t < ctx->threads; t++) {
+        KIN_TRY_GOTO(status, make_worker(ctx, &x, &x.workers[t]), done);
+    }
+    status = kin_parallel(ctx, "descend",
+                          kin_ceil_div(expansion->points->count, (int64_t)CROWD * CROWDS_A_TASK),
+                          expand_crowds, &x);
+done:
+    expansion->evaluations = 0.0;
+    expansion->updates = 0;
+    for (int32_t t = 0; x.workers != NULL && t < ctx->threads; t++) {
+        expansion->evaluations += x.workers[t].evaluations;
+        expansion->updates += x.workers[t].updates;
+        free_worker(ctx, &x.workers[t]);
+    }
+    kin_free(ctx, x.workers);
+    return status;
+}
+
+/* What an expansion takes while it runs, lists not counted. */
+static uint64_t expand_bytes(const kin_frame *frame, int32_t length, int32_t threads)
+{
+    const uint64_t wide = (uint64_t)kin_round_up(frame->groups, KIN_GRAPH_WIDE_STEP);
+    const uint64_t a_worker = sizeof(worker) + MOST + (MOST + SLOTS) * sizeof(uint32_t) +
+                              PART * (wide + 1) * sizeof(uint32_t) +
+                              2 * PART * CROWD * sizeof(uint32_t) +
+                              CROWD * (uint64_t)length * sizeof(uint64_t);
+    return kin_size_mul(a_worker, (uint64_t)threads);
+}
+
+/* ---- Who names whom ------------------------------------------------------------------------- */
+
+typedef struct reversing {
+    const kin_graph_points *points;
+    int32_t length;
+    int32_t near;
+    int32_t each;
+    const uint64_t *from;
+    _Atomic uint64_t *reverse;
+} reversing;
+
+/* The least of all that come stays, in whatever order they come. */
+static void offer(_Atomic uint64_t *slot, uint64_t word)
+{
+    uint64_t there = atomic_load_explicit(slot, memory_order_relaxed);
+    while (word < there && !atomic_compare_exchange_weak_explicit(
+                               slot, &there, word, memory_order_relaxed, memory_order_relaxed)) {
+    }
+}
+
+static kith_status tell_named(void *arg, int64_t task, int32_t thread)
+{
+    (void)thread;
+    const reversing *r = arg;
+    const int64_t step = (int64_t)CROWD * CROWDS_A_TASK;
+    const int64_t last = kin_min_i64((task + 1) * step, r->points->count);
+    for (int64_t p = task * step; p < last; p++) {
+        const uint64_t *list = r->from + p * r->length;
+        const uint32_t slot = kin_graph_slot(kin_graph_hash(1, (uint32_t)p), (uint32_t)r->each);
+        for (int32_t i = 0; i < r->near && list[i] != KIN_GRAPH_EMPTY; i++) {
+            const int64_t named = kin_graph_position(list[i]);
+            offer(
+                &r->reverse[named * r->each + slot],
+                kin_graph_word((uint32_t)(list[i] >> 32), (uint32_t)p, kin_graph_is_new(list[i])));
+        }
+    }
+    return KITH_OK;
+}
+
+static kith_status reverse_lists(kith_ctx *ctx, const kin_graph_points *points, int32_t length,
+                                 int32_t near, const uint64_t *from, int32_t each,
+                                 uint64_t *reverse)
+{
+    reversing r = {.points = points,
+                   .length = length,
+                   .near = near,
+                   .each = each,
+                   .from = from,
+                   .reverse = (_Atomic uint64_t *)reverse};
+    for (int64_t i = 0; i < points->count * each; i++) {
+        reverse[i] = KIN_GRAPH_EMPTY;
+    }
+    return kin_parallel(ctx, "descend", kin_ceil_div(points->count, (int64_t)CROWD * CROWDS_A_TASK),
+                        tell_named, &r);
+}
+
+/* ---- In place ------------------------------------------------------------------------------- */
+
+kith_status kin_graph_expand_lists(kith_ctx *ctx, const kin_graph_points *points, int32_t length,
+                                   int32_t watched, uint64_t *words, double *evaluations,
+                                   int64_t *updates)
+{
+    const uint64_t count = (uint64_t)points->count;
+    uint64_t *to = NULL;
+    uint64_t *reverse = NULL;
+    kith_status status = KITH_OK;
+    KIN_TRY_GOTO(status,
+                 kin_alloc(ctx, &to, kin_size_mul(count, (uint64_t)length), sizeof *to, "lists"),
+                 done);
+    KIN_TRY_GOTO(
+        status,
+        kin_alloc(ctx, &reverse, kin_size_mul(count, REVERSE), sizeof *reverse, "reverse edges"),
+        done);
+    kin_graph_expansion e = {.points = points,
+                             .length = length,
+                             .watched = watched,
+                             .near = (int32_t)kin_min_i64(NEAR, length),
+                             .far = (int32_t)kin_min_i64(FAR, length),
+                             .reverse = reverse,
+                             .reverse_each = REVERSE,
+                             .reverse_far = REVERSE_FAR,
+                             .from = words,
+                             .to = to};
+    KIN_TRY_GOTO(status, reverse_lists(ctx, points, length, length, words, REVERSE, reverse), done);
+    KIN_TRY_GOTO(status, expand_all(ctx, &e), done);
+    memcpy(words, to, (size_t)points->count * (size_t)length * sizeof *words);
+    *evaluations += e.evaluations;
+    *updates = e.updates;
+done:
+    kin_free(ctx, reverse);
+    kin_free(ctx, to);
+    return status;
+}
+
+uint64_t kin_graph_expand_lists_bytes(const kin_frame *frame, int64_t points, int32_t length,
+                                      int32_t threads)
+{
+    const uint64_t a_row = ((uint64_t)length + REVERSE) * sizeof(uint64_t);
+    return kin_size_add(kin_size_mul((uint64_t)points, a_row),
+                        expand_bytes(frame, length, threads));
+}

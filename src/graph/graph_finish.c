@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "graph/graph_finish.h"
+
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "exact/exact_request.h"
+#include "exact/exact_search.h"
+#include "host/host_threads.h"
+
+enum { ROWS_A_TASK = 64, KEYS_AT_A_TIME = 256 };
+
+/* ---- Memory --------------------------------------------------------------------------------- */
+
+/* A list and the own position; keys of a scan. */
+static int64_t capacity_of(int64_t length)
+{
+    return kin_max_i64(length + 1, KEYS_AT_A_TIME);
+}
+
+/* A scan sorts when it has twice the wanted groups. */
+static int64_t scan_capacity(int64_t wanted)
+{
+    return 2 * wanted + KEYS_AT_A_TIME;
+}
+
+static void name_finishers(kin_layout *layout, void *job)
+{
+    kin_graph_finish *finish = job;
+    const kin_prepared *prepared = finish->prepared;
+    const kin_distance *distance = &prepared->distance;
+    const uint64_t scanned = (uint64_t)scan_capacity(finish->wanted);
+    finish->finishers =
+        kin_layout_zeros(layout, (uint64_t)finish->threads, sizeof *finish->finishers);
+    for (int32_t t = 0; t < finish->threads; t++) {
+        kin_graph_finish_thread spare;
+        kin_graph_finish_thread *f = kin_layout_item(finish->finishers, t, &spare);
+        f->answer = (kin_answer){
+            .groups = &prepared->groups, .metric = distance->metric, .wanted = finish->wanted};
+        kin_list_scratch_name(layout, finish->capacity, distance->cols, &f->scratch);
+        if (finish->points != NULL) {
+            kin_graph_join_name(layout, finish->points, 1, 1, &f->matcher);
+        }
+        kin_answer_name(layout, &f->answer);
+        f->scanned = kin_layout_array(layout, scanned, sizeof *f->scanned);
+    }
+}
+
+kith_status kin_graph_finish_make(kith_ctx *ctx, const kin_prepared *prepared,
+                                  const kin_graph_points *points, const kin_graph_lists *lists,
+                                  int64_t wanted, kin_graph_finish *finish)
+{
+    *finish = (kin_graph_finish){.ctx = ctx,
+                                 .prepared = prepared,
+                                 .points = points,
+                                 .lists = lists,
+                                 .wanted = kin_min_i64(wanted, prepared->groups.rows),
+                                 .capacity = capacity_of(lists != NULL ? lists->length : 0),
+                                 .threads = ctx->threads};
+    return kin_layout_make(ctx, name_finishers, finish, "the end of a descent", &finish->block);
+}
+
+void kin_graph_finish_free(kin_graph_finish *finish)
+{
+    kin_free(finish->ctx, finish->block);
+    finish->finishers = NULL;
+    finish->block = NULL;
+}
+
+void kin_graph_finish_plan(kin_layout *plan, const kin_graph_points *points, int32_t length,
+                           int64_t wanted, int32_t threads)
+{
+    kin_graph_finish finish = {.prepared = points->prepared,
+                               .points = points,
+                               .wanted = wanted,
+                               .capacity = capacity_of(length),
+                               .threads = threads};
+    kin_layout_block(plan, name_finishers, &finish);
+}
+
+/* ---- One list ------------------------------------------------------------------------------- */
+
+static uint32_t weight_of(const kin_graph_finish *finish, uint32_t id)
+{
+    const uint32_t *weights = finish->prepared->groups.weights;
+    return weights == NULL ? 1 : weights[id];
+}
+
+/* The entries, and the position itself, whose equals are its neighbours too, as words of
+ * exact/exact_list.h. Returns how many. */
+static int32_t copy_list(const kin_graph_finish *finish, kin_graph_finish_thread *f,
+                         int64_t position, uint64_t *words)
+{
+    const bool named_by_id = finish->prepared->frame.bound == KIN_BOUND_INTEGER;
+    const uint32_t *ids = finish->points->ids;
+    const uint64_t *list = kin_graph_list(finish->lists, position);
+    const int32_t count = kin_graph_list_count(finish->lists, position);
+    const uint32_t own = (uint32_t)position;
+    uint32_t own_order = 0;
+    kin_graph_join_one(&f->matcher, own, &own, 1, &own_order);
+    for (int32_t i = 0; i <= count; i++) {
+        const uint32_t at = i < count ? kin_graph_position(list[i]) : own;
+        const uint32_t order = i < count ? (uint32_t)(list[i] >> 32) : own_order;
+        words[i] = (uint64_t)order << 32 | (named_by_id ? ids[at] : at);
+    }
+    return count + 1;
+}
+
+/* What costs cannot exclude gets its key: the end of the exact engine's lists, of a set of one. */
+static int64_t finish_screened(const kin_graph_finish *finish, kin_graph_finish_thread *f,
+                               int64_t position, uint64_t *words, int32_t *count)
+{
+    kin_set row = finish->prepared->set;
+    row.ids += position;
+    row.norm = row.norm == NULL ? NULL : row.norm + position;
+    row.lost = row.lost == NULL ? NULL : row.lost + position;
+    double reach = INFINITY;
+    uint8_t reran = 0;
+    kin_lists lists = {.rows = &row,
+                       .points = &finish->prepared->set,
+                       .weights = finish->prepared->groups.weights,
+                       .k = finish->wanted,
+                       .capacity = finish->capacity,
+                       .words = words,
+                       .counts = count,
+                       .reach = &reach,
+                       .reran = &reran};
+    return kin_lists_finish(&lists, 0, &f->scratch);
+}
+
+static kith_status keys_of(const kin_graph_finish *finish, kin_graph_finish_thread *f,
+                           int64_t position, const uint32_t *ids, int64_t count, kin_pair *pairs)
+{
+    const kin_prepared *prepared = finish->prepared;
+    const uint32_t row = prepared->order[position];
+    const kin_query query =
+        kin_metric_load(&prepared->distance, &prepared->rows, row, f->scratch.query);
+    kin_metric_keys(&prepared->distance, &query, &prepared->rows, ids, 0, count, f->scratch.keys);
+    f->scratch.keys_computed += count;
+    for (int64_t i = 0; i < count; i++) {
+        if (f->scratch.keys[i] != f->scratch.keys[i]) {
+            return kin_fail_at(finish->ctx, KITH_E_DATA, kin_at("custom"),
+                               "gave NaN for point %lu and point %lu (a distance must be a number)",
+                               (unsigned long)row, (unsigned long)ids[i]);
+        }
+        pairs[i] = (kin_pair){f->scratch.keys[i], ids[i], weight_of(finish, ids[i])};
+    }
+    return KITH_OK;
+}
+
+/* A position twice in a list: a caller's function that gave one pair two distances. */
+static bool is_among(const uint32_t *ids, int64_t count, uint32_t id)
+{
+    bool found = false;
+    for (int64_t i = 0; i < count; i++) {
+        found |= ids[i] == id;
+    }
+    return found;
+}
+
+/* Direct metrics: an order is the key rounded, so who is behind the last wanted id by order is
+ * behind it by key. */
+static kith_status finish_direct(const kin_graph_finish *finish, kin_graph_finish_thread *f,
+                                 int64_t position, int64_t *count)
+{
+    const uint64_t *list = kin_graph_list(finish->lists, position);
+    const int32_t entries = kin_graph_list_count(finish->lists, position);
+    const bool doubtful = finish->prepared->distance.metric == KITH_CUSTOM;
+    uint32_t *ids = f->scratch.ids;
+    int64_t found = 0;
+    int64_t kept = 0;
+    for (int32_t i = 0; i < entries; i++) {
+        if (found >= finish->wanted && list[i] >> 32 != list[i - 1] >> 32) {
+            break;
+        }
+        const uint32_t id = finish->points->ids[kin_graph_position(list[i])];
+        if (!doubtful || !is_among(ids, kept, id)) {
+            found += weight_of(finish, id);
+            ids[kept++] = id;
+        }
+    }
+    ids[kept++] = finish->points->ids[position];
+    KIN_TRY(keys_of(finish, f, position, ids, kept, f->scratch.pairs));
+    kin_select_sort_pairs(f->scratch.pairs, kept);
+    *count = kept;
+    return KITH_OK;
+}
+
+static kith_status finish_list(kin_graph_finish *finish, int64_t position, int32_t thread)
+{
+    kin_graph_finish_thread *f = &finish->finishers[thread];
+    int64_t count = 0;
+    if (finish->points->kernel != NULL) {
+        int32_t entries = copy_list(finish, f, position, f->scratch.words);
+        count = finish_screened(finish, f, position, f->scratch.words, &entries);
+    } else {
+        KIN_TRY(finish_direct(finish, f, position, &count));
+    }
+    kin_answer_expand(&f->answer, f->scratch.pairs, count);
+    return KITH_OK;
+}
+
+/* ---- All rows ------------------------------------------------------------------------------- */
+
+/* The first `wanted` groups are enough: each has a first, and of equal keys the lowest come first.
+ */
+static kith_status scan_groups(const kin_graph_finish *finish, kin_graph_finish_thread *f,
+                               int64_t position, int64_t *count)
+{
+    const kin_groups *groups = &finish->prepared->groups;
+    const int64_t capacity = scan_capacity(finish->wanted);
+    double worst = INFINITY;
+    *count = 0;
+    for (int64_t at = 0; at < groups->count; at += KEYS_AT_A_TIME) {
+        const int64_t chunk = kin_min_i64(KEYS_AT_A_TIME, groups->count - at);
+        KIN_TRY(keys_of(finish, f, position, groups->firsts + at, chunk, f->scratch.pairs));
+        for (int64_t i = 0; i < chunk; i++) {
+            if (f->scratch.pairs[i].key <= worst) {
+                f->scanned[(*count)++] = f->scratch.pairs[i];
+            }
+        }
+        if (*count > capacity - KEYS_AT_A_TIME || at + chunk == groups->count) {
+            kin_select_sort_pairs(f->scanned, *count);
+            *count = kin_min_i64(*count, finish->wanted);
+            worst = *count == finish->wanted ? f->scanned[*count - 1].key : worst;
+        }
+    }
+    return KITH_OK;
+}
+
+static kith_status finish_scan(kin_graph_finish *finish, int64_t position, int32_t thread)
+{
+    kin_graph_finish_thread *f = &finish->finishers[thread];
+    int64_t count = 0;
+    KIN_TRY(scan_groups(finish, f, position, &count));
+    kin_answer_expand(&f->answer, f->scanned, count);
+    return KITH_OK;
+}
+
+typedef struct writing {
+    kin_graph_finish *finish;
+    kin_answer_target target;
+} writing;
+
+static kith_status write_rows(void *arg, int64_t task, int32_t thread)
+{
+    const writing *w = arg;
+    kin_graph_finish *finish = w->finish;
+    const kin_prepared *prepared = finish->prepared;
+    const kin_answer *answer = &finish->finishers[thread].answer;
+    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, prepared->groups.count);
+    for (int64_t position = task * ROWS_A_TASK; position < last; position++) {
+        if (finish->lists != NULL) {
+            KIN_TRY(finish_list(finish, position, thread));
+        }
+        if (finish->lists == NULL || answer->count < finish->wanted) {
+            KIN_TRY(finish_scan(finish, position, thread));
+        }
+        KIN_TRY(kin_answer_write_group(finish->ctx, &w->target, answer, prepared->order[position]));
+    }
+    return KITH_OK;
+}
+
+kith_status kin_graph_finish_write(kin_graph_finish *finish, uint32_t flags,
+                                   const kith_neighbors *out, double *keys)
+{
+    kith_ctx *ctx = finish->ctx;
+    const kin_prepared *prepared = finish->prepared;
+    writing w = {.finish = finish,
+                 .target = {.groups = &prepared->groups,
+                            .leaves_self_out = (flags & KITH_INCLUDE_SELF) == 0,
+                            .out = out}};
+    KIN_TRY(kin_parallel(ctx, "rescore", kin_ceil_div(prepared->groups.count, ROWS_A_TASK),
+                         write_rows, &w));
+    kin_answer_write_degenerates(&w.target, &finish->finishers[0].answer);
+    *keys = 0.0;
+    for (int32_t t = 0; t < ctx->threads; t++) {
+        *keys += (double)finish->finishers[t].scratch.keys_computed;
+    }
+    return KITH_OK;
+}
+
+enum { POINTS_A_TASK = 8 };
+
+static bool leaves_out(const kin_graph_request *request)
+{
+    return (request->flags & KITH_INCLUDE_SELF) == 0;
+}
+
+/* ---- What lists have ------------------------------------------------------------------------ */
+
+typedef struct looking {
+    kin_graph_finish finish;
+    const kin_graph_request *request;
+    const uint32_t *owner;
+    double *kth;   /* the one that is filled: kth, */
+    double *found; /* or found and, of each control point, */
+    double *sums;  /* the distances of its first k */
+} looking;
+
+/* The ids of a control point in order, into the thread's answer. */
+static kith_status list_of(looking *l, uint32_t row, int32_t thread)
+{
+    if (l->owner[row] == KITH_ID_NONE) {
+        kin_answer_degenerate(&l->finish.finishers[thread].answer);
+        return KITH_OK;
+    }
+    return l->finish.lists != NULL ? finish_list(&l->finish, l->owner[row], thread)
+                                   : finish_scan(&l->finish, l->owner[row], thread);
+}
+
+static void read_list(const looking *l, const kin_answer *answer, int64_t control)
+{
+    const kin_graph_request *request = l->request;
+    const int64_t at = request->control->at;
+    const uint32_t row = request->control->ids[control];
+    const uint32_t left_out = leaves_out(request) ? row : KITH_ID_NONE;
+    int64_t rank = 0;
+    for (int64_t i = 0; i < answer->count; i++) {
+        const double key = answer->list[i].key;
+        if (answer->list[i].id == left_out) {
+            continue;
+        }
+        if (l->found != NULL && rank < at) {
+            l->found[control * at + rank] = key;
+        }
+        if (l->sums != NULL && rank < request->k) {
+            l->sums[control] += kin_metric_distance(request->distance.metric, key);
+        }
+        rank += 1;
+        if (l->kth != NULL && rank == at) {
+            l->kth[control] = key;
+        }
+    }
+}
+
+static kith_status look(void *arg, int64_t task, int32_t thread)
+{
+    looking *l = arg;
+    const kin_recall_control *control = l->request->control;
+    const int64_t last = kin_min_i64((task + 1) * POINTS_A_TASK, control->count);
+    for (int64_t i = task * POINTS_A_TASK; i < last; i++) {
+        KIN_TRY(list_of(l, control->ids[i], thread));
+        read_list(l, &l->finish.finishers[thread].answer, i);
+    }
+    return KITH_OK;
+}
+
+static kith_status look_at_all(kith_ctx *ctx, const kin_prepared *prepared,
+                               const kin_graph_points *points, const kin_graph_lists *lists,
+                               looking *l)
+{
+    const int64_t most = kin_max_i64(l->request->k, l->request->control->at);
+    const int64_t tasks = kin_ceil_div(l->request->control->count, POINTS_A_TASK);
+    kith_status status = kin_graph_finish_make(ctx, prepared, points, lists,
+                                               most + leaves_out(l->request), &l->finish);
+    if (status == KITH_OK) {
+        status = kin_parallel(ctx, "control", tasks, look, l);
+        kin_graph_finish_free(&l->finish);
+    }
+    return status;
+}
+
+kith_status kin_graph_control_look(kith_ctx *ctx, const kin_prepared *prepared,
+                                   const kin_graph_points *points, const kin_graph_lists *lists,
+                                   const kin_graph_request *request, const uint32_t *owner,
+                                   double *phi)
+{
+    const kin_recall_control *control = request->control;
+    looking l = {.request = request, .owner = owner, .found = control->found};
+    *phi = 0.0;
+    KIN_TRY(kin_alloc_zero(ctx, &l.sums, (uint64_t)control->count, sizeof *l.sums,
+                           "sums of distances"));
+    for (int64_t i = 0; i < control->count * control->at; i++) {
+        l.found[i] = INFINITY;
+    }
+    const kith_status status = look_at_all(ctx, prepared, points, lists, &l);
+    for (int64_t i = 0; i < control->count; i++) {
+        *phi += l.sums[i];
+    }
+    *phi *= (double)prepared->rows.matrix.rows / (double)kin_max_i64(control->count, 1);
+    kin_free(ctx, l.sums);
+    return status;
+}
+
+/* ---- The truth ------------------------------------------------------------------------------ */
+
+static kith_status scan(kith_ctx *ctx, const kin_prepared *prepared,
+                        const kin_graph_request *request, const uint32_t *owner)
+{
+    looking l = {.request = request, .owner = owner, .kth = request->control->kth};
+    return look_at_all(ctx, prepared, NULL, NULL, &l);
+}
+
+/* The control points as queries. */
+typedef struct asking {
+    unsigned char *rows;
+    uint32_t *ids; /* count x at */
+} asking;
+
+/* The keys of the K-th ids: distances have lost bits that keys have. */
+static kith_status keys_of_kth(kith_ctx *ctx, const kin_prepared *prepared,
+                               const kin_recall_control *control, const uint32_t *ids)
+{
+    double *values = NULL;
+    KIN_TRY(kin_alloc(ctx, &values,
+                      (uint64_t)kin_round_up(prepared->distance.cols, KIN_METRIC_LANES),
+                      sizeof *values, "a query"));
+    for (int64_t i = 0; i < control->count; i++) {
+        const kin_query query =
+            kin_metric_load(&prepared->distance, &prepared->rows, control->ids[i], values);
+        kin_metric_keys(&prepared->distance, &query, &prepared->rows,
+                        &ids[i * control->at + control->at - 1], 0, 1, &control->kth[i]);
+    }
+    kin_free(ctx, values);
+    return KITH_OK;
+}
+
+static kith_status ask(kith_ctx *ctx, const kin_prepared *prepared,
+                       const kin_graph_request *request, asking *a)
+{
+    const kin_recall_control *control = request->control;
+    const kith_matrix queries =
+        kin_recall_gather(&prepared->rows.matrix, control->ids, control->count, a->rows);
+    const kin_request search = {.distance = request->distance,
+                                .k = control->at,
+                                .exclude = leaves_out(request) ? control->ids : NULL};
+    const kith_neighbors out = {.ids = a->ids, .rows = control->count, .k = control->at};
+    const kith_report before = ctx->report; /* which is the graph's */
+    const kith_status status = kin_exact_search(ctx, prepared, &queries, &search, &out);
+    ctx->report = before;
+    return status == KITH_OK ? keys_of_kth(ctx, prepared, control, a->ids) : status;
+}
+
+kith_status kin_graph_control_solve(kith_ctx *ctx, const kin_prepared *prepared,
+                                    const kin_graph_request *request, const uint32_t *owner)
+{
+    const kin_recall_control *control = request->control;
+    if (control->count == 0 || prepared->set.panels == NULL) {
+        return scan(ctx, prepared, request, owner);
+    }
+    const kith_matrix *points = &prepared->rows.matrix;
+    const uint64_t count = (uint64_t)control->count;
+    asking a = {0};
+    kith_status status = KITH_OK;
+    KIN_TRY_GOTO(status,
+                 kin_alloc(ctx, &a.rows, count,
+                           (uint64_t)points->cols * (uint64_t)kith_dtype_bytes(points->dtype),
+                           "control points"),
+                 done);
+    KIN_TRY_GOTO(status,
+                 kin_alloc(ctx, &a.ids, kin_size_mul(count, (uint64_t)control->at), sizeof *a.ids,
+                           "neighbours of control points"),
+                 done);
+    status = ask(ctx, prepared, request, &a);
+done:
+    kin_free(ctx, a.ids);
+    kin_free(ctx, a.rows);
+    return status;
+}
+
+uint64_t kin_graph_control_bytes(const kith_matrix *points, const kin_graph_request *request,
+                                 int32_t threads)
+{
+    const kin_recall_control *control = request->control;
+    if (control == NULL || control->count == 0) {
+        return 0;
+    }
+    const uint64_t count = (uint64_t)control->count;
+    const uint64_t a_row = (uint64_t)points->cols * (uint64_t)kith_dtype_bytes(points->dtype) +
+                           (uint64_t)control->at * sizeof(uint32_t) + sizeof(double);
+    kith_matrix queries = *points;
+    queries.rows = control->count;
+    const kin_request search = {
+        .distance = request->distance, .k = control->at, .exclude = control->ids};
+    const kin_plan plan = kin_plan_exact(points, &queries, &search,
+                                         kin_prepare_unknown(points, &search.distance), threads);
+    return kin_size_add(kin_size_mul(count, a_row), plan.screens ? plan.peak_bytes : 0);
+}

@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Idea. The lists of the graph become answers in the way of the exact engine:
+ *
+ *   screened, no equal rows   hand -> rescore -> kernels write
+ *   equal rows, own ids       hand -> rescore -> the host puts a row's own group in its place,
+ *                             expands equal rows and writes
+ *   no screen                 keys of the lists -> the host sorts and writes
+ *
+ * A row whose list has fewer entries than an answer needs (draws that met, few points) is solved by
+ * canonical keys of all its pairs.
+ */
+#include "base/base_mem.h"
+#include "base/base_try.h"
+#include "fused/fused_answer.h"
+#include "graph/graph_run_gpu.h"
+#include "host/host_threads.h"
+
+enum { ROWS_A_TASK = 256 };
+
+/* What the end of a descent holds. */
+typedef struct ending {
+    kin_graph_gpu_run *run;
+    kin_fused_answers answers;
+    kin_fused_lists lists; /* screened: as handed over */
+    bool owns;        /* rows are among their own neighbours, or stand for equal ones, which are */
+    uint8_t *lacking; /* by position: 1 where the list is too short */
+    int64_t lacking_count;
+    uint32_t *ids; /* host: rows of positions */
+    /* A batch on the host. */
+    double *own;
+    double *keys; /* no screen: rows x length */
+    uint32_t *entries;
+    kin_pair *lists_of; /* rows x `pitch` of a batch */
+    int32_t *counts;
+} ending;
+
+static kith_status make_flags(ending *e)
+{
+    return kin_alloc_zero(e->run->on.ctx, &e->lacking, (uint64_t)e->run->count, sizeof *e->lacking,
+                          "row flags");
+}
+
+static void note_count(ending *e, int64_t position, int32_t count)
+{
+    e->lacking[position] = count < e->run->wanted;
+    e->lacking_count += e->lacking[position];
+}
+
+/* ---- A batch on the host --------------------------------------------------------------------- */
+
+/* Lists of `rows` rows from position row0 on, `pitch` places each. */
+typedef struct batch {
+    const ending *e;
+    int64_t row0;
+    int64_t rows;
+    int32_t pitch;
+} batch;
+
+static void put_own(kin_pair *list, int32_t *count, double key, uint32_t id)
+{
+    const kin_pair own = {key, id, 1};
+    int32_t at = *count;
+    for (; at > 0 && kin_pair_less(&own, &list[at - 1]); at--) {
+        list[at] = list[at - 1];
+    }
+    list[at] = own;
+    *count += 1;
+}
+
+static kith_status put_own_of_some(void *arg, int64_t task, int32_t thread)
+{
+    const batch *b = arg;
+    const ending *e = b->e;
+    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, b->rows);
+    (void)thread;
+    for (int64_t i = task * ROWS_A_TASK; i < last; i++) {
+        put_own(e->lists_of + i * b->pitch, &e->counts[i], e->own[i], e->ids[b->row0 + i]);
+    }
+    return KITH_OK;
+}
+
+/* Lists of others, sorted, become answers. */
+static kith_status write_batch(const batch *b)
+{
+    const ending *e = b->e;
+    const int64_t tasks = kin_ceil_div(b->rows, ROWS_A_TASK);
+    batch given = *b;
+    if (e->owns) {
+        KIN_TRY(kin_graph_gpu_own_keys(e->run, e->ids + b->row0, b->rows, e->own));
+        KIN_TRY(kin_parallel(e->run->on.ctx, NULL, tasks, put_own_of_some, &given));
+    }
+    const kin_fused_finished lists = {.pairs = e->lists_of,
+                                      .counts = e->counts,
+                                      .ids = e->ids + b->row0,
+                                      .lost = e->lacking + b->row0,
+                                      .rows = b->rows,
+                                      .k = b->pitch};
+    return kin_fused_host_write(&e->answers, &lists);
+}
+
+static kith_status make_batch(ending *e, int64_t rows, int32_t pitch)
+{
+    kith_ctx *ctx = e->run->on.ctx;
+    const uint64_t n = (uint64_t)rows;
+    KIN_TRY(kin_alloc(ctx, &e->own, n, sizeof *e->own, "keys of a batch"));
+    KIN_TRY(kin_alloc(ctx, &e->counts, n, sizeof *e->counts, "counts of a batch"));
+    return kin_alloc(ctx, &e->lists_of, kin_size_mul(n, (uint64_t)pitch), sizeof *e->lists_of,
+                     "neighbours of a batch");
+}
+
+/* ---- Screened -------------------------------------------------------------------------------- */
+
+static kith_status hand_over(ending *e)
+{
+    kin_graph_gpu_run *run = e->run;
+    KIN_TRY(kin_fused_lists_make(&run->on, &run->points.set, run->wanted, run->graph.length,
+                                 &e->lists));
+    const kin_graph_gpu_hand job = {.graph = run->graph, .lists = e->lists};
+    KIN_TRY(
+        kin_graph_gpu_check(run, run->kernels->hand(run->on.stream, &job), "handing lists over"));
+    return run->share.parts > 0 ? kin_gpu_gather(run->on.ctx, run->on.gpu, e->lists.counts,
+                                                 sizeof *e->lists.counts, run->share.firsts)
+                                : KITH_OK;
+}
+
+/* Kernels write what there is, and count rows that have too little: mostly there are none. */
+static kith_status find_lacking(ending *e)
+{
+    const kin_graph_gpu_run *run = e->run;
+    kith_ctx *ctx = run->on.ctx;
+    const uint64_t n = (uint64_t)run->count;
+    uint64_t *short_rows = e->answers.short_rows;
+    uint64_t seen = 0;
+    int32_t *counts = NULL;
+    KIN_TRY(kin_gpu_download(ctx, run->on.gpu, &seen, short_rows, sizeof seen));
+    if (seen == 0) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_gpu_fill(ctx, run->on.gpu, short_rows, 0, sizeof *short_rows));
+    KIN_TRY(kin_alloc(ctx, &counts, n, sizeof *counts, "counts of lists"));
+    const kith_status status =
+        kin_gpu_download(ctx, run->on.gpu, counts, e->lists.counts, n * sizeof *counts);
+    for (int64_t p = 0; status == KITH_OK && p < run->count; p++) {
+        note_count(e, p, counts[p]);
+    }
+    kin_free(ctx, counts);
+    return status;
+}
+
+/* What rescoring left for the host: pairs of `wanted` others, then the own row among them. */
+static kith_status deliver_by_host(ending *e, const kin_fused_delivery *d, int64_t row0,
+                                   int64_t rows)
+{
+    const kin_fused_device *on = &e->run->on;
+    const batch b = {.e = e, .row0 = row0, .rows = rows, .pitch = d->k + 1};
+    KIN_TRY(kin_gpu_download(on->ctx, on->gpu, d->host_pairs, d->pairs,
+                             (uint64_t)rows * (uint64_t)d->k * sizeof *d->pairs));
+    KIN_TRY(kin_gpu_download(on->ctx, on->gpu, e->counts, d->counts,
+                             (uint64_t)rows * sizeof *d->counts));
+    for (int64_t i = 0; i < rows; i++) {
+        memcpy(e->lists_of + i * b.pitch, d->host_pairs + i * d->k,
+               (size_t)e->counts[i] * sizeof *d->host_pairs);
+        note_count(e, row0 + i, e->counts[i]);
+    }
+    return write_batch(&b);
+}
+
+static kith_status rescore(void *arg, kin_fused_delivery *d, int64_t row0, int64_t rows)
+{
+    const ending *e = arg;
+    const kin_graph_gpu_run *run = e->run;
+    const kin_fused_rescore job = {.set = run->points.set,
+                                   .cols_set = run->points.set,
+                                   .set_rows = run->corpus->prepared.rows,
+                                   .cols_rows = run->corpus->prepared.rows,
+                                   .lists = e->lists,
+                                   .row0 = row0,
+                                   .rows = rows,
+                                   .pairs = d->pairs,
+                                   .count = d->counts};
+    return kin_graph_gpu_check(run, run->on.kernels->rescore(run->on.stream, &job),
+                               "computing canonical distances");
+}
+
+static kith_status deliver(void *arg, kin_fused_delivery *d, int64_t row0, int64_t rows)
+{
+    ending *e = arg;
+    const uint32_t *ids = e->run->points.set.ids + row0;
+    return e->answers.kernels_write ? kin_fused_delivery_run(&e->answers, d, ids, rows, NULL)
+                                    : deliver_by_host(e, d, row0, rows);
+}
+
+static kith_status make_host_batch(void *arg, kin_fused_delivery *d)
+{
+    ending *e = arg;
+    return e->answers.kernels_write ? KITH_OK : make_batch(e, d->most, d->k + 1);
+}
+
+/* By all members of a team: what they own. */
+static kith_status end_shared(ending *e)
+{
+    const kin_graph_gpu_run *run = e->run;
+    const kin_fused_relay relay = {.answers = &e->answers,
+                                   .firsts = run->share.firsts,
+                                   .rows = run->count,
+                                   .k = e->lists.k,
+                                   .compute = rescore,
+                                   .deliver = deliver,
+                                   .begin = make_host_batch,
+                                   .arg = e};
+    KIN_TRY(kin_fused_team_relay(&relay));
+    return run->share.part == 0 && e->answers.kernels_write ? find_lacking(e) : KITH_OK;
+}
+
+static kith_status end_screened(ending *e)
+{
+    const int64_t count = e->run->count;
+    kin_fused_delivery d = {0};
+    kith_status status = KITH_OK;
+    KIN_TRY(hand_over(e));
+    if (e->run->share.parts > 0) {
+        return end_shared(e);
+    }
+    KIN_TRY(kin_fused_delivery_make(&e->answers, count, e->lists.k, &d));
+    KIN_TRY_GOTO(status, make_host_batch(e, &d), done);
+    for (int64_t row0 = 0; row0 < count; row0 += d.most) {
+        const int64_t rows = kin_min_i64(d.most, count - row0);
+        KIN_TRY_GOTO(status, rescore(e, &d, row0, rows), done);
+        KIN_TRY_GOTO(status, deliver(e, &d, row0, rows), done);
+        KIN_TRY_GOTO(status, kin_progress(e->run->on.ctx, "rescore", (double)row0, (double)count),
+                     done);
+    }
+    if (e->answers.kernels_write) {
+        status = find_lacking(e);
+    }
+done:
+    kin_fused_delivery_free(&e->answers, &d);
+    return status;
+}
+
+/* ---- No screen ------------------------------------------------------------------------------- */
+
+/* Device memory of a batch of keys. */
+typedef struct keying {
+    uint32_t *positions;
+    double *keys;
+    uint32_t *entries;
+    uint32_t *host_positions;
+} keying;
+
+static kith_status sort_some(void *arg, int64_t task, int32_t thread)
+{
+    const batch *b = arg;
+    const ending *e = b->e;
+    const int32_t length = e->run->graph.length;
+    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, b->rows);
+    (void)thread;
+    for (int64_t i = task * ROWS_A_TASK; i < last; i++) {
+        kin_pair *list = e->lists_of + i * b->pitch;
+        int32_t count = 0;
+        for (int32_t j = 0; j < length; j++) {
+            const uint32_t id = e->entries[i * length + j];
+            if (id != KITH_ID_NONE) {
+                list[count++] = (kin_pair){e->keys[i * length + j], id, 1};
+            }
+        }
+        kin_select_sort_pairs(list, count);
+        e->counts[i] = count;
+    }
+    return KITH_OK;
+}
+
+static kith_status key_batch(ending *e, const keying *k, int64_t row0, int64_t rows)
+{
+    kin_graph_gpu_run *run = e->run;
+    kith_ctx *ctx = run->on.ctx;
+    const int32_t length = run->graph.length;
+    const uint64_t cells = (uint64_t)rows * (uint64_t)length;
+    batch b = {.e = e, .row0 = row0, .rows = rows, .pitch = length + 1};
+    for (int64_t i = 0; i < rows; i++) {
+        k->host_positions[i] = (uint32_t)(row0 + i);
+    }
+    KIN_TRY(kin_gpu_upload(ctx, run->on.gpu, k->positions, k->host_positions,
+                           (uint64_t)rows * sizeof *k->positions));
+    const kin_graph_gpu_keys job = {.rows = run->points.rows,
+                                    .ids = run->points.set.ids,
+                                    .graph = run->graph,
+                                    .controls = k->positions,
+                                    .control_count = rows,
+                                    .keys = k->keys,
+                                    .entries = k->entries};
+    KIN_TRY(kin_graph_gpu_check(run, run->kernels->keys(run->on.stream, &job), "computing keys"));
+    KIN_TRY(kin_gpu_download(ctx, run->on.gpu, e->keys, k->keys, cells * sizeof *e->keys));
+    KIN_TRY(kin_gpu_download(ctx, run->on.gpu, e->entries, k->entries, cells * sizeof *e->entries));
+    KIN_TRY(kin_parallel(ctx, NULL, kin_ceil_div(rows, ROWS_A_TASK), sort_some, &b));
+    for (int64_t i = 0; i < rows; i++) {
+        note_count(e, row0 + i, e->counts[i]);
+    }
+    return write_batch(&b);
+}
+
+static kith_status make_keying(ending *e, uint64_t rows, keying *k)
+{
+    kith_ctx *ctx = e->run->on.ctx;
+    kin_gpu *gpu = e->run->on.gpu;
+    const uint64_t cells = kin_size_mul(rows, (uint64_t)e->run->graph.length);
+    const char *what = "keys of a batch";
+    KIN_TRY(kin_alloc(ctx, &e->keys, cells, sizeof *e->keys, what));
+    KIN_TRY(kin_alloc(ctx, &e->entries, cells, sizeof *e->entries, what));
+    KIN_TRY(kin_alloc(ctx, &k->host_positions, rows, sizeof *k->host_positions, what));
+    KIN_TRY(kin_gpu_alloc(ctx, gpu, &k->positions, rows, sizeof *k->positions, what));
+    KIN_TRY(kin_gpu_alloc(ctx, gpu, &k->keys, cells, sizeof *k->keys, what));
+    KIN_TRY(kin_gpu_alloc(ctx, gpu, &k->entries, cells, sizeof *k->entries, what));
+    return make_batch(e, (int64_t)rows, e->run->graph.length + 1);
+}
+
+static kith_status end_direct(ending *e)
+{
+    kin_graph_gpu_run *run = e->run;
+    const int64_t most = kin_graph_gpu_key_rows(run->count, run->graph.length);
+    keying k = {0};
+    kith_status status = make_keying(e, (uint64_t)most, &k);
+    for (int64_t row0 = 0; status == KITH_OK && row0 < run->count; row0 += most) {
+        status = key_batch(e, &k, row0, kin_min_i64(most, run->count - row0));
+        if (status == KITH_OK) {
+            status = kin_progress(run->on.ctx, "rescore", (double)row0, (double)run->count);
+        }
+    }
+    kin_gpu_free(run->on.gpu, k.entries);
+    kin_gpu_free(run->on.gpu, k.keys);
+    kin_gpu_free(run->on.gpu, k.positions);
+    kin_free(run->on.ctx, k.host_positions);
+    return status;
+}
+
+/* ---- Both ------------------------------------------------------------------------------------ */
+
+static kith_status read_ids(ending *e)
+{
+    const kin_graph_gpu_run *run = e->run;
+    const uint64_t bytes = (uint64_t)run->count * sizeof *e->ids;
+    KIN_TRY(kin_alloc(run->on.ctx, &e->ids, bytes, 1, "the order of the points"));
+    return kin_gpu_download(run->on.ctx, run->on.gpu, e->ids, run->points.set.ids, bytes);
+}
+
+/* Rows whose lists are too short. */
+static kith_status solve_lacking(ending *e)
+{
+    const kin_graph_gpu_run *run = e->run;
+    const kin_fused_rows *rows = &run->corpus->prepared.rows;
+    int64_t found = 0;
+    if (e->lacking_count == 0) {
+        return KITH_OK;
+    }
+    if (e->ids == NULL) {
+        KIN_TRY(read_ids(e));
+    }
+    for (int64_t p = 0; p < run->count; p++) {
+        if (e->lacking[p] != 0) {
+            e->ids[found++] = e->ids[p];
+        }
+    }
+    return kin_fused_answers_solve(&e->answers, rows, rows, e->ids, found);
+}
+
+static void free_ending(ending *e)
+{
+    kith_ctx *ctx = e->run->on.ctx;
+    kin_free(ctx, e->counts);
+    kin_free(ctx, e->lists_of);
+    kin_free(ctx, e->entries);
+    kin_free(ctx, e->keys);
+    kin_free(ctx, e->own);
+    kin_free(ctx, e->ids);
+    kin_free(ctx, e->lacking);
+    kin_fused_lists_free(&e->run->on, &e->lists);
+    kin_fused_answers_free(&e->answers);
+}
+
+/* What a member of a team that does not write does at the end: its own lists' keys. */
+static kith_status serve_end(kin_graph_gpu_run *run)
+{
+    ending e = {.run = run};
+    e.answers = (kin_fused_answers){.on = run->on, .groups = run->groups, .kernels_write = true};
+    const kith_status status = end_screened(&e);
+    kin_fused_lists_free(&run->on, &e.lists);
+    return status;
+}
+
+kith_status kin_graph_gpu_finish(kin_graph_gpu_run *run)
+{
+    if (run->share.part > 0) {
+        return serve_end(run);
+    }
+    const kin_graph_request *request = run->request;
+    const bool leaves = kin_graph_gpu_leaves_own_out(request);
+    ending e = {.run = run, .owns = !leaves || !kin_graph_gpu_is_plain(run->groups)};
+    e.answers = (kin_fused_answers){
+        .on = run->on,
+        .metric = request->distance.metric,
+        .groups = run->groups,
+        .target = {.groups = run->groups, .leaves_self_out = leaves, .out = run->out},
+        .by_host = !run->screened || !leaves,
+        .wanted = kin_min_i64(request->k + (leaves ? 1 : 0), run->rows)};
+    KIN_TRY(kin_fused_answers_make(&e.answers, (run->place & KIN_FUSED_OUT_ON_DEVICE) != 0, false));
+    kith_status status = KITH_OK;
+    KIN_TRY_GOTO(status, make_flags(&e), done);
+    if (!e.answers.kernels_write) {
+        KIN_TRY_GOTO(status, read_ids(&e), done);
+    }
+    KIN_TRY_GOTO(status, run->screened ? end_screened(&e) : end_direct(&e), done);
+    KIN_TRY_GOTO(status, solve_lacking(&e), done);
+    status = kin_fused_answers_finish(&e.answers, run->out, run->rows);
+done:
+    free_ending(&e);
+    return status;
+}

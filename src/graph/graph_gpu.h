@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * NN-Descent on a GPU (graph/graph.h has the request): nothing of a round happens on the host.
+ * And walks on graphs.
+ */
+#ifndef KIN_GRAPH_GPU_H
+#define KIN_GRAPH_GPU_H
+
+#include "fused/fused_search.h"
+#include "graph/graph.h"
+
+/* What kin_graph_defaults is to the processor: a request without zeros, its list as kernels have
+ * it. */
+void kin_graph_gpu_defaults(kin_graph_request *request, int64_t rows);
+/* As kin_graph_descend, on a device; answers are canonical, but not the processor's graph. place:
+ * of fused_search.h. E_DEVICE_MEMORY where graph and points do not fit: there are no batches.
+ * E_UNSUPPORTED for KITH_CUSTOM. */
+kith_status kin_graph_gpu_descend(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *points,
+                                  const kin_graph_request *request, uint32_t place,
+                                  const kith_neighbors *out, kin_graph_outcome *outcome);
+/* Device memory that it takes. */
+uint64_t kin_graph_gpu_bytes(const kith_matrix *points, const kin_graph_request *request,
+                             uint32_t place);
+
+/* ---- Walks ----------------------------------------------------------------------------------- */
+
+/* Best-first search on a graph of any origin (graph/graph_walk.h says what it is). */
+
+/* Points and a graph of them in device memory, made ready for walks and for the exact engine, which
+ * shares the points. Keeps gpu, and points where `place` says that they lie on the device. */
+typedef struct kin_graph_gpu_paths kin_graph_gpu_paths;
+
+/* What walks are made for. */
+typedef struct kin_graph_gpu_ground {
+    const kith_matrix *points;
+    const kith_neighbors *graph; /* checked, host memory */
+    kin_distance distance;
+    kith_dtype asked; /* of the queries to come */
+    int64_t k;        /* ids a row that will be asked for */
+    uint32_t place;   /* of fused_search.h: of points, queries and answers */
+} kin_graph_gpu_ground;
+
+/* Queries that walk, each as it would alone. */
+typedef struct kin_graph_gpu_walks {
+    const kith_matrix *queries; /* checked here */
+    int64_t width;              /* k .. KIN_GRAPH_GPU_MOST_WIDTH, below the points */
+    uint64_t seed;
+    uint32_t place;
+} kin_graph_gpu_walks;
+
+/* The most that a walk keeps. */
+int64_t kin_graph_gpu_most_width(void);
+/* E_UNSUPPORTED for KITH_CUSTOM and for 2^31 - 1 points or more, E_DEVICE_MEMORY where points and
+ * links do not fit. */
+kith_status kin_graph_gpu_paths_make(kith_ctx *ctx, kin_gpu *gpu,
+                                     const kin_graph_gpu_ground *ground, kin_graph_gpu_paths **out);
+/* Accepts NULL. */
+void kin_graph_gpu_paths_free(kith_ctx *ctx, kin_graph_gpu_paths *paths);
+int64_t kin_graph_gpu_paths_parts(const kin_graph_gpu_paths *paths);
+/* As kin_graph_walk_run, in batches where memory is short. The same bytes in every run, but not
+ * the processor's: what walks find differs. *evaluations: keys that they took. */
+kith_status kin_graph_gpu_walk_run(kith_ctx *ctx, const kin_graph_gpu_paths *paths,
+                                   const kin_graph_gpu_walks *walkers, const kith_neighbors *out,
+                                   double *evaluations);
+/* The exact engine's answer. */
+kith_status kin_graph_gpu_walk_solve(kith_ctx *ctx, const kin_graph_gpu_paths *paths,
+                                     const kith_matrix *queries, uint32_t place,
+                                     const kith_neighbors *out);
+
+#endif

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "graph/graph_walk.h"
+#include "host/host_threads.h"
+#include "select/select_pairs.h"
+
+#include <math.h>
+
+/* forward     each position takes the edges of its rows
+ *      back        a task is a range of positions, which takes the edges that lead into it from
+ *                  all of the graph, near places of lists first
+ *      parts       union of positions along edges, until all is one */
+
+/* Each range reads all edges. */
+enum { POSITIONS_A_TASK = 4096, MOST_RANGES = 16, FIRST_PLACES = 3 };
+
+typedef struct linking {
+    const kith_neighbors *graph;
+    const kin_graph_points *points;
+    kin_graph_links *links;
+    uint32_t *places; /* row -> position, or KITH_ID_NONE */
+    uint32_t *heads;  /* by position: forward edges */
+    int64_t range;    /* positions of a range */
+} linking;
+
+/* ---- Forward -------------------------------------------------------------------------------- */
+
+static kith_status find_places(void *arg, int64_t task, int32_t thread)
+{
+    (void)thread;
+    const linking *l = arg;
+    const uint32_t *next = l->points->prepared->groups.next;
+    const int64_t last = kin_min_i64((task + 1) * POSITIONS_A_TASK, l->links->count);
+    for (int64_t p = task * POSITIONS_A_TASK; p < last; p++) {
+        for (uint32_t row = l->points->ids[p]; row != KITH_ID_NONE;) {
+            l->places[row] = (uint32_t)p;
+            row = next == NULL ? KITH_ID_NONE : next[row];
+        }
+    }
+    return KITH_OK;
+}
+
+/* The edges of one row, k in all at most: a half of the room is for edges back. */
+static void take_row(const linking *l, uint32_t position, uint32_t row)
+{
+    const int64_t k = l->graph->k;
+    const uint32_t *from = l->graph->ids + (int64_t)row * k;
+    uint32_t *ids = l->links->ids + (int64_t)position * l->links->most;
+    uint32_t count = l->links->counts[position];
+    for (int64_t i = 0; i < k && (int64_t)count < k; i++) {
+        const uint32_t place = from[i] == KITH_ID_NONE ? KITH_ID_NONE : l->places[from[i]];
+        if (place != KITH_ID_NONE && place != position) {
+            ids[count++] = place;
+        }
+    }
+    l->links->counts[position] = count;
+}
+
+static kith_status take_forward(void *arg, int64_t task, int32_t thread)
+{
+    (void)thread;
+    const linking *l = arg;
+    const uint32_t *next = l->points->prepared->groups.next;
+    const int64_t last = kin_min_i64((task + 1) * POSITIONS_A_TASK, l->links->count);
+    for (int64_t p = task * POSITIONS_A_TASK; p < last; p++) {
+        l->links->counts[p] = 0;
+        for (uint32_t row = l->points->ids[p]; row != KITH_ID_NONE;) {
+            take_row(l, (uint32_t)p, row);
+            row = next == NULL ? KITH_ID_NONE : next[row];
+        }
+        l->heads[p] = l->links->counts[p];
+    }
+    return KITH_OK;
+}
+
+/* ---- Back ----------------------------------------------------------------------------------- */
+
+/* An edge that goes both ways stands in each list twice, which a walk sees sooner than a search of
+ * the list would. Rows that everybody names have room for a part of them alone. Whose list they
+ * stand near the front of is worth most: so places are taken in three turns, an eighth, a quarter,
+ * the rest. */
+static kith_status take_back(void *arg, int64_t task, int32_t thread)
+{
+    (void)thread;
+    const linking *l = arg;
+    kin_graph_links *links = l->links;
+    const int64_t k = l->graph->k;
+    const int64_t turns[] = {0, kin_ceil_div(k, 8), kin_ceil_div(k, 4), k};
+    const uint32_t first = (uint32_t)(task * l->range);
+    for (int turn = 0; turn < 3; turn++) {
+        for (int64_t p = 0; p < links->count; p++) {
+            const uint32_t *own = links->ids + p * links->most;
+            const int64_t last = kin_min_i64(turns[turn + 1], l->heads[p]);
+            for (int64_t i = turns[turn]; i < last; i++) {
+                if (own[i] - first < (uint32_t)l->range &&
+                    (int64_t)links->counts[own[i]] < links->most) {
+                    links->ids[(int64_t)own[i] * links->most + links->counts[own[i]]++] =
+                        (uint32_t)p;
+                }
+            }
+        }
+    }
+    return KITH_OK;
+}
+
+/* ---- Parts ---------------------------------------------------------------------------------- */
+
+static uint32_t root_of(uint32_t *parents, uint32_t position)
+{
+    while (parents[position] != position) {
+        parents[position] = parents[parents[position]];
+        position = parents[position];
+    }
+    return position;
+}
+
+/* The lowest position of a part is its root. */
+static int64_t unite_two(uint32_t *parents, uint32_t one, uint32_t two)
+{
+    const uint32_t a = root_of(parents, one);
+    const uint32_t b = root_of(parents, two);
+    parents[a > b ? a : b] = a > b ? b : a;
+    return a != b;
+}
+
+/* The first places of all lists mostly make one part of all; if not, the others. */
+static void unite(uint32_t *parents, const linking *l)
+{
+    const kin_graph_links *links = l->links;
+    int64_t parts = links->count;
+    for (int64_t i = 0; i < FIRST_PLACES && parts > 1; i++) {
+        for (int64_t p = 0; p < links->count; p++) {
+            if (i < (int64_t)l->heads[p]) {
+                parts -= unite_two(parents, (uint32_t)p, links->ids[p * links->most + i]);
+            }
+        }
+    }
+    for (int64_t p = 0; p < links->count && parts > 1; p++) {
+        for (int64_t i = FIRST_PLACES; i < (int64_t)l->heads[p]; i++) {
+            parts -= unite_two(parents, (uint32_t)p, links->ids[p * links->most + i]);
+        }
+    }
+}
+
+/* words: (positions that are not in it, its root), so that the largest comes first. */
+static int64_t rank_parts(uint32_t *parents, int64_t count, uint32_t *sizes, uint64_t *words)
+{
+    int64_t parts = 0;
+    for (int64_t p = 0; p < count; p++) {
+        sizes[root_of(parents, (uint32_t)p)] += 1;
+    }
+    for (int64_t p = 0; p < count; p++) {
+        if (sizes[p] > 0) {
+            words[parts++] = (uint64_t)(UINT32_MAX - sizes[p]) << 32 | (uint64_t)p;
+        }
+    }
+    kin_select_sort_words(words, parts);
+    return parts;
+}
+
+static kith_status find_parts(kith_ctx *ctx, const linking *l)
+{
+    kin_graph_links *links = l->links;
+    const uint64_t count = (uint64_t)links->count;
+    uint32_t *sizes = NULL;
+    uint64_t *words = NULL;
+    kith_status status = KITH_OK;
+    KIN_TRY(kin_alloc(ctx, &links->parts, count, sizeof *links->parts, "parts"));
+    KIN_TRY_GOTO(status, kin_alloc_zero(ctx, &sizes, count, sizeof *sizes, "parts"), done);
+    KIN_TRY_GOTO(status, kin_alloc(ctx, &words, count, sizeof *words, "parts"), done);
+    for (int64_t p = 0; p < links->count; p++) {
+        links->parts[p] = (uint32_t)p;
+    }
+    unite(links->parts, l);
+    links->part_count = rank_parts(links->parts, links->count, sizes, words);
+    for (int64_t i = 0; i < links->part_count; i++) {
+        links->parts[i] = (uint32_t)(words[i] & UINT32_MAX);
+    }
+done:
+    kin_free(ctx, words);
+    kin_free(ctx, sizes);
+    return status;
+}
+
+/* ---- All of it ------------------------------------------------------------------------------ */
+
+static kith_status allocate(kith_ctx *ctx, linking *l)
+{
+    kin_graph_links *links = l->links;
+    const uint64_t rows = (uint64_t)l->graph->rows;
+    const uint64_t count = (uint64_t)links->count;
+    KIN_TRY(kin_alloc(ctx, &links->ids, kin_size_mul(count, (uint64_t)links->most),
+                      sizeof *links->ids, "links"));
+    KIN_TRY(kin_alloc(ctx, &links->counts, count, sizeof *links->counts, "links"));
+    KIN_TRY(kin_alloc(ctx, &l->heads, count, sizeof *l->heads, "links"));
+    KIN_TRY(kin_alloc(ctx, &l->places, rows, sizeof *l->places, "places of rows"));
+    memset(l->places, 0xff, (size_t)rows * sizeof *l->places);
+    return KITH_OK;
+}
+
+static kith_status link_all(kith_ctx *ctx, linking *l)
+{
+    const int64_t tasks = kin_ceil_div(l->links->count, POSITIONS_A_TASK);
+    const int64_t ranges = kin_min_i64(ctx->threads, (int64_t)MOST_RANGES);
+    l->range = kin_max_i64(kin_ceil_div(l->links->count, ranges), 1);
+    KIN_TRY(kin_parallel(ctx, "links", tasks, find_places, l));
+    KIN_TRY(kin_parallel(ctx, "links", tasks, take_forward, l));
+    KIN_TRY(kin_parallel(ctx, "links", kin_ceil_div(l->links->count, l->range), take_back, l));
+    return find_parts(ctx, l);
+}
+
+static void free_links(kith_ctx *ctx, kin_graph_links *links)
+{
+    kin_free(ctx, links->parts);
+    kin_free(ctx, links->counts);
+    kin_free(ctx, links->ids);
+    *links = (kin_graph_links){0};
+}
+
+static kith_status make_links(kith_ctx *ctx, const kith_neighbors *graph,
+                              const kin_graph_points *points, kin_graph_links *links)
+{
+    *links = (kin_graph_links){.count = points->count, .most = 2 * graph->k};
+    linking l = {.graph = graph, .points = points, .links = links};
+    kith_status status = allocate(ctx, &l);
+    if (status == KITH_OK) {
+        status = link_all(ctx, &l);
+    }
+    kin_free(ctx, l.heads);
+    kin_free(ctx, l.places);
+    if (status != KITH_OK) {
+        free_links(ctx, links);
+    }
+    return status;
+}
+
+/* Points whose rounding is tried; one of so many may be coarse. */
+enum { TRIED = 256, COARSE = 10 };
+/* A point is, where its farthest neighbour is nearer than so many times what it lost. */
+static const double FINE = 2.0;
+
+/* ---- Spare blocks --------------------------------------------------------------------------- */
+
+uint64_t kin_graph_spare_words(int64_t positions)
+{
+    return (uint64_t)kin_ceil_div(positions, 32) + KIN_GRAPH_REMEMBERED;
+}
+
+static void free_spares(kith_ctx *ctx, kin_graph_spares *spares)
+{
+    for (int32_t i = 0; i < spares->count; i++) {
+        kin_free(ctx, atomic_load(&spares->blocks[i]));
+    }
+    kin_free(ctx, spares->blocks);
+    *spares = (kin_graph_spares){0};
+}
+
+static kith_status make_spares(kith_ctx *ctx, uint64_t words, kin_graph_spares *spares)
+{
+    *spares = (kin_graph_spares){.words = words};
+    kith_status status =
+        kin_alloc(ctx, &spares->blocks, (uint64_t)ctx->threads, sizeof *spares->blocks, "walks");
+    for (int32_t i = 0; i < ctx->threads && status == KITH_OK; i++) {
+        uint32_t *block = NULL;
+        status = kin_alloc_zero(ctx, &block, words, sizeof *block, "a walk");
+        if (status == KITH_OK) {
+            atomic_init(&spares->blocks[i], block);
+            spares->count += 1;
+        }
+    }
+    if (status != KITH_OK) {
+        free_spares(ctx, spares);
+    }
+    return status;
+}
+
+uint32_t *kin_graph_spare_take(const kin_graph_spares *spares)
+{
+    uint32_t *block = NULL;
+    for (int32_t i = 0; i < spares->count && block == NULL; i++) {
+        block = atomic_exchange(&spares->blocks[i], NULL);
+    }
+    return block;
+}
+
+/* There is a place: whoever fills one has emptied one before. */
+void kin_graph_spare_give(const kin_graph_spares *spares, uint32_t *block)
+{
+    for (int32_t i = 0; i < spares->count; i++) {
+        uint32_t *none = NULL;
+        if (atomic_compare_exchange_strong(&spares->blocks[i], &none, block)) {
+            return;
+        }
+    }
+}
+
+/* ---- The ground ----------------------------------------------------------------------------- */
+
+/* Whether rounded rows tell neighbours apart: whether what they lost is well below the distance of
+ * the farthest neighbour of a point, for nearly all of a sample. Two clusters that are far from
+ * each other fill the range of a narrow type, and within each all points round to one. */
+static kith_status try_rounded(kith_ctx *ctx, const kith_neighbors *graph,
+                               const kin_prepared *prepared, bool *fine)
+{
+    const kin_frame *frame = &prepared->frame;
+    const int64_t count = kin_min_i64(prepared->groups.count, TRIED);
+    const int64_t expanded = kin_round_up(prepared->distance.cols, KIN_METRIC_LANES);
+    double *values = NULL;
+    int64_t coarse = 0;
+    *fine = true;
+    if (frame->kernel == NULL || frame->bound != KIN_BOUND_DISTANCE) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_alloc(ctx, &values, (uint64_t)expanded, sizeof *values, "a row"));
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t position = i * prepared->groups.count / count;
+        const uint32_t row = prepared->order[position];
+        const uint32_t *ids = graph->ids + (int64_t)row * graph->k;
+        double farthest = 0.0;
+        for (int64_t j = 0; j < graph->k; j++) {
+            if (ids[j] != KITH_ID_NONE) {
+                double key = 0.0;
+                const kin_query query =
+                    kin_metric_load(&prepared->distance, &prepared->rows, row, values);
+                kin_metric_keys(&prepared->distance, &query, &prepared->rows, &ids[j], 0, 1, &key);
+                farthest = fmax(farthest, key);
+            }
+        }
+        const double far = sqrt(farthest / frame->key_scale) / frame->scale;
+        coarse += far > 0.0 && far < FINE * kin_set_row(&prepared->set, position).lost;
+    }
+    *fine = coarse * COARSE <= count;
+    kin_free(ctx, values);
+    return KITH_OK;
+}
+
+kith_status kin_graph_ground_make(kith_ctx *ctx, const kin_prepared *prepared,
+                                  const kith_neighbors *graph, kin_graph_ground *ground)
+{
+    *ground = (kin_graph_ground){.prepared = prepared};
+    kith_status status = KITH_OK;
+    bool fine = true;
+    if (prepared->groups.count >= KIN_GRAPH_MOST_POINTS) {
+        return kin_fail(ctx, KITH_E_UNSUPPORTED,
+                        "%lld points are more than a walk takes (at most %lld)",
+                        (long long)prepared->groups.count, (long long)KIN_GRAPH_MOST_POINTS - 1);
+    }
+    KIN_TRY_GOTO(status, try_rounded(ctx, graph, prepared, &fine), done);
+    KIN_TRY_GOTO(status, kin_graph_points_make(ctx, prepared, &ground->points), done);
+    if (!fine) {
+        ground->points.kernel = NULL; /* keys */
+    }
+    KIN_TRY_GOTO(status, make_links(ctx, graph, &ground->points, &ground->links), done);
+    KIN_TRY_GOTO(status,
+                 make_spares(ctx, kin_graph_spare_words(ground->points.count), &ground->spares),
+                 done);
+    if (kin_graph_gate_possible(&ground->points)) {
+        ground->has_gate = true;
+        status = kin_graph_gate_make(ctx, &ground->points, &ground->gate);
+    }
+done:
+    if (status != KITH_OK) {
+        kin_graph_ground_free(ctx, ground);
+    }
+    return status;
+}
+
+void kin_graph_ground_free(kith_ctx *ctx, kin_graph_ground *ground)
+{
+    if (ground->has_gate) {
+        kin_graph_gate_free(ctx, &ground->gate);
+    }
+    free_spares(ctx, &ground->spares);
+    free_links(ctx, &ground->links);
+    kin_graph_points_free(ctx, &ground->points);
+    *ground = (kin_graph_ground){0};
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What follows a product, 8 numbers at a time: who is nearest in a join, which pairs are within
+ * their limits. Contract: graph_join.h. */
+#if defined(__x86_64__)
+#include "base/base_size.h"
+#include "graph/graph_join.h"
+
+#include <immintrin.h>
+
+enum { LANES = 8 };
+
+/* Lanes that were not met, all ones: the largest orders. */
+static inline __m256i load_first(const uint32_t *costs, int64_t count)
+{
+    const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    const __m256i behind =
+        _mm256_cmpgt_epi32(lanes, _mm256_set1_epi32((int32_t)kin_min_i64(count, LANES) - 1));
+    return _mm256_or_si256(_mm256_loadu_si256((const __m256i *)costs), behind);
+}
+
+static inline uint32_t least_lane(__m256i v)
+{
+    __m128i low = _mm_min_epu32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+    low = _mm_min_epu32(low, _mm_shuffle_epi32(low, 0x4e));
+    low = _mm_min_epu32(low, _mm_shuffle_epi32(low, 0xb1));
+    return (uint32_t)_mm_cvtsi128_si32(low);
+}
+
+static void search_row(const uint32_t *costs, int64_t count, uint32_t *order, uint32_t *sample)
+{
+    __m256i best = _mm256_set1_epi32(-1);
+    for (int64_t j = 0; j < count; j += LANES) {
+        best = _mm256_min_epu32(best, load_first(costs + j, count - j));
+    }
+    *order = least_lane(best);
+    *sample = 0;
+    const __m256i least = _mm256_set1_epi32((int32_t)*order);
+    for (int64_t j = 0; j < count; j += LANES) {
+        const __m256i equal = _mm256_cmpeq_epi32(load_first(costs + j, count - j), least);
+        const uint32_t mask = (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(equal));
+        if (mask != 0) {
+            *sample = (uint32_t)j + (uint32_t)__builtin_ctz(mask);
+            return;
+        }
+    }
+}
+
+/* Rows first .. last - 1 of 8 columns, each of which met the rows behind its own. */
+static void search_panel(const uint32_t *costs, int64_t stride, int64_t first, int64_t last,
+                         int64_t col, uint32_t *order, uint32_t *sample)
+{
+    __m256i best = _mm256_set1_epi32(-1);
+    __m256i who = _mm256_setzero_si256();
+    for (int64_t i = kin_max_i64(first, col + 1); i < last; i++) {
+        const __m256i row = load_first(costs + i * stride + col, i - col);
+        const __m256i lower = _mm256_min_epu32(best, row);
+        /* Nearer, where the lower one is not the best so far. */
+        const __m256i kept = _mm256_cmpeq_epi32(lower, best);
+        who = _mm256_blendv_epi8(_mm256_set1_epi32((int32_t)i), who, kept);
+        best = lower;
+    }
+    _mm256_storeu_si256((__m256i *)(order + col), best);
+    _mm256_storeu_si256((__m256i *)(sample + col), who);
+}
+
+void kin_graph_least_avx2(const uint32_t *orders, const uint32_t *back, int64_t stride,
+                          int32_t new_count, int32_t count, const kin_graph_least *least)
+{
+    for (int64_t i = 0; i < count; i++) {
+        search_row(orders + i * stride, kin_min_i64(i, new_count), &least->row_order[i],
+                   &least->row_sample[i]);
+    }
+    for (int64_t col = 0; col < new_count; col += LANES) {
+        search_panel(back, stride, 0, new_count, col, least->new_order, least->new_sample);
+        search_panel(back, stride, new_count, count, col, least->old_order, least->old_sample);
+    }
+}
+
+int64_t kin_graph_hits_avx2(const uint32_t *orders, int64_t stride, int64_t rows, int64_t cols,
+                            const uint32_t *row_limits, const uint32_t *col_limits, uint32_t *hits)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < rows; i++) {
+        const __m256i own = _mm256_set1_epi32((int32_t)row_limits[i]);
+        for (int64_t j = 0; j < cols; j += LANES) {
+            const __m256i order = _mm256_loadu_si256((const __m256i *)(orders + i * stride + j));
+            const __m256i limit =
+                _mm256_max_epu32(own, _mm256_loadu_si256((const __m256i *)(col_limits + j)));
+            const __m256i within = _mm256_cmpeq_epi32(_mm256_min_epu32(order, limit), order);
+            uint32_t mask = (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(within));
+            for (; mask != 0; mask &= mask - 1) {
+                hits[count++] = (uint32_t)i << 16 | ((uint32_t)j + (uint32_t)__builtin_ctz(mask));
+            }
+        }
+    }
+    return count;
+}
+#endif

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What follows a product, 16 numbers at a time: who is nearest in a join, which pairs are within
+ * their limits, short lists in order. Contract: graph_join.h. */
+#if defined(__x86_64__)
+#include "base/base_size.h"
+#include "graph/graph_join.h"
+
+#include <immintrin.h>
+
+enum { LANES = 16 };
+
+/* The first `count` lanes, where it is not negative. */
+static inline __mmask16 first_lanes(int64_t count)
+{
+    return (__mmask16)(count >= LANES ? 0xffffu : count <= 0 ? 0u : (1u << count) - 1);
+}
+
+static inline __m512i load_first(const uint32_t *costs, int64_t count)
+{
+    return _mm512_mask_loadu_epi32(_mm512_set1_epi32(-1), first_lanes(count), costs);
+}
+
+static void search_row(const uint32_t *costs, int64_t count, uint32_t *order, uint32_t *sample)
+{
+    __m512i best = _mm512_set1_epi32(-1);
+    for (int64_t j = 0; j < count; j += LANES) {
+        best = _mm512_min_epu32(best, load_first(costs + j, count - j));
+    }
+    *order = _mm512_reduce_min_epu32(best);
+    *sample = 0;
+    for (int64_t j = 0; j < count; j += LANES) {
+        const uint32_t equal =
+            _mm512_mask_cmpeq_epu32_mask(first_lanes(count - j), _mm512_loadu_si512(costs + j),
+                                         _mm512_set1_epi32((int32_t)*order));
+        if (equal != 0) {
+            *sample = (uint32_t)j + (uint32_t)__builtin_ctz(equal);
+            return;
+        }
+    }
+}
+
+/* Rows first .. last - 1 of 16 columns, each of which met the rows behind its own. */
+static void search_panel(const uint32_t *costs, int64_t stride, int64_t first, int64_t last,
+                         int64_t col, uint32_t *order, uint32_t *sample)
+{
+    __m512i best = _mm512_set1_epi32(-1);
+    __m512i who = _mm512_setzero_si512();
+    for (int64_t i = kin_max_i64(first, col + 1); i < last; i++) {
+        const __m512i row = load_first(costs + i * stride + col, i - col);
+        const __mmask16 nearer = _mm512_cmplt_epu32_mask(row, best);
+        best = _mm512_min_epu32(best, row);
+        who = _mm512_mask_set1_epi32(who, nearer, (int32_t)i);
+    }
+    _mm512_storeu_si512(order + col, best);
+    _mm512_storeu_si512(sample + col, who);
+}
+
+void kin_graph_least_avx512(const uint32_t *orders, const uint32_t *back, int64_t stride,
+                            int32_t new_count, int32_t count, const kin_graph_least *least)
+{
+    for (int64_t i = 0; i < count; i++) {
+        search_row(orders + i * stride, kin_min_i64(i, new_count), &least->row_order[i],
+                   &least->row_sample[i]);
+    }
+    for (int64_t col = 0; col < new_count; col += LANES) {
+        search_panel(back, stride, 0, new_count, col, least->new_order, least->new_sample);
+        search_panel(back, stride, new_count, count, col, least->old_order, least->old_sample);
+    }
+}
+
+int64_t kin_graph_hits_avx512(const uint32_t *orders, int64_t stride, int64_t rows, int64_t cols,
+                              const uint32_t *row_limits, const uint32_t *col_limits,
+                              uint32_t *hits)
+{
+    const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    int64_t count = 0;
+    for (int64_t i = 0; i < rows; i++) {
+        const __m512i own = _mm512_set1_epi32((int32_t)row_limits[i]);
+        for (int64_t j = 0; j < cols; j += KIN_PANEL) {
+            const __m512i limit = _mm512_max_epu32(own, _mm512_loadu_si512(col_limits + j));
+            const __mmask16 within =
+                _mm512_cmple_epu32_mask(_mm512_loadu_si512(orders + i * stride + j), limit);
+            if (within != 0) {
+                const __m512i pairs =
+                    _mm512_add_epi32(lanes, _mm512_set1_epi32((int32_t)(i << 16 | j)));
+                _mm512_mask_compressstoreu_epi32(hits + count, within, pairs);
+                count += __builtin_popcount(within);
+            }
+        }
+    }
+    return count;
+}
+
+/* Eight words at a time: each becomes the larger of the one before it and of the smaller of itself
+ * and what comes. */
+enum { WORDS = 8 };
+
+static __mmask8 lanes_of(int64_t left)
+{
+    return (__mmask8)(left < WORDS ? (1u << left) - 1 : 0xff);
+}
+
+void kin_graph_put_avx512(uint64_t *words, int64_t length, uint64_t word)
+{
+    const __m512i comes = _mm512_set1_epi64((int64_t)word);
+    __m512i before = _mm512_setzero_si512();
+    __mmask8 there = 0;
+    for (int64_t i = 0; i < length; i += WORDS) {
+        const __mmask8 lanes = lanes_of(length - i);
+        const __m512i own = _mm512_maskz_loadu_epi64(lanes, words + i);
+        there |= _mm512_mask_cmpeq_epi64_mask(lanes, own, comes);
+    }
+    for (int64_t i = 0; i < length && there == 0; i += WORDS) {
+        const __mmask8 lanes = lanes_of(length - i);
+        const __m512i own = _mm512_maskz_loadu_epi64(lanes, words + i);
+        const __m512i last = _mm512_alignr_epi64(own, before, WORDS - 1);
+        _mm512_mask_storeu_epi64(words + i, lanes,
+                                 _mm512_max_epu64(last, _mm512_min_epu64(own, comes)));
+        before = own;
+    }
+}
+#endif

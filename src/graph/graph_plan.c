@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What a request leaves open, and what it will hold. */
+#include "graph/graph.h"
+
+#include "base/base_size.h"
+#include "exact/exact_request.h"
+#include "exact/exact_type.h"
+#include "graph/graph_finish.h"
+#include "graph/graph_lists.h"
+#include "graph/graph_start.h"
+
+#include <math.h>
+
+/* ---- Defaults ------------------------------------------------------------------------------- */
+
+enum {
+    LEAST_LIST = 32,
+    LIST_STEP = 8, /* a line of memory */
+    LEAST_CANDIDATES = 12,
+    MOST_CANDIDATES = 64,
+    MOST_ROUNDS = 30
+};
+static const double DELTA = 0.001;
+
+/* Of all pairs, what the start may look at: so many points for each point. By cells it ends where
+ * little is new, by blocks it does not know. */
+static const double POINTS_IN_CELLS = 40000.0;
+static const double POINTS_IN_BLOCKS = 6000.0;
+/* Where two graphs are made one their own lists lead on. */
+static const double POINTS_ACROSS_CELLS = 20000.0;
+static const double POINTS_ACROSS_BLOCKS = 1000.0;
+static const double MOST_SHARE = 0.5;
+static const double LEAST_SHARE = 0.0005;
+
+void kin_graph_defaults(kin_graph_request *request, int64_t rows)
+{
+    if (request->list == 0) {
+        const int64_t wished = kin_max_i64(LEAST_LIST, request->k + 1 + request->k / 4);
+        request->list = (int32_t)kin_round_up(wished, LIST_STEP);
+    }
+    if (request->candidates == 0) {
+        const int64_t wished = kin_max_i64(LEAST_CANDIDATES, request->k / 2);
+        request->candidates = (int32_t)kin_min_i64(wished, MOST_CANDIDATES);
+    }
+    if (request->rounds == 0) {
+        request->rounds = MOST_ROUNDS;
+    }
+    if (request->delta == 0.0) {
+        request->delta = DELTA;
+    }
+    if (request->all_updates == 0) {
+        request->all_updates = -1;
+    }
+    if (request->share == 0.0) {
+        const bool in_cells =
+            kin_metric_get_traits(request->distance.metric)->screen != KIN_SCREEN_DIRECT;
+        const double alone = in_cells ? POINTS_IN_CELLS : POINTS_IN_BLOCKS;
+        const double across = in_cells ? POINTS_ACROSS_CELLS : POINTS_ACROSS_BLOCKS;
+        const double points = request->split > 0 ? across : alone;
+        const double share = points / (double)kin_max_i64(rows, 1);
+        request->share = fmin(MOST_SHARE, fmax(LEAST_SHARE, share));
+    }
+    if (request->start == KIN_GRAPH_START_AUTO) {
+        const bool near = kin_exact_screens(&request->distance) ||
+                          kin_graph_has_relative(request->distance.metric);
+        request->start = near ? KIN_GRAPH_START_SCREEN : KIN_GRAPH_START_RANDOM;
+    }
+}
+
+/* ---- Memory --------------------------------------------------------------------------------- */
+
+/* Blocks are padded and carry their size (base_mem.h). */
+enum { SLACK_JOB = 16384, SLACK_THREAD = 8192 };
+
+static uint64_t max_u64(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Cells or blocks, and crowds that follow; where two graphs are made one, what was met, too. */
+static uint64_t start_bytes(const kin_frame *frame, int64_t points,
+                            const kin_graph_request *request, int32_t threads)
+{
+    if (frame == NULL || (request->start != KIN_GRAPH_START_SCREEN && request->split == 0)) {
+        return 0;
+    }
+    const uint64_t a_point = (uint64_t)request->list * sizeof(uint64_t) + 1;
+    const uint64_t across = request->split == 0 ? 0 : kin_size_mul((uint64_t)points, a_point);
+    return max_u64(
+        kin_size_add(kin_graph_start_bytes(frame, points, request->share, request->list, threads),
+                     across),
+        kin_graph_expand_lists_bytes(frame, points, request->list, threads));
+}
+
+/* Beside what is prepared, in one type (NULL: a direct metric). */
+static uint64_t graph_bytes(const kin_frame *frame, const kith_matrix *points,
+                            const kin_graph_request *request, int32_t threads)
+{
+    const int64_t n = points->rows;
+    kin_prepared prepared = {.groups = {.count = n}};
+    kin_graph_points shape = kin_graph_points_shape(frame, &request->distance, &prepared);
+    shape.count = n;
+    kin_layout plan = {.block = NULL};
+    kin_layout_alone(&plan, 1, kin_graph_points_bytes(frame, n));
+    kin_graph_rounds_plan(&plan, &shape, request->list, request->candidates, threads);
+    if (request->control != NULL || request->init != NULL) {
+        kin_layout_alone(&plan, (uint64_t)n, sizeof(uint32_t)); /* owners */
+    }
+    if (request->split > 0) {
+        kin_layout_alone(&plan, (uint64_t)n, (uint64_t)request->list * sizeof(uint64_t) + 1);
+    }
+    const uint64_t kept = kin_layout_mark(&plan);
+    const bool related = frame == NULL && request->start == KIN_GRAPH_START_SCREEN &&
+                         kin_graph_has_relative(request->distance.metric);
+    kin_layout_alone(&plan, 1,
+                     related ? kin_graph_relative_bytes(points, request, threads)
+                             : start_bytes(frame, n, request, threads));
+    kin_layout_back(&plan, kept);
+    kin_graph_finish_plan(&plan, &shape, request->list, request->k + 1, threads);
+    return kin_size_add(plan.peak, SLACK_JOB + SLACK_THREAD * (uint64_t)threads);
+}
+
+static uint64_t most_in_any_type(const kith_matrix *points, const kin_graph_request *request,
+                                 int32_t threads)
+{
+    const kin_distance *distance = &request->distance;
+    if (!kin_exact_screens(distance)) {
+        return graph_bytes(NULL, points, request, threads);
+    }
+    if (kin_frame_is_integer(distance, points, points)) {
+        const kin_frame frame =
+            kin_frame_make(distance, kin_type_integer(distance->isa), true, NULL);
+        return graph_bytes(&frame, points, request, threads);
+    }
+    const kin_frame_stats stats = {.largest = 1.0, .largest_norm = 1.0};
+    const kin_tile_kernel *ladder[KIN_TYPE_LADDER];
+    const int count = kin_type_ladder(distance->isa, distance->cols, ladder);
+    uint64_t most = 0;
+    for (int i = 0; i < count; i++) {
+        const kin_frame frame = kin_frame_make(distance, ladder[i], false, &stats);
+        most = max_u64(most, graph_bytes(&frame, points, request, threads));
+    }
+    return most;
+}
+
+uint64_t kin_graph_bytes(const kith_matrix *points, const kin_graph_request *request,
+                         int32_t threads)
+{
+    kin_graph_request filled = *request;
+    kin_graph_defaults(&filled, points->rows);
+    const kin_request exact = {.distance = request->distance, .k = request->k};
+    const kin_plan plan =
+        kin_plan_exact(points, NULL, &exact, kin_prepare_unknown(points, &exact.distance), threads);
+    const uint64_t descent =
+        kin_size_add(plan.prepared_bytes, most_in_any_type(points, &filled, threads));
+    /* Few distinct rows are solved exactly. */
+    return max_u64(max_u64(plan.peak_bytes, descent),
+                   kin_graph_control_bytes(points, &filled, threads));
+}

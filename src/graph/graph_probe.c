@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A piece of work is up to COLS members of a cell: columns of a product, gathered once. Rows are
+ * who has the cell among its near ones, PART at a time. The members' lists are copied to the
+ * worker, change there, and are joined with the lists of all in the end; a visitor's list gets its
+ * words under a lock, all of a piece at once. Most visitors get none: their limits are read without
+ * the lock, and one that is read too early only lets more pass.
+ *
+ * Where pairs across two sets are wanted a cell is two: the members of each set, and who visits
+ * them is of the other one. A position of both sets is in both.
+ *
+ * A list keeps the least words of all that came, each once, in whatever order they come: so it is
+ * the same with any number of threads. */
+#include "graph/graph_cells.h"
+
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "graph/graph_join.h"
+#include "host/host_threads.h"
+
+#include <stdatomic.h>
+
+/* PART rows of orders stay in the first-level cache. */
+enum { COLS = 128, PART = 32, POSITIONS_A_LOCK = 16 };
+
+typedef struct worker {
+    uint32_t *cols;   /* COLS gathered rows, */
+    uint32_t *panels; /* and turned */
+    uint32_t *rows;   /* PART gathered rows, and as many as a kernel looks at */
+    uint64_t *words;  /* COLS lists */
+    uint64_t *joined; /* one list */
+    kin_word col_terms[COLS];
+    kin_word row_terms[KIN_GRAPH_ROWS_STEP];
+    uint32_t col_limits[COLS];
+    uint32_t row_limits[PART];
+    uint32_t orders[KIN_GRAPH_ROWS_STEP * COLS];
+    uint32_t hits[PART * COLS];
+    double evaluations;
+} worker;
+
+typedef struct piece {
+    int64_t cell; /* of those that have members: 2 c and 2 c + 1 where there are sides */
+    const uint32_t *members;
+    int32_t count;
+} piece;
+
+typedef struct probing {
+    const kin_graph_probe *p;
+    kin_graph_hits_fn hits;
+    kin_graph_put_fn put;
+    int64_t wide;
+    bool own;      /* members meet each other */
+    int64_t cells; /* of members */
+    piece *pieces;
+    int64_t piece_count;
+    int64_t *member_starts;
+    uint32_t *members;
+    int64_t *visitor_starts;
+    uint32_t *visitors;
+    _Atomic uint32_t *limits; /* order of a list's last word, or larger */
+    pthread_mutex_t *locks;
+    int64_t lock_count;
+    worker *workers;
+} probing;
+
+static pthread_mutex_t *lock_of(const probing *x, uint32_t position)
+{
+    return &x->locks[position / POSITIONS_A_LOCK];
+}
+
+static uint64_t *list_of(const probing *x, uint32_t position)
+{
+    return x->p->words + (int64_t)position * x->p->length;
+}
+
+static void set_limit(const probing *x, uint32_t position, const uint64_t *words)
+{
+    atomic_store_explicit(&x->limits[position], (uint32_t)(words[x->p->kept - 1] >> 32),
+                          memory_order_relaxed);
+}
+
+/* ---- Members -------------------------------------------------------------------------------- */
+
+static void take_members(const probing *x, worker *w, const piece *own)
+{
+    const kin_graph_points *points = x->p->points;
+    const int32_t kept = x->p->kept;
+    points->kernel->gather(points, own->members, own->count, x->wide, w->cols);
+    points->kernel->transpose(w->cols, x->wide, (int32_t)kin_round_up(own->count, KIN_PANEL),
+                              w->panels);
+    for (int32_t j = 0; j < own->count; j++) {
+        const uint32_t member = own->members[j];
+        w->col_terms[j] = points->terms[member].col;
+        pthread_mutex_lock(lock_of(x, member));
+        memcpy(w->words + (int64_t)j * kept, list_of(x, member), (size_t)kept * sizeof *w->words);
+        pthread_mutex_unlock(lock_of(x, member));
+        w->col_limits[j] = (uint32_t)(w->words[(int64_t)j * kept + kept - 1] >> 32);
+    }
+    for (int32_t j = own->count; j < COLS; j++) {
+        w->col_limits[j] = 0;
+    }
+}
+
+/* Of two ascending lists the first words, each once. */
+static void join(const uint64_t *a, const uint64_t *b, int32_t length, uint64_t *out)
+{
+    for (int32_t i = 0, j = 0, at = 0; at < length; at++) {
+        const uint64_t x = a[i];
+        const uint64_t y = b[j];
+        out[at] = x < y ? x : y;
+        i += x <= y;
+        j += y <= x;
+    }
+}
+
+static void give_members(const probing *x, worker *w, const piece *own)
+{
+    const int32_t kept = x->p->kept;
+    for (int32_t j = 0; j < own->count; j++) {
+        const uint32_t member = own->members[j];
+        uint64_t *list = list_of(x, member);
+        pthread_mutex_lock(lock_of(x, member));
+        join(w->words + (int64_t)j * kept, list, kept, w->joined);
+        memcpy(list, w->joined, (size_t)kept * sizeof *list);
+        set_limit(x, member, list);
+        pthread_mutex_unlock(lock_of(x, member));
+    }
+}
+
+/* ---- Meetings ------------------------------------------------------------------------------- */
+
+static void to_member(const probing *x, worker *w, const piece *own, uint32_t j, uint32_t order,
+                      uint32_t other)
+{
+    const int32_t kept = x->p->kept;
+    uint64_t *words = w->words + (int64_t)j * kept;
+    if (order <= w->col_limits[j] && other != own->members[j]) {
+        x->put(words, kept, kin_graph_word(order, other, 1));
+        w->col_limits[j] = (uint32_t)(words[kept - 1] >> 32);
+    }
+}
+
+/* What lies anywhere and will be looked at soon: memory is asked for it while others meet. */
+static void prefetch_visitors(const probing *x, const uint32_t *who, int64_t count)
+{
+    const int32_t rows = (int32_t)kin_min_i64(PART, count);
+    kin_graph_prefetch(x->p->points, who, rows);
+    for (int32_t i = 0; i < rows; i++) {
+        __builtin_prefetch(&x->p->points->terms[who[i]]);
+        __builtin_prefetch(list_of(x, who[i]), 1);
+        __builtin_prefetch(list_of(x, who[i]) + x->p->kept - 1, 1);
+    }
+}
+
+/* Hits of a row follow each other. */
+static void take_hits(const probing *x, worker *w, const piece *own, const uint32_t *who,
+                      int64_t count, bool both)
+{
+    for (int64_t h = 0; h < count;) {
+        const uint32_t i = w->hits[h] >> 16;
+        const uint32_t limit = both ? w->row_limits[i] : 0;
+        bool held = false;
+        for (; h < count && w->hits[h] >> 16 == i; h++) {
+            const uint32_t j = w->hits[h] & 0xffff;
+            const uint32_t order = w->orders[i * COLS + j];
+            if (j >= (uint32_t)own->count) {
+                continue;
+            }
+            to_member(x, w, own, j, order, who[i]);
+            if (order <= limit && both && own->members[j] != who[i]) {
+                if (!held) {
+                    pthread_mutex_lock(lock_of(x, who[i]));
+                    held = true;
+                }
+                x->put(list_of(x, who[i]), x->p->kept, kin_graph_word(order, own->members[j], 1));
+            }
+        }
+        if (held) {
+            set_limit(x, who[i], list_of(x, who[i]));
+            pthread_mutex_unlock(lock_of(x, who[i]));
+        }
+    }
+}
+
+/* both: who is met remembers the members, too. */
+static void meet(const probing *x, worker *w, const piece *own, const uint32_t *who, int64_t count,
+                 bool both)
+{
+    const kin_graph_points *points = x->p->points;
+    const int32_t cols = (int32_t)kin_round_up(own->count, KIN_PANEL);
+    for (int64_t first = 0; first < count; first += PART) {
+        const int32_t rows = (int32_t)kin_min_i64(PART, count - first);
+        prefetch_visitors(x, who + first + rows, count - first - rows);
+        points->kernel->gather(points, who + first, rows, x->wide, w->rows);
+        for (int32_t i = 0; i < rows; i++) {
+            w->row_terms[i] = points->terms[who[first + i]].row;
+            w->row_limits[i] =
+                both ? atomic_load_explicit(&x->limits[who[first + i]], memory_order_relaxed) : 0;
+        }
+        const kin_graph_product product = {.rows = w->rows,
+                                           .panels = w->panels,
+                                           .wide = x->wide,
+                                           .pitch = x->wide,
+                                           .groups = points->prepared->frame.groups,
+                                           .before = cols,
+                                           .row_count = rows,
+                                           .col_count = cols,
+                                           .row_terms = w->row_terms,
+                                           .col_terms = w->col_terms,
+                                           .orders = w->orders,
+                                           .stride = COLS};
+        points->kernel->multiply(&product);
+        const int64_t hits =
+            x->hits(w->orders, COLS, rows, cols, w->row_limits, w->col_limits, w->hits);
+        take_hits(x, w, own, who + first, hits, both);
+    }
+    w->evaluations += (double)count * own->count;
+}
+
+static kith_status run_piece(void *arg, int64_t task, int32_t thread)
+{
+    const probing *x = arg;
+    worker *w = &x->workers[thread];
+    const piece *own = &x->pieces[task];
+    const int64_t *members = x->member_starts + own->cell;
+    const int64_t *visitors = x->visitor_starts + own->cell;
+    take_members(x, w, own);
+    if (x->own && x->p->sides == NULL) {
+        meet(x, w, own, x->members + members[0], members[1] - members[0], false);
+    } else if (x->own && own->cell % 2 == 0) {
+        meet(x, w, own, x->members + members[1], members[2] - members[1], true);
+    }
+    meet(x, w, own, x->visitors + visitors[0], visitors[1] - visitors[0], true);
+    give_members(x, w, own);
+    return KITH_OK;
+}
+
+/* ---- Memory --------------------------------------------------------------------------------- */
+
+static kith_status make_worker(kith_ctx *ctx, const probing *x, worker *w)
+{
+    const uint64_t wide = (uint64_t)x->wide;
+    const uint64_t kept = (uint64_t)x->p->kept;
+    KIN_TRY(kin_alloc_zero(ctx, &w->cols, COLS * wide, sizeof *w->cols, "gathered rows"));
+    KIN_TRY(kin_alloc_zero(ctx, &w->panels, COLS * wide, sizeof *w->panels, "gathered rows"));
+    KIN_TRY(kin_alloc_zero(ctx, &w->rows, KIN_GRAPH_ROWS_STEP * wide, sizeof *w->rows,
+                           "gathered rows"));
+    KIN_TRY(kin_alloc(ctx, &w->words, COLS * kept, sizeof *w->words, "entries"));
+    return kin_alloc(ctx, &w->joined, kept, sizeof *w->joined, "entries");
+}
+
+static void free_probing(kith_ctx *ctx, probing *x)
+{
+    for (int32_t t = 0; x->workers != NULL && t < ctx->threads; t++) {
+        kin_free(ctx, x->workers[t].joined);
+        kin_free(ctx, x->workers[t].words);
+        kin_free(ctx, x->workers[t].rows);
+        kin_free(ctx, x->workers[t].panels);
+        kin_free(ctx, x->workers[t].cols);
+    }
+    kin_free(ctx, x->workers);
+    for (int64_t i = 0; i < x->lock_count; i++) {
+        (void)pthread_mutex_destroy(&x->locks[i]);
+    }
+    kin_free(ctx, x->locks);
+    kin_free(ctx, x->limits);
+    kin_free(ctx, x->visitors);
+    kin_free(ctx, x->visitor_starts);
+    kin_free(ctx, x->members);
+    kin_free(ctx, x->member_starts);
+    kin_free(ctx, x->pieces);
+}
+
+static int64_t most_pieces(int64_t cells, int64_t points)
+{
+    return cells + points / COLS;
+}
+
+/* Members of a cell by their own set, visitors by the other one. */
+static void list_sides(const probing *x, int32_t first, int32_t last, bool visit, int64_t *starts,
+                       uint32_t *who)
+{
+    const kin_graph_cells *cells = x->p->cells;
+    const int64_t points = x->p->points->count;
+    memset(starts, 0, (size_t)(x->cells + 1) * sizeof *starts);
+    for (int pass = 0; pass < 2; pass++) {
+        for (int64_t p = 0; p < points; p++) {
+            for (int32_t i = first; i < last; i++) {
+                const int64_t cell = 2 * (int64_t)cells->near[p * cells->each + i];
+                for (int side = 0; side < 2; side++) {
+                    int64_t *at = &starts[cell + (visit ? 1 - side : side)];
+                    if ((x->p->sides[p] >> side & 1) == 0) {
+                        continue;
+                    }
+                    if (pass == 0) {
+                        at[1] += 1;
+                    } else {
+                        who[at[0]++] = (uint32_t)p;
+                    }
+                }
+            }
+        }
+        for (int64_t c = 0; pass == 0 && c < x->cells; c++) {
+            starts[c + 1] += starts[c];
+        }
+    }
+    memmove(starts + 1, starts, (size_t)x->cells * sizeof *starts);
+    starts[0] = 0;
+}
+
+/* Positions that are of both sets count twice. */
+static int64_t members_of(const kin_graph_probe *p)
+{
+    int64_t count = p->points->count;
+    for (int64_t i = 0; p->sides != NULL && i < p->points->count; i++) {
+        count += p->sides[i] == (KIN_GRAPH_BELOW | KIN_GRAPH_BEHIND);
+    }
+    return count;
+}
+
+static kith_status make_lists(kith_ctx *ctx, probing *x, int32_t first, int32_t last)
+{
+    const uint64_t cells = (uint64_t)x->cells;
+    const int64_t points = x->p->points->count;
+    const int64_t members = members_of(x->p);
+    const uint64_t visits = kin_size_mul((uint64_t)members, (uint64_t)(last - first));
+    KIN_TRY(kin_alloc(ctx, &x->member_starts, cells + 1, sizeof *x->member_starts, "cells"));
+    KIN_TRY(kin_alloc(ctx, &x->visitor_starts, cells + 1, sizeof *x->visitor_starts, "cells"));
+    KIN_TRY(kin_alloc(ctx, &x->members, (uint64_t)members, sizeof *x->members, "cells"));
+    KIN_TRY(kin_alloc(ctx, &x->visitors, visits, sizeof *x->visitors, "cells"));
+    KIN_TRY(kin_alloc(ctx, &x->pieces, (uint64_t)most_pieces(x->cells, members), sizeof *x->pieces,
+                      "cells"));
+    if (x->p->sides != NULL) {
+        list_sides(x, 0, 1, false, x->member_starts, x->members);
+        list_sides(x, first, last, true, x->visitor_starts, x->visitors);
+    } else {
+        kin_graph_cells_list(x->p->cells, points, 0, 1, x->member_starts, x->members);
+        kin_graph_cells_list(x->p->cells, points, first, last, x->visitor_starts, x->visitors);
+    }
+    for (int64_t c = 0; c < x->cells; c++) {
+        for (int64_t at = x->member_starts[c]; at < x->member_starts[c + 1]; at += COLS) {
+            x->pieces[x->piece_count++] =
+                (piece){.cell = c,
+                        .members = x->members + at,
+                        .count = (int32_t)kin_min_i64(COLS, x->member_starts[c + 1] - at)};
+        }
+    }
+    return KITH_OK;
+}
+
+static kith_status make_locks(kith_ctx *ctx, probing *x)
+{
+    const int64_t points = x->p->points->count;
+    const int64_t locks = kin_ceil_div(points, POSITIONS_A_LOCK);
+    KIN_TRY(kin_alloc(ctx, &x->limits, (uint64_t)points, sizeof *x->limits, "limits"));
+    KIN_TRY(kin_alloc(ctx, &x->locks, (uint64_t)locks, sizeof *x->locks, "locks"));
+    for (; x->lock_count < locks; x->lock_count++) {
+        if (pthread_mutex_init(&x->locks[x->lock_count], NULL) != 0) {
+            return kin_fail(ctx, KITH_E_MEMORY, "no memory for locks (free some memory)");
+        }
+    }
+    for (int64_t p = 0; p < points; p++) {
+        set_limit(x, (uint32_t)p, list_of(x, (uint32_t)p));
+    }
+    return KITH_OK;
+}
+
+kith_status kin_graph_probe_run(kith_ctx *ctx, kin_graph_probe *probe, int32_t first, int32_t last)
+{
+    const kin_frame *frame = &probe->points->prepared->frame;
+    probing x = {.p = probe,
+                 .own = first == 0,
+                 .cells = (probe->sides != NULL ? 2 : 1) * probe->cells->count,
+                 .hits = kin_graph_hits_get(ctx->isa),
+                 .put = kin_graph_put_get(ctx->isa),
+                 .wide = kin_round_up(frame->groups, KIN_GRAPH_WIDE_STEP)};
+    kith_status status = KITH_OK;
+    KIN_TRY_GOTO(status, make_lists(ctx, &x, first > 0 ? first : 1, last), done);
+    KIN_TRY_GOTO(status, make_locks(ctx, &x), done);
+    KIN_TRY_GOTO(
+        status,
+        kin_alloc_zero(ctx, &x.workers, (uint64_t)ctx->threads, sizeof *x.workers, "threads"),
+        done);
+    for (int32_t t = 0; t < ctx->threads; t++) {
+        KIN_TRY_GOTO(status, make_worker(ctx, &x, &x.workers[t]), done);
+    }
+    status = kin_parallel(ctx, "start", x.piece_count, run_piece, &x);
+done:
+    for (int32_t t = 0; x.workers != NULL && t < ctx->threads; t++) {
+        probe->evaluations += x.workers[t].evaluations;
+    }
+    free_probing(ctx, &x);
+    return status;
+}
+
+uint64_t kin_graph_probe_bytes(const kin_frame *frame, int64_t points, int32_t length,
+                               int32_t threads)
+{
+    const uint64_t n = (uint64_t)points;
+    const uint64_t cells = (uint64_t)kin_graph_cells_wished(points);
+    const uint64_t wide = (uint64_t)kin_round_up(frame->groups, KIN_GRAPH_WIDE_STEP);
+    const uint64_t a_worker = sizeof(worker) +
+                              (2 * COLS + KIN_GRAPH_ROWS_STEP) * wide * sizeof(uint32_t) +
+                              (COLS + 1) * (uint64_t)length * sizeof(uint64_t);
+    const uint64_t a_point = (2 + KIN_GRAPH_MOST_NEAR) * sizeof(uint32_t) +
+                             sizeof(pthread_mutex_t) / POSITIONS_A_LOCK + 1;
+    const uint64_t a_cell = 2 * sizeof(int64_t) + sizeof(piece);
+    return kin_size_add(
+        kin_size_add(kin_size_mul(n, a_point), kin_size_mul(cells + n / COLS + 8, a_cell)),
+        kin_size_mul((uint64_t)threads, a_worker));
+}

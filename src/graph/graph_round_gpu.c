@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Idea. A round is four launches and one small download:
+ *
+ *      sample    lists -> ids forward, slots backward    collect   slots -> ids
+ *      join      ids meet -> offers                      merge     offers -> lists
+ *
+ * Slots of samples are read when offers begin: both use one block of memory.
+ *
+ * Memory. 2 x candidates x 4 bytes of ids a kind and position; the larger of the slots of both
+ * kinds and of the offers, 8 bytes each.
+ */
+#include "base/base_mem.h"
+#include "base/base_try.h"
+#include "graph/graph_run_gpu.h"
+#include "host/host_clock.h"
+#include "host/host_threads.h"
+
+/* Idea. Where rounds of short lists end before the wanted recall, lists of twice the length know
+ * ways that these have forgotten. The points stay prepared and the graph stays on the device: a
+ * list's words are the first of the longer one, all NEW, so that they meet again with more beside
+ * them, and chance fills the rest.
+ *
+ *      a b c d          ->  a' b' c' d' r r r r        ': NEW again    r: drawn
+ *
+ * More candidates a round are dear (beyond 16 of each kind the cross-matching needs twice the
+ * registers), and longer lists alone find more in the same time, so these come first.
+ *
+ * Memory. Both graphs while one is copied to the other. */
+
+enum { ALONE = 1 /* lengthenings that leave the candidates as they are */ };
+
+static kith_status make_longer(const kin_graph_gpu_run *run, kin_graph_gpu_lists *graph)
+{
+    const uint64_t words = kin_size_mul((uint64_t)run->count, (uint64_t)graph->length);
+    return kin_gpu_alloc(run->on.ctx, run->on.gpu, &graph->words, words, sizeof *graph->words,
+                         "longer lists");
+}
+
+static kith_status lengthen(kin_graph_gpu_run *run, int32_t times, bool *longer)
+{
+    kith_ctx *ctx = run->on.ctx;
+    kin_graph_gpu_lists next = {.points = run->count,
+                                .length = kin_graph_gpu_longest(run->graph.length, 1),
+                                .first = run->graph.first,
+                                .end = run->graph.end};
+    uint64_t all_can = 0;
+    *longer = next.length > run->graph.length && run->count - 1 > run->graph.length;
+    const kith_status status = *longer ? make_longer(run, &next) : KITH_OK;
+    if (status == KITH_E_DEVICE_MEMORY) {
+        kin_forgive(ctx);
+        *longer = false;
+    } else {
+        KIN_TRY(status);
+    }
+    KIN_TRY(kin_gpu_agree(run->on.gpu, *longer ? 1 : 0, &all_can));
+    if (all_can == 0) {
+        kin_gpu_free(run->on.gpu, next.words);
+        *longer = false;
+        return KITH_OK;
+    }
+    const kin_graph_gpu_stretch job = {.from = run->graph, .to = next};
+    const int error = run->kernels->stretch(run->on.stream, &job);
+    kin_gpu_free(run->on.gpu, run->graph.words);
+    run->graph = next; /* the run's to free, whatever comes */
+    run->candidates += times > ALONE ? run->candidates / 2 : 0;
+    KIN_TRY(kin_graph_gpu_check(run, error, "making lists longer"));
+    KIN_TRY(kin_graph_gpu_fill_up(run, next.length, NULL, 0));
+    const int32_t half = next.length / 2;
+    run->evaluations += (double)run->count * (double)half;
+    return kin_gpu_wait(ctx, run->on.gpu);
+}
+
+typedef struct rounds {
+    kin_graph_gpu_run *run;
+    kin_graph_gpu_samples samples;
+    uint64_t *words; /* slots of samples, then offers */
+    uint64_t bytes;  /* of them */
+    kin_graph_gpu_counters *counters;
+} rounds;
+
+/* ---- Memory ---------------------------------------------------------------------------------- */
+
+static void free_rounds(rounds *r)
+{
+    kin_gpu *gpu = r->run->on.gpu;
+    kin_gpu_free(gpu, r->counters);
+    kin_gpu_free(gpu, r->samples.old_counts);
+    kin_gpu_free(gpu, r->samples.new_counts);
+    kin_gpu_free(gpu, r->samples.old_ids);
+    kin_gpu_free(gpu, r->samples.new_ids);
+    kin_gpu_free(gpu, r->words);
+}
+
+static kith_status make_rounds(rounds *r)
+{
+    kith_ctx *ctx = r->run->on.ctx;
+    kin_gpu *gpu = r->run->on.gpu;
+    kin_graph_gpu_samples *s = &r->samples;
+    const uint64_t n = (uint64_t)r->run->count;
+    kin_graph_gpu_sample_sizes(r->run->candidates, &s->forward, &s->reverse);
+    const uint64_t ids = kin_size_mul(n, (uint64_t)(s->forward + s->reverse));
+    const uint64_t words = kin_size_mul(n, (uint64_t)kin_graph_gpu_slot_words(s->reverse));
+    r->bytes = kin_size_mul(words, sizeof *r->words);
+    KIN_TRY(kin_gpu_alloc(ctx, gpu, &r->words, words, sizeof *r->words, "offers to lists"));
+    KIN_TRY(kin_gpu_alloc(ctx, gpu, &s->new_ids, ids, sizeof *s->new_ids, "samples of lists"));
+    KIN_TRY(kin_gpu_alloc(ctx, gpu, &s->old_ids, ids, sizeof *s->old_ids, "samples of lists"));
+    KIN_TRY(kin_gpu_alloc(ctx, gpu, &s->new_counts, n, sizeof *s->new_counts, "sample counts"));
+    KIN_TRY(kin_gpu_alloc(ctx, gpu, &s->old_counts, n, sizeof *s->old_counts, "sample counts"));
+    s->new_slots = r->words;
+    s->old_slots = r->words + n * (uint64_t)s->reverse;
+    return kin_gpu_alloc(ctx, gpu, &r->counters, 1, sizeof *r->counters, "counters");
+}
+
+/* ---- A round --------------------------------------------------------------------------------- */
+
+static kith_status launch_round(const rounds *r, int32_t number)
+{
+    kin_graph_gpu_run *run = r->run;
+    const kin_graph_gpu_kernels *kernels = run->kernels;
+    kin_gpu_stream *stream = run->on.stream;
+    const uint64_t salt = kin_graph_mix(run->request->seed + (uint64_t)number);
+    const kin_graph_gpu_sample sample = {.graph = run->graph, .samples = r->samples, .salt = salt};
+    const kin_graph_gpu_join join = {.points = run->points,
+                                     .graph = run->graph,
+                                     .samples = r->samples,
+                                     .offers = r->words,
+                                     .all = run->request->all_updates > 0,
+                                     .salt = salt,
+                                     .evaluations = &r->counters->evaluations,
+                                     .lasts = run->share.lasts};
+    const kin_graph_gpu_merge merge = {.graph = run->graph,
+                                       .offers = r->words,
+                                       .counted = (int32_t)run->wanted,
+                                       .updates = &r->counters->updates};
+    const uint64_t offers = (uint64_t)run->count * KIN_GRAPH_GPU_SLOTS * sizeof *r->words;
+    KIN_TRY(kin_gpu_fill(run->on.ctx, run->on.gpu, r->counters, 0, sizeof *r->counters));
+    KIN_TRY(kin_gpu_fill(run->on.ctx, run->on.gpu, r->words, 0xff, r->bytes));
+    KIN_TRY(kin_graph_gpu_check(run, kernels->sample(stream, &sample), "sampling lists"));
+    KIN_TRY(kin_graph_gpu_share_least(run, r->samples.new_slots, r->samples.reverse));
+    KIN_TRY(kin_graph_gpu_share_least(run, r->samples.old_slots, r->samples.reverse));
+    KIN_TRY(kin_graph_gpu_check(run, kernels->collect(stream, &sample), "collecting samples"));
+    KIN_TRY(kin_graph_gpu_share_lasts(run));
+    KIN_TRY(kin_gpu_fill(run->on.ctx, run->on.gpu, r->words, 0xff, offers));
+    KIN_TRY(kin_graph_gpu_check(run, kernels->join(stream, &join), "comparing samples"));
+    KIN_TRY(kin_graph_gpu_share_least(run, r->words, KIN_GRAPH_GPU_SLOTS));
+    return kin_graph_gpu_check(run, kernels->merge(stream, &merge), "updating lists");
+}
+
+/* Launched, waited for, counted. */
+static kith_status run_round(const rounds *r, kin_graph_round *round)
+{
+    kin_graph_gpu_run *run = r->run;
+    kin_graph_gpu_counters seen;
+    double evaluations = 0.0;
+    double updates = 0.0;
+    KIN_TRY(launch_round(r, round->number));
+    KIN_TRY(kin_gpu_download(run->on.ctx, run->on.gpu, &seen, r->counters, sizeof seen));
+    KIN_TRY(kin_gpu_add_up(run->on.gpu, (double)seen.evaluations, &evaluations));
+    KIN_TRY(kin_gpu_add_up(run->on.gpu, (double)seen.updates, &updates));
+    run->evaluations += evaluations;
+    round->updates = (int64_t)updates;
+    round->evaluations = run->evaluations;
+    round->seconds = kin_clock_since(run->start_ns);
+    return KITH_OK;
+}
+
+/* ---- All of them ----------------------------------------------------------------------------- */
+
+/* Rounds until the judge speaks, lists change little, or there were enough of them. Lists that will
+ * not become longer do what they can, stuck or not. */
+static kith_status run_rounds(const rounds *r, bool lengthens, kin_graph_outcome *outcome,
+                              kin_graph_verdict *verdict)
+{
+    kin_graph_gpu_run *run = r->run;
+    const kin_graph_request *request = run->request;
+    const double few = request->delta * (double)run->count * (double)run->wanted;
+    const int32_t last = outcome->rounds + request->rounds;
+    while (outcome->rounds < last && *verdict == KIN_GRAPH_GO_ON) {
+        kin_graph_round round = {.number = outcome->rounds + 1};
+        KIN_TRY(kin_progress(run->on.ctx, "descend", (double)outcome->rounds, (double)last));
+        KIN_TRY(run_round(r, &round));
+        outcome->rounds = round.number;
+        outcome->updates = round.updates;
+        KIN_TRY(kin_graph_gpu_judge(run, &round, verdict));
+        const bool changes_little = (double)round.updates < few || round.updates == 0;
+        if (*verdict != KIN_GRAPH_ENOUGH) {
+            const bool stuck = changes_little || (lengthens && *verdict == KIN_GRAPH_STUCK);
+            *verdict = stuck ? KIN_GRAPH_STUCK : KIN_GRAPH_GO_ON;
+        }
+    }
+    return KITH_OK;
+}
+
+/* With lists of one length. */
+static kith_status run_stage(kin_graph_gpu_run *run, bool lengthens, kin_graph_outcome *outcome,
+                             kin_graph_verdict *verdict)
+{
+    rounds r = {.run = run};
+    kith_status status = make_rounds(&r);
+    if (status == KITH_OK) {
+        status = run_rounds(&r, lengthens, outcome, verdict);
+    }
+    free_rounds(&r);
+    return status;
+}
+
+/* In place of many rounds; judged once more. */
+static kith_status begin_wider(kin_graph_gpu_run *run, kin_graph_outcome *outcome,
+                               kin_graph_verdict *verdict)
+{
+    bool wider = false;
+    *verdict = KIN_GRAPH_GO_ON;
+    KIN_TRY(kin_graph_gpu_widen(run, outcome->start, &wider));
+    if (!wider) {
+        return KITH_OK;
+    }
+    kin_graph_round start = {.evaluations = run->evaluations,
+                             .seconds = kin_clock_since(run->start_ns)};
+    outcome->seconds_start = start.seconds;
+    KIN_TRY(kin_graph_gpu_judge(run, &start, verdict));
+    *verdict = *verdict == KIN_GRAPH_ENOUGH ? KIN_GRAPH_ENOUGH : KIN_GRAPH_GO_ON;
+    return KITH_OK;
+}
+
+kith_status kin_graph_gpu_rounds(kin_graph_gpu_run *run, kin_graph_outcome *outcome)
+{
+    kin_graph_round start = {.evaluations = run->evaluations,
+                             .seconds = kin_clock_since(run->start_ns)};
+    kin_graph_verdict verdict = KIN_GRAPH_GO_ON;
+    bool goes_on = run->request->rounds > 0;
+    KIN_TRY(kin_graph_gpu_judge(run, &start, &verdict));
+    if (verdict == KIN_GRAPH_FAR) {
+        KIN_TRY(begin_wider(run, outcome, &verdict));
+    }
+    goes_on = goes_on && verdict != KIN_GRAPH_ENOUGH;
+    for (int32_t times = 1; goes_on; times++) {
+        const bool lengthens = times <= run->request->lengthenings;
+        verdict = KIN_GRAPH_GO_ON;
+        KIN_TRY(run_stage(run, lengthens, outcome, &verdict));
+        goes_on = lengthens && verdict != KIN_GRAPH_ENOUGH;
+        if (goes_on) {
+            KIN_TRY(lengthen(run, times, &goes_on));
+        }
+    }
+    return KITH_OK;
+}

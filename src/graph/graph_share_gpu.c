@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Idea. Points are on every GPU, lists are owned: part p has those of the positions firsts[p] ..
+ * firsts[p + 1] - 1, samples them and lets their samples meet. What that leaves for points of
+ * others goes to slots, and a slot keeps the least word, whoever wrote it: so the slots that all
+ * have left for a point are combined by its owner, word by word, and are what one GPU would have
+ * left. A graph has the same bytes on any number of GPUs.
+ *
+ *      sample    own lists -> slots of all points     | least of all, to the owner
+ *      collect   own slots -> ids
+ *      join      own ids meet -> offers to all points | least of all, to the owner
+ *      merge     own offers -> own lists              | counts are added up
+ *
+ * What foreign points the kernels read: rounded rows and their terms, or rows as given, which are
+ * on every GPU, and in join the last word of each list, which its owner sends before.
+ *
+ * Neighbours stand near each other, so most slots of points of others stay empty: the few that are
+ * not are gathered and sent with their places, 16 bytes each. Where they are more than one in
+ * GATHERED, slots go as a whole.
+ *
+ * Bytes of a round, to each of G GPUs, at most: 8 n of last words, and (G - 1) / G of n (16 reverse
+ * + 8 SLOTS), which with 16 samples and 32 slots is 512 for each point: 15 GB of 4 * 10^7 points on
+ * 4 GPUs, 50 ms where they see each other, a second by way of the host.
+ *
+ * Memory. Slots and graph are as large as on one GPU; beside them a piece of what others left, and
+ * 16 bytes for one in GATHERED of SLOTS slots.
+ */
+#include "base/base_try.h"
+#include "graph/graph_run_gpu.h"
+
+/* What is fetched of another's slots at a time. */
+static const uint64_t PIECE_WORDS = 32u << 20;
+enum { GATHERED = 8 };
+
+void kin_graph_gpu_share_free(kin_graph_gpu_run *run)
+{
+    kin_gpu_free(run->on.gpu, run->share.counts);
+    kin_gpu_free(run->on.gpu, run->share.sent);
+    kin_gpu_free(run->on.gpu, run->share.got);
+    kin_gpu_free(run->on.gpu, run->share.lasts);
+    run->share = (kin_graph_gpu_share){0};
+}
+
+/* Room for one in GATHERED of the slots; where there is none they go as a whole. */
+static void make_room(kin_graph_gpu_run *run)
+{
+    kith_ctx *ctx = run->on.ctx;
+    kin_gpu *gpu = run->on.gpu;
+    kin_graph_gpu_share *share = &run->share;
+    const uint64_t parts = (uint64_t)share->parts;
+    const int64_t rows = run->count / share->parts + KIN_FUSED_BLOCK;
+    share->room = rows * KIN_GRAPH_GPU_SLOTS / GATHERED;
+    if (kin_gpu_alloc(ctx, gpu, &share->counts, parts, sizeof *share->counts, "counts") !=
+            KITH_OK ||
+        kin_gpu_alloc(ctx, gpu, &share->sent, kin_size_mul((uint64_t)share->room, parts),
+                      sizeof *share->sent, "slots for other GPUs") != KITH_OK) {
+        kin_forgive(ctx);
+        share->room = 0;
+    }
+}
+
+kith_status kin_graph_gpu_share_make(kin_graph_gpu_run *run)
+{
+    kith_ctx *ctx = run->on.ctx;
+    kin_gpu *gpu = run->on.gpu;
+    kin_graph_gpu_share *share = &run->share;
+    share->part = kin_gpu_part(gpu);
+    share->parts = kin_gpu_parts(gpu) > 1 ? kin_gpu_parts(gpu) : 0;
+    if (share->parts == 0) {
+        return KITH_OK;
+    }
+    kin_gpu_divide(run->count, KIN_FUSED_BLOCK, share->parts, share->firsts);
+    run->graph.first = share->firsts[share->part];
+    run->graph.end = share->firsts[share->part + 1];
+    const uint64_t all = kin_size_mul((uint64_t)(run->count / share->parts + KIN_FUSED_BLOCK),
+                                      KIN_GRAPH_GPU_MOST_SAMPLES);
+    share->got_words = all < PIECE_WORDS ? all : PIECE_WORDS;
+    KIN_TRY(kin_gpu_alloc(ctx, gpu, &share->lasts, (uint64_t)run->count, sizeof *share->lasts,
+                          "ends of lists"));
+    KIN_TRY(kin_gpu_alloc(ctx, gpu, &share->got, share->got_words, sizeof *share->got,
+                          "slots of other GPUs"));
+    make_room(run);
+    return KITH_OK;
+}
+
+/* ---- Slots ----------------------------------------------------------------------------------- */
+
+/* What a part shows: its slots, and those of others that it has gathered. */
+typedef struct slots {
+    const uint64_t *words;
+    const kin_graph_gpu_sent *sent;
+    int64_t room;
+    uint64_t counts[KIN_GPU_TEAM_MOST]; /* beyond room: they are too many, and go as a whole */
+} slots;
+
+static kith_status gather(const kin_graph_gpu_run *run, const uint64_t *words, int64_t a_point,
+                          slots *mine)
+{
+    const kin_graph_gpu_share *share = &run->share;
+    kith_ctx *ctx = run->on.ctx;
+    kin_gpu *gpu = run->on.gpu;
+    const uint64_t bytes = (uint64_t)share->parts * sizeof *share->counts;
+    *mine = (slots){.words = words, .sent = share->sent, .room = share->room};
+    if (share->sent == NULL) {
+        memset(mine->counts, 0xff, sizeof mine->counts);
+        return kin_gpu_wait(ctx, gpu);
+    }
+    kin_graph_gpu_gather job = {.words = words,
+                                .part = share->part,
+                                .parts = share->parts,
+                                .room = share->room,
+                                .sent = share->sent,
+                                .counts = share->counts};
+    for (int32_t p = 0; p <= share->parts; p++) {
+        job.bounds[p] = share->firsts[p] * a_point;
+    }
+    KIN_TRY(kin_gpu_fill(ctx, gpu, share->counts, 0, bytes));
+    KIN_TRY(
+        kin_graph_gpu_check(run, run->kernels->gather(run->on.stream, &job), "gathering slots"));
+    KIN_TRY(kin_gpu_download(ctx, gpu, mine->counts, share->counts, bytes));
+    return kin_gpu_wait(ctx, gpu);
+}
+
+/* Whole slots of one part, a piece at a time. */
+static kith_status take_whole(const kin_graph_gpu_run *run, uint64_t *words, int64_t a_point,
+                              int32_t p, const slots *theirs)
+{
+    const kin_graph_gpu_share *share = &run->share;
+    const uint64_t first = (uint64_t)share->firsts[share->part] * (uint64_t)a_point;
+    const uint64_t end = (uint64_t)share->firsts[share->part + 1] * (uint64_t)a_point;
+    for (uint64_t at = first; at < end; at += share->got_words) {
+        const uint64_t count = end - at < share->got_words ? end - at : share->got_words;
+        const kin_graph_gpu_least job = {
+            .words = words + at, .others = share->got, .count = (int64_t)count};
+        KIN_TRY(kin_gpu_copy_from(run->on.ctx, run->on.gpu, p, share->got, theirs->words + at,
+                                  count * sizeof *words));
+        KIN_TRY(
+            kin_graph_gpu_check(run, run->kernels->least(run->on.stream, &job), "combining slots"));
+    }
+    return KITH_OK;
+}
+
+/* What one part has gathered for this one. */
+static kith_status take_sent(const kin_graph_gpu_run *run, uint64_t *words, int32_t p,
+                             const slots *theirs)
+{
+    const kin_graph_gpu_share *share = &run->share;
+    kin_graph_gpu_sent *got = (kin_graph_gpu_sent *)share->got;
+    const int64_t most = (int64_t)(share->got_words * sizeof *share->got / sizeof *got);
+    const int64_t all = (int64_t)theirs->counts[share->part];
+    const kin_graph_gpu_sent *from = theirs->sent + (int64_t)share->part * theirs->room;
+    for (int64_t at = 0; at < all; at += most) {
+        const int64_t count = kin_min_i64(most, all - at);
+        const kin_graph_gpu_settle job = {.words = words, .sent = got, .count = count};
+        KIN_TRY(kin_gpu_copy_from(run->on.ctx, run->on.gpu, p, got, from + at,
+                                  (uint64_t)count * sizeof *got));
+        KIN_TRY(kin_graph_gpu_check(run, run->kernels->settle(run->on.stream, &job),
+                                    "combining slots"));
+    }
+    return KITH_OK;
+}
+
+static kith_status fetch_least(const kin_graph_gpu_run *run, uint64_t *words, int64_t a_point)
+{
+    const kin_graph_gpu_share *share = &run->share;
+    for (int32_t turn = 1; turn < share->parts; turn++) {
+        const int32_t p = (share->part + turn) % share->parts;
+        const slots *theirs = kin_gpu_shown(run->on.gpu, p);
+        KIN_TRY(theirs->counts[share->part] <= (uint64_t)theirs->room
+                    ? take_sent(run, words, p, theirs)
+                    : take_whole(run, words, a_point, p, theirs));
+    }
+    return kin_gpu_wait(run->on.ctx, run->on.gpu);
+}
+
+kith_status kin_graph_gpu_share_least(const kin_graph_gpu_run *run, uint64_t *words,
+                                      int64_t a_point)
+{
+    kin_gpu *gpu = run->on.gpu;
+    slots mine;
+    if (run->share.parts == 0) {
+        return KITH_OK;
+    }
+    const kith_status made = gather(run, words, a_point, &mine);
+    kin_gpu_show(gpu, &mine);
+    KIN_TRY(kin_gpu_meet(gpu, made));
+    return kin_gpu_meet(gpu, fetch_least(run, words, a_point));
+}
+
+kith_status kin_graph_gpu_share_lasts(const kin_graph_gpu_run *run)
+{
+    const kin_graph_gpu_share *share = &run->share;
+    const kin_graph_gpu_ends job = {.graph = run->graph, .lasts = share->lasts};
+    if (share->parts == 0) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_graph_gpu_check(run, run->kernels->ends(run->on.stream, &job), "ends of lists"));
+    return kin_gpu_gather(run->on.ctx, run->on.gpu, share->lasts, sizeof *share->lasts,
+                          share->firsts);
+}
+
+/* ---- Control --------------------------------------------------------------------------------- */
+
+/* A list is not empty where its owner is. */
+static void take_lists(const kin_graph_gpu_run *run, kin_graph_gpu_watch *own,
+                       const kin_graph_gpu_watch *theirs)
+{
+    const int32_t length = run->graph.length;
+    for (int64_t i = 0; i < own->count; i++) {
+        const int64_t at = i * length;
+        if (theirs->host_entries[at] != KITH_ID_NONE) {
+            memcpy(own->host_keys + at, theirs->host_keys + at,
+                   (size_t)length * sizeof *own->host_keys);
+            memcpy(own->host_entries + at, theirs->host_entries + at,
+                   (size_t)length * sizeof *own->host_entries);
+        }
+    }
+}
+
+kith_status kin_graph_gpu_share_watch(kin_graph_gpu_run *run)
+{
+    kin_gpu *gpu = run->on.gpu;
+    if (run->share.parts == 0) {
+        return KITH_OK;
+    }
+    kin_gpu_show(gpu, &run->watch);
+    KIN_TRY(kin_gpu_meet(gpu, KITH_OK));
+    for (int32_t p = 1; p < run->share.parts && run->share.part == 0; p++) {
+        take_lists(run, &run->watch, kin_gpu_shown(gpu, p));
+    }
+    return kin_gpu_meet(gpu, KITH_OK);
+}
+
+kith_status kin_graph_gpu_share_verdict(const kin_graph_gpu_run *run, kin_graph_verdict *verdict)
+{
+    kin_gpu *gpu = run->on.gpu;
+    if (run->share.parts == 0) {
+        return KITH_OK;
+    }
+    const kin_graph_verdict own = *verdict;
+    kin_gpu_show(gpu, &own);
+    KIN_TRY(kin_gpu_meet(gpu, KITH_OK));
+    *verdict = *(const kin_graph_verdict *)kin_gpu_shown(gpu, 0);
+    return kin_gpu_meet(gpu, KITH_OK);
+}

@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "graph/graph_start.h"
+
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "exact/exact_screen.h"
+#include "exact/exact_search.h"
+#include "graph/graph_cells.h"
+#include "graph/graph_join.h"
+#include "host/host_threads.h"
+
+enum { POSITIONS_A_TASK = 256, ROWS_A_MATCH = 63 };
+
+/* By cells: how many each point meets at first, and how many words of a list are kept; when less
+ * than a SETTLED share of the first words is new, there is little left to find. */
+enum { LEAST_POINTS = 1024, FIRST_CELLS = 4, LEAST_KEPT = 16, WATCHED = 10, LISTS_TO_WATCH = 4096 };
+/* Times that centres move. Two sets that are made one have fewer cells, and those not as good: few
+ * visits are left, and half of each. */
+enum { MOVES = 2, MOVES_ACROSS = 1, ACROSS = 2 };
+static const double SETTLED = 0.02;
+
+/* Of the blocks that a block chooses, about this share chose it as well: those pairs count once. */
+static const double MUTUAL = 0.6;
+
+/* Blocks that each block chooses: 0 for all. Its own is looked at anyway. */
+static int64_t near_blocks(int64_t blocks, double share)
+{
+    const double others = share * (double)blocks - 1.0;
+    const double near = others / (2.0 - MUTUAL);
+    if (share >= 1.0 || near >= (double)(blocks - 1)) {
+        return 0;
+    }
+    return kin_max_i64(1, (int64_t)llround(near));
+}
+
+typedef struct handing {
+    const kin_graph_points *points;
+    kin_lists *lists;
+    int32_t length;
+    uint64_t *words;
+    kin_graph_join *matchers; /* by thread */
+    uint32_t *others;         /* by thread: capacity positions, and as many orders */
+    int32_t threads;
+    void *block;
+} handing;
+
+static void name_handing(kin_layout *layout, void *job)
+{
+    handing *h = job;
+    const uint64_t threads = (uint64_t)h->threads;
+    h->matchers = kin_layout_zeros(layout, threads, sizeof *h->matchers);
+    for (int32_t t = 0; t < h->threads; t++) {
+        kin_graph_join spare;
+        kin_graph_join_name(layout, h->points, 1, ROWS_A_MATCH,
+                            kin_layout_item(h->matchers, t, &spare));
+    }
+    h->others =
+        kin_layout_array(layout, threads * 2 * (uint64_t)h->lists->capacity, sizeof *h->others);
+}
+
+/* Orders of float costs depend on where the pair stood in the screen: computed again as meetings
+ * compute them. Integers are the same. */
+static void match_again(const handing *h, int32_t thread, uint32_t position, uint64_t *words,
+                        int32_t count)
+{
+    uint32_t *others = h->others + (int64_t)thread * 2 * h->lists->capacity;
+    uint32_t *orders = others + h->lists->capacity;
+    for (int32_t i = 0; i < count; i++) {
+        others[i] = kin_graph_position(words[i]);
+    }
+    kin_graph_join_one(&h->matchers[thread], position, others, count, orders);
+    for (int32_t i = 0; i < count; i++) {
+        words[i] = kin_graph_word(orders[i], others[i], 1);
+    }
+}
+
+/* A list as words of a descent, its own position left out. Orders of the two are the same numbers
+ * for integers. */
+static void hand_list(const handing *h, int32_t thread, int64_t position)
+{
+    const kin_lists *lists = h->lists;
+    uint64_t *entries = lists->words + position * lists->capacity;
+    uint64_t *words = h->words + position * h->length;
+    int32_t count = 0;
+    kin_select_sort_words(entries, lists->counts[position]);
+    for (int32_t i = 0; i < lists->counts[position] && count < h->length; i++) {
+        const uint32_t other = (uint32_t)entries[i];
+        if (other != position) {
+            words[count++] = kin_graph_word((uint32_t)(entries[i] >> 32), other, 1);
+        }
+    }
+    if (kin_tile_is_float(h->points->kernel->type)) {
+        match_again(h, thread, (uint32_t)position, words, count);
+        kin_select_sort_words(words, count);
+    }
+    for (; count < h->length; count++) {
+        words[count] = KIN_GRAPH_EMPTY;
+    }
+}
+
+static kith_status hand_lists(void *arg, int64_t task, int32_t thread)
+{
+    const handing *h = arg;
+    const int64_t last = kin_min_i64((task + 1) * POSITIONS_A_TASK, h->points->count);
+    for (int64_t position = task * POSITIONS_A_TASK; position < last; position++) {
+        hand_list(h, thread, position);
+    }
+    return KITH_OK;
+}
+
+static kith_status hand_all(kith_ctx *ctx, handing *h)
+{
+    h->threads = ctx->threads;
+    KIN_TRY(kin_layout_make(ctx, name_handing, h, "entries of lists", &h->block));
+    const kith_status status =
+        kin_parallel(ctx, "start", kin_ceil_div(h->points->count, POSITIONS_A_TASK), hand_lists, h);
+    kin_free(ctx, h->block);
+    return status;
+}
+
+/* Without centres, and where all pairs are asked for: the exact engine's screen. */
+static kith_status start_by_blocks(kith_ctx *ctx, const kin_graph_points *points, double share,
+                                   int32_t length, uint64_t *words, kin_graph_started *started)
+{
+    const kin_prepared *prepared = points->prepared;
+    kin_lists lists;
+    KIN_TRY(kin_lists_make(ctx, &prepared->set, &prepared->set, NULL, (int64_t)length + 1, &lists));
+    lists.by_cost = true;
+    const int64_t block = kin_screen_block(&prepared->frame);
+    kin_screen screen = {.rows = &prepared->set,
+                         .points = &prepared->set,
+                         .row_lists = &lists,
+                         .point_lists = &lists,
+                         .row_cover = &prepared->cover,
+                         .point_cover = &prepared->cover,
+                         .block = block,
+                         .near = near_blocks(kin_ceil_div(points->count, block), share)};
+    handing h = {.points = points, .lists = &lists, .length = length, .words = words};
+    kith_status status = kin_screen_run(ctx, &screen);
+    *started = (kin_graph_started){
+        .evaluations = (double)screen.pairs, .closed = screen.near != 0, .all = screen.near == 0};
+    if (status == KITH_OK) {
+        status = hand_all(ctx, &h);
+    }
+    kin_lists_free(ctx, &lists);
+    return status;
+}
+
+/* ---- By cells ------------------------------------------------------------------------------- */
+
+/* What the first WATCHED words of every STEP-th list were. */
+typedef struct watching {
+    int64_t step;
+    int64_t lists;
+    int32_t watched;
+    uint64_t *before;
+} watching;
+
+static int64_t count_new(const uint64_t *before, const uint64_t *now, int32_t watched)
+{
+    int64_t fresh = 0;
+    for (int32_t i = 0, j = 0; j < watched && now[j] != KIN_GRAPH_EMPTY;) {
+        if (i < watched && before[i] < now[j]) {
+            i += 1;
+            continue;
+        }
+        fresh += i == watched || before[i] != now[j];
+        j += 1;
+    }
+    return fresh;
+}
+
+/* The share of the watched words that is new since the last look. */
+static double look(watching *w, const uint64_t *words, int32_t length)
+{
+    int64_t fresh = 0;
+    for (int64_t i = 0; i < w->lists; i++) {
+        const uint64_t *now = words + i * w->step * length;
+        uint64_t *before = w->before + i * w->watched;
+        fresh += count_new(before, now, w->watched);
+        memcpy(before, now, (size_t)w->watched * sizeof *before);
+    }
+    return (double)fresh / (double)(w->lists * w->watched);
+}
+
+/* Pairs of points and members of their near cells first .. last - 1. */
+static double visits(const kin_graph_cells *cells, int64_t points, const int64_t *sizes,
+                     int32_t first, int32_t last)
+{
+    double sum = 0.0;
+    for (int64_t p = 0; p < points; p++) {
+        for (int32_t i = first; i < last; i++) {
+            sum += (double)sizes[cells->near[p * cells->each + i]];
+        }
+    }
+    return sum;
+}
+
+/* Near cells, more and more, until little is new or as many pairs were met as may be. */
+static kith_status visit_cells(kith_ctx *ctx, kin_graph_probe *probe, const int64_t *sizes,
+                               double budget, watching *watch, double *fresh)
+{
+    const kin_graph_cells *cells = probe->cells;
+    const int64_t points = probe->points->count;
+    const double part = probe->sides != NULL ? 0.5 : 1.0;
+    int32_t first = 0;
+    *fresh = 1.0;
+    for (int32_t last = FIRST_CELLS; first<cells->each && * fresh> SETTLED; last *= 2) {
+        last = (int32_t)kin_min_i64(last, cells->each);
+        const double pairs = part * visits(cells, points, sizes, first, last);
+        if (first > 0 && probe->evaluations + pairs > budget) {
+            break;
+        }
+        KIN_TRY(kin_graph_probe_run(ctx, probe, first, last));
+        *fresh = look(watch, probe->words, probe->length);
+        first = last;
+    }
+    return KITH_OK;
+}
+
+typedef struct cell_start {
+    kin_graph_cells cells;
+    kin_graph_probe probe;
+    watching watch;
+    int64_t *sizes;
+} cell_start;
+
+static kith_status make_cell_start(kith_ctx *ctx, const kin_graph_points *points, double budget,
+                                   bool across, cell_start *s, double *evaluations)
+{
+    const int64_t wished = kin_graph_cells_wished(points->count);
+    const int64_t count = across ? kin_ceil_div(wished, ACROSS) : wished;
+    const double size = (double)points->count / (double)count;
+    const int64_t each =
+        kin_min_i64(kin_min_i64(KIN_GRAPH_MOST_NEAR, count),
+                    kin_max_i64(FIRST_CELLS, (int64_t)(budget / (double)points->count / size)));
+    KIN_TRY(kin_graph_cells_make(ctx, points, count, (int32_t)each, across ? MOVES_ACROSS : MOVES,
+                                 &s->cells, evaluations));
+    KIN_TRY(kin_alloc_zero(ctx, &s->sizes, (uint64_t)count, sizeof *s->sizes, "cells"));
+    for (int64_t p = 0; p < points->count; p++) {
+        s->sizes[s->cells.near[p * each]] += 1;
+    }
+    s->watch.lists = kin_min_i64(points->count, LISTS_TO_WATCH);
+    s->watch.step = points->count / s->watch.lists;
+    KIN_TRY(kin_alloc(ctx, &s->watch.before, (uint64_t)s->watch.lists * (uint64_t)s->watch.watched,
+                      sizeof *s->watch.before, "lists"));
+    memset(s->watch.before, 0xff,
+           (size_t)(s->watch.lists * s->watch.watched) * sizeof *s->watch.before);
+    return KITH_OK;
+}
+
+/* With sides what words have is known, and pairs across meet alone. */
+static kith_status start_by_cells(kith_ctx *ctx, const kin_graph_points *points, double share,
+                                  const uint8_t *sides, int32_t kept, int32_t length,
+                                  uint64_t *words, kin_graph_started *started)
+{
+    const double count = (double)points->count;
+    const double budget = 0.5 * share * count * count;
+    double fresh;
+    cell_start s = {.watch = {.watched = (int32_t)kin_min_i64(WATCHED, kept)}};
+    kith_status status = KITH_OK;
+    KIN_TRY_GOTO(status,
+                 make_cell_start(ctx, points, budget, sides != NULL, &s, &started->evaluations),
+                 done);
+    s.probe = (kin_graph_probe){.points = points,
+                                .cells = &s.cells,
+                                .words = words,
+                                .length = length,
+                                .kept = kept,
+                                .sides = sides};
+    if (sides != NULL) {
+        (void)look(&s.watch, words, length);
+    }
+    KIN_TRY_GOTO(status, visit_cells(ctx, &s.probe, s.sizes, budget, &s.watch, &fresh), done);
+    started->evaluations += s.probe.evaluations;
+    started->settled = fresh <= SETTLED;
+done:
+    kin_free(ctx, s.watch.before);
+    kin_free(ctx, s.sizes);
+    kin_graph_cells_free(ctx, &s.cells);
+    return status;
+}
+
+static bool goes_by_cells(const kin_graph_points *points, double share)
+{
+    return share < 1.0 && points->count >= LEAST_POINTS && kin_graph_cells_possible(points);
+}
+
+kith_status kin_graph_start_screen(kith_ctx *ctx, const kin_graph_points *points, double share,
+                                   int32_t wanted, int32_t length, uint64_t *words,
+                                   kin_graph_started *started)
+{
+    *started = (kin_graph_started){0};
+    if (!goes_by_cells(points, share)) {
+        return start_by_blocks(ctx, points, share, length, words, started);
+    }
+    const int32_t kept = (int32_t)kin_min_i64(length, kin_max_i64(LEAST_KEPT, wanted + wanted / 4));
+    memset(words, 0xff, (size_t)(points->count * length) * sizeof *words);
+    return start_by_cells(ctx, points, share, NULL, kept, length, words, started);
+}
+
+/* ---- Two graphs made one -------------------------------------------------------------------- */
+
+/* Lists of both graphs, and what was met on the other side. */
+typedef struct joining {
+    const uint8_t *sides;
+    int32_t length;
+    int64_t count;
+    const uint64_t *met;
+    uint64_t *words;
+    uint64_t *scratch; /* by thread: length */
+} joining;
+
+/* A group of rows from both sets is across from everybody. */
+static bool is_across(const uint8_t *sides, int64_t position, uint64_t word)
+{
+    return (sides[position] | sides[kin_graph_position(word)]) ==
+           (KIN_GRAPH_BELOW | KIN_GRAPH_BEHIND);
+}
+
+/* What was met on the own side fills the list where the graph's was shorter; it is not new: its
+ * neighbours have met each other. */
+static void join_list(const joining *j, int64_t position, uint64_t *list)
+{
+    const uint64_t *known = j->words + position * j->length;
+    const uint64_t *met = j->met + position * j->length;
+    int32_t next = 0;
+    for (int32_t i = 0, made = 0; made < j->length; made++) {
+        while (next < j->length && met[next] != KIN_GRAPH_EMPTY && (known[i] | 1) == met[next]) {
+            next += 1;
+        }
+        const bool comes = next < j->length && met[next] < known[i];
+        const uint64_t word = comes ? met[next++] : known[i++];
+        const bool is_new = word == KIN_GRAPH_EMPTY || is_across(j->sides, position, word);
+        list[made] = is_new ? word : word & ~(uint64_t)1;
+    }
+}
+
+static kith_status join_lists(void *arg, int64_t task, int32_t thread)
+{
+    const joining *j = arg;
+    uint64_t *list = j->scratch + (int64_t)thread * j->length;
+    const int64_t last = kin_min_i64((task + 1) * POSITIONS_A_TASK, j->count);
+    for (int64_t p = task * POSITIONS_A_TASK; p < last; p++) {
+        join_list(j, p, list);
+        memcpy(j->words + p * j->length, list, (size_t)j->length * sizeof *list);
+    }
+    return KITH_OK;
+}
+
+static kith_status join_all(kith_ctx *ctx, const kin_graph_points *points, const uint8_t *sides,
+                            int32_t length, const uint64_t *met, uint64_t *words)
+{
+    joining j = {
+        .sides = sides, .length = length, .count = points->count, .met = met, .words = words};
+    KIN_TRY(kin_alloc(ctx, &j.scratch, (uint64_t)ctx->threads * (uint64_t)length, sizeof *j.scratch,
+                      "entries"));
+    const kith_status status =
+        kin_parallel(ctx, "start", kin_ceil_div(j.count, POSITIONS_A_TASK), join_lists, &j);
+    kin_free(ctx, j.scratch);
+    return status;
+}
+
+/* Words that are known are new for as long as cells meet, so that a pair is one word. */
+static kith_status cells_across(kith_ctx *ctx, const kin_graph_points *points, double share,
+                                const uint8_t *sides, int32_t wanted, int32_t length,
+                                uint64_t *words, kin_graph_started *started)
+{
+    for (int64_t i = 0; i < points->count * length; i++) {
+        words[i] |= 1;
+    }
+    KIN_TRY(start_by_cells(ctx, points, share, sides, wanted, length, words, started));
+    for (int64_t i = 0; i < points->count * length; i++) {
+        const bool is_new = words[i] == KIN_GRAPH_EMPTY || is_across(sides, i / length, words[i]);
+        words[i] = is_new ? words[i] : words[i] & ~(uint64_t)1;
+    }
+    return KITH_OK;
+}
+
+kith_status kin_graph_start_across(kith_ctx *ctx, const kin_graph_points *points, double share,
+                                   const uint8_t *sides, int32_t wanted, int32_t length,
+                                   uint64_t *words, kin_graph_started *started)
+{
+    if (goes_by_cells(points, share)) {
+        return cells_across(ctx, points, share, sides, wanted, length, words, started);
+    }
+    uint64_t *met = NULL;
+    KIN_TRY(kin_alloc(ctx, &met, kin_size_mul((uint64_t)points->count, (uint64_t)length),
+                      sizeof *met, "lists"));
+    kith_status status = kin_graph_start_screen(ctx, points, share, wanted, length, met, started);
+    if (status == KITH_OK) {
+        status = join_all(ctx, points, sides, length, met, words);
+    }
+    kin_free(ctx, met);
+    return status;
+}
+
+static uint64_t blocks_bytes(const kin_frame *frame, int64_t points, double share, int32_t length,
+                             int32_t threads)
+{
+    kin_prepared prepared = {.groups = {.count = points}};
+    kin_set set = kin_set_shape(frame, points);
+    kin_cover cover;
+    kin_layout nothing = {.block = NULL};
+    kin_cover_plan(&nothing, &set, threads, &cover);
+    const kin_graph_points shape = kin_graph_points_shape(frame, &frame->distance, &prepared);
+    kin_lists lists = kin_lists_shape(&set, &set, (int64_t)length + 1);
+    kin_layout plan = {.block = NULL};
+    kin_lists_plan(&plan, &lists);
+    const uint64_t kept = kin_layout_mark(&plan);
+    const int64_t block = kin_screen_block(frame);
+    kin_screen screen = {.rows = &set,
+                         .points = &set,
+                         .row_lists = &lists,
+                         .point_lists = &lists,
+                         .row_cover = &cover,
+                         .point_cover = &cover,
+                         .block = block,
+                         .near = near_blocks(kin_ceil_div(points, block), share)};
+    kin_screen_plan(&plan, &screen, threads);
+    handing h = {.points = &shape, .lists = &lists, .threads = threads};
+    kin_layout_block(&plan, name_handing, &h);
+    kin_layout_back(&plan, kept);
+    return plan.peak;
+}
+
+uint64_t kin_graph_start_bytes(const kin_frame *frame, int64_t points, double share, int32_t length,
+                               int32_t threads)
+{
+    const uint64_t by_blocks = blocks_bytes(frame, points, share, length, threads);
+    const uint64_t by_cells =
+        kin_size_add(kin_graph_cells_bytes(frame, points, threads),
+                     kin_size_add(kin_graph_probe_bytes(frame, points, length, threads),
+                                  (uint64_t)LISTS_TO_WATCH * WATCHED * sizeof(uint64_t)));
+    return by_blocks > by_cells ? by_blocks : by_cells;
+}

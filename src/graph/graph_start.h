@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The start where there is a screen.
+ *
+ *   by cells    a point meets the members of its nearest cells (graph_cells.h), of more and more
+ *               of them, until little is new
+ *   by blocks   of too many columns for centres: each block of the exact engine meets itself
+ *               and the blocks that stand next to it. All pairs, too, are by blocks
+ */
+#ifndef KIN_GRAPH_START_H
+#define KIN_GRAPH_START_H
+
+#include "graph/graph.h"
+#include "graph/graph_join.h"
+#include "graph/graph_lists.h"
+
+typedef struct kin_graph_started {
+    double evaluations;
+    bool closed;  /* blocks met: what they know is closed in itself */
+    bool settled; /* the last cells brought little that is new */
+    bool all;     /* every pair was looked at: the lists are exact but for the rounding of costs */
+} kin_graph_started;
+
+/* words: count x length, each row ascending: of what its position met the least by (order,
+ * position), itself left out, all marked new; KIN_GRAPH_EMPTY behind. By blocks they are `length`
+ * if so many were met, by cells some more than `wanted`, which is at most length. Orders are those
+ * of kin_graph_join_run. share: of all pairs, (0, 1], that may be looked at; a small one still has
+ * the nearest few. The same bytes whatever the threads. Only where the metric has a screen
+ * (points->kernel). */
+kith_status kin_graph_start_screen(kith_ctx *ctx, const kin_graph_points *points, double share,
+                                   int32_t wanted, int32_t length, uint64_t *words,
+                                   kin_graph_started *started);
+/* The same where two graphs are made one: words has their lists, as kin_graph_fill_graph left
+ * them, sides the sets of each position (graph_start.h). The `wanted` nearest that a
+ * position meets in blocks, or on the other side in cells, join its list; what is from the other
+ * side is new. */
+kith_status kin_graph_start_across(kith_ctx *ctx, const kin_graph_points *points, double share,
+                                   const uint8_t *sides, int32_t wanted, int32_t length,
+                                   uint64_t *words, kin_graph_started *started);
+/* What it takes while it runs. */
+uint64_t kin_graph_start_bytes(const kin_frame *frame, int64_t points, double share, int32_t length,
+                               int32_t threads);
+
+/* Lists before the first round: from a graph that is given, and at random. */
+
+/* Rows in the order of positions: owner[row] is the position of its group, KITH_ID_NONE of
+ * degenerate rows. owner: a number for each row of the matrix. */
+void kin_graph_owners(const kin_prepared *prepared, uint32_t *owner);
+
+/* sides: a number for each position. */
+void kin_graph_sides(const kin_prepared *prepared, int64_t split, uint8_t *sides);
+
+/* The ids of request->init, a row for each row of the matrix, come into the lists of their groups,
+ * marked new; of a group the row of its first. Ids that are no row's are passed over. Of a merge:
+ * the ids of init and init2, not marked new; of a group the rows of the first in each set. */
+kith_status kin_graph_fill_graph(kin_graph_rounds *rounds, const kin_graph_request *request,
+                                 const uint32_t *owner);
+
+/* Lists of fewer than `least` entries get positions that seed and place draw; where near rows stand
+ * together (`ordered`), half of them from the places around. Draws may meet: a list of a small set
+ * may stay short. */
+kith_status kin_graph_fill_random(kin_graph_rounds *rounds, int32_t least, bool ordered);
+
+/* The start of metrics without matrix products. Each has a relative that has them: near under one
+ * is mostly near under the other.
+ *
+ *   chi2, kl                 |sqrt a - sqrt b|^2: of shares that are close, any divergence is this
+ *                            one times a number (Csiszar 1967)
+ *   jaccard                  the cosine of the patterns, zeros and ones
+ *   manhattan, chebyshev     the Euclidean distance, which lies between them
+ *
+ * So the graph of the relative is made first, approximately, and is what rounds begin with: a pair
+ * costs it a hundredth of a pair of the metric itself. */
+
+bool kin_graph_has_relative(kith_metric metric);
+
+/* Lists get what is nearest under the relative, marked new, with costs of the metric. request: of
+ * the descent that starts, complete. The report is left as it was. */
+kith_status kin_graph_start_relative(kin_graph_rounds *rounds, const kin_graph_request *request,
+                                     double *evaluations);
+/* What it takes while it runs. */
+uint64_t kin_graph_relative_bytes(const kith_matrix *points, const kin_graph_request *request,
+                                  int32_t threads);
+
+/* Crowds. 32 positions that stand together are near each other, and so is what they have to meet:
+ * it is gathered once, and all of the crowd meets all of it in one dense product. A crowd meets
+ * what its lists name, forward and reverse, and what the lists of those name: a point meets a
+ * thousand others for the price of a few rows.
+ *
+ * Who is nearer than the end of a list comes into it. Crowds write their own lists alone, from
+ * those of before: no locks, and the same bytes whatever the threads. */
+
+enum { KIN_GRAPH_CROWD = 32 };
+
+typedef struct kin_graph_expansion {
+    const kin_graph_points *points; /* with a kernel */
+    int32_t length;                 /* words a list */
+    int32_t watched;                /* of these, updates are counted */
+    const uint64_t *from;    /* count x length, ascending; marked new is what the expansion before
+                                brought */
+    int32_t near;            /* of each list of the crowd: these are neighbours, */
+    int32_t far;             /* and so many of each of their lists are met as well */
+    const uint64_t *reverse; /* reverse_each words a position, KIN_GRAPH_EMPTY among them: who
+                                names it. All are neighbours of the crowd */
+    int32_t reverse_each;
+    int32_t reverse_far; /* of each neighbour, met as well */
+    uint64_t *to;        /* as from, not the same memory */
+    double evaluations;  /* out */
+    int64_t updates;     /* out: entries that came among the first `watched` of a list */
+} kin_graph_expansion;
+
+/* An expansion of lists in place, with a reach that suits most data. Lists as in an expansion. */
+kith_status kin_graph_expand_lists(kith_ctx *ctx, const kin_graph_points *points, int32_t length,
+                                   int32_t watched, uint64_t *words, double *evaluations,
+                                   int64_t *updates);
+uint64_t kin_graph_expand_lists_bytes(const kin_frame *frame, int64_t points, int32_t length,
+                                      int32_t threads);
+
+#endif

@@ -1,0 +1,567 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a descent begins with: what the screen finds near (graph_screen_gpu.c); of inner products,
+ * and of metrics that have no screen, what is near under a relative (graph_relative_gpu.c); of
+ * metrics that have none, and for who asks for it, lists that are drawn by chance; graphs that are
+ * given come first into their lists (graph_start_gpu.c). What runs out of memory is begun again in
+ * a narrower scope.
+ */
+#include "base/base_mem.h"
+#include "base/base_try.h"
+#include "graph/graph_run_gpu.h"
+
+#include <math.h>
+
+/* Idea. One graph that is given comes into empty lists, all of it NEW. Of two graphs that are made
+ * one, what each has is known: its entries are not NEW, and no neighbour in the union is farther
+ * than the k-th of them. That is the reach with which the screen, cut short, begins: it needs no
+ * seeds, and little passes that is not wanted. What it finds near is then offered to the lists:
+ * positions of both sets stand in one order, so that a block's near tiles hold points of both.
+ * Rounds begin with what came, and nothing is drawn by chance.
+ *
+ *      graphs, by row  ->  places of rows  ->  given, by position  ->  lists, known
+ *      lists           ->  reach  ->  screen  ->  NEW entries      ->  offers to lists
+ *
+ * A group of equal rows has the list of its first row; where it has rows of both sets, also that of
+ * its first row in the other.
+ *
+ * What was found of a relative (graph_relative_gpu.c) comes likewise, all of it compared, the
+ * nearest kept, NEW.
+ *
+ * Memory. 4 bytes an id of the graphs twice, 4 a row, and 8 x 32 a position for what the screen
+ * found; all is gone before the rounds begin. */
+
+enum { GRAPHS = 2 };
+
+typedef struct giving {
+    kin_graph_gpu_run *run;
+    int32_t length;              /* entries of a list that are taken */
+    uint32_t *places;            /* device: row -> position */
+    uint32_t *twins;             /* device: position -> first row behind the split, of groups with
+                                    rows on both sides; NULL: there are none */
+    uint32_t *copies[GRAPHS];    /* device: ids of graphs that lie in host memory */
+    const uint32_t *ids[GRAPHS]; /* device */
+    uint32_t *given;             /* device: count x length */
+} giving;
+
+static void free_giving(const giving *g)
+{
+    kin_gpu *gpu = g->run->on.gpu;
+    kin_gpu_free(gpu, g->given);
+    kin_gpu_free(gpu, g->copies[1]);
+    kin_gpu_free(gpu, g->copies[0]);
+    kin_gpu_free(gpu, g->twins);
+    kin_gpu_free(gpu, g->places);
+}
+
+static const kith_neighbors *graph_of(const giving *g, int which)
+{
+    return which == 0 ? g->run->request->init : g->run->request->init2;
+}
+
+static int graphs_of(const giving *g)
+{
+    return g->run->request->split > 0 ? GRAPHS : 1;
+}
+
+/* ---- Places ---------------------------------------------------------------------------------- */
+
+/* Groups are the host's: rows of a group stand at its position. */
+static void stand_in_groups(const giving *g, const uint32_t *ids, uint32_t *places, uint32_t *twins)
+{
+    const kin_graph_gpu_run *run = g->run;
+    const uint32_t *next = run->groups->next;
+    const int64_t split = run->request->split;
+    for (int64_t row = 0; row < run->rows; row++) {
+        places[row] = UINT32_MAX;
+    }
+    for (int64_t p = 0; p < run->count; p++) {
+        const bool below = (int64_t)ids[p] < split;
+        twins[p] = UINT32_MAX;
+        for (uint32_t row = ids[p]; row != KITH_ID_NONE;
+             row = next != NULL ? next[row] : KITH_ID_NONE) {
+            places[row] = (uint32_t)p;
+            if (below && (int64_t)row >= split && twins[p] == UINT32_MAX) {
+                twins[p] = row;
+            }
+        }
+    }
+}
+
+static kith_status place_groups(giving *g)
+{
+    const kin_graph_gpu_run *run = g->run;
+    kith_ctx *ctx = run->on.ctx;
+    const uint64_t rows = (uint64_t)run->rows;
+    const uint64_t count = (uint64_t)run->count;
+    uint32_t *ids = NULL; /* then twins, then places */
+    KIN_TRY(kin_alloc(ctx, &ids, kin_size_add(2 * count, rows), sizeof *ids, "places of rows"));
+    uint32_t *twins = ids + count;
+    uint32_t *places = twins + count;
+    kith_status status =
+        kin_gpu_download(ctx, run->on.gpu, ids, run->points.set.ids, count * sizeof *ids);
+    if (status == KITH_OK) {
+        stand_in_groups(g, ids, places, twins);
+        status = kin_gpu_upload(ctx, run->on.gpu, g->places, places, rows * sizeof *places);
+    }
+    if (status == KITH_OK && run->groups->next != NULL && graphs_of(g) == GRAPHS) {
+        status = kin_gpu_alloc(ctx, run->on.gpu, &g->twins, count, sizeof *g->twins, "places");
+        if (status == KITH_OK) {
+            status = kin_gpu_upload(ctx, run->on.gpu, g->twins, twins, count * sizeof *twins);
+        }
+    }
+    kin_free(ctx, ids);
+    return status;
+}
+
+static kith_status place(giving *g)
+{
+    const kin_graph_gpu_run *run = g->run;
+    KIN_TRY(kin_gpu_alloc(run->on.ctx, run->on.gpu, &g->places, (uint64_t)run->rows,
+                          sizeof *g->places, "places of rows"));
+    if (!kin_graph_gpu_is_plain(run->groups)) {
+        return place_groups(g);
+    }
+    const kin_graph_gpu_place job = {
+        .points = run->count, .ids = run->points.set.ids, .places = g->places};
+    return kin_graph_gpu_check(run, run->kernels->place(run->on.stream, &job), "placing rows");
+}
+
+/* ---- Lists ----------------------------------------------------------------------------------- */
+
+static kith_status bring_ids(giving *g, int which)
+{
+    const kin_graph_gpu_run *run = g->run;
+    const kith_neighbors *graph = graph_of(g, which);
+    const uint64_t cells = kin_size_mul((uint64_t)graph->rows, (uint64_t)graph->k);
+    g->ids[which] = graph->ids;
+    if ((run->place & KIN_FUSED_DATA_ON_DEVICE) != 0) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_gpu_alloc(run->on.ctx, run->on.gpu, &g->copies[which], cells, sizeof(uint32_t),
+                          "the graph to begin with"));
+    g->ids[which] = g->copies[which];
+    return kin_gpu_upload(run->on.ctx, run->on.gpu, g->copies[which], graph->ids,
+                          cells * sizeof(uint32_t));
+}
+
+/* Lists of the rows `ids` of graph `which` as positions. */
+static kith_status give(const giving *g, int which, const uint32_t *ids)
+{
+    const kin_graph_gpu_run *run = g->run;
+    const kith_neighbors *graph = graph_of(g, which);
+    const kin_graph_gpu_give job = {.points = run->count,
+                                    .ids = ids,
+                                    .places = g->places,
+                                    .graph = g->ids[which],
+                                    .first = which == 0 ? 0 : run->request->split,
+                                    .rows = graph->rows,
+                                    .k = graph->k,
+                                    .length = g->length,
+                                    .given = g->given};
+    return kin_graph_gpu_check(run, run->kernels->give(run->on.stream, &job), "reading a graph");
+}
+
+static kith_status fill(const giving *g)
+{
+    const kin_graph_gpu_run *run = g->run;
+    const kin_graph_gpu_fill job = {.points = run->points,
+                                    .graph = run->graph,
+                                    .wanted = run->graph.length,
+                                    .given = g->given,
+                                    .given_length = g->length,
+                                    .given_alone = run->request->split > 0,
+                                    .known = run->request->split > 0,
+                                    .seed = run->request->seed};
+    return kin_graph_gpu_check(run, run->kernels->fill(run->on.stream, &job), "filling lists");
+}
+
+static kith_status take(giving *g)
+{
+    const kin_graph_gpu_run *run = g->run;
+    const uint64_t cells = kin_size_mul((uint64_t)run->count, (uint64_t)g->length);
+    KIN_TRY(place(g));
+    KIN_TRY(kin_gpu_alloc(run->on.ctx, run->on.gpu, &g->given, cells, sizeof *g->given,
+                          "the graph to begin with"));
+    for (int which = 0; which < graphs_of(g); which++) {
+        KIN_TRY(bring_ids(g, which));
+        KIN_TRY(give(g, which, run->points.set.ids));
+    }
+    KIN_TRY(fill(g));
+    if (g->twins == NULL) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_gpu_fill(run->on.ctx, run->on.gpu, g->given, 0xff, cells * sizeof *g->given));
+    KIN_TRY(give(g, 1, g->twins));
+    return fill(g);
+}
+
+static kith_status take_graphs(kin_graph_gpu_run *run)
+{
+    giving g = {.run = run};
+    int64_t longest = 1;
+    for (int which = 0; which < graphs_of(&g); which++) {
+        longest = kin_max_i64(longest, graph_of(&g, which)->k);
+    }
+    g.length = (int32_t)kin_min_i64(longest, run->graph.length);
+    kith_status status = take(&g);
+    if (status == KITH_OK) {
+        status = kin_gpu_wait(run->on.ctx, run->on.gpu); /* what is freed is read until then */
+    }
+    free_giving(&g);
+    return status;
+}
+
+/* ---- Found ----------------------------------------------------------------------------------- */
+
+/* The position of each number that ids count; with rows themselves all places are known. */
+static kith_status place_found(giving *g, const kin_graph_gpu_found *found)
+{
+    const kin_graph_gpu_run *run = g->run;
+    const uint64_t count = (uint64_t)found->of_count;
+    KIN_TRY(place(g));
+    if (found->of == NULL) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_gpu_alloc(run->on.ctx, run->on.gpu, &g->copies[0], count, sizeof *g->copies[0],
+                          "places of rows"));
+    const kin_graph_gpu_pick job = {.from = g->places,
+                                    .stride_bytes = sizeof *g->places,
+                                    .bytes = sizeof *g->places,
+                                    .rows = found->of,
+                                    .count = found->of_count,
+                                    .to = g->copies[0]};
+    return kin_graph_gpu_check(run, run->kernels->pick(run->on.stream, &job), "placing rows");
+}
+
+static kith_status take_one(giving *g, const kin_graph_gpu_found *found)
+{
+    const kin_graph_gpu_run *run = g->run;
+    KIN_TRY(place_found(g, found));
+    KIN_TRY(kin_gpu_alloc(run->on.ctx, run->on.gpu, &g->given,
+                          kin_size_mul((uint64_t)run->count, (uint64_t)g->length), sizeof *g->given,
+                          "what was found"));
+    const kin_graph_gpu_give give = {.points = run->count,
+                                     .ids = run->points.set.ids,
+                                     .places = found->of == NULL ? g->places : g->copies[0],
+                                     .graph = found->ids,
+                                     .rows = run->rows,
+                                     .k = found->k,
+                                     .length = g->length,
+                                     .given = g->given};
+    const kin_graph_gpu_fill fill = {.points = run->points,
+                                     .graph = run->graph,
+                                     .wanted = run->graph.length,
+                                     .given = g->given,
+                                     .given_length = g->length,
+                                     .given_alone = 1,
+                                     .seed = run->request->seed};
+    KIN_TRY(kin_graph_gpu_check(run, run->kernels->give(run->on.stream, &give), "reading a graph"));
+    return kin_graph_gpu_check(run, run->kernels->fill(run->on.stream, &fill), "filling lists");
+}
+
+static kith_status take_found(kin_graph_gpu_run *run, const kin_graph_gpu_found *found)
+{
+    giving g = {.run = run, .length = (int32_t)found->k};
+    kith_status status = take_one(&g, found);
+    if (status == KITH_OK) {
+        status = kin_gpu_wait(run->on.ctx, run->on.gpu);
+    }
+    free_giving(&g);
+    return status;
+}
+
+/* ---- Across ---------------------------------------------------------------------------------- */
+
+/* The nearest that the screen found are offered as rounds offer. */
+static kith_status offer_found(const kin_graph_gpu_run *run, const kin_graph_gpu_lists *found)
+{
+    uint64_t *updates = NULL;
+    KIN_TRY(kin_gpu_alloc(run->on.ctx, run->on.gpu, &updates, 1, sizeof *updates, "counters"));
+    const kin_graph_gpu_merge job = {.graph = run->graph,
+                                     .offers = found->words,
+                                     .counted = run->graph.length,
+                                     .updates = updates};
+    kith_status status = kin_graph_gpu_check(run, run->kernels->merge(run->on.stream, &job),
+                                             "offering what is near");
+    if (status == KITH_OK) {
+        status = kin_gpu_wait(run->on.ctx, run->on.gpu);
+    }
+    kin_gpu_free(run->on.gpu, updates);
+    return status;
+}
+
+static kith_status look_across(kin_graph_gpu_run *run)
+{
+    kin_graph_gpu_lists found = run->graph;
+    found.length = KIN_GRAPH_GPU_SLOTS;
+    found.words = NULL;
+    kith_status status = kin_graph_gpu_screen(run, &found);
+    if (status == KITH_OK) {
+        status = offer_found(run, &found);
+    }
+    kin_gpu_free(run->on.gpu, found.words);
+    return status;
+}
+
+static kith_status take_given(kin_graph_gpu_run *run)
+{
+    KIN_TRY(take_graphs(run));
+    return kin_graph_gpu_looks_across(run) ? look_across(run) : KITH_OK;
+}
+
+/* What a wider start meets. On an H200 a million points of one Gaussian of intrinsic dimension 24
+ * have 0.23 of their neighbours after 35 ms and 6,000 points each, 0.93 after 212 ms and 300,000,
+ * where rounds take 500; 400,000 of SIFT 0.55 after 15 and 0.96 after 35 ms. */
+static const double POINTS_TO_MEET = 300000.0;
+static const double MOST_SHARE = 0.3;
+
+kin_graph_start kin_graph_gpu_start_of(const kin_graph_gpu_run *run)
+{
+    const kin_graph_start asked = run->request->start;
+    if (asked == KIN_GRAPH_START_GRAPH || asked == KIN_GRAPH_START_RANDOM) {
+        return asked;
+    }
+    return run->screened || kin_graph_gpu_is_related(run->request) ? KIN_GRAPH_START_SCREEN
+                                                                   : KIN_GRAPH_START_RANDOM;
+}
+
+/* ---- All of it ------------------------------------------------------------------------------- */
+
+static kith_status take_relatives(kin_graph_gpu_run *run, const kin_graph_gpu_relatives *relatives)
+{
+    const kin_graph_gpu_found *found[] = {&relatives->near, &relatives->among};
+    run->evaluations += relatives->evaluations;
+    for (int i = 0; i < 2; i++) {
+        if (found[i]->ids != NULL) {
+            run->evaluations += (double)run->count * (double)found[i]->k;
+            KIN_TRY(take_found(run, found[i]));
+        }
+    }
+    return KITH_OK;
+}
+
+static kith_status begin(kin_graph_gpu_run *run, kin_graph_start start,
+                         const kin_graph_gpu_relatives *relatives)
+{
+    run->evaluations = 0.0;
+    if (relatives->near.ids != NULL) {
+        KIN_TRY(kin_graph_gpu_make_empty(run, &run->graph));
+        KIN_TRY(take_relatives(run, relatives));
+    } else if (start == KIN_GRAPH_START_SCREEN) {
+        KIN_TRY(kin_graph_gpu_screen(run, &run->graph));
+    } else {
+        run->evaluations = (double)run->count * (double)run->graph.length;
+        KIN_TRY(kin_graph_gpu_make_empty(run, &run->graph));
+        if (start == KIN_GRAPH_START_GRAPH) {
+            KIN_TRY(take_given(run));
+            KIN_TRY(take_relatives(run, relatives));
+        }
+    }
+    const int64_t few = kin_min_i64(kin_graph_gpu_start_k(run->request), run->graph.length);
+    const int32_t wanted = kin_graph_gpu_knows_reach(run) ? (int32_t)few : run->graph.length;
+    KIN_TRY(kin_graph_gpu_fill_up(run, wanted, NULL, 0));
+    return kin_gpu_wait(run->on.ctx, run->on.gpu);
+}
+
+kith_status kin_graph_gpu_begin(kin_graph_gpu_run *run, kin_graph_start start,
+                                const kin_graph_gpu_relatives *relatives)
+{
+    kith_status status = KITH_OK;
+    do {
+        status = begin(run, start, relatives);
+        if (status != KITH_OK) {
+            kin_gpu_free(run->on.gpu, run->graph.words);
+            run->graph.words = NULL;
+        }
+    } while (kin_fused_again(run->on.ctx, run->on.gpu, status));
+    return status;
+}
+
+kith_status kin_graph_gpu_widen(kin_graph_gpu_run *run, kin_graph_start start, bool *wider)
+{
+    const double share = fmin(MOST_SHARE, POINTS_TO_MEET / (double)run->count);
+    const double evaluations = run->evaluations;
+    const kin_graph_gpu_relatives none = {0}; /* metrics whose sets have balls have no relatives */
+    *wider = start == KIN_GRAPH_START_SCREEN && run->points.set.centres != NULL &&
+             run->points.set.rounded != NULL && !kin_fused_is_wide(run->count) &&
+             share > 2.0 * run->near_share;
+    if (!*wider) {
+        return KITH_OK;
+    }
+    run->near_share = share;
+    kin_gpu_free(run->on.gpu, run->graph.words);
+    run->graph.words = NULL;
+    KIN_TRY(kin_graph_gpu_begin(run, start, &none));
+    run->evaluations += evaluations;
+    KIN_TRY(kin_graph_gpu_refine(run));
+    run->watch.count = 0;
+    return kin_graph_gpu_watch_place(run);
+}
+
+/* Idea. Halves have 11 bits for all of a point's distance to the mean. Where clusters are small
+ * beside the distances between them (two far blobs), all points of one round to nearly the same
+ * row, and costs of rounded rows are noise: the exact engine's bounds say so, but rounds have none.
+ * So the lists of the start are looked at: if the wanted neighbours of many points are no farther
+ * than a few times what rounding moved them, rounds compare rows as they are given, by canonical
+ * keys.
+ *
+ * Costs of both kinds never stand in one list: the graph is filled anew. Half of each list is what
+ * was there, the rest is drawn by chance: where all costs of a start are equal the lists of a block
+ * are equal, too, and rounds would learn nothing from them.
+ *
+ * Whole numbers are exact. Products have no distance that rounding could be compared with.
+ *
+ * Memory. Half a graph of positions while it is filled, before rounds take theirs. */
+
+enum {
+    PLACES = 64,     /* that are looked at, evenly spread, each with */
+    NEIGHBOURS = 16, /* lists side by side: few copies */
+    SAMPLED = PLACES * NEIGHBOURS,
+    BATCH = 1 << 16 /* lists whose positions the host copies at a time */
+};
+/* Distances below so many times what rounding may do to them are not told apart. Rounding to bytes
+ * was tried on these very points (fused_prepare.c) before they were taken, and they make rounds
+ * fast. */
+static const double TIMES_LOST = 4.0;
+static const double TIMES_LOST_BYTES = 2.0;
+static const double MOST_COARSE = 0.25; /* share of the lists */
+
+/* ---- Looking --------------------------------------------------------------------------------- */
+
+static double cost_of_order(kin_fused_type type, uint32_t order)
+{
+    if (type == KIN_FUSED_S8) {
+        return (double)(int32_t)(order ^ 0x80000000u);
+    }
+    const uint32_t bits = (order >> 31) != 0 ? order & 0x7fffffffu : ~order;
+    float cost;
+    memcpy(&cost, &bits, sizeof cost);
+    return (double)cost;
+}
+
+/* The other end of the pair is taken to be like this one: they are neighbours. */
+static bool is_blurred(const kin_fused_frame *frame, uint64_t word, const kin_fused_facts *facts)
+{
+    if (word == KIN_GRAPH_EMPTY) {
+        return false;
+    }
+    const kin_bound_row row = {.norm = (double)facts->norm, .lost = (double)facts->lost};
+    const double times = frame->type == KIN_FUSED_S8 ? TIMES_LOST_BYTES : TIMES_LOST;
+    const double blur = times * (row.lost + row.lost);
+    return cost_of_order(frame->type, (uint32_t)(word >> 32)) <
+           blur * blur + kin_bound_error(frame->kappa, row, row);
+}
+
+static kith_status count_blurred(const kin_graph_gpu_run *run, uint64_t *words,
+                                 kin_fused_facts *facts, int64_t *blurred)
+{
+    kith_ctx *ctx = run->on.ctx;
+    kin_gpu *gpu = run->on.gpu;
+    const kin_fused_set *set = &run->points.set;
+    const int64_t length = run->graph.length;
+    const int64_t last = kin_min_i64(run->wanted, length) - 1;
+    *blurred = 0;
+    for (int64_t place = 0; place < PLACES; place++) {
+        const int64_t first = place * (run->count - NEIGHBOURS) / (PLACES - 1);
+        KIN_TRY(kin_gpu_download(ctx, gpu, words, run->graph.words + first * length,
+                                 (uint64_t)(NEIGHBOURS * length) * sizeof *words));
+        KIN_TRY(kin_gpu_download(ctx, gpu, facts, set->facts + first, NEIGHBOURS * sizeof *facts));
+        for (int64_t i = 0; i < NEIGHBOURS; i++) {
+            *blurred += is_blurred(&set->frame, words[i * length + last], &facts[i]);
+        }
+    }
+    return KITH_OK;
+}
+
+static kith_status look(const kin_graph_gpu_run *run, bool *coarse)
+{
+    kith_ctx *ctx = run->on.ctx;
+    uint64_t *words = NULL;
+    kin_fused_facts facts[NEIGHBOURS];
+    int64_t blurred = 0;
+    KIN_TRY(kin_alloc(ctx, &words, (uint64_t)NEIGHBOURS * (uint64_t)run->graph.length,
+                      sizeof *words, "lists that are looked at"));
+    double all = 0.0;
+    kith_status status = count_blurred(run, words, facts, &blurred);
+    if (status == KITH_OK) {
+        status = kin_gpu_add_up(run->on.gpu, (double)blurred, &all);
+    }
+    *coarse = all > MOST_COARSE * SAMPLED;
+    kin_free(ctx, words);
+    return status;
+}
+
+/* ---- Filling anew ---------------------------------------------------------------------------- */
+
+/* What is copied by way of the host. */
+typedef struct copying {
+    uint64_t *words;     /* BATCH lists */
+    uint32_t *positions; /* the first `kept` of each */
+    uint32_t *given;     /* device: all of them */
+    int64_t kept;
+} copying;
+
+static kith_status copy_positions(const kin_graph_gpu_run *run, const copying *c)
+{
+    kith_ctx *ctx = run->on.ctx;
+    kin_gpu *gpu = run->on.gpu;
+    const int64_t length = run->graph.length;
+    for (int64_t first = 0; first < run->count; first += BATCH) {
+        const int64_t lists = kin_min_i64(BATCH, run->count - first);
+        KIN_TRY(kin_gpu_download(ctx, gpu, c->words, run->graph.words + first * length,
+                                 (uint64_t)(lists * length) * sizeof *c->words));
+        for (int64_t i = 0; i < lists * c->kept; i++) {
+            const uint64_t word = c->words[i / c->kept * length + i % c->kept];
+            c->positions[i] = word == KIN_GRAPH_EMPTY ? UINT32_MAX : kin_graph_position(word);
+        }
+        KIN_TRY(kin_gpu_upload(ctx, gpu, c->given + first * c->kept, c->positions,
+                               (uint64_t)(lists * c->kept) * sizeof *c->positions));
+    }
+    return KITH_OK;
+}
+
+static kith_status make_copying(const kin_graph_gpu_run *run, copying *c)
+{
+    kith_ctx *ctx = run->on.ctx;
+    const uint64_t lists = (uint64_t)kin_min_i64(BATCH, run->count);
+    const char *what = "positions of the start";
+    c->kept = kin_max_i64(1, run->graph.length / 2);
+    KIN_TRY(kin_alloc(ctx, &c->words, lists * (uint64_t)run->graph.length, sizeof *c->words, what));
+    KIN_TRY(kin_alloc(ctx, &c->positions, lists * (uint64_t)c->kept, sizeof *c->positions, what));
+    return kin_gpu_alloc(ctx, run->on.gpu, &c->given,
+                         kin_size_mul((uint64_t)run->count, (uint64_t)c->kept), sizeof *c->given,
+                         what);
+}
+
+static kith_status fill_anew(kin_graph_gpu_run *run, copying *c)
+{
+    const uint64_t words = (uint64_t)run->count * (uint64_t)run->graph.length;
+    KIN_TRY(make_copying(run, c));
+    KIN_TRY(copy_positions(run, c));
+    run->points.set.rounded = NULL;
+    KIN_TRY(kin_gpu_fill(run->on.ctx, run->on.gpu, run->graph.words, 0xff,
+                         words * sizeof *run->graph.words));
+    KIN_TRY(kin_graph_gpu_fill_up(run, run->graph.length, c->given, (int32_t)c->kept));
+    run->evaluations += (double)words;
+    return kin_gpu_wait(run->on.ctx, run->on.gpu);
+}
+
+kith_status kin_graph_gpu_refine(kin_graph_gpu_run *run)
+{
+    const kin_fused_set *set = &run->points.set;
+    bool coarse = false;
+    if (set->rounded == NULL || set->frame.bound != KIN_BOUND_DISTANCE || run->count < NEIGHBOURS) {
+        return KITH_OK;
+    }
+    KIN_TRY(look(run, &coarse));
+    if (!coarse) {
+        return KITH_OK;
+    }
+    copying c = {0};
+    const kith_status status = fill_anew(run, &c);
+    kin_gpu_free(run->on.gpu, c.given);
+    kin_free(run->on.ctx, c.positions);
+    kin_free(run->on.ctx, c.words);
+    return status;
+}
