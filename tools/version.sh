@@ -21,6 +21,7 @@ set_version() {
     sed -i -E -e "s/^(#define KITH_VERSION_MAJOR) .*/\1 ${parts[0]}/" -e "s/^(#define KITH_VERSION_MINOR) .*/\1 ${parts[1]}/" \
         -e "s/^(#define KITH_VERSION_PATCH) .*/\1 ${parts[2]}/" -e "s/\"$version\", and the commit/\"$1\", and the commit/" $header
     sed -i -E "s/^(\.TH [A-Z-]+ 1 \"\" \"kith) [0-9.]+\"/\1 $1\"/" docs/man/*.1
+    sed -i "s/^version: .*/version: $1/" CITATION.cff
     sed -i "0,/^## /s//## $1\n\n- What a user notices.\n\n## /" CHANGELOG.md
     {
         printf 'kith (%s-1) unstable; urgency=medium\n\n  * Version %s; CHANGELOG.md says what a user gets.\n\n' "$1" "$1"
@@ -36,6 +37,7 @@ check() {
     for place in docs/man/*.1; do
         grep -qE "^\.TH [A-Z-]+ 1 \"\" \"kith ${version//./\\.}\"" "$place" || differs "not in the .TH line of $place"
     done
+    grep -q "^version: ${version//./\\.}\$" CITATION.cff || differs "not in CITATION.cff"
     [ "$(sed -n 's/^## //p' CHANGELOG.md | head -n 1)" = "$version" ] || differs "not in the first heading of CHANGELOG.md"
     [[ $(head -n 1 debian/changelog) == "kith ($version-"* ]] || differs "debian/changelog begins with $(head -n 1 debian/changelog)"
     grep -q "\"$version\", and the commit" $header || differs "not in the comment there"
