@@ -19,6 +19,7 @@
 #   make install     PREFIX=/usr/local
 #   make dist        source tarball of the last commit: dist/
 #   make deb         Debian packages of the last commit: dist/; ARGS=--no-cuda without the GPU module
+#   make wheel       a wheel that package indexes take: dist/; ARGS="--machine aarch64", ARGS=--no-cuda
 #   make clean       remove build folders
 
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
@@ -28,7 +29,7 @@ ifneq ($(shell command -v ninja 2>/dev/null),)
 export CMAKE_GENERATOR ?= Ninja
 endif
 
-.PHONY: build all configure demo check check-gpu check-full fuzz soak bench tune site gallery fmt tidy coverage install dist deb clean
+.PHONY: build all configure demo check check-gpu check-full fuzz soak bench tune site gallery fmt tidy coverage install dist deb wheel clean
 
 build: configure
 	@tools/build.sh build kith_product $(JOBS)
@@ -94,6 +95,9 @@ dist:
 deb:
 	@tools/setup.sh deb
 	@tools/make_debs.sh $(ARGS)
+
+wheel:
+	@tools/make_wheel.sh $(ARGS)
 
 clean:
 	rm -rf build build-clang build-asan build-tsan build-fuzz build-coverage demo-out dist

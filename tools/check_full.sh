@@ -25,6 +25,7 @@ step tidy tools/check_tidy.sh
 step fuzz tools/fuzz.sh
 step clang-build build clang
 step clang ctest --preset clang -j "$jobs"
+step aarch64 tools/check_aarch64.sh
 if [ ${#failed[@]} -gt 0 ]; then
     echo "check-full: failed: ${failed[*]}" >&2
     exit 1

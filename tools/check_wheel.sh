@@ -32,12 +32,12 @@ pip() { "$work/venv/bin/python" -m pip -q --disable-pip-version-check "$@"; }
 pip install numpy || { echo "wheel: skipped, pip cannot install NumPy"; exit 0; }
 
 pip wheel --no-deps -w "$work" "$root" -C build-dir="$work/build" "${options[@]}"
-wheel=$(echo "$work"/kith-*.whl)
+wheel=$(echo "$work"/kith_knn-*.whl)
 bytes=$(stat -c %s "$wheel")
 case $wheel in *-py3-none-linux_*.whl) ;; *) echo "wheel: $wheel is not for every Python"; exit 1 ;; esac
 echo "wheel: $(basename "$wheel"), $bytes bytes"
 [ "$bytes" -lt 20000000 ]
-case $(basename "$wheel") in kith-"$("$root/tools/version.sh")"-*) ;; *) echo "wheel: of another version"; exit 1 ;; esac
+case $(basename "$wheel") in kith_knn-"$("$root/tools/version.sh")"-*) ;; *) echo "wheel: of another version"; exit 1 ;; esac
 for name in LICENSE NOTICE; do
     python3 -m zipfile -l "$wheel" | grep -q "dist-info/.*$name" || { echo "wheel: has no $name"; exit 1; }
 done

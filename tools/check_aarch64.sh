@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# kith for 64-bit ARM gives the bytes of this machine: check_aarch64.sh [--keep FOLDER]
+#
+# The command is compiled for ARM (tools/old_linux.sh) and run by QEMU, with ARM's C library and zlib from Debian
+# beside it; nothing is installed. Its answers are compared with those of build/kith, file by file. Without
+# QEMU (Debian: qemu-user) or Debian's packages that is said, and no error.
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+cd "$root"
+if [ "${1:-}" = --keep ]; then
+    mkdir -p "$2"
+    work=$(realpath "$2")
+else
+    work=$(mktemp -d)
+    trap 'rm -rf "$work"' EXIT
+fi
+qemu=$(command -v qemu-aarch64 || command -v qemu-aarch64-static) ||
+    { echo "aarch64: skipped, no qemu-aarch64 (Debian: qemu-user)"; exit 0; }
+[ -x build/kith ] || { echo "aarch64: build/kith is missing (make)" >&2; exit 1; }
+
+system=$work/system
+if [ ! -e "$system/lib" ]; then
+    mkdir -p "$work/lists/partial" "$work/cache/archives/partial" "$work/debs" "$system"
+    apt=(apt-get -q -o APT::Architecture=arm64 -o APT::Architectures=arm64 -o "Dir::State::lists=$work/lists"
+        -o "Dir::Cache=$work/cache" -o Dir::State::status=/dev/null -o APT::Sandbox::User=root)
+    "${apt[@]}" update >/dev/null 2>&1 || { echo "aarch64: skipped, no lists of Debian's packages"; exit 0; }
+    (cd "$work/debs" && "${apt[@]}" download libc6 zlib1g >/dev/null) ||
+        { echo "aarch64: skipped, Debian's libc6 and zlib1g for arm64 cannot be had"; exit 0; }
+    for package in "$work"/debs/*.deb; do dpkg -x "$package" "$system"; done
+fi
+
+mapfile -t defines < <(tools/old_linux.sh "$work" aarch64)
+[ ${#defines[@]} -gt 0 ] || exit 1
+cmake -S . -B "$work/build" "${defines[@]/#/-D}" -DCMAKE_BUILD_TYPE=Release -DKITH_CUDA=OFF -DKITH_HDF5=OFF \
+    -DKITH_MPI=OFF -DBUILD_TESTING=OFF >"$work/log"
+cmake --build "$work/build" --target kith_product -j "$(nproc)" >"$work/log" 2>&1 || { tail -n 40 "$work/log"; exit 1; }
+
+export KITH_DEVICE=cpu
+digits=examples/data/digits.u8bin
+here() { build/kith "$@"; }
+# Threads of QEMU are threads of this machine; the file that the loader reads first is below $system.
+there() { "$qemu" -L "$system" -E "LD_LIBRARY_PATH=$system/lib/aarch64-linux-gnu" "$work/build/kith" "$@"; }
+same=0
+compare() {
+    local name=$1
+    shift
+    here "$@" -q -o "$work/here.$name"
+    there "$@" -q -o "$work/there.$name"
+    cmp "$work/here.$name" "$work/there.$name" || { echo "aarch64: other bytes: kith $*" >&2; exit 1; }
+    same=$((same + 1))
+}
+there --version
+for metric in euclidean inner_product cosine correlation manhattan chebyshev chi2 hamming jaccard; do
+    compare kith graph "$digits" -k 10 --metric $metric
+done
+here convert "$digits" "$work/digits.fbin" >/dev/null
+for metric in euclidean cosine manhattan; do
+    compare npz search "$work/digits.fbin" "$digits" -k 7 --metric $metric
+done
+compare npz graph "$digits" -k 5 --method tree
+compare npz graph "$digits" --radius 20
+compare npz select "$work/digits.fbin" -k 9
+compare npz graph "$digits" -k 10 --method descent --recall 0.95 --tune seed=3
+echo "aarch64: $same answers, the bytes of this machine ($(file -Lb "$work/build/libkith.so" 2>/dev/null | cut -d, -f1-2))"
