@@ -182,7 +182,10 @@ static void name_work(kin_layout *layout, void *job)
     w->tiles = kin_layout_array(layout, (uint64_t)w->size.tile_count, sizeof *w->tiles);
     w->units = kin_layout_array(layout, (uint64_t)w->size.unit_count, sizeof *w->units);
     w->counters = kin_layout_array(layout, 1, sizeof *w->counters);
-    w->before = kin_layout_array(layout, w->cut_short ? rows : 0, sizeof *w->before);
+    w->before = NULL; /* what tells kernels that stages are not cut short */
+    if (w->cut_short) {
+        w->before = kin_layout_array(layout, rows, sizeof *w->before);
+    }
     if (w->share.parts > 0) {
         kin_fused_share_name(layout, &w->share);
     }
