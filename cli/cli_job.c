@@ -12,13 +12,14 @@
 
 /* ---- Before: input, plan -------------------------------------------------------------------- */
 
-/* Whether the job is one that the tree in a file can do: the k nearest, in one direction. */
+/* Whether the job is one that the tree in a file can do: the k nearest, in one direction, or all
+ * within a radius. */
 static bool wants_tree(const cli_args *args)
 {
-    return (args->command == CLI_SEARCH || args->command == CLI_PREDICT) &&
-           cli_given(args, CLI_OPT_K) && args->method != KITH_METHOD_EXACT &&
-           args->pipeline == KITH_PIPELINE_FUSED && !cli_given(args, CLI_OPT_BOTH) &&
-           !cli_given(args, CLI_OPT_MUTUAL);
+    const bool nearest = (args->command == CLI_SEARCH || args->command == CLI_PREDICT) &&
+                         cli_given(args, CLI_OPT_K) && args->pipeline == KITH_PIPELINE_FUSED &&
+                         !cli_given(args, CLI_OPT_BOTH) && !cli_given(args, CLI_OPT_MUTUAL);
+    return args->method != KITH_METHOD_EXACT && (nearest || cli_is_radius_search(args));
 }
 
 int cli_job_read_corpus(cli_job *job)

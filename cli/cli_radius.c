@@ -13,8 +13,12 @@ static int solve(cli_job *job)
     params.method = args->method;
     params.flags = cli_given(args, CLI_OPT_INCLUDE_SELF) ? (uint32_t)KITH_INCLUDE_SELF : 0;
     params.count_only = args->output == NULL;
-    const int code = cli_job_check(job, kith_radius(job->session.ctx, job->corpus.matrix,
-                                                    job->queries.matrix, &params, &job->ranges));
+    kith_ctx *ctx = job->session.ctx;
+    const int code = cli_job_check(
+        job,
+        job->prepared != NULL
+            ? kith_corpus_radius(ctx, job->prepared, job->queries.matrix, &params, &job->ranges)
+            : kith_radius(ctx, job->corpus.matrix, job->queries.matrix, &params, &job->ranges));
     if (code == CLI_DONE) {
         job->pairs = kith_ranges_offsets(job->ranges)[kith_ranges_rows(job->ranges)];
     }

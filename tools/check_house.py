@@ -31,7 +31,7 @@ REASON = re.compile(r"\b(short|long)\s+because\b")
 
 # name: (limit, goal)
 LIMITS = {
-    "code_lines_src": (71363, 58000),
+    "code_lines_src": (71679, 58000),
     "files_src": (487, 350),
     "files_below_40_lines": (75, 40),
     "files_of_odd_length": (126, 40),
@@ -41,7 +41,7 @@ LIMITS = {
     "circles_python": (0, 0),
     "call_circles_src": (2, 0),
     "functions_with_more_than_6_parameters": (92, 20),
-    "public_functions": (98, 75),
+    "public_functions": (99, 75),
     "public_functions_with_more_than_6_parameters": (7, 0),
     "functions_used_by_one_file_percent": (56, 25),
     "functions_used_by_no_file": (8, 0),

@@ -388,9 +388,11 @@ KITH_API kith_status kith_knn_both(kith_ctx *ctx, const kith_matrix *a, const ki
 
 /* A corpus that is searched more than once: mean, rounded copy, norms, order and groups of equal
  * rows are made once, on the device that the context of its creation computes on ("auto": a GPU
- * where a thousand queries would pay for it), and searched there, whoever searches. Keeps ctx and
- * points.data until it is freed. Read-only after creation: several contexts may search it at once;
- * on a GPU their searches wait for each other. */
+ * where a thousand queries would pay for it), and searched there. Keeps points.data until it is
+ * freed, and no context, of which the allocator of its maker's alone must stay. Its memory counts
+ * while a call makes or changes it. Contexts in any threads may search, save and change it at once:
+ * a change waits for searches (of a GPU one at a time), and what comes later for it, so that a
+ * progress function must not call for the same corpus. A forked process has it, but for GPUs. */
 typedef struct kith_corpus kith_corpus;
 
 /* metric: 0 = KITH_EUCLIDEAN, not KITH_CUSTOM. Cost: some passes over the points. Returns
@@ -427,8 +429,8 @@ KITH_API kith_status kith_corpus_search(kith_ctx *ctx, const kith_corpus *corpus
 /* Rows come and go, the tree is kept: what is added gets the ids behind the last one, and where
  * rows are removed later ones move up, as in numpy.delete (ids in any order, also twice).
  * Afterwards a search gives the bytes that a new corpus of these rows gives. From then on the
- * corpus has its points for itself, the caller's and a mapped file's are not kept. ctx is the one
- * that created the corpus, and nobody searches it meanwhile. On failure it is what it was; a
+ * corpus has its points for itself, the caller's and a mapped file's are not kept. On failure it is
+ * what it was; a
  * removal that is cancelled when all its rows are out is completed. points: of the same cols
  * and dtype. At least one row must be left. KITH_E_UNSUPPORTED where there is no tree. Cost: a copy
  * of the points, a hash of each, and what changes in the tree. */
@@ -443,7 +445,7 @@ KITH_API kith_status kith_corpus_save(kith_ctx *ctx, const kith_corpus *corpus, 
  * are checked as far as a search needs to end and to read nothing outside of them; a file with
  * forged numbers and checksums gives wrong neighbours. Statuses as in chapter 9. */
 KITH_API kith_status kith_corpus_open(kith_ctx *ctx, const char *path, kith_corpus **out);
-/* A view of the points, valid until the corpus is changed or freed. */
+/* A view of the points, valid until the corpus is changed, by any thread, or freed. */
 KITH_API const kith_matrix *kith_corpus_points(const kith_corpus *corpus);
 KITH_API kith_metric kith_corpus_metric(const kith_corpus *corpus);
 KITH_API uint64_t kith_corpus_bytes(const kith_corpus *corpus); /* memory it holds, points apart */
@@ -482,6 +484,11 @@ typedef struct kith_ranges kith_ranges;
 KITH_API kith_status kith_radius(kith_ctx *ctx, const kith_matrix *corpus,
                                  const kith_matrix *queries, const kith_radius_params *params,
                                  kith_ranges **out);
+/* The same bytes of a prepared corpus, where it is prepared; metric and method as of
+ * kith_corpus_search. */
+KITH_API kith_status kith_corpus_radius(kith_ctx *ctx, const kith_corpus *corpus,
+                                        const kith_matrix *queries,
+                                        const kith_radius_params *params, kith_ranges **out);
 KITH_API int64_t kith_ranges_rows(const kith_ranges *ranges);
 KITH_API const int64_t *kith_ranges_offsets(const kith_ranges *ranges); /* rows + 1 of them */
 KITH_API const uint32_t *kith_ranges_ids(const kith_ranges *ranges);    /* NULL if count_only */

@@ -15,12 +15,79 @@ enum { USUAL_K = 10 };
 /* Queries that a corpus is thought to be made for, where "auto" decides where it lives. */
 static const double USUAL_QUERIES = 1000.0;
 
-void kith_corpus_free(kith_corpus *corpus)
+/* ---- Its own context ------------------------------------------------------------------------ */
+
+kith_status kin_corpus_call_begin(kith_ctx *ctx, kith_ctx *own, kin_corpus_call *call)
+{
+    const kith_ctx_params kept = own->params;
+    const uint64_t held = atomic_load(&ctx->held_bytes);
+    own->params = ctx->params;
+    own->params.allocate = kept.allocate;
+    own->params.release = kept.release;
+    own->params.allocate_arg = kept.allocate_arg;
+    if (ctx->params.memory_limit != 0) {
+        own->params.memory_limit =
+            ctx->params.memory_limit > held ? ctx->params.memory_limit - held : 1;
+    }
+    own->threads = ctx->threads;
+    own->isa = ctx->isa;
+    own->device = ctx->device;
+    own->device_index = ctx->device_index;
+    own->device_count = 1; /* of several GPUs the first has it */
+    *call = (kin_corpus_call){.ctx = ctx, .own = own};
+    return kin_call_begin(own, &call->call);
+}
+
+kith_status kin_corpus_call_end(const kin_corpus_call *call, kith_status status)
+{
+    kith_ctx *ctx = call->ctx;
+    kith_ctx *own = call->own;
+    status = kin_call_end(&call->call, status);
+    ctx->report = own->report;
+    atomic_fetch_add(&ctx->peak_bytes, own->report.peak_bytes);
+    own->params.progress = NULL;
+    own->params.log = NULL;
+    own->params.memory_limit = 0;
+    return status == KITH_OK ? KITH_OK : kin_fail_like(ctx, status, own);
+}
+
+kith_status kin_corpus_enter(kith_ctx *ctx, const kith_corpus *corpus)
 {
     if (corpus == NULL) {
-        return;
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("corpus"), "is NULL (give a corpus)");
     }
-    kith_ctx *ctx = corpus->home;
+    kin_guard_enter(corpus->guard, false);
+    return KITH_OK;
+}
+
+void kin_corpus_leave(kith_ctx *ctx, const kith_corpus *corpus)
+{
+    atomic_fetch_add(&ctx->peak_bytes, atomic_load(&corpus->own->held_bytes));
+    kin_guard_leave(corpus->guard);
+}
+
+/* ---- Made, opened, freed -------------------------------------------------------------------- */
+
+/* An empty one. */
+static kith_status allocate(kith_ctx *own, kith_corpus **out)
+{
+    kith_corpus *corpus = NULL;
+    KIN_TRY(kin_alloc_zero(own, &corpus, 1, sizeof *corpus, "a corpus"));
+    const kith_status status = kin_alloc(own, &corpus->guard, 1, sizeof *corpus->guard, "a lock");
+    if (status != KITH_OK) {
+        kin_free(own, corpus);
+        return status;
+    }
+    corpus->own = own;
+    kin_guard_make(corpus->guard);
+    *out = corpus;
+    return KITH_OK;
+}
+
+/* All but its own context. */
+static void release(kith_corpus *corpus)
+{
+    kith_ctx *ctx = corpus->own;
     if (corpus->fused != NULL) {
         kin_gpu_enter(corpus->gpu);
         kin_fused_corpus_free(ctx, corpus->fused);
@@ -31,7 +98,24 @@ void kith_corpus_free(kith_corpus *corpus)
     }
     kin_free(ctx, corpus->rows);
     kin_container_close(corpus->container);
+    kin_guard_free(corpus->guard);
+    kin_free(ctx, corpus->guard);
     kin_free(ctx, corpus);
+}
+
+static void free_own(kith_ctx *own)
+{
+    kin_gpu_close(own, own->gpu);
+    kin_ctx_delete(own);
+}
+
+void kith_corpus_free(kith_corpus *corpus)
+{
+    if (corpus != NULL) {
+        kith_ctx *own = corpus->own;
+        release(corpus);
+        free_own(own);
+    }
 }
 
 static kith_status prepare_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *points,
@@ -115,30 +199,57 @@ static kith_status open_file(kith_ctx *ctx, const char *path, kith_corpus *corpu
     return usable ? KITH_OK : prepare_on_cpu(ctx, &checked, path, &distance, corpus);
 }
 
+/* What a caller's GPU keeps for later is wanted by the corpus'. */
+static void trim_gpu(kin_gpu *gpu)
+{
+    if (gpu != NULL) {
+        kin_gpu_enter(gpu);
+        kin_gpu_trim(gpu);
+        kin_gpu_leave(gpu);
+    }
+}
+
 /* From points, or from a file where path is not NULL. */
+static kith_status make_in(kith_ctx *own, const kith_matrix *points,
+                           const kith_corpus_params *params, const char *path, kith_corpus **out)
+{
+    kith_corpus *corpus = NULL;
+    KIN_TRY(allocate(own, &corpus));
+    const kith_status status =
+        path != NULL ? open_file(own, path, corpus) : create(own, points, params, corpus);
+    if (status != KITH_OK) {
+        release(corpus);
+        return status;
+    }
+    if (corpus->gpu == NULL) { /* one that was tried */
+        kin_gpu_close(own, own->gpu);
+        own->gpu = NULL;
+    }
+    *out = corpus;
+    return KITH_OK;
+}
+
 static kith_status make(kith_ctx *ctx, const kith_matrix *points, const kith_corpus_params *params,
                         const char *path, kith_corpus **out)
 {
+    kin_corpus_call call;
     if (out == NULL) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("out"),
                            "is NULL (give room for a pointer)");
     }
-    kith_corpus *corpus = NULL;
-    const uint64_t held = atomic_load(&ctx->held_bytes);
-    KIN_TRY(kin_alloc_zero(ctx, &corpus, 1, sizeof *corpus, "a corpus"));
-    corpus->home = ctx;
-    const kith_status status =
-        path != NULL ? open_file(ctx, path, corpus) : create(ctx, points, params, corpus);
+    kith_ctx *own = kin_ctx_new(&ctx->params);
+    if (own == NULL) {
+        return kin_fail(ctx, KITH_E_MEMORY, "no memory for a corpus (free some memory)");
+    }
+    trim_gpu(ctx->gpu);
+    kith_status status = kin_corpus_call_begin(ctx, own, &call);
+    if (status == KITH_OK) {
+        status = kin_corpus_call_end(&call, make_in(own, points, params, path, out));
+    }
     if (status != KITH_OK) {
-        kith_corpus_free(corpus);
-        return status;
+        free_own(own);
     }
-    corpus->bytes = atomic_load(&ctx->held_bytes) - held;
-    if (corpus->fused != NULL) {
-        corpus->bytes += kin_fused_corpus_bytes(corpus->fused);
-    }
-    *out = corpus;
-    return KITH_OK;
+    return status;
 }
 
 static kith_status take_params(kith_ctx *ctx, const kith_corpus_params *given,
@@ -209,13 +320,6 @@ kith_status kith_corpus_open(kith_ctx *ctx, const char *path, kith_corpus **out)
     return kin_call_end(&call, status);
 }
 
-kith_status kin_corpus_check(kith_ctx *ctx, const kith_corpus *corpus)
-{
-    return corpus != NULL
-               ? KITH_OK
-               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("corpus"), "is NULL (give a corpus)");
-}
-
 static kith_status save(kith_ctx *ctx, const kith_corpus *corpus, const char *path)
 {
     if (corpus->has_tree) {
@@ -238,50 +342,57 @@ kith_status kith_corpus_save(kith_ctx *ctx, const kith_corpus *corpus, const cha
 {
     kin_call call;
     KIN_TRY(kin_call_begin(ctx, &call));
-    kith_status status = kin_corpus_check(ctx, corpus);
+    kith_status status = check_path(ctx, path);
     if (status == KITH_OK) {
-        status = check_path(ctx, path);
+        status = kin_corpus_enter(ctx, corpus);
     }
     if (status == KITH_OK) {
         status = save(ctx, corpus, path);
+        kin_corpus_leave(ctx, corpus);
     }
     return kin_call_end(&call, status);
+}
+
+void kin_corpus_enter_gpu(const kith_corpus *corpus)
+{
+    kin_gpu_enter(corpus->gpu);
+    corpus->gpu->peak = corpus->gpu->held;
 }
 
 static kith_status search_on_gpu(kith_ctx *ctx, const kith_corpus *corpus, const kin_knn_job *job,
                                  const kith_neighbors *out)
 {
-    kin_gpu *gpu = corpus->gpu;
-    kin_gpu_enter(gpu);
-    gpu->peak = gpu->held;
+    kin_corpus_enter_gpu(corpus);
     const kith_status status =
         kin_fused_corpus_search(ctx, corpus->fused, &job->queries, &job->request, 0, out);
-    kin_device_leave(ctx, gpu);
+    kin_device_leave(ctx, corpus->gpu);
     return status;
+}
+
+kith_status kin_corpus_check_metric(kith_ctx *ctx, const kith_corpus *corpus, kith_metric metric)
+{
+    const kith_metric own = corpus->prepared.distance.metric;
+    return metric == KITH_METRIC_DEFAULT || metric == own
+               ? KITH_OK
+               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("metric"),
+                             "is %s and the corpus was prepared for %s (give 0 or the same)",
+                             kith_metric_name(metric), kith_metric_name(own));
 }
 
 kith_status kin_corpus_check_search(kith_ctx *ctx, const kith_corpus *corpus,
                                     const kith_search_params *given, kith_search_params *params)
 {
-    KIN_TRY(kin_corpus_check(ctx, corpus));
     KIN_TRY(kin_check_search_params(ctx, given, params));
-    const kith_metric own = corpus->prepared.distance.metric;
-    return params->metric == KITH_METRIC_DEFAULT || params->metric == own
-               ? KITH_OK
-               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("metric"),
-                             "is %s and the corpus was prepared for %s (give 0 or the same)",
-                             kith_metric_name(params->metric), kith_metric_name(own));
+    return kin_corpus_check_metric(ctx, corpus, params->metric);
 }
 
 static kith_status solve(kith_ctx *ctx, const kith_corpus *corpus, kin_knn_job *job,
                          const kith_neighbors *out)
 {
+    KIN_TRY(kin_corpus_check_method(ctx, corpus, &job->request));
     if (corpus->has_tree) {
         return kin_corpus_search_tree(ctx, corpus, job, out);
     }
-    KIN_TRY(kin_method_refuse_tree(ctx, &job->request,
-                                   "this corpus was prepared without one, its points may be "
-                                   "searched"));
     if (corpus->fused != NULL) {
         return search_on_gpu(ctx, corpus, job, out);
     }
@@ -307,7 +418,12 @@ kith_status kith_corpus_search(kith_ctx *ctx, const kith_corpus *corpus, const k
 {
     kin_call call;
     KIN_TRY(kin_call_begin(ctx, &call));
-    return kin_call_end(&call, search(ctx, corpus, queries, params, out));
+    kith_status status = kin_corpus_enter(ctx, corpus);
+    if (status == KITH_OK) {
+        status = search(ctx, corpus, queries, params, out);
+        kin_corpus_leave(ctx, corpus);
+    }
+    return kin_call_end(&call, status);
 }
 
 const kith_matrix *kith_corpus_points(const kith_corpus *corpus)
@@ -322,5 +438,12 @@ kith_metric kith_corpus_metric(const kith_corpus *corpus)
 
 uint64_t kith_corpus_bytes(const kith_corpus *corpus)
 {
-    return corpus->bytes;
+    kin_guard_enter(corpus->guard, false);
+    const kith_matrix *points = &corpus->prepared.rows.matrix;
+    const uint64_t rows =
+        corpus->rows != NULL ? (uint64_t)points->rows * (uint64_t)points->stride_bytes : 0;
+    const uint64_t fused = corpus->fused != NULL ? kin_fused_corpus_bytes(corpus->fused) : 0;
+    const uint64_t bytes = atomic_load(&corpus->own->held_bytes) - rows + fused;
+    kin_guard_leave(corpus->guard);
+    return bytes;
 }

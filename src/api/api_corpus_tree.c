@@ -89,11 +89,19 @@ static kith_status check_tree_request(kith_ctx *ctx, kin_request *request)
     return kin_method_check(ctx, request);
 }
 
-kith_status kin_corpus_search_tree(kith_ctx *ctx, const kith_corpus *corpus, kin_knn_job *job,
+kith_status kin_corpus_check_method(kith_ctx *ctx, const kith_corpus *corpus, kin_request *request)
+{
+    return corpus->has_tree
+               ? check_tree_request(ctx, request)
+               : kin_method_refuse_tree(ctx, request,
+                                        "this corpus was prepared without one, its points may be "
+                                        "searched");
+}
+
+kith_status kin_corpus_search_tree(kith_ctx *ctx, const kith_corpus *corpus, const kin_knn_job *job,
                                    const kith_neighbors *out)
 {
     bool declined = false;
-    KIN_TRY(check_tree_request(ctx, &job->request));
     return kin_tree_search(ctx, &corpus->prepared, &corpus->tree, &job->queries, &job->request, out,
                            &declined);
 }
@@ -147,34 +155,26 @@ kith_status kith_corpus_plan(kith_ctx *ctx, const kith_corpus *corpus, const kit
 {
     kin_call call;
     KIN_TRY(kin_call_begin(ctx, &call));
-    return kin_call_end(&call, plan(ctx, corpus, queries, params, out));
+    kith_status status = kin_corpus_enter(ctx, corpus);
+    if (status == KITH_OK) {
+        status = plan(ctx, corpus, queries, params, out);
+        kin_corpus_leave(ctx, corpus);
+    }
+    return kin_call_end(&call, status);
 }
 
 /* ---- Changed -------------------------------------------------------------------------------- */
 
 /* What a corpus will be: its rows, and its groups of them. */
 typedef struct change {
-    kith_ctx *ctx;
+    kith_ctx *ctx; /* the corpus' own */
     kith_corpus *corpus;
     kith_matrix matrix;
     void *rows; /* the matrix' data */
-    uint64_t rows_bytes;
     kin_prepared prepared;
     kin_tree copy;  /* of a tree that lies in a file */
     kin_tree *tree; /* that, or the corpus' own */
-    uint64_t held;
 } change;
-
-static kith_status begin_change(kith_ctx *ctx, kith_corpus *corpus, change *c)
-{
-    *c = (change){.ctx = ctx, .corpus = corpus, .held = atomic_load(&ctx->held_bytes)};
-    KIN_TRY(kin_corpus_check(ctx, corpus));
-    if (ctx != corpus->home) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "the context is not the one that created the corpus (give that one)");
-    }
-    return corpus->has_tree ? KITH_OK : fail_treeless(ctx);
-}
 
 static kith_status make_room(change *c, int64_t rows)
 {
@@ -185,7 +185,6 @@ static kith_status make_room(change *c, int64_t rows)
     c->matrix.data = c->rows;
     c->matrix.rows = rows;
     c->matrix.stride_bytes = row_bytes;
-    c->rows_bytes = (uint64_t)rows * (uint64_t)row_bytes;
     return KITH_OK;
 }
 
@@ -210,8 +209,7 @@ static kith_status prepare_change(change *c)
     return KITH_OK;
 }
 
-/* Hands the corpus what it is now, or frees it. Memory of the corpus is counted by what was held
- * before and is held now; its points are not its memory. */
+/* Hands the corpus what it is now, or frees it. */
 static kith_status end_change(change *c, kith_status status)
 {
     kith_corpus *corpus = c->corpus;
@@ -221,9 +219,6 @@ static kith_status end_change(change *c, kith_status status)
         kin_free(c->ctx, c->rows);
         return status;
     }
-    const kith_matrix *before = &corpus->prepared.rows.matrix;
-    const uint64_t own =
-        corpus->rows != NULL ? (uint64_t)before->rows * (uint64_t)before->stride_bytes : 0;
     if (corpus->views) {
         corpus->tree = c->copy;
     } else {
@@ -235,7 +230,6 @@ static kith_status end_change(change *c, kith_status status)
     corpus->views = false;
     corpus->prepared = c->prepared;
     corpus->rows = c->rows;
-    corpus->bytes += own + atomic_load(&c->ctx->held_bytes) - c->held - c->rows_bytes;
     c->ctx->report.seconds_prepare = c->prepared.seconds_prepare;
     c->ctx->report.distinct_rows = c->prepared.groups.count;
     return KITH_OK;
@@ -276,18 +270,6 @@ static kith_status add(change *c, const kith_matrix *points)
     }
     KIN_TRY(prepare_change(c));
     return kin_tree_add(ctx, &c->prepared, before->rows, c->tree);
-}
-
-kith_status kith_corpus_add(kith_ctx *ctx, kith_corpus *corpus, const kith_matrix *points)
-{
-    kin_call call;
-    change c;
-    KIN_TRY(kin_call_begin(ctx, &call));
-    kith_status status = begin_change(ctx, corpus, &c);
-    if (status == KITH_OK) {
-        status = end_change(&c, add(&c, points));
-    }
-    return kin_call_end(&call, status);
 }
 
 /* A bit for each row that goes; *unique: how many there are. */
@@ -359,15 +341,56 @@ static kith_status remove_ids(change *c, const uint32_t *ids, int64_t count)
     return status;
 }
 
+/* What is asked for: points that come, or rows that go. */
+typedef struct rows_to_change {
+    const kith_matrix *points;
+    const uint32_t *ids;
+    int64_t count;
+    bool go;
+} rows_to_change;
+
+/* In the corpus' own context. */
+static kith_status change_in(kith_ctx *own, kith_corpus *corpus, const rows_to_change *rows)
+{
+    if (!corpus->has_tree) {
+        return fail_treeless(own);
+    }
+    change c = {.ctx = own, .corpus = corpus};
+    return end_change(&c,
+                      rows->go ? remove_ids(&c, rows->ids, rows->count) : add(&c, rows->points));
+}
+
+static kith_status change_alone(kith_ctx *ctx, kith_corpus *corpus, const rows_to_change *rows)
+{
+    kin_corpus_call call;
+    if (corpus == NULL) {
+        return kin_corpus_enter(ctx, corpus);
+    }
+    kin_guard_enter(corpus->guard, true);
+    kith_status status = kin_corpus_call_begin(ctx, corpus->own, &call);
+    if (status == KITH_OK) {
+        status = kin_corpus_call_end(&call, change_in(corpus->own, corpus, rows));
+    }
+    kin_guard_leave(corpus->guard);
+    return status;
+}
+
+static kith_status change_corpus(kith_ctx *ctx, kith_corpus *corpus, const rows_to_change *rows)
+{
+    kin_call call;
+    KIN_TRY(kin_call_begin(ctx, &call));
+    return kin_call_end(&call, change_alone(ctx, corpus, rows));
+}
+
+kith_status kith_corpus_add(kith_ctx *ctx, kith_corpus *corpus, const kith_matrix *points)
+{
+    const rows_to_change rows = {.points = points};
+    return change_corpus(ctx, corpus, &rows);
+}
+
 kith_status kith_corpus_remove(kith_ctx *ctx, kith_corpus *corpus, const uint32_t *ids,
                                int64_t count)
 {
-    kin_call call;
-    change c;
-    KIN_TRY(kin_call_begin(ctx, &call));
-    kith_status status = begin_change(ctx, corpus, &c);
-    if (status == KITH_OK) {
-        status = end_change(&c, remove_ids(&c, ids, count));
-    }
-    return kin_call_end(&call, status);
+    const rows_to_change rows = {.ids = ids, .count = count, .go = true};
+    return change_corpus(ctx, corpus, &rows);
 }

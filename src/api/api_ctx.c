@@ -66,16 +66,6 @@ static void choose_threads(kith_ctx *ctx)
     ctx->threads = (int32_t)(wanted < MOST_THREADS ? wanted : MOST_THREADS);
 }
 
-/* The block alone: its lock is gone, or never was. */
-static void release_ctx(kith_ctx *ctx)
-{
-    if (ctx->params.release != NULL) {
-        ctx->params.release(ctx->params.allocate_arg, ctx, sizeof *ctx);
-    } else {
-        free(ctx);
-    }
-}
-
 kith_status kith_ctx_create(const kith_ctx_params *params, kith_ctx **out)
 {
     if (out == NULL) {
@@ -93,20 +83,10 @@ kith_status kith_ctx_create(const kith_ctx_params *params, kith_ctx **out)
     if ((given.allocate == NULL) != (given.release == NULL)) {
         return KITH_E_ARGUMENT;
     }
-    kith_ctx *ctx = given.allocate != NULL ? given.allocate(given.allocate_arg, sizeof *ctx)
-                                           : malloc(sizeof *ctx);
+    kith_ctx *ctx = kin_ctx_new(&given);
     if (ctx == NULL) {
         return KITH_E_MEMORY;
     }
-    memset(ctx, 0, sizeof *ctx);
-    ctx->params = given;
-    if (pthread_mutex_init(&ctx->lock, NULL) != 0) {
-        release_ctx(ctx);
-        return KITH_E_MEMORY;
-    }
-    kin_failure_clear(&ctx->failure);
-    atomic_init(&ctx->held_bytes, 0);
-    atomic_init(&ctx->peak_bytes, 0);
     choose_isa(ctx);
     choose_threads(ctx);
     choose_device(ctx);
@@ -121,8 +101,7 @@ void kith_ctx_free(kith_ctx *ctx)
         return;
     }
     kin_gpu_close(ctx, ctx->gpu);
-    (void)pthread_mutex_destroy(&ctx->lock);
-    release_ctx(ctx);
+    kin_ctx_delete(ctx);
 }
 
 const char *kith_ctx_detail(const kith_ctx *ctx)

@@ -2,6 +2,7 @@
  * Radius search, and the tables that it gives. A table keeps the context that made it. */
 #include "api/api_call.h"
 #include "api/api_check.h"
+#include "api/api_corpus.h"
 #include "api/api_device.h"
 #include "api/api_method.h"
 #include "base/base_mem.h"
@@ -37,12 +38,30 @@ static kith_status check_radii(kith_ctx *ctx, kith_metric metric, const double *
 
 /* Checked arguments. */
 typedef struct radius_job {
+    const kith_corpus *prepared; /* NULL: there are but the points */
     kith_matrix corpus;
     kith_matrix asked;
     const kith_matrix *queries; /* &asked, or NULL: a graph */
     kin_radius_request request;
     kin_request like; /* a search of the same pairs, by which the method is chosen */
 } radius_job;
+
+/* The corpus of a call, and its metric. */
+static kith_status check_corpus(kith_ctx *ctx, const kith_matrix *corpus, bool graph,
+                                const kith_radius_params *params, radius_job *job)
+{
+    kin_distance *distance = &job->request.distance;
+    if (job->prepared == NULL) {
+        KIN_TRY(kin_check_matrix(ctx, corpus, graph ? "points" : "corpus", &job->corpus));
+        return kin_check_metric(ctx, params->metric, params->custom, params->custom_arg,
+                                job->corpus.cols, distance);
+    }
+    KIN_TRY(kin_corpus_check_metric(ctx, job->prepared, params->metric));
+    job->corpus = job->prepared->prepared.rows.matrix;
+    *distance = job->prepared->prepared.distance;
+    distance->isa = ctx->isa;
+    return KITH_OK;
+}
 
 static kith_status check(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
                          const kith_radius_params *given, radius_job *job)
@@ -53,14 +72,12 @@ static kith_status check(kith_ctx *ctx, const kith_matrix *corpus, const kith_ma
     KIN_TRY(take_params(ctx, given, &params));
     KIN_TRY(kin_check_flags(ctx, params.flags, KITH_INCLUDE_SELF, "a radius"));
     KIN_TRY(kin_check_method(ctx, (int)params.method));
-    KIN_TRY(kin_check_matrix(ctx, corpus, graph ? "points" : "corpus", &job->corpus));
+    KIN_TRY(check_corpus(ctx, corpus, graph, &params, job));
     if (!graph) {
         KIN_TRY(kin_check_matrix(ctx, queries, "queries", &job->asked));
         KIN_TRY(kin_check_cols(ctx, &job->corpus, "the corpus", &job->asked, "queries"));
         job->queries = &job->asked;
     }
-    KIN_TRY(kin_check_metric(ctx, params.metric, params.custom, params.custom_arg, job->corpus.cols,
-                             &request->distance));
     const kith_metric metric = request->distance.metric;
     if (params.radii == NULL) {
         KIN_TRY(kin_check_radius(ctx, metric, params.radius));
@@ -86,43 +103,63 @@ static kith_status radius_on_cpu(kith_ctx *ctx, const radius_job *job, kith_rang
                     : KITH_OK;
 }
 
-static kith_status radius(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
-                          const kith_radius_params *given, kith_ranges *ranges)
+static kith_status radius_of_points(kith_ctx *ctx, const radius_job *job, kith_ranges *ranges)
 {
-    radius_job job = {.queries = NULL};
     kin_gpu *gpu = NULL;
-    KIN_TRY(check(ctx, corpus, queries, given, &job));
-    KIN_TRY(kin_method_check(ctx, &job.like));
-    const int64_t rows = job.queries != NULL ? job.asked.rows : job.corpus.rows;
+    KIN_TRY(kin_method_check(ctx, &job->like));
+    const int64_t rows = job->queries != NULL ? job->asked.rows : job->corpus.rows;
     if (ctx->device == KIN_DEVICE_CUDA) {
-        KIN_TRY(kin_method_refuse_tree(ctx, &job.like, "a GPU has none for a radius"));
+        KIN_TRY(kin_method_refuse_tree(ctx, &job->like, "a GPU has none for a radius"));
     }
-    if (job.like.method != KITH_METHOD_TREE) {
-        KIN_TRY(kin_device_enter(ctx, &job.request.distance, (double)job.corpus.rows * (double)rows,
-                                 &gpu));
+    if (job->like.method != KITH_METHOD_TREE) {
+        KIN_TRY(kin_device_enter(ctx, &job->request.distance,
+                                 (double)job->corpus.rows * (double)rows, &gpu));
     }
     if (gpu != NULL) {
         const kith_status status =
-            kin_fused_radius(ctx, gpu, &job.corpus, job.queries, &job.request, ranges);
+            kin_fused_radius(ctx, gpu, &job->corpus, job->queries, &job->request, ranges);
         kin_device_leave(ctx, gpu);
         if (!kin_device_yields(ctx, status)) {
             return status;
         }
     }
-    return radius_on_cpu(ctx, &job, ranges);
+    return radius_on_cpu(ctx, job, ranges);
 }
 
-static kith_status create(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
-                          const kith_radius_params *params, kith_ranges **out)
+static kith_status radius_of_corpus(kith_ctx *ctx, radius_job *job, kith_ranges *ranges)
 {
+    const kith_corpus *corpus = job->prepared;
+    KIN_TRY(kin_corpus_check_method(ctx, corpus, &job->like));
+    if (corpus->has_tree) {
+        return kin_tree_radius_search(ctx, &corpus->prepared, &corpus->tree, job->queries,
+                                      &job->request, ranges);
+    }
+    if (corpus->fused == NULL) {
+        return kin_radius_search(ctx, &corpus->prepared, job->queries, &job->request, ranges);
+    }
+    kin_corpus_enter_gpu(corpus);
+    const kith_status status =
+        kin_fused_corpus_radius(ctx, corpus->fused, job->queries, &job->request, ranges);
+    kin_device_leave(ctx, corpus->gpu);
+    return status;
+}
+
+/* Of a prepared corpus, or of a matrix. */
+static kith_status create(kith_ctx *ctx, const kith_corpus *prepared, const kith_matrix *corpus,
+                          const kith_matrix *queries, const kith_radius_params *params,
+                          kith_ranges **out)
+{
+    radius_job job = {.prepared = prepared};
     if (out == NULL) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("out"),
                            "is NULL (give room for a pointer)");
     }
     kith_ranges *ranges = NULL;
+    KIN_TRY(check(ctx, corpus, queries, params, &job));
     KIN_TRY(kin_alloc_zero(ctx, &ranges, 1, sizeof *ranges, "ranges"));
     ranges->ctx = ctx;
-    const kith_status status = radius(ctx, corpus, queries, params, ranges);
+    const kith_status status = prepared != NULL ? radius_of_corpus(ctx, &job, ranges)
+                                                : radius_of_points(ctx, &job, ranges);
     if (status != KITH_OK) {
         kith_ranges_free(ranges);
         return status;
@@ -139,7 +176,23 @@ kith_status kith_radius(kith_ctx *ctx, const kith_matrix *corpus, const kith_mat
     }
     kin_call call;
     KIN_TRY(kin_call_begin(ctx, &call));
-    return kin_call_end(&call, create(ctx, corpus, queries, params, out));
+    return kin_call_end(&call, create(ctx, NULL, corpus, queries, params, out));
+}
+
+kith_status kith_corpus_radius(kith_ctx *ctx, const kith_corpus *corpus, const kith_matrix *queries,
+                               const kith_radius_params *params, kith_ranges **out)
+{
+    if (out != NULL) {
+        *out = NULL;
+    }
+    kin_call call;
+    KIN_TRY(kin_call_begin(ctx, &call));
+    kith_status status = kin_corpus_enter(ctx, corpus);
+    if (status == KITH_OK) {
+        status = create(ctx, corpus, NULL, queries, params, out);
+        kin_corpus_leave(ctx, corpus);
+    }
+    return kin_call_end(&call, status);
 }
 
 int64_t kith_ranges_rows(const kith_ranges *ranges)

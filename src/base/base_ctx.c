@@ -4,24 +4,9 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
-kith_status kin_ctx_begin(kith_ctx *ctx)
-{
-    pthread_mutex_lock(&ctx->lock);
-    if (ctx->setup.status == KITH_OK) {
-        kin_failure_clear(&ctx->failure);
-    } else {
-        ctx->failure = ctx->setup;
-    }
-    pthread_mutex_unlock(&ctx->lock);
-    ctx->progress_ns = 0;
-    ctx->phase_count = 0;
-    return ctx->setup.status;
-}
-
-enum { WHOLE_BYTES = 2 * KIN_FILE_BYTES + 2 * KIN_DETAIL_BYTES };
-
-void kin_failure_clear(kin_failure *failure)
+static void clear(kin_failure *failure)
 {
     failure->status = KITH_OK;
     failure->row = -1;
@@ -32,6 +17,60 @@ void kin_failure_clear(kin_failure *failure)
     failure->reason[0] = '\0';
     failure->detail[0] = '\0';
 }
+
+/* The block alone: its lock is gone, or never was. */
+static void release_ctx(kith_ctx *ctx)
+{
+    if (ctx->params.release != NULL) {
+        ctx->params.release(ctx->params.allocate_arg, ctx, sizeof *ctx);
+    } else {
+        free(ctx);
+    }
+}
+
+kith_ctx *kin_ctx_new(const kith_ctx_params *params)
+{
+    kith_ctx *ctx = params->allocate != NULL ? params->allocate(params->allocate_arg, sizeof *ctx)
+                                             : malloc(sizeof *ctx);
+    if (ctx == NULL) {
+        return NULL;
+    }
+    memset(ctx, 0, sizeof *ctx);
+    ctx->params = *params;
+    clear(&ctx->failure);
+    ctx->setup = ctx->failure;
+    atomic_init(&ctx->held_bytes, 0);
+    atomic_init(&ctx->peak_bytes, 0);
+    if (pthread_mutex_init(&ctx->lock, NULL) != 0) {
+        release_ctx(ctx);
+        return NULL;
+    }
+    return ctx;
+}
+
+void kin_ctx_delete(kith_ctx *ctx)
+{
+    if (ctx != NULL) {
+        (void)pthread_mutex_destroy(&ctx->lock);
+        release_ctx(ctx);
+    }
+}
+
+kith_status kin_ctx_begin(kith_ctx *ctx)
+{
+    pthread_mutex_lock(&ctx->lock);
+    if (ctx->setup.status == KITH_OK) {
+        clear(&ctx->failure);
+    } else {
+        ctx->failure = ctx->setup;
+    }
+    pthread_mutex_unlock(&ctx->lock);
+    ctx->progress_ns = 0;
+    ctx->phase_count = 0;
+    return ctx->setup.status;
+}
+
+enum { WHOLE_BYTES = 2 * KIN_FILE_BYTES + 2 * KIN_DETAIL_BYTES };
 
 static void copy(char *out, size_t room, const char *text)
 {
@@ -154,7 +193,7 @@ void kin_failure_shift(kith_ctx *ctx, const char *argument, int64_t first)
 void kin_forgive(kith_ctx *ctx)
 {
     pthread_mutex_lock(&ctx->lock);
-    kin_failure_clear(&ctx->failure);
+    clear(&ctx->failure);
     pthread_mutex_unlock(&ctx->lock);
 }
 

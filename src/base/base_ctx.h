@@ -125,10 +125,14 @@ struct kith_ctx {
     int32_t phase_count;
 };
 
+/* A context of zeros with these parameters, from their allocator, which is not counted for it; NULL
+ * where there is no memory. Its maker says what it computes on. */
+kith_ctx *kin_ctx_new(const kith_ctx_params *params);
+/* Accepts NULL. What it opened is closed already. */
+void kin_ctx_delete(kith_ctx *ctx);
+
 /* Starts a public call: forgets the last error, checks that the context can compute. */
 kith_status kin_ctx_begin(kith_ctx *ctx);
-
-void kin_failure_clear(kin_failure *failure);
 
 /* Records why, once a call (the first error wins), and gives back `status` so that
  * `return kin_fail_at(ctx, KITH_E_X, kin_at("k"), "is %d, must be ...", ...)` reads as one

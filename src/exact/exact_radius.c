@@ -429,8 +429,8 @@ static void write_report(const run *r)
     report->skipped_share = pairs > 0.0 ? report->skipped_share / pairs : 0.0;
     report->candidates /= (double)r->queries->rows.matrix.rows;
     report->distinct_rows = r->corpus->groups.count;
-    report->seconds_check = r->corpus->seconds_check + r->queries->seconds_check;
-    report->seconds_prepare = r->corpus->seconds_prepare + r->queries->seconds_prepare;
+    report->seconds_check += r->queries->seconds_check;
+    report->seconds_prepare += r->queries->seconds_prepare;
     kin_exact_report(r->ctx, r->corpus);
 }
 
@@ -456,35 +456,46 @@ done:
 }
 
 /* Each row is asked for itself, so equal rows of the queries stay apart. */
-static kith_status prepare(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
-                           const kin_distance *distance, kin_prepared *pc, kin_prepared *pq)
+kith_status kin_radius_search(kith_ctx *ctx, const kin_prepared *corpus, const kith_matrix *queries,
+                              const kin_radius_request *request, kith_ranges *ranges)
 {
-    const bool screens = kin_exact_screens(distance);
-    const kith_matrix *asked = queries != NULL ? queries : corpus;
-    KIN_TRY(kin_prepare_rows(ctx, corpus, distance, queries != NULL ? "corpus" : "points", !screens,
-                             false, pc));
-    KIN_TRY(kin_prepare_rows(ctx, asked, distance, "queries", true, queries == NULL, pq));
-    if (!screens) {
-        return KITH_OK;
+    const kith_matrix *asked = queries != NULL ? queries : &corpus->rows.matrix;
+    kin_prepared again = {0};
+    kin_prepared pq = {0};
+    run r = {.ctx = ctx, .request = request, .corpus = corpus, .queries = &pq};
+    kith_status status = KITH_OK;
+    KIN_TRY(
+        kin_prepare_rows(ctx, asked, &request->distance, "queries", true, queries == NULL, &pq));
+    if (kin_exact_screens(&request->distance)) {
+        KIN_TRY_GOTO(status, kin_prepare_corpus_for(ctx, corpus, asked, USUAL_K, &again, &r.corpus),
+                     done);
     }
-    return kin_prepare_corpus(ctx, kin_frame_is_integer(distance, corpus, asked), USUAL_K, pc);
+    r.ops = kin_round_get(ctx->isa);
+    status = search(&r, &pq, ranges);
+done:
+    kin_prepared_free(ctx, &again);
+    kin_prepared_free(ctx, &pq);
+    return status;
 }
 
 kith_status kin_radius_run(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
                            const kin_radius_request *request, kith_ranges *ranges)
 {
-    kin_prepared pc = {0};
-    kin_prepared pq = {0};
+    const kin_distance *distance = &request->distance;
+    const bool screens = kin_exact_screens(distance);
+    kin_prepared pc;
+    KIN_TRY(kin_prepare_rows(ctx, corpus, distance, queries != NULL ? "corpus" : "points", !screens,
+                             false, &pc));
     kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, prepare(ctx, corpus, queries, &request->distance, &pc, &pq), done);
-    run r = {.ctx = ctx,
-             .request = request,
-             .corpus = &pc,
-             .queries = &pq,
-             .ops = kin_round_get(ctx->isa)};
-    status = search(&r, &pq, ranges);
+    if (screens) {
+        const bool integer =
+            kin_frame_is_integer(distance, corpus, queries != NULL ? queries : corpus);
+        KIN_TRY_GOTO(status, kin_prepare_corpus(ctx, integer, USUAL_K, &pc), done);
+    }
+    ctx->report.seconds_check += pc.seconds_check;
+    ctx->report.seconds_prepare += pc.seconds_prepare;
+    status = kin_radius_search(ctx, &pc, queries, request, ranges);
 done:
-    kin_prepared_free(ctx, &pq);
     kin_prepared_free(ctx, &pc);
     return status;
 }

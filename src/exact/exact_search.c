@@ -299,21 +299,6 @@ static kith_status search_by_screen(kith_ctx *ctx, searching *s)
     return KITH_OK;
 }
 
-/* A corpus of bytes that waits for bytes, and is asked with something else, is prepared again. */
-static kith_status corpus_for(kith_ctx *ctx, const kin_prepared *corpus, const kith_matrix *queries,
-                              int64_t k, kin_prepared *again, const kin_prepared **use)
-{
-    *use = corpus;
-    const bool integer = kin_frame_is_integer(&corpus->distance, &corpus->rows.matrix, queries);
-    if (integer || corpus->groups.count == 0 || corpus->frame.bound != KIN_BOUND_INTEGER) {
-        return KITH_OK;
-    }
-    KIN_TRY(kin_prepare_rows(ctx, &corpus->rows.matrix, &corpus->distance, "corpus", false, true,
-                             again));
-    *use = again;
-    return kin_prepare_corpus(ctx, false, k, again);
-}
-
 kith_status kin_exact_search(kith_ctx *ctx, const kin_prepared *corpus, const kith_matrix *queries,
                              const kin_request *request, const kith_neighbors *out)
 {
@@ -328,7 +313,8 @@ kith_status kin_exact_search(kith_ctx *ctx, const kin_prepared *corpus, const ki
         status = run_all_pairs(ctx, corpus, &prepared, request, out);
         goto done;
     }
-    KIN_TRY_GOTO(status, corpus_for(ctx, corpus, queries, request->k, &again, &use), done);
+    KIN_TRY_GOTO(status, kin_prepare_corpus_for(ctx, corpus, queries, request->k, &again, &use),
+                 done);
     KIN_TRY_GOTO(status,
                  kin_order_make(ctx, &prepared.rows, &prepared.distance, prepared.groups.count,
                                 prepared.order),

@@ -211,3 +211,18 @@ kith_status kin_prepare_corpus(kith_ctx *ctx, bool integer, int64_t k, kin_prepa
     prepared->seconds_prepare += kin_clock_since(start);
     return KITH_OK;
 }
+
+kith_status kin_prepare_corpus_for(kith_ctx *ctx, const kin_prepared *corpus,
+                                   const kith_matrix *queries, int64_t k, kin_prepared *again,
+                                   const kin_prepared **use)
+{
+    *use = corpus;
+    const bool integer = kin_frame_is_integer(&corpus->distance, &corpus->rows.matrix, queries);
+    if (integer || corpus->groups.count == 0 || corpus->frame.bound != KIN_BOUND_INTEGER) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_prepare_rows(ctx, &corpus->rows.matrix, &corpus->distance, "corpus", false, true,
+                             again));
+    *use = again;
+    return kin_prepare_corpus(ctx, false, k, again);
+}

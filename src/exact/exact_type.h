@@ -23,6 +23,11 @@ bool kin_type_settled(int64_t points, int64_t k);
 kith_status kin_prepare_set(kith_ctx *ctx, bool integer, int64_t k, kin_prepared *prepared);
 /* And the cover, for those who skip what is far. */
 kith_status kin_prepare_corpus(kith_ctx *ctx, bool integer, int64_t k, kin_prepared *prepared);
+/* *use: the corpus, or where it is of bytes that wait for bytes and is asked with something else,
+ * *again, which is made then; it is all zero before and the caller's to free. */
+kith_status kin_prepare_corpus_for(kith_ctx *ctx, const kin_prepared *corpus,
+                                   const kith_matrix *queries, int64_t k, kin_prepared *again,
+                                   const kin_prepared **use);
 
 /* Screens a sample of the corpus' rows against its set, for k ids each: whether the type of the set
  * is fine enough, that is, few candidates are left and (almost) no list overflows. */

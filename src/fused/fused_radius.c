@@ -195,6 +195,7 @@ typedef struct run {
     const kith_matrix *corpus;
     const kith_matrix *queries; /* the corpus for a graph */
     const kin_radius_request *request;
+    const kin_fused_corpus *resident; /* the corpus, prepared; NULL: it is not */
     bool graph;
     bool screens;
     int32_t shrunk;           /* how often memory did not suffice */
@@ -356,8 +357,21 @@ static kith_status take_chunk(run *r, const kin_fused_corpus *chunk, int64_t fir
 
 /* ---- All chunks ----------------------------------------------------------------------------- */
 
+/* The whole corpus, which is prepared. */
+static kith_status take_resident(run *r)
+{
+    kin_fused_corpus *again = NULL;
+    KIN_TRY(kin_fused_corpus_for(r->ctx, r->resident, r->queries, USUAL_K, &again));
+    const kith_status status = take_chunk(r, again != NULL ? again : r->resident, 0);
+    kin_fused_corpus_free(r->ctx, again);
+    return status;
+}
+
 static kith_status take_chunks(run *r, int64_t rows)
 {
+    if (r->resident != NULL && rows == r->corpus->rows) {
+        return take_resident(r);
+    }
     for (int64_t first = 0; first < r->corpus->rows; first += rows) {
         const int64_t count = kin_min_i64(rows, r->corpus->rows - first);
         const kin_fused_source source = {.matrix = r->corpus,
@@ -419,34 +433,53 @@ static void report(run *r)
     }
 }
 
+static kith_status find_all(run *r, kith_ranges *ranges)
+{
+    r->queries = r->graph ? r->corpus : r->queries;
+    r->screens = kin_exact_screens(&r->request->distance);
+    r->asked.matrix = *r->queries;
+    r->finder = (kin_fused_radius_job){.on = kin_fused_device_of(r->ctx, r->gpu),
+                                   .request = r->request,
+                                   .hits = &r->hits,
+                                   .groups = &r->groups};
+    int64_t rows = r->resident != NULL ? r->corpus->rows : first_chunk(r);
+    kith_status status = attempt(r, rows, ranges);
+    while (status == KITH_E_DEVICE_MEMORY && rows > KIN_FUSED_LEAST_ROWS) {
+        shrink(r);
+        rows = kin_fused_halved(rows);
+        status = attempt(r, rows, ranges);
+    }
+    if (status == KITH_OK) {
+        report(r);
+    }
+    clear(r);
+    kin_free(r->ctx, r->marks);
+    return status;
+}
+
 kith_status kin_fused_radius(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
                              const kith_matrix *queries, const kin_radius_request *request,
                              kith_ranges *ranges)
 {
-    const bool graph = queries == NULL;
     run r = {.ctx = ctx,
              .gpu = gpu,
              .corpus = corpus,
-             .queries = graph ? corpus : queries,
+             .queries = queries,
              .request = request,
-             .graph = graph,
-             .screens = kin_exact_screens(&request->distance)};
-    r.asked.matrix = *r.queries;
-    r.finder = (kin_fused_radius_job){.on = kin_fused_device_of(ctx, gpu),
-                                      .request = request,
-                                      .hits = &r.hits,
-                                      .groups = &r.groups};
-    int64_t rows = first_chunk(&r);
-    kith_status status = attempt(&r, rows, ranges);
-    while (status == KITH_E_DEVICE_MEMORY && rows > KIN_FUSED_LEAST_ROWS) {
-        shrink(&r);
-        rows = kin_fused_halved(rows);
-        status = attempt(&r, rows, ranges);
-    }
-    if (status == KITH_OK) {
-        report(&r);
-    }
-    clear(&r);
-    kin_free(ctx, r.marks);
-    return status;
+             .graph = queries == NULL};
+    return find_all(&r, ranges);
+}
+
+kith_status kin_fused_corpus_radius(kith_ctx *ctx, const kin_fused_corpus *corpus,
+                                    const kith_matrix *queries, const kin_radius_request *request,
+                                    kith_ranges *ranges)
+{
+    run r = {.ctx = ctx,
+             .gpu = corpus->gpu,
+             .corpus = &corpus->points,
+             .queries = queries,
+             .request = request,
+             .resident = corpus,
+             .graph = queries == NULL};
+    return find_all(&r, ranges);
 }

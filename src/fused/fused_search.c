@@ -172,10 +172,8 @@ static kith_status graph_of(kith_ctx *ctx, kin_fused_corpus *corpus, const kin_f
 
 /* ---- A search -------------------------------------------------------------------------------- */
 
-/* A corpus of bytes that waits for bytes, and is asked with something else, is prepared again from
- * the rows on the device. */
-static kith_status corpus_for(kith_ctx *ctx, const kin_fused_corpus *corpus,
-                              const kith_matrix *queries, int64_t k, kin_fused_corpus **again)
+kith_status kin_fused_corpus_for(kith_ctx *ctx, const kin_fused_corpus *corpus,
+                                 const kith_matrix *queries, int64_t k, kin_fused_corpus **again)
 {
     *again = NULL;
     const kin_fused_set *set = &corpus->prepared.set;
@@ -204,7 +202,7 @@ static kith_status ask(kith_ctx *ctx, const kin_fused_corpus *corpus, const kin_
     bool done = false;
     kith_status status = KITH_OK;
     if (screens) {
-        KIN_TRY(corpus_for(ctx, corpus, queries, request->k, &again));
+        KIN_TRY(kin_fused_corpus_for(ctx, corpus, queries, request->k, &again));
     }
     const kin_fused_corpus *use = again != NULL ? again : corpus;
     if (screens && request->pipeline == NULL) {

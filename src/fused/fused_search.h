@@ -43,6 +43,10 @@ void kin_fused_report(kith_ctx *ctx, const kin_fused_prepared *corpus, const kin
 
 /* ---- What is asked --------------------------------------------------------------------------- */
 
+/* *again: NULL, or where a corpus of bytes waits for bytes and is asked with something else, it is
+ * prepared again from the rows on the device: the caller's to free. */
+kith_status kin_fused_corpus_for(kith_ctx *ctx, const kin_fused_corpus *corpus,
+                                 const kith_matrix *queries, int64_t k, kin_fused_corpus **again);
 kith_status kin_fused_corpus_search(kith_ctx *ctx, const kin_fused_corpus *corpus,
                                     const kith_matrix *queries, const kin_request *request,
                                     uint32_t place, const kith_neighbors *out);
@@ -60,6 +64,10 @@ kith_status kin_fused_both(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_query *a
 kith_status kin_fused_radius(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
                              const kith_matrix *queries, const kin_radius_request *request,
                              kith_ranges *ranges);
+/* The same of a corpus that is prepared, of rows on the host. */
+kith_status kin_fused_corpus_radius(kith_ctx *ctx, const kin_fused_corpus *corpus,
+                                    const kith_matrix *queries, const kin_radius_request *request,
+                                    kith_ranges *ranges);
 
 /* ---- Stripes, and the ways that stand beside them -------------------------------------------- */
 

@@ -46,32 +46,22 @@ struct kin_gpu_team {
  * his own thread alone, and with a share of his threads. */
 static kith_status make_ctx(kith_ctx *ctx, int32_t count, kith_ctx **out)
 {
-    kith_ctx *own = NULL;
-    KIN_TRY(kin_alloc_zero(ctx, &own, 1, sizeof *own, "a context of a GPU"));
-    own->params = ctx->params;
+    kith_ctx *own = kin_ctx_new(&ctx->params);
+    if (own == NULL) {
+        return kin_fail(ctx, KITH_E_MEMORY, "no memory for a context of a GPU (free some memory)");
+    }
     own->params.progress = NULL;
     own->isa = ctx->isa;
     own->device = ctx->device;
     own->threads = (int32_t)kin_max_i64(1, ctx->threads / count);
-    atomic_init(&own->held_bytes, 0);
-    atomic_init(&own->peak_bytes, 0);
-    if (pthread_mutex_init(&own->lock, NULL) != 0) {
-        kin_free(ctx, own);
-        return kin_fail(ctx, KITH_E_MEMORY,
-                        "no memory for the lock of a context (free some memory)");
-    }
     *out = own;
     return KITH_OK;
 }
 
-static void free_member(kith_ctx *ctx, member *m)
+static void free_member(member *m)
 {
-    if (m->ctx == NULL) {
-        return;
-    }
     kin_gpu_close_one(m->ctx, m->gpu);
-    (void)pthread_mutex_destroy(&m->ctx->lock);
-    kin_free(ctx, m->ctx);
+    kin_ctx_delete(m->ctx);
 }
 
 /* Accepts NULL. The leader stays. */
@@ -82,7 +72,7 @@ static void close_team(kith_ctx *ctx, kin_gpu_team *team)
     }
     team->members[0].gpu->team = NULL;
     for (int32_t i = 1; i < team->count; i++) {
-        free_member(ctx, &team->members[i]);
+        free_member(&team->members[i]);
     }
     (void)pthread_cond_destroy(&team->turn);
     (void)pthread_mutex_destroy(&team->lock);

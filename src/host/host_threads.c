@@ -11,6 +11,7 @@
 #include "host/host_fpenv.h"
 
 #include <signal.h>
+#include <unistd.h>
 
 enum { MAX_THREADS = 1024 };
 
@@ -87,4 +88,50 @@ kith_status kin_parallel(kith_ctx *ctx, const char *phase, int64_t tasks, kin_ta
     }
     const kith_status status = (kith_status)atomic_load(&t.status);
     return status == KITH_OK ? kin_progress(ctx, phase, (double)tasks, (double)tasks) : status;
+}
+
+/* ---- Guards ---------------------------------------------------------------------------------- */
+
+/* The defaults of these two take nothing that could be missing. */
+void kin_guard_make(kin_guard *guard)
+{
+    (void)pthread_mutex_init(&guard->gate, NULL);
+    (void)pthread_rwlock_init(&guard->lock, NULL);
+    atomic_store(&guard->process, getpid());
+}
+
+void kin_guard_free(kin_guard *guard)
+{
+    (void)pthread_rwlock_destroy(&guard->lock);
+    (void)pthread_mutex_destroy(&guard->gate);
+}
+
+/* What the parent's threads held at the fork is never given back. */
+static void renew(kin_guard *guard)
+{
+    static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&one_at_a_time);
+    if (atomic_load(&guard->process) != getpid()) {
+        kin_guard_make(guard);
+    }
+    pthread_mutex_unlock(&one_at_a_time);
+}
+
+void kin_guard_enter(kin_guard *guard, bool alone)
+{
+    if (atomic_load(&guard->process) != getpid()) {
+        renew(guard);
+    }
+    pthread_mutex_lock(&guard->gate);
+    if (alone) {
+        pthread_rwlock_wrlock(&guard->lock);
+    } else {
+        pthread_rwlock_rdlock(&guard->lock);
+    }
+    pthread_mutex_unlock(&guard->gate);
+}
+
+void kin_guard_leave(kin_guard *guard)
+{
+    pthread_rwlock_unlock(&guard->lock);
 }

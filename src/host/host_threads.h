@@ -22,4 +22,17 @@ kith_status kin_parallel(kith_ctx *ctx, const char *phase, int64_t tasks, kin_ta
  */
 int kin_thread_start(pthread_t *thread, void *(*body)(void *), void *arg);
 
+/* Many readers, or one who changes: who wants to change waits for readers, and readers that come
+ * later wait behind it. In a forked process, where other threads are gone, nobody holds it. */
+typedef struct kin_guard {
+    pthread_mutex_t gate; /* passed by all, and held by a change that waits */
+    pthread_rwlock_t lock;
+    atomic_int process;
+} kin_guard;
+
+void kin_guard_make(kin_guard *guard);
+void kin_guard_free(kin_guard *guard);
+void kin_guard_enter(kin_guard *guard, bool alone);
+void kin_guard_leave(kin_guard *guard);
+
 #endif

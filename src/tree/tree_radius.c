@@ -283,25 +283,45 @@ static void free_made(kith_ctx *ctx, made *m)
     kin_prepared_free(ctx, &m->corpus);
 }
 
-/* Each row is asked for itself. */
+/* Each row is asked for itself. `own`: the queries are the corpus, which was checked. */
+static kith_status make_asked(run *r, const kith_matrix *asked, bool own, kin_prepared *prepared)
+{
+    kith_report *report = &r->ctx->report;
+    KIN_TRY(kin_prepare_rows(r->ctx, asked, &r->request->distance, "queries", true, own, prepared));
+    report->seconds_check += prepared->seconds_check;
+    report->seconds_prepare += prepared->seconds_prepare;
+    r->asked = prepared;
+    return KITH_OK;
+}
+
 static kith_status make(run *r, const kith_matrix *corpus, const kith_matrix *queries, made *m)
 {
     kith_ctx *ctx = r->ctx;
-    const kin_distance *distance = &r->request->distance;
     const bool graph = queries == NULL;
-    KIN_TRY(kin_prepare_rows(ctx, corpus, distance, graph ? "points" : "corpus", false, false,
-                             &m->corpus));
-    KIN_TRY(kin_prepare_rows(ctx, graph ? corpus : queries, distance, "queries", true, graph,
-                             &m->asked));
+    KIN_TRY(kin_prepare_rows(ctx, corpus, &r->request->distance, graph ? "points" : "corpus", false,
+                             false, &m->corpus));
+    KIN_TRY(make_asked(r, graph ? corpus : queries, graph, &m->asked));
     const int64_t start = kin_clock_ns();
     KIN_TRY(kin_tree_make(ctx, &m->corpus, kin_tree_leaf_points(corpus->cols), &m->tree));
-    ctx->report.seconds_check += m->corpus.seconds_check + m->asked.seconds_check;
-    ctx->report.seconds_prepare +=
-        m->corpus.seconds_prepare + m->asked.seconds_prepare + kin_clock_since(start);
+    ctx->report.seconds_check += m->corpus.seconds_check;
+    ctx->report.seconds_prepare += m->corpus.seconds_prepare + kin_clock_since(start);
     r->corpus = &m->corpus;
-    r->asked = &m->asked;
     r->tree = &m->tree;
     return KITH_OK;
+}
+
+kith_status kin_tree_radius_search(kith_ctx *ctx, const kin_prepared *corpus, const kin_tree *tree,
+                                   const kith_matrix *queries, const kin_radius_request *request,
+                                   kith_ranges *ranges)
+{
+    const kith_matrix *asked = queries != NULL ? queries : &corpus->rows.matrix;
+    kin_prepared prepared;
+    bool declined = false;
+    run r = {.ctx = ctx, .request = request, .corpus = corpus, .tree = tree, .step = 1};
+    KIN_TRY(make_asked(&r, asked, queries == NULL, &prepared));
+    const kith_status status = search(&r, false, ranges, &declined);
+    kin_prepared_free(ctx, &prepared);
+    return status;
 }
 
 /* ---- Before there is a tree -------------------------------------------------------------------

@@ -41,5 +41,9 @@ kin_plan kin_tree_search_plan(const kin_tree *tree, int64_t rows, const kith_mat
 kith_status kin_tree_radius(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
                             const kin_radius_request *request, bool may_decline,
                             kith_ranges *ranges, bool *declined);
+/* The same of a corpus whose tree stands. */
+kith_status kin_tree_radius_search(kith_ctx *ctx, const kin_prepared *corpus, const kin_tree *tree,
+                                   const kith_matrix *queries, const kin_radius_request *request,
+                                   kith_ranges *ranges);
 
 #endif

@@ -116,6 +116,28 @@ class Trees(CliCase):
         self.works("search", "x.kith", "p.u8bin", "-k", 2, "--metric", "cosine", "--method",
                    "exact", "-q")
 
+    def test_radius(self):
+        """a tree in a file answers a radius by itself: the bytes of its points"""
+        self.points("p.u8bin", 900, 3)
+        self.points("q.u8bin", 70, 3, seed=4)
+        for metric in ("euclidean", "manhattan"):
+            self.works("tree", "build", "p.u8bin", "--metric", metric, "-o", "x.kith", "-q")
+            for job in (("search", "{}", "q.u8bin"), ("graph", "{}"),
+                        ("graph", "{}", "--include-self")):
+                plain, tree = ([word.format(name) for word in job] for name in ("p.u8bin", "x.kith"))
+                self.works(*plain, "--radius", 40, "--metric", metric, "--method", "exact", "-o",
+                           "e.npz", "-q")
+                found = self.works_json(*tree, "--radius", 40, "-o", "t.npz")
+                self.assertEqual((found["screen"], found["backend"]), ("tree", "cpu"))
+                self.assertEqual((self.folder / "e.npz").read_bytes(),
+                                 (self.folder / "t.npz").read_bytes())
+                points = self.works_json(*tree, "--radius", 40, "--method", "exact", "-o", "t.npz")
+                self.assertNotEqual(points["screen"], "tree")
+                self.assertEqual((self.folder / "e.npz").read_bytes(),
+                                 (self.folder / "t.npz").read_bytes())
+        self.fails(1, "search", "x.kith", "q.u8bin", "--radius", 40, "--metric", "euclidean",
+                   says=["its tree is for manhattan", "--method exact"])
+
     def test_memory(self):
         """--memory counts what a search of a mapped tree needs, and build's needs are told"""
         self.points("p.u8bin", 20000, 3)

@@ -171,11 +171,11 @@ static void one_corpus(void **state)
     if (kith_corpus_create(owner, &all->points.matrix, KITH_EUCLIDEAN, &all->corpus) != KITH_OK) {
         fail_msg("%s", kith_ctx_detail(owner));
     }
+    kith_ctx_free(owner); /* the corpus has a device handle of its own */
     run_users(all, search_corpus);
     kith_corpus_free(all->corpus);
     test_answer_free(&all->of_corpus);
     kith_ctx_free(cpu);
-    kith_ctx_free(owner);
     printf("a prepared corpus that %d contexts search at once: the processor's bytes\n", USERS);
 }
 

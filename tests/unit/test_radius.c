@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "host/host_cpu.h"
 #include "kith/kith_papers.h"
 #include "oracle/plain_knn.h"
 #include "support/support_keys.h"
@@ -121,7 +122,46 @@ static void fill(const job *j, test_rows *rows, uint64_t *seed)
     }
 }
 
-/* One radius for all, one for each, counts alone; on this instruction set. */
+static void check_same(const void *a, const void *b, int64_t count, size_t size)
+{
+    assert_true((a == NULL) == (b == NULL));
+    assert_true(a == NULL || count == 0 || memcmp(a, b, (size_t)count * size) == 0);
+}
+
+/* A prepared corpus, whose context is gone, gives the same table. */
+static void check_prepared(kith_ctx *ctx, const kith_corpus *corpus, const kith_matrix *queries,
+                           const kith_radius_params *given, const kith_ranges *expected)
+{
+    kith_ranges *ranges = NULL;
+    kith_radius_params params = *given;
+    params.metric = KITH_METRIC_DEFAULT; /* its own */
+    if (kith_corpus_radius(ctx, corpus, queries, &params, &ranges) != KITH_OK) {
+        fail_msg("%s", kith_ctx_detail(ctx));
+    }
+    const int64_t rows = kith_ranges_rows(expected);
+    const int64_t count = kith_ranges_offsets(expected)[rows];
+    assert_int_equal(kith_ranges_rows(ranges), rows);
+    check_same(kith_ranges_offsets(expected), kith_ranges_offsets(ranges), rows + 1,
+               sizeof(int64_t));
+    check_same(kith_ranges_ids(expected), kith_ranges_ids(ranges), count, sizeof(uint32_t));
+    check_same(kith_ranges_distances(expected), kith_ranges_distances(ranges), count,
+               sizeof(float));
+    check_same(kith_ranges_distances64(expected), kith_ranges_distances64(ranges), count,
+               sizeof(double));
+    kith_ranges_free(ranges);
+}
+
+static kith_corpus *prepare(const job *j, const kith_matrix *points, kin_isa isa)
+{
+    kith_ctx *maker = test_ctx(isa, 2);
+    kith_corpus *corpus = NULL;
+    assert_int_equal(kith_corpus_create(maker, points, j->metric, &corpus), KITH_OK);
+    kith_ctx_free(maker);
+    return corpus;
+}
+
+/* One radius for all, one for each, counts alone; on this instruction set; of points and of a
+ * prepared corpus. */
 static void run(const job *j, kin_isa isa, int32_t threads)
 {
     uint64_t seed = (uint64_t)j->rows * 31 + (uint64_t)j->cols;
@@ -138,6 +178,7 @@ static void run(const job *j, kin_isa isa, int32_t threads)
         oracle_keys(j->metric, queries, q, &points.matrix, keys + q * j->rows);
         radii[q] = radius_at(j, keys + q * j->rows, (double)(q % 11) / 20.0);
     }
+    kith_corpus *corpus = prepare(j, &points.matrix, isa);
     kith_radius_params params = kith_radius_params_default();
     params.metric = j->metric;
     params.flags = j->include_self ? (uint32_t)KITH_INCLUDE_SELF : 0;
@@ -148,8 +189,10 @@ static void run(const job *j, kin_isa isa, int32_t threads)
         kith_ranges *ranges = search(ctx, j, &points.matrix, queries, &params);
         assert_true((kith_ranges_ids(ranges) == NULL) == (params.count_only != 0));
         check_ranges(j, ranges, queries->rows, keys, params.radii, params.radius);
+        check_prepared(ctx, corpus, j->queries > 0 ? queries : NULL, &params, ranges);
         kith_ranges_free(ranges);
     }
+    kith_corpus_free(corpus);
     free(keys);
     free(radii);
     test_rows_free(&asked);
@@ -180,7 +223,8 @@ static void agrees_with_the_oracle(void **state)
         }
     }
     (void)printf("%d radius searches (metrics, types, equal and degenerate rows, radii that are "
-                 "distances to the last bit) have the oracle's bytes\n",
+                 "distances to the last bit) have the oracle's bytes, of points and of prepared "
+                 "corpora whose context is gone\n",
                  jobs);
 }
 
@@ -204,6 +248,9 @@ static void large_searches_agree(void **state)
         params.metric = j->metric;
         params.radius = j->metric == KITH_EUCLIDEAN ? 0.2 : j->metric == KITH_COSINE ? 0.005 : 40.0;
         kith_ranges *ranges = search(ctx, j, &points.matrix, queries, &params);
+        kith_corpus *corpus = prepare(j, &points.matrix, kin_cpu_best());
+        check_prepared(ctx, corpus, j->queries > 0 ? queries : NULL, &params, ranges);
+        kith_corpus_free(corpus);
         kith_report report = {.struct_size = sizeof report};
         assert_int_equal(kith_ctx_report(ctx, &report), KITH_OK);
         assert_true(report.exact == 1 && report.skipped_share > 0.0);
@@ -220,6 +267,54 @@ static void large_searches_agree(void **state)
         kith_ctx_free(ctx);
     }
     (void)printf("large searches skip tiles and agree with the oracle\n");
+}
+
+/* Bytes that wait for bytes are asked with floats; wrong questions are refused. */
+static void prepared_corpora_are_asked(void **state)
+{
+    (void)state;
+    const job j = {KITH_SQEUCLIDEAN, KITH_U8, 500, 40, 12, 0};
+    uint64_t seed = 5;
+    kith_ctx *ctx = test_ctx(kin_cpu_best(), 2);
+    test_rows points = test_rows_make(KITH_U8, j.rows, j.cols, 3);
+    test_rows asked = test_rows_make(KITH_F32, j.queries, j.cols, 4);
+    test_rows other = test_rows_make(KITH_F32, 3, j.cols + 1, 0);
+    fill(&j, &points, &seed);
+    test_rows_fill(&asked, 255.0, 1, &seed);
+    kith_corpus *corpus = prepare(&j, &points.matrix, kin_cpu_best());
+    kith_radius_params params = kith_radius_params_default();
+    params.metric = KITH_SQEUCLIDEAN;
+    params.radius = 60000.0;
+    kith_ranges *ranges = search(ctx, &j, &points.matrix, &asked.matrix, &params);
+    assert_true(kith_ranges_offsets(ranges)[j.queries] > 100);
+    check_prepared(ctx, corpus, &asked.matrix, &params, ranges);
+    kith_ranges_free(ranges);
+
+    assert_int_equal(kith_corpus_radius(ctx, NULL, &asked.matrix, &params, &ranges),
+                     KITH_E_ARGUMENT);
+    assert_non_null(strstr(kith_ctx_detail(ctx), "corpus is NULL"));
+    assert_null(ranges);
+    assert_int_equal(kith_corpus_radius(ctx, corpus, &asked.matrix, &params, NULL),
+                     KITH_E_ARGUMENT);
+    assert_int_equal(kith_corpus_radius(ctx, corpus, &other.matrix, &params, &ranges),
+                     KITH_E_ARGUMENT);
+    params.method = KITH_METHOD_TREE;
+    assert_int_equal(kith_corpus_radius(ctx, corpus, NULL, &params, &ranges), KITH_E_UNSUPPORTED);
+    params.method = KITH_METHOD_AUTO;
+    params.metric = KITH_COSINE;
+    assert_int_equal(kith_corpus_radius(ctx, corpus, NULL, &params, &ranges), KITH_E_ARGUMENT);
+    assert_non_null(strstr(kith_ctx_detail(ctx), "prepared for sqeuclidean"));
+    params.metric = KITH_METRIC_DEFAULT;
+    params.radius = NAN;
+    assert_int_equal(kith_corpus_radius(ctx, corpus, NULL, &params, &ranges), KITH_E_ARGUMENT);
+    params.radius = -1.0;
+    assert_int_equal(kith_corpus_radius(ctx, corpus, NULL, &params, &ranges), KITH_E_ARGUMENT);
+    kith_corpus_free(corpus);
+    test_rows_free(&other);
+    test_rows_free(&asked);
+    test_rows_free(&points);
+    kith_ctx_free(ctx);
+    (void)printf("a prepared corpus of bytes is asked with floats; what is wrong is refused\n");
 }
 
 static double product(void *arg, const void *query, const void *point, int32_t cols)
@@ -344,8 +439,11 @@ static void own_distances(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(agrees_with_the_oracle), cmocka_unit_test(large_searches_agree),
-        cmocka_unit_test(ends_of_radii),          cmocka_unit_test(bad_radii),
+        cmocka_unit_test(agrees_with_the_oracle),
+        cmocka_unit_test(large_searches_agree),
+        cmocka_unit_test(prepared_corpora_are_asked),
+        cmocka_unit_test(ends_of_radii),
+        cmocka_unit_test(bad_radii),
         cmocka_unit_test(own_distances),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

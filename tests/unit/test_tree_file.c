@@ -422,8 +422,9 @@ static void changes_are_refused(void **state)
     test_fails(ctx, kith_corpus_remove(ctx, corpus, NULL, 2), KITH_E_ARGUMENT, "ids NULL");
     test_fails(ctx, kith_corpus_remove(ctx, corpus, all, 100), KITH_E_ARGUMENT, "all 100 rows");
     kith_ctx *other = test_ctx(KIN_ISA_PORTABLE, 1);
-    test_fails(other, kith_corpus_add(other, corpus, m), KITH_E_ARGUMENT,
-               "not the one that created");
+    test_fails(other, kith_corpus_remove(other, corpus, (uint32_t[]){100}, 1), KITH_E_ARGUMENT,
+               "ids[0] is 100, must be below 100"); /* told to whoever asks */
+    test_fails(other, kith_corpus_add(other, NULL, m), KITH_E_ARGUMENT, "corpus is NULL");
     kith_ctx_free(other);
     test_works(ctx, kith_corpus_remove(ctx, corpus, NULL, 0));
     check(ctx, corpus, m, m, "after all that was refused");

@@ -56,14 +56,25 @@ static void same(const job *j, const void *a, const void *b, int64_t count, size
     }
 }
 
-static int64_t compare(run *r, const job *j)
+/* By a tree that stands. */
+static kith_ranges *solve_kept(kith_ctx *ctx, const job *j)
 {
-    kith_report report = {.struct_size = sizeof report};
-    kith_ranges *wanted = solve(r->ctx, j, KITH_METHOD_EXACT);
-    kith_ranges *got = solve(r->ctx, j, KITH_METHOD_TREE);
-    assert_int_equal(kith_ctx_report(r->ctx, &report), KITH_OK);
-    assert_string_equal(report.screen, "tree");
-    assert_int_equal(report.exact, 1);
+    kith_ranges *ranges = NULL;
+    kith_corpus *tree = NULL;
+    kith_corpus_params made = kith_corpus_params_default();
+    made.metric = j->params.metric;
+    made.method = KITH_METHOD_TREE;
+    const kith_matrix *queries = j->queries != NULL ? &j->queries->matrix : NULL;
+    if (kith_corpus_create_with(ctx, &j->points->matrix, &made, &tree) != KITH_OK ||
+        kith_corpus_radius(ctx, tree, queries, &j->params, &ranges) != KITH_OK) {
+        fail_msg("%s: %s", j->name, kith_ctx_detail(ctx));
+    }
+    kith_corpus_free(tree);
+    return ranges;
+}
+
+static void compare_ranges(const job *j, const kith_ranges *wanted, const kith_ranges *got)
+{
     const int64_t rows = kith_ranges_rows(wanted);
     const int64_t count = kith_ranges_offsets(wanted)[rows];
     assert_int_equal(kith_ranges_rows(got), rows);
@@ -72,6 +83,23 @@ static int64_t compare(run *r, const job *j)
     same(j, kith_ranges_distances(wanted), kith_ranges_distances(got), count, sizeof(float));
     same(j, kith_ranges_distances64(wanted), kith_ranges_distances64(got), count, sizeof(double));
     assert_true((kith_ranges_ids(got) == NULL) == (j->params.count_only != 0));
+}
+
+static int64_t compare(run *r, const job *j)
+{
+    kith_report report = {.struct_size = sizeof report};
+    kith_ranges *wanted = solve(r->ctx, j, KITH_METHOD_EXACT);
+    kith_ranges *got = solve(r->ctx, j, KITH_METHOD_TREE);
+    assert_int_equal(kith_ctx_report(r->ctx, &report), KITH_OK);
+    assert_string_equal(report.screen, "tree");
+    assert_int_equal(report.exact, 1);
+    kith_ranges *kept = solve_kept(r->ctx, j);
+    assert_int_equal(kith_ctx_report(r->ctx, &report), KITH_OK);
+    assert_string_equal(report.screen, "tree");
+    compare_ranges(j, wanted, got);
+    compare_ranges(j, wanted, kept);
+    const int64_t count = kith_ranges_offsets(wanted)[kith_ranges_rows(wanted)];
+    kith_ranges_free(kept);
     kith_ranges_free(got);
     kith_ranges_free(wanted);
     r->cases += 1;
@@ -81,8 +109,9 @@ static int64_t compare(run *r, const job *j)
 
 static void run_end(const run *r, const char *what)
 {
-    printf("%s: %d cases, %lld neighbours, are the exact engine's bytes\n", what, r->cases,
-           (long long)r->neighbours);
+    printf("%s: %d cases, %lld neighbours, of points and of trees that stand, are the exact "
+           "engine's bytes\n",
+           what, r->cases, (long long)r->neighbours);
 }
 
 static test_rows made(kith_dtype dtype, int64_t rows, int32_t cols, test_shape shape, uint64_t seed)
