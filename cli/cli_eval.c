@@ -17,6 +17,11 @@ typedef struct evaluation {
     cli_points points;
     kith_metric metric;
     kith_recall recall;
+    kith_exactness exact; /* what the file says, or --verify found */
+    kith_fingerprint of;
+    bool verified;
+    int64_t wrong; /* rows that --verify found */
+    int64_t first_wrong;
 } evaluation;
 
 static int open_result(evaluation *e, const char *path, kith_result **result)
@@ -114,6 +119,25 @@ static int measure(evaluation *e)
                              e->args->paths[0]);
 }
 
+/* All rows are solved, whatever the file says of itself. */
+static int verify(evaluation *e, const kith_neighbors *graph)
+{
+    kith_search_params params = kith_search_params_default();
+    const int64_t most = graph->rows - 1;
+    params.metric = e->metric;
+    params.k = graph->k < most ? graph->k : most;
+    const kith_status status = kith_graph_verify(e->session.ctx, e->points.matrix, graph, &params,
+                                                 &e->wrong, &e->first_wrong);
+    const bool points = cli_session_blames(&e->session, "points");
+    int code = cli_session_check(&e->session, status, points ? e->args->points : e->args->paths[0]);
+    if (code == CLI_DONE) {
+        code = cli_claim_make(&e->session, &e->points, &e->of);
+        e->exact = e->wrong == 0 ? KITH_CERTIFIED : KITH_APPROXIMATE;
+        e->verified = true;
+    }
+    return code;
+}
+
 static int estimate(evaluation *e)
 {
     const kith_result_meta *meta = kith_result_get_meta(e->found);
@@ -136,7 +160,8 @@ static int estimate(evaluation *e)
         kith_recall_estimate(e->session.ctx, e->points.matrix, &graph, e->metric, e->args->k,
                              sample, e->args->seed, &e->recall);
     const bool points = cli_session_blames(&e->session, "points");
-    return cli_session_check(&e->session, status, points ? e->args->points : e->args->paths[0]);
+    code = cli_session_check(&e->session, status, points ? e->args->points : e->args->paths[0]);
+    return code == CLI_DONE && cli_given(e->args, CLI_OPT_VERIFY) ? verify(e, &graph) : code;
 }
 
 static void print_json(const evaluation *e)
@@ -146,8 +171,14 @@ static void print_json(const evaluation *e)
     cli_json_text(&json, "metric", kith_metric_name(e->metric));
     cli_json_int(&json, "n", kith_result_neighbors(e->found)->rows);
     cli_json_int(&json, "k", kith_result_neighbors(e->found)->k);
-    cli_claim_put(kith_result_get_meta(e->found)->exact, &kith_result_get_meta(e->found)->points,
-                  &json);
+    cli_claim_put(e->exact, &e->of, &json);
+    if (e->verified) {
+        cli_json_open(&json, "verified");
+        cli_json_int(&json, "rows", kith_result_neighbors(e->found)->rows);
+        cli_json_int(&json, "wrong", e->wrong);
+        cli_json_int(&json, "first_wrong", e->first_wrong);
+        cli_json_close(&json);
+    }
     cli_descent_put_estimate(&e->recall, &json);
     cli_json_number(&json, "equal_ids", e->recall.equal_ids);
     cli_json_number(&json, "distance_ratio", e->recall.distance_ratio);
@@ -160,7 +191,13 @@ static void print_text(const evaluation *e)
     const kith_recall *recall = &e->recall;
     cli_source_print();
     (void)printf("metric: %s\n", kith_metric_name(e->metric));
-    cli_claim_print(kith_result_get_meta(e->found)->exact, &kith_result_get_meta(e->found)->points);
+    cli_claim_print(e->exact, &e->of);
+    if (e->verified && e->wrong == 0) {
+        (void)printf("verified: all lists are exact\n");
+    } else if (e->verified) {
+        (void)printf("verified: %" PRId64 " lists are not exact, the first of row %" PRId64 "\n",
+                     e->wrong, e->first_wrong);
+    }
     (void)printf("rows compared: %" PRId64 " of %" PRId64 "\n", recall->rows,
                  kith_result_neighbors(e->found)->rows);
     (void)printf("recall@%" PRId64 ": %.6f (95 %% interval %.6f to %.6f)\n", recall->at,
@@ -175,6 +212,10 @@ int cli_eval(const cli_args *args)
     int code = cli_session_open(&e.session, args);
     if (code == CLI_DONE) {
         code = open_result(&e, args->paths[0], &e.found);
+    }
+    if (code == CLI_DONE) {
+        e.exact = kith_result_get_meta(e.found)->exact;
+        e.of = kith_result_get_meta(e.found)->points;
     }
     if (code == CLI_DONE) {
         code = args->points != NULL ? estimate(&e) : measure(&e);

@@ -14,15 +14,16 @@ from numpy.typing import ArrayLike
 from . import _metrics, _small
 from . import _structs as s
 from ._arrays import HostMatrix, as_matrix, refuse_not_finite
-from ._context import Context, Settings, context, settings
+from ._context import Settings, context, settings
 from ._handle import Handle, Pointer
 from ._library import lib
 from ._mixed import dtype_of, in_type, joined
 from ._options import excluded, whole
 from ._options import path as encoded
 from ._progress import Progress
-from ._results import Array, Neighbors, Table, claim
-from ._search import check_shapes, like, limit, search_params
+from ._radius import RadiusJob, Ranges
+from ._results import Array, Fingerprint, Neighbors, Table, claim
+from ._search import check_shapes, fingerprint, like, limit, search_params
 from ._typing import Bytes, Pair, Points, Whole
 
 _Self = TypeVar("_Self", bound="Corpus")
@@ -78,28 +79,34 @@ class Corpus:
         return self
 
     def _prepare(self, points: HostMatrix, metric: int, height: int, wanted: Settings) -> None:
-        made, owner = self._make(points, metric, height, wanted)
-        self._hold(made, owner, wanted, height)
+        made = self._make(points, metric, height, wanted)
+        self._hold(made, wanted, height)
 
-    def _make(
-        self, points: HostMatrix, metric: int, height: int, wanted: Settings
-    ) -> tuple[Pointer, Context]:
-        owner = Context(wanted.beside(points))  # the library keeps it, so it is nobody else's
+    def _make(self, points: HostMatrix, metric: int, height: int, wanted: Settings) -> Pointer:
         params = s.sized(s.CorpusParams, metric=metric, method=self._method, tree_height=height)
-        made = owner.make(
+        return context(wanted.beside(points)).make(
             lib.kith_corpus_free,
             points.array,
             lib.kith_corpus_create_with,
             c.byref(points.struct),
             c.byref(params),
         )
-        return made, owner
 
-    def _hold(self, made: Pointer, owner: Context, wanted: Settings, height: int = 0) -> None:
+    def _hold(
+        self, made: Pointer, wanted: Settings, height: int = 0, in_file: bool = False
+    ) -> None:
         self._handle = Handle(type(self).__name__, made)
-        self._context = owner
         self._wanted = wanted
         self._height = height
+        self._in_file = in_file
+        self._made_of: Fingerprint | None = None  # until a search tells it
+
+    def _points_of(self, points: s.Matrix, queries: int) -> Fingerprint | None:
+        """The fingerprint of its points, for the answer to so many queries; those of a file are
+        not all read for a few."""
+        if self._made_of is None and not (self._in_file and queries < _small.WORTH):
+            self._made_of = fingerprint(points, self._wanted._replace(memory_limit=0))
+        return self._made_of
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
@@ -111,16 +118,15 @@ class Corpus:
     def open(cls: type[_Self], path: str | os.PathLike[str]) -> _Self:
         """One from its file, which is mapped: no row is read before it is needed."""
         wanted = settings(device=cls._device)
-        owner = Context(wanted)
-        made = owner.make(lib.kith_corpus_free, None, lib.kith_corpus_open, encoded(path))
-        has_tree = _has_tree(made, owner)
+        made = context(wanted).make(lib.kith_corpus_free, None, lib.kith_corpus_open, encoded(path))
+        has_tree = _has_tree(made, wanted)
         if has_tree != (cls._method == s.METHOD_TREE):
             what, other = ("a tree", "Tree") if has_tree else ("no tree", "Corpus")
             raise ValueError(
                 f"{os.fsdecode(path)} holds points with {what} (open it by kith.{other}.open)"
             )
         self = cls.__new__(cls)
-        self._hold(made, owner, wanted)
+        self._hold(made, wanted, in_file=True)
         return self
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -134,7 +140,6 @@ class Corpus:
         mapped file. ``with`` does so at its end. Closing again does nothing, all else is then a
         ValueError."""
         self._handle.close()
-        self.__dict__.pop("_context", None)
 
     def __enter__(self: _Self) -> _Self:
         with self._handle:
@@ -220,7 +225,7 @@ class Corpus:
                 limits = wanted.threads or None, wanted.device, wanted.memory_limit or None
                 small = _small.search_corpus(made, points, asked.array, k, number, limits)
                 if small is not None:
-                    return small
+                    return claim(small, number, True, self._points_of(points, asked.rows))
             double = asked.is_double or points.dtype == 2
             table = Table(asked.rows, k, points.rows, double, out, radius is not None)
             distance = _metrics.Distance(number, s.DISTANCE(), [])
@@ -238,7 +243,50 @@ class Corpus:
                 progress=progress,
             )
             del keep
-            return claim(table.result(), number, True)
+            return claim(table.result(), number, True, self._points_of(points, asked.rows))
+
+    def radius(
+        self,
+        queries: Points,
+        radius: ArrayLike,
+        *,
+        count_only: bool = False,
+        n_jobs: Whole | None = None,
+        memory_limit: Bytes | None = None,
+        progress: Progress = None,
+    ) -> Ranges:
+        """All points within a radius of each query: `kith.radius_neighbors` without its preparations.
+
+        Parameters
+        ----------
+        queries : array of shape (m, d)
+        radius : float or array of m floats
+        count_only, n_jobs, memory_limit, progress
+            As in `kith.radius_neighbors`.
+
+        Returns
+        -------
+        Ranges
+        """
+        wanted = settings(n_jobs, self._device, memory_limit)
+        asked = as_matrix(queries, "queries", wanted.memory_limit)
+        job = RadiusJob(radius, asked, count_only)
+        with self._handle as made:
+            points = _points(made)
+            double = asked.is_double or points.dtype == 2
+            if asked.rows == 0:
+                check_shapes(points, asked, 1, "the corpus")
+                return job.nothing(double, points.rows)
+            found = job.run(
+                context(wanted.beside(asked)),
+                lib.kith_corpus_radius,
+                made,
+                double,
+                points.rows,
+                progress,
+            )
+            made_of = self._points_of(points, asked.rows)
+            return found._claim(lib.kith_corpus_metric(made), made_of)._like(queries)
 
 
 def _points(made: Pointer) -> s.Matrix:
@@ -247,7 +295,7 @@ def _points(made: Pointer) -> s.Matrix:
     return matrix
 
 
-def _has_tree(made: Pointer, owner: Context) -> bool:
+def _has_tree(made: Pointer, wanted: Settings) -> bool:
     """Whether a corpus is a tree: of others the library makes no plan."""
     points = _points(made)
     one = np.zeros((1, points.cols), np.uint8)
@@ -255,7 +303,7 @@ def _has_tree(made: Pointer, owner: Context) -> bool:
     params = s.sized(s.SearchParams, k=1)
     plan = s.sized(s.Plan)
     try:
-        owner.call(
+        context(wanted).call(
             lib.kith_corpus_plan, made, c.byref(asked.struct), c.byref(params), c.byref(plan)
         )
     except NotImplementedError:
@@ -321,24 +369,25 @@ class Tree(Corpus):
                 return
             fitting = in_type(added, points.dtype)
             if fitting is not None:
-                self._context.call(lib.kith_corpus_add, made, c.byref(fitting.struct))
+                context(self._wanted).call(lib.kith_corpus_add, made, c.byref(fitting.struct))
             else:
                 self._widen(made, added)
+            self._made_of, self._in_file = None, False
 
     def _widen(self, made: Pointer, added: HostMatrix) -> None:
         """The same points and others, in a type that holds all."""
         refuse_not_finite(added.array, "X")
         both = joined(_points(made), added)
         metric = lib.kith_corpus_metric(made)
-        wider, self._context = self._make(both, metric, self._height, self._wanted)
-        self._handle.replace(wider)
+        self._handle.replace(self._make(both, metric, self._height, self._wanted))
 
     def remove(self, indices: ArrayLike) -> None:
         """Removes rows; later ones move up, as in numpy.delete. Waits for those who query."""
         with self._handle.alone() as made:
             ids = _ids(indices, _points(made).rows)
             if ids.size:
-                self._context.call(lib.kith_corpus_remove, made, ids.ctypes.data, ids.size)
+                context(self._wanted).call(lib.kith_corpus_remove, made, ids.ctypes.data, ids.size)
+                self._made_of, self._in_file = None, False
 
 
 def _ids(indices: Any, rows: int) -> Array:

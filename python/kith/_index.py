@@ -17,8 +17,8 @@ from ._library import lib
 from ._progress import Progress
 from ._recall import Recall
 from ._recall import recall as measure
-from ._results import Neighbors, Table, claim, narrow
-from ._search import check_shapes, like, search
+from ._results import Fingerprint, Neighbors, Table, claim, narrow
+from ._search import check_shapes, fingerprint, like, search
 from ._small import MOST_STEPS
 from ._typing import Bytes, Pair, Points, Seed, Whole
 
@@ -44,6 +44,7 @@ class _Known(NamedTuple):
     metric: int
     wanted: Settings
     made: dict[int, Pointer]  # by the type of queries
+    fingerprint: Fingerprint | None
 
     def prepare(self, queries: int, graph: tuple[s.NeighborTable, Any]) -> None:
         """What walks need for queries of a type."""
@@ -140,7 +141,8 @@ class GraphIndex:
         number = _metrics.code("euclidean" if metric is None else metric, p)
         given, kind = narrow(graph, "graph"), points.struct.dtype
         kept = given if kind in _BYTES else None
-        known = _Known(points, kept, number, wanted.beside(points), {})
+        wanted = wanted.beside(points)
+        known = _Known(points, kept, number, wanted, {}, fingerprint(points.struct, wanted))
         known.prepare(kind, given)
         self._handle = Handle("GraphIndex", known)
 
@@ -272,7 +274,7 @@ class GraphIndex:
                 None,
                 progress=progress,
             )
-            return claim(table.result(), known.metric, False)
+            return claim(table.result(), known.metric, False, known.fingerprint)
 
     def tune(
         self,

@@ -52,6 +52,7 @@ _SIGNATURES: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "kith_corpus_search": (c.c_int, (_P, _P, _P, _P, _P)),
     "kith_corpus_add": (c.c_int, (_P, _P, _P)),
     "kith_corpus_remove": (c.c_int, (_P, _P, _P, c.c_int64)),
+    "kith_corpus_radius": (c.c_int, (_P, _P, _P, _P, _P)),
     "kith_corpus_save": (c.c_int, (_P, _P, c.c_char_p)),
     "kith_corpus_open": (c.c_int, (_P, c.c_char_p, _P)),
     "kith_corpus_plan": (c.c_int, (_P, _P, _P, _P, _P)),

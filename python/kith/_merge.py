@@ -136,7 +136,7 @@ def merge(
     exact: bool | None = True if certified else None
     if method == s.METHOD_DESCENT or any(each.exact == s.APPROXIMATE for each in known):
         exact = False
-    found = claim(table.result(), distance.number, exact, fingerprint(points, wanted))
+    found = claim(table.result(), distance.number, exact, fingerprint(points.struct, wanted))
     return like(X, found, out)
 
 

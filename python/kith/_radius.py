@@ -10,17 +10,17 @@ from typing import Any, SupportsIndex
 import numpy as np
 from numpy.typing import ArrayLike
 
-from . import _options
+from . import _metrics, _options, _small
 from . import _structs as s
-from ._arrays import as_matrix, given_back
-from ._context import context, settings
+from ._arrays import HostMatrix, as_matrix, given_back
+from ._context import Context, context, settings
 from ._handle import Pointer
 from ._imports import needed
 from ._library import lib
 from ._metrics import resolve
 from ._progress import Progress
-from ._results import Neighbors, copy_of
-from ._search import check_shapes, check_types
+from ._results import Fingerprint, Neighbors, claim, copy_of
+from ._search import check_shapes, check_types, fingerprint_for
 from ._typing import Bytes, Floats, Indices, Metric, Points, Whole
 
 
@@ -45,15 +45,39 @@ class Ranges:
     offsets : array of m + 1 int64
         Row i is ``offsets[i] : offsets[i + 1]``; ``numpy.diff(offsets)`` is how many each has.
     n_points : int
+    metric, exact, fingerprint
+        What the call that made it knows, as of `kith.Neighbors`; rows know it, too.
     """
 
-    __slots__ = ("_distances", "_indices", "offsets", "n_points")
+    __slots__ = ("_distances", "_indices", "offsets", "n_points", "_metric", "exact", "fingerprint")
 
     def __init__(self, distances: Any, indices: Any, offsets: Any, n_points: int) -> None:
         self._distances = distances
         self._indices = indices
         self.offsets: Indices = offsets
         self.n_points = n_points
+        self._metric = 0
+        self.exact: bool | None = None
+        self.fingerprint: Fingerprint | None = None
+
+    def _claim(self, metric: int, made_of: Fingerprint | None) -> Ranges:
+        """With what the call knows of it."""
+        self._metric, self.exact, self.fingerprint = metric, True, made_of
+        return self
+
+    def _like(self, x: Any) -> Ranges:
+        """The same as arrays of x's library."""
+        if isinstance(x, np.ndarray):
+            return self
+        parts = (self._distances, self._indices, self.offsets)
+        back = [None if part is None else given_back(x, part) for part in parts]
+        made = Ranges(back[0], back[1], back[2], self.n_points)
+        made._metric, made.exact, made.fingerprint = self._metric, self.exact, self.fingerprint
+        return made
+
+    @property
+    def metric(self) -> str | None:
+        return _metrics.name(self._metric) if self._metric else None
 
     @property
     def distances(self) -> Floats:
@@ -74,7 +98,8 @@ class Ranges:
             raise IndexError(f"row is {at}, must be below {len(self)}, the number of queries")
         at %= len(self)
         part = slice(int(self.offsets[at]), int(self.offsets[at + 1]))
-        return Neighbors(self.distances[part], self.indices[part])
+        row_of = Neighbors(self.distances[part], self.indices[part])
+        return claim(row_of, self._metric, self.exact, self.fingerprint)
 
     def __iter__(self) -> Iterator[Neighbors]:
         return (self[row] for row in range(len(self)))
@@ -163,51 +188,87 @@ def radius_neighbors(
     params = s.sized(
         s.RadiusParams,
         flags=s.INCLUDE_SELF if include_self else 0,
-        count_only=int(count_only),
         method=method,
         **distance.fields,
     )
-    try:
-        radii = np.asarray(radius, np.float64, order="C")
-    except (TypeError, ValueError):
-        raise TypeError(f"radius is {radius!r}, must be a number, or one for each query") from None
-    if radii.ndim == 0:
-        params.radius = float(radii)
-    elif radii.shape == (asked.rows,):
-        params.radii = radii.ctypes.data
-    else:
-        raise ValueError(f"radius must be one number, or {asked.rows}: one for each query")
+    job = RadiusJob(radius, asked, count_only, params)
+    double = points.is_double or asked.is_double
     if asked.rows == 0 and queries is not None:
         check_shapes(points.struct, asked, 1, "corpus")
-        ranges = _none(points.is_double or asked.is_double, count_only, points.rows)
+        ranges = job.nothing(double, points.rows)
     else:
         try:
-            found = context(wanted.beside(points, asked)).make(
-                lib.kith_ranges_free,
-                None,
+            ranges = job.run(
+                context(wanted.beside(points, asked)),
                 lib.kith_radius,
                 c.byref(points.struct),
-                None if queries is None else c.byref(asked.struct),
-                c.byref(params),
-                progress=progress,
+                double,
+                points.rows,
+                progress,
+                queries is None,
             )
         except ValueError as error:
             distance.reraise(error)
-        ranges = _copied(found, points.is_double or asked.is_double, count_only, points.rows)
-    if isinstance(corpus, np.ndarray):
-        return ranges
-    parts = (ranges._distances, ranges._indices, ranges.offsets)
-    back = [None if part is None else given_back(corpus, part) for part in parts]
-    return Ranges(back[0], back[1], back[2], points.rows)
+        made_of = fingerprint_for(_small.WORTH if queries is None else asked.rows, points, wanted)
+        ranges._claim(distance.number, made_of)
+    return ranges._like(corpus)
 
 
-def _none(double: bool, count_only: bool, points: int) -> Ranges:
-    """Of no query."""
-    offsets = np.zeros(1, np.int64)
-    if count_only:
-        return Ranges(None, None, offsets, points)
-    distances = np.empty(0, np.float64 if double else np.float32)
-    return Ranges(distances, np.empty(0, np.int64), offsets, points)
+class RadiusJob:
+    """A radius search of queries, of points or of a corpus."""
+
+    def __init__(
+        self,
+        radius: ArrayLike,
+        asked: HostMatrix,
+        count_only: bool,
+        params: s.RadiusParams | None = None,
+    ) -> None:
+        self._asked = asked
+        self._params = s.sized(s.RadiusParams) if params is None else params
+        self._params.count_only = int(count_only)
+        try:
+            self._radii = np.asarray(radius, np.float64, order="C")
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"radius is {radius!r}, must be a number, or one for each query"
+            ) from None
+        if self._radii.ndim == 0:
+            self._params.radius = float(self._radii)
+        elif self._radii.shape == (asked.rows,):
+            self._params.radii = self._radii.ctypes.data
+        else:
+            raise ValueError(f"radius must be one number, or {asked.rows}: one for each query")
+
+    def run(
+        self,
+        where: Context,
+        function: Any,
+        corpus: Any,
+        double: bool,
+        points: int,
+        progress: Progress,
+        itself: bool = False,
+    ) -> Ranges:
+        """What the library finds; itself: of each point, not of queries."""
+        found = where.make(
+            lib.kith_ranges_free,
+            None,
+            function,
+            corpus,
+            None if itself else c.byref(self._asked.struct),
+            c.byref(self._params),
+            progress=progress,
+        )
+        return _copied(found, double, bool(self._params.count_only), points)
+
+    def nothing(self, double: bool, points: int) -> Ranges:
+        """Of no query."""
+        offsets = np.zeros(1, np.int64)
+        if self._params.count_only:
+            return Ranges(None, None, offsets, points)
+        distances = np.empty(0, np.float64 if double else np.float32)
+        return Ranges(distances, np.empty(0, np.int64), offsets, points)
 
 
 def _copied(found: Pointer, double: bool, count_only: bool, points: int) -> Ranges:

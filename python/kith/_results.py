@@ -76,8 +76,9 @@ class Neighbors(_Pair):
         True: certified. False: approximate. None: it is not known.
     fingerprint : Fingerprint or None
         Of the points that indices are rows of, as they were in the call. None: it is not known; so
-        it is of arrays on a GPU, of a prepared corpus, and of a search for fewer than 32 queries, which
-        would take longer for it.
+        it is of arrays on a GPU, of sparse matrices that are not made dense at once, and of a
+        search for fewer than 32 queries in points that are not prepared or lie in a file, which would
+        take longer for it.
     """
 
     _metric = 0

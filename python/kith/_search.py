@@ -172,8 +172,9 @@ def search(
         table.struct,
     )
     del keep
-    points = fingerprint(corpus, wanted) if queries.rows >= _small.WORTH else None
-    return claim(table.result(), distance.number, True, points)
+    return claim(
+        table.result(), distance.number, True, fingerprint_for(queries.rows, corpus, wanted)
+    )
 
 
 def knn_graph(
@@ -308,16 +309,21 @@ def knn_graph(
         table.result(),
         distance.number,
         method != s.METHOD_DESCENT,
-        fingerprint(points, wanted),
+        fingerprint(points.struct, wanted),
     )
     return like(X, found, out)
 
 
-def fingerprint(points: HostMatrix, wanted: Settings) -> Fingerprint | None:
+def fingerprint(points: s.Matrix, wanted: Settings) -> Fingerprint | None:
     """Of points in host memory, as they are now."""
     made = s.Fingerprint()
-    context(wanted).call(lib.kith_fingerprint_make, c.byref(points.struct), c.byref(made))
+    context(wanted).call(lib.kith_fingerprint_make, c.byref(points), c.byref(made))
     return Fingerprint.of_struct(made)
+
+
+def fingerprint_for(queries: int, points: HostMatrix, wanted: Settings) -> Fingerprint | None:
+    """Of the corpus of one search; not of one that would take longer for it."""
+    return fingerprint(points.struct, wanted) if queries >= _small.WORTH else None
 
 
 def descent_pays(points: HostMatrix, params: s.DescentParams, wanted: Settings) -> bool:

@@ -219,6 +219,5 @@ def search_corpus(
     if seat is None:
         return None
     found = seat.call(corpus, (0, rows, 0, 0, points.dtype), asked, (count, k), number)
-    claim(found, number, True)
     _seats.free[wanted] = seat
     return found

@@ -18,7 +18,7 @@ from ._context import Settings
 from ._memory import size_text
 from ._metrics import EUCLIDEAN, INNER_PRODUCT, SQEUCLIDEAN, code, name
 from ._progress import Bar, Progress
-from ._results import Array, Neighbors, claim
+from ._results import Array, Fingerprint, Neighbors, claim
 from ._sparse_product import METRICS, Product, first_of
 from ._typing import Metric
 
@@ -99,6 +99,7 @@ def blockwise(
     root = number == EUCLIDEAN
     sign = -1.0 if number == INNER_PRODUCT else 1.0
     rows = queries.shape[0]
+    made_of: Fingerprint | None = None  # of the dense points, where these come at once
     result = Neighbors(np.empty((rows, k)), np.empty((rows, k), np.int64))
     for first_query, query_block in _dense_blocks(queries):
         asked = as_matrix(query_block, "queries")
@@ -124,6 +125,8 @@ def blockwise(
                 progress=progress,
                 out=(np.empty((asked.rows, size)), np.empty((asked.rows, size), np.int64)),
             )
+            if points.rows == corpus.shape[0]:
+                made_of = made_of or found.fingerprint
             found.indices[...] += first_point
             best = first_of(best, found, k, sign)
         assert best is not None
@@ -132,7 +135,7 @@ def blockwise(
         result.indices[block] = best.indices
     if not double:
         result = Neighbors(result.distances.astype(np.float32), result.indices)
-    return claim(result, number, True)
+    return claim(result, number, True, made_of)
 
 
 def _rows_or_dense(x: Any, name: str) -> Any:

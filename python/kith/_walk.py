@@ -16,7 +16,7 @@ from ._index import GraphIndex, is_small
 from ._library import lib
 from ._metrics import resolve
 from ._results import Neighbors, claim, narrow
-from ._search import call, check_types, table_for
+from ._search import call, check_types, fingerprint_for, table_for
 from ._typing import Metric
 
 
@@ -106,4 +106,5 @@ def _graph_search(
         None,
     )
     del keep
-    return claim(table.result(), distance.number, False)
+    made_of = fingerprint_for(queries.rows, points, wanted)
+    return claim(table.result(), distance.number, False, made_of)

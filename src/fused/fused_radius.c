@@ -439,9 +439,9 @@ static kith_status find_all(run *r, kith_ranges *ranges)
     r->screens = kin_exact_screens(&r->request->distance);
     r->asked.matrix = *r->queries;
     r->finder = (kin_fused_radius_job){.on = kin_fused_device_of(r->ctx, r->gpu),
-                                   .request = r->request,
-                                   .hits = &r->hits,
-                                   .groups = &r->groups};
+                                       .request = r->request,
+                                       .hits = &r->hits,
+                                       .groups = &r->groups};
     int64_t rows = r->resident != NULL ? r->corpus->rows : first_chunk(r);
     kith_status status = attempt(r, rows, ranges);
     while (status == KITH_E_DEVICE_MEMORY && rows > KIN_FUSED_LEAST_ROWS) {

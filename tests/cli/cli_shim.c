@@ -3,7 +3,8 @@
  * files. KITH_SHIM=short: of each two reads or writes the first is interrupted (EINTR), the second
  * moves 4099 bytes at most. KITH_SHIM=kill:N: the process is killed (SIGKILL) instead of making the
  * N-th call that changes a file, a folder or a name. KITH_SHIM_OLD: the file system has no files
- * without names (O_TMPFILE). KITH_SHIM=count: how many such calls there
+ * without names (O_TMPFILE). KITH_SHIM=full:N: the disk is full (ENOSPC) from the N-th call on that
+ * makes or fills a file, or brings it to disk. KITH_SHIM=count: how many such calls there
  * were is written to the file that KITH_SHIM_COUNT names. Standard streams are left alone. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -24,8 +25,10 @@ enum { MOST = 4099 };
 static int is_short;
 static int is_old;
 static long kill_at;
+static long full_at;
 static atomic_long changes;
 static atomic_long moves;
+static atomic_long fillings;
 
 __attribute__((constructor)) static void begin(void)
 {
@@ -33,6 +36,7 @@ __attribute__((constructor)) static void begin(void)
     is_old = getenv("KITH_SHIM_OLD") != NULL;
     is_short = wish != NULL && strcmp(wish, "short") == 0;
     kill_at = wish != NULL && strncmp(wish, "kill:", 5) == 0 ? atol(wish + 5) : 0;
+    full_at = wish != NULL && strncmp(wish, "full:", 5) == 0 ? atol(wish + 5) : 0;
 }
 
 __attribute__((destructor)) static void end(void)
@@ -52,6 +56,16 @@ static void change(void)
     if (atomic_fetch_add(&changes, 1) + 1 == kill_at) {
         (void)syscall(SYS_kill, getpid(), SIGKILL);
     }
+}
+
+/* Whether there is no room for what the next call wants to put on the disk. */
+static int is_full(void)
+{
+    if (full_at == 0 || atomic_fetch_add(&fillings, 1) + 1 < full_at) {
+        return 0;
+    }
+    errno = ENOSPC;
+    return 1;
 }
 
 static int interrupts(void)
@@ -85,7 +99,7 @@ ssize_t write(int file, const void *data, size_t bytes)
     if (file <= 2) {
         return syscall(SYS_write, file, data, bytes);
     }
-    if (interrupts()) {
+    if (interrupts() || is_full()) {
         return -1;
     }
     change();
@@ -94,7 +108,7 @@ ssize_t write(int file, const void *data, size_t bytes)
 
 ssize_t pwrite(int file, const void *data, size_t bytes, off_t at)
 {
-    if (interrupts()) {
+    if (interrupts() || is_full()) {
         return -1;
     }
     change();
@@ -115,7 +129,7 @@ ssize_t process_vm_readv(pid_t process, const struct iovec *to, unsigned long to
 int fsync(int file)
 {
     change(); /* and nothing is brought to disk, which takes its time: no machine crashes here */
-    return interrupts() ? -1 : fcntl(file, F_GETFD) < 0 ? -1 : 0;
+    return interrupts() || is_full() ? -1 : fcntl(file, F_GETFD) < 0 ? -1 : 0;
 }
 
 int fdatasync(int file)
@@ -132,7 +146,7 @@ int ftruncate(int file, off_t bytes)
 int fallocate(int file, int mode, off_t offset, off_t bytes)
 {
     change();
-    return interrupts() ? -1 : (int)syscall(SYS_fallocate, file, mode, offset, bytes);
+    return interrupts() || is_full() ? -1 : (int)syscall(SYS_fallocate, file, mode, offset, bytes);
 }
 
 /* ---- What changes names --------------------------------------------------------------------- */
@@ -145,6 +159,9 @@ static int open_at(int folder, const char *path, int flags, int mode)
     }
     if ((flags & (O_CREAT | O_TRUNC)) != 0) {
         change();
+    }
+    if (((flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE) && is_full()) {
+        return -1;
     }
     return (int)syscall(SYS_openat, folder, path, flags, mode);
 }
@@ -170,7 +187,7 @@ int openat(int folder, const char *path, int flags, ...)
 int linkat(int from, const char *old, int to, const char *path, int flags)
 {
     change();
-    return (int)syscall(SYS_linkat, from, old, to, path, flags);
+    return is_full() ? -1 : (int)syscall(SYS_linkat, from, old, to, path, flags);
 }
 
 int rename(const char *old, const char *path)
@@ -198,5 +215,5 @@ int rmdir(const char *path)
 int mkdir(const char *path, mode_t mode)
 {
     change();
-    return (int)syscall(SYS_mkdirat, AT_FDCWD, path, mode);
+    return is_full() ? -1 : (int)syscall(SYS_mkdirat, AT_FDCWD, path, mode);
 }

@@ -35,6 +35,30 @@ class Claims(CliCase):
     def info(self, name):
         return self.works_json("info", name)
 
+    def test_eval_verifies(self):
+        """eval --verify solves all rows and says what was found, whatever the file says of itself"""
+        points = self.info("a.kith")["points"]
+        for name, wrong in (("a.kith", 0), ("true.ibin", 0), ("wild.ibin", ROWS)):
+            done = self.works_json("eval", name, "--points", "a.u8bin", "--sample", 10, "--verify")
+            self.assertEqual(done["exact"], wrong == 0)
+            self.assertEqual(done["points"], points)
+            self.assertEqual((done["verified"]["rows"], done["verified"]["wrong"] > 0), (ROWS, wrong > 0))
+            text = self.works("eval", name, "--points", "a.u8bin", "--verify")
+            self.assertRegex(text, "(?m)" + CERTIFIED if wrong == 0 else "(?m)^approximate: of 300 x 6 uint8")
+            self.assertIn("all lists are exact" if wrong == 0 else "lists are not exact, the first of row", text)
+        # one id of one list, in a file that says it is certified
+        body = bytearray((self.folder / "true.ibin").read_bytes())
+        at = 8 + 4 * (K * 17 + K - 1)
+        (last,) = struct.unpack_from("<i", body, at)
+        kept = {*struct.unpack_from(f"<{K}i", body, 8 + 4 * K * 17), 17}
+        struct.pack_into("<i", body, at, next(i for i in range(ROWS) if i not in kept))
+        (self.folder / "forged.ibin").write_bytes(body)
+        done = self.works_json("eval", "forged.ibin", "--points", "a.u8bin", "--verify")
+        self.assertEqual((done["exact"], done["verified"]["wrong"], done["verified"]["first_wrong"]), (False, 1, 17))
+        self.assertIsNone(self.works_json("eval", "true.ibin", "--points", "a.u8bin")["exact"])
+        self.fails(2, "eval", "a.kith", "a.kith", "--verify", says=["--points"])
+        self.fails(1, "eval", "a.kith", "--points", "other.u8bin", "--verify", says=["was made of points"])
+
     def test_formats(self):
         """kith, npz and csr carry metric, exactness and points; ivecs, ibin and knn say that they cannot"""
         own = self.info("a.kith")

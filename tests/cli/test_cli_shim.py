@@ -96,6 +96,67 @@ class Short(ShimCase):
         self.assertEqual((self.folder / "out.kith").read_bytes(), whole)
 
 
+class Full(ShimCase):
+    """The disk is full from some call on: one line that says so, the old file as it was, nothing else
+    left but what a job goes on with; when there is room again, the same command does it."""
+
+    def job(self, words, outputs, goes_on=(), steps=1):
+        folder = self.folder
+        given = self.contents()
+        self.assertEqual(self.shimmed("none", words).returncode, 0)
+        whole = self.contents()
+        old = b"what was there before"
+        failures = 0
+        for number in range(1, 400, steps):
+            for name in outputs:
+                (folder / name).write_bytes(old)
+            done = self.shimmed(f"full:{number}", words)
+            if done.returncode == 0:
+                break
+            failures += 1
+            self.assertEqual(done.returncode, 1, f"{number}: {done.stderr}")
+            self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+            self.assertIn("No space left on device", done.stderr)
+            there = self.contents()
+            for name in outputs:  # the old one, or where several are written some of the new
+                self.assertIn(there.pop(name), (old, whole[name]), (number, name, done.stderr))
+            left = {name for name in there if name not in given}
+            self.assertTrue(all(name.startswith(goes_on) for name in left) if goes_on else not left,
+                            (number, left))
+            done = self.shimmed("none", words)
+            self.assertEqual(done.returncode, 0, f"{number}: {done.stderr}")
+            self.assertEqual(self.contents(), whole, number)
+        self.assertGreater(failures, 2)
+        self.assertEqual(self.contents(), whole)
+        for name in outputs:
+            (folder / name).unlink()
+        return failures
+
+    def test_files(self):
+        """graphs, trees, text, points: nothing new stays"""
+        failures = 0
+        for words, outputs in (
+                ("graph points.u8bin -k 5 -o g.npz", ["g.npz"]),
+                ("graph points.u8bin -k 5 -o g.ibin --distances d.fbin", ["g.ibin", "d.fbin"]),
+                ("graph points.u8bin --radius 90 -o r.csv", ["r.csv"]),
+                ("tree build points.u8bin -o t.kith", ["t.kith"]),
+                ("convert points.u8bin p.tsv", ["p.tsv"]),
+                ("predict points.u8bin labels.csv queries.u8bin -k 5 -o p.npy", ["p.npy"])):
+            failures += self.job(words, outputs)
+        print(f"{failures} full disks", end=" ")
+
+    def test_stream(self):
+        """a search in pieces goes on"""
+        self.job("search points.u8bin queries.u8bin -k 5 --chunk 50 -o s.kith", ["s.kith"],
+                 goes_on="s.kith.")
+
+    def test_shards(self):
+        """shards and parts go on"""
+        self.job("graph points.u8bin -k 64 --shards work --tune shard-count=2,parts=2 -o p.kith",
+                 ["p.kith", "p-00000-of-00002.kith", "p-00001-of-00002.kith"],
+                 goes_on=("work", "p"), steps=5)
+
+
 class Killed(ShimCase):
     def job(self, words, outputs, steps=1, replaces=False, **more):
         """Kills at each of its calls (each steps-th)."""

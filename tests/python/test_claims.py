@@ -35,12 +35,80 @@ class Claims(unittest.TestCase):
         self.assertIsNone(kith.knn(X, Q[:1], K).fingerprint)  # it would take as long as the search
         descent = kith.knn_graph(support.points(9000, 4), K, algorithm="nn_descent")
         self.assertIs(descent.exact, False)
-        corpus = kith.Corpus(X, metric="cosine").query(Q, K)
-        self.assertEqual((corpus.metric, corpus.exact), ("cosine", True))
         bare = kith.Neighbors(*graph)
         self.assertEqual((bare.metric, bare.exact, bare.fingerprint), (None, None, None))
         again = pickle.loads(pickle.dumps(graph))
         self.assertEqual((again.metric, again.fingerprint), ("cosine", graph.fingerprint))
+
+    def test_of_prepared_points(self):
+        """corpora, trees and indexes know their points, also of one query, and after each change"""
+        graph = kith.knn_graph(X, K)
+        one = Q[:1]
+        wider = kith.knn_graph(np.concatenate([X, OTHER]), K).fingerprint
+        index = kith.GraphIndex(X, graph)
+        for queries in one, Q, Q.astype(float):
+            corpus = kith.Corpus(X, metric="cosine").query(queries, K, progress=lambda *told: None)
+            self.assertEqual(
+                (corpus.metric, corpus.exact, corpus.k, corpus.fingerprint),
+                ("cosine", True, K, graph.fingerprint),
+            )
+            walked = index.query(queries, K)
+            self.assertEqual(
+                (walked.metric, walked.exact, walked.k, walked.fingerprint),
+                ("euclidean", False, K, graph.fingerprint),
+            )
+            tree = kith.Tree(X)
+            self.assertEqual(tree.query(queries, K).fingerprint, graph.fingerprint)
+            tree.add(OTHER)
+            self.assertEqual(tree.query(queries, K).fingerprint, wider)
+            tree.remove(np.arange(120, 240))
+            self.assertEqual(tree.query(queries, K).fingerprint, graph.fingerprint)
+            self.assertEqual(tree.radius(queries, 1.0).fingerprint, graph.fingerprint)
+            tree.add(OTHER.astype(np.float64) + 0.1)  # of a wider type: made anew
+            known = tree.query(queries, K).fingerprint
+            self.assertEqual(known[:3], (240, 4, "float64"))
+        with tempfile.TemporaryDirectory() as folder:
+            kith.Corpus(X).save(f"{folder}/c.kith")
+            opened = kith.Corpus.open(f"{folder}/c.kith")
+            self.assertIsNone(opened.query(one, K).fingerprint)  # its rows are not read for it
+            self.assertEqual(opened.query(Q, K).fingerprint, graph.fingerprint)
+            self.assertEqual(opened.query(one, K).fingerprint, graph.fingerprint)
+            del opened
+
+    def test_of_ranges(self):
+        graph = kith.knn_graph(X, K)
+        for ranges in (
+            kith.radius_neighbors(X, radius=1.0),
+            kith.radius_neighbors(X, Q, radius=1.0),
+            kith.Corpus(X).radius(Q, 1.0),
+            kith.Tree(X).radius(Q, 1.0),
+        ):
+            said = "euclidean", True, graph.fingerprint
+            self.assertEqual((ranges.metric, ranges.exact, ranges.fingerprint), said)
+            self.assertEqual((ranges[3].metric, ranges[3].exact, ranges[3].fingerprint), said)
+            again = pickle.loads(pickle.dumps(ranges))
+            self.assertEqual((again.metric, again.exact, again.fingerprint), said)
+        bare = kith.Ranges(None, None, ranges.offsets, 120)
+        self.assertEqual((bare.metric, bare.exact, bare.fingerprint), (None, None, None))
+
+    def test_of_sparse_matrices(self):
+        """those that are made dense at once are the dense points; others are not known"""
+        try:
+            from scipy.sparse import csr_matrix, random
+        except ImportError:
+            self.skipTest("SciPy is missing")
+        found = kith.knn_graph(csr_matrix(X), K)
+        self.assertEqual((found.metric, found.exact, found.k), ("euclidean", True, K))
+        self.assertEqual(found.fingerprint, kith.knn_graph(X, K).fingerprint)
+        wide = random(200, 4000, 0.002, "csr", np.float32, random_state=3)
+        found = kith.knn_graph(wide, K)
+        self.assertEqual((found.metric, found.exact, found.k), ("euclidean", True, K))
+        self.assertIsNone(found.fingerprint)
+        bare = kith.Graph(found)
+        self.assertEqual((bare.metric, bare.exact), ("euclidean", True))
+        with tempfile.TemporaryDirectory() as folder:
+            bare.save(f"{folder}/g.npz")  # a file certifies of stated points alone
+            self.assertIsNone(kith.Graph.load(f"{folder}/g.npz").exact)
 
     def test_graphs_take_them_whole_and_arrays_claim_nothing(self):
         found = kith.knn_graph(X, K, metric="cosine")

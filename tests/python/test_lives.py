@@ -398,7 +398,7 @@ class Closing(unittest.TestCase):
         self.assertEqual(ran.returncode, 0, ran.stderr)
         count, left = map(int, ran.stdout.split())
         self.assertEqual(count, 40)
-        self.assertLessEqual(left, 2)  # contexts of this thread
+        self.assertLessEqual(left, 3)  # contexts of this thread, whatever the turns
         self.assertEqual(ran.stderr, "")
 
     def test_freeing_twice_does_nothing_and_a_pointer_is_nobodys_to_copy(self):

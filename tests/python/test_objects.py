@@ -38,6 +38,40 @@ class Functions(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "one for each query"):
             kith.radius_neighbors(x, q, radius=[1, 2])
 
+    def test_prepared_points_have_a_radius(self):
+        """the bytes of radius_neighbors"""
+        x, q = support.points(120, 3), support.points(15, 3, seed=1)
+        radii = np.linspace(0, 2, 15)
+        for make, metric in (
+            (kith.Corpus, "euclidean"),
+            (kith.Corpus, "cosine"),
+            (kith.Tree, "manhattan"),
+        ):
+            for asked in q, q.astype(np.float64):
+                made = make(x, metric=metric)
+                for radius in radii, 0.7:
+                    truth = kith.radius_neighbors(x, asked, radius=radius, metric=metric)
+                    found = made.radius(asked, radius)
+                    np.testing.assert_array_equal(found.offsets, truth.offsets)
+                    np.testing.assert_array_equal(found.indices, truth.indices)
+                    np.testing.assert_array_equal(found.distances, truth.distances)
+                    self.assertEqual(found.distances.dtype, asked.dtype)
+                    self.assertEqual(found.n_points, 120)
+                count = made.radius(asked, 0.7, count_only=True)
+                np.testing.assert_array_equal(count.offsets, truth.offsets)
+                self.assertEqual(len(made.radius(asked[:0], 1.0)), 0)
+                with self.assertRaisesRegex(ValueError, "radius must be one number, or 15"):
+                    made.radius(asked, [1, 2])
+                with self.assertRaisesRegex(ValueError, "columns"):
+                    made.radius(asked[:, :2], 1.0)
+                with self.assertRaisesRegex(ValueError, "radius"):
+                    made.radius(asked, -1.0)
+                with self.assertRaisesRegex(TypeError, "radius is 'wide', must be a number"):
+                    made.radius(asked, "wide")
+                made.close()
+                with self.assertRaisesRegex(ValueError, "is closed"):
+                    made.radius(asked, 1.0)
+
     def test_ranges_have_a_row_for_each_query(self):
         x, q = support.points(120, 3), support.points(15, 3, seed=1)
         ranges = kith.radius_neighbors(x, q, radius=1.0)
