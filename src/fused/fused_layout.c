@@ -28,12 +28,10 @@
 /* ---- Which way ------------------------------------------------------------------------------- */
 
 /* Multiplications below which canonical keys of all pairs take less time than a screen's launches;
- * and the k up to which lists are made for. */
+ * the k up to which lists are made for; and the queries a member of which fewer are done sooner
+ * than the corpus is prepared. */
 static const int64_t FEW_PRODUCTS = 1 << 22;
-enum { MOST_K = 2048 };
-
-/* Fewer queries a member are done sooner than the corpus is prepared. */
-enum { LEAST_QUERIES = 1024 };
+enum { MOST_K = 2048, LEAST_QUERIES = 1024 };
 
 bool kin_fused_screens(const kin_request *request, int64_t corpus_rows, int64_t query_rows)
 {
@@ -68,6 +66,14 @@ static kin_fused_prepared_need corpus_need(const kin_fused_chunked *c, int64_t r
                                     m->place, true);
 }
 
+static uint64_t screen_bytes(const kin_fused_meeting *m, int64_t count, uint64_t room)
+{
+    const int64_t k = m->request->k + 1;
+    return m->queries == NULL && (m->request->flags & KITH_NO_SYMMETRY) == 0
+               ? kin_fused_graph_bytes(count, k, room)
+               : kin_fused_work_bytes(count, m->corpus_rows, k, room);
+}
+
 /* What is held beside corpus and queries: work and answers. Keys of all pairs adapt to the room,
  * and so count with the least, but where there is room for all. */
 static uint64_t working_bytes(const kin_fused_meeting *m, int64_t count, uint64_t room)
@@ -75,22 +81,19 @@ static uint64_t working_bytes(const kin_fused_meeting *m, int64_t count, uint64_
     const kin_request *request = m->request;
     const kin_fused_pipeline *other = request->pipeline != NULL ? request->pipeline->fused : NULL;
     const int64_t cols = m->corpus_rows;
-    const int64_t k = request->k;
+    uint64_t bytes = m->screens ? 0 : kin_fused_direct_least_bytes(cols, request->k);
+    if (other != NULL) {
+        bytes = kin_size_add(bytes, (m->screens ? other->bytes : other->keys_bytes)(
+                                        m->gpu, request, count, cols, room));
+    } else if (m->screens) {
+        bytes = screen_bytes(m, count, room);
+    } else if (room == UINT64_MAX) {
+        return kin_fused_direct_bytes(count, cols, request->k);
+    }
     /* Where the host writes them, the device has ids that are left out. */
-    const uint64_t answers = kin_fused_by_host(request) ? (uint64_t)count * 2 * sizeof(uint32_t)
-                                                        : kin_fused_answers_bytes(count, k);
-    if (m->screens) {
-        return kin_size_add(answers, other != NULL
-                                         ? other->bytes(m->gpu, request, count, cols, room)
-                                         : kin_fused_work_bytes(count, cols, k + 1, room));
-    }
-    if (other == NULL && room == UINT64_MAX) {
-        return kin_fused_direct_bytes(count, cols, k);
-    }
-    const uint64_t solving = kin_size_add(answers, kin_fused_direct_least_bytes(cols, k));
-    return other == NULL
-               ? solving
-               : kin_size_add(solving, other->keys_bytes(m->gpu, request, count, cols, room));
+    return kin_size_add(bytes, kin_fused_by_host(request)
+                                   ? (uint64_t)count * 2 * sizeof(uint32_t)
+                                   : kin_fused_answers_bytes(count, request->k));
 }
 
 uint64_t kin_fused_stripe_bytes(const kin_fused_meeting *m, int64_t count, uint64_t room)
@@ -121,16 +124,12 @@ int64_t kin_fused_stripe_rows(const kin_fused_meeting *m, uint64_t room, uint64_
     return stripe < m->queries->rows ? stripe_rows(m, room, scope, ahead) : stripe;
 }
 
-static uint64_t without(uint64_t room, uint64_t bytes)
-{
-    return room > bytes ? room - bytes : 0;
-}
-
 /* What a corpus whose chunks have so many rows leaves to stripes. */
 static uint64_t left_beside(const kin_fused_chunked *c, int64_t rows, bool ahead)
 {
     const uint64_t next = ahead ? kin_fused_ahead_bytes(c->corpus, rows) : 0;
-    return without(c->room, kin_size_add(corpus_need(c, rows).resident, next));
+    const uint64_t held = kin_size_add(corpus_need(c, rows).resident, next);
+    return c->room > held ? c->room - held : 0;
 }
 
 /* Whether there is room for the smallest stripe. */

@@ -115,11 +115,13 @@ typedef struct kin_fused_work {
 kith_status kin_fused_work_make(kin_fused_work *work, int64_t k, int32_t capacity);
 void kin_fused_work_free(kin_fused_work *work);
 
-/* Device memory that a work takes at most, where so much room is left. */
+/* Device memory that a search's work takes at most, where so much room is left. */
 uint64_t kin_fused_work_bytes(int64_t rows, int64_t cols, int64_t k, uint64_t room);
-/* The same of a graph that is cut short. */
+/* The same of a graph that is screened at once. */
+uint64_t kin_fused_graph_bytes(int64_t rows, int64_t k, uint64_t room);
+/* The same of one that is cut short. */
 uint64_t kin_fused_cut_short_bytes(int64_t rows, int64_t k, int32_t capacity, uint64_t room);
-/* The same of one without seeds, which is a search. */
+/* The same of a search without seeds. */
 uint64_t kin_fused_seedless_bytes(int64_t rows, int64_t cols, int64_t k, uint64_t room);
 
 /* Whether a graph is more than its seeds; reach alone, from a first pass over the seeds, by which

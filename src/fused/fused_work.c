@@ -214,19 +214,19 @@ uint64_t kin_fused_cut_short_bytes(int64_t rows, int64_t k, int32_t capacity, ui
     return work_bytes(&lists, rows, rows, CUT_SHORT, room);
 }
 
+uint64_t kin_fused_graph_bytes(int64_t rows, int64_t k, uint64_t room)
+{
+    const kin_fused_lists lists = lists_of(rows, k, kin_fused_capacity(k));
+    return work_bytes(&lists, rows, rows, GRAPH, room);
+}
+
 uint64_t kin_fused_work_bytes(int64_t rows, int64_t cols, int64_t k, uint64_t room)
 {
     const kin_fused_lists lists = lists_of(rows, k, kin_fused_search_capacity(rows, cols, k, room));
-    uint64_t most = work_bytes(&lists, rows, cols, SPREAD, room);
-    if (rows == cols) {
-        const uint64_t graph = work_bytes(&lists, rows, cols, GRAPH, room);
-        most = graph > most ? graph : most;
-    }
-    if (kin_fused_wants_homes(rows, cols, k)) {
-        const uint64_t near = work_bytes(&lists, rows, cols, NEAR, room);
-        most = near > most ? near : most;
-    }
-    return most;
+    const uint64_t spread = work_bytes(&lists, rows, cols, SPREAD, room);
+    const uint64_t near =
+        kin_fused_wants_homes(rows, cols, k) ? work_bytes(&lists, rows, cols, NEAR, room) : 0;
+    return near > spread ? near : spread;
 }
 
 /* ---- Work ------------------------------------------------------------------------------------ */
