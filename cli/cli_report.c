@@ -65,7 +65,8 @@ static void print_input(const cli_job *job)
 
 static void print_memory(const cli_job *job)
 {
-    char text[4][CLI_SIZE_BYTES];
+    char text[5][CLI_SIZE_BYTES];
+    const uint64_t least = job->need_bytes - job->plan.undecided_bytes;
     if (job->planned && job->plan.gpu_bytes != 0) {
         (void)printf("gpu memory: planned %s of %s (at least %s), batches %" PRId64 " x %" PRId64
                      "\n",
@@ -75,7 +76,9 @@ static void print_memory(const cli_job *job)
                      job->plan.gpu_corpus_chunks, job->plan.gpu_query_stripes);
     }
     if (job->planned) {
-        (void)printf("memory: planned %s (prepared %s, lists %s, result %s)\n",
+        (void)printf("memory: planned %s%s%s (prepared %s, lists %s, result %s)\n",
+                     least < job->need_bytes ? cli_message_size(least, text[4]) : "",
+                     least < job->need_bytes ? " to " : "",
                      cli_message_size(job->need_bytes, text[0]),
                      cli_message_size(job->plan.prepared_bytes, text[1]),
                      cli_message_size(job->plan.state_bytes, text[2]),
@@ -215,6 +218,7 @@ static void put_plan(const cli_job *job, cli_json *json)
         cli_json_uint(json, "lists", job->plan.state_bytes);
         cli_json_uint(json, "result", job->plan.result_bytes);
         cli_json_uint(json, "peak", job->need_bytes);
+        cli_json_uint(json, "undecided", job->plan.undecided_bytes);
         cli_json_uint(json, "gpu", job->plan.gpu_bytes);
         cli_json_uint(json, "gpu_least", job->plan.gpu_least_bytes);
         cli_json_uint(json, "gpu_budget", job->plan.gpu_budget_bytes);

@@ -31,7 +31,7 @@ REASON = re.compile(r"\b(short|long)\s+because\b")
 
 # name: (limit, goal)
 LIMITS = {
-    "code_lines_src": (71679, 58000),
+    "code_lines_src": (71780, 58000),
     "files_src": (487, 350),
     "files_below_40_lines": (75, 40),
     "files_of_odd_length": (125, 40),

@@ -686,17 +686,17 @@ typedef struct kith_plan {
     uint64_t gpu_budget_bytes; /* what it may take */
     int64_t gpu_corpus_chunks; /* within the budget: pieces of the corpus, one after another, */
     int64_t gpu_query_stripes; /*   each met by so many batches of queries */
+    uint64_t undecided_bytes;  /* of the peak: not held where the cheapest way and type will do */
 } kith_plan;
 /* queries NULL: a graph of the corpus. The data of either may be NULL: then shapes and types alone
- * say what a job holds at most. Where the corpus has data, they are read once on the processor:
- * equal rows are stored once, and where `auto` may take a tree a small one is asked, as the job
- * asks it. A plan is never below what the job holds. Returns KITH_E_ARGUMENT, and what the call
- * itself would refuse by shapes alone. */
+ * say what a job holds at most. Data are read once on the processor: equal rows are stored once,
+ * and where `auto` may take a tree a small one is asked. peak_bytes is never below what the job
+ * holds, and with data, not all degenerate, at most a fourth above it, but for undecided_bytes.
+ * Returns KITH_E_ARGUMENT, and what the call itself would refuse by shapes alone. */
 KITH_API kith_status kith_plan_exact(kith_ctx *ctx, const kith_matrix *corpus,
                                      const kith_matrix *queries, const kith_search_params *params,
                                      kith_plan *plan);
-/* What kith_corpus_search will hold beside the corpus. Of a corpus without a tree
- * KITH_E_UNSUPPORTED. */
+/* What kith_corpus_search will hold beside the corpus; KITH_E_UNSUPPORTED where it has no tree. */
 KITH_API kith_status kith_corpus_plan(kith_ctx *ctx, const kith_corpus *corpus,
                                       const kith_matrix *queries, const kith_search_params *params,
                                       kith_plan *plan);

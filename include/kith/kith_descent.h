@@ -121,8 +121,10 @@ typedef struct kith_descent_estimate {
     double seconds_descent; /* to a recall of about 0.99 */
 } kith_descent_estimate;
 
-/* What kith_graph_descent will need, before it runs; one of the two may be NULL. Only shapes and
- * types of the points are read. */
+/* What kith_graph_descent will need, before it runs; one of the two may be NULL. The estimate reads
+ * shapes and types alone; the plan also data that are there, once, as that of kith_plan_exact does,
+ * and is as close. Lists that become longer for the sake of a recall are not in it: they are given
+ * up where there is no memory for them. */
 KITH_API kith_status kith_plan_descent(kith_ctx *ctx, const kith_matrix *points,
                                        const kith_descent_params *params, kith_plan *plan,
                                        kith_descent_estimate *estimate);

@@ -256,6 +256,7 @@ class Plan(c.Structure):
         ("gpu_budget_bytes", c.c_uint64),
         ("gpu_corpus_chunks", c.c_int64),
         ("gpu_query_stripes", c.c_int64),
+        ("undecided_bytes", c.c_uint64),
     ]
 
 

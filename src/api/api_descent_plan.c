@@ -113,8 +113,22 @@ static uint64_t sample_bytes(const kin_descent_job *job)
     return kin_size_mul(2 * (uint64_t)job->sample, ROW_BYTES + 8 * (uint64_t)job->at);
 }
 
+/* On the processor; known: of the rows. */
+static void plan_cpu(const kith_ctx *ctx, const kin_descent_job *job,
+                     const kin_graph_request *given, kin_rows_known known, kith_plan *plan)
+{
+    kin_graph_request request = *given;
+    kin_recall_control control = {.count = job->sample, .at = job->at};
+    request.control = job->sample > 0 ? &control : NULL;
+    const uint64_t most = kin_graph_bytes(&job->points, &request, known, ctx->threads, false);
+    const uint64_t least = kin_graph_bytes(&job->points, &request, known, ctx->threads, true);
+    plan->state_bytes = kin_size_add(plan->state_bytes, most);
+    plan->undecided_bytes = most > least ? most - least : 0;
+    (void)snprintf(plan->backend, sizeof plan->backend, "cpu");
+}
+
 static kith_status plan_of(kith_ctx *ctx, const kin_descent_job *job, const kin_gpu *gpu,
-                           kith_plan *out)
+                           kin_rows_known known, kith_plan *out)
 {
     if (out->struct_size < sizeof out->struct_size) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member("plan", "struct_size"),
@@ -128,9 +142,7 @@ static kith_status plan_of(kith_ctx *ctx, const kin_descent_job *job, const kin_
                      .result_bytes = kin_size_mul(answers, sizeof(uint32_t) + sizeof(float)),
                      .state_bytes = sample_bytes(job)};
     if (gpu == NULL) {
-        const uint64_t needs = kin_graph_bytes(&job->points, &request, ctx->threads);
-        own.state_bytes = kin_size_add(own.state_bytes, needs);
-        (void)snprintf(own.backend, sizeof own.backend, "cpu");
+        plan_cpu(ctx, job, &request, known, &own);
     } else {
         own.gpu_bytes = kin_graph_gpu_bytes(&job->points, &request, 0);
         own.gpu_least_bytes = own.gpu_bytes;
@@ -172,7 +184,15 @@ static kith_status plan(kith_ctx *ctx, const kith_matrix *points, const kith_des
         kith_descent_estimate own = {.seconds_exact = seconds_of_exact(ctx, &job, gpu != NULL)};
         KIN_TRY(kin_descent_estimate(ctx, &job, gpu, 1.0, &own, estimate));
     }
-    return plan_out != NULL ? plan_of(ctx, &job, gpu, plan_out) : KITH_OK;
+    if (plan_out == NULL) {
+        return KITH_OK;
+    }
+    const kin_distance *distance = &job.request.distance;
+    kin_rows_known known = kin_prepare_unknown(&job.points, distance);
+    if (gpu == NULL && points->data != NULL && distance->metric != KITH_CUSTOM) {
+        KIN_TRY(kin_prepare_know(ctx, &job.points, distance, &known));
+    }
+    return plan_of(ctx, &job, gpu, known, plan_out);
 }
 
 kith_status kith_plan_descent(kith_ctx *ctx, const kith_matrix *points,

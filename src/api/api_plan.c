@@ -158,10 +158,13 @@ static kith_status plan_cpu(const planning *p, kith_plan *plan, bool *by_tree)
         const uint64_t peak = made.peak_bytes;
         made = p->tree ? made : pairs;
         made.peak_bytes = pairs.peak_bytes > peak ? pairs.peak_bytes : peak;
+        made.least_bytes =
+            pairs.least_bytes < made.least_bytes ? pairs.least_bytes : made.least_bytes;
     }
     plan->prepared_bytes = made.prepared_bytes;
     plan->state_bytes = made.state_bytes;
     plan->peak_bytes = kin_size_add(made.peak_bytes, plan->result_bytes);
+    plan->undecided_bytes = made.peak_bytes - made.least_bytes;
     const kin_tree_cost cost =
         kin_tree_cost_of(p->request, p->corpus->rows, rows, p->queries == NULL);
     *by_tree = verdict == KIN_TREE_TAKE ||

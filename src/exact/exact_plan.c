@@ -5,8 +5,8 @@
  * exact_prepare.c, exact_type.c and exact_search.c; what each holds is what it names
  * (base_layout.h).
  *
- * Limits. Which type a corpus of many points is rounded to depends on its values: the plan takes
- * the one that needs most.
+ * Limits. Which type a corpus of many points is rounded to depends on its values: the plan tells
+ * what the one needs that needs most, and the one that needs least.
  */
 #include "exact/exact_request.h"
 
@@ -24,6 +24,9 @@ typedef struct planning {
     kin_rows_known known;
     int32_t threads;
     kin_layout plan;
+    uint64_t least; /* the peak with the type that takes least; 0: there is one type */
+    uint64_t least_prepared;
+    uint64_t made; /* with the last type: what is prepared */
     uint64_t prepared;
     uint64_t state;
 } planning;
@@ -42,6 +45,7 @@ static void plan_lists(planning *p, kin_screen *screen, int64_t wanted)
 {
     const uint64_t kept = kin_layout_mark(&p->plan);
     kin_exact_plan_screen(&p->plan, screen, wanted, p->threads);
+    p->made = kept;
     const uint64_t all = kin_layout_mark(&p->plan);
     if (all > kin_size_add(p->prepared, p->state)) {
         p->prepared = kept;
@@ -110,10 +114,17 @@ static void plan_types(planning *p)
     const kin_tile_kernel *ladder[KIN_TYPE_LADDER];
     const int count = kin_type_ladder(distance->isa, distance->cols, ladder);
     kin_frame_measure_plan(&p->plan, distance->cols, p->threads);
+    const uint64_t before = p->plan.peak;
+    uint64_t most = before;
     for (int i = 0; i < count && (i == 0 || !settled); i++) {
         const kin_frame frame = kin_frame_make(distance, ladder[i], false, &stats);
+        p->plan.peak = before;
         plan_frame(p, &frame, settled || i + 1 == count ? 0 : k);
+        p->least = i == 0 || p->plan.peak < p->least ? p->plan.peak : p->least;
+        p->least_prepared = i == 0 || p->made < p->least_prepared ? p->made : p->least_prepared;
+        most = p->plan.peak > most ? p->plan.peak : most;
     }
+    p->plan.peak = most;
 }
 
 static void plan_screened(planning *p)
@@ -172,5 +183,7 @@ kin_plan kin_plan_exact(const kith_matrix *corpus, const kith_matrix *queries,
     return (kin_plan){.screens = screens,
                       .prepared_bytes = p.prepared,
                       .state_bytes = p.state,
-                      .peak_bytes = p.plan.peak};
+                      .peak_bytes = p.plan.peak,
+                      .least_bytes = p.least != 0 ? p.least : p.plan.peak,
+                      .least_prepared_bytes = p.least != 0 ? p.least_prepared : p.prepared};
 }

@@ -55,6 +55,8 @@ typedef struct kin_plan {
     uint64_t prepared_bytes; /* what is made of corpus and queries */
     uint64_t state_bytes;    /* candidate lists */
     uint64_t peak_bytes;     /* most that is held at once; outputs are not counted */
+    uint64_t least_bytes;    /* the same where the cheapest type does that the job may take */
+    uint64_t least_prepared_bytes;
 } kin_plan;
 
 /* queries NULL: a graph of the corpus. known: of the rows of the corpus; kin_prepare_unknown where

@@ -101,9 +101,13 @@ void kin_graph_defaults(kin_graph_request *request, int64_t rows);
 kith_status kin_graph_descend(kith_ctx *ctx, const kith_matrix *points,
                               const kin_graph_request *request, const kith_neighbors *out,
                               kin_graph_outcome *outcome);
-/* Host memory that it takes, for a plan. */
+/* Whether so many distinct rows are solved exactly; of a request without zeros. */
+bool kin_graph_is_few(const kin_graph_request *request, int64_t distinct);
+/* Host memory that it takes, for a plan, with lists as long as the request says. known: of its
+ * rows. `cheapest`: where the cheapest type is fine enough, and the start soon finds little that is
+ * new; else at most. */
 uint64_t kin_graph_bytes(const kith_matrix *points, const kin_graph_request *request,
-                         int32_t threads);
+                         kin_rows_known known, int32_t threads, bool cheapest);
 
 /* A graph whose edges all go both ways: of any graph, exact or approximate. */
 

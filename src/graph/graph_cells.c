@@ -361,13 +361,13 @@ void kin_graph_cells_free(kith_ctx *ctx, kin_graph_cells *cells)
     *cells = (kin_graph_cells){0};
 }
 
-uint64_t kin_graph_cells_bytes(const kin_frame *frame, int64_t points, int32_t threads)
+uint64_t kin_graph_cells_bytes(const kin_frame *frame, int64_t points, int32_t near,
+                               int32_t threads)
 {
     const uint64_t count = (uint64_t)kin_graph_cells_wished(points);
     const uint64_t pitch = (uint64_t)kin_round_up(frame->groups, KIN_GRAPH_WIDE_STEP);
     const uint64_t width = (uint64_t)frame->groups * 4;
-    const uint64_t a_point =
-        KIN_GRAPH_MOST_NEAR * sizeof(uint16_t) + sizeof(uint32_t) + sizeof(float);
+    const uint64_t a_point = (uint64_t)near * sizeof(uint16_t) + sizeof(uint32_t) + sizeof(float);
     const uint64_t a_centre = width * sizeof(double) + pitch * sizeof(uint32_t) + 32;
     const uint64_t padded = (uint64_t)kin_round_up((int64_t)count, KIN_GRAPH_COLS_STEP);
     const uint64_t a_worker = sizeof(worker) + KIN_GRAPH_ROWS_STEP * pitch * sizeof(uint32_t) +

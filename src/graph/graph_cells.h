@@ -28,8 +28,9 @@ kith_status kin_graph_cells_make(kith_ctx *ctx, const kin_graph_points *points, 
                                  int32_t each, int32_t moves, kin_graph_cells *cells,
                                  double *evaluations);
 void kin_graph_cells_free(kith_ctx *ctx, kin_graph_cells *cells);
-/* What stays, and what it takes beside while it is made. */
-uint64_t kin_graph_cells_bytes(const kin_frame *frame, int64_t points, int32_t threads);
+/* What stays, and what it takes beside while it is made; near: cells of a point. */
+uint64_t kin_graph_cells_bytes(const kin_frame *frame, int64_t points, int32_t near,
+                               int32_t threads);
 
 /* Of pairs (position, its cell number i), first <= i < last: the positions of each cell, ascending.
  * starts: cells + 1; who: one for each pair. */
@@ -103,8 +104,8 @@ typedef struct kin_graph_probe {
 /* Points meet their near cells first .. last - 1; where first is 0, members meet each other. Lists
  * keep the least words of all that met, the same with any number of threads. What came is new. */
 kith_status kin_graph_probe_run(kith_ctx *ctx, kin_graph_probe *probe, int32_t first, int32_t last);
-/* What it takes while it runs, lists and cells not counted. */
-uint64_t kin_graph_probe_bytes(const kin_frame *frame, int64_t points, int32_t length,
+/* What it takes while it runs, lists and cells not counted; near: last - first. */
+uint64_t kin_graph_probe_bytes(const kin_frame *frame, int64_t points, int32_t near, int32_t length,
                                int32_t threads);
 
 #endif

@@ -85,11 +85,10 @@ static kith_status prepare_rows(descending *d, const kith_matrix *points)
     return KITH_OK;
 }
 
-static bool has_few(const descending *d)
+bool kin_graph_is_few(const kin_graph_request *request, int64_t distinct)
 {
-    const int64_t groups = d->prepared.groups.count;
-    return groups <= FEW || groups <= (int64_t)d->request.list * LISTS ||
-           (kin_exact_screens(&d->request.distance) && kin_type_settled(groups, d->request.k + 1));
+    return distinct <= FEW || distinct <= (int64_t)request->list * LISTS ||
+           (kin_exact_screens(&request->distance) && kin_type_settled(distinct, request->k + 1));
 }
 
 /* The finest type has to do for the exact engine, which proves what costs say. Here it has to be
@@ -399,7 +398,8 @@ kith_status kin_graph_descend(kith_ctx *ctx, const kith_matrix *points,
     kin_graph_defaults(&d.request, points->rows);
     kith_status status = KITH_OK;
     KIN_TRY_GOTO(status, prepare_rows(&d, points), done);
-    status = has_few(&d) ? solve_exactly(&d, points) : approximate(&d);
+    status = kin_graph_is_few(&d.request, d.prepared.groups.count) ? solve_exactly(&d, points)
+                                                                   : approximate(&d);
 done:
     kin_graph_rounds_free(&d.rounds);
     kin_graph_points_free(ctx, &d.points);

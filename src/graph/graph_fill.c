@@ -351,7 +351,7 @@ done:
 }
 
 uint64_t kin_graph_relative_bytes(const kith_matrix *points, const kin_graph_request *request,
-                                  int32_t threads)
+                                  int32_t threads, bool cheapest)
 {
     const kin_graph_request near = request_of(request, points->rows);
     const uint64_t cols = (uint64_t)points->cols;
@@ -359,9 +359,10 @@ uint64_t kin_graph_relative_bytes(const kith_matrix *points, const kin_graph_req
                                 .cols = points->cols,
                                 .dtype = KITH_F32,
                                 .stride_bytes = (int64_t)(cols * sizeof(float))};
+    const kin_rows_known known = kin_prepare_unknown(&matrix, &near.distance);
     const uint64_t a_row = cols * sizeof(float) + (uint64_t)near.k * sizeof(uint32_t);
     const uint64_t a_thread = (cols + KIN_METRIC_LANES + 1) * sizeof(double);
     return kin_size_add(kin_size_add(kin_size_mul((uint64_t)points->rows, a_row),
                                      kin_size_mul((uint64_t)threads, a_thread)),
-                        kin_graph_bytes(&matrix, &near, threads));
+                        kin_graph_bytes(&matrix, &near, known, threads, cheapest));
 }

@@ -460,7 +460,7 @@ done:
 }
 
 uint64_t kin_graph_control_bytes(const kith_matrix *points, const kin_graph_request *request,
-                                 int32_t threads)
+                                 kin_rows_known known, int32_t threads)
 {
     const kin_recall_control *control = request->control;
     if (control == NULL || control->count == 0) {
@@ -473,7 +473,6 @@ uint64_t kin_graph_control_bytes(const kith_matrix *points, const kin_graph_requ
     queries.rows = control->count;
     const kin_request search = {
         .distance = request->distance, .k = control->at, .exclude = control->ids};
-    const kin_plan plan = kin_plan_exact(points, &queries, &search,
-                                         kin_prepare_unknown(points, &search.distance), threads);
+    const kin_plan plan = kin_plan_exact(points, &queries, &search, known, threads);
     return kin_size_add(kin_size_mul(count, a_row), plan.screens ? plan.peak_bytes : 0);
 }

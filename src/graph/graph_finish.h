@@ -59,6 +59,6 @@ kith_status kin_graph_control_look(kith_ctx *ctx, const kin_prepared *prepared,
 
 /* Beside what is prepared, while kth is solved. */
 uint64_t kin_graph_control_bytes(const kith_matrix *points, const kin_graph_request *request,
-                                 int32_t threads);
+                                 kin_rows_known known, int32_t threads);
 
 #endif

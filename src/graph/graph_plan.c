@@ -77,34 +77,44 @@ static uint64_t max_u64(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
+/* A descent of so many distinct rows. */
+typedef struct planning {
+    const kith_matrix *points;
+    const kin_graph_request *request;
+    kin_rows_known known;
+    int32_t threads;
+    bool cheapest;
+} planning;
+
 /* Cells or blocks, and crowds that follow; where two graphs are made one, what was met, too. */
-static uint64_t start_bytes(const kin_frame *frame, int64_t points,
-                            const kin_graph_request *request, int32_t threads)
+static uint64_t start_bytes(const planning *p, const kin_frame *frame)
 {
+    const kin_graph_request *request = p->request;
+    const int64_t n = p->known.distinct;
     if (frame == NULL || (request->start != KIN_GRAPH_START_SCREEN && request->split == 0)) {
         return 0;
     }
     const uint64_t a_point = (uint64_t)request->list * sizeof(uint64_t) + 1;
-    const uint64_t across = request->split == 0 ? 0 : kin_size_mul((uint64_t)points, a_point);
-    return max_u64(
-        kin_size_add(kin_graph_start_bytes(frame, points, request->share, request->list, threads),
-                     across),
-        kin_graph_expand_lists_bytes(frame, points, request->list, threads));
+    const uint64_t across = request->split == 0 ? 0 : kin_size_mul((uint64_t)n, a_point);
+    return max_u64(kin_size_add(kin_graph_start_bytes(frame, n, request->share, request->list,
+                                                      p->threads, p->cheapest),
+                                across),
+                   kin_graph_expand_lists_bytes(frame, n, request->list, p->threads));
 }
 
 /* Beside what is prepared, in one type (NULL: a direct metric). */
-static uint64_t graph_bytes(const kin_frame *frame, const kith_matrix *points,
-                            const kin_graph_request *request, int32_t threads)
+static uint64_t graph_bytes(const planning *p, const kin_frame *frame)
 {
-    const int64_t n = points->rows;
+    const kin_graph_request *request = p->request;
+    const int64_t n = p->known.distinct;
     kin_prepared prepared = {.groups = {.count = n}};
     kin_graph_points shape = kin_graph_points_shape(frame, &request->distance, &prepared);
     shape.count = n;
     kin_layout plan = {.block = NULL};
     kin_layout_alone(&plan, 1, kin_graph_points_bytes(frame, n));
-    kin_graph_rounds_plan(&plan, &shape, request->list, request->candidates, threads);
+    kin_graph_rounds_plan(&plan, &shape, request->list, request->candidates, p->threads);
     if (request->control != NULL || request->init != NULL) {
-        kin_layout_alone(&plan, (uint64_t)n, sizeof(uint32_t)); /* owners */
+        kin_layout_alone(&plan, (uint64_t)p->points->rows, sizeof(uint32_t)); /* owners */
     }
     if (request->split > 0) {
         kin_layout_alone(&plan, (uint64_t)n, (uint64_t)request->list * sizeof(uint64_t) + 1);
@@ -112,48 +122,79 @@ static uint64_t graph_bytes(const kin_frame *frame, const kith_matrix *points,
     const uint64_t kept = kin_layout_mark(&plan);
     const bool related = frame == NULL && request->start == KIN_GRAPH_START_SCREEN &&
                          kin_graph_has_relative(request->distance.metric);
+    kith_matrix rows = *p->points;
+    rows.rows = n;
     kin_layout_alone(&plan, 1,
-                     related ? kin_graph_relative_bytes(points, request, threads)
-                             : start_bytes(frame, n, request, threads));
+                     related ? kin_graph_relative_bytes(&rows, request, p->threads, p->cheapest)
+                             : start_bytes(p, frame));
     kin_layout_back(&plan, kept);
-    kin_graph_finish_plan(&plan, &shape, request->list, request->k + 1, threads);
-    return kin_size_add(plan.peak, SLACK_JOB + SLACK_THREAD * (uint64_t)threads);
+    kin_graph_finish_plan(&plan, &shape, request->list, request->k + 1, p->threads);
+    return kin_size_add(plan.peak, SLACK_JOB + SLACK_THREAD * (uint64_t)p->threads);
 }
 
-static uint64_t most_in_any_type(const kith_matrix *points, const kin_graph_request *request,
-                                 int32_t threads)
+/* In the type that takes most, or least. */
+static uint64_t descent_bytes(const planning *p)
 {
-    const kin_distance *distance = &request->distance;
+    const kin_distance *distance = &p->request->distance;
     if (!kin_exact_screens(distance)) {
-        return graph_bytes(NULL, points, request, threads);
+        return graph_bytes(p, NULL);
     }
-    if (kin_frame_is_integer(distance, points, points)) {
+    if (kin_frame_is_integer(distance, p->points, p->points)) {
         const kin_frame frame =
             kin_frame_make(distance, kin_type_integer(distance->isa), true, NULL);
-        return graph_bytes(&frame, points, request, threads);
+        return graph_bytes(p, &frame);
     }
     const kin_frame_stats stats = {.largest = 1.0, .largest_norm = 1.0};
     const kin_tile_kernel *ladder[KIN_TYPE_LADDER];
     const int count = kin_type_ladder(distance->isa, distance->cols, ladder);
-    uint64_t most = 0;
+    uint64_t bytes = 0;
     for (int i = 0; i < count; i++) {
         const kin_frame frame = kin_frame_make(distance, ladder[i], false, &stats);
-        most = max_u64(most, graph_bytes(&frame, points, request, threads));
+        const uint64_t own = graph_bytes(p, &frame);
+        bytes = i == 0 || (p->cheapest ? own < bytes : own > bytes) ? own : bytes;
     }
-    return most;
+    return bytes;
+}
+
+/* Few distinct rows are solved exactly, beside what says that they are few; without a screen by a
+ * scan, which has no lists. */
+static uint64_t few_bytes(const planning *p, const kin_plan *exact)
+{
+    const kin_distance *distance = &p->request->distance;
+    kin_prepared prepared = {.groups = {.count = p->known.distinct}};
+    const kin_graph_points shape = kin_graph_points_shape(NULL, distance, &prepared);
+    kin_layout rows = {.block = NULL};
+    kin_prepare_rows_plan(&rows, p->points->rows, distance, distance->metric == KITH_CUSTOM,
+                          p->known);
+    if (p->request->control != NULL || p->request->init != NULL) {
+        kin_layout_alone(&rows, (uint64_t)p->points->rows, sizeof(uint32_t)); /* owners */
+    }
+    if (kin_exact_screens(distance)) {
+        return kin_size_add(rows.peak, p->cheapest ? exact->least_bytes : exact->peak_bytes);
+    }
+    kin_graph_finish_plan(&rows, &shape, 0, p->request->k + 1, p->threads);
+    return rows.peak;
 }
 
 uint64_t kin_graph_bytes(const kith_matrix *points, const kin_graph_request *request,
-                         int32_t threads)
+                         kin_rows_known known, int32_t threads, bool cheapest)
 {
     kin_graph_request filled = *request;
     kin_graph_defaults(&filled, points->rows);
-    const kin_request exact = {.distance = request->distance, .k = request->k};
-    const kin_plan plan =
-        kin_plan_exact(points, NULL, &exact, kin_prepare_unknown(points, &exact.distance), threads);
-    const uint64_t descent =
-        kin_size_add(plan.prepared_bytes, most_in_any_type(points, &filled, threads));
-    /* Few distinct rows are solved exactly. */
-    return max_u64(max_u64(plan.peak_bytes, descent),
-                   kin_graph_control_bytes(points, &filled, threads));
+    const planning p = {points, &filled, known, threads, cheapest};
+    const kin_request search = {.distance = request->distance, .k = request->k};
+    const kin_plan exact = kin_plan_exact(points, NULL, &search, known, threads);
+    const bool few = kin_graph_is_few(&filled, known.distinct);
+    uint64_t bytes = kin_graph_control_bytes(points, &filled, known, threads);
+    if (few) {
+        return max_u64(bytes, few_bytes(&p, &exact));
+    }
+    const uint64_t prepared = cheapest ? exact.least_prepared_bytes : exact.prepared_bytes;
+    const uint64_t many = kin_size_add(prepared, descent_bytes(&p));
+    if (known.counted) {
+        return max_u64(bytes, many);
+    }
+    /* They may yet be few. */
+    const uint64_t fewer = few_bytes(&p, &exact);
+    return max_u64(bytes, cheapest == (fewer < many) ? fewer : many);
 }

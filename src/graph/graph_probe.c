@@ -394,7 +394,7 @@ done:
     return status;
 }
 
-uint64_t kin_graph_probe_bytes(const kin_frame *frame, int64_t points, int32_t length,
+uint64_t kin_graph_probe_bytes(const kin_frame *frame, int64_t points, int32_t near, int32_t length,
                                int32_t threads)
 {
     const uint64_t n = (uint64_t)points;
@@ -403,8 +403,8 @@ uint64_t kin_graph_probe_bytes(const kin_frame *frame, int64_t points, int32_t l
     const uint64_t a_worker = sizeof(worker) +
                               (2 * COLS + KIN_GRAPH_ROWS_STEP) * wide * sizeof(uint32_t) +
                               (COLS + 1) * (uint64_t)length * sizeof(uint64_t);
-    const uint64_t a_point = (2 + KIN_GRAPH_MOST_NEAR) * sizeof(uint32_t) +
-                             sizeof(pthread_mutex_t) / POSITIONS_A_LOCK + 1;
+    const uint64_t a_point =
+        (2 + (uint64_t)near) * sizeof(uint32_t) + sizeof(pthread_mutex_t) / POSITIONS_A_LOCK + 1;
     const uint64_t a_cell = 2 * sizeof(int64_t) + sizeof(piece);
     return kin_size_add(
         kin_size_add(kin_size_mul(n, a_point), kin_size_mul(cells + n / COLS + 8, a_cell)),

@@ -226,15 +226,21 @@ typedef struct cell_start {
     int64_t *sizes;
 } cell_start;
 
+/* Cells of a point that so many pairs allow. */
+static int32_t near_of(int64_t points, int64_t cells, double budget)
+{
+    const double size = (double)points / (double)cells;
+    return (int32_t)kin_min_i64(
+        kin_min_i64(KIN_GRAPH_MOST_NEAR, cells),
+        kin_max_i64(FIRST_CELLS, (int64_t)(budget / (double)points / size)));
+}
+
 static kith_status make_cell_start(kith_ctx *ctx, const kin_graph_points *points, double budget,
                                    bool across, cell_start *s, double *evaluations)
 {
     const int64_t wished = kin_graph_cells_wished(points->count);
     const int64_t count = across ? kin_ceil_div(wished, ACROSS) : wished;
-    const double size = (double)points->count / (double)count;
-    const int64_t each =
-        kin_min_i64(kin_min_i64(KIN_GRAPH_MOST_NEAR, count),
-                    kin_max_i64(FIRST_CELLS, (int64_t)(budget / (double)points->count / size)));
+    const int64_t each = near_of(points->count, count, budget);
     KIN_TRY(kin_graph_cells_make(ctx, points, count, (int32_t)each, across ? MOVES_ACROSS : MOVES,
                                  &s->cells, evaluations));
     KIN_TRY(kin_alloc_zero(ctx, &s->sizes, (uint64_t)count, sizeof *s->sizes, "cells"));
@@ -425,13 +431,37 @@ static uint64_t blocks_bytes(const kin_frame *frame, int64_t points, double shar
     return plan.peak;
 }
 
-uint64_t kin_graph_start_bytes(const kin_frame *frame, int64_t points, double share, int32_t length,
-                               int32_t threads)
+/* Cells of a point that are visited at a time: the first 4, 4 more, 8 more, ... */
+static int32_t most_visited(int32_t near, bool cheapest)
 {
-    const uint64_t by_blocks = blocks_bytes(frame, points, share, length, threads);
-    const uint64_t by_cells =
-        kin_size_add(kin_graph_cells_bytes(frame, points, threads),
-                     kin_size_add(kin_graph_probe_bytes(frame, points, length, threads),
-                                  (uint64_t)LISTS_TO_WATCH * WATCHED * sizeof(uint64_t)));
-    return by_blocks > by_cells ? by_blocks : by_cells;
+    int32_t most = near < FIRST_CELLS ? near : FIRST_CELLS;
+    for (int32_t first = FIRST_CELLS; first < near && !cheapest; first *= 2) {
+        const int32_t last = 2 * first < near ? 2 * first : near;
+        most = last - first > most ? last - first : most;
+    }
+    return most;
+}
+
+static uint64_t cells_bytes(const kin_frame *frame, int64_t points, double share, int32_t length,
+                            int32_t threads, bool cheapest)
+{
+    const double budget = 0.5 * share * (double)points * (double)points;
+    const int32_t near = near_of(points, kin_graph_cells_wished(points), budget);
+    const int32_t visited = most_visited(near, cheapest);
+    const uint64_t watched = (uint64_t)kin_min_i64(points, LISTS_TO_WATCH) * WATCHED;
+    return kin_size_add(
+        kin_size_add(kin_graph_cells_bytes(frame, points, near, threads),
+                     kin_graph_probe_bytes(frame, points, visited, length, threads)),
+        watched * sizeof(uint64_t));
+}
+
+uint64_t kin_graph_start_bytes(const kin_frame *frame, int64_t points, double share, int32_t length,
+                               int32_t threads, bool cheapest)
+{
+    kin_prepared prepared = {.groups = {.count = points}};
+    kin_graph_points shape = kin_graph_points_shape(frame, &frame->distance, &prepared);
+    shape.count = points;
+    return goes_by_cells(&shape, share)
+               ? cells_bytes(frame, points, share, length, threads, cheapest)
+               : blocks_bytes(frame, points, share, length, threads);
 }

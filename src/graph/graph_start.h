@@ -36,9 +36,9 @@ kith_status kin_graph_start_screen(kith_ctx *ctx, const kin_graph_points *points
 kith_status kin_graph_start_across(kith_ctx *ctx, const kin_graph_points *points, double share,
                                    const uint8_t *sides, int32_t wanted, int32_t length,
                                    uint64_t *words, kin_graph_started *started);
-/* What it takes while it runs. */
+/* What it takes while it runs; cheapest: where the first cells bring most. */
 uint64_t kin_graph_start_bytes(const kin_frame *frame, int64_t points, double share, int32_t length,
-                               int32_t threads);
+                               int32_t threads, bool cheapest);
 
 /* Lists before the first round: from a graph that is given, and at random. */
 
@@ -79,7 +79,7 @@ kith_status kin_graph_start_relative(kin_graph_rounds *rounds, const kin_graph_r
                                      double *evaluations);
 /* What it takes while it runs. */
 uint64_t kin_graph_relative_bytes(const kith_matrix *points, const kin_graph_request *request,
-                                  int32_t threads);
+                                  int32_t threads, bool cheapest);
 
 /* Crowds. 32 positions that stand together are near each other, and so is what they have to meet:
  * it is gathered once, and all of the crowd meets all of it in one dense product. A crowd meets

@@ -164,8 +164,10 @@ static kith_status plan_merge(const kin_shard_job *job, const kith_matrix *shape
         return KITH_OK;
     }
     kin_graph_defaults(&merge.request, shape->rows);
-    const uint64_t bytes =
-        kin_size_add(kin_graph_bytes(shape, &merge.request, job->ctx->threads), plan->result_bytes);
+    const uint64_t bytes = kin_size_add(
+        kin_graph_bytes(shape, &merge.request, kin_prepare_unknown(shape, &merge.request.distance),
+                        job->ctx->threads, false),
+        plan->result_bytes);
     plan->peak_bytes = bytes > plan->peak_bytes ? bytes : plan->peak_bytes;
     return KITH_OK;
 }

@@ -206,7 +206,8 @@ kin_plan kin_tree_plan(const kith_matrix *corpus, const kith_matrix *queries,
     return (kin_plan){.screens = true,
                       .prepared_bytes = made,
                       .state_bytes = kin_layout_mark(&plan) - made,
-                      .peak_bytes = plan.peak};
+                      .peak_bytes = plan.peak,
+                      .least_bytes = plan.peak};
 }
 
 kin_plan kin_tree_search_plan(const kin_tree *tree, int64_t rows, const kith_matrix *queries,

@@ -14,6 +14,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+static const double CLOSE = 0.8; /* of what is surely held */
+
 typedef struct job {
     kith_metric metric;
     kith_dtype dtype;
@@ -27,8 +29,15 @@ typedef struct job {
     int shapes; /* the plan sees no data */
 } job;
 
-/* The job's peak and the plan's, results apart. */
-static void run(const job *j, uint64_t *real, uint64_t *planned)
+/* What a job held and what was planned, results apart: at most, and with what is cheapest of all
+ * that is tried as it runs. */
+typedef struct outcome {
+    uint64_t real;
+    uint64_t planned;
+    uint64_t least;
+} outcome;
+
+static outcome run(const job *j)
 {
     uint64_t seed = 3;
     kith_ctx_params options = kith_ctx_params_default();
@@ -77,35 +86,39 @@ static void run(const job *j, uint64_t *real, uint64_t *planned)
     assert_int_equal(plan.threads, j->threads);
     assert_int_equal(plan.result_bytes, rows * j->k * 8);
     assert_true(plan.prepared_bytes + plan.state_bytes + plan.result_bytes <= plan.peak_bytes);
-    *real = report.peak_bytes;
-    *planned = plan.peak_bytes - plan.result_bytes;
+    const uint64_t planned = plan.peak_bytes - plan.result_bytes;
+    assert_true(plan.undecided_bytes <= planned);
+    const outcome o = {report.peak_bytes, planned, planned - plan.undecided_bytes};
     free(out.ids);
     test_rows_free(&asked);
     test_rows_free(&points);
     kith_ctx_free(ctx);
+    return o;
 }
 
-static void tell(const job *j, uint64_t planned, uint64_t real)
+static void tell(const job *j, const outcome *o)
 {
-    (void)printf(
-        "%s %s %lld x %d, %lld queries, k %lld, %d threads, equal %d, method %d: planned %llu, "
-        "took %llu\n",
-        kith_metric_name(j->metric), kith_dtype_name(j->dtype), (long long)j->rows, (int)j->cols,
-        (long long)j->queries, (long long)j->k, (int)j->threads, j->equal, (int)j->method,
-        (unsigned long long)planned, (unsigned long long)real);
+    (void)printf("%s %s %lld x %d, %lld queries, k %lld, %d threads, equal %d, method %d: planned "
+                 "%llu to %llu, took %llu\n",
+                 kith_metric_name(j->metric), kith_dtype_name(j->dtype), (long long)j->rows,
+                 (int)j->cols, (long long)j->queries, (long long)j->k, (int)j->threads, j->equal,
+                 (int)j->method, (unsigned long long)o->least, (unsigned long long)o->planned,
+                 (unsigned long long)o->real);
 }
 
-static void check(const job *j)
+/* Returns the share that was held of the plan. */
+static double check(const job *j)
 {
-    uint64_t real = 0;
-    uint64_t planned = 0;
-    run(j, &real, &planned);
-    const int close = (double)planned <= 1.3 * (double)real + 8.0 * 1024 * 1024;
-    if (planned < real || !close) {
-        tell(j, planned, real);
+    const outcome o = run(j);
+    /* Of one component correlation has degenerate rows alone, which need nearly nothing. */
+    const bool nothing = j->metric == KITH_CORRELATION && j->cols == 1;
+    const bool close = nothing || (double)o.real >= CLOSE * (double)o.least;
+    if (o.planned < o.real || !close) {
+        tell(j, &o);
     }
-    assert_true(planned >= real);
+    assert_true(o.planned >= o.real);
     assert_true(close);
+    return (double)o.real / (double)o.planned;
 }
 
 static void a_plan_is_kept(void **state)
@@ -138,7 +151,8 @@ static void a_plan_is_kept(void **state)
             }
         }
     }
-    (void)printf("%d jobs kept to their plans, which were at most 30 %% and 8 MiB above\n", count);
+    (void)printf("%d jobs kept to their plans: at least %.0f %% of what was sure, at most all\n",
+                 count, 100.0 * CLOSE);
 }
 
 static void large_jobs_keep_their_plans(void **state)
@@ -203,20 +217,101 @@ static void plans_are_what_is_held(void **state)
     const size_t count = sizeof jobs / sizeof jobs[0];
     double least = 1.0;
     for (size_t i = 0; i < count; i += test_is_slow_build() ? 3 : 1) {
-        uint64_t real = 0;
-        uint64_t planned = 0;
-        run(&jobs[i], &real, &planned);
-        const double share = (double)real / (double)planned;
-        if (planned < real || share < 0.9) {
-            tell(&jobs[i], planned, real);
-        }
-        assert_true(planned >= real);
+        const double share = check(&jobs[i]);
         assert_true(share >= 0.9);
         least = share < least ? share : least;
     }
     (void)printf("%d jobs, equal rows and trees among them: none held more than planned, all at "
                  "least %.1f %% of it\n",
                  (int)count, 100.0 * least);
+}
+
+/* ---- Descents -------------------------------------------------------------------------------- */
+
+typedef struct descent {
+    kith_metric metric;
+    kith_dtype dtype;
+    int64_t rows;
+    int32_t cols;
+    int64_t k;
+    int32_t threads;
+    int equal;
+    double recall;
+    bool shapes; /* the plan sees no data */
+} descent;
+
+static double check_descent(const descent *j)
+{
+    uint64_t seed = 9;
+    kith_ctx_params options = kith_ctx_params_default();
+    kith_ctx *ctx = NULL;
+    options.threads = j->threads;
+    options.device = "cpu";
+    assert_int_equal(kith_ctx_create(&options, &ctx), KITH_OK);
+    test_rows points = test_rows_make(j->dtype, j->rows, j->cols, 0);
+    test_rows_fill(&points, j->dtype == KITH_U8 ? 255.0 : 1.0, 1, &seed);
+    for (int64_t i = 0; j->equal && i < j->rows; i++) {
+        test_rows_copy(&points, i, &points, i - i % (j->equal + 1));
+    }
+    kith_descent_params params = kith_descent_params_default();
+    kith_plan plan = {.struct_size = sizeof plan};
+    kith_report report = {.struct_size = sizeof report};
+    params.metric = j->metric;
+    params.k = j->k;
+    params.recall = j->recall;
+    kith_matrix shape = points.matrix;
+    shape.data = j->shapes ? NULL : shape.data;
+    assert_int_equal(kith_plan_descent(ctx, &shape, &params, &plan, NULL), KITH_OK);
+    kith_neighbors out = {.rows = j->rows, .k = j->k};
+    out.ids = malloc((size_t)(j->rows * j->k) * sizeof *out.ids);
+    assert_non_null(out.ids);
+    assert_int_equal(kith_graph_descent(ctx, &points.matrix, &params, &out, NULL), KITH_OK);
+    assert_int_equal(kith_ctx_report(ctx, &report), KITH_OK);
+    const double real = (double)report.peak_bytes;
+    const double planned = (double)(plan.peak_bytes - plan.result_bytes);
+    const double least = planned - (double)plan.undecided_bytes;
+    if (real > planned || (!j->shapes && real < CLOSE * least)) {
+        fail_msg("%s %s %lld x %d, k %lld, %d threads, equal %d, recall %g: planned %.0f to %.0f, "
+                 "took %.0f",
+                 kith_metric_name(j->metric), kith_dtype_name(j->dtype), (long long)j->rows,
+                 (int)j->cols, (long long)j->k, (int)j->threads, j->equal, j->recall, least,
+                 planned, real);
+    }
+    free(out.ids);
+    test_rows_free(&points);
+    kith_ctx_free(ctx);
+    return real / planned;
+}
+
+static void descents_keep_their_plans(void **state)
+{
+    (void)state;
+    const descent jobs[] = {
+        {KITH_EUCLIDEAN, KITH_F32, 5000, 16, 10, 1, 0, 0.0, false},
+        {KITH_EUCLIDEAN, KITH_F32, 12000, 24, 10, 2, 0, 0.0, false},
+        {KITH_EUCLIDEAN, KITH_F32, 9000, 24, 10, 2, 0, 0.5, false},
+        {KITH_EUCLIDEAN, KITH_F32, 12000, 24, 10, 2, 3, 0.0, false},
+        {KITH_EUCLIDEAN, KITH_F32, 12000, 24, 10, 2, 1, 0.0, false},
+        {KITH_EUCLIDEAN, KITH_F32, 3000, 24, 10, 2, 0, 0.0, false},
+        {KITH_EUCLIDEAN, KITH_F64, 9000, 20, 10, 3, 0, 0.0, false},
+        {KITH_SQEUCLIDEAN, KITH_U8, 9000, 32, 10, 2, 0, 0.0, false},
+        {KITH_COSINE, KITH_F32, 9000, 40, 20, 2, 0, 0.0, false},
+        {KITH_INNER_PRODUCT, KITH_F32, 9000, 24, 15, 2, 0, 0.0, false},
+        {KITH_CHI2, KITH_F32, 5000, 12, 10, 2, 0, 0.0, false},
+        {KITH_MANHATTAN, KITH_F32, 5000, 6, 10, 2, 3, 0.5, false},
+        {KITH_HAMMING, KITH_F32, 5000, 6, 10, 2, 0, 0.0, false},
+        {KITH_EUCLIDEAN, KITH_F32, 9000, 16, 10, 2, 2, 0.0, true},
+        {KITH_JACCARD, KITH_U8, 5000, 12, 5, 1, 1, 0.0, true},
+    };
+    const size_t count = sizeof jobs / sizeof jobs[0];
+    double least = 1.0;
+    for (size_t i = 0; i < count; i += test_is_slow_build() ? 4 : 1) {
+        const double share = check_descent(&jobs[i]);
+        least = share < least && !jobs[i].shapes ? share : least;
+    }
+    (void)printf("%d descents kept to their plans: none above, all at least %.0f %% of what was "
+                 "sure, %.0f %% of what may be\n",
+                 (int)count, 100.0 * CLOSE, 100.0 * least);
 }
 
 static void plans_need_no_data(void **state)
@@ -244,9 +339,8 @@ static void plans_need_no_data(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_plan_is_kept),
-        cmocka_unit_test(large_jobs_keep_their_plans),
-        cmocka_unit_test(plans_are_what_is_held),
+        cmocka_unit_test(a_plan_is_kept),         cmocka_unit_test(large_jobs_keep_their_plans),
+        cmocka_unit_test(plans_are_what_is_held), cmocka_unit_test(descents_keep_their_plans),
         cmocka_unit_test(plans_need_no_data),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
