@@ -19,7 +19,7 @@
 #   make install     PREFIX=/usr/local
 #   make dist        source tarball of the last commit: dist/
 #   make deb         Debian packages of the last commit: dist/; ARGS=--no-cuda without the GPU module
-#   make wheel       a wheel that package indexes take: dist/; ARGS="--machine aarch64", ARGS=--no-cuda
+#   make wheel       a wheel that package indexes take: dist/; ARGS="--machine aarch64"; without the GPU module
 #   make clean       remove build folders
 
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)

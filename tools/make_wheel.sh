@@ -1,32 +1,24 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Wheels that package indexes take, into dist/: make_wheel.sh [--machine x86_64|aarch64] [--no-cuda] [--keep FOLDER]
+# Wheels that package indexes take, into dist/: make_wheel.sh [--machine x86_64|aarch64] [--keep FOLDER]
 #
 # The compiler is zig's (from the package index), which links for an old C library: the wheel runs on every
-# Linux since glibc 2.28, and auditwheel says so in its name. The GPU module, for all chips, is in it where
-# nvcc is found (KITH_CUDA_ARCHS=90: for one); files of HDF5 are not read by it, since HDF5 is no library that every Linux has.
+# Linux since glibc 2.28, and auditwheel says so in its name. Without the GPU module, whose C++ is that of a newer
+# system, and without files of HDF5, which is no library that every Linux has: `pip install .` builds both.
 # --keep FOLDER: build there, and leave it.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 machine=$(uname -m)
-cuda=AUTO
 work=""
 while [ $# -gt 0 ]; do
     case $1 in
         --machine) machine=$2 && shift ;;
-        --no-cuda) cuda=OFF ;;
         --keep) mkdir -p "$2" && work=$(realpath "$2") && shift ;;
         *) echo "wheel: $1 is no option" >&2 && exit 2 ;;
     esac
     shift
 done
 case $machine in x86_64 | aarch64) ;; *) echo "wheel: no wheel is made for $machine" >&2 && exit 2 ;; esac
-# CUDA's compiler makes code for the machine that it runs on.
-[ "$machine" = "$(uname -m)" ] || cuda=OFF
-if [ $cuda = AUTO ]; then
-    cuda=OFF
-    ! PATH=$PATH:/usr/local/cuda/bin command -v nvcc >/dev/null || cuda=ON
-fi
 if [ -z "$work" ]; then
     work=$(mktemp -d)
     trap 'rm -rf "$work"' EXIT
@@ -36,8 +28,7 @@ mapfile -t defines < <("$root/tools/old_linux.sh" "$work" "$machine")
 [ ${#defines[@]} -gt 0 ] || exit 1
 "$work/venv/bin/python" -m pip -q --disable-pip-version-check install auditwheel wheel 'scikit-build-core>=0.10'
 options=()
-for define in "${defines[@]}" KITH_HDF5=OFF KITH_CUDA=$cuda; do options+=(-C "cmake.define.$define"); done
-[ -z "${KITH_CUDA_ARCHS:-}" ] || options+=(-C "cmake.define.KITH_CUDA_ARCHS=$KITH_CUDA_ARCHS")
+for define in "${defines[@]}" KITH_HDF5=OFF KITH_CUDA=OFF; do options+=(-C "cmake.define.$define"); done
 rm -rf "$work/made"
 PATH="$work/venv/bin:$PATH" "$work/venv/bin/python" -m pip -q --disable-pip-version-check wheel \
     --no-deps --no-build-isolation -w "$work/made" "$root" -C build-dir="$work/build" "${options[@]}"
