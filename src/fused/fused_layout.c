@@ -91,7 +91,7 @@ static uint64_t working_bytes(const kin_fused_meeting *m, int64_t count, uint64_
         return kin_fused_direct_bytes(count, cols, request->k);
     }
     /* Where the host writes them, the device has ids that are left out. */
-    return kin_size_add(bytes, kin_fused_by_host(request)
+    return kin_size_add(bytes, other != NULL && other->by_host
                                    ? (uint64_t)count * 2 * sizeof(uint32_t)
                                    : kin_fused_answers_bytes(count, request->k));
 }
