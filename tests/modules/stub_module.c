@@ -151,7 +151,11 @@ static int allocate_alone(uint64_t bytes, void **out)
     }
     for (int i = 0; i < MOST_BLOCKS; i++) {
         if (blocks[i].address == NULL) {
-            *out = blocks[i].address = aligned_alloc(256, (size_t)bytes);
+            if (posix_memalign(&blocks[i].address, 256, (size_t)bytes) != 0) {
+                blocks[i].address = NULL;
+                return KIN_GPU_ERROR_MEMORY;
+            }
+            *out = blocks[i].address;
             blocks[i].bytes = (int64_t)bytes;
             stub_held_bytes += (int64_t)bytes;
             stub_allocations += 1;

@@ -358,8 +358,8 @@ static int child(const shared *s)
 static void forks_search_and_change(void **state)
 {
     (void)state;
-#if defined(__SANITIZE_THREAD__)
-    skip(); /* which does not follow a fork of several threads */
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+    skip(); /* whose own locks another thread may hold at a fork: the child then waits for ever */
 #endif
     enum { FORKS = 12 };
     uint64_t seed = 17;
