@@ -154,8 +154,7 @@ static kith_status plan_merge(const kin_shard_job *job, const kith_matrix *shape
                               const kith_descent_params *params, kith_plan *plan)
 {
     kin_descent_job merge;
-    const kith_neighbors out = {.rows = shape->rows, .k = params->k};
-    KIN_TRY(kin_descent_check(job->ctx, shape, params, 0, &out, &merge));
+    KIN_TRY(kin_descent_check_shape(job->ctx, shape, params, &merge));
     merge.request.split = shape->rows / 2;
     if (plan->gpu_bytes > 0) {
         kin_graph_gpu_defaults(&merge.request, shape->rows);
@@ -175,11 +174,10 @@ static kith_status plan_merge(const kin_shard_job *job, const kith_matrix *shape
 /* The engine on `rows` points: its memory and that of the answer. merges: they are two shards. */
 static kith_status plan_engine(const kin_shard_job *job, int64_t rows, bool merges, kith_plan *plan)
 {
-    static const char nothing;
     kith_matrix shape = job->points;
     const int64_t most = rows - (job->self ? 0 : 1);
     shape.rows = rows;
-    shape.data = shape.data != NULL ? shape.data : &nothing;
+    shape.data = NULL; /* any shard of that shape */
     plan->struct_size = (uint32_t)sizeof *plan;
     if (job->descends) {
         kith_descent_params params = job->descent;
@@ -190,7 +188,6 @@ static kith_status plan_engine(const kin_shard_job *job, int64_t rows, bool merg
     }
     kith_search_params params = job->exact;
     params.k = kin_min_i64(params.k, most);
-    shape.data = NULL; /* any shard of that shape */
     return kith_plan_exact(job->ctx, &shape, NULL, &params, plan);
 }
 
