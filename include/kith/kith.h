@@ -10,7 +10,8 @@
  *   12 selection, kith_select.h   13 approximate graphs, kith_descent.h
  *   14 graphs that grow, kith_merge.h   15 graphs from shards, kith_shard.h
  *   points of chapter 9, kith_points.h
- * kith_cuda.h adds calls on matrices that already lie in the memory of a GPU.
+ * kith_cuda.h adds calls on matrices that already lie in the memory of a GPU. kith_papers.h has the
+ * ways of published work; docs/papers.md leads from the papers to what stands here.
  *
  * Rules that hold everywhere
  *   - A function that can fail returns a kith_status; KITH_OK is 0. The sentence that explains the

@@ -52,7 +52,7 @@ PLACES = {
 # The contents: a page that is missing is left out, one of docs/ that is not named comes last.
 CONTENTS = {
     "Begin": ["start", "overview", "gallery/index", "migration", "python", "gpu"],
-    "Engines": ["performance", "selection", "tree", "nn-descent", "scale", "evidence"],
+    "Engines": ["performance", "papers", "selection", "tree", "nn-descent", "scale", "evidence"],
     "How it works": ["numerics", "format", "architecture", "ownership", "security", "tour"],
     "Reference": ["reference/python", "reference/c/index", "reference/man/index"],
     "Project": ["project/changelog", "project/contributing"],
@@ -64,6 +64,7 @@ SHORT = {
     "migration": "Coming from other libraries",
     "python": "Python",
     "performance": "Exact search",
+    "papers": "Five papers",
     "selection": "Selection",
     "tree": "The tree",
     "nn-descent": "NN-Descent",
