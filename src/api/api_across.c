@@ -11,7 +11,6 @@
 #include "tree/tree_cost.h"
 
 #include <math.h>
-#include <stdatomic.h>
 
 enum { ROWS_A_TASK = 4096 };
 /* A row that goes through a tree and knows how far is too far. */
@@ -81,29 +80,6 @@ static kith_status empty(void *arg, int64_t task, int32_t thread)
         }
     }
     return KITH_OK;
-}
-
-/* Reports and peaks of calls that one call makes. */
-typedef struct summing {
-    kith_report sum;
-    uint64_t peak;
-} summing;
-
-static void add_report(kith_ctx *ctx, summing *s)
-{
-    kith_report *report = &ctx->report;
-    const uint64_t peak = atomic_load(&ctx->peak_bytes);
-    report->seconds_check += s->sum.seconds_check;
-    report->seconds_prepare += s->sum.seconds_prepare;
-    report->seconds_screen += s->sum.seconds_screen;
-    report->seconds_rescore += s->sum.seconds_rescore;
-    report->peak_bytes =
-        report->peak_bytes > s->sum.peak_bytes ? report->peak_bytes : s->sum.peak_bytes;
-    report->gpu_peak_bytes = report->gpu_peak_bytes > s->sum.gpu_peak_bytes ? report->gpu_peak_bytes
-                                                                            : s->sum.gpu_peak_bytes;
-    s->sum = *report;
-    s->peak = peak > s->peak ? peak : s->peak;
-    atomic_store(&ctx->peak_bytes, s->peak);
 }
 
 kith_status kin_across_is_processors(kith_ctx *ctx, const kin_request *request, double pairs,
@@ -181,17 +157,14 @@ kith_status kin_across_few(kith_ctx *ctx, const kith_matrix *corpus, const kith_
     return status;
 }
 
-static kith_status search_twice(kith_ctx *ctx, const kin_across *across, kith_method method,
-                                summing *s)
+static kith_status search_twice(kith_ctx *ctx, const kin_across *across, kith_method method)
 {
     kith_search_params params = across->params;
     params.method = method;
     for (int i = 0; i < KIN_ACROSS_SIDES; i++) {
         params.k = across->found[i].k;
-        const kith_status status = kin_api_knn_within(ctx, &across->rows[1 - i], &across->rows[i],
-                                                      &params, across->known[i], &across->found[i]);
-        add_report(ctx, s);
-        KIN_TRY(status);
+        KIN_TRY(kin_api_knn_within(ctx, &across->rows[1 - i], &across->rows[i], &params,
+                                   across->known[i], &across->found[i]));
     }
     return KITH_OK;
 }
@@ -236,7 +209,6 @@ kith_status kin_across_search(kith_ctx *ctx, kin_across *across)
 {
     const kith_neighbors *found = across->found;
     const int64_t most = kin_max_i64(found[0].rows, found[1].rows);
-    summing s = {.sum = ctx->report, .peak = atomic_load(&ctx->peak_bytes)};
     if (across->known[0].keys != NULL) {
         KIN_TRY(kin_parallel(ctx, NULL, kin_ceil_div(most, ROWS_A_TASK), empty, across));
     }
@@ -244,16 +216,13 @@ kith_status kin_across_search(kith_ctx *ctx, kin_across *across)
         return search_directly(ctx, across);
     }
     if (across->suits_tree) {
-        return search_twice(ctx, across, KITH_METHOD_TREE, &s);
+        return search_twice(ctx, across, KITH_METHOD_TREE);
     }
     if (found[0].k != found[1].k || goes_twice(ctx, across)) {
-        return search_twice(ctx, across, across->params.method, &s);
+        return search_twice(ctx, across, across->params.method);
     }
     kith_search_params params = across->params;
     params.k = found[0].k;
-    const kith_status status =
-        kin_api_both_within(ctx, &across->rows[0], &across->rows[1], &params, across->known,
-                            &across->found[0], &across->found[1]);
-    add_report(ctx, &s);
-    return status;
+    return kin_api_both_within(ctx, &across->rows[0], &across->rows[1], &params, across->known,
+                               &across->found[0], &across->found[1]);
 }

@@ -33,7 +33,6 @@ bool kin_across_meets_all(const kith_ctx *ctx, const kin_across *across);
 /* Seconds on the processor, at most: what limits and bounds leave out is not known before. Of rows
  * shapes and types are read. */
 double kin_across_seconds(const kith_ctx *ctx, const kin_across *across);
-/* The report is that of all searches together. */
 kith_status kin_across_search(kith_ctx *ctx, kin_across *across);
 
 /* kith_knn_exact of rows that were checked, where the processor computes and queries are so few

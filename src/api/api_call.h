@@ -1,5 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What every computing public call begins and ends with: floating-point mode, self-test, report. */
+ * What every computing public call begins and ends with: floating-point mode, self-test, report.
+ *
+ * Calls may be inside one another: a graph that loses points is searched again, a graph from shards
+ * is many graphs. Each has a report and a peak of memory of its own, which its end gives back
+ * (kin_call.report) and adds to those of the call around it:
+ *
+ *     time ->      remove  | begin |  own lists  | begin: graph ... end |  | end
+ *     memory held          |   copy, ids         | and the graph's      |  |
+ *     report               |   its own           | the graph's          |  | seconds added, larger
+ * peak */
 #ifndef KIN_API_CALL_H
 #define KIN_API_CALL_H
 
@@ -10,11 +19,14 @@ typedef struct kin_call {
     kith_ctx *ctx;
     kin_fpenv found;
     int64_t start_ns;
+    kith_report outer; /* of the call around this one, as far as that had come */
+    uint64_t outer_peak;
+    kith_report report; /* once it has ended */
 } kin_call;
 
 /* Fails for a NULL context and for one that cannot compute; nothing needs to be ended then. */
 kith_status kin_call_begin(kith_ctx *ctx, kin_call *call);
 /* Completes the report, puts the caller's floating-point mode back, hands the status on. */
-kith_status kin_call_end(const kin_call *call, kith_status status);
+kith_status kin_call_end(kin_call *call, kith_status status);
 
 #endif

@@ -188,16 +188,48 @@ kith_status kin_check_flags(kith_ctx *ctx, uint32_t flags, uint32_t known, const
     return KITH_OK;
 }
 
+static uint32_t size_of(const void *grows)
+{
+    uint32_t size = 0;
+    memcpy(&size, grows, sizeof size);
+    return size;
+}
+
+kith_status kin_take_params(kith_ctx *ctx, const char *type, size_t least, size_t size,
+                            const void *given, void *known)
+{
+    const uint32_t whole = (uint32_t)size;
+    if (given == NULL || size_of(given) < least) {
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("params"),
+                           "is NULL or was not made by %s_default()", type);
+    }
+    memcpy(known, given, size_of(given) < whole ? size_of(given) : whole);
+    memcpy(known, &whole, sizeof whole);
+    return KITH_OK;
+}
+
+kith_status kin_check_room(kith_ctx *ctx, const void *room, const char *name, const char *type)
+{
+    return room == NULL || size_of(room) >= sizeof(uint32_t)
+               ? KITH_OK
+               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member(name, "struct_size"),
+                             "is %lu, must be sizeof(%s)", (unsigned long)size_of(room), type);
+}
+
+void kin_fill_room(void *room, const void *said, size_t size)
+{
+    if (room != NULL) {
+        const uint32_t theirs = size_of(room);
+        memcpy(room, said, theirs < size ? theirs : size);
+        memcpy(room, &theirs, sizeof theirs);
+    }
+}
+
 kith_status kin_check_search_params(kith_ctx *ctx, const kith_search_params *params,
                                     kith_search_params *known)
 {
     *known = kith_search_params_default();
-    if (params == NULL || params->struct_size < offsetof(kith_search_params, flags)) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("params"),
-                           "is NULL or was not made by kith_search_params_default()");
-    }
-    const size_t size = params->struct_size < sizeof *known ? params->struct_size : sizeof *known;
-    memcpy(known, params, size);
+    KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_search_params, flags), params, known));
     const uint32_t flags = KITH_INCLUDE_SELF | KITH_NO_SYMMETRY | KITH_NO_SKIP;
     KIN_TRY(kin_check_flags(ctx, known->flags, flags, "a search"));
     return check_pipeline(ctx, known);

@@ -29,6 +29,20 @@ kith_status kin_check_radius(kith_ctx *ctx, kith_metric metric, double radius);
 kith_status kin_check_method(kith_ctx *ctx, int method);
 /* Bits of flags that are not in `known`, those of `of`, are an error. */
 kith_status kin_check_flags(kith_ctx *ctx, uint32_t flags, uint32_t known, const char *of);
+/* Structs that grow begin with struct_size, a uint32_t.
+ *
+ * KIN_GROWS(kith_search_params, flags): its name, where the first field stands that a caller may
+ * not know, and its size. */
+#define KIN_GROWS(type, first) #type, offsetof(type, first), sizeof(type)
+/* Parameters as this library knows them: *known, which are the defaults, become the caller's as far
+ * as these reach. */
+kith_status kin_take_params(kith_ctx *ctx, const char *type, size_t least, size_t size,
+                            const void *given, void *known);
+/* Room for what a call says, called `name`: NULL, or its struct_size is set. */
+kith_status kin_check_room(kith_ctx *ctx, const void *room, const char *name, const char *type);
+/* What the call says, as far as the caller's struct reaches. room may be NULL. */
+void kin_fill_room(void *room, const void *said, size_t size);
+
 /* Parameters as this library knows them, whatever the caller's struct_size. */
 kith_status kin_check_search_params(kith_ctx *ctx, const kith_search_params *params,
                                     kith_search_params *known);

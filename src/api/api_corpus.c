@@ -38,7 +38,7 @@ kith_status kin_corpus_call_begin(kith_ctx *ctx, kith_ctx *own, kin_corpus_call 
     return kin_call_begin(own, &call->call);
 }
 
-kith_status kin_corpus_call_end(const kin_corpus_call *call, kith_status status)
+kith_status kin_corpus_call_end(kin_corpus_call *call, kith_status status)
 {
     kith_ctx *ctx = call->ctx;
     kith_ctx *own = call->own;
@@ -256,11 +256,7 @@ static kith_status take_params(kith_ctx *ctx, const kith_corpus_params *given,
                                kith_corpus_params *known)
 {
     *known = kith_corpus_params_default();
-    if (given == NULL || given->struct_size < offsetof(kith_corpus_params, method)) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("params"),
-                           "is NULL or was not made by kith_corpus_params_default()");
-    }
-    memcpy(known, given, given->struct_size < sizeof *known ? given->struct_size : sizeof *known);
+    KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_corpus_params, method), given, known));
     const int method = (int)known->method;
     KIN_TRY(kin_check_method(ctx, method));
     if (known->tree_height != 0 && method != KITH_METHOD_TREE) {

@@ -40,7 +40,7 @@ typedef struct kin_corpus_call {
 
 kith_status kin_corpus_call_begin(kith_ctx *ctx, kith_ctx *own, kin_corpus_call *call);
 /* Report, failure and peak become the caller's; hands the status on. */
-kith_status kin_corpus_call_end(const kin_corpus_call *call, kith_status status);
+kith_status kin_corpus_call_end(kin_corpus_call *call, kith_status status);
 
 /* For reading, until kin_corpus_leave, which counts the corpus' memory in the call's peak. Refuses
  * NULL. */

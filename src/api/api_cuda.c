@@ -174,7 +174,7 @@ static kith_status descend(kith_ctx *ctx, const kith_matrix *points,
     kin_gpu *gpu = NULL;
     int32_t index = -1;
     KIN_TRY(kin_descent_check(ctx, points, given, ON_DEVICE, out, &job));
-    KIN_TRY(kin_descent_check_report(ctx, report));
+    KIN_TRY(kin_check_room(ctx, report, "report", "kith_descent_report"));
     KIN_TRY(find_all(ctx, job.points.data, NULL, out, &index));
     KIN_TRY(check_metric(ctx, &job.request.distance));
     KIN_TRY(enter(ctx, index, &gpu));
@@ -203,7 +203,7 @@ static kith_status merge(kith_ctx *ctx, const kin_merge_job *job, const kith_nei
 {
     kin_gpu *gpu = NULL;
     int32_t index = -1;
-    KIN_TRY(kin_descent_check_report(ctx, report));
+    KIN_TRY(kin_check_room(ctx, report, "report", "kith_descent_report"));
     KIN_TRY(find_all(ctx, job->sets.points.data, NULL, out, &index));
     KIN_TRY(find_device(ctx, job->sets.graph[0].ids, "graph1.ids", &index));
     KIN_TRY(find_device(ctx, job->sets.graph[1].ids, "graph2.ids", &index));

@@ -6,6 +6,7 @@
 #include "api/api_descent.h"
 
 #include "api/api_call.h"
+#include "api/api_check.h"
 #include "api/api_device.h"
 #include "base/base_mem.h"
 #include "base/base_size.h"
@@ -180,7 +181,6 @@ kith_status kin_descent_run(kith_ctx *ctx, kin_gpu *gpu, const kin_descent_job *
                            .control.at = job->at},
                .report = &own};
     memset(&own, 0, sizeof own);
-    own.struct_size = report != NULL ? report->struct_size : (uint32_t)sizeof own;
     kith_status status = kin_recall_samples_make(ctx, job->request.seed, &w.samples);
     if (status == KITH_OK) {
         status = run(ctx, gpu, &w, place, out);
@@ -188,9 +188,7 @@ kith_status kin_descent_run(kith_ctx *ctx, kin_gpu *gpu, const kin_descent_job *
     if (status == KITH_OK) {
         tell(&w, &own);
         ctx->report.exact = own.exact == 1 ? KITH_CERTIFIED : KITH_APPROXIMATE;
-    }
-    if (status == KITH_OK && report != NULL) {
-        memcpy(report, &own, own.struct_size < sizeof own ? own.struct_size : sizeof own);
+        kin_fill_room(report, &own, sizeof own);
     }
     kin_recall_samples_free(ctx, &w.samples);
     return status;
@@ -212,7 +210,7 @@ static kith_status graph(kith_ctx *ctx, const kith_matrix *points,
     kin_descent_job job;
     kin_gpu *gpu = NULL;
     KIN_TRY(kin_descent_check(ctx, points, params, 0, out, &job));
-    KIN_TRY(kin_descent_check_report(ctx, report));
+    KIN_TRY(kin_check_room(ctx, report, "report", "kith_descent_report"));
     KIN_TRY(kin_descent_enter(ctx, &job, &gpu));
     if (gpu != NULL) {
         const kith_status status = kin_descent_run(ctx, gpu, &job, 0, out, report);

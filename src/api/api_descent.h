@@ -22,8 +22,6 @@ typedef struct kin_descent_job {
 kith_status kin_descent_check(kith_ctx *ctx, const kith_matrix *points,
                               const kith_descent_params *given, uint32_t place,
                               const kith_neighbors *out, kin_descent_job *job);
-/* What the caller wants to know, or NULL: before anything is computed. */
-kith_status kin_descent_check_report(kith_ctx *ctx, const kith_descent_report *report);
 
 /* What the request leaves open, as the engine on this device chooses. gpu NULL: the processor. */
 static inline void kin_descent_complete(const kin_gpu *gpu, int64_t rows,

@@ -15,11 +15,7 @@ static kith_status take_params(kith_ctx *ctx, const kith_descent_params *given,
                                kith_descent_params *known)
 {
     *known = kith_descent_params_default();
-    if (given == NULL || given->struct_size < offsetof(kith_descent_params, flags)) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("params"),
-                           "is NULL or was not made by kith_descent_params_default()");
-    }
-    memcpy(known, given, given->struct_size < sizeof *known ? given->struct_size : sizeof *known);
+    KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_descent_params, flags), given, known));
     return kin_check_flags(ctx, known->flags, KITH_INCLUDE_SELF, "descent");
 }
 
@@ -189,13 +185,4 @@ kith_status kin_descent_check(kith_ctx *ctx, const kith_matrix *points,
     KIN_TRY(check_start(ctx, &params, &distance, job->points.rows, &start));
     take_job(&params, &distance, start, job);
     return KITH_OK;
-}
-
-kith_status kin_descent_check_report(kith_ctx *ctx, const kith_descent_report *report)
-{
-    return report == NULL || report->struct_size >= sizeof report->struct_size
-               ? KITH_OK
-               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member("report", "struct_size"),
-                             "is %lu, must be sizeof(kith_descent_report)",
-                             (unsigned long)report->struct_size);
 }

@@ -15,18 +15,6 @@ static const double KEYS_A_PLACE = 25.0;
 
 /* ---- Arguments ------------------------------------------------------------------------------ */
 
-static kith_status take_params(kith_ctx *ctx, const kith_graph_search_params *given,
-                               kith_graph_search_params *known)
-{
-    *known = kith_graph_search_params_default();
-    if (given == NULL || given->struct_size < offsetof(kith_graph_search_params, width)) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("params"),
-                           "is NULL or was not made by kith_graph_search_params_default()");
-    }
-    memcpy(known, given, given->struct_size < sizeof *known ? given->struct_size : sizeof *known);
-    return KITH_OK;
-}
-
 static kith_status check_recall(kith_ctx *ctx, const kith_graph_search_params *params)
 {
     if (!(params->recall >= 0.0 && params->recall <= 1.0)) {
@@ -70,15 +58,6 @@ static kith_status check_meets(kith_ctx *ctx, const kith_graph_search_params *pa
                              (long long)params->meets);
 }
 
-static kith_status check_report(kith_ctx *ctx, const kith_graph_search_report *report)
-{
-    return report == NULL || report->struct_size >= sizeof report->struct_size
-               ? KITH_OK
-               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member("report", "struct_size"),
-                             "is %lu, must be sizeof(kith_graph_search_report)",
-                             (unsigned long)report->struct_size);
-}
-
 /* The zeros that mean a default. */
 static void complete(kith_graph_search_params *params, int64_t points, int64_t queries)
 {
@@ -103,19 +82,10 @@ static kith_status check_search(kith_ctx *ctx, const kith_matrix *points,
     KIN_TRY(check_recall(ctx, &job->params));
     KIN_TRY(check_width(ctx, &job->params));
     KIN_TRY(check_meets(ctx, &job->params));
-    KIN_TRY(check_report(ctx, report));
+    KIN_TRY(kin_check_room(ctx, report, "report", "kith_graph_search_report"));
     job->out = out;
     complete(&job->params, points->rows, job->queries.rows);
     return KITH_OK;
-}
-
-static void give_report(const kith_graph_search_report *known, kith_graph_search_report *report)
-{
-    if (report != NULL) {
-        const uint32_t size = report->struct_size;
-        memcpy(report, known, size < sizeof *known ? size : sizeof *known);
-        report->struct_size = size;
-    }
 }
 
 /* ---- One call ------------------------------------------------------------------------------- */
@@ -161,7 +131,8 @@ static kith_status search(kith_ctx *ctx, const kith_matrix *points, const kith_n
     kin_walks_source source = {.graph = graph};
     kin_walks_search job;
     kith_graph_search_report known;
-    KIN_TRY(take_params(ctx, params, &job.params));
+    job.params = kith_graph_search_params_default();
+    KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_graph_search_params, width), params, &job.params));
     KIN_TRY(kin_check_matrix(ctx, points, "points", &source.points));
     KIN_TRY(kin_check_metric(ctx, job.params.metric, job.params.custom, job.params.custom_arg,
                              source.points.cols, &source.distance));
@@ -171,7 +142,7 @@ static kith_status search(kith_ctx *ctx, const kith_matrix *points, const kith_n
     source.asked = job.queries.dtype;
     source.k = job.params.k;
     KIN_TRY(run_somewhere(ctx, &source, &job, &known));
-    give_report(&known, report);
+    kin_fill_room(report, &known, sizeof known);
     return KITH_OK;
 }
 
@@ -199,11 +170,7 @@ static kith_status take_walks_params(kith_ctx *ctx, const kith_walks_params *giv
                                      kith_walks_params *known)
 {
     *known = kith_walks_params_default();
-    if (given == NULL || given->struct_size < offsetof(kith_walks_params, queries)) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("params"),
-                           "is NULL or was not made by kith_walks_params_default()");
-    }
-    memcpy(known, given, given->struct_size < sizeof *known ? given->struct_size : sizeof *known);
+    KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_walks_params, queries), given, known));
     if (known->queries != KITH_DTYPE_NONE && kith_dtype_bytes(known->queries) == 0) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("queries"),
                            "is %d, must be a kith_dtype (or 0: that of the points)",
@@ -284,7 +251,8 @@ static kith_status search_kept(kith_ctx *ctx, const kith_walks *walks, const kit
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("walks"), "is NULL (give walks)");
     }
     KIN_TRY(refuse_gpu(ctx));
-    KIN_TRY(take_params(ctx, params, &job.params));
+    job.params = kith_graph_search_params_default();
+    KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_graph_search_params, width), params, &job.params));
     KIN_TRY(check_walks(ctx, walks, &job.params));
     if (job.params.sample == 0 && job.params.recall == 0.0) {
         job.params.sample = -1; /* nobody who asks for one query wants it solved exactly */
@@ -292,7 +260,7 @@ static kith_status search_kept(kith_ctx *ctx, const kith_walks *walks, const kit
     KIN_TRY(check_search(ctx, &walks->points, queries, out, report, &job));
     KIN_TRY(check_type(ctx, walks, &job.queries));
     KIN_TRY(kin_walks_answer(ctx, walks, &job, &known));
-    give_report(&known, report);
+    kin_fill_room(report, &known, sizeof known);
     return KITH_OK;
 }
 

@@ -10,14 +10,8 @@
 static kith_status check_params(kith_ctx *ctx, const kith_descent_params *given,
                                 kith_descent_params *params)
 {
-    if (given == NULL || given->struct_size < offsetof(kith_descent_params, flags)) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("params"),
-                           "is NULL or was not made by kith_descent_params_default()");
-    }
     *params = kith_descent_params_default();
-    memcpy(params, given,
-           given->struct_size < sizeof *params ? given->struct_size : sizeof *params);
-    params->struct_size = (uint32_t)sizeof *params;
+    KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_descent_params, flags), given, params));
     if (params->init != NULL || (int)params->start == KITH_START_GRAPH) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at(params->init != NULL ? "init" : "start"),
                            "is %s, and a merge begins with its two graphs (leave it out)",
@@ -51,7 +45,7 @@ static kith_status merge(kith_ctx *ctx, const kin_merge_job *m, const kith_neigh
                          kith_descent_report *report)
 {
     kin_gpu *gpu = NULL;
-    KIN_TRY(kin_descent_check_report(ctx, report));
+    KIN_TRY(kin_check_room(ctx, report, "report", "kith_descent_report"));
     KIN_TRY(kin_descent_enter(ctx, &m->descent, &gpu));
     if (gpu != NULL) {
         const kith_status status = kin_descent_run(ctx, gpu, &m->descent, 0, out, report);

@@ -38,12 +38,7 @@ static kith_status take_params(kith_ctx *ctx, const kith_remove_params *given,
                                kith_remove_params *params)
 {
     *params = kith_remove_params_default();
-    if (given == NULL || given->struct_size < offsetof(kith_remove_params, flags)) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("params"),
-                           "is NULL or was not made by kith_remove_params_default()");
-    }
-    memcpy(params, given,
-           given->struct_size < sizeof *params ? given->struct_size : sizeof *params);
+    KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_remove_params, flags), given, params));
     return (params->flags & ~(uint32_t)KITH_INCLUDE_SELF) == 0
                ? KITH_OK
                : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("flags"),
@@ -72,11 +67,7 @@ static kith_status check(removal *r, const kith_matrix *points, const kith_neigh
                            "is %lld and the graph has lists of %lld (take a k of at most that)",
                            (long long)r->params.k, (long long)graph->k);
     }
-    return report == NULL || report->struct_size >= sizeof report->struct_size
-               ? KITH_OK
-               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member("report", "struct_size"),
-                             "is %lu, must be sizeof(kith_remove_report)",
-                             (unsigned long)report->struct_size);
+    return kin_check_room(ctx, report, "report", "kith_remove_report");
 }
 
 /* ---- What is left --------------------------------------------------------------------------- */
@@ -224,13 +215,9 @@ static kith_status run(removal *r, const uint8_t *removed, const kith_neighbors 
     if (map != NULL) {
         memcpy(map, r->map, (size_t)r->points.rows * sizeof *map);
     }
-    if (report != NULL) {
-        const kith_remove_report own = {.struct_size = report->struct_size,
-                                        .anew = anew,
-                                        .left = r->left,
-                                        .repaired = anew ? r->left : r->lacking_count};
-        memcpy(report, &own, own.struct_size < sizeof own ? own.struct_size : sizeof own);
-    }
+    const kith_remove_report own = {
+        .anew = anew, .left = r->left, .repaired = anew ? r->left : r->lacking_count};
+    kin_fill_room(report, &own, sizeof own);
     return KITH_OK;
 }
 

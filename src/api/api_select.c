@@ -93,11 +93,7 @@ static kith_status check_params(kith_ctx *ctx, const kith_select_params *given,
 {
     const uint32_t flags = KITH_SELECT_LARGEST | KITH_SELECT_UNSORTED | KITH_SELECT_ALIGNED;
     *known = kith_select_params_default();
-    if (given == NULL || given->struct_size < offsetof(kith_select_params, flags)) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("params"),
-                           "is NULL or was not made by kith_select_params_default()");
-    }
-    memcpy(known, given, given->struct_size < sizeof *known ? given->struct_size : sizeof *known);
+    KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_select_params, flags), given, known));
     if (known->method != KITH_SELECT_AUTO && kin_papers_select_method(known->method) == NULL) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("method"),
                            "is %d, which is no method of selection (use one of KITH_SELECT_MAP)",

@@ -3,7 +3,7 @@
  * nearest center, and centers move to the mean of those: once, after which hardly a cluster that
  * has a center shares it with another one. More rounds move centers within clusters alone. What
  * cells are like is then told by other rows: centers are nearer to those that they were made of. */
-#include "base/base_mem.h"
+#include "base/base_layout.h"
 #include "base/base_random.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
@@ -37,8 +37,7 @@ void kin_shard_cells_free(kin_shard_cells *cells)
 {
     kith_ctx *ctx = cells->job->ctx;
     kin_shard_near_free(ctx, &cells->seen);
-    kin_free(ctx, cells->weights);
-    kin_free(ctx, cells->values);
+    kin_free(ctx, cells->block);
 }
 
 kith_status kin_shard_find_cells(const kin_shard_cells *cells, const kith_matrix *rows,
@@ -60,8 +59,29 @@ typedef struct training {
     kith_matrix rows;
     int64_t *starts; /* by cell: where its rows begin in `order` */
     uint32_t *order; /* rows by their nearest cell */
-    double *sums;    /* a row of values for each thread */
+    double *sums;    /* two rows of values for each thread */
 } training;
+
+static void name_training(kin_layout *layout, void *arg)
+{
+    training *t = arg;
+    const kin_shard_job *job = t->cells->job;
+    const uint64_t trained = (uint64_t)t->cells->seen.rows;
+    const uint64_t values = 2 * (uint64_t)job->ctx->threads * (uint64_t)job->points.cols;
+    t->order = kin_layout_array(layout, trained, sizeof *t->order);
+    t->copy = kin_layout_array(layout, trained, (uint64_t)kin_shard_row_bytes(job));
+    t->starts = kin_layout_array(layout, (uint64_t)t->cells->centers.rows + 1, sizeof *t->starts);
+    t->sums = kin_layout_array(layout, values, sizeof *t->sums);
+}
+
+static void name_cells(kin_layout *layout, void *arg)
+{
+    kin_shard_cells *cells = arg;
+    const uint64_t count = (uint64_t)cells->centers.rows;
+    cells->values =
+        kin_layout_array(layout, kin_size_mul(count, (uint64_t)cells->centers.cols), sizeof(float));
+    cells->weights = kin_layout_zeros(layout, count, sizeof *cells->weights);
+}
 
 static void load_row(const kith_matrix *rows, int64_t row, double *values)
 {
@@ -143,7 +163,7 @@ static kith_status draw_rows(training *t, uint64_t seed)
     }
     t->rows = (kith_matrix){.data = t->copy,
                             .rows = count,
-                            .stride_bytes = (int64_t)points->cols * kith_dtype_bytes(points->dtype),
+                            .stride_bytes = kin_shard_row_bytes(t->cells->job),
                             .cols = points->cols,
                             .dtype = points->dtype};
     return kin_parallel(t->cells->job->ctx, NULL, kin_ceil_div(count, ROWS_A_TASK), copy_rows, t);
@@ -167,9 +187,8 @@ static kith_status train(training *t)
  * its values, its nearest cells, and what divides these (shard_divide.c). */
 static int64_t cell_count(const kin_shard_job *job)
 {
-    const uint64_t row_bytes =
-        (uint64_t)job->points.cols * (uint64_t)kith_dtype_bytes(job->points.dtype);
-    const uint64_t a_cell = TRAINED_A_CELL * (row_bytes + BYTES_OF_TRAINING);
+    const uint64_t a_cell =
+        TRAINED_A_CELL * ((uint64_t)kin_shard_row_bytes(job) + BYTES_OF_TRAINING);
     const uint64_t limit = job->ctx->params.memory_limit;
     int64_t most = job->on_gpu ? MOST_CELLS : MOST_CELLS_OF_CPU;
     if (limit > 0 && limit / SHARE_OF_MEMORY / a_cell < (uint64_t)most) {
@@ -183,49 +202,38 @@ static kith_status draw(training *t)
 {
     kin_shard_cells *cells = t->cells;
     const kin_shard_job *job = cells->job;
-    const kith_matrix *points = &job->points;
-    const int64_t count = cell_count(job);
-    const int64_t trained = kin_min_i64(TRAINED_A_CELL * count, points->rows);
-    const uint64_t cols = (uint64_t)points->cols;
-    const uint64_t row_bytes = cols * (uint64_t)kith_dtype_bytes(points->dtype);
-    const uint64_t threads = (uint64_t)job->ctx->threads;
-    double *values = NULL;
-    KIN_TRY(kin_alloc(job->ctx, &t->order, (uint64_t)trained, sizeof *t->order, "sample rows"));
-    KIN_TRY(kin_alloc(job->ctx, &t->copy, (uint64_t)trained, row_bytes, "sample points"));
-    KIN_TRY(kin_alloc(job->ctx, &t->starts, (uint64_t)count + 1, sizeof *t->starts, "cells"));
-    KIN_TRY(kin_alloc(job->ctx, &t->sums, 2 * threads * cols, sizeof *t->sums, "cells"));
-    KIN_TRY(kin_alloc(job->ctx, &cells->values, (uint64_t)count * cols, sizeof(float), "cells"));
-    KIN_TRY(kin_alloc_zero(job->ctx, &cells->weights, (uint64_t)count, sizeof(int64_t), "cells"));
-    cells->near = kin_min_i64(KIN_SHARD_NEAREST, count);
-    KIN_TRY(kin_shard_near_make(job->ctx, trained, cells->near, &cells->seen));
+    const int32_t cols = job->points.cols;
+    const int64_t count = cells->centers.rows;
     KIN_TRY(draw_rows(t, job->descent.seed + 2));
-    kin_recall_draw(trained, count, job->descent.seed + 3, t->order);
-    values = t->sums;
+    kin_recall_draw(cells->seen.rows, count, job->descent.seed + 3, t->order);
     for (int64_t i = 0; i < count; i++) {
-        load_row(&t->rows, t->order[i], values);
-        for (int32_t j = 0; j < points->cols; j++) {
-            cells->values[i * points->cols + j] = (float)values[j];
+        load_row(&t->rows, t->order[i], t->sums);
+        for (int32_t j = 0; j < cols; j++) {
+            cells->values[i * cols + j] = (float)t->sums[j];
         }
     }
-    cells->centers = (kith_matrix){.data = cells->values,
-                                   .rows = count,
-                                   .stride_bytes = points->cols * (int64_t)sizeof(float),
-                                   .cols = points->cols,
-                                   .dtype = KITH_F32};
     return KITH_OK;
 }
 
 kith_status kin_shard_cells_make(kin_shard_job *job, kin_shard_cells *cells)
 {
-    *cells = (kin_shard_cells){.job = job};
+    const int64_t count = cell_count(job);
+    const int64_t trained = kin_min_i64(TRAINED_A_CELL * count, job->points.rows);
     training t = {.cells = cells};
+    void *block = NULL;
+    *cells =
+        (kin_shard_cells){.job = job,
+                          .near = kin_min_i64(KIN_SHARD_NEAREST, count),
+                          .centers = {.rows = count,
+                                      .stride_bytes = job->points.cols * (int64_t)sizeof(float),
+                                      .cols = job->points.cols,
+                                      .dtype = KITH_F32}};
+    KIN_TRY(kin_layout_make(job->ctx, name_cells, cells, "cells", &cells->block));
+    cells->centers.data = cells->values;
+    KIN_TRY(kin_shard_near_make(job->ctx, trained, cells->near, &cells->seen));
+    KIN_TRY(kin_layout_make(job->ctx, name_training, &t, "rows that train cells", &block));
     kith_status status = draw(&t);
-    if (status == KITH_OK) {
-        status = train(&t);
-    }
-    kin_free(job->ctx, t.sums);
-    kin_free(job->ctx, t.starts);
-    kin_free(job->ctx, t.copy);
-    kin_free(job->ctx, t.order);
+    KIN_KEEP(status, train(&t));
+    kin_free(job->ctx, block);
     return status;
 }

@@ -73,7 +73,7 @@ static kith_status gather(kin_shard_job *job, const kin_shard_part *a, const kin
                           kith_matrix *both)
 {
     const kin_shard_part *const parts[] = {a, b};
-    const int64_t row_bytes = (int64_t)job->points.cols * kith_dtype_bytes(job->points.dtype);
+    const int64_t row_bytes = kin_shard_row_bytes(job);
     const int64_t most = kin_ceil_div(job->points.rows, job->shards);
     if (job->pair_rows == NULL) {
         KIN_TRY(kin_alloc(job->ctx, &job->pair_rows,

@@ -6,7 +6,7 @@
  *
  * Neighbours are cells that are near to the same rows: the nearest one of a row that was seen and
  * each of its next ones, the less the farther these are. */
-#include "base/base_mem.h"
+#include "base/base_layout.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "select/select_pairs.h"
@@ -32,8 +32,24 @@ typedef struct dividing {
     edge *edges;
     double *sizes; /* by group: weight */
     double *pulls; /* by group */
+    int64_t *next; /* by cell: where its next edge goes */
     int32_t groups;
 } dividing;
+
+static void name_arrays(kin_layout *layout, void *arg)
+{
+    dividing *d = arg;
+    const uint64_t cells = (uint64_t)d->cells->centers.rows;
+    const uint64_t edges = 2 * (uint64_t)(d->cells->seen.rows * (d->cells->near - 1));
+    d->sorted = kin_layout_array(layout, cells, sizeof *d->sorted);
+    d->direction =
+        kin_layout_array(layout, 3 * (uint64_t)d->cells->centers.cols, sizeof *d->direction);
+    d->starts = kin_layout_array(layout, cells + 1, sizeof *d->starts);
+    d->next = kin_layout_zeros(layout, cells, sizeof *d->next);
+    d->edges = kin_layout_array(layout, edges, sizeof *d->edges);
+    d->sizes = kin_layout_zeros(layout, (uint64_t)d->groups, sizeof *d->sizes);
+    d->pulls = kin_layout_array(layout, (uint64_t)d->groups, sizeof *d->pulls);
+}
 
 /* ---- Halves --------------------------------------------------------------------------------- */
 
@@ -169,8 +185,9 @@ static float pull_of(double nearest, double key)
 }
 
 /* Puts the edges of all rows in their places; fills: only counts them otherwise. */
-static void put_edges(const dividing *d, int64_t *next, bool fills)
+static void put_edges(const dividing *d, bool fills)
 {
+    int64_t *next = d->next;
     const int64_t near = d->cells->near;
     const kin_shard_near *t = &d->cells->seen;
     for (int64_t i = 0; i < t->rows; i++) {
@@ -188,24 +205,15 @@ static void put_edges(const dividing *d, int64_t *next, bool fills)
     }
 }
 
-static kith_status make_edges(dividing *d)
+static void make_edges(const dividing *d)
 {
-    kith_ctx *ctx = d->cells->job->ctx;
-    const int64_t cells = d->cells->centers.rows;
-    int64_t *next = NULL;
-    const uint64_t edges = 2 * (uint64_t)(d->cells->seen.rows * (d->cells->near - 1));
-    KIN_TRY(kin_alloc(ctx, &d->edges, edges, sizeof *d->edges, "neighbours of cells"));
-    KIN_TRY(kin_alloc(ctx, &d->starts, (uint64_t)cells + 1, sizeof *d->starts, "cells"));
-    KIN_TRY(kin_alloc_zero(ctx, &next, (uint64_t)cells, sizeof *next, "cells"));
-    put_edges(d, next, false);
+    put_edges(d, false);
     d->starts[0] = 0;
-    for (int64_t i = 0; i < cells; i++) {
-        d->starts[i + 1] = d->starts[i] + next[i];
-        next[i] = d->starts[i];
+    for (int64_t i = 0; i < d->cells->centers.rows; i++) {
+        d->starts[i + 1] = d->starts[i] + d->next[i];
+        d->next[i] = d->starts[i];
     }
-    put_edges(d, next, true);
-    kin_free(ctx, next);
-    return KITH_OK;
+    put_edges(d, true);
 }
 
 /* ---- Turns ---------------------------------------------------------------------------------- */
@@ -256,35 +264,19 @@ static void straighten(const dividing *d)
     }
 }
 
-static kith_status divide(dividing *d)
-{
-    kith_ctx *ctx = d->cells->job->ctx;
-    const int64_t cells = d->cells->centers.rows;
-    const uint64_t groups = (uint64_t)d->groups;
-    KIN_TRY(kin_alloc(ctx, &d->sorted, (uint64_t)cells, sizeof *d->sorted, "cells"));
-    KIN_TRY(kin_alloc(ctx, &d->direction, 3 * (uint64_t)d->cells->centers.cols,
-                      sizeof *d->direction, "cells"));
-    KIN_TRY(kin_alloc_zero(ctx, &d->sizes, groups, sizeof *d->sizes, "groups"));
-    KIN_TRY(kin_alloc(ctx, &d->pulls, groups, sizeof *d->pulls, "groups"));
-    KIN_TRY(make_edges(d));
-    for (int64_t i = 0; i < cells; i++) {
-        d->sorted[i].id = (uint32_t)i;
-    }
-    halve(d, 0, cells, 0, d->groups);
-    straighten(d);
-    return KITH_OK;
-}
-
 kith_status kin_shard_divide(const kin_shard_cells *cells, int32_t groups, uint16_t *group)
 {
-    dividing d = {.cells = cells, .group = group, .groups = groups};
-    const kith_status status = divide(&d);
     kith_ctx *ctx = cells->job->ctx;
-    kin_free(ctx, d.pulls);
-    kin_free(ctx, d.sizes);
-    kin_free(ctx, d.direction);
-    kin_free(ctx, d.sorted);
-    kin_free(ctx, d.edges);
-    kin_free(ctx, d.starts);
-    return status;
+    const int64_t count = cells->centers.rows;
+    dividing d = {.cells = cells, .group = group, .groups = groups};
+    void *block = NULL;
+    KIN_TRY(kin_layout_make(ctx, name_arrays, &d, "cells and their neighbours", &block));
+    make_edges(&d);
+    for (int64_t i = 0; i < count; i++) {
+        d.sorted[i].id = (uint32_t)i;
+    }
+    halve(&d, 0, count, 0, groups);
+    straighten(&d);
+    kin_free(ctx, block);
+    return KITH_OK;
 }

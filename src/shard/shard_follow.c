@@ -12,7 +12,7 @@
  * in its place at the end need not be read again. Rows of a group stand in rising order, so that
  * at the end one pass over all lists, side by side, has those of every point
  * (shard_union.c). */
-#include "base/base_mem.h"
+#include "base/base_layout.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "host/host_clock.h"
@@ -45,6 +45,7 @@ typedef struct place {
     int64_t turn;  /* when it was taken */
     kin_shard_lists lists;
     unsigned char *shared; /* by row */
+    void *block;
     beside writing;
 } place;
 
@@ -145,17 +146,27 @@ static kith_status take_place(following *f, int32_t group, place **out)
     return KITH_OK;
 }
 
+static uint64_t entries_of(const place *p)
+{
+    const kin_shard_job *job = p->all->job;
+    return kin_size_mul((uint64_t)job->groups.most, (uint64_t)job->k);
+}
+
+static void name_place(kin_layout *layout, void *arg)
+{
+    place *p = arg;
+    p->lists.ids = kin_layout_array(layout, entries_of(p), sizeof *p->lists.ids);
+    p->lists.keys = kin_layout_array(layout, entries_of(p), sizeof *p->lists.keys);
+    p->shared = kin_layout_array(layout, (uint64_t)p->all->job->groups.most, 1);
+}
+
 static kith_status make_place(following *f, place *p)
 {
-    kith_ctx *ctx = f->job->ctx;
-    const uint64_t most = (uint64_t)f->job->groups.most;
-    const uint64_t entries = kin_size_mul(most, (uint64_t)f->job->k);
     p->all = f;
     p->group = -1;
     KIN_TRY(kin_shard_make_ctx(f->job, 1, &p->ctx));
-    KIN_TRY(kin_alloc(ctx, &p->lists.ids, entries, sizeof(uint32_t), "lists of a group"));
-    KIN_TRY(kin_alloc(ctx, &p->lists.keys, entries, sizeof(double), "lists of a group"));
-    KIN_TRY(kin_alloc(ctx, &p->shared, most, 1, "rows of a group"));
+    KIN_TRY(kin_layout_make(f->job->ctx, name_place, p, "lists of a group", &p->block));
+    const uint64_t entries = entries_of(p);
     kin_shard_use_large_pages(p->lists.ids, entries * sizeof(uint32_t));
     kin_shard_use_large_pages(p->lists.keys, entries * sizeof(double));
     return KITH_OK;
@@ -167,9 +178,7 @@ static kith_status free_place(void *arg, int64_t task, int32_t thread)
     (void)thread;
     following *f = arg;
     place *p = &f->places[task];
-    kin_free(f->job->ctx, p->shared);
-    kin_free(f->job->ctx, p->lists.keys);
-    kin_free(f->job->ctx, p->lists.ids);
+    kin_free(f->job->ctx, p->block);
     kith_ctx_free(p->ctx);
     *p = (place){.group = -1};
     return KITH_OK;
@@ -229,7 +238,7 @@ static kith_status solve(following *f, const kin_shard_bag *bag, const place *p)
     kith_descent_params params = job->descent;
     matrix.data = bag->rows;
     matrix.rows = rows;
-    matrix.stride_bytes = (int64_t)job->points.cols * kith_dtype_bytes(job->points.dtype);
+    matrix.stride_bytes = kin_shard_row_bytes(job);
     params.sample = params.recall > 0.0 ? params.sample : -1;
     params.recall = fmin(params.recall / job->groups.cover, MOST_RECALL);
     const kith_neighbors out = {

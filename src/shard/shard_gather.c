@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * All rows are cut into runs; once it is known how many members of the group each has, runs are
  * copied in any order. */
-#include "base/base_mem.h"
+#include "base/base_layout.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "host/host_threads.h"
@@ -15,27 +15,35 @@ typedef struct gathering {
     int32_t group;
 } gathering;
 
+typedef struct making {
+    const kin_shard_job *job;
+    kin_shard_bag *bag;
+    uint64_t rows;
+} making;
+
+static void name_bag(kin_layout *layout, void *arg)
+{
+    const making *m = arg;
+    kin_shard_bag *bag = m->bag;
+    const uint64_t runs = (uint64_t)kin_ceil_div(m->job->points.rows, ROWS_A_RUN);
+    bag->starts = kin_layout_array(layout, runs + 1, sizeof *bag->starts);
+    bag->members = kin_layout_array(layout, m->rows, sizeof *bag->members);
+    bag->shared = kin_layout_array(layout, m->rows, 1);
+    bag->rows = kin_layout_array(layout, m->rows, (uint64_t)kin_shard_row_bytes(m->job));
+}
+
 kith_status kin_shard_bag_make(const kin_shard_job *job, int64_t most, kin_shard_bag *bag)
 {
-    const uint64_t rows = (uint64_t)most;
-    const uint64_t runs = (uint64_t)kin_ceil_div(job->points.rows, ROWS_A_RUN);
-    const uint64_t row_bytes =
-        (uint64_t)job->points.cols * (uint64_t)kith_dtype_bytes(job->points.dtype);
+    making m = {job, bag, (uint64_t)most};
     bag->group = -1;
-    KIN_TRY(kin_alloc(job->ctx, &bag->starts, runs + 1, sizeof *bag->starts, "rows of a group"));
-    KIN_TRY(kin_alloc(job->ctx, &bag->rows, rows, row_bytes, "rows of a group"));
-    KIN_TRY(kin_alloc(job->ctx, &bag->members, rows, sizeof *bag->members, "rows of a group"));
-    KIN_TRY(kin_alloc(job->ctx, &bag->shared, rows, 1, "rows of a group"));
-    kin_shard_use_large_pages(bag->rows, kin_size_mul(rows, row_bytes));
+    KIN_TRY(kin_layout_make(job->ctx, name_bag, &m, "rows of a group", &bag->block));
+    kin_shard_use_large_pages(bag->rows, kin_size_mul(m.rows, (uint64_t)kin_shard_row_bytes(job)));
     return KITH_OK;
 }
 
 void kin_shard_bag_free(const kin_shard_job *job, kin_shard_bag *bag)
 {
-    kin_free(job->ctx, bag->shared);
-    kin_free(job->ctx, bag->members);
-    kin_free(job->ctx, bag->rows);
-    kin_free(job->ctx, bag->starts);
+    kin_free(job->ctx, bag->block);
     *bag = (kin_shard_bag){.group = -1};
 }
 
@@ -44,7 +52,7 @@ void kin_shard_copy(const kin_shard_job *job, const uint32_t *rows, int64_t coun
 {
     const kith_matrix *points = &job->points;
     const unsigned char *data = points->data;
-    const size_t bytes = (size_t)points->cols * (size_t)kith_dtype_bytes(points->dtype);
+    const size_t bytes = (size_t)kin_shard_row_bytes(job);
     const int64_t window = kin_max_i64(WINDOW_BYTES / points->stride_bytes, 1);
     int64_t given_back = rows[0];
     for (int64_t i = 0; i < count; i++) {
@@ -90,7 +98,7 @@ static kith_status copy_run(void *arg, int64_t run, int32_t thread)
     const gathering *g = arg;
     const kin_shard_job *job = g->job;
     const kin_shard_bag *bag = g->bag;
-    const int64_t bytes = (int64_t)job->points.cols * kith_dtype_bytes(job->points.dtype);
+    const int64_t bytes = kin_shard_row_bytes(job);
     const int64_t first = bag->starts[run];
     int64_t at = first;
     for (int64_t row = run * ROWS_A_RUN; row < end_of(g, run); row++) {

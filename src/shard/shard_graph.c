@@ -3,7 +3,7 @@
 #include "shard/shard_job.h"
 
 #include "api/api_call.h"
-#include "base/base_mem.h"
+#include "base/base_layout.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "gpu/gpu.h"
@@ -236,19 +236,24 @@ static kith_status open_together(sharded *s, const char *path)
                         : kin_shard_join(&s->folder, team, leads(s) ? KITH_OK : begin_job(s));
 }
 
-static kith_status make_tables(sharded *s)
+static void name_found(kin_layout *layout, void *arg)
 {
-    kin_shard_job *job = &s->job;
+    kin_shard_job *job = arg;
     const int64_t rows = kin_ceil_div(job->points.rows, job->shards);
     const int64_t sides = kin_min_i64(KIN_SHARD_SIDES, job->shards);
     const uint64_t entries = kin_size_mul((uint64_t)(sides * rows), (uint64_t)job->k);
+    job->found_ids = kin_layout_array(layout, entries, sizeof *job->found_ids);
+    job->found_keys = kin_layout_array(layout, entries, sizeof *job->found_keys);
+}
+
+static kith_status make_tables(sharded *s)
+{
+    kin_shard_job *job = &s->job;
     KIN_TRY(kin_shard_make_ctx(job, 1, &s->disk));
     KIN_TRY(kin_shard_bounds_make(job));
     if (!job->follows) {
-        KIN_TRY(kin_alloc(job->ctx, &job->found_ids, entries, sizeof *job->found_ids,
-                          "what two shards find"));
-        KIN_TRY(kin_alloc(job->ctx, &job->found_keys, entries, sizeof *job->found_keys,
-                          "what two shards find"));
+        KIN_TRY(
+            kin_layout_make(job->ctx, name_found, job, "what two shards find", &job->found_block));
     }
     KIN_TRY(kin_shard_run_make(job->ctx, s->disk, &s->folder, &s->run));
     s->run.points = &job->points;
@@ -329,8 +334,8 @@ static void fill_report(const sharded *s, double seconds, kith_shard_report *rep
         .seconds_result = s->seconds_result,
         .bytes_read = s->folder.bytes_read,
         .bytes_written = s->folder.bytes_written,
-        .peak_bytes = s->job.peak_bytes,
-        .gpu_peak_bytes = s->job.gpu_peak_bytes,
+        .peak_bytes = atomic_load(&s->job.ctx->peak_bytes),
+        .gpu_peak_bytes = s->job.ctx->report.gpu_peak_bytes,
         .recall = s->result.recall,
         .groups = s->job.follows ? s->job.shards : 0,
         .groups_cover = s->job.groups.cover,
@@ -366,8 +371,7 @@ static void release(sharded *s)
     kin_shard_group_free(&s->job);
     kin_shard_sample_free(&s->job);
     kin_free(ctx, s->job.pair_rows);
-    kin_free(ctx, s->job.found_keys);
-    kin_free(ctx, s->job.found_ids);
+    kin_free(ctx, s->job.found_block);
     kin_free(ctx, s->text);
     kith_ctx_free(s->disk);
 }

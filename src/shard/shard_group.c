@@ -316,8 +316,7 @@ static kith_status find_sample(grouping *g)
 {
     kin_shard_job *job = g->job;
     const kin_shard_sample *s = &job->sample;
-    const uint64_t row_bytes =
-        (uint64_t)job->points.cols * (uint64_t)kith_dtype_bytes(job->points.dtype);
+    const uint64_t row_bytes = (uint64_t)kin_shard_row_bytes(job);
     const int64_t rows = s->count * (1 + s->at);
     uint32_t *ids = NULL;
     unsigned char *copy = NULL;

@@ -21,6 +21,7 @@ typedef struct kin_shard_cells {
     int64_t near;        /* cells that are told of a row: there may be fewer in all */
     int64_t *weights;    /* by cell: rows seen to which it is the nearest */
     kin_shard_near seen; /* rows that tell what cells are like */
+    void *block;
 } kin_shard_cells;
 
 /* Centers are rows of the points, moved once to the mean of the rows that they are nearest to. */
@@ -44,6 +45,7 @@ typedef struct kin_shard_bag {
     uint32_t *members;     /* rising */
     unsigned char *shared; /* by member: 1, other groups have it, too */
     int64_t *starts;       /* of each run of all rows: its first member */
+    void *block;
 } kin_shard_bag;
 
 /* For a group of `most` rows. */

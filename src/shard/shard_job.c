@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What all parts of a graph from shards use: found neighbours into the lists of shards, contexts
- * for threads beside, peaks of memory, messages that count rows. */
+ * for threads beside, messages that count rows. */
 #include "shard/shard_job.h"
-#include "base/base_mem.h"
+#include "base/base_layout.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "host/host_threads.h"
@@ -60,7 +60,15 @@ typedef struct taking {
     int64_t k;
     uint32_t first;
     bool negates;
+    uint64_t threads;
 } taking;
+
+static void name_lists(kin_layout *layout, void *arg)
+{
+    taking *t = arg;
+    t->ids = kin_layout_array(layout, t->threads * (uint64_t)t->k, sizeof *t->ids);
+    t->keys = kin_layout_array(layout, t->threads * (uint64_t)t->k, sizeof *t->keys);
+}
 
 /* One list and what was found, both ascending by (key, id). An id has one key wherever it is, so
  * that twice the same are met side by side. */
@@ -115,22 +123,20 @@ kith_status kin_shard_take(const kin_shard_job *job, const kith_neighbors *found
                            const kin_shard_part *part)
 {
     kith_ctx *ctx = job->ctx;
-    const uint64_t room = (uint64_t)ctx->threads * (uint64_t)job->k;
     taking t = {.found = found,
                 .part = part,
                 .k = job->k,
                 .first = (uint32_t)first,
-                .negates = job->metric == KITH_INNER_PRODUCT};
-    kith_status status = KITH_OK;
+                .negates = job->metric == KITH_INNER_PRODUCT,
+                .threads = (uint64_t)ctx->threads};
+    void *block = NULL;
     if (found->k == 0) {
         return KITH_OK;
     }
-    KIN_TRY_GOTO(status, kin_alloc(ctx, &t.ids, room, sizeof *t.ids, "lists of threads"), done);
-    KIN_TRY_GOTO(status, kin_alloc(ctx, &t.keys, room, sizeof *t.keys, "lists of threads"), done);
-    status = kin_parallel(ctx, NULL, kin_ceil_div(part->rows, ROWS_A_TASK), take_rows, &t);
-done:
-    kin_free(ctx, t.keys);
-    kin_free(ctx, t.ids);
+    KIN_TRY(kin_layout_make(ctx, name_lists, &t, "lists of threads", &block));
+    const kith_status status =
+        kin_parallel(ctx, NULL, kin_ceil_div(part->rows, ROWS_A_TASK), take_rows, &t);
+    kin_free(ctx, block);
     return status;
 }
 
@@ -157,15 +163,8 @@ kith_status kin_shard_make_ctx(const kin_shard_job *job, int32_t threads, kith_c
                : kin_fail(job->ctx, status, "no memory for a thread's context (free some memory)");
 }
 
-kith_status kin_shard_note(kin_shard_job *job, kith_status status, const kin_shard_part *part)
+kith_status kin_shard_note(const kin_shard_job *job, kith_status status, const kin_shard_part *part)
 {
-    const kith_report *report = &job->ctx->report;
-    if (job->peak_bytes < report->peak_bytes) {
-        job->peak_bytes = report->peak_bytes;
-    }
-    if (job->gpu_peak_bytes < report->gpu_peak_bytes) {
-        job->gpu_peak_bytes = report->gpu_peak_bytes;
-    }
     kin_failure_shift(job->ctx, "points", part->first);
     return status;
 }

@@ -22,6 +22,7 @@ typedef struct kin_shard_sample {
     double *truth;
     uint32_t *truth_ids;
     unsigned char *noted; /* by shard: found has what its lists hold now */
+    void *block;
 } kin_shard_sample;
 
 /* OVERLAP: groups that a row may have in the mean. PLACES: for lists of groups. */
@@ -66,6 +67,7 @@ typedef struct kin_shard_job {
                                                  keys, the second behind the first */
     uint32_t *found_ids;
     double *found_keys;
+    void *found_block;
     kin_shard_part near[KIN_SHARD_SIDES]; /* whose rows have met */
     kin_shard_bounds bounds;              /* of exact graphs */
     kin_shard_folder *folder;
@@ -82,8 +84,6 @@ typedef struct kin_shard_job {
     kith_status (*between)(void *arg); /* is called between groups, and may end all */
     void *between_arg;
     double seconds_check; /* until the lists of all groups could be read */
-    uint64_t peak_bytes;  /* of engines */
-    uint64_t gpu_peak_bytes;
 } kin_shard_job;
 
 /* What so many shards need. */
@@ -111,6 +111,12 @@ static inline kith_matrix kin_shard_rows_of(const kin_shard_job *job, const kin_
     return rows;
 }
 
+/* Of rows that are copied, one behind the other. */
+static inline int64_t kin_shard_row_bytes(const kin_shard_job *job)
+{
+    return (int64_t)job->points.cols * kith_dtype_bytes(job->points.dtype);
+}
+
 /* The tables of what a meeting finds: `sides` of them, rows x k each. */
 void kin_shard_aim(kin_shard_job *job, const kin_shard_part *const *parts, const int64_t *k,
                    int32_t sides);
@@ -123,9 +129,10 @@ kith_status kin_shard_take(const kin_shard_job *job, const kith_neighbors *found
 /* One list of another group's: ids count from the first row of all. room: k ids and k keys. */
 void kin_shard_take_list(int64_t k, uint32_t *ids, double *keys, const uint32_t *more_ids,
                          const double *more_keys, const kin_shard_lists *room);
-/* After a call of an engine: its peaks; and a message that counts rows from the shard's first one
- * counts them from the first of all. */
-kith_status kin_shard_note(kin_shard_job *job, kith_status status, const kin_shard_part *part);
+/* After a call of an engine: a message that counts rows from the shard's first one counts them from
+ * the first of all. */
+kith_status kin_shard_note(const kin_shard_job *job, kith_status status,
+                           const kin_shard_part *part);
 
 uint64_t kin_shard_bounds_bytes(const kin_shard_job *job, int32_t shards);
 /* job->bounds, after the number of shards is known. */

@@ -32,11 +32,7 @@ static kith_status take_params(kith_ctx *ctx, const kith_shard_params *given,
                                kith_shard_params *known)
 {
     *known = kith_shard_params_default();
-    if (given == NULL || given->struct_size < offsetof(kith_shard_params, format)) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("params"),
-                           "is NULL or was not made by kith_shard_params_default()");
-    }
-    memcpy(known, given, given->struct_size < sizeof *known ? given->struct_size : sizeof *known);
+    KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_shard_params, format), given, known));
     if ((known->exact == NULL) == (known->descent == NULL)) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("params"),
                            "has exact and descent both %s (set one of them)",
@@ -110,9 +106,7 @@ static kith_status check_descent(kin_shard_job *job, const kith_matrix *points)
                                 .k = sized ? given->k : 0};
     KIN_TRY(kin_descent_check(job->ctx, points, given, 0, &out, &graph));
     job->descent = kith_descent_params_default();
-    memcpy(&job->descent, given,
-           given->struct_size < sizeof job->descent ? given->struct_size : sizeof job->descent);
-    job->descent.struct_size = (uint32_t)sizeof job->descent;
+    KIN_TRY(kin_take_params(job->ctx, KIN_GROWS(kith_descent_params, flags), given, &job->descent));
     if (job->descent.init != NULL || job->descent.start == KITH_START_GRAPH) {
         return kin_fail_at(job->ctx, KITH_E_ARGUMENT, kin_at("init"),
                            "is set, and shards begin without a graph (leave it out)");
@@ -222,8 +216,7 @@ kith_status kin_shard_needs(const kin_shard_job *job, int32_t shards, kin_shard_
  * and of all points their groups. Their beginning, cells of some rows, is a part of that. */
 static kith_status group_needs(const kin_shard_job *job, int64_t rows, kin_shard_need *need)
 {
-    const uint64_t row_bytes =
-        (uint64_t)job->points.cols * (uint64_t)kith_dtype_bytes(job->points.dtype);
+    const uint64_t row_bytes = (uint64_t)kin_shard_row_bytes(job);
     const uint64_t list_bytes = kin_size_mul((uint64_t)job->k, ENTRY_BYTES);
     const uint64_t homes = (uint64_t)job->points.rows * KIN_SHARD_HOMES * sizeof(uint16_t);
     kith_plan plan = {.struct_size = (uint32_t)sizeof plan};

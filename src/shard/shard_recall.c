@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The recall of an approximate graph from shards: rows of a sample are solved exactly against one
  * shard after another. What the lists of the sample have is noted while they are in memory. */
-#include "base/base_mem.h"
+#include "base/base_layout.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "recall/recall.h"
@@ -14,11 +14,7 @@ enum { USUAL_SAMPLE = 1000, USUAL_AT = 10 };
 
 void kin_shard_sample_free(kin_shard_job *job)
 {
-    kin_free(job->ctx, job->sample.noted);
-    kin_free(job->ctx, job->sample.truth_ids);
-    kin_free(job->ctx, job->sample.truth);
-    kin_free(job->ctx, job->sample.found);
-    kin_free(job->ctx, job->sample.rows);
+    kin_free(job->ctx, job->sample.block);
     memset(&job->sample, 0, sizeof job->sample);
 }
 
@@ -108,26 +104,33 @@ static kith_status solve_shard(kin_shard_job *job, const kin_shard_part *part,
     return KITH_OK;
 }
 
+/* The sample's points, and what they find in one shard. */
+typedef struct solving {
+    const kin_shard_job *job;
+    unsigned char *copy;
+    kith_neighbors room;
+} solving;
+
+static void name_solving(kin_layout *layout, void *arg)
+{
+    solving *s = arg;
+    const kin_shard_sample *sample = &s->job->sample;
+    const uint64_t entries = kin_size_mul((uint64_t)sample->count, (uint64_t)sample->at + 1);
+    s->copy =
+        kin_layout_array(layout, (uint64_t)sample->count, (uint64_t)kin_shard_row_bytes(s->job));
+    s->room.ids = kin_layout_array(layout, entries, sizeof *s->room.ids);
+    s->room.distances64 = kin_layout_array(layout, entries, sizeof *s->room.distances64);
+}
+
 static kith_status solve_sample(kin_shard_job *job)
 {
     kin_shard_sample *s = &job->sample;
-    const uint64_t row_bytes =
-        (uint64_t)job->points.cols * (uint64_t)kith_dtype_bytes(job->points.dtype);
-    const uint64_t entries = kin_size_mul((uint64_t)s->count, (uint64_t)s->at + 1);
-    kith_neighbors room = {.rows = s->count};
     const kith_shard_team *team = job->params.team;
-    unsigned char *copy = NULL;
+    solving own = {.job = job, .room = {.rows = s->count}};
+    void *block = NULL;
     kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, kin_alloc(job->ctx, &copy, (uint64_t)s->count, row_bytes, "sample points"),
-                 done);
-    KIN_TRY_GOTO(status,
-                 kin_alloc(job->ctx, &room.ids, entries, sizeof *room.ids, "lists of the sample"),
-                 done);
-    KIN_TRY_GOTO(status,
-                 kin_alloc(job->ctx, &room.distances64, entries, sizeof *room.distances64,
-                           "lists of the sample"),
-                 done);
-    const kith_matrix queries = kin_recall_gather(&job->points, s->rows, s->count, copy);
+    KIN_TRY(kin_layout_make(job->ctx, name_solving, &own, "lists of the sample", &block));
+    const kith_matrix queries = kin_recall_gather(&job->points, s->rows, s->count, own.copy);
     for (int64_t i = 0; i < s->count * s->at; i++) {
         s->truth[i] = INFINITY;
         s->truth_ids[i] = s->rows[i / s->at];
@@ -137,13 +140,11 @@ static kith_status solve_sample(kin_shard_job *job)
         const kin_shard_part part = {.shard = shard,
                                      .first = kin_shard_first(job->points.rows, job->shards, shard),
                                      .rows = kin_shard_rows(job->points.rows, job->shards, shard)};
-        KIN_TRY_GOTO(status, solve_shard(job, &part, &queries, &room), done);
+        KIN_TRY_GOTO(status, solve_shard(job, &part, &queries, &own.room), done);
         kin_shard_return(job, part.first, part.rows);
     }
 done:
-    kin_free(job->ctx, room.distances64);
-    kin_free(job->ctx, room.ids);
-    kin_free(job->ctx, copy);
+    kin_free(job->ctx, block);
     return status;
 }
 
@@ -153,17 +154,20 @@ typedef struct told {
     uint32_t *ids;
 } told;
 
-static kith_status make_told(const kin_shard_job *job, told *t)
-{
-    const uint64_t entries = (uint64_t)(job->sample.count * job->sample.at);
-    KIN_TRY(kin_alloc(job->ctx, &t->keys, entries, sizeof *t->keys, "a worker's lists"));
-    return kin_alloc(job->ctx, &t->ids, entries, sizeof *t->ids, "a worker's lists");
-}
+/* A worker's own lists, and those that it hears of. */
+typedef struct sharing {
+    uint64_t entries;
+    told own;
+    told heard;
+} sharing;
 
-static void free_told(const kin_shard_job *job, told *t)
+static void name_sharing(kin_layout *layout, void *arg)
 {
-    kin_free(job->ctx, t->ids);
-    kin_free(job->ctx, t->keys);
+    sharing *s = arg;
+    s->own.keys = kin_layout_array(layout, s->entries, sizeof *s->own.keys);
+    s->own.ids = kin_layout_array(layout, s->entries, sizeof *s->own.ids);
+    s->heard.keys = kin_layout_array(layout, s->entries, sizeof *s->heard.keys);
+    s->heard.ids = kin_layout_array(layout, s->entries, sizeof *s->heard.ids);
 }
 
 static kith_status take_from(kin_shard_job *job, int32_t worker, const told *own, const told *heard)
@@ -189,35 +193,36 @@ static kith_status share_truth(kin_shard_job *job, kith_status status)
 {
     const kin_shard_sample *s = &job->sample;
     const kith_shard_team *team = job->params.team;
-    told own = {NULL, NULL};
-    told heard = {NULL, NULL};
+    sharing all = {.entries = (uint64_t)(s->count * s->at)};
+    void *block = NULL;
     if (team == NULL) {
         return status;
     }
     if (status == KITH_OK) {
-        status = make_told(job, &own);
-        KIN_KEEP(status, make_told(job, &heard));
+        status = kin_layout_make(job->ctx, name_sharing, &all, "workers' lists", &block);
     }
     if (status == KITH_OK) {
-        memcpy(own.keys, s->truth, (size_t)(s->count * s->at) * sizeof *own.keys);
-        memcpy(own.ids, s->truth_ids, (size_t)(s->count * s->at) * sizeof *own.ids);
+        memcpy(all.own.keys, s->truth, (size_t)all.entries * sizeof *s->truth);
+        memcpy(all.own.ids, s->truth_ids, (size_t)all.entries * sizeof *s->truth_ids);
     }
     KIN_KEEP(status, kin_shard_agree(job->ctx, team, status));
     for (int32_t i = 0; i < team->workers && status == KITH_OK; i++) {
-        status = take_from(job, i, &own, &heard);
+        status = take_from(job, i, &all.own, &all.heard);
     }
-    free_told(job, &heard);
-    free_told(job, &own);
+    kin_free(job->ctx, block);
     return status;
 }
 
-static kith_status make_lists(kin_shard_job *job, uint64_t entries)
+static void name_sample(kin_layout *layout, void *arg)
 {
+    kin_shard_job *job = arg;
     kin_shard_sample *s = &job->sample;
-    KIN_TRY(kin_alloc(job->ctx, &s->rows, (uint64_t)s->count, sizeof *s->rows, "sample rows"));
-    KIN_TRY(kin_alloc(job->ctx, &s->found, entries, sizeof *s->found, "lists of the sample"));
-    KIN_TRY(kin_alloc(job->ctx, &s->truth, entries, sizeof *s->truth, "lists of the sample"));
-    return kin_alloc(job->ctx, &s->truth_ids, entries, sizeof *s->truth_ids, "lists of the sample");
+    const uint64_t entries = kin_size_mul((uint64_t)s->count, (uint64_t)s->at);
+    s->noted = kin_layout_zeros(layout, (uint64_t)job->shards, 1);
+    s->rows = kin_layout_array(layout, (uint64_t)s->count, sizeof *s->rows);
+    s->found = kin_layout_array(layout, entries, sizeof *s->found);
+    s->truth = kin_layout_array(layout, entries, sizeof *s->truth);
+    s->truth_ids = kin_layout_array(layout, entries, sizeof *s->truth_ids);
 }
 
 kith_status kin_shard_sample_make(kin_shard_job *job)
@@ -230,16 +235,15 @@ kith_status kin_shard_sample_make(kin_shard_job *job)
     s->count = kin_min_i64(wanted, job->points.rows);
     s->at = job->descent.recall_at != 0 ? job->descent.recall_at
                                         : kin_min_i64((int64_t)USUAL_AT, job->k);
-    const uint64_t entries = kin_size_mul((uint64_t)s->count, (uint64_t)s->at);
-    kith_status status = kin_alloc_zero(job->ctx, &s->noted, (uint64_t)job->shards, 1, "shards");
+    kith_status status =
+        kin_layout_make(job->ctx, name_sample, job, "lists of the sample", &s->block);
     if (s->count == 0) {
         return status;
     }
-    KIN_TRY_GOTO(status, status, done);
-    KIN_TRY_GOTO(status, make_lists(job, entries), done);
-    kin_recall_draw(job->points.rows, s->count, job->descent.seed + 1, s->rows);
-    status = solve_sample(job);
-done:
+    if (status == KITH_OK) {
+        kin_recall_draw(job->points.rows, s->count, job->descent.seed + 1, s->rows);
+        status = solve_sample(job);
+    }
     return share_truth(job, status);
 }
 

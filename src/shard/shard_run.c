@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "shard/shard_run.h"
 
-#include "base/base_mem.h"
+#include "base/base_layout.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "host/host_clock.h"
@@ -162,14 +162,18 @@ static kith_status wait_for_disk(disk_job *disk)
 
 /* ---- Making --------------------------------------------------------------------------------- */
 
-static kith_status make_lists(kin_shard_run *run, int64_t rows, kin_shard_lists *lists)
+static void name_slots(kin_layout *layout, void *arg)
 {
-    const uint64_t count = kin_size_mul((uint64_t)rows, (uint64_t)run->folder->shape.k);
-    KIN_TRY(kin_alloc(run->ctx, &lists->ids, count, sizeof *lists->ids, "lists of a shard"));
-    KIN_TRY(kin_alloc(run->ctx, &lists->keys, count, sizeof *lists->keys, "lists of a shard"));
-    return run->folder->shape.own
-               ? kin_alloc(run->ctx, &lists->own, count, sizeof *lists->own, "graph of a shard")
-               : KITH_OK;
+    kin_shard_run *run = arg;
+    const kin_shard_shape *shape = &run->folder->shape;
+    const int64_t rows = kin_ceil_div(shape->rows, shape->shards);
+    const uint64_t count = kin_size_mul((uint64_t)rows, (uint64_t)shape->k);
+    for (int32_t i = 0; i < run->slot_count; i++) {
+        kin_shard_lists *lists = &run->slots[i].lists;
+        lists->ids = kin_layout_array(layout, count, sizeof *lists->ids);
+        lists->keys = kin_layout_array(layout, count, sizeof *lists->keys);
+        lists->own = shape->own ? kin_layout_array(layout, count, sizeof *lists->own) : NULL;
+    }
 }
 
 kith_status kin_shard_run_make(kith_ctx *ctx, kith_ctx *disk, kin_shard_folder *folder,
@@ -188,19 +192,12 @@ kith_status kin_shard_run_make(kith_ctx *ctx, kith_ctx *disk, kin_shard_folder *
     for (int32_t i = 0; i < KIN_SHARD_SLOTS; i++) {
         run->slots[i].shard = -1;
     }
-    for (int32_t i = 0; i < run->slot_count; i++) {
-        KIN_TRY(make_lists(run, kin_ceil_div(folder->shape.rows, shards), &run->slots[i].lists));
-    }
-    return KITH_OK;
+    return kin_layout_make(ctx, name_slots, run, "lists of shards", &run->block);
 }
 
 void kin_shard_run_free(kin_shard_run *run)
 {
-    for (int32_t i = 0; i < run->slot_count; i++) {
-        kin_free(run->ctx, run->slots[i].lists.ids);
-        kin_free(run->ctx, run->slots[i].lists.keys);
-        kin_free(run->ctx, run->slots[i].lists.own);
-    }
+    kin_free(run->ctx, run->block);
     memset(run, 0, sizeof *run);
 }
 

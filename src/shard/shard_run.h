@@ -68,6 +68,7 @@ typedef struct kin_shard_run {
     double seconds_compute;
     double seconds_wait; /* for lists */
     double seconds_rows; /* for rows that are gathered */
+    void *block;
 } kin_shard_run;
 
 /* After kin_shard_folder_begin. engine and points are the caller's to fill in. */

@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "shard/shard_team.h"
 
-#include "base/base_mem.h"
+#include "base/base_layout.h"
 #include "base/base_random.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
@@ -215,6 +215,15 @@ typedef struct round {
     unsigned char *said; /* by shard: its step is done; then by shard: its file was damaged */
 } round;
 
+static void name_round(kin_layout *layout, void *arg)
+{
+    round *r = arg;
+    const uint64_t shards = (uint64_t)r->run->folder->shape.shards;
+    r->steps = kin_layout_array(layout, shards, sizeof *r->steps);
+    r->mine = kin_layout_array(layout, shards, sizeof *r->mine);
+    r->said = kin_layout_array(layout, shards, 2);
+}
+
 /* Round 0: the builds. */
 static void collect(round *r, int32_t number)
 {
@@ -341,14 +350,10 @@ static kith_status play(round *r, bool *lost)
 kith_status kin_shard_run_rounds(kin_shard_run *run, const kith_shard_team *team)
 {
     kith_ctx *ctx = run->ctx;
-    const uint64_t shards = (uint64_t)run->folder->shape.shards;
     round r = {.run = run, .team = team};
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, kin_alloc(ctx, &r.steps, shards, sizeof *r.steps, "steps"), ready);
-    KIN_TRY_GOTO(status, kin_alloc(ctx, &r.mine, shards, sizeof *r.mine, "steps"), ready);
-    KIN_TRY_GOTO(status, kin_alloc(ctx, &r.said, shards, 2, "shards"), ready);
-ready:
-    status = kin_shard_agree(ctx, team, status);
+    void *block = NULL;
+    kith_status status =
+        kin_shard_agree(ctx, team, kin_layout_make(ctx, name_round, &r, "steps", &block));
     if (status == KITH_OK) {
         status = tell_standing(run->folder, team); /* worker 0 may have found a damaged file */
     }
@@ -358,8 +363,6 @@ ready:
     for (bool lost = true; lost && status == KITH_OK;) {
         status = play(&r, &lost);
     }
-    kin_free(ctx, r.said);
-    kin_free(ctx, r.mine);
-    kin_free(ctx, r.steps);
+    kin_free(ctx, block);
     return status;
 }

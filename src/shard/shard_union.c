@@ -8,7 +8,7 @@
  *
  * Most points are in one group, and what its file has of them goes to the result as it is: ids and
  * distances. Of the others there are keys, by which lists are merged. */
-#include "base/base_mem.h"
+#include "base/base_layout.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "host/host_clock.h"
@@ -46,6 +46,7 @@ typedef struct uniting {
     pthread_t thread;
     bool started;
     kith_status status;
+    void *block;
 } uniting;
 
 /* ---- A piece -------------------------------------------------------------------------------- */
@@ -270,47 +271,41 @@ static kith_status open_views(uniting *u, bool *lost)
     return KITH_OK;
 }
 
+static void name_arrays(kin_layout *layout, void *arg)
+{
+    uniting *u = arg;
+    const kin_shard_job *job = u->job;
+    const uint64_t groups = (uint64_t)job->shards;
+    const uint64_t entries = kin_size_mul((uint64_t)u->most, (uint64_t)job->k);
+    const uint64_t tasks = (uint64_t)kin_ceil_div(u->most, ROWS_A_TASK);
+    const uint64_t room = 2 * (uint64_t)job->ctx->threads * (uint64_t)job->k;
+    u->views = kin_layout_zeros(layout, groups, sizeof *u->views);
+    u->lost = kin_layout_zeros(layout, groups, 1);
+    u->starts = kin_layout_array(layout, tasks * groups, sizeof *u->starts);
+    u->room.ids = kin_layout_array(layout, room, sizeof *u->room.ids);
+    u->room.keys = kin_layout_array(layout, room, sizeof *u->room.keys);
+    for (int i = 0; i < SIDES; i++) {
+        u->sides[i].ids = kin_layout_array(layout, entries, sizeof *u->sides[i].ids);
+        u->sides[i].distances = kin_layout_array(layout, entries, sizeof *u->sides[i].distances);
+    }
+}
+
 static kith_status make(uniting *u)
 {
-    kith_ctx *ctx = u->job->ctx;
-    const uint64_t groups = (uint64_t)u->job->shards;
-    const int64_t wanted = kin_min_i64(ENTRIES_A_PIECE / u->job->k, u->job->groups.most);
-    const int64_t rows = kin_max_i64(wanted, ROWS_A_TASK);
-    const uint64_t k = (uint64_t)u->job->k;
-    const uint64_t entries = kin_size_mul((uint64_t)rows, k);
-    const uint64_t tasks = (uint64_t)kin_ceil_div(rows, ROWS_A_TASK);
-    const uint64_t room = 2 * (uint64_t)ctx->threads * k;
-    const int32_t putters = ctx->threads < MOST_PUTTERS ? ctx->threads : MOST_PUTTERS;
-    u->most = rows;
-    KIN_TRY(kin_shard_make_ctx(u->job, putters, &u->beside));
-    KIN_TRY(kin_alloc_zero(ctx, &u->views, groups, sizeof *u->views, "groups"));
-    KIN_TRY(kin_alloc_zero(ctx, &u->lost, groups, 1, "groups"));
-    KIN_TRY(kin_alloc(ctx, &u->starts, tasks * groups, sizeof *u->starts, "groups"));
-    KIN_TRY(kin_alloc(ctx, &u->room.ids, room, sizeof(uint32_t), "lists of threads"));
-    KIN_TRY(kin_alloc(ctx, &u->room.keys, room, sizeof(double), "lists of threads"));
-    for (int i = 0; i < SIDES; i++) {
-        piece *p = &u->sides[i];
-        KIN_TRY(kin_alloc(ctx, &p->ids, entries, sizeof(uint32_t), "lists of rows"));
-        KIN_TRY(kin_alloc(ctx, &p->distances, entries, sizeof(float), "lists of rows"));
-    }
-    return KITH_OK;
+    const kin_shard_job *job = u->job;
+    const int64_t wanted = kin_min_i64(ENTRIES_A_PIECE / job->k, job->groups.most);
+    const int32_t putters = job->ctx->threads < MOST_PUTTERS ? job->ctx->threads : MOST_PUTTERS;
+    u->most = kin_max_i64(wanted, ROWS_A_TASK);
+    KIN_TRY(kin_shard_make_ctx(job, putters, &u->beside));
+    return kin_layout_make(job->ctx, name_arrays, u, "lists of groups", &u->block);
 }
 
 static void release(uniting *u)
 {
-    kith_ctx *ctx = u->job->ctx;
     for (int32_t i = 0; u->views != NULL && i < u->job->shards; i++) {
         kin_shard_view_close(&u->views[i]);
     }
-    for (int i = 0; i < SIDES; i++) {
-        kin_free(ctx, u->sides[i].distances);
-        kin_free(ctx, u->sides[i].ids);
-    }
-    kin_free(ctx, u->room.keys);
-    kin_free(ctx, u->room.ids);
-    kin_free(ctx, u->starts);
-    kin_free(ctx, u->lost);
-    kin_free(ctx, u->views);
+    kin_free(u->job->ctx, u->block);
     kith_ctx_free(u->beside);
 }
 
