@@ -31,16 +31,16 @@ REASON = re.compile(r"\b(short|long)\s+because\b")
 
 # name: (limit, goal)
 LIMITS = {
-    "code_lines_src": (71780, 58000),
-    "files_src": (487, 350),
-    "files_below_40_lines": (75, 40),
-    "files_of_odd_length": (125, 40),
+    "code_lines_src": (71772, 58000),
+    "files_src": (482, 350),
+    "files_below_40_lines": (74, 40),
+    "files_of_odd_length": (123, 40),
     "headers_src": (189, 130),
     "circles_src": (0, 0),
     "circles_cli": (0, 0),
     "circles_python": (0, 0),
     "call_circles_src": (2, 0),
-    "functions_with_more_than_6_parameters": (92, 20),
+    "functions_with_more_than_6_parameters": (90, 20),
     "public_functions": (99, 75),
     "public_functions_with_more_than_6_parameters": (7, 0),
     "functions_used_by_one_file_percent": (56, 25),

@@ -15,8 +15,8 @@
  *   hidden    share of them that nobody waited for
  *   answers   of both, compared byte for byte
  */
-#include "api/api_device.h"
 #include "base/base_random.h"
+#include "engine/engine_device.h"
 #include "gpu/gpu.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"

@@ -6,10 +6,9 @@
  *   1 status   2 context   3 matrices and metrics   4 results
  *   5 exact search and graphs   6 prepared corpora   7 radius search
  *   8 distances, recall   9 files   10 plans, reports, devices   11 prediction
- * It includes the chapters that follow:
+ * It includes the chapters that follow, and of chapter 9 kith_points.h:
  *   12 selection, kith_select.h   13 approximate graphs, kith_descent.h
  *   14 graphs that grow, kith_merge.h   15 graphs from shards, kith_shard.h
- *   points of chapter 9, kith_points.h
  * kith_cuda.h adds calls on matrices that already lie in the memory of a GPU. kith_papers.h has the
  * ways of published work; docs/papers.md leads from the papers to what stands here.
  *

@@ -250,6 +250,19 @@ kith_status kin_check_neighbors(kith_ctx *ctx, const kith_neighbors *neighbors, 
     return KITH_OK;
 }
 
+kith_status kin_check_ids(kith_ctx *ctx, const kith_neighbors *graph, const char *name)
+{
+    for (int64_t i = 0; i < graph->rows * graph->k; i++) {
+        if ((int64_t)graph->ids[i] >= graph->rows && graph->ids[i] != KITH_ID_NONE) {
+            return kin_fail_at(ctx, KITH_E_DATA, kin_at_cell(name, (i / graph->k), (i % graph->k)),
+                               "is id %lu, must be below %lld, the number of points (give the "
+                               "points that the graph was built of)",
+                               (unsigned long)graph->ids[i], (long long)graph->rows);
+        }
+    }
+    return KITH_OK;
+}
+
 kith_status kin_check_graph(kith_ctx *ctx, const kith_neighbors *graph, int64_t rows)
 {
     KIN_TRY(kin_check_neighbors(ctx, graph, "graph"));
@@ -259,14 +272,5 @@ kith_status kin_check_graph(kith_ctx *ctx, const kith_neighbors *graph, int64_t 
                            "the graph was built of)",
                            (long long)graph->rows, (long long)rows);
     }
-    for (int64_t i = 0; i < rows * graph->k; i++) {
-        if ((int64_t)graph->ids[i] >= rows && graph->ids[i] != KITH_ID_NONE) {
-            return kin_fail_at(ctx, KITH_E_DATA,
-                               kin_at_cell("graph", (i / graph->k), (i % graph->k)),
-                               "is id %lu, must be below %lld, the number of points (give the "
-                               "points that the graph was built of)",
-                               (unsigned long)graph->ids[i], (long long)rows);
-        }
-    }
-    return KITH_OK;
+    return kin_check_ids(ctx, graph, "graph");
 }

@@ -19,7 +19,9 @@ kith_status kin_check_output(kith_ctx *ctx, int64_t k, int64_t most, const char 
                              const kith_neighbors *out, int64_t rows);
 /* Neighbours with their ids, at least one. `name` stands in messages. */
 kith_status kin_check_neighbors(kith_ctx *ctx, const kith_neighbors *neighbors, const char *name);
-/* A graph of so many points: its ids are points, or empty. */
+/* Ids of a graph are its points, or empty. */
+kith_status kin_check_ids(kith_ctx *ctx, const kith_neighbors *graph, const char *name);
+/* A graph of so many points, whose ids are those. */
 kith_status kin_check_graph(kith_ctx *ctx, const kith_neighbors *graph, int64_t rows);
 /* Whether distances of this metric may be negative, and so a radius, too. */
 bool kin_radius_may_be_negative(kith_metric metric);

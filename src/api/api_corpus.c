@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/api_corpus.h"
 
-#include "api/api_call.h"
 #include "api/api_check.h"
-#include "api/api_limit.h"
-#include "api/api_method.h"
-#include "api/api_pipeline.h"
 #include "base/base_mem.h"
 #include "base/base_try.h"
+#include "engine/engine_call.h"
+#include "engine/engine_exact.h"
 #include "exact/exact_store.h"
 #include "tree/tree.h"
 
@@ -134,7 +132,7 @@ static kith_status prepare_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix
 static kith_status prepare_on_cpu(kith_ctx *ctx, const kith_matrix *points, const char *name,
                                   const kin_distance *distance, kith_corpus *corpus)
 {
-    KIN_TRY(kin_api_prepare(ctx, points, name, distance, points, USUAL_K, &corpus->prepared));
+    KIN_TRY(kin_engine_prepare(ctx, points, name, distance, points, USUAL_K, &corpus->prepared));
     ctx->report.seconds_check = corpus->prepared.seconds_check;
     ctx->report.seconds_prepare = corpus->prepared.seconds_prepare;
     return KITH_OK;
@@ -328,7 +326,7 @@ static kith_status save(kith_ctx *ctx, const kith_corpus *corpus, const char *pa
     const kith_matrix *points = &corpus->prepared.rows.matrix;
     kin_distance distance = corpus->prepared.distance;
     distance.isa = ctx->isa;
-    KIN_TRY(kin_api_prepare(ctx, points, "points", &distance, points, USUAL_K, &prepared));
+    KIN_TRY(kin_engine_prepare(ctx, points, "points", &distance, points, USUAL_K, &prepared));
     const kith_status status = kin_store_save(ctx, path, &prepared);
     kin_prepared_free(ctx, &prepared);
     return status;

@@ -11,8 +11,8 @@
 #ifndef KIN_API_CORPUS_H
 #define KIN_API_CORPUS_H
 
-#include "api/api_call.h"
 #include "api/api_search.h"
+#include "engine/engine_call.h"
 #include "file/file_container.h"
 #include "fused/fused_search.h"
 #include "host/host_threads.h"

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Corpora with a tree: made, opened, searched, planned, and changed. */
-#include "api/api_call.h"
 #include "api/api_check.h"
 #include "api/api_corpus.h"
-#include "api/api_limit.h"
-#include "api/api_method.h"
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
+#include "engine/engine_call.h"
+#include "engine/engine_exact.h"
+#include "engine/engine_job.h"
 #include "host/host_clock.h"
 #include "host/host_cpu.h"
 #include "tree/tree.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Contexts, and the list of devices. */
-#include "api/api_device.h"
 #include "base/base_ctx.h"
+#include "engine/engine_device.h"
 #include "host/host_cpu.h"
 
 #include <stdio.h>

@@ -3,16 +3,16 @@
  * own stream, behind what the caller's stream holds; it is complete on return. */
 #include "kith/kith_cuda.h"
 
-#include "api/api_call.h"
 #include "api/api_check.h"
 #include "api/api_descent.h"
-#include "api/api_device.h"
-#include "api/api_limit.h"
 #include "api/api_merge.h"
-#include "api/api_method.h"
 #include "api/api_search.h"
 #include "api/api_select.h"
 #include "base/base_try.h"
+#include "engine/engine_call.h"
+#include "engine/engine_device.h"
+#include "engine/engine_exact.h"
+#include "engine/engine_job.h"
 #include "fused/fused_search.h"
 
 /* CUDA's own name for "the default stream, as one stream": what NULL means to a caller. */
@@ -166,6 +166,22 @@ kith_status kith_cuda_knn_exact(kith_ctx *ctx, const kith_matrix *corpus,
 
 /* ---- Approximate graphs --------------------------------------------------------------------- */
 
+static kith_status descend_on(kith_ctx *ctx, kin_gpu *gpu, const kin_descent_job *job,
+                              const kith_neighbors *out, kith_descent_report *report, void *stream)
+{
+    kith_descent_report own;
+    kith_status status = kin_gpu_follow(ctx, gpu, stream != NULL ? stream : DEFAULT_STREAM);
+    if (status == KITH_OK) {
+        status = kin_descent_run(ctx, gpu, job, ON_DEVICE, out, &own);
+    }
+    KIN_KEEP(status, kin_gpu_wait(ctx, gpu));
+    kin_device_leave(ctx, gpu);
+    if (status == KITH_OK) {
+        kin_fill_room(report, &own, sizeof own);
+    }
+    return status;
+}
+
 static kith_status descend(kith_ctx *ctx, const kith_matrix *points,
                            const kith_descent_params *given, const kith_neighbors *out,
                            kith_descent_report *report, void *stream)
@@ -178,13 +194,7 @@ static kith_status descend(kith_ctx *ctx, const kith_matrix *points,
     KIN_TRY(find_all(ctx, job.points.data, NULL, out, &index));
     KIN_TRY(check_metric(ctx, &job.request.distance));
     KIN_TRY(enter(ctx, index, &gpu));
-    kith_status status = kin_gpu_follow(ctx, gpu, stream != NULL ? stream : DEFAULT_STREAM);
-    if (status == KITH_OK) {
-        status = kin_descent_run(ctx, gpu, &job, ON_DEVICE, out, report);
-    }
-    KIN_KEEP(status, kin_gpu_wait(ctx, gpu));
-    kin_device_leave(ctx, gpu);
-    return status;
+    return descend_on(ctx, gpu, &job, out, report, stream);
 }
 
 kith_status kith_cuda_graph_descent(kith_ctx *ctx, const kith_matrix *points,
@@ -209,13 +219,7 @@ static kith_status merge(kith_ctx *ctx, const kin_merge_job *job, const kith_nei
     KIN_TRY(find_device(ctx, job->sets.graph[1].ids, "graph2.ids", &index));
     KIN_TRY(check_metric(ctx, &job->descent.request.distance));
     KIN_TRY(enter(ctx, index, &gpu));
-    kith_status status = kin_gpu_follow(ctx, gpu, stream != NULL ? stream : DEFAULT_STREAM);
-    if (status == KITH_OK) {
-        status = kin_descent_run(ctx, gpu, &job->descent, ON_DEVICE, out, report);
-    }
-    KIN_KEEP(status, kin_gpu_wait(ctx, gpu));
-    kin_device_leave(ctx, gpu);
-    return status;
+    return descend_on(ctx, gpu, &job->descent, out, report, stream);
 }
 
 kith_status kith_cuda_graph_merge(kith_ctx *ctx, const kith_matrix *points, int64_t first_rows,

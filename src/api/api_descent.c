@@ -1,225 +1,206 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Approximate graphs, and the recall that ends them.
- *
- * The rows of two samples (recall.h) are solved exactly by the engine before the first round is
- * judged; after each round the deciding one is looked at, at the end the telling one. */
+ * Arguments of an approximate graph. */
 #include "api/api_descent.h"
-
-#include "api/api_call.h"
 #include "api/api_check.h"
-#include "api/api_device.h"
-#include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
+#include "engine/engine_call.h"
 
-/* Longer lists, twice as long each time, before we say that there is no further gain. A GPU makes
- * them longer where they are, and the first time without more candidates. */
-enum { LENGTHENINGS = 2, GPU_LENGTHENINGS = 3 };
+enum { USUAL_SAMPLE = 1000, USUAL_AT = 10, MOST_CANDIDATES = 1 << 20 };
 
-/* Rounds that would have to find as much as the last one so many times more to reach the mark are
- * left out, and lists become longer at once: each finds less than the one before. Said once less
- * than SETTLED of all entries change, since the first rounds from random lists find more each time.
- * Rounds with longer lists cost more, so that those with short ones must not end too early. */
-static const double AS_MUCH_AGAIN = 8.0;
-static const double SETTLED = 0.1;
-static const double NEAR_ENOUGH = 0.75; /* of the wanted recall, for a start */
+/* With a wanted recall rounds end by it, and the rest keeps them from going on for nothing. */
+enum { MOST_ROUNDS_TO_RECALL = 60 };
+static const double DELTA_TO_RECALL = 1e-4;
 
-/* Pairs that a descent costs as much as, a row: by which "auto" chooses the device. */
-static const double PAIRS_A_ROW = 5e4;
-
-typedef struct watch {
-    const kin_descent_job *job;
-    kin_recall_samples samples;
-    kith_descent_report *report;
-    double evaluations; /* of stages before */
-    double seconds;
-    double before;     /* recall after the round before, in this stage */
-    bool may_lengthen; /* another stage may follow this one */
-    bool reached;
-} watch;
-
-/* ---- Rounds --------------------------------------------------------------------------------- */
-
-static bool is_hopeless(const watch *w, const kin_graph_round *round, double recall)
+static kith_status take_params(kith_ctx *ctx, const kith_descent_params *given,
+                               kith_descent_params *known)
 {
-    const double entries = (double)w->job->points.rows * (double)w->job->request.k;
-    return w->may_lengthen && round->number > 0 && (double)round->updates < SETTLED * entries &&
-           recall + AS_MUCH_AGAIN * (recall - w->before) < w->job->recall;
+    *known = kith_descent_params_default();
+    KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_descent_params, flags), given, known));
+    return kin_check_flags(ctx, known->flags, KITH_INCLUDE_SELF, "descent");
 }
 
-/* Points without clusters: rounds would take longer than a start that looks at more of them. */
-static bool is_far(const watch *w, const kin_graph_round *round, double recall)
+/* A share may be 0, its default, up to 1. Written so that NaN is none. */
+static kith_status check_share(kith_ctx *ctx, double share, const char *name)
 {
-    return w->job->recall > 0.0 && w->job->request.share == 0.0 && round->number == 0 &&
-           recall < NEAR_ENOUGH * w->job->recall;
+    return share >= 0.0 && share <= 1.0
+               ? KITH_OK
+               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at(name), "is %g, must be 0 to 1", share);
 }
 
-/* kin_graph_request.judge */
-static kith_status judge(void *arg, const kin_graph_round *round, kin_graph_verdict *verdict)
+static kith_status check_numbers(kith_ctx *ctx, const kith_descent_params *params)
 {
-    watch *w = arg;
-    kith_descent_report *report = w->report;
-    const double recall = kin_recall_decide(&w->samples);
-    if (report->round_count < KITH_DESCENT_ROUNDS) {
-        report->round[report->round_count++] =
-            (kith_descent_round){.number = report->rounds + round->number,
-                                 .updates = round->updates,
-                                 .evaluations = w->evaluations + round->evaluations,
-                                 .phi = round->phi,
-                                 .recall = recall,
-                                 .seconds = w->seconds + round->seconds};
+    KIN_TRY(check_share(ctx, params->recall, "recall"));
+    KIN_TRY(check_share(ctx, params->delta, "delta"));
+    KIN_TRY(check_share(ctx, params->start_share, "start_share"));
+    if (params->recall_at < 0 || params->recall_at > params->k) {
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("recall_at"),
+                           "is %lld, must be 0 to k, %lld", (long long)params->recall_at,
+                           (long long)params->k);
     }
-    w->reached = w->job->recall > 0.0 && recall >= w->job->recall;
-    *verdict = w->reached                      ? KIN_GRAPH_ENOUGH
-               : is_far(w, round, recall)      ? KIN_GRAPH_FAR
-               : is_hopeless(w, round, recall) ? KIN_GRAPH_STUCK
-                                               : KIN_GRAPH_GO_ON;
-    w->before = recall;
+    if (params->sample < -1) {
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("sample"),
+                           "is %lld, must be at least 1 (or 0: %d; or -1: none)",
+                           (long long)params->sample, (int)USUAL_SAMPLE);
+    }
+    if (params->sample == -1 && params->recall > 0.0) {
+        return kin_fail_at(
+            ctx, KITH_E_ARGUMENT, kin_at("recall"),
+            "is %g and sample is -1, without which nobody knows the recall (leave one out)",
+            params->recall);
+    }
+    if (params->rounds < -1) {
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("rounds"),
+                           "is %d, must be at least 1 (or 0: enough; or -1: the start alone)",
+                           (int)params->rounds);
+    }
+    if (params->candidates < 0 || params->candidates > MOST_CANDIDATES) {
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("candidates"),
+                           "is %d, must be 1 to %d (or 0: by k)", (int)params->candidates,
+                           (int)MOST_CANDIDATES);
+    }
+    if (params->list != 0 && params->list <= params->k) {
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("list"),
+                           "is %d, must be at least %lld, one more than k (or 0: by k)",
+                           (int)params->list, (long long)params->k + 1);
+    }
+    if (params->all_updates < -1 || params->all_updates > 1) {
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("all_updates"), "is %d, must be 1, -1 or 0",
+                           (int)params->all_updates);
+    }
     return KITH_OK;
 }
 
-static kith_status descend(kith_ctx *ctx, kin_gpu *gpu, const kin_descent_job *job,
-                           const kin_graph_request *request, uint32_t place,
-                           const kith_neighbors *out, kin_graph_outcome *outcome)
+/* The largest id of a row, empty slots apart; a loop that the compiler turns into vectors. */
+static uint32_t largest_id(const uint32_t *ids, int64_t count)
 {
-    return gpu != NULL ? kin_graph_gpu_descend(ctx, gpu, &job->points, request, place, out, outcome)
-                       : kin_graph_descend(ctx, &job->points, request, out, outcome);
-}
-
-static void add_outcome(watch *w, const kin_graph_request *request,
-                        const kin_graph_outcome *outcome)
-{
-    kith_descent_report *report = w->report;
-    report->rounds += outcome->rounds;
-    report->exact = outcome->exact;
-    report->list = outcome->list != 0 ? outcome->list : request->list;
-    report->candidates = outcome->list != 0 ? outcome->candidates : request->candidates;
-    report->evaluations += outcome->evaluations;
-    report->seconds_start += outcome->seconds_start;
-    report->seconds_rounds += outcome->seconds_rounds;
-    w->evaluations = report->evaluations;
-    w->seconds = report->seconds_start + report->seconds_rounds;
-}
-
-/* What ran out of memory or range with longer lists leaves the graph that there is. */
-static bool stands(kith_ctx *ctx, kith_status status)
-{
-    const bool yes = status == KITH_E_MEMORY || status == KITH_E_LIMIT ||
-                     status == KITH_E_DEVICE_MEMORY || status == KITH_E_UNSUPPORTED;
-    if (yes) {
-        kin_forgive(ctx);
+    uint32_t most = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const uint32_t id = ids[i] + 1 == 0 ? 0 : ids[i];
+        most = id > most ? id : most;
     }
-    return yes;
+    return most;
 }
 
-/* On the processor: the graph that was found starts another descent, with longer lists. */
-static kith_status lengthen(kith_ctx *ctx, watch *w, kin_graph_request *request,
-                            const kith_neighbors *out)
+static kith_status check_init(kith_ctx *ctx, const kith_neighbors *init, int64_t rows)
 {
-    const kin_descent_job *job = w->job;
-    for (int i = 0; i < LENGTHENINGS && !w->reached && !w->report->exact; i++) {
-        kin_graph_outcome outcome = {0};
-        const kith_report before = ctx->report;
-        request->start = KIN_GRAPH_START_GRAPH;
-        request->init = out;
-        request->split = 0;
-        request->share = 0.0;
-        request->seed += 1;
-        request->list *= 2;
-        request->candidates += request->candidates / 2;
-        kin_descent_complete(NULL, job->points.rows, request);
-        w->may_lengthen = i + 1 < LENGTHENINGS;
-        const kith_status status = kin_graph_descend(ctx, &job->points, request, out, &outcome);
-        if (stands(ctx, status)) {
-            ctx->report = before;
-            return KITH_OK;
+    if (init->ids == NULL || init->k < 1 || init->rows != rows) {
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("init"),
+                           "is %lld x %lld%s, must be a graph of %lld rows with its ids",
+                           (long long)init->rows, (long long)init->k,
+                           init->ids == NULL ? " without ids" : "", (long long)rows);
+    }
+    for (int64_t row = 0; row < rows; row++) {
+        const uint32_t most = largest_id(init->ids + row * init->k, init->k);
+        if ((int64_t)most >= rows) {
+            return kin_fail_at(ctx, KITH_E_DATA, kin_at("init"),
+                               "has id %lu in row %lld, must be below %lld, the number of points "
+                               "(give the points that the graph was built of)",
+                               (unsigned long)most, (long long)row, (long long)rows);
         }
-        KIN_TRY(status);
-        add_outcome(w, request, &outcome);
     }
     return KITH_OK;
 }
 
-static void tell(const watch *w, kith_descent_report *report)
+static kith_status check_start(kith_ctx *ctx, const kith_descent_params *params,
+                               const kin_distance *distance, int64_t rows, kin_graph_start *start)
 {
-    report->reached = w->reached;
-    if (report->exact != 0) {
-        report->reached = 1;
-        report->recall = kin_recall_exact(w->job->points.rows, w->job->at);
-    } else {
-        kin_recall_tell(&w->samples, &report->recall);
+    const int given = (int)params->start; /* an enumerator may hold anything */
+    if (given < KITH_START_AUTO || given > KITH_START_GRAPH) {
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("start"),
+                           "is %d, which is no start (use one of kith_start)", given);
     }
+    const bool graph = given == KITH_START_GRAPH;
+    if (graph ? params->init == NULL : params->init != NULL && given != KITH_START_AUTO) {
+        return graph ? kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("start"),
+                                   "is KITH_START_GRAPH and init is NULL (set both or none)")
+                     : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("init"),
+                                   "is set and start is neither KITH_START_GRAPH nor auto (set "
+                                   "both or none)");
+    }
+    if (given == KITH_START_SCREEN && !kin_exact_screens(distance)) {
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("start"),
+                           "is screen and the metric is %s, which has none (use auto or random)",
+                           kith_metric_name(distance->metric));
+    }
+    if (params->start_share != 0.0 &&
+        (given == KITH_START_RANDOM || graph || params->init != NULL)) {
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("start_share"),
+                           "is %g, and the start is no screen, which alone has one (leave it out)",
+                           params->start_share);
+    }
+    static const kin_graph_start starts[] = {[KITH_START_AUTO] = KIN_GRAPH_START_AUTO,
+                                             [KITH_START_RANDOM] = KIN_GRAPH_START_RANDOM,
+                                             [KITH_START_SCREEN] = KIN_GRAPH_START_SCREEN,
+                                             [KITH_START_GRAPH] = KIN_GRAPH_START_GRAPH};
+    *start = params->init != NULL ? KIN_GRAPH_START_GRAPH : starts[given];
+    return params->init != NULL ? check_init(ctx, params->init, rows) : KITH_OK;
 }
 
-static kith_status run(kith_ctx *ctx, kin_gpu *gpu, watch *w, uint32_t place,
-                       const kith_neighbors *out)
+static void take_job(const kith_descent_params *params, const kin_distance *distance,
+                     kin_graph_start start, kin_descent_job *job)
 {
-    const kin_descent_job *job = w->job;
-    kin_graph_request request = job->request;
-    kin_graph_outcome outcome = {0};
-    kin_descent_complete(gpu, job->points.rows, &request);
-    request.control = job->sample > 0 ? &w->samples.control : NULL;
-    request.judge = judge;
-    request.judge_arg = w;
-    w->may_lengthen = job->may_lengthen && (gpu != NULL || out->ids != NULL);
-    const bool lengthens = w->may_lengthen && gpu == NULL;
-    request.lengthenings = w->may_lengthen && gpu != NULL ? GPU_LENGTHENINGS : 0;
-    KIN_TRY(descend(ctx, gpu, job, &request, place, out, &outcome));
-    w->report->start = (kith_start)outcome.start;
-    add_outcome(w, &request, &outcome);
-    return lengthens ? lengthen(ctx, w, &request, out) : KITH_OK;
+    const bool wants = params->recall > 0.0;
+    const int64_t sample = params->sample == 0 ? USUAL_SAMPLE : params->sample;
+    job->request = (kin_graph_request){
+        .distance = *distance,
+        .k = params->k,
+        .flags = params->flags,
+        .list = params->list,
+        .candidates = params->candidates,
+        .rounds = params->rounds == 0 && wants ? (int32_t)MOST_ROUNDS_TO_RECALL : params->rounds,
+        .delta = params->delta == 0.0 && wants ? DELTA_TO_RECALL : params->delta,
+        .share = params->start_share,
+        .seed = params->seed,
+        .start = start,
+        .all_updates = params->all_updates,
+        .init = params->init};
+    job->recall = params->recall;
+    job->at =
+        params->recall_at != 0 ? params->recall_at : kin_min_i64((int64_t)USUAL_AT, params->k);
+    job->sample = sample < 0 ? 0 : kin_min_i64(sample, job->points.rows);
+    job->may_lengthen = wants && params->list == 0 && params->rounds == 0;
 }
 
-kith_status kin_descent_run(kith_ctx *ctx, kin_gpu *gpu, const kin_descent_job *job, uint32_t place,
-                            const kith_neighbors *out, kith_descent_report *report)
+kith_status kin_descent_check(kith_ctx *ctx, const kith_matrix *points,
+                              const kith_descent_params *given, uint32_t place,
+                              const kith_neighbors *out, kin_descent_job *job)
 {
-    kith_descent_report own;
-    watch w = {.job = job,
-               .samples = {.rows = job->points.rows,
-                           .each = job->sample,
-                           .decides = job->recall > 0.0,
-                           .control.at = job->at},
-               .report = &own};
-    memset(&own, 0, sizeof own);
-    kith_status status = kin_recall_samples_make(ctx, job->request.seed, &w.samples);
-    if (status == KITH_OK) {
-        status = run(ctx, gpu, &w, place, out);
+    kith_descent_params params;
+    kin_distance distance;
+    kin_graph_start start = KIN_GRAPH_START_AUTO;
+    KIN_TRY(take_params(ctx, given, &params));
+    KIN_TRY(kin_check_matrix(ctx, points, "points", &job->points));
+    KIN_TRY(kin_check_metric(ctx, params.metric, params.custom, params.custom_arg, job->points.cols,
+                             &distance));
+    const bool self = (params.flags & KITH_INCLUDE_SELF) != 0;
+    KIN_TRY(
+        kin_check_output(ctx, params.k, job->points.rows - (self ? 0 : 1),
+                         self ? "the points have no more rows" : "a point's own id does not count",
+                         out, job->points.rows));
+    KIN_TRY(check_numbers(ctx, &params));
+    if (place != 0 && params.init != NULL) {
+        return kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("init"),
+                           "is set, and calls on device memory have none (leave it out)");
     }
-    if (status == KITH_OK) {
-        tell(&w, &own);
-        ctx->report.exact = own.exact == 1 ? KITH_CERTIFIED : KITH_APPROXIMATE;
-        kin_fill_room(report, &own, sizeof own);
-    }
-    kin_recall_samples_free(ctx, &w.samples);
-    return status;
+    KIN_TRY(check_start(ctx, &params, &distance, job->points.rows, &start));
+    take_job(&params, &distance, start, job);
+    return KITH_OK;
 }
 
 /* ---- The call ------------------------------------------------------------------------------- */
-
-kith_status kin_descent_enter(kith_ctx *ctx, const kin_descent_job *job, kin_gpu **gpu)
-{
-    const double rows = (double)job->points.rows;
-    const double pairs = rows * (rows / 2.0 < PAIRS_A_ROW ? rows / 2.0 : PAIRS_A_ROW);
-    return kin_device_enter(ctx, &job->request.distance, pairs, gpu);
-}
 
 static kith_status graph(kith_ctx *ctx, const kith_matrix *points,
                          const kith_descent_params *params, const kith_neighbors *out,
                          kith_descent_report *report)
 {
     kin_descent_job job;
-    kin_gpu *gpu = NULL;
+    kith_descent_report own;
     KIN_TRY(kin_descent_check(ctx, points, params, 0, out, &job));
     KIN_TRY(kin_check_room(ctx, report, "report", "kith_descent_report"));
-    KIN_TRY(kin_descent_enter(ctx, &job, &gpu));
-    if (gpu != NULL) {
-        const kith_status status = kin_descent_run(ctx, gpu, &job, 0, out, report);
-        kin_device_leave(ctx, gpu);
-        if (!kin_device_yields(ctx, status)) {
-            return status;
-        }
-    }
-    return kin_descent_run(ctx, NULL, &job, 0, out, report);
+    KIN_TRY(kin_engine_descent(ctx, &job, out, &own));
+    kin_fill_room(report, &own, sizeof own);
+    return KITH_OK;
 }
 
 kith_status kith_graph_descent(kith_ctx *ctx, const kith_matrix *points,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What an approximate graph will take, and whether it is worth being approximate. */
-#include "api/api_call.h"
 #include "api/api_descent.h"
-#include "api/api_device.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
+#include "engine/engine_call.h"
+#include "engine/engine_device.h"
 #include "graph/graph_word.h"
 #include "host/host_cpu.h"
 #include "tree/tree_cost.h"

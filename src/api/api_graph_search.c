@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Search on a graph: walks that are made for one call, and walks that are kept. */
-#include "api/api_call.h"
 #include "api/api_check.h"
-#include "api/api_device.h"
-#include "api/api_walks_recall.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
+#include "engine/engine_call.h"
+#include "engine/engine_walks.h"
 #include "file/file_checksum.h"
 
 enum { USUAL_SAMPLE = 1000, USUAL_AT = 10, USUAL_WIDTH = 64 };
-
-/* Of a walk, for each of those that it keeps: seen with graphs of 10 to 32 neighbours. */
-static const double KEYS_A_PLACE = 25.0;
 
 /* ---- Arguments ------------------------------------------------------------------------------ */
 
@@ -90,40 +86,6 @@ static kith_status check_search(kith_ctx *ctx, const kith_matrix *points,
 
 /* ---- One call ------------------------------------------------------------------------------- */
 
-/* Keys that walks of this width may take. */
-static double guess_keys(const kin_walks_source *source, const kin_walks_search *job)
-{
-    const double width = (double)job->params.width;
-    const kin_graph_entries entries =
-        kin_graph_count_entries(source->points.rows, 1, job->params.width);
-    return (double)job->queries.rows * ((double)entries.random + KEYS_A_PLACE * width);
-}
-
-static kith_status run(kith_ctx *ctx, kin_gpu *gpu, const kin_walks_source *source,
-                       const kin_walks_search *job, kith_graph_search_report *report)
-{
-    kith_walks *walks = NULL;
-    KIN_TRY(kin_walks_make(ctx, gpu, source, &walks));
-    const kith_status status = kin_walks_answer(ctx, walks, job, report);
-    kith_walks_free(walks);
-    return status;
-}
-
-static kith_status run_somewhere(kith_ctx *ctx, const kin_walks_source *source,
-                                 const kin_walks_search *job, kith_graph_search_report *report)
-{
-    kin_gpu *gpu = NULL;
-    KIN_TRY(kin_device_enter_walks(ctx, &source->distance, guess_keys(source, job), &gpu));
-    if (gpu != NULL) {
-        const kith_status status = run(ctx, gpu, source, job, report);
-        kin_device_leave(ctx, gpu);
-        if (!kin_device_yields(ctx, status)) {
-            return status;
-        }
-    }
-    return run(ctx, NULL, source, job, report);
-}
-
 static kith_status search(kith_ctx *ctx, const kith_matrix *points, const kith_neighbors *graph,
                           const kith_matrix *queries, const kith_graph_search_params *params,
                           const kith_neighbors *out, kith_graph_search_report *report)
@@ -141,7 +103,7 @@ static kith_status search(kith_ctx *ctx, const kith_matrix *points, const kith_n
     KIN_TRY(kin_fingerprint_check(ctx, graph, "graph", &source.points, source.distance.metric));
     source.asked = job.queries.dtype;
     source.k = job.params.k;
-    KIN_TRY(run_somewhere(ctx, &source, &job, &known));
+    KIN_TRY(kin_engine_walks(ctx, &source, &job, &known));
     kin_fill_room(report, &known, sizeof known);
     return KITH_OK;
 }

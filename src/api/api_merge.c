@@ -1,10 +1,89 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Two approximate graphs made one: a descent that begins with both. */
+ * Two graphs made one: approximate ones by a descent that begins with both, exact ones exactly; and
+ * how long either takes. */
 #include "api/api_merge.h"
 
-#include "api/api_call.h"
-#include "api/api_device.h"
+#include "base/base_size.h"
 #include "base/base_try.h"
+#include "engine/engine_across.h"
+#include "engine/engine_call.h"
+#include "engine/engine_device.h"
+#include "engine/engine_job.h"
+#include "file/file_checksum.h"
+#include "fused/fused_search.h"
+#include "tree/tree_cost.h"
+
+/* ---- Arguments ------------------------------------------------------------------------------ */
+
+static const char *const NAMES[] = {"graph1", "graph2"};
+
+static kith_status check_side(kith_ctx *ctx, const kith_neighbors *graph, int side, int64_t rows,
+                              int64_t k, bool self, uint32_t place, kith_neighbors *checked)
+{
+    const char *name = NAMES[side];
+    const int64_t others = rows - (self ? 0 : 1);
+    if (rows == 0 && graph == NULL) {
+        *checked = (kith_neighbors){.k = k};
+        return KITH_OK;
+    }
+    if (rows > 0) {
+        KIN_TRY(kin_check_neighbors(ctx, graph, name));
+    }
+    if (graph->rows != rows) {
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at(name),
+                           "has %lld rows and its set %lld points (first_rows of points.rows are "
+                           "set 1, the others set 2)",
+                           (long long)graph->rows, (long long)rows);
+    }
+    if (graph->k < kin_min_i64(k, others)) {
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("k"),
+                           "is %lld and %s has lists of %lld (take a k of at most that, or a graph "
+                           "with longer lists)",
+                           (long long)k, name, (long long)graph->k);
+    }
+    *checked = *graph;
+    return (place & KIN_FUSED_OUT_ON_DEVICE) == 0 ? kin_check_ids(ctx, graph, name) : KITH_OK;
+}
+
+static kith_status merge_check_first(kith_ctx *ctx, const kith_matrix *points, int64_t first_rows)
+{
+    if (first_rows < 0 || first_rows > points->rows) {
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("first_rows"),
+                           "is %lld, must be 0 to %lld (the rows of points)", (long long)first_rows,
+                           (long long)points->rows);
+    }
+    return KITH_OK;
+}
+
+static kith_status merge_check(kith_ctx *ctx, const kith_matrix *points, int64_t first_rows,
+                               const kith_neighbors *graph1, const kith_neighbors *graph2,
+                               int64_t k, uint32_t flags, uint32_t place, kin_merge_sets *sets)
+{
+    const bool self = (flags & KITH_INCLUDE_SELF) != 0;
+    KIN_TRY(kin_check_matrix(ctx, points, "points", &sets->points));
+    KIN_TRY(merge_check_first(ctx, points, first_rows));
+    sets->first_rows = first_rows;
+    KIN_TRY(check_side(ctx, graph1, 0, first_rows, k, self, place, &sets->graph[0]));
+    return check_side(ctx, graph2, 1, points->rows - first_rows, k, self, place, &sets->graph[1]);
+}
+
+static kith_status merge_check_known(kith_ctx *ctx, const kin_merge_sets *sets, kith_metric metric,
+                                     uint32_t place)
+{
+    kith_matrix part[2] = {sets->points, sets->points};
+    part[0].rows = sets->first_rows;
+    part[1].rows = sets->points.rows - sets->first_rows;
+    part[1].data = (const char *)sets->points.data + sets->first_rows * sets->points.stride_bytes;
+    for (int i = 0; i < 2; i++) {
+        const kith_matrix *points = (place & KIN_FUSED_DATA_ON_DEVICE) == 0 ? &part[i] : NULL;
+        if (part[i].rows > 0) {
+            KIN_TRY(kin_fingerprint_check(ctx, &sets->graph[i], NAMES[i], points, metric));
+        }
+    }
+    return KITH_OK;
+}
+
+/* ---- Approximate graphs --------------------------------------------------------------------- */
 
 /* What the caller gave is a descent's, but for its start. */
 static kith_status check_params(kith_ctx *ctx, const kith_descent_params *given,
@@ -29,9 +108,9 @@ kith_status kin_merge_check_job(kith_ctx *ctx, const kith_matrix *points, int64_
     kin_graph_request *request = &job->descent.request;
     KIN_TRY(check_params(ctx, given, &params));
     KIN_TRY(kin_descent_check(ctx, points, &params, place, out, &job->descent));
-    KIN_TRY(kin_merge_check(ctx, points, first_rows, graph1, graph2, params.k, params.flags, place,
-                            &job->sets));
-    KIN_TRY(kin_merge_check_known(ctx, &job->sets, request->distance.metric, place));
+    KIN_TRY(merge_check(ctx, points, first_rows, graph1, graph2, params.k, params.flags, place,
+                        &job->sets));
+    KIN_TRY(merge_check_known(ctx, &job->sets, request->distance.metric, place));
     const bool one_sided = first_rows == 0 || first_rows == points->rows;
     request->by_chance = request->start == KIN_GRAPH_START_RANDOM;
     request->start = KIN_GRAPH_START_GRAPH;
@@ -44,17 +123,11 @@ kith_status kin_merge_check_job(kith_ctx *ctx, const kith_matrix *points, int64_
 static kith_status merge(kith_ctx *ctx, const kin_merge_job *m, const kith_neighbors *out,
                          kith_descent_report *report)
 {
-    kin_gpu *gpu = NULL;
+    kith_descent_report own;
     KIN_TRY(kin_check_room(ctx, report, "report", "kith_descent_report"));
-    KIN_TRY(kin_descent_enter(ctx, &m->descent, &gpu));
-    if (gpu != NULL) {
-        const kith_status status = kin_descent_run(ctx, gpu, &m->descent, 0, out, report);
-        kin_device_leave(ctx, gpu);
-        if (!kin_device_yields(ctx, status)) {
-            return status;
-        }
-    }
-    return kin_descent_run(ctx, NULL, &m->descent, 0, out, report);
+    KIN_TRY(kin_engine_descent(ctx, &m->descent, out, &own));
+    kin_fill_room(report, &own, sizeof own);
+    return KITH_OK;
 }
 
 kith_status kith_graph_merge(kith_ctx *ctx, const kith_matrix *points, int64_t first_rows,
@@ -70,6 +143,146 @@ kith_status kith_graph_merge(kith_ctx *ctx, const kith_matrix *points, int64_t f
         kin_merge_check_job(ctx, points, first_rows, graph1, graph2, params, 0, out, &m);
     if (status == KITH_OK) {
         status = merge(ctx, &m, out, report);
+    }
+    return kin_call_end(&call, status);
+}
+
+/* ---- Exact graphs --------------------------------------------------------------------------- */
+
+static kith_status check_exact(kith_ctx *ctx, kin_merge_exact *m, const kith_matrix *points,
+                               int64_t first_rows, const kith_neighbors *graph1,
+                               const kith_neighbors *graph2, const kith_search_params *given,
+                               const kith_neighbors *out)
+{
+    kith_search_params *params = &m->params;
+    KIN_TRY(kin_check_search_params(ctx, given, params));
+    KIN_TRY(merge_check(ctx, points, first_rows, graph1, graph2, params->k, params->flags, 0,
+                        &m->sets));
+    KIN_TRY(kin_check_metric(ctx, params->metric, params->custom, params->custom_arg,
+                             m->sets.points.cols, &m->distance));
+    KIN_TRY(merge_check_known(ctx, &m->sets, m->distance.metric, 0));
+    const bool self = (params->flags & KITH_INCLUDE_SELF) != 0;
+    KIN_TRY(
+        kin_check_output(ctx, params->k, m->sets.points.rows - (self ? 0 : 1),
+                         self ? "the points have no more rows" : "a point's own id does not count",
+                         out, m->sets.points.rows));
+    if (params->radius != 0.0 || params->exclude != NULL) {
+        return kin_fail_at(ctx, KITH_E_ARGUMENT,
+                           kin_at(params->exclude != NULL ? "exclude" : "radius"),
+                           "is %s, and a merge has none (leave it out)",
+                           params->exclude != NULL ? "set" : "not 0");
+    }
+    const int64_t fewer = kin_min_i64(first_rows, m->sets.points.rows - first_rows);
+    if (fewer > 0) { /* each set has a tree of its own */
+        KIN_TRY(kin_method_check_height(ctx, params->tree_height, fewer));
+    }
+    m->flags = params->flags;
+    params->flags &= ~(uint32_t)KITH_INCLUDE_SELF;
+    params->metric = m->distance.metric == KITH_EUCLIDEAN ? KITH_SQEUCLIDEAN : m->distance.metric;
+    return KITH_OK;
+}
+
+kith_status kith_graph_merge_exact(kith_ctx *ctx, const kith_matrix *points, int64_t first_rows,
+                                   const kith_neighbors *graph1, const kith_neighbors *graph2,
+                                   const kith_search_params *params, const kith_neighbors *out)
+{
+    kin_call call;
+    kin_merge_exact m;
+    memset(&m, 0, sizeof m);
+    KIN_TRY(kin_call_begin(ctx, &call));
+    kith_status status = check_exact(ctx, &m, points, first_rows, graph1, graph2, params, out);
+    if (status == KITH_OK) {
+        status = kin_engine_merge(ctx, &m, out);
+    }
+    return kin_call_end(&call, status);
+}
+
+/* ---- Seconds -------------------------------------------------------------------------------- */
+
+/* How long two graphs take to become one: exactly, or by a descent.
+ *
+ *   exactly      a canonical key for each id that the graphs have, by the processor; and what is
+ *                nearest across (engine_across.c), on a GPU all pairs, one direction, then the
+ * other a descent    goes on from both graphs, and a sample is solved exactly, which tells its
+ * recall
+ *
+ * On two threads with AMX, k = 10, the last tenth added or halves made one, no sample: 100,000 and
+ * 400,000 SIFT descriptors, lidar, covertype, phat0, Fashion-MNIST, imdb (docs/nn-descent.md). */
+
+/* A row that is read here and there, beside its key's arithmetic. */
+static const double OWN_KEY_NS = 40.0;
+/* Of the time of a descent that begins with nothing. On the processor one third (SIFT, phat0) to
+ * four fifths (covertype), in three columns, where no descent is wanted, twice; on a GPU a third to
+ * a half (bench/results/graph_merge_ways.csv). */
+static const double MERGE_SHARE = 0.5;
+
+typedef struct estimating {
+    kith_ctx *ctx;
+    kin_descent_job job;
+    int64_t first_rows;
+} estimating;
+
+static double seconds_of_own(const estimating *e)
+{
+    const double keys = (double)e->job.points.rows * (double)e->job.request.k;
+    return keys * (OWN_KEY_NS + kin_tree_key_ns(e->job.points.cols)) * 1e-9 /
+           (double)e->ctx->threads;
+}
+
+static kith_status estimate_exact(const estimating *e, double *seconds)
+{
+    const kith_matrix *points = &e->job.points;
+    const kin_distance *distance = &e->job.request.distance;
+    const kin_request request = {.distance = *distance};
+    const double first = (double)e->first_rows;
+    const double pairs = first * ((double)points->rows - first);
+    kin_across across = {.rows = {*points, *points}, .params = kith_search_params_default()};
+    across.rows[0].rows = e->first_rows;
+    across.rows[1].rows = points->rows - e->first_rows;
+    across.params.metric = distance->metric;
+    across.params.k = e->job.request.k;
+    KIN_TRY(kin_across_is_processors(e->ctx, &request, pairs, &across.checked));
+    kin_across_aim(e->ctx, points, &across);
+    *seconds = seconds_of_own(e) +
+               (across.checked ? kin_across_seconds(e->ctx, &across)
+                               : kin_device_seconds_of_pairs(e->ctx, distance, 2.0 * pairs).gpu);
+    return KITH_OK;
+}
+
+/* A search for its rows in all of them. */
+static double seconds_of_sample(const estimating *e, bool gpu)
+{
+    const kith_matrix *points = &e->job.points;
+    const kin_request request = {.distance = e->job.request.distance, .k = e->job.at};
+    const double pairs = (double)e->job.sample * (double)points->rows;
+    if (e->job.sample == 0) {
+        return 0.0;
+    }
+    return gpu ? kin_device_seconds_of_pairs(e->ctx, &request.distance, pairs).gpu
+               : kin_tree_screen_ns(&request, points->rows, e->job.sample) * 1e-9 /
+                     (double)e->ctx->threads;
+}
+
+static kith_status estimate(estimating *e, kith_descent_estimate *out)
+{
+    kith_descent_estimate own = {0};
+    kin_gpu *gpu = NULL;
+    KIN_TRY(merge_check_first(e->ctx, &e->job.points, e->first_rows));
+    KIN_TRY(estimate_exact(e, &own.seconds_exact));
+    KIN_TRY(kin_descent_finds_gpu(e->ctx, &e->job, &gpu));
+    own.seconds_descent = seconds_of_sample(e, gpu != NULL);
+    return kin_descent_estimate(e->ctx, &e->job, gpu, MERGE_SHARE, &own, out);
+}
+
+kith_status kith_graph_merge_estimate(kith_ctx *ctx, const kith_matrix *points, int64_t first_rows,
+                                      const kith_descent_params *params, kith_descent_estimate *out)
+{
+    kin_call call;
+    estimating e = {.ctx = ctx, .first_rows = first_rows};
+    KIN_TRY(kin_call_begin(ctx, &call));
+    kith_status status = kin_descent_check_shape(ctx, points, params, &e.job);
+    if (status == KITH_OK) {
+        status = estimate(&e, out);
     }
     return kin_call_end(&call, status);
 }

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What a job will take, before it runs. */
-#include "api/api_call.h"
 #include "api/api_check.h"
-#include "api/api_device.h"
-#include "api/api_limit.h"
-#include "api/api_method.h"
-#include "api/api_pipeline.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
+#include "engine/engine_call.h"
+#include "engine/engine_device.h"
+#include "engine/engine_exact.h"
+#include "engine/engine_job.h"
 #include "exact/exact_request.h"
 #include "fused/fused_search.h"
 #include "host/host_cpu.h"
@@ -131,7 +130,7 @@ static kith_status know_rows(const planning *p, kin_rows_known *known)
     return KITH_OK;
 }
 
-/* A radius is not among what a plan's request has of a job (api_limit.h). */
+/* A radius is not among what a plan's request has of a job (engine_exact.h). */
 static kith_status foresee(const planning *p, kin_tree_verdict *verdict)
 {
     *verdict = p->request->method == KITH_METHOD_TREE ? KIN_TREE_TAKE : KIN_TREE_TRY;
@@ -194,7 +193,7 @@ static kith_status plan_exact(kith_ctx *ctx, const kith_matrix *corpus, const ki
     KIN_TRY(check_k(ctx, &params, queries == NULL, matrix.rows));
     KIN_TRY(kin_method_check_height(ctx, params.tree_height, matrix.rows));
     KIN_TRY(kin_check_radius(ctx, distance.metric, params.radius));
-    const kin_request request = kin_api_request(&params, &distance);
+    const kin_request request = kin_engine_request(&params, &distance);
     const int64_t rows = queries != NULL ? asked.rows : matrix.rows;
     const kith_matrix *other = queries != NULL ? &asked : NULL;
     KIN_TRY(kin_method_check(ctx, &request));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * kNN models: labels and neighbours looked at once, then one call of the room. */
-#include "api/api_call.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
+#include "engine/engine_call.h"
 #include "model/model_predict.h"
 
 #include <math.h>

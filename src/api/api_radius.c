@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Radius search, and the tables that it gives. A table keeps the context that made it. */
-#include "api/api_call.h"
 #include "api/api_check.h"
 #include "api/api_corpus.h"
-#include "api/api_device.h"
-#include "api/api_method.h"
 #include "base/base_mem.h"
 #include "base/base_try.h"
+#include "engine/engine_call.h"
+#include "engine/engine_device.h"
+#include "engine/engine_job.h"
 #include "exact/exact_radius.h"
 #include "fused/fused_search.h"
 #include "tree/tree_search.h"

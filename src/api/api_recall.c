@@ -5,11 +5,11 @@
  * does not count when its slot is empty or NaN, or when its id stands before it in the same row: no
  * list gets better by saying a thing twice.
  */
-#include "api/api_call.h"
 #include "api/api_check.h"
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
+#include "engine/engine_call.h"
 #include "exact/exact_type.h"
 #include "file/file_checksum.h"
 #include "host/host_threads.h"

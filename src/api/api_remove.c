@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Points leave a graph: lists without them, canonical distances of what is left, and rows that lost
  * neighbours are searched for again. */
-#include "api/api_across.h"
-#include "api/api_call.h"
 #include "api/api_check.h"
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
+#include "engine/engine_across.h"
+#include "engine/engine_call.h"
 #include "exact/exact_merge.h"
 #include "exact/exact_remove.h"
 #include "file/file_checksum.h"

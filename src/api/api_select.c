@@ -2,11 +2,11 @@
  * Selection: arguments in, one call of the room, report out. */
 #include "api/api_select.h"
 
-#include "api/api_call.h"
 #include "api/api_check.h"
-#include "api/api_device.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
+#include "engine/engine_call.h"
+#include "engine/engine_device.h"
 #include "host/host_cpu.h"
 #include "papers/papers_select.h"
 

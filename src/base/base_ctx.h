@@ -119,7 +119,7 @@ struct kith_ctx {
     atomic_uint_fast64_t held_bytes; /* what kin_alloc gave out and has not got back */
     atomic_uint_fast64_t peak_bytes;
 
-    kith_report report;           /* of the innermost call (api_call.h) */
+    kith_report report;           /* of the innermost call (engine_call.h) */
     int32_t calls;                /* that have begun and not ended, one inside the other */
     int64_t progress_ns;          /* when the caller's progress function ran last */
     kin_phase phases[KIN_PHASES]; /* of this call, in the order in which they began */

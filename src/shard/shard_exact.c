@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Exact graphs of shards, and what each shard gets from another one; rows, and pairs of shards,
- * that cannot meet are left out (api_bounds.h). */
-#include "api/api_across.h"
+ * that cannot meet are left out (exact_runs.h). */
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
+#include "engine/engine_across.h"
 #include "shard/shard_job.h"
 
 static kin_bounds_sets sets_of(const kin_shard_job *job, int32_t shards)

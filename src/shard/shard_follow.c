@@ -28,6 +28,125 @@ enum { BAGS = 2, ENTRIES_A_TASK = 1 << 16, MOST_GATHERERS = 4 };
 /* What borders take has to be found elsewhere; but not every neighbour. */
 static const double MOST_RECALL = 0.999;
 
+/* ---- Rows of a group, copied from all points in rising order ---------------------------------
+ *
+ * All rows are cut into runs; once it is known how many members of the group each has, runs are
+ * copied in any order. */
+
+enum { ROWS_A_RUN = 1 << 15 };
+
+typedef struct group_rows {
+    int32_t group; /* whose rows are there; -1: none */
+    unsigned char *rows;
+    uint32_t *members;     /* rising */
+    unsigned char *shared; /* by member: 1, other groups have it, too */
+    int64_t *starts;       /* of each run of all rows: its first member */
+    void *block;
+} group_rows;
+
+typedef struct gathering {
+    const kin_shard_job *job;
+    group_rows *bag;
+    int32_t group;
+} gathering;
+
+typedef struct rows_making {
+    const kin_shard_job *job;
+    group_rows *bag;
+    uint64_t rows;
+} rows_making;
+
+static void name_rows(kin_layout *layout, void *arg)
+{
+    const rows_making *m = arg;
+    group_rows *bag = m->bag;
+    const uint64_t runs = (uint64_t)kin_ceil_div(m->job->points.rows, ROWS_A_RUN);
+    bag->starts = kin_layout_array(layout, runs + 1, sizeof *bag->starts);
+    bag->members = kin_layout_array(layout, m->rows, sizeof *bag->members);
+    bag->shared = kin_layout_array(layout, m->rows, 1);
+    bag->rows = kin_layout_array(layout, m->rows, (uint64_t)kin_shard_row_bytes(m->job));
+}
+
+static kith_status make_rows(const kin_shard_job *job, int64_t most, group_rows *bag)
+{
+    rows_making m = {job, bag, (uint64_t)most};
+    bag->group = -1;
+    KIN_TRY(kin_layout_make(job->ctx, name_rows, &m, "rows of a group", &bag->block));
+    kin_shard_use_large_pages(bag->rows, kin_size_mul(m.rows, (uint64_t)kin_shard_row_bytes(job)));
+    return KITH_OK;
+}
+
+static void free_rows(const kin_shard_job *job, group_rows *bag)
+{
+    kin_free(job->ctx, bag->block);
+    *bag = (group_rows){.group = -1};
+}
+
+static bool has_member(const gathering *g, int64_t row)
+{
+    const uint16_t *homes = g->job->groups.homes + row * KIN_SHARD_HOMES;
+    bool there = homes[0] == g->group;
+    for (int i = 1; i < KIN_SHARD_HOMES && homes[i] != KIN_SHARD_NO_GROUP; i++) {
+        there = there || homes[i] == g->group;
+    }
+    return there;
+}
+
+static int64_t end_of(const gathering *g, int64_t run)
+{
+    return kin_min_i64((run + 1) * ROWS_A_RUN, g->job->points.rows);
+}
+
+static kith_status count_run(void *arg, int64_t run, int32_t thread)
+{
+    (void)thread;
+    const gathering *g = arg;
+    int64_t count = 0;
+    for (int64_t row = run * ROWS_A_RUN; row < end_of(g, run); row++) {
+        count += has_member(g, row);
+    }
+    g->bag->starts[run + 1] = count;
+    return KITH_OK;
+}
+
+static kith_status copy_run(void *arg, int64_t run, int32_t thread)
+{
+    (void)thread;
+    const gathering *g = arg;
+    const kin_shard_job *job = g->job;
+    const group_rows *bag = g->bag;
+    const int64_t bytes = kin_shard_row_bytes(job);
+    const int64_t first = bag->starts[run];
+    int64_t at = first;
+    for (int64_t row = run * ROWS_A_RUN; row < end_of(g, run); row++) {
+        if (has_member(g, row)) {
+            const uint16_t *homes = job->groups.homes + row * KIN_SHARD_HOMES;
+            bag->shared[at] = homes[1] != KIN_SHARD_NO_GROUP;
+            bag->members[at++] = (uint32_t)row;
+        }
+    }
+    if (at > first) {
+        kin_shard_copy(job, bag->members + first, at - first, bag->rows + first * bytes);
+    }
+    return KITH_OK;
+}
+
+static kith_status gather(const kin_shard_job *job, kith_ctx *ctx, int32_t group, group_rows *bag)
+{
+    gathering g = {job, bag, group};
+    const int64_t runs = kin_ceil_div(job->points.rows, ROWS_A_RUN);
+    KIN_TRY(kin_parallel(ctx, NULL, runs, count_run, &g));
+    bag->starts[0] = 0;
+    for (int64_t i = 0; i < runs; i++) {
+        bag->starts[i + 1] += bag->starts[i];
+    }
+    KIN_TRY(kin_parallel(ctx, NULL, runs, copy_run, &g));
+    bag->group = group;
+    return KITH_OK;
+}
+
+/* ---- Places ---------------------------------------------------------------------------------- */
+
 typedef struct beside {
     pthread_t thread;
     bool started;
@@ -53,8 +172,8 @@ struct kin_shard_last {
     kin_shard_job *job;
     kin_shard_run *run;
     kith_ctx *gatherer;
-    kin_shard_bag bags[BAGS];
-    int at;         /* the bag of the engine */
+    group_rows bags[BAGS];
+    int at;         /* of the bags, that of the engine */
     int32_t wanted; /* group that is gathered into the other one */
     beside gathering;
     beside freeing;
@@ -83,7 +202,7 @@ static void *gather_beside(void *arg)
 {
     following *f = arg;
     kin_forgive(f->gatherer);
-    f->gathering.status = kin_shard_gather(f->job, f->gatherer, f->wanted, &f->bags[1 - f->at]);
+    f->gathering.status = gather(f->job, f->gatherer, f->wanted, &f->bags[1 - f->at]);
     atomic_store(&f->gathering.ended, true);
     return NULL;
 }
@@ -191,7 +310,7 @@ static kith_status make(following *f)
         job->ctx->threads < MOST_GATHERERS ? job->ctx->threads : MOST_GATHERERS;
     KIN_TRY(kin_shard_make_ctx(job, gatherers, &f->gatherer));
     for (int i = 0; i < BAGS; i++) {
-        KIN_TRY(kin_shard_bag_make(job, job->groups.most, &f->bags[i]));
+        KIN_TRY(make_rows(job, job->groups.most, &f->bags[i]));
     }
     KIN_TRY(kin_shard_group_places(job, &f->place_count));
     for (int32_t i = 0; i < f->place_count; i++) {
@@ -230,7 +349,7 @@ static kith_status count_from_all(void *arg, int64_t task, int32_t thread)
     return KITH_OK;
 }
 
-static kith_status solve(following *f, const kin_shard_bag *bag, const place *p)
+static kith_status solve(following *f, const group_rows *bag, const place *p)
 {
     kin_shard_job *job = f->job;
     const int64_t rows = job->groups.sizes[bag->group];
@@ -261,7 +380,7 @@ static kith_status solve_all(following *f)
 {
     int32_t group = next_group(f, -1);
     const int64_t begin = kin_clock_ns();
-    KIN_TRY(kin_shard_gather(f->job, f->job->ctx, group, &f->bags[f->at]));
+    KIN_TRY(gather(f->job, f->job->ctx, group, &f->bags[f->at]));
     f->run->seconds_rows += kin_clock_since(begin);
     while (group >= 0) {
         place *p = NULL;
@@ -285,7 +404,7 @@ static kith_status solve_all(following *f)
 static void free_bags(following *f)
 {
     for (int i = 0; i < BAGS; i++) {
-        kin_shard_bag_free(f->job, &f->bags[i]);
+        free_rows(f->job, &f->bags[i]);
     }
 }
 

@@ -37,22 +37,4 @@ kith_status kin_shard_find_cells(const kin_shard_cells *cells, const kith_matrix
 /* group: by cell. Groups have about as many rows each, and near cells one group. */
 kith_status kin_shard_divide(const kin_shard_cells *cells, int32_t groups, uint16_t *group);
 
-/* ---- Rows of a group, copied from all points in rising order (shard_gather.c) ------------- */
-
-typedef struct kin_shard_bag {
-    int32_t group; /* whose rows are there; -1: none */
-    unsigned char *rows;
-    uint32_t *members;     /* rising */
-    unsigned char *shared; /* by member: 1, other groups have it, too */
-    int64_t *starts;       /* of each run of all rows: its first member */
-    void *block;
-} kin_shard_bag;
-
-/* For a group of `most` rows. */
-kith_status kin_shard_bag_make(const kin_shard_job *job, int64_t most, kin_shard_bag *bag);
-void kin_shard_bag_free(const kin_shard_job *job, kin_shard_bag *bag);
-/* By the threads of ctx, which may be another than the job's. */
-kith_status kin_shard_gather(const kin_shard_job *job, kith_ctx *ctx, int32_t group,
-                             kin_shard_bag *bag);
-
 #endif

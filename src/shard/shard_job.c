@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-enum { ROWS_A_TASK = 256 };
+enum { ROWS_A_TASK = 256, RETURNED_BYTES = 1 << 20 };
 
 void kin_shard_aim(kin_shard_job *job, const kin_shard_part *const *parts, const int64_t *k,
                    int32_t sides)
@@ -167,4 +167,22 @@ kith_status kin_shard_note(const kin_shard_job *job, kith_status status, const k
 {
     kin_failure_shift(job->ctx, "points", part->first);
     return status;
+}
+
+void kin_shard_copy(const kin_shard_job *job, const uint32_t *rows, int64_t count,
+                    unsigned char *to)
+{
+    const kith_matrix *points = &job->points;
+    const unsigned char *data = points->data;
+    const size_t bytes = (size_t)kin_shard_row_bytes(job);
+    const int64_t window = kin_max_i64(RETURNED_BYTES / points->stride_bytes, 1);
+    int64_t given_back = rows[0];
+    for (int64_t i = 0; i < count; i++) {
+        memcpy(to + (size_t)i * bytes, data + rows[i] * points->stride_bytes, bytes);
+        if (rows[i] - given_back >= window) {
+            kin_shard_return(job, given_back, rows[i] - given_back);
+            given_back = rows[i];
+        }
+    }
+    kin_shard_return(job, given_back, (int64_t)rows[count - 1] + 1 - given_back);
 }

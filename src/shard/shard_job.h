@@ -6,8 +6,8 @@
 #ifndef KIN_SHARD_JOB_H
 #define KIN_SHARD_JOB_H
 
-#include "api/api_bounds.h"
 #include "api/api_check.h"
+#include "exact/exact_runs.h"
 #include "shard/shard_team.h"
 
 enum { KIN_SHARD_SIDES = 2, KIN_SHARD_PHASE = 96 };
@@ -41,7 +41,7 @@ typedef struct kin_shard_groups {
     double overlap;    /* groups that a row has, in the mean */
 } kin_shard_groups;
 
-/* Of exact graphs: rows, and pairs of shards, that cannot meet are left out (api_bounds.h). */
+/* Of exact graphs: rows, and pairs of shards, that cannot meet are left out (exact_runs.h). */
 typedef struct kin_shard_bounds {
     kin_bounds bounds;
     int64_t met;     /* pairs of shards that have met */

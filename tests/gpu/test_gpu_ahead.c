@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "api/api_device.h"
+#include "engine/engine_device.h"
 #include "gpu/gpu.h"
 #include "host/host_clock.h"
 #include "kith/kith_cuda.h"

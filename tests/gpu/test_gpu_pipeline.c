@@ -10,9 +10,9 @@
 
 #include <cmocka.h>
 
-#include "api/api_call.h"
-#include "api/api_device.h"
 #include "api/api_search.h"
+#include "engine/engine_call.h"
+#include "engine/engine_device.h"
 #include "fused/fused_search.h"
 #include "kith/kith_papers.h"
 #include "support/support_answers.h"

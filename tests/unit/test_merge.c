@@ -82,6 +82,33 @@ static void rows_that_are_far_from_all(void **state)
         "bytes of the exact graph\n");
 }
 
+/* A height of the trees that the smaller set does not fill is a mistake. */
+static void trees_fit_each_set(kith_ctx *ctx, const kith_matrix *points,
+                               const kith_search_params *params)
+{
+    enum { FEWER = 97 }; /* fills a tree of height 2 */
+    static const int32_t wrong[] = {3, 64, -1};
+    kith_search_params high = *params;
+    kith_neighbors truth = test_answer_make(points->rows, params->k);
+    kith_neighbors out = test_answer_make(points->rows, params->k);
+    const kith_matrix part[] = {test_part_of(points, 0, FEWER),
+                                test_part_of(points, FEWER, points->rows - FEWER)};
+    kith_neighbors one = test_merge_graph(ctx, &part[0], params->k, params);
+    kith_neighbors two = test_merge_graph(ctx, &part[1], params->k, params);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        high.tree_height = wrong[i];
+        test_fails(ctx, kith_graph_merge_exact(ctx, points, FEWER, &one, &two, &high, &out),
+                   KITH_E_ARGUMENT, "must be 0 to 2 for 97 rows");
+    }
+    high.tree_height = 2;
+    test_works(ctx, kith_graph_exact(ctx, points, params, &truth));
+    test_merge_is_true(ctx, points, FEWER, &high, &truth);
+    test_answer_free(&two);
+    test_answer_free(&one);
+    test_answer_free(&out);
+    test_answer_free(&truth);
+}
+
 static void methods_are_passed_on(void **state)
 {
     (void)state;
@@ -93,12 +120,14 @@ static void methods_are_passed_on(void **state)
     params.k = K;
     params.method = KITH_METHOD_TREE;
     each_split(ctx, &points.matrix, &params);
+    trees_fit_each_set(ctx, &points.matrix, &params);
     params.method = KITH_METHOD_AUTO;
     params.pipeline = KITH_PIPELINE_MATRIX;
     each_split(ctx, &points.matrix, &params);
     test_rows_free(&points);
     kith_ctx_free(ctx);
-    (void)printf("by the tree and by the pipeline matrix, too\n");
+    (void)printf(
+        "by the tree, of each height that both sets fill, and by the pipeline matrix, too\n");
 }
 
 /* ---- Approximate ---------------------------------------------------------------------------- */

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "api/api_bounds.h"
 #include "base/base_mem.h"
+#include "exact/exact_runs.h"
 #include "support/support_answers.h"
 #include "support/support_calls.h"
 #include "support/support_engines.h"

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "api/api_call.h"
 #include "base/base_mem.h"
+#include "engine/engine_call.h"
 #include "support/support_answers.h"
 #include "support/support_calls.h"
 #include "support/support_shapes.h"

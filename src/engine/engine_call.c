@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/api_call.h"
+#include "engine/engine_call.h"
 
 #include "base/base_try.h"
 #include "host/host_clock.h"

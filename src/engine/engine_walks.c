@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/api_walks.h"
+#include "engine/engine_walks.h"
 
 #include "base/base_mem.h"
 #include "base/base_try.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/api_bounds.h"
+#include "exact/exact_runs.h"
 
 #include "base/base_mem.h"
 #include "base/base_size.h"

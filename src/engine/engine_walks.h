@@ -4,8 +4,8 @@
  *
  * What is made of points and graph is read-only from then on; what a call makes of its queries is
  * the call's. So one kith_walks serves many calls, in several threads at once. */
-#ifndef KIN_API_WALKS_H
-#define KIN_API_WALKS_H
+#ifndef KIN_ENGINE_WALKS_H
+#define KIN_ENGINE_WALKS_H
 
 #include "exact/exact_search.h"
 #include "graph/graph_gpu.h"
@@ -81,5 +81,20 @@ kith_status kin_walks_run(const kin_walks_asked *asked, const kin_walks_sample *
 /* The exact answers of a sample (NULL: of all queries). */
 kith_status kin_walks_solve(const kin_walks_asked *asked, const kin_walks_sample *of,
                             const kith_neighbors *out);
+
+/* ---- An answer by walks, and the recall that chooses how wide they are ---------------------- */
+
+typedef struct kin_walks_search {
+    kith_matrix queries;             /* checked, with strides */
+    kith_graph_search_params params; /* no zeros but recall and seed; sample 0: none */
+    const kith_neighbors *out;       /* checked */
+} kin_walks_search;
+
+/* As kith_graph_search. walks->gpu is entered. Fills all of *report but its size. */
+kith_status kin_walks_answer(kith_ctx *ctx, const kith_walks *walks, const kin_walks_search *job,
+                             kith_graph_search_report *report);
+/* By walks that are made for it, on the device that is chosen for it. */
+kith_status kin_engine_walks(kith_ctx *ctx, const kin_walks_source *source,
+                             const kin_walks_search *job, kith_graph_search_report *report);
 
 #endif

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/api_across.h"
+#include "engine/engine_across.h"
 
-#include "api/api_method.h"
-#include "api/api_pipeline.h"
-#include "api/api_search.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
+#include "engine/engine_call.h"
+#include "engine/engine_exact.h"
 #include "exact/exact_direct.h"
 #include "host/host_threads.h"
 #include "tree/tree_cost.h"
@@ -19,12 +18,12 @@ static const double TREE_ROW_NS = 500.0;
 static kin_request request_of(const kith_ctx *ctx, const kith_matrix *rows,
                               const kith_search_params *params)
 {
-    return (kin_request){
-        .distance = {.metric = params->metric, .cols = rows->cols, .isa = ctx->isa},
-        .k = params->k,
-        .pipeline = kin_pipeline_of(params->pipeline),
-        .method = params->method,
-        .tree_height = params->tree_height};
+    const kin_distance distance = {.metric = params->metric,
+                                   .cols = rows->cols,
+                                   .isa = ctx->isa,
+                                   .custom = params->custom,
+                                   .custom_arg = params->custom_arg};
+    return kin_engine_request(params, &distance);
 }
 
 bool kin_across_suits_tree(const kith_ctx *ctx, const kith_matrix *rows,
@@ -150,23 +149,41 @@ kith_status kin_across_few(kith_ctx *ctx, const kith_matrix *corpus, const kith_
     if (!*done) {
         return KITH_OK;
     }
-    request.exclude = params->exclude;
     KIN_TRY(prepare_sides(ctx, rows, &request.distance, sides));
     const kith_status status = kin_direct_run(ctx, &sides[0], &sides[1], &request, out);
     free_sides(ctx, sides);
     return status;
 }
 
+/* Rows of one side in the other one. */
+static kith_status search_side(kith_ctx *ctx, const kin_across *across, kith_method method,
+                               int side)
+{
+    kin_call call;
+    kin_knn_job job = {.corpus = across->rows[1 - side], .queries = across->rows[side]};
+    job.request = request_of(ctx, &job.corpus, &across->params);
+    job.request.k = across->found[side].k;
+    job.request.method = method;
+    job.request.within[0] = across->known[side];
+    KIN_TRY(kin_call_begin(ctx, &call));
+    return kin_call_end(&call, kin_engine_knn(ctx, &job, &across->found[side]));
+}
+
 static kith_status search_twice(kith_ctx *ctx, const kin_across *across, kith_method method)
 {
-    kith_search_params params = across->params;
-    params.method = method;
-    for (int i = 0; i < KIN_ACROSS_SIDES; i++) {
-        params.k = across->found[i].k;
-        KIN_TRY(kin_api_knn_within(ctx, &across->rows[1 - i], &across->rows[i], &params,
-                                   across->known[i], &across->found[i]));
-    }
-    return KITH_OK;
+    KIN_TRY(search_side(ctx, across, method, 0));
+    return search_side(ctx, across, method, 1);
+}
+
+static kith_status search_both(kith_ctx *ctx, const kin_across *across)
+{
+    kin_call call;
+    kin_both_job job = {.a = across->rows[0], .b = across->rows[1]};
+    job.request = request_of(ctx, &job.a, &across->params);
+    job.request.k = across->found[0].k;
+    memcpy(job.request.within, across->known, sizeof job.request.within);
+    KIN_TRY(kin_call_begin(ctx, &call));
+    return kin_call_end(&call, kin_engine_both(ctx, &job, &across->found[0], &across->found[1]));
 }
 
 static bool goes_twice(const kith_ctx *ctx, const kin_across *across)
@@ -221,8 +238,5 @@ kith_status kin_across_search(kith_ctx *ctx, kin_across *across)
     if (found[0].k != found[1].k || goes_twice(ctx, across)) {
         return search_twice(ctx, across, across->params.method);
     }
-    kith_search_params params = across->params;
-    params.k = found[0].k;
-    return kin_api_both_within(ctx, &across->rows[0], &across->rows[1], &params, across->known,
-                               &across->found[0], &across->found[1]);
+    return search_both(ctx, across);
 }

@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
- * As for approximate graphs (api_descent.c) two samples are drawn: walks of the deciding one become
- * wider until its recall is the wanted one, the telling one knows nothing of that and is reported.
- * What a sample finds is what its queries find in the answer: a walk depends on its query, its
- * width and the seed alone. */
-#include "api/api_walks_recall.h"
+ * As for approximate graphs (engine_descent.c) two samples are drawn: walks of the deciding one
+ * become wider until its recall is the wanted one, the telling one knows nothing of that and is
+ * reported. What a sample finds is what its queries find in the answer: a walk depends on its
+ * query, its width and the seed alone. */
+#include "engine/engine_walks.h"
 
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
+#include "engine/engine_device.h"
 #include "host/host_clock.h"
 #include "host/host_cpu.h"
 #include "recall/recall.h"
 
 #include <stdio.h>
+
+/* Of a walk, for each of those that it keeps: seen with graphs of 10 to 32 neighbours. */
+static const double KEYS_A_PLACE = 25.0;
 
 typedef struct searching {
     kith_ctx *ctx;
@@ -200,4 +204,40 @@ kith_status kin_walks_answer(kith_ctx *ctx, const kith_walks *walks, const kin_w
     ctx->report.exact = report->exact == 1 ? KITH_CERTIFIED : KITH_APPROXIMATE;
     kin_walks_asked_free(&s.asked);
     return status;
+}
+
+/* ---- One call ------------------------------------------------------------------------------- */
+
+/* Keys that walks of this width may take. */
+static double guess_keys(const kin_walks_source *source, const kin_walks_search *job)
+{
+    const double width = (double)job->params.width;
+    const kin_graph_entries entries =
+        kin_graph_count_entries(source->points.rows, 1, job->params.width);
+    return (double)job->queries.rows * ((double)entries.random + KEYS_A_PLACE * width);
+}
+
+static kith_status make_and_answer(kith_ctx *ctx, kin_gpu *gpu, const kin_walks_source *source,
+                                   const kin_walks_search *job, kith_graph_search_report *report)
+{
+    kith_walks *walks = NULL;
+    KIN_TRY(kin_walks_make(ctx, gpu, source, &walks));
+    const kith_status status = kin_walks_answer(ctx, walks, job, report);
+    kith_walks_free(walks);
+    return status;
+}
+
+kith_status kin_engine_walks(kith_ctx *ctx, const kin_walks_source *source,
+                             const kin_walks_search *job, kith_graph_search_report *report)
+{
+    kin_gpu *gpu = NULL;
+    KIN_TRY(kin_device_enter_walks(ctx, &source->distance, guess_keys(source, job), &gpu));
+    if (gpu != NULL) {
+        const kith_status status = make_and_answer(ctx, gpu, source, job, report);
+        kin_device_leave(ctx, gpu);
+        if (!kin_device_yields(ctx, status)) {
+            return status;
+        }
+    }
+    return make_and_answer(ctx, NULL, source, job, report);
 }

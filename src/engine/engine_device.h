@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Where a call computes: the processor, or the GPU of its context. */
-#ifndef KIN_API_DEVICE_H
-#define KIN_API_DEVICE_H
+#ifndef KIN_ENGINE_DEVICE_H
+#define KIN_ENGINE_DEVICE_H
 
 #include "exact/exact_search.h"
 #include "gpu/gpu.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What rows of two sets have nearest in one another, exactly, where each row knows how far is too
  * far: exact merges, and exact graphs from shards. */
-#ifndef KIN_API_ACROSS_H
-#define KIN_API_ACROSS_H
+#ifndef KIN_ENGINE_ACROSS_H
+#define KIN_ENGINE_ACROSS_H
 
 #include "exact/exact_search.h"
 

@@ -9,7 +9,7 @@
  *
  * The rates are measured on one machine (docs/performance.md) and rounded; they decide where, never
  * what: the answers are the same bytes. */
-#include "api/api_device.h"
+#include "engine/engine_device.h"
 
 #include "base/base_try.h"
 #include "gpu/gpu_team.h"

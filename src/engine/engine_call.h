@@ -7,10 +7,9 @@
  *
  *     time ->      remove  | begin |  own lists  | begin: graph ... end |  | end
  *     memory held          |   copy, ids         | and the graph's      |  |
- *     report               |   its own           | the graph's          |  | seconds added, larger
- * peak */
-#ifndef KIN_API_CALL_H
-#define KIN_API_CALL_H
+ *     report               |   its own           | the graph's          |  | seconds added */
+#ifndef KIN_ENGINE_CALL_H
+#define KIN_ENGINE_CALL_H
 
 #include "base/base_ctx.h"
 #include "host/host_fpenv.h"

@@ -1,10 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0
- * By which engine a search is done: all pairs, or the tree. */
-#ifndef KIN_API_METHOD_H
-#define KIN_API_METHOD_H
+ * Exact jobs: what was asked for, checked; by which engine it is done, all pairs or the tree, by
+ * which pipeline, and on which device. */
+#ifndef KIN_ENGINE_JOB_H
+#define KIN_ENGINE_JOB_H
 
-#include "api/api_search.h"
-#include "gpu/gpu.h"
+#include "engine/engine_device.h"
+
+/* Checked arguments. */
+typedef struct kin_graph_job {
+    kith_matrix points;
+    kin_request request;
+} kin_graph_job;
+
+typedef struct kin_knn_job {
+    kith_matrix corpus;
+    kith_matrix queries;
+    kin_request request;
+} kin_knn_job;
+
+/* Both directions at once: of rows of a in b, and back. */
+typedef struct kin_both_job {
+    kith_matrix a;
+    kith_matrix b;
+    kin_request request; /* within: of a, of b */
+} kin_both_job;
+
+/* Of numbers that were checked; NULL: ours. */
+const kin_pipeline *kin_pipeline_of(kith_pipeline number);
+
+/* What the parameters, which were checked, ask of an engine. */
+kin_request kin_engine_request(const kith_search_params *params, const kin_distance *distance);
+
+/* As kin_device_enter; a pipeline that is a GPU's alone is never the processor's:
+ * KITH_E_UNSUPPORTED. */
+kith_status kin_pipeline_enter(kith_ctx *ctx, const kin_request *request, double pairs,
+                               kin_gpu **gpu);
+/* As kin_device_yields; hybrid never does. */
+bool kin_pipeline_yields(kith_ctx *ctx, const kin_request *request, kith_status status);
+/* Before the processor begins: KITH_E_UNSUPPORTED for what it cannot do alone. */
+kith_status kin_pipeline_check_cpu(kith_ctx *ctx, const kin_request *request);
+
+/* ---- All pairs, or the tree ----------------------------------------------------------------- */
 
 /* KITH_E_ARGUMENT for a tree of a metric, or with a pipeline, that has none. */
 kith_status kin_method_check(kith_ctx *ctx, const kin_request *request);

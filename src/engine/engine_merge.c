@@ -2,8 +2,8 @@
  * Two exact graphs made one.
  *
  *   own      the graphs' lists with canonical keys go to the answer; their k-th keys are limits
- *   bounds   rows proven to be beyond the limits of all pairs across are left out (api_bounds.h)
- *   across   what each row has nearest in the other set, within its limit (api_across.h)
+ *   bounds   rows proven to be beyond the limits of all pairs across are left out (exact_runs.h)
+ *   across   what each row has nearest in the other set, within its limit (engine_across.h)
  *   merge    rows that found something: both lists (exact_merge.h)
  *
  * A GPU, which makes no use of limits, looks across first.
@@ -14,15 +14,14 @@
  * Searches give distances, lists are merged by keys. A distance is its key, or the key's negative,
  * but under euclidean, where it is the key's root and two keys may have one: across is searched by
  * sqeuclidean, in the same order. */
-#include "api/api_across.h"
-#include "api/api_bounds.h"
-#include "api/api_call.h"
-#include "api/api_merge.h"
-#include "api/api_pipeline.h"
+#include "engine/engine_merge.h"
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
+#include "engine/engine_across.h"
+#include "engine/engine_job.h"
 #include "exact/exact_merge.h"
+#include "exact/exact_runs.h"
 #include "file/file_checksum.h"
 #include "host/host_threads.h"
 #include "kith/kith_papers.h"
@@ -32,10 +31,7 @@ enum { SIDES = 2, ENTRIES_A_TASK = 1 << 16 };
 
 typedef struct merging {
     kith_ctx *ctx;
-    kin_merge_sets sets;
-    kin_distance distance;
-    kith_search_params params;   /* of the searches across */
-    uint32_t flags;              /* of the answer */
+    const kin_merge_exact *job;
     int64_t first[SIDES];        /* row of all points at which a set begins */
     kith_matrix part[SIDES];     /* rows of a set */
     bool knows;                  /* rows know how far is too far: */
@@ -50,50 +46,12 @@ static bool is_one_sided(const merging *m)
     return m->part[0].rows == 0 || m->part[1].rows == 0;
 }
 
-/* ---- Arguments ------------------------------------------------------------------------------ */
-
-static kith_status check(merging *m, const kith_matrix *points, int64_t first_rows,
-                         const kith_neighbors *graph1, const kith_neighbors *graph2,
-                         const kith_search_params *given, const kith_neighbors *out)
-{
-    kith_ctx *ctx = m->ctx;
-    kith_search_params *params = &m->params;
-    KIN_TRY(kin_check_search_params(ctx, given, params));
-    KIN_TRY(kin_merge_check(ctx, points, first_rows, graph1, graph2, params->k, params->flags, 0,
-                            &m->sets));
-    KIN_TRY(kin_check_metric(ctx, params->metric, params->custom, params->custom_arg,
-                             m->sets.points.cols, &m->distance));
-    KIN_TRY(kin_merge_check_known(ctx, &m->sets, m->distance.metric, 0));
-    const bool self = (params->flags & KITH_INCLUDE_SELF) != 0;
-    KIN_TRY(
-        kin_check_output(ctx, params->k, m->sets.points.rows - (self ? 0 : 1),
-                         self ? "the points have no more rows" : "a point's own id does not count",
-                         out, m->sets.points.rows));
-    if (params->radius != 0.0 || params->exclude != NULL) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT,
-                           kin_at(params->exclude != NULL ? "exclude" : "radius"),
-                           "is %s, and a merge has none (leave it out)",
-                           params->exclude != NULL ? "set" : "not 0");
-    }
-    m->flags = params->flags;
-    params->flags &= ~(uint32_t)KITH_INCLUDE_SELF;
-    params->metric = m->distance.metric == KITH_EUCLIDEAN ? KITH_SQEUCLIDEAN : m->distance.metric;
-    const int64_t rows[SIDES] = {first_rows, m->sets.points.rows - first_rows};
-    for (int i = 0; i < SIDES; i++) {
-        m->part[i] = m->sets.points;
-        m->part[i].rows = rows[i];
-    }
-    m->first[1] = first_rows;
-    m->part[1].data = (const char *)m->sets.points.data + first_rows * m->sets.points.stride_bytes;
-    return KITH_OK;
-}
-
 /* ---- Across --------------------------------------------------------------------------------- */
 
 static kith_status choose_device(merging *m)
 {
-    const kin_request request = {.distance = m->distance,
-                                 .pipeline = kin_pipeline_of(m->params.pipeline)};
+    const kin_request request = {.distance = m->job->distance,
+                                 .pipeline = kin_pipeline_of(m->job->params.pipeline)};
     const double pairs = (double)m->part[0].rows * (double)m->part[1].rows;
     m->knows = true;
     return is_one_sided(m) ? KITH_OK : kin_across_is_processors(m->ctx, &request, pairs, &m->knows);
@@ -103,8 +61,8 @@ static void aim(merging *m)
 {
     kin_across *across = &m->across;
     across->checked = m->knows;
-    across->params = m->params;
-    kin_across_aim(m->ctx, &m->sets.points, across);
+    across->params = m->job->params;
+    kin_across_aim(m->ctx, &m->job->sets.points, across);
     for (int i = 0; i < SIDES; i++) {
         across->rows[i] = m->part[i];
         across->known[i] = (kin_within){m->knows ? m->limits + m->first[i] : NULL, 1};
@@ -124,7 +82,7 @@ static kith_status copy_near(merging *m, int side)
 {
     const kin_bounds_rows *near = &m->near[side];
     const uint64_t row_bytes =
-        (uint64_t)m->sets.points.cols * (uint64_t)kith_dtype_bytes(m->sets.points.dtype);
+        (uint64_t)m->job->sets.points.cols * (uint64_t)kith_dtype_bytes(m->job->sets.points.dtype);
     double *limits = m->limits + m->first[side];
     KIN_TRY(kin_alloc(m->ctx, &m->copies[side], (uint64_t)near->count, row_bytes,
                       "rows that can meet"));
@@ -149,7 +107,7 @@ static kith_status leave_out(merging *m, kin_bounds *bounds)
         return KITH_OK;
     }
     KIN_TRY(kin_bounds_pick(m->ctx, bounds, parts, m->near));
-    if (m->near[0].count + m->near[1].count > m->sets.points.rows / 2) {
+    if (m->near[0].count + m->near[1].count > m->job->sets.points.rows / 2) {
         forget_near(m);
         return KITH_OK;
     }
@@ -161,11 +119,11 @@ static kith_status leave_out(merging *m, kin_bounds *bounds)
 
 static kith_status try_bounds(merging *m)
 {
-    kin_bounds_sets sets = {.distance = m->distance,
+    kin_bounds_sets sets = {.distance = m->job->distance,
                             .rows = kin_max_i64(m->part[0].rows, m->part[1].rows),
                             .count = SIDES};
     kin_bounds bounds;
-    sets.distance.metric = m->params.metric;
+    sets.distance.metric = m->job->params.metric;
     kith_status status = kin_bounds_make(m->ctx, &sets, &bounds);
     if (status == KITH_OK) {
         status = leave_out(m, &bounds);
@@ -180,7 +138,7 @@ static kith_status make_found(merging *m)
     for (int i = 0; i < SIDES; i++) {
         kith_neighbors *found = &across->found[i];
         found->rows = across->rows[i].rows;
-        found->k = kin_min_i64(m->params.k, across->rows[1 - i].rows);
+        found->k = kin_min_i64(m->job->params.k, across->rows[1 - i].rows);
         const uint64_t entries = kin_size_mul((uint64_t)found->rows, (uint64_t)found->k);
         KIN_TRY(kin_alloc(m->ctx, &found->ids, entries, sizeof(uint32_t),
                           "neighbours across the sets"));
@@ -204,7 +162,7 @@ static kith_status negate(void *arg, int64_t task, int32_t thread)
 static kith_status search_across(merging *m)
 {
     aim(m);
-    if (m->knows && (m->params.flags & KITH_NO_SKIP) == 0 &&
+    if (m->knows && (m->job->params.flags & KITH_NO_SKIP) == 0 &&
         kin_across_meets_all(m->ctx, &m->across)) {
         KIN_TRY(try_bounds(m));
     }
@@ -213,7 +171,7 @@ static kith_status search_across(merging *m)
         return KITH_OK;
     }
     KIN_TRY(kin_across_search(m->ctx, &m->across));
-    for (int i = 0; m->distance.metric == KITH_INNER_PRODUCT && i < SIDES; i++) {
+    for (int i = 0; m->job->distance.metric == KITH_INNER_PRODUCT && i < SIDES; i++) {
         kith_neighbors *found = &m->across.found[i];
         KIN_TRY(kin_parallel(m->ctx, NULL, kin_ceil_div(found->rows * found->k, ENTRIES_A_TASK),
                              negate, found));
@@ -233,21 +191,21 @@ static kith_status write_sides(const merging *m, const kin_prepared *points, boo
     for (int i = 0; i < SIDES; i++) {
         const kin_merge_side side = {.name = names[i],
                                      .first = m->first[i],
-                                     .graph = &m->sets.graph[i],
+                                     .graph = &m->job->sets.graph[i],
                                      .other_first = m->first[1 - i],
                                      .across = own ? &nothing : &m->across.found[i],
                                      .across_rows = own ? NULL : m->near[i].rows,
                                      .other_rows = m->near[1 - i].rows,
                                      .written = written,
                                      .limits = own ? m->limits + m->first[i] : NULL};
-        KIN_TRY(kin_merge_write(m->ctx, points, &side, m->flags, out));
+        KIN_TRY(kin_merge_write(m->ctx, points, &side, m->job->flags, out));
     }
     return KITH_OK;
 }
 
 static kith_status merge_known(merging *m, const kin_prepared *points, const kith_neighbors *out)
 {
-    KIN_TRY(kin_alloc(m->ctx, &m->limits, (uint64_t)m->sets.points.rows, sizeof *m->limits,
+    KIN_TRY(kin_alloc(m->ctx, &m->limits, (uint64_t)m->job->sets.points.rows, sizeof *m->limits,
                       "limits of rows"));
     KIN_TRY(write_sides(m, points, true, false, out));
     if (is_one_sided(m)) {
@@ -265,16 +223,16 @@ static kith_status merge(merging *m, const kith_neighbors *out)
     if (!m->knows) {
         KIN_TRY_GOTO(status, search_across(m), done);
     }
-    KIN_TRY_GOTO(
-        status,
-        kin_prepare_rows(m->ctx, &m->sets.points, &m->distance, "points", true, !m->knows, &points),
-        done);
+    KIN_TRY_GOTO(status,
+                 kin_prepare_rows(m->ctx, &m->job->sets.points, &m->job->distance, "points", true,
+                                  !m->knows, &points),
+                 done);
     m->ctx->report.seconds_check += points.seconds_check;
     m->ctx->report.seconds_prepare += points.seconds_prepare;
     status = m->knows ? merge_known(m, &points, out) : write_sides(m, &points, false, false, out);
 done:
-    m->ctx->report.exact = kin_exactness_join(kin_exactness_of(&m->sets.graph[0]),
-                                              kin_exactness_of(&m->sets.graph[1]));
+    m->ctx->report.exact = kin_exactness_join(kin_exactness_of(&m->job->sets.graph[0]),
+                                              kin_exactness_of(&m->job->sets.graph[1]));
     kin_prepared_free(m->ctx, &points);
     kin_free(m->ctx, m->limits);
     forget_near(m);
@@ -286,16 +244,22 @@ done:
     return status;
 }
 
-kith_status kith_graph_merge_exact(kith_ctx *ctx, const kith_matrix *points, int64_t first_rows,
-                                   const kith_neighbors *graph1, const kith_neighbors *graph2,
-                                   const kith_search_params *params, const kith_neighbors *out)
+static void cut(merging *m)
 {
-    kin_call call;
-    merging m = {.ctx = ctx};
-    KIN_TRY(kin_call_begin(ctx, &call));
-    kith_status status = check(&m, points, first_rows, graph1, graph2, params, out);
-    if (status == KITH_OK) {
-        status = merge(&m, out);
+    const int64_t rows[SIDES] = {m->job->sets.first_rows,
+                                 m->job->sets.points.rows - m->job->sets.first_rows};
+    for (int i = 0; i < SIDES; i++) {
+        m->part[i] = m->job->sets.points;
+        m->part[i].rows = rows[i];
     }
-    return kin_call_end(&call, status);
+    m->first[1] = m->job->sets.first_rows;
+    m->part[1].data = (const char *)m->job->sets.points.data +
+                      m->job->sets.first_rows * m->job->sets.points.stride_bytes;
+}
+
+kith_status kin_engine_merge(kith_ctx *ctx, const kin_merge_exact *job, const kith_neighbors *out)
+{
+    merging m = {.ctx = ctx, .job = job};
+    cut(&m);
+    return merge(&m, out);
 }

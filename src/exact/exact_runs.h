@@ -18,8 +18,8 @@
  * either, so it is in no list, whatever its ids. A degenerate row stands at the origin, which is
  * nearer to others than the distance that it is given. Metrics without a triangle inequality have
  * no bounds, and all rows meet. */
-#ifndef KIN_API_BOUNDS_H
-#define KIN_API_BOUNDS_H
+#ifndef KIN_EXACT_RUNS_H
+#define KIN_EXACT_RUNS_H
 
 #include "exact/exact_list.h"
 

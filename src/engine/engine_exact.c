@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/engine_exact.h"
+
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "exact/exact_type.h"
+#include "fused/fused_search.h"
+#include "host/host_threads.h"
+#include "tree/tree_search.h"
+
+/* ---- A radius ------------------------------------------------------------------------------- */
+
+enum { ROWS_A_TASK = 1024 };
+
+/* Slots [from, k) of a row become empty ones. */
+static void empty(const kin_limit *limit, int64_t row, int64_t from)
+{
+    const kith_neighbors *out = &limit->out;
+    const double far = limit->metric == KITH_INNER_PRODUCT ? -INFINITY : INFINITY;
+    for (int64_t i = row * out->k + from; i < (row + 1) * out->k; i++) {
+        if (out->ids != NULL) {
+            out->ids[i] = KITH_ID_NONE;
+        }
+        if (out->distances != NULL) {
+            out->distances[i] = (float)far;
+        }
+        out->distances64[i] = far;
+    }
+}
+
+static kith_status empty_rows(void *arg, int64_t task, int32_t thread)
+{
+    (void)thread;
+    const kin_limit *limit = arg;
+    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, limit->out.rows);
+    for (int64_t row = task * ROWS_A_TASK; row < last; row++) {
+        empty(limit, row, 0);
+    }
+    return KITH_OK;
+}
+
+static kith_status cut_rows(void *arg, int64_t task, int32_t thread)
+{
+    (void)thread;
+    const kin_limit *limit = arg;
+    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, limit->out.rows);
+    for (int64_t row = task * ROWS_A_TASK; row < last; row++) {
+        const double *distances = limit->out.distances64 + row * limit->out.k;
+        int64_t count = limit->out.k;
+        while (count > 0 &&
+               !kin_metric_within(limit->metric, distances[count - 1], limit->radius)) {
+            count -= 1;
+        }
+        empty(limit, row, count);
+    }
+    return KITH_OK;
+}
+
+kith_status kin_limit_begin(kith_ctx *ctx, const kin_request *request, const kith_neighbors *out,
+                            kin_limit *limit)
+{
+    *limit = (kin_limit){
+        .ctx = ctx, .metric = request->distance.metric, .radius = request->radius, .out = *out};
+    if (limit->radius == 0.0) {
+        return KITH_OK;
+    }
+    if (out->distances64 == NULL) {
+        KIN_TRY(kin_alloc(ctx, &limit->own, kin_size_mul((uint64_t)out->rows, (uint64_t)out->k),
+                          sizeof *limit->own, "distances that a radius is compared with"));
+        limit->out.distances64 = limit->own;
+    }
+    const kith_status status =
+        kin_parallel(ctx, "prepare", kin_ceil_div(out->rows, ROWS_A_TASK), empty_rows, limit);
+    return status == KITH_OK ? KITH_OK : kin_limit_end(limit, status);
+}
+
+kith_status kin_limit_end(kin_limit *limit, kith_status status)
+{
+    if (limit->radius != 0.0 && status == KITH_OK) {
+        status = kin_parallel(limit->ctx, "rescore", kin_ceil_div(limit->out.rows, ROWS_A_TASK),
+                              cut_rows, limit);
+    }
+    kin_free(limit->ctx, limit->own);
+    limit->own = NULL;
+    return status;
+}
+
+kith_status kin_limit_refuse(kith_ctx *ctx, const kin_request *request, const char *why)
+{
+    return request->radius == 0.0 ? KITH_OK
+                                  : kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("radius"),
+                                                "is %g, and %s", request->radius, why);
+}
+
+uint64_t kin_limit_bytes(double radius, int64_t rows, int64_t k)
+{
+    return radius == 0.0 ? 0
+                         : kin_size_mul(kin_size_mul((uint64_t)rows, (uint64_t)k), sizeof(double));
+}
+
+/* ---- Graph ---------------------------------------------------------------------------------- */
+
+static kith_status solve_graph(kith_ctx *ctx, const kin_graph_job *job, const kith_neighbors *out)
+{
+    kin_gpu *gpu = NULL;
+    KIN_TRY(kin_method_enter(ctx, &job->request, &job->points, NULL, &gpu));
+    if (gpu != NULL) {
+        const kith_status status = kin_method_graph_on_gpu(ctx, gpu, job, 0, out);
+        kin_device_leave(ctx, gpu);
+        if (!kin_pipeline_yields(ctx, &job->request, status)) {
+            return status;
+        }
+    }
+    bool declined = true;
+    if (kin_method_takes_tree(&job->request, &job->points, NULL)) {
+        KIN_TRY(kin_tree_graph(ctx, &job->points, &job->request, out, &declined));
+    }
+    return declined ? kin_exact_graph(ctx, &job->points, &job->request, out) : KITH_OK;
+}
+
+kith_status kin_engine_graph(kith_ctx *ctx, const kin_graph_job *job, const kith_neighbors *out)
+{
+    kin_limit limit;
+    KIN_TRY(kin_limit_begin(ctx, &job->request, out, &limit));
+    return kin_limit_end(&limit, solve_graph(ctx, job, &limit.out));
+}
+
+/* ---- Search --------------------------------------------------------------------------------- */
+
+kith_status kin_engine_prepare(kith_ctx *ctx, const kith_matrix *points, const char *name,
+                               const kin_distance *distance, const kith_matrix *queries, int64_t k,
+                               kin_prepared *prepared)
+{
+    const bool screens = kin_exact_screens(distance);
+    KIN_TRY(kin_prepare_rows(ctx, points, distance, name, !screens, false, prepared));
+    kith_status status = KITH_OK;
+    if (screens) {
+        status =
+            kin_prepare_corpus(ctx, kin_frame_is_integer(distance, points, queries), k, prepared);
+    }
+    if (status != KITH_OK) {
+        kin_prepared_free(ctx, prepared);
+    }
+    return status;
+}
+
+static kith_status knn_on_cpu(kith_ctx *ctx, const kin_knn_job *job, const kith_neighbors *out)
+{
+    kin_prepared prepared;
+    const kin_distance *distance = &job->request.distance;
+    bool declined = true;
+    if (kin_method_takes_tree(&job->request, &job->corpus, &job->queries)) {
+        KIN_TRY(kin_tree_knn(ctx, &job->corpus, &job->queries, &job->request, out, &declined));
+    }
+    if (!declined) {
+        return KITH_OK;
+    }
+    KIN_TRY(job->request.pipeline != NULL
+                ? kin_prepare_rows(ctx, &job->corpus, distance, "corpus", true, false, &prepared)
+                : kin_engine_prepare(ctx, &job->corpus, "corpus", distance, &job->queries,
+                                     job->request.k, &prepared));
+    ctx->report.seconds_check += prepared.seconds_check;
+    ctx->report.seconds_prepare += prepared.seconds_prepare;
+    const kith_status status = kin_exact_search(ctx, &prepared, &job->queries, &job->request, out);
+    kin_prepared_free(ctx, &prepared);
+    return status;
+}
+
+static kith_status solve_knn(kith_ctx *ctx, const kin_knn_job *job, const kith_neighbors *out)
+{
+    kin_gpu *gpu = NULL;
+    KIN_TRY(kin_method_enter(ctx, &job->request, &job->corpus, &job->queries, &gpu));
+    if (gpu != NULL) {
+        const kith_status status = kin_method_knn_on_gpu(ctx, gpu, job, 0, out);
+        kin_device_leave(ctx, gpu);
+        if (!kin_pipeline_yields(ctx, &job->request, status)) {
+            return status;
+        }
+    }
+    return knn_on_cpu(ctx, job, out);
+}
+
+kith_status kin_engine_knn(kith_ctx *ctx, const kin_knn_job *job, const kith_neighbors *out)
+{
+    kin_limit limit;
+    KIN_TRY(kin_limit_begin(ctx, &job->request, out, &limit));
+    return kin_limit_end(&limit, solve_knn(ctx, job, &limit.out));
+}
+
+/* ---- Both directions ------------------------------------------------------------------------ */
+
+static kith_status solve_both(kith_ctx *ctx, const kin_both_job *job, const kith_neighbors *ab,
+                              const kith_neighbors *ba)
+{
+    const kith_matrix *a = &job->a;
+    const kith_matrix *b = &job->b;
+    const kin_request *request = &job->request;
+    kin_gpu *gpu = NULL;
+    KIN_TRY(kin_pipeline_enter(ctx, request, (double)a->rows * (double)b->rows, &gpu));
+    if (gpu != NULL) {
+        kin_request back = *request;
+        back.k = ba->k;
+        const kin_fused_query forth = {a, "a", request, 0, ab};
+        const kin_fused_query and_back = {b, "b", &back, 0, ba};
+        const kith_status status = kin_fused_both(ctx, gpu, &forth, &and_back);
+        kin_device_leave(ctx, gpu);
+        if (!kin_pipeline_yields(ctx, request, status)) {
+            return status;
+        }
+    }
+    return kin_exact_both(ctx, a, b, request, ab, ba);
+}
+
+kith_status kin_engine_both(kith_ctx *ctx, const kin_both_job *job, const kith_neighbors *ab,
+                            const kith_neighbors *ba)
+{
+    kin_limit there;
+    kin_limit back;
+    KIN_TRY(kin_limit_begin(ctx, &job->request, ab, &there));
+    kith_status status = kin_limit_begin(ctx, &job->request, ba, &back);
+    if (status == KITH_OK) {
+        status = solve_both(ctx, job, &there.out, &back.out);
+        status = kin_limit_end(&back, status);
+    }
+    return kin_limit_end(&there, status);
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Exact jobs, solved: on a GPU or by the processor, by the tree or by all pairs, and cut by a
+ * radius. Jobs inside jobs are kin_call's (engine_call.h). */
+#ifndef KIN_ENGINE_EXACT_H
+#define KIN_ENGINE_EXACT_H
+
+#include "engine/engine_job.h"
+
+/* Of request.within (exact_list.h) engines may make use: slots of the answer that they do not write
+ * stay as they are. */
+kith_status kin_engine_graph(kith_ctx *ctx, const kin_graph_job *job, const kith_neighbors *out);
+kith_status kin_engine_knn(kith_ctx *ctx, const kin_knn_job *job, const kith_neighbors *out);
+kith_status kin_engine_both(kith_ctx *ctx, const kin_both_job *job, const kith_neighbors *ab,
+                            const kith_neighbors *ba);
+
+/* A corpus in host memory that waits for queries of the type of `queries`, and for k ids each.
+ * Freed on failure. `name` stands in messages. */
+kith_status kin_engine_prepare(kith_ctx *ctx, const kith_matrix *points, const char *name,
+                               const kin_distance *distance, const kith_matrix *queries, int64_t k,
+                               kin_prepared *prepared);
+
+/* ---- A radius --------------------------------------------------------------------------------
+ *
+ * The k nearest within a radius: whatever engine found the k nearest, what is beyond is cut off by
+ * the canonical distance. An engine may leave out what is beyond (the tree does): its slots are
+ * empty from the start. */
+typedef struct kin_limit {
+    kith_ctx *ctx;
+    kith_metric metric;
+    double radius;      /* 0: none, and nothing is done */
+    kith_neighbors out; /* what an engine writes: the caller's table, and float64 distances */
+    double *own;        /* those, where the caller has none */
+} kin_limit;
+
+/* out: in host memory. */
+kith_status kin_limit_begin(kith_ctx *ctx, const kin_request *request, const kith_neighbors *out,
+                            kin_limit *limit);
+/* Cuts where status is KITH_OK, and hands it on. */
+kith_status kin_limit_end(kin_limit *limit, kith_status status);
+/* KITH_E_UNSUPPORTED where there is a radius and `why` it cannot be. */
+kith_status kin_limit_refuse(kith_ctx *ctx, const kin_request *request, const char *why);
+/* Most that kin_limit_begin takes. */
+uint64_t kin_limit_bytes(double radius, int64_t rows, int64_t k);
+
+#endif
