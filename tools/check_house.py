@@ -8,6 +8,7 @@ Rooms     a file in src/ROOM includes only rooms that src/ROOMS allows it, and i
 Circles   a unit is a file's stem (x.c, x.cu and x.h are one). No unit reaches itself by includes or, in src, by
           calls: what uses another stands above it.
 Calls     no function has more than six parameters; a struct has names, a seventh argument has a place.
+Sentences what is said to a person is not read by a program: kith_ctx_where has the fields.
 Names     a file that a comment of src or a page of docs names is there.
 Sizes     a file of src has 60 to 600 lines, unless its head says why it is "short because" or "long because";
           files elsewhere end at 800.
@@ -46,6 +47,7 @@ LIMITS = {
     "functions_used_by_one_file_percent": (56, 25),
     "functions_used_by_no_file": (8, 0),
     "names_of_no_file": (0, 0),
+    "sentences_that_are_read": (0, 0),
 }
 
 
@@ -207,6 +209,20 @@ def names_of_no_file(root, rooms):
                 yield f"{path.relative_to(root)}: {name}"
 
 
+READ = {  # what was said to a person is looked into
+    ".c": re.compile(r"\b(?:strstr|strn?cmp|strchr|sscanf|memcmp)\([^;]*\b(?:kith_ctx_detail|\w*detail|\w*reason)\b"),
+    ".py": re.compile(r"kith_ctx_detail\(|\bstr\((?:error|e|problem)\)|\b(?:error|e|problem)\.args\b(?! = )"),
+}
+
+
+def sentences_that_are_read(root):
+    for top in ("src", "cli", "python"):
+        for path in files_below(root / top, tuple(READ)):
+            for number, line in enumerate(path.read_text().splitlines(), 1):
+                if READ[path.suffix].search(line):
+                    yield f"{path.relative_to(root)}:{number}"
+
+
 def odd_length(path, text):
     lines = text.count("\n")
     short, long = LENGTH_SRC
@@ -246,6 +262,7 @@ def measure(root):
     counts["functions_used_by_one_file_percent"] = round(100 * len(single) / max(len(inner), 1))
     behind["functions_used_by_one_file_percent"] = single
     note("functions_used_by_no_file", sorted(name for name in inner if not calls.users[name]))
+    note("sentences_that_are_read", list(sentences_that_are_read(root)))
     note("names_of_no_file", list(names_of_no_file(root, read_law(root / "src" / "ROOMS"))))
     return counts, behind
 

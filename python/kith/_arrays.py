@@ -16,15 +16,23 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _structs as s
+from ._errors import Failure
+from ._library import lib
 from ._memory import refuse_large, size_text
 
-BFLOAT16 = 4
+
+
+def dtype_name(code: int) -> str:
+    """NumPy's name of a type of the library."""
+    text: bytes = lib.kith_dtype_name(code)
+    return text.decode()
+
+
+DTYPES = {dtype_name(code): code for code in s.ENUMS["kith_dtype"].values() if code}
+BFLOAT16 = s.BF16
+FLOATS = s.F32, s.F64, s.F16, s.BF16
 CODES: dict[np.dtype[Any], int] = {
-    np.dtype(np.float32): 1,
-    np.dtype(np.float64): 2,
-    np.dtype(np.float16): 3,
-    np.dtype(np.uint8): 5,
-    np.dtype(np.int8): 6,
+    np.dtype(name): code for name, code in DTYPES.items() if code != BFLOAT16
 }
 _BOOL = np.dtype(bool)
 BLOCK_BYTES = 256 << 20
@@ -189,24 +197,46 @@ def _refuse_no_number(x: Any, array: np.ndarray[Any, Any], name: str) -> None:
             try:
                 float(value)
             except (TypeError, ValueError):
-                place = f"{name}[{row}, {col}]"
-                columns = getattr(x, "columns", None)
-                if columns is not None:
-                    place += f" (column {columns[col]!r})"
                 missing = value is None or type(value).__name__ in ("NAType", "NaTType")
                 what = "missing" if missing else f"{value!r}, must be a number"
                 advice = "fill it, or leave its row out" if missing else "encode it as one"
-                raise ValueError(f"{place} is {what} ({advice})") from None
+                column = _column_of(x, col)
+                raise Failure(f"{column}is {what} ({advice})", name, "", row, col).error() from None
 
 
-def refuse_not_finite(array: np.ndarray[Any, Any], name: str) -> None:
-    """Names the first value that is NaN or infinite, as the library does."""
+def _column_of(x: Any, col: int) -> str:
+    """Its name, where x is a data frame."""
+    columns = getattr(x, "columns", None)
+    return "" if columns is None else f"(column {columns[col]!r}) "
+
+
+def refuse_not_finite(array: np.ndarray[Any, Any], name: str, x: Any = None) -> None:
+    """Names the first value that is NaN or infinite, as the library does. x: what was given."""
     if array.dtype.kind != "f" or np.isfinite(array).all():
         return
-    row, col = np.argwhere(~np.isfinite(array))[0]
-    value = array[row, col]
+    row, *rest = (int(at) for at in np.argwhere(~np.isfinite(array))[0])
+    col = rest[0] if rest else -1
+    raise not_finite(array[tuple([row, *rest])], name, row, col, _column_of(x, col) if rest else "")
+
+
+def not_finite(value: Any, name: str, row: int, col: int, column: str = "") -> BaseException:
+    """What is wrong with a value that is NaN or infinite."""
     what = "NaN" if np.isnan(value) else "infinite" if value > 0 else "-infinite"
-    raise ValueError(f"{name}[{row}, {col}] is {what} (remove or replace it)")
+    return Failure(f"{column}is {what} (remove or replace it)", name, "", row, col).error()
+
+
+def refuse_missing(x: Any, name: str) -> None:
+    """Names the first value of anything that is missing, NaN, infinite or no number."""
+    if is_sparse(x):
+        x = x.tocsr()
+        for wrong in np.flatnonzero(~np.isfinite(x.data))[:1]:
+            row = int(np.searchsorted(x.indptr, wrong, side="right")) - 1
+            raise not_finite(x.data[wrong], name, row, int(x.indices[wrong]))
+        return
+    array = np.asarray(x)
+    if array.dtype.kind == "O" and array.ndim == 2:
+        array = _converted(x, array, name, 0)
+    refuse_not_finite(array, name, x)
 
 
 def refuse_rounding(array: np.ndarray[Any, Any], name: str) -> None:
@@ -294,4 +324,4 @@ def as_matrix(x: Any, name: str, limit: int = 0) -> HostMatrix:
             copied += array.nbytes
     rows, cols = array.shape
     struct = s.Matrix(address(array), rows, stride, cols, code)
-    return HostMatrix(struct, array, rows, code == 2, copied)
+    return HostMatrix(struct, array, rows, code == s.F64, copied)

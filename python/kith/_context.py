@@ -91,7 +91,7 @@ class Context:
         self._wanted = wanted, watched
         self._busy = False
         self._watch = Watch()
-        tick = s.PROGRESS(self._watch.tick) if watched else s.PROGRESS()
+        tick = s.ProgressFn(self._watch.tick) if watched else s.ProgressFn()
         params = s.sized(
             s.CtxParams,
             threads=wanted.threads,
@@ -103,7 +103,7 @@ class Context:
         made = c.c_void_p()
         status = lib.kith_ctx_create(c.byref(params), c.byref(made))
         if status != 0:
-            raise exception(status, b"")
+            raise exception(status)
         self.handle = Pointer.take(made, lib.kith_ctx_free, tick)
 
     def call(self, function: Any, *arguments: Any, progress: Progress = None) -> None:
@@ -118,7 +118,7 @@ class Context:
             watch.begin(progress)
             try:
                 status = function(self.handle, *arguments)
-                detail = b"" if status == 0 else lib.kith_ctx_detail(self.handle)
+                failed = exception(status, self.handle, function) if status != 0 else None
             finally:
                 watch.end()
             error, watch.error = watch.error, None
@@ -129,8 +129,8 @@ class Context:
             _ending.stay()
         if error is not None:
             raise error
-        if status != 0:
-            raise exception(status, detail, function)
+        if failed is not None:
+            raise failed
         return None
 
     def make(

@@ -226,9 +226,9 @@ class Corpus:
                 small = _small.search_corpus(made, points, asked.array, k, number, limits)
                 if small is not None:
                     return claim(small, number, True, self._points_of(points, asked.rows))
-            double = asked.is_double or points.dtype == 2
+            double = asked.is_double or points.dtype == s.F64
             table = Table(asked.rows, k, points.rows, double, out, radius is not None)
-            distance = _metrics.Distance(number, s.DISTANCE(), [])
+            distance = _metrics.Distance(number, s.DistanceFn(), [])
             params = search_params(distance, k, radius=limit(radius, distance))
             keep = excluded(exclude, asked.rows, params)
             if asked.rows == 0:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from . import _structs as s
-from ._arrays import BFLOAT16, is_torch, on_device
+from ._arrays import BFLOAT16, CODES, FLOATS, dtype_name, is_torch, on_device
 from ._context import Settings, context
 from ._library import lib
 from ._metrics import code
@@ -20,7 +20,7 @@ from ._options import excluded
 from ._results import Neighbors, Selection, claim, room
 from ._typing import Metric
 
-_CODES = {"<f4": 1, "<f8": 2, "<f2": 3, "|u1": 5, "|b1": 5, "|i1": 6}
+_CODES = {"|b1": s.U8, **{dtype.str: code for dtype, code in CODES.items()}}
 
 
 class DeviceMatrix(NamedTuple):
@@ -165,7 +165,7 @@ class _Table:
     def __init__(self, beside: DeviceMatrix, rows: int, k: int, most: int, out: Any) -> None:
         self._maker = beside.maker
         shape = room(rows, k, most)
-        double = beside.struct.dtype == 2
+        double = beside.struct.dtype == s.F64
         if out is None:
             self._distances = self._maker.empty(shape, "float64" if double else "float32")
             self._ids = self._maker.empty(shape, "uint32")
@@ -175,7 +175,7 @@ class _Table:
             _check_out(self._ids, shape, ("<u4", "<i4"))
         self._given = out is not None
         at = _address(self._distances)
-        self.struct = s.NeighborTable(
+        self.struct = s.Neighbors(
             _address(self._ids), None if double else at, at if double else None, rows, k
         )
 
@@ -258,14 +258,14 @@ def select(values: Any, params: s.SelectParams, wanted: Settings) -> Selection:
     """kith_cuda_select."""
     matrix = as_device_matrix(values, "values")
     m = matrix.struct
-    if m.dtype not in (1, 2, 3, BFLOAT16):
+    if m.dtype not in FLOATS:
         raise ValueError("values must be floats")
-    kind = {1: "float32", 2: "float64", 3: "float16", BFLOAT16: "int16"}[m.dtype]
+    kind = "int16" if m.dtype == BFLOAT16 else dtype_name(m.dtype)
     shape = (m.rows, params.k if 0 < params.k <= m.cols else 0)
     best = matrix.maker.empty(shape, kind)
     ids = matrix.maker.empty(shape, "uint32")
     given = s.Values(m.data, None, m.rows, m.cols, m.stride_bytes, 0, m.dtype)
-    table = s.SelectionTable(_address(best), _address(ids))
+    table = s.Selection(_address(best), _address(ids))
     _call(wanted, matrix, lib.kith_cuda_select, given, params, table)
     if m.dtype == BFLOAT16:
         best = best.view(values.dtype)

@@ -15,14 +15,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from . import _metrics, _options
 from . import _structs as s
-from ._arrays import HostMatrix, as_matrix, refuse_masked
+from ._arrays import HostMatrix, as_matrix, refuse_masked, refuse_missing
 from ._context import Settings, settings
+from ._errors import rename
 from ._prepared import Prepared
 from ._results import Neighbors
 from ._search import knn, knn_graph
 from ._typing import Metric
 from ._walk import Walks
-from ._wording import renamed
 
 # What the library is told, and what it is here.
 _NAMES = {
@@ -114,13 +114,23 @@ class NeighborsEstimator(BaseEstimator):  # type: ignore[misc]
     def _fit_unlabelled(self, X: Any) -> None:
         """Keeps X, as it was given."""
         refuse_masked(X, "X")
-        self._fit_points(validate_data(self, X, accept_sparse="csr"))
+        self._fit_points(self._checked_by_sklearn(X))
 
     def _validated(self, X: Any) -> Any:
         if self._is_plain(X):
             return X
         refuse_masked(X, "X")
-        return validate_data(self, X, accept_sparse="csr", reset=False)
+        return self._checked_by_sklearn(X, reset=False)
+
+    def _checked_by_sklearn(self, X: Any, y: Any = "no_validation", **options: Any) -> Any:
+        """scikit-learn's own checks; what is missing is named by its row and column."""
+        try:
+            return validate_data(self, X, y, accept_sparse="csr", **options)
+        except ValueError:
+            refuse_missing(X, "X")
+            if y is not None and not isinstance(y, str):
+                refuse_missing(y, "y")
+            raise
 
     def _is_plain(self, X: Any) -> bool:
         """Whether X is what validate_data would give back: to find out so takes it longer than a
@@ -240,7 +250,7 @@ class InWords:
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if isinstance(error, ValueError):
-            error.args = (renamed(str(error), _NAMES),)
+            rename(error, _NAMES)
 
 
 def _checked(n_neighbors: Any) -> int:

@@ -164,20 +164,19 @@ class Graph:
         Parameters
         ----------
         path : path
-            The format is that of its extension: .npz, .ivecs, .ibin, .knn, .kith.
-        format : {"npz", "csr", "ivecs", "ibin", "knn", "kith"}, optional
-            Another one; csr is a SciPy sparse matrix in .npz.
+            The format is that of its extension: .npz, .ivecs, .ibin, .knn, .kith, .csv, .tsv.
+        format : {"npz", "csr", "ivecs", "ibin", "knn", "kith", "csv", "tsv", "csv-wide", "tsv-wide"}, \
+optional
+            Another one; csr is a SciPy sparse matrix in .npz, csv-wide has a line for each point.
 
-        .npz, csr and .kith keep metric, exact and fingerprint; .ivecs, .ibin and .knn cannot.
+        .npz, csr and .kith keep metric, exact and fingerprint; .ivecs, .ibin, .knn and text cannot.
         """
         file = encoded(path)
         number = 0
         if format is not None:
             number = lib.kith_format_parse(format.encode()) if isinstance(format, str) else 0
             if number == 0:
-                raise ValueError(
-                    f"format is {format!r}, must be npz, csr, ivecs, ibin, knn or kith"
-                )
+                raise ValueError(f"format is {format!r}, must be one of {', '.join(formats())}")
         table, keep = narrow((self.distances, self._ids.astype(np.uint32, copy=False)), "the graph")
         if keep[0].dtype == np.float64:  # files have float32, as the library rounds it
             keep = (self.distances.astype(np.float32), keep[1], keep[2])
@@ -285,6 +284,13 @@ class Graph:
         if self.n_points != len(self):
             raise ValueError("only a graph of one set of points can be symmetric")
         return _both_ways(rows, cols, values, self.n_points, symmetrize == "mutual")
+
+
+def formats() -> list[str]:
+    """The names of all formats that a graph is saved in."""
+    known = (name.partition("_")[2] for name in s.ENUMS["kith_format"])
+    names = (name.lower().replace("_", "-") for name in known)
+    return [name for name in names if lib.kith_format_parse(name.encode()) != s.FORMAT_AUTO]
 
 
 def _check_ids(ids: Array, points: int) -> None:

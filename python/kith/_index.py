@@ -23,8 +23,8 @@ from ._small import MOST_STEPS
 from ._typing import Bytes, Pair, Points, Seed, Whole
 
 _DEVICE = "cpu"
-_BYTES = (5, 6)  # uint8, int8
-_FLOAT = 1
+_BYTES = s.U8, s.I8
+_FLOAT = s.F32
 _preparing = Lock()
 _DENSELY = 16_384  # met where `meets` is 0
 _MET = 64  # points at most that a walk meets for each that it keeps, as a rule far fewer
@@ -40,13 +40,13 @@ class _Known(NamedTuple):
     """What an index holds."""
 
     points: HostMatrix
-    graph: tuple[s.NeighborTable, Any] | None  # kept of bytes alone
+    graph: tuple[s.Neighbors, Any] | None  # kept of bytes alone
     metric: int
     wanted: Settings
     made: dict[int, Pointer]  # by the type of queries
     fingerprint: Fingerprint | None
 
-    def prepare(self, queries: int, graph: tuple[s.NeighborTable, Any]) -> None:
+    def prepare(self, queries: int, graph: tuple[s.Neighbors, Any]) -> None:
         """What walks need for queries of a type."""
         params = s.sized(s.WalksParams, metric=self.metric, queries=queries)
         self.made[queries] = Context(self.wanted).make(

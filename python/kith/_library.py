@@ -7,7 +7,7 @@ import ctypes as c
 import os
 import pathlib
 
-from . import _structs as s
+from ._header import FUNCTIONS
 
 
 def _open() -> c.CDLL:
@@ -23,74 +23,8 @@ def _open() -> c.CDLL:
         ) from error
 
 
-_P = c.c_void_p
-_SIGNATURES: dict[str, tuple[type | None, tuple[type, ...]]] = {
-    "kith_version": (c.c_char_p, ()),
-    "kith_commit": (c.c_char_p, ()),
-    "kith_status_text": (c.c_char_p, (c.c_int,)),
-    "kith_ctx_create": (c.c_int, (_P, _P)),
-    "kith_ctx_free": (None, (_P,)),
-    "kith_ctx_detail": (c.c_char_p, (_P,)),
-    "kith_metric_parse": (c.c_int, (c.c_char_p,)),
-    "kith_metric_name": (c.c_char_p, (c.c_int,)),
-    "kith_knn_exact": (c.c_int, (_P, _P, _P, _P, _P)),
-    "kith_graph_exact": (c.c_int, (_P, _P, _P, _P)),
-    "kith_graph_descent": (c.c_int, (_P, _P, _P, _P, _P)),
-    "kith_graph_merge": (c.c_int, (_P, _P, c.c_int64, _P, _P, _P, _P, _P)),
-    "kith_fingerprint_make": (c.c_int, (_P, _P, _P)),
-    "kith_graph_verify": (c.c_int, (_P, _P, _P, _P, _P, _P)),
-    "kith_graph_merge_estimate": (c.c_int, (_P, _P, c.c_int64, _P, _P)),
-    "kith_graph_merge_exact": (c.c_int, (_P, _P, c.c_int64, _P, _P, _P, _P)),
-    "kith_graph_search": (c.c_int, (_P, _P, _P, _P, _P, _P, _P)),
-    "kith_plan_exact": (c.c_int, (_P, _P, _P, _P, _P)),
-    "kith_plan_descent": (c.c_int, (_P, _P, _P, _P, _P)),
-    "kith_walks_create": (c.c_int, (_P, _P, _P, _P, _P)),
-    "kith_walks_search": (c.c_int, (_P, _P, _P, _P, _P, _P)),
-    "kith_walks_bytes": (c.c_uint64, (_P,)),
-    "kith_walks_free": (None, (_P,)),
-    "kith_corpus_create_with": (c.c_int, (_P, _P, _P, _P)),
-    "kith_corpus_search": (c.c_int, (_P, _P, _P, _P, _P)),
-    "kith_corpus_add": (c.c_int, (_P, _P, _P)),
-    "kith_corpus_remove": (c.c_int, (_P, _P, _P, c.c_int64)),
-    "kith_corpus_radius": (c.c_int, (_P, _P, _P, _P, _P)),
-    "kith_corpus_save": (c.c_int, (_P, _P, c.c_char_p)),
-    "kith_corpus_open": (c.c_int, (_P, c.c_char_p, _P)),
-    "kith_corpus_plan": (c.c_int, (_P, _P, _P, _P, _P)),
-    "kith_corpus_points": (c.POINTER(s.Matrix), (_P,)),
-    "kith_corpus_metric": (c.c_int, (_P,)),
-    "kith_corpus_free": (None, (_P,)),
-    "kith_radius": (c.c_int, (_P, _P, _P, _P, _P)),
-    "kith_ranges_rows": (c.c_int64, (_P,)),
-    "kith_ranges_offsets": (_P, (_P,)),
-    "kith_ranges_ids": (_P, (_P,)),
-    "kith_ranges_distances": (_P, (_P,)),
-    "kith_ranges_distances64": (_P, (_P,)),
-    "kith_ranges_free": (None, (_P,)),
-    "kith_recall_measure": (c.c_int, (_P, _P, _P, c.c_int, c.c_int64, _P)),
-    "kith_recall_estimate": (
-        c.c_int,
-        (_P, _P, _P, c.c_int, c.c_int64, c.c_int64, c.c_uint64, _P),
-    ),
-    "kith_result_save": (c.c_int, (_P, c.c_char_p, c.c_int, _P, _P)),
-    "kith_result_open": (c.c_int, (_P, c.c_char_p, _P)),
-    "kith_result_neighbors": (c.POINTER(s.NeighborTable), (_P,)),
-    "kith_result_get_meta": (c.POINTER(s.ResultMeta), (_P,)),
-    "kith_result_free": (None, (_P,)),
-    "kith_format_parse": (c.c_int, (c.c_char_p,)),
-    "kith_select": (c.c_int, (_P, _P, _P, _P)),
-    "kith_select_method_name": (c.c_char_p, (c.c_int32,)),
-    "kith_select_method_parse": (c.c_int32, (c.c_char_p,)),
-    "kith_predict": (c.c_int, (_P, _P, _P, c.c_int64, _P, _P)),
-    "kith_device_count": (c.c_int32, ()),
-    "kith_device_get": (c.c_int, (c.c_int32, _P)),
-    "kith_cuda_knn_exact": (c.c_int, (_P, _P, _P, _P, _P, _P)),
-    "kith_cuda_graph_exact": (c.c_int, (_P, _P, _P, _P, _P)),
-    "kith_cuda_graph_descent": (c.c_int, (_P, _P, _P, _P, _P, _P)),
-    "kith_cuda_select": (c.c_int, (_P, _P, _P, _P, _P)),
-}
-
 lib = _open()
-for _name, (_result, _arguments) in _SIGNATURES.items():
+for _name, (_result, _arguments) in FUNCTIONS.items():
     _function = getattr(lib, _name)
     _function.restype = _result
     _function.argtypes = _arguments

@@ -11,7 +11,7 @@ from . import _structs as s
 from ._arrays import HostMatrix, as_matrix
 from ._context import Settings, context, settings
 from ._library import lib
-from ._metrics import EUCLIDEAN, Distance, name, resolve
+from ._metrics import Distance, name, resolve
 from ._progress import Progress
 from ._results import Neighbors, Table, claim, narrow
 from ._search import call, fingerprint, like, search_params
@@ -85,7 +85,7 @@ def merge(
     two, keep_two = narrow(second, "second")
     known = keep_one[2], keep_two[2]
     if metric is None:
-        metric = name(known[0].metric or known[1].metric or EUCLIDEAN)
+        metric = name(known[0].metric or known[1].metric or s.EUCLIDEAN)
     if one.rows + two.rows != points.rows:
         raise ValueError(
             f"the graphs are of {one.rows} and {two.rows} points, X has {points.rows} rows"
@@ -158,7 +158,7 @@ def _cheaper(
 
 def _verify(
     points: HostMatrix,
-    graphs: tuple[s.NeighborTable, s.NeighborTable],
+    graphs: tuple[s.Neighbors, s.Neighbors],
     known: tuple[s.ResultMeta, s.ResultMeta],
     distance: Distance,
     flags: int,

@@ -13,11 +13,6 @@ from . import _structs as s
 from ._library import lib
 from ._typing import Metric
 
-EUCLIDEAN = 1
-SQEUCLIDEAN = 2
-INNER_PRODUCT = 3
-COSINE = 4
-_CUSTOM = 12
 _MINKOWSKI = {1.0: "manhattan", 2.0: "euclidean", float("inf"): "chebyshev"}
 
 
@@ -33,9 +28,8 @@ def code(name: Any, p: float = 2) -> int:
     found = lib.kith_metric_parse(name.encode())
     if found == 0:
         raise ValueError(
-            f"metric {name!r} is not known (there are: euclidean, sqeuclidean, inner_product, "
-            "cosine, correlation, manhattan, chebyshev, chi2, hamming, jaccard, kl, minkowski "
-            "with p, and any function of two rows)"
+            f"metric {name!r} is not known (there are: {', '.join(names())}, minkowski with p, and "
+            "any function of two rows)"
         )
     return int(found)
 
@@ -46,11 +40,17 @@ def name(number: int) -> str:
     return text.decode()
 
 
+def names() -> list[str]:
+    """Of all that have one and are no function of the caller's."""
+    known = s.ENUMS["kith_metric"].values()
+    return [name(each) for each in known if each not in (s.METRIC_DEFAULT, s.CUSTOM)]
+
+
 class Distance(NamedTuple):
     """A metric as parameters have it. What failed in a Python function stands in `errors`."""
 
     number: int
-    function: Any  # s.DISTANCE; a null pointer but for a Python function
+    function: Any  # s.DistanceFn; a null pointer but for a Python function
     errors: list[BaseException]
 
     @property
@@ -63,7 +63,7 @@ class Distance(NamedTuple):
         raise self.errors[0] if self.errors else error
 
 
-_NO_FUNCTION = s.DISTANCE()
+_NO_FUNCTION = s.DistanceFn()
 
 
 @functools.cache
@@ -91,4 +91,4 @@ def resolve(metric: Metric, p: float, dtype: np.dtype[Any]) -> Distance:
             errors.append(error)
             return float("nan")  # which ends the call
 
-    return Distance(_CUSTOM, s.DISTANCE(distance), errors)
+    return Distance(s.CUSTOM, s.DistanceFn(distance), errors)

@@ -43,7 +43,7 @@ def in_type(matrix: HostMatrix, code: int) -> HostMatrix | None:
         if not np.array_equal(_values(made, code).astype(np.float64), values, equal_nan=True):
             return None
     struct = s.Matrix(made.ctypes.data, matrix.rows, 0, matrix.struct.cols, code)
-    return HostMatrix(struct, made, matrix.rows, code == 2, matrix.copied + made.nbytes)
+    return HostMatrix(struct, made, matrix.rows, code == s.F64, matrix.copied + made.nbytes)
 
 
 def joined(first: s.Matrix, second: HostMatrix) -> HostMatrix:

@@ -11,11 +11,12 @@ import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from . import _structs as s
 from ._arrays import refuse_masked
 from ._estimator import InWords, NeighborsEstimator
-from ._predict import MEAN, MEDIAN, VOTE, WEIGHTED, WEIGHTED_VOTE, predict
+from ._predict import predict
 from ._typing import Metric
 
 Weights = str | Callable[[Any], Any] | None
@@ -57,7 +58,7 @@ class _Model(NeighborsEstimator):
                 f"weights is {self.weights!r}, must be 'uniform', 'distance' or a function"
             )
         refuse_masked(X, "X")
-        X, y = validate_data(self, X, y, accept_sparse="csr", multi_output=True, y_numeric=numeric)
+        X, y = self._checked_by_sklearn(X, y, multi_output=True, y_numeric=numeric)
         self._fit_points(X)
         return y
 
@@ -154,7 +155,7 @@ class KNeighborsClassifier(ClassifierMixin, _Model):  # type: ignore[misc]
         if callable(self.weights):  # these are Python's business
             codes = [np.argmax(each, axis=1) for each in self._votes(X)]
         else:
-            codes = list(self._predicted(X, self._codes, VOTE, WEIGHTED_VOTE).T.astype(np.intp))
+            codes = list(self._predicted(X, self._codes, s.PREDICT_VOTE, s.PREDICT_WEIGHTED_VOTE).T.astype(np.intp))
         chosen = [names[each] for names, each in zip(classes, codes)]
         return np.stack(chosen, axis=1) if self.outputs_2d_ else chosen[0]
 
@@ -238,6 +239,6 @@ random_state
             found = sums / weights.sum(axis=1, keepdims=True)
         else:
             found = self._predicted(
-                X, labels, MEDIAN if self.average == "median" else MEAN, WEIGHTED
+                X, labels, s.PREDICT_MEDIAN if self.average == "median" else s.PREDICT_MEAN, s.PREDICT_WEIGHTED
             )
         return found if self._y.ndim == 2 else found.ravel()

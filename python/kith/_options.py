@@ -14,12 +14,12 @@ from . import _structs as s
 from ._results import narrow_indices
 from ._typing import Whole
 
-_METHODS = {
-    "auto": 0,
-    "ball_tree": 0,  # scikit-learn's name: the answers are the same
-    "brute": 1,
-    "kd_tree": 2,
-    "nn_descent": 3,
+_METHODS = {  # scikit-learn's names, and one of its kind
+    "auto": s.METHOD_AUTO,
+    "ball_tree": s.METHOD_AUTO,  # the answers are the same
+    "brute": s.METHOD_EXACT,
+    "kd_tree": s.METHOD_TREE,
+    "nn_descent": s.METHOD_DESCENT,
 }
 
 

@@ -11,7 +11,7 @@ from . import _structs as s
 from ._arrays import as_matrix
 from ._context import context, settings
 from ._library import lib
-from ._metrics import EUCLIDEAN, code
+from ._metrics import code
 from ._progress import Progress
 from ._results import narrow
 from ._typing import Bytes, Metric, Pair, Points, Seed, Whole
@@ -96,11 +96,11 @@ def recall(
         raise ValueError("give either the truth or X, the points")
     if metric is not None and not isinstance(metric, str):
         raise ValueError("metric must be a name")
-    own = getattr(found, "_metric", 0) or getattr(truth, "_metric", 0) or EUCLIDEAN
+    own = getattr(found, "_metric", 0) or getattr(truth, "_metric", 0) or s.EUCLIDEAN
     number = own if metric is None else code(metric, p)
     table, keep = narrow(found, "found")
     place = _options.optional(at, "at") or 0
-    result = s.RecallValues()
+    result = s.Recall()
     known = settings(n_jobs, device, memory_limit)
     if truth is not None:
         true_table, true_keep = narrow(truth, "truth")

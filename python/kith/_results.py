@@ -11,7 +11,7 @@ import numpy as np
 
 from . import _metrics
 from . import _structs as s
-from ._arrays import address
+from ._arrays import DTYPES, address, dtype_name
 from ._typing import Floats, Indices
 
 Array = np.ndarray[Any, Any]
@@ -40,15 +40,11 @@ class Fingerprint(NamedTuple):
         """The library's; None: it knows none."""
         if given.rows == 0:
             return None
-        return cls(given.rows, given.cols, _DTYPE_NAMES[given.dtype], given.checksum)
+        return cls(given.rows, given.cols, dtype_name(given.dtype), given.checksum)
 
     def as_struct(self) -> s.Fingerprint:
         """For the library."""
-        dtype = _DTYPE_NAMES.index(self.dtype)
-        return s.Fingerprint(self.rows, self.cols, dtype, self.checksum)
-
-
-_DTYPE_NAMES = ("", "float32", "float64", "float16", "bfloat16", "uint8", "int8")
+        return s.Fingerprint(self.rows, self.cols, DTYPES[self.dtype], self.checksum)
 
 
 class _Pair(NamedTuple):
@@ -107,10 +103,10 @@ def claim(
 def level(exact: bool | None, fingerprint: Fingerprint | None) -> int:
     """A kith_exactness: nothing is certified of unknown points."""
     if exact is None:
-        return s.UNKNOWN
+        return s.EXACTNESS_UNKNOWN
     if not exact:
         return s.APPROXIMATE
-    return s.UNKNOWN if fingerprint is None else s.CERTIFIED
+    return s.EXACTNESS_UNKNOWN if fingerprint is None else s.CERTIFIED
 
 
 def _known(neighbors: Any) -> s.ResultMeta:
@@ -168,7 +164,7 @@ class Table:
             self._take(out, (rows, k))
             double = self.distances.dtype == np.float64
         at, ids = address(self.distances), address(self._ids)
-        self.struct = s.NeighborTable(ids, None if double else at, at if double else None, rows, k)
+        self.struct = s.Neighbors(ids, None if double else at, at if double else None, rows, k)
 
     def _take(self, out: Sequence[Any], shape: tuple[int, int]) -> None:
         try:
@@ -204,7 +200,7 @@ class Table:
         return Neighbors(self.distances, wide)
 
 
-def narrow(neighbors: Any, name: str) -> tuple[s.NeighborTable, tuple[Array, Array, s.ResultMeta]]:
+def narrow(neighbors: Any, name: str) -> tuple[s.Neighbors, tuple[Array, Array, s.ResultMeta]]:
     """Anybody's (distances, indices) as a table of the library, and the arrays that hold it, with
     what is known of them; a kith.Graph has them. name is what errors call it."""
     try:
@@ -221,7 +217,7 @@ def narrow(neighbors: Any, name: str) -> tuple[s.NeighborTable, tuple[Array, Arr
     distances = np.ascontiguousarray(distances)
     indices = _narrow_ids(indices, name)
     double = distances.dtype == np.float64
-    table = s.NeighborTable(
+    table = s.Neighbors(
         indices.ctypes.data,
         None if double else distances.ctypes.data,
         distances.ctypes.data if double else None,
@@ -232,12 +228,12 @@ def narrow(neighbors: Any, name: str) -> tuple[s.NeighborTable, tuple[Array, Arr
     return table, (distances, indices, meta)
 
 
-def narrow_indices(indices: Any, name: str) -> tuple[s.NeighborTable, Array]:
+def narrow_indices(indices: Any, name: str) -> tuple[s.Neighbors, Array]:
     """Anybody's indices as a table of the library without distances, and the array that holds it."""
     ids = _narrow_ids(np.asarray(indices), name)
     if ids.ndim != 2:
         raise ValueError(f"{name}: indices are {ids.shape}: they must have two axes")
-    return s.NeighborTable(ids.ctypes.data, None, None, *ids.shape), ids
+    return s.Neighbors(ids.ctypes.data, None, None, *ids.shape), ids
 
 
 def _narrow_ids(indices: Array, name: str) -> Array:

@@ -15,7 +15,7 @@ from . import _structs as s
 from ._arrays import HostMatrix, as_matrix, given_back, is_sparse, on_device
 from ._context import Settings, context, settings
 from ._library import lib
-from ._metrics import INNER_PRODUCT, Distance, resolve
+from ._metrics import Distance, resolve
 from ._progress import Progress
 from ._results import Fingerprint, Neighbors, Table, claim
 from ._typing import Bytes, Metric, Pair, Points, Seed, Whole
@@ -354,7 +354,7 @@ def limit(radius: float | None, distance: Distance) -> float:
     if radius is None:
         return 0.0
     return _options.number(radius, "radius") or (
-        -5e-324 if distance.number == INNER_PRODUCT else 5e-324
+        -5e-324 if distance.number == s.INNER_PRODUCT else 5e-324
     )
 
 

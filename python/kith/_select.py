@@ -8,7 +8,7 @@ import ctypes as c
 import numpy as np
 
 from . import _structs as s
-from ._arrays import BFLOAT16, as_matrix, given_back, on_device
+from ._arrays import FLOATS, as_matrix, given_back, on_device
 from ._context import context, settings
 from ._library import lib
 from ._options import whole
@@ -16,7 +16,7 @@ from ._progress import Progress
 from ._results import Selection
 from ._typing import Bytes, Points, Whole
 
-_FLOATS = (1, 2, 3, BFLOAT16)
+
 
 
 def methods() -> list[str]:
@@ -87,7 +87,7 @@ def select_k(
         _cuda.refuse(progress=progress or None)
         return _cuda.select(values, params, wanted)
     matrix = as_matrix(values, "values", wanted.memory_limit)
-    if matrix.struct.dtype not in _FLOATS:
+    if matrix.struct.dtype not in FLOATS:
         raise ValueError(f"values are {matrix.array.dtype}, must be floats")
     array, stride = matrix.array, matrix.struct.stride_bytes
     if not (array.flags.aligned or isinstance(array, np.memmap)):  # points may lie so, values not
@@ -98,7 +98,7 @@ def select_k(
     ids = np.empty(shape, np.uint32)
     at = array.__array_interface__["data"][0]
     given = s.Values(at, None, rows, cols, stride, 0, matrix.struct.dtype)
-    table = s.SelectionTable(best.ctypes.data, ids.ctypes.data)
+    table = s.Selection(best.ctypes.data, ids.ctypes.data)
     context(wanted.beside(matrix)).call(
         lib.kith_select, c.byref(given), c.byref(params), c.byref(table), progress=progress
     )

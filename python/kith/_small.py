@@ -29,7 +29,6 @@ from ._typing import Bytes, Whole
 
 # Portable code needs up to half a second for so many, on one thread (kl more: it takes logarithms).
 MOST_STEPS = 1 << 27
-_LOGARITHMS = 11
 
 Wanted = tuple[Whole | None, str | None, Bytes | None]
 """n_jobs, device and memory_limit as they were given."""
@@ -43,18 +42,28 @@ def steps(points: int, cols: int, queries: int, k: int) -> int:
 
 
 class Frame(c.Structure):
-    """The structs of a call, one behind the other, so that one write fills them."""
+    """The structs of a call, one behind the other."""
 
     _fields_ = [
         ("points", s.Matrix),
         ("queries", s.Matrix),
         ("params", s.SearchParams),
-        ("table", s.NeighborTable),
+        ("table", s.Neighbors),
     ]
 
 
-write = struct.Struct("Pqqii Pqqii IiqIIPPPiiiiid PPPqqP").pack_into
-_PARAMS_SIZE = c.sizeof(s.SearchParams)
+def packed(*kinds: type[c.Structure]) -> struct.Struct:
+    """What writes structs that stand one behind the other."""
+    return struct.Struct(" ".join("".join(map(_letter, kind._fields_)) for kind in kinds))
+
+
+def _letter(field: tuple[str, Any] | tuple[str, Any, int]) -> str:
+    letter = getattr(field[1], "_type_", "P")  # a function is a pointer
+    return letter if isinstance(letter, str) and letter in "iIlLdP" else "P"
+
+
+_write_matrices = packed(s.Matrix, s.Matrix).pack_into
+_write_table = packed(s.Neighbors).pack_into
 _FLOAT, _DOUBLE, _ID, _INDEX = (np.dtype(each) for each in ("f4", "f8", "u4", "i8"))
 _MOST_IDS = 1 << 16  # that a seat keeps room for
 NONE: Laid = (0, 0, 0, 0, 0)
@@ -67,18 +76,26 @@ _new = tuple.__new__  # of a named tuple: half of what its own way takes
 class _Seat:
     """A context that asks nobody whether to go on, a frame, and room for the library's ids."""
 
-    __slots__ = ("handle", "points", "queries", "params", "table", "frame", "ids", "ids_at", "_own")
+    __slots__ = (
+        "handle", "points", "queries", "params", "table", "frame", "ids", "ids_at", "_own", "_asked"
+    )  # fmt: skip
 
     def __init__(self, wanted: Settings) -> None:
         self._own = Context(wanted, watched=False)
         self.handle = self._own.handle
         self.frame = Frame()
+        self.frame.params.struct_size = c.sizeof(s.SearchParams)
+        self._asked = 0, 0, 0, 0
         at = c.addressof(self.frame)
         self.points = at + Frame.points.offset
         self.queries = at + Frame.queries.offset
         self.params = at + Frame.params.offset
         self.table = at + Frame.table.offset
         self.make_room((1, 1))
+
+    def _ask(self, asked: tuple[int, int, int, int]) -> None:
+        params = self.frame.params
+        params.metric, params.k, params.flags, params.method = self._asked = asked
 
     def make_room(self, shape: tuple[int, int]) -> None:
         self.ids = _empty(shape, _ID)
@@ -98,12 +115,15 @@ class _Seat:
         queries, else kith_knn_exact."""
         if self.ids.shape != shape:
             self.make_room(shape)
-        double = points[4] == 2 or queries[4] == 2
+        double = points[4] == s.F64 or queries[4] == s.F64
         distances = _empty(shape, _DOUBLE if double else _FLOAT)
         at = address(distances)
-        params = _PARAMS_SIZE, number, shape[1], flags, 0, 0, 0, 0, 0, 0, method, 0, 0, 0.0
+        asked = number, shape[1], flags, method
+        if asked != self._asked:
+            self._ask(asked)
+        _write_matrices(self.frame, 0, *points, *queries)
         table = self.ids_at, 0 if double else at, at if double else 0, *shape, 0
-        write(self.frame, 0, *points, *queries, *params, *table)
+        _write_table(self.frame, Frame.table.offset, *table)
         own = self.handle
         if corpus is not None:
             function = lib.kith_corpus_search
@@ -115,12 +135,11 @@ class _Seat:
             function = lib.kith_knn_exact
             status = function(own, self.points, self.queries, self.params, self.table)
         if status != 0:
-            raise exception(status, lib.kith_ctx_detail(own), function)
+            raise exception(status, own, function)
         indices = self.ids.astype(_INDEX)
         if indices.size > _MOST_IDS:
             self.make_room((1, 1))
         return _new(Neighbors, (distances, indices))
-
 
     def fingerprint(self) -> Fingerprint | None:
         """Of the points of the last call; None where it does not come to be."""
@@ -191,7 +210,7 @@ def search(
     _, rows, _, cols, _ = given
     count = rows if asked is NONE else asked[1]
     number = _metrics.code(metric, p)
-    if not (0 < k <= rows and steps(rows, cols, count, k) <= MOST_STEPS and number != _LOGARITHMS):
+    if not (0 < k <= rows and steps(rows, cols, count, k) <= MOST_STEPS and number != s.KL):
         return None
     if count == 0:
         return None
@@ -210,7 +229,7 @@ def search_corpus(
 ) -> Neighbors | None:
     """kith_corpus_search of a corpus of points; None: it is not plain, or not small."""
     asked = _lay(queries)
-    if asked is None or asked[1] == 0 or number == _LOGARITHMS:
+    if asked is None or asked[1] == 0 or number == s.KL:
         return None
     count, rows = asked[1], points.rows
     if not (0 < k <= rows and steps(rows, points.cols, count, k) <= MOST_STEPS):

@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from . import _structs as s
 from ._arrays import TOLD_BYTES, as_matrix, is_sparse, sparse_blocks, sparse_rows
 from ._context import Settings
 from ._memory import size_text
-from ._metrics import EUCLIDEAN, INNER_PRODUCT, SQEUCLIDEAN, code, name
+from ._metrics import code, name
 from ._progress import Bar, Progress
 from ._results import Array, Fingerprint, Neighbors, claim
 from ._sparse_product import METRICS, Product, first_of
@@ -96,8 +97,8 @@ def blockwise(
         )
     _tell_dense(corpus, queries)
     # Blocks are merged by what rows are ordered by, which is the square.
-    root = number == EUCLIDEAN
-    sign = -1.0 if number == INNER_PRODUCT else 1.0
+    root = number == s.EUCLIDEAN
+    sign = -1.0 if number == s.INNER_PRODUCT else 1.0
     rows = queries.shape[0]
     made_of: Fingerprint | None = None  # of the dense points, where these come at once
     result = Neighbors(np.empty((rows, k)), np.empty((rows, k), np.int64))
@@ -118,7 +119,7 @@ def blockwise(
                 points,
                 asked,
                 size,
-                metric=name(SQEUCLIDEAN if root else number),
+                metric=name(s.SQEUCLIDEAN if root else number),
                 method=method,
                 exclude=own,
                 wanted=wanted,
@@ -192,7 +193,7 @@ def _by_products(
             tell("sparse product", float(block.stop), float(rows))
     if isinstance(tell, Bar):
         tell.close()
-    if number == EUCLIDEAN:
+    if number == s.EUCLIDEAN:
         np.sqrt(result.distances, out=result.distances)
     return result
 

@@ -22,12 +22,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._arrays import as_matrix, sparse_rows
+from . import _structs as s
+from ._arrays import as_matrix, not_finite, sparse_rows
 from ._context import Settings
-from ._metrics import COSINE, EUCLIDEAN, INNER_PRODUCT, SQEUCLIDEAN, name
+from ._errors import Failure
+from ._metrics import name
 from ._results import Array, Neighbors
 
-METRICS = (EUCLIDEAN, SQEUCLIDEAN, INNER_PRODUCT, COSINE)
+METRICS = (s.EUCLIDEAN, s.SQEUCLIDEAN, s.INNER_PRODUCT, s.COSINE)
 _LANES = 8
 _BLOCK_BYTES = 64 << 20  # of products
 _SQUEEZED_VALUES = 1 << 21  # of candidates at a time
@@ -53,7 +55,7 @@ def _rows(x: Any, number: int, what: str) -> Rows:
     _check(given, what)
     scaled = given.astype(np.float64)
     counts = np.diff(scaled.indptr)
-    if number == COSINE and scaled.nnz:
+    if number == s.COSINE and scaled.nnz:
         most = np.ones(len(counts))
         full = counts > 0
         most[full] = np.maximum.reduceat(np.abs(scaled.data), scaled.indptr[:-1][full])
@@ -78,17 +80,16 @@ def _check(x: Any, what: str) -> None:
     most = _LARGEST if x.dtype == np.float64 else np.inf
     for wrong in np.flatnonzero(~((np.abs(x.data) <= most) & np.isfinite(x.data)))[:1]:
         row = int(np.searchsorted(x.indptr, wrong, side="right")) - 1
-        place = f"{what}[{row}, {x.indices[wrong]}]"
-        value = x.data[wrong]
-        if np.isfinite(value):
-            raise ValueError(f"{place} is {value:.17g}, beyond 2^500 in magnitude (scale the data)")
-        kind = "NaN" if np.isnan(value) else "infinite"
-        raise ValueError(f"{place} is {kind} (remove or replace it)")
+        col, value = int(x.indices[wrong]), x.data[wrong]
+        if not np.isfinite(value):
+            raise not_finite(value, what, row, col)
+        reason = f"is {value:.17g}, beyond 2^500 in magnitude (scale the data)"
+        raise Failure(reason, what, "", row, col).error()
 
 
 def _is_exact(number: int, first: Rows, second: Rows) -> bool:
     """Whether all products and sums are whole numbers that double holds."""
-    if number == COSINE:
+    if number == s.COSINE:
         return False
     most = 0.0
     for x in (first.scaled.data, second.scaled.data):
@@ -160,9 +161,9 @@ class Product:
         first."""
         keys: Array = (self._queries.scaled[block] @ self._transposed).toarray()
         asked, points = self._queries.lengths[block, None], self._points.lengths[None]
-        if self._number == INNER_PRODUCT:
+        if self._number == s.INNER_PRODUCT:
             np.negative(keys, out=keys)
-        elif self._number == COSINE:
+        elif self._number == s.COSINE:
             np.subtract(1.0, keys, out=keys)
         else:
             keys *= -2.0
@@ -188,14 +189,14 @@ class Product:
         """The k first of candidates by exact keys; what the library returns by its metric."""
         order = np.argsort(keys[ids], kind="stable")[:k]
         found = keys[ids[order]] + 0.0
-        return (-found + 0.0 if self._number == INNER_PRODUCT else found), ids[order]
+        return (-found + 0.0 if self._number == s.INNER_PRODUCT else found), ids[order]
 
     def solved(
         self, search: Search, query: int, ids: Array, k: int, wanted: Settings
     ) -> tuple[Array, Array]:
         """The same by the library."""
-        metric = name(SQEUCLIDEAN if self._number == EUCLIDEAN else self._number)
-        sign = -1.0 if self._number == INNER_PRODUCT else 1.0
+        metric = name(s.SQEUCLIDEAN if self._number == s.EUCLIDEAN else self._number)
+        sign = -1.0 if self._number == s.INNER_PRODUCT else 1.0
         asked, points = self._queries.given, self._points.given
         own = slice(asked.indptr[query], asked.indptr[query + 1])
         values = int((points.indptr[ids + 1] - points.indptr[ids]).sum()) + own.stop - own.start

@@ -111,8 +111,7 @@ kith_status kin_corpus_search_tree(kith_ctx *ctx, const kith_corpus *corpus, con
 static kith_status fail_treeless(kith_ctx *ctx)
 {
     return kin_fail(ctx, KITH_E_UNSUPPORTED,
-                    "the corpus has no tree (make one of its points: kith tree build, "
-                    "kith_corpus_create_with)");
+                    "the corpus has no tree (prepare its points with one)");
 }
 
 static kith_status plan(kith_ctx *ctx, const kith_corpus *corpus, const kith_matrix *queries,

@@ -56,12 +56,12 @@ static kith_status check_numbers(kith_ctx *ctx, const kith_descent_params *param
     }
     if (params->candidates < 0 || params->candidates > MOST_CANDIDATES) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("candidates"),
-                           "is %d, must be 1 to %d (or 0: by k)", (int)params->candidates,
+                           "is %d, must be 1 to %d (left out: by k)", (int)params->candidates,
                            (int)MOST_CANDIDATES);
     }
     if (params->list != 0 && params->list <= params->k) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("list"),
-                           "is %d, must be at least %lld, one more than k (or 0: by k)",
+                           "is %d, must be at least %lld, one more than k (left out: by k)",
                            (int)params->list, (long long)params->k + 1);
     }
     if (params->all_updates < -1 || params->all_updates > 1) {

@@ -41,7 +41,7 @@ static kith_status check_width(kith_ctx *ctx, const kith_graph_search_params *pa
     return params->width == 0 || params->width >= params->k
                ? KITH_OK
                : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("width"),
-                             "is %lld, must be at least k, %lld (or 0: by k, or by a recall)",
+                             "is %lld, must be at least k, %lld (left out: by k, or by a recall)",
                              (long long)params->width, (long long)params->k);
 }
 

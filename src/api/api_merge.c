@@ -36,10 +36,10 @@ static kith_status check_side(kith_ctx *ctx, const kith_neighbors *graph, int si
                            (long long)graph->rows, (long long)rows);
     }
     if (graph->k < kin_min_i64(k, others)) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("k"),
-                           "is %lld and %s has lists of %lld (take a k of at most that, or a graph "
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at(name),
+                           "has lists of %lld and k is %lld (take a k of at most that, or a graph "
                            "with longer lists)",
-                           (long long)k, name, (long long)graph->k);
+                           (long long)graph->k, (long long)k);
     }
     *checked = *graph;
     return (place & KIN_FUSED_OUT_ON_DEVICE) == 0 ? kin_check_ids(ctx, graph, name) : KITH_OK;

@@ -120,9 +120,9 @@ static kith_status check_slot(kith_ctx *ctx, const kin_predict_job *job, int64_t
         const double distance = kin_predict_distance(neighbors, slot);
         if (!(distance >= 0.0)) {
             return kin_fail_at(ctx, KITH_E_DATA, kin_at_cell("neighbors", row, col),
-                               "has the distance %g, mode %s divides by it "
+                               "has the distance %g, and weights divide by it "
                                "(take a metric whose distances are not negative)",
-                               distance, kith_predict_mode_name(job->mode));
+                               distance);
         }
         *counts = isfinite(distance);
     }

@@ -201,10 +201,10 @@ static kith_status check_both(kith_ctx *ctx, const kith_neighbors *found,
         kin_fingerprint_equal(&found->meta->points, &truth->meta->points)) {
         return KITH_OK;
     }
-    return kin_fail(ctx, KITH_E_ARGUMENT,
-                    "found was made of points %s, truth of %s (compare results of one corpus)",
-                    kin_fingerprint_print(&found->meta->points, texts[0]),
-                    kin_fingerprint_print(&truth->meta->points, texts[1]));
+    return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("found"),
+                       "was made of points %s, truth of %s (compare results of one corpus)",
+                       kin_fingerprint_print(&found->meta->points, texts[0]),
+                       kin_fingerprint_print(&truth->meta->points, texts[1]));
 }
 
 static kith_status measure(kith_ctx *ctx, const kith_neighbors *found, const kith_neighbors *truth,

@@ -109,19 +109,19 @@ kith_status kin_alloc(kith_ctx *ctx, void *out, uint64_t count, uint64_t item_by
     const uint64_t limit = ctx->params.memory_limit;
     const uint64_t held = atomic_load(&ctx->held_bytes);
     if (limit != 0 && kin_size_add(held, bytes) > limit) {
-        return kin_fail(ctx, KITH_E_LIMIT,
-                        "%s needs %" PRIu64 " bytes more than the %" PRIu64
-                        " in use, above the memory limit of %" PRIu64
-                        " bytes (raise the limit, or ask for "
-                        "less at once)",
-                        what, bytes, held, limit);
+        kin_log(ctx, 2, "%s: %" PRIu64 " bytes more than the limit allows", what, bytes);
+        return kin_fail_at(ctx, KITH_E_LIMIT, kin_at("memory_limit"),
+                           "is %" PRIu64 " bytes, and the call takes %" PRIu64
+                           " or more (raise it, or ask for less at once)",
+                           limit, kin_size_add(held, bytes));
     }
     unsigned char *block = allocate(ctx, bytes);
     if (block == NULL) {
+        kin_log(ctx, 2, "%s: no memory for %" PRIu64 " bytes", what, bytes);
         return kin_fail(ctx, KITH_E_MEMORY,
-                        "no memory for %s, %" PRIu64
-                        " bytes (free some memory, or ask for less at once)",
-                        what, bytes);
+                        "no memory for %" PRIu64
+                        " bytes more (free some memory, or ask for less at once)",
+                        bytes);
     }
     const header head = {.bytes = bytes};
     memcpy(block, &head, sizeof head);

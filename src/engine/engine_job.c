@@ -80,10 +80,12 @@ kith_status kin_method_check(kith_ctx *ctx, const kin_request *request)
         return KITH_OK;
     }
     if (!kin_tree_allows(request->distance.metric)) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("method"),
-                           "is tree and the metric is %s, which has none (euclidean, sqeuclidean, "
-                           "manhattan and chebyshev have; or use exact)",
-                           kith_metric_name(request->distance.metric));
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("metric"),
+                           "is %s, which has no tree (euclidean, sqeuclidean, manhattan and "
+                           "chebyshev have; or compare all pairs)",
+                           request->distance.metric == KITH_CUSTOM
+                               ? "a function"
+                               : kith_metric_name(request->distance.metric));
     }
     if (request->pipeline != NULL) {
         return kin_fail_at(
@@ -114,7 +116,7 @@ kith_status kin_method_refuse_tree(kith_ctx *ctx, const kin_request *request, co
     return request->method != KITH_METHOD_TREE
                ? KITH_OK
                : kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("method"),
-                             "is tree, and %s (use auto or exact)", why);
+                             "asks for a tree, and %s (leave it out)", why);
 }
 
 kith_status kin_method_check_gpu(kith_ctx *ctx, const kin_request *request)

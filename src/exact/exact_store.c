@@ -122,7 +122,7 @@ kith_status kin_store_points(kith_ctx *ctx, const char *path, const kin_containe
     const int32_t item = kith_dtype_bytes(header->dtype);
     if (header->kind != KITH_KIND_CORPUS && header->kind != KITH_KIND_TREE) {
         return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(path),
-                           "is no prepared corpus (make one with kith_corpus_save)");
+                           "is no prepared corpus (prepare points, and save what that makes)");
     }
     if (item == 0 || header->rows < 1 || header->cols < 1 ||
         header->metric == KITH_METRIC_DEFAULT) {

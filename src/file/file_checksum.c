@@ -184,10 +184,9 @@ kith_status kin_fingerprint_check(kith_ctx *ctx, const kith_neighbors *table, co
         return KITH_OK;
     }
     if (meta->struct_size != sizeof *meta) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "%s.meta.struct_size is %" PRIu32 ", must be %zu (make it with "
-                        "kith_result_meta_default())",
-                        name, meta->struct_size, sizeof *meta);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member(name, "meta.struct_size"),
+                           "is %" PRIu32 ", must be %zu (make it with kith_result_meta_default())",
+                           meta->struct_size, sizeof *meta);
     }
     if (meta->metric != KITH_METRIC_DEFAULT && meta->metric != metric) {
         return kin_fail_at(
@@ -201,12 +200,11 @@ kith_status kin_fingerprint_check(kith_ctx *ctx, const kith_neighbors *table, co
     KIN_TRY(kin_fingerprint_make(ctx, points, &given));
     return kin_fingerprint_equal(&meta->points, &given)
                ? KITH_OK
-               : kin_fail(
-                     ctx, KITH_E_ARGUMENT,
-                     "%s was made of points %s, given are %s (give the points that it was made "
-                     "of, in their type)",
-                     name, kin_fingerprint_print(&meta->points, texts[0]),
-                     kin_fingerprint_print(&given, texts[1]));
+               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at(name),
+                             "was made of points %s, given are %s (give the points that it was "
+                             "made of, in their type)",
+                             kin_fingerprint_print(&meta->points, texts[0]),
+                             kin_fingerprint_print(&given, texts[1]));
 }
 
 kith_exactness kin_exactness_of(const kith_neighbors *table)

@@ -156,7 +156,7 @@ static kith_status check_corpus(kith_ctx *ctx, const char *path, int64_t named, 
                ? KITH_OK
                : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_file(path),
                              "the neighbours hold id %" PRId64 ", but the corpus has %" PRId64
-                             " rows (give the corpus_rows that they belong to)",
+                             " rows (give the number of rows of their corpus)",
                              named - 1, rows);
 }
 

@@ -203,9 +203,9 @@ static kith_status take_new(kith_ctx *ctx, kin_gpu *gpu, uint64_t bytes, const c
     if (error == KIN_GPU_ERROR_MEMORY) {
         learn_budget(gpu);
         return kin_fail(ctx, KITH_E_DEVICE_MEMORY,
-                        "cuda:%d has no memory for %s: %" PRIu64 " bytes, %" PRIu64
+                        "cuda:%d has no memory for %" PRIu64 " bytes more, %" PRIu64
                         " are left (others hold some: try later, or use the device cpu)",
-                        (int)gpu->index, what, bytes, kin_gpu_room(gpu));
+                        (int)gpu->index, bytes, kin_gpu_room(gpu));
     }
     KIN_TRY(kin_gpu_check(ctx, gpu, error, what));
     *place = (block){.address = address, .bytes = bytes};
@@ -221,9 +221,9 @@ kith_status kin_gpu_alloc(kith_ctx *ctx, kin_gpu *gpu, void *out, uint64_t count
     const uint64_t bytes = round_bytes(kin_size_mul(count, item_bytes));
     if (bytes > kin_gpu_room(gpu)) {
         return kin_fail(ctx, KITH_E_DEVICE_MEMORY,
-                        "cuda:%d has no room for %s: %" PRIu64 " bytes, %" PRIu64 " of %" PRIu64
+                        "cuda:%d has no room for %" PRIu64 " bytes more, %" PRIu64 " of %" PRIu64
                         " are left (give it more memory, or use the device cpu)",
-                        (int)gpu->index, what, bytes, kin_gpu_room(gpu), gpu->budget);
+                        (int)gpu->index, bytes, kin_gpu_room(gpu), gpu->budget);
     }
     block *b = find_idle(gpu, bytes);
     if (b == NULL || b->bytes > kin_gpu_room(gpu)) {

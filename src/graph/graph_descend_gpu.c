@@ -255,9 +255,9 @@ static kith_status too_large(kith_ctx *ctx, const kith_matrix *points)
 {
     kin_forgive(ctx);
     return kin_fail_at(ctx, KITH_E_DEVICE_MEMORY, kin_at("method"),
-                       "is descent, and %lld points in %ld columns with their lists do not fit "
-                       "into the memory of the GPU (give it more of it, make lists shorter, start "
-                       "with random ones, or use exact, which works in batches)",
+                       "asks for a descent, and %lld points in %ld columns with their lists do not "
+                       "fit into the memory of the GPU (give it more of it, make lists shorter, "
+                       "start with random ones, or make an exact graph, which works in batches)",
                        (long long)points->rows, (long)points->cols);
 }
 
@@ -268,11 +268,11 @@ static kith_status refuse(kith_ctx *ctx, const kith_matrix *points,
 {
     if (request->distance.metric == KITH_CUSTOM) {
         return kin_fail(ctx, KITH_E_UNSUPPORTED,
-                        "a GPU cannot call the caller's own function (use the processor)");
+                        "a GPU cannot call a function as metric (use the processor)");
     }
     if (request->k > KIN_GRAPH_GPU_MOST_K) {
         return kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("k"),
-                           "is %lld, and descent on a GPU has lists for up to %d (use exact)",
+                           "is %lld, and descent on a GPU has lists for up to %d (make an exact graph)",
                            (long long)request->k, (int)KIN_GRAPH_GPU_MOST_K);
     }
     if (points->rows >= KIN_GRAPH_MOST_POINTS) {

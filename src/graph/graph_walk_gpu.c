@@ -167,7 +167,7 @@ static kith_status refuse(kith_ctx *ctx, const kin_graph_gpu_ground *ground)
 {
     if (ground->distance.metric == KITH_CUSTOM) {
         return kin_fail(ctx, KITH_E_UNSUPPORTED,
-                        "a GPU cannot call the caller's own function (use the processor)");
+                        "a GPU cannot call a function as metric (use the processor)");
     }
     if (ground->points->rows >= KIN_GRAPH_MOST_POINTS) {
         return kin_fail(ctx, KITH_E_UNSUPPORTED,

@@ -455,11 +455,11 @@ done:
 static kith_status too_large(kith_ctx *ctx, const kith_matrix *corpus)
 {
     kin_forgive(ctx);
-    return kin_fail_at(
-        ctx, KITH_E_DEVICE_MEMORY, kin_at("method"),
-        "is tree, and a tree of %lld points in %ld columns does not fit into the memory of the GPU "
-        "(give it more of it, or use exact, which cuts the corpus)",
-        (long long)corpus->rows, (long)corpus->cols);
+    return kin_fail_at(ctx, KITH_E_DEVICE_MEMORY, kin_at("method"),
+                       "asks for a tree, and that of %lld points in %ld columns does not fit into "
+                       "the memory of the "
+                       "GPU (give it more of it, or compare all pairs, which cuts the corpus)",
+                       (long long)corpus->rows, (long)corpus->cols);
 }
 
 /* A tree that was not named is worth one try, in the scope that there is. */

@@ -7,6 +7,7 @@ import importlib
 import os
 import pathlib
 import pkgutil
+import re
 import shutil
 import signal
 import subprocess
@@ -22,7 +23,7 @@ from unittest import mock
 import kith
 import numpy as np
 import support
-from kith import _structs
+from kith import _header
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -248,20 +249,21 @@ class Package(unittest.TestCase):
         if compiler is None:
             self.skipTest("no C compiler")
         names = {
-            "CtxParams": "kith_ctx_params", "Matrix": "kith_matrix", "NeighborTable": "kith_neighbors",
-            "SearchParams": "kith_search_params", "CorpusParams": "kith_corpus_params",
-            "RadiusParams": "kith_radius_params", "RecallValues": "kith_recall",
-            "DescentParams": "kith_descent_params", "DescentEstimate": "kith_descent_estimate",
-            "GraphSearchParams": "kith_graph_search_params",
-            "WalksParams": "kith_walks_params", "Values": "kith_values",
-            "SelectParams": "kith_select_params", "SelectionTable": "kith_selection",
-            "ResultMeta": "kith_result_meta", "Plan": "kith_plan",
-            "PredictParams": "kith_predict_params", "Device": "kith_device",
-        }  # fmt: skip
-        lines = ["#include <kith/kith.h>", "#include <stdio.h>", "int main(void) {"]
+            name: "kith" + re.sub("[A-Z]", lambda found: "_" + found[0].lower(), name)
+            for name, found in vars(_header).items()
+            if isinstance(found, type) and issubclass(found, ctypes.Structure)
+        }
+        self.assertGreater(len(names), 30)
+        headers = "".join(f"#include <kith/kith{name}.h>\n" for name in ("", "_papers", "_cuda"))
+        lines = [f"{headers}#include <stdio.h>", "int main(void) {"]
         expected = []
+        for name, value in vars(_header).items():
+            if isinstance(value, int):
+                lines.append(f'printf("%lld\\n", (long long)KITH_{name});')
+                expected.append(str(value))
+        self.assertGreater(len(expected), 100)
         for ours, theirs in names.items():
-            struct = getattr(_structs, ours)
+            struct = getattr(_header, ours)
             lines.append(f'printf("%zu\\n", sizeof({theirs}));')
             expected.append(f"{ctypes.sizeof(struct)}")
             for field, *_ in struct._fields_:

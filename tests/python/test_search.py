@@ -515,8 +515,8 @@ class Errors(unittest.TestCase):
                 except MemoryError as error:
                     said += 1
                     text = (
-                        r"^the call takes \d+ bytes or more, above memory_limit, which is "
-                        rf"{limit} \(raise it, or ask for less at once\)$"
+                        rf"^memory_limit is {limit} bytes, and the call takes \d+ or more "
+                        r"\(raise it, or ask for less at once\)$"
                     )
                     self.assertRegex(str(error), text)
         self.assertGreater(said, 20)

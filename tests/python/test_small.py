@@ -4,7 +4,6 @@
 import ctypes
 import os
 import signal
-import struct
 import sys
 import threading
 import time
@@ -139,11 +138,11 @@ class BothWays(unittest.TestCase):
             self.assertEqual(short.call_count, 0)
 
     def test_write_the_structs_that_ctypes_reads(self):
-        layout = "Pqqii Pqqii IiqIIPPPiiiiid PPPqqP"
-        self.assertEqual(struct.calcsize(layout), ctypes.sizeof(_small.Frame))
+        layout = _small.packed(*(kind for _, kind in _small.Frame._fields_))
+        self.assertEqual(layout.size, ctypes.sizeof(_small.Frame))
         frame = _small.Frame()
         values = [*range(1, 24), 24.5, *range(25, 31)]
-        _small.write(frame, 0, *values)
+        layout.pack_into(frame, 0, *values)
         read = []
         for part, _ in _small.Frame._fields_:
             for field, kind in getattr(frame, part)._fields_:

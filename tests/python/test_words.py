@@ -49,7 +49,7 @@ SAID = (
     (lambda: kith.knn(X, Q, 3, memory_limit=-1), "memory_limit is -1, which is out of range"),
     (lambda: kith.knn(X, Q, 3, device=0), "device is 0, must be a name"),
     (lambda: kith.knn(X, Q, 3, out=Q), "out must be two arrays"),
-    (lambda: kith.knn(X, Q, 3, algorithm="kd_tree", metric="cosine"), "algorithm is kd_tree and"),
+    (lambda: kith.knn(X, Q, 3, algorithm="kd_tree", metric="cosine"), "metric is cosine, which has no tree"),
     (
         lambda: kith.knn(X, Q, 3, metric=lambda a, b: np.nan, n_jobs=1),
         "metric gave NaN for query 0",
@@ -71,7 +71,7 @@ SAID = (
     (lambda: kith.knn_graph(X, 3, rounds=-3), "rounds is -3, must be at least 0"),
     (
         lambda: kith.knn_graph(X, 3, candidates=-3),
-        "candidates is -3, must be 1 to 1048576 (or None",
+        "candidates is -3, must be 1 to 1048576 (left out: by k)",
     ),
     (lambda: kith.knn_graph(X, 3, delta="a"), "delta is 'a', must be a number"),
     (lambda: kith.knn_graph(X, 3, recall="a"), "recall is 'a', must be a number"),
@@ -85,7 +85,7 @@ SAID = (
     (lambda: kith.Corpus(BAD), "X[3, 2] is NaN"),
     (lambda: kith.Corpus(X).query(BAD_Q), "queries[5, 1] is NaN"),
     (lambda: kith.Corpus(X).query(Q, None), "k is None, must be a whole number"),
-    (lambda: kith.Tree(X, "cosine"), "a Tree is wanted and the metric is cosine"),
+    (lambda: kith.Tree(X, "cosine"), "metric is cosine, which has no tree"),
     (lambda: pickle.dumps(kith.Corpus(X)), "a Corpus cannot be pickled or copied (save it"),
     (lambda: copy.copy(kith.Tree(X)), "a Tree cannot be pickled or copied (save it"),
     (lambda: kith.Corpus(X).save("a.kith\0b"), "path is 'a.kith\\x00b', must have no null"),
@@ -105,7 +105,7 @@ SAID = (
     (lambda: kith.GraphIndex(X, G).query(FEW), "the index has 4 columns and queries has 2"),
     (
         lambda: kith.GraphIndex(X, G, width=2).query(Q, 3),
-        "width is 2, must be at least k, 3 (or None",
+        "width is 2, must be at least k, 3 (left out: by k",
     ),
     (lambda: kith.GraphIndex(X, G, width=2.5).query(Q), "width is 2.5, must be a whole number"),
     (
@@ -117,7 +117,7 @@ SAID = (
     (lambda: kith.merge(TWICE, BEYOND, G), "first[0, 3] is id 50"),
     (lambda: kith.merge(TWICE, G, BEYOND, algorithm="nn_descent"), "second[0, 3] is id 50"),
     (lambda: kith.merge(TWICE, G, SHORT), "second has 4 different neighbours in row 0"),
-    (lambda: kith.merge(TWICE, G, G, 9), "k is 9 and first has lists of 5"),
+    (lambda: kith.merge(TWICE, G, G, 9), "first has lists of 5 and k is 9"),
     (lambda: kith.merge(TWICE, G.indices, G), "first must be (distances, indices)"),
     (lambda: kith.merge(TWICE, G, G, recall=2), "recall is 2, must be above 0"),
     (lambda: kith.recall(G, X=X[1:]), "found has 50 rows and there are 49 points"),
@@ -131,7 +131,7 @@ SAID = (
     (lambda: kith.Graph(G.indices, G.distances, metric="l2"), "a Graph: indices are float32"),
     (lambda: kith.Graph(G).save("g.npz\0"), "path is 'g.npz\\x00', must have no null"),
     (lambda: kith.Graph.load("g.npz\0"), "path is 'g.npz\\x00', must have no null"),
-    (lambda: kith.Graph(G).save("g.npz", format=3), "format is 3, must be npz"),
+    (lambda: kith.Graph(G).save("g.npz", format=3), "format is 3, must be one of npz, csr"),
 )
 
 
@@ -179,13 +179,13 @@ class Words(unittest.TestCase):
             kith.Graph(G).save(graph)
             kith.Corpus(X).save(corpus)
             for call, text in (
-                (lambda: kith.Corpus.open(graph), "make one with kith.Corpus.save"),
+                (lambda: kith.Corpus.open(graph), "is no prepared corpus .prepare points, and save"),
                 (lambda: kith.Graph.load(corpus), "holds points, not k neighbours"),
                 (
                     lambda: kith.Tree.open(corpus),
                     "c.kith holds points with no tree .open it by kith.Co",
                 ),
-                (lambda: kith.Tree.open(graph), "make one with kith.Corpus.save"),
+                (lambda: kith.Tree.open(graph), "is no prepared corpus .prepare points, and save"),
                 (
                     lambda: kith.Corpus.open(tree),
                     "t.kith holds points with a tree .open it by kith.Tr",
@@ -206,6 +206,66 @@ class Words(unittest.TestCase):
                     kith.Corpus.open("points.kith")
             finally:
                 os.chdir(before)
+
+
+    def test_of_what_is_missing(self):
+        try:
+            import pandas
+            import sklearn  # noqa: F401
+        except ImportError:
+            self.skipTest("pandas or scikit-learn is missing")
+        nearest = kith.NearestNeighbors
+        frame = pandas.DataFrame(BAD, columns=list("abcd"))
+        some = pandas.DataFrame({"a": [1.0, 2.0], "b": pandas.array([1, None], dtype="Int64")})
+        said = [
+            (lambda: nearest().fit(BAD), "X[3, 2] is NaN (remove"),
+            (lambda: nearest().fit(-BAD / 0.0), "X[0, 0] is -infinite (remove"),
+            (lambda: nearest().fit(frame), "X[3, 2] (column 'c') is NaN (remove"),
+            (lambda: nearest().fit(some), "X[1, 1] (column 'b') is missing (fill it"),
+            (lambda: nearest().fit(X).kneighbors(BAD_Q), "X[5, 1] is NaN (remove"),
+            (lambda: nearest().fit(X).radius_neighbors(BAD_Q), "X[5, 1] is NaN (remove"),
+            (lambda: kith.KNeighborsClassifier().fit(BAD, X[:, 0] > 1), "X[3, 2] is NaN"),
+            (lambda: kith.KNeighborsRegressor().fit(X, BAD[:, 2]), "y[3] is NaN"),
+            (lambda: kith.KNeighborsRegressor().fit(X, BAD[:, 1:]), "y[3, 1] is NaN"),
+            (lambda: kith.knn_graph(frame, 3), "X[3, 2] is NaN"),
+            (lambda: kith.knn_graph(some, 1), "X[1, 1] (column 'b') is missing"),
+        ]
+        try:
+            from scipy.sparse import csr_matrix
+
+            said.append((lambda: nearest().fit(csr_matrix(BAD)), "X[3, 2] is NaN (remove"))
+        except ImportError:
+            pass
+        with np.errstate(divide="ignore"):
+            self.check(said)
+
+
+class Registries(unittest.TestCase):
+    """What the library has is what Python names: no list is kept by hand."""
+
+    def test_every_name_is_told(self):
+        from kith import _graph, _metrics, _options, _select
+
+        metrics = _metrics.names()
+        self.assertEqual(len(metrics), 11)
+        for name in metrics:
+            self.assertEqual(_metrics.name(_metrics.code(name)), name)
+            self.assertIn(f"``{name}``", kith.knn.__doc__)
+        methods = _select.methods()
+        self.assertEqual((len(methods), methods[0]), (9, "auto"))
+        for name in methods:
+            self.assertIn(f"``{name}``", kith.select_k.__doc__)
+        formats = _graph.formats()
+        self.assertEqual(len(formats), 10)
+        for name in formats:
+            self.assertRegex(kith.Graph.save.__doc__, rf"\b{name}\b")
+            with self.assertRaisesRegex(ValueError, rf"\b{name}\b"):
+                kith.Graph(G).save("g.npz", format="none")
+        for name in "auto", "brute", "kd_tree":
+            self.assertIn(f'"{name}"', kith.knn.__doc__)
+            _options.method(name)
+        with self.assertRaisesRegex(ValueError, ", ".join(metrics)):
+            kith.knn(X, Q, 3, metric="none")
 
 
 if __name__ == "__main__":

@@ -416,7 +416,7 @@ static void mistakes_are_named(void **state)
     params.radius = 0.0;
     two.k = K / 2;
     test_fails(ctx, kith_graph_merge_exact(ctx, all, FIRST, &one, &two, &params, &out),
-               KITH_E_ARGUMENT, "k is 10 and graph2 has lists of 5");
+               KITH_E_ARGUMENT, "graph2 has lists of 5 and k is 10");
     two.k = K;
     two.ids[3 * K + 1] = SECOND;
     test_fails(ctx, kith_graph_merge_exact(ctx, all, FIRST, &one, &two, &params, &out), KITH_E_DATA,

@@ -264,7 +264,7 @@ static void memory_is_limited(void **state)
             test_works(tight, status);
             assert_true(test_answers_equal(&out, &truth));
         } else {
-            test_fails(tight, status, KITH_E_LIMIT, "memory limit");
+            test_fails(tight, status, KITH_E_LIMIT, "memory_limit is ");
         }
         kith_ctx_free(tight);
     }

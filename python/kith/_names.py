@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the library's arguments are called in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+# Wherever they stand. What is not here has one name on both sides.
+_ARGUMENTS = {
+    "points": "X",
+    "ids": "indices",
+    "graph1": "first",
+    "graph2": "second",
+    "radii": "radius",
+    "custom": "metric",
+    "threads": "n_jobs",
+    "seed": "random_state",
+    "tree_height": "height",
+    "method": "algorithm",
+}
+# And where a function means something else by it.
+_ARGUMENTS_OF = {
+    "kith_radius": {"points": "corpus"},
+    "kith_corpus_search": {"corpus": "the corpus"},
+    "kith_corpus_add": {"corpus": "the corpus"},
+    "kith_walks_search": {"points": "the index", "walks": "the index"},
+    "kith_recall_estimate": {"graph": "found"},
+    "kith_result_save": {"neighbors": "the graph", "meta": "the graph"},
+    "kith_predict": {"neighbors": "the neighbours of X", "labels": "y"},
+    "kith_select": {"method": "method"},
+    "kith_cuda_select": {"method": "method"},
+}
+_MEMBERS = {"rows": "shape[0]", "cols": "shape[1]", "ids": "indices", "corpus_rows": "n_points"}
+_OTHERS: Mapping[str, str] = {}
+
+
+def argument(name: str, function: str = "") -> str:
+    """An argument of a function of the library."""
+    return _ARGUMENTS_OF.get(function, _OTHERS).get(name) or _ARGUMENTS.get(name, name)
+
+
+def member(name: str) -> str:
+    """A part of one."""
+    return _MEMBERS.get(name, name)
