@@ -13,6 +13,7 @@ import pathlib
 import sys
 
 import descent_tables
+import report_times
 from bench_gpu import ROOT
 from descent_rows import read_intervals, read_jobs, read_rounds
 from plot_select import finish, panel, sheet
@@ -109,7 +110,8 @@ def main():
     parser.add_argument("--pictures", default=str(ROOT / "docs/pictures"), help="folder; empty: none")
     parser.add_argument("--markdown", type=pathlib.Path)
     options = parser.parse_args()
-    rows, rounds = read_jobs(options.results / "descent.csv"), read_rounds(options.results / "descent_rounds.csv")
+    rows = report_times.take(read_jobs(options.results / "descent.csv"), options.results / "report-cuda.json")
+    rounds = read_rounds(options.results / "descent_rounds.csv")
     found = read_intervals(options.results / "descent_interval.csv")
     if not rows and not found:
         sys.exit(f"plot_descent: no rows in {options.results}")

@@ -13,6 +13,7 @@ import pathlib
 import sys
 
 import plot_select
+import report_times
 import tree_tables
 from bench_gpu import ROOT
 from plot_select import panel, scaled, sheet
@@ -164,7 +165,8 @@ def main():
     parser.add_argument("--pictures", default=str(ROOT / "docs/pictures"), help="folder; empty: none")
     parser.add_argument("--markdown", type=pathlib.Path)
     options = parser.parse_args()
-    rows, lab = read(options.csv), read_lab(options.lab)
+    rows = report_times.take(read(options.csv), ROOT / "bench/results/report-cuda.json")
+    lab = read_lab(options.lab)
     if not rows and not lab:
         sys.exit(f"plot_tree: no rows in {options.csv} and {options.lab}")
     pictures = draw(rows, lab, pathlib.Path(options.pictures)) if options.pictures else {}
