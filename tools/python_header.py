@@ -18,7 +18,7 @@ SCALARS = {"int": "c_int", "double": "c_double", "float": "c_float", "char": "c_
            **{f"{sign}int{bits}_t": f"c_{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}}
 HEAD = '''# SPDX-License-Identifier: Apache-2.0
 # Made by tools/python_header.py of include/kith; a test compares them.
-# ruff: noqa: E501
+# fmt: off
 """The constants, structs and functions of include/kith, as ctypes knows them."""
 
 import ctypes as c

@@ -92,8 +92,7 @@ typedef struct kith_ctx kith_ctx;
 typedef int (*kith_progress_fn)(void *arg, const char *phase, double done, double total);
 
 /* One line without its newline, for a person. level: 0 error, 1 warning, 2 information. Where
- * several GPUs are at work, and where memory runs out, several threads may call it at the same
- * time. */
+ * several GPUs are at work or memory runs out, several threads may call it at the same time. */
 typedef void (*kith_log_fn)(void *arg, int level, const char *line);
 
 /* Every block that kith keeps comes from here. allocate returns NULL on failure, at least

@@ -14,6 +14,7 @@ matrices and edges: `Graph`. With scikit-learn installed, its interface: `Neares
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 from ._corpus import Corpus, Tree
@@ -87,7 +88,8 @@ if not TYPE_CHECKING:  # who checks types would take any name for one of these
     def __getattr__(name: str) -> Any:
         module = _ESTIMATORS.get(name)
         if module is None:
-            raise AttributeError(f"module 'kith' has no attribute {name!r}")
+            what = f"module 'kith' has no attribute {name!r}"  # Python says what may be meant
+            raise AttributeError(what, name=name, obj=sys.modules[__name__])
         try:
             found = getattr(importlib.import_module(f"kith.{module}"), name)
         except ImportError as error:

@@ -21,7 +21,6 @@ from ._library import lib
 from ._memory import refuse_large, size_text
 
 
-
 def dtype_name(code: int) -> str:
     """NumPy's name of a type of the library."""
     text: bytes = lib.kith_dtype_name(code)
@@ -302,10 +301,9 @@ def as_matrix(x: Any, name: str, limit: int = 0) -> HostMatrix:
             copied = x.nbytes
         array, code = _array_of(x, name)
     if array.ndim != 2:
-        raise ValueError(
-            f"{name} has {array.ndim} axes, must have 2: a row for each point "
-            "(x.reshape(1, -1) makes one point of a vector)"
-        )
+        advice = " (x.reshape(1, -1) makes one point of a vector)" if array.ndim == 1 else ""
+        axes = "1 axis" if array.ndim == 1 else f"{array.ndim} axes"
+        raise ValueError(f"{name} has {axes}, must have 2: a row for each point{advice}")
     if code == 0:
         code = CODES.get(array.dtype, 0)
         if code == 0:

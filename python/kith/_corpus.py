@@ -53,7 +53,7 @@ class Corpus:
         Of the points (of bfloat16: uint16).
     """
 
-    _method = 0
+    _method = s.METHOD_AUTO
     _device = _ANYWHERE
     _handle = _NO_HANDLE
 
@@ -273,7 +273,7 @@ class Corpus:
         job = RadiusJob(radius, asked, count_only)
         with self._handle as made:
             points = _points(made)
-            double = asked.is_double or points.dtype == 2
+            double = asked.is_double or points.dtype == s.F64
             if asked.rows == 0:
                 check_shapes(points, asked, 1, "the corpus")
                 return job.nothing(double, points.rows)
@@ -395,6 +395,8 @@ def _ids(indices: Any, rows: int) -> Array:
     wide = np.atleast_1d(np.asarray(indices))
     if wide.shape == (0,):  # of floats, where it is a list
         return np.empty(0, np.uint32)
+    if wide.dtype == bool:
+        raise ValueError("indices are a mask, must be whole numbers (numpy.flatnonzero makes them)")
     if wide.ndim != 1 or wide.dtype.kind not in "iu" or wide.min() < 0:
         raise ValueError("indices must be whole numbers, 0 or more")
     if wide.max() > s.ID_NONE:

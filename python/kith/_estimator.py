@@ -61,6 +61,11 @@ class NeighborsEstimator(BaseEstimator):  # type: ignore[misc]
     recall: float | None
     random_state: Any
 
+    def _keep(self, given: dict[str, Any]) -> None:
+        """The parameters of __init__, which is what scikit-learn reads them from."""
+        for name in self._get_param_names():
+            setattr(self, name, given[name])
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Made by tools/python_header.py of include/kith; a test compares them.
-# ruff: noqa: E501
+# fmt: off
 """The constants, structs and functions of include/kith, as ctypes knows them."""
 
 import ctypes as c
@@ -329,6 +329,7 @@ class Plan(c.Structure):
         ("gpu_budget_bytes", c.c_uint64),
         ("gpu_corpus_chunks", c.c_int64),
         ("gpu_query_stripes", c.c_int64),
+        ("undecided_bytes", c.c_uint64),
     ]
 
 
@@ -661,6 +662,7 @@ FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "kith_corpus_bytes": (c.c_uint64, (c.c_void_p,)),
     "kith_corpus_free": (None, (c.c_void_p,)),
     "kith_radius": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
+    "kith_corpus_radius": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_ranges_rows": (c.c_int64, (c.c_void_p,)),
     "kith_ranges_offsets": (c.c_void_p, (c.c_void_p,)),
     "kith_ranges_ids": (c.c_void_p, (c.c_void_p,)),

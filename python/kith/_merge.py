@@ -101,7 +101,7 @@ def merge(
     if verify:
         _verify(points, (one, two), known, distance, flags, wanted, progress)
     certified = all(each.exact == s.CERTIFIED for each in known)
-    if method == 0 and recall is None and not certified:
+    if method == s.METHOD_AUTO and recall is None and not certified:
         method = _cheaper(points, one.rows, distance, k, flags, wanted)
     if method == s.METHOD_DESCENT:
         descent = _options.descent_params(distance.fields, k, flags, recall, random_state)
@@ -168,14 +168,26 @@ def _verify(
     """Certifies graphs that are exact; warns of others."""
     at = points.struct.data
     for name_of, graph, meta in zip(("first", "second"), graphs, known):
-        part = s.Matrix(at, graph.rows, points.array.strides[0], points.struct.cols, points.struct.dtype)
+        part = s.Matrix(
+            at, graph.rows, points.array.strides[0], points.struct.cols, points.struct.dtype
+        )
         at += graph.rows * points.array.strides[0]
         most = graph.rows - (not flags & s.INCLUDE_SELF)
         if meta.exact == s.CERTIFIED or most < 1:
             continue
         wrong, row = c.c_int64(), c.c_int64()
         params = search_params(distance, min(graph.k, most), flags=flags)
-        call(distance, wanted, progress, lib.kith_graph_verify, part, graph, params, c.byref(wrong), c.byref(row))
+        call(
+            distance,
+            wanted,
+            progress,
+            lib.kith_graph_verify,
+            part,
+            graph,
+            params,
+            c.byref(wrong),
+            c.byref(row),
+        )
         meta.exact = s.APPROXIMATE if wrong.value else s.CERTIFIED
         if wrong.value:
             warnings.warn(
@@ -183,4 +195,3 @@ def _verify(
                 f"row {row.value}",
                 stacklevel=3,
             )
-

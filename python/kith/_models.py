@@ -25,6 +25,8 @@ Weights = str | Callable[[Any], Any] | None
 class _Model(NeighborsEstimator):
     """Neighbours with labels, and their weights."""
 
+    weights: Weights
+
     def __init__(
         self,
         n_neighbors: int = 5,
@@ -40,17 +42,7 @@ class _Model(NeighborsEstimator):
         recall: float | None = None,
         random_state: Any = None,
     ) -> None:
-        self.n_neighbors = n_neighbors
-        self.weights = weights
-        self.algorithm = algorithm
-        self.leaf_size = leaf_size
-        self.p = p
-        self.metric = metric
-        self.metric_params = metric_params
-        self.n_jobs = n_jobs
-        self.device = device
-        self.recall = recall
-        self.random_state = random_state
+        self._keep(locals())
 
     def _fit_labelled(self, X: Any, y: Any, numeric: bool) -> Any:
         if not (self.weights in ("uniform", "distance", None) or callable(self.weights)):
@@ -155,7 +147,11 @@ class KNeighborsClassifier(ClassifierMixin, _Model):  # type: ignore[misc]
         if callable(self.weights):  # these are Python's business
             codes = [np.argmax(each, axis=1) for each in self._votes(X)]
         else:
-            codes = list(self._predicted(X, self._codes, s.PREDICT_VOTE, s.PREDICT_WEIGHTED_VOTE).T.astype(np.intp))
+            codes = list(
+                self._predicted(X, self._codes, s.PREDICT_VOTE, s.PREDICT_WEIGHTED_VOTE).T.astype(
+                    np.intp
+                )
+            )
         chosen = [names[each] for names, each in zip(classes, codes)]
         return np.stack(chosen, axis=1) if self.outputs_2d_ else chosen[0]
 
@@ -198,20 +194,7 @@ random_state
         recall: float | None = None,
         random_state: Any = None,
     ) -> None:
-        super().__init__(
-            n_neighbors,
-            weights=weights,
-            algorithm=algorithm,
-            leaf_size=leaf_size,
-            p=p,
-            metric=metric,
-            metric_params=metric_params,
-            n_jobs=n_jobs,
-            device=device,
-            recall=recall,
-            random_state=random_state,
-        )
-        self.average = average
+        self._keep(locals())
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -239,6 +222,9 @@ random_state
             found = sums / weights.sum(axis=1, keepdims=True)
         else:
             found = self._predicted(
-                X, labels, s.PREDICT_MEDIAN if self.average == "median" else s.PREDICT_MEAN, s.PREDICT_WEIGHTED
+                X,
+                labels,
+                s.PREDICT_MEDIAN if self.average == "median" else s.PREDICT_MEAN,
+                s.PREDICT_WEIGHTED,
             )
         return found if self._y.ndim == 2 else found.ravel()

@@ -22,6 +22,7 @@ _ARGUMENTS = {
 _ARGUMENTS_OF = {
     "kith_radius": {"points": "corpus"},
     "kith_corpus_search": {"corpus": "the corpus"},
+    "kith_corpus_radius": {"corpus": "the corpus"},
     "kith_corpus_add": {"corpus": "the corpus"},
     "kith_walks_search": {"points": "the index", "walks": "the index"},
     "kith_recall_estimate": {"graph": "found"},

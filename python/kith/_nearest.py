@@ -145,17 +145,7 @@ class NearestNeighbors(RadiusMixin):
         recall: float | None = None,
         random_state: Any = None,
     ) -> None:
-        self.n_neighbors = n_neighbors
-        self.radius = radius
-        self.algorithm = algorithm
-        self.leaf_size = leaf_size
-        self.metric = metric
-        self.p = p
-        self.metric_params = metric_params
-        self.n_jobs = n_jobs
-        self.device = device
-        self.recall = recall
-        self.random_state = random_state
+        self._keep(locals())
 
     def fit(self, X: Any, y: Any = None) -> NearestNeighbors:
         """Keeps the points; X is not copied where its type allows it."""

@@ -23,12 +23,18 @@ _METHODS = {  # scikit-learn's names, and one of its kind
 }
 
 
+def _shown(value: Any) -> str:
+    """A value in a sentence; of what is long or takes several lines, the type."""
+    text = repr(value)
+    return text if len(text) < 60 and "\n" not in text else f"of type {type(value).__name__}"
+
+
 def whole(value: Any, name: str) -> int:
     """A whole number as int: Python's, NumPy's, or whatever else has an index."""
     try:
         return int(operator.index(value))
     except TypeError:
-        raise TypeError(f"{name} is {value!r}, must be a whole number") from None
+        raise TypeError(f"{name} is {_shown(value)}, must be a whole number") from None
 
 
 def number(value: Any, name: str) -> float:
@@ -36,7 +42,7 @@ def number(value: Any, name: str) -> float:
     try:
         return float(value)
     except (TypeError, ValueError):
-        raise TypeError(f"{name} is {value!r}, must be a number") from None
+        raise TypeError(f"{name} is {_shown(value)}, must be a number") from None
 
 
 def path(given: str | os.PathLike[str]) -> bytes:
@@ -58,7 +64,7 @@ def method(algorithm: str) -> int:
         return _METHODS[algorithm]
     except (KeyError, TypeError):
         known = ", ".join(_METHODS)
-        raise ValueError(f"algorithm is {algorithm!r}, must be one of {known}") from None
+        raise ValueError(f"algorithm is {_shown(algorithm)}, must be one of {known}") from None
 
 
 def check_recall(recall: float | None) -> None:
@@ -93,7 +99,7 @@ class Descent(NamedTuple):
         said = [name for name, value in zip(self._fields, self) if value is not None]
         if not said or method == s.METHOD_DESCENT or said == ["recall_at"]:
             return method
-        if method != 0:
+        if method != s.METHOD_AUTO:
             raise ValueError(f"{said[0]} goes with nn_descent (leave one out)")
         return s.METHOD_DESCENT
 

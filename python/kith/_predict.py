@@ -12,6 +12,7 @@ from ._context import Settings, context
 from ._library import lib
 from ._results import Array, Neighbors, narrow
 
+
 def predict(found: Neighbors, labels: Array, mode: int, wanted: Settings) -> Array:
     """A column for each column of labels, which have a row for each point."""
     table, keep = narrow(found, "neighbours")

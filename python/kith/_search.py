@@ -145,7 +145,7 @@ def search(
     *,
     metric: Metric = "euclidean",
     p: float = 2,
-    method: int = 0,
+    method: int = s.METHOD_AUTO,
     radius: float | None = None,
     exclude: Any = None,
     wanted: Settings = Settings(),
@@ -268,7 +268,9 @@ def knn_graph(
         from . import _cuda
 
         _cuda.refuse(radius=radius, progress=progress or None, init=init)
-        if method == s.METHOD_DESCENT or (method == 0 and recall is not None and recall < 1.0):
+        if method == s.METHOD_DESCENT or (
+            method == s.METHOD_AUTO and recall is not None and recall < 1.0
+        ):
             number = {"metric": _cuda.number(metric, p)}
             descent = _options.descent_params(number, k, flags, recall, random_state, own)
             return _cuda.graph_descent(X, descent, wanted, out)
@@ -283,7 +285,7 @@ def knn_graph(
     distance = resolve(metric, p, points.array.dtype)
     most = points.rows - (not include_self)
     table = Table(points.rows, k, most, points.is_double, out, radius is not None)
-    may_descend = method == 0 and recall is not None and recall < 1.0 and radius is None
+    may_descend = method == s.METHOD_AUTO and recall is not None and recall < 1.0 and radius is None
     if may_descend or method == s.METHOD_DESCENT:
         descent = _options.descent_params(distance.fields, k, flags, recall, random_state, own)
         if may_descend and descent_pays(points, descent, wanted):
@@ -336,13 +338,13 @@ def descent_pays(points: HostMatrix, params: s.DescentParams, wanted: Settings) 
 
 
 def search_params(
-    distance: Distance, k: int, *, flags: int = 0, method: int = 0, radius: float = 0.0
+    distance: Distance, k: int, *, flags: int = 0, method: int = s.METHOD_AUTO, radius: float = 0.0
 ) -> s.SearchParams:
     """kith_search_params of a metric."""
     params = s.SearchParams(_PARAMS_SIZE, distance.number, k, flags)
     if distance.function:
         params.custom = distance.function
-    if method != 0:
+    if method != s.METHOD_AUTO:
         params.method = method
     if radius != 0.0:
         params.radius = radius

@@ -17,8 +17,6 @@ from ._results import Selection
 from ._typing import Bytes, Points, Whole
 
 
-
-
 def methods() -> list[str]:
     """The names of all methods of selection, by their numbers."""
     names: list[str] = []

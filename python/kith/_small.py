@@ -109,7 +109,7 @@ class _Seat:
         shape: tuple[int, int],
         number: int,
         flags: int = 0,
-        method: int = 0,
+        method: int = s.METHOD_AUTO,
     ) -> Neighbors:
         """kith_corpus_search of queries where there is a corpus, kith_graph_exact where there are no
         queries, else kith_knn_exact."""

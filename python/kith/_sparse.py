@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """SciPy's sparse matrices: by products that stay sparse, or made dense block by block.
 
-The cheaper way is taken, by a count of steps: a product of two dense values, of which a step of the
-sparse way, a product or one of the pairs that are ranked, is worth some fifty.
+Which way is a matter of counts, and of nothing that is guessed of machines: the steps of the dense way
+are the products of all pairs of values, zeros among them; those of a sparse product are the products of
+stored values, and the pairs, of which each is ranked. The dense way is taken up to twenty times the steps
+of a sparse product, since its steps are the cheaper ones; beyond, the sparse product, and where a metric
+has none, rows that would take many more steps than that are refused.
 """
 
 from __future__ import annotations
@@ -23,10 +26,8 @@ from ._results import Array, Fingerprint, Neighbors, claim
 from ._sparse_product import METRICS, Product, first_of
 from ._typing import Metric
 
-_SPARSE_STEP = 50  # a dense one is 0.1 ns, a product or a pair of SciPy's and NumPy's 5 ns
-_MOST_TIMES = 20  # as long as a sparse product: a user is told before, and not kept waiting
-_SURE_STEPS = 1 << 34  # some seconds, whatever is the better way
-_PIECE_STEPS = 1 << 21  # what it costs to ask the library for the candidates of a query
+_MOST_TIMES = 20  # the steps of a sparse product: what others would do in its place
+_ALLOWED_STEPS = 1 << 34  # that are made without asking for better ways
 _WAY_OUT = (
     "make fewer columns of them: sklearn.decomposition.TruncatedSVD; or give X.toarray(), which is "
     "searched whatever it takes"
@@ -81,7 +82,7 @@ def blockwise(
     dense, sparse = _steps(corpus, queries)
     both = is_sparse(corpus) and is_sparse(queries)
     double = np.float64 in (corpus.dtype, queries.dtype)
-    if both and number in METRICS and method <= 1 and dense > _SPARSE_STEP * sparse:
+    if both and number in METRICS and method <= s.METHOD_EXACT and dense > _MOST_TIMES * sparse:
         job = Product(corpus, queries, number, same)
         result = _by_products(
             search, job, queries.shape[0], k, number, wanted, progress, without_self
@@ -89,11 +90,11 @@ def blockwise(
         if not double:
             result = Neighbors(result.distances.astype(np.float32), result.indices)
         return claim(result, number, True)
-    if dense > _SURE_STEPS and dense > _MOST_TIMES * _SPARSE_STEP * sparse:
+    if dense > _ALLOWED_STEPS and dense > _MOST_TIMES * sparse:
         what = "" if number in METRICS else f" metric {name(number)} has no sparse product:"
         raise ValueError(
-            f"sparse rows of {corpus.shape[1]} columns:{what} made dense they take {dense:.1g} steps, "
-            f"and {_MOST_TIMES} times less would do for what they hold ({_WAY_OUT})"
+            f"sparse rows of {corpus.shape[1]} columns:{what} made dense they take {dense:.1e} steps, "
+            f"{dense / sparse:.0f} times those of what they hold ({_WAY_OUT})"
         )
     _tell_dense(corpus, queries)
     # Blocks are merged by what rows are ordered by, which is the square.
@@ -180,7 +181,7 @@ def _by_products(
     for block in job.blocks(wanted.memory_limit):
         keys, may = job.candidates(block, k, without_self)
         if not job.is_exact:
-            _refuse_ties(may, k)
+            _refuse_ties(may, k, job.columns)
         for query in range(block.start, block.stop):
             at = query - block.start
             ids = np.flatnonzero(may[at])
@@ -198,13 +199,12 @@ def _by_products(
     return result
 
 
-def _refuse_ties(may: Array, k: int) -> None:
+def _refuse_ties(may: Array, k: int, columns: int) -> None:
     """Where hosts of points are as near as the k-th but for rounding, as rows are by cosine that have
     no column in common with the query's: the library would have to be asked for all of them."""
     rows, points = may.shape
     count = int(np.count_nonzero(may))
-    steps = count / max(1, rows) * 1e4 * rows  # of a candidate, squeezed
-    if steps > _SURE_STEPS and steps > _MOST_TIMES * (_SPARSE_STEP * points + _PIECE_STEPS) * rows:
+    if rows * points * columns > _ALLOWED_STEPS and count > _MOST_TIMES * k * rows:
         raise ValueError(
             f"{count // rows} points are as near to a sparse row as its {k}-th neighbour, but for "
             "rounding: most have no column in common with it (ask for fewer neighbours, leave out "

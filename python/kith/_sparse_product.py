@@ -181,6 +181,10 @@ class Product:
         return keys, may
 
     @property
+    def columns(self) -> int:
+        return int(self._points.given.shape[1])
+
+    @property
     def is_exact(self) -> bool:
         """Whether keys are the library's own."""
         return self._share == 0.0

@@ -43,6 +43,8 @@ class KNeighborsTransformer(
            [0., 2., 0.]])
     """
 
+    mode: str
+
     def __init__(
         self,
         *,
@@ -58,17 +60,7 @@ class KNeighborsTransformer(
         recall: float | None = None,
         random_state: Any = None,
     ) -> None:
-        self.mode = mode
-        self.n_neighbors = n_neighbors
-        self.algorithm = algorithm
-        self.leaf_size = leaf_size
-        self.metric = metric
-        self.p = p
-        self.metric_params = metric_params
-        self.n_jobs = n_jobs
-        self.device = device
-        self.recall = recall
-        self.random_state = random_state
+        self._keep(locals())
 
     @property
     def _n_features_out(self) -> int:
@@ -137,15 +129,7 @@ class RadiusNeighborsTransformer(
         n_jobs: int | None = None,
         device: str | None = None,
     ) -> None:
-        self.mode = mode
-        self.radius = radius
-        self.algorithm = algorithm
-        self.leaf_size = leaf_size
-        self.metric = metric
-        self.p = p
-        self.metric_params = metric_params
-        self.n_jobs = n_jobs
-        self.device = device
+        self._keep(locals())
 
     @property
     def _n_features_out(self) -> int:

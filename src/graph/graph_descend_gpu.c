@@ -271,9 +271,10 @@ static kith_status refuse(kith_ctx *ctx, const kith_matrix *points,
                         "a GPU cannot call a function as metric (use the processor)");
     }
     if (request->k > KIN_GRAPH_GPU_MOST_K) {
-        return kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("k"),
-                           "is %lld, and descent on a GPU has lists for up to %d (make an exact graph)",
-                           (long long)request->k, (int)KIN_GRAPH_GPU_MOST_K);
+        return kin_fail_at(
+            ctx, KITH_E_UNSUPPORTED, kin_at("k"),
+            "is %lld, and descent on a GPU has lists for up to %d (make an exact graph)",
+            (long long)request->k, (int)KIN_GRAPH_GPU_MOST_K);
     }
     if (points->rows >= KIN_GRAPH_MOST_POINTS) {
         return kin_fail(ctx, KITH_E_UNSUPPORTED,

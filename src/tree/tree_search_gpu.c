@@ -457,8 +457,7 @@ static kith_status too_large(kith_ctx *ctx, const kith_matrix *corpus)
     kin_forgive(ctx);
     return kin_fail_at(ctx, KITH_E_DEVICE_MEMORY, kin_at("method"),
                        "asks for a tree, and that of %lld points in %ld columns does not fit into "
-                       "the memory of the "
-                       "GPU (give it more of it, or compare all pairs, which cuts the corpus)",
+                       "the memory of the GPU (give it more of it, or compare all pairs)",
                        (long long)corpus->rows, (long)corpus->cols);
 }
 

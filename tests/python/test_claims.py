@@ -117,16 +117,25 @@ class Claims(unittest.TestCase):
         self.assertEqual(graph.neighbors.fingerprint, found.fingerprint)
         with self.assertRaisesRegex(ValueError, "metric is needed"):
             kith.Graph(*found)
-        with self.assertRaisesRegex(ValueError, "metric is euclidean, the neighbours were found by cosine"):
+        with self.assertRaisesRegex(
+            ValueError, "metric is euclidean, the neighbours were found by cosine"
+        ):
             kith.Graph(found, metric="euclidean")
         bare = kith.Graph(*found, metric="cosine")
         self.assertEqual((bare.exact, bare.fingerprint), (None, None))
         with tempfile.TemporaryDirectory() as folder:
-            for name, keeps in (("g.kith", True), ("g.npz", True), ("g.knn", False), ("g.ivecs", False)):
+            for name, keeps in (
+                ("g.kith", True),
+                ("g.npz", True),
+                ("g.knn", False),
+                ("g.ivecs", False),
+            ):
                 graph.save(f"{folder}/{name}")
                 back = kith.Graph.load(f"{folder}/{name}")
                 said = (back.metric, back.exact, back.fingerprint)
-                self.assertEqual(said, ("cosine", True, found.fingerprint) if keeps else (None, None, None))
+                self.assertEqual(
+                    said, ("cosine", True, found.fingerprint) if keeps else (None, None, None)
+                )
                 back.save(f"{folder}/again.npz")
                 self.assertIs(kith.Graph.load(f"{folder}/again.npz").exact, True if keeps else None)
             rng = np.random.default_rng(1)
@@ -145,7 +154,9 @@ class Claims(unittest.TestCase):
             lambda: kith.merge(both, graph, graph, algorithm="nn_descent"),
             lambda: kith.recall(graph, kith.knn_graph(OTHER, K)),
         ):
-            with self.assertRaisesRegex(ValueError, "made of points 120 x 4 float32, .*120 x 4 float32"):
+            with self.assertRaisesRegex(
+                ValueError, "made of points 120 x 4 float32, .*120 x 4 float32"
+            ):
                 call()
         for call in (
             lambda: kith.GraphIndex(X, cosine, "euclidean"),

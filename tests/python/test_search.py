@@ -354,7 +354,7 @@ class Sparse(unittest.TestCase):
 
     def test_products_find_candidates_and_the_bytes_are_those_of_dense_rows(self):
         random, compared = np.random.default_rng(5), 0
-        with mock.patch("kith._sparse._SPARSE_STEP", 0):  # for any
+        with mock.patch("kith._sparse._MOST_TIMES", 0):  # for any
             for turn in range(30):
                 dtype = ("f4", "f8", "u1", "i4", "f8")[turn % 5]
                 x = self.random(random, dtype, ("ones", "twins", "scales", "plain")[turn % 4])

@@ -42,6 +42,14 @@ SAID = (
     (lambda: kith.knn(X, Q, 51), "k is 51, must be at most 50"),
     (lambda: kith.knn(X, Q, 3.5), "k is 3.5, must be a whole number"),
     (lambda: kith.knn(X, Q, "3"), "k is '3', must be a whole number"),
+    (lambda: kith.knn(X, 5, X), "k is of type ndarray, must be a whole number"),
+    (lambda: kith.knn(X, Q[0], 3), "queries has 1 axis, must have 2: a row for each point (x.resh"),
+    (lambda: kith.knn(X[None], Q, 3), "corpus has 3 axes, must have 2: a row for each point"),
+    (
+        lambda: kith.Tree(X).remove(X[:, 0] > 1),
+        "indices are a mask, must be whole numbers (numpy.f",
+    ),
+    (lambda: kith.knn(X, Q, 3, algorithm="kd_tree", metric=max), "metric is a function, which has"),
     (lambda: kith.knn(X, Q, 3, radius="a"), "radius is 'a', must be a number"),
     (lambda: kith.knn(X, Q, 3, n_jobs=1.5), "n_jobs is 1.5, must be a whole number"),
     (lambda: kith.knn(X, Q, 3, n_jobs=10**12), "n_jobs is 1000000000000, which is out of range"),
@@ -49,7 +57,10 @@ SAID = (
     (lambda: kith.knn(X, Q, 3, memory_limit=-1), "memory_limit is -1, which is out of range"),
     (lambda: kith.knn(X, Q, 3, device=0), "device is 0, must be a name"),
     (lambda: kith.knn(X, Q, 3, out=Q), "out must be two arrays"),
-    (lambda: kith.knn(X, Q, 3, algorithm="kd_tree", metric="cosine"), "metric is cosine, which has no tree"),
+    (
+        lambda: kith.knn(X, Q, 3, algorithm="kd_tree", metric="cosine"),
+        "metric is cosine, which has no tree",
+    ),
     (
         lambda: kith.knn(X, Q, 3, metric=lambda a, b: np.nan, n_jobs=1),
         "metric gave NaN for query 0",
@@ -126,7 +137,10 @@ SAID = (
     (lambda: kith.recall(G, G, at=2.5), "at is 2.5, must be a whole number"),
     (lambda: kith.select_k(X, 9), "k is 9, must be at most 4"),
     (lambda: kith.select_k(X, 2, method=None), "method is None, must be one of auto"),
-    (lambda: kith.Graph(*BEYOND, metric="l2"), "indices hold 50, must be below 50, the number of points"),
+    (
+        lambda: kith.Graph(*BEYOND, metric="l2"),
+        "indices hold 50, must be below 50, the number of points",
+    ),
     (lambda: kith.Graph(*G, n_points=-1, metric="l2"), "n_points is -1, must be 1 to"),
     (lambda: kith.Graph(G.indices, G.distances, metric="l2"), "a Graph: indices are float32"),
     (lambda: kith.Graph(G).save("g.npz\0"), "path is 'g.npz\\x00', must have no null"),
@@ -145,6 +159,12 @@ class Words(unittest.TestCase):
 
     def test_of_functions_and_objects(self):
         self.check(SAID)
+
+    def test_a_name_that_is_nearly_right_is_known_to_be_one(self):
+        with self.assertRaises(AttributeError) as caught:
+            kith.knn_grap  # noqa: B018
+        self.assertEqual((caught.exception.name, caught.exception.obj), ("knn_grap", kith))
+        self.assertIn("knn_graph", dir(caught.exception.obj))
 
     def test_of_estimators(self):
         try:
@@ -179,7 +199,10 @@ class Words(unittest.TestCase):
             kith.Graph(G).save(graph)
             kith.Corpus(X).save(corpus)
             for call, text in (
-                (lambda: kith.Corpus.open(graph), "is no prepared corpus .prepare points, and save"),
+                (
+                    lambda: kith.Corpus.open(graph),
+                    "is no prepared corpus .prepare points, and save",
+                ),
                 (lambda: kith.Graph.load(corpus), "holds points, not k neighbours"),
                 (
                     lambda: kith.Tree.open(corpus),
@@ -206,7 +229,6 @@ class Words(unittest.TestCase):
                     kith.Corpus.open("points.kith")
             finally:
                 os.chdir(before)
-
 
     def test_of_what_is_missing(self):
         try:
