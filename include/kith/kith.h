@@ -207,8 +207,8 @@ typedef enum kith_metric {
     KITH_CUSTOM = 12         /* the caller's own function, on the CPU */
 } kith_metric;
 
-/* Names and aliases: l2, ip, dot, pearson, l1, cityblock, linf, ... KITH_METRIC_DEFAULT if unknown.
- * kith_metric_name gives the name that the command line and the files use. */
+/* Names and aliases, in capitals, too: l2, ip, dot, cos, pearson, l1, cityblock, linf, ...;
+ * KITH_METRIC_DEFAULT if unknown. kith_metric_name gives the name of command line and files. */
 KITH_API kith_metric kith_metric_parse(const char *name);
 KITH_API const char *kith_metric_name(kith_metric metric);
 

@@ -25,7 +25,13 @@ def _open() -> c.CDLL:
 
 lib = _open()
 for _name, (_result, _arguments) in FUNCTIONS.items():
-    _function = getattr(lib, _name)
+    try:
+        _function = getattr(lib, _name)
+    except AttributeError:
+        raise ImportError(
+            f"{lib._name} is not the library of this package: it lacks {_name} (install the "
+            "package again, or let KITH_LIBRARY name its libkith.so)"
+        ) from None
     _function.restype = _result
     _function.argtypes = _arguments
 

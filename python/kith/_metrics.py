@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes as c
+import difflib
 import functools
 from typing import Any, NamedTuple
 
@@ -21,15 +22,17 @@ def code(name: Any, p: float = 2) -> int:
     """The number of a metric. p is minkowski's."""
     if not isinstance(name, str):
         raise ValueError(f"metric is {name!r}, must be a name here")
-    if name == "minkowski":
+    if name.lower() == "minkowski":
         if p not in _MINKOWSKI:
             raise ValueError(f"metric 'minkowski' has p = 1, 2 or inf here, not {p}")
         name = _MINKOWSKI[p]
     found = lib.kith_metric_parse(name.encode())
     if found == 0:
+        near = difflib.get_close_matches(name.lower(), names(), 1, cutoff=0.8)
         raise ValueError(
-            f"metric {name!r} is not known (there are: {', '.join(names())}, minkowski with p, and "
-            "any function of two rows)"
+            f"metric {name!r} is not known ("
+            + (f"the nearest name is {near[0]!r}; " if near else "")
+            + f"there are: {', '.join(names())}, minkowski with p, and any function of two rows)"
         )
     return int(found)
 

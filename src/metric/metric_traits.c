@@ -3,8 +3,6 @@
 #include "metric/metric.h"
 #include "metric/metric_value.h"
 
-#include <string.h>
-
 static const kin_metric_traits traits[] = {
     [KITH_EUCLIDEAN] = {.name = "euclidean",
                         .screen = KIN_SCREEN_DISTANCE,
@@ -42,19 +40,13 @@ static const struct {
     const char *name;
     kith_metric metric;
 } aliases[] = {
-    {"l2", KITH_EUCLIDEAN},
-    {"minkowski:2", KITH_EUCLIDEAN},
-    {"l2sq", KITH_SQEUCLIDEAN},
-    {"squared_euclidean", KITH_SQEUCLIDEAN},
-    {"ip", KITH_INNER_PRODUCT},
-    {"dot", KITH_INNER_PRODUCT},
-    {"angular", KITH_COSINE},
-    {"pearson", KITH_CORRELATION},
-    {"l1", KITH_MANHATTAN},
-    {"cityblock", KITH_MANHATTAN},
-    {"minkowski:1", KITH_MANHATTAN},
-    {"linf", KITH_CHEBYSHEV},
-    {"minkowski:inf", KITH_CHEBYSHEV},
+    {"l2", KITH_EUCLIDEAN},        {"minkowski:2", KITH_EUCLIDEAN},
+    {"l2sq", KITH_SQEUCLIDEAN},    {"squared_euclidean", KITH_SQEUCLIDEAN},
+    {"ip", KITH_INNER_PRODUCT},    {"dot", KITH_INNER_PRODUCT},
+    {"angular", KITH_COSINE},      {"cos", KITH_COSINE},
+    {"pearson", KITH_CORRELATION}, {"l1", KITH_MANHATTAN},
+    {"cityblock", KITH_MANHATTAN}, {"minkowski:1", KITH_MANHATTAN},
+    {"linf", KITH_CHEBYSHEV},      {"minkowski:inf", KITH_CHEBYSHEV},
     {"kullback_leibler", KITH_KL},
 };
 
@@ -65,18 +57,29 @@ const kin_metric_traits *kin_metric_get_traits(kith_metric metric)
     return &traits[metric];
 }
 
+/* Whether a is b in small letters or capitals of ASCII, in every locale. */
+static bool same_name(const char *a, const char *b)
+{
+    for (; *a == *b || (*a >= 'A' && *a <= 'Z' && *a - 'A' + 'a' == *b); a++, b++) {
+        if (*a == '\0') {
+            return true;
+        }
+    }
+    return false;
+}
+
 kith_metric kith_metric_parse(const char *name)
 {
     if (name == NULL) {
         return KITH_METRIC_DEFAULT;
     }
     for (int metric = KITH_EUCLIDEAN; metric <= KITH_CUSTOM; metric++) {
-        if (strcmp(name, traits[metric].name) == 0) {
+        if (same_name(name, traits[metric].name)) {
             return (kith_metric)metric;
         }
     }
     for (int i = 0; i < ALIASES; i++) {
-        if (strcmp(name, aliases[i].name) == 0) {
+        if (same_name(name, aliases[i].name)) {
             return aliases[i].metric;
         }
     }
@@ -96,21 +99,9 @@ int32_t kith_dtype_bytes(kith_dtype dtype)
 
 const char *kith_dtype_name(kith_dtype dtype)
 {
-    switch (dtype) {
-    case KITH_F64:
-        return "float64";
-    case KITH_F32:
-        return "float32";
-    case KITH_F16:
-        return "float16";
-    case KITH_BF16:
-        return "bfloat16";
-    case KITH_U8:
-        return "uint8";
-    case KITH_I8:
-        return "int8";
-    case KITH_DTYPE_NONE:
-        break;
-    }
-    return "unknown";
+    static const char *const names[] = {
+        [KITH_F32] = "float32",   [KITH_F64] = "float64", [KITH_F16] = "float16",
+        [KITH_BF16] = "bfloat16", [KITH_U8] = "uint8",    [KITH_I8] = "int8"};
+    const int number = (int)dtype;
+    return number >= KITH_F32 && number <= KITH_I8 ? names[number] : "unknown";
 }

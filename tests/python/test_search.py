@@ -64,7 +64,12 @@ class Answers(unittest.TestCase):
 
     def test_metrics_have_their_usual_names(self):
         x = np.abs(support.points(60, 5))
-        for names in ("l1", "cityblock", "manhattan"), ("l2", "euclidean"), ("linf", "chebyshev"):
+        for names in (
+            ("l1", "cityblock", "manhattan", "L1"),
+            ("l2", "euclidean", "L2", "Euclidean", "Minkowski"),
+            ("linf", "chebyshev"),
+            ("cosine", "cos", "Cosine", "COSINE"),
+        ):
             answers = {kith.knn_graph(x, 3, metric=name).indices.tobytes() for name in names}
             self.assertEqual(len(answers), 1)
         for p, name in (1, "manhattan"), (2, "euclidean"), (np.inf, "chebyshev"):
@@ -522,14 +527,19 @@ class Errors(unittest.TestCase):
         self.assertGreater(said, 20)
 
     def test_a_wrong_library_says_what_to_do(self):
+        import _ctypes
         import subprocess
         import sys
 
-        environment = dict(os.environ, KITH_LIBRARY="/nowhere/libkith.so")
-        ran = subprocess.run(
-            [sys.executable, "-c", "import kith"], env=environment, capture_output=True, text=True
-        )
-        self.assertIn("let KITH_LIBRARY name libkith.so", ran.stderr)
+        other = _ctypes.__file__  # a library, and none of kith
+        for path, text in (
+            ("/nowhere/libkith.so", "let KITH_LIBRARY name libkith.so"),
+            (other, f"ImportError: {other} is not the library of this package: it lacks kith_"),
+        ):
+            environment = dict(os.environ, KITH_LIBRARY=path)
+            words = [sys.executable, "-c", "import kith"]
+            ran = subprocess.run(words, env=environment, capture_output=True, text=True)
+            self.assertIn(text, ran.stderr)
 
 
 if __name__ == "__main__":

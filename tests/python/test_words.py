@@ -50,6 +50,10 @@ SAID = (
         "indices are a mask, must be whole numbers (numpy.f",
     ),
     (lambda: kith.knn(X, Q, 3, algorithm="kd_tree", metric=max), "metric is a function, which has"),
+    (
+        lambda: kith.knn(X, Q, 3, metric="Euclidian"),
+        "metric 'Euclidian' is not known (the nearest name is 'euclidean'; there are: euclidean, sq",
+    ),
     (lambda: kith.knn(X, Q, 3, radius="a"), "radius is 'a', must be a number"),
     (lambda: kith.knn(X, Q, 3, n_jobs=1.5), "n_jobs is 1.5, must be a whole number"),
     (lambda: kith.knn(X, Q, 3, n_jobs=10**12), "n_jobs is 1000000000000, which is out of range"),

@@ -38,12 +38,18 @@ static void aliases_are_known(void **state)
     assert_int_equal(kith_metric_parse("minkowski:1"), KITH_MANHATTAN);
     assert_int_equal(kith_metric_parse("minkowski:2"), KITH_EUCLIDEAN);
     assert_int_equal(kith_metric_parse("minkowski:inf"), KITH_CHEBYSHEV);
-    const char *strangers[] = {"", "L3", "euclid", "euclidean ", "minkowski:3", "default"};
-    for (int i = 0; i < 6; i++) {
+    assert_int_equal(kith_metric_parse("cos"), KITH_COSINE);
+    assert_int_equal(kith_metric_parse("L2"), KITH_EUCLIDEAN);
+    assert_int_equal(kith_metric_parse("Cosine"), KITH_COSINE);
+    assert_int_equal(kith_metric_parse("INNER_PRODUCT"), KITH_INNER_PRODUCT);
+    assert_int_equal(kith_metric_parse("IP"), KITH_INNER_PRODUCT);
+    const char *strangers[] = {"",      "L3",         "euclid",      "euclidean ", "euclidean2",
+                               "cosin", "L2\xc3\xa9", "minkowski:3", "default"};
+    for (size_t i = 0; i < sizeof strangers / sizeof strangers[0]; i++) {
         assert_int_equal(kith_metric_parse(strangers[i]), KITH_METRIC_DEFAULT);
     }
     assert_int_equal(kith_metric_parse(NULL), KITH_METRIC_DEFAULT);
-    printf("aliases are parsed, strangers are not\n");
+    printf("aliases are parsed in small letters and capitals, strangers are not\n");
 }
 
 static void traits_hold(void **state)
