@@ -123,8 +123,8 @@ class Context:
                 watch.end()
             error, watch.error = watch.error, None
         finally:
-            self._busy = False
-            _ending.end(self)
+            self._busy = False  # nor between these: a function of ours would let one in
+            _ending.running.discard(self)
         if _ending.is_ending():
             _ending.stay()
         if error is not None:

@@ -16,7 +16,8 @@ from typing import Any
 
 _MOST_SECONDS = 10.0  # a call that is cancelled returns within a tenth of one
 
-_running: set[Any] = set()
+running: set[Any] = set()
+"""What has begun; who ends takes itself out."""
 _ender: int | None = None
 
 
@@ -27,15 +28,10 @@ def is_ending() -> bool:
 
 def begin(call: Any) -> None:
     """A call begins, which is any object."""
-    _running.add(call)
+    running.add(call)
     if is_ending():  # asked only now: who waits for the others sees this one, or stops it
-        _running.discard(call)
+        running.discard(call)
         stay()
-
-
-def end(call: Any) -> None:
-    """And ends."""
-    _running.discard(call)
 
 
 def stay() -> None:
@@ -48,9 +44,9 @@ def _wait() -> None:
     global _ender
     _ender = get_ident()
     begun = time.monotonic()
-    while _running and time.monotonic() - begun < _MOST_SECONDS:
+    while running and time.monotonic() - begun < _MOST_SECONDS:
         time.sleep(0.002)
 
 
 atexit.register(_wait)
-os.register_at_fork(after_in_child=_running.clear)
+os.register_at_fork(after_in_child=running.clear)
