@@ -188,8 +188,8 @@ typedef struct kith_matrix {
 } kith_matrix;
 
 /* Canonical distances: computed in double from the values as given, in one fixed order of
- * operations (docs/numerics.md), so that they are the same bits everywhere. q: a component of the
- * query, c: of the corpus. Neighbours are ordered by (key, id); the key is the distance unless
+ * operations (docs/notes/numerics.md), so that they are the same bits everywhere. q: a component of
+ * the query, c: of the corpus. Neighbours are ordered by (key, id); the key is the distance unless
  * brackets say otherwise. */
 typedef enum kith_metric {
     KITH_METRIC_DEFAULT = 0, /* euclidean */

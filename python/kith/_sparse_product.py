@@ -5,7 +5,7 @@ Euclidean, inner product and cosine need products of rows alone, which SciPy add
 order of its own. What that may be off is bounded, so that every point that may be among the k first
 is a candidate. Of these the library computes its own distances, of rows that are squeezed: columns
 in which they are all 0 go, and the others keep their place modulo 8, which is the lane of the sum
-that they belong to (docs/numerics.md). A 0 adds nothing to a lane, so the bytes are those of the
+that they belong to (docs/notes/numerics.md). A 0 adds nothing to a lane, so the bytes are those of the
 rows as they were. Sums of small whole numbers are exact, and then nothing is left to decide.
 
 The bound: with m values in a row at most and u = 2^-53, the product is within m u |q||c|, either

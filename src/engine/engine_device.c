@@ -7,8 +7,8 @@
  *   GPU         start + pairs * cols / rate of its tensor cores
  *   a tree      points and queries, a time each
  *
- * The rates are measured on one machine (docs/performance.md) and rounded; they decide where, never
- * what: the answers are the same bytes. */
+ * The rates are measured on one machine (docs/notes/performance.md) and rounded; they decide where,
+ * never what: the answers are the same bytes. */
 #include "engine/engine_device.h"
 
 #include "base/base_try.h"

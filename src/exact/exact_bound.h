@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What a cost in the cheap type proves about a canonical key, and the other way round. The theorem
- * and its proof: docs/numerics.md, "Certified screening". Read by host and device compilers; on a
- * device nothing is fused (-fmad=false), so both give the same bits.
+ * and its proof: docs/notes/numerics.md, "Certified screening". Read by host and device compilers;
+ * on a device nothing is fused (-fmad=false), so both give the same bits.
  *
  * Units: rows are a = (x - mean) / scale, rounded to a cheap type as x^. For each row
  *     norm >= |x^|,   lost >= |a - x^| (with the rounding of the shift), both rounded up.

@@ -191,7 +191,7 @@ double kin_frame_scale(kin_tile_type type, int32_t cols, const kin_frame_stats *
     return fmax(fmax(by_component, by_norm), smallest);
 }
 
-/* docs/numerics.md, the table of kappa. */
+/* docs/notes/numerics.md, the table of kappa. */
 static double unit_error(kin_tile_type type, int32_t groups)
 {
     switch (type) {

@@ -5,8 +5,8 @@
  *
  * Invariant: every point that was screened against the row and is not in its list has been proven
  * to come after k others in the order (canonical key, id). No candidate is ever dropped for want of
- * room: what the cheap costs cannot separate is separated by canonical keys (docs/numerics.md,
- * "Ends").
+ * room: what the cheap costs cannot separate is separated by canonical keys
+ * (docs/notes/numerics.md, "Ends").
  *
  * An entry is a 64-bit word, order of the cost above, name of the candidate below: its id where
  * costs are keys (ties go to the smaller id), its position elsewhere.

@@ -39,7 +39,7 @@ static float up(double x)
 static row_facts facts_of(const kin_round_sums *sums)
 {
     /* lost: the rounding, the shift's own roundings, and components whose squares underflow
-     * (docs/numerics.md, "Rows"): a row that is not zero is never taken for one that lost nothing.
+     * (docs/notes/numerics.md, "Rows"): a row that is not zero never counts as a lossless one.
      */
     const double lost = sqrt(sums->lost_sq) + 0x1p-50 * sqrt(sums->given_sq) + 0x1p-500;
     return (row_facts){sums->stored_sq, sums->stored, lost * KIN_BOUND_WIDEN};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Balls around tiles, as arithmetic that kernels and tests share. Every row a of a tile is within
  * radius of its centre; two tiles that are farther from each other than both radii and a reach hold
- * no pair within that reach (docs/numerics.md, "On a GPU").
+ * no pair within that reach (docs/notes/numerics.md, "On a GPU").
  *
  * Radius. |a - centre| <= |x^ - centre| + lost. A difference of fp32 numbers, its square and n
  * additions in order, each rounded once: the computed sum is within a factor 1 +- (n + 3) 2^-24 (1

@@ -16,8 +16,8 @@
  * so v < h_i - U / 2 discards for the row and v + gate < h_i - slack for the column, gate being at
  * least gate_j. For products, with S = 2 (n_i L + l_i N + l_i L) + 2^-28 (n_i + l_i)(N + L) + eps
  * (n_i + N)^2: U = R_i + S, gate_j = R_j / 2, slack = S / 2. For integer bounds U = R_i, gate_j =
- * ceil(R_j / 2), slack = 0, halves of odd numbers rounded to the safe side (docs/numerics.md, "On a
- * GPU").
+ * ceil(R_j / 2), slack = 0, halves of odd numbers rounded to the safe side (docs/notes/numerics.md,
+ * "On a GPU").
  *
  * Every operation below rounds to the safe side: limits up, thresholds down, v + gate up. W^3 of
  * kin_bound_limit is far below W. What is infinite, or was made from infinities and is no number,

@@ -13,8 +13,8 @@
  *     later                   not published          K 2^-22
  *
  * The rest of each kappa covers (1 + e)^(K / L) < 1.1 for all K <= 2^20. NVIDIA publishes neither L
- * nor F; sources are in docs/numerics.md. tests/unit repeats the model, tests/gpu the probe on the
- * device at hand.
+ * nor F; sources are in docs/notes/numerics.md. tests/unit repeats the model, tests/gpu the probe
+ * on the device at hand.
  */
 #ifndef KIN_FUSED_KAPPA_H
 #define KIN_FUSED_KAPPA_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Idea. Which tiles of columns a block of rows has to meet: those of its stretch of the schedule
- * (fused_schedule.h), without the ones that balls prove to be too far away (docs/numerics.md,
+ * (fused_schedule.h), without the ones that balls prove to be too far away (docs/notes/numerics.md,
  * "Tiles that are skipped"). What is left is packed into units for the screen; nothing returns to
  * the host.
  *

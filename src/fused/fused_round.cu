@@ -2,19 +2,19 @@
  * Rows into the cheap type of a frame, with what the screen needs to know of each: term, norm,
  * lost. Contract: fused_kernels.h. Cost: one read of the rows, one write of half of it or less.
  *
- * Why the bounds hold (docs/numerics.md, "Rows"). b = fl(fl(x - mean) * fl(1 / scale)) is within
- * 2^-50 |b| of a. The residual b - x^ is subtracted in double whatever the rounding to x^ was, so
- * clamped, zeroed and twice rounded components are all accounted for. Sums of squares have at most
- * 2^17 additions in a lane, 5 among lanes: their relative error is below 2^-35. |b| itself is not
- * summed: |b| <= |x^| + |b - x^|, so
+ * Why the bounds hold (docs/notes/numerics.md, "Rows"). b = fl(fl(x - mean) * fl(1 / scale)) is
+ * within 2^-50 |b| of a. The residual b - x^ is subtracted in double whatever the rounding to x^
+ * was, so clamped, zeroed and twice rounded components are all accounted for. Sums of squares have
+ * at most 2^17 additions in a lane, 5 among lanes: their relative error is below 2^-35. |b| itself
+ * is not summed: |b| <= |x^| + |b - x^|, so
  *
  *     lost = (|b - x^| + 2^-50 (|x^| + |b - x^|) + 2^-500) (1 + 2^-30),    rounded up to fp32.
  *
  * A row that overflows on the way has lost = +inf, which keeps everything. */
 #include "fused/fused_row.cuh"
 
-/* Above this |x^|^2 a cost of quantised rows might leave 32 bits (docs/numerics.md, "Ranges of 32
- * bits"). */
+/* Above this |x^|^2 a cost of quantised rows might leave 32 bits (docs/notes/numerics.md, "Ranges
+ * of 32 bits"). */
 #define LARGEST_NORM_SQ 0x1p28
 #define MOST_S8 127.0
 

@@ -4,9 +4,9 @@
  * fused_gate.cuh.
  *
  * A pair arrives as v = product - half_j, and cost = term_i + odd_j - 2 v. For floats that is one
- * rounding, since 2 v is exact: the "final subtraction" of E(q, c) in docs/numerics.md. Whether
- * half_j starts the accumulator or is subtracted behind it does not matter, E covers both. Integers
- * are taken modulo 2^32; the cost itself is below 2^30.
+ * rounding, since 2 v is exact: the "final subtraction" of E(q, c) in docs/notes/numerics.md.
+ * Whether half_j starts the accumulator or is subtracted behind it does not matter, E covers both.
+ * Integers are taken modulo 2^32; the cost itself is below 2^30.
  */
 #ifndef KIN_FUSED_SCREEN_CUH
 #define KIN_FUSED_SCREEN_CUH

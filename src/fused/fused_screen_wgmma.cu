@@ -13,7 +13,7 @@
  *
  * Cost of a tile of 256 x 128 pairs with 128 columns of halves: 2,048 cycles of the tensor cores,
  * beside them 128 additions and 128 maxima a thread. Limits: rounded rows below 2^31 bytes; 227 KiB
- * of shared memory. What was tried and measured: docs/performance.md.
+ * of shared memory. What was tried and measured: docs/notes/performance.md.
  */
 #include "fused/fused_launch.cuh"
 #include "fused/fused_wgmma_feed.cuh"

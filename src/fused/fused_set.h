@@ -6,7 +6,7 @@
  *   position   a row's place in a set: position p holds the row ids[p]
  *   tile       128 consecutive positions; a *block* of rows is two tiles
  *
- * Cost of a pair of positions, as in docs/numerics.md:
+ * Cost of a pair of positions, as in docs/notes/numerics.md:
  *     cost(i, j) = term_i + term_j - 2 product(i, j)
  * float (F16) or int32 (S8); term is |x^|^2 for distances, 0 for products; u8 products carry the
  * correction of their shift by 128 in the term. What a screen tests is

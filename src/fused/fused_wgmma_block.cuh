@@ -143,7 +143,7 @@ static __device__ __forceinline__ int32_t less_half(int32_t product, int32_t hal
     return product - half;
 }
 
-/* No accumulator holds a NaN (docs/numerics.md, "Error of a cost"), so a plain maximum keeps all.
+/* No accumulator holds a NaN (docs/notes/numerics.md, "Error of a cost"): a maximum keeps all.
  */
 static __device__ __forceinline__ float largest(float a, float b)
 {

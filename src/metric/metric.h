@@ -2,8 +2,8 @@
  * Canonical distances: the one definition of how far two rows are apart, to the last bit.
  *
  * A key is an IEEE double that depends on the two rows and the metric alone: same bits on every
- * body, thread and block size (docs/numerics.md, "Canonical distance"). Neighbours are ordered by
- * (key, id). The distance that a user sees is kin_metric_distance(metric, key).
+ * body, thread and block size (docs/notes/numerics.md, "Canonical distance"). Neighbours are
+ * ordered by (key, id). The distance that a user sees is kin_metric_distance(metric, key).
  *
  * The arithmetic stands in metric_canonical.h, which host and device compilers both read; a body
  * per instruction set (metric_portable.c, metric_avx2.c, metric_avx512.c) computes the same bits

@@ -13,7 +13,7 @@
  * below 2^-64 of the value. So the error stays close to half a unit in the last place (the tests
  * hold it under 0.55 against a long double logarithm), and log(1) is exactly +0.
  *
- * Limits. x must be a positive normal number; quotients of checked values are (docs/numerics.md).
+ * Limits. x: a positive normal number; quotients of checked values are (docs/notes/numerics.md).
  */
 #ifndef KIN_METRIC_LOG_H
 #define KIN_METRIC_LOG_H

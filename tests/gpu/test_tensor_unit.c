@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What the tensor cores keep of a sum, which no manual says and kappa rests on (fused_table.cu,
- * docs/numerics.md): a probe of the bodies of the screen that ship, on the device at hand. Case i
- * is row i against column i, with terms of 0, so that the cost is -2 v exactly and v = the unit's
- * product less half_i, which starts or ends the sum.
+ * docs/notes/numerics.md): a probe of the bodies of the screen that ship, on the device at hand.
+ * Case i is row i against column i, with terms of 0, so that the cost is -2 v exactly and v = the
+ * unit's product less half_i, which starts or ends the sum.
  *
  * Claims, for each number of columns K: |v - exact| <= kappa (sum |p| + |half|), with products that
  * stand just below the bits that are kept, of both signs, behind a large product or a large half,

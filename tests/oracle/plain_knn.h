@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The oracle: nearest neighbours as a student would write them, in double, in the order of
- * operations that docs/numerics.md defines. Shares no code with the library but its logarithm.
+ * operations that docs/notes/numerics.md defines. Shares no code with the library but the log.
  * Not for KITH_CUSTOM. Runs in the mode that it finds; tests call it in the standard one. */
 #ifndef PLAIN_KNN_H
 #define PLAIN_KNN_H

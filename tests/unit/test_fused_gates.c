@@ -195,7 +195,7 @@ static verdict judge(const scene *s, mutant m)
     return v;
 }
 
-/* Limit of an end in real numbers, docs/numerics.md, and what long doubles may be off by. */
+/* Limit of an end in real numbers, docs/notes/numerics.md, and what long doubles may be off by. */
 static long double limit_of(const scene *s, const end *q, const end *c, long double *off)
 {
     const long double norms = (long double)q->norm + c->norm;

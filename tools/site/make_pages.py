@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The folder that Sphinx reads: make_pages.py FOLDER
 
-docs/*.md come into it, with their links. Other pages are made of files that stand elsewhere:
+docs/*.md and docs/notes/*.md come into it, with their links. Other pages are made of files that stand elsewhere:
 README.md is the home page; headers, man pages and docstrings are the reference; examples/gallery
 and what its scripts left in build/gallery are the gallery. A link to another file of the
 repository leads to a page that shows that file.
@@ -52,9 +52,11 @@ PLACES = {
 # The contents: a page that is missing is left out, one of docs/ that is not named comes last.
 CONTENTS = {
     "Begin": ["start", "overview", "gallery/index", "migration", "python", "gpu"],
-    "Engines": ["performance", "papers", "selection", "tree", "nn-descent", "scale", "evidence"],
-    "How it works": ["numerics", "format", "architecture", "ownership", "security", "tour"],
+    "Guide": ["nn-descent", "tree", "selection", "scale", "format", "ownership", "security", "papers", "evidence"],
     "Reference": ["reference/python", "reference/c/index", "reference/man/index"],
+    "Engineering notes": [
+        f"notes/{name}" for name in ("tour", "architecture", "numerics", "performance")
+    ],
     "Project": ["project/changelog", "project/contributing"],
 }
 SHORT = {
@@ -63,19 +65,19 @@ SHORT = {
     "gpu": "On a GPU",
     "migration": "Coming from other libraries",
     "python": "Python",
-    "performance": "Exact search",
     "papers": "Five papers",
     "selection": "Selection",
     "tree": "The tree",
-    "nn-descent": "NN-Descent",
-    "scale": "Scale",
+    "nn-descent": "Approximate graphs",
+    "scale": "Larger than memory",
     "evidence": "Evidence",
-    "numerics": "Numerics",
     "format": "Formats",
-    "architecture": "Architecture",
     "ownership": "Ownership",
     "security": "Security",
-    "tour": "A tour of the source",
+    "notes/tour": "A tour of the source",
+    "notes/architecture": "Architecture",
+    "notes/numerics": "Numerics",
+    "notes/performance": "Performance",
     "project/changelog": "Changes",
     "project/contributing": "Contributing",
 }
@@ -165,9 +167,10 @@ class Site:
 
     def add_docs(self):
         shutil.copytree(ROOT / "docs" / "pictures", self.folder / "pictures")
-        for path in sorted((ROOT / "docs").glob("*.md")):
+        for path in sorted((ROOT / "docs").rglob("*.md")):
             text = with_one_title(path.read_text())
-            self.write(path.name, self.led(text, path.name, f"docs/{path.name}"))
+            page = str(path.relative_to(ROOT / "docs"))
+            self.write(page, self.led(text, page, f"docs/{page}"))
 
     def add_reference(self):
         self.write("reference/python.md", python_page())
