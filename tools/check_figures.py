@@ -7,7 +7,7 @@ far as they are written out. Not looked at: what stands between markers, since a
 ("in 0.2 s or less" is "≤ 0.2 s", or a column "asked"); others' own times, which have an asterisk. A line that names a graph
 which the report made by descent, and its setting or its recall there, has the report's time.
 
-A row of a table that names docs/evidence.md as its source, or has a dagger, is of one job of the report
+A row of a table that names docs/benchmarks.md as its source, or has a dagger, is of one job of the report
 (bench/results/report-*.json): each time in it, and each recall behind a time ("4.6 s for 0.995"), is one of that
 job's, as far as it is written out. Times with an asterisk are others' and not looked at. A row about the exact
 graph of points that the report has gives no time without naming it."""
@@ -141,12 +141,12 @@ def check(name, text, jobs):
         if not line.startswith("| "):
             continue
         figures = figures_of(line)
-        cited = "†" in line.split("|")[1] or "evidence.md)" in line
+        cited = "†" in line.split("|")[1] or "benchmarks.md)" in line
         if cited and not any(all(has(job, figure) for figure in figures) for job in jobs):
             told = ", ".join(" ".join(part for part in figure if part) for figure in figures)
             wrong.append(f"{name}:{number}: no job of the report has {told} (take the figures of one)")
         elif not cited and figures and KNOWN.match(line[2:]):
-            wrong.append(f"{name}:{number}: the report has this graph (name evidence.md, or tell ratios)")
+            wrong.append(f"{name}:{number}: the report has this graph (name benchmarks.md, or tell ratios)")
     return wrong
 
 
@@ -155,7 +155,7 @@ def main():
     pages = [root / "README.md", root / "bench/README.md", *sorted((root / "docs").rglob("*.md"))]
     jobs, times, wrong = jobs_of(root), times_of(root), []
     for page in pages:
-        if page.name != "evidence.md":
+        if page.name != "benchmarks.md":
             wrong += check(page.relative_to(root), page.read_text(), jobs)
             wrong += check_prose(page.relative_to(root), page.read_text(), times, jobs)
     print("\n".join(wrong) if wrong else f"figures: {len(pages) - 1} pages agree with {len(jobs)} jobs of the report")

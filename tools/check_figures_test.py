@@ -5,7 +5,7 @@ import check_figures
 
 JOBS = [{"engines": [{"seconds": 0.8407, "recall": 1.0}, {"seconds": 18.585, "recall": 1.0}, {"seconds": 2.199, "recall": 0.9893}]},
         {"engines": [{"seconds": 0.0255, "recall": None}]}]
-SOURCE = "[evidence](docs/evidence.md)"
+SOURCE = "[benchmarks](docs/benchmarks.md)"
 ROWS = [
     (f"| graph, Fashion-MNIST | 0.84 s | 18.6 s; 2.2 s for 0.989 | {SOURCE} |", True),
     (f"| graph, Fashion-MNIST | 0.841 s | theirs 71.2 s\\* for 0.9 | {SOURCE} |", True),

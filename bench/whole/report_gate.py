@@ -7,38 +7,12 @@ from dataclasses import dataclass
 
 import report_rows
 
-TOLERANCE = {"cpu": 0.25, "cuda": 0.08}  # EXPLAINED says where they come from
+TOLERANCE = {"cpu": 0.25, "cuda": 0.08}  # bench/README.md says where they come from
 MOST = 0.60  # however much the runs of an engine vary
 RECALL, MEMORY, MEMORY_MIB = 0.005, 0.15, 8.0
 SHORT = {"cpu": 0.02, "cuda": 0.0001}  # seconds: a shorter time is shown and not judged
 WORSE, SAME, BETTER, OPEN = "WORSE", "as before", "better", "not judged"
 ALONE = "worse alone"
-
-EXPLAINED = f"""## The gate
-
-    bench/report --device cpu --quick --gate bench/results/report-cpu.json
-
-measures, and compares with the accepted results: times faster than each peer of the same run, share
-of the limit measured in the same run, recall, and peak memory as a multiple of the points. Absolute
-times of two runs are never compared. A ratio is worse if it fell by more than
-{100 * TOLERANCE['cpu']:.0f} % (a GPU: {100 * TOLERANCE['cuda']:.0f} %), or by more than the runs of
-either engine differ among themselves where that is more; beyond {100 * MOST:.0f} % it is worse in any
-case. kith's time is in all ratios of a row, so the row is worse where at least half of them are: one
-peer that was quick that day is shown, and is no loss of ours. Of recall {RECALL:g} may be lost, of
-memory {100 * MEMORY:.0f} % more be used. Times below {1e3 * SHORT['cpu']:.0f} ms on the processor, and
-ratios to a peer of another version, are shown and not judged. The exit status is 1 where a row got
-worse, 2 where the results cannot be compared: another machine, other threads, no row in common, or
-processors that others used (more than {report_rows.QUIET:g} cores before or after the run).
-
-Where the tolerance comes from. Processor: the same version of pykdtree took 1.45 and 1.36, 2.52 and
-2.20, 13.1 and 11.7 s in two quiet runs (`tree.csv`, 6ecf0f6 and 89e0858), up to 15 %, and quiet runs of
-kith in one run differ by up to 10 % (`select.csv`, 6e8ddd3); both together are 25 %. Of two quick runs
-of one commit, one behind the other on two quiet cores (5751141), 25 ratios differ by at most 11 %; the
-k-d tree of `tree-cpu-10` was 8.8 and 10.2 times as fast as pykdtree in two runs of one half hour. On
-two cores that others used, ratios of the same program changed by -70 to +340 % between two runs: so it
-is not judged there. GPU: graphs of three commits and trees of colour points of two, which changed little there, differ
-by at most 3 % (`gpu.csv`, `tree.csv`).
-"""
 
 
 @dataclass

@@ -1,68 +1,51 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/evidence.md: every target with its figure, verdict, command, commit and machine, made of the files
-of bench/results. Figures come from results of bench/report where it has measured the row, else from
-the tables of the other benchmarks."""
+"""docs/benchmarks.md: kith beside other libraries, made of the files of bench/results."""
 
 import pathlib
 
-import report_earlier
-import report_gate
-import report_goals
 import report_rows
+import report_slower
 import report_tables
-from report_goals import seconds_text
+from report_goals import seconds_text, times_text
 from report_tables import table
 
 SIDES = {"cpu": "Two cores", "cuda": "One GPU"}
 PICTURES = {
+    "works": "Time of the fastest other library over kith's",
     "n": "Time by points",
     "d": "Time by columns",
     "k": "Time by neighbours",
     "threads": "Time by threads",
-    "goals": "Targets",
 }
-HEAD = """# Evidence
+HEAD = """# Benchmarks
 
-Every target that the project set itself, what was measured, and the command for it. This page is
-made of the files in `bench/results` by `bench/report --page`; nobody edits it.
+kith beside other libraries. Every line is of one run of one program on one machine, all libraries of the
+line one behind the other. `bench/report --page` makes this page of the files in `bench/results`; nobody
+edits it.
 
-    bench/report --device cpu              # kith and installed peers, 12 minutes on two cores at most
+- **A time** is the median of a few calls. kith's time of a graph on the processor is that of its whole
+  process, files read and written; that of another library is its call alone, rows in memory and code
+  compiled. On a GPU rows and answers lie in device memory. Of trees it is the search; building stands in
+  the detail.
+- **Times as long** compares kith with the fastest other library that finds as much: above 1 kith is faster.
+  Approximate answers stand with their recall@10, the share of true neighbours that they found. *In
+  proportion*: fewer queries were measured, and the time is told for all. Beside trees on a GPU there is
+  all pairs alone; [the tree](tree.md) has a library with trees, measured apart.
+- **Share of the limit**: the least time that the machine allows (its rate of products, each pair of a graph
+  once, or one read of the matrix, measured in the same run) over kith's time.
+
+Measure it yourself: `NAME` is the first column of a table.
+
+    bench/report --device cpu              # kith and installed libraries, 12 minutes on two cores at most
     bench/report --device cuda             # on one GPU, with PyTorch, 5 minutes at most
-    bench/report --only tree-cpu-10        # one row
-    bench/report --device cpu --quick --gate bench/results/report-cpu.json      # did a ratio get worse?
+    bench/report --only NAME               # one line
 
-Peers are those that the interpreter has (`bench/.venv/bin/python bench/report ...`); `bench/report --help`
+Libraries are those that the interpreter has (`bench/.venv/bin/python bench/report ...`); `bench/report --help`
 says how to get them. One that is absent is named. `KITH_DATA` names the folder of real data.
-
-A figure is the median of a few runs in one run of the program, peers beside it. kith's time of a graph
-on the processor is that of its whole process, file read and written; a peer's that of its call alone,
-rows in memory and code compiled. On a GPU rows and answers lie in device memory. Trees: the search,
-building beside it. *Share of the limit*: the least time that the machine's own limits, measured in the
-same run, allow for the products (each pair of a graph once) or for one read of the matrix, over the
-time. Shares of figures that older tables gave are of the floor that stood there.
 """
-
-
-def figures(folder):
-    """{id: (figure or None, report or None)}."""
-    earlier = report_earlier.find(folder, report_goals.GOALS)
-    found = {name: (figure, None) for name, figure in earlier.items()}
-    for report in reports(folder):
-        for goal in report_goals.GOALS:
-            job = report_rows.find(report, goal.id)
-            figure = report_rows.figure(job, goal.recall) if job else None
-            if figure:
-                found[goal.id] = (
-                    figure
-                    | {
-                        "machine": report["machine"],
-                        "date": job["date"],
-                        "commit": job["commit"],
-                        "command": job["command"],
-                    },
-                    report,
-                )
-    return found
+SLOWER = """Of all that stands in `bench/results`, works in which another library is faster and kith has nothing
+that is as fast and finds as much. Small jobs, above all: what kith does before its first distance pays
+only later."""
 
 
 def reports(folder):
@@ -71,142 +54,87 @@ def reports(folder):
     return [report_rows.read(path) for path in paths if path.exists()]
 
 
-def beside(figure):
-    peers = sorted((figure["peers"] | figure["near"]).items(), key=lambda item: item[1])
-    return "; ".join(
-        f"{name} {seconds_text(seconds)} ({report_goals.times_text(seconds / figure['seconds'])} ×)"
-        for name, seconds in peers[:3]
-    )
+def found_text(each):
+    """An engine with its time, and its recall where that is known and not all."""
+    recall = each["recall"]
+    known = "" if each["exact"] or recall is None or recall >= 0.99995 else f", recall {recall:.4f}"
+    name = report_rows.label(each)
+    return f"{name.removeprefix('kith ') if each['kith'] else name} {seconds_text(each['seconds'])}{known}"
 
 
-def target_lines(found):
-    for goal in report_goals.GOALS:
-        figure, _ = found[goal.id]
-        told = report_goals.judge(goal, figure)
-        verdict = told[1] if told[0] == report_goals.MET else f"**{told[1]}**"
-        if figure is None:
-            yield [f"`{goal.id}`", goal.work, goal.target(), "", "", verdict, "", ""]
+def work_lines(report):
+    """A line a work that is no point of a curve."""
+    for job in report["jobs"]:
+        if job["series"] is not None:
             continue
-        recall = f", recall {figure['recall']:.4f}" if figure["recall"] < 1.0 else ""
+        ours = sorted(
+            (each for each in job["engines"] if each["kith"]), key=lambda each: each["seconds"]
+        )
+        others = sorted(
+            (each for each in job["engines"] if not each["kith"]), key=lambda each: each["seconds"]
+        )
+        best = report_rows.base(job) or (ours or [None])[0]
+        factor = report_rows.times_kith(job, best)
         yield [
-            f"`{goal.id}`",
-            goal.work,
-            goal.target(),
-            report_tables.range_text(figure) + recall,
-            figure["engine"],
-            verdict,
-            beside(figure),
-            report_tables.share_text(figure["share"]),
+            f"`{job['id']}`",
+            f"{job['work']}, {report_tables.shape_text(job)}",
+            "; ".join(found_text(each) for each in ours),
+            "; ".join(found_text(each) for each in others) or "none was run",
+            "" if factor is None else times_text(factor) if factor >= 1.0 else f"**{factor:.2f}**",
+            report_tables.share_text(report_rows.share(job, best)) if best else "",
+            job["date"][:10],
         ]
 
 
-def origin_lines(found):
-    for goal in report_goals.GOALS:
-        figure, _ = found[goal.id]
-        own = f"`bench/report --only {goal.id}`"
-        if figure is None:
-            yield [f"`{goal.id}`", own, "", "", "", ""]
-            continue
-        made = f"`{figure['command']}`" if figure["command"] else ""
-        yield [
-            f"`{goal.id}`",
-            own,
-            "" if made == own else made,
-            figure["commit"],
-            figure["machine"],
-            figure["date"],
-        ]
-
-
-def known_lines():
-    for goal in report_goals.GOALS:
-        yield [f"`{goal.id}`", goal.peers, goal.floor, goal.needs]
-
-
-def counts(found):
-    told = [report_goals.judge(goal, found[goal.id][0])[0] for goal in report_goals.GOALS]
-    return (
-        f"{len(told)} rows: {told.count(report_goals.MET)} met, "
-        f"{told.count(report_goals.PART)} met but for what came then, "
-        f"{told.count(report_goals.MISSED)} missed, {told.count(report_goals.NOT_MEASURED)} not measured."
-    )
-
-
-def targets(folder):
-    found = figures(folder)
+def side_by_side(report):
     head = [
-        "row",
+        "name",
         "work",
-        "asked",
-        "measured (least to most)",
-        "by",
-        "verdict",
-        "peers beside it (times kith)",
+        "kith",
+        "other libraries",
+        "times as long",
         "share of the limit",
+        "date",
     ]
-    made = ["row", "command of this row", "the figure was made by", "commit", "machine", "date"]
     return [
-        "## Targets",
-        counts(found),
-        table(head, target_lines(found)),
-        "*Beside it* are at most three peers, the fastest first: those that find all, and approximate "
-        "ones from recall 0.99 on.",
-        "## Where each figure comes from",
-        table(made, origin_lines(found)),
-        "## What was known when the targets were set",
-        "Peers on the same machines: FAISS 1.15, cuVS 26.06, PyTorch 2.11; generated mixtures, and two "
-        "cores. They were not run "
-        "again here unless a table below has them.",
-        table(["row", "peers, then", "floor, then", "needs"], known_lines()),
+        f"## {SIDES[report['side']]}",
+        table(head, work_lines(report)),
+        report_tables.origin(report) + f" `{report['command']}`",
     ]
-
-
-def limit_lines(folder):
-    measured = {
-        (report["side"], each["name"]): each["value"]
-        for report in reports(folder)
-        for each in report["limits"]
-    }
-    for side, name, value, unit, what in report_goals.LIMITS:
-        here = measured.get((side, name))
-        yield [
-            SIDES[side],
-            what,
-            report_tables.rate_text(value, unit),
-            report_tables.rate_text(here, unit) if here else "not measured",
-        ]
 
 
 def pictures(out, side):
     folder = pathlib.Path(out).parent / "pictures"
     return [
-        f"![{name}]({folder.name}/evidence_{side}_{kind}.png)"
+        f"![{name}]({folder.name}/benchmarks_{side}_{kind}.png)"
         for kind, name in PICTURES.items()
-        if (folder / f"evidence_{side}_{kind}.png").exists()
+        if (folder / f"benchmarks_{side}_{kind}.png").exists()
     ]
+
+
+def slower(folder):
+    head = ["work", "fastest other", "kith", "its time over kith's", "machine", "date"]
+    return table(head, report_slower.lines(folder, reports(folder)))
 
 
 def page(folder, out):
-    parts = [
-        HEAD.strip(),
-        *targets(folder),
-        "## Limits of the machines",
-        table(["machine", "limit", "as the targets have it", "measured here"], limit_lines(folder)),
-    ]
+    parts = [HEAD.strip()]
+    for report in reports(folder):
+        parts += side_by_side(report)
+    parts += ["## Where kith is not the fastest", SLOWER, slower(folder)]
     for report in reports(folder):
         parts += [
-            f"## {SIDES[report['side']]}: all that was measured",
-            f"    {report['command']}",
-            report_tables.whole(report, "###").strip(),
+            f"## {SIDES[report['side']]} in detail",
+            report_tables.whole(report, "###").partition("\n\n")[2].strip(),
             *pictures(out, report["side"]),
         ]
     for side in SIDES:
         if not any(report["side"] == side for report in reports(folder)):
             parts.append(
-                f"## {SIDES[side]}: all that was measured\n\n"
-                f"Not yet by `bench/report --device {side}` on a quiet machine."
+                f"## {SIDES[side]}\n\n"
+                f"Not yet measured by `bench/report --device {side}` on a quiet machine."
             )
-    return "\n\n".join([*parts, report_gate.EXPLAINED.strip()]) + "\n"
+    return "\n\n".join(parts) + "\n"
 
 
 def write(folder, out):
@@ -217,6 +145,7 @@ def write(folder, out):
             report_plots.draw(report, pathlib.Path(out).parent / "pictures")
     except ImportError as error:
         print(f"report: no pictures, {error.name} is absent")
-    pathlib.Path(out).write_text(page(folder, out), encoding="utf-8")
-    print(f"{out}: {counts(figures(folder))}")
+    text = page(folder, out)
+    pathlib.Path(out).write_text(text, encoding="utf-8")
+    print(f"{out}: {len(text.splitlines())} lines")
     return 0

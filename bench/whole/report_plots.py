@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures of one machine's results: curves by points, columns, neighbours, threads, and the targets."""
+"""Pictures of one machine's results: curves by points, columns, neighbours, threads, and works beside other libraries."""
 
 import pathlib
 
 import matplotlib
-import report_goals
 import report_rows
 import report_tables
 
@@ -55,39 +54,22 @@ def draw_curve(report, series, path):
     save(figure, path)
 
 
-def draw_goals(report, path):
-    """How far below its target each time is, and where the fastest peer of the run stands."""
+def draw_works(report, path):
+    """How many times kith's time the fastest other library takes; left of 1 it is faster."""
     lines = []
-    for goal in reversed(report_goals.GOALS):
-        job = report_rows.find(report, goal.id)
-        figure = report_rows.figure(job, goal.recall) if job else None
-        if figure is None:
-            continue
-        peer = min((figure["peers"] | figure["near"]).values(), default=None)
-        limit = peer / goal.faster if goal.faster and peer else goal.limit
-        if limit:
-            lines.append((goal.id, figure["seconds"] / limit, peer / limit if peer else None))
+    for job in reversed(report["jobs"]):
+        if job["series"] is None:
+            factor = report_rows.times_kith(job, report_rows.base(job))
+            lines += [] if factor is None else [(job["id"], factor)]
     if not lines:
         return
+    names, factors = zip(*lines)
     figure, axes = pyplot.subplots(figsize=(SIZE[0], 0.8 + 0.32 * len(lines)))
-    places = range(len(lines))
-    axes.barh(
-        places,
-        [line[1] for line in lines],
-        color=["#2a7" if line[1] <= 1 else "#c43" for line in lines],
-        label="kith",
-    )
-    axes.plot(
-        [line[2] for line in lines if line[2]],
-        [at for at in places if lines[at][2]],
-        "k|",
-        markersize=10,
-        label="fastest peer",
-    )
+    colours = ["#2a7" if each >= 1 else "#c43" for each in factors]
+    axes.barh(range(len(lines)), [each - 1 for each in factors], left=1.0, color=colours)
     axes.axvline(1.0, color="grey", linestyle=":")
-    axes.set_yticks(list(places), [line[0] for line in lines], fontsize=7)
-    axes.set(xscale="log", xlabel="time / target (left of 1: met)")
-    axes.legend(fontsize=7)
+    axes.set_yticks(range(len(lines)), names, fontsize=7)
+    axes.set(xscale="log", xlabel="time of the fastest other library / kith's")
     save(figure, path)
 
 
@@ -95,5 +77,5 @@ def draw(report, folder):
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     for series in report_tables.SERIES:
-        draw_curve(report, series, folder / f"evidence_{report['side']}_{series}.png")
-    draw_goals(report, folder / f"evidence_{report['side']}_goals.png")
+        draw_curve(report, series, folder / f"benchmarks_{report['side']}_{series}.png")
+    draw_works(report, folder / f"benchmarks_{report['side']}_works.png")

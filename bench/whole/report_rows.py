@@ -165,6 +165,19 @@ def figure(work, recall=1.0):
     }
 
 
+def times_kith(work, best):
+    """What the fastest other engine that finds as much takes, kith's engine taking 1; None without one."""
+    if best is None:
+        return None
+    least = 1.0 if best["exact"] else best["recall"] or 0.0
+    others = [
+        each["seconds"]
+        for each in work["engines"]
+        if not each["kith"] and (each["recall"] is None or each["recall"] >= least - SAME_RECALL)
+    ]
+    return min(others) / best["seconds"] if others else None
+
+
 def point_of(work):
     """Two jobs are the same work where these are."""
     return tuple(

@@ -5,6 +5,19 @@ import report_goals
 import report_rows
 from report_goals import seconds_text
 
+LIMITS = {
+    ("cuda", "copy"): "copy within device memory, bytes read and written",
+    ("cuda", "read"): "read of device memory",
+    ("cuda", "f16"): "fp16 product, large K",
+    ("cuda", "f16_k128"): "fp16 product, K = 128, written out",
+    ("cuda", "s8"): "int8 product, large K",
+    ("cuda", "f32"): "fp32 product, large K",
+    ("cuda", "f32_k128"): "fp32 product, K = 128, written out",
+    ("cpu", "s8_amx"): "AMX int8, all threads",
+    ("cpu", "bf16_amx"): "AMX bf16, all threads",
+    ("cpu", "f32_avx512"): "AVX-512 fp32, all threads",
+    ("cpu", "read"): "read of memory, all threads",
+}
 SERIES = {"n": "points", "d": "columns", "k": "neighbours", "threads": "threads"}
 
 
@@ -58,23 +71,17 @@ def origin(report):
 
 
 def limits(report):
-    known = {
-        name: (value, what)
-        for side, name, value, _, what in report_goals.LIMITS
-        if side == report["side"]
-    }
-    lines = []
-    for each in report["limits"]:
-        value, what = known.get(each["name"], (None, each["name"]))
-        lines.append(
+    return table(
+        ["limit", "what", "measured in this run"],
+        (
             [
                 each["name"],
-                what,
+                LIMITS.get((report["side"], each["name"]), ""),
                 rate_text(each["value"], each["unit"]),
-                rate_text(value, each["unit"]) if value else "",
             ]
-        )
-    return table(["limit", "what", "measured in this run", "as the targets have it"], lines)
+            for each in report["limits"]
+        ),
+    )
 
 
 def job_lines(job):
@@ -100,7 +107,7 @@ def job_lines(job):
 def shape_text(job):
     asked = f"{job['queries']:,} queries, " if job["queries"] not in (0, job["rows"]) else ""
     return (
-        f"{asked}{job['rows']:,} × {job['columns']} {job['dtype']}, k = {job['k']}, {job['data']}"
+        f"{asked}{job['rows']:,} × {job['columns']:,} {job['dtype']}, k = {job['k']}, {job['data']}"
     )
 
 

@@ -12,7 +12,6 @@ import unittest
 
 from forged_results import GRAPH, ROOT, changed, engine, forged
 
-import report_earlier
 import report_goals
 import report_page
 import report_rows
@@ -30,7 +29,7 @@ class Verdicts(unittest.TestCase):
         self.assertEqual(len(names), 18)  # 11 lines of the table, some with several figures
         for goal in report_goals.GOALS:
             self.assertEqual(report_run.side_of(goal.id), goal.side)
-            self.assertTrue(goal.target() and goal.peers and goal.needs)
+            self.assertTrue(goal.target() and goal.needs)
 
     def test_a_time_at_its_limit_is_met_and_above_it_is_missed(self):
         self.assertEqual(self.judge("select-cpu-32", seconds=0.07, recall=1.0)[0], "met")
@@ -221,40 +220,64 @@ class Runs(unittest.TestCase):
 
 
 class Page(unittest.TestCase):
-    def test_every_row_is_on_the_page_before_anything_was_measured(self):
+    def page(self, *reports, **tables):
         with tempfile.TemporaryDirectory() as folder:
-            page = report_page.page(folder, pathlib.Path(folder, "evidence.md"))
-        for goal in report_goals.GOALS:
-            self.assertIn(f"bench/report --only {goal.id}", page)
-            self.assertIn(f"not measured here: needs {goal.needs}", page)
+            for report in reports:
+                report_rows.write(pathlib.Path(folder, f"report-{report['side']}.json"), report)
+            for name, text in tables.items():
+                pathlib.Path(folder, f"{name}.csv").write_text(text, encoding="utf-8")
+            return report_page.page(folder, pathlib.Path(folder, "benchmarks.md"))
 
-    def test_every_row_is_in_the_document(self):
-        page = (ROOT / "docs" / "evidence.md").read_text(encoding="utf-8")
-        for goal in report_goals.GOALS:
-            self.assertIn(f"| `{goal.id}` | {goal.work} | {goal.target()} |", page)
-            self.assertIn(f"| `{goal.id}` | `bench/report --only {goal.id}` |", page)
+    def test_sides_that_were_not_measured_are_named(self):
+        for side in ("cpu", "cuda"):
+            self.assertIn(f"Not yet measured by `bench/report --device {side}`", self.page())
 
-    def test_figures_come_from_the_newest_row_of_a_table(self):
-        head = (
-            "work,engine,seconds,seconds_min,seconds_max,runs,floor,share,checked,device,commit\n"
+    def test_the_document_is_what_the_results_make(self):
+        document = ROOT / "docs" / "benchmarks.md"
+        page = report_page.page(ROOT / "bench" / "results", document)
+        self.assertEqual(page, document.read_text(encoding="utf-8"), "run bench/report --page")
+        for word in ("target", "asked", "missed"):
+            self.assertNotIn(word, page)
+
+    def test_a_line_has_kith_its_others_and_how_many_times(self):
+        page = self.page(forged())
+        self.assertIn(
+            f"| `{GRAPH}` | exact graph, 60,000 × 784 u8, k = 10, real | exact 1 s | "
+            "pynndescent 2 s, recall 0.9920; faiss 10 s; sklearn 20 s | 10 | 50 % | 2026-01-01 |",
+            page,
         )
+        self.assertIn("usearch (peer): not installed", page)
+
+    def test_a_library_that_is_faster_is_seen_at_once(self):
+        def quick(job):
+            job["engines"][1].update(seconds=0.5, low=0.5, high=0.5)
+
+        page = self.page(changed(quick))
+        self.assertIn("| **0.50** |", page)
+        self.assertIn(
+            "| exact graph, real: 60,000 × 784, k = 10 | faiss: 0.5 s | kith exact: 1 s | 0.50 |",
+            page,
+        )
+        self.assertNotIn("faiss: 10 s", self.page(forged()))
+
+    def test_tables_are_looked_at_for_faster_libraries_of_the_newest_commit(self):
+        head = "date,commit,machine,threads,work,rows,queries,columns,dtype,k,engine,isa,seconds,build_seconds,recall\n"
         rows = [
-            "graph 262144x128 k10,kith,0.050,0.049,0.051,5,0.01,0.2,same,forged,old",
-            "graph 262144x128 k10,kith,0.025,0.024,0.026,5,0.01,0.4,same,forged,new",
-            "graph 262144x128 k10,kith,0.001,0.001,0.001,5,0.01,0.4,WRONG 3,forged,wrong",
-            "graph 262144x128 k10,torch,1.0,1.0,1.0,3,0.01,0.01,-,forged,2.0",
+            "1,old,forged,2,colour,1000,100,3,f32,10,kith-tree,amx,9.0,1.0,1.00000",
+            "1,old,forged,2,colour,1000,100,3,f32,10,pykdtree,,1.0,1.0,1.00000",
+            "2,new,forged,2,colour,1000,100,3,f32,10,kith-tree,amx,2.0,1.0,1.00000",
+            "2,new,forged,2,colour,1000,100,3,f32,10,kith-tree,avx2,0.1,0.1,1.00000",
+            "2,new,forged,2,colour,1000,100,3,f32,10,pykdtree,,0.5,1.0,1.00000",
+            "2,new,forged,2,colour,1000,100,3,f32,10,guess,,0.1,0.1,0.50000",
+            "3,alone,forged,2,colour,1000,100,3,f32,10,kith-tree,amx,1.0,0.1,1.00000",
         ]
-        with tempfile.TemporaryDirectory() as folder:
-            pathlib.Path(folder, "gpu.csv").write_text(
-                head + "\n".join(rows) + "\n", encoding="utf-8"
-            )
-            found = report_earlier.find(folder, report_goals.GOALS)
-        self.assertEqual(
-            (found["graph-cuda-262k"]["commit"], found["graph-cuda-262k"]["seconds"]),
-            ("new", 0.025),
+        page = self.page(tree=head + "\n".join(rows) + "\n")
+        self.assertIn(
+            "| building a tree, search, colour: 100 queries in 1,000 × 3, k = 10 | pykdtree: 1.5 s | "
+            "kith tree: 3 s | 0.50 | forged | 2 |",
+            page,
         )
-        self.assertIn("build/bench_gpu", found["graph-cuda-262k"]["command"])
-        self.assertIsNone(found["tree-cpu-3"])
+        self.assertEqual(page.count("| building a tree"), 1)
 
     def test_jobs_of_a_curve_are_lines_of_one_table(self):
         report = forged()
@@ -274,13 +297,3 @@ class Page(unittest.TestCase):
     def test_a_machine_that_others_used_is_told(self):
         self.assertNotIn("Others had", report_tables.whole(forged()))
         self.assertIn("Others had", report_tables.whole(forged(others=[0.0, 1.5])))
-
-    def test_results_of_the_report_go_before_older_tables(self):
-        with tempfile.TemporaryDirectory() as folder:
-            report_rows.write(pathlib.Path(folder, "report-cpu.json"), forged())
-            page = report_page.page(folder, pathlib.Path(folder, "evidence.md"))
-        self.assertIn(
-            f"| `{GRAPH}` | `bench/report --only {GRAPH}` |  | abc | forged | 2026-01-01 |", page
-        )
-        self.assertIn("faiss 10 s (10 ×)", page)
-        self.assertIn("usearch (peer): not installed", page)

@@ -22,8 +22,15 @@ import man_page
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HEADERS = [
     ROOT / "include" / "kith" / f"{name}.h"
-    for name in ("kith", "kith_select", "kith_descent", "kith_merge", "kith_shard", "kith_papers",
-                 "kith_cuda")
+    for name in (
+        "kith",
+        "kith_select",
+        "kith_descent",
+        "kith_merge",
+        "kith_shard",
+        "kith_papers",
+        "kith_cuda",
+    )
 ]
 MAN = sorted((ROOT / "docs" / "man").glob("*.1"), key=lambda page: (page.stem != "kith", page.stem))
 LANGUAGES = {".py": "python", ".c": "c", ".h": "c", ".sh": "bash", ".md": "markdown"}
@@ -45,14 +52,26 @@ PLACES = {
     "examples/gallery": "gallery/index.md",
     "examples/photo_z/README.md": "gallery/photo_z.md",
     **{f"examples/gallery/{name}.py": f"gallery/{name}.md" for name in gallery_page.ORDER},
-    **{f"include/kith/{header.name}": f"reference/c/{header_page(header)}.md" for header in HEADERS},
+    **{
+        f"include/kith/{header.name}": f"reference/c/{header_page(header)}.md" for header in HEADERS
+    },
     **{f"docs/man/{page.name}": f"reference/man/{page.stem}.md" for page in MAN},
 }
 
 # The contents: a page that is missing is left out, one of docs/ that is not named comes last.
 CONTENTS = {
     "Begin": ["start", "overview", "gallery/index", "migration", "python", "gpu"],
-    "Guide": ["nn-descent", "tree", "selection", "scale", "format", "ownership", "security", "papers", "evidence"],
+    "Guide": [
+        "nn-descent",
+        "tree",
+        "selection",
+        "scale",
+        "format",
+        "ownership",
+        "security",
+        "papers",
+        "benchmarks",
+    ],
     "Reference": ["reference/python", "reference/c/index", "reference/man/index"],
     "Engineering notes": [
         f"notes/{name}" for name in ("tour", "architecture", "numerics", "performance")
@@ -70,7 +89,7 @@ SHORT = {
     "tree": "The tree",
     "nn-descent": "Approximate graphs",
     "scale": "Larger than memory",
-    "evidence": "Evidence",
+    "benchmarks": "Benchmarks",
     "format": "Formats",
     "ownership": "Ownership",
     "security": "Security",
