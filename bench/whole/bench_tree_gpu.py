@@ -4,9 +4,9 @@
 
     bench_tree_gpu.py [--build build] [--sweep NAME] [--only TEXT] [--runs N] [--csv bench/results/tree.csv]
 
-A sweep is a figure or a table of docs/tree.md: less than a minute each on an H200.
+A sweep is a figure or a table of docs/notes/tree.md: less than a minute each on an H200.
 
-  goals      what the tree must reach
+  goals      the works of docs/tree.md
   table2     10,000,000 queries among 1,000,000 points in the columns of the paper's six catalogues
   m n d k    one of them changes: queries, points, columns, neighbours; colour, d = 10 unless it changes
   crossover  uniform points, more and more columns: tree, all pairs and what auto takes, the same queries

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures and tables of docs/nn-descent.md from bench/results/descent.csv, descent_rounds.csv and
-descent_interval.csv.
+"""Pictures and tables of docs/nn-descent.md and docs/notes/descent.md from bench/results/descent.csv,
+descent_rounds.csv and descent_interval.csv.
 
-    plot_descent.py [--results bench/results] [--pictures docs/pictures] [--markdown docs/nn-descent.md]
+    plot_descent.py [--results bench/results] [--pictures docs/pictures]
+                    [--markdown docs/nn-descent.md docs/notes/descent.md]
 
 The files are of bench_descent.py and descent_interval.py. Pictures need matplotlib; with --pictures "" tables
 alone are made. What was not measured is left out and said so.
@@ -108,7 +109,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--results", type=pathlib.Path, default=ROOT / "bench/results")
     parser.add_argument("--pictures", default=str(ROOT / "docs/pictures"), help="folder; empty: none")
-    parser.add_argument("--markdown", type=pathlib.Path)
+    parser.add_argument("--markdown", type=pathlib.Path, nargs="+", default=[])
     options = parser.parse_args()
     rows = report_times.take(read_jobs(options.results / "descent.csv"), options.results / "report-cuda.json")
     rounds = read_rounds(options.results / "descent_rounds.csv")

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures and tables of merges in docs/scale.md from bench/results/graph_merge.csv and graph_merge_ways.csv.
+"""Pictures and tables of merges in docs/notes/scale.md from bench/results/graph_merge.csv and graph_merge_ways.csv.
 
-    plot_merge.py [--results bench/results] [--pictures docs/pictures] [--markdown docs/scale.md]
+    plot_merge.py [--results bench/results] [--pictures docs/pictures] [--markdown docs/notes/scale.md]
 
 The files are of bench_merge.py and bench_merge_ways.py. Of each point the newest row counts; what was not measured is
 left out and said so. Pictures need matplotlib; with --pictures "" tables alone are made.
@@ -14,7 +14,7 @@ import sys
 
 from bench_gpu import ROOT
 from plot_select import finish, panel, sheet
-from select_tables import NOTHING, fill, table
+from select_tables import NOTHING, rewrite_pages, table
 
 NAMES = {"cpu": "processor", "cuda": "GPU"}
 LINES = [("merge", "kith merge, by rounds"), ("search", "search on graphs, by width"), ("exact", "exact merge"),
@@ -152,20 +152,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--results", type=pathlib.Path, default=ROOT / "bench/results")
     parser.add_argument("--pictures", default=str(ROOT / "docs/pictures"), help="folder; empty: none")
-    parser.add_argument("--markdown", type=pathlib.Path)
+    parser.add_argument("--markdown", type=pathlib.Path, nargs="+", default=[])
     options = parser.parse_args()
     rows, ways = read(options.results / "graph_merge.csv"), read(options.results / "graph_merge_ways.csv")
     if not rows and not ways:
         sys.exit(f"plot_merge: no rows in {options.results}")
     pictures = {side: draw(ways, side, pathlib.Path(options.pictures)) for side in NAMES} if options.pictures else {}
-    if options.markdown:
-        text = options.markdown.read_text(encoding="utf-8")
-        for name, make in TABLES.items():
-            text = fill(text, name, make(rows, ways))
-        for side, markdown in pictures.items():
-            text = fill(text, f"picture merge_{side}", markdown or NOTHING)
-        options.markdown.write_text(text, encoding="utf-8")
-        print(options.markdown)
+    made = {name: make(rows, ways) for name, make in TABLES.items()}
+    rewrite_pages(options.markdown, made | {f"picture merge_{side}": each for side, each in pictures.items()})
     return 0
 
 

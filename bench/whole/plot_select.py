@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures and tables of docs/selection.md from bench/results/select.csv.
+"""Pictures and tables of docs/selection.md and docs/notes/selection.md from bench/results/select.csv.
 
-    plot_select.py [--csv bench/results/select.csv] [--pictures docs/pictures] [--markdown docs/selection.md]
-                   [--quick]
+    plot_select.py [--csv bench/results/select.csv] [--pictures docs/pictures] [--quick]
+                   [--markdown docs/selection.md docs/notes/selection.md]
 
 Pictures need matplotlib. --markdown rewrites what stands between "<!-- begin NAME -->" and "<!-- end NAME -->",
-so that no figure there is typed by hand; with it alone (--pictures "") matplotlib is not needed.
+in these pages, so that no figure there is typed by hand; with it alone (--pictures "") matplotlib is not needed.
 """
 import argparse
 import pathlib
@@ -14,8 +14,7 @@ import sys
 
 import select_tables
 from bench_gpu import ROOT
-from select_queue import BUFFER_OF
-from select_rows import ratio, read
+from select_rows import BUFFER_OF, ratio, read
 from select_tables import FIRST_OF
 
 WIDE = 8  # a narrower range of values needs no logarithm
@@ -237,7 +236,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--csv", type=pathlib.Path, default=ROOT / "bench/results/select.csv")
     parser.add_argument("--pictures", default=str(ROOT / "docs/pictures"), help="folder; empty: none")
-    parser.add_argument("--markdown", type=pathlib.Path)
+    parser.add_argument("--markdown", type=pathlib.Path, nargs="+", default=[])
     parser.add_argument("--quick", action="store_true", help="rows that were measured with --quick")
     options = parser.parse_args()
     rows = read(options.csv, options.quick)

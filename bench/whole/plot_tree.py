@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures and tables of docs/tree.md from bench/results/tree.csv and tree_lab.csv.
+"""Pictures and tables of docs/tree.md and docs/notes/tree.md from bench/results/tree.csv and tree_lab.csv.
 
     plot_tree.py [--csv bench/results/tree.csv] [--lab bench/results/tree_lab.csv]
-                 [--pictures docs/pictures] [--markdown docs/tree.md]
+                 [--pictures docs/pictures] [--markdown docs/tree.md docs/notes/tree.md]
 
 tree.csv is of bench_tree.py and bench_tree_gpu.py, tree_lab.csv of build/bench_tree --csv. Pictures need
 matplotlib; with --pictures "" tables alone are made. What was not measured is left out and said so.
@@ -163,7 +163,7 @@ def main():
     parser.add_argument("--csv", type=pathlib.Path, default=ROOT / "bench/results/tree.csv")
     parser.add_argument("--lab", type=pathlib.Path, default=ROOT / "bench/results/tree_lab.csv")
     parser.add_argument("--pictures", default=str(ROOT / "docs/pictures"), help="folder; empty: none")
-    parser.add_argument("--markdown", type=pathlib.Path)
+    parser.add_argument("--markdown", type=pathlib.Path, nargs="+", default=[])
     options = parser.parse_args()
     rows = report_times.take(read(options.csv), ROOT / "bench/results/report-cuda.json")
     lab = read_lab(options.lab)

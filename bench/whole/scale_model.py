@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What graphs of very many points would take: rates that were measured, and the schedule of shards, step by step.
 
-    scale_model.py [--results bench/results] [--markdown docs/scale.md]   # tables; in the document, too
+    scale_model.py [--results bench/results] [--markdown docs/notes/scale.md]   # tables; in the document, too
     scale_model.py --check                                                # does it give what was measured?
     scale_model.py --rows 1e9 --columns 96 -k 10 --bytes 1 --gpus 8 [--hosts 64] [--shards S]
                    [--way pairs|workers|groups]
@@ -24,7 +24,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PARTS = ("prepare", "start", "rounds", "end")
 TEAM_PARTS = ("prepare_seconds", "screen_seconds", "rescore_seconds")
 GROWTHS = ("line", "curve")
-FIT_ERROR, LEFT_OUT_ERROR, MEMORY_ERROR = 0.03, 0.05, 0.01  # that docs/scale.md names,
+FIT_ERROR, LEFT_OUT_ERROR, MEMORY_ERROR = 0.03, 0.05, 0.01  # that docs/notes/scale.md names,
 GROWTH_ERROR = {"line": 0.20, "curve": 0.10}                # of ten million points by the growths, too
 CELL = 512            # points of a cell up to which cells were measured to be small enough, and
 MOST_PIVOTS = 65536   # as many as there are at most: src/fused/fused_near.c

@@ -10,11 +10,10 @@ import numpy
 
 import select_peers
 from bench_gpu import torch
+from select_rows import BUFFER_OF
 
 DIMS, QUERIES, LEAST = 128, 1 << 13, 8
 QUEUES = [("insertion", False), ("heap", False), ("merge_queue", False), ("merge_queue", True)]
-# Of the buffered searches, the one that the paper found best for each queue.
-BUFFER_OF = {"insertion": "sorted", "heap": "full", "merge_queue": "full"}
 OTHERS = ["auto", "scan", "quick", "bitonic", "radix", "threshold_heap"]
 
 

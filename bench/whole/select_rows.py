@@ -2,6 +2,9 @@
 """Rows of bench/results/select.csv: the newest of each point, and ratios between them."""
 import csv
 
+# Of the buffered searches, the one that the merge queue paper found best for each queue.
+BUFFER_OF = {"insertion": "sorted", "heap": "full", "merge_queue": "full"}
+
 KEY = ["side", "threads", "work", "method", "buffer", "group", "aligned", "sample", "rows", "cols", "k", "at",
        "quantity"]
 NUMBERS = ["threads", "group", "aligned", "sample", "rows", "cols", "k", "runs"]

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of docs/selection.md, made of rows of bench/results/select.csv."""
+"""Tables of docs/selection.md and docs/notes/selection.md, made of rows of bench/results/select.csv."""
 import re
 
-from select_queue import BUFFER_OF
-from select_rows import ratio
+from select_rows import BUFFER_OF, ratio
 
 SIDES = ("cuda", "cpu")
 NOTHING = "(not measured yet)"
@@ -187,7 +186,11 @@ def table_two(rows):
     return table(head, lines) + "\n\n" + where_from(rows)
 
 
-def goals(rows):
+def of_threads(count):
+    return f", {count} thread{'' if count == 1 else 's'}" if count else ""
+
+
+def beside(rows):
     rows = rows.where(work="goals")
     if not rows:
         return NOTHING
@@ -197,8 +200,7 @@ def goals(rows):
         some = rows.where(rows=shape[0], cols=shape[1], k=shape[2])
         cells = {(row["method"], row["threads"]): row["value"] for row in some.rows}
         lines.append([f"{shape[0]} x {shape[1]}", str(shape[2])] + [milliseconds(cells.get(c)) for c in columns])
-    head = ["rows x columns", "k"] + [f"{'kith ' if m == 'auto' else ''}{m}" + (f", {t} threads" if t else "") + ", ms"
-                                      for m, t in columns]
+    head = ["rows x columns", "k"] + [f"{'kith ' if m == 'auto' else ''}{m}{of_threads(t)}, ms" for m, t in columns]
     return table(head, lines) + "\n\n" + where_from(rows)
 
 
@@ -235,7 +237,7 @@ def works_of(rows, name):
     return [work for work in rows.different("work") if work.split(".")[0] == name]
 
 
-TABLES = {"goals": goals, "table-1": table_one, "claims": claims, "fastest": fastest, "table-2": table_two,
+TABLES = {"beside": beside, "table-1": table_one, "claims": claims, "fastest": fastest, "table-2": table_two,
           "figures": figures}
 
 
@@ -246,12 +248,31 @@ def fill(text, name, made):
                   lambda _: f"{marks[0]}\n{made}\n{marks[1]}", text, flags=re.DOTALL)
 
 
-def rewrite(path, rows):
-    """Fills in what stands between the marks of a page."""
-    text = path.read_text(encoding="utf-8")
+def for_page(path, made):
+    """As a page has it: notes lie a folder below the pictures; the guide names no commits, and each origin once."""
+    if path.parent.name == "notes":
+        return made.replace("](pictures/", "](../pictures/")
+    lines = []
+    for line in re.sub(r", commit [0-9a-f]{7,8}", "", made).split("\n"):
+        parts = line.strip("*").split("; ") if line.startswith("*") else [line]
+        once = [part for at, part in enumerate(parts) if not any(rest.startswith(part) for rest in parts[at + 1:])]
+        lines.append(f"*{'; '.join(once)}*" if line.startswith("*") else line)
+    return "\n".join(lines)
+
+
+def rewrite_pages(paths, made):
+    """Fills in what stands between the marks of pages; made: {name: markdown}."""
+    for path in paths:
+        text = path.read_text(encoding="utf-8")
+        for name, markdown in made.items():
+            text = fill(text, name, for_page(path, markdown or NOTHING))
+        path.write_text(text, encoding="utf-8")
+        print(path)
+
+
+def rewrite(paths, rows):
+    made = {}
     for side in SIDES:
         some = rows.where(side=side)
-        for name, make in TABLES.items():
-            text = fill(text, f"{name} {side}", make(some) if some else NOTHING)
-    path.write_text(text, encoding="utf-8")
-    print(path)
+        made |= {f"{name} {side}": make(some) if some else NOTHING for name, make in TABLES.items()}
+    rewrite_pages(paths, made)

@@ -22,7 +22,7 @@ extern "C" {
  */
 typedef enum kith_start {
     KITH_START_AUTO = 0,   /* screen where the metric has matrix products, or on the processor a
-                              relative of it (docs/nn-descent.md), else random */
+                              relative of it (docs/notes/descent.md), else random */
     KITH_START_RANDOM = 1, /* random lists */
     KITH_START_SCREEN = 2, /* the exact engine's screen, of the pairs of near blocks alone */
     KITH_START_GRAPH = 3   /* init */
@@ -103,7 +103,7 @@ typedef struct kith_descent_report {
  * and points.rows at most 2^31 - 1. report may be NULL. Where the wanted recall is not reached when
  * rounds hardly change lists any more, they go on with longer lists (up to twice on the processor
  * and three times on a GPU, unless `list` or `rounds` is given); report.reached says how it ended.
- * The processor where params.metric is KITH_CUSTOM. Cost: docs/nn-descent.md, far below rows^2;
+ * The processor where params.metric is KITH_CUSTOM. Cost: docs/notes/descent.md, far below rows^2;
  * kith_plan_descent tells the memory.
  * Returns KITH_E_ARGUMENT, E_DATA, E_MEMORY, E_LIMIT, E_DEVICE_MEMORY (a GPU that was named has no
  * room for points and lists: there are no batches), E_UNSUPPORTED, E_CANCELLED; out then holds

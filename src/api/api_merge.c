@@ -207,7 +207,7 @@ kith_status kith_graph_merge_exact(kith_ctx *ctx, const kith_matrix *points, int
  * recall
  *
  * On two threads with AMX, k = 10, the last tenth added or halves made one, no sample: 100,000 and
- * 400,000 SIFT descriptors, lidar, covertype, phat0, Fashion-MNIST, imdb (docs/nn-descent.md). */
+ * 400,000 SIFT descriptors, lidar, covertype, phat0, Fashion-MNIST, imdb (notes/descent.md). */
 
 /* A row that is read here and there, beside its key's arithmetic. */
 static const double OWN_KEY_NS = 40.0;

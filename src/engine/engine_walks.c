@@ -10,7 +10,7 @@
 
 /* What a distance of a walk costs beside one of the exact engine's: at a gate, where lists are kept
  * of what is met; of a row anywhere in memory, with the way there, by the unit that the exact
- * engine uses; and where both compute canonical keys. Measured (docs/nn-descent.md) and rounded. */
+ * engine uses; and where both compute canonical keys. Measured (notes/descent.md), rounded. */
 static const double MET = 4.0;
 static const double WALKED_AMX = 160.0;
 static const double WALKED_VECTOR = 50.0;

@@ -20,8 +20,8 @@ static const double POINTS_TO_MEET = 6000.0;
 static const double POINTS_ACROSS = 4000.0;
 static const double DELTA_ACROSS = 0.01;
 static const double MOST_SHARE = 0.5;
-/* Rows whose starts by relatives were measured (docs/nn-descent.md), and some more: beyond, their
- * graph takes five times the memory that the descent itself does. */
+/* Rows whose starts by relatives were measured (docs/notes/descent.md), and some more: beyond,
+ * their graph takes five times the memory that the descent itself does. */
 static const int64_t LEAST_RELATED = (int64_t)1 << 14;
 static const int64_t MOST_RELATED = (int64_t)1 << 22;
 

@@ -15,8 +15,8 @@
  * do not exceed, and few more.
  *
  * Source. Merging by ranks: merge path, as in select_parts.c; a bound before a selection: scan
- * (docs/selection.md). Tried and dropped: a lane a list, insertion from buffers that are emptied
- * together. Late in a walk two or three lanes of 32 had something to insert.
+ * (docs/notes/selection.md). Tried and dropped: a lane a list, insertion from buffers that are
+ * emptied together. Late in a walk two or three lanes of 32 had something to insert.
  *
  * Invariant. A point that was screened and is not in the list comes after `wanted` others in the
  * order (canonical key, id), or its value is at least `dropped`. What is above `keep` is proven to

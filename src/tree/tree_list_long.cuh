@@ -6,7 +6,7 @@
  * the wanted-th value is found digit by digit, and what is above keep goes. Nothing is sorted.
  *
  * Source. The long lists of the processor's tree (tree_list.c); radix selection as in
- * docs/selection.md, with a histogram of 256 counters a warp.
+ * docs/notes/selection.md, with a histogram of 256 counters a warp.
  *
  * Cost. Five reads of the list a squeeze, 32 bytes a word of 8, since words of a list stand 256
  * bytes apart; they come from the second cache. With room for twice what is wanted a word is read

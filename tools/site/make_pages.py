@@ -58,6 +58,17 @@ PLACES = {
     **{f"docs/man/{page.name}": f"reference/man/{page.stem}.md" for page in MAN},
 }
 
+NOTES = {
+    "tour": "A tour of the source",
+    "architecture": "Architecture",
+    "numerics": "Numerics",
+    "performance": "Performance",
+    "selection": "Selection, measured",
+    "tree": "The tree, inside",
+    "descent": "NN-Descent, inside",
+    "scale": "Scale, measured and predicted",
+}
+
 # The contents: a page that is missing is left out, one of docs/ that is not named comes last.
 CONTENTS = {
     "Begin": ["start", "overview", "gallery/index", "migration", "python", "gpu"],
@@ -73,9 +84,7 @@ CONTENTS = {
         "benchmarks",
     ],
     "Reference": ["reference/python", "reference/c/index", "reference/man/index"],
-    "Engineering notes": [
-        f"notes/{name}" for name in ("tour", "architecture", "numerics", "performance")
-    ],
+    "Engineering notes": [f"notes/{name}" for name in NOTES],
     "Project": ["project/changelog", "project/contributing"],
 }
 SHORT = {
@@ -93,10 +102,7 @@ SHORT = {
     "format": "Formats",
     "ownership": "Ownership",
     "security": "Security",
-    "notes/tour": "A tour of the source",
-    "notes/architecture": "Architecture",
-    "notes/numerics": "Numerics",
-    "notes/performance": "Performance",
+    **{f"notes/{name}": title for name, title in NOTES.items()},
     "project/changelog": "Changes",
     "project/contributing": "Contributing",
 }
