@@ -3,8 +3,8 @@
 """Fail where a page gives a figure that bench/results has not: check_figures.py [ROOT]
 
 Times of a line, in prose and in tables, as far as they have two digits or more, are those of one file of bench/results, as
-far as they are written out. Not looked at: what stands between markers, since a program made it; code; what was asked for
-("in 0.2 s or less" is "≤ 0.2 s", or a column "asked"); others' own times, which have an asterisk. A line that names a graph
+far as they are written out. Not looked at: what stands between markers, since a program made it; code; limits ("in 0.2 s or
+less" is "≤ 0.2 s"); others' own times, which have an asterisk. A line that names a graph
 which the report made by descent, and its setting or its recall there, has the report's time.
 
 A row of a table that names docs/benchmarks.md as its source, or has a dagger, is of one job of the report
@@ -54,7 +54,7 @@ def has(job, figure):
 def figures_of(line):
     cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
     if "†" in line:
-        cells = cells[2:4]  # what was asked, and the floor, are no times that were measured
+        cells = cells[1:3]  # the floor is no time that was measured
     return [match.groups() for match in TIME.finditer(FOREIGN.sub("", " | ".join(cells)))]
 
 
@@ -100,15 +100,8 @@ def stands_in(times, text, unit):
 
 
 def written_by_hand(text):
-    """Numbered lines without what programs made and what was asked for."""
-    asked = -1
-    for number, line in enumerate(MADE.sub(lambda found: "\n" * found[0].count("\n"), text).split("\n"), 1):
-        cells = line.split("|")
-        if not line.startswith("|"):
-            asked = -1
-        elif asked < 0:
-            asked = next((at for at, cell in enumerate(cells) if cell.strip() == "asked"), len(cells))
-        yield number, "|".join(cell for at, cell in enumerate(cells) if not line.startswith("|") or at != asked)
+    """Numbered lines without what programs made."""
+    return enumerate(MADE.sub(lambda found: "\n" * found[0].count("\n"), text).split("\n"), 1)
 
 
 def check_prose(name, text, times, jobs):
