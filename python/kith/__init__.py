@@ -5,7 +5,7 @@
 >>> X = np.random.default_rng(0).random((1000, 8), dtype=np.float32)
 >>> distances, indices = kith.knn_graph(X, k=15, metric="cosine")
 
-Functions: `knn`, `knn_graph`, `radius_neighbors`, `select_k`, `merge`, `recall`, `devices`. Points
+Functions: `knn`, `knn_graph`, `radius_neighbors`, `select_k`, `select_kth`, `merge`, `recall`, `devices`. Points
 that are searched more than once: `Corpus`, `Tree`, and approximately `GraphIndex`. Graphs as files,
 matrices and edges: `Graph`. With scikit-learn installed, its interface: `NearestNeighbors`, `KNeighborsTransformer`,
 `RadiusNeighborsTransformer`, `KNeighborsClassifier`, `KNeighborsRegressor`.
@@ -27,7 +27,7 @@ from ._radius import Ranges, radius_neighbors
 from ._recall import Recall, recall
 from ._results import Fingerprint, Neighbors, Selection
 from ._search import knn, knn_graph
-from ._select import select_k
+from ._select import select_k, select_kth
 
 if TYPE_CHECKING:
     from ._models import KNeighborsClassifier, KNeighborsRegressor
@@ -67,6 +67,7 @@ __all__ = [
     "radius_neighbors",
     "recall",
     "select_k",
+    "select_kth",
 ]
 
 

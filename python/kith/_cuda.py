@@ -8,7 +8,7 @@ PyTorch for its tensors, else by CuPy.
 from __future__ import annotations
 
 import ctypes as c
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from . import _structs as s
@@ -145,10 +145,14 @@ def _unsupported(name: str) -> NoReturn:
     raise NotImplementedError(f"{name} does not go with matrices that lie on a GPU")
 
 
-def search_params(metric: Metric, p: float, k: int, method: int, flags: int) -> s.SearchParams:
+def search_params(
+    metric: Metric, p: float, k: int, method: int, flags: int, tuned: Mapping[str, Any]
+) -> s.SearchParams:
     """kith_search_params of arguments."""
     params = s.SearchParams(c.sizeof(s.SearchParams), number(metric, p), k, flags)
     params.method = method
+    for field, value in tuned.items():
+        s.put(params, field, value)
     return params
 
 
@@ -254,19 +258,35 @@ def graph_descent(
     return claim(table.result(), params.metric, False)
 
 
-def select(values: Any, params: s.SelectParams, wanted: Settings) -> Selection:
-    """kith_cuda_select."""
+def _device_values(values: Any) -> tuple[DeviceMatrix, s.Values, str]:
+    """Values on the device: their matrix, the library's view, and the type that room for them has."""
     matrix = as_device_matrix(values, "values")
     m = matrix.struct
     if m.dtype not in FLOATS:
         raise ValueError("values must be floats")
-    kind = "int16" if m.dtype == BFLOAT16 else dtype_name(m.dtype)
+    given = s.Values(m.data, None, m.rows, m.cols, m.stride_bytes, 0, m.dtype)
+    return matrix, given, "int16" if m.dtype == BFLOAT16 else dtype_name(m.dtype)
+
+
+def select(values: Any, params: s.SelectParams, wanted: Settings) -> Selection:
+    """kith_cuda_select."""
+    matrix, given, kind = _device_values(values)
+    m = matrix.struct
     shape = (m.rows, params.k if 0 < params.k <= m.cols else 0)
     best = matrix.maker.empty(shape, kind)
     ids = matrix.maker.empty(shape, "uint32")
-    given = s.Values(m.data, None, m.rows, m.cols, m.stride_bytes, 0, m.dtype)
     table = s.Selection(_address(best), _address(ids))
     _call(wanted, matrix, lib.kith_cuda_select, given, params, table)
     if m.dtype == BFLOAT16:
         best = best.view(values.dtype)
     return Selection(best, matrix.maker.wide(ids))
+
+
+def select_kth(values: Any, params: s.SelectParams, wanted: Settings) -> Any:
+    """kith_cuda_select_kth."""
+    matrix, given, kind = _device_values(values)
+    kth = matrix.maker.empty((given.rows,), kind)
+    if given.rows > 0:  # without any there is no address
+        out = c.c_char.from_address(_address(kth))
+        _call(wanted, matrix, lib.kith_cuda_select_kth, given, params, out)
+    return kth.view(values.dtype) if given.dtype == BFLOAT16 else kth

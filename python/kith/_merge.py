@@ -6,7 +6,7 @@ from __future__ import annotations
 import ctypes as c
 import warnings
 
-from . import _options
+from . import _options, _tune
 from . import _structs as s
 from ._arrays import HostMatrix, as_matrix
 from ._context import Settings, context, settings
@@ -15,6 +15,7 @@ from ._metrics import Distance, name, resolve
 from ._progress import Progress
 from ._results import Neighbors, Table, claim, narrow
 from ._search import call, fingerprint, like, search_params
+from ._tune import Tune
 from ._typing import Bytes, Metric, Pair, Points, Seed, Whole
 
 
@@ -31,6 +32,10 @@ def merge(
     include_self: bool = False,
     verify: bool = False,
     random_state: Seed = None,
+    rounds: Whole | None = None,
+    candidates: Whole | None = None,
+    delta: float | None = None,
+    tune: Tune | None = None,
     n_jobs: Whole | None = None,
     device: str | None = None,
     memory_limit: Bytes | None = None,
@@ -62,6 +67,8 @@ def merge(
     verify : bool
         Solve what is not certified anew: if its lists are the exact ones, it then is. A warning says
         how many are not.
+    rounds, candidates, delta, tune
+        Of ``nn_descent``, as in `kith.knn_graph`; ``start="random"`` draws what is near across.
     p, include_self, random_state, n_jobs, device, memory_limit, progress, out
         As in `kith.knn_graph`.
 
@@ -93,6 +100,9 @@ def merge(
     k = int(min(one.k, two.k)) if k is None else _options.whole(k, "k")
     _options.check_recall(recall)
     method = _options.method(algorithm)
+    (tuned,) = _tune.fields(tune, _tune.DESCENT)
+    own = _options.Descent(None, rounds, candidates, delta, None, tuned)
+    method = own.method(method)
     if recall is not None and recall < 1.0:
         method = s.METHOD_DESCENT
     flags = s.INCLUDE_SELF if include_self else 0
@@ -104,7 +114,7 @@ def merge(
     if method == s.METHOD_AUTO and recall is None and not certified:
         method = _cheaper(points, one.rows, distance, k, flags, wanted)
     if method == s.METHOD_DESCENT:
-        descent = _options.descent_params(distance.fields, k, flags, recall, random_state)
+        descent = _options.descent_params(distance.fields, k, flags, recall, random_state, own)
         call(
             distance,
             wanted,

@@ -17,7 +17,9 @@ _ARGUMENTS = {
     "seed": "random_state",
     "tree_height": "height",
     "method": "algorithm",
+    "all_updates": "updates",
 }
+_SELECT = {"method": "method", "sample": "heap_sample"}
 # And where a function means something else by it.
 _ARGUMENTS_OF = {
     "kith_radius": {"points": "corpus"},
@@ -28,8 +30,13 @@ _ARGUMENTS_OF = {
     "kith_recall_estimate": {"graph": "found"},
     "kith_result_save": {"neighbors": "the graph", "meta": "the graph"},
     "kith_predict": {"neighbors": "the neighbours of X", "labels": "y"},
-    "kith_select": {"method": "method"},
-    "kith_cuda_select": {"method": "method"},
+    **dict.fromkeys(
+        ("kith_select", "kith_select_kth", "kith_cuda_select", "kith_cuda_select_kth"), _SELECT
+    ),
+    **dict.fromkeys(
+        ("kith_knn_exact", "kith_graph_exact", "kith_cuda_knn_exact", "kith_cuda_graph_exact"),
+        {"tree_height": "tree_height", "sample": "heap_sample"},
+    ),
 }
 _MEMBERS = {"rows": "shape[0]", "cols": "shape[1]", "ids": "indices", "corpus_rows": "n_points"}
 _OTHERS: Mapping[str, str] = {}

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes as c
 import operator
 import os
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -92,11 +93,14 @@ class Descent(NamedTuple):
     candidates: Whole | None = None
     delta: float | None = None
     recall_at: Whole | None = None
+    tuned: Mapping[str, Any] = {}  # of kith_descent_params, by their names there
 
     def method(self, method: int) -> int:
         """The number of an algorithm, given that of what was named: auto becomes a descent where
         something is said of it."""
-        said = [name for name, value in zip(self._fields, self) if value is not None]
+        named = self._asdict()
+        said = [name for name in named if name != "tuned" and named[name] is not None]
+        said += [f"tune's {name}" for name in self.tuned if name != "sample"]
         if not said or method == s.METHOD_DESCENT or said == ["recall_at"]:
             return method
         if method != s.METHOD_AUTO:
@@ -126,6 +130,8 @@ def descent_params(
         delta=number(descent.delta or 0.0, "delta"),
         **metric,
     )
+    for field, value in descent.tuned.items():
+        s.put(params, field, value)
     if descent.init is not None:
         table, ids = narrow_indices(_indices_of(descent.init), "init")
         params.init = c.addressof(table)

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import ctypes as c
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from . import _options, _small, _sparse
+from . import _options, _small, _sparse, _tune
 from . import _structs as s
 from ._arrays import HostMatrix, as_matrix, given_back, is_sparse, on_device
 from ._context import Settings, context, settings
@@ -18,6 +18,7 @@ from ._library import lib
 from ._metrics import Distance, resolve
 from ._progress import Progress
 from ._results import Fingerprint, Neighbors, Table, claim
+from ._tune import Tune
 from ._typing import Bytes, Metric, Pair, Points, Seed, Whole
 
 _PARAMS_SIZE = c.sizeof(s.SearchParams)
@@ -33,6 +34,7 @@ def knn(
     algorithm: str = "auto",
     radius: float | None = None,
     exclude: ArrayLike | None = None,
+    tune: Tune | None = None,
     n_jobs: Whole | None = None,
     device: str | None = None,
     memory_limit: Bytes | None = None,
@@ -68,6 +70,10 @@ def knn(
         (inner_product: -inf).
     exclude : array of m integers, optional
         One row of the corpus that each query may not get; -1: none.
+    tune : dict, optional
+        The same answer in another way, to compare: ``tree_height``; ``pipeline`` ("fused",
+        "matrix", "hybrid"), ``select`` (a method of `select_k`, of "matrix") and ``heap_sample``
+        (of "hybrid", in k).
     n_jobs : int, optional
         Threads. -1: all processors. None: as many as the variable KITH_THREADS says, else as
         OMP_NUM_THREADS does, which joblib sets for its workers, else all.
@@ -99,7 +105,7 @@ def knn(
         radius is None
         and exclude is None
         and out is None
-        and not progress
+        and not (progress or tune)
         and method <= s.METHOD_TREE
     ):
         limits = n_jobs, device, memory_limit
@@ -107,6 +113,7 @@ def knn(
         if small is not None:
             return small
     wanted = settings(n_jobs, device, memory_limit)
+    (tuned,) = _tune.fields(tune, _tune.EXACT)
     if method == s.METHOD_DESCENT:
         raise ValueError(
             "algorithm is nn_descent, which makes graphs (use knn_graph, or NearestNeighbors)"
@@ -115,10 +122,10 @@ def knn(
         from . import _cuda
 
         _cuda.refuse(radius=radius, progress=progress or None)
-        params = _cuda.search_params(metric, p, k, method, 0)
+        params = _cuda.search_params(metric, p, k, method, 0, tuned)
         return _cuda.knn(corpus, queries, params, exclude, wanted, out)
     if is_sparse(corpus) or is_sparse(queries):
-        _sparse.refuse(radius=radius, exclude=exclude, out=out)
+        _sparse.refuse(radius=radius, exclude=exclude, tune=tune, out=out)
         return _sparse.blockwise(search, corpus, queries, k, metric, p, method, wanted, progress)
     points = as_matrix(corpus, "corpus", wanted.memory_limit)
     asked = as_matrix(queries, "queries", wanted.memory_limit)
@@ -131,6 +138,7 @@ def knn(
         method=method,
         radius=radius,
         exclude=exclude,
+        tuned=tuned,
         wanted=wanted.beside(points, asked),
         progress=progress,
         out=out,
@@ -148,6 +156,7 @@ def search(
     method: int = s.METHOD_AUTO,
     radius: float | None = None,
     exclude: Any = None,
+    tuned: Mapping[str, Any] = {},
     wanted: Settings = Settings(),
     progress: Progress = None,
     out: Sequence[Any] | None = None,
@@ -156,7 +165,7 @@ def search(
     distance = resolve(metric, p, queries.array.dtype)
     check_types(distance, corpus, queries)
     table = table_for(corpus, queries, k, out, radius)
-    params = search_params(distance, k, method=method, radius=limit(radius, distance))
+    params = search_params(distance, k, method=method, radius=limit(radius, distance), tuned=tuned)
     keep = _options.excluded(exclude, queries.rows, params)
     if queries.rows == 0:
         check_shapes(corpus.struct, queries, k, "corpus")
@@ -193,6 +202,7 @@ def knn_graph(
     rounds: Whole | None = None,
     candidates: Whole | None = None,
     delta: float | None = None,
+    tune: Tune | None = None,
     n_jobs: Whole | None = None,
     device: str | None = None,
     memory_limit: Bytes | None = None,
@@ -202,7 +212,7 @@ def knn_graph(
     """Each point's k nearest among the others.
 
     Exact, unless `recall`, ``algorithm="nn_descent"`` or one of nn_descent's own arguments (`init`,
-    `rounds`, `candidates`, `delta`) says otherwise. A point is left out of its own row by its
+    `rounds`, `candidates`, `delta`, `tune`) says otherwise. A point is left out of its own row by its
     number: points that are equal to it stay.
 
     Parameters
@@ -232,6 +242,11 @@ def knn_graph(
         Neighbours of a point, old and new ones, that meet others in a round.
     delta : float, optional
         Rounds end when less than this share of the neighbours changes.
+    tune : dict, optional
+        Of ``nn_descent``: ``start`` ("auto", "random", "screen"), ``start_share`` (of all pairs that
+        a screen may look at), ``updates`` ("auto", "all", "nearest"), ``list`` (entries of a list
+        while it descends), ``sample`` (rows to solve exactly, by which recall is told). Of exact
+        graphs: as in `knn`.
     metric, p, radius, n_jobs, device, memory_limit, progress, out
         As in `knn`.
 
@@ -252,15 +267,18 @@ def knn_graph(
     if (
         (radius is None and recall is None and recall_at is None and init is None)
         and (rounds is None and candidates is None and delta is None and out is None)
-        and (not progress and method <= s.METHOD_TREE)
+        and (not progress and not tune and method <= s.METHOD_TREE)
     ):
         limits = n_jobs, device, memory_limit
         small = _small.search(X, _small.ITSELF, k, metric, p, method, limits, flags)
         if small is not None:
             return small
     wanted = settings(n_jobs, device, memory_limit)
-    own = _options.Descent(init, rounds, candidates, delta, recall_at)
+    exact, tuned = _tune.fields(tune, _tune.EXACT, _tune.DESCENT)
+    own = _options.Descent(init, rounds, candidates, delta, recall_at, tuned)
     method = own.method(method)
+    if exact and method == s.METHOD_DESCENT:
+        raise ValueError("tune has what is of exact graphs, not of nn_descent (leave one out)")
     _options.check_recall(recall)
     if method == s.METHOD_DESCENT and radius is not None:
         raise ValueError("radius goes with exact graphs, not with nn_descent (leave one out)")
@@ -274,9 +292,10 @@ def knn_graph(
             number = {"metric": _cuda.number(metric, p)}
             descent = _options.descent_params(number, k, flags, recall, random_state, own)
             return _cuda.graph_descent(X, descent, wanted, out)
-        return _cuda.graph(X, _cuda.search_params(metric, p, k, method, flags), wanted, out)
+        params = _cuda.search_params(metric, p, k, method, flags, exact)
+        return _cuda.graph(X, params, wanted, out)
     if is_sparse(X) and method != s.METHOD_DESCENT:
-        _sparse.refuse(radius=radius, recall=recall, out=out)
+        _sparse.refuse(radius=radius, recall=recall, tune=tune, out=out)
         return _sparse.blockwise(
             search, X, X, k, metric, p, method, wanted, progress, not include_self
         )
@@ -303,10 +322,10 @@ def knn_graph(
         )
     else:
         params = search_params(
-            distance, k, flags=flags, method=method, radius=limit(radius, distance)
+            distance, k, flags=flags, method=method, radius=limit(radius, distance), tuned=exact
         )
-        exact = lib.kith_graph_exact
-        call(distance, wanted, progress, exact, points.struct, params, table.struct)
+        function = lib.kith_graph_exact
+        call(distance, wanted, progress, function, points.struct, params, table.struct)
     found = claim(
         table.result(),
         distance.number,
@@ -338,7 +357,13 @@ def descent_pays(points: HostMatrix, params: s.DescentParams, wanted: Settings) 
 
 
 def search_params(
-    distance: Distance, k: int, *, flags: int = 0, method: int = s.METHOD_AUTO, radius: float = 0.0
+    distance: Distance,
+    k: int,
+    *,
+    flags: int = 0,
+    method: int = s.METHOD_AUTO,
+    radius: float = 0.0,
+    tuned: Mapping[str, Any] = {},
 ) -> s.SearchParams:
     """kith_search_params of a metric."""
     params = s.SearchParams(_PARAMS_SIZE, distance.number, k, flags)
@@ -348,6 +373,8 @@ def search_params(
         params.method = method
     if radius != 0.0:
         params.radius = radius
+    for field, value in tuned.items():
+        s.put(params, field, value)
     return params
 
 

@@ -1,37 +1,46 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The k smallest or largest values of each row of a matrix."""
+"""The k smallest or largest values of each row of a matrix, and the k-th alone."""
 
 from __future__ import annotations
 
 import ctypes as c
+from typing import Any
 
 import numpy as np
 
 from . import _structs as s
+from . import _tune
 from ._arrays import FLOATS, as_matrix, given_back, on_device
-from ._context import context, settings
+from ._context import Settings, context, settings
 from ._library import lib
 from ._options import whole
 from ._progress import Progress
 from ._results import Selection
+from ._tune import Tune
 from ._typing import Bytes, Points, Whole
 
 
-def methods() -> list[str]:
-    """The names of all methods of selection, by their numbers."""
-    names: list[str] = []
-    while (name := lib.kith_select_method_name(len(names)).decode()) != "unknown":
-        names.append(name)
-    return names
-
-
-def select_params(k: Whole, largest: bool, sorted: bool, method: str) -> s.SelectParams:
+def select_params(
+    k: Whole, largest: bool, sorted: bool, method: str, tune: Tune | None
+) -> s.SelectParams:
     """kith_select_params from select_k's arguments."""
-    number = lib.kith_select_method_parse(method.encode()) if isinstance(method, str) else -1
-    if number < 0:
-        raise ValueError(f"method is {method!r}, must be one of {', '.join(methods())}")
+    number = _tune.selection(method, "method")
+    (tuned,) = _tune.fields(tune, _tune.SELECT)
     flags = (s.SELECT_LARGEST if largest else 0) | (0 if sorted else s.SELECT_UNSORTED)
-    return s.sized(s.SelectParams, method=number, k=whole(k, "k"), flags=flags)
+    flags |= s.SELECT_ALIGNED if tuned.pop("aligned", False) else 0
+    return s.sized(s.SelectParams, method=number, k=whole(k, "k"), flags=flags, **tuned)
+
+
+def _host_values(values: Points, wanted: Settings) -> tuple[Any, Any, s.Values]:
+    """Values in host memory: their matrix, the array that is read, and the library's view of it."""
+    matrix = as_matrix(values, "values", wanted.memory_limit)
+    if matrix.struct.dtype not in FLOATS:
+        raise ValueError(f"values are {matrix.array.dtype}, must be floats")
+    array, stride = matrix.array, matrix.struct.stride_bytes
+    if not (array.flags.aligned or isinstance(array, np.memmap)):  # points may lie so, values not
+        array, stride = array.copy(), 0
+    at = array.__array_interface__["data"][0]
+    return matrix, array, s.Values(at, None, *array.shape, stride, 0, matrix.struct.dtype)
 
 
 def select_k(
@@ -41,6 +50,7 @@ def select_k(
     largest: bool = False,
     sorted: bool = True,
     method: str = "auto",
+    tune: Tune | None = None,
     n_jobs: Whole | None = None,
     device: str | None = None,
     memory_limit: Bytes | None = None,
@@ -63,6 +73,9 @@ def select_k(
     method : str
         ``auto`` (the fastest), ``scan``, ``insertion``, ``heap``, ``merge_queue``, ``quick``,
         ``bitonic``, ``radix``, ``threshold_heap``: the same answers.
+    tune : dict, optional
+        Of some methods: ``buffer`` ("none", "plain", "full", "sorted"), ``group`` (2, 4, 8) and, of
+        ``merge_queue``, ``aligned`` (bool); ``heap_sample`` of ``threshold_heap``, in k.
     n_jobs, device, memory_limit, progress
         As in `knn`.
 
@@ -77,27 +90,65 @@ def select_k(
     >>> kith.select_k(np.array([[3.0, 1.0, 2.0]]), 2).indices
     array([[1, 2]])
     """
-    params = select_params(k, largest, sorted, method)
+    params = select_params(k, largest, sorted, method, tune)
     wanted = settings(n_jobs, device, memory_limit)
     if on_device(values):
         from . import _cuda
 
         _cuda.refuse(progress=progress or None)
         return _cuda.select(values, params, wanted)
-    matrix = as_matrix(values, "values", wanted.memory_limit)
-    if matrix.struct.dtype not in FLOATS:
-        raise ValueError(f"values are {matrix.array.dtype}, must be floats")
-    array, stride = matrix.array, matrix.struct.stride_bytes
-    if not (array.flags.aligned or isinstance(array, np.memmap)):  # points may lie so, values not
-        array, stride = array.copy(), 0
+    matrix, array, given = _host_values(values, wanted)
     rows, cols = array.shape
     shape = (rows, params.k if 0 < params.k <= cols else 0)
     best = np.empty(shape, array.dtype)
     ids = np.empty(shape, np.uint32)
-    at = array.__array_interface__["data"][0]
-    given = s.Values(at, None, rows, cols, stride, 0, matrix.struct.dtype)
     table = s.Selection(best.ctypes.data, ids.ctypes.data)
     context(wanted.beside(matrix)).call(
         lib.kith_select, c.byref(given), c.byref(params), c.byref(table), progress=progress
     )
     return Selection(given_back(values, best), given_back(values, ids.astype(np.int64)))
+
+
+def select_kth(
+    values: Points,
+    k: Whole,
+    *,
+    largest: bool = False,
+    method: str = "auto",
+    tune: Tune | None = None,
+    n_jobs: Whole | None = None,
+    device: str | None = None,
+    memory_limit: Bytes | None = None,
+    progress: Progress = None,
+) -> Any:
+    """The k-th smallest (or largest) value of each row of a matrix.
+
+    Parameters
+    ----------
+    values, k, largest, method, tune, n_jobs, device, memory_limit, progress
+        As in `select_k`.
+
+    Returns
+    -------
+    array of n values
+        Where the values live and in their type.
+
+    Examples
+    --------
+    >>> import numpy as np, kith
+    >>> kith.select_kth(np.array([[3.0, 1.0, 2.0]]), 2)
+    array([2.])
+    """
+    params = select_params(k, largest, True, method, tune)
+    wanted = settings(n_jobs, device, memory_limit)
+    if on_device(values):
+        from . import _cuda
+
+        _cuda.refuse(progress=progress or None)
+        return _cuda.select_kth(values, params, wanted)
+    matrix, array, given = _host_values(values, wanted)
+    kth = np.empty(array.shape[0], array.dtype)
+    context(wanted.beside(matrix)).call(
+        lib.kith_select_kth, c.byref(given), c.byref(params), kth.ctypes.data, progress=progress
+    )
+    return given_back(values, kth)

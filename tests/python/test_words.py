@@ -270,14 +270,14 @@ class Registries(unittest.TestCase):
     """What the library has is what Python names: no list is kept by hand."""
 
     def test_every_name_is_told(self):
-        from kith import _graph, _metrics, _options, _select
+        from kith import _graph, _metrics, _options, _tune
 
         metrics = _metrics.names()
         self.assertEqual(len(metrics), 11)
         for name in metrics:
             self.assertEqual(_metrics.name(_metrics.code(name)), name)
             self.assertIn(f"``{name}``", kith.knn.__doc__)
-        methods = _select.methods()
+        methods = _tune.selections()
         self.assertEqual((len(methods), methods[0]), (9, "auto"))
         for name in methods:
             self.assertIn(f"``{name}``", kith.select_k.__doc__)
