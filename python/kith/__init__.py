@@ -5,7 +5,7 @@
 >>> X = np.random.default_rng(0).random((1000, 8), dtype=np.float32)
 >>> distances, indices = kith.knn_graph(X, k=15, metric="cosine")
 
-Functions: `knn`, `knn_graph`, `radius_neighbors`, `select_k`, `select_kth`, `merge`, `recall`, `devices`. Points
+Functions: `knn`, `knn_graph`, `radius_neighbors`, `select_k`, `select_kth`, `merge`, `remove`, `recall`, `devices`. Points
 that are searched more than once: `Corpus`, `Tree`, and approximately `GraphIndex`. Graphs as files,
 matrices and edges: `Graph`. With scikit-learn installed, its interface: `NearestNeighbors`, `KNeighborsTransformer`,
 `RadiusNeighborsTransformer`, `KNeighborsClassifier`, `KNeighborsRegressor`.
@@ -25,6 +25,7 @@ from ._library import version as __version__
 from ._merge import merge
 from ._radius import Ranges, radius_neighbors
 from ._recall import Recall, recall
+from ._remove import remove
 from ._results import Fingerprint, Neighbors, Selection
 from ._search import knn, knn_graph
 from ._select import select_k, select_kth
@@ -66,6 +67,7 @@ __all__ = [
     "merge",
     "radius_neighbors",
     "recall",
+    "remove",
     "select_k",
     "select_kth",
 ]
