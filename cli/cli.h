@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The command line: exit codes and the entry point of each command. Everything in cli/ knows the
- * library by its public header alone. */
+ * The command line: exit codes, messages, and the entry point of each command. Everything in cli/
+ * knows the library by its public header alone. */
 #ifndef CLI_H
 #define CLI_H
 
@@ -12,6 +12,38 @@ enum {
     CLI_WRONG_USAGE = 2,
     CLI_INTERRUPTED = 130 /* 128 + SIGINT, as shells count */
 };
+
+/* Returns what is not CLI_DONE. */
+#define CLI_TRY(call)             \
+    do {                          \
+        const int code_ = (call); \
+        if (code_ != CLI_DONE) {  \
+            return code_;         \
+        }                         \
+    } while (0)
+
+/* ---- Messages: what goes to stderr, one line, `kith: FILE: what is wrong (what to do)` ------- */
+
+/* Print the line and return the exit code, CLI_FAILED or CLI_WRONG_USAGE. where may be NULL. */
+int cli_fail(const char *where, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int cli_wrong(const char *where, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+enum { CLI_LINE_BYTES = 2048 };
+/* From now on a line is not printed but kept there, the first one: where many processes find the
+ * same mistake, one of them tells it. Warnings are printed all the same. */
+void cli_message_keep(char line[CLI_LINE_BYTES]);
+/* Bytes that would move a terminal's cursor become '?'. */
+void cli_message_clean(char *text);
+/* The same for a file's name that is printed: itself where it has none of them, else a copy that is
+ * valid for four more calls. */
+const char *cli_message_safe(const char *text);
+void cli_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* "12.5 MiB" into text, which it returns. */
+enum { CLI_SIZE_BYTES = 32 };
+const char *cli_message_size(uint64_t bytes, char text[CLI_SIZE_BYTES]);
+
+/* ---- Commands ------------------------------------------------------------------------------- */
 
 /* Each does one command whole, prints its own errors, and returns the exit code. */
 int cli_graph(const cli_args *args);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
-#include "cli_chunks.h"
+#include "cli_stream.h"
 
 #include "cli.h"
-#include "cli_message.h"
 
 #include <string.h>
 #include <sys/mman.h>
@@ -127,22 +126,16 @@ int cli_chunks_solve(cli_chunks *c, kith_neighbors *table)
     const int64_t all = job->queries.matrix->rows;
     const int64_t count = all - c->first < c->rows ? all - c->first : c->rows;
     const kith_matrix queries = cli_job_rows(job->queries.matrix, c->first, count);
-    int code = CLI_DONE;
     cli_progress_part(&job->session.progress, (double)c->first / (double)all,
                       (double)count / (double)all);
     if (c->by == CLI_CHUNKS_PREPARED && job->prepared == NULL && c->corpus == NULL) {
-        code = prepare(c);
+        CLI_TRY(prepare(c));
     }
     table->rows = count;
-    if (code == CLI_DONE) {
-        code = cli_job_check_rows(job, search(c, &queries, table), c->first);
-    }
-    if (code != CLI_DONE) {
-        return code;
-    }
+    CLI_TRY(cli_job_check_rows(job, search(c, &queries, table), c->first));
     kith_report report = {.struct_size = (uint32_t)sizeof report};
-    code = cli_job_check(job, kith_ctx_report(job->session.ctx, &report));
-    if (code == CLI_DONE && report.exact != 1) {
+    CLI_TRY(cli_job_check(job, kith_ctx_report(job->session.ctx, &report)));
+    if (report.exact != 1) {
         return cli_fail(job->corpus.path, "the answer was not certified, it was not written "
                                           "(this should be impossible, please report it)");
     }
@@ -150,7 +143,7 @@ int cli_chunks_solve(cli_chunks *c, kith_neighbors *table)
     drop_pages(&job->queries, &queries);
     learn(c);
     c->first += count;
-    return code;
+    return CLI_DONE;
 }
 
 void cli_chunks_begin(cli_chunks *c, const kith_plan *whole)

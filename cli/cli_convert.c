@@ -2,12 +2,9 @@
  * Points to points, results to results. What IN is, its header says; .ivecs and .ibin may be
  * either, and are what OUT asks for. */
 #include "cli.h"
-#include "cli_claim.h"
-#include "cli_json.h"
-#include "cli_message.h"
 #include "cli_output.h"
+#include "cli_report.h"
 #include "cli_session.h"
-#include "cli_source.h"
 
 #include <inttypes.h>
 #include <sys/stat.h>
@@ -16,27 +13,17 @@
 static void report(const cli_args *args, int64_t rows, int64_t cols, const kith_result_meta *known)
 {
     const char *what = known != NULL ? "result" : "points";
-    if (cli_given(args, CLI_OPT_JSON)) {
-        cli_json json;
-        cli_json_begin(&json, "convert");
-        cli_json_text(&json, "kind", what);
-        cli_json_int(&json, "n", rows);
-        cli_json_int(&json, known == NULL ? "d" : "k", cols);
-        if (known != NULL) {
-            cli_claim_put(known->exact, &known->points, &json);
-        }
-        cli_json_text(&json, "output", args->paths[1]);
-        cli_source_put(&json);
-        cli_json_end(&json);
-    } else if (!cli_given(args, CLI_OPT_QUIET)) {
-        cli_source_print();
-        (void)printf("%s: %" PRId64 " x %" PRId64 "\n", what, rows, cols);
-        if (known != NULL) {
-            cli_claim_print(known->exact, &known->points);
-        }
-        (void)printf("output: %s%s\n", cli_message_safe(args->paths[1]),
-                     known != NULL ? cli_claim_lost(args->paths[1], args->format) : "");
+    cli_report r = cli_report_begin(args);
+    cli_say(&r, "%s: %" PRId64 " x %" PRId64 "\n", what, rows, cols);
+    cli_put_text(&r, "kind", what);
+    cli_put_int(&r, "n", rows);
+    cli_put_int(&r, known == NULL ? "d" : "k", cols);
+    if (known != NULL) {
+        cli_tell_claim(&r, known->exact, &known->points);
     }
+    cli_tell_output(&r, args->paths[1],
+                    known != NULL ? cli_claim_lost(args->paths[1], args->format) : "");
+    cli_report_end(&r);
 }
 
 static int convert_points(const cli_args *args, cli_session *session)
@@ -46,12 +33,9 @@ static int convert_points(const cli_args *args, cli_session *session)
         return cli_fail(args->paths[0], "holds points: --format and --distances are for graphs "
                                         "and results (leave them out)");
     }
-    int code = cli_output_check(path, CLI_ENDINGS_POINTS);
-    if (code != CLI_DONE) {
-        return code;
-    }
+    CLI_TRY(cli_output_check(path, cli_output_endings(KITH_FILE_POINTS_OUT)));
     cli_points points = {.path = NULL};
-    code = cli_session_read(session, args->paths[0], &points);
+    int code = cli_session_read(session, args->paths[0], &points);
     if (code == CLI_DONE) {
         code =
             cli_session_saved(session, kith_points_save(session->ctx, path, points.matrix), path);
@@ -84,40 +68,36 @@ static int save_result(const cli_args *args, cli_session *session, const kith_re
 {
     const char *path = args->paths[1];
     const kith_neighbors *neighbors = kith_result_neighbors(result);
-    int code = save_distances(args, session, neighbors);
-    if (code == CLI_DONE) {
-        code = cli_session_saved(session,
-                                 kith_result_save(session->ctx, path, args->format, neighbors,
-                                                  kith_result_get_meta(result)),
-                                 path);
-    }
-    if (code == CLI_DONE) {
-        report(args, neighbors->rows, neighbors->k, kith_result_get_meta(result));
-    }
-    return code;
+    CLI_TRY(save_distances(args, session, neighbors));
+    CLI_TRY(cli_session_saved(
+        session,
+        kith_result_save(session->ctx, path, args->format, neighbors, kith_result_get_meta(result)),
+        path));
+    report(args, neighbors->rows, neighbors->k, kith_result_get_meta(result));
+    return CLI_DONE;
 }
 
 static int convert_result(const cli_args *args, cli_session *session)
 {
-    int code = cli_output_check(args->paths[1],
-                                cli_given(args, CLI_OPT_FORMAT) ? NULL : CLI_ENDINGS_RESULT);
-    if (code == CLI_DONE) {
-        code = cli_output_check(args->distances, CLI_ENDINGS_DISTANCES);
-    }
-    if (code == CLI_DONE) {
-        code = cli_output_check_other(args->distances, args->paths[1]);
-    }
-    if (code != CLI_DONE) {
-        return code;
-    }
+    CLI_TRY(cli_output_check(args->paths[1], cli_given(args, CLI_OPT_FORMAT)
+                                                 ? NULL
+                                                 : cli_output_endings(KITH_FILE_LISTS_OUT)));
+    CLI_TRY(cli_output_check(args->distances, CLI_ENDINGS_DISTANCES));
+    CLI_TRY(cli_output_check_other(args->distances, args->paths[1]));
     kith_result *result = NULL;
-    code = cli_session_check(session, kith_result_open(session->ctx, args->paths[0], &result),
-                             args->paths[0]);
+    int code = cli_session_result(session, args->paths[0], &result);
     if (code == CLI_DONE) {
         code = save_result(args, session, result);
     }
     kith_result_free(result);
     return code;
+}
+
+/* Whole numbers in a file like this may be points or ids, and it does not say which. */
+static bool is_either(const char *path)
+{
+    const unsigned both = KITH_FILE_POINTS_IN | KITH_FILE_LISTS_IN;
+    return (cli_output_holds(path) & (both | KITH_FILE_CLAIMS)) == both;
 }
 
 /* Whether IN is to be read as a graph or result. */
@@ -127,15 +107,10 @@ static bool wants_result(const cli_args *args, const kith_file_info *info)
         info->kind == KITH_KIND_RANGES) {
         return true;
     }
-    const bool either = cli_output_ends(args->paths[0], ".ivecs .ibin");
-    return either &&
-           (cli_given(args, CLI_OPT_FORMAT) || cli_output_ends(args->paths[1], ".npz .knn .kith"));
-}
-
-static int check_outputs(const cli_args *args)
-{
-    const int code = cli_output_check_input(args->paths[1], args->paths[0]);
-    return code == CLI_DONE ? cli_output_check_input(args->distances, args->paths[0]) : code;
+    return is_either(args->paths[0]) &&
+           (cli_given(args, CLI_OPT_FORMAT) ||
+            ((cli_output_holds(args->paths[1]) & KITH_FILE_LISTS_IN) != 0 &&
+             !is_either(args->paths[1])));
 }
 
 /* What comes out of a pipe is there once: it is points, and not looked at before it is read. */
@@ -148,18 +123,12 @@ static bool is_pipe(const char *path)
 static int convert(const cli_args *args, cli_session *session)
 {
     const char *path = args->paths[0];
-    kith_file_info info = {.struct_size = (uint32_t)sizeof info};
-    int code = CLI_DONE;
+    kith_file_info info = {.kind = KITH_KIND_NONE};
     if (!is_pipe(path)) {
-        code = cli_session_check(
-            session, kith_file_inspect(session->ctx, path, &session->read, &info), path);
+        CLI_TRY(cli_session_inspect(session, path, &session->read, &info));
     }
-    if (code == CLI_DONE) {
-        code = check_outputs(args);
-    }
-    if (code != CLI_DONE) {
-        return code;
-    }
+    CLI_TRY(cli_output_check_input(args->paths[1], path));
+    CLI_TRY(cli_output_check_input(args->distances, path));
     return wants_result(args, &info) ? convert_result(args, session)
                                      : convert_points(args, session);
 }

@@ -2,15 +2,14 @@
 #include "cli_descent.h"
 
 #include "cli.h"
-#include "cli_message.h"
-#include "cli_names.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 static const double LONG_SECONDS = 60.0;
 
-/* ---- The job -------------------------------------------------------------------------------- */
+/* ---- NN-Descent ----------------------------------------------------------------------------- */
 
 kith_descent_params cli_descent_params(const cli_job *job)
 {
@@ -37,18 +36,17 @@ kith_descent_params cli_descent_params(const cli_job *job)
 static int open_init(cli_job *job)
 {
     const char *path = job->args->init;
-    const int code =
-        path == NULL
-            ? CLI_DONE
-            : cli_session_check(&job->session, kith_result_open(job->session.ctx, path, &job->init),
-                                path);
-    if (code != CLI_DONE || job->init == NULL ||
-        kith_result_neighbors(job->init)->rows == job->corpus.matrix->rows) {
-        return code;
+    if (path == NULL) {
+        return CLI_DONE;
     }
-    return cli_fail(path, "has %" PRId64 " rows, %s has %" PRId64 " (give a graph of the points)",
-                    kith_result_neighbors(job->init)->rows, job->corpus.path,
-                    job->corpus.matrix->rows);
+    CLI_TRY(cli_session_result(&job->session, path, &job->init));
+    const int64_t rows = kith_result_neighbors(job->init)->rows;
+    const int64_t points = job->corpus.matrix->rows;
+    return rows == points
+               ? CLI_DONE
+               : cli_fail(path,
+                          "has %" PRId64 " rows, %s has %" PRId64 " (give a graph of the points)",
+                          rows, job->corpus.path, points);
 }
 
 static int estimate(cli_job *job, kith_plan *plan)
@@ -64,17 +62,10 @@ int cli_descent_plan(cli_job *job)
     const cli_args *args = job->args;
     const bool self = cli_given(args, CLI_OPT_INCLUDE_SELF);
     kith_plan plan = {.struct_size = (uint32_t)sizeof plan};
-    int code = cli_job_check_k(job->corpus.path, args->k, job->corpus.matrix->rows - (self ? 0 : 1),
-                               self ? "points" : "other points");
-    if (code == CLI_DONE) {
-        code = open_init(job);
-    }
-    if (code == CLI_DONE) {
-        code = estimate(job, &plan);
-    }
-    if (code != CLI_DONE) {
-        return code;
-    }
+    CLI_TRY(cli_job_check_k(job->corpus.path, args->k, job->corpus.matrix->rows - (self ? 0 : 1),
+                            self ? "points" : "other points"));
+    CLI_TRY(open_init(job));
+    CLI_TRY(estimate(job, &plan));
     job->chose = args->method == KITH_METHOD_AUTO;
     job->descends = !job->chose || (args->recall < 1.0 && job->estimate.pays == 1);
     if (!job->descends) {
@@ -92,8 +83,6 @@ int cli_descent_solve(cli_job *job)
     return cli_job_check(job, kith_graph_descent(job->session.ctx, job->corpus.matrix, &params,
                                                  &job->forward, &job->descent));
 }
-
-/* ---- For people ----------------------------------------------------------------------------- */
 
 /* "40 seconds", "12 minutes", "3.5 hours" */
 static const char *duration(double seconds, char text[32])
@@ -120,149 +109,200 @@ int cli_descent_hint(cli_job *job)
         cli_given(args, CLI_OPT_RADIUS)) {
         return CLI_DONE;
     }
-    const int code = estimate(job, NULL);
-    if (code == CLI_DONE && job->estimate.seconds_exact > LONG_SECONDS) {
+    CLI_TRY(estimate(job, NULL));
+    if (job->estimate.seconds_exact > LONG_SECONDS) {
         (void)cli_fail(job->corpus.path,
                        "the exact graph takes about %s; --recall 0.99 finds all but a hundredth of "
                        "it in about %s",
                        duration(job->estimate.seconds_exact, exact),
                        duration(job->estimate.seconds_descent, descent));
     }
-    return code;
+    return CLI_DONE;
 }
 
-void cli_descent_print_choice(const cli_job *job)
+/* ---- Walks on a graph ------------------------------------------------------------------------ */
+
+static int check_graph(cli_job *job)
+{
+    const char *path = job->args->paths[0];
+    const kith_result_meta *meta = kith_result_get_meta(job->graph);
+    const kith_metric asked = job->args->metric;
+    const int64_t rows = kith_result_neighbors(job->graph)->rows;
+    if (meta->kind == KITH_KIND_RESULT && meta->metric != KITH_METRIC_DEFAULT) {
+        return cli_fail(path, "holds neighbours of queries, and no graph (give one that kith graph "
+                              "has written)");
+    }
+    if (asked != KITH_METRIC_DEFAULT && meta->metric != KITH_METRIC_DEFAULT &&
+        asked != meta->metric) {
+        return cli_fail(path, "is a graph for %s, --metric says %s (leave it out)",
+                        kith_metric_name(meta->metric), kith_metric_name(asked));
+    }
+    if (rows != job->corpus.matrix->rows) {
+        return cli_fail(path,
+                        "has %" PRId64 " rows, %s has %" PRId64 " (give a graph of the points)",
+                        rows, job->corpus.path, job->corpus.matrix->rows);
+    }
+    job->own_metric = meta->metric;
+    CLI_TRY(cli_claim_check(&job->session, path, meta, &job->corpus));
+    return cli_job_check_k(job->corpus.path, job->args->k, rows, "points");
+}
+
+int cli_walk_read(cli_job *job)
+{
+    CLI_TRY(cli_session_result(&job->session, job->args->paths[0], &job->graph));
+    CLI_TRY(cli_session_read(&job->session, job->args->paths[1], &job->corpus));
+    return check_graph(job);
+}
+
+int cli_walk_solve(cli_job *job)
+{
+    const cli_args *args = job->args;
+    kith_graph_search_params params = kith_graph_search_params_default();
+    params.metric = cli_job_metric(job);
+    params.k = args->k;
+    params.width = args->width;
+    params.recall = args->recall;
+    params.recall_at = args->recall_at;
+    params.sample = args->sample == 0 ? -1 : args->sample;
+    params.seed = args->seed;
+    CLI_TRY(cli_job_allocate(job, &job->forward, job->queries.matrix->rows));
+    job->walk.struct_size = (uint32_t)sizeof job->walk;
+    kith_neighbors graph = *kith_result_neighbors(job->graph);
+    graph.meta = NULL; /* check_graph has looked at it */
+    const kith_status status =
+        kith_graph_search(job->session.ctx, job->corpus.matrix, &graph, job->queries.matrix,
+                          &params, &job->forward, &job->walk);
+    return cli_session_blames(&job->session, "graph")
+               ? cli_session_check(&job->session, status, args->paths[0])
+               : cli_job_check(job, status);
+}
+
+/* ---- Reports --------------------------------------------------------------------------------- */
+
+void cli_descent_tell_choice(cli_report *r, const cli_job *job)
 {
     char exact[32];
     char descent[32];
     if (!job->chose) {
         return;
     }
+    const kith_descent_estimate *seconds = &job->estimate;
     if (job->args->recall >= 1.0) {
-        (void)printf("choice: exact, a recall of 1 was asked for\n");
-        return;
+        cli_say(r, "choice: exact, a recall of 1 was asked for\n");
+    } else {
+        cli_say(r, "choice: %s, an exact graph takes about %s, a descent about %s\n",
+                job->descends ? "descent" : "exact", duration(seconds->seconds_exact, exact),
+                duration(seconds->seconds_descent, descent));
     }
-    (void)printf("choice: %s, an exact graph takes about %s, a descent about %s\n",
-                 job->descends ? "descent" : "exact", duration(job->estimate.seconds_exact, exact),
-                 duration(job->estimate.seconds_descent, descent));
+    cli_put_open(r, "choice");
+    cli_put_number(r, "exact_seconds", seconds->seconds_exact);
+    cli_put_number(r, "descent_seconds", seconds->seconds_descent);
+    cli_put_close(r);
 }
 
-void cli_descent_print_rounds(const cli_job *job)
+static void tell_round(cli_report *r, const kith_descent_round *round, double rows)
+{
+    cli_say(r, "round %" PRId32 ": %" PRId64 " updates, %.1f distances a row, phi %.6g",
+            round->number, round->updates, round->evaluations / rows, round->phi);
+    cli_put_open(r, NULL);
+    cli_put_int(r, "number", round->number);
+    cli_put_int(r, "updates", round->updates);
+    cli_put_number(r, "evaluations", round->evaluations);
+    cli_put_number(r, "phi", round->phi);
+    if (round->recall >= 0.0) {
+        cli_say(r, ", recall %.4f", round->recall);
+        cli_put_number(r, "recall", round->recall);
+    }
+    cli_say(r, ", %.3f s\n", round->seconds);
+    cli_put_number(r, "seconds", round->seconds);
+    cli_put_close(r);
+}
+
+/* What was asked for, and whether it was reached. */
+static void put_wanted(cli_report *r, const cli_job *job, bool reached)
+{
+    if (job->args->recall > 0.0) {
+        cli_put_number(r, "recall_wanted", job->args->recall);
+        cli_put_bool(r, "reached", reached);
+    }
+}
+
+void cli_descent_tell(cli_report *r, const cli_job *job)
 {
     const kith_descent_report *d = &job->descent;
     const double rows = (double)job->corpus.matrix->rows;
-    if (d->exact == 1) {
-        return;
+    const bool people = r->people;
+    r->people = people && r->verbose && d->exact != 1; /* else there were no rounds */
+    if (d->exact == 0 && d->recall.rows > 0) {
+        cli_put_estimate(r, &d->recall);
     }
-    (void)printf("start: %s, rounds: %" PRId32 " (lists of %" PRId32 ", candidates %" PRId32 ")\n",
-                 cli_name_start((int)d->start), d->rounds, d->list, d->candidates);
+    put_wanted(r, job, d->reached == 1);
+    cli_say(r, "start: %s, rounds: %" PRId32 " (lists of %" PRId32 ", candidates %" PRId32 ")\n",
+            cli_name_start((int)d->start), d->rounds, d->list, d->candidates);
+    cli_put_text(r, "start", cli_name_start((int)d->start));
+    cli_put_int(r, "list", d->list);
+    cli_put_int(r, "candidates_a_round", d->candidates);
+    cli_put_number(r, "evaluations", d->evaluations);
+    cli_put_open_array(r, "rounds");
     for (int32_t i = 0; i < d->round_count; i++) {
-        const kith_descent_round *round = &d->round[i];
-        (void)printf("round %" PRId32 ": %" PRId64 " updates, %.1f distances a row, phi %.6g",
-                     round->number, round->updates, round->evaluations / rows, round->phi);
-        if (round->recall >= 0.0) {
-            (void)printf(", recall %.4f", round->recall);
-        }
-        (void)printf(", %.3f s\n", round->seconds);
+        tell_round(r, &d->round[i], rows);
     }
-    (void)printf("distances a row: %.1f (%.3f %% of all pairs)\n", d->evaluations / rows,
-                 100.0 * d->evaluations / (rows * (rows - 1.0) / 2.0));
+    cli_put_close_array(r);
+    cli_say(r, "distances a row: %.1f (%.3f %% of all pairs)\n", d->evaluations / rows,
+            100.0 * d->evaluations / (rows * (rows - 1.0) / 2.0));
+    r->people = people;
 }
 
-void cli_descent_print_missed(const cli_job *job)
+void cli_descent_say_missed(const cli_report *r, const cli_job *job)
 {
     const kith_descent_report *d = &job->descent;
     if (d->exact == 0 && job->args->recall > 0.0 && d->reached == 0) {
         const bool stopped = job->args->rounds > 0 && d->rounds >= job->args->rounds;
-        (void)printf("a recall of %g was not reached, %s\n", job->args->recall,
-                     stopped ? "all rounds= were run (give more)"
-                             : "and rounds changed little at the end (give a longer list=, or more "
-                               "candidates=, of --tune)");
+        cli_say(r, "a recall of %g was not reached, %s\n", job->args->recall,
+                stopped ? "all rounds= were run (give more)"
+                        : "and rounds changed little at the end (give a longer list=, or more "
+                          "candidates=, of --tune)");
     }
 }
 
-/* The interval lies lower than the estimate near 1, and reaches as far as its farther end. */
-void cli_descent_print_estimate(const kith_recall *recall, const char *what)
-{
-    char rows[CLI_GROUPED_BYTES];
-    const double down = recall->recall - recall->low;
-    const double up = recall->high - recall->recall;
-    if (recall->rows == 0) {
-        (void)printf("recall: not estimated (leave sample=0 out)\n");
-    } else {
-        (void)printf("recall@%" PRId64 " = %.4f +- %.4f (%s %s solved exactly)\n", recall->at,
-                     recall->recall, down > up ? down : up, cli_claim_grouped(recall->rows, rows),
-                     what);
-    }
-}
-
-void cli_descent_print_recall(const cli_job *job)
+void cli_descent_say_recall(const cli_report *r, const cli_job *job)
 {
     if (job->descent.exact == 1) {
-        (void)printf("the points are so few that every pair was looked at\n");
+        cli_say(r, "the points are so few that every pair was looked at\n");
+        return;
+    }
+    if (job->sharded.shards == 0) { /* no report of a descent, which was one for each shard */
+        cli_descent_say_missed(r, job);
+    }
+    cli_say_estimate(r, &job->descent.recall, "points");
+}
+
+void cli_walk_tell(cli_report *r, const cli_job *job)
+{
+    const kith_graph_search_report *walk = &job->walk;
+    const double distances = walk->evaluations / (double)job->queries.matrix->rows;
+    cli_say_more(r, "graph: %s, %" PRId64 " neighbours a row, connected parts: %" PRId64 "\n",
+                 cli_message_safe(job->args->paths[0]), kith_result_neighbors(job->graph)->k,
+                 walk->parts);
+    if (walk->exact == 0) {
+        cli_say_more(r, "width: %" PRId64 "\n", walk->width);
+    }
+    cli_say_more(r, "distances a query: %.1f (%.3f %% of all points)\n", distances,
+                 100.0 * distances / (double)job->corpus.matrix->rows);
+    if (walk->exact == 0 && walk->recall.rows > 0) {
+        cli_put_estimate(r, &walk->recall);
+    }
+    put_wanted(r, job, walk->reached == 1);
+    cli_put_int(r, "width", walk->width);
+    cli_put_int(r, "parts", walk->parts);
+    cli_put_number(r, "evaluations", walk->evaluations);
+}
+
+void cli_walk_say_recall(const cli_report *r, const cli_job *job)
+{
+    if (job->walk.exact == 1) {
+        cli_say(r, "walks would have taken longer than to compare all points\n");
     } else {
-        if (job->sharded.shards == 0) { /* no report of a descent, which was one for each shard */
-            cli_descent_print_missed(job);
-        }
-        cli_descent_print_estimate(&job->descent.recall, "points");
+        cli_say_estimate(r, &job->walk.recall, "queries");
     }
-}
-
-/* ---- For programs --------------------------------------------------------------------------- */
-
-void cli_descent_put_choice(const cli_job *job, cli_json *json)
-{
-    if (job->chose) {
-        cli_json_open(json, "choice");
-        cli_json_number(json, "exact_seconds", job->estimate.seconds_exact);
-        cli_json_number(json, "descent_seconds", job->estimate.seconds_descent);
-        cli_json_close(json);
-    }
-}
-
-static void put_rounds(const kith_descent_report *d, cli_json *json)
-{
-    cli_json_open_array(json, "rounds");
-    for (int32_t i = 0; i < d->round_count; i++) {
-        const kith_descent_round *round = &d->round[i];
-        cli_json_open(json, NULL);
-        cli_json_int(json, "number", round->number);
-        cli_json_int(json, "updates", round->updates);
-        cli_json_number(json, "evaluations", round->evaluations);
-        cli_json_number(json, "phi", round->phi);
-        if (round->recall >= 0.0) {
-            cli_json_number(json, "recall", round->recall);
-        }
-        cli_json_number(json, "seconds", round->seconds);
-        cli_json_close(json);
-    }
-    cli_json_close_array(json);
-}
-
-void cli_descent_put_estimate(const kith_recall *recall, cli_json *json)
-{
-    cli_json_open(json, "recall");
-    cli_json_int(json, "at", recall->at);
-    cli_json_number(json, "estimate", recall->recall);
-    cli_json_number(json, "low", recall->low);
-    cli_json_number(json, "high", recall->high);
-    cli_json_int(json, "sample", recall->rows);
-    cli_json_close(json);
-}
-
-void cli_descent_put(const cli_job *job, cli_json *json)
-{
-    const kith_descent_report *d = &job->descent;
-    if (d->exact == 0 && d->recall.rows > 0) {
-        cli_descent_put_estimate(&d->recall, json);
-    }
-    if (job->args->recall > 0.0) {
-        cli_json_number(json, "recall_wanted", job->args->recall);
-        cli_json_bool(json, "reached", d->reached == 1);
-    }
-    cli_json_text(json, "start", cli_name_start((int)d->start));
-    cli_json_int(json, "list", d->list);
-    cli_json_int(json, "candidates_a_round", d->candidates);
-    cli_json_number(json, "evaluations", d->evaluations);
-    put_rounds(d, json);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Graphs by NN-Descent: whether one is made, how, and what is said of it. */
+ * Approximate answers: graphs by NN-Descent, whether one is made and how; searches by walks on a
+ * graph, kith search GRAPH POINTS QUERIES; and what is said of them. */
 #ifndef CLI_DESCENT_H
 #define CLI_DESCENT_H
 
@@ -14,16 +15,20 @@ int cli_descent_solve(cli_job *job);
 /* Of a job that is exact: says so on stderr where it will take long, and what would be sooner. */
 int cli_descent_hint(cli_job *job);
 
-/* Lines before and after those of every job, and members of the object. */
-void cli_descent_print_choice(const cli_job *job);
-void cli_descent_print_rounds(const cli_job *job);
+/* The graph, whose metric becomes the job's, and its points. */
+int cli_walk_read(cli_job *job);
+/* As engines have it. */
+int cli_walk_solve(cli_job *job);
+
+/* ---- Reports -------------------------------------------------------------------------------- */
+
+void cli_descent_tell_choice(cli_report *r, const cli_job *job);
+/* Rounds, for people with --verbose. */
+void cli_descent_tell(cli_report *r, const cli_job *job);
 /* That a recall that was asked for was not reached, where it was not. */
-void cli_descent_print_missed(const cli_job *job);
-void cli_descent_print_recall(const cli_job *job);
-/* An estimate of rows that are "points" or "queries". */
-void cli_descent_print_estimate(const kith_recall *recall, const char *what);
-void cli_descent_put_estimate(const kith_recall *recall, cli_json *json);
-void cli_descent_put_choice(const cli_job *job, cli_json *json);
-void cli_descent_put(const cli_job *job, cli_json *json);
+void cli_descent_say_missed(const cli_report *r, const cli_job *job);
+void cli_descent_say_recall(const cli_report *r, const cli_job *job);
+void cli_walk_tell(cli_report *r, const cli_job *job);
+void cli_walk_say_recall(const cli_report *r, const cli_job *job);
 
 #endif

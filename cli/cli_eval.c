@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Recall: of a result against the true one, or of a graph by solving some rows exactly. */
 #include "cli.h"
-#include "cli_claim.h"
-#include "cli_descent.h"
-#include "cli_message.h"
+#include "cli_report.h"
 #include "cli_session.h"
-#include "cli_source.h"
 
 #include <inttypes.h>
 
@@ -23,11 +20,6 @@ typedef struct evaluation {
     int64_t wrong; /* rows that --verify found */
     int64_t first_wrong;
 } evaluation;
-
-static int open_result(evaluation *e, const char *path, kith_result **result)
-{
-    return cli_session_check(&e->session, kith_result_open(e->session.ctx, path, result), path);
-}
 
 /* The option's, else what a file says, else the default. */
 static kith_metric choose_metric(const evaluation *e)
@@ -89,29 +81,15 @@ static int check_asked(const evaluation *e, const char *path, const kith_result 
 
 static int measure(evaluation *e)
 {
-    int code = open_result(e, e->args->paths[1], &e->truth);
-    if (code == CLI_DONE) {
-        code = check_distances(e->args->paths[0], e->found);
-    }
-    if (code == CLI_DONE) {
-        code = check_distances(e->args->paths[1], e->truth);
-    }
-    if (code == CLI_DONE) {
-        code = check_metrics(e);
-    }
-    if (code == CLI_DONE) {
-        code = check_corpora(e);
-    }
-    if (code == CLI_DONE) {
-        e->metric = choose_metric(e);
-        code = check_asked(e, e->args->paths[0], e->found);
-    }
-    if (code == CLI_DONE) {
-        code = check_asked(e, e->args->paths[1], e->truth);
-    }
-    if (code != CLI_DONE) {
-        return code;
-    }
+    const char *const *paths = e->args->paths;
+    CLI_TRY(cli_session_result(&e->session, paths[1], &e->truth));
+    CLI_TRY(check_distances(paths[0], e->found));
+    CLI_TRY(check_distances(paths[1], e->truth));
+    CLI_TRY(check_metrics(e));
+    CLI_TRY(check_corpora(e));
+    e->metric = choose_metric(e);
+    CLI_TRY(check_asked(e, paths[0], e->found));
+    CLI_TRY(check_asked(e, paths[1], e->truth));
     return cli_session_check(&e->session,
                              kith_recall_measure(e->session.ctx, kith_result_neighbors(e->found),
                                                  kith_result_neighbors(e->truth), e->metric,
@@ -129,30 +107,21 @@ static int verify(evaluation *e, const kith_neighbors *graph)
     const kith_status status = kith_graph_verify(e->session.ctx, e->points.matrix, graph, &params,
                                                  &e->wrong, &e->first_wrong);
     const bool points = cli_session_blames(&e->session, "points");
-    int code = cli_session_check(&e->session, status, points ? e->args->points : e->args->paths[0]);
-    if (code == CLI_DONE) {
-        code = cli_claim_make(&e->session, &e->points, &e->of);
-        e->exact = e->wrong == 0 ? KITH_CERTIFIED : KITH_APPROXIMATE;
-        e->verified = true;
-    }
-    return code;
+    CLI_TRY(cli_session_check(&e->session, status, points ? e->args->points : e->args->paths[0]));
+    CLI_TRY(cli_claim_make(&e->session, &e->points, &e->of));
+    e->exact = e->wrong == 0 ? KITH_CERTIFIED : KITH_APPROXIMATE;
+    e->verified = true;
+    return CLI_DONE;
 }
 
 static int estimate(evaluation *e)
 {
     const kith_result_meta *meta = kith_result_get_meta(e->found);
     kith_neighbors graph = *kith_result_neighbors(e->found);
-    int code = cli_session_read(&e->session, e->args->points, &e->points);
-    if (code == CLI_DONE) {
-        e->metric = choose_metric(e);
-        code = check_asked(e, e->args->paths[0], e->found);
-    }
-    if (code == CLI_DONE) {
-        code = cli_claim_check(&e->session, e->args->paths[0], meta, &e->points);
-    }
-    if (code != CLI_DONE) {
-        return code;
-    }
+    CLI_TRY(cli_session_read(&e->session, e->args->points, &e->points));
+    e->metric = choose_metric(e);
+    CLI_TRY(check_asked(e, e->args->paths[0], e->found));
+    CLI_TRY(cli_claim_check(&e->session, e->args->paths[0], meta, &e->points));
     graph.meta = NULL; /* was looked at */
     const int64_t rows = e->points.matrix->rows;
     const int64_t sample = e->args->sample < rows ? e->args->sample : rows;
@@ -160,50 +129,47 @@ static int estimate(evaluation *e)
         kith_recall_estimate(e->session.ctx, e->points.matrix, &graph, e->metric, e->args->k,
                              sample, e->args->seed, &e->recall);
     const bool points = cli_session_blames(&e->session, "points");
-    code = cli_session_check(&e->session, status, points ? e->args->points : e->args->paths[0]);
-    return code == CLI_DONE && cli_given(e->args, CLI_OPT_VERIFY) ? verify(e, &graph) : code;
+    CLI_TRY(cli_session_check(&e->session, status, points ? e->args->points : e->args->paths[0]));
+    return cli_given(e->args, CLI_OPT_VERIFY) ? verify(e, &graph) : CLI_DONE;
 }
 
-static void print_json(const evaluation *e)
+static void tell_verified(cli_report *r, const evaluation *e)
 {
-    cli_json json;
-    cli_json_begin(&json, "eval");
-    cli_json_text(&json, "metric", kith_metric_name(e->metric));
-    cli_json_int(&json, "n", kith_result_neighbors(e->found)->rows);
-    cli_json_int(&json, "k", kith_result_neighbors(e->found)->k);
-    cli_claim_put(e->exact, &e->of, &json);
-    if (e->verified) {
-        cli_json_open(&json, "verified");
-        cli_json_int(&json, "rows", kith_result_neighbors(e->found)->rows);
-        cli_json_int(&json, "wrong", e->wrong);
-        cli_json_int(&json, "first_wrong", e->first_wrong);
-        cli_json_close(&json);
+    if (!e->verified) {
+        return;
     }
-    cli_descent_put_estimate(&e->recall, &json);
-    cli_json_number(&json, "equal_ids", e->recall.equal_ids);
-    cli_json_number(&json, "distance_ratio", e->recall.distance_ratio);
-    cli_source_put(&json);
-    cli_json_end(&json);
+    if (e->wrong == 0) {
+        cli_say(r, "verified: all lists are exact\n");
+    } else {
+        cli_say(r, "verified: %" PRId64 " lists are not exact, the first of row %" PRId64 "\n",
+                e->wrong, e->first_wrong);
+    }
+    cli_put_open(r, "verified");
+    cli_put_int(r, "rows", kith_result_neighbors(e->found)->rows);
+    cli_put_int(r, "wrong", e->wrong);
+    cli_put_int(r, "first_wrong", e->first_wrong);
+    cli_put_close(r);
 }
 
-static void print_text(const evaluation *e)
+static void tell(const evaluation *e)
 {
     const kith_recall *recall = &e->recall;
-    cli_source_print();
-    (void)printf("metric: %s\n", kith_metric_name(e->metric));
-    cli_claim_print(e->exact, &e->of);
-    if (e->verified && e->wrong == 0) {
-        (void)printf("verified: all lists are exact\n");
-    } else if (e->verified) {
-        (void)printf("verified: %" PRId64 " lists are not exact, the first of row %" PRId64 "\n",
-                     e->wrong, e->first_wrong);
-    }
-    (void)printf("rows compared: %" PRId64 " of %" PRId64 "\n", recall->rows,
-                 kith_result_neighbors(e->found)->rows);
-    (void)printf("recall@%" PRId64 ": %.6f (95 %% interval %.6f to %.6f)\n", recall->at,
-                 recall->recall, recall->low, recall->high);
-    (void)printf("equal ids: %.6f\n", recall->equal_ids);
-    (void)printf("distance ratio: %.6f\n", recall->distance_ratio);
+    const kith_neighbors *found = kith_result_neighbors(e->found);
+    cli_report r = cli_report_begin(e->args);
+    cli_tell_text(&r, "metric", kith_metric_name(e->metric));
+    cli_put_int(&r, "n", found->rows);
+    cli_put_int(&r, "k", found->k);
+    cli_tell_claim(&r, e->exact, &e->of);
+    tell_verified(&r, e);
+    cli_say(&r, "rows compared: %" PRId64 " of %" PRId64 "\n", recall->rows, found->rows);
+    cli_say(&r, "recall@%" PRId64 ": %.6f (95 %% interval %.6f to %.6f)\n", recall->at,
+            recall->recall, recall->low, recall->high);
+    cli_put_estimate(&r, recall);
+    cli_say(&r, "equal ids: %.6f\ndistance ratio: %.6f\n", recall->equal_ids,
+            recall->distance_ratio);
+    cli_put_number(&r, "equal_ids", recall->equal_ids);
+    cli_put_number(&r, "distance_ratio", recall->distance_ratio);
+    cli_report_end(&r);
 }
 
 int cli_eval(const cli_args *args)
@@ -211,21 +177,15 @@ int cli_eval(const cli_args *args)
     evaluation e = {.args = args};
     int code = cli_session_open(&e.session, args);
     if (code == CLI_DONE) {
-        code = open_result(&e, args->paths[0], &e.found);
+        code = cli_session_result(&e.session, args->paths[0], &e.found);
     }
     if (code == CLI_DONE) {
         e.exact = kith_result_get_meta(e.found)->exact;
         e.of = kith_result_get_meta(e.found)->points;
-    }
-    if (code == CLI_DONE) {
         code = args->points != NULL ? estimate(&e) : measure(&e);
     }
     if (code == CLI_DONE) {
-        if (cli_given(args, CLI_OPT_JSON)) {
-            print_json(&e);
-        } else if (!cli_given(args, CLI_OPT_QUIET)) {
-            print_text(&e);
-        }
+        tell(&e);
     }
     cli_points_close(&e.points);
     kith_result_free(e.truth);

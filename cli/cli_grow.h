@@ -36,22 +36,17 @@ int cli_grow_check_outputs(const cli_args *args);
  * metric that is asked for; of the first one that says its metric it is taken. */
 int cli_grow_open(cli_grown *g, const char *graph, const char *points, cli_old_graph *old);
 void cli_grow_close(cli_old_graph *old);
-/* Points of two files have the same columns and the same type. */
-int cli_grow_check_points(const cli_points *first, const cli_points *second);
 /* With --verify, of a graph that is not certified: solves its points anew. */
 int cli_grow_verify(cli_grown *g, cli_old_graph *old);
 /* The lists, with what is known of them. */
 kith_neighbors cli_grow_lists(const cli_old_graph *old);
-/* What --verify found: lines, or an element of the array "verified". */
-void cli_grow_print_verified(const cli_old_graph *old);
-void cli_grow_put_verified(const cli_old_graph *old, cli_json *json);
+/* What --verify found, as an element of the array "verified". */
+void cli_grow_tell_verified(cli_report *r, const cli_old_graph *old);
 /* Of an answer that is not exact, where its recall is not known yet. */
 int cli_grow_estimate(cli_grown *g);
 /* The table to -o, the points to --points-out. */
 int cli_grow_save(cli_grown *g);
 
-/* Lines for people, members for programs. */
-void cli_grow_print(const cli_grown *g);
-void cli_grow_put(const cli_grown *g, cli_json *json);
+void cli_grow_tell(cli_report *r, const cli_grown *g);
 
 #endif

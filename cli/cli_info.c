@@ -1,33 +1,128 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ * kith info: what a file says of itself; of a graph also by how many rows a row is named, and in
+ * how many parts it falls. kith devices: what there is to compute on. */
 #include "cli.h"
-#include "cli_claim.h"
-#include "cli_json.h"
-#include "cli_message.h"
-#include "cli_quality.h"
+#include "cli_report.h"
 #include "cli_session.h"
-#include "cli_tree.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
+
+typedef struct quality {
+    int64_t rows; /* 0: nothing is known */
+    int64_t in_least;
+    int64_t in_median; /* of an even number of rows the lower one of the middle */
+    int64_t in_most;
+    int64_t unnamed; /* rows that nobody names */
+    int64_t parts;   /* weakly connected components */
+} quality;
+
+/* A row's number of namers, and another row of its part, or itself. */
+typedef struct counted {
+    uint32_t *named;
+    uint32_t *leader;
+} counted;
+
+static uint32_t lead_of(uint32_t *leader, uint32_t row)
+{
+    while (leader[row] != row) {
+        leader[row] = leader[leader[row]]; /* half the way for who comes next */
+        row = leader[row];
+    }
+    return row;
+}
+
+/* How many pairs of parts became one; -1: an id is no row, and `row` says where. */
+static int64_t count(const kith_neighbors *graph, const counted *c, int64_t *row)
+{
+    int64_t joined = 0;
+    for (*row = 0; *row < graph->rows; *row += 1) {
+        for (int64_t i = 0; i < graph->k; i++) {
+            const uint32_t id = graph->ids[*row * graph->k + i];
+            if (id == KITH_ID_NONE) {
+                continue;
+            }
+            if ((int64_t)id >= graph->rows) {
+                return -1;
+            }
+            const uint32_t a = lead_of(c->leader, (uint32_t)*row);
+            const uint32_t b = lead_of(c->leader, id);
+            c->leader[a > b ? a : b] = a > b ? b : a;
+            c->named[id] += (int64_t)id != *row;
+            joined += a != b;
+        }
+    }
+    return joined;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const uint32_t *left = a;
+    const uint32_t *right = b;
+    return (*left > *right) - (*left < *right);
+}
+
+static int measure(const char *path, const kith_neighbors *graph, const counted *c, quality *q)
+{
+    int64_t row = 0;
+    for (int64_t i = 0; i < graph->rows; i++) {
+        c->leader[i] = (uint32_t)i;
+    }
+    const int64_t joined = count(graph, c, &row);
+    if (joined < 0) {
+        return cli_fail(path,
+                        "row %" PRId64 " names a row that there is not, of %" PRId64
+                        " (the file is damaged, or no graph)",
+                        row, graph->rows);
+    }
+    qsort(c->named, (size_t)graph->rows, sizeof *c->named, by_size);
+    q->rows = graph->rows;
+    q->parts = graph->rows - joined;
+    q->in_least = c->named[0];
+    q->in_median = c->named[(graph->rows - 1) / 2];
+    q->in_most = c->named[graph->rows - 1];
+    while (q->unnamed < graph->rows && c->named[q->unnamed] == 0) {
+        q->unnamed += 1;
+    }
+    return CLI_DONE;
+}
+
+static int measure_open(const char *path, const kith_result *result, quality *q)
+{
+    const kith_neighbors *graph = kith_result_neighbors(result);
+    if (graph->rows < 1) {
+        return CLI_DONE;
+    }
+    const counted c = {calloc((size_t)graph->rows, sizeof *c.named),
+                       malloc((size_t)graph->rows * sizeof *c.leader)};
+    const int code = c.named != NULL && c.leader != NULL
+                         ? measure(path, graph, &c, q)
+                         : cli_fail(path, "no memory to count who is named (8 bytes a row)");
+    free(c.leader);
+    free(c.named);
+    return code;
+}
+
+static int measure_file(cli_session *session, const char *path, quality *q)
+{
+    kith_result *result = NULL;
+    int code = cli_session_result(session, path, &result);
+    if (code == CLI_DONE) {
+        code = measure_open(path, result, q);
+    }
+    kith_result_free(result);
+    return code;
+}
+
+/* ---- The report ----------------------------------------------------------------------------- */
 
 static const char *kind_name(kith_kind kind)
 {
-    switch (kind) {
-    case KITH_KIND_POINTS:
-        return "points";
-    case KITH_KIND_GRAPH:
-        return "graph";
-    case KITH_KIND_RESULT:
-        return "result";
-    case KITH_KIND_CORPUS:
-        return "corpus";
-    case KITH_KIND_RANGES:
-        return "ranges";
-    case KITH_KIND_TREE:
-        return "tree";
-    case KITH_KIND_NONE:
-        break;
-    }
-    return "unknown";
+    static const char *const names[] = {
+        [KITH_KIND_NONE] = "unknown",  [KITH_KIND_POINTS] = "points", [KITH_KIND_GRAPH] = "graph",
+        [KITH_KIND_RESULT] = "result", [KITH_KIND_CORPUS] = "corpus", [KITH_KIND_RANGES] = "ranges",
+        [KITH_KIND_TREE] = "tree"};
+    return names[kind];
 }
 
 static bool is_table(kith_kind kind)
@@ -35,104 +130,133 @@ static bool is_table(kith_kind kind)
     return kind == KITH_KIND_GRAPH || kind == KITH_KIND_RESULT;
 }
 
-/* Neighbours of some kind: there is something to be exact. */
-static bool is_found(kith_kind kind)
+static void tell_shape(cli_report *r, const kith_file_info *info)
 {
-    return is_table(kind) || kind == KITH_KIND_RANGES;
+    const bool table = is_table(info->kind);
+    const char *dtype = info->dtype != KITH_DTYPE_NONE ? kith_dtype_name(info->dtype) : NULL;
+    const char *metric =
+        info->metric != KITH_METRIC_DEFAULT ? kith_metric_name(info->metric) : NULL;
+    cli_say(r, "rows: %" PRId64 "\n%s: %" PRId64 "\n", info->rows, table ? "k" : "columns",
+            info->cols);
+    if (dtype != NULL) {
+        cli_say(r, "dtype: %s\n", dtype);
+    }
+    if (metric != NULL) {
+        cli_say(r, "metric: %s\n", metric);
+    }
+    cli_put_text(r, "dtype", dtype);
+    cli_put_int(r, "n", info->rows);
+    cli_put_int(r, table ? "k" : "d", info->cols);
+    cli_put_text(r, "metric", metric);
 }
 
-static void print_json(const char *path, const kith_file_info *info, const cli_quality *quality)
+static void tell_recall(cli_report *r, const kith_file_info *info)
 {
-    cli_json json;
-    cli_json_begin(&json, "info");
-    cli_json_text(&json, "file", path);
-    cli_json_text(&json, "kind", kind_name(info->kind));
-    cli_json_text(&json, "format", info->format);
-    cli_json_text(&json, "dtype",
-                  info->dtype != KITH_DTYPE_NONE ? kith_dtype_name(info->dtype) : NULL);
-    cli_json_int(&json, "n", info->rows);
-    cli_json_int(&json, is_table(info->kind) ? "k" : "d", info->cols);
-    cli_json_text(&json, "metric",
-                  info->metric != KITH_METRIC_DEFAULT ? kith_metric_name(info->metric) : NULL);
-    if (is_found(info->kind)) {
-        cli_claim_put(info->exact, &info->points, &json);
-    }
     if (info->recall >= 0.0) {
-        cli_json_open(&json, "recall");
-        cli_json_int(&json, "at", info->recall_at);
-        cli_json_number(&json, "estimate", info->recall);
-        cli_json_close(&json);
+        cli_say(r, "recall@%" PRId64 ": %.4f (estimate)\n", info->recall_at, info->recall);
+        cli_put_open(r, "recall");
+        cli_put_int(r, "at", info->recall_at);
+        cli_put_number(r, "estimate", info->recall);
+        cli_put_close(r);
     }
-    if (info->kind == KITH_KIND_TREE) {
-        cli_tree_put(info, &json);
+}
+
+static void tell_parts(cli_report *r, const kith_file_info *info)
+{
+    if (info->part > 0) {
+        cli_say(r,
+                "part: %" PRId32 " of %" PRId32 ", rows %" PRId64 " to %" PRId64 " of the graph\n",
+                info->part, info->parts, info->first_row, info->first_row + info->rows - 1);
+    } else if (info->parts > 0) {
+        cli_say(r, "parts: %" PRId32 " files, all there\n", info->parts);
     }
     if (info->parts > 0) {
-        cli_json_int(&json, "files", info->parts);
+        cli_put_int(r, "files", info->parts);
     }
     if (info->part > 0) {
-        cli_json_int(&json, "part", info->part);
-        cli_json_int(&json, "first_row", info->first_row);
+        cli_put_int(r, "part", info->part);
+        cli_put_int(r, "first_row", info->first_row);
     }
-    cli_quality_put(quality, &json);
-    cli_json_uint(&json, "bytes", info->file_bytes);
-    cli_json_end(&json);
 }
 
-static void print_text(const char *path, const kith_file_info *info, const cli_quality *quality)
+static void tell_quality(cli_report *r, const quality *q)
+{
+    if (q->rows == 0) {
+        return;
+    }
+    cli_say(r,
+            "named by: %" PRId64 " to %" PRId64 " rows, median %" PRId64 "; by nobody: %" PRId64
+            " rows\nconnected parts: %" PRId64 "\n",
+            q->in_least, q->in_most, q->in_median, q->unnamed, q->parts);
+    cli_put_open(r, "in_degree");
+    cli_put_int(r, "least", q->in_least);
+    cli_put_int(r, "median", q->in_median);
+    cli_put_int(r, "most", q->in_most);
+    cli_put_int(r, "none", q->unnamed);
+    cli_put_close(r);
+    cli_put_int(r, "parts", q->parts);
+}
+
+static void tell(const cli_args *args, const kith_file_info *info, const quality *q)
 {
     char size[CLI_SIZE_BYTES];
-    (void)printf("file: %s\nkind: %s\nformat: %s\n", cli_message_safe(path), kind_name(info->kind),
-                 info->format);
-    (void)printf("rows: %" PRId64 "\n%s: %" PRId64 "\n", info->rows,
-                 is_table(info->kind) ? "k" : "columns", info->cols);
-    if (info->dtype != KITH_DTYPE_NONE) {
-        (void)printf("dtype: %s\n", kith_dtype_name(info->dtype));
+    cli_report r = cli_report_begin(args);
+    cli_say(&r, "file: %s\n", cli_message_safe(args->paths[0]));
+    cli_put_text(&r, "file", args->paths[0]);
+    cli_tell_text(&r, "kind", kind_name(info->kind));
+    cli_tell_text(&r, "format", info->format);
+    tell_shape(&r, info);
+    if (is_table(info->kind) || info->kind == KITH_KIND_RANGES) {
+        cli_tell_claim(&r, info->exact, &info->points);
     }
-    if (info->metric != KITH_METRIC_DEFAULT) {
-        (void)printf("metric: %s\n", kith_metric_name(info->metric));
-    }
-    if (is_found(info->kind)) {
-        cli_claim_print(info->exact, &info->points);
-    }
-    if (info->recall >= 0.0) {
-        (void)printf("recall@%" PRId64 ": %.4f (estimate)\n", info->recall_at, info->recall);
-    }
+    tell_recall(&r, info);
     if (info->kind == KITH_KIND_TREE) {
-        cli_tree_print(info);
+        cli_tell_tree(&r, info);
     }
-    if (info->part > 0) {
-        (void)printf("part: %" PRId32 " of %" PRId32 ", rows %" PRId64 " to %" PRId64
-                     " of the graph\n",
-                     info->part, info->parts, info->first_row, info->first_row + info->rows - 1);
-    } else if (info->parts > 0) {
-        (void)printf("parts: %" PRId32 " files, all there\n", info->parts);
-    }
-    cli_quality_print(quality);
-    (void)printf("size: %s (%" PRIu64 " bytes)\n", cli_message_size(info->file_bytes, size),
-                 info->file_bytes);
+    tell_parts(&r, info);
+    tell_quality(&r, q);
+    cli_say(&r, "size: %s (%" PRIu64 " bytes)\n", cli_message_size(info->file_bytes, size),
+            info->file_bytes);
+    cli_put_uint(&r, "bytes", info->file_bytes);
+    cli_report_end(&r);
 }
 
 int cli_info(const cli_args *args)
 {
     cli_session session = {.ctx = NULL};
-    kith_file_info info = {.struct_size = (uint32_t)sizeof info};
-    cli_quality quality = {0};
+    kith_file_info info;
+    quality q = {0};
     const char *path = args->paths[0];
     int code = cli_session_open(&session, args);
     if (code == CLI_DONE) {
-        code = cli_session_check(&session,
-                                 kith_file_inspect(session.ctx, path, &session.read, &info), path);
+        code = cli_session_inspect(&session, path, &session.read, &info);
     }
     if (code == CLI_DONE && info.kind == KITH_KIND_GRAPH) {
-        code = cli_quality_measure(&session, path, &quality);
+        code = measure_file(&session, path, &q);
     }
     if (code == CLI_DONE) {
-        if (cli_given(args, CLI_OPT_JSON)) {
-            print_json(path, &info, &quality);
-        } else {
-            print_text(path, &info, &quality);
-        }
+        tell(args, &info, &q);
     }
     cli_session_close(&session);
     return code;
+}
+
+int cli_devices(const cli_args *args)
+{
+    cli_report r = cli_report_begin(args);
+    cli_put_open_array(&r, "devices");
+    for (int32_t i = 0; i < kith_device_count(); i++) {
+        kith_device device = {.struct_size = (uint32_t)sizeof device};
+        if (kith_device_get(i, &device) == KITH_OK) {
+            cli_say(&r, "%s: %s\n", device.name, device.text);
+            cli_put_open(&r, NULL);
+            cli_put_text(&r, "name", device.name);
+            cli_put_bool(&r, "available", device.available != 0);
+            cli_put_text(&r, "text", device.text);
+            cli_put_close(&r);
+        }
+    }
+    cli_put_close_array(&r);
+    cli_report_end(&r);
+    return CLI_DONE;
 }

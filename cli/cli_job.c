@@ -2,8 +2,9 @@
 #include "cli_job.h"
 
 #include "cli.h"
-#include "cli_message.h"
+#include "cli_descent.h"
 #include "cli_output.h"
+#include "cli_stream.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -25,15 +26,11 @@ static bool wants_tree(const cli_args *args)
 int cli_job_read_corpus(cli_job *job)
 {
     const char *path = job->args->paths[0];
-    kith_file_info info = {.struct_size = (uint32_t)sizeof info};
+    kith_file_info info;
     if (!cli_output_ends(path, ".kith")) {
         return cli_session_read(&job->session, path, &job->corpus);
     }
-    int code = cli_session_check(&job->session,
-                                 kith_file_inspect(job->session.ctx, path, NULL, &info), path);
-    if (code != CLI_DONE) {
-        return code;
-    }
+    CLI_TRY(cli_session_inspect(&job->session, path, NULL, &info));
     if (job->args->columns != NULL) {
         return cli_fail(path, "columns are chosen of text alone (leave --columns out)");
     }
@@ -47,11 +44,11 @@ int cli_job_read_corpus(cli_job *job)
                         "exact)",
                         kith_metric_name(info.metric), kith_metric_name(job->args->metric));
     }
-    code = cli_session_check(&job->session,
-                             kith_corpus_open(job->session.ctx, path, &job->prepared), path);
+    CLI_TRY(cli_session_check(&job->session,
+                              kith_corpus_open(job->session.ctx, path, &job->prepared), path));
     job->corpus.path = path;
-    job->corpus.matrix = code == CLI_DONE ? kith_corpus_points(job->prepared) : NULL;
-    return code;
+    job->corpus.matrix = kith_corpus_points(job->prepared);
+    return CLI_DONE;
 }
 
 int cli_job_check_k(const char *path, int64_t k, int64_t most, const char *what)
@@ -80,25 +77,19 @@ int cli_job_plan(cli_job *job, const kith_matrix *corpus, const kith_matrix *que
 {
     const bool self = queries != NULL || cli_given(job->args, CLI_OPT_INCLUDE_SELF);
     const cli_points *from = corpus == job->corpus.matrix ? &job->corpus : &job->queries;
-    int code = cli_job_check_k(from->path, job->args->k, corpus->rows - (self ? 0 : 1),
-                               self ? "points" : "other points");
-    if (code != CLI_DONE) {
-        return code;
-    }
+    CLI_TRY(cli_job_check_k(from->path, job->args->k, corpus->rows - (self ? 0 : 1),
+                            self ? "points" : "other points"));
     const kith_search_params params = cli_job_params(job);
     kith_plan plan = {.struct_size = (uint32_t)sizeof plan};
     kith_matrix points = *corpus;
     if (queries != NULL && queries != job->queries.matrix && queries != job->corpus.matrix) {
         points.data = NULL; /* a chunk of the queries: of any, and asked again for others */
     }
-    code = cli_job_check(
+    CLI_TRY(cli_job_check(
         job,
         job->prepared != NULL
             ? kith_corpus_plan(job->session.ctx, job->prepared, queries, &params, &plan)
-            : cli_job_plan_exact(job->session.ctx, job->args, &points, queries, &params, &plan));
-    if (code != CLI_DONE) {
-        return code;
-    }
+            : cli_job_plan_exact(job->session.ctx, job->args, &points, queries, &params, &plan)));
     if (!job->planned) {
         job->plan = plan;
         job->planned = true;
@@ -212,10 +203,10 @@ int cli_job_allocate(cli_job *job, kith_neighbors *table, int64_t rows)
 
 int cli_job_claim(cli_job *job)
 {
-    const int code = cli_claim_make(&job->session, &job->corpus, &job->points);
-    return code == CLI_DONE && cli_given(job->args, CLI_OPT_BOTH)
+    CLI_TRY(cli_claim_make(&job->session, &job->corpus, &job->points));
+    return cli_given(job->args, CLI_OPT_BOTH)
                ? cli_claim_make(&job->session, &job->queries, &job->asked)
-               : code;
+               : CLI_DONE;
 }
 
 kith_result_meta cli_job_meta(const cli_job *job, const kith_fingerprint *points)
@@ -250,9 +241,9 @@ int cli_job_save_forward(cli_job *job)
 {
     const char *path = job->args->distances;
     const kith_neighbors *table = &job->forward;
-    const int code = cli_job_save(job, job->args->output, table, &job->points);
-    if (code != CLI_DONE || path == NULL) {
-        return code;
+    CLI_TRY(cli_job_save(job, job->args->output, table, &job->points));
+    if (path == NULL) {
+        return CLI_DONE;
     }
     const kith_matrix distances = {.data = table->distances,
                                    .rows = table->rows,
@@ -260,4 +251,143 @@ int cli_job_save_forward(cli_job *job)
                                    .dtype = KITH_F32};
     return cli_session_check(&job->session, kith_points_save(job->session.ctx, path, &distances),
                              path);
+}
+
+/* ---- Within a radius ------------------------------------------------------------------------- */
+
+static int solve_radius(cli_job *job)
+{
+    const cli_args *args = job->args;
+    kith_radius_params params = kith_radius_params_default();
+    params.metric = cli_job_metric(job);
+    params.radius = args->radius;
+    params.method = args->method;
+    params.flags = cli_given(args, CLI_OPT_INCLUDE_SELF) ? (uint32_t)KITH_INCLUDE_SELF : 0;
+    params.count_only = args->output == NULL;
+    kith_ctx *ctx = job->session.ctx;
+    CLI_TRY(cli_job_check(
+        job,
+        job->prepared != NULL
+            ? kith_corpus_radius(ctx, job->prepared, job->queries.matrix, &params, &job->ranges)
+            : kith_radius(ctx, job->corpus.matrix, job->queries.matrix, &params, &job->ranges)));
+    job->pairs = kith_ranges_offsets(job->ranges)[kith_ranges_rows(job->ranges)];
+    return CLI_DONE;
+}
+
+int cli_job_save_ranges(cli_job *job)
+{
+    const char *path = job->args->output;
+    if (path == NULL) {
+        return CLI_DONE;
+    }
+    kith_result_meta meta = cli_job_meta(job, &job->points);
+    meta.kind = KITH_KIND_RANGES;
+    return cli_session_saved(&job->session,
+                             kith_ranges_save(job->session.ctx, path, job->ranges, &meta), path);
+}
+
+const cli_engine cli_engine_radius = {
+    KITH_FILE_RANGES_OUT,          NULL, NULL, solve_radius, cli_job_save_ranges,
+    "neighbours within the radius"};
+
+/* ---- The whole ------------------------------------------------------------------------------- */
+
+static int check_outputs(const cli_args *args, const cli_engine *engine)
+{
+    const char *endings = cli_given(args, CLI_OPT_FORMAT)  ? NULL
+                          : engine->output_endings != NULL ? engine->output_endings
+                                                           : cli_output_endings(engine->holds);
+    const cli_output outputs[] = {{args->output, endings},
+                                  {args->output_back, endings},
+                                  {args->distances, CLI_ENDINGS_DISTANCES}};
+    CLI_TRY(cli_output_check_all(outputs, 3, args->paths, args->path_count));
+    for (int i = 0; i < 3; i++) {
+        CLI_TRY(cli_output_check_input(outputs[i].path, args->init));
+    }
+    return CLI_DONE;
+}
+
+static int read_points(cli_job *job)
+{
+    const cli_args *args = job->args;
+    const double start = cli_clock_now();
+    CLI_TRY(cli_is_graph_search(args) ? cli_walk_read(job) : cli_job_read_corpus(job));
+    if (args->path_count > 1) {
+        CLI_TRY(cli_session_read(&job->session, args->paths[args->path_count - 1], &job->queries));
+    }
+    job->seconds_read = cli_clock_now() - start;
+    return job->queries.matrix == NULL
+               ? CLI_DONE
+               : cli_points_check_like(job->queries.path, job->queries.matrix, job->corpus.path,
+                                       job->corpus.matrix, false);
+}
+
+static int solve_and_save(cli_job *job, const cli_engine *engine)
+{
+    CLI_TRY(engine->solve(job));
+    job->report.struct_size = (uint32_t)sizeof job->report;
+    CLI_TRY(cli_job_check(job, kith_ctx_report(job->session.ctx, &job->report)));
+    job->exact = job->report.exact;
+    if (job->exact != KITH_CERTIFIED && !job->descends && job->graph == NULL) {
+        return cli_fail(job->corpus.path, "the answer was not certified, nothing was written "
+                                          "(this should be impossible, please report it)");
+    }
+    if (cli_signal_came()) {
+        return cli_session_check(&job->session, KITH_E_CANCELLED, job->corpus.path);
+    }
+    const double start = cli_clock_now();
+    CLI_TRY(job->points.rows == 0 ? cli_job_claim(job) : CLI_DONE);
+    CLI_TRY(engine->save(job));
+    job->seconds_write = cli_clock_now() - start;
+    return CLI_DONE;
+}
+
+static int run_job(cli_job *job, const cli_engine *engine)
+{
+    CLI_TRY(read_points(job));
+    if (engine->plan != NULL) {
+        CLI_TRY(engine->plan(job));
+    }
+    cli_job_count_need(job);
+    const bool streams = cli_stream_wanted(job);
+    const bool dry = cli_given(job->args, CLI_OPT_DRY_RUN);
+    CLI_TRY(streams
+                ? cli_stream_run(job)
+                : cli_job_check_memory(job->corpus.path, job->need_bytes, job->args->memory_bytes));
+    if (dry) {
+        cli_job_tell_plan(job);
+        return CLI_DONE;
+    }
+    CLI_TRY(streams ? CLI_DONE : solve_and_save(job, engine));
+    cli_job_tell(job, engine);
+    return CLI_DONE;
+}
+
+static void close_job(cli_job *job)
+{
+    kith_ranges_free(job->ranges);
+    kith_result_free(job->init);
+    kith_result_free(job->graph);
+    kith_corpus_free(job->prepared);
+    free(job->forward.ids);
+    free(job->forward.distances);
+    free(job->forward.distances64);
+    free(job->back.ids);
+    free(job->back.distances);
+    cli_points_close(&job->queries);
+    cli_points_close(&job->corpus);
+    cli_session_close(&job->session);
+}
+
+int cli_run(const cli_args *args, const cli_engine *engine)
+{
+    cli_job job = {.args = args};
+    CLI_TRY(cli_device_check(args->device));
+    CLI_TRY(check_outputs(args, engine));
+    int code = cli_session_open(&job.session, args);
+    if (code == CLI_DONE) {
+        code = run_job(&job, engine);
+    }
+    close_job(&job);
+    return code;
 }

@@ -4,8 +4,7 @@
 #ifndef CLI_JOB_H
 #define CLI_JOB_H
 
-#include "cli_claim.h"
-#include "cli_json.h"
+#include "cli_report.h"
 #include "cli_session.h"
 
 typedef struct cli_job {
@@ -44,15 +43,15 @@ typedef struct cli_job {
 
 /* Steps return an exit code, and have printed why when it is not CLI_DONE. */
 typedef struct cli_engine {
-    const char *output_endings;
-    int (*plan)(cli_job *job); /* NULL: what the answer needs is only known at the end */
+    unsigned holds;             /* what a file of the answer must be able to hold, KITH_FILE_... */
+    const char *output_endings; /* or: NULL: all that hold it */
+    int (*plan)(cli_job *job);  /* NULL: what the answer needs is only known at the end */
     int (*solve)(cli_job *job);
     int (*save)(cli_job *job);
     const char *pairs; /* what job.pairs counts, for people; NULL: nothing */
 } cli_engine;
 
-/* ---- For every command that computes ----------------------------------------------------------
- */
+/* ---- For every command that computes --------------------------------------------------------- */
 
 /* The first file. One with a tree says for which metric it was made, and is searched as it is where
  * the job is one that it can do. */
@@ -95,7 +94,33 @@ int cli_job_save_forward(cli_job *job);
 int cli_job_save_ranges(cli_job *job);
 kith_result_meta cli_job_meta(const cli_job *job, const kith_fingerprint *points);
 
+/* ---- The whole ------------------------------------------------------------------------------- */
+
+/* kith graph and kith search from beginning to end; their exit code. */
+int cli_run(const cli_args *args, const cli_engine *engine);
+
 /* Radius search, with or without queries. */
 extern const cli_engine cli_engine_radius;
+
+/* ---- The report ------------------------------------------------------------------------------ */
+
+void cli_job_tell(const cli_job *job, const cli_engine *engine);
+/* For --dry-run: what the job would need. */
+void cli_job_tell_plan(const cli_job *job);
+
+/* ---- Shards: points that fit in no memory, by lists in a folder ------------------------------ */
+
+extern const cli_engine cli_engine_shards;
+
+/* Processes that work together. */
+typedef struct cli_team {
+    kith_shard_team shards;
+    /* Says that this process has come as far as the library with this exit code. Waits for all, and
+     * returns CLI_DONE where all may go on. */
+    int (*ready)(void *arg, int code);
+} cli_team;
+
+/* The report's part about shards. planned: of --dry-run. */
+void cli_shards_tell(cli_report *r, const cli_job *job, bool planned);
 
 #endif

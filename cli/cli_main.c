@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * kith: the command-line tool. Finds out what is wanted and calls it. */
 #include "cli.h"
-#include "cli_help.h"
-#include "cli_message.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * kith merge: two graphs made one. kith add: a graph of new points is built, and merged. */
 #include "cli.h"
-#include "cli_clock.h"
 #include "cli_descent.h"
 #include "cli_grow.h"
-#include "cli_message.h"
-#include "cli_source.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -100,21 +97,16 @@ static int read_all(merging *m)
 {
     cli_grown *g = &m->grown;
     const char *const *paths = g->args.paths;
-    int code = cli_grow_open(g, paths[0], paths[1], &m->old[0]);
-    if (code == CLI_DONE) {
-        code = adds(m) ? cli_session_read(&g->job.session, paths[2], &m->old[1].points)
-                       : cli_grow_open(g, paths[2], paths[3], &m->old[1]);
-    }
-    if (code == CLI_DONE) {
-        code = cli_grow_check_points(&m->old[0].points, &m->old[1].points);
-    }
-    if (code == CLI_DONE) {
-        code = choose_k(m);
-    }
+    CLI_TRY(cli_grow_open(g, paths[0], paths[1], &m->old[0]));
+    CLI_TRY(adds(m) ? cli_session_read(&g->job.session, paths[2], &m->old[1].points)
+                    : cli_grow_open(g, paths[2], paths[3], &m->old[1]));
+    CLI_TRY(cli_points_check_like(m->old[1].points.path, m->old[1].points.matrix,
+                                  m->old[0].points.path, m->old[0].points.matrix, true));
+    CLI_TRY(choose_k(m));
     if (g->args.metric == KITH_METRIC_DEFAULT) {
         g->args.metric = KITH_EUCLIDEAN;
     }
-    return code == CLI_DONE ? join_points(m) : code;
+    return join_points(m);
 }
 
 /* ---- Plan ----------------------------------------------------------------------------------- */
@@ -157,10 +149,7 @@ static int choose_way(merging *m)
         status = kith_graph_merge_estimate(ctx, &g->points, m->old[0].points.matrix->rows, &params,
                                            &estimate);
     }
-    const int code = cli_job_check(&g->job, status);
-    if (code != CLI_DONE) {
-        return code;
-    }
+    CLI_TRY(cli_job_check(&g->job, status));
     m->exact_seconds = estimate.seconds_exact;
     m->descent_seconds = estimate.seconds_descent;
     m->across = cli_given(&g->args, CLI_OPT_EXACT) ||
@@ -188,43 +177,40 @@ static uint64_t need_of(const merging *m)
     return m->plan.peak_bytes + (uint64_t)points->rows * ((uint64_t)points->stride_bytes + more);
 }
 
-static void print_choice(const merging *m)
+static void tell_choice(cli_report *r, const merging *m)
 {
     if (m->chose) {
-        (void)printf(
-            "choice: %s, all pairs across take %.2f seconds or less, a descent about %.2f\n",
-            m->across ? "exact" : "descent", m->exact_seconds, m->descent_seconds);
+        cli_say(r, "choice: %s, all pairs across take %.2f seconds or less, a descent about %.2f\n",
+                m->across ? "exact" : "descent", m->exact_seconds, m->descent_seconds);
+        cli_put_open(r, "choice");
+        cli_put_number(r, "exact_seconds", m->exact_seconds);
+        cli_put_number(r, "descent_seconds", m->descent_seconds);
+        cli_put_close(r);
     }
 }
 
-static void print_plan(const merging *m)
+static void tell_plan(const merging *m)
 {
     const cli_grown *g = &m->grown;
     char text[CLI_SIZE_BYTES];
-    if (!cli_given(&g->args, CLI_OPT_JSON)) {
-        (void)printf("points: %" PRId64 " x %" PRId32 " %s\nmetric: %s\nk: %" PRId64
-                     "\nmethod: %s\nbackend: %s\n",
-                     g->points.rows, g->points.cols, kith_dtype_name(g->points.dtype),
-                     kith_metric_name(g->args.metric), g->args.k, g->method, m->plan.backend);
-        print_choice(m);
-        (void)printf("memory: planned %s\n", cli_message_size(need_of(m), text));
-        return;
-    }
-    cli_json json;
-    cli_json_begin(&json, adds(m) ? "add" : "merge");
-    cli_json_bool(&json, "dry_run", true);
-    cli_json_text(&json, "method", g->method);
-    cli_json_text(&json, "backend", m->plan.backend);
-    cli_json_int(&json, "n", g->points.rows);
-    cli_json_int(&json, "d", g->points.cols);
-    cli_json_int(&json, "k", g->args.k);
-    cli_json_text(&json, "metric", kith_metric_name(g->args.metric));
-    cli_json_open(&json, "plan_bytes");
-    cli_json_uint(&json, "peak", need_of(m));
-    cli_json_uint(&json, "gpu", m->plan.gpu_bytes);
-    cli_json_close(&json);
-    cli_source_put(&json);
-    cli_json_end(&json);
+    cli_report r = cli_report_begin(&g->args);
+    r.people = !r.programs; /* it is all that was asked for */
+    cli_put_bool(&r, "dry_run", true);
+    cli_say(&r, "points: %" PRId64 " x %" PRId32 " %s\n", g->points.rows, g->points.cols,
+            kith_dtype_name(g->points.dtype));
+    cli_put_int(&r, "n", g->points.rows);
+    cli_put_int(&r, "d", g->points.cols);
+    cli_tell_text(&r, "metric", kith_metric_name(g->args.metric));
+    cli_tell_int(&r, "k", g->args.k);
+    cli_tell_text(&r, "method", g->method);
+    cli_tell_text(&r, "backend", m->plan.backend);
+    tell_choice(&r, m);
+    cli_say(&r, "memory: planned %s\n", cli_message_size(need_of(m), text));
+    cli_put_open(&r, "plan_bytes");
+    cli_put_uint(&r, "peak", need_of(m));
+    cli_put_uint(&r, "gpu", m->plan.gpu_bytes);
+    cli_put_close(&r);
+    cli_report_end(&r);
 }
 
 /* ---- Merge ---------------------------------------------------------------------------------- */
@@ -316,97 +302,72 @@ static int merge(merging *m)
         return check_merge(m, status);
     }
     g->job.report.struct_size = (uint32_t)sizeof g->job.report;
-    const int code = cli_job_check(&g->job, kith_ctx_report(ctx, &g->job.report));
+    CLI_TRY(cli_job_check(&g->job, kith_ctx_report(ctx, &g->job.report)));
     g->exact = g->job.report.exact;
-    return code;
+    return CLI_DONE;
 }
 
-static void print(const merging *m)
+static void tell(const merging *m)
 {
     const cli_grown *g = &m->grown;
-    if (cli_given(&g->args, CLI_OPT_JSON)) {
-        cli_json json;
-        cli_json_begin(&json, adds(m) ? "add" : "merge");
-        cli_json_int(&json, "first", m->old[0].points.matrix->rows);
-        cli_json_int(&json, "second", m->old[1].points.matrix->rows);
-        if (m->chose) {
-            cli_json_open(&json, "choice");
-            cli_json_number(&json, "exact_seconds", m->exact_seconds);
-            cli_json_number(&json, "descent_seconds", m->descent_seconds);
-            cli_json_close(&json);
-        }
-        if (cli_given(&g->args, CLI_OPT_VERIFY)) {
-            cli_json_open_array(&json, "verified");
-            for (int i = 0; i < SETS; i++) {
-                cli_grow_put_verified(&m->old[i], &json);
-            }
-            cli_json_close_array(&json);
-        }
-        cli_grow_put(g, &json);
-        cli_source_put(&json);
-        cli_json_end(&json);
-    } else if (!cli_given(&g->args, CLI_OPT_QUIET)) {
-        (void)printf("first: %s, %s, %" PRId64 " points\nsecond: %s, %s, %" PRId64 " points\n",
-                     cli_message_safe(m->old[0].path), cli_message_safe(m->old[0].points.path),
-                     m->old[0].points.matrix->rows,
-                     adds(m) ? "new" : cli_message_safe(m->old[1].path),
-                     cli_message_safe(m->old[1].points.path), m->old[1].points.matrix->rows);
-        if (cli_given(&g->args, CLI_OPT_VERBOSE)) {
-            print_choice(m);
-        }
-        for (int i = 0; i < SETS; i++) {
-            cli_grow_print_verified(&m->old[i]);
-        }
-        cli_grow_print(g);
+    const cli_points *first = &m->old[0].points;
+    const cli_points *second = &m->old[1].points;
+    cli_report r = cli_report_begin(&g->args);
+    cli_say(&r, "first: %s, %s, %" PRId64 " points\nsecond: %s, %s, %" PRId64 " points\n",
+            cli_message_safe(m->old[0].path), cli_message_safe(first->path), first->matrix->rows,
+            adds(m) ? "new" : cli_message_safe(m->old[1].path), cli_message_safe(second->path),
+            second->matrix->rows);
+    cli_put_int(&r, "first", first->matrix->rows);
+    cli_put_int(&r, "second", second->matrix->rows);
+    if (r.verbose || r.programs) {
+        tell_choice(&r, m);
     }
+    if (cli_given(&g->args, CLI_OPT_VERIFY)) {
+        cli_put_open_array(&r, "verified");
+        for (int i = 0; i < SETS; i++) {
+            cli_grow_tell_verified(&r, &m->old[i]);
+        }
+        cli_put_close_array(&r);
+    }
+    cli_grow_tell(&r, g);
+    cli_report_end(&r);
 }
 
 static int solve(merging *m)
 {
     cli_grown *g = &m->grown;
     m->lists[0] = cli_grow_lists(&m->old[0]);
-    int code = cli_job_check_memory(g->job.corpus.path, need_of(m), g->args.memory_bytes);
-    if (code == CLI_DONE) {
-        code = cli_job_allocate(&g->job, &g->job.forward, g->points.rows);
-    }
-    if (code == CLI_DONE && adds(m)) {
-        code = build(m);
-    } else if (code == CLI_DONE) {
+    CLI_TRY(cli_job_check_memory(g->job.corpus.path, need_of(m), g->args.memory_bytes));
+    CLI_TRY(cli_job_allocate(&g->job, &g->job.forward, g->points.rows));
+    if (adds(m)) {
+        CLI_TRY(build(m));
+    } else {
         m->lists[1] = cli_grow_lists(&m->old[1]);
     }
-    if (code == CLI_DONE) {
-        code = merge(m);
-    }
-    if (code == CLI_DONE) {
-        code = cli_grow_estimate(g);
-    }
-    return code == CLI_DONE ? cli_grow_save(g) : code;
+    CLI_TRY(merge(m));
+    CLI_TRY(cli_grow_estimate(g));
+    return cli_grow_save(g);
 }
 
 static int run(merging *m)
 {
     cli_grown *g = &m->grown;
+    const bool dry = cli_given(&g->args, CLI_OPT_DRY_RUN);
     const double start = cli_clock_now();
-    int code = read_all(m);
+    CLI_TRY(read_all(m));
     g->seconds_read = cli_clock_now() - start;
-    for (int i = 0; i < SETS && code == CLI_DONE && !cli_given(&g->args, CLI_OPT_DRY_RUN); i++) {
-        code = m->old[i].result != NULL ? cli_grow_verify(g, &m->old[i]) : CLI_DONE;
+    for (int i = 0; i < SETS && !dry; i++) {
+        CLI_TRY(m->old[i].result != NULL ? cli_grow_verify(g, &m->old[i]) : CLI_DONE);
     }
-    if (code == CLI_DONE) {
-        code = choose_way(m);
-        g->method = m->across ? "exact" : "descent";
-    }
-    if (code == CLI_DONE && cli_given(&g->args, CLI_OPT_DRY_RUN)) {
-        print_plan(m);
+    CLI_TRY(choose_way(m));
+    g->method = m->across ? "exact" : "descent";
+    if (dry) {
+        tell_plan(m);
         return CLI_DONE;
     }
-    if (code == CLI_DONE) {
-        code = solve(m);
-    }
-    if (code == CLI_DONE) {
-        print(m);
-    }
-    return code;
+    CLI_TRY(solve(m));
+    tell(m);
+    return CLI_DONE;
 }
 
 int cli_merge(const cli_args *args)
@@ -414,20 +375,18 @@ int cli_merge(const cli_args *args)
     merging m = {.grown = {.args = *args}};
     cli_job *job = &m.grown.job;
     job->args = &m.grown.args;
-    int code = cli_grow_check_outputs(args);
+    CLI_TRY(cli_grow_check_outputs(args));
+    int code = cli_session_open(&job->session, args);
     if (code == CLI_DONE) {
-        code = cli_session_open(&job->session, args);
-        if (code == CLI_DONE) {
-            code = run(&m);
-        }
-        free(job->forward.ids);
-        free(job->forward.distances);
-        free(m.built);
-        free(m.joined);
-        for (int i = 0; i < SETS; i++) {
-            cli_grow_close(&m.old[i]);
-        }
-        cli_session_close(&job->session);
+        code = run(&m);
     }
+    free(job->forward.ids);
+    free(job->forward.distances);
+    free(m.built);
+    free(m.joined);
+    for (int i = 0; i < SETS; i++) {
+        cli_grow_close(&m.old[i]);
+    }
+    cli_session_close(&job->session);
     return code;
 }

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli_message.h"
-
 #include "cli.h"
 
 #include <stdarg.h>

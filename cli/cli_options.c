@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The table of options. */
+ * The table of options, and the words that they have for numbers of the library. */
 #include "cli_options.h"
 
-#include "cli_names.h"
 #include "kith/kith_papers.h"
 
 #include <stdio.h>
@@ -29,49 +28,26 @@ enum {
 
 /* ---- How values are read -------------------------------------------------------------------- */
 
+#define READS(...)  \
+    {               \
+        __VA_ARGS__ \
+    }
 #define FIELD(member) .field = offsetof(cli_args, member)
-#define FLAG                  \
-    {                         \
-        .kind = CLI_KIND_FLAG \
-    }
-#define PATH(member)                         \
-    {                                        \
-        .kind = CLI_KIND_PATH, FIELD(member) \
-    }
-#define BYTES(member)                         \
-    {                                         \
-        .kind = CLI_KIND_BYTES, FIELD(member) \
-    }
-#define SHARE(member)                         \
-    {                                         \
-        .kind = CLI_KIND_SHARE, FIELD(member) \
-    }
-#define NUMBER(member, words)                                   \
-    {                                                           \
-        .kind = CLI_KIND_NUMBER, FIELD(member), .what = (words) \
-    }
-#define SEED(member, words)                                   \
-    {                                                         \
-        .kind = CLI_KIND_SEED, FIELD(member), .what = (words) \
-    }
+#define FLAG READS(.kind = CLI_KIND_FLAG)
+#define PATH(member) READS(.kind = CLI_KIND_PATH, FIELD(member))
+#define BYTES(member) READS(.kind = CLI_KIND_BYTES, FIELD(member))
+#define SHARE(member) READS(.kind = CLI_KIND_SHARE, FIELD(member))
+#define NUMBER(member, words) READS(.kind = CLI_KIND_NUMBER, FIELD(member), .what = (words))
+#define SEED(member, words) READS(.kind = CLI_KIND_SEED, FIELD(member), .what = (words))
 /* last 0: as many as the field can hold */
-#define COUNT(member, words, first, last)                                                        \
-    {                                                                                            \
-        .kind = CLI_KIND_COUNT, FIELD(member), .what = (words), .least = (first), .most = (last) \
-    }
-#define COUNT32(member, words, first, last)                                                        \
-    {                                                                                              \
-        .kind = CLI_KIND_COUNT32, FIELD(member), .what = (words), .least = (first), .most = (last) \
-    }
-#define NAME(member, words, name, first, last)                                                   \
-    {                                                                                            \
-        .kind = CLI_KIND_NAME, FIELD(member), .what = (words), .least = (first), .most = (last), \
-        .names = (name)                                                                          \
-    }
-#define OTHER(reader)                            \
-    {                                            \
-        .kind = CLI_KIND_OTHER, .read = (reader) \
-    }
+#define RANGE(words, first, last) .what = (words), .least = (first), .most = (last)
+#define COUNT(member, words, first, last) \
+    READS(.kind = CLI_KIND_COUNT, FIELD(member), RANGE(words, first, last))
+#define COUNT32(member, words, first, last) \
+    READS(.kind = CLI_KIND_COUNT32, FIELD(member), RANGE(words, first, last))
+#define NAME(member, words, name, first, last) \
+    READS(.kind = CLI_KIND_NAME, FIELD(member), RANGE(words, first, last), .names = (name))
+#define OTHER(reader) READS(.kind = CLI_KIND_OTHER, .read = (reader))
 
 /* ---- Options: name, letter, value, commands, keys of --tune, section, help, reading --------- */
 
@@ -120,13 +96,11 @@ static const cli_option options[CLI_OPTION_COUNT] = {
                        "the queries' own labels: report how far the predictions are off",
                        PATH(truth)},
     [CLI_OPT_OUTPUT] = {"output", 'o', "FILE", ANSWERS | TREE | CHANGES, 0, CLI_OUTPUT,
-                        "write the answer here: .npz .ivecs .ibin .knn .kith .csv .tsv -",
-                        PATH(output)},
+                        "write the answer here: {lists} -", PATH(output)},
     [CLI_OPT_OUTPUT_BACK] = {"output-back", 0, "FILE", SEARCH, 0, CLI_OUTPUT,
                              "with --both: the answer of the corpus' rows", PATH(output_back)},
     [CLI_OPT_FORMAT] = {"format", 0, "NAME", SOLVES | CONVERT | CHANGES, 0, CLI_OUTPUT,
-                        "npz csr ivecs ibin knn kith csv tsv csv-wide tsv-wide, by any name",
-                        OTHER(cli_read_format)},
+                        "{names}, by any name", OTHER(cli_read_format)},
     [CLI_OPT_DISTANCES] = {"distances", 0, "FILE", SOLVES | CONVERT, 0, CLI_OUTPUT,
                            "write the distances here: .fbin .fvecs .npy", PATH(distances)},
     [CLI_OPT_RADIUS] = {"radius", 0, "R", SOLVES, 0, CLI_WHAT,
@@ -260,7 +234,7 @@ static const struct {
     {CLI_OPT_OUTPUT, SELECT, "write the answer here: .npz (with --kth .npy)"},
     {CLI_OPT_OUTPUT, PREDICT, "write the predictions here: .npy .csv .tsv .fbin -, of votes .ibin"},
     {CLI_OPT_OUTPUT, TREE, "write the tree here: .kith"},
-    {CLI_OPT_OUTPUT, CHANGES, "write the graph here: .npz .ivecs .ibin .knn .kith .csv .tsv -"},
+    {CLI_OPT_OUTPUT, CHANGES, "write the graph here: {lists} -"},
     {CLI_OPT_RECALL, SEARCH, "on a graph: walks wide enough for this recall, 0.99 or 0.99@10"},
     {CLI_OPT_SAMPLE, SEARCH, "of walks: queries to solve exactly, by which recall is told (1000)"},
     {CLI_OPT_SEED, EVAL, "draws these rows (0)"},
@@ -291,4 +265,81 @@ const char *cli_option_written(cli_option_id id, cli_command_id command,
                        cli_option_is_tune(option, command) ? "tune " : "", option->name);
     }
     return text;
+}
+
+/* ---- Words of the library -------------------------------------------------------------------- */
+
+const char *cli_name_metric(int metric)
+{
+    return kith_metric_name((kith_metric)metric);
+}
+
+const char *cli_name_method(int method)
+{
+    static const char *const names[] = {[KITH_METHOD_AUTO] = "auto",
+                                        [KITH_METHOD_EXACT] = "exact",
+                                        [KITH_METHOD_TREE] = "tree",
+                                        [KITH_METHOD_DESCENT] = "descent"};
+    return names[method];
+}
+
+const char *cli_name_pipeline(int pipeline)
+{
+#define ROW(NAME, number, name) [number] = #name,
+    static const char *const names[] = {[KITH_PIPELINE_FUSED] = "fused",
+                                        KITH_PAPERS_PIPELINE_MAP(ROW)};
+#undef ROW
+    return names[pipeline];
+}
+
+const char *cli_name_select(int method)
+{
+    return kith_select_method_name((kith_select_method)method);
+}
+
+const char *cli_name_buffer(int buffer)
+{
+    static const char *const names[] = {[KITH_BUFFER_NONE] = "none",
+                                        [KITH_BUFFER_PLAIN] = "plain",
+                                        [KITH_BUFFER_FULL] = "full",
+                                        [KITH_BUFFER_SORTED] = "sorted"};
+    return names[buffer];
+}
+
+const char *cli_name_mode(int mode)
+{
+    return kith_predict_mode_name((kith_predict_mode)mode);
+}
+
+const char *cli_name_symmetry(int symmetry)
+{
+    return symmetry == KITH_SYMMETRY_UNION ? "union" : "mutual";
+}
+
+const char *cli_name_start(int start)
+{
+    static const char *const names[] = {[KITH_START_AUTO] = "auto",
+                                        [KITH_START_RANDOM] = "random",
+                                        [KITH_START_SCREEN] = "screen",
+                                        [KITH_START_GRAPH] = "graph"};
+    return names[start];
+}
+
+const char *cli_name_updates(int updates)
+{
+    static const char *const names[] = {"nearest", "auto", "all"};
+    return names[updates];
+}
+
+const char *cli_name_header(int header)
+{
+    return header == KITH_HEADER_YES ? "yes" : "no";
+}
+
+const char *cli_name_format(int format)
+{
+#define ROW(NAME, number, name) [number] = (name),
+    static const char *const names[] = {KITH_FORMAT_MAP(ROW)};
+#undef ROW
+    return names[format];
 }

@@ -2,7 +2,6 @@
 #include "cli_output.h"
 
 #include "cli.h"
-#include "cli_message.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -11,6 +10,11 @@
 #include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+bool cli_output_is_standard(const char *path)
+{
+    return path != NULL && strcmp(path, "-") == 0;
+}
 
 bool cli_output_ends(const char *path, const char *endings)
 {
@@ -27,6 +31,40 @@ bool cli_output_ends(const char *path, const char *endings)
         }
     }
     return false;
+}
+
+#define ROW(NAME, name, endings, holds, kind, bytes, layout) {"." name, (holds)},
+static const struct {
+    const char *ending;
+    unsigned holds;
+} formats[] = {KITH_FILE_MAP(ROW)};
+#undef ROW
+enum { FORMATS = sizeof formats / sizeof formats[0] };
+
+const char *cli_output_endings(unsigned holds)
+{
+    enum { TEXTS = 4, TEXT_BYTES = 160 };
+    static char texts[TEXTS][TEXT_BYTES];
+    static int next = 0;
+    char *text = texts[next++ % TEXTS];
+    size_t used = 0;
+    for (int i = 0; i < FORMATS && used < TEXT_BYTES; i++) {
+        if ((formats[i].holds & holds) != 0) {
+            used += (size_t)snprintf(text + used, TEXT_BYTES - used, "%s%s", used > 0 ? " " : "",
+                                     formats[i].ending);
+        }
+    }
+    return text;
+}
+
+unsigned cli_output_holds(const char *path)
+{
+    for (int i = 0; i < FORMATS; i++) {
+        if (cli_output_ends(cli_output_is_standard(path) ? ".csv" : path, formats[i].ending)) {
+            return formats[i].holds;
+        }
+    }
+    return 0;
 }
 
 enum { FOLDER_BYTES = 4096 };
@@ -69,11 +107,6 @@ static int check_folder(const char *path)
                         strerror(errno));
     }
     return CLI_DONE;
-}
-
-bool cli_output_is_standard(const char *path)
-{
-    return path != NULL && strcmp(path, "-") == 0;
 }
 
 void cli_output_step_aside(const char *path)
@@ -153,4 +186,19 @@ int cli_output_check_input(const char *path, const char *input)
         return CLI_DONE;
     }
     return cli_fail(path, "is input and output at once (give the output another name)");
+}
+
+int cli_output_check_all(const cli_output *outputs, int count, const char *const *inputs,
+                         int input_count)
+{
+    for (int i = 0; i < count; i++) {
+        CLI_TRY(cli_output_check(outputs[i].path, outputs[i].endings));
+        for (int j = 0; j < input_count; j++) {
+            CLI_TRY(cli_output_check_input(outputs[i].path, inputs[j]));
+        }
+        for (int j = 0; j < i; j++) {
+            CLI_TRY(cli_output_check_other(outputs[i].path, outputs[j].path));
+        }
+    }
+    return CLI_DONE;
 }

@@ -6,8 +6,7 @@
 
 #include <stdbool.h>
 
-#define CLI_ENDINGS_RESULT ".npz .ivecs .ibin .knn .kith .csv .tsv"
-#define CLI_ENDINGS_RANGES ".npz .kith .csv .tsv"
+/* What a command writes some of the formats for that could hold it. */
 #define CLI_ENDINGS_SELECTION ".npz"
 #define CLI_ENDINGS_KTH ".npy"
 #define CLI_ENDINGS_TREE ".kith"
@@ -16,7 +15,12 @@
 #define CLI_ENDINGS_PREDICTION ".npy .csv .tsv .fbin"
 #define CLI_ENDINGS_CLASSES ".npy .csv .tsv .fbin .ibin"
 #define CLI_ENDINGS_MAP ".ibin .npy .csv .tsv"
-#define CLI_ENDINGS_POINTS ".fvecs .bvecs .ivecs .fbin .u8bin .i8bin .ibin .npy .csv .tsv .kith"
+
+/* ".npz .ivecs ...": all formats that hold one of these, KITH_FILE_...; valid for some more calls.
+ */
+const char *cli_output_endings(unsigned holds);
+/* What a file of this name holds; "-" is .csv, and a name of no format holds nothing. */
+unsigned cli_output_holds(const char *path);
 
 /* Exit code. A NULL path is fine; "-" is where the answer may be text, .csv. endings: what the name
  * may end in, NULL = anything, because the format was given. */
@@ -29,6 +33,13 @@ void cli_output_step_aside(const char *path);
 int cli_output_check_other(const char *path, const char *other);
 /* That an output is not one of the inputs under this or another name. */
 int cli_output_check_input(const char *path, const char *input);
+/* All outputs of a command: each alone, against each input, and against each other. */
+typedef struct cli_output {
+    const char *path; /* NULL: there is none */
+    const char *endings;
+} cli_output;
+int cli_output_check_all(const cli_output *outputs, int count, const char *const *inputs,
+                         int input_count);
 /* Whether the name ends in one of the endings, ".npz .ivecs". */
 bool cli_output_ends(const char *path, const char *endings);
 

@@ -2,11 +2,52 @@
  * From words to cli_args, by the tables of cli_options.c. */
 #include "cli_options.h"
 
-#include "cli_nearest.h"
-
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+
+/* ---- Which known word was meant -------------------------------------------------------------- */
+
+enum { WORD_MAX = 32 };
+
+static int length(const char *word)
+{
+    int n = 0;
+    while (n < WORD_MAX && word[n] != '\0') {
+        n++;
+    }
+    return n;
+}
+
+static int least(int a, int b, int c)
+{
+    const int ab = a < b ? a : b;
+    return ab < c ? ab : c;
+}
+
+/* Insertions, deletions and replacements between two words; long words count by their start.
+ * Levenshtein's table, one row at a time. */
+static int distance_of(const char *a, const char *b)
+{
+    const int a_length = length(a);
+    const int b_length = length(b);
+    int row[WORD_MAX + 1];
+    for (int j = 0; j <= b_length; j++) {
+        row[j] = j;
+    }
+    for (int i = 1; i <= a_length; i++) {
+        int diagonal = row[0];
+        row[0] = i;
+        for (int j = 1; j <= b_length; j++) {
+            const int replaced = diagonal + (a[i - 1] != b[j - 1]);
+            diagonal = row[j];
+            row[j] = least(replaced, row[j] + 1, row[j - 1] + 1);
+        }
+    }
+    return row[b_length];
+}
+
+/* ---- Tables ---------------------------------------------------------------------------------- */
 
 static const char *command_name(int command)
 {
@@ -33,7 +74,7 @@ static bool find_command(const char *word, cli_args *args, cli_error *error)
     int nearest = 0;
     int nearest_distance = INT_MAX;
     for (int i = 0; i < CLI_COMMAND_COUNT; i++) {
-        const int distance = cli_nearest_distance(word, command_name(i));
+        const int distance = distance_of(word, command_name(i));
         if (distance < nearest_distance) {
             nearest_distance = distance;
             nearest = i;
@@ -91,7 +132,7 @@ static const char *find_nearest(const char *name, cli_command_id command, belong
         if (option->name == NULL || !belongs(option, command)) {
             continue;
         }
-        const int distance = cli_nearest_distance(name, option->name);
+        const int distance = distance_of(name, option->name);
         if (distance < nearest_distance) {
             nearest_distance = distance;
             nearest = option->name;

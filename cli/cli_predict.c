@@ -2,20 +2,146 @@
  * kNN models: the labels of each query's neighbours in a catalogue make one number. Queries are
  * taken in chunks, so that no lists of all of them are ever held. */
 #include "cli.h"
-#include "cli_chunks.h"
-#include "cli_clock.h"
-#include "cli_devices.h"
-#include "cli_errors.h"
 #include "cli_job.h"
-#include "cli_message.h"
 #include "cli_output.h"
-#include "cli_report.h"
-#include "cli_seconds.h"
-#include "cli_signal.h"
-#include "cli_source.h"
+#include "cli_stream.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
+
+/* ---- How far predictions are from the truth -------------------------------------------------- */
+
+/* The share of |error| / (1 + truth) above this is what astronomers call outliers. */
+static const double OUTLIER = 0.15;
+
+typedef struct errors {
+    bool votes;
+    int64_t rows;
+    int64_t right;   /* votes: predicted as it is */
+    double mae;      /* numbers: mean of |error|, error = predicted - truth */
+    double rmse;     /* root of the mean of its square */
+    double bias;     /* its mean */
+    bool relative;   /* every truth is above -1, as redshifts are, and the next three are there: */
+    double bias_rel; /* of error / (1 + truth) the mean, */
+    double nmad;     /*   1.4826 times the median of its distance from its median, */
+    double outliers; /*   the share that is above OUTLIER in magnitude */
+} errors;
+
+/* Of a normal distribution, median deviation times this is the standard deviation. */
+static const double normal_deviation = 1.4826;
+
+static int compare(const void *a, const void *b)
+{
+    const double left = *(const double *)a;
+    const double right = *(const double *)b;
+    return (left > right) - (left < right);
+}
+
+/* Sorts the values. */
+static double median(double *values, int64_t count)
+{
+    qsort(values, (size_t)count, sizeof *values, compare);
+    return (values[(count - 1) / 2] + values[count / 2]) / 2.0;
+}
+
+static void count_right(const double *predicted, const cli_labels *truth, errors *e)
+{
+    for (int64_t i = 0; i < truth->count; i++) {
+        e->right += predicted[i] == truth->values[i];
+    }
+}
+
+static void measure_absolute(const double *predicted, const cli_labels *truth, errors *e)
+{
+    double sum = 0.0;
+    double magnitudes = 0.0;
+    double squares = 0.0;
+    e->relative = true;
+    for (int64_t i = 0; i < truth->count; i++) {
+        const double error = predicted[i] - truth->values[i];
+        sum += error;
+        magnitudes += fabs(error);
+        squares += error * error;
+        e->relative = e->relative && truth->values[i] > -1.0;
+    }
+    e->bias = sum / (double)truth->count;
+    e->mae = magnitudes / (double)truth->count;
+    e->rmse = sqrt(squares / (double)truth->count);
+}
+
+/* scratch: as many numbers as there are labels. */
+static void measure_relative(const double *predicted, const cli_labels *truth, double *scratch,
+                             errors *e)
+{
+    double sum = 0.0;
+    int64_t outliers = 0;
+    for (int64_t i = 0; i < truth->count; i++) {
+        scratch[i] = (predicted[i] - truth->values[i]) / (1.0 + truth->values[i]);
+        sum += scratch[i];
+        outliers += fabs(scratch[i]) > OUTLIER;
+    }
+    const double middle = median(scratch, truth->count);
+    for (int64_t i = 0; i < truth->count; i++) {
+        scratch[i] = fabs(scratch[i] - middle);
+    }
+    e->bias_rel = sum / (double)truth->count;
+    e->nmad = normal_deviation * median(scratch, truth->count);
+    e->outliers = (double)outliers / (double)truth->count;
+}
+
+/* Exit code. votes: labels are classes. */
+static int measure_errors(const double *predicted, const cli_labels *truth, bool votes, errors *e)
+{
+    *e = (errors){.votes = votes, .rows = truth->count};
+    if (votes) {
+        count_right(predicted, truth, e);
+        return CLI_DONE;
+    }
+    measure_absolute(predicted, truth, e);
+    if (!e->relative) {
+        return CLI_DONE;
+    }
+    double *scratch = malloc((size_t)truth->count * sizeof *scratch);
+    if (scratch == NULL) {
+        return cli_fail(truth->path, "no memory to compare %" PRId64 " labels (give fewer)",
+                        truth->count);
+    }
+    measure_relative(predicted, truth, scratch, e);
+    free(scratch);
+    return CLI_DONE;
+}
+
+static void tell_errors(cli_report *r, const errors *e)
+{
+    cli_put_open(r, "errors");
+    cli_put_int(r, "rows", e->rows);
+    if (e->votes) {
+        const double share = (double)e->right / (double)e->rows;
+        cli_say(r, "right: %" PRId64 " of %" PRId64 " (%.2f %%)\n", e->right, e->rows,
+                100.0 * share);
+        cli_put_int(r, "right", e->right);
+        cli_put_number(r, "accuracy", share);
+    } else {
+        cli_say(r, "error: MAE %.6g, RMSE %.6g, bias %.6g\n", e->mae, e->rmse, e->bias);
+        cli_put_number(r, "mae", e->mae);
+        cli_put_number(r, "rmse", e->rmse);
+        cli_put_number(r, "bias", e->bias);
+    }
+    if (e->relative) {
+        cli_say(r, "error / (1 + truth): bias %.6g, NMAD %.6g, above %.2f: %.2f %%\n", e->bias_rel,
+                e->nmad, OUTLIER, 100.0 * e->outliers);
+        cli_put_open(r, "relative");
+        cli_put_number(r, "bias", e->bias_rel);
+        cli_put_number(r, "nmad", e->nmad);
+        cli_put_number(r, "outliers", e->outliers);
+        cli_put_number(r, "outliers_above", OUTLIER);
+        cli_put_close(r);
+    }
+    cli_put_close(r);
+}
+
+/* ---- The job --------------------------------------------------------------------------------- */
 
 /* Lists of a chunk where --memory asks for no fewer: what a GPU makes of the catalogue anew for
  * each chunk (its tree) is then little beside the search. Below the least rows a chunk is not
@@ -31,7 +157,7 @@ typedef struct predicting {
     int64_t chunk_rows;
     double *out;   /* owned; one for each query */
     float *narrow; /* owned; the same where float32 is written */
-    cli_errors errors;
+    errors off;    /* from the truth */
     double seconds_search;
     double seconds_predict;
 } predicting;
@@ -51,12 +177,10 @@ static int64_t chunks(const predicting *p)
 
 static int check_output(const cli_args *args)
 {
-    int code = cli_output_check(args->output,
-                                cli_votes(args) ? CLI_ENDINGS_CLASSES : CLI_ENDINGS_PREDICTION);
-    for (int i = 0; i < args->path_count && code == CLI_DONE; i++) {
-        code = cli_output_check_input(args->output, args->paths[i]);
-    }
-    return code == CLI_DONE ? cli_output_check_input(args->output, args->truth) : code;
+    const cli_output output = {args->output,
+                               cli_votes(args) ? CLI_ENDINGS_CLASSES : CLI_ENDINGS_PREDICTION};
+    CLI_TRY(cli_output_check_all(&output, 1, args->paths, args->path_count));
+    return cli_output_check_input(args->output, args->truth);
 }
 
 /* A prediction of no rows looks at the labels alone: their mistakes are told before the search. */
@@ -75,8 +199,8 @@ static int check_labels(predicting *p, const cli_labels *labels)
 
 static int read_labels(predicting *p, const char *path, const cli_points *of, cli_labels *labels)
 {
-    const int code = cli_labels_read(&p->job.session, path, of, labels);
-    return code == CLI_DONE ? check_labels(p, labels) : code;
+    CLI_TRY(cli_labels_read(&p->job.session, path, of, labels));
+    return check_labels(p, labels);
 }
 
 static int read_all(predicting *p)
@@ -84,18 +208,14 @@ static int read_all(predicting *p)
     cli_job *job = &p->job;
     const cli_args *args = job->args;
     const double start = cli_clock_now();
-    int code = cli_job_read_corpus(job);
-    if (code == CLI_DONE) {
-        code = cli_session_read(&job->session, args->paths[QUERIES], &job->queries);
-    }
-    if (code == CLI_DONE) {
-        code = read_labels(p, args->paths[LABELS], &job->corpus, &p->labels);
-    }
-    if (code == CLI_DONE && args->truth != NULL) {
-        code = read_labels(p, args->truth, &job->queries, &p->truth);
+    CLI_TRY(cli_job_read_corpus(job));
+    CLI_TRY(cli_session_read(&job->session, args->paths[QUERIES], &job->queries));
+    CLI_TRY(read_labels(p, args->paths[LABELS], &job->corpus, &p->labels));
+    if (args->truth != NULL) {
+        CLI_TRY(read_labels(p, args->truth, &job->queries, &p->truth));
     }
     job->seconds_read = cli_clock_now() - start;
-    return code;
+    return CLI_DONE;
 }
 
 /* The library's plan of one chunk, with the lists, labels and predictions that are held here. */
@@ -104,7 +224,7 @@ static int plan_chunk(predicting *p)
     cli_job *job = &p->job;
     const kith_matrix queries = cli_job_rows(job->queries.matrix, 0, p->chunk_rows);
     job->planned = false;
-    const int code = cli_job_plan(job, job->corpus.matrix, &queries);
+    CLI_TRY(cli_job_plan(job, job->corpus.matrix, &queries));
     const int64_t numbers = p->labels.count + p->truth.count + job->queries.matrix->rows;
     const uint64_t held =
         (uint64_t)p->chunk_rows * (uint64_t)job->args->k * (uint64_t)item_bytes(job->args) +
@@ -112,7 +232,7 @@ static int plan_chunk(predicting *p)
     job->plan.peak_bytes += held - job->plan.result_bytes;
     job->plan.result_bytes = held;
     cli_job_count_need(job);
-    return code;
+    return CLI_DONE;
 }
 
 static int plan(predicting *p)
@@ -120,23 +240,19 @@ static int plan(predicting *p)
     cli_job *job = &p->job;
     const uint64_t limit = job->args->memory_bytes;
     const int64_t row_bytes = item_bytes(job->args);
-    int code = cli_job_plan(job, job->corpus.matrix, job->queries.matrix);
-    if (code != CLI_DONE) {
-        return code;
-    }
+    CLI_TRY(cli_job_plan(job, job->corpus.matrix, job->queries.matrix));
     p->whole = job->plan;
     const int64_t most = lists_bytes / (row_bytes * job->args->k); /* k is below 2^32 */
     p->chunk_rows = most < LEAST_ROWS ? LEAST_ROWS : most;
     if (p->chunk_rows > job->queries.matrix->rows) {
         p->chunk_rows = job->queries.matrix->rows;
     }
-    code = plan_chunk(p);
-    while (code == CLI_DONE && limit != 0 && job->need_bytes > limit &&
-           p->chunk_rows > LEAST_ROWS) {
+    CLI_TRY(plan_chunk(p));
+    while (limit != 0 && job->need_bytes > limit && p->chunk_rows > LEAST_ROWS) {
         p->chunk_rows /= 2;
-        code = plan_chunk(p);
+        CLI_TRY(plan_chunk(p));
     }
-    return code == CLI_DONE ? cli_job_check_memory(job->corpus.path, job->need_bytes, limit) : code;
+    return cli_job_check_memory(job->corpus.path, job->need_bytes, limit);
 }
 
 /* ---- The work ------------------------------------------------------------------------------- */
@@ -177,30 +293,25 @@ static int predict(predicting *p, int64_t first)
 static int solve_chunks(predicting *p, cli_chunks *chunks)
 {
     const int64_t rows = p->job.queries.matrix->rows;
-    int code = CLI_DONE;
     cli_chunks_begin(chunks, &p->whole);
-    while (chunks->first < rows && code == CLI_DONE) {
+    while (chunks->first < rows) {
         const int64_t first = chunks->first;
         const double start = cli_clock_now();
-        code = cli_chunks_solve(chunks, &p->job.forward);
+        CLI_TRY(cli_chunks_solve(chunks, &p->job.forward));
         p->seconds_search += cli_clock_now() - start;
-        if (code == CLI_DONE) {
-            code = predict(p, first);
-        }
+        CLI_TRY(predict(p, first));
     }
-    return code;
+    return CLI_DONE;
 }
 
 static int solve(predicting *p)
 {
-    int code = allocate(p);
-    if (code == CLI_DONE) {
-        cli_chunks chunks = {.job = &p->job, .rows = p->chunk_rows};
-        code = solve_chunks(p, &chunks);
-        cli_chunks_end(&chunks);
-    }
+    CLI_TRY(allocate(p));
+    cli_chunks chunks = {.job = &p->job, .rows = p->chunk_rows};
+    const int code = solve_chunks(p, &chunks);
+    cli_chunks_end(&chunks);
     return code == CLI_DONE && p->truth.values != NULL
-               ? cli_errors_measure(p->out, &p->truth, cli_votes(p->job.args), &p->errors)
+               ? measure_errors(p->out, &p->truth, cli_votes(p->job.args), &p->off)
                : code;
 }
 
@@ -238,134 +349,81 @@ static int save(predicting *p)
     }
     kith_matrix matrix;
     const double start = cli_clock_now();
-    int code = take_output(p, &matrix);
-    if (code == CLI_DONE) {
-        code = cli_session_saved(&job->session, kith_points_save(job->session.ctx, path, &matrix),
-                                 path);
-    }
+    CLI_TRY(take_output(p, &matrix));
+    CLI_TRY(
+        cli_session_saved(&job->session, kith_points_save(job->session.ctx, path, &matrix), path));
     job->seconds_write = cli_clock_now() - start;
-    return code;
+    return CLI_DONE;
 }
 
 /* ---- What was done -------------------------------------------------------------------------- */
 
-enum { STEPS = 6 };
-
-static void list_steps(const predicting *p, cli_step steps[STEPS])
-{
-    steps[0] = (cli_step){"read", p->job.seconds_read};
-    steps[1] = (cli_step){"search", p->seconds_search};
-    steps[2] = (cli_step){"prepare", p->job.report.seconds_prepare}; /* a part of the search */
-    steps[3] = (cli_step){"predict", p->seconds_predict};
-    steps[4] = (cli_step){"write", p->job.seconds_write};
-    steps[5] = (cli_step){NULL, 0.0};
-}
-
-static void print_work(const predicting *p)
+/* People are told with --verbose. */
+static void tell_work(cli_report *r, const predicting *p)
 {
     const cli_job *job = &p->job;
     const kith_report *report = &job->report;
-    char text[CLI_SIZE_BYTES];
     if (report->gpu[0] != '\0') {
-        (void)printf("device: %s, %s\n", report->backend, report->gpu);
+        cli_say_more(r, "device: %s, %s\n", report->backend, report->gpu);
     }
-    (void)printf("search: %s, isa %s, threads %" PRId32 ", %" PRId64 " chunk%s\n", report->screen,
-                 kith_ctx_isa(job->session.ctx), kith_ctx_threads(job->session.ctx), chunks(p),
-                 chunks(p) == 1 ? "" : "s");
-    (void)printf("memory: planned %s\n", cli_message_size(job->need_bytes, text));
-    cli_peak_print(report->gpu_peak_bytes);
+    cli_say_more(r, "search: %s, isa %s, threads %" PRId32 ", %" PRId64 " chunk%s\n",
+                 report->screen, kith_ctx_isa(job->session.ctx), kith_ctx_threads(job->session.ctx),
+                 chunks(p), chunks(p) == 1 ? "" : "s");
+    cli_say_planned(r, job->need_bytes);
+    cli_put_text(r, "screen", report->screen);
+    cli_put_text(r, "backend", report->backend);
+    cli_put_text(r, "gpu", report->gpu[0] != '\0' ? report->gpu : NULL);
+    cli_put_text(r, "isa", kith_ctx_isa(job->session.ctx));
+    cli_put_int(r, "threads", kith_ctx_threads(job->session.ctx));
+    cli_put_int(r, "chunks", chunks(p));
+    cli_tell_peak(r, report->gpu_peak_bytes, job->need_bytes);
 }
 
-static void print_text(const predicting *p)
+static void tell(const predicting *p)
 {
     const cli_job *job = &p->job;
-    const bool verbose = cli_given(job->args, CLI_OPT_VERBOSE);
-    cli_step steps[STEPS];
-    cli_source_print();
-    (void)printf("catalogue: %s, %" PRId64 " x %" PRId32 " %s\n",
-                 cli_message_safe(job->corpus.path), job->corpus.matrix->rows,
-                 job->corpus.matrix->cols, kith_dtype_name(job->corpus.matrix->dtype));
-    (void)printf("labels: %s\nqueries: %s, %" PRId64 "\n", cli_message_safe(p->labels.path),
-                 cli_message_safe(job->queries.path), job->queries.matrix->rows);
-    (void)printf("mode: %s\nmetric: %s\nk: %" PRId64 "\n", kith_predict_mode_name(job->args->mode),
-                 kith_metric_name(cli_job_metric(job)), job->args->k);
-    if (verbose) {
-        print_work(p);
-    }
+    const kith_matrix *catalogue = job->corpus.matrix;
+    const cli_step steps[] = {{"read", job->seconds_read},
+                              {"search", p->seconds_search},
+                              {"prepare", job->report.seconds_prepare}, /* a part of the search */
+                              {"predict", p->seconds_predict},
+                              {"write", job->seconds_write},
+                              {NULL, 0.0}};
+    cli_report r = cli_report_begin(job->args);
+    cli_say(&r, "catalogue: %s, %" PRId64 " x %" PRId32 " %s\n", cli_message_safe(job->corpus.path),
+            catalogue->rows, catalogue->cols, kith_dtype_name(catalogue->dtype));
+    cli_say(&r, "labels: %s\nqueries: %s, %" PRId64 "\n", cli_message_safe(p->labels.path),
+            cli_message_safe(job->queries.path), job->queries.matrix->rows);
+    cli_put_int(&r, "n", catalogue->rows);
+    cli_put_int(&r, "queries", job->queries.matrix->rows);
+    cli_put_int(&r, "d", catalogue->cols);
+    cli_put_text(&r, "dtype", kith_dtype_name(catalogue->dtype));
+    cli_tell_text(&r, "mode", kith_predict_mode_name(job->args->mode));
+    cli_tell_text(&r, "metric", kith_metric_name(cli_job_metric(job)));
+    cli_tell_int(&r, "k", job->args->k);
+    tell_work(&r, p);
     if (p->truth.values != NULL) {
-        cli_errors_print(&p->errors);
+        tell_errors(&r, &p->off);
     }
-    list_steps(p, steps);
-    cli_seconds_print(steps, job->session.start, verbose);
-    if (job->args->output != NULL) {
-        (void)printf("output: %s\n", cli_message_safe(job->args->output));
-    }
-}
-
-static void put_input(const predicting *p, cli_json *json)
-{
-    const cli_job *job = &p->job;
-    cli_json_text(json, "mode", kith_predict_mode_name(job->args->mode));
-    cli_json_text(json, "screen", job->report.screen);
-    cli_json_text(json, "backend", job->report.backend);
-    cli_json_text(json, "gpu", job->report.gpu[0] != '\0' ? job->report.gpu : NULL);
-    cli_json_text(json, "isa", kith_ctx_isa(job->session.ctx));
-    cli_json_int(json, "threads", kith_ctx_threads(job->session.ctx));
-    cli_json_int(json, "n", job->corpus.matrix->rows);
-    cli_json_int(json, "queries", job->queries.matrix->rows);
-    cli_json_int(json, "chunks", chunks(p));
-    cli_json_int(json, "d", job->corpus.matrix->cols);
-    cli_json_text(json, "dtype", kith_dtype_name(job->corpus.matrix->dtype));
-    cli_json_int(json, "k", job->args->k);
-    cli_json_text(json, "metric", kith_metric_name(cli_job_metric(job)));
-}
-
-static void print_json(const predicting *p)
-{
-    const cli_job *job = &p->job;
-    cli_step steps[STEPS];
-    cli_json json;
-    cli_json_begin(&json, "predict");
-    put_input(p, &json);
-    if (p->truth.values != NULL) {
-        cli_errors_put(&p->errors, &json);
-    }
-    list_steps(p, steps);
-    cli_seconds_put(steps, job->session.start, &json);
-    cli_json_open(&json, "peak_bytes");
-    cli_json_uint(&json, "host", cli_clock_peak_bytes());
-    cli_json_uint(&json, "gpu", job->report.gpu_peak_bytes);
-    cli_json_uint(&json, "planned", job->need_bytes);
-    cli_json_close(&json);
-    cli_json_text(&json, "output", job->args->output);
-    cli_source_put(&json);
-    cli_json_end(&json);
+    cli_tell_seconds(&r, steps, job->session.start);
+    cli_tell_output(&r, job->args->output, "");
+    cli_report_end(&r);
 }
 
 /* ---- The command ---------------------------------------------------------------------------- */
 
 static int run(predicting *p)
 {
-    int code = read_all(p);
-    if (code == CLI_DONE) {
-        code = plan(p);
-    }
-    if (code == CLI_DONE && cli_given(p->job.args, CLI_OPT_DRY_RUN)) {
-        cli_report_print_plan(&p->job);
+    CLI_TRY(read_all(p));
+    CLI_TRY(plan(p));
+    if (cli_given(p->job.args, CLI_OPT_DRY_RUN)) {
+        cli_job_tell_plan(&p->job);
         return CLI_DONE;
     }
-    if (code == CLI_DONE) {
-        code = solve(p);
-    }
-    if (code == CLI_DONE) {
-        code = save(p);
-    }
-    if (code == CLI_DONE && cli_given(p->job.args, CLI_OPT_JSON)) {
-        print_json(p);
-    } else if (code == CLI_DONE && !cli_given(p->job.args, CLI_OPT_QUIET)) {
-        print_text(p);
-    }
-    return code;
+    CLI_TRY(solve(p));
+    CLI_TRY(save(p));
+    tell(p);
+    return CLI_DONE;
 }
 
 static void close_all(predicting *p)
@@ -385,16 +443,12 @@ static void close_all(predicting *p)
 int cli_predict(const cli_args *args)
 {
     predicting p = {.job = {.args = args}};
-    int code = cli_device_check(args->device);
+    CLI_TRY(cli_device_check(args->device));
+    CLI_TRY(check_output(args));
+    int code = cli_session_open(&p.job.session, args);
     if (code == CLI_DONE) {
-        code = check_output(args);
+        code = run(&p);
     }
-    if (code == CLI_DONE) {
-        code = cli_session_open(&p.job.session, args);
-        if (code == CLI_DONE) {
-            code = run(&p);
-        }
-        close_all(&p);
-    }
+    close_all(&p);
     return code;
 }

@@ -1,11 +1,91 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli_progress.h"
 
-#include "cli_clock.h"
-#include "cli_signal.h"
-
+#include <inttypes.h>
+#include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
+#include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
+
+/* ---- Time and memory --------------------------------------------------------------------------
+ */
+
+double cli_clock_now(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* VmHWM rather than ru_maxrss: the latter survives exec, and would be that of a large parent that
+ * started us. */
+static uint64_t high_water_mark(void)
+{
+    FILE *status = fopen("/proc/self/status", "r");
+    if (status == NULL) {
+        return 0;
+    }
+    char line[256];
+    uint64_t kib = 0;
+    while (kib == 0 && fgets(line, sizeof line, status) != NULL) {
+        if (sscanf(line, "VmHWM: %" SCNu64 " kB", &kib) != 1) {
+            kib = 0;
+        }
+    }
+    (void)fclose(status);
+    return kib * 1024;
+}
+
+uint64_t cli_clock_peak_bytes(void)
+{
+    const uint64_t bytes = high_water_mark();
+    if (bytes != 0) {
+        return bytes;
+    }
+    struct rusage usage;
+    return getrusage(RUSAGE_SELF, &usage) == 0 ? (uint64_t)usage.ru_maxrss * 1024 : 0;
+}
+
+/* ---- Signals ----------------------------------------------------------------------------------
+ */
+
+static volatile sig_atomic_t came = 0;
+
+static void note(int number)
+{
+    (void)number;
+    came = 1;
+}
+
+static void install_one(int number)
+{
+    struct sigaction found;
+    if (sigaction(number, NULL, &found) != 0 || found.sa_handler == SIG_IGN) {
+        return;
+    }
+    struct sigaction action = {.sa_handler = note};
+    (void)sigemptyset(&action.sa_mask);
+    /* RESETHAND makes the second signal deadly; RESTART spares the library's reads and writes. */
+    action.sa_flags = (int)SA_RESETHAND | SA_RESTART;
+    (void)sigaction(number, &action, NULL);
+}
+
+void cli_signal_install(void)
+{
+    install_one(SIGINT);
+    install_one(SIGTERM);
+    (void)signal(SIGXFSZ, SIG_IGN); /* a file beyond ulimit -f is then an error of the write */
+}
+
+bool cli_signal_came(void)
+{
+    return came != 0;
+}
+
+/* ---- Progress ---------------------------------------------------------------------------------
+ */
 
 enum { BAR_CELLS = 30 };
 

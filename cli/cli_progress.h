@@ -5,6 +5,7 @@
 #define CLI_PROGRESS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 typedef struct cli_progress {
     bool quiet;
@@ -23,5 +24,26 @@ void cli_progress_part(cli_progress *progress, double done, double part);
 int cli_progress_tick(void *arg, const char *phase, double done, double total);
 /* Takes the bar away, so that other text can follow. */
 void cli_progress_clear(cli_progress *progress);
+
+/* ---- Time and memory --------------------------------------------------------------------------
+ */
+
+/* The two figures that only the system knows: time, and the memory of this process. */
+
+/* Seconds of a clock that only goes forward. */
+double cli_clock_now(void);
+/* The most bytes of memory that this process had resident, by the kernel's own count. */
+uint64_t cli_clock_peak_bytes(void);
+
+/* ---- Signals ----------------------------------------------------------------------------------
+ */
+
+/* Ctrl-C. The first SIGINT or SIGTERM sets a flag that the progress callback hands to the library,
+ * so that a job ends cleanly; the second kills at once, as the system does by default. A file that
+ * grows beyond the process's limit kills nobody: the write fails, and says so. */
+
+/* A signal that the parent had ignored (nohup, a background job) stays ignored. */
+void cli_signal_install(void);
+bool cli_signal_came(void);
 
 #endif

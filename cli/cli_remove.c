@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * kith remove: points leave a graph. */
 #include "cli.h"
-#include "cli_clock.h"
 #include "cli_grow.h"
-#include "cli_ids.h"
-#include "cli_message.h"
-#include "cli_source.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -88,22 +84,15 @@ static int read_all(removing *r)
 {
     cli_grown *g = &r->grown;
     const char *const *paths = g->args.paths;
-    int code = cli_grow_open(g, paths[0], paths[1], &r->old);
+    CLI_TRY(cli_grow_open(g, paths[0], paths[1], &r->old));
     g->job.corpus.path = paths[1];
-    if (code == CLI_DONE) {
-        code =
-            cli_ids_read(&g->job.session, paths[2], paths[1], r->old.points.matrix->rows, &r->ids);
-    }
-    if (code == CLI_DONE) {
-        code = mark(r);
-    }
-    if (code == CLI_DONE) {
-        code = choose_k(r);
-    }
+    CLI_TRY(cli_ids_read(&g->job.session, paths[2], paths[1], r->old.points.matrix->rows, &r->ids));
+    CLI_TRY(mark(r));
+    CLI_TRY(choose_k(r));
     if (g->args.metric == KITH_METRIC_DEFAULT) {
         g->args.metric = KITH_EUCLIDEAN;
     }
-    return code == CLI_DONE ? keep_points(r) : code;
+    return keep_points(r);
 }
 
 /* Points, lists, marks, the answer: the library's copies among them. */
@@ -133,17 +122,13 @@ static int remove_points(removing *r)
                                                  &params, &g->job.forward, r->map, &r->report);
     g->seconds_work = cli_clock_now() - start;
     const bool listed = cli_session_blames(&g->job.session, "graph");
-    const int code = status != KITH_OK && listed
-                         ? cli_session_check(&g->job.session, status, r->old.path)
-                         : cli_job_check(&g->job, status);
     g->job.report.struct_size = (uint32_t)sizeof g->job.report;
     g->method = r->report.anew == 0 ? "search" : params.approximate == 0 ? "exact" : "descent";
-    if (code != CLI_DONE) {
-        return code;
-    }
-    const int told = cli_job_check(&g->job, kith_ctx_report(ctx, &g->job.report));
+    CLI_TRY(status != KITH_OK && listed ? cli_session_check(&g->job.session, status, r->old.path)
+                                        : cli_job_check(&g->job, status));
+    CLI_TRY(cli_job_check(&g->job, kith_ctx_report(ctx, &g->job.report)));
     g->exact = g->job.report.exact;
-    return told;
+    return CLI_DONE;
 }
 
 /* New ids as numbers of a file, -1 of rows that left. */
@@ -172,79 +157,66 @@ static int save_map(removing *r)
 static int solve(removing *r)
 {
     cli_grown *g = &r->grown;
-    int code = cli_job_check_memory(g->job.corpus.path, need_of(r), g->args.memory_bytes);
-    if (code == CLI_DONE) {
-        code = cli_grow_verify(g, &r->old);
-    }
-    if (code == CLI_DONE) {
-        code = cli_job_allocate(&g->job, &g->job.forward, r->left);
-    }
-    if (code == CLI_DONE) {
-        code = remove_points(r);
-    }
-    if (code == CLI_DONE) {
-        code = cli_grow_estimate(g);
-    }
-    if (code == CLI_DONE) {
-        code = save_map(r);
-    }
-    return code == CLI_DONE ? cli_grow_save(g) : code;
+    CLI_TRY(cli_job_check_memory(g->job.corpus.path, need_of(r), g->args.memory_bytes));
+    CLI_TRY(cli_grow_verify(g, &r->old));
+    CLI_TRY(cli_job_allocate(&g->job, &g->job.forward, r->left));
+    CLI_TRY(remove_points(r));
+    CLI_TRY(cli_grow_estimate(g));
+    CLI_TRY(save_map(r));
+    return cli_grow_save(g);
 }
 
-static void print(const removing *r, bool dry)
+static void tell_plan(const removing *r)
 {
     const cli_grown *g = &r->grown;
-    const int64_t gone = r->old.points.matrix->rows - r->left;
+    const int64_t rows = r->old.points.matrix->rows;
     char text[CLI_SIZE_BYTES];
-    if (cli_given(&g->args, CLI_OPT_JSON)) {
-        cli_json json;
-        cli_json_begin(&json, "remove");
-        cli_json_int(&json, "removed", gone);
-        if (dry) {
-            cli_json_bool(&json, "dry_run", true);
-            cli_json_int(&json, "n", r->left);
-            cli_json_int(&json, "k", g->args.k);
-            cli_json_open(&json, "plan_bytes");
-            cli_json_uint(&json, "peak", need_of(r));
-            cli_json_close(&json);
-        } else {
-            cli_json_int(&json, "repaired", r->report.repaired);
-            cli_json_bool(&json, "anew", r->report.anew == 1);
-            if (r->old.verified) {
-                cli_json_open_array(&json, "verified");
-                cli_grow_put_verified(&r->old, &json);
-                cli_json_close_array(&json);
-            }
-            cli_grow_put(g, &json);
-        }
-        cli_source_put(&json);
-        cli_json_end(&json);
-    } else if (dry) {
-        (void)printf("removed: %" PRId64 " of %" PRId64 " points\nk: %" PRId64
-                     "\nmemory: planned %s, and what a search takes\n",
-                     gone, gone + r->left, g->args.k, cli_message_size(need_of(r), text));
-    } else if (!cli_given(&g->args, CLI_OPT_QUIET)) {
-        (void)printf("removed: %" PRId64 " of %" PRId64 " points, %" PRId64 " rows %s\n", gone,
-                     gone + r->left, r->report.repaired,
-                     r->report.anew == 1 ? "made anew" : "searched for again");
-        cli_grow_print_verified(&r->old);
-        cli_grow_print(g);
+    cli_report to = cli_report_begin(&g->args);
+    to.people = !to.programs; /* it is all that was asked for */
+    cli_say(&to, "removed: %" PRId64 " of %" PRId64 " points\n", rows - r->left, rows);
+    cli_put_int(&to, "removed", rows - r->left);
+    cli_put_bool(&to, "dry_run", true);
+    cli_put_int(&to, "n", r->left);
+    cli_tell_int(&to, "k", g->args.k);
+    cli_say(&to, "memory: planned %s, and what a search takes\n",
+            cli_message_size(need_of(r), text));
+    cli_put_open(&to, "plan_bytes");
+    cli_put_uint(&to, "peak", need_of(r));
+    cli_put_close(&to);
+    cli_report_end(&to);
+}
+
+static void tell(const removing *r)
+{
+    const int64_t rows = r->old.points.matrix->rows;
+    cli_report to = cli_report_begin(&r->grown.args);
+    cli_say(&to, "removed: %" PRId64 " of %" PRId64 " points, %" PRId64 " rows %s\n",
+            rows - r->left, rows, r->report.repaired,
+            r->report.anew == 1 ? "made anew" : "searched for again");
+    cli_put_int(&to, "removed", rows - r->left);
+    cli_put_int(&to, "repaired", r->report.repaired);
+    cli_put_bool(&to, "anew", r->report.anew == 1);
+    if (r->old.verified) {
+        cli_put_open_array(&to, "verified");
+        cli_grow_tell_verified(&to, &r->old);
+        cli_put_close_array(&to);
     }
+    cli_grow_tell(&to, &r->grown);
+    cli_report_end(&to);
 }
 
 static int run(removing *r)
 {
     const double start = cli_clock_now();
-    const bool dry = cli_given(&r->grown.args, CLI_OPT_DRY_RUN);
-    int code = read_all(r);
+    CLI_TRY(read_all(r));
     r->grown.seconds_read = cli_clock_now() - start;
-    if (code == CLI_DONE && !dry) {
-        code = solve(r);
+    if (cli_given(&r->grown.args, CLI_OPT_DRY_RUN)) {
+        tell_plan(r);
+        return CLI_DONE;
     }
-    if (code == CLI_DONE) {
-        print(r, dry);
-    }
-    return code;
+    CLI_TRY(solve(r));
+    tell(r);
+    return CLI_DONE;
 }
 
 int cli_remove(const cli_args *args)
@@ -252,20 +224,18 @@ int cli_remove(const cli_args *args)
     removing r = {.grown = {.args = *args}};
     cli_job *job = &r.grown.job;
     job->args = &r.grown.args;
-    int code = cli_grow_check_outputs(args);
+    CLI_TRY(cli_grow_check_outputs(args));
+    int code = cli_session_open(&job->session, args);
     if (code == CLI_DONE) {
-        code = cli_session_open(&job->session, args);
-        if (code == CLI_DONE) {
-            code = run(&r);
-        }
-        free(job->forward.ids);
-        free(job->forward.distances);
-        free(r.rest);
-        free(r.map);
-        free(r.removed);
-        cli_ids_free(&r.ids);
-        cli_grow_close(&r.old);
-        cli_session_close(&job->session);
+        code = run(&r);
     }
+    free(job->forward.ids);
+    free(job->forward.distances);
+    free(r.rest);
+    free(r.map);
+    free(r.removed);
+    cli_ids_free(&r.ids);
+    cli_grow_close(&r.old);
+    cli_session_close(&job->session);
     return code;
 }

@@ -1,324 +1,467 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli_report.h"
 
-#include "cli_descent.h"
-#include "cli_message.h"
-#include "cli_seconds.h"
-#include "cli_shards.h"
-#include "cli_source.h"
-#include "cli_walk.h"
+#include "cli.h"
+#include "cli_output.h"
+#include "cli_progress.h"
 
 #include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
-
-static bool is_verbose(const cli_job *job)
-{
-    return cli_given(job->args, CLI_OPT_VERBOSE);
-}
-
-/* The steps of a job that have a time. */
-enum { STEPS = 8 };
-
-static void list_steps(const cli_job *job, cli_step steps[STEPS])
-{
-    const kith_report *r = &job->report;
-    int count = 0;
-    steps[count++] = (cli_step){"read", job->seconds_read};
-    steps[count++] = (cli_step){"check", r->seconds_check};
-    steps[count++] = (cli_step){"prepare", r->seconds_prepare};
-    steps[count++] = (cli_step){"screen", r->seconds_screen};
-    if (r->seconds_select > 0.0) {
-        steps[count++] = (cli_step){"select", r->seconds_select};
-    }
-    steps[count++] = (cli_step){"rescore", r->seconds_rescore};
-    steps[count++] = (cli_step){"write", job->seconds_write};
-    steps[count] = (cli_step){NULL, 0.0};
-}
+#include <stdlib.h>
 
 /* ---- For people ----------------------------------------------------------------------------- */
 
-static void print_points(const char *name, const cli_points *points)
+void cli_say(const cli_report *r, const char *format, ...)
 {
-    (void)printf("%s: %s, %" PRId64 " x %" PRId32 " %s\n", name, cli_message_safe(points->path),
-                 points->matrix->rows, points->matrix->cols,
-                 kith_dtype_name(points->matrix->dtype));
+    va_list list;
+    va_start(list, format);
+    if (r->people) {
+        (void)vprintf(format, list);
+    }
+    va_end(list);
 }
 
-static void print_input(const cli_job *job)
+void cli_say_more(const cli_report *r, const char *format, ...)
 {
-    cli_source_print();
-    if (job->queries.matrix == NULL) {
-        print_points("points", &job->corpus);
-    } else {
-        print_points("corpus", &job->corpus);
-        print_points("queries", &job->queries);
+    va_list list;
+    va_start(list, format);
+    if (r->people && r->verbose) {
+        (void)vprintf(format, list);
     }
-    (void)printf("metric: %s\n", kith_metric_name(cli_job_metric(job)));
-    if (!cli_is_radius_search(job->args)) {
-        (void)printf("k: %" PRId64 "\n", job->args->k);
-    }
-    if (cli_given(job->args, CLI_OPT_RADIUS)) {
-        (void)printf("radius: %.17g\n", job->args->radius);
-    }
+    va_end(list);
 }
 
-static void print_memory(const cli_job *job)
+const char *cli_grouped(int64_t number, char text[CLI_GROUPED_BYTES])
 {
-    char text[5][CLI_SIZE_BYTES];
-    const uint64_t least = job->need_bytes - job->plan.undecided_bytes;
-    if (job->planned && job->plan.gpu_bytes != 0) {
-        (void)printf("gpu memory: planned %s of %s (at least %s), batches %" PRId64 " x %" PRId64
-                     "\n",
-                     cli_message_size(job->plan.gpu_bytes, text[0]),
-                     cli_message_size(job->plan.gpu_budget_bytes, text[1]),
-                     cli_message_size(job->plan.gpu_least_bytes, text[2]),
-                     job->plan.gpu_corpus_chunks, job->plan.gpu_query_stripes);
-    }
-    if (job->planned) {
-        (void)printf("memory: planned %s%s%s (prepared %s, lists %s, result %s)\n",
-                     least < job->need_bytes ? cli_message_size(least, text[4]) : "",
-                     least < job->need_bytes ? " to " : "",
-                     cli_message_size(job->need_bytes, text[0]),
-                     cli_message_size(job->plan.prepared_bytes, text[1]),
-                     cli_message_size(job->plan.state_bytes, text[2]),
-                     cli_message_size(job->plan.result_bytes, text[3]));
-    }
-}
-
-static void print_chunks(const cli_job *job)
-{
-    if (job->chunk_rows > 0) {
-        (void)printf("chunks: %" PRId64 " rows each, %" PRId64 " solved, %" PRId64
-                     " rows stood already\n",
-                     job->chunk_rows, job->chunks, job->resumed_rows);
-    }
-}
-
-/* Nothing where it is the processor: the line of the method names its instruction set. */
-static void print_backend(const char *backend, const char *gpu)
-{
-    if (strcmp(backend, "cpu") != 0) {
-        (void)printf("device: %s%s%s\n", backend, gpu[0] != '\0' ? ", " : "", gpu);
-    }
-}
-
-static void print_output(const cli_job *job)
-{
-    const char *const paths[] = {job->args->output, job->args->output_back, job->args->distances};
-    for (int i = 0; i < 3; i++) {
-        if (paths[i] != NULL) {
-            (void)printf("output: %s%s\n", cli_message_safe(paths[i]),
-                         i < 2 ? cli_claim_lost(paths[i], job->args->format) : "");
+    char digits[24];
+    const int length = snprintf(digits, sizeof digits, "%" PRId64, number);
+    int used = 0;
+    for (int i = 0; i < length; i++) {
+        if (i > 0 && (length - i) % 3 == 0) {
+            text[used++] = ',';
         }
+        text[used++] = digits[i];
     }
-    if (job->sharded.parts > 0) {
-        (void)printf("parts: %" PRId32 " files beside the one that names them\n",
-                     job->sharded.parts);
-    }
-}
-
-/* The engine, as --method names it. */
-static const char *method_of(const cli_job *job, const char *screen)
-{
-    return job->graph != NULL            ? "graph"
-           : job->descends               ? "descent"
-           : strcmp(screen, "tree") == 0 ? "tree"
-                                         : "exact";
-}
-
-/* What an exact search has to say of its bounds. */
-static void print_bounds(const kith_report *report)
-{
-    (void)printf("candidates a row: %.1f\n", report->candidates);
-    (void)printf("rerun share: %.2f %%\n", 100.0 * report->rerun_share);
-    (void)printf("skipped share: %.2f %%\n", 100.0 * report->skipped_share);
-}
-
-/* With --verbose: how it was done, and what that took. */
-static void print_work(const cli_job *job)
-{
-    const kith_report *report = &job->report;
-    print_backend(report->backend, report->gpu);
-    (void)printf("method: %s, screen %s, isa %s, threads %" PRId32 "\n",
-                 method_of(job, report->screen), report->screen, kith_ctx_isa(job->session.ctx),
-                 kith_ctx_threads(job->session.ctx));
-    print_chunks(job);
-    print_memory(job);
-    cli_peak_print(report->gpu_peak_bytes);
-    cli_descent_print_choice(job);
-    if (job->graph != NULL) {
-        cli_walk_print(job);
-    } else if (job->sharded.shards > 0) {
-        cli_shards_print(job, false);
-    } else if (job->descends) {
-        cli_descent_print_rounds(job);
-    } else {
-        print_bounds(report);
-    }
-    if (report->select_cpu_rows + report->select_gpu_rows > 0) {
-        (void)printf("rows selected by the processor: %" PRId64 ", by the GPU: %" PRId64 "\n",
-                     report->select_cpu_rows, report->select_gpu_rows);
-    }
-}
-
-static void print_exactness(const cli_job *job)
-{
-    cli_claim_print(job->exact, &job->points);
-    if (job->graph != NULL) {
-        cli_walk_print_recall(job);
-    } else if (job->descends) {
-        cli_descent_print_recall(job);
-    }
-}
-
-static void print_done(const cli_job *job, const cli_engine *engine)
-{
-    cli_step steps[STEPS];
-    if (is_verbose(job)) {
-        print_work(job);
-    }
-    if (engine->pairs != NULL) {
-        (void)printf("%s: %" PRId64 "\n", engine->pairs, job->pairs);
-    }
-    print_exactness(job);
-    list_steps(job, steps);
-    cli_seconds_print(steps, job->session.start, is_verbose(job));
-    print_output(job);
+    text[used] = '\0';
+    return text;
 }
 
 /* ---- For programs --------------------------------------------------------------------------- */
 
-static void put_input(const cli_job *job, const char *backend, const char *screen, cli_json *json)
+/* Bytes of the UTF-8 sequence that starts here, 0 if none does (RFC 3629: no overlong forms, no
+ * surrogates, nothing above U+10FFFF). */
+static int sequence_length(const unsigned char *text)
 {
-    const kith_matrix *corpus = job->corpus.matrix;
-    const kith_matrix *queries = job->queries.matrix;
-    cli_json_text(json, "method", method_of(job, screen));
-    cli_json_text(json, "backend", backend);
-    cli_json_text(json, "isa", kith_ctx_isa(job->session.ctx));
-    cli_json_int(json, "threads", kith_ctx_threads(job->session.ctx));
-    cli_json_int(json, "n", corpus->rows);
-    cli_json_int(json, "queries", queries == NULL ? corpus->rows : queries->rows);
-    cli_json_int(json, "d", corpus->cols);
-    cli_json_text(json, "dtype", kith_dtype_name(corpus->dtype));
-    if (!cli_is_radius_search(job->args)) {
-        cli_json_int(json, "k", job->args->k);
+    const unsigned char lead = text[0];
+    if (lead < 0x80) {
+        return 1;
     }
-    if (cli_given(job->args, CLI_OPT_RADIUS)) {
-        cli_json_number(json, "radius", job->args->radius);
+    const int length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+    if (lead < 0xc2 || lead > 0xf4) {
+        return 0;
     }
-    cli_json_text(json, "metric", kith_metric_name(cli_job_metric(job)));
-}
-
-static void put_plan(const cli_job *job, cli_json *json)
-{
-    if (job->planned) {
-        cli_json_open(json, "plan_bytes");
-        cli_json_uint(json, "prepared", job->plan.prepared_bytes);
-        cli_json_uint(json, "lists", job->plan.state_bytes);
-        cli_json_uint(json, "result", job->plan.result_bytes);
-        cli_json_uint(json, "peak", job->need_bytes);
-        cli_json_uint(json, "undecided", job->plan.undecided_bytes);
-        cli_json_uint(json, "gpu", job->plan.gpu_bytes);
-        cli_json_uint(json, "gpu_least", job->plan.gpu_least_bytes);
-        cli_json_uint(json, "gpu_budget", job->plan.gpu_budget_bytes);
-        cli_json_close(json);
-    }
-}
-
-static void put_chunks(const cli_job *job, cli_json *json)
-{
-    if (job->chunk_rows > 0) {
-        cli_json_open(json, "chunks");
-        cli_json_int(json, "rows", job->chunk_rows);
-        cli_json_int(json, "solved", job->chunks);
-        cli_json_int(json, "resumed_rows", job->resumed_rows);
-        cli_json_close(json);
-    }
-}
-
-/* Where a pipeline divided them. */
-static void put_selected(const cli_job *job, cli_json *json)
-{
-    if (job->report.select_cpu_rows + job->report.select_gpu_rows > 0) {
-        cli_json_open(json, "selected_rows");
-        cli_json_int(json, "cpu", job->report.select_cpu_rows);
-        cli_json_int(json, "gpu", job->report.select_gpu_rows);
-        cli_json_close(json);
-    }
-}
-
-static void put_done(const cli_job *job, const cli_engine *engine, cli_json *json)
-{
-    cli_step steps[STEPS];
-    cli_claim_put(job->exact, &job->points, json);
-    cli_json_text(json, "screen", job->report.screen);
-    cli_json_text(json, "gpu", job->report.gpu[0] != '\0' ? job->report.gpu : NULL);
-    list_steps(job, steps);
-    cli_seconds_put(steps, job->session.start, json);
-    cli_peak_put(job->report.gpu_peak_bytes, json);
-    put_chunks(job, json);
-    put_plan(job, json);
-    put_selected(job, json);
-    cli_descent_put_choice(job, json);
-    if (job->graph != NULL) {
-        cli_walk_put(job, json);
-    } else if (job->sharded.shards > 0) {
-        cli_shards_put(job, false, json);
-    } else if (job->descends) {
-        cli_descent_put(job, json);
-    } else {
-        cli_json_number(json, "candidates", job->report.candidates);
-        cli_json_number(json, "rerun_share", job->report.rerun_share);
-        cli_json_number(json, "skipped_share", job->report.skipped_share);
-    }
-    cli_json_int(json, "distinct_rows", job->report.distinct_rows);
-    if (engine->pairs != NULL) {
-        cli_json_int(json, "pairs", job->pairs);
-    }
-    cli_json_text(json, "output", job->args->output);
-}
-
-void cli_report_print(const cli_job *job, const cli_engine *engine)
-{
-    if (cli_given(job->args, CLI_OPT_JSON)) {
-        cli_json json;
-        cli_json_begin(&json, cli_command_get(job->args->command)->name);
-        put_input(job, job->report.backend, job->report.screen, &json);
-        put_done(job, engine, &json);
-        cli_source_put(&json);
-        cli_json_end(&json);
-    } else if (!cli_given(job->args, CLI_OPT_QUIET)) {
-        print_input(job);
-        print_done(job, engine);
-    }
-}
-
-void cli_report_print_plan(const cli_job *job)
-{
-    if (cli_given(job->args, CLI_OPT_JSON)) {
-        cli_json json;
-        cli_json_begin(&json, cli_command_get(job->args->command)->name);
-        put_input(job, job->plan.backend, job->plan.method, &json);
-        cli_json_bool(&json, "dry_run", true);
-        cli_descent_put_choice(job, &json);
-        put_chunks(job, &json);
-        put_plan(job, &json);
-        if (job->shard_plan.shards > 0) {
-            cli_shards_put(job, true, &json);
+    for (int i = 1; i < length; i++) {
+        if ((text[i] & 0xc0) != 0x80) {
+            return 0;
         }
-        cli_source_put(&json);
-        cli_json_end(&json);
+    }
+    const bool overlong = (lead == 0xe0 && text[1] < 0xa0) || (lead == 0xf0 && text[1] < 0x90);
+    const bool beyond = (lead == 0xed && text[1] >= 0xa0) || (lead == 0xf4 && text[1] >= 0x90);
+    return overlong || beyond ? 0 : length;
+}
+
+static void put_string(const char *text)
+{
+    const unsigned char *bytes = (const unsigned char *)text;
+    (void)putchar('"');
+    while (*bytes != '\0') {
+        const int length = sequence_length(bytes);
+        if (length == 0) {
+            (void)fputs("\\ufffd", stdout);
+        } else if (*bytes == '"' || *bytes == '\\') {
+            (void)printf("\\%c", *bytes);
+        } else if (*bytes < 0x20 || *bytes == 0x7f) {
+            (void)printf("\\u%04x", *bytes);
+        } else if (*bytes == 0xc2 && bytes[1] < 0xa0) { /* controls, too */
+            (void)printf("\\u%04x", bytes[1]);
+        } else {
+            (void)fwrite(bytes, 1, (size_t)length, stdout);
+        }
+        bytes += length == 0 ? 1 : length;
+    }
+    (void)putchar('"');
+}
+
+/* Whether there is somebody to put it for. */
+static bool put_key(cli_report *r, const char *key)
+{
+    if (!r->programs) {
+        return false;
+    }
+    if (r->comma) {
+        (void)fputs(", ", stdout);
+    }
+    r->comma = true;
+    if (key != NULL) {
+        put_string(key);
+        (void)fputs(": ", stdout);
+    }
+    return true;
+}
+
+static void put_open(cli_report *r, const char *key, char bracket)
+{
+    if (put_key(r, key)) {
+        (void)putchar(bracket);
+        r->comma = false;
+    }
+}
+
+static void put_close(cli_report *r, char bracket)
+{
+    if (r->programs) {
+        (void)putchar(bracket);
+        r->comma = true;
+    }
+}
+
+void cli_put_open(cli_report *r, const char *key)
+{
+    put_open(r, key, '{');
+}
+
+void cli_put_close(cli_report *r)
+{
+    put_close(r, '}');
+}
+
+void cli_put_open_array(cli_report *r, const char *key)
+{
+    put_open(r, key, '[');
+}
+
+void cli_put_close_array(cli_report *r)
+{
+    put_close(r, ']');
+}
+
+void cli_put_text(cli_report *r, const char *key, const char *text)
+{
+    if (!put_key(r, key)) {
         return;
     }
-    print_input(job);
-    print_backend(job->plan.backend, "");
-    (void)printf("method: %s, %s, isa %s, threads %" PRId32 "\n", method_of(job, job->plan.method),
-                 job->plan.method, job->plan.isa, job->plan.threads);
-    cli_descent_print_choice(job);
-    print_chunks(job);
-    print_memory(job);
-    if (job->shard_plan.shards > 0) {
-        cli_shards_print(job, true);
+    if (text != NULL) {
+        put_string(text);
+    } else {
+        (void)fputs("null", stdout);
+    }
+}
+
+void cli_put_int(cli_report *r, const char *key, int64_t value)
+{
+    if (put_key(r, key)) {
+        (void)printf("%" PRId64, value);
+    }
+}
+
+void cli_put_uint(cli_report *r, const char *key, uint64_t value)
+{
+    if (put_key(r, key)) {
+        (void)printf("%" PRIu64, value);
+    }
+}
+
+void cli_put_number(cli_report *r, const char *key, double value)
+{
+    char digits[32] = "null";
+    for (int precision = 1; precision <= 17 && isfinite(value); precision++) {
+        (void)snprintf(digits, sizeof digits, "%.*g", precision, value);
+        if (strtod(digits, NULL) == value) { /* 17 digits always do */
+            break;
+        }
+    }
+    if (put_key(r, key)) {
+        (void)fputs(digits, stdout);
+    }
+}
+
+void cli_put_bool(cli_report *r, const char *key, bool value)
+{
+    if (put_key(r, key)) {
+        (void)fputs(value ? "true" : "false", stdout);
+    }
+}
+
+/* ---- For both ------------------------------------------------------------------------------- */
+
+void cli_tell_text(cli_report *r, const char *key, const char *text)
+{
+    cli_say(r, "%s: %s\n", key, text);
+    cli_put_text(r, key, text);
+}
+
+void cli_tell_int(cli_report *r, const char *key, int64_t value)
+{
+    cli_say(r, "%s: %" PRId64 "\n", key, value);
+    cli_put_int(r, key, value);
+}
+
+void cli_tell_output(cli_report *r, const char *path, const char *lost)
+{
+    if (path != NULL) {
+        cli_say(r, "output: %s%s\n", cli_message_safe(path), lost);
+    }
+    cli_put_text(r, "output", path);
+}
+
+void cli_tell_seconds(cli_report *r, const cli_step *steps, double start)
+{
+    const double total = cli_clock_now() - start;
+    cli_say(r, "seconds: ");
+    cli_put_open(r, "seconds");
+    cli_put_number(r, "total", total);
+    for (; steps->name != NULL; steps++) {
+        cli_say_more(r, "%s %.3f, ", steps->name, steps->seconds);
+        cli_put_number(r, steps->name, steps->seconds);
+    }
+    cli_put_close(r);
+    cli_say(r, "%s%.3f\n", r->verbose ? "total " : "", total);
+}
+
+void cli_tell_peak(cli_report *r, uint64_t gpu_bytes, uint64_t planned_bytes)
+{
+    char size[CLI_SIZE_BYTES];
+    const uint64_t host_bytes = cli_clock_peak_bytes();
+    cli_say_more(r, "peak memory: %s\n", cli_message_size(host_bytes, size));
+    if (gpu_bytes > 0) {
+        cli_say_more(r, "peak gpu memory: %s\n", cli_message_size(gpu_bytes, size));
+    }
+    cli_put_open(r, "peak_bytes");
+    cli_put_uint(r, "host", host_bytes);
+    cli_put_uint(r, "gpu", gpu_bytes);
+    if (planned_bytes > 0) {
+        cli_put_uint(r, "planned", planned_bytes);
+    }
+    cli_put_close(r);
+}
+
+void cli_say_planned(const cli_report *r, uint64_t bytes)
+{
+    char size[CLI_SIZE_BYTES];
+    cli_say_more(r, "memory: planned %s\n", cli_message_size(bytes, size));
+}
+
+/* The interval lies lower than the estimate near 1, and reaches as far as its farther end. */
+void cli_say_estimate(const cli_report *r, const kith_recall *recall, const char *what)
+{
+    char rows[CLI_GROUPED_BYTES];
+    const double down = recall->recall - recall->low;
+    const double up = recall->high - recall->recall;
+    if (recall->rows == 0) {
+        cli_say(r, "recall: not estimated (leave sample=0 out)\n");
+    } else {
+        cli_say(r, "recall@%" PRId64 " = %.4f +- %.4f (%s %s solved exactly)\n", recall->at,
+                recall->recall, down > up ? down : up, cli_grouped(recall->rows, rows), what);
+    }
+}
+
+void cli_put_estimate(cli_report *r, const kith_recall *recall)
+{
+    cli_put_open(r, "recall");
+    cli_put_int(r, "at", recall->at);
+    cli_put_number(r, "estimate", recall->recall);
+    cli_put_number(r, "low", recall->low);
+    cli_put_number(r, "high", recall->high);
+    cli_put_int(r, "sample", recall->rows);
+    cli_put_close(r);
+}
+
+void cli_tell_tree(cli_report *r, const kith_file_info *info)
+{
+    const int64_t leaves = (int64_t)1 << info->tree_height;
+    cli_say(r,
+            "height: %" PRId32 "\nleaves: %" PRId64 "\ndistinct rows: %" PRId64 "\nslack: %" PRId64
+            " free places\n",
+            info->tree_height, leaves, info->tree_rows, info->tree_slack);
+    cli_put_open(r, "tree");
+    cli_put_int(r, "height", info->tree_height);
+    cli_put_int(r, "leaves", leaves);
+    cli_put_int(r, "distinct_rows", info->tree_rows);
+    cli_put_int(r, "slack", info->tree_slack);
+    cli_put_close(r);
+}
+
+/* ---- Which points, and whether exact -------------------------------------------------------- */
+
+const char *cli_claim_name(const kith_fingerprint *points, char text[CLI_CLAIM_BYTES])
+{
+    enum { SHORT_BITS = 32 };
+    char rows[CLI_GROUPED_BYTES];
+    (void)snprintf(text, CLI_CLAIM_BYTES, "%s x %" PRId32 " %s, %08" PRIx32,
+                   cli_grouped(points->rows, rows), points->cols, kith_dtype_name(points->dtype),
+                   (uint32_t)(points->checksum >> SHORT_BITS));
+    return text;
+}
+
+bool cli_claim_equal(const kith_fingerprint *a, const kith_fingerprint *b)
+{
+    return a->rows == b->rows && a->cols == b->cols && a->dtype == b->dtype &&
+           a->checksum == b->checksum;
+}
+
+const char *cli_claim_lost(const char *path, kith_format format)
+{
+    const bool told =
+        format == KITH_FORMAT_AUTO
+            ? (cli_output_holds(path) & KITH_FILE_CLAIMS) != 0
+            : format == KITH_FORMAT_NPZ || format == KITH_FORMAT_CSR || format == KITH_FORMAT_KITH;
+    return told ? "" : " (this format does not say metric, exactness and points)";
+}
+
+void cli_tell_claim(cli_report *r, kith_exactness exact, const kith_fingerprint *points)
+{
+    char text[CLI_CLAIM_BYTES];
+    const bool known = points->rows > 0;
+    const char *name = known ? cli_claim_name(points, text) : "";
+    if (exact == KITH_APPROXIMATE) {
+        cli_say(r, "approximate%s%s\n", known ? ": of " : "", name);
+    } else {
+        cli_say(r, "exact: %s%s%s%s\n", exact == KITH_CERTIFIED ? "certified" : "unknown",
+                known ? " (of " : "", name, known ? ")" : "");
+    }
+    if (exact == KITH_EXACTNESS_UNKNOWN) {
+        cli_put_text(r, "exact", NULL);
+    } else {
+        cli_put_bool(r, "exact", exact == KITH_CERTIFIED);
+    }
+    if (known) {
+        cli_put_open(r, "points");
+        cli_put_int(r, "rows", points->rows);
+        cli_put_int(r, "cols", points->cols);
+        cli_put_text(r, "dtype", kith_dtype_name(points->dtype));
+        (void)snprintf(text, sizeof text, "%016" PRIx64, points->checksum);
+        cli_put_text(r, "checksum", text);
+        cli_put_close(r);
+    }
+}
+
+/* ---- How files were understood -------------------------------------------------------------- */
+
+enum { SOURCES_MAX = 8, NAMES_BYTES = 160 };
+
+typedef struct kept_source {
+    const char *path;
+    kith_points_source source;
+    int64_t cols;
+    char names[NAMES_BYTES];
+} kept_source;
+
+static kept_source kept[SOURCES_MAX];
+static int kept_count = 0;
+
+void cli_source_reset(void)
+{
+    kept_count = 0;
+}
+
+static bool is_plain(const kith_points_source *source)
+{
+    return source->delimiter == 0 && source->fortran_order == 0 && source->big_endian == 0;
+}
+
+void cli_source_keep(const char *path, const kith_points *points)
+{
+    const kith_points_source *source = kith_points_get_source(points);
+    if (is_plain(source) || kept_count == SOURCES_MAX) {
+        return;
+    }
+    kept_source *k = &kept[kept_count++];
+    k->path = path;
+    k->source = *source;
+    k->cols = kith_points_values(points)->cols;
+    (void)snprintf(k->names, sizeof k->names, "%s", source->names);
+    cli_message_clean(k->names);
+}
+
+static const char *separator_name(int32_t delimiter)
+{
+    switch (delimiter) {
+    case ',':
+        return "comma";
+    case ';':
+        return "semicolon";
+    case '\t':
+        return "tab";
+    default:
+        return "blank";
+    }
+}
+
+static void say_sources(const cli_report *r)
+{
+    for (int i = 0; i < kept_count; i++) {
+        const kept_source *k = &kept[i];
+        cli_say(r, "read: %s", cli_message_safe(k->path));
+        if (k->source.delimiter != 0) {
+            cli_say(r, ", separator %s", separator_name(k->source.delimiter));
+            cli_say(r, k->source.header != 0 ? ", header '%s'" : ", no header", k->names);
+        }
+        if (k->cols != k->source.file_cols) {
+            cli_say(r, ", %" PRId64 " of %" PRId64 " columns", k->cols, k->source.file_cols);
+        }
+        cli_say(r, "%s%s%s\n", k->source.compressed != 0 ? ", unpacked" : "",
+                k->source.fortran_order != 0 ? ", converted from Fortran order" : "",
+                k->source.big_endian != 0 ? ", converted from big-endian" : "");
+    }
+}
+
+static void put_sources(cli_report *r)
+{
+    if (kept_count == 0) {
+        return;
+    }
+    cli_put_open_array(r, "read");
+    for (int i = 0; i < kept_count; i++) {
+        const kept_source *k = &kept[i];
+        cli_put_open(r, NULL);
+        cli_put_text(r, "file", k->path);
+        if (k->source.delimiter != 0) {
+            cli_put_text(r, "separator", separator_name(k->source.delimiter));
+            cli_put_text(r, "header", k->source.header != 0 ? k->names : NULL);
+        }
+        cli_put_int(r, "columns", k->cols);
+        cli_put_int(r, "file_columns", k->source.file_cols);
+        cli_put_bool(r, "compressed", k->source.compressed != 0);
+        cli_put_bool(r, "fortran_order", k->source.fortran_order != 0);
+        cli_put_bool(r, "big_endian", k->source.big_endian != 0);
+        cli_put_close(r);
+    }
+    cli_put_close_array(r);
+}
+
+/* ---- The whole ------------------------------------------------------------------------------ */
+
+cli_report cli_report_begin(const cli_args *args)
+{
+    cli_report r = {.programs = cli_given(args, CLI_OPT_JSON),
+                    .verbose = cli_given(args, CLI_OPT_VERBOSE)};
+    r.people = !r.programs && !cli_given(args, CLI_OPT_QUIET);
+    if (r.programs) {
+        (void)putchar('{');
+        cli_put_text(&r, "command", cli_command_get(args->command)->name);
+    }
+    say_sources(&r);
+    return r;
+}
+
+void cli_report_end(cli_report *r)
+{
+    if (r->programs) {
+        put_sources(r);
+        cli_put_text(r, "version", kith_version());
+        cli_put_text(r, "commit", kith_commit());
+        (void)fputs("}\n", stdout);
     }
 }

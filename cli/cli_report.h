@@ -1,12 +1,97 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What graph and search say on stdout when they are done: lines for people, or one JSON object. */
+ * What a command says on stdout when it is done: lines for people, or one JSON object for programs.
+ *
+ * A report is described once, and the writer leaves out what is not for the reader it has: `say` is
+ * for people, `put` for programs, `tell` for both. With --quiet people are told nothing. */
 #ifndef CLI_REPORT_H
 #define CLI_REPORT_H
 
-#include "cli_job.h"
+#include "cli_options.h"
 
-void cli_report_print(const cli_job *job, const cli_engine *engine);
-/* For --dry-run: what the job would need. */
-void cli_report_print_plan(const cli_job *job);
+typedef struct cli_report {
+    bool people;
+    bool programs; /* --json */
+    bool verbose;
+    bool comma; /* the next member needs one before it */
+} cli_report;
+
+/* The outermost object begins with the command, and ends with how files were understood, version
+ * and commit; people are told of the files first. */
+cli_report cli_report_begin(const cli_args *args);
+void cli_report_end(cli_report *r);
+
+/* ---- For people ----------------------------------------------------------------------------- */
+
+/* Lines, or a part of one; more: with --verbose. */
+void cli_say(const cli_report *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void cli_say_more(const cli_report *r, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* "60,000" */
+enum { CLI_GROUPED_BYTES = 32 };
+const char *cli_grouped(int64_t number, char text[CLI_GROUPED_BYTES]);
+
+/* ---- For programs --------------------------------------------------------------------------- */
+
+/* JSON: keys in the order of the calls, one line, valid UTF-8 whatever the text was, the shortest
+ * decimal that gives the same double. A NULL key stands in arrays. */
+void cli_put_open(cli_report *r, const char *key);
+void cli_put_close(cli_report *r);
+void cli_put_open_array(cli_report *r, const char *key);
+void cli_put_close_array(cli_report *r);
+/* A NULL text is null. */
+void cli_put_text(cli_report *r, const char *key, const char *text);
+void cli_put_int(cli_report *r, const char *key, int64_t value);
+void cli_put_uint(cli_report *r, const char *key, uint64_t value);
+/* Infinity and NaN, which JSON does not have, are null. */
+void cli_put_number(cli_report *r, const char *key, double value);
+void cli_put_bool(cli_report *r, const char *key, bool value);
+
+/* ---- For both ------------------------------------------------------------------------------- */
+
+/* "key: value", and the member. */
+void cli_tell_text(cli_report *r, const char *key, const char *text);
+void cli_tell_int(cli_report *r, const char *key, int64_t value);
+/* Where an answer went; lost: what its format does not say, or "". Nothing for a NULL path, which
+ * programs see as null. */
+void cli_tell_output(cli_report *r, const char *path, const char *lost);
+
+typedef struct cli_step {
+    const char *name; /* NULL: the end of a list */
+    double seconds;
+} cli_step;
+
+/* start: when the command began. "seconds: 0.120", or with steps "seconds: read 0.001, ..." */
+void cli_tell_seconds(cli_report *r, const cli_step *steps, double start);
+/* The most memory of the process by the kernel's own count, and of a GPU's; planned 0: nothing is
+ * said of it here. */
+void cli_tell_peak(cli_report *r, uint64_t gpu_bytes, uint64_t planned_bytes);
+/* "memory: planned 12.5 MiB" is for --verbose. */
+void cli_say_planned(const cli_report *r, uint64_t bytes);
+
+/* An estimate of recall from rows that are "points" or "queries". */
+void cli_say_estimate(const cli_report *r, const kith_recall *recall, const char *what);
+void cli_put_estimate(cli_report *r, const kith_recall *recall);
+
+/* "exact: certified (of 60,000 x 784 float32, 5f3a0c1d)", "approximate: of ...", "exact: unknown
+ * (of ...)"; without the points where they are not known. */
+void cli_tell_claim(cli_report *r, kith_exactness exact, const kith_fingerprint *points);
+/* "60,000 x 784 float32, 5f3a0c1d": the first half of the checksum is enough for a person. */
+enum { CLI_CLAIM_BYTES = 96 };
+const char *cli_claim_name(const kith_fingerprint *points, char text[CLI_CLAIM_BYTES]);
+bool cli_claim_equal(const kith_fingerprint *a, const kith_fingerprint *b);
+/* " (this format does not say metric ...)", or "". */
+const char *cli_claim_lost(const char *path, kith_format format);
+
+/* What is told of a file of the kind tree: height, leaves, slack. */
+void cli_tell_tree(cli_report *r, const kith_file_info *info);
+
+/* ---- How files were understood -------------------------------------------------------------- */
+
+/* Forgets what was kept before. */
+void cli_source_reset(void);
+/* Keeps what the library says of points that were opened from path, if it is worth saying: what is
+ * a header, what stands between values, what was converted. */
+void cli_source_keep(const char *path, const kith_points *points);
 
 #endif

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
-#include "cli_same.h"
+#include "cli_stream.h"
 
 #include "cli.h"
-#include "cli_message.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * k-selection on its own: read, select, write, report. */
 #include "cli.h"
-#include "cli_clock.h"
-#include "cli_devices.h"
 #include "cli_job.h"
-#include "cli_message.h"
 #include "cli_output.h"
-#include "cli_seconds.h"
-#include "cli_signal.h"
-#include "cli_source.h"
 #include "kith/kith_papers.h"
 
 #include <inttypes.h>
@@ -45,8 +39,8 @@ static const char *path_of(const selecting *s)
 static int check_output(const cli_args *args)
 {
     const bool kth = cli_given(args, CLI_OPT_KTH);
-    const int code = cli_output_check(args->output, kth ? CLI_ENDINGS_KTH : CLI_ENDINGS_SELECTION);
-    return code == CLI_DONE ? cli_output_check_input(args->output, args->paths[0]) : code;
+    const cli_output output = {args->output, kth ? CLI_ENDINGS_KTH : CLI_ENDINGS_SELECTION};
+    return cli_output_check_all(&output, 1, args->paths, 1);
 }
 
 static void take_params(selecting *s)
@@ -67,14 +61,13 @@ static int read_values(selecting *s)
 {
     const double start = cli_clock_now();
     s->session.read.use = KITH_USE_VALUES;
-    const kith_status status =
-        kith_points_open(s->session.ctx, path_of(s), &s->session.read, &s->file);
+    CLI_TRY(cli_session_check(
+        &s->session, kith_points_open(s->session.ctx, path_of(s), &s->session.read, &s->file),
+        path_of(s)));
     s->seconds_read = cli_clock_now() - start;
-    s->values = status == KITH_OK ? kith_points_values(s->file) : NULL;
-    if (status == KITH_OK) {
-        cli_source_keep(path_of(s), s->file);
-    }
-    return cli_session_check(&s->session, status, path_of(s));
+    s->values = kith_points_values(s->file);
+    cli_source_keep(path_of(s), s->file);
+    return CLI_DONE;
 }
 
 /* Values of the answer; rows and k are both below 2^32. */
@@ -85,10 +78,7 @@ static uint64_t count_values(const selecting *s)
 
 static int plan(selecting *s)
 {
-    const int code = cli_job_check_k(path_of(s), s->params.k, s->values->cols, "values in a row");
-    if (code != CLI_DONE) {
-        return code;
-    }
+    CLI_TRY(cli_job_check_k(path_of(s), s->params.k, s->values->cols, "values in a row"));
     const uint64_t count = count_values(s);
     const uint64_t bytes =
         (uint64_t)kith_dtype_bytes(s->values->dtype) + (wants_kth(s) ? 0 : sizeof *s->out.ids);
@@ -126,10 +116,7 @@ static int solve(selecting *s)
     const kith_status status = wants_kth(s) ? kith_select_kth(ctx, s->values, &s->params, s->kth)
                                             : kith_select(ctx, s->values, &s->params, &s->out);
     s->seconds_select = cli_clock_now() - start;
-    const int code = cli_session_check(&s->session, status, path_of(s));
-    if (code != CLI_DONE) {
-        return code;
-    }
+    CLI_TRY(cli_session_check(&s->session, status, path_of(s)));
     s->report.struct_size = (uint32_t)sizeof s->report;
     return cli_session_check(&s->session, kith_ctx_report(ctx, &s->report), path_of(s));
 }
@@ -156,153 +143,101 @@ static int save(selecting *s)
 
 /* ---- What was done -------------------------------------------------------------------------- */
 
-static void print_input(const selecting *s)
+/* method: as it was asked for, or what auto stood for. */
+static void tell_input(cli_report *r, const selecting *s, const char *method)
 {
-    cli_source_print();
-    (void)printf("matrix: %s, %" PRId64 " x %" PRId64 " %s\n", cli_message_safe(path_of(s)),
-                 s->values->rows, s->values->cols, kith_dtype_name(s->values->dtype));
-    (void)printf("k: %" PRId64 ", %s%s\n", s->params.k,
-                 cli_given(s->args, CLI_OPT_LARGEST) ? "largest" : "smallest",
-                 wants_kth(s)                           ? ", the k-th alone"
-                 : cli_given(s->args, CLI_OPT_UNSORTED) ? ", in any order"
-                                                        : "");
+    const kith_values *values = s->values;
+    const bool largest = cli_given(s->args, CLI_OPT_LARGEST);
+    const bool unsorted = cli_given(s->args, CLI_OPT_UNSORTED);
+    cli_say(r, "matrix: %s, %" PRId64 " x %" PRId64 " %s\n", cli_message_safe(path_of(s)),
+            values->rows, values->cols, kith_dtype_name(values->dtype));
+    cli_say(r, "k: %" PRId64 ", %s%s\n", s->params.k, largest ? "largest" : "smallest",
+            wants_kth(s) ? ", the k-th alone"
+            : unsorted   ? ", in any order"
+                         : "");
+    cli_put_text(r, "method", method);
+    cli_put_text(r, "isa", kith_ctx_isa(s->session.ctx));
+    cli_put_int(r, "threads", kith_ctx_threads(s->session.ctx));
+    cli_put_int(r, "n", values->rows);
+    cli_put_int(r, "d", values->cols);
+    cli_put_text(r, "dtype", kith_dtype_name(values->dtype));
+    cli_put_int(r, "k", s->params.k);
+    cli_put_bool(r, "largest", largest);
+    cli_put_bool(r, "sorted", !unsorted);
+    cli_put_bool(r, "kth", wants_kth(s));
 }
 
-enum { STEPS = 4 };
-
-static void list_steps(const selecting *s, cli_step steps[STEPS])
+static void say_method(const cli_report *r, const selecting *s, const char *method)
 {
-    steps[0] = (cli_step){"read", s->seconds_read};
-    steps[1] = (cli_step){"select", s->seconds_select};
-    steps[2] = (cli_step){"write", s->seconds_write};
-    steps[3] = (cli_step){NULL, 0.0};
+    cli_say(r, "method: %s, isa %s, threads %" PRId32 "\n", method, kith_ctx_isa(s->session.ctx),
+            kith_ctx_threads(s->session.ctx));
 }
 
-static void print_done(const selecting *s)
+static void tell(const selecting *s)
 {
     const kith_report *report = &s->report;
-    const bool verbose = cli_given(s->args, CLI_OPT_VERBOSE);
-    cli_step steps[STEPS];
-    if (verbose && report->gpu[0] != '\0') {
-        (void)printf("device: %s, %s\n", report->backend, report->gpu);
+    const cli_step steps[] = {{"read", s->seconds_read},
+                              {"select", s->seconds_select},
+                              {"write", s->seconds_write},
+                              {NULL, 0.0}};
+    cli_report r = cli_report_begin(s->args);
+    tell_input(&r, s, report->screen);
+    cli_put_text(&r, "backend", report->backend);
+    cli_put_text(&r, "gpu", report->gpu[0] != '\0' ? report->gpu : NULL);
+    if (report->gpu[0] != '\0') {
+        cli_say_more(&r, "device: %s, %s\n", report->backend, report->gpu);
     }
-    if (verbose) {
-        (void)printf("method: %s, isa %s, threads %" PRId32 "\n", report->screen,
-                     kith_ctx_isa(s->session.ctx), kith_ctx_threads(s->session.ctx));
-        cli_peak_print(report->gpu_peak_bytes);
+    if (r.verbose) {
+        say_method(&r, s, report->screen);
     }
-    list_steps(s, steps);
-    cli_seconds_print(steps, s->session.start, verbose);
-    if (s->args->output != NULL) {
-        (void)printf("output: %s\n", cli_message_safe(s->args->output));
-    }
+    cli_tell_peak(&r, report->gpu_peak_bytes, 0);
+    cli_tell_seconds(&r, steps, s->session.start);
+    cli_tell_output(&r, s->args->output, "");
+    cli_report_end(&r);
 }
 
-static void put_input(const selecting *s, const char *method, cli_json *json)
+static void tell_plan(const selecting *s)
 {
-    cli_json_text(json, "method", method);
-    cli_json_text(json, "isa", kith_ctx_isa(s->session.ctx));
-    cli_json_int(json, "threads", kith_ctx_threads(s->session.ctx));
-    cli_json_int(json, "n", s->values->rows);
-    cli_json_int(json, "d", s->values->cols);
-    cli_json_text(json, "dtype", kith_dtype_name(s->values->dtype));
-    cli_json_int(json, "k", s->params.k);
-    cli_json_bool(json, "largest", cli_given(s->args, CLI_OPT_LARGEST));
-    cli_json_bool(json, "sorted", !cli_given(s->args, CLI_OPT_UNSORTED));
-    cli_json_bool(json, "kth", wants_kth(s));
-}
-
-static void put_done(const selecting *s, cli_json *json)
-{
-    const kith_report *report = &s->report;
-    cli_step steps[STEPS];
-    cli_json_text(json, "backend", report->backend);
-    cli_json_text(json, "gpu", report->gpu[0] != '\0' ? report->gpu : NULL);
-    list_steps(s, steps);
-    cli_seconds_put(steps, s->session.start, json);
-    cli_peak_put(report->gpu_peak_bytes, json);
-    cli_json_text(json, "output", s->args->output);
-}
-
-static void print_report(const selecting *s)
-{
-    if (cli_given(s->args, CLI_OPT_JSON)) {
-        cli_json json;
-        cli_json_begin(&json, "select");
-        put_input(s, s->report.screen, &json);
-        put_done(s, &json);
-        cli_source_put(&json);
-        cli_json_end(&json);
-    } else if (!cli_given(s->args, CLI_OPT_QUIET)) {
-        print_input(s);
-        print_done(s);
-    }
-}
-
-/* The method as it was asked for: what auto stands for, the library says when it has run. */
-static void print_plan(const selecting *s)
-{
-    const char *method = kith_select_method_name(s->params.method);
-    if (cli_given(s->args, CLI_OPT_JSON)) {
-        cli_json json;
-        cli_json_begin(&json, "select");
-        put_input(s, method, &json);
-        cli_json_bool(&json, "dry_run", true);
-        cli_json_open(&json, "plan_bytes");
-        cli_json_uint(&json, "result", s->result_bytes);
-        cli_json_uint(&json, "least", s->need_bytes);
-        cli_json_close(&json);
-        cli_source_put(&json);
-        cli_json_end(&json);
-        return;
-    }
     char text[2][CLI_SIZE_BYTES];
-    print_input(s);
-    (void)printf("method: %s, isa %s, threads %" PRId32 "\n", method, kith_ctx_isa(s->session.ctx),
-                 kith_ctx_threads(s->session.ctx));
-    (void)printf("memory: at least %s (result %s)\n", cli_message_size(s->need_bytes, text[0]),
-                 cli_message_size(s->result_bytes, text[1]));
+    const char *method = kith_select_method_name(s->params.method);
+    cli_report r = cli_report_begin(s->args);
+    r.people = !r.programs; /* it is all that was asked for */
+    tell_input(&r, s, method);
+    say_method(&r, s, method);
+    cli_say(&r, "memory: at least %s (result %s)\n", cli_message_size(s->need_bytes, text[0]),
+            cli_message_size(s->result_bytes, text[1]));
+    cli_put_bool(&r, "dry_run", true);
+    cli_put_open(&r, "plan_bytes");
+    cli_put_uint(&r, "result", s->result_bytes);
+    cli_put_uint(&r, "least", s->need_bytes);
+    cli_put_close(&r);
+    cli_report_end(&r);
 }
 
 /* ---- The command ---------------------------------------------------------------------------- */
 
 static int run(selecting *s)
 {
-    int code = read_values(s);
-    if (code == CLI_DONE) {
-        take_params(s);
-        code = plan(s);
-    }
-    if (code == CLI_DONE && cli_given(s->args, CLI_OPT_DRY_RUN)) {
-        print_plan(s);
+    CLI_TRY(read_values(s));
+    take_params(s);
+    CLI_TRY(plan(s));
+    if (cli_given(s->args, CLI_OPT_DRY_RUN)) {
+        tell_plan(s);
         return CLI_DONE;
     }
-    if (code == CLI_DONE) {
-        code = allocate(s);
-    }
-    if (code == CLI_DONE) {
-        code = solve(s);
-    }
-    if (code == CLI_DONE) {
-        code = save(s);
-    }
-    if (code == CLI_DONE) {
-        print_report(s);
-    }
-    return code;
+    CLI_TRY(allocate(s));
+    CLI_TRY(solve(s));
+    CLI_TRY(save(s));
+    tell(s);
+    return CLI_DONE;
 }
 
 int cli_select(const cli_args *args)
 {
     selecting s = {.args = args};
-    int code = cli_device_check(args->device);
-    if (code == CLI_DONE) {
-        code = check_output(args);
-    }
-    if (code != CLI_DONE) {
-        return code;
-    }
-    code = cli_session_open(&s.session, args);
+    CLI_TRY(cli_device_check(args->device));
+    CLI_TRY(check_output(args));
+    int code = cli_session_open(&s.session, args);
     if (code == CLI_DONE) {
         code = run(&s);
     }

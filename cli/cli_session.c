@@ -2,13 +2,14 @@
 #include "cli_session.h"
 
 #include "cli.h"
-#include "cli_clock.h"
-#include "cli_message.h"
 #include "cli_output.h"
-#include "cli_signal.h"
-#include "cli_source.h"
+#include "cli_report.h"
 
+#include <inttypes.h>
 #include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Errors come back as a status, and information belongs to the report: warnings alone are left. */
@@ -117,17 +118,89 @@ int cli_session_saved(cli_session *session, kith_status status, const char *path
     return code;
 }
 
+/* ---- Devices --------------------------------------------------------------------------------- */
+
+static bool get_device(int32_t index, kith_device *device)
+{
+    memset(device, 0, sizeof *device);
+    device->struct_size = (uint32_t)sizeof *device;
+    return kith_device_get(index, device) == KITH_OK;
+}
+
+/* "cuda" means every GPU, of which the first that can be used is taken; so does the entry "cuda" of
+ * kith devices, which stands for all that are not there. */
+static bool is_meant(const char *name, const char *device)
+{
+    if (strcmp(name, "cuda") == 0 || strcmp(name, "cuda:all") == 0 || strcmp(device, "cuda") == 0) {
+        return strncmp(device, "cuda", 4) == 0;
+    }
+    return strcmp(name, device) == 0;
+}
+
+/* The reason has its own way out in brackets, mostly; the processor is always one. */
+static int refuse_device(const char *where, const char *reason)
+{
+    const size_t length = strlen(reason);
+    if (length > 0 && reason[length - 1] == ')') {
+        return cli_fail(where, "%.*s; or use --device cpu)", (int)length - 1, reason);
+    }
+    return cli_fail(where, "%s (use --device cpu)", reason);
+}
+
+static int check_device(const char *where, const char *name)
+{
+    kith_device refused = {0};
+    for (int32_t i = 0; i < kith_device_count(); i++) {
+        kith_device device;
+        if (get_device(i, &device) && is_meant(name, device.name)) {
+            if (device.available != 0) {
+                return CLI_DONE;
+            }
+            refused = device;
+        }
+    }
+    return refused.text[0] != '\0'
+               ? refuse_device(where, refused.text)
+               : cli_fail(where, "there is no such device (kith devices lists what there is; use "
+                                 "--device cpu)");
+}
+
+int cli_device_check(const char *given)
+{
+    const char *name = given != NULL ? given : getenv("KITH_DEVICE");
+    const char *where = given != NULL ? given : "KITH_DEVICE";
+    if (name == NULL || name[0] == '\0' || strcmp(name, "auto") == 0 || strcmp(name, "cpu") == 0) {
+        return CLI_DONE;
+    }
+    if (!cli_value_is_device(name)) {
+        return cli_fail(
+            where, "'%s' is no device (use auto, cpu, cuda, cuda:N, cuda:N,M or cuda:all)", name);
+    }
+    if (strchr(name, ',') == NULL) {
+        return check_device(where, name);
+    }
+    int code = CLI_DONE;
+    for (const char *at = name + strlen("cuda:"); *at != '\0' && code == CLI_DONE;) {
+        char one[16];
+        const size_t digits = strcspn(at, ",");
+        (void)snprintf(one, sizeof one, "cuda:%.*s", (int)digits, at);
+        code = check_device(where, one);
+        at += digits + (at[digits] == ',' ? 1 : 0);
+    }
+    return code;
+}
+
+/* ---- Points and results ---------------------------------------------------------------------- */
+
 static int read_points(cli_session *session, const char *path, const kith_points_params *params,
                        cli_points *points)
 {
     points->path = path;
-    const int code = cli_session_check(
-        session, kith_points_open(session->ctx, path, params, &points->handle), path);
-    points->matrix = code == CLI_DONE ? kith_points_matrix(points->handle) : NULL;
-    if (code == CLI_DONE) {
-        cli_source_keep(path, points->handle);
-    }
-    return code;
+    CLI_TRY(cli_session_check(session,
+                              kith_points_open(session->ctx, path, params, &points->handle), path));
+    points->matrix = kith_points_matrix(points->handle);
+    cli_source_keep(path, points->handle);
+    return CLI_DONE;
 }
 
 int cli_session_read(cli_session *session, const char *path, cli_points *points)
@@ -135,8 +208,45 @@ int cli_session_read(cli_session *session, const char *path, cli_points *points)
     return read_points(session, path, &session->read, points);
 }
 
-int cli_session_read_column(cli_session *session, const char *path, int64_t rows,
-                            cli_points *points)
+void cli_points_close(cli_points *points)
+{
+    kith_points_free(points->handle);
+    points->handle = NULL;
+    points->matrix = NULL;
+}
+
+int cli_points_check_like(const char *path, const kith_matrix *points, const char *other_path,
+                          const kith_matrix *other, bool type)
+{
+    if (points->cols != other->cols) {
+        return cli_fail(
+            path, "has %" PRId32 " columns, %s has %" PRId32 " (give points of one dimension)",
+            points->cols, other_path, other->cols);
+    }
+    return !type || points->dtype == other->dtype
+               ? CLI_DONE
+               : cli_fail(path, "holds %s, %s holds %s (kith convert changes the type)",
+                          kith_dtype_name(points->dtype), other_path,
+                          kith_dtype_name(other->dtype));
+}
+
+int cli_session_result(cli_session *session, const char *path, kith_result **result)
+{
+    return cli_session_check(session, kith_result_open(session->ctx, path, result), path);
+}
+
+int cli_session_inspect(cli_session *session, const char *path, const kith_points_params *params,
+                        kith_file_info *info)
+{
+    info->struct_size = (uint32_t)sizeof *info;
+    return cli_session_check(session, kith_file_inspect(session->ctx, path, params, info), path);
+}
+
+/* ---- Labels and ids -------------------------------------------------------------------------- */
+
+/* All columns, and a .npy of one axis is one. rows: as many as there are to be, 0 where nobody
+ * knows. */
+static int read_column(cli_session *session, const char *path, int64_t rows, cli_points *points)
 {
     kith_points_params params = session->read;
     params.use = KITH_USE_COLUMN;
@@ -145,9 +255,150 @@ int cli_session_read_column(cli_session *session, const char *path, int64_t rows
     return read_points(session, path, &params, points);
 }
 
-void cli_points_close(cli_points *points)
+/* NaN for types that labels and ids do not come in. */
+static double value_at(const kith_matrix *m, int64_t row, int64_t col)
 {
-    kith_points_free(points->handle);
-    points->handle = NULL;
-    points->matrix = NULL;
+    const int64_t bytes = kith_dtype_bytes(m->dtype);
+    const int64_t stride = m->stride_bytes != 0 ? m->stride_bytes : m->cols * bytes;
+    const char *at = (const char *)m->data + row * stride + col * bytes;
+    double wide = NAN;
+    float narrow = NAN;
+    switch (m->dtype) {
+    case KITH_F64:
+        memcpy(&wide, at, sizeof wide);
+        return wide;
+    case KITH_F32:
+        memcpy(&narrow, at, sizeof narrow);
+        return (double)narrow;
+    case KITH_U8:
+        return (double)*(const unsigned char *)at;
+    case KITH_I8:
+        return (double)*(const signed char *)at;
+    default:
+        return wide;
+    }
+}
+
+static int check_shape(const kith_matrix *matrix, const char *path, const cli_points *of)
+{
+    if (matrix->cols != 1) {
+        return cli_fail(path, "has %" PRId32 " columns, labels are one (give a file of one column)",
+                        matrix->cols);
+    }
+    if (matrix->rows != of->matrix->rows) {
+        return cli_fail(path,
+                        "has %" PRId64 " labels, %s has %" PRId64 " rows (give one label for each "
+                        "row)",
+                        matrix->rows, of->path, of->matrix->rows);
+    }
+    return CLI_DONE;
+}
+
+static int copy_labels(const kith_matrix *matrix, cli_labels *labels)
+{
+    if (matrix->dtype != KITH_F64 && matrix->dtype != KITH_F32 && matrix->dtype != KITH_U8 &&
+        matrix->dtype != KITH_I8) {
+        return cli_fail(labels->path, "holds %s, no type of labels (kith convert makes .csv of it)",
+                        kith_dtype_name(matrix->dtype));
+    }
+    labels->count = matrix->rows;
+    labels->values = malloc((size_t)matrix->rows * sizeof *labels->values); /* rows below 2^32 */
+    if (labels->values == NULL) {
+        return cli_fail(labels->path, "no memory for %" PRId64 " labels (give fewer)",
+                        matrix->rows);
+    }
+    for (int64_t row = 0; row < matrix->rows; row++) {
+        labels->values[row] = value_at(matrix, row, 0);
+    }
+    return CLI_DONE;
+}
+
+int cli_labels_read(cli_session *session, const char *path, const cli_points *of,
+                    cli_labels *labels)
+{
+    cli_points points = {.path = path};
+    labels->path = path;
+    int code = read_column(session, path, of->matrix->rows, &points);
+    if (code == CLI_DONE) {
+        code = check_shape(points.matrix, path, of);
+    }
+    if (code == CLI_DONE) {
+        code = copy_labels(points.matrix, labels);
+    }
+    cli_points_close(&points);
+    return code;
+}
+
+void cli_labels_free(cli_labels *labels)
+{
+    free(labels->values);
+    labels->values = NULL;
+}
+
+static int copy_ids(const cli_points *points, const char *of, int64_t rows, cli_ids *ids)
+{
+    const kith_matrix *m = points->matrix;
+    ids->count = 0;
+    ids->values = malloc((size_t)m->rows * (size_t)m->cols * sizeof *ids->values); /* below 2^54 */
+    if (ids->values == NULL) {
+        return cli_fail(points->path, "no memory for %" PRId64 " x %" PRId32 " ids (give fewer)",
+                        m->rows, m->cols);
+    }
+    for (int64_t row = 0; row < m->rows; row++) {
+        for (int64_t col = 0; col < m->cols; col++) {
+            const double value = value_at(m, row, col);
+            if (!(value >= 0.0 && value < (double)rows && value == floor(value))) {
+                return cli_fail(points->path,
+                                "row %" PRId64 ", column %" PRId64 " holds %.17g, which is no row "
+                                "of %s (give whole numbers from 0 to %" PRId64 ")",
+                                row, col, value, of, rows - 1);
+            }
+            ids->values[ids->count++] = (uint32_t)value;
+        }
+    }
+    return CLI_DONE;
+}
+
+int cli_ids_read(cli_session *session, const char *path, const char *of, int64_t rows, cli_ids *ids)
+{
+    cli_points points = {.path = path};
+    int code = read_column(session, path, 0, &points);
+    if (code == CLI_DONE) {
+        code = copy_ids(&points, of, rows, ids);
+    }
+    cli_points_close(&points);
+    return code;
+}
+
+void cli_ids_free(cli_ids *ids)
+{
+    free(ids->values);
+    ids->values = NULL;
+}
+
+/* ---- Which points ---------------------------------------------------------------------------- */
+
+int cli_claim_make(cli_session *session, const cli_points *points, kith_fingerprint *out)
+{
+    return cli_session_check(session, kith_fingerprint_make(session->ctx, points->matrix, out),
+                             points->path);
+}
+
+int cli_claim_check(cli_session *session, const char *path, const kith_result_meta *meta,
+                    const cli_points *points)
+{
+    char texts[2][CLI_CLAIM_BYTES];
+    kith_fingerprint given;
+    if (meta->points.rows == 0) {
+        return CLI_DONE;
+    }
+    CLI_TRY(cli_claim_make(session, points, &given));
+    if (cli_claim_equal(&meta->points, &given)) {
+        return CLI_DONE;
+    }
+    return cli_fail(path,
+                    "was made of points %s, %s holds %s (give the points that it was made of, in "
+                    "their type)",
+                    cli_claim_name(&meta->points, texts[0]), points->path,
+                    cli_claim_name(&given, texts[1]));
 }

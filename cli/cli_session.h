@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * One run of kith: a context made from the options, its progress, and how its errors are told. */
+ * One run of kith: a context made from the options, its progress, the files that it reads, and how
+ * its errors are told. */
 #ifndef CLI_SESSION_H
 #define CLI_SESSION_H
 
@@ -25,8 +26,15 @@ typedef struct cli_points {
 int cli_session_open(cli_session *session, const cli_args *args);
 void cli_session_close(cli_session *session);
 
+/* Whether --device NAME can be had, or what KITH_DEVICE names where it is not given (NULL). */
+int cli_device_check(const char *given);
+
+/* ---- Calls of the library ------------------------------------------------------------------- */
+
 /* For the status of a library call. where: the file that it was about; NULL: the sentence says. */
 int cli_session_check(cli_session *session, kith_status status, const char *where);
+/* The same for an answer that was to be written to path. */
+int cli_session_saved(cli_session *session, kith_status status, const char *path);
 /* Where the last call failed. */
 kith_where cli_session_where(const cli_session *session);
 /* Whether it blames this argument of the library's function. */
@@ -35,14 +43,45 @@ bool cli_session_blames(const cli_session *session, const char *argument);
  * folder, or a part of it. */
 bool cli_session_names(const cli_session *session, const char *path, size_t bytes);
 
-/* The same for an answer that was to be written to path. */
-int cli_session_saved(cli_session *session, kith_status status, const char *path);
+/* ---- Files ---------------------------------------------------------------------------------- */
 
 int cli_session_read(cli_session *session, const char *path, cli_points *points);
-/* Labels or ids: all columns, and a .npy of one axis is one. rows: as many as there are to be, 0
- * where nobody knows. */
-int cli_session_read_column(cli_session *session, const char *path, int64_t rows,
-                            cli_points *points);
 void cli_points_close(cli_points *points);
+/* That both have the same columns; type: and the same type. */
+int cli_points_check_like(const char *path, const kith_matrix *points, const char *other_path,
+                          const kith_matrix *other, bool type);
+int cli_session_result(cli_session *session, const char *path, kith_result **result);
+/* What its header says. */
+int cli_session_inspect(cli_session *session, const char *path, const kith_points_params *params,
+                        kith_file_info *info);
+
+/* Labels: a file of one column in any format of points, one number for each row of `of`. */
+typedef struct cli_labels {
+    const char *path;
+    int64_t count;
+    double *values; /* owned; NULL: not read */
+} cli_labels;
+int cli_labels_read(cli_session *session, const char *path, const cli_points *of,
+                    cli_labels *labels);
+void cli_labels_free(cli_labels *labels);
+
+/* Numbers of rows: a file of whole numbers, in any shape and any format of points, all rows of
+ * `of`, which has that many. */
+typedef struct cli_ids {
+    int64_t count;
+    uint32_t *values; /* owned; NULL: not read */
+} cli_ids;
+int cli_ids_read(cli_session *session, const char *path, const char *of, int64_t rows,
+                 cli_ids *ids);
+void cli_ids_free(cli_ids *ids);
+
+/* ---- Which points --------------------------------------------------------------------------- */
+
+/* The fingerprint of points. */
+int cli_claim_make(cli_session *session, const cli_points *points, kith_fingerprint *out);
+/* Whether a graph, or a result, is of these points, as far as its file says: they are read only
+ * where it does. */
+int cli_claim_check(cli_session *session, const char *path, const kith_result_meta *meta,
+                    const cli_points *points);
 
 #endif

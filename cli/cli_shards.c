@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli_shards.h"
-
 #include "cli.h"
 #include "cli_descent.h"
-#include "cli_message.h"
 #include "cli_output.h"
-#include "cli_same.h"
+#include "cli_stream.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -61,16 +58,11 @@ static int check_parts(const cli_args *args)
 static int plan(cli_job *job)
 {
     request r;
-    int code = check_parts(job->args);
-    if (code == CLI_DONE) {
-        code = choose_way(job);
-    }
-    if (code != CLI_DONE) {
-        return code;
-    }
+    CLI_TRY(check_parts(job->args));
+    CLI_TRY(choose_way(job));
     make_request(job, &r);
     job->shard_plan.struct_size = (uint32_t)sizeof job->shard_plan;
-    code = cli_job_check(
+    const int code = cli_job_check(
         job, kith_plan_shards(job->session.ctx, job->corpus.matrix, &r.shards, &job->shard_plan));
     job->planned = false; /* the plan of the whole at once is none of this job's */
     job->plan = (kith_plan){.peak_bytes = job->shard_plan.peak_bytes};
@@ -136,109 +128,121 @@ static int save(cli_job *job)
     return CLI_DONE;
 }
 
-const cli_engine cli_engine_shards = {CLI_ENDINGS_RESULT, plan, solve, save, NULL};
+const cli_engine cli_engine_shards = {KITH_FILE_LISTS_OUT, NULL, plan, solve, save, NULL};
 
 /* ---- The report ----------------------------------------------------------------------------- */
 
-void cli_shards_print(const cli_job *job, bool planned)
+static void tell_plan(cli_report *r, const cli_job *job)
 {
     char text[2][CLI_SIZE_BYTES];
     const kith_shard_plan *p = &job->shard_plan;
-    const kith_shard_report *s = &job->sharded;
-    if (planned) {
-        (void)printf("shards: %" PRId32 " of at most %" PRId64 " rows, %" PRId64 " steps\n",
-                     p->shards, p->rows, p->steps);
-        if (p->groups > 0) {
-            (void)printf("or groups, if points allow: %" PRId32 " or more, of at most %" PRId64
-                         " rows, a step each\n",
-                         p->groups, p->group_rows);
-        }
-        (void)printf("memory: planned %s\n", cli_message_size(p->peak_bytes, text[0]));
-        (void)printf("disk: %s in %s, result %s\n", cli_message_size(p->folder_bytes, text[0]),
-                     cli_message_safe(job->args->shards),
-                     cli_message_size(p->result_bytes, text[1]));
-        return;
+    cli_say(r, "shards: %" PRId32 " of at most %" PRId64 " rows, %" PRId64 " steps\n", p->shards,
+            p->rows, p->steps);
+    if (p->groups > 0) {
+        cli_say(r,
+                "or groups, if points allow: %" PRId32 " or more, of at most %" PRId64
+                " rows, a step each\n",
+                p->groups, p->group_rows);
     }
-    (void)printf("shards: %" PRId32 ", %" PRId64 " steps, %" PRId64 " stood already", s->shards,
-                 s->steps, s->steps_stood);
+    cli_say(r, "memory: planned %s\n", cli_message_size(p->peak_bytes, text[0]));
+    cli_say(r, "disk: %s in %s, result %s\n", cli_message_size(p->folder_bytes, text[0]),
+            cli_message_safe(job->args->shards), cli_message_size(p->result_bytes, text[1]));
+    cli_put_int(r, "count", p->shards);
+    cli_put_int(r, "steps", p->steps);
+    cli_put_int(r, "rows", p->rows);
+    cli_put_int(r, "groups", p->groups);
+    cli_put_int(r, "group_rows", p->group_rows);
+    cli_put_uint(r, "peak_bytes", p->peak_bytes);
+    cli_put_uint(r, "gpu_bytes", p->gpu_bytes);
+    cli_put_uint(r, "folder_bytes", p->folder_bytes);
+    cli_put_uint(r, "result_bytes", p->result_bytes);
+}
+
+static void say_done(const cli_report *r, const kith_shard_report *s)
+{
+    char text[2][CLI_SIZE_BYTES];
+    cli_say(r, "shards: %" PRId32 ", %" PRId64 " steps, %" PRId64 " stood already", s->shards,
+            s->steps, s->steps_stood);
     if (s->rebuilt > 0) {
-        (void)printf(", %" PRId32 " shards were made again", s->rebuilt);
+        cli_say(r, ", %" PRId32 " shards were made again", s->rebuilt);
     }
     if (s->groups_cover > 0.0) {
-        (void)printf("\ngroups: %s%.4f of a sample's true neighbours share one (%.4f wanted), a "
-                     "point is in %.3f",
-                     s->groups > 0 ? "" : "none, ", s->groups_cover, s->groups_wanted,
-                     s->groups_overlap);
+        cli_say(r,
+                "\ngroups: %s%.4f of a sample's true neighbours share one (%.4f wanted), a "
+                "point is in %.3f",
+                s->groups > 0 ? "" : "none, ", s->groups_cover, s->groups_wanted,
+                s->groups_overlap);
     }
     if (s->pairs_met + s->pairs_skipped > 0) {
-        (void)printf("\npairs of shards: %" PRId64 " met, %" PRId64
-                     " are too far apart; %.1f %% of the pairs of rows were left out",
-                     s->pairs_met, s->pairs_skipped, 100.0 * s->rows_skipped);
+        cli_say(r,
+                "\npairs of shards: %" PRId64 " met, %" PRId64
+                " are too far apart; %.1f %% of the pairs of rows were left out",
+                s->pairs_met, s->pairs_skipped, 100.0 * s->rows_skipped);
     }
-    (void)printf("\ndisk: %s read, %s written\n", cli_message_size(s->bytes_read, text[0]),
-                 cli_message_size(s->bytes_written, text[1]));
-    (void)printf("seconds of shards: compute %.3f (sample %.3f, groups %.3f), wait for the disk "
-                 "%.3f, result %.3f, total %.3f\n",
-                 s->seconds_compute, s->seconds_sample, s->seconds_group, s->seconds_wait,
-                 s->seconds_result, s->seconds_total);
+    cli_say(r, "\ndisk: %s read, %s written\n", cli_message_size(s->bytes_read, text[0]),
+            cli_message_size(s->bytes_written, text[1]));
+    cli_say(r,
+            "seconds of shards: compute %.3f (sample %.3f, groups %.3f), wait for the disk "
+            "%.3f, result %.3f, total %.3f\n",
+            s->seconds_compute, s->seconds_sample, s->seconds_group, s->seconds_wait,
+            s->seconds_result, s->seconds_total);
 }
 
 /* Seconds that the job took, one after another: their sum is the total. */
-static void put_stages(const kith_shard_report *s, cli_json *json)
+static void put_stages(cli_report *r, const kith_shard_report *s)
 {
     const double spent = s->seconds_compute + s->seconds_wait + s->seconds_result;
-    cli_json_open(json, "stages");
-    cli_json_number(json, "sample", s->seconds_sample);
-    cli_json_number(json, "groups", s->seconds_group);
-    cli_json_number(json, "graphs", s->seconds_compute - s->seconds_sample - s->seconds_group);
-    cli_json_number(json, "wait_for_rows", s->seconds_rows);
-    cli_json_number(json, "wait_for_lists", s->seconds_wait - s->seconds_rows);
-    cli_json_number(json, "check", s->seconds_check);
-    cli_json_number(json, "result", s->seconds_result - s->seconds_check);
-    cli_json_number(json, "rest", s->seconds_total - spent);
-    cli_json_close(json);
+    cli_put_open(r, "stages");
+    cli_put_number(r, "sample", s->seconds_sample);
+    cli_put_number(r, "groups", s->seconds_group);
+    cli_put_number(r, "graphs", s->seconds_compute - s->seconds_sample - s->seconds_group);
+    cli_put_number(r, "wait_for_rows", s->seconds_rows);
+    cli_put_number(r, "wait_for_lists", s->seconds_wait - s->seconds_rows);
+    cli_put_number(r, "check", s->seconds_check);
+    cli_put_number(r, "result", s->seconds_result - s->seconds_check);
+    cli_put_number(r, "rest", s->seconds_total - spent);
+    cli_put_close(r);
 }
 
-void cli_shards_put(const cli_job *job, bool planned, cli_json *json)
+static void put_done(cli_report *r, const kith_shard_report *s)
 {
-    const kith_shard_plan *p = &job->shard_plan;
+    cli_put_int(r, "count", s->shards);
+    cli_put_int(r, "steps", s->steps);
+    cli_put_int(r, "stood", s->steps_stood);
+    cli_put_int(r, "rebuilt", s->rebuilt);
+    cli_put_int(r, "parts", s->parts);
+    cli_put_int(r, "pairs_met", s->pairs_met);
+    cli_put_int(r, "pairs_skipped", s->pairs_skipped);
+    cli_put_number(r, "rows_skipped", s->rows_skipped);
+    cli_put_uint(r, "bytes_read", s->bytes_read);
+    cli_put_uint(r, "bytes_written", s->bytes_written);
+    cli_put_number(r, "compute_seconds", s->seconds_compute);
+    cli_put_number(r, "wait_seconds", s->seconds_wait);
+    cli_put_number(r, "result_seconds", s->seconds_result);
+    cli_put_number(r, "total_seconds", s->seconds_total);
+    cli_put_number(r, "sample_seconds", s->seconds_sample);
+    cli_put_number(r, "group_seconds", s->seconds_group);
+    cli_put_int(r, "groups", s->groups);
+    cli_put_number(r, "groups_cover", s->groups_cover);
+    cli_put_number(r, "groups_wanted", s->groups_wanted);
+    cli_put_number(r, "groups_overlap", s->groups_overlap);
+    cli_put_number(r, "compute_share",
+                   s->seconds_total > 0.0 ? s->seconds_compute / s->seconds_total : 0.0);
+    put_stages(r, s);
+}
+
+void cli_shards_tell(cli_report *r, const cli_job *job, bool planned)
+{
     const kith_shard_report *s = &job->sharded;
-    cli_json_open(json, "shards");
-    cli_json_int(json, "count", planned ? p->shards : s->shards);
-    cli_json_int(json, "steps", planned ? p->steps : s->steps);
+    cli_put_open(r, "shards");
     if (planned) {
-        cli_json_int(json, "rows", p->rows);
-        cli_json_int(json, "groups", p->groups);
-        cli_json_int(json, "group_rows", p->group_rows);
-        cli_json_uint(json, "peak_bytes", p->peak_bytes);
-        cli_json_uint(json, "gpu_bytes", p->gpu_bytes);
-        cli_json_uint(json, "folder_bytes", p->folder_bytes);
-        cli_json_uint(json, "result_bytes", p->result_bytes);
+        tell_plan(r, job);
     } else {
-        cli_json_int(json, "stood", s->steps_stood);
-        cli_json_int(json, "rebuilt", s->rebuilt);
-        cli_json_int(json, "parts", s->parts);
-        cli_json_int(json, "pairs_met", s->pairs_met);
-        cli_json_int(json, "pairs_skipped", s->pairs_skipped);
-        cli_json_number(json, "rows_skipped", s->rows_skipped);
-        cli_json_uint(json, "bytes_read", s->bytes_read);
-        cli_json_uint(json, "bytes_written", s->bytes_written);
-        cli_json_number(json, "compute_seconds", s->seconds_compute);
-        cli_json_number(json, "wait_seconds", s->seconds_wait);
-        cli_json_number(json, "result_seconds", s->seconds_result);
-        cli_json_number(json, "total_seconds", s->seconds_total);
-        cli_json_number(json, "sample_seconds", s->seconds_sample);
-        cli_json_number(json, "group_seconds", s->seconds_group);
-        cli_json_int(json, "groups", s->groups);
-        cli_json_number(json, "groups_cover", s->groups_cover);
-        cli_json_number(json, "groups_wanted", s->groups_wanted);
-        cli_json_number(json, "groups_overlap", s->groups_overlap);
-        cli_json_number(json, "compute_share",
-                        s->seconds_total > 0.0 ? s->seconds_compute / s->seconds_total : 0.0);
-        put_stages(s, json);
+        say_done(r, s);
+        put_done(r, s);
     }
-    cli_json_close(json);
+    cli_put_close(r);
     if (!planned && s->recall.rows > 0) {
-        cli_descent_put_estimate(&s->recall, json);
+        cli_put_estimate(r, &s->recall);
     }
 }

@@ -4,7 +4,6 @@
 #include "mpi_team.h"
 
 #include "cli.h"
-#include "cli_help.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -4,8 +4,7 @@
 #ifndef MPI_TEAM_H
 #define MPI_TEAM_H
 
-#include "cli_message.h"
-#include "cli_shards.h"
+#include "cli_job.h"
 #include "mpi_device.h"
 
 typedef struct mpi_team {

@@ -2,9 +2,7 @@
  * Lists that the command line reads: ids of points that leave (kith remove), labels of a catalogue
  * and its truth (kith predict). Any file gives numbers in their range, or one line on why not. */
 #include "../../cli/cli.h"
-#include "../../cli/cli_ids.h"
-#include "../../cli/cli_labels.h"
-#include "../../cli/cli_message.h"
+#include "../../cli/cli_session.h"
 #include "replay_file.h"
 
 #include <stdlib.h>

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What graph and search say when they are done, and what of a plan. */
+#include "cli.h"
+#include "cli_descent.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* The steps of a job that have a time. */
+enum { STEPS = 8 };
+
+static void list_steps(const cli_job *job, cli_step steps[STEPS])
+{
+    const kith_report *r = &job->report;
+    int count = 0;
+    steps[count++] = (cli_step){"read", job->seconds_read};
+    steps[count++] = (cli_step){"check", r->seconds_check};
+    steps[count++] = (cli_step){"prepare", r->seconds_prepare};
+    steps[count++] = (cli_step){"screen", r->seconds_screen};
+    if (r->seconds_select > 0.0) {
+        steps[count++] = (cli_step){"select", r->seconds_select};
+    }
+    steps[count++] = (cli_step){"rescore", r->seconds_rescore};
+    steps[count++] = (cli_step){"write", job->seconds_write};
+    steps[count] = (cli_step){NULL, 0.0};
+}
+
+/* ---- What was asked ------------------------------------------------------------------------- */
+
+static void say_points(const cli_report *r, const char *name, const cli_points *points)
+{
+    cli_say(r, "%s: %s, %" PRId64 " x %" PRId32 " %s\n", name, cli_message_safe(points->path),
+            points->matrix->rows, points->matrix->cols, kith_dtype_name(points->matrix->dtype));
+}
+
+static void tell_input(cli_report *r, const cli_job *job)
+{
+    const kith_matrix *corpus = job->corpus.matrix;
+    const kith_matrix *queries = job->queries.matrix;
+    say_points(r, queries == NULL ? "points" : "corpus", &job->corpus);
+    if (queries != NULL) {
+        say_points(r, "queries", &job->queries);
+    }
+    cli_put_text(r, "isa", kith_ctx_isa(job->session.ctx));
+    cli_put_int(r, "threads", kith_ctx_threads(job->session.ctx));
+    cli_put_int(r, "n", corpus->rows);
+    cli_put_int(r, "queries", queries == NULL ? corpus->rows : queries->rows);
+    cli_put_int(r, "d", corpus->cols);
+    cli_put_text(r, "dtype", kith_dtype_name(corpus->dtype));
+    cli_tell_text(r, "metric", kith_metric_name(cli_job_metric(job)));
+    if (!cli_is_radius_search(job->args)) {
+        cli_tell_int(r, "k", job->args->k);
+    }
+    if (cli_given(job->args, CLI_OPT_RADIUS)) {
+        cli_say(r, "radius: %.17g\n", job->args->radius);
+        cli_put_number(r, "radius", job->args->radius);
+    }
+}
+
+/* The engine, as --method names it. */
+static const char *method_of(const cli_job *job, const char *screen)
+{
+    return job->graph != NULL            ? "graph"
+           : job->descends               ? "descent"
+           : strcmp(screen, "tree") == 0 ? "tree"
+                                         : "exact";
+}
+
+/* Nothing where it is the processor: the line of the method names its instruction set. */
+static void tell_backend(cli_report *r, const char *backend, const char *gpu)
+{
+    if (strcmp(backend, "cpu") != 0) {
+        cli_say(r, "device: %s%s%s\n", backend, gpu[0] != '\0' ? ", " : "", gpu);
+    }
+    cli_put_text(r, "backend", backend);
+}
+
+/* ---- How it is done ------------------------------------------------------------------------- */
+
+static void tell_chunks(cli_report *r, const cli_job *job)
+{
+    if (job->chunk_rows > 0) {
+        cli_say(r,
+                "chunks: %" PRId64 " rows each, %" PRId64 " solved, %" PRId64
+                " rows stood already\n",
+                job->chunk_rows, job->chunks, job->resumed_rows);
+        cli_put_open(r, "chunks");
+        cli_put_int(r, "rows", job->chunk_rows);
+        cli_put_int(r, "solved", job->chunks);
+        cli_put_int(r, "resumed_rows", job->resumed_rows);
+        cli_put_close(r);
+    }
+}
+
+static void tell_memory(cli_report *r, const cli_job *job)
+{
+    char text[5][CLI_SIZE_BYTES];
+    const kith_plan *plan = &job->plan;
+    const uint64_t least = job->need_bytes - plan->undecided_bytes;
+    if (!job->planned) {
+        return;
+    }
+    if (plan->gpu_bytes != 0) {
+        cli_say(r,
+                "gpu memory: planned %s of %s (at least %s), batches %" PRId64 " x %" PRId64 "\n",
+                cli_message_size(plan->gpu_bytes, text[0]),
+                cli_message_size(plan->gpu_budget_bytes, text[1]),
+                cli_message_size(plan->gpu_least_bytes, text[2]), plan->gpu_corpus_chunks,
+                plan->gpu_query_stripes);
+    }
+    cli_say(r, "memory: planned %s%s%s (prepared %s, lists %s, result %s)\n",
+            least < job->need_bytes ? cli_message_size(least, text[4]) : "",
+            least < job->need_bytes ? " to " : "", cli_message_size(job->need_bytes, text[0]),
+            cli_message_size(plan->prepared_bytes, text[1]),
+            cli_message_size(plan->state_bytes, text[2]),
+            cli_message_size(plan->result_bytes, text[3]));
+    cli_put_open(r, "plan_bytes");
+    cli_put_uint(r, "prepared", plan->prepared_bytes);
+    cli_put_uint(r, "lists", plan->state_bytes);
+    cli_put_uint(r, "result", plan->result_bytes);
+    cli_put_uint(r, "peak", job->need_bytes);
+    cli_put_uint(r, "undecided", plan->undecided_bytes);
+    cli_put_uint(r, "gpu", plan->gpu_bytes);
+    cli_put_uint(r, "gpu_least", plan->gpu_least_bytes);
+    cli_put_uint(r, "gpu_budget", plan->gpu_budget_bytes);
+    cli_put_close(r);
+}
+
+/* What an exact search has to say of its bounds. */
+static void tell_bounds(cli_report *r, const kith_report *report)
+{
+    cli_say(r, "candidates a row: %.1f\nrerun share: %.2f %%\nskipped share: %.2f %%\n",
+            report->candidates, 100.0 * report->rerun_share, 100.0 * report->skipped_share);
+    cli_put_number(r, "candidates", report->candidates);
+    cli_put_number(r, "rerun_share", report->rerun_share);
+    cli_put_number(r, "skipped_share", report->skipped_share);
+}
+
+/* Where a pipeline divided them. */
+static void tell_selected(cli_report *r, const kith_report *report)
+{
+    if (report->select_cpu_rows + report->select_gpu_rows > 0) {
+        cli_say(r, "rows selected by the processor: %" PRId64 ", by the GPU: %" PRId64 "\n",
+                report->select_cpu_rows, report->select_gpu_rows);
+        cli_put_open(r, "selected_rows");
+        cli_put_int(r, "cpu", report->select_cpu_rows);
+        cli_put_int(r, "gpu", report->select_gpu_rows);
+        cli_put_close(r);
+    }
+}
+
+/* People are told with --verbose. */
+static void tell_work(cli_report *r, const cli_job *job)
+{
+    const kith_report *report = &job->report;
+    const bool people = r->people;
+    r->people = people && r->verbose;
+    tell_backend(r, report->backend, report->gpu);
+    cli_put_text(r, "method", method_of(job, report->screen));
+    cli_put_text(r, "screen", report->screen);
+    cli_put_text(r, "gpu", report->gpu[0] != '\0' ? report->gpu : NULL);
+    cli_say(r, "method: %s, screen %s, isa %s, threads %" PRId32 "\n",
+            method_of(job, report->screen), report->screen, kith_ctx_isa(job->session.ctx),
+            kith_ctx_threads(job->session.ctx));
+    tell_chunks(r, job);
+    tell_memory(r, job);
+    cli_tell_peak(r, report->gpu_peak_bytes, 0);
+    cli_descent_tell_choice(r, job);
+    if (job->graph != NULL) {
+        cli_walk_tell(r, job);
+    } else if (job->sharded.shards > 0) {
+        cli_shards_tell(r, job, false);
+    } else if (job->descends) {
+        cli_descent_tell(r, job);
+    } else {
+        tell_bounds(r, report);
+    }
+    tell_selected(r, report);
+    cli_put_int(r, "distinct_rows", report->distinct_rows);
+    r->people = people;
+}
+
+/* ---- The answer ----------------------------------------------------------------------------- */
+
+static void tell_output(cli_report *r, const cli_job *job)
+{
+    const cli_args *args = job->args;
+    const char *const paths[] = {args->output, args->output_back, args->distances};
+    for (int i = 0; i < 3; i++) {
+        if (paths[i] != NULL) {
+            cli_say(r, "output: %s%s\n", cli_message_safe(paths[i]),
+                    i < 2 ? cli_claim_lost(paths[i], args->format) : "");
+        }
+    }
+    if (job->sharded.parts > 0) {
+        cli_say(r, "parts: %" PRId32 " files beside the one that names them\n", job->sharded.parts);
+    }
+    cli_put_text(r, "output", args->output);
+}
+
+void cli_job_tell(const cli_job *job, const cli_engine *engine)
+{
+    cli_step steps[STEPS];
+    cli_report r = cli_report_begin(job->args);
+    tell_input(&r, job);
+    tell_work(&r, job);
+    if (engine->pairs != NULL) {
+        cli_say(&r, "%s: %" PRId64 "\n", engine->pairs, job->pairs);
+        cli_put_int(&r, "pairs", job->pairs);
+    }
+    cli_tell_claim(&r, job->exact, &job->points);
+    if (job->graph != NULL) {
+        cli_walk_say_recall(&r, job);
+    } else if (job->descends) {
+        cli_descent_say_recall(&r, job);
+    }
+    list_steps(job, steps);
+    cli_tell_seconds(&r, steps, job->session.start);
+    tell_output(&r, job);
+    cli_report_end(&r);
+}
+
+void cli_job_tell_plan(const cli_job *job)
+{
+    const kith_plan *plan = &job->plan;
+    cli_report r = cli_report_begin(job->args);
+    r.people = !r.programs; /* it is all that was asked for */
+    tell_input(&r, job);
+    cli_put_bool(&r, "dry_run", true);
+    tell_backend(&r, plan->backend, "");
+    cli_put_text(&r, "method", method_of(job, plan->method));
+    cli_say(&r, "method: %s, %s, isa %s, threads %" PRId32 "\n", method_of(job, plan->method),
+            plan->method, plan->isa, plan->threads);
+    cli_descent_tell_choice(&r, job);
+    tell_chunks(&r, job);
+    tell_memory(&r, job);
+    if (job->shard_plan.shards > 0) {
+        cli_shards_tell(&r, job, true);
+    }
+    cli_report_end(&r);
+}
