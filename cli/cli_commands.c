@@ -192,7 +192,8 @@ void cli_help_print(FILE *out)
         out,
         "Points are read from\n"
         "  {in}\n"
-        "text also .txt and packed, .csv.gz; answers are written to {lists}.\n"
+        "and text also as .txt and packed (.csv.gz). Answers are written to\n"
+        "  {lists}.\n"
         "Text and .npy may come from a pipe, - is standard input; -o - writes to standard output.\n"
         "Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.\n\n"
         "Examples:\n"

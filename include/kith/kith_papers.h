@@ -3,7 +3,9 @@
  * The ways of published work that kith is compared with, each as its paper has it. They go through
  * the calls of kith.h (kith_select, kith_graph_exact, kith_knn_exact ...) and give the same bytes
  * as kith's own; `auto` takes none of them. Who has nothing to compare needs nothing of this file.
- */
+ *
+ * On the command line they have the same names: kith select --select NAME, and kith graph or kith
+ * search --tune pipeline=NAME,select=NAME. */
 #ifndef KITH_KITH_PAPERS_H
 #define KITH_KITH_PAPERS_H
 

@@ -50,6 +50,21 @@ class Documents(CliCase):
             self.assertIn(f".B kith {command}\n", page)
         self.assertIn("0 done, 1 failed, 2 wrong usage, 130 interrupted", page)
 
+    def test_lists_of_formats(self):
+        """pages and completion list the formats that there are, as the rows of KITH_FILE_MAP have them"""
+        read = re.search(r"read from\n +(\..*)\n", self.works("--help"))[1]
+        points, results = re.findall(r"^  (?:points|results) +(\..*)$", self.works("convert", "--help"), flags=re.M)
+        names = re.search(r"--format NAME +(.*), by", self.works("graph", "--help"))[1]
+        convert, kith = (self.page(name) for name in ("kith-convert", "kith"))
+        for page, what in ((convert, points), (convert, results), (kith, read), (kith, results)):
+            self.assertIn(f"\n\\&{what}\n", page)
+        overview = (support.SOURCE / "docs" / "overview.md").read_text()
+        self.assertIn(f"| points in | `{read}` |", overview)
+        self.assertIn(f"| answers out | `{results}` ", overview)
+        self.assertEqual(self.complete("kith", "graph", "--format", ""), set(names.split()))
+        print(f"pages have {len(read.split())} formats of points, {len(results.split())} of answers, "
+              f"{len(names.split())} names")
+
     def test_man_examples(self):
         """the examples of the man pages are those of --help"""
         for command in COMMANDS:

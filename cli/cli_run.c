@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * kith graph and kith search from beginning to end. */
+#include "cli.h"
+#include "cli_descent.h"
+#include "cli_output.h"
+#include "cli_stream.h"
+
+#include <stdlib.h>
+
+static int check_outputs(const cli_args *args, const cli_engine *engine)
+{
+    const char *endings = cli_given(args, CLI_OPT_FORMAT)  ? NULL
+                          : engine->output_endings != NULL ? engine->output_endings
+                                                           : cli_output_endings(engine->holds);
+    const cli_output outputs[] = {{args->output, endings},
+                                  {args->output_back, endings},
+                                  {args->distances, CLI_ENDINGS_DISTANCES}};
+    CLI_TRY(cli_output_check_all(outputs, 3, args->paths, args->path_count));
+    for (int i = 0; i < 3; i++) {
+        CLI_TRY(cli_output_check_input(outputs[i].path, args->init));
+    }
+    return CLI_DONE;
+}
+
+static int read_points(cli_job *job)
+{
+    const cli_args *args = job->args;
+    const double start = cli_clock_now();
+    CLI_TRY(cli_is_graph_search(args) ? cli_walk_read(job) : cli_job_read_corpus(job));
+    if (args->path_count > 1) {
+        CLI_TRY(cli_session_read(&job->session, args->paths[args->path_count - 1], &job->queries));
+    }
+    job->seconds_read = cli_clock_now() - start;
+    return job->queries.matrix == NULL
+               ? CLI_DONE
+               : cli_points_check_like(job->queries.path, job->queries.matrix, job->corpus.path,
+                                       job->corpus.matrix, false);
+}
+
+static int solve_and_save(cli_job *job, const cli_engine *engine)
+{
+    CLI_TRY(engine->solve(job));
+    job->report.struct_size = (uint32_t)sizeof job->report;
+    CLI_TRY(cli_job_check(job, kith_ctx_report(job->session.ctx, &job->report)));
+    job->exact = job->report.exact;
+    if (job->exact != KITH_CERTIFIED && !job->descends && job->graph == NULL) {
+        return cli_fail(job->corpus.path, "the answer was not certified, nothing was written "
+                                          "(this should be impossible, please report it)");
+    }
+    if (cli_signal_came()) {
+        return cli_session_check(&job->session, KITH_E_CANCELLED, job->corpus.path);
+    }
+    const double start = cli_clock_now();
+    CLI_TRY(job->points.rows == 0 ? cli_job_claim(job) : CLI_DONE);
+    CLI_TRY(engine->save(job));
+    job->seconds_write = cli_clock_now() - start;
+    return CLI_DONE;
+}
+
+static int run_job(cli_job *job, const cli_engine *engine)
+{
+    CLI_TRY(read_points(job));
+    if (engine->plan != NULL) {
+        CLI_TRY(engine->plan(job));
+    }
+    cli_job_count_need(job);
+    const bool streams = cli_stream_wanted(job);
+    const bool dry = cli_given(job->args, CLI_OPT_DRY_RUN);
+    CLI_TRY(streams
+                ? cli_stream_run(job)
+                : cli_job_check_memory(job->corpus.path, job->need_bytes, job->args->memory_bytes));
+    if (dry) {
+        cli_job_tell_plan(job);
+        return CLI_DONE;
+    }
+    CLI_TRY(streams ? CLI_DONE : solve_and_save(job, engine));
+    cli_job_tell(job, engine);
+    return CLI_DONE;
+}
+
+static void close_job(cli_job *job)
+{
+    kith_ranges_free(job->ranges);
+    kith_result_free(job->init);
+    kith_result_free(job->graph);
+    kith_corpus_free(job->prepared);
+    free(job->forward.ids);
+    free(job->forward.distances);
+    free(job->forward.distances64);
+    free(job->back.ids);
+    free(job->back.distances);
+    cli_points_close(&job->queries);
+    cli_points_close(&job->corpus);
+    cli_session_close(&job->session);
+}
+
+int cli_run(const cli_args *args, const cli_engine *engine)
+{
+    cli_job job = {.args = args};
+    CLI_TRY(cli_device_check(args->device));
+    CLI_TRY(check_outputs(args, engine));
+    int code = cli_session_open(&job.session, args);
+    if (code == CLI_DONE) {
+        code = run_job(&job, engine);
+    }
+    close_job(&job);
+    return code;
+}
