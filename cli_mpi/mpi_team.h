@@ -4,6 +4,7 @@
 #ifndef MPI_TEAM_H
 #define MPI_TEAM_H
 
+#include "cli.h"
 #include "cli_job.h"
 #include "mpi_device.h"
 
