@@ -181,8 +181,7 @@ static inline bool cli_weighs(const cli_args *args)
     return args->mode == KITH_PREDICT_WEIGHTED || args->mode == KITH_PREDICT_WEIGHTED_VOTE;
 }
 
-/* ---- Values -----------------------------------------------------------------------------------
- */
+/* ---- Values ---------------------------------------------------------------------------------- */
 
 /* What the value of an option means. */
 
@@ -232,8 +231,7 @@ bool cli_read_delimiter(const char *text, cli_args *args, cli_error *error);
 bool cli_read_columns(const char *text, cli_args *args, cli_error *error);
 bool cli_read_device(const char *text, cli_args *args, cli_error *error);
 
-/* ---- Tables -----------------------------------------------------------------------------------
- */
+/* ---- Tables ---------------------------------------------------------------------------------- */
 
 /* What may stand on the command line: one table of commands, one table of options. The parser, the
  * help texts, and the tests of the man pages and of the shell completion all read these two.

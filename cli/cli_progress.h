@@ -25,8 +25,7 @@ int cli_progress_tick(void *arg, const char *phase, double done, double total);
 /* Takes the bar away, so that other text can follow. */
 void cli_progress_clear(cli_progress *progress);
 
-/* ---- Time and memory --------------------------------------------------------------------------
- */
+/* ---- Time and memory ------------------------------------------------------------------------- */
 
 /* The two figures that only the system knows: time, and the memory of this process. */
 
@@ -35,8 +34,7 @@ double cli_clock_now(void);
 /* The most bytes of memory that this process had resident, by the kernel's own count. */
 uint64_t cli_clock_peak_bytes(void);
 
-/* ---- Signals ----------------------------------------------------------------------------------
- */
+/* ---- Signals --------------------------------------------------------------------------------- */
 
 /* Ctrl-C. The first SIGINT or SIGTERM sets a flag that the progress callback hands to the library,
  * so that a job ends cleanly; the second kills at once, as the system does by default. A file that

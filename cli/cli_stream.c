@@ -10,8 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Chunks on their way to disk --------------------------------------------------------------
- */
+/* ---- Chunks on their way to disk ------------------------------------------------------------- */
 
 static void *write_chunks(void *arg)
 {
@@ -140,8 +139,7 @@ void cli_writer_free(cli_writer *writer)
     kith_ctx_free(writer->ctx);
 }
 
-/* ---- The search -------------------------------------------------------------------------------
- */
+/* ---- The search ------------------------------------------------------------------------------ */
 
 /* A chunk's lists where neither --chunk nor --memory asks for fewer. A search by the tree on the
  * processor is not slower for it, and little is lost where a job ends; what a GPU makes anew for a

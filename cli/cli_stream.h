@@ -16,8 +16,7 @@ bool cli_stream_wanted(const cli_job *job);
  * where --dry-run was given. */
 int cli_stream_run(cli_job *job);
 
-/* ---- Chunks -----------------------------------------------------------------------------------
- */
+/* ---- Chunks ---------------------------------------------------------------------------------- */
 
 /* The queries of a search, some rows at a time. The corpus is prepared once for all of them, where
  * the job has a prepared form. */
@@ -48,8 +47,7 @@ int cli_chunks_solve(cli_chunks *chunks, kith_neighbors *table);
 /* Accepts chunks that never began. */
 void cli_chunks_end(cli_chunks *chunks);
 
-/* ---- Chunks on their way to disk --------------------------------------------------------------
- */
+/* ---- Chunks on their way to disk ------------------------------------------------------------- */
 
 /* Chunks of a result on their way to disk: a thread writes one while the next is computed. Two
  * tables, so that never more than two chunks are in memory. */
@@ -83,8 +81,7 @@ kith_status cli_writer_end(cli_writer *writer);
 /* Accepts one that never started. Ends it, if nobody has. */
 void cli_writer_free(cli_writer *writer);
 
-/* ---- Whether a job is the same ----------------------------------------------------------------
- */
+/* ---- Whether a job is the same --------------------------------------------------------------- */
 
 /* What a job's answer depends on beside its k, metric and format: the files that it reads, and the
  * radius. */
